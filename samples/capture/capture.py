@@ -1,0 +1,1092 @@
+#!/usr/bin/env python3
+"""Measures a multi-GPU machine for overlapse: micro-benchmark rows and example traces.
+
+    torchrun --nproc-per-node 4 capture.py --out mymachine
+
+Needs PyTorch with CUDA or ROCm, and Triton (which comes with it). README.md beside this file says what each row means.
+
+A row of calibrate.jsonl is a request (workload, strategy, parameters) with its times. The requests come from a built-in
+plan or from --plan FILE; --list prints them, so that the output of --list is itself a plan.
+"""
+
+import argparse
+import contextlib
+import datetime
+import itertools
+import json
+import os
+import re
+import statistics
+import sys
+import time
+
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.nn.functional as F
+except ImportError:  # --list and --help need none of it
+    torch = None
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = None
+
+MIB = 1 << 20
+
+# Sizes as in overlapse's own h200 measurements: M, N, K of C[M,N] = A[M,K] B[K,N] on one of four GPUs.
+GEMMS = {
+    "llama70b_fc2_tp4": (8192, 8192, 7168),
+    "llama70b_op_tp4": (8192, 8192, 2048),
+    "tnlg_fc2_tp4": (8192, 4256, 4256),
+    "megagpt2_fc2_tp4": (16384, 3072, 3072),
+    "gpt3_fc2_tp4": (2048, 12288, 12288),
+    "moe_down": (8192, 4096, 3584),
+    "moe_down_big": (16384, 7168, 2048),
+    "cb": (8192, 28672, 8192),  # bound by compute
+    "mb": (16384, 16384, 256),  # bound by memory
+}
+PAIRS = [
+    ("llama70b_fc2_tp4", "all_reduce"),
+    ("llama70b_fc2_tp4", "reduce_scatter"),
+    ("llama70b_fc2_tp4", "all_to_all"),
+    ("tnlg_fc2_tp4", "all_reduce"),
+    ("moe_down", "all_to_all"),
+]
+CHUNKED = ["llama70b_fc2_tp4", "llama70b_op_tp4", "tnlg_fc2_tp4", "moe_down"]
+COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]
+BF16 = 2  # bytes
+BACK_TO_BACK = 16  # iterations
+TILE = (128, 256, 64)  # of the Triton GEMM
+
+
+class Unsupported(Exception):
+    """This machine or installation cannot run the benchmark; every rank finds out alike."""
+
+
+class Fields(dict):
+    """The workload or the parameters of a request."""
+
+    def __missing__(self, key):
+        raise Unsupported(f"the request names no {key}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The plan: what to measure.
+
+
+def request(workload, strategy="isolated", params=None, world=None, trace=None):
+    r = {"workload": Fields(workload), "strategy": strategy, "params": Fields(params or {})}
+    if world is not None:
+        r["world"] = world
+    if trace:
+        r["trace"] = trace
+    return r
+
+
+def gemm_workload(m, n, k, name=None):
+    w = {"kind": "gemm"}
+    if name:
+        w["name"] = name
+    return w | {"m": m, "n": n, "k": k, "dtype": "bf16"}
+
+
+def default_plan(cus, quick):
+    """Requests in the order of measuring: the short ones first."""
+    sizes = [4096 << i for i in range(18)] + [896 * MIB]
+    grid = (512, 1024, 2048, 4096, 8192, 16384), (2048, 4096, 8192, 16384), (1024, 2048, 4096, 8192)
+    channels, bounded = (1, 2, 4, 8, 16, 32), (16 * MIB, 128 * MIB, 896 * MIB)
+    held = (0, 4, 8, 16, 24, 32, 48)
+    if quick:
+        sizes, bounded, channels, held = [16384, MIB, 16 * MIB, 128 * MIB], (128 * MIB,), (4, 16), (0, 16)
+        grid = (2048, 8192), (4096,), (2048,)
+
+    yield request({"kind": "hbm_copy", "bytes": 1 << 30}, world=1)
+    for kind in "launch_100_tiny", "hops_idle", "hops40_one_stream", "hops40_two_streams", "graph40_same", "graph40_hops":
+        yield request({"kind": kind}, world=1)
+    for what in "gemm", "gemm+coll":
+        yield request({"kind": "host_issue", "what": what})
+
+    for size in sizes[::4] if quick else (4096, 65536, MIB, 16 * MIB, 256 * MIB):
+        yield request({"kind": "p2p_copy_ring", "bytes": size})
+        yield request({"kind": "p2p_copy_fanout", "bytes": size})
+    yield request({"kind": "symm_barrier"})
+    for programs in (1, 2, 4, 8, 16, 32, 64, cus, 2 * cus, 4 * cus)[:: 4 if quick else 1]:
+        for pattern in "ring", "spread", "incast":
+            size = min(4 * programs, 128) * MIB
+            yield request({"kind": "peer_store", "pattern": pattern, "bytes": size}, params={"programs": programs})
+
+    for op, size in itertools.product(COLLECTIVES, sizes):
+        yield request({"kind": "collective", "collective": op, "bytes": size})
+    for op, size, n in itertools.product(COLLECTIVES, bounded, channels):
+        yield request({"kind": "collective", "collective": op, "bytes": size}, params={"channels": n})
+
+    for name, shape in GEMMS.items():
+        yield request(gemm_workload(*shape, name))
+    for m, n, k in itertools.product(*grid):
+        yield request(gemm_workload(m, n, k, "grid"))
+    for name, parts in itertools.product(CHUNKED, (1, 2, 4, 8, 16)):
+        m, n, k = GEMMS[name]
+        yield request(gemm_workload(m // parts, n, k, name), params={"cool": True}, world=1, trace="traces/gemm_chunks")
+    for n, k in itertools.product((8192, 16384, 32768, 65536), (2048, 4096, 8192)):
+        yield request({"kind": "gemv", "n": n, "k": k, "dtype": "bf16"})
+
+    for name, op in PAIRS:
+        m, n, k = GEMMS[name]
+        w = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op, "bytes": m * n * BF16}
+        for part in "compute", "comm":
+            yield request(w | {"part": part})
+            yield request(w | {"part": part, "back_to_back": True}, params={"iterations": BACK_TO_BACK})
+        for extra in {"comm_priority": True}, {"channels": 4}, {"channels": 8}, {"channels": 16}:
+            yield request(w | {"part": "comm", "back_to_back": True}, params={"iterations": BACK_TO_BACK} | extra)
+
+    triad = {"kind": "triad", "bytes": 1536 * MIB}
+    for programs in cus // 4, cus // 2, cus, 2 * cus, 4 * cus, 8 * cus, 16 * cus:
+        yield request(triad, params={"programs": programs}, world=1)
+    yield request(triad, "beside_copy", {"programs": 4 * cus, "copy_bytes": 256 * MIB})
+
+    for k, n, us in itertools.product((2048, 7168), held, (300, 3000)):
+        yield request(gemm_workload(8192, 8192, k), "held_slots", {"held_cus": n, "hold_us": us}, world=1)
+    reduce = {"kind": "collective", "collective": "all_reduce", "bytes": 128 * MIB}
+    for n in 0, cus // 2, cus - 32, cus - 12:
+        yield request(reduce, "held_slots", {"held_cus": n, "hold_us": 1500 if n else 0})
+    yield request(reduce, "beside_triad", {"triad_bytes": 1536 * MIB, "triad_programs": cus // 4})
+    for op, n, beside in itertools.product(("all_reduce", "reduce_scatter", "all_to_all"), (4, 8, 16, 24, 32), ("cublas", "triton", "membound")):
+        yield request({"kind": "collective", "collective": op, "bytes": 128 * MIB}, "beside_" + beside, {"channels": n})
+
+    for gap in 0, 200, 400, 800, 1600, 3200:  # last: it heats the GPU
+        yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap}, world=1)
+
+
+def label(r):
+    """What --only selects by: the strategy where it is not plain, else the kind."""
+    return r["strategy"] if r["strategy"] != "isolated" else r["workload"]["kind"]
+
+
+def read_plan(path):
+    with open(path) as f:
+        for number, line in enumerate(f, 1):
+            if line.strip():
+                try:
+                    r = json.loads(line)
+                    yield request(r["workload"], r.get("strategy", "isolated"), r.get("params"), r.get("world"), r.get("trace"))
+                except (ValueError, KeyError, TypeError) as e:
+                    sys.exit(f"{path}:{number}: not a request with a workload: {e!r}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Kernels.
+
+if triton is not None:
+
+    @triton.jit
+    def hold_kernel(pad, turns, BLOCK: tl.constexpr):
+        # Keeps a CU's registers and threads while one dependent load after the other takes its latency. pad is zero.
+        lane = tl.arange(0, BLOCK)
+        kept = tl.load(pad + lane, volatile=True)
+        at = tl.load(pad, volatile=True)
+        for _ in range(turns):
+            at = tl.load(pad + at, volatile=True)
+        tl.store(pad + lane, kept + at)
+
+    @triton.jit
+    def triad_kernel(a, b, c, n, BLOCK: tl.constexpr):
+        lane = tl.arange(0, BLOCK)
+        for first in range(tl.program_id(0) * BLOCK, n, tl.num_programs(0) * BLOCK):
+            at = first + lane
+            mask = at < n
+            tl.store(a + at, tl.load(b + at, mask) + 3.0 * tl.load(c + at, mask), mask)
+
+    @triton.jit
+    def peer_store_kernel(source, targets, peers, first, n, share, BLOCK: tl.constexpr):
+        # Program p stores its share of the source's n elements into the buffer of peer p mod peers, from element first on.
+        p = tl.program_id(0)
+        target = tl.multiple_of(tl.load(targets + p % peers).to(tl.pointer_type(tl.float32)), 16)
+        lane = tl.arange(0, BLOCK)
+        for done in range(0, share, BLOCK):
+            at = p * share + done + lane
+            mask = at < n
+            tl.store(target + first + at, tl.load(source + at, mask), mask)
+
+    @triton.jit
+    def gemm_kernel(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+        # One program a tile; M, N and K are multiples of the tile's sides.
+        tile = tl.program_id(0)
+        m = tile // (N // BN) * BM + tl.arange(0, BM)
+        n = tile % (N // BN) * BN + tl.arange(0, BN)
+        k = tl.arange(0, BK)
+        a += m[:, None] * K + k[None, :]
+        b += k[:, None] * N + n[None, :]
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for _ in range(0, K, BK):
+            acc = tl.dot(tl.load(a), tl.load(b), acc)
+            a += BK
+            b += BK * N
+        tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The laboratory: this process's GPU, its peers, and how time is taken.
+
+
+class Lab:
+    def __init__(self, args):
+        for name, value in ("RANK", "0"), ("LOCAL_RANK", "0"), ("WORLD_SIZE", "1"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "29511"):
+            os.environ.setdefault(name, value)
+        self.rank, self.world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+        torch.cuda.set_device(self.device)
+        self.properties = torch.cuda.get_device_properties(self.device)
+        self.cus = self.properties.multi_processor_count
+        self.amd = torch.version.hip is not None
+        self.machine = args.machine or short_name(self.properties.name)
+        self.iterations = args.iterations
+        self.out = args.out
+        self.began = time.monotonic()
+        self.alone = self.world == 1  # whether what is being measured runs on one GPU only
+        dist.init_process_group("nccl", timeout=datetime.timedelta(hours=1))
+        self.host = dist.new_group(backend="gloo", timeout=datetime.timedelta(hours=1))
+        self.groups = {}
+        self.symmetric_memory = None
+        self.side = torch.cuda.Stream()
+        self.tick = torch.zeros(1, device=self.device)
+        dist.all_reduce(self.tick)
+        self.sleep_cycles_per_us = self.sleep_rate()
+        self.hold_pad, self.hold_turns_per_us = None, None
+
+    def say(self, text):
+        if self.rank == 0:
+            print(f"[{time.monotonic() - self.began:7.1f} s] {text}", file=sys.stderr, flush=True)
+
+    # -- time
+
+    def sleep_rate(self):
+        cycles = 20_000_000
+        torch.cuda._sleep(cycles)
+        return cycles / self.elapsed_us(lambda: torch.cuda._sleep(cycles))
+
+    def sleep(self, us):
+        """Occupies the current stream, hardly the GPU."""
+        if us > 0:
+            torch.cuda._sleep(int(us * self.sleep_cycles_per_us))
+
+    def elapsed_us(self, work):
+        start, end = event(), event()
+        torch.cuda.synchronize()
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        return between_us(start, end)
+
+    def align(self, head_us):
+        """Starts all ranks' GPUs together, head_us after the host went on, so that the host is ahead of the GPU."""
+        torch.cuda.synchronize()
+        if not self.alone:
+            dist.barrier(group=self.host)
+        self.sleep(head_us)
+        if not self.alone:
+            dist.all_reduce(self.tick)
+
+    def slowest(self, us):
+        """Of each iteration the time of the slowest rank."""
+        if self.alone:
+            return us
+        ranks = [None] * self.world
+        dist.all_gather_object(ranks, us, group=self.host)
+        return [max(iteration) for iteration in zip(*ranks)]
+
+    def time(self, work, before=None, head_us=400, pause_s=0.0, warm=3):
+        """Microseconds of work() on the GPU, an entry an iteration; before() runs ahead of each, untimed."""
+        for _ in range(warm):
+            work()
+        us = []
+        for _ in range(self.iterations):
+            if before:
+                before()
+            if pause_s:
+                torch.cuda.synchronize()
+                time.sleep(pause_s)
+            start, end = event(), event()
+            self.align(head_us)
+            start.record()
+            work()
+            end.record()
+            torch.cuda.synchronize()
+            us.append(between_us(start, end))
+        return self.slowest(us)
+
+    # -- communication
+
+    def group(self, channels=None, priority=False):
+        """A process group whose collectives take at most so many workgroups; made on first use, by all ranks."""
+        if not channels and not priority:
+            return dist.group.WORLD
+        key = channels, priority
+        if key not in self.groups:
+            options = dist.ProcessGroupNCCL.Options()
+            options.is_high_priority_stream = priority
+            if channels:
+                if not hasattr(options, "config"):
+                    raise Unsupported("this PyTorch cannot bound the channels of a collective")
+                options.config.min_ctas = options.config.max_ctas = channels
+            self.groups[key] = dist.new_group(pg_options=options)
+        return self.groups[key]
+
+    def collective(self, op, size, group=None):
+        """The collective on fresh buffers: the call, and a call that refreshes its input. size is that of the larger buffer."""
+        n = size // BF16 // self.world * self.world
+        whole = torch.randn(n, device=self.device, dtype=torch.bfloat16)
+        part = torch.randn(n // self.world, device=self.device, dtype=torch.bfloat16)
+        other = torch.empty_like(whole) if op == "all_to_all" else None
+
+        def call(async_op=False):
+            match op:
+                case "all_reduce":
+                    return dist.all_reduce(whole, group=group, async_op=async_op)
+                case "reduce_scatter":
+                    return dist.reduce_scatter_tensor(part, whole, group=group, async_op=async_op)
+                case "all_gather":
+                    return dist.all_gather_into_tensor(whole, part, group=group, async_op=async_op)
+                case "all_to_all":
+                    return dist.all_to_all_single(other, whole, group=group, async_op=async_op)
+            raise Unsupported(f"no collective {op}")
+
+        refresh = whole.normal_ if op == "all_reduce" else None  # its sums would grow to infinity
+        return call, refresh
+
+    def symmetric(self, size):
+        """A buffer of at least size bytes that every rank's kernels can reach, and its handle."""
+        if self.symmetric_memory is None or self.symmetric_memory[0].numel() < size:
+            try:
+                import torch.distributed._symmetric_memory as symm
+
+                self.symmetric_memory = None
+                buffer = symm.empty(max(size, 64 * MIB), dtype=torch.uint8, device=self.device)
+                self.symmetric_memory = buffer, symm.rendezvous(buffer, dist.group.WORLD)
+            except (ImportError, RuntimeError, AttributeError) as e:
+                raise Unsupported(f"no symmetric memory: {first_line(e)}") from e
+        return self.symmetric_memory
+
+    # -- holding compute units
+
+    def hold(self, cus, us):
+        """On the side stream, keeps so many CUs from other kernels for so long. Starts at once."""
+        if cus == 0:
+            return
+        if self.hold_turns_per_us is None:
+            self.calibrate_hold()
+        self.launch_hold(cus, int(us * self.hold_turns_per_us))
+
+    def launch_hold(self, cus, turns):
+        # 1024 threads that keep 32 registers each (64 on AMD, whose register file is twice as large).
+        block, warps = (64 * 1024, 16) if self.amd else (32 * 1024, 32)
+        if self.hold_pad is None:
+            self.hold_pad = torch.zeros(block, device=self.device, dtype=torch.int32)
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            hold_kernel[(cus,)](self.hold_pad, turns, BLOCK=block, num_warps=warps)
+
+    def calibrate_hold(self):
+        """Finds how long a turn takes, and whether a kernel that holds every CU keeps a GEMM out."""
+        need_triton()
+        turns = 4000
+        for _ in range(2):  # the first compiles
+            start, end = event(), event()
+            torch.cuda.synchronize()
+            start.record(self.side)
+            self.launch_hold(1, turns)
+            end.record(self.side)
+            torch.cuda.synchronize()
+        rate = turns / between_us(start, end)
+        work = gemm(self, 1024, 1024, 1024)
+        work()
+        torch.cuda.synchronize()
+        self.launch_hold(self.cus, int(3000 * rate))
+        time.sleep(0.0005)
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        if between_us(start, end) < 1000:
+            raise Unsupported(f"a kernel meant to hold every CU for 3000 us let a GEMM end after {between_us(start, end):.0f} us")
+        self.hold_turns_per_us = rate
+
+
+def event():
+    return torch.cuda.Event(enable_timing=True)
+
+
+def between_us(start, end):
+    return start.elapsed_time(end) * 1e3
+
+
+def first_line(e):
+    return str(e).strip().split("\n")[0][:200]
+
+
+def need_triton():
+    if triton is None:
+        raise Unsupported("no Triton")
+
+
+def need_peers(lab):
+    if lab.alone:
+        raise Unsupported("one GPU has no peers: start with torchrun --nproc-per-node N")
+
+
+def short_name(gpu):
+    """h200 of "NVIDIA H200", mi300x of "AMD Instinct MI300X", a100 of "NVIDIA A100-SXM4-80GB"."""
+    words = [w for w in re.split(r"[\s-]+", gpu.lower()) if re.search(r"\d", w)]
+    return words[0] if words else "gpu"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The benchmarks. Each takes the lab, the workload and the parameters, and returns the times of its iterations in
+# microseconds and what it adds to the parameters.
+
+
+def gemm(lab, m, n, k):
+    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16)
+    c = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
+    return lambda: torch.mm(a, b, out=c)
+
+
+def triton_gemm(lab, m, n, k):
+    need_triton()
+    bm, bn, bk = TILE
+    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16)
+    c = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
+    tiles, stages = (m // bm) * (n // bn), 2 if lab.amd else 3
+    return lambda: gemm_kernel[(tiles,)](a, b, c, n, k, BM=bm, BN=bn, BK=bk, num_warps=8, num_stages=stages)
+
+
+def triad(lab, size, programs):
+    need_triton()
+    n = size // 12  # three arrays of 4-byte numbers
+    a, b, c = (torch.randn(n, device=lab.device) for _ in range(3))
+    return lambda: triad_kernel[(programs,)](a, b, c, n, BLOCK=4096, num_warps=8)
+
+
+def measure_hbm_copy(lab, w, p):
+    source = torch.empty(w["bytes"], device=lab.device, dtype=torch.uint8).random_()
+    target = torch.empty_like(source)
+    return lab.time(lambda: target.copy_(source)), {}
+
+
+def tiny_kernels(lab, count):
+    x = torch.zeros(1, device=lab.device)
+
+    def work():
+        for _ in range(count):
+            x.add_(1)
+
+    return work
+
+
+def measure_launch(lab, w, p):
+    return lab.time(tiny_kernels(lab, 100), head_us=0), {}
+
+
+def hops(lab, count):
+    """Tiny kernels, each on the other of two streams than the one before."""
+    x = torch.zeros(1, device=lab.device)
+
+    def work():
+        here = torch.cuda.current_stream()
+        for i in range(count):
+            if i % 2:
+                lab.side.wait_stream(here)
+                with torch.cuda.stream(lab.side):
+                    x.add_(1)
+            else:
+                here.wait_stream(lab.side)
+                x.add_(1)
+        here.wait_stream(lab.side)
+
+    return work
+
+
+HOP_SLEEP_US = 100
+
+
+def measure_hops(lab, w, p):
+    kernels = {"hops_idle": lambda: None, "hops40_one_stream": tiny_kernels(lab, 40), "hops40_two_streams": hops(lab, 40)}[w["kind"]]
+
+    def work():
+        lab.sleep(HOP_SLEEP_US)
+        kernels()
+
+    return lab.time(work, head_us=0), {}
+
+
+def measure_graph(lab, w, p):
+    work = tiny_kernels(lab, 40) if w["kind"] == "graph40_same" else hops(lab, 40)
+    warm = torch.cuda.Stream()
+    warm.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(warm):
+        work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # communication has a thread of its own
+        if w["kind"] == "graph40_hops":
+            lab.side.wait_stream(torch.cuda.current_stream())  # joins the capture
+        work()
+    return lab.time(graph.replay), {}
+
+
+def measure_host_issue(lab, w, p):
+    """Host time to enqueue; small work, so that the queues do not fill."""
+    count, work = 20, gemm(lab, 512, 1024, 1024)
+    call = None
+    if w["what"] == "gemm+coll":
+        need_peers(lab)
+        call, _ = lab.collective("all_reduce", MIB)
+    us = []
+    for i in range(lab.iterations + 1):
+        pending = []
+        lab.align(0)
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(count):
+            work()
+            if call:
+                pending.append(call(async_op=True))
+        us.append((time.perf_counter() - start) * 1e6 / count)
+        for handle in pending:
+            handle.wait()
+    return lab.slowest(us[1:]), {}
+
+
+def measure_p2p_ring(lab, w, p):
+    need_peers(lab)
+    _, handle = lab.symmetric(w["bytes"])
+    source = torch.empty(w["bytes"], device=lab.device, dtype=torch.uint8).random_()
+    target = handle.get_buffer((lab.rank + 1) % lab.world, (w["bytes"],), torch.uint8)
+    return lab.time(lambda: target.copy_(source)), {}
+
+
+def measure_p2p_fanout(lab, w, p):
+    """bytes to every peer at once, a stream a peer."""
+    need_peers(lab)
+    _, handle = lab.symmetric(lab.world * w["bytes"])
+    source = torch.empty(w["bytes"], device=lab.device, dtype=torch.uint8).random_()
+    flows = [
+        (torch.cuda.Stream(), handle.get_buffer((lab.rank + i) % lab.world, (w["bytes"],), torch.uint8, lab.rank * w["bytes"]))
+        for i in range(1, lab.world)
+    ]
+
+    def work():
+        here = torch.cuda.current_stream()
+        for stream, target in flows:
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                target.copy_(source)
+        for stream, _ in flows:
+            here.wait_stream(stream)
+
+    return lab.time(work), {}
+
+
+def measure_peer_store(lab, w, p):
+    """Every rank stores bytes from a kernel: to the next rank, spread over all others, or all into rank 0."""
+    need_peers(lab)
+    need_triton()
+    size, programs = w["bytes"], p["programs"]
+    _, handle = lab.symmetric(lab.world * size)
+    ranks = {
+        "ring": [(lab.rank + 1) % lab.world],
+        "spread": [(lab.rank + i) % lab.world for i in range(1, lab.world)],
+        "incast": [0],
+    }[w["pattern"]]
+    targets = torch.tensor([handle.buffer_ptrs[r] for r in ranks], device=lab.device, dtype=torch.int64)
+    n, block = size // 4, 4096
+    source = torch.randn(n, device=lab.device)
+    share = -(-n // (programs * block)) * block
+    first = lab.rank * n  # a region a source, so that no two ranks store to one address
+
+    def work():
+        peer_store_kernel[(programs,)](source, targets, len(ranks), first, n, share, BLOCK=block, num_warps=8)
+
+    return lab.time(work), {}
+
+
+def measure_symm_barrier(lab, w, p):
+    need_peers(lab)
+    _, handle = lab.symmetric(64 * MIB)
+    return lab.time(lambda: handle.barrier(channel=0)), {}
+
+
+def measure_collective(lab, w, p):
+    need_peers(lab)
+    call, refresh = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels"), p.get("comm_priority", False)))
+    return lab.time(call, before=refresh), {}
+
+
+def measure_gemm(lab, w, p):
+    return lab.time(gemm(lab, w["m"], w["n"], w["k"]), pause_s=0.02 if p.get("cool") else 0), {}
+
+
+def measure_gemv(lab, w, p):
+    matrix = torch.randn(w["n"], w["k"], device=lab.device, dtype=torch.bfloat16)
+    x = torch.randn(w["k"], device=lab.device, dtype=torch.bfloat16)
+    y = torch.empty(w["n"], device=lab.device, dtype=torch.bfloat16)
+    return lab.time(lambda: torch.mv(matrix, x, out=y)), {}
+
+
+def measure_part(lab, w, p):
+    """Compute or communication of a pair alone, once or back to back; then the time of one iteration."""
+    need_peers(lab)
+    count, refresh = p.get("iterations", 1), None
+    if w["part"] == "compute":
+        once = gemm(lab, w["m"], w["n"], w["k"])
+    else:
+        once, refresh = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels"), p.get("comm_priority", False)))
+
+    def work():
+        for _ in range(count):
+            once()
+
+    us = lab.time(work, before=refresh, head_us=400 + 50 * count, warm=1)
+    return [t / count for t in us], {}
+
+
+def measure_triad(lab, w, p):
+    return lab.time(triad(lab, w["bytes"], p["programs"])), {}
+
+
+def beside(lab, main, other, head_us):
+    """Times main() on the side stream while other() runs on the current one, several times, from before main starts
+    until after it has ended. Returns main's times and those of the other's runs that overlapped it in the last iteration."""
+    alone, each = statistics.median(lab.time(main)), statistics.median(lab.time(other))
+    count = min(400, int((6 * alone + 1000) / each) + 2)
+    us = []
+    for _ in range(lab.iterations):
+        marks = [event() for _ in range(count + 1)]
+        start, end = event(), event()
+        lab.align(head_us + 15 * count)
+        marks[0].record()
+        for i in range(count):
+            other()
+            marks[i + 1].record()
+            if i == 0:
+                lab.side.wait_event(marks[1])
+                with torch.cuda.stream(lab.side):
+                    start.record()
+                    main()
+                    end.record()
+        torch.cuda.synchronize()
+        us.append(between_us(start, end))
+    first, last = between_us(marks[0], start), between_us(marks[0], end)
+    ends = [between_us(marks[0], mark) for mark in marks]
+    overlapped = [round(b - a, 1) for a, b in zip(ends, ends[1:]) if b > first and a < last]
+    if ends[-1] < last:
+        lab.say("  the other kernels ended first: read this row with care")
+    return lab.slowest(us), round(alone, 2), overlapped
+
+
+def measure_collective_beside_compute(lab, w, p, strategy):
+    need_peers(lab)
+    compute = {
+        "beside_cublas": lambda: gemm(lab, *GEMMS["llama70b_fc2_tp4"]),
+        "beside_triton": lambda: triton_gemm(lab, *GEMMS["llama70b_fc2_tp4"]),
+        "beside_membound": lambda: triad(lab, 768 * MIB, 16 * lab.cus),
+    }[strategy]()
+    call, _ = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels")))
+    us, alone, compute_us = beside(lab, call, compute, head_us=400)
+    return us, {"alone_us": alone, "compute_us": compute_us[:10]}
+
+
+def measure_collective_beside_triad(lab, w, p):
+    need_peers(lab)
+    call, _ = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels")))
+    us, alone, triad_us = beside(lab, call, triad(lab, p["triad_bytes"], p["triad_programs"]), head_us=400)
+    return us, {"alone_us": alone, "triad_us": triad_us[0] if triad_us else None}
+
+
+def measure_triad_beside_copy(lab, w, p):
+    need_peers(lab)
+    size = p["copy_bytes"]
+    _, handle = lab.symmetric(size)
+    source = torch.empty(size, device=lab.device, dtype=torch.uint8).random_()
+    target = handle.get_buffer((lab.rank + 1) % lab.world, (size,), torch.uint8)
+    us, alone, copies = beside(lab, triad(lab, w["bytes"], p["programs"]), lambda: target.copy_(source), head_us=400)
+    return us, {"alone_us": alone, "copy_us": statistics.median(copies) if copies else None}
+
+
+HOLD_LEAD_US = 300  # how long before the measured work the held CUs are taken
+
+
+def measure_held(lab, w, p):
+    """The work while p.held_cus CUs are held, for p.hold_us from its start."""
+    refresh = None
+    if w["kind"] == "gemm":
+        work = gemm(lab, w["m"], w["n"], w["k"])
+    else:
+        need_peers(lab)
+        work, refresh = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels")))
+    lab.hold(1, 1)  # compiles, checks
+    for _ in range(3):
+        work()
+    us = []
+    for _ in range(lab.iterations):
+        if refresh:
+            refresh()
+        start, end = event(), event()
+        lab.align(400)
+        lab.hold(p["held_cus"], HOLD_LEAD_US + p["hold_us"])
+        lab.sleep(HOLD_LEAD_US)
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        us.append(between_us(start, end))
+    return lab.slowest(us), {}
+
+
+def measure_duty_cycle(lab, w, p):
+    """120 runs with pauses between; the row's times are of the second half, when the clock has settled."""
+    work, count = gemm(lab, w["m"], w["n"], w["k"]), 120
+    marks = [(event(), event()) for _ in range(count)]
+    work()
+    time.sleep(1)  # cool
+    lab.align(400 + 20 * count)
+    for start, end in marks:
+        start.record()
+        work()
+        end.record()
+        lab.sleep(p["gap_us"])
+    torch.cuda.synchronize()
+    us = [between_us(start, end) for start, end in marks]
+    return us[count // 2 :], {"every10_us": [round(t, 1) for t in us[::10]]}
+
+
+ISOLATED = {
+    "hbm_copy": measure_hbm_copy,
+    "launch_100_tiny": measure_launch,
+    "hops_idle": measure_hops,
+    "hops40_one_stream": measure_hops,
+    "hops40_two_streams": measure_hops,
+    "graph40_same": measure_graph,
+    "graph40_hops": measure_graph,
+    "host_issue": measure_host_issue,
+    "p2p_copy_ring": measure_p2p_ring,
+    "p2p_copy_fanout": measure_p2p_fanout,
+    "peer_store": measure_peer_store,
+    "symm_barrier": measure_symm_barrier,
+    "collective": measure_collective,
+    "gemm": measure_gemm,
+    "gemv": measure_gemv,
+    "gemm+collective": measure_part,
+    "triad": measure_triad,
+}
+
+
+def measure(lab, r):
+    w, p, strategy = r["workload"], r["params"], r["strategy"]
+    match strategy, w["kind"]:
+        case "isolated", kind if kind in ISOLATED:
+            return ISOLATED[kind](lab, w, p)
+        case "held_slots", "gemm" | "collective":
+            return measure_held(lab, w, p)
+        case "duty_cycle", "gemm":
+            return measure_duty_cycle(lab, w, p)
+        case "beside_copy", "triad":
+            return measure_triad_beside_copy(lab, w, p)
+        case "beside_triad", "collective":
+            return measure_collective_beside_triad(lab, w, p)
+        case "beside_cublas" | "beside_triton" | "beside_membound", "collective":
+            return measure_collective_beside_compute(lab, w, p, strategy)
+    raise Unsupported(f"no benchmark of {w['kind']} as {strategy}")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Example traces: torch.profiler, a file a rank.
+
+
+@contextlib.contextmanager
+def profiled(lab, name):
+    """Records what runs inside into traces/NAME/rankR.json.gz."""
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    torch.cuda.synchronize()
+    dist.barrier(group=lab.host)
+    with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
+        yield
+        torch.cuda.synchronize()
+    folder = os.path.join(lab.out, "traces", name)
+    os.makedirs(folder, exist_ok=True)
+    profiler.export_chrome_trace(os.path.join(folder, f"rank{lab.rank}.json.gz"))
+    lab.say(f"traces/{name}")
+
+
+def record(lab, name, work, iterations):
+    for _ in range(3):
+        work()
+    with profiled(lab, name):
+        for i in range(iterations):
+            with torch.profiler.record_function(f"{name}#{i}"):
+                work()
+
+
+def trace_rows(lab, plan):
+    """The traces that rows name: the kernels of their GEMMs."""
+    for path in dict.fromkeys(r["trace"] for r in plan if "trace" in r):
+        shapes = [[r["workload"][x] for x in "mnk"] for r in plan if r.get("trace") == path]
+        calls = [gemm(lab, *shape) for shape in shapes]
+        record(lab, os.path.basename(path), lambda calls=calls: [call() for call in calls], 3)
+
+
+def pair(lab, name, op, chunks):
+    """A GEMM and the collective of its output, by rows in so many chunks, each collective as soon as its chunk is done."""
+    m, n, k = GEMMS[name]
+    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
+    c = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
+    other = torch.empty_like(c)
+    part = torch.empty(m // lab.world, n, device=lab.device, dtype=torch.bfloat16)
+    rows, kept = m // chunks, m // chunks // lab.world
+
+    def communicate(i):
+        mine = c[i * rows : (i + 1) * rows]
+        match op:
+            case "all_reduce":
+                return dist.all_reduce(mine, async_op=True)
+            case "reduce_scatter":
+                return dist.reduce_scatter_tensor(part[i * kept : (i + 1) * kept], mine, async_op=True)
+            case "all_to_all":
+                return dist.all_to_all_single(other[i * rows : (i + 1) * rows], mine, async_op=True)
+
+    def work():
+        pending = []
+        for i in range(chunks):
+            torch.mm(a[i * rows : (i + 1) * rows], b, out=c[i * rows : (i + 1) * rows])
+            pending.append(communicate(i))
+        for handle in pending:
+            handle.wait()
+
+    return work
+
+
+def trace_pairs(lab):
+    need_peers(lab)
+    for name, op in PAIRS:
+        record(lab, f"bulk_{name}_{op}", pair(lab, name, op, 1), 5)
+    for name, op in PAIRS[0], PAIRS[-1]:
+        record(lab, f"decompose4_{name}_{op}", pair(lab, name, op, 4), 5)
+
+
+def trace_moe(lab):
+    """A mixture-of-experts layer, expert parallel: dispatch, two GEMMs, combine."""
+    need_peers(lab)
+    tokens, hidden, ffn = 16384, 4096, 14336
+    x = torch.randn(tokens, hidden, device=lab.device, dtype=torch.bfloat16)
+    up = torch.randn(hidden, ffn, device=lab.device, dtype=torch.bfloat16) / hidden**0.5
+    down = torch.randn(ffn, hidden, device=lab.device, dtype=torch.bfloat16) / ffn**0.5
+    here, back = torch.empty_like(x), torch.empty_like(x)
+
+    def work():
+        dist.all_to_all_single(here, x)
+        y = F.silu(here @ up) @ down
+        dist.all_to_all_single(back, y)
+
+    record(lab, f"whole_moe_ep{lab.world}_t{tokens}", work, 3)
+
+
+def trace_llama(lab):
+    """Three layers of a 70-billion-parameter Llama, tensor parallel, forward."""
+    need_peers(lab)
+    tokens, hidden, ffn, head, layers = 8192, 8192, 28672, 128, 3
+    heads, inner = hidden // head // lab.world, ffn // lab.world
+
+    def weight(rows, cols):
+        return torch.randn(rows, cols, device=lab.device, dtype=torch.bfloat16) / rows**0.5
+
+    qkv, out = weight(hidden, 3 * heads * head), weight(heads * head, hidden)
+    up, down = weight(hidden, 2 * inner), weight(inner, hidden)
+    x0 = torch.randn(tokens, hidden, device=lab.device, dtype=torch.bfloat16)
+
+    def work():
+        x = x0
+        for _ in range(layers):
+            q, k, v = (F.layer_norm(x, (hidden,)) @ qkv).view(1, tokens, 3, heads, head).permute(2, 0, 3, 1, 4)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = y.transpose(1, 2).reshape(tokens, heads * head) @ out
+            dist.all_reduce(y)
+            x = x + y
+            gate, value = (F.layer_norm(x, (hidden,)) @ up).chunk(2, dim=-1)
+            y = (F.silu(gate) * value) @ down
+            dist.all_reduce(y)
+            x = x + y
+
+    with torch.no_grad():
+        record(lab, f"whole_llama70b_tp{lab.world}_prefill_s{tokens}", work, 2)
+
+
+TRACES = {"pairs": trace_pairs, "moe": trace_moe, "llama": trace_llama}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The run.
+
+
+def describe(lab):
+    """What the rows were measured on: machine.json. Names the hardware and software, not the host."""
+    prefixes = "NCCL_", "RCCL_", "TORCH_", "CUDA_", "HIP_", "HSA_", "ROCR_", "PYTORCH_"
+    return {
+        "machine": f"{lab.machine}x{lab.world}",
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "gpu": lab.properties.name,
+        "gpus": lab.world,
+        "cus": lab.cus,
+        "memory_bytes": lab.properties.total_memory,
+        "l2_bytes": attempt(lambda: lab.properties.L2_cache_size),
+        "torch": torch.__version__,
+        "triton": getattr(triton, "__version__", None),
+        "cuda": torch.version.cuda,
+        "hip": torch.version.hip,
+        "driver_api": attempt(lambda: torch._C._cuda_getDriverVersion()),
+        "nccl": attempt(lambda: ".".join(map(str, torch.cuda.nccl.version()))),
+        "environment": {k: v for k, v in sorted(os.environ.items()) if k.startswith(prefixes) and "/" not in v},
+        "iterations": lab.iterations,
+    }
+
+
+def attempt(f):
+    try:
+        return f()
+    except Exception:  # a fact that this PyTorch does not tell
+        return None
+
+
+class Rows:
+    """Appends to calibrate.jsonl, a line a measurement, so that an interrupted run keeps what it has."""
+
+    def __init__(self, lab):
+        self.lab, self.count = lab, 0
+        self.path = os.path.join(lab.out, "calibrate.jsonl")
+        if lab.rank == 0 and os.path.exists(self.path):
+            with open(self.path) as f:
+                self.count = sum(1 for _ in f)
+
+    def add(self, r, world, us, found):
+        row = {"id": f"c{self.count:04d}", "machine": f"{self.lab.machine}x{world}", "world": world}
+        row |= {"workload": r["workload"], "strategy": r["strategy"], "params": r["params"] | found}
+        row |= {"us": round(statistics.median(us), 2), "min_us": round(min(us), 2), "max_us": round(max(us), 2)}
+        if "trace" in r:
+            row["trace"] = r["trace"]
+        with open(self.path, "a") as f:
+            f.write(json.dumps(row) + "\n")
+        self.count += 1
+
+
+def brief(r):
+    """One line for a person."""
+    values = [str(v) for k, v in r["workload"].items() if k not in ("dtype", "kind")]
+    params = [f"{k}={v}" for k, v in r["params"].items()]
+    return " ".join([label(r)] + ([r["workload"]["kind"]] if r["strategy"] != "isolated" else []) + values + params)
+
+
+def skippable():
+    """What ends one benchmark and not the run; alike on all ranks if their GPUs are alike."""
+    errors = [Unsupported, torch.cuda.OutOfMemoryError]
+    if triton is not None:
+        errors.append(triton.runtime.errors.OutOfResources)
+    return tuple(errors)
+
+
+def run_rows(lab, plan):
+    rows, skipped = Rows(lab), set()
+    for i, r in enumerate(plan):
+        world = r.get("world", lab.world)
+        if world not in (1, lab.world):
+            lab.say(f"{i + 1}/{len(plan)} {brief(r)}: skipped: needs {world} GPUs")
+            continue
+        lab.alone = world == 1
+        try:
+            if not lab.alone or lab.rank == 0:
+                us, found = measure(lab, r)
+                if lab.rank == 0:
+                    rows.add(r, world, us, found)
+                    lab.say(f"{i + 1}/{len(plan)} {brief(r)}: {statistics.median(us):.1f} us")
+        except skippable() as e:
+            if (label(r), first_line(e)) not in skipped:
+                lab.say(f"{i + 1}/{len(plan)} {brief(r)}: skipped: {first_line(e)}")
+                skipped.add((label(r), first_line(e)))
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        dist.barrier(group=lab.host)
+    lab.alone = lab.world == 1
+    return rows.count
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", metavar="DIR", default="capture", help="where calibrate.jsonl, machine.json and traces/ go (default: capture)")
+    parser.add_argument("--machine", metavar="NAME", help="name of the machine in the rows, without the number of GPUs (default: from the GPU's name)")
+    parser.add_argument("--only", metavar="LABELS", help="comma-separated kinds, strategies and 'traces'; --labels prints them")
+    parser.add_argument("--skip", metavar="LABELS", default="", help="the same, to leave out")
+    parser.add_argument("--plan", metavar="FILE", help="requests to measure instead of the built-in ones, a JSON object a line")
+    parser.add_argument("--quick", action="store_true", help="fewer sizes and iterations: a try-out of some minutes")
+    parser.add_argument("--iterations", type=int, metavar="N", help="timed iterations of each row (default: 10; 3 with --quick)")
+    parser.add_argument("--max-bytes", type=int, metavar="N", help="leave out requests whose workload has more bytes than this")
+    parser.add_argument("--list", action="store_true", help="print the requests and stop")
+    parser.add_argument("--labels", action="store_true", help="print the labels with the number of requests of each and stop")
+    parser.add_argument("--cus", type=int, metavar="N", default=132, help="compute units to plan for with --list and --labels (default: 132)")
+    args = parser.parse_args(argv)
+    if args.iterations is None:
+        args.iterations = 3 if args.quick else 10
+    if args.iterations < 1:
+        parser.error("--iterations: at least 1")
+    return args
+
+
+def select(args, cus):
+    """The requests and whether traces are wanted."""
+    plan = list(read_plan(args.plan) if args.plan else default_plan(cus, args.quick))
+    known = {label(r) for r in plan} | {"traces"}
+    wanted = set(args.only.split(",")) if args.only else known
+    skip = set(filter(None, args.skip.split(",")))
+    for name in sorted((wanted | skip) - known):
+        sys.exit(f"capture.py: no label {name}; there are: {', '.join(sorted(known))}")
+    wanted -= skip
+    limit = args.max_bytes or float("inf")
+    chosen = [r for r in plan if label(r) in wanted and r["workload"].get("bytes", 0) <= limit]
+    return chosen, "traces" in wanted and not args.plan
+
+
+def main(argv):
+    args = parse(argv)
+    plan, traces = select(args, args.cus)  # before any GPU is touched: a wrong label or plan ends it here
+    if args.list or args.labels:
+        counts = {}
+        for r in plan:
+            counts[label(r)] = counts.get(label(r), 0) + 1
+        lines = [json.dumps(r) for r in plan] if args.list else [f"{n:5d} {name}" for name, n in counts.items()]
+        print("\n".join(lines))
+        return
+    if torch is None or not torch.cuda.is_available():
+        sys.exit("capture.py: PyTorch with CUDA or ROCm, and a GPU, are needed to measure; --list needs neither")
+    os.makedirs(args.out, exist_ok=True)
+    lab = Lab(args)
+    plan, traces = select(args, lab.cus)
+    lab.say(f"{lab.world} x {lab.properties.name}, {len(plan)} requests, to {args.out}")
+    if lab.rank == 0:
+        with open(os.path.join(args.out, "machine.json"), "w") as f:
+            json.dump(describe(lab), f, indent=2)
+            f.write("\n")
+    count = run_rows(lab, plan)
+    for name, trace in ({"gemms": lambda lab: trace_rows(lab, plan)} | (TRACES if traces else {})).items():
+        try:
+            trace(lab)
+        except skippable() as e:
+            lab.say(f"traces of {name}: skipped: {first_line(e)}")
+        torch.cuda.empty_cache()
+    lab.say(f"done: {count} rows in {os.path.join(args.out, 'calibrate.jsonl')}")
+    dist.barrier(group=lab.host)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
