@@ -1,0 +1,160 @@
+package trace
+
+// A Kernel is what is known of one kernel launch beyond its time.
+type Kernel struct {
+	Grid, Block [3]int32 // workgroups, and threads of a workgroup, per axis; zero where unknown
+	Shared      int32    // bytes of LDS or shared memory a workgroup
+	Registers   int32    // 32-bit registers a thread
+	Correlation int64    // joins the launching Call of the same rank; 0 where unknown
+	Stream      int64    // as the file names it
+	Comm        int32    // row of Run.Comms for a Collective, else None
+	Op          int32    // row of Run.Operators, else None
+	Priority    int32    // as the programming model has it: lower is more urgent on CUDA and HIP
+	Origin      int32    // simulated: the workload op this kernel stands for, else None
+}
+
+// WGs is the number of workgroups of the grid; 0 where the file has none.
+func (k *Kernel) WGs() int { return int(k.Grid[0]) * int(k.Grid[1]) * int(k.Grid[2]) }
+
+// Threads is the number of threads of one workgroup; 0 where the file has none.
+func (k *Kernel) Threads() int { return int(k.Block[0]) * int(k.Block[1]) * int(k.Block[2]) }
+
+// CollectiveOp names an operation of a collective library.
+type CollectiveOp uint8
+
+// The operations. UnknownOp is a communication kernel whose file does not say which.
+const (
+	UnknownOp CollectiveOp = iota
+	AllReduce
+	AllGather
+	ReduceScatter
+	AllToAll
+	Broadcast
+	Reduce
+	Gather
+	Scatter
+	SendRecv
+	Barrier
+	numOps
+)
+
+var opNames = [numOps]string{
+	"unknown", "all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+	"broadcast", "reduce", "gather", "scatter", "send_recv", "barrier",
+}
+
+func (op CollectiveOp) String() string {
+	if op < numOps {
+		return opNames[op]
+	}
+	return opNames[0]
+}
+
+// ParseCollectiveOp is the inverse of String; ok is false for any other word.
+func ParseCollectiveOp(s string) (op CollectiveOp, ok bool) {
+	for i, n := range opNames {
+		if s == n {
+			return CollectiveOp(i), true
+		}
+	}
+	return UnknownOp, false
+}
+
+// WireBytes is what each of n ranks must send for the operation on a buffer of
+// the given bytes: the whole of the larger side, input or output. It is the
+// same for ring, direct and pairwise algorithms (MECHANISM B2 to B4; NCCL's
+// "bus bandwidth" uses the same factors).
+func (op CollectiveOp) WireBytes(bytes int64, n int) int64 {
+	if n <= 1 {
+		return 0
+	}
+	part := bytes / int64(n) * int64(n-1)
+	switch op {
+	case AllReduce:
+		return 2 * part
+	case AllGather, ReduceScatter, AllToAll, Gather, Scatter:
+		return part
+	case Barrier:
+		return 0
+	}
+	return bytes
+}
+
+// A Comm is what a collective kernel does. Kernels that are one operation
+// together, as those of copy-engine collectives are, share a row.
+type Comm struct {
+	Op       CollectiveOp
+	Group    int32  // row of Run.Groups, or None
+	Seq      int64  // number of this operation among the group's: the file's own where it numbers all, else counted from 0 on each rank
+	In, Out  int64  // bytes of this rank's input and output; 0 where unknown
+	DType    string // as the file names it
+	ElemSize int32  // bytes an element; 0 where unknown
+	Peer     int32  // SendRecv, Broadcast, Reduce: the other or the root rank id, else None
+}
+
+// Bytes is the buffer size that message-size curves are drawn over: the larger of input and output.
+func (c *Comm) Bytes() int64 { return max(c.In, c.Out) }
+
+// A Group is a set of ranks that communicate.
+type Group struct {
+	Name  string
+	Ranks []int // rank ids, ascending; nil where the file does not say
+	Size  int
+}
+
+// CopyDir says between which memories a copy moved bytes.
+type CopyDir uint8
+
+// The directions. Fill is a memset.
+const (
+	UnknownDir CopyDir = iota
+	HostToDevice
+	DeviceToHost
+	DeviceToDevice // within one device
+	PeerToPeer
+	HostToHost
+	Fill
+)
+
+var dirNames = [...]string{"unknown", "host to device", "device to host", "device to device", "peer to peer", "host to host", "fill"}
+
+func (d CopyDir) String() string {
+	if int(d) < len(dirNames) {
+		return dirNames[d]
+	}
+	return dirNames[0]
+}
+
+// A CopyAttr is what is known of one copy, or of bytes under way on a link.
+type CopyAttr struct {
+	Bytes       int64 // 0 where unknown
+	Correlation int64
+	Stream      int64
+	Peer        int32 // rank id at the other end of a peer copy, else None
+	Op          int32 // row of Run.Operators, else None
+	Origin      int32 // simulated: the workload op, else None
+	Dir         CopyDir
+}
+
+// A WorkgroupAttr is what is known of one workgroup or tile, and of its phases.
+type WorkgroupAttr struct {
+	ID         int32 // logical: the tile or the linear workgroup id
+	Persistent int32 // the physical workgroup that ran it, or None
+	CU         int32 // or None
+	Peer       int32 // rank id its output goes to, or None
+	Row, Col   int32 // tile coordinates, or None
+}
+
+// A Call is what joins a host call to device work.
+type Call struct {
+	Correlation int64
+	External    int64 // the framework operator's id
+	Op          int32 // row of Run.Operators for framework operators, else None
+}
+
+// An Operator is a framework operator with the shapes of its inputs.
+type Operator struct {
+	Name  string
+	Dims  [][]int64 // one shape an input; nil for what is no tensor
+	Types []string
+}

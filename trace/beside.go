@@ -1,0 +1,85 @@
+package trace
+
+import "slices"
+
+// Beside puts runs side by side in one, each with rank rows of its own that
+// carry its name, and every run's times as they are: for comparing strategies.
+func Beside(runs []*Run, name string) *Run {
+	m := merger{name: name, start: make([]Time, len(runs))}
+	for i, r := range runs {
+		for row := range r.Ranks {
+			m.ranks = append(m.ranks, alignment{run: i, row: row, known: true})
+		}
+	}
+	m.reserve(runs)
+	simulated := true
+	for i, r := range runs {
+		first := len(m.b.run.Ranks)
+		m.add(r, i)
+		for k := first; k < len(m.b.run.Ranks); k++ {
+			m.b.run.Ranks[k].Run = r.Name
+		}
+		simulated = simulated && r.Simulated
+	}
+	m.interleave()
+	return m.b.Finish(Options{Name: name, Simulated: simulated, KeepZero: true})
+}
+
+// Split is the inverse of Beside: the runs by name, in order of their first
+// rank row. A run that stands alone is returned as it is.
+func Split(r *Run) []*Run {
+	var names []string
+	for _, k := range r.Ranks {
+		if !slices.Contains(names, k.Run) {
+			names = append(names, k.Run)
+		}
+	}
+	if len(names) < 2 {
+		return []*Run{r}
+	}
+	runs := make([]*Run, len(names))
+	for i, n := range names {
+		runs[i] = r.only(n)
+	}
+	return runs
+}
+
+// only is the part of a run whose rank rows carry the name. It shares the side tables.
+func (r *Run) only(name string) *Run {
+	part := *r
+	part.Name, part.Ranks, part.Lanes, part.Spans, part.End = name, nil, nil, nil, 0
+	ranks := make([]int32, len(r.Ranks))
+	for i, k := range r.Ranks {
+		ranks[i] = None
+		if k.Run == name {
+			ranks[i] = int32(len(part.Ranks))
+			k.Run = ""
+			part.Ranks = append(part.Ranks, k)
+		}
+	}
+	lanes := make([]LaneID, len(r.Lanes))
+	for i, l := range r.Lanes {
+		lanes[i] = None
+		if l.Rank = ranks[l.Rank]; l.Rank == None {
+			continue
+		}
+		if l.Peer != None {
+			l.Peer = ranks[l.Peer]
+		}
+		lanes[i] = LaneID(len(part.Lanes))
+		part.Lanes = append(part.Lanes, l)
+	}
+	spans := make([]SpanID, len(r.Spans))
+	for i, s := range r.Spans {
+		if s.Lane = lanes[s.Lane]; s.Lane == None {
+			continue
+		}
+		if s.Parent != None {
+			s.Parent = spans[s.Parent] // parents precede their children
+		}
+		spans[i] = SpanID(len(part.Spans))
+		part.Spans = append(part.Spans, s)
+		part.End = max(part.End, s.End)
+	}
+	return &part
+}

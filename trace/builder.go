@@ -1,0 +1,267 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// A Builder gathers spans in any order and finishes them into a Run. The zero
+// value is ready to use. Times given to it are nanoseconds of one clock;
+// Finish makes them relative to the first span.
+type Builder struct {
+	run   Run
+	names map[string]NameID
+	lanes map[Lane]LaneID
+
+	groups map[string]int32
+
+	spans      table[Span]
+	kernels    table[Kernel]
+	comms      table[Comm]
+	copies     table[CopyAttr]
+	workgroups table[WorkgroupAttr]
+	calls      table[Call]
+	operators  table[Operator]
+}
+
+// Intern returns the id of a name.
+func (b *Builder) Intern(s string) NameID {
+	b.init()
+	if id, ok := b.names[s]; ok {
+		return id
+	}
+	id := NameID(len(b.run.Names))
+	b.run.Names = append(b.run.Names, s)
+	b.names[s] = id
+	return id
+}
+
+// InternBytes is Intern without allocating for a name seen before.
+func (b *Builder) InternBytes(s []byte) NameID {
+	b.init()
+	if id, ok := b.names[string(s)]; ok {
+		return id
+	}
+	return b.Intern(string(s))
+}
+
+func (b *Builder) init() {
+	if b.names == nil {
+		b.names = map[string]NameID{"": 0}
+		b.lanes = map[Lane]LaneID{}
+		b.groups = map[string]int32{}
+		b.run.Names = []string{""}
+	}
+}
+
+// AddRank appends a rank and returns its row.
+func (b *Builder) AddRank(r Rank) int32 {
+	b.run.Ranks = append(b.run.Ranks, r)
+	return int32(len(b.run.Ranks) - 1)
+}
+
+// Rank gives access to a rank already added, for what a file tells late.
+func (b *Builder) Rank(row int32) *Rank { return &b.run.Ranks[row] }
+
+// Lane returns the id of the lane, adding it if it is new. Peer must be None
+// on anything but a link.
+func (b *Builder) Lane(l Lane) LaneID {
+	b.init()
+	name := l.Name
+	l.Name = "" // a late name is the same lane
+	id, ok := b.lanes[l]
+	if !ok {
+		id = LaneID(len(b.run.Lanes))
+		b.lanes[l] = id
+		b.run.Lanes = append(b.run.Lanes, l)
+	}
+	if name != "" {
+		b.run.Lanes[id].Name = name
+	}
+	return id
+}
+
+// LaneOf is the inverse of Lane, with the name that the lane was given.
+func (b *Builder) LaneOf(id LaneID) Lane { return b.run.Lanes[id] }
+
+// Add appends a span and returns its provisional id, valid as a Parent until Finish.
+func (b *Builder) Add(s Span) SpanID {
+	return SpanID(b.spans.add(s))
+}
+
+// Span gives access to a span already added.
+func (b *Builder) Span(id SpanID) *Span { return b.spans.at(int32(id)) }
+
+// Len is the number of spans added so far.
+func (b *Builder) Len() int { return b.spans.rows }
+
+// AddKernel, AddComm and their kin append a row to a side table and return its index.
+func (b *Builder) AddKernel(k Kernel) int32 {
+	return b.kernels.add(k)
+}
+
+// Kernel gives access to a row already added.
+func (b *Builder) Kernel(row int32) *Kernel { return b.kernels.at(row) }
+
+// Comm gives access to a row already added.
+func (b *Builder) Comm(row int32) *Comm { return b.comms.at(row) }
+
+// Copy gives access to a row already added.
+func (b *Builder) Copy(row int32) *CopyAttr { return b.copies.at(row) }
+
+// Call gives access to a row already added.
+func (b *Builder) Call(row int32) *Call { return b.calls.at(row) }
+
+// Operator gives access to a row already added.
+func (b *Builder) Operator(row int32) *Operator { return b.operators.at(row) }
+
+// Group gives access to a row already added.
+func (b *Builder) Group(row int32) *Group { return &b.run.Groups[row] }
+
+// NameOf is the inverse of Intern.
+func (b *Builder) NameOf(id NameID) string { return b.run.Names[id] }
+
+// LaneAt returns a lane already added.
+func (b *Builder) LaneAt(id LaneID) Lane { return b.run.Lanes[id] }
+
+// AddComm appends a row; see AddKernel.
+func (b *Builder) AddComm(c Comm) int32 {
+	return b.comms.add(c)
+}
+
+// AddCopy appends a row; see AddKernel.
+func (b *Builder) AddCopy(c CopyAttr) int32 {
+	return b.copies.add(c)
+}
+
+// AddWorkgroup appends a row; see AddKernel.
+func (b *Builder) AddWorkgroup(w WorkgroupAttr) int32 {
+	return b.workgroups.add(w)
+}
+
+// AddCall appends a row; see AddKernel.
+func (b *Builder) AddCall(c Call) int32 {
+	return b.calls.add(c)
+}
+
+// AddOperator appends a row; see AddKernel.
+func (b *Builder) AddOperator(o Operator) int32 {
+	return b.operators.add(o)
+}
+
+// AddGroup returns the row of the group with this name, ranks and size, adding it if new.
+func (b *Builder) AddGroup(g Group) int32 {
+	b.init()
+	key := fmt.Sprint(len(g.Name), g.Name, g.Size, g.Ranks == nil, g.Ranks)
+	row, ok := b.groups[key]
+	if !ok {
+		row = int32(len(b.run.Groups))
+		b.groups[key] = row
+		b.run.Groups = append(b.run.Groups, g)
+	}
+	return row
+}
+
+// Nest gives every span of a host thread or annotation row the innermost span
+// of its lane that holds it as its parent. Call it when all spans are added and have their lanes.
+func (b *Builder) Nest() {
+	var order []SpanID
+	for i := range b.Len() {
+		s := b.Span(SpanID(i))
+		if s.Kind <= Launch {
+			order = append(order, SpanID(i))
+		}
+	}
+	slices.SortFunc(order, func(i, j SpanID) int {
+		x, y := b.Span(i), b.Span(j)
+		return cmp.Or(
+			cmp.Compare(x.Lane, y.Lane),
+			cmp.Compare(x.Start, y.Start),
+			cmp.Compare(y.End, x.End),
+			cmp.Compare(i, j))
+	})
+	var open []SpanID
+	var lane LaneID = None
+	for _, id := range order {
+		s := b.Span(id)
+		if s.Lane != lane {
+			lane, open = s.Lane, open[:0]
+		}
+		for len(open) > 0 {
+			top := b.Span(open[len(open)-1])
+			if top.End >= s.End && (top.End > s.Start || top.Start == s.Start) {
+				s.Parent = open[len(open)-1]
+				break
+			}
+			open = open[:len(open)-1]
+		}
+		open = append(open, id)
+	}
+}
+
+// Note adds to the run's ledger.
+func (b *Builder) Note(a Action, file, reason, unit string, pos int64) {
+	b.run.Ledger.Add(a, file, reason, unit, pos)
+}
+
+// Options of Finish.
+type Options struct {
+	Name      string
+	Epoch     int64 // nanoseconds since 1970 of clock value 0; 0 where unknown
+	HostClock bool  // times are readings of the machine's clock since it started: see Run.Clock
+	Simulated bool
+	KeepZero  bool // do not shift times so that the first span starts at 0
+}
+
+// Finish sorts, checks and shifts the spans and hands the run over. The
+// builder must not be used afterwards. A span with an end before its start is
+// the caller's bug and panics: readers repair those and say so with Note.
+func (b *Builder) Finish(o Options) *Run {
+	b.init()
+	b.assemble()
+	r := &b.run
+	r.Name, r.Epoch, r.Simulated = o.Name, o.Epoch, o.Simulated
+	if len(r.Spans) > 0 && !o.KeepZero {
+		first := r.Spans[0].Start
+		for _, s := range r.Spans {
+			first = min(first, s.Start)
+		}
+		for i := range r.Spans {
+			r.Spans[i].Start -= first
+			r.Spans[i].End -= first
+		}
+		if r.Epoch != 0 {
+			r.Epoch += int64(first)
+		}
+		if o.HostClock {
+			r.Clock = int64(first)
+		}
+	}
+	for i, s := range r.Spans {
+		if s.End < s.Start {
+			panic(fmt.Sprintf("trace: span %d %q ends %d before it starts", i, r.Names[s.Name], s.Start-s.End))
+		}
+		r.End = max(r.End, s.End)
+	}
+	r.sort()
+	if b.subLanes() {
+		r.sort() // by lanes as they are now
+	}
+	r.Ledger.sort()
+	done := *r
+	*b = Builder{} // what else the builder, or whatever it is a part of, holds need not live as long as the run
+	return &done
+}
+
+// assemble puts the tables into the run. (A merger fills those of the run itself.)
+func (b *Builder) assemble() {
+	r := &b.run
+	b.spans.moveTo(&r.Spans)
+	b.kernels.moveTo(&r.Kernels)
+	b.comms.moveTo(&r.Comms)
+	b.copies.moveTo(&r.Copies)
+	b.workgroups.moveTo(&r.Workgroups)
+	b.calls.moveTo(&r.Calls)
+	b.operators.moveTo(&r.Operators)
+}

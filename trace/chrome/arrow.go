@@ -1,0 +1,160 @@
+package chrome
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An arrow is one end of a flow between two rows. Kineto's say nothing that
+// correlations do not, but rocprof v1 and rocmProfileData join calls to the work
+// they launched by flows alone.
+type arrow struct {
+	id    int32 // number of the flow
+	track trace.LaneID
+	at    trace.Time
+	from  bool // the flow starts here
+	pos   int64
+}
+
+// flow takes an arrow in.
+func (d *reader) flow(e *event) {
+	switch string(e.cat) {
+	case `"ac2g"`, `"fwdbwd"`, `"async"`, `"async_cpu_to_gpu"`:
+		d.note(trace.Noted, "flow arrow: launches are joined by correlation instead", e.pos)
+		return
+	}
+	at, ok := d.start(e)
+	if !ok {
+		return
+	}
+	k := append(d.key[:0], "flow\x00"...)
+	k = append(append(k, unquote(e.cat)...), 0)
+	d.key = append(k, unquote(e.id)...)
+	id, ok := d.trackOf[string(d.key)]
+	if !ok {
+		id = int32(len(d.trackOf))
+		d.trackOf[string(d.key)] = id
+	}
+	d.arrows = append(d.arrows, arrow{id: id, track: d.track(e, elsewhere), at: at, from: e.ph == 's', pos: e.pos})
+}
+
+// follow gives the calls and the device work that arrows join a correlation in
+// common, if they have none of their own: the number of the flow in order of time.
+func (d *reader) follow() {
+	rows := d.rowsUnder(d.arrows)
+	for i, flow := range d.flows() {
+		from := trace.SpanID(trace.None)
+		for _, a := range flow {
+			reason := "flow arrow: joins no call to device work"
+			switch to := rows.at(d, a); {
+			case a.from:
+				if from = to; from != trace.None && d.isCall(from) {
+					reason = "flow arrow: from a call"
+				}
+			case from != trace.None && to != trace.None && d.join(from, to, int64(i)+1):
+				reason = "flow arrow: to what a call launched"
+			}
+			d.note(trace.Noted, reason, a.pos)
+		}
+	}
+	d.arrows = nil
+}
+
+// flows returns the arrows of each flow, in order of time.
+func (d *reader) flows() [][]arrow {
+	slices.SortFunc(d.arrows, func(a, b arrow) int {
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.at, b.at), cmp.Compare(a.pos, b.pos))
+	})
+	var flows [][]arrow
+	for i := 0; i < len(d.arrows); {
+		j := i + 1
+		for j < len(d.arrows) && d.arrows[j].id == d.arrows[i].id {
+			j++
+		}
+		flows = append(flows, d.arrows[i:j])
+		i = j
+	}
+	slices.SortStableFunc(flows, func(a, b []arrow) int {
+		return cmp.Or(
+			cmp.Compare(a[0].at, b[0].at),
+			cmp.Compare(d.tracks[a[0].track].lane, d.tracks[b[0].track].lane),
+			cmp.Compare(a[len(a)-1].at, b[len(b)-1].at))
+	})
+	return flows
+}
+
+func (d *reader) isCall(id trace.SpanID) bool {
+	s := d.b.Span(id)
+	return s.Kind == trace.HostCall && s.Attr != trace.None
+}
+
+// join gives the call and the work the call's correlation, or the one offered.
+func (d *reader) join(from, to trace.SpanID, offered int64) bool {
+	work := d.b.Span(to)
+	if !d.isCall(from) || !work.Kind.OnDevice() {
+		return false
+	}
+	call := d.b.Call(d.b.Span(from).Attr)
+	var correlation *int64
+	if work.Kind == trace.Copy {
+		correlation = &d.b.Copy(work.Attr).Correlation
+	} else {
+		correlation = &d.b.Kernel(work.Attr).Correlation
+	}
+	if *correlation != 0 {
+		return false
+	}
+	if call.Correlation == 0 {
+		call.Correlation = offered
+	}
+	*correlation = call.Correlation
+	return true
+}
+
+// rowSpans are the spans of some lanes in order of start.
+type rowSpans map[trace.LaneID][]trace.SpanID
+
+// rowsUnder lists the spans on the rows of the arrows.
+func (d *reader) rowsUnder(arrows []arrow) rowSpans {
+	rows := rowSpans{}
+	for _, a := range arrows {
+		rows[d.tracks[a.track].lane] = nil
+	}
+	if len(rows) == 0 {
+		return rows
+	}
+	for i := range d.b.Len() {
+		id := trace.SpanID(i)
+		lane := d.b.Span(id).Lane
+		if spans, ok := rows[lane]; ok {
+			rows[lane] = append(spans, id)
+		}
+	}
+	for _, spans := range rows {
+		slices.SortFunc(spans, func(a, b trace.SpanID) int {
+			x, y := d.b.Span(a), d.b.Span(b)
+			return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(y.End, x.End), cmp.Compare(a, b))
+		})
+	}
+	return rows
+}
+
+// at returns the innermost span that the arrow touches, or None. Arrows may be
+// cut to microseconds where spans are not.
+func (rows rowSpans) at(d *reader, a arrow) trace.SpanID {
+	const cut = 999
+	spans := rows[d.tracks[a.track].lane]
+	i, _ := slices.BinarySearchFunc(spans, a.at+cut+1, func(id trace.SpanID, t trace.Time) int {
+		return cmp.Compare(d.b.Span(id).Start, t)
+	})
+	if i == 0 {
+		return trace.None
+	}
+	id := spans[i-1]
+	for id != trace.None && d.b.Span(id).End < a.at {
+		id = d.b.Span(id).Parent
+	}
+	return id
+}

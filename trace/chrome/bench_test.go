@@ -1,0 +1,100 @@
+package chrome
+
+import (
+	"bytes"
+	"io"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// benchmarkEvents is a rank of a job of which HTA needs 142 s for eight.
+const benchmarkEvents = 525005
+
+func syntheticBytes(b *testing.B) []byte {
+	b.Helper()
+	var out bytes.Buffer
+	if err := synthetic(&out, 0, 8, benchmarkEvents); err != nil {
+		b.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// processorTime is what this process has used so far, over all cores.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// benchmark reports JSON a second, by the clock and by processor time (which
+// does not depend on what else the machine does), and what stays in memory a span.
+func benchmark(b *testing.B, json int, read func() (*trace.Run, error)) {
+	b.SetBytes(int64(json))
+	b.ReportAllocs()
+	var run *trace.Run
+	before := processorTime()
+	for b.Loop() {
+		var err error
+		if run, err = read(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	used := processorTime() - before
+	b.ReportMetric(float64(json)*float64(b.N)/1e6/used.Seconds(), "MB/cpu-s")
+	var with, without runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&with)
+	spans := len(run.Spans)
+	runtime.KeepAlive(run) // and no longer: the next collection takes it
+	runtime.GC()
+	runtime.ReadMemStats(&without)
+	runtime.KeepAlive(read)
+	b.ReportMetric(float64(int64(with.HeapAlloc)-int64(without.HeapAlloc))/float64(spans), "B/span")
+}
+
+func packed(in []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	z.Write(in)
+	z.Close()
+	return out.Bytes()
+}
+
+func BenchmarkReadPlain(b *testing.B) {
+	in := syntheticBytes(b)
+	benchmark(b, len(in), func() (*trace.Run, error) { return Read(bytes.NewReader(in), Options{File: "rank0.json"}) })
+}
+
+func BenchmarkReadGzip(b *testing.B) {
+	in := syntheticBytes(b)
+	packed := packed(in)
+	benchmark(b, len(in), func() (*trace.Run, error) {
+		r, err := gzip.NewReader(bytes.NewReader(packed))
+		if err != nil {
+			b.Fatal(err)
+		}
+		return Read(r, Options{File: "rank0.json"})
+	})
+}
+
+func BenchmarkWrite(b *testing.B) {
+	run, err := Read(bytes.NewReader(syntheticBytes(b)), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := Write(io.Discard, run); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(run.Spans)), "ns/span")
+}

@@ -1,0 +1,238 @@
+// Package chrome reads and writes Chrome trace events, and reads the dialect
+// that PyTorch's Kineto writes.
+//
+// A file is decoded in one pass, event by event, in a window of fixed size:
+//
+//	bytes ── window ──▶ event (raw values) ──▶ spans with provisional tracks ── finish ──▶ trace.Run
+//
+// What may stand anywhere in a file, names of threads, the rank, the time's
+// base, or what joins two events, is put together in finish: first the pairs
+// of B and E, then ranks and lanes, then which call launched which kernel, then
+// what each collective kernel communicates.
+package chrome
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// DefaultLimit is the number of bytes of JSON after which reading stops, so
+// that a small archive cannot fill the memory.
+const DefaultLimit = 8 << 30
+
+// ErrNoEvents is the cause of an error about JSON that is no trace.
+var ErrNoEvents = errors.New("no traceEvents")
+
+// Options of Read. The zero value is ready to use.
+type Options struct {
+	File       string // what errors and the ledger call the input; the rank may be read from it
+	KeepPython bool   // keep the frames of Python functions, which can be most of a file
+	Limit      int64  // most bytes of JSON to read; 0 stands for DefaultLimit
+}
+
+type limitError struct{ bytes int64 }
+
+func (e *limitError) Error() string {
+	return fmt.Sprintf("more than %d MiB of JSON", e.bytes>>20)
+}
+
+// Read reads one trace, uncompressed. An error is a *trace.SyntaxError or, if r
+// fails, wraps what it returned.
+func Read(r io.Reader, o Options) (*trace.Run, error) {
+	if o.Limit == 0 {
+		o.Limit = DefaultLimit
+	}
+	d := newReader(o)
+	d.w = window{r: r, limit: o.Limit, file: o.File}
+	if err := d.documents(); err != nil {
+		return nil, err
+	}
+	if d.own != nil {
+		return d.finishOwn(), nil
+	}
+	return d.finish(), nil
+}
+
+// documents reads the file: one array or object, or several of them one after another.
+func (d *reader) documents() error {
+	c, ok := d.w.peek()
+	if ok && c == 0xEF && len(d.w.b) >= 3 && string(d.w.b[:3]) == "\xEF\xBB\xBF" {
+		d.w.pos += 3 // a byte order mark
+		c, ok = d.w.peek()
+	}
+	switch {
+	case !ok && d.w.err != io.EOF:
+		return d.w.ended("cannot read")
+	case !ok:
+		return d.whole("the file is empty", "was the profiler stopped before it wrote?")
+	case c == '<':
+		return d.whole("this is a web page, not a trace", "download the raw file instead of the page that shows it")
+	case c != '{' && c != '[':
+		return d.w.syntax(d.w.pos, "a Chrome trace starts with { or [, not with "+printable(d.w.b[d.w.pos:min(len(d.w.b), d.w.pos+12)]),
+			"give a trace of PyTorch's profiler or any Chrome trace", nil)
+	}
+	for ; ok; c, ok = d.w.peek() {
+		var err error
+		switch c {
+		case '[':
+			err = d.events()
+		case '{':
+			err = d.object()
+		default:
+			err = d.w.unexpected(d.w.pos)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if d.w.err != io.EOF {
+		return d.w.ended("cannot read on")
+	}
+	if !d.sawEvents {
+		return &trace.SyntaxError{
+			File: d.o.File,
+			Msg:  "keys " + strings.Join(d.keys, ", "),
+			Cure: "give a trace of PyTorch's profiler or any Chrome trace",
+			Err:  ErrNoEvents,
+		}
+	}
+	return nil
+}
+
+// whole is an error about the file as a whole.
+func (d *reader) whole(msg, cure string) error {
+	return &trace.SyntaxError{File: d.o.File, Msg: msg, Cure: cure}
+}
+
+// events reads an array of events, whose opening bracket is next. It may lack
+// its end: a program that died cannot write it.
+func (d *reader) events() error {
+	d.sawEvents = true
+	d.w.pos++
+	for {
+		c, ok := d.w.peek()
+		switch {
+		case !ok && d.w.err == io.EOF:
+			d.note(trace.Noted, "the list of events has no end: the program may have died", d.w.at(d.w.pos))
+			return nil
+		case !ok:
+			return d.w.ended("cannot read on")
+		case c == ']':
+			d.w.pos++
+			return nil
+		case c == '{':
+			if err := d.one(); err != nil {
+				return err
+			}
+		default:
+			d.note(trace.Skipped, "not an event", d.w.at(d.w.pos))
+			if err := d.w.skip(); err != nil {
+				return err
+			}
+		}
+		if c, ok = d.w.peek(); ok && c == ',' {
+			d.w.pos++
+		} else if ok && c != ']' {
+			return d.w.unexpected(d.w.pos)
+		}
+	}
+}
+
+// one reads the event whose opening bracket is next.
+func (d *reader) one() error {
+	for {
+		j := d.e.decode(d.w.b, d.w.pos)
+		if j >= 0 {
+			d.e.pos = d.w.at(d.w.pos)
+			d.w.pos = j
+			return d.event(&d.e)
+		}
+		if j != short {
+			return d.w.unexpected(badAt(j))
+		}
+		if !d.w.more() {
+			return d.w.ended("the file ends inside an event")
+		}
+	}
+}
+
+// object reads a top-level object, whose opening bracket is next: a trace, or
+// in files with an object to a line, an event.
+func (d *reader) object() error {
+	if d.isEvent() {
+		d.sawEvents = true
+		return d.one()
+	}
+	d.w.pos++
+	for {
+		key, err := d.w.key()
+		if err != nil || key == nil {
+			return err
+		}
+		if len(d.keys) < 8 {
+			d.keys = append(d.keys, quote(d.string(key)))
+		}
+		if err := d.member(d.string(key)); err != nil {
+			return err
+		}
+		switch c, ok := d.w.peek(); {
+		case !ok && d.w.err == io.EOF && d.sawEvents:
+			return nil // the list of events has no end either, and that is noted
+		case !ok:
+			return d.w.ended("the file ends inside an object")
+		case c == ',':
+			d.w.pos++
+		case c != '}':
+			return d.w.unexpected(d.w.pos)
+		}
+	}
+}
+
+// isEvent looks at the first key of the object whose opening bracket is next.
+func (d *reader) isEvent() bool {
+	for {
+		key, j := nextKey(d.w.b, d.w.pos+1)
+		if j == short && d.w.more() {
+			continue
+		}
+		switch string(key) {
+		case `"ph"`, `"name"`, `"cat"`, `"pid"`, `"tid"`, `"ts"`:
+			return true
+		}
+		return false
+	}
+}
+
+// member reads one value of a top-level object.
+func (d *reader) member(key string) error {
+	c, ok := d.w.peek()
+	if !ok {
+		return d.w.ended("the file ends inside an object")
+	}
+	switch {
+	case key == "traceEvents" && c == '[':
+		return d.events()
+	case key == "traceEvents" && c == '{': // seen in the wild: the object form inside itself
+		return d.object()
+	case key != "overlapse" && !d.header.wants(key):
+		return d.w.skip()
+	}
+	v, err := d.w.value()
+	if err != nil {
+		return err
+	}
+	if key == "overlapse" {
+		if err := d.setOwn(v); err != nil {
+			return d.w.syntax(d.w.pos, "the header that overlapse wrote", "write it again with this version", err)
+		}
+		return nil
+	}
+	if !d.header.set(key, v) {
+		d.note(trace.Skipped, key+" is not as expected", d.w.at(d.w.pos))
+	}
+	return nil
+}

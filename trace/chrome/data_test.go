@@ -1,0 +1,241 @@
+package chrome
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// shared is the folder beside the checkout with traces that are not in it.
+const shared = "../../../shared/data"
+
+func needShared(t testing.TB) {
+	t.Helper()
+	if _, err := os.Stat(shared); err != nil {
+		t.Skip("the folder shared beside the checkout is absent: no real traces to read")
+	}
+}
+
+// open returns a file's bytes as JSON.
+func open(t testing.TB, path string) io.Reader {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	if !strings.HasSuffix(path, ".gz") {
+		return f
+	}
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+// The manifest says of each file what a script counted in it.
+var (
+	manifestRow     = regexp.MustCompile(`(?m)^\| (\S+\.json(?:\.gz)?) \|.*; (\d+) ev; ([^|]*)\|$`)
+	manifestPhase   = regexp.MustCompile(`(\w+):(\d+)`)
+	manifestKernels = regexp.MustCompile(`(\d+) kernels, (\d+) nccl/rccl, (\d+) copies`)
+	manifestRank    = regexp.MustCompile(`rank (\d+)/(\d+)`)
+)
+
+// TestManifest reads every JSON trace of the collection and compares with its manifest.
+func TestManifest(t *testing.T) {
+	needShared(t)
+	manifest, err := os.ReadFile(filepath.Join(shared, "traces/MANIFEST.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := manifestRow.FindAllStringSubmatch(string(manifest), -1)
+	if len(rows) < 25 {
+		t.Fatalf("only %d rows in the manifest", len(rows))
+	}
+	for _, row := range rows {
+		name, events, rest := row[1], atoi(row[2]), row[3]
+		path := filepath.Join(shared, "traces", name)
+		if _, err := os.Stat(path); err != nil {
+			path += ".gz" // the larger ones are compressed there
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run, err := Read(open(t, path), Options{File: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkRun(t, run)
+			phases := map[string]int{}
+			for _, m := range manifestPhase.FindAllStringSubmatch(rest, -1) {
+				phases[m[1]] = atoi(m[2])
+			}
+			if phases["B"]+phases["b"]+phases["S"] == 0 {
+				if got := accounted(run); got != events {
+					t.Errorf("%d of %d events are accounted for", got, events)
+				}
+			}
+			if m := manifestKernels.FindStringSubmatch(rest); m != nil {
+				kernels, nccl, copies := counts(run)
+				if want := []int{atoi(m[1]), atoi(m[2]), atoi(m[3])}; !slices.Equal(want, []int{kernels, nccl, copies}) {
+					t.Errorf("got %d kernels, %d of them NCCL's, %d copies, want %d", kernels, nccl, copies, want)
+				}
+			}
+			if m := manifestRank.FindStringSubmatch(rest); m != nil {
+				if r := run.Ranks[0]; r.ID != atoi(m[1]) || r.World != atoi(m[2]) {
+					t.Errorf("got rank %d of %d, want %s", r.ID, r.World, m[0])
+				}
+			}
+		})
+	}
+}
+
+func atoi(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// accounted is the number of events that are spans, or in the ledger as no span.
+func accounted(run *trace.Run) int {
+	n := len(run.Spans) + run.Ledger.Count(trace.Skipped)
+	for _, e := range run.Ledger.Entries {
+		if e.Action == trace.Noted && e.Unit == "byte" {
+			n += e.Count
+		}
+	}
+	return n
+}
+
+func counts(run *trace.Run) (kernels, nccl, copies int) {
+	for _, s := range run.Spans {
+		switch {
+		case run.Kernel(s) != nil:
+			kernels++
+			if strings.Contains(run.NameOf(s), "nccl") {
+				nccl++
+			}
+		case s.Kind == trace.Copy && run.Copy(s).Dir != trace.Fill:
+			copies++
+		}
+	}
+	return kernels, nccl, copies
+}
+
+// A naiveEvent is a device event as encoding/json and exact arithmetic give it.
+type naiveEvent struct {
+	Name       string
+	Start, Dur int64 // nanoseconds
+	Stream     int64
+	Grid       string
+	Bytes      int64
+	Op         string
+}
+
+// naive reads the device events of a Kineto file the slow and obvious way.
+func naive(t *testing.T, r io.Reader) (events []naiveEvent) {
+	t.Helper()
+	var doc struct {
+		Base   int64 `json:"baseTimeNanoseconds"`
+		Events []struct {
+			Cat, Name string
+			TS, Dur   json.Number
+			Args      struct {
+				Stream, Bytes int64
+				Grid          []int
+				Collective    string `json:"Collective name"`
+			}
+		} `json:"traceEvents"`
+	}
+	d := json.NewDecoder(r)
+	if err := d.Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range doc.Events {
+		if e.Cat != "kernel" && e.Cat != "gpu_memcpy" && e.Cat != "gpu_memset" {
+			continue
+		}
+		events = append(events, naiveEvent{e.Name, exact(t, e.TS) + doc.Base, exact(t, e.Dur), e.Args.Stream, fmt.Sprint(e.Args.Grid), e.Args.Bytes, trace.CollectiveOpIn(e.Args.Collective).String()})
+	}
+	return events
+}
+
+func exact(t *testing.T, n json.Number) int64 {
+	x, ok := new(big.Rat).SetString(n.String())
+	if !ok || !x.Mul(x, big.NewRat(1000, 1)).IsInt() {
+		t.Fatalf("%s µs is no whole number of nanoseconds", n)
+	}
+	return x.Num().Int64()
+}
+
+// deviceEvents is what naive returns, from a run.
+func deviceEvents(run *trace.Run) (events []naiveEvent) {
+	for _, s := range run.Spans {
+		e := naiveEvent{Name: run.NameOf(s), Start: int64(s.Start) + run.Epoch, Dur: int64(s.Dur()), Grid: "[]", Op: "unknown"}
+		if k := run.Kernel(s); k != nil {
+			e.Stream, e.Grid = k.Stream, fmt.Sprint(k.Grid)
+		} else if c := run.Copy(s); c != nil {
+			e.Stream, e.Bytes = c.Stream, c.Bytes
+		} else {
+			continue
+		}
+		if c := run.Comm(s); c != nil && c.Op != trace.Barrier { // symmetric memory's barrier has only its name
+			e.Op = c.Op.String()
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// TestAgainstNaiveTwin compares all device work of one rank of each measured
+// trace with a decoder that cannot be wrong.
+func TestAgainstNaiveTwin(t *testing.T) {
+	needShared(t)
+	paths, err := filepath.Glob(filepath.Join(shared, "h200/traces/*/rank1.json.gz"))
+	if err != nil || len(paths) < 40 {
+		t.Fatal(len(paths), err)
+	}
+	order := func(a, b naiveEvent) int {
+		return strings.Compare(fmt.Sprintf("%20d %d %s", a.Start, a.Stream, a.Name), fmt.Sprintf("%20d %d %s", b.Start, b.Stream, b.Name))
+	}
+	for _, path := range paths {
+		run, err := Read(open(t, path), Options{File: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkRun(t, run)
+		got, want := deviceEvents(run), naive(t, open(t, path))
+		slices.SortFunc(got, order)
+		slices.SortFunc(want, order)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: -naive +read\n%s", path, d)
+		}
+		if d := sameRun(run, writeRead(t, run)); d != "" {
+			t.Errorf("%s: written and read back: %s", path, d)
+		}
+		for _, s := range run.Spans {
+			k := run.Kernel(s)
+			if op := run.Operator(k); strings.HasPrefix(run.NameOf(s), "nvjet") && (op == nil || len(op.Dims[0]) < 2) { // cuBLAS
+				t.Errorf("%s: no shapes for %q: %+v", path, run.NameOf(s), op)
+			}
+			if c := run.Comm(s); c != nil && c.Op != trace.Barrier && (c.Group == trace.None || c.Bytes() == 0) {
+				t.Errorf("%s: %q lacks group or bytes: %+v", path, run.NameOf(s), c)
+			}
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package chrome
+
+import "bytes"
+
+// An event is one trace event as the file has it.
+type event struct {
+	head
+	args args
+	used bool // args has something in it
+}
+
+// A head is the members of an event but its arguments: raw values, numbers and
+// strings with their quotes, that lie in the window and are valid only until it
+// moves. Absent ones are nil.
+type head struct {
+	pos            int64 // of its opening bracket, in the file
+	ph             byte  // 0 where absent
+	name, cat      []byte
+	pid, tid       []byte
+	ts, dur        []byte
+	id, id2, scope []byte
+}
+
+// reset empties the event. Arguments are many fields, and many events have none.
+func (e *event) reset() {
+	e.head = head{}
+	e.resetArgs()
+}
+
+func (e *event) resetArgs() {
+	if e.used {
+		e.args, e.used = args{}, false
+	}
+}
+
+// args are the arguments that something is made of.
+type args struct {
+	name, labels []byte // of metadata
+
+	external, correlation, device, stream, priority []byte
+	grid, block, registers, shared                  []byte
+	bytes, size, kind                               []byte // of copies, and of the calls that ask for them
+	dims, types, concrete                           []byte // of operators
+
+	collective, inElems, outElems, groupSize, dtype []byte
+	group, groupDesc, groupRanks                    []byte
+	src, dst, seq                                   []byte
+
+	rank, pidRaw []byte // of TraceLens' fused files
+	begin, end   []byte // of rocprof: nanoseconds
+
+	// Words of Write's own.
+	parent, op, comm, origin, peer      []byte
+	workgroup, persistent, cu, row, col []byte
+}
+
+// decode reads the event whose opening bracket is at i and returns the position after it.
+func (e *event) decode(b []byte, i int) int {
+	e.reset()
+	i++
+	for {
+		key, j := nextKey(b, i)
+		if key == nil {
+			return j
+		}
+		if string(key) == `"args"` && b[j] == '{' {
+			e.resetArgs()
+			e.used = true
+			if i = e.args.decode(b, j); i < 0 {
+				return i
+			}
+		} else {
+			if i = skipValue(b, j, 1); i < 0 {
+				return i
+			}
+			e.set(key, b[j:i])
+		}
+		if i = skipComma(b, i); i < 0 {
+			return i
+		}
+	}
+}
+
+// set takes a member of the event.
+func (e *event) set(key, v []byte) {
+	switch string(key) {
+	case `"ph"`:
+		if len(v) == 3 && v[0] == '"' {
+			e.ph = v[1]
+		} else {
+			e.ph = '?'
+		}
+	case `"name"`:
+		e.name = v
+	case `"cat"`:
+		e.cat = v
+	case `"pid"`:
+		e.pid = v
+	case `"tid"`:
+		e.tid = v
+	case `"ts"`:
+		e.ts = v
+	case `"dur"`:
+		e.dur = v
+	case `"id"`:
+		e.id = v
+	case `"id2"`:
+		e.id2 = v
+	case `"scope"`:
+		e.scope = v
+	case `"args"`: // of two, the second counts
+		if e.resetArgs(); v[0] == '{' {
+			e.used = true
+			e.args.decode(v, 0)
+		}
+	default:
+		if k := plainKey(key); k != nil {
+			e.set(k, v)
+		}
+	}
+}
+
+// plainKey returns the key without its escapes, or nil if it has none. No
+// profiler escapes the keys looked for, but it may.
+func plainKey(key []byte) []byte {
+	if bytes.IndexByte(key, '\\') < 0 {
+		return nil
+	}
+	var buf []byte
+	plain := text(key, &buf)
+	if bytes.ContainsAny(plain, `\"`) {
+		return nil // none of them has one
+	}
+	return append(append([]byte{'"'}, plain...), '"')
+}
+
+// decode reads the arguments whose opening bracket is at i.
+func (a *args) decode(b []byte, i int) int {
+	i++
+	for {
+		key, j := nextKey(b, i)
+		if key == nil {
+			return j
+		}
+		if i = skipValue(b, j, 2); i < 0 {
+			return i
+		}
+		if field := a.field(key); field != nil {
+			*field = b[j:i]
+		}
+		if i = skipComma(b, i); i < 0 {
+			return i
+		}
+	}
+}
+
+// field returns where the argument of this name belongs, or nil.
+func (a *args) field(key []byte) *[]byte {
+	switch string(key) {
+	case `"name"`:
+		return &a.name
+	case `"labels"`:
+		return &a.labels
+	case `"External id"`, `"external id"`:
+		return &a.external
+	case `"correlation"`:
+		return &a.correlation
+	case `"device"`, `"dev-id"`:
+		return &a.device
+	case `"stream"`, `"stream-id"`:
+		return &a.stream
+	case `"priority"`:
+		return &a.priority
+	case `"grid"`:
+		return &a.grid
+	case `"block"`:
+		return &a.block
+	case `"registers per thread"`:
+		return &a.registers
+	case `"shared memory"`:
+		return &a.shared
+	case `"bytes"`:
+		return &a.bytes
+	case `"size"`:
+		return &a.size
+	case `"kind"`:
+		return &a.kind
+	case `"Input Dims"`, `"Input dims"`:
+		return &a.dims
+	case `"Input type"`:
+		return &a.types
+	case `"Concrete Inputs"`:
+		return &a.concrete
+	case `"Collective name"`:
+		return &a.collective
+	case `"In msg nelems"`:
+		return &a.inElems
+	case `"Out msg nelems"`:
+		return &a.outElems
+	case `"Group size"`:
+		return &a.groupSize
+	case `"dtype"`:
+		return &a.dtype
+	case `"Process Group Name"`:
+		return &a.group
+	case `"Process Group Description"`:
+		return &a.groupDesc
+	case `"Process Group Ranks"`:
+		return &a.groupRanks
+	case `"Src Rank"`:
+		return &a.src
+	case `"Dst Rank"`:
+		return &a.dst
+	case `"Seq"`:
+		return &a.seq
+	case `"rank"`:
+		return &a.rank
+	case `"pid_raw"`:
+		return &a.pidRaw
+	case `"BeginNs"`:
+		return &a.begin
+	case `"EndNs"`:
+		return &a.end
+	case `"parent"`:
+		return &a.parent
+	case `"op"`:
+		return &a.op
+	case `"comm"`:
+		return &a.comm
+	case `"origin"`:
+		return &a.origin
+	case `"peer"`:
+		return &a.peer
+	case `"workgroup"`:
+		return &a.workgroup
+	case `"persistent"`:
+		return &a.persistent
+	case `"cu"`:
+		return &a.cu
+	case `"row"`:
+		return &a.row
+	case `"col"`:
+		return &a.col
+	}
+	if k := plainKey(key); k != nil {
+		return a.field(k)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package chrome
+
+import (
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// recognise finds the rows of GPUs in traces that are not Kineto's: rocprof v1
+// and rocmProfileData name processes GPU0, GPU1, COPY. What is on them becomes
+// kernels and copies, and API calls beside them host calls; everything else
+// stays a marker.
+func (d *reader) recognise() {
+	gpus := false
+	for i := range d.tracks {
+		t := &d.tracks[i]
+		if t.place != elsewhere || t.category != "" {
+			continue
+		}
+		name := strings.TrimSpace(d.processNames[t.pid])
+		n, isGPU := trailing(name)
+		isGPU = isGPU && strings.EqualFold(strings.TrimRight(name, "0123456789 "), "GPU")
+		if isGPU && t.device < 0 {
+			t.device = int32(n)
+		}
+		if isGPU || name == "COPY" {
+			t.place, gpus = onDevice, true
+		}
+	}
+	if !gpus {
+		return
+	}
+	for i := range d.b.Len() {
+		id := trace.SpanID(i)
+		s := d.b.Span(id)
+		if s.Kind != trace.Marker {
+			continue
+		}
+		switch t := &d.tracks[s.Lane]; t.place {
+		case onDevice:
+			d.onGPU(id, s, t)
+		case elsewhere:
+			if isAPI(d.b.NameOf(s.Name)) {
+				s.Kind = trace.HostCall
+				s.Attr = d.b.AddCall(trace.Call{Op: trace.None})
+				d.calls = append(d.calls, id)
+			}
+		}
+	}
+}
+
+// onGPU makes the marker on a GPU's row a kernel or a copy.
+func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
+	name := d.b.NameOf(s.Name)
+	info := deviceInfo{span: id, asked: trace.None, said: trace.None}
+	if dir := direction([]byte(name), nil); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
+		s.Kind = trace.Copy
+		s.Attr = d.b.AddCopy(trace.CopyAttr{Stream: t.stream, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: dir})
+		d.copies = append(d.copies, info)
+		return
+	}
+	s.Kind = trace.Compute
+	if trace.Communicates(name) {
+		s.Kind = trace.Collective
+	}
+	s.Attr = d.b.AddKernel(trace.Kernel{Stream: t.stream, Comm: trace.None, Op: trace.None, Origin: trace.None})
+	d.kernels = append(d.kernels, info)
+}
+
+// isAPI reports whether a name is that of a call of a GPU runtime.
+func isAPI(name string) bool {
+	for _, p := range [...]string{"hip", "hsa_", "cuda", "roctx"} {
+		if strings.HasPrefix(name, p) {
+			return true
+		}
+	}
+	return false
+}

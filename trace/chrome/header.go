@@ -1,0 +1,200 @@
+package chrome
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// maxRanks is more than any job has.
+const maxRanks = 1 << 20
+
+// A header is what a Kineto file tells beside its events.
+type header struct {
+	base      int64 // nanoseconds to add to every time; 0 where absent
+	host      string
+	devices   []deviceProperties
+	rank      int // or None
+	world     int // or 0
+	groups    []trace.Group
+	library   string // version of the collective library
+	runtime   string
+	profiler  string
+	amd       bool
+	sdk1      bool // rocprofiler-sdk 1.0, which swaps grid and block
+	roctracer bool // numbers devices with CPUs among them
+}
+
+type deviceProperties struct {
+	ID                int
+	Name              string
+	TotalGlobalMem    int64
+	ComputeMajor      int
+	ComputeMinor      int
+	ThreadsPerCU      int `json:"maxThreadsPerMultiprocessor"`
+	RegsPerBlock      int
+	RegsPerCU         int `json:"regsPerMultiprocessor"`
+	WarpSize          int
+	SharedMemPerBlock int
+	SharedPerWG       int `json:"sharedMemPerBlockOptin"`
+	SharedPerCU       int `json:"sharedMemPerMultiprocessor"`
+	SharedPerCUOfAMD  int `json:"maxSharedMemoryPerMultiProcessor"`
+	NumSms            int
+}
+
+// wants reports whether set has a use for the key.
+func (h *header) wants(key string) bool {
+	switch key {
+	case "deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds", "host_name",
+		"cuda_runtime_version", "hip_runtime_version", "cupti_version", "roctracer_version", "rocprofiler-sdk_version":
+		return true
+	}
+	return false
+}
+
+// set takes a top-level value; ok is false for one that is not as expected.
+func (h *header) set(key string, v []byte) (ok bool) {
+	switch key {
+	case "deviceProperties", "computeProperties":
+		return json.Unmarshal(v, &h.devices) == nil
+	case "distributedInfo":
+		return h.setDistributed(v)
+	case "host_name":
+		return json.Unmarshal(v, &h.host) == nil
+	case "baseTimeNanoseconds":
+		n, ok := integer(v)
+		if ok = ok && n >= 0 && n <= maxTime; ok {
+			h.base = n
+		}
+		return ok
+	case "cuda_runtime_version":
+		n, ok := integer(v)
+		h.runtime = fmt.Sprintf("CUDA %d.%d", n/1000, n%1000/10)
+		return ok
+	case "hip_runtime_version":
+		n, ok := integer(v)
+		h.amd, h.runtime = true, fmt.Sprintf("ROCm %d.%d", n/1e7, n/1e5%100)
+		return ok
+	case "cupti_version":
+		h.profiler = "CUPTI " + string(unquote(v))
+	case "roctracer_version":
+		h.amd, h.roctracer = true, true
+		h.profiler = "roctracer " + string(unquote(v))
+	case "rocprofiler-sdk_version":
+		h.amd, h.sdk1 = true, string(unquote(v)) == "1.0"
+		h.profiler = "rocprofiler-sdk " + string(unquote(v))
+	}
+	return true
+}
+
+func (h *header) setDistributed(v []byte) (ok bool) {
+	var info struct {
+		Rank      json.RawMessage
+		WorldSize json.RawMessage `json:"world_size"`
+		Library   string          `json:"nccl_version"`
+		Groups    []struct {
+			Name  string          `json:"pg_name"`
+			Size  json.RawMessage `json:"pg_size"`
+			Ranks json.RawMessage `json:"ranks"`
+		} `json:"pg_config"`
+	}
+	if json.Unmarshal(v, &info) != nil {
+		return false
+	}
+	if n, ok := integer(info.Rank); ok && n >= 0 && n < maxRanks {
+		h.rank = int(n)
+	}
+	if n, ok := integer(info.WorldSize); ok && n > 0 && n < maxRanks {
+		h.world = int(n)
+	}
+	h.library = info.Library
+	for _, g := range info.Groups {
+		ranks := rankList(g.Ranks)
+		size, _ := integer(g.Size)
+		h.groups = append(h.groups, trace.Group{
+			Name:  g.Name,
+			Ranks: ranks,
+			Size:  max(int(size), len(ranks)),
+		})
+	}
+	return true
+}
+
+// rankList reads [0, 1], or the same in quotes, ascending. It is nil for a list that was cut.
+func rankList(b []byte) []int {
+	b = unquote(b)
+	if len(b) < 2 || b[0] != '[' || b[len(b)-1] != ']' {
+		return nil
+	}
+	var ranks []int
+	for b = b[1 : len(b)-1]; len(b) > 0; {
+		if b[0] == ' ' || b[0] == ',' {
+			b = b[1:]
+			continue
+		}
+		k := 0
+		for k < len(b) && isDigit(b[k]) {
+			k++
+		}
+		n, ok := integer(b[:k])
+		if !ok {
+			return nil
+		}
+		ranks = append(ranks, int(n))
+		b = b[k:]
+	}
+	slices.Sort(ranks)
+	return ranks
+}
+
+// device returns what is known of the device with this number in GPU rows.
+func (h *header) device(number int32) trace.Device {
+	d := trace.Device{RuntimeVersion: h.runtime, ProfilerVersion: h.profiler}
+	if h.library != "" {
+		d.CollectiveLib = "NCCL " + h.library
+		if h.amd {
+			d.CollectiveLib = "RCCL " + h.library
+		}
+	}
+	p, ok := h.properties(number)
+	if !ok {
+		return d
+	}
+	d.Name, d.MemoryBytes = p.Name, p.TotalGlobalMem
+	d.CUs, d.WaveSize, d.ThreadsPerCU = p.NumSms, p.WarpSize, p.ThreadsPerCU
+	d.RegistersPerCU = p.RegsPerCU
+	if d.RegistersPerCU == 0 {
+		d.RegistersPerCU = p.RegsPerBlock
+	}
+	d.SharedPerCU = max(p.SharedPerCU, p.SharedPerCUOfAMD)
+	d.SharedPerWG = max(p.SharedPerWG, p.SharedMemPerBlock)
+	if !h.amd && p.WarpSize != 64 {
+		d.ComputeMajor, d.ComputeMinor = p.ComputeMajor, p.ComputeMinor
+	}
+	return d
+}
+
+// properties finds the entry of deviceProperties. roctracer counts CPUs among
+// the devices, so there the number is no index; the GPUs of a node are alike.
+func (h *header) properties(number int32) (p deviceProperties, ok bool) {
+	if !h.roctracer {
+		for _, p := range h.devices {
+			if p.ID == int(number) {
+				return p, true
+			}
+		}
+	}
+	if len(h.devices) == 0 {
+		return p, false
+	}
+	first := h.devices[0]
+	for _, p := range h.devices[1:] {
+		p.ID = first.ID
+		if p != first {
+			return deviceProperties{}, false
+		}
+	}
+	return first, true
+}

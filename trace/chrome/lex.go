@@ -1,0 +1,303 @@
+package chrome
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// The lexer works on a window of the file that holds whole values, so it is
+// pure functions from a position to the position after a token. A result below
+// zero is no position: short means that the window ends inside the token, any
+// other is bad(p), a syntax error at p.
+//
+// It accepts what JSON is and, because profilers write them, four things more:
+// NaN and Infinity in the spellings of Python and C, a comma before a closing
+// bracket, and raw control characters in strings. FuzzLex compares it with
+// encoding/json.
+//
+// Why not a library: it would refuse those four, and files without their end;
+// and reading a .json.gz from end to end takes one and a half times as long with
+// the fastest that streams (BenchmarkLibraryGzip beside BenchmarkReadGzip).
+
+const short = -1
+
+// maxDepth bounds nesting as encoding/json does.
+const maxDepth = 10000
+
+func bad(p int) int { return -2 - p }
+
+// badAt is the inverse of bad.
+func badAt(j int) int { return -2 - j }
+
+// skipSpace returns the position of the first byte at or after i that is no white space.
+func skipSpace(b []byte, i int) int {
+	const white = 1<<' ' | 1<<'\n' | 1<<'\r' | 1<<'\t'
+	for i < len(b) && b[i] <= ' ' && white>>b[i]&1 != 0 {
+		i++
+	}
+	return i
+}
+
+// skipString returns the position after the string whose opening quote is at i.
+func skipString(b []byte, i int) int {
+	const (
+		ones  = 0x0101010101010101
+		highs = 0x8080808080808080
+		quote = ones * '"'
+		slash = ones * '\\'
+	)
+	for i++; ; {
+		if i+8 <= len(b) {
+			w := binary.LittleEndian.Uint64(b[i:])
+			q, s := w^quote, w^slash
+			// The lowest bit set marks the first quote or backslash; higher ones may be false.
+			m := ((q - ones) &^ q & highs) | ((s - ones) &^ s & highs)
+			if m == 0 {
+				i += 8
+				continue
+			}
+			i += int(uint(bits.TrailingZeros64(m)) >> 3)
+		} else {
+			for i < len(b) && b[i] != '"' && b[i] != '\\' {
+				i++
+			}
+			if i == len(b) {
+				return short
+			}
+		}
+		if b[i] == '"' {
+			return i + 1
+		}
+		if i = skipEscape(b, i); i < 0 {
+			return i
+		}
+	}
+}
+
+// skipEscape returns the position after the escape sequence whose backslash is at i.
+func skipEscape(b []byte, i int) int {
+	if i+1 >= len(b) {
+		return short
+	}
+	switch b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		for k := i + 2; k < i+6; k++ {
+			if k >= len(b) {
+				return short
+			}
+			if !isHex(b[k]) {
+				return bad(k)
+			}
+		}
+		return i + 6
+	}
+	return bad(i + 1)
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// skipNumber returns the position after the number at i. A number that touches
+// the end of the window is short: it may go on.
+func skipNumber(b []byte, i int) int {
+	start := i
+	if b[i] == '-' {
+		i++
+	}
+	switch {
+	case i >= len(b):
+		return short
+	case b[i] == '0':
+		i++
+	case isDigit(b[i]):
+		for i < len(b) && isDigit(b[i]) {
+			i++
+		}
+	default:
+		return skipNotFinite(b, start)
+	}
+	if i < len(b) && b[i] == '.' {
+		if i = skipDigits(b, i+1); i < 0 {
+			return i
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		i++
+		if i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		if i = skipDigits(b, i); i < 0 {
+			return i
+		}
+	}
+	if i >= len(b) {
+		return short
+	}
+	return i
+}
+
+// skipDigits wants one digit or more.
+func skipDigits(b []byte, i int) int {
+	if i >= len(b) {
+		return short
+	}
+	if !isDigit(b[i]) {
+		return bad(i)
+	}
+	for i < len(b) && isDigit(b[i]) {
+		i++
+	}
+	return i
+}
+
+// skipNotFinite returns the position after NaN, Infinity, inf and the like.
+func skipNotFinite(b []byte, i int) int {
+	start := i
+	if b[i] == '-' {
+		i++
+	}
+	for _, w := range [...]string{"NaN", "nan", "Infinity", "infinity", "inf", "Inf"} {
+		j := skipWord(b, i, w)
+		if j == short {
+			return short
+		}
+		if j > 0 && (j >= len(b) || !isLetter(b[j])) {
+			return j
+		}
+	}
+	return bad(start)
+}
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// skipWord returns the position after the word w at i.
+func skipWord(b []byte, i int, w string) int {
+	for k := range len(w) {
+		if i+k >= len(b) {
+			return short
+		}
+		if b[i+k] != w[k] {
+			return bad(i + k)
+		}
+	}
+	return i + len(w)
+}
+
+// skipValue returns the position after the value that starts at i.
+func skipValue(b []byte, i, depth int) int {
+	if i >= len(b) {
+		return short
+	}
+	switch c := b[i]; {
+	case c == '"':
+		return skipString(b, i)
+	case c == '{':
+		return skipObject(b, i, depth)
+	case c == '[':
+		return skipArray(b, i, depth)
+	case c == 't':
+		return skipWord(b, i, "true")
+	case c == 'f':
+		return skipWord(b, i, "false")
+	case c == 'n' && i+1 < len(b) && b[i+1] == 'u':
+		return skipWord(b, i, "null")
+	case c == 'n' && i+1 >= len(b):
+		return short
+	case c == '-' || isDigit(c) || isLetter(c):
+		return skipNumber(b, i)
+	}
+	return bad(i)
+}
+
+func skipArray(b []byte, i, depth int) int {
+	if depth >= maxDepth {
+		return bad(i)
+	}
+	for i++; ; i++ {
+		if i = skipSpace(b, i); i >= len(b) {
+			return short
+		}
+		if b[i] == ']' {
+			return i + 1
+		}
+		if i = skipValue(b, i, depth+1); i < 0 {
+			return i
+		}
+		if i = skipSpace(b, i); i >= len(b) {
+			return short
+		}
+		if b[i] == ']' {
+			return i + 1
+		}
+		if b[i] != ',' {
+			return bad(i)
+		}
+	}
+}
+
+func skipObject(b []byte, i, depth int) int {
+	if depth >= maxDepth {
+		return bad(i)
+	}
+	i++
+	for {
+		key, j := nextKey(b, i)
+		if key == nil {
+			return j
+		}
+		if i = skipValue(b, j, depth+1); i < 0 {
+			return i
+		}
+		if i = skipComma(b, i); i < 0 {
+			return i
+		}
+	}
+}
+
+// nextKey reads the key, with its quotes, and the colon of the member at or
+// after i and returns the position of its value. At the end of the object the
+// key is nil and the position is after the bracket.
+func nextKey(b []byte, i int) (key []byte, j int) {
+	if i = skipSpace(b, i); i >= len(b) {
+		return nil, short
+	}
+	if b[i] == '}' {
+		return nil, i + 1
+	}
+	if b[i] != '"' {
+		return nil, bad(i)
+	}
+	if j = skipString(b, i); j < 0 {
+		return nil, j
+	}
+	key = b[i:j]
+	if j = skipSpace(b, j); j >= len(b) {
+		return nil, short
+	}
+	if b[j] != ':' {
+		return nil, bad(j)
+	}
+	if j = skipSpace(b, j+1); j >= len(b) {
+		return nil, short
+	}
+	return key, j
+}
+
+// skipComma returns the position after a comma, or of the closing bracket of an object, at or after i.
+func skipComma(b []byte, i int) int {
+	if i = skipSpace(b, i); i >= len(b) {
+		return short
+	}
+	switch b[i] {
+	case ',':
+		return i + 1
+	case '}':
+		return i
+	}
+	return bad(i)
+}

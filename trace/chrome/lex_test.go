@@ -1,0 +1,203 @@
+package chrome
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"math/big"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// strict returns what the lexer accepts beyond JSON as JSON: NaN and its like
+// as 0, no comma before a closing bracket, no raw control character in a string.
+func strict(b []byte) []byte {
+	var out []byte
+	for i := 0; i < len(b); {
+		switch c := b[i]; c {
+		case '"':
+			j := max(skipString(b, i), i+1)
+			for _, c := range b[i:j] {
+				if c < ' ' {
+					c = ' '
+				}
+				out = append(out, c)
+			}
+			i = j
+		case ',':
+			j := skipSpace(b, i+1)
+			if j >= len(b) || b[j] != ']' && b[j] != '}' {
+				out = append(out, c)
+			}
+			i++
+		default:
+			if j := skipNotFinite(append(b[i:len(b):len(b)], ' '), 0); j > 0 {
+				out = append(out, '0')
+				i += j
+				continue
+			}
+			out = append(out, c)
+			i++
+		}
+	}
+	return out
+}
+
+// FuzzLex: what encoding/json takes, the lexer takes, and what it takes beyond
+// that is only what strict undoes.
+func FuzzLex(f *testing.F) {
+	for _, s := range []string{
+		`{"a":[1,-2.5e+3,true,false,null,"x\u00e9\n"],"b":{}}`, `[NaN,Infinity,-inf,nan,]`, `{"a":1,}`, `[,]`, `{"a" 1}`, `"\ud800"`,
+		`01`, `1.`, `-`, `1e`, `"\x"`, "\"\x01\"", `[[[[]]]]`, `{"":""}`, `nul`, `infin`, `"\u12g4"`, ` 1 `, `{"a":1 "b":2}`, `[1 2]`, "\"\xff\"",
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in := append(bytes.Clone(b), '\n') // a number at the very end could go on
+		j := skipValue(in, skipSpace(in, 0), 0)
+		whole := j >= 0 && skipSpace(in, j) == len(in)
+		if j >= 0 && j > len(in) || j < short && (badAt(j) < 0 || badAt(j) >= len(in)) {
+			t.Fatalf("position %d of %d bytes", j, len(in))
+		}
+		switch valid := json.Valid(in); {
+		case valid && !whole:
+			t.Fatalf("valid JSON is refused with %d: %q", j, b)
+		case whole && !valid && !json.Valid(strict(in)):
+			t.Fatalf("taken, but no JSON even so: %q, as %q", b, strict(in))
+		}
+	})
+}
+
+// FuzzEvent: an event has the members that encoding/json finds.
+func FuzzEvent(f *testing.F) {
+	f.Add([]byte(`{"ph":"X","name":"a\u0062\ud83d\ude42","ts":1.5,"dur":"2","args":{"stream":7,"n\u0061me":"x"},"ts":3}`))
+	f.Add([]byte(`{"args":{"name":1},"args":null,"\u006eame":"\/\b"}`))
+	f.Add([]byte("{\"name\":\"bad \xff\xfe utf\\ud800\"}"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var want map[string]json.RawMessage
+		if json.Unmarshal(b, &want) != nil || want == nil {
+			t.Skip()
+		}
+		b = append(b, '\n')
+		var e event
+		if j := e.decode(b, skipSpace(b, 0)); j < 0 {
+			t.Fatalf("refused with %d", j)
+		}
+		for key, got := range map[string][]byte{"name": e.name, "cat": e.cat, "ts": e.ts, "dur": e.dur, "pid": e.pid, "tid": e.tid, "id": e.id} {
+			if !bytes.Equal(got, want[key]) {
+				t.Errorf("%s: got %q, want %q", key, got, want[key])
+			}
+		}
+		var name string
+		if len(e.name) > 0 && e.name[0] == '"' && json.Unmarshal(e.name, &name) == nil {
+			if got := newReader(Options{}).string(e.name); got != name {
+				t.Errorf("name: got %q, want %q", got, name)
+			}
+		}
+		var args map[string]json.RawMessage
+		if json.Unmarshal(want["args"], &args) == nil {
+			for key, got := range map[string][]byte{"name": e.args.name, "stream": e.args.stream, "grid": e.args.grid} {
+				if !bytes.Equal(got, args[key]) {
+					t.Errorf("args.%s: got %q, want %q", key, got, args[key])
+				}
+			}
+		}
+	})
+}
+
+func TestMicros(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		want int64
+		ok   bool
+	}{
+		{"0", 0, true},
+		{"1", 1000, true},
+		{"1.5", 1500, true},
+		{"1706850123148546", 1706850123148546000, true},
+		{"4318151435072.280", 4318151435072280, true},
+		{"4318151435072.2799", 4318151435072280, true}, // went through a float
+		{"0.0004", 0, true},
+		{"0.0005", 1, true},
+		{"-0.001", -1, true},
+		{"-12.5", -12500, true},
+		{`"773902396463"`, 773902396463000, true},
+		{"1e3", 1000000, true},
+		{"1.5E-3", 2, true},
+		{"1E-400", 0, true},
+		{"9223372036854775.807", 9223372036854775807, true},
+		{"-9223372036854775.808", -9223372036854775808, true},
+		{"9223372036854775.808", 0, false},
+		{"9223372036854775807", 0, false},
+		{"1e400", 0, false},
+		{"NaN", 0, false},
+		{"Infinity", 0, false},
+		{`""`, 0, false},
+		{`"1.2.3"`, 0, false},
+		{"null", 0, false},
+		{"", 0, false},
+		{"[1]", 0, false},
+	} {
+		got, ok := micros([]byte(c.in))
+		if ok != c.ok || ok && got != c.want {
+			t.Errorf("micros(%s) = %d, %v; want %d, %v", c.in, got, ok, c.want, c.ok)
+		}
+	}
+}
+
+// TestDecimalAgainstRationals compares with exact arithmetic, rounding half away from zero.
+func TestDecimalAgainstRationals(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := rapid.StringMatching(`-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,2})?`).Draw(t, "number")
+		x, ok := new(big.Rat).SetString(s)
+		if !ok {
+			t.Fatal(s)
+		}
+		x.Mul(x, big.NewRat(1000, 1))
+		half := big.NewRat(1, 2)
+		negative := x.Sign() < 0
+		n := new(big.Rat).Add(x.Abs(x), half)
+		want := new(big.Int).Quo(n.Num(), n.Denom())
+		if negative {
+			want.Neg(want)
+		}
+		got, ok := micros([]byte(s))
+		if ok != want.IsInt64() || ok && got != want.Int64() {
+			t.Fatalf("micros(%s) = %d, %v; want %v", s, got, ok, want)
+		}
+	})
+}
+
+// TestWindowPiecesDoNotMatter reads the same bytes in pieces of every size.
+func TestWindowPiecesDoNotMatter(t *testing.T) {
+	const in = `{"x":[1,[2,{"y":"z"}],{}],"traceEvents":[{"ph":"X","name":"a","ts":1,"dur":2,"pid":1,"tid":1}, {}, 7],"otherData":{"k":"v"}}`
+	want, err := Read(strings.NewReader(in), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 1; size < 40; size++ {
+		got, err := Read(&pieces{[]byte(in), size}, Options{})
+		if err != nil {
+			t.Fatal(size, err)
+		}
+		if d := sameRun(want, got); d != "" {
+			t.Fatal(size, d)
+		}
+	}
+}
+
+type pieces struct {
+	b    []byte
+	size int
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, p.b[:min(p.size, len(p.b))])
+	p.b = p.b[n:]
+	return n, nil
+}

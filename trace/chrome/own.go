@@ -1,0 +1,210 @@
+package chrome
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An ownReader takes in the events of a trace that Write wrote.
+type ownReader struct {
+	head  ownHeader
+	spans []trace.SpanID // by number of the X event, for parents
+}
+
+// setOwn takes the header of a trace that Write wrote.
+func (d *reader) setOwn(v []byte) error {
+	var o ownReader
+	if err := json.Unmarshal(v, &o.head); err != nil {
+		return err
+	}
+	h := &o.head
+	switch {
+	case h.Version > ownVersion:
+		return fmt.Errorf("version %d, newer than this program", h.Version)
+	case d.b.Len() > 0:
+		return fmt.Errorf("it comes after events")
+	}
+	for _, l := range h.Lanes {
+		if !within(l.Rank, len(h.Ranks)) || l.Peer != trace.None && !within(l.Peer, len(h.Ranks)) {
+			return fmt.Errorf("a lane of rank row %d, peer %d among %d", l.Rank, l.Peer, len(h.Ranks))
+		}
+	}
+	for _, r := range h.Ranks {
+		d.b.AddRank(r)
+	}
+	for i, l := range h.Lanes {
+		if d.b.Lane(l) != trace.LaneID(i) {
+			return fmt.Errorf("lane %d twice", i)
+		}
+	}
+	for i, g := range h.Groups {
+		if d.b.AddGroup(g) != int32(i) {
+			return fmt.Errorf("group %d twice", i)
+		}
+	}
+	for _, op := range h.Operators {
+		d.b.AddOperator(op)
+	}
+	for _, c := range h.Comms {
+		c.Group = d.reference(c.Group, len(h.Groups))
+		d.b.AddComm(c)
+	}
+	d.own = &o
+	return nil
+}
+
+func within(i int32, n int) bool { return i >= 0 && int(i) < n }
+
+// reference is an index that may be None, and is if it points nowhere.
+func (d *reader) reference(i int32, n int) int32 {
+	if within(i, n) {
+		return i
+	}
+	if i != trace.None {
+		d.note(trace.Repaired, "an index that points nowhere", d.w.at(d.w.pos))
+	}
+	return trace.None
+}
+
+// index reads an argument that is an index below n; None where absent.
+func (d *reader) index(b []byte, n int) int32 {
+	if b == nil {
+		return trace.None
+	}
+	i, ok := integer(b)
+	if !ok || i < 0 || i >= int64(n) {
+		return d.reference(-2, n)
+	}
+	return int32(i)
+}
+
+// either reads an argument that is some number; None where absent.
+func either(b []byte) int32 {
+	if b == nil {
+		return trace.None
+	}
+	return small(b)
+}
+
+// ownEvent takes an event that Write wrote.
+func (d *reader) ownEvent(e *event) {
+	if e.ph != 'X' {
+		return // names and arrows, made from what the header and the spans hold
+	}
+	o := d.own
+	lane, ok := integer(e.tid)
+	if !ok || lane < 1 || lane > int64(len(o.head.Lanes)) {
+		d.note(trace.Skipped, "on no lane of the header", e.pos)
+		o.spans = append(o.spans, trace.None)
+		return
+	}
+	start, ok1 := d.start(e)
+	end, ok2 := start, false
+	if ok1 {
+		end, ok2 = d.end(e, start)
+	}
+	if !ok2 {
+		o.spans = append(o.spans, trace.None)
+		return
+	}
+	s := trace.Span{
+		Start:  start,
+		End:    end,
+		Name:   d.name(e.name).id,
+		Lane:   trace.LaneID(lane - 1),
+		Parent: trace.None,
+	}
+	if p := d.index(e.args.parent, len(o.spans)); p != trace.None {
+		s.Parent = o.spans[p]
+	}
+	s.Kind, s.Attr = d.ownRow(e)
+	o.spans = append(o.spans, d.b.Add(s))
+}
+
+// ownRow adds the side row of an event, if it has one.
+func (d *reader) ownRow(e *event) (trace.Kind, int32) {
+	a, head := &e.args, &d.own.head
+	kind := trace.Marker
+	for k, c := range categories {
+		if string(unquote(e.cat)) == c {
+			kind = trace.Kind(k)
+			break
+		}
+	}
+	switch {
+	case kind == trace.HostCall || kind == trace.Launch:
+		if a.external == nil {
+			break
+		}
+		return kind, d.b.AddCall(trace.Call{
+			Correlation: number(a.correlation),
+			External:    number(a.external),
+			Op:          d.index(a.op, len(head.Operators)),
+		})
+	case kind == trace.Compute:
+		if a.collective != nil {
+			kind = trace.Collective
+		}
+		if a.stream == nil {
+			break
+		}
+		return kind, d.b.AddKernel(trace.Kernel{
+			Grid:        triple(a.grid),
+			Block:       triple(a.block),
+			Shared:      small(a.shared),
+			Registers:   small(a.registers),
+			Correlation: number(a.correlation),
+			Stream:      number(a.stream),
+			Comm:        d.index(a.comm, len(head.Comms)),
+			Op:          d.index(a.op, len(head.Operators)),
+			Priority:    small(a.priority),
+			Origin:      either(a.origin),
+		})
+	case kind == trace.Copy || kind == trace.Transfer || string(e.cat) == `"`+fillCategory+`"`:
+		if kind == trace.Marker {
+			kind = trace.Copy
+		}
+		if a.bytes == nil {
+			break
+		}
+		return kind, d.b.AddCopy(trace.CopyAttr{
+			Bytes:       number(a.bytes),
+			Correlation: number(a.correlation),
+			Stream:      number(a.stream),
+			Peer:        either(a.peer),
+			Op:          d.index(a.op, len(head.Operators)),
+			Origin:      either(a.origin),
+			Dir:         ownDirection(a.kind),
+		})
+	case kind.InKernel():
+		if a.workgroup == nil {
+			break
+		}
+		return kind, d.b.AddWorkgroup(trace.WorkgroupAttr{
+			ID:         small(a.workgroup),
+			Persistent: either(a.persistent),
+			CU:         either(a.cu),
+			Peer:       either(a.peer),
+			Row:        either(a.row),
+			Col:        either(a.col),
+		})
+	}
+	return kind, trace.None
+}
+
+func ownDirection(kind []byte) trace.CopyDir {
+	for d, word := range kindWords {
+		if string(unquote(kind)) == word {
+			return trace.CopyDir(d)
+		}
+	}
+	return trace.UnknownDir
+}
+
+// finishOwn hands over the run that was written.
+func (d *reader) finishOwn() *trace.Run {
+	h := &d.own.head
+	return d.b.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, KeepZero: true})
+}

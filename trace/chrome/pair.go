@@ -1,0 +1,133 @@
+package chrome
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A mark is a B or E event, or the begin or end of an asynchronous one.
+type mark struct {
+	at    trace.Time
+	track trace.LaneID
+	name  trace.NameID
+	id    int32 // of asynchronous events: their identity; -1 for B and E
+	begin bool
+	pos   int64
+}
+
+// mark remembers one end of a span for pairing.
+func (d *reader) mark(e *event) {
+	at, ok := d.start(e)
+	if !ok {
+		return
+	}
+	m := mark{
+		at:    at,
+		id:    -1,
+		name:  d.name(e.name).id,
+		begin: e.ph == 'B' || e.ph == 'b' || e.ph == 'S',
+		pos:   e.pos,
+	}
+	if e.ph == 'B' || e.ph == 'E' {
+		m.track = d.track(e, elsewhere)
+	} else {
+		m.track, m.id = d.async(e)
+	}
+	d.marks = append(d.marks, m)
+}
+
+// async returns the track of an asynchronous event, one a category, and the
+// number of its identity: category, scope, id, and for a local id the process.
+func (d *reader) async(e *event) (trace.LaneID, int32) {
+	pid, cat := unquote(e.pid), unquote(e.cat)
+	k := append(d.key[:0], "async\x00"...)
+	k = append(k, pid...)
+	k = append(k, 0)
+	k = append(k, cat...)
+	track := d.named(k, func() track {
+		return track{place: elsewhere, rank: trace.None, pid: string(pid), category: string(cat)}
+	})
+	k = append(d.key[:0], "id\x00"...)
+	k = append(k, cat...)
+	k = append(k, 0)
+	k = append(k, e.scope...)
+	k = append(k, 0)
+	k = append(k, unquote(e.id)...)
+	k = append(k, e.id2...)
+	if e.id == nil {
+		k = append(k, pid...)
+	}
+	d.key = k
+	id, ok := d.trackOf[string(k)]
+	if !ok {
+		id = int32(len(d.trackOf))
+		d.trackOf[string(k)] = id
+	}
+	return track, id
+}
+
+// named returns the track with the key, made by add if it is new.
+func (d *reader) named(key []byte, add func() track) trace.LaneID {
+	d.key = key
+	id, ok := d.trackOf[string(key)]
+	if !ok {
+		id = int32(len(d.tracks))
+		d.trackOf[string(key)] = id
+		d.tracks = append(d.tracks, add())
+	}
+	return trace.LaneID(id)
+}
+
+// pair makes spans of the marks. On one track, or under one identity, they nest:
+// an end closes the latest begin still open.
+func (d *reader) pair() {
+	slices.SortStableFunc(d.marks, func(a, b mark) int {
+		return cmp.Or(cmp.Compare(a.track, b.track), cmp.Compare(a.id, b.id), cmp.Compare(a.at, b.at))
+	})
+	last := d.latest()
+	var open []mark
+	for i, m := range d.marks {
+		if m.begin {
+			open = append(open, m)
+		} else if len(open) == 0 {
+			d.note(trace.Skipped, "end without a begin", m.pos)
+		} else {
+			d.addPair(open[len(open)-1], m.at)
+			open = open[:len(open)-1]
+		}
+		if i+1 < len(d.marks) && d.marks[i+1].track == m.track && d.marks[i+1].id == m.id {
+			continue
+		}
+		for _, m := range slices.Backward(open) {
+			d.note(trace.Repaired, "begin without an end: lasts until the end of the trace", m.pos)
+			d.addPair(m, last)
+		}
+		open = open[:0]
+	}
+	d.marks = nil
+}
+
+func (d *reader) addPair(begin mark, end trace.Time) {
+	d.b.Add(trace.Span{
+		Start:  begin.at,
+		End:    end,
+		Name:   begin.name,
+		Lane:   begin.track,
+		Parent: trace.None,
+		Attr:   trace.None,
+	})
+}
+
+// latest is the last time in the file.
+func (d *reader) latest() trace.Time {
+	var last trace.Time
+	for i := range d.b.Len() {
+		last = max(last, d.b.Span(trace.SpanID(i)).End)
+	}
+	for _, m := range d.marks {
+		last = max(last, m.at)
+	}
+	return last
+}

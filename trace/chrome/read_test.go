@@ -1,0 +1,268 @@
+package chrome
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+// describe prints a run, a line a thing.
+func describe(run *trace.Run) string {
+	var b strings.Builder
+	for i, r := range run.Ranks {
+		fmt.Fprintf(&b, "rank %d of %d %+v\n", r.ID, r.World, r.Device)
+		for id, l := range run.Lanes {
+			if int(l.Rank) == i {
+				fmt.Fprintf(&b, "  lane %d: %s device %d id %d sub %d %q\n", id, l.Kind, l.Device, l.ID, l.Sub, l.Name)
+			}
+		}
+	}
+	if run.Epoch != 0 {
+		fmt.Fprintf(&b, "epoch %d\n", run.Epoch)
+	}
+	for i, s := range run.Spans {
+		fmt.Fprintf(&b, "%d: %d+%d lane %d %s %q", i, s.Start, s.Dur(), s.Lane, s.Kind, run.NameOf(s))
+		if s.Parent != trace.None {
+			fmt.Fprintf(&b, " in %d", s.Parent)
+		}
+		b.WriteString(describeRow(run, s))
+		b.WriteByte('\n')
+	}
+	for _, e := range run.Ledger.Entries {
+		fmt.Fprintf(&b, "%s %d: %s (%s %d)\n", e.Action, e.Count, e.Reason, e.Unit, e.Positions[0])
+	}
+	return b.String()
+}
+
+func describeRow(run *trace.Run, s trace.Span) string {
+	var b strings.Builder
+	op := int32(trace.None)
+	if k := run.Kernel(s); k != nil {
+		op = k.Op
+		fmt.Fprintf(&b, " grid %v block %v shared %d registers %d stream %d correlation %d", k.Grid, k.Block, k.Shared, k.Registers, k.Stream, k.Correlation)
+	}
+	if c := run.Comm(s); c != nil {
+		fmt.Fprintf(&b, " comm %s seq %d in %d out %d %s", c.Op, c.Seq, c.In, c.Out, c.DType)
+		if c.Group != trace.None {
+			fmt.Fprintf(&b, " group %+v", run.Groups[c.Group])
+		}
+		if c.Peer != trace.None {
+			fmt.Fprintf(&b, " peer %d", c.Peer)
+		}
+	}
+	if c := run.Copy(s); c != nil {
+		op = c.Op
+		fmt.Fprintf(&b, " %s %d bytes", c.Dir, c.Bytes)
+	}
+	if s.Attr != trace.None && (s.Kind == trace.HostCall || s.Kind == trace.Launch) {
+		c := run.Calls[s.Attr]
+		op = c.Op
+		fmt.Fprintf(&b, " correlation %d external %d", c.Correlation, c.External)
+	}
+	if op != trace.None {
+		fmt.Fprintf(&b, " op %+v", run.Operators[op])
+	}
+	return b.String()
+}
+
+// TestGoldens reads every case of testdata/read.txtar: what follows a name is
+// the input, what follows name.want the run or the error. -update writes it anew.
+func TestGoldens(t *testing.T) {
+	const file = "testdata/read.txtar"
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out txtar.Archive
+	out.Comment = archive.Comment
+	want := map[string]string{}
+	for _, f := range archive.Files {
+		want[f.Name] = string(f.Data)
+	}
+	for _, f := range archive.Files {
+		if strings.HasSuffix(f.Name, ".want") {
+			continue
+		}
+		var got string
+		run, err := Read(strings.NewReader(string(f.Data)), Options{File: f.Name})
+		if err != nil {
+			got = "error " + err.Error() + "\n"
+			checkPosition(t, f.Name, err, len(f.Data))
+		} else {
+			got = describe(run)
+			if d := sameRun(run, writeRead(t, run)); d != "" {
+				t.Errorf("%s: written and read back: %s", f.Name, d)
+			}
+		}
+		if d := cmp.Diff(want[f.Name+".want"], got); d != "" && !*update {
+			t.Errorf("%s: -want +got:\n%s", f.Name, d)
+		}
+		out.Files = append(out.Files, f, txtar.File{Name: f.Name + ".want", Data: []byte(got)})
+	}
+	if *update {
+		if err := os.WriteFile(file, txtar.Format(&out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// checkPosition wants a typed error whose position is in the input.
+func checkPosition(t *testing.T, name string, err error, size int) {
+	t.Helper()
+	var e *trace.SyntaxError
+	if !errors.As(err, &e) {
+		t.Errorf("%s: %T is no SyntaxError", name, err)
+		return
+	}
+	if e.Pos < 0 || e.Pos > int64(size) {
+		t.Errorf("%s: position %d of %d bytes", name, e.Pos, size)
+	}
+	if strings.ContainsRune(err.Error(), '\n') {
+		t.Errorf("%s: more than one line: %s", name, err)
+	}
+}
+
+// TestOrderOfEventsDoesNotMatter shuffles the events of each golden that is an object to a line.
+func TestOrderOfEventsDoesNotMatter(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/read.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shuffled := 0
+	for _, f := range archive.Files {
+		head, rest, ok := strings.Cut(string(f.Data), "\"traceEvents\":[\n")
+		body, tail, ok2 := strings.Cut(rest, "\n]")
+		if !ok || !ok2 || strings.HasSuffix(f.Name, ".want") {
+			continue
+		}
+		want, err := Read(strings.NewReader(string(f.Data)), Options{File: f.Name})
+		if err != nil {
+			continue
+		}
+		shuffled++
+		events := strings.Split(strings.TrimSuffix(body, ","), ",\n")
+		for seed := range uint64(20) {
+			rand.New(rand.NewPCG(seed, 0)).Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
+			in := head + "\"traceEvents\":[\n" + strings.Join(events, ",\n") + "\n]" + tail
+			got, err := Read(strings.NewReader(in), Options{File: f.Name})
+			if err != nil {
+				t.Fatal(f.Name, err)
+			}
+			if d := sameRun(want, got); d != "" {
+				t.Fatalf("%s, seed %d: -in order +shuffled:\n%s\n%s", f.Name, seed, d, in)
+			}
+		}
+	}
+	if shuffled < 5 {
+		t.Fatalf("only %d goldens were shuffled", shuffled)
+	}
+}
+
+// TestLimit stops an endless input.
+func TestLimit(t *testing.T) {
+	_, err := Read(&endless{[]byte(`[`), []byte(`{"ph":"X","ts":1,"dur":1},`)}, Options{File: "bomb.json", Limit: 3 << 20})
+	if err == nil || !strings.Contains(err.Error(), "more than 3 MiB of JSON") {
+		t.Fatal(err)
+	}
+	checkPosition(t, "bomb.json", err, 3<<20)
+	_, err = Read(&endless{[]byte(`{"x":"`), []byte(strings.Repeat("a", 1<<16))}, Options{File: "string.json"})
+	if err == nil || !strings.Contains(err.Error(), "more than 64 MiB") {
+		t.Fatal(err)
+	}
+	_, err = Read(&endless{[]byte(`{"x":`), []byte(`[`)}, Options{File: "deep.json"})
+	if err == nil || !strings.Contains(err.Error(), "unexpected") {
+		t.Fatal(err)
+	}
+}
+
+// endless yields head, then body for ever.
+type endless struct{ head, body []byte }
+
+func (e *endless) Read(b []byte) (int, error) {
+	if len(e.head) > 0 {
+		n := copy(b, e.head)
+		e.head = e.head[n:]
+		return n, nil
+	}
+	n := 0
+	for n < len(b) {
+		k := copy(b[n:], e.body)
+		if k < len(e.body) {
+			e.head = e.body[k:]
+		}
+		n += k
+	}
+	return n, nil
+}
+
+// FuzzRead: no input panics or hangs, an error has a position in the input, a
+// run keeps its promises, is the same when written and read back, and can be
+// joined with another.
+func FuzzRead(f *testing.F) {
+	archive, err := txtar.ParseFile("testdata/read.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, c := range archive.Files {
+		if !strings.HasSuffix(c.Name, ".want") {
+			f.Add(c.Data)
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		run, err := Read(strings.NewReader(string(b)), Options{File: "fuzz.json"})
+		if err != nil {
+			checkPosition(t, "fuzz.json", err, len(b))
+			return
+		}
+		checkRun(t, run)
+		if d := sameRun(run, writeRead(t, run)); d != "" {
+			t.Errorf("written and read back: %s", d)
+		}
+		other, err := Read(strings.NewReader(`[{"ph":"X","cat":"kernel","name":"nccl","ts":1,"dur":1,"args":{"Collective name":"allreduce"}}]`), Options{File: "rank77.json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if joint, err := trace.Merge([]*trace.Run{run, other}, "joint"); err == nil {
+			checkRun(t, joint)
+		}
+	})
+}
+
+// checkRun checks what trace.Run promises.
+func checkRun(t *testing.T, run *trace.Run) {
+	t.Helper()
+	ends := map[trace.LaneID]trace.Time{}
+	for i, s := range run.Spans {
+		switch {
+		case s.End < s.Start || s.End > run.End:
+			t.Fatalf("span %d: %+v of a run to %d", i, s, run.End)
+		case int(s.Lane) >= len(run.Lanes) || int(run.Lanes[s.Lane].Rank) >= len(run.Ranks):
+			t.Fatalf("span %d: lane %d of %d, %d ranks", i, s.Lane, len(run.Lanes), len(run.Ranks))
+		case i > 0 && s.Start < run.Spans[i-1].Start:
+			t.Fatalf("span %d starts before its predecessor", i)
+		case int(s.Parent) >= i:
+			t.Fatalf("span %d: parent %d does not precede", i, s.Parent)
+		}
+		if s.Kind.OnDevice() && s.Attr == trace.None && run.Lanes[s.Lane].Kind == trace.Queue {
+			t.Fatalf("span %d: device work without a row", i)
+		}
+		if s.Kind.OnDevice() && run.Lanes[s.Lane].Kind == trace.Queue {
+			if s.Start < ends[s.Lane] {
+				t.Fatalf("span %d overlaps on lane %d", i, s.Lane)
+			}
+			ends[s.Lane] = s.End
+		}
+		describeRow(run, s) // follows every index
+	}
+}

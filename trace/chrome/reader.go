@@ -1,0 +1,342 @@
+package chrome
+
+import (
+	"math"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A reader turns events into spans. Spans hold a track where a finished run
+// has a lane until finish gives every track its lane.
+type reader struct {
+	o      Options
+	w      window
+	e      event
+	b      trace.Builder
+	header header
+	own    *ownReader // of a trace that Write wrote, else nil
+	keys   []string   // of the top-level object, for an error
+
+	sawEvents bool
+
+	origin  int64 // clock value that times in the builder count from
+	started bool  // origin is set
+
+	names   map[string]knownName // by what the file has, quotes and escapes included
+	tracks  []track
+	trackOf map[string]int32
+	recent  [numPlaces]recentTrack
+	key     []byte // scratch
+	str     []byte // scratch
+
+	processNames map[string]string
+	threadNames  map[string]string // by pid, 0, tid
+	several      bool              // processes that are nothing of Kineto's
+
+	marks  []mark  // B, E and asynchronous events, paired in finish
+	arrows []arrow // followed in finish
+
+	calls    []trace.SpanID // by row of Run.Calls
+	kernels  []deviceInfo   // by row of Run.Kernels
+	copies   []deviceInfo   // by row of Run.Copies
+	launches []launchInfo   // what calls said about the work they launched
+	params   []param        // record_param_comms
+	said     []param        // what collective kernels tell themselves
+	markerOp map[trace.SpanID]int32
+	ops      map[string]int32
+	comms    map[string]trace.Comm // collectives without sizes, by their raw arguments
+	groups   []trace.Group
+
+	groupRows map[groupKey][]int32 // of groups
+}
+
+func newReader(o Options) *reader {
+	return &reader{
+		o:            o,
+		header:       header{rank: trace.None},
+		names:        map[string]knownName{},
+		trackOf:      map[string]int32{},
+		processNames: map[string]string{},
+		threadNames:  map[string]string{},
+		markerOp:     map[trace.SpanID]int32{},
+		ops:          map[string]int32{},
+		comms:        map[string]trace.Comm{},
+		groupRows:    map[groupKey][]int32{},
+	}
+}
+
+// What finish needs of a row of a side table beside the row itself.
+type (
+	deviceInfo struct {
+		span     trace.SpanID
+		asked    trace.SpanID // the host span nearest to what asked for it; found by link
+		external int64
+		pos      int64
+		said     int32 // row of reader.said: what its own arguments tell about a collective, or None
+	}
+	launchInfo struct {
+		call        int32
+		grid, block [3]int32
+		shared      int32
+		bytes       int64
+	}
+)
+
+// A category is what a Kineto event is.
+type category uint8
+
+const (
+	foreign category = iota
+	kernel
+	memcpy
+	memset
+	runtimeCall
+	operator
+	annotation
+	deviceAnnotation
+	pythonFrame
+	profilerWindow
+)
+
+func categoryOf(cat []byte) category {
+	switch string(unquote(cat)) {
+	case "kernel", "Kernel":
+		return kernel
+	case "gpu_memcpy", "Memcpy":
+		return memcpy
+	case "gpu_memset", "Memset":
+		return memset
+	case "cuda_runtime", "cuda_driver", "Runtime", "xpu_runtime", "xpu_driver", "mtia_runtime", "privateuse1_runtime", "privateuse1_driver":
+		return runtimeCall
+	case "cpu_op", "Operator":
+		return operator
+	case "user_annotation", "overhead", "cpu_instant_event":
+		return annotation
+	case "gpu_user_annotation", "cuda_profiler_range", "cuda_sync", "cuda_event":
+		return deviceAnnotation
+	case "python_function":
+		return pythonFrame
+	case "Trace":
+		return profilerWindow
+	}
+	return foreign
+}
+
+// maxTime bounds times and durations, in nanoseconds, so that the end of a span
+// fits int64 whatever the first time of the file is. It is in the year 2067.
+const maxTime = math.MaxInt64 / 3
+
+func (d *reader) note(a trace.Action, reason string, pos int64) {
+	d.b.Note(a, d.o.File, reason, "byte", pos)
+}
+
+// event takes one event in.
+func (d *reader) event(e *event) error {
+	if d.b.Len() >= math.MaxInt32-1 {
+		return d.w.syntax(d.w.pos, "more than 2147483646 spans", "split the trace", nil)
+	}
+	if d.own != nil {
+		d.ownEvent(e)
+		return nil
+	}
+	switch e.ph {
+	case 'X':
+		d.complete(e)
+	case 'B', 'E', 'b', 'e', 'S', 'F':
+		d.mark(e)
+	case 'i', 'I', 'R', 'n', 'T', 'p':
+		d.instant(e)
+	case 'M':
+		d.metadata(e)
+	case 's', 't', 'f':
+		d.flow(e)
+	case 'C':
+		d.note(trace.Skipped, "counter", e.pos)
+	case 'P':
+		d.note(trace.Skipped, "sample", e.pos)
+	case 'N', 'O', 'D':
+		d.note(trace.Skipped, "life of an object", e.pos)
+	case 'v', 'V':
+		d.note(trace.Skipped, "memory dump", e.pos)
+	case '(', ')', 'c':
+		d.note(trace.Skipped, "context or clock mark", e.pos)
+	case 0:
+		if e.name == nil && e.ts == nil && e.pid == nil {
+			d.note(trace.Noted, "empty event", e.pos)
+		} else {
+			d.note(trace.Skipped, "event without a phase (ph)", e.pos)
+		}
+	default:
+		d.note(trace.Skipped, "unknown phase", e.pos)
+	}
+	return nil
+}
+
+// A knownName is a name that was seen before.
+type knownName struct {
+	id         trace.NameID
+	collective bool // a kernel with this name communicates
+}
+
+// name interns a raw name.
+func (d *reader) name(raw []byte) knownName {
+	if n, ok := d.names[string(raw)]; ok {
+		return n
+	}
+	s := d.string(raw)
+	n := knownName{d.b.Intern(s), trace.Communicates(s)}
+	d.names[string(raw)] = n
+	return n
+}
+
+// string resolves a raw string.
+func (d *reader) string(raw []byte) string { return validUTF8(text(raw, &d.str)) }
+
+// start reads the event's time.
+func (d *reader) start(e *event) (t trace.Time, ok bool) {
+	ns, ok := micros(e.ts)
+	if e.args.begin != nil && e.args.end != nil {
+		ns, ok = integer(e.args.begin) // rocprof: ts is cut to microseconds
+	}
+	if !ok || ns > maxTime || ns < -maxTime {
+		what := "time is not a number, or out of range"
+		if e.ts == nil {
+			what = "no time (ts)"
+		}
+		d.note(trace.Skipped, what, e.pos)
+		return 0, false
+	}
+	if !d.started && d.own == nil {
+		d.origin = ns - ns%1e9
+	}
+	d.started = true
+	return trace.Time(ns - d.origin), true
+}
+
+// end reads the event's duration and adds it.
+func (d *reader) end(e *event, start trace.Time) (t trace.Time, ok bool) {
+	if e.args.begin != nil && e.args.end != nil {
+		if ns, ok := integer(e.args.end); ok && ns >= 0 && ns <= maxTime {
+			return d.notBefore(e, start, trace.Time(ns-d.origin)), true
+		}
+	}
+	if e.dur == nil {
+		d.note(trace.Repaired, "no duration: taken as 0", e.pos)
+		return start, true
+	}
+	ns, ok := micros(e.dur)
+	if !ok || ns > maxTime {
+		d.note(trace.Skipped, "duration is not a number, or out of range", e.pos)
+		return 0, false
+	}
+	return d.notBefore(e, start, start+trace.Time(max(ns, -1))), true
+}
+
+func (d *reader) notBefore(e *event, start, end trace.Time) trace.Time {
+	if end < start {
+		d.note(trace.Repaired, "negative duration: taken as 0", e.pos)
+		return start
+	}
+	return end
+}
+
+// complete takes an X event in.
+func (d *reader) complete(e *event) {
+	c := categoryOf(e.cat)
+	if c == pythonFrame && !d.o.KeepPython {
+		d.note(trace.Skipped, "frame of a Python function (not asked for)", e.pos)
+		return
+	}
+	start, ok := d.start(e)
+	if !ok {
+		return
+	}
+	end, ok := d.end(e, start)
+	if !ok {
+		return
+	}
+	name := d.name(e.name)
+	s := trace.Span{
+		Start:  start,
+		End:    end,
+		Name:   name.id,
+		Parent: trace.None,
+		Attr:   trace.None,
+	}
+	id := trace.SpanID(d.b.Len())
+	switch c {
+	case kernel:
+		s.Kind, s.Lane = trace.Compute, d.track(e, onDevice)
+		s.Attr = d.kernel(e, id, d.tracks[s.Lane].stream)
+		if e.args.collective != nil || name.collective {
+			s.Kind = trace.Collective
+		}
+	case memcpy, memset:
+		s.Kind, s.Lane = trace.Copy, d.track(e, onDevice)
+		s.Attr = d.copy(e, id, c, d.tracks[s.Lane].stream)
+	case runtimeCall:
+		s.Kind, s.Lane = trace.HostCall, d.track(e, onHost)
+		s.Attr = d.call(e, id)
+		d.launch(e, s.Attr)
+	case operator:
+		s.Kind, s.Lane = trace.HostCall, d.track(e, onHost)
+		s.Attr = d.operator(e, id)
+	case annotation, pythonFrame:
+		s.Lane = d.track(e, onHost)
+		if e.args.dims != nil {
+			d.markerOp[id] = d.operands(e)
+		}
+	case deviceAnnotation:
+		s.Lane = d.track(e, aboveDevice)
+	case profilerWindow:
+		s.Lane = d.track(e, ofProfiler)
+	case foreign:
+		s.Lane = d.track(e, elsewhere)
+	}
+	d.b.Add(s)
+}
+
+// instant takes a moment in, as a span without length.
+func (d *reader) instant(e *event) {
+	at, ok := d.start(e)
+	if !ok {
+		return
+	}
+	var on trace.LaneID
+	switch {
+	case e.ph == 'n' || e.ph == 'T' || e.ph == 'p':
+		on, _ = d.async(e)
+	case categoryOf(e.cat) == annotation:
+		on = d.track(e, onHost)
+	case string(e.pid) == `"Traces"` || string(e.pid) == `""`: // Kineto's "Iteration Start", "Record Window End"
+		on = d.track(e, ofProfiler)
+	default:
+		on = d.track(e, elsewhere)
+	}
+	d.b.Add(trace.Span{
+		Start: at, End: at,
+		Name:   d.name(e.name).id,
+		Lane:   on,
+		Parent: trace.None,
+		Attr:   trace.None,
+	})
+}
+
+// metadata takes the name of a process or thread in.
+func (d *reader) metadata(e *event) {
+	switch string(e.name) {
+	case `"process_name"`:
+		d.title(d.processNames, unquote(e.pid), e.args.name)
+	case `"thread_name"`:
+		d.key = append(append(append(d.key[:0], unquote(e.pid)...), 0), unquote(e.tid)...)
+		d.title(d.threadNames, d.key, e.args.name)
+	}
+	d.note(trace.Noted, "metadata: names and order of rows", e.pos)
+}
+
+// title sets a name, without allocating for one that says the same again.
+func (d *reader) title(names map[string]string, key, raw []byte) {
+	if name := text(raw, &d.str); names[string(key)] != string(name) {
+		names[string(key)] = validUTF8(name)
+	}
+}

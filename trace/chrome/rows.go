@@ -1,0 +1,200 @@
+package chrome
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// push appends, doubling what is full: append itself grows large slices by a
+// quarter only, and copies each element five times over.
+func push[T any](s []T, v T) []T {
+	if len(s) == cap(s) {
+		s = slices.Grow(s, max(len(s), 64))
+	}
+	return append(s, v)
+}
+
+// number reads an integer argument; 0 where it is absent or none.
+func number(b []byte) int64 {
+	n, _ := integer(b)
+	return n
+}
+
+// small reads an integer argument that fits int32; 0 where it is absent or none.
+func small(b []byte) int32 {
+	n, ok := integer(b)
+	if !ok || n > math.MaxInt32 || n < math.MinInt32 {
+		return 0
+	}
+	return int32(n)
+}
+
+// triple reads [x, y, z]; zeros where it is absent or anything else.
+func triple(b []byte) (t [3]int32) {
+	i := 1
+	for k := range t {
+		if i = skipSpace(b, i); i >= len(b) || !isDigit(b[i]) {
+			return [3]int32{}
+		}
+		j := i
+		for j < len(b) && isDigit(b[j]) {
+			j++
+		}
+		t[k] = small(b[i:j])
+		if i = skipSpace(b, j); i < len(b) && b[i] == ',' {
+			i++
+		}
+	}
+	return t
+}
+
+// kernel adds the side row of a kernel.
+func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
+	a := &e.args
+	k := trace.Kernel{
+		Grid:        triple(a.grid),
+		Block:       triple(a.block),
+		Shared:      small(a.shared),
+		Registers:   small(a.registers),
+		Correlation: number(a.correlation),
+		Stream:      stream,
+		Priority:    small(a.priority),
+		Comm:        trace.None,
+		Op:          trace.None,
+		Origin:      trace.None,
+	}
+	info := deviceInfo{span: span, asked: trace.None, external: number(a.external), pos: e.pos, said: trace.None}
+	if a.collective != nil {
+		c, seq := d.comm(a)
+		info.said = int32(len(d.said))
+		d.said = append(d.said, param{span: span, external: info.external, comm: c, seq: seq})
+	}
+	d.kernels = push(d.kernels, info)
+	return d.b.AddKernel(k)
+}
+
+// copy adds the side row of a copy or fill.
+func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int32 {
+	a := &e.args
+	row := trace.CopyAttr{
+		Bytes:       max(0, number(a.bytes)),
+		Correlation: number(a.correlation),
+		Stream:      stream,
+		Peer:        trace.None,
+		Op:          trace.None,
+		Origin:      trace.None,
+		Dir:         trace.Fill,
+	}
+	if c == memcpy {
+		row.Dir = direction(e.name, a.kind)
+	}
+	d.copies = push(d.copies, deviceInfo{span: span, asked: trace.None, external: number(a.external), pos: e.pos, said: trace.None})
+	return d.b.AddCopy(row)
+}
+
+// direction reads HtoD, DtoH and their like from the name or the kind.
+func direction(name, kind []byte) trace.CopyDir {
+	for _, s := range [...][]byte{name, kind} {
+		for _, d := range [...]struct {
+			word string
+			dir  trace.CopyDir
+		}{
+			{"HtoD", trace.HostToDevice},
+			{"HostToDevice", trace.HostToDevice},
+			{"DtoH", trace.DeviceToHost},
+			{"DeviceToHost", trace.DeviceToHost},
+			{"DtoD", trace.DeviceToDevice},
+			{"DeviceToDevice", trace.DeviceToDevice},
+			{"PtoP", trace.PeerToPeer},
+			{"HtoH", trace.HostToHost},
+		} {
+			if bytes.Contains(s, []byte(d.word)) {
+				return d.dir
+			}
+		}
+	}
+	return trace.UnknownDir
+}
+
+// call adds the side row of a host call.
+func (d *reader) call(e *event, span trace.SpanID) int32 {
+	d.calls = push(d.calls, span)
+	return d.b.AddCall(trace.Call{
+		Correlation: number(e.args.correlation),
+		External:    number(e.args.external),
+		Op:          trace.None,
+	})
+}
+
+// launch remembers what a call tells about the work it launches: on AMD, the
+// device's row may lack it.
+func (d *reader) launch(e *event, call int32) {
+	a := &e.args
+	if a.grid == nil && a.size == nil && a.bytes == nil {
+		return
+	}
+	d.launches = append(d.launches, launchInfo{
+		call:   call,
+		grid:   triple(a.grid),
+		block:  triple(a.block),
+		shared: small(a.shared),
+		bytes:  max(number(a.size), number(a.bytes)),
+	})
+}
+
+// operator adds the side row of a framework operator.
+func (d *reader) operator(e *event, span trace.SpanID) int32 {
+	row := trace.Call{External: number(e.args.external), Op: trace.None}
+	if e.args.dims != nil {
+		row.Op = d.operands(e)
+	}
+	if string(e.name) == `"record_param_comms"` {
+		c, seq := d.comm(&e.args)
+		d.params = append(d.params, param{span: span, external: row.External, comm: c, seq: seq})
+	}
+	d.calls = push(d.calls, span)
+	return d.b.AddCall(row)
+}
+
+// operands returns the row of the operator with this name and these inputs.
+func (d *reader) operands(e *event) int32 {
+	k := append(d.key[:0], e.name...)
+	k = append(k, e.args.dims...)
+	k = append(k, e.args.types...)
+	d.key = k
+	if row, ok := d.ops[string(k)]; ok {
+		return row
+	}
+	op := trace.Operator{Name: d.string(e.name), Dims: shapes(e.args.dims)}
+	if e.args.types != nil && json.Unmarshal(e.args.types, &op.Types) != nil {
+		op.Types = nil
+	}
+	row := d.b.AddOperator(op)
+	d.ops[string(k)] = row
+	return row
+}
+
+// shapes reads "Input Dims": a list with one shape an input. A list of one
+// tensor is that tensor; longer lists and what is no tensor have no shape.
+func shapes(b []byte) [][]int64 {
+	var inputs []json.RawMessage
+	if json.Unmarshal(b, &inputs) != nil {
+		return nil
+	}
+	dims := make([][]int64, len(inputs))
+	for i, in := range inputs {
+		var shape []int64
+		var list [][]int64
+		switch {
+		case json.Unmarshal(in, &shape) == nil && len(shape) > 0:
+			dims[i] = shape
+		case json.Unmarshal(in, &list) == nil && len(list) == 1:
+			dims[i] = list[0]
+		}
+	}
+	return dims
+}

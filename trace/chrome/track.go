@@ -1,0 +1,93 @@
+package chrome
+
+import (
+	"bytes"
+	"math"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A place is which rows of the timeline an event belongs to.
+type place uint8
+
+const (
+	onHost      place = iota
+	onDevice          // kernels and copies
+	aboveDevice       // annotations and waits of a stream, which overlap its kernels
+	ofProfiler        // what the profiler says of itself
+	elsewhere         // of a trace that is not Kineto's: decided in finish
+	numPlaces
+)
+
+// A track is one (rank, pid, tid) of the file in one place.
+type track struct {
+	place    place
+	rank     int32  // as args.rank says, or None
+	pid, tid string // as the file has them, without quotes
+	device   int32
+	stream   int64
+	lane     trace.LaneID
+	category string // of asynchronous events
+}
+
+type recentTrack struct {
+	key []byte
+	id  int32
+}
+
+// track returns the event's track, adding it if it is new.
+func (d *reader) track(e *event, p place) trace.LaneID {
+	pid, tid := unquote(e.pid), unquote(e.tid)
+	k := append(d.key[:0], byte(p))
+	k = append(k, pid...)
+	k = append(k, 0)
+	k = append(k, tid...)
+	if e.args.pidRaw != nil { // pids may be alike in a fused file
+		k = append(k, 0)
+		k = append(k, e.args.rank...)
+	}
+	d.key = k
+	if r := &d.recent[p]; bytes.Equal(r.key, k) {
+		return trace.LaneID(r.id)
+	}
+	id, ok := d.trackOf[string(k)]
+	if !ok {
+		id = int32(len(d.tracks))
+		d.trackOf[string(k)] = id
+		d.tracks = append(d.tracks, newTrack(e, p))
+	}
+	d.recent[p].key = append(d.recent[p].key[:0], k...)
+	d.recent[p].id = id
+	return trace.LaneID(id)
+}
+
+func newTrack(e *event, p place) track {
+	t := track{place: p, rank: trace.None, device: trace.None, pid: string(unquote(e.pid)), tid: string(unquote(e.tid))}
+	device := e.pid
+	if e.args.pidRaw != nil {
+		device = e.args.pidRaw
+		if n, ok := integer(e.args.rank); ok && n >= 0 && n <= math.MaxInt32 {
+			t.rank = int32(n)
+		}
+	}
+	if e.args.device != nil {
+		device = e.args.device
+	}
+	if (p == onDevice || p == aboveDevice) || e.args.device != nil {
+		t.device = small(device)
+	}
+	var ok bool
+	if t.stream, ok = integer(e.args.stream); !ok {
+		t.stream, _ = trailing(t.tid)
+	}
+	return t
+}
+
+// trailing reads the number that a text ends with: 7 of "stream 7".
+func trailing(s string) (n int64, ok bool) {
+	i := len(s)
+	for i > 0 && isDigit(s[i-1]) {
+		i--
+	}
+	return integer([]byte(s[i:]))
+}

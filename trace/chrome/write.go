@@ -1,0 +1,283 @@
+package chrome
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// ownVersion is that of the ownHeader. A reader that knows a lower one must not guess.
+const ownVersion = 1
+
+// An ownHeader is what a trace written by this package has under the key
+// "overlapse", before its events: the parts of a run that are no spans. In the
+// events, pid-1 is then a row of Ranks, tid-1 a row of Lanes, and args.parent
+// the number of an earlier event of phase X.
+type ownHeader struct {
+	Version   int
+	Name      string
+	Epoch     int64
+	Simulated bool
+	Ranks     []trace.Rank
+	Lanes     []trace.Lane
+	Groups    []trace.Group
+	Operators []trace.Operator
+	Comms     []trace.Comm
+}
+
+// categories are the values of cat, by kind: Kineto's words where it has any.
+// A fill has its own, below.
+var categories = [...]string{
+	trace.Marker:       "user_annotation",
+	trace.HostCall:     "cpu_op",
+	trace.Launch:       "cuda_runtime",
+	trace.Compute:      "kernel",
+	trace.Collective:   "kernel",
+	trace.Copy:         "gpu_memcpy",
+	trace.Workgroup:    "workgroup",
+	trace.PhaseCompute: "phase_compute",
+	trace.PhaseStore:   "phase_store",
+	trace.PhasePut:     "phase_put",
+	trace.PhaseWait:    "phase_wait",
+	trace.Transfer:     "transfer",
+}
+
+const fillCategory = "gpu_memset"
+
+// Write writes the run as Chrome trace events, which Perfetto and
+// chrome://tracing open: a process a rank, a thread a lane, an arrow from each
+// launch to what it launched. Times are exact. Read gives the same run back,
+// but for its ledger.
+func Write(w io.Writer, run *trace.Run) error {
+	head, err := json.Marshal(ownHeader{
+		Version:   ownVersion,
+		Name:      run.Name,
+		Epoch:     run.Epoch,
+		Simulated: run.Simulated,
+		Ranks:     run.Ranks,
+		Lanes:     run.Lanes,
+		Groups:    run.Groups,
+		Operators: run.Operators,
+		Comms:     run.Comms,
+	})
+	if err != nil {
+		return err
+	}
+	out := writer{run: run, w: bufio.NewWriterSize(w, 64<<10), launches: launchesOf(run)}
+	out.b = append(out.b, `{"schemaVersion":1,"displayTimeUnit":"ns","overlapse":`...)
+	out.b = append(out.b, head...)
+	out.b = append(out.b, `,"traceEvents":[`...)
+	out.rows()
+	for i := range run.Spans {
+		out.span(trace.SpanID(i))
+		out.arrow(trace.SpanID(i))
+	}
+	out.b = append(out.b, "\n]}\n"...)
+	out.flush()
+	return out.w.Flush()
+}
+
+type writer struct {
+	run      *trace.Run
+	w        *bufio.Writer
+	b        []byte
+	comma    bool
+	launches joints // spans by correlation
+	launched int    // where in launches one was found last
+}
+
+// launchesOf indexes the spans that launch work.
+func launchesOf(run *trace.Run) joints {
+	var j joints
+	for i, s := range run.Spans {
+		if s.Kind == trace.Launch && s.Attr != trace.None {
+			j = append(j, joint{rank: int32(run.RankOf(s)), key: run.Calls[s.Attr].Correlation, row: int32(i)})
+		}
+	}
+	j.sort()
+	return j
+}
+
+func (w *writer) flush() {
+	_, _ = w.w.Write(w.b) // bufio keeps the error for Flush
+	w.b = w.b[:0]
+}
+
+// next begins an event.
+func (w *writer) next() {
+	w.flush()
+	if w.comma {
+		w.b = append(w.b, ',')
+	}
+	w.comma = true
+	w.b = append(w.b, '\n')
+}
+
+func (w *writer) str(s string) { w.b = appendString(w.b, s) }
+
+func (w *writer) raw(s string) { w.b = append(w.b, s...) }
+
+func (w *writer) int(n int64) { w.b = strconv.AppendInt(w.b, n, 10) }
+
+// field writes another member with an integer value.
+func (w *writer) field(name string, n int64) {
+	w.raw(`,"`)
+	w.raw(name)
+	w.raw(`":`)
+	w.int(n)
+}
+
+// optional is field for an index that may be None.
+func (w *writer) optional(name string, n int32) {
+	if n != trace.None {
+		w.field(name, int64(n))
+	}
+}
+
+// rows names processes and threads and puts them in order.
+func (w *writer) rows() {
+	for i, r := range w.run.Ranks {
+		w.metadata("process_name", i, 0, rankLabel(r, i))
+		w.order("process_sort_index", i, 0, i)
+	}
+	order := make([]int, len(w.run.Lanes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := w.run.Lanes[a], w.run.Lanes[b]
+		return cmp.Or(
+			cmp.Compare(x.Rank, y.Rank),
+			cmp.Compare(height(x.Kind), height(y.Kind)),
+			cmp.Compare(x.Device, y.Device),
+			cmp.Compare(x.ID, y.ID),
+			cmp.Compare(x.Sub, y.Sub))
+	})
+	for at, i := range order {
+		l := w.run.Lanes[i]
+		w.metadata("thread_name", int(l.Rank), i+1, laneLabel(w.run, l))
+		w.order("thread_sort_index", int(l.Rank), i+1, at)
+	}
+}
+
+// height is where lanes of a kind stand within a rank: what the user named
+// first, then host, device, what is inside kernels, and transfers.
+func height(k trace.LaneKind) int {
+	switch k {
+	case trace.Annotation:
+		return 0
+	case trace.HostThread:
+		return 1
+	case trace.Queue:
+		return 2
+	case trace.Persistent, trace.Slot:
+		return 3
+	}
+	return 4
+}
+
+func (w *writer) metadata(name string, rank, tid int, value string) {
+	w.next()
+	w.raw(`{"ph":"M","name":"`)
+	w.raw(name)
+	w.raw(`"`)
+	w.field("pid", int64(rank+1))
+	w.field("tid", int64(tid))
+	w.raw(`,"args":{"name":`)
+	w.str(value)
+	w.raw(`}}`)
+}
+
+func (w *writer) order(name string, rank, tid, index int) {
+	w.next()
+	w.raw(`{"ph":"M","name":"`)
+	w.raw(name)
+	w.raw(`"`)
+	w.field("pid", int64(rank+1))
+	w.field("tid", int64(tid))
+	w.raw(`,"args":{"sort_index":`)
+	w.int(int64(index))
+	w.raw(`}}`)
+}
+
+// span writes an event of phase X. An event has args.stream, bytes, External id
+// or workgroup if and only if the span has a row in the side table of its kind.
+func (w *writer) span(id trace.SpanID) {
+	s := w.run.Spans[id]
+	w.next()
+	w.raw(`{"ph":"X","cat":"`)
+	w.raw(categoryFor(w.run, s))
+	w.raw(`","name":`)
+	w.str(w.run.NameOf(s))
+	w.place(s)
+	w.raw(`,"ts":`)
+	w.b = appendMicros(w.b, s.Start)
+	w.raw(`,"dur":`)
+	w.b = appendMicros(w.b, s.Dur())
+	w.raw(`,"args":{"device":`)
+	w.int(int64(w.run.Lanes[s.Lane].Device))
+	w.optional("parent", int32(s.Parent))
+	if s.Attr != trace.None {
+		switch {
+		case s.Kind == trace.HostCall || s.Kind == trace.Launch:
+			w.call(&w.run.Calls[s.Attr])
+		case s.Kind == trace.Compute || s.Kind == trace.Collective:
+			w.kernel(&w.run.Kernels[s.Attr])
+		case s.Kind == trace.Copy || s.Kind == trace.Transfer:
+			w.copy(&w.run.Copies[s.Attr])
+		case s.Kind.InKernel():
+			w.workgroup(&w.run.Workgroups[s.Attr])
+		}
+	}
+	if k := w.run.Kernel(s); s.Kind == trace.Collective && (k == nil || k.Comm == trace.None) {
+		w.raw(`,"Collective name":null`)
+	}
+	w.raw("}}")
+}
+
+func categoryFor(run *trace.Run, s trace.Span) string {
+	if c := run.Copy(s); c != nil && s.Kind == trace.Copy && c.Dir == trace.Fill {
+		return fillCategory
+	}
+	return categories[s.Kind]
+}
+
+// place writes process and thread.
+func (w *writer) place(s trace.Span) {
+	w.field("pid", int64(w.run.RankOf(s)+1))
+	w.field("tid", int64(s.Lane)+1)
+}
+
+// arrow joins device work to the call that launched it.
+func (w *writer) arrow(id trace.SpanID) {
+	s := w.run.Spans[id]
+	var correlation int64
+	if k := w.run.Kernel(s); k != nil {
+		correlation = k.Correlation
+	} else if c := w.run.Copy(s); c != nil && s.Kind == trace.Copy {
+		correlation = c.Correlation
+	}
+	from := w.launches.find(int32(w.run.RankOf(s)), correlation, &w.launched)
+	if from == trace.None {
+		return
+	}
+	w.flow("s", id, w.run.Spans[from])
+	w.flow("f", id, s)
+}
+
+func (w *writer) flow(phase string, id trace.SpanID, s trace.Span) {
+	w.next()
+	w.raw(`{"ph":"`)
+	w.raw(phase)
+	w.raw(`","bp":"e","cat":"ac2g","name":"ac2g"`)
+	w.field("id", int64(id)+1)
+	w.place(s)
+	w.raw(`,"ts":`)
+	w.b = appendMicros(w.b, s.Start)
+	w.raw(`}`)
+}

@@ -1,0 +1,99 @@
+package chrome
+
+import "github.com/overlapse/overlapse/trace"
+
+func (w *writer) call(c *trace.Call) {
+	w.field("External id", c.External)
+	w.field("correlation", c.Correlation)
+	w.optional("op", c.Op)
+}
+
+func (w *writer) kernel(k *trace.Kernel) {
+	w.field("stream", k.Stream)
+	w.field("correlation", k.Correlation)
+	w.field("priority", int64(k.Priority))
+	w.field("registers per thread", int64(k.Registers))
+	w.field("shared memory", int64(k.Shared))
+	w.triple("grid", k.Grid)
+	w.triple("block", k.Block)
+	w.optional("op", k.Op)
+	w.optional("origin", k.Origin)
+	if k.Comm != trace.None {
+		w.field("comm", int64(k.Comm))
+		w.comm(&w.run.Comms[k.Comm])
+	}
+}
+
+func (w *writer) triple(name string, t [3]int32) {
+	w.raw(`,"`)
+	w.raw(name)
+	w.raw(`":[`)
+	w.int(int64(t[0]))
+	w.raw(",")
+	w.int(int64(t[1]))
+	w.raw(",")
+	w.int(int64(t[2]))
+	w.raw("]")
+}
+
+// comm writes a collective in Kineto's words, for other tools; Read takes the header's row.
+func (w *writer) comm(c *trace.Comm) {
+	w.raw(`,"Collective name":`)
+	w.str(c.Op.String())
+	w.field("Seq", c.Seq)
+	w.raw(`,"dtype":`)
+	w.str(c.DType)
+	if c.ElemSize > 0 {
+		w.field("In msg nelems", c.In/int64(c.ElemSize))
+		w.field("Out msg nelems", c.Out/int64(c.ElemSize))
+	}
+	if c.Group == trace.None {
+		return
+	}
+	g := &w.run.Groups[c.Group]
+	w.raw(`,"Process Group Name":`)
+	w.str(g.Name)
+	w.field("Group size", int64(g.Size))
+	if g.Ranks != nil {
+		w.raw(`,"Process Group Ranks":"[`)
+		for i, r := range g.Ranks {
+			if i > 0 {
+				w.raw(", ")
+			}
+			w.int(int64(r))
+		}
+		w.raw(`]"`)
+	}
+}
+
+// kindWords are Kineto's on AMD, by direction.
+var kindWords = [...]string{
+	trace.UnknownDir:     "",
+	trace.HostToDevice:   "HtoD",
+	trace.DeviceToHost:   "DtoH",
+	trace.DeviceToDevice: "DtoD",
+	trace.PeerToPeer:     "PtoP",
+	trace.HostToHost:     "HtoH",
+	trace.Fill:           "fill",
+}
+
+func (w *writer) copy(c *trace.CopyAttr) {
+	w.field("bytes", c.Bytes)
+	w.field("correlation", c.Correlation)
+	w.field("stream", c.Stream)
+	w.raw(`,"kind":"`)
+	w.raw(kindWords[c.Dir])
+	w.raw(`"`)
+	w.optional("peer", c.Peer)
+	w.optional("op", c.Op)
+	w.optional("origin", c.Origin)
+}
+
+func (w *writer) workgroup(g *trace.WorkgroupAttr) {
+	w.field("workgroup", int64(g.ID))
+	w.optional("persistent", g.Persistent)
+	w.optional("cu", g.CU)
+	w.optional("peer", g.Peer)
+	w.optional("row", g.Row)
+	w.optional("col", g.Col)
+}

@@ -1,0 +1,279 @@
+package format
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os" // opening what the user names is what this package is for
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zip"
+	"github.com/klauspost/pgzip"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/nsys"
+	"github.com/overlapse/overlapse/trace/perfetto"
+	"github.com/overlapse/overlapse/trace/rocprof"
+)
+
+// Open reads the run at a path: a file, a folder with a file a rank, a pattern
+// such as traces/rank*.json.gz, a zip archive, or - for o.Stdin. Files of a
+// folder or pattern are read side by side; the result does not depend on that.
+// An error is a *trace.SyntaxError.
+func Open(path string, o Options) (*trace.Run, error) {
+	if path == "-" {
+		o.alone = true
+		run, err := readStream(o.Stdin, "standard input", o)
+		if err != nil {
+			return nil, err
+		}
+		return trace.Merge([]*trace.Run{run}, "standard input")
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return openFolder(path, o)
+	case err == nil:
+		return openFiles([]string{path}, path, o)
+	case strings.ContainsAny(path, "*?[") && errors.Is(err, fs.ErrNotExist):
+		return openPattern(path, o)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Cure: "give a trace, a folder with one a rank, a pattern, or - for standard input", Err: fs.ErrNotExist}
+	}
+	return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
+}
+
+func openPattern(pattern string, o Options) (*trace.Run, error) {
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, &trace.SyntaxError{File: pattern, Msg: "not a valid pattern", Cure: "* stands for any letters, ? for one", Err: err}
+	}
+	if len(paths) == 0 {
+		return nil, &trace.SyntaxError{File: pattern, Msg: "no file matches the pattern", Cure: "check the path"}
+	}
+	return openFiles(paths, pattern, o)
+}
+
+// openFolder reads the files of a folder that may be traces by their names.
+func openFolder(path string, o Options) (*trace.Run, error) {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, &trace.SyntaxError{File: path, Msg: "cannot read the folder", Err: err}
+	}
+	var paths, folders, others []string
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, "."):
+		case name == occupancyFile && !e.IsDir():
+			return openThreadTrace(path, o)
+		case e.IsDir():
+			folders = append(folders, name)
+		case mayBeTrace(name):
+			paths = append(paths, filepath.Join(path, name))
+		default:
+			others = append(others, name)
+		}
+	}
+	if len(paths) > 0 {
+		return openFiles(paths, path, o)
+	}
+	failed := &trace.SyntaxError{File: path, Msg: "the folder is empty", Cure: supported()}
+	switch {
+	case len(folders) > 0:
+		failed.Msg = "no trace in this folder, but folders: " + list(folders)
+		failed.Cure = "give one of them"
+	case len(others) > 0:
+		failed.Msg = "no trace in this folder, only " + list(others)
+	}
+	return nil, failed
+}
+
+// mayBeTrace reports whether the name ends like that of a trace.
+func mayBeTrace(name string) bool {
+	name = strings.ToLower(name)
+	name = strings.TrimSuffix(name, ".gz")
+	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".zip", ".chrome_trace"}, func(ext string) bool {
+		return strings.HasSuffix(name, ext)
+	})
+}
+
+// list names the first few.
+func list(names []string) string {
+	const most = 5
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// errUnknown is the cause of an error about a file of no known format.
+var errUnknown = errors.New("unknown format")
+
+// openFiles reads files of one run side by side and joins them. Among several,
+// a file that is no trace (a result beside a trace) is passed over and noted.
+func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
+	all := parts(paths)
+	o.alone = len(all) == 1
+	read := make([]*trace.Run, len(all))
+	failed := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range all {
+		group.Go(func() error {
+			read[i], failed[i] = p.open(o)
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are in failed, so that the first by name is told
+	var runs []*trace.Run
+	var other error
+	for i, err := range failed {
+		switch {
+		case err == nil:
+			runs = append(runs, read[i])
+		case errors.Is(err, chrome.ErrNoEvents), errors.Is(err, rocprof.ErrNoTimes), errors.Is(err, nsys.ErrNoWork), errors.Is(err, perfetto.ErrNoSlices), errors.Is(err, errUnknown):
+			if other == nil {
+				other = err
+			}
+		default:
+			return nil, err
+		}
+	}
+	if len(runs) == 0 {
+		return nil, other
+	}
+	clear(read)
+	run, err := join(runs, name)
+	if err == nil && other != nil {
+		for i, err := range failed {
+			if err != nil {
+				run.Ledger.Add(trace.Noted, all[i].paths[0], "passed over: not a trace", "", 0)
+			}
+		}
+	}
+	return run, err
+}
+
+// join merges runs, which nobody may hold any more: the joint run takes as much
+// memory as all of them, so what readers needed beside them is collected before,
+// and they themselves after. (Runs are nearly free of pointers: that takes
+// milliseconds.)
+func join(runs []*trace.Run, name string) (*trace.Run, error) {
+	if len(runs) > 1 {
+		runtime.GC()
+		defer runtime.GC()
+	}
+	return trace.Merge(runs, name)
+}
+
+func openFile(path string, o Options) (*trace.Run, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
+	}
+	defer f.Close()
+	var magic [len(sqliteMagic)]byte
+	n, _ := f.ReadAt(magic[:], 0)
+	switch m := string(magic[:n]); {
+	case strings.HasPrefix(m, "PK\x03\x04"), strings.HasPrefix(m, "PK\x05\x06"): // the latter is an archive of nothing
+		return openZip(f, path, o)
+	case m == sqliteMagic:
+		return openDatabase(path)
+	}
+	return readStream(f, path, o)
+}
+
+// openZip reads the files in an archive as those of a folder.
+func openZip(f *os.File, path string, o Options) (*trace.Run, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
+	}
+	archive, err := zip.NewReader(f, info.Size())
+	if err != nil {
+		return nil, &trace.SyntaxError{File: path, Msg: "not a whole zip archive", Cure: "copy it again", Err: err}
+	}
+	var runs []*trace.Run
+	for _, entry := range archive.File {
+		if entry.FileInfo().IsDir() {
+			continue
+		}
+		r, err := entry.Open()
+		if err != nil {
+			return nil, &trace.SyntaxError{File: path, Msg: "cannot read " + entry.Name, Err: err}
+		}
+		run, err := readStream(r, path+":"+entry.Name, o)
+		r.Close()
+		if err != nil {
+			return nil, err
+		}
+		runs = append(runs, run)
+	}
+	if len(runs) == 0 {
+		return nil, &trace.SyntaxError{File: path, Msg: "the archive is empty", Cure: supported()}
+	}
+	return join(runs, path)
+}
+
+// readStream undoes gzip and reads what the first bytes say it is.
+func readStream(r io.Reader, file string, o Options) (*trace.Run, error) {
+	in := bufio.NewReaderSize(r, 256<<10)
+	head, err := in.Peek(2)
+	if err == nil && head[0] == 0x1f && head[1] == 0x8b {
+		z, err := o.gunzip(in)
+		if err != nil {
+			return nil, broken(file, err)
+		}
+		defer z.Close()
+		in = bufio.NewReaderSize(z, 256<<10)
+	}
+	head, err = in.Peek(sniffSize)
+	if len(head) == 0 && err != nil && err != io.EOF {
+		return nil, broken(file, err)
+	}
+	if len(bytes.TrimSpace(head)) == 0 && err == io.EOF {
+		return nil, &trace.SyntaxError{File: file, Msg: "the file is empty", Cure: "was the profiler stopped before it wrote?"}
+	}
+	for _, f := range table() {
+		if !f.sniff(head) {
+			continue
+		}
+		if f.read == nil {
+			return nil, &trace.SyntaxError{File: file, Msg: "this is a " + f.name + ", which is not supported", Cure: f.cure + "; " + supported()}
+		}
+		return f.read(in, file, o)
+	}
+	return nil, &trace.SyntaxError{
+		File: file,
+		Msg:  fmt.Sprintf("it begins with %.40q", head[:min(len(head), 24)]),
+		Cure: supported(),
+		Err:  errUnknown,
+	}
+}
+
+// gunzip inflates on a core of its own where a file is alone; files that are
+// read side by side keep all cores busy without that.
+func (o Options) gunzip(r io.Reader) (io.ReadCloser, error) {
+	if o.alone {
+		return pgzip.NewReader(r)
+	}
+	return gzip.NewReader(r)
+}
+
+// broken is the error for a compressed file that cannot be read.
+func broken(file string, err error) error {
+	e := &trace.SyntaxError{File: file, Msg: "not a valid gzip file", Cure: "copy it again", Err: err}
+	if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF {
+		e.Msg, e.Cure = "the compressed file is truncated", "copy it again, or let the job finish writing it"
+	}
+	return e
+}

@@ -1,0 +1,242 @@
+package format
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// TestMain finds readers that leave a goroutine behind, as after an error they may.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// kineto is a small trace of one rank, whose only collective ends at 1 ms.
+func kineto(rank int) string {
+	return fmt.Sprintf(`{"schemaVersion":1,"distributedInfo":{"rank":%d,"world_size":4},"baseTimeNanoseconds":1790857026000000000,"traceEvents":[
+{"ph":"X","cat":"kernel","name":"gemm%d","pid":%[1]d,"tid":7,"ts":100,"dur":50.5,"args":{"stream":7}},
+{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_bf16","pid":%[1]d,"tid":8,"ts":%d,"dur":%d,"args":{"stream":8}}
+]}`, rank, rank, 200+rank, 800-rank)
+}
+
+const wg = `"Rank","Kernel_Name","Workgroup_Id","Persistent_Workgroup_Id","CU_Id","Destination_Rank","Start_Timestamp","Compute_End_Timestamp","End_Timestamp"
+0,"pool",0,0,124,1,1795170572203729824,1795170572203750592,1795170572203750976
+`
+
+func zipped(b string) string {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	z.Write([]byte(b))
+	z.Close()
+	return out.String()
+}
+
+func archived(t *testing.T, files ...string) string {
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	for i, f := range files {
+		w, err := z.Create(fmt.Sprintf("r%d.json", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write([]byte(f))
+	}
+	z.Close()
+	return out.String()
+}
+
+// folder writes files, whose names may have folders, into a new one.
+func folder(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestOpen(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"one/rank0.json":        kineto(0),
+		"two/rank0.json":        kineto(0),
+		"two/rank1.json.gz":     zipped(kineto(1)),
+		"two/README.md":         "hello",
+		"two/.hidden.json":      "{",
+		"results/timeline.json": kineto(2),
+		"results/result.json":   `{"strategies":[]}`,
+		"results/table.csv":     "strategy,us\nbulk,1\n",
+		"archive.zip":           archived(t, kineto(3), kineto(1)),
+		"some_wg_trace.csv":     wg,
+		"some_wg_trace.csv.gz":  zipped(wg),
+		"concatenated.json.gz":  zipped(kineto(0)[:40]) + zipped(kineto(0)[40:]),
+		"bom.json":              "\xEF\xBB\xBF" + kineto(0),
+	})
+	for _, c := range []struct {
+		path  string
+		ranks []int
+		note  string // in the ledger
+	}{
+		{"one/rank0.json", []int{0}, "the job has 4 ranks, there are files for 1"},
+		{"one", []int{0}, ""},
+		{"two", []int{0, 1}, "the job has 4 ranks, there are files for 2"},
+		{"two/rank*", []int{0, 1}, ""},
+		{"two/rank1.json.gz", []int{1}, ""},
+		{"results", []int{2}, "passed over: not a trace"},
+		{"archive.zip", []int{1, 3}, ""},
+		{"some_wg_trace.csv", []int{0}, ""},
+		{"some_wg_trace.csv.gz", []int{0}, ""},
+		{"concatenated.json.gz", []int{0}, ""},
+		{"bom.json", []int{0}, ""},
+	} {
+		t.Run(c.path, func(t *testing.T) {
+			path := filepath.Join(dir, c.path)
+			run, err := Open(path, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ranks []int
+			for _, r := range run.Ranks {
+				ranks = append(ranks, r.ID)
+			}
+			if d := cmp.Diff(c.ranks, ranks); d != "" || run.Name != path {
+				t.Error(d, run.Name)
+			}
+			if notes := fmt.Sprint(run.Ledger); !strings.Contains(notes, c.note) {
+				t.Errorf("no %q in %s", c.note, notes)
+			}
+		})
+	}
+}
+
+func TestOpenStandardInput(t *testing.T) {
+	for _, in := range []string{kineto(1), zipped(kineto(1)), wg} {
+		run, err := Open("-", Options{Stdin: strings.NewReader(in)})
+		if err != nil || run.Name != "standard input" || len(run.Spans) == 0 {
+			t.Errorf("%v %+v", err, run)
+		}
+	}
+}
+
+// TestOpenErrors: what a user gets wrong is told in one line, with what to do.
+func TestOpenErrors(t *testing.T) {
+	long := kineto(0)[:250] + strings.Repeat(" ", 1<<20) + kineto(0)[250:]
+	cut := zipped(long)
+	dir := folder(t, map[string]string{
+		"cut.json.gz":          cut[:len(cut)-12],
+		"cut.json":             kineto(0)[:250],
+		"head.json.gz":         cut[:6],
+		"damaged.json.gz":      cut[:60] + "damage" + cut[66:],
+		"page.json":            "<!DOCTYPE html><html>",
+		"empty.json":           "",
+		"words.txt":            "hello, world\n",
+		"other.json":           `{"schema":"1.0","nodes":[]}`,
+		"nsys.sqlite":          "SQLite format 3\x00....",
+		"trace.pftrace":        "\n\x50\x0a\x02\x08\x01",
+		"table.csv":            "strategy,us\n",
+		"cut.zip":              archived(t, kineto(0))[:90],
+		"none.zip":             archived(t),
+		"twice/a.json":         kineto(1),
+		"twice/b.json":         kineto(1),
+		"empty/.keep":          "",
+		"texts/a.md":           "",
+		"parent/run1/rank0.gz": zipped(kineto(0)),
+		"parent/run2/rank0.gz": zipped(kineto(0)),
+		"one-broken/a.json":    kineto(0),
+		"one-broken/b.json":    kineto(1)[:250],
+	})
+	const reads = "overlapse reads rocprofv3 (.json), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
+	for _, c := range []struct{ path, want string }{
+		{"cut.json.gz", ": the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"},
+		{"cut.json", ":byte 250: the file ends inside an event: it is truncated (copy it again, or let the job finish writing it)"},
+		{"head.json.gz", ": the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"},
+		{"damaged.json.gz", "corrupt"},
+		{"page.json", ": this is a web page, which is not supported (download the raw file instead of the page that shows it; " + reads + ")"},
+		{"empty.json", ": the file is empty (was the profiler stopped before it wrote?)"},
+		{"words.txt", `: it begins with "hello, world\n": unknown format (` + reads + ")"},
+		{"other.json", `: keys "schema", "nodes": no traceEvents (give a trace of PyTorch's profiler or any Chrome trace)`},
+		{"nsys.sqlite", ": cannot read the database: sqlite: prepare: file is not a database (it may be cut short: copy it again, or let the profiler finish)"},
+		{"trace.pftrace", ":byte 0: the file ends inside a packet (it may be cut short: copy it again)"},
+		{"table.csv", `: it begins with "strategy,us\n": unknown format (` + reads + ")"},
+		{"cut.zip", ": not a whole zip archive: zip: not a valid zip file (copy it again)"},
+		{"none.zip", ": the archive is empty ("},
+		{"twice", "b.json: rank 1 is also in "},
+		{"empty", ": the folder is empty (" + reads + ")"},
+		{"texts", ": no trace in this folder, only a.md (" + reads + ")"},
+		{"parent", ": no trace in this folder, but folders: run1, run2 (give one of them)"},
+		{"one-broken", "b.json:byte 250: the file ends inside an event"},
+		{"absent.json", ": cannot open: file does not exist (give a trace, a folder with one a rank, a pattern, or - for standard input)"},
+		{"absent*.json", ": no file matches the pattern (check the path)"},
+	} {
+		t.Run(c.path, func(t *testing.T) {
+			path := filepath.Join(dir, c.path)
+			run, err := Open(path, Options{})
+			if err == nil {
+				t.Fatalf("no error, but %d spans", len(run.Spans))
+			}
+			var syntax *trace.SyntaxError
+			got := err.Error()
+			if !errors.As(err, &syntax) || !strings.HasPrefix(got, path) || !strings.Contains(got, c.want) || strings.ContainsRune(got, '\n') {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestLimit: an archive of a few kilobytes may not fill the memory.
+func TestLimit(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"bomb.json.gz": zipped(`{"traceEvents":[` + strings.Repeat("{},", 1<<20)),
+		"bomb.csv.gz":  zipped(wg + strings.Repeat(strings.SplitAfter(wg, "\n")[1], 20000)),
+	})
+	for _, name := range []string{"bomb.json.gz", "bomb.csv.gz"} {
+		_, err := Open(filepath.Join(dir, name), Options{Limit: 1 << 20})
+		if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOpenIsDeterministic: files are read side by side, but the result does not show it.
+func TestOpenIsDeterministic(t *testing.T) {
+	files := map[string]string{}
+	for r := range 12 {
+		files[fmt.Sprintf("trace.%d.json", r)] = strings.Replace(kineto(r), `"rank"`, `"r"`, 1)
+	}
+	dir := folder(t, files)
+	var first *trace.Run
+	for i := range 10 {
+		previous := runtime.GOMAXPROCS(1 + i%3)
+		run, err := Open(dir, Options{})
+		runtime.GOMAXPROCS(previous)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = run
+		}
+		if d := cmp.Diff(first, run); d != "" {
+			t.Fatal(d)
+		}
+	}
+	for i, r := range first.Ranks {
+		if want := filepath.Join(dir, fmt.Sprintf("trace.%d.json", i)); r.ID != i || r.Source != want {
+			t.Errorf("row %d is rank %d from %s", i, r.ID, r.Source)
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package trace
+
+// A heap is a slice whose first element is before all others.
+
+func heapPush[T any](h []T, v T, before func(a, b T) bool) []T {
+	h = append(h, v)
+	for i := len(h) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !before(h[i], h[parent]) {
+			break
+		}
+		h[i], h[parent] = h[parent], h[i]
+		i = parent
+	}
+	return h
+}
+
+func heapPop[T any](h []T, before func(a, b T) bool) (first T, rest []T) {
+	first = h[0]
+	h[0] = h[len(h)-1]
+	rest = h[:len(h)-1]
+	heapSink(rest, before)
+	return first, rest
+}
+
+// heapSink puts the first element, which has come to be later, in its place.
+func heapSink[T any](h []T, before func(a, b T) bool) {
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if before(h[child], h[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h[i], h[least] = h[least], h[i]
+		i = least
+	}
+}

@@ -1,0 +1,219 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// reserve allocates once for all runs.
+func (m *merger) reserve(runs []*Run) {
+	m.b.init()
+	var spans, kernels, comms, copies, workgroups, calls, operators int
+	for _, r := range runs {
+		spans += len(r.Spans)
+		kernels += len(r.Kernels)
+		comms += len(r.Comms)
+		copies += len(r.Copies)
+		workgroups += len(r.Workgroups)
+		calls += len(r.Calls)
+		operators += len(r.Operators)
+	}
+	t := &m.b.run
+	t.Spans = make([]Span, 0, spans)
+	t.Kernels = slices.Grow(t.Kernels, kernels)
+	t.Comms = slices.Grow(t.Comms, comms)
+	t.Copies = slices.Grow(t.Copies, copies)
+	t.Workgroups = slices.Grow(t.Workgroups, workgroups)
+	t.Calls = slices.Grow(t.Calls, calls)
+	t.Operators = slices.Grow(t.Operators, operators)
+}
+
+// moved returns a row index after n rows were put before its table.
+func moved(row, n int32) int32 {
+	if row == None {
+		return None
+	}
+	return row + n
+}
+
+// A source is a run on its way into the joint one: how its indices are rewritten.
+type source struct {
+	spans  []Span // of the run
+	depth  []int8 // by span: number of ancestors
+	offset []Time // by lane: what to add to times
+	names  []NameID
+	lanes  []LaneID
+	rows   [numKinds]int32 // by kind: how far rows of the side table moved
+	at     []SpanID        // by span: where it went, for its children
+	head   sortKey         // of the next span, whose span number is its lane
+}
+
+// next is the number of the span that goes next.
+func (s *source) next() int { return len(s.at) }
+
+// load sets head.
+func (s *source) load() {
+	n := s.next()
+	span := &s.spans[n]
+	s.head = sortKey{span.Start + s.offset[span.Lane], int32(s.lanes[span.Lane]), s.depth[n]}
+}
+
+// before is the order of Run.compare; ties go to the source that comes first.
+func (s *source) before(t *source) bool {
+	if s.head.start != t.head.start {
+		return s.head.start < t.head.start
+	}
+	if s.head.depth != t.head.depth {
+		return s.head.depth < t.head.depth
+	}
+	x, y := s.spans[s.next()], t.spans[t.next()]
+	if x.Dur() != y.Dur() {
+		return x.Dur() > y.Dur()
+	}
+	return s.head.span < t.head.span
+}
+
+// add takes in all of the run but its spans.
+func (m *merger) add(r *Run, index int) {
+	t := &m.b.run
+	firstRow := int32(len(t.Ranks))
+	m.addRanks(r, index)
+	s := &source{
+		spans:  r.Spans,
+		depth:  r.depths(),
+		offset: make([]Time, len(r.Lanes)),
+		names:  make([]NameID, len(r.Names)),
+		lanes:  make([]LaneID, len(r.Lanes)),
+		at:     make([]SpanID, 0, len(r.Spans)),
+	}
+	for i, n := range r.Names {
+		s.names[i] = m.b.Intern(n)
+	}
+	groups := make([]int32, len(r.Groups))
+	for i, g := range r.Groups {
+		groups[i] = m.b.AddGroup(g)
+	}
+	for i, l := range r.Lanes {
+		l.Rank += firstRow
+		l.Peer = moved(l.Peer, firstRow)
+		s.offset[i] = m.start[index] + m.ranks[l.Rank].shift
+		s.lanes[i] = m.b.Lane(l)
+	}
+	s.rows = m.addTables(r, groups, m.lags(r, firstRow))
+	t.Ledger.Entries = append(t.Ledger.Entries, r.Ledger.Entries...)
+	m.sources = append(m.sources, s)
+}
+
+// interleave adds the spans of all runs, which are sorted, in the order that
+// the joint run must have, so that nothing is left to sort. (If ranks of one
+// run are shifted apart, there is.)
+func (m *merger) interleave() {
+	var heads []*source // a heap
+	for _, s := range m.sources {
+		if len(s.spans) > 0 {
+			s.load()
+			heads = heapPush(heads, s, (*source).before)
+		}
+	}
+	for len(heads) > 0 {
+		s := heads[0]
+		m.take(s)
+		if s.next() < len(s.spans) {
+			s.load()
+			heapSink(heads, (*source).before)
+		} else {
+			_, heads = heapPop(heads, (*source).before)
+		}
+	}
+	m.sources = nil
+}
+
+// take adds the source's next span.
+func (m *merger) take(s *source) {
+	t := &m.b.run
+	span := s.spans[s.next()]
+	offset := s.offset[span.Lane]
+	span.Start += offset
+	span.End += offset
+	span.Name = s.names[span.Name]
+	span.Lane = s.lanes[span.Lane]
+	span.Attr = moved(span.Attr, s.rows[span.Kind])
+	if span.Parent != None {
+		span.Parent = s.at[span.Parent] // parents precede their children
+	}
+	s.at = append(s.at, SpanID(len(t.Spans)))
+	t.Spans = append(t.Spans, span)
+}
+
+func (m *merger) addRanks(r *Run, index int) {
+	for _, k := range r.Ranks {
+		a := &m.ranks[len(m.b.run.Ranks)]
+		k.Shift += a.shift
+		k.Uncertainty = max(k.Uncertainty, a.uncertainty)
+		m.b.AddRank(k)
+		if a.lagged {
+			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: its profile begins with another collective than others': they are numbered so that their ends agree", k.ID), "", 0)
+		}
+		switch {
+		case a.shift != 0:
+			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
+		case !a.known:
+			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks, its clock is not checked", k.ID), "", 0)
+		}
+	}
+}
+
+// lags is, by group row, what to add to the numbers of collectives. A run of
+// several ranks has one window for all.
+func (m *merger) lags(r *Run, firstRow int32) []int64 {
+	lags := make([]int64, len(r.Groups))
+	if len(r.Ranks) != 1 {
+		return lags
+	}
+	for i, key := range groupKeys(r) {
+		lags[i] = m.ranks[firstRow].lag[key]
+	}
+	return lags
+}
+
+// addTables appends the side tables and returns, by Kind, how far rows moved.
+func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds]int32) {
+	t := &m.b.run
+	kernels, comms, copies := int32(len(t.Kernels)), int32(len(t.Comms)), int32(len(t.Copies))
+	workgroups, calls, operators := int32(len(t.Workgroups)), int32(len(t.Calls)), int32(len(t.Operators))
+	for _, k := range r.Kernels {
+		k.Comm, k.Op = moved(k.Comm, comms), moved(k.Op, operators)
+		t.Kernels = append(t.Kernels, k)
+	}
+	for _, c := range r.Comms {
+		if c.Group != None {
+			c.Seq += lags[c.Group]
+			c.Group = groups[c.Group]
+		}
+		t.Comms = append(t.Comms, c)
+	}
+	for _, c := range r.Copies {
+		c.Op = moved(c.Op, operators)
+		t.Copies = append(t.Copies, c)
+	}
+	for _, c := range r.Calls {
+		c.Op = moved(c.Op, operators)
+		t.Calls = append(t.Calls, c)
+	}
+	t.Workgroups = append(t.Workgroups, r.Workgroups...)
+	t.Operators = append(t.Operators, r.Operators...)
+	for k := range rows {
+		switch k := Kind(k); {
+		case k == HostCall || k == Launch:
+			rows[k] = calls
+		case k == Compute || k == Collective:
+			rows[k] = kernels
+		case k == Copy || k == Transfer:
+			rows[k] = copies
+		case k.InKernel():
+			rows[k] = workgroups
+		}
+	}
+	return rows
+}

@@ -1,0 +1,98 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Action says what became of an input event that is not simply a span.
+type Action uint8
+
+// The actions.
+const (
+	Skipped  Action = iota // it is no span of the run
+	Repaired               // it is a span, but not as the file has it
+	Noted                  // nothing was changed; the reader should know
+)
+
+func (a Action) String() string {
+	return [...]string{"skipped", "repaired", "noted"}[a]
+}
+
+// A Ledger accounts for every input event that did not become a span as it
+// stood. Nothing is lost or moved in silence.
+type Ledger struct {
+	Entries []Entry // by file, then reason
+}
+
+// An Entry is one reason in one file.
+type Entry struct {
+	Action    Action
+	File      string
+	Reason    string  // "negative duration", "host call kinds not asked for"
+	Count     int     // events it applied to
+	Positions []int64 // byte offset or line of the first few
+	Unit      string  // what Positions count: "byte", "line", "row"
+}
+
+// MaxPositions is how many positions an Entry keeps; Count is always exact.
+const MaxPositions = 1000
+
+// Add counts one event.
+func (l *Ledger) Add(a Action, file, reason, unit string, pos int64) {
+	for i := range l.Entries {
+		if e := &l.Entries[i]; e.Action == a && e.Reason == reason && e.File == file {
+			e.Count++
+			if len(e.Positions) < MaxPositions {
+				e.Positions = append(e.Positions, pos)
+			}
+			return
+		}
+	}
+	l.Entries = append(l.Entries, Entry{Action: a, File: file, Reason: reason, Count: 1, Positions: []int64{pos}, Unit: unit})
+}
+
+// Count is the number of events with the action.
+func (l *Ledger) Count(a Action) int {
+	n := 0
+	for _, e := range l.Entries {
+		if e.Action == a {
+			n += e.Count
+		}
+	}
+	return n
+}
+
+func (l *Ledger) sort() {
+	slices.SortFunc(l.Entries, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Action, b.Action), cmp.Compare(a.Reason, b.Reason))
+	})
+}
+
+// A SyntaxError is an input that cannot be read, and where.
+type SyntaxError struct {
+	File string
+	Pos  int64
+	Unit string // "byte", "line", "row"; "" where the position is the file as a whole
+	Msg  string // what is wrong, with the value
+	Cure string // what the user can do; may be ""
+	Err  error  // cause; may be nil
+}
+
+func (e *SyntaxError) Error() string {
+	s := e.File
+	if e.Unit != "" {
+		s += fmt.Sprintf(":%s %d", e.Unit, e.Pos)
+	}
+	s += ": " + e.Msg
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Cure != "" {
+		s += " (" + e.Cure + ")"
+	}
+	return s
+}
+
+func (e *SyntaxError) Unwrap() error { return e.Err }

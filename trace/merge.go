@@ -1,0 +1,206 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Merge joins runs of different ranks of one job into one, whose rank rows are
+// in order of rank id. Times are put on one clock by the runs' epochs, or
+// by the clock of the machine that recorded all of them. Then the
+// ends of collectives that a rank has in common with rank row 0 say how well
+// the clocks agree: a clock that is off by the same amount again and again is
+// shifted, and the median of the absolute differences that remain is the rank's
+// Uncertainty. A rank that has nothing in common with row 0 is compared with the first row
+// that it does share a collective with.
+//
+// Runs that do not say which rank they are get numbers in order of their
+// names, if none of several does. It is an error if two runs hold the same rank.
+func Merge(runs []*Run, name string) (*Run, error) {
+	m := merger{name: name}
+	runs = slices.Clone(runs)
+	slices.SortStableFunc(runs, func(a, b *Run) int {
+		return cmp.Or(cmp.Compare(firstRank(a), firstRank(b)), natural(a.Name, b.Name))
+	})
+	m.number(runs)
+	if err := distinct(runs); err != nil {
+		return nil, err
+	}
+	if len(runs) == 1 {
+		return m.only(runs[0]), nil
+	}
+	m.simulated = len(runs) > 0 && runs[0].Simulated
+	if err := m.clock(runs); err != nil {
+		return nil, err
+	}
+	m.align(runs)
+	m.reserve(runs)
+	for i, r := range runs {
+		m.add(r, i)
+		runs[i] = nil // what was taken over need not stay
+	}
+	m.interleave()
+	m.noteMissing(&m.b.run)
+	return m.b.Finish(Options{Name: name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
+}
+
+// firstRank is the rank id that a run is sorted by.
+func firstRank(r *Run) int {
+	if len(r.Ranks) == 0 {
+		return None
+	}
+	return r.Ranks[0].ID
+}
+
+// natural compares names so that rank10 comes after rank9.
+func natural(a, b string) int {
+	for a != "" && b != "" {
+		m, restA := leadingNumber(a)
+		n, restB := leadingNumber(b)
+		if len(restA) == len(a) || len(restB) == len(b) {
+			if a[0] != b[0] {
+				return cmp.Compare(a[0], b[0])
+			}
+			a, b = a[1:], b[1:]
+			continue
+		}
+		if m != n {
+			return cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n))
+		}
+		a, b = restA, restB
+	}
+	return cmp.Compare(len(a), len(b))
+}
+
+// leadingNumber cuts the digits off that s begins with, without leading zeros.
+func leadingNumber(s string) (digits, rest string) {
+	rest = strings.TrimLeft(s, "0123456789")
+	return strings.TrimLeft(s[:len(s)-len(rest)], "0"), rest
+}
+
+// number gives the runs rank ids in their order if no file says which rank it is.
+func (m *merger) number(runs []*Run) {
+	if len(runs) < 2 || slices.ContainsFunc(runs, func(r *Run) bool { return len(r.Ranks) != 1 || r.Ranks[0].ID != None }) {
+		return
+	}
+	for i, r := range runs {
+		numbered := *r
+		numbered.Ranks = slices.Clone(r.Ranks)
+		numbered.Ranks[0].ID = i
+		runs[i] = &numbered
+		m.b.Note(Noted, r.Ranks[0].Source, fmt.Sprintf("the file does not say which rank it is: taken as rank %d, by order of names", i), "", 0)
+	}
+}
+
+func distinct(runs []*Run) error {
+	type rank struct {
+		run string
+		id  int
+	}
+	seen := map[rank]string{}
+	for _, r := range runs {
+		for _, k := range r.Ranks {
+			if k.ID == None {
+				continue
+			}
+			if first, ok := seen[rank{k.Run, k.ID}]; ok {
+				return &SyntaxError{
+					File: k.Source,
+					Msg:  fmt.Sprintf("rank %d is also in %s", k.ID, first),
+					Cure: "give one file a rank, all of one profiled window",
+				}
+			}
+			seen[rank{k.Run, k.ID}] = k.Source
+		}
+	}
+	return nil
+}
+
+type merger struct {
+	b     Builder
+	name  string
+	epoch int64  // of the common clock, or 0
+	start []Time // by run: its time 0 on the common clock
+
+	ranks []alignment
+
+	simulated bool
+	hostClock bool // the common clock is that of the machine
+	sources   []*source
+}
+
+// clock puts the runs on one clock: by their epochs, if all have one, by the
+// clock of the machine, if all were recorded on one, else so that all begin
+// together. It is an error if that puts times out of Time's range.
+func (m *merger) clock(runs []*Run) error {
+	m.start = make([]Time, len(runs))
+	switch {
+	case !slices.ContainsFunc(runs, func(r *Run) bool { return r.Epoch == 0 }):
+		m.epoch = slices.MinFunc(runs, func(a, b *Run) int { return cmp.Compare(a.Epoch, b.Epoch) }).Epoch
+		for i, r := range runs {
+			m.start[i] = Time(r.Epoch - m.epoch)
+		}
+	case oneMachine(runs):
+		m.hostClock = true
+		for i, r := range runs {
+			m.start[i] = Time(r.Clock)
+		}
+	}
+	const most = Never / 4
+	for i, r := range runs {
+		if m.start[i] < 0 || m.start[i] > most || r.End > most {
+			return &SyntaxError{
+				File: r.Name,
+				Msg:  fmt.Sprintf("its times are up to %v from those of the other ranks", time.Duration(max(m.start[i], r.End))),
+				Cure: "give the ranks of one profiled window",
+			}
+		}
+	}
+	return nil
+}
+
+// oneMachine reports whether all runs have readings of the clock of one
+// machine, as far as they say which.
+func oneMachine(runs []*Run) bool {
+	host := ""
+	for _, r := range runs {
+		if r.Clock == 0 {
+			return false
+		}
+		for _, k := range r.Ranks {
+			if host == "" {
+				host = k.Host
+			}
+			if k.Host != "" && k.Host != host {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// only returns a run that is alone, sharing its tables.
+func (m *merger) only(r *Run) *Run {
+	run := *r
+	run.Name = m.name
+	run.Ledger.Entries = slices.Clone(r.Ledger.Entries)
+	m.noteMissing(&run)
+	run.Ledger.sort()
+	return &run
+}
+
+// noteMissing says how many ranks of the job no file was given for.
+func (m *merger) noteMissing(r *Run) {
+	world := 0
+	have := map[int]bool{}
+	for _, k := range r.Ranks {
+		world = max(world, k.World)
+		have[k.ID] = true
+	}
+	if world > len(have) && !have[None] {
+		r.Ledger.Add(Noted, m.name, fmt.Sprintf("the job has %d ranks, there are files for %d", world, len(have)), "", 0)
+	}
+}

@@ -1,0 +1,315 @@
+package trace
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// A team is a group and when, by a rank's own clock, its all-reduces ended.
+type team struct {
+	group Group
+	ends  []Time
+}
+
+// teamRun is a run of one rank, whose clock reads 0 at epoch, that took part in collectives.
+func teamRun(id, world int, epoch int64, teams ...team) *Run {
+	var b Builder
+	file := fmt.Sprintf("rank%d.json", id)
+	row := b.AddRank(Rank{ID: id, World: world, Source: file})
+	b.Add(Span{Start: 0, End: 1, Name: b.Intern("first"), Lane: b.Lane(Lane{Rank: row, Peer: None}), Parent: None, Attr: None})
+	for stream, t := range teams {
+		lane, group := b.Lane(Lane{Kind: Queue, Rank: row, ID: int64(stream), Peer: None}), b.AddGroup(t.group)
+		for i, end := range t.ends {
+			c := b.AddComm(Comm{Op: AllReduce, Group: group, Seq: int64(i), Peer: None})
+			k := b.AddKernel(Kernel{Comm: c, Op: None, Origin: None})
+			b.Add(Span{Start: end - 10, End: end, Name: b.Intern("nccl"), Lane: lane, Parent: None, Attr: k, Kind: Collective})
+		}
+	}
+	return b.Finish(Options{Name: file, Epoch: epoch})
+}
+
+// rankRun is a teamRun in one group with all.
+func rankRun(id, world int, epoch int64, ends ...Time) *Run {
+	return teamRun(id, world, epoch, team{Group{Name: "0", Ranks: []int{0, 1, 2}, Size: 3}, ends})
+}
+
+const us = Time(time.Microsecond)
+
+func TestMergeClocks(t *testing.T) {
+	type want struct{ shift, uncertainty Time }
+	for _, c := range []struct {
+		name string
+		runs []*Run
+		want []want // of ranks 1, 2, ...
+	}{
+		{
+			"one clock: what ends together differs a little",
+			[]*Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18, 1001*us, 1998*us, 3003*us)},
+			[]want{{0, 2 * us}},
+		},
+		{
+			"one clock, files that begin at different times",
+			[]*Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18+int64(500*us), 500*us, 1500*us, 2500*us)},
+			[]want{{0, 0}},
+		},
+		{
+			"another node's clock: off by the same amount again and again",
+			[]*Run{rankRun(0, 2, 1e18, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 1e18, 5000*us, 6001*us, 6999*us)},
+			[]want{{-4000 * us, us}},
+		},
+		{
+			"too few to go by",
+			[]*Run{rankRun(0, 2, 1e18, 1000*us), rankRun(1, 2, 1e18, 1050*us)},
+			[]want{{0, 50 * us}},
+		},
+		{
+			"no clock at all: aligned on the ends",
+			[]*Run{rankRun(0, 2, 0, 1000*us, 2000*us, 3000*us), rankRun(1, 2, 0, 4000*us, 5000*us, 6000*us)},
+			[]want{{-3000 * us, 0}},
+		},
+		{
+			"nothing in common",
+			[]*Run{rankRun(0, 2, 1e18, 1000*us), rankRun(1, 2, 1e18)},
+			[]want{{0, 0}},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 2 {
+				run, err := Merge(c.runs, "job")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, w := range c.want {
+					if got := (want{run.Ranks[i+1].Shift, run.Ranks[i+1].Uncertainty}); got != w {
+						t.Errorf("rank %d: got %v, want %v", i+1, got, w)
+					}
+				}
+				slices.Reverse(c.runs) // the order in which they are given does not matter
+			}
+		})
+	}
+}
+
+// Rank 2 shares no collective with rank 0, but with rank 1, which does. Groups
+// of other ranks may have the same name, as tensor-parallel groups do.
+func TestMergeAlignsThroughOthers(t *testing.T) {
+	ends := func(offset Time) []Time { return []Time{offset + 1000*us, offset + 2000*us, offset + 3000*us} }
+	run, err := Merge([]*Run{
+		teamRun(0, 4, 1e18, team{Group{Name: "tp", Ranks: []int{0, 1}}, ends(0)}),
+		teamRun(1, 4, 1e18, team{Group{Name: "tp", Ranks: []int{0, 1}}, ends(200 * us)}, team{Group{Name: "dp", Ranks: []int{1, 2}}, ends(0)}),
+		teamRun(2, 4, 1e18, team{Group{Name: "tp", Ranks: []int{2, 3}}, ends(9000 * us)}, team{Group{Name: "dp", Ranks: []int{1, 2}}, ends(500 * us)}),
+		teamRun(3, 4, 1e18),
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shifts []Time
+	for _, k := range run.Ranks {
+		shifts = append(shifts, k.Shift)
+	}
+	if want := []Time{0, -200 * us, -700 * us, 0}; !slices.Equal(shifts, want) {
+		t.Errorf("got %v, want %v", shifts, want)
+	}
+	if !strings.Contains(ledger(run), "rank 3: no collective in common") {
+		t.Error(ledger(run))
+	}
+}
+
+// A profile that begins one collective earlier counts one more. On one clock
+// that is found out; the numbers then agree and the clock is left alone.
+func TestMergeNumbersCollectivesAlike(t *testing.T) {
+	ends := func(from, to int) (e []Time) {
+		for i := from; i < to; i++ {
+			e = append(e, Time(i)*1000*us)
+		}
+		return e
+	}
+	early, late := rankRun(0, 3, 1e18, ends(1, 20)...), rankRun(1, 3, 1e18, ends(3, 22)...)
+	earliest := rankRun(2, 3, 1e18, ends(0, 19)...)
+	run, err := Merge([]*Run{late, early, earliest}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[int64]Time{}
+	for _, s := range run.Spans {
+		if c := run.Comm(s); c != nil {
+			if first, ok := at[c.Seq]; ok && first != s.End {
+				t.Errorf("number %d ends at %v and at %v", c.Seq, first, s.End)
+			}
+			at[c.Seq] = s.End
+		}
+	}
+	if _, ok := at[0]; !ok || len(at) != 22 {
+		t.Errorf("numbers %v", at)
+	}
+	for _, k := range run.Ranks {
+		if k.Shift != 0 || k.Uncertainty != 0 {
+			t.Errorf("rank %d: shift %v, uncertainty %v", k.ID, k.Shift, k.Uncertainty)
+		}
+	}
+	if l := ledger(run); !strings.Contains(l, "rank 1: its profile begins with another") || !strings.Contains(l, "rank 2: its profile") || strings.Contains(l, "rank 0:") {
+		t.Error(l)
+	}
+}
+
+func ledger(r *Run) string {
+	var b strings.Builder
+	for _, e := range r.Ledger.Entries {
+		fmt.Fprintf(&b, "%s %s: %s ×%d\n", e.Action, e.File, e.Reason, e.Count)
+	}
+	return b.String()
+}
+
+func TestMergeRanks(t *testing.T) {
+	_, err := Merge([]*Run{rankRun(1, 2, 0), rankRun(0, 2, 0), rankRun(1, 2, 0)}, "")
+	if want := "rank1.json: rank 1 is also in rank1.json (give one file a rank, all of one profiled window)"; err == nil || err.Error() != want {
+		t.Errorf("two of a rank: got %v, want %s", err, want)
+	}
+	for _, n := range []int{1, 3} {
+		var runs []*Run
+		for id := range n {
+			runs = append(runs, rankRun(id, 8, 1e18, 1000*us))
+		}
+		run, err := Merge(runs, "job")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("noted job: the job has 8 ranks, there are files for %d ×1\n", n); !strings.Contains(ledger(run), want) || run.Name != "job" {
+			t.Errorf("%d of 8: %s", n, ledger(run))
+		}
+	}
+	var unnamed []*Run
+	for _, file := range []string{"trace-10.json", "trace-9.json", "trace-9b.json"} {
+		r := rankRun(None, 0, 1e18)
+		r.Name, r.Ranks[0].Source = file, file
+		unnamed = append(unnamed, r)
+	}
+	run, err := Merge(unnamed, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, k := range run.Ranks {
+		got = append(got, fmt.Sprint(k.ID, " ", k.Source))
+	}
+	if want := []string{"0 trace-9.json", "1 trace-9b.json", "2 trace-10.json"}; !slices.Equal(got, want) {
+		t.Errorf("unnumbered: got %q, want %q", got, want)
+	}
+}
+
+// Times that no clock has are told, not added up.
+func TestMergeYearsApart(t *testing.T) {
+	for _, far := range []*Run{rankRun(1, 2, int64(Never)-20), rankRun(1, 2, 1, Never-20)} {
+		_, err := Merge([]*Run{rankRun(0, 2, 1), far}, "")
+		if err == nil || !strings.HasPrefix(err.Error(), "rank1.json: its times are up to ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestMergeKeepsEverything: each span of the merged run has the row, names and
+// parent that it had, at the time that its clock says.
+func TestMergeKeepsEverything(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var runs []*Run
+		var want []string
+		for id := range rapid.IntRange(2, 4).Draw(t, "ranks") {
+			epoch := rapid.Int64Range(1, 1<<40).Draw(t, "epoch")
+			r := richRun(t, id, epoch)
+			runs = append(runs, r)
+			want = append(want, resolved(r)...)
+		}
+		m, err := Merge(runs, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := resolved(m)
+		slices.Sort(got)
+		slices.Sort(want)
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatal(d)
+		}
+		if len(runs[0].Spans) > 0 && m.Spans[0].Start != 0 {
+			t.Fatal("the first span is not at 0")
+		}
+	})
+}
+
+// richRun draws a run with something in every table, without collectives.
+func richRun(t *rapid.T, id int, epoch int64) *Run {
+	var b Builder
+	row := b.AddRank(Rank{ID: id})
+	pick := rapid.SampledFrom([]string{"a", "b", "c"})
+	op := b.AddOperator(Operator{Name: pick.Draw(t, "op"), Dims: [][]int64{{int64(id)}}})
+	group := b.AddGroup(Group{Name: pick.Draw(t, "group"), Size: 2})
+	lane := func(k LaneKind) LaneID {
+		return b.Lane(Lane{Kind: k, Rank: row, ID: rapid.Int64Range(0, 2).Draw(t, "lane"), Peer: None, Name: pick.Draw(t, "lane")})
+	}
+	at := func() (start, end Time) {
+		start = Time(rapid.Int64Range(0, 1000).Draw(t, "start"))
+		return start, start + Time(rapid.Int64Range(0, 100).Draw(t, "dur"))
+	}
+	for range rapid.IntRange(1, 8).Draw(t, "spans") {
+		start, end := at()
+		s := Span{Start: start, End: end, Name: b.Intern(pick.Draw(t, "name")), Parent: None, Attr: None}
+		switch rapid.IntRange(0, 3).Draw(t, "kind") {
+		case 0:
+			s.Kind, s.Lane = HostCall, lane(HostThread)
+			s.Attr = b.AddCall(Call{Correlation: int64(start), Op: op})
+		case 1:
+			s.Kind, s.Lane = Collective, lane(Queue)
+			s.Attr = b.AddKernel(Kernel{Op: op, Origin: None, Comm: b.AddComm(Comm{Op: Broadcast, Group: group, Seq: int64(start)})})
+		case 2:
+			s.Kind, s.Lane = Copy, lane(Queue)
+			s.Attr = b.AddCopy(CopyAttr{Bytes: int64(start), Op: op})
+		case 3:
+			s.Kind, s.Lane = Workgroup, lane(Slot)
+			s.Attr = b.AddWorkgroup(WorkgroupAttr{ID: int32(start)})
+			p := b.Add(s)
+			s.Kind, s.Parent = PhaseWait, p
+		}
+		b.Add(s)
+	}
+	return b.Finish(Options{Epoch: epoch})
+}
+
+// resolved prints every span with all that its indices point to, at absolute times.
+func resolved(r *Run) []string {
+	var out []string
+	for _, s := range r.Spans {
+		lane := r.Lanes[s.Lane]
+		line := fmt.Sprint(int64(s.Start)+r.Epoch, " ", s.Dur(), " rank ", r.Ranks[lane.Rank].ID, " ", lane.Kind, lane.ID, " ", s.Kind, " ", r.NameOf(s))
+		op := int32(None)
+		if k := r.Kernel(s); k != nil {
+			c := r.Comm(s)
+			line += fmt.Sprint(" ", c.Seq, r.Groups[c.Group])
+			op = k.Op
+		}
+		if c := r.Copy(s); c != nil {
+			line += fmt.Sprint(" ", c.Bytes)
+			op = c.Op
+		}
+		if s.Kind == HostCall {
+			line += fmt.Sprint(" ", r.Calls[s.Attr].Correlation)
+			op = r.Calls[s.Attr].Op
+		}
+		if w := r.Workgroup(s); w != nil {
+			line += fmt.Sprint(" ", w.ID)
+		}
+		if op != None {
+			line += fmt.Sprint(" ", r.Operators[op])
+		}
+		if s.Parent != None {
+			p := r.Spans[s.Parent]
+			line += fmt.Sprint(" in ", r.NameOf(p), int64(p.Start)+r.Epoch, r.Workgroup(p).ID)
+		}
+		out = append(out, line)
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package trace
+
+import (
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Communicates reports whether a kernel is one of a collective library, by its name.
+func Communicates(kernel string) bool {
+	for _, w := range [...]string{
+		"nccl", // NCCL, and RCCL, which kept the name
+		"rccl",
+		"symmetric_memory::",  // PyTorch's one-sided collectives
+		"cross_device_reduce", // vLLM's and SGLang's all-reduce
+		"_all_reduce_kernel",
+		"allreduce_fusion_kernel", // TensorRT-LLM, FlashInfer
+	} {
+		if strings.Contains(kernel, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// CollectiveOpIn reads the operation from a framework's name for it, such as
+// allreduce, _allgather_base or reduce_scatter_tensor_coalesced, from a call of
+// NCCL or RCCL, or from the name of a kernel.
+func CollectiveOpIn(name string) CollectiveOp {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "")
+	for _, o := range [...]struct {
+		word string
+		op   CollectiveOp
+	}{
+		{"allreduce", AllReduce},
+		{"reducescatter", ReduceScatter},
+		{"allgather", AllGather},
+		{"alltoall", AllToAll},
+		{"sendrecv", SendRecv},
+		{"broadcast", Broadcast},
+		{"barrier", Barrier},
+		{"send", SendRecv},
+		{"recv", SendRecv},
+		{"crossdevicereduce", AllReduce},
+		{"reduce", Reduce},
+		{"gather", Gather},
+		{"scatter", Scatter},
+	} {
+		if strings.Contains(name, o.word) {
+			return o.op
+		}
+	}
+	return UnknownOp
+}
+
+var rankWord = regexp.MustCompile(`(?i)rank[_.-]?(\d{1,6})`)
+
+// RankInName reads the rank from the name of a file such as rank-3.json.gz, or
+// returns None.
+func RankInName(file string) int {
+	m := rankWord.FindStringSubmatch(path.Base(strings.ReplaceAll(file, `\`, "/")))
+	if m == nil {
+		return None
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return None
+	}
+	return n
+}

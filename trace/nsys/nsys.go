@@ -1,0 +1,281 @@
+// Package nsys reads the SQLite databases that Nsight Systems exports
+// (nsys export --type sqlite). A table that has no rows is not written, and
+// columns vary between versions.
+package nsys
+
+import (
+	"errors"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/sqldb"
+)
+
+// ErrNoWork is the cause of an error about a database without anything of CUDA.
+var ErrNoWork = errors.New("no kernel, copy or call")
+
+const (
+	kernelTable  = "CUPTI_ACTIVITY_KIND_KERNEL"
+	copyTable    = "CUPTI_ACTIVITY_KIND_MEMCPY"
+	fillTable    = "CUPTI_ACTIVITY_KIND_MEMSET"
+	runtimeTable = "CUPTI_ACTIVITY_KIND_RUNTIME"
+	rangeTable   = "NVTX_EVENTS"
+)
+
+// HasTables reports whether a database with these tables is one of Nsight Systems.
+func HasTables(tables []string) bool {
+	return slices.Contains(tables, "StringIds") && slices.ContainsFunc(tables, func(t string) bool {
+		return strings.HasPrefix(t, "CUPTI_ACTIVITY_KIND_") || t == rangeTable || t == "EXPORT_META_DATA" || t == "META_DATA_EXPORT"
+	})
+}
+
+// A reader reads a database into a session. After an error, nothing.
+type reader struct {
+	*session.Session
+	db    *sqldb.DB
+	names map[int64]trace.NameID // of StringIds, once they are used
+	texts map[int64]string
+	ranks map[int32]int // that ranges named, by process row
+	err   error
+}
+
+// ReadDB reads a database: kernels, copies, fills, calls of the CUDA runtime
+// and NVTX ranges. Times are nanoseconds from the start of the session, which
+// the file dates; grids are in blocks.
+func ReadDB(db *sqldb.DB) (*trace.Run, error) {
+	d := &reader{Session: session.New(db.File), db: db, names: map[int64]trace.NameID{}, texts: map[int64]string{}, ranks: map[int32]int{}}
+	d.each("StringIds", []string{"id", "value"}, func(r sqldb.Row) { d.texts[r.Int(0)] = r.Text(1) })
+	d.processes()
+	d.kernels()
+	d.copies()
+	d.calls()
+	d.marks()
+	if d.err != nil {
+		return nil, d.err
+	}
+	if d.Builder.Len() == 0 {
+		return nil, &trace.SyntaxError{File: db.File, Msg: "nothing to show", Err: ErrNoWork, Cure: "profile with nsys profile --trace=cuda,nvtx"}
+	}
+	for row, rank := range d.ranks {
+		d.Processes[row].Rank = rank
+	}
+	d.devices()
+	return d.Finish(d.epoch()), d.err
+}
+
+// epoch is when the session started, or 0.
+func (d *reader) epoch() (ns int64) {
+	d.each("TARGET_INFO_SESSION_START_TIME", []string{"utcepochns"}, func(r sqldb.Row) { ns = r.Int(0) })
+	return ns
+}
+
+func (d *reader) each(table string, columns []string, f func(sqldb.Row)) {
+	if d.err == nil {
+		d.err = d.db.Each(table, columns, f)
+	}
+}
+
+// timed is each for rows with a start and an end in the first two columns.
+func (d *reader) timed(table string, columns []string, f func(r sqldb.Row, start, end trace.Time)) {
+	d.each(table, columns, func(r sqldb.Row) {
+		start, end, ok, bad := r.Time(0, 1)
+		if !ok {
+			d.Builder.Note(trace.Skipped, d.Name, table+": start or end is no time", "row", r.Number)
+			return
+		}
+		if bad {
+			d.Builder.Note(trace.Repaired, d.Name, table+": "+session.EndsEarly, "row", r.Number)
+		}
+		f(r, start, end)
+	})
+}
+
+// name returns the name id of a string.
+func (d *reader) name(id int64) trace.NameID {
+	name, ok := d.names[id]
+	if !ok {
+		name = d.Builder.Intern(d.texts[id])
+		d.names[id] = name
+	}
+	return name
+}
+
+// processes names the host that all processes ran on.
+func (d *reader) processes() {
+	host := ""
+	d.each("TARGET_INFO_SYSTEM_ENV", []string{"name", "value"}, func(r sqldb.Row) {
+		if r.Text(0) == "Hostname" {
+			host = r.Text(1)
+		}
+	})
+	// Only processes that have records become rows; of all others on the
+	// machine a table may tell, too.
+	d.each(kernelTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	d.each(copyTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	d.each(runtimeTable, []string{"globaltid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	for i := range d.Processes {
+		d.Processes[i].Host = host
+	}
+}
+
+// process returns the process in a global id, whose lower half is a thread or nothing.
+func (d *reader) process(global int64) int32 {
+	pid := global >> 24 & 0xffffff
+	return d.Process(strconv.FormatInt(global>>24, 10), pid, d.Name)
+}
+
+// gpu returns a device of a process.
+func (d *reader) gpu(process int32, device int64) int32 {
+	return d.Agent(process, "GPU "+strconv.FormatInt(device, 10))
+}
+
+func (d *reader) kernels() {
+	d.timed(kernelTable, []string{
+		"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "demangledname", "shortname", "registersperthread",
+		"staticsharedmemory", "dynamicsharedmemory", "gridx", "gridy", "gridz", "blockx", "blocky", "blockz",
+	}, func(r sqldb.Row, start, end trace.Time) {
+		process := d.process(r.Int(2))
+		k := session.Dispatch{
+			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.name(r.Int(6)), Start: start, End: end,
+			Kernel: trace.Kernel{
+				Stream: r.Int(4), Correlation: r.Int(5), Registers: session.Narrow(r.Int(8)), Shared: session.Narrow(r.Int(9) + r.Int(10)),
+			},
+		}
+		if r.Null(6) {
+			k.Name = d.name(r.Int(7))
+		}
+		for i := range k.Kernel.Grid {
+			k.Kernel.Grid[i], k.Kernel.Block[i] = session.Narrow(r.Int(11+i)), session.Narrow(r.Int(14+i))
+		}
+		d.AddKernel(process, &k)
+	})
+}
+
+// direction reads CUPTI's number of a direction. Exports since 2023 have them in
+// a table, older ones do not. The name is as Kineto writes it, so that both read the same.
+func direction(kind int64) (dir trace.CopyDir, name string) {
+	switch kind {
+	case 1, 3: // 3: to an array
+		return trace.HostToDevice, "Memcpy HtoD"
+	case 2, 4:
+		return trace.DeviceToHost, "Memcpy DtoH"
+	case 5, 6, 7, 8: // from, to and between arrays
+		return trace.DeviceToDevice, "Memcpy DtoD"
+	case 9:
+		return trace.HostToHost, "Memcpy HtoH"
+	case 10:
+		return trace.PeerToPeer, "Memcpy PtoP"
+	}
+	return trace.UnknownDir, "Memcpy"
+}
+
+func (d *reader) copies() {
+	d.timed(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid"},
+		func(r sqldb.Row, start, end trace.Time) {
+			process := d.process(r.Int(2))
+			dir, name := direction(r.Int(7))
+			c := session.Copy{
+				Name: d.Builder.Intern(name), From: trace.None, To: d.gpu(process, r.Int(3)), Dir: dir,
+				Stream: r.Int(4), Correlation: r.Int(5), Bytes: r.Int(6), Start: start, End: end,
+			}
+			switch {
+			case c.Dir == trace.PeerToPeer && !r.Null(8) && !r.Null(9):
+				c.From, c.To = d.gpu(process, r.Int(8)), d.gpu(process, r.Int(9))
+			case c.Dir != trace.HostToDevice:
+				c.From, c.To = c.To, trace.None
+			}
+			d.AddCopy(process, &c)
+		})
+	d.timed(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes"}, func(r sqldb.Row, start, end trace.Time) {
+		process := d.process(r.Int(2))
+		d.AddCopy(process, &session.Copy{
+			Name: d.Builder.Intern("Memset"), From: d.gpu(process, r.Int(3)), To: trace.None, Dir: trace.Fill,
+			Stream: r.Int(4), Correlation: r.Int(5), Bytes: r.Int(6), Start: start, End: end,
+		})
+	})
+}
+
+// callVersion is what CUPTI appends to the names of runtime calls.
+var callVersion = regexp.MustCompile(`_v\d+$`)
+
+func (d *reader) calls() {
+	plain := map[int64]trace.NameID{}
+	d.timed(runtimeTable, []string{"start", "end", "globaltid", "correlationid", "nameid"}, func(r sqldb.Row, start, end trace.Time) {
+		name, ok := plain[r.Int(4)]
+		if !ok {
+			name = d.Builder.Intern(callVersion.ReplaceAllString(d.texts[r.Int(4)], ""))
+			plain[r.Int(4)] = name
+		}
+		d.AddCall(d.process(r.Int(2)), &session.Call{
+			Name: name, Thread: r.Int(2) & 0xffffff, Correlation: r.Int(3), Start: start, End: end,
+		})
+	})
+}
+
+// Kinds of NVTX events.
+const (
+	nvtxMark     = 34
+	nvtxName     = 39 // names a thread
+	nvtxPushPop  = 59
+	nvtxStartEnd = 60
+)
+
+// mpiRank is what nsys names the main thread of an MPI process.
+var mpiRank = regexp.MustCompile(`^MPI Rank (\d{1,6})$`)
+
+// marks reads NVTX. Ranges of NCCL are calls of a collective library.
+func (d *reader) marks() {
+	d.each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid"}, func(r sqldb.Row) {
+		text := r.Text(4)
+		if r.Null(4) {
+			text = d.texts[r.Int(5)]
+		}
+		process := d.process(r.Int(3))
+		if m := mpiRank.FindStringSubmatch(text); m != nil {
+			if n, err := strconv.Atoi(m[1]); err == nil {
+				d.ranks[process] = n
+			}
+		}
+		start, end := r.Int(0), r.Int(1)
+		switch kind := r.Int(2); {
+		case kind != nvtxMark && kind != nvtxPushPop && kind != nvtxStartEnd:
+			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": a name, no range", "row", r.Number)
+			return
+		case r.Null(0) || start < 0 || start > math.MaxInt64/2:
+			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": start is no time", "row", r.Number)
+			return
+		case kind == nvtxMark:
+			end = start
+		case r.Null(1):
+			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": a range without end: shown without length", "row", r.Number)
+			end = start
+		}
+		nccl := strings.HasPrefix(text, "nccl")
+		if !d.AddCall(process, &session.Call{
+			Name: d.Builder.Intern(text), Thread: r.Int(3) & 0xffffff, Start: trace.Time(start), End: trace.Time(end), Marker: !nccl, Collective: nccl,
+		}) {
+			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+session.EndsEarly, "row", r.Number)
+		}
+	})
+}
+
+// devices reads what the file tells about GPUs.
+func (d *reader) devices() {
+	described := map[int64]trace.Device{}
+	d.each("TARGET_INFO_GPU", []string{"id", "name", "smcount", "threadsperwarp", "maxwarpspersm", "maxregisterspersm", "maxshmempersm", "maxshmemperblockoptin", "totalmemory", "computemajor", "computeminor"},
+		func(r sqldb.Row) {
+			n := func(column int) int { return int(session.Narrow(r.Int(column))) }
+			described[r.Int(0)] = trace.Device{
+				Name: r.Text(1), CUs: n(2), WaveSize: n(3), ThreadsPerCU: n(3) * n(4), RegistersPerCU: n(5), SharedPerCU: n(6), SharedPerWG: n(7),
+				MemoryBytes: r.Int(8), ComputeMajor: n(9), ComputeMinor: n(10),
+			}
+		})
+	for i := range d.Agents {
+		d.Agents[i].Device = described[int64(d.Agents[i].Ordinal)]
+	}
+}

@@ -1,0 +1,158 @@
+package nsys
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/sqldb"
+)
+
+func create(t testing.TB, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.sqlite")
+	conn, err := sqlite.OpenConn(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := sqlitex.ExecuteScript(conn, script, nil); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(path string) (*trace.Run, error) {
+	db, err := sqldb.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	return ReadDB(db)
+}
+
+// Global ids: process 7 and thread 8 of it.
+const (
+	global7 = 7 << 24
+	thread8 = 7<<24 + 8
+)
+
+var script = fmt.Sprintf(`
+CREATE TABLE StringIds (id INTEGER PRIMARY KEY, value TEXT);
+INSERT INTO StringIds VALUES (1, 'void gemm<float>(float*)'), (2, 'cudaLaunchKernel_v7000'), (3, 'gemm'), (4, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL'), (5, 'step');
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, "end" INTEGER, deviceId INTEGER, greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, shortName INTEGER, registersPerThread INTEGER, gridX INTEGER, gridY INTEGER, gridZ INTEGER, blockX INTEGER, blockY INTEGER, blockZ INTEGER, staticSharedMemory INTEGER, dynamicSharedMemory INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 200, 1, NULL, 7, 11, %[1]d, 1, 3, 32, 4, 2, 1, 256, 1, 1, 16, 1024), (210, 300, 1, NULL, 8, 12, %[1]d, 4, 4, 96, 16, 1, 1, 512, 1, 1, 0, 0), (NULL, 1, 1, NULL, 8, 12, %[1]d, 4, 4, 96, 16, 1, 1, 512, 1, 1, 0, 0);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, "end" INTEGER, deviceId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER, srcDeviceId INTEGER, dstDeviceId INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (10, 50, 1, 7, 13, %[1]d, 4096, 1, NULL, NULL), (60, 70, 1, 7, 14, %[1]d, 64, 10, 0, 1);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, "end" INTEGER, globalTid INTEGER, correlationId INTEGER, nameId INTEGER);
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (80, 90, %[2]d, 11, 2);
+CREATE TABLE NVTX_EVENTS (start INTEGER, "end" INTEGER, eventType INTEGER, text TEXT, globalTid INTEGER, textId INTEGER);
+INSERT INTO NVTX_EVENTS VALUES (5, 310, 59, NULL, %[2]d, 5), (6, NULL, 39, 'MPI Rank 3', %[2]d, NULL), (20, NULL, 34, 'here', %[2]d, NULL);
+CREATE TABLE TARGET_INFO_GPU (id INTEGER, name TEXT, smCount INTEGER, threadsPerWarp INTEGER, maxWarpsPerSm INTEGER);
+INSERT INTO TARGET_INFO_GPU VALUES (1, 'A100', 108, 32, 64);
+CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER);
+INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1687813257637297504);
+CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT);
+INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', 'node1');
+`, global7, thread8)
+
+func TestReadDB(t *testing.T) {
+	run, err := read(create(t, script))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, s := range run.Spans {
+		l := run.Lanes[s.Lane]
+		fmt.Fprintf(&b, "%d/%d %s %d %s %q %d-%d", run.Ranks[l.Rank].ID, l.Device, l.Kind, l.ID, s.Kind, run.NameOf(s), s.Start, s.End)
+		if k := run.Kernel(s); k != nil {
+			fmt.Fprintf(&b, " grid %v block %v shared %d registers %d", k.Grid, k.Block, k.Shared, k.Registers)
+		}
+		if c := run.Comm(s); c != nil {
+			fmt.Fprintf(&b, " %s", c.Op)
+		}
+		if c := run.Copy(s); c != nil {
+			fmt.Fprintf(&b, " %s %d", c.Dir, c.Bytes)
+		}
+		b.WriteString("\n")
+	}
+	want := `3/0 thread 8 marker "step" 0-305
+3/1 engine 1 copy "Memcpy HtoD" 5-45 host to device 4096
+3/0 thread 8 marker "here" 15-15
+3/1 engine 4 copy "Memcpy PtoP" 55-65 peer to peer 64
+3/0 thread 8 launch "cudaLaunchKernel" 75-85
+3/1 queue 7 compute "void gemm<float>(float*)" 95-195 grid [4 2 1] block [256 1 1] shared 1040 registers 32
+3/1 queue 8 collective "ncclDevKernel_AllReduce_Sum_f32_RING_LL" 205-295 grid [16 1 1] block [512 1 1] shared 0 registers 96 all_reduce
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if r := run.Ranks[0]; len(run.Ranks) != 1 || r.Host != "node1" || r.Device.Name != "A100" || r.Device.ThreadsPerCU != 2048 || run.Epoch != 1687813257637297504+5 {
+		t.Errorf("epoch %d, ranks %+v", run.Epoch, run.Ranks)
+	}
+	if run.Ledger.Count(trace.Skipped) != 2 { // the thread's name, and the kernel without start
+		t.Errorf("ledger %+v", run.Ledger.Entries)
+	}
+}
+
+func TestReadDBErrors(t *testing.T) {
+	_, err := read(create(t, "CREATE TABLE StringIds (id INTEGER);"))
+	if !errors.Is(err, ErrNoWork) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestReadDBCaptured(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "shared", "data", "traces", "pipit-nsys", "saxpy-mpi-cuda_nsys_perlmutter0.sqlite")
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("%v: needs the captured traces beside the checkout", err)
+	}
+	run, err := read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[trace.Kind]int{}
+	for _, s := range run.Spans {
+		n[s.Kind]++
+	}
+	if n[trace.Compute] != 5 || n[trace.Copy] != 15 || n[trace.HostCall]+n[trace.Launch] != 95 || n[trace.Launch] != 40 || n[trace.Marker] != 22 {
+		t.Errorf("%v, ledger %+v", n, run.Ledger.Entries)
+	}
+	if r := run.Ranks[0]; len(run.Ranks) != 1 || r.ID != 0 || r.Device.Name != "NVIDIA A100-SXM4-40GB" || r.Device.CUs != 108 || r.Host != "nid001608" {
+		t.Errorf("ranks %+v", run.Ranks)
+	}
+}
+
+func FuzzReadDB(f *testing.F) {
+	data, err := os.ReadFile(create(f, script))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		db, err := sqldb.Load(bytes.NewReader(data), "fuzz")
+		if err != nil {
+			return
+		}
+		defer db.Close()
+		run, err := ReadDB(db)
+		if err != nil {
+			return
+		}
+		for _, s := range run.Spans {
+			if s.End < s.Start || s.Start < 0 {
+				t.Fatalf("span from %d to %d", s.Start, s.End)
+			}
+			_, _ = run.Ranks[run.RankOf(s)], run.NameOf(s)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A sortKey is what spans are sorted by, beside the span itself: small and in
+// one place, where the spans would have to be fetched from all over memory.
+type sortKey struct {
+	start Time
+	span  int32
+	depth int8 // number of ancestors, at most maxDepth
+}
+
+const maxDepth = 100
+
+// sort orders the spans and rewrites the parents. Equal spans keep the order
+// in which they were added, except that a parent precedes its children.
+func (r *Run) sort() {
+	depth := r.depths()
+	if r.sorted(depth) {
+		return
+	}
+	keys := make([]sortKey, len(r.Spans))
+	for i := range r.Spans {
+		keys[i] = sortKey{r.Spans[i].Start, int32(i), depth[i]}
+	}
+	keys = r.order(keys)
+	at := make([]SpanID, len(keys))
+	sorted := make([]Span, len(keys))
+	for to, k := range keys {
+		at[k.span] = SpanID(to)
+		sorted[to] = r.Spans[k.span]
+	}
+	for i := range sorted {
+		if p := sorted[i].Parent; p != None {
+			sorted[i].Parent = at[p]
+		}
+	}
+	r.Spans = sorted
+}
+
+// order sorts the keys: by start with a radix sort, then each group that starts
+// at one time by comparison.
+func (r *Run) order(keys []sortKey) []sortKey {
+	keys = byStart(keys)
+	for i := 0; i < len(keys); {
+		j := i + 1
+		for j < len(keys) && keys[j].start == keys[i].start {
+			j++
+		}
+		if j > i+1 {
+			slices.SortFunc(keys[i:j], r.compare)
+		}
+		i = j
+	}
+	return keys
+}
+
+// byStart sorts by start alone, stably, digit by digit from the lowest.
+func byStart(keys []sortKey) []sortKey {
+	const bits = 11
+	first, last := keys[0].start, keys[0].start
+	for _, k := range keys {
+		first, last = min(first, k.start), max(last, k.start)
+	}
+	other := make([]sortKey, len(keys))
+	for shift := 0; shift < 64 && uint64(last-first)>>shift > 0; shift += bits {
+		var at [1 << bits]int32 // of each digit: where its next key goes
+		for _, k := range keys {
+			at[digit(k.start-first, shift, bits)]++
+		}
+		sum := int32(0)
+		for d, n := range at {
+			at[d] = sum
+			sum += n
+		}
+		for _, k := range keys {
+			d := digit(k.start-first, shift, bits)
+			other[at[d]] = k
+			at[d]++
+		}
+		keys, other = other, keys
+	}
+	return keys
+}
+
+func digit(t Time, shift, bits int) uint64 { return uint64(t) >> shift & (1<<bits - 1) }
+
+// compare is the order of spans: by start, then outer before inner, then
+// longest first, then by lane.
+func (r *Run) compare(a, b sortKey) int {
+	if a.start != b.start {
+		return cmp.Compare(a.start, b.start)
+	}
+	if a.depth != b.depth {
+		return cmp.Compare(a.depth, b.depth)
+	}
+	x, y := &r.Spans[a.span], &r.Spans[b.span]
+	if x.End != y.End {
+		return cmp.Compare(y.End, x.End)
+	}
+	return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(a.span, b.span))
+}
+
+func (r *Run) sorted(depth []int8) bool {
+	for i := 1; i < len(r.Spans); i++ {
+		a := sortKey{r.Spans[i-1].Start, int32(i - 1), depth[i-1]}
+		if r.compare(a, sortKey{r.Spans[i].Start, int32(i), depth[i]}) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// depths counts every span's ancestors.
+func (r *Run) depths() []int8 {
+	depth := make([]int8, len(r.Spans))
+	for i := range r.Spans {
+		for p := r.Spans[i].Parent; p != None && depth[i] < maxDepth; p = r.Spans[p].Parent {
+			if int(p) < i { // counted already
+				depth[i] = min(depth[i]+depth[p]+1, maxDepth)
+				break
+			}
+			depth[i]++
+		}
+	}
+	return depth
+}

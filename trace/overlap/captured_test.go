@@ -1,0 +1,90 @@
+package overlap
+
+import (
+	"compress/gzip"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chrome"
+)
+
+// captured reads a trace of the folder that lies beside the checkout.
+func captured(t testing.TB, elem ...string) *trace.Run {
+	t.Helper()
+	path := filepath.Join(append([]string{"..", "..", "..", "shared", "data"}, elem...)...)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Skipf("%v: needs the captured traces beside the checkout", err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := chrome.Read(z, chrome.Options{File: filepath.Base(path)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// The overlap that other tools report, as run on these files by themselves.
+func TestCompat(t *testing.T) {
+	for _, c := range []struct {
+		folder, file                     string
+		hta, htaLast, traceLens, precise float64 // percent
+	}{
+		{"nccl_parser_config", "nccl_data.json.gz", 14.31, 15.14, 15.67, 15.609},
+		{"negative_queue_length_values_check", "rank0.json.gz", 1.37, 1.47, 1.37, 1.359},
+	} {
+		run := captured(t, "traces", "HTA", c.folder, c.file)
+		for tool, want := range map[Tool]float64{HTA: c.hta, HTALast: c.htaLast, TraceLens: c.traceLens} {
+			b := Compat(run, tool)
+			if got, ok := b[0].OverlapPercent(); !ok || math.Abs(got-want) > 0.01 {
+				t.Errorf("%s, %s: %.3f %%, want %.2f", c.folder, tool, got, want)
+			}
+		}
+		if got, ok := Measure(run).Ranks[0].OverlapPercent(); !ok || math.Abs(got-c.precise) > 0.0005 {
+			t.Errorf("%s: %.4f %%, want %.3f", c.folder, got, c.precise)
+		}
+	}
+}
+
+// Four GPUs that all-reduce: every collective is matched, and every kernel of
+// one ends within microseconds of the others.
+func TestCapturedCollectives(t *testing.T) {
+	var runs []*trace.Run
+	for _, rank := range []string{"rank0", "rank1", "rank2", "rank3"} {
+		runs = append(runs, captured(t, "h200", "traces", "bulk_llama70b_fc2_tp4_all_reduce", rank+".json.gz"))
+	}
+	run, err := trace.Merge(runs, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := Measure(run)
+	if len(m.Collectives) == 0 {
+		t.Fatal("no collectives")
+	}
+	for _, c := range m.Collectives {
+		if len(c.Members) != 4 || c.Op != trace.AllReduce || c.Transfer <= 0 {
+			t.Errorf("collective %d of %d members: %v, transfer %d", c.Seq, len(c.Members), c.Op, c.Transfer)
+		}
+	}
+	for _, r := range m.Ranks {
+		if r.Total != r.Compute+r.Exposed+r.ExposedCopy+r.Idle {
+			t.Errorf("rank %d does not add up: %+v", r.Rank, r.Breakdown)
+		}
+	}
+}
+
+func BenchmarkMeasure(b *testing.B) {
+	run := captured(b, "traces", "HTA", "negative_queue_length_values_check", "rank0.json.gz")
+	b.ReportAllocs()
+	for b.Loop() {
+		Measure(run)
+	}
+	b.ReportMetric(float64(b.N)*float64(len(run.Spans))/b.Elapsed().Seconds()/1e6, "Mspans/s")
+}

@@ -1,0 +1,145 @@
+package overlap
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Causes splits the idle time of a rank by what the next device work waited
+// for. Their sum is Breakdown.Idle.
+type Causes struct {
+	// Host: the host issued the next work only after the device had run dry.
+	Host trace.Time `json:"host_ns"`
+	// Sync is like Host, but when the device ran dry the issuing thread was
+	// waiting for it (cudaStreamSynchronize, hipMemcpy), and so had nothing queued.
+	Sync trace.Time `json:"sync_ns"`
+	// Launch: the next work was issued and on its way to the device.
+	Launch trace.Time `json:"launch_ns"`
+	// Queued: the next work had been issued before the device ran dry, and
+	// still did not start: an event, a dispatch, or another queue held it back.
+	Queued trace.Time `json:"queued_ns"`
+	// Unknown: the file does not say when the next work was issued.
+	Unknown trace.Time `json:"unknown_ns"`
+}
+
+// idle finds the causes of the gaps between the work of a rank. The cause of a
+// gap is that of the work that ends it; of several that start together, the
+// first issued.
+func idle(run *trace.Run, w *rankWork) Causes {
+	var c Causes
+	busy := w.sets[compute].union(w.sets[communication]).union(w.sets[copies])
+	next := 0
+	for _, gap := range busy.gaps() {
+		for next < len(w.ops) && run.Spans[w.ops[next]].Start < gap.end {
+			next++
+		}
+		c.add(gap, w.firstIssued(run, next), func(call *trace.Span) bool { return w.waiting(call.Lane, gap.start) })
+	}
+	return c
+}
+
+func (c *Causes) add(gap interval, call *trace.Span, waited func(call *trace.Span) bool) {
+	if call == nil {
+		c.Unknown += gap.end - gap.start
+		return
+	}
+	if call.Start <= gap.start {
+		c.Queued += gap.end - gap.start
+		return
+	}
+	issued := min(call.Start, gap.end)
+	c.Launch += gap.end - issued
+	if waited(call) {
+		c.Sync += issued - gap.start
+	} else {
+		c.Host += issued - gap.start
+	}
+}
+
+// A launch is a host call that put work on a queue.
+type launch struct {
+	correlation int64
+	call        trace.SpanID
+}
+
+func (w *rankWork) addLaunch(run *trace.Run, id trace.SpanID) {
+	if attr := run.Spans[id].Attr; attr != trace.None {
+		if c := run.Calls[attr].Correlation; c != 0 {
+			w.launches = append(w.launches, launch{c, id})
+		}
+	}
+}
+
+func (w *rankWork) sortCalls() {
+	slices.SortStableFunc(w.syncs, compareSyncs)
+	slices.SortFunc(w.launches, func(a, b launch) int {
+		return cmp.Or(cmp.Compare(a.correlation, b.correlation), cmp.Compare(a.call, b.call))
+	})
+}
+
+// launchOf returns the call that issued a device operation, or nil.
+func (w *rankWork) launchOf(run *trace.Run, op trace.Span) *trace.Span {
+	var correlation int64
+	if k := run.Kernel(op); k != nil {
+		correlation = k.Correlation
+	} else if c := run.Copy(op); c != nil {
+		correlation = c.Correlation
+	}
+	if correlation == 0 {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(w.launches, correlation, func(l launch, c int64) int {
+		return cmp.Compare(l.correlation, c)
+	})
+	if !ok {
+		return nil
+	}
+	return &run.Spans[w.launches[i].call]
+}
+
+// firstIssued returns the earliest call that issued one of the operations that
+// start together with ops[next], or nil if no call is known for any.
+func (w *rankWork) firstIssued(run *trace.Run, next int) *trace.Span {
+	var first *trace.Span
+	start := run.Spans[w.ops[next]].Start
+	for ; next < len(w.ops) && run.Spans[w.ops[next]].Start == start; next++ {
+		call := w.launchOf(run, run.Spans[w.ops[next]])
+		if call != nil && (first == nil || call.Start < first.Start) {
+			first = call
+		}
+	}
+	return first
+}
+
+// A sync is a call in which a host thread waits for the device.
+type sync struct {
+	thread     trace.LaneID
+	start, end trace.Time
+}
+
+// waiting reports whether a host thread was in a synchronising call at a time.
+func (w *rankWork) waiting(thread trace.LaneID, at trace.Time) bool {
+	i, ok := slices.BinarySearchFunc(w.syncs, sync{thread: thread, start: at}, compareSyncs)
+	if !ok {
+		i-- // the last to start before
+	}
+	return i >= 0 && w.syncs[i].thread == thread && w.syncs[i].end >= at
+}
+
+func compareSyncs(a, b sync) int {
+	return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.start, b.start))
+}
+
+// syncNames says by name id which calls make the host wait for the device.
+func syncNames(names []string) []bool {
+	waits := make([]bool, len(names))
+	for i, n := range names {
+		runtime := strings.HasPrefix(n, "cu") || strings.HasPrefix(n, "hip")
+		blockingCopy := strings.Contains(n, "Memcpy") && !strings.Contains(n, "Async")
+		waits[i] = runtime && (blockingCopy || strings.Contains(n, "Synchronize")) || strings.HasPrefix(n, "hsa_signal_wait")
+	}
+	return waits
+}

@@ -1,0 +1,183 @@
+// Package overlap measures how well a run overlaps computation with
+// communication, and what the rest of the time went to. It measures recorded
+// and simulated runs alike. Every figure is exact to the nanosecond: nothing is
+// rounded, sampled or left out. Explain defines each in words.
+//
+// Below, U(X) is the union over all queues of one rank of the intervals of
+// class X, and |·| its total length.
+package overlap
+
+import "github.com/overlapse/overlapse/trace"
+
+// A class is what device work counts as.
+type class uint8
+
+const (
+	compute class = iota
+	communication
+	copies
+	numClasses
+	none = numClasses // no device work
+)
+
+// classOf says what a span counts as. Bytes on their way between ranks are
+// communication, whatever moves them.
+func classOf(run *trace.Run, s trace.Span) class {
+	switch s.Kind {
+	case trace.Compute:
+		return compute
+	case trace.Collective, trace.Transfer:
+		return communication
+	case trace.Copy:
+		if c := run.Copy(s); c != nil && c.Dir == trace.PeerToPeer {
+			return communication
+		}
+		return copies
+	}
+	return none
+}
+
+// A Breakdown says what the time of one rank went to. These always hold:
+//
+//	Exposed = Communication − Overlapped
+//	Total = Compute + Exposed + ExposedCopy + Idle
+type Breakdown struct {
+	Total          trace.Time `json:"total_ns"`           // from the first start to the last end of device work
+	Compute        trace.Time `json:"compute_ns"`         // |U(compute)|
+	Communication  trace.Time `json:"communication_ns"`   // |U(communication)|
+	Overlapped     trace.Time `json:"overlapped_ns"`      // |U(compute) ∩ U(communication)|
+	Exposed        trace.Time `json:"exposed_ns"`         // |U(communication) \ U(compute)|
+	Copy           trace.Time `json:"copy_ns"`            // |U(copies)|
+	OverlappedCopy trace.Time `json:"overlapped_copy_ns"` // |U(compute) ∩ U(copies) \ U(communication)|
+	ExposedCopy    trace.Time `json:"exposed_copy_ns"`    // |U(copies) \ U(compute) \ U(communication)|
+	Idle           trace.Time `json:"idle_ns"`            // Total less |U(compute) ∪ U(communication) ∪ U(copies)|
+}
+
+// OverlappedCompute is the time in which the rank computed and at once
+// communicated or copied.
+func (b Breakdown) OverlappedCompute() trace.Time { return b.Overlapped + b.OverlappedCopy }
+
+// OverlapPercent is the share of communication that was hidden behind
+// computation; ok is false where nothing was communicated.
+func (b Breakdown) OverlapPercent() (percent float64, ok bool) {
+	if b.Communication == 0 {
+		return 0, false
+	}
+	return 100 * float64(b.Overlapped) / float64(b.Communication), true
+}
+
+func (b *Breakdown) add(c Breakdown) {
+	b.Total += c.Total
+	b.Compute += c.Compute
+	b.Communication += c.Communication
+	b.Overlapped += c.Overlapped
+	b.Exposed += c.Exposed
+	b.Copy += c.Copy
+	b.OverlappedCopy += c.OverlappedCopy
+	b.ExposedCopy += c.ExposedCopy
+	b.Idle += c.Idle
+}
+
+// breakDown measures the sets of one rank that was at work from first to last.
+func breakDown(sets *[numClasses]set, first, last trace.Time) Breakdown {
+	comp, comm, cop := sets[compute], sets[communication], sets[copies]
+	b := Breakdown{
+		Total:         last - first,
+		Compute:       comp.length(),
+		Communication: comm.length(),
+		Overlapped:    comp.intersect(comm).length(),
+		Copy:          cop.length(),
+	}
+	busy := comp.union(comm)
+	b.Exposed = b.Communication - b.Overlapped
+	b.ExposedCopy = b.Copy - cop.intersect(busy).length()
+	b.OverlappedCopy = b.Copy - b.ExposedCopy - cop.intersect(comm).length()
+	b.Idle = b.Total - busy.length() - b.ExposedCopy
+	return b
+}
+
+// Metrics is all that Measure finds.
+type Metrics struct {
+	Ranks        []Rank       `json:"ranks"`       // one a row of Run.Ranks
+	Collectives  []Collective `json:"collectives"` // by arrival of the first member
+	Kernels      []Kernel     `json:"kernels"`     // longest in total first
+	CriticalPath Path         `json:"critical_path"`
+}
+
+// A Rank is the part of the metrics that is one rank's own.
+type Rank struct {
+	Rank int `json:"rank"` // as in trace.Rank.ID
+	Breakdown
+	IdleCauses Causes    `json:"idle_causes"`
+	Straggling Straggler `json:"straggling"`
+}
+
+// Sum adds up the breakdowns of all ranks.
+func (m *Metrics) Sum() Breakdown {
+	var b Breakdown
+	for _, r := range m.Ranks {
+		b.add(r.Breakdown)
+	}
+	return b
+}
+
+// Measure computes the metrics of a run. Its time grows with the number of
+// spans, and with n log n of the device work.
+func Measure(run *trace.Run) Metrics {
+	w := collect(run)
+	collectives, of := match(run)
+	m := Metrics{
+		Ranks:        make([]Rank, len(run.Ranks)),
+		Collectives:  collectives,
+		Kernels:      kernels(run, w),
+		CriticalPath: criticalPath(run, w, collectives, of),
+	}
+	straggling := stragglers(collectives, len(run.Ranks))
+	for row := range m.Ranks {
+		m.Ranks[row] = Rank{
+			Rank:       run.Ranks[row].ID,
+			Breakdown:  breakDown(&w[row].sets, w[row].first, w[row].last),
+			IdleCauses: idle(run, &w[row]),
+			Straggling: straggling[row],
+		}
+	}
+	return m
+}
+
+// A rankWork is the device work of one rank.
+type rankWork struct {
+	ops         []trace.SpanID // kernels, copies and transfers, by start
+	sets        [numClasses]set
+	first, last trace.Time
+	launches    []launch // by correlation, then start
+	syncs       []sync   // by thread, then start
+}
+
+// collect sorts the spans of a run by rank row.
+func collect(run *trace.Run) []rankWork {
+	work := make([]rankWork, len(run.Ranks))
+	syncs := syncNames(run.Names)
+	for i, s := range run.Spans {
+		w := &work[run.Lanes[s.Lane].Rank]
+		if s.Kind == trace.Launch || s.Kind == trace.HostCall {
+			w.addLaunch(run, trace.SpanID(i))
+			if syncs[s.Name] {
+				w.syncs = append(w.syncs, sync{s.Lane, s.Start, s.End})
+			}
+		}
+		c := classOf(run, s)
+		if c == none {
+			continue
+		}
+		if len(w.ops) == 0 {
+			w.first = s.Start
+		}
+		w.last = max(w.last, s.End)
+		w.ops = append(w.ops, trace.SpanID(i))
+		w.sets[c].add(s.Start, s.End)
+	}
+	for i := range work {
+		work[i].sortCalls()
+	}
+	return work
+}

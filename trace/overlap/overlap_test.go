@@ -1,0 +1,373 @@
+package overlap
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected files")
+
+func TestBreakdown(t *testing.T) {
+	for _, c := range []struct {
+		name, drawn string
+		want        Breakdown // in columns
+	}{
+		{
+			"compute and communication", `
+			gpu0/compute |AAAA..BB|
+			gpu0/comm    |..CCCCC.|`,
+			Breakdown{Total: 8, Compute: 6, Communication: 5, Overlapped: 3, Exposed: 2},
+		},
+		{
+			"nothing overlaps, idle between", `
+			gpu0/compute |.AA....|
+			gpu0/comm    |....CCC|`,
+			Breakdown{Total: 6, Compute: 2, Communication: 3, Exposed: 3, Idle: 1},
+		},
+		{
+			"two queues that compute count once", `
+			gpu0/compute |AAABBB|
+			gpu0/compute |..CC..|`,
+			Breakdown{Total: 6, Compute: 6},
+		},
+		{
+			"copies under both", `
+			gpu0/compute |AA......|
+			gpu0/comm    |.BBB....|
+			gpu0/copy    |DDDDDD..|`,
+			Breakdown{Total: 6, Compute: 2, Communication: 3, Overlapped: 1, Exposed: 2, Copy: 6, OverlappedCopy: 1, ExposedCopy: 2},
+		},
+		{
+			"copies to peers and transfers communicate", `
+			gpu0/compute  |AAA......|
+			gpu0/p2p      |..BB.....|
+			gpu0/transfer |......CC.|`,
+			Breakdown{Total: 8, Compute: 3, Communication: 4, Overlapped: 1, Exposed: 3, Idle: 2},
+		},
+		{
+			"host time is no device time", `
+			gpu0/host    |aaa...|
+			gpu0/compute |....AA|`,
+			Breakdown{Total: 2, Compute: 2},
+		},
+	} {
+		got := Measure(timeline(t, c.drawn)).Ranks[0].Breakdown
+		for _, p := range []*trace.Time{
+			&got.Total, &got.Compute, &got.Communication, &got.Overlapped, &got.Exposed, &got.Copy, &got.OverlappedCopy, &got.ExposedCopy, &got.Idle,
+		} {
+			if *p%column != 0 {
+				t.Errorf("%s: %d is not a whole number of columns", c.name, *p)
+			}
+			*p /= column
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (in columns, -want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestIdleCauses(t *testing.T) {
+	for _, c := range []struct {
+		name, drawn string
+		want        Causes // in columns
+	}{
+		{"issued late", `
+			gpu0/host    |a.......b..|
+			gpu0/compute |.AAA.....BB|`, Causes{Host: 4, Launch: 1}},
+		{"issued late because the host had waited for the device", `
+			gpu0/host    |a.sss...b..|
+			gpu0/compute |.AAA.....BB|`, Causes{Sync: 4, Launch: 1}},
+		{"the wait was over before", `
+			gpu0/host    |ass.....b..|
+			gpu0/compute |.AAAA....BB|`, Causes{Host: 3, Launch: 1}},
+		{"issued in time", `
+			gpu0/host    |ab.........|
+			gpu0/compute |.AAA.....BB|`, Causes{Queued: 5}},
+		{"launch unknown", `
+			gpu0/compute |.AAA.....BB|`, Causes{Unknown: 5}},
+		{"of two that start together the first issued counts", `
+			gpu0/host    |a....b.c...|
+			gpu0/compute |.AAA.....BB|
+			gpu0/copy    |.........CC|`, Causes{Host: 1, Launch: 4}},
+		{"another queue was busy", `
+			gpu0/host    |a.......b..|
+			gpu0/compute |.AAA.....BB|
+			gpu0/comm    |..CCCCCCC..|`, Causes{}},
+	} {
+		got := Measure(timeline(t, c.drawn)).Ranks[0].IdleCauses
+		want := Causes{c.want.Host * column, c.want.Sync * column, c.want.Launch * column, c.want.Queued * column, c.want.Unknown * column}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestCollectives(t *testing.T) {
+	m := Measure(timeline(t, `
+		gpu0/comm |AAAAAA.DD...|
+		gpu1/comm |...BBB..E...|
+		gpu2/comm |.CCCC......F|`))
+	if len(m.Collectives) != 2 {
+		t.Fatalf("%d collectives", len(m.Collectives))
+	}
+	first, second := m.Collectives[0], m.Collectives[1]
+	if first.Arrive != 3*column || first.Depart != 5*column || first.Transfer != 2*column || first.Late != 1 {
+		t.Errorf("first: %+v", first)
+	}
+	for i, wait := range []trace.Time{3, 0, 2} {
+		if first.Members[i].Wait != wait*column || first.Members[i].Rank != i {
+			t.Errorf("first, member %d: %+v", i, first.Members[i])
+		}
+	}
+	if second.Transfer != 0 || second.Late != 2 { // rank 2 arrives after the others have left
+		t.Errorf("second: %+v", second)
+	}
+	want := []Straggler{
+		{Waited: 3*column + 2*column},
+		{Waited: 1 * column, Late: 1, Delayed: 2 * column},
+		{Waited: 2 * column, Late: 1, Delayed: 3 * column},
+	}
+	for i, r := range m.Ranks {
+		if diff := cmp.Diff(want[i], r.Straggling); diff != "" {
+			t.Errorf("rank %d (-want +got):\n%s", i, diff)
+		}
+	}
+	// 1 MiB all-reduced by 2 ranks: each sends 1 MiB, in 20 ns.
+	if got, want := first.BusBytesPerSec(), float64(1<<20)/20e-9; got != want {
+		t.Errorf("bus bandwidth %g, want %g", got, want)
+	}
+}
+
+func TestSendsMatchReceives(t *testing.T) {
+	var b trace.Builder
+	group := b.AddGroup(trace.Group{Name: "pipeline", Size: 3})
+	for id := range 3 {
+		b.AddRank(trace.Rank{ID: id})
+	}
+	add := func(rank, peer int32, seq int64, start, end trace.Time) {
+		comm := b.AddComm(trace.Comm{Op: trace.SendRecv, Group: group, Seq: seq, Peer: peer})
+		b.Add(trace.Span{
+			Start: start, End: end, Kind: trace.Collective, Parent: trace.None,
+			Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None}),
+			Attr: b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Origin: trace.None}),
+		})
+	}
+	add(0, 1, 0, 0, 10)
+	add(1, 0, 0, 5, 12)
+	add(1, 2, 1, 20, 30) // the second of rank 1, the first of rank 2
+	add(2, 1, 0, 10, 31)
+	m := Measure(b.Finish(trace.Options{}))
+	if len(m.Collectives) != 2 || m.Collectives[0].Transfer != 5 || m.Collectives[1].Transfer != 10 || m.Collectives[1].Size != 2 {
+		t.Errorf("%+v", m.Collectives)
+	}
+}
+
+func TestCriticalPath(t *testing.T) {
+	for _, c := range []struct {
+		name, drawn, want string
+	}{
+		{
+			"the queue", `
+			gpu0/host    |ab.......|
+			gpu0/compute |.AAA..BBB|`,
+			"0 compute A 1-4, 0 queued B 4-6, 0 compute B 6-9",
+		},
+		{
+			"what ended last", `
+			gpu0/compute |AAAAA..CC|
+			gpu0/comm    |BB.......|`,
+			"0 compute A 0-5, 0 unknown gap C 5-7, 0 compute C 7-9",
+		},
+		{
+			"to the late rank", `
+			gpu0/compute |A.......C|
+			gpu0/comm    |.BBBBBBB.|
+			gpu1/compute |DDDDD....|
+			gpu1/comm    |.....EEE.|`,
+			"1 compute D 0-5, 0 collective B 5-8, 0 compute C 8-9",
+		},
+		{
+			"late by the host", `
+			gpu0/comm    |.BBBBBBB|
+			gpu1/host    |a...e...|
+			gpu1/compute |.A......|
+			gpu1/comm    |.....EEE|`,
+			"1 compute A 1-2, 1 host E 2-4, 1 launch E 4-5, 0 collective B 5-8",
+		},
+	} {
+		got := ""
+		for _, s := range Measure(timeline(t, c.drawn)).CriticalPath.Steps {
+			if got != "" {
+				got += ", "
+			}
+			got += text(trace.Time(s.Rank)) + " " + string(s.Kind) + " " + s.Name + " " + text(s.Start/column) + "-" + text(s.End/column)
+		}
+		if got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestKernels(t *testing.T) {
+	m := Measure(timeline(t, `
+		gpu0/compute |AAA.BB.A|
+		gpu1/copy    |DD......|`))
+	want := []Kernel{
+		{Name: "A", Kind: "compute", Count: 2, Total: 4 * column, Min: column, Max: 3 * column},
+		{Name: "B", Kind: "compute", Count: 1, Total: 2 * column, Min: 2 * column, Max: 2 * column},
+		{Name: "D", Kind: "copy", Count: 1, Total: 2 * column, Min: 2 * column, Max: 2 * column},
+	}
+	if diff := cmp.Diff(want, m.Kernels); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if m.Kernels[0].Mean() != 2*column {
+		t.Errorf("mean %d", m.Kernels[0].Mean())
+	}
+}
+
+func TestJSON(t *testing.T) {
+	m := Measure(timeline(t, `
+		gpu0/host    |ab......c|
+		gpu0/compute |.A......C|
+		gpu0/comm    |..BBBBBB.|
+		gpu1/compute |DDDDD....|
+		gpu1/comm    |.....EEE.|`))
+	got, err := json.MarshalIndent(m, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", "metrics.json")
+	if *update {
+		if err := os.WriteFile(file, append(got, '\n'), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)+"\n"); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// drawTimeline draws rows at random, two ranks with two queues of each kind.
+func drawTimeline(t *rapid.T) string {
+	drawn := ""
+	for _, gpu := range []string{"gpu0", "gpu1"} {
+		for _, kind := range []string{"compute", "compute", "comm", "copy", "p2p", "host"} {
+			letters := "AB."
+			if kind == "host" {
+				letters = "abs."
+			}
+			cells := rapid.StringOfN(rapid.SampledFrom([]rune(letters)), 30, 30, -1).Draw(t, gpu+"/"+kind)
+			drawn += gpu + "/" + kind + " |" + cells + "|\n"
+		}
+	}
+	return drawn
+}
+
+// The breakdown is that of a twin which looks at every column by itself.
+func TestBreakdownTwin(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		run := timeline(t, drawTimeline(rt))
+		m := Measure(run)
+		for row, r := range m.Ranks {
+			want := slowBreakdown(run, int32(row))
+			if diff := cmp.Diff(want, r.Breakdown); diff != "" {
+				rt.Fatalf("rank %d (-want +got):\n%s", row, diff)
+			}
+			c := r.IdleCauses
+			if sum := c.Host + c.Sync + c.Launch + c.Queued + c.Unknown; sum != r.Idle {
+				rt.Fatalf("rank %d: causes of %d of %d idle", row, sum, r.Idle)
+			}
+			if r.Total != r.Compute+r.Exposed+r.ExposedCopy+r.Idle {
+				rt.Fatalf("rank %d does not add up: %+v", row, r.Breakdown)
+			}
+		}
+	})
+}
+
+func slowBreakdown(run *trace.Run, row int32) Breakdown {
+	var b Breakdown
+	first, last := trace.Never, trace.Time(0)
+	for at := trace.Time(0); at < run.End; at++ {
+		var on [numClasses + 1]bool
+		for _, s := range run.Spans {
+			c := classOf(run, s)
+			if run.Lanes[s.Lane].Rank != row || c == none {
+				continue
+			}
+			first, last = min(first, s.Start), max(last, s.End)
+			on[c] = on[c] || s.Start <= at && at < s.End
+		}
+		count := func(sum *trace.Time, is bool) {
+			if is {
+				*sum++
+			}
+		}
+		comp, comm, cop := on[compute], on[communication], on[copies]
+		count(&b.Compute, comp)
+		count(&b.Communication, comm)
+		count(&b.Overlapped, comp && comm)
+		count(&b.Exposed, comm && !comp)
+		count(&b.Copy, cop)
+		count(&b.OverlappedCopy, cop && comp && !comm)
+		count(&b.ExposedCopy, cop && !comp && !comm)
+		count(&b.Idle, !cop && !comp && !comm && first <= at && at < last)
+	}
+	if first < last {
+		b.Total = last - first
+	}
+	return b
+}
+
+// The critical path is a chain without holes that ends with the device work,
+// and each of its steps lies in its operation or just before it.
+func TestCriticalPathProperties(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		run := timeline(t, drawTimeline(rt))
+		p := Measure(run).CriticalPath
+		var end trace.Time
+		for _, s := range run.Spans {
+			if classOf(run, s) != none {
+				end = max(end, s.End)
+			}
+		}
+		if len(p.Steps) == 0 {
+			if end > 0 {
+				rt.Fatal("no path")
+			}
+			return
+		}
+		at := p.Steps[0].Start
+		for i, s := range p.Steps {
+			op := run.Spans[s.Span]
+			if s.Start != at || s.End <= s.Start {
+				rt.Fatalf("step %d %+v does not follow on %d", i, s, at)
+			}
+			switch s.Kind {
+			case StepCompute, StepCollective, StepCopy:
+				if s.Start < op.Start || s.End != op.End {
+					rt.Fatalf("step %d %+v is outside of its operation %+v", i, s, op)
+				}
+			default:
+				if s.End > op.Start {
+					rt.Fatalf("gap %d %+v is not before its operation %+v", i, s, op)
+				}
+			}
+			at = s.End
+		}
+		if at != end || p.Total != end-p.Steps[0].Start {
+			rt.Fatalf("the path of %d ends at %d, work at %d", p.Total, at, end)
+		}
+	})
+}

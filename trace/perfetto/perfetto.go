@@ -1,0 +1,343 @@
+// Package perfetto reads Perfetto's protobuf traces (.pftrace,
+// .perfetto-trace): those of rocprofv3, whose slices become kernels, copies and
+// calls, and any other, whose slices become markers on the tracks they have.
+//
+//	bytes ── packets ──▶ interned names, tracks, clocks ──▶ begin and end ──▶ slices ──▶ session ──▶ trace.Run
+package perfetto
+
+import (
+	"bytes"
+	"compress/zlib"
+	"errors"
+	"io"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/session"
+)
+
+// ErrNoSlices is the cause of an error about a trace without anything of a timeline.
+var ErrNoSlices = errors.New("no slices")
+
+// Read reads a trace. Times are nanoseconds of the machine's boot time, or
+// whatever clock the trace was written with.
+//
+// Events end up as slices; what is none, counters among them, is counted in
+// the ledger. Grids of rocprofv3 are in work-items and have one number for all
+// three axes.
+func Read(r io.Reader, file string) (*trace.Run, error) {
+	d := &reader{
+		Session: session.New(file), clocks: clocks{}, sequences: map[uint64]*sequence{},
+		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{},
+	}
+	if err := packets(r, file, d.packet); err != nil {
+		return nil, err
+	}
+	d.closeAll()
+	if d.Builder.Len() == 0 {
+		return nil, &trace.SyntaxError{File: file, Msg: "nothing to show", Err: ErrNoSlices, Cure: "record track events: with rocprofv3, --kernel-trace or --sys-trace"}
+	}
+	return d.Finish(0), nil
+}
+
+type reader struct {
+	*session.Session
+	clocks    clocks
+	sequences map[uint64]*sequence
+	tracks    map[uint64]*track
+	order     []uint64           // of tracks, as they were described
+	open      map[uint64][]slice // by track: begun and not ended
+	processes map[int64]int32    // by process id
+	last      trace.Time
+	depth     int // of compressed packets in each other
+}
+
+// A sequence is a writer of packets, which interns its strings.
+type sequence struct {
+	events, categories, keys, values map[uint64]string
+	clock                            uint64 // of timestamps that name none; 0: boot time
+	track                            uint64 // of events that name none
+}
+
+// A track is where events happen: a thread, or what the writer made up.
+type track struct {
+	name     string
+	parent   uint64
+	pid, tid int64
+	thread   bool
+	process  bool
+	number   int64 // in order of description
+}
+
+// A slice is an event that has begun.
+type slice struct {
+	name     string
+	category string
+	start    trace.Time
+	notes    notes
+	at       int64 // in the file
+}
+
+func (d *reader) sequence(id uint64) *sequence {
+	s := d.sequences[id]
+	if s == nil {
+		s = &sequence{}
+		s.clear()
+		d.sequences[id] = s
+	}
+	return s
+}
+
+func (s *sequence) clear() {
+	s.events, s.categories, s.keys, s.values = map[uint64]string{}, map[uint64]string{}, map[uint64]string{}, map[uint64]string{}
+}
+
+// A packet is what its fields say, gathered before any of it is acted on: the
+// sequence that the others depend on may come last.
+type packet struct {
+	time, clock, sequence                             uint64
+	hasTime, hasClock, cleared, dropped               bool
+	event, interned, defaults, track, clocks, squeeze []byte
+}
+
+func (d *reader) packet(message []byte, at int64) error {
+	var p packet
+	f := field{rest: message}
+	for f.next() {
+		switch f.id {
+		case 6:
+			p.clocks = f.bytes
+		case 8:
+			p.time, p.hasTime = f.number, true
+		case 10:
+			p.sequence = f.number
+		case 11:
+			p.event = f.bytes
+		case 12:
+			p.interned = f.bytes
+		case 13:
+			p.cleared = f.number&1 != 0
+		case 41:
+			p.cleared = p.cleared || f.number != 0
+		case 42:
+			p.dropped = f.number != 0
+		case 50:
+			p.squeeze = f.bytes
+		case 58:
+			p.clock, p.hasClock = f.number, true
+		case 59:
+			p.defaults = f.bytes
+		case 60:
+			p.track = f.bytes
+		}
+	}
+	if len(f.rest) > 0 {
+		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet that is no protobuf message", Cure: "is this a Perfetto trace?"}
+	}
+	if p.squeeze != nil {
+		return d.inflate(p.squeeze, at)
+	}
+	s := d.sequence(p.sequence)
+	if p.cleared {
+		s.clear()
+	}
+	if p.dropped {
+		d.Builder.Note(trace.Noted, d.Name, "packets were dropped before: the recording buffer was full", "byte", at)
+	}
+	if p.clocks != nil {
+		d.clocks.snapshot(p.sequence, p.clocks)
+	}
+	s.setDefaults(p.defaults)
+	s.intern(p.interned)
+	if p.track != nil {
+		d.describe(p.track)
+	}
+	if p.event != nil {
+		d.event(s, &p, at)
+	}
+	return nil
+}
+
+// inflate reads packets that are compressed in one.
+func (d *reader) inflate(squeezed []byte, at int64) error {
+	fail := func(msg string, err error) error {
+		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: msg, Err: err}
+	}
+	if d.depth > 0 {
+		return fail("compressed packets in compressed packets", nil)
+	}
+	z, err := zlib.NewReader(bytes.NewReader(squeezed))
+	if err != nil {
+		return fail("compressed packets that cannot be inflated", err)
+	}
+	d.depth++
+	defer func() { d.depth-- }()
+	return packets(io.LimitReader(z, maxPacket), d.Name, func(p []byte, _ int64) error { return d.packet(p, at) })
+}
+
+func (s *sequence) setDefaults(message []byte) {
+	for f := (field{rest: message}); f.next(); {
+		switch f.id {
+		case 58:
+			s.clock = f.number
+		case 11:
+			for f := (field{rest: f.bytes}); f.next(); {
+				if f.id == 11 {
+					s.track = f.number
+				}
+			}
+		}
+	}
+}
+
+// intern takes in strings that later packets refer to by number.
+func (s *sequence) intern(message []byte) {
+	for f := (field{rest: message}); f.next(); {
+		var table map[uint64]string
+		switch f.id {
+		case 1:
+			table = s.categories
+		case 2:
+			table = s.events
+		case 3:
+			table = s.keys
+		case 29:
+			table = s.values
+		default:
+			continue
+		}
+		var id uint64
+		var text string
+		for f := (field{rest: f.bytes}); f.next(); {
+			switch f.id {
+			case 1:
+				id = f.number
+			case 2:
+				text = string(f.bytes)
+			}
+		}
+		table[id] = text
+	}
+}
+
+// describe takes in the description of a track. It may come again, with more.
+func (d *reader) describe(message []byte) {
+	var uuid uint64
+	var t track
+	for f := (field{rest: message}); f.next(); {
+		switch f.id {
+		case 1:
+			uuid = f.number
+		case 2, 10: // 10: a static name
+			t.name = string(f.bytes)
+		case 3:
+			t.process = true
+			for f := (field{rest: f.bytes}); f.next(); {
+				if f.id == 1 {
+					t.pid = int64(int32(f.number))
+				}
+			}
+		case 4:
+			t.thread = true
+			for f := (field{rest: f.bytes}); f.next(); {
+				switch f.id {
+				case 1:
+					t.pid = int64(int32(f.number))
+				case 2:
+					t.tid = int64(int32(f.number))
+				case 5:
+					if t.name == "" {
+						t.name = string(f.bytes)
+					}
+				}
+			}
+		case 5:
+			t.parent = f.number
+		}
+	}
+	if old := d.tracks[uuid]; old != nil {
+		t.number = old.number
+	} else {
+		t.number = int64(len(d.order))
+		d.order = append(d.order, uuid)
+	}
+	d.tracks[uuid] = &t
+}
+
+// Types of track events.
+const (
+	begin   = 1
+	end     = 2
+	instant = 3
+)
+
+// event takes in one event of a track.
+func (d *reader) event(s *sequence, p *packet, at int64) {
+	e := slice{at: at}
+	var kind uint64
+	uuid := s.track
+	for f := (field{rest: p.event}); f.next(); {
+		switch f.id {
+		case 3:
+			e.category = s.categories[f.number]
+		case 4:
+			e.notes.add(s, f.bytes)
+		case 9:
+			kind = f.number
+		case 10:
+			e.name = s.events[f.number]
+		case 11:
+			uuid = f.number
+		case 22:
+			e.category = string(f.bytes)
+		case 23:
+			e.name = string(f.bytes)
+		}
+	}
+	number := s.clock
+	if p.hasClock {
+		number = p.clock
+	}
+	ns, ok := d.clocks.boot(p.sequence, number, p.time)
+	if !p.hasTime || !ok {
+		d.Builder.Note(trace.Skipped, d.Name, "an event without a time", "byte", at)
+		return
+	}
+	e.start = trace.Time(ns)
+	d.last = max(d.last, e.start)
+	switch kind {
+	case begin:
+		d.open[uuid] = append(d.open[uuid], e)
+	case end:
+		stack := d.open[uuid]
+		if len(stack) == 0 {
+			d.Builder.Note(trace.Skipped, d.Name, "an end without a beginning", "byte", at)
+			return
+		}
+		first := stack[len(stack)-1]
+		d.open[uuid] = stack[:len(stack)-1]
+		first.notes.merge(&e.notes)
+		d.add(uuid, &first, e.start)
+	case instant:
+		d.add(uuid, &e, e.start)
+	default:
+		d.Builder.Note(trace.Skipped, d.Name, "counters and other events that are no slices", "byte", at)
+	}
+}
+
+// closeAll ends what never ended at the end of the trace.
+func (d *reader) closeAll() {
+	ids := make([]uint64, 0, len(d.open))
+	for uuid, stack := range d.open {
+		if len(stack) > 0 {
+			ids = append(ids, uuid)
+		}
+	}
+	slices.Sort(ids)
+	for _, uuid := range ids {
+		for _, s := range slices.Backward(d.open[uuid]) {
+			d.Builder.Note(trace.Repaired, d.Name, "a beginning without an end: ends with the trace", "byte", s.at)
+			d.add(uuid, &s, d.last)
+		}
+	}
+}

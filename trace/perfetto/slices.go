@@ -1,0 +1,186 @@
+package perfetto
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/session"
+)
+
+// notes are the debug annotations of rocprofv3's slices that a run keeps.
+type notes struct {
+	correlation, queue, stream, thread int64
+	lds, vgprs, accumVGPRs             int64
+	workgroup, grid, bytes             int64
+	agent, from, to, operation         string
+}
+
+// add takes in one annotation.
+func (n *notes) add(s *sequence, message []byte) {
+	var key, text string
+	var number int64
+	for f := (field{rest: message}); f.next(); {
+		switch f.id {
+		case 1:
+			key = s.keys[f.number]
+		case 10:
+			key = string(f.bytes)
+		case 2, 3, 4, 7:
+			number = int64(f.number)
+		case 6:
+			text = string(f.bytes)
+		case 17:
+			text = s.values[f.number]
+		}
+	}
+	if text != "" {
+		if v, err := strconv.ParseInt(text, 0, 64); err == nil {
+			number = v
+		}
+	}
+	switch strings.ToLower(key) {
+	case "corr_id":
+		n.correlation = number
+	case "queue":
+		n.queue = number
+	case "stream_id", "stream":
+		n.stream = number
+	case "tid":
+		n.thread = number
+	case "lds_block_size":
+		n.lds = number
+	case "vgpr_count":
+		n.vgprs = number
+	case "accum_vgpr_count":
+		n.accumVGPRs = number
+	case "workgroup_size":
+		n.workgroup = number
+	case "grid_size":
+		n.grid = number
+	case "copy_bytes":
+		n.bytes = number
+	case "agent":
+		n.agent = word(text, number)
+	case "src_agent":
+		n.from = word(text, number)
+	case "dst_agent":
+		n.to = word(text, number)
+	case "operation":
+		n.operation = text
+	}
+}
+
+// word is a value that some versions write as a number.
+func word(text string, number int64) string {
+	if text == "" {
+		return strconv.FormatInt(number, 10)
+	}
+	return text
+}
+
+// merge adds what the end of a slice says to what its beginning said.
+func (n *notes) merge(end *notes) {
+	if *n == (notes{}) {
+		*n = *end
+	}
+}
+
+// add adds a slice to the session as what its category says it is.
+func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
+	t := d.tracks[uuid]
+	if t == nil {
+		t = &track{number: int64(len(d.order))}
+		d.tracks[uuid] = t
+		d.order = append(d.order, uuid)
+	}
+	pid := d.pid(t)
+	process, ok := d.processes[pid]
+	if !ok {
+		process = d.Process(strconv.FormatInt(pid, 10), pid, d.Name)
+		d.processes[pid] = process
+	}
+	name := d.Builder.Intern(s.name)
+	var good bool
+	switch category := s.category; category {
+	case "kernel_dispatch":
+		good = d.AddKernel(process, d.kernel(process, name, s, end))
+	case "memory_copy":
+		c := session.Copy{
+			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: direction(s.name + s.notes.operation),
+			Stream: s.notes.stream, Correlation: s.notes.correlation, Bytes: s.notes.bytes, Start: s.start, End: end,
+		}
+		good = d.AddCopy(process, &c)
+	default:
+		c := session.Call{Name: name, Thread: t.tid, Correlation: s.notes.correlation, Start: s.start, End: end}
+		c.Collective = category == "rccl_api"
+		c.Marker = category == "marker_api" || !strings.HasSuffix(category, "_api")
+		if !t.thread {
+			c.Thread, c.ThreadName = t.number, t.name
+		}
+		good = d.AddCall(process, &c)
+	}
+	if !good {
+		d.Builder.Note(trace.Repaired, d.Name, session.EndsEarly, "byte", s.at)
+	}
+}
+
+func (d *reader) kernel(process int32, name trace.NameID, s *slice, end trace.Time) *session.Dispatch {
+	n := &s.notes
+	k := session.Dispatch{
+		Agent: d.agent(process, n.agent), Queue: n.queue, Name: name, Start: s.start, End: end,
+		Kernel: trace.Kernel{
+			Stream: n.stream, Correlation: n.correlation, Shared: session.Narrow(n.lds), Registers: session.Narrow(n.vgprs + n.accumVGPRs),
+		},
+	}
+	if k.Agent == trace.None {
+		k.Agent = d.Agent(process, "GPU")
+	}
+	if n.grid > 0 && n.workgroup > 0 {
+		k.Kernel.Grid = [3]int32{session.Narrow((n.grid-1)/n.workgroup + 1), 1, 1}
+		k.Kernel.Block = [3]int32{session.Narrow(n.workgroup), 1, 1}
+	}
+	return &k
+}
+
+// agent returns the agent of a name, or trace.None for none.
+func (d *reader) agent(process int32, name string) int32 {
+	if name == "" {
+		return trace.None
+	}
+	return d.Agent(process, "Agent "+name)
+}
+
+// pid is the process of a track, which one of its ancestors may name.
+func (d *reader) pid(t *track) int64 {
+	const deep = 32
+	for range deep {
+		if t.thread || t.process {
+			return t.pid
+		}
+		parent := d.tracks[t.parent]
+		if parent == nil {
+			return 0
+		}
+		t = parent
+	}
+	return 0
+}
+
+// direction finds HOST_TO_DEVICE and its like in a word.
+func direction(word string) trace.CopyDir {
+	for _, d := range [...]struct {
+		word string
+		dir  trace.CopyDir
+	}{
+		{"HOST_TO_DEVICE", trace.HostToDevice},
+		{"DEVICE_TO_HOST", trace.DeviceToHost},
+		{"DEVICE_TO_DEVICE", trace.DeviceToDevice},
+		{"HOST_TO_HOST", trace.HostToHost},
+	} {
+		if strings.Contains(word, d.word) {
+			return d.dir
+		}
+	}
+	return trace.UnknownDir
+}

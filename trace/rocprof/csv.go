@@ -1,0 +1,149 @@
+package rocprof
+
+import (
+	"bytes"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/session"
+)
+
+// A File is one of the files that a profiler wrote for one process.
+type File struct {
+	Name string
+	R    io.Reader
+}
+
+// ReadCSV reads the CSV files of one process: kernels, copies, API calls,
+// markers, memory events and descriptions of agents, as rocprof v1, rocprofv2
+// and every generation of rocprofv3 write them, or rocpd after it. What a file
+// holds is told by its header. Times are nanoseconds; grids are in work-items
+// and become workgroups.
+//
+// A CSV file has neither the bytes of copies nor what RCCL's kernels do. The
+// latter is taken from RCCL's calls if their file is among the files.
+//
+// Statistics, which have no times, are noted in the ledger and otherwise
+// passed over. Rows that cannot be used are skipped, and times that contradict
+// each other repaired, with an entry in the ledger. It is an error if no file
+// has anything with a time.
+func ReadCSV(name string, files ...File) (*trace.Run, error) {
+	s := session.New(name)
+	cure := "give the kernel trace of the same process"
+	for _, f := range files {
+		t, err := newTable(f.R, f.Name)
+		if err != nil {
+			return nil, err
+		}
+		k := kindOf(t)
+		if k == nil && len(files) > 1 {
+			s.Builder.Note(trace.Noted, f.Name, "passed over: not a known table", "", 0)
+			continue
+		}
+		if k == nil {
+			return nil, t.fail("give CSV files of rocprof, rocprofv2 or rocprofv3", "not a known table; the header is %.300q", strings.Join(t.header, ","))
+		}
+		if k.read == nil {
+			s.Builder.Note(trace.Noted, f.Name, k.name+": nothing of it has a time", "", 0)
+			cure = k.cure
+			continue
+		}
+		r := csvReader{Session: s, t: t, group: name, agents: map[agentKey]int32{}}
+		r.columns = findColumns(t)
+		if err := t.each(&s.Builder, func() { k.read(&r) }); err != nil {
+			return nil, err
+		}
+	}
+	if s.Builder.Len() == 0 {
+		return nil, &trace.SyntaxError{File: name, Msg: "no kernel, copy or call", Cure: cure, Err: ErrNoTimes}
+	}
+	return s.Finish(0), nil
+}
+
+// A csvKind is what a CSV file may hold, told by columns that no other has.
+type csvKind struct {
+	name    string
+	columns []string // in lower case
+	read    func(r *csvReader)
+	cure    string // where read is nil
+}
+
+// csvKinds is in order of looking.
+func csvKinds() []csvKind {
+	return []csvKind{
+		{"counters of kernels", []string{"counter_name", "kernel_name", "start_timestamp", "end_timestamp"}, (*csvReader).counters, ""},
+		{"kernels", []string{"kernel_name", "start_timestamp", "end_timestamp"}, (*csvReader).kernel, ""},
+		{"kernels of rocprofv2's HCC operations", []string{"kernel_name", "start_timestamp", "stop_timestamp"}, (*csvReader).kernel, ""},
+		{"kernels of rocprof v1", []string{"kernelname", "beginns", "endns"}, (*csvReader).kernel, ""},
+		{"copies", []string{"direction", "start_timestamp", "end_timestamp"}, (*csvReader).copied, ""},
+		{"copies of rocprofv2", []string{"operation", "start_timestamp", "stop_timestamp"}, (*csvReader).copied, ""},
+		{"API calls", []string{"function", "start_timestamp", "end_timestamp"}, (*csvReader).called, ""},
+		{"markers of rocprofv2", []string{"roctx_id", "message", "timestamp"}, (*csvReader).marked, ""},
+		{"memory events", []string{"operation", "start_timestamp", "end_timestamp"}, (*csvReader).memory, ""},
+		{"agents", []string{"node_id", "agent_type"}, (*csvReader).agent, ""},
+		{"statistics", []string{"name", "calls", "totaldurationns"}, nil, "give the trace that the statistics are of: *_kernel_trace.csv, or results.csv of rocprof --timestamp on"},
+		{"kernels without times", []string{"kernelname"}, nil, "profile again with rocprof --timestamp on"},
+		{"counters without times", []string{"counter_name"}, nil, "profile again with rocprofv3 --kernel-trace"},
+		{"program counter samples", []string{"sample_timestamp"}, nil, "profile again with rocprofv3 --kernel-trace"},
+		{"instruction statistics of a thread trace", []string{"codeobj", "hitcount"}, nil, "give the folder ui_output_* beside it"},
+	}
+}
+
+func kindOf(t *table) *csvKind {
+	for _, k := range csvKinds() {
+		if hasAll(t, k.columns) {
+			return &k
+		}
+	}
+	return nil
+}
+
+func hasAll(t *table, columns []string) bool {
+	for _, c := range columns {
+		if !t.has(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// IsCSV reports whether the first line of a file is the header of a table that
+// ReadCSV knows.
+func IsCSV(head []byte) bool {
+	line, _, _ := bytes.Cut(head, []byte("\n"))
+	t, err := newTable(bytes.NewReader(line), "")
+	return err == nil && kindOf(t) != nil
+}
+
+// Stem is the part of a path that all files of one process share: host/1234 of
+// host/1234_kernel_trace.csv and of host/1234_results.db. ok is false for a
+// name that is not like those that the profilers give.
+func Stem(file string) (stem string, ok bool) {
+	dir, base := path.Split(file)
+	base = strings.TrimSuffix(base, ".gz")
+	base, ext, _ := strings.Cut(base, ".") // results.stats.csv of rocprof v1 has more than one
+	switch ext[strings.LastIndexByte(ext, '.')+1:] {
+	case "csv", "json", "db", "pftrace":
+	default:
+		return "", false
+	}
+	for _, suffix := range [...]string{
+		"results", "kernel_trace", "memory_copy_trace", "memory_allocation_trace", "scratch_memory_trace",
+		"hip_api_trace", "hsa_api_trace", "marker_api_trace", "rccl_api_trace", "rocdecode_api_trace", "rocjpeg_api_trace",
+		"hip_trace", "hsa_trace", "marker_trace", "rccl_trace",
+		"counter_collection", "agent_info", "domain_stats",
+		"kernel_stats", "memory_copy_stats", "hip_api_stats", "hsa_api_stats", "marker_api_stats", "rccl_api_stats",
+	} {
+		if rest, ok := strings.CutSuffix(base, suffix); ok && (rest == "" || strings.HasSuffix(rest, "_")) {
+			return dir + strings.TrimSuffix(rest, "_"), true
+		}
+	}
+	for _, prefix := range [...]string{"results_", "hip_api_trace_", "hsa_api_trace_", "hcc_ops_trace_", "async_copy_trace_", "roctx_trace_"} {
+		if rest, ok := strings.CutPrefix(base, prefix); ok {
+			return dir + rest, true
+		}
+	}
+	return "", false
+}

@@ -1,0 +1,298 @@
+package rocprof
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/session"
+)
+
+// A csvReader reads the records of one table into a session.
+type csvReader struct {
+	*session.Session
+	t       *table
+	columns csvColumns
+	group   string             // key of the process, where records do not name theirs
+	agents  map[agentKey]int32 // rows that agentOf has looked up
+	seen    map[int64]bool     // counters: dispatches that are in
+	domain  domain             // of the last call
+}
+
+type agentKey struct {
+	process int32
+	key     string
+}
+
+// A domain is the API that a call belongs to.
+type domain struct {
+	name         string
+	marker, rccl bool
+}
+
+// csvColumns are the positions of the columns of every kind of table;
+// trace.None for one that the file lacks.
+type csvColumns struct {
+	guid, pid, thread, processOf   int
+	start, end, name, direction    int
+	agent, from, to, queue, stream int
+	correlation, dispatch, domain  int
+	lds, vgprs, accumVGPRs         int
+	grid, workgroup                [3]int
+	gridTotal, workgroupTotal      int
+}
+
+func findColumns(t *table) csvColumns {
+	c := csvColumns{
+		guid:           t.column("guid"),
+		pid:            t.column("process_id", "pid"),
+		thread:         t.column("thread_id", "tid"),
+		start:          t.column("start_timestamp", "beginns", "timestamp"),
+		end:            t.column("end_timestamp", "stop_timestamp", "endns", "timestamp"),
+		name:           t.column("kernel_name", "kernelname", "function", "message"),
+		direction:      t.column("direction", "operation"),
+		agent:          t.column("agent_id", "gpu_id", "gpu-id"),
+		from:           t.column("source_agent_id"),
+		to:             t.column("destination_agent_id"),
+		queue:          t.column("queue_id", "queue-id"),
+		stream:         t.column("stream_id"),
+		correlation:    t.column("correlation_id"),
+		dispatch:       t.column("dispatch_id"),
+		domain:         t.column("domain", "kind"),
+		lds:            t.column("lds_block_size", "group_segment_size", "lds_per_workgroup", "lds"),
+		vgprs:          t.column("vgpr_count", "arch_vgpr"),
+		accumVGPRs:     t.column("accum_vgpr_count", "accum_vgpr"),
+		gridTotal:      t.column("grid_size", "grd"),
+		workgroupTotal: t.column("workgroup_size", "wgr"),
+	}
+	for i, axis := range [...]string{"x", "y", "z"} {
+		c.grid[i] = t.column("grid_size_" + axis)
+		c.workgroup[i] = t.column("workgroup_size_" + axis)
+	}
+	c.processOf = c.guid // of several sessions that rocpd has joined
+	if t.has("kernelname") {
+		c.processOf = c.pid // rocprof v1 writes all processes to one file
+	}
+	return c
+}
+
+// process returns the process of the record in hand.
+func (r *csvReader) process() int32 {
+	if r.columns.processOf == trace.None {
+		return r.Process(r.group, 0, r.t.file)
+	}
+	return r.Process(string(r.t.field(r.columns.processOf)), r.count(r.columns.pid), r.t.file)
+}
+
+// startEnd reads the times; ok is false if that cannot be and the record was skipped.
+func (r *csvReader) startEnd() (start, end trace.Time, ok bool) {
+	from, ok1 := number(r.t.field(r.columns.start))
+	to, ok2 := number(r.t.field(r.columns.end))
+	if !ok1 || !ok2 || from < 0 || to < 0 {
+		r.t.note(&r.Builder, trace.Skipped, "start or end is no time")
+		return 0, 0, false
+	}
+	return trace.Time(from), trace.Time(to), true
+}
+
+// count reads a number; 0 where there is none.
+func (r *csvReader) count(column int) int64 {
+	if column == trace.None {
+		return 0
+	}
+	n, _ := number(r.t.field(column))
+	return n
+}
+
+// agentOf returns the agent in a column, or trace.None where there is none.
+func (r *csvReader) agentOf(process int32, column int) int32 {
+	f := r.t.field(column)
+	if len(f) == 0 {
+		return trace.None
+	}
+	a, ok := r.agents[agentKey{process, string(f)}]
+	if !ok {
+		a = r.Agent(process, string(f))
+		r.agents[agentKey{process, string(f)}] = a
+	}
+	return a
+}
+
+// checked notes a record whose times had to be repaired.
+func (r *csvReader) checked(good bool) {
+	if !good {
+		r.t.note(&r.Builder, trace.Repaired, session.EndsEarly)
+	}
+}
+
+func (r *csvReader) kernel() {
+	start, end, ok := r.startEnd()
+	if !ok {
+		return
+	}
+	p, c := r.process(), &r.columns
+	d := session.Dispatch{
+		Agent: r.agentOf(p, c.agent),
+		Queue: r.count(c.queue),
+		Name:  r.Builder.InternBytes(r.t.field(c.name)),
+		Start: start,
+		End:   end,
+		Kernel: trace.Kernel{
+			Stream:      r.count(c.stream),
+			Correlation: r.count(c.correlation),
+			Shared:      session.Narrow(r.count(c.lds)),
+			Registers:   session.Narrow(r.count(c.vgprs) + r.count(c.accumVGPRs)),
+		},
+	}
+	grid, workgroup := [3]int64{r.count(c.gridTotal), 1, 1}, [3]int64{r.count(c.workgroupTotal), 1, 1}
+	if c.gridTotal == trace.None {
+		for i := range grid {
+			grid[i], workgroup[i] = r.count(c.grid[i]), r.count(c.workgroup[i])
+		}
+	}
+	setGrid(&d.Kernel, grid, workgroup)
+	r.checked(r.AddKernel(p, &d))
+}
+
+// setGrid sets grid and block of a kernel whose grid is in work-items, as in
+// the packets that AMD's queues take.
+func setGrid(k *trace.Kernel, items, workgroup [3]int64) {
+	for i := range k.Grid {
+		if items[i] > 0 && workgroup[i] > 0 {
+			k.Grid[i] = session.Narrow((items[i]-1)/workgroup[i] + 1)
+			k.Block[i] = session.Narrow(workgroup[i])
+		}
+	}
+}
+
+// counters reads a table with a row for every counter of a dispatch.
+func (r *csvReader) counters() {
+	if r.seen == nil {
+		r.seen = map[int64]bool{}
+		r.Builder.Note(trace.Noted, r.t.file, "kernels ran one by one while counters were read: how they overlap is not how the program runs", "", 0)
+	}
+	id := r.count(r.columns.dispatch)
+	if r.seen[id] {
+		r.t.note(&r.Builder, trace.Skipped, "further counters of a dispatch")
+		return
+	}
+	r.seen[id] = true
+	r.kernel()
+}
+
+func (r *csvReader) copied() {
+	start, end, ok := r.startEnd()
+	if !ok {
+		return
+	}
+	p, name := r.process(), r.t.field(r.columns.direction)
+	c := session.Copy{
+		Name:        r.Builder.InternBytes(name),
+		From:        r.agentOf(p, r.columns.from),
+		To:          r.agentOf(p, r.columns.to),
+		Dir:         direction(string(name)),
+		Stream:      r.count(r.columns.stream),
+		Correlation: r.count(r.columns.correlation),
+		Start:       start,
+		End:         end,
+	}
+	r.checked(r.AddCopy(p, &c))
+}
+
+// direction reads HOST_TO_DEVICE, MEMORY_COPY_HOST_TO_DEVICE, CopyHostToDevice
+// and their like. Whether a copy between devices crosses from one to another,
+// its agents say.
+func direction(name string) trace.CopyDir {
+	switch strings.ReplaceAll(strings.TrimPrefix(strings.ToLower(name), "memory_"), "_", "") {
+	case "hosttodevice", "copyhosttodevice":
+		return trace.HostToDevice
+	case "devicetohost", "copydevicetohost":
+		return trace.DeviceToHost
+	case "devicetodevice", "copydevicetodevice":
+		return trace.DeviceToDevice
+	case "hosttohost", "copyhosttohost":
+		return trace.HostToHost
+	case "peertopeer", "copypeertopeer":
+		return trace.PeerToPeer
+	case "fillbuffer":
+		return trace.Fill
+	}
+	return trace.UnknownDir
+}
+
+func (r *csvReader) called() {
+	start, end, ok := r.startEnd()
+	if !ok {
+		return
+	}
+	r.setDomain(r.t.field(r.columns.domain))
+	r.checked(r.AddCall(r.process(), &session.Call{
+		Name:        r.Builder.InternBytes(r.t.field(r.columns.name)),
+		Thread:      r.count(r.columns.thread),
+		Correlation: r.count(r.columns.correlation),
+		Start:       start,
+		End:         end,
+		Marker:      r.domain.marker,
+		Collective:  r.domain.rccl,
+	}))
+}
+
+func (r *csvReader) setDomain(name []byte) {
+	if string(name) != r.domain.name {
+		r.domain = domainOf(string(name))
+	}
+}
+
+func domainOf(name string) domain {
+	return domain{name, strings.HasPrefix(name, "MARKER") || strings.HasPrefix(name, "ROCTX"), strings.HasPrefix(name, "RCCL")}
+}
+
+// marked reads a marker of rocprofv2, which has one time.
+func (r *csvReader) marked() {
+	r.domain = domain{marker: true}
+	at, _, ok := r.startEnd()
+	if ok {
+		r.checked(r.AddCall(r.process(), &session.Call{Name: r.Builder.InternBytes(r.t.field(r.columns.name)), Start: at, End: at, Marker: true}))
+	}
+}
+
+// memory reads allocations of memory and of scratch memory.
+func (r *csvReader) memory() {
+	if start, end, ok := r.startEnd(); ok {
+		r.checked(r.AddRange(r.process(), r.Builder.InternBytes(r.t.field(r.columns.direction)), start, end))
+	}
+}
+
+// agent reads the description of an agent. Records may call it by any of its numbers.
+func (r *csvReader) agent() {
+	field := func(column string) int64 { return r.count(r.t.column(column)) }
+	text := func(column string) string { return string(bytes.TrimSpace(r.t.field(r.t.column(column)))) }
+	d := session.Description{
+		GPU:     strings.EqualFold(text("agent_type"), "GPU"),
+		Logical: field("logical_node_id"),
+		OfKind:  trace.None,
+		Device: trace.Device{
+			Name:         firstOf(text("product_name"), text("name")),
+			CUs:          int(session.Narrow(field("cu_count"))),
+			WaveSize:     int(session.Narrow(field("wave_front_size"))),
+			ThreadsPerCU: int(session.Narrow(field("max_waves_per_cu") * field("wave_front_size"))),
+			SharedPerCU:  int(session.Narrow(field("lds_size_in_kb") << 10)),
+		},
+	}
+	if !r.t.has("logical_node_id") {
+		d.Logical = field("node_id")
+	}
+	if r.t.has("logical_node_type_id") {
+		d.OfKind = field("logical_node_type_id")
+	}
+	r.Describe(r.process(), d)
+}
+
+func firstOf(words ...string) string {
+	for _, w := range words {
+		if w != "" {
+			return w
+		}
+	}
+	return ""
+}

@@ -1,0 +1,407 @@
+package rocprof
+
+import (
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/session"
+)
+
+// ReadJSON reads *_results.json of rocprofv3: {"rocprofiler-sdk-tool": [...]},
+// one element a process. Times are nanoseconds; grids are in work-items and
+// become workgroups. Names may stand before or after the records that use them.
+func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
+	j := resultsReader{Session: session.New(file), s: newJSONScanner(r, file)}
+	for j.s.object(); j.s.more(); {
+		if string(j.s.key()) != "rocprofiler-sdk-tool" {
+			j.s.skip()
+			continue
+		}
+		for j.s.array(); j.s.more(); {
+			j.readProcess()
+		}
+	}
+	if j.s.err != nil {
+		return nil, j.s.err
+	}
+	if j.Builder.Len() == 0 {
+		return nil, &trace.SyntaxError{File: file, Msg: "no kernel, copy or call", Err: ErrNoTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
+	}
+	return j.Finish(0), nil
+}
+
+// A resultsReader reads one process after another.
+type resultsReader struct {
+	*session.Session
+	s       *jsonScanner
+	own     int32
+	symbols map[int64]symbol
+	kinds   [][]string       // names of operations, by kind
+	ranges  map[int64]string // messages of markers, by correlation id
+	unnamed []unnamed
+
+	handle                int64 // the agent that was looked up last
+	handleOf, handleAgent int32
+}
+
+// A symbol is a kernel as its code object describes it.
+type symbol struct {
+	name  string
+	vgprs int64
+}
+
+// An unnamed is a span whose name stands elsewhere in the file.
+type unnamed struct {
+	span      trace.SpanID
+	kernel    bool
+	kind      int64 // of the operation
+	operation int64 // or the kernel's id
+	marker    int64 // correlation id, by which its message is found; 0 for others
+}
+
+// A record is what any element of buffer_records may hold.
+type record struct {
+	kind, operation, thread, correlation int64
+	start, end                           int64
+	dispatch                             session.Dispatch
+	grid, workgroup                      [3]int64 // work-items
+	kernel                               int64
+	agent, source, to, bytes             int64
+}
+
+func (j *resultsReader) readProcess() {
+	j.own = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
+	j.symbols, j.ranges, j.kinds, j.unnamed = map[int64]symbol{}, map[int64]string{}, nil, nil
+	for j.s.object(); j.s.more(); {
+		switch string(j.s.key()) {
+		case "metadata":
+			j.metadata()
+		case "agents":
+			for j.s.array(); j.s.more(); {
+				j.agent()
+			}
+		case "strings":
+			j.strings()
+		case "kernel_symbols":
+			for j.s.array(); j.s.more(); {
+				j.symbol()
+			}
+		case "buffer_records":
+			for j.s.object(); j.s.more(); {
+				j.records(string(j.s.key()))
+			}
+		case "callback_records":
+			for j.s.object(); j.s.more(); {
+				kind := string(j.s.key())
+				for j.s.array(); j.s.more(); {
+					j.Builder.Note(trace.Skipped, j.Name, kind+": no timeline", "byte", j.s.d.InputOffset())
+					j.s.skip()
+				}
+			}
+		default:
+			j.s.skip()
+		}
+	}
+	j.nameAll()
+}
+
+func (j *resultsReader) metadata() {
+	p := &j.Processes[j.own]
+	for j.s.object(); j.s.more(); {
+		switch string(j.s.key()) {
+		case "pid":
+			p.ID = j.s.number()
+		case "node":
+			for j.s.object(); j.s.more(); {
+				if string(j.s.key()) == "hostname" {
+					p.Host = j.s.text()
+				} else {
+					j.s.skip()
+				}
+			}
+		default:
+			j.s.skip()
+		}
+	}
+}
+
+func (j *resultsReader) agent() {
+	var a session.Agent
+	var name, product string
+	var ofType, logical, waves, wave, lds int64
+	ofType = trace.None
+	for j.s.object(); j.s.more(); {
+		switch string(j.s.key()) {
+		case "id":
+			a.Key = strconv.FormatInt(j.s.handle(), 10)
+		case "type":
+			a.GPU = j.s.number() == 2
+		case "logical_node_type_id":
+			ofType = j.s.number()
+		case "logical_node_id":
+			logical = j.s.number()
+		case "name":
+			name = j.s.text()
+		case "product_name":
+			product = j.s.text()
+		case "cu_count":
+			a.Device.CUs = int(session.Narrow(j.s.number()))
+		case "wave_front_size":
+			wave = j.s.number()
+		case "max_waves_per_cu":
+			waves = j.s.number()
+		case "lds_size_in_kb":
+			lds = j.s.number()
+		default:
+			j.s.skip()
+		}
+	}
+	if ofType == trace.None {
+		ofType = logical
+	}
+	a.Ordinal = session.Narrow(ofType)
+	a.Device.Name = firstOf(product, name)
+	a.Device.WaveSize = int(session.Narrow(wave))
+	a.Device.ThreadsPerCU = int(session.Narrow(waves * wave))
+	a.Device.SharedPerCU = int(session.Narrow(lds << 10))
+	s := &j.Agents[j.Agent(j.own, a.Key)]
+	a.Process = s.Process
+	*s = a
+}
+
+// strings reads the names that records refer to by number.
+func (j *resultsReader) strings() {
+	for j.s.object(); j.s.more(); {
+		switch string(j.s.key()) {
+		case "buffer_records":
+			for j.s.array(); j.s.more(); {
+				j.kinds = append(j.kinds, j.operations())
+			}
+		case "marker_api":
+			j.messages()
+		default:
+			j.s.skip()
+		}
+	}
+}
+
+func (j *resultsReader) operations() (names []string) {
+	for j.s.object(); j.s.more(); {
+		if string(j.s.key()) != "operations" {
+			j.s.skip()
+			continue
+		}
+		for j.s.array(); j.s.more(); {
+			names = append(names, j.s.text())
+		}
+	}
+	return names
+}
+
+// messages reads [{"key": correlation id, "value": message}].
+func (j *resultsReader) messages() {
+	if j.s.err == nil && j.s.d.PeekKind() != '[' {
+		j.s.skip()
+		return
+	}
+	for j.s.array(); j.s.more(); {
+		if j.s.d.PeekKind() != '{' {
+			j.s.skip()
+			continue
+		}
+		var key int64
+		var message string
+		for j.s.object(); j.s.more(); {
+			switch string(j.s.key()) {
+			case "key":
+				key = j.s.number()
+			case "value":
+				message = j.s.text()
+			default:
+				j.s.skip()
+			}
+		}
+		j.ranges[key] = message
+	}
+}
+
+func (j *resultsReader) symbol() {
+	var id int64
+	var y symbol
+	var formatted, mangled string
+	for j.s.object(); j.s.more(); {
+		switch string(j.s.key()) {
+		case "kernel_id":
+			id = j.s.number()
+		case "formatted_kernel_name":
+			formatted = j.s.text()
+		case "kernel_name":
+			mangled = j.s.text()
+		case "arch_vgpr_count", "accum_vgpr_count":
+			y.vgprs += j.s.number()
+		default:
+			j.s.skip()
+		}
+	}
+	y.name = firstOf(formatted, mangled)
+	j.symbols[id] = y
+}
+
+// records reads the records of one kind.
+func (j *resultsReader) records(kind string) {
+	for j.s.array(); j.s.more(); {
+		at := j.s.d.InputOffset()
+		var r record
+		j.record(&r)
+		if j.s.err != nil {
+			return
+		}
+		if r.start < 0 || r.end < 0 || r.start == 0 && r.end == 0 {
+			j.Builder.Note(trace.Skipped, j.Name, kind+": no time", "byte", at)
+		} else if !j.add(kind, &r) {
+			j.Builder.Note(trace.Repaired, j.Name, session.EndsEarly, "byte", at)
+		}
+	}
+}
+
+func (j *resultsReader) record(r *record) {
+	for j.s.object(); j.s.more(); {
+		switch string(j.s.key()) {
+		case "kind":
+			r.kind = j.s.number()
+		case "operation":
+			r.operation = j.s.number()
+		case "thread_id":
+			r.thread = j.s.number()
+		case "correlation_id":
+			r.correlation = j.s.memberOf("internal")
+		case "start_timestamp":
+			r.start = j.s.number()
+		case "end_timestamp":
+			r.end = j.s.number()
+		case "stream_id":
+			r.dispatch.Kernel.Stream = j.s.handle()
+		case "dispatch_info":
+			j.dispatch(r)
+		case "agent_id":
+			r.agent = j.s.handle()
+		case "src_agent_id":
+			r.source = j.s.handle()
+		case "dst_agent_id":
+			r.to = j.s.handle()
+		case "bytes":
+			r.bytes = j.s.number()
+		default:
+			j.s.skip()
+		}
+	}
+}
+
+func (j *resultsReader) dispatch(r *record) {
+	for j.s.object(); j.s.more(); {
+		switch string(j.s.key()) {
+		case "agent_id":
+			r.agent = j.s.handle()
+		case "queue_id":
+			r.dispatch.Queue = j.s.handle()
+		case "kernel_id":
+			r.kernel = j.s.number()
+		case "group_segment_size":
+			r.dispatch.Kernel.Shared = session.Narrow(j.s.number())
+		case "workgroup_size":
+			r.workgroup = j.s.axes()
+		case "grid_size":
+			r.grid = j.s.axes()
+		default:
+			j.s.skip()
+		}
+	}
+}
+
+// add adds the span of a record; it reports false if its times had to be repaired.
+func (j *resultsReader) add(kind string, r *record) bool {
+	id := trace.SpanID(j.Builder.Len())
+	start, end := trace.Time(r.start), trace.Time(r.end)
+	wants := unnamed{span: id, kind: r.kind, operation: r.operation}
+	var good bool
+	switch kind {
+	case "kernel_dispatch":
+		d := &r.dispatch
+		d.Agent, d.Start, d.End = j.agentOf(r.agent), start, end
+		d.Kernel.Correlation = r.correlation
+		setGrid(&d.Kernel, r.grid, r.workgroup)
+		good = j.AddKernel(j.own, d)
+		wants = unnamed{span: id, kernel: true, operation: r.kernel}
+	case "memory_copy":
+		c := session.Copy{
+			From: j.agentOf(r.source), To: j.agentOf(r.to), Stream: r.dispatch.Kernel.Stream,
+			Correlation: r.correlation, Bytes: r.bytes, Start: start, End: end,
+		}
+		c.Dir = j.Between(c.From, c.To)
+		good = j.AddCopy(j.own, &c)
+	case "memory_allocation", "scratch_memory":
+		good = j.AddRange(j.own, 0, start, end)
+	default:
+		c := session.Call{
+			Thread: r.thread, Correlation: r.correlation, Start: start, End: end,
+			Marker: kind == "marker_api", Collective: kind == "rccl_api",
+		}
+		if c.Marker {
+			wants.marker = r.correlation
+		}
+		good = j.AddCall(j.own, &c)
+	}
+	j.unnamed = append(j.unnamed, wants)
+	return good
+}
+
+// agentOf returns the agent with a handle, or trace.None for no agent. Kernels
+// of a process run on few of them.
+func (j *resultsReader) agentOf(handle int64) int32 {
+	if handle == 0 {
+		return trace.None
+	}
+	if handle != j.handle || j.handleOf != j.own {
+		j.handle, j.handleOf = handle, j.own
+		j.handleAgent = j.Agent(j.own, strconv.FormatInt(handle, 10))
+	}
+	return j.handleAgent
+}
+
+// nameAll names what could not be named before the end of the process.
+func (j *resultsReader) nameAll() {
+	names := map[unnamed]trace.NameID{}
+	for _, u := range j.unnamed {
+		key := u
+		key.span = trace.None
+		name, ok := names[key]
+		if !ok {
+			name = j.Builder.Intern(j.nameOf(u))
+			names[key] = name
+		}
+		s := j.Builder.Span(u.span)
+		s.Name = name
+		if !u.kernel {
+			continue
+		}
+		j.Builder.Kernel(s.Attr).Registers = session.Narrow(j.symbols[u.operation].vgprs)
+		if j.IsCollective(name) {
+			s.Kind = trace.Collective
+		}
+	}
+}
+
+func (j *resultsReader) nameOf(u unnamed) string {
+	if u.kernel {
+		return firstOf(j.symbols[u.operation].name, "kernel "+strconv.FormatInt(u.operation, 10))
+	}
+	if m, ok := j.ranges[u.marker]; ok && u.marker != 0 {
+		return m
+	}
+	if u.kind >= 0 && u.kind < int64(len(j.kinds)) && u.operation >= 0 && u.operation < int64(len(j.kinds[u.kind])) {
+		return j.kinds[u.kind][u.operation]
+	}
+	return strings.Join([]string{"kind", strconv.FormatInt(u.kind, 10), "operation", strconv.FormatInt(u.operation, 10)}, " ")
+}

@@ -1,0 +1,275 @@
+package rocprof
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/sqldb"
+)
+
+// dispatchTable is how the table of kernels of a rocpd database begins.
+const dispatchTable = "rocpd_kernel_dispatch"
+
+// rocpd reads schema 3 of rocpd. Its tables end in a GUID; a database that was
+// merged has several of each, and ids mean something only within one GUID.
+func (d *dbReader) rocpd() {
+	for _, t := range d.db.Tables() {
+		if suffix, ok := strings.CutPrefix(t, dispatchTable); ok {
+			g := rocpdReader{
+				dbReader: d, suffix: suffix, agents: map[int64]int32{}, symbols: map[int64]symbol{},
+				processes: map[int64]int32{}, threads: map[int64]int64{},
+			}
+			g.read()
+		}
+	}
+}
+
+// A rocpdReader reads the tables of one GUID.
+type rocpdReader struct {
+	*dbReader
+	suffix    string
+	strings   map[int64]string
+	names     namer
+	symbols   map[int64]symbol
+	agents    map[int64]int32
+	processes map[int64]int32
+	threads   map[int64]int64 // operating system's number
+	events    []rocpdEvent    // by id
+}
+
+// A rocpdEvent says where a kernel, copy or call stands among the others. The
+// stack id joins a call with what it launched.
+type rocpdEvent struct {
+	stack    int64
+	category int32
+}
+
+func (g *rocpdReader) read() {
+	g.strings = g.texts("rocpd_string" + g.suffix)
+	g.names = g.namer(g.strings)
+	g.readProcesses()
+	g.readAgents()
+	g.each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r sqldb.Row) { g.threads[r.Int(0)] = r.Int(1) })
+	g.each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r sqldb.Row) {
+		g.symbols[r.Int(0)] = symbol{firstOf(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
+	})
+	g.readEvents()
+	g.readKernels()
+	g.readCopies()
+	g.readRegions()
+	g.readMemory()
+	for _, t := range []string{"rocpd_sample", "rocpd_pmc_event"} {
+		g.each(t+g.suffix, []string{"id"}, func(r sqldb.Row) { g.Builder.Note(trace.Skipped, g.Name, t+": no timeline", "row", r.Number) })
+	}
+}
+
+func (g *rocpdReader) readProcesses() {
+	hosts := map[int64]string{}
+	g.each("rocpd_info_node"+g.suffix, []string{"id", "hostname"}, func(r sqldb.Row) { hosts[r.Int(0)] = r.Text(1) })
+	g.each("rocpd_info_process"+g.suffix, []string{"id", "pid", "nid", "environment"}, func(r sqldb.Row) {
+		row := g.Process(g.suffix+"/"+r.Text(0), r.Int(1), g.Name)
+		p := &g.Processes[row]
+		p.Host = hosts[r.Int(2)]
+		if rank, world := launcher(r.Text(3)); rank != trace.None {
+			p.Rank, p.World = rank, world
+		}
+		g.processes[r.Int(0)] = row
+	})
+}
+
+// launcher reads rank and size of the job from a process' environment, a JSON
+// object, as torchrun, Open MPI, Slurm and MPICH set them.
+func launcher(environment string) (rank, world int) {
+	values := map[string]int64{}
+	s := newJSONScanner(strings.NewReader(environment), "")
+	for s.object(); s.more(); {
+		key := string(s.key())
+		if n, err := strconv.ParseInt(s.text(), 10, 32); err == nil && n >= 0 {
+			values[key] = n
+		}
+	}
+	for _, v := range [...][2]string{
+		{"RANK", "WORLD_SIZE"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"SLURM_PROCID", "SLURM_NTASKS"}, {"PMI_RANK", "PMI_SIZE"},
+	} {
+		if rank, ok := values[v[0]]; ok && values[v[1]] > rank {
+			return int(rank), int(values[v[1]])
+		}
+	}
+	return trace.None, 0
+}
+
+func (g *rocpdReader) readAgents() {
+	g.each("rocpd_info_agent"+g.suffix, []string{"id", "pid", "type", "type_index", "name", "product_name", "extdata"}, func(r sqldb.Row) {
+		process := g.processOf(r.Int(1))
+		row := g.Agent(process, "agent "+r.Text(0))
+		a := &g.Agents[row]
+		a.GPU, a.Ordinal = r.Text(2) == "GPU", session.Narrow(r.Int(3))
+		a.Device = deviceIn(r.Text(6))
+		a.Device.Name = firstOf(r.Text(5), r.Text(4))
+		g.agents[r.Int(0)] = row
+	})
+}
+
+// deviceIn reads the properties of an agent, a JSON object.
+func deviceIn(extdata string) trace.Device {
+	var d trace.Device
+	var waves, wave int64
+	s := newJSONScanner(strings.NewReader(extdata), "")
+	for s.object(); s.more(); {
+		switch string(s.key()) {
+		case "cu_count":
+			d.CUs = int(session.Narrow(s.number()))
+		case "wave_front_size":
+			wave = s.number()
+		case "max_waves_per_cu":
+			waves = s.number()
+		case "lds_size_in_kb":
+			d.SharedPerCU = int(session.Narrow(s.number() << 10))
+		default:
+			s.skip()
+		}
+	}
+	d.WaveSize, d.ThreadsPerCU = int(session.Narrow(wave)), int(session.Narrow(waves*wave))
+	return d
+}
+
+// processOf returns the process with an id, adding it if no table describes it.
+func (g *rocpdReader) processOf(id int64) int32 {
+	p, ok := g.processes[id]
+	if !ok {
+		p = g.Process(g.suffix+"/"+strconv.FormatInt(id, 10), id, g.Name)
+		g.processes[id] = p
+	}
+	return p
+}
+
+// agentOf returns the agent in a column, or trace.None where there is none.
+func (g *rocpdReader) agentOf(r sqldb.Row, column int, process int32) int32 {
+	if r.Null(column) {
+		return trace.None
+	}
+	a, ok := g.agents[r.Int(column)]
+	if !ok {
+		a = g.Agent(process, "agent "+r.Text(column))
+		g.agents[r.Int(column)] = a
+	}
+	return a
+}
+
+// readEvents reads what joins calls and kernels. Without calls there is nothing to join.
+func (g *rocpdReader) readEvents() {
+	calls := false
+	for _, t := range [...]string{"rocpd_region", "rocpd_memory_allocate"} {
+		g.each(t+g.suffix, []string{"id"}, func(sqldb.Row) { calls = true })
+	}
+	if !calls {
+		return
+	}
+	const most = 1 << 28 // an id beyond it is no row number
+	g.each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r sqldb.Row) {
+		id := r.Int(0)
+		if id < 0 || id > most {
+			g.Builder.Note(trace.Skipped, g.Name, "rocpd_event: id out of range", "row", r.Number)
+			return
+		}
+		if n := int(id) + 1 - len(g.events); n > 0 {
+			g.events = append(g.events, slices.Repeat([]rocpdEvent{{}}, n)...)
+		}
+		g.events[id] = rocpdEvent{r.Int(1), session.Narrow(r.Int(2))}
+	})
+}
+
+func (g *rocpdReader) event(id int64) rocpdEvent {
+	if id < 0 || id >= int64(len(g.events)) {
+		return rocpdEvent{}
+	}
+	return g.events[id]
+}
+
+func (g *rocpdReader) readKernels() {
+	names := map[int64]trace.NameID{}
+	g.timed(dispatchTable+g.suffix, []string{
+		"start", "end", "pid", "agent_id", "queue_id", "stream_id", "kernel_id", "event_id", "group_segment_size",
+		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z",
+	}, func(r sqldb.Row, start, end trace.Time) {
+		process := g.processOf(r.Int(2))
+		kernel := g.symbols[r.Int(6)]
+		name, ok := names[r.Int(6)]
+		if !ok {
+			name = g.Builder.Intern(firstOf(kernel.name, "kernel "+r.Text(6)))
+			names[r.Int(6)] = name
+		}
+		d := session.Dispatch{
+			Agent: g.agentOf(r, 3, process), Queue: r.Int(4), Name: name, Start: start, End: end,
+			Kernel: trace.Kernel{
+				Stream: r.Int(5), Correlation: g.event(r.Int(7)).stack, Shared: session.Narrow(r.Int(8)), Registers: session.Narrow(kernel.vgprs),
+			},
+		}
+		setGrid(&d.Kernel, [3]int64{r.Int(12), r.Int(13), r.Int(14)}, [3]int64{r.Int(9), r.Int(10), r.Int(11)})
+		g.AddKernel(process, &d)
+	})
+}
+
+func (g *rocpdReader) readCopies() {
+	g.timed("rocpd_memory_copy"+g.suffix, []string{"start", "end", "pid", "name_id", "src_agent_id", "dst_agent_id", "size", "stream_id", "event_id"},
+		func(r sqldb.Row, start, end trace.Time) {
+			process := g.processOf(r.Int(2))
+			c := session.Copy{
+				Name: g.names.of(r.Int(3)), From: g.agentOf(r, 4, process), To: g.agentOf(r, 5, process),
+				Bytes: r.Int(6), Stream: r.Int(7), Correlation: g.event(r.Int(8)).stack, Start: start, End: end,
+			}
+			c.Dir = g.Between(c.From, c.To)
+			g.AddCopy(process, &c)
+		})
+}
+
+// readRegions reads calls and markers. A marker's name is in its message.
+func (g *rocpdReader) readRegions() {
+	messages := map[int64]string{} // by event id
+	g.each("rocpd_event"+g.suffix, []string{"id", "category_id", "extdata"}, func(r sqldb.Row) {
+		if domainOf(g.strings[r.Int(1)]).marker {
+			if m := messageIn(r.Text(2)); m != "" {
+				messages[r.Int(0)] = m
+			}
+		}
+	})
+	domains := map[int32]domain{}
+	g.timed("rocpd_region"+g.suffix, []string{"start", "end", "pid", "tid", "name_id", "event_id"}, func(r sqldb.Row, start, end trace.Time) {
+		e := g.event(r.Int(5))
+		in, ok := domains[e.category]
+		if !ok {
+			in = domainOf(g.strings[int64(e.category)])
+			domains[e.category] = in
+		}
+		c := session.Call{
+			Name: g.names.of(r.Int(4)), Thread: g.threads[r.Int(3)], Correlation: e.stack, Start: start, End: end,
+			Marker: in.marker, Collective: in.rccl,
+		}
+		if m, ok := messages[r.Int(5)]; ok {
+			c.Name = g.Builder.Intern(m)
+		}
+		g.AddCall(g.processOf(r.Int(2)), &c)
+	})
+}
+
+// messageIn reads {"message": "..."}.
+func messageIn(extdata string) (message string) {
+	s := newJSONScanner(strings.NewReader(extdata), "")
+	for s.object(); s.more(); {
+		if string(s.key()) == "message" {
+			message = s.text()
+		} else {
+			s.skip()
+		}
+	}
+	return message
+}
+
+func (g *rocpdReader) readMemory() {
+	g.timed("rocpd_memory_allocate"+g.suffix, []string{"start", "end", "pid", "type", "level"}, func(r sqldb.Row, start, end trace.Time) {
+		g.AddRange(g.processOf(r.Int(2)), g.Builder.Intern(strings.TrimSpace(r.Text(3)+" "+r.Text(4))), start, end)
+	})
+}

@@ -1,0 +1,217 @@
+// Package trace holds a run: what happened on every rank of a job, as spans
+// of time on lanes. A measured run (read from a profiler's file) and a
+// simulated run (made by package replay) are the same type, so every view,
+// metric and exporter works on both and comparing them is comparing values.
+package trace
+
+import "math"
+
+// Time is nanoseconds since the run's first event.
+type Time int64
+
+// Never is a time no run reaches.
+const Never Time = math.MaxInt64
+
+// None is the absent value of every id and row index in this package.
+const None = -1
+
+// Ids are indices into the slices of a Run that their names suggest.
+type (
+	SpanID int32
+	LaneID int32
+	NameID int32 // into Run.Names; 0 is ""
+)
+
+// Kind says what a span is, and by that which side table its Attr points into.
+type Kind uint8
+
+// The kinds. A workgroup's parent is its kernel; a phase's parent is its workgroup.
+const (
+	Marker     Kind = iota // a range a program or a framework named; no side table
+	HostCall               // an API call or framework operator on a host thread: Run.Calls
+	Launch                 // a host call that put work on a queue: Run.Calls
+	Compute                // a kernel that computes: Run.Kernels
+	Collective             // a kernel that communicates: Run.Kernels, whose Comm row says what
+	Copy                   // a copy or fill by an engine or the runtime: Run.Copies
+	Workgroup              // one workgroup, or one logical tile of a persistent one: Run.Workgroups
+	PhaseCompute
+	PhaseStore // storing results, to memory here or on a peer: Run.Workgroups, Peer says where
+	PhasePut   // issuing a non-blocking put
+	PhaseWait  // waiting for a flag: the slot is held, nothing is done
+	Transfer   // bytes under way on a link or an engine: Run.Copies
+	numKinds
+)
+
+var kindNames = [numKinds]string{
+	"marker", "host", "launch", "compute", "collective", "copy",
+	"workgroup", "compute phase", "store", "put", "wait", "transfer",
+}
+
+func (k Kind) String() string {
+	if k < numKinds {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// OnDevice reports whether the kind is device work scheduled by a queue: kernels and copies.
+func (k Kind) OnDevice() bool { return k == Compute || k == Collective || k == Copy }
+
+// InKernel reports whether the kind is a workgroup or a part of one.
+func (k Kind) InKernel() bool { return k >= Workgroup && k <= PhaseWait }
+
+// A Span is one interval on one lane. It holds no pointer, so that ten million
+// of them cost the garbage collector nothing.
+type Span struct {
+	Start, End Time
+	Name       NameID
+	Lane       LaneID
+	Parent     SpanID // None at top level
+	Attr       int32  // row of the side table that Kind names, or None
+	Kind       Kind
+}
+
+// Dur is the span's length; never negative in a finished run.
+func (s Span) Dur() Time { return s.End - s.Start }
+
+// LaneKind says what a lane stands for.
+type LaneKind uint8
+
+// The kinds of lanes and what ID and Peer mean on each.
+const (
+	HostThread LaneKind = iota // ID: the thread
+	Queue                      // ID: the stream or hardware queue
+	Slot                       // ID: CU, Sub: the slot within it; holds workgroups
+	Persistent                 // ID: the persistent workgroup; holds its tiles
+	Engine                     // ID: the DMA engine
+	Link                       // Peer: the rank at the other end
+	NIC
+	Annotation // ranges shown above the lanes of a rank
+)
+
+var laneKindNames = [...]string{"thread", "queue", "slot", "workgroup", "engine", "link", "nic", "annotation"}
+
+func (k LaneKind) String() string {
+	if int(k) < len(laneKindNames) {
+		return laneKindNames[k]
+	}
+	return "lane"
+}
+
+// A Lane is a row of a timeline. Spans on a lane other than a HostThread or
+// Annotation never overlap: overlaps, which AMD queues really have, are put on
+// sub-lanes by Builder.Finish.
+type Lane struct {
+	Kind   LaneKind
+	Rank   int32 // row of Run.Ranks
+	Device int32
+	ID     int64
+	Sub    int32 // 0 for the first; sub-lanes of one queue differ only here
+	Peer   int32 // Link: row of Run.Ranks at the other end; else None
+	Name   string
+}
+
+// A Rank is one process of the job and the device that it drove.
+type Rank struct {
+	ID     int    // the rank in its job; None where the file does not say
+	World  int    // ranks in the job; 0 where the file does not say
+	Source string // the file it came from, "" for a simulated rank
+	Host   string
+	Run    string // the run it belongs to, where several stand side by side (Beside); else ""
+	Device Device
+
+	// Shift was added to every time of this rank to align it with rank row 0;
+	// Uncertainty is how far ends of common collectives still disagree (median
+	// absolute). Zero both for a run of one rank.
+	Shift, Uncertainty Time
+}
+
+// A Device is what a trace tells about a GPU; zero fields are unknown.
+type Device struct {
+	Name            string
+	CUs             int
+	WaveSize        int
+	ThreadsPerCU    int
+	RegistersPerCU  int // 32-bit registers
+	SharedPerCU     int // bytes of LDS or shared memory
+	SharedPerWG     int // bytes, the most one workgroup may take
+	MemoryBytes     int64
+	ComputeMajor    int // NVIDIA's compute capability; 0 elsewhere
+	ComputeMinor    int
+	RuntimeVersion  string // "CUDA 13.0", "ROCm 6.2"
+	CollectiveLib   string // "NCCL 2.28.9"
+	ProfilerVersion string
+}
+
+// A Run is everything known about what happened. Values of this type are
+// finished: nobody changes one after Builder.Finish returned it.
+type Run struct {
+	Name  string   // what to call it in a heading: the path it came from, or the strategy
+	Names []string // interned; Names[0] is ""
+	Ranks []Rank
+	Lanes []Lane
+	Spans []Span // sorted by Start, then longest first, then Lane; parents precede their children
+
+	Kernels    []Kernel
+	Comms      []Comm
+	Copies     []CopyAttr
+	Workgroups []WorkgroupAttr
+	Calls      []Call
+	Operators  []Operator
+	Groups     []Group
+
+	Epoch  int64 // nanoseconds since 1970 of time 0 where the file says, else 0
+	Clock  int64 // what the machine's clock since its start read at time 0, where the file has no date, else 0; compares runs of one machine
+	End    Time  // the latest End of any span
+	Ledger Ledger
+
+	// Simulated is false for what a profiler recorded.
+	Simulated bool
+}
+
+// NameOf returns the span's name.
+func (r *Run) NameOf(s Span) string { return r.Names[s.Name] }
+
+// RankOf returns the row in Ranks of the span's lane.
+func (r *Run) RankOf(s Span) int { return int(r.Lanes[s.Lane].Rank) }
+
+// Kernel returns the side row of a Compute or Collective span, or nil.
+func (r *Run) Kernel(s Span) *Kernel {
+	if (s.Kind != Compute && s.Kind != Collective) || s.Attr == None {
+		return nil
+	}
+	return &r.Kernels[s.Attr]
+}
+
+// Comm returns what a Collective span communicates, or nil where it is unknown.
+func (r *Run) Comm(s Span) *Comm {
+	k := r.Kernel(s)
+	if k == nil || k.Comm == None {
+		return nil
+	}
+	return &r.Comms[k.Comm]
+}
+
+// Operator returns the framework operator that launched a kernel, or nil.
+func (r *Run) Operator(k *Kernel) *Operator {
+	if k == nil || k.Op == None {
+		return nil
+	}
+	return &r.Operators[k.Op]
+}
+
+// Copy returns the side row of a Copy or Transfer span, or nil.
+func (r *Run) Copy(s Span) *CopyAttr {
+	if (s.Kind != Copy && s.Kind != Transfer) || s.Attr == None {
+		return nil
+	}
+	return &r.Copies[s.Attr]
+}
+
+// Workgroup returns the side row of a workgroup or phase span, or nil.
+func (r *Run) Workgroup(s Span) *WorkgroupAttr {
+	if !s.Kind.InKernel() || s.Attr == None {
+		return nil
+	}
+	return &r.Workgroups[s.Attr]
+}

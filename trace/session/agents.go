@@ -1,0 +1,66 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Description is what a file says of an agent beside the records that name it.
+type Description struct {
+	GPU     bool
+	Logical int64 // number among all that the process sees, CPUs included
+	OfKind  int64 // number among those of its kind; trace.None where the file does not say
+	Device  trace.Device
+}
+
+// Describe keeps a description until the end: records and descriptions may
+// come in any order.
+func (s *Session) Describe(process int32, d Description) {
+	if s.descriptions == nil {
+		s.descriptions = map[int32][]Description{}
+	}
+	s.descriptions[process] = append(s.descriptions[process], d)
+}
+
+// describeAgents joins agents with their descriptions. Records call an agent
+// "Agent 4" or 4 by its logical number, unless rocprofv3 was asked for the
+// absolute one, or "GPU 3" by its number among GPUs.
+func (s *Session) describeAgents() {
+	for process, all := range s.descriptions {
+		slices.SortFunc(all, func(a, b Description) int { return cmp.Compare(a.Logical, b.Logical) })
+		gpus := int64(0)
+		for i := range all {
+			if all[i].GPU && all[i].OfKind == trace.None {
+				all[i].OfKind = gpus
+			}
+			if all[i].GPU {
+				gpus++
+			}
+		}
+		for i := range s.Agents {
+			if a := &s.Agents[i]; a.Process == process {
+				a.join(all)
+			}
+		}
+	}
+}
+
+func (a *Agent) join(all []Description) {
+	number := strconv.Itoa(int(a.Ordinal))
+	i := slices.IndexFunc(all, func(d Description) bool {
+		switch a.Key {
+		case "GPU " + number:
+			return d.GPU && d.OfKind == int64(a.Ordinal)
+		case "CPU " + number:
+			return !d.GPU && d.OfKind == int64(a.Ordinal)
+		}
+		return d.Logical == int64(a.Ordinal)
+	})
+	if i < 0 {
+		return
+	}
+	a.GPU, a.Ordinal, a.Device = all[i].GPU, Narrow(all[i].OfKind), all[i].Device
+}

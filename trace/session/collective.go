@@ -1,0 +1,177 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A commUnit is what one kernel of the collective library does: one call, or
+// all calls between ncclGroupStart and ncclGroupEnd.
+type commUnit struct {
+	process    int32
+	track      int32
+	op         trace.CollectiveOp
+	start, end trace.Time
+}
+
+// collectives says of every kernel of the collective library what it does, and
+// numbers them by rank row. RCCL's kernels do not name their operation. It is
+// that of the RCCL call during which the kernel was launched; where the file
+// has no launches but as many RCCL operations as kernels, they are matched in order.
+func (s *Session) collectives() {
+	var kernels []deviceOp
+	for _, k := range s.kernels {
+		if s.Builder.Span(k.span).Kind == trace.Collective {
+			kernels = append(kernels, k)
+		}
+	}
+	if len(kernels) == 0 {
+		return
+	}
+	slices.SortFunc(kernels, func(a, b deviceOp) int {
+		x, y := s.Builder.Span(a.span), s.Builder.Span(b.span)
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.End, y.End), cmp.Compare(x.Lane, y.Lane), cmp.Compare(a.span, b.span))
+	})
+	ops := s.operations(kernels)
+	seqs := map[int32]int64{} // by rank row
+	for i, k := range kernels {
+		span := s.Builder.Span(k.span)
+		row := s.Builder.LaneOf(span.Lane).Rank
+		s.Builder.Kernel(span.Attr).Comm = s.Builder.AddComm(trace.Comm{Op: ops[i], Group: trace.None, Seq: seqs[row], Peer: trace.None})
+		seqs[row]++
+	}
+}
+
+// operations returns the operation of each kernel.
+func (s *Session) operations(kernels []deviceOp) []trace.CollectiveOp {
+	ops := make([]trace.CollectiveOp, len(kernels))
+	units := s.commUnits()
+	launches := slices.Clone(s.calls)
+	slices.SortFunc(launches, func(a, b hostCall) int { return compareCorrelation(a.deviceOp, b.deviceOp) })
+	launched := false
+	for i, k := range kernels {
+		ops[i] = trace.CollectiveOpIn(s.Builder.NameOf(s.Builder.Span(k.span).Name))
+		if ops[i] != trace.UnknownOp || k.correlation == 0 {
+			continue
+		}
+		at, ok := slices.BinarySearchFunc(launches, k, func(c hostCall, k deviceOp) int { return compareCorrelation(c.deviceOp, k) })
+		if !ok {
+			continue
+		}
+		if u := unitAt(units, launches[at], s.Builder.Span(launches[at].span).Start); u != nil {
+			ops[i] = u.op
+			launched = true
+		}
+	}
+	if !launched {
+		s.matchInOrder(kernels, ops, units)
+	}
+	return ops
+}
+
+// unitAt returns the unit of the call's thread that was under way at a time, or nil.
+func unitAt(units []commUnit, c hostCall, at trace.Time) *commUnit {
+	i, _ := slices.BinarySearchFunc(units, at, func(u commUnit, at trace.Time) int {
+		return cmp.Or(cmp.Compare(u.process, c.process), cmp.Compare(u.track, c.track), cmp.Compare(u.start, at+1))
+	})
+	if i == 0 {
+		return nil
+	}
+	if u := &units[i-1]; u.process == c.process && u.track == c.track && u.end >= at {
+		return u
+	}
+	return nil
+}
+
+// matchInOrder gives the operations of the RCCL calls of a process to its
+// kernels, where there are as many.
+func (s *Session) matchInOrder(kernels []deviceOp, ops []trace.CollectiveOp, units []commUnit) {
+	byTime := slices.Clone(units)
+	slices.SortFunc(byTime, func(a, b commUnit) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.track, b.track))
+	})
+	for process := range int32(len(s.Processes)) {
+		var of []int // kernels of the process
+		for i, k := range kernels {
+			if k.process == process {
+				of = append(of, i)
+			}
+		}
+		byTime := slices.DeleteFunc(slices.Clone(byTime), func(u commUnit) bool { return u.process != process })
+		if len(of) == 0 || len(of) != len(byTime) {
+			continue
+		}
+		matched := 0
+		for i, k := range of {
+			if ops[k] == trace.UnknownOp {
+				ops[k] = byTime[i].op
+				matched++
+			}
+		}
+		if matched > 0 {
+			s.Builder.Note(trace.Noted, s.Processes[process].Source, fmt.Sprintf("%d collective kernels have their operation from the order of RCCL calls", matched), "", 0)
+		}
+	}
+}
+
+// commUnits returns the operations that were asked of RCCL, by process,
+// thread and time.
+func (s *Session) commUnits() []commUnit {
+	calls := slices.DeleteFunc(slices.Clone(s.calls), func(c hostCall) bool { return !c.collector })
+	slices.SortFunc(calls, func(a, b hostCall) int {
+		x, y := s.Builder.Span(a.span), s.Builder.Span(b.span)
+		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.track, b.track), cmp.Compare(x.Start, y.Start), cmp.Compare(a.span, b.span))
+	})
+	var units []commUnit
+	depth, asked := 0, 0 // of open groups, and operations in them
+	var group commUnit
+	for i, c := range calls {
+		if i > 0 && (c.process != calls[i-1].process || c.track != calls[i-1].track) {
+			depth = 0
+		}
+		span := s.Builder.Span(c.span)
+		u := commUnit{c.process, c.track, communicationCall(s.Builder.NameOf(span.Name)), span.Start, span.End}
+		switch name := s.Builder.NameOf(span.Name); {
+		case name == "ncclGroupStart":
+			if depth == 0 {
+				group, asked = u, 0
+			}
+			depth++
+		case name == "ncclGroupEnd" && depth > 0:
+			if depth--; depth == 0 && asked > 0 {
+				group.end = span.End
+				units = append(units, group)
+			}
+		case u.op == trace.UnknownOp:
+		case depth == 0:
+			units = append(units, u)
+		default:
+			if asked++; asked == 1 {
+				group.op = u.op
+			} else if group.op != u.op {
+				group.op = trace.UnknownOp
+			}
+		}
+	}
+	return units
+}
+
+// communicationCall is the operation that a call of RCCL asks for, or UnknownOp.
+func communicationCall(name string) trace.CollectiveOp {
+	if !strings.HasPrefix(name, "nccl") {
+		return trace.UnknownOp
+	}
+	for _, w := range [...]string{"RedOp", "Comm", "Group", "MemAlloc", "MemFree", "GetVersion", "GetUniqueId"} {
+		if strings.Contains(name, w) {
+			return trace.UnknownOp
+		}
+	}
+	if name == "ncclBcast" {
+		return trace.Broadcast
+	}
+	return trace.CollectiveOpIn(name)
+}

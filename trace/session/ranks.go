@@ -1,0 +1,172 @@
+package session
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A seat is a process and one GPU that it used: a row of Run.Ranks.
+type seat struct{ process, agent int32 }
+
+// ranks adds the rank rows, one for each GPU that a process used, in order of
+// rank, process id and GPU, and returns the row of each seat. A process that
+// used none has a seat without agent.
+func (s *Session) ranks() map[seat]int32 {
+	used := map[seat]bool{}
+	for _, t := range s.tracks {
+		if t.kind == queueTrack && t.agent != trace.None {
+			used[seat{t.process, t.agent}] = true
+		}
+	}
+	for i := range s.tracks {
+		if t := &s.tracks[i]; t.kind == engineTrack {
+			if end := s.seatOf(t, used); end.agent != trace.None {
+				used[end] = true
+			}
+		}
+	}
+	for i := range s.Processes {
+		if !hasSeat(used, int32(i)) {
+			used[seat{int32(i), trace.None}] = true
+		}
+	}
+	seats := make([]seat, 0, len(used))
+	for k := range used {
+		seats = append(seats, k)
+	}
+	slices.SortFunc(seats, s.compareSeats)
+	numbered := s.numberedByFile(seats)
+	rows := make(map[seat]int32, len(seats))
+	for i, k := range seats {
+		p := &s.Processes[k.process]
+		r := trace.Rank{ID: p.Rank, World: p.World, Source: p.Source, Host: p.Host}
+		if !numbered {
+			r.ID = i
+		}
+		if k.agent != trace.None {
+			r.Device = s.Agents[k.agent].Device
+		}
+		rows[k] = s.Builder.AddRank(r)
+	}
+	if !numbered {
+		s.Builder.Note(trace.Noted, s.Name, "ranks are numbered by process and GPU: the files do not say them", "", 0)
+	}
+	return rows
+}
+
+// hasSeat reports whether the process used a GPU.
+func hasSeat(used map[seat]bool, process int32) bool {
+	for k := range used {
+		if k.process == process {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Session) compareSeats(a, b seat) int {
+	p, q := &s.Processes[a.process], &s.Processes[b.process]
+	if c := cmp.Or(cmp.Compare(p.Rank, q.Rank), cmp.Compare(p.ID, q.ID), cmp.Compare(p.Key, q.Key)); c != 0 || a.agent == b.agent {
+		return c
+	}
+	x, y := &s.Agents[a.agent], &s.Agents[b.agent] // two seats of one process have agents
+	return cmp.Or(cmp.Compare(x.Ordinal, y.Ordinal), cmp.Compare(x.Key, y.Key))
+}
+
+// numberedByFile reports whether each seat is a rank that the files number, or
+// there is only one.
+func (s *Session) numberedByFile(seats []seat) bool {
+	if len(seats) == 1 {
+		return true
+	}
+	seen := map[int]bool{trace.None: true}
+	for _, k := range seats {
+		rank := s.Processes[k.process].Rank
+		if seen[rank] {
+			return false
+		}
+		seen[rank] = true
+	}
+	return true
+}
+
+// seatOf says whose copy an engine's track holds: of the GPU at either end that
+// the process ran kernels on, else of the nearer GPU.
+func (s *Session) seatOf(t *track, used map[seat]bool) seat {
+	near, far := seat{t.process, t.agent}, seat{t.process, t.other}
+	isGPU := func(k seat) bool { return k.agent != trace.None && s.Agents[k.agent].GPU }
+	switch {
+	case isGPU(near) && used[near]:
+		return near
+	case isGPU(far) && used[far]:
+		return far
+	case isGPU(near):
+		return near
+	case isGPU(far):
+		return far
+	}
+	return seat{t.process, trace.None}
+}
+
+// lanes gives every track its lane and every span the lane of its track.
+func (s *Session) lanes(rows map[seat]int32) {
+	firstRow := make([]int32, len(s.Processes)) // of the process
+	for i := range firstRow {
+		firstRow[i] = trace.None
+	}
+	used := make(map[seat]bool, len(rows))
+	for k, row := range rows {
+		used[k] = true
+		if f := firstRow[k.process]; f == trace.None || row < f {
+			firstRow[k.process] = row
+		}
+	}
+	order := make([]int32, len(s.tracks)) // so that lanes do not depend on the order of records
+	for i := range order {
+		order[i] = int32(i)
+	}
+	lanes := make([]trace.Lane, len(s.tracks))
+	for i := range s.tracks {
+		t := &s.tracks[i]
+		lanes[i] = trace.Lane{Rank: firstRow[t.process], ID: t.id, Peer: trace.None}
+		l := &lanes[i]
+		switch t.kind {
+		case queueTrack:
+			l.Kind = trace.Queue
+			s.place(l, seat{t.process, t.agent}, rows)
+		case engineTrack:
+			l.Kind, l.Name = trace.Engine, trace.CopyDir(t.id).String()
+			s.place(l, s.seatOf(t, used), rows)
+		case threadTrack:
+			l.Kind, l.Name = trace.HostThread, t.name
+		case rangeTrack:
+			l.Kind, l.Name = trace.Annotation, "memory"
+		}
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		x, y := &lanes[a], &lanes[b]
+		return cmp.Or(cmp.Compare(x.Rank, y.Rank), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Device, y.Device), cmp.Compare(x.ID, y.ID), cmp.Compare(a, b))
+	})
+	ids := make([]trace.LaneID, len(s.tracks))
+	for _, i := range order {
+		ids[i] = s.Builder.Lane(lanes[i])
+	}
+	for i := range s.Builder.Len() {
+		span := s.Builder.Span(trace.SpanID(i))
+		span.Lane = ids[span.Lane]
+	}
+}
+
+// place puts a lane on the rank row and device of a seat, where it has one.
+func (s *Session) place(l *trace.Lane, k seat, rows map[seat]int32) {
+	row, ok := rows[k]
+	if !ok {
+		return
+	}
+	l.Rank = row
+	if k.agent != trace.None {
+		l.Device = s.Agents[k.agent].Ordinal
+	}
+}

@@ -1,0 +1,334 @@
+// Package session puts together what GPU profilers record: processes, the GPUs
+// that they see, kernels, copies and calls, in whatever order and under
+// whatever numbers the files have them, and finishes them into a run.
+//
+//	reader of a format ──▶ Session ──▶ ranks ▶ lanes ▶ launches ▶ collectives ──▶ trace.Run
+package session
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Session gathers what the files of one profiled job say. Make one with New.
+//
+// Lanes and ranks are not known before the end: files describe the GPUs that a
+// process sees, and only records tell which it used. Until Finish, a span's
+// Lane is the index of its track. Readers may use the Builder for names, the
+// ledger, and what a file tells late of a span; they add spans by the methods here.
+type Session struct {
+	Builder   trace.Builder
+	Name      string
+	Processes []Process
+	Agents    []Agent
+
+	tracks   []track
+	trackIDs map[track]int32
+	last     [numTrackKinds]int32 // the track of each kind that was used last
+	collects []bool               // by name id: is it a kernel of a collective library
+	kernels  []deviceOp
+	copies   []deviceOp
+	calls    []hostCall
+	first    trace.Time // earliest
+
+	descriptions map[int32][]Description // of agents, by process
+}
+
+// A Process is one that was profiled.
+type Process struct {
+	Key    string // unique in the session
+	ID     int64  // the operating system's
+	Rank   int    // trace.None where nothing says it
+	World  int
+	Host   string
+	Source string // file
+}
+
+// An Agent is a CPU or GPU as one process numbers it.
+type Agent struct {
+	Process int32
+	Key     string // what records call it
+	GPU     bool
+	Ordinal int32 // among agents of its kind, once it is described; before, the number in its key
+	Device  trace.Device
+}
+
+type trackKind uint8
+
+const (
+	queueTrack trackKind = iota
+	engineTrack
+	threadTrack
+	rangeTrack
+	numTrackKinds
+)
+
+// A track is what becomes a lane.
+type track struct {
+	kind    trackKind
+	process int32
+	agent   int32 // row of Agents; trace.None where the kind has none
+	other   int32 // engines: the agent at the other end, or trace.None
+	id      int64 // queue, thread, or trace.CopyDir of an engine
+	name    string
+}
+
+// A deviceOp is a kernel or a copy and what joins it to a call.
+type deviceOp struct {
+	span        trace.SpanID
+	process     int32
+	correlation int64
+}
+
+type hostCall struct {
+	deviceOp
+	track     int32
+	collector bool
+}
+
+// New returns a session for a run of that name.
+func New(name string) *Session {
+	s := &Session{Name: name, trackIDs: map[track]int32{}, first: trace.Never}
+	s.Builder.Intern("") // name 0
+	for i := range s.last {
+		s.last[i] = trace.None
+	}
+	return s
+}
+
+// Process returns the row of the process with the key, adding it if it is new.
+func (s *Session) Process(key string, id int64, source string) int32 {
+	for i, p := range s.Processes {
+		if p.Key == key {
+			return int32(i)
+		}
+	}
+	s.Processes = append(s.Processes, Process{Key: key, ID: id, Rank: trace.RankInName(source), Source: source})
+	return int32(len(s.Processes) - 1)
+}
+
+// Agent returns the row of the agent with the key, adding it if it is new: as a
+// GPU whose number is the one in the key, until more is known.
+func (s *Session) Agent(process int32, key string) int32 {
+	for i, a := range s.Agents {
+		if a.Process == process && a.Key == key {
+			return int32(i)
+		}
+	}
+	s.Agents = append(s.Agents, Agent{Process: process, Key: key, GPU: true, Ordinal: lastNumber(key)})
+	return int32(len(s.Agents) - 1)
+}
+
+// lastNumber reads the number at the end of "Agent 4"; 0 if there is none.
+func lastNumber(key string) int32 {
+	var n, unit int64 = 0, 1
+	for i := len(key) - 1; i >= 0 && key[i] >= '0' && key[i] <= '9' && n <= math.MaxInt32; i-- {
+		n += unit * int64(key[i]-'0')
+		unit = min(10*unit, math.MaxInt32)
+	}
+	return Narrow(n)
+}
+
+// Narrow is a count as side tables hold it; 0, unknown, for one that does not fit.
+func Narrow(n int64) int32 {
+	if n < 0 || n > math.MaxInt32 {
+		return 0
+	}
+	return int32(n)
+}
+
+// track returns the index of a track, which stands for its lane until Finish.
+func (s *Session) track(t track) trace.LaneID {
+	if i := s.last[t.kind]; i != trace.None && s.tracks[i] == t {
+		return trace.LaneID(i)
+	}
+	i, ok := s.trackIDs[t]
+	if !ok {
+		i = int32(len(s.tracks))
+		s.tracks = append(s.tracks, t)
+		s.trackIDs[t] = i
+	}
+	s.last[t.kind] = i
+	return trace.LaneID(i)
+}
+
+// EndsEarly is what a ledger says of a span that was repaired because it ended
+// before it started.
+const EndsEarly = "ends before it starts: shown without length"
+
+// add adds a span on a track. It reports false if it ends before it starts, and repairs that.
+func (s *Session) add(span trace.Span, t track) (id trace.SpanID, good bool) {
+	good = span.End >= span.Start
+	span.End = max(span.Start, span.End)
+	span.Lane = s.track(t)
+	span.Parent = trace.None
+	s.first = min(s.first, span.Start)
+	return s.Builder.Add(span), good
+}
+
+// A Dispatch is a kernel that ran.
+type Dispatch struct {
+	Agent      int32 // row of Agents, or trace.None
+	Queue      int64
+	Name       trace.NameID
+	Start, End trace.Time
+	Kernel     trace.Kernel // but for Comm, Op and Origin
+}
+
+// AddKernel adds a kernel. It reports false if its times had to be repaired.
+func (s *Session) AddKernel(process int32, d *Dispatch) bool {
+	k := d.Kernel
+	k.Comm, k.Op, k.Origin = trace.None, trace.None, trace.None
+	span := trace.Span{Start: d.Start, End: d.End, Name: d.Name, Kind: trace.Compute, Attr: s.Builder.AddKernel(k)}
+	if s.IsCollective(d.Name) {
+		span.Kind = trace.Collective
+	}
+	id, good := s.add(span, track{kind: queueTrack, process: process, agent: d.Agent, other: trace.None, id: d.Queue})
+	s.kernels = append(s.kernels, deviceOp{id, process, k.Correlation})
+	return good
+}
+
+// IsCollective reports whether a name is that of a kernel of a collective library.
+func (s *Session) IsCollective(name trace.NameID) bool {
+	for int(name) >= len(s.collects) {
+		s.collects = append(s.collects, trace.Communicates(s.Builder.NameOf(trace.NameID(len(s.collects)))))
+	}
+	return s.collects[name]
+}
+
+// A Copy is one that was made. Agents are trace.None where unknown.
+type Copy struct {
+	Name        trace.NameID
+	From, To    int32 // rows of Agents
+	Dir         trace.CopyDir
+	Stream      int64
+	Correlation int64
+	Bytes       int64
+	Start, End  trace.Time
+}
+
+// AddCopy adds a copy. It reports false if its times had to be repaired.
+func (s *Session) AddCopy(process int32, c *Copy) bool {
+	near, far, dir := c.From, c.To, c.Dir
+	switch dir {
+	case trace.HostToDevice:
+		near, far = far, near
+		s.isCPU(c.From)
+	case trace.DeviceToHost:
+		s.isCPU(c.To)
+	case trace.HostToHost:
+		s.isCPU(c.From)
+		s.isCPU(c.To)
+	case trace.DeviceToDevice:
+		if near != far && near != trace.None && far != trace.None {
+			dir = trace.PeerToPeer
+		}
+	}
+	id, good := s.add(trace.Span{
+		Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Copy,
+		Attr: s.Builder.AddCopy(trace.CopyAttr{
+			Bytes: max(0, c.Bytes), Correlation: c.Correlation, Stream: c.Stream, Dir: dir, Peer: trace.None, Op: trace.None, Origin: trace.None,
+		}),
+	}, track{kind: engineTrack, process: process, agent: near, other: far, id: int64(dir)})
+	s.copies = append(s.copies, deviceOp{id, process, c.Correlation})
+	return good
+}
+
+// isCPU keeps what a record implies of an agent.
+func (s *Session) isCPU(agent int32) {
+	if agent != trace.None {
+		s.Agents[agent].GPU = false
+	}
+}
+
+// Between is the direction of a copy between two agents.
+func (s *Session) Between(from, to int32) trace.CopyDir {
+	if from == trace.None || to == trace.None {
+		return trace.UnknownDir
+	}
+	switch source, dest := s.Agents[from].GPU, s.Agents[to].GPU; {
+	case source && dest:
+		return trace.DeviceToDevice
+	case source:
+		return trace.DeviceToHost
+	case dest:
+		return trace.HostToDevice
+	}
+	return trace.HostToHost
+}
+
+// A Call is a call of a host thread, or a range that the program marked on it.
+type Call struct {
+	Name        trace.NameID
+	Thread      int64
+	ThreadName  string // may be ""
+	Correlation int64
+	Start, End  trace.Time
+	Marker      bool
+	Collective  bool // of a collective library
+}
+
+// AddCall adds a call. It reports false if its times had to be repaired.
+func (s *Session) AddCall(process int32, c *Call) bool {
+	span := trace.Span{Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Marker, Attr: trace.None}
+	if !c.Marker {
+		span.Kind = trace.HostCall
+		span.Attr = s.Builder.AddCall(trace.Call{Correlation: c.Correlation, Op: trace.None})
+	}
+	t := track{kind: threadTrack, process: process, agent: trace.None, other: trace.None, id: c.Thread, name: c.ThreadName}
+	id, good := s.add(span, t)
+	if !c.Marker {
+		s.calls = append(s.calls, hostCall{deviceOp{id, process, c.Correlation}, int32(s.track(t)), c.Collective})
+	}
+	return good
+}
+
+// AddRange adds what belongs to a process but to no thread or GPU. It reports
+// false if its times had to be repaired.
+func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Time) bool {
+	_, good := s.add(trace.Span{Start: start, End: end, Name: name, Kind: trace.Marker, Attr: trace.None},
+		track{kind: rangeTrack, process: process, agent: trace.None, other: trace.None})
+	return good
+}
+
+// Finish puts ranks, lanes and joints in place. Epoch is nanoseconds since 1970
+// of time 0, if times count from somewhere else. Times from 2001 on count from
+// 1970, others from the start of the machine: that clock would have to run for
+// 31 years to get there. The session must hold a span and not be used afterwards.
+func (s *Session) Finish(epoch int64) *trace.Run {
+	const year2001 = 1e18
+	s.describeAgents()
+	s.lanes(s.ranks())
+	s.link()
+	s.Builder.Nest()
+	s.collectives()
+	run := s.Builder.Finish(trace.Options{Name: s.Name, Epoch: epoch, HostClock: epoch == 0 && s.first < year2001})
+	if epoch == 0 && s.first >= year2001 {
+		run.Epoch = int64(s.first)
+	}
+	return run
+}
+
+// link makes calls that put work on a device launches.
+func (s *Session) link() {
+	if len(s.calls) == 0 {
+		return
+	}
+	ops := slices.Concat(s.kernels, s.copies)
+	slices.SortFunc(ops, compareCorrelation)
+	for _, c := range s.calls {
+		if c.correlation == 0 {
+			continue
+		}
+		if _, ok := slices.BinarySearchFunc(ops, c.deviceOp, compareCorrelation); ok {
+			s.Builder.Span(c.span).Kind = trace.Launch
+		}
+	}
+}
+
+func compareCorrelation(a, b deviceOp) int {
+	return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.correlation, b.correlation))
+}

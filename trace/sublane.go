@@ -1,0 +1,95 @@
+package trace
+
+import "fmt"
+
+// An occupancy is which sub-lanes of a lane are taken.
+type occupancy struct {
+	busy []stay    // a heap: the first ends first
+	free []subLane // a heap: the first is the lowest
+	ids  []LaneID  // by sub-lane; the first is the lane itself
+	last int32     // the highest Lane.Sub looked at
+}
+
+// A stay is a span on a sub-lane.
+type stay struct {
+	end Time
+	sub subLane
+}
+
+type subLane int32
+
+func (s stay) before(t stay) bool {
+	return s.end < t.end || s.end == t.end && s.sub < t.sub
+}
+
+func (s subLane) before(t subLane) bool { return s < t }
+
+// take returns the lowest sub-lane that is free at the start of the span, and
+// whether it is new. Starts ascend from call to call.
+func (o *occupancy) take(s *Span) (sub subLane, isNew bool) {
+	for len(o.busy) > 0 && o.busy[0].end <= s.Start {
+		var gone stay
+		gone, o.busy = heapPop(o.busy, stay.before)
+		o.free = heapPush(o.free, gone.sub, subLane.before)
+	}
+	if isNew = len(o.free) == 0; isNew {
+		sub = subLane(len(o.ids))
+	} else {
+		sub, o.free = heapPop(o.free, subLane.before)
+	}
+	o.busy = heapPush(o.busy, stay{s.End, sub}, stay.before)
+	return sub, isNew
+}
+
+// subLanes moves spans that overlap an earlier one of their lane to sub-lanes
+// of their own, and reports whether it moved any. Host threads and annotations
+// nest instead and are left alone.
+func (b *Builder) subLanes() (moved bool) {
+	r := &b.run
+	taken := make([]occupancy, len(r.Lanes))
+	for i := range r.Spans {
+		s := &r.Spans[i]
+		l := r.Lanes[s.Lane]
+		if l.Kind == HostThread || l.Kind == Annotation || (s.Kind.InKernel() && s.Kind != Workgroup) {
+			continue // nests by Parent
+		}
+		lane, o := s.Lane, &taken[s.Lane]
+		sub, isNew := o.take(s)
+		if isNew {
+			o.ids = append(o.ids, b.subLane(lane, o))
+			if sub > 0 && l.Kind != Slot { // a CU holds several workgroups
+				b.Note(Noted, r.Ranks[l.Rank].Source, fmt.Sprintf("spans overlap on one %s: shown on sub-lanes", l.Kind), "span", int64(i))
+			}
+		}
+		s.Lane = o.ids[sub]
+		moved = moved || s.Lane != lane
+	}
+	// Phases follow their workgroup.
+	for i := range r.Spans {
+		if s := &r.Spans[i]; s.Kind.InKernel() && s.Kind != Workgroup && s.Parent != None {
+			moved = moved || s.Lane != r.Spans[s.Parent].Lane
+			s.Lane = r.Spans[s.Parent].Lane
+		}
+	}
+	return moved
+}
+
+// subLane returns the lane itself at first, then new lanes that differ in Sub.
+func (b *Builder) subLane(lane LaneID, o *occupancy) LaneID {
+	l := b.run.Lanes[lane]
+	if len(o.ids) == 0 {
+		o.last = l.Sub
+		return lane
+	}
+	name := l.Name
+	l.Name = ""
+	for {
+		o.last++
+		l.Sub = o.last
+		known := len(b.run.Lanes)
+		if id := b.Lane(l); int(id) == known {
+			b.run.Lanes[id].Name = name
+			return id
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package trace
+
+// A table is rows that are added one by one, in pieces: a slice would be copied
+// again and again as it grows, and leave as much behind for the collector.
+type table[T any] struct {
+	pieces [][]T // all but the last have pieceRows rows
+	rows   int
+}
+
+const (
+	pieceBits = 12
+	pieceRows = 1 << pieceBits
+)
+
+func (t *table[T]) add(row T) int32 {
+	last := len(t.pieces) - 1
+	if last < 0 || len(t.pieces[last]) == pieceRows {
+		var piece []T // the first grows: most tables are small
+		if last >= 0 {
+			piece = make([]T, 0, pieceRows)
+		}
+		t.pieces = append(t.pieces, piece)
+		last++
+	}
+	t.pieces[last] = append(t.pieces[last], row)
+	t.rows++
+	return int32(t.rows - 1)
+}
+
+func (t *table[T]) at(i int32) *T { return &t.pieces[i>>pieceBits][i&(pieceRows-1)] }
+
+// moveTo puts all rows into one slice without slack, if there are any.
+func (t *table[T]) moveTo(to *[]T) {
+	if t.rows == 0 {
+		return
+	}
+	all := make([]T, 0, t.rows)
+	for i, piece := range t.pieces {
+		all = append(all, piece...)
+		t.pieces[i] = nil
+	}
+	*to, *t = all, table[T]{}
+}
