@@ -1,0 +1,225 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// What a program may ask for at most; beyond it sums would overflow.
+const (
+	maxWGs       = math.MaxInt32
+	maxTiles     = math.MaxInt32
+	maxFootprint = 1 << 24
+	maxBytes     = 1e18
+	maxCUs       = 1 << 16
+	maxGPUs      = 1 << 12
+	maxEngines   = 1 << 10
+)
+
+// check reports what is wrong with a machine or a program, short of the
+// phases that recipes will make: checkPhase sees to those.
+func check(m *machine.Machine, p *Program) error {
+	if err := checkMachine(m); err != nil {
+		return fmt.Errorf("replay: machine %q: %w", m.Name, err)
+	}
+	if len(p.GPUs) > maxGPUs || m.GPUs > 0 && len(p.GPUs) > m.GPUs {
+		return fmt.Errorf("replay: program for %d GPUs: machine %q has %d", len(p.GPUs), m.Name, min(m.GPUs, maxGPUs))
+	}
+	if p.Links != 0 && !(p.Links >= 1e-3 && p.Links <= 1e3) {
+		return fmt.Errorf("replay: links: factor %g (want 1e-3 to 1e3, or 0 for 1)", p.Links)
+	}
+	for g := range p.GPUs {
+		for i := range p.GPUs[g].Streams {
+			st := stream{Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i)}
+			for c := range st.Commands {
+				if err := checkCommand(m, p, &st, &st.Commands[c]); err != nil {
+					return fmt.Errorf("%s: %w", st.where(&st.Commands[c]), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func checkMachine(m *machine.Machine) error {
+	for _, q := range []struct {
+		what string
+		q    machine.Quantity
+		most float64
+	}{
+		{"CUs", m.GPU.CUs, maxCUs},
+		{"threads", m.GPU.Threads, math.MaxInt32},
+		{"registers", m.GPU.Registers, math.MaxInt32},
+		{"shared memory", m.GPU.Shared, math.MaxInt32},
+		{"spare shared memory", m.GPU.SharedSpare, math.MaxInt32},
+		{"workgroups", m.GPU.WGs, math.MaxInt32},
+		{"memory bandwidth", m.GPU.Memory, maxBytes},
+		{"egress", m.Fabric.Egress, maxBytes},
+		{"ingress", m.Fabric.Ingress, maxBytes},
+		{"pair", m.Fabric.Pair, maxBytes},
+		{"latency", m.Fabric.Latency, 1e6},
+		{"engines", m.Engines.Count, maxEngines},
+		{"engine rate", m.Engines.Rate, maxBytes},
+		{"engine latency", m.Engines.Latency, 1e6},
+	} {
+		if !(q.q.Value >= 0 && q.q.Value <= q.most) {
+			return fmt.Errorf("%s: %g (want 0 to %g)", q.what, q.q.Value, q.most)
+		}
+		if q.most == maxBytes && q.q.Value > 0 && q.q.Value < 1 {
+			return fmt.Errorf("%s: %g bytes a second (want at least 1, or 0 for no limit)", q.what, q.q.Value)
+		}
+	}
+	switch m.Fabric.Topology {
+	case machine.Switch, machine.Mesh, machine.Ring, "":
+		return nil
+	}
+	return fmt.Errorf("topology %q is not known", m.Fabric.Topology)
+}
+
+func checkCommand(m *machine.Machine, p *Program, st *stream, c *Command) error {
+	if c.Delay < 0 || c.Delay >= lastTime {
+		return fmt.Errorf("delay: %d ns", c.Delay)
+	}
+	switch c.Op {
+	case Delay:
+		return nil
+	case Wait, Post:
+		return checkFlag(p, c.Flag, c.Count)
+	case Launch, Start:
+	default:
+		return fmt.Errorf("op %d is not known", c.Op)
+	}
+	switch {
+	case st.Host:
+		return errors.New("a host stream holds no device work (want delay, wait or post)")
+	case (c.Op == Launch) != (c.Kernel != nil), (c.Op == Start) != (c.Copy != nil):
+		return errors.New("want a kernel to launch or a copy to start, and only that")
+	case c.Op == Launch:
+		return checkKernel(m, c.Kernel)
+	}
+	return checkCopy(p, c.Copy)
+}
+
+func checkFlag(p *Program, f Flag, count int64) error {
+	if f < 0 || f != NoFlag && int(f) >= len(p.Flags) {
+		return fmt.Errorf("flag %d: the program has %d", f, max(0, len(p.Flags)-1))
+	}
+	if count < 0 {
+		return fmt.Errorf("flag %q: count %d (flags only grow from 0)", flagName(p, f), count)
+	}
+	return nil
+}
+
+func flagName(p *Program, f Flag) string {
+	if int(f) < len(p.Flags) {
+		return p.Flags[f]
+	}
+	return ""
+}
+
+func checkKernel(m *machine.Machine, k *Kernel) error {
+	f := k.Footprint
+	switch {
+	case k.WGs < 0 || k.WGs > maxWGs:
+		return fmt.Errorf("%d workgroups (want 0 to %d)", k.WGs, maxWGs)
+	case k.Tiles < 0 || k.Tiles > maxTiles:
+		return fmt.Errorf("%d tiles (want 0 to %d)", k.Tiles, maxTiles)
+	case k.Recipe == nil:
+		return errors.New("no recipe")
+	case !(k.Pipe >= 0 && k.Pipe <= 1024):
+		return fmt.Errorf("pipe share %g (want 0 to 1024)", k.Pipe)
+	case f.Threads < 0 || f.Threads > maxFootprint, f.Registers < 0 || f.Registers > maxFootprint, f.Shared < 0 || f.Shared > math.MaxInt32:
+		return fmt.Errorf("footprint: %d threads of %d registers, %d bytes shared", f.Threads, f.Registers, f.Shared)
+	case k.Free:
+		return nil
+	}
+	return checkFits(m, f.need(&m.GPU))
+}
+
+func checkFits(m *machine.Machine, need room) error {
+	if m.GPU.CUs.Value < 1 {
+		return fmt.Errorf("footprint: machine %q has no CUs", m.Name)
+	}
+	has := roomOf(&m.GPU)
+	for _, r := range []struct {
+		what      string
+		need, has int64
+	}{
+		{"threads", need.threads, has.threads},
+		{"registers", need.registers, has.registers},
+		{"bytes of shared memory", need.shared, has.shared},
+		{"workgroups", need.workgroups, has.workgroups},
+	} {
+		if r.need > r.has {
+			return fmt.Errorf("footprint: needs %d %s, a CU has %d", r.need, r.what, r.has)
+		}
+	}
+	return nil
+}
+
+func checkCopy(p *Program, c *Copy) error {
+	if err := checkPeer(p, c.Peer); err != nil {
+		return err
+	}
+	if err := checkPeer(p, c.From); err != nil {
+		return err
+	}
+	if c.Time < 0 || c.Time >= lastTime {
+		return fmt.Errorf("time: %d ns", c.Time)
+	}
+	return checkBytes(c.Bytes)
+}
+
+func checkPeer(p *Program, peer int32) error {
+	if peer < 0 || int(peer) >= len(p.GPUs) {
+		return fmt.Errorf("peer: GPU %d of %d", peer, len(p.GPUs))
+	}
+	return nil
+}
+
+func checkBytes(b float64) error {
+	if !(b >= 0 && b <= maxBytes) {
+		return fmt.Errorf("%g bytes (want 0 to %g)", b, maxBytes)
+	}
+	return nil
+}
+
+// checkPhase reports what is wrong with a phase of a recipe.
+func (s *sim) checkPhase(p *Phase) error {
+	if p.Op > Sleep {
+		return fmt.Errorf("op %d is not known", p.Op)
+	}
+	if p.Time < 0 || p.Time >= lastTime {
+		return fmt.Errorf("time: %d ns", p.Time)
+	}
+	if p.Op == Store || p.Op == Put {
+		if err := checkPeer(s.program, p.Peer); err != nil {
+			return err
+		}
+	}
+	if p.Flag != NoFlag || p.Count < 0 {
+		if err := checkFlag(s.program, p.Flag, p.Count); err != nil {
+			return err
+		}
+	}
+	if p.Bytes != 0 || p.Read != 0 || p.Write != 0 {
+		for _, b := range [...]float64{p.Bytes, p.Read, p.Write} {
+			if err := checkBytes(b); err != nil {
+				return err
+			}
+		}
+	}
+	if !(p.Favor >= 0 && p.Favor <= 1e6) {
+		return fmt.Errorf("favor: factor %g (want 0 to 1e6)", p.Favor)
+	}
+	if !(p.Beside >= 0 && p.Beside <= 1e6) {
+		return fmt.Errorf("beside: factor %g (want 0 to 1e6)", p.Beside)
+	}
+	if !(p.Favor >= 0 && p.Favor <= 1e6) || p.Favor > 0 && p.Favor < 1e-6 {
+		return fmt.Errorf("favor: %g (want 1e-6 to 1e6)", p.Favor)
+	}
+	return nil
+}

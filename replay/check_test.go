@@ -1,0 +1,109 @@
+package replay
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+func TestErrorsNameThePlace(t *testing.T) {
+	phase := func(p Phase) *Program {
+		return prog([]Stream{{Name: "main", Commands: []Command{
+			{Op: Delay, Delay: 1}, kernel("gemm", 2, []Phase{{Op: Sleep, Time: 1}, p}),
+		}}})
+	}
+	command := func(c Command) *Program { return prog(nil, []Stream{{Name: "main", Commands: []Command{c}}}) }
+	shaped := func(change func(*Kernel)) *Program { return command(kernel("gemm", 1, work(1), change)) }
+	for _, c := range []struct {
+		p    *Program
+		want string
+	}{
+		{phase(Phase{Op: Store, Peer: 3, Bytes: 1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: peer: GPU 3 of 1`},
+		{phase(Phase{Op: Put, Peer: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: peer: GPU -1 of 1`},
+		{phase(Phase{Op: Work, Time: -5}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: time: -5 ns`},
+		{phase(Phase{Op: Work, Read: math.NaN()}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: NaN bytes (want 0 to 1e+18)`},
+		{phase(Phase{Op: Work, Beside: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: beside: factor -1 (want 0 to 1e6)`},
+		{phase(Phase{Op: WaitFor, Flag: 9}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: flag 9: the program has 0`},
+		{phase(Phase{Op: 77}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: op 77 is not known`},
+		{command(Command{Op: Wait, Flag: 1, Name: "event"}), `gpu 1: stream "main": command 0 "event": flag 1: the program has 0`},
+		{command(Command{Op: Post, Flag: -1}), `gpu 1: stream "main": command 0 "post": flag -1: the program has 0`},
+		{command(Command{Op: Post, Count: -1}), `gpu 1: stream "main": command 0 "post": flag "": count -1 (flags only grow from 0)`},
+		{command(Command{Op: Delay, Delay: -1}), `gpu 1: stream "main": command 0 "delay": delay: -1 ns`},
+		{command(Command{Op: 200}), `gpu 1: stream "main": command 0 "": op 200 is not known`},
+		{command(Command{Op: Launch}), `gpu 1: stream "main": command 0 "launch": want a kernel to launch or a copy to start, and only that`},
+		{command(Command{Op: Start, Copy: &Copy{Name: "c", Peer: 2}}), `gpu 1: stream "main": command 0 "c": peer: GPU 2 of 2`},
+		{command(Command{Op: Start, Copy: &Copy{Name: "c", Bytes: math.Inf(1)}}), `gpu 1: stream "main": command 0 "c": +Inf bytes (want 0 to 1e+18)`},
+		{shaped(func(k *Kernel) { k.WGs = -1 }), `gpu 1: stream "main": command 0 "gemm": -1 workgroups (want 0 to 2147483647)`},
+		{shaped(func(k *Kernel) { k.Recipe = nil }), `gpu 1: stream "main": command 0 "gemm": no recipe`},
+		{shaped(func(k *Kernel) { k.Footprint.Threads = 9 }), `gpu 1: stream "main": command 0 "gemm": footprint: needs 9 threads, a CU has 8`},
+		{shaped(func(k *Kernel) { k.Pipe = math.NaN() }), `gpu 1: stream "main": command 0 "gemm": pipe share NaN (want 0 to 1024)`},
+		{
+			prog([]Stream{{Name: "h", Host: true, Commands: []Command{kernel("gemm", 1, work(1))}}}),
+			`gpu 0: stream "h": command 0 "gemm": a host stream holds no device work (want delay, wait or post)`,
+		},
+		{prog(nil, nil, nil), `program for 3 GPUs: machine "small" has 2`},
+		{&Program{Links: math.NaN()}, `links: factor NaN`},
+		{func() *Program {
+			p := &Program{}
+			f := p.NewFlag("big")
+			post := Command{Op: Post, Flag: f, Count: math.MaxInt64}
+			p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{post, post}}}}}
+			return p
+		}(), `flag "big": count runs beyond`},
+		{prog([]Stream{{Commands: []Command{
+			{Op: Delay, Delay: lastTime - 1}, {Op: Delay, Delay: lastTime - 1},
+		}}}), `time runs beyond`},
+	} {
+		_, err := Simulate(small(2, 1), c.p, Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v\nwant %s", err, c.want)
+		}
+	}
+}
+
+func TestMachineErrors(t *testing.T) {
+	for want, change := range map[string]func(*machine.Machine){
+		`CUs: -1`:                          func(m *machine.Machine) { m.GPU.CUs = q(-1) },
+		`memory bandwidth: NaN`:            func(m *machine.Machine) { m.GPU.Memory = q(math.NaN()) },
+		`latency: +Inf`:                    func(m *machine.Machine) { m.Fabric.Latency = q(math.Inf(1)) },
+		`egress: 0.5 bytes a second`:       func(m *machine.Machine) { m.Fabric.Egress = q(.5) },
+		`topology "donut" is not known`:    func(m *machine.Machine) { m.Fabric.Topology = "donut" },
+		`machine "small" has no CUs`:       func(m *machine.Machine) { m.GPU.CUs = q(0) },
+		`needs 8 threads, a CU has 4`:      func(m *machine.Machine) { m.GPU.Threads = q(4) },
+		`shared memory, a CU has 10`:       func(m *machine.Machine) { m.GPU.Shared, m.GPU.SharedSpare = q(10), q(11) },
+		`engines: 1e+06 (want 0 to 1024)`:  func(m *machine.Machine) { m.Engines.Count = q(1e6) },
+		`program for 1 GPUs: machine "sma`: func(m *machine.Machine) { m.GPUs = -1 },
+	} {
+		m := small(1, 1)
+		change(&m)
+		_, err := Simulate(m, prog([]Stream{{Commands: []Command{kernel("gemm", 1, work(1))}}}), Options{})
+		if m.GPUs < 0 {
+			if err != nil {
+				t.Errorf("a machine of unknown size: %v", err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// The empty program, and what a caller leaves out, run.
+func TestEmptyPrograms(t *testing.T) {
+	for _, p := range []*Program{
+		{},
+		prog(nil),
+		prog([]Stream{{}}),
+		prog([]Stream{{Commands: []Command{{Op: Wait}, {Op: Post}, {Op: Delay}}}}),
+		prog([]Stream{{Commands: []Command{kernel("none", 0, nil)}}}),
+		prog([]Stream{{Commands: []Command{kernel("nothing", 3, nil)}}}),
+	} {
+		r, err := Simulate(machine.Machine{GPU: machine.GPU{CUs: q(1)}}, p, Options{Level: Phases})
+		if err != nil || r.Makespan != 0 {
+			t.Errorf("%+v: makespan %v, error %v", p, r, err)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// engines are the copy engines of a GPU.
+type engines struct {
+	limited bool
+	taken   []bool
+	line    []int32 // streams whose copies wait for one, the first first
+	rate    float64 // bytes a nanosecond of one copy between GPUs
+	latency Time
+}
+
+func newEngines(m *machine.Machine, p *Program) engines {
+	e := engines{
+		limited: m.Engines.Count.Value > 0,
+		taken:   make([]bool, int(m.Engines.Count.Value)),
+		rate:    perNanosecond(m.Engines.Rate.Value),
+		latency: nanoseconds(m.Engines.Latency.Value),
+	}
+	if p.Links > 0 {
+		e.rate *= p.Links // what an engine reaches between GPUs is what its link gives
+	}
+	if e.rate == 0 {
+		e.rate = boundless
+	}
+	return e
+}
+
+// take returns an engine, or none when all are taken.
+func (e *engines) take() int32 {
+	at := slices.Index(e.taken, false)
+	if at < 0 && !e.limited {
+		at = len(e.taken)
+		e.taken = append(e.taken, false)
+	}
+	if at >= 0 {
+		e.taken[at] = true
+	}
+	return int32(at)
+}
+
+// stepCopy reports whether the stream's copy is over.
+func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
+	c := cmd.Copy
+	switch st.step {
+	case issued:
+		if !c.Free && st.engine == none && !s.takeEngine(id, st) {
+			return false
+		}
+		st.lose(st.since, s.now, Idle{Cause: NoSlot, Note: "copy engines taken"})
+		s.record.copy(st, cmd, s.now)
+		st.step = moving
+		if wait := s.beforeBytes(st, c); wait > 0 {
+			s.events.set(st.timer, s.now+wait)
+			return false
+		}
+		fallthrough
+	case moving:
+		st.step = ended
+		if !c.Free && c.Bytes >= leastBytes {
+			s.chargeCopy(st, c)
+			s.entry = append(s.entry, actor{dueStream, id})
+			return false
+		}
+	}
+	s.record.end(st.span, s.now)
+	s.record.end(st.moves, s.now)
+	s.makespan = max(s.makespan, s.now)
+	if st.engine != none {
+		s.freeEngine(st)
+	}
+	return true
+}
+
+// beforeBytes is how long a copy takes that moves no bytes, or before it moves any.
+func (s *sim) beforeBytes(st *stream, c *Copy) Time {
+	if c.Free {
+		return c.Time
+	}
+	latency := s.gpus[st.gpu].engines.latency
+	if c.Bytes < leastBytes {
+		return max(latency, c.Time)
+	}
+	return latency
+}
+
+func (s *sim) takeEngine(id int32, st *stream) bool {
+	e := &s.gpus[st.gpu].engines
+	st.engine = e.take()
+	if st.engine == none {
+		e.line = append(e.line, id)
+	}
+	return st.engine != none
+}
+
+// freeEngine hands the stream's engine to the copy that waits longest.
+func (s *sim) freeEngine(st *stream) {
+	e := &s.gpus[st.gpu].engines
+	if len(e.line) == 0 {
+		e.taken[st.engine] = false
+	} else {
+		next := e.line[0]
+		e.line = slices.Delete(e.line, 0, 1)
+		s.streams[next].engine = st.engine
+		s.queue = append(s.queue, actor{dueStream, next})
+	}
+	st.engine = none
+}
+
+// copyFlow is what bounds a copy's bytes. Its least duration includes the engine's latency.
+func (st *stream) copyFlow(s *sim) (classKey, float64) {
+	c := st.Commands[st.next].Copy
+	e := &s.gpus[st.gpu].engines
+	limit := limitOf(c.Bytes, float64(max(0, c.Time-e.latency)))
+	if c.From != c.Peer {
+		limit = min(limit, e.rate)
+	}
+	return s.transfer(c.From, c.Peer, limit), c.Bytes
+}
+
+// transfer bounds bytes that neither CUs nor other work slow.
+func (s *sim) transfer(from, to int32, limit float64) classKey {
+	return classKey{
+		path: s.flows.pathTo(pathKey{from, to, 1}),
+		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, beside: 1, favor: 1,
+	}
+}
+
+// A channel carries the puts of one GPU to one other: in order, one at a time.
+type channel struct {
+	stake
+	puts []put // the first is under way
+	head int
+}
+
+type put struct {
+	flag  Flag
+	count int64
+	bytes float64
+	time  Time
+	from  poster
+	span  spanRef
+}
+
+// put hands a transfer to the channel to its peer.
+func (s *sim) put(l *launch, p *Phase) {
+	if s.puts[l.gpu] == nil {
+		s.puts[l.gpu] = make([]channel, len(s.gpus))
+		for i := range s.puts[l.gpu] {
+			s.puts[l.gpu][i].stake = nowhere
+		}
+	}
+	id := l.gpu*int32(len(s.gpus)) + p.Peer
+	ch := s.channel(id)
+	s.charge(l, p)
+	ch.puts = append(ch.puts, put{
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel},
+	})
+	if len(ch.puts)-ch.head == 1 {
+		s.beginPut(id)
+	}
+}
+
+func (s *sim) channel(id int32) *channel {
+	n := int32(len(s.gpus))
+	return &s.puts[id/n][id%n]
+}
+
+func (s *sim) beginPut(id int32) {
+	ch := s.channel(id)
+	n := int32(len(s.gpus))
+	p := &ch.puts[ch.head]
+	p.span = s.record.transfer(id/n, id%n, p, s.now)
+	s.entry = append(s.entry, actor{duePut, id})
+}
+
+func (s *sim) putFlow(id int32) (classKey, float64) {
+	ch := s.channel(id)
+	p := &ch.puts[ch.head]
+	n := int32(len(s.gpus))
+	limit := boundless
+	if p.bytes >= leastBytes {
+		limit = limitOf(p.bytes, float64(p.time))
+	}
+	return s.transfer(id/n, id%n, limit), p.bytes
+}
+
+// putDone ends the first put of a channel: its flag follows the bytes.
+func (s *sim) putDone(id int32) {
+	ch := s.channel(id)
+	n := int32(len(s.gpus))
+	p := ch.puts[ch.head]
+	ch.head++
+	if ch.head == len(ch.puts) {
+		ch.puts, ch.head = ch.puts[:0], 0
+	} else if ch.head > 64 && 2*ch.head > len(ch.puts) {
+		ch.puts, ch.head = ch.puts[:copy(ch.puts, ch.puts[ch.head:])], 0
+	}
+	s.record.end(p.span, s.now)
+	s.makespan = max(s.makespan, s.now)
+	delay := s.flows.latency
+	if id/n == id%n {
+		delay = 0
+	}
+	s.postAfter(delay, p.flag, p.count, p.from)
+	if len(ch.puts) > ch.head {
+		s.beginPut(id)
+	}
+}

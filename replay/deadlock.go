@@ -1,0 +1,266 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+)
+
+// When no timer is left but something waits, nothing will ever move again.
+// The explanation follows one wait to who could end it, and that one's wait,
+// until it meets a wait seen before (the cycle) or a flag that nobody posts:
+//
+//	stream "b" ─waits for─▶ flag 7 ◀─would post─ unplaced workgroups of "producer"
+//	   ▲                                            │ no slot: held by
+//	   └── flag 9 ◀── ... ◀─waits for── resident workgroups of "consumer"
+
+// A waiter is one side of a wait: a stream, or a launch's workgroups of which
+// some are resident or not yet placed.
+type waiter struct {
+	stream   int32 // of a stream's own command; else none
+	launch   int32
+	unplaced bool
+}
+
+// deadlock is nil when every stream has come to its end.
+func (s *sim) deadlock() error {
+	for i := range s.streams {
+		if st := &s.streams[i]; st.next < len(st.Commands) {
+			return &DeadlockError{At: s.now, Chain: s.chain(waiter{stream: int32(i), launch: none})}
+		}
+	}
+	return nil
+}
+
+func (s *sim) chain(w waiter) []string {
+	d := detective{sim: s, leads: map[lead]flagSet{}}
+	var seen []waiter
+	var chain []string
+	for {
+		if at := slices.Index(seen, w); at >= 0 {
+			return chain[at:]
+		}
+		seen = append(seen, w)
+		text, next, ok := d.follow(w)
+		chain = append(chain, text)
+		if !ok {
+			return chain
+		}
+		w = next
+	}
+}
+
+type flagSet map[Flag]bool
+
+// A lead is the workgroups of a launch that are resident, or those that are not.
+type lead struct {
+	launch   int32
+	unplaced bool
+}
+
+// A detective finds out who could still post a flag.
+type detective struct {
+	*sim
+	leads map[lead]flagSet
+}
+
+// follow describes a wait and finds who could end it; ok is false if nobody could.
+func (d *detective) follow(w waiter) (text string, next waiter, ok bool) {
+	if w.launch != none {
+		l := d.kernels.at(w.launch)
+		who := fmt.Sprintf("GPU %d: kernel %q", l.gpu, l.kernel.Name)
+		if !w.unplaced {
+			return d.resident(w.launch, l, who)
+		}
+		holder := d.holder(l.gpu)
+		text = fmt.Sprintf("%s: %d of %d workgroups find no slot", who, l.kernel.WGs-l.placed, l.kernel.WGs)
+		if holder == none {
+			return text, waiter{}, false
+		}
+		return fmt.Sprintf("%s: held by %q", text, d.kernels.at(holder).kernel.Name), waiter{stream: none, launch: holder}, true
+	}
+	st := &d.streams[w.stream]
+	c := &st.Commands[st.next]
+	who := fmt.Sprintf("GPU %d: stream %q", st.gpu, st.Name)
+	if c.Op == Wait {
+		return d.awaiting(who+" waits", c.Flag, c.Count)
+	}
+	l := d.kernels.at(st.launch)
+	next = waiter{stream: none, launch: st.launch, unplaced: l.placed == l.gone}
+	return fmt.Sprintf("%s waits for the end of kernel %q", who, l.kernel.Name), next, true
+}
+
+// resident follows the first resident workgroup of a launch that waits.
+func (d *detective) resident(id int32, l *launch, who string) (string, waiter, bool) {
+	first, waits := none, 0
+	for i := range d.wgs.all {
+		w := d.wgs.at(int32(i))
+		if w.launch == id && w.stage != gone && w.phase == waiting {
+			waits++
+			if first == none || w.index < d.wgs.at(int32(first)).index {
+				first = i
+			}
+		}
+	}
+	if first == none { // its workgroups are done but for those not placed
+		return d.follow(waiter{stream: none, launch: id, unplaced: true})
+	}
+	p := d.wgs.at(int32(first)).current()
+	held := ""
+	if !l.kernel.Free {
+		held = " hold their slots and"
+	}
+	return d.awaiting(fmt.Sprintf("%s: %d workgroups%s wait, the first", who, waits, held), p.Flag, p.Count)
+}
+
+// awaiting follows a flag to who could post it.
+func (d *detective) awaiting(who string, f Flag, count int64) (string, waiter, bool) {
+	text := fmt.Sprintf("%s for flag %q (%d of %d)", who, d.program.Flags[f], d.flags[f].value, count)
+	if next, whose, ok := d.poster(f); ok {
+		return fmt.Sprintf("%s that %s would post", text, whose), next, true
+	}
+	return text + " that nothing left would post", waiter{}, false
+}
+
+// poster finds who could post the flag: workgroups, not placed ones first, in
+// order of launch, then streams.
+func (d *detective) poster(f Flag) (w waiter, whose string, ok bool) {
+	for _, unplaced := range []bool{true, false} {
+		best := int32(none)
+		for i := range d.kernels.all {
+			id := int32(i)
+			l := d.kernels.at(id)
+			if l.kernel != nil && d.posts(lead{id, unplaced})[f] && (best == none || l.order < d.kernels.at(best).order) {
+				best = id
+			}
+		}
+		if best != none {
+			l := d.kernels.at(best)
+			return waiter{stream: none, launch: best, unplaced: unplaced}, fmt.Sprintf("kernel %q of GPU %d", l.kernel.Name, l.gpu), true
+		}
+	}
+	for i := range d.streams {
+		if st := &d.streams[i]; d.streamPosts(st, f) {
+			return waiter{stream: int32(i), launch: none}, fmt.Sprintf("stream %q of GPU %d", st.Name, st.gpu), true
+		}
+	}
+	return waiter{}, "", false
+}
+
+// streamPosts reports whether a command after the present one could post the flag.
+func (d *detective) streamPosts(st *stream, f Flag) bool {
+	for i := st.next + 1; i < len(st.Commands); i++ {
+		c := &st.Commands[i]
+		if c.Op == Post && c.Flag == f && c.Count > 0 {
+			return true
+		}
+		if c.Op == Launch && postsOf(c.Kernel, 0, c.Kernel.WGs, 0)[f] {
+			return true
+		}
+	}
+	return false
+}
+
+// posts is what the workgroups of a launch could still post.
+func (d *detective) posts(a lead) flagSet {
+	if set, ok := d.leads[a]; ok {
+		return set
+	}
+	l := d.kernels.at(a.launch)
+	set := flagSet{}
+	if a.unplaced {
+		if l.placed < l.kernel.WGs {
+			set = postsOf(l.kernel, l.placed, l.kernel.WGs, l.ticket)
+		}
+	} else {
+		d.residentPosts(a.launch, l, set)
+	}
+	d.leads[a] = set
+	return set
+}
+
+func (d *detective) residentPosts(id int32, l *launch, set flagSet) {
+	k := l.kernel
+	for i := range d.wgs.all {
+		w := d.wgs.at(int32(i))
+		if w.launch != id || w.stage == gone {
+			continue
+		}
+		set.add(w.phases[w.next+1:])
+		if k.Tiles == 0 {
+			continue
+		}
+		for round := int(w.rounds); round < l.owned; round++ {
+			tile := int(w.index) + round*k.WGs
+			if tile >= k.Tiles {
+				break
+			}
+			set.add(k.Recipe(tile, nil))
+		}
+		if k.Epilogue != nil && w.stage != leaving {
+			set.add(k.Epilogue(int(w.index), nil))
+		}
+	}
+	if l.placed == k.WGs {
+		set.tickets(k, l.ticket)
+	}
+}
+
+// postsOf is what workgroups from..to of a kernel could post, and tiles not handed out.
+func postsOf(k *Kernel, from, to, ticket int) flagSet {
+	set := flagSet{}
+	for w := from; w < to; w++ {
+		if k.Tiles == 0 {
+			set.add(k.Recipe(w, nil))
+			continue
+		}
+		if k.Prologue != nil {
+			set.add(k.Prologue(w, nil))
+		}
+		owned, next := k.owned()
+		ticket = max(ticket, next)
+		for round := 0; round < owned && w+round*k.WGs < k.Tiles; round++ {
+			set.add(k.Recipe(w+round*k.WGs, nil))
+		}
+		if k.Epilogue != nil {
+			set.add(k.Epilogue(w, nil))
+		}
+	}
+	if from < to {
+		set.tickets(k, ticket)
+	}
+	return set
+}
+
+func (f flagSet) tickets(k *Kernel, ticket int) {
+	if k.Tiles == 0 {
+		return
+	}
+	for tile := ticket; tile < k.Tiles; tile++ {
+		f.add(k.Recipe(tile, nil))
+	}
+}
+
+func (f flagSet) add(phases []Phase) {
+	for i := range phases {
+		if p := &phases[i]; (p.Op == PostTo || p.Op == Put) && p.Count > 0 {
+			f[p.Flag] = true
+		}
+	}
+}
+
+// holder is the launch with the most workgroups resident on the GPU, or none.
+func (s *sim) holder(gpu int32) int32 {
+	count := map[int32]int{}
+	for i := range s.gpus[gpu].cus {
+		for _, w := range s.gpus[gpu].cus[i].wgs {
+			count[s.wgs.at(w).launch]++
+		}
+	}
+	most := int32(none)
+	for id, n := range count {
+		if most == none || n > count[most] || n == count[most] && s.kernels.at(id).order < s.kernels.at(most).order {
+			most = id
+		}
+	}
+	return most
+}

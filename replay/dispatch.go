@@ -1,0 +1,276 @@
+package replay
+
+import (
+	"iter"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// Dispatch
+//
+// Workgroups leave a kernel in order and stay where they are placed. A CU has
+// room of four kinds; a workgroup fits where all four suffice.
+//
+//	CU 0  threads   |AAAAAAAABBBB....|
+//	      registers |AAAABB..........|   one A and one B are resident,
+//	      shared    |AAAAAAAAAAAA....|   a second A does not fit:
+//	      workgroups|AB..............|   shared memory
+//
+// Kernels with workgroups left stand in line by priority, then by when they
+// became ready. Each time a slot is free the first in line whose next
+// workgroup fits takes it: a kernel further back gets only what those before
+// it cannot use (leftover policy, MECHANISM R0.2).
+
+// A room is how much of a CU is free, or what a workgroup takes of it.
+type room struct{ threads, registers, shared, workgroups int64 }
+
+func (r room) holds(n room) bool {
+	return r.threads >= n.threads && r.registers >= n.registers && r.shared >= n.shared && r.workgroups >= n.workgroups
+}
+
+func (r room) plus(n room) room {
+	return room{r.threads + n.threads, r.registers + n.registers, r.shared + n.shared, r.workgroups + n.workgroups}
+}
+
+func (r room) minus(n room) room {
+	return room{r.threads - n.threads, r.registers - n.registers, r.shared - n.shared, r.workgroups - n.workgroups}
+}
+
+// roomOf is an empty CU. What the machine gives as 0 is not modelled.
+func roomOf(g *machine.GPU) room {
+	limit := func(q machine.Quantity) int64 {
+		if q.Value <= 0 {
+			return math.MaxInt64 / 4
+		}
+		return int64(min(q.Value, math.MaxInt32))
+	}
+	return room{limit(g.Threads), limit(g.Registers), limit(g.Shared), limit(g.WGs)}
+}
+
+// need is what one workgroup takes.
+func (f Footprint) need(g *machine.GPU) room {
+	if f.Exclusive {
+		return roomOf(g)
+	}
+	return room{
+		threads:    int64(f.Threads),
+		registers:  int64(f.Registers) * int64(f.Threads),
+		shared:     int64(f.Shared) + int64(g.SharedSpare.Value),
+		workgroups: 1,
+	}
+}
+
+// A gpu is the state of one device.
+type gpu struct {
+	cus     []cu
+	load    [][]uint64 // bit c of load[n]: CU c has n resident workgroups
+	line    []int32    // launches with workgroups left, the first in line first
+	freed   []uint64   // bit c: workgroups have left CU c in this instant
+	dirty   bool       // is in sim.dirty
+	mask    []uint64   // scratch: CUs to look at
+	working int        // workgroups of compute kernels in a Work or Store phase
+	crowded bool       // is in sim.crowd
+	banks   []bool     // persistent kernels running, for their lanes
+	engines engines
+	held    gauge // CUs with a resident workgroup
+	busy    gauge // CUs with one in a Work or Store phase
+}
+
+type cu struct {
+	load    int64   // pipes taken by work, in units of 1/wholePipe
+	slow    float64 // how many times as long work takes; at least 1
+	working int32   // workgroups in a Work or Store phase
+	freed   int32   // workgroups that left in this instant and were not replaced
+	clocks  []int32 // classes of its work that touches no memory
+	bent    bool    // is in sim.bent
+	free    room
+	wgs     []int32 // resident, in no order
+	slots   []bool  // taken, for lanes
+}
+
+type cuRef struct{ gpu, cu int32 }
+
+func newGPU(m *machine.Machine, p *Program) gpu {
+	n := int(m.GPU.CUs.Value)
+	words := (n + 63) / 64
+	g := gpu{cus: make([]cu, n), mask: make([]uint64, words), freed: make([]uint64, words), engines: newEngines(m, p)}
+	empty := make([]uint64, words)
+	for i := range g.cus {
+		g.cus[i] = cu{free: roomOf(&m.GPU), slow: 1}
+		empty[i/64] |= 1 << (i % 64)
+	}
+	g.load = [][]uint64{empty}
+	return g
+}
+
+// A gauge is the integral of a count over time.
+type gauge struct {
+	count int
+	since Time
+	sum   float64 // until since
+}
+
+func (g *gauge) add(n int, now Time) {
+	g.sum += float64(g.count) * float64(now-g.since)
+	g.since = now
+	g.count += n
+}
+
+// wake puts the GPU on the list of those with something to dispatch.
+func (s *sim) wake(id int32) {
+	if g := &s.gpus[id]; !g.dirty {
+		g.dirty = true
+		s.dirty = append(s.dirty, id)
+	}
+}
+
+// enqueue puts a launch in line.
+func (s *sim) enqueue(id int32) {
+	l := s.kernels.at(id)
+	g := &s.gpus[l.gpu]
+	at := len(g.line)
+	for at > 0 && s.kernels.at(g.line[at-1]).priority < l.priority {
+		at--
+	}
+	g.line = slices.Insert(g.line, at, id)
+	l.fresh = true
+	s.wake(l.gpu)
+}
+
+// dispatch places what can be placed and reports whether anything was.
+func (s *sim) dispatch() bool {
+	slices.Sort(s.dirty)
+	for i := 0; i < len(s.dirty); i++ {
+		s.dispatchGPU(s.dirty[i])
+	}
+	s.dirty = s.dirty[:0]
+	return s.head < len(s.queue)
+}
+
+func (s *sim) dispatchGPU(id int32) {
+	g := &s.gpus[id]
+	g.dirty = false
+	waiting := g.line[:0]
+	for _, l := range g.line {
+		s.place(g, l)
+		if k := s.kernels.at(l); k.placed < k.kernel.WGs {
+			s.starve(k)
+			waiting = append(waiting, l)
+		}
+	}
+	g.line = waiting
+	for c := range each(g.freed) {
+		g.cus[c].freed = 0
+	}
+	clear(g.freed)
+}
+
+// place gives the kernel the slots that it can take. One that waits already
+// takes those freed in this instant one for one, CU by CU: two freed on one CU
+// are refilled there (MODEL_STUDY R1). What is left, and all to one that has
+// just come, goes to the emptiest CU, the lowest among equals.
+func (s *sim) place(g *gpu, id int32) {
+	l := s.kernels.at(id)
+	switch {
+	case l.kernel.Free:
+		for l.placed < l.kernel.WGs {
+			s.start(id, none)
+		}
+	case l.fresh:
+		l.fresh = false
+		for i := range g.mask {
+			g.mask[i] = ^uint64(0)
+		}
+		s.sweep(g, id)
+	case s.refill(g, id):
+		s.sweep(g, id)
+	}
+}
+
+// refill places one workgroup for each that left, and reports whether some
+// CUs, left in the mask, have room for more.
+func (s *sim) refill(g *gpu, id int32) (more bool) {
+	l := s.kernels.at(id)
+	clear(g.mask)
+	for c := range each(g.freed) {
+		u := &g.cus[c]
+		for ; u.freed > 0 && l.placed < l.kernel.WGs && u.free.holds(l.need); u.freed-- {
+			s.start(id, int32(c))
+		}
+		if u.free.holds(l.need) {
+			g.mask[c/64] |= 1 << (c % 64)
+			more = true
+		}
+	}
+	return more && l.placed < l.kernel.WGs
+}
+
+// each yields the bits that are set, lowest first.
+func each(set []uint64) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for w, word := range set {
+			for ; word != 0; word &= word - 1 {
+				if !yield(w*64 + bits.TrailingZeros64(word)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// sweep places workgroups on the masked CUs, the emptiest first. A CU that
+// takes one is met again among those that hold one more.
+func (s *sim) sweep(g *gpu, id int32) {
+	l := s.kernels.at(id)
+	for n := 0; n < len(g.load); n++ {
+		for w := range g.mask {
+			for set := g.load[n][w] & g.mask[w]; set != 0; set &= set - 1 {
+				if l.placed == l.kernel.WGs {
+					return
+				}
+				if c := int32(w*64 + bits.TrailingZeros64(set)); g.cus[c].free.holds(l.need) {
+					s.start(id, c)
+				}
+			}
+		}
+	}
+}
+
+// occupy and vacate keep the room and load of a CU.
+func (s *sim) occupy(g *gpu, c, wg int32, need room) {
+	u := &g.cus[c]
+	if len(u.wgs) == 0 {
+		g.held.add(1, s.now)
+	}
+	u.free = u.free.minus(need)
+	g.shift(c, len(u.wgs), len(u.wgs)+1)
+	s.wgs.at(wg).at = int32(len(u.wgs))
+	u.wgs = append(u.wgs, wg)
+}
+
+func (s *sim) vacate(g *gpu, c, wg int32, need room) {
+	u := &g.cus[c]
+	n := len(u.wgs) - 1
+	at, last := s.wgs.at(wg).at, u.wgs[n]
+	u.wgs[at] = last
+	s.wgs.at(last).at = at
+	u.wgs = u.wgs[:n]
+	u.free = u.free.plus(need)
+	g.shift(c, n+1, n)
+	if n == 0 {
+		g.held.add(-1, s.now)
+	}
+	u.freed++
+	g.freed[c/64] |= 1 << (c % 64)
+}
+
+func (g *gpu) shift(c int32, from, to int) {
+	if to == len(g.load) {
+		g.load = append(g.load, make([]uint64, len(g.mask)))
+	}
+	g.load[from][c/64] &^= 1 << (c % 64)
+	g.load[to][c/64] |= 1 << (c % 64)
+}

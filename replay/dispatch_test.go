@@ -1,0 +1,233 @@
+package replay
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A column is 10 ns; rows are CUs and their slots.
+func TestDispatch(t *testing.T) {
+	one := func(c ...Command) []Stream { return []Stream{{Name: "s", Commands: c}} }
+	for _, c := range []struct {
+		name string
+		cus  int
+		p    *Program
+		want string
+	}{
+		{
+			name: "in order, to the emptiest CU, the lowest among equals",
+			cus:  3,
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{kernel("A", 1, work(20), threads(4), pipe(.5))}},
+				{Name: "b", Commands: []Command{kernel("B", 3, work(10), threads(4), pipe(.5))}},
+			}),
+			want: `
+				0/000.0 |AA|
+				0/000.1 |B.|
+				0/001.0 |B.|
+				0/002.0 |B.|`,
+		},
+		{
+			name: "a half-full last wave",
+			cus:  2,
+			p:    prog(one(kernel("A", 3, work(20)))),
+			want: `
+				0/000.0 |AAAA|
+				0/001.0 |AA..|`,
+		},
+		{
+			name: "two slots freed on one CU at one instant are refilled there",
+			cus:  2,
+			p:    prog(one(kernel("A", 6, work(10), threads(4), pipe(.5)))),
+			want: `
+				0/000.0 |AA|
+				0/000.1 |AA|
+				0/001.0 |A.|
+				0/001.1 |A.|`,
+		},
+		{
+			name: "a stream's next kernel starts after the last workgroup and the gap",
+			cus:  2,
+			p: prog(one(kernel("A", 3, work(20)), func() Command {
+				c := kernel("B", 2, work(10))
+				c.Delay = 10
+				return c
+			}())),
+			want: `
+				0/000.0 |AAAA.B|
+				0/001.0 |AA...B|`,
+		},
+		{
+			name: "a later kernel gets only what an earlier cannot use",
+			cus:  2,
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{kernel("A", 3, work(20))}},
+				{Name: "b", Commands: []Command{kernel("B", 2, work(10))}},
+			}),
+			want: `
+				0/000.0 |AAAA|
+				0/001.0 |AABB|`,
+		},
+		{
+			name: "a later kernel that fits where the earlier does not starts at once",
+			cus:  1,
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{kernel("A", 2, work(20), threads(5), pipe(.1))}},
+				{Name: "b", Commands: []Command{kernel("B", 2, work(10), threads(3), pipe(.1))}},
+			}),
+			want: `
+				0/000.0 |AAAA|
+				0/000.1 |BB..|`,
+		},
+		{
+			name: "priority decides among those who wait and preempts nobody",
+			cus:  1,
+			p: prog([]Stream{
+				{Name: "low", Commands: []Command{kernel("A", 3, work(20))}},
+				{Name: "high", Priority: 1, Commands: []Command{{Op: Delay, Delay: 10}, kernel("B", 2, work(10))}},
+			}),
+			want: `0/000.0 |AABBAAAA|`,
+		},
+		{
+			name: "priority decides among those who come at one instant",
+			cus:  1,
+			p: prog([]Stream{
+				{Name: "low", Commands: []Command{kernel("A", 1, work(20))}},
+				{Name: "high", Priority: 1, Commands: []Command{kernel("B", 1, work(10))}},
+			}),
+			want: `0/000.0 |BAA|`,
+		},
+		{
+			name: "an exclusive workgroup needs the whole CU",
+			cus:  2,
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{kernel("A", 1, work(30), threads(1))}},
+				{Name: "b", Commands: []Command{kernel("B", 2, work(10), threads(0), func(k *Kernel) { k.Footprint.Exclusive = true })}},
+			}),
+			want: `
+				0/000.0 |AAA|
+				0/001.0 |BB.|`,
+		},
+		{
+			name: "two workgroups share the pipes of their CU",
+			cus:  1,
+			p:    prog(one(kernel("A", 2, work(10), threads(4)))),
+			want: `
+				0/000.0 |AA|
+				0/000.1 |AA|`,
+		},
+		{
+			name: "one that joins half way slows the other from there",
+			cus:  1,
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{kernel("A", 1, work(40), threads(4))}},
+				{Name: "b", Commands: []Command{{Op: Delay, Delay: 20}, kernel("B", 1, work(10), threads(4))}},
+			}),
+			// 20 of A's 40 are done at 20; both run at half speed until B is done at 40.
+			want: `
+				0/000.0 |AAAAA|
+				0/000.1 |..BB.|`,
+		},
+		{
+			name: "waiting workgroups hold their slots",
+			cus:  1,
+			p: func() *Program {
+				p := &Program{}
+				f := p.NewFlag("go")
+				p.GPUs = []GPU{{Streams: []Stream{
+					{Name: "a", Commands: []Command{kernel("A", 1, []Phase{{Op: WaitFor, Flag: f, Count: 1}, {Op: Work, Time: 10}})}},
+					{Name: "b", Commands: []Command{kernel("B", 1, work(10))}},
+					{Name: "host", Host: true, Commands: []Command{{Op: Delay, Delay: 30}, {Op: Post, Flag: f, Count: 1}}},
+				}}}
+				return p
+			}(),
+			want: `0/000.0 |AAAAB|`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := mustSimulate(t, small(len(c.p.GPUs), c.cus), c.p, Options{Level: Phases})
+			if got := draw(t, r.Run, trace.Slot, trace.Workgroup, 10); got != trim(c.want) {
+				t.Errorf("got\n%s\nwant\n%s", got, trim(c.want))
+			}
+		})
+	}
+}
+
+// Tiles that workgroups own wait for them however late they come; others go to whoever asks.
+func TestPersistent(t *testing.T) {
+	late := func(tiles, owned int) *Program {
+		return prog([]Stream{
+			{Name: "first", Commands: []Command{kernel("X", 1, work(30))}},
+			{Name: "tiles", Commands: []Command{kernel("T", 2, work(10), persistent(tiles, owned))}},
+		})
+	}
+	for _, c := range []struct {
+		name         string
+		tiles, owned int
+		want         string
+	}{
+		{"all owned", 6, -1, `
+			0/000.0 |TTT...|
+			0/001.0 |...TTT|`},
+		{"one owned, the rest by ticket", 7, 1, `
+			0/000.0 |TTTTT|
+			0/001.0 |...TT|`},
+		{"none owned", 7, 0, `
+			0/000.0 |TTTTT|
+			0/001.0 |...TT|`},
+		{"two owned wait for their late owner", 7, 2, `
+			0/000.0 |TTTTT|
+			0/001.0 |...TT|`},
+		{"three owned", 6, 3, `
+			0/000.0 |TTT...|
+			0/001.0 |...TTT|`},
+		{"fewer tiles than workgroups", 1, -1, `0/000.0 |T..|`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := mustSimulate(t, small(1, 2), late(c.tiles, c.owned), Options{Level: Workgroups})
+			if got := draw(t, r.Run, trace.Persistent, trace.Workgroup, 10); got != trim(c.want) {
+				t.Errorf("got\n%s\nwant\n%s", got, trim(c.want))
+			}
+		})
+	}
+}
+
+// The same tiles are handed out once each whichever way.
+func TestPersistentTilesOnce(t *testing.T) {
+	for owned := -1; owned < 5; owned++ {
+		var tiles []int
+		c := kernel("T", 3, nil, persistent(11, owned))
+		c.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+			tiles = append(tiles, tile)
+			return append(buf, Phase{Op: Work, Time: Time(1 + tile%4)})
+		}
+		mustSimulate(t, small(1, 2), prog([]Stream{{Commands: []Command{c}}}), Options{})
+		slices.Sort(tiles)
+		if !slices.Equal(tiles, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
+			t.Errorf("owned %d: tiles run: %v", owned, tiles)
+		}
+	}
+}
+
+func TestPrologueAndEpilogueFrameTheTiles(t *testing.T) {
+	c := kernel("T", 2, work(20), persistent(3, -1))
+	c.Kernel.Prologue = func(_ int, buf []Phase) []Phase { return append(buf, Phase{Op: Sleep, Time: 10}) }
+	c.Kernel.Epilogue = func(wg int, buf []Phase) []Phase { return append(buf, Phase{Op: Sleep, Time: Time(10 * (wg + 1))}) }
+	r := mustSimulate(t, small(1, 2), prog([]Stream{{Commands: []Command{c}}}), Options{Level: Phases})
+	type span struct {
+		id         int32
+		start, end Time
+	}
+	var got []span
+	for _, s := range r.Run.Spans {
+		if w := r.Run.Workgroup(s); s.Kind == trace.Workgroup && w.Persistent == 0 {
+			got = append(got, span{w.ID, s.Start, s.End})
+		}
+	}
+	want := []span{{trace.None, 0, 10}, {0, 10, 30}, {2, 30, 50}, {trace.None, 50, 60}}
+	if !slices.Equal(got, want) {
+		t.Errorf("workgroup 0: got %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,46 @@
+package replay
+
+import "github.com/overlapse/overlapse/trace"
+
+// result gathers what the finished simulation found.
+func (s *sim) result() *Result {
+	r := &Result{Makespan: s.makespan, Traffic: s.ledger.traffics(), Slots: s.ledger.slots()}
+	for i := range s.streams {
+		st := &s.streams[i]
+		st.lose(st.since, s.makespan, Idle{Cause: NoWork})
+		r.Idle = append(r.Idle, st.idle...)
+	}
+	for g := range s.gpus {
+		r.Use = append(r.Use, s.use(g)...)
+		r.CUs = append(r.CUs, s.cuTime(g))
+	}
+	r.Run = s.record.Finish(trace.Options{Name: s.record.options.Name, Simulated: true, KeepZero: true})
+	return r
+}
+
+func (s *sim) use(g int) []Use {
+	var all []Use
+	for res := Memory; res <= Ingress; res++ {
+		p := &s.flows.pools[s.flows.pool(g, res)]
+		if p.capacity == 0 || s.makespan == 0 {
+			continue
+		}
+		p.account(s.now)
+		all = append(all, Use{
+			GPU: g, Resource: res, Saturated: p.saturated,
+			Fraction: p.moved / (p.capacity * float64(s.makespan)),
+		})
+	}
+	return all
+}
+
+func (s *sim) cuTime(id int) CUs {
+	g := &s.gpus[id]
+	c := CUs{GPU: id}
+	if total := float64(len(g.cus)) * float64(s.makespan); total > 0 {
+		g.held.add(0, s.now)
+		g.busy.add(0, s.now)
+		c.Held, c.Working = g.held.sum/total, g.busy.sum/total
+	}
+	return c
+}

@@ -1,0 +1,95 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+)
+
+// A flag is a counter and who waits for it.
+type flag struct {
+	value   int64
+	waiters ordered[int64] // by the count they wait for, then by who came first
+	coming  int32          // the post last sent on its way, or none
+}
+
+// A poster is who brought a flag to its count: a kernel's launch, or a stream.
+type poster struct {
+	stream int32
+	kernel *Kernel // nil: the stream itself, or a copy of it
+}
+
+// A post is additions of one poster and instant, on their way to a peer.
+type post struct {
+	seq   uint64
+	at    Time // when it arrives
+	flag  Flag
+	count int64
+	timer int32
+	from  poster
+}
+
+// await reports whether the flag has reached the count; if not, who is
+// appended to the queue when it does.
+func (s *sim) await(f Flag, count int64, who actor) bool {
+	fl := &s.flags[f]
+	if f == NoFlag || fl.value >= count {
+		return true
+	}
+	s.waited++
+	fl.waiters.push(entry[int64]{key: count, seq: s.waited, who: who})
+	return false
+}
+
+// post adds to a flag and releases who waited for it.
+func (s *sim) post(f Flag, count int64, from poster) {
+	if f == NoFlag {
+		return
+	}
+	fl := &s.flags[f]
+	if count > math.MaxInt64-fl.value {
+		s.fail(fmt.Errorf("replay: flag %q: count runs beyond %d", s.program.Flags[f], int64(math.MaxInt64)))
+		return
+	}
+	fl.value += count
+	for !fl.waiters.empty() && fl.waiters.min().key <= fl.value {
+		who := fl.waiters.pop().who
+		if who.kind == dueStream {
+			s.streams[who.id].awaited = from
+		}
+		s.queue = append(s.queue, who)
+	}
+}
+
+// postAfter posts once delay has passed.
+func (s *sim) postAfter(delay Time, f Flag, count int64, from poster) {
+	if delay == 0 || f == NoFlag {
+		s.post(f, count, from)
+		return
+	}
+	at := s.now + delay
+	if id := s.flags[f].coming; id != none {
+		if p := s.posts.at(id); p.at == at && p.from == from && count <= math.MaxInt64-p.count {
+			p.count += count
+			return
+		}
+	}
+	id := s.posts.add()
+	s.flags[f].coming = id
+	s.posted++
+	*s.posts.at(id) = post{
+		seq: s.posted, at: at, flag: f, count: count, from: from,
+		timer: s.events.add(actor{duePost, id}),
+	}
+	s.events.set(s.posts.at(id).timer, at)
+}
+
+// arrive is a post's end of way.
+func (s *sim) arrive(id int32) {
+	p := *s.posts.at(id)
+	if s.flags[p.flag].coming == id {
+		s.flags[p.flag].coming = none
+	}
+	s.events.drop(p.timer)
+	s.posts.drop(id)
+	s.post(p.flag, p.count, p.from)
+}

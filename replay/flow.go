@@ -1,0 +1,295 @@
+package replay
+
+import (
+	"math"
+	"slices"
+)
+
+// Flows
+//
+// Everything that proceeds at a rate is a flow: phases of workgroups, copies
+// and puts alike. Flows that take the same path at the same limit are members
+// of one class and have one rate, so the class keeps one clock of what each has
+// done since it began, and a member is done when the clock reaches the value
+// it was given at its start:
+//
+//	clock  |            done a    done b
+//	       |          _.-'----------'--
+//	       |      _.-'   slope: the rate of one member
+//	       |___.-'
+//	       +----+------------------------ time
+//	         a,b join
+//
+// A change of rate moves no member. Classes of one path that are held back go
+// at one level, and share the clock of their path in the same way.
+
+// boundless is the rate, in bytes a nanosecond, of what nothing bounds.
+const boundless = 1e15
+
+// slack is how far past a whole nanosecond, in nanoseconds, a completion may
+// lie and still count as that nanosecond: above the rounding of clocks, and
+// below anything that could be seen.
+const slack = 1e-3
+
+// A classKey is what bounds a flow. Flows with equal keys are one class.
+type classKey struct {
+	path   int32   // or none: work that touches no memory
+	gpu    int32   // where it comes from
+	cu     int32   // of work that touches no memory; else none
+	launch int32   // whose own work does not count as beside it; none: all counts
+	limit  float64 // bytes a nanosecond of one member alone; 1 for work that touches no memory
+	slow   float64 // divides limit for the load of its CU; at least 1
+	beside float64 // divides limit beside other work; at least 1
+	favor  float64 // of a member's rate in others' where they contend
+}
+
+// A class is flows with one rate. What every phase touches comes first.
+type class struct {
+	members ordered[float64] // by clock at which they are done
+	clock   float64          // at time `at`; while held back, at clock `base` of the path
+	at      Time
+	base    float64
+	rate    float64 // of one member, unless held back
+	limit   float64 // of one member now
+	n       int32   // members that have not quit
+	quit    int32   // entries of members that have
+	timer   int32
+	path    int32
+	line    int32   // index in path.line, or none
+	due     float64 // while there: the path's clock when its first member is done
+	held    bool    // is held back: goes at the path's level
+	touched bool    // is in flows.touched
+	idle    bool    // is in flows.idle
+
+	key      classKey
+	talliedN int32   // n as its path knows it
+	tallied  float64 // limit as its path knows it
+	next     int32   // in the index
+}
+
+// A stake is an actor's membership of a class.
+type stake struct {
+	class int32   // it is or was last in
+	left  uint32  // if it was held back, settlings before it was done; else 0
+	seq   uint64  // of its entry; 0 when it is in no class
+	done  float64 // clock of the class at which it is or was done
+}
+
+// nowhere is the stake of one who has not been in any class.
+var nowhere = stake{class: none}
+
+// flows are the pools, paths and classes of a simulation.
+type flows struct {
+	fabric  // pools and routes
+	paths   []path
+	pathOf  map[pathKey]int32
+	recent  [1 << 12]recentPath
+	classes []class
+	index   index
+	idle    []int32   // classes without members, the longest so first; may be used anew
+	beside  [][]int32 // by GPU: classes that go slower beside other work
+
+	touched   []int32 // classes to look at before time goes on
+	dirty     []int32 // paths whose steps changed
+	changed   []int32 // paths to solve
+	moved     []int32 // paths of whose held classes another may be the next
+	disturbed []int32 // pools that have undisturbed flows and may have become tight
+	settled   uint32  // how often rates have been
+	seq       uint64
+
+	events *wheel
+	stale  func(actor, uint64) bool // whether the entry's actor has quit
+
+	search  int
+	comp    []int32          // paths of the component being solved
+	rows    []int32          // its pools
+	ladder  ordered[float64] // its paths, by the level of their next step
+	filling ordered[float64] // its pools, by a level at which they are not full before
+}
+
+// maxIdle is how many classes without members are kept for the next phase of their kind.
+const maxIdle = 4096
+
+// lookup returns the class of a key, making it if it is new. A new class has no limit yet.
+func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
+	slot := f.index.slot(k)
+	for id := *slot; id != none; id = f.classes[id].next {
+		if f.classes[id].key == *k {
+			return id, false
+		}
+	}
+	id = f.unused()
+	if id == none {
+		id = int32(len(f.classes))
+		f.classes = append(f.classes, class{timer: f.events.add(actor{dueClass, id})})
+	}
+	c := &f.classes[id]
+	c.key, c.path, c.line, c.held = *k, k.path, none, false
+	c.limit, c.tallied = 0, 0
+	f.insert(id)
+	if k.beside > 1 {
+		f.beside[k.gpu] = append(f.beside[k.gpu], id)
+	}
+	return id, true
+}
+
+// unused takes the class that has been idle longest out of the index, once enough are.
+func (f *flows) unused() int32 {
+	for len(f.idle) > maxIdle {
+		id := f.idle[0]
+		f.idle = f.idle[1:]
+		c := &f.classes[id]
+		c.idle = false
+		if c.n == 0 && !c.touched && c.path != none {
+			f.remove(id)
+			if c.key.beside > 1 {
+				b := &f.beside[c.key.gpu]
+				*b = slices.DeleteFunc(*b, func(x int32) bool { return x == id })
+			}
+			return id
+		}
+	}
+	return none
+}
+
+// read is the class's clock at now.
+func (f *flows) read(c *class, now Time) float64 {
+	if c.held {
+		return c.clock + c.key.favor*(f.paths[c.path].read(now)-c.base)
+	}
+	return c.clock + c.rate*float64(now-c.at)
+}
+
+// rateOf is the rate of one member.
+func (f *flows) rateOf(c *class) float64 {
+	if c.held {
+		return c.key.favor * f.paths[c.path].level
+	}
+	return c.rate
+}
+
+// join makes who a member of the class with size to go. One that was held back
+// in the same class until this instant goes on from where it was done, between
+// two nanoseconds, so that rounding up does not add up.
+func (f *flows) join(id int32, st *stake, who actor, size float64, now Time) {
+	c := &f.classes[id]
+	start := st.done
+	if st.class != id || st.left != f.settled {
+		start = f.read(c, now)
+	}
+	f.seq++
+	*st = stake{class: id, seq: f.seq, done: start + size}
+	c.members.push(entry[float64]{key: st.done, seq: f.seq, who: who})
+	c.n++
+	f.touch(id)
+}
+
+// heldBack reports whether one of the key was held back in its class until this instant.
+func (f *flows) heldBack(st *stake, k *classKey) bool {
+	return st.left == f.settled && f.classes[st.class].key == *k
+}
+
+// end ends a membership that has run its course.
+func (f *flows) end(st *stake) {
+	st.seq, st.left = 0, 0
+	if c := &f.classes[st.class]; f.rateOf(c) < c.key.limit*(1-1e-9) {
+		st.left = f.settled
+	}
+}
+
+// leave takes a member out before it is done and returns what it had to go.
+func (f *flows) leave(st *stake, now Time) float64 {
+	c := &f.classes[st.class]
+	c.n--
+	c.quit++
+	f.touch(st.class)
+	rest := max(0, st.done-f.read(c, now))
+	*st = nowhere
+	return rest
+}
+
+// take removes a member that is done at now; ok is false when none is left.
+// With sure the first is done, whatever its clock has been rounded to.
+func (f *flows) take(id int32, now Time, sure bool) (who actor, ok bool) {
+	c := &f.classes[id]
+	e := f.first(c)
+	if e == nil || !sure && e.key > f.read(c, now)+slack*f.rateOf(c) {
+		return actor{}, false
+	}
+	c.n--
+	f.touch(id)
+	return c.members.pop().who, true
+}
+
+// first is the member that is done next, or nil.
+func (f *flows) first(c *class) *entry[float64] {
+	for !c.members.empty() {
+		e := c.members.min()
+		if c.quit == 0 || !f.stale(e.who, e.seq) {
+			return e
+		}
+		c.members.pop()
+		c.quit--
+	}
+	return nil
+}
+
+func (f *flows) touch(id int32) {
+	if c := &f.classes[id]; !c.touched {
+		c.touched = true
+		f.touched = append(f.touched, id)
+	}
+}
+
+// setLimit changes how fast one member can go.
+func (f *flows) setLimit(id int32, limit float64) {
+	if c := &f.classes[id]; c.limit != limit {
+		c.limit = limit
+		f.touch(id)
+	}
+}
+
+// settle finds the rates that hold from now on and sets the timers of the next completions.
+func (f *flows) settle(now Time) {
+	f.solve(now)
+	for _, id := range f.touched {
+		c := &f.classes[id]
+		c.touched = false
+		if !c.held && c.rate != c.limit {
+			c.clock, c.at, c.rate = f.read(c, now), now, c.limit
+		}
+		f.schedule(id, c, now)
+	}
+	for _, id := range f.moved {
+		f.schedulePath(&f.paths[id], now)
+	}
+	f.touched, f.moved = f.touched[:0], f.moved[:0]
+	f.settled++
+}
+
+// schedule sees to it that the class is due when its first member is done.
+func (f *flows) schedule(id int32, c *class, now Time) {
+	e := f.first(c)
+	switch {
+	case e == nil:
+		c.clock, c.at, c.rate = 0, now, 0
+		f.events.cancel(c.timer)
+		if !c.idle {
+			c.idle = true
+			f.idle = append(f.idle, id)
+		}
+	case c.held:
+		c.due = c.base + (e.key-c.clock)/c.key.favor
+		f.lineUp(id)
+	default:
+		f.setDue(c.timer, c.at, (e.key-c.clock)/c.rate, now)
+	}
+}
+
+// setDue sets the timer for a while after at, rounded up.
+func (f *flows) setDue(timer int32, at Time, while float64, now Time) {
+	due := max(now, at+Time(min(math.Ceil(while-slack), float64(lastTime))))
+	if f.events.at(timer) != due {
+		f.events.set(timer, due)
+	}
+}

@@ -1,0 +1,125 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// wholePipe is the pipes of one CU in the units in which shares are added:
+// integers, so that what is added and taken away leaves nothing behind.
+const wholePipe = 1 << 30
+
+// A launch is a kernel from when its stream reaches it until its last
+// workgroup has left.
+type launch struct {
+	kernel   *Kernel
+	command  *Command
+	gpu      int32
+	stream   int32
+	order    int32 // among all launches
+	priority int
+	need     room
+	pipe     int64 // of wholePipe, by one workgroup's work
+	ready    Time
+	placed   int // workgroups that have started
+	gone     int // and left
+	owned    int // tiles that every workgroup runs before it asks for more
+	ticket   int // next tile that nobody owns
+	working  int // workgroups in a Work or Store phase
+	fresh    bool
+	bank     int32  // of a persistent kernel, among those running on the GPU
+	holders  string // what held the slots when it first found none
+	row      int32  // of the ledger
+	spent    Slots  // by its workgroups
+	span     spanRef
+}
+
+// launch makes the stream's kernel ready. A kernel without workgroups is over at once.
+func (s *sim) launch(stream int32, st *stream, c *Command) {
+	id := s.kernels.add()
+	l := s.kernels.at(id)
+	k := c.Kernel
+	*l = launch{
+		kernel: k, command: c, gpu: st.gpu, stream: stream, order: s.launches,
+		priority: st.Priority, ready: s.now, bank: none,
+		row: s.ledger.row(k.Name),
+	}
+	s.launches++
+	if !k.Free {
+		l.need = k.Footprint.need(&s.machine.GPU)
+		l.pipe = pipeShare(k.Pipe)
+	}
+	if k.Tiles > 0 {
+		l.owned, l.ticket = k.owned()
+		l.bank = s.gpus[st.gpu].takeBank()
+	}
+	st.launch = id
+	if k.WGs == 0 {
+		s.begin(l)
+		s.end(id)
+		return
+	}
+	s.enqueue(id)
+}
+
+func pipeShare(share float64) int64 {
+	if share == 0 {
+		return wholePipe
+	}
+	return int64(min(share, 1024) * wholePipe)
+}
+
+// owned is how many tiles a workgroup owns, and the first that none does.
+func (k *Kernel) owned() (each, next int) {
+	if k.WGs == 0 {
+		return 0, k.Tiles
+	}
+	rounds := (k.Tiles + k.WGs - 1) / k.WGs
+	if k.Owned < 0 || k.Owned >= rounds {
+		return math.MaxInt, k.Tiles
+	}
+	return k.Owned, k.Owned * k.WGs
+}
+
+// begin marks that the kernel's first workgroup has started.
+func (s *sim) begin(l *launch) {
+	st := &s.streams[l.stream]
+	st.lose(l.ready, s.now, Idle{Cause: NoSlot, Note: l.holders})
+	l.span = s.record.kernel(l, st, s.now)
+}
+
+// end marks that its last has left, and lets the stream go on.
+func (s *sim) end(id int32) {
+	l := s.kernels.at(id)
+	s.record.end(l.span, s.now)
+	s.makespan = max(s.makespan, s.now)
+	if l.bank != none {
+		s.gpus[l.gpu].banks[l.bank] = false
+	}
+	s.ledger.spend(l.row, l.gpu, &l.spent)
+	s.queue = append(s.queue, actor{dueStream, l.stream})
+	s.kernels.drop(id)
+	l.kernel = nil
+}
+
+func (g *gpu) takeBank() int32 {
+	at := slices.Index(g.banks, false)
+	if at < 0 {
+		at = len(g.banks)
+		g.banks = append(g.banks, false)
+	}
+	g.banks[at] = true
+	return int32(at)
+}
+
+// starve notes who holds the slots when a kernel that is ready first finds none.
+func (s *sim) starve(l *launch) {
+	if l.placed > 0 || l.holders != "" {
+		return
+	}
+	l.holders = "held by nothing"
+	if h := s.holder(l.gpu); h != none {
+		l.holders = fmt.Sprintf("held by %q", s.kernels.at(h).kernel.Name)
+	}
+}

@@ -1,0 +1,115 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A ledger counts by name, of kernels and copies, the bytes through each GPU's
+// resources and the time of workgroups.
+type ledger struct {
+	gpus  int
+	index map[string]int32
+	names []string
+	bytes [][]float64 // by name, then GPU and resource; nil until there are any
+	spent [][]Slots   // by name, then GPU; nil until there is any
+}
+
+func newLedger(gpus int) ledger { return ledger{gpus: gpus, index: map[string]int32{}} }
+
+func (t *ledger) row(name string) int32 {
+	if id, ok := t.index[name]; ok {
+		return id
+	}
+	id := int32(len(t.names))
+	t.index[name] = id
+	t.names = append(t.names, name)
+	t.bytes = append(t.bytes, nil)
+	t.spent = append(t.spent, nil)
+	return id
+}
+
+func (t *ledger) add(row, gpu int32, r Resource, bytes float64) {
+	if bytes == 0 {
+		return
+	}
+	if t.bytes[row] == nil {
+		t.bytes[row] = make([]float64, t.gpus*int(numResources))
+	}
+	t.bytes[row][int(gpu)*int(numResources)+int(r)] += bytes
+}
+
+// move counts bytes from one GPU's memory to another's.
+func (t *ledger) move(row, from, to int32, bytes, read float64) {
+	t.add(row, from, Memory, read)
+	t.add(row, to, Memory, bytes)
+	if from != to {
+		t.add(row, from, Egress, bytes)
+		t.add(row, to, Ingress, bytes)
+	}
+}
+
+// spend adds the time that workgroups of a kernel spent.
+func (t *ledger) spend(row, gpu int32, by *Slots) {
+	if t.spent[row] == nil {
+		t.spent[row] = make([]Slots, t.gpus)
+	}
+	of := &t.spent[row][gpu]
+	of.Working += by.Working
+	of.Slowed += by.Slowed
+	of.Waiting += by.Waiting
+	of.Sleeping += by.Sleeping
+}
+
+// charge counts the bytes of a phase.
+func (s *sim) charge(l *launch, p *Phase) {
+	switch p.Op {
+	case Work:
+		s.ledger.add(l.row, l.gpu, Memory, p.Read+p.Write)
+	case Store:
+		if p.Bytes > 0 {
+			s.ledger.move(l.row, l.gpu, p.Peer, p.Bytes, p.Read)
+		}
+	case Put:
+		s.ledger.move(l.row, l.gpu, p.Peer, p.Bytes, p.Bytes)
+	}
+}
+
+func (s *sim) chargeCopy(st *stream, c *Copy) {
+	row := s.ledger.row(c.Name)
+	s.ledger.move(row, c.From, c.Peer, c.Bytes, c.Bytes)
+	s.ledger.add(row, st.gpu, DMA, c.Bytes)
+}
+
+// traffics lists what was counted by GPU, resource and name.
+func (t *ledger) traffics() []Traffic {
+	var all []Traffic
+	for row, bytes := range t.bytes {
+		for i, b := range bytes {
+			if b > 0 {
+				all = append(all, Traffic{i / int(numResources), Resource(i % int(numResources)), t.names[row], b})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Traffic) int {
+		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// slots lists how workgroups spent their time by GPU and name.
+func (t *ledger) slots() []Slots {
+	var all []Slots
+	for row, spent := range t.spent {
+		for gpu, of := range spent {
+			if of != (Slots{}) {
+				of.GPU, of.Name = gpu, t.names[row]
+				all = append(all, of)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Slots) int {
+		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}

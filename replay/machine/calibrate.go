@@ -1,0 +1,242 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A Fit is one number of a profile as calibration found it.
+type Fit struct {
+	Key      string  // "fabric.egress"
+	Value    string  // as the profile writes it; "19 rows" for a table
+	Rule     string  // how it is read off the rows
+	Rows     []Row   // that it was read off; none where the base's value stays
+	Residual float64 // median of |rule/row - 1| over Rows; 0 where the rule passes through them
+	Missing  string  // the rows that would settle it, where there were none
+}
+
+// A rule reads one number or table off the rows.
+type rule struct {
+	key  string
+	how  string // the profile says it as the source
+	need string // said where there are no rows for it
+	read func(c *calibration) reading
+}
+
+// A reading is what a rule found: nothing where rows is empty.
+type reading struct {
+	value    float64     // SI units, or
+	table    [][]float64 // unsorted
+	rows     []Row
+	residual float64
+}
+
+// A calibration is under way: rules read c.rows, and from c.m what earlier rules found.
+type calibration struct {
+	rows []Row
+	m    Machine
+}
+
+// Calibrate reads a profile off rows of micro-benchmarks. What no row settles
+// (data-sheet facts, footprints, gaps that only traces show) stays as base has
+// it. Only isolated measurements are read: rows of strategies are for
+// validation, and nothing is fitted to them. The fits come in the order of the
+// rules, those without rows included. The error is for rows that contradict
+// each other or the base.
+func Calibrate(rows []Row, base Machine) (Machine, []Fit, error) {
+	c := &calibration{rows: rows, m: base.clone()}
+	var fits []Fit
+	var errs []error
+	for _, r := range rules() {
+		f := r.read(c)
+		fit := Fit{Key: r.key, Rule: r.how, Rows: f.rows, Residual: f.residual}
+		e := c.m.find(r.key)
+		switch {
+		case len(f.rows) == 0:
+			fit.Missing = r.need
+		case e.table != nil:
+			*e.table = Table{Rows: tidy(f.table, e.dims), Source: r.source(f)}
+		case !(f.value > 0) || math.IsInf(f.value, 0):
+			errs = append(errs, fmt.Errorf("%s: %s gives %v from %s: the rows contradict each other", r.key, r.how, f.value, idList(f.rows)))
+		default:
+			*e.quantity = newQuantity(f.value, e, r.source(f))
+		}
+		fit.Value = e.String()
+		fits = append(fits, fit)
+	}
+	return c.m, fits, errors.Join(errs...)
+}
+
+// source is what the profile says of a number.
+func (r rule) source(f reading) string {
+	s := r.how + ": " + idList(f.rows)
+	if f.residual > 0 {
+		s += fmt.Sprintf(", residual %.1f %%", 100*f.residual)
+	}
+	return s
+}
+
+// newQuantity rounds to four digits in the unit that the profile uses already.
+func newQuantity(v float64, e entry, source string) Quantity {
+	unit := e.quantity.Unit
+	if unit == "" {
+		unit = usualUnit(e.dims[0])
+	}
+	return Quantity{Value: roundTo(v/scaleOf(unit), 4) * scaleOf(unit), Unit: unit, Source: source}
+}
+
+// tidy rounds a table's measured columns as the profile writes them and sorts its rows.
+func tidy(rows [][]float64, dims []dimension) [][]float64 {
+	for _, row := range rows {
+		for i, d := range dims {
+			switch d {
+			case span:
+				row[i] = roundTo(row[i]/1e-6, 4) * 1e-6
+			case rate, ratio:
+				row[i] = roundTo(row[i], 4)
+			}
+		}
+	}
+	slices.SortFunc(rows, slices.Compare[[]float64])
+	return rows
+}
+
+// clone copies what calibration may write into.
+func (m Machine) clone() Machine {
+	for _, e := range m.entries() {
+		if e.table != nil {
+			e.table.Rows = slices.Clone(e.table.Rows)
+			for i, r := range e.table.Rows {
+				e.table.Rows[i] = slices.Clone(r)
+			}
+		}
+	}
+	return m
+}
+
+// find is the entry of a key that the schema has.
+func (m *Machine) find(key string) entry {
+	for _, e := range m.entries() {
+		if e.key == key {
+			return e
+		}
+	}
+	panic("machine: no key " + key)
+}
+
+// rules lists them in an order in which each finds what it builds on.
+func rules() []rule {
+	list := append(launchRules(), memoryRules()...)
+	list = append(list, matmulRules()...)
+	list = append(list, fabricRules()...)
+	for _, op := range recordedOps {
+		list = append(list, collectiveRules(op)...)
+	}
+	return list
+}
+
+// pick is the rows that a predicate holds for.
+func (c *calibration) pick(keep func(r *Row) bool) []Row {
+	var list []Row
+	for i := range c.rows {
+		if keep(&c.rows[i]) {
+			list = append(list, c.rows[i])
+		}
+	}
+	return list
+}
+
+// kind is the isolated rows of a kind.
+func (c *calibration) kind(kind string) []Row {
+	return c.pick(func(r *Row) bool { return r.Workload.Kind == kind && r.Strategy == "isolated" })
+}
+
+// seconds is a row's time less what timing adds.
+func (c *calibration) seconds(r Row) float64 {
+	if r.Params.Kernel {
+		return r.Us * 1e-6
+	}
+	return max(r.Us*1e-6-c.m.Launch.Timing.Value, 1e-9)
+}
+
+// median of the values; 0 for none. The values are reordered.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	slices.Sort(v)
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// off is the residual of one row.
+func off(predicted, measured float64) float64 { return math.Abs(predicted/measured - 1) }
+
+// solve is least squares of a·x = y, each row weighted by 1/y so that errors
+// are relative. ok is false where the rows do not settle x.
+func solve(a [][]float64, y []float64) (x []float64, ok bool) {
+	if len(a) == 0 || len(a) < len(a[0]) {
+		return nil, false
+	}
+	n := len(a[0])
+	normal := make([][]float64, n)
+	for i := range normal {
+		normal[i] = make([]float64, n+1)
+		for r := range a {
+			w := 1 / (y[r] * y[r])
+			for j := range n {
+				normal[i][j] += w * a[r][i] * a[r][j]
+			}
+			normal[i][n] += w * a[r][i] * y[r]
+		}
+	}
+	for i := range n {
+		p := i
+		for r := i + 1; r < n; r++ {
+			if math.Abs(normal[r][i]) > math.Abs(normal[p][i]) {
+				p = r
+			}
+		}
+		normal[i], normal[p] = normal[p], normal[i]
+		pivot := normal[i][i]
+		if math.Abs(pivot) < 1e-30 {
+			return nil, false
+		}
+		for r := range n {
+			if r == i {
+				continue
+			}
+			f := normal[r][i] / pivot
+			for j := i; j <= n; j++ {
+				normal[r][j] -= f * normal[i][j]
+			}
+		}
+	}
+	x = make([]float64, n)
+	for i := range x {
+		x[i] = normal[i][n] / normal[i][i]
+	}
+	return x, true
+}
+
+// line is the straight line y = a + b·x of least relative error.
+func line(points []point) (a, b float64, ok bool) {
+	if len(points) < 2 {
+		return 0, 0, false
+	}
+	var left [][]float64
+	var y []float64
+	for _, p := range points {
+		left = append(left, []float64{1, p.x})
+		y = append(y, p.y)
+	}
+	x, ok := solve(left, y)
+	if !ok {
+		return 0, 0, false
+	}
+	return x[0], x[1], true
+}

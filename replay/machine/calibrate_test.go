@@ -1,0 +1,217 @@
+package machine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// measured are the rows that the shipped h200 profile is read off: the shared
+// calibration and what this project measured beyond it.
+func measured(t *testing.T) []Row {
+	t.Helper()
+	var all []Row
+	for _, file := range []string{"../../../shared/data/h200/calibrate.jsonl", "testdata/h200-2026-11-21.jsonl"} {
+		f, err := os.Open(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			t.Skipf("%s: the folder shared is not beside the checkout", file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		rows, err := ReadRows(f, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rows...)
+	}
+	return all
+}
+
+// The shipped profile is what calibration reads off the rows, to the byte.
+func TestShippedIsCalibrated(t *testing.T) {
+	shipped, err := Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, fits, err := Calibrate(measured(t), shipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fits {
+		if f.Missing == "" {
+			t.Logf("%-40s %-16s residual %5.2f %%  %s", f.Key, f.Value, 100*f.Residual, idList(f.Rows))
+		} else {
+			t.Logf("%-40s %-16s missing: %s", f.Key, f.Value, f.Missing)
+		}
+	}
+	var want bytes.Buffer
+	if err := m.WriteYAML(&want); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "profiles/h200.yaml", want.String())
+}
+
+// Without rows nothing changes, and every rule says what it would need.
+func TestCalibrateNothing(t *testing.T) {
+	base := load(t, "a100")
+	m, fits, err := Calibrate(nil, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(base, m); d != "" {
+		t.Error(d)
+	}
+	for _, f := range fits {
+		if f.Missing == "" || len(f.Rows) != 0 || f.Value == "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(fits) != len(rules()) {
+		t.Errorf("%d fits of %d rules", len(fits), len(rules()))
+	}
+}
+
+// Rows of strategies are for validation: adding them changes nothing.
+func TestCalibrateIgnoresStrategies(t *testing.T) {
+	base := load(t, "h200")
+	var rows []Row
+	for i, strategy := range []string{"bulk", "decompose", "multistream", "fused", "onesided", "tilesync"} {
+		for _, kind := range []string{"gemm+collective", "embedding+collective", "gemv+collective", "gemm+gemm", "model", "collective"} {
+			rows = append(rows, Row{
+				ID: fmt.Sprint(strategy, kind), World: 4, Strategy: strategy, Us: float64(100 + i), Line: i,
+				Workload: Workload{Kind: kind, M: 8192, N: 8192, K: 2048, Collective: "all_reduce", Bytes: 128 << 20, Part: "compute", DType: "f32", Batch: 512, Tables: 64, Pool: 64, Dim: 256, Tile: []int{128, 128, 64}, Tiles: 1024, Grids: []int{192, 192}, Hidden: 1024, FFN: 1024},
+				Params:   Params{Channels: 2, Programs: 132, Cool: true, Queued: true, AloneUs: 90},
+			})
+		}
+	}
+	m, fits, err := Calibrate(rows, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fits {
+		if len(f.Rows) > 0 {
+			t.Errorf("%s was read off %s", f.Key, idList(f.Rows))
+		}
+	}
+	if d := cmp.Diff(base, m); d != "" {
+		t.Error(d)
+	}
+}
+
+// The order of rows does not matter to any number.
+func TestCalibrateOrder(t *testing.T) {
+	base := load(t, "h200")
+	rows := measured(t)
+	one, _, err := Calibrate(rows, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	rng.Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	two, _, err := Calibrate(rows, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := two.entries()
+	for i, e := range one.entries() {
+		if e.quantity != nil && e.quantity.Value != entries[i].quantity.Value {
+			t.Errorf("%s: %v and %v", e.key, e.quantity, entries[i].quantity)
+		}
+		if e.table != nil {
+			if d := cmp.Diff(e.table.Rows, entries[i].table.Rows); d != "" {
+				t.Errorf("%s:\n%s", e.key, d)
+			}
+		}
+	}
+}
+
+// Rows made by the law give the law's parameters back.
+func TestCalibrateInvertsTheLaw(t *testing.T) {
+	truth := load(t, "h200")
+	base, other := load(t, "h200"), load(t, "a100")
+	for _, op := range recordedOps {
+		truth.Library.Of(op).Times = Table{Mark: Unknown}
+		*base.Library.Of(op) = *other.Library.Of(op)
+		base.Library.Of(op).Channels = truth.Library.Of(op).Channels
+	}
+	var rows []Row
+	for _, op := range recordedOps {
+		for _, world := range []int{2, 4} {
+			for _, channels := range []int{0, 1, 2, 8, 12, 16, 32} {
+				for bytes := int64(4 << 10); bytes <= 512<<20; bytes *= 2 {
+					us := (truth.Library.Time(op, bytes, world, channels) + truth.Launch.Timing.Value) * 1e6
+					rows = append(rows, Row{
+						ID: fmt.Sprint(op, world, channels, bytes), World: world, Strategy: "isolated", Us: us, Line: len(rows) + 1,
+						Workload: Workload{Kind: "collective", Collective: op.String(), Bytes: bytes}, Params: Params{Channels: channels, Queued: true},
+					})
+				}
+			}
+		}
+	}
+	m, _, err := Calibrate(rows, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range recordedOps {
+		want, got := truth.Library.Of(op), m.Library.Of(op)
+		for _, c := range []struct {
+			name      string
+			got, want Quantity
+			within    float64
+		}{
+			{"send", got.Send, want.Send, 0.01},
+			{"receive", got.Receive, want.Receive, 0.02},
+			{"link", got.Link, want.Link, 0.01},
+			{"smooth", got.Smooth, want.Smooth, 0.03},
+			{"alpha", got.Alpha, want.Alpha, 0.2}, // 64 KiB are some bytes
+		} {
+			if off(c.got.Value, c.want.Value) > c.within {
+				t.Errorf("%v %s: %v, made with %v", op, c.name, c.got, c.want)
+			}
+		}
+	}
+	for _, bytes := range []int64{3 << 20, 100 << 20} {
+		if a, b := m.Library.Time(trace.AllReduce, bytes, 2, 10), truth.Library.Time(trace.AllReduce, bytes, 2, 10); off(a, b) > 0.02 {
+			t.Errorf("%d bytes: %v s, made with %v", bytes, a, b)
+		}
+	}
+}
+
+// With one number of ranks only, a channel's two kinds of steps count as alike.
+func TestCalibrateOneWorld(t *testing.T) {
+	var rows []Row
+	for i, channels := range []int{1, 2} {
+		rows = append(rows, Row{
+			ID: fmt.Sprint("r", i), World: 4, Strategy: "isolated", Us: 40000 / float64(channels), Line: i,
+			Workload: Workload{Kind: "collective", Collective: "all_gather", Bytes: 1 << 30}, Params: Params{Channels: channels, Queued: true},
+		})
+	}
+	m, _, err := Calibrate(rows, load(t, "a100"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := m.Library.AllGather; c.Send.Value != c.Receive.Value || off(c.Send.Value, float64(1<<30)/40e-3) > 0.001 {
+		t.Errorf("send %v, receive %v", c.Send, c.Receive)
+	}
+}
+
+func TestCalibrateContradiction(t *testing.T) {
+	copied := func(id string, mib int64, us float64) Row {
+		return Row{ID: id, World: 4, Strategy: "isolated", Us: us, Workload: Workload{Kind: "p2p_copy_ring", Bytes: mib << 20}}
+	}
+	_, _, err := Calibrate([]Row{copied("a", 16, 900), copied("b", 256, 700)}, load(t, "h200"))
+	if err == nil || !strings.Contains(err.Error(), "fabric.egress") || !strings.Contains(err.Error(), "a, b: the rows contradict each other") {
+		t.Errorf("got %v", err)
+	}
+}

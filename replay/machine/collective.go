@@ -1,0 +1,212 @@
+package machine
+
+import (
+	"math"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Library is the collective library. Use Of, Time, ChannelsFor and Slowdown.
+type Library struct {
+	Name          string
+	Ranks         Quantity // in the group that most times were recorded with
+	Threads       Quantity // of one channel's workgroup
+	Registers     Quantity // a thread
+	Shared        Quantity // bytes of one channel's workgroup
+	AllReduce     Collective
+	AllGather     Collective
+	ReduceScatter Collective
+	AllToAll      Collective
+}
+
+// A Collective is what the library reaches in one operation. A channel is one
+// workgroup that takes the steps of its share of the buffer one after another.
+// Over N ranks a buffer of B bytes is N chunks of B/N; a step handles one chunk.
+// N-1 of the steps send (2·(N-1) in an all-reduce); one more only receives or
+// copies, with the link idle.
+type Collective struct {
+	Channels      Quantity // workgroups when not limited
+	Grain         Quantity // bytes of the buffer a channel takes at least: smaller ones use fewer channels
+	Alpha         Quantity // seconds at zero bytes and zero steps
+	Hop           Quantity // seconds a sending step costs at zero bytes
+	Send          Quantity // bytes a second of one channel in a sending step
+	Receive       Quantity // bytes a second of one channel in the step that does not send
+	Link          Quantity // bytes a second that all channels send together at most
+	Smooth        Quantity // exponent of the soft minimum between the channels' rate and the link's
+	Times         Table    // measured: ranks, channels, bytes, seconds of the kernel
+	BesideLibrary Quantity // slowdown beside GEMMs of the matrix library, channels being all that limits
+	BesideTiles   Quantity // the same beside GEMMs of compiled tiles
+	BesideMemory  Quantity // the same beside kernels that saturate the memory
+	BesideLatency Quantity // seconds more beside GEMMs, whatever the size
+}
+
+// Of is the entry for an operation: of the four that are measured, the one
+// that moves its bytes in the same way.
+func (l *Library) Of(op trace.CollectiveOp) *Collective {
+	switch op {
+	case trace.AllReduce, trace.Reduce:
+		return &l.AllReduce
+	case trace.ReduceScatter:
+		return &l.ReduceScatter
+	case trace.AllToAll, trace.SendRecv, trace.Gather, trace.Scatter:
+		return &l.AllToAll
+	}
+	return &l.AllGather
+}
+
+// ChannelsFor is how many channels, each a workgroup, the library gives to an
+// operation on a buffer of the bytes when it is not limited.
+func (l *Library) ChannelsFor(op trace.CollectiveOp, bytes int64) int {
+	c := l.Of(op)
+	return int(min(c.Channels.Value, math.Ceil(max(1, float64(bytes)/c.Grain.Or(1)))))
+}
+
+// sends is how many steps of a channel send, over so many ranks.
+func sends(op trace.CollectiveOp, ranks float64) float64 {
+	if op == trace.AllReduce || op == trace.Reduce {
+		return 2 * (ranks - 1)
+	}
+	return ranks - 1
+}
+
+// Time predicts how long the kernel of an operation takes, alone and with all
+// ranks there from its start, in seconds. bytes is the larger of one rank's
+// input and output. channels limits the workgroups; 0 leaves it to the library.
+//
+// Channel by channel (the steps one after another, those that send sharing the link),
+//
+//	law = Alpha + Hop·s + B/(N·n)·(s·soft(1/Send, n/Link) + 1/Receive),  soft(a,b) = (a^p+b^p)^(1/p)
+//
+// with s sending steps, n channels and p = Smooth. The law gives the times of
+// few channels within 2 % and, which a count of bytes on the wire does not,
+// carries over to other numbers of ranks. What it leaves (protocols by size,
+// uneven channels of an all-to-all) is the ratio of the recorded times to it,
+// interpolated over size and channels.
+func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) float64 {
+	if ranks < 2 {
+		return 0
+	}
+	c := l.Of(op)
+	if op == trace.Barrier || bytes <= 0 {
+		return c.Alpha.Value + c.Hop.Or(0)*sends(op, float64(ranks))
+	}
+	if channels <= 0 {
+		channels = int(c.Channels.Value)
+	}
+	n, b, r := float64(channels), float64(bytes), float64(ranks)
+	return c.law(op, r, n, b) * c.ratio(op, r, n, b)
+}
+
+// law is the formula of Library.Time.
+func (c *Collective) law(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
+	n := min(channels, math.Ceil(bytes/c.Grain.Or(1)))
+	s := sends(op, ranks)
+	step := soft(1/c.Send.Value, n/c.Link.Value, c.Smooth.Value)
+	return c.Alpha.Value + c.Hop.Or(0)*s + bytes/(ranks*n)*(s*step+1/c.Receive.Value)
+}
+
+// soft is a smooth maximum: the larger where they differ much.
+func soft(a, b, p float64) float64 { return math.Pow(math.Pow(a, p)+math.Pow(b, p), 1/p) }
+
+// ratio is recorded time over law, for the recorded number of ranks nearest to
+// the wanted one; 1 where nothing was recorded.
+func (c *Collective) ratio(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
+	if !c.Times.Known() {
+		return 1
+	}
+	nearest := c.nearestRanks(ranks)
+	var columns []point // channels, ratio at the wanted bytes
+	for rows := c.Times.Rows; len(rows) > 0; {
+		same := 1
+		for same < len(rows) && rows[same][0] == rows[0][0] && rows[same][1] == rows[0][1] {
+			same++
+		}
+		if rows[0][0] == nearest {
+			column := make([]point, same)
+			for i, r := range rows[:same] {
+				column[i] = point{r[2], r[3] / c.law(op, r[0], r[1], r[2])}
+			}
+			columns = append(columns, point{rows[0][1], at(column, bytes)})
+		}
+		rows = rows[same:]
+	}
+	return at(columns, channels)
+}
+
+// nearestRanks is the recorded number of ranks that is nearest by ratio, the larger of equals.
+func (c *Collective) nearestRanks(ranks float64) float64 {
+	best, least := 0.0, math.Inf(1)
+	for _, r := range c.Times.Rows {
+		if d := math.Abs(math.Log(r[0] / ranks)); d <= least {
+			best, least = r[0], d
+		}
+	}
+	return best
+}
+
+// A Neighbour is what runs on the same GPUs beside a collective.
+type Neighbour uint8
+
+// The neighbours.
+const (
+	BesideLibrary Neighbour = iota // GEMMs of the matrix library: persistent, one workgroup a CU
+	BesideTiles                    // GEMMs of compiled tiles, and other compute-bound kernels
+	BesideMemory                   // kernels that saturate the memory
+)
+
+// Slowdown is the factor, at least 1, on Time while neighbours are resident on
+// the same GPUs. A neighbour delays what a channel does, not the link, so that
+// it matters to the extent that channels limit:
+//
+//	1 + K·x^q + D/Time,  x = time in channels alone ÷ Time alone
+//
+// with K the profile's Beside of that kind and D, beside GEMMs, its BesideLatency. Delays of memory add up (q = 1);
+// those beside compute also hide behind the link (q = 2). Both exponents were
+// read off collectives at 4 to 32 channels beside kernels that run without end.
+func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) float64 {
+	if ranks < 2 || bytes <= 0 {
+		return 1
+	}
+	if channels <= 0 {
+		channels = l.ChannelsFor(op, bytes)
+	}
+	c := l.Of(op)
+	alone := l.Time(op, bytes, ranks, channels)
+	x := min(1, c.inChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
+	factor := 1 + c.beside(beside).Or(0)*math.Pow(x, beside.exponent())
+	if beside != BesideMemory {
+		factor += c.BesideLatency.Or(0) / alone
+	}
+	return factor
+}
+
+// inChannels is the law without latency and without a limit of the link.
+func (c *Collective) inChannels(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
+	return bytes / (ranks * channels) * (sends(op, ranks)/c.Send.Value + 1/c.Receive.Value)
+}
+
+func (c *Collective) beside(n Neighbour) *Quantity {
+	return [...]*Quantity{&c.BesideLibrary, &c.BesideTiles, &c.BesideMemory}[n]
+}
+
+func (n Neighbour) exponent() float64 {
+	if n == BesideMemory {
+		return 1
+	}
+	return 2
+}
+
+// Slowed is the library at a pace (Machine.Pace): under the load that lowers the
+// clock of matrix kernels, channels slow too, by 1.27 at a pace of 1.17, while
+// the link does not (samples/measurements/2026-11-21-h200x4, strategy after_gemm,
+// 4 and 8 channels).
+func (l Library) Slowed(pace float64) *Library {
+	if pace > 1 {
+		by := math.Pow(pace, 1.5)
+		for _, c := range []*Collective{&l.AllReduce, &l.AllGather, &l.ReduceScatter, &l.AllToAll} {
+			c.Send.Value /= by
+			c.Receive.Value /= by
+		}
+	}
+	return &l
+}

@@ -1,0 +1,169 @@
+package machine
+
+import (
+	"math"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Predictions against the shared rows. The profile is read off these rows, so
+// this says how well its laws and interpolation hold what was measured, not
+// how well they foretell.
+func TestTimeAgainstRows(t *testing.T) {
+	m := load(t, "h200")
+	byOp := map[trace.CollectiveOp][]float64{}
+	for _, r := range measured(t) {
+		if r.Workload.Kind != "collective" || r.Strategy != "isolated" || r.Us*1e-6 < hostBound {
+			continue
+		}
+		op := r.Workload.Op()
+		got := m.Library.Time(op, r.Workload.Bytes, r.World, r.Params.Channels) + m.Launch.Timing.Value
+		e := off(got, r.Us*1e-6)
+		if e > 0.2 {
+			t.Errorf("%s: %v of %d bytes, %d channels: %.1f us, measured %.1f", r.ID, op, r.Workload.Bytes, r.Params.Channels, got*1e6, r.Us)
+		}
+		byOp[op] = append(byOp[op], e)
+	}
+	for _, op := range recordedOps {
+		if e := median(byOp[op]); e > 0.005 {
+			t.Errorf("%v: median error %.2f %% of %d rows", op, 100*e, len(byOp[op]))
+		}
+	}
+}
+
+// What is recorded for four ranks foretells two: the law carries over, with
+// the recorded ratios of four ranks on it.
+func TestTimeOfOtherRanks(t *testing.T) {
+	m := load(t, "h200")
+	for _, op := range recordedOps {
+		c := *m.Library.Of(op)
+		all := c.Times.Rows
+		c.Times.Rows = nil
+		for _, r := range all {
+			if r[0] == 4 {
+				c.Times.Rows = append(c.Times.Rows, r)
+			}
+		}
+		var res, byWire []float64
+		for _, r := range all {
+			if r[0] != 2 || r[2] < 4<<20 {
+				continue
+			}
+			law := c.law(op, 2, r[1], r[2]) * c.ratio(op, 2, r[1], r[2])
+			res = append(res, off(law, r[3]))
+			// What counting bytes on the wire gives: the four ranks' time for as many.
+			four := r[2] * sends(op, 2) / 2 / (sends(op, 4) / 4)
+			byWire = append(byWire, off(c.law(op, 4, r[1], four)*c.ratio(op, 4, r[1], four), r[3]))
+		}
+		steps, wire := median(res), median(byWire)
+		t.Logf("%v: median error by steps %.1f %%, by wire bytes %.1f %%", op, 100*steps, 100*wire)
+		if steps > 0.11 || steps > wire/2 {
+			t.Errorf("%v: median error by steps %.1f %%, by wire bytes %.1f %%", op, 100*steps, 100*wire)
+		}
+	}
+}
+
+// More channels never take longer (2 % for the ends of curves); the law never less for more bytes. Recorded
+// times do fall with bytes where the library changes its protocol, but by no
+// more than the quarter that one channel shows.
+func TestTimeIsMonotone(t *testing.T) {
+	for _, name := range Names() {
+		m := load(t, name)
+		for _, op := range recordedOps {
+			c := m.Library.Of(op)
+			for _, ranks := range []int{2, 3, 4, 8} {
+				for channels := 1; channels <= 40; channels++ {
+					last, lastLaw := 0.0, 0.0
+					for bytes := int64(1 << 20); bytes <= 1<<30; bytes += bytes / 3 {
+						now := m.Library.Time(op, bytes, ranks, channels)
+						if !(now > 0) || math.IsInf(now, 0) {
+							t.Fatalf("%s %v: %v s for %d bytes, %d ranks, %d channels", name, op, now, bytes, ranks, channels)
+						}
+						if now < last*0.75 {
+							t.Errorf("%s %v: %d bytes, %d ranks, %d channels: %.1f us after %.1f", name, op, bytes, ranks, channels, now*1e6, last*1e6)
+						}
+						law := c.law(op, float64(ranks), float64(channels), float64(bytes))
+						if law < lastLaw {
+							t.Errorf("%s %v: law falls at %d bytes, %d channels", name, op, bytes, channels)
+						}
+						if fewer := m.Library.Time(op, bytes, ranks, channels-1); channels > 1 && now > fewer*1.02 {
+							t.Errorf("%s %v: %d bytes, %d ranks: %d channels take %.1f us, one fewer %.1f", name, op, bytes, ranks, channels, now*1e6, fewer*1e6)
+						}
+						last, lastLaw = now, law
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestTimeOfNothing(t *testing.T) {
+	m := load(t, "h200")
+	if v := m.Library.Time(trace.AllReduce, 1<<20, 1, 0); v != 0 {
+		t.Errorf("one rank: %v", v)
+	}
+	if v := m.Library.Time(trace.AllReduce, 0, 4, 0); !(v > 0 && v < 20e-6) {
+		t.Errorf("no bytes: %v", v)
+	}
+	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, BesideMemory); v != 1 {
+		t.Errorf("no bytes: slowdown %v", v)
+	}
+}
+
+// Grids of the kernels in traces of H200.
+func TestChannelsFor(t *testing.T) {
+	m := load(t, "h200")
+	for _, c := range []struct {
+		op    trace.CollectiveOp
+		bytes int64
+		want  int
+	}{
+		{trace.AllReduce, 4, 1},
+		{trace.AllReduce, 16384, 1},
+		{trace.AllReduce, 32768, 2},
+		{trace.AllReduce, 65536, 4},
+		{trace.AllReduce, 131072, 8},
+		{trace.AllReduce, 524288, 24},
+		{trace.AllReduce, 134217728, 24},
+		{trace.ReduceScatter, 69730304, 24},
+		{trace.AllGather, 14155776, 24},
+		{trace.AllToAll, 16777216, 32},
+	} {
+		if got := m.Library.ChannelsFor(c.op, c.bytes); got != c.want {
+			t.Errorf("%v of %d bytes: %d channels, want %d", c.op, c.bytes, got, c.want)
+		}
+	}
+}
+
+func TestSlowdownAgainstRows(t *testing.T) {
+	m := load(t, "h200")
+	kinds := map[string]Neighbour{"beside_cublas": BesideLibrary, "beside_triton": BesideTiles, "beside_membound": BesideMemory}
+	errors := map[Neighbour][]float64{}
+	for _, r := range measured(t) {
+		n, ok := kinds[r.Strategy]
+		if !ok {
+			continue
+		}
+		got := m.Library.Slowdown(r.Workload.Op(), r.Workload.Bytes, r.World, r.Params.Channels, n)
+		errors[n] = append(errors[n], off(got, r.Us/r.Params.AloneUs))
+	}
+	for _, n := range []Neighbour{BesideLibrary, BesideTiles, BesideMemory} {
+		if e := median(errors[n]); e > 0.04 {
+			t.Errorf("neighbour %d: median error %.1f %% of %d rows", n, 100*e, len(errors[n]))
+		}
+	}
+}
+
+// Channels that are the limit are slowed most; a link that is the limit hides it.
+func TestSlowdownFallsWithChannels(t *testing.T) {
+	m := load(t, "h200")
+	for _, op := range recordedOps {
+		for _, n := range []Neighbour{BesideLibrary, BesideTiles, BesideMemory} {
+			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, n), m.Library.Slowdown(op, 128<<20, 4, 32, n)
+			if !(few > many && many >= 1) {
+				t.Errorf("%v beside %d: %v at 4 channels, %v at 32", op, n, few, many)
+			}
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package machine
+
+import (
+	"math"
+	"slices"
+)
+
+func matmulRules() []rule {
+	const cool = "kind gemm with cool: products of several sizes after a pause, some of one wave, some of many; and tiles"
+	tiles := func(read func(f *reading, t tileFit)) func(*calibration) reading {
+		return func(c *calibration) reading {
+			t, ok := c.fitTiles()
+			if !ok {
+				return reading{}
+			}
+			f := reading{rows: t.rows, residual: t.residual}
+			read(&f, t)
+			return f
+		}
+	}
+	list := []rule{
+		{
+			"matmul.rate", "time over waves and multiply-adds a tile, tiles as Machine.Tiling has them", cool,
+			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.Rate.Value }),
+		},
+		{
+			"matmul.tile_start", "the same at no multiply-adds", cool,
+			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.TileStart.Value }),
+		},
+		{
+			"matmul.tiles", "tiles as kernels' names have them, preference as reproduces the library's choices; slowness: median over rows of what the law leaves", cool,
+			tiles(func(f *reading, t tileFit) { f.table = t.m.Matmul.Tiles.Rows }),
+		},
+		{
+			"matmul.shapes", "time of the row less what the line of matmul.rate leaves at no waves", cool,
+			tiles(func(f *reading, t tileFit) {
+				f.residual = 0
+				for _, r := range t.rows {
+					f.table = append(f.table, []float64{float64(r.Workload.M), float64(r.Workload.N), float64(r.Workload.K), r.Us*1e-6 - t.start})
+				}
+			}),
+		},
+		{
+			"gpu.flops", "best product of at least 4 waves", cool,
+			func(c *calibration) reading {
+				f := reading{}
+				for _, r := range c.cool() {
+					w := r.Workload
+					t := c.m.Tiling(w.M, w.N, w.K)
+					if v := 2 * float64(w.M) * float64(w.N) * float64(w.K) / t.Seconds; t.Waves >= 4 && v > f.value {
+						f.value, f.rows = v, []Row{r}
+					}
+				}
+				return f
+			},
+		},
+		{
+			"matmul.owned", "tiles owned that best explain the time while a kernel holds CUs from start to end", "strategy held_slots, kind gemm, held_cus 0 and several more, hold_us beyond the end", readOwned,
+		},
+		{
+			"matmul.compiled", "two tiles of compiled GEMMs on each CU", "kind gemm+gemm, part producer or consumer, with a grid of more than the CUs and at most twice",
+			func(c *calibration) reading { return c.readCompiled(2) },
+		},
+		{
+			"matmul.lone", "one tile of compiled GEMMs on some of the CUs, median", "kind gemm+gemm, part producer or consumer, with a grid of at most the CUs",
+			func(c *calibration) reading { return c.readCompiled(1) },
+		},
+		{
+			"matmul.crowd", "time of a compiled tile over the idle fraction of the CUs", "kind gemm+collective, part compute, tile, with programs up to the CUs", readCrowd,
+		},
+	}
+	return append(list, clockRules()...)
+}
+
+func (c *calibration) cool() []Row {
+	return c.pick(func(r *Row) bool { return r.Workload.Kind == "gemm" && r.Strategy == "isolated" && r.Params.Cool })
+}
+
+// A tileFit is the machine with Rate, TileStart and slowness as the rows have
+// them, and the seconds of a row that are no waves: events and launch.
+type tileFit struct {
+	m        Machine
+	start    float64
+	rows     []Row
+	residual float64
+}
+
+// fitTiles settles Rate, TileStart and the slowness of tiles together, in
+// turns, since which tile the library takes hangs on them. Twenty turns are
+// more than it takes for the choices to stay.
+func (c *calibration) fitTiles() (tileFit, bool) {
+	t := tileFit{m: c.m.clone(), rows: c.cool()}
+	t.m.Matmul.Shapes = Table{} // so that Tiling is the law
+	if len(t.rows) < 4 || !t.m.Matmul.Tiles.Known() {
+		return tileFit{}, false
+	}
+	for range 20 {
+		if !t.line() {
+			return tileFit{}, false
+		}
+		t.slowness()
+	}
+	var res []float64
+	for _, r := range t.rows {
+		res = append(res, off(t.start+t.tiling(r).Seconds, r.Us*1e-6))
+	}
+	t.residual = median(res)
+	return t, true
+}
+
+func (t *tileFit) tiling(r Row) Tiling { return t.m.Tiling(r.Workload.M, r.Workload.N, r.Workload.K) }
+
+// line settles Rate and TileStart for the tiles as they are chosen now.
+func (t *tileFit) line() bool {
+	var a [][]float64
+	var y []float64
+	for _, r := range t.rows {
+		g := t.tiling(r)
+		waves := float64(g.Waves)
+		flop := 2 * float64(g.Rows) * float64(g.Columns) * float64(r.Workload.K) * t.m.GPU.CUs.Value * t.m.Matmul.slowness(g.Rows, g.Columns)
+		a = append(a, []float64{1, waves, waves * flop})
+		y = append(y, r.Us*1e-6)
+	}
+	x, ok := solve(a, y)
+	if !ok || !(x[1] > 0) || !(x[2] > 0) {
+		return false
+	}
+	t.start, t.m.Matmul.TileStart.Value, t.m.Matmul.Rate.Value = x[0], x[1], 1/x[2]
+	return true
+}
+
+// slowness is the median of what the line leaves of each tile. The most
+// frequent tile is the reference; those seen once only keep 1.
+func (t *tileFit) slowness() {
+	mm := &t.m.Matmul
+	left := make([][]float64, len(mm.Tiles.Rows))
+	for _, r := range t.rows {
+		g := t.tiling(r)
+		for i, tile := range mm.Tiles.Rows {
+			if int(tile[0]) == g.Rows && int(tile[1]) == g.Columns {
+				loop := 2 * tile[0] * tile[1] * float64(r.Workload.K) * t.m.GPU.CUs.Value / mm.Rate.Value
+				left[i] = append(left[i], ((r.Us*1e-6-t.start)/float64(g.Waves)-mm.TileStart.Value)/loop)
+			}
+		}
+	}
+	reference := 0
+	for i := range left {
+		if len(left[i]) > len(left[reference]) {
+			reference = i
+		}
+	}
+	for i, tile := range mm.Tiles.Rows {
+		tile[3] = 1
+		if i != reference && len(left[i]) > 1 {
+			tile[3] = median(left[i])
+		}
+	}
+}
+
+// readOwned tries how many tiles each persistent workgroup owns. While H CUs
+// are held to the end, their workgroups start only when others have left, with
+// the tiles they own; everybody else shares the rest (MODEL_STUDY R5).
+func readOwned(c *calibration) reading {
+	rows := c.pick(func(r *Row) bool {
+		return r.Strategy == "held_slots" && r.Workload.Kind == "gemm" && (r.Params.HeldCUs == 0 || r.Params.HoldUs > r.Us)
+	})
+	base := map[[3]int64]float64{} // time with nothing held
+	for _, r := range rows {
+		if r.Params.HeldCUs == 0 {
+			base[[3]int64{r.Workload.M, r.Workload.N, r.Workload.K}] = r.Us
+		}
+	}
+	f := reading{residual: math.Inf(1)}
+	for _, r := range rows {
+		if r.Params.HeldCUs > 0 {
+			f.rows = append(f.rows, r)
+		}
+	}
+	for owned := 1.0; owned <= 8; owned++ {
+		var res []float64
+		for _, r := range f.rows {
+			w := r.Workload
+			t := c.m.Tiling(w.M, w.N, w.K)
+			alone, ok := base[[3]int64{w.M, w.N, w.K}]
+			if !ok {
+				continue
+			}
+			waves := heldWaves(float64(t.Tiles), c.m.GPU.CUs.Value, float64(r.Params.HeldCUs), owned)
+			res = append(res, off(waves/float64(t.Waves), r.Us/alone))
+		}
+		if len(res) == 0 {
+			return reading{}
+		}
+		if m := median(res); m < f.residual {
+			f.value, f.residual = owned, m
+		}
+	}
+	return f
+}
+
+// heldWaves is how many tile times a product takes while some CUs are held to its end.
+func heldWaves(tiles, cus, held, owned float64) float64 {
+	free := cus - held
+	return math.Ceil((tiles-owned*held)/free) + owned*math.Ceil(held/free)
+}
+
+// readCompiled is what kernels reach whose grid fills a number of slots of each CU.
+func (c *calibration) readCompiled(slots float64) reading {
+	f := reading{}
+	cus := c.m.GPU.CUs.Value
+	var rates []float64
+	for _, r := range c.kind("gemm+gemm") {
+		w := r.Workload
+		part := slices.Index([]string{"producer", "consumer"}, w.Part)
+		if part < 0 || len(w.Grids) != 2 || len(w.Tile) != 3 {
+			continue
+		}
+		grid, depth := float64(w.Grids[part]), [...]int64{w.Hidden, w.FFN}[part]
+		if math.Ceil(grid/cus) != slots {
+			continue
+		}
+		tile := 2 * float64(w.Tile[0]*w.Tile[1]) * float64(depth)
+		rates = append(rates, slots*tile*cus/c.seconds(r))
+		f.rows = append(f.rows, r)
+	}
+	f.value = median(rates)
+	var res []float64
+	for _, v := range rates {
+		res = append(res, off(f.value, v))
+	}
+	f.residual = median(res)
+	return f
+}
+
+func readCrowd(c *calibration) reading {
+	f := reading{}
+	cus := c.m.GPU.CUs.Value
+	rows := c.pick(func(r *Row) bool {
+		w := r.Workload
+		return w.Kind == "gemm+collective" && w.Part == "compute" && r.Strategy == "isolated" && w.Tile != nil && r.Params.Programs > 0 && float64(r.Params.Programs) <= cus
+	})
+	tile := func(r Row) float64 {
+		return c.seconds(r) / math.Ceil(float64(r.Workload.Tiles)/float64(r.Params.Programs))
+	}
+	full := map[string]float64{}
+	for _, r := range rows {
+		if float64(r.Params.Programs) == cus {
+			full[r.Workload.Name] = tile(r)
+		}
+	}
+	var gains []float64
+	for _, r := range rows {
+		idle := 1 - float64(r.Params.Programs)/cus
+		if t, ok := full[r.Workload.Name]; ok && idle > 0 {
+			gains = append(gains, (1-tile(r)/t)/idle)
+			f.rows = append(f.rows, r)
+		}
+	}
+	f.value = median(gains)
+	var res []float64
+	for _, r := range f.rows {
+		res = append(res, off(full[r.Workload.Name]*(1-f.value*(1-float64(r.Params.Programs)/cus)), tile(r)))
+	}
+	f.residual = median(res)
+	return f
+}

@@ -1,0 +1,192 @@
+package machine
+
+import "slices"
+
+func memoryRules() []rule {
+	return []rule{
+		{
+			"gpu.memory", "bytes read and written by a large copy", "kind hbm_copy",
+			func(c *calibration) reading {
+				rows := c.kind("hbm_copy")
+				if len(rows) == 0 {
+					return reading{}
+				}
+				r := rows[len(rows)-1]
+				return reading{value: 2 * float64(r.Workload.Bytes) / c.seconds(r), rows: rows[len(rows)-1:]}
+			},
+		},
+		{"gpu.read", "slope over bytes of matrix-vector products of 64 MiB and more", "kind gemv of 64 MiB and more, two sizes", readRead},
+		{
+			"gpu.stream", "bytes a second of a triad by workgroups", "kind triad with programs",
+			func(c *calibration) reading {
+				f := reading{rows: c.kind("triad")}
+				for _, r := range f.rows {
+					f.table = append(f.table, []float64{float64(r.Params.Programs), float64(r.Workload.Bytes) / c.seconds(r)})
+				}
+				return f
+			},
+		},
+		{
+			"gpu.gather", "bytes a second of pooled embedding rows by workgroups, median over sizes", "kind embedding+collective, part compute, with programs",
+			func(c *calibration) reading { return readGather(c, false) },
+		},
+		{
+			"gpu.gather_fused", "the same of the kernel that can store to peers", "the same with same_build",
+			func(c *calibration) reading { return readGather(c, true) },
+		},
+	}
+}
+
+func readRead(c *calibration) reading {
+	f := reading{}
+	var points []point
+	for _, r := range c.kind("gemv") {
+		if b := 2 * float64(r.Workload.N) * float64(r.Workload.K); b >= 64<<20 {
+			points = append(points, point{b, c.seconds(r)})
+			f.rows = append(f.rows, r)
+		}
+	}
+	a, b, ok := line(points)
+	if !ok {
+		return reading{}
+	}
+	f.value = 1 / b
+	var res []float64
+	for _, p := range points {
+		res = append(res, off(a+b*p.x, p.y))
+	}
+	f.residual = median(res)
+	return f
+}
+
+// readGather takes the median over sizes at each number of workgroups. More
+// workgroups than any GPU holds at once stand for "one a row": the plain grid.
+func readGather(c *calibration, fused bool) reading {
+	f := reading{}
+	rates := map[int][]float64{}
+	for _, r := range c.kind("embedding+collective") {
+		w := r.Workload
+		if w.Part != "compute" || w.SameBuild != fused || r.Params.Programs == 0 || w.DType != "f32" {
+			continue
+		}
+		n := r.Params.Programs
+		if float64(n) > c.m.GPU.CUs.Value*c.m.GPU.WGs.Value {
+			continue
+		}
+		rates[n] = append(rates[n], 4*float64(w.Batch*w.Tables*w.Pool*w.Dim)/c.seconds(r))
+		f.rows = append(f.rows, r)
+	}
+	var programs []int
+	for n := range rates {
+		programs = append(programs, n)
+	}
+	slices.Sort(programs)
+	var res []float64
+	for _, n := range programs {
+		m := median(rates[n])
+		for _, v := range rates[n] {
+			res = append(res, off(m, v))
+		}
+		f.table = append(f.table, []float64{float64(n), m})
+	}
+	f.residual = median(res)
+	return f
+}
+
+func fabricRules() []rule {
+	copied := func(c *calibration) reading {
+		f, _ := readCopies(c)
+		return f
+	}
+	const how, need = "slope over bytes of peer copies of 16 MiB and more, all GPUs at once to the next", "kind p2p_copy_ring at two sizes of 16 MiB and more"
+	return []rule{
+		{"fabric.egress", how, need, copied},
+		{"fabric.ingress", how, need, copied},
+		{"fabric.pair", how, need, copied},
+		{"engines.rate", how, need, copied},
+		{
+			"engines.latency", "the same line at zero bytes, less launch.timing", need,
+			func(c *calibration) reading {
+				f, start := readCopies(c)
+				f.value = start
+				return f
+			},
+		},
+		{"fabric.store_cu", "slope over bytes of one workgroup that stores tiles to the next rank", "kind tile_store, pattern ring, 1 program, two sizes", readStoreCU},
+		{
+			"fabric.store_ring", "best rate of kernels that all store to the next rank", "kind tile_store or peer_store, pattern ring",
+			func(c *calibration) reading { return readStores(c, "ring", 1) },
+		},
+		{
+			"fabric.store_spread", "best rate of kernels that store to all ranks", "kind tile_store or peer_store, pattern spread",
+			func(c *calibration) reading { return readStores(c, "spread", 1) },
+		},
+		{
+			"fabric.store_incast", "best rate into one rank that all others store to", "kind tile_store or peer_store, pattern incast",
+			func(c *calibration) reading { return readStores(c, "incast", -1) },
+		},
+	}
+}
+
+// readCopies is the rate of a copy engine and its latency.
+func readCopies(c *calibration) (f reading, start float64) {
+	var points []point
+	for _, r := range c.kind("p2p_copy_ring") {
+		if r.Workload.Bytes >= 16<<20 {
+			points = append(points, point{float64(r.Workload.Bytes), c.seconds(r)})
+			f.rows = append(f.rows, r)
+		}
+	}
+	a, b, ok := line(points)
+	if !ok {
+		return reading{}, 0
+	}
+	f.value = 1 / b
+	return f, a
+}
+
+func readStoreCU(c *calibration) reading {
+	f := reading{}
+	var points []point
+	for _, r := range c.kind("tile_store") {
+		if r.Workload.Pattern == "ring" && r.Params.Programs == 1 {
+			points = append(points, point{float64(r.Workload.Bytes), r.Us * 1e-6})
+			f.rows = append(f.rows, r)
+		}
+	}
+	a, b, ok := line(points)
+	if !ok {
+		return reading{}
+	}
+	f.value = 1 / b
+	var res []float64
+	for _, p := range points {
+		res = append(res, off(a+b*p.x, p.y))
+	}
+	f.residual = median(res)
+	return f
+}
+
+// readStores is the best rate of a pattern. ranks is how many of them share
+// what is read: 1, or -1 for all but one.
+func readStores(c *calibration, pattern string, ranks float64) reading {
+	f := reading{}
+	for _, r := range append(c.kind("tile_store"), c.kind("peer_store")...) {
+		// A store kernel writes megabytes; few workgroups do not saturate a link.
+		if r.Workload.Pattern != pattern || float64(r.Params.Programs) < c.m.GPU.CUs.Value || r.Workload.Bytes < 16<<20 {
+			continue
+		}
+		share := ranks
+		if ranks < 0 {
+			share = float64(r.World - 1)
+		}
+		seconds := r.Us * 1e-6
+		if r.Workload.Kind == "peer_store" {
+			seconds = c.seconds(r)
+		}
+		if v := share * float64(r.Workload.Bytes) / seconds; v > f.value {
+			f.value, f.rows = v, []Row{r}
+		}
+	}
+	return f
+}

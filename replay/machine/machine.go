@@ -1,0 +1,118 @@
+// Package machine describes the machines that programs are replayed on: GPUs,
+// links, copy engines, launch costs, the collective library and the matrix
+// library. Every number of a profile carries its source, and what nobody
+// measured on that machine is marked as assumed or unknown.
+package machine
+
+import "strconv"
+
+// A Machine is one profile scaled to a number of GPUs.
+type Machine struct {
+	Name    string // "h200x4"
+	Profile string // "h200"
+	GPUs    int
+	Most    Quantity // GPUs that the fabric joins at most
+
+	GPU     GPU
+	Matmul  Matmul
+	Fabric  Fabric
+	Engines Engines
+	Launch  Launch
+	Clock   Clock
+	Library Library
+
+	// Pace is how much longer matrix kernels take than where their times were
+	// captured, because the clock stands lower: set by who replays, 0 stands for 1.
+	Pace float64
+}
+
+// A GPU is one device. Its rates are what programs reach, not what the data
+// sheet promises.
+type GPU struct {
+	Name        string
+	CUs         Quantity
+	Threads     Quantity // a CU
+	Registers   Quantity // 32-bit, a CU
+	Shared      Quantity // bytes a CU
+	SharedSpare Quantity // bytes a workgroup takes beyond what it asks for
+	WGs         Quantity // workgroups a CU
+	Memory      Quantity // bytes a second, read and write together, as reached by a copy
+	Read        Quantity // bytes a second of a kernel that only reads
+	Flops       Quantity // matrix flop a second, dense bf16, as reached by the library at full clock
+	Stream      Table    // workgroups, bytes a second that they reach together with a streaming kernel
+	Gather      Table    // workgroups, bytes a second with random rows of 1 KiB
+	GatherFused Table    // the same, by a kernel whose results may go to peers
+}
+
+// A Topology names how GPUs are joined.
+type Topology string
+
+// The topologies. On a Switch one pair can take a GPU's whole rate; on a Mesh each pair has a link of its own.
+const (
+	Switch Topology = "switch"
+	Mesh   Topology = "mesh"
+	Ring   Topology = "ring"
+)
+
+// A Fabric joins the GPUs of one node. Egress, Ingress and Pair are what copy
+// engines reach; stores of kernels reach less of the same links, because their
+// packets are smaller: StoreRing, StoreSpread and StoreIncast.
+type Fabric struct {
+	Topology    Topology
+	Egress      Quantity // bytes a second out of one GPU
+	Ingress     Quantity // bytes a second into one GPU
+	Pair        Quantity // bytes a second between two GPUs, one way
+	Latency     Quantity // seconds, a store becoming visible on a peer
+	StoreCU     Quantity // bytes a second that one CU can store to peers
+	StoreRing   Quantity // bytes a second out of one GPU when all store to the next
+	StoreSpread Quantity // bytes a second out of one GPU when all store to all
+	StoreIncast Quantity // bytes a second into one GPU that all others store to
+}
+
+// Engines are the copy engines of one GPU.
+type Engines struct {
+	Count   Quantity
+	Rate    Quantity // bytes a second of one peer copy
+	Latency Quantity // seconds from command to first byte
+}
+
+// Launch is what starting work costs.
+type Launch struct {
+	Gap            Quantity // seconds between kernels of one stream, queued ahead
+	MemsetGap      Quantity // more seconds where a memset lies between
+	Event          Quantity // seconds from the end of a kernel to the start of one on another stream that waits for it, while the first stream has more to do
+	Hop            Quantity // the same where the first stream has nothing more to do
+	Graph          Quantity // seconds a kernel of a captured graph takes beyond its work
+	Timing         Quantity // seconds of a timed kernel that are not the kernel: events, launch, skew of the ranks
+	Host           Quantity // host seconds to enqueue a kernel through the framework
+	HostEvent      Quantity // host seconds to record an event and let another stream wait for it
+	HostCollective Quantity // host seconds to enqueue an asynchronous collective
+	Barrier        Quantity // seconds of a barrier among all GPUs through peer memory
+}
+
+// Resize is the machine with another number of GPUs.
+func (m Machine) Resize(gpus int) Machine {
+	m.GPUs = gpus
+	m.Name = m.Profile + "x" + strconv.Itoa(gpus)
+	return m
+}
+
+// An Assumption is a number of a profile that nobody measured on that machine.
+type Assumption struct {
+	Key    string // "fabric.latency"
+	Value  string // "1.5 us", or "unknown"
+	Why    string
+	Absent bool // there is no number at all
+}
+
+// Assumptions lists what a reader of results must know, in the profile's order.
+func (m Machine) Assumptions() []Assumption {
+	var list []Assumption
+	for _, e := range m.entries() {
+		mark, why := e.mark()
+		if mark != Sourced {
+			list = append(list, Assumption{Key: e.key, Value: e.String(), Why: why, Absent: mark == Unknown})
+		}
+	}
+	return list
+}

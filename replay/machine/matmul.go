@@ -1,0 +1,133 @@
+package machine
+
+import "math"
+
+// A Matmul is the matrix library: how it cuts a product into tiles and what a
+// tile takes. Persistent workgroups, one a CU, run one tile after another, so
+// a product takes whole waves:
+//
+//	time = waves · (TileStart + slowness · 2·rows·columns·K / (Rate/CUs)),  waves = ⌈tiles/CUs⌉
+//
+// (MODEL_STUDY R4; on the exact chunk shapes of the calibration 1.3 % median error).
+type Matmul struct {
+	Rate      Quantity // flop a second of all CUs in the main loop of tiles
+	TileStart Quantity // seconds of a tile beyond its main loop: prologue, epilogue
+	Tiles     Table    // candidates: rows (of N), columns (of M), preference, slowness
+	Clusters  Table    // rows, columns of a tile; tiles of a cluster along rows (of N), along columns (of M)
+	Owned     Quantity // tiles that a persistent workgroup owns before a counter hands out the rest (R5)
+	Dynamic   Quantity // waves above which there is a counter, which a memset clears before the kernel
+	Compiled  Quantity // flop a second of all CUs that compiled tiles reach with full CUs
+	Lone      Quantity // the same with one tile on a CU: some of its pipes' time goes by waiting for memory
+	Crowd     Quantity // fraction by which a compiled tile is faster when nearly all other CUs are idle (R8)
+	Shapes    Table    // measured: M, N, K, seconds of the kernel
+}
+
+// A Tiling is how the library computes one product.
+type Tiling struct {
+	Rows, Columns int // output elements of a tile along N and along M: the library sees the transpose of a row-major product
+	Tiles         int
+	Waves         int     // of one workgroup a CU
+	Tile          float64 // seconds of one tile
+	Seconds       float64 // of the kernel, at full clock
+	Measured      bool    // Seconds was measured for this very shape
+}
+
+// Tiling predicts how the library computes C[M,N] = A[M,K]·B[K,N] on all CUs of
+// the GPU, alone and at full clock. The candidate with the least expected time,
+// weighted by the library's preference, wins; the first of equals. A profile
+// without candidates counts with tiles of 256x128 at GPU.Flops.
+func (m Machine) Tiling(M, N, K int64) Tiling {
+	mm := &m.Matmul
+	cus := m.GPU.CUs.Value
+	best, least := Tiling{}, math.Inf(1)
+	for _, c := range mm.Tiles.Rows {
+		t := m.WithTile(M, N, K, int(c[0]), int(c[1]))
+		// The library does not know how slow its own tile is: slowness is left out.
+		expected := float64(t.Waves) * (mm.TileStart.Value + 2*c[0]*c[1]*float64(K)*cus/mm.Rate.Value) * c[2]
+		if expected < least {
+			best, least = t, expected
+		}
+	}
+	if best.Tiles == 0 { // a profile without candidates
+		best = m.WithTile(M, N, K, 256, 128)
+	}
+	if s, ok := mm.measured(M, N, K); ok {
+		best.Tile *= s / best.Seconds
+		best.Seconds, best.Measured = s, true
+	}
+	return best
+}
+
+// WithTile is Tiling for a tile that is known, as from a kernel's name, by the law alone.
+func (m Machine) WithTile(M, N, K int64, rows, columns int) Tiling {
+	mm := &m.Matmul
+	t := Tiling{Rows: rows, Columns: columns}
+	alongN, alongM := mm.cluster(rows, columns)
+	t.Tiles = int(ceilDiv(N, int64(rows)*alongN) * alongN * ceilDiv(M, int64(columns)*alongM) * alongM)
+	t.Waves = int(math.Ceil(float64(t.Tiles) / m.GPU.CUs.Value))
+	loop := 2 * float64(rows) * float64(columns) * float64(K) * m.GPU.CUs.Value / mm.Rate.Or(m.GPU.Flops.Value)
+	t.Tile = mm.TileStart.Or(0) + loop*mm.slowness(rows, columns)
+	t.Seconds = float64(t.Waves) * t.Tile
+	return t
+}
+
+// Dynamic reports whether a kernel with the tiling hands out tiles by a
+// counter, with a memset before it.
+func (m Machine) Dynamic(t Tiling) bool {
+	return m.Matmul.Dynamic.Known() && float64(t.Tiles) > m.Matmul.Dynamic.Value*m.GPU.CUs.Value
+}
+
+// cluster is how many tiles the library hands out together along each side; a
+// cluster at the edge is whole, whether or not there is output for all of it.
+func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
+	for _, c := range mm.Clusters.Rows {
+		if int(c[0]) == rows && int(c[1]) == columns {
+			return int64(c[2]), int64(c[3])
+		}
+	}
+	return 1, 1
+}
+
+// slowness is the recorded factor of a tile, whichever way it lies; 1 where it is no candidate.
+func (mm *Matmul) slowness(rows, columns int) float64 {
+	for _, c := range mm.Tiles.Rows {
+		if int(c[0]) == rows && int(c[1]) == columns || int(c[0]) == columns && int(c[1]) == rows {
+			return c[3]
+		}
+	}
+	return 1
+}
+
+// measured is the recorded time of the very shape.
+func (mm *Matmul) measured(M, N, K int64) (seconds float64, ok bool) {
+	for _, r := range mm.Shapes.Rows {
+		if int64(r[0]) == M && int64(r[1]) == N && int64(r[2]) == K {
+			return r[3], true
+		}
+	}
+	return 0, false
+}
+
+// Pipe is the share of its CU's matrix pipes that a compiled tile of so many
+// flop uses when it takes so many seconds alone on the CU: two such tiles on
+// one CU each take 2·Pipe times as long, if that is more than 1 (MECHANISM R0.4).
+func (m Machine) Pipe(tileFlops, aloneSeconds float64) float64 {
+	peak := m.Matmul.Compiled.Or(m.GPU.Flops.Value) / m.GPU.CUs.Value
+	return min(1, tileFlops/(peak*aloneSeconds))
+}
+
+// LonePipe is Pipe of compiled tiles where no trace shows one alone on its CU.
+func (m Machine) LonePipe() float64 {
+	if !m.Matmul.Lone.Known() || !m.Matmul.Compiled.Known() {
+		return 1
+	}
+	return min(1, m.Matmul.Lone.Value/m.Matmul.Compiled.Value)
+}
+
+// Crowded is the factor on a compiled tile's time when n of the CUs compute,
+// relative to all of them computing: 1 - Crowd·(1 - n/CUs) (MODEL_STUDY R8).
+func (m Machine) Crowded(n int) float64 {
+	return 1 - m.Matmul.Crowd.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

@@ -1,0 +1,205 @@
+package machine
+
+import (
+	"math"
+	"testing"
+)
+
+// Names of cuBLAS kernels in traces of H200, N and M of a tile whichever way it
+// lies. The shapes of the calibration must come out; of the others (other
+// layouts, forward and backward passes) all but the listed ones do.
+func TestTilingChoosesAsTheLibrary(t *testing.T) {
+	m := load(t, "h200")
+	for _, c := range []struct {
+		M, N, K       int64
+		rows, columns int
+	}{
+		{8192, 8192, 7168, 320, 128},
+		{4096, 8192, 7168, 256, 128},
+		{2048, 8192, 7168, 256, 128},
+		{1024, 8192, 7168, 256, 128},
+		{512, 8192, 7168, 256, 128},
+		{8192, 8192, 2048, 320, 128},
+		{4096, 8192, 2048, 256, 128},
+		{512, 8192, 2048, 256, 128},
+		{4096, 4256, 4256, 192, 192},
+		{2048, 4256, 4256, 192, 192},
+		{1024, 4256, 4256, 288, 128},
+		{512, 4256, 4256, 160, 128},
+		{8192, 4096, 3584, 256, 128},
+		{4096, 4096, 3584, 256, 128},
+		{512, 4096, 3584, 128, 128},
+		{1024, 2048, 4096, 128, 128},
+		{512, 2048, 4096, 128, 64},
+		{8192, 4096, 4096, 256, 128},
+		{8192, 8192, 4096, 320, 128},
+		{8192, 5120, 3456, 320, 128},
+		{4096, 8192, 14336, 256, 128},
+		{4096, 14336, 8192, 320, 128},
+		{8192, 14336, 8192, 320, 128},
+		{14336, 8192, 4096, 192, 192},
+	} {
+		got := m.Tiling(c.M, c.N, c.K)
+		if min(got.Rows, got.Columns) != min(c.rows, c.columns) || max(got.Rows, got.Columns) != max(c.rows, c.columns) {
+			t.Errorf("%d x %d x %d: %dx%d, the library takes %dx%d", c.M, c.N, c.K, got.Rows, got.Columns, c.rows, c.columns)
+		}
+	}
+}
+
+// By the law alone, without looking the shape up.
+func TestTilingAgainstRows(t *testing.T) {
+	m := load(t, "h200")
+	m.Matmul.Shapes = Table{}
+	var res []float64
+	for _, r := range measured(t) {
+		w := r.Workload
+		// The later rows of the grid ran at a lower clock, after minutes of load.
+		if w.Kind != "gemm" || r.Strategy != "isolated" || !r.Params.Cool && (w.Name != "grid" || w.N > 4096 || r.Us < 40 || r.Us > 400) {
+			continue
+		}
+		got := m.Tiling(w.M, w.N, w.K).Seconds + m.Launch.Timing.Value
+		e := off(got, r.Us*1e-6)
+		if e > 0.13 {
+			t.Errorf("%s: %d x %d x %d: %.1f us, measured %.1f", r.ID, w.M, w.N, w.K, got*1e6, r.Us)
+		}
+		res = append(res, e)
+	}
+	if e := median(res); e > 0.025 || len(res) < 40 {
+		t.Errorf("median error %.1f %% of %d rows", 100*e, len(res))
+	} else {
+		t.Logf("median error %.1f %% of %d rows", 100*e, len(res))
+	}
+}
+
+func TestTilingUsesRecordedShapes(t *testing.T) {
+	m := load(t, "h200")
+	got := m.Tiling(4096, 8192, 7168)
+	if !got.Measured || off(got.Seconds, 583.6e-6) > 0.01 {
+		t.Errorf("got %+v", got)
+	}
+	if off(got.Tile*float64(got.Waves), got.Seconds) > 1e-9 {
+		t.Errorf("%d waves of %v s are not %v s", got.Waves, got.Tile, got.Seconds)
+	}
+	if m.Tiling(4096, 8192, 7169).Measured {
+		t.Error("another shape counts as measured")
+	}
+}
+
+func TestTilingIsWhole(t *testing.T) {
+	for _, name := range Names() {
+		m := load(t, name)
+		last := 0.0
+		for M := int64(64); M <= 1<<15; M *= 2 {
+			got := m.Tiling(M, 8192, 4096)
+			if !(got.Seconds > 0) || got.Waves < 1 || got.Seconds < last {
+				t.Errorf("%s: M=%d: %+v after %v s", name, M, got, last)
+			}
+			if flops := 2 * float64(M) * 8192 * 4096 / got.Seconds; flops > 1.1*m.GPU.Flops.Value {
+				t.Errorf("%s: M=%d reaches %.0f TFLOP/s", name, M, flops/1e12)
+			}
+			last = got.Seconds
+		}
+	}
+}
+
+func TestDynamic(t *testing.T) {
+	m := load(t, "h200")
+	for _, c := range []struct {
+		M, N, K int64
+		want    bool // a memset precedes the kernel in traces
+	}{
+		{8192, 8192, 7168, true},
+		{2048, 8192, 7168, true},
+		{1024, 8192, 7168, false},
+		{4096, 4256, 4256, true},
+		{2048, 4256, 4256, false},
+		{2048, 4096, 3584, false},
+		{4096, 4096, 3584, true},
+	} {
+		if got := m.Dynamic(m.Tiling(c.M, c.N, c.K)); got != c.want {
+			t.Errorf("%d x %d x %d: %v", c.M, c.N, c.K, got)
+		}
+	}
+	if a := load(t, "mi210"); a.Dynamic(a.Tiling(8192, 8192, 7168)) {
+		t.Error("mi210: counter assumed")
+	}
+}
+
+// Two producer tiles of gemm+gemm (128x128, K 12288, 90.5 us alone) on one CU
+// take 1.6 times as long each (MODEL_STUDY: 1.57); one of a thin tile none.
+func TestPipe(t *testing.T) {
+	m := load(t, "h200")
+	if p := m.Pipe(2*128*128*12288, 90.5e-6); math.Abs(2*p-1.6) > 0.03 {
+		t.Errorf("two tiles take %.2f times as long", 2*p)
+	}
+	if p := m.Pipe(2*128*128*12288, 1e-6); p != 1 {
+		t.Errorf("a tile that takes the whole CU: %v", p)
+	}
+}
+
+func TestCrowded(t *testing.T) {
+	m := load(t, "h200")
+	if m.Crowded(132) != 1 || m.Crowded(1000) != 1 || !(m.Crowded(33) < m.Crowded(99)) || m.Crowded(1) < 0.85 {
+		t.Errorf("%v %v %v", m.Crowded(132), m.Crowded(33), m.Crowded(99))
+	}
+}
+
+// What was measured of 1664 tiles with K 7168 on 132 CUs, in tile times (MODEL_STUDY R5).
+func TestHeldWaves(t *testing.T) {
+	for held, measured := range map[float64]float64{0: 13, 4: 15.1, 8: 15.3, 16: 16.5, 24: 16.9, 32: 18.3, 48: 20.4} {
+		if got := heldWaves(1664, 132, held, 2); math.Abs(got-measured) > 0.75 {
+			t.Errorf("%v held: %v waves, measured %v", held, got, measured)
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	c := load(t, "h200").Clock
+	last := 1.0
+	for u := 0.0; u <= 1; u += 0.05 {
+		now := c.Relative(u)
+		if now > last || now <= 0 || u <= c.Knee.Value && now != 1 {
+			t.Errorf("at %v: %v after %v", u, now, last)
+		}
+		last = now
+	}
+	// A GEMM back to back on four GPUs is 18 % slower than one between pauses.
+	if s := 1 / c.Relative(0.95); s < 1.17 || s > 1.21 {
+		t.Errorf("back to back %.3f times slower", s)
+	}
+	if (Clock{Knee: Quantity{Mark: Unknown}}).Relative(1) != 1 {
+		t.Error("an unknown clock falls")
+	}
+}
+
+func TestReach(t *testing.T) {
+	g := load(t, "h200").GPU
+	last := 0.0
+	for n := 1; n <= 528; n++ {
+		now := g.StreamAt(n)
+		if now < last || now > 1.05*g.Memory.Value {
+			t.Fatalf("%d workgroups reach %.3g B/s after %.3g", n, now, last)
+		}
+		last = now
+	}
+	if one := g.StreamAt(1); off(one, g.StreamAt(33)/33) > 1e-9 {
+		t.Errorf("one workgroup reaches %.3g B/s", one)
+	}
+	if !(g.GatherAt(528, true) < g.GatherAt(528, false)) {
+		t.Error("the fused gather is the slower build at 4 workgroups a CU")
+	}
+	if v := load(t, "mi210").GPU; v.StreamAt(104) != v.Memory.Value || v.StreamAt(52) != v.Memory.Value/2 {
+		t.Error("without a curve CUs share the memory evenly")
+	}
+}
+
+func TestStoreCost(t *testing.T) {
+	f := load(t, "h200").Fabric
+	ring, one, all := f.StoreCost(ToNext), f.StoreCost(ToOne), f.StoreCost(ToAll)
+	if !(1 < one && one < ring && ring < all && all < 1.3) {
+		t.Errorf("to one %v, to next %v, to all %v", one, ring, all)
+	}
+	if load(t, "mi210").Fabric.StoreCost(ToAll) != 1 {
+		t.Error("unknown stores cost more than copies")
+	}
+}

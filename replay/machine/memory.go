@@ -1,0 +1,48 @@
+package machine
+
+// StreamAt is the bytes a second that so many workgroups of a streaming kernel
+// reach together: each has only so many loads under way, so few workgroups do
+// not saturate the memory. Where the profile has no curve, CUs share it evenly.
+func (g GPU) StreamAt(wgs int) float64 { return g.reach(g.Stream, wgs) }
+
+// GatherAt is StreamAt for random rows of 1 KiB, as of an embedding table; fused
+// says that the kernel is one whose results may go to peers, which is another build.
+func (g GPU) GatherAt(wgs int, fused bool) float64 {
+	if fused {
+		return g.reach(g.GatherFused, wgs)
+	}
+	return g.reach(g.Gather, wgs)
+}
+
+// reach interpolates a curve of bytes a second by workgroups; below its first
+// point every workgroup has its share of that point.
+func (g GPU) reach(t Table, wgs int) float64 {
+	n := float64(wgs)
+	if !t.Known() {
+		return g.Memory.Value * min(1, n/g.CUs.Value)
+	}
+	first := t.Rows[0]
+	return at(t.curve(0, 1), n) * min(1, n/first[0])
+}
+
+// A Pattern is which peers the kernels of all GPUs store to at one time.
+type Pattern uint8
+
+// The patterns.
+const (
+	ToNext Pattern = iota // every GPU to its next one: tiles in communication-aware order
+	ToAll                 // every GPU to all others
+	ToOne                 // all GPUs to one: tiles in index order
+)
+
+// StoreCost is how many bytes of link time a byte stored by a kernel takes,
+// relative to one moved by a copy engine: multiply a store's bytes by it.
+func (f Fabric) StoreCost(p Pattern) float64 {
+	switch p {
+	case ToAll:
+		return f.Egress.Value / f.StoreSpread.Or(f.StoreRing.Or(f.Egress.Value))
+	case ToOne:
+		return f.Ingress.Value / f.StoreIncast.Or(f.Ingress.Value)
+	}
+	return f.Egress.Value / f.StoreRing.Or(f.Egress.Value)
+}

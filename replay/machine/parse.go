@@ -1,0 +1,317 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// maxProfile bounds what is read; the largest embedded profile has 44 KB.
+const maxProfile = 256 << 10
+
+// Parse reads a profile. The machine has as many GPUs as the profile's
+// recorded collectives; Resize gives other sizes. file names the profile in
+// errors, which are *trace.SyntaxError with a line, all of them joined.
+func Parse(r io.Reader, file string) (Machine, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
+	if err != nil {
+		return Machine{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(data) > maxProfile {
+		return Machine{}, &trace.SyntaxError{File: file, Msg: fmt.Sprintf("larger than %d KiB", maxProfile>>10), Cure: "is it a machine profile?"}
+	}
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return Machine{}, yamlError(file, err)
+	}
+	p := profile{file: file, nodes: map[string]ast.Node{}, sections: map[string]ast.Node{}}
+	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
+		p.flatten("", tree.Docs[0].Body)
+	}
+	var m Machine
+	for _, t := range m.texts() {
+		p.text(t)
+	}
+	for _, e := range m.entries() {
+		p.entry(e)
+	}
+	p.rest()
+	if err := p.err(); err != nil {
+		return Machine{}, err
+	}
+	return m.Resize(int(m.Library.Ranks.Value)), nil
+}
+
+// yamlError turns what the YAML parser says into a position and one line.
+func yamlError(file string, err error) error {
+	var ye yaml.Error
+	if !errors.As(err, &ye) || ye.GetToken() == nil {
+		return &trace.SyntaxError{File: file, Msg: "no YAML", Err: err}
+	}
+	return &trace.SyntaxError{File: file, Pos: int64(ye.GetToken().Position.Line), Unit: "line", Msg: ye.GetMessage()}
+}
+
+// A profile is a file being read: its numbers by dotted key. What is left at
+// the end is what nobody asked for.
+type profile struct {
+	file     string
+	nodes    map[string]ast.Node
+	sections map[string]ast.Node // the headings, by dotted key
+	order    []string
+	errs     []*trace.SyntaxError
+}
+
+func (p *profile) fail(n ast.Node, cure, format string, args ...any) {
+	e := &trace.SyntaxError{File: p.file, Msg: fmt.Sprintf(format, args...), Cure: cure}
+	if n != nil {
+		e.Pos, e.Unit = int64(n.GetToken().Position.Line), "line"
+	}
+	p.errs = append(p.errs, e)
+}
+
+// err is all that is wrong, by line.
+func (p *profile) err() error {
+	slices.SortStableFunc(p.errs, func(a, b *trace.SyntaxError) int { return int(a.Pos - b.Pos) })
+	var list []error
+	for _, e := range p.errs {
+		list = append(list, e)
+	}
+	return errors.Join(list...)
+}
+
+// pairs is the mapping's entries, or nil where n is none.
+func pairs(n ast.Node) []*ast.MappingValueNode {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}
+	}
+	return nil
+}
+
+// keyOf is the text of a mapping's key.
+func keyOf(v *ast.MappingValueNode) string { return v.Key.GetToken().Value }
+
+// leaf reports whether a mapping is an entry and not a section: one of its keys is a mark.
+func leaf(n ast.Node) bool {
+	for _, v := range pairs(n) {
+		if k := keyOf(v); k == "value" || k == "rows" || slices.Contains(markKeys[:], k) {
+			return true
+		}
+	}
+	return false
+}
+
+// flatten notes every entry under its dotted key.
+func (p *profile) flatten(prefix string, n ast.Node) {
+	for _, v := range pairs(n) {
+		key := prefix + keyOf(v)
+		if pairs(v.Value) != nil && !leaf(v.Value) {
+			p.sections[key] = v.Key
+			p.flatten(key+".", v.Value)
+			continue
+		}
+		p.nodes[key] = v.Value
+		p.order = append(p.order, key)
+	}
+}
+
+// take is the node of a key, which is then spoken for.
+func (p *profile) take(key, cure string) (ast.Node, bool) {
+	n, ok := p.nodes[key]
+	if !ok {
+		var heading ast.Node
+		for at := sectionOf(key); at != "" && heading == nil; at = sectionOf(at) {
+			heading = p.sections[at]
+		}
+		p.fail(heading, cure, "%s is missing", key)
+		return nil, false
+	}
+	delete(p.nodes, key)
+	return n, true
+}
+
+// rest reports keys that no profile has.
+func (p *profile) rest() {
+	var known []string
+	var m Machine
+	for _, t := range m.texts() {
+		known = append(known, t.key)
+	}
+	for _, e := range m.entries() {
+		known = append(known, e.key)
+	}
+	for _, key := range p.order {
+		if n, left := p.nodes[key]; left {
+			p.fail(n, "did you mean "+nearest(key, known)+"?", "unknown key %s", key)
+		}
+	}
+}
+
+func (p *profile) text(t text) {
+	n, ok := p.take(t.key, "add "+t.key+": TEXT")
+	if !ok {
+		return
+	}
+	s, ok := n.(ast.ScalarNode)
+	if !ok {
+		p.fail(n, "write one word or a quoted text", "%s is no text", t.key)
+		return
+	}
+	*t.at = s.GetToken().Value
+	if t.choices != nil && !slices.Contains(t.choices, *t.at) {
+		p.fail(n, "one of "+strings.Join(t.choices, ", "), "%s: %q is unknown", t.key, *t.at)
+	}
+}
+
+func (p *profile) entry(e entry) {
+	n, ok := p.take(e.key, "add "+e.key+": "+e.form())
+	if !ok {
+		return
+	}
+	if !leaf(n) {
+		p.fail(n, "write "+e.form(), "%s has no source", e.key)
+		return
+	}
+	var body ast.Node // of value or rows
+	source, mark, marks := "", Sourced, 0
+	for _, v := range pairs(n) {
+		k := keyOf(v)
+		i := slices.Index(markKeys[:], k)
+		switch {
+		case i >= 0:
+			source, mark = v.Value.GetToken().Value, Mark(i)
+			marks++
+			if _, scalar := v.Value.(ast.ScalarNode); !scalar || source == "" {
+				p.fail(v.Value, "say who measured or states it", "%s: %s is empty", e.key, k)
+			}
+		case k == e.body():
+			body = v.Value
+		default:
+			p.fail(v.Value, "write "+e.form(), "%s: unknown key %s", e.key, k)
+		}
+	}
+	switch {
+	case marks == 0:
+		p.fail(n, "add source: WHERE IT COMES FROM, or assumed: WHAT IT WAS TAKEN FROM", "%s has no source", e.key)
+	case marks > 1:
+		p.fail(n, "keep one", "%s has more than one of source, assumed and unknown", e.key)
+	case mark == Unknown && body != nil:
+		p.fail(n, "mark it assumed, or leave the number out", "%s has a number and is marked unknown", e.key)
+	case mark == Unknown && e.needed:
+		p.fail(n, "give a number marked assumed", "%s is unknown, but nothing can be replayed without it", e.key)
+	case mark != Unknown && body == nil:
+		p.fail(n, "write "+e.form()+", or mark it unknown: WHAT WAS LOOKED FOR", "%s has no %s", e.key, e.body())
+	case e.table != nil:
+		*e.table = Table{Rows: p.rows(e, body), Source: source, Mark: mark}
+	default:
+		*e.quantity = p.quantity(e, body)
+		e.quantity.Source, e.quantity.Mark = source, mark
+	}
+}
+
+// body is the key that holds an entry's number or numbers.
+func (e entry) body() string {
+	if e.table != nil {
+		return "rows"
+	}
+	return "value"
+}
+
+// form shows how an entry is written.
+func (e entry) form() string {
+	if e.table != nil {
+		return "{source: TEXT, rows: [[...], ...]}"
+	}
+	return "{value: NUMBER" + map[bool]string{true: " UNIT"}[e.dims[0] != count && e.dims[0] != ratio] + ", source: TEXT}"
+}
+
+func (p *profile) quantity(e entry, n ast.Node) Quantity {
+	if n == nil {
+		return Quantity{}
+	}
+	q, err := parseQuantity(n.GetToken().Value, e.dims[0])
+	switch {
+	case err != nil:
+		p.fail(n, "write "+e.form(), "%s: %v", e.key, err)
+	case q.Value == 0 && e.divides():
+		p.fail(n, "give a number above 0", "%s is 0", e.key)
+	}
+	return q
+}
+
+// rows reads a table. A cell is written like a quantity.
+func (p *profile) rows(e entry, n ast.Node) [][]float64 {
+	if n == nil {
+		return nil
+	}
+	list, ok := n.(*ast.SequenceNode)
+	if !ok {
+		p.fail(n, "write "+e.form(), "%s: rows is no list", e.key)
+		return nil
+	}
+	var out [][]float64
+	for _, r := range list.Values {
+		cells, ok := r.(*ast.SequenceNode)
+		if !ok || len(cells.Values) != len(e.dims) {
+			p.fail(r, fmt.Sprintf("a row has %d cells", len(e.dims)), "%s: row of another length", e.key)
+			continue
+		}
+		row := make([]float64, len(e.dims))
+		for i, c := range cells.Values {
+			q, err := parseQuantity(c.GetToken().Value, e.dims[i])
+			if err != nil {
+				p.fail(c, fmt.Sprintf("cell %d of a row is %v", i+1, e.dims[i]), "%s: %v", e.key, err)
+			}
+			if err == nil && q.Value == 0 {
+				p.fail(c, "curves are drawn over logarithms", "%s: cell %d is 0", e.key, i+1)
+			}
+			row[i] = q.Value
+		}
+		if len(out) > 0 && slices.Compare(out[len(out)-1], row) >= 0 {
+			p.fail(r, "sort the rows; each may stand once", "%s: rows are not in ascending order", e.key)
+		}
+		out = append(out, row)
+	}
+	return out
+}
+
+// nearest is the known key with the least edit distance, the first of equals.
+func nearest(key string, known []string) string {
+	best, least := "", 1<<30
+	for _, k := range known {
+		if d := editDistance(key, k); d < least {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

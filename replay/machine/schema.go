@@ -1,0 +1,154 @@
+package machine
+
+import (
+	"strconv"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An entry is one number or table of a profile: the place in the file, what
+// it measures, and where it lives in a Machine. Parsing, writing and
+// calibration all go by the same list, so none can forget one.
+type entry struct {
+	key      string // "gpu.cus"
+	dims     []dimension
+	quantity *Quantity // or
+	table    *Table    // with len(dims) columns
+	needed   bool      // the simulator cannot do without: "unknown" is refused
+}
+
+// String is the number as the profile writes it, or the size of a table.
+func (e entry) String() string {
+	switch {
+	case e.quantity != nil:
+		return e.quantity.String()
+	case !e.table.Known():
+		return "unknown"
+	}
+	return strconv.Itoa(len(e.table.Rows)) + " rows"
+}
+
+// divides reports whether predictions divide by the number: times and sizes may
+// be 0, and so may ratios that a profile can do without.
+func (e entry) divides() bool {
+	d := e.dims[0]
+	return d == count || d == rate || d == flops || d == ratio && e.needed
+}
+
+// mark is how far the entry can be trusted, and who says so.
+func (e entry) mark() (Mark, string) {
+	if e.quantity != nil {
+		return e.quantity.Mark, e.quantity.Source
+	}
+	return e.table.Mark, e.table.Source
+}
+
+// text is one word of a profile.
+type text struct {
+	key     string
+	at      *string
+	choices []string // nil: any
+}
+
+func (m *Machine) texts() []text {
+	topology := (*string)(&m.Fabric.Topology)
+	return []text{
+		{"profile", &m.Profile, nil},
+		{"gpu.name", &m.GPU.Name, nil},
+		{"fabric.topology", topology, []string{string(Switch), string(Mesh), string(Ring)}},
+		{"library.name", &m.Library.Name, nil},
+	}
+}
+
+// entries lists every number of a profile in the order in which it is written.
+func (m *Machine) entries() []entry {
+	one := func(key string, d dimension, q *Quantity) entry {
+		return entry{key: key, dims: []dimension{d}, quantity: q, needed: true}
+	}
+	option := func(key string, d dimension, q *Quantity) entry {
+		return entry{key: key, dims: []dimension{d}, quantity: q}
+	}
+	table := func(key string, t *Table, dims ...dimension) entry { return entry{key: key, dims: dims, table: t} }
+	g, f, n, l, mm := &m.GPU, &m.Fabric, &m.Launch, &m.Library, &m.Matmul
+	list := []entry{
+		one("gpus", count, &m.Most),
+
+		one("gpu.cus", count, &g.CUs),
+		one("gpu.threads", count, &g.Threads),
+		one("gpu.registers", count, &g.Registers),
+		one("gpu.shared", size, &g.Shared),
+		one("gpu.shared_spare", size, &g.SharedSpare),
+		one("gpu.wgs", count, &g.WGs),
+		one("gpu.memory", rate, &g.Memory),
+		one("gpu.read", rate, &g.Read),
+		one("gpu.flops", flops, &g.Flops),
+		table("gpu.stream", &g.Stream, count, rate),
+		table("gpu.gather", &g.Gather, count, rate),
+		table("gpu.gather_fused", &g.GatherFused, count, rate),
+
+		option("matmul.rate", flops, &mm.Rate),
+		option("matmul.tile_start", span, &mm.TileStart),
+		table("matmul.tiles", &mm.Tiles, count, count, ratio, ratio),
+		table("matmul.clusters", &mm.Clusters, count, count, count, count),
+		option("matmul.owned", count, &mm.Owned),
+		option("matmul.dynamic", ratio, &mm.Dynamic),
+		option("matmul.compiled", flops, &mm.Compiled),
+		option("matmul.lone", flops, &mm.Lone),
+		option("matmul.crowd", ratio, &mm.Crowd),
+		table("matmul.shapes", &mm.Shapes, count, count, count, span),
+
+		one("fabric.egress", rate, &f.Egress),
+		one("fabric.ingress", rate, &f.Ingress),
+		one("fabric.pair", rate, &f.Pair),
+		one("fabric.latency", span, &f.Latency),
+		one("fabric.store_cu", rate, &f.StoreCU),
+		option("fabric.store_ring", rate, &f.StoreRing),
+		option("fabric.store_spread", rate, &f.StoreSpread),
+		option("fabric.store_incast", rate, &f.StoreIncast),
+
+		one("engines.count", count, &m.Engines.Count),
+		one("engines.rate", rate, &m.Engines.Rate),
+		one("engines.latency", span, &m.Engines.Latency),
+
+		one("launch.gap", span, &n.Gap),
+		one("launch.memset_gap", span, &n.MemsetGap),
+		one("launch.event", span, &n.Event),
+		one("launch.hop", span, &n.Hop),
+		one("launch.graph", span, &n.Graph),
+		one("launch.timing", span, &n.Timing),
+		one("launch.host", span, &n.Host),
+		one("launch.host_event", span, &n.HostEvent),
+		one("launch.host_collective", span, &n.HostCollective),
+		one("launch.barrier", span, &n.Barrier),
+
+		option("clock.knee", ratio, &m.Clock.Knee),
+		option("clock.exponent", ratio, &m.Clock.Exponent),
+
+		one("library.ranks", count, &l.Ranks),
+		one("library.threads", count, &l.Threads),
+		one("library.registers", count, &l.Registers),
+		one("library.shared", size, &l.Shared),
+	}
+	for _, op := range recordedOps {
+		key, c := "library."+op.String(), l.Of(op)
+		list = append(list,
+			one(key+".channels", count, &c.Channels),
+			option(key+".grain", size, &c.Grain),
+			one(key+".alpha", span, &c.Alpha),
+			option(key+".hop", span, &c.Hop),
+			one(key+".send", rate, &c.Send),
+			one(key+".receive", rate, &c.Receive),
+			one(key+".link", rate, &c.Link),
+			one(key+".smooth", ratio, &c.Smooth),
+			option(key+".beside_library", ratio, &c.BesideLibrary),
+			option(key+".beside_tiles", ratio, &c.BesideTiles),
+			option(key+".beside_memory", ratio, &c.BesideMemory),
+			option(key+".beside_latency", span, &c.BesideLatency),
+			table(key+".times", &c.Times, count, count, size, span),
+		)
+	}
+	return list
+}
+
+// recordedOps are the operations that a profile has an entry for.
+var recordedOps = [...]trace.CollectiveOp{trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.AllToAll}

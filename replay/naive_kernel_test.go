@@ -1,0 +1,189 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+func (n *naive) launch(a *nactor, c *Command) {
+	k := &nkernel{k: c.Kernel, gpu: a.gpu, order: n.orders, prio: a.st.Priority, fresh: true, stream: a}
+	k.asked = k.k.Tiles
+	if k.k.Owned >= 0 {
+		k.asked = min(k.k.Owned*k.k.WGs, k.k.Tiles)
+	}
+	n.orders++
+	g := n.gpus[a.gpu]
+	if k.k.WGs == 0 {
+		n.write("kernel", a.gpu, a.index, k.k.Name, n.now)
+		n.queue = append(n.queue, a)
+		return
+	}
+	g.line = append(g.line, k)
+	slices.SortStableFunc(g.line, func(a, b *nkernel) int { return cmp.Compare(b.prio, a.prio) })
+}
+
+func (n *naive) dispatch() bool {
+	for _, g := range n.gpus {
+		for _, k := range g.line {
+			n.place(g, k)
+		}
+		g.line = slices.DeleteFunc(g.line, func(k *nkernel) bool { return k.placed == k.k.WGs })
+		for _, c := range g.cus {
+			c.freed = 0
+		}
+	}
+	return len(n.queue) > 0
+}
+
+func (n *naive) place(g *ngpu, k *nkernel) {
+	if k.k.Free {
+		for k.placed < k.k.WGs {
+			n.start(g, k, nil, none)
+		}
+		return
+	}
+	need := k.k.Footprint.need(&n.m.GPU)
+	if !k.fresh {
+		for i, c := range g.cus {
+			for c.freed > 0 && k.placed < k.k.WGs && c.free.holds(need) {
+				c.freed--
+				n.start(g, k, c, i)
+			}
+		}
+	}
+	k.fresh = false
+	for k.placed < k.k.WGs {
+		best := -1
+		for i, c := range g.cus {
+			if c.free.holds(need) && (best < 0 || len(c.wgs) < len(g.cus[best].wgs)) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		n.start(g, k, g.cus[best], best)
+	}
+}
+
+func (n *naive) start(g *ngpu, k *nkernel, c *ncu, at int) {
+	w := &nactor{kind: dueWorkgroup, gpu: k.gpu, kernel: k, cu: c, cuAt: at, wg: k.placed, at: -1, lastEnd: -1}
+	if !k.begun {
+		k.begun, k.start = true, n.now
+	}
+	k.placed++
+	if c != nil {
+		c.free = c.free.minus(k.k.Footprint.need(&n.m.GPU))
+		c.wgs = append(c.wgs, w)
+	}
+	n.actors = append(n.actors, w)
+	n.queue = append(n.queue, w)
+}
+
+func (n *naive) workgroup(w *nactor) {
+	k := w.kernel
+	if w.in {
+		w.in = false
+		p := w.phases[w.phase]
+		w.sent = w.sent || p.Op == Store && int(p.Peer) != w.gpu
+		w.phase++
+	}
+	for {
+		for w.phase < len(w.phases) {
+			if w.in = n.enter(w, &w.phases[w.phase]); w.in {
+				return
+			}
+			w.phase++
+		}
+		if w.stage > 0 && w.tile >= 0 && len(w.phases) > 0 && w.cu != nil {
+			n.log = append(n.log, fmt.Sprintf("tile %d of %s gpu %d cu %d: %d-%d", w.tile, k.k.Name, w.gpu, w.cuAt, w.begun, n.now))
+		}
+		w.phase, w.sent, w.begun, w.phases, w.tile = 0, false, n.now, nil, -1
+		if w.stage == 0 {
+			w.stage = 1
+			if k.k.Prologue != nil && k.k.Tiles > 0 {
+				w.phases = k.k.Prologue(w.wg, nil)
+				continue
+			}
+		}
+		if w.stage == 1 {
+			if w.tile = n.tile(w); w.tile >= 0 {
+				w.phases = k.k.Recipe(w.tile, nil)
+				continue
+			}
+			w.stage = 2
+			if k.k.Epilogue != nil && k.k.Tiles > 0 {
+				w.phases = k.k.Epilogue(w.wg, nil)
+				continue
+			}
+		}
+		break
+	}
+	n.actors = slices.DeleteFunc(n.actors, func(a *nactor) bool { return a == w })
+	if w.cu != nil {
+		w.cu.free = w.cu.free.plus(k.k.Footprint.need(&n.m.GPU))
+		w.cu.wgs = slices.DeleteFunc(w.cu.wgs, func(a *nactor) bool { return a == w })
+		w.cu.freed++
+	}
+	if k.gone++; k.gone == k.k.WGs {
+		n.write("kernel", k.gpu, k.stream.index, k.k.Name, k.start)
+		n.queue = append(n.queue, k.stream)
+	}
+}
+
+// tile is the workgroup's next, or -1.
+func (n *naive) tile(w *nactor) int {
+	k := w.kernel.k
+	round := w.rounds
+	w.rounds++
+	if k.Tiles == 0 {
+		return []int{w.wg, -1}[min(round, 1)]
+	}
+	tile := w.wg + round*k.WGs
+	if k.Owned >= 0 && round >= k.Owned {
+		tile = w.kernel.asked
+		w.kernel.asked++
+	}
+	if tile >= k.Tiles {
+		return -1
+	}
+	return tile
+}
+
+// enter reports whether the phase takes time.
+func (n *naive) enter(w *nactor, p *Phase) bool {
+	switch p.Op {
+	case WaitFor:
+		if p.Flag != NoFlag && n.flags[p.Flag] < p.Count {
+			n.waiters = append(n.waiters, nwait{w, p.Flag, p.Count})
+			return true
+		}
+	case PostTo:
+		delay := p.Time
+		if delay == 0 && w.sent {
+			delay = nanoseconds(n.m.Fabric.Latency.Value)
+		}
+		n.postLater(delay, p.Flag, p.Count, w.kernel.k, w.gpu)
+	case Put:
+		ch := n.actors[len(n.streams)+w.gpu*len(n.gpus)+int(p.Peer)]
+		ch.puts = append(ch.puts, *p)
+		ch.from = append(ch.from, w.kernel.k)
+		if len(ch.puts) == 1 {
+			n.putNext(ch)
+		}
+	case Sleep:
+		if p.Time > 0 {
+			w.at = n.now + p.Time
+			return true
+		}
+	default:
+		if p.Time > 0 || p.size() > 0 {
+			// Its key is known once the instant has settled.
+			w.flow = &nflow{left: math.NaN()}
+			return true
+		}
+	}
+	return false
+}

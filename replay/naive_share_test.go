@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// share gives every flow its rate: all rise together until a limit or a full pool stops them.
+func (n *naive) share() {
+	working := make([]int, len(n.gpus))
+	own := map[*nkernel]int{}
+	load := map[*ncu]float64{}
+	for _, a := range n.actors {
+		if a.kind == dueWorkgroup && a.flow != nil {
+			if a.kernel.k.Kind == trace.Compute {
+				working[a.gpu]++
+				own[a.kernel]++
+			}
+			if a.phases[a.phase].Op == Work {
+				load[a.cu] += float64(pipeShare(a.kernel.k.Pipe)) / wholePipe
+			}
+		}
+	}
+	var flows []*nflow
+	limit := map[*nflow]float64{}
+	for _, a := range n.actors {
+		if a.flow == nil {
+			continue
+		}
+		f := a.flow
+		var most float64
+		if a.kind == dueWorkgroup {
+			p := &a.phases[a.phase]
+			slow := 1.0
+			if a.cu != nil && p.Op == Work {
+				slow = max(1, load[a.cu])
+			}
+			key, size := a.key(p, slow)
+			if math.IsNaN(f.left) {
+				n.flow(a, key, size)
+				f = a.flow
+			}
+			f.key = key
+			most = key.alone() / slow
+			others := working[a.gpu]
+			if a.kernel.k.Kind == trace.Compute {
+				others -= own[a.kernel]
+			}
+			if p.Beside > 1 && others > 0 {
+				most /= p.Beside
+			}
+		} else {
+			most = f.key.limit
+		}
+		limit[f] = most
+		flows = append(flows, f)
+	}
+	n.fill(flows, limit)
+}
+
+func (a *nactor) key(p *Phase, slow float64) (nkey, float64) {
+	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), slow: 1, favor: 1}
+	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
+		k.launch = int32(a.kernel.order)
+	}
+	if p.size() == 0 {
+		if p.Op == Work {
+			k.cu = int32(a.cuAt)
+		}
+		return k, float64(p.Time)
+	}
+	k.write = 1
+	if p.Favor > 0 {
+		k.favor = p.Favor
+	}
+	k.limit, k.slow = limitOf(p.size(), float64(p.Time)), slow
+	if p.Op == Store {
+		k.to, k.read = p.Peer, p.Read/p.Bytes
+	}
+	return k, p.size()
+}
+
+func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
+	cross := func(f *nflow) map[string]float64 { return n.cross(&f.key) }
+	capacity := func(pool string) float64 {
+		var q machine.Quantity
+		switch pool[0] {
+		case 'm':
+			q = n.m.GPU.Memory
+		case 'e':
+			q = n.m.Fabric.Egress
+		case 'i':
+			q = n.m.Fabric.Ingress
+		case 'p':
+			q = n.m.Fabric.Pair
+		}
+		if q.Value == 0 {
+			return math.Inf(1)
+		}
+		return perNanosecond(q.Value)
+	}
+	done := map[*nflow]bool{}
+	for {
+		level := math.Inf(1)
+		left, load := map[string]float64{}, map[string]float64{}
+		for _, f := range flows {
+			for pool, w := range cross(f) {
+				if _, ok := left[pool]; !ok {
+					left[pool] = capacity(pool)
+				}
+				if done[f] {
+					left[pool] -= w * f.rate
+				} else {
+					load[pool] += w * f.key.favor
+				}
+			}
+		}
+		open := false
+		for _, f := range flows {
+			if !done[f] {
+				open = true
+				level = min(level, limit[f]/f.key.favor)
+			}
+		}
+		if !open {
+			return
+		}
+		for pool := range load {
+			level = min(level, left[pool]/load[pool])
+		}
+		for _, f := range flows {
+			if done[f] {
+				continue
+			}
+			full := limit[f] <= level*f.key.favor*(1+1e-12)
+			for pool := range cross(f) {
+				full = full || left[pool] <= level*load[pool]*(1+1e-12)
+			}
+			if full {
+				done[f], f.rate = true, min(limit[f], level*f.key.favor)
+			}
+		}
+	}
+}
+
+func (n *naive) cross(k *nkey) map[string]float64 {
+	if k.timed() {
+		return nil
+	}
+	name := func(kind string, ids ...int32) string { return fmt.Sprint(kind, ids) }
+	if k.from == k.to {
+		return map[string]float64{name("m", k.from): k.read + k.write}
+	}
+	x := map[string]float64{name("e", k.from): 1, name("i", k.to): 1, name("m", k.to): k.write}
+	if k.read > 0 {
+		x[name("m", k.from)] = k.read
+	}
+	gpus := int32(len(n.gpus))
+	if n.m.Fabric.Topology != machine.Ring {
+		x[name("p", k.from, k.to)] = 1
+		return x
+	}
+	up := (k.to - k.from + gpus) % gpus
+	step := int32(1)
+	if up > gpus-up {
+		step = -1
+	}
+	for at := k.from; at != k.to; at = (at + step + gpus) % gpus {
+		x[name("p", at, (at+step+gpus)%gpus)] = 1
+	}
+	return x
+}

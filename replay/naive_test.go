@@ -1,0 +1,406 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// naive is the simulator again, written to be obvious instead of fast: no
+// classes, no wheel, no incremental anything. At every instant it looks at
+// every actor and shares every pool anew among single flows.
+type naive struct {
+	m       machine.Machine
+	p       *Program
+	now     Time
+	round   int
+	actors  []*nactor // streams, then channels, then workgroups as they come
+	streams []*nactor
+	queue   []*nactor
+	flags   map[Flag]int64
+	waiters []nwait // in the order in which they began to wait
+	posts   []npost
+	gpus    []*ngpu
+	orders  int
+	log     []string
+	end     Time
+}
+
+type ngpu struct {
+	cus   []*ncu
+	line  []*nkernel
+	taken int // engines
+	wants []*nactor
+}
+
+type ncu struct {
+	free  room
+	wgs   []*nactor
+	freed int
+}
+
+type nkernel struct {
+	k                   *Kernel
+	gpu, order, prio    int
+	placed, gone, asked int
+	fresh, begun        bool
+	start               Time
+	stream              *nactor
+}
+
+type nwait struct {
+	who   *nactor
+	flag  Flag
+	count int64
+}
+
+type npost struct {
+	at    Time
+	flag  Flag
+	count int64
+	from  *Kernel
+	rank  int
+}
+
+// An nactor is a stream, a channel of puts, or a workgroup.
+type nactor struct {
+	kind actorKind
+	gpu  int
+
+	// What it waits for: a time, a flag, or a flow's end.
+	at      Time // or -1
+	flow    *nflow
+	last    nflow // the one before
+	lastEnd int   // the round in which it ended
+
+	// Streams.
+	st     *Stream
+	index  int
+	next   int
+	step   int
+	start  Time
+	engine bool
+
+	// Channels.
+	peer int
+	puts []Phase
+	from []*Kernel // of puts
+
+	// Workgroups.
+	kernel *nkernel
+	cu     *ncu
+	cuAt   int
+	wg     int
+	stage  int
+	rounds int
+	tile   int
+	begun  Time
+	phases []Phase
+	phase  int
+	in     bool // in the phase, not before it
+	sent   bool
+}
+
+// An nkey is what bounds a flow.
+type nkey struct {
+	from, to, cu, launch                    int32
+	limit, slow, read, write, beside, favor float64 // limit 0: time only
+}
+
+func (k *nkey) timed() bool { return k.limit == 0 }
+
+func (k *nkey) alone() float64 {
+	if k.timed() {
+		return 1
+	}
+	return k.limit
+}
+
+type nflow struct {
+	key  nkey
+	left float64
+	rate float64
+}
+
+func runNaive(m machine.Machine, p *Program) (log []string, end Time, deadlocked bool) {
+	n := &naive{m: m, p: p, flags: map[Flag]int64{}}
+	for g := range p.GPUs {
+		gp := &ngpu{}
+		for range int(m.GPU.CUs.Value) {
+			gp.cus = append(gp.cus, &ncu{free: roomOf(&m.GPU)})
+		}
+		n.gpus = append(n.gpus, gp)
+		for i := range p.GPUs[g].Streams {
+			a := &nactor{kind: dueStream, gpu: g, st: &p.GPUs[g].Streams[i], index: len(n.streams), at: -1, lastEnd: -1}
+			n.streams = append(n.streams, a)
+		}
+	}
+	n.actors = append(n.actors, n.streams...)
+	for from := range p.GPUs {
+		for to := range p.GPUs {
+			n.actors = append(n.actors, &nactor{kind: duePut, gpu: from, peer: to, index: from*len(p.GPUs) + to, at: -1, lastEnd: -1})
+		}
+	}
+	n.queue = append(n.queue, n.streams...)
+	for {
+		n.drain()
+		for n.dispatch() {
+			n.drain()
+		}
+		n.share()
+		if !n.advance() {
+			break
+		}
+	}
+	for _, a := range n.streams {
+		deadlocked = deadlocked || a.next < len(a.st.Commands)
+	}
+	slices.Sort(n.log)
+	return n.log, n.end, deadlocked
+}
+
+// due is when the actor's time or flow ends.
+func (n *naive) due(a *nactor) Time {
+	if a.at >= 0 {
+		return a.at
+	}
+	if a.flow != nil {
+		return max(n.now, n.now+Time(math.Ceil(a.flow.left/a.flow.rate-slack)))
+	}
+	return math.MaxInt64
+}
+
+func (n *naive) advance() bool {
+	next := Time(math.MaxInt64)
+	for _, a := range n.actors {
+		next = min(next, n.due(a))
+	}
+	for _, p := range n.posts {
+		next = min(next, p.at)
+	}
+	if next == math.MaxInt64 {
+		return false
+	}
+	n.round++
+	n.queue = nil
+	for _, a := range n.actors {
+		if n.due(a) == next {
+			n.queue = append(n.queue, a)
+		}
+	}
+	for _, a := range n.actors {
+		if a.flow != nil {
+			a.flow.left -= a.flow.rate * float64(next-n.now)
+		}
+	}
+	n.now = next
+	for _, a := range n.queue {
+		a.at = -1
+		if a.flow != nil {
+			a.last, a.lastEnd, a.flow = *a.flow, n.round, nil
+		}
+	}
+	slices.SortStableFunc(n.queue, func(a, b *nactor) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.order(), b.order()))
+	})
+	posts := n.posts
+	n.posts = nil
+	for _, p := range posts {
+		if p.at == n.now {
+			n.post(p.flag, p.count)
+		} else {
+			n.posts = append(n.posts, p)
+		}
+	}
+	return true
+}
+
+func (a *nactor) order() int {
+	if a.kind == dueWorkgroup {
+		return a.kernel.order<<32 | a.wg
+	}
+	return a.index
+}
+
+func (n *naive) drain() {
+	for len(n.queue) > 0 {
+		a := n.queue[0]
+		n.queue = n.queue[1:]
+		switch a.kind {
+		case dueStream:
+			for a.next < len(a.st.Commands) && n.command(a, &a.st.Commands[a.next]) {
+				a.next++
+				a.step = 0
+			}
+		case duePut:
+			n.putArrived(a)
+		case dueWorkgroup:
+			n.workgroup(a)
+		}
+	}
+}
+
+func (n *naive) post(f Flag, count int64) {
+	n.flags[f] += count
+	var released, rest []nwait
+	for _, w := range n.waiters {
+		if w.flag == f && w.count <= n.flags[f] {
+			released = append(released, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	n.waiters = rest
+	slices.SortStableFunc(released, func(a, b nwait) int { return cmp.Compare(a.count, b.count) })
+	for _, w := range released {
+		n.queue = append(n.queue, w.who)
+	}
+}
+
+// postLater adds to the flag's latest post where it is of the same kernel and instant.
+func (n *naive) postLater(delay Time, f Flag, count int64, from *Kernel, rank int) {
+	if delay == 0 || f == NoFlag {
+		n.post(f, count)
+		return
+	}
+	p := npost{n.now + delay, f, count, from, rank}
+	for i := range slices.Backward(n.posts) {
+		last := &n.posts[i]
+		if last.flag == f {
+			if last.at == p.at && last.from == from && last.rank == rank {
+				last.count += count
+				return
+			}
+			break
+		}
+	}
+	n.posts = append(n.posts, p)
+}
+
+// command reports whether the stream's command is over.
+func (n *naive) command(a *nactor, c *Command) bool {
+	step := a.step
+	a.step++
+	switch c.Op {
+	case Post:
+		n.post(c.Flag, c.Count)
+		return true
+	case Wait:
+		if step == 0 && n.flags[c.Flag] < c.Count {
+			n.waiters = append(n.waiters, nwait{a, c.Flag, c.Count})
+			return false
+		}
+		return true
+	case Delay:
+		if step == 0 && c.Delay > 0 {
+			a.at = n.now + c.Delay
+			return false
+		}
+		return true
+	}
+	if step == 0 {
+		if c.Delay > 0 {
+			a.at = n.now + c.Delay
+			return false
+		}
+		step, a.step = 1, 2
+	}
+	if c.Op == Launch {
+		if step == 1 {
+			n.launch(a, c)
+		}
+		return step == 2
+	}
+	return n.copy(a, c, step)
+}
+
+func (n *naive) copy(a *nactor, c *Command, step int) bool {
+	cp := c.Copy
+	g := n.gpus[a.gpu]
+	engines := int(n.m.Engines.Count.Value)
+	latency := nanoseconds(n.m.Engines.Latency.Value)
+	switch {
+	case step == 1 && !cp.Free && !a.engine && engines > 0 && g.taken == engines:
+		g.wants = append(g.wants, a)
+		a.step = 1
+		return false
+	case step == 1:
+		if !cp.Free && !a.engine {
+			g.taken++
+			a.engine = true
+		}
+		a.start = n.now
+		wait := latency
+		if cp.Free {
+			wait = cp.Time
+		} else if cp.Bytes == 0 {
+			wait = max(latency, cp.Time)
+		}
+		if wait > 0 {
+			a.at = n.now + wait
+			return false
+		}
+		a.step = 3
+		fallthrough
+	case step == 2:
+		if !cp.Free && cp.Bytes > 0 {
+			limit := limitOf(cp.Bytes, float64(max(0, cp.Time-latency)))
+			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {
+				limit = min(limit, perNanosecond(n.m.Engines.Rate.Value))
+			}
+			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, limit: limit, read: 1, write: 1, beside: 1, slow: 1, favor: 1}, cp.Bytes)
+			return false
+		}
+	}
+	n.write("copy", a.gpu, a.index, cp.Name, a.start)
+	if a.engine {
+		a.engine = false
+		if len(g.wants) > 0 {
+			g.wants[0].engine = true
+			n.queue = append(n.queue, g.wants[0])
+			g.wants = g.wants[1:]
+		} else {
+			g.taken--
+		}
+	}
+	return true
+}
+
+func (n *naive) write(what string, gpu, at int, name string, start Time) {
+	n.end = max(n.end, n.now)
+	n.log = append(n.log, fmt.Sprintf("%s gpu %d at %d %s: %d-%d", what, gpu, at, name, start, n.now))
+}
+
+func (n *naive) flow(a *nactor, k nkey, size float64) {
+	if a.lastEnd == n.round && a.last.key == k && a.last.rate < k.alone()*(1-1e-9) {
+		size += a.last.left
+	}
+	a.flow = &nflow{key: k, left: size}
+}
+
+func (n *naive) putArrived(a *nactor) {
+	p := a.puts[0]
+	a.puts = a.puts[1:]
+	n.end = max(n.end, n.now)
+	delay := nanoseconds(n.m.Fabric.Latency.Value)
+	if a.peer == a.gpu {
+		delay = 0
+	}
+	n.postLater(delay, p.Flag, p.Count, a.from[0], a.gpu)
+	a.from = a.from[1:]
+	n.putNext(a)
+}
+
+func (n *naive) putNext(a *nactor) {
+	if len(a.puts) > 0 {
+		p := a.puts[0]
+		limit := boundless
+		if p.Time > 0 && p.Bytes > 0 {
+			limit = p.Bytes / float64(p.Time)
+		}
+		n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, limit: limit, read: 1, write: 1, beside: 1, slow: 1, favor: 1}, p.Bytes)
+	}
+}

@@ -1,0 +1,338 @@
+package replay
+
+import (
+	"math"
+	"slices"
+)
+
+// A pool is a resource of the machine that flows share.
+type pool struct {
+	capacity float64 // bytes a nanosecond
+	paths    []int32 // with classes, that cross it
+	all      []int32 // paths that cross it
+	demand   float64 // bytes a nanosecond that its classes could send through it at most
+	narrows  int     // paths of which it is the narrowest and that could send more
+	tight    bool    // demand exceeds capacity, so it may hold its classes back
+	quiet    float64 // bytes a nanosecond of undisturbed flows
+	quietN   int     // how many those are
+	listed   bool    // is in flows.disturbed
+
+	used      float64 // bytes a nanosecond since `since`
+	since     Time
+	moved     float64 // bytes until since
+	saturated Time    // time until since in which used was capacity
+
+	visited int     // the last search that reached it
+	left    float64 // fill: capacity that nothing settled uses
+	load    float64 // fill: bytes for one byte of everything unsettled
+	open    int     // fill: unsettled paths
+}
+
+// account brings moved and saturated up to now.
+func (p *pool) account(now Time) {
+	dt := now - p.since
+	if dt == 0 {
+		return
+	}
+	p.moved += p.used * float64(dt)
+	if p.used >= p.capacity*(1-1e-6) {
+		p.saturated += dt
+	}
+	p.since = now
+}
+
+// use changes the bytes a nanosecond that flow through.
+func (p *pool) use(by float64, now Time) {
+	p.account(now)
+	p.used += by
+}
+
+// tightens reports whether more could flow through the pool than it holds. The
+// demand of a path that another pool narrows more is bounded by that one.
+func (p *pool) tightens() bool {
+	return p.narrows > 0 || p.demand+p.quiet > p.capacity*(1+1e-9)
+}
+
+// A share is that a path crosses a pool.
+type share struct {
+	pool   int32
+	at     int32   // index in pool.paths
+	weight float64 // bytes through the pool for one of the flow
+}
+
+// A path is a way through pools, and the classes of flows that take it.
+//
+//	classes by level   |--0.5--0.7--|--1.2--2.0--2.0--|     level = 1
+//	                    at their     held back: all go
+//	                    limit        at the path's level
+type path struct {
+	shares []share
+	bound  float64 // most that its pools allow
+	narrow int32   // the pool that sets bound; none if none does
+
+	steps []step // of classes with members, by level
+	held  int    // steps from here on are held back
+	flow  float64
+	mass  float64
+	level float64 // rate, over favor, of what is held back
+	clock float64 // of that level, at time `at`
+	at    Time
+	line  []int32 // heap of held classes, the next to be done first
+	timer int32
+
+	most    float64 // bytes a nanosecond as entered in its pools' demand
+	narrows bool    // is counted in narrow's narrows
+	out     float64 // bytes a nanosecond as entered in its pools' use
+	quiet   []int32 // workgroups with an undisturbed flow along it, in no order
+
+	attached bool // is in its pools' paths
+	dirty    bool // is in flows.dirty
+	changed  bool // is in flows.changed
+	moved    bool // is in flows.moved
+
+	visited int     // the last search that reached it
+	next    int     // fill: the first step not settled
+	found   float64 // fill: level
+	rest    float64 // fill: mass of the steps not settled
+	sends   float64 // fill: bytes a nanosecond of settled steps
+	settled bool
+}
+
+// A step is a class in the order in which classes reach their limit as the level rises.
+type step struct {
+	level float64 // at which its members reach their limit: limit over favor
+	flow  float64 // bytes a nanosecond of all members at their limit
+	mass  float64 // favor of all members
+	class int32
+}
+
+// A pathKey is what makes a path.
+type pathKey struct {
+	from, to int32   // GPUs
+	read     float64 // bytes read from memory at from for each byte written at to
+}
+
+type recentPath struct {
+	key pathKey
+	id  int32 // and one, so that the zero value is no path
+}
+
+// pathTo returns the path of a key.
+func (f *flows) pathTo(k pathKey) int32 {
+	r := &f.recent[uint32(k.from*61+k.to)%uint32(len(f.recent))]
+	if r.id > 0 && r.key == k {
+		return r.id - 1
+	}
+	id, ok := f.pathOf[k]
+	if !ok {
+		id = f.newPath(k)
+	}
+	*r = recentPath{k, id + 1}
+	return id
+}
+
+func (f *flows) newPath(k pathKey) int32 {
+	id := int32(len(f.paths))
+	p := path{shares: f.route(k), narrow: none, bound: math.Inf(1), timer: f.events.add(actor{duePath, id})}
+	for _, s := range p.shares {
+		pool := &f.pools[s.pool]
+		pool.all = append(pool.all, id)
+		if b := pool.capacity / s.weight; b < p.bound {
+			p.bound, p.narrow = b, s.pool
+		}
+	}
+	f.paths = append(f.paths, p)
+	f.pathOf[k] = id
+	return id
+}
+
+// read is the clock of the path's level at now.
+func (p *path) read(now Time) float64 { return p.clock + p.level*float64(now-p.at) }
+
+// find returns where the class's step is or belongs.
+func (p *path) find(level float64, class int32) int {
+	at, _ := slices.BinarySearchFunc(p.steps, class, func(s step, class int32) int {
+		if s.level < level || s.level == level && s.class < class {
+			return -1
+		}
+		return 1
+	})
+	return at
+}
+
+// tally brings the class's step in the path up to date.
+func (f *flows) tally(id int32, c *class, now Time) {
+	p := &f.paths[c.path]
+	if c.talliedN > 0 && (c.n == 0 || c.limit != c.tallied) {
+		at := p.find(c.tallied/c.key.favor, id)
+		p.steps = slices.Delete(p.steps, at, at+1)
+		if at < p.held {
+			p.held--
+		}
+		f.release(id, c, now)
+		c.talliedN = 0
+	}
+	if c.n > 0 {
+		level := c.limit / c.key.favor
+		at := p.find(level, id)
+		if c.talliedN == 0 {
+			p.steps = slices.Insert(p.steps, at, step{level: level, class: id})
+			if at <= p.held {
+				p.held++
+			} else {
+				f.hold(id, c, now)
+			}
+		}
+		p.steps[at].flow = float64(c.n) * c.limit
+		p.steps[at].mass = float64(c.n) * c.key.favor
+	}
+	c.talliedN, c.tallied = c.n, c.limit
+	if !p.dirty {
+		p.dirty = true
+		f.dirty = append(f.dirty, c.path)
+	}
+}
+
+// hold lets the class go at its path's level from now on.
+func (f *flows) hold(id int32, c *class, now Time) {
+	c.clock, c.base = f.read(c, now), f.paths[c.path].read(now)
+	c.held = true
+	f.events.cancel(c.timer)
+	f.touch(id)
+}
+
+// release lets the class go at its limit from now on.
+func (f *flows) release(id int32, c *class, now Time) {
+	if !c.held {
+		return
+	}
+	c.clock, c.at, c.rate = f.read(c, now), now, c.limit
+	c.held = false
+	f.lineOut(id)
+	f.touch(id)
+}
+
+// setLevel sets what holds the path's classes back, and which.
+func (f *flows) setLevel(id int32, level float64, held int, now Time) {
+	p := &f.paths[id]
+	if held == len(p.steps) {
+		level = 0
+	}
+	for ; p.held < held; p.held++ {
+		class := p.steps[p.held].class
+		f.release(class, &f.classes[class], now)
+	}
+	if level != p.level {
+		p.clock, p.at, p.level = p.read(now), now, level
+		f.move(id)
+	}
+	for ; p.held > held; p.held-- {
+		class := p.steps[p.held-1].class
+		f.hold(class, &f.classes[class], now)
+	}
+}
+
+func (f *flows) move(id int32) {
+	if p := &f.paths[id]; !p.moved {
+		p.moved = true
+		f.moved = append(f.moved, id)
+	}
+}
+
+// schedulePath sees to it that the path is due when the first of its held classes is.
+func (f *flows) schedulePath(p *path, now Time) {
+	p.moved = false
+	if len(p.line) == 0 {
+		p.clock, p.at = 0, now
+		f.events.cancel(p.timer)
+		return
+	}
+	f.setDue(p.timer, p.at, (f.classes[p.line[0]].due-p.clock)/p.level, now)
+}
+
+// takeHeld removes a member of a held class that is done at now; see take.
+func (f *flows) takeHeld(id int32, now Time, sure bool) (who actor, ok bool) {
+	p := &f.paths[id]
+	if len(p.line) == 0 || !sure && f.classes[p.line[0]].due > p.read(now)+slack*p.level {
+		return actor{}, false
+	}
+	class := p.line[0]
+	who, ok = f.take(class, now, true)
+	c := &f.classes[class]
+	if e := f.first(c); e != nil {
+		c.due = c.base + (e.key-c.clock)/c.key.favor
+		f.lineUp(class)
+	} else {
+		f.lineOut(class)
+	}
+	return who, ok
+}
+
+// lineUp puts the class into its path's line, or where it belongs after a change.
+func (f *flows) lineUp(id int32) {
+	c := &f.classes[id]
+	p := &f.paths[c.path]
+	if c.line == none {
+		c.line = int32(len(p.line))
+		p.line = append(p.line, id)
+	}
+	f.move(c.path)
+	if !f.lineRise(p, int(c.line)) {
+		f.lineSink(p, int(c.line))
+	}
+}
+
+// lineOut takes the class out of it.
+func (f *flows) lineOut(id int32) {
+	c := &f.classes[id]
+	if c.line == none {
+		return
+	}
+	p := &f.paths[c.path]
+	at, last := int(c.line), len(p.line)-1
+	c.line = none
+	f.move(c.path)
+	moved := p.line[last]
+	p.line = p.line[:last]
+	if at == last {
+		return
+	}
+	p.line[at] = moved
+	f.classes[moved].line = int32(at)
+	if !f.lineRise(p, at) {
+		f.lineSink(p, at)
+	}
+}
+
+func (f *flows) lineRise(p *path, at int) (moved bool) {
+	for at > 0 {
+		parent := (at - 1) / 2
+		if f.classes[p.line[parent]].due <= f.classes[p.line[at]].due {
+			break
+		}
+		f.lineSwap(p, at, parent)
+		at, moved = parent, true
+	}
+	return moved
+}
+
+func (f *flows) lineSink(p *path, at int) {
+	for {
+		least := at
+		for c := 2*at + 1; c <= 2*at+2 && c < len(p.line); c++ {
+			if f.classes[p.line[c]].due < f.classes[p.line[least]].due {
+				least = c
+			}
+		}
+		if least == at {
+			return
+		}
+		f.lineSwap(p, at, least)
+		at = least
+	}
+}
+
+func (f *flows) lineSwap(p *path, a, b int) {
+	p.line[a], p.line[b] = p.line[b], p.line[a]
+	f.classes[p.line[a]].line, f.classes[p.line[b]].line = int32(a), int32(b)
+}

@@ -1,0 +1,189 @@
+// Package replay runs programs of GPU work on a modelled machine.
+//
+// A Program is written in three words. Workgroups do work; workgroups and
+// copy engines transfer bytes; and everything that waits, waits for a flag to
+// reach a count. Flags are counters that only grow. Kernel boundaries, stream
+// events, the arrival of all ranks at a collective, slice-ready flags of fused
+// operators, tile semaphores and trigger counters are all flags.
+//
+// Simulate is pure: the same machine, program and options give the same
+// result, byte for byte.
+package replay
+
+import "github.com/overlapse/overlapse/trace"
+
+// Time is nanoseconds since the program's start.
+type Time = trace.Time
+
+// A Flag is an index into Program.Flags. NoFlag is the zero value.
+type Flag int32
+
+// NoFlag is no flag: waiting for it or posting it does nothing.
+const NoFlag Flag = 0
+
+// A Program is work for every GPU of a machine. Build it with NewFlag and by
+// filling GPUs; a finished program is not changed by simulating it.
+type Program struct {
+	GPUs  []GPU    // one a rank, in rank order
+	Flags []string // names, for explanations; Flags[0] is NoFlag
+	Links float64  // 0 or 1: links as the machine has them; else a factor on their rate (sensitivity)
+}
+
+// NewFlag adds a flag. The name is shown when something waits for it in vain.
+func (p *Program) NewFlag(name string) Flag {
+	if len(p.Flags) == 0 {
+		p.Flags = []string{""}
+	}
+	p.Flags = append(p.Flags, name)
+	return Flag(len(p.Flags) - 1)
+}
+
+// A GPU is the queues of one device and of the host that feeds it.
+type GPU struct {
+	Streams []Stream
+}
+
+// A Stream executes its commands one after another. A host thread is a stream
+// of Delay and Post commands; it holds no device resource.
+type Stream struct {
+	Name     string
+	Queue    int64 // lane id in the simulated run
+	Priority int   // larger is more urgent, among workgroups not yet placed
+	Host     bool
+	Commands []Command
+}
+
+// A Command is one entry of a stream: exactly one of Kernel and Copy is set,
+// or Op is a Wait, Post or Delay.
+type Command struct {
+	Op     Op
+	Kernel *Kernel
+	Copy   *Copy
+	Flag   Flag  // Wait, Post
+	Count  int64 // Wait: the flag's value to reach; Post: how much to add
+	Delay  Time  // Delay: how long; Launch, Start: the gap after the previous command's end
+	Name   string
+	Origin int32 // the workload op this command stands for, or -1
+	Why    Cause // Delay: what the time is lost to
+}
+
+// Op says what a Command does.
+type Op uint8
+
+// The operations. Launch ends when the last workgroup of the kernel has left;
+// Start ends when the last byte has arrived.
+const (
+	Launch Op = iota
+	Start     // a copy by an engine
+	Wait
+	Post
+	Delay
+)
+
+// A Footprint is what one workgroup takes of a CU.
+type Footprint struct {
+	Threads   int
+	Registers int  // a thread
+	Shared    int  // bytes
+	Exclusive bool // takes a whole CU whatever the numbers say
+}
+
+// A Kernel is a grid of workgroups. Workgroups are generated when they are
+// placed, so a grid of half a million costs nothing before that.
+//
+// A plain kernel has Tiles == 0: workgroup w runs Recipe(w). A persistent
+// kernel has WGs workgroups sharing Tiles tiles: workgroup w runs tiles w,
+// w+WGs, w+2·WGs, ... Its first Owned tiles are fixed that way however late it
+// starts; further ones are handed out in order to whoever asks first. Owned < 0
+// fixes all of them.
+type Kernel struct {
+	Name      string
+	Kind      trace.Kind // Compute or Collective
+	WGs       int
+	Tiles     int
+	Owned     int
+	Footprint Footprint
+	Recipe    func(tile int, buf []Phase) []Phase // phases of a tile; appends to buf
+	Prologue  func(wg int, buf []Phase) []Phase   // before the first tile of a persistent workgroup; may be nil
+	Epilogue  func(wg int, buf []Phase) []Phase   // after its last; may be nil
+	Attr      trace.Kernel                        // grid, block and so on, as shown in the simulated run
+	Comm      *trace.Comm                         // a collective's operation; else nil
+	Peer      func(tile int) int                  // the rank a tile's output goes to, for display; may be nil
+	Free      bool                                // holds no slot: a captured kernel whose residency is part of its measured time
+	Merged    bool                                // each workgroup stands for several: they are not recorded
+	// Pipe is the share of its CU's pipes that one workgroup's Work uses alone,
+	// 0 standing for 1. Work on a CU slows when the shares of its resident
+	// workgroups exceed 1 (MECHANISM R0.4: k workgroups take k·Pipe times as long).
+	Pipe float64
+}
+
+// A PhaseOp says what a phase does.
+type PhaseOp uint8
+
+// The phases of a recipe.
+const (
+	Work    PhaseOp = iota // compute for Time alone, touching Read and Write bytes of memory here
+	Store                  // write Bytes into memory of GPU Peer (may be this one); the workgroup is busy until they have left
+	Put                    // hand Bytes for GPU Peer to an engine or NIC and go on; Flag is posted there when they have arrived. Puts to one peer leave in order
+	WaitFor                // hold the slot until Flag ≥ Count
+	PostTo                 // add Count to Flag: after Time if that is set, after the fabric's latency if this tile has stored to another GPU, else at once
+	Sleep                  // hold the slot for Time, using nothing: a latency
+)
+
+// A Phase is one step of a workgroup.
+type Phase struct {
+	Op    PhaseOp
+	Peer  int32
+	Flag  Flag
+	Count int64
+	Time  Time    // Work, Sleep: duration alone. Store, Put: the least duration, from what one workgroup or queue can issue. PostTo: until the flag is seen
+	Bytes float64 // Store, Put
+	Read  float64 // Work: bytes read from this GPU's memory; Store: bytes read here to be sent
+	Write float64 // Work: bytes written to this GPU's memory
+	// Beside, if over 1, divides the phase's rate while work of another kernel
+	// is resident on this GPU: loaded memory latency (MODEL_STUDY R7).
+	Beside float64
+	// Favor is the phase's share of a contended link or memory relative to others;
+	// 0 stands for 1. Hardware does not arbitrate evenly.
+	Favor float64
+	Mark  string // a mark to show at the end of the phase: "put", "slice ready"; "" none
+}
+
+// A Copy is a transfer by a DMA engine.
+type Copy struct {
+	Name  string
+	Peer  int32 // destination GPU; the stream's own for a local copy
+	From  int32 // source GPU
+	Bytes float64
+	Time  Time // the least duration; a captured copy's measured one
+	Free  bool // takes no engine, link or memory: a captured copy
+	Attr  trace.CopyAttr
+}
+
+// A Cause is why something stood still.
+type Cause uint8
+
+// The causes of idle time.
+const (
+	Unexplained  Cause = iota
+	FlagWait           // a flag had not reached its count
+	NoSlot             // every slot that fits was taken
+	LaunchGap          // between one command of a stream and the next
+	HostIssue          // the host had not issued it yet
+	BackPressure       // bytes left more slowly than they were made
+	PeerSkew           // another rank arrived later
+	Tail               // nothing left to do in this kernel, others still running
+	NoWork             // nothing left to do at all
+	numCauses
+)
+
+var causeNames = [numCauses]string{
+	"unexplained", "flag", "no slot", "launch", "host", "back-pressure", "peer skew", "tail", "no work",
+}
+
+func (c Cause) String() string {
+	if c < numCauses {
+		return causeNames[c]
+	}
+	return causeNames[0]
+}

@@ -1,0 +1,114 @@
+package replay
+
+// Undisturbed flows
+//
+// A phase that is held back by nothing takes exactly its time alone and needs
+// no class, only a timer. That holds as long as every pool on its path could
+// carry all that may flow:
+//
+//	pool  |#### classes, at most ####|== undisturbed ==|......|
+//	      0                                              capacity
+//
+// When a pool cannot any more, the undisturbed flows through it join classes.
+// A flow does so once, so that a pool about to be tight costs little.
+
+// loose reports whether no pool of the path holds its flows back.
+func (f *flows) loose(id int32) bool {
+	for _, s := range f.paths[id].shares {
+		if f.pools[s.pool].tightens() {
+			return false
+		}
+	}
+	return true
+}
+
+// admit adds n undisturbed flows, 1 or -1, of the given rate to the path's pools.
+func (f *flows) admit(id int32, n int, rate float64, now Time) {
+	for _, s := range f.paths[id].shares {
+		p := &f.pools[s.pool]
+		by := float64(n) * s.weight * rate
+		if p.quietN += n; p.quietN == 0 {
+			by = -p.quiet
+		}
+		p.quiet += by
+		p.use(by, now)
+		if n > 0 {
+			f.watch(s.pool)
+		}
+	}
+}
+
+// watch notes a pool that has undisturbed flows, to look at it when all demand is known.
+func (f *flows) watch(id int32) {
+	if p := &f.pools[id]; !p.listed && p.tightens() {
+		p.listed = true
+		f.disturbed = append(f.disturbed, id)
+	}
+}
+
+// hush begins a workgroup's flow undisturbed, if it may be.
+func (s *sim) hush(id int32, w *workgroup, k *classKey) bool {
+	if k.path == none || k.slow > 1 || k.beside > 1 || w.current().Time == 0 || !s.flows.loose(k.path) {
+		return false
+	}
+	p := &s.flows.paths[k.path]
+	w.path, w.pathAt, w.rate = k.path, int32(len(p.quiet)), k.limit
+	p.quiet = append(p.quiet, id)
+	s.flows.admit(k.path, 1, k.limit, s.now)
+	s.sleep(id, w, w.current().Time)
+	return true
+}
+
+// unhush takes the workgroup's undisturbed flow off its path.
+func (s *sim) unhush(w *workgroup) {
+	p := &s.flows.paths[w.path]
+	last := p.quiet[len(p.quiet)-1]
+	p.quiet[w.pathAt] = last
+	s.wgs.at(last).pathAt = w.pathAt
+	p.quiet = p.quiet[:len(p.quiet)-1]
+	s.flows.admit(w.path, -1, w.rate, s.now)
+	w.path = none
+}
+
+// disturb moves the undisturbed flows through pools that have become tight to
+// classes. What a flow may send at most is less in a class, where the narrowest
+// pool bounds it, so that demand is known when no pool is noted any more.
+func (s *sim) disturb() {
+	for s.flows.tallyAll(s.now); len(s.flows.disturbed) > 0; s.flows.tallyAll(s.now) {
+		last := len(s.flows.disturbed) - 1
+		p := &s.flows.pools[s.flows.disturbed[last]]
+		s.flows.disturbed = s.flows.disturbed[:last]
+		p.listed = false
+		if !p.tightens() {
+			continue
+		}
+		for _, way := range p.all {
+			for quiet := &s.flows.paths[way].quiet; len(*quiet) > 0; {
+				w := (*quiet)[len(*quiet)-1]
+				s.rejoin(w, s.wgs.at(w))
+			}
+		}
+	}
+}
+
+// rejoin moves work that is slowed from now on, or no longer, to the class
+// where it belongs: out of an undisturbed sleep, or out of another class.
+func (s *sim) rejoin(id int32, w *workgroup) {
+	k, _ := s.phaseFlow(w)
+	var rest float64
+	switch {
+	case w.phase == sleeping:
+		rest = float64(s.events.at(w.timer) - s.now)
+		s.events.cancel(w.timer)
+		w.phase = flowing
+		if w.path != none {
+			rest *= k.limit
+			s.unhush(w)
+		}
+	case w.seq != 0 && s.flows.classes[w.class].path != none:
+		rest = s.flows.leave(&w.stake, s.now)
+	default:
+		return // it has yet to begin, or its class is that of the CU's work
+	}
+	s.join(actor{dueWorkgroup, id}, &k, rest)
+}

@@ -1,0 +1,147 @@
+package replay
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// drawMachine draws a machine on which everything is scarce.
+func drawMachine(t *rapid.T, gpus int) machine.Machine {
+	scarce := func(name string, of ...float64) machine.Quantity {
+		return q(rapid.SampledFrom(of).Draw(t, name))
+	}
+	return machine.Machine{
+		Name: "drawn", GPUs: gpus,
+		GPU: machine.GPU{
+			CUs: scarce("CUs", 1, 2, 3), Threads: q(8), WGs: scarce("WGs", 2, 8),
+			Shared: q(100), SharedSpare: q(1), Memory: scarce("memory", 0, 40e9, 900e9),
+		},
+		Fabric: machine.Fabric{
+			Topology: rapid.SampledFrom([]machine.Topology{machine.Switch, machine.Mesh, machine.Ring}).Draw(t, "topology"),
+			Egress:   scarce("egress", 0, 10e9, 30e9), Ingress: scarce("ingress", 0, 10e9, 20e9),
+			Pair: scarce("pair", 0, 7e9), Latency: scarce("latency", 0, 13e-9),
+		},
+		Engines: machine.Engines{Count: scarce("engines", 0, 1, 2), Rate: scarce("engine rate", 0, 9e9), Latency: scarce("engine latency", 0, 5e-9)},
+	}
+}
+
+// drawProgram draws a program whose waits may or may not be met.
+func drawProgram(t *rapid.T) *Program {
+	p := &Program{}
+	for i := range 3 {
+		p.NewFlag(fmt.Sprint("flag ", i))
+	}
+	gpus := rapid.IntRange(1, 3).Draw(t, "gpus")
+	named := 0
+	for range gpus {
+		var g GPU
+		for i := range rapid.IntRange(1, 3).Draw(t, "streams") {
+			s := Stream{Name: fmt.Sprint(i), Queue: int64(i), Priority: rapid.IntRange(0, 1).Draw(t, "priority")}
+			for range rapid.IntRange(0, 4).Draw(t, "commands") {
+				named++
+				s.Commands = append(s.Commands, drawCommand(t, gpus, fmt.Sprint("k", named)))
+			}
+			g.Streams = append(g.Streams, s)
+		}
+		p.GPUs = append(p.GPUs, g)
+	}
+	// Posts that all waits can hope for.
+	var posts Stream
+	for f := Flag(1); f <= 3; f++ {
+		if n := rapid.Int64Range(0, 4).Draw(t, "posts"); n > 0 {
+			posts.Commands = append(posts.Commands,
+				Command{Op: Delay, Delay: Time(rapid.IntRange(0, 50).Draw(t, "delay"))},
+				Command{Op: Post, Flag: f, Count: n})
+		}
+	}
+	posts.Host = true
+	p.GPUs[0].Streams = append(p.GPUs[0].Streams, posts)
+	return p
+}
+
+func drawCommand(t *rapid.T, gpus int, name string) Command {
+	peer := func(what string) int32 { return int32(rapid.IntRange(0, gpus-1).Draw(t, what)) }
+	flag := func() Flag { return Flag(rapid.IntRange(1, 3).Draw(t, "flag")) }
+	gap := Time(rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "gap"))
+	switch rapid.SampledFrom([]Op{Launch, Launch, Launch, Launch, Start, Start, Delay, Post, Wait}).Draw(t, "op") {
+	case Start:
+		return Command{Op: Start, Delay: gap, Copy: &Copy{
+			Name: name, From: peer("from"), Peer: peer("to"),
+			Bytes: float64(rapid.IntRange(0, 300).Draw(t, "bytes")),
+			Time:  Time(rapid.SampledFrom([]int{0, 0, 40}).Draw(t, "time")),
+			Free:  rapid.SampledFrom([]bool{false, false, true}).Draw(t, "free"),
+		}}
+	case Delay:
+		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay"))}
+	case Post:
+		return Command{Op: Post, Flag: flag(), Count: 1}
+	case Wait:
+		return Command{Op: Wait, Flag: flag(), Count: rapid.Int64Range(0, 2).Draw(t, "count")}
+	}
+	k := &Kernel{
+		Name: name, WGs: rapid.IntRange(0, 7).Draw(t, "wgs"),
+		Kind:      rapid.SampledFrom([]trace.Kind{trace.Compute, trace.Collective}).Draw(t, "kind"),
+		Footprint: Footprint{Threads: rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "threads"), Shared: rapid.SampledFrom([]int{0, 40}).Draw(t, "shared")},
+		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
+		Free:      rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "free"),
+	}
+	k.Footprint.Exclusive = rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "exclusive")
+	recipe := drawPhases(t, gpus)
+	uneven := Time(rapid.IntRange(0, 5).Draw(t, "uneven"))
+	k.Recipe = func(tile int, buf []Phase) []Phase {
+		for _, p := range recipe {
+			if p.Time > 0 {
+				p.Time += uneven * Time(tile)
+			}
+			if p.Op == Store || p.Op == Put {
+				p.Peer = (p.Peer + int32(tile)) % int32(gpus)
+			}
+			buf = append(buf, p)
+		}
+		return buf
+	}
+	if rapid.Bool().Draw(t, "persistent") {
+		k.Tiles = rapid.IntRange(1, 12).Draw(t, "tiles")
+		k.Owned = rapid.IntRange(-1, 3).Draw(t, "owned")
+		first, last := drawPhases(t, gpus), drawPhases(t, gpus)
+		k.Prologue = func(_ int, buf []Phase) []Phase { return append(buf, first...) }
+		k.Epilogue = func(_ int, buf []Phase) []Phase { return append(buf, last...) }
+	}
+	return Command{Op: Launch, Delay: gap, Kernel: k}
+}
+
+func drawPhases(t *rapid.T, gpus int) []Phase {
+	var phases []Phase
+	bytes := func(what string) float64 {
+		return float64(rapid.SampledFrom([]int{0, 1, 64, 100, 333}).Draw(t, what))
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "phases") {
+		p := Phase{
+			Op:   rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store, Store, Put, Sleep, PostTo, WaitFor}).Draw(t, "phase"),
+			Time: Time(rapid.SampledFrom([]int{0, 1, 10, 17}).Draw(t, "time")),
+		}
+		switch p.Op {
+		case Work:
+			p.Read, p.Write = bytes("read"), bytes("write")
+		case Store:
+			p.Bytes, p.Read = bytes("bytes"), bytes("read")
+		case Put:
+			p.Bytes, p.Flag, p.Count = bytes("bytes"), Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
+		case PostTo, WaitFor:
+			p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")
+		}
+		if p.Op == Work || p.Op == Store {
+			p.Beside = rapid.SampledFrom([]float64{0, 0, 0, 1.5, 2}).Draw(t, "beside")
+			p.Favor = rapid.SampledFrom([]float64{0, 0, 0, .7, 3}).Draw(t, "favor")
+		}
+		if p.Op == Store || p.Op == Put {
+			p.Peer = int32(rapid.IntRange(0, gpus-1).Draw(t, "peer"))
+		}
+		phases = append(phases, p)
+	}
+	return phases
+}

@@ -1,0 +1,183 @@
+package replay
+
+import "github.com/overlapse/overlapse/trace"
+
+// leastBytes is what counts as bytes to move; less takes no time of its own.
+const leastBytes = 1e-6
+
+// size is the bytes whose progress is the phase's: 0 where only time passes.
+func (p *Phase) size() float64 {
+	b := p.Bytes
+	if p.Op == Work {
+		b = p.Read + p.Write
+	}
+	if b < leastBytes {
+		return 0
+	}
+	return b
+}
+
+func (l *launch) computes() bool { return l.kernel.Kind == trace.Compute }
+
+// settle begins the flows of this instant and finds the rates of all.
+func (s *sim) settle() {
+	for _, c := range s.bent {
+		s.bend(c)
+	}
+	for _, g := range s.crowd {
+		s.gpus[g].crowded = false
+		for _, id := range s.flows.beside[g] {
+			s.flows.setLimit(id, s.limit(&s.flows.classes[id].key))
+		}
+	}
+	for _, who := range s.entry {
+		s.beginFlow(who)
+	}
+	s.disturb()
+	s.bent, s.crowd, s.entry = s.bent[:0], s.crowd[:0], s.entry[:0]
+	s.flows.settle(s.now)
+}
+
+// beginFlow begins what the actor has to do: undisturbed if it can, else in a class.
+func (s *sim) beginFlow(who actor) {
+	if who.kind != dueWorkgroup {
+		k, size := s.flowOf(who)
+		s.join(who, &k, size)
+		return
+	}
+	w := s.wgs.at(who.id)
+	if s.unshared(w) {
+		s.sleep(who.id, w, w.current().Time)
+		return
+	}
+	k, size := s.phaseFlow(w)
+	if s.flows.heldBack(&w.stake, &k) || !s.hush(who.id, w, &k) {
+		s.join(who, &k, size)
+	}
+}
+
+// unshared reports whether the workgroup's phase takes its time whatever others do at present.
+func (s *sim) unshared(w *workgroup) bool {
+	p := w.current()
+	return p.size() == 0 && p.Beside <= 1 &&
+		(p.Op == Store || w.cu == none || s.gpus[s.kernels.at(w.launch).gpu].cus[w.cu].slow == 1)
+}
+
+func (s *sim) join(who actor, k *classKey, size float64) {
+	if k.cu != none { // a few, close at hand
+		for _, id := range s.gpus[k.gpu].cus[k.cu].clocks {
+			if s.flows.classes[id].key == *k {
+				s.flows.join(id, s.stake(who), who, size, s.now)
+				return
+			}
+		}
+	}
+	id, isNew := s.flows.lookup(k)
+	if isNew {
+		s.flows.setLimit(id, s.limit(k))
+		if k.cu != none {
+			u := &s.gpus[k.gpu].cus[k.cu]
+			u.clocks = append(u.clocks, id)
+		}
+	}
+	s.flows.join(id, s.stake(who), who, size, s.now)
+}
+
+// stake is the actor's membership.
+func (s *sim) stake(who actor) *stake {
+	switch who.kind {
+	case dueWorkgroup:
+		return &s.wgs.at(who.id).stake
+	case dueStream:
+		return &s.streams[who.id].stake
+	}
+	return &s.channel(who.id).stake
+}
+
+// stale reports whether the actor has left the class that it entered with seq.
+func (s *sim) stale(who actor, seq uint64) bool { return s.stake(who).seq != seq }
+
+// flowOf is what bounds the actor's flow, and how much it has to do.
+func (s *sim) flowOf(who actor) (classKey, float64) {
+	switch who.kind {
+	case dueWorkgroup:
+		return s.phaseFlow(s.wgs.at(who.id))
+	case dueStream:
+		return s.streams[who.id].copyFlow(s)
+	}
+	return s.putFlow(who.id)
+}
+
+func (s *sim) phaseFlow(w *workgroup) (classKey, float64) {
+	l := s.kernels.at(w.launch)
+	p := w.current()
+	k := classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: max(1, p.Beside), favor: 1}
+	if k.beside > 1 && l.computes() {
+		k.launch = w.launch
+	}
+	size := p.size()
+	if size == 0 {
+		if p.Op == Work {
+			k.cu = w.cu
+		}
+		return k, float64(p.Time)
+	}
+	way := pathKey{from: l.gpu, to: l.gpu}
+	if p.Op == Store {
+		way.to, way.read = p.Peer, p.Read/p.Bytes
+	} else if w.cu != none {
+		k.slow = s.gpus[l.gpu].cus[w.cu].slow
+	}
+	k.path = s.flows.pathTo(way)
+	k.limit = limitOf(size, float64(p.Time))
+	if p.Favor > 0 {
+		k.favor = p.Favor
+	}
+	return k, size
+}
+
+// limitOf is the rate at which size takes the given nanoseconds.
+func limitOf(size, ns float64) float64 {
+	if ns == 0 {
+		return boundless
+	}
+	return min(size/ns, boundless)
+}
+
+// limit is how fast a member of the class can go at present.
+func (s *sim) limit(k *classKey) float64 {
+	limit := k.limit / k.slow
+	if k.cu != none {
+		limit /= s.gpus[k.gpu].cus[k.cu].slow
+	}
+	if k.beside > 1 {
+		others := s.gpus[k.gpu].working
+		if k.launch != none {
+			others -= s.kernels.at(k.launch).working
+		}
+		if others > 0 {
+			limit /= k.beside
+		}
+	}
+	return limit
+}
+
+// bend makes the work on a CU as slow as the shares of its pipes now have it
+// (MECHANISM R0.4).
+func (s *sim) bend(at cuRef) {
+	u := &s.gpus[at.gpu].cus[at.cu]
+	u.bent = false
+	slow := max(1, float64(u.load)/wholePipe)
+	if slow == u.slow {
+		return
+	}
+	u.slow = slow
+	for _, id := range u.clocks {
+		s.flows.setLimit(id, s.limit(&s.flows.classes[id].key))
+	}
+	for _, id := range u.wgs {
+		if w := s.wgs.at(id); w.op == Work {
+			s.rejoin(id, w)
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package replay
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// spanRef is a span of the run being recorded, or none.
+type spanRef = trace.SpanID
+
+// A recorder turns what happens into a run.
+//
+//	queue      |kernel_______________|copy__|   Kernels
+//	CU 3.0     |wg 3________|wg 19___|          Workgroups; tiles on lanes of
+//	            compute|wait|compute__          their workgroup if persistent
+//	                                            Phases
+type recorder struct {
+	trace.Builder
+	program *Program
+	options Options
+	deep    []bool  // ranks recorded beyond kernels
+	seqs    []int64 // by rank: collectives so far
+	group   int32   // of all ranks
+}
+
+func newRecorder(m *machine.Machine, p *Program, o Options) recorder {
+	r := recorder{program: p, options: o, group: trace.None}
+	r.deep = make([]bool, len(p.GPUs))
+	r.seqs = make([]int64, len(p.GPUs))
+	ranks := make([]int, len(p.GPUs))
+	for g := range p.GPUs {
+		ranks[g] = g
+		r.deep[g] = o.Level > Kernels && (o.Ranks == nil || slices.Contains(o.Ranks, g))
+		r.AddRank(trace.Rank{ID: g, World: len(p.GPUs), Device: trace.Device{
+			Name:           m.GPU.Name,
+			CUs:            int(m.GPU.CUs.Value),
+			ThreadsPerCU:   int(m.GPU.Threads.Value),
+			RegistersPerCU: int(m.GPU.Registers.Value),
+			SharedPerCU:    int(m.GPU.Shared.Value),
+		}})
+	}
+	r.group = r.AddGroup(trace.Group{Name: "all", Ranks: ranks, Size: len(ranks)})
+	return r
+}
+
+func (r *recorder) lane(l trace.Lane) trace.LaneID {
+	l.Device = l.Rank
+	if l.Kind != trace.Link {
+		l.Peer = trace.None
+	}
+	return r.Lane(l)
+}
+
+func (r *recorder) queueLane(st *stream) trace.LaneID {
+	return r.lane(trace.Lane{Kind: trace.Queue, Rank: st.gpu, ID: st.Queue, Name: st.Name})
+}
+
+// kernel opens the span of a launch.
+func (r *recorder) kernel(l *launch, st *stream, now Time) spanRef {
+	k := l.kernel
+	row := k.Attr
+	row.Stream = st.Queue
+	row.Priority = -int32(st.Priority)
+	row.Origin = l.command.Origin
+	row.Op, row.Comm = trace.None, trace.None
+	if row.Grid == [3]int32{} {
+		row.Grid = [3]int32{int32(k.WGs), 1, 1}
+	}
+	if k.Comm != nil {
+		comm := *k.Comm
+		comm.Group, comm.Seq = r.group, r.seqs[l.gpu]
+		r.seqs[l.gpu]++
+		row.Comm = r.AddComm(comm)
+	}
+	kind := trace.Compute
+	if k.Kind == trace.Collective {
+		kind = trace.Collective
+	}
+	return r.Add(trace.Span{
+		Start: now, End: now, Kind: kind, Name: r.Intern(k.Name),
+		Lane: r.queueLane(st), Parent: trace.None, Attr: r.AddKernel(row),
+	})
+}
+
+// end closes a span.
+func (r *recorder) end(id spanRef, now Time) {
+	if id != none {
+		r.Span(id).End = now
+	}
+}
+
+// copy opens the spans of a stream's copy.
+func (r *recorder) copy(st *stream, cmd *Command, now Time) {
+	c := cmd.Copy
+	row := c.Attr
+	row.Stream, row.Origin, row.Op = st.Queue, cmd.Origin, trace.None
+	row.Peer = trace.None
+	if row.Bytes == 0 {
+		row.Bytes = int64(c.Bytes)
+	}
+	if c.Peer != c.From {
+		row.Peer = c.Peer
+		if c.Peer == st.gpu {
+			row.Peer = c.From
+		}
+	}
+	if row.Dir == trace.UnknownDir {
+		row.Dir = trace.PeerToPeer
+		if c.Peer == c.From {
+			row.Dir = trace.DeviceToDevice
+		}
+	}
+	span := trace.Span{
+		Start: now, End: now, Kind: trace.Copy, Name: r.Intern(c.Name),
+		Lane: r.queueLane(st), Parent: trace.None, Attr: r.AddCopy(row),
+	}
+	st.span, st.moves = r.Add(span), none
+	if st.engine != none && r.deep[st.gpu] {
+		span.Kind = trace.Transfer
+		span.Lane = r.lane(trace.Lane{Kind: trace.Engine, Rank: st.gpu, ID: int64(st.engine)})
+		st.moves = r.Add(span)
+	}
+}
+
+// transfer opens the span of a put's bytes.
+func (r *recorder) transfer(from, to int32, p *put, now Time) spanRef {
+	if r.options.Level < Phases || !r.deep[from] {
+		return none
+	}
+	lane := trace.Lane{Kind: trace.Link, Rank: from, Peer: to}
+	dir := trace.PeerToPeer
+	if from == to {
+		lane, dir = trace.Lane{Kind: trace.Engine, Rank: from, ID: none}, trace.DeviceToDevice
+	}
+	return r.Add(trace.Span{
+		Start: now, End: now, Kind: trace.Transfer, Name: r.Intern(p.from.kernel.Name),
+		Lane: r.lane(lane), Parent: trace.None, Attr: r.AddCopy(trace.CopyAttr{
+			Bytes: int64(p.bytes), Peer: to, Op: trace.None, Origin: trace.None, Dir: dir,
+		}),
+	})
+}
+
+// slot takes the lowest free slot of a CU for a workgroup's lane.
+func (r *recorder) slot(l *launch, c *cu) int32 {
+	if !r.deep[l.gpu] {
+		return none
+	}
+	at := slices.Index(c.slots, false)
+	if at < 0 {
+		at = len(c.slots)
+		c.slots = append(c.slots, false)
+	}
+	c.slots[at] = true
+	return int32(at)
+}
+
+func (r *recorder) freeSlot(w *workgroup, c *cu) {
+	if w.slot != none {
+		c.slots[w.slot] = false
+	}
+}
+
+// tile opens the span of a workgroup's tile, prologue or epilogue.
+func (r *recorder) tile(w *workgroup, l *launch, now Time) {
+	if !r.deep[l.gpu] || w.cu == none || l.kernel.Merged {
+		return
+	}
+	attr := trace.WorkgroupAttr{
+		ID: w.tile, Persistent: trace.None, CU: w.cu,
+		Peer: trace.None, Row: trace.None, Col: trace.None,
+	}
+	lane := trace.Lane{Kind: trace.Slot, Rank: l.gpu, ID: int64(w.cu), Sub: w.slot}
+	if l.kernel.Tiles > 0 {
+		attr.Persistent = w.index
+		lane = trace.Lane{Kind: trace.Persistent, Rank: l.gpu, ID: int64(w.index), Sub: l.bank}
+	}
+	if l.kernel.Peer != nil && w.tile != none {
+		attr.Peer = int32(l.kernel.Peer(int(w.tile)))
+	}
+	w.span = r.Add(trace.Span{
+		Start: now, End: now, Kind: trace.Workgroup, Name: r.Intern(l.kernel.Name),
+		Lane: r.lane(lane), Parent: l.span, Attr: r.AddWorkgroup(attr),
+	})
+}
+
+// endTile closes it.
+func (r *recorder) endTile(w *workgroup, now Time) {
+	r.end(w.span, now)
+	w.span = none
+}
+
+var phaseKinds = [...]struct {
+	kind trace.Kind
+	name string
+}{
+	Work:    {trace.PhaseCompute, "compute"},
+	Store:   {trace.PhaseStore, "store"},
+	Put:     {trace.PhasePut, "put"},
+	WaitFor: {trace.PhaseWait, "wait"},
+	PostTo:  {trace.PhasePut, "post"},
+	Sleep:   {trace.PhaseWait, "latency"},
+}
+
+// phase records a phase that took from w.since until now.
+func (r *recorder) phase(w *workgroup, l *launch, p *Phase, now Time) {
+	if r.options.Level < Phases {
+		return
+	}
+	is := phaseKinds[p.Op]
+	if p.Op == WaitFor {
+		is.name = flagName(r.program, p.Flag)
+	}
+	r.inTile(w, l, p, is.kind, is.name, w.since, now)
+}
+
+// mark records what is over at once: a put, or the mark at the end of a phase.
+func (r *recorder) mark(w *workgroup, l *launch, p *Phase, now Time) {
+	if r.options.Level < Phases || p.Op != Put && p.Mark == "" {
+		return
+	}
+	name := p.Mark
+	if name == "" {
+		name = phaseKinds[Put].name
+	}
+	r.inTile(w, l, p, trace.PhasePut, name, now, now)
+}
+
+func (r *recorder) inTile(w *workgroup, l *launch, p *Phase, kind trace.Kind, name string, start, end Time) {
+	tile := r.Span(w.span)
+	attr := tile.Attr
+	if p.Op == Store || p.Op == Put {
+		row := trace.WorkgroupAttr{
+			ID: w.tile, Persistent: trace.None, CU: w.cu,
+			Peer: p.Peer, Row: trace.None, Col: trace.None,
+		}
+		if l.kernel.Tiles > 0 {
+			row.Persistent = w.index
+		}
+		attr = r.AddWorkgroup(row)
+	}
+	r.Add(trace.Span{Start: start, End: end, Kind: kind, Name: r.Intern(name), Lane: tile.Lane, Parent: w.span, Attr: attr})
+}

@@ -1,0 +1,254 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// list shows the spans of a run below its kernels, one a line.
+func list(r *trace.Run) string {
+	var out []string
+	for _, s := range r.Spans {
+		l := r.Lanes[s.Lane]
+		line := fmt.Sprintf("%d-%d %s %q on %s %d.%d", s.Start, s.End, s.Kind, r.NameOf(s), l.Kind, l.ID, l.Sub)
+		if w := r.Workgroup(s); w != nil {
+			line += fmt.Sprintf(" id=%d wg=%d cu=%d peer=%d", w.ID, w.Persistent, w.CU, w.Peer)
+		}
+		if c := r.Copy(s); c != nil {
+			line += fmt.Sprintf(" bytes=%d peer=%d", c.Bytes, c.Peer)
+		}
+		if s.Parent != trace.None {
+			line += fmt.Sprintf(" in %s", r.Spans[s.Parent].Kind)
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestRecordPhases(t *testing.T) {
+	p := &Program{}
+	f := p.NewFlag("slice")
+	c := kernel("fused", 1, nil, persistent(2, -1), func(k *Kernel) {
+		k.Peer = func(tile int) int { return 1 - tile }
+		k.Recipe = func(tile int, buf []Phase) []Phase {
+			if tile == 0 {
+				return append(buf,
+					Phase{Op: Work, Time: 10, Mark: "computed"},
+					Phase{Op: Put, Peer: 1, Bytes: 2000, Flag: f, Count: 1})
+			}
+			return append(buf, Phase{Op: Store, Peer: 0, Bytes: 1000, Time: 5})
+		}
+		k.Epilogue = func(_ int, buf []Phase) []Phase {
+			return append(buf, Phase{Op: WaitFor, Flag: f, Count: 1}, Phase{Op: Sleep, Time: 3})
+		}
+	})
+	p.GPUs = []GPU{{Streams: []Stream{{Queue: 7, Commands: []Command{c}}}}, {}}
+	r := mustSimulate(t, small(2, 1), p, Options{Level: Phases})
+	want := trim(`
+		0-33 compute "fused" on queue 7.0
+		0-10 workgroup "fused" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in compute
+		0-10 compute phase "compute" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in workgroup
+		10-30 transfer "fused" on link 0.0 bytes=2000 peer=1
+		10-15 workgroup "fused" on workgroup 0.0 id=1 wg=0 cu=0 peer=0 in compute
+		10-15 store "store" on workgroup 0.0 id=1 wg=0 cu=0 peer=0 in workgroup
+		10-10 put "computed" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in workgroup
+		10-10 put "put" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in workgroup
+		15-33 workgroup "fused" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in compute
+		15-30 wait "slice" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in workgroup
+		30-33 wait "latency" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in workgroup`)
+	if diff := cmp.Diff(want, list(r.Run)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRecordingLevels(t *testing.T) {
+	kinds := func(o Options) string {
+		p := prog(
+			[]Stream{{Commands: []Command{kernel("A", 2, work(10))}}},
+			[]Stream{{Commands: []Command{kernel("A", 2, work(10))}}})
+		count := map[string]int{}
+		run := mustSimulate(t, small(2, 1), p, o).Run
+		for _, s := range run.Spans {
+			count[fmt.Sprintf("%d %s", run.RankOf(s), s.Kind)]++
+		}
+		return fmt.Sprint(count)
+	}
+	for _, c := range []struct {
+		o    Options
+		want string
+	}{
+		{Options{}, "map[0 compute:1 1 compute:1]"},
+		{Options{Level: Workgroups}, "map[0 compute:1 0 workgroup:2 1 compute:1 1 workgroup:2]"},
+		{Options{Level: Phases, Ranks: []int{1}}, "map[0 compute:1 1 compute:1 1 compute phase:2 1 workgroup:2]"},
+		{Options{Level: Phases, Ranks: []int{}}, "map[0 compute:1 1 compute:1]"},
+	} {
+		if got := kinds(c.o); got != c.want {
+			t.Errorf("%+v: got %s, want %s", c.o, got, c.want)
+		}
+	}
+}
+
+func TestRecordAttributes(t *testing.T) {
+	ar := &trace.Comm{Op: trace.AllReduce, In: 100, Group: 5, Seq: 99}
+	c := kernel("ar", 2, work(10), func(k *Kernel) {
+		k.Kind, k.Comm = trace.Collective, ar
+		k.Attr = trace.Kernel{Block: [3]int32{8, 1, 1}, Op: 12, Comm: 3}
+	})
+	c.Origin = 42
+	streams := func() []Stream {
+		return []Stream{
+			{Name: "comm", Queue: 20, Priority: 2, Commands: []Command{c, c}},
+			{Queue: 9, Commands: []Command{{Op: Start, Origin: 6, Copy: &Copy{Name: "pull", From: 1, Bytes: 100}}}},
+		}
+	}
+	p := prog(streams(), nil)
+	p.GPUs[0].Streams[0].Queue, p.GPUs[0].Streams[1].Queue = 20, 9
+	m := small(2, 1)
+	m.GPU.Name, m.Engines = "g", machine.Engines{Count: q(1)}
+	r := mustSimulate(t, m, p, Options{Name: "bulk", Level: Workgroups, Ranks: []int{0}}).Run
+	if !r.Simulated || r.Name != "bulk" || len(r.Ranks) != 2 || r.Ranks[1].ID != 1 || r.Ranks[1].World != 2 || r.Ranks[0].Device.CUs != 1 {
+		t.Errorf("run %q of %+v", r.Name, r.Ranks)
+	}
+	wantKernel := trace.Kernel{
+		Grid: [3]int32{2, 1, 1}, Block: [3]int32{8, 1, 1}, Stream: 20, Priority: -2, Origin: 42, Op: trace.None,
+	}
+	second := wantKernel
+	second.Comm = 1
+	if diff := cmp.Diff([]trace.Kernel{wantKernel, second}, r.Kernels); diff != "" {
+		t.Error(diff)
+	}
+	first := trace.Comm{Op: trace.AllReduce, In: 100}
+	next := first
+	next.Seq = 1
+	if diff := cmp.Diff([]trace.Comm{first, next}, r.Comms); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]trace.Group{{Name: "all", Ranks: []int{0, 1}, Size: 2}}, r.Groups); diff != "" {
+		t.Error(diff)
+	}
+	pull := trace.CopyAttr{Bytes: 100, Stream: 9, Peer: 1, Origin: 6, Op: trace.None, Dir: trace.PeerToPeer}
+	if len(r.Copies) != 1 || r.Copies[0] != pull {
+		t.Errorf("copies %+v", r.Copies)
+	}
+	if ar.Seq != 99 || ar.Group != 5 {
+		t.Error("the program was changed")
+	}
+}
+
+// Persistent kernels that run beside each other have lanes of their own.
+func TestPersistentKernelsDoNotShareLanes(t *testing.T) {
+	k := func(name string) Command { return kernel(name, 1, work(10), persistent(2, -1)) }
+	p := prog([]Stream{{Commands: []Command{k("A"), k("C")}}, {Commands: []Command{k("B")}}})
+	r := mustSimulate(t, small(1, 2), p, Options{Level: Workgroups})
+	want := trim(`
+		0/000.0 |AACC|
+		0/000.1 |BB..|`)
+	if got := draw(t, r.Run, trace.Persistent, trace.Workgroup, 10); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if n := len(r.Run.Ledger.Entries); n != 0 {
+		t.Errorf("ledger: %v", r.Run.Ledger.Entries)
+	}
+}
+
+func TestTrafficByCause(t *testing.T) {
+	p := &Program{}
+	p.GPUs = []GPU{
+		{Streams: []Stream{{Commands: []Command{
+			kernel("A", 2, []Phase{
+				{Op: Work, Read: 10, Write: 5},
+				{Op: Store, Peer: 1, Bytes: 100, Read: 7},
+				{Op: Store, Peer: 0, Bytes: 1},
+				{Op: Put, Peer: 1, Bytes: 30},
+			}),
+			{Op: Start, Copy: &Copy{Name: "C", From: 1, Peer: 0, Bytes: 1000}},
+			{Op: Start, Copy: &Copy{Name: "free", From: 1, Peer: 0, Bytes: 1000, Free: true}},
+		}}}},
+		{},
+	}
+	r := mustSimulate(t, small(2, 1), p, Options{})
+	want := []Traffic{
+		{0, Memory, "A", 2 * (10 + 5 + 7 + 1 + 30)},
+		{0, Memory, "C", 1000},
+		{0, Egress, "A", 2 * (100 + 30)},
+		{0, Ingress, "C", 1000},
+		{0, DMA, "C", 1000},
+		{1, Memory, "A", 2 * (100 + 30)},
+		{1, Memory, "C", 1000},
+		{1, Egress, "C", 1000},
+		{1, Ingress, "A", 2 * (100 + 30)},
+	}
+	if diff := cmp.Diff(want, r.Traffic); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestIdleCauses(t *testing.T) {
+	p := &Program{}
+	issued, ready, remote := p.NewFlag("issued"), p.NewFlag("ready"), p.NewFlag("remote")
+	last := kernel("C", 1, []Phase{{Op: Work, Time: 10}, {Op: PostTo, Flag: ready, Count: 1}})
+	last.Delay = 3
+	p.GPUs = []GPU{
+		{Streams: []Stream{
+			{Name: "main", Commands: []Command{
+				{Op: Wait, Flag: issued, Count: 1},
+				kernel("A", 1, work(10)),
+				{Op: Delay, Delay: 4, Why: BackPressure},
+				last,
+			}},
+			{Name: "side", Queue: 1, Commands: []Command{
+				{Op: Wait, Flag: issued, Count: 1},
+				kernel("B", 1, work(10)),
+				{Op: Wait, Flag: ready, Count: 1},
+				{Op: Wait, Flag: remote, Count: 1},
+			}},
+			{Name: "host", Host: true, Commands: []Command{{Op: Delay, Delay: 5}, {Op: Post, Flag: issued, Count: 1}}},
+		}},
+		{Streams: []Stream{{Name: "main", Commands: []Command{kernel("D", 1, work(50)), {Op: Post, Flag: remote, Count: 1}}}}},
+	}
+	r := mustSimulate(t, small(2, 1), p, Options{})
+	want := []Idle{
+		{0, 0, 0, 0, 5, HostIssue, issued, `posted by GPU 0 stream "host"`},
+		{0, 0, 0, 15, 19, BackPressure, 0, ""},
+		{0, 0, 0, 19, 22, LaunchGap, 0, ""},
+		{0, 0, 0, 22, 25, NoSlot, 0, `held by "B"`},
+		{0, 0, 0, 35, 50, NoWork, 0, ""},
+		{0, 1, 1, 0, 5, HostIssue, issued, `posted by GPU 0 stream "host"`},
+		{0, 1, 1, 5, 15, NoSlot, 0, `held by "A"`},
+		{0, 1, 1, 25, 35, FlagWait, ready, `posted by GPU 0 "C"`},
+		{0, 1, 1, 35, 50, PeerSkew, remote, `posted by GPU 1 stream "main"`},
+	}
+	if !slices.Equal(want, r.Idle) {
+		t.Error(cmp.Diff(want, r.Idle))
+	}
+}
+
+// Two workgroups on one CU take twice as long as alone, half of it lost; then
+// one waits for the other.
+func TestSlotsAreAccountedFor(t *testing.T) {
+	p := &Program{}
+	f := p.NewFlag("both")
+	c := kernel("A", 2, nil, threads(4))
+	c.Kernel.Recipe = func(wg int, buf []Phase) []Phase {
+		return append(buf,
+			Phase{Op: Work, Time: 10},
+			Phase{Op: Sleep, Time: Time(1 + 5*wg)},
+			Phase{Op: PostTo, Flag: f, Count: 1},
+			Phase{Op: WaitFor, Flag: f, Count: 2},
+			Phase{Op: Store, Peer: 1, Bytes: 1000, Time: 7})
+	}
+	p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{c}}}}, {}}
+	r := mustSimulate(t, small(2, 1), p, Options{})
+	// Stores of 2·1000 bytes through an egress of 100 a nanosecond: 20 each.
+	want := []Slots{{GPU: 0, Name: "A", Working: 2 * (10 + 7), Slowed: 2 * (10 + 13), Sleeping: 1 + 6, Waiting: 5}}
+	if diff := cmp.Diff(want, r.Slots); diff != "" {
+		t.Error(diff)
+	}
+}

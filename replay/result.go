@@ -1,0 +1,110 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Level is how much of a simulation is recorded.
+type Level uint8
+
+// The levels. Each includes the ones before it.
+const (
+	Kernels Level = iota
+	Workgroups
+	Phases
+)
+
+// Options of Simulate. The zero value records kernels only.
+type Options struct {
+	Name  string // of the run
+	Level Level
+	Ranks []int // ranks recorded beyond kernels; nil: all
+}
+
+// A Result is what a simulation found.
+type Result struct {
+	Run      *trace.Run
+	Makespan Time
+	Traffic  []Traffic // by GPU, resource, kernel name
+	Use      []Use     // by GPU, resource
+	CUs      []CUs     // by GPU
+	Slots    []Slots   // by GPU, kernel name
+	Idle     []Idle    // by rank, stream, start
+}
+
+// A Resource is what bytes pass through.
+type Resource uint8
+
+// The resources of one GPU.
+const (
+	Memory Resource = iota
+	Egress
+	Ingress
+	DMA
+	numResources
+)
+
+func (r Resource) String() string {
+	return [...]string{"memory", "egress", "ingress", "dma"}[r]
+}
+
+// Traffic is the bytes that kernels or copies of one name moved through a resource of one GPU.
+type Traffic struct {
+	GPU      int
+	Resource Resource
+	Name     string
+	Bytes    float64
+}
+
+// Use is how much of a resource's capacity was used over the makespan.
+// Resources whose capacity the machine does not give, and DMA, have none.
+type Use struct {
+	GPU       int
+	Resource  Resource
+	Fraction  float64 // mean
+	Saturated Time    // in which all of it was used: it may have been what limited
+}
+
+// CUs is how the CUs of a GPU spent the makespan, as fractions of all CU time.
+type CUs struct {
+	GPU     int
+	Held    float64 // with a workgroup resident
+	Working float64 // with one that works or stores, neither waits nor sleeps
+}
+
+// Slots is how the workgroups of one GPU's kernels of one name spent their
+// time, summed over workgroups: the four times are all there is.
+type Slots struct {
+	GPU      int
+	Name     string
+	Working  Time // work and stores, as long as they take alone
+	Slowed   Time // what they took beyond it: pipes, memory, links, other work beside
+	Waiting  Time // for flags
+	Sleeping Time // latencies
+}
+
+// Idle is an interval in which a stream that belongs to a device had nothing
+// running, and why. With the stream's kernels and copies the intervals cover
+// the whole time until the makespan; NoWork is after a stream's last command.
+type Idle struct {
+	Rank, Stream int
+	Queue        int64 // the stream's
+	Start, End   Time
+	Cause        Cause
+	Flag         Flag   // FlagWait: which
+	Note         string // who was to post it, which kernel held the slots
+}
+
+// A DeadlockError is a program that cannot go on: everything left waits for
+// what only something else that waits could bring about.
+type DeadlockError struct {
+	At    Time
+	Chain []string // who holds what and waits for whom; the last waits for the first
+}
+
+func (e *DeadlockError) Error() string {
+	return fmt.Sprintf("deadlock at %d ns: %s", e.At, strings.Join(e.Chain, "; "))
+}

@@ -1,0 +1,299 @@
+package replay
+
+import "math"
+
+// Sharing: max-min fairness by progressive filling.
+//
+// The level, the rate of a member over its favor, rises together everywhere
+// from zero. Members that reach their limit stay there; when a pool is full
+// every path through it stops at the level reached. What is left is max-min
+// fair: no member could go faster but at the cost of one that is no faster
+// (Bertsekas and Gallager, Data Networks, 6.5.2).
+//
+// Only what may have changed is solved. Paths influence each other through
+// pools that are tight, that is, through which more could flow than they hold.
+//
+//	path A ── pool 1 (tight) ── path B ── pool 2 (loose) ── path C
+//
+// A change of A reaches B and ends there. What a path could send at most is
+// bounded by its narrowest pool, so that memory much faster than the links
+// does not join all paths into one component. Solving costs the paths of the
+// component and their classes at their limit; classes held back cost nothing.
+
+// solve finds the levels of the paths that touched classes have influence on.
+func (f *flows) solve(now Time) {
+	f.tallyAll(now)
+	for _, id := range f.changed {
+		f.paths[id].changed = false
+		f.solveFrom(id, now)
+	}
+	f.changed = f.changed[:0]
+	f.search++
+}
+
+// tallyAll brings the demand on the pools of touched classes up to date.
+func (f *flows) tallyAll(now Time) {
+	for i := 0; i < len(f.touched); i++ {
+		id := f.touched[i]
+		if c := &f.classes[id]; c.path != none && (c.n != c.talliedN || c.limit != c.tallied) {
+			f.tally(id, c, now)
+		}
+	}
+	for _, id := range f.dirty {
+		p := &f.paths[id]
+		p.dirty = false
+		if !p.changed {
+			p.changed = true
+			f.changed = append(f.changed, id)
+		}
+		if attach := len(p.steps) > 0; attach != p.attached {
+			p.attached = attach
+			f.attach(id, p)
+		}
+		f.enterDemand(p)
+		for _, s := range p.shares {
+			pool := &f.pools[s.pool]
+			pool.visited = -f.search // changed, not searched yet
+			if pool.quietN > 0 {
+				f.watch(s.pool)
+			}
+		}
+	}
+	f.dirty = f.dirty[:0]
+}
+
+// attach puts the path into its pools' paths, or takes it out.
+func (f *flows) attach(id int32, p *path) {
+	for i := range p.shares {
+		s := &p.shares[i]
+		pool := &f.pools[s.pool]
+		if p.attached {
+			s.at = int32(len(pool.paths))
+			pool.paths = append(pool.paths, id)
+			continue
+		}
+		last := pool.paths[len(pool.paths)-1]
+		pool.paths[s.at] = last
+		pool.paths = pool.paths[:len(pool.paths)-1]
+		for j := range f.paths[last].shares {
+			if t := &f.paths[last].shares[j]; t.pool == s.pool {
+				t.at = s.at
+			}
+		}
+	}
+}
+
+// enterDemand brings what the path could send up to date in its pools.
+func (f *flows) enterDemand(p *path) {
+	p.flow, p.mass = 0, 0
+	for i := range p.steps {
+		p.flow += p.steps[i].flow
+		p.mass += p.steps[i].mass
+	}
+	most := min(p.flow, p.bound)
+	if narrows := p.flow > p.bound; p.narrow != none && narrows != p.narrows {
+		p.narrows = narrows
+		if narrows {
+			f.pools[p.narrow].narrows++
+		} else {
+			f.pools[p.narrow].narrows--
+		}
+	}
+	for _, s := range p.shares {
+		pool := &f.pools[s.pool]
+		pool.demand += s.weight * (most - p.most)
+		if len(pool.paths) == 0 {
+			pool.demand = 0
+		}
+	}
+	p.most = most
+}
+
+// solveFrom solves the components that the path's pools lie in.
+func (f *flows) solveFrom(id int32, now Time) {
+	p := &f.paths[id]
+	f.comp, f.rows = f.comp[:0], f.rows[:0]
+	if p.visited != f.search {
+		p.visited = f.search
+		f.comp = append(f.comp, id)
+	}
+	for _, s := range p.shares {
+		f.reach(s.pool)
+	}
+	for i := 0; i < len(f.comp); i++ {
+		for _, s := range f.paths[f.comp[i]].shares {
+			f.reach(s.pool)
+		}
+	}
+	f.fill()
+	for _, id := range f.comp {
+		f.setLevel(id, f.paths[id].found, f.paths[id].next, now)
+		f.enterUse(&f.paths[id], now)
+	}
+}
+
+// reach adds a pool to the component, with its paths if it ties them together.
+func (f *flows) reach(id int32) {
+	p := &f.pools[id]
+	if p.visited == f.search {
+		return
+	}
+	ties := p.tight
+	if p.visited == -f.search {
+		p.tight = p.tightens()
+		ties = ties || p.tight
+	}
+	p.visited = f.search
+	if !ties {
+		return
+	}
+	f.rows = append(f.rows, id)
+	for _, id := range p.paths {
+		if p := &f.paths[id]; p.visited != f.search {
+			p.visited = f.search
+			f.comp = append(f.comp, id)
+		}
+	}
+}
+
+// enterUse brings what the path sends up to date in its pools.
+func (f *flows) enterUse(p *path, now Time) {
+	if p.sends == p.out {
+		return
+	}
+	for _, s := range p.shares {
+		pool := &f.pools[s.pool]
+		pool.use(s.weight*(p.sends-p.out), now)
+		if len(pool.paths) == 0 {
+			pool.used = pool.quiet // exactly
+		}
+	}
+	p.out = p.sends
+}
+
+// fill finds, of each path of the component, the level and the first step held back.
+func (f *flows) fill() {
+	for _, r := range f.rows {
+		p := &f.pools[r]
+		p.left, p.load, p.open = p.capacity-p.quiet, 0, 0
+	}
+	f.ladder.reset()
+	open := 0
+	for _, id := range f.comp {
+		p := &f.paths[id]
+		p.next, p.rest, p.sends, p.found = 0, p.mass, 0, 0
+		p.settled = len(p.steps) == 0
+		if p.settled {
+			continue
+		}
+		open++
+		for _, s := range p.shares {
+			pool := &f.pools[s.pool] // a pool that is no row is not read
+			pool.load += s.weight * p.mass
+			pool.open++
+		}
+		if p.steps[0].level <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
+			f.ladder.push(entry[float64]{key: p.steps[0].level, seq: uint64(id), who: actor{duePath, id}})
+		}
+	}
+	f.filling.reset()
+	for _, r := range f.rows {
+		if p := &f.pools[r]; p.open > 0 {
+			f.filling.push(entry[float64]{key: p.left / p.load, seq: uint64(r), who: actor{id: r}})
+		}
+	}
+	for level := 0.0; open > 0; {
+		full := f.full(level)
+		if math.IsInf(full, 1) { // no pool holds what is left
+			f.reachAll()
+			return
+		}
+		reached := false
+		for !f.ladder.empty() && f.ladder.min().key <= full {
+			e := f.ladder.pop()
+			p := &f.paths[e.who.id]
+			if p.settled {
+				continue
+			}
+			reached = true
+			for level = max(level, e.key); !p.settled && p.steps[p.next].level <= full; {
+				f.reachLimit(p)
+			}
+			if p.settled {
+				open--
+			} else {
+				f.ladder.push(entry[float64]{key: p.steps[p.next].level, seq: e.seq, who: e.who})
+			}
+		}
+		if reached {
+			continue // they left some to the others
+		}
+		level = full
+		for _, id := range f.pools[f.filling.pop().who.id].paths {
+			if p := &f.paths[id]; !p.settled {
+				f.stop(p, full)
+				open--
+			}
+		}
+	}
+}
+
+// full is the level at which the first pool is full, not below the one already
+// reached; that pool is then the first of filling. What settles only puts off
+// when a pool is full, so those are looked at anew whose turn comes.
+func (f *flows) full(reached float64) float64 {
+	for !f.filling.empty() {
+		e := *f.filling.min()
+		p := &f.pools[e.who.id]
+		full := max(p.left/p.load, reached)
+		if p.open > 0 && p.load > 0 && full <= e.key*(1+1e-12) {
+			return max(e.key, reached)
+		}
+		f.filling.pop()
+		if p.open > 0 && p.load > 0 {
+			e.key = full
+			f.filling.push(e)
+		}
+	}
+	return math.Inf(1)
+}
+
+// reachLimit settles the path's next step at its limit.
+func (f *flows) reachLimit(p *path) {
+	s := p.steps[p.next]
+	p.next++
+	p.rest -= s.mass
+	p.sends += s.flow
+	p.settled = p.next == len(p.steps)
+	for _, share := range p.shares {
+		pool := &f.pools[share.pool]
+		pool.left -= share.weight * s.flow
+		pool.load -= share.weight * s.mass
+		if p.settled {
+			pool.open--
+		}
+	}
+}
+
+// reachAll settles all that is left at its limit.
+func (f *flows) reachAll() {
+	for _, id := range f.comp {
+		for p := &f.paths[id]; !p.settled; {
+			f.reachLimit(p)
+		}
+	}
+}
+
+// stop settles the rest of the path's steps at a level.
+func (f *flows) stop(p *path, level float64) {
+	p.settled = true
+	p.found = level
+	p.rest = max(p.rest, p.steps[p.next].mass)
+	p.sends += p.rest * level
+	for _, share := range p.shares {
+		pool := &f.pools[share.pool]
+		pool.left -= share.weight * p.rest * level
+		pool.load -= share.weight * p.rest
+		pool.open--
+	}
+}

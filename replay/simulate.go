@@ -1,0 +1,314 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// Simulate runs the program on the machine. Its error is about the program or
+// machine, naming GPU, stream and command, or a *DeadlockError.
+//
+// A quantity of the machine that is 0 is not modelled: memory of bandwidth 0
+// holds nothing back, and a CU with 0 registers has enough of them.
+//
+// Time goes from instant to instant, integer nanoseconds apart:
+//
+//		 wheel ──▶ 1 advance ──▶ 2 collect ──▶ 3 drain ◀─────▶ 4 dispatch
+//		   ▲                                     │ flags, steps   slots
+//		   └──────────── timers ◀── 5 settle ◀───┘
+//		                              rates
+//
+//	 1. Advance to the earliest timer: a gap's end, a flag's arrival, or the
+//	    next completion of a class of flows.
+//	 2. Collect everything due now and put it in order: flags before puts before
+//	    streams before workgroups, and of each kind by rank, stream, launch and
+//	    index. How the work was grouped or recorded decides nothing.
+//	 3. Drain: step each to where it has to wait. What a flag releases is
+//	    appended, in order of count, then of waiting.
+//	 4. Dispatch workgroups to slots freed in this instant, and of kernels ready
+//	    in it; drain those. Repeat until nothing moves.
+//	 5. Settle: find the rates of the flows that changed, once for the instant,
+//	    and set the timers of their completions.
+func Simulate(m machine.Machine, p *Program, o Options) (*Result, error) {
+	if err := check(&m, p); err != nil {
+		return nil, err
+	}
+	s := newSim(&m, p, o)
+	s.instant()
+	for s.next() {
+		s.instant()
+	}
+	if s.err == nil {
+		s.err = s.deadlock()
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return s.result(), nil
+}
+
+// An actor is something that is due or waits: an index and what it indexes.
+type actor struct {
+	kind actorKind
+	id   int32
+}
+
+type actorKind uint8
+
+// The kinds, in the order in which they act at one instant.
+const (
+	duePost actorKind = iota
+	duePut            // the first put of a channel has arrived
+	dueStream
+	dueWorkgroup
+	dueClass // stands for its members that are done
+	duePath  // stands for those of its classes that are held back
+)
+
+// A sim is one simulation under way.
+type sim struct {
+	machine *machine.Machine
+	program *Program
+	now     Time
+	events  *wheel
+	flows   flows
+	gpus    []gpu
+	streams []stream // of all GPUs, by rank
+	flags   []flag
+	posts   arena[post]
+	puts    [][]channel // by source and destination; nil where there are none
+	kernels arena[launch]
+	wgs     arena[workgroup]
+
+	queue []actor // of this instant, in order
+	head  int     // of queue: what is next
+	keys  []dueKey
+	spare []dueKey
+	dirty []int32 // GPUs with something to dispatch
+	entry []actor // flows that begin in this instant
+	bent  []cuRef // CUs whose load changed in this instant
+	crowd []int32 // GPUs on which work began or ended in this instant
+
+	launches int32 // so far
+	posted   uint64
+	waited   uint64
+	makespan Time
+	ledger   ledger
+	record   recorder
+	err      error
+}
+
+func newSim(m *machine.Machine, p *Program, o Options) *sim {
+	s := &sim{machine: m, program: p, events: &wheel{}}
+	s.flows = flows{
+		fabric:  newFabric(m, p),
+		index:   newIndex(),
+		pathOf:  map[pathKey]int32{},
+		search:  1,
+		settled: 1,
+		beside:  make([][]int32, len(p.GPUs)),
+		events:  s.events,
+		stale:   s.stale,
+	}
+	s.flags = make([]flag, max(1, len(p.Flags)))
+	for i := range s.flags {
+		s.flags[i].coming = none
+	}
+	s.puts = make([][]channel, len(p.GPUs))
+	s.ledger = newLedger(len(p.GPUs))
+	s.record = newRecorder(m, p, o)
+	s.gpus = make([]gpu, len(p.GPUs))
+	for g := range p.GPUs {
+		s.gpus[g] = newGPU(m, p)
+		for i := range p.GPUs[g].Streams {
+			id := int32(len(s.streams))
+			s.streams = append(s.streams, stream{
+				Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i), launch: none, engine: none, span: none, moves: none,
+				stake: nowhere,
+				timer: s.events.add(actor{dueStream, id}),
+			})
+			s.queue = append(s.queue, actor{dueStream, id})
+		}
+	}
+	return s
+}
+
+// instant does what is in the queue, and all that follows from it at this time.
+func (s *sim) instant() {
+	s.drain()
+	for s.dispatch() {
+		s.drain()
+	}
+	s.settle()
+}
+
+// next moves to the next instant; false after the last, or on an error.
+func (s *sim) next() bool {
+	for s.err == nil {
+		now, ok := s.events.advance()
+		if !ok {
+			return false
+		}
+		if now >= lastTime {
+			s.fail(fmt.Errorf("replay: time runs beyond %d ns", lastTime))
+			return false
+		}
+		if s.collect(now); len(s.queue) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *sim) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// A dueKey orders what is due at one instant.
+type dueKey struct {
+	key uint64
+	who actor
+}
+
+// collect puts everything that is due at now into the queue, in order.
+func (s *sim) collect(now Time) {
+	s.queue, s.head = s.queue[:0], 0
+	for {
+		id, ok := s.events.due()
+		if !ok {
+			break
+		}
+		s.now = now
+		take := s.flows.take
+		who := s.events.timers[id].who
+		switch who.kind {
+		case dueClass:
+		case duePath:
+			take = s.flows.takeHeld
+		default:
+			s.queue = append(s.queue, who)
+			continue
+		}
+		for sure := true; ; sure = false {
+			member, ok := take(who.id, s.now, sure)
+			if !ok {
+				break
+			}
+			s.queue = append(s.queue, member)
+			s.flows.end(s.stake(member))
+		}
+	}
+	if len(s.queue) > 1 {
+		s.sortQueue()
+	}
+}
+
+func (s *sim) sortQueue() {
+	s.keys = s.keys[:0]
+	sorted := true
+	for i, who := range s.queue {
+		s.keys = append(s.keys, dueKey{s.order(who), who})
+		sorted = sorted && (i == 0 || s.keys[i-1].key <= s.keys[i].key)
+	}
+	if sorted {
+		return
+	}
+	if len(s.keys) < 256 {
+		slices.SortFunc(s.keys, func(a, b dueKey) int { return cmp.Compare(a.key, b.key) })
+	} else {
+		s.keys, s.spare = radixSort(s.keys, s.spare)
+	}
+	for i, k := range s.keys {
+		s.queue[i] = k.who
+	}
+}
+
+// radixSort sorts keys, digits of eleven bits from the lowest, leaving out
+// those in which all are equal. It returns what it sorted into and what is left.
+func radixSort(keys, spare []dueKey) (sorted, left []dueKey) {
+	const width = 11
+	spare = slices.Grow(spare[:0], len(keys))[:len(keys)]
+	differ := uint64(0)
+	for _, k := range keys {
+		differ |= k.key ^ keys[0].key
+	}
+	for shift := 0; shift < 64; shift += width {
+		if differ>>shift&(1<<width-1) == 0 {
+			continue
+		}
+		var at [1 << width]int
+		for _, k := range keys {
+			at[k.key>>shift&(1<<width-1)]++
+		}
+		sum := 0
+		for d, n := range at {
+			at[d] = sum
+			sum += n
+		}
+		for _, k := range keys {
+			d := k.key >> shift & (1<<width - 1)
+			spare[at[d]] = k
+			at[d]++
+		}
+		keys, spare = spare, keys
+	}
+	return keys, spare
+}
+
+// order is the place of an actor among all that are due at one instant: two
+// bits for its kind, 31 for its launch, 31 for its index.
+func (s *sim) order(who actor) uint64 {
+	of := uint64(who.id)
+	switch who.kind {
+	case duePost:
+		of = s.posts.at(who.id).seq
+	case dueWorkgroup:
+		w := s.wgs.at(who.id)
+		of = uint64(s.kernels.at(w.launch).order)<<31 | uint64(w.index)
+	}
+	return uint64(who.kind)<<62 | of
+}
+
+// drain steps everything in the queue to where it has to wait.
+func (s *sim) drain() {
+	for s.head < len(s.queue) && s.err == nil {
+		who := s.queue[s.head]
+		s.head++
+		switch who.kind {
+		case duePost:
+			s.arrive(who.id)
+		case duePut:
+			s.putDone(who.id)
+		case dueStream:
+			s.stepStream(who.id)
+		case dueWorkgroup:
+			s.stepWorkgroup(who.id)
+		}
+	}
+}
+
+// An arena hands out indices of values and takes them back.
+type arena[T any] struct {
+	all  []T
+	free []int32
+}
+
+func (a *arena[T]) at(id int32) *T { return &a.all[id] }
+
+// add returns an index whose value is as its last user left it.
+func (a *arena[T]) add() int32 {
+	if n := len(a.free); n > 0 {
+		id := a.free[n-1]
+		a.free = a.free[:n-1]
+		return id
+	}
+	a.all = append(a.all, *new(T))
+	return int32(len(a.all) - 1)
+}
+
+func (a *arena[T]) drop(id int32) { a.free = append(a.free, id) }

@@ -1,0 +1,160 @@
+package replay
+
+import "fmt"
+
+// A stream is one of the program's and how far it has come.
+type stream struct {
+	*Stream
+	stake
+	gpu     int32
+	index   int32 // of the GPU's streams
+	next    int   // of Commands
+	step    int   // of the command
+	timer   int32
+	since   Time   // when it came to where it is
+	launch  int32  // of the kernel that runs, or none
+	awaited poster // who brought the flag that released it
+	engine  int32  // of the copy under way, or none
+	span    spanRef
+	moves   spanRef // the copy on its engine's lane
+	idle    []Idle
+}
+
+// The steps of a command. A launch or copy goes through all of them.
+const (
+	arrived = iota // the command before has ended
+	ready          // its gap has passed
+	issued         // a kernel's workgroups are on their way; a copy has its engine
+	moving         // a copy's bytes are
+	ended
+)
+
+// stepStream goes on until the stream has to wait for something.
+func (s *sim) stepStream(id int32) {
+	st := &s.streams[id]
+	for st.next < len(st.Commands) && s.err == nil {
+		c := &st.Commands[st.next]
+		if !s.stepCommand(id, st, c) {
+			return
+		}
+		st.next++
+		st.step, st.since = arrived, s.now
+	}
+}
+
+// stepCommand reports whether the command is over; if not, something is set to step it again.
+func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
+	switch c.Op {
+	case Post:
+		s.post(c.Flag, c.Count, poster{stream: id})
+		return true
+	case Wait:
+		return s.stepWait(id, st, c)
+	case Delay:
+		if s.gap(st, c.Delay) {
+			return false
+		}
+		st.lose(st.since, s.now, Idle{Cause: c.Why})
+		return true
+	}
+	if st.step == arrived {
+		if s.gap(st, c.Delay) {
+			return false
+		}
+		st.step = ready
+	}
+	if st.step == ready {
+		st.lose(st.since, s.now, Idle{Cause: LaunchGap})
+		st.since, st.step = s.now, issued
+		if c.Op == Launch {
+			s.launch(id, st, c)
+			return false
+		}
+	}
+	if c.Op == Launch {
+		st.launch = none
+		return true
+	}
+	return s.stepCopy(id, st, c)
+}
+
+// gap lets the delay pass once; true while it does.
+func (s *sim) gap(st *stream, d Time) bool {
+	if st.step != arrived || d == 0 {
+		return false
+	}
+	st.step = ready
+	s.events.set(st.timer, s.now+d)
+	return true
+}
+
+func (s *sim) stepWait(id int32, st *stream, c *Command) bool {
+	if st.step == arrived {
+		st.step = ready
+		return s.await(c.Flag, c.Count, actor{dueStream, id})
+	}
+	st.lose(st.since, s.now, s.explain(st, c.Flag))
+	return true
+}
+
+// explain says what a wait that is over was for.
+func (s *sim) explain(st *stream, f Flag) Idle {
+	from := &s.streams[st.awaited.stream]
+	idle := Idle{Cause: FlagWait, Flag: f}
+	switch {
+	case from.Host:
+		idle.Cause = HostIssue
+	case from.gpu != st.gpu:
+		idle.Cause = PeerSkew
+	}
+	what := fmt.Sprintf("stream %q", from.Name)
+	if k := st.awaited.kernel; k != nil {
+		what = fmt.Sprintf("%q", k.Name)
+	}
+	idle.Note = fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
+	return idle
+}
+
+// lose records that nothing ran on the stream from start to end.
+func (st *stream) lose(start, end Time, why Idle) {
+	if start >= end || st.Host {
+		return
+	}
+	why.Rank, why.Stream, why.Queue, why.Start, why.End = int(st.gpu), int(st.index), st.Queue, start, end
+	if n := len(st.idle); n > 0 {
+		last := &st.idle[n-1]
+		same := why
+		same.Start, same.End = last.Start, last.End
+		if last.End == start && *last == same {
+			last.End = end
+			return
+		}
+	}
+	st.idle = append(st.idle, why)
+}
+
+func (st *stream) where(c *Command) string {
+	at := -1
+	for i := range st.Commands {
+		if &st.Commands[i] == c {
+			at = i
+		}
+	}
+	return fmt.Sprintf("gpu %d: stream %q: command %d %q", st.gpu, st.Name, at, c.label())
+}
+
+// label is the most telling name of a command.
+func (c *Command) label() string {
+	switch {
+	case c.Name != "":
+		return c.Name
+	case c.Kernel != nil:
+		return c.Kernel.Name
+	case c.Copy != nil:
+		return c.Copy.Name
+	}
+	if c.Op <= Delay {
+		return [...]string{"launch", "start", "wait", "post", "delay"}[c.Op]
+	}
+	return ""
+}

@@ -1,0 +1,170 @@
+package replay
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A column is 10 ns; rows are streams.
+func TestStreams(t *testing.T) {
+	ring := small(2, 1)
+	ring.Engines = machine.Engines{Count: q(1), Rate: q(50e9), Latency: q(10e-9)}
+	copyTo := func(name string, from, to int32, bytes float64) Command {
+		return Command{Op: Start, Copy: &Copy{Name: name, From: from, Peer: to, Bytes: bytes}}
+	}
+	for _, c := range []struct {
+		name string
+		p    *Program
+		want string
+	}{
+		{
+			name: "copies queue for the engine, with its latency and rate",
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{copyTo("A", 0, 1, 1000)}},
+				{Name: "b", Commands: []Command{copyTo("B", 0, 1, 500)}},
+			}, nil),
+			want: `
+				0/a |AAA..|
+				0/b |...BB|`,
+		},
+		{
+			name: "a pull uses the other's egress",
+			p: prog(
+				[]Stream{{Name: "a", Commands: []Command{copyTo("A", 1, 0, 1000)}}},
+				[]Stream{{Name: "b", Commands: []Command{copyTo("B", 1, 0, 1000)}}}),
+			// Two engines of 50 into one ingress of 100.
+			want: `
+				0/a |AAA|
+				1/b |BBB|`,
+		},
+		{
+			name: "a captured copy just lasts",
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{{Op: Start, Copy: &Copy{Name: "A", Time: 40, Bytes: 1e9, Free: true}}}},
+				{Name: "b", Commands: []Command{copyTo("B", 0, 1, 500)}},
+			}, nil),
+			want: `
+				0/a |AAAA|
+				0/b |BB..|`,
+		},
+		{
+			name: "a captured kernel holds no slot",
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{kernel("A", 1, work(30), func(k *Kernel) { k.Free = true })}},
+				{Name: "b", Commands: []Command{kernel("B", 1, work(20))}},
+			}, nil),
+			want: `
+				0/a |AAA|
+				0/b |BB.|`,
+		},
+		{
+			name: "events order streams",
+			p: func() *Program {
+				p := &Program{}
+				f := p.NewFlag("A is done")
+				p.GPUs = []GPU{{Streams: []Stream{
+					{Name: "a", Queue: 1, Commands: []Command{kernel("A", 1, work(20)), {Op: Post, Flag: f, Count: 1}}},
+					{Name: "b", Queue: 2, Commands: []Command{{Op: Wait, Flag: f, Count: 1}, kernel("B", 1, work(10))}},
+				}}, {}}
+				return p
+			}(),
+			want: `
+				0/a |AA.|
+				0/b |..B|`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := mustSimulate(t, ring, c.p, Options{})
+			if got := draw(t, r.Run, trace.Queue, 0, 10); got != trim(c.want) {
+				t.Errorf("got\n%s\nwant\n%s", got, trim(c.want))
+			}
+		})
+	}
+}
+
+// A collective is workgroups that wait for each other: it moves nothing until
+// the last is there, and holds its slots from the first.
+func TestGangMovesTogether(t *testing.T) {
+	p := &Program{}
+	arrived, done := p.NewFlag("arrived"), p.NewFlag("done")
+	gang := func(peer int32) Command {
+		return kernel("C", 1, []Phase{
+			{Op: PostTo, Flag: arrived, Count: 1},
+			{Op: WaitFor, Flag: arrived, Count: 2},
+			{Op: Store, Peer: peer, Bytes: 1000},
+			{Op: PostTo, Flag: done, Count: 1},
+			{Op: WaitFor, Flag: done, Count: 2},
+		}, func(k *Kernel) { k.Kind = trace.Collective })
+	}
+	p.GPUs = []GPU{
+		{Streams: []Stream{{Name: "c", Commands: []Command{gang(1)}}}},
+		{Streams: []Stream{{Name: "c", Commands: []Command{kernel("A", 1, work(30)), gang(0)}}}},
+	}
+	r := mustSimulate(t, small(2, 1), p, Options{})
+	want := trim(`
+		0/c |CCCC|
+		1/c |AAAC|`)
+	if got := draw(t, r.Run, trace.Queue, 0, 10); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestFlagNeverOvertakesItsData(t *testing.T) {
+	m := small(2, 1)
+	m.Fabric.Latency = q(70e-9)
+	for _, c := range []struct {
+		name   string
+		phases []Phase
+		want   Time
+	}{
+		{"put", []Phase{{Op: Put, Peer: 1, Bytes: 1000, Flag: 1, Count: 1}}, 10 + 70},
+		{"second put to the same peer", []Phase{{Op: Put, Peer: 1, Bytes: 1000}, {Op: Put, Peer: 1, Flag: 1, Count: 1}}, 10 + 70},
+		{"put here", []Phase{{Op: Put, Peer: 0, Bytes: 1000, Flag: 1, Count: 1}}, 2},
+		{"post after a store to a peer", []Phase{{Op: Store, Peer: 1, Bytes: 1000}, {Op: PostTo, Flag: 1, Count: 1}}, 10 + 70},
+		{"post after a store here", []Phase{{Op: Store, Peer: 0, Bytes: 1000}, {Op: PostTo, Flag: 1, Count: 1}}, 1},
+		{"post seen later", []Phase{{Op: PostTo, Flag: 1, Count: 1, Time: 33}}, 33},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &Program{}
+			f := p.NewFlag("here")
+			p.GPUs = []GPU{
+				{Streams: []Stream{{Commands: []Command{kernel("A", 1, c.phases)}}}},
+				{Streams: []Stream{{Commands: []Command{{Op: Wait, Flag: f, Count: 1}, kernel("B", 1, work(1))}}}},
+			}
+			if r := mustSimulate(t, m, p, Options{}); r.Makespan != c.want+1 {
+				t.Errorf("seen at %d, want %d", r.Makespan-1, c.want)
+			}
+		})
+	}
+}
+
+// What is due at one instant acts in order of launch and index, whatever
+// order timers and classes come in: here workgroups take tickets.
+func TestTiesActInOrderOfLaunchAndIndex(t *testing.T) {
+	order := func(first Time) []int {
+		var tiles []int
+		c := kernel("T", 4, nil, persistent(100, 1))
+		c.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+			tiles = append(tiles, tile)
+			if tile < 4 {
+				// The even ones join their class early, the odd ones late; all are done at 100.
+				if tile%2 == 0 {
+					return append(buf, Phase{Op: Work, Time: 100})
+				}
+				return append(buf, Phase{Op: Sleep, Time: first}, Phase{Op: Work, Time: 100 - first})
+			}
+			return append(buf, Phase{Op: Work, Time: 1000})
+		}
+		c.Kernel.Tiles = 8
+		mustSimulate(t, small(1, 4), prog([]Stream{{Commands: []Command{c}}}), Options{})
+		return tiles
+	}
+	for _, first := range []Time{1, 50, 99} {
+		if got := order(first); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
+			t.Errorf("tickets handed out: %v", got)
+		}
+	}
+}

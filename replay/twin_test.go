@@ -1,0 +1,77 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The fast simulator and the obvious one agree to the nanosecond.
+func TestEqualsNaive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProgram(t)
+		m := drawMachine(t, len(p.GPUs))
+		want, end, deadlocked := runNaive(m, p)
+		r, err := Simulate(m, p, Options{Level: Workgroups})
+		var deadlock *DeadlockError
+		if err != nil && !errors.As(err, &deadlock) {
+			t.Fatal(err)
+		}
+		if deadlocked != (err != nil) {
+			t.Fatalf("error %v; naive deadlocked: %t", err, deadlocked)
+		}
+		if err != nil {
+			return
+		}
+		got := logOf(p, r.Run)
+		if !slices.Equal(got, want) || r.Makespan != end {
+			t.Fatalf("makespan %d, want %d\n%s", r.Makespan, end, differences(got, want))
+		}
+	})
+}
+
+func differences(got, want []string) string {
+	var b strings.Builder
+	for _, l := range got {
+		if !slices.Contains(want, l) {
+			fmt.Fprintln(&b, "got ", l)
+		}
+	}
+	for _, l := range want {
+		if !slices.Contains(got, l) {
+			fmt.Fprintln(&b, "want", l)
+		}
+	}
+	return b.String()
+}
+
+// logOf writes a run as the naive simulator does.
+func logOf(p *Program, r *trace.Run) []string {
+	streams := make([]int, len(p.GPUs)+1)
+	for g := range p.GPUs {
+		streams[g+1] = streams[g] + len(p.GPUs[g].Streams)
+	}
+	var log []string
+	for _, s := range r.Spans {
+		lane := r.Lanes[s.Lane]
+		gpu := int(lane.Rank)
+		switch {
+		case s.Kind == trace.Workgroup:
+			if w := r.Workgroup(s); w.ID != trace.None {
+				log = append(log, fmt.Sprintf("tile %d of %s gpu %d cu %d: %d-%d", w.ID, r.NameOf(s), gpu, w.CU, s.Start, s.End))
+			}
+		case s.Kind == trace.Copy:
+			log = append(log, fmt.Sprintf("copy gpu %d at %d %s: %d-%d", gpu, streams[gpu]+int(lane.ID), r.NameOf(s), s.Start, s.End))
+		case s.Kind.OnDevice():
+			log = append(log, fmt.Sprintf("kernel gpu %d at %d %s: %d-%d", gpu, streams[gpu]+int(lane.ID), r.NameOf(s), s.Start, s.End))
+		}
+	}
+	slices.Sort(log)
+	return log
+}

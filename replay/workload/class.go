@@ -1,0 +1,66 @@
+package workload
+
+import "strings"
+
+// A kernelName is what a kernel's name tells.
+type kernelName struct {
+	class class
+	tile  namedTile
+	tiled bool // the name gives a tile
+	read  bool // the name has been read
+}
+
+// kernelName reads the name of an op; each name of a run is read once.
+func (l *lifter) kernelName(op *Op) *kernelName {
+	if l.names == nil {
+		l.names = make([]kernelName, len(l.Run.Names))
+	}
+	n := &l.names[l.Run.Spans[op.Span].Name]
+	if !n.read {
+		n.read = true
+		n.class = classOf(op.Name)
+		n.tile, n.tiled = nameTile(op.Name)
+	}
+	return n
+}
+
+// A class is what a kernel's name says about its part in the program.
+type class uint8
+
+const (
+	unknown class = iota // a name that tells nothing: a kernel of the program's own
+	sweep                // goes once over its operator's inputs: elementwise, norms, copies
+	light                // short, and of no simple size: sorts, scans, reductions, bookkeeping
+	matrix               // multiplies matrices
+	lookup               // gathers rows of a table
+	other                // heavy, but its output is not one product's: attention, convolution
+)
+
+// classOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
+// no product, and flash attention multiplies more than two matrices.
+func classOf(kernel string) class {
+	name := strings.ToLower(kernel)
+	for _, c := range [...]struct {
+		class class
+		words []string
+	}{
+		{light, []string{"splitkreduce", "splitk_reduce", "postgsu", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
+		{other, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
+		{sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
+		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad"}},
+		{lookup, []string{"embedding", "emb_"}},
+		{matrix, []string{"gemm", "gemv", "nvjet", "cijk_", "cutlass", "xmma", "matmul", "_mm_"}},
+		{sweep, []string{"memcpy", "memset", "copy", "norm", "fill", "transpose", "permute", "triu_tril", "nchwtonhwc", "nhwctonchw"}},
+		{light, []string{
+			"reduce_kernel", "reduction", "gammabeta", "arange", "index", "scatter", "gather", "sort", "scan", "cub::",
+			"multi_tensor_apply", "triton_poi_", "triton_per_", "triton_red_", "triton__",
+		}},
+	} {
+		for _, w := range c.words {
+			if strings.Contains(name, w) {
+				return c.class
+			}
+		}
+	}
+	return unknown
+}

@@ -1,0 +1,243 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A meeting is what the members of one collective have in common.
+type meeting struct {
+	team  int32 // row of matcher.teams
+	queue int32 // which of the rank's queues with collectives, where the trace names no group; else -1
+	op    trace.CollectiveOp
+	a, b  int32 // the two ranks of a message, else -1
+	seq   int64
+	nth   int32 // among those that are alike so far
+}
+
+// A matcher brings the collective ops of all ranks together.
+type matcher struct {
+	*lifter
+	teams    []team
+	teamRows map[string]int32 // by group and ranks
+	teamMemo map[rankGroup]int32
+	found    map[meeting]int32 // row of Collectives
+	teamOfC  []int32           // by row of Collectives
+	alike    map[meeting]int32 // on the current rank
+	early    map[int32]bool    // rows of Collectives that another part of the same collective followed
+}
+
+type rankGroup struct {
+	rank  int
+	group int32
+}
+
+// How members were matched.
+const (
+	byGroup   = "by group, operation and order"
+	byQueue   = "by operation and order on the stream: the trace names no group"
+	byPeers   = "by sender, receiver and order"
+	alone     = "alone: its peer was not captured"
+	disjoint  = "alone: of the ranks matched by order, one left before another arrived"
+	byCopying = "its other ranks are copies"
+)
+
+// copyEnginePart begins the names of the several kernels by which RCCL drives
+// copy engines through one collective. The last one waits for them.
+const copyEnginePart = "__amd_rocclr_"
+
+// collect matches collectives over ranks: the members of a group run the same
+// operations in the same order.
+func (l *lifter) collect() {
+	m := matcher{
+		lifter:   l,
+		teamRows: map[string]int32{},
+		teamMemo: map[rankGroup]int32{},
+		found:    map[meeting]int32{},
+		alike:    map[meeting]int32{},
+		early:    map[int32]bool{},
+	}
+	for rank := range l.Ranks {
+		m.addRank(rank)
+	}
+	m.check()
+	slices.SortStableFunc(l.Collectives, func(a, b Collective) int {
+		return cmp.Or(cmp.Compare(l.startOf(&a), l.startOf(&b)), cmp.Compare(a.Members[0], b.Members[0]))
+	})
+	for i := range l.Collectives {
+		for _, id := range l.Collectives[i].Members {
+			l.Ops[id].Collective = int32(i)
+		}
+	}
+}
+
+// startOf is when the first member arrived.
+func (w *Workload) startOf(c *Collective) trace.Time {
+	t := trace.Never
+	for _, id := range c.Members {
+		t = min(t, w.Ops[id].Start)
+	}
+	return t
+}
+
+func (m *matcher) addRank(rank int) {
+	clear(m.alike)
+	queues := m.collectiveQueues(rank)
+	for _, id := range m.Ranks[rank] {
+		op := &m.Ops[id]
+		if op.Kind != trace.Collective {
+			continue
+		}
+		comm := trace.Comm{Group: trace.None, Peer: trace.None}
+		if c := m.Run.Comm(m.Run.Spans[op.Span]); c != nil {
+			comm = *c
+		}
+		k, how := m.meeting(rank, op, &comm, queues)
+		nth := m.alike[k]
+		m.alike[k]++
+		k.nth = nth
+		if nth > 0 && strings.HasPrefix(op.Name, copyEnginePart) {
+			before := k
+			before.nth--
+			m.early[m.found[before]] = true
+		}
+		row, ok := m.found[k]
+		if !ok {
+			row = int32(len(m.Collectives))
+			m.found[k] = row
+			m.Collectives = append(m.Collectives, Collective{Op: comm.Op, Group: comm.Group, Seq: k.seq + int64(k.nth), Evidence: how})
+			m.teamOfC = append(m.teamOfC, k.team)
+		}
+		m.Collectives[row].add(m.Workload, op, &comm)
+	}
+}
+
+// collectiveQueues numbers the rank's queues that hold collectives.
+func (m *matcher) collectiveQueues(rank int) map[int64]int32 {
+	number := map[int64]int32{}
+	for _, id := range m.Ranks[rank] {
+		if m.Ops[id].Kind == trace.Collective {
+			number[m.Ops[id].Queue] = 0
+		}
+	}
+	for i, q := range slices.Sorted(maps.Keys(number)) {
+		number[q] = int32(i)
+	}
+	return number
+}
+
+// meeting is where a collective op meets its peers, and how that is known.
+func (m *matcher) meeting(rank int, op *Op, c *trace.Comm, queues map[int64]int32) (k meeting, how string) {
+	k = meeting{op: c.Op, a: -1, b: -1, queue: -1, seq: c.Seq}
+	if c.Op == trace.SendRecv && c.Peer >= 0 && int(c.Peer) != rank {
+		k.seq = 0
+		k.a, k.b = int32(min(rank, int(c.Peer))), int32(max(rank, int(c.Peer)))
+		k.team = m.teamRow(c.Group, team{ranks: []int{int(k.a), int(k.b)}})
+		if int(c.Peer) >= m.World || m.Copies[rank] || m.Copies[c.Peer] {
+			k.a, k.b = int32(rank), int32(rank)
+			k.team = m.teamRow(c.Group, team{ranks: []int{rank}})
+			return k, alone
+		}
+		return k, byPeers
+	}
+	memo := rankGroup{rank, c.Group}
+	row, ok := m.teamMemo[memo]
+	if !ok {
+		row = m.teamRow(c.Group, m.teamOf(rank, c.Group))
+		m.teamMemo[memo] = row
+	}
+	k.team = row
+	if c.Group < 0 {
+		k.queue, k.seq = queues[op.Queue], 0
+		return k, byQueue
+	}
+	return k, byGroup
+}
+
+// teamRow returns the row of the team, adding it if it is new. Two groups of the
+// same ranks count apart.
+func (m *matcher) teamRow(group int32, t team) int32 {
+	key := fmt.Sprint(group, t.ranks)
+	row, ok := m.teamRows[key]
+	if !ok {
+		row = int32(len(m.teams))
+		m.teamRows[key] = row
+		m.teams = append(m.teams, t)
+	}
+	return row
+}
+
+// add takes one member in.
+func (c *Collective) add(w *Workload, op *Op, comm *trace.Comm) {
+	c.Members = append(c.Members, op.ID)
+	if len(c.Members) == 1 {
+		c.Arrive, c.Depart = op.Start, op.End
+	}
+	c.Arrive, c.Depart = max(c.Arrive, op.Start), min(c.Depart, op.End)
+	c.In, c.Out = max(c.In, comm.In), max(c.Out, comm.Out)
+	c.Bytes = max(c.In, c.Out)
+	c.ElemSize = max(c.ElemSize, comm.ElemSize)
+	c.Channels = max(c.Channels, workgroups(w.Run.Kernel(w.Run.Spans[op.Span])))
+}
+
+// check completes the evidence, and takes apart what cannot have been one gang.
+func (m *matcher) check() {
+	var unmatched, partial, unknown int
+	whole := m.Collectives
+	m.Collectives = make([]Collective, 0, len(whole))
+	for i := range whole {
+		c := &whole[i]
+		if m.early[int32(i)] {
+			c.In, c.Out, c.Bytes = 0, 0, 0
+			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
+		} else if c.Bytes == 0 && c.Op != trace.Barrier {
+			unknown++
+		}
+		if c.Depart < c.Arrive {
+			unmatched++
+			m.takeApart(c)
+			continue
+		}
+		t := m.teams[m.teamOfC[i]]
+		if t.reason != "" && c.Group >= 0 {
+			c.Evidence += "; " + t.reason
+		}
+		if n := len(c.Members); n < len(t.ranks) {
+			partial++
+			c.Evidence += fmt.Sprintf("; %d of %d ranks", n, len(t.ranks))
+		}
+		if len(c.Members) > 1 && m.oneSource(c) {
+			c.Evidence += "; " + byCopying
+		}
+		m.Collectives = append(m.Collectives, *c)
+	}
+	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
+	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
+	m.noteCount(unknown, "collective", "collectives", "of unknown size")
+}
+
+// oneSource reports whether all members are copies of one captured op.
+func (m *matcher) oneSource(c *Collective) bool {
+	for _, id := range c.Members {
+		if m.Ops[id].Span != m.Ops[c.Members[0]].Span {
+			return false
+		}
+	}
+	return true
+}
+
+// takeApart makes each member a collective of its own.
+func (m *matcher) takeApart(c *Collective) {
+	for _, id := range c.Members {
+		op := &m.Ops[id]
+		comm := trace.Comm{In: c.In, Out: c.Out, ElemSize: c.ElemSize}
+		one := Collective{Op: c.Op, Group: c.Group, Seq: c.Seq, Evidence: disjoint}
+		one.add(m.Workload, op, &comm)
+		m.Collectives = append(m.Collectives, one)
+	}
+}

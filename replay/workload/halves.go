@@ -1,0 +1,391 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A half is what one rank shows of a pair: two ops of its source, and why.
+// The zero value is none.
+type half struct {
+	first, second int32
+	evidence      []string
+	confidence    float64
+}
+
+// halves are the halves of one rank.
+type halves struct {
+	producers map[int32]half // by collective op
+	consumers map[int32]half
+	products  []half // by second
+}
+
+// A finder looks for halves in one source.
+type finder struct {
+	*lifter
+	*source
+	next   []int32 // by op: the one that followed it on its queue, or -1
+	reader []int32 // by op: the first op but a collective that waited for it, or -1
+}
+
+// findHalves looks at every collective and every product of a source.
+func (l *lifter) findHalves(src *source) halves {
+	f := finder{lifter: l, source: src, next: filled(len(src.ops)), reader: filled(len(src.ops))}
+	for i := range src.ops {
+		op := &src.ops[i]
+		if b := src.facts[i].before; b >= 0 && f.next[b] < 0 {
+			f.next[b] = op.ID
+		}
+		for _, d := range op.After {
+			if op.Kind != trace.Collective && f.reader[d.Op] < 0 {
+				f.reader[d.Op] = op.ID
+			}
+		}
+	}
+	found := halves{producers: map[int32]half{}, consumers: map[int32]half{}}
+	producing, consuming := map[int32]bool{}, map[int32]bool{} // a kernel is in one pair of a kind
+	for i := range src.ops {
+		op := &src.ops[i]
+		switch {
+		case op.Kind == trace.Collective:
+			if h := f.producer(op); h.confidence > 0 && !producing[h.first] {
+				producing[h.first] = true
+				found.producers[op.ID] = h
+			}
+			if h := f.consumer(op); h.confidence > 0 && !consuming[h.second] {
+				consuming[h.second] = true
+				found.consumers[op.ID] = h
+			}
+		case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV:
+			if h := f.productBefore(op); h.confidence >= leastConfidence {
+				found.products = append(found.products, h)
+			}
+		}
+	}
+	return found
+}
+
+func filled(n int) []int32 {
+	s := make([]int32, n)
+	for i := range s {
+		s[i] = -1
+	}
+	return s
+}
+
+// A size is how much data an op leaves or takes; zero fields are unknown.
+type size struct{ elements, bytes int64 }
+
+func (s size) known() bool { return s.bytes > 0 }
+
+// output is the size of what an op writes.
+func output(op *Op) size {
+	s := op.Shape
+	switch {
+	case s.Kind != NoShape && s.ElemSize > 0:
+		n, _ := volume([]int64{s.M, s.N})
+		return size{n, bytesOf(n, s.ElemSize)}
+	case op.Kind == trace.Copy:
+		return size{0, int64(op.Write)}
+	}
+	return size{}
+}
+
+func bytesOf(elements int64, each int) int64 {
+	if elements > math.MaxInt64/int64(max(1, each)) {
+		return 0
+	}
+	return elements * int64(each)
+}
+
+// agree is 1 where sizes are the same, less where only the number of elements is, else 0.
+func (s size) agree(t size) float64 {
+	switch {
+	case !s.known() || !t.known():
+		return 0
+	case s.bytes == t.bytes:
+		return 1
+	case s.elements > 0 && s.elements == t.elements:
+		return otherType
+	}
+	return 0
+}
+
+// A role is how an op counts on a walk.
+type role uint8
+
+const (
+	nothing role = iota // a fill: it belongs to the kernel behind it
+	passes              // light: data go through it
+	heavy
+	ends // a collective: what lies behind it is not adjacent
+)
+
+func (f *finder) role(op *Op) role {
+	switch {
+	case op.Kind == trace.Collective:
+		return ends
+	case op.Kind == trace.Copy:
+		if c := f.Run.Copy(f.Run.Spans[op.Span]); c != nil && c.Dir == trace.Fill {
+			return nothing
+		}
+		return passes
+	case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV || op.Shape.Kind == Embedding:
+		return heavy
+	case op.Shape.Kind == Elementwise:
+		return passes
+	}
+	switch f.kernelName(op).class {
+	case light, sweep:
+		return passes
+	case unknown:
+		if op.Dur() < tiny {
+			return passes
+		}
+	}
+	return heavy
+}
+
+// A trail is what lies between an op and its partner so far.
+type trail struct {
+	evidence      []string
+	worth         float64
+	lights, heavy int
+}
+
+// through passes a light kernel and reports whether the walk may go on.
+func (t *trail) through(op *Op, want size) bool {
+	t.lights++
+	if output(op).agree(want) > 0 {
+		t.worth *= throughSame
+		t.evidence = append(t.evidence, fmt.Sprintf("through %s, of the same size", short(op.Name)))
+	} else {
+		t.worth *= throughOther
+		t.evidence = append(t.evidence, fmt.Sprintf("through %s", short(op.Name)))
+	}
+	return t.lights <= maxLight
+}
+
+// past passes a heavy kernel that is not the partner.
+func (t *trail) past(op *Op) bool {
+	t.heavy++
+	t.worth *= pastHeavy
+	t.evidence = append(t.evidence, fmt.Sprintf("past %s, whose output has another size", short(op.Name)))
+	return t.heavy <= maxHeavy
+}
+
+// short is the part of a kernel's name that people say.
+func short(name string) string {
+	const most = 60
+	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
+	if i := strings.IndexAny(name, "(<"); i > 0 {
+		name = strings.TrimSpace(name[:i])
+	}
+	if len(name) > most {
+		name = strings.ToValidUTF8(name[:most], "") + "…"
+	}
+	return name
+}
+
+// sameStep reports whether two ops may belong together: an iteration that the
+// program marked is never left.
+func sameStep(a, b *Op) bool { return a.Step == b.Step || a.Step < 0 || b.Step < 0 }
+
+// producer finds the kernel whose output a collective sends: the last heavy one
+// on the stream that launched it.
+//
+//	queue 7  |GGGGGGcc      |   G, through the light c, makes what C sends
+//	queue 19 |        CCCC  |
+func (f *finder) producer(c *Op) half {
+	comm := f.Run.Comm(f.Run.Spans[c.Span])
+	if comm == nil || comm.Bytes() <= 0 {
+		return half{}
+	}
+	dep, ok := f.launchedBehind(c)
+	if !ok {
+		return half{}
+	}
+	sent := sizeOf(comm, comm.In)
+	t := trail{worth: 1, evidence: []string{dep.Why}}
+	if dep.Why == whyTime {
+		t.worth = onlyByTime
+	}
+	at := dep.Op
+	for range maxSteps {
+		if at < 0 || !sameStep(&f.ops[at], c) {
+			return half{}
+		}
+		op := &f.ops[at]
+		switch f.role(op) {
+		case ends:
+			return half{}
+		case passes:
+			if !t.through(op, sent) {
+				return half{}
+			}
+		case heavy:
+			worth, why := f.makes(op, comm.Op, sent)
+			if worth > 0 && (output(op).known() || t.heavy == 0) {
+				return half{at, c.ID, append(t.evidence, why), worth * t.worth}
+			}
+			if !t.past(op) {
+				return half{}
+			}
+		}
+		at = f.facts[at].before
+	}
+	return half{}
+}
+
+// launchedBehind is the op that a collective's data come from, as far as order tells.
+func (f *finder) launchedBehind(c *Op) (dep Dep, ok bool) {
+	for _, d := range c.After {
+		if f.ops[d.Op].Kind != trace.Collective && (!ok || f.ops[d.Op].End >= f.ops[dep.Op].End) {
+			dep, ok = d, true
+		}
+	}
+	return dep, ok
+}
+
+func sizeOf(c *trace.Comm, bytes int64) size {
+	if bytes <= 0 {
+		bytes = c.Bytes()
+	}
+	s := size{bytes: bytes}
+	if c.ElemSize > 0 {
+		s.elements = bytes / int64(c.ElemSize)
+	}
+	return s
+}
+
+// makes says how well a heavy op's output is what is wanted; 0: not at all.
+func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float64, why string) {
+	out := output(op)
+	if out.known() {
+		if a := out.agree(want); a > 0 {
+			return sizesAgree * a, fmt.Sprintf("its output is as large as what is sent: %d bytes", want.bytes)
+		}
+		return 0, ""
+	}
+	switch sent {
+	case trace.AllReduce, trace.ReduceScatter, trace.AllToAll:
+	default: // what others send is rarely a kernel's output: weights, gradients of long ago
+		return 0, ""
+	}
+	switch f.kernelName(op).class {
+	case matrix:
+		return productByIt, "a product by its name, of unknown size"
+	case lookup:
+		return productByIt, "a lookup by its name, of unknown size"
+	case unknown:
+		return adjacentOnly, "a kernel of unknown work"
+	}
+	return 0, ""
+}
+
+// consumer finds the product that reads what a collective brought.
+func (f *finder) consumer(c *Op) half {
+	comm := f.Run.Comm(f.Run.Spans[c.Span])
+	if comm == nil || comm.Op != trace.AllGather && comm.Op != trace.AllToAll || comm.Bytes() <= 0 {
+		return half{}
+	}
+	brought := sizeOf(comm, comm.Out)
+	at := f.reader[c.ID]
+	t := trail{worth: 1}
+	if at >= 0 {
+		for _, d := range f.ops[at].After {
+			if d.Op == c.ID {
+				t.evidence = []string{d.Why}
+			}
+		}
+		if t.evidence[0] == whyTime {
+			t.worth = onlyByTime
+		}
+	}
+	for range maxSteps {
+		if at < 0 || !sameStep(&f.ops[at], c) {
+			return half{}
+		}
+		op := &f.ops[at]
+		switch f.role(op) {
+		case ends:
+			return half{}
+		case passes:
+			if !t.through(op, brought) {
+				return half{}
+			}
+		case heavy:
+			a, b := operands(op)
+			if worth := a.agree(brought); worth > 0 {
+				return half{c.ID, at, append(t.evidence, fmt.Sprintf("its first input is as large as what was brought: %d bytes", brought.bytes)), sizesAgree * worth * t.worth}
+			}
+			if worth := b.agree(brought); worth > 0 {
+				return half{c.ID, at, append(t.evidence, fmt.Sprintf("its second input is as large as what was brought: %d bytes", brought.bytes)), sizesAgree * worth * t.worth}
+			}
+			return half{}
+		}
+		at = f.next[at]
+	}
+	return half{}
+}
+
+// operands are the sizes of a product's inputs.
+func operands(op *Op) (a, b size) {
+	s := op.Shape
+	if s.Kind != GEMM && s.Kind != GEMV {
+		return size{}, size{}
+	}
+	if n, ok := volume([]int64{s.M, s.K}); ok {
+		a = size{n, bytesOf(n, s.ElemSize)}
+	}
+	if n, ok := volume([]int64{s.K, s.N}); ok {
+		b = size{n, bytesOf(n, s.ElemSize)}
+	}
+	return a, b
+}
+
+// productBefore finds the product whose output is another one's first input:
+// the last heavy kernel before it on its stream, with no collective between.
+func (f *finder) productBefore(g *Op) half {
+	t := trail{worth: 1, evidence: []string{whyStream}}
+	at := g.ID
+	for range maxSteps {
+		if f.waitsForCollective(&f.ops[at]) {
+			return half{}
+		}
+		at = f.facts[at].before
+		if at < 0 || !sameStep(&f.ops[at], g) {
+			return half{}
+		}
+		op := &f.ops[at]
+		in, _ := operands(g)
+		switch f.role(op) {
+		case ends:
+			return half{}
+		case passes:
+			if !t.through(op, in) {
+				return half{}
+			}
+		case heavy:
+			s := op.Shape
+			if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || s.N != g.Shape.K {
+				return half{}
+			}
+			why := fmt.Sprintf("its %d×%d output has the shape of the other's first input", s.M, s.N)
+			return half{at, g.ID, append(t.evidence, why), sizesAgree * t.worth}
+		}
+	}
+	return half{}
+}
+
+func (f *finder) waitsForCollective(op *Op) bool {
+	for _, d := range op.After {
+		if f.ops[d.Op].Kind == trace.Collective {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,208 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An edge is a dependency of an op, as the host's calls show it.
+type edge struct {
+	op  int32
+	dep Dep
+}
+
+// An issue is one host call in the order of the host: the launch of an op, or a
+// stream being made to wait.
+type issue struct {
+	at     trace.Time
+	thread trace.LaneID
+	op     int32 // -1: a wait
+	comm   bool  // a wait of the framework's for a collective
+}
+
+// A thread is what is known of one host thread as its calls are followed.
+type thread struct {
+	current int32 // queue of its last compute op: the framework's current stream; or -1
+	pending []wait
+}
+
+// A wait is a stream that has been made to wait for an op, until something is
+// launched on it. Which op, the call does not tell: it is found when the time at
+// which the waiting op started is known.
+type wait struct {
+	at   int   // launches so far
+	comm bool  // only a collective will do
+	op   int32 // -1: not yet found
+}
+
+// waitScan bounds how many launches back the op is sought that a stream was made to wait for.
+const waitScan = 64
+
+// maxPending bounds the waits remembered of a thread that launches nothing on the waiting stream.
+const maxPending = 16
+
+// A hostOrder follows the calls of one rank's host.
+type hostOrder struct {
+	*source
+	run      *trace.Run
+	issued   []int32                  // ops in order of launch
+	last     []int32                  // by queue: the last op launched, or -1
+	waited   []int                    // by queue: the place up to which a stream has waited for it
+	threads  map[trace.LaneID]*thread // by lane
+	current  int32                    // the last thread's
+	refuted  int
+	edges    []edge
+	comms    map[trace.SpanID]bool // the framework's calls that launched a collective
+	external map[int64]bool        // their ids
+}
+
+// followHost finds dependencies between queues from the order of host calls:
+// a collective's stream waits for the stream that is current when it is
+// launched, and a stream waits for a collective when the host says so. Edges
+// come by op; those that the times refuted are counted.
+func (src *source) followHost(w *Workload) (edges []edge, refuted int) {
+	h := &hostOrder{
+		source:   src,
+		run:      w.Run,
+		last:     make([]int32, src.queues),
+		waited:   make([]int, src.queues),
+		threads:  map[trace.LaneID]*thread{},
+		current:  -1,
+		comms:    map[trace.SpanID]bool{},
+		external: map[int64]bool{},
+	}
+	for q := range h.last {
+		h.last[q], h.waited[q] = -1, -1
+	}
+	for _, is := range h.issues() {
+		t := h.threads[is.thread]
+		if t == nil {
+			t = &thread{current: -1}
+			h.threads[is.thread] = t
+		}
+		if is.op < 0 {
+			t.pending = append(t.pending, wait{at: len(h.issued), comm: is.comm, op: -1})
+			t.pending = t.pending[max(0, len(t.pending)-maxPending):]
+		} else {
+			h.launch(t, is.op)
+		}
+	}
+	slices.SortStableFunc(h.edges, func(a, b edge) int { return cmp.Compare(a.op, b.op) })
+	return h.edges, h.refuted
+}
+
+// issues lists launches and waits in the host's order. Launches of many ops at
+// once, of graphs, show no order among them and are left out.
+func (h *hostOrder) issues() []issue {
+	list := make([]issue, 0, len(h.ops)+len(h.waits))
+	for i := range h.ops {
+		f := &h.facts[i]
+		if f.launch == trace.None || f.shared {
+			continue
+		}
+		list = append(list, issue{h.ops[i].Issued, h.run.Spans[f.launch].Lane, int32(i), false})
+		if h.ops[i].Kind == trace.Collective {
+			if c := h.commCall(f.launch); c != trace.None {
+				h.comms[c] = true
+			}
+			if e := external(h.run, f.launch); e != 0 {
+				h.external[e] = true
+			}
+		}
+	}
+	for _, id := range h.waits {
+		c := h.commCall(id)
+		if c != trace.None && h.comms[c] || h.external[external(h.run, id)] {
+			continue // part of enqueueing a collective
+		}
+		s := h.run.Spans[id]
+		list = append(list, issue{s.Start, s.Lane, -1, c != trace.None})
+	}
+	slices.SortStableFunc(list, func(a, b issue) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.op, b.op))
+	})
+	return list
+}
+
+// commCall is the framework's call for a collective, or for waiting for one, around a host call; or None.
+func (h *hostOrder) commCall(id trace.SpanID) trace.SpanID {
+	for p := h.run.Spans[id].Parent; p != trace.None; p = h.run.Spans[p].Parent {
+		if h.run.NameOf(h.run.Spans[p]) == "record_param_comms" {
+			return p
+		}
+	}
+	return trace.None
+}
+
+// external is the framework's id of a host call, 0 where unknown.
+func external(run *trace.Run, id trace.SpanID) int64 {
+	if a := run.Spans[id].Attr; a != trace.None {
+		return run.Calls[a].External
+	}
+	return 0
+}
+
+// launch takes the launch of an op.
+func (h *hostOrder) launch(t *thread, id int32) {
+	op, queue := &h.ops[id], h.facts[id].queue
+	current := t.current
+	if current < 0 {
+		current = h.current
+	}
+	for i := range t.pending {
+		p := &t.pending[i]
+		if p.op < 0 {
+			p.op = h.awaited(p, id)
+		}
+		if p.op >= 0 {
+			h.depend(id, p.op, whyWait)
+		}
+	}
+	if op.Kind == trace.Collective {
+		if current >= 0 && h.last[current] >= 0 {
+			h.depend(id, h.last[current], whyEnqueue)
+		}
+	} else if op.Kind == trace.Compute || queue == current {
+		t.pending = t.pending[:0]
+		t.current, h.current = queue, queue
+	}
+	h.issued = append(h.issued, id)
+	h.last[queue] = id
+}
+
+// awaited is the op of another queue launched last before the wait of those that
+// had ended when the waiting op started and that nobody had waited for; or -1.
+func (h *hostOrder) awaited(p *wait, waiting int32) int32 {
+	for i := p.at - 1; i >= max(0, p.at-waitScan); i-- {
+		id := h.issued[i]
+		q := h.facts[id].queue
+		switch {
+		case q == h.facts[waiting].queue,
+			p.comm && h.ops[id].Kind != trace.Collective,
+			i <= h.waited[q],
+			!h.ended(id, waiting):
+			continue
+		}
+		h.waited[q] = i
+		return id
+	}
+	return -1
+}
+
+// ended reports whether a was over when b started. Of two moments at one time, the one of lower id is first.
+func (src *source) ended(a, b int32) bool {
+	return a < b && src.ops[a].End <= src.ops[b].Start
+}
+
+// depend adds an edge unless stream order has it or the times refute it.
+func (h *hostOrder) depend(id, on int32, why string) {
+	switch {
+	case h.facts[id].queue == h.facts[on].queue:
+	case !h.ended(on, id):
+		h.refuted++
+	default:
+		h.edges = append(h.edges, edge{id, Dep{on, why}})
+	}
+}

@@ -1,0 +1,248 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A source is one captured rank on its way to being lifted. Ids of ops in it
+// count from its own first op.
+type source struct {
+	ops    []Op
+	facts  []fact // by op
+	queues int
+	waits  []trace.SpanID // host calls that made a stream wait, by start
+	marks  []mark         // iterations marked on the host or above the device, by start
+}
+
+// A fact is what only the lift needs of an op.
+type fact struct {
+	launch      trace.SpanID // the host call, or None
+	operator    int32        // row of Run.Operators, or None
+	correlation int64
+	queue       int32 // 0 .. source.queues-1
+	shared      bool  // other ops have the same launch: a graph's
+	before      int32 // the op of its queue that it followed, or -1
+}
+
+// gather collects every rank's device operations and what the host did about them.
+func gather(run *trace.Run) []source {
+	sources, launches := reserve(run)
+	names := classifyNames(run.Names)
+	for i, s := range run.Spans {
+		id := trace.SpanID(i)
+		row := run.RankOf(s)
+		src := &sources[row]
+		switch {
+		case s.Kind.OnDevice():
+			src.ops = append(src.ops, newOp(run, id))
+		case s.Kind == trace.Marker:
+			if names[s.Name].step != "" {
+				src.addMark(run, s, names[s.Name].step)
+			}
+		case names[s.Name].wait:
+			src.waits = append(src.waits, id)
+		case s.Kind == trace.Launch:
+			c := correlation(run, s)
+			if _, seen := launches[row][c]; !seen && c != 0 {
+				launches[row][c] = id
+			}
+		}
+	}
+	for row := range sources {
+		sources[row].settle(run, launches[row])
+	}
+	return sources
+}
+
+// reserve makes room for every rank's ops, and for its launches by correlation.
+func reserve(run *trace.Run) ([]source, []map[int64]trace.SpanID) {
+	ops, launches := make([]int, len(run.Ranks)), make([]int, len(run.Ranks))
+	for _, s := range run.Spans {
+		switch {
+		case s.Kind.OnDevice():
+			ops[run.RankOf(s)]++
+		case s.Kind == trace.Launch:
+			launches[run.RankOf(s)]++
+		}
+	}
+	sources, byCorrelation := make([]source, len(run.Ranks)), make([]map[int64]trace.SpanID, len(run.Ranks))
+	for row := range sources {
+		sources[row].ops = make([]Op, 0, ops[row])
+		byCorrelation[row] = make(map[int64]trace.SpanID, launches[row])
+	}
+	return sources, byCorrelation
+}
+
+// correlation of a host call; 0 where unknown.
+func correlation(run *trace.Run, s trace.Span) int64 {
+	if s.Attr == trace.None {
+		return 0
+	}
+	return run.Calls[s.Attr].Correlation
+}
+
+func newOp(run *trace.Run, id trace.SpanID) Op {
+	s := run.Spans[id]
+	op := Op{
+		Span:       id,
+		Kind:       s.Kind,
+		Name:       run.NameOf(s),
+		Start:      s.Start,
+		End:        s.End,
+		Issued:     trace.Never,
+		Collective: -1,
+		Step:       -1,
+	}
+	if k := run.Kernel(s); k != nil {
+		op.Footprint = replay.Footprint{
+			Threads:   max(0, k.Threads()),
+			Registers: max(0, int(k.Registers)),
+			Shared:    max(0, int(k.Shared)),
+		}
+	}
+	return op
+}
+
+// settle numbers the queues, orders ops that start together, and joins ops with their launches.
+func (src *source) settle(run *trace.Run, launches map[int64]trace.SpanID) {
+	queueOf, numbers := src.numberQueues(run)
+	src.queues = len(numbers)
+	src.facts = make([]fact, len(src.ops))
+	src.orderTies(run, queueOf)
+	count := map[trace.SpanID]int{}
+	for i := range src.ops {
+		op, f := &src.ops[i], &src.facts[i]
+		s := run.Spans[op.Span]
+		op.ID = int32(i)
+		f.queue = queueOf[s.Lane]
+		op.Queue = numbers[f.queue]
+		f.correlation, f.operator = joins(run, s)
+		f.launch, f.before = trace.None, -1
+		if launch, ok := launches[f.correlation]; ok && f.correlation != 0 {
+			f.launch = launch
+			op.Issued = run.Spans[launch].Start
+			count[launch]++
+			if f.operator == trace.None {
+				f.operator = enclosingOperator(run, launch)
+			}
+		}
+	}
+	for i := range src.facts {
+		src.facts[i].shared = count[src.facts[i].launch] > 1
+	}
+}
+
+// joins returns the correlation and the operator's row of a device span.
+func joins(run *trace.Run, s trace.Span) (correlation int64, operator int32) {
+	if k := run.Kernel(s); k != nil {
+		return k.Correlation, k.Op
+	}
+	if c := run.Copy(s); c != nil {
+		return c.Correlation, c.Op
+	}
+	return 0, trace.None
+}
+
+// enclosingOperator is the innermost framework operator around a host call, or
+// None: older files number calls and operators apart, and only nesting joins them.
+func enclosingOperator(run *trace.Run, id trace.SpanID) int32 {
+	for p := run.Spans[id].Parent; p != trace.None; p = run.Spans[p].Parent {
+		s := run.Spans[p]
+		if (s.Kind == trace.HostCall || s.Kind == trace.Launch) && s.Attr != trace.None && run.Calls[s.Attr].Op != trace.None {
+			return run.Calls[s.Attr].Op
+		}
+	}
+	return trace.None
+}
+
+// numberQueues gives the lanes that ops lie on rows from 0, sub-lanes of one
+// queue the same row, and each row the number that Op.Queue shows.
+func (src *source) numberQueues(run *trace.Run) (queueOf map[trace.LaneID]int32, numbers []int64) {
+	queueOf = map[trace.LaneID]int32{}
+	var queues []trace.Lane
+	for i := range src.ops {
+		lane := run.Spans[src.ops[i].Span].Lane
+		if _, ok := queueOf[lane]; ok {
+			continue
+		}
+		queueOf[lane] = 0
+		queues = append(queues, wholeQueue(run.Lanes[lane]))
+	}
+	slices.SortFunc(queues, compareQueues)
+	queues = slices.Compact(queues)
+	for lane := range queueOf {
+		row, _ := slices.BinarySearchFunc(queues, wholeQueue(run.Lanes[lane]), compareQueues)
+		queueOf[lane] = int32(row)
+	}
+	used := map[int64]bool{}
+	next := int64(0)
+	for _, q := range queues {
+		next = max(next, q.ID)
+	}
+	for _, q := range queues {
+		n := q.ID
+		if used[n] {
+			next++
+			n = next
+		}
+		used[n] = true
+		numbers = append(numbers, n)
+	}
+	return queueOf, numbers
+}
+
+func wholeQueue(l trace.Lane) trace.Lane {
+	l.Sub, l.Name = 0, ""
+	return l
+}
+
+func compareQueues(a, b trace.Lane) int {
+	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Peer, b.Peer))
+}
+
+// orderTies orders ops that start together by what they are: in the run, they
+// lie as they were recorded.
+func (src *source) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
+	for i := 0; i < len(src.ops); {
+		j := i + 1
+		for j < len(src.ops) && src.ops[j].Start == src.ops[i].Start {
+			j++
+		}
+		if j > i+1 {
+			slices.SortStableFunc(src.ops[i:j], func(a, b Op) int {
+				x, y := run.Spans[a.Span], run.Spans[b.Span]
+				cx, _ := joins(run, x)
+				cy, _ := joins(run, y)
+				return cmp.Or(
+					cmp.Compare(a.End, b.End),
+					cmp.Compare(queueOf[x.Lane], queueOf[y.Lane]),
+					cmp.Compare(a.Name, b.Name),
+					cmp.Compare(cx, cy))
+			})
+		}
+		i = j
+	}
+}
+
+// A nameClass is what a span's name alone says.
+type nameClass struct {
+	wait bool   // a stream was made to wait for an event
+	step string // the base of a marked iteration: "train" of "train#3"
+}
+
+func classifyNames(names []string) []nameClass {
+	classes := make([]nameClass, len(names))
+	for i, n := range names {
+		switch n {
+		case "cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent":
+			classes[i].wait = true
+		default:
+			classes[i].step = stepBase(n)
+		}
+	}
+	return classes
+}

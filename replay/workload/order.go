@@ -1,0 +1,168 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// How a dependency is known.
+const (
+	whyStream  = "stream order"
+	whyEnqueue = "event: the collective's stream waits for the stream that launched it"
+	whyWait    = "event: the host made the stream wait"
+	whyTime    = "time: it starts as that ends, and its own stream had long been idle"
+)
+
+// eventHop bounds the time from the end of an op to the start of one on another
+// stream that waited for it, where only time tells: four times what
+// MODEL_STUDY R2 uses.
+const eventHop = trace.Time(22_000)
+
+// order finds what every op waited for. All of it are assumptions that the
+// measured times may refute: what had not ended when an op started, the op did
+// not wait for.
+//
+//	queue 7  |AAAA  BBBB      DD|   B after A: stream order
+//	queue 19 |          CCCC    |   C after B: launched behind B on its own stream
+//	host     |a b c   w d       |   D after C: the host made queue 7 wait (w)
+func (l *lifter) order(src *source) {
+	near := src.followQueues()
+	after, refuted := src.followHost(l.Workload)
+	l.refuted += refuted
+	deps := make([]Dep, 0, len(src.ops)+len(after)) // one array, for speed
+	for i := range src.ops {
+		op, f := &src.ops[i], &src.facts[i]
+		first := len(deps)
+		if f.before >= 0 {
+			deps = append(deps, Dep{f.before, whyStream})
+		}
+		for len(after) > 0 && after[0].op == op.ID {
+			deps = append(deps, after[0].dep)
+			after = after[1:]
+		}
+		if len(deps) == first || len(deps) == first+1 && f.before >= 0 {
+			if near[i] >= 0 && src.onlyTimeTells(op, f) {
+				deps = append(deps, Dep{near[i], whyTime})
+			}
+		}
+		n := first + len(src.latestByQueue(deps[first:]))
+		deps = deps[:n]
+		if n > first {
+			op.After = deps[first:n:n]
+		}
+		op.Gap = op.Start
+		for _, d := range op.After {
+			op.Gap = min(op.Gap, op.Start-src.ops[d.Op].End)
+		}
+	}
+}
+
+// latestByQueue keeps, in place, of several ops of one queue the last to end: it
+// implies the others. The result is ordered by op.
+func (src *source) latestByQueue(deps []Dep) []Dep {
+	slices.SortStableFunc(deps, func(a, b Dep) int {
+		return cmp.Or(cmp.Compare(src.ops[a.Op].End, src.ops[b.Op].End), cmp.Compare(a.Op, b.Op))
+	})
+	kept := deps[:0]
+	for i, d := range deps {
+		implied := false
+		for _, e := range deps[i+1:] {
+			implied = implied || src.facts[e.Op].queue == src.facts[d.Op].queue
+		}
+		if !implied {
+			kept = append(kept, d)
+		}
+	}
+	slices.SortFunc(kept, func(a, b Dep) int { return cmp.Compare(a.Op, b.Op) })
+	return kept
+}
+
+// onlyTimeTells reports whether the trace lacks the host calls that would show
+// what the op waited for on other streams.
+func (src *source) onlyTimeTells(op *Op, f *fact) bool {
+	return f.launch == trace.None || f.shared || op.Kind != trace.Collective && len(src.waits) == 0
+}
+
+// followQueues finds the op of its queue that each followed: the last to have
+// ended. Queues on which ops overlap, as on AMD, keep what order the times
+// leave. near is the op of another queue that ended last before each op, within
+// eventHop of its start and after its own queue had fallen idle; else -1.
+func (src *source) followQueues() (near []int32) {
+	near = make([]int32, len(src.ops))
+	ended := make([]int32, src.queues) // by queue: the last op to have ended
+	for q := range ended {
+		ended[q] = -1
+	}
+	var last, other int32 = -1, -1 // of all queues; and of all queues but last's
+	var running endHeap
+	for i := range src.ops {
+		op, f := &src.ops[i], &src.facts[i]
+		for len(running.ops) > 0 && src.ops[running.ops[0]].End <= op.Start {
+			e := running.pop(src.ops)
+			q := src.facts[e].queue
+			ended[q] = e
+			if last >= 0 && src.facts[last].queue != q {
+				other = last
+			}
+			last = e
+		}
+		f.before = ended[f.queue]
+		near[i] = last
+		if last >= 0 && src.facts[last].queue == f.queue {
+			near[i] = other
+		}
+		if n := near[i]; n >= 0 {
+			idle := f.before < 0 || src.ops[f.before].End < src.ops[n].End
+			if !idle || op.Start-src.ops[n].End > eventHop {
+				near[i] = -1
+			}
+		}
+		running.push(src.ops, int32(i))
+	}
+	return near
+}
+
+// An endHeap holds running ops, the first to end on top, ties by id.
+type endHeap struct{ ops []int32 }
+
+func endsBefore(all []Op, a, b int32) bool {
+	if all[a].End != all[b].End {
+		return all[a].End < all[b].End
+	}
+	return a < b
+}
+
+func (h *endHeap) push(all []Op, id int32) {
+	h.ops = append(h.ops, id)
+	for i := len(h.ops) - 1; i > 0; {
+		p := (i - 1) / 2
+		if !endsBefore(all, h.ops[i], h.ops[p]) {
+			return
+		}
+		h.ops[i], h.ops[p] = h.ops[p], h.ops[i]
+		i = p
+	}
+}
+
+func (h *endHeap) pop(all []Op) int32 {
+	top := h.ops[0]
+	n := len(h.ops) - 1
+	h.ops[0] = h.ops[n]
+	h.ops = h.ops[:n]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= n {
+			return top
+		}
+		if c+1 < n && endsBefore(all, h.ops[c+1], h.ops[c]) {
+			c++
+		}
+		if !endsBefore(all, h.ops[c], h.ops[i]) {
+			return top
+		}
+		h.ops[i], h.ops[c] = h.ops[c], h.ops[i]
+		i = c
+	}
+}

@@ -1,0 +1,110 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// What evidence is worth. A pair's confidence is its best evidence times a
+// factor for everything that weakens it.
+const (
+	sizesAgree   = 0.95 // one's output has the size of the other's input
+	productByIt  = 0.60 // adjacent, a product by its name, sizes unknown
+	adjacentOnly = 0.45 // adjacent, a kernel of the program's own, sizes unknown
+
+	throughSame  = 0.80 // a light kernel between, of that size too
+	throughOther = 0.60 // a light kernel between, of another or unknown size
+	pastHeavy    = 0.55 // a heavy kernel between, whose output has another size
+	otherType    = 0.90 // as many elements, of another type
+	onlyByTime   = 0.80 // the trace lacks the host's calls
+
+	leastConfidence = 0.30 // beneath, a pair is not worth showing
+)
+
+// How far from a collective or a product its partner is sought.
+const (
+	maxSteps = 8
+	maxLight = 2
+	maxHeavy = 1
+	tiny     = trace.Time(10_000) // a kernel of unknown work shorter than this is light
+)
+
+// pair finds dependent operations. What one rank shows is a pair only if all
+// ranks of the collective show it.
+func (l *lifter) pair() {
+	bases := make([]int32, l.World)
+	for rank, ids := range l.Ranks {
+		if len(ids) > 0 {
+			bases[rank] = ids[0]
+		}
+	}
+	halves := make([]halves, len(l.sources))
+	for i := range l.sources {
+		halves[i] = l.findHalves(&l.sources[i])
+	}
+	for i := range l.Collectives {
+		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) half { return halves[row].producers[op] })
+		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) half { return halves[row].consumers[op] })
+	}
+	l.pairProducts(halves, bases)
+	slices.SortStableFunc(l.Pairs, func(a, b Pair) int {
+		x, y := &l.Ops[a.First[0]], &l.Ops[b.First[0]]
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ID, y.ID), cmp.Compare(a.Direction, b.Direction))
+	})
+}
+
+// pairCollective pairs a collective with a kernel before or after it.
+func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func(row, op int32) half) {
+	c := &l.Collectives[row]
+	if c.Bytes == 0 {
+		return
+	}
+	p := Pair{Direction: d, Collective: row, Step: l.Ops[c.Members[0]].Step, Confidence: 1}
+	for _, id := range c.Members {
+		rank := l.Ops[id].Rank
+		h := find(l.Rows[rank], id-bases[rank])
+		if h.confidence < leastConfidence {
+			return
+		}
+		p.join(h, bases[rank])
+	}
+	l.Pairs = append(l.Pairs, p)
+}
+
+// join adds one rank's half. The weakest rank's evidence counts.
+func (p *Pair) join(h half, base int32) {
+	p.First = append(p.First, h.first+base)
+	p.Second = append(p.Second, h.second+base)
+	if len(p.Evidence) == 0 || h.confidence < p.Confidence {
+		p.Evidence, p.Confidence = h.evidence, h.confidence
+	}
+}
+
+// pairProducts pairs products of which one consumes the other's output. Ranks
+// are joined by step, names and order.
+func (l *lifter) pairProducts(halves []halves, bases []int32) {
+	type kin struct {
+		step          int32
+		first, second string
+		nth           int
+	}
+	rows := map[kin]int{}
+	for rank, row := range l.Rows {
+		seen := map[kin]int{}
+		for _, h := range halves[row].products {
+			a, b := &l.sources[row].ops[h.first], &l.sources[row].ops[h.second]
+			k := kin{step: a.Step, first: a.Name, second: b.Name}
+			seen[k]++
+			k.nth = seen[kin{k.step, k.first, k.second, 0}]
+			i, ok := rows[k]
+			if !ok {
+				i = len(l.Pairs)
+				rows[k] = i
+				l.Pairs = append(l.Pairs, Pair{Direction: ComputeThenCompute, Collective: -1, Step: a.Step, Confidence: 1})
+			}
+			l.Pairs[i].join(h, bases[rank])
+		}
+	}
+}

@@ -1,0 +1,280 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// skinny is the smaller side of an output up to which a product counts as
+// matrix times vector: that of the narrowest matrix instruction. Such a kernel
+// reads its weights once and is bound by memory.
+const skinny = 8
+
+// measure fills in the sizes, tiles and traffic of a rank's ops.
+func (l *lifter) measure(src *source) {
+	run := l.Run
+	type sized struct {
+		shape Shape
+		batch int64
+		known bool
+	}
+	products := make([]sized, len(run.Operators)) // by row: computed once
+	for i := range src.ops {
+		op, f := &src.ops[i], &src.facts[i]
+		if op.Kind == trace.Copy {
+			op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
+			continue
+		}
+		k := run.Kernel(run.Spans[op.Span])
+		if op.Kind != trace.Compute {
+			op.Tiling = grid(k)
+			continue
+		}
+		batch := int64(1)
+		switch given, ok := lookUp(l.opt.Shapes, op.Name, k); {
+		case ok:
+			op.Shape = completed(given)
+			op.Read, op.Write = op.Shape.traffic()
+		case f.operator == trace.None, l.kernelName(op).class == light:
+		case l.kernelName(op).class == sweep:
+			op.Shape, op.Read, op.Write = elementwise(&run.Operators[f.operator])
+		default:
+			p := &products[f.operator]
+			if !p.known {
+				p.shape, p.batch = shapeOf(&run.Operators[f.operator])
+				p.known = true
+			}
+			op.Shape, batch = p.shape, max(1, p.batch)
+			op.Read, op.Write = op.Shape.traffic()
+		}
+		op.Tiling = l.tiling(src, op, k, batch)
+	}
+}
+
+// lookUp finds what the user said about a kernel: by its whole name or the part
+// of it that people say, first of its launches with as many workgroups.
+func lookUp[T any](given map[string]T, name string, k *trace.Kernel) (v T, ok bool) {
+	if len(given) == 0 {
+		return v, false
+	}
+	wgs := fmt.Sprint("@", workgroups(k))
+	for _, key := range [...]string{name + wgs, name, short(name) + wgs, short(name)} {
+		if v, ok = given[key]; ok {
+			return v, true
+		}
+	}
+	return v, false
+}
+
+// completed is a shape that the user gave, with its kind if they left it open.
+func completed(s Shape) Shape {
+	if s.Kind == NoShape {
+		s.Kind = productKind(s.M, s.N)
+	}
+	if s.Evidence == "" {
+		s.Evidence = "given"
+	}
+	return s
+}
+
+func productKind(m, n int64) ShapeKind {
+	if min(m, n) <= skinny {
+		return GEMV
+	}
+	return GEMM
+}
+
+// shapeOf reads the sizes of a product or an embedding from the operator's
+// inputs, and how many products it is a batch of.
+func shapeOf(o *trace.Operator) (s Shape, batch int64) {
+	a, b, transposed := factors(o.Name)
+	switch {
+	case a >= 0 && b < len(o.Dims):
+		batch, m, n, k, ok := product(o.Dims[a], o.Dims[b], transposed)
+		if !ok {
+			return Shape{}, 1
+		}
+		s = Shape{Kind: productKind(batch*m, n), M: batch * m, N: n, K: k}
+		s.Evidence = fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])
+		if batch > 1 {
+			s.Evidence += fmt.Sprintf(", a batch of %d taken as more rows", batch)
+		}
+		s.DType, s.ElemSize = dtype(o, a)
+		return s, batch
+	case strings.Contains(o.Name, "embedding") && !strings.Contains(o.Name, "backward"):
+		return embedding(o), 1
+	}
+	return Shape{}, 1
+}
+
+// factors says which inputs of an operator are the A and B of a product, and
+// whether B has a row an output column; a is -1 for other operators.
+func factors(operator string) (a, b int, transposed bool) {
+	switch operator {
+	case "aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::_scaled_mm", "aten::_int_mm":
+		return 0, 1, false
+	case "aten::addmm", "aten::baddbmm", "aten::addmv", "aten::_addmm_activation", "aten::addmm_":
+		return 1, 2, false
+	case "aten::linear":
+		return 0, 1, true
+	}
+	return -1, -1, false
+}
+
+// product multiplies shapes as matmul does: rows before the last two axes are a
+// batch if both sides have them, else more rows of A.
+func product(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
+	if len(a) == 0 || len(b) == 0 {
+		return 0, 0, 0, 0, false
+	}
+	if len(a) == 1 {
+		a = []int64{1, a[0]}
+	}
+	if len(b) == 1 {
+		b = []int64{b[0], 1}
+	}
+	k, n = b[len(b)-2], b[len(b)-1]
+	if transposed {
+		k, n = n, k
+	}
+	batch = 1
+	if len(b) > 2 {
+		batch, ok = volume(b[:len(b)-2])
+		if rows, okA := volume(a[:len(a)-2]); okA {
+			batch = max(batch, rows)
+		}
+		m = a[len(a)-2]
+	} else {
+		m, ok = volume(a[:len(a)-1])
+	}
+	total, fits := volume([]int64{batch, m, n, k})
+	ok = ok && fits && total > 0 && a[len(a)-1] == k
+	return batch, m, n, k, ok
+}
+
+// volume is the product of extents; not ok if one is negative or there are too many to be real.
+func volume(dims []int64) (v int64, ok bool) {
+	v = 1
+	for _, d := range dims {
+		if d < 0 || d > 0 && v > math.MaxInt64/d {
+			return 0, false
+		}
+		v *= d
+	}
+	return v, true
+}
+
+// embedding reads a lookup: a table, the indices, and for a bag the offsets at which each sum begins.
+func embedding(o *trace.Operator) Shape {
+	if len(o.Dims) < 2 || len(o.Dims[0]) != 2 {
+		return Shape{}
+	}
+	indices, ok := volume(o.Dims[1])
+	s := Shape{Kind: Embedding, M: indices, N: o.Dims[0][1], K: 1}
+	if strings.Contains(o.Name, "bag") && len(o.Dims) > 2 {
+		if bags, _ := volume(o.Dims[2]); len(o.Dims[2]) == 1 && bags > 0 {
+			s.M, s.K = bags, indices/bags
+		}
+	}
+	if !ok || len(o.Dims[1]) == 0 || s.M <= 0 || s.N <= 0 || s.K <= 0 {
+		return Shape{}
+	}
+	s.DType, s.ElemSize = dtype(o, 0)
+	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:min(3, len(o.Dims))])
+	return s
+}
+
+// elementwise reads the sizes of an operator that goes once over its inputs, and its memory traffic.
+func elementwise(o *trace.Operator) (s Shape, read, write float64) {
+	var most int64
+	for i, d := range o.Dims {
+		v, ok := volume(d)
+		if !ok || len(d) == 0 {
+			continue
+		}
+		_, size := dtype(o, i)
+		read += float64(v) * float64(size)
+		if v > most {
+			most = v
+			n := d[len(d)-1]
+			s = Shape{Kind: Elementwise, M: v / n, N: n}
+			s.DType, s.ElemSize = dtype(o, i)
+		}
+	}
+	if most == 0 {
+		return Shape{}, 0, 0
+	}
+	s.Evidence = o.Name
+	write = float64(most) * float64(s.ElemSize)
+	switch {
+	case strings.Contains(o.Name, "copy_"): // its first input is what it writes
+		read -= write
+	case strings.Contains(o.Name, "fill_"), strings.Contains(o.Name, "zero_"):
+		read = 0
+	}
+	return s, max(0, read), write
+}
+
+// traffic is the least memory traffic of the shape, in bytes: every operand once.
+func (s Shape) traffic() (read, write float64) {
+	m, n, k, e := float64(s.M), float64(s.N), float64(s.K), float64(s.ElemSize)
+	switch s.Kind {
+	case GEMM, GEMV:
+		return (m*k + k*n) * e, m * n * max(e, min(2, 2*e)) // products of single bytes are not stored in one
+	case Embedding:
+		return m * k * n * e, m * n * e
+	case Elementwise:
+		return m * n * e, m * n * e
+	}
+	return 0, 0
+}
+
+// copyTraffic is what a copy does to the memory of its device.
+func copyTraffic(c *trace.CopyAttr) (read, write float64) {
+	if c == nil {
+		return 0, 0
+	}
+	b := float64(max(0, c.Bytes))
+	switch c.Dir {
+	case trace.HostToDevice, trace.Fill:
+		return 0, b
+	case trace.DeviceToHost, trace.PeerToPeer:
+		return b, 0
+	case trace.DeviceToDevice:
+		return b, b
+	}
+	return 0, 0
+}
+
+// dtype is the type of an operator's input, as papers write it, and its size in bytes.
+func dtype(o *trace.Operator, input int) (name string, size int) {
+	if input >= len(o.Types) {
+		return "", 0
+	}
+	switch t := o.Types[input]; t {
+	case "c10::BFloat16":
+		return "bf16", 2
+	case "c10::Half":
+		return "f16", 2
+	case "float":
+		return "f32", 4
+	case "double":
+		return "f64", 8
+	case "long int", "long":
+		return "i64", 8
+	case "int":
+		return "i32", 4
+	case "short int", "short":
+		return "i16", 2
+	case "signed char", "unsigned char", "bool", "char":
+		return "i8", 1
+	default:
+		if strings.HasPrefix(t, "c10::Float8") {
+			return "f8", 1
+		}
+		return "", 0
+	}
+}

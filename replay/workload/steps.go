@@ -1,0 +1,167 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A mark is one iteration as a program marked it on the host, or as the
+// profiler repeated the mark above the device.
+type mark struct {
+	name, base string
+	start, end trace.Time
+	lane       trace.LaneID
+	host       bool
+	step       int32
+}
+
+// stepBase is "train" of "train#3", and "" of what marks no iteration.
+func stepBase(name string) string {
+	i := strings.LastIndexByte(name, '#')
+	if i <= 0 || i == len(name)-1 {
+		return ""
+	}
+	for _, c := range name[i+1:] {
+		if c < '0' || c > '9' {
+			return ""
+		}
+	}
+	return name[:i]
+}
+
+func (src *source) addMark(run *trace.Run, s trace.Span, base string) {
+	src.marks = append(src.marks, mark{
+		name:  run.NameOf(s),
+		base:  base,
+		start: s.Start,
+		end:   s.End,
+		lane:  s.Lane,
+		host:  run.Lanes[s.Lane].Kind == trace.HostThread,
+		step:  -1,
+	})
+}
+
+// markSteps finds the iterations and says of every op to which it belongs: the
+// one during whose host mark it was launched, else the one under whose mark
+// above the device it started.
+func (l *lifter) markSteps() {
+	base := l.stepsBase()
+	if base == "" {
+		return
+	}
+	type use struct {
+		name string
+		nth  int // programs start counting again
+	}
+	rows := map[use]int32{}
+	for i := range l.sources {
+		src := &l.sources[i]
+		seen := map[string]int{}
+		src.marks = slices.DeleteFunc(src.marks, func(m mark) bool { return m.base != base })
+		slices.SortStableFunc(src.marks, func(a, b mark) int {
+			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.name, b.name), cmp.Compare(a.end, b.end))
+		})
+		for k := range src.marks {
+			m := &src.marks[k]
+			onLane := fmt.Sprint(m.lane, m.name)
+			u := use{m.name, seen[onLane]}
+			seen[onLane]++
+			row, ok := rows[u]
+			if !ok {
+				row = int32(len(rows))
+				rows[u] = row
+				l.Steps = append(l.Steps, Step{Name: m.name})
+			}
+			m.step = row
+		}
+	}
+	for i := range l.sources {
+		l.sources[i].assignSteps()
+	}
+}
+
+// stepsBase is the mark that stands for iterations: the profiler's own, or the
+// one under which most time passes.
+func (l *lifter) stepsBase() string {
+	const profiler = "ProfilerStep"
+	spent := map[string]trace.Time{}
+	for i := range l.sources {
+		for _, m := range l.sources[i].marks {
+			spent[m.base] += m.end - m.start
+		}
+	}
+	if _, ok := spent[profiler]; ok {
+		return profiler
+	}
+	best := ""
+	for b, t := range spent {
+		if best == "" || t > spent[best] || t == spent[best] && b < best {
+			best = b
+		}
+	}
+	return best
+}
+
+func (src *source) assignSteps() {
+	var host, device []mark
+	for _, m := range src.marks {
+		if m.host {
+			host = append(host, m)
+		} else {
+			device = append(device, m)
+		}
+	}
+	for i := range src.ops {
+		op := &src.ops[i]
+		if op.Issued != trace.Never {
+			op.Step = stepAt(host, op.Issued)
+		}
+		if op.Step < 0 {
+			op.Step = stepAt(device, op.Start)
+		}
+		if op.Step < 0 && op.Issued == trace.Never && device == nil {
+			op.Step = stepAt(host, op.Start)
+		}
+	}
+}
+
+// stepAt is the step of the last mark to start by t, if it has not ended; else -1.
+func stepAt(marks []mark, t trace.Time) int32 {
+	i, _ := slices.BinarySearchFunc(marks, t, func(m mark, t trace.Time) int {
+		if m.start <= t {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 || marks[i-1].end < t {
+		return -1
+	}
+	return marks[i-1].step
+}
+
+// timeSteps fills in when each step's ops ran on each rank.
+func (l *lifter) timeSteps() {
+	for i := range l.Steps {
+		s := &l.Steps[i]
+		s.Start = make([]trace.Time, l.World)
+		s.End = make([]trace.Time, l.World)
+		for r := range l.World {
+			s.Start[r], s.End[r] = trace.Never, trace.Never
+		}
+	}
+	for i := range l.Ops {
+		op := &l.Ops[i]
+		if op.Step < 0 {
+			continue
+		}
+		s := &l.Steps[op.Step]
+		if s.Start[op.Rank] == trace.Never {
+			s.Start[op.Rank], s.End[op.Rank] = op.Start, op.End
+		}
+		s.End[op.Rank] = max(s.End[op.Rank], op.End)
+	}
+}

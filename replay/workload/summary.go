@@ -1,0 +1,326 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Summary is a workload for people: what was found, how often, and why it is
+// believed. Times are nanoseconds.
+type Summary struct {
+	Name        string              `json:"name"`
+	World       int                 `json:"world"`
+	Captured    int                 `json:"captured"`
+	Ranks       []RankSummary       `json:"ranks"`
+	Kernels     []KernelSummary     `json:"kernels"`     // by total time, captured ranks only
+	Collectives []CollectiveSummary `json:"collectives"` // by total transfer
+	Pairs       []PairSummary       `json:"pairs"`       // by first occurrence
+	Steps       []StepSummary       `json:"steps"`
+	Notes       []string            `json:"notes"`
+}
+
+// A RankSummary is one rank.
+type RankSummary struct {
+	Rank          int        `json:"rank"`
+	CopyOf        *int       `json:"copy_of,omitempty"` // nil: captured
+	Source        string     `json:"source"`
+	Device        string     `json:"device"`
+	Ops           int        `json:"ops"`
+	Queues        int        `json:"queues"`
+	StartNs       trace.Time `json:"start_ns"`
+	EndNs         trace.Time `json:"end_ns"`
+	UncertaintyNs trace.Time `json:"uncertainty_ns"` // of its clock against rank 0's
+}
+
+// A KernelSummary is the launches of one compute kernel or copy that are alike.
+type KernelSummary struct {
+	Name       string     `json:"name"`
+	Kind       string     `json:"kind"`
+	Count      int        `json:"count"`
+	TotalNs    trace.Time `json:"total_ns"`
+	MedianNs   trace.Time `json:"median_ns"`
+	Shape      string     `json:"shape,omitempty"` // "gemm 8192x4096x3584 bf16": M, N, K
+	Workgroups int        `json:"workgroups"`
+	Tile       string     `json:"tile,omitempty"` // "128x256": rows and columns of the output
+	Tiles      int        `json:"tiles"`
+	Schedule   string     `json:"schedule,omitempty"` // "persistent", "persistent, dynamic"
+	Evidence   string     `json:"evidence,omitempty"`
+}
+
+// A CollectiveSummary is the collectives that are alike in everything but time.
+type CollectiveSummary struct {
+	Op         string     `json:"op"`
+	Bytes      int64      `json:"bytes"`
+	Group      string     `json:"group"`
+	Ranks      int        `json:"ranks"`
+	Channels   int        `json:"channels"`
+	Count      int        `json:"count"`
+	Paired     int        `json:"paired"`      // of these, in a pair with a kernel
+	TransferNs trace.Time `json:"transfer_ns"` // median
+	SkewNs     trace.Time `json:"skew_ns"`     // median: from the first arrival to the last
+	MaxSkewNs  trace.Time `json:"max_skew_ns"`
+	Evidence   string     `json:"evidence"`
+}
+
+// A PairSummary is the pairs of kernels of the same names and size.
+type PairSummary struct {
+	Direction  string   `json:"direction"`
+	First      string   `json:"first"`
+	Second     string   `json:"second"`
+	Bytes      int64    `json:"bytes"` // communicated; 0 between kernels
+	Count      int      `json:"count"`
+	Confidence float64  `json:"confidence"` // of the weakest
+	Evidence   []string `json:"evidence"`   // of the weakest
+}
+
+// A StepSummary is one iteration.
+type StepSummary struct {
+	Name     string     `json:"name"`
+	Ops      int        `json:"ops"`       // of all ranks
+	StartNs  trace.Time `json:"start_ns"`  // of the first rank
+	MedianNs trace.Time `json:"median_ns"` // over ranks: from its first start to its last end
+}
+
+// Summary describes the workload.
+func (w *Workload) Summary() Summary {
+	return Summary{
+		Name:        w.Run.Name,
+		World:       w.World,
+		Captured:    w.Captured,
+		Ranks:       w.summarizeRanks(),
+		Kernels:     w.summarizeKernels(),
+		Collectives: w.summarizeCollectives(),
+		Pairs:       w.summarizePairs(),
+		Steps:       w.summarizeSteps(),
+		Notes:       slices.Clone(w.Notes),
+	}
+}
+
+func (w *Workload) summarizeRanks() []RankSummary {
+	original := make([]int, w.Captured)
+	for rank, row := range w.Rows {
+		if !w.Copies[rank] {
+			original[row] = rank
+		}
+	}
+	ranks := make([]RankSummary, 0, w.World)
+	for rank, row := range w.Rows {
+		r := &w.Run.Ranks[row]
+		s := RankSummary{Rank: rank, Source: r.Source, Device: r.Device.Name, Ops: len(w.Ranks[rank]), UncertaintyNs: r.Uncertainty}
+		if w.Copies[rank] {
+			s.CopyOf = &original[row]
+		}
+		queues := map[int64]bool{}
+		for i, id := range w.Ranks[rank] {
+			op := &w.Ops[id]
+			queues[op.Queue] = true
+			if i == 0 {
+				s.StartNs = op.Start
+			}
+			s.EndNs = max(s.EndNs, op.End)
+		}
+		s.Queues = len(queues)
+		ranks = append(ranks, s)
+	}
+	return ranks
+}
+
+func (w *Workload) summarizeKernels() []KernelSummary {
+	type kin struct {
+		name  string
+		kind  trace.Kind
+		shape Shape
+		tiles Tiling
+	}
+	g := newGroups[kin]()
+	for rank, ids := range w.Ranks {
+		if w.Copies[rank] {
+			continue
+		}
+		for _, id := range ids {
+			if op := &w.Ops[id]; op.Kind != trace.Collective {
+				g.add(kin{op.Name, op.Kind, op.Shape, op.Tiling}, op.Dur())
+			}
+		}
+	}
+	kernels := make([]KernelSummary, 0, len(g.keys))
+	for _, k := range g.keys {
+		times := g.times[k]
+		s := KernelSummary{
+			Name: k.name, Kind: k.kind.String(), Count: len(times), TotalNs: total(times), MedianNs: median(times),
+			Shape: k.shape.String(), Workgroups: k.tiles.WGs, Tiles: k.tiles.Tiles, Schedule: k.tiles.schedule(),
+			Evidence: k.tiles.Evidence,
+		}
+		if k.tiles.TileM > 0 {
+			s.Tile = fmt.Sprintf("%dx%d", k.tiles.TileM, k.tiles.TileN)
+		}
+		if k.shape.Kind == GEMM || k.shape.Kind == GEMV || k.shape.Kind == Embedding {
+			s.Evidence = joinEvidence(k.shape.Evidence, s.Evidence)
+		}
+		kernels = append(kernels, s)
+	}
+	slices.SortStableFunc(kernels, func(a, b KernelSummary) int { return cmp.Compare(b.TotalNs, a.TotalNs) })
+	return kernels
+}
+
+func joinEvidence(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
+}
+
+// String is the shape as tables show it: "gemm 8192x4096x3584 bf16".
+func (s Shape) String() string {
+	switch s.Kind {
+	case NoShape:
+		return ""
+	case Elementwise:
+		return fmt.Sprintf("%s %dx%d %s", s.Kind, s.M, s.N, s.DType)
+	}
+	return fmt.Sprintf("%s %dx%dx%d %s", s.Kind, s.M, s.N, s.K, s.DType)
+}
+
+func (t Tiling) schedule() string {
+	switch {
+	case t.Dynamic:
+		return "persistent, dynamic"
+	case t.Persistent:
+		return "persistent"
+	}
+	return ""
+}
+
+func (w *Workload) summarizeCollectives() []CollectiveSummary {
+	type kin struct {
+		op              trace.CollectiveOp
+		bytes           int64
+		group           string
+		ranks, channels int
+		evidence        string
+	}
+	inPair := make([]bool, len(w.Collectives))
+	for i := range w.Pairs {
+		if c := w.Pairs[i].Collective; c >= 0 {
+			inPair[c] = true
+		}
+	}
+	paired := map[kin]int{}
+	transfer, skew := newGroups[kin](), newGroups[kin]()
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		k := kin{c.Op, c.Bytes, "", len(c.Members), c.Channels, c.Evidence}
+		if c.Group >= 0 {
+			k.group = w.Run.Groups[c.Group].Name
+		}
+		transfer.add(k, c.Transfer())
+		skew.add(k, c.Arrive-w.startOf(c))
+		if inPair[i] {
+			paired[k]++
+		}
+	}
+	rows := make([]CollectiveSummary, 0, len(transfer.keys))
+	for _, k := range transfer.keys {
+		rows = append(rows, CollectiveSummary{
+			Op: k.op.String(), Bytes: k.bytes, Group: k.group, Ranks: k.ranks, Channels: k.channels,
+			Count: len(transfer.times[k]), Paired: paired[k], TransferNs: median(transfer.times[k]),
+			SkewNs: median(skew.times[k]), MaxSkewNs: slices.Max(skew.times[k]), Evidence: k.evidence,
+		})
+	}
+	slices.SortStableFunc(rows, func(a, b CollectiveSummary) int {
+		return cmp.Compare(b.TransferNs*trace.Time(b.Count), a.TransferNs*trace.Time(a.Count))
+	})
+	return rows
+}
+
+func (w *Workload) summarizePairs() []PairSummary {
+	type kin struct {
+		direction     Direction
+		first, second string
+		bytes         int64
+	}
+	at := map[kin]int{}
+	rows := []PairSummary{}
+	for i := range w.Pairs {
+		p := &w.Pairs[i]
+		k := kin{p.Direction, w.Ops[p.First[0]].Name, w.Ops[p.Second[0]].Name, 0}
+		if p.Collective >= 0 {
+			k.bytes = w.Collectives[p.Collective].Bytes
+		}
+		row, ok := at[k]
+		if !ok {
+			row = len(rows)
+			at[k] = row
+			rows = append(rows, PairSummary{
+				Direction: k.direction.String(), First: k.first, Second: k.second, Bytes: k.bytes,
+				Confidence: p.Confidence, Evidence: p.Evidence,
+			})
+		}
+		s := &rows[row]
+		s.Count++
+		if p.Confidence < s.Confidence {
+			s.Confidence, s.Evidence = p.Confidence, p.Evidence
+		}
+	}
+	return rows
+}
+
+func (w *Workload) summarizeSteps() []StepSummary {
+	ops := make([]int, len(w.Steps))
+	for i := range w.Ops {
+		if s := w.Ops[i].Step; s >= 0 {
+			ops[s]++
+		}
+	}
+	rows := make([]StepSummary, 0, len(w.Steps))
+	for i, s := range w.Steps {
+		row := StepSummary{Name: s.Name, Ops: ops[i]}
+		var spans []trace.Time
+		for rank := range s.Start {
+			if s.Start[rank] == trace.Never {
+				continue
+			}
+			if len(spans) == 0 {
+				row.StartNs = s.Start[rank]
+			}
+			spans = append(spans, s.End[rank]-s.Start[rank])
+		}
+		row.MedianNs = median(spans)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// groups gathers times by key, keys in order of first appearance.
+type groups[K comparable] struct {
+	keys  []K
+	times map[K][]trace.Time
+}
+
+func newGroups[K comparable]() *groups[K] { return &groups[K]{times: map[K][]trace.Time{}} }
+
+func (g *groups[K]) add(k K, t trace.Time) {
+	if _, ok := g.times[k]; !ok {
+		g.keys = append(g.keys, k)
+	}
+	g.times[k] = append(g.times[k], t)
+}
+
+func total(times []trace.Time) (sum trace.Time) {
+	for _, t := range times {
+		sum += t
+	}
+	return sum
+}
+
+// median of times, the lower of two; 0 of none. It sorts them.
+func median(times []trace.Time) trace.Time {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[(len(times)-1)/2]
+}

@@ -1,0 +1,224 @@
+package workload
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// workgroups is the number that a kernel was launched with; 0 where unknown.
+func workgroups(k *trace.Kernel) int {
+	if k == nil {
+		return 0
+	}
+	return max(0, k.WGs())
+}
+
+// grid is the tiling of a kernel of which nothing but the grid counts.
+func grid(k *trace.Kernel) Tiling {
+	n := workgroups(k)
+	if n == 0 {
+		return Tiling{}
+	}
+	return Tiling{Tiles: n, WGs: n, Evidence: "grid"}
+}
+
+// tiling finds the logical workgroups of a compute kernel: those of the grid, or,
+// for a persistent kernel, the tiles that its workgroups share (MODEL_STUDY R4, R5).
+func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tiling {
+	t := grid(k)
+	slots := residents(&l.Run.Ranks[l.Run.RankOf(l.Run.Spans[op.Span])].Device, k)
+	if given, ok := lookUp(l.opt.Tiles, op.Name, k); ok {
+		t.take(given, op.Shape, batch, slots)
+		return t
+	}
+	if op.Shape.Kind != GEMM && op.Shape.Kind != GEMV {
+		return t
+	}
+	name := l.kernelName(op)
+	if !name.tiled {
+		return t
+	}
+	rows, cols := name.tile.orient(op.Shape, batch, t.WGs)
+	t.settle(rows, cols, count(op.Shape, batch, rows, cols), slots)
+	if t.Persistent && ceilDiv(t.Tiles, t.WGs) > 2 && l.resetsCounter(src, op) {
+		t.Dynamic = true
+		t.Evidence += "; a counter is reset before it: tiles beyond the second are handed out"
+	}
+	return t
+}
+
+// take lets what the user said of a kernel's tiles stand for what was found.
+func (t *Tiling) take(given Tiling, s Shape, batch int64, slots int) {
+	tiles := given.Tiles
+	if tiles == 0 {
+		tiles = count(s, batch, given.TileM, given.TileN)
+	}
+	t.Persistent = given.Persistent || t.WGs > 0 && tiles > t.WGs && fits(t.WGs, slots)
+	t.Dynamic = given.Dynamic
+	t.TileM, t.TileN = given.TileM, given.TileN
+	if tiles > 0 {
+		t.Tiles = tiles
+	}
+	t.Evidence = "given"
+}
+
+// settle decides between a plain and a persistent kernel, given the tile of the
+// kernel's name and how many of it the output needs.
+func (t *Tiling) settle(rows, cols, tiles, slots int) {
+	shape := fmt.Sprintf("the name's %d×%d", rows, cols)
+	switch {
+	case t.WGs == 0:
+		t.TileM, t.TileN, t.Tiles = rows, cols, tiles
+		t.Evidence = shape + " over the output: the trace has no grid"
+	case tiles <= t.WGs:
+		t.TileM, t.TileN = rows, cols
+		t.Evidence = shape + ", one a workgroup"
+		if tiles < t.WGs {
+			t.Evidence = fmt.Sprintf("%s would make %d; the grid has more: split along K, or padded", shape, tiles)
+		}
+	case fits(t.WGs, slots):
+		t.TileM, t.TileN, t.Tiles, t.Persistent = rows, cols, tiles, true
+		t.Evidence = fmt.Sprintf("%s over the output, shared by a grid that fits on the device at once", shape)
+	default: // a workgroup covers more than the name says
+		t.Evidence = fmt.Sprintf("grid; %s would make %d tiles", shape, tiles)
+	}
+}
+
+// fits reports whether a grid is resident as a whole; slots is 0 where the device is unknown.
+func fits(wgs, slots int) bool { return slots == 0 || wgs <= slots }
+
+// resetsCounter reports whether the op before on the same stream, of the same
+// operator, is a fill: the library resets the counter that hands out tiles.
+func (l *lifter) resetsCounter(src *source, op *Op) bool {
+	f := &src.facts[op.ID]
+	if f.before < 0 {
+		return false
+	}
+	before := &src.ops[f.before]
+	c := l.Run.Copy(l.Run.Spans[before.Span])
+	if c == nil || c.Dir != trace.Fill {
+		return false
+	}
+	return src.facts[f.before].operator == f.operator
+}
+
+// count is the number of tiles of rows×cols that a batch of outputs needs; 0 where unknown.
+func count(s Shape, batch int64, rows, cols int) int {
+	if rows <= 0 || cols <= 0 || s.M <= 0 || s.N <= 0 {
+		return 0
+	}
+	n, ok := volume([]int64{batch, ceilDiv(s.M/batch, int64(rows)), ceilDiv(s.N, int64(cols))})
+	if !ok {
+		return 0
+	}
+	return int(n)
+}
+
+func ceilDiv[T int | int64](a, b T) T { return (a-1)/b + 1 }
+
+// maxResidents is the most workgroups that one CU holds, on NVIDIA since 2016
+// but for some small parts; AMD's limit by waves is reached through threads.
+const maxResidents = 32
+
+// residents is how many workgroups of the kernel fit on the device at once; 0 where unknown.
+func residents(d *trace.Device, k *trace.Kernel) int {
+	if d.CUs <= 0 || k == nil || k.Threads() <= 0 {
+		return 0
+	}
+	n := maxResidents
+	limit := func(has, takes int) {
+		if has > 0 && takes > 0 {
+			n = min(n, has/takes)
+		}
+	}
+	threads := k.Threads()
+	if d.WaveSize > 0 {
+		threads = ceilDiv(threads, d.WaveSize) * d.WaveSize
+	}
+	limit(d.ThreadsPerCU, threads)
+	limit(d.RegistersPerCU, threads*int(k.Registers))
+	shared := int(k.Shared)
+	if d.ComputeMajor >= 8 && d.WaveSize == 32 {
+		shared += 1024 // the driver's, of every workgroup, since compute capability 8.0
+	}
+	if k.Shared > 0 {
+		limit(d.SharedPerCU, shared)
+	}
+	return d.CUs * max(1, n)
+}
+
+// A namedTile is the tile that a kernel's name gives, first and second side.
+type namedTile struct {
+	first, second int
+	transposed    bool // the first side lies along N: BLAS, which counts by columns, sees the transpose
+}
+
+// nameTile reads the tile off a kernel's name, in the forms that libraries write:
+//
+//	nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT     cuBLAS, compute capability 9.0 on
+//	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
+//	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
+//	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
+func nameTile(kernel string) (t namedTile, ok bool) {
+	if i := strings.IndexByte(kernel, '('); i > 0 {
+		kernel = kernel[:i]
+	}
+	nvjet := strings.HasPrefix(kernel, "nvjet")
+	gemm := nvjet
+	for word := range strings.SplitSeq(kernel, "_") {
+		sides := word
+		switch {
+		case strings.HasPrefix(word, "tilesize"):
+			sides = word[len("tilesize"):]
+		case strings.HasPrefix(word, "MT"):
+			sides = word[len("MT"):]
+		case strings.Contains(word, "gemm"):
+			gemm = true
+			continue
+		case !gemm:
+			continue
+		}
+		if t.first, t.second, ok = twoSides(sides); ok {
+			t.transposed = nvjet || strings.HasPrefix(word, "MT")
+			return t, true
+		}
+	}
+	return namedTile{}, false
+}
+
+// twoSides reads 256x128, or 256x128x64.
+func twoSides(s string) (first, second int, ok bool) {
+	a, rest, ok := strings.Cut(s, "x")
+	if !ok {
+		return 0, 0, false
+	}
+	b, c, three := strings.Cut(rest, "x")
+	first, errA := strconv.Atoi(a)
+	second, errB := strconv.Atoi(b)
+	if three {
+		if _, err := strconv.Atoi(c); err != nil {
+			return 0, 0, false
+		}
+	}
+	ok = errA == nil && errB == nil && first > 0 && second > 0 && first <= maxSide && second <= maxSide
+	return first, second, ok
+}
+
+// maxSide is more than any tile's side; beyond it, a name means something else.
+const maxSide = 4096
+
+// orient says how many rows and columns of the output a tile has: as its library
+// lays it, unless only the other way gives the number of workgroups.
+func (t namedTile) orient(s Shape, batch int64, wgs int) (rows, cols int) {
+	rows, cols = t.first, t.second
+	if t.transposed {
+		rows, cols = cols, rows
+	}
+	if count(s, batch, rows, cols) != wgs && count(s, batch, cols, rows) == wgs {
+		rows, cols = cols, rows
+	}
+	return rows, cols
+}

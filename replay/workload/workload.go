@@ -1,0 +1,150 @@
+// Package workload lifts a run into what can be replanned: operations and
+// their order, collectives matched across ranks, producer and consumer pairs,
+// and the logical tiles of kernels. Everything inferred carries its evidence.
+package workload
+
+import (
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Workload is a run in the terms of strategies. Op ids index Ops; the ops of
+// one rank are contiguous and in order of start.
+type Workload struct {
+	Run         *trace.Run
+	World       int     // ranks that are replayed: those of the job, captured or not
+	Captured    int     // ranks that the run holds; the others are copies of these
+	Unprofiled  bool    // as Options has it
+	Rows        []int32 // by rank: the row of Run.Ranks that it is, or is a copy of
+	Copies      []bool  // by rank: nobody captured it
+	Ops         []Op    // by rank, then start
+	Ranks       [][]int32
+	Collectives []Collective // by start
+	Pairs       []Pair       // by start
+	Steps       []Step       // iterations that the program marked; may be empty
+	Notes       []string     // assumptions a reader must know: "rank 0 of 8: replayed as if all ranks were alike"
+}
+
+// An Op is one device operation of one rank as it was captured.
+type Op struct {
+	ID         int32
+	Span       trace.SpanID // in Run; of the rank that was captured
+	Rank       int          // 0 .. World-1
+	Kind       trace.Kind   // Compute, Collective or Copy
+	Name       string
+	Queue      int64 // as the file numbers it; one that a second device of the rank numbers alike has a number of its own
+	Start, End trace.Time
+	After      []Dep      // what it waited for, by op: earlier ones of its rank that ended by Start; the last to end decided
+	Gap        trace.Time // Start minus the end of the last of After, or minus 0: launch, host, and what the trace does not show
+	Issued     trace.Time // start of the host call that launched it; trace.Never where unknown
+	Collective int32      // row of Collectives; -1 for anything but Kind Collective
+	Step       int32      // row of Steps, or -1
+	Shape      Shape
+	Tiling     Tiling
+	Footprint  replay.Footprint
+	Read       float64 // bytes of memory traffic; 0 where unknown
+	Write      float64
+}
+
+// Dur is the op's measured duration.
+func (o *Op) Dur() trace.Time { return o.End - o.Start }
+
+// A Dep is one predecessor and how it is known.
+type Dep struct {
+	Op  int32
+	Why string // "stream order", "event: the collective's stream waits for the stream that launched it", ...
+}
+
+// A ShapeKind says which operator a Shape describes.
+type ShapeKind uint8
+
+// The kinds of shapes.
+const (
+	NoShape ShapeKind = iota
+	GEMM
+	GEMV
+	Embedding
+	Elementwise
+)
+
+func (k ShapeKind) String() string {
+	return [...]string{"", "gemm", "gemv", "embedding", "elementwise"}[k]
+}
+
+// A Shape is the operator's sizes: C[M,N] = A[M,K]·B[K,N] for matrices, where a
+// batch of products counts as more rows M. For an Embedding, M output vectors of
+// N elements, each the sum of K rows. For Elementwise, M rows of N elements.
+type Shape struct {
+	Kind     ShapeKind
+	M, N, K  int64
+	ElemSize int // bytes
+	DType    string
+	Evidence string // where the sizes were read
+}
+
+// Flops is the multiply-adds counted twice; 0 for anything but matrices.
+func (s Shape) Flops() float64 {
+	if s.Kind != GEMM && s.Kind != GEMV {
+		return 0
+	}
+	return 2 * float64(s.M) * float64(s.N) * float64(s.K)
+}
+
+// A Tiling is how a kernel's work falls into logical workgroups.
+type Tiling struct {
+	TileM, TileN int  // output elements of one tile, in the shape's M and N; 0 where unknown
+	Tiles        int  // logical workgroups; 0 where unknown
+	WGs          int  // workgroups launched
+	Persistent   bool // fewer workgroups than tiles: each runs several
+	Dynamic      bool // persistent, tiles beyond the first two handed out by a counter (MODEL_STUDY R5)
+	Evidence     string
+}
+
+// A Collective is one operation of the collective library, matched over ranks.
+type Collective struct {
+	Op       trace.CollectiveOp
+	Group    int32 // row of Run.Groups, or -1; that of the captured rank where members are copies
+	Seq      int64 // order among its group's operations
+	Bytes    int64 // larger of input and output of one rank
+	In, Out  int64
+	ElemSize int32
+	Channels int        // workgroups of its kernel; 0 where unknown (copy engine)
+	Members  []int32    // op ids, one a member rank, in rank order
+	Arrive   trace.Time // the latest member's start: from here bytes can move
+	Depart   trace.Time // the earliest member's end
+	Evidence string     // how members were matched
+}
+
+// Transfer is the time in which bytes moved; what a member spent beyond it was arrival or departure skew.
+func (c *Collective) Transfer() trace.Time { return max(0, c.Depart-c.Arrive) }
+
+// Direction of a pair.
+type Direction uint8
+
+// The directions.
+const (
+	ComputeThenCollective Direction = iota // a kernel's output is communicated
+	CollectiveThenCompute                  // a kernel consumes what was communicated
+	ComputeThenCompute                     // dependent kernels (tile synchronisation)
+)
+
+func (d Direction) String() string {
+	return [...]string{"compute→collective", "collective→compute", "compute→compute"}[d]
+}
+
+// A Pair is two dependent operations that a strategy may overlap, over all ranks.
+type Pair struct {
+	Direction  Direction
+	First      []int32 // op ids by rank, of the one that runs first
+	Second     []int32 // op ids by rank
+	Collective int32   // row of Collectives, or -1
+	Evidence   []string
+	Confidence float64 // 0..1
+	Step       int32
+}
+
+// A Step is one iteration the program marked (ProfilerStep#3, name#3).
+type Step struct {
+	Name       string
+	Start, End []trace.Time // by rank: first start and last end of its device ops; trace.Never where it has none
+}

@@ -1,0 +1,286 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// maxWorld is more ranks than one job has had.
+const maxWorld = 1 << 16
+
+// spread places the captured ranks in the world and copies them to the ranks
+// that nobody captured.
+func (l *lifter) spread() error {
+	if err := l.place(); err != nil {
+		return err
+	}
+	total := 0
+	for _, row := range l.Rows {
+		total += len(l.sources[row].ops)
+	}
+	if total > maxOps {
+		return fmt.Errorf("a world of %d ranks makes %d operations, more than %d (ask for fewer ranks)", l.World, total, maxOps)
+	}
+	l.Ops = make([]Op, 0, total)
+	for rank, row := range l.Rows {
+		l.copyRank(rank, l.sources[row].ops)
+	}
+	l.timeSteps()
+	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest did not hold: the times contradict them")
+	return nil
+}
+
+// copyRank appends a rank's ops to the workload.
+func (l *lifter) copyRank(rank int, ops []Op) {
+	base := int32(len(l.Ops))
+	ids := make([]int32, len(ops))
+	deps := 0
+	for i := range ops {
+		deps += len(ops[i].After)
+	}
+	after := make([]Dep, 0, deps)
+	for i, op := range ops {
+		op.ID += base
+		op.Rank = rank
+		first := len(after)
+		for _, d := range op.After {
+			after = append(after, Dep{d.Op + base, d.Why})
+		}
+		if len(op.After) > 0 {
+			op.After = after[first:len(after):len(after)]
+		}
+		ids[i] = op.ID
+		l.Ops = append(l.Ops, op)
+	}
+	l.Ranks = append(l.Ranks, ids)
+}
+
+// place decides how large the world is, which of its ranks each captured one
+// is, and which captured one each of the others copies.
+func (l *lifter) place() error {
+	ranks := l.Run.Ranks
+	if len(ranks) == 0 {
+		return nil
+	}
+	l.World = len(ranks)
+	for _, r := range ranks {
+		l.World = max(l.World, r.World, r.ID+1)
+	}
+	if l.opt.World > 0 {
+		if l.opt.World < len(ranks) {
+			return fmt.Errorf("world %d: the trace holds %d ranks (ask for at least as many)", l.opt.World, len(ranks))
+		}
+		if l.opt.World != l.World {
+			l.note("a job of %d ranks, replayed as one of %d", l.World, l.opt.World)
+		}
+		l.World = l.opt.World
+	}
+	if l.World > maxWorld {
+		return fmt.Errorf("a world of %d ranks is more than %d (ask for fewer ranks)", l.World, maxWorld)
+	}
+	l.Rows = make([]int32, l.World)
+	l.Copies = make([]bool, l.World)
+	for rank := range l.Rows {
+		l.Rows[rank] = -1
+	}
+	l.ids = make([]int, len(ranks))
+	var lost []int
+	for row, r := range ranks {
+		if r.ID >= 0 && r.ID < l.World && l.Rows[r.ID] < 0 {
+			l.Rows[r.ID] = int32(row)
+			l.ids[row] = r.ID
+		} else {
+			lost = append(lost, row)
+		}
+	}
+	free := 0
+	for _, row := range lost {
+		for l.Rows[free] >= 0 {
+			free++
+		}
+		l.Rows[free] = int32(row)
+		l.ids[row] = free
+		if l.World == 1 {
+			continue
+		}
+		l.note("%s: taken for rank %d: %s", sourceName(ranks[row]), free, whyLost(ranks[row], l.World))
+	}
+	l.copyMissing()
+	return nil
+}
+
+func sourceName(r trace.Rank) string { return cmp.Or(r.Source, "a rank without a file") }
+
+func whyLost(r trace.Rank, world int) string {
+	switch {
+	case r.ID < 0:
+		return "the trace does not say which it is"
+	case r.ID >= world:
+		return fmt.Sprintf("it is rank %d", r.ID)
+	}
+	return fmt.Sprintf("another one is rank %d too", r.ID)
+}
+
+// copyMissing lets each rank that nobody captured copy the captured one with
+// which it shares the smallest group, else the first.
+func (l *lifter) copyMissing() {
+	first := int32(slices.IndexFunc(l.Rows, func(row int32) bool { return row >= 0 }))
+	captured := slices.Clone(l.Rows)
+	mates := l.smallestGroups(captured)
+	var missing []int
+	for rank, row := range captured {
+		if row >= 0 {
+			continue
+		}
+		missing = append(missing, rank)
+		l.Copies[rank] = true
+		l.Rows[rank] = captured[first]
+		if mate, ok := mates[rank]; ok {
+			l.Rows[rank] = captured[mate]
+		}
+	}
+	switch {
+	case len(missing) == 0:
+	case l.Captured == 1:
+		l.note("rank %d of %d captured: replayed as if all ranks were alike; its collectives' times include waiting for ranks that nobody saw", first, l.World)
+	default:
+		l.note("%d of %d ranks captured: the others are copies of these (rank %d of rank %d, for one)",
+			l.Captured, l.World, missing[0], l.ids[l.Rows[missing[0]]])
+	}
+}
+
+// smallestGroups maps uncaptured ranks to the lowest captured rank in the
+// smallest group, short of the world, that they share with one.
+func (l *lifter) smallestGroups(captured []int32) map[int]int {
+	mates := map[int]int{}
+	size := map[int]int{}
+	for _, g := range l.Run.Groups {
+		if len(g.Ranks) < 2 || len(g.Ranks) >= l.World {
+			continue
+		}
+		mate := -1
+		for _, r := range g.Ranks {
+			if r >= 0 && r < l.World && captured[r] >= 0 && (mate < 0 || r < mate) {
+				mate = r
+			}
+		}
+		if mate < 0 {
+			continue
+		}
+		for _, r := range g.Ranks {
+			if r < 0 || r >= l.World || captured[r] >= 0 {
+				continue
+			}
+			old, seen := size[r]
+			if !seen || len(g.Ranks) < old || len(g.Ranks) == old && mate < mates[r] {
+				mates[r], size[r] = mate, len(g.Ranks)
+			}
+		}
+	}
+	return mates
+}
+
+// A team is the ranks that take part in a group's collectives.
+type team struct {
+	ranks  []int  // ascending
+	reason string // why these, where the trace does not say
+}
+
+// teamOf is the ranks with which a rank meets in a group, a row of Run.Groups or
+// -1. A copy meets those that its original's group becomes when it is moved
+// along: a group of ranks 0 and 1 of 8 stands for 2 and 3, 4 and 5, 6 and 7.
+func (l *lifter) teamOf(rank int, group int32) team {
+	if group < 0 {
+		return team{l.all(), "the trace names no group: taken as all ranks"}
+	}
+	g := l.Run.Groups[group]
+	size := max(g.Size, len(g.Ranks))
+	switch {
+	case slices.Contains(g.Ranks, rank):
+		return team{l.within(g.Ranks), ""}
+	case size == 0:
+		return team{l.all(), "the trace does not say who is in its group: taken as all ranks"}
+	case size >= l.World:
+		return team{l.all(), ""}
+	}
+	if ranks, ok := l.moved(g.Ranks, rank); ok {
+		return team{ranks, "as in its original's group"}
+	}
+	if users := l.users(group); len(users) == size && slices.Contains(users, rank) {
+		return team{users, "the ranks that use the group"}
+	}
+	first := rank / size * size
+	var block []int
+	for r := first; r < min(first+size, l.World); r++ {
+		block = append(block, r)
+	}
+	return team{block, "the trace does not say who is in its group: taken as neighbours"}
+}
+
+func (l *lifter) all() []int {
+	ranks := make([]int, l.World)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	return ranks
+}
+
+func (l *lifter) within(ranks []int) []int {
+	var in []int
+	for _, r := range ranks {
+		if r >= 0 && r < l.World {
+			in = append(in, r)
+		}
+	}
+	slices.Sort(in)
+	return slices.Compact(in)
+}
+
+// moved is the group with equal steps between its ranks that holds rank when
+// groups like it fill the world.
+func (l *lifter) moved(ranks []int, rank int) ([]int, bool) {
+	n := len(ranks)
+	if n < 2 {
+		return nil, false
+	}
+	step := ranks[1] - ranks[0]
+	if step <= 0 || l.World%(step*n) != 0 {
+		return nil, false
+	}
+	base := func(r int) int { return r/(step*n)*(step*n) + r%step }
+	for i, r := range ranks {
+		if r != base(ranks[0])+i*step {
+			return nil, false
+		}
+	}
+	team := make([]int, n)
+	for i := range team {
+		team[i] = base(rank) + i*step
+	}
+	return team, true
+}
+
+// users are the captured ranks that communicate in a group.
+func (l *lifter) users(group int32) []int {
+	if l.groupUsers == nil {
+		l.groupUsers = make([][]int, len(l.Run.Groups))
+		for rank, row := range l.Rows {
+			if l.Copies[rank] {
+				continue
+			}
+			for i := range l.sources[row].ops {
+				c := l.Run.Comm(l.Run.Spans[l.sources[row].ops[i].Span])
+				if c == nil || c.Group < 0 {
+					continue
+				}
+				if u := &l.groupUsers[c.Group]; len(*u) == 0 || (*u)[len(*u)-1] != rank {
+					*u = append(*u, rank)
+				}
+			}
+		}
+	}
+	return l.groupUsers[group]
+}
