@@ -1,0 +1,85 @@
+package engines
+
+import (
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// bulk runs producer, collective and consumer one after another
+// (MECHANISM section 1): the baseline of every paper.
+var bulk = Engine{
+	Name:    "bulk",
+	From:    "all",
+	Summary: "compute, then communicate, then compute: nothing overlaps",
+	Detail: "The first operation of each pair runs to its end on every compute unit; the second starts an event " +
+		"later. Collectives hold one workgroup a channel on every rank from the arrival of the first rank to the " +
+		"departure of the last, as the library's kernels do.",
+	Params: []Param{
+		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
+		{Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured"},
+		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+	},
+	Plan: func(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
+		pl, err := newPlanner(w, m)
+		if err != nil {
+			return nil, err
+		}
+		pl.take(withCollective)
+		pl.graph = v["graph"] == "on"
+		return pl.plan(func(r *rank, p *pair) { r.oneAfterAnother(p, v.Int("channels"), v.Int("programs")) })
+	},
+}
+
+// withCollective are the pairs of compute and communication.
+func withCollective(p *workload.Pair) bool { return p.Collective >= 0 }
+
+// oneAfterAnother writes a pair as two operations with an event between them.
+func (r *rank) oneAfterAnother(p *pair, channels, programs int) {
+	first, second := r.ops(p)
+	r.enter(p)
+	r.step(p, first, channels, programs)
+	for _, id := range p.mid[r.id] {
+		r.step(p, &r.pl.w.Ops[id], channels, programs)
+	}
+	r.step(p, second, channels, programs)
+	r.leave(p)
+}
+
+// step writes one operation of a pair in one piece.
+func (r *rank) step(p *pair, op *workload.Op, channels, programs int) {
+	s := r.stream(op.Queue)
+	gap := r.ready(s, op, r.before(p, op))
+	c := r.pl.standsFor(op)
+	if compute, comm := r.split(p); op == comm {
+		c = launchOf(op, r.pl.collective(op, r.pl.chunks(p.coll, 1, channels, nil)))
+	} else if op == compute {
+		gap = r.fills(p, s, gap)
+		if programs > 0 && op.Tiling.Persistent {
+			c = launchOf(op, r.pl.kernelOf(op, r.pl.withPrograms(op, r.pl.gridOf(op, op.Dur()), programs)))
+		}
+	}
+	s.launch(gap, c)
+	r.finished(s, op)
+}
+
+// ready makes a stream wait for the host and for an operation's predecessors,
+// and returns the gap before it then starts.
+func (r *rank) ready(s *stream, op *workload.Op, after []workload.Dep, except ...*workload.Op) trace.Time {
+	l := r.pl.m.Launch
+	cost := l.Host
+	if op.Collective >= 0 {
+		cost = l.HostCollective
+	}
+	if r.pl.graph {
+		r.waitFor(s, after, except...)
+		return duration(l.Graph.Or(l.Gap.Value))
+	}
+	r.notBefore(op)
+	s.wait(r.issued, r.issue(cost.Value, op.Name), "host")
+	if r.waitFor(s, after, except...) {
+		return duration(l.Event.Value)
+	}
+	return duration(l.Gap.Value)
+}

@@ -1,0 +1,60 @@
+package engines
+
+import (
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// chunkOf is one of n equal parts of a compute operation, cut along its rows:
+// its own launch, its own tiles, its own last wave (MECHANISM D3).
+func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
+	g := pl.gridOf(op, op.Dur())
+	switch {
+	case n == 1:
+	case op.Shape.Kind == workload.GEMM && op.Tiling.TileM > 0 && op.Tiling.Persistent:
+		t := pl.retile(op, n)
+		g.tiles, g.time = t.Tiles, duration(t.Tile)
+		if !pl.m.Dynamic(t) {
+			g.owned = -1
+		}
+		g.wgs = min(g.wgs, g.tiles)
+	case g.tiles > 0:
+		g.tiles = ceilDiv(g.tiles, n)
+		g.wgs = min(g.wgs, g.tiles)
+	case g.wgs%int(pl.m.GPU.CUs.Value) == 0 && g.rounds == 1:
+		// A grid of a whole number of workgroups a CU, all resident at once: as
+		// many were launched as fit, and each loops over its share.
+		g.time /= trace.Time(n)
+	default:
+		g.wgs = ceilDiv(g.wgs, n)
+	}
+	return pl.kernelOf(op, g)
+}
+
+// retile predicts how the library tiles one of n parts of a GEMM's rows, and how
+// long a tile takes: what the machine's profile says of the part, scaled by how
+// the captured whole compares with what it says of that.
+func (pl *planner) retile(op *workload.Op, n int) machine.Tiling {
+	sh := op.Shape
+	rows := max(1, sh.M/int64(n))
+	part, full := pl.m.Tiling(rows, sh.N, sh.K), pl.m.Tiling(sh.M, sh.N, sh.K)
+	if full.Seconds > 0 {
+		part.Tile *= float64(op.Dur()) / 1e9 / full.Seconds
+		if pl.m.Pace > 0 {
+			part.Tile *= pl.m.Pace
+		}
+	}
+	return part
+}
+
+// midPart is the k-th of n parts of an operation between a pair's two.
+func (pl *planner) midPart(op *workload.Op, k, n int) replay.Command {
+	if op.Kind == trace.Copy {
+		c := pl.copyOf(op)
+		c.Copy.Time = share(op.Dur(), k, n)
+		return c
+	}
+	return launchOf(op, pl.chunkOf(op, n))
+}

@@ -1,0 +1,199 @@
+package engines
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A part is a piece of a captured collective, on all its ranks: the whole, or
+// one chunk of it.
+type part struct {
+	coll     *workload.Collective
+	index    int // which chunk, or whole
+	of       int // chunks in all
+	alone    trace.Time
+	channels int
+	beside   float64 // slowdown while compute is resident
+}
+
+// whole is the index of a part that is all of its collective.
+const whole = -1
+
+// A gang is what the channels of a part share: every one arrives, and only
+// when all have do bytes move; all leave together (MECHANISM B1, MODEL_STUDY R3).
+type gang struct {
+	arrive, depart replay.Flag
+}
+
+type gangKey struct {
+	coll  *workload.Collective
+	index int
+}
+
+func (pl *planner) gang(p part) *gang {
+	key := gangKey{p.coll, p.index}
+	if g, ok := pl.gangs[key]; ok {
+		return g
+	}
+	name := p.coll.Op.String()
+	if p.index >= 0 {
+		name = fmt.Sprintf("%s chunk %d", name, p.index)
+	}
+	g := &gang{
+		arrive: pl.p.NewFlag(fmt.Sprintf("all channels of %s %d resident", name, p.coll.Seq)),
+		depart: pl.p.NewFlag(fmt.Sprintf("all channels of %s %d finished", name, p.coll.Seq)),
+	}
+	pl.gangs[key] = g
+	return g
+}
+
+// measuredCollective waits for its peers and then takes what was measured from
+// the last arrival to this rank's end.
+func (pl *planner) measuredCollective(op *workload.Op) *replay.Kernel {
+	c := &pl.w.Collectives[op.Collective]
+	return pl.gangFor(op, c, op.End-c.Arrive)
+}
+
+// gangFor is one rank's part of a collective that takes a time from the arrival
+// of the last rank, and holds nothing.
+func (pl *planner) gangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *replay.Kernel {
+	g := pl.gang(part{coll: c, index: whole})
+	k := &replay.Kernel{
+		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
+		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+			return append(buf,
+				replay.Phase{Op: replay.PostTo, Flag: g.arrive, Count: 1},
+				replay.Phase{Op: replay.WaitFor, Flag: g.arrive, Count: int64(len(c.Members))},
+				replay.Phase{Op: replay.Sleep, Time: rest})
+		},
+	}
+	pl.describe(k, op, c, 1)
+	return k
+}
+
+// describe fills in what the simulated run shows of a collective kernel.
+func (pl *planner) describe(k *replay.Kernel, op *workload.Op, c *workload.Collective, of int) {
+	span := pl.w.Run.Spans[op.Span]
+	if a := pl.w.Run.Kernel(span); a != nil {
+		k.Attr = *a
+	}
+	comm := trace.Comm{Op: c.Op, Group: c.Group, Seq: c.Seq, Peer: trace.None}
+	if m := pl.w.Run.Comm(span); m != nil {
+		comm = *m
+	}
+	comm.In, comm.Out = c.In/int64(of), c.Out/int64(of)
+	k.Comm = &comm
+}
+
+// channels is how many workgroups the library used, or would.
+func (pl *planner) channels(c *workload.Collective) int {
+	if c.Channels > 0 {
+		return c.Channels
+	}
+	return max(1, pl.m.Library.ChannelsFor(c.Op, c.Bytes))
+}
+
+// chunks cuts a captured collective into equal parts and says how long each takes
+// alone: its measured time, scaled by what the library is known to take for the
+// smaller size and the number of channels (MODEL_STUDY R6). beside is the compute
+// that may be resident with it; nil: none.
+func (pl *planner) chunks(c *workload.Collective, of, channels int, beside *workload.Op) part {
+	captured := pl.channels(c)
+	if channels == 0 {
+		channels = captured
+	}
+	lib, n := &pl.m.Library, len(c.Members)
+	bytes := c.Bytes / int64(of)
+	p := part{coll: c, index: whole, of: of, channels: min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), alone: c.Transfer(), beside: 1}
+	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
+		p.alone = trace.Time(float64(p.alone) * lib.Slowed(pl.m.Pace).Time(c.Op, bytes, n, channels) / from)
+	}
+	if beside != nil {
+		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, neighbour(beside))
+	}
+	return p
+}
+
+// neighbour says what kind of compute a collective runs beside: what the matrix
+// library wrote, other matrix kernels, or kernels bound by memory.
+func neighbour(op *workload.Op) machine.Neighbour {
+	switch {
+	case op.Shape.Kind == workload.GEMM && op.Tiling.Persistent:
+		return machine.BesideLibrary
+	case op.Shape.Kind == workload.GEMM:
+		return machine.BesideTiles
+	}
+	return machine.BesideMemory
+}
+
+// collective is one rank's kernel of a part: a workgroup a channel, holding its
+// slot from start to end, moving its share of the wire bytes once all are there.
+func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
+	c := p.coll
+	g := pl.gang(p)
+	n := len(c.Members)
+	peers := pl.peers(op, c)
+	all := int64(n * p.channels)
+	alpha := min(p.alone, duration(pl.m.Library.Time(c.Op, 0, n, 0)))
+	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels)
+	k := &replay.Kernel{
+		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
+		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
+			buf = append(buf,
+				replay.Phase{Op: replay.PostTo, Flag: g.arrive, Count: 1},
+				replay.Phase{Op: replay.WaitFor, Flag: g.arrive, Count: all},
+				replay.Phase{Op: replay.Sleep, Time: alpha})
+			for i := range peers {
+				peer := peers[(i+ch)%len(peers)]
+				buf = append(buf, replay.Phase{
+					Op: replay.Store, Peer: peer, Bytes: wire / float64(len(peers)),
+					Time: (p.alone - alpha) / trace.Time(len(peers)),
+					Read: wire / float64(len(peers)), Beside: p.beside,
+				})
+			}
+			return append(buf,
+				replay.Phase{Op: replay.PostTo, Flag: g.depart, Count: 1},
+				replay.Phase{Op: replay.WaitFor, Flag: g.depart, Count: all})
+		},
+	}
+	pl.describe(k, op, c, p.of)
+	k.Attr.Grid = [3]int32{int32(p.channels), 1, 1}
+	return k
+}
+
+// channelFootprint is what one channel's workgroup takes: as captured, or as the library's profile says.
+func (pl *planner) channelFootprint(op *workload.Op) replay.Footprint {
+	if op.Footprint.Threads > 0 {
+		return op.Footprint
+	}
+	lib := pl.m.Library
+	return replay.Footprint{Threads: int(lib.Threads.Value), Registers: int(lib.Registers.Value), Shared: int(lib.Shared.Value)}
+}
+
+// peers are the GPUs a rank sends to: its neighbour on a ring, or, pairwise, every other member.
+func (pl *planner) peers(op *workload.Op, c *workload.Collective) []int32 {
+	var ids []int32
+	me := 0
+	for i, m := range c.Members {
+		ids = append(ids, int32(pl.w.Ops[m].Rank))
+		if m == op.ID {
+			me = i
+		}
+	}
+	n := len(ids)
+	if n < 2 {
+		return []int32{int32(op.Rank)}
+	}
+	if c.Op != trace.AllToAll && pl.m.Fabric.Topology != "mesh" {
+		return []int32{ids[(me+1)%n]}
+	}
+	var peers []int32
+	for i := 1; i < n; i++ {
+		peers = append(peers, ids[(me+i)%n])
+	}
+	return peers
+}

@@ -1,0 +1,289 @@
+package engines
+
+import (
+	"errors"
+	"math"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An Outcome is what one strategy came to on a workload.
+type Outcome struct {
+	Selection
+	Result *replay.Result // nil where Why says that it does not apply
+	Time   trace.Time     // of one step where the trace marks steps, else the makespan
+	Why    string         // why the strategy does not apply or cannot run; else ""
+	Err    error          // what kept it from running: a *replay.DeadlockError, say
+}
+
+// Compare plans and simulates every selection on one workload, side by side on
+// the machine's cores, and returns the outcomes in the order of the
+// selections. The results do not depend on the number of cores. done is called
+// as each finishes, from several goroutines; nil is fine.
+func Compare(w *workload.Workload, m machine.Machine, sel []Selection, o replay.Options, done func()) ([]Outcome, error) {
+	out := make([]Outcome, len(sel))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range sel {
+		g.Go(func() error {
+			var err error
+			out[i], err = Run(w, m, s, o)
+			if done != nil {
+				done()
+			}
+			return err
+		})
+	}
+	return out, g.Wait()
+}
+
+// Run plans and simulates one selection. Phases are recorded only of strategies
+// that overlap inside kernels. A strategy that does not apply is an
+// Outcome with its reason, not an error.
+func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options) (Outcome, error) {
+	o.Name = s.Engine.Name
+	if set := s.Engine.String(s.Values); set != "" {
+		o.Name += " " + set
+	}
+	if !s.Engine.Inside {
+		o.Level = min(o.Level, replay.Workgroups)
+	}
+	out := Outcome{Selection: s}
+	m.Pace = 1
+	for range paceRounds {
+		p, err := s.Engine.Plan(w, m, s.Values)
+		var na *NotApplicable
+		if errors.As(err, &na) {
+			out.Why = na.Why
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		out.Result, out.Err = replay.Simulate(m, p, o)
+		if out.Err != nil {
+			// A deadlock, or a workgroup that fits no compute unit of this machine, is
+			// what the strategy comes to here.
+			out.Why, out.Result, out.Time = "cannot run: "+out.Err.Error(), nil, 0
+			return out, nil //nolint:nilerr // the outcome carries it
+		}
+		out.Time = StepTime(w, out.Result.Run)
+		before := m.Pace
+		if m.Pace = pace(w, m, out.Time); math.Abs(m.Pace-before) < paceClose || s.Engine.Name == "captured" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// The clock falls as the matrix pipes are busier, and they are busier the
+// faster a strategy is: rounds until both agree (MODEL_STUDY R9).
+const (
+	paceRounds = 4
+	paceClose  = 0.003
+)
+
+// pace is how much longer matrix kernels take than in the capture, because an
+// iteration of another length leaves the clock at another height.
+func pace(w *workload.Workload, m machine.Machine, step trace.Time) float64 {
+	captured := MeasuredStepTime(w)
+	if step <= 0 || captured <= 0 || m.GPU.Flops.Value <= 0 {
+		return 1
+	}
+	var flops float64
+	for i := range w.Ops {
+		flops += w.Ops[i].Shape.Flops()
+	}
+	flops /= float64(max(1, w.World) * max(1, Iterations(w)))
+	busy := func(t trace.Time) float64 { return flops / (float64(t) / 1e9 * m.GPU.Flops.Value) }
+	return m.Clock.Relative(busy(captured)) / m.Clock.Relative(busy(step))
+}
+
+// StepTime is the time of one iteration in a simulated run: the median distance
+// between the ends of successive ones, the last device operation of any rank
+// counting, so that what the first one waited for (other ranks, a cold host)
+// does not weigh. Of iterations that overlap it is the mean, filling and
+// draining the pipeline included, waiting for other ranks at its start not. One has its length; without any, the whole
+// run's time is returned.
+func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
+	return stepsOf(w, run).time()
+}
+
+// stepsOf gathers the iterations of a simulated run.
+func stepsOf(w *workload.Workload, run *trace.Run) *steps {
+	c := newSteps(w)
+	for _, s := range run.Spans {
+		if op := OriginOf(run, s); op >= 0 {
+			c.add(&w.Ops[op], s.Start, s.End)
+		}
+	}
+	return c
+}
+
+// MeasuredStepTime is StepTime of the captured run.
+func MeasuredStepTime(w *workload.Workload) trace.Time {
+	c := newSteps(w)
+	for i := range w.Ops {
+		c.add(&w.Ops[i], w.Ops[i].Start, w.Ops[i].End)
+	}
+	return c.time()
+}
+
+// steps gathers when each iteration began and ended on every rank.
+type steps struct {
+	of    []int32      // by op: its iteration, or -1
+	each  [][]interval // by iteration, rank
+	whole interval
+	ranks int
+}
+
+type interval struct{ start, end trace.Time }
+
+func (i *interval) extend(start, end trace.Time) {
+	i.start, i.end = min(i.start, start), max(i.end, end)
+}
+
+func newSteps(w *workload.Workload) *steps {
+	of, n := iterations(w)
+	c := &steps{ranks: w.World, of: of, each: make([][]interval, n), whole: interval{start: trace.Never}}
+	for i := range c.each {
+		c.each[i] = slices.Repeat([]interval{{start: trace.Never}}, w.World)
+	}
+	return c
+}
+
+func (c *steps) add(op *workload.Op, start, end trace.Time) {
+	c.whole.extend(start, end)
+	if i := c.of[op.ID]; i >= 0 {
+		c.each[i][op.Rank].extend(start, end)
+	}
+}
+
+// ran lists the iterations that ran, over all ranks, and whether any began on a
+// rank before the one before it had ended there.
+func (c *steps) ran() (all []interval, overlap bool) {
+	for i, ranks := range c.each {
+		x := interval{start: trace.Never}
+		for r, y := range ranks {
+			x.extend(y.start, y.end)
+			overlap = overlap || i > 0 && y.start < c.each[i-1][r].end
+		}
+		if x.start != trace.Never {
+			all = append(all, x)
+		}
+	}
+	return all, overlap
+}
+
+func (c *steps) time() trace.Time {
+	ran, overlap := c.ran()
+	n := len(ran)
+	switch {
+	case c.whole.start == trace.Never:
+		return 0
+	case n == 0:
+		return c.whole.end - c.whole.start
+	case n == 1:
+		return ran[0].end - ran[0].start
+	case overlap:
+		return (c.filled(ran) + ran[n-1].end - ran[0].end) / trace.Time(n)
+	}
+	return between(ran, func(i interval) trace.Time { return i.end })
+}
+
+// filled is how long the first of overlapping iterations takes on the rank that
+// nobody kept waiting.
+func (c *steps) filled(ran []interval) trace.Time {
+	least := ran[0].end - ran[0].start
+	for _, x := range c.each[0] {
+		if x.end > x.start {
+			least = min(least, x.end-x.start)
+		}
+	}
+	return least
+}
+
+// between is the median distance of successive intervals' ends or starts.
+func between(ran []interval, of func(interval) trace.Time) trace.Time {
+	var d []trace.Time
+	for i := 1; i < len(ran); i++ {
+		d = append(d, of(ran[i])-of(ran[i-1]))
+	}
+	slices.Sort(d)
+	return d[(len(d)-1)/2]
+}
+
+// steady is when, on each rank, all but the first iteration begin to count, and
+// how many those are; with one or none, the whole run and 1.
+func (c *steps) steady() (from []trace.Time, n int) {
+	if len(c.each) == 0 {
+		return make([]trace.Time, c.ranks), 1
+	}
+	from = make([]trace.Time, c.ranks)
+	if len(c.each) > 1 {
+		for r, x := range c.each[0] {
+			from[r] = x.end
+		}
+	}
+	return from, max(1, len(c.each)-1)
+}
+
+// OriginOf is the workload op that a simulated kernel or copy stands for, or -1.
+func OriginOf(run *trace.Run, s trace.Span) int32 {
+	if k := run.Kernel(s); k != nil {
+		return k.Origin
+	}
+	if c := run.Copy(s); c != nil {
+		return c.Origin
+	}
+	return trace.None
+}
+
+// A Residual is how far a replay of the captured schedule is from the trace.
+type Residual struct {
+	Ops      int        `json:"ops"`
+	Outside  int        `json:"outside"` // ops off by more than 1 µs and 1 % of their duration
+	Worst    trace.Time `json:"worst_ns"`
+	WorstOp  string     `json:"worst_op"`
+	WorstPct float64    `json:"worst_percent"` // of that op's duration
+}
+
+// ResidualOf compares a replay of the captured schedule with the trace, op by op:
+// both the start and the end count.
+func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
+	var r Residual
+	base := trace.Never
+	for i := range w.Ops {
+		base = min(base, w.Ops[i].Start)
+	}
+	var shift trace.Time
+	if len(run.Spans) > 0 {
+		shift = base - run.Spans[0].Start
+	}
+	for _, s := range run.Spans {
+		id := OriginOf(run, s)
+		if id < 0 {
+			continue
+		}
+		op := &w.Ops[id]
+		r.Ops++
+		off := max(abs(s.Start+shift-op.Start), abs(s.End+shift-op.End))
+		if off > max(1000, op.Dur()/100) {
+			r.Outside++
+		}
+		if off > r.Worst {
+			r.Worst, r.WorstOp = off, op.Name
+			r.WorstPct = 100 * float64(off) / float64(max(1, op.Dur()))
+		}
+	}
+	return r
+}
+
+func abs(t trace.Time) trace.Time { return max(t, -t) }

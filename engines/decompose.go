@@ -1,0 +1,108 @@
+package engines
+
+import (
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// decompose cuts both operations of a pair into chunks and runs the
+// communication of one chunk beside the compute of the next (MECHANISM section 2).
+var decompose = Engine{
+	Name:    "decompose",
+	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
+	Summary: "chunks of rows on two streams, each collective as soon as its chunk is done",
+	Detail: "The compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
+		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
+		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch.",
+	Params: []Param{
+		{Name: "chunks", Default: "4", Doc: "parts of each pair"},
+		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
+		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
+	},
+	Plan: planDecompose,
+}
+
+func planDecompose(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
+	pl, err := newPlanner(w, m)
+	if err != nil {
+		return nil, err
+	}
+	n := v.Int("chunks")
+	if n < 1 {
+		return nil, &NotApplicable{"decompose", "chunks must be at least 1"}
+	}
+	pl.take(withCollective)
+	if len(pl.pairs) == 0 {
+		return nil, &NotApplicable{"decompose", "no pair of compute and communication was found"}
+	}
+	return pl.plan(func(r *rank, p *pair) { r.inChunks(p, n, v.Int("channels"), v["priority"] == "on") })
+}
+
+// inChunks writes a pair of either direction as n chunks on two streams.
+func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
+	first, second := r.ops(p)
+	compute, comm := r.split(p)
+	onCompute, onComm := r.stream(compute.Queue), r.commStream(compute, comm)
+	if urgent {
+		onComm.Priority = 1
+	}
+	cut := r.pl.chunks(p.coll, n, channels, compute)
+	r.enter(p)
+	on := func(op *workload.Op) *stream {
+		if op == comm {
+			return onComm
+		}
+		return onCompute
+	}
+	chunk := func(k int, op *workload.Op, gap trace.Time) {
+		if op == comm {
+			cut.index = k
+			onComm.launch(gap, launchOf(op, r.pl.collective(op, cut)))
+			return
+		}
+		kernel := r.pl.chunkOf(op, n)
+		if kernel.Owned > 0 {
+			gap = r.fills(p, onCompute, gap)
+		}
+		onCompute.launch(gap, launchOf(op, kernel))
+	}
+	between := r.pl.p.NewFlag(first.Name + " chunks done")
+	launch := r.pl.m.Launch
+	for k := range n {
+		s := on(first)
+		var after []workload.Dep // the first chunk waits, and the others behind it
+		if k == 0 {
+			after = r.before(p, first)
+		}
+		chunk(k, first, r.ready(s, first, after))
+		for _, id := range p.mid[r.id] {
+			mid := &r.pl.w.Ops[id]
+			s.wait(r.issued, r.issue(launch.Host.Value, mid.Name), "host")
+			s.launch(duration(launch.Gap.Value), r.pl.midPart(mid, k, n))
+		}
+		s.post(between, 1)
+
+		s = on(second)
+		r.ready(s, second, r.before(p, second), r.within(p)...)
+		s.wait(between, int64(k+1), first.Name)
+		chunk(k, second, duration(r.eventGap(k)))
+	}
+	for _, op := range r.within(p) {
+		r.finished(on(op), op)
+	}
+	r.leave(p)
+}
+
+// eventGap is the time from the end of a chunk to the start of what waits for it
+// on the other stream. The next chunk is ready at the same moment, and which of
+// the two takes the compute units first is a toss on every rank (503 to 537 on
+// four H200, samples/measurements/2026-11-21-h200x4): here it falls alternately.
+func (r *rank) eventGap(k int) float64 {
+	l := r.pl.m.Launch
+	if (r.id+k)%2 == 0 && l.Hop.Known() {
+		return min(l.Hop.Value, l.Gap.Value/2)
+	}
+	return l.Event.Value
+}

@@ -1,0 +1,44 @@
+// Package engines holds the overlap strategies. A strategy is a planner: it
+// turns a workload into a program of work, transfers and flags, and leaves
+// running it to package replay.
+package engines
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// An Engine is one strategy.
+type Engine struct {
+	Name    string  // what users type
+	From    string  // the paper or system it comes from
+	Summary string  // one line
+	Detail  string  // a paragraph for `overlapse strategies NAME`
+	Params  []Param // in the order they are printed
+	Inside  bool    // overlaps inside kernels: phases of workgroups are worth recording
+	Plan    func(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error)
+}
+
+// A Param is one setting of an engine.
+type Param struct {
+	Name    string
+	Default string
+	Choices []string // nil: a whole number
+	Doc     string
+}
+
+// All lists the engines in the order of tables.
+func All() []Engine {
+	return []Engine{captured, bulk, ideal, decompose, multistream, fused, tilesync, onesided, trigger}
+}
+
+// A NotApplicable error says in one line why an engine has nothing to plan on a workload.
+type NotApplicable struct{ Engine, Why string }
+
+func (e *NotApplicable) Error() string { return fmt.Sprintf("%s: does not apply: %s", e.Engine, e.Why) }
+
+// Captured is the selection that every comparison starts from.
+func Captured() Selection { return Selection{Engine: captured, Values: Values{}} }

@@ -1,0 +1,189 @@
+package engines
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A reduction is what the fused kernels of one pair share: a compute operation
+// whose partial results are summed by the tiles' owners (SC'24, MECHANISM 4.2).
+//
+//	workgroup w, rank 0   |tile of 1|tile of 2|tile of 3|own tile|wait|sum|store to 1, 2, 3|wait|
+//	               stores   to 1 ↗   to 2 ↗    to 3 ↗
+//
+// Workgroup w computes the same tiles on every GPU, so it waits for its
+// counterparts only. Buffers and flags alternate between launches: nothing is reset.
+type reduction struct {
+	ranks  []int32         // in the group's order
+	tiles  int             // shared by wgs: workgroup w computes w, w+wgs, ...
+	wgs    int             // of a GPU
+	bytes  float64         // of a tile's partial result
+	aware  bool            // tiles of peers first, own last
+	all    bool            // all-reduce: owners store their sums to all peers
+	landed [][]replay.Flag // by place, workgroup: peers whose partial results are here
+	summed [][]replay.Flag // by place, workgroup: owners whose sums are here
+}
+
+// reduces reports whether a pair can be fused with its reduction; why says what
+// is missing where the operation is the right one.
+func (pl *planner) reduces(p *workload.Pair) (ok bool, why string) {
+	op, compute := pl.w.Collectives[p.Collective].Op, &pl.w.Ops[p.First[0]]
+	switch {
+	case op != trace.AllReduce && op != trace.ReduceScatter:
+		return false, ""
+	case len(p.First) < 2:
+		return false, fmt.Sprintf("the %s has one rank", op)
+	case compute.Tiling.Tiles < len(p.First):
+		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks", shortName(compute.Name), op)
+	}
+	for k := range p.First {
+		if name := pl.between(&pl.w.Ops[p.First[k]], &pl.w.Ops[p.Second[k]]); name != "" {
+			return false, fmt.Sprintf("%s lies between compute and communication, and works on the whole", shortName(name))
+		}
+	}
+	return true, ""
+}
+
+// reduction makes what the ranks of a pair share; g is the same on all of them.
+func (pl *planner) reduction(p *pair, g grid, aware bool) *reduction {
+	d := &reduction{
+		ranks: pl.destinations(p), tiles: g.tiles, wgs: g.wgs, bytes: float64(p.coll.Bytes) / float64(g.tiles),
+		aware: aware, all: p.coll.Op == trace.AllReduce,
+	}
+	for _, id := range d.ranks {
+		var landed, summed []replay.Flag
+		for w := range d.wgs {
+			landed = append(landed, pl.p.NewFlag(fmt.Sprintf("partial results for workgroup %d on rank %d", w, id)))
+			if d.all {
+				summed = append(summed, pl.p.NewFlag(fmt.Sprintf("sums for workgroup %d on rank %d", w, id)))
+			}
+		}
+		d.landed, d.summed = append(d.landed, landed), append(d.summed, summed)
+	}
+	return d
+}
+
+// owner is the place of the rank that sums a tile: contiguous shares, in index order.
+func (d *reduction) owner(tile int) int { return tile * len(d.ranks) / d.tiles }
+
+// turns is how many tiles a workgroup computes.
+func (d *reduction) turns(wg int) int { return ceilDiv(d.tiles-wg, d.wgs) }
+
+// tile is the one that a workgroup of the rank at a place computes on its i-th
+// turn. Owners grow with the index, so aware order is index order begun behind
+// the own share.
+func (d *reduction) tile(me, wg, i int) int {
+	if !d.aware {
+		return wg + i*d.wgs
+	}
+	turns, start := d.turns(wg), 0
+	for start < turns && d.owner(wg+start*d.wgs) <= me {
+		start++
+	}
+	return wg + (start+i)%turns*d.wgs
+}
+
+// owners counts the tiles of a workgroup by the place of their owner.
+func (d *reduction) owners(wg int) []int {
+	n := make([]int, len(d.ranks))
+	for t := wg; t < d.tiles; t += d.wgs {
+		n[d.owner(t)]++
+	}
+	return n
+}
+
+// fuseReduction writes a pair as one kernel. It ends when what its peers store
+// here has arrived, so no barrier follows.
+func (r *rank) fuseReduction(p *pair, d *reduction, g grid) {
+	compute, comm := r.ops(p)
+	s := r.stream(compute.Queue)
+	r.enter(p)
+	gap := r.ready(s, compute, slices.Concat(r.before(p, compute), comm.After), r.within(p)...)
+	s.launch(gap, launchOf(compute, r.pl.reducingKernel(compute, p, d, g)))
+	for _, op := range r.within(p) {
+		r.finished(s, op)
+	}
+	r.leave(p)
+}
+
+// reducingKernel computes tiles, stores those of peers into their memory, and
+// sums its own.
+func (pl *planner) reducingKernel(op *workload.Op, p *pair, d *reduction, g grid) *replay.Kernel {
+	me := slices.Index(d.ranks, int32(op.Rank))
+	pattern := machine.ToOne
+	if d.aware {
+		pattern = machine.ToNext
+	}
+	rate := pl.m.Fabric.StoreCU.Or(pl.m.Fabric.Egress.Value)
+	store := replay.Phase{Op: replay.Store, Bytes: d.bytes * pl.m.Fabric.StoreCost(pattern), Time: duration(d.bytes / rate)}
+	k := pl.kernelOf(op, g)
+	k.Name = fmt.Sprintf("%s + %s", op.Name, p.coll.Op)
+	k.Attr.Grid = [3]int32{int32(g.wgs), 1, 1}
+	k.Peer = func(t int) int { return int(d.ranks[d.owner(d.tile(me, t%d.wgs, t/d.wgs))]) }
+	k.Recipe = func(t int, buf []replay.Phase) []replay.Phase {
+		wg, turn := t%d.wgs, t/d.wgs
+		to := d.owner(d.tile(me, wg, turn))
+		work := replay.Phase{Op: replay.Work, Time: g.time, Read: g.read}
+		if to == me {
+			work.Write = d.bytes
+			return append(buf, work)
+		}
+		out := store
+		out.Peer, out.Favor = d.ranks[to], uneven(t, storeSpread)
+		buf = append(buf, work, out)
+		if turn+1 == d.turns(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // its last for this peer
+			buf = append(buf, pl.fence(), replay.Phase{Op: replay.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
+		}
+		return buf
+	}
+	k.Epilogue = func(wg int, buf []replay.Phase) []replay.Phase { return pl.sum(d, me, wg, buf) }
+	return k
+}
+
+// sum is what a workgroup does after its last tile: it adds the partial results
+// of its own tiles and, in an all-reduce, exchanges sums with its counterparts.
+func (pl *planner) sum(d *reduction, me, wg int, buf []replay.Phase) []replay.Phase {
+	n, tiles := len(d.ranks), d.owners(wg)
+	bytes := float64(tiles[me]) * d.bytes
+	if tiles[me] > 0 {
+		read := bytes * float64(n)
+		each := pl.m.GPU.StreamAt(d.wgs) / float64(d.wgs)
+		buf = append(buf,
+			replay.Phase{Op: replay.WaitFor, Flag: d.landed[me][wg], Count: int64(n - 1)},
+			replay.Phase{Op: replay.Work, Time: duration((read + bytes) / each), Read: read, Write: bytes, Mark: "sum"})
+	}
+	if !d.all {
+		return buf
+	}
+	owners := 0 // peers that sum tiles of this workgroup
+	for i := 1; i < n; i++ {
+		to := (me + i) % n
+		if tiles[to] > 0 {
+			owners++
+		}
+		if tiles[me] > 0 {
+			buf = append(buf, replay.Phase{
+				Op: replay.Store, Peer: d.ranks[to], Bytes: bytes * pl.m.Fabric.StoreCost(machine.ToAll),
+				Time: duration(bytes / pl.m.Fabric.StoreCU.Or(pl.m.Fabric.Egress.Value)),
+			})
+		}
+	}
+	if tiles[me] > 0 {
+		buf = append(buf, pl.fence())
+	}
+	for i := 1; i < n && tiles[me] > 0; i++ {
+		buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
+	}
+	return append(buf, replay.Phase{Op: replay.WaitFor, Flag: d.summed[me][wg], Count: int64(owners)})
+}
+
+// fence holds a workgroup until its stores have been acknowledged, a way there
+// and one back: a flag must not overtake what it announces (MECHANISM Z3).
+func (pl *planner) fence() replay.Phase {
+	return replay.Phase{Op: replay.Sleep, Time: duration(2 * pl.m.Fabric.Latency.Value)}
+}

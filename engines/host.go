@@ -1,0 +1,143 @@
+package engines
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The host is a stream of delays and posts: an operation cannot start before
+// its launch has been issued. Where a strategy issues other operations than
+// were captured, they cost what the machine's profile says.
+
+// hostSyncs are the calls of a rank in which the host waited for the device.
+func (pl *planner) hostSyncs(rank int) []hostSync {
+	run := pl.w.Run
+	row := rank
+	if rank < len(pl.w.Rows) {
+		row = int(pl.w.Rows[rank])
+	}
+	var syncs []hostSync
+	for _, s := range run.Spans {
+		if s.Kind == trace.HostCall && run.RankOf(s) == row && strings.HasSuffix(run.NameOf(s), "Synchronize") {
+			syncs = append(syncs, hostSync{s.Start, s.End})
+		}
+	}
+	slices.SortFunc(syncs, func(a, b hostSync) int { return int(a.end - b.end) })
+	return syncs
+}
+
+// issueAsCaptured writes the host's side of an operation and returns the count
+// of r.issued to wait for and the captured time at which it was issued; 0 where
+// the trace has no host calls.
+func (r *rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
+	if op.Issued == trace.Never || op.Issued > op.Start {
+		return 0, 0
+	}
+	at := max(op.Issued, r.clock)
+	for len(r.syncs) > 0 && r.syncs[0].end <= at {
+		r.waitForDevice(r.syncs[0])
+		r.syncs = r.syncs[1:]
+	}
+	r.pause(at-r.clock, op.Name)
+	r.clock = at
+	return r.postIssued(), at
+}
+
+// pause writes captured host time, less what issuing other operations than the
+// captured ones has taken already.
+func (r *rank) pause(d trace.Time, name string) {
+	used := min(d, r.ahead)
+	r.ahead -= used
+	r.host.delay(d-used, replay.HostIssue, name)
+}
+
+// waitForDevice writes a host wait for everything that had ended when the call returned.
+func (r *rank) waitForDevice(s hostSync) {
+	latest := r.clock
+	for _, st := range r.streams {
+		if last := r.lastEnded(st, s.end); last != nil && last.End > s.start {
+			r.host.wait(r.pl.done[last.ID], 1, last.Name)
+			latest = max(latest, last.End)
+		}
+	}
+	r.host.delay(s.end-latest, replay.HostIssue, "synchronize")
+	r.clock = max(r.clock, s.end)
+}
+
+// lastEnded is the last operation written to a stream that had ended by the time.
+func (r *rank) lastEnded(st *stream, by trace.Time) *workload.Op {
+	for i := len(st.Commands) - 1; i >= 0; i-- {
+		if id := st.Commands[i].Origin; id >= 0 && r.pl.w.Ops[id].End <= by {
+			return &r.pl.w.Ops[id]
+		}
+	}
+	return nil
+}
+
+// hostStall is the pause of the host beyond which it was busy with the
+// program's own work. Where a run without the profiler is predicted, shorter
+// ones are taken to be the launch path's, which a profiler slows down several
+// times over; there the machine's profile counts instead.
+const hostStall = trace.Time(1_000_000)
+
+// reach writes the host's time up to the first operation of a pair.
+func (r *rank) reach(op *workload.Op) {
+	if op.Issued == trace.Never {
+		return
+	}
+	first := r.clock == 0
+	for len(r.syncs) > 0 && r.syncs[0].end <= op.Issued {
+		r.waitForDevice(r.syncs[0])
+		r.syncs = r.syncs[1:]
+	}
+	if d := op.Issued - r.clock; d > 0 && (first || d > hostStall || !r.pl.w.Unprofiled) {
+		r.pause(d, op.Name)
+	}
+	r.clock = max(r.clock, op.Issued)
+}
+
+// passed writes what is left of the captured time up to the issue of an
+// operation, when a strategy has issued all that stands for it.
+func (r *rank) passed(op *workload.Op) {
+	if op.Issued == trace.Never {
+		return
+	}
+	if d := op.Issued - r.clock; d > 0 && !r.pl.w.Unprofiled {
+		r.pause(d, op.Name)
+	}
+	r.clock = max(r.clock, op.Issued)
+}
+
+// notBefore keeps an operation of a pair from being issued before the program came to it.
+func (r *rank) notBefore(op *workload.Op) {
+	if op.Issued == trace.Never || r.pl.w.Unprofiled {
+		return
+	}
+	if d := op.Issued - r.clock - r.ahead; d > 0 {
+		r.host.delay(d, replay.HostIssue, op.Name)
+		r.ahead += d
+	}
+}
+
+// issue writes the issue of one operation that was not captured; seconds is what it costs.
+func (r *rank) issue(seconds float64, name string) int64 {
+	d := duration(seconds)
+	r.host.delay(d, replay.HostIssue, name)
+	if !r.pl.w.Unprofiled {
+		r.ahead += d
+	}
+	return r.postIssued()
+}
+
+func (r *rank) postIssued() int64 {
+	r.count++
+	r.host.post(r.issued, 1)
+	return r.count
+}
+
+// duration converts seconds to whole nanoseconds, to nearest.
+func duration(seconds float64) trace.Time { return trace.Time(seconds*1e9 + 0.5) }

@@ -1,0 +1,51 @@
+package engines
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// The captured schedule, replayed, gives every measured kernel and copy back:
+// start and end within 1 µs or 1 % of its duration. The samples are always
+// there; the other captures lie in the folder shared beside the checkout.
+func TestIdentityReplay(t *testing.T) {
+	folders, err := filepath.Glob("../samples/*/rank0.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	more, _ := filepath.Glob("../../shared/data/h200/traces/*/rank0.json.gz")
+	if len(more) == 0 {
+		t.Log("no captures beside the checkout: only the samples are replayed")
+	}
+	if len(folders) != 3 {
+		t.Errorf("%d samples, want 3", len(folders))
+	}
+	for _, f := range append(folders, more...) {
+		dir := filepath.Dir(f)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			t.Parallel()
+			run, err := format.Open(dir, format.Options{Stdin: os.Stdin})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := workload.Lift(run, workload.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := machine.Load("h200")
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := outcome(t, w, m.Resize(w.World), "captured", nil)
+			r := ResidualOf(w, out.Result.Run)
+			if r.Ops != len(w.Ops) || r.Outside != 0 {
+				t.Errorf("%d of %d operations came back, %d outside 1 µs and 1 %%; worst %d ns: %s", r.Ops, len(w.Ops), r.Outside, r.Worst, r.WorstOp)
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package engines
+
+import (
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// measuredKernel lasts exactly what was measured and holds nothing: whatever
+// it shared the device with is part of its measured time.
+func measuredKernel(op *workload.Op) *replay.Kernel {
+	return &replay.Kernel{
+		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true,
+		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+			return append(buf, replay.Phase{Op: replay.Work, Time: op.Dur()})
+		},
+	}
+}
+
+// A plain kernel of more than maxWaves rounds of short workgroups is cut more
+// coarsely: the workgroups that are resident on a CU together count as one, and
+// CUs come free maxWaves times while it runs.
+const maxWaves = 16
+
+// A grid is the workgroups of a compute kernel, such that alone on the machine it
+// takes its measured time.
+type grid struct {
+	wgs   int        // launched
+	tiles int        // 0: plain; else shared by the workgroups
+	owned int        // tiles fixed to a persistent workgroup; -1 all
+	time  trace.Time // of one tile, or of one plain workgroup, alone
+	pipe  float64    // share of a CU's pipes a workgroup uses
+	read  float64    // bytes a tile
+	write float64
+	foot  replay.Footprint
+
+	rounds int  // of a plain grid: how often every slot is filled
+	merged bool // a workgroup stands for several
+}
+
+// gridOf derives the workgroups of an operation lasting dur alone.
+func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
+	t := op.Tiling
+	if pl.m.Pace > 0 && op.Shape.Flops() > 0 {
+		dur = trace.Time(float64(dur)*pl.m.Pace + 0.5)
+	}
+	g := grid{foot: op.Footprint, pipe: 1}
+	cus := int(pl.m.GPU.CUs.Value)
+	perCU := pl.residents(op.Footprint)
+	switch {
+	case t.Persistent && t.Tiles > t.WGs && t.WGs > 0:
+		g.wgs, g.tiles, g.owned = t.WGs, t.Tiles, -1
+		if t.Dynamic {
+			g.owned = int(pl.m.Matmul.Owned.Or(-1)) // MODEL_STUDY R5
+		}
+		g.time = dur / trace.Time(ceilDiv(t.Tiles, t.WGs))
+	case t.WGs > 0:
+		slots := cus * perCU
+		waves := ceilDiv(t.WGs, slots)
+		g.wgs, g.rounds = t.WGs, waves
+		if waves > maxWaves {
+			waves = maxWaves
+			g.wgs = waves * cus
+			g.foot.Threads *= perCU
+			g.foot.Shared *= perCU
+			perCU, g.merged = 1, true
+		}
+		g.time = dur / trace.Time(waves)
+	default: // the trace has no grid
+		g.wgs, g.time = cus, dur
+	}
+	// Alone, the workgroups that share a CU reproduce the measured time together.
+	g.pipe = 1 / float64(min(perCU, max(1, ceilDiv(g.wgs, cus))))
+	n := float64(max(g.tiles, g.wgs))
+	g.read, g.write = op.Read/n, op.Write/n
+	return g
+}
+
+// residents is how many workgroups of a footprint fit on one CU, at least 1.
+func (pl *planner) residents(f replay.Footprint) int {
+	g := pl.m.GPU
+	n := int(max(1, g.WGs.Value))
+	limit := func(has float64, takes int) {
+		if takes > 0 && has > 0 {
+			n = min(n, int(has)/takes)
+		}
+	}
+	limit(g.Threads.Value, f.Threads)
+	limit(g.Registers.Value, f.Registers*f.Threads)
+	if f.Shared > 0 {
+		limit(g.Shared.Value, f.Shared+int(g.SharedSpare.Value))
+	}
+	return max(1, n)
+}
+
+// kernel is a compute operation with the workgroups it had.
+func (pl *planner) kernel(op *workload.Op) *replay.Kernel {
+	return pl.kernelOf(op, pl.gridOf(op, op.Dur()))
+}
+
+func (pl *planner) kernelOf(op *workload.Op, g grid) *replay.Kernel {
+	k := &replay.Kernel{
+		Name: op.Name, Kind: trace.Compute,
+		WGs: g.wgs, Tiles: g.tiles, Owned: g.owned, Footprint: g.foot, Pipe: g.pipe, Merged: g.merged,
+		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+			return append(buf, replay.Phase{Op: replay.Work, Time: g.time, Read: g.read, Write: g.write})
+		},
+	}
+	if a := pl.w.Run.Kernel(pl.w.Run.Spans[op.Span]); a != nil {
+		k.Attr = *a
+	}
+	return k
+}
+
+func ceilDiv(a, b int) int {
+	if b <= 0 {
+		return 0
+	}
+	return (a + b - 1) / b
+}

@@ -1,0 +1,87 @@
+package engines
+
+import (
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// multistream runs the collective of one iteration beside the compute of the
+// next (MECHANISM section 3).
+var multistream = Engine{
+	Name:    "multistream",
+	From:    "resource-aware overlap",
+	Summary: "the collective of one iteration beside the compute of the next, on two streams",
+	Detail: "Iterations are taken to be independent, as two micro-batches are: the compute of an iteration no longer waits " +
+		"for the collective of the one before. The collective becomes ready when the last workgroup of its producer retires, " +
+		"the same moment at which the next iteration's first workgroups are eligible; without free compute units it waits " +
+		"for that kernel's tail. Priority decides only among workgroups that wait together.",
+	Params: []Param{
+		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
+		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
+		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back; 0: as many as needed"},
+	},
+	Plan: planMultistream,
+}
+
+func planMultistream(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
+	pl, err := newPlanner(w, m)
+	if err != nil {
+		return nil, err
+	}
+	pl.take(func(p *workload.Pair) bool {
+		return p.Direction == workload.ComputeThenCollective && p.Collective >= 0
+	})
+	if why := independent(w, pl); why != "" {
+		return nil, &NotApplicable{"multistream", why}
+	}
+	return pl.plan(func(r *rank, p *pair) { r.besideNext(p, v) })
+}
+
+// independent says why iterations cannot overlap, or nothing. They can where
+// each is one pair, so that nothing within it consumes the collective's output.
+func independent(w *workload.Workload, pl *planner) string {
+	of, n := iterations(w)
+	switch {
+	case len(pl.pairs) == 0:
+		return "no compute kernel followed by a collective was found"
+	case len(pl.pairs) < 2:
+		return "a single pair has no next iteration to run beside"
+	case n == 0:
+		return "iterations are not marked in the trace, so nothing says that they are independent"
+	}
+	for i := 1; i < len(pl.pairs); i++ {
+		if of[pl.pairs[i].First[0]] == of[pl.pairs[i-1].First[0]] {
+			return "an iteration holds several pairs, and later compute in it consumes earlier collectives"
+		}
+	}
+	return ""
+}
+
+func (r *rank) besideNext(p *pair, v Values) {
+	compute, comm := r.ops(p)
+	onCompute, onComm := r.stream(compute.Queue), r.commStream(compute, comm)
+	if v["priority"] == "on" {
+		onComm.Priority = 1
+	}
+	cut := r.pl.chunks(p.coll, 1, v.Int("channels"), compute)
+	r.enter(p)
+	var earlier []*workload.Op
+	for i := range p.index {
+		_, c := r.ops(&r.pl.pairs[i])
+		earlier = append(earlier, c)
+	}
+	gap := r.ready(onCompute, compute, r.before(p, compute), earlier...)
+	if back := p.index - v.Int("buffers"); v.Int("buffers") > 0 && back >= 0 {
+		onCompute.wait(r.pl.done[earlier[back].ID], 1, earlier[back].Name)
+	}
+	onCompute.launch(r.fills(p, onCompute, gap), launchOf(compute, r.pl.kernel(compute)))
+	r.finished(onCompute, compute)
+	for _, id := range p.mid[r.id] {
+		r.step(p, &r.pl.w.Ops[id], 0, 0)
+	}
+	r.ready(onComm, comm, r.before(p, comm))
+	onComm.launch(duration(r.pl.m.Launch.Event.Value), launchOf(comm, r.pl.collective(comm, cut)))
+	r.finished(onComm, comm)
+	r.leave(p)
+}

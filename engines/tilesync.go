@@ -1,0 +1,185 @@
+package engines
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// tilesync lets a kernel start on the tiles of the one before it while that one
+// still runs (cuSync sections III to V, MECHANISM section 5).
+//
+//	producer |P0 P1 P2 P3 P4|          each tile posts a semaphore of its row
+//	consumer |   C0....wait|C0|C1|     waits in its slot until its row is there
+var tilesync = Engine{
+	Name:    "tilesync",
+	From:    "cuSync",
+	Summary: "two dependent products side by side, tiles waiting for tiles",
+	Detail: "Producer and consumer run on streams of their own. A producer's workgroup posts a semaphore when its tile is " +
+		"written; a consumer's waits, in its slot, for those that its loop over K comes to: once for a whole row (row), at each " +
+		"tile of it (tile), for tiles a stride apart that it needs together (strided, queries, keys and values of attention), or " +
+		"at each tile of channels of a convolution (conv). Because nothing is preempted, consumers that take every slot before " +
+		"the producer has started wait for ever: a wait kernel of one thread holds them back until the producer's first " +
+		"workgroup runs. Without it (waitkernel=off, cuSync's +W) the order of the two launches decides, and a consumer that " +
+		"comes first and fills the device is reported as a deadlock. reorder=on (+R) loads the first weights before waiting. " +
+		"The gain is the last wave of the producer, which the consumer's first one fills. policy=streamk is what the paper " +
+		"compares with: kernels one after another, the tiles of each one's last wave split along K over all slots and summed through memory.",
+	Params: []Param{
+		{Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "streamk"}, Doc: "what a consumer's workgroup waits for; streamk: the baseline"},
+		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started"},
+		{Name: "first", Default: "producer", Choices: []string{"producer", "consumer"}, Doc: "without a wait kernel, which is launched first"},
+		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting"},
+		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles"},
+		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations"},
+	},
+	Inside: true,
+	Plan:   planTilesync,
+}
+
+// What a workgroup loses at a semaphore that is posted already: one thread reads
+// it and the rest meet it at a barrier, before the first load of a row, or
+// within the loop, among loads that are under way (MODEL_STUDY section 3).
+const (
+	rowWait  = trace.Time(1_000)
+	tileWait = trace.Time(100)
+)
+
+func planTilesync(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
+	pl, err := newPlanner(w, m)
+	if err != nil {
+		return nil, err
+	}
+	why := "no two dependent matrix products were found (give their shapes)"
+	pl.take(func(p *workload.Pair) bool {
+		if p.Direction != workload.ComputeThenCompute {
+			return false
+		}
+		for k := range p.First {
+			if no := pl.unsynchronised(&w.Ops[p.First[k]], &w.Ops[p.Second[k]], v["policy"]); no != "" {
+				why = no
+				return false
+			}
+		}
+		return true
+	})
+	if len(pl.pairs) == 0 {
+		return nil, &NotApplicable{"tilesync", why}
+	}
+	if v["policy"] == "streamk" {
+		return pl.plan((*rank).streamK)
+	}
+	return pl.plan(func(r *rank, p *pair) { r.synchronised(p, v) })
+}
+
+// unsynchronised says why two kernels cannot meet tile by tile, or nothing.
+func (pl *planner) unsynchronised(first, second *workload.Op, policy string) string {
+	if name := pl.between(first, second); name != "" {
+		return fmt.Sprintf("%s lies between the two products and reads the first one's whole output", shortName(name))
+	}
+	for _, op := range []*workload.Op{first, second} {
+		if _, ok := coverOf(op, false); !ok {
+			return fmt.Sprintf("the tiles of %s are not known (give them)", op.Name)
+		}
+	}
+	c, _ := coverOf(first, false)
+	_, why := semaphoresFor(policy, c, first.Shape, second.Shape)
+	return why
+}
+
+func (pl *planner) isFill(op *workload.Op) bool {
+	c := pl.w.Run.Copy(pl.w.Run.Spans[op.Span])
+	return c != nil && c.Dir == trace.Fill
+}
+
+// synchronised writes a pair on two streams.
+func (r *rank) synchronised(p *pair, v Values) {
+	first, second := r.ops(p)
+	a := side{op: first, on: r.stream(first.Queue), fills: p.pre[r.id]}
+	b := side{op: second, on: r.commStream(first, second), fills: p.mid[r.id]}
+	started := r.pl.p.NewFlag(first.Name + " started")
+	a.kernel, b.kernel = r.pl.synchronisedKernels(first, second, v, started)
+
+	r.enter(p)
+	if v["waitkernel"] == "on" {
+		cleared := r.lead(p, &a, v["reset"] == "on")
+		if v["reset"] == "on" {
+			b.on.wait(cleared, 1, "semaphores cleared")
+		}
+		r.behindStart(p, &b, started)
+	} else {
+		if v["first"] == "consumer" {
+			a, b = b, a
+		}
+		r.follow(p, &b, r.lead(p, &a, v["reset"] == "on"))
+	}
+	r.leave(p)
+}
+
+// A side is one kernel of a pair and where it is launched.
+type side struct {
+	op     *workload.Op
+	on     *stream
+	fills  []int32 // the library's fills before it
+	kernel *replay.Kernel
+}
+
+// lead launches a side as soon as what it waits for has ended, and returns a
+// flag that is posted when its stream has come to it and the semaphores are clear.
+func (r *rank) lead(p *pair, s *side, reset bool) replay.Flag {
+	l := r.pl.m.Launch
+	gap := r.ready(s.on, s.op, r.before(p, s.op), r.within(p)...) - duration(l.Gap.Value)
+	if reset {
+		s.on.wait(r.issued, r.issue(l.Host.Value, "clear semaphores"), "host")
+		gap += duration(l.MemsetGap.Value)
+	}
+	cleared := r.pl.p.NewFlag(s.op.Name + " next on its stream")
+	s.on.delay(gap, replay.LaunchGap, "clear semaphores")
+	s.on.post(cleared, 1)
+	r.start(s, duration(l.Gap.Value))
+	return cleared
+}
+
+// follow launches a side an event after the other one's stream came to it.
+func (r *rank) follow(p *pair, s *side, after replay.Flag) {
+	l := r.pl.m.Launch
+	r.host.delay(duration(l.HostEvent.Value), replay.HostIssue, "event")
+	r.ready(s.on, s.op, r.before(p, s.op), r.within(p)...)
+	s.on.wait(after, 1, "event")
+	r.start(s, duration(l.Event.Value))
+}
+
+// behindStart launches the consumer behind a kernel of one thread that waits for
+// the producer's first workgroup (MECHANISM C2). Streams have no event between
+// them, so that kernel may be there, and hold its slot, long before.
+func (r *rank) behindStart(p *pair, s *side, started replay.Flag) {
+	l := r.pl.m.Launch
+	r.ready(s.on, s.op, r.before(p, s.op), r.within(p)...)
+	s.on.launch(duration(l.Gap.Value), replay.Command{Op: replay.Launch, Origin: -1, Name: "wait kernel", Kernel: &replay.Kernel{
+		Name: "wait kernel", Kind: trace.Compute, WGs: 1, Footprint: replay.Footprint{Threads: 1},
+		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+			return append(buf, replay.Phase{Op: replay.WaitFor, Flag: started, Count: 1})
+		},
+	}})
+	s.on.wait(r.issued, r.issue(l.Host.Value, s.op.Name), "host")
+	r.start(s, duration(l.Gap.Value))
+}
+
+// start writes a side's fills and kernel.
+func (r *rank) start(s *side, gap trace.Time) {
+	s.on.launch(r.refill(s.on, s.fills, gap), launchOf(s.op, s.kernel))
+	r.finished(s.on, s.op)
+}
+
+// refill writes the fills before a kernel and returns the gap behind them.
+func (r *rank) refill(s *stream, fills []int32, gap trace.Time) trace.Time {
+	for _, id := range fills {
+		fill := &r.pl.w.Ops[id]
+		s.launch(gap, r.pl.copyOf(fill))
+		r.finished(s, fill)
+		gap = duration(r.pl.m.Launch.Gap.Value)
+	}
+	return gap
+}

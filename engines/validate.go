@@ -1,0 +1,256 @@
+package engines
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Check is one measured row beside the prediction for it.
+type Check struct {
+	Row       machine.Row
+	Predicted float64 // microseconds an iteration; 0 where Why says that there is none
+	Why       string
+}
+
+// Error is predicted over measured, less one.
+func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
+
+// CheckRow replays a row's trace under the row's strategy and settings. What
+// cannot be predicted is a Check with the reason.
+func CheckRow(row machine.Row, run *trace.Run, m machine.Machine) Check {
+	c := Check{Row: row}
+	s, why := selectionOf(row)
+	if why != "" {
+		c.Why = why
+		return c
+	}
+	w, err := workload.Lift(run, correctionsOf(row))
+	if err != nil {
+		c.Why = err.Error()
+		return c
+	}
+	out, err := Run(unroll(w, row.Params.Iterations), m, s, replay.Options{})
+	switch {
+	case err != nil:
+		c.Why = err.Error()
+	case out.Result == nil:
+		c.Why = out.Why
+	default:
+		c.Predicted = float64(out.Time) / 1e3
+	}
+	return c
+}
+
+// correctionsOf tells the lift what a row knows and its trace does not: shapes
+// and tiles of kernels that no framework operator launched.
+func correctionsOf(row machine.Row) workload.Options {
+	k := row.Workload
+	o := workload.Options{Unprofiled: true, Shapes: map[string]workload.Shape{}, Tiles: map[string]workload.Tiling{}}
+	switch {
+	case len(k.Tile) == 3 && k.M > 0:
+		o.Shapes["gemm_k"] = workload.Shape{Kind: workload.GEMM, M: k.M, N: k.N, K: k.K, ElemSize: 2, DType: k.DType, Evidence: "row " + row.ID}
+		o.Tiles["gemm_k"] = workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]}
+	case k.Kind == "gemm+gemm" && len(k.Tile) == 3 && len(k.Grids) == 2:
+		for i, name := range []string{fmt.Sprintf("sync_k@%d", k.Grids[0]), fmt.Sprintf("sync_k@%d", k.Grids[1])} {
+			sh := workload.Shape{Kind: workload.GEMM, M: k.Batch, N: k.FFN, K: k.Hidden, ElemSize: 2, DType: k.DType, Evidence: "row " + row.ID}
+			if i == 1 {
+				sh.N, sh.K = sh.K, sh.N
+			}
+			o.Shapes[name] = sh
+			o.Tiles[name] = workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]}
+		}
+	case k.Kind == "embedding+collective" && k.SameBuild:
+		vectors := k.LogicalWGs
+		o.Shapes["emb_k"] = workload.Shape{Kind: workload.Embedding, M: vectors, N: k.Dim, K: k.Pool, ElemSize: 4, DType: k.DType, Evidence: "row " + row.ID}
+		o.Tiles["emb_k"] = workload.Tiling{Tiles: int(vectors)}
+	case k.Kind == "gemv+collective" && k.Tiles > 0:
+		o.Tiles["gemv_ar_k"] = workload.Tiling{Tiles: k.Tiles}
+	}
+	return o
+}
+
+// selectionOf is the engine and the settings that a row's strategy stands for.
+func selectionOf(row machine.Row) (Selection, string) {
+	i := slices.IndexFunc(All(), func(e Engine) bool { return e.Name == row.Strategy })
+	if i < 0 {
+		return Selection{}, fmt.Sprintf("no engine %q", row.Strategy)
+	}
+	e := All()[i]
+	set := map[string]string{}
+	whole := func(name string, n int) {
+		if n > 0 {
+			set[name] = strconv.Itoa(n)
+		}
+	}
+	p := row.Params
+	whole("channels", p.Channels)
+	whole("chunks", p.Chunks)
+	if slices.ContainsFunc(e.Params, func(p Param) bool { return p.Name == "programs" }) {
+		whole("programs", p.Programs)
+	}
+	if p.Order != "" {
+		set["order"] = p.Order
+	}
+	if p.CommPriority && e.Name != "bulk" {
+		set["priority"] = "on"
+	}
+	if p.Graph {
+		set["graph"] = "on"
+	}
+	if p.Policy != "" { // measured with semaphores cleared and the producer launched first, without a wait kernel
+		set["policy"], set["reset"], set["waitkernel"] = p.Policy, "on", "off"
+	}
+	switch p.Impl {
+	case "torch_fused_all_gather_matmul", "torch_fused_matmul_reduce_scatter": // a library call a shard
+		set["impl"], set["product"] = "pull", "chunks"
+	case "one_shot_all_reduce":
+		set["impl"] = "oneshot"
+	}
+	v, err := e.Values(set)
+	if err != nil {
+		return Selection{}, err.Error()
+	}
+	return Selection{e, v}, ""
+}
+
+// A Score is how well one strategy's rows are predicted.
+type Score struct {
+	Strategy    string
+	N           int
+	Median, P90 float64 // of |error|
+}
+
+// Scores are the errors by strategy, in the order of All, and over all rows
+// last. Rows without a prediction are left out.
+func Scores(checks []Check) []Score {
+	by := map[string][]float64{}
+	var all []float64
+	for _, c := range checks {
+		if c.Why == "" {
+			by[c.Row.Strategy] = append(by[c.Row.Strategy], math.Abs(c.Error()))
+			all = append(all, math.Abs(c.Error()))
+		}
+	}
+	var scores []Score
+	for _, name := range Names() {
+		if len(by[name]) > 0 {
+			scores = append(scores, score(name, by[name]))
+		}
+	}
+	if len(all) > 0 {
+		scores = append(scores, score("all", all))
+	}
+	return scores
+}
+
+func score(name string, errs []float64) Score {
+	slices.Sort(errs)
+	return Score{name, len(errs), quantile(errs, 0.5), quantile(errs, 0.9)}
+}
+
+// quantile interpolates between the two nearest of sorted values.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	lo := int(at)
+	hi := min(lo+1, len(sorted)-1)
+	return sorted[lo] + (at-float64(lo))*(sorted[hi]-sorted[lo])
+}
+
+// A Choice is one workload that was measured under several strategies: which was
+// best, which the prediction picks, and what trusting it costs.
+type Choice struct {
+	Workload  string
+	Best      string  // measured
+	Predicted string  // best by prediction
+	Regret    float64 // measured time of the predicted best over that of the best, less one
+	Rows      int
+}
+
+// Choices groups rows by workload and says what choosing by prediction costs on
+// each. Rows without a prediction cannot be chosen, but they can be the best.
+func Choices(checks []Check) []Choice {
+	var keys []string
+	groups := map[string][]Check{}
+	for _, c := range checks {
+		k := workloadKey(c.Row)
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], c)
+	}
+	var choices []Choice
+	for _, k := range keys {
+		var best, picked *Check
+		for i := range groups[k] {
+			c := &groups[k][i]
+			if best == nil || c.Row.Us < best.Row.Us {
+				best = c
+			}
+			if c.Why == "" && (picked == nil || c.Predicted < picked.Predicted) {
+				picked = c
+			}
+		}
+		if picked == nil || len(groups[k]) < 2 {
+			continue
+		}
+		choices = append(choices, Choice{
+			Workload: k, Best: RowName(best.Row), Predicted: RowName(picked.Row),
+			Regret: picked.Row.Us/best.Row.Us - 1, Rows: len(groups[k]),
+		})
+	}
+	return choices
+}
+
+// workloadKey is what rows of one workload have in common.
+func workloadKey(row machine.Row) string {
+	k := row.Workload
+	s := fmt.Sprintf("%s %s on %d ranks", k.Kind, k.Name, row.World)
+	for _, n := range []struct {
+		name string
+		n    int64
+	}{{"m", k.M}, {"n", k.N}, {"k", k.K}, {"batch", k.Batch}, {"tables", k.Tables}, {"tiles", int64(k.Tiles)}} {
+		if n.n > 0 {
+			s += fmt.Sprintf(" %s=%d", n.name, n.n)
+		}
+	}
+	if k.Collective != "" {
+		s += " " + k.Collective
+	}
+	if row.Params.Iterations > 0 {
+		s += ", in a loop"
+	}
+	if row.Params.Graph {
+		s += ", as a graph"
+	}
+	return s
+}
+
+// RowName is a row's strategy with its settings.
+func RowName(row machine.Row) string {
+	p := row.Params
+	s := row.Strategy
+	for _, x := range []struct {
+		name string
+		n    int
+	}{{"chunks", p.Chunks}, {"channels", p.Channels}, {"programs", p.Programs}} {
+		if x.n > 0 {
+			s += fmt.Sprintf(" %s=%d", x.name, x.n)
+		}
+	}
+	for _, w := range []string{p.Order, p.Policy, p.Impl} {
+		if w != "" {
+			s += " " + w
+		}
+	}
+	if p.CommPriority {
+		s += " priority"
+	}
+	return s
+}

@@ -1,0 +1,100 @@
+package engines
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+var update = flag.Bool("update", false, "rewrite what tests compare with")
+
+// The errors of every strategy on the measured rows, as a golden: a change that
+// worsens a prediction shows in the diff. Run with -update after looking at it.
+func TestErrorsAgainstHardware(t *testing.T) {
+	const shared = "../../shared/data/h200"
+	f, err := os.Open(filepath.Join(shared, "validate.jsonl"))
+	if err != nil {
+		t.Skip("no measurements in the folder shared beside the checkout")
+	}
+	defer f.Close()
+	if testing.Short() {
+		t.Skip("replays 200 rows")
+	}
+	rows, err := machine.ReadRows(f, "validate.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]*trace.Run{}
+	for _, row := range rows {
+		if runs[row.Trace] == nil && row.Trace != "" {
+			if runs[row.Trace], err = format.Open(filepath.Join(shared, row.Trace), format.Options{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	checks := make([]Check, len(rows))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, row := range rows {
+		g.Go(func() error {
+			checks[i] = Check{Row: row, Why: "no trace"}
+			if row.Trace != "" {
+				checks[i] = CheckRow(row, runs[row.Trace], h200(t, row.World))
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	got := errorTable(checks)
+	const golden = "testdata/errors.golden"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("errors against hardware changed:\n%s\nbefore:\n%s", got, want)
+	}
+}
+
+func errorTable(checks []Check) string {
+	var s strings.Builder
+	skipped := 0
+	for _, c := range checks {
+		if c.Why != "" {
+			skipped++
+		}
+	}
+	fmt.Fprintf(&s, "%-12s %5s %8s %8s\n", "strategy", "rows", "median", "p90")
+	for _, x := range Scores(checks) {
+		fmt.Fprintf(&s, "%-12s %5d %7.1f%% %7.1f%%\n", x.Strategy, x.N, 100*x.Median, 100*x.P90)
+	}
+	choices, regret := Choices(checks), 0.0
+	for _, c := range choices {
+		regret += c.Regret
+	}
+	fmt.Fprintf(&s, "regret over %d workloads: %.1f%%; %d rows not predicted\n\n", len(choices), 100*regret/float64(max(1, len(choices))), skipped)
+	for _, c := range checks {
+		if c.Why == "" {
+			fmt.Fprintf(&s, "%s %-44s %+6.1f%%\n", c.Row.ID, RowName(c.Row), 100*c.Error())
+		}
+	}
+	return s.String()
+}

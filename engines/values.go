@@ -1,0 +1,147 @@
+package engines
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Values are the settings of one engine, every parameter present. Make them
+// with Engine.Values or ParseSelection.
+type Values map[string]string
+
+// Int returns a whole number. Engine.Values has checked that it is one.
+func (v Values) Int(name string) int {
+	n, _ := strconv.Atoi(v[name])
+	return n
+}
+
+// String lists the settings that differ from the engine's defaults, as users type them.
+func (e Engine) String(v Values) string {
+	var set []string
+	for _, p := range e.Params {
+		if v[p.Name] != p.Default {
+			set = append(set, p.Name+"="+v[p.Name])
+		}
+	}
+	return strings.Join(set, " ")
+}
+
+// Values completes settings with the engine's defaults and checks every one.
+func (e Engine) Values(set map[string]string) (Values, error) {
+	v := Values{}
+	for _, p := range e.Params {
+		v[p.Name] = p.Default
+	}
+	for name, value := range set {
+		p := slices.IndexFunc(e.Params, func(p Param) bool { return p.Name == name })
+		if p < 0 {
+			return nil, fmt.Errorf("%s: no parameter %q (it has %s)", e.Name, name, e.paramNames())
+		}
+		if err := e.Params[p].check(value); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", e.Name, name, err)
+		}
+		v[name] = value
+	}
+	return v, nil
+}
+
+func (p Param) check(value string) error {
+	if p.Choices != nil {
+		if !slices.Contains(p.Choices, value) {
+			return fmt.Errorf("%q is none of %s", value, strings.Join(p.Choices, ", "))
+		}
+		return nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is not a whole number", value)
+	}
+	return nil
+}
+
+func (e Engine) paramNames() string {
+	if len(e.Params) == 0 {
+		return "none"
+	}
+	names := make([]string, len(e.Params))
+	for i, p := range e.Params {
+		names[i] = p.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// A Selection is an engine with settings.
+type Selection struct {
+	Engine Engine
+	Values Values
+}
+
+// ParseSelection reads what users type after --strategy: names separated by
+// commas, each with settings behind colons ("decompose:chunks=4:priority=on,bulk"),
+// or "all" for every engine with its defaults. A comma followed by name=value
+// continues the engine before it.
+func ParseSelection(s string) ([]Selection, error) {
+	var out []Selection
+	for _, word := range splitSelection(s) {
+		name, rest, _ := strings.Cut(word, ":")
+		if name == "all" {
+			for _, e := range All() {
+				v, err := e.Values(nil)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, Selection{e, v})
+			}
+			continue
+		}
+		i := slices.IndexFunc(All(), func(e Engine) bool { return e.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("no strategy %q (there are %s, or all)", name, strings.Join(Names(), ", "))
+		}
+		set := map[string]string{}
+		for _, p := range strings.Split(rest, ":") {
+			if p == "" {
+				continue
+			}
+			k, value, ok := strings.Cut(p, "=")
+			if !ok {
+				return nil, fmt.Errorf("%s: %q is not name=value", name, p)
+			}
+			set[k] = value
+		}
+		v, err := All()[i].Values(set)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Selection{All()[i], v})
+	}
+	return out, nil
+}
+
+// splitSelection cuts at commas, and joins a piece that is only a setting to the engine before it.
+func splitSelection(s string) []string {
+	var words []string
+	for _, w := range strings.Split(s, ",") {
+		w = strings.TrimSpace(w)
+		head, _, _ := strings.Cut(w, ":")
+		switch {
+		case w == "":
+		case strings.Contains(head, "=") && len(words) > 0:
+			words[len(words)-1] += ":" + w
+		default:
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+// Names lists the engines' names in the order of All.
+func Names() []string {
+	var names []string
+	for _, e := range All() {
+		names = append(names, e.Name)
+	}
+	return names
+}
