@@ -1,0 +1,242 @@
+package html
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// update is set by `go test -update`, which rewrites the goldens.
+var update = flag.Bool("update", false, "rewrite goldens")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: -want +got (go test -update rewrites it)\n%s", path, diff)
+	}
+}
+
+func render(t testing.TB, rep Report, echarts string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b, rep, echarts); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// document is the JSON of a page.
+func document(t testing.TB, page string) data {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, `<script type="application/json" id="data">`)
+	text, _, ok2 := strings.Cut(rest, "</script>")
+	if !ok || !ok2 {
+		t.Fatal("the page has no data")
+	}
+	var d data
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// spans reads a panel's spans as page/data.js does.
+func spans(t testing.TB, p *panel) []segment {
+	t.Helper()
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(p.Spans)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func() int64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			t.Fatalf("%d bytes before the end: no number", len(b))
+		}
+		b = b[n:]
+		return int64(v)
+	}
+	var out []segment
+	p.each(0, func(r *row) {
+		for _, n := range []int{r.Spans, r.Marks} {
+			var start trace.Time
+			for range n {
+				start += trace.Time(number())
+				end := start + trace.Time(number())
+				out = append(out, segment{start, end, uint8(number()), int32(number()), int32(number())})
+			}
+		}
+	})
+	if len(b) > 0 {
+		t.Fatalf("%d bytes after the last span", len(b))
+	}
+	return out
+}
+
+// dump writes a panel as text: what a reader of the page sees, row by row.
+func dump(t testing.TB, d data, p *panel, detail func(int32) string) string {
+	var b strings.Builder
+	all := spans(t, p)
+	for _, s := range p.Sections {
+		fmt.Fprintf(&b, "%s | %s | %s\n", s.Title, s.Time, s.Group)
+		for _, r := range s.Rows {
+			fmt.Fprintf(&b, "  %s", r.Label)
+			if r.Cluster {
+				b.WriteString(" (new cluster)")
+			}
+			b.WriteString("\n")
+			for _, g := range all[:r.Spans+r.Marks] {
+				fmt.Fprintf(&b, "    %6d %6d %-20s %s %s\n", g.start, g.end-g.start, d.Kinds[g.kind].Label, d.Names[g.name], detail(g.detail))
+			}
+			all = all[r.Spans+r.Marks:]
+		}
+	}
+	return strings.ReplaceAll(regexp.MustCompile(` +\n`).ReplaceAllString(b.String(), "\n"), "  \n", "\n")
+}
+
+func TestData(t *testing.T) {
+	page := render(t, sample(), "")
+	d := document(t, page)
+	golden(t, "lanes.golden", dump(t, d, d.Lanes, func(i int32) string { return d.Details[i] }))
+	golden(t, "workgroups.golden", dump(t, d, d.Workgroups, func(i int32) string { return fmt.Sprintf("tile %d", i-1) }))
+	if again := render(t, sample(), ""); again != page {
+		t.Error("the same report, written twice, differs")
+	}
+}
+
+func TestPage(t *testing.T) {
+	// What is around the data, the style and the scripts.
+	page := render(t, sample(), "")
+	page = regexp.MustCompile(`(?s)(<style>|id="data">|<script>).*?(</style>|</script>)`).ReplaceAllString(page, "$1…$2")
+	page = regexp.MustCompile(`sha256-.*?&#39;`).ReplaceAllString(page, "sha256-…&#39;")
+	golden(t, "page.golden", page)
+}
+
+func TestVerdict(t *testing.T) {
+	bar := func(name string, time trace.Time) Bar { return Bar{Name: name, Time: time} }
+	for _, c := range []struct {
+		rep  Report
+		want string
+	}{
+		{Report{}, ""},
+		{Report{Strategies: []Bar{{Name: "fused", Note: "does not apply"}}}, ""},
+		{Report{Strategies: []Bar{bar("bulk", 2000), bar("fused", 1000)}}, "Fastest: fused, 1.000 µs."},
+		{Report{Captured: 2000, Strategies: []Bar{bar("bulk", 1995), {Name: "ideal", Time: 500, Bound: true}}}, "No strategy is predicted to beat the captured schedule, 2.000 µs."},
+		{
+			Report{Captured: 2000, Strategies: []Bar{{Name: "decompose", Params: "chunks=4", Time: 1500, Note: "launch gaps"}, bar("bulk", 2100)}},
+			"Fastest: decompose (chunks=4), predicted to take 1.500 µs: −25.0 % against the captured 2.000 µs. Its limit: launch gaps.",
+		},
+	} {
+		if got := c.rep.verdict(); got != c.want {
+			t.Errorf("got  %q\nwant %q", got, c.want)
+		}
+	}
+}
+
+// Whatever the parts of a page say, they cannot become markup or code.
+func TestHostileText(t *testing.T) {
+	page := render(t, hostile(), "")
+	if n := strings.Count(page, "<script"); n != 3 {
+		t.Errorf("%d script elements, want 3", n)
+	}
+	if n := strings.Count(page, "</script"); n != 3 {
+		t.Errorf("%d ends of scripts, want 3", n)
+	}
+	for _, bad := range []string{"<img", "<svg"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("%q reached the page", bad)
+		}
+	}
+	d := document(t, page)
+	if want := strings.ToValidUTF8(evil(3), "\ufffd"); d.Names[1] != want {
+		t.Errorf("the name reads %q, want %q", d.Names[1], want)
+	}
+}
+
+func evil(i int) string {
+	return fmt.Sprintf(`%d</script><script>window.pwned=1</script><img src=x onerror="window.pwned=2"><svg/onload=window.pwned=3>{a|b}{b}__f__window.pwned=4__f__`+"\u2028\x1b[31m\xff\x00'\"`${window.pwned=5}", i)
+}
+
+// hostile is a report whose every text comes from an attacker.
+func hostile() Report {
+	b := new(trace.Builder)
+	rank := b.AddRank(trace.Rank{ID: trace.None, Source: evil(1), Device: trace.Device{Name: evil(2)}})
+	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None, Name: evil(4)})
+	group := b.AddGroup(trace.Group{Name: evil(5)})
+	comm := b.AddComm(trace.Comm{Group: group, Peer: trace.None})
+	attr := b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Origin: trace.None})
+	k := b.Add(trace.Span{End: 1000, Name: b.Intern(evil(3)), Lane: lane, Parent: trace.None, Attr: attr, Kind: trace.Collective})
+	wgs := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, Peer: trace.None, Name: evil(6)})
+	w := b.Add(trace.Span{End: 1000, Name: b.Intern(evil(3)), Lane: wgs, Parent: k, Attr: trace.None, Kind: trace.Workgroup})
+	b.Add(trace.Span{Start: 500, End: 1000, Name: b.Intern(evil(7)), Lane: wgs, Parent: w, Attr: trace.None, Kind: trace.PhaseWait})
+	return Report{
+		Title:      evil(10),
+		Facts:      []Fact{{evil(11), evil(12)}},
+		Captured:   1500,
+		Strategies: []Bar{{Name: evil(13), Params: evil(14), Time: 1000, Note: evil(15)}},
+		Runs:       []Named{{Name: evil(16), Note: evil(17), Run: b.Finish(trace.Options{Name: evil(18)})}, {Name: evil(19), Run: bulkRun()}},
+		Tables:     []Table{{Title: evil(20), Note: evil(21), Columns: []Column{{evil(22), true}}, Rows: [][]string{{evil(23)}}}},
+	}
+}
+
+func TestSelfContained(t *testing.T) {
+	page := render(t, sample(), "var echarts;")
+	for _, bad := range []string{EChartsURL, "src=", "href=", "@import", "url("} {
+		if strings.Contains(page, bad) {
+			t.Errorf("a page with ECharts inside contains %q", bad)
+		}
+	}
+	if page := render(t, sample(), ""); !strings.Contains(page, `src="`+EChartsURL+`"`) {
+		t.Error("a page without ECharts inside does not name its address")
+	}
+}
+
+// The pins agree: what is embedded is what the address must give, and the lock
+// file holds hashes and no place to download from.
+func TestPins(t *testing.T) {
+	lock, err := os.ReadFile("package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(lock, []byte(`"resolved"`)) {
+		t.Error("package-lock.json names a host")
+	}
+	if !bytes.Contains(lock, []byte(`"echarts": "`+EChartsVersion+`"`)) {
+		t.Errorf("package-lock.json does not pin ECharts %s", EChartsVersion)
+	}
+	if !Embedded() {
+		t.Skip("no ECharts to compare (run go generate ./viz/html)")
+	}
+	sum := sha512.Sum384([]byte(echarts()))
+	if got := "sha384-" + base64.StdEncoding.EncodeToString(sum[:]); got != EChartsIntegrity {
+		t.Errorf("the embedded ECharts has %s, reports ask for %s", got, EChartsIntegrity)
+	}
+}

@@ -1,0 +1,200 @@
+// What keys and the mouse do to a timeline.
+
+const panStep = 0.18, zoomStep = 0.72; // of the view, a key press
+
+Object.assign(Timeline.prototype, {
+  listen() {
+    this.chart.on("datazoom", () => this.hide());
+    this.scroller.addEventListener("scroll", () => {
+      this.hide();
+      this.draw();
+    }, { passive: true });
+    this.scroller.addEventListener("keydown", (e) => this.key(e));
+    this.stage.addEventListener("mousemove", (e) => this.move(e));
+    this.stage.addEventListener("mouseleave", () => this.hide());
+    // Before ECharts sees it: a press with Shift starts a range and no pan.
+    this.stage.addEventListener("mousedown", (e) => this.press(e), { capture: true });
+    window.addEventListener("mouseup", (e) => this.release(e), { capture: true });
+    this.stage.addEventListener("dblclick", () => this.fit());
+  },
+
+  key(e) {
+    if (e.ctrlKey || e.metaKey || e.altKey) return;
+    const { start, end } = this.view, width = end - start;
+    const at = this.pointer ?? (start + end) / 2;
+    const keys = {
+      w: () => this.zoom(zoomStep, at), s: () => this.zoom(1 / zoomStep, at),
+      "+": () => this.zoom(zoomStep, at), "-": () => this.zoom(1 / zoomStep, at),
+      a: () => this.zoomTo(start - width * panStep, end - width * panStep),
+      d: () => this.zoomTo(start + width * panStep, end + width * panStep),
+      f: () => this.fit(), 0: () => this.zoomTo(0, this.end),
+      ".": () => this.step(1), ",": () => this.step(-1),
+      "/": () => this.find?.focus(), n: () => this.next(1), N: () => this.next(-1),
+      Escape: () => this.select(null),
+    };
+    keys.ArrowLeft = keys.a;
+    keys.ArrowRight = keys.d;
+    const act = keys[e.key] || keys[e.key.toLowerCase()];
+    if (!act) return;
+    e.preventDefault();
+    act();
+  },
+
+  // at finds what is under the pointer: {i, line}, or null.
+  at(e) {
+    const box = this.stage.getBoundingClientRect(), g = this.geometry;
+    if (!g) return null;
+    const x = e.clientX - box.left, y = e.clientY - box.top;
+    this.pointer = Math.min(this.view.end, Math.max(this.view.start, (x - g.origin) / g.scale));
+    if (x < g.left || x > g.right || y < g.top || y > g.top + g.height) return null;
+    const inner = y - g.top + this.scroller.scrollTop;
+    const line = this.lines.find((l) => inner >= l.top && inner < l.top + l.height);
+    if (!line || line.section) return null;
+    const i = this.nearest(line.row, this.pointer, 3 / g.scale);
+    return i === null ? null : { i, line };
+  },
+
+  // nearest is the mark or span of the row at t, or the closest within slack ns.
+  nearest(row, t, slack) {
+    const { start, end } = this.spans;
+    let best = null, least = slack;
+    const look = (from, to, bias) => {
+      const first = firstEnding(this.spans, from, to, t - slack);
+      for (let i = first; i < to && start[i] <= t + slack; i++) {
+        const away = Math.max(start[i] - t, t - end[i], 0) + bias;
+        if (away < least) [best, least] = [i, away];
+      }
+    };
+    look(row.to, row.last, -slack); // marks lie on top of spans
+    look(row.from, row.to, 0);
+    return best;
+  },
+
+  move(e) {
+    if (this.from !== undefined) return this.stretch(e);
+    const hit = e.buttons ? null : this.at(e);
+    this.hide();
+    if (!hit) return;
+    this.outline(hit);
+    this.tip.replaceChildren(...this.describe(hit.i, hit.line.row).map((text, n) => {
+      const line = document.createElement(n ? "span" : "b");
+      line.textContent = text;
+      return line;
+    }));
+    this.tip.style.display = "block";
+    const { width, height } = this.tip.getBoundingClientRect();
+    const x = Math.min(e.clientX + 14, window.innerWidth - width - 8);
+    const y = e.clientY + 18 + height > window.innerHeight ? e.clientY - height - 12 : e.clientY + 18;
+    this.tip.style.left = Math.max(4, x) + "px";
+    this.tip.style.top = Math.max(4, y) + "px";
+  },
+
+  outline({ i, line }) {
+    const g = this.geometry;
+    const x0 = Math.max(g.left, g.origin + this.spans.start[i] * g.scale), x1 = Math.min(g.right, g.origin + this.spans.end[i] * g.scale);
+    const y = g.top + line.top - this.scroller.scrollTop;
+    if (x1 < x0 || y < g.top - line.height) return;
+    this.hover.style.cssText = `display:block;left:${x0 - 1.5}px;top:${y - 0.5}px;width:${Math.max(3, x1 - x0 + 3)}px;height:${line.height + 1}px`;
+  },
+
+  hide() {
+    this.hover.style.display = this.tip.style.display = "none";
+    if (this.selected) this.outline(this.selected);
+  },
+
+  press(e) {
+    this.scroller.focus({ preventScroll: true });
+    this.down = { x: e.clientX, y: e.clientY };
+    this.at(e);
+    if (!e.shiftKey) return;
+    e.stopPropagation();
+    e.preventDefault();
+    this.from = this.pointer;
+  },
+
+  stretch(e) {
+    this.at(e);
+    const g = this.geometry, x = (t) => g.origin + t * g.scale;
+    const a = Math.min(this.from, this.pointer), b = Math.max(this.from, this.pointer);
+    this.range.style.cssText = `display:block;left:${x(a)}px;top:${g.top}px;width:${x(b) - x(a)}px;height:${g.height}px`;
+    this.picked.textContent = `${time(b - a)} from ${time(a)} to ${time(b)}`;
+  },
+
+  release(e) {
+    if (!this.down) return;
+    const still = Math.hypot(e.clientX - this.down.x, e.clientY - this.down.y) < 4;
+    this.down = undefined;
+    if (this.from !== undefined) {
+      const a = Math.min(this.from, this.pointer), b = Math.max(this.from, this.pointer);
+      this.from = undefined;
+      this.range.style.display = "none";
+      if (!still) this.zoomTo(a, b);
+      return;
+    }
+    if (still && this.stage.contains(e.target)) this.select(this.at(e));
+  },
+
+  // select pins a span: its description stays below the timeline, to be copied.
+  select(hit) {
+    this.selected = hit;
+    this.hide();
+    const lines = hit ? this.describe(hit.i, hit.line.row) : [];
+    this.picked.replaceChildren(...lines.map((text, n) => {
+      const part = document.createElement(n ? "span" : "b");
+      part.textContent = n ? " · " + text : text;
+      return part;
+    }));
+  },
+
+  fit() {
+    if (!this.selected) return this.zoomTo(0, this.end);
+    const { i } = this.selected, { start, end } = this.spans;
+    const pad = Math.max((end[i] - start[i]) * 0.15, leastView / 2);
+    this.zoomTo(start[i] - pad, end[i] + pad);
+  },
+
+  // step selects the next or the previous span of the selected row.
+  step(by) {
+    if (!this.selected) return;
+    const { i, line } = this.selected, { row } = line;
+    const [from, to] = i < row.to ? [row.from, row.to] : [row.to, row.last];
+    if (i + by < from || i + by >= to) return;
+    this.reveal({ i: i + by, line });
+  },
+
+  // reveal selects a span and moves the view until it is in sight.
+  reveal(hit) {
+    const { start, end } = this.spans, { line, i } = hit;
+    const width = this.view.end - this.view.start;
+    if (start[i] < this.view.start || end[i] > this.view.end) {
+      const middle = (start[i] + end[i]) / 2, half = Math.max(width, (end[i] - start[i]) * 1.3) / 2;
+      this.zoomTo(middle - half, middle + half);
+    }
+    const sight = this.geometry.height;
+    if (line.top < this.scroller.scrollTop || line.top + line.height > this.scroller.scrollTop + sight) {
+      this.scroller.scrollTop = line.top - sight / 2;
+      this.draw();
+    }
+    this.select(hit);
+  },
+
+  // seek dims what is not called by the text, and returns how many spans in sight are.
+  seek(text) {
+    const wanted = text.trim().toLowerCase();
+    const named = wanted && this.names.map((name) => name.toLowerCase().includes(wanted));
+    this.search = wanted ? (i) => named[this.spans.name[i]] : null;
+    this.hits = [];
+    for (const line of wanted ? this.lines : []) {
+      for (let i = line.row?.from; i < line.row?.to; i++) if (this.search(i)) this.hits.push({ i, line });
+    }
+    this.hit = -1;
+    this.draw();
+    return this.hits.length;
+  },
+
+  next(by) {
+    if (!this.hits?.length) return;
+    this.hit = (this.hit + by + this.hits.length) % this.hits.length;
+    this.reveal(this.hits[this.hit]);
+  },
+});

@@ -1,0 +1,236 @@
+// Puts the page together: bars, timelines with their controls, sortable tables.
+
+function legend(host, kinds) {
+  for (const kind of kinds) {
+    const item = document.createElement("span");
+    const swatch = document.createElement("i");
+    swatch.className = "swatch";
+    swatch.style.cssText = `background:${kind.color};color:${kind.ink};font-style:normal`;
+    swatch.textContent = kind.glyph || "";
+    if (kind.height < 0.8) {
+      swatch.classList.add("thin");
+      swatch.textContent = "";
+    }
+    if (kind.mark) {
+      swatch.style.cssText = `color:${kind.color || "var(--ink)"};font-style:normal;font-size:14px;width:auto`;
+      swatch.textContent = kind.glyph;
+    }
+    item.append(swatch, kind.label);
+    host.append(item);
+  }
+}
+
+function bars(data) {
+  const host = document.getElementById("bars");
+  if (!host) return null;
+  legend(document.getElementById("parts"), data.parts);
+  host.style.height = data.bars.length * 40 + 46 + "px";
+  const chart = echarts.init(host);
+  chart.setOption(data.barOption);
+  const draw = () => {
+    const css = getComputedStyle(document.documentElement), ink = (name) => css.getPropertyValue("--" + name).trim();
+    const font = { color: ink("ink"), fontFamily: ink("sans") };
+    chart.setOption({
+      textStyle: font,
+      tooltip: {
+        renderMode: "richText", // a name in a trace must not become HTML
+        backgroundColor: ink("paper"), borderColor: ink("line"), textStyle: { ...font, fontSize: 12 }, valueFormatter: (ns) => time(ns),
+      },
+      xAxis: { axisLabel: { color: ink("soft"), formatter: (ns) => tick(ns, data.barView) }, splitLine: { lineStyle: { color: ink("grid") } } },
+      yAxis: {
+        axisLine: { lineStyle: { color: ink("line") } },
+        axisLabel: {
+          width: 230, overflow: "truncate", color: ink("ink"), lineHeight: 15,
+          formatter: (i) => `{name|${plain(data.bars[i].name)}}` + (data.bars[i].params ? `\n{params|${plain(data.bars[i].params)}}` : ""),
+          rich: { name: { fontWeight: 600, fontSize: 12.5, color: ink("ink") }, params: { fontSize: 11, color: ink("faint") } },
+        },
+      },
+      series: data.barOption.series.map((_, i, all) => ({
+        z: i < all.length - 1 ? 2 : 10, // labels above the line that marks the captured time
+        label: { color: ink("ink"), fontFamily: ink("sans"), textBorderWidth: 0, backgroundColor: ink("paper"), padding: [1, 3] },
+        ...(i === 0 && { markLine: { lineStyle: { color: ink("ink"), type: "dashed", width: 1 }, label: { show: false } } }),
+      })),
+    });
+    chart.resize();
+  };
+  draw();
+  return { draw, chart };
+}
+
+// plain takes the characters out of a name that mean something in ECharts' rich text.
+function plain(text) {
+  const short = text.replace(/[{}|\s]+/g, " ");
+  return short.length > 44 ? short.slice(0, 43) + "…" : short;
+}
+
+// Controls choose the sections that a timeline shows: runs by chips, ranks and kernels by lists.
+class Controls {
+  constructor(timeline, host, fields) {
+    this.timeline = timeline;
+    this.sections = timeline.panel.sections;
+    this.bar = document.createElement("div");
+    this.bar.className = "controls";
+    host.prepend(this.bar);
+    this.runs = this.chips();
+    this.lists = fields.map(({ key, name, all, pick }) => this.list(key, name, all, pick));
+    this.rows = this.rowList();
+    this.detail = this.detailBox();
+    this.finder();
+    this.apply();
+  }
+
+  chips() {
+    const titles = new Map(this.sections.map((s) => [s.run, s.name]));
+    if (titles.size < 2) return null;
+    const set = document.createElement("fieldset");
+    const boxes = [...titles].map(([run, title]) => {
+      const box = this.chip(title, this.timeline.panel.shown.includes(run));
+      box.value = run;
+      set.append(box.parentElement);
+      return box;
+    });
+    this.bar.append(set);
+    return boxes;
+  }
+
+  chip(title, checked) {
+    const label = document.createElement("label"), box = document.createElement("input");
+    label.className = "chip";
+    label.title = title;
+    Object.assign(box, { type: "checkbox", checked });
+    box.addEventListener("change", () => this.apply());
+    label.append(box, title.length > 60 ? title.slice(0, 59) + "…" : title);
+    return box;
+  }
+
+  list(key, name, all, pick) {
+    const values = [...new Set(this.sections.map((s) => s[key]))];
+    if (values.length < 2) return null;
+    const select = this.select(name, [...(all ? [[all, ""]] : []), ...values.map((v) => [v, v])]);
+    select.value = pick ?? "";
+    return { key, select };
+  }
+
+  select(name, choices) {
+    const label = document.createElement("label"), select = document.createElement("select");
+    for (const [text, value] of choices) select.add(new Option(text, value));
+    select.addEventListener("change", () => this.apply());
+    label.append(name, select);
+    this.bar.append(label);
+    return select;
+  }
+
+  rowList() {
+    const few = this.timeline.panel.firstRows;
+    if (!few || this.sections.every((s) => s.rows.length <= few)) return null;
+    return this.select("rows", [[`first ${few}`, few], ["all", Infinity]]);
+  }
+
+  detailBox() {
+    if (!this.sections.some((s) => s.rows.some((row) => row.detail))) return null;
+    const set = document.createElement("fieldset"), box = this.chip("annotations", false);
+    set.append(box.parentElement);
+    this.bar.append(set);
+    return box;
+  }
+
+  finder() {
+    const label = document.createElement("label"), input = document.createElement("input"), found = document.createElement("span");
+    Object.assign(input, { type: "search", placeholder: "find a name", spellcheck: false });
+    found.className = "found";
+    input.addEventListener("input", () => {
+      const n = this.timeline.seek(input.value);
+      found.textContent = input.value.trim() ? `${n} found` : "";
+    });
+    input.addEventListener("keydown", (e) => {
+      if (e.key === "Enter") this.timeline.next(e.shiftKey ? -1 : 1);
+      if (e.key === "Escape") this.timeline.scroller.focus();
+    });
+    this.timeline.find = input;
+    label.append(input, found);
+    this.bar.append(label);
+  }
+
+  apply() {
+    const runs = this.runs && new Set(this.runs.filter((b) => b.checked).map((b) => Number(b.value)));
+    const shown = this.sections.filter((s) =>
+      (!runs || runs.has(s.run)) && this.lists.every((l) => !l || !l.select.value || s[l.key] === l.select.value));
+    this.timeline.select(null);
+    this.timeline.show(shown, this.rows ? Number(this.rows.value) : Infinity, this.detail?.checked);
+    this.timeline.seek(this.timeline.find.value);
+  }
+}
+
+function sortable(table) {
+  const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
+  const value = (row, i) => row.cells[i]?.textContent.trim() ?? "";
+  const number = (text) => {
+    const m = /^([−-]?[\d.,]+)\s*(ns|µs|ms|s)?/.exec(text);
+    const scale = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 }[m?.[2]] || 1;
+    return m ? Number(m[1].replace("−", "-").replaceAll(",", "")) * scale : -Infinity;
+  };
+  heads.forEach((head, i) => head.addEventListener("click", () => {
+    const up = head.getAttribute("aria-sort") !== "ascending";
+    heads.forEach((h) => h.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", up ? "ascending" : "descending");
+    const rows = [...body.rows];
+    rows.sort((a, b) => head.classList.contains("number")
+      ? number(value(a, i)) - number(value(b, i)) : value(a, i).localeCompare(value(b, i), undefined, { numeric: true }));
+    body.append(...(up ? rows : rows.reverse()));
+  }));
+}
+
+async function timeline(id, panel, data, describe, fields) {
+  if (!panel) return null;
+  const host = document.getElementById(id), key = document.createElement("div");
+  const t = new Timeline(host, panel, await decode(panel), data.kinds, data.names, describe);
+  t.controls = new Controls(t, host, fields);
+  key.className = "legend";
+  legend(key, panel.legend.map((k) => data.kinds[k]));
+  t.scroller.before(key);
+  if (panel.note) {
+    const note = document.createElement("p");
+    note.className = "about";
+    note.textContent = panel.note;
+    host.prepend(note);
+  }
+  return t;
+}
+
+async function boot() {
+  document.querySelectorAll("table").forEach(sortable);
+  if (typeof echarts === "undefined") {
+    document.getElementById("missing").hidden = false;
+    return;
+  }
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const chart = bars(data);
+  registerShapes();
+  const span = (t, i, row) => [`${time(t.spans.start[i])} + ${time(t.spans.end[i] - t.spans.start[i])}`, `${row.section.name}, ${row.section.group}, ${row.label}`];
+  const lanes = await timeline("lanes", data.lanes, data, (i, row) => {
+    const s = lanes.spans;
+    return [data.names[s.name[i]] || data.kinds[s.kind[i]].label, data.kinds[s.kind[i]].label, ...span(lanes, i, row), ...(s.detail[i] ? [data.details[s.detail[i]]] : [])];
+  }, [{ key: "group", name: "rank", all: "all", pick: data.lanes?.pick }]);
+  const wgs = await timeline("wgs", data.workgroups, data, (i, row) => {
+    const s = wgs.spans, kind = data.kinds[s.kind[i]];
+    return [kind.label + (s.name[i] ? ", " + data.names[s.name[i]] : ""), ...(s.detail[i] ? [`tile ${s.detail[i] - 1}`] : []), ...span(wgs, i, row)];
+  }, [{ key: "group", name: "rank", pick: data.workgroups?.pick }]);
+  const all = [lanes, wgs].filter(Boolean);
+  const redraw = () => {
+    all.forEach((t) => t.layout());
+    chart?.draw();
+  };
+  window.addEventListener("resize", redraw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  const paper = (on) => {
+    document.documentElement.toggleAttribute("data-print", on);
+    redraw();
+    for (const c of [chart, ...all]) c?.chart.getZr().flush(); // printing waits for no frame
+  };
+  window.addEventListener("beforeprint", () => paper(true));
+  window.addEventListener("afterprint", () => paper(false));
+  // For tests and for the curious: timelines say in drawn what they drew.
+  window.overlapse = { lanes, workgroups: wgs, bars: chart };
+}
+
+boot();

@@ -1,0 +1,202 @@
+// One timeline: labels of rows on the left, an ECharts canvas that stays in
+// sight on the right while the labels scroll, and only rows in sight are drawn.
+
+const margin = { top: 28, right: 14, bottom: 34 }; // px around the rows
+const leastView = 40; // ns, the furthest one can zoom in
+
+class Timeline {
+  // describe(i, row) gives the lines of a span's tooltip, the first in bold.
+  constructor(host, panel, decoded, kinds, names, describe) {
+    Object.assign(this, decoded, { host, panel, kinds, names, describe });
+    this.end = Math.max(1, ...panel.sections.map((s) => s.end));
+    this.view = { start: 0, end: this.end };
+    this.search = null;
+    this.build();
+    this.listen();
+  }
+
+  build() {
+    const element = (name, parent) => {
+      const e = document.createElement("div");
+      e.className = name;
+      parent.append(e);
+      return e;
+    };
+    this.scroller = element("scroller", this.host);
+    this.scroller.tabIndex = 0;
+    this.labels = element("labels", this.scroller);
+    this.stage = element("stage", this.scroller);
+    this.canvas = element("canvas", this.stage);
+    this.hover = element("hover", this.stage);
+    this.range = element("range", this.stage);
+    this.picked = element("picked", this.host);
+    this.tip = element("tip", document.body);
+    this.chart = echarts.init(this.canvas, null, { renderer: "canvas" });
+    this.chart.setOption(this.panel.option);
+    this.chart.setOption({
+      xAxis: { max: this.end, minInterval: 1, axisLabel: { formatter: (ns) => this.tick(ns), hideOverlap: true, showMaxLabel: false, alignMinLabel: "left" } },
+      dataZoom: [
+        { minValueSpan: leastView, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: "shift", moveOnMouseMove: true, throttle: 16 },
+        { minValueSpan: leastView, labelFormatter: time, top: "auto", bottom: 8, height: 16, left: 8, moveHandleSize: 0, right: margin.right, showDataShadow: false, brushSelect: false, throttle: 16 },
+      ],
+      series: [{ clip: true, renderItem: (params, api) => this.paint(params, api) }],
+    });
+  }
+
+  // tick writes a place on the axis; ECharts puts one at the left edge, which is at no round time.
+  tick(ns) {
+    const { scale } = this.chart.getModel().getComponent("xAxis").axis;
+    const [start, end] = scale.getExtent(), steps = ns / scale.getInterval();
+    return Math.abs(steps - Math.round(steps)) < 1e-6 ? tick(ns, { start, end }) : "";
+  }
+
+  // show lays out the sections and rows that the filters let through.
+  show(sections, most, detail) {
+    this.lines = []; // {top, height, row} or {top, height, section}
+    let top = 0, run = null;
+    for (const section of sections) {
+      if (section.run !== run) {
+        this.lines.push({ top, height: 26, section });
+        top += 26;
+        run = section.run;
+      }
+      section.rows.filter((row) => detail || !row.detail).slice(0, most).forEach((row, i) => {
+        this.lines.push({ top, height: this.panel.rowHeight, row, first: i === 0 });
+        top += this.panel.rowHeight;
+      });
+    }
+    this.height = top;
+    this.labels.replaceChildren(...this.lines.map((line) => this.label(line)));
+    this.labels.style.cssText = `padding:${margin.top}px 0 ${margin.bottom}px`;
+    this.layout();
+  }
+
+  label(line) {
+    const div = document.createElement("div");
+    div.style.cssText = `height:${line.height}px;line-height:${line.height}px`;
+    const span = (name, text) => {
+      const s = document.createElement("span");
+      s.className = name;
+      s.textContent = s.title = text;
+      div.append(s);
+    };
+    if (line.section) {
+      div.className = "run";
+      span("", line.section.time);
+      return div;
+    }
+    if (line.first || line.row.cluster) div.className = "top";
+    if (line.first) span("rank", line.row.section.group);
+    span("lane", line.row.label);
+    return div;
+  }
+
+  layout() {
+    const printing = document.documentElement.hasAttribute("data-print");
+    const most = printing ? 560 : Math.max(260, Math.round(window.innerHeight * 0.78)); // px, of a sheet of paper or of the window
+    const height = Math.min(most, this.height + margin.top + margin.bottom);
+    this.scroller.style.height = height + 2 + "px";
+    this.stage.style.height = height + "px";
+    this.canvas.style.height = height + "px";
+    this.chart.resize({ height, width: this.stage.clientWidth });
+    this.retheme();
+  }
+
+  retheme() {
+    const css = getComputedStyle(document.documentElement);
+    this.ink = (name) => css.getPropertyValue("--" + name).trim();
+    const text = { color: this.ink("soft"), fontSize: 11 };
+    this.font = "10.5px " + this.ink("sans");
+    this.chart.setOption({
+      xAxis: { axisLabel: text, axisLine: { lineStyle: { color: this.ink("line") } }, splitLine: { lineStyle: { color: this.ink("grid") } } },
+      dataZoom: [{}, { textStyle: text, borderColor: this.ink("line"), fillerColor: this.ink("accent") + "30", backgroundColor: this.ink("panel") }],
+    });
+    this.draw();
+  }
+
+  draw() {
+    this.chart.setOption({ series: [{ data: [[0, 0]] }] });
+  }
+
+  // paint is the renderItem of the only series: it returns one group with a path a kind.
+  paint(params, api) {
+    const { x: left, y: top, width, height } = params.coordSys;
+    const right = left + width;
+    const origin = api.coord([0, 0])[0];
+    const scale = (api.coord([this.end, 0])[0] - origin) / this.end;
+    this.view = { start: (left - origin) / scale, end: (right - origin) / scale };
+    this.geometry = { left, right, top, height, scale, origin };
+    const painter = new Painter(this.kinds, this.spans);
+    const children = [];
+    const scrolled = this.scroller.scrollTop;
+    let rows = 0;
+    for (const line of this.lines) {
+      const y = top + line.top - scrolled;
+      if (y + line.height < top || y > top + height) continue;
+      if (line.section) {
+        this.header(children, line.section, y, line.height);
+        continue;
+      }
+      rows++;
+      const edge = line.row.cluster ? 2 : 0;
+      painter.row(line.row, y + 1 + edge, line.height - 2 - edge, left, right, origin, scale, this.search);
+    }
+    const before = children.length;
+    painter.rects.forEach((parts, kind) => {
+      if (parts.length) children.push(this.shape("rects", parts, { fill: this.kinds[kind].color }));
+    });
+    for (const t of painter.texts) children.push(this.text(t));
+    painter.marks.forEach((parts, kind) => {
+      const k = this.kinds[kind];
+      const color = k.color || this.ink("ink"), paper = this.ink("paper");
+      if (parts.length) children.push(this.shape(k.mark, parts, k.hollow ? { fill: paper, stroke: color, lineWidth: 1.2 } : { fill: color, stroke: paper, lineWidth: 0.8 }));
+    });
+    this.drawn = {
+      rows, spans: painter.seen, paths: children.length - before - painter.texts.length, texts: painter.texts.length,
+      rects: painter.rects.reduce((n, r) => n + r.length / 4, 0), marks: painter.marks.reduce((n, m) => n + m.length / 3, 0),
+    };
+    return { type: "group", silent: true, children };
+  }
+
+  shape(type, parts, style) {
+    return { type, shape: { parts }, style, silent: true, transition: [] };
+  }
+
+  // header names a run above a line as long as the run, which a post ends.
+  header(children, section, y, height) {
+    const { left, right, scale, origin } = this.geometry;
+    const end = origin + section.end * scale, x = Math.min(end, right);
+    children.push(this.shape("rects", [left, y, right - left, height], { fill: this.ink("panel") }));
+    if (x > left) children.push(this.shape("rects", [left, y + height - 3.5, x - left, 1.5], { fill: this.ink("faint") }));
+    if (end <= right && end >= left) children.push(this.shape("rects", [end - 1.5, y + 6, 1.5, height - 8], { fill: this.ink("ink") }));
+    children.push({
+      type: "text", silent: true,
+      style: {
+        text: oneLine(section.title), x: left + 8, y: y + height / 2 - 1, verticalAlign: "middle", width: right - left - 16, overflow: "truncate",
+        fill: this.ink("ink"), font: "600 12px " + this.ink("sans"),
+      },
+    });
+  }
+
+  text({ x, y, width, span, kind }) {
+    const style = this.kinds[kind], name = this.names[this.spans.name[span]];
+    const inset = style.height < 1 ? 9 : 3; // room for the mark that stands where a store begins
+    const room = width - inset - 3, long = name.length * 6;
+    const drawn = { x: x + inset, y: y + 0.5, verticalAlign: "middle", fill: style.ink, font: this.font };
+    if (!name || room < Math.min(50, long)) drawn.text = style.glyph;
+    else if (long < room) drawn.text = oneLine(name);
+    else Object.assign(drawn, { text: oneLine(name), width: room, overflow: "truncate", ellipsis: "…" }); // measures: slow
+    return { type: "text", silent: true, style: drawn };
+  }
+
+  zoomTo(start, end) {
+    const width = Math.min(Math.max(end - start, leastView), this.end);
+    start = Math.min(Math.max(0, (start + end - width) / 2), this.end - width);
+    this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue: start, endValue: start + width });
+  }
+
+  zoom(factor, at) {
+    const { start, end } = this.view;
+    this.zoomTo(at - (at - start) * factor, at + (end - at) * factor);
+  }
+}

@@ -1,0 +1,290 @@
+package html
+
+import (
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-echarts/go-echarts/v2/charts"
+	"github.com/go-echarts/go-echarts/v2/opts"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// maxSpans is how many spans a timeline carries one by one: about 5 MB of the
+// page. What is beyond is merged, see fit.
+const maxSpans = 1_000_000
+
+// data is the JSON document that page/*.js draws from.
+type data struct {
+	Kinds      []kind         `json:"kinds"`
+	Names      []string       `json:"names"`   // of spans; [0] is ""
+	Details    []string       `json:"details"` // of spans; [0] is ""
+	Parts      []part         `json:"parts"`
+	Bars       []barName      `json:"bars"`
+	BarOption  map[string]any `json:"barOption"`
+	BarView    barView        `json:"barView"`
+	Lanes      *panel         `json:"lanes"`
+	Workgroups *panel         `json:"workgroups"`
+}
+
+type barName struct {
+	Name   string `json:"name"`
+	Params string `json:"params"`
+}
+
+type barView struct {
+	Start trace.Time `json:"start"`
+	End   trace.Time `json:"end"`
+}
+
+// A panel is one timeline: its rows, and the spans of all rows in one string.
+type panel struct {
+	Option    map[string]any `json:"option"`
+	Sections  []section      `json:"sections"`
+	Spans     string         `json:"spans"`
+	Legend    []int          `json:"legend"` // of kinds
+	RowHeight int            `json:"rowHeight"`
+	FirstRows int            `json:"firstRows"` // of a section that are shown at first; 0: all
+	Shown     []int          `json:"shown"`     // runs that are shown at first
+	Pick      string         `json:"pick"`      // group that is shown at first; "": all
+	Note      string         `json:"note"`
+}
+
+// A section is the rows of one rank of one run.
+type section struct {
+	Run   int        `json:"run"`
+	Name  string     `json:"name"`  // of the run
+	Title string     `json:"title"` // the name, with what else there is to say
+	Time  string     `json:"time"`
+	Group string     `json:"group"`
+	End   trace.Time `json:"end"`
+	Rows  []row      `json:"rows"`
+}
+
+type row struct {
+	Label   string `json:"label"`
+	Cluster bool   `json:"cluster,omitempty"` // the first of a cluster
+	Detail  bool   `json:"detail,omitempty"`  // hidden until asked for
+	Spans   int    `json:"spans"`
+	Marks   int    `json:"marks"`
+
+	spans, marks []segment
+}
+
+// A segment is a stretch of one colour; those of a row do not overlap. A mark is one of no length.
+type segment struct {
+	start, end   trace.Time
+	kind         uint8
+	name, detail int32
+}
+
+// flatten cuts a row's spans, which nest, into what is seen of them: the
+// innermost at every time. A span interrupted by its children gives several segments.
+func flatten(r *trace.Run, ids []trace.SpanID, emit func(id trace.SpanID, from, to trace.Time)) {
+	var open []trace.SpanID
+	var at trace.Time
+	until := func(id trace.SpanID, to trace.Time) {
+		if to > at || r.Spans[id].Dur() == 0 {
+			emit(id, at, max(at, to))
+		}
+		at = max(at, to)
+	}
+	leave := func(before trace.Time) {
+		for len(open) > 0 && r.Spans[open[len(open)-1]].End <= before {
+			until(open[len(open)-1], r.Spans[open[len(open)-1]].End)
+			open = open[:len(open)-1]
+		}
+	}
+	for _, id := range ids {
+		s := r.Spans[id]
+		leave(s.Start)
+		if len(open) > 0 {
+			until(open[len(open)-1], s.Start)
+		}
+		open = append(open, id)
+		at = max(at, s.Start)
+	}
+	leave(trace.Never)
+}
+
+// encode writes segments as page/data.js reads them: numbers of seven bits a
+// byte, low bits first, compressed, so that a span takes about five characters.
+func (p *panel) encode() error {
+	var b []byte
+	put := func(segments []segment) {
+		var last trace.Time
+		for _, s := range segments {
+			b = binary.AppendUvarint(b, uint64(s.start-last))
+			b = binary.AppendUvarint(b, uint64(s.end-s.start))
+			b = binary.AppendUvarint(b, uint64(s.kind))
+			b = binary.AppendUvarint(b, uint64(s.name))
+			b = binary.AppendUvarint(b, uint64(s.detail))
+			last = s.start
+		}
+	}
+	p.each(0, func(r *row) {
+		r.Spans, r.Marks = len(r.spans), len(r.marks)
+		put(r.spans)
+		put(r.marks)
+	})
+	var text strings.Builder
+	plain := base64.NewEncoder(base64.StdEncoding, &text)
+	z := gzip.NewWriter(plain)
+	if _, err := z.Write(b); err != nil {
+		return err
+	}
+	if err := errors.Join(z.Close(), plain.Close()); err != nil {
+		return err
+	}
+	p.Spans = text.String()
+	return nil
+}
+
+// finish merges what is too much, says so, and fills in what the rows imply.
+func (p *panel) finish(d *dictionary) (*panel, error) {
+	if len(p.Sections) == 0 {
+		return nil, nil
+	}
+	p.fit(d, maxSpans)
+	var seen [256]bool
+	p.each(0, func(r *row) {
+		for _, g := range slices.Concat(r.spans, r.marks) {
+			seen[g.kind] = true
+		}
+	})
+	for k := range seen {
+		if seen[k] {
+			p.Legend = append(p.Legend, k)
+		}
+	}
+	p.Option = timelineOption()
+	return p, p.encode()
+}
+
+// fit coarsens the rows until they hold no more than so many spans, and spares
+// the rows that a section shows at first if those are no more than half of it.
+func (p *panel) fit(d *dictionary, most int) {
+	all := p.count(0)
+	if all <= most {
+		return
+	}
+	spared := p.FirstRows
+	if all-p.count(spared) > most/2 {
+		spared = 0
+	}
+	var grain trace.Time = 1
+	for p.countMerged(grain, spared)+all-p.count(spared) > most {
+		grain *= 2
+	}
+	p.each(spared, func(r *row) {
+		r.spans = merge(r.spans, grain, d)
+		r.marks = thin(r.marks, grain)
+	})
+	p.Note = fmt.Sprintf("%d spans are shown as %d: neighbours shorter than %s are merged", all, p.count(0), layout.Short(grain))
+	if spared > 0 {
+		p.Note += fmt.Sprintf(" in all but the first %d rows", spared)
+	}
+	p.Note += ", in the colour that fills most of them. The trace has them all."
+}
+
+// each calls f for the rows of every section from the first one on.
+func (p *panel) each(first int, f func(*row)) {
+	for i := range p.Sections {
+		rows := p.Sections[i].Rows
+		for j := min(first, len(rows)); j < len(rows); j++ {
+			f(&rows[j])
+		}
+	}
+}
+
+func (p *panel) count(first int) (n int) {
+	p.each(first, func(r *row) { n += len(r.spans) + len(r.marks) })
+	return n
+}
+
+func (p *panel) countMerged(grain trace.Time, first int) (n int) {
+	p.each(first, func(r *row) {
+		for rest := r.spans; len(rest) > 0; n++ {
+			rest = rest[mergeable(rest, grain):]
+		}
+		n += len(thin(slices.Clone(r.marks), grain))
+	})
+	return n
+}
+
+// mergeable is how many segments, at least one, go into one block: those that
+// start within a grain of the first and are shorter than it.
+func mergeable(s []segment, grain trace.Time) int {
+	n := 0
+	for n < len(s) && s[n].end-s[n].start < grain && s[n].start-s[0].start < grain {
+		n++
+	}
+	return max(n, 1)
+}
+
+// merge joins short neighbours into blocks.
+func merge(segments []segment, grain trace.Time, d *dictionary) []segment {
+	var out []segment
+	for rest := segments; len(rest) > 0; {
+		n := mergeable(rest, grain)
+		out = append(out, block(rest[:n], d))
+		rest = rest[n:]
+	}
+	return out
+}
+
+// block is one segment for several, in the colour that fills most of them.
+func block(s []segment, d *dictionary) segment {
+	if len(s) == 1 {
+		return s[0]
+	}
+	var time [256]trace.Time
+	b := segment{start: s[0].start, end: s[len(s)-1].end, kind: s[0].kind}
+	for _, g := range s {
+		time[g.kind] += g.end - g.start
+		if time[g.kind] > time[b.kind] {
+			b.kind = g.kind
+		}
+	}
+	b.name = d.name(fmt.Sprintf("%d spans", len(s)))
+	return b
+}
+
+// thin keeps the first mark of each kind in a grain.
+func thin(marks []segment, grain trace.Time) []segment {
+	last := map[uint8]trace.Time{}
+	return slices.DeleteFunc(marks, func(m segment) bool {
+		at, ok := last[m.kind]
+		if ok && m.start-at < grain {
+			return true
+		}
+		last[m.kind] = m.start
+		return false
+	})
+}
+
+// timelineOption is the chart that a timeline is drawn in: an axis of time, a
+// window on it, and a custom series whose items page/timeline.js renders.
+func timelineOption() map[string]any {
+	c := charts.NewCustom()
+	c.SetGlobalOptions(
+		charts.WithAnimation(false),
+		charts.WithLegendOpts(opts.Legend{Show: opts.Bool(false)}),
+		charts.WithTooltipOpts(opts.Tooltip{Show: opts.Bool(false)}),
+		charts.WithGridOpts(opts.Grid{Left: "0", Right: "14", Top: "28", Bottom: "34"}),
+		charts.WithXAxisOpts(opts.XAxis{Type: "value", Position: "top", Min: 0}),
+		charts.WithYAxisOpts(opts.YAxis{Type: "value", Show: opts.Bool(false), Min: 0, Max: 1}),
+		charts.WithDataZoomOpts(
+			opts.DataZoom{Type: "inside", FilterMode: "none"},
+			opts.DataZoom{Type: "slider", FilterMode: "none"}),
+	)
+	c.AddSeries("rows", nil)
+	c.Validate()
+	return c.JSON()
+}

@@ -1,0 +1,221 @@
+package html
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+const black, white = "#000000", "#ffffff"
+
+// A kind is how one sort of segment or mark is drawn.
+type kind struct {
+	Label  string  `json:"label"`
+	Color  string  `json:"color"` // "": that of the page's text
+	Ink    string  `json:"ink"`   // of text on it
+	Glyph  string  `json:"glyph"`
+	Height float64 `json:"height"`         // share of the row's; with the glyph it tells kinds apart without colour
+	Mark   string  `json:"mark,omitempty"` // shape of a mark; "" for a segment
+	Hollow bool    `json:"hollow,omitempty"`
+}
+
+// kinds begins with what a search did not find, at the index of layout.Idle,
+// goes on with the classes at theirs, and ends with the marks and the gaps.
+func kinds() []kind {
+	list := []kind{{Label: "not found", Color: "#80808030", Ink: "#808080", Height: 0.5}}
+	for c := layout.Idle + 1; int(c) <= len(layout.Classes()); c++ {
+		ink := c.Ink()
+		k := kind{Label: ink.Name, Color: c.CSS(), Ink: black, Glyph: string(ink.Letter), Height: 1}
+		if ink.Dark {
+			k.Ink = white
+		}
+		switch c {
+		case layout.Wait:
+			k.Height = 0.4
+		case layout.Store, layout.Copy:
+			k.Height = 0.75
+		case layout.Marker:
+			k.Height = 0.6
+		}
+		list = append(list, k)
+	}
+	for m := layout.PutIssued; m <= layout.OtherMark; m++ {
+		list = append(list, markStyle(m))
+	}
+	return append(list, kind{Label: "stands still", Color: "#80808080", Ink: black, Height: 0.15})
+}
+
+// gapKind is a queue with work left and nothing running, for a known reason.
+func gapKind() uint8 { return markKind(layout.OtherMark) + 1 }
+
+func markStyle(m layout.MarkKind) kind {
+	k := kind{Label: m.String(), Glyph: string(m.Glyph()), Mark: "triangle", Color: layout.Put.CSS()}
+	switch m {
+	case layout.StoreIssued:
+		k.Hollow = true
+	case layout.SliceDone:
+		k.Mark, k.Color = "diamond", ""
+	case layout.OtherMark:
+		k.Mark, k.Color = "diamond", layout.Wait.CSS()
+	}
+	return k
+}
+
+func markKind(k layout.MarkKind) uint8 { return uint8(len(layout.Classes()) + 1 + int(k)) }
+
+// A dictionary interns the texts of spans.
+type dictionary struct {
+	names, details   []string
+	nameID, detailID map[string]int32
+}
+
+func newDictionary() *dictionary {
+	return &dictionary{
+		names: []string{""}, nameID: map[string]int32{"": 0},
+		details: []string{""}, detailID: map[string]int32{"": 0},
+	}
+}
+
+func (d *dictionary) name(s string) int32   { return intern(s, &d.names, d.nameID) }
+func (d *dictionary) detail(s string) int32 { return intern(s, &d.details, d.detailID) }
+
+func intern(s string, list *[]string, ids map[string]int32) int32 {
+	id, ok := ids[s]
+	if !ok {
+		id = int32(len(*list))
+		ids[s] = id
+		*list = append(*list, s)
+	}
+	return id
+}
+
+func newData(rep Report) (data, error) {
+	d := newDictionary()
+	out := data{Kinds: kinds(), Parts: rep.used(parts()), Bars: []barName{}}
+	for _, b := range rep.Strategies {
+		out.Bars = append(out.Bars, barName{b.Name, b.Params})
+		out.BarView.End = max(out.BarView.End, b.Time)
+	}
+	if len(rep.Strategies) > 0 {
+		out.BarOption = rep.barOption()
+	}
+	var err, err2 error
+	out.Lanes, err = rep.lanes(d)
+	out.Workgroups, err2 = rep.workgroups(d)
+	out.Names, out.Details = d.names, d.details
+	return out, errors.Join(err, err2)
+}
+
+// firstShown is the first run and the three shortest others.
+func (r Report) firstShown() []int {
+	shown := make([]int, len(r.Runs))
+	for i := range shown {
+		shown[i] = i
+	}
+	if len(shown) <= 4 {
+		return shown
+	}
+	slices.SortStableFunc(shown[1:], func(a, b int) int { return cmp.Compare(r.Runs[a].Run.End, r.Runs[b].Run.End) })
+	shown = shown[:4]
+	slices.Sort(shown)
+	return shown
+}
+
+func (r Report) section(run int, group string) section {
+	n := r.Runs[run]
+	return section{
+		Run: run, Name: n.Name, Title: n.Name, Group: group, End: n.Run.End,
+		Time: strings.TrimSpace(layout.Short(n.Run.End) + "  " + n.Note),
+	}
+}
+
+// lanes is the timeline of every rank's queues, engines and links. Host
+// threads are left out: the page is about the devices.
+func (r Report) lanes(d *dictionary) (*panel, error) {
+	p := &panel{RowHeight: 20, Shown: r.firstShown()}
+	rows := 0 // that would be shown of all ranks
+	for run, n := range r.Runs {
+		t := layout.New([]layout.View{{Run: n.Run, Gaps: n.Gaps}})
+		texts := newTexts(n.Run, d)
+		for i := range t.Rows {
+			at := &t.Rows[i]
+			switch {
+			case at.Kind == layout.RankHeading:
+				p.Sections = append(p.Sections, r.section(run, shortRank(at.Label)))
+			case at.Kind == layout.LaneRow && onPage(n.Run.Lanes[at.Lane].Kind) && len(at.Spans) > 0:
+				s := &p.Sections[len(p.Sections)-1]
+				s.Rows = append(s.Rows, laneRow(t, i, texts))
+				if slices.Contains(p.Shown, run) {
+					rows++
+				}
+			}
+		}
+	}
+	p.Sections = slices.DeleteFunc(p.Sections, func(s section) bool { return len(s.Rows) == 0 })
+	if rows > 60 && len(p.Sections) > 0 {
+		p.Pick = p.Sections[0].Group
+	}
+	return p.finish(d)
+}
+
+func onPage(k trace.LaneKind) bool {
+	return k != trace.HostThread && k != trace.Persistent && k != trace.Slot
+}
+
+// shortRank drops the device from a heading, which is the same all over.
+func shortRank(label string) string {
+	short, _, _ := strings.Cut(label, " · ")
+	return short
+}
+
+func laneRow(t *layout.Timeline, i int, texts *texts) row {
+	run, lane := t.Run(i), t.Run(i).Lanes[t.Rows[i].Lane]
+	out := row{Label: t.Rows[i].Label, Detail: lane.Kind == trace.Annotation}
+	flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
+		s := run.Spans[id]
+		out.spans = append(out.spans, segment{from, to, uint8(t.Class(i, id)), texts.name(s), texts.detail(s)})
+	})
+	var gaps []segment
+	for _, g := range t.Views[0].Gaps {
+		if lane.Kind == trace.Queue && lane.Sub == 0 && g.Rank == lane.Rank && g.Queue == lane.ID {
+			gaps = append(gaps, segment{g.From, g.To, gapKind(), texts.dictionary.name("stands still: " + g.Cause), texts.dictionary.detail(g.Note)})
+		}
+	}
+	out.spans = between(out.spans, gaps)
+	return out
+}
+
+// between adds what of the gaps lies between the spans, both in order of time.
+func between(spans, gaps []segment) []segment {
+	if len(gaps) == 0 {
+		return spans
+	}
+	slices.SortStableFunc(gaps, func(a, b segment) int { return cmp.Compare(a.start, b.start) })
+	var out []segment
+	var free trace.Time
+	put := func(until trace.Time) {
+		for len(gaps) > 0 && gaps[0].start < until {
+			g := gaps[0]
+			g.start, g.end = max(g.start, free), min(g.end, until)
+			if g.start < g.end {
+				out = append(out, g)
+				free = g.end
+			}
+			if gaps[0].end > until {
+				return
+			}
+			gaps = gaps[1:]
+		}
+	}
+	for _, s := range spans {
+		put(s.start)
+		out = append(out, s)
+		free = max(free, s.end)
+	}
+	put(trace.Never)
+	return out
+}

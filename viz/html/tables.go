@@ -1,0 +1,98 @@
+package html
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// cells is a Table as page.html lays it out.
+type cells struct {
+	Title, Note string
+	Columns     []Column
+	Cells       [][]cell
+}
+
+type cell struct{ Text, Class string }
+
+func (t Table) cells() cells {
+	c := cells{Title: t.Title, Note: t.Note, Columns: t.Columns}
+	for _, row := range t.Rows {
+		line := make([]cell, len(row))
+		for i, text := range row {
+			line[i].Text = text
+			if i < len(t.Columns) && t.Columns[i].Number {
+				line[i].Class = "number"
+			}
+		}
+		c.Cells = append(c.Cells, line)
+	}
+	return c
+}
+
+// strategyCells holds every number of the bars.
+func (r Report) strategyCells() *cells {
+	if len(r.Strategies) == 0 {
+		return nil
+	}
+	used := r.used(parts())
+	c := &cells{Columns: []Column{{"strategy", false}}}
+	if r.parametrized() {
+		c.Columns = append(c.Columns, Column{"parameters", false})
+	}
+	c.Columns = append(c.Columns, Column{"time", true})
+	if r.Captured > 0 {
+		c.Columns = append(c.Columns, Column{"against captured", true})
+	}
+	for _, p := range used {
+		c.Columns = append(c.Columns, Column{p.Label, true})
+	}
+	c.Columns = append(c.Columns, Column{"limited by", false})
+	for _, b := range r.Strategies {
+		c.Cells = append(c.Cells, r.strategyRow(b, used))
+	}
+	return c
+}
+
+func (r Report) strategyRow(b Bar, used []part) []cell {
+	row := []cell{{b.Name, "name"}}
+	if r.parametrized() {
+		row = append(row, cell{b.Params, ""})
+	}
+	row = append(row, cell{duration(b.Time), "number"})
+	if r.Captured > 0 {
+		row = append(row, cell{r.change(b.Time), "number" + r.mood(b)})
+	}
+	for _, p := range used {
+		row = append(row, cell{duration(p.of(b)), "number"})
+	}
+	note := b.Note
+	if b.Bound {
+		note = "a bound, no schedule need reach it"
+	}
+	return append(row, cell{note, ""})
+}
+
+func (r Report) parametrized() bool {
+	return slices.ContainsFunc(r.Strategies, func(b Bar) bool { return b.Params != "" })
+}
+
+func (r Report) mood(b Bar) string {
+	switch {
+	case b.Time <= 0 || b.Bound:
+		return ""
+	case float64(b.Time) < 0.995*float64(r.Captured):
+		return " good"
+	case float64(b.Time) > 1.005*float64(r.Captured):
+		return " bad"
+	}
+	return ""
+}
+
+func duration(t trace.Time) string {
+	if t <= 0 {
+		return "–"
+	}
+	return layout.Short(t)
+}

@@ -1,0 +1,124 @@
+package layout
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Class is what a stretch of time was spent on, as far as a picture tells.
+type Class uint8
+
+// The classes, from Idle to what decides a tie last.
+const (
+	Idle   Class = iota // nothing ran
+	Local               // compute whose result stays here, or whose destination is unknown
+	Remote              // compute whose result goes to a peer
+	Comm                // a communication kernel, or bytes under way on a link
+	Copy                // a copy or fill by an engine
+	Store               // storing a result, here or at a peer
+	Put                 // issuing a non-blocking put
+	Wait                // holding a slot for a flag
+	Host                // a call on a host thread
+	Marker              // a range that a program named
+	numClasses
+)
+
+// An Ink is how a class is drawn. Colour is never the only signal: a drawing
+// without colour uses Letter or Shade instead.
+type Ink struct {
+	Name   string
+	RGB    uint32 // 0xRRGGBB; Okabe and Ito's palette, which people without red or green cones can tell apart
+	Ansi   uint8  // the nearest of the 256 terminal colours
+	Letter byte   // in ASCII
+	Shade  rune   // one cell wide, in Unicode without colour
+	Dark   bool   // text on it is light
+}
+
+var inks = [numClasses]Ink{
+	Idle:   {Name: "idle", RGB: 0x000000, Ansi: 16, Letter: ' ', Shade: ' ', Dark: true},
+	Local:  {Name: "compute", RGB: 0x56B4E9, Ansi: 74, Letter: 'C', Shade: '█'},
+	Remote: {Name: "compute for a peer", RGB: 0xE69F00, Ansi: 178, Letter: 'R', Shade: '▓'},
+	Comm:   {Name: "communication", RGB: 0xCC79A7, Ansi: 175, Letter: 'X', Shade: '▚'},
+	Copy:   {Name: "copy", RGB: 0x0072B2, Ansi: 25, Letter: 'D', Shade: '▤', Dark: true},
+	Store:  {Name: "store", RGB: 0xF0E442, Ansi: 221, Letter: 'S', Shade: '▒'},
+	Put:    {Name: "put", RGB: 0xD55E00, Ansi: 166, Letter: 'P', Shade: '▞', Dark: true},
+	Wait:   {Name: "wait", RGB: 0x999999, Ansi: 246, Letter: '.', Shade: '░'},
+	Host:   {Name: "host", RGB: 0x009E73, Ansi: 35, Letter: 'H', Shade: '▥', Dark: true},
+	Marker: {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Letter: '=', Shade: '═', Dark: true},
+}
+
+// Classes lists every class but Idle, in the order of a legend.
+func Classes() []Class {
+	return []Class{Local, Remote, Store, Put, Wait, Comm, Copy, Host, Marker}
+}
+
+// Ink says how to draw the class.
+func (c Class) Ink() Ink {
+	if c < numClasses {
+		return inks[c]
+	}
+	return inks[Idle]
+}
+
+func (c Class) String() string { return c.Ink().Name }
+
+// CSS is the class's colour as a style sheet writes it.
+func (c Class) CSS() string { return fmt.Sprintf("#%06x", c.Ink().RGB) }
+
+// classify finds the class of every span of a run.
+func classify(r *trace.Run) []Class {
+	classes := make([]Class, len(r.Spans))
+	for i, s := range r.Spans {
+		classes[i] = classOf(r, s)
+	}
+	return classes
+}
+
+func classOf(r *trace.Run, s trace.Span) Class {
+	switch s.Kind {
+	case trace.Compute:
+		return Local
+	case trace.Workgroup:
+		if s.Parent != trace.None && r.Spans[s.Parent].Kind == trace.Collective {
+			return Comm
+		}
+		return destination(r, s)
+	case trace.PhaseCompute:
+		return destination(r, s)
+	case trace.Collective:
+		return Comm
+	case trace.Transfer:
+		if r.Lanes[s.Lane].Kind == trace.Engine {
+			return Copy
+		}
+		return Comm
+	case trace.Copy:
+		return Copy
+	case trace.PhaseStore:
+		return Store
+	case trace.PhasePut:
+		return Put
+	case trace.PhaseWait:
+		return Wait
+	case trace.HostCall, trace.Launch:
+		return Host
+	}
+	return Marker
+}
+
+// destination is Remote for work whose result goes to another rank than its own.
+func destination(r *trace.Run, s trace.Span) Class {
+	if w := r.Workgroup(s); w != nil && w.Peer != trace.None && int(w.Peer) != rankID(r, r.Lanes[s.Lane].Rank) {
+		return Remote
+	}
+	return Local
+}
+
+// rankID is the rank's id in its job, or its row where no file says.
+func rankID(r *trace.Run, row int32) int {
+	if id := r.Ranks[row].ID; id != trace.None {
+		return id
+	}
+	return int(row)
+}

@@ -1,0 +1,283 @@
+package layout
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Fact is one thing to tell of a span, for people.
+type Fact struct{ Name, Value string }
+
+// Facts is everything the run tells of a span: times first, then what its kind
+// adds, and what follows from other spans, such as the wait for peers.
+func (t *Timeline) Facts(row int, id trace.SpanID) []Fact {
+	r, s := t.Run(row), t.Span(row, id)
+	f := facts{run: r}
+	f.add("kind", s.Kind.String())
+	f.add("duration", Exact(s.Dur()))
+	f.add("start", Exact(s.Start+t.Offset(row)))
+	f.add("end", Exact(s.End+t.Offset(row)))
+	f.add("on", strings.TrimSpace(fmt.Sprintf("rank %d %s", rankID(r, r.Lanes[s.Lane].Rank), laneLabel(r, s.Lane))))
+	f.kernel(id, r.Kernel(s))
+	f.comm(id, r.Comm(s))
+	f.copy(s, r.Copy(s))
+	f.workgroup(id, r.Workgroup(s))
+	f.call(id)
+	return f.list
+}
+
+type facts struct {
+	run  *trace.Run
+	list []Fact
+}
+
+func (f *facts) add(name, value string) {
+	if value != "" {
+		f.list = append(f.list, Fact{name, value})
+	}
+}
+
+func (f *facts) count(name string, n int64, unit string) {
+	if n != 0 {
+		f.add(name, strings.TrimSpace(fmt.Sprintf("%d %s", n, unit)))
+	}
+}
+
+func (f *facts) kernel(id trace.SpanID, k *trace.Kernel) {
+	if k == nil {
+		return
+	}
+	if k.WGs() > 0 {
+		f.add("grid", fmt.Sprintf("%s = %d workgroups", extent(k.Grid), k.WGs()))
+	}
+	if k.Threads() > 0 {
+		f.add("workgroup", fmt.Sprintf("%s = %d threads", extent(k.Block), k.Threads()))
+	}
+	f.count("registers", int64(k.Registers), "a thread")
+	f.count("shared memory", int64(k.Shared), "bytes a workgroup")
+	f.count("stream", k.Stream, "")
+	f.count("priority", int64(k.Priority), "")
+	f.operator(k.Op)
+	f.count("correlation", k.Correlation, "")
+	if call := Counterpart(f.run, id); call != trace.None {
+		c := f.run.Spans[call]
+		f.add("launched by", f.run.NameOf(c))
+		f.add("after launch", Exact(f.run.Spans[id].Start-c.End))
+	}
+}
+
+func extent(d [3]int32) string { return fmt.Sprintf("%d×%d×%d", d[0], d[1], d[2]) }
+
+func (f *facts) operator(op int32) {
+	if op == trace.None || int(op) >= len(f.run.Operators) {
+		return
+	}
+	o := &f.run.Operators[op]
+	text := o.Name
+	if len(o.Dims) > 0 {
+		text += " " + fmt.Sprint(o.Dims)
+	}
+	f.add("operator", text)
+}
+
+func (f *facts) comm(id trace.SpanID, c *trace.Comm) {
+	if c == nil {
+		return
+	}
+	f.add("collective", c.Op.String())
+	ranks := 0
+	if c.Group != trace.None {
+		g := &f.run.Groups[c.Group]
+		ranks = max(g.Size, len(g.Ranks))
+		f.add("group", strings.TrimSpace(fmt.Sprintf("%s, %d ranks %s", g.Name, ranks, rankList(g.Ranks))))
+		f.add("sequence", strconv.FormatInt(c.Seq, 10))
+	}
+	if c.In != 0 || c.Out != 0 {
+		f.add("bytes", fmt.Sprintf("%s in, %s out %s", Bytes(c.In), Bytes(c.Out), c.DType))
+	}
+	if c.Peer != trace.None {
+		f.add("peer", fmt.Sprintf("rank %d", c.Peer))
+	}
+	f.transfer(id, c, ranks)
+}
+
+func rankList(ranks []int) string {
+	if len(ranks) == 0 || len(ranks) > 16 {
+		return ""
+	}
+	return fmt.Sprint(ranks)
+}
+
+// transfer parts a collective's time into waiting for peers and moving bytes:
+// bytes move only while all ranks are there, from the latest start to the
+// earliest end.
+func (f *facts) transfer(id trace.SpanID, c *trace.Comm, ranks int) {
+	s := f.run.Spans[id]
+	peers := f.sameCollective(c)
+	if len(peers) < 2 {
+		f.rate(c.Op.WireBytes(c.Bytes(), ranks), s.Dur())
+		return
+	}
+	latest, end, who := s.Start, s.End, id
+	for _, p := range peers {
+		if q := f.run.Spans[p]; q.Start > latest {
+			latest, who = q.Start, p
+		}
+		end = min(end, f.run.Spans[p].End)
+	}
+	if who != id {
+		rank := rankID(f.run, f.run.Lanes[f.run.Spans[who].Lane].Rank)
+		f.add("waits for peers", fmt.Sprintf("%s, the last is rank %d", Exact(latest-s.Start), rank))
+	}
+	f.add("transfer", Exact(max(0, end-latest)))
+	f.rate(c.Op.WireBytes(c.Bytes(), max(ranks, len(peers))), end-latest)
+}
+
+func (f *facts) rate(bytes int64, d trace.Time) {
+	if bytes > 0 && d > 0 {
+		f.add("rate", fmt.Sprintf("%.1f GB/s a rank", float64(bytes)/float64(d)))
+	}
+}
+
+// sameCollective is the spans of one operation over all ranks.
+func (f *facts) sameCollective(c *trace.Comm) []trace.SpanID {
+	if c.Group == trace.None {
+		return nil
+	}
+	var out []trace.SpanID
+	for i, s := range f.run.Spans {
+		if o := f.run.Comm(s); o != nil && o.Group == c.Group && o.Seq == c.Seq && o.Op == c.Op {
+			out = append(out, trace.SpanID(i))
+		}
+	}
+	return out
+}
+
+func (f *facts) copy(s trace.Span, c *trace.CopyAttr) {
+	if c == nil {
+		return
+	}
+	if s.Kind == trace.Copy || c.Dir != trace.UnknownDir {
+		f.add("direction", c.Dir.String())
+	}
+	if c.Bytes > 0 {
+		f.add("bytes", Bytes(c.Bytes))
+	}
+	if c.Bytes > 0 && s.Dur() > 0 {
+		f.add("rate", fmt.Sprintf("%.1f GB/s", float64(c.Bytes)/float64(s.Dur())))
+	}
+	if c.Peer != trace.None {
+		f.add("peer", fmt.Sprintf("rank %d", c.Peer))
+	}
+	f.operator(c.Op)
+	f.count("correlation", c.Correlation, "")
+}
+
+func (f *facts) workgroup(id trace.SpanID, w *trace.WorkgroupAttr) {
+	s := f.run.Spans[id]
+	if s.Kind.InKernel() && s.Parent != trace.None {
+		up := s.Parent
+		if f.run.Spans[up].Kind == trace.Workgroup && f.run.Spans[up].Parent != trace.None {
+			up = f.run.Spans[up].Parent
+		}
+		f.add("of", f.run.NameOf(f.run.Spans[up]))
+	}
+	if w == nil {
+		return
+	}
+	for _, x := range []struct {
+		name  string
+		value int32
+	}{{"tile", w.ID}, {"persistent WG", w.Persistent}, {"CU", w.CU}, {"to rank", w.Peer}, {"tile row", w.Row}, {"tile column", w.Col}} {
+		if x.value != trace.None {
+			f.add(x.name, strconv.Itoa(int(x.value)))
+		}
+	}
+	if s.Kind == trace.Workgroup {
+		f.phases(id)
+	}
+}
+
+// phases tells what a workgroup's time went to. Its phases follow it closely.
+func (f *facts) phases(id trace.SpanID) {
+	wg := f.run.Spans[id]
+	var order []trace.Kind
+	spent := map[trace.Kind]trace.Time{}
+	for i := int(id) + 1; i < len(f.run.Spans) && f.run.Spans[i].Start <= wg.End; i++ {
+		if s := f.run.Spans[i]; s.Parent == id && s.Dur() > 0 {
+			if !slices.Contains(order, s.Kind) {
+				order = append(order, s.Kind)
+			}
+			spent[s.Kind] += s.Dur()
+		}
+	}
+	for _, k := range order {
+		f.add(strings.TrimSuffix(k.String(), " phase")+" for", Exact(spent[k]))
+	}
+}
+
+func (f *facts) call(id trace.SpanID) {
+	s := f.run.Spans[id]
+	if s.Kind != trace.HostCall && s.Kind != trace.Launch || s.Attr == trace.None {
+		return
+	}
+	c := &f.run.Calls[s.Attr]
+	f.operator(c.Op)
+	f.count("correlation", c.Correlation, "")
+	if k := Counterpart(f.run, id); k != trace.None {
+		f.add("launches", f.run.NameOf(f.run.Spans[k]))
+		f.add("which starts after", Exact(f.run.Spans[k].Start-s.End))
+	}
+}
+
+// Counterpart is the host call that launched a kernel or copy, or the first
+// device work that a host call launched; None where the run does not say.
+func Counterpart(r *trace.Run, id trace.SpanID) trace.SpanID {
+	s := r.Spans[id]
+	want, rank := correlation(r, s), r.RankOf(s)
+	if want == 0 {
+		return trace.None
+	}
+	for i, o := range r.Spans {
+		if o.Kind.OnDevice() != s.Kind.OnDevice() && correlation(r, o) == want && r.RankOf(o) == rank {
+			return trace.SpanID(i)
+		}
+	}
+	return trace.None
+}
+
+// correlation joins calls and device work of one rank; 0 on other spans.
+func correlation(r *trace.Run, s trace.Span) int64 {
+	if s.Attr == trace.None {
+		return 0
+	}
+	switch s.Kind {
+	case trace.Compute, trace.Collective:
+		return r.Kernels[s.Attr].Correlation
+	case trace.Copy:
+		return r.Copies[s.Attr].Correlation
+	case trace.HostCall, trace.Launch:
+		return r.Calls[s.Attr].Correlation
+	}
+	return 0
+}
+
+// GapAt is why the row's queue stood still at a time of the axis, or nil.
+func (t *Timeline) GapAt(row int, at trace.Time) *Gap {
+	r := &t.Rows[row]
+	v := &t.Views[r.View]
+	if r.Lane == trace.None || v.Run.Lanes[r.Lane].Kind != trace.Queue {
+		return nil
+	}
+	at -= v.Offset
+	for i, g := range v.Gaps {
+		if g.Rank == r.Rank && g.Queue == v.Run.Lanes[r.Lane].ID && g.From <= at && at < g.To {
+			return &v.Gaps[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package layout
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// twoRanks is an all_reduce of 64 MiB between two ranks, of which rank 1 comes
+// 30 µs late; the GEMM before it on rank 0 with the call that launched it; a
+// copy; and a tile that computes and stores to rank 1.
+func twoRanks() *trace.Run {
+	var b trace.Builder
+	group := b.AddGroup(trace.Group{Name: "tp", Ranks: []int{0, 1}, Size: 2})
+	add := func(s trace.Span, lane trace.Lane, name string) trace.SpanID {
+		s.Start, s.End = s.Start*1000, s.End*1000
+		lane.Peer = trace.None
+		s.Lane, s.Name = b.Lane(lane), b.Intern(name)
+		return b.Add(s)
+	}
+	for rank := range int32(2) {
+		b.AddRank(trace.Rank{ID: int(rank), World: 2})
+		comm := b.AddComm(trace.Comm{Op: trace.AllReduce, Group: group, Seq: 4, In: 64 << 20, Out: 64 << 20, DType: "bf16", Peer: trace.None})
+		kernel := b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Stream: 20})
+		late := trace.Time(30 * rank)
+		add(trace.Span{Kind: trace.Collective, Start: 200 + late, End: 400 + late/10, Parent: trace.None, Attr: kernel},
+			trace.Lane{Kind: trace.Queue, Rank: rank, ID: 20}, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)")
+	}
+	gemm := b.AddKernel(trace.Kernel{
+		Grid: [3]int32{4, 33, 1}, Block: [3]int32{384, 1, 1}, Registers: 168, Shared: 1024, Correlation: 9, Stream: 7, Comm: trace.None, Priority: -1,
+		Op: b.AddOperator(trace.Operator{Name: "aten::mm", Dims: [][]int64{{16, 8}, {8, 4}}}),
+	})
+	add(trace.Span{Kind: trace.Launch, Start: 10, End: 20, Parent: trace.None, Attr: b.AddCall(trace.Call{Correlation: 9, Op: trace.None})},
+		trace.Lane{Kind: trace.HostThread, ID: 1}, "cudaLaunchKernel")
+	k := add(trace.Span{Kind: trace.Compute, Start: 100, End: 190, Parent: trace.None, Attr: gemm},
+		trace.Lane{Kind: trace.Queue, ID: 7}, "void cutlass::(anonymous namespace)::gemm<float>(int)")
+	add(trace.Span{Kind: trace.Copy, Start: 100, End: 101, Parent: trace.None, Attr: b.AddCopy(trace.CopyAttr{Bytes: 1 << 20, Dir: trace.PeerToPeer, Peer: 1, Op: trace.None})},
+		trace.Lane{Kind: trace.Engine, ID: 0}, "Memcpy PtoP")
+	tile := trace.Span{Kind: trace.Workgroup, Start: 100, End: 150, Parent: k, Attr: b.AddWorkgroup(trace.WorkgroupAttr{ID: 12, Persistent: 3, CU: 40, Peer: 1, Row: 0, Col: trace.None})}
+	slot := trace.Lane{Kind: trace.Persistent, ID: 3}
+	wg := add(tile, slot, "gemm")
+	tile.Parent, tile.Kind, tile.End = wg, trace.PhaseCompute, 130
+	add(tile, slot, "gemm")
+	tile.Kind, tile.Start, tile.End = trace.PhaseStore, 130, 150
+	add(tile, slot, "gemm")
+	return b.Finish(trace.Options{KeepZero: true})
+}
+
+func TestFacts(t *testing.T) {
+	tl := New([]View{{Run: twoRanks(), Offset: 1000}})
+	var got strings.Builder
+	for i, row := range tl.Rows {
+		if row.Kind < LaneRow {
+			continue
+		}
+		for _, id := range row.Spans {
+			fmt.Fprintf(&got, "%s: %s\n", row.Label, tl.Caption(i, id))
+			for _, f := range tl.Facts(i, id)[1:] {
+				fmt.Fprintf(&got, "  %s: %s\n", f.Name, f.Value)
+			}
+		}
+	}
+	want := `
+stream 7: gemm
+  duration: 90 µs
+  start: 101 µs
+  end: 191 µs
+  on: rank 0 stream 7
+  grid: 4×33×1 = 132 workgroups
+  workgroup: 384×1×1 = 384 threads
+  registers: 168 a thread
+  shared memory: 1024 bytes a workgroup
+  stream: 7
+  priority: -1
+  operator: aten::mm [[16 8] [8 4]]
+  correlation: 9
+  launched by: cudaLaunchKernel
+  after launch: 80 µs
+stream 20: all_reduce 64 MiB
+  duration: 200 µs
+  start: 201 µs
+  end: 401 µs
+  on: rank 0 stream 20
+  stream: 20
+  collective: all_reduce
+  group: tp, 2 ranks [0 1]
+  sequence: 4
+  bytes: 64 MiB in, 64 MiB out bf16
+  waits for peers: 30 µs, the last is rank 1
+  transfer: 170 µs
+  rate: 394.8 GB/s a rank
+engine 0: Memcpy PtoP
+  duration: 1 µs
+  start: 101 µs
+  end: 102 µs
+  on: rank 0 engine 0
+  direction: peer to peer
+  bytes: 1 MiB
+  rate: 1048.6 GB/s
+  peer: rank 1
+WG 3: 12→1
+  duration: 50 µs
+  start: 101 µs
+  end: 151 µs
+  on: rank 0 WG 3
+  of: void cutlass::(anonymous namespace)::gemm<float>(int)
+  tile: 12
+  persistent WG: 3
+  CU: 40
+  to rank: 1
+  tile row: 0
+  compute for: 30 µs
+  store for: 20 µs
+WG 3: 
+  duration: 30 µs
+  start: 101 µs
+  end: 131 µs
+  on: rank 0 WG 3
+  of: void cutlass::(anonymous namespace)::gemm<float>(int)
+  tile: 12
+  persistent WG: 3
+  CU: 40
+  to rank: 1
+  tile row: 0
+WG 3: store
+  duration: 20 µs
+  start: 131 µs
+  end: 151 µs
+  on: rank 0 WG 3
+  of: void cutlass::(anonymous namespace)::gemm<float>(int)
+  tile: 12
+  persistent WG: 3
+  CU: 40
+  to rank: 1
+  tile row: 0
+thread 1: cudaLaunchKernel
+  duration: 10 µs
+  start: 11 µs
+  end: 21 µs
+  on: rank 0 thread 1
+  correlation: 9
+  launches: void cutlass::(anonymous namespace)::gemm<float>(int)
+  which starts after: 80 µs
+stream 20: all_reduce 64 MiB
+  duration: 173 µs
+  start: 231 µs
+  end: 404 µs
+  on: rank 1 stream 20
+  stream: 20
+  collective: all_reduce
+  group: tp, 2 ranks [0 1]
+  sequence: 4
+  bytes: 64 MiB in, 64 MiB out bf16
+  transfer: 170 µs
+  rate: 394.8 GB/s a rank
+`
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got.String())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestKernelName(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"gemm", "gemm"},
+		{"void at::native::vectorized_elementwise_kernel<4, at::native::F<float>>(int, T)", "vectorized_elementwise_kernel"},
+		{"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"},
+		{"Cijk_Ailk_Bljk_MT256x128x64", "Cijk_Ailk_Bljk_MT256x128x64"},
+		{"<lambda>", "<lambda>"},
+		{"a::", "a::"},
+		{"", ""},
+	} {
+		if got := kernelName(c.in); got != c.want {
+			t.Errorf("kernelName(%q) = %q, want %q", c.in, got, c.want)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.50 KiB", 64 << 20: "64 MiB", 3 << 40: "3 TiB", 1 << 60: "1048576 TiB"} {
+		if got := Bytes(n); got != want {
+			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+// TestRowsOf draws the tree of rows of a run, and finds spans and gaps on it.
+func TestRowsOf(t *testing.T) {
+	run := twoRanks()
+	tl := New([]View{{Run: run, Name: "a"}, {Run: run, Name: "b", Offset: 100, Gaps: []Gap{{Rank: 0, Queue: 7, From: 5, To: 10, Cause: "flag"}}}})
+	var got strings.Builder
+	for i, row := range tl.Rows {
+		fmt.Fprintf(&got, "%s%s %d-%d %d\n", strings.Repeat("  ", row.Depth), row.Label, i, row.After, len(row.Spans))
+	}
+	want := `a 0-11 4
+  rank 0 1-9 3
+    stream 7 2-3 1
+    stream 20 3-4 1
+    engine 0 4-5 1
+    workgroups (1) 5-7 3
+      WG 3 6-7 3
+    host threads (1) 7-9 1
+      thread 1 8-9 1
+  rank 1 9-11 1
+    stream 20 10-11 1
+b 11-22 4
+  rank 0 12-20 3
+    stream 7 13-14 1
+    stream 20 14-15 1
+    engine 0 15-16 1
+    workgroups (1) 16-18 3
+      WG 3 17-18 3
+    host threads (1) 18-20 1
+      thread 1 19-20 1
+  rank 1 20-22 1
+    stream 20 21-22 1
+`
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for id := range run.Spans {
+		for v := range tl.Views {
+			row := tl.RowOf(v, trace.SpanID(id))
+			if row == trace.None || tl.Rows[row].View != v || tl.Rows[row].Lane != run.Spans[id].Lane {
+				t.Errorf("span %d of view %d is on row %d", id, v, row)
+			}
+		}
+	}
+	for _, c := range []struct {
+		row  int
+		at   trace.Time
+		want bool
+	}{{13, 104, false}, {13, 105, true}, {13, 109, true}, {13, 110, false}, {14, 105, false}, {2, 105, false}, {12, 105, false}} {
+		if g := tl.GapAt(c.row, c.at); (g != nil) != c.want {
+			t.Errorf("row %d at %d: gap %v", c.row, c.at, g)
+		}
+	}
+}
+
+func TestAlign(t *testing.T) {
+	var b trace.Builder
+	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: b.AddRank(trace.Rank{}), Peer: trace.None})
+	b.Add(trace.Span{End: 5, Kind: trace.Compute, Lane: lane, Parent: trace.None, Attr: trace.None})
+	views := []View{{Run: twoRanks()}, {Run: b.Finish(trace.Options{})}, {Run: &trace.Run{}}}
+	Align(views)
+	for i, want := range []trace.Time{0, 100_000, 100_000} { // the GEMM starts at 100 µs
+		if views[i].Offset != want {
+			t.Errorf("view %d is shifted by %d, want %d", i, views[i].Offset, want)
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Figure says which workgroups Figure11 shows. The zero value is the paper's
+// choice: the first 32 persistent workgroups in two clusters of 16, of the
+// kernel that sends most, on the first rank.
+type Figure struct {
+	Rank    int32  // row of Run.Ranks
+	Kernel  string // part of the kernel's name; "" is the one with the most workgroups that send to peers, or the most at all
+	Launch  int    // which launch of it, from 0
+	Cluster int    // workgroups that compute one slice together; 0 is 16
+	Rows    int    // workgroups shown; 0 is 32, negative all
+}
+
+// Figure11 lays out the workgroups of one kernel as in Figure 11 of the fused
+// operators' paper (SC'24): one row a persistent workgroup, in clusters that
+// compute a slice together, within a cluster by when the last computation
+// ended, earliest first. Kernels without persistent workgroups give a row a CU
+// slot. The error says that the run has no such workgroups.
+func Figure11(v View, f Figure) (*Timeline, error) {
+	r := v.Run
+	if f.Rank < 0 || int(f.Rank) >= len(r.Ranks) {
+		return nil, fmt.Errorf("rank row %d: the run has %d", f.Rank, len(r.Ranks))
+	}
+	k, of, err := f.pick(r)
+	if err != nil {
+		return nil, err
+	}
+	if f.Cluster <= 0 {
+		f.Cluster = 16
+	}
+	if f.Rows == 0 {
+		f.Rows = 32
+	}
+	t := &Timeline{Views: []View{v}, classes: [][]Class{classify(r)}}
+	t.Title = fmt.Sprintf("%s on rank %d", k.name, rankID(r, f.Rank))
+	if of > 1 {
+		t.Title += fmt.Sprintf(", launch %d of %d", f.Launch+1, of)
+	}
+	rows := k.rows(r)
+	if f.Rows > 0 {
+		rows = rows[:min(f.Rows, len(rows))]
+	}
+	for i := 0; i < len(rows); i += f.Cluster {
+		t.addCluster(rows[i:min(i+f.Cluster, len(rows))])
+	}
+	t.Start, t.End = k.start+v.Offset, max(k.end, k.start+1)+v.Offset
+	return t, nil
+}
+
+func (t *Timeline) addCluster(rows []Row) {
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(a.ComputeEnd, b.ComputeEnd) })
+	label := fmt.Sprintf("cluster of %d", len(rows))
+	if r := t.Views[0].Run; r.Lanes[rows[0].Lane].Kind == trace.Slot {
+		label = fmt.Sprintf("%d CU slots", len(rows))
+	}
+	top := t.open(Row{Label: label, Kind: GroupHeading, Rank: rows[0].Rank, Parent: trace.None})
+	if !hasMarks(rows, SliceDone) {
+		markSlices(t.Views[0].Run, t.classes[0], rows)
+	}
+	for _, row := range rows {
+		row.Depth, row.Parent = 1, top
+		t.add(row)
+	}
+	t.close(top, LaneRow)
+}
+
+// A launch is the workgroups of one kernel on one rank.
+type launch struct {
+	name       string
+	parent     trace.SpanID // the kernel, or None where the file has only workgroups
+	start, end trace.Time
+	spans      []trace.SpanID // workgroups, their phases and markers, by start
+	workgroups int
+	senders    int // workgroups whose result goes to a peer
+}
+
+// pick finds the launch that the figure shows, and how many of its name there are.
+func (f Figure) pick(r *trace.Run) (k *launch, of int, err error) {
+	all := launches(r, f.Rank)
+	var fit []*launch
+	for _, l := range all {
+		if strings.Contains(l.name, f.Kernel) {
+			fit = append(fit, l)
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return nil, 0, fmt.Errorf("rank %d has no workgroups (view a *_wg_trace.csv, or a replay that records them)", rankID(r, f.Rank))
+	case len(fit) == 0:
+		return nil, 0, fmt.Errorf("kernel %q: no workgroups of that name; there are those of %q", f.Kernel, all[0].name)
+	}
+	if f.Kernel == "" {
+		most := slices.MaxFunc(fit, func(a, b *launch) int {
+			return cmp.Or(cmp.Compare(a.senders, b.senders), cmp.Compare(a.workgroups, b.workgroups))
+		})
+		fit = slices.DeleteFunc(fit, func(l *launch) bool { return l.name != most.name })
+	}
+	if f.Launch < 0 || f.Launch >= len(fit) {
+		return nil, 0, fmt.Errorf("launch %d of kernel %q: there are %d", f.Launch, fit[0].name, len(fit))
+	}
+	return fit[f.Launch], len(fit), nil
+}
+
+// launches gathers the workgroups of a rank by kernel, in order of their starts.
+func launches(r *trace.Run, rank int32) []*launch {
+	type key struct {
+		parent trace.SpanID
+		name   trace.NameID // where there is no parent
+	}
+	byKey := map[key]*launch{}
+	var all []*launch
+	for i := range r.Spans {
+		s := &r.Spans[i]
+		if !onWorkgroupLane(r, s) || r.Lanes[s.Lane].Rank != rank {
+			continue
+		}
+		wg := s
+		for wg.Kind != trace.Workgroup && wg.Parent != trace.None {
+			wg = &r.Spans[wg.Parent]
+		}
+		k := key{wg.Parent, 0}
+		if k.parent == trace.None {
+			k.name = wg.Name
+		}
+		l := byKey[k]
+		if l == nil {
+			l = &launch{parent: k.parent, name: r.Names[wg.Name], start: s.Start, end: s.End}
+			if k.parent != trace.None {
+				p := &r.Spans[k.parent]
+				l.name, l.start, l.end = r.Names[p.Name], p.Start, p.End
+			}
+			byKey[k] = l
+			all = append(all, l)
+		}
+		l.spans = append(l.spans, trace.SpanID(i))
+		l.start, l.end = min(l.start, s.Start), max(l.end, s.End)
+		if s.Kind == trace.Workgroup {
+			l.workgroups++
+			if destination(r, *s) == Remote {
+				l.senders++
+			}
+		}
+	}
+	return all
+}
+
+func onWorkgroups(k trace.LaneKind) bool { return k == trace.Persistent || k == trace.Slot }
+
+func onWorkgroupLane(r *trace.Run, s *trace.Span) bool { return onWorkgroups(r.Lanes[s.Lane].Kind) }
+
+// rows makes a row of each lane that the launch used, in the order of the lanes.
+func (l *launch) rows(r *trace.Run) []Row {
+	lanes := map[trace.LaneID][]trace.SpanID{}
+	for _, id := range l.spans {
+		lane := r.Spans[id].Lane
+		lanes[lane] = append(lanes[lane], id)
+	}
+	var rows []Row
+	for _, lane := range sortedLanes(r) {
+		spans := lanes[lane]
+		if len(spans) == 0 {
+			continue
+		}
+		row := Row{Label: laneLabel(r, lane), Kind: LaneRow, Rank: r.Lanes[lane].Rank, Lane: lane}
+		row.Spans, row.Marks, row.ComputeEnd = spans, marksOf(r, spans), computeEnd(r, spans)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// tiles are the workgroup spans of a row that compute: those with a phase of
+// it, or without any phases.
+func tiles(r *trace.Run, spans []trace.SpanID) []trace.SpanID {
+	phased, computes := map[trace.SpanID]bool{}, map[trace.SpanID]bool{}
+	for _, id := range spans {
+		if p := within(r, id); p != trace.None && r.Spans[id].Start < r.Spans[id].End {
+			phased[p] = true
+			computes[p] = computes[p] || r.Spans[id].Kind == trace.PhaseCompute
+		}
+	}
+	var out []trace.SpanID
+	for _, id := range spans {
+		if r.Spans[id].Kind == trace.Workgroup && phased[id] == computes[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// computeEnd is when the last computation on a row ended.
+func computeEnd(r *trace.Run, spans []trace.SpanID) trace.Time {
+	var end trace.Time
+	for _, id := range spans {
+		if r.Spans[id].Kind == trace.PhaseCompute {
+			end = max(end, r.Spans[id].End)
+		}
+	}
+	if end > 0 {
+		return end
+	}
+	for _, id := range tiles(r, spans) {
+		end = max(end, r.Spans[id].End)
+	}
+	return end
+}

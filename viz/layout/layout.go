@@ -1,0 +1,187 @@
+// Package layout turns runs into the rows of a timeline, without drawing
+// them: the terminal and the report share it, and so show the same thing.
+//
+//	trace.Run ──New──────▶ Timeline ──Merge──▶ []Cell   (a row, a window, so many cells)
+//	          ──Figure11─▶          ──At─────▶ SpanID   (what is under a point)
+//	                                 Ticks ──▶ Axis
+//
+// A Timeline is a tree of rows in the order they are drawn: runs, ranks, and
+// under each rank its annotations, queues, engines, links, workgroups and host
+// threads. It keeps 8 to 12 bytes a span and row, never a copy of a span.
+//
+// Merge is exact at every zoom, and its cost depends on the number of cells and
+// not on the number of spans in them. It needs for each row
+//
+//	F(t) = time of each class before t = Σ over spans begun (t − start) − Σ over spans ended (t − end)
+//
+// which two running sums give, one over the spans by start and one over them
+// by end, kept at every 64th span. A cell is F at its right edge minus F at its
+// left. Nothing in this assumes that the spans of a row are disjoint, so the
+// row of a collapsed heading is merged the same way from all that is below it.
+//
+// Labels and names are text from the trace and may hold anything; who shows
+// them escapes them.
+package layout
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A View is a run to be shown and its place on the common time axis.
+type View struct {
+	Run    *trace.Run
+	Name   string     // heading; "" stands for the run's name
+	Offset trace.Time // added to the run's times to give times of the axis
+	Gaps   []Gap      // why queues stood still, where somebody knows
+}
+
+// Align sets the offsets such that the first device work of every run starts
+// where that of the first run does: a capture begins with the host, a
+// simulation with the first kernel.
+func Align(views []View) {
+	for i := range views {
+		views[i].Offset = firstWork(views[0].Run) - firstWork(views[i].Run)
+	}
+}
+
+func firstWork(r *trace.Run) trace.Time {
+	for _, s := range r.Spans {
+		if s.Kind.OnDevice() {
+			return s.Start
+		}
+	}
+	if len(r.Spans) > 0 {
+		return r.Spans[0].Start
+	}
+	return 0
+}
+
+// A Gap is an interval in which a queue with work left had nothing running.
+type Gap struct {
+	Rank     int32 // row of Run.Ranks
+	Queue    int64 // Lane.ID
+	From, To trace.Time
+	Cause    string
+	Note     string // who was to post the flag, which kernel held the slots
+}
+
+// A Timeline is the rows of one or more runs over one time axis. Nothing
+// changes it once it is made.
+type Timeline struct {
+	Title      string // of a Figure 11: the kernel, its launch and the rank; else ""
+	Views      []View
+	Rows       []Row      // preorder: a row's descendants follow it
+	Start, End trace.Time // of the axis; End > Start
+
+	classes [][]Class // by view, then span
+}
+
+// A Row is one line of the timeline: a heading that sums up the rows below it,
+// a lane, or one level of nesting of a lane.
+type Row struct {
+	Label  string
+	Kind   RowKind
+	Depth  int          // of indentation, from 0
+	View   int          // of Timeline.Views
+	Rank   int32        // row of Run.Ranks; None on the heading of a run
+	Lane   trace.LaneID // None on headings
+	Parent int          // row, or None
+	After  int          // the first row that is no descendant: descendants are Rows[i+1 : After]
+	Lanes  int          // lanes that a full cell stands for: those of a group, the ranks of a run; else 1
+	Detail bool         // better hidden until asked for
+
+	// Spans by start, each after the span it nests in. On a lane they nest or
+	// are disjoint; on a heading they overlap.
+	Spans []trace.SpanID
+	Marks []Mark // by time; only on workgroup lanes
+
+	// ComputeEnd is when the row's last computation ended (Figure 11's order
+	// within a cluster), in the run's time. Only set by Figure11.
+	ComputeEnd trace.Time
+
+	index index
+}
+
+// Leaf reports whether the row has no rows below it.
+func (t *Timeline) Leaf(row int) bool { return t.Rows[row].After == row+1 }
+
+// A RowKind says what a row stands for.
+type RowKind uint8
+
+// The kinds of rows.
+const (
+	RunHeading RowKind = iota
+	RankHeading
+	GroupHeading // workgroups, slots, host threads of a rank; a cluster of Figure 11
+	LaneRow
+	LevelRow // a deeper level of the lane row above it
+)
+
+// A Mark is an instant on a workgroup's row.
+type Mark struct {
+	At   trace.Time // in the run's time
+	Kind MarkKind
+	Span trace.SpanID // what it was read from
+}
+
+// A MarkKind says what happened at a mark.
+type MarkKind uint8
+
+// The marks of Figure 11 of the fused operators' paper (SC'24).
+const (
+	PutIssued   MarkKind = iota // a non-blocking put was issued
+	StoreIssued                 // a store to a peer began; the store itself is drawn too
+	SliceDone                   // a slice that stays on this rank was complete
+	OtherMark
+	numMarks
+)
+
+// Glyph is the mark in Unicode, Letter in ASCII.
+func (k MarkKind) Glyph() rune { return [...]rune{'▲', '△', '◆', '•'}[k] }
+
+// Letter is the mark in ASCII.
+func (k MarkKind) Letter() byte { return "^'*!"[k] }
+
+func (k MarkKind) String() string {
+	return [...]string{"put issued", "store to a peer", "local slice complete", "mark"}[k]
+}
+
+// Run is the run that the row shows.
+func (t *Timeline) Run(row int) *trace.Run { return t.Views[t.Rows[row].View].Run }
+
+// Offset is what the row's run times are shifted by on the axis.
+func (t *Timeline) Offset(row int) trace.Time { return t.Views[t.Rows[row].View].Offset }
+
+// Span is a span of the row's run, in that run's own time.
+func (t *Timeline) Span(row int, id trace.SpanID) trace.Span { return t.Run(row).Spans[id] }
+
+// Class is what a span of the row's run counts as.
+func (t *Timeline) Class(row int, id trace.SpanID) Class {
+	return t.classes[t.Rows[row].View][id]
+}
+
+// Present lists the classes and the marks that occur on the rows, in the order of a legend.
+func (t *Timeline) Present() ([]Class, []MarkKind) {
+	var class [numClasses]bool
+	var mark [numMarks]bool
+	for _, row := range t.Rows {
+		if row.Kind < LaneRow {
+			continue
+		}
+		for _, id := range row.Spans {
+			class[t.classes[row.View][id]] = true
+		}
+		for _, m := range row.Marks {
+			mark[m.Kind] = true
+		}
+	}
+	var marks []MarkKind
+	for k := range numMarks {
+		if mark[k] {
+			marks = append(marks, k)
+		}
+	}
+	return slices.DeleteFunc(Classes(), func(c Class) bool { return !class[c] }), marks
+}

@@ -1,0 +1,273 @@
+package layout
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// New lays out every lane of the runs, one run below the other.
+func New(views []View) *Timeline {
+	t := &Timeline{Views: views}
+	for v := range views {
+		t.classes = append(t.classes, classify(views[v].Run))
+		t.addRun(v)
+	}
+	t.setRange()
+	return t
+}
+
+// setRange makes the axis just long enough for every span of every view.
+func (t *Timeline) setRange() {
+	t.Start, t.End = trace.Never, -trace.Never
+	for _, v := range t.Views {
+		if len(v.Run.Spans) > 0 {
+			t.Start = min(t.Start, v.Run.Spans[0].Start+v.Offset)
+			t.End = max(t.End, v.Run.End+v.Offset)
+		}
+	}
+	if t.Start > t.End {
+		t.Start, t.End = 0, 1
+	}
+	t.End = max(t.End, t.Start+1)
+}
+
+// A group is lanes that belong together below a rank.
+type group struct {
+	kinds   []trace.LaneKind
+	heading string // "" if its lanes stand directly below the rank
+	detail  bool
+}
+
+// The groups in the order that they are shown.
+var groups = []group{
+	{kinds: []trace.LaneKind{trace.Annotation}},
+	{kinds: []trace.LaneKind{trace.Queue}},
+	{kinds: []trace.LaneKind{trace.Engine}},
+	{kinds: []trace.LaneKind{trace.Link}},
+	{kinds: []trace.LaneKind{trace.NIC}},
+	{kinds: []trace.LaneKind{trace.Persistent}, heading: "workgroups"},
+	{kinds: []trace.LaneKind{trace.Slot}, heading: "CU slots"},
+	{kinds: []trace.LaneKind{trace.HostThread}, heading: "host threads", detail: true},
+}
+
+func groupOf(k trace.LaneKind) int {
+	return slices.IndexFunc(groups, func(g group) bool { return slices.Contains(g.kinds, k) })
+}
+
+func (t *Timeline) addRun(v int) {
+	r := t.Views[v].Run
+	depth, top := 0, trace.None
+	if len(t.Views) > 1 {
+		name := t.Views[v].Name
+		if name == "" {
+			name = r.Name
+		}
+		top = t.open(Row{Label: name, Kind: RunHeading, View: v, Rank: trace.None, Parent: trace.None})
+		depth = 1
+	}
+	lanes := sortedLanes(r)
+	spans := spansByLane(r)
+	for len(lanes) > 0 {
+		rank := r.Lanes[lanes[0]].Rank
+		n := runLength(lanes, func(l trace.LaneID) bool { return r.Lanes[l].Rank == rank })
+		t.addRank(Row{View: v, Rank: rank, Depth: depth, Parent: top}, lanes[:n], spans)
+		lanes = lanes[n:]
+	}
+	if top != trace.None {
+		t.close(top, RankHeading)
+	}
+}
+
+func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID) {
+	r := t.Views[at.View].Run
+	rank := at
+	rank.Kind, rank.Label = RankHeading, rankLabel(r, at.Rank)
+	top := t.open(rank)
+	for len(lanes) > 0 {
+		g := groupOf(r.Lanes[lanes[0]].Kind)
+		n := runLength(lanes, func(l trace.LaneID) bool { return groupOf(r.Lanes[l].Kind) == g })
+		below := Row{View: at.View, Rank: at.Rank, Depth: at.Depth + 1, Parent: top}
+		heading := trace.None
+		if groups[g].heading != "" {
+			h := below
+			h.Kind, h.Label, h.Detail = GroupHeading, fmt.Sprintf("%s (%d)", groups[g].heading, n), groups[g].detail
+			heading = t.open(h)
+			below.Depth, below.Parent = below.Depth+1, heading
+		}
+		for _, l := range lanes[:n] {
+			t.addLane(below, l, spans[l])
+		}
+		if heading != trace.None {
+			t.close(heading, LaneRow)
+		}
+		lanes = lanes[n:]
+	}
+	t.closeRank(top)
+}
+
+// maxLevels bounds how many rows the nesting of one lane takes; what is deeper
+// shares the last.
+const maxLevels = 64
+
+// addLane adds a lane's row, and below it a row for each deeper level of nesting.
+func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
+	r := t.Views[at.View].Run
+	at.Kind, at.Lane, at.Label = LaneRow, l, laneLabel(r, l)
+	k := r.Lanes[l].Kind
+	if k != trace.HostThread && k != trace.Annotation {
+		at.Spans = spans
+		if onWorkgroups(k) {
+			at.Marks = marksOf(r, spans)
+		}
+		t.add(at)
+		return
+	}
+	levels := levelsOf(r, spans)
+	at.Spans = levels[0]
+	top := t.open(at)
+	t.Rows[top].index = newIndex(r, t.classes[at.View], levels[0])
+	for i, level := range levels[1:] {
+		below := at
+		below.Kind, below.Label, below.Depth, below.Parent = LevelRow, fmt.Sprintf("level %d", i+1), at.Depth+1, top
+		below.Spans, below.Detail = level, true
+		t.add(below)
+	}
+	t.Rows[top].After = len(t.Rows)
+}
+
+// levelsOf deals out spans to levels such that none overlaps another of its
+// level. For spans that nest, the level is the depth.
+func levelsOf(r *trace.Run, spans []trace.SpanID) [][]trace.SpanID {
+	levels := [][]trace.SpanID{nil}
+	free := []trace.Time{-trace.Never} // when the last span of each level ends
+	for _, id := range spans {
+		s := r.Spans[id]
+		i := slices.IndexFunc(free, func(end trace.Time) bool { return end <= s.Start })
+		switch {
+		case i >= 0:
+		case len(levels) < maxLevels:
+			i = len(levels)
+			levels, free = append(levels, nil), append(free, 0)
+		default:
+			i = maxLevels - 1
+		}
+		levels[i] = append(levels[i], id)
+		free[i] = max(s.End, s.Start+1)
+	}
+	return levels
+}
+
+// add appends a row that has nothing below it.
+func (t *Timeline) add(row Row) {
+	r := &t.Rows[t.open(row)]
+	r.index = newIndex(t.Views[r.View].Run, t.classes[r.View], r.Spans)
+}
+
+// open appends a row; rows appended until close are below it.
+func (t *Timeline) open(row Row) int {
+	if row.Kind < LaneRow {
+		row.Lane = trace.None
+	}
+	row.Lanes = 1
+	row.After = len(t.Rows) + 1
+	t.Rows = append(t.Rows, row)
+	return len(t.Rows) - 1
+}
+
+// close ends a heading and sums up its direct children of the kind.
+func (t *Timeline) close(heading int, kind RowKind) {
+	t.closeOver(heading, func(r *Row) bool { return r.Kind == kind })
+}
+
+// closeRank sums up what a rank's device did: its queues, engines and links
+// where there are any, else its workgroups, else what there is.
+func (t *Timeline) closeRank(heading int) {
+	r := t.Run(heading)
+	device := func(row *Row) bool {
+		return row.Kind == LaneRow && r.Lanes[row.Lane].Kind != trace.Annotation
+	}
+	slots := func(row *Row) bool { return row.Kind == GroupHeading && !row.Detail }
+	anything := func(*Row) bool { return true }
+	for _, pick := range []func(*Row) bool{device, slots, anything} {
+		if t.closeOver(heading, pick); len(t.Rows[heading].Spans) > 0 {
+			break
+		}
+	}
+	t.Rows[heading].Lanes = 1 // queues of one device: that one of them runs is busy enough
+}
+
+func (t *Timeline) closeOver(heading int, pick func(*Row) bool) {
+	h := &t.Rows[heading]
+	h.After = len(t.Rows)
+	var from []int
+	for i := heading + 1; i < h.After; i = t.Rows[i].After {
+		if pick(&t.Rows[i]) && len(t.Rows[i].Spans) > 0 {
+			from = append(from, i)
+		}
+	}
+	if len(from) == 1 { // the same spans: share the index
+		only := &t.Rows[from[0]]
+		h.Spans, h.index, h.Lanes = only.Spans, only.index, only.Lanes
+		return
+	}
+	h.Lanes = 0
+	lists := make([][]trace.SpanID, len(from))
+	for k, i := range from {
+		lists[k] = t.Rows[i].Spans
+		h.Lanes += t.Rows[i].Lanes
+	}
+	h.Spans = slices.Concat(lists...)
+	h.Lanes = max(h.Lanes, 1)
+	slices.Sort(h.Spans) // ids are in the order of starts
+	h.index = newIndex(t.Views[h.View].Run, t.classes[h.View], h.Spans)
+}
+
+// spansByLane lists each lane's spans by start. The lists share one array.
+func spansByLane(r *trace.Run) [][]trace.SpanID {
+	counts := make([]int, len(r.Lanes))
+	for i := range r.Spans {
+		counts[r.Spans[i].Lane]++
+	}
+	all := make([]trace.SpanID, len(r.Spans))
+	lists := make([][]trace.SpanID, len(r.Lanes))
+	at := 0
+	for l, n := range counts {
+		lists[l] = all[at : at : at+n]
+		at += n
+	}
+	for i := range r.Spans {
+		l := r.Spans[i].Lane
+		lists[l] = append(lists[l], trace.SpanID(i))
+	}
+	return lists
+}
+
+func sortedLanes(r *trace.Run) []trace.LaneID {
+	ids := make([]trace.LaneID, len(r.Lanes))
+	for i := range ids {
+		ids[i] = trace.LaneID(i)
+	}
+	slices.SortFunc(ids, func(a, b trace.LaneID) int {
+		x, y := &r.Lanes[a], &r.Lanes[b]
+		return cmp.Or(
+			cmp.Compare(x.Rank, y.Rank),
+			cmp.Compare(groupOf(x.Kind), groupOf(y.Kind)),
+			cmp.Compare(x.Device, y.Device),
+			cmp.Compare(x.ID, y.ID),
+			cmp.Compare(x.Peer, y.Peer),
+			cmp.Compare(x.Sub, y.Sub),
+			cmp.Compare(a, b))
+	})
+	return ids
+}
+
+// runLength is how many of the first elements satisfy the condition.
+func runLength[T any](s []T, ok func(T) bool) int {
+	if n := slices.IndexFunc(s, func(e T) bool { return !ok(e) }); n >= 0 {
+		return n
+	}
+	return len(s)
+}

@@ -1,0 +1,294 @@
+package pprof
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/pprof/profile"
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// draw builds a run from rows of "rank kind name |..AAA..|", a column a
+// microsecond; a letter other than the row's dots is time on that row's queue.
+func draw(t *testing.T, rows ...string) *trace.Run {
+	t.Helper()
+	b := new(trace.Builder)
+	ranks := map[int]int32{}
+	for queue, row := range rows {
+		var rank int
+		var kind, name, line string
+		if _, err := fmt.Sscanf(row, "%d %s %s %s", &rank, &kind, &name, &line); err != nil {
+			t.Fatalf("row %q: %v", row, err)
+		}
+		if _, ok := ranks[rank]; !ok {
+			ranks[rank] = b.AddRank(trace.Rank{ID: rank})
+		}
+		lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: ranks[rank], ID: int64(queue), Peer: trace.None})
+		line = strings.Trim(line, "|")
+		start := strings.IndexFunc(line, func(r rune) bool { return r != '.' })
+		end := strings.LastIndexFunc(line, func(r rune) bool { return r != '.' }) + 1
+		s := trace.Span{
+			Start: trace.Time(start) * 1000, End: trace.Time(end) * 1000,
+			Name: b.Intern(name), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Compute,
+		}
+		if kind == "collective" {
+			s.Kind = trace.Collective
+			comm := b.AddComm(trace.Comm{Op: trace.AllReduce, Group: trace.None, In: 4096, Out: 4096, Peer: trace.None})
+			s.Attr = b.AddKernel(trace.Kernel{Stream: 20, Comm: comm, Op: trace.None, Origin: trace.None})
+		}
+		b.Add(s)
+	}
+	return b.Finish(trace.Options{Name: t.Name(), KeepZero: true})
+}
+
+// sums adds the values of the samples by their stack, root first.
+func sums(p *profile.Profile, value int) map[string]int64 {
+	got := map[string]int64{}
+	for _, s := range p.Sample {
+		var names []string
+		for i := len(s.Location) - 1; i >= 0; i-- {
+			names = append(names, s.Location[i].Line[0].Function.Name)
+		}
+		if v := s.Value[value]; v != 0 {
+			got[strings.Join(names, "/")] += v
+		}
+	}
+	return got
+}
+
+func TestTimeAndWall(t *testing.T) {
+	run := draw(t,
+		"0 compute    gemm |AAAA......|",
+		"0 collective ring |..BBBB....|",
+		"1 compute    gemm |......AAAA|",
+	)
+	p := newProfile(run)
+	if diff := cmp.Diff(map[string]int64{
+		"rank 0/compute/gemm":    4000,
+		"rank 0/collective/ring": 4000,
+		"rank 1/compute/gemm":    4000,
+	}, sums(p, valueTime)); diff != "" {
+		t.Errorf("time: -want +got\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int64{
+		"rank 0/compute/gemm":    3000, // 2 alone, half of 2 shared
+		"rank 0/collective/ring": 3000,
+		"rank 0/idle":            4000,
+		"rank 1/compute/gemm":    4000,
+		"rank 1/idle":            6000,
+	}, sums(p, valueWall)); diff != "" {
+		t.Errorf("wall: -want +got\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int64{"rank 0/collective/ring": 4096}, sums(p, valueBytes)); diff != "" {
+		t.Errorf("bytes: -want +got\n%s", diff)
+	}
+	for _, s := range p.Sample {
+		if s.Location[0].Line[0].Function.Name != "ring" {
+			continue
+		}
+		if diff := cmp.Diff(map[string][]string{"kind": {"collective"}, "op": {"all_reduce"}}, s.Label); diff != "" {
+			t.Errorf("labels: -want +got\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string][]int64{"rank": {0}, "stream": {20}, "bytes": {4096}}, s.NumLabel); diff != "" {
+			t.Errorf("numeric labels: -want +got\n%s", diff)
+		}
+	}
+}
+
+// fused is one kernel of 10 µs whose two workgroups compute, store and wait.
+func fused() *trace.Run {
+	b := new(trace.Builder)
+	rank := b.AddRank(trace.Rank{ID: 0})
+	queue := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None})
+	kernel := b.Add(trace.Span{End: 10_000, Name: b.Intern("gemm_fused"), Lane: queue, Parent: trace.None, Attr: trace.None, Kind: trace.Compute})
+	for wg := range int64(2) {
+		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: wg, Peer: trace.None})
+		span := func(k trace.Kind, parent trace.SpanID, start, end trace.Time) trace.SpanID {
+			return b.Add(trace.Span{Start: start, End: end, Lane: lane, Parent: parent, Attr: trace.None, Kind: k})
+		}
+		w := span(trace.Workgroup, kernel, 0, 10_000)
+		span(trace.PhaseCompute, w, 0, 6000)
+		span(trace.PhaseStore, w, 6000, 7000)
+		span(trace.PhaseWait, w, 7000, 9000)
+	}
+	return b.Finish(trace.Options{Name: "fused"})
+}
+
+func TestPhasesShareTheKernelsTime(t *testing.T) {
+	p := newProfile(fused())
+	want := map[string]int64{
+		"rank 0/compute/gemm_fused/compute phase": 6000,
+		"rank 0/compute/gemm_fused/store":         1000,
+		"rank 0/compute/gemm_fused/wait":          2000,
+		"rank 0/compute/gemm_fused/workgroup":     1000,
+	}
+	if diff := cmp.Diff(want, sums(p, valueTime)); diff != "" {
+		t.Errorf("time: -want +got\n%s", diff)
+	}
+	for k := range want {
+		want[k] *= 2 // two workgroups
+	}
+	if diff := cmp.Diff(want, sums(p, valueSlots)); diff != "" {
+		t.Errorf("workgroup_time: -want +got\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int64{"rank 0/compute/gemm_fused": 1}, sums(p, valueCount)); diff != "" {
+		t.Errorf("count: -want +got\n%s", diff)
+	}
+}
+
+func TestWorkgroupsWithoutKernel(t *testing.T) {
+	b := new(trace.Builder)
+	lane := b.Lane(trace.Lane{Kind: trace.Slot, Rank: b.AddRank(trace.Rank{ID: trace.None}), Peer: trace.None})
+	w := b.Add(trace.Span{End: 100, Name: b.Intern("emb_pool"), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Workgroup})
+	b.Add(trace.Span{End: 60, Lane: lane, Parent: w, Attr: trace.None, Kind: trace.PhaseCompute})
+	got := sums(newProfile(b.Finish(trace.Options{})), valueSlots)
+	want := map[string]int64{
+		"rank 0/workgroup/emb_pool/compute phase": 60,
+		"rank 0/workgroup/emb_pool/workgroup":     40,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// Whatever runs when, a rank's wall time adds up to the makespan and time to the durations.
+func TestSumsAreExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := new(trace.Builder)
+		ranks := rapid.IntRange(1, 3).Draw(t, "ranks")
+		for r := range ranks {
+			b.AddRank(trace.Rank{ID: r})
+		}
+		var want int64
+		for i := range rapid.IntRange(0, 30).Draw(t, "kernels") {
+			start := rapid.Int64Range(0, 200).Draw(t, "start")
+			dur := rapid.Int64Range(0, 97).Draw(t, "dur")
+			rank := int32(rapid.IntRange(0, ranks-1).Draw(t, "rank"))
+			lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: int64(i % 4), Peer: trace.None})
+			k := b.Add(trace.Span{
+				Start: trace.Time(start), End: trace.Time(start + dur), Name: b.Intern("k"),
+				Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Compute,
+			})
+			for range rapid.IntRange(0, 3).Draw(t, "workgroups") {
+				b.Add(trace.Span{Start: trace.Time(start), End: trace.Time(start + dur/2), Lane: lane, Parent: k, Attr: trace.None, Kind: trace.Workgroup})
+			}
+			want += dur
+		}
+		run := b.Finish(trace.Options{KeepZero: true})
+		var time, wall int64
+		for _, s := range newProfile(run).Sample {
+			time += s.Value[valueTime]
+			wall += s.Value[valueWall]
+		}
+		if time != want {
+			t.Errorf("time adds up to %d ns, durations to %d", time, want)
+		}
+		if all := int64(run.End) * int64(ranks); wall != all {
+			t.Errorf("wall adds up to %d ns, %d ranks of %d ns to %d", wall, ranks, run.End, all)
+		}
+	})
+}
+
+func TestGoToolPprof(t *testing.T) {
+	base := write(t, "base.pb.gz", draw(t,
+		"0 compute    gemm |AAAA......|",
+		"0 collective ring |....BBBBBB|"))
+	other := write(t, "other.pb.gz", draw(t,
+		"0 compute    gemm |AAAAA.....|",
+		"0 collective ring |.BBBBBB...|"))
+	evil := write(t, "evil.pb.gz", draw(t, "0 compute </script>\x1b[31m%s\"\\ |A|"))
+
+	for _, c := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"top", []string{"-top", base}, []string{"6us 60.00% 60.00%        6us 60.00%  ring", "4us 40.00%   100%        4us 40.00%  gemm"}},
+		{"wall of the difference", []string{"-top", "-sample_index=wall", "-diff_base", base, other}, []string{"-3us 30.00%  rank 0"}},
+		{"time of the difference", []string{"-top", "-diff_base", base, other}, []string{"1us 10.00% 10.00%        1us 10.00%  gemm"}},
+		{"bytes", []string{"-top", "-sample_index=bytes", base}, []string{"4kB   100%   100%        4kB   100%  ring"}},
+		{"one rank", []string{"-top", "-tagfocus=rank=0", base}, []string{"gemm", "ring"}},
+		{"large messages", []string{"-top", "-tagfocus=bytes=2kb:", base}, []string{"6us 60.00% 60.00%        6us 60.00%  ring"}},
+		{"hostile name", []string{"-top", evil}, []string{"1us   100%"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd := exec.Command("go", append([]string{"tool", "pprof"}, c.args...)...)
+			cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+t.TempDir())
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+			}
+			for _, w := range c.want {
+				if !bytes.Contains(out, []byte(w)) {
+					t.Errorf("%v: no %q in\n%s", cmd.Args, w, out)
+				}
+			}
+		})
+	}
+}
+
+func write(t *testing.T, name string, run *trace.Run) string {
+	t.Helper()
+	var buf, again bytes.Buffer
+	if err := Write(&buf, run); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(&again, run); err != nil || !bytes.Equal(buf.Bytes(), again.Bytes()) {
+		t.Fatalf("written twice, %s differs (%v)", name, err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, buf.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func BenchmarkWrite(b *testing.B) {
+	build := new(trace.Builder)
+	rank := build.AddRank(trace.Rank{ID: 0})
+	lane := build.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None})
+	for i := range 1_000_000 {
+		name := build.Intern(fmt.Sprintf("kernel %d", i%100))
+		build.Add(trace.Span{Start: trace.Time(i * 10), End: trace.Time(i*10 + 7), Name: name, Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Compute})
+	}
+	run := build.Finish(trace.Options{})
+	b.ResetTimer()
+	for range b.N {
+		if err := Write(new(bytes.Buffer), run); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Several runs stand under roots of their own and keep their sums.
+func TestSeveralRuns(t *testing.T) {
+	alone := map[string]int64{}
+	runs := []*trace.Run{fused(), fused()}
+	for i, name := range []string{"bulk", "fused"} {
+		r := *runs[i]
+		r.Name = name
+		runs[i] = &r
+		for _, s := range newProfile(&r).Sample {
+			alone[name] += s.Value[valueWall]
+		}
+	}
+	together := map[string]int64{}
+	for _, s := range newProfile(runs...).Sample {
+		root := s.Location[len(s.Location)-1].Line[0].Function.Name
+		if s.Label["run"][0] != root {
+			t.Errorf("label %q under root %q", s.Label["run"], root)
+		}
+		together[root] += s.Value[valueWall]
+	}
+	if d := cmp.Diff(alone, together); d != "" {
+		t.Error(d)
+	}
+}

@@ -1,0 +1,202 @@
+package pprof
+
+import (
+	"fmt"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A stack is what samples are summed over.
+type stack struct {
+	rank   int32
+	kind   trace.Kind // Workgroup: workgroups whose kernel the file does not have
+	name   trace.NameID
+	op     int32 // row of Operators + 1, or -1 - CollectiveOp; 0 where unknown
+	stream int64
+	bytes  int64
+	leaf   leaf
+	idle   bool
+}
+
+// A leaf is what a workgroup's time went to.
+type leaf uint8
+
+const (
+	noLeaf leaf = iota
+	leafCompute
+	leafStore
+	leafPut
+	leafWait
+	leafOther // of a workgroup, outside its phases
+	numLeaves
+)
+
+var leafNames = [numLeaves]string{"", "compute phase", "store", "put", "wait", "workgroup"}
+
+func leafOf(k trace.Kind) leaf {
+	switch k {
+	case trace.PhaseCompute:
+		return leafCompute
+	case trace.PhaseStore:
+		return leafStore
+	case trace.PhasePut:
+		return leafPut
+	case trace.PhaseWait:
+		return leafWait
+	}
+	return leafOther
+}
+
+// A builder sums spans into samples. Samples and frames stand in the order in
+// which they are first needed, which is the order of the run's spans.
+type builder struct {
+	run     *trace.Run // the one being added
+	several bool       // runs: each is a root
+	profile *profile.Profile
+	samples map[stack]*profile.Sample
+	frames  map[string]*profile.Location
+}
+
+// device adds a kernel or copy: slots is what its workgroups' time went to.
+func (b *builder) device(s trace.Span, slots *[numLeaves]trace.Time, wall trace.Time) {
+	at := b.stackOf(s)
+	v := b.sample(at)
+	v[valueCount]++
+	v[valueBytes] += at.bytes
+	if slots == nil {
+		v[valueTime] += int64(s.Dur())
+		v[valueWall] += int64(wall)
+		return
+	}
+	times := apportion(s.Dur(), slots)
+	walls := apportion(wall, slots)
+	for l := leafCompute; l < numLeaves; l++ {
+		if slots[l] <= 0 {
+			continue
+		}
+		at.leaf = l
+		v := b.sample(at)
+		v[valueTime] += int64(times[l])
+		v[valueWall] += int64(walls[l])
+		v[valueSlots] += int64(slots[l])
+	}
+}
+
+// orphan adds a workgroup or phase whose kernel the run does not have.
+func (b *builder) orphan(s trace.Span) {
+	name := s.Name
+	if s.Kind != trace.Workgroup && s.Parent != trace.None {
+		w := b.run.Spans[s.Parent]
+		name = w.Name
+		b.sample(b.orphanStack(w, name, leafOther))[valueSlots] -= int64(s.Dur())
+	}
+	b.sample(b.orphanStack(s, name, leafOf(s.Kind)))[valueSlots] += int64(s.Dur())
+}
+
+func (b *builder) orphanStack(s trace.Span, name trace.NameID, l leaf) stack {
+	return stack{rank: b.run.Lanes[s.Lane].Rank, kind: trace.Workgroup, name: name, leaf: l}
+}
+
+func (b *builder) stackOf(s trace.Span) stack {
+	at := stack{rank: b.run.Lanes[s.Lane].Rank, kind: s.Kind, name: s.Name, stream: b.run.Lanes[s.Lane].ID}
+	if c := b.run.Copy(s); c != nil {
+		at.stream, at.bytes = c.Stream, c.Bytes
+		at.op = c.Op + 1
+		return at
+	}
+	k := b.run.Kernel(s)
+	if k == nil {
+		return at
+	}
+	at.stream = k.Stream
+	at.op = k.Op + 1
+	if c := b.run.Comm(s); c != nil {
+		at.bytes = c.Bytes()
+		at.op = -1 - int32(c.Op)
+	}
+	return at
+}
+
+func (b *builder) opName(key int32) string {
+	if key < 0 {
+		return trace.CollectiveOp(-1 - key).String()
+	}
+	return b.run.Operators[key-1].Name
+}
+
+// sample returns the values of the stack's sample, adding it if it is new.
+func (b *builder) sample(at stack) []int64 {
+	if s, ok := b.samples[at]; ok {
+		return s.Value
+	}
+	s := sample{&profile.Sample{
+		Value:    make([]int64, numValues),
+		Label:    map[string][]string{},
+		NumLabel: map[string][]int64{},
+		NumUnit:  map[string][]string{},
+	}}
+	rank := b.rankID(at.rank)
+	root := b.frame(fmt.Sprintf("rank %d", rank))
+	s.number("rank", rank, "rank")
+	switch {
+	case at.idle:
+		s.Location = []*profile.Location{b.frame("idle"), root}
+	default:
+		s.Location = []*profile.Location{b.frame(b.run.Names[at.name]), b.frame(at.kind.String()), root}
+		s.Label["kind"] = []string{at.kind.String()}
+	}
+	if b.several {
+		s.Location = append(s.Location, b.frame(b.run.Name))
+		s.Label["run"] = []string{b.run.Name}
+	}
+	if at.leaf != noLeaf {
+		s.Location = append([]*profile.Location{b.frame(leafNames[at.leaf])}, s.Location...)
+	}
+	if at.kind.OnDevice() && !at.idle {
+		s.number("stream", at.stream, "stream")
+	}
+	if at.op != 0 {
+		s.Label["op"] = []string{b.opName(at.op)}
+	}
+	if at.bytes > 0 {
+		s.number("bytes", at.bytes, "bytes")
+	}
+	b.samples[at] = s.Sample
+	b.profile.Sample = append(b.profile.Sample, s.Sample)
+	return s.Value
+}
+
+type sample struct{ *profile.Sample }
+
+// number adds a numeric label. pprof takes the 0 in `-tagfocus=rank=0` for a
+// number, so ranks must be some, and loses a 0 that has no unit.
+func (s sample) number(key string, v int64, unit string) {
+	s.NumLabel[key] = []int64{v}
+	s.NumUnit[key] = []string{unit}
+}
+
+// rankID is the rank's id in its job, or its row where the file has none.
+func (b *builder) rankID(row int32) int64 {
+	if id := b.run.Ranks[row].ID; id != trace.None {
+		return int64(id)
+	}
+	return int64(row)
+}
+
+func (b *builder) frame(name string) *profile.Location {
+	if name == "" {
+		name = "(no name)"
+	}
+	if l, ok := b.frames[name]; ok {
+		return l
+	}
+	id := uint64(len(b.frames) + 1)
+	f := &profile.Function{ID: id, Name: name, SystemName: name}
+	l := &profile.Location{ID: id, Mapping: b.profile.Mapping[0], Line: []profile.Line{{Function: f}}}
+	b.profile.Function = append(b.profile.Function, f)
+	b.profile.Location = append(b.profile.Location, l)
+	b.frames[name] = l
+	return l
+}

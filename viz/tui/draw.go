@@ -1,0 +1,335 @@
+package tui
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// A region is a rectangle of cells as wide as the surface.
+type region struct{ y, h int }
+
+// regions are the parts of the surface, from top to bottom. What there is no
+// room for has no height; rows are left out last.
+type regions struct {
+	width                                       int
+	labels                                      int // columns of labels, before the cells
+	header, axis, rows, legend, details, status region
+}
+
+func (m *Model) regions() regions {
+	h := m.height
+	r := regions{width: m.width, labels: min(m.page().labels, m.width*2/5, 36)}
+	r.header.h = atLeast(h, 5)
+	r.axis.h = atLeast(h, 3)
+	r.status.h = atLeast(h, 2)
+	r.legend.h = atLeast(h, 9)
+	if m.details && h >= 14 {
+		r.details.h = min(8, h/3)
+	}
+	y := 0
+	r.rows.h = max(0, h-r.header.h-r.axis.h-r.status.h-r.legend.h-r.details.h)
+	for _, part := range []*region{&r.header, &r.axis, &r.rows, &r.legend, &r.details, &r.status} {
+		part.y = y
+		y += part.h
+	}
+	return r
+}
+
+func atLeast(h, least int) int {
+	if h >= least {
+		return 1
+	}
+	return 0
+}
+
+// cells is how many columns show time.
+func (r regions) cells() int { return max(1, r.width-r.labels) }
+
+// Draw draws all of the model on a surface that was cleared.
+func (m *Model) Draw(s Surface) {
+	m.width, m.height = s.Size()
+	if m.width <= 0 || m.height <= 0 {
+		return
+	}
+	c := canvas{s, m.theme}
+	p, r := m.page(), m.regions()
+	p.scroll(r.rows.h)
+	if m.help {
+		m.drawHelp(c)
+		return
+	}
+	if r.header.h > 0 {
+		m.drawHeader(c, p, r)
+	}
+	if r.axis.h > 0 {
+		m.drawAxis(c, p, r)
+	}
+	for i := range r.rows.h {
+		if at := p.top + i; at < len(p.visible) {
+			m.drawRow(c, p, r, r.rows.y+i, p.visible[at], at == p.cursor)
+		}
+	}
+	if r.legend.h > 0 {
+		c.legend(p, r.legend.y, r.width, 1, m.marks)
+	}
+	if r.details.h > 0 {
+		m.drawDetails(c, r)
+	}
+	if r.status.h > 0 {
+		m.drawStatus(c, p, r)
+	}
+}
+
+// A tab is a run's name in the header.
+type tab struct {
+	from, to int
+	text     string
+}
+
+func (m *Model) tabs() []tab {
+	x := utf8.RuneCountInString("overlapse  ")
+	var out []tab
+	for i, v := range m.views {
+		name := clean(nameOf(v))
+		if r := []rune(name); len(r) > 24 {
+			name = string(r[:23]) + m.theme.ellipsis()
+		}
+		text := fmt.Sprintf("%d %s", i+1, name)
+		out = append(out, tab{x, x + utf8.RuneCountInString(text), text})
+		x = out[i].to + 2
+	}
+	return out
+}
+
+func nameOf(v layout.View) string {
+	if v.Name != "" {
+		return v.Name
+	}
+	return v.Run.Name
+}
+
+func (m *Model) tabAt(x int) int {
+	for i, t := range m.tabs() {
+		if x >= t.from && x < t.to {
+			return i
+		}
+	}
+	return -1
+}
+
+func (m *Model) drawHeader(c canvas, p *page, r regions) {
+	y := r.header.y
+	x := c.text(0, y, r.width, "overlapse", c.strong())
+	for i, t := range m.tabs() {
+		style := c.plain()
+		if i == m.tab || m.beside {
+			style = c.cursor()
+		}
+		x = c.text(t.from, y, r.width, t.text, style)
+	}
+	w := *p.window
+	for _, text := range []string{
+		fmt.Sprintf("%s – %s (%s)", layout.Short(w.From), layout.Short(w.To), layout.Short(w.Len())),
+		layout.Short(w.Len()),
+	} {
+		if at := r.width - utf8.RuneCountInString(text); at >= x+2 {
+			c.text(at, y, r.width, c.words(text), c.plain())
+			c.text(x+2, y, at-2, p.t.Title, c.faint())
+			return
+		}
+	}
+}
+
+// drawAxis writes each tick's label to the right of the tick.
+func (m *Model) drawAxis(c canvas, p *page, r regions) {
+	axis := layout.Ticks(*p.window, max(1, r.cells()/14))
+	c.text(0, r.axis.y, r.labels, c.words(" "+axis.Label), c.faint())
+	for _, t := range axis.Ticks {
+		x := r.labels + p.window.Cell(t.At, r.cells())
+		c.Put(x, r.axis.y, c.bar(), c.faint())
+		if x+utf8.RuneCountInString(t.Label) < r.width {
+			c.text(x+1, r.axis.y, r.width, c.words(t.Label), c.faint())
+		}
+	}
+	if m.pinned == nil {
+		return
+	}
+	if i := p.window.Cell(*m.pinned, r.cells()); i >= 0 && i < r.cells() {
+		c.text(r.labels+i, r.axis.y, r.width, c.pick("▼", "V"), c.strong())
+	}
+}
+
+func (m *Model) drawRow(c canvas, p *page, r regions, y, row int, cursor bool) {
+	style := c.plain()
+	if p.t.Rows[row].Kind < layout.LaneRow {
+		style = c.strong()
+	}
+	if cursor {
+		style = c.cursor()
+	}
+	end := c.text(0, y, r.labels-1, m.label(p, row), style)
+	if cursor {
+		c.fill(end, y, r.labels-1, " ", style)
+	}
+	m.drawCells(c, p, row, r.labels, y, r.cells())
+}
+
+func (m *Model) label(p *page, row int) string {
+	at := &p.t.Rows[row]
+	sign := "  "
+	switch {
+	case p.t.Leaf(row):
+	case p.closed[row]:
+		sign = m.theme.pick("▸ ", "+ ")
+	default:
+		sign = m.theme.pick("▾ ", "- ")
+	}
+	return strings.Repeat("  ", at.Depth) + sign + m.theme.words(clean(at.Label))
+}
+
+// drawCells draws a row's cells and what is written on them.
+func (m *Model) drawCells(c canvas, p *page, row, x, y, w int) {
+	cells := m.bars(c, x, y, w, p, row)
+	m.drawGaps(c, p, row, x, y, w)
+	if p.t.Rows[row].Kind >= layout.LaneRow {
+		m.drawCaptions(c, p, row, x, y, cells)
+	}
+	if m.marks {
+		m.drawMarks(c, p, row, x, y, cells)
+	}
+	if p.sel.row == row && p.sel.span != trace.None {
+		m.drawSelection(c, p, x, y, cells)
+	}
+}
+
+// crowded is how many cells there must be for each mark of a store, which is
+// drawn as a span too; more would hide what they mark.
+const crowded = 8
+
+func (m *Model) drawMarks(c canvas, p *page, row, x, y int, cells []layout.Cell) {
+	w := len(cells)
+	all, shift := p.t.Rows[row].Marks, p.t.Offset(row)
+	first := sort.Search(len(all), func(i int) bool { return all[i].At+shift >= p.window.From })
+	last := sort.Search(len(all), func(i int) bool { return all[i].At+shift >= p.window.To })
+	for _, k := range all[first:last] {
+		if k.Kind == layout.StoreIssued && (last-first)*crowded > w {
+			continue
+		}
+		i := p.window.Cell(k.At+shift, w)
+		c.Put(x+i, y, c.mark(k.Kind), c.over(cells[i]).Bold(true))
+	}
+}
+
+// over is the style of what is written over a cell.
+func (t theme) over(cell layout.Cell) tcell.Style {
+	if cell.Busy < 0.5 {
+		return tcell.StyleDefault
+	}
+	return t.on(cell.Class)
+}
+
+// drawCaptions writes captions on the spans that have room for them.
+func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Cell) {
+	w := len(cells)
+	lo, hi := p.t.Touching(row, p.window.From, p.window.To)
+	if hi-lo > w {
+		return
+	}
+	margin := 0
+	if c.ascii || c.colors == 0 {
+		margin = 2 // leave some of the pattern
+	}
+	for _, id := range p.t.Rows[row].Spans[lo:hi] {
+		from, to := p.times(selection{row, id})
+		a := max(0, p.window.Cell(from, w)) + margin
+		b := min(w, p.window.Cell(to, w)) - margin
+		if p.window.Edge(a, w) < from {
+			a++
+		}
+		if b-a < 3 {
+			continue
+		}
+		caption := c.words(clean(p.t.Caption(row, id)))
+		if b-a < 8 && utf8.RuneCountInString(caption) > b-a {
+			continue // a letter and an ellipsis tell nothing
+		}
+		if margin > 0 && caption != "" && utf8.RuneCountInString(caption)+2 <= b-a {
+			caption = " " + caption + " "
+		}
+		c.styled(x+a, y, x+b, caption, func(at int) tcell.Style { return c.over(cells[at-x]) })
+	}
+}
+
+// drawSelection puts the selected span between brackets.
+func (m *Model) drawSelection(c canvas, p *page, x, y int, cells []layout.Cell) {
+	from, to := p.times(p.sel)
+	w := len(cells)
+	a, b := p.window.Cell(from, w), p.window.Cell(max(from, to-1), w)
+	if b < 0 || a >= w {
+		return
+	}
+	style := func(i int) tcell.Style { return c.over(cells[i]).Bold(true).Reverse(c.colors == 0) }
+	if a == b {
+		c.Put(x+a, y, c.pick("◊", "#"), style(a).Reverse(true))
+		return
+	}
+	if a >= 0 {
+		c.Put(x+a, y, "[", style(a))
+	}
+	if b < w {
+		c.Put(x+b, y, "]", style(b))
+	}
+}
+
+// drawGaps writes why a queue stood still where it did.
+func (m *Model) drawGaps(c canvas, p *page, row, x, y, w int) {
+	at := &p.t.Rows[row]
+	if at.Lane == trace.None {
+		return
+	}
+	lane, view := &p.t.Run(row).Lanes[at.Lane], &p.t.Views[at.View]
+	if lane.Kind != trace.Queue {
+		return
+	}
+	for _, g := range view.Gaps {
+		if g.Rank != lane.Rank || g.Queue != lane.ID {
+			continue
+		}
+		a := max(0, p.window.Cell(g.From+view.Offset, w)+1)
+		b := min(w, p.window.Cell(g.To+view.Offset, w))
+		if b-a >= utf8.RuneCountInString(g.Cause)+2 {
+			c.text(x+a+1, y, x+b, g.Cause, c.faint())
+		}
+	}
+}
+
+// legend names the classes and marks that occur, in so many lines.
+func (c canvas) legend(p *page, y, width, lines int, marks bool) {
+	x, last := 0, y+lines-1
+	entry := func(sign, name string, style tcell.Style) {
+		if end := x + 2 + utf8.RuneCountInString(name); end > width && y < last {
+			x, y = 0, y+1
+		}
+		if x+2 < width {
+			c.Put(x, y, sign, style)
+			x = 2 + c.text(x+2, y, width, name, c.plain())
+		}
+	}
+	for _, class := range p.classes {
+		s, style := c.swatch(class)
+		entry(s, class.String(), style)
+	}
+	if !marks {
+		return
+	}
+	for _, k := range p.marks {
+		entry(c.mark(k), k.String(), c.strong())
+	}
+}

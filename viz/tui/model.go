@@ -1,0 +1,242 @@
+package tui
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// shortest is the least time that a window shows.
+const shortest trace.Time = 16
+
+// A Model is the state of browsing runs.
+type Model struct {
+	views []layout.View
+	theme theme
+	keys  map[string]func(*Model)
+
+	tab     int     // which run is shown
+	beside  bool    // all runs on one axis instead
+	figure  bool    // Figure 11 instead of lanes
+	pages   []*page // by tab; the last shows all runs. nil until first shown
+	figures []*page // by tab, of Figure 11
+	chosen  layout.Figure
+	window  layout.Window // of all pages that are no figures
+
+	width, height int // of the surface last drawn on
+	details       bool
+	marks         bool
+	help          bool
+	prompt        *prompt
+	message       string      // until the next key
+	pinned        *trace.Time // a time to measure from
+	drag          *drag
+	facts         facts // of the selection
+
+	cells, fine []layout.Cell // reused by bars
+}
+
+// NewModel starts on the first run, zoomed to all of it. Views must not be empty.
+func NewModel(views []layout.View, o Options) *Model {
+	m := &Model{
+		views: views, theme: theme{colors: o.Colors, ascii: o.ASCII},
+		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)),
+		details: true, marks: true, width: 80, height: 24,
+	}
+	if o.Figure != nil {
+		m.chosen, m.figure = *o.Figure, true
+	}
+	m.keys = map[string]func(*Model){}
+	for _, b := range bindings() {
+		for _, k := range b.keys {
+			m.keys[k] = b.do
+		}
+	}
+	bounds := m.bounds()
+	m.window = bounds
+	if m.figure {
+		m.firstFigure()
+	}
+	return m
+}
+
+// firstFigure goes to the first run that has the Figure 11 asked for.
+func (m *Model) firstFigure() {
+	for m.tab = range m.views {
+		if m.figurePage() != nil {
+			m.message = ""
+			return
+		}
+	}
+	m.tab, m.figure = 0, false
+}
+
+// bounds is the axis that all runs share, so that going from one to the next
+// compares them.
+func (m *Model) bounds() layout.Window {
+	w := layout.Window{From: trace.Never, To: -trace.Never}
+	for _, v := range m.views {
+		if spans := v.Run.Spans; len(spans) > 0 {
+			w.From, w.To = min(w.From, spans[0].Start+v.Offset), max(w.To, v.Run.End+v.Offset)
+		}
+	}
+	if w.From > w.To {
+		w.From, w.To = 0, 1
+	}
+	w.To = max(w.To, w.From+1)
+	return w
+}
+
+// page is what is shown now. A figure that the run does not have leaves a
+// message and gives the lanes.
+func (m *Model) page() *page {
+	if m.figure {
+		if p := m.figurePage(); p != nil {
+			return p
+		}
+		m.figure = false
+	}
+	at, views := m.tab, m.views[m.tab:m.tab+1]
+	if m.beside {
+		at, views = len(m.views), m.views
+	}
+	if m.pages[at] == nil {
+		m.pages[at] = newPage(layout.New(views), &m.window, m.bounds())
+	}
+	return m.pages[at]
+}
+
+func (m *Model) figurePage() *page {
+	if m.figures[m.tab] == nil {
+		t, err := layout.Figure11(m.views[m.tab], m.chosen)
+		if err != nil {
+			m.message = err.Error()
+			return nil
+		}
+		window := t.Bounds()
+		m.figures[m.tab] = newPage(t, &window, window)
+	}
+	return m.figures[m.tab]
+}
+
+// Update takes one event. It never blocks, and what it does depends on nothing
+// but the model and the event.
+func (m *Model) Update(ev tcell.Event) Effect {
+	switch ev := ev.(type) {
+	case *tcell.EventResize:
+		m.width, m.height = ev.Size()
+	case *tcell.EventMouse:
+		m.mouse(ev)
+	case *tcell.EventInterrupt:
+		return Effect{Quit: true}
+	case *tcell.EventKey:
+		return m.key(ev)
+	}
+	return Effect{}
+}
+
+func (m *Model) key(ev *tcell.EventKey) Effect {
+	name := keyName(ev)
+	m.message = ""
+	switch {
+	case name == "Ctrl-C":
+		return Effect{Quit: true}
+	case m.prompt != nil:
+		m.promptKey(name)
+		return Effect{}
+	case m.help:
+		m.help = false
+		return Effect{}
+	case name == "q":
+		return Effect{Quit: true}
+	case name == "Ctrl-L":
+		return Effect{Redraw: true}
+	case name == "c" || name == "y":
+		m.message = "copied"
+		return Effect{Copy: m.describe()}
+	case name >= "1" && name <= "9" && len(name) == 1:
+		if n := int(name[0] - '1'); n < len(m.views) {
+			m.show(n)
+		}
+		return Effect{}
+	}
+	if do := m.keys[name]; do != nil {
+		do(m)
+	} else {
+		m.message = fmt.Sprintf("no key %s (? lists them)", clean(name))
+	}
+	return Effect{}
+}
+
+// zoom changes the window around the selection if it is in view, else around the middle.
+func (m *Model) zoom(factor float64) {
+	p := m.page()
+	around := p.window.From + p.window.Len()/2
+	if p.sel.span != trace.None {
+		from, to := p.times(p.sel)
+		if mid := from + (to-from)/2; mid >= p.window.From && mid < p.window.To {
+			around = mid
+		}
+	}
+	*p.window = p.window.Zoom(factor, around, p.bounds, shortest)
+}
+
+// pan moves the window by a share of its length, at least a nanosecond.
+func (m *Model) pan(share float64) {
+	p := m.page()
+	by := trace.Time(share * float64(p.window.Len()))
+	if by == 0 {
+		by = trace.Time(math.Copysign(1, share))
+	}
+	p.pan(by)
+}
+
+// fit shows all of the page's runs, or the selection with some room around it.
+func (m *Model) fit(selection bool) {
+	p := m.page()
+	*p.window = p.t.Bounds()
+	if !selection || p.sel.span == trace.None {
+		return
+	}
+	from, to := p.times(p.sel)
+	room := max((to-from)/10, shortest/2)
+	*p.window = layout.Window{From: from - room, To: to + room}.Zoom(1, from, p.bounds, shortest)
+}
+
+// show goes to a run; the rows and the window of each stay as they were left.
+func (m *Model) show(tab int) {
+	n := len(m.views)
+	m.tab, m.beside = (tab%n+n)%n, false
+}
+
+func (m *Model) compare() {
+	m.beside = !m.beside && len(m.views) > 1
+	m.figure = false
+	if len(m.views) == 1 {
+		m.message = "there is one run only"
+	}
+}
+
+func (m *Model) escape() {
+	p := m.page()
+	p.sel.span, p.hits, p.pointed, m.pinned = trace.None, nil, nil, nil
+}
+
+// pin remembers a time to measure from: the selection's start.
+func (m *Model) pin() {
+	p := m.page()
+	if p.sel.span == trace.None {
+		m.message = "select a slice to measure from (Enter)"
+		return
+	}
+	at, _ := p.times(p.sel)
+	if m.pinned != nil && *m.pinned == at {
+		m.pinned = nil
+		return
+	}
+	m.pinned = &at
+}

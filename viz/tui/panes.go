@@ -1,0 +1,158 @@
+package tui
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// facts is the last answer of what to tell of a selection.
+type facts struct {
+	page *page
+	sel  selection
+	list []layout.Fact
+}
+
+// tell finds what there is to tell: of the selected span, else of the gap that
+// was pointed at, else of the row under the cursor and the window.
+func (m *Model) tell() (title string, list []layout.Fact) {
+	p := m.page()
+	row := p.row()
+	switch {
+	case row >= len(p.t.Rows):
+		return "no lanes", nil
+	case p.sel.span != trace.None:
+		if m.facts.page != p || m.facts.sel != p.sel {
+			m.facts = facts{p, p.sel, p.t.Facts(p.sel.row, p.sel.span)}
+		}
+		span := p.t.Span(p.sel.row, p.sel.span)
+		list = m.facts.list
+		if m.pinned != nil {
+			from, _ := p.times(p.sel)
+			list = append(list[:len(list):len(list)], layout.Fact{Name: "since mark", Value: layout.Exact(from - *m.pinned)})
+		}
+		return p.t.Run(p.sel.row).NameOf(span), list
+	case p.pointed != nil:
+		if g := p.t.GapAt(row, *p.pointed); g != nil {
+			return "idle: " + g.Cause, []layout.Fact{
+				{Name: "duration", Value: layout.Exact(g.To - g.From)},
+				{Name: "start", Value: layout.Exact(g.From + p.t.Offset(row))},
+				{Name: "waits for", Value: g.Note},
+			}
+		}
+	}
+	return p.t.Rows[row].Label, rowFacts(p, row)
+}
+
+// rowFacts is the time of each class of a row in the window.
+func rowFacts(p *page, row int) []layout.Fact {
+	tally := p.t.Tally(row, p.window.From, p.window.To)
+	lanes := p.t.Rows[row].Lanes
+	list := []layout.Fact{{Name: "spans in view", Value: strconv.Itoa(tally.Hits)}}
+	if lanes > 1 {
+		list = append(list, layout.Fact{Name: "lanes", Value: strconv.Itoa(lanes)})
+	}
+	whole := float64(p.window.Len()) * float64(lanes)
+	for _, c := range layout.Classes() {
+		if d := tally.Time[c]; d > 0 {
+			list = append(list, layout.Fact{Name: c.String(), Value: fmt.Sprintf("%s, %.1f %%", layout.Short(d), 100*float64(d)/whole)})
+		}
+	}
+	if l := p.t.Rows[row].Lane; l != trace.None {
+		r := p.t.Run(row)
+		if rank := r.Ranks[r.Lanes[l].Rank]; rank.Uncertainty != 0 {
+			list = append(list, layout.Fact{Name: "clock", Value: "± " + layout.Exact(rank.Uncertainty)})
+		}
+	}
+	return list
+}
+
+// drawDetails lists facts in columns below a title.
+func (m *Model) drawDetails(c canvas, r regions) {
+	title, list := m.tell()
+	c.text(0, r.details.y, r.width, title, c.strong())
+	lines := r.details.h - 1
+	x := 0
+	for i := 0; i < len(list) && lines > 0; i += lines {
+		column := list[i:min(i+lines, len(list))]
+		names, width := 0, 0
+		for _, f := range column {
+			names = max(names, utf8.RuneCountInString(f.Name))
+		}
+		for _, f := range column {
+			width = max(width, min(names+2+utf8.RuneCountInString(clean(f.Value)), 48))
+		}
+		for j, f := range column {
+			y := r.details.y + 1 + j
+			c.text(x, y, r.width, f.Name, c.faint())
+			c.text(x+names+2, y, min(x+width, r.width), c.words(f.Value), c.plain())
+		}
+		x += width + 3
+	}
+}
+
+// describe is the details as text, for the clipboard.
+func (m *Model) describe() string {
+	title, list := m.tell()
+	var b strings.Builder
+	fmt.Fprintln(&b, title)
+	for _, f := range list {
+		fmt.Fprintf(&b, "%s\t%s\n", f.Name, f.Value)
+	}
+	return b.String()
+}
+
+func (m *Model) drawStatus(c canvas, p *page, r regions) {
+	if m.prompt != nil {
+		x := c.text(0, r.status.y, r.width-1, m.prompt.sign+m.prompt.text, c.plain())
+		c.Put(x, r.status.y, " ", c.cursor())
+		return
+	}
+	if m.message != "" {
+		c.text(0, r.status.y, r.width, m.message, c.strong())
+		return
+	}
+	help := "? help  q quit  w/s zoom  a/d pan  Enter select  / search"
+	if len(m.views) > 1 {
+		help += "  Tab next run  x compare"
+	}
+	c.text(0, r.status.y, r.width, help, c.faint())
+	if n := len(p.visible); n > r.rows.h {
+		text := fmt.Sprintf(" row %d of %d", p.cursor+1, n)
+		c.text(max(0, r.width-len(text)), r.status.y, r.width, text, c.faint())
+	}
+}
+
+// drawHelp lists the keys in as many columns as it takes.
+func (m *Model) drawHelp(c canvas) {
+	all := append(bindings(), binding{keys: []string{"mouse"}, help: "click selects, wheel zooms, drag pans"})
+	height := max(1, m.height-1)
+	columns := (len(all) + height - 1) / height
+	width := max(1, m.width/columns)
+	for i, b := range all {
+		x, y := i/height*width, i%height
+		limit := min(x+width-1, m.width)
+		c.text(x, y, limit, strings.Join(b.keys, " "), c.strong())
+		c.text(x+min(13, width/3), y, limit, b.help, c.plain())
+	}
+	c.text(0, m.height-1, m.width, "any key goes back", c.faint())
+}
+
+// follow goes from a call to what it launched, or back.
+func (m *Model) follow() {
+	p := m.page()
+	if p.sel.span == trace.None {
+		m.message = "select a call or a kernel first (Enter)"
+		return
+	}
+	to := layout.Counterpart(p.t.Run(p.sel.row), p.sel.span)
+	if row := p.t.RowOf(p.t.Rows[p.sel.row].View, to); to != trace.None && row != trace.None {
+		p.choose(selection{row, to})
+		return
+	}
+	m.message = "the run does not say what belongs to it"
+}

@@ -1,0 +1,133 @@
+package tui
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// Print writes the runs as text, so wide, on one axis, for logs and pipes.
+// With o.Figure set it writes that Figure 11 of each run that has the
+// workgroups, and says which have not; an error, if none has. Colours are ANSI
+// sequences; o.Colors 0 writes none.
+func Print(w io.Writer, views []layout.View, width int, o Options) error {
+	out := bufio.NewWriter(w)
+	if o.Figure != nil {
+		if err := o.figures(out, views, width); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	o.print(out, layout.New(views), width)
+	return out.Flush()
+}
+
+func (o Options) figures(out *bufio.Writer, views []layout.View, width int) error {
+	var first error
+	found := false
+	for i, v := range views {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		t, err := layout.Figure11(v, *o.Figure)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", clean(nameOf(v)), err)
+			fmt.Fprintln(out, err)
+			first = cmp.Or(first, err)
+			continue
+		}
+		found = true
+		fmt.Fprintf(out, "%s: %s\n", clean(nameOf(v)), clean(t.Title))
+		o.print(out, t, width)
+	}
+	if !found {
+		return first
+	}
+	return nil
+}
+
+// legendLines is how many lines of legend Print writes at most.
+const legendLines = 3
+
+// print writes the axis, the rows that browsing would start with, and a legend.
+func (o Options) print(out *bufio.Writer, t *layout.Timeline, width int) {
+	window := t.Bounds()
+	p := newPage(t, &window, window)
+	m := &Model{theme: theme{colors: o.Colors, ascii: o.ASCII}, marks: true, width: width, height: len(p.visible) + 1 + legendLines}
+	p.cursor = -1
+	var cells tcell.CellBuffer
+	cells.Resize(m.width, m.height)
+	c := canvas{&cells, m.theme}
+	r := regions{width: width, labels: min(p.labels, width*2/5, 36)}
+	m.drawAxis(c, p, r)
+	for i, row := range p.visible {
+		m.drawRow(c, p, r, i+1, row, false)
+	}
+	c.legend(p, len(p.visible)+1, width, legendLines, true)
+	for y := range m.height {
+		if line := o.line(&cells, y); line != "" || y <= len(p.visible) {
+			fmt.Fprintln(out, line)
+		}
+	}
+}
+
+// line is a line of cells as text, without the blanks at its end.
+func (o Options) line(cells *tcell.CellBuffer, y int) string {
+	var out strings.Builder
+	w, _ := cells.Size()
+	end := 0
+	for x := range w {
+		if s, style, _ := cells.Get(x, y); s != " " || style.Reverse(false) != tcell.StyleDefault && o.Colors > 0 {
+			end = x + 1
+		}
+	}
+	last := ""
+	for x := 0; x < end; {
+		s, style, wide := cells.Get(x, y)
+		if code := o.escape(style); code != last {
+			out.WriteString("\x1b[0" + code + "m")
+			last = code
+		}
+		out.WriteString(s)
+		x += max(1, wide)
+	}
+	if last != "" {
+		out.WriteString("\x1b[0m")
+	}
+	return out.String()
+}
+
+// escape is the parameters that set a style after a reset; "" is plain text.
+func (o Options) escape(style tcell.Style) string {
+	if o.Colors == 0 {
+		return ""
+	}
+	fg, bg, attrs := style.Decompose()
+	code := ""
+	for _, a := range []struct {
+		attr tcell.AttrMask
+		code string
+	}{{tcell.AttrBold, ";1"}, {tcell.AttrDim, ";2"}, {tcell.AttrReverse, ";7"}} {
+		if attrs&a.attr != 0 {
+			code += a.code
+		}
+	}
+	return code + o.color(";38", fg) + o.color(";48", bg)
+}
+
+func (o Options) color(kind string, c tcell.Color) string {
+	switch {
+	case c == tcell.ColorDefault:
+		return ""
+	case c.IsRGB():
+		r, g, b := c.RGB()
+		return fmt.Sprintf("%s;2;%d;%d;%d", kind, r, g, b)
+	}
+	return fmt.Sprintf("%s;5;%d", kind, c-tcell.ColorValid)
+}

@@ -1,0 +1,112 @@
+// Package tui shows timelines in a terminal: Browse lets a person move in
+// them, Print writes one as text.
+//
+//	overlapse  1 captured  2 bulk  3 fused     10.2 ms – 10.9 ms (700 µs)  header: runs, window
+//	 10 ms +            │ 200 µs       │ 400 µs        │ 600 µs            axis
+//	▾ rank 0 · H200     ▆▆▆▆▆▆▆▆▆▆▆▁▁▁▁▁▁▁▁▆▆▆▆▆▆▆▆▆                       rows: labels, cells
+//	    stream 7        █gemm██████▍       ▐█gemm████
+//	    stream 20                  ▐█all_reduce▌
+//	  ▸ workgroups (132)▇▇▇▇▇▇▇▇▇▇▇▃       ▇▇▇▇▇▇▇▇▇
+//	█ compute  ▒ store  ░ wait  ▲ put issued                               legend
+//	gemm_128x256                 duration  93.4 µs      grid  132×1×1      details of the selection
+//	/gemm▏                                                                 prompt, message or help line
+//
+// A Model is all of that without a terminal: Update takes an event and says
+// what it wants done outside, Draw writes cells on any Surface. Both are pure
+// of clock and input, so a test is keys in, cells out. Only Browse has a loop.
+package tui
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gdamore/tcell/v2"
+
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// A Surface is cells to draw on: a tcell.Screen or a *tcell.CellBuffer.
+type Surface interface {
+	Size() (width, height int)
+	// Put writes the first grapheme of text and returns the rest, and how many cells it took.
+	Put(x, y int, text string, style tcell.Style) (rest string, width int)
+}
+
+// Options of a Model.
+type Options struct {
+	Colors int            // to use at most; 0: none, classes are told apart by shape (Browse: what the screen has)
+	ASCII  bool           // nothing but ASCII, for terminals and fonts without block characters
+	Figure *layout.Figure // start with this Figure 11; nil: with the lanes
+}
+
+// An Effect is what a Model asks for. The zero Effect is nothing but a redraw.
+type Effect struct {
+	Quit   bool
+	Copy   string // text for the clipboard
+	Redraw bool   // all of the screen: something else wrote on it
+}
+
+// Run browses on the terminal that the process runs in, until the user quits
+// or the context ends.
+func Run(ctx context.Context, views []layout.View, o Options) error {
+	screen, err := tcell.NewScreen()
+	if err != nil {
+		return fmt.Errorf("this terminal cannot be drawn on: %w (set TERM, or print the timeline instead)", err)
+	}
+	return browse(ctx, screen, views, o)
+}
+
+// Browse is Run on any screen. It initialises the screen and restores the
+// terminal when it returns, even by a panic. An EventInterrupt posted to the
+// screen ends it like q does.
+func Browse(screen tcell.Screen, views []layout.View, o Options) error {
+	return browse(context.Background(), screen, views, o)
+}
+
+func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Options) error {
+	if err := screen.Init(); err != nil {
+		return fmt.Errorf("terminal: %w", err)
+	}
+	defer screen.Fini()
+	screen.EnableMouse(tcell.MouseButtonEvents | tcell.MouseDragEvents)
+	if has := max(0, screen.Colors()); o.Colors == 0 || o.Colors > has {
+		o.Colors = has
+	}
+	o.ASCII = o.ASCII || screen.CharacterSet() != "UTF-8"
+	m := NewModel(views, o)
+	events, quit := make(chan tcell.Event, 64), make(chan struct{})
+	go screen.ChannelEvents(events, quit)
+	defer func() {
+		close(quit)
+		for range events { // until the goroutine closes it
+		}
+	}()
+	for {
+		screen.Clear()
+		m.Draw(screen)
+		screen.Show()
+		for more := true; more; more = len(events) > 0 { // draw once for many
+			select {
+			case <-ctx.Done():
+				return nil
+			case ev, open := <-events:
+				if !open || m.handle(screen, ev) {
+					return nil
+				}
+			}
+		}
+	}
+}
+
+// handle updates the model and does outside what it asks for. It reports
+// whether browsing is over.
+func (m *Model) handle(screen tcell.Screen, ev tcell.Event) (over bool) {
+	effect := m.Update(ev)
+	if _, resized := ev.(*tcell.EventResize); resized || effect.Redraw {
+		screen.Sync()
+	}
+	if effect.Copy != "" {
+		screen.SetClipboard([]byte(effect.Copy))
+	}
+	return effect.Quit
+}
