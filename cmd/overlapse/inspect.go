@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// inspectOptions are the flags of `overlapse inspect`.
+type inspectOptions struct {
+	path   string
+	format string
+	ledger bool
+
+	compat  string
+	explain bool
+}
+
+func (a *app) inspectCommand() *cobra.Command {
+	var o inspectOptions
+	c := &cobra.Command{
+		Use:   "inspect PATH",
+		Short: "Show what a trace holds: ranks, kernels, collectives, pairs and the evidence for them",
+		Long: `Reads a trace and prints what was found in it: ranks and devices, kernels with their
+shapes and tiles, collectives matched across ranks with transfer and arrival skew
+apart, the pairs of computation and communication that a strategy can replan, each
+with its evidence, and the assumptions that were made.`,
+		Example: `  overlapse inspect samples/moe-ep4
+  overlapse inspect samples/moe-ep4 --ledger
+  overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,
+		Args: onePath,
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.path = args[0]
+			return a.inspect(o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.format, "format", "table", "table or json")
+	f.BoolVar(&o.ledger, "ledger", false, "also list every event that is not simply a span, with file, position and reason")
+	f.StringVar(&o.compat, "compat", "", "metrics as another tool defines them: hta, hta-last or tracelens")
+	f.BoolVar(&o.explain, "explain", false, "also print what every metric means")
+	return c
+}
+
+// An inspected is the JSON form.
+type inspected struct {
+	Workload workload.Summary    `json:"workload"`
+	Metrics  overlap.Metrics     `json:"metrics"`
+	Compat   []overlap.Breakdown `json:"compat,omitempty"` // by rank row, as the tool that was named defines it
+	Spans    map[string]int      `json:"spans"`            // by kind
+	Ledger   []ledgerEntry       `json:"ledger"`
+}
+
+type ledgerEntry struct {
+	Action    string  `json:"action"`
+	File      string  `json:"file"`
+	Reason    string  `json:"reason"`
+	Count     int     `json:"count"`
+	Unit      string  `json:"unit"`
+	Positions []int64 `json:"positions"` // of the first
+}
+
+func (a *app) inspect(o inspectOptions) error {
+	if err := choice("format", o.format, "table", "json"); err != nil {
+		return err
+	}
+	if o.compat != "" {
+		if err := choice("compat", o.compat, "hta", "hta-last", "tracelens"); err != nil {
+			return err
+		}
+	}
+	run, err := a.one(o.path)
+	if err != nil {
+		return err
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	s, m := w.Summary(), overlap.Measure(run)
+	if o.format == "json" {
+		r := inspected{Workload: s, Metrics: m, Spans: map[string]int{}}
+		if o.compat != "" {
+			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
+		}
+		for _, sp := range run.Spans {
+			r.Spans[sp.Kind.String()]++
+		}
+		for _, e := range run.Ledger.Entries {
+			r.Ledger = append(r.Ledger, ledgerEntry{e.Action.String(), e.File, e.Reason, e.Count, e.Unit, e.Positions})
+		}
+		return writeJSON(a.out, r)
+	}
+	a.printSummary(s, run)
+	a.printMetrics(run, &m, o.compat)
+	if o.explain {
+		a.explainMetrics(o.compat)
+	}
+	a.printLedger(run, o.ledger)
+	return nil
+}
+
+func (a *app) printSummary(s workload.Summary, run *trace.Run) {
+	fmt.Fprintf(a.out, "%s: %d of %d ranks captured, %d spans, %s\n", oneLine(s.Name), s.Captured, s.World, len(run.Spans), micros(run.End))
+	for _, n := range s.Notes {
+		fmt.Fprintf(a.out, "note: %s\n", oneLine(n))
+	}
+	t := a.section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock ±", "source")
+	for _, r := range s.Ranks {
+		source := r.Source
+		if r.CopyOf != nil {
+			source = fmt.Sprintf("as rank %d", *r.CopyOf)
+		}
+		t.AppendRow(table.Row{r.Rank, oneLine(r.Device), r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), micros(r.UncertaintyNs), oneLine(source)})
+	}
+	t.Render()
+	t = a.section("kernels and copies", "kernel", "count", "total", "median", "shape", "WGs", "tiles", "schedule")
+	for _, k := range s.Kernels {
+		tiles := ""
+		if k.Tile != "" {
+			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
+		}
+		t.AppendRow(table.Row{oneLine(shorten(k.Name, 50)), k.Count, micros(k.TotalNs), micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
+	}
+	t.Render()
+	if len(s.Collectives) > 0 {
+		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "most")
+		for _, c := range s.Collectives {
+			t.AppendRow(table.Row{c.Op, bytesOf(c.Bytes), oneLine(c.Group), c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
+		}
+		t.Render()
+	}
+	if len(s.Pairs) > 0 {
+		t = a.section("pairs", "kind", "first", "second", "size", "count", "confidence", "evidence")
+		for _, p := range s.Pairs {
+			t.AppendRow(table.Row{
+				p.Direction, oneLine(shorten(p.First, 28)), oneLine(shorten(p.Second, 28)), bytesOf(p.Bytes), p.Count,
+				fmt.Sprintf("%.0f %%", 100*p.Confidence), oneLine(strings.Join(p.Evidence, "; ")),
+			})
+		}
+		t.Render()
+	}
+	if len(s.Steps) > 0 {
+		t = a.section("steps", "step", "operations", "from", "median over ranks")
+		for _, st := range s.Steps {
+			t.AppendRow(table.Row{oneLine(st.Name), st.Ops, micros(st.StartNs), micros(st.MedianNs)})
+		}
+		t.Render()
+	}
+}
+
+func (a *app) section(title string, columns ...string) table.Writer {
+	fmt.Fprintf(a.out, "\n%s\n", title)
+	return a.table(columns...)
+}
+
+func (a *app) printLedger(run *trace.Run, all bool) {
+	l := &run.Ledger
+	fmt.Fprintf(a.out, "\nledger: %d events skipped, %d repaired, %d noted", l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted))
+	if !all {
+		fmt.Fprintln(a.out, " (--ledger lists them)")
+		return
+	}
+	fmt.Fprintln(a.out)
+	t := a.table("action", "count", "reason", "file", "first at")
+	for _, e := range l.Entries {
+		var at []string
+		for i, p := range e.Positions {
+			if i == 3 {
+				at = append(at, "…")
+				break
+			}
+			at = append(at, fmt.Sprint(p))
+		}
+		t.AppendRow(table.Row{e.Action, e.Count, oneLine(shorten(e.Reason, 80)), oneLine(e.File), e.Unit + " " + strings.Join(at, ", ")})
+	}
+	t.Render()
+}

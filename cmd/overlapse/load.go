@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// open reads a trace from a file, a folder of ranks, a glob, an archive or "-".
+func (a *app) open(path string) (*trace.Run, error) {
+	run, err := format.Open(path, format.Options{Stdin: a.in})
+	var p *fs.PathError
+	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace a rank, or - for standard input)", path)
+	}
+	return run, err
+}
+
+// one reads a trace that holds one run.
+func (a *app) one(path string) (*trace.Run, error) {
+	run, err := a.open(path)
+	if err != nil {
+		return nil, err
+	}
+	if runs := trace.Split(run); len(runs) > 1 {
+		var names []string
+		for _, r := range runs {
+			names = append(names, r.Name)
+		}
+		return nil, fmt.Errorf("%s: holds %d runs side by side: %s (overlapse view shows them; give the trace they were made from)", path, len(runs), strings.Join(names, ", "))
+	}
+	return run, nil
+}
+
+// lift reads a trace that holds device work and turns it into a workload.
+func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) {
+	run, err := a.one(path)
+	if err != nil {
+		return nil, err
+	}
+	w, err := workload.Lift(run, o)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(w.Ops) == 0 {
+		return nil, fmt.Errorf("%s: no GPU kernel or copy among its %d events (record GPU activity too: ProfilerActivity.CUDA, or rocprofv3 --kernel-trace)", path, len(run.Spans))
+	}
+	for _, n := range w.Notes {
+		a.note("%s", n)
+	}
+	return w, nil
+}
+
+// machineFor loads the machine a user named, a profile or a YAML file, or the
+// one that the trace's device and number of ranks suggest.
+func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, error) {
+	if name == "" {
+		return a.suggested(w)
+	}
+	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") || strings.ContainsRune(name, os.PathSeparator) {
+		f, err := os.Open(name)
+		if err != nil {
+			return machine.Machine{}, err
+		}
+		defer f.Close()
+		m, err := machine.Parse(f, name)
+		if err == nil && m.GPUs < w.World {
+			m = m.Resize(w.World)
+		}
+		return m, err
+	}
+	m, err := machine.Load(name)
+	var unknown *machine.UnknownError
+	if errors.As(err, &unknown) {
+		return m, usageError{err}
+	}
+	if device := deviceOf(w); err == nil && device != "" && !strings.Contains(strings.ToLower(device), m.Profile) {
+		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device, m.Name)
+	}
+	return m, err
+}
+
+func deviceOf(w *workload.Workload) string {
+	if len(w.Run.Ranks) == 0 {
+		return ""
+	}
+	return w.Run.Ranks[0].Device.Name
+}
+
+// suggested is the profile whose name the trace's device has, with as many GPUs as the job has ranks.
+func (a *app) suggested(w *workload.Workload) (machine.Machine, error) {
+	device := deviceOf(w)
+	for _, profile := range machine.Names() {
+		if strings.Contains(strings.ToLower(device), profile) {
+			m, err := machine.Load(profile)
+			if err != nil {
+				return m, err
+			}
+			m = m.Resize(w.World)
+			a.note("machine %s, from the trace's device %q (choose another with --machine)", m.Name, device)
+			return m, nil
+		}
+	}
+	if device == "" {
+		device = "unknown"
+	}
+	return machine.Machine{}, usageError{fmt.Errorf("the trace's device is %q and no profile has that name: give --machine (one of %s, or a YAML file)", device, strings.Join(machine.Names(), ", "))}
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite what tests compare with")
+
+// The README's picture is what its first command prints.
+func TestReadmePicture(t *testing.T) {
+	t.Chdir("../..")
+	var out, talk bytes.Buffer
+	if code := run([]string{"-q", "replay", "samples/moe-ep4"}, &app{in: strings.NewReader(""), out: &out, err: &talk}); code != exitOK {
+		t.Fatalf("exit %d: %s", code, talk.String())
+	}
+	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	want := "```text\n" + strings.Join(lines, "\n") + "\n```\n"
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := bytes.Index(text, []byte("```text\n"))
+	if start < 0 {
+		t.Fatal("README.md has no picture")
+	}
+	end := start + len("```text\n") + bytes.Index(text[start+len("```text\n"):], []byte("```\n")) + len("```\n")
+	if got := string(text[start:end]); got != want {
+		if *update {
+			if err := os.WriteFile("README.md", []byte(string(text[:start])+want+string(text[end:])), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		t.Errorf("README.md shows\n%swant\n%s(go test ./cmd/overlapse -run Readme -update)", got, want)
+	}
+}

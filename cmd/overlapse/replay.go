@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// replayOptions are the flags of `overlapse replay`.
+type replayOptions struct {
+	path     string
+	machine  string
+	strategy string
+	format   string
+	dir      string
+	lift     workload.Options
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var o replayOptions
+	c := &cobra.Command{
+		Use:   "replay PATH",
+		Short: "Predict a captured trace's time under the overlap strategies",
+		Long: `Replays a captured trace on a modelled machine under one or more strategies and
+prints what each would take, how that compares with the capture, how much
+communication stays exposed, and what limits it.
+
+The captured schedule is always replayed too; how far that is from the trace is
+printed as the residual. Times are of one step where the trace marks steps
+(ProfilerStep#3, name#3), else of the whole trace.`,
+		Example: `  overlapse replay samples/moe-ep4
+  overlapse replay samples/moe-ep4 --machine h200x4 --strategy decompose:chunks=8:priority=on,fused
+  overlapse replay samples/moe-ep4 -o out && overlapse view out`,
+		Args: onePath,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.path = args[0]
+			return a.replay(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
+	f.StringVar(&o.strategy, "strategy", "all", "strategies, with settings behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	f.StringVar(&o.format, "format", "table", "table, json or csv")
+	f.BoolVar(&o.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
+	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json, profile.pb.gz and result.json into this folder")
+	return c
+}
+
+func (a *app) replay(ctx context.Context, o replayOptions) error {
+	if err := choice("format", o.format, "table", "json", "csv"); err != nil {
+		return err
+	}
+	sel, err := engines.ParseSelection(o.strategy)
+	if err != nil {
+		return usageError{err}
+	}
+	w, err := a.lift(o.path, o.lift)
+	if err != nil {
+		return err
+	}
+	m, err := a.machineFor(o.machine, w)
+	if err != nil {
+		return err
+	}
+	opts := replay.Options{}
+	if o.dir != "" {
+		opts = replay.Options{Level: replay.Phases, Ranks: []int{0}}
+	}
+	r, err := a.compare(ctx, o.path, w, m, sel, opts)
+	if err != nil {
+		return err
+	}
+	if o.dir != "" {
+		if err := a.writeResults(o.dir, r); err != nil {
+			return err
+		}
+	}
+	switch o.format {
+	case "json":
+		return writeJSON(a.out, r)
+	case "csv":
+		return writeCSV(a.out, r)
+	}
+	a.printReplay(r)
+	return nil
+}
+
+// A replayed is a trace replayed under several strategies: what the table,
+// result.json and the report are made of.
+type replayed struct {
+	Path       string            `json:"path"`
+	Machine    string            `json:"machine"`
+	Ranks      int               `json:"ranks"`
+	Captured   int               `json:"captured_ranks"`
+	Iterations int               `json:"iterations"` // times below are of one, if there are any
+	Pairs      int               `json:"pairs"`
+	Measured   int64             `json:"measured_ns"`
+	Residual   engines.Residual  `json:"residual"`
+	Rows       []replayRow       `json:"strategies"`
+	Notes      []string          `json:"notes"`
+	base       int64             // time of the captured schedule, replayed
+	outcomes   []engines.Outcome // as Rows
+	limits     []engines.Limit   // as Rows
+	workload   *workload.Workload
+}
+
+// A replayRow is one strategy's line. Times are nanoseconds.
+type replayRow struct {
+	Strategy   string         `json:"strategy"`
+	Parameters engines.Values `json:"parameters"`
+	Applies    bool           `json:"applies"`
+	Why        string         `json:"why,omitempty"` // it does not apply
+	Time       int64          `json:"time_ns,omitempty"`
+	Change     float64        `json:"change"` // of the captured replay's time: -0.1 is 10 % less
+	Exposed    int64          `json:"exposed_communication_ns"`
+	Limit      string         `json:"limited_by,omitempty"`
+	settings   string
+}
+
+// compare replays the selections, and the captured schedule whether it was asked for or not.
+func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []engines.Selection, opts replay.Options) (*replayed, error) {
+	withBase := append([]engines.Selection{engines.Captured()}, sel...)
+	bar := a.progress(len(withBase), "replaying")
+	outcomes, err := engines.Compare(w, m, withBase, opts, func() { _ = bar.Add(1) })
+	_ = bar.Finish()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	base := outcomes[0]
+	if base.Result == nil {
+		return nil, fmt.Errorf("%s: %s", path, base.Why)
+	}
+	r := &replayed{
+		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: engines.Iterations(w), Pairs: len(w.Pairs),
+		Measured: int64(engines.MeasuredStepTime(w)), Residual: engines.ResidualOf(w, base.Result.Run), Notes: w.Notes,
+		base: int64(base.Time), outcomes: outcomes[1:], workload: w,
+	}
+	for _, out := range r.outcomes {
+		r.add(out)
+	}
+	return r, nil
+}
+
+// add appends a strategy's row.
+func (r *replayed) add(out engines.Outcome) {
+	row := replayRow{
+		Strategy: out.Engine.Name, Parameters: out.Values, settings: out.Engine.String(out.Values),
+		Applies: out.Result != nil, Why: out.Why,
+	}
+	var l engines.Limit
+	if out.Result != nil {
+		l = engines.LimitOf(r.workload, out)
+		row.Time = int64(out.Time)
+		row.Change = float64(out.Time)/float64(max(1, r.base)) - 1
+		row.Exposed, row.Limit = int64(l.Exposed), l.Text
+	}
+	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
+}
+
+// why is why a row has no time.
+func (r *replayRow) why() string {
+	if strings.HasPrefix(r.Why, "cannot run") {
+		return r.Why
+	}
+	return "does not apply: " + r.Why
+}
+
+// unit says what the times are of.
+func (r *replayed) unit() string {
+	switch {
+	case r.Iterations > 1:
+		return fmt.Sprintf("one iteration of %d", r.Iterations)
+	case r.Iterations == 1:
+		return "the one iteration"
+	}
+	return "the whole trace"
+}
+
+// progress is a bar on standard error where that is a terminal.
+func (a *app) progress(n int, what string) *progressbar.ProgressBar {
+	w := io.Discard
+	if a.tty && !a.quiet {
+		w = a.err
+	}
+	return progressbar.NewOptions(n, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
+}
+
+func (a *app) printReplay(r *replayed) {
+	fmt.Fprintf(a.out, "%s on %s: %d ranks, %d pairs; times of %s\n\n", oneLine(r.Path), r.Machine, r.Ranks, r.Pairs, r.unit())
+	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "limited by")
+	for _, row := range r.Rows {
+		if !row.Applies {
+			t.AppendRow(table.Row{row.Strategy, row.settings, "-", "-", "-", row.why()})
+			continue
+		}
+		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Limit})
+	}
+	t.Render()
+	res := r.Residual
+	fmt.Fprintf(a.out, "\nresidual of the captured schedule: worst %s of %d operations", micros(res.Worst), res.Ops)
+	if res.Worst > 0 {
+		fmt.Fprintf(a.out, " (%s, %.2f %%)", oneLine(shorten(res.WorstOp, 40)), res.WorstPct)
+	}
+	fmt.Fprintf(a.out, "; %d beyond 1 µs and 1 %%; measured %s\n", res.Outside, micros(trace.Time(r.Measured)))
+}
+
+func percent(change float64) string {
+	if change > -0.0005 && change < 0.0005 {
+		return "0.0 %"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*change)
+}
+
+func shorten(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-1]) + "…"
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func writeCSV(w io.Writer, r *replayed) error {
+	c := csv.NewWriter(w)
+	_ = c.Write([]string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by"})
+	for _, row := range r.Rows {
+		why := row.Limit
+		if !row.Applies {
+			why = row.Why
+		}
+		_ = c.Write([]string{
+			row.Strategy, row.settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
+			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed)/1e3), why,
+		})
+	}
+	c.Flush()
+	return c.Error()
+}

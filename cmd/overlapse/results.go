@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/viz/html"
+	"github.com/overlapse/overlapse/viz/pprof"
+)
+
+// writeResults writes the four files of `replay -o`. Each is whole or absent.
+func (a *app) writeResults(dir string, r *replayed) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	runs := r.runs()
+	files := []struct {
+		name  string
+		write func(io.Writer) error
+	}{
+		{"result.json", func(w io.Writer) error { return writeJSON(w, r) }},
+		{"timeline.json", func(w io.Writer) error { return chrome.Write(w, trace.Beside(runs, r.Path)) }},
+		{"profile.pb.gz", func(w io.Writer) error { return pprof.Write(w, runs...) }},
+		{"report.html", func(w io.Writer) error { return html.Write(w, a.report(r)) }},
+	}
+	bar := a.progress(len(files), "writing")
+	for _, f := range files {
+		if err := writeFile(filepath.Join(dir, f.name), f.write); err != nil {
+			return err
+		}
+		_ = bar.Add(1)
+	}
+	_ = bar.Finish()
+	if !html.Embedded() {
+		a.note("this binary carries no ECharts, so report.html loads it from %s (run go generate ./viz/html before building to change that)", html.EChartsURL)
+	}
+	a.note("wrote report.html, timeline.json, profile.pb.gz and result.json to %s", dir)
+	return nil
+}
+
+// runs are the simulated runs of the strategies that apply, in table order.
+func (r *replayed) runs() []*trace.Run {
+	var runs []*trace.Run
+	for _, out := range r.outcomes {
+		if out.Result != nil {
+			runs = append(runs, out.Result.Run)
+		}
+	}
+	return runs
+}
+
+// report is the HTML report's plain data.
+func (a *app) report(r *replayed) html.Report {
+	rep := html.Report{
+		Title:    "overlapse: " + filepath.Base(r.Path),
+		Captured: trace.Time(r.base),
+		Facts: []html.Fact{
+			{Name: "trace", Value: r.Path},
+			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%d captured)", r.Machine, r.Ranks, r.Captured)},
+			{Name: "times are of", Value: r.unit()},
+			{Name: "measured", Value: micros(trace.Time(r.Measured))},
+			{Name: "residual of the captured schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
+		},
+	}
+	for i, row := range r.Rows {
+		bar := html.Bar{Name: row.Strategy, Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}
+		if !row.Applies {
+			bar.Note = row.why()
+			rep.Strategies = append(rep.Strategies, bar)
+			continue
+		}
+		l := r.limits[i]
+		bar.Time = trace.Time(row.Time)
+		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
+		rep.Strategies = append(rep.Strategies, bar)
+		result := r.outcomes[i].Result
+		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: percent(row.Change), Run: result.Run, Gaps: gaps(result)})
+	}
+	rep.Tables = append(rep.Tables, r.idleTable(), r.pairTable())
+	if len(r.Notes) > 0 {
+		t := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
+		for _, n := range r.Notes {
+			t.Rows = append(t.Rows, []string{n})
+		}
+		rep.Tables = append(rep.Tables, t)
+	}
+	return rep
+}
+
+// idleTable sums up, by strategy and reason, how long streams stood still.
+func (r *replayed) idleTable() html.Table {
+	t := html.Table{
+		Title:   "Why streams stood still",
+		Note:    "Summed over streams and ranks of the whole replay. A flag is a dependency: another stream's work, or another rank's.",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "reason"}, {Name: "time, µs", Number: true}, {Name: "the longest"}},
+	}
+	for _, out := range r.outcomes {
+		if out.Result == nil {
+			continue
+		}
+		for _, s := range engines.IdleByCause(out.Result) {
+			t.Rows = append(t.Rows, []string{out.Result.Run.Name, s.Cause.String(), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
+		}
+	}
+	return t
+}
+
+// pairTable shows what was replanned and why it is believed.
+func (r *replayed) pairTable() html.Table {
+	t := html.Table{
+		Title:   "Pairs of computation and communication",
+		Columns: []html.Column{{Name: "kind"}, {Name: "first"}, {Name: "second"}, {Name: "bytes", Number: true}, {Name: "count", Number: true}, {Name: "evidence"}},
+	}
+	for _, p := range r.workload.Summary().Pairs {
+		evidence := ""
+		for i, e := range p.Evidence {
+			if i > 0 {
+				evidence += "; "
+			}
+			evidence += e
+		}
+		t.Rows = append(t.Rows, []string{p.Direction, p.First, p.Second, fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), evidence})
+	}
+	return t
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// validateOptions are the flags of `overlapse validate`.
+type validateOptions struct {
+	path    string
+	traces  string
+	machine string
+	format  string
+	above   float64
+}
+
+func (a *app) validateCommand() *cobra.Command {
+	var o validateOptions
+	c := &cobra.Command{
+		Use:   "validate FILE.jsonl",
+		Short: "Compare predictions with measured times, row by row",
+		Long: `Replays, for every row of measurements, the row's trace under its strategy and
+settings, and prints predicted and measured time; the median and 90th percentile of
+the absolute error by strategy; and what choosing by prediction would cost: the
+measured time of the predicted best strategy over that of the best.
+
+A row that cannot be predicted is listed with the reason. Exit code 3 if the median
+error over all rows is above --fail-above.`,
+		Example: "  overlapse validate validate.jsonl --machine h200x4 --fail-above 0.1",
+		Args:    onePath,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.path = args[0]
+			return a.validate(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: the file's own")
+	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: each row's")
+	f.StringVar(&o.format, "format", "table", "table, json or csv")
+	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
+	return c
+}
+
+// A validated is the JSON form. Errors and regrets are fractions.
+type validated struct {
+	Rows       []validatedRow           `json:"rows"`
+	Strategies map[string]validateScore `json:"strategies"`
+	Regret     validateRegret           `json:"regret"`
+	Skipped    []validateSkip           `json:"skipped"`
+	choices    []engines.Choice
+	scores     []engines.Score
+}
+
+type validatedRow struct {
+	ID          string         `json:"id"`
+	Strategy    string         `json:"strategy"`
+	Params      machine.Params `json:"params"`
+	PredictedUs float64        `json:"predicted_us"`
+	MeasuredUs  float64        `json:"measured_us"`
+	Error       float64        `json:"error"`
+	row         machine.Row
+}
+
+type validateScore struct {
+	N      int     `json:"n"`
+	Median float64 `json:"median"`
+	P90    float64 `json:"p90"`
+}
+
+type validateRegret struct {
+	Workloads int     `json:"workloads"`
+	Top1      int     `json:"top1"` // the predicted best is the measured best
+	Mean      float64 `json:"mean"`
+}
+
+type validateSkip struct {
+	ID  string `json:"id"`
+	Why string `json:"why"`
+}
+
+func (a *app) validate(ctx context.Context, o validateOptions) error {
+	if err := choice("format", o.format, "table", "json", "csv"); err != nil {
+		return err
+	}
+	checks, err := a.checks(ctx, o)
+	if err != nil {
+		return err
+	}
+	v := summarize(checks)
+	switch o.format {
+	case "json":
+		err = writeJSON(a.out, v)
+	case "csv":
+		err = v.csv(a)
+	default:
+		v.print(a)
+	}
+	if err != nil {
+		return err
+	}
+	if all := v.Strategies["all"]; o.above > 0 && (all.N == 0 || all.Median > o.above) {
+		return thresholdError{fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*o.above)}
+	}
+	return nil
+}
+
+// checks predicts every row, side by side on the machine's cores.
+func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, error) {
+	f, err := os.Open(o.path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.path, withoutPath(err))
+	}
+	rows, err := machine.ReadRows(f, o.path)
+	f.Close()
+	if err != nil {
+		return nil, err
+	}
+	if o.traces == "" {
+		o.traces = filepath.Dir(o.path)
+	}
+	runs := a.tracesOf(rows, o.traces)
+	checks := make([]engines.Check, len(rows))
+	bar := a.progress(len(rows), "predicting")
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, row := range rows {
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			name := o.machine
+			if name == "" {
+				name = row.Machine
+			}
+			m, err := machine.Load(name)
+			if err != nil {
+				return fmt.Errorf("row %s: %w", row.ID, err)
+			}
+			checks[i] = engines.Check{Row: row}
+			if t := runs[row.Trace]; t.err != nil {
+				checks[i].Why = t.err.Error()
+			} else {
+				checks[i] = engines.CheckRow(row, t.run, m)
+			}
+			_ = bar.Add(1)
+			return nil
+		})
+	}
+	err = g.Wait()
+	_ = bar.Finish()
+	return checks, err
+}
+
+type openedTrace struct {
+	run *trace.Run
+	err error
+}
+
+// tracesOf opens every trace that the rows name once.
+func (a *app) tracesOf(rows []machine.Row, dir string) map[string]openedTrace {
+	runs := map[string]openedTrace{"": {err: fmt.Errorf("the row names no trace to start from")}}
+	for _, row := range rows {
+		if _, ok := runs[row.Trace]; !ok {
+			run, err := format.Open(filepath.Join(dir, row.Trace), format.Options{Stdin: a.in})
+			runs[row.Trace] = openedTrace{run, err}
+		}
+	}
+	return runs
+}
+
+func summarize(checks []engines.Check) *validated {
+	v := &validated{Strategies: map[string]validateScore{}, scores: engines.Scores(checks), choices: engines.Choices(checks)}
+	for _, c := range checks {
+		if c.Why != "" {
+			v.Skipped = append(v.Skipped, validateSkip{c.Row.ID, c.Why})
+			continue
+		}
+		v.Rows = append(v.Rows, validatedRow{c.Row.ID, c.Row.Strategy, c.Row.Params, c.Predicted, c.Row.Us, c.Error(), c.Row})
+	}
+	for _, s := range v.scores {
+		v.Strategies[s.Strategy] = validateScore{s.N, s.Median, s.P90}
+	}
+	for _, c := range v.choices {
+		v.Regret.Workloads++
+		v.Regret.Mean += c.Regret
+		if c.Regret == 0 {
+			v.Regret.Top1++
+		}
+	}
+	v.Regret.Mean /= float64(max(1, v.Regret.Workloads))
+	return v
+}
+
+func (v *validated) print(a *app) {
+	t := a.table("row", "workload", "collective", "strategy", "predicted", "measured", "error")
+	for _, r := range v.Rows {
+		k := r.row.Workload
+		name := k.Name
+		if name == "" {
+			name = k.Kind
+		}
+		t.AppendRow(table.Row{r.ID, oneLine(name), k.Collective, oneLine(engines.RowName(r.row)), fmt.Sprintf("%.1f µs", r.PredictedUs), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error)})
+	}
+	t.Render()
+	t = a.section("what choosing by prediction costs", "workload", "measured best", "predicted best", "regret")
+	for _, c := range v.choices {
+		t.AppendRow(table.Row{oneLine(c.Workload), oneLine(c.Best), oneLine(c.Predicted), fmt.Sprintf("%.1f %%", 100*c.Regret)})
+	}
+	t.Render()
+	t = a.section("|predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
+	for _, s := range v.scores {
+		t.AppendRow(table.Row{s.Strategy, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
+	}
+	t.Render()
+	fmt.Fprintf(a.out, "\nregret: mean %.1f %%, the best chosen on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
+	why := map[string]int{}
+	var order []string
+	for _, s := range v.Skipped {
+		if why[s.Why] == 0 {
+			order = append(order, s.Why)
+		}
+		why[s.Why]++
+	}
+	for _, w := range order {
+		fmt.Fprintf(a.out, "  %d: %s\n", why[w], oneLine(w))
+	}
+}
+
+func (v *validated) csv(a *app) error {
+	c := csv.NewWriter(a.out)
+	_ = c.Write([]string{"id", "strategy", "predicted_us", "measured_us", "error"})
+	for _, r := range v.Rows {
+		_ = c.Write([]string{r.ID, engines.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error)})
+	}
+	c.Flush()
+	return c.Error()
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/tui"
+)
+
+// viewOptions are the flags of `overlapse view`.
+type viewOptions struct {
+	path     string
+	machine  string
+	strategy string
+	print    bool
+	figure   bool
+	rank     int
+	width    int
+	ascii    bool
+}
+
+func (a *app) viewCommand() *cobra.Command {
+	var o viewOptions
+	c := &cobra.Command{
+		Use:   "view PATH",
+		Short: "Browse timelines in the terminal",
+		Long: `Opens a trace, or a folder that replay -o wrote, in a terminal browser. With
+--strategy the trace is replayed first and the strategies stand below it on one
+time axis. Press ? inside for the keys.
+
+Where standard output is not a terminal, or with --print, the timeline is printed
+instead.`,
+		Example: `  overlapse view samples/moe-ep4
+  overlapse view samples/moe-ep4 --strategy bulk,fused
+  overlapse view samples/moe-down-fused-wg --figure11 --print`,
+		Args: onePath,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.path = args[0]
+			return a.view(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.strategy, "strategy", "", "also replay under these strategies, and show them below the trace")
+	f.StringVar(&o.machine, "machine", "", "machine to replay on, as for replay")
+	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
+	f.BoolVar(&o.figure, "figure11", false, "one row a persistent workgroup, in clusters, as in Figure 11 of the fused operators' paper")
+	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups --figure11 shows")
+	f.IntVar(&o.width, "width", 0, "columns to print; 0: the terminal's, or 120")
+	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
+	return c
+}
+
+func (a *app) view(ctx context.Context, o viewOptions) error {
+	views, err := a.views(ctx, o)
+	if err != nil {
+		return err
+	}
+	layout.Align(views)
+	opts := tui.Options{ASCII: o.ascii}
+	if o.figure {
+		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
+	}
+	if o.print || a.width == 0 {
+		width := o.width
+		if width == 0 {
+			width = max(a.width, 0)
+		}
+		if width == 0 {
+			width = 120
+		}
+		return tui.Print(a.out, views, width, opts)
+	}
+	return tui.Run(ctx, views, opts)
+}
+
+// views are the trace, or the runs of a folder that replay wrote, and what the
+// strategies make of it.
+func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
+	path := o.path
+	if result := filepath.Join(path, "timeline.json"); isFile(result) {
+		path = result
+	}
+	if o.strategy == "" {
+		run, err := a.open(path)
+		if err != nil {
+			return nil, err
+		}
+		var views []layout.View
+		for _, r := range trace.Split(run) {
+			views = append(views, layout.View{Run: r})
+		}
+		return views, nil
+	}
+	sel, err := engines.ParseSelection(o.strategy)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	w, err := a.lift(path, workload.Options{})
+	if err != nil {
+		return nil, err
+	}
+	m, err := a.machineFor(o.machine, w)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{Level: replay.Phases, Ranks: []int{o.rank}})
+	if err != nil {
+		return nil, err
+	}
+	views := []layout.View{{Run: w.Run, Name: "measured"}}
+	for _, out := range r.outcomes {
+		if out.Result == nil {
+			a.note("%s: %s", out.Engine.Name, out.Why)
+			continue
+		}
+		views = append(views, layout.View{Run: out.Result.Run, Gaps: gaps(out.Result)})
+	}
+	return views, nil
+}
+
+// gaps says in the view's terms why streams stood still.
+func gaps(r *replay.Result) []layout.Gap {
+	var list []layout.Gap
+	for _, i := range r.Idle {
+		list = append(list, layout.Gap{Rank: int32(i.Rank), Queue: i.Queue, From: i.Start, To: i.End, Cause: i.Cause.String(), Note: i.Note})
+	}
+	return list
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
