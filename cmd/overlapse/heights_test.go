@@ -42,6 +42,7 @@ var folders = map[string]folder{
 	"trace/intra":    {height: 1},
 	"trace/rocprof":  {height: 1, uses: json, beside: []string{"trace/session", "trace/sqldb"}},
 	"trace/perfetto": {height: 1, uses: []string{protowire}, beside: []string{"trace/session"}},
+	"trace/chakra":   {height: 1, uses: []string{protowire}, beside: []string{"trace/chrome"}},
 	"trace/nsys":     {height: 1, beside: []string{"trace/session", "trace/sqldb"}},
 	"trace/overlap":  {height: 1},
 	"replay/machine": {height: 1, uses: []string{"github.com/goccy/go-yaml"}},

@@ -32,6 +32,10 @@ type Options struct {
 	File       string // what errors and the ledger call the input; the rank may be read from it
 	KeepPython bool   // keep the frames of Python functions, which can be most of a file
 	Limit      int64  // most bytes of JSON to read; 0 stands for DefaultLimit
+
+	// Companion, if not nil, returns the execution trace of the rank, which may be
+	// trace.None, or of a process that the file has; or nil.
+	Companion func(rank int, hasProcess func(pid int64) bool) *Execution
 }
 
 type limitError struct{ bytes int64 }

@@ -40,7 +40,7 @@ type args struct {
 	external, correlation, device, stream, priority []byte
 	grid, block, registers, shared                  []byte
 	bytes, size, kind                               []byte // of copies, and of the calls that ask for them
-	dims, types, concrete                           []byte // of operators
+	dims, types, concrete, record, index            []byte // of operators
 
 	collective, inElems, outElems, groupSize, dtype []byte
 	group, groupDesc, groupRanks                    []byte
@@ -191,6 +191,10 @@ func (a *args) field(key []byte) *[]byte {
 		return &a.types
 	case `"Concrete Inputs"`:
 		return &a.concrete
+	case `"Record function id"`:
+		return &a.record
+	case `"Ev Idx"`:
+		return &a.index
 	case `"Collective name"`:
 		return &a.collective
 	case `"In msg nelems"`:

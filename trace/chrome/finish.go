@@ -15,6 +15,7 @@ func (d *reader) finish() *trace.Run {
 	d.lanes()
 	d.b.Nest()
 	d.follow()
+	d.complement()
 	d.link()
 	d.collectives()
 	return d.b.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch()})

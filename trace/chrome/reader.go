@@ -36,6 +36,7 @@ type reader struct {
 	marks  []mark  // B, E and asynchronous events, paired in finish
 	arrows []arrow // followed in finish
 
+	asks     []ask          // operators, where there is a companion
 	calls    []trace.SpanID // by row of Run.Calls
 	kernels  []deviceInfo   // by row of Run.Kernels
 	copies   []deviceInfo   // by row of Run.Copies

@@ -157,7 +157,11 @@ func (d *reader) operator(e *event, span trace.SpanID) int32 {
 		d.params = append(d.params, param{span: span, external: row.External, comm: c, seq: seq})
 	}
 	d.calls = push(d.calls, span)
-	return d.b.AddCall(row)
+	at := d.b.AddCall(row)
+	if d.o.Companion != nil {
+		d.asks = push(d.asks, ask{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
+	}
+	return at
 }
 
 // operands returns the row of the operator with this name and these inputs.

@@ -23,7 +23,9 @@ type Options struct {
 	KeepPython bool      // keep frames of Python functions
 	Limit      int64     // most bytes to read of a file, once inflated; 0 stands for chrome.DefaultLimit
 
-	alone bool // no other file is read at the same time
+	alone      bool // no other file is read at the same time
+	companions *companions
+	archive    *archive // what paths lie in, if not in the file system
 }
 
 func (o Options) limit() int64 {
@@ -64,6 +66,7 @@ func table() []format {
 	return []format{
 		{name: "web page", sniff: starts("<"), cure: "download the raw file instead of the page that shows it"},
 		{name: "rocprofv3 (.json)", sniff: isRocprofJSON, read: readRocprofJSON},
+		{name: "execution trace beside its Kineto file (.json, .et)", sniff: isExecution, read: aloneExecution},
 		{name: "Chrome trace events or PyTorch profiler (.json, .json.gz)", sniff: starts("{", "["), read: readChrome},
 		{name: "workgroup trace (*_wg_trace.csv)", sniff: header("workgroup_id"), read: readWG},
 		{name: "rocprof of any version (.csv)", sniff: rocprof.IsCSV, read: readRocprofCSV},
@@ -126,7 +129,11 @@ func readWG(r io.Reader, file string, o Options) (*trace.Run, error) {
 }
 
 func readChrome(r io.Reader, file string, o Options) (*trace.Run, error) {
-	run, err := chrome.Read(r, chrome.Options{File: file, KeepPython: o.KeepPython, Limit: o.Limit})
+	options := chrome.Options{File: file, KeepPython: o.KeepPython, Limit: o.Limit}
+	if o.companions != nil {
+		options.Companion = o.companions.of
+	}
+	run, err := chrome.Read(r, options)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zip"
 	"github.com/klauspost/pgzip"
 	"golang.org/x/sync/errgroup"
 
@@ -101,7 +100,7 @@ func openFolder(path string, o Options) (*trace.Run, error) {
 func mayBeTrace(name string) bool {
 	name = strings.ToLower(name)
 	name = strings.TrimSuffix(name, ".gz")
-	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".zip", ".chrome_trace"}, func(ext string) bool {
+	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".et", ".zip", ".chrome_trace"}, func(ext string) bool {
 		return strings.HasSuffix(name, ext)
 	})
 }
@@ -121,8 +120,11 @@ var errUnknown = errors.New("unknown format")
 // openFiles reads files of one run side by side and joins them. Among several,
 // a file that is no trace (a result beside a trace) is passed over and noted.
 func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
-	all := parts(paths)
-	o.alone = len(all) == 1
+	all, companions, err := o.takeCompanions(parts(paths))
+	if err != nil {
+		return nil, err
+	}
+	o.alone, o.companions = len(all) == 1, companions
 	read := make([]*trace.Run, len(all))
 	failed := make([]error, len(all))
 	var group errgroup.Group
@@ -153,14 +155,18 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 	}
 	clear(read)
 	run, err := join(runs, name)
-	if err == nil && other != nil {
+	if err != nil {
+		return nil, err
+	}
+	companions.noteUnused(run)
+	if other != nil {
 		for i, err := range failed {
 			if err != nil {
 				run.Ledger.Add(trace.Noted, all[i].paths[0], "passed over: not a trace", "", 0)
 			}
 		}
 	}
-	return run, err
+	return run, nil
 }
 
 // join merges runs, which nobody may hold any more: the joint run takes as much
@@ -176,52 +182,24 @@ func join(runs []*trace.Run, name string) (*trace.Run, error) {
 }
 
 func openFile(path string, o Options) (*trace.Run, error) {
-	f, err := os.Open(path)
+	f, err := o.open(path)
 	if err != nil {
-		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
+		return nil, err
 	}
 	defer f.Close()
+	disk, ok := f.(*os.File)
+	if !ok {
+		return readStream(f, o.nameOf(path), o)
+	}
 	var magic [len(sqliteMagic)]byte
-	n, _ := f.ReadAt(magic[:], 0)
+	n, _ := disk.ReadAt(magic[:], 0)
 	switch m := string(magic[:n]); {
 	case strings.HasPrefix(m, "PK\x03\x04"), strings.HasPrefix(m, "PK\x05\x06"): // the latter is an archive of nothing
-		return openZip(f, path, o)
+		return openZip(disk, path, o)
 	case m == sqliteMagic:
 		return openDatabase(path)
 	}
 	return readStream(f, path, o)
-}
-
-// openZip reads the files in an archive as those of a folder.
-func openZip(f *os.File, path string, o Options) (*trace.Run, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
-	}
-	archive, err := zip.NewReader(f, info.Size())
-	if err != nil {
-		return nil, &trace.SyntaxError{File: path, Msg: "not a whole zip archive", Cure: "copy it again", Err: err}
-	}
-	var runs []*trace.Run
-	for _, entry := range archive.File {
-		if entry.FileInfo().IsDir() {
-			continue
-		}
-		r, err := entry.Open()
-		if err != nil {
-			return nil, &trace.SyntaxError{File: path, Msg: "cannot read " + entry.Name, Err: err}
-		}
-		run, err := readStream(r, path+":"+entry.Name, o)
-		r.Close()
-		if err != nil {
-			return nil, err
-		}
-		runs = append(runs, run)
-	}
-	if len(runs) == 0 {
-		return nil, &trace.SyntaxError{File: path, Msg: "the archive is empty", Cure: supported()}
-	}
-	return join(runs, path)
 }
 
 // readStream undoes gzip and reads what the first bytes say it is.

@@ -145,7 +145,7 @@ func TestOpenErrors(t *testing.T) {
 		"page.json":            "<!DOCTYPE html><html>",
 		"empty.json":           "",
 		"words.txt":            "hello, world\n",
-		"other.json":           `{"schema":"1.0","nodes":[]}`,
+		"other.json":           `{"metrics":1,"list":[]}`,
 		"nsys.sqlite":          "SQLite format 3\x00....",
 		"trace.pftrace":        "\n\x50\x0a\x02\x08\x01",
 		"table.csv":            "strategy,us\n",
@@ -160,7 +160,7 @@ func TestOpenErrors(t *testing.T) {
 		"one-broken/a.json":    kineto(0),
 		"one-broken/b.json":    kineto(1)[:250],
 	})
-	const reads = "overlapse reads rocprofv3 (.json), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
+	const reads = "overlapse reads rocprofv3 (.json), execution trace beside its Kineto file (.json, .et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
 	for _, c := range []struct{ path, want string }{
 		{"cut.json.gz", ": the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"},
 		{"cut.json", ":byte 250: the file ends inside an event: it is truncated (copy it again, or let the job finish writing it)"},
@@ -169,7 +169,7 @@ func TestOpenErrors(t *testing.T) {
 		{"page.json", ": this is a web page, which is not supported (download the raw file instead of the page that shows it; " + reads + ")"},
 		{"empty.json", ": the file is empty (was the profiler stopped before it wrote?)"},
 		{"words.txt", `: it begins with "hello, world\n": unknown format (` + reads + ")"},
-		{"other.json", `: keys "schema", "nodes": no traceEvents (give a trace of PyTorch's profiler or any Chrome trace)`},
+		{"other.json", `: keys "metrics", "list": no traceEvents (give a trace of PyTorch's profiler or any Chrome trace)`},
 		{"nsys.sqlite", ": cannot read the database: sqlite: prepare: file is not a database (it may be cut short: copy it again, or let the profiler finish)"},
 		{"trace.pftrace", ":byte 0: the file ends inside a packet (it may be cut short: copy it again)"},
 		{"table.csv", `: it begins with "strategy,us\n": unknown format (` + reads + ")"},

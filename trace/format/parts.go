@@ -1,10 +1,10 @@
 package format
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"io"
-	"os" // opening what the user names is what this package is for
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,28 +85,27 @@ func (p part) read(o Options) (*trace.Run, error) {
 	}
 	files := make([]rocprof.File, 0, len(p.paths))
 	for _, path := range p.paths {
-		f, err := os.Open(path)
+		f, err := o.open(path)
 		if err != nil {
-			return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
+			return nil, err
 		}
 		defer f.Close()
 		in, err := o.inflate(f)
 		if err != nil {
-			return nil, broken(path, err)
+			return nil, broken(o.nameOf(path), err)
 		}
 		defer in.Close()
-		files = append(files, rocprof.File{Name: path, R: &bounded{r: in, left: o.limit(), limit: o.limit()}})
+		files = append(files, rocprof.File{Name: o.nameOf(path), R: &bounded{r: in, left: o.limit(), limit: o.limit()}})
 	}
 	stem, _ := rocprof.Stem(filepath.ToSlash(p.paths[0]))
 	return rocprof.ReadCSV(stem, files...)
 }
 
 // inflate undoes gzip, if it is that.
-func (o Options) inflate(f *os.File) (io.ReadCloser, error) {
-	var magic [2]byte
-	n, _ := f.ReadAt(magic[:], 0)
-	if n < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
-		return io.NopCloser(f), nil
+func (o Options) inflate(f io.ReadCloser) (io.ReadCloser, error) {
+	in := bufio.NewReaderSize(f, 64<<10)
+	if head, _ := in.Peek(2); string(head) != "\x1f\x8b" {
+		return io.NopCloser(in), nil
 	}
-	return o.gunzip(f)
+	return o.gunzip(in)
 }

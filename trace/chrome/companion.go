@@ -1,0 +1,152 @@
+package chrome
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An ask is a framework operator as a Kineto file numbers it.
+type ask struct {
+	call          int32 // row of Run.Calls
+	pos           int64
+	record, index int64 // "Record function id", "Ev Idx"
+}
+
+// complement takes the shapes of operators that the file lacks from the
+// execution trace of its rank. Its calls are found by number: "Record function
+// id" is what the observer calls rf_id; files before that had the number as
+// "External id", or none, and then operators of a name are joined in order, if
+// there are as many. A number joins only what has one name.
+func (d *reader) complement() {
+	if d.o.Companion == nil || len(d.asks) == 0 {
+		return
+	}
+	x := d.o.Companion(d.b.Rank(0).ID, d.hasProcess)
+	if x == nil {
+		return
+	}
+	joined := d.counterparts(x)
+	used := make([]bool, len(x.Operators))
+	for i, a := range d.asks {
+		call := d.b.Call(a.call)
+		switch at := joined[i]; {
+		case at == trace.None && call.Op == trace.None:
+			d.note(trace.Noted, "operator without shapes that the execution trace does not have", a.pos)
+		case at == trace.None:
+		default:
+			used[at] = true
+			if op := x.Operators[at].Operator; call.Op == trace.None && len(op.Dims) > 0 {
+				call.Op = d.recordedRow(op)
+				d.note(trace.Noted, "operator's shapes taken from the execution trace "+x.File, a.pos)
+			}
+		}
+	}
+	for i, r := range x.Operators {
+		if !used[i] && len(r.Operator.Dims) > 0 {
+			d.b.Note(trace.Noted, x.File, "operator with shapes that the Kineto file does not have", "node", r.ID)
+		}
+	}
+}
+
+// hasProcess reports whether the file has rows of the process.
+func (d *reader) hasProcess(pid int64) bool {
+	for i := range d.tracks {
+		if n, ok := integer([]byte(d.tracks[i].pid)); ok && n == pid && d.tracks[i].place == onHost {
+			return true
+		}
+	}
+	return false
+}
+
+// recordedRow returns the row of the operator with these inputs.
+func (d *reader) recordedRow(op trace.Operator) int32 {
+	key := fmt.Sprintf("%q %v %q", op.Name, op.Dims, op.Types)
+	row, ok := d.ops[key]
+	if !ok {
+		row = d.b.AddOperator(op)
+		d.ops[key] = row
+	}
+	return row
+}
+
+// counterparts returns, by index of d.asks, the index in x.Operators or None.
+func (d *reader) counterparts(x *Execution) []int32 {
+	at := map[int64]int32{}
+	for i, r := range x.Operators {
+		if _, twice := at[r.Record]; twice {
+			at[r.Record] = trace.None
+		} else {
+			at[r.Record] = int32(i)
+		}
+	}
+	delete(at, 0)
+	for _, number := range [...]func(ask) int64{
+		func(a ask) int64 { return a.record },
+		func(a ask) int64 { return d.b.Call(a.call).External },
+		func(a ask) int64 { return a.index },
+	} {
+		if joined, ok := d.byNumber(x, at, number); ok {
+			return joined
+		}
+	}
+	return d.byOrder(x)
+}
+
+// byNumber joins what has a number in common; ok is false if hardly anything
+// does, or if names say that the numbers mean something else.
+func (d *reader) byNumber(x *Execution, at map[int64]int32, number func(ask) int64) (joined []int32, ok bool) {
+	joined = make([]int32, len(d.asks))
+	same, other := 0, 0
+	for i, a := range d.asks {
+		joined[i] = trace.None
+		r, found := at[number(a)]
+		switch {
+		case !found || r == trace.None:
+		case x.Operators[r].Operator.Name == d.nameOfCall(a.call):
+			joined[i] = r
+			same++
+		default:
+			other++
+		}
+	}
+	const mostOthers = 10 // of a hundred
+	return joined, same > 0 && other*100 <= mostOthers*(same+other)
+}
+
+// byOrder joins the calls of every name that has as many on both sides, as they began.
+func (d *reader) byOrder(x *Execution) []int32 {
+	theirs := map[string][]int32{}
+	for i, r := range x.Operators {
+		theirs[r.Operator.Name] = append(theirs[r.Operator.Name], int32(i))
+	}
+	ours := map[string][]int32{}
+	joined := make([]int32, len(d.asks))
+	for _, i := range d.asksByStart() {
+		joined[i] = trace.None
+		name := d.nameOfCall(d.asks[i].call)
+		ours[name] = append(ours[name], i)
+	}
+	for name, asks := range ours {
+		if len(asks) != len(theirs[name]) {
+			continue
+		}
+		for n, i := range asks {
+			joined[i] = theirs[name][n]
+		}
+	}
+	return joined
+}
+
+// asksByStart returns the indices of d.asks in order of their calls' starts.
+func (d *reader) asksByStart() []int32 {
+	order := make([]int32, len(d.asks))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	start := func(i int32) trace.Time { return d.b.Span(d.calls[d.asks[i].call]).Start }
+	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(start(i), start(j)) })
+	return order
+}

@@ -1,0 +1,56 @@
+package chrome
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+func TestReadExecution(t *testing.T) {
+	const text = `{"schema":"1.0.2-chakra.0.0.4","pid":42,"nodes":[
+{"id":9,"name":"later","inputs":{"values":[NaN],"shapes":[[[2,3]],[[1],[4]],[]],"types":["GenericList[Tensor(float)]","GenericList[Tensor(long),Tensor(int)]","Int"]},"attrs":[{"name":"tid","type":"uint64","value":1},{"name":"rf_id","type":"uint64","value":77}]},
+{"id":3,"name":"sooner\u0021","input_shapes":[[5]],"input_types":["Tensor(c10::Half)"],"rf_id":6},
+{"id":4,"name":"odd","inputs":7,"attrs":{"rf_id":1}}],"finish_ts":1}`
+	x, err := ReadExecution(strings.NewReader(text), "d/pytorch_et_3.json", DefaultLimit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Execution{File: "d/pytorch_et_3.json", Rank: 3, Process: 42, Operators: []Recorded{
+		{ID: 3, Record: 6, Operator: trace.Operator{Name: "sooner!", Dims: [][]int64{{5}}, Types: []string{"c10::Half"}}},
+		{ID: 4, Operator: trace.Operator{Name: "odd"}},
+		{ID: 9, Record: 77, Operator: trace.Operator{Name: "later", Dims: [][]int64{{2, 3}, nil, nil}, Types: []string{"float", "long", "Int"}}},
+	}}
+	if d := cmp.Diff(want, x); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestExecutionRank(t *testing.T) {
+	for file, want := range map[string]int{
+		"rank3_et.json": 3, "7/rank-2.et.json.gz": 2, "et_5.json": 5, "5_et.json": 5, "model.12.et": 12, "host_4.json": 4,
+		"chakra_2024_1.et": 1, "et.json": trace.None, "9/et.json": trace.None, "pytorch_et_12345678.json": trace.None,
+	} {
+		if got := executionRank(file); got != want {
+			t.Errorf("%s: rank %d", file, got)
+		}
+	}
+}
+
+// FuzzReadExecution: whatever the bytes, there is a trace or an error with its place.
+func FuzzReadExecution(f *testing.F) {
+	f.Add(`{"nodes":[{"id":1,"attrs":[{"name":"rf_id","value":"x"},{},3]}]}`)
+	f.Add(`{"nodes":[{"id":1,"attrs":[`)
+	f.Add(`{"nodes":{"id":1}}`)
+	f.Add(`{"pid":99999999999999999999,"nodes":[,,{"inputs":{"shapes":"[[","types":[1]}},]}`)
+	f.Fuzz(func(t *testing.T, s string) {
+		_, err := ReadExecution(strings.NewReader(s), "f", 1<<20)
+		var syntax *trace.SyntaxError
+		if err != nil && (!errors.As(err, &syntax) || syntax.Pos < 0 || syntax.Pos > int64(len(s))) {
+			t.Errorf("%v", err)
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package format
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chakra"
+	"github.com/overlapse/overlapse/trace/chrome"
+)
+
+// isExecution reports whether a file is an execution trace: one that gives its
+// schema and nodes before any event, or Chakra's.
+func isExecution(head []byte) bool {
+	return isExecutionJSON(head) || chakra.IsTrace(head)
+}
+
+func isExecutionJSON(head []byte) bool {
+	before, _, _ := bytes.Cut(head, []byte(`"traceEvents"`))
+	return starts("{")(head) && bytes.Contains(before, []byte(`"schema"`)) && bytes.Contains(before, []byte(`"nodes"`))
+}
+
+// aloneExecution refuses an execution trace that nothing stands beside.
+func aloneExecution(_ io.Reader, file string, _ Options) (*trace.Run, error) {
+	return nil, chrome.Alone(file)
+}
+
+// companions are the execution traces among the files of a run. Files that are
+// read side by side ask for theirs.
+type companions struct {
+	all  []*chrome.Execution
+	sole bool // there is one file that may ask
+
+	mu   sync.Mutex
+	used map[*chrome.Execution]bool
+}
+
+// takeCompanions reads the execution traces among the parts and returns the others.
+func (o Options) takeCompanions(all []part) (rest []part, c *companions, err error) {
+	if len(all) == 1 {
+		return all, nil, nil
+	}
+	c = &companions{used: map[*chrome.Execution]bool{}}
+	for _, p := range all {
+		x, err := o.openExecution(p)
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case x != nil:
+			c.all = append(c.all, x)
+		default:
+			rest = append(rest, p)
+		}
+	}
+	switch {
+	case len(c.all) == 0:
+		return rest, nil, nil
+	case len(rest) == 0:
+		return nil, nil, chrome.Alone(c.all[0].File)
+	}
+	c.sole = len(rest) == 1
+	return rest, c, nil
+}
+
+// openExecution reads the part if it is an execution trace; else it returns nil.
+func (o Options) openExecution(p part) (*chrome.Execution, error) {
+	if len(p.paths) != 1 {
+		return nil, nil
+	}
+	f, err := o.open(p.paths[0])
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return o.readExecution(f, o.nameOf(p.paths[0]))
+}
+
+// readExecution reads an execution trace; of anything else it returns nil.
+func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, error) {
+	in := bufio.NewReaderSize(r, sniffSize)
+	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, nil // its reader says so
+		}
+		defer z.Close()
+		in = bufio.NewReaderSize(z, sniffSize)
+	}
+	head, _ := in.Peek(sniffSize)
+	switch limited := (&bounded{r: in, left: o.limit(), limit: o.limit()}); {
+	case isExecutionJSON(head):
+		return chrome.ReadExecution(in, file, o.limit())
+	case chakra.IsTrace(head):
+		return chakra.Read(limited, file)
+	}
+	return nil, nil
+}
+
+// of returns the execution trace of a rank: the one whose file is named so, of
+// several or none the one that is of a process of the file, and to a file that
+// is alone, the only one unless it is named after another rank.
+func (c *companions) of(rank int, hasProcess func(int64) bool) *chrome.Execution {
+	x := c.find(rank, hasProcess)
+	if x != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.used[x] = true
+	}
+	return x
+}
+
+func (c *companions) find(rank int, hasProcess func(int64) bool) *chrome.Execution {
+	var named, of []*chrome.Execution
+	for _, x := range c.all {
+		if x.Rank == rank && rank != trace.None {
+			named = append(named, x)
+		}
+		if x.Process != 0 && hasProcess(x.Process) {
+			of = append(of, x)
+		}
+	}
+	switch {
+	case len(named) == 1:
+		return named[0]
+	case len(of) == 1:
+		return of[0]
+	case c.sole && len(c.all) == 1 && (rank == trace.None || trace.RankInName(c.all[0].File) == trace.None):
+		return c.all[0]
+	}
+	return nil
+}
+
+// noteUnused says which execution traces no file asked for.
+func (c *companions) noteUnused(run *trace.Run) {
+	if c == nil {
+		return
+	}
+	for _, x := range c.all {
+		if !c.used[x] {
+			run.Ledger.Add(trace.Noted, x.File, "execution trace passed over: no file is of its rank or process", "", 0)
+		}
+	}
+}
