@@ -39,6 +39,8 @@ func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
 func (pl *planner) retile(op *workload.Op, n int) machine.Tiling {
 	sh := op.Shape
 	rows := max(1, sh.M/int64(n))
+	pl.m.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
+	pl.m.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
 	part, full := pl.m.Tiling(rows, sh.N, sh.K), pl.m.Tiling(sh.M, sh.N, sh.K)
 	if full.Seconds > 0 {
 		part.Tile *= float64(op.Dur()) / 1e9 / full.Seconds

@@ -109,10 +109,19 @@ func (pl *planner) chunks(c *workload.Collective, of, channels int, beside *work
 	lib, n := &pl.m.Library, len(c.Members)
 	bytes := c.Bytes / int64(of)
 	p := part{coll: c, index: whole, of: of, channels: min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), alone: c.Transfer(), beside: 1}
+	if bytes != c.Bytes || channels != captured { // else the captured time stands
+		pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
+		pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
+	}
 	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
 		p.alone = trace.Time(float64(p.alone) * lib.Slowed(pl.m.Pace).Time(c.Op, bytes, n, channels) / from)
 	}
 	if beside != nil {
+		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.channels, With: neighbour(beside)}
+		if sh := beside.Shape; sh.Kind == workload.GEMM {
+			q.M, q.N, q.K, q.DType = max(1, sh.M/int64(of)), sh.N, sh.K, sh.DType
+		}
+		pl.m.Asked.Add(q)
 		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, neighbour(beside))
 	}
 	return p

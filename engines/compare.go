@@ -21,6 +21,8 @@ type Outcome struct {
 	Time   trace.Time     // of one step where the trace marks steps, else the makespan
 	Why    string         // why the strategy does not apply or cannot run; else ""
 	Err    error          // what kept it from running: a *replay.DeadlockError, say
+
+	asked []machine.Question // what the plan asked of the machine's profile
 }
 
 // Compare plans and simulates every selection on one workload, side by side on
@@ -56,7 +58,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 		o.Level = min(o.Level, replay.Workgroups)
 	}
 	out := Outcome{Selection: s}
-	m.Pace = 1
+	m.Pace, m.Asked = 1, &machine.Questions{}
 	for range paceRounds {
 		p, err := s.Engine.Plan(w, m, s.Values)
 		var na *NotApplicable
@@ -74,7 +76,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 			out.Why, out.Result, out.Time = "cannot run: "+out.Err.Error(), nil, 0
 			return out, nil //nolint:nilerr // the outcome carries it
 		}
-		out.Time = StepTime(w, out.Result.Run)
+		out.Time, out.asked = StepTime(w, out.Result.Run), m.Asked.List()
 		before := m.Pace
 		if m.Pace = pace(w, m, out.Time); math.Abs(m.Pace-before) < paceClose || s.Engine.Name == "captured" {
 			break

@@ -241,6 +241,9 @@ func (t *tracker) emit(r *rank, p *pair) {
 func (t *tracker) secondHalf(p *pair, g *ring) part {
 	lib, n := &t.pl.m.Library, len(g.ranks)
 	h := part{coll: g.gathered, index: whole, of: 1, channels: t.pl.channels(p.coll), alone: p.coll.Transfer() / 2, beside: 1}
+	for _, op := range []trace.CollectiveOp{trace.AllGather, trace.AllReduce} {
+		t.pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: p.coll.Bytes, Ranks: n, Channels: h.channels})
+	}
 	if from := lib.Time(trace.AllReduce, p.coll.Bytes, n, h.channels); from > 0 {
 		h.alone = trace.Time(float64(p.coll.Transfer()) * lib.Time(trace.AllGather, p.coll.Bytes, n, h.channels) / from)
 	}

@@ -17,32 +17,55 @@ type calibrateOptions struct {
 	files  []string
 	base   string
 	output string
+	plan   planOptions
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
 	var o calibrateOptions
 	c := &cobra.Command{
-		Use:   "calibrate FILE.jsonl...",
+		Use:   "calibrate FILE.jsonl... | --plan TRACE",
 		Short: "Fit a machine profile to micro-benchmark rows",
 		Long: `Reads rows of isolated measurements (samples/capture makes them on your machine),
 fits every parameter of a machine profile by its documented rule, and prints each
 with the rows it was read from and its residual. Parameters whose rows are missing
-keep the base profile's value and are named.`,
-		Example: "  overlapse calibrate calibrate.jsonl --base h200 -o mine.yaml",
+keep the base profile's value and are named. Rows of the base profile's own machine
+add to what it has recorded; rows of another machine replace that.
+
+With --plan nothing is fitted: it prints the isolated benchmarks that would narrow the
+predictions for a trace, products and collectives of just the sizes and channels that
+the strategies would run, one JSON object a line, for capture.py --plan.`,
+		Example: `  overlapse calibrate calibrate.jsonl --base h200 -o mine.yaml
+  overlapse calibrate --plan samples/moe-ep4 --strategy decompose:chunks=8 -o plan.jsonl
+  torchrun --nproc-per-node 4 samples/capture/capture.py --plan plan.jsonl --out more
+  overlapse calibrate more/calibrate.jsonl -o mine.yaml`,
 		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case o.plan.path != "" && len(args) > 0:
+				return usageError{errors.New("calibrate takes rows, or a trace after --plan, not both (see overlapse calibrate --help)")}
+			case o.plan.path != "":
+				return nil
+			case o.plan.strategy != "all" || o.plan.machine != "":
+				return usageError{errors.New("--strategy and --machine are for --plan (see overlapse calibrate --help)")}
+			}
 			if len(args) == 0 {
 				return usageError{errors.New("calibrate takes at least one file of rows (see overlapse calibrate --help)")}
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if o.plan.path != "" {
+				return a.plan(o.plan, o.output)
+			}
 			o.files = args
 			return a.calibrate(o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.base, "base", "h200", "profile that gives what rows cannot: device limits, topology")
-	f.StringVarP(&o.output, "output", "o", "", "write the profile here, as YAML")
+	f.StringVarP(&o.output, "output", "o", "", "write the profile here, as YAML; with --plan: the requests, as JSON lines")
+	f.StringVar(&o.plan.path, "plan", "", "trace for which to list the benchmarks that would narrow its predictions")
+	f.StringVar(&o.plan.machine, "machine", "", "with --plan: machine to replay on; default: the trace's own")
+	f.StringVar(&o.plan.strategy, "strategy", "all", "with --plan: strategies, with settings behind colons")
 	return c
 }
 

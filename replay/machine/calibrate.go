@@ -42,11 +42,12 @@ type calibration struct {
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles
 // (data-sheet facts, footprints, gaps that only traces show) stays as base has
 // it. Only isolated measurements are read: rows of strategies are for
-// validation, and nothing is fitted to them. The fits come in the order of the
+// validation, and nothing is fitted to them. Where rows are of the base's own
+// machine, what its tables have recorded counts with them. The fits come in the order of the
 // rules, those without rows included. The error is for rows that contradict
 // each other or the base.
 func Calibrate(rows []Row, base Machine) (Machine, []Fit, error) {
-	c := &calibration{rows: rows, m: base.clone()}
+	c := &calibration{rows: slices.Concat(rows, base.recorded(rows)), m: base.clone()}
 	var fits []Fit
 	var errs []error
 	for _, r := range rules() {
@@ -54,8 +55,8 @@ func Calibrate(rows []Row, base Machine) (Machine, []Fit, error) {
 		fit := Fit{Key: r.key, Rule: r.how, Rows: f.rows, Residual: f.residual}
 		e := c.m.find(r.key)
 		switch {
-		case len(f.rows) == 0:
-			fit.Missing = r.need
+		case !fresh(f.rows):
+			fit.Rows, fit.Residual, fit.Missing = nil, 0, r.need
 		case e.table != nil:
 			*e.table = Table{Rows: tidy(f.table, e.dims), Source: r.source(f)}
 		case !(f.value > 0) || math.IsInf(f.value, 0):

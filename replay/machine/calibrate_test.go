@@ -215,3 +215,72 @@ func TestCalibrateContradiction(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A few benchmarks more on a profile's own machine add to its tables and hardly
+// move its laws; on another machine they are all that its tables hold.
+func TestCalibrateNarrows(t *testing.T) {
+	base := load(t, "h200")
+	law := base.WithTile(3000, 8192, 7168, 256, 128)
+	row := func(machine string) []Row {
+		return []Row{
+			{ID: "p", Machine: machine, World: 1, Strategy: "isolated", Us: law.Seconds*1e6 + 7, Workload: Workload{Kind: "gemm", M: 3000, N: 8192, K: 7168}, Params: Params{Cool: true}},
+			{ID: "c", Machine: machine, World: 4, Strategy: "isolated", Us: 400, Workload: Workload{Kind: "collective", Collective: "all_reduce", Bytes: 48 << 20}, Params: Params{Channels: 6, Queued: true}},
+		}
+	}
+	m, _, err := Calibrate(row("h200x4"), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if was, is := len(base.Matmul.Shapes.Rows), len(m.Matmul.Shapes.Rows); is != was+1 {
+		t.Errorf("%d products, there were %d", is, was)
+	}
+	if was, is := len(base.Library.AllReduce.Times.Rows), len(m.Library.AllReduce.Times.Rows); is != was+1 {
+		t.Errorf("%d times of all-reduces, there were %d", is, was)
+	}
+	if off(m.Matmul.Rate.Value, base.Matmul.Rate.Value) > 0.02 {
+		t.Errorf("one product moves the rate from %v to %v", base.Matmul.Rate, m.Matmul.Rate)
+	}
+	if !m.Answered(Question{Kind: AboutProduct, M: 3000, N: 8192, K: 7168}) || !m.Answered(Question{Kind: AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
+		t.Error("what was measured is still asked")
+	}
+	other, _, err := Calibrate(row("h100x4"), base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(other.Library.AllReduce.Times.Rows); n != 1 {
+		t.Errorf("another machine's table has %d times, one was measured", n)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	m := load(t, "h200")
+	for _, c := range []struct {
+		m, n, k int64
+		shape   [3]int64
+		factor  float64
+	}{
+		{8192, 8192, 7168, [3]int64{8192, 8192, 7168}, 1},
+		{8192, 8192, 14336, [3]int64{8192, 8192, 7168}, 2},
+		{256, 4096, 3584, [3]int64{512, 4096, 3584}, 2},
+	} {
+		if shape, factor := m.Nearest(c.m, c.n, c.k); shape != c.shape || off(factor, c.factor) > 1e-9 {
+			t.Errorf("%dx%dx%d: %v at %v, want %v at %v", c.m, c.n, c.k, shape, factor, c.shape, c.factor)
+		}
+	}
+	for _, c := range []struct {
+		bytes           int64
+		ranks, channels int
+		factor          float64
+		what            string
+	}{
+		{100 << 20, 4, 10, 1, ""},
+		{100 << 20, 8, 10, 2, "8 ranks"},
+		{4 << 30, 4, 24, 4096.0 / 896, "4294967296 bytes"},
+		{100 << 20, 4, 64, 2, "64 channels"},
+	} {
+		factor, what := m.Library.Beyond(trace.AllReduce, c.bytes, c.ranks, c.channels)
+		if off(factor, c.factor) > 1e-9 || !strings.HasPrefix(what, c.what) {
+			t.Errorf("%+v: %v, %q", c, factor, what)
+		}
+	}
+}

@@ -185,6 +185,9 @@ func (c *Collective) inChannels(op trace.CollectiveOp, ranks, channels, bytes fl
 	return bytes / (ranks * channels) * (sends(op, ranks)/c.Send.Value + 1/c.Receive.Value)
 }
 
+// besideNames are the strategies of rows that measure it.
+var besideNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
+
 func (c *Collective) beside(n Neighbour) *Quantity {
 	return [...]*Quantity{&c.BesideLibrary, &c.BesideTiles, &c.BesideMemory}[n]
 }

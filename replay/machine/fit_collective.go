@@ -222,32 +222,43 @@ func readTimes(c *calibration, op trace.CollectiveOp) reading {
 	return f
 }
 
+// aloneSeconds is what the collective of a beside row takes alone.
+func (c *calibration) aloneSeconds(r Row) float64 {
+	if r.Params.Kernel {
+		return r.Params.AloneUs * 1e-6
+	}
+	return r.Params.AloneUs*1e-6 - c.m.Launch.Timing.Value
+}
+
+// leastSlowdown stands for none: rows of a machine on which compute does not
+// disturb a collective scatter around no factor.
+const leastSlowdown = 1e-4
+
 // readBeside is the factor K of Library.Slowdown.
 func readBeside(c *calibration, op trace.CollectiveOp, n Neighbour) reading {
-	strategy := [...]string{"beside_cublas", "beside_triton", "beside_membound"}[n]
+	strategy := besideNames[n]
 	f := reading{rows: c.pick(func(r *Row) bool {
 		return r.Workload.Kind == "collective" && r.Strategy == strategy && r.Workload.Op() == op && r.Params.AloneUs > 0
 	})}
 	law := c.m.Library.Of(op)
 	share := func(r Row) float64 {
-		alone := r.Params.AloneUs*1e-6 - c.m.Launch.Timing.Value
-		x := law.inChannels(op, float64(r.World), channelsOf(law, r), float64(r.Workload.Bytes)) / alone
+		x := law.inChannels(op, float64(r.World), channelsOf(law, r), float64(r.Workload.Bytes)) / c.aloneSeconds(r)
 		return math.Pow(min(1, x), n.exponent())
 	}
 	slower := func(r Row) float64 {
-		return c.seconds(r) / (r.Params.AloneUs*1e-6 - c.m.Launch.Timing.Value)
+		return c.seconds(r) / c.aloneSeconds(r)
 	}
 	late := func(r Row) float64 { // what BesideLatency accounts for
 		if n == BesideMemory {
 			return 0
 		}
-		return law.BesideLatency.Or(0) / (r.Params.AloneUs*1e-6 - c.m.Launch.Timing.Value)
+		return law.BesideLatency.Or(0) / c.aloneSeconds(r)
 	}
 	var ks []float64
 	for _, r := range f.rows {
 		ks = append(ks, (slower(r)-1-late(r))/share(r))
 	}
-	f.value = median(ks)
+	f.value = max(leastSlowdown, median(ks))
 	var res []float64
 	for _, r := range f.rows {
 		res = append(res, off(1+f.value*share(r)+late(r), slower(r)))

@@ -89,7 +89,9 @@ func clockRules() []rule {
 }
 
 func readExponent(c *calibration) reading {
-	rows := c.pick(func(r *Row) bool { return r.Strategy == "duty_cycle" && r.Workload.Kind == "gemm" })
+	rows := c.pick(func(r *Row) bool {
+		return r.Strategy == "duty_cycle" && r.Workload.Kind == "gemm" && r.Params.Fill == ""
+	})
 	if len(rows) < 3 {
 		return reading{}
 	}

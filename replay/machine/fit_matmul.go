@@ -36,7 +36,7 @@ func matmulRules() []rule {
 			tiles(func(f *reading, t tileFit) {
 				f.residual = 0
 				for _, r := range t.rows {
-					f.table = append(f.table, []float64{float64(r.Workload.M), float64(r.Workload.N), float64(r.Workload.K), r.Us*1e-6 - t.start})
+					f.table = append(f.table, []float64{float64(r.Workload.M), float64(r.Workload.N), float64(r.Workload.K), r.Us*1e-6 - t.starting(r)})
 				}
 			}),
 		},
@@ -102,13 +102,21 @@ func (c *calibration) fitTiles() (tileFit, bool) {
 	}
 	var res []float64
 	for _, r := range t.rows {
-		res = append(res, off(t.start+t.tiling(r).Seconds, r.Us*1e-6))
+		res = append(res, off(t.starting(r)+t.tiling(r).Seconds, r.Us*1e-6))
 	}
 	t.residual = median(res)
 	return t, true
 }
 
 func (t *tileFit) tiling(r Row) Tiling { return t.m.Tiling(r.Workload.M, r.Workload.N, r.Workload.K) }
+
+// starting is what a row has beyond waves.
+func (t *tileFit) starting(r Row) float64 {
+	if r.Params.Kernel {
+		return 0
+	}
+	return t.start
+}
 
 // line settles Rate and TileStart for the tiles as they are chosen now.
 func (t *tileFit) line() bool {
@@ -118,7 +126,11 @@ func (t *tileFit) line() bool {
 		g := t.tiling(r)
 		waves := float64(g.Waves)
 		flop := 2 * float64(g.Rows) * float64(g.Columns) * float64(r.Workload.K) * t.m.GPU.CUs.Value * t.m.Matmul.slowness(g.Rows, g.Columns)
-		a = append(a, []float64{1, waves, waves * flop})
+		start := 1.0
+		if r.Params.Kernel {
+			start = 0
+		}
+		a = append(a, []float64{start, waves, waves * flop})
 		y = append(y, r.Us*1e-6)
 	}
 	x, ok := solve(a, y)
@@ -139,7 +151,7 @@ func (t *tileFit) slowness() {
 		for i, tile := range mm.Tiles.Rows {
 			if int(tile[0]) == g.Rows && int(tile[1]) == g.Columns {
 				loop := 2 * tile[0] * tile[1] * float64(r.Workload.K) * t.m.GPU.CUs.Value / mm.Rate.Value
-				left[i] = append(left[i], ((r.Us*1e-6-t.start)/float64(g.Waves)-mm.TileStart.Value)/loop)
+				left[i] = append(left[i], ((r.Us*1e-6-t.starting(r))/float64(g.Waves)-mm.TileStart.Value)/loop)
 			}
 		}
 	}

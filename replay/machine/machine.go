@@ -21,6 +21,9 @@ type Machine struct {
 	Clock   Clock
 	Library Library
 
+	// Asked gathers what plans ask of the profile beyond plain numbers; nil: nobody listens.
+	Asked *Questions
+
 	// Pace is how much longer matrix kernels take than where their times were
 	// captured, because the clock stands lower: set by who replays, 0 stands for 1.
 	Pace float64

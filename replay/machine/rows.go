@@ -81,6 +81,8 @@ type Params struct {
 	AloneUs      float64   `json:"alone_us,omitempty"`
 	DurUs        []float64 `json:"dur_us,omitempty"`
 	ComputeUs    []float64 `json:"compute_us,omitempty"`
+	GEMM         []int64   `json:"gemm,omitempty"` // M, N, K of the product beside a collective
+	Fill         string    `json:"fill,omitempty"` // what runs in the pauses of a duty cycle
 }
 
 // Op is the collective operation, UnknownOp where there is none.

@@ -56,6 +56,7 @@ PAIRS = [
 CHUNKED = ["llama70b_fc2_tp4", "llama70b_op_tp4", "tnlg_fc2_tp4", "moe_down"]
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]
 BF16 = 2  # bytes
+DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}  # as overlapse writes them, as PyTorch does
 BACK_TO_BACK = 16  # iterations
 TILE = (128, 256, 64)  # of the Triton GEMM
 
@@ -156,6 +157,10 @@ def default_plan(cus, quick):
 
     for gap in 0, 200, 400, 800, 1600, 3200:  # last: it heats the GPU
         yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap}, world=1)
+    for fill, gap in itertools.product(("triad", "all_gather"), (200, 400, 800)):
+        yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap, "fill": fill})
+    for name in "moe", "llama70b_prefill":
+        yield request({"kind": "model", "name": name}, "sustained", {"iterations": 12 if quick else 40})
 
 
 def label(r):
@@ -446,10 +451,19 @@ def short_name(gpu):
 # microseconds and what it adds to the parameters.
 
 
-def gemm(lab, m, n, k):
-    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
-    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16)
-    c = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
+def element(w):
+    """PyTorch's type of a workload's dtype."""
+    name = w.get("dtype", "bf16")
+    if name not in DTYPES:
+        raise Unsupported(f"no products of {name}, only of {', '.join(DTYPES)}")
+    return getattr(torch, DTYPES[name])
+
+
+def gemm(lab, m, n, k, dtype=None):
+    dtype = dtype or torch.bfloat16
+    a = torch.randn(m, k, device=lab.device, dtype=dtype)
+    b = torch.randn(k, n, device=lab.device, dtype=dtype)
+    c = torch.empty(m, n, device=lab.device, dtype=dtype)
     return lambda: torch.mm(a, b, out=c)
 
 
@@ -626,7 +640,7 @@ def measure_collective(lab, w, p):
 
 
 def measure_gemm(lab, w, p):
-    return lab.time(gemm(lab, w["m"], w["n"], w["k"]), pause_s=0.02 if p.get("cool") else 0), {}
+    return lab.time(gemm(lab, w["m"], w["n"], w["k"], element(w)), pause_s=0.02 if p.get("cool") else 0), {}
 
 
 def measure_gemv(lab, w, p):
@@ -687,16 +701,65 @@ def beside(lab, main, other, head_us):
     return lab.slowest(us), round(alone, 2), overlapped
 
 
+def neighbour(lab, p, strategy):
+    """The kernel beside a collective: of the size p.gemm, or of the MLP's second product."""
+    m, n, k = p.get("gemm", GEMMS["llama70b_fc2_tp4"])
+    match strategy:
+        case "beside_cublas":
+            return gemm(lab, m, n, k)
+        case "beside_triton":
+            if m % TILE[0] or n % TILE[1] or k % TILE[2]:
+                raise Unsupported(f"the Triton GEMM's tiles of {TILE} do not divide {m}x{n}x{k}")
+            return triton_gemm(lab, m, n, k)
+    return triad(lab, 768 * MIB, 16 * lab.cus)
+
+
 def measure_collective_beside_compute(lab, w, p, strategy):
     need_peers(lab)
-    compute = {
-        "beside_cublas": lambda: gemm(lab, *GEMMS["llama70b_fc2_tp4"]),
-        "beside_triton": lambda: triton_gemm(lab, *GEMMS["llama70b_fc2_tp4"]),
-        "beside_membound": lambda: triad(lab, 768 * MIB, 16 * lab.cus),
-    }[strategy]()
+    compute = neighbour(lab, p, strategy)
     call, _ = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels")))
+    if p.get("kernel"):
+        return kernels_beside(lab, call, compute)
     us, alone, compute_us = beside(lab, call, compute, head_us=400)
     return us, {"alone_us": alone, "compute_us": compute_us[:10]}
+
+
+def kernels_beside(lab, call, compute):
+    """The collective's kernels, by the profiler, while the others run without end: without the wait for a free compute
+    unit, which events count and which a small collective spends most of its time in. Of each collective the shortest
+    of all ranks: from the arrival of the last one."""
+    repeats = lab.iterations
+    single, each = statistics.median(lab.time(call)), statistics.median(lab.time(compute))
+    alone = collective_kernels(lab, lambda: [call() for _ in range(repeats)], 15 * repeats)
+    count = int(repeats * (2.5 * single / each + 1)) + 3  # each collective may wait for a kernel to end
+
+    def work():
+        for i in range(count):
+            compute()
+            if i == 0:
+                lab.side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(lab.side):
+                    for _ in range(repeats):
+                        call()
+
+    us = collective_kernels(lab, work, 15 * (count + repeats))
+    return us, {"alone_us": round(statistics.median(alone), 2)}
+
+
+def collective_kernels(lab, work, head_us):
+    """Microseconds of the collective kernels that work() launches, in order, each of the fastest rank."""
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        lab.align(400 + head_us)
+        work()
+        torch.cuda.synchronize()
+    found = [(e.time_range.start, e.time_range.end) for e in profiler.events() if "nccldevkernel" in e.name.lower()]
+    mine = [end - start for start, end in sorted(found)][1:]  # the first aligned the ranks
+    ranks = [None] * lab.world
+    dist.all_gather_object(ranks, mine, group=lab.host)
+    if not all(ranks):
+        raise Unsupported("the profiler shows no kernels of the collective library")
+    return [min(times) for times in zip(*ranks)]
 
 
 def measure_collective_beside_triad(lab, w, p):
@@ -723,7 +786,7 @@ def measure_held(lab, w, p):
     """The work while p.held_cus CUs are held, for p.hold_us from its start."""
     refresh = None
     if w["kind"] == "gemm":
-        work = gemm(lab, w["m"], w["n"], w["k"])
+        work = gemm(lab, w["m"], w["n"], w["k"], element(w))
     else:
         need_peers(lab)
         work, refresh = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels")))
@@ -736,7 +799,7 @@ def measure_held(lab, w, p):
             refresh()
         start, end = event(), event()
         lab.align(400)
-        lab.hold(p["held_cus"], HOLD_LEAD_US + p["hold_us"])
+        lab.hold(p.get("held_cus", 0), HOLD_LEAD_US + p["hold_us"])
         lab.sleep(HOLD_LEAD_US)
         start.record()
         work()
@@ -746,21 +809,62 @@ def measure_held(lab, w, p):
     return lab.slowest(us), {}
 
 
+def filler(lab, p):
+    """What p.fill runs for about p.gap_us, and how long that takes: nothing, memory traffic, or a collective."""
+    gap, fill = p["gap_us"], p.get("fill")
+    if fill is None or gap == 0:
+        return lambda: lab.sleep(gap), gap
+    if fill == "triad":
+        work = triad(lab, 96 * MIB, 16 * lab.cus)
+    elif fill in COLLECTIVES:
+        need_peers(lab)
+        work, _ = lab.collective(fill, 64 * MIB)  # a reduction's sums would grow to infinity: ask for another
+    else:
+        raise Unsupported(f"nothing called {fill} to fill pauses with")
+    each = statistics.median(lab.time(work))
+    count = max(1, round(gap / each))
+    return lambda: [work() for _ in range(count)], count * each
+
+
 def measure_duty_cycle(lab, w, p):
-    """120 runs with pauses between; the row's times are of the second half, when the clock has settled."""
-    work, count = gemm(lab, w["m"], w["n"], w["k"]), 120
+    """120 runs, or p.iterations, with pauses between, which p.fill may fill; the row's times are of the second half, when
+    the clock has settled."""
+    work, count = gemm(lab, w["m"], w["n"], w["k"], element(w)), p.get("iterations", 120)
+    between, filled = filler(lab, p)
     marks = [(event(), event()) for _ in range(count)]
     work()
+    torch.cuda.synchronize()
     time.sleep(1)  # cool
-    lab.align(400 + 20 * count)
+    lab.align(400 + 40 * count)
     for start, end in marks:
         start.record()
         work()
         end.record()
-        lab.sleep(p["gap_us"])
+        between()
     torch.cuda.synchronize()
-    us = [between_us(start, end) for start, end in marks]
-    return us[count // 2 :], {"every10_us": [round(t, 1) for t in us[::10]]}
+    us = lab.slowest([between_us(start, end) for start, end in marks])
+    return us[count // 2 :], {"every10_us": [round(t, 1) for t in us[::10]], "filled_us": round(filled, 1)}
+
+
+def measure_sustained(lab, w, p):
+    """A whole model, iteration after iteration from a cool start; the row's times are of the second half."""
+    work, count = MODELS[w["name"]](lab) if w["name"] in MODELS else None, p["iterations"]
+    if work is None:
+        raise Unsupported(f"no model {w['name']}, only {', '.join(MODELS)}")
+    with torch.no_grad():
+        for _ in range(3):
+            work()
+        torch.cuda.synchronize()
+        time.sleep(1)  # cool
+        lab.align(4000)
+        marks = [event() for _ in range(count + 1)]
+        marks[0].record()
+        for mark in marks[1:]:
+            work()
+            mark.record()
+        torch.cuda.synchronize()
+    us = lab.slowest([between_us(a, b) for a, b in zip(marks, marks[1:])])
+    return us[count // 2 :], {"every_us": [round(t, 1) for t in us]}
 
 
 ISOLATED = {
@@ -793,6 +897,8 @@ def measure(lab, r):
             return measure_held(lab, w, p)
         case "duty_cycle", "gemm":
             return measure_duty_cycle(lab, w, p)
+        case "sustained", "model":
+            return measure_sustained(lab, w, p)
         case "beside_copy", "triad":
             return measure_triad_beside_copy(lab, w, p)
         case "beside_triad", "collective":
@@ -877,10 +983,13 @@ def trace_pairs(lab):
         record(lab, f"decompose4_{name}_{op}", pair(lab, name, op, 4), 5)
 
 
-def trace_moe(lab):
+MOE_TOKENS, LLAMA_TOKENS = 16384, 8192
+
+
+def moe(lab):
     """A mixture-of-experts layer, expert parallel: dispatch, two GEMMs, combine."""
     need_peers(lab)
-    tokens, hidden, ffn = 16384, 4096, 14336
+    tokens, hidden, ffn = MOE_TOKENS, 4096, 14336
     x = torch.randn(tokens, hidden, device=lab.device, dtype=torch.bfloat16)
     up = torch.randn(hidden, ffn, device=lab.device, dtype=torch.bfloat16) / hidden**0.5
     down = torch.randn(ffn, hidden, device=lab.device, dtype=torch.bfloat16) / ffn**0.5
@@ -891,13 +1000,13 @@ def trace_moe(lab):
         y = F.silu(here @ up) @ down
         dist.all_to_all_single(back, y)
 
-    record(lab, f"whole_moe_ep{lab.world}_t{tokens}", work, 3)
+    return work
 
 
-def trace_llama(lab):
+def llama(lab):
     """Three layers of a 70-billion-parameter Llama, tensor parallel, forward."""
     need_peers(lab)
-    tokens, hidden, ffn, head, layers = 8192, 8192, 28672, 128, 3
+    tokens, hidden, ffn, head, layers = LLAMA_TOKENS, 8192, 28672, 128, 3
     heads, inner = hidden // head // lab.world, ffn // lab.world
 
     def weight(rows, cols):
@@ -920,8 +1029,19 @@ def trace_llama(lab):
             dist.all_reduce(y)
             x = x + y
 
+    return work
+
+
+MODELS = {"moe": moe, "llama70b_prefill": llama}
+
+
+def trace_moe(lab):
+    record(lab, f"whole_moe_ep{lab.world}_t{MOE_TOKENS}", moe(lab), 3)
+
+
+def trace_llama(lab):
     with torch.no_grad():
-        record(lab, f"whole_llama70b_tp{lab.world}_prefill_s{tokens}", work, 2)
+        record(lab, f"whole_llama70b_tp{lab.world}_prefill_s{LLAMA_TOKENS}", llama(lab), 2)
 
 
 TRACES = {"pairs": trace_pairs, "moe": trace_moe, "llama": trace_llama}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// planOptions are the flags of `overlapse calibrate --plan`.
+type planOptions struct {
+	path     string
+	machine  string
+	strategy string
+}
+
+// plan prints, or writes to a file, the benchmarks that would narrow the
+// predictions for a trace.
+func (a *app) plan(o planOptions, output string) error {
+	sel, err := engines.ParseSelection(o.strategy)
+	if err != nil {
+		return usageError{err}
+	}
+	w, err := a.lift(o.path, workload.Options{})
+	if err != nil {
+		return err
+	}
+	m, err := a.machineFor(o.machine, w)
+	if err != nil {
+		return err
+	}
+	requests, err := engines.Benchmarks(w, m, sel)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	var guesses int
+	for _, x := range m.Assumptions() {
+		if !x.Absent {
+			guesses++
+		}
+	}
+	a.note("%d benchmarks for %s on %s; %d numbers of the profile are assumed (overlapse machines %s; capture.py without --plan measures them)", len(requests), o.path, m.Name, guesses, m.Name)
+	write := func(w io.Writer) error { return writeRequests(w, requests) }
+	if output != "" {
+		return writeFile(output, write)
+	}
+	return write(a.out)
+}
+
+func writeRequests(w io.Writer, requests []machine.Request) error {
+	e := json.NewEncoder(w)
+	for _, r := range requests {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

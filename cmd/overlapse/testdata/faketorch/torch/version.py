@@ -1,0 +1,1 @@
+hip, cuda = None, "13.0"

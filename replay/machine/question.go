@@ -1,0 +1,163 @@
+package machine
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Question is something that a plan asked of a profile and that a benchmark
+// on the machine could have answered. A comparable value.
+type Question struct {
+	Kind     QuestionKind
+	M, N, K  int64 // a product; with Beside, the one that runs beside, 0 where it is none
+	DType    string
+	Op       trace.CollectiveOp
+	Bytes    int64 // the larger of one rank's input and output
+	Ranks    int
+	Channels int
+	With     Neighbour // what runs beside
+}
+
+// QuestionKind is what was asked.
+type QuestionKind uint8
+
+// The kinds.
+const (
+	AboutProduct    QuestionKind = iota // the time of a product: Tiling
+	AboutCollective                     // the time of a collective alone: Library.Time
+	AboutBeside                         // its slowdown beside compute: Library.Slowdown
+)
+
+// Questions gathers what is asked, each once, in the order of asking. A nil
+// *Questions gathers nothing. It is not safe for several goroutines.
+type Questions struct {
+	list []Question
+	seen map[Question]bool
+}
+
+// Add records a question.
+func (q *Questions) Add(x Question) {
+	if q == nil || q.seen[x] {
+		return
+	}
+	if q.seen == nil {
+		q.seen = map[Question]bool{}
+	}
+	q.seen[x] = true
+	q.list = append(q.list, x)
+}
+
+// List is what was asked, first things first.
+func (q *Questions) List() []Question {
+	if q == nil {
+		return nil
+	}
+	return q.list
+}
+
+// Answered reports whether the profile has a measured time for the very thing.
+func (m *Machine) Answered(q Question) bool {
+	switch q.Kind {
+	case AboutProduct:
+		_, ok := m.Matmul.measured(q.M, q.N, q.K)
+		return ok
+	case AboutCollective:
+		for _, r := range m.Library.Of(q.Op).Times.Rows {
+			if int(r[0]) == q.Ranks && int(r[1]) == q.Channels && int64(r[2]) == q.Bytes {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Nearest is the product in the profile's table that is most like another one
+// and by what factor the side that differs most does; infinite without a table.
+// Of equals it is the one whose sides differ least together.
+func (m *Machine) Nearest(M, N, K int64) (shape [3]int64, factor float64) {
+	factor = math.Inf(1)
+	least := factor
+	for _, r := range m.Matmul.Shapes.Rows {
+		x, y, z := apart(r[0], float64(M)), apart(r[1], float64(N)), apart(r[2], float64(K))
+		if d := max(x, y, z); d < factor || d == factor && x*y*z < least {
+			shape, factor, least = [3]int64{int64(r[0]), int64(r[1]), int64(r[2])}, d, x*y*z
+		}
+	}
+	return shape, factor
+}
+
+// Beyond is by what factor a collective lies outside the recorded sizes,
+// channels and ranks, and which of them it is; 1 and "" inside. Times between
+// recorded ones are interpolated.
+func (l *Library) Beyond(op trace.CollectiveOp, bytes int64, ranks, channels int) (factor float64, what string) {
+	rows := l.Of(op).Times.Rows
+	if len(rows) == 0 {
+		return math.Inf(1), "no times recorded"
+	}
+	factor = 1
+	for i, v := range [...]float64{float64(ranks), float64(channels), float64(bytes)} {
+		if v <= 0 {
+			continue // the library's choice
+		}
+		lo, hi := math.Inf(1), 0.0
+		for _, r := range rows {
+			lo, hi = min(lo, r[i]), max(hi, r[i])
+		}
+		if d := max(lo/v, v/hi, 1); d > factor {
+			factor, what = d, fmt.Sprintf("%s, recorded were %s to %s", describe(i, v), formatNumber(lo), formatNumber(hi))
+		}
+	}
+	return factor, what
+}
+
+func describe(column int, v float64) string {
+	return formatNumber(v) + [...]string{" ranks", " channels", " bytes"}[column]
+}
+
+func apart(a, b float64) float64 {
+	if a <= 0 || b <= 0 {
+		return math.Inf(1)
+	}
+	return max(a/b, b/a)
+}
+
+// A Request is a benchmark to run: what samples/capture/capture.py takes after
+// --plan, a JSON object a line, and what its rows then hold besides their times.
+type Request struct {
+	Workload Workload `json:"workload"`
+	Strategy string   `json:"strategy"`
+	Params   Params   `json:"params"`
+	World    int      `json:"world,omitempty"`
+	Trace    string   `json:"trace,omitempty"`
+	Why      string   `json:"why"` // what it would narrow
+}
+
+// Request is the benchmark that answers a question on the machine.
+func (m *Machine) Request(q Question) Request {
+	r := Request{Strategy: "isolated", Workload: Workload{Kind: "collective", Collective: q.Op.String(), Bytes: q.Bytes}, Params: Params{Queued: true}}
+	if float64(q.Channels) != m.Library.Of(q.Op).Channels.Value {
+		r.Params.Channels = q.Channels
+	}
+	switch q.Kind {
+	case AboutProduct:
+		r.Workload = Workload{Kind: "gemm", M: q.M, N: q.N, K: q.K, DType: cmp.Or(q.DType, "bf16")}
+		r.Params, r.World, r.Trace = Params{Cool: true}, 1, "traces/gemm_chunks"
+		r.Why = "the profile has no product of this size"
+		if s, d := m.Nearest(q.M, q.N, q.K); !math.IsInf(d, 1) {
+			r.Why += fmt.Sprintf("; the nearest is %dx%dx%d", s[0], s[1], s[2])
+		}
+	case AboutCollective:
+		r.Why = "the profile has no time of this size and number of channels"
+	case AboutBeside:
+		r.Strategy = besideNames[q.With]
+		r.Params.Channels, r.Params.Kernel = q.Channels, true
+		r.Why = "how much this collective slows down beside this compute"
+		if q.With != BesideMemory && q.M > 0 {
+			r.Params.GEMM = []int64{q.M, q.N, q.K}
+		}
+	}
+	return r
+}
