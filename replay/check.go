@@ -61,6 +61,15 @@ func checkMachine(m *machine.Machine) error {
 		{"ingress", m.Fabric.Ingress, maxBytes},
 		{"pair", m.Fabric.Pair, maxBytes},
 		{"latency", m.Fabric.Latency, 1e6},
+		{"hop", m.Fabric.Hop, 1e6},
+		{"GPUs of a node", m.Network.Node, maxGPUs},
+		{"NICs of a node", m.Network.NICs, maxGPUs},
+		{"NIC egress", m.Network.Egress, maxBytes},
+		{"NIC ingress", m.Network.Ingress, maxBytes},
+		{"links of nodes", m.Network.Pair, maxBytes},
+		{"network latency", m.Network.Latency, 1e6},
+		{"network hop", m.Network.Hop, 1e6},
+		{"message time", m.Network.Message, 1e6},
 		{"engines", m.Engines.Count, maxEngines},
 		{"engine rate", m.Engines.Rate, maxBytes},
 		{"engine latency", m.Engines.Latency, 1e6},
@@ -72,11 +81,15 @@ func checkMachine(m *machine.Machine) error {
 			return fmt.Errorf("%s: %g bytes a second (want at least 1, or 0 for no limit)", q.what, q.q.Value)
 		}
 	}
-	switch m.Fabric.Topology {
-	case machine.Switch, machine.Mesh, machine.Ring, "":
-		return nil
+	for _, t := range []machine.Topology{m.Fabric.Topology, m.Network.Topology} {
+		if t != "" && !t.Known() {
+			return fmt.Errorf("topology %q is not known", t)
+		}
 	}
-	return fmt.Errorf("topology %q is not known", m.Fabric.Topology)
+	if m.GPUs > maxGPUs {
+		return fmt.Errorf("%d GPUs (want at most %d)", m.GPUs, maxGPUs)
+	}
+	return nil
 }
 
 func checkCommand(m *machine.Machine, p *Program, st *stream, c *Command) error {

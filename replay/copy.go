@@ -82,7 +82,7 @@ func (s *sim) beforeBytes(st *stream, c *Copy) Time {
 	if c.Free {
 		return c.Time
 	}
-	latency := s.gpus[st.gpu].engines.latency
+	latency := s.copyLatency(st, c)
 	if c.Bytes < leastBytes {
 		return max(latency, c.Time)
 	}
@@ -112,11 +112,21 @@ func (s *sim) freeEngine(st *stream) {
 	st.engine = none
 }
 
-// copyFlow is what bounds a copy's bytes. Its least duration includes the engine's latency.
+// copyLatency is the time from a copy's command to its first byte. To a GPU of
+// the node the engine's latency, as measured, is all there is.
+func (s *sim) copyLatency(st *stream, c *Copy) Time {
+	latency := s.gpus[st.gpu].engines.latency
+	if s.flows.apart(c.From, c.Peer) {
+		latency += s.flows.latency(c.From, c.Peer)
+	}
+	return latency
+}
+
+// copyFlow is what bounds a copy's bytes. Its least duration includes the latency.
 func (st *stream) copyFlow(s *sim) (classKey, float64) {
 	c := st.Commands[st.next].Copy
 	e := &s.gpus[st.gpu].engines
-	limit := limitOf(c.Bytes, float64(max(0, c.Time-e.latency)))
+	limit := limitOf(c.Bytes, float64(max(0, c.Time-s.copyLatency(st, c))))
 	if c.From != c.Peer {
 		limit = min(limit, e.rate)
 	}
@@ -128,87 +138,5 @@ func (s *sim) transfer(from, to int32, limit float64) classKey {
 	return classKey{
 		path: s.flows.pathTo(pathKey{from, to, 1}),
 		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, beside: 1, favor: 1,
-	}
-}
-
-// A channel carries the puts of one GPU to one other: in order, one at a time.
-type channel struct {
-	stake
-	puts []put // the first is under way
-	head int
-}
-
-type put struct {
-	flag  Flag
-	count int64
-	bytes float64
-	time  Time
-	from  poster
-	span  spanRef
-}
-
-// put hands a transfer to the channel to its peer.
-func (s *sim) put(l *launch, p *Phase) {
-	if s.puts[l.gpu] == nil {
-		s.puts[l.gpu] = make([]channel, len(s.gpus))
-		for i := range s.puts[l.gpu] {
-			s.puts[l.gpu][i].stake = nowhere
-		}
-	}
-	id := l.gpu*int32(len(s.gpus)) + p.Peer
-	ch := s.channel(id)
-	s.charge(l, p)
-	ch.puts = append(ch.puts, put{
-		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel},
-	})
-	if len(ch.puts)-ch.head == 1 {
-		s.beginPut(id)
-	}
-}
-
-func (s *sim) channel(id int32) *channel {
-	n := int32(len(s.gpus))
-	return &s.puts[id/n][id%n]
-}
-
-func (s *sim) beginPut(id int32) {
-	ch := s.channel(id)
-	n := int32(len(s.gpus))
-	p := &ch.puts[ch.head]
-	p.span = s.record.transfer(id/n, id%n, p, s.now)
-	s.entry = append(s.entry, actor{duePut, id})
-}
-
-func (s *sim) putFlow(id int32) (classKey, float64) {
-	ch := s.channel(id)
-	p := &ch.puts[ch.head]
-	n := int32(len(s.gpus))
-	limit := boundless
-	if p.bytes >= leastBytes {
-		limit = limitOf(p.bytes, float64(p.time))
-	}
-	return s.transfer(id/n, id%n, limit), p.bytes
-}
-
-// putDone ends the first put of a channel: its flag follows the bytes.
-func (s *sim) putDone(id int32) {
-	ch := s.channel(id)
-	n := int32(len(s.gpus))
-	p := ch.puts[ch.head]
-	ch.head++
-	if ch.head == len(ch.puts) {
-		ch.puts, ch.head = ch.puts[:0], 0
-	} else if ch.head > 64 && 2*ch.head > len(ch.puts) {
-		ch.puts, ch.head = ch.puts[:copy(ch.puts, ch.puts[ch.head:])], 0
-	}
-	s.record.end(p.span, s.now)
-	s.makespan = max(s.makespan, s.now)
-	delay := s.flows.latency
-	if id/n == id%n {
-		delay = 0
-	}
-	s.postAfter(delay, p.flag, p.count, p.from)
-	if len(ch.puts) > ch.head {
-		s.beginPut(id)
 	}
 }

@@ -7,42 +7,95 @@ import (
 )
 
 // A fabric says which pools bytes cross. Pools lie in a row: memory, egress
-// and ingress of each GPU, then the links. A pool whose capacity the machine
-// does not give (0) holds nothing back and is no part of a route.
+// and ingress of each GPU, then the links inside the nodes, then egress and
+// ingress of each NIC, then the links between nodes. A pool whose
+// capacity the machine does not give (0) holds nothing back and is no part of
+// a route.
+//
+//	GPU 0 ─ egress ─ links of the node ─ ingress ─ GPU 1        in one node
+//	GPU 0 ─ NIC out ─ links of the network ─ NIC in ─ GPU 9     between nodes
 type fabric struct {
-	gpus     int
-	topology machine.Topology
-	links    bool // pairs, or neighbours on a ring, have a capacity of their own
-	pools    []pool
-	latency  Time // of a store becoming visible on a peer
+	pools   []pool
+	homes   []home // by GPU
+	inner   level  // of the GPUs of a node; one node's links after another's
+	outer   level  // of the nodes
+	nics    int
+	message Time // that a message takes a NIC at least
+	steps   []machine.Step
 }
 
-const poolsPerGPU = 3 // Memory, Egress, Ingress
+// A home is where a GPU is.
+type home struct {
+	node, at int32 // in the node
+	nic      int32 // counted over all nodes; none where there is one node
+	card     int32 // its first pool
+}
+
+// A level is members joined by links.
+type level struct {
+	topology     machine.Topology
+	members      int
+	ports        int   // of a member
+	links        int32 // first pool
+	limited      bool  // links have a capacity of their own
+	latency, hop Time  // of the first link, and of each further one
+}
+
+const (
+	poolsPerGPU = 3 // Memory, Egress, Ingress
+	poolsPerNIC = 2 // NICEgress, NICIngress
+)
 
 func newFabric(m *machine.Machine, p *Program) fabric {
 	factor := 1.0
 	if p.Links > 0 {
 		factor = p.Links
 	}
-	n := len(p.GPUs)
-	f := fabric{
-		gpus:     n,
-		topology: m.Fabric.Topology,
-		links:    m.Fabric.Pair.Value > 0,
-		latency:  nanoseconds(m.Fabric.Latency.Value),
+	all := m.Resize(max(len(p.GPUs), m.GPUs))
+	nodes, per, nics := all.Nodes(), min(all.PerNode(), max(1, all.GPUs)), max(1, int(m.Network.NICs.Value))
+	f := fabric{message: nanoseconds(m.Network.Message.Value), homes: make([]home, all.GPUs)}
+	add := func(count int, rate machine.Quantity) int32 {
+		at := int32(len(f.pools))
+		for range count {
+			f.pools = append(f.pools, pool{capacity: factor * perNanosecond(rate.Value)})
+		}
+		return at
 	}
-	count := poolsPerGPU * n
-	if f.links {
-		count += n * n
+	for range f.homes {
+		f.pools = append(f.pools, pool{capacity: perNanosecond(m.GPU.Memory.Value)})
+		add(1, m.Fabric.Egress)
+		add(1, m.Fabric.Ingress)
 	}
-	f.pools = make([]pool, count)
-	for g := range n {
-		f.pools[f.pool(g, Memory)].capacity = perNanosecond(m.GPU.Memory.Value)
-		f.pools[f.pool(g, Egress)].capacity = factor * perNanosecond(m.Fabric.Egress.Value)
-		f.pools[f.pool(g, Ingress)].capacity = factor * perNanosecond(m.Fabric.Ingress.Value)
+	join := func(l level, times int, pair machine.Quantity) level {
+		l.ports = l.topology.Ports(l.members)
+		if l.limited = pair.Value > 0; l.limited {
+			l.links = add(times*l.members*l.ports, pair)
+		}
+		return l
 	}
-	for i := poolsPerGPU * n; i < count; i++ {
-		f.pools[i].capacity = factor * perNanosecond(m.Fabric.Pair.Value)
+	f.inner = join(level{
+		topology: m.Fabric.Topology, members: per,
+		latency: nanoseconds(m.Fabric.Latency.Value), hop: nanoseconds(m.Fabric.Hop.Value),
+	}, nodes, m.Fabric.Pair)
+	cards := int32(len(f.pools))
+	if nodes > 1 {
+		f.nics = nodes * nics
+		for range f.nics {
+			add(1, m.Network.Egress)
+			add(1, m.Network.Ingress)
+		}
+		f.outer = join(level{
+			topology: m.Network.Topology, members: nodes,
+			latency: nanoseconds(m.Network.Latency.Value), hop: nanoseconds(m.Network.Hop.Value),
+		}, 1, m.Network.Pair)
+	}
+	for g := range f.homes {
+		h := home{node: int32(all.Node(g)), at: int32(g % per), nic: none}
+		if nodes > 1 {
+			h.nic = int32(all.NIC(g))
+			h.card = cards + poolsPerNIC*h.nic
+		}
+		f.homes[g] = h
 	}
 	return f
 }
@@ -51,9 +104,38 @@ func perNanosecond(perSecond float64) float64 { return perSecond / 1e9 }
 
 func nanoseconds(seconds float64) Time { return Time(math.Round(seconds * 1e9)) }
 
-func (f *fabric) pool(gpu int, r Resource) int32 { return int32(poolsPerGPU*gpu + int(r)) }
+// pool is that of a resource of a GPU, or of the NIC that serves it; none where there is none.
+func (f *fabric) pool(gpu int, r Resource) int32 {
+	switch {
+	case r <= Ingress:
+		return int32(poolsPerGPU*gpu + int(r))
+	case r >= NICEgress && f.homes[gpu].nic != none:
+		return f.homes[gpu].card + int32(r-NICEgress)
+	}
+	return none
+}
 
-func (f *fabric) link(from, to int) int32 { return int32(poolsPerGPU*f.gpus + from*f.gpus + to) }
+// apart reports whether bytes between the GPUs go through the network.
+func (f *fabric) apart(from, to int32) bool { return f.homes[from].node != f.homes[to].node }
+
+// latency is how long after it was written one GPU sees what another wrote to it.
+func (f *fabric) latency(from, to int32) Time {
+	a, b := &f.homes[from], &f.homes[to]
+	switch {
+	case from == to:
+		return 0
+	case a.node != b.node:
+		return f.outer.delay(a.node, b.node)
+	}
+	return f.inner.delay(a.at, b.at)
+}
+
+func (l *level) delay(from, to int32) Time {
+	if l.hop == 0 {
+		return l.latency
+	}
+	return l.latency + Time(l.topology.Hops(l.members, int(from), int(to))-1)*l.hop
+}
 
 // route is the pools that a byte crosses on the path.
 func (f *fabric) route(k pathKey) []share {
@@ -61,29 +143,29 @@ func (f *fabric) route(k pathKey) []share {
 	if from == to {
 		return f.cross(nil, f.pool(from, Memory), 1+k.read)
 	}
+	a, b := &f.homes[from], &f.homes[to]
 	s := f.cross(nil, f.pool(from, Memory), k.read)
-	s = f.cross(s, f.pool(from, Egress), 1)
-	if f.links {
-		s = f.hops(s, from, to)
+	if a.node != b.node {
+		s = f.cross(s, f.pool(from, NICEgress), 1)
+		s = f.links(s, &f.outer, 0, a.node, b.node)
+		s = f.cross(s, f.pool(to, NICIngress), 1)
+	} else {
+		s = f.cross(s, f.pool(from, Egress), 1)
+		s = f.links(s, &f.inner, a.node, a.at, b.at)
+		s = f.cross(s, f.pool(to, Ingress), 1)
 	}
-	s = f.cross(s, f.pool(to, Ingress), 1)
 	return f.cross(s, f.pool(to, Memory), 1)
 }
 
-// hops appends the links between two GPUs: their own, or on a ring those of
-// the shorter way round (upwards where both are equal).
-func (f *fabric) hops(s []share, from, to int) []share {
-	if f.topology != machine.Ring {
-		return f.cross(s, f.link(from, to), 1)
+// links appends those of the way between two members of the level, in one of its groups.
+func (f *fabric) links(s []share, l *level, group, from, to int32) []share {
+	if !l.limited {
+		return s
 	}
-	step := 1
-	if up := (to - from + f.gpus) % f.gpus; 2*up > f.gpus {
-		step = f.gpus - 1
-	}
-	for from != to {
-		next := (from + step) % f.gpus
-		s = f.cross(s, f.link(from, next), 1)
-		from = next
+	f.steps = l.topology.Way(l.members, int(from), int(to), f.steps[:0])
+	for _, step := range f.steps {
+		at := (int(group)*l.members+step.From)*l.ports + step.Port
+		s = f.cross(s, l.links+int32(at), 1)
 	}
 	return s
 }

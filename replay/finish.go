@@ -20,11 +20,12 @@ func (s *sim) result() *Result {
 
 func (s *sim) use(g int) []Use {
 	var all []Use
-	for res := Memory; res <= Ingress; res++ {
-		p := &s.flows.pools[s.flows.pool(g, res)]
-		if p.capacity == 0 || s.makespan == 0 {
+	for res := range numResources {
+		id := s.flows.pool(g, res)
+		if id == none || s.makespan == 0 || s.flows.pools[id].capacity == 0 {
 			continue
 		}
+		p := &s.flows.pools[id]
 		p.account(s.now)
 		all = append(all, Use{
 			GPU: g, Resource: res, Saturated: p.saturated,

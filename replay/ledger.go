@@ -40,10 +40,16 @@ func (t *ledger) add(row, gpu int32, r Resource, bytes float64) {
 }
 
 // move counts bytes from one GPU's memory to another's.
-func (t *ledger) move(row, from, to int32, bytes, read float64) {
+func (s *sim) move(row, from, to int32, bytes, read float64) {
+	t := &s.ledger
 	t.add(row, from, Memory, read)
 	t.add(row, to, Memory, bytes)
-	if from != to {
+	switch {
+	case from == to:
+	case s.flows.apart(from, to):
+		t.add(row, from, NICEgress, bytes)
+		t.add(row, to, NICIngress, bytes)
+	default:
 		t.add(row, from, Egress, bytes)
 		t.add(row, to, Ingress, bytes)
 	}
@@ -68,16 +74,16 @@ func (s *sim) charge(l *launch, p *Phase) {
 		s.ledger.add(l.row, l.gpu, Memory, p.Read+p.Write)
 	case Store:
 		if p.Bytes > 0 {
-			s.ledger.move(l.row, l.gpu, p.Peer, p.Bytes, p.Read)
+			s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Read)
 		}
 	case Put:
-		s.ledger.move(l.row, l.gpu, p.Peer, p.Bytes, p.Bytes)
+		s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Bytes)
 	}
 }
 
 func (s *sim) chargeCopy(st *stream, c *Copy) {
 	row := s.ledger.row(c.Name)
-	s.ledger.move(row, c.From, c.Peer, c.Bytes, c.Bytes)
+	s.move(row, c.From, c.Peer, c.Bytes, c.Bytes)
 	s.ledger.add(row, st.gpu, DMA, c.Bytes)
 }
 

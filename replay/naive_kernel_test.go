@@ -87,7 +87,9 @@ func (n *naive) workgroup(w *nactor) {
 	if w.in {
 		w.in = false
 		p := w.phases[w.phase]
-		w.sent = w.sent || p.Op == Store && int(p.Peer) != w.gpu
+		if p.Op == Store {
+			w.seen = max(w.seen, n.latency(w.gpu, int(p.Peer)))
+		}
 		w.phase++
 	}
 	for {
@@ -100,7 +102,7 @@ func (n *naive) workgroup(w *nactor) {
 		if w.stage > 0 && w.tile >= 0 && len(w.phases) > 0 && w.cu != nil {
 			n.log = append(n.log, fmt.Sprintf("tile %d of %s gpu %d cu %d: %d-%d", w.tile, k.k.Name, w.gpu, w.cuAt, w.begun, n.now))
 		}
-		w.phase, w.sent, w.begun, w.phases, w.tile = 0, false, n.now, nil, -1
+		w.phase, w.seen, w.begun, w.phases, w.tile = 0, 0, n.now, nil, -1
 		if w.stage == 0 {
 			w.stage = 1
 			if k.k.Prologue != nil && k.k.Tiles > 0 {
@@ -162,8 +164,8 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		}
 	case PostTo:
 		delay := p.Time
-		if delay == 0 && w.sent {
-			delay = nanoseconds(n.m.Fabric.Latency.Value)
+		if delay == 0 {
+			delay = w.seen
 		}
 		n.postLater(delay, p.Flag, p.Count, w.kernel.k, w.gpu)
 	case Put:

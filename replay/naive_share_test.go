@@ -96,6 +96,12 @@ func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 			q = n.m.Fabric.Ingress
 		case 'p':
 			q = n.m.Fabric.Pair
+		case 'o':
+			q = n.m.Network.Egress
+		case 'j':
+			q = n.m.Network.Ingress
+		case 'n':
+			q = n.m.Network.Pair
 		}
 		if q.Value == 0 {
 			return math.Inf(1)
@@ -154,22 +160,22 @@ func (n *naive) cross(k *nkey) map[string]float64 {
 	if k.from == k.to {
 		return map[string]float64{name("m", k.from): k.read + k.write}
 	}
-	x := map[string]float64{name("e", k.from): 1, name("i", k.to): 1, name("m", k.to): k.write}
+	x := map[string]float64{name("m", k.to): k.write}
 	if k.read > 0 {
 		x[name("m", k.from)] = k.read
 	}
-	gpus := int32(len(n.gpus))
-	if n.m.Fabric.Topology != machine.Ring {
-		x[name("p", k.from, k.to)] = 1
+	from, to := int(k.from), int(k.to)
+	if a, b := n.node(from), n.node(to); a != b {
+		x["o"+n.nic(from)], x["j"+n.nic(to)] = 1, 1
+		for _, link := range n.links(n.m.Network.Topology, n.nodes(), a, b) {
+			x["n"+link] = 1
+		}
 		return x
 	}
-	up := (k.to - k.from + gpus) % gpus
-	step := int32(1)
-	if up > gpus-up {
-		step = -1
-	}
-	for at := k.from; at != k.to; at = (at + step + gpus) % gpus {
-		x[name("p", at, (at+step+gpus)%gpus)] = 1
+	x[name("e", k.from)], x[name("i", k.to)] = 1, 1
+	per := n.perNode()
+	for _, link := range n.links(n.m.Fabric.Topology, per, from%per, to%per) {
+		x[fmt.Sprint("p", from/per, link)] = 1
 	}
 	return x
 }

@@ -25,6 +25,7 @@ type naive struct {
 	posts   []npost
 	gpus    []*ngpu
 	orders  int
+	nics    map[string]Time // when each takes its next message
 	log     []string
 	end     Time
 }
@@ -88,6 +89,7 @@ type nactor struct {
 	peer int
 	puts []Phase
 	from []*Kernel // of puts
+	sent bool      // the first is
 
 	// Workgroups.
 	kernel *nkernel
@@ -101,7 +103,7 @@ type nactor struct {
 	phases []Phase
 	phase  int
 	in     bool // in the phase, not before it
-	sent   bool
+	seen   Time
 }
 
 // An nkey is what bounds a flow.
@@ -126,7 +128,7 @@ type nflow struct {
 }
 
 func runNaive(m machine.Machine, p *Program) (log []string, end Time, deadlocked bool) {
-	n := &naive{m: m, p: p, flags: map[Flag]int64{}}
+	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}}
 	for g := range p.GPUs {
 		gp := &ngpu{}
 		for range int(m.GPU.CUs.Value) {
@@ -236,7 +238,11 @@ func (n *naive) drain() {
 				a.step = 0
 			}
 		case duePut:
-			n.putArrived(a)
+			if a.sent {
+				n.putArrived(a)
+			} else {
+				n.putSend(a)
+			}
 		case dueWorkgroup:
 			n.workgroup(a)
 		}
@@ -322,6 +328,9 @@ func (n *naive) copy(a *nactor, c *Command, step int) bool {
 	g := n.gpus[a.gpu]
 	engines := int(n.m.Engines.Count.Value)
 	latency := nanoseconds(n.m.Engines.Latency.Value)
+	if n.node(int(cp.From)) != n.node(int(cp.Peer)) {
+		latency += n.latency(int(cp.From), int(cp.Peer))
+	}
 	switch {
 	case step == 1 && !cp.Free && !a.engine && engines > 0 && g.taken == engines:
 		g.wants = append(g.wants, a)
@@ -385,22 +394,42 @@ func (n *naive) putArrived(a *nactor) {
 	p := a.puts[0]
 	a.puts = a.puts[1:]
 	n.end = max(n.end, n.now)
-	delay := nanoseconds(n.m.Fabric.Latency.Value)
-	if a.peer == a.gpu {
-		delay = 0
-	}
-	n.postLater(delay, p.Flag, p.Count, a.from[0], a.gpu)
+	n.postLater(n.latency(a.gpu, a.peer), p.Flag, p.Count, a.from[0], a.gpu)
 	a.from = a.from[1:]
 	n.putNext(a)
 }
 
 func (n *naive) putNext(a *nactor) {
-	if len(a.puts) > 0 {
-		p := a.puts[0]
-		limit := boundless
-		if p.Time > 0 && p.Bytes > 0 {
-			limit = p.Bytes / float64(p.Time)
-		}
-		n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, limit: limit, read: 1, write: 1, beside: 1, slow: 1, favor: 1}, p.Bytes)
+	a.sent = false
+	if len(a.puts) == 0 {
+		return
 	}
+	if n.node(a.gpu) != n.node(a.peer) {
+		messages := Time(1)
+		if a.puts[0].Bytes > 0 && a.puts[0].Flag != NoFlag {
+			messages = 2
+		}
+		nic := n.nic(a.gpu)
+		start := max(n.now, n.nics[nic])
+		n.nics[nic] = start + messages*nanoseconds(n.m.Network.Message.Value)
+		if start > n.now {
+			a.at = start
+			return
+		}
+	}
+	n.putSend(a)
+}
+
+func (n *naive) putSend(a *nactor) {
+	a.sent = true
+	p := a.puts[0]
+	least := p.Time
+	if n.node(a.gpu) != n.node(a.peer) {
+		least = max(least, nanoseconds(n.m.Network.Message.Value))
+	}
+	limit := boundless
+	if least > 0 && p.Bytes > 0 {
+		limit = p.Bytes / float64(least)
+	}
+	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, limit: limit, read: 1, write: 1, beside: 1, slow: 1, favor: 1}, p.Bytes)
 }

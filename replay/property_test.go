@@ -58,10 +58,14 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			}
 		}
 		for g := range p.GPUs {
-			for r := Memory; r <= Ingress; r++ {
-				pool := &s.flows.pools[s.flows.pool(g, r)]
+			for r := range numResources {
+				id := s.flows.pool(g, r)
+				if id == none {
+					continue
+				}
+				pool := &s.flows.pools[id]
 				pool.account(s.now)
-				got, want := pool.moved, want[s.flows.pool(g, r)]
+				got, want := pool.moved, want[id]
 				// A flow is taken to go on until the whole nanosecond at which it ends.
 				late := pool.capacity * float64(ends)
 				if pool.capacity > 0 && (got < want*(1-1e-9)-slack*late || got > want+late) {
@@ -146,7 +150,10 @@ func checkCUs(t *rapid.T, s *sim) {
 func TestNotFasterThanPhysics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		_, m, r := drawRun(t, Options{})
-		capacity := map[Resource]float64{Memory: m.GPU.Memory.Value, Egress: m.Fabric.Egress.Value, Ingress: m.Fabric.Ingress.Value}
+		capacity := map[Resource]float64{
+			Memory: m.GPU.Memory.Value, Egress: m.Fabric.Egress.Value, Ingress: m.Fabric.Ingress.Value,
+			NICEgress: m.Network.Egress.Value, NICIngress: m.Network.Ingress.Value,
+		}
 		type at struct {
 			gpu int
 			r   Resource

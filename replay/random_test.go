@@ -21,12 +21,21 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 			Shared: q(100), SharedSpare: q(1), Memory: scarce("memory", 0, 40e9, 900e9),
 		},
 		Fabric: machine.Fabric{
-			Topology: rapid.SampledFrom([]machine.Topology{machine.Switch, machine.Mesh, machine.Ring}).Draw(t, "topology"),
-			Egress:   scarce("egress", 0, 10e9, 30e9), Ingress: scarce("ingress", 0, 10e9, 20e9),
-			Pair: scarce("pair", 0, 7e9), Latency: scarce("latency", 0, 13e-9),
+			Topology: drawTopology(t), Egress: scarce("egress", 0, 10e9, 30e9), Ingress: scarce("ingress", 0, 10e9, 20e9),
+			Pair: scarce("pair", 0, 7e9), Latency: scarce("latency", 0, 13e-9), Hop: scarce("hop", 0, 3e-9),
+		},
+		Network: machine.Network{
+			Node: scarce("GPUs of a node", 0, 0, 1, 2, 3), NICs: scarce("NICs", 1, 2),
+			Topology: drawTopology(t), Egress: scarce("NIC egress", 0, 5e9), Ingress: scarce("NIC ingress", 0, 4e9),
+			Pair: scarce("links of nodes", 0, 3e9), Latency: scarce("network latency", 0, 21e-9), Hop: scarce("network hop", 0, 5e-9),
+			Message: scarce("message", 0, 11e-9),
 		},
 		Engines: machine.Engines{Count: scarce("engines", 0, 1, 2), Rate: scarce("engine rate", 0, 9e9), Latency: scarce("engine latency", 0, 5e-9)},
 	}
+}
+
+func drawTopology(t *rapid.T) machine.Topology {
+	return rapid.SampledFrom([]machine.Topology{machine.Switch, machine.Mesh, machine.Ring, machine.Torus2D, machine.Torus3D}).Draw(t, "topology")
 }
 
 // drawProgram draws a program whose waits may or may not be met.
@@ -35,7 +44,7 @@ func drawProgram(t *rapid.T) *Program {
 	for i := range 3 {
 		p.NewFlag(fmt.Sprint("flag ", i))
 	}
-	gpus := rapid.IntRange(1, 3).Draw(t, "gpus")
+	gpus := rapid.SampledFrom([]int{1, 2, 2, 3, 3, 4, 6, 8}).Draw(t, "gpus")
 	named := 0
 	for range gpus {
 		var g GPU

@@ -38,17 +38,20 @@ type Result struct {
 // A Resource is what bytes pass through.
 type Resource uint8
 
-// The resources of one GPU.
+// The resources of one GPU. Egress and Ingress are those of its links inside
+// the node; what goes to or comes from another node crosses the NIC that serves it.
 const (
 	Memory Resource = iota
 	Egress
 	Ingress
 	DMA
+	NICEgress
+	NICIngress
 	numResources
 )
 
 func (r Resource) String() string {
-	return [...]string{"memory", "egress", "ingress", "dma"}[r]
+	return [...]string{"memory", "egress", "ingress", "dma", "nic egress", "nic ingress"}[r]
 }
 
 // Traffic is the bytes that kernels or copies of one name moved through a resource of one GPU.
@@ -60,7 +63,8 @@ type Traffic struct {
 }
 
 // Use is how much of a resource's capacity was used over the makespan.
-// Resources whose capacity the machine does not give, and DMA, have none.
+// Resources whose capacity the machine does not give, and DMA, have none. GPUs
+// that share a NIC each have its use.
 type Use struct {
 	GPU       int
 	Resource  Resource

@@ -61,7 +61,7 @@ type actorKind uint8
 // The kinds, in the order in which they act at one instant.
 const (
 	duePost actorKind = iota
-	duePut            // the first put of a channel has arrived
+	duePut            // the first put of a channel may be sent, or has arrived
 	dueStream
 	dueWorkgroup
 	dueClass // stands for its members that are done
@@ -80,6 +80,7 @@ type sim struct {
 	flags   []flag
 	posts   arena[post]
 	puts    [][]channel // by source and destination; nil where there are none
+	nics    []Time      // when each takes its next message
 	kernels arena[launch]
 	wgs     arena[workgroup]
 
@@ -118,6 +119,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		s.flags[i].coming = none
 	}
 	s.puts = make([][]channel, len(p.GPUs))
+	s.nics = make([]Time, s.flows.nics)
 	s.ledger = newLedger(len(p.GPUs))
 	s.record = newRecorder(m, p, o)
 	s.gpus = make([]gpu, len(p.GPUs))
@@ -283,7 +285,7 @@ func (s *sim) drain() {
 		case duePost:
 			s.arrive(who.id)
 		case duePut:
-			s.putDone(who.id)
+			s.stepPut(who.id)
 		case dueStream:
 			s.stepStream(who.id)
 		case dueWorkgroup:

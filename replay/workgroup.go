@@ -25,7 +25,7 @@ type workgroup struct {
 	stage  stage
 	phase  phaseState
 	op     PhaseOp // of the phase
-	sent   bool    // stored to another GPU in this tile
+	seen   Time    // after which what it stored to other GPUs in this tile is seen
 }
 
 type stage uint8
@@ -100,7 +100,7 @@ func (s *sim) nextTile(w *workgroup, l *launch) bool {
 	if w.span != none {
 		s.record.endTile(w, s.now)
 	}
-	w.next, w.sent, w.phases = 0, false, w.phases[:0]
+	w.next, w.seen, w.phases = 0, 0, w.phases[:0]
 	switch w.stage {
 	case arriving:
 		w.stage = tiling
@@ -168,8 +168,8 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 		return false
 	case PostTo:
 		delay := p.Time
-		if delay == 0 && w.sent {
-			delay = s.flows.latency
+		if delay == 0 {
+			delay = w.seen
 		}
 		s.postAfter(delay, p.Flag, p.Count, poster{l.stream, l.kernel})
 	case Put:
@@ -211,8 +211,8 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 		if w.path != none {
 			s.unhush(w)
 		}
-		if w.op == Store && int(w.current().Peer) != int(l.gpu) {
-			w.sent = true
+		if w.op == Store {
+			w.seen = max(w.seen, s.flows.latency(l.gpu, w.current().Peer))
 		}
 	}
 	if w.span != none {

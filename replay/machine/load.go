@@ -34,7 +34,8 @@ func (e *UnknownError) Error() string {
 }
 
 // Load returns an embedded machine by name: "h200x4" is profile h200 with four
-// GPUs, "h200" has as many as its collectives were recorded with. The error
+// GPUs, "h200" has as many as its collectives were recorded with. "h800x16" is
+// two nodes, for its profile says that a node has eight. The error
 // is an *UnknownError where there is no such profile.
 func Load(name string) (Machine, error) {
 	prof, gpus := splitName(name)

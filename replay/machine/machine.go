@@ -16,6 +16,7 @@ type Machine struct {
 	GPU     GPU
 	Matmul  Matmul
 	Fabric  Fabric
+	Network Network
 	Engines Engines
 	Launch  Launch
 	Clock   Clock
@@ -47,16 +48,6 @@ type GPU struct {
 	GatherFused Table    // the same, by a kernel whose results may go to peers
 }
 
-// A Topology names how GPUs are joined.
-type Topology string
-
-// The topologies. On a Switch one pair can take a GPU's whole rate; on a Mesh each pair has a link of its own.
-const (
-	Switch Topology = "switch"
-	Mesh   Topology = "mesh"
-	Ring   Topology = "ring"
-)
-
 // A Fabric joins the GPUs of one node. Egress, Ingress and Pair are what copy
 // engines reach; stores of kernels reach less of the same links, because their
 // packets are smaller: StoreRing, StoreSpread and StoreIncast.
@@ -65,7 +56,8 @@ type Fabric struct {
 	Egress      Quantity // bytes a second out of one GPU
 	Ingress     Quantity // bytes a second into one GPU
 	Pair        Quantity // bytes a second between two GPUs, one way
-	Latency     Quantity // seconds, a store becoming visible on a peer
+	Latency     Quantity // seconds, a store becoming visible on a peer, over one link
+	Hop         Quantity // seconds more for each further link
 	StoreCU     Quantity // bytes a second that one CU can store to peers
 	StoreRing   Quantity // bytes a second out of one GPU when all store to the next
 	StoreSpread Quantity // bytes a second out of one GPU when all store to all
@@ -113,7 +105,7 @@ func (m Machine) Assumptions() []Assumption {
 	var list []Assumption
 	for _, e := range m.entries() {
 		mark, why := e.mark()
-		if mark != Sourced {
+		if mark != Sourced && !e.omitted() {
 			list = append(list, Assumption{Key: e.key, Value: e.String(), Why: why, Absent: mark == Unknown})
 		}
 	}

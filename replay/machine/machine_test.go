@@ -35,6 +35,8 @@ func TestLoad(t *testing.T) {
 		{"mi300x", "mi300x", 8},
 		{"mi300xx2", "mi300x", 2},
 		{"v100x4", "v100", 4},
+		{"mi210ib", "mi210ib", 2},
+		{"h800x16", "h800", 16},
 	} {
 		m := load(t, c.name)
 		if m.Profile != c.profile || m.GPUs != c.gpus {
@@ -47,12 +49,12 @@ func TestLoadErrors(t *testing.T) {
 	for name, want := range map[string]string{
 		"h200x9":      "h200x9: 9 GPUs: h200 joins at most 8 (h200x1 to h200x8)",
 		"v100x8":      "v100x8: 8 GPUs: v100 joins at most 4 (v100x1 to v100x4)",
-		"b200":        `unknown machine "b200" (have a100, h100, h200, mi210, mi250x, mi300x, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"h200x0":      `unknown machine "h200x0" (have a100, h100, h200, mi210, mi250x, mi300x, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"../machine":  `unknown machine "../machine" (have a100, h100, h200, mi210, mi250x, mi300x, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"":            `unknown machine "" (have a100, h100, h200, mi210, mi250x, mi300x, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"x":           `unknown machine "x" (have a100, h100, h200, mi210, mi250x, mi300x, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"profiles/h2": `unknown machine "profiles/h2" (have a100, h100, h200, mi210, mi250x, mi300x, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"b200":        `unknown machine "b200" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"h200x0":      `unknown machine "h200x0" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"../machine":  `unknown machine "../machine" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"":            `unknown machine "" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"x":           `unknown machine "x" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"profiles/h2": `unknown machine "profiles/h2" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
 	} {
 		_, err := Load(name)
 		if err == nil || err.Error() != want {

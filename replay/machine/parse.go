@@ -140,6 +140,11 @@ func (p *profile) take(key, cure string) (ast.Node, bool) {
 	return n, true
 }
 
+// omits reports whether the profile has no key of a part that may be left out.
+func (p *profile) omits(part string) bool {
+	return part != "" && !slices.ContainsFunc(p.order, func(key string) bool { return strings.HasPrefix(key, part) })
+}
+
 // rest reports keys that no profile has.
 func (p *profile) rest() {
 	var known []string
@@ -158,6 +163,9 @@ func (p *profile) rest() {
 }
 
 func (p *profile) text(t text) {
+	if p.omits(t.part) {
+		return
+	}
 	n, ok := p.take(t.key, "add "+t.key+": TEXT")
 	if !ok {
 		return
@@ -174,6 +182,14 @@ func (p *profile) text(t text) {
 }
 
 func (p *profile) entry(e entry) {
+	if p.omits(e.part) {
+		if e.table != nil {
+			e.table.Mark = Unknown
+		} else {
+			e.quantity.Mark = Unknown
+		}
+		return
+	}
 	n, ok := p.take(e.key, "add "+e.key+": "+e.form())
 	if !ok {
 		return

@@ -15,6 +15,13 @@ type entry struct {
 	quantity *Quantity // or
 	table    *Table    // with len(dims) columns
 	needed   bool      // the simulator cannot do without: "unknown" is refused
+	part     string    // of a profile that may be left out: all keys that begin so; "" for what every profile has
+}
+
+// omitted reports whether the entry is of a part that the profile leaves out.
+func (e entry) omitted() bool {
+	mark, why := e.mark()
+	return e.part != "" && mark == Unknown && why == ""
 }
 
 // String is the number as the profile writes it, or the size of a table.
@@ -48,15 +55,16 @@ type text struct {
 	key     string
 	at      *string
 	choices []string // nil: any
+	part    string   // as of an entry
 }
 
 func (m *Machine) texts() []text {
-	topology := (*string)(&m.Fabric.Topology)
 	return []text{
-		{"profile", &m.Profile, nil},
-		{"gpu.name", &m.GPU.Name, nil},
-		{"fabric.topology", topology, []string{string(Switch), string(Mesh), string(Ring)}},
-		{"library.name", &m.Library.Name, nil},
+		{key: "profile", at: &m.Profile},
+		{key: "gpu.name", at: &m.GPU.Name},
+		{key: "fabric.topology", at: (*string)(&m.Fabric.Topology), choices: topologies},
+		{key: "network.topology", at: (*string)(&m.Network.Topology), choices: topologies, part: "network."},
+		{key: "library.name", at: &m.Library.Name},
 	}
 }
 
@@ -68,8 +76,12 @@ func (m *Machine) entries() []entry {
 	option := func(key string, d dimension, q *Quantity) entry {
 		return entry{key: key, dims: []dimension{d}, quantity: q}
 	}
+	within := func(part string, e entry) entry {
+		e.part = part
+		return e
+	}
 	table := func(key string, t *Table, dims ...dimension) entry { return entry{key: key, dims: dims, table: t} }
-	g, f, n, l, mm := &m.GPU, &m.Fabric, &m.Launch, &m.Library, &m.Matmul
+	g, f, w, n, l, mm := &m.GPU, &m.Fabric, &m.Network, &m.Launch, &m.Library, &m.Matmul
 	list := []entry{
 		one("gpus", count, &m.Most),
 
@@ -101,10 +113,20 @@ func (m *Machine) entries() []entry {
 		one("fabric.ingress", rate, &f.Ingress),
 		one("fabric.pair", rate, &f.Pair),
 		one("fabric.latency", span, &f.Latency),
+		within("fabric.hop", one("fabric.hop", span, &f.Hop)),
 		one("fabric.store_cu", rate, &f.StoreCU),
 		option("fabric.store_ring", rate, &f.StoreRing),
 		option("fabric.store_spread", rate, &f.StoreSpread),
 		option("fabric.store_incast", rate, &f.StoreIncast),
+
+		within("network.", one("network.node", count, &w.Node)),
+		within("network.", one("network.nics", count, &w.NICs)),
+		within("network.", one("network.egress", rate, &w.Egress)),
+		within("network.", one("network.ingress", rate, &w.Ingress)),
+		within("network.", one("network.pair", rate, &w.Pair)),
+		within("network.", one("network.latency", span, &w.Latency)),
+		within("network.", one("network.hop", span, &w.Hop)),
+		within("network.", one("network.message", span, &w.Message)),
 
 		one("engines.count", count, &m.Engines.Count),
 		one("engines.rate", rate, &m.Engines.Rate),

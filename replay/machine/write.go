@@ -40,6 +40,9 @@ func (m *Machine) order() []string {
 	texts := m.texts()
 	written := make([]bool, len(texts))
 	for _, e := range m.entries() {
+		if e.omitted() {
+			continue
+		}
 		for i, t := range texts {
 			if !written[i] && sectionOf(t.key) == sectionOf(e.key) || !written[i] && sectionOf(t.key) == "" {
 				keys = append(keys, t.key)

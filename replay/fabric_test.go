@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// nodes is small in nodes of so many GPUs, each with one NIC of 10 bytes a
+// nanosecond, 20 ns apart.
+func nodes(gpus, node int) machine.Machine {
+	m := small(gpus, 1)
+	m.Fabric.Latency = q(3e-9)
+	m.Network = machine.Network{
+		Node: q(float64(node)), NICs: q(1), Topology: machine.Switch,
+		Egress: q(10e9), Ingress: q(10e9), Latency: q(20e-9),
+	}
+	return m
+}
+
+// arrivals runs one kernel of one workgroup a GPU with the phases given and says
+// when each flag that they post has been seen.
+func arrivals(t *testing.T, m machine.Machine, phases map[int][]Phase) []Time {
+	t.Helper()
+	p := prog(make([][]Stream, m.GPUs)...)
+	for g := range m.GPUs {
+		if list := phases[g]; list != nil {
+			p.GPUs[g].Streams = []Stream{{Commands: []Command{kernel("send", 1, list)}}}
+		}
+	}
+	posts := 0
+	for _, list := range phases {
+		for _, x := range list {
+			if x.Flag != NoFlag {
+				posts++
+			}
+		}
+	}
+	for i := range posts {
+		f := p.NewFlag("seen")
+		p.GPUs[m.GPUs-1].Streams = append(p.GPUs[m.GPUs-1].Streams, Stream{Queue: int64(100 + i), Commands: []Command{
+			{Op: Wait, Flag: f, Count: 1},
+			{Op: Launch, Kernel: &Kernel{Name: "seen", WGs: 1, Free: true, Recipe: func(int, []Phase) []Phase { return work(1) }}},
+		}})
+	}
+	r := mustSimulate(t, m, p, Options{})
+	var at []Time
+	for _, s := range r.Run.Spans {
+		if r.Run.NameOf(s) == "seen" {
+			at = append(at, s.Start)
+		}
+	}
+	slices.Sort(at)
+	return at
+}
+
+func TestPutsBetweenNodes(t *testing.T) {
+	send := func(peer int32, bytes float64, flag Flag) Phase {
+		return Phase{Op: Put, Peer: peer, Bytes: bytes, Flag: flag, Count: 1}
+	}
+	slow := nodes(2, 1)
+	slow.Network.Message = q(7e-9)
+	paired := nodes(4, 2)
+	ring := nodes(4, 1)
+	ring.Network.Topology, ring.Network.Hop, ring.Network.Pair = machine.Ring, q(5e-9), q(4e9)
+	for _, c := range []struct {
+		name   string
+		m      machine.Machine
+		phases map[int][]Phase
+		want   []Time
+	}{
+		{"bytes, then the latency of the network", nodes(2, 1), map[int][]Phase{0: {send(1, 100, 1)}}, []Time{10 + 20}},
+		{"in a node, links and their latency", paired, map[int][]Phase{0: {send(1, 100, 1)}}, []Time{1 + 3}},
+		{"a NIC serves both GPUs of its node", paired, map[int][]Phase{0: {send(2, 100, 1)}, 1: {send(3, 100, 2)}}, []Time{20 + 20, 20 + 20}},
+		{"into one NIC", nodes(3, 1), map[int][]Phase{0: {send(2, 100, 1)}, 1: {send(2, 100, 2)}}, []Time{20 + 20, 20 + 20}},
+		// Payload and flag are a message each: a put starts every 14 ns, and takes 7 though its byte would take less.
+		{"message rate", slow, map[int][]Phase{0: {send(1, 1, 1), send(1, 1, 2), send(1, 1, 3)}}, []Time{7 + 20, 14 + 7 + 20, 28 + 7 + 20}},
+		{"a flag alone is one message", slow, map[int][]Phase{0: {send(1, 0, 1), send(1, 0, 2)}}, []Time{20, 7 + 20}},
+		{"two links round the ring", ring, map[int][]Phase{0: {send(2, 100, 1)}}, []Time{25 + 20 + 5}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := arrivals(t, c.m, c.phases); !slices.Equal(got, c.want) {
+				t.Errorf("seen at %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// A post after stores waits for the farthest of the GPUs stored to.
+func TestPostFollowsStores(t *testing.T) {
+	store := func(peer int32) Phase { return Phase{Op: Store, Peer: peer, Bytes: 100} }
+	post := Phase{Op: PostTo, Flag: 1, Count: 1}
+	for _, c := range []struct {
+		phases []Phase
+		want   Time
+	}{
+		{[]Phase{post}, 0},
+		{[]Phase{store(0), post}, 1}, // a tenth of a nanosecond, rounded up
+		{[]Phase{store(1), post}, 1 + 3},
+		{[]Phase{store(1), store(2), post}, 1 + 10 + 20},
+		{[]Phase{store(2), store(1), post}, 10 + 1 + 20},
+	} {
+		if got := arrivals(t, nodes(4, 2), map[int][]Phase{0: c.phases}); !slices.Equal(got, []Time{c.want}) {
+			t.Errorf("%v: seen at %v, want %d", c.phases, got, c.want)
+		}
+	}
+}
+
+// What crosses a network is counted at the NICs, not at the links of the node.
+func TestTrafficBetweenNodes(t *testing.T) {
+	m := nodes(2, 1)
+	p := prog([]Stream{{Commands: []Command{kernel("k", 1, []Phase{{Op: Store, Peer: 1, Bytes: 100}})}}}, nil)
+	r := mustSimulate(t, m, p, Options{})
+	want := []Traffic{{0, NICEgress, "k", 100}, {1, Memory, "k", 100}, {1, NICIngress, "k", 100}}
+	if !slices.Equal(r.Traffic, want) {
+		t.Errorf("got %v, want %v", r.Traffic, want)
+	}
+	for _, u := range r.Use {
+		if u.Resource == NICEgress && u.GPU == 0 && u.Fraction != 1 {
+			t.Errorf("the NIC was used %g of the time", u.Fraction)
+		}
+	}
+}

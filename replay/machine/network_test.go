@@ -1,0 +1,63 @@
+package machine
+
+import (
+	"strings"
+	"testing"
+)
+
+// Two nodes of four GPUs, two NICs each: a NIC serves two neighbours.
+func TestNodesAndNICs(t *testing.T) {
+	m := Machine{GPUs: 7, Network: Network{Node: Quantity{Value: 4}, NICs: Quantity{Value: 2}}}
+	if m.Nodes() != 2 || m.PerNode() != 4 {
+		t.Errorf("%d nodes of %d", m.Nodes(), m.PerNode())
+	}
+	for rank, want := range [][2]int{{0, 0}, {0, 0}, {0, 1}, {0, 1}, {1, 2}, {1, 2}, {1, 3}} {
+		if node, nic := m.Node(rank), m.NIC(rank); node != want[0] || nic != want[1] {
+			t.Errorf("rank %d: node %d, NIC %d, want %v", rank, node, nic, want)
+		}
+	}
+	one := load(t, "h200x4")
+	if one.Nodes() != 1 || one.Node(3) != 0 {
+		t.Errorf("h200x4: %d nodes, rank 3 in node %d", one.Nodes(), one.Node(3))
+	}
+}
+
+func TestLatencyByPath(t *testing.T) {
+	torus, cluster := load(t, "torus128"), load(t, "h800x16")
+	for _, c := range []struct {
+		m        Machine
+		from, to int
+		want     float64
+	}{
+		{torus, 0, 0, 0},
+		{torus, 0, 1, 700e-9},
+		{torus, 0, 15, 700e-9},          // the other way round
+		{torus, 0, 16*4 + 8, 12 * 7e-7}, // the far corner of 16 by 8: 8 and 4 links
+		{cluster, 0, 7, 1.5e-6},
+		{cluster, 0, 8, 2e-6},
+	} {
+		if got := c.m.Latency(c.from, c.to); off(got, c.want) > 1e-12 && got != c.want {
+			t.Errorf("%s from %d to %d: %g s, want %g", c.m.Name, c.from, c.to, got, c.want)
+		}
+	}
+}
+
+// A profile has all keys of its network, or none.
+func TestNetworkIsWholeOrAbsent(t *testing.T) {
+	good := readFile(t, "profiles/mi210ib.yaml")
+	at := strings.Index(good, "network:")
+	end := strings.Index(good, "engines:")
+	m, err := Parse(strings.NewReader(good[:at]+good[end:]), "x.yaml")
+	if err != nil || m.Nodes() != 1 {
+		t.Errorf("without a network: %d nodes, %v", m.Nodes(), err)
+	}
+	_, err = Parse(strings.NewReader(strings.Replace(good, "  nics:", "  cards:", 1)), "x.yaml")
+	if err == nil || !strings.Contains(err.Error(), "network.nics is missing (add network.nics: {value: NUMBER, source: TEXT})") {
+		t.Errorf("without network.nics: %v", err)
+	}
+	for _, a := range m.Assumptions() {
+		if strings.HasPrefix(a.Key, "network.") || a.Key == "fabric.hop" {
+			t.Errorf("%s is left out and listed as %s", a.Key, a.Value)
+		}
+	}
+}

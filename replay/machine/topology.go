@@ -1,0 +1,144 @@
+package machine
+
+// A Topology names how the members of a fabric or of a network are joined.
+type Topology string
+
+// The topologies. On a Switch one pair can take a member's whole rate; on a
+// Mesh each pair has a link of its own. On a Ring and on a torus neighbours
+// have one, and bytes for others pass through them.
+const (
+	Switch  Topology = "switch"
+	Mesh    Topology = "mesh"
+	Ring    Topology = "ring"
+	Torus2D Topology = "torus2d"
+	Torus3D Topology = "torus3d"
+)
+
+// topologies are the words of a profile.
+var topologies = []string{string(Switch), string(Mesh), string(Ring), string(Torus2D), string(Torus3D)}
+
+// Known reports whether there is such a topology.
+func (t Topology) Known() bool {
+	switch t {
+	case Switch, Mesh, Ring, Torus2D, Torus3D:
+		return true
+	}
+	return false
+}
+
+// axes is how many rings cross in a member; 0 where every pair is joined directly.
+func (t Topology) axes() int {
+	switch t {
+	case Ring:
+		return 1
+	case Torus2D:
+		return 2
+	case Torus3D:
+		return 3
+	}
+	return 0
+}
+
+// Shape is how many members a ring or torus has along each axis, longest
+// first: the factors of their number that are nearest to each other, so that
+// 128 are 16 by 8 and 8 by 4 by 4. Members count along the first axis first.
+func (t Topology) Shape(members int) [3]int {
+	shape := [3]int{1, 1, 1}
+	for axis := t.axes() - 1; axis > 0; axis-- {
+		shape[axis] = factor(members, axis+1)
+		members /= shape[axis]
+	}
+	shape[0] = members
+	return shape
+}
+
+// factor is the largest divisor of n whose power is not above n.
+func factor(n, power int) int {
+	best := 1
+	for d := 2; ; d++ {
+		p := 1
+		for range power {
+			p *= d
+		}
+		if p > n {
+			return best
+		}
+		if n%d == 0 {
+			best = d
+		}
+	}
+}
+
+// Ports is how many links leave a member: on a Switch or Mesh port p leads to
+// member p; on a ring or torus ports 2·a and 2·a+1 lead up and down axis a.
+func (t Topology) Ports(members int) int {
+	if axes := t.axes(); axes > 0 {
+		return 2 * axes
+	}
+	return members
+}
+
+// A Step is one link of a way: out of a member through one of its ports.
+type Step struct{ From, Port int }
+
+// Way appends to buf the links from one member to another in the order in
+// which bytes cross them: along the first axis to the end, then the second,
+// then the third (dimension order), the shorter way round each. Where both ways
+// round are equally long, members at even places go up and those at odd places
+// down, so that an all-to-all loads both alike.
+func (t Topology) Way(members, from, to int, buf []Step) []Step {
+	if from == to {
+		return buf
+	}
+	axes := t.axes()
+	if axes == 0 {
+		return append(buf, Step{from, to})
+	}
+	shape := t.Shape(members)
+	stride := 1
+	for axis := range axes {
+		size := shape[axis]
+		at, end := from/stride%size, to/stride%size
+		hops, down := turn(at, end, size)
+		for range hops {
+			buf = append(buf, Step{from, 2*axis + down})
+			next := (at + 1) % size
+			if down == 1 {
+				next = (at + size - 1) % size
+			}
+			from += (next - at) * stride
+			at = next
+		}
+		stride *= size
+	}
+	return buf
+}
+
+// turn is how many links lie between two places of a ring, and whether the way goes down (1).
+func turn(at, end, size int) (hops, down int) {
+	up := (end - at + size) % size
+	if 2*up > size || 2*up == size && at%2 == 1 {
+		return size - up, 1
+	}
+	return up, 0
+}
+
+// Hops is how many links the way has.
+func (t Topology) Hops(members, from, to int) int {
+	if from == to {
+		return 0
+	}
+	axes := t.axes()
+	if axes == 0 {
+		return 1
+	}
+	shape := t.Shape(members)
+	sum, stride := 0, 1
+	for axis := range axes {
+		size := shape[axis]
+		hops, _ := turn(from/stride%size, to/stride%size, size)
+		sum += hops
+		stride *= size
+	}
+	return sum
+}

@@ -1,0 +1,129 @@
+package replay
+
+// A channel carries the puts of one GPU to one other: in order, one at a time.
+type channel struct {
+	stake
+	puts  []put // the first is under way
+	head  int
+	timer int32 // of a put that waits for the NIC; none before the first
+	waits bool
+}
+
+type put struct {
+	flag  Flag
+	count int64
+	bytes float64
+	time  Time
+	from  poster
+	span  spanRef
+}
+
+// put hands a transfer to the channel to its peer.
+func (s *sim) put(l *launch, p *Phase) {
+	if s.puts[l.gpu] == nil {
+		s.puts[l.gpu] = make([]channel, len(s.gpus))
+		for i := range s.puts[l.gpu] {
+			s.puts[l.gpu][i].stake, s.puts[l.gpu][i].timer = nowhere, none
+		}
+	}
+	id := l.gpu*int32(len(s.gpus)) + p.Peer
+	ch := s.channel(id)
+	s.charge(l, p)
+	ch.puts = append(ch.puts, put{
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel},
+	})
+	if len(ch.puts)-ch.head == 1 {
+		s.beginPut(id)
+	}
+}
+
+func (s *sim) channel(id int32) *channel {
+	n := int32(len(s.gpus))
+	return &s.puts[id/n][id%n]
+}
+
+// beginPut begins the first put of a channel, once the NIC takes its message.
+func (s *sim) beginPut(id int32) {
+	ch := s.channel(id)
+	n := int32(len(s.gpus))
+	if wait := s.takeNIC(id/n, id%n, &ch.puts[ch.head]); wait > 0 {
+		if ch.timer == none {
+			ch.timer = s.events.add(actor{duePut, id})
+		}
+		ch.waits = true
+		s.events.set(ch.timer, s.now+wait)
+		return
+	}
+	s.sendPut(id)
+}
+
+// takeNIC hands a put's messages to the NIC, if they go through one, and
+// returns how long it takes others before. Its payload is a message and its flag another.
+func (s *sim) takeNIC(from, to int32, p *put) (wait Time) {
+	if s.flows.message == 0 || !s.flows.apart(from, to) {
+		return 0
+	}
+	free := &s.nics[s.flows.homes[from].nic]
+	wait = max(0, *free-s.now)
+	*free = s.now + wait + s.flows.message*p.messages()
+	return wait
+}
+
+func (p *put) messages() Time {
+	if p.bytes >= leastBytes && p.flag != NoFlag {
+		return 2
+	}
+	return 1
+}
+
+func (s *sim) sendPut(id int32) {
+	ch := s.channel(id)
+	n := int32(len(s.gpus))
+	p := &ch.puts[ch.head]
+	ch.waits = false
+	p.span = s.record.transfer(id/n, id%n, p, s.now)
+	s.entry = append(s.entry, actor{duePut, id})
+}
+
+// stepPut goes on with a channel that is due: its first put may be sent, or has arrived.
+func (s *sim) stepPut(id int32) {
+	if s.channel(id).waits {
+		s.sendPut(id)
+	} else {
+		s.putDone(id)
+	}
+}
+
+func (s *sim) putFlow(id int32) (classKey, float64) {
+	ch := s.channel(id)
+	p := &ch.puts[ch.head]
+	n := int32(len(s.gpus))
+	limit := boundless
+	if p.bytes >= leastBytes {
+		least := p.time
+		if s.flows.apart(id/n, id%n) {
+			least = max(least, s.flows.message)
+		}
+		limit = limitOf(p.bytes, float64(least))
+	}
+	return s.transfer(id/n, id%n, limit), p.bytes
+}
+
+// putDone ends the first put of a channel: its flag follows the bytes.
+func (s *sim) putDone(id int32) {
+	ch := s.channel(id)
+	n := int32(len(s.gpus))
+	p := ch.puts[ch.head]
+	ch.head++
+	if ch.head == len(ch.puts) {
+		ch.puts, ch.head = ch.puts[:0], 0
+	} else if ch.head > 64 && 2*ch.head > len(ch.puts) {
+		ch.puts, ch.head = ch.puts[:copy(ch.puts, ch.puts[ch.head:])], 0
+	}
+	s.record.end(p.span, s.now)
+	s.makespan = max(s.makespan, s.now)
+	s.postAfter(s.flows.latency(id/n, id%n), p.flag, p.count, p.from)
+	if len(ch.puts) > ch.head {
+		s.beginPut(id)
+	}
+}
