@@ -57,6 +57,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	if !s.Engine.Inside {
 		o.Level = min(o.Level, replay.Workgroups)
 	}
+	o.Estimated = w.Run.Estimated
 	out := Outcome{Selection: s}
 	m.Pace, m.Asked = 1, &machine.Questions{}
 	for range paceRounds {

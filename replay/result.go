@@ -19,9 +19,10 @@ const (
 
 // Options of Simulate. The zero value records kernels only.
 type Options struct {
-	Name  string // of the run
-	Level Level
-	Ranks []int // ranks recorded beyond kernels; nil: all
+	Name      string // of the run
+	Estimated string // as trace.Run has it
+	Level     Level
+	Ranks     []int // ranks recorded beyond kernels; nil: all
 }
 
 // A Result is what a simulation found.

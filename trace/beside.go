@@ -1,6 +1,9 @@
 package trace
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Beside puts runs side by side in one, each with rank rows of its own that
 // carry its name, and every run's times as they are: for comparing strategies.
@@ -12,17 +15,17 @@ func Beside(runs []*Run, name string) *Run {
 		}
 	}
 	m.reserve(runs)
-	simulated := true
+	simulated, estimated := true, ""
 	for i, r := range runs {
 		first := len(m.b.run.Ranks)
 		m.add(r, i)
 		for k := first; k < len(m.b.run.Ranks); k++ {
 			m.b.run.Ranks[k].Run = r.Name
 		}
-		simulated = simulated && r.Simulated
+		simulated, estimated = simulated && r.Simulated, cmp.Or(estimated, r.Estimated)
 	}
 	m.interleave()
-	return m.b.Finish(Options{Name: name, Simulated: simulated, KeepZero: true})
+	return m.b.Finish(Options{Name: name, Simulated: simulated, Estimated: estimated, KeepZero: true})
 }
 
 // Split is the inverse of Beside: the runs by name, in order of their first

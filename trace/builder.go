@@ -211,7 +211,8 @@ type Options struct {
 	Epoch     int64 // nanoseconds since 1970 of clock value 0; 0 where unknown
 	HostClock bool  // times are readings of the machine's clock since it started: see Run.Clock
 	Simulated bool
-	KeepZero  bool // do not shift times so that the first span starts at 0
+	Estimated string // as Run has it
+	KeepZero  bool   // do not shift times so that the first span starts at 0
 }
 
 // Finish sorts, checks and shifts the spans and hands the run over. The
@@ -221,7 +222,7 @@ func (b *Builder) Finish(o Options) *Run {
 	b.init()
 	b.assemble()
 	r := &b.run
-	r.Name, r.Epoch, r.Simulated = o.Name, o.Epoch, o.Simulated
+	r.Name, r.Epoch, r.Simulated, r.Estimated = o.Name, o.Epoch, o.Simulated, o.Estimated
 	if len(r.Spans) > 0 && !o.KeepZero {
 		first := r.Spans[0].Start
 		for _, s := range r.Spans {

@@ -167,6 +167,9 @@ type Run struct {
 
 	// Simulated is false for what a profiler recorded.
 	Simulated bool
+	// Estimated says what the durations rest on where nobody measured them, nor those
+	// of the run that a simulated one was made from; else "".
+	Estimated string
 }
 
 // NameOf returns the span's name.

@@ -44,7 +44,7 @@ func (a *app) export(o exportOptions) error {
 	if err := choice("to", o.to, "chrome", "pprof", "html"); err != nil {
 		return err
 	}
-	run, err := a.open(o.path)
+	run, err := a.open(o.path, "")
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (a *app) export(o exportOptions) error {
 		case "pprof":
 			return pprof.Write(w, run)
 		case "html":
-			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: "measured", Run: run}}})
+			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: basisOf(run), Run: run}}})
 		}
 		return chrome.Write(w, run)
 	}

@@ -51,6 +51,7 @@ var folders = map[string]folder{
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
 	"replay":          {height: 2},
 	"replay/workload": {height: 2, beside: []string{"replay"}},
+	"replay/operator": {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 2, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
 	"viz/html":        {height: 2, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 2, uses: []string{"github.com/google/pprof"}},

@@ -107,7 +107,11 @@ func (a *app) inspect(o inspectOptions) error {
 }
 
 func (a *app) printSummary(s workload.Summary, run *trace.Run) {
-	fmt.Fprintf(a.out, "%s: %d of %d ranks captured, %d spans, %s\n", oneLine(s.Name), s.Captured, s.World, len(run.Spans), micros(run.End))
+	captured := fmt.Sprintf("%d of %d ranks captured", s.Captured, s.World)
+	if s.Estimated {
+		captured = fmt.Sprintf("%d ranks, none captured", s.World)
+	}
+	fmt.Fprintf(a.out, "%s: %s, %d spans, %s\n", oneLine(s.Name), captured, len(run.Spans), micros(run.End))
 	for _, n := range s.Notes {
 		fmt.Fprintf(a.out, "note: %s\n", oneLine(n))
 	}

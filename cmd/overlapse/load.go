@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,13 +9,19 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
-// open reads a trace from a file, a folder of ranks, a glob, an archive or "-".
-func (a *app) open(path string) (*trace.Run, error) {
+// open reads a trace from a file, a folder of ranks, a glob, an archive or "-",
+// or makes the run of a workload file on a machine, "" being the one that it names.
+func (a *app) open(path, machineName string) (*trace.Run, error) {
+	if isYAML(path) {
+		run, _, err := a.estimate(path, machineName)
+		return run, err
+	}
 	run, err := format.Open(path, format.Options{Stdin: a.in})
 	var p *fs.PathError
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
@@ -25,7 +32,7 @@ func (a *app) open(path string) (*trace.Run, error) {
 
 // one reads a trace that holds one run.
 func (a *app) one(path string) (*trace.Run, error) {
-	run, err := a.open(path)
+	run, err := a.open(path, "")
 	if err != nil {
 		return nil, err
 	}
@@ -39,12 +46,56 @@ func (a *app) one(path string) (*trace.Run, error) {
 	return run, nil
 }
 
-// lift reads a trace that holds device work and turns it into a workload.
-func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) {
+// subject is what a command replays, and on which machine: a trace, or a
+// workload file, whose durations are those of the machine.
+func (a *app) subject(path, machineName string, o workload.Options) (*workload.Workload, machine.Machine, error) {
+	if isYAML(path) {
+		run, m, err := a.estimate(path, machineName)
+		if err != nil {
+			return nil, m, err
+		}
+		w, err := a.lift(run, path, o)
+		return w, m, err
+	}
 	run, err := a.one(path)
 	if err != nil {
-		return nil, err
+		return nil, machine.Machine{}, err
 	}
+	w, err := a.lift(run, path, o)
+	if err != nil {
+		return nil, machine.Machine{}, err
+	}
+	m, err := a.machineFor(machineName, w)
+	return w, m, err
+}
+
+// isYAML reports whether a path is a workload file or a machine's: no trace is YAML.
+func isYAML(path string) bool {
+	return strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml")
+}
+
+// estimate makes the run of a workload file on the machine that was asked for,
+// or the one that the file names.
+func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, machine.Machine{}, err
+	}
+	defer in.Close()
+	f, err := operator.Parse(in, path)
+	if err != nil {
+		return nil, machine.Machine{}, err
+	}
+	m, err := a.machineNamed(cmp.Or(machineName, f.Machine), f.Ranks)
+	if err != nil {
+		return nil, m, fmt.Errorf("%s: %w", path, err)
+	}
+	run, err := f.Run(m)
+	return run, m, err
+}
+
+// lift turns a run that holds device work into a workload.
+func (a *app) lift(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
 	w, err := workload.Lift(run, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -64,15 +115,24 @@ func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, er
 	if name == "" {
 		return a.suggested(w)
 	}
-	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") || strings.ContainsRune(name, os.PathSeparator) {
+	m, err := a.machineNamed(name, w.World)
+	if device := deviceOf(w); err == nil && device != "" && !isYAML(name) && !strings.Contains(strings.ToLower(device), m.Profile) {
+		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device, m.Name)
+	}
+	return m, err
+}
+
+// machineNamed loads a profile with its number of GPUs, or a YAML file, with as many as are needed.
+func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
+	if isYAML(name) || strings.ContainsRune(name, os.PathSeparator) {
 		f, err := os.Open(name)
 		if err != nil {
 			return machine.Machine{}, err
 		}
 		defer f.Close()
 		m, err := machine.Parse(f, name)
-		if err == nil && m.GPUs < w.World {
-			m = m.Resize(w.World)
+		if err == nil && m.GPUs < gpus {
+			m = m.Resize(gpus)
 		}
 		return m, err
 	}
@@ -80,9 +140,6 @@ func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, er
 	var unknown *machine.UnknownError
 	if errors.As(err, &unknown) {
 		return m, usageError{err}
-	}
-	if device := deviceOf(w); err == nil && device != "" && !strings.Contains(strings.ToLower(device), m.Profile) {
-		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device, m.Name)
 	}
 	return m, err
 }

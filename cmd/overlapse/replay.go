@@ -67,11 +67,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err != nil {
 		return usageError{err}
 	}
-	w, err := a.lift(o.path, o.lift)
-	if err != nil {
-		return err
-	}
-	m, err := a.machineFor(o.machine, w)
+	w, m, err := a.subject(o.path, o.machine, o.lift)
 	if err != nil {
 		return err
 	}
@@ -107,7 +103,8 @@ type replayed struct {
 	Captured   int               `json:"captured_ranks"`
 	Iterations int               `json:"iterations"` // times below are of one, if there are any
 	Pairs      int               `json:"pairs"`
-	Measured   int64             `json:"measured_ns"`
+	Measured   int64             `json:"measured_ns"`         // of the schedule as given, where it is estimated
+	Estimated  string            `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
 	Residual   engines.Residual  `json:"residual"`
 	Rows       []replayRow       `json:"strategies"`
 	Notes      []string          `json:"notes"`
@@ -148,7 +145,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 	}
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: engines.Iterations(w), Pairs: len(w.Pairs),
-		Measured: int64(engines.MeasuredStepTime(w)), Residual: engines.ResidualOf(w, base.Result.Run), Notes: w.Notes,
+		Measured: int64(engines.MeasuredStepTime(w)), Residual: engines.ResidualOf(w, base.Result.Run), Notes: w.Notes, Estimated: w.Run.Estimated,
 		base: int64(base.Time), outcomes: outcomes[1:], workload: w,
 	}
 	for _, out := range r.outcomes {
@@ -203,7 +200,11 @@ func (a *app) progress(n int, what string) *progressbar.ProgressBar {
 }
 
 func (a *app) printReplay(r *replayed) {
-	fmt.Fprintf(a.out, "%s on %s: %d ranks, %d pairs; times of %s\n\n", oneLine(r.Path), r.Machine, r.Ranks, r.Pairs, r.unit())
+	fmt.Fprintf(a.out, "%s on %s: %d ranks, %d pairs; times of %s\n", oneLine(r.Path), r.Machine, r.Ranks, r.Pairs, r.unit())
+	if r.Estimated != "" {
+		fmt.Fprintln(a.out, oneLine(r.Estimated))
+	}
+	fmt.Fprintln(a.out)
 	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "limited by")
 	for _, row := range r.Rows {
 		if !row.Applies {
@@ -218,7 +219,17 @@ func (a *app) printReplay(r *replayed) {
 	if res.Worst > 0 {
 		fmt.Fprintf(a.out, " (%s, %.2f %%)", oneLine(shorten(res.WorstOp, 40)), res.WorstPct)
 	}
-	fmt.Fprintf(a.out, "; %d beyond 1 µs and 1 %%; measured %s\n", res.Outside, micros(trace.Time(r.Measured)))
+	fmt.Fprintf(a.out, "; %d beyond 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), micros(trace.Time(r.Measured)))
+}
+
+// basis says whether the schedule as given was measured.
+func (r *replayed) basis() string { return basisOf(r.workload.Run) }
+
+func basisOf(run *trace.Run) string {
+	if run.Estimated != "" {
+		return "estimated"
+	}
+	return "measured"
 }
 
 func percent(change float64) string {
@@ -244,7 +255,7 @@ func writeJSON(w io.Writer, v any) error {
 
 func writeCSV(w io.Writer, r *replayed) error {
 	c := csv.NewWriter(w)
-	_ = c.Write([]string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by"})
+	_ = c.Write([]string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "basis"})
 	for _, row := range r.Rows {
 		why := row.Limit
 		if !row.Applies {
@@ -252,7 +263,7 @@ func writeCSV(w io.Writer, r *replayed) error {
 		}
 		_ = c.Write([]string{
 			row.Strategy, row.settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
-			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed)/1e3), why,
+			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed)/1e3), why, r.basis(),
 		})
 	}
 	c.Flush()

@@ -63,9 +63,12 @@ func (a *app) report(r *replayed) html.Report {
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%d captured)", r.Machine, r.Ranks, r.Captured)},
 			{Name: "times are of", Value: r.unit()},
-			{Name: "measured", Value: micros(trace.Time(r.Measured))},
+			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
 			{Name: "residual of the captured schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
 		},
+	}
+	if r.Estimated != "" {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
 	for i, row := range r.Rows {
 		bar := html.Bar{Name: row.Strategy, Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}

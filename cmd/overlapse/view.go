@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
@@ -76,6 +77,9 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 		if width == 0 {
 			width = 120
 		}
+		if basis := views[0].Run.Estimated; basis != "" {
+			fmt.Fprintln(a.out, oneLine(basis))
+		}
 		return tui.Print(a.out, views, width, opts)
 	}
 	return tui.Run(ctx, views, opts)
@@ -89,7 +93,7 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 		path = result
 	}
 	if o.strategy == "" {
-		run, err := a.open(path)
+		run, err := a.open(path, o.machine)
 		if err != nil {
 			return nil, err
 		}
@@ -103,11 +107,7 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	w, err := a.lift(path, workload.Options{})
-	if err != nil {
-		return nil, err
-	}
-	m, err := a.machineFor(o.machine, w)
+	w, m, err := a.subject(path, o.machine, workload.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := []layout.View{{Run: w.Run, Name: "measured"}}
+	views := []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
 			a.note("%s: %s", out.Engine.Name, out.Why)

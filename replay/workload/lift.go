@@ -46,6 +46,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		l.order(&sources[i])
 		l.measure(&sources[i])
 	}
+	l.noteEstimates()
 	l.markSteps()
 	if err := l.spread(); err != nil {
 		return nil, err
@@ -68,6 +69,19 @@ type lifter struct {
 	refuted int          // dependencies that the host's calls suggest and the times deny
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; found on demand
+}
+
+// noteEstimates tells what stands in for measurements in a run that holds none.
+func (l *lifter) noteEstimates() {
+	if l.Run.Estimated == "" {
+		return
+	}
+	l.note("%s", l.Run.Estimated)
+	for _, e := range l.Run.Ledger.Entries {
+		if e.Action == trace.Noted {
+			l.note("%s", e.Reason)
+		}
+	}
 }
 
 func (l *lifter) note(format string, args ...any) {

@@ -14,6 +14,7 @@ type Summary struct {
 	Name        string              `json:"name"`
 	World       int                 `json:"world"`
 	Captured    int                 `json:"captured"`
+	Estimated   bool                `json:"estimated,omitempty"` // nobody measured the times: the first note says what they rest on
 	Ranks       []RankSummary       `json:"ranks"`
 	Kernels     []KernelSummary     `json:"kernels"`     // by total time, captured ranks only
 	Collectives []CollectiveSummary `json:"collectives"` // by total transfer
@@ -90,6 +91,7 @@ func (w *Workload) Summary() Summary {
 		Name:        w.Run.Name,
 		World:       w.World,
 		Captured:    w.Captured,
+		Estimated:   w.Run.Estimated != "",
 		Ranks:       w.summarizeRanks(),
 		Kernels:     w.summarizeKernels(),
 		Collectives: w.summarizeCollectives(),

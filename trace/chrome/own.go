@@ -206,5 +206,5 @@ func ownDirection(kind []byte) trace.CopyDir {
 // finishOwn hands over the run that was written.
 func (d *reader) finishOwn() *trace.Run {
 	h := &d.own.head
-	return d.b.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, KeepZero: true})
+	return d.b.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, Estimated: h.Estimated, KeepZero: true})
 }

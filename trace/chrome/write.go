@@ -23,6 +23,7 @@ type ownHeader struct {
 	Name      string
 	Epoch     int64
 	Simulated bool
+	Estimated string `json:",omitempty"`
 	Ranks     []trace.Rank
 	Lanes     []trace.Lane
 	Groups    []trace.Group
@@ -59,6 +60,7 @@ func Write(w io.Writer, run *trace.Run) error {
 		Name:      run.Name,
 		Epoch:     run.Epoch,
 		Simulated: run.Simulated,
+		Estimated: run.Estimated,
 		Ranks:     run.Ranks,
 		Lanes:     run.Lanes,
 		Groups:    run.Groups,

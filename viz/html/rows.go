@@ -127,6 +127,9 @@ func (r Report) firstShown() []int {
 
 func (r Report) section(run int, group string) section {
 	n := r.Runs[run]
+	if n.Run.Estimated != "" {
+		n.Note += "  not measured"
+	}
 	return section{
 		Run: run, Name: n.Name, Title: n.Name, Group: group, End: n.Run.End,
 		Time: strings.TrimSpace(layout.Short(n.Run.End) + "  " + n.Note),

@@ -84,6 +84,9 @@ func newProfile(runs ...*trace.Run) *profile.Profile {
 		b.profile.TimeNanos = cmp.Or(b.profile.TimeNanos, run.Epoch)
 		b.profile.DurationNanos = max(b.profile.DurationNanos, int64(run.End))
 		b.profile.Comments = append(b.profile.Comments, run.Name)
+		if run.Estimated != "" {
+			b.profile.Comments = append(b.profile.Comments, run.Name+": "+run.Estimated)
+		}
 		b.several = len(runs) > 1
 		b.add(run)
 	}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"sort"
 	"strings"
@@ -108,11 +109,13 @@ func (m *Model) tabs() []tab {
 	return out
 }
 
+// nameOf is what a run is called, with a word if nobody measured its times.
 func nameOf(v layout.View) string {
-	if v.Name != "" {
-		return v.Name
+	name := cmp.Or(v.Name, v.Run.Name)
+	if v.Run.Estimated != "" {
+		name += ", not measured"
 	}
-	return v.Run.Name
+	return name
 }
 
 func (m *Model) tabAt(x int) int {

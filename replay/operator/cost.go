@@ -1,0 +1,221 @@
+package operator
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// elements is how one element is stored.
+type elements struct {
+	bytes int64
+	torch string // as a framework writes it
+}
+
+func (f *File) elements() elements {
+	return map[string]elements{"f32": {4, "float"}, "bf16": {2, "c10::BFloat16"}, "f16": {2, "c10::Half"}}[f.Type]
+}
+
+// rest notes that a duration rests on a number of the profile.
+func (b *bench) rest(key string, q machine.Quantity) {
+	if q.Mark == machine.Sourced {
+		return
+	}
+	note := fmt.Sprintf("%s of %s is assumed: %s: %s", key, b.m.Name, q, q.Source)
+	if !q.Known() {
+		note = fmt.Sprintf("%s of %s is unknown: %s", key, b.m.Name, q.Source)
+	}
+	if !slices.Contains(b.rests, note) {
+		b.rests = append(b.rests, note)
+	}
+}
+
+// A roof is one of the times that a kernel cannot beat, and why.
+type roof struct {
+	seconds float64
+	why     string
+}
+
+// under is the highest roof; the first of equals.
+func under(roofs ...roof) roof {
+	best := roofs[0]
+	for _, r := range roofs[1:] {
+		if r.seconds > best.seconds {
+			best = r
+		}
+	}
+	return best
+}
+
+// memory is the time in which bytes pass through memory at the rate that so
+// many workgroups reach together.
+func (b *bench) memory(bytes float64, wgs int) roof {
+	g := &b.m.GPU
+	b.rest("gpu.memory", g.Memory)
+	rate := min(g.Memory.Value, g.StreamAt(wgs))
+	return roof{bytes / rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)}
+}
+
+// product is C[m,n] = A[m,k]·B[k,n] by the matrix library, or in tiles that the
+// file gives. Both take whole waves of tiles; memory is a second roof.
+func (b *bench) product(m, n, k int64) {
+	e := b.f.elements()
+	bytes := float64(m*k+k*n+m*n) * float64(e.bytes)
+	s := step{kind: trace.Compute, operator: trace.Operator{
+		Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{e.torch, e.torch},
+	}}
+	var r roof
+	if b.f.Kernel.TileM > 0 {
+		r = b.tiles(&s, m, n, k)
+	} else {
+		r = b.library(&s, m, n, k)
+	}
+	r = under(r, b.memory(bytes, s.kernel.WGs()))
+	s.seconds, s.why = r.seconds, r.why
+	b.steps = append(b.steps, s)
+}
+
+// library is a product as the machine's matrix library computes it: persistent
+// workgroups, one a CU (machine.Matmul).
+func (b *bench) library(s *step, m, n, k int64) roof {
+	mm := &b.m.Matmul
+	t := b.m.Tiling(m, n, k)
+	if mm.Rate.Known() {
+		b.rest("matmul.rate", mm.Rate)
+	} else {
+		b.rest("matmul.tiles", machine.Quantity{Mark: mm.Tiles.Mark, Source: mm.Tiles.Source})
+		b.rest("gpu.flops", b.m.GPU.Flops)
+	}
+	cus := int(b.m.GPU.CUs.Value)
+	s.name = fmt.Sprintf("gemm_%dx%d", t.Columns, t.Rows) // the library's rows lie along N
+	s.kernel = b.block(min(t.Tiles, cus), 256, 0, int(b.m.GPU.Shared.Value-b.m.GPU.SharedSpare.Value))
+	if b.m.Dynamic(t) { // a fill clears the counter that hands out tiles
+		fill := step{name: "fill", kind: trace.Copy, why: "the launch gap that such a fill adds"}
+		fill.seconds = max(0, b.m.Launch.MemsetGap.Value-b.m.Launch.Gap.Value)
+		b.steps = append(b.steps, fill)
+	}
+	why := fmt.Sprintf("%d tiles of %d×%d in %d waves of %d CUs", t.Tiles, t.Columns, t.Rows, t.Waves, cus)
+	if t.Measured {
+		why += "; the profile has the time of this very shape"
+	}
+	return roof{t.Seconds, why}
+}
+
+// tiles is a product by a compiled kernel, a workgroup a tile. Tiles that share
+// a CU share its pipes; one alone leaves some of their time unused
+// (MECHANISM R0.4).
+func (b *bench) tiles(s *step, m, n, k int64) roof {
+	tm, tn := int64(b.f.Kernel.TileM), int64(b.f.Kernel.TileN)
+	count := ceilDiv(m, tm) * ceilDiv(n, tn)
+	rate, key := b.m.Matmul.Compiled, "matmul.compiled"
+	if !rate.Known() {
+		b.rest(key, rate)
+		rate, key = b.m.GPU.Flops, "gpu.flops"
+	}
+	b.rest(key, rate)
+	s.name = fmt.Sprintf("gemm_tile_%dx%d", tm, tn)
+	s.kernel = b.block(int(count), 256, 128, 0)
+	cus, perCU := int64(b.m.GPU.CUs.Value), int64(b.residents(&s.kernel))
+	tile := 2 * float64(tm*tn) * float64(k) * float64(cus) / rate.Value
+	most := func(resident int64) float64 { return tile * max(float64(resident), 1/b.m.LonePipe()) }
+	slots := cus * perCU
+	full, left := count/slots, count%slots
+	seconds := float64(full) * most(perCU)
+	if left > 0 {
+		seconds += most(ceilDiv(left, cus))
+	}
+	return roof{seconds, fmt.Sprintf("%d tiles of %d×%d on %d slots, %.2f waves, at %.0f TFLOP/s", count, tm, tn, slots, float64(count)/float64(slots), rate.Value/1e12)}
+}
+
+// vectorRows is the rows of a matrix that one workgroup multiplies by a vector, as
+// the kernels behind data/h200's matrix-vector rows do.
+const vectorRows = 32
+
+// matvec is y[m] = A[m,k]·x[k]: every weight is read once.
+func (b *bench) matvec(m, k int64) {
+	e := b.f.elements()
+	rows := int64(vectorRows)
+	if b.f.Kernel.TileM > 0 {
+		rows = int64(b.f.Kernel.TileM)
+	}
+	s := step{
+		name: fmt.Sprintf("gemv_%dx1", rows), kind: trace.Compute,
+		kernel:   b.block(int(ceilDiv(m, rows)), 1024, 0, 0),
+		operator: trace.Operator{Name: "aten::mv", Dims: [][]int64{{m, k}, {k}}, Types: []string{e.torch, e.torch}},
+	}
+	g := &b.m.GPU
+	b.rest("gpu.read", g.Read)
+	bytes := float64((m*k + k + m) * e.bytes)
+	rate := g.Read.Value * min(1, g.StreamAt(s.kernel.WGs())/g.Memory.Value)
+	s.seconds, s.why = bytes/rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)
+	b.steps = append(b.steps, s)
+}
+
+// collective is an operation of the library on a buffer of so many elements,
+// the larger of a rank's input and output.
+func (b *bench) collective(op trace.CollectiveOp, count int64) {
+	if b.ranks < 2 {
+		return
+	}
+	e, lib := b.f.elements(), &b.m.Library
+	bytes := count * e.bytes
+	c := trace.Comm{Op: op, In: bytes, Out: bytes, DType: b.f.Type, ElemSize: int32(e.bytes), Peer: trace.None}
+	switch op {
+	case trace.AllGather:
+		c.In = bytes / int64(b.ranks)
+	case trace.ReduceScatter:
+		c.Out = bytes / int64(b.ranks)
+	}
+	channels := b.f.Channels
+	if channels == 0 {
+		channels = lib.ChannelsFor(op, bytes)
+	}
+	of := lib.Of(op)
+	b.rest("library."+op.String()+".link", of.Link)
+	b.rest("library."+op.String()+".send", of.Send)
+	s := step{name: op.String(), kind: trace.Collective, comm: &c, seconds: lib.Time(op, bytes, b.ranks, channels)}
+	s.kernel = b.plain(channels, int(lib.Threads.Value), int(lib.Registers.Value), int(lib.Shared.Value))
+	s.why = fmt.Sprintf("%s of %.1f MB over %d ranks, %d channels", lib.Name, float64(bytes)/1e6, b.ranks, channels)
+	b.steps = append(b.steps, s)
+}
+
+// block is a kernel's launch with the footprint that the file gives, or these numbers.
+func (b *bench) block(wgs, threads, registers, shared int) trace.Kernel {
+	k := b.f.Kernel
+	or := func(given, otherwise int) int {
+		if given > 0 {
+			return given
+		}
+		return otherwise
+	}
+	return b.plain(wgs, or(k.Threads, threads), or(k.Registers, registers), or(k.Shared, shared))
+}
+
+func (b *bench) plain(wgs, threads, registers, shared int) trace.Kernel {
+	return trace.Kernel{
+		Grid: [3]int32{int32(min(wgs, math.MaxInt32)), 1, 1}, Block: [3]int32{int32(threads), 1, 1},
+		Registers: int32(registers), Shared: int32(shared), Comm: trace.None, Origin: trace.None,
+	}
+}
+
+// residents is how many workgroups of a kernel fit on one CU, at least 1.
+func (b *bench) residents(k *trace.Kernel) int {
+	g := &b.m.GPU
+	n := int(g.WGs.Value)
+	limit := func(has float64, takes int) {
+		if takes > 0 {
+			n = min(n, int(has)/takes)
+		}
+	}
+	limit(g.Threads.Value, k.Threads())
+	limit(g.Registers.Value, k.Threads()*int(k.Registers))
+	if k.Shared > 0 {
+		limit(g.Shared.Value, int(k.Shared)+int(g.SharedSpare.Value))
+	}
+	return max(1, n)
+}
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

@@ -1,0 +1,262 @@
+package operator_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/operator"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// gemmFile is a product and an all-to-all whose numbers a test can work out.
+const gemmFile = `operator: gemm+all_to_all
+machine: h200x4
+ranks: 4
+iterations: 3
+type: bf16
+shape: {m: 8192, n: 4096, k: 3584}
+`
+
+func load(t *testing.T, name string) machine.Machine {
+	t.Helper()
+	m, err := machine.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// runOf is the run of a file's text on a machine.
+func runOf(t *testing.T, text, on string) *trace.Run {
+	t.Helper()
+	f, err := operator.Parse(strings.NewReader(text), "w.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := f.Run(load(t, on))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func lift(t *testing.T, run *trace.Run) *workload.Workload {
+	t.Helper()
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// ops are the names of a rank's operations.
+func ops(w *workload.Workload, rank int) string {
+	var names []string
+	for _, id := range w.Ranks[rank] {
+		names = append(names, w.Ops[id].Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// TestLift holds that a file's run is lifted to the pairs that the operator is about.
+func TestLift(t *testing.T) {
+	for _, c := range []struct {
+		operator, shape, ops string
+		pair                 workload.Direction
+		shapes               []workload.Shape // of the computing operations
+		bytes                int64            // communicated
+	}{
+		{
+			"gemm+all_to_all", "{m: 8192, n: 4096, k: 3584}", "fill gemm_256x128 all_to_all", workload.ComputeThenCollective,
+			[]workload.Shape{{Kind: workload.GEMM, M: 8192, N: 4096, K: 3584}},
+			8192 * 4096 * 2,
+		},
+		{
+			"gemm+reduce_scatter", "{m: 8192, n: 4096, k: 3584}", "fill gemm_256x128 reduce_scatter", workload.ComputeThenCollective,
+			[]workload.Shape{{Kind: workload.GEMM, M: 8192, N: 4096, K: 3584}},
+			8192 * 4096 * 2,
+		},
+		{
+			"gemm+all_reduce", "{m: 8192, n: 4096, k: 3584}", "fill gemm_256x128 all_reduce", workload.ComputeThenCollective,
+			[]workload.Shape{{Kind: workload.GEMM, M: 8192, N: 4096, K: 3584}},
+			8192 * 4096 * 2,
+		},
+		{
+			"all_gather+gemm", "{m: 8192, n: 4096, k: 3584}", "all_gather fill gemm_256x128", workload.CollectiveThenCompute,
+			[]workload.Shape{{Kind: workload.GEMM, M: 8192, N: 4096, K: 3584}},
+			8192 * 3584 * 2,
+		},
+		{
+			"gemv+all_reduce", "{m: 65536, k: 4096}", "gemv_32x1 all_reduce", workload.ComputeThenCollective,
+			[]workload.Shape{{Kind: workload.GEMV, M: 65536, N: 1, K: 4096}},
+			65536 * 2,
+		},
+		{
+			"gemm+gemm", "{m: 256, k: 4096, hidden: 2048, n: 4096}", "gemm_128x256 gemm_128x256", workload.ComputeThenCompute,
+			[]workload.Shape{{Kind: workload.GEMM, M: 256, N: 2048, K: 4096}, {Kind: workload.GEMM, M: 256, N: 4096, K: 2048}},
+			0,
+		},
+	} {
+		w := lift(t, runOf(t, "operator: "+c.operator+"\nmachine: h200x4\ntype: bf16\nshape: "+c.shape, "h200x4"))
+		tiles := func(s string) string { return s[:strings.IndexByte(s+"_", '_')] } // the tile is the library's choice
+		got, want := strings.Fields(ops(w, 3)), strings.Fields(c.ops)
+		for i := range max(len(got), len(want)) {
+			if i >= len(got) || i >= len(want) || tiles(got[i]) != tiles(want[i]) {
+				t.Errorf("%s: operations %v, want %v", c.operator, got, want)
+				break
+			}
+		}
+		if len(w.Pairs) != 1 || w.Pairs[0].Direction != c.pair || w.Pairs[0].Confidence < 0.9 || len(w.Pairs[0].First) != 4 {
+			t.Errorf("%s: pairs %+v, want one %v of 4 ranks", c.operator, w.Pairs, c.pair)
+			continue
+		}
+		var shapes []workload.Shape
+		for _, id := range w.Ranks[0] {
+			if op := &w.Ops[id]; op.Kind == trace.Compute {
+				shapes = append(shapes, op.Shape)
+			}
+		}
+		for i, s := range c.shapes {
+			if i >= len(shapes) || shapes[i].Kind != s.Kind || shapes[i].M != s.M || shapes[i].N != s.N || shapes[i].K != s.K || shapes[i].DType != "bf16" {
+				t.Errorf("%s: shapes %+v, want %+v", c.operator, shapes, c.shapes)
+			}
+		}
+		if c.bytes > 0 && w.Collectives[0].Bytes != c.bytes {
+			t.Errorf("%s: %d bytes, want %d", c.operator, w.Collectives[0].Bytes, c.bytes)
+		}
+		if w.Run.Estimated == "" || len(w.Notes) == 0 || !strings.Contains(w.Notes[0], "not measured") {
+			t.Errorf("%s: not marked as estimated: %q, notes %q", c.operator, w.Run.Estimated, w.Notes)
+		}
+	}
+}
+
+// TestSchedule works out a timeline by hand: kernels one after another, the
+// profile's gap between, and so on again.
+func TestSchedule(t *testing.T) {
+	m := load(t, "mi210x4") // no fill: nothing is known of its library's counters
+	w := lift(t, runOf(t, gemmFile, "mi210x4"))
+	gap := trace.Time(math.Round(m.Launch.Gap.Value * 1e9))
+	gemm, a2a := &w.Ops[w.Ranks[0][0]], &w.Ops[w.Ranks[0][1]]
+	flops := 2.0 * 8192 * 4096 * 3584
+	// 32·32 tiles of 256x128 on 104 CUs are 10 waves: 1040 tiles' time for 1024.
+	want := flops / m.GPU.Flops.Value * 1040 / 1024
+	if got := seconds(gemm); math.Abs(got-want) > 1e-8 {
+		t.Errorf("product %.9f s, want %.9f", got, want)
+	}
+	if got := seconds(a2a); math.Abs(got-m.Library.Time(trace.AllToAll, 8192*4096*2, 4, 32)) > 1e-8 {
+		t.Errorf("all-to-all %.9f s, want the library's", got)
+	}
+	if a2a.Start != gemm.End+gap {
+		t.Errorf("all-to-all at %d, want a gap after %d", a2a.Start, gemm.End)
+	}
+	next := &w.Ops[w.Ranks[0][2]]
+	if len(w.Steps) != 3 || next.Start != a2a.End+gap || next.Step != 1 {
+		t.Errorf("%d steps, the second at %d, want 3 and %d", len(w.Steps), next.Start, a2a.End+gap)
+	}
+}
+
+// TestRoofs holds that a duration is the higher of its roofs.
+func TestRoofs(t *testing.T) {
+	m := load(t, "mi210x4")
+	for _, c := range []struct {
+		what, text string
+		want       float64 // seconds
+	}{
+		{
+			"a matrix-vector product reads its matrix once",
+			"operator: gemv+all_reduce\nmachine: mi210x4\ntype: f16\nshape: {m: 65536, k: 8192}",
+			(65536*8192 + 8192 + 65536) * 2 / m.GPU.Read.Value,
+		},
+		{
+			"a product with a short sum is bound by its output",
+			"operator: gemm+all_to_all\nmachine: mi210x4\ntype: f16\nshape: {m: 8192, n: 8192, k: 16}",
+			(8192*16*2 + 8192*8192) * 2 / m.GPU.Memory.Value,
+		},
+		{
+			"compiled tiles share a CU: 192 of 256x128 on 104 CUs of two slots are two a CU at most, so two tiles' time",
+			"operator: gemm+all_to_all\nmachine: mi210x4\ntype: f16\nshape: {m: 4096, n: 1536, k: 16384}\nkernel: {tile: 256x128, threads: 256, registers: 128, shared: 32768}",
+			2 * 2 * 256 * 128 * 16384 * 104 / m.GPU.Flops.Value,
+		},
+	} {
+		w := lift(t, runOf(t, c.text, "mi210x4"))
+		if got := seconds(&w.Ops[0]); math.Abs(got/c.want-1) > 1e-5 {
+			t.Errorf("%s: %.3f µs, want %.3f", c.what, got*1e6, c.want*1e6)
+		}
+	}
+}
+
+// TestAssumptionsCarry holds that a profile's assumed numbers are named with what rests on them.
+func TestAssumptionsCarry(t *testing.T) {
+	notes := strings.Join(lift(t, runOf(t, gemmFile, "mi210x4")).Notes, "\n")
+	for _, want := range []string{"not measured: roofline on mi210x4", "gpu.flops of mi210x4 is assumed", "library.all_to_all.link of mi210x4 is assumed"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("notes lack %q:\n%s", want, notes)
+		}
+	}
+	measured := strings.Join(lift(t, runOf(t, gemmFile, "h200x4")).Notes, "\n")
+	if strings.Contains(measured, "assumed") || !strings.Contains(measured, "not measured: roofline on h200x4") {
+		t.Errorf("every rate of h200 is sourced, but the notes are\n%s", measured)
+	}
+}
+
+// TestErrors holds what is said, and where, about files that are wrong.
+func TestErrors(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "w.yaml: operator is missing"},
+		{"no mapping", "- a\n- b\n", "w.yaml:line 1: no list of keys and values"},
+		{"no YAML", "operator: [\n", "w.yaml:line 1"},
+		{"unknown operator", strings.Replace(gemmFile, "gemm+all_to_all", "gemm+gather", 1), `w.yaml:line 1: unknown operator "gemm+gather" (one of gemv+all_reduce`},
+		{"unknown key", gemmFile + "rank: 4\n", "w.yaml:line 7: unknown key rank (known are operator, machine, ranks"},
+		{"unknown size", strings.Replace(gemmFile, "k: 3584", "k: 3584, pooling: 70", 1), "w.yaml:line 6: unknown key shape.pooling"},
+		{"missing size", strings.Replace(gemmFile, ", k: 3584", "", 1), "w.yaml:line 6: shape.k is missing (add k: NUMBER; gemm+all_to_all has m, n, k)"},
+		{"a unit", strings.Replace(gemmFile, "8192", "8 KiB", 1), `w.yaml:line 6: shape.m: "8 KiB" (write a whole number from 1, without a unit)`},
+		{"zero", strings.Replace(gemmFile, "8192", "0", 1), `w.yaml:line 6: shape.m: "0" (write a whole number`},
+		{"a type that products have no rate for", strings.Replace(gemmFile, "bf16", "f32", 1), `w.yaml:line 5: gemm+all_to_all: type "f32" (one of bf16, f16)`},
+		{"no machine", strings.Replace(gemmFile, "machine: h200x4\n", "", 1), "w.yaml: machine is missing (add machine: h200x4"},
+		{"many iterations", strings.Replace(gemmFile, "iterations: 3", "iterations: 3000", 1), "w.yaml:line 4: 3000 iterations (at most 1000)"},
+		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256)`},
+	} {
+		_, err := operator.Parse(strings.NewReader(c.text), "w.yaml")
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"ranks", strings.Replace(gemmFile, "ranks: 4", "ranks: 5", 1), "w.yaml:line 3: 5 ranks on h200x4, which has 4 GPUs (choose a machine with as many GPUs)"},
+		{"a share", strings.Replace(gemmFile, "m: 8192", "m: 8190", 1), "w.yaml:line 6: m: 8190 does not divide over 4 ranks (give a multiple of 4)"},
+		{"a mistyped size", strings.ReplaceAll(strings.Replace(gemmFile, "m: 8192, n: 4096", "m: 2000000000, n: 2000000000", 1), "3584", "2000000000"), "is a size mistyped?"},
+	} {
+		f, err := operator.Parse(strings.NewReader(c.text), "w.yaml")
+		if err == nil {
+			_, err = f.Run(load(t, "h200x4"))
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
+// FuzzParse: no text makes the reader or the schedule panic.
+func FuzzParse(f *testing.F) {
+	f.Add(gemmFile)
+	f.Add("operator: gemm+gemm\nmachine: v100x1\ntype: f16\nshape: {m: 1, k: 1, hidden: 1, n: 1}\nkernel: {tile: 1x1}")
+	m, err := machine.Load("mi210x4")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		file, err := operator.Parse(strings.NewReader(text), "w.yaml")
+		if err != nil {
+			return
+		}
+		file.Iterations = min(file.Iterations, 2)
+		if run, err := file.Run(m); err == nil && run.Estimated == "" {
+			t.Error("a run that nobody measured is not marked")
+		}
+	})
+}
+
+func seconds(op *workload.Op) float64 { return float64(op.Dur()) / 1e9 }

@@ -1,0 +1,214 @@
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+const (
+	maxFile = 64 << 10 // bytes that are read
+	maxSize = 1 << 31  // of one dimension, exclusive
+)
+
+// Parse reads a workload file. path names it in errors, which are
+// *trace.SyntaxError with a line, all of them joined.
+func Parse(r io.Reader, path string) (*File, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(data) > maxFile {
+		return nil, &trace.SyntaxError{File: path, Msg: fmt.Sprintf("larger than %d KiB", maxFile>>10), Cure: "is it a workload file?"}
+	}
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		var ye yaml.Error
+		if !errors.As(err, &ye) || ye.GetToken() == nil {
+			return nil, &trace.SyntaxError{File: path, Msg: "no YAML", Err: err}
+		}
+		return nil, &trace.SyntaxError{File: path, Pos: int64(ye.GetToken().Position.Line), Unit: "line", Msg: ye.GetMessage()}
+	}
+	p := reader{file: &File{Path: path, shape: map[string]int64{}, lines: map[string]int{}}, nodes: map[string]ast.Node{}}
+	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
+		p.flatten("", tree.Docs[0].Body)
+	}
+	p.read()
+	if err := p.err(); err != nil {
+		return nil, err
+	}
+	return p.file, nil
+}
+
+// A reader takes a file apart: its values by key, those below a heading as
+// "shape.m". What is left at the end is what nobody asked for.
+type reader struct {
+	file  *File
+	nodes map[string]ast.Node
+	order []string
+	errs  []*trace.SyntaxError
+}
+
+func (p *reader) fail(key, cure, format string, args ...any) {
+	e := &trace.SyntaxError{File: p.file.Path, Msg: fmt.Sprintf(format, args...), Cure: cure}
+	if line, ok := p.file.lines[key]; ok {
+		e.Pos, e.Unit = int64(line), "line"
+	}
+	p.errs = append(p.errs, e)
+}
+
+func (p *reader) err() error {
+	slices.SortStableFunc(p.errs, func(a, b *trace.SyntaxError) int { return int(a.Pos - b.Pos) })
+	var list []error
+	for _, e := range p.errs {
+		list = append(list, e)
+	}
+	return errors.Join(list...)
+}
+
+func (p *reader) flatten(prefix string, n ast.Node) {
+	var values []*ast.MappingValueNode
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		values = n.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{n}
+	default:
+		p.file.lines[prefix] = n.GetToken().Position.Line
+		p.fail(prefix, "write operator: NAME and what else samples/workloads shows", "no list of keys and values")
+		return
+	}
+	for _, v := range values {
+		key := v.Key.GetToken().Value
+		if prefix != "" {
+			key = prefix + "." + key
+		}
+		p.file.lines[key] = v.Key.GetToken().Position.Line
+		if key == "shape" || key == "kernel" {
+			p.flatten(key, v.Value)
+			continue
+		}
+		p.nodes[key] = v.Value
+		p.order = append(p.order, key)
+	}
+}
+
+// take is the text of a key, which is then spoken for; ok is false where it is absent or no word.
+func (p *reader) take(key string) (text string, ok bool) {
+	n, ok := p.nodes[key]
+	if !ok {
+		return "", false
+	}
+	delete(p.nodes, key)
+	s, ok := n.(ast.ScalarNode)
+	if !ok || s.GetToken().Value == "" {
+		p.fail(key, "write one word or number", "%s has no value", key)
+		return "", false
+	}
+	return s.GetToken().Value, true
+}
+
+// read fills in the file.
+func (p *reader) read() {
+	f := p.file
+	op := p.operation()
+	f.Operator = op.name
+	f.Machine, _ = p.take("machine")
+	if f.Machine == "" {
+		p.fail("machine", "add machine: h200x4, or another profile or its file", "machine is missing")
+	}
+	f.Ranks = int(p.count("ranks", 0))
+	f.Iterations = int(p.count("iterations", 1))
+	f.Channels = int(p.count("channels", 0))
+	f.Type, _ = p.take("type")
+	if op.name != "" && !slices.Contains(op.types, f.Type) {
+		p.fail("type", "one of "+strings.Join(op.types, ", "), "%s: type %q", op.name, f.Type)
+	}
+	for _, key := range op.sizes {
+		if _, ok := p.nodes["shape."+key]; !ok {
+			p.fail("shape", fmt.Sprintf("add %s: NUMBER; %s has %s", key, op.name, strings.Join(op.sizes, ", ")), "shape.%s is missing", key)
+			continue
+		}
+		f.shape[key] = p.count("shape."+key, 1)
+		f.lines[key] = f.lines["shape."+key]
+	}
+	p.kernel()
+	p.rest(op)
+	if f.Iterations > maxIterations {
+		p.fail("iterations", fmt.Sprintf("at most %d", maxIterations), "%d iterations", f.Iterations)
+	}
+}
+
+// maxIterations is more than any pipeline needs to be full.
+const maxIterations = 1000
+
+func (p *reader) operation() operation {
+	name, ok := p.take("operator")
+	op, known := operationNamed(name)
+	cure := "one of " + strings.Join(operationNames(), ", ")
+	switch {
+	case !ok:
+		p.fail("operator", cure, "operator is missing")
+	case !known:
+		p.fail("operator", cure, "unknown operator %q", name)
+	}
+	return op
+}
+
+// count reads a whole number; absent is that many where the key may be left out.
+func (p *reader) count(key string, absent int64) int64 {
+	text, ok := p.take(key)
+	if !ok {
+		return absent
+	}
+	v, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || v < 1 || v >= maxSize {
+		p.fail(key, "write a whole number from 1, without a unit", "%s: %q", key, text)
+		return max(1, absent)
+	}
+	return v
+}
+
+func (p *reader) kernel() {
+	k := &p.file.Kernel
+	if text, ok := p.take("kernel.tile"); ok {
+		m, n, _ := strings.Cut(text, "x")
+		var errM, errN error
+		k.TileM, errM = strconv.Atoi(m)
+		k.TileN, errN = strconv.Atoi(n)
+		if errM != nil || errN != nil || min(k.TileM, k.TileN) < 1 || max(k.TileM, k.TileN) > maxTile {
+			p.fail("kernel.tile", "write rows x columns, as in 128x256", "kernel.tile: %q", text)
+		}
+	}
+	k.Threads = int(p.count("kernel.threads", 0))
+	k.Registers = int(p.count("kernel.registers", 0))
+	k.Shared = int(p.count("kernel.shared", 0))
+}
+
+// maxTile is more than any tile's side.
+const maxTile = 4096
+
+// rest reports keys that no file has.
+func (p *reader) rest(op operation) {
+	known := []string{
+		"operator", "machine", "ranks", "iterations", "channels", "type",
+		"kernel.tile", "kernel.threads", "kernel.registers", "kernel.shared",
+	}
+	for _, key := range op.sizes {
+		known = append(known, "shape."+key)
+	}
+	for _, key := range p.order {
+		if _, left := p.nodes[key]; left {
+			p.fail(key, "known are "+strings.Join(known, ", "), "unknown key %s", key)
+		}
+	}
+}
