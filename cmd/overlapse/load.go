@@ -54,14 +54,10 @@ func (a *app) subject(path, machineName string, o workload.Options) (*workload.W
 		if err != nil {
 			return nil, m, err
 		}
-		w, err := a.lift(run, path, o)
+		w, err := a.workload(run, path, o)
 		return w, m, err
 	}
-	run, err := a.one(path)
-	if err != nil {
-		return nil, machine.Machine{}, err
-	}
-	w, err := a.lift(run, path, o)
+	w, err := a.lift(path, o)
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}
@@ -94,8 +90,17 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 	return run, m, err
 }
 
-// lift turns a run that holds device work into a workload.
-func (a *app) lift(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
+// lift reads a trace that holds device work and turns it into a workload.
+func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) {
+	run, err := a.one(path)
+	if err != nil {
+		return nil, err
+	}
+	return a.workload(run, path, o)
+}
+
+// workload turns a run that holds device work into what can be replanned.
+func (a *app) workload(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
 	w, err := workload.Lift(run, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
