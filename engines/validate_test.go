@@ -18,26 +18,37 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what tests compare with")
 
-// The errors of every strategy on the measured rows, as a golden: a change that
+// The errors of every strategy on measured rows, as goldens: a change that
 // worsens a prediction shows in the diff. Run with -update after looking at it.
 func TestErrorsAgainstHardware(t *testing.T) {
-	const shared = "../../shared/data/h200"
-	f, err := os.Open(filepath.Join(shared, "validate.jsonl"))
-	if err != nil {
+	if testing.Short() {
+		t.Skip("replays 300 rows")
+	}
+	for _, set := range []struct{ rows, golden string }{
+		{"../../shared/data/h200/validate.jsonl", "testdata/errors.golden"},
+		{"../samples/measurements/2026-11-21-h200x2/rows.jsonl", "testdata/errors-h200x2.golden"},
+	} {
+		t.Run(filepath.Base(filepath.Dir(set.rows)), func(t *testing.T) { testErrors(t, set.rows, set.golden) })
+	}
+}
+
+func testErrors(t *testing.T, file, golden string) {
+	f, err := os.Open(file)
+	if os.IsNotExist(err) && strings.HasPrefix(file, "../../shared") {
 		t.Skip("no measurements in the folder shared beside the checkout")
 	}
-	defer f.Close()
-	if testing.Short() {
-		t.Skip("replays 200 rows")
+	if err != nil {
+		t.Fatal(err)
 	}
-	rows, err := machine.ReadRows(f, "validate.jsonl")
+	defer f.Close()
+	rows, err := machine.ReadRows(f, filepath.Base(file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	runs := map[string]*trace.Run{}
 	for _, row := range rows {
 		if runs[row.Trace] == nil && row.Trace != "" {
-			if runs[row.Trace], err = format.Open(filepath.Join(shared, row.Trace), format.Options{}); err != nil {
+			if runs[row.Trace], err = format.Open(filepath.Join(filepath.Dir(file), row.Trace), format.Options{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -56,11 +67,7 @@ func TestErrorsAgainstHardware(t *testing.T) {
 	}
 	_ = g.Wait()
 	got := errorTable(checks)
-	const golden = "testdata/errors.golden"
 	if *update {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
