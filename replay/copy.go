@@ -53,6 +53,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 			return false
 		}
 		st.lose(st.since, s.now, Idle{Cause: NoSlot, Note: "copy engines taken"})
+		s.resumed(id, st, cmd, Served)
 		s.record.copy(st, cmd, s.now)
 		st.step = moving
 		if wait := s.beforeBytes(st, c); wait > 0 {
@@ -63,6 +64,9 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 	case moving:
 		st.step = ended
 		if !c.Free && c.Bytes >= leastBytes {
+			s.passed(id, st, cmd, Starting, c.Peer)
+		}
+		if !c.Free && c.Bytes >= leastBytes {
 			s.chargeCopy(st, c)
 			s.entry = append(s.entry, actor{dueStream, id})
 			return false
@@ -70,7 +74,8 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 	}
 	s.record.end(st.span, s.now)
 	s.record.end(st.moves, s.now)
-	s.makespan = max(s.makespan, s.now)
+	s.passed(id, st, cmd, Copying, c.Peer)
+	s.ended()
 	if st.engine != none {
 		s.freeEngine(st)
 	}
@@ -107,6 +112,9 @@ func (s *sim) freeEngine(st *stream) {
 		next := e.line[0]
 		e.line = slices.Delete(e.line, 0, 1)
 		s.streams[next].engine = st.engine
+		if s.causes != nil {
+			s.letGo(actor{dueStream, next})
+		}
 		s.queue = append(s.queue, actor{dueStream, next})
 	}
 	st.engine = none

@@ -84,6 +84,7 @@ type cu struct {
 	slow    float64 // how many times as long work takes; at least 1
 	working int32   // workgroups in a Work or Store phase
 	freed   int32   // workgroups that left in this instant and were not replaced
+	left    int32   // the last one's moment, if causes are kept
 	clocks  []int32 // classes of its work that touches no memory
 	bent    bool    // is in sim.bent
 	free    room

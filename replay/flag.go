@@ -20,12 +20,13 @@ type poster struct {
 
 // A post is additions of one poster and instant, on their way to a peer.
 type post struct {
-	seq   uint64
-	at    Time // when it arrives
-	flag  Flag
-	count int64
-	timer int32
-	from  poster
+	seq    uint64
+	at     Time // when it arrives
+	flag   Flag
+	count  int64
+	timer  int32
+	from   poster
+	moment int32 // at which it was sent, if causes are kept
 }
 
 // await reports whether the flag has reached the count; if not, who is
@@ -56,6 +57,9 @@ func (s *sim) post(f Flag, count int64, from poster) {
 		if who.kind == dueStream {
 			s.streams[who.id].awaited = from
 		}
+		if s.causes != nil {
+			s.letGo(who)
+		}
 		s.queue = append(s.queue, who)
 	}
 }
@@ -80,6 +84,9 @@ func (s *sim) postAfter(delay Time, f Flag, count int64, from poster) {
 		seq: s.posted, at: at, flag: f, count: count, from: from,
 		timer: s.events.add(actor{duePost, id}),
 	}
+	if s.causes != nil {
+		s.posts.at(id).moment = s.causes.now
+	}
 	s.events.set(s.posts.at(id).timer, at)
 }
 
@@ -91,5 +98,8 @@ func (s *sim) arrive(id int32) {
 	}
 	s.events.drop(p.timer)
 	s.posts.drop(id)
+	if s.causes != nil {
+		s.causes.arrived(s.now, p.moment, int32(p.flag), Flying)
+	}
 	s.post(p.flag, p.count, p.from)
 }

@@ -33,6 +33,8 @@ type launch struct {
 	row      int32  // of the ledger
 	spent    Slots  // by its workgroups
 	span     spanRef
+	moment   int32 // at which it was launched, if causes are kept
+	party    int32
 }
 
 // launch makes the stream's kernel ready. A kernel without workgroups is over at once.
@@ -46,6 +48,9 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 		row: s.ledger.row(k.Name),
 	}
 	s.launches++
+	if s.causes != nil {
+		s.causes.launched(l)
+	}
 	if !k.Free {
 		l.need = k.Footprint.need(&s.machine.GPU)
 		l.pipe = pipeShare(k.Pipe)
@@ -93,11 +98,14 @@ func (s *sim) begin(l *launch) {
 func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
 	s.record.end(l.span, s.now)
-	s.makespan = max(s.makespan, s.now)
+	s.ended()
 	if l.bank != none {
 		s.gpus[l.gpu].banks[l.bank] = false
 	}
 	s.ledger.spend(l.row, l.gpu, &l.spent)
+	if s.causes != nil {
+		s.letGo(actor{dueStream, l.stream})
+	}
 	s.queue = append(s.queue, actor{dueStream, l.stream})
 	s.kernels.drop(id)
 	l.kernel = nil

@@ -10,12 +10,13 @@ type channel struct {
 }
 
 type put struct {
-	flag  Flag
-	count int64
-	bytes float64
-	time  Time
-	from  poster
-	span  spanRef
+	flag   Flag
+	count  int64
+	bytes  float64
+	time   Time
+	from   poster
+	span   spanRef
+	moment int32 // at which it began, if causes are kept
 }
 
 // put hands a transfer to the channel to its peer.
@@ -46,6 +47,9 @@ func (s *sim) channel(id int32) *channel {
 func (s *sim) beginPut(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))
+	if s.causes != nil {
+		ch.puts[ch.head].moment = s.causes.now
+	}
 	if wait := s.takeNIC(id/n, id%n, &ch.puts[ch.head]); wait > 0 {
 		if ch.timer == none {
 			ch.timer = s.events.add(actor{duePut, id})
@@ -87,7 +91,11 @@ func (s *sim) sendPut(id int32) {
 
 // stepPut goes on with a channel that is due: its first put may be sent, or has arrived.
 func (s *sim) stepPut(id int32) {
-	if s.channel(id).waits {
+	if ch := s.channel(id); ch.waits {
+		if s.causes != nil {
+			s.causes.arrived(s.now, ch.puts[ch.head].moment, none, Queueing)
+			ch.puts[ch.head].moment = s.causes.now
+		}
 		s.sendPut(id)
 	} else {
 		s.putDone(id)
@@ -121,7 +129,10 @@ func (s *sim) putDone(id int32) {
 		ch.puts, ch.head = ch.puts[:copy(ch.puts, ch.puts[ch.head:])], 0
 	}
 	s.record.end(p.span, s.now)
-	s.makespan = max(s.makespan, s.now)
+	if s.causes != nil {
+		s.causes.arrived(s.now, p.moment, id%n, Sending)
+	}
+	s.ended()
 	s.postAfter(s.flows.latency(id/n, id%n), p.flag, p.count, p.from)
 	if len(ch.puts) > ch.head {
 		s.beginPut(id)

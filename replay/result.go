@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -23,6 +24,9 @@ type Options struct {
 	Estimated string // as trace.Run has it
 	Level     Level
 	Ranks     []int // ranks recorded beyond kernels; nil: all
+	Causes    bool  // keep why everything happened: Result.Path
+	// Stop is asked now and then whether to give up; the error is then ErrStopped. nil: never.
+	Stop func() bool
 }
 
 // A Result is what a simulation found.
@@ -34,6 +38,7 @@ type Result struct {
 	CUs      []CUs     // by GPU
 	Slots    []Slots   // by GPU, kernel name
 	Idle     []Idle    // by rank, stream, start
+	Path     []Segment // the critical path, if Options.Causes: from 0 to the makespan without gap
 }
 
 // A Resource is what bytes pass through.
@@ -102,6 +107,9 @@ type Idle struct {
 	Flag         Flag   // FlagWait: which
 	Note         string // who was to post it, which kernel held the slots
 }
+
+// ErrStopped is the error of a simulation that Options.Stop ended.
+var ErrStopped = errors.New("stopped")
 
 // A DeadlockError is a program that cannot go on: everything left waits for
 // what only something else that waits could bring about.

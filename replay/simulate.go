@@ -37,10 +37,7 @@ func Simulate(m machine.Machine, p *Program, o Options) (*Result, error) {
 		return nil, err
 	}
 	s := newSim(&m, p, o)
-	s.instant()
-	for s.next() {
-		s.instant()
-	}
+	s.run(o.Stop)
 	if s.err == nil {
 		s.err = s.deadlock()
 	}
@@ -48,6 +45,20 @@ func Simulate(m machine.Machine, p *Program, o Options) (*Result, error) {
 		return nil, s.err
 	}
 	return s.result(), nil
+}
+
+// stopEvery is how many instants pass between two questions whether to stop.
+const stopEvery = 256
+
+// run goes from instant to instant to the end.
+func (s *sim) run(stop func() bool) {
+	s.instant()
+	for n := 1; s.next(); n++ {
+		s.instant()
+		if n%stopEvery == 0 && stop != nil && stop() {
+			s.fail(ErrStopped)
+		}
+	}
 }
 
 // An actor is something that is due or waits: an index and what it indexes.
@@ -99,6 +110,7 @@ type sim struct {
 	makespan Time
 	ledger   ledger
 	record   recorder
+	causes   *causes // nil: not kept
 	err      error
 }
 
@@ -122,6 +134,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 	s.nics = make([]Time, s.flows.nics)
 	s.ledger = newLedger(len(p.GPUs))
 	s.record = newRecorder(m, p, o)
+	s.causes = newCauses(o)
 	s.gpus = make([]gpu, len(p.GPUs))
 	for g := range p.GPUs {
 		s.gpus[g] = newGPU(m, p)
@@ -129,7 +142,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 			id := int32(len(s.streams))
 			s.streams = append(s.streams, stream{
 				Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i), launch: none, engine: none, span: none, moves: none,
-				stake: nowhere,
+				stake: nowhere, moment: none,
 				timer: s.events.add(actor{dueStream, id}),
 			})
 			s.queue = append(s.queue, actor{dueStream, id})

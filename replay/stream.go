@@ -18,6 +18,7 @@ type stream struct {
 	span    spanRef
 	moves   spanRef // the copy on its engine's lane
 	idle    []Idle
+	moment  int32 // why it is where it is, if causes are kept
 }
 
 // The steps of a command. A launch or copy goes through all of them.
@@ -34,6 +35,9 @@ func (s *sim) stepStream(id int32) {
 	st := &s.streams[id]
 	for st.next < len(st.Commands) && s.err == nil {
 		c := &st.Commands[st.next]
+		if s.causes != nil {
+			s.causes.now = st.moment
+		}
 		if !s.stepCommand(id, st, c) {
 			return
 		}
@@ -55,6 +59,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 			return false
 		}
 		st.lose(st.since, s.now, Idle{Cause: c.Why})
+		s.passed(id, st, c, Delaying, int32(c.Why))
 		return true
 	}
 	if st.step == arrived {
@@ -65,6 +70,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 	}
 	if st.step == ready {
 		st.lose(st.since, s.now, Idle{Cause: LaunchGap})
+		s.passed(id, st, c, Launching, 0)
 		st.since, st.step = s.now, issued
 		if c.Op == Launch {
 			s.launch(id, st, c)
@@ -94,6 +100,7 @@ func (s *sim) stepWait(id int32, st *stream, c *Command) bool {
 		return s.await(c.Flag, c.Count, actor{dueStream, id})
 	}
 	st.lose(st.since, s.now, s.explain(st, c.Flag))
+	s.resumed(id, st, c, Woken)
 	return true
 }
 

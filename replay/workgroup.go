@@ -21,6 +21,7 @@ type workgroup struct {
 	path   int32 // of its undisturbed flow, or none
 	pathAt int32 // index in path.quiet
 	slot   int32 // of the CU, for its lane
+	moment int32 // why it is where it is, if causes are kept
 	span   spanRef
 	stage  stage
 	phase  phaseState
@@ -68,6 +69,9 @@ func (s *sim) start(launch, cu int32) {
 		s.occupy(g, cu, id, l.need)
 		w.slot = s.record.slot(l, &g.cus[cu])
 	}
+	if s.causes != nil {
+		w.moment = s.placed(l, cu)
+	}
 	s.queue = append(s.queue, actor{dueWorkgroup, id})
 }
 
@@ -78,6 +82,9 @@ func (s *sim) stepWorkgroup(id int32) {
 	l := s.kernels.at(w.launch)
 	if w.phase != between {
 		s.finishPhase(id, w, l)
+	}
+	if s.causes != nil {
+		s.causes.now = w.moment
 	}
 	for s.err == nil {
 		if int(w.next) == len(w.phases) {
@@ -206,6 +213,9 @@ func (s *sim) sleep(id int32, w *workgroup, d Time) {
 func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 	w.phase = between
 	l.spend(w, s.now-w.since)
+	if s.causes != nil {
+		s.phaseEnded(w, l)
+	}
 	if w.op == Work || w.op == Store {
 		s.working(w, l, -1)
 		if w.path != none {
@@ -276,6 +286,7 @@ func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	if w.cu != none {
 		g := &s.gpus[l.gpu]
 		s.record.freeSlot(w, &g.cus[w.cu])
+		g.cus[w.cu].left = w.moment
 		s.vacate(g, w.cu, id, l.need)
 		s.wake(l.gpu)
 	}

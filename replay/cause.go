@@ -1,0 +1,334 @@
+package replay
+
+import "github.com/overlapse/overlapse/trace"
+
+// Causes
+//
+// Whatever happens at an instant happens because something else came to its
+// end then: a workgroup's phase because the one before it ended, a wait because
+// of the post that brought its flag to the count, a workgroup's start because of
+// the launch or of who left the slot, a kernel's end because of its last
+// workgroup. If asked to, the simulator keeps those moments, each with the one
+// that brought it about:
+//
+//	GPU 0  A |--work--|-store-|                     end
+//	                          '-flight-.             |
+//	GPU 1  B |--work--|  wait           |--work------|
+//
+// Followed backwards from the end of what ended last they are the critical
+// path: a chain without gap from time 0 to the makespan.
+
+// A Step is what passed between two moments of a critical path.
+type Step uint8
+
+// The steps. Woken, Placed and Served take no time: they say whose end let
+// the next step begin.
+const (
+	Working   Step = iota // a workgroup's Work
+	Storing               // a workgroup's Store
+	Sleeping              // a workgroup's Sleep
+	Flying                // a post on its way to who sees it
+	Queueing              // a put until the NIC takes its message
+	Sending               // the bytes of a put
+	Launching             // the gap before a kernel or copy
+	Delaying              // a stream's Delay
+	Starting              // a copy before its first byte
+	Copying               // a copy's bytes, or the time of one that moves none
+	Woken                 // a flag reached its count
+	Placed                // a workgroup took the slot that another kernel's had left
+	Served                // a copy took the engine that another's had left
+	numSteps
+)
+
+var stepNames = [numSteps]string{
+	"work", "store", "latency", "flag on its way", "put at the NIC", "put", "launch", "delay", "copy start", "copy", "flag", "slot", "engine",
+}
+
+func (s Step) String() string {
+	if s < numSteps {
+		return stepNames[s]
+	}
+	return "unknown"
+}
+
+// A Bound is what makes a phase take longer than alone.
+type Bound uint8
+
+// The bounds.
+const (
+	Unbound   Bound = iota
+	ByMemory        // the memory's bandwidth, of this GPU or the peer
+	ByEgress        // what leaves a GPU
+	ByIngress       // what enters one
+	ByLink          // a link between two, or between nodes
+	ByNIC           // what leaves or enters a NIC
+	ByPipes         // other workgroups on the same CU
+	ByLoad          // work of other kernels beside it (Phase.Beside)
+	numBounds
+)
+
+var boundNames = [numBounds]string{"nothing", "memory", "egress", "ingress", "link", "NIC", "shared CUs", "work beside it"}
+
+func (b Bound) String() string {
+	if b < numBounds {
+		return boundNames[b]
+	}
+	return "unknown"
+}
+
+// A Segment is one step of the critical path, on the kernel, copy or stream of
+// a rank. Segments follow each other: each starts where the one before it ends.
+type Segment struct {
+	Start, End Time
+	Step       Step
+	Rank       int
+	Stream     int
+	Kind       CommandKind
+	Name       string // of the kernel, copy or command
+	Origin     int32  // workload op, or -1
+	Peer       int    // Storing, Sending, Starting, Copying: where the bytes go; else -1
+	Alone      Time   // Working, Storing: of the time, what it takes alone
+	Bound      Bound  // what the rest was lost to
+	Flag       Flag   // Woken, Flying: which
+	Waited     Time   // Woken, Placed: for how long, by now
+	Cause      Cause  // Delaying: what the command says that the time is lost to
+}
+
+// A CommandKind is what kind of command a segment belongs to.
+type CommandKind uint8
+
+// The kinds.
+const (
+	OfStream CommandKind = iota
+	OfCompute
+	OfCollective
+	OfCopy
+)
+
+// A moment is when something ended.
+type moment struct {
+	at     Time
+	alone  Time  // of a phase; of a wake, how long it had been waited for
+	before int32 // the moment that brought it about, or none: the program's start
+	party  int32
+	arg    int32 // peer, flag or cause
+	step   Step
+	bound  Bound
+}
+
+// A party is a command of which moments are kept.
+type party struct {
+	stream int32
+	of     *Command
+}
+
+// causes keeps moments. A nil one keeps none.
+type causes struct {
+	moments []moment
+	parties []party
+	now     int32 // the moment of what is being stepped
+	last    int32 // of what ended last
+}
+
+func newCauses(o Options) *causes {
+	if !o.Causes {
+		return nil
+	}
+	return &causes{now: none, last: none}
+}
+
+func (c *causes) add(m moment) int32 {
+	c.moments = append(c.moments, m)
+	return int32(len(c.moments) - 1)
+}
+
+// at is when a moment was.
+func (c *causes) at(id int32) Time {
+	if id == none {
+		return 0
+	}
+	return c.moments[id].at
+}
+
+func (c *causes) party(stream int32, of *Command) int32 {
+	c.parties = append(c.parties, party{stream, of})
+	return int32(len(c.parties) - 1)
+}
+
+// phaseEnded adds the end of the phase that the workgroup is in.
+func (s *sim) phaseEnded(w *workgroup, l *launch) {
+	c, p := s.causes, w.current()
+	m := moment{at: s.now, before: w.moment, party: l.party, alone: min(s.now-w.since, w.alone)}
+	switch w.op {
+	case WaitFor:
+		m.step, m.arg, m.alone = Woken, int32(p.Flag), s.now-w.since
+	case Sleep:
+		m.step = Sleeping
+	case Store:
+		m.step, m.arg = Storing, p.Peer
+	default:
+		m.step = Working
+	}
+	if w.op != WaitFor && w.op != Sleep && s.now-w.since > m.alone+1 { // one is rounding
+		m.bound = s.boundOf(w)
+	}
+	w.moment = c.add(m)
+}
+
+// boundOf is what held the workgroup's phase back until this instant.
+func (s *sim) boundOf(w *workgroup) Bound {
+	if w.class == none {
+		return Unbound
+	}
+	c := &s.flows.classes[w.class]
+	if c.path != none {
+		for _, share := range s.flows.paths[c.path].shares {
+			if p := &s.flows.pools[share.pool]; p.used >= p.capacity*(1-1e-6) {
+				return s.flows.boundBy(share.pool)
+			}
+		}
+	}
+	if w.cu != none && s.gpus[c.key.gpu].cus[w.cu].slow > 1 {
+		return ByPipes
+	}
+	if c.key.beside > 1 {
+		return ByLoad
+	}
+	return ByPipes
+}
+
+// boundBy is the bound that a pool is.
+func (f *fabric) boundBy(pool int32) Bound {
+	switch cards := f.homes[0].card; {
+	case int(pool) < poolsPerGPU*len(f.homes):
+		return [...]Bound{Memory: ByMemory, Egress: ByEgress, Ingress: ByIngress}[pool%poolsPerGPU]
+	case f.nics > 0 && pool >= cards && pool < cards+int32(poolsPerNIC*f.nics):
+		return ByNIC
+	}
+	return ByLink
+}
+
+// placed is the moment at which a workgroup of the launch starts on a CU: that
+// of the launch, or that at which another left the slot.
+func (s *sim) placed(l *launch, cu int32) int32 {
+	c := s.causes
+	if cu == none || c.at(l.moment) == s.now {
+		return l.moment
+	}
+	left := s.gpus[l.gpu].cus[cu].left
+	if c.moments[left].party == l.party {
+		return left
+	}
+	return c.add(moment{at: s.now, before: left, party: l.party, alone: s.now - l.ready, step: Placed})
+}
+
+// launched is the moment of a launch.
+func (c *causes) launched(l *launch) {
+	l.party = c.party(l.stream, l.command)
+	if c.now == none { // what workgroups begin with is known to be their kernel's
+		c.now = c.add(moment{before: none, party: l.party, step: Launching})
+	}
+	l.moment = c.now
+}
+
+// passed adds what a stream spent its time with since its last moment.
+func (s *sim) passed(id int32, st *stream, c *Command, step Step, arg int32) {
+	if s.causes == nil || s.causes.at(st.moment) == s.now {
+		return
+	}
+	st.moment = s.causes.add(moment{at: s.now, before: st.moment, party: s.causes.party(id, c), arg: arg, step: step})
+	s.causes.now = st.moment
+}
+
+// resumed adds that a stream was let go on by another's moment.
+func (s *sim) resumed(id int32, st *stream, c *Command, step Step) {
+	if s.causes == nil || step == Served && st.since == s.now {
+		return
+	}
+	st.moment = s.causes.add(moment{
+		at: s.now, before: st.moment, party: s.causes.party(id, c), arg: int32(c.Flag), alone: s.now - st.since, step: step,
+	})
+	s.causes.now = st.moment
+}
+
+// arrived adds the end of what a post or put spent on its way.
+func (c *causes) arrived(now Time, before, arg int32, step Step) {
+	c.now = before
+	if c.at(before) == now {
+		return
+	}
+	c.now = c.add(moment{at: now, before: before, party: c.moments[before].party, arg: arg, step: step})
+}
+
+// letGo notes that what is being stepped is why the actor goes on.
+func (s *sim) letGo(who actor) {
+	if who.kind == dueStream {
+		s.streams[who.id].moment = s.causes.now
+	} else {
+		s.wgs.at(who.id).moment = s.causes.now
+	}
+}
+
+// ended notes the end of a kernel, copy or put.
+func (s *sim) ended() {
+	s.makespan = max(s.makespan, s.now)
+	if s.causes != nil {
+		s.causes.last = s.causes.now
+	}
+}
+
+// path is the chain of segments that ends with what ended last.
+func (s *sim) path() []Segment {
+	if s.causes == nil {
+		return nil
+	}
+	n := 0
+	for id := s.causes.last; id != none; id = s.causes.moments[id].before {
+		n++
+	}
+	path := make([]Segment, n)
+	for id := s.causes.last; id != none; id = s.causes.moments[id].before {
+		n--
+		path[n] = s.segment(&s.causes.moments[id])
+	}
+	return path
+}
+
+func (s *sim) segment(m *moment) Segment {
+	by := s.causes.parties[m.party]
+	st := &s.streams[by.stream]
+	g := Segment{
+		Start: s.causes.at(m.before), End: m.at, Step: m.step, Bound: m.bound,
+		Rank: int(st.gpu), Stream: int(st.index), Kind: by.of.kind(), Name: by.of.label(), Origin: by.of.Origin, Peer: none,
+	}
+	switch m.step {
+	case Working, Sleeping:
+		g.Alone = m.alone
+	case Storing:
+		g.Alone, g.Peer = m.alone, int(m.arg)
+	case Sending, Starting, Copying:
+		g.Peer = int(m.arg)
+	case Flying:
+		g.Flag = Flag(m.arg)
+	case Woken:
+		g.Flag, g.Waited = Flag(m.arg), m.alone
+	case Placed, Served:
+		g.Waited = m.alone
+	case Delaying:
+		g.Cause = Cause(m.arg)
+	}
+	return g
+}
+
+// kind is what kind of work the command is.
+func (c *Command) kind() CommandKind {
+	switch {
+	case c.Copy != nil:
+		return OfCopy
+	case c.Kernel == nil:
+		return OfStream
+	case c.Kernel.Kind == trace.Collective:
+		return OfCollective
+	}
+	return OfCompute
+}

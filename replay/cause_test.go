@@ -1,0 +1,298 @@
+package replay
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// chain shows a path, one segment a line.
+func chain(p *Program, path []Segment) string {
+	var out []string
+	for _, g := range path {
+		line := fmt.Sprintf("%d-%d %s of %d %q", g.Start, g.End, g.Step, g.Rank, g.Name)
+		if g.Peer != none {
+			line += fmt.Sprintf(" to %d", g.Peer)
+		}
+		if g.Flag != NoFlag {
+			line += fmt.Sprintf(" %q", p.Flags[g.Flag])
+		}
+		if g.Waited > 0 {
+			line += fmt.Sprintf(" waited %d", g.Waited)
+		}
+		if g.Bound != Unbound {
+			line += fmt.Sprintf(" alone %d, %s", g.Alone, g.Bound)
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+func TestCriticalPath(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		m    func(*machine.Machine)
+		prog func(p *Program)
+		want string
+	}{
+		{
+			// A's only workgroup holds the one CU until 30; B was ready at 5.
+			name: "slot",
+			prog: func(p *Program) {
+				b := kernel("B", 1, work(20))
+				b.Delay = 5
+				p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{kernel("A", 1, work(30))}}, {Commands: []Command{b}}}}}
+			},
+			want: `
+				0-0 launch of 0 "A"
+				0-30 work of 0 "A"
+				30-30 slot of 0 "B" waited 25
+				30-50 work of 0 "B"`,
+		},
+		{
+			// The second wave of one kernel follows the first: no change of hands.
+			name: "waves",
+			prog: func(p *Program) {
+				p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{kernel("A", 2, work(30))}}}}}
+			},
+			want: `
+				0-0 launch of 0 "A"
+				0-30 work of 0 "A"
+				30-60 work of 0 "A"`,
+		},
+		{
+			// GPU 1 ends last because GPU 0's post reaches it at 40 + 7.
+			name: "flag of a peer",
+			m:    func(m *machine.Machine) { m.Fabric.Latency = q(7e-9) },
+			prog: func(p *Program) {
+				f := p.NewFlag("tile")
+				p.GPUs = []GPU{
+					{Streams: []Stream{{Commands: []Command{kernel("A", 1, []Phase{
+						{Op: Work, Time: 10}, {Op: Store, Peer: 1, Bytes: 3000, Time: 4}, {Op: PostTo, Flag: f, Count: 1}, {Op: Work, Time: 1},
+					})}}}},
+					{Streams: []Stream{{Commands: []Command{kernel("B", 1, []Phase{
+						{Op: Work, Time: 15}, {Op: WaitFor, Flag: f, Count: 1}, {Op: Sleep, Time: 2},
+					})}}}},
+				}
+			},
+			want: `
+				0-0 launch of 0 "A"
+				0-10 work of 0 "A"
+				10-40 store of 0 "A" to 1 alone 4, egress
+				40-47 flag on its way of 0 "A" "tile"
+				47-47 flag of 1 "B" "tile" waited 32
+				47-49 latency of 1 "B"`,
+		},
+		{
+			// The host issues at 5; the gap ends at 8. Puts leave one after the other, 20 each.
+			name: "host, gap, put",
+			prog: func(p *Program) {
+				issued, there := p.NewFlag("issued"), p.NewFlag("there")
+				a := kernel("A", 1, []Phase{{Op: Work, Time: 2}, {Op: Put, Peer: 1, Bytes: 2000, Flag: there, Count: 1}, {Op: Put, Peer: 1, Bytes: 2000, Flag: there, Count: 1}})
+				a.Delay = 3
+				p.GPUs = []GPU{
+					{Streams: []Stream{
+						{Name: "main", Commands: []Command{{Op: Wait, Flag: issued, Count: 1}, a}},
+						{Name: "host", Host: true, Queue: 1, Commands: []Command{{Op: Delay, Delay: 5, Why: HostIssue, Name: "A"}, {Op: Post, Flag: issued, Count: 1}}},
+					}},
+					{Streams: []Stream{{Commands: []Command{{Op: Wait, Flag: there, Count: 2, Name: "A"}, kernel("B", 1, work(9))}}}},
+				}
+			},
+			want: `
+				0-5 delay of 0 "A"
+				5-5 flag of 0 "wait" "issued" waited 5
+				5-8 launch of 0 "A"
+				8-10 work of 0 "A"
+				10-30 put of 0 "A" to 1
+				30-50 put of 0 "A" to 1
+				50-50 flag of 1 "A" "there" waited 50
+				50-59 work of 1 "B"`,
+		},
+		{
+			// One copy engine: C2 has to wait for C1. Two workgroups on a CU share its pipes.
+			name: "engine and pipes",
+			m: func(m *machine.Machine) {
+				m.Engines = machine.Engines{Count: q(1), Rate: q(10e9), Latency: q(3e-9)}
+			},
+			prog: func(p *Program) {
+				cp := func(name string) Command {
+					return Command{Op: Start, Copy: &Copy{Name: name, From: 0, Peer: 1, Bytes: 100}}
+				}
+				p.GPUs = []GPU{
+					{Streams: []Stream{{Commands: []Command{cp("C1")}}, {Commands: []Command{cp("C2"), kernel("A", 2, work(10), threads(4))}}}}, {},
+				}
+			},
+			want: `
+				0-3 copy start of 0 "C1" to 1
+				3-13 copy of 0 "C1" to 1
+				13-13 engine of 0 "C2" waited 13
+				13-16 copy start of 0 "C2" to 1
+				16-26 copy of 0 "C2" to 1
+				26-46 work of 0 "A" alone 10, shared CUs`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &Program{}
+			c.prog(p)
+			m := small(len(p.GPUs), 1)
+			if c.m != nil {
+				c.m(&m)
+			}
+			r := mustSimulate(t, m, p, Options{Causes: true})
+			if diff := cmp.Diff(trim(c.want), chain(p, r.Path)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The critical path covers the makespan without gap, each of its steps is one
+// that was recorded, and what a wait on it waited for was posted by what the
+// segment before it belongs to.
+func TestCriticalPathIsWhatHappened(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, _, r := drawRun(t, Options{Level: Phases, Causes: true})
+		seen := map[string]bool{}
+		for _, s := range r.Run.Spans {
+			name := r.Run.NameOf(s)
+			if s.Parent != trace.None {
+				name = r.Run.NameOf(r.Run.Spans[s.Parent])
+			}
+			seen[fmt.Sprintf("%s %d %q %d-%d", s.Kind, r.Run.RankOf(s), name, s.Start, s.End)] = true
+		}
+		idle := func(g Segment) bool {
+			return slices.ContainsFunc(r.Idle, func(i Idle) bool {
+				return i.Rank == g.Rank && i.Stream == g.Stream && i.Cause == LaunchGap && i.Start <= g.Start && i.End >= g.End
+			})
+		}
+		kinds := map[Step]trace.Kind{Working: trace.PhaseCompute, Storing: trace.PhaseStore, Sleeping: trace.PhaseWait}
+		var at, sum Time
+		for i, g := range r.Path {
+			if g.Start != at || g.End < g.Start {
+				t.Fatalf("segment %d is %d-%d, the one before ends at %d", i, g.Start, g.End, at)
+			}
+			at, sum = g.End, sum+g.End-g.Start
+			st := &p.GPUs[g.Rank].Streams[g.Stream]
+			what := fmt.Sprintf("segment %d, %s of %d %q, %d-%d", i, g.Step, g.Rank, g.Name, g.Start, g.End)
+			switch g.Step {
+			case Working, Storing, Sleeping:
+				free := false
+				for _, c := range st.Commands {
+					free = free || c.Kernel != nil && c.Kernel.Name == g.Name && c.Kernel.Free
+				}
+				if key := fmt.Sprintf("%s %d %q %d-%d", kinds[g.Step], g.Rank, g.Name, g.Start, g.End); !free && !seen[key] {
+					t.Fatalf("%s was not recorded", what)
+				}
+				if g.Step != Sleeping && (g.Alone > g.End-g.Start || g.Bound != Unbound && g.Alone == g.End-g.Start) {
+					t.Fatalf("%s: alone %d, bound by %s", what, g.Alone, g.Bound)
+				}
+			case Launching:
+				if g.End > g.Start && !st.Host && !idle(g) {
+					t.Fatalf("%s, but the stream was not idle for it: %v", what, r.Idle)
+				}
+			case Woken:
+				if i > 0 && !couldPost(p, r.Path[i-1], g.Flag) {
+					t.Fatalf("%s: %s of %d %q does not post flag %d", what, r.Path[i-1].Step, r.Path[i-1].Rank, r.Path[i-1].Name, g.Flag)
+				}
+				if g.Waited > g.End {
+					t.Fatalf("%s: waited %d", what, g.Waited)
+				}
+			case Placed:
+				if i == 0 || r.Path[i-1].Rank != g.Rank {
+					t.Fatalf("%s was left by %+v", what, r.Path[i-1])
+				}
+			}
+		}
+		if at != r.Makespan || sum != r.Makespan {
+			t.Fatalf("the path ends at %d and takes %d, the makespan is %d", at, sum, r.Makespan)
+		}
+	})
+}
+
+// couldPost reports whether the stream that a segment belongs to posts the flag
+// itself or by one of its kernels.
+func couldPost(p *Program, g Segment, f Flag) bool {
+	for _, c := range p.GPUs[g.Rank].Streams[g.Stream].Commands {
+		if c.Op == Post && c.Flag == f || c.Kernel != nil && postsOf(c.Kernel, 0, c.Kernel.WGs, 0)[f] {
+			return true
+		}
+	}
+	return false
+}
+
+// On a machine on which nothing contends, what is longer on the critical path
+// makes the whole longer by as much.
+func TestCriticalPathIsCritical(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		gpus := rapid.IntRange(1, 3).Draw(t, "gpus")
+		const longer = 50
+		type node struct {
+			time Time
+			deps []int
+		}
+		nodes := make([]node, rapid.IntRange(1, 12).Draw(t, "n"))
+		for i := range nodes {
+			nodes[i].time = Time(rapid.IntRange(1, 100).Draw(t, "time"))
+			for range rapid.IntRange(0, 2).Draw(t, "deps") {
+				if i > 0 {
+					nodes[i].deps = append(nodes[i].deps, rapid.IntRange(0, i-1).Draw(t, "dep"))
+				}
+			}
+		}
+		build := func(slow int) *Program {
+			p := &Program{GPUs: make([]GPU, gpus)}
+			for i := range nodes {
+				p.NewFlag(fmt.Sprint(i))
+			}
+			for i, n := range nodes {
+				if i == slow {
+					n.time += longer
+				}
+				var phases []Phase
+				for _, d := range n.deps {
+					phases = append(phases, Phase{Op: WaitFor, Flag: Flag(d + 1), Count: 1})
+				}
+				phases = append(phases, Phase{Op: Work, Time: n.time}, Phase{Op: PostTo, Flag: Flag(i + 1), Count: 1})
+				g := &p.GPUs[i%gpus]
+				g.Streams = append(g.Streams, Stream{Queue: int64(i), Commands: []Command{kernel(fmt.Sprint(i), 1, phases)}})
+			}
+			return p
+		}
+		m := small(gpus, len(nodes))
+		r, err := Simulate(m, build(-1), Options{Causes: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range r.Path {
+			if g.Step != Working {
+				continue
+			}
+			var slow int
+			_, _ = fmt.Sscan(g.Name, &slow)
+			if got := mustRun(t, m, build(slow)); got != r.Makespan+longer {
+				t.Fatalf("kernel %d is on the path; %d ns longer, the whole takes %d instead of %d", slow, longer, got, r.Makespan)
+			}
+		}
+	})
+}
+
+// A simulation that is asked to stop does, within a few hundred instants.
+func TestStop(t *testing.T) {
+	p := prog([]Stream{{Commands: slices.Repeat([]Command{kernel("A", 1, work(10))}, 10_000)}})
+	asked := 0
+	_, err := Simulate(small(1, 1), p, Options{Stop: func() bool { asked++; return asked == 3 }})
+	if !errors.Is(err, ErrStopped) || asked != 3 {
+		t.Errorf("error %v after %d questions", err, asked)
+	}
+	if _, err := Simulate(small(1, 1), p, Options{Stop: func() bool { return false }}); err != nil {
+		t.Error(err)
+	}
+}
