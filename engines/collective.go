@@ -14,11 +14,15 @@ import (
 type part struct {
 	coll     *workload.Collective
 	index    int // which chunk, or whole
-	of       int // chunks in all
+	of       int // equal shares that its bytes are counted in
+	take     int // of them this part has; 0 stands for 1
 	alone    trace.Time
 	channels int
 	beside   float64 // slowdown while compute is resident
 }
+
+// share is the part's share of the whole's bytes.
+func (p part) share(bytes int64) int64 { return bytes * int64(max(1, p.take)) / int64(p.of) }
 
 // whole is the index of a part that is all of its collective.
 const whole = -1
@@ -71,12 +75,13 @@ func (pl *planner) gangFor(op *workload.Op, c *workload.Collective, rest trace.T
 				replay.Phase{Op: replay.Sleep, Time: rest})
 		},
 	}
-	pl.describe(k, op, c, 1)
+	pl.describe(k, op, part{coll: c, of: 1})
 	return k
 }
 
 // describe fills in what the simulated run shows of a collective kernel.
-func (pl *planner) describe(k *replay.Kernel, op *workload.Op, c *workload.Collective, of int) {
+func (pl *planner) describe(k *replay.Kernel, op *workload.Op, p part) {
+	c := p.coll
 	span := pl.w.Run.Spans[op.Span]
 	if a := pl.w.Run.Kernel(span); a != nil {
 		k.Attr = *a
@@ -85,7 +90,7 @@ func (pl *planner) describe(k *replay.Kernel, op *workload.Op, c *workload.Colle
 	if m := pl.w.Run.Comm(span); m != nil {
 		comm = *m
 	}
-	comm.In, comm.Out = c.In/int64(of), c.Out/int64(of)
+	comm.In, comm.Out = p.share(c.In), p.share(c.Out)
 	k.Comm = &comm
 }
 
@@ -102,13 +107,19 @@ func (pl *planner) channels(c *workload.Collective) int {
 // smaller size and the number of channels (MODEL_STUDY R6). beside is the compute
 // that may be resident with it; nil: none.
 func (pl *planner) chunks(c *workload.Collective, of, channels int, beside *workload.Op) part {
+	return pl.piece(part{coll: c, index: whole, of: of}, channels, beside)
+}
+
+// piece fills in how long a part of a collective takes, and on how many channels.
+func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
+	c := p.coll
 	captured := pl.channels(c)
 	if channels == 0 {
 		channels = captured
 	}
 	lib, n := &pl.m.Library, len(c.Members)
-	bytes := c.Bytes / int64(of)
-	p := part{coll: c, index: whole, of: of, channels: min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), alone: c.Transfer(), beside: 1}
+	bytes := p.share(c.Bytes)
+	p.channels, p.alone, p.beside = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.Transfer(), 1
 	if bytes != c.Bytes || channels != captured { // else the captured time stands
 		pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
 		pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
@@ -119,7 +130,10 @@ func (pl *planner) chunks(c *workload.Collective, of, channels int, beside *work
 	if beside != nil {
 		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.channels, With: neighbour(beside)}
 		if sh := beside.Shape; sh.Kind == workload.GEMM {
-			q.M, q.N, q.K, q.DType = max(1, sh.M/int64(of)), sh.N, sh.K, sh.DType
+			q.M, q.N, q.K, q.DType = sh.M, sh.N, sh.K, sh.DType
+			if p.take == 0 { // chunks of a collective run beside chunks of the product
+				q.M = max(1, sh.M/int64(p.of))
+			}
 		}
 		pl.m.Asked.Add(q)
 		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, neighbour(beside))
@@ -148,7 +162,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	peers := pl.peers(op, c)
 	all := int64(n * p.channels)
 	alpha := min(p.alone, duration(pl.m.Library.Time(c.Op, 0, n, 0)))
-	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels)
+	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take))
 	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
 		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
@@ -169,7 +183,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 				replay.Phase{Op: replay.WaitFor, Flag: g.depart, Count: all})
 		},
 	}
-	pl.describe(k, op, c, p.of)
+	pl.describe(k, op, p)
 	k.Attr.Grid = [3]int32{int32(p.channels), 1, 1}
 	return k
 }

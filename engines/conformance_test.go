@@ -2,6 +2,7 @@ package engines
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,22 +26,25 @@ func h200(t testing.TB, gpus int) machine.Machine {
 // outcome runs an engine with settings, which must apply.
 func outcome(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string) Outcome {
 	t.Helper()
-	for _, e := range All() {
-		if e.Name != name {
-			continue
-		}
-		v, err := e.Values(set)
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := Run(w, m, Selection{e, v}, replay.Options{})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		return out
+	e := engineNamed(t, name)
+	v, err := e.Values(set)
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no engine %s", name)
-	return Outcome{}
+	out, err := Run(w, m, Selection{e, v}, replay.Options{})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return out
+}
+
+func engineNamed(t testing.TB, name string) Engine {
+	t.Helper()
+	i := slices.IndexFunc(All(), func(e Engine) bool { return e.Name == name })
+	if i < 0 {
+		t.Fatalf("no engine %s", name)
+	}
+	return All()[i]
 }
 
 // Every engine, on workloads of both directions, all operations, two to eight
@@ -59,20 +63,20 @@ func TestConformance(t *testing.T) {
 	for name, s := range specs {
 		w, m := s.build(t), h200(t, s.ranks)
 		for _, e := range All() {
-			t.Run(name+"/"+e.Name, func(t *testing.T) { conform(t, e, s, w, m) })
+			t.Run(name+"/"+e.Name, func(t *testing.T) { conform(t, e, nil, s, w, m) })
 		}
 	}
 }
 
-func conform(t *testing.T, e Engine, s spec, w *workload.Workload, m machine.Machine) {
-	out := outcome(t, w, m, e.Name, nil)
+func conform(t *testing.T, e Engine, set map[string]string, s spec, w *workload.Workload, m machine.Machine) {
+	out := outcome(t, w, m, e.Name, set)
 	if out.Result == nil {
 		if out.Why == "" || strings.HasPrefix(out.Why, "cannot run") {
 			t.Fatalf("no result: %q", out.Why)
 		}
 		t.Skip("does not apply: " + out.Why)
 	}
-	again := outcome(t, w, m, e.Name, nil)
+	again := outcome(t, w, m, e.Name, set)
 	if d := cmp.Diff(out.Result.Run.Spans, again.Result.Run.Spans); d != "" {
 		t.Errorf("a repeat differs:\n%s", d)
 	}
@@ -124,6 +128,7 @@ func TestCapturedIsIdentity(t *testing.T) {
 // and something to pay.
 func TestOverlapLoses(t *testing.T) {
 	small := spec{ranks: 4, steps: 3, op: trace.AllReduce, bytes: 64 << 10, gemm: 300_000, comm: 28_000, channels: 4}
+	tiny := spec{ranks: 8, steps: 3, op: trace.ReduceScatter, bytes: 256 << 10, gemm: 40_000, comm: 20_000, channels: 4}
 	for _, c := range []struct {
 		name, engine string
 		spec         spec
@@ -131,6 +136,8 @@ func TestOverlapLoses(t *testing.T) {
 	}{
 		{"eight launches for a collective that is all latency", "decompose", small, map[string]string{"chunks": "8"}},
 		{"tiles computed by a quarter of the machine", "fused", moeDown, map[string]string{"programs": "33"}},
+		{"groups of one wave that are all latency", "decompose", small, map[string]string{"variant": "waves", "group": "1"}},
+		{"a ring of pieces that are all launches", "decompose", tiny, map[string]string{"variant": "ring"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, m := c.spec.build(t), h200(t, c.spec.ranks)
@@ -140,6 +147,25 @@ func TestOverlapLoses(t *testing.T) {
 				t.Errorf("%s takes %d ns, bulk %d: it should lose", c.engine, got.Time, base.Time)
 			}
 		})
+	}
+}
+
+// Where there is nothing to overlap, a strategy ties.
+func TestOverlapTies(t *testing.T) {
+	for _, c := range []struct {
+		name, engine string
+		spec         spec
+		set          map[string]string
+	}{
+		{"a product in one group", "decompose", moeDown, map[string]string{"variant": "waves", "chunks": "1"}},
+		{"one chunk", "decompose", moeDown, map[string]string{"chunks": "1"}},
+	} {
+		w, m := c.spec.build(t), h200(t, c.spec.ranks)
+		base := outcome(t, w, m, "bulk", nil)
+		got := outcome(t, w, m, c.engine, c.set)
+		if d := got.Time - base.Time; d < -base.Time/50 || d > base.Time/50 {
+			t.Errorf("%s: %s takes %d ns, bulk %d", c.name, c.engine, got.Time, base.Time)
+		}
 	}
 }
 
@@ -154,6 +180,8 @@ func TestOverlapWins(t *testing.T) {
 		{"multistream", even, map[string]string{"priority": "on"}},
 		{"fused", moeDown, nil},
 		{"ideal", even, nil},
+		{"decompose", even, map[string]string{"variant": "waves"}},
+		{"decompose", spec{ranks: 4, steps: 3, op: trace.AllGather, bytes: 256 << 20, gemm: 900_000, comm: 700_000, channels: 16, reverse: true}, map[string]string{"variant": "ring"}},
 	} {
 		w, m := c.spec.build(t), h200(t, c.spec.ranks)
 		base := outcome(t, w, m, "bulk", nil)
@@ -180,7 +208,7 @@ func TestSelections(t *testing.T) {
 		"decompose:chunks=8:priority=on, fused": "decompose chunks=8 priority=on; fused",
 		"decompose:chunks=2,channels=4":         "decompose chunks=2 channels=4",
 		"decompos":                              `no strategy "decompos" (there are ` + strings.Join(Names(), ", ") + `, or all)`,
-		"ideal:chunks=2":                        `ideal: no parameter "chunks" (it has none)`,
+		"ideal:chunks=2":                        `ideal: no parameter "chunks" (it has variant)`,
 		"decompose:chunks=-1":                   `decompose: chunks: "-1" is not a whole number`,
 		"decompose:priority=high":               `decompose: priority: "high" is none of off, on`,
 		"decompose:chunks":                      `decompose: "chunks" is not name=value`,

@@ -7,19 +7,34 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// decompose cuts both operations of a pair into chunks and runs the
-// communication of one chunk beside the compute of the next (MECHANISM section 2).
+// decompose cuts the communication of a pair into pieces that run beside the
+// compute of others (MECHANISM section 2). What is cut, and who moves the
+// pieces, is the variant's.
+//
+//	chunks  |G0|G1|G2|G3|      waves  |G wave|G wave|G wave|    ring  |G own|G  |G  |
+//	        |  |C0|C1|C2|C3|          |    w |C0   w|C1   w|C2|       |copy |copy|
 var decompose = Engine{
 	Name:    "decompose",
 	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
-	Summary: "chunks of rows on two streams, each collective as soon as its chunk is done",
-	Detail: "The compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
+	Summary: "the communication of one piece beside the compute of the next, on two streams",
+	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
 		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
-		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch.",
+		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch. " +
+		"variant=waves (FlashOverlap) leaves the product whole, a workgroup a tile: tiles count themselves in groups of " +
+		"waves, a kernel of one thread on the urgent communication stream spins on each group's counter, and behind it a plain library call sends the " +
+		"group, whose tiles were stored next to each other. The product gives up slots to the library's channels, small " +
+		"groups reach a fraction of the links' rate, and large ones leave head and tail exposed. What storing in " +
+		"that order costs the product (under 1 %) and its readers is not counted. " +
+		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the product behind it, or a " +
+		"product and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
+		"multiplied, and a small kernel puts each piece in its place or adds it. both=on sends half of them the other way round.",
 	Params: []Param{
+		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one product's waves; a ring of copies"},
 		{Name: "chunks", Default: "4", Doc: "parts of each pair"},
+		{Name: "group", Default: "0", Doc: "waves: of tiles in a group; 0: as many as make so many chunks"},
+		{Name: "both", Default: "off", Choices: []string{"off", "on"}, Doc: "ring: both ways round"},
 		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
-		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
+		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "chunks: communication stream first among waiting workgroups"},
 	},
 	Plan: planDecompose,
 }
@@ -33,9 +48,31 @@ func planDecompose(w *workload.Workload, m machine.Machine, v Values) (*replay.P
 	if n < 1 {
 		return nil, &NotApplicable{"decompose", "chunks must be at least 1"}
 	}
-	pl.take(withCollective)
+	why := "no pair of compute and communication was found"
+	serves := map[string]func(*workload.Pair) string{
+		"chunks": func(*workload.Pair) string { return "" },
+		"waves":  pl.countsWaves,
+		"ring":   pl.ringPasses,
+	}[v["variant"]]
+	pl.take(func(p *workload.Pair) bool {
+		if p.Collective < 0 {
+			return false
+		}
+		no := serves(p)
+		if no != "" {
+			why = no
+		}
+		return no == ""
+	})
 	if len(pl.pairs) == 0 {
-		return nil, &NotApplicable{"decompose", "no pair of compute and communication was found"}
+		return nil, &NotApplicable{"decompose", why}
+	}
+	switch v["variant"] {
+	case "waves":
+		return pl.plan(func(r *rank, p *pair) { r.inWaves(p, v.Int("group"), n, v.Int("channels")) })
+	case "ring":
+		t := passing{pl: pl, both: v["both"] == "on", boards: map[int]*passBoard{}}
+		return pl.plan(t.emit)
 	}
 	return pl.plan(func(r *rank, p *pair) { r.inChunks(p, n, v.Int("channels"), v["priority"] == "on") })
 }

@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -15,18 +17,45 @@ var ideal = Engine{
 	Summary: "max(compute, communication) of each pair: no strategy can do better by overlapping alone",
 	Detail: "Both operations of a pair start together and take the time they take alone; neither holds slots, " +
 		"bandwidth or waits for the other's data. Strategies that remove work, such as intermediate stores, can " +
-		"in principle be faster than this.",
-	Plan: func(w *workload.Workload, m machine.Machine, _ Values) (*replay.Program, error) {
+		"in principle be faster than this. variant=gemm-rs is T3's Ideal-GEMM-RS-Overlap: of an all-reduce only the " +
+		"reduce-scatter runs beside the product, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
+		"where memory adds what arrives, which saves the reduce-scatter's last step, in which nothing is sent and the last sum is formed.",
+	Params: []Param{
+		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs beside compute: the whole communication, or its reduce-scatter, or that with near-memory sums"},
+	},
+	Plan: func(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
 		pl, err := newPlanner(w, m)
 		if err != nil {
 			return nil, err
 		}
-		pl.take(withCollective)
-		if len(pl.pairs) == 0 {
+		variant := v["variant"]
+		pl.take(func(p *workload.Pair) bool {
+			return p.Collective >= 0 && (variant == "whole" || reduced(w, p))
+		})
+		switch {
+		case len(pl.pairs) > 0:
+		case variant == "whole":
 			return nil, &NotApplicable{"ideal", "no pair of compute and communication was found"}
+		default:
+			return nil, &NotApplicable{"ideal", "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any pair)"}
 		}
-		return pl.plan(func(r *rank, p *pair) { r.sideBySide(p) })
+		if variant == "whole" {
+			return pl.plan(func(r *rank, p *pair) { r.sideBySide(p) })
+		}
+		gathers := map[int]*workload.Collective{} // by index of pair
+		return pl.plan(func(r *rank, p *pair) {
+			if gathers[p.index] == nil {
+				gathers[p.index] = gatherOf(p.coll)
+			}
+			r.besideReduction(p, gathers[p.index], variant == "rs-nmc")
+		})
 	},
+}
+
+// reduced reports whether a pair is a kernel and the sum of its output over ranks.
+func reduced(w *workload.Workload, p *workload.Pair) bool {
+	op := w.Collectives[p.Collective].Op
+	return p.Direction == workload.ComputeThenCollective && (op == trace.AllReduce || op == trace.ReduceScatter)
 }
 
 func (r *rank) sideBySide(p *pair) {
@@ -58,4 +87,72 @@ func (pl *planner) alone(op *workload.Op) replay.Command {
 		return launchOf(op, pl.gangFor(op, c, c.Transfer()))
 	}
 	return launchOf(op, measuredKernel(op))
+}
+
+// besideReduction writes a kernel and the reduce-scatter of its output side by
+// side, and behind both, where they were an all-reduce, its all-gather.
+func (r *rank) besideReduction(p *pair, gather *workload.Collective, nmc bool) {
+	compute, comm := r.ops(p)
+	onCompute, onComm := r.stream(compute.Queue), r.commStream(compute, comm)
+	reduce, rest := r.pl.halves(p.coll)
+	if nmc {
+		reduce -= r.pl.lastSum(p.coll, reduce)
+	}
+	r.enter(p)
+	begun := r.pl.p.NewFlag(compute.Name + " next on its stream")
+	gap := r.ready(onCompute, compute, slices.Concat(r.before(p, compute), comm.After), r.within(p)...)
+	onCompute.delay(gap, replay.LaunchGap, compute.Name)
+	onCompute.post(begun, 1)
+	for _, op := range r.within(p) {
+		if op != comm {
+			onCompute.launch(0, r.pl.alone(op))
+			r.finished(onCompute, op)
+		}
+	}
+	onComm.wait(begun, 1, compute.Name)
+	onComm.launch(0, launchOf(comm, r.pl.gangFor(comm, p.coll, reduce)))
+	if rest > 0 {
+		onComm.wait(r.pl.done[compute.ID], 1, compute.Name)
+		onComm.launch(0, launchOf(comm, r.pl.gangFor(comm, gather, rest)))
+	}
+	r.finished(onComm, comm)
+	r.leave(p)
+}
+
+// gatherOf is the all-gather that is the second half of an all-reduce.
+func gatherOf(c *workload.Collective) *workload.Collective {
+	g := *c
+	g.Op = trace.AllGather
+	return &g
+}
+
+// halves is how long the reduce-scatter of a captured collective takes and how
+// long the all-gather behind it: an all-reduce's time in the ratio of the
+// library's for either; all and nothing of a reduce-scatter.
+func (pl *planner) halves(c *workload.Collective) (reduce, gather trace.Time) {
+	if c.Op != trace.AllReduce {
+		return c.Transfer(), 0
+	}
+	lib, n, channels := &pl.m.Library, len(c.Members), pl.channels(c)
+	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
+		pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
+	}
+	a, b := lib.Time(trace.ReduceScatter, c.Bytes, n, channels), lib.Time(trace.AllGather, c.Bytes, n, channels)
+	if a+b <= 0 {
+		a, b = 1, 1
+	}
+	gather = trace.Time(float64(c.Transfer()) * b / (a + b))
+	return c.Transfer() - gather, gather
+}
+
+// lastSum is the part of a reduce-scatter's time in which nothing is sent: its
+// last step adds the last chunk that came in to the rank's own.
+func (pl *planner) lastSum(c *workload.Collective, reduce trace.Time) trace.Time {
+	lib, n, channels := &pl.m.Library, len(c.Members), pl.channels(c)
+	whole := lib.Time(trace.ReduceScatter, c.Bytes, n, channels)
+	step := float64(c.Bytes) / float64(n*channels) / lib.ReduceScatter.Receive.Value
+	if whole <= 0 || lib.ReduceScatter.Receive.Value <= 0 {
+		return 0
+	}
+	return trace.Time(float64(reduce) * min(1, step/whole))
 }

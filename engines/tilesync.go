@@ -157,12 +157,7 @@ func (r *rank) follow(p *pair, s *side, after replay.Flag) {
 func (r *rank) behindStart(p *pair, s *side, started replay.Flag) {
 	l := r.pl.m.Launch
 	r.ready(s.on, s.op, r.before(p, s.op), r.within(p)...)
-	s.on.launch(duration(l.Gap.Value), replay.Command{Op: replay.Launch, Origin: -1, Name: "wait kernel", Kernel: &replay.Kernel{
-		Name: "wait kernel", Kind: trace.Compute, WGs: 1, Footprint: replay.Footprint{Threads: 1},
-		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-			return append(buf, replay.Phase{Op: replay.WaitFor, Flag: started, Count: 1})
-		},
-	}})
+	s.on.launch(duration(l.Gap.Value), waitKernel(started, 1, 0))
 	s.on.wait(r.issued, r.issue(l.Host.Value, s.op.Name), "host")
 	r.start(s, duration(l.Gap.Value))
 }

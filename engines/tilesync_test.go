@@ -85,7 +85,7 @@ func TestDependentProducts(t *testing.T) {
 	w, m := mlp512.build(t), h200(t, mlp512.ranks)
 	for _, e := range All() {
 		t.Run(e.Name, func(t *testing.T) {
-			conform(t, e, spec{ranks: mlp512.ranks, steps: mlp512.steps, gemm: mlp512.up}, w, m)
+			conform(t, e, nil, spec{ranks: mlp512.ranks, steps: mlp512.steps, gemm: mlp512.up}, w, m)
 		})
 	}
 }

@@ -150,9 +150,7 @@ func (t *tracker) ring(p *pair) *ring {
 		}
 	}
 	if p.coll.Op == trace.AllReduce {
-		ag := *p.coll
-		ag.Op = trace.AllGather
-		g.gathered = &ag
+		g.gathered = gatherOf(p.coll)
 	}
 	t.rings[p.index] = g
 	return g
@@ -236,18 +234,10 @@ func (t *tracker) emit(r *rank, p *pair) {
 	r.leave(p)
 }
 
-// secondHalf is the all-gather that completes an all-reduce: the library's time
-// for one, as the captured all-reduce compares with the library's time for that.
+// secondHalf is the all-gather that completes an all-reduce.
 func (t *tracker) secondHalf(p *pair, g *ring) part {
-	lib, n := &t.pl.m.Library, len(g.ranks)
-	h := part{coll: g.gathered, index: whole, of: 1, channels: t.pl.channels(p.coll), alone: p.coll.Transfer() / 2, beside: 1}
-	for _, op := range []trace.CollectiveOp{trace.AllGather, trace.AllReduce} {
-		t.pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: p.coll.Bytes, Ranks: n, Channels: h.channels})
-	}
-	if from := lib.Time(trace.AllReduce, p.coll.Bytes, n, h.channels); from > 0 {
-		h.alone = trace.Time(float64(p.coll.Transfer()) * lib.Time(trace.AllGather, p.coll.Bytes, n, h.channels) / from)
-	}
-	return h
+	_, gather := t.pl.halves(p.coll)
+	return part{coll: g.gathered, index: whole, of: 1, channels: t.pl.channels(p.coll), alone: gather, beside: 1}
 }
 
 // product is the kernel whose stores are tracked. Tiles for other ranks never

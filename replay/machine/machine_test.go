@@ -49,12 +49,12 @@ func TestLoadErrors(t *testing.T) {
 	for name, want := range map[string]string{
 		"h200x9":      "h200x9: 9 GPUs: h200 joins at most 8 (h200x1 to h200x8)",
 		"v100x8":      "v100x8: 8 GPUs: v100 joins at most 4 (v100x1 to v100x4)",
-		"b200":        `unknown machine "b200" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"h200x0":      `unknown machine "h200x0" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"../machine":  `unknown machine "../machine" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"":            `unknown machine "" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"x":           `unknown machine "x" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
-		"profiles/h2": `unknown machine "profiles/h2" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"b200":        `unknown machine "b200" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, t3, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"h200x0":      `unknown machine "h200x0" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, t3, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"../machine":  `unknown machine "../machine" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, t3, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"":            `unknown machine "" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, t3, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"x":           `unknown machine "x" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, t3, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
+		"profiles/h2": `unknown machine "profiles/h2" (have a100, h100, h200, h800, mi210, mi210ib, mi250x, mi300x, t3, torus128, v100 with a number of GPUs, as in h200x4, or a path to a YAML file)`,
 	} {
 		_, err := Load(name)
 		if err == nil || err.Error() != want {
