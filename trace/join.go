@@ -78,7 +78,12 @@ func (s *source) before(t *source) bool {
 func (m *merger) add(r *Run, index int) {
 	t := &m.b.run
 	firstRow := int32(len(t.Ranks))
-	m.addRanks(r, index)
+	if m.parts {
+		firstRow = 0
+	}
+	if !m.parts || index == 0 {
+		m.addRanks(r, index)
+	}
 	s := &source{
 		spans:  r.Spans,
 		depth:  r.depths(),
@@ -158,6 +163,8 @@ func (m *merger) addRanks(r *Run, index int) {
 		switch {
 		case a.shift != 0:
 			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
+		case !a.known && m.epoch == 0 && !m.hostClock:
+			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks and no clock: taken to begin when they do", k.ID), "", 0)
 		case !a.known:
 			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks, its clock is not checked", k.ID), "", 0)
 		}

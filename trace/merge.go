@@ -18,13 +18,20 @@ import (
 // that it does share a collective with.
 //
 // Runs that do not say which rank they are get numbers in order of their
-// names, if none of several does. It is an error if two runs hold the same rank.
+// names, if none of several does. Runs that hold different parts of the same
+// rank, such as kernels and host calls, on one clock, become one first; it is an
+// error if two hold the same part. It is an error if runs have no collective in
+// common, and their clocks say that they are of two windows.
 func Merge(runs []*Run, name string) (*Run, error) {
 	m := merger{name: name}
 	runs = slices.Clone(runs)
 	slices.SortStableFunc(runs, func(a, b *Run) int {
 		return cmp.Or(cmp.Compare(firstRank(a), firstRank(b)), natural(a.Name, b.Name))
 	})
+	runs, err := unite(runs)
+	if err != nil {
+		return nil, err
+	}
 	m.number(runs)
 	if err := distinct(runs); err != nil {
 		return nil, err
@@ -37,6 +44,9 @@ func Merge(runs []*Run, name string) (*Run, error) {
 		return nil, err
 	}
 	m.align(runs)
+	if err := m.oneWindow(runs); err != nil {
+		return nil, err
+	}
 	m.reserve(runs)
 	for i, r := range runs {
 		m.add(r, i)
@@ -91,6 +101,7 @@ func (m *merger) number(runs []*Run) {
 		numbered.Ranks = slices.Clone(r.Ranks)
 		numbered.Ranks[0].ID = i
 		runs[i] = &numbered
+		m.numbered = true
 		m.b.Note(Noted, r.Ranks[0].Source, fmt.Sprintf("the file does not say which rank it is: taken as rank %d, by order of names", i), "", 0)
 	}
 }
@@ -129,6 +140,8 @@ type merger struct {
 
 	simulated bool
 	hostClock bool // the common clock is that of the machine
+	numbered  bool // no file says which rank it is
+	parts     bool // all runs are of one rank
 	sources   []*source
 }
 
@@ -156,6 +169,36 @@ func (m *merger) clock(runs []*Run) error {
 				File: r.Name,
 				Msg:  fmt.Sprintf("its times are up to %v from those of the other ranks", time.Duration(max(m.start[i], r.End))),
 				Cure: "give the ranks of one profiled window",
+			}
+		}
+	}
+	return nil
+}
+
+// mostApart is how far the windows of ranks may be apart that say which ranks
+// they are: clocks of two nodes may be off, by no more than this.
+const mostApart = Time(10 * time.Second)
+
+// oneWindow is an error if a run has no collective in common with the first,
+// and its clock says that it is of another time. Runs that do not even say
+// which ranks they are must overlap.
+func (m *merger) oneWindow(runs []*Run) error {
+	if m.epoch == 0 && !m.hostClock {
+		return nil
+	}
+	most := mostApart
+	if m.numbered {
+		most = 0
+	}
+	for _, a := range m.ranks {
+		if a.known {
+			continue
+		}
+		if gap := apart(runs[0], runs[a.run]); gap > most {
+			return &SyntaxError{
+				File: runs[a.run].Ranks[a.row].Source,
+				Msg:  fmt.Sprintf("its times are %v from those of %s, and they have no collective in common", time.Duration(gap), runs[0].Ranks[0].Source),
+				Cure: "give each by itself, or the ranks of one profiled window",
 			}
 		}
 	}

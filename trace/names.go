@@ -54,16 +54,31 @@ func CollectiveOpIn(name string) CollectiveOp {
 	return UnknownOp
 }
 
-var rankWord = regexp.MustCompile(`(?i)rank[_.-]?(\d{1,6})`)
+var (
+	rankWord   = regexp.MustCompile(`(?i)rank[_.-]?(\d{1,6})`)
+	rankFolder = regexp.MustCompile(`(?i)^rank[_.-]?(\d{1,6})$`)
+)
 
 // RankInName reads the rank from the name of a file such as rank-3.json.gz, or
-// returns None.
+// of the folder that it lies in where that is called rank-3, or returns None.
 func RankInName(file string) int {
-	m := rankWord.FindStringSubmatch(path.Base(strings.ReplaceAll(file, `\`, "/")))
-	if m == nil {
-		return None
+	file = strings.ReplaceAll(file, `\`, "/")
+	if m := rankWord.FindStringSubmatch(path.Base(file)); m != nil {
+		return rankNumber(m[1])
 	}
-	n, err := strconv.Atoi(m[1])
+	return RankOfFolder(path.Base(path.Dir(file)))
+}
+
+// RankOfFolder reads the rank from the name of a folder such as rank_3, or returns None.
+func RankOfFolder(name string) int {
+	if m := rankFolder.FindStringSubmatch(name); m != nil {
+		return rankNumber(m[1])
+	}
+	return None
+}
+
+func rankNumber(digits string) int {
+	n, err := strconv.Atoi(digits)
 	if err != nil {
 		return None
 	}

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -52,14 +54,17 @@ func IsTrace(head []byte) bool {
 	}
 	b = b[m+k:]
 	if b[0] != attrName<<3|byte(protowire.BytesType) {
-		return number == 1 && isText(b[:min(inner, uint64(len(b)))]) // a version
+		return number == 1 && isWord(b[:min(inner, uint64(len(b)))]) // a version
 	}
 	name, _ := protowire.ConsumeBytes(b[1:])
-	return len(name) > 0 && isText(name)
+	return len(name) > 0 && isWord(name)
 }
 
-func isText(b []byte) bool {
-	return !bytes.ContainsFunc(b, func(r rune) bool { return r < ' ' || r > '~' })
+// isWord reports whether the bytes are those of a name or a version.
+func isWord(b []byte) bool {
+	return !bytes.ContainsFunc(b, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-+", r)
+	})
 }
 
 // Read reads a trace. An error is a *trace.SyntaxError.

@@ -20,6 +20,8 @@ func TestIsTrace(t *testing.T) {
 		{"Perfetto", "\x0a\x24\x08\x04\x10\x01\x1a", false},
 		{"Perfetto, a packet as short as its tag", "\x0a\x0a\x0a\x08\x08\x04\x10\x01", false},
 		{"text", "Kind,Agent_Id", false},
+		{"a list of events whose indentation could be a length", "[\n  {\"cat\": \"PERF\", \"pid\": 22630, \"tid\": 22630}]", false},
+		{"a list with a tab", "[\n\t{\"cat\": \"PERF\"}]", false},
 		{"JSON", `{"a":1}`, false},
 		{"empty", "", false},
 		{"a length alone", "\x0a", false},

@@ -167,9 +167,13 @@ func (d *reader) one() error {
 // object reads a top-level object, whose opening bracket is next: a trace, or
 // in files with an object to a line, an event.
 func (d *reader) object() error {
-	if d.isEvent() {
-		d.sawEvents = true
-		return d.one()
+	if key := d.firstKey(); isEventKey(key) {
+		if len(d.keys) == 0 {
+			d.keys = append(d.keys, string(key))
+		}
+		err := d.one()
+		d.sawEvents = d.sawEvents || d.e.ph != 0
+		return err
 	}
 	d.w.pos++
 	for {
@@ -196,19 +200,23 @@ func (d *reader) object() error {
 	}
 }
 
-// isEvent looks at the first key of the object whose opening bracket is next.
-func (d *reader) isEvent() bool {
+// firstKey returns the first key, with its quotes, of the object whose opening bracket is next, or nil.
+func (d *reader) firstKey() []byte {
 	for {
 		key, j := nextKey(d.w.b, d.w.pos+1)
-		if j == short && d.w.more() {
-			continue
+		if j != short || !d.w.more() {
+			return key
 		}
-		switch string(key) {
-		case `"ph"`, `"name"`, `"cat"`, `"pid"`, `"tid"`, `"ts"`:
-			return true
-		}
-		return false
 	}
+}
+
+// isEventKey reports whether an object that begins with the key may be an event.
+func isEventKey(key []byte) bool {
+	switch string(key) {
+	case `"ph"`, `"name"`, `"cat"`, `"pid"`, `"tid"`, `"ts"`:
+		return true
+	}
+	return false
 }
 
 // member reads one value of a top-level object.

@@ -25,6 +25,7 @@ type Options struct {
 
 	alone      bool // no other file is read at the same time
 	companions *companions
+	root       string   // the folder that files were found below, "" where they lie in it
 	archive    *archive // what paths lie in, if not in the file system
 }
 
@@ -65,6 +66,8 @@ const sniffSize = 4096
 func table() []format {
 	return []format{
 		{name: "web page", sniff: starts("<"), cure: "download the raw file instead of the page that shows it"},
+		{name: "waves of a thread trace (occupancy.json)", sniff: occupancyList.Match, read: readOccupancy},
+		{name: "part of a thread trace without the rest", sniff: isThreadTracePart, cure: "give the folder that it lies in"},
 		{name: "rocprofv3 (.json)", sniff: isRocprofJSON, read: readRocprofJSON},
 		{name: "execution trace beside its Kineto file (.json, .et)", sniff: isExecution, read: aloneExecution},
 		{name: "Chrome trace events or PyTorch profiler (.json, .json.gz)", sniff: starts("{", "["), read: readChrome},

@@ -41,6 +41,8 @@ func Open(path string, o Options) (*trace.Run, error) {
 	switch {
 	case err == nil && info.IsDir():
 		return openFolder(path, o)
+	case err == nil && filepath.Base(path) == occupancyFile:
+		return openThreadTrace(filepath.Dir(path), o)
 	case err == nil:
 		return openFiles([]string{path}, path, o)
 	case strings.ContainsAny(path, "*?[") && errors.Is(err, fs.ErrNotExist):
@@ -60,40 +62,6 @@ func openPattern(pattern string, o Options) (*trace.Run, error) {
 		return nil, &trace.SyntaxError{File: pattern, Msg: "no file matches the pattern", Cure: "check the path"}
 	}
 	return openFiles(paths, pattern, o)
-}
-
-// openFolder reads the files of a folder that may be traces by their names.
-func openFolder(path string, o Options) (*trace.Run, error) {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return nil, &trace.SyntaxError{File: path, Msg: "cannot read the folder", Err: err}
-	}
-	var paths, folders, others []string
-	for _, e := range entries {
-		switch name := e.Name(); {
-		case strings.HasPrefix(name, "."):
-		case name == occupancyFile && !e.IsDir():
-			return openThreadTrace(path, o)
-		case e.IsDir():
-			folders = append(folders, name)
-		case mayBeTrace(name):
-			paths = append(paths, filepath.Join(path, name))
-		default:
-			others = append(others, name)
-		}
-	}
-	if len(paths) > 0 {
-		return openFiles(paths, path, o)
-	}
-	failed := &trace.SyntaxError{File: path, Msg: "the folder is empty", Cure: supported()}
-	switch {
-	case len(folders) > 0:
-		failed.Msg = "no trace in this folder, but folders: " + list(folders)
-		failed.Cure = "give one of them"
-	case len(others) > 0:
-		failed.Msg = "no trace in this folder, only " + list(others)
-	}
-	return nil, failed
 }
 
 // mayBeTrace reports whether the name ends like that of a trace.
@@ -116,6 +84,11 @@ func list(names []string) string {
 
 // errUnknown is the cause of an error about a file of no known format.
 var errUnknown = errors.New("unknown format")
+
+// noTraces are the causes of errors about files that are no traces.
+func noTraces() []error {
+	return []error{chrome.ErrNoEvents, rocprof.ErrNoTimes, nsys.ErrNoWork, perfetto.ErrNoSlices, errUnknown}
+}
 
 // openFiles reads files of one run side by side and joins them. Among several,
 // a file that is no trace (a result beside a trace) is passed over and noted.
@@ -142,7 +115,7 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 		switch {
 		case err == nil:
 			runs = append(runs, read[i])
-		case errors.Is(err, chrome.ErrNoEvents), errors.Is(err, rocprof.ErrNoTimes), errors.Is(err, nsys.ErrNoWork), errors.Is(err, perfetto.ErrNoSlices), errors.Is(err, errUnknown):
+		case isNoTrace(err):
 			if other == nil {
 				other = err
 			}
@@ -154,6 +127,7 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 		return nil, other
 	}
 	clear(read)
+	o.nameHosts(runs)
 	run, err := join(runs, name)
 	if err != nil {
 		return nil, err

@@ -6,9 +6,11 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,14 +44,23 @@ func zipped(b string) string {
 }
 
 func archived(t *testing.T, files ...string) string {
+	names := map[string]string{}
+	for i, f := range files {
+		names[fmt.Sprintf("r%d.json", i)] = f
+	}
+	return archivedAs(t, names)
+}
+
+// archivedAs is a zip archive of files by name.
+func archivedAs(t *testing.T, files map[string]string) string {
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	for i, f := range files {
-		w, err := z.Create(fmt.Sprintf("r%d.json", i))
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		w, err := z.Create(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Write([]byte(f))
+		w.Write([]byte(files[name]))
 	}
 	z.Close()
 	return out.String()
@@ -146,6 +157,9 @@ func TestOpenErrors(t *testing.T) {
 		"empty.json":           "",
 		"words.txt":            "hello, world\n",
 		"other.json":           `{"metrics":1,"list":[]}`,
+		"wstates1.json":        `{"name":"IDLE","state":[1,2],"time":[3,4]}`,
+		"realtime.json":        `{"SE0":[[1,2]],"metadata":{"frequency":100000000}}`,
+		"record.json":          `{"name":"llama","layers":80}`,
 		"nsys.sqlite":          "SQLite format 3\x00....",
 		"trace.pftrace":        "\n\x50\x0a\x02\x08\x01",
 		"table.csv":            "strategy,us\n",
@@ -160,7 +174,7 @@ func TestOpenErrors(t *testing.T) {
 		"one-broken/a.json":    kineto(0),
 		"one-broken/b.json":    kineto(1)[:250],
 	})
-	const reads = "overlapse reads rocprofv3 (.json), execution trace beside its Kineto file (.json, .et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
+	const reads = "overlapse reads waves of a thread trace (occupancy.json), rocprofv3 (.json), execution trace beside its Kineto file (.json, .et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
 	for _, c := range []struct{ path, want string }{
 		{"cut.json.gz", ": the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"},
 		{"cut.json", ":byte 250: the file ends inside an event: it is truncated (copy it again, or let the job finish writing it)"},
@@ -170,6 +184,9 @@ func TestOpenErrors(t *testing.T) {
 		{"empty.json", ": the file is empty (was the profiler stopped before it wrote?)"},
 		{"words.txt", `: it begins with "hello, world\n": unknown format (` + reads + ")"},
 		{"other.json", `: keys "metrics", "list": no traceEvents (give a trace of PyTorch's profiler or any Chrome trace)`},
+		{"wstates1.json", ": this is a part of a thread trace without the rest, which is not supported (give the folder that it lies in; overlapse reads"},
+		{"realtime.json", ": this is a part of a thread trace without the rest"},
+		{"record.json", `: keys "name": no traceEvents (`},
 		{"nsys.sqlite", ": cannot read the database: sqlite: prepare: file is not a database (it may be cut short: copy it again, or let the profiler finish)"},
 		{"trace.pftrace", ":byte 0: the file ends inside a packet (it may be cut short: copy it again)"},
 		{"table.csv", `: it begins with "strategy,us\n": unknown format (` + reads + ")"},

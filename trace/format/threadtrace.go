@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os" // opening what the user names is what this package is for
 	"path/filepath"
+	"regexp"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/rocprof"
@@ -17,6 +18,20 @@ const (
 	occupancyFile = "occupancy.json"
 	realtimeFile  = "realtime.json"
 )
+
+var (
+	// occupancyList is how occupancyFile begins: a shader engine's list of waves.
+	occupancyList = regexp.MustCompile(`^\s*\{\s*"\d+"\s*:\s*\[\s*(\[|\])`)
+	// threadTraceKeys are the first keys of the other files in the folder.
+	threadTraceKeys = regexp.MustCompile(`^\s*\{\s*("(code|wave_filenames|counter_names)"\s*:|"SE\d+"\s*:\s*\[|"name"\s*:\s*"[^"]*",\s*"state"\s*:|"duration"\s*:\s*\d+,\s*"name")`)
+)
+
+func isThreadTracePart(head []byte) bool { return threadTraceKeys.Match(head) }
+
+// readOccupancy reads an occupancyFile alone, in cycles: which clock they count stands in another.
+func readOccupancy(r io.Reader, file string, o Options) (*trace.Run, error) {
+	return rocprof.ReadOccupancy(&bounded{r: r, left: o.limit(), limit: o.limit()}, nil, file)
+}
 
 // openThreadTrace reads a folder with an occupancyFile.
 func openThreadTrace(folder string, o Options) (*trace.Run, error) {

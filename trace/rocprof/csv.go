@@ -2,9 +2,11 @@ package rocprof
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/session"
@@ -32,6 +34,7 @@ type File struct {
 func ReadCSV(name string, files ...File) (*trace.Run, error) {
 	s := session.New(name)
 	cure := "give the kernel trace of the same process"
+	var spans windows
 	for _, f := range files {
 		t, err := newTable(f.R, f.Name)
 		if err != nil {
@@ -52,7 +55,11 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 		}
 		r := csvReader{Session: s, t: t, group: name, agents: map[agentKey]int32{}}
 		r.columns = findColumns(t)
+		first := s.Builder.Len()
 		if err := t.each(&s.Builder, func() { k.read(&r) }); err != nil {
+			return nil, err
+		}
+		if err := spans.add(&s.Builder, first, f.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -60,6 +67,43 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 		return nil, &trace.SyntaxError{File: name, Msg: "no kernel, copy or call", Cure: cure, Err: ErrNoTimes}
 	}
 	return s.Finish(0), nil
+}
+
+// mostApart is how far the times of one process' files may be apart: its copies
+// may all be long before its kernels, but not as long as no process waits.
+const mostApart = trace.Time(time.Hour)
+
+// windows are the times that files of one process cover.
+type windows struct {
+	any         bool
+	file        string // the first
+	first, last trace.Time
+}
+
+// add takes in the spans from the given one on, which a file had. It is an
+// error if they are of another time.
+func (w *windows) add(b *trace.Builder, from int, file string) error {
+	if from == b.Len() {
+		return nil
+	}
+	first, last := b.Span(trace.SpanID(from)).Start, trace.Time(0)
+	for i := from; i < b.Len(); i++ {
+		s := b.Span(trace.SpanID(i))
+		first, last = min(first, s.Start), max(last, s.End)
+	}
+	if !w.any {
+		*w = windows{true, file, first, last}
+		return nil
+	}
+	if gap := max(first-w.last, w.first-last); gap > mostApart {
+		return &trace.SyntaxError{
+			File: file,
+			Msg:  fmt.Sprintf("its times are %v from those of %s: they are not of one process", time.Duration(gap), w.file),
+			Cure: "give the files of one process",
+		}
+	}
+	w.first, w.last = min(w.first, first), max(w.last, last)
+	return nil
 }
 
 // A csvKind is what a CSV file may hold, told by columns that no other has.

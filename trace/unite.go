@@ -1,0 +1,188 @@
+package trace
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A part is a kind of thing that only one file may tell of a rank.
+type part uint8
+
+const (
+	partKernels part = iota
+	partCopies
+	partWorkgroups
+	partHost
+	numParts
+)
+
+func (p part) String() string {
+	return [...]string{"kernels", "copies", "workgroups", "host calls"}[p]
+}
+
+// parts says what a run holds.
+func parts(r *Run) (has [numParts]bool) {
+	for _, s := range r.Spans {
+		switch {
+		case s.Kind == Compute || s.Kind == Collective:
+			has[partKernels] = true
+		case s.Kind == Copy || s.Kind == Transfer:
+			has[partCopies] = true
+		case s.Kind.InKernel():
+			has[partWorkgroups] = true
+		case s.Kind == HostCall || s.Kind == Launch:
+			has[partHost] = true
+		}
+	}
+	return has
+}
+
+// unite joins runs that are parts of one rank: those that say the same rank,
+// and one that has but the host's side, where only one other is of no rank
+// either. The parts must be of one clock, and no two of a kind.
+func unite(runs []*Run) ([]*Run, error) {
+	var whole []*Run
+	for _, r := range adopted(runs) {
+		at := slices.IndexFunc(whole, func(w *Run) bool { return sameRank(w, r) })
+		if at < 0 {
+			whole = append(whole, r)
+			continue
+		}
+		both, err := joinParts(whole[at], r)
+		if err != nil {
+			return nil, err
+		}
+		whole[at] = both
+	}
+	return whole, nil
+}
+
+func sameRank(a, b *Run) bool {
+	return len(a.Ranks) == 1 && len(b.Ranks) == 1 && a.Ranks[0].ID != None &&
+		a.Ranks[0].ID == b.Ranks[0].ID && a.Ranks[0].Run == b.Ranks[0].Run
+}
+
+// adopted joins two runs of no rank of which one is but the host's side of the other.
+func adopted(runs []*Run) []*Run {
+	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != None || runs[1].Ranks[0].ID != None {
+		return runs
+	}
+	for i, r := range runs {
+		has, other := parts(r), parts(runs[1-i])
+		hostOnly := has == [numParts]bool{partHost: true} && !other[partHost] && (other[partKernels] || other[partCopies])
+		if !hostOnly || !oneClock(r, runs[1-i]) || apart(r, runs[1-i]) > 0 {
+			continue
+		}
+		if both, err := joinParts(runs[1-i], r); err == nil {
+			return []*Run{both}
+		}
+	}
+	return runs
+}
+
+// oneClock reports whether times of the runs can be compared.
+func oneClock(a, b *Run) bool {
+	return a.Epoch != 0 && b.Epoch != 0 || oneMachine([]*Run{a, b})
+}
+
+// apart is the time from the end of the run that ends first to the start of
+// the other; 0 where they overlap. Both are of one clock.
+func apart(a, b *Run) Time {
+	from := Time(b.Epoch - a.Epoch)
+	if a.Epoch == 0 || b.Epoch == 0 {
+		from = Time(b.Clock - a.Clock)
+	}
+	return max(0, from-a.End, -from-b.End)
+}
+
+// joinParts joins two runs that are parts of one rank.
+func joinParts(a, b *Run) (*Run, error) {
+	fail := func(msg, cure string) error {
+		return &SyntaxError{File: b.Ranks[0].Source, Msg: fmt.Sprintf(msg, b.Ranks[0].ID, a.Ranks[0].Source), Cure: cure}
+	}
+	hasA, hasB := parts(a), parts(b)
+	for p := range numParts {
+		if hasA[p] && hasB[p] {
+			return nil, fail("rank %d is also in %s, and both have "+p.String(), "give one file a rank, all of one profiled window")
+		}
+	}
+	switch {
+	case hasA == [numParts]bool{} && hasB == [numParts]bool{}:
+		return nil, fail("rank %d is also in %s", "give one file a rank, all of one profiled window")
+	case !oneClock(a, b):
+		return nil, fail("rank %d is also in %s, and nothing says how their clocks relate", "give one of them, or parts on one clock")
+	case apart(a, b) > 0:
+		return nil, fail("rank %d is also in %s, "+time.Duration(apart(a, b)).String()+" apart", "give the files of one profiled window")
+	}
+	m := merger{name: a.Name, ranks: []alignment{{known: true}}, parts: true, simulated: a.Simulated}
+	runs := []*Run{a, b}
+	if err := m.clock(runs); err != nil {
+		return nil, err
+	}
+	m.reserve(runs)
+	m.add(a, 0)
+	calls, kernels := len(m.b.run.Calls), len(m.b.run.Kernels)
+	copies := len(m.b.run.Copies)
+	m.add(b, 1)
+	m.interleave()
+	t := &m.b.run
+	m.b.Note(Noted, b.Ranks[0].Source, "joined with "+a.Ranks[0].Source+": parts of one rank", "", 0)
+	if !linkParts(t) {
+		for i := calls; i < len(t.Calls); i++ {
+			t.Calls[i].Correlation = 0
+		}
+		for i := kernels; i < len(t.Kernels); i++ {
+			t.Kernels[i].Correlation = 0
+		}
+		for i := copies; i < len(t.Copies); i++ {
+			t.Copies[i].Correlation = 0
+		}
+		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers are not those of "+a.Ranks[0].Source+": which call launched what stays unknown", "", 0)
+	}
+	return m.b.Finish(Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
+}
+
+// linkParts marks the host calls that launched device work of the run. It does
+// nothing and reports false where numbers agree but would have work start
+// before its call: then two tools counted, each for itself.
+func linkParts(r *Run) bool {
+	type number struct {
+		correlation int64
+		span        int
+	}
+	var calls []number
+	for i, s := range r.Spans {
+		if (s.Kind == HostCall || s.Kind == Launch) && s.Attr != None && r.Calls[s.Attr].Correlation != 0 {
+			calls = append(calls, number{r.Calls[s.Attr].Correlation, i})
+		}
+	}
+	slices.SortStableFunc(calls, func(a, b number) int { return cmp.Compare(a.correlation, b.correlation) })
+	var launches []int
+	late := 0
+	for _, s := range r.Spans {
+		c := int64(0)
+		if k := r.Kernel(s); k != nil {
+			c = k.Correlation
+		} else if k := r.Copy(s); k != nil {
+			c = k.Correlation
+		}
+		at, ok := slices.BinarySearchFunc(calls, c, func(n number, c int64) int { return cmp.Compare(n.correlation, c) })
+		if c == 0 || !ok {
+			continue
+		}
+		launches = append(launches, calls[at].span)
+		if r.Spans[calls[at].span].Start > s.Start {
+			late++
+		}
+	}
+	const mostLate = 10 // of a hundred: clocks of host and device are compared to a microsecond at best
+	if late*100 > mostLate*len(launches) {
+		return false
+	}
+	for _, i := range launches {
+		r.Spans[i].Kind = Launch
+	}
+	return true
+}
