@@ -1,8 +1,6 @@
 package engines
 
 import (
-	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -21,14 +19,10 @@ var bulk = Engine{
 		{Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
-	Plan: func(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-		pl, err := newPlanner(w, m)
-		if err != nil {
-			return nil, err
-		}
+	plan: func(pl *planner, v Values) (emitter, error) {
 		pl.take(withCollective)
 		pl.graph = v["graph"] == "on"
-		return pl.plan(func(r *rank, p *pair) { r.oneAfterAnother(p, v.Int("channels"), v.Int("programs")) })
+		return func(r *rank, p *pair) { r.oneAfterAnother(p, v.Int("channels"), v.Int("programs")) }, nil
 	},
 }
 

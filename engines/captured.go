@@ -1,11 +1,5 @@
 package engines
 
-import (
-	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/workload"
-)
-
 // captured replays what was measured: every kernel with its own time, in its
 // own order, behind its own dependencies. It is the oracle for everything
 // else: it must give the run back.
@@ -16,12 +10,8 @@ var captured = Engine{
 		"plus the gap that was measured. A collective moves bytes once every rank has arrived. Nothing holds " +
 		"a slot or a link: whatever kernels did to each other is part of their measured times. The difference " +
 		"to the trace is the replay's residual.",
-	Plan: func(w *workload.Workload, m machine.Machine, _ Values) (*replay.Program, error) {
-		pl, err := newPlanner(w, m)
-		if err != nil {
-			return nil, err
-		}
+	plan: func(pl *planner, _ Values) (emitter, error) {
 		pl.exact = true
-		return pl.plan(nil)
+		return nil, nil
 	},
 }

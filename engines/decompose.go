@@ -1,8 +1,6 @@
 package engines
 
 import (
-	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -36,14 +34,10 @@ var decompose = Engine{
 		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
 		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "chunks: communication stream first among waiting workgroups"},
 	},
-	Plan: planDecompose,
+	plan: planDecompose,
 }
 
-func planDecompose(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-	pl, err := newPlanner(w, m)
-	if err != nil {
-		return nil, err
-	}
+func planDecompose(pl *planner, v Values) (emitter, error) {
 	n := v.Int("chunks")
 	if n < 1 {
 		return nil, &NotApplicable{"decompose", "chunks must be at least 1"}
@@ -69,12 +63,12 @@ func planDecompose(w *workload.Workload, m machine.Machine, v Values) (*replay.P
 	}
 	switch v["variant"] {
 	case "waves":
-		return pl.plan(func(r *rank, p *pair) { r.inWaves(p, v.Int("group"), n, v.Int("channels")) })
+		return func(r *rank, p *pair) { r.inWaves(p, v.Int("group"), n, v.Int("channels")) }, nil
 	case "ring":
 		t := passing{pl: pl, both: v["both"] == "on", boards: map[int]*passBoard{}}
-		return pl.plan(t.emit)
+		return t.emit, nil
 	}
-	return pl.plan(func(r *rank, p *pair) { r.inChunks(p, n, v.Int("channels"), v["priority"] == "on") })
+	return func(r *rank, p *pair) { r.inChunks(p, n, v.Int("channels"), v["priority"] == "on") }, nil
 }
 
 // inChunks writes a pair of either direction as n chunks on two streams.

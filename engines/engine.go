@@ -19,7 +19,26 @@ type Engine struct {
 	Detail  string  // a paragraph for `overlapse strategies NAME`
 	Params  []Param // in the order they are printed
 	Inside  bool    // overlaps inside kernels: phases of workgroups are worth recording
-	Plan    func(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error)
+
+	// plan hands the pairs that the strategy serves to itself (planner.take) and
+	// returns what writes them.
+	plan func(pl *planner, v Values) (emitter, error)
+}
+
+// An emitter writes a pair's operations of one rank.
+type emitter func(r *rank, p *pair)
+
+// Plan is the workload under the strategy: a NotApplicable error where it has nothing to plan.
+func (e Engine) Plan(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
+	pl, err := newPlanner(w, m)
+	if err != nil {
+		return nil, err
+	}
+	emit, err := e.plan(pl, v)
+	if err != nil {
+		return nil, err
+	}
+	return pl.write(emit)
 }
 
 // A Param is one setting of an engine.

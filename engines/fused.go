@@ -36,30 +36,26 @@ var fused = Engine{
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
 	Inside: true,
-	Plan:   planFused,
+	plan:   planFused,
 }
 
-func planFused(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-	pl, err := newPlanner(w, m)
-	if err != nil {
-		return nil, err
-	}
-	if m.Fabric.Egress.Value <= 0 {
-		return nil, &NotApplicable{"fused", "machine " + m.Name + " has no links between GPUs"}
+func planFused(pl *planner, v Values) (emitter, error) {
+	if pl.m.Fabric.Egress.Value <= 0 {
+		return nil, &NotApplicable{"fused", "machine " + pl.m.Name + " has no links between GPUs"}
 	}
 	why := "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found"
 	pl.take(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
 			return false
 		}
-		if w.Collectives[p.Collective].Op != trace.AllToAll {
+		if pl.w.Collectives[p.Collective].Op != trace.AllToAll {
 			ok, no := pl.reduces(p)
 			if no != "" {
 				why = no
 			}
 			return ok
 		}
-		if w.Ops[p.First[0]].Tiling.Tiles < len(p.First) {
+		if pl.w.Ops[p.First[0]].Tiling.Tiles < len(p.First) {
 			why = "the kernels before the all-to-alls have no known tiles (give their shapes)"
 			return false
 		}
@@ -70,7 +66,7 @@ func planFused(w *workload.Workload, m machine.Machine, v Values) (*replay.Progr
 	}
 	pl.graph = v["graph"] == "on"
 	sums := map[int]*reduction{} // by index of pair
-	return pl.plan(func(r *rank, p *pair) {
+	return func(r *rank, p *pair) {
 		if p.coll.Op == trace.AllToAll {
 			r.fuse(p, v)
 			return
@@ -81,7 +77,7 @@ func planFused(w *workload.Workload, m machine.Machine, v Values) (*replay.Progr
 			sums[p.index] = pl.reduction(p, g, v["order"] == "aware")
 		}
 		r.fuseReduction(p, sums[p.index], g)
-	})
+	}, nil
 }
 
 // fuse writes a pair as one kernel and a barrier.

@@ -23,14 +23,10 @@ var ideal = Engine{
 	Params: []Param{
 		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs beside compute: the whole communication, or its reduce-scatter, or that with near-memory sums"},
 	},
-	Plan: func(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-		pl, err := newPlanner(w, m)
-		if err != nil {
-			return nil, err
-		}
+	plan: func(pl *planner, v Values) (emitter, error) {
 		variant := v["variant"]
 		pl.take(func(p *workload.Pair) bool {
-			return p.Collective >= 0 && (variant == "whole" || reduced(w, p))
+			return p.Collective >= 0 && (variant == "whole" || reduced(pl.w, p))
 		})
 		switch {
 		case len(pl.pairs) > 0:
@@ -40,15 +36,15 @@ var ideal = Engine{
 			return nil, &NotApplicable{"ideal", "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any pair)"}
 		}
 		if variant == "whole" {
-			return pl.plan(func(r *rank, p *pair) { r.sideBySide(p) })
+			return func(r *rank, p *pair) { r.sideBySide(p) }, nil
 		}
 		gathers := map[int]*workload.Collective{} // by index of pair
-		return pl.plan(func(r *rank, p *pair) {
+		return func(r *rank, p *pair) {
 			if gathers[p.index] == nil {
 				gathers[p.index] = gatherOf(p.coll)
 			}
 			r.besideReduction(p, gathers[p.index], variant == "rs-nmc")
-		})
+		}, nil
 	},
 }
 

@@ -1,8 +1,6 @@
 package engines
 
 import (
-	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -21,27 +19,23 @@ var multistream = Engine{
 		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
 		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back; 0: as many as needed"},
 	},
-	Plan: planMultistream,
+	plan: planMultistream,
 }
 
-func planMultistream(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-	pl, err := newPlanner(w, m)
-	if err != nil {
-		return nil, err
-	}
+func planMultistream(pl *planner, v Values) (emitter, error) {
 	pl.take(func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && p.Collective >= 0
 	})
-	if why := independent(w, pl); why != "" {
+	if why := independent(pl); why != "" {
 		return nil, &NotApplicable{"multistream", why}
 	}
-	return pl.plan(func(r *rank, p *pair) { r.besideNext(p, v) })
+	return func(r *rank, p *pair) { r.besideNext(p, v) }, nil
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where
 // each is one pair, so that nothing within it consumes the collective's output.
-func independent(w *workload.Workload, pl *planner) string {
-	of, n := iterations(w)
+func independent(pl *planner) string {
+	of, n := iterations(pl.w)
 	switch {
 	case len(pl.pairs) == 0:
 		return "no compute kernel followed by a collective was found"

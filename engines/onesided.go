@@ -33,16 +33,12 @@ var onesided = Engine{
 		{Name: "product", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or a launch a shard"},
 	},
 	Inside: true,
-	Plan:   planOnesided,
+	plan:   planOnesided,
 }
 
-func planOnesided(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-	pl, err := newPlanner(w, m)
-	if err != nil {
-		return nil, err
-	}
-	if m.Fabric.Egress.Value <= 0 {
-		return nil, &NotApplicable{"onesided", "machine " + m.Name + " has no links between GPUs"}
+func planOnesided(pl *planner, v Values) (emitter, error) {
+	if pl.m.Fabric.Egress.Value <= 0 {
+		return nil, &NotApplicable{"onesided", "machine " + pl.m.Name + " has no links between GPUs"}
 	}
 	why := "no all-gather before a product and no reduce-scatter behind one was found (all-reduces: impl=oneshot)"
 	if v["impl"] == "oneshot" {
@@ -59,7 +55,7 @@ func planOnesided(w *workload.Workload, m machine.Machine, v Values) (*replay.Pr
 		return nil, &NotApplicable{"onesided", why}
 	}
 	t := transfers{pl: pl, push: v["impl"] == "push", chunks: v["product"] == "chunks", boards: map[int]*board{}}
-	return pl.plan(func(r *rank, p *pair) {
+	return func(r *rank, p *pair) {
 		switch p.coll.Op {
 		case trace.AllGather:
 			t.gather(r, p)
@@ -68,7 +64,7 @@ func planOnesided(w *workload.Workload, m machine.Machine, v Values) (*replay.Pr
 		default:
 			t.oneShot(r, p)
 		}
-	})
+	}, nil
 }
 
 // pipelines reports whether a pair is one for the engine; why says what is

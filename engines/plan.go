@@ -163,8 +163,8 @@ func (pl *planner) fillsBefore(id int32) []int32 {
 	return fills
 }
 
-// plan walks the ranks. emit writes a pair's operations of one rank.
-func (pl *planner) plan(emit func(r *rank, p *pair)) (*replay.Program, error) {
+// write walks the ranks.
+func (pl *planner) write(emit emitter) (*replay.Program, error) {
 	for _, r := range pl.ranks {
 		for _, id := range pl.w.Ranks[r.id] {
 			if i, ok := pl.first[id]; ok {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -36,7 +35,7 @@ var tilesync = Engine{
 		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations"},
 	},
 	Inside: true,
-	Plan:   planTilesync,
+	plan:   planTilesync,
 }
 
 // What a workgroup loses at a semaphore that is posted already: one thread reads
@@ -47,18 +46,14 @@ const (
 	tileWait = trace.Time(100)
 )
 
-func planTilesync(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-	pl, err := newPlanner(w, m)
-	if err != nil {
-		return nil, err
-	}
+func planTilesync(pl *planner, v Values) (emitter, error) {
 	why := "no two dependent matrix products were found (give their shapes)"
 	pl.take(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCompute {
 			return false
 		}
 		for k := range p.First {
-			if no := pl.unsynchronised(&w.Ops[p.First[k]], &w.Ops[p.Second[k]], v["policy"]); no != "" {
+			if no := pl.unsynchronised(&pl.w.Ops[p.First[k]], &pl.w.Ops[p.Second[k]], v["policy"]); no != "" {
 				why = no
 				return false
 			}
@@ -69,9 +64,9 @@ func planTilesync(w *workload.Workload, m machine.Machine, v Values) (*replay.Pr
 		return nil, &NotApplicable{"tilesync", why}
 	}
 	if v["policy"] == "streamk" {
-		return pl.plan((*rank).streamK)
+		return (*rank).streamK, nil
 	}
-	return pl.plan(func(r *rank, p *pair) { r.synchronised(p, v) })
+	return func(r *rank, p *pair) { r.synchronised(p, v) }, nil
 }
 
 // unsynchronised says why two kernels cannot meet tile by tile, or nothing.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -34,16 +33,12 @@ var trigger = Engine{
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: transfers as much as compute in turn, or compute first"},
 	},
 	Inside: true,
-	Plan:   planTrigger,
+	plan:   planTrigger,
 }
 
-func planTrigger(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-	pl, err := newPlanner(w, m)
-	if err != nil {
-		return nil, err
-	}
-	if m.Fabric.Egress.Value <= 0 {
-		return nil, &NotApplicable{"trigger", "machine " + m.Name + " has no links between GPUs"}
+func planTrigger(pl *planner, v Values) (emitter, error) {
+	if pl.m.Fabric.Egress.Value <= 0 {
+		return nil, &NotApplicable{"trigger", "machine " + pl.m.Name + " has no links between GPUs"}
 	}
 	why := "no kernel followed by a reduce-scatter or an all-reduce was found"
 	pl.take(func(p *workload.Pair) bool {
@@ -57,7 +52,7 @@ func planTrigger(w *workload.Workload, m machine.Machine, v Values) (*replay.Pro
 		return nil, &NotApplicable{"trigger", why}
 	}
 	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", computeFirst: v["arbitration"] == "mca", rings: map[int]*ring{}}
-	return pl.plan(t.emit)
+	return t.emit, nil
 }
 
 // triggers reports whether a pair is one for the engine; why says what is
