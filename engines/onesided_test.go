@@ -1,7 +1,7 @@
 package engines
 
 import (
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay"
@@ -105,26 +105,92 @@ func TestOnesidedOnMesh(t *testing.T) {
 	}
 }
 
-func TestUnits(t *testing.T) {
-	b := &board{ranks: []int32{0, 1, 2}, cuts: 2}
-	first := []unit{{1, 0}, {1, 1}, {2, 0}, {0, 0}, {2, 1}, {0, 1}} // own, then first pieces of the others, then second
-	if got := b.units(1, true); !slices.Equal(got, first) {
-		t.Errorf("own first: %v", got)
+// bare is a machine on which nothing but tiles and links takes time: a shard of
+// 16 MiB takes 100 µs between two GPUs.
+func bare(t testing.TB, gpus int, top machine.Topology) machine.Machine {
+	m := h200(t, gpus)
+	const rate = (16 << 20) / 100e-6
+	m.Fabric = machine.Fabric{Topology: top}
+	links := 1.0
+	if top == machine.Mesh {
+		links = float64(gpus - 1)
 	}
-	if got := b.units(1, false); !slices.Equal(got, append(first[2:], first[:2]...)) {
-		t.Errorf("own last: %v", got)
-	}
-	for tiles := 6; tiles < 40; tiles++ {
-		covered := 0
-		for i := range tiles {
-			lo, hi := span(i, tiles, 6)
-			if lo > covered || hi < covered-1 {
-				t.Fatalf("%d tiles: tile %d covers %d to %d, %d were covered", tiles, i, lo, hi, covered)
-			}
-			covered = hi + 1
+	m.Fabric.Egress.Value, m.Fabric.Ingress.Value, m.Fabric.Pair.Value = links*rate, links*rate, rate
+	m.Fabric.StoreCU.Value = rate / 4
+	m.Engines.Rate.Value, m.Engines.Latency.Value, m.Engines.Count.Value = rate, 0, 4
+	m.Launch, m.GPU.Stream, m.GPU.Flops.Value, m.GPU.Memory.Value = machine.Launch{}, machine.Table{}, 0, 1e18
+	m.Matmul.Crowd.Value = 0
+	return m
+}
+
+// Tiles of 38 µs on 132 compute units, 256 of them a shard: two rounds, the
+// second of which reaches eight tiles into the next shard. Shards arrive, or
+// leave, every 100 µs.
+func TestOnesidedByHand(t *testing.T) {
+	const µs = trace.Time(1000)
+	for _, c := range []struct {
+		name string
+		op   trace.CollectiveOp
+		top  machine.Topology
+		set  string
+		want trace.Time
+	}{
+		// The last shard arrives at 300; every compute unit has two tiles of it and of what is behind it left.
+		{"pull, own first, then as they arrive", trace.AllGather, machine.Switch, "impl=pull", 376 * µs},
+		{"push arrives from the rank before first", trace.AllGather, machine.Switch, "impl=push", 376 * µs},
+		{"a ring hands on what came from the rank before", trace.AllGather, machine.Switch, "impl=ring", 376 * µs},
+		{"each part of a ring gets every shard of the other across once", trace.AllGather, machine.Switch, "impl=ring:numa=2", 376 * µs},
+		{"the shard that arrives last first: nothing overlaps", trace.AllGather, machine.Switch, "swizzle=reverse", 604 * µs},
+		{"index order: the rank behind rank 0 waits for all", trace.AllGather, machine.Switch, "swizzle=index", 604 * µs},
+		{"all-to-all like all-gather", trace.AllToAll, machine.Switch, "impl=pull", 376 * µs},
+
+		// On a mesh an eighth of a shard of every peer comes every 12.5.
+		{"mesh: all links at once", trace.AllGather, machine.Mesh, "", 316_500},
+		{"mesh, order of a switch: one link of three", trace.AllGather, machine.Mesh, "swizzle=switch", 376 * µs},
+
+		// 128 workgroups on the compute units that four of the communication kernel leave: two rounds a shard.
+		{"communication kernel on reserved units", trace.AllGather, machine.Switch, "mover=kernel:reserve=4:first=product", 376 * µs},
+		// 132 workgroups on 128: the last four start when the kernel is over, at 300, with seven tiles each.
+		{"communication kernel on the product's units", trace.AllGather, machine.Switch, "mover=kernel", 566 * µs},
+	} {
+		s := gathered
+		s.op = c.op
+		w := s.build(t)
+		if got := outcome(t, w, bare(t, 4, c.top), "onesided", settings("graph=on:"+c.set)); abs(got.Time-c.want) > 300 {
+			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
 		}
-		if covered != 6 {
-			t.Errorf("%d tiles cover %d units of 6", tiles, covered)
+	}
+	for _, c := range []struct {
+		name string
+		op   trace.CollectiveOp
+		top  machine.Topology
+		set  string
+		want trace.Time
+	}{
+		// The first shard is computed at 76, and three copies follow one another.
+		{"push, own last", trace.ReduceScatter, machine.Switch, "", 376 * µs},
+		{"pull, own last", trace.ReduceScatter, machine.Switch, "impl=pull", 376 * µs},
+		{"own first: the shard that is sent first is computed last", trace.ReduceScatter, machine.Switch, "swizzle=reverse", 604 * µs},
+		{"all-to-all like reduce-scatter", trace.AllToAll, machine.Switch, "", 376 * µs},
+		// The fourth step of eight begins at 152... a piece is sent in 12.5 and computed in 38: the last leaves after the product.
+		{"mesh, copies", trace.ReduceScatter, machine.Mesh, "impl=push", 316_500},
+	} {
+		s := scattered
+		s.op = c.op
+		w := s.build(t)
+		if got := outcome(t, w, bare(t, 4, c.top), "onesided", settings("graph=on:"+c.set)); abs(got.Time-c.want) > 300 {
+			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
 		}
 	}
+}
+
+// settings are a selection's, without its engine.
+func settings(s string) map[string]string {
+	set := map[string]string{}
+	for _, p := range strings.Split(s, ":") {
+		if name, value, ok := strings.Cut(p, "="); ok {
+			set[name] = value
+		}
+	}
+	return set
 }

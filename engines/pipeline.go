@@ -5,11 +5,13 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// gather writes an all-gather and the product behind it (MECHANISM 6.1).
+// gather writes an all-gather, or an all-to-all, and the product behind it
+// (MECHANISM 6.1).
 func (t *transfers) gather(r *rank, p *pair) {
 	compute, comm := r.split(p)
 	b := t.board(p)
@@ -19,38 +21,45 @@ func (t *transfers) gather(r *rank, p *pair) {
 
 	r.enter(p)
 	gap := r.ready(s, compute, slices.Concat(r.before(p, comm), r.before(p, compute)), r.within(p)...)
-	if !t.push { // peers read from a buffer that must hold the shard first (A1)
-		s.launch(gap, replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.sweep("copy to symmetric memory", shard, shard)})
-		r.barrier(s, b.there, n)
-		gap = duration(l.Gap.Value)
-	}
 	mine := t.pl.p.NewFlag(fmt.Sprintf("rank %d's shard may move", r.id))
-	s.post(mine, 1)
-	for range b.cuts {
-		for i := 1; i < n; i++ {
-			lane := t.lane(r, compute, comm, i)
-			lane.wait(r.issued, r.issue(l.Host.Value, "copy"), "host")
-			lane.wait(mine, 1, "shard")
-			from, to := (me+i)%n, me
-			if t.push { // so that shards arrive in the order in which the product reads them
-				from, to = me, (me-i+n)%n
-			}
-			t.move(lane, comm, b.ranks[from], b.ranks[to], shard/float64(b.cuts), b.arrived[to][from])
-		}
+	staged := shard
+	if b.impl == "pull" && p.coll.Op == trace.AllToAll {
+		staged *= float64(n) // peers read their parts here
 	}
-
-	units := b.units(me, true)
-	if t.chunks {
-		for _, u := range units {
-			if u.shard != me {
-				s.wait(r.issued, r.issue(l.Host.Value, compute.Name), "host")
-				s.wait(b.arrived[me][u.shard], 1, "shard")
-			}
-			r.chunk(p, s, compute, n, gap)
-			gap = duration(l.Gap.Value)
-		}
+	stage := replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.sweep("copy to symmetric memory", staged, staged)}
+	s.post(b.free[me], 1)
+	if b.impl == "pull" { // peers read from a buffer that must hold the shard first (A1)
+		s.launch(gap, stage)
+		r.barrier(s, b.there, n)
+		s.post(mine, 1)
 	} else {
-		s.launch(r.fills(p, s, gap), launchOf(compute, t.waiting(compute, units, b.arrived[me], me)))
+		s.post(mine, 1)
+		s.launch(gap, stage)
+	}
+	gap = duration(l.Gap.Value)
+
+	seq := t.sequence(b, me, true, t.products(r, p))
+	launch := func() { t.gathered(r, p, s, b, seq, gap) }
+	switch {
+	case t.kernel:
+		t.carry(r, p, s, b, seq, mine, launch)
+	case b.impl == "ring":
+		t.handOn(r, p, b, mine, shard)
+		launch()
+	default:
+		for range b.cuts {
+			for i := 1; i < n; i++ {
+				lane := t.lane(r, compute, comm, i)
+				lane.wait(mine, 1, "shard")
+				from, to := (me+i)%n, me
+				if b.impl == "push" {
+					from, to = me, (me+i)%n
+					lane.wait(b.free[to], 1, "buffer")
+				}
+				t.move(r, lane, comm, b.ranks[from], b.ranks[to], shard/float64(b.cuts), b.arrived[to][from])
+			}
+		}
+		launch()
 	}
 	for _, op := range r.within(p) {
 		r.finished(s, op)
@@ -58,94 +67,231 @@ func (t *transfers) gather(r *rank, p *pair) {
 	r.leave(p)
 }
 
-// waiting is the product whose tiles wait for the shards that they read.
-func (t *transfers) waiting(op *workload.Op, units []unit, arrived []replay.Flag, me int) *replay.Kernel {
-	g := t.pl.gridOf(op, op.Dur())
-	tiles := max(g.tiles, g.wgs)
-	k := t.pl.kernelOf(op, g)
-	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
-		first, last := span(i, tiles, len(units))
-		for _, u := range units[first : last+1] {
-			if u.shard != me {
-				buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: arrived[u.shard], Count: int64(u.piece + 1)})
-			}
+// handOn writes the copies of a ring push: a rank's own shard to the next rank,
+// then whatever has come from the one before. In a ring cut into parts a shard
+// crosses to the rank's counterpart in the next part once, and goes round there.
+func (t *transfers) handOn(r *rank, p *pair, b *board, mine replay.Flag, shard float64) {
+	compute, comm := r.split(p)
+	me, n := b.place(r), len(b.ranks)
+	g := n / t.numa
+	next, across := me/g*g+(me+1)%g, (me+g)%n
+	s := t.lane(r, compute, comm, 1)
+	s.wait(mine, 1, "shard")
+	send := func(which, to int) {
+		if which != me {
+			s.wait(b.arrived[me][which], 1, "shard")
 		}
-		return append(buf, replay.Phase{Op: replay.Work, Time: g.time, Read: g.read, Write: g.write})
+		s.wait(b.free[to], 1, "buffer")
+		t.move(r, s, comm, b.ranks[me], b.ranks[to], shard/float64(b.cuts), b.arrived[to][which])
 	}
-	return k
+	order := t.arrival(b, me)
+	for part := range t.numa {
+		for _, which := range order[part*g : part*g+g-1] {
+			send(which, next)
+		}
+		if part+1 < t.numa {
+			send(order[part*g], across)
+		}
+	}
 }
 
-// scatter writes a product and the reduce-scatter behind it (MECHANISM 6.2).
+// gathered writes the product: one kernel whose tiles wait for the shards that
+// their rows touch (A3), or a launch a shard.
+func (t *transfers) gathered(r *rank, p *pair, s *stream, b *board, seq *sequence, gap trace.Time) {
+	compute, _ := r.split(p)
+	me, n := b.place(r), len(b.ranks)
+	if !t.chunks {
+		s.launch(r.fills(p, s, gap), launchOf(compute, seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+			for _, i := range x.units {
+				if u := seq.units[i]; u.shard != me {
+					buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][u.shard], Count: int64((u.piece + 1) * b.posts)})
+				}
+			}
+			return append(buf, work)
+		})))
+		return
+	}
+	for _, u := range seq.units {
+		if u.shard != me {
+			t.issue(r, s, compute.Name)
+			s.wait(b.arrived[me][u.shard], 1, "shard")
+		}
+		r.chunk(p, s, compute, n, gap)
+	}
+}
+
+// scatter writes a product and the reduce-scatter, or the all-to-all, behind it
+// (MECHANISM 6.2).
 func (t *transfers) scatter(r *rank, p *pair) {
 	compute, comm := r.split(p)
 	b := t.board(p)
 	me, n := b.place(r), len(b.ranks)
 	s, l := r.stream(compute.Queue), t.pl.m.Launch
 	shard := float64(p.coll.Bytes) / float64(n)
-	units := b.units(me, false)
 
 	r.enter(p)
 	gap := r.ready(s, compute, slices.Concat(r.before(p, compute), comm.After), r.within(p)...)
-	counts := make([]int64, len(units)) // posts that complete a unit
-	if t.chunks {
-		for i, u := range units {
-			if i > 0 {
-				s.wait(r.issued, r.issue(l.Host.Value, compute.Name), "host")
-			}
-			r.chunk(p, s, compute, n, gap)
-			s.post(b.done[me][u.shard], 1)
-			gap, counts[i] = duration(l.Gap.Value), 1
-		}
-	} else {
-		s.launch(r.fills(p, s, gap), launchOf(compute, t.posting(compute, units, b, me, counts)))
+	s.post(b.free[me], 1)
+	seq := t.sequence(b, me, false, t.products(r, p))
+	launch := func() { t.scattered(r, p, s, b, seq, gap) }
+	switch {
+	case b.impl == "store":
+		launch()
+	case t.kernel:
+		inputs := t.pl.p.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.id))
+		s.post(inputs, 1)
+		s.wait(t.carry(r, p, s, b, seq, inputs, launch), 1, "communication kernel")
+	default:
+		launch()
+		t.copyOut(r, p, s, b, seq)
 	}
-	for piece := range b.cuts {
-		for i := 1; i < n; i++ {
-			lane := t.lane(r, compute, comm, i)
-			from, to := (me-i+n)%n, me
-			if t.push {
-				from, to = me, (me+i)%n
-			}
-			lane.wait(r.issued, r.issue(l.Host.Value, "copy"), "host")
-			lane.wait(b.done[from][to*b.cuts+piece], counts[piece*(n-1)+i-1], "computed")
-			t.move(lane, comm, b.ranks[from], b.ranks[to], shard/float64(b.cuts), b.arrived[to][from])
-		}
+	if !t.chunks {
+		r.barrier(s, b.over, n)
 	}
-	for i := range n {
-		if i != me {
-			s.wait(b.arrived[me][i], int64(b.cuts), "shards")
-		}
+	if p.coll.Op == trace.ReduceScatter {
+		name := fmt.Sprintf("sum of %d partial results", n)
+		t.issue(r, s, name)
+		s.launch(duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.sweep(name, float64(p.coll.Bytes), shard)})
 	}
-	name := fmt.Sprintf("sum of %d partial results", n)
-	s.wait(r.issued, r.issue(l.Host.Value, name), "host")
-	s.launch(duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.sweep(name, float64(p.coll.Bytes), shard)})
 	for _, op := range r.within(p) {
 		r.finished(s, op)
 	}
 	r.leave(p)
 }
 
-// posting is the product whose tiles post what they completed; it fills in how
-// many posts complete each unit.
-func (t *transfers) posting(op *workload.Op, units []unit, b *board, me int, counts []int64) *replay.Kernel {
-	g := t.pl.gridOf(op, op.Dur())
-	tiles := max(g.tiles, g.wgs)
-	for i := range tiles {
-		first, last := span(i, tiles, len(units))
-		for u := first; u <= last; u++ {
-			counts[u]++
+// copyOut writes the copies of a scattered product, each behind the signal of the
+// tiles that it moves. Those of the next rank go first and the own shard last:
+// nothing is left to hide it but it does not cross a link (S1).
+func (t *transfers) copyOut(r *rank, p *pair, s *stream, b *board, seq *sequence) {
+	compute, comm := r.split(p)
+	me, n := b.place(r), len(b.ranks)
+	piece := float64(p.coll.Bytes) / float64(n*b.cuts)
+	computed := func(shard, piece int) int64 {
+		if t.chunks {
+			return 1
+		}
+		return seq.count(shard, piece)
+	}
+	for c := range b.cuts {
+		for i := 1; i < n; i++ {
+			lane := t.lane(r, compute, comm, i)
+			from, to := (me-i+n)%n, me
+			if b.impl == "push" {
+				from, to = me, (me+i)%n
+				lane.wait(b.free[to], 1, "buffer")
+			}
+			lane.wait(b.done[from][to*b.cuts+c], computed(to, c), "computed")
+			t.move(r, lane, comm, b.ranks[from], b.ranks[to], piece, b.arrived[to][from], b.sent[me])
 		}
 	}
-	k := t.pl.kernelOf(op, g)
-	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
-		buf = append(buf, replay.Phase{Op: replay.Work, Time: g.time, Read: g.read, Write: g.write})
-		first, last := span(i, tiles, len(units))
-		for _, u := range units[first : last+1] {
+	if t.chunks {
+		for i := range n {
+			if i != me {
+				s.wait(b.arrived[me][i], int64(b.cuts), "shards")
+			}
+		}
+		return
+	}
+	lane := t.lane(r, compute, comm, n)
+	for c := range b.cuts {
+		lane.wait(b.done[me][me*b.cuts+c], computed(me, c), "computed")
+		t.move(r, lane, comm, b.ranks[me], b.ranks[me], piece, b.sent[me])
+	}
+	s.wait(b.sent[me], int64(n*b.cuts), "copies")
+}
+
+// scattered writes the product: one kernel whose tiles count towards the shards
+// that they complete (S1) or store themselves to their owners (S2), or a launch a shard.
+func (t *transfers) scattered(r *rank, p *pair, s *stream, b *board, seq *sequence, gap trace.Time) {
+	compute, _ := r.split(p)
+	me, n := b.place(r), len(b.ranks)
+	if t.chunks {
+		for i, u := range seq.units {
+			if i > 0 {
+				t.issue(r, s, compute.Name)
+			}
+			r.chunk(p, s, compute, n, gap)
+			s.post(b.done[me][u.shard], 1)
+			gap = duration(t.pl.m.Launch.Gap.Value)
+		}
+		return
+	}
+	k := seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+		buf = append(buf, work)
+		for _, i := range x.units {
+			u := seq.units[i]
 			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: b.done[me][u.shard*b.cuts+u.piece], Count: 1})
 		}
 		return buf
+	})
+	if b.impl == "store" {
+		k = t.storing(p, b, seq, me)
 	}
+	s.launch(r.fills(p, s, gap), launchOf(compute, k))
+}
+
+// storing is a product whose tiles store themselves into their owners' buffers:
+// no signals, a barrier follows the kernel.
+func (t *transfers) storing(p *pair, b *board, seq *sequence, me int) *replay.Kernel {
+	payload := seq.payload(float64(p.coll.Bytes))
+	cost := t.pl.m.Fabric.StoreCost(t.pattern())
+	k := seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+		work.Write = 0
+		buf = append(buf, work)
+		for _, i := range x.units {
+			to := seq.units[i].shard
+			bytes := payload[x.part] / float64(len(x.units))
+			store := replay.Phase{Op: replay.Store, Peer: b.ranks[to], Bytes: bytes}
+			if to != me {
+				store.Time = t.storeTime(bytes)
+				store.Bytes *= cost
+			}
+			buf = append(buf, store)
+		}
+		return buf
+	})
+	k.Name = fmt.Sprintf("%s + %s", k.Name, p.coll.Op)
 	return k
+}
+
+// payload is the bytes that a tile of each product sends of all of them.
+func (s *sequence) payload(bytes float64) []float64 {
+	whole := 0.0
+	each := make([]float64, len(s.parts))
+	for i := range s.parts {
+		each[i] = float64(s.parts[i].op.Shape.M * s.parts[i].op.Shape.N)
+		whole += each[i]
+	}
+	for i := range each {
+		share := 1 / float64(len(each))
+		if whole > 0 {
+			share = each[i] / whole
+		}
+		each[i] = bytes * share / float64(s.parts[i].tiles)
+	}
+	return each
+}
+
+// pattern is which peers the stores of all GPUs go to at one time.
+func (t *transfers) pattern() machine.Pattern {
+	switch t.swizzle {
+	case "mesh":
+		return machine.ToAll
+	case "index":
+		return machine.ToOne
+	}
+	return machine.ToNext
+}
+
+// storeTime is how long a workgroup takes to store to a peer.
+func (t *transfers) storeTime(bytes float64) trace.Time {
+	return duration(bytes / t.pl.m.Fabric.StoreCU.Or(t.pl.m.Fabric.Egress.Value))
+}
+
+// products are a pair's on one rank.
+func (t *transfers) products(r *rank, p *pair) []*workload.Op {
+	compute, _ := r.split(p)
+	return []*workload.Op{compute}
 }
 
 // chunk launches one of n parts of a product.
@@ -155,34 +301,4 @@ func (r *rank) chunk(p *pair, s *stream, op *workload.Op, n int, gap trace.Time)
 		gap = r.fills(p, s, gap)
 	}
 	s.launch(gap, launchOf(op, k))
-}
-
-// barrier makes a stream wait until those of all n ranks have come to it.
-func (r *rank) barrier(s *stream, all replay.Flag, n int) {
-	s.post(all, 1)
-	s.wait(all, int64(n), "barrier")
-	s.delay(duration(r.pl.m.Launch.Barrier.Value), replay.PeerSkew, "barrier")
-}
-
-// sweepGrain is the bytes that a workgroup of a memory-bound kernel handles at
-// least: 512 threads of 16 bytes.
-const sweepGrain = 8 << 10
-
-// sweep is a kernel that does nothing but read and write memory.
-func (pl *planner) sweep(name string, read, write float64) *replay.Kernel {
-	foot := replay.Footprint{Threads: 512, Registers: 32}
-	slots := min(4, pl.residents(foot)) * int(pl.m.GPU.CUs.Value) // all resident: some wait for each other
-	wgs := min(slots, max(1, int(max(read, write)/sweepGrain)))
-	time := pl.m.Launch.Graph.Value
-	if rate := pl.m.GPU.StreamAt(wgs); rate > 0 {
-		time = max(time, (read+write)/rate)
-	}
-	n := float64(wgs)
-	return &replay.Kernel{
-		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: foot,
-		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-			return append(buf, replay.Phase{Op: replay.Work, Time: duration(time), Read: read / n, Write: write / n})
-		},
-		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Block: [3]int32{512, 1, 1}},
-	}
 }
