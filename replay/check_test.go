@@ -91,6 +91,18 @@ func TestMachineErrors(t *testing.T) {
 	}
 }
 
+// A phase that cannot be ends the run, whatever else is due at the same time.
+func TestErrorBesideOthers(t *testing.T) {
+	bad := kernel("gemm", 8, work(1))
+	bad.Kernel.Recipe = func(i int, buf []Phase) []Phase {
+		return append(buf, Phase{Op: Work, Time: 5, Read: []float64{math.Inf(1), 0}[i%2]})
+	}
+	_, err := Simulate(small(1, 4), prog([]Stream{{Commands: []Command{bad}}}), Options{})
+	if err == nil || !strings.Contains(err.Error(), "+Inf bytes") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // The empty program, and what a caller leaves out, run.
 func TestEmptyPrograms(t *testing.T) {
 	for _, p := range []*Program{

@@ -154,10 +154,12 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 // instant does what is in the queue, and all that follows from it at this time.
 func (s *sim) instant() {
 	s.drain()
-	for s.dispatch() {
+	for s.err == nil && s.dispatch() {
 		s.drain()
 	}
-	s.settle()
+	if s.err == nil {
+		s.settle()
+	}
 }
 
 // next moves to the next instant; false after the last, or on an error.
