@@ -1,11 +1,16 @@
 package engines
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -116,7 +121,7 @@ func bare(t testing.TB, gpus int, top machine.Topology) machine.Machine {
 		links = float64(gpus - 1)
 	}
 	m.Fabric.Egress.Value, m.Fabric.Ingress.Value, m.Fabric.Pair.Value = links*rate, links*rate, rate
-	m.Fabric.StoreCU.Value = rate / 4
+	m.Fabric.StoreCU.Value, m.Fabric.StoreRing.Value, m.Fabric.StoreSpread.Value, m.Fabric.StoreIncast.Value = rate/4, links*rate, links*rate, links*rate
 	m.Engines.Rate.Value, m.Engines.Latency.Value, m.Engines.Count.Value = rate, 0, 4
 	m.Launch, m.GPU.Stream, m.GPU.Flops.Value, m.GPU.Memory.Value = machine.Launch{}, machine.Table{}, 0, 1e18
 	m.Matmul.Crowd.Value = 0
@@ -193,4 +198,196 @@ func settings(s string) map[string]string {
 		}
 	}
 	return set
+}
+
+// copies lists what rank 0's copy engines move in its first step, in order of start.
+func copies(out Outcome) (names []string) {
+	run := out.Result.Run
+	for _, s := range run.Spans {
+		if run.RankOf(s) == 0 && s.Kind == trace.Copy && run.Lanes[s.Lane].Kind == trace.Queue {
+			names = append(names, run.NameOf(s))
+		}
+	}
+	return names
+}
+
+// The order of the copies is the rule's: pulls from rank+1 on; pushes to rank+1
+// on; a scatter's own shard last; a ring sends to one rank only; on a mesh every
+// piece is followed by a small copy that is its signal; stores need no copies.
+func TestOnesidedCopies(t *testing.T) {
+	for _, c := range []struct {
+		spec spec
+		top  machine.Topology
+		set  string
+		want string
+	}{
+		{gathered, machine.Switch, "impl=pull", "copy 1→0, copy 2→0, copy 3→0"},
+		{gathered, machine.Switch, "impl=push", "copy 0→1, copy 0→2, copy 0→3"},
+		{gathered, machine.Switch, "impl=ring", "copy 0→1, copy 0→1, copy 0→1"},
+		{gathered, machine.Switch, "impl=ring:numa=2", "copy 0→1, copy 0→2, copy 0→1"},
+		{gathered, machine.Mesh, "rows=2048", "copy 0→1, copy 0→2, copy 0→3, signal 0→1, signal 0→2, signal 0→3"},
+		{scattered, machine.Switch, "", "copy 0→1, copy 0→2, copy 0→3, copy 0→0"},
+		{scattered, machine.Switch, "impl=pull", "copy 3→0, copy 2→0, copy 1→0, copy 0→0"},
+		{scattered, machine.Mesh, "", ""},
+	} {
+		c.spec.steps = 1
+		w, m := c.spec.build(t), bare(t, 4, c.top)
+		if got := strings.Join(copies(outcome(t, w, m, "onesided", settings("graph=on:"+c.set))), ", "); got != c.want {
+			t.Errorf("%s %s %q: %s, want %s", c.spec.op, c.top, c.set, got, c.want)
+		}
+	}
+	// 2048 rows of a shard in pieces of 256: eight pieces, each with its signal, for three peers.
+	one := gathered
+	one.steps = 1
+	if got := len(copies(outcome(t, one.build(t), bare(t, 4, machine.Mesh), "onesided", nil))); got != 48 {
+		t.Errorf("mesh: %d copies, want 48", got)
+	}
+}
+
+// A pull waits for all ranks before the product starts; a push only for its own.
+func TestPushNeedsNoBarrier(t *testing.T) {
+	const late = trace.Time(500_000)
+	s := gathered
+	s.steps = 1
+	w := s.build(t)
+	for _, id := range w.Ranks[0] {
+		w.Ops[id].Issued = late
+	}
+	starts := map[string]trace.Time{}
+	for _, impl := range []string{"pull", "push"} {
+		run := outcome(t, w, bare(t, 4, machine.Switch), "onesided", settings("impl="+impl)).Result.Run
+		for _, x := range run.Spans {
+			if run.RankOf(x) == 1 && x.Kind == trace.Compute && run.NameOf(x) == "gemm_256x128" {
+				starts[impl] = x.Start
+			}
+		}
+	}
+	if starts["pull"]-starts["push"] < late/2 {
+		t.Errorf("with a late rank 0, rank 1's product starts at %d ns with push and at %d with pull", starts["push"], starts["pull"])
+	}
+}
+
+// Stores of a scattered product: every byte crosses once, from the product itself.
+func TestOnesidedStores(t *testing.T) {
+	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllToAll} {
+		s := scattered
+		s.op = op
+		got := outcome(t, s.build(t), bare(t, 4, machine.Mesh), "onesided", nil)
+		for name, bytes := range sent(got) {
+			want := float64(s.steps) * 0.75 * float64(s.bytes)
+			if name != "gemm_256x128 + "+op.String() || !near(bytes, want) {
+				t.Errorf("%s: %s sent %.0f bytes, want %.0f", op, name, bytes, want)
+			}
+		}
+	}
+}
+
+// A product that waits and holds every slot that the communication kernel needs
+// is a deadlock, found and named; kernels in the other order, or free compute
+// units, are a way out (MECHANISM 6, R0.7).
+func TestOnesidedDeadlock(t *testing.T) {
+	w, m := gathered.build(t), h200(t, 4)
+	got := outcome(t, w, m, "onesided", settings("mover=kernel:first=product"))
+	var dead *replay.DeadlockError
+	if !errors.As(got.Err, &dead) {
+		t.Fatalf("the product was launched first and took every compute unit: %q, %v", got.Why, got.Err)
+	}
+	chain := strings.Join(dead.Chain, "\n")
+	for _, want := range []string{`"gemm_256x128"`, `"nccl_all_gather"`, "hold their slots and wait", "shard of rank", "find no slot: held by"} {
+		if !strings.Contains(chain, want) {
+			t.Errorf("the cycle does not say %q:\n%s", want, chain)
+		}
+	}
+	for _, set := range []string{"mover=kernel", "mover=kernel:first=product:reserve=8"} {
+		if out := outcome(t, w, m, "onesided", settings(set)); out.Result == nil {
+			t.Errorf("%s: %s", set, out.Why)
+		}
+	}
+	// A scattered product waits for nothing: launched first, it only hides nothing.
+	w = scattered.build(t)
+	first := outcome(t, w, m, "onesided", settings("mover=kernel:first=product"))
+	if spare := outcome(t, w, m, "onesided", settings("mover=kernel:reserve=8")); first.Result == nil || spare.Time >= first.Time {
+		t.Errorf("reduce-scatter: %d ns with the product first (%s), %d with reserved compute units", first.Time, first.Why, spare.Time)
+	}
+}
+
+// What cannot be is said, not replaced.
+func TestOnesidedRefuses(t *testing.T) {
+	for _, c := range []struct {
+		spec spec
+		set  string
+		want string
+	}{
+		{gathered, "impl=store", "for what a product makes"},
+		{scattered, "impl=ring", "for what a product reads"},
+		{gathered, "impl=ring:numa=3", "does not divide 4 ranks"},
+		{gathered, "impl=pull:mover=kernel", "a communication kernel stores"},
+		{gathered, "product=chunks:mover=kernel", "product=chunks is for copy engines"},
+		{gathered, "reserve=132", "leaves the product none"},
+		{gathered, "rows=0", "rows must be"},
+		{vector, "", "impl=oneshot"},
+		{gathered, "impl=oneshot", "followed by an all-reduce"},
+	} {
+		out := outcome(t, c.spec.build(t), h200(t, 4), "onesided", settings(c.set))
+		if out.Result != nil || !strings.Contains(out.Why, c.want) {
+			t.Errorf("%s %q: %q, want %q", c.spec.op, c.set, out.Why, c.want)
+		}
+	}
+}
+
+func TestUnits(t *testing.T) {
+	b := &board{ranks: []int32{0, 1, 2}, cuts: 2, impl: "push"}
+	mesh := &transfers{swizzle: "mesh", numa: 1}
+	// Step c takes piece c of every rank, its own first, or, of what it makes, last.
+	if got, want := mesh.units(b, 1, true), []unit{{1, 0}, {2, 0}, {0, 0}, {1, 1}, {2, 1}, {0, 1}}; !slices.Equal(got, want) {
+		t.Errorf("own first: %v", got)
+	}
+	if got, want := mesh.units(b, 1, false), []unit{{2, 0}, {0, 0}, {1, 0}, {2, 1}, {0, 1}, {1, 1}}; !slices.Equal(got, want) {
+		t.Errorf("own last: %v", got)
+	}
+}
+
+// Whatever the shapes, every tile is computed once, waits for all that its rows
+// touch and for nothing else, and comes no earlier than the unit of its first row.
+func TestRuns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks, cuts := rapid.IntRange(2, 8).Draw(t, "ranks"), rapid.IntRange(1, 4).Draw(t, "cuts")
+		var units []unit
+		for s := range ranks {
+			for c := range cuts {
+				units = append(units, unit{s, c})
+			}
+		}
+		units = rapid.Permutation(units).Draw(t, "units")
+		height, cols := rapid.SampledFrom([]int{0, 64, 100, 256}).Draw(t, "height"), rapid.IntRange(1, 5).Draw(t, "cols")
+		m := rapid.IntRange(ranks*cuts, 5000).Draw(t, "m")
+		panels := rapid.IntRange(1, 300).Draw(t, "tiles")
+		if height > 0 {
+			panels = ceilDiv(m, height)
+		} else {
+			cols = 1
+		}
+		part := product{op: &workload.Op{Shape: workload.Shape{M: int64(m)}, Tiling: workload.Tiling{TileM: height}}, tiles: panels * cols}
+		all := runs([]product{part}, units, ranks, cuts)
+		last, before := 0, -1
+		touched := make([]bool, len(units))
+		for _, r := range all {
+			if r.until <= last || r.units[0] < before {
+				t.Fatalf("run up to %d behind %d, unit %d behind %d", r.until, last, r.units[0], before)
+			}
+			last, before = r.until, r.units[0]
+			if height > 0 && r.until%cols != 0 {
+				t.Fatalf("a run ends at tile %d of rows of %d", r.until, cols)
+			}
+			for _, u := range r.units {
+				touched[u] = true
+			}
+		}
+		if last != part.tiles {
+			t.Fatalf("%d tiles of %d", last, part.tiles)
+		}
+		if slices.Contains(touched, false) {
+			t.Fatalf("nothing reads some of the rows: %v", touched)
+		}
+	})
 }
