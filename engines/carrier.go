@@ -78,7 +78,7 @@ func (t *transfers) carrier(p *pair, comm *workload.Op, b *board, seq *sequence,
 			return buf
 		},
 	}
-	t.pl.describe(k, comm, p.coll, 1)
+	t.pl.describe(k, comm, part{coll: p.coll, of: 1})
 	k.Attr.Grid = [3]int32{int32(t.blocks), 1, 1}
 	return k
 }
