@@ -86,18 +86,15 @@ func BenchmarkPending(b *testing.B) {
 		}{{"ties", 1}, {"distinct", 1e6}} {
 			b.Run(fmt.Sprintf("%s/%d", spread.name, pending), func(b *testing.B) {
 				var w wheel
-				for i := range pending {
-					w.set(w.add(actor{dueWorkgroup, int32(i)}), Time(1000+jitter(i, spread.ns)))
+				alarms := make([]alarm, pending)
+				for i := range alarms {
+					w.set(&alarms[i], Time(1000+jitter(i, spread.ns)), actor{id: int32(i)})
 				}
 				i := 0
 				for b.Loop() {
-					id, ok := w.due()
-					for !ok {
-						w.advance()
-						id, ok = w.due()
-					}
+					id, _ := next(&w, alarms)
 					i++
-					w.set(id, w.now+Time(1000+jitter(i, spread.ns)))
+					w.set(&alarms[id], w.now+Time(1000+jitter(i, spread.ns)), actor{id: id})
 				}
 			})
 		}

@@ -126,8 +126,9 @@ type party struct {
 type causes struct {
 	moments []moment
 	parties []party
-	now     int32 // the moment of what is being stepped
-	last    int32 // of what ended last
+	wgs     []int32 // by workgroup: the moment why it is where it is
+	now     int32   // the moment of what is being stepped
+	last    int32   // of what ended last
 }
 
 func newCauses(o Options) *causes {
@@ -140,6 +141,14 @@ func newCauses(o Options) *causes {
 func (c *causes) add(m moment) int32 {
 	c.moments = append(c.moments, m)
 	return int32(len(c.moments) - 1)
+}
+
+// note keeps why a workgroup is where it is.
+func (c *causes) note(wg, moment int32) {
+	if n := int(wg) + 1 - len(c.wgs); n > 0 {
+		c.wgs = append(c.wgs, make([]int32, n)...)
+	}
+	c.wgs[wg] = moment
 }
 
 // at is when a moment was.
@@ -156,9 +165,9 @@ func (c *causes) party(stream int32, of *Command) int32 {
 }
 
 // phaseEnded adds the end of the phase that the workgroup is in.
-func (s *sim) phaseEnded(w *workgroup, l *launch) {
-	c, p := s.causes, w.current()
-	m := moment{at: s.now, before: w.moment, party: l.party, alone: min(s.now-w.since, w.alone)}
+func (s *sim) phaseEnded(id int32, w *workgroup, l *launch) {
+	c, p := s.causes, s.current(id)
+	m := moment{at: s.now, before: c.wgs[id], party: l.party, alone: min(s.now-w.since, w.alone)}
 	switch w.op {
 	case WaitFor:
 		m.step, m.arg, m.alone = Woken, int32(p.Flag), s.now-w.since
@@ -172,7 +181,7 @@ func (s *sim) phaseEnded(w *workgroup, l *launch) {
 	if w.op != WaitFor && w.op != Sleep && s.now-w.since > m.alone+1 { // one is rounding
 		m.bound = s.boundOf(w)
 	}
-	w.moment = c.add(m)
+	c.note(id, c.add(m))
 }
 
 // boundOf is what held the workgroup's phase back until this instant.
@@ -265,7 +274,7 @@ func (s *sim) letGo(who actor) {
 	if who.kind == dueStream {
 		s.streams[who.id].moment = s.causes.now
 	} else {
-		s.wgs.at(who.id).moment = s.causes.now
+		s.causes.note(who.id, s.causes.now)
 	}
 }
 

@@ -57,7 +57,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 		s.record.copy(st, cmd, s.now)
 		st.step = moving
 		if wait := s.beforeBytes(st, c); wait > 0 {
-			s.events.set(st.timer, s.now+wait)
+			s.events.set(&st.alarm, s.now+wait, actor{dueStream, id})
 			return false
 		}
 		fallthrough

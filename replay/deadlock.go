@@ -104,7 +104,7 @@ func (d *detective) resident(id int32, l *launch, who string) (string, waiter, b
 	if first == none { // its workgroups are done but for those not placed
 		return d.follow(waiter{stream: none, launch: id, unplaced: true})
 	}
-	p := d.wgs.at(int32(first)).current()
+	p := d.current(int32(first))
 	held := ""
 	if !l.kernel.Free {
 		held = " hold their slots and"
@@ -185,7 +185,7 @@ func (d *detective) residentPosts(id int32, l *launch, set flagSet) {
 		if w.launch != id || w.stage == gone {
 			continue
 		}
-		set.add(w.phases[w.next+1:])
+		set.add(d.phases(int32(i), w, l)[w.next+1:])
 		if k.Tiles == 0 {
 			continue
 		}

@@ -79,14 +79,15 @@ type gpu struct {
 	busy    gauge // CUs with one in a Work or Store phase
 }
 
+// A cu has first what every phase on it touches.
 type cu struct {
 	load    int64   // pipes taken by work, in units of 1/wholePipe
 	slow    float64 // how many times as long work takes; at least 1
 	working int32   // workgroups in a Work or Store phase
 	freed   int32   // workgroups that left in this instant and were not replaced
 	left    int32   // the last one's moment, if causes are kept
-	clocks  []int32 // classes of its work that touches no memory
 	bent    bool    // is in sim.bent
+	clocks  []int32 // classes of its work that touches no memory
 	free    room
 	wgs     []int32 // resident, in no order
 	slots   []bool  // taken, for lanes

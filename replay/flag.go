@@ -21,10 +21,9 @@ type poster struct {
 // A post is additions of one poster and instant, on their way to a peer.
 type post struct {
 	seq    uint64
-	at     Time // when it arrives
+	at     alarm // when it arrives
 	flag   Flag
 	count  int64
-	timer  int32
 	from   poster
 	moment int32 // at which it was sent, if causes are kept
 }
@@ -81,13 +80,12 @@ func (s *sim) postAfter(delay Time, f Flag, count int64, from poster) {
 	s.flags[f].coming = id
 	s.posted++
 	*s.posts.at(id) = post{
-		seq: s.posted, at: at, flag: f, count: count, from: from,
-		timer: s.events.add(actor{duePost, id}),
+		seq: s.posted, flag: f, count: count, from: from,
 	}
 	if s.causes != nil {
 		s.posts.at(id).moment = s.causes.now
 	}
-	s.events.set(s.posts.at(id).timer, at)
+	s.events.set(&s.posts.at(id).at, at, actor{duePost, id})
 }
 
 // arrive is a post's end of way.
@@ -96,7 +94,6 @@ func (s *sim) arrive(id int32) {
 	if s.flags[p.flag].coming == id {
 		s.flags[p.flag].coming = none
 	}
-	s.events.drop(p.timer)
 	s.posts.drop(id)
 	if s.causes != nil {
 		s.causes.arrived(s.now, p.moment, int32(p.flag), Flying)

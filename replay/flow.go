@@ -53,7 +53,7 @@ type class struct {
 	limit   float64 // of one member now
 	n       int32   // members that have not quit
 	quit    int32   // entries of members that have
-	timer   int32
+	alarm   alarm
 	path    int32
 	line    int32   // index in path.line, or none
 	due     float64 // while there: the path's clock when its first member is done
@@ -121,7 +121,7 @@ func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 	id = f.unused()
 	if id == none {
 		id = int32(len(f.classes))
-		f.classes = append(f.classes, class{timer: f.events.add(actor{dueClass, id})})
+		f.classes = append(f.classes, class{alarm: none})
 	}
 	c := &f.classes[id]
 	c.key, c.path, c.line, c.held = *k, k.path, none, false
@@ -261,7 +261,7 @@ func (f *flows) settle(now Time) {
 		f.schedule(id, c, now)
 	}
 	for _, id := range f.moved {
-		f.schedulePath(&f.paths[id], now)
+		f.schedulePath(id, now)
 	}
 	f.touched, f.moved = f.touched[:0], f.moved[:0]
 	f.settled++
@@ -273,7 +273,7 @@ func (f *flows) schedule(id int32, c *class, now Time) {
 	switch {
 	case e == nil:
 		c.clock, c.at, c.rate = 0, now, 0
-		f.events.cancel(c.timer)
+		c.alarm = none
 		if !c.idle {
 			c.idle = true
 			f.idle = append(f.idle, id)
@@ -282,14 +282,14 @@ func (f *flows) schedule(id int32, c *class, now Time) {
 		c.due = c.base + (e.key-c.clock)/c.key.favor
 		f.lineUp(id)
 	default:
-		f.setDue(c.timer, c.at, (e.key-c.clock)/c.rate, now)
+		f.setDue(&c.alarm, actor{dueClass, id}, c.at, (e.key-c.clock)/c.rate, now)
 	}
 }
 
-// setDue sets the timer for a while after at, rounded up.
-func (f *flows) setDue(timer int32, at Time, while float64, now Time) {
+// setDue makes who due a while after at, rounded up.
+func (f *flows) setDue(a *alarm, who actor, at Time, while float64, now Time) {
 	due := max(now, at+Time(min(math.Ceil(while-slack), float64(lastTime))))
-	if f.events.at(timer) != due {
-		f.events.set(timer, due)
+	if *a != due {
+		f.events.set(a, due, who)
 	}
 }

@@ -78,7 +78,7 @@ type path struct {
 	clock float64 // of that level, at time `at`
 	at    Time
 	line  []int32 // heap of held classes, the next to be done first
-	timer int32
+	alarm alarm
 
 	most    float64 // bytes a nanosecond as entered in its pools' demand
 	narrows bool    // is counted in narrow's narrows
@@ -133,7 +133,7 @@ func (f *flows) pathTo(k pathKey) int32 {
 
 func (f *flows) newPath(k pathKey) int32 {
 	id := int32(len(f.paths))
-	p := path{shares: f.route(k), narrow: none, bound: math.Inf(1), timer: f.events.add(actor{duePath, id})}
+	p := path{shares: f.route(k), narrow: none, bound: math.Inf(1), alarm: none}
 	for _, s := range p.shares {
 		pool := &f.pools[s.pool]
 		pool.all = append(pool.all, id)
@@ -197,7 +197,7 @@ func (f *flows) tally(id int32, c *class, now Time) {
 func (f *flows) hold(id int32, c *class, now Time) {
 	c.clock, c.base = f.read(c, now), f.paths[c.path].read(now)
 	c.held = true
-	f.events.cancel(c.timer)
+	c.alarm = none
 	f.touch(id)
 }
 
@@ -240,14 +240,15 @@ func (f *flows) move(id int32) {
 }
 
 // schedulePath sees to it that the path is due when the first of its held classes is.
-func (f *flows) schedulePath(p *path, now Time) {
+func (f *flows) schedulePath(id int32, now Time) {
+	p := &f.paths[id]
 	p.moved = false
 	if len(p.line) == 0 {
 		p.clock, p.at = 0, now
-		f.events.cancel(p.timer)
+		p.alarm = none
 		return
 	}
-	f.setDue(p.timer, p.at, (f.classes[p.line[0]].due-p.clock)/p.level, now)
+	f.setDue(&p.alarm, actor{duePath, id}, p.at, (f.classes[p.line[0]].due-p.clock)/p.level, now)
 }
 
 // takeHeld removes a member of a held class that is done at now; see take.

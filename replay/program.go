@@ -96,6 +96,9 @@ type Footprint struct {
 // w+WGs, w+2·WGs, ... Its first Owned tiles are fixed that way however late it
 // starts; further ones are handed out in order to whoever asks first. Owned < 0
 // fixes all of them.
+//
+// Phases are asked for whenever they are needed, of one tile several times: the
+// generators depend on their argument alone.
 type Kernel struct {
 	Name      string
 	Kind      trace.Kind // Compute or Collective

@@ -5,7 +5,7 @@ type channel struct {
 	stake
 	puts  []put // the first is under way
 	head  int
-	timer int32 // of a put that waits for the NIC; none before the first
+	alarm alarm // of a put that waits for the NIC
 	waits bool
 }
 
@@ -24,7 +24,7 @@ func (s *sim) put(l *launch, p *Phase) {
 	if s.puts[l.gpu] == nil {
 		s.puts[l.gpu] = make([]channel, len(s.gpus))
 		for i := range s.puts[l.gpu] {
-			s.puts[l.gpu][i].stake, s.puts[l.gpu][i].timer = nowhere, none
+			s.puts[l.gpu][i].stake, s.puts[l.gpu][i].alarm = nowhere, none
 		}
 	}
 	id := l.gpu*int32(len(s.gpus)) + p.Peer
@@ -51,11 +51,8 @@ func (s *sim) beginPut(id int32) {
 		ch.puts[ch.head].moment = s.causes.now
 	}
 	if wait := s.takeNIC(id/n, id%n, &ch.puts[ch.head]); wait > 0 {
-		if ch.timer == none {
-			ch.timer = s.events.add(actor{duePut, id})
-		}
 		ch.waits = true
-		s.events.set(ch.timer, s.now+wait)
+		s.events.set(&ch.alarm, s.now+wait, actor{duePut, id})
 		return
 	}
 	s.sendPut(id)

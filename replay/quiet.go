@@ -48,14 +48,14 @@ func (f *flows) watch(id int32) {
 
 // hush begins a workgroup's flow undisturbed, if it may be.
 func (s *sim) hush(id int32, w *workgroup, k *classKey) bool {
-	if k.path == none || k.slow > 1 || k.beside > 1 || w.current().Time == 0 || !s.flows.loose(k.path) {
+	if k.path == none || k.slow > 1 || k.beside > 1 || w.alone == 0 || !s.flows.loose(k.path) {
 		return false
 	}
 	p := &s.flows.paths[k.path]
-	w.path, w.pathAt, w.rate = k.path, int32(len(p.quiet)), k.limit
+	w.pathAt = int32(len(p.quiet))
 	p.quiet = append(p.quiet, id)
 	s.flows.admit(k.path, 1, k.limit, s.now)
-	s.sleep(id, w, w.current().Time)
+	s.sleep(id, w, w.alone)
 	return true
 }
 
@@ -66,8 +66,8 @@ func (s *sim) unhush(w *workgroup) {
 	p.quiet[w.pathAt] = last
 	s.wgs.at(last).pathAt = w.pathAt
 	p.quiet = p.quiet[:len(p.quiet)-1]
-	s.flows.admit(w.path, -1, w.rate, s.now)
-	w.path = none
+	s.flows.admit(w.path, -1, limitOf(w.size, float64(w.alone)), s.now)
+	w.pathAt = none
 }
 
 // disturb moves the undisturbed flows through pools that have become tight to
@@ -98,10 +98,10 @@ func (s *sim) rejoin(id int32, w *workgroup) {
 	var rest float64
 	switch {
 	case w.phase == sleeping:
-		rest = float64(s.events.at(w.timer) - s.now)
-		s.events.cancel(w.timer)
+		rest = float64(w.alarm - s.now)
+		w.alarm = none
 		w.phase = flowing
-		if w.path != none {
+		if w.pathAt != none {
 			rest *= k.limit
 			s.unhush(w)
 		}

@@ -47,7 +47,7 @@ func (s *sim) beginFlow(who actor) {
 	}
 	w := s.wgs.at(who.id)
 	if s.unshared(w) {
-		s.sleep(who.id, w, w.current().Time)
+		s.sleep(who.id, w, w.alone)
 		return
 	}
 	k, size := s.phaseFlow(w)
@@ -58,9 +58,8 @@ func (s *sim) beginFlow(who actor) {
 
 // unshared reports whether the workgroup's phase takes its time whatever others do at present.
 func (s *sim) unshared(w *workgroup) bool {
-	p := w.current()
-	return p.size() == 0 && p.Beside <= 1 &&
-		(p.Op == Store || w.cu == none || s.gpus[s.kernels.at(w.launch).gpu].cus[w.cu].slow == 1)
+	return w.size == 0 && w.beside == 1 &&
+		(w.op == Store || w.cu == none || s.gpus[s.kernels.at(w.launch).gpu].cus[w.cu].slow == 1)
 }
 
 func (s *sim) join(who actor, k *classKey, size float64) {
@@ -110,30 +109,21 @@ func (s *sim) flowOf(who actor) (classKey, float64) {
 
 func (s *sim) phaseFlow(w *workgroup) (classKey, float64) {
 	l := s.kernels.at(w.launch)
-	p := w.current()
-	k := classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: max(1, p.Beside), favor: 1}
+	k := classKey{path: w.path, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: w.beside, favor: 1}
 	if k.beside > 1 && l.computes() {
 		k.launch = w.launch
 	}
-	size := p.size()
-	if size == 0 {
-		if p.Op == Work {
+	if w.size == 0 {
+		if w.op == Work {
 			k.cu = w.cu
 		}
-		return k, float64(p.Time)
+		return k, float64(w.alone)
 	}
-	way := pathKey{from: l.gpu, to: l.gpu}
-	if p.Op == Store {
-		way.to, way.read = p.Peer, p.Read/p.Bytes
-	} else if w.cu != none {
+	if w.op == Work && w.cu != none {
 		k.slow = s.gpus[l.gpu].cus[w.cu].slow
 	}
-	k.path = s.flows.pathTo(way)
-	k.limit = limitOf(size, float64(p.Time))
-	if p.Favor > 0 {
-		k.favor = p.Favor
-	}
-	return k, size
+	k.limit, k.favor = limitOf(w.size, float64(w.alone)), w.favor
+	return k, w.size
 }
 
 // limitOf is the rate at which size takes the given nanoseconds.

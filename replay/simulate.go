@@ -94,6 +94,8 @@ type sim struct {
 	nics    []Time      // when each takes its next message
 	kernels arena[launch]
 	wgs     arena[workgroup]
+	kept    [][]Phase // by workgroup, of those that keep them
+	script  script
 
 	queue []actor // of this instant, in order
 	head  int     // of queue: what is next
@@ -142,8 +144,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 			id := int32(len(s.streams))
 			s.streams = append(s.streams, stream{
 				Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i), launch: none, engine: none, span: none, moves: none,
-				stake: nowhere, moment: none,
-				timer: s.events.add(actor{dueStream, id}),
+				stake: nowhere, moment: none, alarm: none,
 			})
 			s.queue = append(s.queue, actor{dueStream, id})
 		}
@@ -196,13 +197,16 @@ type dueKey struct {
 func (s *sim) collect(now Time) {
 	s.queue, s.head = s.queue[:0], 0
 	for {
-		id, ok := s.events.due()
+		who, ok := s.events.due()
 		if !ok {
 			break
 		}
-		s.now = now
+		a := s.alarm(who)
+		if *a != now {
+			continue // overtaken
+		}
+		*a, s.now = none, now
 		take := s.flows.take
-		who := s.events.timers[id].who
 		switch who.kind {
 		case dueClass:
 		case duePath:
@@ -223,6 +227,23 @@ func (s *sim) collect(now Time) {
 	if len(s.queue) > 1 {
 		s.sortQueue()
 	}
+}
+
+// alarm is where it lies when the actor is due.
+func (s *sim) alarm(who actor) *alarm {
+	switch who.kind {
+	case duePost:
+		return &s.posts.at(who.id).at
+	case duePut:
+		return &s.channel(who.id).alarm
+	case dueStream:
+		return &s.streams[who.id].alarm
+	case dueClass:
+		return &s.flows.classes[who.id].alarm
+	case duePath:
+		return &s.flows.paths[who.id].alarm
+	}
+	return &s.wgs.at(who.id).alarm
 }
 
 func (s *sim) sortQueue() {

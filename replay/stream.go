@@ -10,7 +10,7 @@ type stream struct {
 	index   int32 // of the GPU's streams
 	next    int   // of Commands
 	step    int   // of the command
-	timer   int32
+	alarm   alarm
 	since   Time   // when it came to where it is
 	launch  int32  // of the kernel that runs, or none
 	awaited poster // who brought the flag that released it
@@ -55,7 +55,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 	case Wait:
 		return s.stepWait(id, st, c)
 	case Delay:
-		if s.gap(st, c.Delay) {
+		if s.gap(id, st, c.Delay) {
 			return false
 		}
 		st.lose(st.since, s.now, Idle{Cause: c.Why})
@@ -63,7 +63,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 		return true
 	}
 	if st.step == arrived {
-		if s.gap(st, c.Delay) {
+		if s.gap(id, st, c.Delay) {
 			return false
 		}
 		st.step = ready
@@ -85,12 +85,12 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 }
 
 // gap lets the delay pass once; true while it does.
-func (s *sim) gap(st *stream, d Time) bool {
+func (s *sim) gap(id int32, st *stream, d Time) bool {
 	if st.step != arrived || d == 0 {
 		return false
 	}
 	st.step = ready
-	s.events.set(st.timer, s.now+d)
+	s.events.set(&st.alarm, s.now+d, actor{dueStream, id})
 	return true
 }
 

@@ -14,45 +14,53 @@ const (
 // none is the absent value of indices.
 const none = -1
 
-// A wheel holds timers until they are due: a radix heap over the digits of
+// A wheel holds ticks until they are due: a radix heap over the digits of
 // time. A tick lies on the level of the highest digit in which its time differs
 // from now, in the slot of that digit. When a slot comes near, its ticks move
-// down in the order in which they lie, so that timers of one time come out in
-// the order in which they were set.
+// down in the order in which they lie, so that those of one time come out in
+// the order in which they were put in.
 //
 //	now = 0x0005 (digits 00 05)  level 1: | 00 | 01: 0x0141, 0x01f2 | 02 | ...
 //	                             level 0: | ... | 05 | 06: 0x0006 | ...
 //
-// Setting and cancelling cost the same however many timers there are: ticks
-// are appended and read in a row, at most once a level, and a tick whose timer
-// has been cancelled or set anew is dropped when its time comes.
+// Setting an alarm costs the same however many there are: ticks are appended
+// and read in a row, at most once a level. An alarm lies with its owner, where
+// what it is for is at hand as well; a tick that differs from it has been
+// overtaken and is dropped when its time comes. Slots are rows of chunks,
+// and a chunk that is empty is the next to be filled, so that the wheel is no
+// larger in the cache than the ticks in it.
 type wheel struct {
 	now    Time
-	slots  [levels * digits][]tick
+	slots  [levels * digits]row
 	used   [levels]digitSet // slots that are not empty
-	next   int              // of the ticks at now
-	spare  [][]tick         // of slots that are empty
-	timers []timer
-	free   []int32 // timers given back
+	next   int32            // of the ticks of the first chunk at now
+	chunks []chunk
+	free   []int32
 }
+
+// An alarm is when its owner is due, or none.
+type alarm = Time
 
 type tick struct {
-	at    Time
-	timer int32
-	set   uint32 // of the timer, when it was set
+	at  Time
+	who actor
 }
 
-type timer struct {
-	at  Time   // when it is due, or none
-	set uint32 // how often it has been set or cancelled
-	who actor
+// A row is the first and last of a slot's chunks.
+type row struct{ first, last int32 }
+
+type chunk struct {
+	ticks [15]tick
+	n     int32
+	next  int32 // of its row
 }
 
 // A digitSet is a set of digits.
 type digitSet [digits / 64]uint64
 
-func (d *digitSet) add(digit int)    { d[digit/64] |= 1 << (digit % 64) }
-func (d *digitSet) remove(digit int) { d[digit/64] &^= 1 << (digit % 64) }
+func (d *digitSet) add(digit int)      { d[digit/64] |= 1 << (digit % 64) }
+func (d *digitSet) remove(digit int)   { d[digit/64] &^= 1 << (digit % 64) }
+func (d *digitSet) has(digit int) bool { return d[digit/64]>>(digit%64)&1 != 0 }
 
 // least is the lowest digit of the set, or none.
 func (d *digitSet) least() int {
@@ -64,40 +72,10 @@ func (d *digitSet) least() int {
 	return none
 }
 
-// add returns a new timer of who, not yet set.
-func (w *wheel) add(who actor) int32 {
-	if n := len(w.free); n > 0 {
-		id := w.free[n-1]
-		w.free = w.free[:n-1]
-		w.timers[id].who = who
-		return id
-	}
-	w.timers = append(w.timers, timer{at: none, who: who})
-	return int32(len(w.timers) - 1)
-}
-
-// drop gives a timer back.
-func (w *wheel) drop(id int32) {
-	w.cancel(id)
-	w.free = append(w.free, id)
-}
-
-// at is when the timer is due, or none.
-func (w *wheel) at(id int32) Time { return w.timers[id].at }
-
-// set makes the timer due at t, which is not before now, whether it was set or not.
-func (w *wheel) set(id int32, t Time) {
-	x := &w.timers[id]
-	x.at = t
-	x.set++
-	w.put(tick{t, id, x.set})
-}
-
-// cancel takes back a set; without one it does nothing.
-func (w *wheel) cancel(id int32) {
-	x := &w.timers[id]
-	x.at = none
-	x.set++
+// set makes who due at t, which is not before now, and at no other time.
+func (w *wheel) set(a *alarm, t Time, who actor) {
+	*a = t
+	w.put(tick{t, who})
 }
 
 // put appends the tick to its slot.
@@ -105,22 +83,32 @@ func (w *wheel) put(t tick) {
 	level := max(0, bits.Len64(uint64(t.at^w.now))-1) / digitBits
 	digit := int(t.at>>(level*digitBits)) & (digits - 1)
 	slot := &w.slots[level*digits+digit]
-	if len(*slot) == 0 {
+	if !w.used[level].has(digit) {
 		w.used[level].add(digit)
-		if n := len(w.spare); n > 0 && cap(*slot) == 0 {
-			*slot = w.spare[n-1]
-			w.spare = w.spare[:n-1]
-		}
+		slot.first = w.chunk()
+		slot.last = slot.first
 	}
-	*slot = append(*slot, t)
+	c := &w.chunks[slot.last]
+	if int(c.n) == len(c.ticks) {
+		next := w.chunk()
+		w.chunks[slot.last].next = next
+		slot.last = next
+		c = &w.chunks[next]
+	}
+	c.ticks[c.n] = t
+	c.n++
 }
 
-// empty takes everything out of a slot.
-func (w *wheel) empty(level, digit int) {
-	slot := &w.slots[level*digits+digit]
-	w.used[level].remove(digit)
-	w.spare = append(w.spare, (*slot)[:0])
-	*slot = nil
+// chunk returns an empty chunk.
+func (w *wheel) chunk() int32 {
+	if n := len(w.free); n > 0 {
+		id := w.free[n-1]
+		w.free = w.free[:n-1]
+		w.chunks[id].n = 0
+		return id
+	}
+	w.chunks = append(w.chunks, chunk{})
+	return int32(len(w.chunks) - 1)
 }
 
 // advance moves now to the earliest time of a tick; ok is false where there is none.
@@ -141,31 +129,38 @@ func (w *wheel) advance() (now Time, ok bool) {
 		}
 		shift := level * digitBits
 		w.now = w.now>>shift>>digitBits<<digitBits<<shift | Time(digit)<<shift
-		ticks := w.slots[level*digits+digit]
-		w.slots[level*digits+digit] = nil
-		for _, t := range ticks {
-			w.put(t)
+		w.used[level].remove(digit)
+		slot := w.slots[level*digits+digit]
+		for id, last := slot.first, false; !last; {
+			c := w.chunks[id]
+			last = id == slot.last
+			w.free = append(w.free, id)
+			for _, t := range c.ticks[:c.n] {
+				w.put(t)
+			}
+			id = c.next
 		}
-		w.slots[level*digits+digit] = ticks
-		w.empty(level, digit)
 	}
 }
 
-// due takes the next timer that is set for now; ok is false after the last.
-func (w *wheel) due() (id int32, ok bool) {
+// due takes the next tick for now, overtaken or not; ok is false after the last.
+func (w *wheel) due() (who actor, ok bool) {
 	digit := int(w.now & (digits - 1))
-	ticks := w.slots[digit]
-	for w.next < len(ticks) {
-		t := ticks[w.next]
-		w.next++
-		if x := &w.timers[t.timer]; x.set == t.set && x.at == t.at {
-			w.cancel(t.timer)
-			return t.timer, true
-		}
+	if !w.used[0].has(digit) {
+		return actor{}, false
 	}
-	if len(ticks) > 0 {
-		w.empty(0, digit)
+	slot := &w.slots[digit]
+	c := &w.chunks[slot.first]
+	if w.next < c.n {
+		w.next++
+		return c.ticks[w.next-1].who, true
 	}
 	w.next = 0
-	return none, false
+	w.free = append(w.free, slot.first)
+	if slot.first == slot.last {
+		w.used[0].remove(digit)
+		return actor{}, false
+	}
+	slot.first = c.next
+	return w.due()
 }

@@ -7,59 +7,74 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A wheel gives timers out by time, those of one time in the order in which
-// they were set, whatever was set, moved and cancelled in between.
+// A wheel gives ticks out by time, whatever was set, moved and cancelled in
+// between, and those of one time in the order in which they were set, but for
+// alarms that have been set for that time before.
 func TestWheelOrdersByTimeThenSequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type set struct {
 			at  Time
 			seq int
 		}
+		type tick struct {
+			id int32
+			at Time
+		}
+		before := map[tick]int{}
 		var w wheel
+		alarms := slices.Repeat([]alarm{none}, 20)
 		model := map[int32]set{}
 		spread := rapid.SampledFrom([]Time{1, 3, 100, 5000, 1 << 40, lastTime / 2}).Draw(t, "spread")
-		for range 20 {
-			w.add(actor{})
-		}
 		for seq := range 300 {
 			id := int32(rapid.IntRange(0, 19).Draw(t, "id"))
 			switch rapid.IntRange(0, 4).Draw(t, "do") {
 			case 0:
-				w.cancel(id)
+				alarms[id] = none
 				delete(model, id)
 			case 1:
-				least := int32(none)
-				for id, s := range model {
-					if least == none || s.at < model[least].at || s.at == model[least].at && s.seq < model[least].seq {
-						least = id
-					}
-				}
-				got, ok := w.due()
-				for more := true; !ok && more; {
-					if _, more = w.advance(); more {
-						got, ok = w.due()
-					}
-				}
-				if ok != (least != none) {
-					t.Fatalf("%d timers set, one due: %t", len(model), ok)
+				got, ok := next(&w, alarms)
+				if ok != (len(model) > 0) {
+					t.Fatalf("%d alarms set, one due: %t", len(model), ok)
 				}
 				if !ok {
 					continue
 				}
-				if got != least || w.now != model[least].at {
-					t.Fatalf("timer %d at %d, want %d at %d", got, w.now, least, model[least].at)
+				of, ok := model[got]
+				if !ok || of.at != w.now {
+					t.Fatalf("alarm %d at %d, want it at %d (set: %t)", got, w.now, of.at, ok)
 				}
-				if w.at(got) != none {
-					t.Fatalf("timer %d is due and still set for %d", got, w.at(got))
+				for id, s := range model {
+					late := s.at == w.now && s.seq < of.seq && before[tick{id, s.at}] == 1
+					if s.at < w.now || late && before[tick{got, of.at}] == 1 {
+						t.Fatalf("alarm %d at %d before %d at %d", got, w.now, id, s.at)
+					}
 				}
 				delete(model, got)
 			default:
 				at := w.now + Time(rapid.Int64Range(0, int64(spread)).Draw(t, "in"))
-				w.set(id, at)
+				w.set(&alarms[id], at, actor{id: id})
 				model[id] = set{at, seq}
+				before[tick{id, at}]++
 			}
 		}
 	})
+}
+
+// next takes the next tick that has not been overtaken.
+func next(w *wheel, alarms []alarm) (id int32, ok bool) {
+	for {
+		who, ok := w.due()
+		if !ok {
+			if _, ok := w.advance(); !ok {
+				return none, false
+			}
+			continue
+		}
+		if alarms[who.id] == w.now {
+			alarms[who.id] = none
+			return who.id, true
+		}
+	}
 }
 
 func TestOrderedGivesLeastFirst(t *testing.T) {

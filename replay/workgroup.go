@@ -3,30 +3,34 @@ package replay
 import "fmt"
 
 // A workgroup is one that is resident. It steps through the phases of its
-// prologue, its tiles and its epilogue.
+// prologue, its tiles and its epilogue. Tens of thousands are resident and met
+// in no order, so each is two cache lines: of the phases of its tile it knows
+// the present one's rate, and the rest is asked for anew (script).
 type workgroup struct {
 	stake
-	phases []Phase
+	alarm  alarm
 	since  Time    // when the phase began
 	alone  Time    // how long it takes alone
-	rate   float64 // of its undisturbed flow
-	next   int32   // of phases
+	size   float64 // bytes whose progress is the phase's, or 0
+	beside float64 // of the phase, at least 1
+	favor  float64
+	path   int32 // of the phase's bytes; none where there are none
+	pathAt int32 // index in path.quiet of its undisturbed flow, or none
 	launch int32
 	cu     int32 // or none
-	index  int32 // of the kernel's workgroups
 	at     int32 // index in cu.wgs
-	rounds int32 // tiles begun
+	index  int32 // of the kernel's workgroups
 	tile   int32 // or none
-	timer  int32 // or none
-	path   int32 // of its undisturbed flow, or none
-	pathAt int32 // index in path.quiet
+	rounds int32 // tiles begun
+	next   int32 // of the tile's phases
+	n      int32 // how many those are
+	far    int32 // GPU that sees last what was stored in this tile; or none
 	slot   int32 // of the CU, for its lane
-	moment int32 // why it is where it is, if causes are kept
 	span   spanRef
 	stage  stage
 	phase  phaseState
 	op     PhaseOp // of the phase
-	seen   Time    // after which what it stored to other GPUs in this tile is seen
+	keeps  bool    // the tile's phases, in sim.kept
 }
 
 type stage uint8
@@ -47,9 +51,6 @@ const (
 	flowing // in or about to join a class
 )
 
-// current is the phase that the workgroup is in.
-func (w *workgroup) current() *Phase { return &w.phases[w.next] }
-
 // start places the kernel's next workgroup on a CU, or on none.
 func (s *sim) start(launch, cu int32) {
 	id := s.wgs.add()
@@ -59,9 +60,8 @@ func (s *sim) start(launch, cu int32) {
 	}
 	w := s.wgs.at(id)
 	*w = workgroup{
-		stake:  nowhere,
-		launch: launch, cu: cu, index: int32(l.placed), timer: none, path: none, slot: none, tile: none, span: none,
-		phases: w.phases[:0],
+		stake: nowhere, alarm: none,
+		launch: launch, cu: cu, index: int32(l.placed), path: none, pathAt: none, far: none, slot: none, tile: none, span: none,
 	}
 	l.placed++
 	if cu != none {
@@ -70,7 +70,7 @@ func (s *sim) start(launch, cu int32) {
 		w.slot = s.record.slot(l, &g.cus[cu])
 	}
 	if s.causes != nil {
-		w.moment = s.placed(l, cu)
+		s.causes.note(id, s.placed(l, cu))
 	}
 	s.queue = append(s.queue, actor{dueWorkgroup, id})
 }
@@ -84,44 +84,45 @@ func (s *sim) stepWorkgroup(id int32) {
 		s.finishPhase(id, w, l)
 	}
 	if s.causes != nil {
-		s.causes.now = w.moment
+		s.causes.now = s.causes.wgs[id]
 	}
 	for s.err == nil {
-		if int(w.next) == len(w.phases) {
-			if !s.nextTile(w, l) {
+		if w.next == w.n {
+			if !s.nextTile(id, w, l) {
 				s.depart(id, w, l)
 				return
 			}
 			continue
 		}
-		if !s.beginPhase(id, w, l, &w.phases[w.next]) {
-			return
+		for phases := s.phases(id, w, l); w.next < w.n; w.next++ {
+			if !s.beginPhase(id, w, l, &phases[w.next]) {
+				return
+			}
 		}
-		w.next++
 	}
 }
 
 // nextTile fetches the phases of what comes next; false when nothing does.
-func (s *sim) nextTile(w *workgroup, l *launch) bool {
+func (s *sim) nextTile(id int32, w *workgroup, l *launch) bool {
 	k := l.kernel
 	if w.span != none {
 		s.record.endTile(w, s.now)
 	}
-	w.next, w.seen, w.phases = 0, 0, w.phases[:0]
+	w.next, w.n, w.far, w.keeps = 0, 0, none, false
 	switch w.stage {
 	case arriving:
 		w.stage = tiling
 		if k.Prologue != nil && k.Tiles > 0 {
-			return s.fetch(w, l, none, k.Prologue(int(w.index), w.phases))
+			return s.fetch(id, w, l, none)
 		}
 		fallthrough
 	case tiling:
 		if tile, ok := l.nextTile(w); ok {
-			return s.fetch(w, l, tile, k.Recipe(tile, w.phases))
+			return s.fetch(id, w, l, tile)
 		}
 		w.stage = leaving
 		if k.Epilogue != nil && k.Tiles > 0 {
-			return s.fetch(w, l, none, k.Epilogue(int(w.index), w.phases))
+			return s.fetch(id, w, l, none)
 		}
 	}
 	return false
@@ -144,9 +145,15 @@ func (l *launch) nextTile(w *workgroup) (tile int, ok bool) {
 	return tile, tile < k.Tiles
 }
 
-func (s *sim) fetch(w *workgroup, l *launch, tile int, phases []Phase) bool {
-	w.tile, w.phases = int32(tile), phases
+func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
+	w.tile = int32(tile)
+	phases := s.phases(id, w, l)
+	w.n = int32(len(phases))
+	halts := 0
 	for i := range phases {
+		if op := phases[i].Op; op != PostTo && op != Put {
+			halts++
+		}
 		if err := s.checkPhase(&phases[i]); err != nil {
 			where := fmt.Sprintf("tile %d", tile)
 			if tile == none {
@@ -159,7 +166,56 @@ func (s *sim) fetch(w *workgroup, l *launch, tile int, phases []Phase) bool {
 	if len(phases) > 0 {
 		s.record.tile(w, l, s.now)
 	}
+	if halts > manyHalts {
+		w.keeps = true
+		if n := len(s.wgs.all); n > len(s.kept) {
+			s.kept = append(s.kept, make([][]Phase, n-len(s.kept))...)
+		}
+		s.kept[id] = append(s.kept[id][:0], phases...)
+	}
 	return true
+}
+
+// A script is the phases last asked for: those of a tile or, with tile none, of
+// a workgroup's prologue or epilogue.
+type script struct {
+	kernel *Kernel
+	stage  stage
+	tile   int32
+	index  int32
+	phases []Phase
+}
+
+// manyHalts is how often a workgroup may have to wait in a tile before it keeps
+// the tile's phases rather than ask for all of them after each.
+const manyHalts = 8
+
+// phases returns those of what the workgroup does, valid until another's are asked for.
+func (s *sim) phases(id int32, w *workgroup, l *launch) []Phase {
+	if w.keeps {
+		return s.kept[id]
+	}
+	k := l.kernel
+	x := &s.script
+	if x.kernel == k && x.tile == w.tile && (w.tile != none || x.index == w.index && x.stage == w.stage) {
+		return x.phases
+	}
+	x.kernel, x.stage, x.tile, x.index = k, w.stage, w.tile, w.index
+	switch {
+	case w.tile != none:
+		x.phases = k.Recipe(int(w.tile), x.phases[:0])
+	case w.stage == tiling:
+		x.phases = k.Prologue(int(w.index), x.phases[:0])
+	default:
+		x.phases = k.Epilogue(int(w.index), x.phases[:0])
+	}
+	return x.phases
+}
+
+// current is the phase that the workgroup is in.
+func (s *sim) current(id int32) *Phase {
+	w := s.wgs.at(id)
+	return &s.phases(id, w, s.kernels.at(w.launch))[w.next]
 }
 
 // beginPhase starts a phase; true when it is over already.
@@ -175,8 +231,8 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 		return false
 	case PostTo:
 		delay := p.Time
-		if delay == 0 {
-			delay = w.seen
+		if delay == 0 && w.far != none {
+			delay = s.flows.latency(l.gpu, w.far)
 		}
 		s.postAfter(delay, p.Flag, p.Count, poster{l.stream, l.kernel})
 	case Put:
@@ -190,6 +246,7 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 		if p.Time > 0 || p.size() > 0 {
 			s.charge(l, p)
 			s.working(w, l, 1)
+			s.bound(w, l, p)
 			w.phase = flowing
 			s.entry = append(s.entry, who)
 			return false
@@ -202,11 +259,27 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 }
 
 func (s *sim) sleep(id int32, w *workgroup, d Time) {
-	if w.timer == none {
-		w.timer = s.events.add(actor{dueWorkgroup, id})
-	}
-	s.events.set(w.timer, s.now+d)
+	s.events.set(&w.alarm, s.now+d, actor{dueWorkgroup, id})
 	w.phase = sleeping
+}
+
+// bound notes what bounds the rate of a Work or Store phase.
+func (s *sim) bound(w *workgroup, l *launch, p *Phase) {
+	w.size, w.beside, w.favor, w.path = p.size(), max(1, p.Beside), 1, none
+	if p.Op == Store && (w.far == none || s.flows.latency(l.gpu, p.Peer) > s.flows.latency(l.gpu, w.far)) {
+		w.far = p.Peer
+	}
+	if w.size == 0 {
+		return
+	}
+	if p.Favor > 0 {
+		w.favor = p.Favor
+	}
+	way := pathKey{from: l.gpu, to: l.gpu}
+	if p.Op == Store {
+		way.to, way.read = p.Peer, p.Read/p.Bytes
+	}
+	w.path = s.flows.pathTo(way)
 }
 
 // finishPhase ends the phase that the workgroup was in.
@@ -214,20 +287,18 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 	w.phase = between
 	l.spend(w, s.now-w.since)
 	if s.causes != nil {
-		s.phaseEnded(w, l)
+		s.phaseEnded(id, w, l)
 	}
 	if w.op == Work || w.op == Store {
 		s.working(w, l, -1)
-		if w.path != none {
+		if w.pathAt != none {
 			s.unhush(w)
-		}
-		if w.op == Store {
-			w.seen = max(w.seen, s.flows.latency(l.gpu, w.current().Peer))
 		}
 	}
 	if w.span != none {
-		s.record.phase(w, l, w.current(), s.now)
-		s.record.mark(w, l, w.current(), s.now)
+		p := s.current(id)
+		s.record.phase(w, l, p, s.now)
+		s.record.mark(w, l, p, s.now)
 	}
 	w.next++
 }
@@ -280,13 +351,12 @@ func (s *sim) depart(id int32, w *workgroup, l *launch) {
 		return
 	}
 	w.stage = gone
-	if w.timer != none {
-		s.events.drop(w.timer)
-	}
 	if w.cu != none {
 		g := &s.gpus[l.gpu]
 		s.record.freeSlot(w, &g.cus[w.cu])
-		g.cus[w.cu].left = w.moment
+		if s.causes != nil {
+			g.cus[w.cu].left = s.causes.wgs[id]
+		}
 		s.vacate(g, w.cu, id, l.need)
 		s.wake(l.gpu)
 	}
