@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // Flows
 //
@@ -55,16 +52,15 @@ type class struct {
 	quit    int32   // entries of members that have
 	alarm   alarm
 	path    int32
-	line    int32   // index in path.line, or none
-	due     float64 // while there: the path's clock when its first member is done
-	held    bool    // is held back: goes at the path's level
-	touched bool    // is in flows.touched
-	idle    bool    // is in flows.idle
+	line    int32 // index in path.line, or none
+	held    bool  // is held back: goes at the path's level
+	touched bool  // is in flows.touched
 
 	key      classKey
 	talliedN int32   // n as its path knows it
 	tallied  float64 // limit as its path knows it
 	next     int32   // in the index
+	aside    int32   // index in flows.beside
 }
 
 // A stake is an actor's membership of a class.
@@ -86,7 +82,7 @@ type flows struct {
 	recent  [1 << 12]recentPath
 	classes []class
 	index   index
-	idle    []int32   // classes without members, the longest so first; may be used anew
+	free    []int32   // classes without members, to be used anew
 	beside  [][]int32 // by GPU: classes that go slower beside other work
 
 	touched   []int32 // classes to look at before time goes on
@@ -107,9 +103,6 @@ type flows struct {
 	filling ordered[float64] // its pools, by a level at which they are not full before
 }
 
-// maxIdle is how many classes without members are kept for the next phase of their kind.
-const maxIdle = 4096
-
 // lookup returns the class of a key, making it if it is new. A new class has no limit yet.
 func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 	slot := f.index.slot(k)
@@ -118,8 +111,9 @@ func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 			return id, false
 		}
 	}
-	id = f.unused()
-	if id == none {
+	if n := len(f.free); n > 0 { // the last to be given back: it is still in the cache
+		id, f.free = f.free[n-1], f.free[:n-1]
+	} else {
 		id = int32(len(f.classes))
 		f.classes = append(f.classes, class{alarm: none})
 	}
@@ -128,28 +122,22 @@ func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 	c.limit, c.tallied = 0, 0
 	f.insert(id)
 	if k.beside > 1 {
+		c.aside = int32(len(f.beside[k.gpu]))
 		f.beside[k.gpu] = append(f.beside[k.gpu], id)
 	}
 	return id, true
 }
 
-// unused takes the class that has been idle longest out of the index, once enough are.
-func (f *flows) unused() int32 {
-	for len(f.idle) > maxIdle {
-		id := f.idle[0]
-		f.idle = f.idle[1:]
-		c := &f.classes[id]
-		c.idle = false
-		if c.n == 0 && !c.touched && c.path != none {
-			f.remove(id)
-			if c.key.beside > 1 {
-				b := &f.beside[c.key.gpu]
-				*b = slices.DeleteFunc(*b, func(x int32) bool { return x == id })
-			}
-			return id
-		}
+// discard gives a class without members back.
+func (f *flows) discard(id int32, c *class) {
+	f.remove(id)
+	if c.key.beside > 1 {
+		b := f.beside[c.key.gpu]
+		last := b[len(b)-1]
+		b[c.aside], f.classes[last].aside = last, c.aside
+		f.beside[c.key.gpu] = b[:len(b)-1]
 	}
-	return none
+	f.free = append(f.free, id)
 }
 
 // read is the class's clock at now.
@@ -272,15 +260,12 @@ func (f *flows) schedule(id int32, c *class, now Time) {
 	e := f.first(c)
 	switch {
 	case e == nil:
-		c.clock, c.at, c.rate = 0, now, 0
-		c.alarm = none
-		if !c.idle {
-			c.idle = true
-			f.idle = append(f.idle, id)
+		c.clock, c.at, c.rate, c.alarm = 0, now, 0, none
+		if c.path != none {
+			f.discard(id, c)
 		}
 	case c.held:
-		c.due = c.base + (e.key-c.clock)/c.key.favor
-		f.lineUp(id)
+		f.lineUp(id, c.base+(e.key-c.clock)/c.key.favor)
 	default:
 		f.setDue(&c.alarm, actor{dueClass, id}, c.at, (e.key-c.clock)/c.rate, now)
 	}

@@ -77,7 +77,7 @@ type path struct {
 	level float64 // rate, over favor, of what is held back
 	clock float64 // of that level, at time `at`
 	at    Time
-	line  []int32 // heap of held classes, the next to be done first
+	line  []held // heap of held classes, the next to be done first
 	alarm alarm
 
 	most    float64 // bytes a nanosecond as entered in its pools' demand
@@ -96,6 +96,12 @@ type path struct {
 	rest    float64 // fill: mass of the steps not settled
 	sends   float64 // fill: bytes a nanosecond of settled steps
 	settled bool
+}
+
+// A held is a class that is held back.
+type held struct {
+	due   float64 // the path's clock when its first member is done
+	class int32
 }
 
 // A step is a class in the order in which classes reach their limit as the level rises.
@@ -248,21 +254,20 @@ func (f *flows) schedulePath(id int32, now Time) {
 		p.alarm = none
 		return
 	}
-	f.setDue(&p.alarm, actor{duePath, id}, p.at, (f.classes[p.line[0]].due-p.clock)/p.level, now)
+	f.setDue(&p.alarm, actor{duePath, id}, p.at, (p.line[0].due-p.clock)/p.level, now)
 }
 
 // takeHeld removes a member of a held class that is done at now; see take.
 func (f *flows) takeHeld(id int32, now Time, sure bool) (who actor, ok bool) {
 	p := &f.paths[id]
-	if len(p.line) == 0 || !sure && f.classes[p.line[0]].due > p.read(now)+slack*p.level {
+	if len(p.line) == 0 || !sure && p.line[0].due > p.read(now)+slack*p.level {
 		return actor{}, false
 	}
-	class := p.line[0]
+	class := p.line[0].class
 	who, ok = f.take(class, now, true)
 	c := &f.classes[class]
 	if e := f.first(c); e != nil {
-		c.due = c.base + (e.key-c.clock)/c.key.favor
-		f.lineUp(class)
+		f.lineUp(class, c.base+(e.key-c.clock)/c.key.favor)
 	} else {
 		f.lineOut(class)
 	}
@@ -270,17 +275,15 @@ func (f *flows) takeHeld(id int32, now Time, sure bool) (who actor, ok bool) {
 }
 
 // lineUp puts the class into its path's line, or where it belongs after a change.
-func (f *flows) lineUp(id int32) {
+func (f *flows) lineUp(id int32, due float64) {
 	c := &f.classes[id]
 	p := &f.paths[c.path]
 	if c.line == none {
 		c.line = int32(len(p.line))
-		p.line = append(p.line, id)
+		p.line = append(p.line, held{})
 	}
 	f.move(c.path)
-	if !f.lineRise(p, int(c.line)) {
-		f.lineSink(p, int(c.line))
-	}
+	f.linePut(p, int(c.line), held{due, id})
 }
 
 // lineOut takes the class out of it.
@@ -295,45 +298,37 @@ func (f *flows) lineOut(id int32) {
 	f.move(c.path)
 	moved := p.line[last]
 	p.line = p.line[:last]
-	if at == last {
-		return
-	}
-	p.line[at] = moved
-	f.classes[moved].line = int32(at)
-	if !f.lineRise(p, at) {
-		f.lineSink(p, at)
+	if at < last {
+		f.linePut(p, at, moved)
 	}
 }
 
-func (f *flows) lineRise(p *path, at int) (moved bool) {
+// linePut puts an entry where it belongs, counted from a place that is free for it.
+func (f *flows) linePut(p *path, at int, h held) {
+	line := p.line
 	for at > 0 {
-		parent := (at - 1) / 2
-		if f.classes[p.line[parent]].due <= f.classes[p.line[at]].due {
+		parent := (at - 1) / 4
+		if line[parent].due <= h.due {
 			break
 		}
-		f.lineSwap(p, at, parent)
-		at, moved = parent, true
+		line[at] = line[parent]
+		f.classes[line[at].class].line = int32(at)
+		at = parent
 	}
-	return moved
-}
-
-func (f *flows) lineSink(p *path, at int) {
 	for {
-		least := at
-		for c := 2*at + 1; c <= 2*at+2 && c < len(p.line); c++ {
-			if f.classes[p.line[c]].due < f.classes[p.line[least]].due {
-				least = c
+		least, due := at, h.due
+		for c := 4*at + 1; c <= 4*at+4 && c < len(line); c++ {
+			if line[c].due < due {
+				least, due = c, line[c].due
 			}
 		}
 		if least == at {
-			return
+			break
 		}
-		f.lineSwap(p, at, least)
+		line[at] = line[least]
+		f.classes[line[at].class].line = int32(at)
 		at = least
 	}
-}
-
-func (f *flows) lineSwap(p *path, a, b int) {
-	p.line[a], p.line[b] = p.line[b], p.line[a]
-	f.classes[p.line[a]].line, f.classes[p.line[b]].line = int32(a), int32(b)
+	line[at] = h
+	f.classes[h.class].line = int32(at)
 }
