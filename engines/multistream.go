@@ -13,11 +13,18 @@ var multistream = Engine{
 	Detail: "Iterations are taken to be independent, as two micro-batches are: the compute of an iteration no longer waits " +
 		"for the collective of the one before. The collective becomes ready when the last workgroup of its producer retires, " +
 		"the same moment at which the next iteration's first workgroups are eligible; without free compute units it waits " +
-		"for that kernel's tail. Priority decides only among workgroups that wait together.",
+		"for that kernel's tail. Priority decides only among workgroups that wait together. What compute leaves free can be " +
+		"shaped: lds asks for more shared memory a workgroup, so that fewer are resident and a channel may fit beside them; blocks " +
+		"launches fewer workgroups, which loop over the tiles; carve keeps whole compute units for the collective, and gives it no more " +
+		"channels than fit there. Shaping has its price: a product on fewer units or with fewer residents takes longer, as " +
+		"far as one workgroup alone does not fill a unit's pipes.",
 	Params: []Param{
 		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
 		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
-		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back; 0: as many as needed"},
+		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed"},
+		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute asks for; 0: as captured"},
+		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured"},
+		{Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective"},
 	},
 	plan: planMultistream,
 }
@@ -29,7 +36,15 @@ func planMultistream(pl *planner, v Values) (emitter, error) {
 	if why := independent(pl); why != "" {
 		return nil, &NotApplicable{"multistream", why}
 	}
-	return func(r *rank, p *pair) { r.besideNext(p, v) }, nil
+	o := occupancyOf(v)
+	for _, p := range pl.pairs {
+		for _, id := range p.First {
+			if why := o.refuses(pl, &pl.w.Ops[id]); why != "" {
+				return nil, &NotApplicable{"multistream", why}
+			}
+		}
+	}
+	return func(r *rank, p *pair) { r.besideNext(p, o, v) }, nil
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where
@@ -52,13 +67,13 @@ func independent(pl *planner) string {
 	return ""
 }
 
-func (r *rank) besideNext(p *pair, v Values) {
+func (r *rank) besideNext(p *pair, o occupancy, v Values) {
 	compute, comm := r.ops(p)
 	onCompute, onComm := r.stream(compute.Queue), r.commStream(compute, comm)
 	if v["priority"] == "on" {
 		onComm.Priority = 1
 	}
-	cut := r.pl.chunks(p.coll, 1, v.Int("channels"), compute)
+	cut := r.pl.chunks(p.coll, 1, o.channels(r.pl, comm, v.Int("channels")), compute)
 	r.enter(p)
 	var earlier []*workload.Op
 	for i := range p.index {
@@ -69,7 +84,7 @@ func (r *rank) besideNext(p *pair, v Values) {
 	if back := p.index - v.Int("buffers"); v.Int("buffers") > 0 && back >= 0 {
 		onCompute.wait(r.pl.done[earlier[back].ID], 1, earlier[back].Name)
 	}
-	onCompute.launch(r.fills(p, onCompute, gap), launchOf(compute, r.pl.kernel(compute)))
+	onCompute.launch(r.fills(p, onCompute, gap), launchOf(compute, r.pl.kernelOf(compute, r.pl.shaped(compute, o))))
 	r.finished(onCompute, compute)
 	for _, id := range p.mid[r.id] {
 		r.step(p, &r.pl.w.Ops[id], 0, 0)

@@ -89,23 +89,26 @@ func semaphoresFor(policy string, c cover, a, b workload.Shape) (s semaphores, w
 	return s, ""
 }
 
-// synchronisedGrid is a workgroup a tile, or as many persistent ones as were
-// captured, such that the kernel alone takes its measured time.
-func (pl *planner) synchronisedGrid(op *workload.Op, c cover) grid {
+// apartGrid is a workgroup a tile, or as many persistent ones as were captured,
+// none standing for several, such that the kernel alone takes its measured time.
+func (pl *planner) apartGrid(op *workload.Op, tiles int) grid {
 	cus, perCU := int(pl.m.GPU.CUs.Value), pl.residents(op.Footprint)
 	g := pl.gridOf(op, op.Dur())
-	if g.merged { // gridOf draws short workgroups together; semaphores need every one
+	if g.merged { // gridOf draws short workgroups together
 		g.wgs, g.foot, g.merged = op.Tiling.WGs, op.Footprint, false
 		g.time = g.time * maxWaves / trace.Time(ceilDiv(g.wgs, cus*perCU))
 	}
-	n := c.tiles() * c.splits
-	g.read, g.write = op.Read/float64(n), op.Write/float64(n)
+	n := float64(tiles)
+	g.read, g.write = op.Read/n, op.Write/n
 	together := min(perCU, ceilDiv(g.wgs, cus)) // workgroups on a CU, as measured
 	if together == 1 {
-		g.pipe = max(0.01, pl.m.Pipe(op.Shape.Flops()/float64(n), float64(max(1, g.time))/1e9))
+		g.pipe = max(0.01, pl.m.Pipe(op.Shape.Flops()/n, float64(max(1, g.time))/1e9))
 		return g
 	}
-	g.pipe = max(pl.m.LonePipe(), 1/float64(together)) // the trace shows no tile alone
+	g.pipe = 1 / float64(together)
+	if op.Shape.Kind == workload.GEMM { // the trace shows no tile alone
+		g.pipe = max(g.pipe, pl.m.LonePipe())
+	}
 	g.time = trace.Time(float64(g.time) / (float64(together) * g.pipe))
 	return g
 }
@@ -123,7 +126,7 @@ func (pl *planner) synchronisedKernels(first, second *workload.Op, v Values, sta
 		flags[i] = pl.p.NewFlag(fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, first.Name))
 	}
 
-	g := pl.synchronisedGrid(first, from)
+	g := pl.apartGrid(first, from.tiles()*from.splits)
 	producer = pl.kernelOf(first, g)
 	producer.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
 		if i == 0 {
@@ -135,7 +138,7 @@ func (pl *planner) synchronisedKernels(first, second *workload.Op, v Values, sta
 			replay.Phase{Op: replay.PostTo, Flag: flags[row*s.parts+s.of(col)], Count: 1})
 	}
 
-	h := pl.synchronisedGrid(second, to)
+	h := pl.apartGrid(second, to.tiles()*to.splits)
 	consumer = pl.kernelOf(second, h)
 	var early replay.Phase // loads before the first wait
 	if v["reorder"] == "on" {

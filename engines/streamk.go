@@ -38,7 +38,7 @@ const partialBytes = 4
 // all slots: parts of a tile are written to memory, read again and summed.
 func (pl *planner) splitAlongK(op *workload.Op) []*replay.Kernel {
 	c, _ := coverOf(op, false)
-	g := pl.synchronisedGrid(op, c)
+	g := pl.apartGrid(op, c.tiles()*c.splits)
 	slots := g.wgs // persistent: a tile at a time each
 	if g.tiles == 0 {
 		slots = int(pl.m.GPU.CUs.Value) * pl.residents(op.Footprint)

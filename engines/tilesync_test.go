@@ -255,7 +255,7 @@ func TestSynchronisedGridKeepsTheTime(t *testing.T) {
 			if !ok {
 				t.Fatal("no tiles")
 			}
-			k := pl.kernelOf(&op, pl.synchronisedGrid(&op, c))
+			k := pl.kernelOf(&op, pl.apartGrid(&op, c.tiles()*c.splits))
 			p := &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}
 			res, err := replay.Simulate(m, p, replay.Options{})
 			if err != nil {
@@ -320,7 +320,7 @@ func TestWorkgroupsAgainstStamps(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, _ := coverOf(&w.Ops[0], false)
-	g := pl.synchronisedGrid(&w.Ops[0], c)
+	g := pl.apartGrid(&w.Ops[0], c.tiles()*c.splits)
 	for _, x := range []struct {
 		what        string
 		model, real float64
