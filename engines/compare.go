@@ -22,7 +22,9 @@ type Outcome struct {
 	Why    string         // why the strategy does not apply or cannot run; else ""
 	Err    error          // what kept it from running: a *replay.DeadlockError, say
 
-	asked []machine.Question // what the plan asked of the machine's profile
+	asked   []machine.Question // what the plan asked of the machine's profile
+	program *replay.Program    // if causes were asked for
+	machine machine.Machine    // that it was planned for
 }
 
 // Compare plans and simulates every selection on one workload, side by side on
@@ -59,9 +61,13 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	}
 	o.Estimated = w.Run.Estimated
 	out := Outcome{Selection: s}
+	var p *replay.Program
+	var planned machine.Machine
 	m.Pace, m.Asked = 1, &machine.Questions{}
 	for range paceRounds {
-		p, err := s.Engine.Plan(w, m, s.Values)
+		var err error
+		planned = m
+		p, err = s.Engine.Plan(w, m, s.Values)
 		var na *NotApplicable
 		if errors.As(err, &na) {
 			out.Why = na.Why
@@ -70,7 +76,10 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 		if err != nil {
 			return out, err
 		}
-		out.Result, out.Err = replay.Simulate(m, p, o)
+		out.Result, out.Err = replay.Simulate(m, p, replay.Options{Name: o.Name, Estimated: o.Estimated, Stop: o.Stop})
+		if errors.Is(out.Err, replay.ErrStopped) {
+			return out, out.Err
+		}
 		if out.Err != nil {
 			// A deadlock, or a workgroup that fits no compute unit of this machine, is
 			// what the strategy comes to here.
@@ -83,7 +92,16 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 			break
 		}
 	}
-	return out, nil
+	if o.Level == replay.Kernels && !o.Causes {
+		return out, nil
+	}
+	planned.Asked = nil
+	if o.Causes {
+		out.program, out.machine = p, planned
+	}
+	var err error
+	out.Result, err = replay.Simulate(planned, p, o)
+	return out, err
 }
 
 // The clock falls as the matrix pipes are busier, and they are busier the

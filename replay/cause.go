@@ -35,7 +35,7 @@ const (
 	Starting              // a copy before its first byte
 	Copying               // a copy's bytes, or the time of one that moves none
 	Woken                 // a flag reached its count
-	Placed                // a workgroup took the slot that another kernel's had left
+	Placed                // a workgroup took the slot that another kernel's, or a persistent one, had left
 	Served                // a copy took the engine that another's had left
 	numSteps
 )
@@ -83,9 +83,9 @@ type Segment struct {
 	Step       Step
 	Rank       int
 	Stream     int
+	Command    int // of the stream
 	Kind       CommandKind
 	Name       string // of the kernel, copy or command
-	Origin     int32  // workload op, or -1
 	Peer       int    // Storing, Sending, Starting, Copying: where the bytes go; else -1
 	Alone      Time   // Working, Storing: of the time, what it takes alone
 	Bound      Bound  // what the rest was lost to
@@ -117,10 +117,7 @@ type moment struct {
 }
 
 // A party is a command of which moments are kept.
-type party struct {
-	stream int32
-	of     *Command
-}
+type party struct{ stream, command int32 }
 
 // causes keeps moments. A nil one keeps none.
 type causes struct {
@@ -159,8 +156,9 @@ func (c *causes) at(id int32) Time {
 	return c.moments[id].at
 }
 
-func (c *causes) party(stream int32, of *Command) int32 {
-	c.parties = append(c.parties, party{stream, of})
+// party is the command that a stream has come to.
+func (c *causes) party(stream int32, st *stream) int32 {
+	c.parties = append(c.parties, party{stream, int32(st.next)})
 	return int32(len(c.parties) - 1)
 }
 
@@ -225,15 +223,15 @@ func (s *sim) placed(l *launch, cu int32) int32 {
 		return l.moment
 	}
 	left := s.gpus[l.gpu].cus[cu].left
-	if c.moments[left].party == l.party {
+	if c.moments[left].party == l.party && l.kernel.Tiles == 0 {
 		return left
 	}
 	return c.add(moment{at: s.now, before: left, party: l.party, alone: s.now - l.ready, step: Placed})
 }
 
 // launched is the moment of a launch.
-func (c *causes) launched(l *launch) {
-	l.party = c.party(l.stream, l.command)
+func (c *causes) launched(l *launch, st *stream) {
+	l.party = c.party(l.stream, st)
 	if c.now == none { // what workgroups begin with is known to be their kernel's
 		c.now = c.add(moment{before: none, party: l.party, step: Launching})
 	}
@@ -241,21 +239,21 @@ func (c *causes) launched(l *launch) {
 }
 
 // passed adds what a stream spent its time with since its last moment.
-func (s *sim) passed(id int32, st *stream, c *Command, step Step, arg int32) {
+func (s *sim) passed(id int32, st *stream, step Step, arg int32) {
 	if s.causes == nil || s.causes.at(st.moment) == s.now {
 		return
 	}
-	st.moment = s.causes.add(moment{at: s.now, before: st.moment, party: s.causes.party(id, c), arg: arg, step: step})
+	st.moment = s.causes.add(moment{at: s.now, before: st.moment, party: s.causes.party(id, st), arg: arg, step: step})
 	s.causes.now = st.moment
 }
 
 // resumed adds that a stream was let go on by another's moment.
-func (s *sim) resumed(id int32, st *stream, c *Command, step Step) {
+func (s *sim) resumed(id int32, st *stream, step Step) {
 	if s.causes == nil || step == Served && st.since == s.now {
 		return
 	}
 	st.moment = s.causes.add(moment{
-		at: s.now, before: st.moment, party: s.causes.party(id, c), arg: int32(c.Flag), alone: s.now - st.since, step: step,
+		at: s.now, before: st.moment, party: s.causes.party(id, st), arg: int32(st.Commands[st.next].Flag), alone: s.now - st.since, step: step,
 	})
 	s.causes.now = st.moment
 }
@@ -306,9 +304,10 @@ func (s *sim) path() []Segment {
 func (s *sim) segment(m *moment) Segment {
 	by := s.causes.parties[m.party]
 	st := &s.streams[by.stream]
+	of := &st.Commands[by.command]
 	g := Segment{
 		Start: s.causes.at(m.before), End: m.at, Step: m.step, Bound: m.bound,
-		Rank: int(st.gpu), Stream: int(st.index), Kind: by.of.kind(), Name: by.of.label(), Origin: by.of.Origin, Peer: none,
+		Rank: int(st.gpu), Stream: int(st.index), Command: int(by.command), Kind: of.kind(), Name: of.label(), Peer: none,
 	}
 	switch m.step {
 	case Working, Sleeping:

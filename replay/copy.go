@@ -53,7 +53,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 			return false
 		}
 		st.lose(st.since, s.now, Idle{Cause: NoSlot, Note: "copy engines taken"})
-		s.resumed(id, st, cmd, Served)
+		s.resumed(id, st, Served)
 		s.record.copy(st, cmd, s.now)
 		st.step = moving
 		if wait := s.beforeBytes(st, c); wait > 0 {
@@ -64,7 +64,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 	case moving:
 		st.step = ended
 		if !c.Free && c.Bytes >= leastBytes {
-			s.passed(id, st, cmd, Starting, c.Peer)
+			s.passed(id, st, Starting, c.Peer)
 		}
 		if !c.Free && c.Bytes >= leastBytes {
 			s.chargeCopy(st, c)
@@ -74,7 +74,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 	}
 	s.record.end(st.span, s.now)
 	s.record.end(st.moves, s.now)
-	s.passed(id, st, cmd, Copying, c.Peer)
+	s.passed(id, st, Copying, c.Peer)
 	s.ended()
 	if st.engine != none {
 		s.freeEngine(st)

@@ -49,7 +49,7 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 	}
 	s.launches++
 	if s.causes != nil {
-		s.causes.launched(l)
+		s.causes.launched(l, st)
 	}
 	if !k.Free {
 		l.need = k.Footprint.need(&s.machine.GPU)

@@ -59,7 +59,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 			return false
 		}
 		st.lose(st.since, s.now, Idle{Cause: c.Why})
-		s.passed(id, st, c, Delaying, int32(c.Why))
+		s.passed(id, st, Delaying, int32(c.Why))
 		return true
 	}
 	if st.step == arrived {
@@ -70,7 +70,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 	}
 	if st.step == ready {
 		st.lose(st.since, s.now, Idle{Cause: LaunchGap})
-		s.passed(id, st, c, Launching, 0)
+		s.passed(id, st, Launching, 0)
 		st.since, st.step = s.now, issued
 		if c.Op == Launch {
 			s.launch(id, st, c)
@@ -100,7 +100,7 @@ func (s *sim) stepWait(id int32, st *stream, c *Command) bool {
 		return s.await(c.Flag, c.Count, actor{dueStream, id})
 	}
 	st.lose(st.since, s.now, s.explain(st, c.Flag))
-	s.resumed(id, st, c, Woken)
+	s.resumed(id, st, Woken)
 	return true
 }
 

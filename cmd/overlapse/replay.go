@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -26,6 +27,7 @@ type replayOptions struct {
 	strategy string
 	format   string
 	dir      string
+	explain  bool
 	lift     workload.Options
 }
 
@@ -43,6 +45,7 @@ printed as the residual. Times are of one step where the trace marks steps
 (ProfilerStep#3, name#3), else of the whole trace.`,
 		Example: `  overlapse replay samples/moe-ep4
   overlapse replay samples/moe-ep4 --machine h200x4 --strategy decompose:chunks=8:priority=on,fused
+  overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
 		Args: onePath,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -55,6 +58,7 @@ printed as the residual. Times are of one step where the trace marks steps
 	f.StringVar(&o.strategy, "strategy", "all", "strategies, with settings behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
 	f.BoolVar(&o.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
+	f.BoolVar(&o.explain, "explain", false, "also say why: the critical path of each strategy, what it gains and pays against bulk, and what would change it")
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json, profile.pb.gz and result.json into this folder")
 	return c
 }
@@ -71,13 +75,18 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err != nil {
 		return err
 	}
-	opts := replay.Options{}
+	opts := replay.Options{Causes: o.explain, Stop: func() bool { return ctx.Err() != nil }}
 	if o.dir != "" {
-		opts = replay.Options{Level: replay.Phases, Ranks: []int{0}}
+		opts.Level, opts.Ranks = replay.Phases, []int{0}
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, opts)
 	if err != nil {
 		return err
+	}
+	if o.explain {
+		if err := a.explain(ctx, r, m, opts); err != nil {
+			return err
+		}
 	}
 	if o.dir != "" {
 		if err := a.writeResults(o.dir, r); err != nil {
@@ -91,6 +100,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return writeCSV(a.out, r)
 	}
 	a.printReplay(r)
+	a.printExplanations(r)
 	return nil
 }
 
@@ -124,7 +134,9 @@ type replayRow struct {
 	Change     float64        `json:"change"` // of the captured replay's time: -0.1 is 10 % less
 	Exposed    int64          `json:"exposed_communication_ns"`
 	Limit      string         `json:"limited_by,omitempty"`
-	settings   string
+	// Explanation is there if it was asked for.
+	Explanation *engines.Explanation `json:"explanation,omitempty"`
+	settings    string
 }
 
 // compare replays the selections, and the captured schedule whether it was asked for or not.
@@ -134,7 +146,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 	outcomes, err := engines.Compare(w, m, withBase, opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -152,6 +164,14 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 		r.add(out)
 	}
 	return r, nil
+}
+
+// stopped is the interruption where that is why a replay failed, else the error.
+func stopped(ctx context.Context, err error) error {
+	if errors.Is(err, replay.ErrStopped) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
 }
 
 // add appends a strategy's row.

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// explain adds to every row why it takes its time, and why more or less than bulk.
+func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts replay.Options) error {
+	bulk, err := a.bulk(r, m, opts)
+	if err != nil {
+		return err
+	}
+	replays := 0
+	for i := range r.outcomes {
+		if r.outcomes[i].Sensitive() {
+			replays += engines.WhatIfs()
+		}
+	}
+	bar := a.progress(replays, "asking what if")
+	whatIf, err := engines.Sensitivity(r.workload, r.outcomes, opts.Stop, func() { _ = bar.Add(1) })
+	_ = bar.Finish()
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	for i, out := range r.outcomes {
+		if out.Result == nil {
+			continue
+		}
+		e := engines.Explain(r.workload, out)
+		e.WhatIf = whatIf[i]
+		if bulk != nil && out.Engine.Name != "bulk" {
+			e.Against("bulk", *bulk)
+		}
+		r.Rows[i].Explanation = &e
+	}
+	return nil
+}
+
+// bulk explains bulk, which is replayed for it if it was not asked for; nil where it cannot run.
+func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*engines.Explanation, error) {
+	sel, err := engines.ParseSelection("bulk")
+	if err != nil {
+		return nil, err
+	}
+	outcomes := r.outcomes
+	if !hasStrategy(outcomes, "bulk") {
+		if outcomes, err = engines.Compare(r.workload, m, sel, opts, nil); err != nil {
+			return nil, err
+		}
+	}
+	for _, out := range outcomes {
+		if out.Engine.Name == "bulk" && out.Result != nil {
+			e := engines.Explain(r.workload, out)
+			return &e, nil
+		}
+	}
+	return nil, nil
+}
+
+func hasStrategy(outcomes []engines.Outcome, name string) bool {
+	for _, out := range outcomes {
+		if out.Engine.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// printExplanations tells, strategy by strategy, what its time consists of.
+func (a *app) printExplanations(r *replayed) {
+	for _, row := range r.Rows {
+		e := row.Explanation
+		if e == nil {
+			continue
+		}
+		fmt.Fprintf(a.out, "\n%s", strings.TrimSpace(row.Strategy+" "+row.settings))
+		if v := e.Versus; v != nil {
+			fmt.Fprintf(a.out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
+		}
+		unit := r.unit()
+		if e.Rounds > 1 {
+			unit = fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
+		}
+		fmt.Fprintf(a.out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
+		for _, l := range e.Path {
+			if l.After != "" {
+				fmt.Fprintf(a.out, "  %21s↳ %s\n", "", oneLine(l.After))
+			}
+			fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+				ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
+		}
+		if len(e.WhatIf) > 0 {
+			var words []string
+			for _, x := range e.WhatIf {
+				words = append(words, x.Name+" "+percent(x.Change))
+			}
+			fmt.Fprintf(a.out, "  what if: %s\n", strings.Join(words, "; "))
+		}
+	}
+}
+
+// partsOf lists what a time went to, in shares of at least the given percentage.
+func partsOf(parts []engines.Part, of trace.Time, least float64) string {
+	var words []string
+	for _, p := range parts {
+		if share := 100 * float64(p.Time) / float64(max(1, of)); share >= least {
+			words = append(words, fmt.Sprintf("%s %.0f %%", p.What, share))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+func ranksOf(ranks []int) string {
+	switch n := len(ranks); {
+	case n == 1:
+		return fmt.Sprintf("rank %d", ranks[0])
+	case n == 0:
+		return ""
+	case n > 2 && ranks[n-1]-ranks[0] == n-1:
+		return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[n-1])
+	case n > 3:
+		return fmt.Sprintf("%d ranks", n)
+	}
+	return "ranks " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ranks), " ", ","), "[]")
+}
+
+func namesOf(l engines.Link) string {
+	text := oneLine(engines.Brief(l.Names[0].What))
+	if l.Launches > 1 {
+		text += fmt.Sprintf(" ×%d", l.Launches)
+	}
+	switch n := len(l.Names); {
+	case n == 2:
+		text += " and " + oneLine(engines.Brief(l.Names[1].What))
+	case n > 2:
+		text += fmt.Sprintf(" and %d more", n-1)
+	}
+	if l.Late > 0 && l.After == "" {
+		text += fmt.Sprintf(" (workgroups found a slot up to %s late)", micros(l.Late))
+	}
+	return text
+}

@@ -1,0 +1,390 @@
+package engines
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An Explanation is why a strategy takes the time it does: the critical path of
+// one iteration, from recorded causes, and what it consists of.
+type Explanation struct {
+	Start  trace.Time `json:"start_ns"`   // of the iteration in the simulated run
+	Time   trace.Time `json:"time_ns"`    // its length, which the links add up to
+	Rounds int        `json:"iterations"` // that it covers: more than one where they overlap
+	Path   []Link     `json:"critical_path"`
+	Parts  []Part     `json:"parts"` // add up to Time, the longest first
+	Versus *Versus    `json:"against,omitempty"`
+	WhatIf []WhatIf   `json:"what_if,omitempty"`
+
+	names []Part // by name of kernel or copy
+}
+
+// A Link is what one kernel, copy or stream, or several in a row, contribute to
+// the critical path.
+type Link struct {
+	Time     trace.Time `json:"time_ns"`
+	Names    []Part     `json:"names"`             // of kernels and copies and what each contributes, the longest first
+	Ranks    []int      `json:"ranks"`             // on which the path passes, ascending
+	Launches int        `json:"launches"`          // of the first name, on the rank with most
+	Parts    []Part     `json:"parts"`             // what the time went to, the longest first
+	After    string     `json:"after,omitempty"`   // what it waited for before it began
+	Late     trace.Time `json:"late_ns,omitempty"` // how long after the launch persistent workgroups found a slot
+
+	of []replay.Segment
+}
+
+// A Part is time that went to one thing.
+type Part struct {
+	What string     `json:"what"`
+	Time trace.Time `json:"time_ns"`
+}
+
+// A Versus says where a strategy differs from another on the critical path of one iteration.
+type Versus struct {
+	Strategy string     `json:"strategy"`
+	Change   trace.Time `json:"change_ns"` // its sum
+	Parts    []Part     `json:"parts"`     // differences, the largest gain first
+	Names    []Part     `json:"names"`     // the same by name of kernel and copy
+}
+
+// maxLinks is how many lines of a critical path can be taken in.
+const maxLinks = 15
+
+// Explain explains an outcome that was run with replay.Options.Causes.
+func Explain(w *workload.Workload, out Outcome) Explanation {
+	is, rounds := stepsOf(w, out.Result.Run).typical()
+	shift := out.Result.Makespan - out.Result.Run.End // times of a run begin with its first span
+	path := within(out.Result.Path, is.start+shift, is.end+shift)
+	e := Explanation{Start: is.start, Time: is.end - is.start, Rounds: rounds, Parts: partsOf(path)}
+	e.Path = linksOf(path, out.program.Flags)
+	e.names = total(path, nameOf)
+	return e
+}
+
+// typical is the iteration that StepTime stands for: from the end of the one
+// before to its end, or all of them where they overlap, and how many that are.
+func (c *steps) typical() (is interval, rounds int) {
+	ran, overlap := c.ran()
+	switch n := len(ran); {
+	case c.whole.start == trace.Never:
+		return interval{}, 1
+	case n == 0:
+		return c.whole, 1
+	case n == 1:
+		return ran[0], 1
+	case overlap:
+		return interval{ran[0].end - c.filled(ran), ran[n-1].end}, n
+	}
+	want := c.time()
+	for i := 1; ; i++ {
+		if ran[i].end-ran[i-1].end == want {
+			return interval{ran[i-1].end, ran[i].end}, 1
+		}
+	}
+}
+
+// within cuts the path to a window.
+func within(path []replay.Segment, from, to trace.Time) []replay.Segment {
+	var part []replay.Segment
+	for _, g := range path {
+		if g.End <= from || g.Start >= to || g.End == g.Start && len(part) == 0 {
+			continue
+		}
+		if cut := max(g.Start, from); cut > g.Start {
+			g.Alone = max(0, g.Alone-(cut-g.Start))
+			g.Start = cut
+		}
+		g.End = min(g.End, to)
+		g.Alone = min(g.Alone, g.End-g.Start)
+		part = append(part, g)
+	}
+	return part
+}
+
+// split says what a segment's time went to: what it needs alone, and what it
+// loses to others.
+func split(g replay.Segment) (need string, alone trace.Time, loss string) {
+	took := g.End - g.Start
+	what := "computation"
+	if g.Kind == replay.OfCollective {
+		what = "communication"
+	}
+	switch g.Step {
+	case replay.Working, replay.Storing:
+		if g.Step == replay.Storing && g.Peer != g.Rank {
+			what = "communication"
+		}
+		if g.Bound == replay.Unbound {
+			return what, took, ""
+		}
+		return what, g.Alone, what + " slowed by " + g.Bound.String()
+	case replay.Sleeping:
+		if g.Kind == replay.OfCollective {
+			return what, took, ""
+		}
+		return "latencies", took, ""
+	case replay.Sending, replay.Queueing:
+		return "communication", took, ""
+	case replay.Flying, replay.Starting:
+		return "latencies", took, ""
+	case replay.Copying:
+		return "copies", took, ""
+	case replay.Launching:
+		return "launch gaps", took, ""
+	case replay.Delaying:
+		switch g.Cause {
+		case replay.HostIssue:
+			return "the host", took, ""
+		case replay.PeerSkew:
+			return "barriers", took, ""
+		}
+		return "launch gaps", took, ""
+	}
+	return "", 0, ""
+}
+
+// partsOf sums up what a path's time went to, the longest first.
+func partsOf(path []replay.Segment) []Part {
+	var sum sums
+	for _, g := range path {
+		need, alone, loss := split(g)
+		sum.add(need, alone)
+		sum.add(loss, g.End-g.Start-alone)
+	}
+	return sum.sorted()
+}
+
+// total sums up a path's time by what of says, the longest first.
+func total(path []replay.Segment, of func(replay.Segment) string) []Part {
+	var sum sums
+	for _, g := range path {
+		sum.add(of(g), g.End-g.Start)
+	}
+	return sum.sorted()
+}
+
+// sums are times by name, in order of first appearance.
+type sums []Part
+
+func (s *sums) add(what string, t trace.Time) {
+	if t == 0 {
+		return
+	}
+	for i := range *s {
+		if (*s)[i].What == what {
+			(*s)[i].Time += t
+			return
+		}
+	}
+	*s = append(*s, Part{what, t})
+}
+
+func (s sums) sorted() []Part {
+	slices.SortStableFunc(s, func(a, b Part) int { return cmp.Compare(b.Time, a.Time) })
+	return s
+}
+
+// linksOf gathers what follows each other in one kernel, whatever the ranks.
+// What is less than a hundredth of the path goes with what it leads to.
+func linksOf(path []replay.Segment, flags []string) []Link {
+	var total trace.Time
+	if len(path) > 0 {
+		total = path[len(path)-1].End - path[0].Start
+	}
+	var links []Link
+	small := 0 // from here on the path waits for something to go with
+	for at := 0; at < len(path); {
+		end := at + 1
+		for end < len(path) && nameOf(path[end]) == nameOf(path[at]) {
+			end++
+		}
+		if lasts(path[at:end])*100 >= total || end == len(path) {
+			links = appendLink(links, path[small:end])
+			small = end
+		}
+		at = end
+	}
+	for len(links) > maxLinks {
+		least := 0
+		for i := range links[1:] {
+			if lasts(links[i].of)+lasts(links[i+1].of) < lasts(links[least].of)+lasts(links[least+1].of) {
+				least = i
+			}
+		}
+		links[least] = newLink(slices.Concat(links[least].of, links[least+1].of))
+		links = slices.Delete(links, least+1, least+2)
+	}
+	before := replay.Segment{}
+	for i := range links {
+		links[i].After = letBegin(links[i].of, before, flags)
+		before = links[i].of[len(links[i].of)-1]
+	}
+	return links
+}
+
+func lasts(path []replay.Segment) trace.Time { return path[len(path)-1].End - path[0].Start }
+
+// appendLink adds a link, or continues the last if both are mostly the same kernel's.
+func appendLink(links []Link, path []replay.Segment) []Link {
+	if lasts(path) == 0 {
+		return links
+	}
+	l := newLink(path)
+	if n := len(links) - 1; n >= 0 && links[n].Names[0].What == l.Names[0].What {
+		links[n] = newLink(slices.Concat(links[n].of, path))
+		return links
+	}
+	return append(links, l)
+}
+
+func newLink(path []replay.Segment) Link {
+	l := Link{Time: lasts(path), Parts: partsOf(path), of: path}
+	l.Names = total(path, nameOf)
+	launches := map[int]map[[2]int]bool{}
+	for _, g := range path {
+		if !slices.Contains(l.Ranks, g.Rank) {
+			l.Ranks = append(l.Ranks, g.Rank)
+		}
+		if nameOf(g) != l.Names[0].What {
+			continue
+		}
+		if g.Step == replay.Placed {
+			l.Late = max(l.Late, g.Waited)
+		}
+		if g.End > g.Start {
+			if launches[g.Rank] == nil {
+				launches[g.Rank] = map[[2]int]bool{}
+			}
+			launches[g.Rank][[2]int{g.Stream, g.Command}] = true
+			l.Launches = max(l.Launches, len(launches[g.Rank]))
+		}
+	}
+	slices.Sort(l.Ranks)
+	return l
+}
+
+// nameOf is whose time a segment is.
+func nameOf(g replay.Segment) string {
+	if g.Step == replay.Delaying && g.Cause == replay.HostIssue {
+		return "host"
+	}
+	return g.Name
+}
+
+// letBegin says what a link waited for before it began, where that is another's doing.
+func letBegin(path []replay.Segment, before replay.Segment, flags []string) string {
+	for _, g := range path {
+		switch {
+		case g.End > g.Start:
+			return ""
+		case g.Step == replay.Woken && before.Name != "" && before.Rank != g.Rank:
+			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, micros(g.Waited), flags[g.Flag], before.Rank)
+		case g.Step == replay.Placed && before.Name != "" && before.Name != g.Name:
+			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, micros(g.Waited), Brief(before.Name))
+		case g.Step == replay.Served && before.Name != "":
+			return fmt.Sprintf("rank %d waited %s for the copy engine of %s", g.Rank, micros(g.Waited), Brief(before.Name))
+		}
+		before = g
+	}
+	return ""
+}
+
+func micros(t trace.Time) string { return fmt.Sprintf("%.1f µs", float64(t)/1e3) }
+
+// each is the parts' share of one of n iterations.
+func each(parts []Part, n int) []Part {
+	parts = slices.Clone(parts)
+	for i := range parts {
+		parts[i].Time /= trace.Time(n)
+	}
+	return parts
+}
+
+// difference is what the first parts have more than the others, the least first.
+func difference(of, base []Part) []Part {
+	sum := sums(slices.Clone(of))
+	for _, p := range base {
+		sum.add(p.What, -p.Time)
+	}
+	sum = slices.DeleteFunc(sum, func(p Part) bool { return p.Time == 0 })
+	slices.SortStableFunc(sum, func(a, b Part) int { return cmp.Compare(a.Time, b.Time) })
+	return sum
+}
+
+// Against says where the explained strategy gains and loses against another, for one iteration.
+func (e *Explanation) Against(strategy string, base Explanation) {
+	e.Versus = &Versus{
+		Strategy: strategy, Change: e.Time/trace.Time(e.Rounds) - base.Time/trace.Time(base.Rounds),
+		Parts: difference(each(e.Parts, e.Rounds), each(base.Parts, base.Rounds)),
+		Names: difference(each(e.names, e.Rounds), each(base.names, base.Rounds)),
+	}
+}
+
+// Sentence is a Versus in words: by how much the strategy wins or loses, and
+// what the critical path gained and paid; nothing below a twentieth of the
+// largest part.
+func (v *Versus) Sentence(base trace.Time) string {
+	var gains, pays []string
+	most := trace.Time(0)
+	for _, p := range v.Parts {
+		most = max(most, abs(p.Time))
+	}
+	for i := range v.Parts {
+		gain, pay := v.Parts[i], v.Parts[len(v.Parts)-1-i]
+		if gain.Time < 0 && -gain.Time*20 >= most && len(gains) < 3 {
+			gains = append(gains, fmt.Sprintf("%s of %s", micros(-gain.Time), gain.What))
+		}
+		if pay.Time > 0 && pay.Time*20 >= most && len(pays) < 3 {
+			pays = append(pays, fmt.Sprintf("%s of %s", micros(pay.Time), pay.What))
+		}
+	}
+	share := 100 * float64(abs(v.Change)) / float64(max(1, base))
+	how := fmt.Sprintf("takes as long as %s", v.Strategy)
+	switch {
+	case v.Change < 0 && share >= 0.05:
+		how = fmt.Sprintf("wins %s (%.1f %%) against %s", micros(-v.Change), share, v.Strategy)
+	case share >= 0.05:
+		how = fmt.Sprintf("loses %s (%.1f %%) against %s", micros(v.Change), share, v.Strategy)
+	}
+	var words []string
+	if len(gains) > 0 {
+		words = append(words, "saves "+list(gains))
+	}
+	if len(pays) > 0 {
+		words = append(words, "pays "+list(pays))
+		if n := len(v.Names); n > 0 && v.Names[n-1].Time*5 >= most {
+			words[len(words)-1] += fmt.Sprintf(" (above all %s, %s longer)", Brief(v.Names[n-1].What), micros(v.Names[n-1].Time))
+		}
+	}
+	if len(words) > 0 {
+		how += ": " + strings.Join(words, ", but ")
+	}
+	return how
+}
+
+// list joins words as a sentence does.
+func list(words []string) string {
+	if n := len(words) - 1; n > 0 {
+		return strings.Join(words[:n], ", ") + " and " + words[n]
+	}
+	return words[0]
+}
+
+// Brief is a kernel's name without its templates and what is beyond recognition anyway.
+func Brief(name string) string {
+	name = strings.TrimPrefix(name, "void ")
+	if at := strings.IndexAny(name, "<("); at > 0 {
+		name = name[:at]
+	}
+	name = strings.TrimSpace(name)
+	if r := []rune(name); len(r) > 48 {
+		return string(r[:47]) + "…"
+	}
+	return name
+}

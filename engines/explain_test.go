@@ -1,0 +1,159 @@
+package engines
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// explained runs every engine that applies, with causes.
+func explained(t testing.TB, s spec) (outs []Outcome, all []Explanation) {
+	t.Helper()
+	w, m := s.build(t), h200(t, s.ranks)
+	for _, e := range All() {
+		v, err := e.Values(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := Run(w, m, Selection{e, v}, replay.Options{Causes: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Result != nil {
+			outs, all = append(outs, out), append(all, Explain(w, out))
+		}
+	}
+	return outs, all
+}
+
+// The lines of a critical path and what the time went to both add up to the
+// iteration that the table shows.
+func TestExplanationsAddUp(t *testing.T) {
+	for name, s := range map[string]spec{
+		"all_to_all": moeDown,
+		"late rank":  {ranks: 4, steps: 2, op: trace.AllToAll, bytes: 64 << 20, gemm: 304_000, comm: 153_000, channels: 32, late: 50_000},
+		"one step":   {ranks: 4, steps: 1, op: trace.AllReduce, bytes: 1 << 20, gemm: 20_000, comm: 25_000, channels: 8},
+		"all_gather": {ranks: 8, steps: 2, op: trace.AllGather, bytes: 64 << 20, gemm: 304_000, comm: 170_000, channels: 32, reverse: true},
+	} {
+		outs, all := explained(t, s)
+		for i, e := range all {
+			what := fmt.Sprintf("%s: %s", name, outs[i].Engine.Name)
+			if off := e.Time/trace.Time(e.Rounds) - outs[i].Time; abs(off) > 1 {
+				t.Errorf("%s: %d iterations take %d, one takes %d", what, e.Rounds, e.Time, outs[i].Time)
+			}
+			if n := len(e.Path); n == 0 || n > maxLinks {
+				t.Errorf("%s: %d links", what, n)
+			}
+			var links, parts trace.Time
+			for _, l := range e.Path {
+				var of, names trace.Time
+				for _, p := range l.Parts {
+					of += p.Time
+				}
+				for _, p := range l.Names {
+					names += p.Time
+				}
+				if of != l.Time || names != l.Time || l.Time <= 0 || len(l.Ranks) == 0 {
+					t.Errorf("%s: a link of %d on ranks %v has parts of %d and names of %d", what, l.Time, l.Ranks, of, names)
+				}
+				links += l.Time
+			}
+			for _, p := range e.Parts {
+				parts += p.Time
+			}
+			if links != e.Time || parts != e.Time {
+				t.Errorf("%s: links add up to %d, parts to %d, want %d", what, links, parts, e.Time)
+			}
+			e.Against("other", all[0])
+			var change trace.Time
+			for _, p := range e.Versus.Parts {
+				change += p.Time
+			}
+			if n := trace.Time(len(e.Parts) + len(all[0].Parts)); abs(change-e.Versus.Change) > n { // one iteration of several is rounded
+				t.Errorf("%s: differences add up to %d, want %d", what, change, e.Versus.Change)
+			}
+		}
+	}
+}
+
+// Bulk is its matrix product and its collective, one after the other.
+func TestBulkIsExplained(t *testing.T) {
+	outs, all := explained(t, moeDown)
+	for i, e := range all {
+		if outs[i].Engine.Name != "bulk" {
+			continue
+		}
+		want := map[string]trace.Time{"computation": moeDown.gemm, "communication": moeDown.comm}
+		for _, p := range e.Parts {
+			if w := want[p.What]; w > 0 && abs(p.Time-w)*50 > w {
+				t.Errorf("%s takes %d of the critical path, want about %d", p.What, p.Time, w)
+			}
+			delete(want, p.What)
+		}
+		if len(want) > 0 {
+			t.Errorf("the critical path has no %v: %v", want, e.Parts)
+		}
+	}
+}
+
+func TestSentence(t *testing.T) {
+	for _, c := range []struct {
+		v    Versus
+		want string
+	}{
+		{
+			Versus{"bulk", -30_000, []Part{{"communication", -50_000}, {"computation", 20_000}}, []Part{{"nccl", -50_000}, {"gemm<half>(float*)", 20_000}}},
+			"wins 30.0 µs (3.0 %) against bulk: saves 50.0 µs of communication, but pays 20.0 µs of computation (above all gemm, 20.0 µs longer)",
+		},
+		{
+			Versus{"bulk", 70_000, []Part{{"copies", -100}, {"the host", 30_000}, {"computation", 40_100}}, nil},
+			"loses 70.0 µs (7.0 %) against bulk: pays 40.1 µs of computation and 30.0 µs of the host",
+		},
+		{Versus{"bulk", 100, nil, nil}, "takes as long as bulk"},
+	} {
+		if got := c.v.Sentence(1_000_000); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// Each what-if is a replay of its own; repeating them on another number of
+// cores changes nothing. Bulk's time follows what it consists of.
+func TestSensitivity(t *testing.T) {
+	w := moeDown.build(t)
+	outs, all := explained(t, moeDown)
+	first, err := Sensitivity(w, outs, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Sensitivity(w, outs, nil, nil)
+	if err != nil || !reflect.DeepEqual(first, again) {
+		t.Errorf("two answers: %v, then %v (error %v)", first, again, err)
+	}
+	for i, out := range outs {
+		switch out.Engine.Name {
+		case "captured", "ideal":
+			if first[i] != nil {
+				t.Errorf("%s holds nothing, yet %v", out.Engine.Name, first[i])
+			}
+		case "bulk":
+			halves := map[string]string{"links twice as fast": "communication", "compute twice as fast": "computation"}
+			for _, x := range first[i] {
+				for _, p := range all[i].Parts {
+					want := -float64(p.Time) / 2 / float64(out.Time)
+					if p.What == halves[x.Name] && (x.Change > 0.8*want || x.Change < 1.05*want) {
+						t.Errorf("%s: %+.3f, want about %+.3f, half of the %s", x.Name, x.Change, want, p.What)
+					}
+				}
+			}
+		}
+	}
+	_, err = Sensitivity(w, outs, func() bool { return true }, nil)
+	if !errors.Is(err, replay.ErrStopped) {
+		t.Errorf("stopped: error %v", err)
+	}
+}

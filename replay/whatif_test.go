@@ -1,0 +1,53 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// One GPU computes 100, stores 4000 bytes through an egress of 100 a
+// nanosecond, posts over a latency of 10 to the other, whose stream waits, has
+// a gap of 6, and gathers 80,000 bytes at the memory's full 1000 a nanosecond.
+func TestWhatIf(t *testing.T) {
+	p := &Program{}
+	f := p.NewFlag("there")
+	b := kernel("gather", 1, []Phase{{Op: Work, Time: 80, Read: 80_000}})
+	b.Delay = 6
+	p.GPUs = []GPU{
+		{Streams: []Stream{{Commands: []Command{
+			kernel("A", 1, []Phase{{Op: Work, Time: 100}, {Op: Store, Peer: 1, Bytes: 4000, Time: 30}, {Op: PostTo, Flag: f, Count: 1}}),
+		}}}},
+		{Streams: []Stream{{Commands: []Command{
+			{Op: Wait, Flag: f, Count: 1},
+			{Op: Delay, Delay: 4, Why: HostIssue},
+			{Op: Delay, Delay: 5, Why: PeerSkew},
+			b,
+		}}}},
+	}
+	m := small(2, 1)
+	m.Fabric.Latency = q(10e-9)
+	m.Engines = machine.Engines{Count: q(1)}
+	for _, c := range []struct {
+		name string
+		x    WhatIf
+		want Time
+	}{
+		{"as it is", WhatIf{}, 100 + 40 + 10 + 4 + 5 + 6 + 80},
+		{"links", WhatIf{Links: 2}, 100 + 20 + 10 + 4 + 5 + 6 + 80},
+		{"memory", WhatIf{Memory: 2}, 100 + 40 + 10 + 4 + 5 + 6 + 40},
+		{"compute", WhatIf{Compute: 2}, 50 + 40 + 10 + 4 + 5 + 6 + 80},
+		{"launches", WhatIf{Launches: true}, 100 + 40 + 10 + 5 + 80},
+		{"latency", WhatIf{Latency: true}, 100 + 40 + 4 + 6 + 80},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m, p := c.x.Of(m, p)
+			if got := mustSimulate(t, m, p, Options{}).Makespan; got != c.want {
+				t.Errorf("takes %d, want %d", got, c.want)
+			}
+		})
+	}
+	if got := mustSimulate(t, m, p, Options{}).Makespan; got != 245 {
+		t.Errorf("afterwards the program takes %d, want 245", got)
+	}
+}
