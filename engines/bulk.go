@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -47,7 +48,7 @@ func (r *rank) step(p *pair, op *workload.Op, channels, programs int) {
 	gap := r.ready(s, op, r.before(p, op))
 	c := r.pl.standsFor(op)
 	if compute, comm := r.split(p); op == comm {
-		c = launchOf(op, r.pl.collective(op, r.pl.chunks(p.coll, 1, channels, nil)))
+		c = launchOf(op, r.pl.communication(op, channels))
 	} else if op == compute {
 		gap = r.fills(p, s, gap)
 		if programs > 0 && op.Tiling.Persistent {
@@ -58,12 +59,23 @@ func (r *rank) step(p *pair, op *workload.Op, channels, programs int) {
 	r.finished(s, op)
 }
 
+// communication is what moves the bytes of a collective: the library's kernel, or
+// the one that a strategy has instead.
+func (pl *planner) communication(op *workload.Op, channels int) *replay.Kernel {
+	if pl.instead != nil {
+		if k := pl.instead(op); k != nil {
+			return k
+		}
+	}
+	return pl.collective(op, pl.chunks(&pl.w.Collectives[op.Collective], 1, channels, nil))
+}
+
 // ready makes a stream wait for the host and for an operation's predecessors,
 // and returns the gap before it then starts.
 func (r *rank) ready(s *stream, op *workload.Op, after []workload.Dep, except ...*workload.Op) trace.Time {
 	l := r.pl.m.Launch
 	cost := l.Host
-	if op.Collective >= 0 {
+	if op.Collective >= 0 && r.pl.instead == nil {
 		cost = l.HostCollective
 	}
 	if r.pl.graph {

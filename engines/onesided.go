@@ -32,14 +32,17 @@ var onesided = Engine{
 		"and reverse are the wrong orders, to see what they cost. mover=kernel stores by workgroups of a communication " +
 		"kernel: a product that waits and was launched first may hold every slot that it needs, which is a deadlock. " +
 		"impl=oneshot is the all-reduce for small messages: one kernel stores the whole vector to every peer and adds what " +
-		"arrives, more bytes than a ring's in one step.",
+		"arrives, more bytes than a ring's in one step. ll and ll128 put a kernel of one workgroup a rank in the place " +
+		"of every all-gather, beside a kernel or alone (as before the combination of partial attention in distributed flash " +
+		"decoding): flags travel in the data, so that nothing waits for a fence or a barrier, at the price of twice the bytes, " +
+		"or 128 for 120. ll is the low-latency all-to-all too: every workgroup puts tokens and a signal to one peer.",
 	Params: []Param{
-		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot"}, Doc: "who moves the data, from where"},
+		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "ll", "ll128"}, Doc: "who moves the data, from where"},
 		{Name: "product", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or a launch a shard"},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
 		{Name: "rows", Default: "256", Doc: "height of the pieces of a mesh swizzle"},
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
-		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links"},
+		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, or one a rank for low latency"},
 		{Name: "first", Default: "communication", Choices: []string{"communication", "product"}, Doc: "which kernel is launched first with mover=kernel"},
 		{Name: "reserve", Default: "0", Doc: "compute units that the product leaves free"},
 		{Name: "numa", Default: "1", Doc: "parts of the ring with impl=ring"},
@@ -52,6 +55,9 @@ var onesided = Engine{
 func planOnesided(pl *planner, v Values) (emitter, error) {
 	if pl.m.Fabric.Egress.Value <= 0 {
 		return nil, &NotApplicable{"onesided", "machine " + pl.m.Name + " has no links between GPUs"}
+	}
+	if _, ok := protocols[v["impl"]]; ok {
+		return planQuick(pl, v)
 	}
 	t := newTransfers(pl, v)
 	if why := t.contradiction(); why != "" {

@@ -20,17 +20,18 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type planner struct {
-	w     *workload.Workload
-	m     machine.Machine
-	p     *replay.Program
-	done  []replay.Flag // by op; reaches 1 when it, or what stands for it, has ended
-	ranks []*rank
-	pairs []pair // the ones that the strategy takes over
-	first map[int32]int
-	skip  map[int32]bool
-	gangs map[gangKey]*gang
-	exact bool // captured: kernels as measured, holding nothing
-	graph bool // pairs are launched by a captured graph, not by the host
+	w       *workload.Workload
+	m       machine.Machine
+	p       *replay.Program
+	done    []replay.Flag // by op; reaches 1 when it, or what stands for it, has ended
+	ranks   []*rank
+	pairs   []pair // the ones that the strategy takes over
+	first   map[int32]int
+	skip    map[int32]bool
+	gangs   map[gangKey]*gang
+	exact   bool                              // captured: kernels as measured, holding nothing
+	graph   bool                              // pairs are launched by a captured graph, not by the host
+	instead func(*workload.Op) *replay.Kernel // of a collective of the library, where not nil
 }
 
 // A rank is the streams of one GPU under construction.
@@ -233,7 +234,7 @@ func (pl *planner) standsFor(op *workload.Op) replay.Command {
 	case op.Collective >= 0 && pl.exact:
 		return launchOf(op, pl.measuredCollective(op))
 	case op.Collective >= 0:
-		return launchOf(op, pl.collective(op, pl.chunks(&pl.w.Collectives[op.Collective], 1, 0, nil)))
+		return launchOf(op, pl.communication(op, 0))
 	case pl.exact:
 		return launchOf(op, measuredKernel(op))
 	}

@@ -1,0 +1,98 @@
+package engines
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A shard of 16 KiB for each of three peers, stored by one workgroup at a
+// quarter of the link's rate: 390.6 ns a peer, times the bytes of the protocol.
+// Nothing else takes time on the bare machine, so a step is the product and that.
+func TestLowLatencyByHand(t *testing.T) {
+	small := spec{ranks: 4, steps: 3, op: trace.AllGather, bytes: 64 << 10, gemm: 30_000, comm: 28_000, channels: 4, reverse: true}
+	behind := small
+	behind.reverse = false
+	for _, c := range []struct {
+		name string
+		spec spec
+		op   trace.CollectiveOp
+		set  string
+		time trace.Time
+		sent float64 // bytes a step
+	}{
+		{"LL: twice the bytes", small, trace.AllGather, "impl=ll", 3 * 781, 3 * 2 * 16384},
+		{"LL128: 128 for 120", small, trace.AllGather, "impl=ll128", 3 * 417, 3 * 16384 * 128.0 / 120},
+		{"two workgroups a rank, half each", small, trace.AllGather, "impl=ll:blocks=8", 3 * 391, 3 * 2 * 16384},
+		{"behind a kernel", behind, trace.AllGather, "impl=ll", 3 * 781, 3 * 2 * 16384},
+		{"all-to-all: peers at once, a workgroup each", small, trace.AllToAll, "impl=ll", 391, 3 * 16384},
+	} {
+		c.spec.op = c.op
+		for _, lone := range []bool{false, true} {
+			w := c.spec.build(t)
+			if lone {
+				w.Pairs = nil
+				for i := range w.Ops { // lone operations keep the gaps that were captured
+					w.Ops[i].Gap = 0
+				}
+			}
+			got := outcome(t, w, bare(t, 4, machine.Switch), "onesided", settings("graph=on:"+c.set))
+			want := c.spec.gemm + c.time
+			if lone {
+				want += 2 * launchGap
+			}
+			if abs(got.Time-want) > 10 {
+				t.Errorf("%s, lone %v: %d ns, want %d (%s)", c.name, lone, got.Time, want, got.Why)
+				continue
+			}
+			if b := sum(sent(got)); !near(b, c.sent*float64(c.spec.steps)) {
+				t.Errorf("%s: rank 0 sent %.0f bytes, want %.0f", c.name, b, c.sent*float64(c.spec.steps))
+			}
+		}
+	}
+}
+
+// Low latency is for small messages: on large ones its few workgroups and its
+// flags lose to the library.
+func TestLowLatencyLoses(t *testing.T) {
+	m := h200(t, 4)
+	for _, op := range []trace.CollectiveOp{trace.AllGather, trace.AllToAll} {
+		s := gathered
+		s.op = op
+		small := s
+		small.bytes, small.gemm, small.comm, small.channels = 64<<10, 30_000, 28_000, 4
+		for _, c := range []struct {
+			spec spec
+			wins bool
+		}{{small, true}, {s, false}} {
+			w := c.spec.build(t)
+			base := outcome(t, w, m, "bulk", nil)
+			if got := outcome(t, w, m, "onesided", settings("impl=ll")); (got.Time < base.Time) != c.wins {
+				t.Errorf("%s of %d bytes: %d ns, library %d", op, c.spec.bytes, got.Time, base.Time)
+			}
+		}
+	}
+}
+
+func TestLowLatencyRefuses(t *testing.T) {
+	mi300x, err := machine.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		spec spec
+		m    machine.Machine
+		set  string
+		want string
+	}{
+		{gathered, mi300x.Resize(4), "impl=ll128", "stores of 128 bytes that arrive whole"},
+		{scattered, h200(t, 4), "impl=ll", "no all-gather or all-to-all was found"},
+		{moeDown, h200(t, 4), "impl=ll128", "no all-gather was found"},
+	} {
+		if got := outcome(t, c.spec.build(t), c.m, "onesided", settings(c.set)); got.Result != nil || !strings.Contains(got.Why, c.want) {
+			t.Errorf("%s %s: %q, want %q", c.spec.op, c.set, got.Why, c.want)
+		}
+	}
+}
