@@ -26,6 +26,8 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{phase(Phase{Op: Work, Read: math.NaN()}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: NaN bytes (want 0 to 1e+18)`},
 		{phase(Phase{Op: Work, Beside: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: beside: factor -1 (want 0 to 1e6)`},
 		{phase(Phase{Op: WaitFor, Flag: 9}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: flag 9: the program has 0`},
+		{phase(Phase{Op: PostTo, Last: 2}), `phase 1: last: 2 (want a post to a flag that is there at once, or 0)`},
+		{phase(Phase{Op: Sleep, Last: -1}), `phase 1: last: -1 (want a post`},
 		{phase(Phase{Op: 77}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: op 77 is not known`},
 		{command(Command{Op: Wait, Flag: 1, Name: "event"}), `gpu 1: stream "main": command 0 "event": flag 1: the program has 0`},
 		{command(Command{Op: Post, Flag: -1}), `gpu 1: stream "main": command 0 "post": flag -1: the program has 0`},

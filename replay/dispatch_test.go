@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -191,6 +192,34 @@ func TestPersistent(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, trim(c.want))
 			}
 		})
+	}
+}
+
+// Whoever brings a counter to its count does what is left of the tile, at once;
+// the others go on to their next tile. "done" marks who was last.
+func TestLastFinisherGoesOn(t *testing.T) {
+	p := &Program{}
+	pairs := []Flag{p.NewFlag("pair 0"), p.NewFlag("pair 1"), p.NewFlag("pair 2")}
+	took := []Time{20, 10, 20, 10, 20, 90} // by tile; workgroup w has tiles w, w+2, w+4
+	k := kernel("T", 2, nil, persistent(6, -1))
+	k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+		return append(buf,
+			Phase{Op: Work, Time: took[tile]},
+			Phase{Op: PostTo, Flag: pairs[tile/2], Count: 1, Last: 2},
+			Phase{Op: Sleep, Time: 10, Mark: "done"})
+	}
+	p.GPUs = []GPU{{Streams: []Stream{{Name: "tiles", Commands: []Command{k}}}}}
+	r := mustSimulate(t, small(1, 2), p, Options{Level: Phases})
+	// Workgroup 0 ends its tiles at 20, 30+20 and 60+20, and is last of the first
+	// two pairs, each of which costs it 10; workgroup 1 ends its own at 10, 20 and 110.
+	var got []string
+	for _, s := range r.Run.Spans {
+		if r.Run.NameOf(s) == "done" {
+			got = append(got, fmt.Sprintf("%d by %d", s.Start, r.Run.Lanes[s.Lane].ID))
+		}
+	}
+	if want := "[30 by 0 60 by 0 120 by 1]"; fmt.Sprint(got) != want || r.Makespan != 120 {
+		t.Errorf("got %v until %d, want %s until 120", got, r.Makespan, want)
 	}
 }
 

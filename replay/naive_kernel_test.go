@@ -164,10 +164,13 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		}
 	case PostTo:
 		delay := p.Time
-		if delay == 0 {
+		if delay == 0 && p.Last == 0 {
 			delay = w.seen
 		}
 		n.postLater(delay, p.Flag, p.Count, w.kernel.k, w.gpu)
+		if p.Last > 0 && n.flags[p.Flag] != p.Last {
+			w.phase = len(w.phases) - 1
+		}
 	case Put:
 		ch := n.actors[len(n.streams)+w.gpu*len(n.gpus)+int(p.Peer)]
 		ch.puts = append(ch.puts, *p)

@@ -149,7 +149,10 @@ type Phase struct {
 	// Favor is the phase's share of a contended link or memory relative to others;
 	// 0 stands for 1. Hardware does not arbitrate evenly.
 	Favor float64
-	Mark  string // a mark to show at the end of the phase: "put", "slice ready"; "" none
+	// Last, if set, lets only the last to post go on: unless a PostTo brings the
+	// flag to this very count, the workgroup leaves out the rest of the tile.
+	Last int64
+	Mark string // a mark to show at the end of the phase: "put", "slice ready"; "" none
 }
 
 // A Copy is a transfer by a DMA engine.

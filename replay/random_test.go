@@ -142,6 +142,9 @@ func drawPhases(t *rapid.T, gpus int) []Phase {
 			p.Bytes, p.Flag, p.Count = bytes("bytes"), Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
 		case PostTo, WaitFor:
 			p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")
+			if p.Op == PostTo && p.Time == 0 {
+				p.Last = rapid.SampledFrom([]int64{0, 0, 1, 2, 5}).Draw(t, "last")
+			}
 		}
 		if p.Op == Work || p.Op == Store {
 			p.Beside = rapid.SampledFrom([]float64{0, 0, 0, 1.5, 2}).Draw(t, "beside")

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -73,6 +74,9 @@ func (r *recorder) kernel(l *launch, st *stream, now Time) spanRef {
 		comm.Group, comm.Seq = r.group, r.seqs[l.gpu]
 		r.seqs[l.gpu]++
 		row.Comm = r.AddComm(comm)
+	}
+	if n := r.shown(k); n < k.WGs && r.deep[l.gpu] {
+		r.Note(trace.Noted, "", fmt.Sprintf("%s: the first %d of %d workgroups are recorded", k.Name, n, k.WGs), "rank", int64(l.gpu))
 	}
 	kind := trace.Compute
 	if k.Kind == trace.Collective {
@@ -162,9 +166,20 @@ func (r *recorder) freeSlot(w *workgroup, c *cu) {
 	}
 }
 
+// leastShown is the workgroups of the fused operators' Figure 11.
+const leastShown = 32
+
+// shown is how many workgroups of a kernel are recorded.
+func (r *recorder) shown(k *Kernel) int {
+	if r.options.Tiles <= 0 || k.Tiles <= r.options.Tiles {
+		return k.WGs
+	}
+	return min(k.WGs, max(leastShown, int(int64(r.options.Tiles)*int64(k.WGs)/int64(k.Tiles))))
+}
+
 // tile opens the span of a workgroup's tile, prologue or epilogue.
 func (r *recorder) tile(w *workgroup, l *launch, now Time) {
-	if !r.deep[l.gpu] || w.cu == none || l.kernel.Merged {
+	if !r.deep[l.gpu] || w.cu == none || l.kernel.Merged || int(w.index) >= r.shown(l.kernel) {
 		return
 	}
 	attr := trace.WorkgroupAttr{

@@ -27,6 +27,9 @@ type Options struct {
 	Causes    bool  // keep why everything happened: Result.Path
 	// Stop is asked now and then whether to give up; the error is then ErrStopped. nil: never.
 	Stop func() bool
+	// Tiles bounds what is recorded of a persistent kernel with more: only as many of
+	// its first workgroups as run that many together, but 32. 0: all.
+	Tiles int
 }
 
 // A Result is what a simulation found.

@@ -231,10 +231,13 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 		return false
 	case PostTo:
 		delay := p.Time
-		if delay == 0 && w.far != none {
+		if delay == 0 && w.far != none && p.Last == 0 {
 			delay = s.flows.latency(l.gpu, w.far)
 		}
 		s.postAfter(delay, p.Flag, p.Count, poster{l.stream, l.kernel})
+		if p.Last != 0 && s.flags[p.Flag].value != p.Last {
+			w.next = w.n - 1
+		}
 	case Put:
 		s.put(l, p)
 	case Sleep:
