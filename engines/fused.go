@@ -32,6 +32,8 @@ var fused = Engine{
 		"library's kernel was captured, the fused one is another build, and usually slower.",
 	Params: []Param{
 		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first"},
+		{Name: "slice", Default: "16", Doc: "vectors of an embedding that are put together, where ranks are on several nodes"},
+		{Name: "occupancy", Default: "75", Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there; at most 87"},
 		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
@@ -48,7 +50,12 @@ func planFused(pl *planner, v Values) (emitter, error) {
 		if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
 			return false
 		}
-		if pl.w.Collectives[p.Collective].Op != trace.AllToAll {
+		op := pl.w.Collectives[p.Collective].Op
+		if pl.acrossNodes(p) && (op != trace.AllToAll || pl.w.Ops[p.First[0]].Shape.Kind != workload.Embedding) {
+			why = fmt.Sprintf("the ranks of the %s are on several nodes, between which nothing can be stored tile by tile (an embedding's slices are put)", op)
+			return false
+		}
+		if op != trace.AllToAll {
 			ok, no := pl.reduces(p)
 			if no != "" {
 				why = no
@@ -65,8 +72,23 @@ func planFused(pl *planner, v Values) (emitter, error) {
 		return nil, &NotApplicable{"fused", why}
 	}
 	pl.graph = v["graph"] == "on"
+	pl.leaveOutReorders()
+	cuts := map[int]*slicing{} // by index of pair
+	for i := range pl.pairs {
+		if p := &pl.pairs[i]; pl.acrossNodes(p.Pair) {
+			d, err := pl.slicing(p, v)
+			if err != nil {
+				return nil, err
+			}
+			cuts[i] = d
+		}
+	}
 	sums := map[int]*reduction{} // by index of pair
 	return func(r *rank, p *pair) {
+		if d := cuts[p.index]; d != nil {
+			r.fuseSlices(p, d)
+			return
+		}
 		if p.coll.Op == trace.AllToAll {
 			r.fuse(p, v)
 			return

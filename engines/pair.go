@@ -91,7 +91,11 @@ func (r *rank) within(p *pair) []*workload.Op {
 	for _, id := range slices.Concat(p.pre[r.id], p.mid[r.id]) {
 		ops = append(ops, &r.pl.w.Ops[id])
 	}
-	return append(ops, second)
+	ops = append(ops, second)
+	for _, id := range p.post[r.id] {
+		ops = append(ops, &r.pl.w.Ops[id])
+	}
+	return ops
 }
 
 // beside returns the stream on which a pair's communication runs beside its

@@ -64,6 +64,7 @@ type pair struct {
 	coll  *workload.Collective
 	pre   [][]int32 // by rank: fills that the library enqueues before the compute operation
 	mid   [][]int32 // by rank: ops between First and Second that use First's output
+	post  [][]int32 // by rank: ops behind Second that the strategy makes needless
 }
 
 func newPlanner(w *workload.Workload, m machine.Machine) (*planner, error) {
@@ -96,7 +97,7 @@ func (pl *planner) take(ok func(*workload.Pair) bool) {
 		if !ok(p) {
 			continue
 		}
-		pr := pair{Pair: p, index: len(pl.pairs), pre: make([][]int32, pl.w.World), mid: make([][]int32, pl.w.World)}
+		pr := pair{Pair: p, index: len(pl.pairs), pre: make([][]int32, pl.w.World), mid: make([][]int32, pl.w.World), post: make([][]int32, pl.w.World)}
 		if p.Collective >= 0 {
 			pr.coll = &pl.w.Collectives[p.Collective]
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -151,6 +152,50 @@ func (b *bench) matvec(m, k int64) {
 	bytes := float64((m*k + k + m) * e.bytes)
 	rate := g.Read.Value * min(1, g.StreamAt(s.kernel.WGs())/g.Memory.Value)
 	s.seconds, s.why = bytes/rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)
+	b.steps = append(b.steps, s)
+}
+
+// lookup is batch·tables sums of pooling rows of dim elements, a workgroup a
+// sum. Workgroups beyond the slots come in whole waves, the last of which may
+// not reach the rate that full slots do.
+func (b *bench) lookup(batch, tables, dim, pooling int64) {
+	e := b.f.elements()
+	sums, launches := batch*tables, max(1, int64(b.f.Kernel.Launches))
+	s := step{
+		name: "embedding_bag", kind: trace.Compute,
+		kernel:   b.block(int(sums), 256, 64, 0),
+		operator: trace.Operator{Name: "aten::_embedding_bag", Dims: [][]int64{{0, dim}, {sums * pooling}, {sums}}, Types: []string{e.torch, "long", "long"}},
+	}
+	g := &b.m.GPU
+	b.rest("gpu.gather", machine.Quantity{Mark: g.Gather.Mark, Source: g.Gather.Source})
+	if !g.Gather.Known() {
+		b.rest("gpu.memory", g.Memory)
+	}
+	bytes := float64((pooling + 1) * dim * e.bytes) // of one sum
+	slots := int64(g.CUs.Value) * int64(b.residents(&s.kernel))
+	wave := func(wgs int64) float64 { return float64(wgs) * bytes / g.GatherAt(int(wgs), false) }
+	each := ceilDiv(sums, launches)
+	s.seconds = float64(each/slots) * wave(slots)
+	if left := each % slots; left > 0 {
+		s.seconds += wave(left)
+	}
+	s.why = fmt.Sprintf("%d sums on %d slots, %.2f waves, bound by memory", sums, slots, float64(each)/float64(slots))
+	if launches > 1 {
+		s.why = fmt.Sprintf("%d kernels of %d sums one after another, shown as one", launches, each) + s.why[strings.IndexByte(s.why, ','):]
+		s.seconds = float64(launches)*s.seconds + float64(launches-1)*b.m.Launch.Gap.Value
+	}
+	b.steps = append(b.steps, s)
+}
+
+// shuffle brings what an all-to-all delivered rank by rank into the order that is wanted.
+func (b *bench) shuffle(count int64) {
+	e := b.f.elements()
+	s := step{
+		name: "permute", kind: trace.Compute, kernel: b.plain(int(min(ceilDiv(count, 1024), 4*int64(b.m.GPU.CUs.Value))), 256, 32, 0),
+		operator: trace.Operator{Name: "aten::permute", Dims: [][]int64{{count}}, Types: []string{e.torch}},
+	}
+	r := b.memory(2*float64(count*e.bytes), s.kernel.WGs())
+	s.seconds, s.why = r.seconds, r.why
 	b.steps = append(b.steps, s)
 }
 

@@ -36,6 +36,7 @@ type Kernel struct {
 	Threads      int
 	Registers    int // a thread
 	Shared       int // bytes
+	Launches     int // kernels that a lookup is cut into, one after another; 0: one
 }
 
 // An operation is one operator that a file can name.
@@ -55,6 +56,14 @@ var (
 // operations lists what a file can name. m, n and k are those of a rank's
 // product C[m,n] = A[m,k]·B[k,n], with A gathered where an all-gather precedes it.
 var operations = []operation{
+	// Of every rank, tables of its own are looked up for the samples of all: batch·tables sums of pooling rows
+	// of dim elements. Ranks get back the sums of their share of the batch, and bring them in order.
+	{"embedding+all_to_all", []string{"batch", "tables", "dim", "pooling"}, floats, "batch", func(b *bench) {
+		b.lookup(b.size("batch"), b.size("tables"), b.size("dim"), b.size("pooling"))
+		all := b.size("batch") * b.size("tables") * b.size("dim")
+		b.collective(trace.AllToAll, all)
+		b.shuffle(all)
+	}},
 	{"gemv+all_reduce", []string{"m", "k"}, floats, "", func(b *bench) {
 		b.matvec(b.size("m"), b.size("k"))
 		b.collective(trace.AllReduce, b.size("m"))

@@ -141,7 +141,7 @@ func (p *reader) read() {
 		f.shape[key] = p.count("shape."+key, 1)
 		f.lines[key] = f.lines["shape."+key]
 	}
-	p.kernel()
+	p.kernel(op)
 	p.rest(op)
 	if f.Iterations > maxIterations {
 		p.fail("iterations", fmt.Sprintf("at most %d", maxIterations), "%d iterations", f.Iterations)
@@ -178,7 +178,7 @@ func (p *reader) count(key string, absent int64) int64 {
 	return v
 }
 
-func (p *reader) kernel() {
+func (p *reader) kernel(op operation) {
 	k := &p.file.Kernel
 	if text, ok := p.take("kernel.tile"); ok {
 		m, n, _ := strings.Cut(text, "x")
@@ -192,6 +192,9 @@ func (p *reader) kernel() {
 	k.Threads = int(p.count("kernel.threads", 0))
 	k.Registers = int(p.count("kernel.registers", 0))
 	k.Shared = int(p.count("kernel.shared", 0))
+	if strings.HasPrefix(op.name, "embedding") {
+		k.Launches = int(p.count("kernel.launches", 0))
+	}
 }
 
 // maxTile is more than any tile's side.
