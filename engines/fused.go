@@ -28,7 +28,10 @@ var fused = Engine{
 		"rank stores into rank 0 first and its ingress is shared. The kernel ends with a barrier of all ranks. Before an " +
 		"all-reduce or a reduce-scatter every tile has an owner: the others store their partial results into its memory, one " +
 		"flag a workgroup and peer, and the owner's workgroup adds them and, in an all-reduce, stores the sum to all peers. " +
-		"A workgroup waits for its counterparts only. Tiles keep the time that the captured kernel took for them: where a " +
+		"A workgroup waits for its counterparts only. Between nodes nothing can be stored: there an embedding's vectors fall into " +
+		"slices, each computed by a cluster of workgroups, and whichever of them finishes a slice last puts it, behind it a " +
+		"flag, and goes on; at the end every workgroup waits for its share of the slices that the rank needs. More resident " +
+		"workgroups (occupancy) have more loads under way, and get in each other's way in memory where the machine's profile says so. Tiles keep the time that the captured kernel took for them: where a " +
 		"library's kernel was captured, the fused one is another build, and usually slower.",
 	Params: []Param{
 		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first"},
@@ -193,10 +196,12 @@ func (pl *planner) withPrograms(op *workload.Op, g grid, programs int) grid {
 // others': between e^-spread and e^spread in eight levels, picked by a hash of
 // the tile. With even shares workgroups that start together would store together
 // to the end; on the machine they drift apart within a few tiles.
-func uneven(tile int, spread float64) float64 {
+func uneven(tile int, spread float64) float64 { return math.Exp(spread * level(tile)) }
+
+// level is one of eight from -1 to 1, as even in the long run as chance would have it.
+func level(tile int) float64 {
 	h := uint32(tile) * 2654435761 // Knuth's multiplicative hash
-	level := float64(h>>29)/3.5 - 1
-	return math.Exp(spread * level)
+	return float64(h>>29)/3.5 - 1
 }
 
 // destinations are the ranks of the collective's members, in order.

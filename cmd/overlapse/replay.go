@@ -77,7 +77,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	}
 	opts := replay.Options{Causes: o.explain, Stop: func() bool { return ctx.Err() != nil }}
 	if o.dir != "" {
-		opts.Level, opts.Ranks = replay.Phases, []int{0}
+		opts.Level, opts.Ranks, opts.Tiles = replay.Phases, []int{0}, shownTiles
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, opts)
 	if err != nil {
@@ -241,6 +241,10 @@ func (a *app) printReplay(r *replayed) {
 	}
 	fmt.Fprintf(a.out, "; %d beyond 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), micros(trace.Time(r.Measured)))
 }
+
+// shownTiles bounds what reports and timelines hold of one persistent kernel: a
+// lookup of half a million vectors would fill hundreds of megabytes.
+const shownTiles = 1 << 15
 
 // basis says whether the schedule as given was measured.
 func (r *replayed) basis() string { return basisOf(r.workload.Run) }

@@ -111,7 +111,7 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{Level: replay.Phases, Ranks: []int{o.rank}})
+	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles})
 	if err != nil {
 		return nil, err
 	}
