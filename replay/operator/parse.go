@@ -142,7 +142,9 @@ func (p *reader) read() {
 		f.lines[key] = f.lines["shape."+key]
 	}
 	p.kernel(op)
-	p.rest(op)
+	if op.name != "" { // else its sizes would all be unknown too
+		p.rest(op)
+	}
 	if f.Iterations > maxIterations {
 		p.fail("iterations", fmt.Sprintf("at most %d", maxIterations), "%d iterations", f.Iterations)
 	}
