@@ -150,6 +150,19 @@ type Call struct {
 	Correlation int64
 	External    int64 // the framework operator's id
 	Op          int32 // row of Run.Operators for framework operators, else None
+	OnStream    bool  // the file names a stream for an operator, as Triton's launchers do
+}
+
+// A Wait is an order that the program asked for: a stream waits for an event of
+// another, or the host for a stream, an event or the whole device.
+type Wait struct {
+	Rank        int32 // row of Run.Ranks
+	Device      int32
+	Start, End  Time  // of the call that asked, or of the host's waiting
+	Stream      int64 // that waits, as in Kernel.Stream; None where the host does
+	On          int64 // stream that is waited for; None where it is the device, or unknown
+	Record      int64 // correlation of the call that recorded the event; 0 where there is none, or unknown
+	Correlation int64 // of the call that asked; 0 where unknown
 }
 
 // An Operator is a framework operator with the shapes of its inputs.

@@ -60,6 +60,12 @@ func (r *Run) only(name string) *Run {
 			part.Ranks = append(part.Ranks, k)
 		}
 	}
+	part.Waits = nil
+	for _, w := range r.Waits {
+		if w.Rank = ranks[w.Rank]; w.Rank != None {
+			part.Waits = append(part.Waits, w)
+		}
+	}
 	lanes := make([]LaneID, len(r.Lanes))
 	for i, l := range r.Lanes {
 		lanes[i] = None

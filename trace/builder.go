@@ -150,6 +150,9 @@ func (b *Builder) AddOperator(o Operator) int32 {
 	return b.operators.add(o)
 }
 
+// AddWait appends a dependency, in the builder's time.
+func (b *Builder) AddWait(w Wait) { b.run.Waits = append(b.run.Waits, w) }
+
 // AddGroup returns the row of the group with this name, ranks and size, adding it if new.
 func (b *Builder) AddGroup(g Group) int32 {
 	b.init()
@@ -231,6 +234,10 @@ func (b *Builder) Finish(o Options) *Run {
 		for i := range r.Spans {
 			r.Spans[i].Start -= first
 			r.Spans[i].End -= first
+		}
+		for i := range r.Waits {
+			r.Waits[i].Start -= first
+			r.Waits[i].End -= first
 		}
 		if r.Epoch != 0 {
 			r.Epoch += int64(first)

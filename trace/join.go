@@ -105,6 +105,12 @@ func (m *merger) add(r *Run, index int) {
 		s.offset[i] = m.start[index] + m.ranks[l.Rank].shift
 		s.lanes[i] = m.b.Lane(l)
 	}
+	for _, w := range r.Waits {
+		w.Rank += firstRow
+		w.Start += m.start[index] + m.ranks[w.Rank].shift
+		w.End += m.start[index] + m.ranks[w.Rank].shift
+		t.Waits = append(t.Waits, w)
+	}
 	s.rows = m.addTables(r, groups, m.lags(r, firstRow))
 	t.Ledger.Entries = append(t.Ledger.Entries, r.Ledger.Entries...)
 	m.sources = append(m.sources, s)

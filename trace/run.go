@@ -120,6 +120,10 @@ type Rank struct {
 	Run    string // the run it belongs to, where several stand side by side (Beside); else ""
 	Device Device
 
+	// Process is the operating system's number of the process; 0 where unknown.
+	// Of rows of one process, each with a GPU, the first has its host threads.
+	Process int64 `json:",omitempty"`
+
 	// Shift was added to every time of this rank to align it with rank row 0;
 	// Uncertainty is how far ends of common collectives still disagree (median
 	// absolute). Zero both for a run of one rank.
@@ -159,6 +163,7 @@ type Run struct {
 	Calls      []Call
 	Operators  []Operator
 	Groups     []Group
+	Waits      []Wait // in the order of the file
 
 	Epoch  int64 // nanoseconds since 1970 of time 0 where the file says, else 0
 	Clock  int64 // what the machine's clock since its start read at time 0, where the file has no date, else 0; compares runs of one machine

@@ -46,6 +46,8 @@ type args struct {
 	group, groupDesc, groupRanks                    []byte
 	src, dst, seq                                   []byte
 
+	waitOn, waitRecord []byte // of cuda_sync
+
 	rank, pidRaw []byte // of TraceLens' fused files
 	begin, end   []byte // of rocprof: nanoseconds
 
@@ -217,6 +219,10 @@ func (a *args) field(key []byte) *[]byte {
 		return &a.dst
 	case `"Seq"`:
 		return &a.seq
+	case `"wait_on_stream"`:
+		return &a.waitOn
+	case `"wait_on_cuda_event_record_corr_id"`:
+		return &a.waitRecord
 	case `"rank"`:
 		return &a.rank
 	case `"pid_raw"`:

@@ -15,6 +15,7 @@ func (d *reader) finish() *trace.Run {
 	d.lanes()
 	d.b.Nest()
 	d.follow()
+	d.addWaits()
 	d.complement()
 	d.link()
 	d.collectives()

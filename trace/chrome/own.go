@@ -51,6 +51,12 @@ func (d *reader) setOwn(v []byte) error {
 		c.Group = d.reference(c.Group, len(h.Groups))
 		d.b.AddComm(c)
 	}
+	for _, w := range h.Waits {
+		if !within(w.Rank, len(h.Ranks)) {
+			return fmt.Errorf("a wait of rank row %d among %d", w.Rank, len(h.Ranks))
+		}
+		d.b.AddWait(w)
+	}
 	d.own = &o
 	return nil
 }
@@ -142,6 +148,7 @@ func (d *reader) ownRow(e *event) (trace.Kind, int32) {
 			Correlation: number(a.correlation),
 			External:    number(a.external),
 			Op:          d.index(a.op, len(head.Operators)),
+			OnStream:    a.stream != nil,
 		})
 	case kind == trace.Compute:
 		if a.collective != nil {

@@ -42,7 +42,8 @@ type reader struct {
 	copies   []deviceInfo   // by row of Run.Copies
 	launches []launchInfo   // what calls said about the work they launched
 	params   []param        // record_param_comms
-	said     []param        // what collective kernels tell themselves
+	waits    []waitInfo
+	said     []param // what collective kernels tell themselves
 	markerOp map[trace.SpanID]int32
 	ops      map[string]int32
 	comms    map[string]trace.Comm // collectives without sizes, by their raw arguments
@@ -95,6 +96,7 @@ const (
 	operator
 	annotation
 	deviceAnnotation
+	deviceWait
 	pythonFrame
 	profilerWindow
 )
@@ -113,8 +115,10 @@ func categoryOf(cat []byte) category {
 		return operator
 	case "user_annotation", "overhead", "cpu_instant_event":
 		return annotation
-	case "gpu_user_annotation", "cuda_profiler_range", "cuda_sync", "cuda_event":
+	case "gpu_user_annotation", "cuda_profiler_range", "cuda_event":
 		return deviceAnnotation
+	case "cuda_sync":
+		return deviceWait
 	case "python_function":
 		return pythonFrame
 	case "Trace":
@@ -289,6 +293,9 @@ func (d *reader) complete(e *event) {
 		}
 	case deviceAnnotation:
 		s.Lane = d.track(e, aboveDevice)
+	case deviceWait:
+		s.Lane = d.track(e, aboveDevice)
+		d.wait(e, id)
 	case profilerWindow:
 		s.Lane = d.track(e, ofProfiler)
 	case foreign:

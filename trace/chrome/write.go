@@ -29,6 +29,7 @@ type ownHeader struct {
 	Groups    []trace.Group
 	Operators []trace.Operator
 	Comms     []trace.Comm
+	Waits     []trace.Wait `json:",omitempty"`
 }
 
 // categories are the values of cat, by kind: Kineto's words where it has any.
@@ -66,6 +67,7 @@ func Write(w io.Writer, run *trace.Run) error {
 		Groups:    run.Groups,
 		Operators: run.Operators,
 		Comms:     run.Comms,
+		Waits:     run.Waits,
 	})
 	if err != nil {
 		return err

@@ -1,7 +1,9 @@
 package overlap
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -21,7 +23,7 @@ const (
 func Tools() []Tool { return []Tool{HTA, HTALast, TraceLens} }
 
 const (
-	htaDefinition = "classes by name: communication ^nccl|^hip|^hccl|ncclKernel, copies ^(hip)?Memcpy|^(hip)?Memset|^dma, all else compute; " +
+	htaDefinition = "all rows that have a stream are work of the device, waits and operators among them; classes by name: communication ^nccl|^hip|^hccl|ncclKernel, copies ^(hip)?Memcpy|^(hip)?Memset|^dma, all else compute; " +
 		"starts rounded up and ends down to whole microseconds, so that what is shorter may count as less than nothing; " +
 		"with two or more ProfilerStep marks, work whose launch the file does not have is left out"
 	traceLensDefinition = "classes by kind of event and name: communication is a kernel with nccl, rccl or cross_device_reduce in its name, " +
@@ -90,29 +92,62 @@ func hta(run *trace.Run, withLast bool) []Breakdown {
 	isCommunication, isMemory := matching(run.Names, htaCommunication), matching(run.Names, htaMemory)
 	lastStep, steps := profilerSteps(run)
 	work := collect(run)
+	launchers := onStreams(run)
 	out := make([]Breakdown, len(work))
 	for row := range work {
 		w := &work[row]
 		r := rounder{offset: trace.Time(run.Epoch%1000) - run.Ranks[row].Shift%1000}
+		var rows []htaRow
+		take := func(c class, start, end trace.Time, call *trace.Span) {
+			if steps <= 1 || call != nil && (withLast || r.up(call.Start) < r.up(lastStep[row])) {
+				rows = append(rows, htaRow{c, start, end})
+			}
+		}
 		for _, id := range w.ops {
 			s := run.Spans[id]
-			if steps > 1 {
-				call := w.launchOf(run, s)
-				if call == nil || !withLast && r.up(call.Start) >= r.up(lastStep[row]) {
-					continue
-				}
-			}
 			c := compute
 			if isCommunication[s.Name] {
 				c = communication
 			} else if isMemory[s.Name] {
 				c = copies
 			}
-			r.add(c, s)
+			take(c, s.Start, s.End, w.launchOf(run, s))
+		}
+		for _, x := range w.waits {
+			if x.Stream != trace.None || x.On != trace.None && x.Record == 0 {
+				take(compute, x.Start, x.End, w.callOf(run, x.Correlation))
+			}
+		}
+		for _, id := range launchers[row] {
+			take(compute, run.Spans[id].Start, run.Spans[id].End, nil)
+		}
+		slices.SortStableFunc(rows, func(a, b htaRow) int { return cmp.Compare(a.start, b.start) })
+		for _, x := range rows {
+			r.add(x.class, x.start, x.end)
 		}
 		out[row] = r.breakdown()
 	}
 	return out
+}
+
+// An htaRow is a row with a stream, which HTA takes for work of the device.
+type htaRow struct {
+	class      class
+	start, end trace.Time
+}
+
+// onStreams returns, by rank row, the operators that name a stream.
+func onStreams(run *trace.Run) [][]trace.SpanID {
+	by := make([][]trace.SpanID, len(run.Ranks))
+	if !slices.ContainsFunc(run.Calls, func(c trace.Call) bool { return c.OnStream }) {
+		return by
+	}
+	for i, s := range run.Spans {
+		if (s.Kind == trace.HostCall || s.Kind == trace.Launch) && s.Attr != trace.None && run.Calls[s.Attr].OnStream {
+			by[run.RankOf(s)] = append(by[run.RankOf(s)], trace.SpanID(i))
+		}
+	}
+	return by
 }
 
 // profilerSteps returns the start of the last profiler step by rank row, and
@@ -163,8 +198,8 @@ func floorTo(t, unit trace.Time) trace.Time {
 	return t - rest
 }
 
-func (r *rounder) add(c class, s trace.Span) {
-	start, end := r.up(s.Start), r.down(s.End)
+func (r *rounder) add(c class, from, to trace.Time) {
+	start, end := r.up(from), r.down(to)
 	if !r.any {
 		r.any, r.first, r.last = true, start, end
 	}

@@ -12,6 +12,9 @@ import (
 // what ended last before it on the same rank, a collective by the arrival of
 // its latest member on that member's rank. Where two things ended before a
 // start, a trace cannot tell which of them was waited for; the later is taken.
+// Where the file tells (cuda_sync events), work is preceded by what it waited
+// for: the work before it on its stream, an event of another stream, or what
+// its thread had waited for.
 type Path struct {
 	Total      trace.Time `json:"total_ns"` // the sum of all below
 	Compute    trace.Time `json:"compute_ns"`
@@ -53,11 +56,12 @@ type walker struct {
 	collectives []Collective
 	of          []int32          // see match
 	byEnd       [][]trace.SpanID // by rank row; filled as ranks are entered
+	orders      []*orders        // by rank row, likewise; nil where the file tells no waits
 	steps       []Step           // last first
 }
 
 func criticalPath(run *trace.Run, work []rankWork, collectives []Collective, of []int32) Path {
-	w := walker{run: run, work: work, collectives: collectives, of: of, byEnd: make([][]trace.SpanID, len(work))}
+	w := walker{run: run, work: work, collectives: collectives, of: of, byEnd: make([][]trace.SpanID, len(work)), orders: make([]*orders, len(work))}
 	if last := w.last(); last != trace.None {
 		w.walk(last)
 	}
@@ -135,8 +139,24 @@ func (w *walker) before(op trace.SpanID) trace.SpanID {
 	if n == 0 {
 		return trace.None
 	}
-	w.gap(row, op, interval{w.run.Spans[ended[n-1]].End, s.Start})
-	return ended[n-1]
+	last := ended[n-1]
+	if held := w.heldBack(row, op); held != trace.None {
+		last = held
+	}
+	w.gap(row, op, interval{w.run.Spans[last].End, s.Start})
+	return last
+}
+
+// heldBack returns what the file says that an operation waited for, or trace.None.
+func (w *walker) heldBack(row int32, op trace.SpanID) trace.SpanID {
+	r := &w.work[row]
+	if len(r.waits) == 0 {
+		return trace.None
+	}
+	if w.orders[row] == nil {
+		w.orders[row] = ordersOf(w.run, r)
+	}
+	return w.orders[row].heldBack(w.run, r, op)
 }
 
 // ended returns the operations of a rank by end, then id.

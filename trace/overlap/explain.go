@@ -29,6 +29,6 @@ func Explain() []Definition {
 		{"transfer", "depart − arrive: the time in which bytes could move. With fewer members captured than the group has, it is an upper bound"},
 		{"wait", "of a member: from its start until the last member arrived"},
 		{"late, delayed", "of a rank: collectives in which it arrived last, and by how much it came after the last but one"},
-		{"critical path", "from the operation that ended last back in time: before work comes what ended last before it on the same rank, before a collective the arrival of its latest member on that member's rank. It is one such chain; where two things ended before a start, a trace does not tell which one was waited for"},
+		{"critical path", "from the operation that ended last back in time: before work comes what ended last before it on the same rank, before a collective the arrival of its latest member on that member's rank. It is one such chain; where two things ended before a start, a trace does not tell which one was waited for, unless it has the orders of streams (cuda_sync)"},
 	}
 }

@@ -80,14 +80,35 @@ func (w *rankWork) sortCalls() {
 	})
 }
 
+// shareCalls gives the ranks of one process the calls of its threads, which
+// are all on the lanes of the first.
+func shareCalls(run *trace.Run, work []rankWork) {
+	for i := range work {
+		r := &run.Ranks[i]
+		if r.Process == 0 || len(work[i].launches) > 0 {
+			continue
+		}
+		for j := range work {
+			if k := &run.Ranks[j]; k.Process == r.Process && k.Source == r.Source && k.Host == r.Host && k.Run == r.Run && len(work[j].launches) > 0 {
+				work[i].launches, work[i].syncs = work[j].launches, work[j].syncs
+				break
+			}
+		}
+	}
+}
+
 // launchOf returns the call that issued a device operation, or nil.
 func (w *rankWork) launchOf(run *trace.Run, op trace.Span) *trace.Span {
-	var correlation int64
 	if k := run.Kernel(op); k != nil {
-		correlation = k.Correlation
+		return w.callOf(run, k.Correlation)
 	} else if c := run.Copy(op); c != nil {
-		correlation = c.Correlation
+		return w.callOf(run, c.Correlation)
 	}
+	return nil
+}
+
+// callOf returns the first call with the correlation, or nil.
+func (w *rankWork) callOf(run *trace.Run, correlation int64) *trace.Span {
 	if correlation == 0 {
 		return nil
 	}

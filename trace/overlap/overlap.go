@@ -151,6 +151,7 @@ type rankWork struct {
 	first, last trace.Time
 	launches    []launch // by correlation, then start
 	syncs       []sync   // by thread, then start
+	waits       []trace.Wait
 }
 
 // collect sorts the spans of a run by rank row.
@@ -176,8 +177,15 @@ func collect(run *trace.Run) []rankWork {
 		w.ops = append(w.ops, trace.SpanID(i))
 		w.sets[c].add(s.Start, s.End)
 	}
+	for _, x := range run.Waits {
+		work[x.Rank].waits = append(work[x.Rank].waits, x)
+	}
 	for i := range work {
 		work[i].sortCalls()
+	}
+	shareCalls(run, work)
+	for i := range work {
+		work[i].addWaits(run)
 	}
 	return work
 }

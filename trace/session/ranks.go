@@ -41,7 +41,7 @@ func (s *Session) ranks() map[seat]int32 {
 	rows := make(map[seat]int32, len(seats))
 	for i, k := range seats {
 		p := &s.Processes[k.process]
-		r := trace.Rank{ID: p.Rank, World: p.World, Source: p.Source, Host: p.Host}
+		r := trace.Rank{ID: p.Rank, World: p.World, Source: p.Source, Host: p.Host, Process: p.ID}
 		if !numbered {
 			r.ID = i
 		}
