@@ -31,6 +31,9 @@ func check(m *machine.Machine, p *Program) error {
 	if p.Links != 0 && !(p.Links >= 1e-3 && p.Links <= 1e3) {
 		return fmt.Errorf("replay: links: factor %g (want 1e-3 to 1e3, or 0 for 1)", p.Links)
 	}
+	if a := p.Arbiter; a.Policy >= numPolicies || a.Policy == ComputeFirst && !(a.Share > 0 && a.Share <= 1) {
+		return fmt.Errorf("replay: arbiter: policy %d with a share of %g (want a known one, and over 0 to 1)", a.Policy, a.Share)
+	}
 	for g := range p.GPUs {
 		for i := range p.GPUs[g].Streams {
 			st := stream{Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i)}
@@ -57,6 +60,8 @@ func checkMachine(m *machine.Machine) error {
 		{"spare shared memory", m.GPU.SharedSpare, math.MaxInt32},
 		{"workgroups", m.GPU.WGs, math.MaxInt32},
 		{"memory bandwidth", m.GPU.Memory, maxBytes},
+		{"last-level cache", m.GPU.CacheRate, maxBytes},
+		{"update", m.GPU.Update, 1e6},
 		{"egress", m.Fabric.Egress, maxBytes},
 		{"ingress", m.Fabric.Ingress, maxBytes},
 		{"pair", m.Fabric.Pair, maxBytes},
@@ -230,6 +235,9 @@ func (s *sim) checkPhase(p *Phase) error {
 	}
 	if p.Last < 0 || p.Last > 0 && (p.Op != PostTo || p.Time > 0 || p.Flag == NoFlag) {
 		return fmt.Errorf("last: %d (want a post to a flag that is there at once, or 0)", p.Last)
+	}
+	if !(p.Hit >= 0 && p.Hit <= 1) {
+		return fmt.Errorf("hit: share %g (want 0 to 1)", p.Hit)
 	}
 	if !(p.Beside >= 0 && p.Beside <= 1e6) {
 		return fmt.Errorf("beside: factor %g (want 0 to 1e6)", p.Beside)

@@ -138,13 +138,13 @@ func (st *stream) copyFlow(s *sim) (classKey, float64) {
 	if c.From != c.Peer {
 		limit = min(limit, e.rate)
 	}
-	return s.transfer(c.From, c.Peer, limit), c.Bytes
+	return s.transfer(c.From, c.Peer, limit, c.Update), c.Bytes
 }
 
 // transfer bounds bytes that neither CUs nor other work slow.
-func (s *sim) transfer(from, to int32, limit float64) classKey {
+func (s *sim) transfer(from, to int32, limit float64, update bool) classKey {
 	return classKey{
-		path: s.flows.pathTo(pathKey{from, to, 1}),
+		path: s.flows.pathTo(pathKey{from: from, to: to, side: s.flows.side(communication), read: 1, write: s.flows.written(update)}),
 		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, beside: 1, favor: 1,
 	}
 }

@@ -8,7 +8,8 @@ import (
 
 // A fabric says which pools bytes cross. Pools lie in a row: memory, egress
 // and ingress of each GPU, then the links inside the nodes, then egress and
-// ingress of each NIC, then the links between nodes. A pool whose
+// ingress of each NIC, the links between nodes, last-level caches, and the
+// sides of memories that an arbiter tells apart. A pool whose
 // capacity the machine does not give (0) holds nothing back and is no part of
 // a route.
 //
@@ -20,7 +21,10 @@ type fabric struct {
 	inner   level  // of the GPUs of a node; one node's links after another's
 	outer   level  // of the nodes
 	nics    int
-	message Time // that a message takes a NIC at least
+	caches  int32   // first pool of the last-level caches, or none
+	sides   int32   // first pool of the sides of memories, or none
+	update  float64 // memory that a byte takes that is added to what is there
+	message Time    // that a message takes a NIC at least
 	steps   []machine.Step
 }
 
@@ -53,7 +57,13 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 	}
 	all := m.Resize(max(len(p.GPUs), m.GPUs))
 	nodes, per, nics := all.Nodes(), min(all.PerNode(), max(1, all.GPUs)), max(1, int(m.Network.NICs.Value))
-	f := fabric{message: nanoseconds(m.Network.Message.Value), homes: make([]home, all.GPUs)}
+	f := fabric{
+		message: nanoseconds(m.Network.Message.Value), homes: make([]home, all.GPUs),
+		caches: none, sides: none, update: m.GPU.Update.Value,
+	}
+	if f.update == 0 {
+		f.update = 1
+	}
 	add := func(count int, rate machine.Quantity) int32 {
 		at := int32(len(f.pools))
 		for range count {
@@ -97,6 +107,20 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 		}
 		f.homes[g] = h
 	}
+	if m.GPU.CacheRate.Value > 0 {
+		f.caches = int32(len(f.pools))
+		for range f.homes {
+			f.pools = append(f.pools, pool{capacity: perNanosecond(m.GPU.CacheRate.Value)})
+		}
+	}
+	if p.Arbiter.Policy != Fair && m.GPU.Memory.Value > 0 {
+		f.sides = int32(len(f.pools))
+		for g := range f.homes {
+			for range numSides {
+				f.pools = append(f.pools, pool{capacity: f.pools[f.pool(g, Memory)].capacity, arbiter: int32(g) + 1})
+			}
+		}
+	}
 	return f
 }
 
@@ -109,7 +133,9 @@ func (f *fabric) pool(gpu int, r Resource) int32 {
 	switch {
 	case r <= Ingress:
 		return int32(poolsPerGPU*gpu + int(r))
-	case r >= NICEgress && f.homes[gpu].nic != none:
+	case r == Cache && f.caches != none:
+		return f.caches + int32(gpu)
+	case (r == NICEgress || r == NICIngress) && f.homes[gpu].nic != none:
 		return f.homes[gpu].card + int32(r-NICEgress)
 	}
 	return none
@@ -141,10 +167,14 @@ func (l *level) delay(from, to int32) Time {
 func (f *fabric) route(k pathKey) []share {
 	from, to := int(k.from), int(k.to)
 	if from == to {
-		return f.cross(nil, f.pool(from, Memory), 1+k.read)
+		s := f.memory(nil, from, k.side, k.read+k.write)
+		if f.caches != none {
+			s = f.cross(s, f.pool(from, Cache), k.cache)
+		}
+		return s
 	}
 	a, b := &f.homes[from], &f.homes[to]
-	s := f.cross(nil, f.pool(from, Memory), k.read)
+	s := f.memory(nil, from, k.side, k.read)
 	if a.node != b.node {
 		s = f.cross(s, f.pool(from, NICEgress), 1)
 		s = f.links(s, &f.outer, 0, a.node, b.node)
@@ -154,7 +184,24 @@ func (f *fabric) route(k pathKey) []share {
 		s = f.links(s, &f.inner, a.node, a.at, b.at)
 		s = f.cross(s, f.pool(to, Ingress), 1)
 	}
-	return f.cross(s, f.pool(to, Memory), 1)
+	return f.memory(s, to, k.side, k.write)
+}
+
+// memory appends that of a GPU, and the side of it.
+func (f *fabric) memory(s []share, gpu int, of side, weight float64) []share {
+	s = f.cross(s, f.pool(gpu, Memory), weight)
+	if f.sides != none {
+		s = f.cross(s, f.sideOf(gpu, of), weight)
+	}
+	return s
+}
+
+// written is the memory that a byte takes which is written, or added to what is there.
+func (f *fabric) written(update bool) float64 {
+	if update {
+		return f.update
+	}
+	return 1
 }
 
 // links appends those of the way between two members of the level, in one of its groups.

@@ -112,7 +112,7 @@ func TestTrafficBetweenNodes(t *testing.T) {
 	m := nodes(2, 1)
 	p := prog([]Stream{{Commands: []Command{kernel("k", 1, []Phase{{Op: Store, Peer: 1, Bytes: 100}})}}}, nil)
 	r := mustSimulate(t, m, p, Options{})
-	want := []Traffic{{0, NICEgress, "k", 100}, {1, Memory, "k", 100}, {1, NICIngress, "k", 100}}
+	want := []Traffic{{0, NICEgress, "k", 100, 0}, {1, Memory, "k", 100, 100}, {1, NICIngress, "k", 100, 0}}
 	if !slices.Equal(r.Traffic, want) {
 		t.Errorf("got %v, want %v", r.Traffic, want)
 	}

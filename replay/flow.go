@@ -89,6 +89,9 @@ type flows struct {
 	dirty     []int32 // paths whose steps changed
 	changed   []int32 // paths to solve
 	moved     []int32 // paths of whose held classes another may be the next
+	toRule    []int32 // GPUs whose memory's sides ask for more or less than before
+	unruled   []bool  // those
+	share     float64 // of its memory that communication is sure of
 	disturbed []int32 // pools that have undisturbed flows and may have become tight
 	settled   uint32  // how often rates have been
 	seq       uint64

@@ -11,9 +11,15 @@ type ledger struct {
 	gpus  int
 	index map[string]int32
 	names []string
-	bytes [][]float64 // by name, then GPU and resource; nil until there are any
+	bytes [][]float64 // by name, then GPU and column; nil until there are any
 	spent [][]Slots   // by name, then GPU; nil until there is any
 }
+
+// A column of a ledger is a resource, or the part of Memory's that was written.
+const (
+	written    = numResources
+	numColumns = numResources + 1
+)
 
 func newLedger(gpus int) ledger { return ledger{gpus: gpus, index: map[string]int32{}} }
 
@@ -34,16 +40,22 @@ func (t *ledger) add(row, gpu int32, r Resource, bytes float64) {
 		return
 	}
 	if t.bytes[row] == nil {
-		t.bytes[row] = make([]float64, t.gpus*int(numResources))
+		t.bytes[row] = make([]float64, t.gpus*int(numColumns))
 	}
-	t.bytes[row][int(gpu)*int(numResources)+int(r)] += bytes
+	t.bytes[row][int(gpu)*int(numColumns)+int(r)] += bytes
+}
+
+// write counts bytes written to a GPU's memory.
+func (t *ledger) write(row, gpu int32, bytes float64) {
+	t.add(row, gpu, Memory, bytes)
+	t.add(row, gpu, written, bytes)
 }
 
 // move counts bytes from one GPU's memory to another's.
 func (s *sim) move(row, from, to int32, bytes, read float64) {
 	t := &s.ledger
 	t.add(row, from, Memory, read)
-	t.add(row, to, Memory, bytes)
+	t.write(row, to, bytes)
 	switch {
 	case from == to:
 	case s.flows.apart(from, to):
@@ -71,7 +83,11 @@ func (t *ledger) spend(row, gpu int32, by *Slots) {
 func (s *sim) charge(l *launch, p *Phase) {
 	switch p.Op {
 	case Work:
-		s.ledger.add(l.row, l.gpu, Memory, p.Read+p.Write)
+		s.ledger.add(l.row, l.gpu, Memory, p.Read*(1-p.Hit))
+		s.ledger.write(l.row, l.gpu, p.Write)
+		if s.flows.caches != none {
+			s.ledger.add(l.row, l.gpu, Cache, p.Read+p.Write)
+		}
 	case Store:
 		if p.Bytes > 0 {
 			s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Read)
@@ -92,9 +108,15 @@ func (t *ledger) traffics() []Traffic {
 	var all []Traffic
 	for row, bytes := range t.bytes {
 		for i, b := range bytes {
-			if b > 0 {
-				all = append(all, Traffic{i / int(numResources), Resource(i % int(numResources)), t.names[row], b})
+			gpu, r := i/int(numColumns), Resource(i%int(numColumns))
+			if b == 0 || r == written {
+				continue
 			}
+			x := Traffic{GPU: gpu, Resource: r, Name: t.names[row], Bytes: b}
+			if r == Memory {
+				x.Written = bytes[i-int(Memory)+int(written)]
+			}
+			all = append(all, x)
 		}
 	}
 	slices.SortFunc(all, func(a, b Traffic) int {

@@ -38,7 +38,7 @@ func (n *naive) share() {
 			if a.cu != nil && p.Op == Work {
 				slow = max(1, load[a.cu])
 			}
-			key, size := a.key(p, slow)
+			key, size := n.key(a, p, slow)
 			if math.IsNaN(f.left) {
 				n.flow(a, key, size)
 				f = a.flow
@@ -61,7 +61,7 @@ func (n *naive) share() {
 	n.fill(flows, limit)
 }
 
-func (a *nactor) key(p *Phase, slow float64) (nkey, float64) {
+func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
 	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), slow: 1, favor: 1}
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
@@ -72,41 +72,31 @@ func (a *nactor) key(p *Phase, slow float64) (nkey, float64) {
 		}
 		return k, float64(p.Time)
 	}
-	k.write = 1
+	k.side, k.write = "communication", n.written(p.Update)
 	if p.Favor > 0 {
 		k.favor = p.Favor
 	}
 	k.limit, k.slow = limitOf(p.size(), float64(p.Time)), slow
 	if p.Op == Store {
 		k.to, k.read = p.Peer, p.Read/p.Bytes
+	} else {
+		k.cache = 1
+		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / p.size()
+	}
+	if a.kernel.k.Kind == trace.Compute && (p.Op == Work || int(p.Peer) == a.gpu) {
+		k.side = "computation"
 	}
 	return k, p.size()
 }
 
 func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 	cross := func(f *nflow) map[string]float64 { return n.cross(&f.key) }
+	sides := n.sides(flows, limit)
 	capacity := func(pool string) float64 {
-		var q machine.Quantity
-		switch pool[0] {
-		case 'm':
-			q = n.m.GPU.Memory
-		case 'e':
-			q = n.m.Fabric.Egress
-		case 'i':
-			q = n.m.Fabric.Ingress
-		case 'p':
-			q = n.m.Fabric.Pair
-		case 'o':
-			q = n.m.Network.Egress
-		case 'j':
-			q = n.m.Network.Ingress
-		case 'n':
-			q = n.m.Network.Pair
+		if c, ok := sides[pool]; ok {
+			return c
 		}
-		if q.Value == 0 {
-			return math.Inf(1)
-		}
-		return perNanosecond(q.Value)
+		return n.capacity(pool)
 	}
 	done := map[*nflow]bool{}
 	for {
@@ -152,17 +142,22 @@ func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 	}
 }
 
+// cross is the pools that a byte of a flow crosses, and how much of each.
 func (n *naive) cross(k *nkey) map[string]float64 {
 	if k.timed() {
 		return nil
 	}
 	name := func(kind string, ids ...int32) string { return fmt.Sprint(kind, ids) }
 	if k.from == k.to {
-		return map[string]float64{name("m", k.from): k.read + k.write}
+		x := n.memory(map[string]float64{}, k, k.from, k.read+k.write)
+		if k.cache > 0 {
+			x[fmt.Sprint("c", k.from)] = k.cache
+		}
+		return x
 	}
-	x := map[string]float64{name("m", k.to): k.write}
+	x := n.memory(map[string]float64{}, k, k.to, k.write)
 	if k.read > 0 {
-		x[name("m", k.from)] = k.read
+		n.memory(x, k, k.from, k.read)
 	}
 	from, to := int(k.from), int(k.to)
 	if a, b := n.node(from), n.node(to); a != b {
@@ -178,4 +173,31 @@ func (n *naive) cross(k *nkey) map[string]float64 {
 		x[fmt.Sprint("p", from/per, link)] = 1
 	}
 	return x
+}
+
+// capacity is what the machine gives a pool.
+func (n *naive) capacity(pool string) float64 {
+	var q machine.Quantity
+	switch pool[0] {
+	case 'm':
+		q = n.m.GPU.Memory
+	case 'c':
+		q = n.m.GPU.CacheRate
+	case 'e':
+		q = n.m.Fabric.Egress
+	case 'i':
+		q = n.m.Fabric.Ingress
+	case 'p':
+		q = n.m.Fabric.Pair
+	case 'o':
+		q = n.m.Network.Egress
+	case 'j':
+		q = n.m.Network.Ingress
+	case 'n':
+		q = n.m.Network.Pair
+	}
+	if q.Value == 0 {
+		return math.Inf(1)
+	}
+	return perNanosecond(q.Value)
 }

@@ -108,8 +108,9 @@ type nactor struct {
 
 // An nkey is what bounds a flow.
 type nkey struct {
-	from, to, cu, launch                    int32
-	limit, slow, read, write, beside, favor float64 // limit 0: time only
+	from, to, cu, launch                           int32
+	side                                           string
+	limit, slow, read, write, cache, beside, favor float64 // limit 0: time only
 }
 
 func (k *nkey) timed() bool { return k.limit == 0 }
@@ -360,7 +361,7 @@ func (n *naive) copy(a *nactor, c *Command, step int) bool {
 			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {
 				limit = min(limit, perNanosecond(n.m.Engines.Rate.Value))
 			}
-			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, limit: limit, read: 1, write: 1, beside: 1, slow: 1, favor: 1}, cp.Bytes)
+			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, favor: 1}, cp.Bytes)
 			return false
 		}
 	}
@@ -431,5 +432,5 @@ func (n *naive) putSend(a *nactor) {
 	if least > 0 && p.Bytes > 0 {
 		limit = p.Bytes / float64(least)
 	}
-	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, limit: limit, read: 1, write: 1, beside: 1, slow: 1, favor: 1}, p.Bytes)
+	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(p.Update), beside: 1, slow: 1, favor: 1}, p.Bytes)
 }

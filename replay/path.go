@@ -15,6 +15,7 @@ type pool struct {
 	tight    bool    // demand exceeds capacity, so it may hold its classes back
 	quiet    float64 // bytes a nanosecond of undisturbed flows
 	quietN   int     // how many those are
+	arbiter  int32   // that sets capacity, and one; 0 for what is fixed
 	listed   bool    // is in flows.disturbed
 
 	used      float64 // bytes a nanosecond since `since`
@@ -115,7 +116,10 @@ type step struct {
 // A pathKey is what makes a path.
 type pathKey struct {
 	from, to int32   // GPUs
-	read     float64 // bytes read from memory at from for each byte written at to
+	side     side    // of their memories, where an arbiter tells sides apart
+	read     float64 // bytes of memory at from for each byte that goes its way
+	write    float64 // bytes of memory at to for each
+	cache    float64 // bytes of the last-level cache at from for each
 }
 
 type recentPath struct {
@@ -125,7 +129,7 @@ type recentPath struct {
 
 // pathTo returns the path of a key.
 func (f *flows) pathTo(k pathKey) int32 {
-	r := &f.recent[uint32(k.from*61+k.to)%uint32(len(f.recent))]
+	r := &f.recent[uint32(k.from*61+k.to+int32(k.side)<<11)%uint32(len(f.recent))]
 	if r.id > 0 && r.key == k {
 		return r.id - 1
 	}
@@ -143,7 +147,7 @@ func (f *flows) newPath(k pathKey) int32 {
 	for _, s := range p.shares {
 		pool := &f.pools[s.pool]
 		pool.all = append(pool.all, id)
-		if b := pool.capacity / s.weight; b < p.bound {
+		if b := pool.capacity / s.weight; b < p.bound && pool.arbiter == 0 {
 			p.bound, p.narrow = b, s.pool
 		}
 	}

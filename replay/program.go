@@ -27,6 +27,8 @@ type Program struct {
 	GPUs  []GPU    // one a rank, in rank order
 	Flags []string // names, for explanations; Flags[0] is NoFlag
 	Links float64  // 0 or 1: links as the machine has them; else a factor on their rate (sensitivity)
+
+	Arbiter Arbiter // of every GPU's memory
 }
 
 // NewFlag adds a flag. The name is shown when something waits for it in vain.
@@ -143,6 +145,10 @@ type Phase struct {
 	Bytes float64 // Store, Put
 	Read  float64 // Work: bytes read from this GPU's memory; Store: bytes read here to be sent
 	Write float64 // Work: bytes written to this GPU's memory
+	Hit   float64 // Work: share of Read that the last-level cache serves
+	// Update says that what is written is added to what is there, by the memory
+	// itself: it takes the memory GPU.Update times as long (MECHANISM T7).
+	Update bool
 	// Beside, if over 1, divides the phase's rate while work of another kernel
 	// is resident on this GPU: loaded memory latency (MODEL_STUDY R7).
 	Beside float64
@@ -157,13 +163,14 @@ type Phase struct {
 
 // A Copy is a transfer by a DMA engine.
 type Copy struct {
-	Name  string
-	Peer  int32 // destination GPU; the stream's own for a local copy
-	From  int32 // source GPU
-	Bytes float64
-	Time  Time // the least duration; a captured copy's measured one
-	Free  bool // takes no engine, link or memory: a captured copy
-	Attr  trace.CopyAttr
+	Name   string
+	Peer   int32 // destination GPU; the stream's own for a local copy
+	From   int32 // source GPU
+	Bytes  float64
+	Time   Time // the least duration; a captured copy's measured one
+	Free   bool // takes no engine, link or memory: a captured copy
+	Update bool // as of a phase
+	Attr   trace.CopyAttr
 }
 
 // A Cause is why something stood still.

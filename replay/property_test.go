@@ -37,6 +37,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 		p := drawProgram(t)
 		enlarge(p, 1e4)
 		m := drawMachine(t, len(p.GPUs))
+		m.GPU.Update = q(1) // a byte of memory is a byte
 		if err := check(&m, p); err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +153,7 @@ func TestNotFasterThanPhysics(t *testing.T) {
 		_, m, r := drawRun(t, Options{})
 		capacity := map[Resource]float64{
 			Memory: m.GPU.Memory.Value, Egress: m.Fabric.Egress.Value, Ingress: m.Fabric.Ingress.Value,
-			NICEgress: m.Network.Egress.Value, NICIngress: m.Network.Ingress.Value,
+			Cache: m.GPU.CacheRate.Value, NICEgress: m.Network.Egress.Value, NICIngress: m.Network.Ingress.Value,
 		}
 		type at struct {
 			gpu int

@@ -14,6 +14,7 @@ type put struct {
 	count  int64
 	bytes  float64
 	time   Time
+	update bool
 	from   poster
 	span   spanRef
 	moment int32 // at which it began, if causes are kept
@@ -31,7 +32,7 @@ func (s *sim) put(l *launch, p *Phase) {
 	ch := s.channel(id)
 	s.charge(l, p)
 	ch.puts = append(ch.puts, put{
-		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel},
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update,
 	})
 	if len(ch.puts)-ch.head == 1 {
 		s.beginPut(id)
@@ -111,7 +112,7 @@ func (s *sim) putFlow(id int32) (classKey, float64) {
 		}
 		limit = limitOf(p.bytes, float64(least))
 	}
-	return s.transfer(id/n, id%n, limit), p.bytes
+	return s.transfer(id/n, id%n, limit, p.update), p.bytes
 }
 
 // putDone ends the first put of a channel: its flag follows the bytes.

@@ -32,6 +32,9 @@ func (f *flows) admit(id int32, n int, rate float64, now Time) {
 		}
 		p.quiet += by
 		p.use(by, now)
+		if p.arbiter > 0 {
+			f.arbitrate(p.arbiter)
+		}
 		if n > 0 {
 			f.watch(s.pool)
 		}

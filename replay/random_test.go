@@ -19,6 +19,7 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 		GPU: machine.GPU{
 			CUs: scarce("CUs", 1, 2, 3), Threads: q(8), WGs: scarce("WGs", 2, 8),
 			Shared: q(100), SharedSpare: q(1), Memory: scarce("memory", 0, 40e9, 900e9),
+			CacheRate: scarce("cache", 0, 60e9), Update: scarce("update", 0, 2),
 		},
 		Fabric: machine.Fabric{
 			Topology: drawTopology(t), Egress: scarce("egress", 0, 10e9, 30e9), Ingress: scarce("ingress", 0, 10e9, 20e9),
@@ -59,6 +60,7 @@ func drawProgram(t *rapid.T) *Program {
 		p.GPUs = append(p.GPUs, g)
 	}
 	// Posts that all waits can hope for.
+	p.Arbiter = rapid.SampledFrom([]Arbiter{{}, {}, {Policy: RoundRobin}, {Policy: ComputeFirst, Share: .1}}).Draw(t, "arbiter")
 	var posts Stream
 	for f := Flag(1); f <= 3; f++ {
 		if n := rapid.Int64Range(0, 4).Draw(t, "posts"); n > 0 {
@@ -83,6 +85,8 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 			Bytes: float64(rapid.IntRange(0, 300).Draw(t, "bytes")),
 			Time:  Time(rapid.SampledFrom([]int{0, 0, 40}).Draw(t, "time")),
 			Free:  rapid.SampledFrom([]bool{false, false, true}).Draw(t, "free"),
+
+			Update: rapid.SampledFrom([]bool{false, true}).Draw(t, "update"),
 		}}
 	case Delay:
 		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay"))}
@@ -136,6 +140,7 @@ func drawPhases(t *rapid.T, gpus int) []Phase {
 		switch p.Op {
 		case Work:
 			p.Read, p.Write = bytes("read"), bytes("write")
+			p.Hit = rapid.SampledFrom([]float64{0, 0, .5, 1}).Draw(t, "hit")
 		case Store:
 			p.Bytes, p.Read = bytes("bytes"), bytes("read")
 		case Put:
@@ -146,6 +151,7 @@ func drawPhases(t *rapid.T, gpus int) []Phase {
 				p.Last = rapid.SampledFrom([]int64{0, 0, 1, 2, 5}).Draw(t, "last")
 			}
 		}
+		p.Update = rapid.SampledFrom([]bool{false, false, true}).Draw(t, "update")
 		if p.Op == Work || p.Op == Store {
 			p.Beside = rapid.SampledFrom([]float64{0, 0, 0, 1.5, 2}).Draw(t, "beside")
 			p.Favor = rapid.SampledFrom([]float64{0, 0, 0, .7, 3}).Draw(t, "favor")

@@ -126,6 +126,25 @@ func (s *sim) phaseFlow(w *workgroup) (classKey, float64) {
 	return k, w.size
 }
 
+// wayOf is the path of a phase's bytes.
+func (s *sim) wayOf(l *launch, p *Phase) pathKey {
+	k := pathKey{from: l.gpu, to: l.gpu, side: s.flows.side(communication), write: s.flows.written(p.Update)}
+	if l.computes() && (p.Op == Work || p.Peer == l.gpu) {
+		k.side = s.flows.side(computation)
+	}
+	switch {
+	case p.Op == Store:
+		k.to, k.read = p.Peer, p.Read/p.Bytes
+	case p.Hit > 0 || p.Update: // of a byte, what is read and what is written
+		all := p.Read + p.Write
+		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / all
+	}
+	if p.Op == Work {
+		k.cache = 1
+	}
+	return k
+}
+
 // limitOf is the rate at which size takes the given nanoseconds.
 func limitOf(size, ns float64) float64 {
 	if ns == 0 {

@@ -56,11 +56,12 @@ const (
 	DMA
 	NICEgress
 	NICIngress
+	Cache // the last level
 	numResources
 )
 
 func (r Resource) String() string {
-	return [...]string{"memory", "egress", "ingress", "dma", "nic egress", "nic ingress"}[r]
+	return [...]string{"memory", "egress", "ingress", "dma", "nic egress", "nic ingress", "cache"}[r]
 }
 
 // Traffic is the bytes that kernels or copies of one name moved through a resource of one GPU.
@@ -69,6 +70,7 @@ type Traffic struct {
 	Resource Resource
 	Name     string
 	Bytes    float64
+	Written  float64 // of Bytes, those written; 0 for what is no memory
 }
 
 // Use is how much of a resource's capacity was used over the makespan.

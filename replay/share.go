@@ -42,10 +42,7 @@ func (f *flows) tallyAll(now Time) {
 	for _, id := range f.dirty {
 		p := &f.paths[id]
 		p.dirty = false
-		if !p.changed {
-			p.changed = true
-			f.changed = append(f.changed, id)
-		}
+		f.change(id)
 		if attach := len(p.steps) > 0; attach != p.attached {
 			p.attached = attach
 			f.attach(id, p)
@@ -60,6 +57,15 @@ func (f *flows) tallyAll(now Time) {
 		}
 	}
 	f.dirty = f.dirty[:0]
+	f.ruleAll(now)
+}
+
+// change notes a path to solve.
+func (f *flows) change(id int32) {
+	if p := &f.paths[id]; !p.changed {
+		p.changed = true
+		f.changed = append(f.changed, id)
+	}
 }
 
 // attach puts the path into its pools' paths, or takes it out.
@@ -104,6 +110,9 @@ func (f *flows) enterDemand(p *path) {
 		pool.demand += s.weight * (most - p.most)
 		if len(pool.paths) == 0 {
 			pool.demand = 0
+		}
+		if pool.arbiter > 0 {
+			f.arbitrate(pool.arbiter)
 		}
 	}
 	p.most = most

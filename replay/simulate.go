@@ -127,6 +127,8 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		beside:  make([][]int32, len(p.GPUs)),
 		events:  s.events,
 		stale:   s.stale,
+		unruled: make([]bool, len(p.GPUs)),
+		share:   p.Arbiter.share(),
 	}
 	s.flags = make([]flag, max(1, len(p.Flags)))
 	for i := range s.flags {

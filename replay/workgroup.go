@@ -278,11 +278,7 @@ func (s *sim) bound(w *workgroup, l *launch, p *Phase) {
 	if p.Favor > 0 {
 		w.favor = p.Favor
 	}
-	way := pathKey{from: l.gpu, to: l.gpu}
-	if p.Op == Store {
-		way.to, way.read = p.Peer, p.Read/p.Bytes
-	}
-	w.path = s.flows.pathTo(way)
+	w.path = s.flows.pathTo(s.wayOf(l, p))
 }
 
 // finishPhase ends the phase that the workgroup was in.

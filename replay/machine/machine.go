@@ -42,10 +42,14 @@ type GPU struct {
 	WGs         Quantity // workgroups a CU
 	Memory      Quantity // bytes a second, read and write together, as reached by a copy
 	Read        Quantity // bytes a second of a kernel that only reads
+	Cache       Quantity // bytes of the last-level cache
+	CacheRate   Quantity // bytes a second out of it and into it, together
+	Update      Quantity // memory that a byte takes which the memory adds to what is there, relative to one written
 	Flops       Quantity // matrix flop a second, dense bf16, as reached by the library at full clock
 	Stream      Table    // workgroups, bytes a second that they reach together with a streaming kernel
 	Gather      Table    // workgroups, bytes a second with random rows of 1 KiB
 	GatherFused Table    // the same, by a kernel whose results may go to peers
+	Crowding    Table    // occupancy as a share of the threads that a CU holds, memory rate of random reads relative to the best
 }
 
 // A Fabric joins the GPUs of one node. Egress, Ingress and Pair are what copy

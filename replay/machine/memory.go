@@ -25,6 +25,28 @@ func (g GPU) reach(t Table, wgs int) float64 {
 	return at(t.curve(0, 1), n) * min(1, n/first[0])
 }
 
+// Uncrowded is the share of its best rate that the memory reaches for random
+// reads at an occupancy, resident threads over those that fit: it rises while
+// loads are too few and falls again when rows of too many are open at once
+// (MECHANISM F9). 1 where the profile has no curve.
+func (g GPU) Uncrowded(occupancy float64) float64 {
+	if !g.Crowding.Known() || occupancy <= 0 {
+		return 1
+	}
+	return at(g.Crowding.curve(0, 1), occupancy)
+}
+
+// HitShare is the share of repeated reads that the last-level cache serves when
+// what is read again spans a footprint: all where it fits, else the part of it
+// that fits. Reading in order with strict least-recently-used replacement would
+// do worse, tiled reading better. 0 where the profile knows no cache.
+func (g GPU) HitShare(footprint float64) float64 {
+	if g.Cache.Value == 0 || footprint <= 0 {
+		return 0
+	}
+	return min(1, g.Cache.Value/footprint)
+}
+
 // A Pattern is which peers the kernels of all GPUs store to at one time.
 type Pattern uint8
 

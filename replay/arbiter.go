@@ -1,0 +1,103 @@
+package replay
+
+// Arbitration of memory
+//
+// A memory controller that tells computation and communication apart gives
+// each side what it asks for as long as there is enough. When there is not,
+// each is sure of its share, and has what the other leaves:
+//
+//	asked for  |compute ..............|communication ........|
+//	memory     |compute ......|communication|
+//	                     share: ^
+//
+// Each side is a pool that all its flows cross beside the memory. Its capacity
+// follows what the other side could send at most.
+
+// An Arbiter says how a memory is divided between computation, which is what
+// compute kernels read and write in their own GPU's memory, and
+// communication, which is all else.
+type Arbiter struct {
+	Policy Policy
+	Share  float64 // ComputeFirst: of the memory's rate, what communication is sure of: over 0, to 1
+}
+
+// A Policy is what an Arbiter goes by.
+type Policy uint8
+
+// The policies. T3 (section 4.5) compares RoundRobin with ComputeFirst, where
+// communication that has waited too long goes first: its Share.
+const (
+	Fair         Policy = iota // no sides: all flows alike, so that many have more than few
+	RoundRobin                 // half each; what one does not ask for is the other's
+	ComputeFirst               // computation what it asks for, but for communication's share
+	numPolicies
+)
+
+// share is what communication is sure of.
+func (a *Arbiter) share() float64 {
+	if a.Policy == RoundRobin {
+		return .5
+	}
+	return a.Share
+}
+
+// A side is whose bytes they are.
+type side uint8
+
+const (
+	oneSide side = iota // where no arbiter tells
+	computation
+	communication
+	numSides = 2
+)
+
+// side is s where the memories have sides.
+func (f *fabric) side(s side) side {
+	if f.sides == none {
+		return oneSide
+	}
+	return s
+}
+
+func (f *fabric) sideOf(gpu int, s side) int32 {
+	return f.sides + int32(numSides*gpu) + int32(s-computation)
+}
+
+// arbitrate notes that a side of the arbiter's memory asks for more or less than before.
+func (f *flows) arbitrate(arbiter int32) {
+	if gpu := arbiter - 1; !f.unruled[gpu] {
+		f.unruled[gpu] = true
+		f.toRule = append(f.toRule, gpu)
+	}
+}
+
+// ruleAll divides the memories whose sides ask for more or less than before.
+func (f *flows) ruleAll(now Time) {
+	for _, gpu := range f.toRule {
+		f.unruled[gpu] = false
+		rate := f.pools[f.pool(int(gpu), Memory)].capacity
+		compute, comm := f.sideOf(int(gpu), computation), f.sideOf(int(gpu), communication)
+		ask := func(id int32) float64 { return f.pools[id].demand + f.pools[id].quiet }
+		asks, others := ask(compute), ask(comm)
+		f.setCapacity(compute, max((1-f.share)*rate, rate-others), now)
+		f.setCapacity(comm, max(f.share*rate, rate-asks), now)
+	}
+	f.toRule = f.toRule[:0]
+}
+
+// setCapacity changes what a pool can carry from now on.
+func (f *flows) setCapacity(id int32, capacity float64, now Time) {
+	p := &f.pools[id]
+	if p.capacity == capacity {
+		return
+	}
+	p.account(now)
+	p.capacity = capacity
+	p.visited = -f.search // changed, not searched yet
+	if p.quietN > 0 {
+		f.watch(id)
+	}
+	for _, path := range p.paths {
+		f.change(path)
+	}
+}

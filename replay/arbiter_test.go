@@ -1,0 +1,128 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// memoryOnly is a machine of two GPUs whose memories, of 1000 bytes a
+// nanosecond, are all that limits.
+func memoryOnly() machine.Machine {
+	m := small(2, 4)
+	m.Fabric = machine.Fabric{}
+	return m
+}
+
+// ends is when the spans of each name end.
+func ends(r *trace.Run) map[string]Time {
+	last := map[string]Time{}
+	for _, s := range r.Spans {
+		last[r.NameOf(s)] = max(last[r.NameOf(s)], s.End)
+	}
+	return last
+}
+
+// Four workgroups compute on GPU 0 while 50,000 bytes are copied into its memory.
+func TestArbiter(t *testing.T) {
+	hungry := Phase{Op: Work, Read: 10_000} // asks for all there is
+	modest := Phase{Op: Work, Read: 7500, Time: 100}
+	for _, c := range []struct {
+		name          string
+		arbiter       Arbiter
+		phase         Phase
+		compute, copy Time
+	}{
+		{"five flows, a fifth each", Arbiter{}, hungry, 50, 90},
+		{"half each", Arbiter{Policy: RoundRobin}, hungry, 80, 90},
+		{"compute but for a tenth", Arbiter{Policy: ComputeFirst, Share: .1}, hungry, 45, 91}, // 4500 bytes copied by 45 ns, which 44.4 is rounded up to
+		{"what fair flows leave", Arbiter{}, modest, 100, 72},
+		{"what one side leaves is the other's", Arbiter{Policy: RoundRobin}, modest, 100, 72},
+		{"what computation leaves", Arbiter{Policy: ComputeFirst, Share: .1}, modest, 100, 72},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := prog([]Stream{
+				{Commands: []Command{kernel("compute", 4, []Phase{c.phase})}},
+				{Commands: []Command{{Op: Start, Copy: &Copy{Name: "copy", From: 1, Peer: 0, Bytes: 50_000}}}},
+			}, nil)
+			p.Arbiter = c.arbiter
+			r := mustSimulate(t, memoryOnly(), p, Options{})
+			if got := ends(r.Run); got["compute"] != c.compute || got["copy"] != c.copy {
+				t.Errorf("ends %v, want compute %d, copy %d", got, c.compute, c.copy)
+			}
+		})
+	}
+}
+
+// A collective's kernel is communication whatever it does, and shares that half
+// with two copies; a compute kernel's stores to its own memory have theirs alone.
+func TestSidesOfMemory(t *testing.T) {
+	m := memoryOnly()
+	endless := func(name string) []Command {
+		return []Command{{Op: Start, Copy: &Copy{Name: name, From: 1, Peer: 0, Bytes: 1e6}}}
+	}
+	reads := kernel("one", 1, []Phase{{Op: Work, Read: 6000}})
+	reads.Kernel.Kind = trace.Collective
+	stores := kernel("one", 1, []Phase{{Op: Store, Bytes: 6000}})
+	for _, c := range []struct {
+		name    string
+		one     Command
+		compute []Phase
+		want    Time
+	}{
+		{"work of a collective", reads, []Phase{{Op: Work, Read: 1e6}}, 3 * 6000 / 500},
+		{"local stores", stores, work(1000), 6000 / 500},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := prog([]Stream{
+				{Commands: []Command{c.one}},
+				{Commands: []Command{kernel("compute", 1, c.compute)}},
+				{Commands: endless("copy")},
+				{Commands: endless("second copy")},
+			}, nil)
+			p.Arbiter = Arbiter{Policy: RoundRobin}
+			if got := ends(mustSimulate(t, m, p, Options{}).Run)["one"]; got != c.want {
+				t.Errorf("ended at %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+// An update takes the memory it lands in as much longer as the machine says, a
+// hit takes it no time, and bytes are counted as bytes all the same.
+func TestUpdatesAndHits(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		phase   Phase
+		want    Time
+		memory  float64
+		written float64
+	}{
+		{"write", Phase{Op: Work, Write: 8000}, 8, 8000, 8000},
+		{"update", Phase{Op: Work, Write: 8000, Update: true}, 16, 8000, 8000},
+		{"read and update", Phase{Op: Work, Read: 4000, Write: 8000, Update: true}, 20, 12000, 8000},
+		{"half hits", Phase{Op: Work, Read: 8000, Hit: .5}, 4, 4000, 0},
+		{"all hits, the cache at 2000 bytes a nanosecond", Phase{Op: Work, Read: 8000, Hit: 1}, 4, 0, 0},
+		{"update there", Phase{Op: Store, Peer: 1, Bytes: 8000, Update: true}, 16, 0, 0},
+		{"put as update", Phase{Op: Put, Peer: 1, Bytes: 8000, Update: true}, 16, 8000, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := memoryOnly()
+			m.GPU.Update, m.GPU.CacheRate = q(2), q(2000e9)
+			r := mustSimulate(t, m, prog([]Stream{{Commands: []Command{kernel("k", 1, []Phase{c.phase})}}}, nil), Options{})
+			if r.Makespan != c.want {
+				t.Errorf("took %d ns, want %d", r.Makespan, c.want)
+			}
+			var memory, written float64
+			for _, x := range r.Traffic {
+				if x.GPU == 0 && x.Resource == Memory {
+					memory, written = x.Bytes, x.Written
+				}
+			}
+			if memory != c.memory || written != c.written {
+				t.Errorf("%g bytes of memory, %g written; want %g, %g", memory, written, c.memory, c.written)
+			}
+		})
+	}
+}

@@ -1,0 +1,27 @@
+package machine
+
+import "testing"
+
+func TestUncrowded(t *testing.T) {
+	g := GPU{Crowding: Table{Rows: [][]float64{{.25, .5}, {.75, 1}, {1, .8}}}}
+	for _, c := range []struct{ occupancy, want float64 }{{.1, .5}, {.25, .5}, {.75, 1}, {1, .8}, {0, 1}} {
+		if got := g.Uncrowded(c.occupancy); off(got, c.want) > 1e-12 {
+			t.Errorf("at %g: %g, want %g", c.occupancy, got, c.want)
+		}
+	}
+	if got := (GPU{}).Uncrowded(.9); got != 1 {
+		t.Errorf("without a curve: %g", got)
+	}
+}
+
+func TestHitShare(t *testing.T) {
+	g := GPU{Cache: Quantity{Value: 16 << 20}}
+	for _, c := range []struct{ footprint, want float64 }{{1 << 20, 1}, {16 << 20, 1}, {64 << 20, .25}, {0, 0}} {
+		if got := g.HitShare(c.footprint); got != c.want {
+			t.Errorf("of %g bytes: %g, want %g", c.footprint, got, c.want)
+		}
+	}
+	if got := (GPU{}).HitShare(100); got != 0 {
+		t.Errorf("without a cache: %g", got)
+	}
+}
