@@ -13,15 +13,16 @@ import (
 // all its workgroups are placed; launched after, they get the slots that the
 // product leaves, and if it waits for them and leaves none, there is no way on
 // (MECHANISM 6, R0.7).
-func (t *transfers) carry(r *rank, p *pair, s *stream, b *board, seq *sequence, ready replay.Flag, product func()) (end replay.Flag) {
+func (t *transfers) carry(r *rank, p *pair, s *stream, ready replay.Flag, kernel func(placed replay.Flag) *replay.Kernel, product func()) (end replay.Flag) {
 	compute, comm := r.split(p)
 	lane, l := r.commStream(compute, comm), t.pl.m.Launch
 	placed := t.pl.p.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", r.id))
 	end = t.pl.p.NewFlag(fmt.Sprintf("communication kernel of rank %d finished", r.id))
+	k := kernel(placed)
 	launch := func() {
 		t.issue(r, lane, "communication kernel")
 		lane.wait(ready, 1, "inputs")
-		lane.launch(duration(l.Event.Value), launchOf(comm, t.carrier(p, comm, b, seq, b.place(r), placed)))
+		lane.launch(duration(l.Event.Value), launchOf(comm, k))
 		lane.post(end, 1)
 	}
 	if t.after { // an event later than the product, whose launch gap is shorter
@@ -32,7 +33,7 @@ func (t *transfers) carry(r *rank, p *pair, s *stream, b *board, seq *sequence, 
 		return end
 	}
 	launch()
-	s.wait(placed, int64(t.blocks), "communication kernel resident")
+	s.wait(placed, int64(k.WGs), "communication kernel resident")
 	product()
 	return end
 }
@@ -44,7 +45,6 @@ func (t *transfers) carrier(p *pair, comm *workload.Op, b *board, seq *sequence,
 	n := len(b.ranks)
 	gather := p.Direction == workload.CollectiveThenCompute
 	bytes := float64(p.coll.Bytes) / float64(n*b.cuts*t.blocks)
-	cost := t.pl.m.Fabric.StoreCost(t.pattern())
 	k := &replay.Kernel{
 		Name: comm.Name, Kind: trace.Collective, WGs: t.blocks, Footprint: sweepFootprint,
 		Recipe: func(wg int, buf []replay.Phase) []replay.Phase {
@@ -61,11 +61,7 @@ func (t *transfers) carrier(p *pair, comm *workload.Op, b *board, seq *sequence,
 					}
 					to := (me + 1 + i) % n
 					computed(to, c)
-					buf = append(buf,
-						replay.Phase{Op: replay.WaitFor, Flag: b.free[to], Count: 1},
-						replay.Phase{Op: replay.Store, Peer: b.ranks[to], Bytes: bytes * cost, Read: bytes, Time: t.storeTime(bytes)},
-						t.pl.fence(),
-						replay.Phase{Op: replay.PostTo, Flag: b.arrived[to][me], Count: 1})
+					buf = t.storeTo(b, to, bytes, b.arrived[to][me], buf)
 				}
 			}
 			for c := range b.cuts {
@@ -81,4 +77,13 @@ func (t *transfers) carrier(p *pair, comm *workload.Op, b *board, seq *sequence,
 	t.pl.describe(k, comm, part{coll: p.coll, of: 1})
 	k.Attr.Grid = [3]int32{int32(t.blocks), 1, 1}
 	return k
+}
+
+// storeTo writes bytes into a peer's buffer once that is free, and signals behind a fence.
+func (t *transfers) storeTo(b *board, to int, bytes float64, done replay.Flag, buf []replay.Phase) []replay.Phase {
+	return append(buf,
+		replay.Phase{Op: replay.WaitFor, Flag: b.free[to], Count: 1},
+		replay.Phase{Op: replay.Store, Peer: b.ranks[to], Bytes: bytes * t.pl.m.Fabric.StoreCost(t.pattern()), Read: bytes, Time: t.storeTime(bytes)},
+		t.pl.fence(),
+		replay.Phase{Op: replay.PostTo, Flag: done, Count: 1})
 }

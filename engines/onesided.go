@@ -31,6 +31,10 @@ var onesided = Engine{
 		"once, in pieces of so many rows, a stream a peer and a small copy as signal, tiles by piece and then rank; index " +
 		"and reverse are the wrong orders, to see what they cost. mover=kernel stores by workgroups of a communication " +
 		"kernel: a product that waits and was launched first may hold every slot that it needs, which is a deadlock. " +
+		"Between nodes an all-gather is a communication kernel: a workgroup for each other node puts the own shard to this " +
+		"rank's counterpart there, the others pass on to the node what has come. A reduce-scatter goes by target node, the own " +
+		"one last: copies within the node, a few workgroups that add, one that sends the sum to the counterpart, beside the " +
+		"copies for the next node. " +
 		"impl=oneshot is the all-reduce for small messages: one kernel stores the whole vector to every peer and adds what " +
 		"arrives, more bytes than a ring's in one step. ll and ll128 put a kernel of one workgroup a rank in the place " +
 		"of every all-gather, beside a kernel or alone (as before the combination of partial attention in distributed flash " +
@@ -44,7 +48,8 @@ var onesided = Engine{
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, or one a rank for low latency"},
 		{Name: "first", Default: "communication", Choices: []string{"communication", "product"}, Doc: "which kernel is launched first with mover=kernel"},
-		{Name: "reserve", Default: "0", Doc: "compute units that the product leaves free"},
+		{Name: "reserve", Default: "0", Doc: "compute units that the product leaves free; 0: none, or between nodes what the kernels beside it take"},
+		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results beside a product between nodes; 0: as few as keep up with the copies"},
 		{Name: "numa", Default: "1", Doc: "parts of the ring with impl=ring"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
@@ -53,7 +58,7 @@ var onesided = Engine{
 }
 
 func planOnesided(pl *planner, v Values) (emitter, error) {
-	if pl.m.Fabric.Egress.Value <= 0 {
+	if pl.m.Fabric.Egress.Value <= 0 && pl.m.Nodes() == 1 {
 		return nil, &NotApplicable{"onesided", "machine " + pl.m.Name + " has no links between GPUs"}
 	}
 	if _, ok := protocols[v["impl"]]; ok {
@@ -113,6 +118,9 @@ func (t *transfers) pipelines(p *workload.Pair) (ok bool, why string) {
 		}
 	default:
 		return false, ""
+	}
+	if why := t.acrossNodes(p); why != "" {
+		return false, why
 	}
 	if compute.Tiling.Tiles < len(p.First) {
 		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", shortName(compute.Name))

@@ -38,11 +38,14 @@ func (t *transfers) gather(r *rank, p *pair) {
 	}
 	gap = duration(l.Gap.Value)
 
-	seq := t.sequence(b, me, true, t.products(r, p))
+	seq := t.sequence(b, me, true, t.products(r, p), t.spares(p, b))
 	launch := func() { t.gathered(r, p, s, b, seq, gap) }
 	switch {
+	case b.across:
+		c, _ := t.cluster(b.ranks, me)
+		t.carry(r, p, s, mine, func(placed replay.Flag) *replay.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
 	case t.kernel:
-		t.carry(r, p, s, b, seq, mine, launch)
+		t.carry(r, p, s, mine, func(placed replay.Flag) *replay.Kernel { return t.carrier(p, comm, b, seq, me, placed) }, launch)
 	case b.impl == "ring":
 		t.handOn(r, p, b, mine, shard)
 		launch()
@@ -132,23 +135,28 @@ func (t *transfers) scatter(r *rank, p *pair) {
 	r.enter(p)
 	gap := r.ready(s, compute, slices.Concat(r.before(p, compute), comm.After), r.within(p)...)
 	s.post(b.free[me], 1)
-	seq := t.sequence(b, me, false, t.products(r, p))
+	seq := t.sequence(b, me, false, t.products(r, p), t.spares(p, b))
 	launch := func() { t.scattered(r, p, s, b, seq, gap) }
 	switch {
+	case b.across:
+		launch()
+		c, _ := t.cluster(b.ranks, me)
+		t.scatterNodes(r, p, b, c, s, seq)
 	case b.impl == "store":
 		launch()
 	case t.kernel:
 		inputs := t.pl.p.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.id))
 		s.post(inputs, 1)
-		s.wait(t.carry(r, p, s, b, seq, inputs, launch), 1, "communication kernel")
+		kernel := func(placed replay.Flag) *replay.Kernel { return t.carrier(p, comm, b, seq, me, placed) }
+		s.wait(t.carry(r, p, s, inputs, kernel, launch), 1, "communication kernel")
 	default:
 		launch()
 		t.copyOut(r, p, s, b, seq)
 	}
-	if !t.chunks {
+	if !t.chunks && !b.across {
 		r.barrier(s, b.over, n)
 	}
-	if p.coll.Op == trace.ReduceScatter {
+	if p.coll.Op == trace.ReduceScatter && !b.across {
 		name := fmt.Sprintf("sum of %d partial results", n)
 		t.issue(r, s, name)
 		s.launch(duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.sweep(name, float64(p.coll.Bytes), shard)})

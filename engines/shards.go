@@ -73,14 +73,15 @@ type sequence struct {
 	counts []int64 // by unit: tiles that touch it
 }
 
-func (t *transfers) sequence(b *board, me int, gather bool, ops []*workload.Op) *sequence {
+// sequence orders the tiles of products that leave so many compute units free.
+func (t *transfers) sequence(b *board, me int, gather bool, ops []*workload.Op, spare int) *sequence {
 	s := &sequence{units: t.units(b, me, gather)}
 	for _, op := range ops {
 		g := t.pl.gridOf(op, op.Dur())
-		if t.reserve > 0 {
+		if spare > 0 {
 			cus := int(t.pl.m.GPU.CUs.Value)
 			g = t.pl.tilesOf(op)
-			g = t.pl.withPrograms(op, g, max(1, g.wgs*(cus-t.reserve)/cus))
+			g = t.pl.withPrograms(op, g, max(1, g.wgs*(cus-spare)/cus))
 		}
 		s.parts = append(s.parts, product{op: op, g: g, tiles: max(g.tiles, g.wgs)})
 	}

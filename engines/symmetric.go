@@ -12,17 +12,19 @@ import (
 
 // transfers plans the copies and signals of all pairs of the one-sided strategies.
 type transfers struct {
-	pl      *planner
-	impl    string // as the user has it; see implOf
-	swizzle string // never auto
-	chunks  bool   // a launch a shard
-	kernel  bool   // a communication kernel moves the data, not copy engines
-	after   bool   // and is launched after the product
-	blocks  int    // workgroups of the communication kernel
-	reserve int    // CUs that the product leaves free
-	rows    int    // of a piece
-	numa    int
-	boards  map[int]*board // by index of pair
+	pl       *planner
+	impl     string // as the user has it; see implOf
+	swizzle  string // never auto
+	chunks   bool   // a launch a shard
+	kernel   bool   // a communication kernel moves the data, not copy engines
+	after    bool   // and is launched after the product
+	blocks   int    // workgroups of the communication kernel
+	reserve  int    // CUs that the product leaves free
+	rows     int    // of a piece
+	numa     int
+	reducers int            // workgroups that add beside a product between nodes; 0: as few as keep up
+	relays   map[int]*relay // by index of pair
+	boards   map[int]*board // by index of pair
 }
 
 func newTransfers(pl *planner, v Values) *transfers {
@@ -30,7 +32,7 @@ func newTransfers(pl *planner, v Values) *transfers {
 		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["product"] == "chunks",
 		kernel: v["mover"] == "kernel", after: v["first"] == "product",
 		blocks: v.Int("blocks"), reserve: v.Int("reserve"), rows: v.Int("rows"), numa: max(1, v.Int("numa")),
-		boards: map[int]*board{},
+		reducers: v.Int("reducers"), relays: map[int]*relay{}, boards: map[int]*board{},
 	}
 	if t.swizzle == "auto" {
 		t.swizzle = "switch"
@@ -91,6 +93,7 @@ type board struct {
 	sent    []replay.Flag   // by rank: copies that it has finished
 	arrived [][]replay.Flag // by destination, source: pieces that have arrived, times posts
 	done    [][]replay.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
+	across  bool            // the ranks are of several nodes
 	posts   int             // by which a piece's arrival counts: one, or one a workgroup that stores
 }
 
@@ -113,6 +116,9 @@ func (t *transfers) board(p *pair) *board {
 	}
 	if t.kernel {
 		b.posts = t.blocks
+	}
+	if c, _ := t.cluster(b.ranks, 0); c.nodes > 1 {
+		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(c)), true
 	}
 	for i := range n {
 		b.free = append(b.free, pl.p.NewFlag(fmt.Sprintf("rank %d's buffer free", b.ranks[i])))
@@ -168,6 +174,9 @@ func (t *transfers) units(b *board, me int, gather bool) []unit {
 		for i := range n {
 			shards = append(shards, i)
 		}
+	case b.across:
+		c, _ := t.cluster(b.ranks, me)
+		shards = c.order(gather)
 	case gather:
 		shards = t.arrival(b, me)
 	default:
