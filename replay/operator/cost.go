@@ -64,10 +64,39 @@ func (b *bench) memory(bytes float64, wgs int) roof {
 // file gives. Both take whole waves of tiles; memory is a second roof.
 func (b *bench) product(m, n, k int64) {
 	e := b.f.elements()
-	bytes := float64(m*k+k*n+m*n) * float64(e.bytes)
-	s := step{kind: trace.Compute, operator: trace.Operator{
+	b.multiply("", m, n, k, m*k+k*n+m*n, trace.Operator{
 		Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{e.torch, e.torch},
-	}}
+	})
+}
+
+// convolution is computed as the product that it is, whose rows are read from the
+// input once, not once a filter position.
+func (b *bench) convolution(batch, height, width, channels, filter int64) {
+	e := b.f.elements()
+	m, k := batch*height*width, channels*filter*filter
+	b.multiply("conv_", m, channels, k, 2*m*channels+k*channels, trace.Operator{
+		Name:  "aten::conv2d",
+		Dims:  [][]int64{{batch, channels, height, width}, {channels, channels, filter, filter}},
+		Types: []string{e.torch, e.torch},
+	})
+}
+
+// attention is two products a head, scores and sums of values, without the
+// scores going through memory.
+func (b *bench) attention(m, width, context int64) {
+	e := b.f.elements()
+	b.multiply("attention_", m, width, 2*context, 2*(m+context)*width, trace.Operator{
+		Name:  "aten::scaled_dot_product_attention",
+		Dims:  [][]int64{{m, width}, {context, width}, {context, width}},
+		Types: []string{e.torch, e.torch, e.torch},
+	})
+}
+
+// multiply is 2·m·n·k flop on tiles of an m by n output, with so many elements
+// through memory.
+func (b *bench) multiply(name string, m, n, k, elements int64, o trace.Operator) {
+	bytes := float64(elements) * float64(b.f.elements().bytes)
+	s := step{name: name, kind: trace.Compute, operator: o}
 	var r roof
 	if b.f.Kernel.TileM > 0 {
 		r = b.tiles(&s, m, n, k)
@@ -91,7 +120,7 @@ func (b *bench) library(s *step, m, n, k int64) roof {
 		b.rest("gpu.flops", b.m.GPU.Flops)
 	}
 	cus := int(b.m.GPU.CUs.Value)
-	s.name = fmt.Sprintf("gemm_%dx%d", t.Columns, t.Rows) // the library's rows lie along N
+	s.name += fmt.Sprintf("gemm_%dx%d", t.Columns, t.Rows) // the library's rows lie along N
 	s.kernel = b.block(min(t.Tiles, cus), 256, 0, int(b.m.GPU.Shared.Value-b.m.GPU.SharedSpare.Value))
 	if b.m.Dynamic(t) { // a fill clears the counter that hands out tiles
 		fill := step{name: "fill", kind: trace.Copy, why: "the launch gap that such a fill adds"}
@@ -117,7 +146,7 @@ func (b *bench) tiles(s *step, m, n, k int64) roof {
 		rate, key = b.m.GPU.Flops, "gpu.flops"
 	}
 	b.rest(key, rate)
-	s.name = fmt.Sprintf("gemm_tile_%dx%d", tm, tn)
+	s.name += fmt.Sprintf("gemm_tile_%dx%d", tm, tn)
 	s.kernel = b.block(int(count), 256, 128, 0)
 	cus, perCU := int64(b.m.GPU.CUs.Value), int64(b.residents(&s.kernel))
 	tile := 2 * float64(tm*tn) * float64(k) * float64(cus) / rate.Value

@@ -89,6 +89,18 @@ var operations = []operation{
 		b.product(b.size("m"), b.size("hidden"), b.size("k"))
 		b.product(b.size("m"), b.size("n"), b.size("hidden"))
 	}},
+	// A rank's heads are width columns wide: [m,hidden]·[hidden,3·width], each of the m tokens against context, and back to hidden.
+	{"attention", []string{"m", "hidden", "width", "context"}, halves, "", func(b *bench) {
+		b.product(b.size("m"), 3*b.size("width"), b.size("hidden"))
+		b.attention(b.size("m"), b.size("width"), b.size("context"))
+		b.product(b.size("m"), b.size("hidden"), b.size("width"))
+	}},
+	// Two convolutions of square filters, as many channels out as in, one output an input position.
+	{"conv+conv", []string{"batch", "height", "width", "channels", "filter"}, halves, "", func(b *bench) {
+		for range 2 {
+			b.convolution(b.size("batch"), b.size("height"), b.size("width"), b.size("channels"), b.size("filter"))
+		}
+	}},
 }
 
 func operationNames() []string {

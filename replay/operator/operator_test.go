@@ -99,6 +99,11 @@ func TestLift(t *testing.T) {
 			[]workload.Shape{{Kind: workload.GEMM, M: 256, N: 2048, K: 4096}, {Kind: workload.GEMM, M: 256, N: 4096, K: 2048}},
 			0,
 		},
+		{
+			"embedding+all_to_all", "{batch: 512, tables: 16, dim: 256, pooling: 10}", "embedding all_to_all permute", workload.ComputeThenCollective,
+			[]workload.Shape{{Kind: workload.Embedding, M: 512 * 16, N: 256, K: 10}},
+			512 * 16 * 256 * 2,
+		},
 	} {
 		w := lift(t, runOf(t, "operator: "+c.operator+"\nmachine: h200x4\ntype: bf16\nshape: "+c.shape, "h200x4"))
 		tiles := func(s string) string { return s[:strings.IndexByte(s+"_", '_')] } // the tile is the library's choice
@@ -129,6 +134,47 @@ func TestLift(t *testing.T) {
 		}
 		if w.Run.Estimated == "" || len(w.Notes) == 0 || !strings.Contains(w.Notes[0], "not measured") {
 			t.Errorf("%s: not marked as estimated: %q, notes %q", c.operator, w.Run.Estimated, w.Notes)
+		}
+	}
+}
+
+// TestChains holds that operators of several dependent kernels are lifted to as
+// many pairs, in order, whatever each sums over.
+func TestChains(t *testing.T) {
+	for _, c := range []struct {
+		text, ops string
+		sums      []int64   // K by operation
+		read      []float64 // bytes
+	}{
+		{
+			"operator: attention\nshape: {m: 256, hidden: 4096, width: 512, context: 1024}",
+			"gemm_tile_128x128 attention_gemm_tile_128x128 gemm_tile_128x128",
+			[]int64{4096, 512, 512},
+			[]float64{2 * (256*4096 + 4096*1536), 2 * (256 + 2*1024) * 512, 2 * (256*512 + 512*4096)},
+		},
+		{
+			"operator: conv+conv\nshape: {batch: 2, height: 28, width: 28, channels: 128, filter: 3}",
+			"conv_gemm_tile_128x128 conv_gemm_tile_128x128",
+			[]int64{9 * 128, 9 * 128},
+			[]float64{2 * (2*28*28*128 + 9*128*128), 2 * (2*28*28*128 + 9*128*128)},
+		},
+	} {
+		w := lift(t, runOf(t, c.text+"\nmachine: v100x1\ntype: f16\nkernel: {tile: 128x128, threads: 256, registers: 128}", "v100x1"))
+		if got := ops(w, 0); got != c.ops {
+			t.Errorf("operations %q, want %q", got, c.ops)
+		}
+		for i := range w.Ops {
+			if op := &w.Ops[i]; op.Shape.K != c.sums[i] || op.Read != c.read[i] || op.Tiling.TileM != 128 {
+				t.Errorf("%s: %+v reads %.0f bytes, want a sum over %d and %.0f bytes", op.Name, op.Shape, op.Read, c.sums[i], c.read[i])
+			}
+		}
+		if len(w.Pairs) != len(c.sums)-1 {
+			t.Fatalf("%q: %d pairs, want %d", c.ops, len(w.Pairs), len(c.sums)-1)
+		}
+		for i, p := range w.Pairs {
+			if p.Direction != workload.ComputeThenCompute || p.First[0] != int32(i) || p.Second[0] != int32(i+1) {
+				t.Errorf("%q: pair %d is %+v", c.ops, i, p)
+			}
 		}
 	}
 }

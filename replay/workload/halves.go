@@ -371,7 +371,7 @@ func (f *finder) productBefore(g *Op) half {
 			}
 		case heavy:
 			s := op.Shape
-			if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || s.N != g.Shape.K {
+			if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || !f.feeds(s, g) {
 				return half{}
 			}
 			why := fmt.Sprintf("its %d×%d output has the shape of the other's first input", s.M, s.N)
@@ -379,6 +379,21 @@ func (f *finder) productBefore(g *Op) half {
 		}
 	}
 	return half{}
+}
+
+// feeds reports whether a product's columns are what another one sums over:
+// themselves, once a filter position, or three times as many: queries, keys and values.
+func (f *finder) feeds(s Shape, g *Op) bool {
+	k := g.Shape.K
+	if row := f.facts[g.ID].operator; row != trace.None {
+		switch f.Run.Operators[row].Name {
+		case convolution:
+			return k%s.N == 0
+		case attention:
+			return s.N == 3*k
+		}
+	}
+	return s.N == k
 }
 
 func (f *finder) waitsForCollective(op *Op) bool {

@@ -49,6 +49,9 @@ func (l *lifter) measure(src *source) {
 			}
 			op.Shape, batch = p.shape, max(1, p.batch)
 			op.Read, op.Write = op.Shape.traffic()
+			if o := &run.Operators[f.operator]; o.Name == convolution || o.Name == attention {
+				op.Read = inputs(o)
+			}
 		}
 		op.Tiling = l.tiling(src, op, k, batch)
 	}
@@ -104,10 +107,68 @@ func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 		}
 		s.DType, s.ElemSize = dtype(o, a)
 		return s, batch
+	case o.Name == convolution:
+		return conv2d(o), 1
+	case o.Name == attention:
+		return dotProduct(o), 1
 	case strings.Contains(o.Name, "embedding") && !strings.Contains(o.Name, "backward"):
 		return embedding(o), 1
 	}
 	return Shape{}, 1
+}
+
+// Operators whose kernels are taken for products, so that tiles of one can wait for another's.
+const (
+	convolution = "aten::conv2d"
+	attention   = "aten::scaled_dot_product_attention"
+)
+
+// inputs is the bytes of an operator's inputs, each read once.
+func inputs(o *trace.Operator) (bytes float64) {
+	for i, d := range o.Dims {
+		if v, ok := volume(d); ok && len(d) > 0 {
+			_, size := dtype(o, i)
+			bytes += float64(v) * float64(size)
+		}
+	}
+	return bytes
+}
+
+// conv2d reads a convolution, input [batch, channels, height, width] and filters
+// [outputs, channels, rows, columns], as the product that computes it: an output
+// element sums over channels and filter positions. The trace does not tell a
+// stride or a margin: one output an input position.
+func conv2d(o *trace.Operator) Shape {
+	if len(o.Dims) < 2 || len(o.Dims[0]) != 4 || len(o.Dims[1]) != 4 || o.Dims[0][1] != o.Dims[1][1] {
+		return Shape{}
+	}
+	in, filter := o.Dims[0], o.Dims[1]
+	m, ok := volume([]int64{in[0], in[2], in[3]})
+	k, okK := volume(filter[1:])
+	if total, fits := volume([]int64{m, filter[0], k}); !ok || !okK || !fits || total <= 0 {
+		return Shape{}
+	}
+	s := Shape{Kind: GEMM, M: m, N: filter[0], K: k}
+	s.DType, s.ElemSize = dtype(o, 0)
+	s.Evidence = fmt.Sprintf("%s%v·%v, taken as of stride 1", o.Name, in, filter)
+	return s
+}
+
+// dotProduct reads attention without a batch, queries [tokens, columns], keys and
+// values, by what it makes of the projections before it: as many columns as it
+// sums over.
+func dotProduct(o *trace.Operator) Shape {
+	if len(o.Dims) < 3 || len(o.Dims[0]) != 2 || len(o.Dims[1]) != 2 || o.Dims[0][1] != o.Dims[1][1] {
+		return Shape{}
+	}
+	q := o.Dims[0]
+	if total, fits := volume([]int64{q[0], q[1], q[1]}); !fits || total <= 0 {
+		return Shape{}
+	}
+	s := Shape{Kind: GEMM, M: q[0], N: q[1], K: q[1]}
+	s.DType, s.ElemSize = dtype(o, 0)
+	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:3])
+	return s
 }
 
 // factors says which inputs of an operator are the A and B of a product, and
