@@ -22,8 +22,8 @@ func TestIdentityReplay(t *testing.T) {
 	if len(more) == 0 {
 		t.Log("no captures beside the checkout: only the samples are replayed")
 	}
-	if len(folders) != 3 {
-		t.Errorf("%d samples, want 3", len(folders))
+	if len(folders) != 4 {
+		t.Errorf("%d samples, want 4", len(folders))
 	}
 	for _, f := range append(folders, more...) {
 		dir := filepath.Dir(f)

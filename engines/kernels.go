@@ -70,7 +70,14 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 		g.wgs, g.time = cus, dur
 	}
 	// Alone, the workgroups that share a CU reproduce the measured time together.
-	g.pipe = 1 / float64(min(perCU, max(1, ceilDiv(g.wgs, cus))))
+	together := float64(min(perCU, max(1, ceilDiv(g.wgs, cus))))
+	g.pipe = 1 / together
+	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.merged {
+		// Of one compiled tile alone on its CU the trace shows no time. It takes less
+		// than those that share one, so CUs with fewer tiles come free earlier.
+		g.pipe = max(pl.m.LonePipe(), g.pipe)
+		g.time = trace.Time(float64(g.time) / (together * g.pipe))
+	}
 	n := float64(max(g.tiles, g.wgs))
 	g.read, g.write = op.Read/n, op.Write/n
 	return g

@@ -94,22 +94,26 @@ func semaphoresFor(policy string, c cover, a, b workload.Shape) (s semaphores, w
 func (pl *planner) apartGrid(op *workload.Op, tiles int) grid {
 	cus, perCU := int(pl.m.GPU.CUs.Value), pl.residents(op.Footprint)
 	g := pl.gridOf(op, op.Dur())
-	if g.merged { // gridOf draws short workgroups together
+	merged := g.merged
+	if merged { // gridOf draws short workgroups together
 		g.wgs, g.foot, g.merged = op.Tiling.WGs, op.Footprint, false
 		g.time = g.time * maxWaves / trace.Time(ceilDiv(g.wgs, cus*perCU))
 	}
 	n := float64(tiles)
 	g.read, g.write = op.Read/n, op.Write/n
 	together := min(perCU, ceilDiv(g.wgs, cus)) // workgroups on a CU, as measured
+	if merged {
+		g.pipe = 1 / float64(max(1, together))
+	}
 	if together == 1 {
 		g.pipe = max(0.01, pl.m.Pipe(op.Shape.Flops()/n, float64(max(1, g.time))/1e9))
 		return g
 	}
-	g.pipe = 1 / float64(together)
+	alone := 1 / float64(together)
 	if op.Shape.Kind == workload.GEMM { // the trace shows no tile alone
-		g.pipe = max(g.pipe, pl.m.LonePipe())
+		alone = max(alone, pl.m.LonePipe())
 	}
-	g.time = trace.Time(float64(g.time) / (float64(together) * g.pipe))
+	g.time, g.pipe = trace.Time(float64(g.time)*g.pipe/alone), alone
 	return g
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -80,12 +79,7 @@ func (a *app) calibrate(o calibrateOptions) error {
 	}
 	var rows []machine.Row
 	for _, name := range o.files {
-		f, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, withoutPath(err))
-		}
-		more, err := machine.ReadRows(f, name)
-		f.Close()
+		more, err := readRows(name)
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,11 @@ type validateOptions struct {
 	machine string
 	format  string
 	above   float64
+	wg      string // folder of workgroup stamps
 }
+
+// besideRows stands for the folder wg beside the file of rows.
+const besideRows = "wg beside the rows"
 
 func (a *app) validateCommand() *cobra.Command {
 	var o validateOptions
@@ -38,11 +42,25 @@ the absolute error by strategy; and what choosing by prediction would cost: the
 measured time of the predicted best strategy over that of the best.
 
 A row that cannot be predicted is listed with the reason. Exit code 3 if the median
-error over all rows is above --fail-above.`,
-		Example: "  overlapse validate validate.jsonl --machine h200x4 --fail-above 0.1",
-		Args:    onePath,
+error over all rows is above --fail-above.
+
+With --wg the start and end of every workgroup are compared instead, with the stamps
+in a folder: files NAME_rankR_wg_trace.csv, whose NAME says which row's workload and
+strategy they are of (gemm_moe_down_fused_aware, mlp_b512_row_producer). The distance
+is the earth mover's, in percent of the measured kernel's duration: how far start (or
+end) times have to move, on average, to become the measured ones. order: the same of
+one workgroup's start, so that who runs when counts too. shape: that of starts when
+the prediction is stretched to the measured length, which leaves out the clock.
+--fail-above is then for the median distance of starts.`,
+		Example: `  overlapse validate validate.jsonl --machine h200x4 --fail-above 0.1
+  overlapse validate validate.jsonl --wg
+  overlapse validate validate.jsonl --wg=samples/moe-down-fused-wg`,
+		Args: onePath,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = args[0]
+			if c.Flags().Changed("wg") {
+				return a.validateStamps(c.Context(), o)
+			}
 			return a.validate(c.Context(), o)
 		},
 	}
@@ -51,6 +69,8 @@ error over all rows is above --fail-above.`,
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: each row's")
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
 	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
+	f.StringVar(&o.wg, "wg", "", "compare workgroups with the stamps in this folder; without a value: "+besideRows)
+	f.Lookup("wg").NoOptDefVal = besideRows
 	return c
 }
 
@@ -117,14 +137,18 @@ func (a *app) validate(ctx context.Context, o validateOptions) error {
 	return nil
 }
 
+func readRows(path string) ([]machine.Row, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
+	}
+	defer f.Close()
+	return machine.ReadRows(f, path)
+}
+
 // checks predicts every row, side by side on the machine's cores.
 func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, error) {
-	f, err := os.Open(o.path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.path, withoutPath(err))
-	}
-	rows, err := machine.ReadRows(f, o.path)
-	f.Close()
+	rows, err := readRows(o.path)
 	if err != nil {
 		return nil, err
 	}
