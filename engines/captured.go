@@ -10,6 +10,7 @@ var captured = Engine{
 		"plus the gap that was measured. A collective moves bytes once every rank has arrived. Nothing holds " +
 		"a slot or a link: whatever kernels did to each other is part of their measured times. The difference " +
 		"to the trace is the replay's residual.",
+	Bound: true,
 	plan: func(pl *planner, _ Values) (emitter, error) {
 		pl.exact = true
 		return nil, nil

@@ -19,6 +19,9 @@ type Engine struct {
 	Detail  string  // a paragraph for `overlapse strategies NAME`
 	Params  []Param // in the order they are printed
 	Inside  bool    // overlaps inside kernels: phases of workgroups are worth recording
+	Bound   bool    // no strategy but what one can be compared with
+	Future  bool    // needs hardware that no GPU has: shown, never recommended
+	Loop    bool    // overlaps iterations, so it serves all pairs of a trace or none
 
 	// plan hands the pairs that the strategy serves to itself (planner.take) and
 	// returns what writes them.
@@ -46,6 +49,7 @@ type Param struct {
 	Name    string
 	Default string
 	Choices []string // nil: a whole number
+	For     string   // "variant=ring|waves": all other values of that setting make nothing of this one; "" always
 	Doc     string
 }
 

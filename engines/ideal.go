@@ -23,6 +23,7 @@ var ideal = Engine{
 	Params: []Param{
 		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs beside compute: the whole communication, or its reduce-scatter, or that with near-memory sums"},
 	},
+	Bound: true,
 	plan: func(pl *planner, v Values) (emitter, error) {
 		variant := v["variant"]
 		pl.take(func(p *workload.Pair) bool {

@@ -26,6 +26,7 @@ var multistream = Engine{
 		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured"},
 		{Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective"},
 	},
+	Loop: true,
 	plan: planMultistream,
 }
 

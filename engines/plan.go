@@ -27,7 +27,8 @@ type planner struct {
 	ranks   []*rank
 	pairs   []pair // the ones that the strategy takes over
 	first   map[int32]int
-	skip    map[int32]bool
+	skip    map[int32]bool // ops of those pairs
+	only    map[int]bool   // rows of Workload.Pairs that a strategy may take; nil: all
 	gangs   map[gangKey]*gang
 	exact   bool                              // captured: kernels as measured, holding nothing
 	graph   bool                              // pairs are launched by a captured graph, not by the host
@@ -91,10 +92,9 @@ func newPlanner(w *workload.Workload, m machine.Machine) (*planner, error) {
 // take hands the pairs for which ok is true to the strategy. An operation is
 // part of one pair at most; the earlier pair wins.
 func (pl *planner) take(ok func(*workload.Pair) bool) {
-	taken := map[int32]bool{}
 	for i := range pl.w.Pairs {
 		p := &pl.w.Pairs[i]
-		if !ok(p) {
+		if pl.only != nil && !pl.only[i] || !ok(p) {
 			continue
 		}
 		pr := pair{Pair: p, index: len(pl.pairs), pre: make([][]int32, pl.w.World), mid: make([][]int32, pl.w.World), post: make([][]int32, pl.w.World)}
@@ -102,11 +102,11 @@ func (pl *planner) take(ok func(*workload.Pair) bool) {
 			pr.coll = &pl.w.Collectives[p.Collective]
 		}
 		members := pl.members(&pr)
-		if slices.ContainsFunc(members, func(id int32) bool { return taken[id] }) {
+		if slices.ContainsFunc(members, func(id int32) bool { return pl.skip[id] }) {
 			continue
 		}
 		for _, id := range members {
-			taken[id], pl.skip[id] = true, true
+			pl.skip[id] = true
 		}
 		for _, id := range p.First {
 			pl.first[id] = pr.index

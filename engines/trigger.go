@@ -33,6 +33,7 @@ var trigger = Engine{
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: transfers as much as compute in turn, or compute first"},
 	},
 	Inside: true,
+	Future: true,
 	plan:   planTrigger,
 }
 

@@ -83,16 +83,52 @@ type Selection struct {
 // or "all" for every engine with its defaults. A comma followed by name=value
 // continues the engine before it.
 func ParseSelection(s string) ([]Selection, error) {
+	asked, err := parseAsked(s)
+	if err != nil {
+		return nil, err
+	}
 	var out []Selection
+	for _, k := range asked {
+		v, err := k.engine.Values(k.set)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Selection{k.engine, v})
+	}
+	return out, nil
+}
+
+// ParseCandidates reads the same, and returns for each strategy the selections
+// to tune over: settings that are given stay as they are, all others vary.
+func ParseCandidates(s string) ([][]Selection, error) {
+	asked, err := parseAsked(s)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]Selection
+	for _, k := range asked {
+		sel, err := k.engine.Candidates(k.set)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sel)
+	}
+	return out, nil
+}
+
+// asked is a strategy and the settings that a user gave it.
+type asked struct {
+	engine Engine
+	set    map[string]string
+}
+
+func parseAsked(s string) ([]asked, error) {
+	var out []asked
 	for _, word := range splitSelection(s) {
 		name, rest, _ := strings.Cut(word, ":")
 		if name == "all" {
 			for _, e := range All() {
-				v, err := e.Values(nil)
-				if err != nil {
-					return nil, err
-				}
-				out = append(out, Selection{e, v})
+				out = append(out, asked{e, nil})
 			}
 			continue
 		}
@@ -111,11 +147,7 @@ func ParseSelection(s string) ([]Selection, error) {
 			}
 			set[k] = value
 		}
-		v, err := All()[i].Values(set)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Selection{All()[i], v})
+		out = append(out, asked{All()[i], set})
 	}
 	return out, nil
 }

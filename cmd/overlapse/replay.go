@@ -28,6 +28,8 @@ type replayOptions struct {
 	format   string
 	dir      string
 	explain  bool
+	pair     string // numbers of pairs to replan; "" all
+	pairs    bool   // also each kind of pair by itself, and the best of each together
 	lift     workload.Options
 }
 
@@ -46,6 +48,7 @@ printed as the residual. Times are of one step where the trace marks steps
 		Example: `  overlapse replay samples/moe-ep4
   overlapse replay samples/moe-ep4 --machine h200x4 --strategy decompose:chunks=8:priority=on,fused
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
+  overlapse replay samples/moe-ep4 --pairs
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
 		Args: onePath,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -59,6 +62,8 @@ printed as the residual. Times are of one step where the trace marks steps
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
 	f.BoolVar(&o.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
 	f.BoolVar(&o.explain, "explain", false, "also say why: the critical path of each strategy, what it gains and pays against bulk, and what would change it")
+	f.BoolVar(&o.pairs, "pairs", false, "also replan each kind of pair by itself, and all at once, each under its best strategy")
+	f.StringVar(&o.pair, "pair", "", "replan only these pairs, numbered as inspect lists them (1,3); the rest stays as captured")
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json, profile.pb.gz and result.json into this folder")
 	return c
 }
@@ -79,9 +84,19 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if o.dir != "" {
 		opts.Level, opts.Ranks, opts.Tiles = replay.Phases, []int{0}, shownTiles
 	}
+	if o.pair != "" {
+		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
+			return err
+		}
+	}
 	r, err := a.compare(ctx, o.path, w, m, sel, opts)
 	if err != nil {
 		return err
+	}
+	if o.pairs {
+		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
+			return err
+		}
 	}
 	if o.explain {
 		if err := a.explain(ctx, r, m, opts); err != nil {
@@ -117,6 +132,7 @@ type replayed struct {
 	Estimated  string            `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
 	Residual   engines.Residual  `json:"residual"`
 	Rows       []replayRow       `json:"strategies"`
+	PairKinds  []pairRow         `json:"pair_kinds,omitempty"`
 	Notes      []string          `json:"notes"`
 	base       int64             // time of the captured schedule, replayed
 	outcomes   []engines.Outcome // as Rows
@@ -234,6 +250,7 @@ func (a *app) printReplay(r *replayed) {
 		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Limit})
 	}
 	t.Render()
+	a.printPairs(r)
 	res := r.Residual
 	fmt.Fprintf(a.out, "\nresidual of the captured schedule: worst %s of %d operations", micros(res.Worst), res.Ops)
 	if res.Worst > 0 {

@@ -105,7 +105,7 @@ Results go to standard output, everything else to standard error.`,
 		return usageError{fmt.Errorf("%w (see overlapse %s --help)", err, c.Name())}
 	})
 	for _, c := range []*cobra.Command{
-		a.inspectCommand(), a.replayCommand(), a.viewCommand(), a.exportCommand(),
+		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.viewCommand(), a.reportCommand(), a.exportCommand(),
 		a.validateCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(),
 	} {
 		root.AddCommand(c)

@@ -75,6 +75,7 @@ type PairSummary struct {
 	Count      int      `json:"count"`
 	Confidence float64  `json:"confidence"` // of the weakest
 	Evidence   []string `json:"evidence"`   // of the weakest
+	Rows       []int    `json:"-"`          // of Workload.Pairs
 }
 
 // A StepSummary is one iteration.
@@ -95,7 +96,7 @@ func (w *Workload) Summary() Summary {
 		Ranks:       w.summarizeRanks(),
 		Kernels:     w.summarizeKernels(),
 		Collectives: w.summarizeCollectives(),
-		Pairs:       w.summarizePairs(),
+		Pairs:       w.PairKinds(),
 		Steps:       w.summarizeSteps(),
 		Notes:       slices.Clone(w.Notes),
 	}
@@ -238,7 +239,8 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 	return rows
 }
 
-func (w *Workload) summarizePairs() []PairSummary {
+// PairKinds groups the pairs by kernels' names and size, by first occurrence.
+func (w *Workload) PairKinds() []PairSummary {
 	type kin struct {
 		direction     Direction
 		first, second string
@@ -263,6 +265,7 @@ func (w *Workload) summarizePairs() []PairSummary {
 		}
 		s := &rows[row]
 		s.Count++
+		s.Rows = append(s.Rows, i)
 		if p.Confidence < s.Confidence {
 			s.Confidence, s.Evidence = p.Confidence, p.Evidence
 		}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A pairRow is a kind of pair, and every strategy where only it is replanned.
+type pairRow struct {
+	Number     int        `json:"number"` // from 1, as inspect lists them
+	Direction  string     `json:"direction"`
+	First      string     `json:"first"`
+	Second     string     `json:"second"`
+	Bytes      int64      `json:"bytes"`
+	Count      int        `json:"count"`
+	Strategies []pairTime `json:"strategies"`
+	Best       string     `json:"best,omitempty"` // with its settings; "" where none beats the captured schedule
+	best       *pairTime  // or nil
+}
+
+// A pairTime is a strategy's iteration where only that kind of pair is replanned.
+type pairTime struct {
+	Strategy string  `json:"strategy"`
+	Settings string  `json:"settings,omitempty"`
+	Why      string  `json:"why,omitempty"` // it does not apply
+	Time     int64   `json:"time_ns,omitempty"`
+	Change   float64 `json:"change"`
+}
+
+// selectedPairs are the selections kept to the pairs that --pair names: numbers of
+// inspect's table, separated by commas.
+func selectedPairs(w *workload.Workload, numbers string, sel []engines.Selection) ([]engines.Selection, error) {
+	kinds := w.PairKinds()
+	var rows []int
+	for _, word := range strings.Split(numbers, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 || n > len(kinds) {
+			return nil, usageError{fmt.Errorf("--pair %q: the trace has pairs 1 to %d (see overlapse inspect)", word, len(kinds))}
+		}
+		rows = append(rows, kinds[n-1].Rows...)
+	}
+	kept := slices.Clone(sel)
+	for i := range kept {
+		if kept[i].Engine.Name != "captured" {
+			kept[i].Engine = kept[i].Engine.On(rows)
+		}
+	}
+	return kept, nil
+}
+
+// comparePairs fills in the rows by pair, and the row of the mix.
+func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, sel []engines.Selection, opts replay.Options) error {
+	sel = slices.DeleteFunc(slices.Clone(sel), func(s engines.Selection) bool { return s.Engine.Name == "captured" })
+	bar := a.progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
+	choices, mixed, err := engines.ComparePairs(r.workload, m, sel, trace.Time(r.base), opts, func() { _ = bar.Add(1) })
+	_ = bar.Finish()
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	for k, c := range choices {
+		row := pairRow{Number: k + 1, Direction: c.Direction, First: c.First, Second: c.Second, Bytes: c.Bytes, Count: c.Count}
+		for i, out := range c.Outcomes {
+			t := pairTime{Strategy: out.Engine.Name, Settings: out.Engine.String(out.Values), Why: out.Why}
+			if out.Why == "" {
+				t.Time, t.Change = int64(out.Time), float64(out.Time)/float64(max(1, r.base))-1
+			}
+			row.Strategies = append(row.Strategies, t)
+			if i == c.Best {
+				row.Best = strings.TrimSpace(t.Strategy + " " + t.Settings)
+				row.best = &t
+			}
+		}
+		r.PairKinds = append(r.PairKinds, row)
+	}
+	r.outcomes = append(r.outcomes, mixed)
+	r.add(mixed)
+	r.Rows[len(r.Rows)-1].settings = mixed.Engine.Summary
+	return nil
+}
+
+// printPairs prints which strategy wins where.
+func (a *app) printPairs(r *replayed) {
+	if len(r.PairKinds) == 0 {
+		return
+	}
+	fmt.Fprintf(a.out, "\nthe same iteration where only one kind of pair is replanned\n")
+	header := []string{"pair", "kernels", "size", "count"}
+	for _, s := range r.PairKinds[0].Strategies {
+		header = append(header, strings.TrimSpace(s.Strategy+" "+s.Settings))
+	}
+	t := a.table(append(header, "best")...)
+	for _, p := range r.PairKinds {
+		row := table.Row{p.Number, oneLine(shorten(p.First, 22) + " → " + shorten(p.Second, 22)), bytesOf(p.Bytes), p.Count}
+		for _, s := range p.Strategies {
+			change := "-"
+			if s.Why == "" {
+				change = percent(s.Change)
+			}
+			row = append(row, change)
+		}
+		best := "as captured"
+		if p.best != nil {
+			best = fmt.Sprintf("%s %s", p.Best, percent(p.best.Change))
+		}
+		t.AppendRow(append(row, best))
+	}
+	t.Render()
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// tuneOptions are the flags of `overlapse tune`.
+type tuneOptions struct {
+	path     string
+	machine  string
+	strategy string
+	format   string
+	top      int
+	pair     string
+	lift     workload.Options
+}
+
+func (a *app) tuneCommand() *cobra.Command {
+	var o tuneOptions
+	c := &cobra.Command{
+		Use:   "tune PATH",
+		Short: "Search the settings of strategies for the fastest on a trace",
+		Long: `Replays a trace under every combination of the settings of one or more strategies:
+chunks, channels, priority, order, variants. The whole iteration counts, not a kernel of
+it. Settings that you give stay as they are. What cannot run there is left out and counted.`,
+		Example: `  overlapse tune samples/llama70b-fc2-allreduce --strategy decompose
+  overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3`,
+		Args: onePath,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.path = args[0]
+			return a.tune(c.Context(), o)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
+	f.StringVar(&o.strategy, "strategy", "all", "strategies to tune, with the settings to keep behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	f.StringVar(&o.format, "format", "table", "table or json")
+	f.IntVar(&o.top, "top", 5, "times to list of each strategy; 0: all")
+	f.StringVar(&o.pair, "pair", "", "replan only these pairs, numbered as inspect lists them")
+	f.BoolVar(&o.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
+	return c
+}
+
+// A tunedStrategy is one strategy's settings, the fastest first.
+type tunedStrategy struct {
+	Strategy string      `json:"strategy"`
+	Tried    int         `json:"tried"`
+	Ran      int         `json:"ran"`
+	Why      string      `json:"why,omitempty"` // why others did not
+	Default  *tunedTime  `json:"default,omitempty"`
+	Best     []tunedTime `json:"best"`
+}
+
+// A tunedTime is one of them.
+type tunedTime struct {
+	Settings   string         `json:"settings"`
+	Parameters engines.Values `json:"parameters"`
+	Time       int64          `json:"time_ns"`
+	Change     float64        `json:"change"` // of the captured replay's time
+}
+
+func (a *app) tune(ctx context.Context, o tuneOptions) error {
+	if err := choice("format", o.format, "table", "json"); err != nil {
+		return err
+	}
+	candidates, err := engines.ParseCandidates(o.strategy)
+	if err != nil {
+		return usageError{err}
+	}
+	candidates = slices.DeleteFunc(candidates, func(s []engines.Selection) bool { return s[0].Engine.Bound })
+	w, m, err := a.subject(o.path, o.machine, o.lift)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i := range candidates {
+		if o.pair != "" {
+			if candidates[i], err = selectedPairs(w, o.pair, candidates[i]); err != nil {
+				return err
+			}
+		}
+		n += len(candidates[i])
+	}
+	opts := replay.Options{Stop: func() bool { return ctx.Err() != nil }}
+	base, err := engines.Run(w, m, engines.Captured(), opts)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	if base.Result == nil {
+		return fmt.Errorf("%s: %s", o.path, base.Why)
+	}
+	var tuned []tunedStrategy
+	bar := a.progress(n, "tuning")
+	for _, sel := range candidates {
+		ran, why, err := engines.Tune(w, m, sel, opts, func() { _ = bar.Add(1) })
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		tuned = append(tuned, tunedOf(sel, ran, why, base.Time, o.top))
+	}
+	_ = bar.Finish()
+	if o.format == "json" {
+		return writeJSON(a.out, tuned)
+	}
+	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", oneLine(o.path), m.Name, n, micros(base.Time))
+	if w.Run.Estimated != "" {
+		fmt.Fprintln(a.out, oneLine(w.Run.Estimated))
+	}
+	a.printTuned(tuned)
+	return nil
+}
+
+func tunedOf(sel []engines.Selection, ran []engines.Outcome, why string, base trace.Time, top int) tunedStrategy {
+	e := sel[0].Engine
+	t := tunedStrategy{Strategy: e.Name, Tried: len(sel), Ran: len(ran), Why: why, Best: []tunedTime{}}
+	first := e.String(sel[0].Values)
+	distinct := 0
+	for i, out := range ran {
+		if i > 0 && out.Time != ran[i-1].Time {
+			distinct++
+		}
+		settings := e.String(out.Values)
+		x := tunedTime{settings, out.Values, int64(out.Time), float64(out.Time)/float64(max(1, base)) - 1}
+		if top == 0 || distinct < top {
+			t.Best = append(t.Best, x)
+		}
+		if settings == first {
+			t.Default = &x
+		}
+	}
+	return t
+}
+
+func (a *app) printTuned(tuned []tunedStrategy) {
+	t := a.table("strategy", "settings", "time", "change", "of its defaults")
+	var none []string
+	for _, s := range tuned {
+		if s.Ran == 0 {
+			none = append(none, s.Strategy+": "+s.Why)
+			continue
+		}
+		for i, b := range s.Best {
+			if i > 0 && b.Time == s.Best[i-1].Time {
+				continue // the same program by other words
+			}
+			name, than := "", ""
+			if i == 0 {
+				name = s.Strategy
+			}
+			if s.Default != nil {
+				than = percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
+			}
+			settings := b.Settings
+			if settings == "" {
+				settings = "(defaults)"
+			}
+			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), than})
+		}
+		if left := s.Tried - s.Ran; left > 0 {
+			none = append(none, fmt.Sprintf("%s: %d of %d settings do not apply or cannot run, the first: %s", s.Strategy, left, s.Tried, s.Why))
+		}
+	}
+	t.Render()
+	for i, n := range none {
+		if i == 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintln(a.out, oneLine(n))
+	}
+}

@@ -1,0 +1,130 @@
+package engines
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// On is the engine kept to some rows of Workload.Pairs; all other pairs stay as captured.
+func (e Engine) On(rows []int) Engine {
+	plan := e.plan
+	e.plan = func(pl *planner, v Values) (emitter, error) {
+		pl.only = setOf(rows)
+		return plan(pl, v)
+	}
+	return e
+}
+
+func setOf(rows []int) map[int]bool {
+	set := make(map[int]bool, len(rows))
+	for _, i := range rows {
+		set[i] = true
+	}
+	return set
+}
+
+// A PairChoice is how the strategies do where they replan only the pairs of
+// one kind, and everything else stays as captured.
+type PairChoice struct {
+	workload.PairSummary
+	Outcomes []Outcome // as the selections, without results
+	Best     int       // of Outcomes: the fastest if it beats the captured schedule; else -1
+}
+
+// worthwhile is the least gain, of the captured schedule's time, that makes a
+// strategy worth recommending: replays of the captured schedule itself with
+// modelled kernels (bulk) differ from it by about as much.
+const worthwhile = 0.005
+
+// ComparePairs tries every selection on every kind of pair by itself, and then
+// all kinds at once, each under the selection that was best for it alone.
+// Bounds, strategies that overlap iterations and those without hardware are
+// tried but not mixed. done is called as each simulation finishes, from several
+// goroutines; nil is fine.
+func ComparePairs(w *workload.Workload, m machine.Machine, sel []Selection, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+	kinds := w.PairKinds()
+	choices := make([]PairChoice, len(kinds))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for k, kind := range kinds {
+		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
+		for i, s := range sel {
+			g.Go(func() error {
+				out, err := Run(w, m, Selection{s.Engine.On(kind.Rows), s.Values}, replay.Options{Stop: o.Stop})
+				out.Selection, out.Result = s, nil
+				choices[k].Outcomes[i] = out
+				if done != nil {
+					done()
+				}
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return nil, Outcome{}, err
+	}
+	for k := range choices {
+		choices[k].choose(base, len(kinds) == 1)
+	}
+	mixed, err := Run(w, m, Selection{mixedOf(choices), Values{}}, o)
+	return choices, mixed, err
+}
+
+// choose sets Best; whole says that there is no other kind to mix with.
+func (c *PairChoice) choose(base trace.Time, whole bool) {
+	c.Best = -1
+	least := base - trace.Time(worthwhile*float64(base))
+	for i, out := range c.Outcomes {
+		e := out.Engine
+		if out.Why == "" && out.Time < least && !e.Bound && !e.Future && (whole || !e.Loop) {
+			c.Best, least = i, out.Time
+		}
+	}
+}
+
+// mixedOf is the engine that plans each kind of pair in the way that is best
+// for it. Where two pairs share an operation, the kind that gains more has it.
+func mixedOf(choices []PairChoice) Engine {
+	var order, named []int
+	for k := range choices {
+		if choices[k].Best >= 0 {
+			order, named = append(order, k), append(named, k)
+		}
+	}
+	best := func(k int) Outcome { return choices[k].Outcomes[choices[k].Best] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(best(a).Time, best(b).Time) })
+	var names []string
+	for _, k := range named {
+		s := best(k).Selection
+		names = append(names, strings.TrimSpace(fmt.Sprintf("%d: %s %s", k+1, s.Engine.Name, s.Engine.String(s.Values))))
+	}
+	e := Engine{Name: "mixed", Summary: strings.Join(names, "; "), Inside: true}
+	e.plan = func(pl *planner, _ Values) (emitter, error) {
+		if len(order) == 0 {
+			return nil, &NotApplicable{"mixed", "no strategy beats the captured schedule on any pair"}
+		}
+		var emits []emitter // by pair taken
+		for _, k := range order {
+			s := best(k)
+			emit, err := s.Engine.On(choices[k].Rows).plan(pl, s.Values)
+			if err != nil {
+				return nil, err
+			}
+			for len(emits) < len(pl.pairs) {
+				emits = append(emits, emit)
+			}
+		}
+		return func(r *rank, p *pair) { emits[p.index](r, p) }, nil
+	}
+	return e
+}

@@ -1,0 +1,114 @@
+package engines
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+func liftSample(t *testing.T, name string) *workload.Workload {
+	t.Helper()
+	run, err := format.Open("../samples/"+name, format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// A mixture-of-experts layer: the all-to-all before the first product, the two
+// products, and the all-to-all behind the second.
+func TestComparePairs(t *testing.T) {
+	w, m := liftSample(t, "moe-ep4"), h200(t, 4)
+	sel, err := ParseSelection("bulk,ideal,decompose,fused,multistream")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := Run(w, m, Captured(), replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	choices, mixed, err := ComparePairs(w, m, sel, base.Time, replay.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(choices) != 3 || mixed.Result == nil {
+		t.Fatalf("%d kinds of pairs, mixed: %q", len(choices), mixed.Why)
+	}
+	fastest := base.Time
+	for k, c := range choices {
+		if len(c.Rows) != 3 {
+			t.Errorf("kind %d has %d pairs, not one an iteration", k+1, len(c.Rows))
+		}
+		for i, out := range c.Outcomes {
+			if c.Best == i && (out.Engine.Bound || out.Engine.Loop || out.Why != "" || out.Time >= base.Time) {
+				t.Errorf("kind %d: %s was chosen at %d ns against %d", k+1, out.Engine.Name, out.Time, base.Time)
+			}
+		}
+		if c.Best >= 0 {
+			fastest = min(fastest, c.Outcomes[c.Best].Time)
+		}
+	}
+	// Kinds two and three begin and end at different products, so they gain independently.
+	if mixed.Time > fastest {
+		t.Errorf("all best at once take %d ns, one of them alone %d", mixed.Time, fastest)
+	}
+}
+
+// Keeping a strategy to all pairs changes nothing; to none leaves nothing to plan.
+func TestOnPairs(t *testing.T) {
+	w, m := liftSample(t, "moe-ep4"), h200(t, 4)
+	for _, s := range mustParse(t, "decompose,fused") {
+		var all []int
+		for i := range w.Pairs {
+			all = append(all, i)
+		}
+		times := map[string]trace.Time{}
+		for name, e := range map[string]Engine{"": s.Engine, "all": s.Engine.On(all), "none": s.Engine.On([]int{})} {
+			out, err := Run(w, m, Selection{e, s.Values}, replay.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			times[name] = out.Time
+			if name == "none" && out.Why == "" {
+				t.Errorf("%s planned no pair and says nothing", s.Engine.Name)
+			}
+		}
+		if times["all"] != times[""] {
+			t.Errorf("%s kept to all pairs takes %d ns, by itself %d", s.Engine.Name, times["all"], times[""])
+		}
+	}
+}
+
+// Where nothing is gained nothing is mixed.
+func TestMixOfNothing(t *testing.T) {
+	w, m := liftSample(t, "moe-ep4"), h200(t, 4)
+	choices := []PairChoice{{Outcomes: []Outcome{{Time: 997}}}, {Outcomes: []Outcome{{Time: 900, Why: "does not"}}}}
+	for k := range choices {
+		choices[k].choose(1000, false)
+	}
+	if slices.ContainsFunc(choices, func(c PairChoice) bool { return c.Best >= 0 }) {
+		t.Fatal("a gain of 0.3 % or of a strategy that does not apply was chosen")
+	}
+	var na *NotApplicable
+	if _, err := mixedOf(choices).Plan(w, m, Values{}); !errors.As(err, &na) {
+		t.Errorf("planned %v", err)
+	}
+}
+
+func mustParse(t *testing.T, s string) []Selection {
+	t.Helper()
+	sel, err := ParseSelection(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sel
+}
