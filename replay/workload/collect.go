@@ -193,7 +193,7 @@ func (m *matcher) check() {
 	for i := range whole {
 		c := &whole[i]
 		if m.early[int32(i)] {
-			c.In, c.Out, c.Bytes = 0, 0, 0
+			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
 			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"
 		} else if c.Bytes == 0 && c.Op != trace.Barrier {
 			unknown++

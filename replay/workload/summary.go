@@ -215,6 +215,9 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 	transfer, skew := newGroups[kin](), newGroups[kin]()
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
+		if c.Part {
+			continue // listed with the last
+		}
 		k := kin{c.Op, c.Bytes, "", len(c.Members), c.Channels, c.Evidence}
 		if c.Group >= 0 {
 			k.group = w.Run.Groups[c.Group].Name

@@ -113,6 +113,7 @@ type Collective struct {
 	Arrive   trace.Time // the latest member's start: from here bytes can move
 	Depart   trace.Time // the earliest member's end
 	Evidence string     // how members were matched
+	Part     bool       // one of several kernels of a collective by copy engines, whose bytes count with the last
 }
 
 // Transfer is the time in which bytes moved; what a member spent beyond it was arrival or departure skew.
