@@ -22,12 +22,18 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 		run, _, err := a.estimate(path, machineName)
 		return run, err
 	}
-	run, err := format.Open(path, format.Options{Stdin: a.in})
+	run, err := format.Open(path, a.reading())
 	var p *fs.PathError
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace a rank, or - for standard input)", path)
 	}
 	return run, err
+}
+
+// reading says how files are read.
+func (a *app) reading() format.Options {
+	const most = 1 << 40 // MiB
+	return format.Options{Stdin: a.in, Limit: max(0, min(a.limit, most)) << 20}
 }
 
 // one reads a trace that holds one run.

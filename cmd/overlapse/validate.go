@@ -198,7 +198,7 @@ func (a *app) tracesOf(rows []machine.Row, dir string) map[string]openedTrace {
 	runs := map[string]openedTrace{"": {err: fmt.Errorf("the row names no trace to start from")}}
 	for _, row := range rows {
 		if _, ok := runs[row.Trace]; !ok {
-			run, err := format.Open(filepath.Join(dir, row.Trace), format.Options{Stdin: a.in})
+			run, err := format.Open(filepath.Join(dir, row.Trace), a.reading())
 			runs[row.Trace] = openedTrace{run, err}
 		}
 	}

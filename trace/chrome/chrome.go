@@ -12,6 +12,7 @@
 package chrome
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +100,7 @@ func (d *reader) documents() error {
 	if !d.sawEvents {
 		return &trace.SyntaxError{
 			File: d.o.File,
-			Msg:  "keys " + strings.Join(d.keys, ", "),
+			Msg:  "keys " + cmp.Or(strings.Join(d.keys, ", "), "none"),
 			Cure: "give a trace of PyTorch's profiler or any Chrome trace",
 			Err:  ErrNoEvents,
 		}

@@ -6,8 +6,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/klauspost/compress/gzip"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chakra"
 	"github.com/overlapse/overlapse/trace/chrome"
@@ -83,7 +81,7 @@ func (o Options) openExecution(p part) (*chrome.Execution, error) {
 func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, error) {
 	in := bufio.NewReaderSize(r, sniffSize)
 	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
-		z, err := gzip.NewReader(in)
+		z, err := Options{Limit: o.Limit}.gunzip(in)
 		if err != nil {
 			return nil, nil // its reader says so
 		}

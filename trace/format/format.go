@@ -5,7 +5,6 @@ package format
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -36,21 +35,6 @@ func (o Options) limit() int64 {
 	return o.Limit
 }
 
-// A bounded reader fails beyond a number of bytes, where io.LimitReader ends.
-type bounded struct {
-	r           io.Reader
-	left, limit int64
-}
-
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("more than %d MiB (raise the limit if this is a real trace)", b.limit>>20)
-	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
-}
-
 // A format is one row of the table of what files are.
 type format struct {
 	name  string
@@ -72,6 +56,7 @@ func table() []format {
 		{name: "execution trace beside its Kineto file (.json, .et)", sniff: isExecution, read: aloneExecution},
 		{name: "Chrome trace events or PyTorch profiler (.json, .json.gz)", sniff: starts("{", "["), read: readChrome},
 		{name: "workgroup trace (*_wg_trace.csv)", sniff: header("workgroup_id"), read: readWG},
+		{name: "tar archive", sniff: isTar, cure: "unpack it and give the folder"},
 		{name: "rocprof of any version (.csv)", sniff: rocprof.IsCSV, read: readRocprofCSV},
 		{name: "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)", sniff: starts(sqliteMagic), read: loadDatabase},
 		{name: "Perfetto (.pftrace)", sniff: isProtobuf, read: readPerfetto},
@@ -96,6 +81,12 @@ func header(column string) func([]byte) bool {
 			return string(bytes.Trim(f, "\" \t\r\ufeff")) == column
 		})
 	}
+}
+
+// isTar looks for the word that a tar archive has in its first header.
+func isTar(head []byte) bool {
+	const at = 257
+	return len(head) > at+5 && string(head[at:at+5]) == "ustar"
 }
 
 // isProtobuf looks for what every Perfetto trace begins with, the tag of a

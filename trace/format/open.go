@@ -13,8 +13,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/pgzip"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/trace"
@@ -210,15 +208,6 @@ func readStream(r io.Reader, file string, o Options) (*trace.Run, error) {
 		Cure: supported(),
 		Err:  errUnknown,
 	}
-}
-
-// gunzip inflates on a core of its own where a file is alone; files that are
-// read side by side keep all cores busy without that.
-func (o Options) gunzip(r io.Reader) (io.ReadCloser, error) {
-	if o.alone {
-		return pgzip.NewReader(r)
-	}
-	return gzip.NewReader(r)
 }
 
 // broken is the error for a compressed file that cannot be read.

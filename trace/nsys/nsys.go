@@ -29,7 +29,7 @@ const (
 
 // HasTables reports whether a database with these tables is one of Nsight Systems.
 func HasTables(tables []string) bool {
-	return slices.Contains(tables, "StringIds") && slices.ContainsFunc(tables, func(t string) bool {
+	return slices.ContainsFunc(tables, func(t string) bool {
 		return strings.HasPrefix(t, "CUPTI_ACTIVITY_KIND_") || t == rangeTable || t == "EXPORT_META_DATA" || t == "META_DATA_EXPORT"
 	})
 }
@@ -48,6 +48,9 @@ type reader struct {
 // and NVTX ranges. Times are nanoseconds from the start of the session, which
 // the file dates; grids are in blocks.
 func ReadDB(db *sqldb.DB) (*trace.Run, error) {
+	if !slices.Contains(db.Tables(), "StringIds") {
+		return nil, &trace.SyntaxError{File: db.File, Msg: "no table StringIds, which has the names of kernels", Cure: "export it again: nsys export --type sqlite"}
+	}
 	d := &reader{Session: session.New(db.File), db: db, names: map[int64]trace.NameID{}, texts: map[int64]string{}, ranks: map[int32]int{}}
 	d.each("StringIds", []string{"id", "value"}, func(r sqldb.Row) { d.texts[r.Int(0)] = r.Text(1) })
 	d.processes()

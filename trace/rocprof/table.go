@@ -144,7 +144,7 @@ func (t *table) next() (ok bool, err error) {
 				t.at += n
 				return true, nil
 			}
-			if t.end-t.at > maxRecord {
+			if t.end-t.at >= maxRecord {
 				return false, t.fail("is a quote never closed?", "record longer than %d bytes", maxRecord)
 			}
 		} else if errors.Is(t.err, io.EOF) {
@@ -159,6 +159,9 @@ func (t *table) next() (ok bool, err error) {
 // fill moves the unread bytes to the front and fills the buffer behind them,
 // doubling it when it is full of them.
 func (t *table) fill() error {
+	if errors.Is(t.err, io.ErrUnexpectedEOF) {
+		return &trace.SyntaxError{File: t.file, Pos: t.line, Unit: "line", Msg: "the compressed file is truncated", Cure: "copy it again, or let the job finish writing it", Err: t.err}
+	}
 	if t.err != nil {
 		return &trace.SyntaxError{File: t.file, Pos: t.line, Unit: "line", Msg: "cannot read on", Err: t.err}
 	}

@@ -70,7 +70,7 @@ func TestTableLong(t *testing.T) {
 func TestTableCutShort(t *testing.T) {
 	r := io.MultiReader(strings.NewReader("a,b\n1,2\n"), iotest.ErrReader(io.ErrUnexpectedEOF))
 	_, _, err := records(r)
-	if want := "t.csv:line 3: cannot read on: unexpected EOF"; err == nil || err.Error() != want {
+	if want := "t.csv:line 3: the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"; err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)
 	}
 }

@@ -1,0 +1,67 @@
+package format
+
+import (
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// What inflates as no trace does is not read to the limit, unless the user gave one.
+func TestInflation(t *testing.T) {
+	z := zipped(strings.Repeat(" ", 1<<20)) // about a thousand to one
+	for _, c := range []struct {
+		name    string
+		options Options
+		before  int64 // bytes that came already, from none
+		packed  int64 // those that they took
+		fails   bool
+	}{
+		{"little", Options{}, 0, 0, false},
+		{"much, of little", Options{}, inflationFrom, 0, true},
+		{"much, of much", Options{}, inflationFrom, inflationFrom / 30, false},
+		{"a limit is given", Options{Limit: 1 << 40}, inflationFrom, 0, false},
+	} {
+		r, err := c.options.gunzip(strings.NewReader(z))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := r.(*gunzipped)
+		g.out += c.before
+		g.in.n.Add(c.packed)
+		_, err = io.Copy(io.Discard, g)
+		if (err != nil) != c.fails || err != nil && !strings.Contains(err.Error(), "0 MiB inflate to over 1024 MiB (give a limit (--limit) if this is a real trace)") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// Databases and archives that lack what they must have, and what is no trace at all.
+func TestRefused(t *testing.T) {
+	header := strings.Repeat("x", 257) + "ustar\x0000"
+	dir := folder(t, map[string]string{"ranks.tar": header, "ranks.tgz": zipped(header), "none.json": "{}"})
+	for path, want := range map[string]string{
+		"ranks.tar": "ranks.tar: this is a tar archive, which is not supported (unpack it and give the folder; ",
+		"ranks.tgz": "ranks.tgz: this is a tar archive, which is not supported (unpack it and give the folder; ",
+		"none.json": "none.json: keys none: no traceEvents (",
+	} {
+		_, err := Open(filepath.Join(dir, path), Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// Names are data, whatever a terminal or a page could take them for.
+func TestHostileNames(t *testing.T) {
+	name := "\x1b[31mred\x1b]0;x\x07<script>" + strings.Repeat("n", 1<<20)
+	dir := folder(t, map[string]string{
+		"a_kernel_trace.csv": strings.Replace(kernelAt(5), ",k,", `,"`+name+`",`, 1),
+	})
+	run, err := Open(dir, Options{})
+	if err != nil || len(run.Spans) != 1 || run.NameOf(run.Spans[0]) != name || run.Spans[0].Kind != trace.Compute {
+		t.Fatalf("%.80v, %v", err, run != nil)
+	}
+}
