@@ -4,22 +4,25 @@ import (
 	"encoding/csv"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// The published measurements of cuSync's MLP on V100, with the grids of the
-// paper's Table IV: from the two kernels' times alone, RowSync is predicted
-// within 8 %. Nothing of this machine was fitted to them.
-func TestPublishedRowSync(t *testing.T) {
-	const file = "../../shared/facts/cusync_raw.csv"
-	f, err := os.Open(file)
+// cusyncRows are the measurements of a file of cuSync's repository: by size, the
+// times of a policy's row. A row's baseline and the two products' own times stand in each.
+func cusyncRows(t *testing.T, file, channels, policy string) map[string]cusyncRow {
+	t.Helper()
+	const all = "../../shared/facts/cusync_raw.csv"
+	f, err := os.Open(all)
 	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%s: the folder shared is not beside the checkout", file)
+		t.Skipf("%s: the folder shared is not beside the checkout", all)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -29,50 +32,134 @@ func TestPublishedRowSync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v100, err := machine.Load("v100")
-	if err != nil {
-		t.Fatal(err)
+	us := func(s string) float64 {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return 0 // not measured
+		}
+		return v
 	}
-	type grid struct{ columns, parts int } // of a tile of the first product; along K
-	grids := map[string]grid{"128": {128, 2}, "256": {64, 2}, "512": {128, 2}, "1024": {128, 1}, "2048": {128, 1}}
-	checked := 0
+	by := map[string]cusyncRow{}
 	for _, r := range rows {
-		if r[0] != "mlp-gpt3-v100.csv" || r[5] != "rowsync" || grids[r[3]].parts == 0 {
-			continue
+		if _, seen := by[r[3]]; !seen && r[0] == file && r[4] == channels && r[5] == policy {
+			by[r[3]] = cusyncRow{base: us(r[6]), first: us(r[8]), second: us(r[9]), synced: us(r[10])}
 		}
-		us := func(i int) float64 {
-			v, err := strconv.ParseFloat(r[i], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return v
-		}
-		batch, _ := strconv.ParseInt(r[3], 10, 64)
-		s := mlp{ranks: 1, steps: 4, batch: batch, hidden: 12288, ffn: 6144, up: trace.Time(us(8) * 1e3), down: trace.Time(us(9) * 1e3)}
-		w := s.build(t)
-		for i := range w.Ops {
-			op := &w.Ops[i]
-			op.Tiling.TileM, op.Tiling.TileN = 256, 128
-			parts := 1
-			if i%2 == 0 {
-				op.Tiling.TileN, parts = grids[r[3]].columns, grids[r[3]].parts
-			}
-			op.Tiling.WGs = ceilDiv(int(op.Shape.M), 256) * int(op.Shape.N) / op.Tiling.TileN * parts
-			op.Tiling.Tiles = op.Tiling.WGs
-			op.Footprint.Shared, op.Footprint.Registers = 40<<10, 100 // two a CU
-		}
-		got := outcome(t, w, v100.Resize(1), "tilesync", nil)
-		if got.Result == nil {
-			t.Fatalf("batch %d: %s", batch, got.Why)
-		}
-		e := float64(got.Time)/1e3/us(10) - 1
-		t.Logf("batch %4d: %6.0f µs one after the other, %6.0f predicted, %6.0f measured: %+.1f %%", batch, us(6), float64(got.Time)/1e3, us(10), 100*e)
-		if e < -0.08 || e > 0.08 {
-			t.Errorf("batch %d: off by %+.1f %%", batch, 100*e)
-		}
-		checked++
 	}
-	if checked != 5 {
-		t.Errorf("%d rows found, 5 expected", checked)
+	return by
+}
+
+// A cusyncRow is times in microseconds.
+type cusyncRow struct{ base, first, second, synced float64 }
+
+// sync predicts a chain under a policy, in microseconds.
+func (s chain) sync(t *testing.T, residents int, set map[string]string) float64 {
+	t.Helper()
+	v100 := profile(t, "v100x1")
+	w := s.build(t)
+	for i := range w.Ops { // shared memory such that so many fit
+		w.Ops[i].Footprint = replay.Footprint{Threads: 256, Registers: 64, Shared: (96 << 10) / residents}
+	}
+	got := outcome(t, w, v100, "tilesync", set)
+	if got.Result == nil {
+		t.Fatalf("%v: %s", set, got.Why)
+	}
+	return float64(got.Time) / 1e3
+}
+
+func inMicros(us float64) trace.Time { return trace.Time(us * 1e3) }
+
+// published compares predictions with measurements and returns the errors' sizes, sorted.
+func published(t *testing.T, policy string, sizes []string, rows map[string]cusyncRow, predict func(size string, r cusyncRow) float64) []float64 {
+	t.Helper()
+	var errs []float64
+	for _, size := range sizes {
+		r, ok := rows[size]
+		if !ok {
+			t.Fatalf("no row for %s", size)
+		}
+		got := predict(size, r)
+		e := got/r.synced - 1
+		t.Logf("%s, batch %4s: %6.0f µs one after the other, %6.0f predicted, %6.0f measured: %+.1f %%", policy, size, r.base, got, r.synced, 100*e)
+		errs = append(errs, math.Abs(e))
+	}
+	slices.Sort(errs)
+	return errs
+}
+
+// mlpGrids are the tiles of the first product in the paper's Table IV, by batch:
+// columns of a tile and parts along K; the second has 256×128.
+var mlpGrids = map[string]struct{ columns, parts int }{"128": {128, 2}, "256": {64, 2}, "512": {128, 2}, "1024": {128, 1}, "2048": {128, 1}}
+
+// The published measurements of cuSync's MLP on V100: from the two kernels' times
+// alone RowSync is predicted within 8 %. TileSync comes out too fast: what an
+// awaited tile costs was measured on another GPU, and is several times as much here.
+// Nothing was fitted to them.
+func TestPublishedMLP(t *testing.T) {
+	sizes := []string{"128", "256", "512", "1024", "2048"}
+	predict := func(policy string) func(string, cusyncRow) float64 {
+		return func(size string, r cusyncRow) float64 {
+			batch, _ := strconv.ParseInt(size, 10, 64)
+			g := mlpGrids[size]
+			up := dense{name: "up", n: 6144, k: 12288, dur: inMicros(r.first), rows: 256, cols: g.columns, splits: g.parts}
+			down := dense{name: "down", n: 12288, k: 6144, dur: inMicros(r.second), rows: 256}
+			c := chain{ranks: 1, steps: 4, m: batch, products: []dense{up, down}}
+			return c.sync(t, 2, map[string]string{"policy": policy})
+		}
+	}
+	for policy, within := range map[string]float64{"row": 0.08, "tile": 0.20} {
+		errs := published(t, policy, sizes, cusyncRows(t, "mlp-gpt3-v100.csv", "12288", policy+"sync"), predict(policy))
+		if e := errs[len(errs)-1]; e > within {
+			t.Errorf("%s: off by %.1f %%", policy, 100*e)
+		}
+	}
+}
+
+// Pairs of convolutions of 128 channels, with the grids of Table V. From two
+// waves on a gain is predicted where one was measured. Of one wave or less
+// the model has nothing to gain, and 15 to 23 % were: kernels of 30 µs spend a good
+// part of their time starting and ending, which these do beside each other.
+func TestPublishedConvolutions(t *testing.T) {
+	sizes := []string{"1", "4", "8", "12", "16", "20", "24", "28", "32"}
+	grids := map[string][2]int{"1": {64, 3}, "4": {64, 2}} // columns of a tile, parts along K
+	for _, c := range []struct{ policy, row string }{{"row", "rowsync"}, {"conv", "tilesync"}} {
+		errs := published(t, c.policy, sizes, cusyncRows(t, "resnet_results.csv", "128", c.row), func(size string, r cusyncRow) float64 {
+			batch, _ := strconv.ParseInt(size, 10, 64)
+			g, ok := grids[size]
+			if !ok {
+				g = [2]int{64, 1}
+			}
+			x := dense{n: 128, k: 9 * 128, dur: inMicros(r.base / 2), rows: 64, cols: g[0], splits: g[1]}
+			first, second := x, x
+			first.name, second.name = "conv 1", "conv 2"
+			pair := chain{ranks: 1, steps: 4, m: 28 * 28 * batch, products: []dense{first, second}}
+			got := pair.sync(t, 4, map[string]string{"policy": c.policy, "reorder": "on"})
+			if waves := batch * 784 / 64 * 2 / 320; waves >= 2 && (got > 0.95*r.base) != (r.synced > 0.95*r.base) {
+				t.Errorf("%s, batch %d: %.0f µs of %.0f predicted, %.0f measured", c.policy, batch, got, r.base, r.synced)
+			}
+			return got
+		})
+		if e := quantile(errs, 0.5); e > 0.15 {
+			t.Errorf("%s: median error %.1f %%", c.policy, 100*e)
+		}
+	}
+}
+
+// Attention's three kernels, with the MLP's tiles: its own were not published,
+// and with these all but the largest batch are less than one wave, which gains nothing.
+func TestPublishedAttention(t *testing.T) {
+	sizes := []string{"256", "512", "1024", "2048"}
+	for _, policy := range []string{"row", "tile", "strided"} {
+		errs := published(t, policy, sizes, cusyncRows(t, "attention-results-gpt-3-cuda-12.2", "12288", policy+"sync"), func(size string, r cusyncRow) float64 {
+			batch, _ := strconv.ParseInt(size, 10, 64)
+			c := chain{ranks: 1, steps: 4, m: batch, products: []dense{
+				{name: "qkv", n: 4608, k: 12288, dur: inMicros(r.first), rows: 256},
+				{name: "dot product", n: 1536, dur: inMicros(r.base - r.first - r.second), rows: 256, kind: workload.Elementwise},
+				{name: "projection", n: 12288, k: 1536, dur: inMicros(r.second), rows: 256},
+			}}
+			return c.sync(t, 2, map[string]string{"policy": policy})
+		})
+		if e := quantile(errs, 0.5); e > 0.20 {
+			t.Errorf("%s: median error %.1f %%", policy, 100*e)
+		}
 	}
 }

@@ -66,6 +66,18 @@ type pair struct {
 	pre   [][]int32 // by rank: fills that the library enqueues before the compute operation
 	mid   [][]int32 // by rank: ops between First and Second that use First's output
 	post  [][]int32 // by rank: ops behind Second that the strategy makes needless
+	rest  []*pair   // that continue it: each begins with what the one before ends with
+}
+
+// links is the pair and what continues it.
+func (p *pair) links() []*pair { return append([]*pair{p}, p.rest...) }
+
+// last is the end of the chain.
+func (p *pair) last() *pair {
+	if n := len(p.rest); n > 0 {
+		return p.rest[n-1]
+	}
+	return p
 }
 
 func newPlanner(w *workload.Workload, m machine.Machine) (*planner, error) {
@@ -91,7 +103,14 @@ func newPlanner(w *workload.Workload, m machine.Machine) (*planner, error) {
 
 // take hands the pairs for which ok is true to the strategy. An operation is
 // part of one pair at most; the earlier pair wins.
-func (pl *planner) take(ok func(*workload.Pair) bool) {
+func (pl *planner) take(ok func(*workload.Pair) bool) { pl.takeAll(ok, false) }
+
+// takeChains is take, but where a pair begins with the operations that another
+// ends with, it continues that one: a chain.
+func (pl *planner) takeChains(ok func(*workload.Pair) bool) { pl.takeAll(ok, true) }
+
+func (pl *planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
+	ends := map[int32]int{} // by last op of a chain on its first rank: its head in pl.pairs
 	for i := range pl.w.Pairs {
 		p := &pl.w.Pairs[i]
 		if pl.only != nil && !pl.only[i] || !ok(p) {
@@ -102,12 +121,23 @@ func (pl *planner) take(ok func(*workload.Pair) bool) {
 			pr.coll = &pl.w.Collectives[p.Collective]
 		}
 		members := pl.members(&pr)
+		head, continues := ends[p.First[0]]
+		if continues = continues && chains && slices.Equal(pl.pairs[head].last().Second, p.First); continues {
+			members = slices.DeleteFunc(members, func(id int32) bool { return slices.Contains(p.First, id) || pl.isFill(&pl.w.Ops[id]) && pl.skip[id] })
+		}
 		if slices.ContainsFunc(members, func(id int32) bool { return pl.skip[id] }) {
 			continue
 		}
 		for _, id := range members {
 			pl.skip[id] = true
 		}
+		if continues {
+			pl.pairs[head].rest = append(pl.pairs[head].rest, &pr)
+			delete(ends, p.First[0])
+			ends[p.Second[0]] = head
+			continue
+		}
+		ends[p.Second[0]] = len(pl.pairs)
 		for _, id := range p.First {
 			pl.first[id] = pr.index
 		}

@@ -20,7 +20,7 @@ type cover struct {
 // not make up its output.
 func coverOf(op *workload.Op, byColumn bool) (c cover, ok bool) {
 	s, t := op.Shape, op.Tiling
-	if s.Kind != workload.GEMM || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
+	if s.Kind != workload.GEMM && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
 		return cover{}, false
 	}
 	c = cover{rows: ceilDiv(int(s.M), t.TileM), cols: ceilDiv(int(s.N), t.TileN), splits: 1, byColumn: byColumn}
@@ -53,6 +53,7 @@ func (c cover) at(i int) (row, col int) {
 // at the beginning of each part for all the posts that it gets.
 type semaphores struct {
 	parts  int
+	groups int           // matrices side by side, of each of which a consumer without a loop over K waits for its own part
 	posts  int64         // that complete a part
 	stride int           // columns that post to one part are cols/stride apart; 1 where they are neighbours
 	wait   trace.Time    // lost at each, whatever its value
@@ -64,19 +65,25 @@ func semaphoresFor(policy string, c cover, a, b workload.Shape) (s semaphores, w
 	if a.M != b.M {
 		return s, fmt.Sprintf("the consumer has %d rows, the producer %d", b.M, a.M)
 	}
-	s = semaphores{parts: c.cols, posts: int64(c.splits), stride: 1, wait: tileWait, of: func(col int) int { return col }}
+	inner := b.K // columns of the producer's output that the consumer goes along
+	if ownColumns(a, b) {
+		inner = b.N
+	}
+	s = semaphores{parts: c.cols, groups: 1, posts: int64(c.splits), stride: 1, wait: tileWait, of: func(col int) int { return col }}
 	switch policy {
 	case "streamk":
 	case "row":
 		s.parts, s.posts, s.wait = 1, int64(c.cols*c.splits), rowWait
 		s.of = func(int) int { return 0 }
 	case "tile":
-		if a.N != b.K {
-			return s, fmt.Sprintf("policy tile needs a consumer that sums over the producer's %d columns, not %d", a.N, b.K)
+		if n := int(a.N / max(1, inner)); ownColumns(a, b) && n > 1 && a.N%inner == 0 && c.cols%n == 0 {
+			s.groups = n
+		} else if a.N != inner {
+			return s, fmt.Sprintf("policy tile needs a consumer that sums over the producer's %d columns, not %d", a.N, inner)
 		}
 	case "strided":
-		s.stride = int(a.N / max(1, b.K))
-		if s.stride < 2 || a.N%b.K != 0 || c.cols%s.stride != 0 {
+		s.stride = int(a.N / max(1, inner))
+		if s.stride < 2 || a.N%inner != 0 || c.cols%s.stride != 0 {
 			return s, "policy strided needs a producer whose columns hold several matrices (queries, keys, values), each as wide as the consumer sums over"
 		}
 		s.parts, s.posts = c.cols/s.stride, int64(s.stride*c.splits)
@@ -87,6 +94,24 @@ func semaphoresFor(policy string, c cover, a, b workload.Shape) (s semaphores, w
 		}
 	}
 	return s, ""
+}
+
+// ownColumns reports whether a tile of the consumer needs only the producer's
+// tiles of its own columns: no sum, or the dot products of attention, which are
+// as wide as the queries, the keys and the values that they are made of.
+func ownColumns(a, b workload.Shape) bool {
+	return b.Kind == workload.Elementwise || b.N == b.K && a.N > b.N && a.N%b.N == 0
+}
+
+// ownPolicy is the policy of a link in a chain: where strided and conv are not
+// for two shapes and tile is, a chain that has one of those elsewhere goes on by tiles.
+func ownPolicy(policy string, c cover, a, b workload.Shape) string {
+	if policy == "strided" || policy == "conv" {
+		if _, no := semaphoresFor(policy, c, a, b); no != "" {
+			return "tile"
+		}
+	}
+	return policy
 }
 
 // apartGrid is a workgroup a tile, or as many persistent ones as were captured,
@@ -117,64 +142,124 @@ func (pl *planner) apartGrid(op *workload.Op, tiles int) grid {
 	return g
 }
 
-// synchronisedKernels are producer and consumer of one rank. The producer's first
-// workgroup posts started; each of its tiles posts the part of its row that it belongs to.
-func (pl *planner) synchronisedKernels(first, second *workload.Op, v Values, started replay.Flag) (producer, consumer *replay.Kernel) {
-	byColumn := v["order"] == "column"
-	from, _ := coverOf(first, byColumn)
-	to, _ := coverOf(second, byColumn)
-	s, _ := semaphoresFor(v["policy"], from, first.Shape, second.Shape)
-	from.stride = s.stride
-	flags := make([]replay.Flag, from.rows*s.parts)
-	for i := range flags {
-		flags[i] = pl.p.NewFlag(fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, first.Name))
-	}
+// A link is what two kernels of a chain have in common: semaphores of the
+// producer's rows, each in parts.
+type link struct {
+	semaphores
+	from, to *workload.Op
+	cover    cover // of the producer
+	flags    []replay.Flag
+}
 
-	g := pl.apartGrid(first, from.tiles()*from.splits)
-	producer = pl.kernelOf(first, g)
-	producer.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
-		if i == 0 {
-			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: started, Count: 1})
+func (pl *planner) link(from, to *workload.Op, v Values) *link {
+	c, _ := coverOf(from, v["order"] == "column")
+	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
+	c.stride = s.stride
+	l := &link{semaphores: s, from: from, to: to, cover: c}
+	for i := range c.rows * s.parts {
+		l.flags = append(l.flags, pl.p.NewFlag(fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)))
+	}
+	return l
+}
+
+// post says that a tile of the producer is written.
+func (l *link) post(row, col int) replay.Phase {
+	return replay.Phase{Op: replay.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1}
+}
+
+// wait appends what a tile of the consumer waits for before it comes to a part:
+// that part of every row of the producer's tiles that its own rows lie in.
+func (l *link) wait(row, part int, buf []replay.Phase) []replay.Phase {
+	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
+	lo := row * to / from
+	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
+	for g := range l.groups {
+		for r := lo; r <= hi; r++ {
+			buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: l.flags[r*l.parts+g*l.parts/l.groups+part], Count: l.posts})
 		}
-		row, col := from.at(i)
-		return append(buf,
-			replay.Phase{Op: replay.Work, Time: g.time, Read: g.read, Write: g.write},
-			replay.Phase{Op: replay.PostTo, Flag: flags[row*s.parts+s.of(col)], Count: 1})
+		buf = append(buf, replay.Phase{Op: replay.Sleep, Time: l.semaphores.wait})
 	}
+	return buf
+}
 
-	h := pl.apartGrid(second, to.tiles()*to.splits)
-	consumer = pl.kernelOf(second, h)
+// needs is the parts that a tile of the consumer comes to: all in a loop over K;
+// without one, those of its own columns.
+func (l *link) needs(col int) (lo, hi int) {
+	if !ownColumns(l.from.Shape, l.to.Shape) || l.parts == 1 {
+		return 0, l.parts - 1
+	}
+	from, to, most := l.from.Tiling.TileN, l.to.Tiling.TileN, l.parts/l.groups-1
+	return min(col*to/from, most), min(((col+1)*to-1)/from, most)
+}
+
+// synchronisedKernels fills in the kernels of a chain on one rank. Their first
+// workgroups post the flags that are returned, which say that they have started.
+func (pl *planner) synchronisedKernels(sides []side, v Values) (started []replay.Flag) {
+	var in *link
+	for i := range sides {
+		op := sides[i].op
+		begun := pl.p.NewFlag(op.Name + " started")
+		started = append(started, begun)
+		var out *link
+		if i+1 < len(sides) {
+			out = pl.link(op, sides[i+1].op, v)
+		}
+		sides[i].kernel = pl.synchronisedKernel(op, in, out, begun, v)
+		in = out
+	}
+	return started
+}
+
+// synchronisedKernel waits for what comes in over a link and posts what goes out; nil: nothing does.
+func (pl *planner) synchronisedKernel(op *workload.Op, in, out *link, begun replay.Flag, v Values) *replay.Kernel {
+	c, _ := coverOf(op, v["order"] == "column")
+	if out != nil {
+		c = out.cover
+	}
+	g := pl.apartGrid(op, c.tiles()*c.splits)
+	k := pl.kernelOf(op, g)
 	var early replay.Phase // loads before the first wait
-	if v["reorder"] == "on" {
-		early = pl.firstWeights(second, h)
+	if in != nil && v["reorder"] == "on" {
+		early = pl.firstWeights(op, g)
 	}
-	consumer.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
-		row, _ := to.at(i)
-		lo := row * second.Tiling.TileM / first.Tiling.TileM
-		hi := (min((row+1)*second.Tiling.TileM, int(second.Shape.M)) - 1) / first.Tiling.TileM
-		if early.Time > 0 {
-			buf = append(buf, early)
+	tickets := v["tickets"] == "on"
+	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+		if i == 0 {
+			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: begun, Count: 1})
 		}
-		parts := float64(s.parts)
-		for part := range s.parts {
-			for r := lo; r <= hi; r++ {
-				buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: flags[r*s.parts+part], Count: s.posts})
+		if tickets {
+			buf = append(buf, replay.Phase{Op: replay.Sleep, Time: rowWait})
+		}
+		row, col := c.at(i)
+		if in == nil {
+			buf = append(buf, replay.Phase{Op: replay.Work, Time: g.time, Read: g.read, Write: g.write})
+		} else {
+			if early.Time > 0 {
+				buf = append(buf, early)
 			}
-			buf = append(buf,
-				replay.Phase{Op: replay.Sleep, Time: s.wait},
-				replay.Phase{
-					Op: replay.Work, Time: share(h.time-early.Time, part, s.parts),
-					Read: (h.read - early.Read) / parts, Write: h.write / parts,
+			lo, hi := in.needs(col)
+			n := hi - lo + 1
+			for part := range n {
+				buf = append(in.wait(row, lo+part, buf), replay.Phase{
+					Op: replay.Work, Time: share(g.time-early.Time, part, n),
+					Read: (g.read - early.Read) / float64(n), Write: g.write / float64(n),
 				})
+			}
+		}
+		if out != nil {
+			buf = append(buf, out.post(row, col))
 		}
 		return buf
 	}
-	return producer, consumer
+	return k
 }
 
 // firstWeights loads the weights' half of a workgroup's buffers, which does not
 // depend on the producer (MECHANISM C7).
 func (pl *planner) firstWeights(op *workload.Op, g grid) replay.Phase {
+	if op.Shape.Kind != workload.GEMM {
+		return replay.Phase{}
+	}
 	t := op.Tiling
 	bytes := min(g.read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
 	rate := pl.m.GPU.StreamAt(g.wgs) / float64(min(g.wgs, int(pl.m.GPU.CUs.Value)*pl.residents(op.Footprint)))

@@ -6,29 +6,25 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// streamK writes two products one after the other, each as two kernels: the tiles
+// streamK writes the products of a chain one after the other, each as two kernels: the tiles
 // that fill every slot a whole number of times, and the rest of them, each slot
 // computing an equal part of their loops over K (MECHANISM section 5, Stream-K).
 func (r *rank) streamK(p *pair) {
-	first, second := r.ops(p)
-	s, l := r.stream(first.Queue), r.pl.m.Launch
+	sides, l := r.sides(p), r.pl.m.Launch
+	s := sides[0].on
 	r.enter(p)
-	for _, op := range []*workload.Op{first, second} {
-		fills := p.pre[r.id]
-		if op == second {
-			fills = p.mid[r.id]
-		}
-		gap := r.refill(s, fills, r.ready(s, op, r.before(p, op), r.within(p)...))
-		for i, k := range r.pl.splitAlongK(op) {
+	for _, x := range sides {
+		gap := r.refill(s, x.fills, r.ready(s, x.op, x.after, x.within...))
+		for i, k := range r.pl.splitAlongK(x.op) {
 			if i > 0 {
-				s.wait(r.issued, r.issue(l.Host.Value, op.Name), "host")
+				s.wait(r.issued, r.issue(l.Host.Value, x.op.Name), "host")
 				gap = duration(l.Gap.Value)
 			}
-			s.launch(gap, launchOf(op, k))
+			s.launch(gap, launchOf(x.op, k))
 		}
-		r.finished(s, op)
+		r.finished(s, x.op)
 	}
-	r.leave(p)
+	r.leave(p.last())
 }
 
 // partialBytes is an element of a partial sum, in single precision.

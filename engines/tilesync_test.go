@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"errors"
@@ -15,8 +16,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An mlp is a loop of two dependent products in tiles of 128×128, two
-// workgroups a CU: batch×ffn over hidden, then batch×hidden over ffn.
+// An mlp is a chain of two products in tiles of 128×128, two workgroups a CU:
+// batch×ffn over hidden, then batch×hidden over ffn.
 type mlp struct {
 	ranks, steps       int
 	batch, hidden, ffn int64
@@ -25,8 +26,32 @@ type mlp struct {
 
 var mlp512 = mlp{ranks: 2, steps: 3, batch: 512, hidden: 12288, ffn: 6144, up: 144_300, down: 147_500}
 
-// build makes the workload that workload.Lift would find.
 func (s mlp) build(t testing.TB) *workload.Workload {
+	t.Helper()
+	up := dense{name: "up", n: s.ffn, k: s.hidden, dur: s.up}
+	down := dense{name: "down", n: s.hidden, k: s.ffn, dur: s.down}
+	return chain{ranks: s.ranks, steps: s.steps, m: s.batch, products: []dense{up, down}}.build(t)
+}
+
+// A chain is a loop of dependent products over the same m rows.
+type chain struct {
+	ranks, steps int
+	m            int64
+	products     []dense
+}
+
+type dense struct {
+	name   string
+	n, k   int64
+	dur    trace.Time
+	rows   int                // of a tile; 0: 128, as columns
+	cols   int                //
+	splits int                // workgroups a tile; 0: 1
+	kind   workload.ShapeKind // 0: GEMM
+}
+
+// build makes the workload that workload.Lift would find.
+func (s chain) build(t testing.TB) *workload.Workload {
 	t.Helper()
 	var b trace.Builder
 	w := &workload.Workload{World: s.ranks, Captured: s.ranks}
@@ -34,24 +59,21 @@ func (s mlp) build(t testing.TB) *workload.Workload {
 		b.AddRank(trace.Rank{ID: r, World: s.ranks})
 		w.Ranks = append(w.Ranks, nil)
 	}
-	w.Pairs = make([]workload.Pair, s.steps)
+	links := len(s.products) - 1
+	w.Pairs = make([]workload.Pair, s.steps*links)
 	w.Steps = make([]workload.Step, s.steps)
 	for r := range s.ranks {
 		at, prev := trace.Time(10_000), int32(-1)
 		for step := range s.steps {
-			p := &w.Pairs[step]
-			p.Direction, p.Collective, p.Step = workload.ComputeThenCompute, -1, int32(step)
 			w.Steps[step].Start = append(w.Steps[step].Start, at)
-			for half, dur := range []trace.Time{s.up, s.down} {
-				sh := workload.Shape{Kind: workload.GEMM, M: s.batch, N: s.ffn, K: s.hidden, ElemSize: 2}
-				if half == 1 {
-					sh.N, sh.K = sh.K, sh.N
-				}
-				wgs := int(sh.M * sh.N / (128 * 128))
+			for i, x := range s.products {
+				rows, cols, splits := cmp.Or(x.rows, 128), cmp.Or(x.cols, 128), max(1, x.splits)
+				sh := workload.Shape{Kind: max(workload.GEMM, x.kind), M: s.m, N: x.n, K: x.k, ElemSize: 2}
+				tiles := ceilDiv(int(sh.M), rows) * ceilDiv(int(sh.N), cols)
 				op := workload.Op{
-					ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Name: []string{"up", "down"}[half], Queue: 7, Collective: -1,
-					Start: at, End: at + dur, Issued: trace.Never, Gap: launchGap, Step: int32(step), Shape: sh,
-					Tiling:    workload.Tiling{TileM: 128, TileN: 128, Tiles: wgs, WGs: wgs},
+					ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Name: x.name, Queue: 7, Collective: -1,
+					Start: at, End: at + x.dur, Issued: trace.Never, Gap: launchGap, Step: int32(step), Shape: sh,
+					Tiling:    workload.Tiling{TileM: rows, TileN: cols, Tiles: tiles * splits, WGs: tiles * splits},
 					Footprint: replay.Footprint{Threads: 256, Registers: 116, Shared: 98304},
 					Read:      2 * float64(sh.M*sh.K+sh.K*sh.N), Write: 2 * float64(sh.M*sh.N),
 				}
@@ -65,9 +87,13 @@ func (s mlp) build(t testing.TB) *workload.Workload {
 				})
 				w.Ops = append(w.Ops, op)
 				w.Ranks[r] = append(w.Ranks[r], op.ID)
-				if half == 0 {
+				if i < links {
+					p := &w.Pairs[step*links+i]
+					p.Direction, p.Collective, p.Step = workload.ComputeThenCompute, -1, int32(step)
 					p.First = append(p.First, op.ID)
-				} else {
+				}
+				if i > 0 {
+					p := &w.Pairs[step*links+i-1]
 					p.Second = append(p.Second, op.ID)
 				}
 				prev, at = op.ID, op.End+launchGap
@@ -75,7 +101,7 @@ func (s mlp) build(t testing.TB) *workload.Workload {
 			w.Steps[step].End = append(w.Steps[step].End, at-launchGap)
 		}
 	}
-	w.Run = b.Finish(trace.Options{Name: "mlp", KeepZero: true})
+	w.Run = b.Finish(trace.Options{Name: "chain", KeepZero: true})
 	spec{}.link(w, nil, nil)
 	return w
 }
