@@ -78,7 +78,13 @@ func planFused(pl *planner, v Values) (emitter, error) {
 	pl.leaveOutReorders()
 	cuts := map[int]*slicing{} // by index of pair
 	for i := range pl.pairs {
-		if p := &pl.pairs[i]; pl.acrossNodes(p.Pair) {
+		p := &pl.pairs[i]
+		if op := &pl.w.Ops[p.First[0]]; pl.looksUp(op) {
+			if _, err := pl.resident(op, v); err != nil {
+				return nil, err
+			}
+		}
+		if pl.acrossNodes(p.Pair) {
 			d, err := pl.slicing(p, v)
 			if err != nil {
 				return nil, err
@@ -132,12 +138,26 @@ func (pl *planner) fusedKernel(op *workload.Op, p *pair, v Values) *replay.Kerne
 	dest := pl.destinations(p)
 	g := pl.tilesOf(op)
 	g = pl.withPrograms(op, g, v.Int("programs"))
+	if pl.looksUp(op) {
+		wgs, _ := pl.resident(op, v) // planFused has checked
+		g = pl.lookups(op, wgs)
+	}
 	start := 0 // the share that is computed first
 	pattern := machine.ToOne
 	if v["order"] == "aware" {
 		start, pattern = (slices.Index(dest, me)+1)%n, machine.ToNext
 	}
 	owner := func(tile int) int32 { return dest[(tile*n/g.tiles+start)%n] }
+	if v["order"] == "aware" && pl.m.Fabric.Topology == machine.Mesh {
+		// A link serves one peer: tiles for all of them in turn keep every link busy (MECHANISM A5).
+		pattern = machine.ToAll
+		owner = func(tile int) int32 {
+			if away := g.tiles * (n - 1) / n; tile >= away {
+				return me
+			}
+			return dest[(start+tile%(n-1))%n]
+		}
+	}
 	payload := float64(p.coll.Bytes) / float64(g.tiles)
 	local := replay.Phase{Op: replay.Store, Peer: me, Bytes: payload}
 	remote := replay.Phase{

@@ -60,14 +60,9 @@ func (pl *planner) slicing(p *pair, v Values) (*slicing, error) {
 	d := &slicing{ranks: pl.destinations(p), size: v.Int("slice"), each: ceilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
 	d.slices = ceilDiv(d.each, d.size)
 	d.bytes = float64(p.coll.Bytes) / float64(op.Tiling.Tiles)
-	full := pl.residents(op.Footprint)
-	perCU := max(1, full*v.Int("occupancy")/100)
-	if most := max(1, full*ofEight/8); perCU > most {
-		return nil, &NotApplicable{"fused", fmt.Sprintf("occupancy=%s: with the network library's calls at most %d of %d workgroups fit on a compute unit", v["occupancy"], most, full)}
-	}
-	slots := perCU * int(pl.m.GPU.CUs.Value)
-	if programs := v.Int("programs"); programs > 0 {
-		slots = min(slots, programs)
+	slots, err := pl.resident(op, v)
+	if err != nil {
+		return nil, err
 	}
 	if d.wgs = slots / d.size * d.size; d.wgs == 0 {
 		return nil, &NotApplicable{"fused", fmt.Sprintf("slice=%d: a cluster of as many workgroups does not fit on the device, which holds %d", d.size, slots)}
@@ -84,6 +79,34 @@ func (pl *planner) slicing(p *pair, v Values) (*slicing, error) {
 		}
 	}
 	return d, nil
+}
+
+// resident is how many workgroups of a fused embedding the settings let be resident.
+func (pl *planner) resident(op *workload.Op, v Values) (int, error) {
+	full := pl.residents(op.Footprint)
+	perCU := max(1, full*v.Int("occupancy")/100)
+	if most := max(1, full*ofEight/8); perCU > most {
+		return 0, &NotApplicable{"fused", fmt.Sprintf("occupancy=%s: with the network library's calls at most %d of %d workgroups fit on a compute unit", v["occupancy"], most, full)}
+	}
+	slots := min(op.Tiling.Tiles, perCU*int(pl.m.GPU.CUs.Value))
+	if programs := v.Int("programs"); programs > 0 {
+		slots = min(slots, programs)
+	}
+	return slots, nil
+}
+
+// looksUp reports whether an operation is an embedding that nobody measured: its
+// kernel is then what the file says, not a build of its own.
+func (pl *planner) looksUp(op *workload.Op) bool {
+	return pl.w.Run.Estimated != "" && op.Shape.Kind == workload.Embedding
+}
+
+// lookups is an embedding as persistent workgroups, a tile a vector.
+func (pl *planner) lookups(op *workload.Op, wgs int) grid {
+	return grid{
+		wgs: wgs, tiles: op.Tiling.Tiles, owned: -1, foot: op.Footprint, time: pl.vectorTime(op, wgs), read: op.Read / float64(op.Tiling.Tiles),
+		pipe: 1 / float64(max(1, ceilDiv(wgs, int(pl.m.GPU.CUs.Value)))),
+	}
 }
 
 // destination is the place that the i-th share of the order is for: others first,
@@ -189,13 +212,13 @@ func (pl *planner) reorders(comm *workload.Op) *workload.Op {
 // slicedKernel computes vectors, and sends slices as they are complete.
 func (pl *planner) slicedKernel(op *workload.Op, p *pair, d *slicing) *replay.Kernel {
 	me := slices.Index(d.ranks, int32(op.Rank))
-	g := grid{wgs: d.wgs, tiles: d.tiles(), owned: -1, foot: op.Footprint, time: pl.vectorTime(op, d)}
-	g.pipe = 1 / float64(max(1, ceilDiv(d.wgs, int(pl.m.GPU.CUs.Value))))
+	g := pl.lookups(op, d.wgs)
+	g.tiles = d.tiles()
 	k := pl.kernelOf(op, g)
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.coll.Op)
 	k.Attr.Grid = [3]int32{int32(d.wgs), 1, 1}
 	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(me, tile).to]) }
-	work := replay.Phase{Op: replay.Work, Time: g.time, Read: op.Read / float64(op.Tiling.Tiles), Write: d.bytes}
+	work := replay.Phase{Op: replay.Work, Time: g.time, Read: g.read, Write: d.bytes}
 	k.Recipe = func(tile int, buf []replay.Phase) []replay.Phase {
 		x := d.pooled(me, tile)
 		if !x.ok {
@@ -233,13 +256,13 @@ func (pl *planner) slicedKernel(op *workload.Op, p *pair, d *slicing) *replay.Ke
 // vectorTime is how long a resident workgroup takes for one vector: what the
 // captured kernel's took, corrected for how many are resident now. Where
 // nobody measured that kernel, what the machine's memory gives them.
-func (pl *planner) vectorTime(op *workload.Op, d *slicing) trace.Time {
-	rate := pl.m.GPU.GatherAt(d.wgs, true)
+func (pl *planner) vectorTime(op *workload.Op, wgs int) trace.Time {
+	rate := pl.m.GPU.GatherAt(wgs, true)
 	if pl.w.Run.Estimated != "" {
 		bytes := (op.Read + op.Write) / float64(op.Tiling.Tiles)
-		return duration(bytes*float64(d.wgs)/rate) + rowWait
+		return duration(bytes*float64(wgs)/rate) + rowWait
 	}
 	slots := min(op.Tiling.Tiles, int(pl.m.GPU.CUs.Value)*pl.residents(op.Footprint))
 	one := float64(op.Dur()) * float64(slots) / float64(op.Tiling.Tiles)
-	return trace.Time(one*float64(d.wgs)/float64(slots)*pl.m.GPU.GatherAt(slots, false)/rate+0.5) + rowWait
+	return trace.Time(one*float64(wgs)/float64(slots)*pl.m.GPU.GatherAt(slots, false)/rate+0.5) + rowWait
 }

@@ -290,3 +290,36 @@ func TestOnlyEmbeddingsCrossNodes(t *testing.T) {
 		t.Errorf("a product across nodes: %q", out.Why)
 	}
 }
+
+// TestMeshOrderKeepsLinksBusy: where every pair of GPUs has a link of its own, a
+// fused kernel in aware order loads all links from the beginning and alike.
+func TestMeshOrderKeepsLinksBusy(t *testing.T) {
+	w, m := operatorOf(t, "operator: gemm+all_to_all\nmachine: mi210x4\ntype: bf16\nshape: {m: 4096, n: 4096, k: 2048}\nkernel: {tile: 128x128, threads: 256, registers: 128, shared: 32768}")
+	run := detailed(t, w, m, "fused", nil, replay.Options{}).Result.Run
+	early, all := map[[2]int32]int{}, map[[2]int32]int{} // stores by rank and peer
+	for _, s := range run.Spans {
+		if s.Kind != trace.PhaseStore {
+			continue
+		}
+		link := [2]int32{run.Lanes[s.Lane].Rank, run.Workgroup(s).Peer}
+		all[link]++
+		if s.Start < run.End/4 {
+			early[link]++
+		}
+	}
+	for rank := range int32(4) {
+		for peer := range int32(4) {
+			link := [2]int32{rank, peer}
+			want := 4096 / 128 * 4096 / 128 / 4
+			if n := all[link]; n < want-1 || n > want+1 {
+				t.Errorf("rank %d stored %d tiles to %d, want %d", rank, n, peer, want)
+			}
+			switch n := early[link]; {
+			case rank == peer && n != 0:
+				t.Errorf("rank %d kept %d tiles for itself before those for others", rank, n)
+			case rank != peer && n == 0:
+				t.Errorf("link %d→%d idles in the first quarter", rank, peer)
+			}
+		}
+	}
+}
