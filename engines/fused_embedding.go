@@ -84,7 +84,7 @@ func (pl *planner) slicing(p *pair, v Values) (*slicing, error) {
 // resident is how many workgroups of a fused embedding the settings let be resident.
 func (pl *planner) resident(op *workload.Op, v Values) (int, error) {
 	full := pl.residents(op.Footprint)
-	perCU := max(1, full*v.Int("occupancy")/100)
+	perCU := max(1, (full*v.Int("occupancy")+50)/100)
 	if most := max(1, full*ofEight/8); perCU > most {
 		return 0, &NotApplicable{"fused", fmt.Sprintf("occupancy=%s: with the network library's calls at most %d of %d workgroups fit on a compute unit", v["occupancy"], most, full)}
 	}
@@ -257,12 +257,13 @@ func (pl *planner) slicedKernel(op *workload.Op, p *pair, d *slicing) *replay.Ke
 // captured kernel's took, corrected for how many are resident now. Where
 // nobody measured that kernel, what the machine's memory gives them.
 func (pl *planner) vectorTime(op *workload.Op, wgs int) trace.Time {
-	rate := pl.m.GPU.GatherAt(wgs, true)
+	threads := op.Footprint.Threads
+	rate := pl.m.GPU.LookupAt(wgs, threads, true)
 	if pl.w.Run.Estimated != "" {
 		bytes := (op.Read + op.Write) / float64(op.Tiling.Tiles)
 		return duration(bytes*float64(wgs)/rate) + rowWait
 	}
 	slots := min(op.Tiling.Tiles, int(pl.m.GPU.CUs.Value)*pl.residents(op.Footprint))
 	one := float64(op.Dur()) * float64(slots) / float64(op.Tiling.Tiles)
-	return trace.Time(one*float64(wgs)/float64(slots)*pl.m.GPU.GatherAt(slots, false)/rate+0.5) + rowWait
+	return trace.Time(one*float64(wgs)/float64(slots)*pl.m.GPU.LookupAt(slots, threads, false)/rate+0.5) + rowWait
 }

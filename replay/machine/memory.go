@@ -36,6 +36,12 @@ func (g GPU) Uncrowded(occupancy float64) float64 {
 	return at(g.Crowding.curve(0, 1), occupancy)
 }
 
+// LookupAt is the bytes a second that so many workgroups of so many threads reach
+// together with random reads: GatherAt, where they do not crowd the memory.
+func (g GPU) LookupAt(wgs, threads int, fused bool) float64 {
+	return g.GatherAt(wgs, fused) * g.Uncrowded(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
+}
+
 // HitShare is the share of repeated reads that the last-level cache serves when
 // what is read again spans a footprint: all where it fits, else the part of it
 // that fits. Reading in order with strict least-recently-used replacement would

@@ -22,12 +22,18 @@ func (f *File) elements() elements {
 
 // rest notes that a duration rests on a number of the profile.
 func (b *bench) rest(key string, q machine.Quantity) {
-	if q.Mark == machine.Sourced {
+	b.restOn(key, q.String()+": ", q.Mark, q.Source)
+}
+
+func (b *bench) restTable(key string, t machine.Table) { b.restOn(key, "", t.Mark, t.Source) }
+
+func (b *bench) restOn(key, value string, mark machine.Mark, source string) {
+	if mark == machine.Sourced {
 		return
 	}
-	note := fmt.Sprintf("%s of %s is assumed: %s: %s", key, b.m.Name, q, q.Source)
-	if !q.Known() {
-		note = fmt.Sprintf("%s of %s is unknown: %s", key, b.m.Name, q.Source)
+	note := fmt.Sprintf("%s of %s is assumed: %s%s", key, b.m.Name, value, source)
+	if mark == machine.Unknown {
+		note = fmt.Sprintf("%s of %s is unknown: %s", key, b.m.Name, source)
 	}
 	if !slices.Contains(b.rests, note) {
 		b.rests = append(b.rests, note)
@@ -116,7 +122,7 @@ func (b *bench) library(s *step, m, n, k int64) roof {
 	if mm.Rate.Known() {
 		b.rest("matmul.rate", mm.Rate)
 	} else {
-		b.rest("matmul.tiles", machine.Quantity{Mark: mm.Tiles.Mark, Source: mm.Tiles.Source})
+		b.restTable("matmul.tiles", mm.Tiles)
 		b.rest("gpu.flops", b.m.GPU.Flops)
 	}
 	cus := int(b.m.GPU.CUs.Value)
@@ -196,13 +202,14 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 		operator: trace.Operator{Name: "aten::_embedding_bag", Dims: [][]int64{{0, dim}, {sums * pooling}, {sums}}, Types: []string{e.torch, "long", "long"}},
 	}
 	g := &b.m.GPU
-	b.rest("gpu.gather", machine.Quantity{Mark: g.Gather.Mark, Source: g.Gather.Source})
+	b.restTable("gpu.gather", g.Gather)
 	if !g.Gather.Known() {
 		b.rest("gpu.memory", g.Memory)
+		b.restTable("gpu.crowding", g.Crowding)
 	}
 	bytes := float64((pooling + 1) * dim * e.bytes) // of one sum
 	slots := int64(g.CUs.Value) * int64(b.residents(&s.kernel))
-	wave := func(wgs int64) float64 { return float64(wgs) * bytes / g.GatherAt(int(wgs), false) }
+	wave := func(wgs int64) float64 { return float64(wgs) * bytes / g.LookupAt(int(wgs), s.kernel.Threads(), false) }
 	each := ceilDiv(sums, launches)
 	s.seconds = float64(each/slots) * wave(slots)
 	if left := each % slots; left > 0 {
