@@ -59,8 +59,7 @@ const maxLinks = 15
 // Explain explains an outcome that was run with replay.Options.Causes.
 func Explain(w *workload.Workload, out Outcome) Explanation {
 	is, rounds := stepsOf(w, out.Result.Run).typical()
-	shift := out.Result.Makespan - out.Result.Run.End // times of a run begin with its first span
-	path := within(out.Result.Path, is.start+shift, is.end+shift)
+	path := within(out.Result.Path, is.start, is.end)
 	e := Explanation{Start: is.start, Time: is.end - is.start, Rounds: rounds, Parts: partsOf(path)}
 	e.Path = linksOf(path, out.program.Flags)
 	e.names = total(path, nameOf)
