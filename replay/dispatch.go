@@ -90,7 +90,7 @@ type cu struct {
 	clocks  []int32 // classes of its work that touches no memory
 	free    room
 	wgs     []int32 // resident, in no order
-	slots   []bool  // taken, for lanes
+	slots   []int32 // by slot, for lanes: who is in it (vacancies.stays), or none
 }
 
 type cuRef struct{ gpu, cu int32 }
@@ -161,6 +161,8 @@ func (s *sim) dispatchGPU(id int32) {
 		if k := s.kernels.at(l); k.placed < k.kernel.WGs {
 			s.starve(k)
 			waiting = append(waiting, l)
+		} else {
+			k.full = s.now
 		}
 	}
 	g.line = waiting

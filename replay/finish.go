@@ -14,6 +14,7 @@ func (s *sim) result() *Result {
 		r.Use = append(r.Use, s.use(g)...)
 		r.CUs = append(r.CUs, s.cuTime(g))
 	}
+	s.recordVacant()
 	r.Run = s.record.Finish(trace.Options{Name: s.record.options.Name, Simulated: true, Estimated: s.record.options.Estimated, KeepZero: true})
 	return r
 }

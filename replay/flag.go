@@ -55,6 +55,8 @@ func (s *sim) post(f Flag, count int64, from poster) {
 		who := fl.waiters.pop().who
 		if who.kind == dueStream {
 			s.streams[who.id].awaited = from
+		} else if s.record.options.Level == Phases {
+			s.record.released(who.id, from)
 		}
 		if s.causes != nil {
 			s.letGo(who)

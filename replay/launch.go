@@ -22,11 +22,12 @@ type launch struct {
 	need     room
 	pipe     int64 // of wholePipe, by one workgroup's work
 	ready    Time
-	placed   int // workgroups that have started
-	gone     int // and left
-	owned    int // tiles that every workgroup runs before it asks for more
-	ticket   int // next tile that nobody owns
-	working  int // workgroups in a Work or Store phase
+	full     Time // when its last workgroup was placed
+	placed   int  // workgroups that have started
+	gone     int  // and left
+	owned    int  // tiles that every workgroup runs before it asks for more
+	ticket   int  // next tile that nobody owns
+	working  int  // workgroups in a Work or Store phase
 	fresh    bool
 	bank     int32  // of a persistent kernel, among those running on the GPU
 	holders  string // what held the slots when it first found none
@@ -98,6 +99,7 @@ func (s *sim) begin(l *launch) {
 func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
 	s.record.end(l.span, s.now)
+	s.record.lived(l, s.now)
 	s.ended()
 	if l.bank != none {
 		s.gpus[l.gpu].banks[l.bank] = false

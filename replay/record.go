@@ -21,15 +21,20 @@ type recorder struct {
 	trace.Builder
 	program *Program
 	options Options
-	deep    []bool  // ranks recorded beyond kernels
+	whose   func(poster) string // says who posted
+	deep    []bool              // ranks recorded beyond kernels
+	vacant  []vacancies         // of those ranks
+	posters []poster            // by workgroup: who ended its last wait, if phases are recorded
+	waits   map[wait]trace.NameID
 	seqs    []int64 // by rank: collectives so far
 	group   int32   // of all ranks
 }
 
 func newRecorder(m *machine.Machine, p *Program, o Options) recorder {
-	r := recorder{program: p, options: o, group: trace.None}
+	r := recorder{program: p, options: o, group: trace.None, waits: map[wait]trace.NameID{}}
 	r.deep = make([]bool, len(p.GPUs))
 	r.seqs = make([]int64, len(p.GPUs))
+	r.vacant = make([]vacancies, len(p.GPUs))
 	ranks := make([]int, len(p.GPUs))
 	for g := range p.GPUs {
 		ranks[g] = g
@@ -121,7 +126,7 @@ func (r *recorder) copy(st *stream, cmd *Command, now Time) {
 		Lane: r.queueLane(st), Parent: trace.None, Attr: r.AddCopy(row),
 	}
 	st.span, st.moves = r.Add(span), none
-	if st.engine != none && r.deep[st.gpu] {
+	if st.engine != none && r.watched(st.gpu, now) {
 		span.Kind = trace.Transfer
 		span.Lane = r.lane(trace.Lane{Kind: trace.Engine, Rank: st.gpu, ID: int64(st.engine)})
 		st.moves = r.Add(span)
@@ -130,7 +135,7 @@ func (r *recorder) copy(st *stream, cmd *Command, now Time) {
 
 // transfer opens the span of a put's bytes.
 func (r *recorder) transfer(from, to int32, p *put, now Time) spanRef {
-	if r.options.Level < Phases || !r.deep[from] {
+	if r.options.Level < Phases || !r.watched(from, now) {
 		return none
 	}
 	lane := trace.Lane{Kind: trace.Link, Rank: from, Peer: to}
@@ -146,26 +151,6 @@ func (r *recorder) transfer(from, to int32, p *put, now Time) spanRef {
 	})
 }
 
-// slot takes the lowest free slot of a CU for a workgroup's lane.
-func (r *recorder) slot(l *launch, c *cu) int32 {
-	if !r.deep[l.gpu] {
-		return none
-	}
-	at := slices.Index(c.slots, false)
-	if at < 0 {
-		at = len(c.slots)
-		c.slots = append(c.slots, false)
-	}
-	c.slots[at] = true
-	return int32(at)
-}
-
-func (r *recorder) freeSlot(w *workgroup, c *cu) {
-	if w.slot != none {
-		c.slots[w.slot] = false
-	}
-}
-
 // leastShown is the workgroups of the fused operators' Figure 11.
 const leastShown = 32
 
@@ -178,8 +163,8 @@ func (r *recorder) shown(k *Kernel) int {
 }
 
 // tile opens the span of a workgroup's tile, prologue or epilogue.
-func (r *recorder) tile(w *workgroup, l *launch, now Time) {
-	if !r.deep[l.gpu] || w.cu == none || l.kernel.Merged || int(w.index) >= r.shown(l.kernel) {
+func (r *recorder) tile(w *workgroup, l *launch, c *cu, now Time) {
+	if !r.watched(l.gpu, now) || l.kernel.Merged || int(w.index) >= r.shown(l.kernel) {
 		return
 	}
 	attr := trace.WorkgroupAttr{
@@ -194,9 +179,11 @@ func (r *recorder) tile(w *workgroup, l *launch, now Time) {
 	if l.kernel.Peer != nil && w.tile != none {
 		attr.Peer = int32(l.kernel.Peer(int(w.tile)))
 	}
+	on := r.lane(lane)
+	r.vacant[l.gpu].stays[c.slots[w.slot]].lane = on
 	w.span = r.Add(trace.Span{
 		Start: now, End: now, Kind: trace.Workgroup, Name: r.Intern(l.kernel.Name),
-		Lane: r.lane(lane), Parent: l.span, Attr: r.AddWorkgroup(attr),
+		Lane: on, Parent: l.span, Attr: r.AddWorkgroup(attr),
 	})
 }
 
@@ -219,15 +206,41 @@ var phaseKinds = [...]struct {
 }
 
 // phase records a phase that took from w.since until now.
-func (r *recorder) phase(w *workgroup, l *launch, p *Phase, now Time) {
+func (r *recorder) phase(id int32, w *workgroup, l *launch, p *Phase, now Time) {
 	if r.options.Level < Phases {
 		return
 	}
 	is := phaseKinds[p.Op]
+	name := r.Intern(is.name)
 	if p.Op == WaitFor {
-		is.name = flagName(r.program, p.Flag)
+		name = r.waitName(id, p.Flag)
 	}
-	r.inTile(w, l, p, is.kind, is.name, w.since, now)
+	r.inTile(w, l, p, is.kind, name, w.since, now)
+}
+
+// A wait is what a wait phase is named after.
+type wait struct {
+	flag Flag
+	from poster
+}
+
+// released notes who ended a workgroup's wait.
+func (r *recorder) released(id int32, from poster) {
+	if need := int(id) + 1 - len(r.posters); need > 0 {
+		r.posters = append(r.posters, make([]poster, need)...)
+	}
+	r.posters[id] = from
+}
+
+// waitName says what a workgroup waited for and who posted it.
+func (r *recorder) waitName(id int32, f Flag) trace.NameID {
+	w := wait{f, r.posters[id]}
+	if name, ok := r.waits[w]; ok {
+		return name
+	}
+	name := r.Intern(fmt.Sprintf("%s, %s", flagName(r.program, f), r.whose(w.from)))
+	r.waits[w] = name
+	return name
 }
 
 // mark records what is over at once: a put, or the mark at the end of a phase.
@@ -239,10 +252,10 @@ func (r *recorder) mark(w *workgroup, l *launch, p *Phase, now Time) {
 	if name == "" {
 		name = phaseKinds[Put].name
 	}
-	r.inTile(w, l, p, trace.PhasePut, name, now, now)
+	r.inTile(w, l, p, trace.PhasePut, r.Intern(name), now, now)
 }
 
-func (r *recorder) inTile(w *workgroup, l *launch, p *Phase, kind trace.Kind, name string, start, end Time) {
+func (r *recorder) inTile(w *workgroup, l *launch, p *Phase, kind trace.Kind, name trace.NameID, start, end Time) {
 	tile := r.Span(w.span)
 	attr := tile.Attr
 	if p.Op == Store || p.Op == Put {
@@ -255,5 +268,5 @@ func (r *recorder) inTile(w *workgroup, l *launch, p *Phase, kind trace.Kind, na
 		}
 		attr = r.AddWorkgroup(row)
 	}
-	r.Add(trace.Span{Start: start, End: end, Kind: kind, Name: r.Intern(name), Lane: tile.Lane, Parent: w.span, Attr: attr})
+	r.Add(trace.Span{Start: start, End: end, Kind: kind, Name: name, Lane: tile.Lane, Parent: w.span, Attr: attr})
 }

@@ -61,7 +61,7 @@ func TestRecordPhases(t *testing.T) {
 		10-10 put "computed" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in workgroup
 		10-10 put "put" on workgroup 0.0 id=0 wg=0 cu=0 peer=1 in workgroup
 		15-33 workgroup "fused" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in compute
-		15-30 wait "slice" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in workgroup
+		15-30 wait "slice, posted by GPU 0 \"fused\"" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in workgroup
 		30-33 wait "latency" on workgroup 0.0 id=-1 wg=0 cu=0 peer=-1 in workgroup`)
 	if diff := cmp.Diff(want, list(r.Run)); diff != "" {
 		t.Error(diff)

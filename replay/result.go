@@ -24,6 +24,7 @@ type Options struct {
 	Estimated string // as trace.Run has it
 	Level     Level
 	Ranks     []int // ranks recorded beyond kernels; nil: all
+	From, To  Time  // of what lies below kernels, only what begins in this window is recorded; To 0: no end
 	Causes    bool  // keep why everything happened: Result.Path
 	// Stop is asked now and then whether to give up; the error is then ErrStopped. nil: never.
 	Stop func() bool

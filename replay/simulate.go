@@ -138,6 +138,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 	s.nics = make([]Time, s.flows.nics)
 	s.ledger = newLedger(len(p.GPUs))
 	s.record = newRecorder(m, p, o)
+	s.record.whose = s.postedBy
 	s.causes = newCauses(o)
 	s.gpus = make([]gpu, len(p.GPUs))
 	for g := range p.GPUs {

@@ -114,12 +114,18 @@ func (s *sim) explain(st *stream, f Flag) Idle {
 	case from.gpu != st.gpu:
 		idle.Cause = PeerSkew
 	}
-	what := fmt.Sprintf("stream %q", from.Name)
-	if k := st.awaited.kernel; k != nil {
-		what = fmt.Sprintf("%q", k.Name)
-	}
-	idle.Note = fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
+	idle.Note = s.postedBy(st.awaited)
 	return idle
+}
+
+// postedBy names a poster.
+func (s *sim) postedBy(p poster) string {
+	from := &s.streams[p.stream]
+	what := fmt.Sprintf("stream %q", from.Name)
+	if p.kernel != nil {
+		what = fmt.Sprintf("%q", p.kernel.Name)
+	}
+	return fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
 }
 
 // lose records that nothing ran on the stream from start to end.

@@ -67,7 +67,9 @@ func (s *sim) start(launch, cu int32) {
 	if cu != none {
 		g := &s.gpus[l.gpu]
 		s.occupy(g, cu, id, l.need)
-		w.slot = s.record.slot(l, &g.cus[cu])
+		if s.record.deep[l.gpu] {
+			w.slot = s.record.settleIn(l, w, &g.cus[cu], s.now)
+		}
 	}
 	if s.causes != nil {
 		s.causes.note(id, s.placed(l, cu))
@@ -163,8 +165,8 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 			return false
 		}
 	}
-	if len(phases) > 0 {
-		s.record.tile(w, l, s.now)
+	if len(phases) > 0 && w.slot != none {
+		s.record.tile(w, l, &s.gpus[l.gpu].cus[w.cu], s.now)
 	}
 	if halts > manyHalts {
 		w.keeps = true
@@ -296,7 +298,7 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 	}
 	if w.span != none {
 		p := s.current(id)
-		s.record.phase(w, l, p, s.now)
+		s.record.phase(id, w, l, p, s.now)
 		s.record.mark(w, l, p, s.now)
 	}
 	w.next++
@@ -352,7 +354,9 @@ func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	w.stage = gone
 	if w.cu != none {
 		g := &s.gpus[l.gpu]
-		s.record.freeSlot(w, &g.cus[w.cu])
+		if w.slot != none {
+			s.record.moveOut(l.gpu, &g.cus[w.cu], w.slot, s.now)
+		}
 		if s.causes != nil {
 			g.cus[w.cu].left = s.causes.wgs[id]
 		}

@@ -37,7 +37,7 @@ const (
 	PhaseCompute
 	PhaseStore // storing results, to memory here or on a peer: Run.Workgroups, Peer says where
 	PhasePut   // issuing a non-blocking put
-	PhaseWait  // waiting for a flag: the slot is held, nothing is done
+	PhaseWait  // waiting for a flag: the slot is held, nothing is done; without a workgroup: see Span.Vacant
 	Transfer   // bytes under way on a link or an engine: Run.Copies
 	numKinds
 )
@@ -73,6 +73,10 @@ type Span struct {
 
 // Dur is the span's length; never negative in a finished run.
 func (s Span) Dur() Time { return s.End - s.Start }
+
+// Vacant reports whether the span is time in which nothing held a slot, or a
+// persistent workgroup was not there; its name says why.
+func (s Span) Vacant() bool { return s.Kind == PhaseWait && s.Parent == None && s.Attr == None }
 
 // LaneKind says what a lane stands for.
 type LaneKind uint8

@@ -100,6 +100,9 @@ func classOf(r *trace.Run, s trace.Span) Class {
 	case trace.PhasePut:
 		return Put
 	case trace.PhaseWait:
+		if s.Vacant() {
+			return Idle
+		}
 		return Wait
 	case trace.HostCall, trace.Launch:
 		return Host

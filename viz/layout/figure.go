@@ -120,7 +120,7 @@ func launches(r *trace.Run, rank int32) []*launch {
 	var all []*launch
 	for i := range r.Spans {
 		s := &r.Spans[i]
-		if !onWorkgroupLane(r, s) || r.Lanes[s.Lane].Rank != rank {
+		if !onWorkgroupLane(r, s) || r.Lanes[s.Lane].Rank != rank || s.Vacant() {
 			continue
 		}
 		wg := s

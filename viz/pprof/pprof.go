@@ -102,7 +102,7 @@ func (b *builder) add(run *trace.Run) {
 		switch {
 		case s.Kind.OnDevice():
 			b.device(s, slots[trace.SpanID(id)], wall.busy[id])
-		case s.Kind.InKernel() && kernelOf(run, s) == trace.None:
+		case s.Kind.InKernel() && !s.Vacant() && kernelOf(run, s) == trace.None:
 			b.orphan(s)
 		}
 	}

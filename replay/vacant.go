@@ -1,0 +1,246 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Vacant slots
+//
+// A slot of which workgroups are recorded, or a persistent workgroup, is held
+// or vacant. Why it is vacant is the same for all slots of a GPU: it follows
+// from the kernels that run, and where none does from what the stream that
+// launches the next one stands still for.
+//
+//	kernels   |A ready|A, WGs left|A, all placed|  gap  |B______|
+//	slot      |no slot|aaaa|no slot|aaa|tail of A|launch |bbbb|..
+//
+// They become spans of kind PhaseWait without parent (trace.Span.Vacant).
+
+// A stay is a workgroup's time in a slot.
+type stay struct {
+	start, end Time
+	cu, slot   int32
+	index      int32        // of a persistent workgroup
+	bank       int32        // of a persistent workgroup's kernel, or none
+	lane       trace.LaneID // of its workgroup spans, or None where none was recorded
+}
+
+// A presence is the life of a kernel.
+type presence struct {
+	ready, start, full, end Time // full: all workgroups have been placed
+	name                    string
+	order                   int32
+	stream                  int32
+}
+
+// vacancies are what is kept of the GPUs recorded beyond kernels.
+type vacancies struct {
+	stays   []stay
+	spare   []int32 // of stays that nobody will ask for
+	kernels []presence
+}
+
+// settleIn takes a slot of a CU for a workgroup, for its lane.
+func (r *recorder) settleIn(l *launch, w *workgroup, c *cu, now Time) int32 {
+	at := slices.Index(c.slots, none)
+	if at < 0 {
+		at = len(c.slots)
+		c.slots = append(c.slots, none)
+	}
+	v := &r.vacant[l.gpu]
+	id := int32(len(v.stays))
+	if n := len(v.spare); n > 0 {
+		id, v.spare = v.spare[n-1], v.spare[:n-1]
+	} else {
+		v.stays = append(v.stays, stay{})
+	}
+	v.stays[id] = stay{start: now, end: trace.Never, cu: w.cu, slot: int32(at), index: w.index, bank: l.bank, lane: trace.None}
+	c.slots[at] = id
+	return int32(at)
+}
+
+// moveOut gives the slot back.
+func (r *recorder) moveOut(gpu int32, c *cu, slot int32, now Time) {
+	id := c.slots[slot]
+	c.slots[slot] = none
+	v := &r.vacant[gpu]
+	x := &v.stays[id]
+	x.end = now
+	if x.lane == trace.None && (now <= r.options.From || r.past(x.start)) {
+		*x = stay{lane: trace.None}
+		v.spare = append(v.spare, id)
+	}
+}
+
+// past reports whether a time is after the window.
+func (r *recorder) past(t Time) bool { return r.options.To > 0 && t >= r.options.To }
+
+// watched reports whether what begins now on the rank is recorded.
+func (r *recorder) watched(rank int32, now Time) bool {
+	return r.deep[rank] && now >= r.options.From && !r.past(now)
+}
+
+// lived keeps the life of a kernel.
+func (r *recorder) lived(l *launch, now Time) {
+	if r.deep[l.gpu] {
+		v := &r.vacant[l.gpu]
+		v.kernels = append(v.kernels, presence{l.ready, r.Span(l.span).Start, l.full, now, l.kernel.Name, l.order, l.stream})
+	}
+}
+
+// A reason is why slots are vacant for a while.
+type reason struct {
+	start, end Time
+	name       string
+}
+
+// recordVacant adds the vacant times of every recorded slot.
+func (s *sim) recordVacant() {
+	until := s.makespan
+	if to := s.record.options.To; to > 0 {
+		until = min(until, to)
+	}
+	for g := range s.record.vacant {
+		v := &s.record.vacant[g]
+		if len(v.stays) == 0 {
+			continue
+		}
+		held := v.byLane()
+		reasons := s.reasons(v, until)
+		for i := 0; i < len(held); {
+			at := s.record.options.From
+			lane := held[i].lane
+			for ; i < len(held) && held[i].lane == lane; i++ {
+				s.recordGap(lane, at, min(held[i].start, until), reasons)
+				at = max(at, held[i].end)
+			}
+			s.recordGap(lane, at, until, reasons)
+		}
+	}
+}
+
+// byLane lists the stays on each lane, by lane and start. A persistent
+// workgroup is on its own lane and, if others were recorded there, on its slot's.
+func (v *vacancies) byLane() []stay {
+	slots, persistent := map[[2]int32]trace.LaneID{}, map[[2]int32]trace.LaneID{}
+	for _, x := range v.stays {
+		switch {
+		case x.lane == trace.None:
+		case x.bank == none:
+			slots[[2]int32{x.cu, x.slot}] = x.lane
+		default:
+			persistent[[2]int32{x.index, x.bank}] = x.lane
+		}
+	}
+	var held []stay
+	for _, x := range v.stays {
+		if lane, ok := persistent[[2]int32{x.index, x.bank}]; ok && x.bank != none {
+			x.lane = lane
+			held = append(held, x)
+		}
+		if lane, ok := slots[[2]int32{x.cu, x.slot}]; ok {
+			x.lane = lane
+			held = append(held, x)
+		}
+	}
+	slices.SortFunc(held, func(a, b stay) int { return cmp.Or(cmp.Compare(a.lane, b.lane), cmp.Compare(a.start, b.start)) })
+	return held
+}
+
+// recordGap records a vacant time, cut by reasons.
+func (s *sim) recordGap(lane trace.LaneID, start, end Time, reasons []reason) {
+	at, _ := slices.BinarySearchFunc(reasons, start, func(r reason, t Time) int { return cmp.Compare(r.end, t+1) })
+	for ; at < len(reasons) && reasons[at].start < end; at++ {
+		from, to := max(start, reasons[at].start), min(end, reasons[at].end)
+		if from < to {
+			s.record.Add(trace.Span{
+				Start: from, End: to, Kind: trace.PhaseWait, Name: s.record.Intern(reasons[at].name),
+				Lane: lane, Parent: trace.None, Attr: trace.None,
+			})
+		}
+	}
+}
+
+// reasons says of every time until the end why slots of the GPU were vacant then.
+func (s *sim) reasons(v *vacancies, until Time) []reason {
+	slices.SortFunc(v.kernels, func(a, b presence) int { return cmp.Or(cmp.Compare(a.ready, b.ready), cmp.Compare(a.order, b.order)) })
+	cuts := []Time{0, until}
+	for _, k := range v.kernels {
+		for _, t := range [...]Time{k.ready, k.start, k.full, k.end} {
+			if t < until {
+				cuts = append(cuts, t)
+			}
+		}
+	}
+	slices.Sort(cuts)
+	cuts = slices.Compact(cuts)
+	var all []reason
+	var alive []presence
+	next := 0
+	for i := range cuts[:len(cuts)-1] {
+		from, to := cuts[i], cuts[i+1]
+		for ; next < len(v.kernels) && v.kernels[next].ready <= from; next++ {
+			alive = append(alive, v.kernels[next])
+		}
+		alive = slices.DeleteFunc(alive, func(k presence) bool { return k.end <= from })
+		if name, ok := kernelReason(alive, from); ok {
+			all = append(all, reason{from, to, name})
+			continue
+		}
+		if next == len(v.kernels) {
+			all = append(all, reason{from, to, NoWork.String()})
+			continue
+		}
+		all = s.streamReasons(all, from, to, &v.kernels[next])
+	}
+	return all
+}
+
+// kernelReason is why slots are vacant while kernels are ready or running.
+func kernelReason(alive []presence, now Time) (string, bool) {
+	for _, k := range alive {
+		if now < k.full {
+			return fmt.Sprintf("%s for %s", NoSlot, k.name), true
+		}
+	}
+	if n := len(alive); n > 0 {
+		return fmt.Sprintf("%s of %s", Tail, alive[n-1].name), true
+	}
+	return "", false
+}
+
+// streamReasons appends what the stream that launches the next kernel stands
+// still for; where it does not, it copies.
+func (s *sim) streamReasons(all []reason, from, to Time, next *presence) []reason {
+	copying := fmt.Sprintf("copy before %s", next.name)
+	idle := s.streams[next.stream].idle
+	at, _ := slices.BinarySearchFunc(idle, from, func(i Idle, t Time) int { return cmp.Compare(i.End, t+1) })
+	for ; at < len(idle) && idle[at].Start < to; at++ {
+		if idle[at].Start > from {
+			all = append(all, reason{from, idle[at].Start, copying})
+			from = idle[at].Start
+		}
+		end := min(to, idle[at].End)
+		all = append(all, reason{from, end, s.idleReason(&idle[at], next)})
+		from = end
+	}
+	if from < to {
+		all = append(all, reason{from, to, copying})
+	}
+	return all
+}
+
+func (s *sim) idleReason(i *Idle, next *presence) string {
+	text := fmt.Sprintf("%s before %s", i.Cause, next.name)
+	if i.Flag != NoFlag {
+		text = fmt.Sprintf("%s: %s", i.Cause, flagName(s.program, i.Flag))
+	}
+	if i.Note != "" {
+		text += ", " + i.Note
+	}
+	return text
+}
