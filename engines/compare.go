@@ -48,8 +48,9 @@ func Compare(w *workload.Workload, m machine.Machine, sel []Selection, o replay.
 	return out, g.Wait()
 }
 
-// Run plans and simulates one selection. Phases are recorded only of strategies
-// that overlap inside kernels. A strategy that does not apply is an
+// Run plans and simulates one selection. Workgroups are recorded of one iteration
+// unless the options have a window, and phases only of strategies that overlap
+// inside kernels. A strategy that does not apply is an
 // Outcome with its reason, not an error.
 func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options) (Outcome, error) {
 	o.Name = s.Engine.Name
@@ -98,6 +99,9 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	planned.Asked = nil
 	if o.Causes {
 		out.program, out.machine = p, planned
+	}
+	if is, rounds := stepsOf(w, out.Result.Run).typical(); o.To == 0 && rounds == 1 {
+		o.From, o.To = is.start, max(1, is.end)
 	}
 	var err error
 	out.Result, err = replay.Simulate(planned, p, o)

@@ -30,6 +30,8 @@ type replayOptions struct {
 	explain  bool
 	pair     string // numbers of pairs to replan; "" all
 	pairs    bool   // also each kind of pair by itself, and the best of each together
+	ranks    []int
+	window   string
 	lift     workload.Options
 }
 
@@ -64,7 +66,9 @@ printed as the residual. Times are of one step where the trace marks steps
 	f.BoolVar(&o.explain, "explain", false, "also say why: the critical path of each strategy, what it gains and pays against bulk, and what would change it")
 	f.BoolVar(&o.pairs, "pairs", false, "also replan each kind of pair by itself, and all at once, each under its best strategy")
 	f.StringVar(&o.pair, "pair", "", "replan only these pairs, numbered as inspect lists them (1,3); the rest stays as captured")
-	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json, profile.pb.gz and result.json into this folder")
+	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.pb.gz and result.json into this folder")
+	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
+	f.StringVar(&o.window, "window", "iteration", "with -o: when: one iteration, all, or a time like 1.2ms-3ms")
 	return c
 }
 
@@ -82,7 +86,12 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	}
 	opts := replay.Options{Causes: o.explain, Stop: func() bool { return ctx.Err() != nil }}
 	if o.dir != "" {
-		opts.Level, opts.Ranks, opts.Tiles = replay.Phases, []int{0}, shownTiles
+		if err := o.checkRanks(w.World); err != nil {
+			return err
+		}
+		if err := o.record(&opts); err != nil {
+			return err
+		}
 	}
 	if o.pair != "" {
 		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
@@ -104,7 +113,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		}
 	}
 	if o.dir != "" {
-		if err := a.writeResults(o.dir, r); err != nil {
+		if err := a.writeResults(ctx, o.dir, r); err != nil {
 			return err
 		}
 	}

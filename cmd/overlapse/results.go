@@ -1,6 +1,8 @@
 package main
 
 import (
+	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -14,7 +16,7 @@ import (
 )
 
 // writeResults writes the four files of `replay -o`. Each is whole or absent.
-func (a *app) writeResults(dir string, r *replayed) error {
+func (a *app) writeResults(ctx context.Context, dir string, r *replayed) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -24,13 +26,13 @@ func (a *app) writeResults(dir string, r *replayed) error {
 		write func(io.Writer) error
 	}{
 		{"result.json", func(w io.Writer) error { return writeJSON(w, r) }},
-		{"timeline.json", func(w io.Writer) error { return chrome.Write(w, trace.Beside(runs, r.Path)) }},
+		{"timeline.json.gz", func(w io.Writer) error { return compressed(w, trace.Beside(runs, r.Path)) }},
 		{"profile.pb.gz", func(w io.Writer) error { return pprof.Write(w, runs...) }},
 		{"report.html", func(w io.Writer) error { return html.Write(w, a.report(r)) }},
 	}
 	bar := a.progress(len(files), "writing")
 	for _, f := range files {
-		if err := writeFile(filepath.Join(dir, f.name), f.write); err != nil {
+		if err := writeFile(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(interruptible{w, ctx}) }); err != nil {
 			return err
 		}
 		_ = bar.Add(1)
@@ -39,8 +41,17 @@ func (a *app) writeResults(dir string, r *replayed) error {
 	if !html.Embedded() {
 		a.note("this binary carries no ECharts, so report.html loads it from %s (run go generate ./viz/html before building to change that)", html.EChartsURL)
 	}
-	a.note("wrote report.html, timeline.json, profile.pb.gz and result.json to %s", dir)
+	a.note("wrote report.html, timeline.json.gz, profile.pb.gz and result.json to %s", dir)
 	return nil
+}
+
+// compressed writes a timeline as Perfetto opens it.
+func compressed(w io.Writer, run *trace.Run) error {
+	z := gzip.NewWriter(w)
+	if err := chrome.Write(z, run); err != nil {
+		return err
+	}
+	return z.Close()
 }
 
 // runs are the simulated runs of the strategies that apply, in table order.

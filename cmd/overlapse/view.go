@@ -89,7 +89,7 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 // strategies make of it.
 func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 	path := o.path
-	if result := filepath.Join(path, "timeline.json"); isFile(result) {
+	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
 		path = result
 	}
 	if o.strategy == "" {
@@ -111,7 +111,9 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles})
+	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Never, Stop: func() bool { return ctx.Err() != nil },
+	})
 	if err != nil {
 		return nil, err
 	}
