@@ -259,12 +259,12 @@ func (s *sim) resumed(id int32, st *stream, step Step) {
 }
 
 // arrived adds the end of what a post or put spent on its way.
-func (c *causes) arrived(now Time, before, arg int32, step Step) {
+func (c *causes) arrived(now Time, before, party, arg int32, step Step) {
 	c.now = before
 	if c.at(before) == now {
 		return
 	}
-	c.now = c.add(moment{at: now, before: before, party: c.moments[before].party, arg: arg, step: step})
+	c.now = c.add(moment{at: now, before: before, party: party, arg: arg, step: step})
 }
 
 // letGo notes that what is being stepped is why the actor goes on.

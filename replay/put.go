@@ -18,6 +18,7 @@ type put struct {
 	from   poster
 	span   spanRef
 	moment int32 // at which it began, if causes are kept
+	party  int32 // its kernel, then
 }
 
 // put hands a transfer to the channel to its peer.
@@ -32,7 +33,7 @@ func (s *sim) put(l *launch, p *Phase) {
 	ch := s.channel(id)
 	s.charge(l, p)
 	ch.puts = append(ch.puts, put{
-		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update,
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, party: l.party,
 	})
 	if len(ch.puts)-ch.head == 1 {
 		s.beginPut(id)
@@ -91,7 +92,7 @@ func (s *sim) sendPut(id int32) {
 func (s *sim) stepPut(id int32) {
 	if ch := s.channel(id); ch.waits {
 		if s.causes != nil {
-			s.causes.arrived(s.now, ch.puts[ch.head].moment, none, Queueing)
+			s.causes.arrived(s.now, ch.puts[ch.head].moment, ch.puts[ch.head].party, none, Queueing)
 			ch.puts[ch.head].moment = s.causes.now
 		}
 		s.sendPut(id)
@@ -128,7 +129,7 @@ func (s *sim) putDone(id int32) {
 	}
 	s.record.end(p.span, s.now)
 	if s.causes != nil {
-		s.causes.arrived(s.now, p.moment, id%n, Sending)
+		s.causes.arrived(s.now, p.moment, p.party, id%n, Sending)
 	}
 	s.ended()
 	s.postAfter(s.flows.latency(id/n, id%n), p.flag, p.count, p.from)
