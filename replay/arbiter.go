@@ -97,7 +97,7 @@ func (f *flows) setCapacity(id int32, capacity float64, now Time) {
 	if p.quietN > 0 {
 		f.watch(id)
 	}
-	for _, path := range p.paths {
-		f.change(path)
+	for _, m := range p.paths {
+		f.change(m.path)
 	}
 }

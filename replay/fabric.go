@@ -26,6 +26,7 @@ type fabric struct {
 	update  float64 // memory that a byte takes that is added to what is there
 	message Time    // that a message takes a NIC at least
 	steps   []machine.Step
+	way     []share
 }
 
 // A home is where a GPU is.
@@ -163,18 +164,19 @@ func (l *level) delay(from, to int32) Time {
 	return l.latency + Time(l.topology.Hops(l.members, int(from), int(to))-1)*l.hop
 }
 
-// route is the pools that a byte crosses on the path.
+// route is the pools that a byte crosses on the path, until the next call.
 func (f *fabric) route(k pathKey) []share {
 	from, to := int(k.from), int(k.to)
 	if from == to {
-		s := f.memory(nil, from, k.side, k.read+k.write)
+		s := f.memory(f.way[:0], from, k.side, k.read+k.write)
 		if f.caches != none {
 			s = f.cross(s, f.pool(from, Cache), k.cache)
 		}
+		f.way = s
 		return s
 	}
 	a, b := &f.homes[from], &f.homes[to]
-	s := f.memory(nil, from, k.side, k.read)
+	s := f.memory(f.way[:0], from, k.side, k.read)
 	if a.node != b.node {
 		s = f.cross(s, f.pool(from, NICEgress), 1)
 		s = f.links(s, &f.outer, 0, a.node, b.node)
@@ -184,7 +186,8 @@ func (f *fabric) route(k pathKey) []share {
 		s = f.links(s, &f.inner, a.node, a.at, b.at)
 		s = f.cross(s, f.pool(to, Ingress), 1)
 	}
-	return f.memory(s, to, k.side, k.write)
+	f.way = f.memory(s, to, k.side, k.write)
+	return f.way
 }
 
 // memory appends that of a GPU, and the side of it.

@@ -78,7 +78,8 @@ var nowhere = stake{class: none}
 type flows struct {
 	fabric  // pools and routes
 	paths   []path
-	pathOf  map[pathKey]int32
+	pathOf  map[uint64]int32 // by its ends, the latest
+	shares  []share          // of paths; a stretch of those that are not yet in use
 	recent  [1 << 12]recentPath
 	classes []class
 	index   index
@@ -92,6 +93,7 @@ type flows struct {
 	toRule    []int32 // GPUs whose memory's sides ask for more or less than before
 	unruled   []bool  // those
 	share     float64 // of its memory that communication is sure of
+	crowd     crowd
 	disturbed []int32 // pools that have undisturbed flows and may have become tight
 	settled   uint32  // how often rates have been
 	seq       uint64

@@ -7,16 +7,17 @@ import (
 
 // A pool is a resource of the machine that flows share.
 type pool struct {
-	capacity float64 // bytes a nanosecond
-	paths    []int32 // with classes, that cross it
-	all      []int32 // paths that cross it
-	demand   float64 // bytes a nanosecond that its classes could send through it at most
-	narrows  int     // paths of which it is the narrowest and that could send more
-	tight    bool    // demand exceeds capacity, so it may hold its classes back
-	quiet    float64 // bytes a nanosecond of undisturbed flows
-	quietN   int     // how many those are
-	arbiter  int32   // that sets capacity, and one; 0 for what is fixed
-	listed   bool    // is in flows.disturbed
+	capacity float64  // bytes a nanosecond
+	paths    []member // with classes, that cross it
+	all      []int32  // paths that cross it
+	demand   float64  // bytes a nanosecond that its classes could send through it at most
+	narrows  int      // paths of which it is the narrowest and that could send more
+	tight    bool     // demand exceeds capacity, so it may hold its classes back
+	quiet    float64  // bytes a nanosecond of undisturbed flows
+	quietN   int      // how many those are
+	arbiter  int32    // that sets capacity, and one; 0 for what is fixed
+	listed   bool     // is in flows.disturbed
+	crowded  bool     // is of a crowd
 
 	used      float64 // bytes a nanosecond since `since`
 	since     Time
@@ -67,6 +68,9 @@ type share struct {
 //	                    at their     held back: all go
 //	                    limit        at the path's level
 type path struct {
+	key     pathKey
+	sibling int32 // the next path between the same GPUs, or none
+
 	shares []share
 	bound  float64 // most that its pools allow
 	narrow int32   // the pool that sets bound; none if none does
@@ -90,6 +94,7 @@ type path struct {
 	dirty    bool // is in flows.dirty
 	changed  bool // is in flows.changed
 	moved    bool // is in flows.moved
+	stale    bool // is in crowd.stale
 
 	visited int     // the last search that reached it
 	next    int     // fill: the first step not settled
@@ -122,6 +127,9 @@ type pathKey struct {
 	cache    float64 // bytes of the last-level cache at from for each
 }
 
+// A member is a path of a pool, and which of the path's shares is of that pool.
+type member struct{ path, share int32 }
+
 type recentPath struct {
 	key pathKey
 	id  int32 // and one, so that the zero value is no path
@@ -133,8 +141,8 @@ func (f *flows) pathTo(k pathKey) int32 {
 	if r.id > 0 && r.key == k {
 		return r.id - 1
 	}
-	id, ok := f.pathOf[k]
-	if !ok {
+	id := f.findPath(k)
+	if id == none {
 		id = f.newPath(k)
 	}
 	*r = recentPath{k, id + 1}
@@ -143,7 +151,7 @@ func (f *flows) pathTo(k pathKey) int32 {
 
 func (f *flows) newPath(k pathKey) int32 {
 	id := int32(len(f.paths))
-	p := path{shares: f.route(k), narrow: none, bound: math.Inf(1), alarm: none}
+	p := path{key: k, shares: f.keep(f.route(k)), narrow: none, bound: math.Inf(1), alarm: none, sibling: none}
 	for _, s := range p.shares {
 		pool := &f.pools[s.pool]
 		pool.all = append(pool.all, id)
@@ -151,8 +159,37 @@ func (f *flows) newPath(k pathKey) int32 {
 			p.bound, p.narrow = b, s.pool
 		}
 	}
+	ends := endsOf(k)
+	if first, ok := f.pathOf[ends]; ok {
+		p.sibling = first
+	}
+	f.pathOf[ends] = id
 	f.paths = append(f.paths, p)
-	f.pathOf[k] = id
+	return id
+}
+
+// keep copies shares to where those of all paths lie.
+func (f *flows) keep(s []share) []share {
+	if len(f.shares)+len(s) > cap(f.shares) {
+		f.shares = make([]share, 0, max(1<<12, len(s)))
+	}
+	at := len(f.shares)
+	f.shares = append(f.shares, s...)
+	return f.shares[at:len(f.shares):len(f.shares)]
+}
+
+// endsOf is from and to as one number.
+func endsOf(k pathKey) uint64 { return uint64(k.from)<<32 | uint64(uint32(k.to)) }
+
+// findPath returns the path of a key, or none.
+func (f *flows) findPath(k pathKey) int32 {
+	id, ok := f.pathOf[endsOf(k)]
+	if !ok {
+		return none
+	}
+	for id != none && f.paths[id].key != k {
+		id = f.paths[id].sibling
+	}
 	return id
 }
 
@@ -255,6 +292,10 @@ func (f *flows) schedulePath(id int32, now Time) {
 	p.moved = false
 	if len(p.line) == 0 {
 		p.clock, p.at = 0, now
+		p.alarm = none
+		return
+	}
+	if p.level == 0 { // in a crowd that has nothing left for it
 		p.alarm = none
 		return
 	}

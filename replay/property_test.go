@@ -42,6 +42,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newSim(&m, p, Options{})
+		s.flows.crowd.few = rapid.SampledFrom([]int{few, 1}).Draw(t, "few")
 		ends := 0
 		for more := true; more; more = s.next() {
 			ends += len(s.queue)

@@ -23,11 +23,18 @@ import "math"
 // solve finds the levels of the paths that touched classes have influence on.
 func (f *flows) solve(now Time) {
 	f.tallyAll(now)
-	for _, id := range f.changed {
+	for i := 0; i < len(f.changed); i++ {
+		id := f.changed[i]
 		f.paths[id].changed = false
-		f.solveFrom(id, now)
+		if !f.waits(id, now) {
+			f.solveFrom(id, now)
+		}
+		if i == len(f.changed)-1 {
+			f.crowdDue(now) // may note more
+		}
 	}
 	f.changed = f.changed[:0]
+	f.crowd.due = false
 	f.search++
 }
 
@@ -75,17 +82,13 @@ func (f *flows) attach(id int32, p *path) {
 		pool := &f.pools[s.pool]
 		if p.attached {
 			s.at = int32(len(pool.paths))
-			pool.paths = append(pool.paths, id)
+			pool.paths = append(pool.paths, member{id, int32(i)})
 			continue
 		}
 		last := pool.paths[len(pool.paths)-1]
 		pool.paths[s.at] = last
 		pool.paths = pool.paths[:len(pool.paths)-1]
-		for j := range f.paths[last].shares {
-			if t := &f.paths[last].shares[j]; t.pool == s.pool {
-				t.at = s.at
-			}
-		}
+		f.paths[last.path].shares[last.share].at = s.at
 	}
 }
 
@@ -134,6 +137,7 @@ func (f *flows) solveFrom(id int32, now Time) {
 			f.reach(s.pool)
 		}
 	}
+	f.gather(now)
 	f.fill()
 	for _, id := range f.comp {
 		f.setLevel(id, f.paths[id].found, f.paths[id].next, now)
@@ -157,10 +161,10 @@ func (f *flows) reach(id int32) {
 		return
 	}
 	f.rows = append(f.rows, id)
-	for _, id := range p.paths {
-		if p := &f.paths[id]; p.visited != f.search {
+	for _, m := range p.paths {
+		if p := &f.paths[m.path]; p.visited != f.search {
 			p.visited = f.search
-			f.comp = append(f.comp, id)
+			f.comp = append(f.comp, m.path)
 		}
 	}
 }
@@ -238,8 +242,8 @@ func (f *flows) fill() {
 			continue // they left some to the others
 		}
 		level = full
-		for _, id := range f.pools[f.filling.pop().who.id].paths {
-			if p := &f.paths[id]; !p.settled {
+		for _, m := range f.pools[f.filling.pop().who.id].paths {
+			if p := &f.paths[m.path]; !p.settled {
 				f.stop(p, full)
 				open--
 			}

@@ -77,6 +77,7 @@ const (
 	dueWorkgroup
 	dueClass // stands for its members that are done
 	duePath  // stands for those of its classes that are held back
+	dueCrowd // rates are to be found anew
 )
 
 // A sim is one simulation under way.
@@ -121,7 +122,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 	s.flows = flows{
 		fabric:  newFabric(m, p),
 		index:   newIndex(),
-		pathOf:  map[pathKey]int32{},
+		pathOf:  map[uint64]int32{},
 		search:  1,
 		settled: 1,
 		beside:  make([][]int32, len(p.GPUs)),
@@ -129,6 +130,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		stale:   s.stale,
 		unruled: make([]bool, len(p.GPUs)),
 		share:   p.Arbiter.share(),
+		crowd:   crowd{few: few, alarm: none},
 	}
 	s.flags = make([]flag, max(1, len(p.Flags)))
 	for i := range s.flags {
@@ -177,7 +179,7 @@ func (s *sim) next() bool {
 			s.fail(fmt.Errorf("replay: time runs beyond %d ns", lastTime))
 			return false
 		}
-		if s.collect(now); len(s.queue) > 0 {
+		if s.collect(now); len(s.queue) > 0 || s.flows.crowd.due {
 			return true
 		}
 	}
@@ -214,6 +216,9 @@ func (s *sim) collect(now Time) {
 		case dueClass:
 		case duePath:
 			take = s.flows.takeHeld
+		case dueCrowd:
+			s.flows.recall()
+			continue
 		default:
 			s.queue = append(s.queue, who)
 			continue
@@ -245,6 +250,8 @@ func (s *sim) alarm(who actor) *alarm {
 		return &s.flows.classes[who.id].alarm
 	case duePath:
 		return &s.flows.paths[who.id].alarm
+	case dueCrowd:
+		return &s.flows.crowd.alarm
 	}
 	return &s.wgs.at(who.id).alarm
 }

@@ -1,0 +1,128 @@
+package replay
+
+// Crowds
+//
+// An all-to-all of a large torus is one component of thousands of paths, and
+// each of them that ends changes the fair rates of all others a little. Where a
+// component has more than `few` paths, it is a crowd, and its rates are found
+// anew only when a part of its paths has changed, or some time has passed:
+//
+//	fair rates  |solve           |solve          |solve
+//	paths       ........x...x..x........x..x.x.........
+//	                    ends; what it had is not used until the next solve
+//
+// Between solves a path keeps what it was given, and its members share it; a
+// path that comes, or has more to send, takes what its pools have left. So no
+// pool ever carries more than it can, nothing is faster than its bytes allow,
+// and at most a part of a pool in crowdPart stands idle that would not.
+// Components of few paths are exact.
+
+const (
+	few       = 256
+	crowdPart = 8 // of the paths of a crowd that have changed, or of its age, one in so many
+)
+
+// A crowd is what the pools of large components have in common.
+type crowd struct {
+	alarm alarm
+	few   int     // paths of a component that is no crowd
+	paths int     // of the last component that was one
+	since Time    // when there was none
+	stale []int32 // paths that have changed since the last solve
+	due   bool    // it is time to solve
+}
+
+// crowded reports whether the path crosses a pool of a crowd.
+func (f *flows) crowded(id int32) bool {
+	for _, s := range f.paths[id].shares {
+		if f.pools[s.pool].crowded {
+			return true
+		}
+	}
+	return false
+}
+
+// waits reports whether a changed path of a crowd goes on without a solve: it
+// keeps what it had, or takes what is left.
+func (f *flows) waits(id int32, now Time) bool {
+	c := &f.crowd
+	if c.due || !f.crowded(id) {
+		return false
+	}
+	p := &f.paths[id]
+	total := min(p.flow, p.bound)
+	for _, s := range p.shares {
+		pool := &f.pools[s.pool]
+		left := pool.capacity - pool.used
+		if left < -1e-9*pool.capacity {
+			return false // an arbiter gave some of it to the other side
+		}
+		total = min(total, p.out+max(0, left)/s.weight)
+	}
+	p.take(total)
+	f.setLevel(id, p.found, p.next, now)
+	f.enterUse(p, now)
+	if !p.stale {
+		p.stale = true
+		c.stale = append(c.stale, id)
+	}
+	return true
+}
+
+// take divides what the path may send among its steps.
+func (p *path) take(total float64) {
+	p.next, p.rest, p.sends, p.found = 0, p.mass, 0, 0
+	for ; p.next < len(p.steps); p.next++ {
+		s := &p.steps[p.next]
+		if s.level*p.rest > (total-p.sends)*(1+1e-12) {
+			p.rest = max(p.rest, s.mass)
+			p.found = (total - p.sends) / p.rest
+			p.sends = total
+			return
+		}
+		p.rest -= s.mass
+		p.sends += s.flow
+	}
+}
+
+// crowdDue sees to it that the crowd is solved once enough of it has changed,
+// and sooner or later if anything has.
+func (f *flows) crowdDue(now Time) {
+	c := &f.crowd
+	switch {
+	case len(c.stale) == 0:
+	case len(c.stale)*crowdPart >= c.paths:
+		f.recall()
+	case c.alarm == none:
+		f.events.set(&c.alarm, now+1+(now-c.since)/crowdPart, actor{dueCrowd, 0})
+	}
+}
+
+// recall notes all that has changed in the crowd, to be solved.
+func (f *flows) recall() {
+	c := &f.crowd
+	c.due, c.alarm = true, none
+	for _, id := range c.stale {
+		f.paths[id].stale = false
+		for _, s := range f.paths[id].shares {
+			f.pools[s.pool].visited = -f.search // changed, not searched yet
+		}
+		f.change(id)
+	}
+	c.stale = c.stale[:0]
+}
+
+// gather notes which pools a component that has been solved makes a crowd of.
+func (f *flows) gather(now Time) {
+	c := &f.crowd
+	crowded := len(f.comp) > c.few
+	if crowded {
+		if c.paths == 0 {
+			c.since = now
+		}
+		c.paths = len(f.comp)
+	}
+	for _, r := range f.rows {
+		f.pools[r].crowded = crowded
+	}
+}

@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// torus is a machine of single GPUs on a torus of links of 25 bytes a nanosecond, 700 ns each.
+func torus(gpus int) machine.Machine {
+	m := small(gpus, 1)
+	m.Network = machine.Network{
+		Node: q(1), NICs: q(1), Topology: machine.Torus2D,
+		Egress: q(100e9), Ingress: q(100e9), Pair: q(25e9), Latency: q(700e-9), Hop: q(700e-9),
+	}
+	return m
+}
+
+// allToAll puts a buffer of the bytes, cut by size into shares for each other
+// GPU, from every GPU of the machine.
+func allToAll(gpus int, share func(from, to int) float64) *Program {
+	p := &Program{}
+	arrived := make([]Flag, gpus)
+	for g := range arrived {
+		arrived[g] = p.NewFlag("arrived")
+	}
+	for g := range gpus {
+		var puts []Phase
+		for i := 1; i < gpus; i++ {
+			to := (g + i) % gpus
+			puts = append(puts, Phase{Op: Put, Peer: int32(to), Bytes: share(g, to), Flag: arrived[to], Count: 1})
+		}
+		puts = append(puts, Phase{Op: WaitFor, Flag: arrived[g], Count: int64(gpus - 1)})
+		p.GPUs = append(p.GPUs, GPU{Streams: []Stream{{Commands: []Command{kernel("all-to-all", 1, puts)}}}})
+	}
+	return p
+}
+
+// uneven is the shares of an all-to-all of which no two are alike.
+func uneven(gpus int, each float64) func(from, to int) float64 {
+	return func(from, to int) float64 { return each * (.9 + .2*float64(jitter(from*gpus+to, 1000))/999) }
+}
+
+// least is how long the fullest link of a torus is busy, in nanoseconds.
+func least(m machine.Machine, share func(from, to int) float64) float64 {
+	load := map[machine.Step]float64{}
+	most := 0.0
+	for from := range m.GPUs {
+		for to := range m.GPUs {
+			for _, s := range m.Network.Topology.Way(m.GPUs, from, to, nil) {
+				load[s] += share(from, to)
+				most = max(most, load[s])
+			}
+		}
+	}
+	return most / perNanosecond(m.Network.Pair.Value)
+}
+
+// An all-to-all of equal shares takes as long as its fullest link is busy, and
+// the latency of the last bytes. Of a ring of n, n²/8 pairs cross a link, in
+// each of the other rings through which they may go on.
+func TestTorusAllToAll(t *testing.T) {
+	for _, c := range []struct {
+		topology machine.Topology
+		gpus     int
+		shares   float64 // over the fullest link
+	}{{machine.Ring, 8, 8}, {machine.Torus2D, 16, 2 * 4}, {machine.Torus2D, 32, 8 * 4}, {machine.Torus3D, 64, 2 * 16}} {
+		const each = 100_000
+		m := torus(c.gpus)
+		m.Network.Topology = c.topology
+		equal := func(int, int) float64 { return each }
+		r := mustSimulate(t, m, allToAll(c.gpus, equal), Options{})
+		want := Time(c.shares * each / 25)
+		if r.Makespan < want || r.Makespan > want+20*700 {
+			t.Errorf("%s of %d: %d ns, want %d and at most twenty links' latency", c.topology, c.gpus, r.Makespan, want)
+		}
+		if got := Time(least(m, equal)); got != want {
+			t.Errorf("%s of %d: the fullest link is busy for %d ns, want %d", c.topology, c.gpus, got, want)
+		}
+	}
+}
+
+// A crowd takes at least as long as its fullest link is busy, and hardly longer
+// than with rates that are found anew at every end.
+func TestCrowdIsNearlyExact(t *testing.T) {
+	const gpus = 32
+	m, share := torus(gpus), uneven(gpus, 1e6)
+	took := func(few int) Time {
+		s := newSim(&m, allToAll(gpus, share), Options{})
+		s.flows.crowd.few = few
+		s.run(nil)
+		return s.makespan
+	}
+	exact, crowded := took(gpus*gpus), took(few)
+	if bound := Time(least(m, share)); crowded < bound || exact < bound {
+		t.Errorf("%d ns, exactly %d; the fullest link is busy for %d", crowded, exact, bound)
+	}
+	if crowded == exact || crowded < exact*99/100 || crowded > exact*102/100 {
+		t.Errorf("%d ns, exactly %d", crowded, exact)
+	}
+}
+
+// BenchmarkTorus is an all-to-all of 64 MiB a node on a torus of 16 by 8.
+func BenchmarkTorus(b *testing.B) {
+	const gpus, each = 128, float64(64<<20) / 128
+	for _, c := range []struct {
+		name  string
+		share func(from, to int) float64
+	}{
+		{"equal", func(int, int) float64 { return each }},
+		{"jittered", uneven(gpus, each)},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			p := allToAll(gpus, c.share)
+			b.ReportAllocs()
+			var took Time
+			for b.Loop() {
+				took = mustSimulate(b, torus(gpus), p, Options{}).Makespan
+			}
+			b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/run")
+			b.ReportMetric(float64(took)/1e3, "simulated-us")
+		})
+	}
+}
