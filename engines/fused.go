@@ -24,7 +24,7 @@ var fused = Engine{
 	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",
 	Detail: "Compute and all-to-all become one persistent kernel. A workgroup computes a tile, stores it into the memory of " +
 		"the GPU it belongs to, and takes its next tile; nothing is written at home and read again. Aware order computes " +
-		"tiles for peers first, beginning with the next rank, its own last; oblivious order goes by index, so that every " +
+		"tiles for peers first, beginning with the next rank or, on a mesh, with all of them in turn, its own last; oblivious order goes by index, so that every " +
 		"rank stores into rank 0 first and its ingress is shared. The kernel ends with a barrier of all ranks. Before an " +
 		"all-reduce or a reduce-scatter every tile has an owner: the others store their partial results into its memory, one " +
 		"flag a workgroup and peer, and the owner's workgroup adds them and, in an all-reduce, stores the sum to all peers. " +

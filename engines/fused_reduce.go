@@ -24,6 +24,7 @@ type reduction struct {
 	wgs    int             // of a GPU
 	bytes  float64         // of a tile's partial result
 	aware  bool            // tiles of peers first, own last
+	spread bool            // peers' in another order by workgroup: all links of a mesh are used at once
 	all    bool            // all-reduce: owners store their sums to all peers
 	landed [][]replay.Flag // by place, workgroup: peers whose partial results are here
 	summed [][]replay.Flag // by place, workgroup: owners whose sums are here
@@ -53,7 +54,7 @@ func (pl *planner) reduces(p *workload.Pair) (ok bool, why string) {
 func (pl *planner) reduction(p *pair, g grid, aware bool) *reduction {
 	d := &reduction{
 		ranks: pl.destinations(p), tiles: g.tiles, wgs: g.wgs, bytes: float64(p.coll.Bytes) / float64(g.tiles),
-		aware: aware, all: p.coll.Op == trace.AllReduce,
+		aware: aware, spread: pl.m.Fabric.Topology == machine.Mesh, all: p.coll.Op == trace.AllReduce,
 	}
 	for _, id := range d.ranks {
 		var landed, summed []replay.Flag
@@ -75,17 +76,29 @@ func (d *reduction) owner(tile int) int { return tile * len(d.ranks) / d.tiles }
 func (d *reduction) turns(wg int) int { return ceilDiv(d.tiles-wg, d.wgs) }
 
 // tile is the one that a workgroup of the rank at a place computes on its i-th
-// turn. Owners grow with the index, so aware order is index order begun behind
-// the own share.
+// turn: in aware order those of the next rank first and its own last.
 func (d *reduction) tile(me, wg, i int) int {
 	if !d.aware {
 		return wg + i*d.wgs
 	}
-	turns, start := d.turns(wg), 0
-	for start < turns && d.owner(wg+start*d.wgs) <= me {
-		start++
+	n := len(d.ranks)
+	for step := range n {
+		to := (me + 1 + step) % n
+		if d.spread && step < n-1 {
+			to = (me + 1 + (step+wg)%(n-1)) % n
+		}
+		first, next := d.turn(wg, to), d.turn(wg, to+1)
+		if i < next-first {
+			return wg + (first+i)*d.wgs
+		}
+		i -= next - first
 	}
-	return wg + (start+i)%turns*d.wgs
+	return d.tiles
+}
+
+// turn is a workgroup's first turn, in index order, whose tile belongs to a place or one behind it.
+func (d *reduction) turn(wg, place int) int {
+	return max(0, ceilDiv(ceilDiv(place*d.tiles, len(d.ranks))-wg, d.wgs))
 }
 
 // owners counts the tiles of a workgroup by the place of their owner.
@@ -116,7 +129,10 @@ func (r *rank) fuseReduction(p *pair, d *reduction, g grid) {
 func (pl *planner) reducingKernel(op *workload.Op, p *pair, d *reduction, g grid) *replay.Kernel {
 	me := slices.Index(d.ranks, int32(op.Rank))
 	pattern := machine.ToOne
-	if d.aware {
+	switch {
+	case d.aware && d.spread:
+		pattern = machine.ToAll
+	case d.aware:
 		pattern = machine.ToNext
 	}
 	rate := pl.m.Fabric.StoreCU.Or(pl.m.Fabric.Egress.Value)
