@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -44,7 +45,20 @@ func (s sublayer) build(t testing.TB, m machine.Machine) (w *workload.Workload, 
 	bytes := int64(s.tokens * s.hidden * 2)
 	half = trace.Time(m.Library.Time(trace.ReduceScatter, bytes, s.ranks, 0) * 1e9)
 	sp := spec{ranks: s.ranks, steps: 2, op: trace.AllReduce, bytes: bytes, gemm: gemm, comm: 2 * half, channels: 80}
-	return sp.build(t), gemm, half
+	w = sp.build(t)
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		op.Footprint = replay.Footprint{Threads: 256, Registers: 64, Shared: 32 << 10}
+		if op.Collective >= 0 {
+			op.Footprint.Registers = 32
+			continue
+		}
+		op.Shape = workload.Shape{Kind: workload.GEMM, M: int64(s.tokens), N: int64(s.hidden), K: int64(k), ElemSize: 2}
+		tiles := ceilDiv(int(s.tokens), 128) * ceilDiv(int(s.hidden), 128)
+		op.Tiling = workload.Tiling{TileM: 128, TileN: 128, Tiles: tiles, WGs: tiles}
+		op.Read, op.Write = 2*float64((op.Shape.M+op.Shape.N)*op.Shape.K), float64(bytes)
+	}
+	return w, gemm, half
 }
 
 // T3's ideal overlap over its sequential baseline, from Tables 1 and 2 alone: published are

@@ -25,12 +25,19 @@ var trigger = Engine{
 		"being computed. The first stage's stores go straight into the neighbour's memory. In the others a tracker counts the " +
 		"rank's own stores and those that arrive; when both are complete, a transfer that was queued beforehand reads the " +
 		"sum and sends it on, without a compute unit. The last chunk stays. algorithm=direct stores each chunk to its owner " +
-		"instead, and serves all-to-alls too. Stores update memory in place (nmc=on); without that (nmc=off) both partial results " +
-		"are read for each transfer and a kernel adds the last. The second half of an all-reduce is the library's all-gather, afterwards.",
+		"instead, and serves all-to-alls too. Before an all-gather both pass stores on, without sums: to the neighbour, whose transfers " +
+		"forward them, or to every peer. Stores update memory in place (nmc=on), which takes it longer (gpu.update); without that (nmc=off) both partial results " +
+		"are read for each transfer and a kernel adds the last. The second half of an all-reduce is the library's all-gather, afterwards. " +
+		"Output bypasses the last-level cache, which leaves that to the inputs: they are read from memory less often. " +
+		"Memory serves both sides in turn (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
+		"entries of the controller's queue, fewer the more of the memory's rate the product takes in its first stage, and " +
+		"those they are sure of. The queue's length and where intensities part are assumed.",
 	Params: []Param{
 		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner"},
 		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: transfers as much as compute in turn, or compute first"},
+		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the product's intensity"},
+		{Name: "updates", Default: "0", Doc: "ring: stores of an element that complete it for the tracker; 0: two for each part along K"},
 	},
 	Inside: true,
 	Future: true,
@@ -52,9 +59,39 @@ func planTrigger(pl *planner, v Values) (emitter, error) {
 	if len(pl.pairs) == 0 {
 		return nil, &NotApplicable{"trigger", why}
 	}
-	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", computeFirst: v["arbitration"] == "mca", rings: map[int]*ring{}}
+	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", updates: int64(v.Int("updates")), rings: map[int]*ring{}}
+	for i := range pl.pairs {
+		if why := t.refuses(&pl.pairs[i]); why != "" {
+			return nil, &NotApplicable{"trigger", why}
+		}
+	}
+	pl.p.Arbiter = pl.arbiter(&pl.pairs[0], v)
 	return t.emit, nil
 }
+
+// refuses says why the settings cannot be right for a pair, or nothing.
+func (t *tracker) refuses(p *pair) string {
+	op := &t.pl.w.Ops[p.First[0]]
+	splits := splitsOf(op)
+	switch needed := 2 * int64(splits); {
+	case splits > 1 && !t.nmc:
+		return fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splits, shortName(op.Name))
+	case t.updates > 0 && (t.direct || !reduces(p.coll.Op)):
+		return "updates is what a ring's tracker counts before a reduce-scatter"
+	case t.updates > 0 && t.updates < needed:
+		return fmt.Sprintf("updates=%d: transfers would start before all %d stores of an element are there (its own and the neighbour's, %d parts along K) and send a wrong sum", t.updates, needed, splits)
+	}
+	return ""
+}
+
+// splitsOf is how many workgroups compute parts along K of one tile.
+func splitsOf(op *workload.Op) int {
+	c, _ := coverOf(op, false)
+	return max(1, c.splits)
+}
+
+// reduces reports whether what ranks send to each other is added.
+func reduces(op trace.CollectiveOp) bool { return op == trace.ReduceScatter || op == trace.AllReduce }
 
 // triggers reports whether a pair is one for the engine; why says what is
 // missing where the operation is the right one.
@@ -63,7 +100,7 @@ func (pl *planner) triggers(p *workload.Pair, direct bool) (ok bool, why string)
 		return false, ""
 	}
 	switch op := pl.w.Collectives[p.Collective].Op; {
-	case op == trace.ReduceScatter || op == trace.AllReduce:
+	case reduces(op) || op == trace.AllGather:
 	case op == trace.AllToAll && direct:
 	case op == trace.AllToAll:
 		return false, "an all-to-all has nothing to pass around a ring (algorithm=direct)"
@@ -99,15 +136,19 @@ const storeQueue = -2000
 
 // tracker plans the pairs of one program.
 type tracker struct {
-	pl                        *planner
-	direct, nmc, computeFirst bool
-	rings                     map[int]*ring // by index of pair
+	pl          *planner
+	direct, nmc bool
+	updates     int64         // stores of an element that complete it; 0: as many as there are
+	rings       map[int]*ring // by index of pair
 }
 
 // A ring is what the ranks of one pair share. Stages count from 0: in stage s
 // rank i computes chunk i+1+s and sends it to rank i-1; the last is its own.
+// Before an all-gather the whole output is one stage, and s counts the hops.
 type ring struct {
 	ranks    []int32
+	gather   bool
+	splits   int                  // parts along K of a tile: each is a workgroup, and stores all of it
 	tiles    int                  // of the product
 	remote   int                  // of them the first ones, which are stored to other ranks
 	left     []replay.Flag        // by rank: remote tiles computed
@@ -127,14 +168,19 @@ func (t *tracker) ring(p *pair) *ring {
 	pl := t.pl
 	first := &pl.w.Ops[p.First[0]]
 	n := len(p.First)
-	g := &ring{ranks: pl.destinations(p)}
+	g := &ring{ranks: pl.destinations(p), gather: p.coll.Op == trace.AllGather, splits: splitsOf(first)}
 	shape := pl.gridOf(first, first.Dur())
 	g.tiles = max(shape.tiles, shape.wgs)
 	g.blocks = min(mostBlocks, max(1, g.tiles/n))
 	_, g.remote = g.stage(0)
-	if t.direct {
+	switch {
+	case t.direct && g.gather:
+		g.blocks = 1
+	case t.direct:
 		g.blocks = 1
 		_, g.remote = g.stage(n - 2)
+	case g.gather:
+		g.blocks = min(mostBlocks, g.tiles)
 	}
 	for i := range n {
 		g.left = append(g.left, pl.p.NewFlag(fmt.Sprintf("tiles for other ranks computed on rank %d", g.ranks[i])))
@@ -155,6 +201,9 @@ func (t *tracker) ring(p *pair) *ring {
 // of is the stage and the block of the i-th tile.
 func (g *ring) of(i int) (stage, block int) {
 	n := len(g.ranks)
+	if g.gather {
+		return 0, i * g.blocks / g.tiles
+	}
 	stage = i * n / g.tiles
 	from, to := g.stage(stage)
 	return stage, (i - from) * g.blocks / (to - from)
@@ -163,6 +212,9 @@ func (g *ring) of(i int) (stage, block int) {
 // stage is the tiles of a stage.
 func (g *ring) stage(s int) (from, to int) {
 	n := len(g.ranks)
+	if g.gather {
+		return 0, g.tiles
+	}
 	return ceilDiv(s*g.tiles, n), ceilDiv((s+1)*g.tiles, n)
 }
 
@@ -177,6 +229,9 @@ func (g *ring) size(stage, block int) int64 {
 // neighbour's part: stored tile by tile in the first stage, one transfer after it.
 func (g *ring) complete(stage, block int) int64 {
 	own := g.size(stage, block)
+	if g.gather { // what the neighbour stored, or passed on
+		return map[bool]int64{true: own, false: 1}[stage == 1]
+	}
 	if stage == 1 {
 		return own + g.size(0, block)
 	}
@@ -209,7 +264,7 @@ func (t *tracker) emit(r *rank, p *pair) {
 	c.wait(begun, 1, compute.Name)
 	c.launch(0, replay.Command{Op: replay.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.transfers(p, g, me)})
 	chunk := float64(p.coll.Bytes) / float64(len(g.ranks))
-	if !t.nmc && p.coll.Op != trace.AllToAll {
+	if !t.nmc && reduces(p.coll.Op) {
 		parts := 2.0
 		if t.direct {
 			parts = float64(len(g.ranks))
@@ -219,7 +274,9 @@ func (t *tracker) emit(r *rank, p *pair) {
 	}
 	if g.gathered != nil {
 		c.wait(r.issued, r.issue(l.HostCollective.Value, "all_gather"), "host")
-		c.launch(duration(l.Gap.Value), launchOf(comm, t.pl.collective(comm, t.secondHalf(p, g))))
+		k := t.pl.collective(comm, t.secondHalf(p, g))
+		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
+		c.launch(duration(l.Gap.Value), launchOf(comm, k))
 	}
 	for _, op := range r.within(p) {
 		if op != comm {
@@ -234,97 +291,4 @@ func (t *tracker) emit(r *rank, p *pair) {
 func (t *tracker) secondHalf(p *pair, g *ring) part {
 	_, gather := t.pl.halves(p.coll)
 	return part{coll: g.gathered, index: whole, of: 1, channels: t.pl.channels(p.coll), alone: gather, beside: 1}
-}
-
-// product is the kernel whose stores are tracked. Tiles for other ranks never
-// reach the memory here.
-func (t *tracker) product(op *workload.Op, p *pair, g *ring, me int) *replay.Kernel {
-	shape := t.pl.gridOf(op, op.Dur())
-	k := t.pl.kernelOf(op, shape)
-	favor := 1.0
-	if !t.computeFirst { // all workgroups together weigh as much as one transfer
-		favor = 1 / float64(max(1, k.WGs))
-	}
-	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
-		work := replay.Phase{Op: replay.Work, Time: shape.time, Read: shape.read, Favor: favor}
-		post := replay.Phase{Op: replay.PostTo, Flag: g.left[me], Count: 1}
-		if i >= g.remote {
-			work.Write = g.bytes(p, i)
-			stage, block := g.of(i)
-			post.Flag = g.counter(me, stage, block)
-		}
-		return append(buf, work, post)
-	}
-	return k
-}
-
-// bytes is the output of the i-th tile.
-func (g *ring) bytes(p *pair, i int) float64 {
-	stage, _ := g.of(i)
-	from, to := g.stage(stage)
-	return float64(p.coll.Bytes) / float64(len(g.ranks)*(to-from))
-}
-
-// stores is the tiles on their way to other ranks. A workgroup does not wait for
-// its stores: they are in the write queues when it leaves, and hold no slot.
-func (t *tracker) stores(p *pair, g *ring, me int) *replay.Kernel {
-	n := len(g.ranks)
-	rate := t.pl.m.Fabric.StoreCU.Or(t.pl.m.Fabric.Egress.Value)
-	return &replay.Kernel{
-		Name: "tracked stores", Kind: trace.Collective, Free: true, WGs: g.remote,
-		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
-		Recipe: func(i int, buf []replay.Phase) []replay.Phase {
-			stage, block := g.of(i)
-			dest, at := (me+n-1)%n, 1
-			if t.direct {
-				dest, at = (me+1+stage)%n, n-1
-			}
-			bytes := g.bytes(p, i)
-			return append(buf,
-				replay.Phase{Op: replay.WaitFor, Flag: g.left[me], Count: int64(i + 1)},
-				replay.Phase{Op: replay.Store, Peer: g.ranks[dest], Bytes: bytes, Time: duration(bytes / rate)},
-				replay.Phase{Op: replay.PostTo, Flag: g.counter(dest, at, block), Count: 1})
-		},
-	}
-}
-
-// transfers is the DMA commands that were queued beforehand, each behind its
-// counter, and the end of the last chunk. It holds no slot.
-func (t *tracker) transfers(p *pair, g *ring, me int) *replay.Kernel {
-	n := len(g.ranks)
-	next := (me + n - 1) % n
-	bytes := float64(p.coll.Bytes) / float64(n*g.blocks)
-	rate := t.pl.m.Engines.Rate.Or(t.pl.m.Fabric.Egress.Value)
-	rounds := n - 2
-	if t.direct {
-		rounds = 0
-	}
-	last := n - 1
-	k := &replay.Kernel{
-		Name: fmt.Sprintf("%s by triggered transfers", p.coll.Op), Kind: trace.Collective, Free: true,
-		WGs:  (rounds + 1) * g.blocks,
-		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
-	}
-	k.Recipe = func(wg int, buf []replay.Phase) []replay.Phase {
-		stage, block := 1+wg/g.blocks, wg%g.blocks
-		if wg >= rounds*g.blocks {
-			stage = last
-		}
-		count := g.complete(stage, block)
-		if t.direct {
-			count = int64(g.tiles)
-		}
-		buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: g.counter(me, stage, block), Count: count})
-		if stage == last {
-			return buf
-		}
-		if !t.nmc {
-			buf = append(buf, replay.Phase{Op: replay.Work, Read: bytes})
-		}
-		return append(buf, replay.Phase{
-			Op: replay.Put, Peer: g.ranks[next], Bytes: bytes, Time: duration(bytes / rate),
-			Flag: g.counter(next, stage+1, block), Count: 1,
-		})
-	}
-	return k
 }

@@ -159,6 +159,8 @@ type replayRow struct {
 	Change     float64        `json:"change"` // of the captured replay's time: -0.1 is 10 % less
 	Exposed    int64          `json:"exposed_communication_ns"`
 	Limit      string         `json:"limited_by,omitempty"`
+	// Memory is the bytes of memory a rank and iteration, by cause.
+	Memory []engines.Moved `json:"memory,omitempty"`
 	// Explanation is there if it was asked for.
 	Explanation *engines.Explanation `json:"explanation,omitempty"`
 	settings    string
@@ -211,6 +213,7 @@ func (r *replayed) add(out engines.Outcome) {
 		row.Time = int64(out.Time)
 		row.Change = float64(out.Time)/float64(max(1, r.base)) - 1
 		row.Exposed, row.Limit = int64(l.Exposed), l.Text
+		row.Memory = engines.MemoryByCause(r.workload, out)
 	}
 	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
 }

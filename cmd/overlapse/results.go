@@ -95,7 +95,7 @@ func (a *app) report(r *replayed) html.Report {
 		result := r.outcomes[i].Result
 		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: percent(row.Change), Run: result.Run, Gaps: gaps(result)})
 	}
-	rep.Tables = append(rep.Tables, r.idleTable(), r.pairTable())
+	rep.Tables = append(rep.Tables, r.idleTable(), r.memoryTable(), r.pairTable())
 	if len(r.Notes) > 0 {
 		t := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
 		for _, n := range r.Notes {
@@ -119,6 +119,21 @@ func (r *replayed) idleTable() html.Table {
 		}
 		for _, s := range engines.IdleByCause(out.Result) {
 			t.Rows = append(t.Rows, []string{out.Result.Run.Name, s.Cause.String(), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
+		}
+	}
+	return t
+}
+
+// memoryTable shows what each strategy's memory traffic was for.
+func (r *replayed) memoryTable() html.Table {
+	t := html.Table{
+		Title:   "Memory traffic by cause",
+		Note:    "Bytes of a rank in one iteration. The library's collectives count by the rule of their ring, all else as simulated.",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "read, MB", Number: true}, {Name: "written, MB", Number: true}},
+	}
+	for i, row := range r.Rows {
+		for _, m := range row.Memory {
+			t.Rows = append(t.Rows, []string{r.outcomes[i].Result.Run.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
 		}
 	}
 	return t

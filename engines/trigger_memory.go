@@ -1,0 +1,68 @@
+package engines
+
+import (
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// queueEntries is how many commands a memory controller's queue is taken to
+// hold. T3 gives the thresholds (section 4.5), not the length.
+const queueEntries = 64
+
+// arbiter is how memory is divided. With compute first, a threshold on the queue
+// is the share of it that transfers may fill however much compute asks for.
+func (pl *planner) arbiter(p *pair, v Values) replay.Arbiter {
+	if v["arbitration"] == "rr" {
+		return replay.Arbiter{Policy: replay.RoundRobin}
+	}
+	entries := v.Int("queue")
+	switch v["queue"] {
+	case "none":
+		entries = queueEntries / 2
+	case "auto":
+		entries = threshold(pl.intensity(&pl.w.Ops[p.First[0]]))
+	}
+	return replay.Arbiter{Policy: replay.ComputeFirst, Share: float64(entries) / queueEntries}
+}
+
+// intensity is the share of the memory's rate that a product takes alone, in
+// its first stage as in all others: its stages are alike.
+func (pl *planner) intensity(op *workload.Op) float64 {
+	if op.Dur() <= 0 || pl.m.GPU.Memory.Value <= 0 {
+		return 0
+	}
+	return (op.Read*pl.bypass(op) + op.Write) / (float64(op.Dur()) / 1e9) / pl.m.GPU.Memory.Value
+}
+
+// threshold is T3's choice among its four, smaller for products that use more
+// of the memory; where they part, by quarters, is assumed.
+func threshold(intensity float64) int {
+	switch {
+	case intensity >= 0.75:
+		return 5
+	case intensity >= 0.5:
+		return 10
+	case intensity >= 0.25:
+		return 30
+	}
+	return queueEntries / 2 // no limit
+}
+
+// bypass is a product's reads of memory when its output does not go through the
+// last-level cache, relative to when it does. Tiles that are resident together
+// share the panels of both inputs; what an earlier wave has read is found in the
+// cache as far as that holds what goes through it.
+func (pl *planner) bypass(op *workload.Op) float64 {
+	s, t := op.Shape, op.Tiling
+	if s.Kind != workload.GEMM || t.TileM <= 0 || t.TileN <= 0 {
+		return 1
+	}
+	rows, cols := ceilDiv(int(s.M), t.TileM), ceilDiv(int(s.N), t.TileN)
+	wave := min(rows*cols, int(pl.m.GPU.CUs.Value)*pl.residents(op.Footprint))
+	panels := int64(min(rows, ceilDiv(wave, cols))*t.TileM + min(cols, wave)*t.TileN) // of one wave, in rows of K
+	e := float64(s.ElemSize)
+	inputs, output := float64((s.M+s.N)*s.K)*e, float64(s.M*s.N)*e
+	again := max(0, float64(int64(ceilDiv(rows*cols, wave))*panels*s.K)*e-inputs)
+	reads := func(through float64) float64 { return inputs + again*(1-pl.m.GPU.HitShare(through)) }
+	return reads(inputs) / reads(inputs+output)
+}
