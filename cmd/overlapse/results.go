@@ -72,7 +72,7 @@ func (a *app) report(r *replayed) html.Report {
 		Captured: trace.Time(r.base),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%d captured)", r.Machine, r.Ranks, r.Captured)},
+			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
 			{Name: "times are of", Value: r.unit()},
 			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
 			{Name: "residual of the captured schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
@@ -104,6 +104,14 @@ func (a *app) report(r *replayed) html.Report {
 		rep.Tables = append(rep.Tables, t)
 	}
 	return rep
+}
+
+// captured says how many of the ranks somebody recorded.
+func (r *replayed) captured() string {
+	if r.Estimated != "" {
+		return "none captured"
+	}
+	return fmt.Sprintf("%d captured", r.Captured)
 }
 
 // idleTable sums up, by strategy and reason, how long streams stood still.

@@ -127,13 +127,11 @@ func (r Report) firstShown() []int {
 
 func (r Report) section(run int, group string) section {
 	n := r.Runs[run]
+	time := strings.TrimSpace(layout.Short(n.Run.End) + "  " + n.Note)
 	if n.Run.Estimated != "" {
-		n.Note += "  not measured"
+		time = "est. " + time
 	}
-	return section{
-		Run: run, Name: n.Name, Title: n.Name, Group: group, End: n.Run.End,
-		Time: strings.TrimSpace(layout.Short(n.Run.End) + "  " + n.Note),
-	}
+	return section{Run: run, Name: n.Name, Title: n.Name, Group: group, End: n.Run.End, Time: time}
 }
 
 // lanes is the timeline of every rank's queues, engines and links. Host

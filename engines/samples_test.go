@@ -1,0 +1,53 @@
+package engines
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay"
+)
+
+// TestSampleWorkloads runs every workload file of the samples under every
+// strategy: each has a result, or one line that says why it has none; the
+// schedule as given comes out as it went in.
+func TestSampleWorkloads(t *testing.T) {
+	files, err := filepath.Glob("../samples/workloads/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files", err)
+	}
+	all, err := ParseSelection("all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			w, m := sampleOperator(t, name)
+			outcomes, err := Compare(w, m, all, replay.Options{}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			applied := 0
+			for _, out := range outcomes {
+				switch {
+				case out.Result == nil && (out.Why == "" || strings.HasPrefix(out.Why, "cannot run")):
+					t.Errorf("%s: %q", out.Engine.Name, out.Why)
+				case out.Result == nil:
+					continue
+				case out.Result.Run.Estimated == "":
+					t.Errorf("%s: not marked as estimated", out.Engine.Name)
+				case out.Engine.Name == "captured":
+					if r := ResidualOf(w, out.Result.Run); r.Worst > 0 {
+						t.Errorf("the schedule as given is off by %d ns", r.Worst)
+					}
+				default:
+					applied++
+				}
+			}
+			if applied < 2 { // bulk, and what the file is about
+				t.Errorf("%d strategies apply", applied)
+			}
+		})
+	}
+}
