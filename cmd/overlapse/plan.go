@@ -24,11 +24,7 @@ func (a *app) plan(o planOptions, output string) error {
 	if err != nil {
 		return usageError{err}
 	}
-	w, err := a.lift(o.path, workload.Options{})
-	if err != nil {
-		return err
-	}
-	m, err := a.machineFor(o.machine, w)
+	w, m, err := a.subject(o.path, o.machine, workload.Options{})
 	if err != nil {
 		return err
 	}
