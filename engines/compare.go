@@ -93,7 +93,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 			break
 		}
 	}
-	if o.Level == replay.Kernels && !o.Causes {
+	if o.Level == replay.Kernels && !o.Causes && !o.Limits {
 		return out, nil
 	}
 	planned.Asked = nil
@@ -289,8 +289,8 @@ func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 		base = min(base, w.Ops[i].Start)
 	}
 	var shift trace.Time
-	if len(run.Spans) > 0 {
-		shift = base - run.Spans[0].Start
+	if i := slices.IndexFunc(run.Spans, func(s trace.Span) bool { return s.Kind.OnDevice() }); i >= 0 {
+		shift = base - run.Spans[i].Start
 	}
 	for _, s := range run.Spans {
 		id := OriginOf(run, s)

@@ -21,8 +21,17 @@ type Explanation struct {
 	Parts  []Part     `json:"parts"` // add up to Time, the longest first
 	Versus *Versus    `json:"against,omitempty"`
 	WhatIf []WhatIf   `json:"what_if,omitempty"`
+	Limits []Limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
 
 	names []Part // by name of kernel or copy
+}
+
+// A Limited is what limited a rank for a while of the iteration.
+type Limited struct {
+	Rank  int        `json:"rank"`
+	Start trace.Time `json:"start_ns"`
+	End   trace.Time `json:"end_ns"`
+	By    string     `json:"by"`
 }
 
 // A Link is what one kernel, copy or stream, or several in a row, contribute to
@@ -63,6 +72,11 @@ func Explain(w *workload.Workload, out Outcome) Explanation {
 	e := Explanation{Start: is.start, Time: is.end - is.start, Rounds: rounds, Parts: partsOf(path)}
 	e.Path = linksOf(path, out.program.Flags)
 	e.names = total(path, nameOf)
+	for _, l := range out.Result.Limits {
+		if start, end := max(l.Start, is.start), min(l.End, is.end); start < end && l.GPU < w.World {
+			e.Limits = append(e.Limits, Limited{l.GPU, start, end, l.By})
+		}
+	}
 	return e
 }
 

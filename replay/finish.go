@@ -14,6 +14,8 @@ func (s *sim) result() *Result {
 		r.Use = append(r.Use, s.use(g)...)
 		r.CUs = append(r.CUs, s.cuTime(g))
 	}
+	r.Limits = s.limitsOf(r.Idle)
+	s.recordLimits(r.Limits)
 	s.recordVacant()
 	r.Run = s.record.Finish(trace.Options{Name: s.record.options.Name, Simulated: true, Estimated: s.record.options.Estimated, KeepZero: true})
 	return r

@@ -100,6 +100,7 @@ func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
 	s.record.end(l.span, s.now)
 	s.record.lived(l, s.now)
+	s.ran(l.gpu, s.record.Span(l.span).Start, l.busyWith())
 	s.ended()
 	if l.bank != none {
 		s.gpus[l.gpu].banks[l.bank] = false

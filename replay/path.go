@@ -23,6 +23,7 @@ type pool struct {
 	since     Time
 	moved     float64 // bytes until since
 	saturated Time    // time until since in which used was capacity
+	full      *parts  // the same over time, if asked for
 
 	visited int     // the last search that reached it
 	left    float64 // fill: capacity that nothing settled uses
@@ -39,6 +40,9 @@ func (p *pool) account(now Time) {
 	p.moved += p.used * float64(dt)
 	if p.used >= p.capacity*(1-1e-6) {
 		p.saturated += dt
+		if p.full != nil {
+			p.full.add(p.since, now)
+		}
 	}
 	p.since = now
 }

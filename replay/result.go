@@ -26,6 +26,7 @@ type Options struct {
 	Ranks     []int // ranks recorded beyond kernels; nil: all
 	From, To  Time  // of what lies below kernels, only what begins in this window is recorded; To 0: no end
 	Causes    bool  // keep why everything happened: Result.Path
+	Limits    bool  // find what limits over time: Result.Limits, and a lane a rank
 	// Stop is asked now and then whether to give up; the error is then ErrStopped. nil: never.
 	Stop func() bool
 	// Tiles bounds what is recorded of a persistent kernel with more: only as many of
@@ -43,6 +44,7 @@ type Result struct {
 	Slots    []Slots   // by GPU, kernel name
 	Idle     []Idle    // by rank, stream, start
 	Path     []Segment // the critical path, if Options.Causes: from 0 to the makespan without gap
+	Limits   []Limit   // by GPU and start, if Options.Limits: from 0 to the makespan without gap, at most 512 a GPU
 }
 
 // A Resource is what bytes pass through.

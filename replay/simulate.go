@@ -114,6 +114,7 @@ type sim struct {
 	ledger   ledger
 	record   recorder
 	causes   *causes // nil: not kept
+	limits   *limits // nil: not gathered
 	err      error
 }
 
@@ -154,6 +155,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 			s.queue = append(s.queue, actor{dueStream, id})
 		}
 	}
+	s.limits = newLimits(s, o)
 	return s
 }
 

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
@@ -96,6 +98,9 @@ func (a *app) printExplanations(r *replayed) {
 			fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
 				ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
 		}
+		if rank, ok := mainRank(e); ok {
+			fmt.Fprintf(a.out, "  limits of rank %d over time: %s\n", rank, strip(e, rank))
+		}
 		if len(e.WhatIf) > 0 {
 			var words []string
 			for _, x := range e.WhatIf {
@@ -104,6 +109,54 @@ func (a *app) printExplanations(r *replayed) {
 			fmt.Fprintf(a.out, "  what if: %s\n", strings.Join(words, "; "))
 		}
 	}
+}
+
+// mainRank is the rank on which the critical path spends most.
+func mainRank(e *engines.Explanation) (rank int, ok bool) {
+	if len(e.Limits) == 0 {
+		return 0, false
+	}
+	spent := map[int]trace.Time{}
+	for _, l := range e.Path {
+		for _, r := range l.Ranks {
+			spent[r] += l.Time / trace.Time(len(l.Ranks))
+			if spent[r] > spent[rank] || spent[r] == spent[rank] && r < rank {
+				rank = r
+			}
+		}
+	}
+	return rank, true
+}
+
+// stripWidth is the letters for an iteration.
+const stripWidth = 72
+
+// strip draws what limited a rank, a letter for each part of the iteration, and says what they mean.
+func strip(e *engines.Explanation, rank int) string {
+	letters := map[string]byte{
+		"compute": 'C', "communication": 'x', "copies": 'd', "memory": 'M', "egress": 'E', "ingress": 'I',
+		"link": 'L', "nic egress": 'N', "nic ingress": 'n',
+	}
+	row := bytes.Repeat([]byte{'.'}, stripWidth)
+	var legend []string
+	for _, l := range e.Limits {
+		if l.Rank != rank {
+			continue
+		}
+		c, ok := letters[l.By]
+		if !ok {
+			c = '.'
+		}
+		from := int(int64(l.Start-e.Start) * stripWidth / int64(e.Time))
+		to := int(int64(l.End-e.Start) * stripWidth / int64(e.Time))
+		for i := from; i < to; i++ {
+			row[i] = c
+		}
+		if word := fmt.Sprintf("%c %s", c, l.By); from < to && !slices.Contains(legend, word) {
+			legend = append(legend, word)
+		}
+	}
+	return fmt.Sprintf("%s  %s", row, strings.Join(legend, ", "))
 }
 
 // partsOf lists what a time went to, in shares of at least the given percentage.

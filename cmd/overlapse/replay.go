@@ -84,7 +84,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err != nil {
 		return err
 	}
-	opts := replay.Options{Causes: o.explain, Stop: func() bool { return ctx.Err() != nil }}
+	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Stop: func() bool { return ctx.Err() != nil }}
 	if o.dir != "" {
 		if err := o.checkRanks(w.World); err != nil {
 			return err

@@ -1,0 +1,253 @@
+package replay
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// What limits a GPU over time
+//
+// The run is divided into a bounded number of equal parts, wider as it gets
+// longer. In each, the time in which every pool carried all it can is summed.
+// A part is limited by the pool that was full for most of it, if that is half
+// of it or more; else by computing or communicating, if that took half of it;
+// else by what streams stood still for.
+//
+//	memory   |.##...####......|
+//	egress   |..........####..|       full
+//	kernels  |ccccccccccmmmm..|
+//	limit    |c|mem|c|m...|egr|...
+
+// maxParts is how many parts a run has at most; even.
+const maxParts = 512
+
+// A Limit is what limited a GPU for a while.
+type Limit struct {
+	GPU        int
+	Start, End Time
+	By         string // "memory", "egress", "compute", "launch", ...
+}
+
+// parts sums time by part.
+type parts struct {
+	width Time // of one, 1 at first
+	sum   []Time
+}
+
+// add sums an interval; later ones may lie anywhere.
+func (p *parts) add(start, end Time) {
+	if p.width == 0 {
+		p.width = 1
+	}
+	for end > p.width*maxParts {
+		p.widen()
+	}
+	for i := start / p.width; i*p.width < end; i++ {
+		if need := int(i) + 1 - len(p.sum); need > 0 {
+			p.sum = append(p.sum, make([]Time, need)...)
+		}
+		p.sum[i] += min(end, (i+1)*p.width) - max(start, i*p.width)
+	}
+}
+
+// widen joins pairs.
+func (p *parts) widen() {
+	for i := range (len(p.sum) + 1) / 2 {
+		sum := p.sum[2*i]
+		if 2*i+1 < len(p.sum) {
+			sum += p.sum[2*i+1]
+		}
+		p.sum[i] = sum
+	}
+	p.sum = p.sum[:(len(p.sum)+1)/2]
+	p.width *= 2
+}
+
+// at is the time summed in a part of the given width, which is no less than p's.
+func (p *parts) at(i int, width Time) Time {
+	var sum Time
+	if p.width == 0 {
+		return 0
+	}
+	n := int(width / p.width)
+	for k := i * n; k < min((i+1)*n, len(p.sum)); k++ {
+		sum += p.sum[k]
+	}
+	return sum
+}
+
+// busy is when kernels and copies ran on a GPU.
+type busy struct {
+	start, end Time
+	what       string
+}
+
+// limits gathers what limited each GPU. A nil one gathers nothing.
+type limits struct {
+	busy [][]busy // by GPU
+}
+
+func newLimits(s *sim, o Options) *limits {
+	if !o.Limits {
+		return nil
+	}
+	for i := range s.flows.pools {
+		if s.flows.pools[i].capacity > 0 {
+			s.flows.pools[i].full = &parts{}
+		}
+	}
+	return &limits{busy: make([][]busy, len(s.gpus))}
+}
+
+// The words for what limits where no pool does.
+const (
+	computing     = "compute"
+	communicating = "communication" // below the capacity of every pool: latencies, few channels, peers
+	copying       = "copies"
+)
+
+// ran notes that a kernel or copy has run.
+func (s *sim) ran(gpu int32, start Time, what string) {
+	if s.limits != nil && s.now > start {
+		s.limits.busy[gpu] = append(s.limits.busy[gpu], busy{start, s.now, what})
+	}
+}
+
+// busyWith is the word for a kernel.
+func (l *launch) busyWith() string {
+	if l.kernel.Kind == trace.Collective {
+		return communicating
+	}
+	return computing
+}
+
+// limitsOf lists what limited the GPUs, by GPU and start.
+func (s *sim) limitsOf(idle []Idle) []Limit {
+	if s.limits == nil || s.makespan == 0 {
+		return nil
+	}
+	width := Time(1)
+	for width*maxParts < s.now { // posts may arrive after the makespan
+		width *= 2
+	}
+	full := s.fullByGPU()
+	var all []Limit
+	for g := range s.gpus {
+		sums := full[g]
+		sums = append(sums, s.limits.busyParts(g)...)
+		still := map[string]*parts{}
+		for _, i := range idle {
+			if i.Rank == g && i.Cause != NoWork {
+				name := i.Cause.String()
+				if still[name] == nil {
+					still[name] = &parts{}
+					sums = append(sums, named{name, still[name], true})
+				}
+				still[name].add(i.Start, i.End)
+			}
+		}
+		first := len(all)
+		for i := 0; Time(i)*width < s.makespan; i++ {
+			start, end := Time(i)*width, min(Time(i+1)*width, s.makespan)
+			by := mostOf(sums, i, width, end-start)
+			if n := len(all) - 1; n >= first && all[n].By == by {
+				all[n].End = end
+				continue
+			}
+			all = append(all, Limit{g, start, end, by})
+		}
+	}
+	return all
+}
+
+// A named is times of one name. Last ones count only where nothing else took half of a part.
+type named struct {
+	name string
+	*parts
+	last bool
+}
+
+// mostOf is the first name that took half of a part, or, of the last ones, the one that took most.
+func mostOf(sums []named, i int, width, length Time) string {
+	by, most := NoWork.String(), Time(0)
+	for _, x := range sums {
+		t := x.at(i, width)
+		if !x.last && 2*t >= length {
+			return x.name
+		}
+		if x.last && t > most {
+			by, most = x.name, t
+		}
+	}
+	return by
+}
+
+// fullByGPU lists, by GPU, the pools that were full at some time: its memory,
+// ports, links that leave it and NICs.
+func (s *sim) fullByGPU() [][]named {
+	all := make([][]named, len(s.gpus))
+	add := func(gpu int, pool int32, name string) {
+		p := &s.flows.pools[pool]
+		if p.account(s.now); p.full != nil && len(p.full.sum) > 0 {
+			all[gpu] = append(all[gpu], named{name, p.full, false})
+		}
+	}
+	f := &s.flows.fabric
+	for g := range s.gpus {
+		for _, r := range [...]Resource{Egress, Ingress, NICEgress, NICIngress} {
+			if id := f.pool(g, r); id != none {
+				add(g, id, r.String())
+			}
+		}
+		if in := &f.inner; in.limited {
+			h := &f.homes[g]
+			for port := range in.ports {
+				add(g, in.links+(h.node*int32(in.members)+h.at)*int32(in.ports)+int32(port), "link")
+			}
+		}
+		add(g, f.pool(g, Memory), Memory.String())
+	}
+	return all
+}
+
+// busyParts sums when a GPU computed, else communicated, else copied.
+func (l *limits) busyParts(gpu int) []named {
+	list := l.busy[gpu]
+	slices.SortFunc(list, func(a, b busy) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
+	var sums []named
+	for _, name := range [...]string{computing, communicating, copying} {
+		sum := named{name, &parts{}, false}
+		until := Time(0)
+		for _, b := range list {
+			if b.what == name && b.end > until {
+				sum.add(max(b.start, until), b.end)
+				until = b.end
+			}
+		}
+		sums = append(sums, sum)
+	}
+	return sums
+}
+
+// recordLimits shows what limited each GPU above its lanes, from when the first kernel or copy began.
+func (s *sim) recordLimits(all []Limit) {
+	first := s.makespan
+	if s.limits != nil {
+		for _, list := range s.limits.busy {
+			for _, b := range list {
+				first = min(first, b.start)
+			}
+		}
+	}
+	for _, l := range all {
+		if l.Start = max(l.Start, first); l.Start >= l.End {
+			continue
+		}
+		s.record.Add(trace.Span{
+			Start: l.Start, End: l.End, Kind: trace.Marker, Name: s.record.Intern(l.By), Parent: trace.None, Attr: trace.None,
+			Lane: s.record.lane(trace.Lane{Kind: trace.Annotation, Rank: int32(l.GPU), Name: "limited by"}),
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// GPU 0 computes 100, sends 20,000 bytes at 100 a nanosecond, has a gap of 50,
+// and reads 100,000 bytes at 1000 a nanosecond; GPU 1 does nothing but receive.
+func TestLimits(t *testing.T) {
+	b := kernel("B", 1, []Phase{{Op: Work, Time: 50, Read: 100_000}})
+	b.Delay = 50
+	p := prog([]Stream{{Commands: []Command{
+		kernel("A", 1, []Phase{{Op: Work, Time: 100}, {Op: Store, Peer: 1, Bytes: 20_000}}), b,
+	}}}, nil)
+	r := mustSimulate(t, small(2, 1), p, Options{Limits: true})
+	want := []Limit{
+		{0, 0, 100, "compute"},
+		{0, 100, 300, "egress"},
+		{0, 300, 350, "launch"},
+		{0, 350, 450, "memory"},
+		{1, 0, 100, "no work"},
+		{1, 100, 300, "ingress"},
+		{1, 300, 450, "no work"},
+	}
+	if diff := cmp.Diff(want, r.Limits); diff != "" {
+		t.Error(diff)
+	}
+	lanes := 0
+	for _, s := range r.Run.Spans {
+		if r.Run.Lanes[s.Lane].Kind == trace.Annotation {
+			lanes++
+		}
+	}
+	if lanes != len(want) {
+		t.Errorf("%d spans show what limits, want %d", lanes, len(want))
+	}
+}
+
+// The series of every GPU covers the makespan without gap, in a bounded number
+// of pieces, and changes nothing else.
+func TestLimitsCoverTheRun(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, m, _ := drawRun(t, Options{})
+		enlarge(p, float64(rapid.SampledFrom([]int{1, 100, 10_000}).Draw(t, "larger")))
+		r, err := Simulate(m, p, Options{})
+		if err != nil {
+			t.Skip("deadlock")
+		}
+		with, err := Simulate(m, p, Options{Limits: true})
+		if err != nil || with.Makespan != r.Makespan {
+			t.Fatalf("makespan %d, with limits %d (error %v)", r.Makespan, with.Makespan, err)
+		}
+		next := 0
+		for g := range p.GPUs {
+			at, n := Time(0), 0
+			for ; next < len(with.Limits) && with.Limits[next].GPU == g; next++ {
+				l := with.Limits[next]
+				if l.Start != at || l.End <= at || l.By == "" {
+					t.Fatalf("GPU %d: %+v after %d", g, l, at)
+				}
+				at, n = l.End, n+1
+			}
+			if at != r.Makespan || n > maxParts {
+				t.Fatalf("GPU %d: %d pieces until %d, the makespan is %d", g, n, at, r.Makespan)
+			}
+		}
+	})
+}
+
+// Whatever is added in whatever order, no time is lost, and each part holds
+// what lies in it.
+func TestParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var p parts
+		type interval struct{ start, end Time }
+		var all []interval
+		for range rapid.IntRange(0, 20).Draw(t, "n") {
+			start := Time(rapid.IntRange(0, 1<<rapid.IntRange(0, 20).Draw(t, "bits")).Draw(t, "start"))
+			end := start + Time(rapid.IntRange(1, 5000).Draw(t, "length"))
+			all = append(all, interval{start, end})
+			p.add(start, end)
+		}
+		width := p.width << rapid.IntRange(0, 3).Draw(t, "wider")
+		for i := range maxParts {
+			var want Time
+			for _, x := range all {
+				want += max(0, min(x.end, Time(i+1)*width)-max(x.start, Time(i)*width))
+			}
+			if got := p.at(i, width); got != want {
+				t.Fatalf("part %d of %d: %d, want %d", i, width, got, want)
+			}
+		}
+	})
+}
