@@ -108,7 +108,7 @@ Results go to standard output, everything else to standard error.`,
 	})
 	for _, c := range []*cobra.Command{
 		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.viewCommand(), a.reportCommand(), a.exportCommand(),
-		a.validateCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(),
+		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(),
 	} {
 		root.AddCommand(c)
 	}

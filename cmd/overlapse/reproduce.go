@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/operator"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A claim is what a paper says one strategy gains over another, and the
+// workload files on which it can be looked at. Nothing in overlapse is fitted
+// to a claim.
+type claim struct {
+	ID       string             `json:"id"`
+	From     string             `json:"from"`
+	Says     string             `json:"says"`
+	File     string             `json:"file"`              // beside the claims
+	Machine  string             `json:"machine,omitempty"` // other than the file's
+	Vary     map[string][]int64 `json:"vary,omitempty"`    // sizes: every combination
+	Cases    []claimCase        `json:"cases,omitempty"`   // or these
+	Strategy string             `json:"strategy"`
+	Against  string             `json:"against"`
+	As       string             `json:"as"`             // reduction: 1-t/t'; speedup: t'/t-1
+	Typical  float64            `json:"typical"`        // mean of reductions, geometric mean of speedups
+	Most     float64            `json:"most,omitempty"` // the largest; 0: not published
+}
+
+// A claimCase is one point: sizes, and the machine if it is another one.
+type claimCase struct {
+	machine string
+	sizes   map[string]int64
+}
+
+func (c *claimCase) UnmarshalJSON(data []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	c.sizes = map[string]int64{}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if key == "machine" {
+			if err := json.Unmarshal(fields[key], &c.machine); err != nil {
+				return err
+			}
+			continue
+		}
+		var n int64
+		if err := json.Unmarshal(fields[key], &n); err != nil {
+			return err
+		}
+		c.sizes[key] = n
+	}
+	return nil
+}
+
+// A reproduced is a claim beside what the replay says.
+type reproduced struct {
+	ID        string `json:"id"`
+	From      string `json:"from"`
+	Says      string `json:"says"`
+	As        string `json:"as"`
+	Points    int    `json:"points"`
+	Published gains  `json:"published"`
+	Here      *gains `json:"here,omitempty"`
+	Same      bool   `json:"same_sign"`
+	Why       string `json:"why,omitempty"` // there is nothing here
+}
+
+// gains are fractions of the other strategy's time, or of one's own.
+type gains struct {
+	Typical float64 `json:"typical"`
+	Most    float64 `json:"most,omitempty"`
+}
+
+func (a *app) reproduceCommand() *cobra.Command {
+	var format string
+	c := &cobra.Command{
+		Use:   "reproduce CLAIMS.jsonl [ID...]",
+		Short: "Put what papers claim beside what the replay of their experiments says",
+		Long: `Replays the workload files that each published claim is about, under the strategy and
+the one that it is compared with, over the claim's sizes. The machines are profiles of
+other makes than the papers' own, and durations are rooflines: look at signs and
+orders, not at digits. Nothing in overlapse is fitted to a claim.`,
+		Example: `  overlapse reproduce samples/workloads/claims.jsonl
+  overlapse reproduce samples/workloads/claims.jsonl SC-7 SC-10a --format json`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{fmt.Errorf("reproduce takes a file of claims (samples/workloads/claims.jsonl)")}
+			}
+			return a.reproduce(c.Context(), args[0], args[1:], format)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "table", "table or json")
+	return c
+}
+
+func (a *app) reproduce(ctx context.Context, path string, only []string, format string) error {
+	if err := choice("format", format, "table", "json"); err != nil {
+		return err
+	}
+	claims, err := readClaims(path, only)
+	if err != nil {
+		return err
+	}
+	rows := make([]reproduced, len(claims))
+	bar := a.progress(len(claims), "replaying")
+	for i, c := range claims {
+		if rows[i], err = a.reproduceOne(ctx, c, filepath.Dir(path)); err != nil {
+			return stopped(ctx, fmt.Errorf("%s: %w", c.ID, err))
+		}
+		_ = bar.Add(1)
+	}
+	_ = bar.Finish()
+	if format == "json" {
+		return writeJSON(a.out, rows)
+	}
+	a.printReproduced(rows)
+	return nil
+}
+
+func readClaims(path string, only []string) ([]claim, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var claims []claim
+	s := bufio.NewScanner(bytes.NewReader(data))
+	s.Buffer(nil, len(data)+1)
+	for line := int64(1); s.Scan(); line++ {
+		if len(bytes.TrimSpace(s.Bytes())) == 0 {
+			continue
+		}
+		c := claim{}
+		d := json.NewDecoder(bytes.NewReader(s.Bytes()))
+		d.DisallowUnknownFields()
+		err := d.Decode(&c)
+		if err == nil && c.As != "reduction" && c.As != "speedup" {
+			err = fmt.Errorf("as %q is neither reduction nor speedup", c.As)
+		}
+		if err != nil {
+			return nil, &trace.SyntaxError{File: path, Pos: line, Unit: "line", Msg: "no claim", Err: err, Cure: "see samples/workloads/claims.jsonl"}
+		}
+		if len(only) == 0 || slices.Contains(only, c.ID) {
+			claims = append(claims, c)
+		}
+	}
+	if len(claims) == 0 {
+		return nil, fmt.Errorf("%s: no claim %s", path, strings.Join(only, ", "))
+	}
+	return claims, nil
+}
+
+// points are the combinations of the sizes that vary, or the cases.
+func (c *claim) points() []claimCase {
+	if c.Cases != nil {
+		return c.Cases
+	}
+	list := []claimCase{{sizes: map[string]int64{}}}
+	for _, key := range slices.Sorted(maps.Keys(c.Vary)) {
+		var next []claimCase
+		for _, p := range list {
+			for _, n := range c.Vary[key] {
+				sizes := maps.Clone(p.sizes)
+				sizes[key] = n
+				next = append(next, claimCase{sizes: sizes})
+			}
+		}
+		list = next
+	}
+	return list
+}
+
+func (a *app) reproduceOne(ctx context.Context, c claim, dir string) (reproduced, error) {
+	r := reproduced{ID: c.ID, From: c.From, Says: c.Says, As: c.As, Published: gains{c.Typical, c.Most}}
+	sel, err := engines.ParseSelection(c.Strategy + "," + c.Against)
+	if err != nil {
+		return r, err
+	}
+	if len(sel) != 2 {
+		return r, fmt.Errorf("%q against %q are not two strategies", c.Strategy, c.Against)
+	}
+	in, err := os.Open(filepath.Join(dir, c.File))
+	if err != nil {
+		return r, err
+	}
+	defer in.Close()
+	file, err := operator.Parse(in, filepath.Join(dir, c.File))
+	if err != nil {
+		return r, err
+	}
+	points := c.points()
+	ratios, whys := make([]float64, len(points)), make([]string, len(points))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, p := range points {
+		g.Go(func() error {
+			var err error
+			ratios[i], whys[i], err = a.ratioAt(ctx, file, p, cmp.Or(p.machine, c.Machine, file.Machine), sel)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return r, err
+	}
+	if i := slices.IndexFunc(whys, func(w string) bool { return w != "" }); i >= 0 {
+		r.Why = whys[i]
+		return r, nil
+	}
+	r.Points, r.Here = len(points), gainsOf(ratios, c.As)
+	r.Same = (r.Here.Typical > 0) == (r.Published.Typical > 0)
+	return r, nil
+}
+
+// ratioAt is the time of the first selection over that of the second at one point.
+func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machineName string, sel []engines.Selection) (ratio float64, why string, err error) {
+	if f, err = f.With(p.sizes); err != nil {
+		return 0, "", err
+	}
+	f.Ranks = 0
+	m, err := a.machineNamed(machineName, 0)
+	if err != nil {
+		return 0, "", err
+	}
+	run, err := f.Run(m)
+	if err != nil {
+		return 0, "", err
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		return 0, "", err
+	}
+	var times [2]float64
+	for i, s := range sel {
+		out, err := engines.Run(w, m, s, replay.Options{Stop: func() bool { return ctx.Err() != nil }})
+		if err != nil || out.Why != "" {
+			return 0, out.Why, err
+		}
+		times[i] = float64(out.Time)
+	}
+	return times[0] / times[1], "", nil
+}
+
+// gainsOf sums up ratios of times in the way that the paper does.
+func gainsOf(ratios []float64, as string) *gains {
+	sum, least := 0.0, slices.Min(ratios)
+	for _, r := range ratios {
+		if as == "reduction" {
+			sum += 1 - r
+		} else {
+			sum -= math.Log(r)
+		}
+	}
+	mean := sum / float64(len(ratios))
+	if as == "reduction" {
+		return &gains{mean, 1 - least}
+	}
+	return &gains{math.Exp(mean) - 1, 1/least - 1}
+}
+
+func (a *app) printReproduced(rows []reproduced) {
+	fmt.Fprintf(a.out, "Published, and replayed from rooflines; nothing was fitted to these. reduction: 1-t/t'; speedup: t'/t-1.\n\n")
+	t := a.table("claim", "as", "published", "here", "points", "of")
+	same, here := 0, 0
+	for _, r := range rows {
+		got := r.Why
+		if r.Here != nil {
+			here++
+			got = r.Here.String(r.Published.Most != 0)
+			if r.Same {
+				same++
+			} else {
+				got += " (other sign)"
+			}
+		}
+		t.AppendRow(table.Row{r.ID, r.As, r.Published.String(true), got, r.Points, oneLine(r.Says + ": " + r.From)})
+	}
+	t.Render()
+	fmt.Fprintf(a.out, "\n%d of %d claims were replayed, %d of them with the published sign\n", here, len(rows), same)
+}
+
+// String is the typical gain and, where there is one, the largest.
+func (g gains) String(most bool) string {
+	if !most || g.Most == 0 {
+		return fmt.Sprintf("%+.0f %%", 100*g.Typical)
+	}
+	return fmt.Sprintf("%+.0f %%, most %+.0f %%", 100*g.Typical, 100*g.Most)
+}
