@@ -71,9 +71,9 @@ func (f *flows) waits(id int32, now Time) bool {
 
 // take divides what the path may send among its steps.
 func (p *path) take(total float64) {
-	p.next, p.rest, p.sends, p.found = 0, p.mass, 0, 0
-	for ; p.next < len(p.steps); p.next++ {
-		s := &p.steps[p.next]
+	p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
+	for ; p.next.block < len(p.stairs); p.next = p.stairs.after(p.next) {
+		s := p.stairs.at(p.next)
 		if s.level*p.rest > (total-p.sends)*(1+1e-12) {
 			p.rest = max(p.rest, s.mass)
 			p.found = (total - p.sends) / p.rest

@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // A pool is a resource of the machine that flows share.
 type pool struct {
@@ -79,15 +76,14 @@ type path struct {
 	bound  float64 // most that its pools allow
 	narrow int32   // the pool that sets bound; none if none does
 
-	steps []step // of classes with members, by level
-	held  int    // steps from here on are held back
-	flow  float64
-	mass  float64
-	level float64 // rate, over favor, of what is held back
-	clock float64 // of that level, at time `at`
-	at    Time
-	line  []held // heap of held classes, the next to be done first
-	alarm alarm
+	stairs stairs // of classes with members
+	flow   float64
+	mass   float64
+	level  float64 // rate, over favor, of what is held back
+	clock  float64 // of that level, at time `at`
+	at     Time
+	line   []held // heap of held classes, the next to be done first
+	alarm  alarm
 
 	most    float64 // bytes a nanosecond as entered in its pools' demand
 	narrows bool    // is counted in narrow's narrows
@@ -101,7 +97,7 @@ type path struct {
 	stale    bool // is in crowd.stale
 
 	visited int     // the last search that reached it
-	next    int     // fill: the first step not settled
+	next    stair   // fill: the first step not settled
 	found   float64 // fill: level
 	rest    float64 // fill: mass of the steps not settled
 	sends   float64 // fill: bytes a nanosecond of settled steps
@@ -111,14 +107,6 @@ type path struct {
 // A held is a class that is held back.
 type held struct {
 	due   float64 // the path's clock when its first member is done
-	class int32
-}
-
-// A step is a class in the order in which classes reach their limit as the level rises.
-type step struct {
-	level float64 // at which its members reach their limit: limit over favor
-	flow  float64 // bytes a nanosecond of all members at their limit
-	mass  float64 // favor of all members
 	class int32
 }
 
@@ -200,42 +188,22 @@ func (f *flows) findPath(k pathKey) int32 {
 // read is the clock of the path's level at now.
 func (p *path) read(now Time) float64 { return p.clock + p.level*float64(now-p.at) }
 
-// find returns where the class's step is or belongs.
-func (p *path) find(level float64, class int32) int {
-	at, _ := slices.BinarySearchFunc(p.steps, class, func(s step, class int32) int {
-		if s.level < level || s.level == level && s.class < class {
-			return -1
-		}
-		return 1
-	})
-	return at
-}
-
 // tally brings the class's step in the path up to date.
 func (f *flows) tally(id int32, c *class, now Time) {
 	p := &f.paths[c.path]
 	if c.talliedN > 0 && (c.n == 0 || c.limit != c.tallied) {
-		at := p.find(c.tallied/c.key.favor, id)
-		p.steps = slices.Delete(p.steps, at, at+1)
-		if at < p.held {
-			p.held--
-		}
+		p.stairs.remove(c.tallied/c.key.favor, id, c.held)
 		f.release(id, c, now)
 		c.talliedN = 0
 	}
 	if c.n > 0 {
-		level := c.limit / c.key.favor
-		at := p.find(level, id)
-		if c.talliedN == 0 {
-			p.steps = slices.Insert(p.steps, at, step{level: level, class: id})
-			if at <= p.held {
-				p.held++
-			} else {
-				f.hold(id, c, now)
-			}
+		n := float64(c.n)
+		x := step{level: c.limit / c.key.favor, flow: n * c.limit, mass: n * c.key.favor, class: id}
+		if c.talliedN > 0 {
+			p.stairs.set(x)
+		} else if p.stairs.insert(x) {
+			f.hold(id, c, now)
 		}
-		p.steps[at].flow = float64(c.n) * c.limit
-		p.steps[at].mass = float64(c.n) * c.key.favor
 	}
 	c.talliedN, c.tallied = c.n, c.limit
 	if !p.dirty {
@@ -263,23 +231,33 @@ func (f *flows) release(id int32, c *class, now Time) {
 	f.touch(id)
 }
 
-// setLevel sets what holds the path's classes back, and which.
-func (f *flows) setLevel(id int32, level float64, held int, now Time) {
+// setLevel sets what holds the path's classes back, from which on.
+func (f *flows) setLevel(id int32, level float64, from stair, now Time) {
 	p := &f.paths[id]
-	if held == len(p.steps) {
+	if from.block == len(p.stairs) {
 		level = 0
 	}
-	for ; p.held < held; p.held++ {
-		class := p.steps[p.held].class
-		f.release(class, &f.classes[class], now)
+	more := false
+	for i := range p.stairs {
+		b := &p.stairs[i]
+		held := b.after(i, from)
+		for ; b.held > held; b.held-- {
+			class := b.steps[len(b.steps)-b.held].class
+			f.release(class, &f.classes[class], now)
+		}
+		more = more || b.held < held
 	}
 	if level != p.level {
 		p.clock, p.at, p.level = p.read(now), now, level
 		f.move(id)
 	}
-	for ; p.held > held; p.held-- {
-		class := p.steps[p.held-1].class
-		f.hold(class, &f.classes[class], now)
+	for i := 0; more && i < len(p.stairs); i++ {
+		b := &p.stairs[i]
+		for held := b.after(i, from); b.held < held; {
+			b.held++
+			class := b.steps[len(b.steps)-b.held].class
+			f.hold(class, &f.classes[class], now)
+		}
 	}
 }
 

@@ -110,9 +110,11 @@ func checkPools(t *rapid.T, s *sim) {
 		for _, id := range p.all {
 			way := &s.flows.paths[id]
 			sends := 0.0
-			for _, x := range way.steps {
-				c := &s.flows.classes[x.class]
-				sends += float64(c.n) * s.flows.rateOf(c)
+			for _, b := range way.stairs {
+				for _, x := range b.steps {
+					c := &s.flows.classes[x.class]
+					sends += float64(c.n) * s.flows.rateOf(c)
+				}
 			}
 			for _, w := range way.quiet {
 				k, _ := s.phaseFlow(s.wgs.at(w))

@@ -50,7 +50,7 @@ func (f *flows) tallyAll(now Time) {
 		p := &f.paths[id]
 		p.dirty = false
 		f.change(id)
-		if attach := len(p.steps) > 0; attach != p.attached {
+		if attach := len(p.stairs) > 0; attach != p.attached {
 			p.attached = attach
 			f.attach(id, p)
 		}
@@ -94,11 +94,7 @@ func (f *flows) attach(id int32, p *path) {
 
 // enterDemand brings what the path could send up to date in its pools.
 func (f *flows) enterDemand(p *path) {
-	p.flow, p.mass = 0, 0
-	for i := range p.steps {
-		p.flow += p.steps[i].flow
-		p.mass += p.steps[i].mass
-	}
+	p.flow, p.mass = p.stairs.sum()
 	most := min(p.flow, p.bound)
 	if narrows := p.flow > p.bound; p.narrow != none && narrows != p.narrows {
 		p.narrows = narrows
@@ -194,8 +190,8 @@ func (f *flows) fill() {
 	open := 0
 	for _, id := range f.comp {
 		p := &f.paths[id]
-		p.next, p.rest, p.sends, p.found = 0, p.mass, 0, 0
-		p.settled = len(p.steps) == 0
+		p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
+		p.settled = len(p.stairs) == 0
 		if p.settled {
 			continue
 		}
@@ -205,8 +201,8 @@ func (f *flows) fill() {
 			pool.load += s.weight * p.mass
 			pool.open++
 		}
-		if p.steps[0].level <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
-			f.ladder.push(entry[float64]{key: p.steps[0].level, seq: uint64(id), who: actor{duePath, id}})
+		if first := p.stairs[0].steps[0].level; first <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
+			f.ladder.push(entry[float64]{key: first, seq: uint64(id), who: actor{duePath, id}})
 		}
 	}
 	f.filling.reset()
@@ -229,13 +225,11 @@ func (f *flows) fill() {
 				continue
 			}
 			reached = true
-			for level = max(level, e.key); !p.settled && p.steps[p.next].level <= full; {
-				f.reachLimit(p)
-			}
-			if p.settled {
+			level = max(level, e.key)
+			if f.reachLimits(p, full); p.settled {
 				open--
 			} else {
-				f.ladder.push(entry[float64]{key: p.steps[p.next].level, seq: e.seq, who: e.who})
+				f.ladder.push(entry[float64]{key: p.stairs.at(p.next).level, seq: e.seq, who: e.who})
 			}
 		}
 		if reached {
@@ -271,17 +265,17 @@ func (f *flows) full(reached float64) float64 {
 	return math.Inf(1)
 }
 
-// reachLimit settles the path's next step at its limit.
-func (f *flows) reachLimit(p *path) {
-	s := p.steps[p.next]
-	p.next++
-	p.rest -= s.mass
-	p.sends += s.flow
-	p.settled = p.next == len(p.steps)
+// reachLimits settles the path's next steps, up to a level, at their limit.
+func (f *flows) reachLimits(p *path, level float64) {
+	flow, mass, next := p.stairs.climb(p.next, level)
+	p.next = next
+	p.rest -= mass
+	p.sends += flow
+	p.settled = next.block == len(p.stairs)
 	for _, share := range p.shares {
 		pool := &f.pools[share.pool]
-		pool.left -= share.weight * s.flow
-		pool.load -= share.weight * s.mass
+		pool.left -= share.weight * flow
+		pool.load -= share.weight * mass
 		if p.settled {
 			pool.open--
 		}
@@ -291,8 +285,8 @@ func (f *flows) reachLimit(p *path) {
 // reachAll settles all that is left at its limit.
 func (f *flows) reachAll() {
 	for _, id := range f.comp {
-		for p := &f.paths[id]; !p.settled; {
-			f.reachLimit(p)
+		if p := &f.paths[id]; !p.settled {
+			f.reachLimits(p, math.Inf(1))
 		}
 	}
 }
@@ -301,7 +295,7 @@ func (f *flows) reachAll() {
 func (f *flows) stop(p *path, level float64) {
 	p.settled = true
 	p.found = level
-	p.rest = max(p.rest, p.steps[p.next].mass)
+	p.rest = max(p.rest, p.stairs.at(p.next).mass)
 	p.sends += p.rest * level
 	for _, share := range p.shares {
 		pool := &f.pools[share.pool]
