@@ -59,7 +59,6 @@ type class struct {
 	key      classKey
 	talliedN int32   // n as its path knows it
 	tallied  float64 // limit as its path knows it
-	next     int32   // in the index
 	aside    int32   // index in flows.beside
 }
 
@@ -110,11 +109,9 @@ type flows struct {
 
 // lookup returns the class of a key, making it if it is new. A new class has no limit yet.
 func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
-	slot := f.index.slot(k)
-	for id := *slot; id != none; id = f.classes[id].next {
-		if f.classes[id].key == *k {
-			return id, false
-		}
+	hash := k.hash()
+	if id := f.find(k, hash); id != none {
+		return id, false
 	}
 	if n := len(f.free); n > 0 { // the last to be given back: it is still in the cache
 		id, f.free = f.free[n-1], f.free[:n-1]
@@ -125,7 +122,7 @@ func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 	c := &f.classes[id]
 	c.key, c.path, c.line, c.held = *k, k.path, none, false
 	c.limit, c.tallied = 0, 0
-	f.insert(id)
+	f.index.insert(id, hash)
 	if k.beside > 1 {
 		c.aside = int32(len(f.beside[k.gpu]))
 		f.beside[k.gpu] = append(f.beside[k.gpu], id)
@@ -135,7 +132,7 @@ func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 
 // discard gives a class without members back.
 func (f *flows) discard(id int32, c *class) {
-	f.remove(id)
+	f.index.remove(id, c.key.hash())
 	if c.key.beside > 1 {
 		b := f.beside[c.key.gpu]
 		last := b[len(b)-1]

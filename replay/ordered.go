@@ -4,12 +4,14 @@ import "cmp"
 
 // An ordered holds actors by key and gives out the least key first, equal keys
 // by seq. Keys that arrive in order, as those of equal phases do, cost a ring
-// buffer's push and pop; others go through a heap.
+// buffer's push and pop; others go through a heap. One alone lies in neither.
 type ordered[K cmp.Ordered] struct {
-	ring []entry[K] // ascending; its length is a power of two
+	top  entry[K]   // the least, if there is any
+	full bool       // there is
+	ring []entry[K] // of the others, ascending; its length is a power of two
 	head int        // of ring, counted without wrapping
 	n    int        // entries in ring
-	heap []entry[K] // 4-ary, the least first
+	heap []entry[K] // of the others: 4-ary, the least first
 }
 
 type entry[K cmp.Ordered] struct {
@@ -22,21 +24,27 @@ func (e *entry[K]) less(f *entry[K]) bool {
 	return e.key < f.key || e.key == f.key && e.seq < f.seq
 }
 
-func (o *ordered[K]) empty() bool { return o.n == 0 && len(o.heap) == 0 }
+func (o *ordered[K]) empty() bool { return !o.full }
 
 // reset takes everything out.
-func (o *ordered[K]) reset() { o.n, o.heap = 0, o.heap[:0] }
+func (o *ordered[K]) reset() { o.full, o.n, o.heap = false, 0, o.heap[:0] }
 
 func (o *ordered[K]) push(e entry[K]) {
-	if o.n > 0 && e.less(&o.ring[(o.head+o.n-1)&(len(o.ring)-1)]) {
+	switch {
+	case !o.full:
+		o.top, o.full = e, true
+	case e.less(&o.top):
+		o.up(o.top)
+		o.top = e
+	case o.n > 0 && e.less(&o.ring[(o.head+o.n-1)&(len(o.ring)-1)]):
 		o.up(e)
-		return
+	default:
+		if o.n == len(o.ring) {
+			o.grow()
+		}
+		o.ring[(o.head+o.n)&(len(o.ring)-1)] = e
+		o.n++
 	}
-	if o.n == len(o.ring) {
-		o.grow()
-	}
-	o.ring[(o.head+o.n)&(len(o.ring)-1)] = e
-	o.n++
 }
 
 func (o *ordered[K]) grow() {
@@ -48,25 +56,21 @@ func (o *ordered[K]) grow() {
 }
 
 // min is the least entry, valid until the next change. The queue must not be empty.
-func (o *ordered[K]) min() *entry[K] {
-	if o.fromHeap() {
-		return &o.heap[0]
-	}
-	return &o.ring[o.head&(len(o.ring)-1)]
-}
-
-func (o *ordered[K]) fromHeap() bool {
-	return len(o.heap) > 0 && (o.n == 0 || o.heap[0].less(&o.ring[o.head&(len(o.ring)-1)]))
-}
+func (o *ordered[K]) min() *entry[K] { return &o.top }
 
 // pop takes the least entry out.
 func (o *ordered[K]) pop() entry[K] {
-	if o.fromHeap() {
-		return o.down()
+	e := o.top
+	switch {
+	case len(o.heap) > 0 && (o.n == 0 || o.heap[0].less(&o.ring[o.head&(len(o.ring)-1)])):
+		o.top = o.down()
+	case o.n > 0:
+		o.top = o.ring[o.head&(len(o.ring)-1)]
+		o.head++
+		o.n--
+	default:
+		o.full = false
 	}
-	e := o.ring[o.head&(len(o.ring)-1)]
-	o.head++
-	o.n--
 	return e
 }
 
