@@ -42,7 +42,7 @@ var onesided = Engine{
 		"or 128 for 120. ll is the low-latency all-to-all too: every workgroup puts tokens and a signal to one peer.",
 	Params: []Param{
 		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "ll", "ll128"}, Doc: "who moves the data, from where"},
-		{Name: "product", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or a launch a shard"},
+		{Name: "product", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as PyTorch has it, a launch a shard on two streams in turn"},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
 		{Name: "rows", Default: "256", Doc: "height of the pieces of a mesh swizzle"},
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
@@ -87,6 +87,10 @@ func planOnesided(pl *planner, v Values) (emitter, error) {
 		switch {
 		case t.impl == "oneshot":
 			t.oneShot(r, p)
+		case t.chunks && p.Direction == workload.CollectiveThenCompute:
+			t.gatherInTurns(r, p)
+		case t.chunks:
+			t.scatterInTurns(r, p)
 		case p.Direction == workload.CollectiveThenCompute:
 			t.gather(r, p)
 		default:

@@ -48,6 +48,9 @@ func TestOnesidedPipelines(t *testing.T) {
 		base := outcome(t, w, m, "bulk", nil)
 		for _, impl := range []string{"pull", "push"} {
 			for _, product := range []string{"whole", "chunks"} {
+				if impl == "push" && product == "chunks" {
+					continue
+				}
 				got := outcome(t, w, m, "onesided", map[string]string{"impl": impl, "product": product})
 				if got.Result == nil {
 					t.Fatalf("%s %s %s: %s", s.op, impl, product, got.Why)
@@ -322,7 +325,7 @@ func TestOnesidedRefuses(t *testing.T) {
 		{scattered, "impl=ring", "for what a product reads"},
 		{gathered, "impl=ring:numa=3", "does not divide 4 ranks"},
 		{gathered, "impl=pull:mover=kernel", "a communication kernel stores"},
-		{gathered, "product=chunks:mover=kernel", "product=chunks is for copy engines"},
+		{gathered, "product=chunks:mover=kernel", "product=chunks is for copy engines that read"},
 		{gathered, "reserve=132", "leaves the product none"},
 		{gathered, "rows=0", "rows must be"},
 		{vector, "", "impl=oneshot"},
@@ -348,7 +351,8 @@ func TestUnits(t *testing.T) {
 }
 
 // Whatever the shapes, every tile is computed once, waits for all that its rows
-// touch and for nothing else, and comes no earlier than the unit of its first row.
+// touch, in the order of the units: with the last of them, or, of what is made,
+// with the first.
 func TestRuns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks, cuts := rapid.IntRange(2, 8).Draw(t, "ranks"), rapid.IntRange(1, 4).Draw(t, "cuts")
@@ -368,14 +372,19 @@ func TestRuns(t *testing.T) {
 			cols = 1
 		}
 		part := product{op: &workload.Op{Shape: workload.Shape{M: int64(m)}, Tiling: workload.Tiling{TileM: height}}, tiles: panels * cols}
-		all := runs([]product{part}, units, ranks, cuts)
+		waits := rapid.Bool().Draw(t, "waits")
+		all := runs([]product{part}, units, ranks, cuts, waits)
 		last, before := 0, -1
 		touched := make([]bool, len(units))
 		for _, r := range all {
-			if r.until <= last || r.units[0] < before {
-				t.Fatalf("run up to %d behind %d, unit %d behind %d", r.until, last, r.units[0], before)
+			turn := slices.Min(r.units)
+			if waits {
+				turn = slices.Max(r.units)
 			}
-			last, before = r.until, r.units[0]
+			if r.until <= last || turn < before {
+				t.Fatalf("run up to %d behind %d, unit %d behind %d", r.until, last, turn, before)
+			}
+			last, before = r.until, turn
 			if height > 0 && r.until%cols != 0 {
 				t.Fatalf("a run ends at tile %d of rows of %d", r.until, cols)
 			}

@@ -99,28 +99,18 @@ func (t *transfers) handOn(r *rank, p *pair, b *board, mine replay.Flag, shard f
 }
 
 // gathered writes the product: one kernel whose tiles wait for the shards that
-// their rows touch (A3), or a launch a shard.
+// their rows touch (A3).
 func (t *transfers) gathered(r *rank, p *pair, s *stream, b *board, seq *sequence, gap trace.Time) {
 	compute, _ := r.split(p)
-	me, n := b.place(r), len(b.ranks)
-	if !t.chunks {
-		s.launch(r.fills(p, s, gap), launchOf(compute, seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
-			for _, i := range x.units {
-				if u := seq.units[i]; u.shard != me {
-					buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][u.shard], Count: int64((u.piece + 1) * b.posts)})
-				}
+	me := b.place(r)
+	s.launch(r.fills(p, s, gap), launchOf(compute, seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+		for _, i := range x.units {
+			if u := seq.units[i]; u.shard != me {
+				buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][u.shard], Count: int64((u.piece + 1) * b.posts)})
 			}
-			return append(buf, work)
-		})))
-		return
-	}
-	for _, u := range seq.units {
-		if u.shard != me {
-			t.issue(r, s, compute.Name)
-			s.wait(b.arrived[me][u.shard], 1, "shard")
 		}
-		r.chunk(p, s, compute, n, gap)
-	}
+		return append(buf, work)
+	})))
 }
 
 // scatter writes a product and the reduce-scatter, or the all-to-all, behind it
@@ -128,9 +118,7 @@ func (t *transfers) gathered(r *rank, p *pair, s *stream, b *board, seq *sequenc
 func (t *transfers) scatter(r *rank, p *pair) {
 	compute, comm := r.split(p)
 	b := t.board(p)
-	me, n := b.place(r), len(b.ranks)
-	s, l := r.stream(compute.Queue), t.pl.m.Launch
-	shard := float64(p.coll.Bytes) / float64(n)
+	me, s := b.place(r), r.stream(compute.Queue)
 
 	r.enter(p)
 	gap := r.ready(s, compute, slices.Concat(r.before(p, compute), comm.After), r.within(p)...)
@@ -153,18 +141,27 @@ func (t *transfers) scatter(r *rank, p *pair) {
 		launch()
 		t.copyOut(r, p, s, b, seq)
 	}
-	if !t.chunks && !b.across {
-		r.barrier(s, b.over, n)
-	}
-	if p.coll.Op == trace.ReduceScatter && !b.across {
-		name := fmt.Sprintf("sum of %d partial results", n)
-		t.issue(r, s, name)
-		s.launch(duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.sweep(name, float64(p.coll.Bytes), shard)})
+	if !b.across {
+		r.barrier(s, b.over, len(b.ranks))
+		if p.coll.Op == trace.ReduceScatter {
+			t.add(r, p, s)
+		}
 	}
 	for _, op := range r.within(p) {
 		r.finished(s, op)
 	}
 	r.leave(p)
+}
+
+// add writes the sum of what all ranks have brought.
+func (t *transfers) add(r *rank, p *pair, s *stream) {
+	_, comm := r.split(p)
+	n := len(p.coll.Members)
+	name := fmt.Sprintf("sum of %d partial results", n)
+	t.issue(r, s, name)
+	s.launch(duration(t.pl.m.Launch.Hop.Value), replay.Command{
+		Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.sweep(name, float64(p.coll.Bytes), float64(p.coll.Bytes)/float64(n)),
+	})
 }
 
 // copyOut writes the copies of a scattered product, each behind the signal of the
@@ -174,12 +171,6 @@ func (t *transfers) copyOut(r *rank, p *pair, s *stream, b *board, seq *sequence
 	compute, comm := r.split(p)
 	me, n := b.place(r), len(b.ranks)
 	piece := float64(p.coll.Bytes) / float64(n*b.cuts)
-	computed := func(shard, piece int) int64 {
-		if t.chunks {
-			return 1
-		}
-		return seq.count(shard, piece)
-	}
 	for c := range b.cuts {
 		for i := 1; i < n; i++ {
 			lane := t.lane(r, compute, comm, i)
@@ -188,42 +179,23 @@ func (t *transfers) copyOut(r *rank, p *pair, s *stream, b *board, seq *sequence
 				from, to = me, (me+i)%n
 				lane.wait(b.free[to], 1, "buffer")
 			}
-			lane.wait(b.done[from][to*b.cuts+c], computed(to, c), "computed")
+			lane.wait(b.done[from][to*b.cuts+c], seq.count(to, c), "computed")
 			t.move(r, lane, comm, b.ranks[from], b.ranks[to], piece, b.arrived[to][from], b.sent[me])
 		}
 	}
-	if t.chunks {
-		for i := range n {
-			if i != me {
-				s.wait(b.arrived[me][i], int64(b.cuts), "shards")
-			}
-		}
-		return
-	}
 	lane := t.lane(r, compute, comm, n)
 	for c := range b.cuts {
-		lane.wait(b.done[me][me*b.cuts+c], computed(me, c), "computed")
+		lane.wait(b.done[me][me*b.cuts+c], seq.count(me, c), "computed")
 		t.move(r, lane, comm, b.ranks[me], b.ranks[me], piece, b.sent[me])
 	}
 	s.wait(b.sent[me], int64(n*b.cuts), "copies")
 }
 
 // scattered writes the product: one kernel whose tiles count towards the shards
-// that they complete (S1) or store themselves to their owners (S2), or a launch a shard.
+// that they complete (S1) or store themselves to their owners (S2).
 func (t *transfers) scattered(r *rank, p *pair, s *stream, b *board, seq *sequence, gap trace.Time) {
 	compute, _ := r.split(p)
-	me, n := b.place(r), len(b.ranks)
-	if t.chunks {
-		for i, u := range seq.units {
-			if i > 0 {
-				t.issue(r, s, compute.Name)
-			}
-			r.chunk(p, s, compute, n, gap)
-			s.post(b.done[me][u.shard], 1)
-			gap = duration(t.pl.m.Launch.Gap.Value)
-		}
-		return
-	}
+	me := b.place(r)
 	k := seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
 		buf = append(buf, work)
 		for _, i := range x.units {

@@ -20,12 +20,14 @@ type run struct {
 	until int // index behind its last tile
 	part  int // of the products
 	units []int
+	turn  int // the unit whose turn they wait for
 }
 
-// runs puts the tiles of products into the order of the units: a tile belongs to
-// the unit in which its first row lies. Several products take turns unit by unit,
-// as the experts of a grouped product do whose rows are sorted by rank.
-func runs(parts []product, units []unit, ranks, cuts int) []run {
+// runs puts the tiles of products into the order of the units. A tile that waits
+// for units comes with the last that its rows touch, one that completes units with
+// the first. Several products take turns unit by unit, as the experts of a grouped
+// product do whose rows are sorted by rank.
+func runs(parts []product, units []unit, ranks, cuts int, waits bool) []run {
 	at := make([]int, ranks*cuts) // by piece of all rows: its place in the order
 	for i, u := range units {
 		at[u.shard*cuts+u.piece] = i
@@ -34,7 +36,12 @@ func runs(parts []product, units []unit, ranks, cuts int) []run {
 	for i := range parts {
 		all = append(all, parts[i].runs(i, at)...)
 	}
-	slices.SortStableFunc(all, func(a, b run) int { return a.units[0] - b.units[0] })
+	for i := range all {
+		if all[i].turn = slices.Min(all[i].units); waits {
+			all[i].turn = slices.Max(all[i].units)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b run) int { return a.turn - b.turn })
 	tiles := 0
 	for i := range all {
 		tiles += all[i].until
@@ -43,9 +50,8 @@ func runs(parts []product, units []unit, ranks, cuts int) []run {
 	return all
 }
 
-// runs are a product's in the order of rows; until counts tiles still. The first
-// unit of each is that of its first row. Where tiles have no known height, they
-// are taken to follow one another down the rows.
+// runs are a product's in the order of rows; until counts tiles still. Where
+// tiles have no known height, they are taken to follow one another down the rows.
 func (p *product) runs(part int, at []int) []run {
 	panels, each := p.tiles, 1
 	row := func(i int) (lo, hi int) { return i * len(at) / panels, ((i+1)*len(at) - 1) / panels }
@@ -85,7 +91,7 @@ func (t *transfers) sequence(b *board, me int, gather bool, ops []*workload.Op, 
 		}
 		s.parts = append(s.parts, product{op: op, g: g, tiles: max(g.tiles, g.wgs)})
 	}
-	s.runs = runs(s.parts, s.units, len(b.ranks), b.cuts)
+	s.runs = runs(s.parts, s.units, len(b.ranks), b.cuts, gather)
 	s.counts = make([]int64, len(s.units))
 	first := 0
 	for _, r := range s.runs {

@@ -52,8 +52,8 @@ func (t *transfers) contradiction() string {
 	switch {
 	case t.kernel && t.impl != "auto" && t.impl != "push":
 		return "a communication kernel stores: mover=kernel is for impl=push, not " + t.impl
-	case t.chunks && (t.kernel || t.impl == "ring" || t.impl == "store"):
-		return "product=chunks is for copy engines with impl=pull or push"
+	case t.chunks && (t.kernel || t.impl != "auto" && t.impl != "pull"):
+		return "product=chunks is for copy engines that read: impl=pull"
 	case t.rows == 0:
 		return "rows must be at least 1"
 	case t.reserve >= int(t.pl.m.GPU.CUs.Value):
@@ -84,17 +84,18 @@ func (t *transfers) implOf(p *pair) string {
 
 // A board is what the ranks of one pair share.
 type board struct {
-	impl    string
-	ranks   []int32         // in the group's order
-	cuts    int             // pieces in which a shard travels
-	there   replay.Flag     // ranks whose buffers hold what peers may read
-	over    replay.Flag     // ranks whose transfers are over
-	free    []replay.Flag   // by rank: its buffer may be written
-	sent    []replay.Flag   // by rank: copies that it has finished
-	arrived [][]replay.Flag // by destination, source: pieces that have arrived, times posts
-	done    [][]replay.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
-	across  bool            // the ranks are of several nodes
-	posts   int             // by which a piece's arrival counts: one, or one a workgroup that stores
+	impl     string
+	ranks    []int32         // in the group's order
+	cuts     int             // pieces in which a shard travels
+	there    replay.Flag     // ranks whose buffers hold what peers may read
+	over     replay.Flag     // ranks whose transfers are over
+	free     []replay.Flag   // by rank: its buffer may be written
+	sent     []replay.Flag   // by rank: copies that it has finished
+	arrived  [][]replay.Flag // by destination, source: pieces that have arrived, times posts
+	done     [][]replay.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
+	meetings []replay.Flag   // barriers of the pipelines that launch a product a shard
+	across   bool            // the ranks are of several nodes
+	posts    int             // by which a piece's arrival counts: one, or one a workgroup that stores
 }
 
 func (t *transfers) board(p *pair) *board {
@@ -268,7 +269,7 @@ func (pl *planner) sweepOn(name string, wgs int, read, write float64) *replay.Ke
 	}
 	n := float64(wgs)
 	return &replay.Kernel{
-		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: sweepFootprint,
+		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: sweepFootprint, Pipe: 1 / float64(max(1, ceilDiv(wgs, int(pl.m.GPU.CUs.Value)))),
 		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
 			return append(buf, replay.Phase{Op: replay.Work, Time: duration(time), Read: read / n, Write: write / n})
 		},

@@ -1,0 +1,124 @@
+package engines
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The pipelines of PyTorch's symmetric memory (torch/distributed/_symmetric_memory,
+// functions _pipelined_*) launch a product a shard, on two streams in turn, so
+// that the last wave of one fills up with the next. Copies are the peers' to
+// wait for: barriers of all ranks, on the stream itself, take the place of signals.
+//
+//	gather   stream 0 |b|mv|b|own     |cp 2|product 2 |
+//	         stream 1         |cp 1|product 1|cp 3|product 3|cp own|
+//	scatter  stream 0 |b|product 2|b|cp 2|b|own      |
+//	         stream 1   |product 1|b|cp 1|b|product 3|b|cp 3|b|
+
+// alternate is the two streams of a pair on one rank.
+type alternate struct {
+	t       *transfers
+	r       *rank
+	p       *pair
+	b       *board
+	streams [2]*stream
+	meeting int // barriers so far
+}
+
+func (t *transfers) alternate(r *rank, p *pair, s *stream) *alternate {
+	compute, comm := r.split(p)
+	return &alternate{t: t, r: r, p: p, b: t.board(p), streams: [2]*stream{s, r.commStream(compute, comm)}}
+}
+
+// join makes one stream wait for all that has been written to another.
+func (a *alternate) join(s, other *stream) {
+	f := a.t.pl.p.NewFlag(fmt.Sprintf("streams of rank %d joined", a.r.id))
+	other.post(f, 1)
+	s.wait(f, 1, "other stream")
+}
+
+// barrier is the next one of all ranks; every rank has them in the same order.
+func (a *alternate) barrier(s *stream) {
+	if a.meeting == len(a.b.meetings) {
+		a.b.meetings = append(a.b.meetings, a.t.pl.p.NewFlag(fmt.Sprintf("all ranks at barrier %d", a.meeting)))
+	}
+	a.t.issue(a.r, s, "barrier")
+	a.r.barrier(s, a.b.meetings[a.meeting], len(a.b.ranks))
+	a.meeting++
+}
+
+// copy brings a shard from a rank's buffer.
+func (a *alternate) copy(s *stream, from int) {
+	_, comm := a.r.split(a.p)
+	n, me := len(a.b.ranks), a.b.place(a.r)
+	a.t.move(a.r, s, comm, a.b.ranks[from], a.b.ranks[me], float64(a.p.coll.Bytes)/float64(n))
+}
+
+func (a *alternate) product(s *stream) {
+	compute, _ := a.r.split(a.p)
+	a.t.issue(a.r, s, compute.Name)
+	a.r.chunk(a.p, s, compute, len(a.b.ranks), duration(a.t.pl.m.Launch.Gap.Value))
+}
+
+// gatherInTurns writes an all-gather and the product behind it.
+func (t *transfers) gatherInTurns(r *rank, p *pair) {
+	compute, comm := r.split(p)
+	s := r.stream(compute.Queue)
+	a := t.alternate(r, p, s)
+	me, n := a.b.place(r), len(a.b.ranks)
+	shard := float64(p.coll.Bytes) / float64(n)
+	if p.coll.Op == trace.AllToAll {
+		shard *= float64(n)
+	}
+	r.enter(p)
+	s.delay(r.ready(s, compute, slices.Concat(r.before(p, comm), r.before(p, compute)), r.within(p)...), replay.LaunchGap, "")
+	a.barrier(s)
+	s.launch(0, replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.sweep("copy to symmetric memory", shard, shard)})
+	a.barrier(s)
+	a.join(a.streams[1], s)
+	a.product(s)
+	for step := 1; step < n; step++ {
+		on := a.streams[step%2]
+		a.copy(on, (me+step)%n)
+		a.product(on)
+	}
+	a.copy(a.streams[n%2], me)
+	a.join(s, a.streams[1])
+	a.barrier(s)
+	for _, op := range r.within(p) {
+		r.finished(s, op)
+	}
+	r.leave(p)
+}
+
+// scatterInTurns writes a product and the reduce-scatter, or all-to-all, behind it.
+func (t *transfers) scatterInTurns(r *rank, p *pair) {
+	compute, comm := r.split(p)
+	s := r.stream(compute.Queue)
+	a := t.alternate(r, p, s)
+	me, n := a.b.place(r), len(a.b.ranks)
+	r.enter(p)
+	s.delay(r.ready(s, compute, slices.Concat(r.before(p, compute), comm.After), r.within(p)...), replay.LaunchGap, "")
+	a.barrier(s)
+	a.join(a.streams[1], s)
+	for step := 1; step < n; step++ {
+		on := a.streams[step%2]
+		a.product(on)
+		a.barrier(on)
+		a.copy(on, (me-step+n)%n)
+		a.barrier(on)
+	}
+	a.product(s)
+	a.join(s, a.streams[1])
+	a.barrier(s)
+	if p.coll.Op == trace.ReduceScatter {
+		t.add(r, p, s)
+	}
+	for _, op := range r.within(p) {
+		r.finished(s, op)
+	}
+	r.leave(p)
+}
