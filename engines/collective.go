@@ -159,7 +159,6 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	c := p.coll
 	g := pl.gang(p)
 	n := len(c.Members)
-	peers := pl.peers(op, c)
 	all := int64(n * p.channels)
 	alpha := min(p.alone, duration(pl.m.Library.Time(c.Op, 0, n, 0)))
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take))
@@ -170,6 +169,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 				replay.Phase{Op: replay.PostTo, Flag: g.arrive, Count: 1},
 				replay.Phase{Op: replay.WaitFor, Flag: g.arrive, Count: all},
 				replay.Phase{Op: replay.Sleep, Time: alpha})
+			peers := pl.peers(op, c, ch)
 			for i := range peers {
 				peer := peers[(i+ch)%len(peers)]
 				buf = append(buf, replay.Phase{
@@ -197,8 +197,10 @@ func (pl *planner) channelFootprint(op *workload.Op) replay.Footprint {
 	return replay.Footprint{Threads: int(lib.Threads.Value), Registers: int(lib.Registers.Value), Shared: int(lib.Shared.Value)}
 }
 
-// peers are the GPUs a rank sends to: its neighbour on a ring, or, pairwise, every other member.
-func (pl *planner) peers(op *workload.Op, c *workload.Collective) []int32 {
+// peers are the GPUs a rank sends to through a channel: its neighbour on a ring,
+// or, pairwise, every other member. Over several nodes every channel's ring
+// leaves them from another GPU, so that all NICs carry their share.
+func (pl *planner) peers(op *workload.Op, c *workload.Collective, ch int) []int32 {
 	var ids []int32
 	me := 0
 	for i, m := range c.Members {
@@ -210,6 +212,12 @@ func (pl *planner) peers(op *workload.Op, c *workload.Collective) []int32 {
 	n := len(ids)
 	if n < 2 {
 		return []int32{int32(op.Rank)}
+	}
+	if k, ok := pl.cluster(ids, me); c.Op != trace.AllToAll && ok && k.nodes > 1 {
+		if leaves := ch % k.per; k.local == leaves {
+			return []int32{ids[(k.node+1)%k.nodes*k.per+(leaves+1)%k.per]}
+		}
+		return []int32{ids[k.node*k.per+(k.local+1)%k.per]}
 	}
 	if c.Op != trace.AllToAll && pl.m.Fabric.Topology != "mesh" {
 		return []int32{ids[(me+1)%n]}

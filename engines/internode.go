@@ -8,33 +8,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A cluster is ranks of several nodes: rank l of node q is at place q·per + l of the board.
-type cluster struct {
-	nodes, per  int
-	node, local int // of this rank
-}
-
-// cluster places a rank. ok is false where the ranks are not equally many of each
-// node, one node after another.
-func (t *transfers) cluster(ranks []int32, me int) (c cluster, ok bool) {
-	m := &t.pl.m
-	c.per = 1
-	for c.per < len(ranks) && m.Node(int(ranks[c.per])) == m.Node(int(ranks[0])) {
-		c.per++
-	}
-	c.nodes = len(ranks) / c.per
-	c.node, c.local = me/c.per, me%c.per
-	for i, r := range ranks {
-		if m.Node(int(r)) != m.Node(int(ranks[i/c.per*c.per])) || i%c.per == 0 && i > 0 && m.Node(int(r)) == m.Node(int(ranks[i-1])) {
-			return c, false
-		}
-	}
-	return c, c.nodes*c.per == len(ranks)
-}
-
-// at is the place of the i-th next rank of the d-th next node.
-func (c cluster) at(d, i int) int { return (c.node+d)%c.nodes*c.per + (c.local+i)%c.per }
-
 // forwards is how many workgroups pass shards on within a node.
 func (t *transfers) forwards(c cluster) int {
 	if c.per == 1 {
@@ -193,7 +166,7 @@ func (t *transfers) reducersFor(shard float64, c cluster) int {
 
 // spares is how many compute units the product leaves to the kernels beside it.
 func (t *transfers) spares(p *pair, b *board) int {
-	c, ok := t.cluster(b.ranks, 0)
+	c, ok := t.pl.cluster(b.ranks, 0)
 	switch {
 	case t.reserve > 0 || !ok || c.nodes == 1:
 		return t.reserve
@@ -213,7 +186,7 @@ func (t *transfers) acrossNodes(p *workload.Pair) string {
 	for _, m := range coll.Members {
 		ranks = append(ranks, int32(t.pl.w.Ops[m].Rank))
 	}
-	c, ok := t.cluster(ranks, 0)
+	c, ok := t.pl.cluster(ranks, 0)
 	switch {
 	case ok && c.nodes == 1:
 		return ""

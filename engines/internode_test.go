@@ -142,3 +142,23 @@ func TestBetweenNodesRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A library's rings over two nodes of four leave from another GPU each: with
+// twice as many channels as GPUs in a node, every NIC carries two of them.
+func TestRingsUseAllNICs(t *testing.T) {
+	s := scattered
+	s.ranks, s.steps, s.channels = 8, 1, 8
+	got := outcome(t, s.build(t), bareNodes(t, 8, 4), "bulk", settings("graph=on"))
+	wire := float64(s.bytes) * 7 / 8
+	for gpu := range 8 {
+		sent := map[replay.Resource]float64{}
+		for _, tr := range got.Result.Traffic {
+			if tr.GPU == gpu {
+				sent[tr.Resource] += tr.Bytes
+			}
+		}
+		if !near(sent[replay.NICEgress], wire/4) || !near(sent[replay.Egress], wire*3/4) {
+			t.Errorf("rank %d sent %.0f bytes to the other node and %.0f within, want %.0f and %.0f", gpu, sent[replay.NICEgress], sent[replay.Egress], wire/4, wire*3/4)
+		}
+	}
+}

@@ -42,7 +42,7 @@ func (t *transfers) gather(r *rank, p *pair) {
 	launch := func() { t.gathered(r, p, s, b, seq, gap) }
 	switch {
 	case b.across:
-		c, _ := t.cluster(b.ranks, me)
+		c, _ := t.pl.cluster(b.ranks, me)
 		t.carry(r, p, s, mine, func(placed replay.Flag) *replay.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
 	case t.kernel:
 		t.carry(r, p, s, mine, func(placed replay.Flag) *replay.Kernel { return t.carrier(p, comm, b, seq, me, placed) }, launch)
@@ -128,7 +128,7 @@ func (t *transfers) scatter(r *rank, p *pair) {
 	switch {
 	case b.across:
 		launch()
-		c, _ := t.cluster(b.ranks, me)
+		c, _ := t.pl.cluster(b.ranks, me)
 		t.scatterNodes(r, p, b, c, s, seq)
 	case b.impl == "store":
 		launch()

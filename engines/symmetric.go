@@ -118,7 +118,7 @@ func (t *transfers) board(p *pair) *board {
 	if t.kernel {
 		b.posts = t.blocks
 	}
-	if c, _ := t.cluster(b.ranks, 0); c.nodes > 1 {
+	if c, _ := t.pl.cluster(b.ranks, 0); c.nodes > 1 {
 		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(c)), true
 	}
 	for i := range n {
@@ -176,7 +176,7 @@ func (t *transfers) units(b *board, me int, gather bool) []unit {
 			shards = append(shards, i)
 		}
 	case b.across:
-		c, _ := t.cluster(b.ranks, me)
+		c, _ := t.pl.cluster(b.ranks, me)
 		shards = c.order(gather)
 	case gather:
 		shards = t.arrival(b, me)
