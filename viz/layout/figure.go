@@ -41,6 +41,9 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 		f.Rows = 32
 	}
 	t := &Timeline{Views: []View{v}, classes: [][]Class{classify(r)}}
+	for _, id := range k.addVacant(r) {
+		t.classes[0][id] = Wait
+	}
 	t.Title = fmt.Sprintf("%s on rank %d", k.name, rankID(r, f.Rank))
 	if of > 1 {
 		t.Title += fmt.Sprintf(", launch %d of %d", f.Launch+1, of)
@@ -151,6 +154,24 @@ func launches(r *trace.Run, rank int32) []*launch {
 		}
 	}
 	return all
+}
+
+// addVacant adds the time in which lanes of the launch were vacant while it
+// ran: workgroups that came late, and the tail.
+func (l *launch) addVacant(r *trace.Run) []trace.SpanID {
+	lanes := map[trace.LaneID]bool{}
+	for _, id := range l.spans {
+		lanes[r.Spans[id].Lane] = true
+	}
+	var vacant []trace.SpanID
+	for i, s := range r.Spans {
+		if s.Vacant() && lanes[s.Lane] && s.Start >= l.start && s.End <= l.end {
+			vacant = append(vacant, trace.SpanID(i))
+		}
+	}
+	l.spans = append(l.spans, vacant...)
+	slices.Sort(l.spans) // spans stand by start
+	return vacant
 }
 
 func onWorkgroups(k trace.LaneKind) bool { return k == trace.Persistent || k == trace.Slot }

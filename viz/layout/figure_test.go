@@ -16,8 +16,8 @@ import (
 
 // drawn builds a run of one rank from timelines, a line a persistent
 // workgroup, a column 10 ns: C and R a tile for this rank and for a peer, each
-// letter run one tile; s the store of the tile before it, w waiting, p an
-// instant in which the tile before it issues a put.
+// letter run one tile; s the store of the tile before it, w waiting, v and V vacant,
+// p an instant in which the tile before it issues a put.
 func drawn(lines ...string) *trace.Run {
 	var b trace.Builder
 	rank := b.AddRank(trace.Rank{ID: 0, World: 2})
@@ -31,7 +31,9 @@ func drawn(lines ...string) *trace.Run {
 				n++
 			}
 			addDrawn(&b, line[i], trace.Span{Start: trace.Time(10 * i), End: trace.Time(10 * n), Lane: lane, Parent: kernel})
-			b.Span(kernel).End = max(b.Span(kernel).End, trace.Time(10*n))
+			if line[i] != 'v' && line[i] != 'V' {
+				b.Span(kernel).End = max(b.Span(kernel).End, trace.Time(10*n))
+			}
 			i = n
 		}
 	}
@@ -64,6 +66,9 @@ func addDrawn(b *trace.Builder, letter byte, s trace.Span) {
 		b.Span(last).End = s.End
 		s.Kind, s.Parent, s.Name, s.End = trace.PhasePut, last, b.Intern("put"), s.Start
 		b.Add(s)
+	case 'v', 'V':
+		s.Kind, s.Parent = trace.PhaseWait, trace.None
+		b.Add(s)
 	case 'w':
 		s.Kind = trace.Workgroup
 		wg := b.Add(s)
@@ -93,6 +98,29 @@ cluster of 2
 `
 	got := drawRows(tl, 15)
 	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Vacant time of a lane is shown as waiting while the kernel runs, the tail
+// above all, and is not the kernel's before or after.
+func TestFigureShowsTheTail(t *testing.T) {
+	run := drawn(
+		"vRCCCvvV",
+		"RRCCCCC",
+		".RCC",
+	)
+	tl, err := Figure11(View{Run: run}, Figure{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `
+cluster of 3
+  WG 2  done 40  marks | RCC   |
+  WG 0  done 50  marks |.RCCC..|
+  WG 1  done 70  marks ◆70 |RRCCCCC|
+`
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(drawRows(tl, 7))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
