@@ -139,6 +139,7 @@ func TestCalibrateOrder(t *testing.T) {
 // Rows made by the law give the law's parameters back.
 func TestCalibrateInvertsTheLaw(t *testing.T) {
 	truth := load(t, "h200")
+	truth.Library.Name = "one protocol"
 	base, other := load(t, "h200"), load(t, "a100")
 	for _, op := range recordedOps {
 		truth.Library.Of(op).Times = Table{Mark: Unknown}

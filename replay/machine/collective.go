@@ -17,6 +17,7 @@ type Library struct {
 	AllGather     Collective
 	ReduceScatter Collective
 	AllToAll      Collective
+	Network       Network // between nodes, as the machine's: more ranks than a node has GPUs lie on several
 }
 
 // A Collective is what the library reaches in one operation. A channel is one
@@ -81,19 +82,27 @@ func sends(op trace.CollectiveOp, ranks float64) float64 {
 // few channels within 2 % and, which a count of bytes on the wire does not,
 // carries over to other numbers of ranks. What it leaves (protocols by size,
 // uneven channels of an all-to-all) is the ratio of the recorded times to it,
-// interpolated over size and channels.
+// interpolated over size and channels. Where there are none, or ranks lie on
+// several nodes, protocols and the network's rates take their place (expected).
 func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) float64 {
 	if ranks < 2 {
 		return 0
 	}
 	c := l.Of(op)
-	if op == trace.Barrier || bytes <= 0 {
-		return c.Alpha.Value + c.Hop.Or(0)*sends(op, float64(ranks))
-	}
+	nothing := op == trace.Barrier || bytes <= 0
 	if channels <= 0 {
 		channels = int(c.Channels.Value)
 	}
 	n, b, r := float64(channels), float64(bytes), float64(ranks)
+	if nothing {
+		b = 0
+	}
+	if at := l.spread(ranks); at.nodes > 1 || !c.Times.Known() {
+		return l.expected(op, at, n, b)
+	}
+	if nothing {
+		return c.Alpha.Value + c.Hop.Or(0)*sends(op, r)
+	}
 	return c.law(op, r, n, b) * c.ratio(op, r, n, b)
 }
 

@@ -47,6 +47,7 @@ func Parse(r io.Reader, file string) (Machine, error) {
 	if err := p.err(); err != nil {
 		return Machine{}, err
 	}
+	m.Library.Network = m.Network
 	return m.Resize(int(m.Library.Ranks.Value)), nil
 }
 

@@ -1,0 +1,154 @@
+package machine
+
+import (
+	"math"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Where no times of a collective were recorded, or its ranks lie on more nodes
+// than were, the library's time is what its own tuner would expect: the least
+// over its algorithms and protocols of
+//
+//	Alpha + near·hop + far·hop + bytes on the wire ÷ rate
+//
+// with near steps inside nodes and far ones between them. The tuner's numbers
+// choose between algorithms; as predictions they are good to 10 or 20 %.
+
+// A protocol is a way in which the library moves bytes. LL sends a flag with
+// each word and waits for nothing else, Simple sends large pieces behind fences.
+type protocol struct {
+	base, treeBase float64 // seconds a call takes
+	hop, treeHop   float64 // seconds a step inside a node takes
+	far, treeFar   float64 // seconds a step between nodes takes
+	rate           float64 // of what the wire carries, that is payload
+}
+
+// The tuners of NCCL (src/graph/tuning, commit 5067397) and RCCL (commit
+// 0cbce2a); the steps between nodes of RCCL are NCCL's. LL first: it is what a
+// profile's Alpha and Hop stand for.
+var (
+	ncclProtocols = []protocol{
+		{6.6e-6, 6.8e-6, 0.6e-6, 0.6e-6, 2.7e-6, 5e-6, 0.5},
+		{14e-6, 14e-6, 1.9e-6, 1.25e-6, 4e-6, 8.5e-6, 120. / 128},
+		{8.4e-6, 8.4e-6, 3.4e-6, 4e-6, 14e-6, 14e-6, 1},
+	}
+	rcclProtocols = []protocol{
+		{12e-6, 12e-6, 0.8e-6, 0.8e-6, 2.7e-6, 5e-6, 0.5},
+		{12e-6, 12e-6, 2.2e-6, 2.2e-6, 4e-6, 8.5e-6, 120. / 128},
+		{17e-6, 17e-6, 3.6e-6, 3.6e-6, 14e-6, 14e-6, 1},
+	}
+	noProtocols = []protocol{{far: 0, rate: 1}}
+)
+
+func (l *Library) protocols() []protocol {
+	switch {
+	case strings.HasPrefix(l.Name, "NCCL"):
+		return ncclProtocols
+	case strings.HasPrefix(l.Name, "RCCL"):
+		return rcclProtocols
+	}
+	return noProtocols
+}
+
+// A spread is the ranks of a collective over nodes: they fill one after another.
+type spread struct {
+	ranks, nodes, per float64 // per: ranks of a full node
+}
+
+func (l *Library) spread(ranks int) spread {
+	per := int(l.Network.Node.Value)
+	if per == 0 || per > ranks {
+		per = ranks
+	}
+	return spread{float64(ranks), float64((ranks + per - 1) / per), float64(per)}
+}
+
+// expected is what the library takes by its tuner.
+func (l *Library) expected(op trace.CollectiveOp, at spread, channels, bytes float64) float64 {
+	c := l.Of(op)
+	n := max(1, min(channels, math.Ceil(bytes/c.Grain.Or(1))))
+	steps := sends(op, at.ranks)
+	far := at.far(op, steps)
+	wire := c.Link.Value
+	if at.nodes > 1 {
+		wire = min(wire, l.Network.reach(op, at))
+	}
+	pace := soft(1/c.Send.Value, n/wire, c.Smooth.Value) // seconds a channel takes to send a byte
+	ring := bytes / (at.ranks * n) * (steps*pace + 1/c.Receive.Value)
+	tree := bytes / n * (2*pace + 1/c.Receive.Value/at.ranks)
+	protocols := l.protocols()
+	best, ll := math.Inf(1), &protocols[0]
+	for i := range protocols {
+		p := &protocols[i]
+		best = min(best, c.Alpha.Value+p.base-ll.base+(steps-far)*(c.Hop.Or(0)+p.hop-ll.hop)+far*max(p.far, l.Network.Latency.Value)+ring/p.rate)
+		if at.nodes > 1 && (op == trace.AllReduce || op == trace.Reduce) {
+			deep := 2 * math.Ceil(math.Log2(at.nodes))
+			chain := 2 * (at.per - 1)
+			best = min(best, c.Alpha.Value+p.treeBase-ll.base+chain*(c.Hop.Or(0)+p.treeHop-ll.hop)+deep*max(p.treeFar, l.Network.Latency.Value)+tree/p.rate)
+		}
+	}
+	return best
+}
+
+// far is how many of the steps go from node to node one after another. A ring
+// enters and leaves every node once a round; pairs are met one by one.
+func (at spread) far(op trace.CollectiveOp, steps float64) float64 {
+	switch {
+	case at.nodes == 1:
+		return 0
+	case op == trace.AllReduce || op == trace.Reduce:
+		return min(steps, 2*at.nodes)
+	case pairwise(op):
+		return min(steps, at.ranks-at.per)
+	}
+	return min(steps, at.nodes-1)
+}
+
+// pairwise reports whether every rank sends to every other, and not to its next alone.
+func pairwise(op trace.CollectiveOp) bool {
+	switch op {
+	case trace.AllToAll, trace.SendRecv, trace.Gather, trace.Scatter:
+		return true
+	}
+	return false
+}
+
+// reach is the bytes a second that each rank sends at most when ranks on several
+// nodes send, by the network alone. In a ring all that a rank sends leaves its
+// node once, through all its NICs. In pairs each rank of a node sends to all of
+// the others, and the fullest link bounds all (on a torus half of the pairs
+// of each ring cross its middle).
+func (w *Network) reach(op trace.CollectiveOp, at spread) float64 {
+	nics := max(1, w.NICs.Value) * w.Egress.Value
+	if !pairwise(op) {
+		links := w.Pair.Value
+		if w.Topology.axes() > 0 {
+			links *= 2 // both ways round
+		}
+		return least(nics, links)
+	}
+	others := at.ranks - 1
+	return least(nics*others/(at.per*(at.ranks-at.per)), w.Pair.Value*others/(at.per*at.per*w.Topology.fullest(int(at.nodes))))
+}
+
+// fullest is how many pairs of members cross the fullest link when all send to all.
+func (t Topology) fullest(members int) float64 {
+	most := 1.0
+	if t.axes() == 0 {
+		return most
+	}
+	for _, size := range t.Shape(members) {
+		most = max(most, math.Floor(float64(size*size)/8)*float64(members/size))
+	}
+	return most
+}
+
+// least is the smaller of two rates, of which 0 is no bound.
+func least(a, b float64) float64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

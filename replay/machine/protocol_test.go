@@ -1,0 +1,100 @@
+package machine
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Large collectives across nodes take what their fullest wire takes, and not
+// much more: 2·(R-1)/R of an all-reduce through the 8 NICs of a node, or 160
+// GB/s of NVLink where that is less; of an all-to-all the part for other nodes
+// through one NIC a rank; on the torus 256 of 128·128 pairs through one link.
+func TestTimeAcrossNodes(t *testing.T) {
+	const bytes = 1 << 30
+	for _, c := range []struct {
+		machine string
+		op      trace.CollectiveOp
+		wire    float64 // seconds
+	}{
+		{"h800x16", trace.AllReduce, 2 * 15. / 16 * bytes / 160e9},
+		{"h800x16", trace.AllGather, 15. / 16 * bytes / 160e9},
+		{"h800x16", trace.AllToAll, 8. / 16 * bytes / 50e9},
+		{"h800x256", trace.AllToAll, 248. / 256 * bytes / 50e9},
+		{"mi210ibx2", trace.AllToAll, 1. / 2 * bytes / 20e9},
+		{"mi210ibx2", trace.AllReduce, 1. * bytes / 20e9},
+		{"torus128", trace.AllToAll, 256. / 128 * bytes / 25e9},
+		{"torus128", trace.ReduceScatter, 127. / 128 * bytes / 50e9},
+	} {
+		m := load(t, c.machine)
+		got := m.Library.Time(c.op, bytes, m.GPUs, 0)
+		if got < c.wire || got > 1.3*c.wire {
+			t.Errorf("%s, %v: %.2f ms, the wire alone %.2f", c.machine, c.op, got*1e3, c.wire*1e3)
+		}
+	}
+}
+
+// Of few bytes, the latency of the steps counts, by the tuner's numbers.
+func TestLatencyAcrossNodes(t *testing.T) {
+	m := load(t, "h800")
+	alpha, hop := m.Library.AllReduce.Alpha.Value, m.Library.AllReduce.Hop.Value
+	for _, c := range []struct {
+		gpus int
+		want float64
+	}{
+		{8, alpha + 14*hop},
+		{16, alpha + 0.2e-6 + 2*7*hop + 2*1*5e-6},  // a tree of two nodes, chains inside
+		{64, alpha + 0.2e-6 + 2*7*hop + 2*3*5e-6},  // three steps deep
+		{256, alpha + 0.2e-6 + 2*7*hop + 2*5*5e-6}, // a ring would take 64 steps of 2.7 us from node to node
+	} {
+		if got := m.Library.Time(trace.AllReduce, 0, c.gpus, 0); off(got, c.want) > 1e-9 {
+			t.Errorf("%d GPUs: %.2f us, want %.2f", c.gpus, got*1e6, c.want*1e6)
+		}
+	}
+}
+
+// LL carries half, and is left for Simple where its bytes cost more than Simple's latency.
+func TestProtocolBySize(t *testing.T) {
+	m := load(t, "a100")
+	c := &m.Library.AllReduce
+	at := m.Library.spread(8)
+	for _, x := range []struct {
+		bytes float64
+		want  int // protocol
+	}{{8 << 10, 0}, {1 << 30, 2}} {
+		p := ncclProtocols[x.want]
+		body := c.law(trace.AllReduce, 8, c.Channels.Value, x.bytes) - c.Alpha.Value - 14*c.Hop.Value
+		want := c.Alpha.Value + p.base - 6.6e-6 + 14*(c.Hop.Value+p.hop-0.6e-6) + body/p.rate
+		if got := m.Library.expected(trace.AllReduce, at, c.Channels.Value, x.bytes); off(got, want) > 1e-9 {
+			t.Errorf("%g bytes: %.2f us, want %.2f of protocol %d", x.bytes, got*1e6, want*1e6, x.want)
+		}
+	}
+}
+
+// More bytes never take less time once all channels have some, and a faster
+// network never takes longer.
+func TestTimeAcrossNodesGrows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128"}).Draw(t, "machine")
+		m, err := Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := rapid.SampledFrom(recordedOps[:]).Draw(t, "op")
+		ranks := rapid.IntRange(2, int(m.Most.Value)).Draw(t, "ranks")
+		bytes := rapid.Int64Range(1<<20, 1<<32).Draw(t, "bytes")
+		lib := m.Library
+		took := lib.Time(op, bytes, ranks, 0)
+		if more := lib.Time(op, bytes+bytes/7+1, ranks, 0); more < took*(1-1e-12) {
+			t.Errorf("%v of %d bytes on %d: %g s, of more %g s", op, bytes, ranks, took, more)
+		}
+		by := rapid.Float64Range(1, 10).Draw(t, "factor")
+		lib.Network.Egress.Value *= by
+		lib.Network.Pair.Value *= by
+		if fast := lib.Time(op, bytes, ranks, 0); fast > took*(1+1e-12) {
+			t.Errorf("%v of %d bytes on %d: %g s, on a faster network %g s", op, bytes, ranks, took, fast)
+		}
+	})
+}
