@@ -117,7 +117,7 @@ func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 		id, f.free = f.free[n-1], f.free[:n-1]
 	} else {
 		id = int32(len(f.classes))
-		f.classes = append(f.classes, class{alarm: none})
+		f.classes = append(double(f.classes), class{alarm: none})
 	}
 	c := &f.classes[id]
 	c.key, c.path, c.line, c.held = *k, k.path, none, false

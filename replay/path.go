@@ -156,7 +156,7 @@ func (f *flows) newPath(k pathKey) int32 {
 		p.sibling = first
 	}
 	f.pathOf[ends] = id
-	f.paths = append(f.paths, p)
+	f.paths = append(double(f.paths), p)
 	return id
 }
 

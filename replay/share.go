@@ -130,7 +130,9 @@ func (f *flows) solveFrom(id int32, now Time) {
 	}
 	for i := 0; i < len(f.comp); i++ {
 		for _, s := range f.paths[f.comp[i]].shares {
-			f.reach(s.pool)
+			if f.pools[s.pool].visited != f.search {
+				f.reach(s.pool)
+			}
 		}
 	}
 	f.gather(now)

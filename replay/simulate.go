@@ -362,3 +362,12 @@ func (a *arena[T]) add() int32 {
 }
 
 func (a *arena[T]) drop(id int32) { a.free = append(a.free, id) }
+
+// double returns the slice with room for one more, and if there was none for as
+// many again: large values are moved less often than append would.
+func double[T any](s []T) []T {
+	if len(s) == cap(s) {
+		s = slices.Grow(s, max(16, len(s)))
+	}
+	return s
+}
