@@ -2,7 +2,10 @@ package replay
 
 import (
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"testing"
+	"unsafe"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -77,6 +80,37 @@ func BenchmarkPhases(b *testing.B) {
 	}
 }
 
+// BenchmarkEvents is the cost of a phase of a simulation while 100 to 1 M
+// workgroups are in one, with and without ties, and how many times that with 100.
+func BenchmarkEvents(b *testing.B) {
+	for _, spread := range []struct {
+		name string
+		ns   int
+	}{{"ties", 1}, {"distinct", 1e5}} {
+		least := 0.0
+		for _, pending := range []int{1e2, 1e3, 1e4, 1e5, 1e6} {
+			b.Run(fmt.Sprintf("%s/%d", spread.name, pending), func(b *testing.B) {
+				tiles := max(8*pending, 1e6)
+				k := kernel("k", pending, nil, persistent(tiles, -1))
+				k.Kernel.Free = true
+				k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+					return append(buf, Phase{Op: Sleep, Time: Time(1e5 + jitter(tile, spread.ns))})
+				}
+				p := prog([]Stream{{Commands: []Command{k}}})
+				for b.Loop() {
+					mustSimulate(b, big(1), p, Options{})
+				}
+				each := b.Elapsed().Seconds() / float64(b.N) / float64(tiles) * 1e9
+				if pending == 1e2 {
+					least = each
+				}
+				b.ReportMetric(each, "ns/phase")
+				b.ReportMetric(each/least, "x")
+			})
+		}
+	}
+}
+
 // BenchmarkPending is the cost of one timer among many, with and without ties.
 func BenchmarkPending(b *testing.B) {
 	for _, pending := range []int{1e2, 1e3, 1e4, 1e5, 1e6} {
@@ -136,15 +170,28 @@ func embedding(gpus, tiles, wgs int, even bool) *Program {
 	return p
 }
 
-// BenchmarkEmbedding is the fused operator at 524,288 logical workgroups a GPU.
+// BenchmarkEmbedding is the fused operator at 524,288 logical workgroups a GPU:
+// the memory in use, and the time a GPU as a multiple of that with 8 GPUs.
 func BenchmarkEmbedding(b *testing.B) {
+	of8 := map[bool]float64{}
 	for _, gpus := range []int{4, 8, 32, 128} {
 		for _, even := range []bool{true, false} {
 			b.Run(fmt.Sprintf("gpus=%d/even=%t", gpus, even), func(b *testing.B) {
+				debug.FreeOSMemory()
 				p := embedding(gpus, 524288, 1056, even)
 				b.ReportAllocs()
 				for b.Loop() {
 					mustSimulate(b, big(gpus), p, Options{})
+				}
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				b.ReportMetric(float64(m.Sys-m.HeapReleased)/1e6, "MB")
+				each := b.Elapsed().Seconds() / float64(b.N) / float64(gpus)
+				if gpus == 8 {
+					of8[even] = each
+				}
+				if gpus > 8 {
+					b.ReportMetric(each/of8[even], "x")
 				}
 				b.ReportMetric(float64(b.N)*float64(gpus)*524288*2/b.Elapsed().Seconds()/1e6, "Mphases/s")
 			})
@@ -185,15 +232,38 @@ func BenchmarkCaptured(b *testing.B) {
 	}
 }
 
+// The time of a phase among many is that of its way to memory.
+func TestWorkgroupIsTwoCacheLines(t *testing.T) {
+	if size := unsafe.Sizeof(workgroup{}); size != 128 {
+		t.Errorf("%d bytes, want 128", size)
+	}
+}
+
 // A program ten times as long allocates no more: workgroups, classes, timers
 // and buffers are used anew.
 func TestNoAllocationPerPhase(t *testing.T) {
-	allocations := func(tiles int) float64 {
-		p := embedding(2, tiles, 64, false)
-		return testing.AllocsPerRun(1, func() { mustSimulate(t, big(2), p, Options{}) })
-	}
-	short, long := allocations(1<<12), allocations(10<<12)
-	if more := long - short; more > 0.01*9*2*2*(1<<12) {
-		t.Errorf("%g allocations, ten times as many tiles %g", short, long)
+	for _, c := range []struct {
+		name    string
+		program func(tiles int) *Program
+	}{
+		{"embedding", func(tiles int) *Program { return embedding(2, tiles, 64, false) }},
+		{"contended", func(tiles int) *Program {
+			k := kernel("k", 1056, nil, threads(256), pipe(.125), persistent(tiles, -1))
+			k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+				return append(buf,
+					Phase{Op: Work, Time: Time(3000 + jitter(tile, 2000)), Read: 30000},
+					Phase{Op: Work, Time: 2000, Write: 10000})
+			}
+			return prog([]Stream{{Commands: []Command{k}}}, []Stream{{Commands: []Command{k}}})
+		}},
+	} {
+		allocations := func(tiles int) float64 {
+			p := c.program(tiles)
+			return testing.AllocsPerRun(1, func() { mustSimulate(t, big(2), p, Options{}) })
+		}
+		short, long := allocations(1<<12), allocations(10<<12)
+		if more := long - short; more > 0.01*9*2*2*(1<<12) {
+			t.Errorf("%s: %g allocations, ten times as many tiles %g", c.name, short, long)
+		}
 	}
 }

@@ -84,9 +84,9 @@ func checkStairs(t *rapid.T, s stairs, model []step, held int) {
 		t.Fatalf("steps %v, %d held back; want %v, %d", all, back, model, held)
 	}
 	flow, mass := s.sum()
-	upTo, at := math.Inf(1), len(model)
+	upTo := math.Inf(1)
 	if len(model) > 0 {
-		at = rapid.IntRange(0, len(model)-1).Draw(t, "climb to")
+		at := rapid.IntRange(0, len(model)-1).Draw(t, "climb to")
 		upTo = model[at].level
 	}
 	var wantFlow, wantMass, climbed float64

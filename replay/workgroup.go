@@ -4,22 +4,29 @@ import "fmt"
 
 // A workgroup is one that is resident. It steps through the phases of its
 // prologue, its tiles and its epilogue. Tens of thousands are resident and met
-// in no order, so each is two cache lines: of the phases of its tile it knows
-// the present one's rate, and the rest is asked for anew (script).
+// in no order, so each is two cache lines of 64 bytes: of the phases of its
+// tile it knows what bounds the present one, the rest is asked for anew (script).
 type workgroup struct {
+	// What is looked at to find its turn.
 	stake
 	alarm  alarm
-	since  Time    // when the phase began
-	alone  Time    // how long it takes alone
+	since  Time // when the phase began
+	alone  Time // how long it takes alone
+	launch int32
+	cu     int32 // or none
+	index  int32 // of the kernel's workgroups
+	stage  stage
+	phase  phaseState
+	op     PhaseOp // of the phase
+	keeps  bool    // the tile's phases, in sim.kept
+
+	// What it is stepped with.
 	size   float64 // bytes whose progress is the phase's, or 0
 	beside float64 // of the phase, at least 1
 	favor  float64
 	path   int32 // of the phase's bytes; none where there are none
 	pathAt int32 // index in path.quiet of its undisturbed flow, or none
-	launch int32
-	cu     int32 // or none
 	at     int32 // index in cu.wgs
-	index  int32 // of the kernel's workgroups
 	tile   int32 // or none
 	rounds int32 // tiles begun
 	next   int32 // of the tile's phases
@@ -27,10 +34,6 @@ type workgroup struct {
 	far    int32 // GPU that sees last what was stored in this tile; or none
 	slot   int32 // of the CU, for its lane
 	span   spanRef
-	stage  stage
-	phase  phaseState
-	op     PhaseOp // of the phase
-	keeps  bool    // the tile's phases, in sim.kept
 }
 
 type stage uint8
