@@ -10,12 +10,12 @@ import (
 // zero is no position: short means that the window ends inside the token, any
 // other is bad(p), a syntax error at p.
 //
-// It accepts what JSON is and, because profilers write them, four things more:
+// It accepts what JSON is and, because profilers write them, five things more:
 // NaN and Infinity in the spellings of Python and C, a comma before a closing
-// bracket, and raw control characters in strings. FuzzLex compares it with
-// encoding/json.
+// bracket, raw control characters in strings, and bare words of NCCL's profiler
+// plugin (0x262ca50, ncclFloat32). FuzzLex compares it with encoding/json.
 //
-// Why not a library: it would refuse those four, and files without their end;
+// Why not a library: it would refuse those five, and files without their end;
 // and reading a .json.gz from end to end takes one and a half times as long with
 // the fastest that streams (BenchmarkLibraryGzip beside BenchmarkReadGzip).
 
@@ -113,6 +113,9 @@ func skipNumber(b []byte, i int) int {
 	case i >= len(b):
 		return short
 	case b[i] == '0':
+		if j := skipBare(b, i); i == start && (j == short || j > 0) {
+			return j
+		}
 		i++
 	case isDigit(b[i]):
 		for i < len(b) && isDigit(b[i]) {
@@ -173,6 +176,29 @@ func skipNotFinite(b []byte, i int) int {
 	return bad(start)
 }
 
+// skipBare returns the position after a number in hexadecimal digits, or a name that begins with nccl.
+func skipBare(b []byte, i int) int {
+	inside, from := isHex, i
+	if j := skipWord(b, i, "0x"); j == short {
+		return short
+	} else if j > 0 {
+		from = j
+	} else if j := skipWord(b, i, "nccl"); j > 0 {
+		inside, from = func(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' }, j
+	} else {
+		return j
+	}
+	for i = from; i < len(b) && inside(b[i]); i++ {
+	}
+	switch {
+	case i == len(b):
+		return short
+	case i == from:
+		return bad(i)
+	}
+	return i
+}
+
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 // skipWord returns the position after the word w at i.
@@ -208,6 +234,8 @@ func skipValue(b []byte, i, depth int) int {
 		return skipWord(b, i, "null")
 	case c == 'n' && i+1 >= len(b):
 		return short
+	case c == 'n' && b[i+1] == 'c':
+		return skipBare(b, i)
 	case c == '-' || isDigit(c) || isLetter(c):
 		return skipNumber(b, i)
 	}

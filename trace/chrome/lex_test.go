@@ -12,7 +12,7 @@ import (
 )
 
 // strict returns what the lexer accepts beyond JSON as JSON: NaN and its like
-// as 0, no comma before a closing bracket, no raw control character in a string.
+// and bare words as 0, no comma before a closing bracket, no raw control character in a string.
 func strict(b []byte) []byte {
 	var out []byte
 	for i := 0; i < len(b); {
@@ -33,7 +33,8 @@ func strict(b []byte) []byte {
 			}
 			i++
 		default:
-			if j := skipNotFinite(append(b[i:len(b):len(b)], ' '), 0); j > 0 {
+			rest := append(b[i:len(b):len(b)], ' ')
+			if j := max(skipNotFinite(rest, 0), skipBare(rest, 0)); j > 0 {
 				out = append(out, '0')
 				i += j
 				continue
@@ -49,7 +50,7 @@ func strict(b []byte) []byte {
 // that is only what strict undoes.
 func FuzzLex(f *testing.F) {
 	for _, s := range []string{
-		`{"a":[1,-2.5e+3,true,false,null,"x\u00e9\n"],"b":{}}`, `[NaN,Infinity,-inf,nan,]`, `{"a":1,}`, `[,]`, `{"a" 1}`, `"\ud800"`,
+		`{"a":[1,-2.5e+3,true,false,null,"x\u00e9\n"],"b":{}}`, `[NaN,Infinity,-inf,nan,]`, `{"a":1,}`, `[,]`, `{"a" 1}`, `[0x1F,ncclFloat32]`, `0x`, `nccl`, `00x1`, `ncc`, `"\ud800"`,
 		`01`, `1.`, `-`, `1e`, `"\x"`, "\"\x01\"", `[[[[]]]]`, `{"":""}`, `nul`, `infin`, `"\u12g4"`, ` 1 `, `{"a":1 "b":2}`, `[1 2]`, "\"\xff\"",
 	} {
 		f.Add([]byte(s))

@@ -41,11 +41,12 @@ func TestInflation(t *testing.T) {
 // Databases and archives that lack what they must have, and what is no trace at all.
 func TestRefused(t *testing.T) {
 	header := strings.Repeat("x", 257) + "ustar\x0000"
-	dir := folder(t, map[string]string{"ranks.tar": header, "ranks.tgz": zipped(header), "none.json": "{}"})
+	dir := folder(t, map[string]string{"ranks.tar": header, "ranks.tgz": zipped(header), "none.json": "{}", "a.nsys-rep": "\x01\x02"})
 	for path, want := range map[string]string{
-		"ranks.tar": "ranks.tar: this is a tar archive, which is not supported (unpack it and give the folder; ",
-		"ranks.tgz": "ranks.tgz: this is a tar archive, which is not supported (unpack it and give the folder; ",
-		"none.json": "none.json: keys none: no traceEvents (",
+		"ranks.tar":  "ranks.tar: this is a tar archive, which is not supported (unpack it and give the folder; ",
+		"ranks.tgz":  "ranks.tgz: this is a tar archive, which is not supported (unpack it and give the folder; ",
+		"none.json":  "none.json: keys none: no traceEvents (",
+		"a.nsys-rep": "a.nsys-rep: this is a report of Nsight Systems, in a form that only it reads: unknown format (nsys export --type sqlite a.nsys-rep)",
 	} {
 		_, err := Open(filepath.Join(dir, path), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

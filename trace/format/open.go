@@ -66,7 +66,7 @@ func openPattern(pattern string, o Options) (*trace.Run, error) {
 func mayBeTrace(name string) bool {
 	name = strings.ToLower(name)
 	name = strings.TrimSuffix(name, ".gz")
-	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".et", ".zip", ".chrome_trace"}, func(ext string) bool {
+	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".proto", ".et", ".jsonl", ".ndjson", ".sqlite3", ".zip", ".chrome_trace"}, func(ext string) bool {
 		return strings.HasSuffix(name, ext)
 	})
 }
@@ -201,6 +201,9 @@ func readStream(r io.Reader, file string, o Options) (*trace.Run, error) {
 			return nil, &trace.SyntaxError{File: file, Msg: "this is a " + f.name + ", which is not supported", Cure: f.cure + "; " + supported()}
 		}
 		return f.read(in, file, o)
+	}
+	if strings.HasSuffix(file, ".nsys-rep") || strings.HasSuffix(file, ".qdrep") {
+		return nil, &trace.SyntaxError{File: file, Msg: "this is a report of Nsight Systems, in a form that only it reads", Cure: "nsys export --type sqlite " + filepath.Base(file), Err: errUnknown}
 	}
 	return nil, &trace.SyntaxError{
 		File: file,
