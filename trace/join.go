@@ -2,16 +2,36 @@ package trace
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 )
 
-// reserve allocates once for all runs.
+// manySpans is where memory counts more than the milliseconds of a collection.
+const manySpans = 1 << 20
+
+// joinAll adds the runs and then their spans. The joint run's side tables are
+// filled first, and the runs' own collected, before there is room for spans: so
+// at no time is there all of everything twice.
+func (m *merger) joinAll(runs []*Run) {
+	m.reserve(runs)
+	spans := 0
+	for i, r := range runs {
+		m.add(r, i)
+		spans += len(r.Spans)
+		runs[i] = nil // what was taken over need not stay
+	}
+	if spans > manySpans {
+		runtime.GC()
+	}
+	m.interleave()
+}
+
+// reserve allocates the side tables once for all runs.
 func (m *merger) reserve(runs []*Run) {
 	m.b.init()
-	var spans, kernels, comms, copies, workgroups, calls, operators int
+	var kernels, comms, copies, workgroups, calls, operators int
 	for _, r := range runs {
-		spans += len(r.Spans)
 		kernels += len(r.Kernels)
 		comms += len(r.Comms)
 		copies += len(r.Copies)
@@ -20,7 +40,6 @@ func (m *merger) reserve(runs []*Run) {
 		operators += len(r.Operators)
 	}
 	t := &m.b.run
-	t.Spans = make([]Span, 0, spans)
 	t.Kernels = slices.Grow(t.Kernels, kernels)
 	t.Comms = slices.Grow(t.Comms, comms)
 	t.Copies = slices.Grow(t.Copies, copies)
@@ -121,6 +140,11 @@ func (m *merger) add(r *Run, index int) {
 // run are shifted apart, there is.)
 func (m *merger) interleave() {
 	var heads []*source // a heap
+	spans := 0
+	for _, s := range m.sources {
+		spans += len(s.spans)
+	}
+	m.b.run.Spans = make([]Span, 0, spans)
 	for _, s := range m.sources {
 		if len(s.spans) > 0 {
 			s.load()

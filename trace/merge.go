@@ -47,12 +47,7 @@ func Merge(runs []*Run, name string) (*Run, error) {
 	if err := m.oneWindow(runs); err != nil {
 		return nil, err
 	}
-	m.reserve(runs)
-	for i, r := range runs {
-		m.add(r, i)
-		runs[i] = nil // what was taken over need not stay
-	}
-	m.interleave()
+	m.joinAll(runs)
 	m.noteMissing(&m.b.run)
 	return m.b.Finish(Options{Name: name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
 }

@@ -39,6 +39,10 @@ func BenchmarkEightRanks(b *testing.B) {
 		if m := overlap.Measure(run); len(m.Ranks) != ranks {
 			b.Fatalf("metrics of %d ranks", len(m.Ranks))
 		}
+		b.StopTimer()
+		run = nil
+		debug.FreeOSMemory() // each reading is one by itself
+		b.StartTimer()
 	}
 	b.ReportMetric(float64(spans), "spans")
 	if peak := peakMemory(); peak > 0 {

@@ -83,6 +83,9 @@ func list(names []string) string {
 // errUnknown is the cause of an error about a file of no known format.
 var errUnknown = errors.New("unknown format")
 
+// manySpans is where memory counts more than the milliseconds of a collection.
+const manySpans = 1 << 17
+
 // noTraces are the causes of errors about files that are no traces.
 func noTraces() []error {
 	return []error{chrome.ErrNoEvents, rocprof.ErrNoTimes, nsys.ErrNoWork, perfetto.ErrNoSlices, errUnknown}
@@ -103,6 +106,9 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 	for i, p := range all {
 		group.Go(func() error {
 			read[i], failed[i] = p.open(o)
+			if r := read[i]; r != nil && len(r.Spans) > manySpans && !o.alone {
+				runtime.GC() // what its reader needed beside it
+			}
 			return nil
 		})
 	}
@@ -150,7 +156,9 @@ func join(runs []*trace.Run, name string) (*trace.Run, error) {
 		runtime.GC()
 		defer runtime.GC()
 	}
-	return trace.Merge(runs, name)
+	own := slices.Clone(runs)
+	clear(runs) // which this frame and its callers' hold to their end
+	return trace.Merge(own, name)
 }
 
 func openFile(path string, o Options) (*trace.Run, error) {

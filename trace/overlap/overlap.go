@@ -154,10 +154,30 @@ type rankWork struct {
 	waits       []trace.Wait
 }
 
+// reserve makes room for the work of each rank: there may be millions, and
+// lists that grow take twice their size.
+func reserve(run *trace.Run, work []rankWork) {
+	ops, launches := make([]int, len(work)), make([]int, len(work))
+	for _, s := range run.Spans {
+		row := run.Lanes[s.Lane].Rank
+		switch {
+		case classOf(run, s) != none:
+			ops[row]++
+		case (s.Kind == trace.Launch || s.Kind == trace.HostCall) && s.Attr != trace.None && run.Calls[s.Attr].Correlation != 0:
+			launches[row]++
+		}
+	}
+	for i := range work {
+		work[i].ops = make([]trace.SpanID, 0, ops[i])
+		work[i].launches = make([]launch, 0, launches[i])
+	}
+}
+
 // collect sorts the spans of a run by rank row.
 func collect(run *trace.Run) []rankWork {
 	work := make([]rankWork, len(run.Ranks))
 	syncs := syncNames(run.Names)
+	reserve(run, work)
 	for i, s := range run.Spans {
 		w := &work[run.Lanes[s.Lane].Rank]
 		if s.Kind == trace.Launch || s.Kind == trace.HostCall {
