@@ -21,7 +21,8 @@ var onesided = Engine{
 	Detail: "An all-gather or all-to-all and the product behind it, or a product and the reduce-scatter or all-to-all behind " +
 		"it, become one pipeline. Copy engines move the shards and hold no compute unit; memory and links they share. A " +
 		"gathered product starts at once with the rank's own shard and goes on in the order in which the others should " +
-		"arrive; a tile waits for every shard that its rows touch. A scattered one counts its tiles by destination, its own " +
+		"arrive; a tile waits for every shard that its rows touch. Several products of one collective, the experts of a " +
+		"mixture, become one grouped kernel that goes by shard. A scattered one counts its tiles by destination, its own " +
 		"last, so that every copy but the last hides behind compute; after a barrier the partial results are added. " +
 		"impl=pull copies the own shard to a buffer that peers read after a barrier, rank+1 first. push writes to rank+1 " +
 		"first and needs no barrier, but then rank-1's shard comes first, and nobody controls when. ring hands every shard " +
@@ -72,13 +73,15 @@ func planOnesided(pl *planner, v Values) (emitter, error) {
 	if t.impl == "oneshot" {
 		why = "no kernel followed by an all-reduce was found"
 	}
-	pl.take(func(p *workload.Pair) bool {
-		ok, no := t.pipelines(p)
+	serves := func(p *workload.Pair, grouped bool) bool {
+		ok, no := t.pipelines(p, grouped)
 		if no != "" {
 			why = no
 		}
 		return ok
-	})
+	}
+	pl.take(func(p *workload.Pair) bool { return serves(p, false) })
+	pl.takeGroups(func(p *workload.Pair) bool { return serves(p, true) })
 	if len(pl.pairs) == 0 {
 		return nil, &NotApplicable{"onesided", why}
 	}
@@ -101,7 +104,7 @@ func planOnesided(pl *planner, v Values) (emitter, error) {
 
 // pipelines reports whether a pair is one for the engine; why says what is
 // missing where the operation is the right one.
-func (t *transfers) pipelines(p *workload.Pair) (ok bool, why string) {
+func (t *transfers) pipelines(p *workload.Pair, grouped bool) (ok bool, why string) {
 	if p.Collective < 0 || len(p.First) < 2 {
 		return false, ""
 	}
@@ -131,6 +134,9 @@ func (t *transfers) pipelines(p *workload.Pair) (ok bool, why string) {
 	}
 	if t.impl == "ring" && len(p.First)%t.numa != 0 {
 		return false, fmt.Sprintf("numa=%d does not divide %d ranks", t.numa, len(p.First))
+	}
+	if grouped { // nothing but fills lies between
+		return !t.chunks, "a group of products is one kernel: product=whole"
 	}
 	for k := range p.First {
 		if name := t.pl.between(&t.pl.w.Ops[p.First[k]], &t.pl.w.Ops[p.Second[k]]); name != "" {

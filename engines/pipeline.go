@@ -268,12 +268,6 @@ func (t *transfers) storeTime(bytes float64) trace.Time {
 	return duration(bytes / t.pl.m.Fabric.StoreCU.Or(t.pl.m.Fabric.Egress.Value))
 }
 
-// products are a pair's on one rank.
-func (t *transfers) products(r *rank, p *pair) []*workload.Op {
-	compute, _ := r.split(p)
-	return []*workload.Op{compute}
-}
-
 // chunk launches one of n parts of a product.
 func (r *rank) chunk(p *pair, s *stream, op *workload.Op, n int, gap trace.Time) {
 	k := r.pl.chunkOf(op, n)

@@ -61,12 +61,13 @@ type hostSync struct{ start, end trace.Time }
 // A pair is a workload pair with what lies between its two operations.
 type pair struct {
 	*workload.Pair
-	index int
-	coll  *workload.Collective
-	pre   [][]int32 // by rank: fills that the library enqueues before the compute operation
-	mid   [][]int32 // by rank: ops between First and Second that use First's output
-	post  [][]int32 // by rank: ops behind Second that the strategy makes needless
-	rest  []*pair   // that continue it: each begins with what the one before ends with
+	index   int
+	coll    *workload.Collective
+	pre     [][]int32 // by rank: fills that the library enqueues before the compute operation
+	mid     [][]int32 // by rank: ops between First and Second that use First's output
+	post    [][]int32 // by rank: ops behind Second that the strategy makes needless
+	rest    []*pair   // that continue it: each begins with what the one before ends with
+	grouped bool      // several products of one collective
 }
 
 // links is the pair and what continues it.

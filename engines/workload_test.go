@@ -18,6 +18,7 @@ type spec struct {
 	channels     int
 	late         trace.Time // how much later rank 0 starts
 	reverse      bool       // the collective feeds the GEMM
+	experts      int        // so many products of equal parts of the rows, and no pair
 }
 
 var moeDown = spec{ranks: 4, steps: 4, op: trace.AllToAll, bytes: 64 << 20, gemm: 304_000, comm: 153_000, channels: 32}
@@ -43,48 +44,57 @@ func (s spec) build(t testing.TB) *workload.Workload {
 		for step := range s.steps {
 			for half := range 2 {
 				isComm := (half == 1) != s.reverse
-				op := workload.Op{
-					ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Name: "gemm_256x128", Queue: 7, Collective: -1,
-					Start: at, End: at + s.gemm, Issued: trace.Never, Gap: launchGap, Step: int32(step),
-					Shape:     workload.Shape{Kind: workload.GEMM, M: 8192, N: 4096, K: 3584, ElemSize: 2},
-					Tiling:    workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024, WGs: 132, Persistent: true},
-					Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+				parts := 1
+				if !isComm {
+					parts = max(1, s.experts)
 				}
-				if isComm {
-					op.Kind, op.Name, op.Queue = trace.Collective, "nccl_"+s.op.String(), 19
-					op.End = at + s.late + s.comm
-					op.Collective = int32(step)
-					op.Shape, op.Tiling = workload.Shape{}, workload.Tiling{WGs: s.channels}
-					op.Footprint = replay.Footprint{Threads: 640, Registers: 96, Shared: 103808}
-					if r == 0 && s.late > 0 {
-						op.Start += s.late
-						op.Gap += s.late
+				for e := range parts {
+					op := workload.Op{
+						ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Name: "gemm_256x128", Queue: 7, Collective: -1,
+						Start: at, End: at + s.gemm/trace.Time(parts), Issued: trace.Never, Gap: launchGap, Step: int32(step),
+						Shape:     workload.Shape{Kind: workload.GEMM, M: 8192 / int64(parts), N: 4096, K: 3584, ElemSize: 2},
+						Tiling:    workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024 / parts, WGs: 132, Persistent: true},
+						Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
 					}
+					if isComm {
+						op.Kind, op.Name, op.Queue = trace.Collective, "nccl_"+s.op.String(), 19
+						op.End = at + s.late + s.comm
+						op.Collective = int32(step)
+						op.Shape, op.Tiling = workload.Shape{}, workload.Tiling{WGs: s.channels}
+						op.Footprint = replay.Footprint{Threads: 640, Registers: 96, Shared: 103808}
+						if r == 0 && s.late > 0 {
+							op.Start += s.late
+							op.Gap += s.late
+						}
+					}
+					if prev >= 0 {
+						op.After = []workload.Dep{{Op: prev, Why: "test"}}
+					}
+					row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Stream: op.Queue})
+					if isComm {
+						b.Kernel(row).Comm = b.AddComm(trace.Comm{Op: s.op, Group: group, Seq: int64(step), In: s.bytes, Out: s.bytes, Peer: trace.None})
+					}
+					b.Add(trace.Span{
+						Start: op.Start, End: op.End, Kind: op.Kind, Attr: row, Parent: trace.None, Name: b.Intern(op.Name),
+						Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: int32(r), ID: op.Queue, Peer: trace.None}),
+					})
+					w.Ops = append(w.Ops, op)
+					w.Ranks[r] = append(w.Ranks[r], op.ID)
+					if isComm {
+						comms[r] = append(comms[r], op.ID)
+					} else if e == 0 {
+						gemms[r] = append(gemms[r], op.ID)
+					}
+					prev, at = op.ID, op.End+launchGap
 				}
-				if prev >= 0 {
-					op.After = []workload.Dep{{Op: prev, Why: "test"}}
-				}
-				row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Stream: op.Queue})
-				if isComm {
-					b.Kernel(row).Comm = b.AddComm(trace.Comm{Op: s.op, Group: group, Seq: int64(step), In: s.bytes, Out: s.bytes, Peer: trace.None})
-				}
-				b.Add(trace.Span{
-					Start: op.Start, End: op.End, Kind: op.Kind, Attr: row, Parent: trace.None, Name: b.Intern(op.Name),
-					Lane: b.Lane(trace.Lane{Kind: trace.Queue, Rank: int32(r), ID: op.Queue, Peer: trace.None}),
-				})
-				w.Ops = append(w.Ops, op)
-				w.Ranks[r] = append(w.Ranks[r], op.ID)
-				if isComm {
-					comms[r] = append(comms[r], op.ID)
-				} else {
-					gemms[r] = append(gemms[r], op.ID)
-				}
-				prev, at = op.ID, op.End+launchGap
 			}
 		}
 	}
 	w.Run = b.Finish(trace.Options{Name: "spec", KeepZero: true})
 	s.link(w, gemms, comms)
+	if s.experts > 1 {
+		w.Pairs = nil
+	}
 	return w
 }
 

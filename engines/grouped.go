@@ -1,0 +1,131 @@
+package engines
+
+import (
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Several products of one collective, as the experts of a mixture have: launched
+// one behind another, and what they read, or write, is together what the
+// collective brought, or sends. The lift pairs single products; these are found
+// here, and computed as one grouped kernel whose tiles go by shard and not by expert.
+
+// takeGroups hands to the strategy the groups that ok accepts. Groups have no
+// number: where the user has chosen pairs by theirs, they stay as captured.
+func (pl *planner) takeGroups(ok func(*workload.Pair) bool) {
+	for i := range pl.w.Collectives {
+		c := &pl.w.Collectives[i]
+		if pl.only != nil || c.Bytes == 0 || len(c.Members) < 2 {
+			continue
+		}
+		for _, d := range []workload.Direction{workload.ComputeThenCollective, workload.CollectiveThenCompute} {
+			pr, found := pl.group(int32(i), c, d)
+			if !found || !ok(pr.Pair) {
+				continue
+			}
+			pr.index = len(pl.pairs)
+			for _, id := range pr.members {
+				pl.skip[id] = true
+			}
+			for _, id := range pr.First {
+				pl.first[id] = pr.index
+			}
+			pl.pairs = append(pl.pairs, pr.pair)
+		}
+	}
+}
+
+type group struct {
+	pair
+	members []int32
+}
+
+// group finds the products of a collective on all its ranks, alike in number.
+func (pl *planner) group(row int32, c *workload.Collective, d workload.Direction) (group, bool) {
+	g := group{pair: pair{
+		Pair: &workload.Pair{Direction: d, Collective: row, Step: pl.w.Ops[c.Members[0]].Step}, coll: c, grouped: true,
+		pre: make([][]int32, pl.w.World), mid: make([][]int32, pl.w.World), post: make([][]int32, pl.w.World),
+	}}
+	many := 0
+	for _, m := range c.Members {
+		between, products := pl.productsOf(m, c, d)
+		if len(products) < 2 || len(g.First) > 0 && len(products) != many {
+			return g, false
+		}
+		many = len(products)
+		rank := pl.w.Ops[m].Rank
+		first, second := products[0], m
+		if d == workload.CollectiveThenCompute {
+			first, second = m, products[0]
+			g.post[rank] = append(between, products[1:]...)
+		} else {
+			g.mid[rank] = append(between, products[1:]...)
+		}
+		g.First, g.Second = append(g.First, first), append(g.Second, second)
+		g.members = append(append(append(g.members, m), between...), products...)
+	}
+	for _, id := range g.members {
+		if pl.skip[id] {
+			return g, false
+		}
+	}
+	return g, true
+}
+
+// productsOf are the products next to a collective on the queue of the nearest,
+// in order, and the fills between them. None where what they read, or write, is
+// not what the collective moves.
+func (pl *planner) productsOf(comm int32, c *workload.Collective, d workload.Direction) (fills, products []int32) {
+	step, want := int32(1), c.Bytes
+	if d == workload.ComputeThenCollective {
+		step = -1
+	}
+	if c.Op != trace.AllToAll && (c.Op == trace.AllGather) != (step > 0) {
+		return nil, nil
+	}
+	rank := pl.w.Ops[comm].Rank
+	for id := comm + step; id >= 0 && int(id) < len(pl.w.Ops) && want > 0; id += step {
+		op := &pl.w.Ops[id]
+		switch s := op.Shape; {
+		case op.Rank != rank || op.Collective >= 0:
+			return nil, nil
+		case pl.isFill(op):
+			fills = append(fills, id)
+			continue
+		case s.Kind != workload.GEMM || len(products) > 0 && op.Queue != pl.w.Ops[products[0]].Queue:
+			return nil, nil
+		case step > 0:
+			want -= s.M * s.K * int64(s.ElemSize)
+		default:
+			want -= s.M * s.N * int64(s.ElemSize)
+		}
+		if step > 0 {
+			products = append(products, id)
+		} else {
+			products = append([]int32{id}, products...)
+		}
+	}
+	if want != 0 {
+		return nil, nil
+	}
+	return fills, products
+}
+
+// products are a pair's on one rank, in order.
+func (t *transfers) products(r *rank, p *pair) []*workload.Op {
+	compute, _ := r.split(p)
+	ops := []*workload.Op{compute}
+	if !p.grouped {
+		return ops
+	}
+	further := p.mid[r.id]
+	if p.Direction == workload.CollectiveThenCompute {
+		further = p.post[r.id]
+	}
+	for _, id := range further {
+		if op := &t.pl.w.Ops[id]; !t.pl.isFill(op) {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
