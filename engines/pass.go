@@ -144,11 +144,15 @@ func (t *passing) gather(r *rank, p *pair, b *passBoard, me int, s *stream, lane
 		}
 	}
 	out := compute.Write / float64(len(b.ranks)) // its part of the product, put in its place
-	t.chunk(r, p, s, gap, "place in the whole", out, out)
+	product := func(gap trace.Time) {
+		r.chunk(p, s, compute, len(p.First), gap)
+		t.combine(r, compute, s, "place in the whole", out, out)
+	}
+	product(gap)
 	for _, h := range b.hops() {
 		s.wait(b.arrived[me][b.at(me, -h.distance*h.step)], 1, "shard")
 		s.wait(r.issued, r.issue(t.pl.m.Launch.Host.Value, compute.Name), "host")
-		t.chunk(r, p, s, duration(t.pl.m.Launch.Hop.Value), "place in the whole", out, out)
+		product(duration(t.pl.m.Launch.Hop.Value))
 	}
 }
 
@@ -157,13 +161,12 @@ func (t *passing) reduce(r *rank, p *pair, b *passBoard, me int, s *stream, lane
 	compute, comm := r.split(p)
 	chunk := float64(p.coll.Bytes) / float64(len(b.ranks))
 	l := t.pl.m.Launch
-	product := func(c int, arrivals int64) {
-		add := ""
+	product := func(c int, arrivals int64) { // sums that come in are waited for behind the product
+		r.chunk(p, s, compute, len(p.First), gap)
 		if arrivals > 0 {
-			add = "add partial sums"
 			s.wait(b.arrived[me][c], arrivals, "partial sums")
+			t.combine(r, compute, s, "add partial sums", float64(arrivals+1)*chunk, chunk)
 		}
-		t.chunk(r, p, s, gap, add, float64(arrivals+1)*chunk, chunk)
 		gap = duration(l.Gap.Value)
 	}
 	hops := b.hops()
@@ -186,15 +189,11 @@ func (t *passing) reduce(r *rank, p *pair, b *passBoard, me int, s *stream, lane
 	product(me, arrivals)
 }
 
-// chunk launches the product of one piece and, if it has a name, the small kernel behind it.
-func (t *passing) chunk(r *rank, p *pair, s *stream, gap trace.Time, combine string, read, write float64) {
-	compute, _ := r.split(p)
-	r.chunk(p, s, compute, len(p.First), gap)
-	if combine != "" {
-		l := t.pl.m.Launch
-		s.wait(r.issued, r.issue(l.Host.Value, combine), "host")
-		s.launch(duration(l.Gap.Value), replay.Command{Op: replay.Launch, Name: combine, Origin: compute.ID, Kernel: t.pl.sweep(combine, read, write)})
-	}
+// combine launches the small kernel behind a piece's product.
+func (t *passing) combine(r *rank, compute *workload.Op, s *stream, name string, read, write float64) {
+	l := t.pl.m.Launch
+	s.wait(r.issued, r.issue(l.Host.Value, name), "host")
+	s.launch(duration(l.Gap.Value), replay.Command{Op: replay.Launch, Name: name, Origin: compute.ID, Kernel: t.pl.sweep(name, read, write)})
 }
 
 // pass copies a chunk to a neighbour when it is there.

@@ -48,7 +48,7 @@ func planTrigger(pl *planner, v Values) (emitter, error) {
 	if pl.m.Fabric.Egress.Value <= 0 {
 		return nil, &NotApplicable{"trigger", "machine " + pl.m.Name + " has no links between GPUs"}
 	}
-	why := "no kernel followed by a reduce-scatter or an all-reduce was found"
+	why := "no kernel followed by a reduce-scatter, an all-reduce or an all-gather was found"
 	pl.take(func(p *workload.Pair) bool {
 		ok, no := pl.triggers(p, v["algorithm"] == "direct")
 		if no != "" {
