@@ -27,6 +27,7 @@ func TestErrorsAgainstHardware(t *testing.T) {
 	for _, set := range []struct{ rows, golden string }{
 		{"../../shared/data/h200/validate.jsonl", "testdata/errors.golden"},
 		{"../samples/measurements/2026-11-21-h200x2/rows.jsonl", "testdata/errors-h200x2.golden"},
+		{"../samples/measurements/2026-11-21-h200x2-second/rows.jsonl", "testdata/errors-h200x2-second.golden"},
 	} {
 		t.Run(filepath.Base(filepath.Dir(set.rows)), func(t *testing.T) { testErrors(t, set.rows, set.golden) })
 	}

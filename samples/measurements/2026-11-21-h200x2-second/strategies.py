@@ -1,0 +1,286 @@
+#!/usr/bin/env python3
+"""Rows of strategies on shapes of one's own, and the traces they start from: torchrun --nproc-per-node N strategies.py --out DIR"""
+import argparse, json, os, statistics, sys, time
+import torch
+import torch.distributed as dist
+import triton
+import triton.language as tl
+import capture
+from capture import Lab, gemm, record
+
+PAIRS = [  # name, m, n, k of the whole, what is divided by the ranks, collective
+    ("qwen72b_fc2", 8192, 8192, 29568, "k", "all_reduce"),
+    ("qwen72b_fc2", 8192, 8192, 29568, "k", "reduce_scatter"),
+    ("dsv3_op", 4096, 7168, 16384, "k", "all_reduce"),
+    ("gpt2xl_fc2", 4096, 3072, 12288, "k", "all_reduce"),
+    ("gpt2xl_fc2", 4096, 3072, 12288, "k", "all_to_all"),
+    ("llama70b_qkv", 4096, 10240, 8192, "n", "all_gather"),
+]
+FUSED = [("moe_small", 8192, 4096, 3584), ("moe_long", 16384, 2048, 7168)]
+TILE = (128, 256, 64)
+
+
+def communicate(lab, op, mine, part, other, group):
+    match op:
+        case "all_reduce":
+            return dist.all_reduce(mine, group=group, async_op=True)
+        case "reduce_scatter":
+            return dist.reduce_scatter_tensor(part, mine, group=group, async_op=True)
+        case "all_to_all":
+            return dist.all_to_all_single(other, mine, group=group, async_op=True)
+        case "all_gather":
+            return dist.all_gather_into_tensor(other, part, group=group, async_op=True)
+
+
+def pair(lab, shape, op, chunks, group):
+    m, n, k = shape
+    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
+    c = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
+    rows, kept = m // chunks, m // chunks // lab.world
+    if op == "all_gather":
+        x = torch.empty(m, k, device=lab.device, dtype=torch.bfloat16)
+        shard = torch.randn(m // lab.world, k, device=lab.device, dtype=torch.bfloat16)
+
+        def gathered():
+            pending = [communicate(lab, op, None, shard[i * kept:(i + 1) * kept], x[i * rows:(i + 1) * rows], group) for i in range(chunks)]
+            for i, h in enumerate(pending):
+                h.wait()
+                torch.mm(x[i * rows:(i + 1) * rows], b, out=c[i * rows:(i + 1) * rows])
+        return gathered
+    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+    other = torch.empty_like(c)
+    part = torch.empty(m // lab.world, n, device=lab.device, dtype=torch.bfloat16)
+
+    def work():
+        pending = []
+        for i in range(chunks):
+            mine = c[i * rows:(i + 1) * rows]
+            torch.mm(a[i * rows:(i + 1) * rows], b, out=mine)
+            pending.append(communicate(lab, op, mine, part[i * kept:(i + 1) * kept], other[i * rows:(i + 1) * rows], group))
+        for h in pending:
+            h.wait()
+    return work
+
+
+def loop(lab, shape, op, count, overlap, group):
+    m, n, k = shape
+    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
+    cs = [torch.empty(m, n, device=lab.device, dtype=torch.bfloat16) for _ in range(count if overlap else 1)]
+    other = torch.empty_like(cs[0])
+    part = torch.empty(m // lab.world, n, device=lab.device, dtype=torch.bfloat16)
+
+    def work():
+        pending = []
+        for i in range(count):
+            mine = cs[i % len(cs)]
+            torch.mm(a, b, out=mine)
+            h = communicate(lab, op, mine, part, other, group)
+            if overlap:
+                pending.append(h)
+            else:
+                h.wait()
+        for h in pending:
+            h.wait()
+    return work
+
+
+class Book:
+    def __init__(self, lab, prefix):
+        self.lab, self.n, self.prefix = lab, 0, prefix
+        self.file = open(os.path.join(lab.out, "rows.jsonl"), "w") if lab.rank == 0 else None
+
+    def row(self, workload, strategy, params, us, trace, per=1):
+        us = [t / per for t in us]
+        r = {"id": f"{self.prefix}{self.n:04d}", "machine": f"{self.lab.machine}x{self.lab.world}", "world": self.lab.world, "workload": workload,
+             "strategy": strategy, "params": params, "us": round(statistics.median(us), 2), "min_us": round(min(us), 2), "max_us": round(max(us), 2)}
+        if trace:
+            r["trace"] = trace
+        self.n += 1
+        if self.file:
+            self.file.write(json.dumps(r) + "\n")
+            self.file.flush()
+        self.lab.say(f"{workload['name']} {workload.get('collective')} {strategy} {params}: {r['us']}")
+
+
+def pairs(lab, book, cases):
+    w = lab.world
+    for name, shape, op in cases:
+        m, n, k = shape
+        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op,
+              "bytes": 2 * m * (k if op == "all_gather" else n)}
+        trace = f"traces/bulk_{name}_{op}_w{w}"
+        bulk = pair(lab, shape, op, 1, lab.group())
+        book.row(wl, "bulk", {}, lab.time(bulk), trace)
+        record(lab, os.path.basename(trace), bulk, 5)
+        del bulk
+        configs = [(2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (4, 4, False), (4, 8, False), (4, 16, False), (8, 32, False)]
+        for chunks, channels, prio in configs:
+            work = pair(lab, shape, op, chunks, lab.group(channels or None, prio))
+            params = {"chunks": chunks} | ({"channels": channels} if channels else {}) | ({"comm_priority": True} if prio else {})
+            book.row(wl, "decompose", params, lab.time(work, head_us=400 + 100 * chunks), trace)
+            del work
+        torch.cuda.empty_cache()
+
+
+def loops(lab, book, cases):
+    lab.iterations = 5
+    for name, shape, op in cases:
+        m, n, k = shape
+        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op, "bytes": 2 * m * n}
+        trace = f"traces/pipe_{name}_{op}_w{lab.world}"
+        work = loop(lab, shape, op, 16, False, lab.group())
+        for _ in range(2):
+            work()
+        with capture.profiled(lab, os.path.basename(trace)):
+            work()
+        del work
+        for channels, prio in (None, False), (None, True), (4, False), (12, False):
+            params = {"iterations": 16} | ({"channels": channels} if channels else {}) | ({"comm_priority": True} if prio else {})
+            for strategy in "bulk", "multistream":
+                work = loop(lab, shape, op, 16, strategy == "multistream", lab.group(channels, prio))
+                book.row(wl, strategy, params, lab.time(work, head_us=1500, warm=1), trace, per=16)
+                del work
+        torch.cuda.empty_cache()
+    lab.iterations = 11
+
+
+def onesided(lab, book):
+    import torch.distributed._symmetric_memory as symm
+    w, group = lab.world, dist.group.WORLD.group_name
+    symm.enable_symm_mem_for_group(group)
+    for name, (m, n, k) in (("qwen72b_fc2", (8192, 8192, 29568 // w)), ("gpt2xl_fc2", (4096, 3072, 12288 // w))):
+        a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+        b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
+        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": "reduce_scatter", "bytes": 2 * m * n}
+        us = lab.time(lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group), head_us=1500)
+        book.row(wl, "onesided", {"impl": "torch_fused_matmul_reduce_scatter"}, us, f"traces/bulk_{name}_reduce_scatter_w{w}")
+    for name, (m, n, k) in (("llama70b_qkv", (4096, 10240 // w, 8192)),):
+        a = torch.randn(m // w, k, device=lab.device, dtype=torch.bfloat16)
+        b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
+        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": "all_gather", "bytes": 2 * m * k}
+        us = lab.time(lambda: torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group), head_us=1500)
+        book.row(wl, "onesided", {"impl": "torch_fused_all_gather_matmul"}, us, f"traces/bulk_{name}_all_gather_w{w}")
+
+
+def hosts(lab, book):
+    """Host and device microseconds a call, of what a GEMV and its all-reduce issue."""
+    mat = torch.randn(8192, 2048, device=lab.device, dtype=torch.bfloat16)
+    x = torch.randn(2048, device=lab.device, dtype=torch.bfloat16)
+    y = torch.empty(8192, device=lab.device, dtype=torch.bfloat16)
+    calls = {"mv": lambda: torch.mv(mat, x, out=y), "mm": gemm(lab, 256, 256, 256), "all_reduce": lambda: dist.all_reduce(y),
+             "all_reduce_async": lambda: dist.all_reduce(y, async_op=True).wait(), "mv+all_reduce": lambda: (torch.mv(mat, x, out=y), dist.all_reduce(y)),
+             "event_pair": lambda: (torch.cuda.Event().record(), lab.side.wait_stream(torch.cuda.current_stream()))}
+    for what, f in calls.items():
+        for _ in range(20):
+            f()
+        us = []
+        for _ in range(7):
+            torch.cuda.synchronize()
+            dist.barrier(group=lab.host)
+            lab.sleep(15000)
+            t = time.perf_counter()
+            for _ in range(100):
+                f()
+            us.append((time.perf_counter() - t) * 1e4)
+            torch.cuda.synchronize()
+        device = lab.time(lambda: [f() for _ in range(100)], head_us=0, warm=1)
+        book.row({"name": what, "kind": "host_issue"}, "isolated", {"device_us": round(statistics.median(device) / 100, 2)}, us, None)
+
+
+@triton.jit
+def gemm_k(a, b, c, peers, M, N, K, rank, WORLD: tl.constexpr, FUSED: tl.constexpr, AWARE: tl.constexpr, TM: tl.constexpr, TN: tl.constexpr, TK: tl.constexpr):
+    """C = A B in persistent workgroups. FUSED: every tile goes straight into the buffer of the rank that its rows are for."""
+    tiles_n = N // TN
+    tiles = (M // TM) * tiles_n
+    share = tiles // WORLD
+    for i in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        t = i
+        if AWARE:
+            t = (i + (rank + 1) * share) % tiles
+        m = (t // tiles_n) * TM + tl.arange(0, TM)
+        n = (t % tiles_n) * TN + tl.arange(0, TN)
+        acc = tl.zeros((TM, TN), dtype=tl.float32)
+        pa = a + m[:, None] * K + tl.arange(0, TK)[None, :]
+        pb = b + tl.arange(0, TK)[:, None] * N + n[None, :]
+        for _ in range(0, K, TK):
+            acc = tl.dot(tl.load(pa), tl.load(pb), acc)
+            pa += TK
+            pb += TK * N
+        if FUSED:
+            to = t // share
+            rows = M // WORLD
+            out = tl.load(peers + to).to(tl.pointer_type(tl.bfloat16))
+            tl.store(out + (m - to * rows + rank * rows)[:, None] * N + n[None, :], acc.to(tl.bfloat16))
+        else:
+            tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
+
+
+def fused(lab, book):
+    """GEMM + all-to-all in one persistent Triton kernel, and the same kernel with NCCL behind it."""
+    import torch.distributed._symmetric_memory as symm
+    w = lab.world
+    tm, tn, tk = TILE
+    for name, m, n, k in FUSED:
+        a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+        b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
+        c, other = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16), torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
+        buffer = symm.empty(m, n, dtype=torch.bfloat16, device=lab.device)
+        handle = symm.rendezvous(buffer, dist.group.WORLD)
+        peers = torch.tensor(handle.buffer_ptrs, dtype=torch.int64, device=lab.device)
+        tiles = (m // tm) * (n // tn)
+        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": "all_to_all", "bytes": 2 * m * n, "tile": list(TILE), "tiles": tiles}
+
+        def launch(programs, to_peers, aware):
+            gemm_k[(programs,)](a, b, c, peers, m, n, k, lab.rank, WORLD=w, FUSED=to_peers, AWARE=aware, TM=tm, TN=tn, TK=tk, num_warps=8, num_stages=3)
+
+        def bulk():
+            launch(132, False, False)
+            dist.all_to_all_single(other, c)
+
+        bulk()
+        for aware in True, False:
+            buffer.zero_()
+            lab.align(100)
+            launch(132, True, aware)
+            handle.barrier()
+            torch.cuda.synchronize()
+            lab.say(f"fused equals bulk: {torch.equal(buffer, other)}, far by {(buffer - other).abs().max().item()}")
+        trace = f"traces/bulk_triton_{name}_w{w}"
+        book.row(wl, "bulk", {}, lab.time(bulk), trace)
+        record(lab, os.path.basename(trace), bulk, 5)
+        for aware in True, False:
+            for programs in 132, 128, 116, 100, 84:
+                def work():
+                    launch(programs, True, aware)
+                    handle.barrier()
+                book.row(wl, "fused", {"order": "aware" if aware else "oblivious", "programs": programs}, lab.time(work), trace)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--out", required=True)
+    p.add_argument("--prefix", default="h")
+    args = p.parse_args()
+    os.makedirs(args.out, exist_ok=True)
+    lab = Lab(argparse.Namespace(machine="h200", iterations=11, out=args.out))
+    book = Book(lab, args.prefix)
+    w = lab.world
+    sizes = lambda m, n, k, by: (m, n // w if by == "n" else n, k // w if by == "k" else k)
+    pairs(lab, book, [(name, sizes(m, n, k, by), op) for name, m, n, k, by, op in PAIRS])
+    loops(lab, book, [("dsv3_op", (4096, 7168, 16384 // w), "all_reduce"), ("gpt2xl_fc2", (4096, 3072, 12288 // w), "all_to_all")])
+    try:
+        fused(lab, book)
+    except Exception as e:
+        lab.say(f"fused: {type(e).__name__}: {e}")
+    try:
+        onesided(lab, book)
+    except Exception as e:
+        lab.say(f"onesided: {type(e).__name__}: {e}")
+    lab.say("done")
+    dist.barrier(group=lab.host)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
