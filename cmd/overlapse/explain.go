@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/html"
 )
 
 // explain adds to every row why it takes its time, and why more or less than bulk.
@@ -109,6 +110,37 @@ func (a *app) printExplanations(r *replayed) {
 			fmt.Fprintf(a.out, "  what if: %s\n", strings.Join(words, "; "))
 		}
 	}
+}
+
+// explainTables are the report's share of it: nil where nobody asked.
+func (r *replayed) explainTables() []html.Table {
+	sum := html.Table{Title: "Against bulk", Columns: []html.Column{{Name: "strategy"}, {Name: "why"}}}
+	path := html.Table{
+		Title: "Critical paths",
+		Note:  "Of one iteration, from what caused what in the simulation. The times of a strategy add up to its iteration.",
+		Columns: []html.Column{
+			{Name: "strategy"}, {Name: "time, µs", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "went to"}, {Name: "waited before for"},
+		},
+	}
+	for i, row := range r.Rows {
+		e := row.Explanation
+		if e == nil {
+			continue
+		}
+		name := r.outcomes[i].Result.Run.Name
+		if v := e.Versus; v != nil {
+			sum.Rows = append(sum.Rows, []string{name, v.Sentence(e.Time/trace.Time(e.Rounds) - v.Change)})
+		}
+		for _, l := range e.Path {
+			path.Rows = append(path.Rows, []string{
+				name, fmt.Sprintf("%.1f", float64(l.Time)/1e3), ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After,
+			})
+		}
+	}
+	if len(path.Rows) == 0 {
+		return nil
+	}
+	return []html.Table{sum, path}
 }
 
 // mainRank is the rank on which the critical path spends most.

@@ -46,7 +46,15 @@ communication stays exposed, and what limits it.
 
 The captured schedule is always replayed too; how far that is from the trace is
 printed as the residual. Times are of one step where the trace marks steps
-(ProfilerStep#3, name#3), else of the whole trace.`,
+(ProfilerStep#3, name#3), else of the whole trace.
+
+With --explain every strategy's critical path is printed: which kernel, copy or
+host took how long on which rank, what it waited for and who ended the wait, what
+the strategy gains and pays against bulk, what limited a rank over time, and what
+faster links, memory, compute units or launches would change.
+
+With -o, workgroups and their phases are recorded of rank 0 in one iteration;
+--rank and --window choose others.`,
 		Example: `  overlapse replay samples/moe-ep4
   overlapse replay samples/moe-ep4 --machine h200x4 --strategy decompose:chunks=8:priority=on,fused
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain

@@ -95,6 +95,7 @@ func (a *app) report(r *replayed) html.Report {
 		result := r.outcomes[i].Result
 		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: percent(row.Change), Run: result.Run, Gaps: gaps(result)})
 	}
+	rep.Tables = append(rep.Tables, r.explainTables()...)
 	rep.Tables = append(rep.Tables, r.idleTable(), r.memoryTable(), r.pairTable())
 	if len(r.Notes) > 0 {
 		t := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
