@@ -62,12 +62,13 @@ const (
 	ByIngress       // what enters one
 	ByLink          // a link between two, or between nodes
 	ByNIC           // what leaves or enters a NIC
+	ByCache         // the last-level cache
 	ByPipes         // other workgroups on the same CU
 	ByLoad          // work of other kernels beside it (Phase.Beside)
 	numBounds
 )
 
-var boundNames = [numBounds]string{"nothing", "memory", "egress", "ingress", "link", "NIC", "shared CUs", "work beside it"}
+var boundNames = [numBounds]string{"nothing", "memory", "egress", "ingress", "link", "NIC", "cache", "shared CUs", "work beside it"}
 
 func (b Bound) String() string {
 	if b < numBounds {
@@ -121,7 +122,8 @@ type party struct{ stream, command int32 }
 
 // causes keeps moments. A nil one keeps none.
 type causes struct {
-	moments []moment
+	chunks  [][]moment // of chunkSize moments each, so that none is copied as they grow
+	count   int32
 	parties []party
 	wgs     []int32 // by workgroup: the moment why it is where it is
 	now     int32   // the moment of what is being stepped
@@ -135,9 +137,19 @@ func newCauses(o Options) *causes {
 	return &causes{now: none, last: none}
 }
 
+// chunkSize is how many moments are allocated at once: half a megabyte.
+const chunkSize = 1 << 14
+
+func (c *causes) moment(id int32) *moment { return &c.chunks[id/chunkSize][id%chunkSize] }
+
 func (c *causes) add(m moment) int32 {
-	c.moments = append(c.moments, m)
-	return int32(len(c.moments) - 1)
+	at := c.count % chunkSize
+	if at == 0 {
+		c.chunks = append(c.chunks, make([]moment, chunkSize))
+	}
+	c.chunks[len(c.chunks)-1][at] = m
+	c.count++
+	return c.count - 1
 }
 
 // note keeps why a workgroup is where it is.
@@ -153,7 +165,7 @@ func (c *causes) at(id int32) Time {
 	if id == none {
 		return 0
 	}
-	return c.moments[id].at
+	return c.moment(id).at
 }
 
 // party is the command that a stream has come to.
@@ -211,6 +223,10 @@ func (f *fabric) boundBy(pool int32) Bound {
 		return [...]Bound{Memory: ByMemory, Egress: ByEgress, Ingress: ByIngress}[pool%poolsPerGPU]
 	case f.nics > 0 && pool >= cards && pool < cards+int32(poolsPerNIC*f.nics):
 		return ByNIC
+	case f.sides != none && pool >= f.sides:
+		return ByMemory
+	case f.caches != none && pool >= f.caches:
+		return ByCache
 	}
 	return ByLink
 }
@@ -223,7 +239,7 @@ func (s *sim) placed(l *launch, cu int32) int32 {
 		return l.moment
 	}
 	left := s.gpus[l.gpu].cus[cu].left
-	if c.moments[left].party == l.party && l.kernel.Tiles == 0 {
+	if c.moment(left).party == l.party && l.kernel.Tiles == 0 {
 		return left
 	}
 	return c.add(moment{at: s.now, before: left, party: l.party, alone: s.now - l.ready, step: Placed})
@@ -290,13 +306,13 @@ func (s *sim) path() []Segment {
 		return nil
 	}
 	n := 0
-	for id := s.causes.last; id != none; id = s.causes.moments[id].before {
+	for id := s.causes.last; id != none; id = s.causes.moment(id).before {
 		n++
 	}
 	path := make([]Segment, n)
-	for id := s.causes.last; id != none; id = s.causes.moments[id].before {
+	for id := s.causes.last; id != none; id = s.causes.moment(id).before {
 		n--
-		path[n] = s.segment(&s.causes.moments[id])
+		path[n] = s.segment(s.causes.moment(id))
 	}
 	return path
 }

@@ -296,3 +296,26 @@ func TestStop(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Every pool is one bound. The capacities tell which is which.
+func TestBounds(t *testing.T) {
+	m := small(8, 1)
+	m.GPU.Memory, m.GPU.CacheRate = q(1e9), q(2e9)
+	m.Fabric = machine.Fabric{Topology: machine.Mesh, Egress: q(3e9), Ingress: q(4e9), Pair: q(5e9)}
+	m.Network = machine.Network{Node: q(4), NICs: q(2), Topology: machine.Mesh, Egress: q(6e9), Ingress: q(7e9), Pair: q(8e9)}
+	p := prog(make([][]Stream, 8)...)
+	p.Arbiter = Arbiter{Policy: ComputeFirst, Share: .5}
+	f := newFabric(&m, p)
+	want := map[float64]Bound{1: ByMemory, 2: ByCache, 3: ByEgress, 4: ByIngress, 5: ByLink, 6: ByNIC, 7: ByNIC, 8: ByLink}
+	seen := map[Bound]bool{}
+	for i := range f.pools {
+		b := f.boundBy(int32(i))
+		if b != want[f.pools[i].capacity] {
+			t.Errorf("pool %d of %g bytes a nanosecond: %s", i, f.pools[i].capacity, b)
+		}
+		seen[b] = true
+	}
+	if len(seen) != 6 {
+		t.Errorf("bounds %v", seen)
+	}
+}

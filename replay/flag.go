@@ -98,7 +98,7 @@ func (s *sim) arrive(id int32) {
 	}
 	s.posts.drop(id)
 	if s.causes != nil {
-		s.causes.arrived(s.now, p.moment, s.causes.moments[p.moment].party, int32(p.flag), Flying)
+		s.causes.arrived(s.now, p.moment, s.causes.moment(p.moment).party, int32(p.flag), Flying)
 	}
 	s.post(p.flag, p.count, p.from)
 }

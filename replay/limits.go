@@ -196,7 +196,7 @@ func (s *sim) fullByGPU() [][]named {
 	}
 	f := &s.flows.fabric
 	for g := range s.gpus {
-		for _, r := range [...]Resource{Egress, Ingress, NICEgress, NICIngress} {
+		for _, r := range [...]Resource{Egress, Ingress, NICEgress, NICIngress, Cache} {
 			if id := f.pool(g, r); id != none {
 				add(g, id, r.String())
 			}
@@ -208,6 +208,11 @@ func (s *sim) fullByGPU() [][]named {
 			}
 		}
 		add(g, f.pool(g, Memory), Memory.String())
+		if f.sides != none {
+			for side := range int32(numSides) {
+				add(g, f.sides+int32(numSides*g)+side, Memory.String())
+			}
+		}
 	}
 	return all
 }
