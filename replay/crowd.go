@@ -14,22 +14,27 @@ package replay
 // Between solves a path keeps what it was given, and its members share it; a
 // path that comes, or has more to send, takes what its pools have left. So no
 // pool ever carries more than it can, nothing is faster than its bytes allow,
-// and at most a part of a pool in crowdPart stands idle that would not.
-// Components of few paths are exact.
+// and at most a part of a pool in crowdPart stands idle that would not. Paths
+// that find nothing left do not wait long: their crowd is solved soon after, in
+// terms of the time since it was last. Components of few paths are exact.
 
 const (
 	few       = 256
-	crowdPart = 8 // of the paths of a crowd that have changed, or of its age, one in so many
+	crowdPart = 8  // of the paths of a crowd that have changed, or of its age, one in so many
+	hungry    = 32 // of its paths that have nothing, one in so many
 )
 
 // A crowd is what the pools of large components have in common.
 type crowd struct {
 	alarm alarm
 	few   int     // paths of a component that is no crowd
-	paths int     // of the last component that was one
-	since Time    // when there was none
-	stale []int32 // paths that have changed since the last solve
+	paths int     // of the last component that was one; 0 when there is none
+	since Time    // there has been one
+	last  Time    // solve
+	stale []int32 // paths that have changed since
+	empty int     // of them, those that have something to send and nothing left for it
 	due   bool    // it is time to solve
+	found bool    // in this solve
 }
 
 // crowded reports whether the path crosses a pool of a crowd.
@@ -66,6 +71,9 @@ func (f *flows) waits(id int32, now Time) bool {
 		p.stale = true
 		c.stale = append(c.stale, id)
 	}
+	if len(p.stairs) > 0 && total == 0 {
+		c.empty++
+	}
 	return true
 }
 
@@ -89,19 +97,26 @@ func (p *path) take(total float64) {
 // and sooner or later if anything has.
 func (f *flows) crowdDue(now Time) {
 	c := &f.crowd
-	switch {
-	case len(c.stale) == 0:
-	case len(c.stale)*crowdPart >= c.paths:
+	if len(c.stale) == 0 {
+		return
+	}
+	if len(c.stale)*crowdPart >= c.paths || c.empty*hungry >= c.paths {
 		f.recall()
-	case c.alarm == none:
-		f.events.set(&c.alarm, now+1+(now-c.since)/crowdPart, actor{dueCrowd, 0})
+		return
+	}
+	due := now + 1 + (now-c.since)/crowdPart
+	if c.empty > 0 {
+		due = now + 1 + (now-c.last)/crowdPart
+	}
+	if c.alarm == none || due < c.alarm {
+		f.events.set(&c.alarm, due, actor{dueCrowd, 0})
 	}
 }
 
 // recall notes all that has changed in the crowd, to be solved.
 func (f *flows) recall() {
 	c := &f.crowd
-	c.due, c.alarm = true, none
+	c.due, c.alarm, c.empty = true, none, 0
 	for _, id := range c.stale {
 		f.paths[id].stale = false
 		for _, s := range f.paths[id].shares {
@@ -120,9 +135,17 @@ func (f *flows) gather(now Time) {
 		if c.paths == 0 {
 			c.since = now
 		}
-		c.paths = len(f.comp)
+		c.paths, c.last, c.found = len(f.comp), now, true
 	}
 	for _, r := range f.rows {
 		f.pools[r].crowded = crowded
 	}
+}
+
+// disperse ends a solve: a crowd of which none was found is no more.
+func (c *crowd) disperse() {
+	if c.due && !c.found {
+		c.paths = 0
+	}
+	c.due, c.found = false, false
 }

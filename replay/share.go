@@ -34,7 +34,7 @@ func (f *flows) solve(now Time) {
 		}
 	}
 	f.changed = f.changed[:0]
-	f.crowd.due = false
+	f.crowd.disperse()
 	f.search++
 }
 
