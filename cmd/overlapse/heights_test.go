@@ -37,7 +37,7 @@ var folders = map[string]folder{
 	"trace": {height: 0},
 
 	"trace/chrome":   {height: 1, uses: slices.Concat(json, gzip)},
-	"trace/sqldb":    {height: 1, uses: []string{sqlite}},
+	"trace/sqldb":    {height: 1, uses: []string{sqlite}, beside: []string{"trace/session"}},
 	"trace/session":  {height: 1},
 	"trace/intra":    {height: 1},
 	"trace/rocprof":  {height: 1, uses: json, beside: []string{"trace/session", "trace/sqldb"}},

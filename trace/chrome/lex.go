@@ -178,15 +178,12 @@ func skipNotFinite(b []byte, i int) int {
 
 // skipBare returns the position after a number in hexadecimal digits, or a name that begins with nccl.
 func skipBare(b []byte, i int) int {
-	inside, from := isHex, i
-	if j := skipWord(b, i, "0x"); j == short {
-		return short
-	} else if j > 0 {
-		from = j
-	} else if j := skipWord(b, i, "nccl"); j > 0 {
-		inside, from = func(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' }, j
-	} else {
-		return j
+	inside, from := isHex, skipWord(b, i, "0x")
+	if from < short {
+		inside, from = isNameByte, skipWord(b, i, "nccl")
+	}
+	if from < 0 {
+		return from
 	}
 	for i = from; i < len(b) && inside(b[i]); i++ {
 	}
@@ -198,6 +195,8 @@ func skipBare(b []byte, i int) int {
 	}
 	return i
 }
+
+func isNameByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 

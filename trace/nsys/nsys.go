@@ -34,14 +34,11 @@ func HasTables(tables []string) bool {
 	})
 }
 
-// A reader reads a database into a session. After an error, nothing.
+// A reader reads a database.
 type reader struct {
-	*session.Session
-	db    *sqldb.DB
-	names map[int64]trace.NameID // of StringIds, once they are used
-	texts map[int64]string
+	sqldb.Scan
+	texts sqldb.Texts   // StringIds
 	ranks map[int32]int // that ranges named, by process row
-	err   error
 }
 
 // ReadDB reads a database: kernels, copies, fills, calls of the CUDA runtime
@@ -51,15 +48,15 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	if !slices.Contains(db.Tables(), "StringIds") {
 		return nil, &trace.SyntaxError{File: db.File, Msg: "no table StringIds, which has the names of kernels", Cure: "export it again: nsys export --type sqlite"}
 	}
-	d := &reader{Session: session.New(db.File), db: db, names: map[int64]trace.NameID{}, texts: map[int64]string{}, ranks: map[int32]int{}}
-	d.each("StringIds", []string{"id", "value"}, func(r sqldb.Row) { d.texts[r.Int(0)] = r.Text(1) })
+	d := &reader{Scan: sqldb.NewScan(db), ranks: map[int32]int{}}
+	d.texts = d.Texts("StringIds", "id", "value")
 	d.processes()
 	d.kernels()
 	d.copies()
 	d.calls()
 	d.marks()
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	if d.Builder.Len() == 0 {
 		return nil, &trace.SyntaxError{File: db.File, Msg: "nothing to show", Err: ErrNoWork, Cure: "profile with nsys profile --trace=cuda,nvtx"}
@@ -68,59 +65,28 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 		d.Processes[row].Rank = rank
 	}
 	d.devices()
-	return d.Finish(d.epoch()), d.err
+	return d.Finish(d.epoch()), d.Err
 }
 
 // epoch is when the session started, or 0.
 func (d *reader) epoch() (ns int64) {
-	d.each("TARGET_INFO_SESSION_START_TIME", []string{"utcepochns"}, func(r sqldb.Row) { ns = r.Int(0) })
+	d.Each("TARGET_INFO_SESSION_START_TIME", []string{"utcepochns"}, func(r sqldb.Row) { ns = r.Int(0) })
 	return ns
-}
-
-func (d *reader) each(table string, columns []string, f func(sqldb.Row)) {
-	if d.err == nil {
-		d.err = d.db.Each(table, columns, f)
-	}
-}
-
-// timed is each for rows with a start and an end in the first two columns.
-func (d *reader) timed(table string, columns []string, f func(r sqldb.Row, start, end trace.Time)) {
-	d.each(table, columns, func(r sqldb.Row) {
-		start, end, ok, bad := r.Time(0, 1)
-		if !ok {
-			d.Builder.Note(trace.Skipped, d.Name, table+": start or end is no time", "row", r.Number)
-			return
-		}
-		if bad {
-			d.Builder.Note(trace.Repaired, d.Name, table+": "+session.EndsEarly, "row", r.Number)
-		}
-		f(r, start, end)
-	})
-}
-
-// name returns the name id of a string.
-func (d *reader) name(id int64) trace.NameID {
-	name, ok := d.names[id]
-	if !ok {
-		name = d.Builder.Intern(d.texts[id])
-		d.names[id] = name
-	}
-	return name
 }
 
 // processes names the host that all processes ran on.
 func (d *reader) processes() {
 	host := ""
-	d.each("TARGET_INFO_SYSTEM_ENV", []string{"name", "value"}, func(r sqldb.Row) {
+	d.Each("TARGET_INFO_SYSTEM_ENV", []string{"name", "value"}, func(r sqldb.Row) {
 		if r.Text(0) == "Hostname" {
 			host = r.Text(1)
 		}
 	})
 	// Only processes that have records become rows; of all others on the
 	// machine a table may tell, too.
-	d.each(kernelTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
-	d.each(copyTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
-	d.each(runtimeTable, []string{"globaltid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	d.Each(kernelTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	d.Each(copyTable, []string{"globalpid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
+	d.Each(runtimeTable, []string{"globaltid"}, func(r sqldb.Row) { d.process(r.Int(0)) })
 	for i := range d.Processes {
 		d.Processes[i].Host = host
 	}
@@ -138,19 +104,19 @@ func (d *reader) gpu(process int32, device int64) int32 {
 }
 
 func (d *reader) kernels() {
-	d.timed(kernelTable, []string{
+	d.Timed(kernelTable, []string{
 		"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "demangledname", "shortname", "registersperthread",
 		"staticsharedmemory", "dynamicsharedmemory", "gridx", "gridy", "gridz", "blockx", "blocky", "blockz",
 	}, func(r sqldb.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
 		k := session.Dispatch{
-			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.name(r.Int(6)), Start: start, End: end,
+			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.texts.Name(r.Int(6)), Start: start, End: end,
 			Kernel: trace.Kernel{
 				Stream: r.Int(4), Correlation: r.Int(5), Registers: session.Narrow(r.Int(8)), Shared: session.Narrow(r.Int(9) + r.Int(10)),
 			},
 		}
 		if r.Null(6) {
-			k.Name = d.name(r.Int(7))
+			k.Name = d.texts.Name(r.Int(7))
 		}
 		for i := range k.Kernel.Grid {
 			k.Kernel.Grid[i], k.Kernel.Block[i] = session.Narrow(r.Int(11+i)), session.Narrow(r.Int(14+i))
@@ -178,7 +144,7 @@ func direction(kind int64) (dir trace.CopyDir, name string) {
 }
 
 func (d *reader) copies() {
-	d.timed(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid"},
+	d.Timed(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid"},
 		func(r sqldb.Row, start, end trace.Time) {
 			process := d.process(r.Int(2))
 			dir, name := direction(r.Int(7))
@@ -194,7 +160,7 @@ func (d *reader) copies() {
 			}
 			d.AddCopy(process, &c)
 		})
-	d.timed(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes"}, func(r sqldb.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
 		d.AddCopy(process, &session.Copy{
 			Name: d.Builder.Intern("Memset"), From: d.gpu(process, r.Int(3)), To: trace.None, Dir: trace.Fill,
@@ -208,10 +174,10 @@ var callVersion = regexp.MustCompile(`_v\d+$`)
 
 func (d *reader) calls() {
 	plain := map[int64]trace.NameID{}
-	d.timed(runtimeTable, []string{"start", "end", "globaltid", "correlationid", "nameid"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed(runtimeTable, []string{"start", "end", "globaltid", "correlationid", "nameid"}, func(r sqldb.Row, start, end trace.Time) {
 		name, ok := plain[r.Int(4)]
 		if !ok {
-			name = d.Builder.Intern(callVersion.ReplaceAllString(d.texts[r.Int(4)], ""))
+			name = d.Builder.Intern(callVersion.ReplaceAllString(d.texts.Of[r.Int(4)], ""))
 			plain[r.Int(4)] = name
 		}
 		d.AddCall(d.process(r.Int(2)), &session.Call{
@@ -233,10 +199,10 @@ var mpiRank = regexp.MustCompile(`^MPI Rank (\d{1,6})$`)
 
 // marks reads NVTX. Ranges of NCCL are calls of a collective library.
 func (d *reader) marks() {
-	d.each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid"}, func(r sqldb.Row) {
+	d.Each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid"}, func(r sqldb.Row) {
 		text := r.Text(4)
 		if r.Null(4) {
-			text = d.texts[r.Int(5)]
+			text = d.texts.Of[r.Int(5)]
 		}
 		process := d.process(r.Int(3))
 		if m := mpiRank.FindStringSubmatch(text); m != nil {
@@ -270,7 +236,7 @@ func (d *reader) marks() {
 // devices reads what the file tells about GPUs.
 func (d *reader) devices() {
 	described := map[int64]trace.Device{}
-	d.each("TARGET_INFO_GPU", []string{"id", "name", "smcount", "threadsperwarp", "maxwarpspersm", "maxregisterspersm", "maxshmempersm", "maxshmemperblockoptin", "totalmemory", "computemajor", "computeminor"},
+	d.Each("TARGET_INFO_GPU", []string{"id", "name", "smcount", "threadsperwarp", "maxwarpspersm", "maxregisterspersm", "maxshmempersm", "maxshmemperblockoptin", "totalmemory", "computemajor", "computeminor"},
 		func(r sqldb.Row) {
 			n := func(column int) int { return int(session.Narrow(r.Int(column))) }
 			described[r.Int(0)] = trace.Device{

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
@@ -21,10 +20,10 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 			Cure: "give one of rocprofv3, rocmProfileData or rocprof",
 		}
 	}
-	d := &dbReader{Session: session.New(db.File), db: db}
+	d := &dbReader{sqldb.NewScan(db)}
 	read(d)
-	if d.err != nil {
-		return nil, d.err
+	if d.Err != nil {
+		return nil, d.Err
 	}
 	if d.Builder.Len() == 0 {
 		return nil, &trace.SyntaxError{File: db.File, Msg: "no kernel, copy or call in the database", Err: ErrNoTimes, Cure: "profile with rocprofv3 --kernel-trace, or --sys-trace"}
@@ -32,12 +31,8 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	return d.Finish(0), nil
 }
 
-// A dbReader reads a database into a session. After an error, nothing.
-type dbReader struct {
-	*session.Session
-	db  *sqldb.DB
-	err error
-}
+// A dbReader reads a database.
+type dbReader struct{ sqldb.Scan }
 
 // dbKind returns the reader of a database with these tables, or nil.
 func dbKind(tables []string) func(*dbReader) {
@@ -63,54 +58,4 @@ func shorten(s string) string {
 		return s[:most] + "..."
 	}
 	return s
-}
-
-// each calls f for every row of a table; see sqldb.DB.Each.
-func (d *dbReader) each(table string, columns []string, f func(sqldb.Row)) {
-	if d.err == nil {
-		d.err = d.db.Each(table, columns, f)
-	}
-}
-
-// timed is each for rows with a start and an end in the first two columns.
-// What f returns is whether times were good.
-func (d *dbReader) timed(table string, columns []string, f func(r sqldb.Row, start, end trace.Time)) {
-	d.each(table, columns, func(r sqldb.Row) {
-		start, end, ok, bad := r.Time(0, 1)
-		if !ok {
-			d.Builder.Note(trace.Skipped, d.Name, table+": start or end is no time", "row", r.Number)
-			return
-		}
-		if bad {
-			d.Builder.Note(trace.Repaired, d.Name, table+": "+session.EndsEarly, "row", r.Number)
-		}
-		f(r, start, end)
-	})
-}
-
-// texts reads a table of numbered strings.
-func (d *dbReader) texts(table string) map[int64]string {
-	texts := map[int64]string{}
-	d.each(table, []string{"id", "string"}, func(r sqldb.Row) { texts[r.Int(0)] = r.Text(1) })
-	return texts
-}
-
-// A namer interns strings of a table once they are used.
-type namer struct {
-	b     *trace.Builder
-	texts map[int64]string
-	names map[int64]trace.NameID
-}
-
-func (d *dbReader) namer(texts map[int64]string) namer {
-	return namer{&d.Builder, texts, map[int64]trace.NameID{}}
-}
-
-func (n namer) of(id int64) trace.NameID {
-	name, ok := n.names[id]
-	if !ok {
-		name = n.b.Intern(n.texts[id])
-		n.names[id] = name
-	}
-	return name
 }

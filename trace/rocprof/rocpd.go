@@ -16,7 +16,7 @@ const dispatchTable = "rocpd_kernel_dispatch"
 // rocpd reads schema 3 of rocpd. Its tables end in a GUID; a database that was
 // merged has several of each, and ids mean something only within one GUID.
 func (d *dbReader) rocpd() {
-	for _, t := range d.db.Tables() {
+	for _, t := range d.DB.Tables() {
 		if suffix, ok := strings.CutPrefix(t, dispatchTable); ok {
 			g := rocpdReader{
 				dbReader: d, suffix: suffix, agents: map[int64]int32{}, symbols: map[int64]symbol{},
@@ -31,8 +31,7 @@ func (d *dbReader) rocpd() {
 type rocpdReader struct {
 	*dbReader
 	suffix    string
-	strings   map[int64]string
-	names     namer
+	names     sqldb.Texts
 	symbols   map[int64]symbol
 	agents    map[int64]int32
 	processes map[int64]int32
@@ -48,12 +47,11 @@ type rocpdEvent struct {
 }
 
 func (g *rocpdReader) read() {
-	g.strings = g.texts("rocpd_string" + g.suffix)
-	g.names = g.namer(g.strings)
+	g.names = g.Texts("rocpd_string"+g.suffix, "id", "string")
 	g.readProcesses()
 	g.readAgents()
-	g.each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r sqldb.Row) { g.threads[r.Int(0)] = r.Int(1) })
-	g.each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r sqldb.Row) {
+	g.Each("rocpd_info_thread"+g.suffix, []string{"id", "tid"}, func(r sqldb.Row) { g.threads[r.Int(0)] = r.Int(1) })
+	g.Each("rocpd_info_kernel_symbol"+g.suffix, []string{"id", "display_name", "kernel_name", "arch_vgpr_count", "accum_vgpr_count"}, func(r sqldb.Row) {
 		g.symbols[r.Int(0)] = symbol{firstOf(r.Text(1), r.Text(2)), r.Int(3) + r.Int(4)}
 	})
 	g.readEvents()
@@ -62,14 +60,14 @@ func (g *rocpdReader) read() {
 	g.readRegions()
 	g.readMemory()
 	for _, t := range []string{"rocpd_sample", "rocpd_pmc_event"} {
-		g.each(t+g.suffix, []string{"id"}, func(r sqldb.Row) { g.Builder.Note(trace.Skipped, g.Name, t+": no timeline", "row", r.Number) })
+		g.Each(t+g.suffix, []string{"id"}, func(r sqldb.Row) { g.Builder.Note(trace.Skipped, g.Name, t+": no timeline", "row", r.Number) })
 	}
 }
 
 func (g *rocpdReader) readProcesses() {
 	hosts := map[int64]string{}
-	g.each("rocpd_info_node"+g.suffix, []string{"id", "hostname"}, func(r sqldb.Row) { hosts[r.Int(0)] = r.Text(1) })
-	g.each("rocpd_info_process"+g.suffix, []string{"id", "pid", "nid", "environment"}, func(r sqldb.Row) {
+	g.Each("rocpd_info_node"+g.suffix, []string{"id", "hostname"}, func(r sqldb.Row) { hosts[r.Int(0)] = r.Text(1) })
+	g.Each("rocpd_info_process"+g.suffix, []string{"id", "pid", "nid", "environment"}, func(r sqldb.Row) {
 		row := g.Process(g.suffix+"/"+r.Text(0), r.Int(1), g.Name)
 		p := &g.Processes[row]
 		p.Host = hosts[r.Int(2)]
@@ -102,7 +100,7 @@ func launcher(environment string) (rank, world int) {
 }
 
 func (g *rocpdReader) readAgents() {
-	g.each("rocpd_info_agent"+g.suffix, []string{"id", "pid", "type", "type_index", "name", "product_name", "extdata"}, func(r sqldb.Row) {
+	g.Each("rocpd_info_agent"+g.suffix, []string{"id", "pid", "type", "type_index", "name", "product_name", "extdata"}, func(r sqldb.Row) {
 		process := g.processOf(r.Int(1))
 		row := g.Agent(process, "agent "+r.Text(0))
 		a := &g.Agents[row]
@@ -163,13 +161,13 @@ func (g *rocpdReader) agentOf(r sqldb.Row, column int, process int32) int32 {
 func (g *rocpdReader) readEvents() {
 	calls := false
 	for _, t := range [...]string{"rocpd_region", "rocpd_memory_allocate"} {
-		g.each(t+g.suffix, []string{"id"}, func(sqldb.Row) { calls = true })
+		g.Each(t+g.suffix, []string{"id"}, func(sqldb.Row) { calls = true })
 	}
 	if !calls {
 		return
 	}
 	const most = 1 << 28 // an id beyond it is no row number
-	g.each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r sqldb.Row) {
+	g.Each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r sqldb.Row) {
 		id := r.Int(0)
 		if id < 0 || id > most {
 			g.Builder.Note(trace.Skipped, g.Name, "rocpd_event: id out of range", "row", r.Number)
@@ -191,7 +189,7 @@ func (g *rocpdReader) event(id int64) rocpdEvent {
 
 func (g *rocpdReader) readKernels() {
 	names := map[int64]trace.NameID{}
-	g.timed(dispatchTable+g.suffix, []string{
+	g.Timed(dispatchTable+g.suffix, []string{
 		"start", "end", "pid", "agent_id", "queue_id", "stream_id", "kernel_id", "event_id", "group_segment_size",
 		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z",
 	}, func(r sqldb.Row, start, end trace.Time) {
@@ -214,11 +212,11 @@ func (g *rocpdReader) readKernels() {
 }
 
 func (g *rocpdReader) readCopies() {
-	g.timed("rocpd_memory_copy"+g.suffix, []string{"start", "end", "pid", "name_id", "src_agent_id", "dst_agent_id", "size", "stream_id", "event_id"},
+	g.Timed("rocpd_memory_copy"+g.suffix, []string{"start", "end", "pid", "name_id", "src_agent_id", "dst_agent_id", "size", "stream_id", "event_id"},
 		func(r sqldb.Row, start, end trace.Time) {
 			process := g.processOf(r.Int(2))
 			c := session.Copy{
-				Name: g.names.of(r.Int(3)), From: g.agentOf(r, 4, process), To: g.agentOf(r, 5, process),
+				Name: g.names.Name(r.Int(3)), From: g.agentOf(r, 4, process), To: g.agentOf(r, 5, process),
 				Bytes: r.Int(6), Stream: r.Int(7), Correlation: g.event(r.Int(8)).stack, Start: start, End: end,
 			}
 			c.Dir = g.Between(c.From, c.To)
@@ -229,23 +227,23 @@ func (g *rocpdReader) readCopies() {
 // readRegions reads calls and markers. A marker's name is in its message.
 func (g *rocpdReader) readRegions() {
 	messages := map[int64]string{} // by event id
-	g.each("rocpd_event"+g.suffix, []string{"id", "category_id", "extdata"}, func(r sqldb.Row) {
-		if domainOf(g.strings[r.Int(1)]).marker {
+	g.Each("rocpd_event"+g.suffix, []string{"id", "category_id", "extdata"}, func(r sqldb.Row) {
+		if domainOf(g.names.Of[r.Int(1)]).marker {
 			if m := messageIn(r.Text(2)); m != "" {
 				messages[r.Int(0)] = m
 			}
 		}
 	})
 	domains := map[int32]domain{}
-	g.timed("rocpd_region"+g.suffix, []string{"start", "end", "pid", "tid", "name_id", "event_id"}, func(r sqldb.Row, start, end trace.Time) {
+	g.Timed("rocpd_region"+g.suffix, []string{"start", "end", "pid", "tid", "name_id", "event_id"}, func(r sqldb.Row, start, end trace.Time) {
 		e := g.event(r.Int(5))
 		in, ok := domains[e.category]
 		if !ok {
-			in = domainOf(g.strings[int64(e.category)])
+			in = domainOf(g.names.Of[int64(e.category)])
 			domains[e.category] = in
 		}
 		c := session.Call{
-			Name: g.names.of(r.Int(4)), Thread: g.threads[r.Int(3)], Correlation: e.stack, Start: start, End: end,
+			Name: g.names.Name(r.Int(4)), Thread: g.threads[r.Int(3)], Correlation: e.stack, Start: start, End: end,
 			Marker: in.marker, Collective: in.rccl,
 		}
 		if m, ok := messages[r.Int(5)]; ok {
@@ -269,7 +267,7 @@ func messageIn(extdata string) (message string) {
 }
 
 func (g *rocpdReader) readMemory() {
-	g.timed("rocpd_memory_allocate"+g.suffix, []string{"start", "end", "pid", "type", "level"}, func(r sqldb.Row, start, end trace.Time) {
+	g.Timed("rocpd_memory_allocate"+g.suffix, []string{"start", "end", "pid", "type", "level"}, func(r sqldb.Row, start, end trace.Time) {
 		g.AddRange(g.processOf(r.Int(2)), g.Builder.Intern(strings.TrimSpace(r.Text(3)+" "+r.Text(4))), start, end)
 	})
 }

@@ -14,19 +14,19 @@ import (
 // Grids are in the units of the call: work-items for hipExtModuleLaunchKernel
 // and its predecessor, workgroups for all others.
 func (d *dbReader) rpd() {
-	names := d.namer(d.texts("rocpd_string"))
+	names := d.Texts("rocpd_string", "id", "string")
 	calls := d.rpdCalls(names)
 	asked := d.rpdAsked()
-	d.timed("rocpd_op", []string{"start", "end", "id", "gpuid", "queueid", "description_id", "optype_id"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed("rocpd_op", []string{"start", "end", "id", "gpuid", "queueid", "description_id", "optype_id"}, func(r sqldb.Row, start, end trace.Time) {
 		api := calls.of[r.Int(2)]
 		process := calls.process[api]
 		if api == 0 && len(d.Processes) == 0 { // of a database with several, the first is as good as any
 			process = d.Process("", 0, d.Name)
 		}
-		op := names.texts[r.Int(6)]
+		op := names.Of[r.Int(6)]
 		if strings.HasPrefix(op, "Copy") || strings.HasPrefix(op, "Mem") {
 			c := asked[api].copy
-			c.Name, c.Dir, c.Correlation, c.Start, c.End = names.of(r.Int(6)), direction(op), api, start, end
+			c.Name, c.Dir, c.Correlation, c.Start, c.End = names.Name(r.Int(6)), direction(op), api, start, end
 			c.From, c.To = d.Agent(process, "GPU "+r.Text(3)), trace.None
 			if c.Dir == trace.HostToDevice {
 				c.From, c.To = c.To, c.From
@@ -35,10 +35,10 @@ func (d *dbReader) rpd() {
 			return
 		}
 		ask := asked[api]
-		k := session.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.of(r.Int(5)), Start: start, End: end, Kernel: ask.kernel}
+		k := session.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start, End: end, Kernel: ask.kernel}
 		k.Kernel.Correlation = api
-		if names.texts[r.Int(5)] == "" {
-			k.Name = names.of(r.Int(6))
+		if names.Of[r.Int(5)] == "" {
+			k.Name = names.Name(r.Int(6))
 		}
 		if !calls.workItems[api] {
 			for i := range ask.grid {
@@ -57,26 +57,26 @@ type rpdCalls struct {
 	of        map[int64]int64 // the call that an operation came from
 }
 
-func (d *dbReader) rpdCalls(names namer) rpdCalls {
+func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
 	c := rpdCalls{map[int64]int32{}, map[int64]bool{}, map[int64]int64{}}
-	d.timed("rocpd_api", []string{"start", "end", "id", "pid", "tid", "apiname_id", "args_id"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed("rocpd_api", []string{"start", "end", "id", "pid", "tid", "apiname_id", "args_id"}, func(r sqldb.Row, start, end trace.Time) {
 		p := d.Process(r.Text(3), r.Int(3), d.Name)
 		c.process[r.Int(2)] = p
-		name := names.texts[r.Int(5)]
+		name := names.Of[r.Int(5)]
 		if strings.HasPrefix(name, "hipExtModuleLaunch") || strings.HasPrefix(name, "hipHccModuleLaunch") {
 			c.workItems[r.Int(2)] = true
 		}
 		marker := name == "UserMarker" || strings.HasPrefix(name, "roctx")
 		call := session.Call{
-			Name: names.of(r.Int(5)), Thread: r.Int(4), Correlation: r.Int(2), Start: start, End: end,
+			Name: names.Name(r.Int(5)), Thread: r.Int(4), Correlation: r.Int(2), Start: start, End: end,
 			Marker: marker, Collective: strings.HasPrefix(name, "nccl"),
 		}
-		if message := names.texts[r.Int(6)]; marker && message != "" {
-			call.Name = names.of(r.Int(6))
+		if message := names.Of[r.Int(6)]; marker && message != "" {
+			call.Name = names.Name(r.Int(6))
 		}
 		d.AddCall(p, &call)
 	})
-	d.each("rocpd_api_ops", []string{"api_id", "op_id"}, func(r sqldb.Row) { c.of[r.Int(1)] = r.Int(0) })
+	d.Each("rocpd_api_ops", []string{"api_id", "op_id"}, func(r sqldb.Row) { c.of[r.Int(1)] = r.Int(0) })
 	return c
 }
 
@@ -89,14 +89,14 @@ type rpdAsk struct {
 
 func (d *dbReader) rpdAsked() map[int64]rpdAsk {
 	asked := map[int64]rpdAsk{}
-	d.each("rocpd_kernelapi", []string{"api_ptr_id", "stream", "groupsegmentsize", "gridx", "gridy", "gridz", "workgroupx", "workgroupy", "workgroupz"}, func(r sqldb.Row) {
+	d.Each("rocpd_kernelapi", []string{"api_ptr_id", "stream", "groupsegmentsize", "gridx", "gridy", "gridz", "workgroupx", "workgroupy", "workgroupz"}, func(r sqldb.Row) {
 		a := rpdAsk{kernel: trace.Kernel{Stream: stream(r.Text(1)), Shared: session.Narrow(r.Int(2))}}
 		for i := range a.grid {
 			a.grid[i], a.workgroup[i] = r.Int(3+i), r.Int(6+i)
 		}
 		asked[r.Int(0)] = a
 	})
-	d.each("rocpd_copyapi", []string{"api_ptr_id", "stream", "size"}, func(r sqldb.Row) {
+	d.Each("rocpd_copyapi", []string{"api_ptr_id", "stream", "size"}, func(r sqldb.Row) {
 		asked[r.Int(0)] = rpdAsk{copy: session.Copy{Stream: stream(r.Text(1)), Bytes: r.Int(2)}}
 	})
 	return asked

@@ -12,7 +12,7 @@ import (
 // were asked for, else in OPS, which knows neither.
 func (d *dbReader) v1() {
 	kernels := false
-	d.timed("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r sqldb.Row, start, end trace.Time) {
 		kernels = true
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		k := session.Dispatch{
@@ -23,7 +23,7 @@ func (d *dbReader) v1() {
 		d.AddKernel(p, &k)
 	})
 	operation := []string{"beginns", "endns", "pid", "dev-id", "queue-id", "name", "stream-id", "index"}
-	d.timed("OPS", operation, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed("OPS", operation, func(r sqldb.Row, start, end trace.Time) {
 		if kernels {
 			d.Builder.Note(trace.Skipped, d.Name, "OPS: kernels that KERN describes better", "row", r.Number)
 			return
@@ -34,7 +34,7 @@ func (d *dbReader) v1() {
 			Kernel: trace.Kernel{Stream: r.Int(6), Correlation: r.Int(7)},
 		})
 	})
-	d.timed("COPY", operation, func(r sqldb.Row, start, end trace.Time) {
+	d.Timed("COPY", operation, func(r sqldb.Row, start, end trace.Time) {
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		c := session.Copy{
 			Name: d.Builder.Intern(r.Text(5)), Dir: direction(r.Text(5)), From: d.Agent(p, "GPU "+r.Text(3)), To: trace.None,
@@ -46,7 +46,7 @@ func (d *dbReader) v1() {
 		d.AddCopy(p, &c)
 	})
 	for _, table := range [...]string{"HIP", "HSA", "rocTX"} {
-		d.timed(table, []string{"beginns", "endns", "pid", "tid", "name", "index"}, func(r sqldb.Row, start, end trace.Time) {
+		d.Timed(table, []string{"beginns", "endns", "pid", "tid", "name", "index"}, func(r sqldb.Row, start, end trace.Time) {
 			d.AddCall(d.Process(r.Text(2), r.Int(2), d.Name), &session.Call{
 				Name: d.Builder.Intern(r.Text(4)), Thread: r.Int(3), Correlation: r.Int(5), Start: start, End: end, Marker: table == "rocTX",
 				Collective: strings.HasPrefix(r.Text(4), "nccl"),

@@ -1,0 +1,65 @@
+package sqldb
+
+import (
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/session"
+)
+
+// A Scan reads tables of a database, one after another, into a session. After
+// an error it reads nothing.
+type Scan struct {
+	*session.Session
+	DB  *DB
+	Err error
+}
+
+// NewScan returns a scan into an empty session that is named after the file.
+func NewScan(db *DB) Scan { return Scan{Session: session.New(db.File), DB: db} }
+
+// Each calls f for every row of a table; see DB.Each.
+func (s *Scan) Each(table string, columns []string, f func(Row)) {
+	if s.Err == nil {
+		s.Err = s.DB.Each(table, columns, f)
+	}
+}
+
+// Timed is Each for rows with a start and an end in the first two columns.
+// Rows without are skipped, and ends before starts repaired, with an entry in
+// the ledger.
+func (s *Scan) Timed(table string, columns []string, f func(r Row, start, end trace.Time)) {
+	s.Each(table, columns, func(r Row) {
+		start, end, ok, bad := r.Time(0, 1)
+		if !ok {
+			s.Builder.Note(trace.Skipped, s.Name, table+": start or end is no time", "row", r.Number)
+			return
+		}
+		if bad {
+			s.Builder.Note(trace.Repaired, s.Name, table+": "+session.EndsEarly, "row", r.Number)
+		}
+		f(r, start, end)
+	})
+}
+
+// Texts reads a table of numbered strings.
+func (s *Scan) Texts(table, id, text string) Texts {
+	t := Texts{&s.Builder, map[int64]string{}, map[int64]trace.NameID{}}
+	s.Each(table, []string{id, text}, func(r Row) { t.Of[r.Int(0)] = r.Text(1) })
+	return t
+}
+
+// Texts are numbered strings. They become names once they are used.
+type Texts struct {
+	b     *trace.Builder
+	Of    map[int64]string
+	names map[int64]trace.NameID
+}
+
+// Name returns the name id of a string.
+func (t Texts) Name(id int64) trace.NameID {
+	name, ok := t.names[id]
+	if !ok {
+		name = t.b.Intern(t.Of[id])
+		t.names[id] = name
+	}
+	return name
+}
