@@ -323,3 +323,22 @@ func TestMeshOrderKeepsLinksBusy(t *testing.T) {
 		}
 	}
 }
+
+// TestMeasuredVectorsKeepTheirTime: where the lookup was measured, a vector takes
+// what it took there, with as many workgroups resident; nothing is put in its place.
+func TestMeasuredVectorsKeepTheirTime(t *testing.T) {
+	w, m := operatorOf(t, "operator: embedding+all_to_all\nmachine: mi210ibx2\ntype: f32\nshape: {batch: 832, tables: 16, dim: 256, pooling: 70}")
+	run := *w.Run
+	run.Estimated = ""
+	w.Run = &run
+	pl, err := newPlanner(w, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := &w.Ops[w.Pairs[0].First[0]]
+	slots := 104 * 8 // of 256 threads
+	want := op.Dur() * trace.Time(slots) / (832 * 16)
+	if got := pl.vectorTime(op, slots) - rowWait; got < want-1 || got > want+1 {
+		t.Errorf("%d ns a vector, want %d", got, want)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -87,6 +88,9 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 	f, err := operator.Parse(in, path)
 	if err != nil {
 		return nil, machine.Machine{}, err
+	}
+	if isYAML(f.Machine) && !filepath.IsAbs(f.Machine) {
+		f.Machine = filepath.Join(filepath.Dir(path), f.Machine)
 	}
 	m, err := a.machineNamed(cmp.Or(machineName, f.Machine), f.Ranks)
 	if err != nil {
