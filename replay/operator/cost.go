@@ -257,32 +257,13 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	of := lib.Of(op)
 	b.rest("library."+op.String()+".link", of.Link)
 	b.rest("library."+op.String()+".send", of.Send)
+	if b.ranks > b.m.PerNode() {
+		b.rest("network.egress", b.m.Network.Egress)
+	}
 	s := step{name: op.String(), kind: trace.Collective, comm: &c, seconds: lib.Time(op, bytes, b.ranks, channels)}
-	between := b.network(op, bytes)
-	s.seconds = max(s.seconds, between.seconds)
 	s.kernel = b.plain(channels, int(lib.Threads.Value), int(lib.Registers.Value), int(lib.Shared.Value))
 	s.why = fmt.Sprintf("%s of %.1f MB over %d ranks, %d channels", lib.Name, float64(bytes)/1e6, b.ranks, channels)
-	if s.seconds == between.seconds {
-		s.why += between.why
-	}
 	b.steps = append(b.steps, s)
-}
-
-// network is the time in which what a collective sends between nodes passes
-// through their NICs, each of which carries its share: a ring crosses from node
-// to node once, pairs of ranks as often as there are.
-func (b *bench) network(op trace.CollectiveOp, bytes int64) roof {
-	per, net := b.m.PerNode(), &b.m.Network
-	if b.ranks <= per {
-		return roof{}
-	}
-	b.rest("network.egress", net.Egress)
-	out := float64(op.WireBytes(bytes, b.ranks))
-	if op == trace.AllToAll {
-		out = float64(bytes) / float64(b.ranks) * float64(per*(b.ranks-per))
-	}
-	rate := net.Egress.Value * max(1, net.NICs.Value)
-	return roof{out / rate, fmt.Sprintf("; %.1f MB out of a node at %.0f GB/s", out/1e6, rate/1e9)}
 }
 
 // block is a kernel's launch with the footprint that the file gives, or these numbers.
