@@ -237,8 +237,9 @@ func (f *flows) setLevel(id int32, level float64, from stair, now Time) {
 	if from.block == len(p.stairs) {
 		level = 0
 	}
+	same := p.stairs.holdsFrom(from)
 	more := false
-	for i := range p.stairs {
+	for i := 0; !same && i < len(p.stairs); i++ {
 		b := &p.stairs[i]
 		held := b.after(i, from)
 		for ; b.held > held; b.held-- {

@@ -193,6 +193,13 @@ func (s stairs) climb(at stair, level float64) (flow, mass float64, to stair) {
 	return flow, mass, at
 }
 
+// holdsFrom reports whether the steps held back begin at the place, as all of
+// them do behind the first.
+func (s stairs) holdsFrom(at stair) bool {
+	before := at.block == 0 || s[at.block-1].held == 0
+	return before && (at.block == len(s) || s[at.block].held == len(s[at.block].steps)-at.at)
+}
+
 // after is how many of the block's steps lie at the place or after it; i is the block's.
 func (b *block) after(i int, at stair) int {
 	switch {

@@ -64,6 +64,9 @@ func TestStairsAreASortedList(t *testing.T) {
 					s[i].held = s[i].after(i, from)
 					held += s[i].held
 				}
+				if !s.holdsFrom(from) {
+					t.Fatalf("the steps held back do not begin at %v", from)
+				}
 			}
 			checkStairs(t, s, model, held)
 		}
@@ -101,6 +104,13 @@ func checkStairs(t *rapid.T, s stairs, model []step, held int) {
 		t.Fatalf("sums %g, %g; want %g, %g", flow, mass, wantFlow, wantMass)
 	}
 	got, _, to := s.climb(stair{}, upTo)
+	behind := 0
+	for i := range s {
+		behind += s[i].after(i, to)
+	}
+	if s.holdsFrom(to) != (behind == held) {
+		t.Fatalf("%d steps behind %v, %d held back; holdsFrom: %t", behind, to, held, s.holdsFrom(to))
+	}
 	if got != climbed || to.block < len(s) && s.at(to).level <= upTo {
 		t.Fatalf("flow up to level %g: %g, want %g", upTo, got, climbed)
 	}
