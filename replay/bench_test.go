@@ -190,7 +190,7 @@ func BenchmarkEmbedding(b *testing.B) {
 				if gpus == 8 {
 					of8[even] = each
 				}
-				if gpus > 8 {
+				if of8[even] > 0 {
 					b.ReportMetric(each/of8[even], "x")
 				}
 				b.ReportMetric(float64(b.N)*float64(gpus)*524288*2/b.Elapsed().Seconds()/1e6, "Mphases/s")
