@@ -127,6 +127,9 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
 		p.alone = trace.Time(float64(p.alone) * lib.Slowed(pl.m.Pace).Time(c.Op, bytes, n, channels) / from)
 	}
+	if w := pl.wayOf(c); w != (machine.Way{}) {
+		p.alone = trace.Time(float64(p.alone) * lib.Relative(c.Op, bytes, n, p.channels, w))
+	}
 	if beside != nil {
 		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.channels, With: neighbour(beside)}
 		if sh := beside.Shape; sh.Kind == workload.GEMM {
@@ -161,7 +164,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	n := len(c.Members)
 	all := int64(n * p.channels)
 	alpha := min(p.alone, duration(pl.m.Library.Time(c.Op, 0, n, 0)))
-	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take))
+	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take)) * pl.m.Library.Carried(pl.wayOf(c))
 	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
 		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
@@ -186,6 +189,15 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	pl.describe(k, op, p)
 	k.Attr.Grid = [3]int32{int32(p.channels), 1, 1}
 	return k
+}
+
+// wayOf is how the library is told to move a collective; the zero value where it
+// is not told, or the way is none for that operation.
+func (pl *planner) wayOf(c *workload.Collective) machine.Way {
+	if pl.m.Library.Refuses(c.Op, pl.m.Fabric.Topology, pl.way) != "" {
+		return machine.Way{}
+	}
+	return pl.way
 }
 
 // channelFootprint is what one channel's workgroup takes: as captured, or as the library's profile says.
@@ -213,13 +225,14 @@ func (pl *planner) peers(op *workload.Op, c *workload.Collective, ch int) []int3
 	if n < 2 {
 		return []int32{int32(op.Rank)}
 	}
-	if k, ok := pl.cluster(ids, me); c.Op != trace.AllToAll && ok && k.nodes > 1 {
+	way := pl.wayOf(c).Algorithm
+	if k, ok := pl.cluster(ids, me); way != "direct" && c.Op != trace.AllToAll && ok && k.nodes > 1 {
 		if leaves := ch % k.per; k.local == leaves {
 			return []int32{ids[(k.node+1)%k.nodes*k.per+(leaves+1)%k.per]}
 		}
 		return []int32{ids[k.node*k.per+(k.local+1)%k.per]}
 	}
-	if c.Op != trace.AllToAll && pl.m.Fabric.Topology != "mesh" {
+	if c.Op != trace.AllToAll && way != "direct" && (way != "" || pl.m.Fabric.Topology != machine.Mesh) {
 		return []int32{ids[(me+1)%n]}
 	}
 	var peers []int32

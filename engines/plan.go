@@ -32,6 +32,7 @@ type planner struct {
 	gangs   map[gangKey]*gang
 	exact   bool                              // captured: kernels as measured, holding nothing
 	graph   bool                              // pairs are launched by a captured graph, not by the host
+	way     machine.Way                       // in which the library is told to move collectives
 	instead func(*workload.Op) *replay.Kernel // of a collective of the library, where not nil
 }
 

@@ -67,26 +67,10 @@ func (l *Library) spread(ranks int) spread {
 
 // expected is what the library takes by its tuner.
 func (l *Library) expected(op trace.CollectiveOp, at spread, channels, bytes float64) float64 {
-	c := l.Of(op)
-	n := max(1, min(channels, math.Ceil(bytes/c.Grain.Or(1))))
-	steps := sends(op, at.ranks)
-	far := at.far(op, steps)
-	wire := c.Link.Value
-	if at.nodes > 1 {
-		wire = min(wire, l.Network.reach(op, at))
-	}
-	pace := soft(1/c.Send.Value, n/wire, c.Smooth.Value) // seconds a channel takes to send a byte
-	ring := bytes / (at.ranks * n) * (steps*pace + 1/c.Receive.Value)
-	tree := bytes / n * (2*pace + 1/c.Receive.Value/at.ranks)
-	protocols := l.protocols()
-	best, ll := math.Inf(1), &protocols[0]
-	for i := range protocols {
-		p := &protocols[i]
-		best = min(best, c.Alpha.Value+p.base-ll.base+(steps-far)*(c.Hop.Or(0)+p.hop-ll.hop)+far*max(p.far, l.Network.Latency.Value)+ring/p.rate)
-		if at.nodes > 1 && (op == trace.AllReduce || op == trace.Reduce) {
-			deep := 2 * math.Ceil(math.Log2(at.nodes))
-			chain := 2 * (at.per - 1)
-			best = min(best, c.Alpha.Value+p.treeBase-ll.base+chain*(c.Hop.Or(0)+p.treeHop-ll.hop)+deep*max(p.treeFar, l.Network.Latency.Value)+tree/p.rate)
+	best := math.Inf(1)
+	for i := range l.protocols() {
+		for _, algorithm := range l.choices(op, at, Way{}) {
+			best = min(best, l.by(algorithm, &l.protocols()[i], op, at, channels, bytes))
 		}
 	}
 	return best

@@ -1,0 +1,69 @@
+package machine
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Between ways of one library only what the rules say differs: a direct
+// all-reduce of four has two hops where a ring has six; LL carries twice the
+// bytes; the best of all ways is the library's own choice.
+func TestWays(t *testing.T) {
+	m, err := Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &m.Library
+	own := l.expected(trace.AllReduce, l.spread(4), 24, 1<<20)
+	seconds := func(w Way) float64 { return own * l.Relative(trace.AllReduce, 1<<20, 4, 24, w) }
+	ring, direct := seconds(Way{"ring", "simple"}), seconds(Way{"direct", "simple"})
+	if want := 4 * (l.AllReduce.Hop.Value + 2.8e-6); math.Abs(ring-direct-want) > 1e-9 { // Simple's hop is 3.4 µs, LL's 0.6
+		t.Errorf("ring %.2f µs, direct %.2f µs: %.2f apart, want %.2f", ring*1e6, direct*1e6, (ring-direct)*1e6, want*1e6)
+	}
+	least := math.Inf(1)
+	for _, p := range Protocols {
+		least = min(least, l.Relative(trace.AllReduce, 1<<20, 4, 24, Way{"ring", p}))
+	}
+	if math.Abs(least-1) > 1e-9 {
+		t.Errorf("the best ring takes %.3f of what the library chooses", least)
+	}
+	if a, b := l.Carried(Way{"", "ll"}), l.Carried(Way{"", "ll128"}); a != 2 || math.Abs(b-128./120) > 1e-9 || l.Carried(Way{}) != 1 {
+		t.Errorf("a byte takes %g on the wire with LL and %g with LL128", a, b)
+	}
+	// Large buffers: LL loses what its flags take.
+	if r := l.Relative(trace.AllReduce, 1<<30, 4, 24, Way{"ring", "ll"}); r < 1.9 || r > 2.1 {
+		t.Errorf("1 GiB by LL takes %.2f times the library's choice, want 2", r)
+	}
+}
+
+func TestWaysRefused(t *testing.T) {
+	m, err := Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		op   trace.CollectiveOp
+		top  Topology
+		w    Way
+		want string
+	}{
+		{trace.AllToAll, Switch, Way{"ring", ""}, "is not one of all_to_all"},
+		{trace.AllReduce, Switch, Way{"pairwise", ""}, "is not one of all_reduce"},
+		{trace.AllGather, Switch, Way{"tree", ""}, "is for all-reduces"},
+		{trace.AllGather, Torus2D, Way{"direct", ""}, "needs links between all"},
+		{trace.AllGather, Mesh, Way{"direct", "ll"}, ""},
+		{trace.AllReduce, Switch, Way{"tree", "ll128"}, ""},
+		{trace.AllToAll, Switch, Way{"pairwise", "simple"}, ""},
+	} {
+		if got := m.Library.Refuses(c.op, c.top, c.w); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%v %v: %q, want %q", c.op, c.w, got, c.want)
+		}
+	}
+	m.Library.Name = "ours"
+	if got := m.Library.Refuses(trace.AllReduce, Switch, Way{"", "ll"}); !strings.Contains(got, "no protocols") {
+		t.Errorf("a library without protocols: %q", got)
+	}
+}
