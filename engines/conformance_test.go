@@ -128,6 +128,8 @@ func TestCapturedIsIdentity(t *testing.T) {
 // and something to pay.
 func TestOverlapLoses(t *testing.T) {
 	small := spec{ranks: 4, steps: 3, op: trace.AllReduce, bytes: 64 << 10, gemm: 300_000, comm: 28_000, channels: 4}
+	even := spec{ranks: 4, steps: 6, op: trace.AllReduce, bytes: 128 << 20, gemm: 1_220_000, comm: 640_000, channels: 24}
+	crowded := spec{ranks: 4, steps: 3, op: trace.ReduceScatter, bytes: 256 << 20, gemm: 300_000, comm: 560_000, channels: 24}
 	tiny := spec{ranks: 8, steps: 3, op: trace.ReduceScatter, bytes: 256 << 10, gemm: 40_000, comm: 20_000, channels: 4}
 	for _, c := range []struct {
 		name, engine string
@@ -136,11 +138,17 @@ func TestOverlapLoses(t *testing.T) {
 	}{
 		{"eight launches for a collective that is all latency", "decompose", small, map[string]string{"chunks": "8"}},
 		{"tiles computed by a quarter of the machine", "fused", moeDown, map[string]string{"programs": "33"}},
+		{"half the machine kept for a collective of a third of the time", "multistream", even, map[string]string{"carve": "66"}},
+		{"a quarter of the machine left to compute", "multistream", even, map[string]string{"blocks": "33"}},
+		{"memory that adds slowly what every tile stores", "trigger", crowded, nil},
 		{"groups of one wave that are all latency", "decompose", small, map[string]string{"variant": "waves", "group": "1"}},
 		{"a ring of pieces that are all launches", "decompose", tiny, map[string]string{"variant": "ring"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, m := c.spec.build(t), h200(t, c.spec.ranks)
+			if c.engine == "trigger" { // of links that are a third of the memory
+				m.GPU.Memory.Value, m.GPU.Update.Value = 1e12, 4
+			}
 			base := outcome(t, w, m, "bulk", nil)
 			got := outcome(t, w, m, c.engine, c.set)
 			if got.Time <= base.Time {
