@@ -92,6 +92,9 @@ func (a *app) printExplanations(r *replayed) {
 			unit = fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
 		}
 		fmt.Fprintf(a.out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
+		if len(e.Path) > crowded {
+			fmt.Fprintf(a.out, "  most of it: %s\n", mostOf(e.Names, e.Time))
+		}
 		for _, l := range e.Path {
 			if l.After != "" {
 				fmt.Fprintf(a.out, "  %21s↳ %s\n", "", oneLine(l.After))
@@ -189,6 +192,18 @@ func strip(e *engines.Explanation, rank int) string {
 		}
 	}
 	return fmt.Sprintf("%s  %s", row, strings.Join(legend, ", "))
+}
+
+// crowded is how many lines of a critical path can be taken in without a sum.
+const crowded = 8
+
+// mostOf lists the names that at least a twentieth of the time went to.
+func mostOf(names []engines.Part, of trace.Time) string {
+	brief := slices.Clone(names)
+	for i := range brief {
+		brief[i].What = oneLine(engines.Brief(brief[i].What))
+	}
+	return partsOf(brief, of, 5)
 }
 
 // partsOf lists what a time went to, in shares of at least the given percentage.
