@@ -177,7 +177,7 @@ func (w *window) ended(what string) error {
 	case errors.As(w.err, &syntax):
 		return w.err
 	case errors.As(w.err, &limit):
-		return w.syntax(len(w.b), limit.Error(), "raise the limit (--limit) if this is a real trace", w.err)
+		return w.syntax(len(w.b), "too large", "raise the limit (--limit) if this is a real trace", w.err)
 	case w.err == io.EOF:
 		return w.syntax(len(w.b), what+": it is truncated", "copy it again, or let the job finish writing it", nil)
 	case errors.Is(w.err, io.ErrUnexpectedEOF):
