@@ -24,8 +24,9 @@ type quick struct {
 
 // protocols is bytes on the wire per byte of data, by protocol. LL stores 4
 // bytes of data with 4 of flag, LL128 120 with 8; the receiver sees in the data
-// that they have come, so that no fence and no signal follows.
-var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120}
+// that they have come, so that no fence and no signal follows. A multimem store
+// carries LL's words, once for all ranks of the node.
+var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
 
 func planQuick(pl *planner, v Values) (emitter, error) {
 	q := &quick{pl: pl, proto: v["impl"], per: 1, calls: map[*workload.Collective][][]replay.Flag{}}
@@ -65,14 +66,25 @@ func (q *quick) ops() string {
 	return "all-gather"
 }
 
+// replicating are the GPUs whose switch hands one store to all.
+var replicating = []string{"NVIDIA H100", "NVIDIA H200", "NVIDIA H800"}
+
 func (q *quick) serves(c *workload.Collective) bool {
+	if per := min(q.pl.m.PerNode(), q.pl.m.GPUs); q.proto == "multimem" && len(c.Members)%per != 0 { // it reaches whole nodes
+		return false
+	}
 	return len(c.Members) > 1 && c.Bytes > 0 && (c.Op == trace.AllGather || q.proto == "ll" && c.Op == trace.AllToAll)
 }
 
 // refuses says what the machine lacks for the protocol; "" where nothing.
 func (q *quick) refuses() string {
-	if nvlink := strings.HasPrefix(q.pl.m.GPU.Name, "NVIDIA"); q.proto == "ll128" && !nvlink {
+	m := q.pl.m
+	nvlink := strings.HasPrefix(m.GPU.Name, "NVIDIA")
+	switch {
+	case q.proto == "ll128" && !nvlink:
 		return "impl=ll128 needs stores of 128 bytes that arrive whole, as NVLink has them"
+	case q.proto == "multimem" && (m.Fabric.Topology != machine.Switch || !slices.Contains(replicating, m.GPU.Name)):
+		return "impl=multimem needs a switch that replicates stores, as that of H100 and its successors"
 	}
 	return ""
 }
@@ -168,16 +180,19 @@ func (q *quick) allGather(op *workload.Op, c *workload.Collective) *replay.Kerne
 func (q *quick) broadcast(k *caller, from, wg int, buf []replay.Phase) []replay.Phase {
 	f, n := q.pl.m.Fabric, len(k.ranks)
 	bytes := k.part * protocols[q.proto]
+	time := duration(bytes / f.StoreCU.Or(f.Egress.Value))
+	if q.proto == "multimem" && q.pl.m.PerNode() > 1 {
+		buf = append(buf, replay.Phase{Op: replay.Store, Peer: replay.Everyone, Bytes: bytes, Time: time})
+	}
 	for i := 1; i < n; i++ {
 		to := (k.me + i) % n
-		if k.near[to] {
-			buf = append(buf,
-				replay.Phase{
-					Op: replay.Store, Peer: k.ranks[to], Bytes: bytes * f.StoreCost(machine.ToAll),
-					Time: duration(bytes / f.StoreCU.Or(f.Egress.Value)),
-				},
-				replay.Phase{Op: replay.PostTo, Flag: k.flag(to, from, wg), Count: 1})
+		if !k.near[to] {
+			continue
 		}
+		if q.proto != "multimem" {
+			buf = append(buf, replay.Phase{Op: replay.Store, Peer: k.ranks[to], Bytes: bytes * f.StoreCost(machine.ToAll), Time: time})
+		}
+		buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: k.flag(to, from, wg), Count: 1})
 	}
 	return buf
 }

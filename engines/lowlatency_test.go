@@ -25,6 +25,7 @@ func TestLowLatencyByHand(t *testing.T) {
 	}{
 		{"LL: twice the bytes", small, trace.AllGather, "impl=ll", 3 * 781, 3 * 2 * 16384},
 		{"LL128: 128 for 120", small, trace.AllGather, "impl=ll128", 3 * 417, 3 * 16384 * 128.0 / 120},
+		{"multimem: one store for three peers", small, trace.AllGather, "impl=multimem", 781, 2 * 16384},
 		{"two workgroups a rank, half each", small, trace.AllGather, "impl=ll:blocks=8", 3 * 391, 3 * 2 * 16384},
 		{"behind a kernel", behind, trace.AllGather, "impl=ll", 3 * 781, 3 * 2 * 16384},
 		{"all-to-all: peers at once, a workgroup each", small, trace.AllToAll, "impl=ll", 391, 3 * 16384},
@@ -88,6 +89,7 @@ func TestLowLatencyRefuses(t *testing.T) {
 		want string
 	}{
 		{gathered, mi300x.Resize(4), "impl=ll128", "stores of 128 bytes that arrive whole"},
+		{gathered, mi300x.Resize(4), "impl=multimem", "a switch that replicates"},
 		{scattered, h200(t, 4), "impl=ll", "no all-gather or all-to-all was found"},
 		{moeDown, h200(t, 4), "impl=ll128", "no all-gather was found"},
 	} {

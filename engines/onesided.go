@@ -37,12 +37,12 @@ var onesided = Engine{
 		"one last: copies within the node, a few workgroups that add, one that sends the sum to the counterpart, beside the " +
 		"copies for the next node. " +
 		"impl=oneshot is the all-reduce for small messages: one kernel stores the whole vector to every peer and adds what " +
-		"arrives, more bytes than a ring's in one step. ll and ll128 put a kernel of one workgroup a rank in the place " +
+		"arrives, more bytes than a ring's in one step. ll, ll128 and multimem put a kernel of one workgroup a rank in the place " +
 		"of every all-gather, beside a kernel or alone (as before the combination of partial attention in distributed flash " +
 		"decoding): flags travel in the data, so that nothing waits for a fence or a barrier, at the price of twice the bytes, " +
-		"or 128 for 120. ll is the low-latency all-to-all too: every workgroup puts tokens and a signal to one peer.",
+		"or 128 for 120; multimem stores once, and the switch hands it to every rank of the node. ll is the low-latency all-to-all too: every workgroup puts tokens and a signal to one peer.",
 	Params: []Param{
-		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "ll", "ll128"}, Doc: "who moves the data, from where"},
+		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where"},
 		{Name: "product", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as PyTorch has it, a launch a shard on two streams in turn"},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
 		{Name: "rows", Default: "256", Doc: "height of the pieces of a mesh swizzle"},

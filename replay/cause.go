@@ -184,7 +184,7 @@ func (s *sim) phaseEnded(id int32, w *workgroup, l *launch) {
 	case Sleep:
 		m.step = Sleeping
 	case Store:
-		m.step, m.arg = Storing, p.Peer
+		m.step, m.arg = Storing, max(none, p.Peer)
 	default:
 		m.step = Working
 	}

@@ -213,7 +213,10 @@ func (s *sim) checkPhase(p *Phase) error {
 	if p.Time < 0 || p.Time >= lastTime {
 		return fmt.Errorf("time: %d ns", p.Time)
 	}
-	if p.Op == Store || p.Op == Put {
+	switch everyone := p.Peer == Everyone && p.Op == Store; {
+	case everyone && s.flows.inner.topology != machine.Switch:
+		return fmt.Errorf("peer: everyone, by a %s (want a switch)", s.flows.inner.topology)
+	case !everyone && (p.Op == Store || p.Op == Put):
 		if err := checkPeer(s.program, p.Peer); err != nil {
 			return err
 		}

@@ -143,14 +143,20 @@ func (f *fabric) pool(gpu int, r Resource) int32 {
 }
 
 // apart reports whether bytes between the GPUs go through the network.
-func (f *fabric) apart(from, to int32) bool { return f.homes[from].node != f.homes[to].node }
+func (f *fabric) apart(from, to int32) bool {
+	return to != Everyone && f.homes[from].node != f.homes[to].node
+}
 
 // latency is how long after it was written one GPU sees what another wrote to it.
 func (f *fabric) latency(from, to int32) Time {
+	switch to {
+	case from:
+		return 0
+	case Everyone:
+		return f.inner.latency
+	}
 	a, b := &f.homes[from], &f.homes[to]
 	switch {
-	case from == to:
-		return 0
 	case a.node != b.node:
 		return f.outer.delay(a.node, b.node)
 	}
@@ -175,8 +181,12 @@ func (f *fabric) route(k pathKey) []share {
 		f.way = s
 		return s
 	}
-	a, b := &f.homes[from], &f.homes[to]
 	s := f.memory(f.way[:0], from, k.side, k.read)
+	if k.to == Everyone {
+		f.way = f.replicated(s, k)
+		return f.way
+	}
+	a, b := &f.homes[from], &f.homes[to]
 	if a.node != b.node {
 		s = f.cross(s, f.pool(from, NICEgress), 1)
 		s = f.links(s, &f.outer, 0, a.node, b.node)
@@ -188,6 +198,20 @@ func (f *fabric) route(k pathKey) []share {
 	}
 	f.way = f.memory(s, to, k.side, k.write)
 	return f.way
+}
+
+// replicated appends the way behind the source's memory of bytes that leave once
+// and reach every other GPU of the node.
+func (f *fabric) replicated(s []share, k pathKey) []share {
+	from := int(k.from)
+	s = f.cross(s, f.pool(from, Egress), 1)
+	for to := range f.homes {
+		if to != from && !f.apart(k.from, int32(to)) {
+			s = f.cross(s, f.pool(to, Ingress), 1)
+			s = f.memory(s, to, k.side, k.write)
+		}
+	}
+	return s
 }
 
 // memory appends that of a GPU, and the side of it.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -120,5 +121,48 @@ func TestTrafficBetweenNodes(t *testing.T) {
 		if u.Resource == NICEgress && u.GPU == 0 && u.Fraction != 1 {
 			t.Errorf("the NIC was used %g of the time", u.Fraction)
 		}
+	}
+}
+
+// A store to everyone leaves once and comes in everywhere else of the node, where
+// the slowest ingress decides; only a switch can do it.
+func TestStoreToEveryone(t *testing.T) {
+	m := small(4, 1)
+	m.Fabric = machine.Fabric{Topology: machine.Switch, Egress: q(2e9), Ingress: q(1e9)}
+	m.Network.Node = q(2)
+	m.Network.Egress, m.Network.Ingress = q(1e9), q(1e9)
+	k := kernel("broadcast", 1, nil)
+	k.Kernel.Recipe = func(_ int, buf []Phase) []Phase {
+		return append(buf, Phase{Op: Store, Peer: Everyone, Bytes: 1000})
+	}
+	run := func(nodes float64) *Result {
+		m.Network.Node = q(nodes)
+		r, err := Simulate(m, prog([]Stream{{Commands: []Command{k}}}, nil, nil, nil), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for node, peers := range map[float64]int{4: 3, 2: 1} {
+		r := run(node)
+		if r.Makespan != 1000 {
+			t.Errorf("1000 bytes into ingresses of a byte a nanosecond: %d ns", r.Makespan)
+		}
+		out, in := 0.0, 0.0
+		for _, x := range r.Traffic {
+			switch x.Resource {
+			case Egress:
+				out += x.Bytes
+			case Ingress:
+				in += x.Bytes
+			}
+		}
+		if out != 1000 || in != float64(peers)*1000 {
+			t.Errorf("nodes of %g: %g bytes left and %g came, want 1000 and %d", node, out, in, peers*1000)
+		}
+	}
+	m.Fabric.Topology = machine.Mesh
+	if _, err := Simulate(m, prog([]Stream{{Commands: []Command{k}}}, nil, nil, nil), Options{}); err == nil || !strings.Contains(err.Error(), "want a switch") {
+		t.Errorf("on a mesh: %v", err)
 	}
 }

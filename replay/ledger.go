@@ -55,6 +55,16 @@ func (t *ledger) write(row, gpu int32, bytes float64) {
 func (s *sim) move(row, from, to int32, bytes, read float64) {
 	t := &s.ledger
 	t.add(row, from, Memory, read)
+	if to == Everyone {
+		t.add(row, from, Egress, bytes)
+		for to := range int32(len(s.gpus)) {
+			if to != from && !s.flows.apart(from, to) {
+				t.add(row, to, Ingress, bytes)
+				t.write(row, to, bytes)
+			}
+		}
+		return
+	}
 	t.write(row, to, bytes)
 	switch {
 	case from == to:

@@ -128,12 +128,16 @@ type PhaseOp uint8
 // The phases of a recipe.
 const (
 	Work    PhaseOp = iota // compute for Time alone, touching Read and Write bytes of memory here
-	Store                  // write Bytes into memory of GPU Peer (may be this one); the workgroup is busy until they have left
+	Store                  // write Bytes into memory of GPU Peer (may be this one, or Everyone); the workgroup is busy until they have left
 	Put                    // hand Bytes for GPU Peer to an engine or NIC and go on; Flag is posted there when they have arrived. Puts to one peer leave in order, and a NIC takes them as fast as its message rate allows
 	WaitFor                // hold the slot until Flag ≥ Count
 	PostTo                 // add Count to Flag: after Time if that is set, after the latency of the farthest GPU that this tile has stored to, else at once
 	Sleep                  // hold the slot for Time, using nothing: a latency
 )
+
+// Everyone as the Peer of a Store is all other GPUs of the node: a switch that
+// replicates takes the bytes once and hands them to each (multimem, MECHANISM 6.5).
+const Everyone int32 = -2
 
 // A Phase is one step of a workgroup.
 type Phase struct {

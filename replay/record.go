@@ -261,7 +261,7 @@ func (r *recorder) inTile(w *workgroup, l *launch, p *Phase, kind trace.Kind, na
 	if p.Op == Store || p.Op == Put {
 		row := trace.WorkgroupAttr{
 			ID: w.tile, Persistent: trace.None, CU: w.cu,
-			Peer: p.Peer, Row: trace.None, Col: trace.None,
+			Peer: max(trace.None, p.Peer), Row: trace.None, Col: trace.None,
 		}
 		if l.kernel.Tiles > 0 {
 			row.Persistent = w.index
