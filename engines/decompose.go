@@ -118,7 +118,7 @@ func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
 		s = on(second)
 		r.ready(s, second, r.before(p, second), r.within(p)...)
 		s.wait(between, int64(k+1), first.Name)
-		chunk(k, second, duration(r.eventGap(k)))
+		chunk(k, second, duration(r.eventGap(p, k)))
 	}
 	for _, op := range r.within(p) {
 		r.finished(on(op), op)
@@ -127,12 +127,10 @@ func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
 }
 
 // eventGap is the time from the end of a chunk to the start of what waits for it
-// on the other stream. The next chunk is ready at the same moment, and which of
-// the two takes the compute units first is a toss on every rank (503 to 537 on
-// four H200, samples/measurements/2026-11-21-h200x4): here it falls alternately.
-func (r *rank) eventGap(k int) float64 {
+// on the other stream. The next chunk is ready at the same moment (commFirst).
+func (r *rank) eventGap(p *pair, k int) float64 {
 	l := r.pl.m.Launch
-	if (r.id+k)%2 == 0 && l.Hop.Known() {
+	if r.commFirst(p, k) && l.Hop.Known() {
 		return min(l.Hop.Value, l.Gap.Value/2)
 	}
 	return l.Event.Value

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -30,6 +31,7 @@ func (r *rank) split(p *pair) (compute, comm *workload.Op) {
 func (r *rank) enter(p *pair) {
 	first, _ := r.ops(p)
 	r.reach(first)
+	r.stream(first.Queue).delay(r.pl.late(r.id, p), replay.PeerSkew, "arrives later")
 }
 
 func (r *rank) leave(p *pair) {

@@ -31,6 +31,7 @@ type planner struct {
 	only    map[int]bool   // rows of Workload.Pairs that a strategy may take; nil: all
 	gangs   map[gangKey]*gang
 	exact   bool                              // captured: kernels as measured, holding nothing
+	skews   [][]trace.Time                    // of captured collectives, by rank: what late draws from
 	graph   bool                              // pairs are launched by a captured graph, not by the host
 	way     machine.Way                       // in which the library is told to move collectives
 	instead func(*workload.Op) *replay.Kernel // of a collective of the library, where not nil

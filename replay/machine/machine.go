@@ -25,6 +25,9 @@ type Machine struct {
 	// Asked gathers what plans ask of the profile beyond plain numbers; nil: nobody listens.
 	Asked *Questions
 
+	// Seed picks what a trace leaves to chance, as Pace set by who replays; 0 is the median case.
+	Seed int64
+
 	// Pace is how much longer matrix kernels take than where their times were
 	// captured, because the clock stands lower: set by who replays, 0 stands for 1.
 	Pace float64

@@ -1,0 +1,90 @@
+package engines
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+func TestModes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		times []trace.Time
+		want  []Mode
+	}{
+		{"one time", []trace.Time{100}, []Mode{{1, 100}}},
+		{"alike", []trace.Time{1000, 1001, 1002, 1010}, []Mode{{4, 1001}}},
+		{"two groups", []trace.Time{1250, 1260, 1494, 1500, 1507}, []Mode{{2, 1250}, {3, 1500}}},
+		{"evenly spread", []trace.Time{1000, 1100, 1200, 1300}, []Mode{{4, 1100}}},
+	} {
+		if d := cmp.Diff(c.want, modes(c.times)); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}
+
+// Of the captured arrivals, what is the same every time is how a rank is and no
+// chance; the first collective starts with the host.
+//
+//	collective 1   rank 0 at 0, rank 1 at 10
+//	collective 2   rank 0 at 0, rank 1 at 10
+//	collective 3   rank 0 at 5, rank 1 at 0
+func TestSkews(t *testing.T) {
+	w := &workload.Workload{World: 2}
+	for i, starts := range [][2]trace.Time{{0, 900}, {0, 10}, {100, 110}, {205, 200}} {
+		c := workload.Collective{}
+		for r, at := range starts {
+			id := int32(len(w.Ops))
+			w.Ops = append(w.Ops, workload.Op{ID: id, Rank: r, Start: at, Collective: int32(i)})
+			c.Members = append(c.Members, id)
+		}
+		w.Collectives = append(w.Collectives, c)
+	}
+	// Usual: rank 0 at 0, rank 1 at 10. The third: rank 0 is 5 late, rank 1 is 10 early.
+	if d := cmp.Diff([][]trace.Time{{0, 0}, {0, 0}, {15, 0}}, skews(w)); d != "" {
+		t.Error(d)
+	}
+}
+
+// A seed is a result: the same one gives the same time. Different ones differ
+// where ranks race, and nothing at all moves where there is no chance.
+func TestSpreads(t *testing.T) {
+	run, err := format.Open("../samples/llama70b-fc2-allreduce", format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := h200(t, 4)
+	sel, err := ParseSelection("captured,decompose:chunks=2,tilesync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := Spreads(w, m, sel, 6, replay.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := Spreads(w, m, sel, 6, replay.Options{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(one, two); d != "" {
+		t.Error(d)
+	}
+	if one[0].Fastest() != one[0].Slowest() {
+		t.Errorf("the captured schedule takes %v to %v", one[0].Fastest(), one[0].Slowest())
+	}
+	if one[1].Fastest() == one[1].Slowest() {
+		t.Errorf("decomposed, ranks race, and all seeds take %v", one[1].Fastest())
+	}
+	if len(one[2].Times) != 0 {
+		t.Errorf("tilesync does not apply and has times %v", one[2].Times)
+	}
+}
