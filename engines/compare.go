@@ -87,7 +87,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 			out.Why, out.Result, out.Time = "cannot run: "+out.Err.Error(), nil, 0
 			return out, nil //nolint:nilerr // the outcome carries it
 		}
-		out.Time, out.asked = StepTime(w, out.Result.Run), m.Asked.List()
+		out.Time, out.asked, out.machine = StepTime(w, out.Result.Run), m.Asked.List(), planned
 		before := m.Pace
 		if m.Pace = pace(w, m, out.Time); math.Abs(m.Pace-before) < paceClose || s.Engine.Name == "captured" {
 			break
@@ -98,7 +98,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	}
 	planned.Asked = nil
 	if o.Causes {
-		out.program, out.machine = p, planned
+		out.program = p
 	}
 	if is, rounds := stepsOf(w, out.Result.Run).typical(); o.To == 0 && rounds == 1 {
 		o.From, o.To = is.start, max(1, is.end)
@@ -122,13 +122,17 @@ func pace(w *workload.Workload, m machine.Machine, step trace.Time) float64 {
 	if step <= 0 || captured <= 0 || m.GPU.Flops.Value <= 0 {
 		return 1
 	}
+	return m.Clock.Relative(busyMatrix(w, &m, captured)) / m.Clock.Relative(busyMatrix(w, &m, step))
+}
+
+// busyMatrix is the fraction of an iteration's time that its products keep the matrix pipes busy.
+func busyMatrix(w *workload.Workload, m *machine.Machine, step trace.Time) float64 {
 	var flops float64
 	for i := range w.Ops {
 		flops += w.Ops[i].Shape.Flops()
 	}
 	flops /= float64(max(1, w.World) * max(1, Iterations(w)))
-	busy := func(t trace.Time) float64 { return flops / (float64(t) / 1e9 * m.GPU.Flops.Value) }
-	return m.Clock.Relative(busy(captured)) / m.Clock.Relative(busy(step))
+	return flops / (float64(step) / 1e9 * m.GPU.Flops.Value)
 }
 
 // StepTime is the time of one iteration in a simulated run: the median distance

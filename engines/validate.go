@@ -14,17 +14,21 @@ import (
 
 // A Check is one measured row beside the prediction for it.
 type Check struct {
-	Row       machine.Row
-	Predicted float64 // microseconds an iteration; 0 where Why says that there is none
-	Why       string
+	Row        machine.Row
+	Predicted  float64 // microseconds an iteration; 0 where Why says that there is none
+	Fastest    float64 // with seeds: microseconds; else 0
+	Slowest    float64
+	Confidence Confidence
+	Why        string
 }
 
 // Error is predicted over measured, less one.
 func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 
-// CheckRow replays a row's trace under the row's strategy and settings. What
-// cannot be predicted is a Check with the reason.
-func CheckRow(row machine.Row, run *trace.Run, m machine.Machine) Check {
+// CheckRow replays a row's trace under the row's strategy and settings; with
+// seeds, so many times, and the median counts. What cannot be predicted is a
+// Check with the reason.
+func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int) Check {
 	c := Check{Row: row}
 	s, why := selectionOf(row)
 	if why != "" {
@@ -36,16 +40,27 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine) Check {
 		c.Why = err.Error()
 		return c
 	}
-	out, err := Run(unroll(w, row.Params.Iterations), m, s, replay.Options{})
+	w = unroll(w, row.Params.Iterations)
+	out, err := Run(w, m, s, replay.Options{})
 	switch {
 	case err != nil:
 		c.Why = err.Error()
 	case out.Result == nil:
 		c.Why = out.Why
 	default:
-		c.Predicted = float64(out.Time) / 1e3
+		c.Predicted, c.Confidence = float64(out.Time)/1e3, ConfidenceOf(w, out)
+		c.spread(w, m, s, seeds)
 	}
 	return c
+}
+
+func (c *Check) spread(w *workload.Workload, m machine.Machine, s Selection, seeds int) {
+	found, err := Spreads(w, m, []Selection{s}, seeds, replay.Options{}, nil)
+	if err != nil {
+		c.Why = err.Error()
+	} else if x := found[0]; len(x.Times) > 0 {
+		c.Predicted, c.Fastest, c.Slowest = float64(x.Median())/1e3, float64(x.Fastest())/1e3, float64(x.Slowest())/1e3
+	}
 }
 
 // correctionsOf tells the lift what a row knows and its trace does not: shapes

@@ -61,7 +61,7 @@ func testErrors(t *testing.T, file, golden string) {
 		g.Go(func() error {
 			checks[i] = Check{Row: row, Why: "no trace"}
 			if row.Trace != "" {
-				checks[i] = CheckRow(row, runs[row.Trace], h200(t, row.World))
+				checks[i] = CheckRow(row, runs[row.Trace], h200(t, row.World), 0)
 			}
 			return nil
 		})
@@ -94,6 +94,9 @@ func errorTable(checks []Check) string {
 	for _, x := range Scores(checks) {
 		fmt.Fprintf(&s, "%-12s %5d %7.1f%% %7.1f%%\n", x.Strategy, x.N, 100*x.Median, 100*x.P90)
 	}
+	for _, x := range ByConfidence(checks) {
+		fmt.Fprintf(&s, "%-12s %5d %7.1f%% %7.1f%%\n", x.Level+" conf.", x.N, 100*x.Median, 100*x.P90)
+	}
 	choices, regret := Choices(checks), 0.0
 	for _, c := range choices {
 		regret += c.Regret
@@ -101,7 +104,7 @@ func errorTable(checks []Check) string {
 	fmt.Fprintf(&s, "regret over %d workloads: %.1f%%; %d rows not predicted\n\n", len(choices), 100*regret/float64(max(1, len(choices))), skipped)
 	for _, c := range checks {
 		if c.Why == "" {
-			fmt.Fprintf(&s, "%s %-44s %+6.1f%%\n", c.Row.ID, RowName(c.Row), 100*c.Error())
+			fmt.Fprintf(&s, "%s %-44s %+6.1f%% %s\n", c.Row.ID, RowName(c.Row), 100*c.Error(), c.Confidence.Level)
 		}
 	}
 	return s.String()

@@ -41,3 +41,45 @@ func TestReadmePicture(t *testing.T) {
 		t.Errorf("README.md shows\n%swant\n%s(go test ./cmd/overlapse -run Readme -update)", got, want)
 	}
 }
+
+// The README's figures of errors are those of the goldens.
+func TestReadmeErrors(t *testing.T) {
+	t.Chdir("../..")
+	var want strings.Builder
+	want.WriteString("```text\n")
+	for i, x := range []struct{ title, file string }{
+		{"four H200, rows of data/h200/validate.jsonl", "errors.golden"},
+		{"two H200, rows of samples/measurements/2026-11-21-h200x2, measured before they were predicted", "errors-h200x2.golden"},
+		{"workgroups, distance from stamps in percent of the kernel", "stamps.golden"},
+	} {
+		golden, err := os.ReadFile("engines/testdata/" + x.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(string(golden), "\n\n")
+		if i > 0 {
+			want.WriteString("\n")
+		}
+		want.WriteString(x.title + "\n" + strings.TrimRight(head, "\n") + "\n")
+	}
+	want.WriteString("```\n")
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), "\n## Errors\n")
+	head, block, ok2 := strings.Cut(rest, "```text\n")
+	_, after, ok3 := strings.Cut(block, "```\n")
+	if !ok || !ok2 || !ok3 {
+		t.Fatal("README.md has no section Errors with a block of figures")
+	}
+	if got := string(text); got != before+"\n## Errors\n"+head+want.String()+after {
+		if *update {
+			if err := os.WriteFile("README.md", []byte(before+"\n## Errors\n"+head+want.String()+after), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		t.Error("README.md's section Errors is not what the goldens in engines/testdata say (go test ./cmd/overlapse -run Readme -update)")
+	}
+}

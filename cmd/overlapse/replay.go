@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -32,6 +33,7 @@ type replayOptions struct {
 	pairs    bool   // also each kind of pair by itself, and the best of each together
 	ranks    []int
 	window   string
+	seeds    int
 	lift     workload.Options
 }
 
@@ -77,11 +79,15 @@ With -o, workgroups and their phases are recorded of rank 0 in one iteration;
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.pb.gz and result.json into this folder")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", "iteration", "with -o: when: one iteration, all, or a time like 1.2ms-3ms")
+	f.IntVar(&o.seeds, "seeds", 0, "also replay so many times with other luck: which rank's kernels get compute units first, and when ranks arrive; 0: the median case only")
 	return c
 }
 
 func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := choice("format", o.format, "table", "json", "csv"); err != nil {
+		return err
+	}
+	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
 	sel, err := engines.ParseSelection(o.strategy)
@@ -112,6 +118,11 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	}
 	if o.pairs {
 		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
+			return err
+		}
+	}
+	if o.seeds > 0 {
+		if err := a.spread(ctx, r, m, sel, o.seeds, opts); err != nil {
 			return err
 		}
 	}
@@ -171,7 +182,11 @@ type replayRow struct {
 	Memory []engines.Moved `json:"memory,omitempty"`
 	// Explanation is there if it was asked for.
 	Explanation *engines.Explanation `json:"explanation,omitempty"`
-	settings    string
+	// Confidence is how far the time can be trusted.
+	Confidence engines.Confidence `json:"confidence"`
+	// Seeds is there if it was asked for.
+	Seeds    *engines.Spread `json:"seeds,omitempty"`
+	settings string
 }
 
 // compare replays the selections, and the captured schedule whether it was asked for or not.
@@ -222,6 +237,7 @@ func (r *replayed) add(out engines.Outcome) {
 		row.Change = float64(out.Time)/float64(max(1, r.base)) - 1
 		row.Exposed, row.Limit = int64(l.Exposed), l.Text
 		row.Memory = engines.MemoryByCause(r.workload, out)
+		row.Confidence = engines.ConfidenceOf(r.workload, out)
 	}
 	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
 }
@@ -261,16 +277,18 @@ func (a *app) printReplay(r *replayed) {
 		fmt.Fprintln(a.out, oneLine(r.Estimated))
 	}
 	fmt.Fprintln(a.out)
-	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "limited by")
+	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "limited by")
 	for _, row := range r.Rows {
 		if !row.Applies {
-			t.AppendRow(table.Row{row.Strategy, row.settings, "-", "-", "-", row.why()})
+			t.AppendRow(table.Row{row.Strategy, row.settings, "-", "-", "-", "-", row.why()})
 			continue
 		}
-		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Limit})
+		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
 	}
 	t.Render()
 	a.printPairs(r)
+	a.printSpreads(r)
+	a.printDoubts(r)
 	res := r.Residual
 	fmt.Fprintf(a.out, "\nresidual of the captured schedule: worst %s of %d operations", micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
@@ -316,16 +334,17 @@ func writeJSON(w io.Writer, v any) error {
 
 func writeCSV(w io.Writer, r *replayed) error {
 	c := csv.NewWriter(w)
-	_ = c.Write([]string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "basis"})
+	_ = c.Write([]string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "confidence", "confidence_why", "fastest_us", "median_us", "slowest_us", "basis"})
 	for _, row := range r.Rows {
 		why := row.Limit
 		if !row.Applies {
 			why = row.Why
 		}
-		_ = c.Write([]string{
+		_ = c.Write(slices.Concat([]string{
 			row.Strategy, row.settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
-			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed)/1e3), why, r.basis(),
-		})
+			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed)/1e3), why,
+			string(row.Confidence.Level), row.Confidence.Why,
+		}, row.spread(), []string{r.basis()}))
 	}
 	c.Flush()
 	return c.Error()

@@ -96,7 +96,7 @@ func (a *app) report(r *replayed) html.Report {
 		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: percent(row.Change), Run: result.Run, Gaps: gaps(result)})
 	}
 	rep.Tables = append(rep.Tables, r.explainTables()...)
-	rep.Tables = append(rep.Tables, r.idleTable(), r.memoryTable(), r.pairTable())
+	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
 	if len(r.Notes) > 0 {
 		t := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
 		for _, n := range r.Notes {
@@ -113,6 +113,28 @@ func (r *replayed) captured() string {
 		return "none captured"
 	}
 	return fmt.Sprintf("%d captured", r.Captured)
+}
+
+// confidenceTable says how far each prediction can be trusted, and how much luck changes it.
+func (r *replayed) confidenceTable() html.Table {
+	t := html.Table{
+		Title:   "How far to trust it",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "confidence"}, {Name: "because"}, {Name: "with other luck"}},
+	}
+	for _, row := range r.Rows {
+		if !row.Applies {
+			continue
+		}
+		luck := ""
+		if s := row.Seeds; s != nil {
+			luck = fmt.Sprintf("%s to %s, median %s", micros(s.Fastest()), micros(s.Slowest()), micros(s.Median()))
+			if m := modesOf(s); m != "" {
+				luck += "; " + m
+			}
+		}
+		t.Rows = append(t.Rows, []string{row.Strategy, row.settings, string(row.Confidence.Level), row.Confidence.Why, luck})
+	}
+	return t
 }
 
 // idleTable sums up, by strategy and reason, how long streams stood still.

@@ -25,6 +25,7 @@ type validateOptions struct {
 	machine string
 	format  string
 	above   float64
+	seeds   int
 	wg      string // folder of workgroup stamps
 }
 
@@ -69,6 +70,7 @@ the prediction is stretched to the measured length, which leaves out the clock.
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: each row's")
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
 	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
+	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median of so many replays with other luck, and print the fastest and slowest; 0: the median case")
 	f.StringVar(&o.wg, "wg", "", "compare workgroups with the stamps in this folder; without a value: "+besideRows)
 	f.Lookup("wg").NoOptDefVal = besideRows
 	return c
@@ -78,10 +80,12 @@ the prediction is stretched to the measured length, which leaves out the clock.
 type validated struct {
 	Rows       []validatedRow           `json:"rows"`
 	Strategies map[string]validateScore `json:"strategies"`
+	Confidence map[string]validateScore `json:"confidence"` // by level
 	Regret     validateRegret           `json:"regret"`
 	Skipped    []validateSkip           `json:"skipped"`
 	choices    []engines.Choice
 	scores     []engines.Score
+	classes    []engines.ClassScore
 }
 
 type validatedRow struct {
@@ -91,6 +95,10 @@ type validatedRow struct {
 	PredictedUs float64        `json:"predicted_us"`
 	MeasuredUs  float64        `json:"measured_us"`
 	Error       float64        `json:"error"`
+	Confidence  string         `json:"confidence"`
+	Why         string         `json:"confidence_why"`
+	FastestUs   float64        `json:"fastest_us,omitempty"` // with --seeds
+	SlowestUs   float64        `json:"slowest_us,omitempty"`
 	row         machine.Row
 }
 
@@ -113,6 +121,9 @@ type validateSkip struct {
 
 func (a *app) validate(ctx context.Context, o validateOptions) error {
 	if err := choice("format", o.format, "table", "json", "csv"); err != nil {
+		return err
+	}
+	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
 	checks, err := a.checks(ctx, o)
@@ -177,7 +188,7 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 			if t := runs[row.Trace]; t.err != nil {
 				checks[i].Why = t.err.Error()
 			} else {
-				checks[i] = engines.CheckRow(row, t.run, m)
+				checks[i] = engines.CheckRow(row, t.run, m, o.seeds)
 			}
 			_ = bar.Add(1)
 			return nil
@@ -206,16 +217,22 @@ func (a *app) tracesOf(rows []machine.Row, dir string) map[string]openedTrace {
 }
 
 func summarize(checks []engines.Check) *validated {
-	v := &validated{Strategies: map[string]validateScore{}, scores: engines.Scores(checks), choices: engines.Choices(checks)}
+	v := &validated{Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: engines.Scores(checks), classes: engines.ByConfidence(checks), choices: engines.Choices(checks)}
 	for _, c := range checks {
 		if c.Why != "" {
 			v.Skipped = append(v.Skipped, validateSkip{c.Row.ID, c.Why})
 			continue
 		}
-		v.Rows = append(v.Rows, validatedRow{c.Row.ID, c.Row.Strategy, c.Row.Params, c.Predicted, c.Row.Us, c.Error(), c.Row})
+		v.Rows = append(v.Rows, validatedRow{
+			c.Row.ID, c.Row.Strategy, c.Row.Params, c.Predicted, c.Row.Us, c.Error(),
+			string(c.Confidence.Level), c.Confidence.Why, c.Fastest, c.Slowest, c.Row,
+		})
 	}
 	for _, s := range v.scores {
 		v.Strategies[s.Strategy] = validateScore{s.N, s.Median, s.P90}
+	}
+	for _, s := range v.classes {
+		v.Confidence[string(s.Level)] = validateScore{s.N, s.Median, s.P90}
 	}
 	for _, c := range v.choices {
 		v.Regret.Workloads++
@@ -229,14 +246,14 @@ func summarize(checks []engines.Check) *validated {
 }
 
 func (v *validated) print(a *app) {
-	t := a.table("row", "workload", "collective", "strategy", "predicted", "measured", "error")
+	t := a.table("row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence")
 	for _, r := range v.Rows {
 		k := r.row.Workload
 		name := k.Name
 		if name == "" {
 			name = k.Kind
 		}
-		t.AppendRow(table.Row{r.ID, oneLine(name), k.Collective, oneLine(engines.RowName(r.row)), fmt.Sprintf("%.1f µs", r.PredictedUs), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error)})
+		t.AppendRow(table.Row{r.ID, oneLine(name), k.Collective, oneLine(engines.RowName(r.row)), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
 	}
 	t.Render()
 	t = a.section("what choosing by prediction costs", "workload", "measured best", "predicted best", "regret")
@@ -247,6 +264,11 @@ func (v *validated) print(a *app) {
 	t = a.section("|predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
 	for _, s := range v.scores {
 		t.AppendRow(table.Row{s.Strategy, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
+	}
+	t.Render()
+	t = a.section("by confidence", "confidence", "rows", "median", "90th percentile")
+	for _, s := range v.classes {
+		t.AppendRow(table.Row{s.Level, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
 	}
 	t.Render()
 	fmt.Fprintf(a.out, "\nregret: mean %.1f %%, the best chosen on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
@@ -263,11 +285,20 @@ func (v *validated) print(a *app) {
 	}
 }
 
+// predicted is the prediction with, if there were seeds, its range.
+func (r *validatedRow) predicted() string {
+	s := fmt.Sprintf("%.1f µs", r.PredictedUs)
+	if r.SlowestUs > 0 {
+		s += fmt.Sprintf(" (%.1f to %.1f)", r.FastestUs, r.SlowestUs)
+	}
+	return s
+}
+
 func (v *validated) csv(a *app) error {
 	c := csv.NewWriter(a.out)
-	_ = c.Write([]string{"id", "strategy", "predicted_us", "measured_us", "error"})
+	_ = c.Write([]string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"})
 	for _, r := range v.Rows {
-		_ = c.Write([]string{r.ID, engines.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error)})
+		_ = c.Write([]string{r.ID, engines.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), r.Confidence, r.Why})
 	}
 	c.Flush()
 	return c.Error()

@@ -54,6 +54,7 @@ func collectiveRules(op trace.CollectiveOp) []rule {
 			return f
 		})},
 		{key + ".times", "time of the row less launch.timing, least of repeats and of fewer channels", kind + ", queued or of 60 us and more", at(readTimes)},
+		{key + ".beside_latency", "time at no bytes, by the line over bytes, beside products of whole waves less that alone, median over channels", kind + ", strategy beside_cublas with kernel and gemm: 32 MiB and less, three sizes, products of whole waves", at(readBesideLatency)},
 		{key + ".beside_library", "slowdown beside cuBLAS over the square of the channels' part of the time, median over channels", kind + ", strategy beside_cublas", beside(BesideLibrary)},
 		{key + ".beside_tiles", "slowdown beside Triton GEMMs over the square of the channels' part of the time, median over channels", kind + ", strategy beside_triton", beside(BesideTiles)},
 		{key + ".beside_memory", "slowdown beside memory-bound kernels over the channels' part of the time, median over channels", kind + ", strategy beside_membound", beside(BesideMemory)},
@@ -238,7 +239,8 @@ const leastSlowdown = 1e-4
 func readBeside(c *calibration, op trace.CollectiveOp, n Neighbour) reading {
 	strategy := besideNames[n]
 	f := reading{rows: c.pick(func(r *Row) bool {
-		return r.Workload.Kind == "collective" && r.Strategy == strategy && r.Workload.Op() == op && r.Params.AloneUs > 0
+		return r.Workload.Kind == "collective" && r.Strategy == strategy && r.Workload.Op() == op && r.Params.AloneUs > 0 &&
+			(!r.Params.Kernel || r.Workload.Bytes > latencyBytes)
 	})}
 	law := c.m.Library.Of(op)
 	share := func(r Row) float64 {
@@ -264,5 +266,57 @@ func readBeside(c *calibration, op trace.CollectiveOp, n Neighbour) reading {
 		res = append(res, off(1+f.value*share(r)+late(r), slower(r)))
 	}
 	f.residual = median(res)
+	return f
+}
+
+// latencyBytes is the size up to which what compute adds to a collective's
+// latency can be told from what it takes off its rate.
+const latencyBytes = 32 << 20
+
+// readBesideLatency reads the BesideLatency of Library.Slowdown. Beside products
+// whose last wave leaves CUs idle, channels start one after the other, which is
+// dispatch and no latency: those rows do not count.
+func readBesideLatency(c *calibration, op trace.CollectiveOp) reading {
+	type run struct {
+		world, channels int
+		m, n, k         int64
+	}
+	by := map[run][]Row{}
+	var runs []run
+	for _, r := range c.rows {
+		g := r.Params.GEMM
+		if r.Strategy != besideNames[BesideLibrary] || r.Workload.Op() != op || !r.Params.Kernel || r.Workload.Bytes > latencyBytes || len(g) != 3 || r.Params.AloneUs <= 0 {
+			continue
+		}
+		if t := c.m.Tiling(g[0], g[1], g[2]); t.Tiles%int(c.m.GPU.CUs.Value) != 0 {
+			continue
+		}
+		x := run{r.World, r.Params.Channels, g[0], g[1], g[2]}
+		if by[x] == nil {
+			runs = append(runs, x)
+		}
+		by[x] = append(by[x], r)
+	}
+	var f reading
+	var late []float64
+	var res []float64
+	for _, x := range runs {
+		var beside, alone []point
+		for _, r := range by[x] {
+			beside = append(beside, point{float64(r.Workload.Bytes), r.Us * 1e-6})
+			alone = append(alone, point{float64(r.Workload.Bytes), r.Params.AloneUs * 1e-6})
+		}
+		a, b, ok := line(beside)
+		before, _, ok2 := line(alone)
+		if len(beside) < 3 || !ok || !ok2 {
+			continue
+		}
+		late = append(late, a-before)
+		for _, p := range beside {
+			res = append(res, off(a+b*p.x, p.y))
+		}
+		f.rows = append(f.rows, by[x]...)
+	}
+	f.value, f.residual = median(late), median(res)
 	return f
 }

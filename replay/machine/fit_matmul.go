@@ -254,11 +254,15 @@ func readCrowd(c *calibration) reading {
 	tile := func(r Row) float64 {
 		return c.seconds(r) / math.Ceil(float64(r.Workload.Tiles)/float64(r.Params.Programs))
 	}
-	full := map[string]float64{}
+	all := map[string][]float64{}
 	for _, r := range rows {
 		if float64(r.Params.Programs) == cus {
-			full[r.Workload.Name] = tile(r)
+			all[r.Workload.Name] = append(all[r.Workload.Name], tile(r))
 		}
+	}
+	full := map[string]float64{}
+	for name, repeats := range all {
+		full[name] = median(repeats)
 	}
 	var gains []float64
 	for _, r := range rows {

@@ -1,0 +1,353 @@
+package engines
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Level is how far a prediction can be trusted. What the levels came to on
+// measured rows is in `overlapse validate` and in the README.
+type Level string
+
+// The levels, best first.
+const (
+	High   Level = "high"
+	Medium Level = "medium"
+	Low    Level = "low"
+)
+
+// Levels lists them, best first.
+func Levels() []Level { return []Level{High, Medium, Low} }
+
+// A Confidence is a level and the one reason that speaks most against the
+// prediction; for High, what speaks for it.
+type Confidence struct {
+	Level Level  `json:"level"`
+	Why   string `json:"why"`
+}
+
+// A doubt is one thing that speaks against a prediction.
+type doubt struct {
+	level Level
+	why   string
+}
+
+// ConfidenceOf says how far an outcome can be trusted, and why. It looks at
+// where the numbers come from and never at measured times of strategies.
+func ConfidenceOf(w *workload.Workload, out Outcome) Confidence {
+	if out.Result == nil {
+		return Confidence{}
+	}
+	v := verdict{w: w, out: out, m: &out.machine}
+	for _, ask := range []func(){v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
+		ask()
+	}
+	for _, level := range []Level{Low, Medium} {
+		if i := slices.IndexFunc(v.doubts, func(d doubt) bool { return d.level == level }); i >= 0 {
+			return Confidence{level, v.doubts[i].why}
+		}
+	}
+	return Confidence{High, v.basisText()}
+}
+
+type verdict struct {
+	w      *workload.Workload
+	out    Outcome
+	m      *machine.Machine
+	doubts []doubt
+}
+
+func (v *verdict) doubt(level Level, format string, args ...any) {
+	v.doubts = append(v.doubts, doubt{level, fmt.Sprintf(format, args...)})
+}
+
+func (v *verdict) name() string { return v.out.Engine.Name }
+
+func (v *verdict) basisText() string {
+	if v.name() == "captured" {
+		return "every kernel as it was measured"
+	}
+	return "kernels as captured, parts as measured on this machine"
+}
+
+// machine: a profile that no benchmark stands behind.
+func (v *verdict) machine() {
+	if len(v.m.Library.AllReduce.Times.Rows) == 0 && v.name() != "captured" {
+		v.doubt(Low, "no benchmark of %s is behind its profile: %d of its numbers are assumed", v.m.Profile, guessed(v.m))
+	}
+}
+
+func guessed(m *machine.Machine) (n int) {
+	for _, a := range m.Assumptions() {
+		if !a.Absent {
+			n++
+		}
+	}
+	return n
+}
+
+// basis: what the trace lacks.
+func (v *verdict) basis() {
+	if v.w.Run.Estimated != "" {
+		v.doubt(Low, "nobody measured these kernels: %s", v.w.Run.Estimated)
+	}
+	if v.w.Captured < v.w.World {
+		level := Medium
+		if v.w.Captured == 1 {
+			level = Low
+		}
+		v.doubt(level, "%d of %d ranks were captured; the others are taken to do the same", v.w.Captured, v.w.World)
+	}
+}
+
+// untested: strategies and variants that nobody has run on hardware for this project.
+func (v *verdict) untested() {
+	switch name := v.name(); {
+	case name == "ideal":
+		v.doubt(Low, "a bound, not a schedule that runs")
+	case name == "trigger":
+		v.doubt(Low, "hardware that tracks and triggers exists in simulators only")
+	case name == "decompose" && v.out.Values["variant"] != "chunks" && v.out.Values["variant"] != "":
+		v.doubt(Low, "no run on hardware is behind this variant of decompose")
+	}
+}
+
+// build: a strategy that needs another kernel than the captured one.
+func (v *verdict) build() {
+	if name := v.name(); name != "fused" && name != "tilesync" && name != "trigger" {
+		return
+	}
+	for i := range v.w.Pairs {
+		for _, id := range v.w.Pairs[i].First {
+			op := &v.w.Ops[id]
+			switch {
+			case op.Kind != trace.Compute:
+				continue
+			case neighbour(op) == machine.BesideLibrary:
+				v.doubt(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", shortName(op.Name))
+			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
+				v.doubt(Low, "%d workgroups of a gather saturate the memory: how their stores to peers share it with their loads was not measured", v.wgs(op))
+			case op.Shape.Kind == workload.GEMM:
+				v.doubt(Medium, "%s that stores to peers or waits for tiles is another build than the captured one", shortName(op.Name))
+			default:
+				continue
+			}
+			return
+		}
+	}
+}
+
+// saturates is the fraction of the best recorded rate from which a gather leaves the memory nothing.
+const saturates = 0.95
+
+// saturated reports whether so many workgroups of a gather take all that the memory gives.
+func (v *verdict) saturated(wgs int) bool {
+	best := 0.0
+	for _, r := range v.m.GPU.Gather.Rows {
+		best = max(best, r[1])
+	}
+	return best == 0 || v.m.GPU.GatherAt(wgs, false) >= saturates*best
+}
+
+// programs: another number of persistent workgroups than was captured.
+func (v *verdict) programs() {
+	n := v.out.Values.Int("programs")
+	if n == 0 {
+		return
+	}
+	for i := range v.w.Pairs {
+		for _, id := range v.w.Pairs[i].First {
+			if op := &v.w.Ops[id]; op.Kind == trace.Compute && op.Tiling.Persistent && op.Tiling.WGs != n {
+				v.doubt(Medium, "%s was captured with %d workgroups, not %d", shortName(op.Name), op.Tiling.WGs, n)
+				return
+			}
+		}
+	}
+}
+
+func (v *verdict) wgs(op *workload.Op) int {
+	if n := v.out.Values.Int("programs"); n > 0 {
+		return n
+	}
+	return op.Tiling.WGs
+}
+
+// host: time in which a device waits for its host, which another machine or load
+// changes. What the first iteration waited for is a cold start's and left out.
+func (v *verdict) host() {
+	if v.out.Values["graph"] == "on" {
+		return
+	}
+	from, _ := stepsOf(v.w, v.out.Result.Run).steady()
+	late := map[[2]int]trace.Time{}
+	for _, i := range v.out.Result.Idle {
+		if i.Cause == replay.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
+			late[[2]int{i.Rank, i.Stream}] += i.End - max(i.Start, from[i.Rank])
+		}
+	}
+	// Of a rank, the stream that waited least: another one may have had nothing else to wait for.
+	worst := 0.0
+	for r, f := range from {
+		least := trace.Never
+		for stream, d := range late {
+			if stream[0] == r {
+				least = min(least, d)
+			}
+		}
+		if whole := v.out.Result.Makespan - f; least != trace.Never && whole > 0 {
+			worst = max(worst, float64(least)/float64(whole))
+		}
+	}
+	switch issue := v.issue(); {
+	case issue > 0.9*float64(v.out.Time):
+		v.doubt(Low, "host-bound: issuing an iteration takes a host %.0f us, and hosts differ", issue/1e3)
+	case worst > 0.2:
+		v.doubt(Low, "host-bound: devices wait %.0f %% of the time for a launch", 100*worst)
+	case worst > 0.05:
+		v.doubt(Medium, "devices wait %.0f %% of the time for the host", 100*worst)
+	}
+}
+
+// issue is the nanoseconds that a host takes to enqueue one iteration on one
+// rank, at the profile's pace.
+func (v *verdict) issue() float64 {
+	l := &v.m.Launch
+	var each float64
+	run := v.out.Result.Run
+	for _, s := range run.Spans {
+		if s.Kind == trace.Collective {
+			each += l.HostCollective.Or(0)
+		} else if s.Kind == trace.Compute {
+			each += l.Host.Or(0)
+		}
+	}
+	return each * 1e9 / float64(max(1, v.w.World)*max(1, Iterations(v.w)))
+}
+
+// clockHolds is how long a GPU under load keeps its clock before the power limit
+// lowers it: 25 to 75 ms on H200, after which iterations take up to 14 % longer
+// (strategies sustained and duty_cycle of samples/capture).
+const clockHolds = trace.Time(45_000_000)
+
+// clock: ten iterations that run into the power limit, of a capture that may
+// show either clock.
+func (v *verdict) clock() {
+	if v.name() == "captured" || 10*v.out.Time < clockHolds || v.m.GPU.Flops.Value <= 0 {
+		return
+	}
+	if v.m.Clock.Relative(1) < 1 && busyMatrix(v.w, v.m, v.out.Time) > 0.5 {
+		v.doubt(Medium, "iterations of %.1f ms run into the power limit: a capture shows the clock before or after it falls", float64(v.out.Time)/1e6)
+	}
+}
+
+// How many times larger or smaller than anything measured a product may be.
+const (
+	shapeFar    = 2.0
+	shapeBeyond = 4.0
+)
+
+// shapes: products that the profile knows by its law only.
+func (v *verdict) shapes() {
+	var far machine.Question
+	var from [3]int64
+	worst := 0.0
+	for _, q := range v.out.asked {
+		if q.Kind != machine.AboutProduct || v.m.Answered(q) {
+			continue
+		}
+		if shape, d := v.m.Nearest(q.M, q.N, q.K); d > worst {
+			far, from, worst = q, shape, d
+		}
+	}
+	of := func() string {
+		return fmt.Sprintf("a product of %dx%dx%d: the nearest one measured is %dx%dx%d", far.M, far.N, far.K, from[0], from[1], from[2])
+	}
+	switch {
+	case math.IsInf(worst, 1):
+		v.doubt(Low, "no product was measured on %s", v.m.Profile)
+	case worst > shapeBeyond:
+		v.doubt(Low, "%s", of())
+	case worst > shapeFar:
+		v.doubt(Medium, "%s", of())
+	}
+}
+
+// sizes: collectives outside what was measured.
+func (v *verdict) sizes() {
+	worst, why := 1.0, ""
+	for _, q := range v.out.asked {
+		if q.Kind != machine.AboutCollective {
+			continue
+		}
+		if d, what := v.m.Library.Beyond(q.Op, q.Bytes, q.Ranks, q.Channels); d > worst {
+			worst, why = d, fmt.Sprintf("%s of %s", q.Op, what)
+		}
+	}
+	switch {
+	case worst > 2:
+		v.doubt(Low, "%s", why)
+	case worst > 1:
+		v.doubt(Medium, "%s", why)
+	}
+}
+
+// race: who gets the compute units first differs from run to run.
+func (v *verdict) race() {
+	if v.w.World > 1 && v.name() == "decompose" && v.out.Values.Int("chunks") > 1 {
+		v.doubt(Medium, "which rank's collective gets compute units first differs from run to run (--seeds shows how much)")
+	}
+}
+
+// dependsOn are the profile's numbers that decide an engine's result beyond
+// what the others need too, by the beginning of their keys.
+var dependsOn = map[string][]string{
+	"decompose":   {"launch.event"},
+	"multistream": {"launch.event"},
+	"fused":       {"fabric.store", "launch.barrier"},
+	"onesided":    {"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
+	"tilesync":    {"matmul.lone", "matmul.compiled"},
+}
+
+// assumed: numbers that nobody measured and that this result hangs on.
+func (v *verdict) assumed() {
+	for _, a := range v.m.Assumptions() {
+		for _, key := range dependsOn[v.name()] {
+			if strings.HasPrefix(a.Key, key) {
+				v.doubt(Medium, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)
+				return
+			}
+		}
+	}
+}
+
+// A ClassScore is how well predictions of one level did.
+type ClassScore struct {
+	Level       Level
+	N           int
+	Median, P90 float64 // of |error|
+}
+
+// ByConfidence are the errors by level, best level first; levels without rows are left out.
+func ByConfidence(checks []Check) []ClassScore {
+	var scores []ClassScore
+	for _, level := range Levels() {
+		var errs []float64
+		for _, c := range checks {
+			if c.Why == "" && c.Confidence.Level == level {
+				errs = append(errs, math.Abs(c.Error()))
+			}
+		}
+		if len(errs) > 0 {
+			s := score(string(level), errs)
+			scores = append(scores, ClassScore{level, s.N, s.Median, s.P90})
+		}
+	}
+	return scores
+}

@@ -1,0 +1,76 @@
+package engines
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// Each level has its reason, and none of them looks at a measured time of a strategy.
+func TestConfidence(t *testing.T) {
+	h100, err := machine.Load("h100x4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guessed := h200(t, 4)
+	guessed.Fabric.StoreCU.Mark = machine.Assumed
+	for _, c := range []struct {
+		name     string
+		sample   string
+		m        machine.Machine
+		strategy string
+		level    Level
+		why      string
+	}{
+		{"as captured", "llama70b-fc2-allreduce", h200(t, 4), "captured", High, "as it was measured"},
+		{"in sequence", "llama70b-fc2-allreduce", h200(t, 4), "bulk", High, "as captured"},
+		{"a race", "llama70b-fc2-allreduce", h200(t, 4), "decompose:chunks=4", Medium, "which rank's collective"},
+		{"chunks nobody measured", "llama70b-fc2-allreduce", h200(t, 4), "decompose:chunks=128", Low, "64x8192x7168: the nearest one measured is 512x8192x7168"},
+		{"channels nobody measured", "llama70b-fc2-allreduce", h200(t, 4), "bulk:channels=100", Low, "100 channels, recorded were 1 to 32"},
+		{"a library's kernel fused", "llama70b-fc2-allreduce", h200(t, 4), "fused", Low, "another build"},
+		{"a kernel fused", "moe-down-triton", h200(t, 4), "fused", Medium, "another build"},
+		{"a number assumed", "moe-down-triton", guessed, "fused", Medium, "another build"},
+		{"a profile off a data sheet", "llama70b-fc2-allreduce", h100, "bulk", Low, "no benchmark of h100"},
+		{"a bound", "llama70b-fc2-allreduce", h200(t, 4), "ideal", Low, "a bound"},
+		{"hardware nobody has", "llama70b-fc2-allreduce", h200(t, 4), "trigger", Low, "simulators"},
+		{"a long iteration", "moe-ep4", h200(t, 4), "bulk", Medium, "power limit"},
+		{"one rank of four", "llama70b-fc2-allreduce/rank0.json.gz", h200(t, 4), "bulk", Low, "1 of 4 ranks"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run, err := format.Open(filepath.Join("../samples", c.sample), format.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := workload.Lift(run, workload.Options{
+				World:  4,
+				Shapes: map[string]workload.Shape{"gemm_k": {Kind: workload.GEMM, M: 8192, N: 4096, K: 3584, ElemSize: 2}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sel, err := ParseSelection(c.strategy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := Run(w, c.m, sel[0], replay.Options{})
+			if err != nil || out.Result == nil {
+				t.Fatal(err, out.Why)
+			}
+			if got := ConfidenceOf(w, out); got.Level != c.level || !strings.Contains(got.Why, c.why) {
+				t.Errorf("%+v, want %s: ...%s...", got, c.level, c.why)
+			}
+		})
+	}
+}
+
+// What does not apply has no confidence.
+func TestConfidenceOfNothing(t *testing.T) {
+	if c := ConfidenceOf(nil, Outcome{Why: "does not apply"}); c != (Confidence{}) {
+		t.Errorf("%+v", c)
+	}
+}
