@@ -67,6 +67,12 @@ func testErrors(t *testing.T, file, golden string) {
 		})
 	}
 	_ = g.Wait()
+	classes := ByConfidence(checks)
+	for i := 1; i < len(classes); i++ {
+		if better, worse := classes[i-1], classes[i]; better.Median > worse.Median || better.P90 > worse.P90 {
+			t.Errorf("confidence tells nothing: %+v is no better than %+v", better, worse)
+		}
+	}
 	got := errorTable(checks)
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
