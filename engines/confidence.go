@@ -130,7 +130,7 @@ func (v *verdict) build() {
 			switch {
 			case op.Kind != trace.Compute:
 				continue
-			case neighbour(op) == machine.BesideLibrary:
+			case ofLibrary(op.Name):
 				v.doubt(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", shortName(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
 				v.doubt(Low, "%d workgroups of a gather saturate the memory: how their stores to peers share it with their loads was not measured", v.wgs(op))
@@ -142,6 +142,14 @@ func (v *verdict) build() {
 			return
 		}
 	}
+}
+
+// ofLibrary reports whether a kernel's name is of a matrix library: cuBLAS and
+// its ancestors, CUTLASS, hipBLASLt and rocBLAS.
+func ofLibrary(name string) bool {
+	return slices.ContainsFunc([]string{"nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "Cijk_"}, func(part string) bool {
+		return strings.Contains(name, part)
+	})
 }
 
 // saturates is the fraction of the best recorded rate from which a gather leaves the memory nothing.
@@ -222,9 +230,10 @@ func (v *verdict) issue() float64 {
 	var each float64
 	run := v.out.Result.Run
 	for _, s := range run.Spans {
-		if s.Kind == trace.Collective {
+		switch s.Kind {
+		case trace.Collective:
 			each += l.HostCollective.Or(0)
-		} else if s.Kind == trace.Compute {
+		case trace.Compute:
 			each += l.Host.Or(0)
 		}
 	}

@@ -88,3 +88,34 @@ func TestSpreads(t *testing.T) {
 		t.Errorf("tilesync does not apply and has times %v", one[2].Times)
 	}
 }
+
+// In the median case two ranks fall alike and four do not; a seed's toss is fair
+// and one for all chunks of a pair.
+func TestToss(t *testing.T) {
+	first := func(seed int64, ranks, id, index, chunk int) bool {
+		m := h200(t, ranks)
+		m.Seed = seed
+		r := &rank{pl: &planner{m: m}, id: id}
+		return r.commFirst(&pair{Pair: &workload.Pair{First: make([]int32, ranks)}, index: index}, chunk)
+	}
+	for chunk := range 4 {
+		if first(0, 2, 0, 0, chunk) || first(0, 2, 1, 0, chunk) {
+			t.Errorf("chunk %d: two ranks, and a collective goes first", chunk)
+		}
+		if first(0, 4, 0, 0, chunk) == first(0, 4, 1, 0, chunk) {
+			t.Errorf("chunk %d: ranks 0 and 1 of four fall alike", chunk)
+		}
+	}
+	n := 0
+	for seed := int64(1); seed <= 1000; seed++ {
+		if first(seed, 4, 1, 2, 0) {
+			n++
+		}
+		if first(seed, 4, 1, 2, 0) != first(seed, 4, 1, 2, 3) {
+			t.Fatalf("seed %d: the chunks of one pair differ", seed)
+		}
+	}
+	if n < 450 || n > 550 { // three standard deviations of a fair coin
+		t.Errorf("%d of 1000 tosses fall to the collective", n)
+	}
+}
