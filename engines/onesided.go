@@ -119,6 +119,9 @@ func (t *transfers) pipelines(p *workload.Pair, grouped bool) (ok bool, why stri
 		if t.impl == "store" {
 			return false, "impl=store is for what a product makes, not for what it reads"
 		}
+		if t.impl == "ring" && op == trace.AllToAll {
+			return false, "impl=ring hands on what all ranks need: all-gathers, not all-to-alls"
+		}
 	case p.Direction == workload.ComputeThenCollective && (op == trace.ReduceScatter || op == trace.AllToAll):
 		if t.impl == "ring" {
 			return false, "impl=ring is for what a product reads, not for what it makes"

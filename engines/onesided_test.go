@@ -316,6 +316,8 @@ func TestOnesidedDeadlock(t *testing.T) {
 
 // What cannot be is said, not replaced.
 func TestOnesidedRefuses(t *testing.T) {
+	dispatched := gathered
+	dispatched.op = trace.AllToAll
 	for _, c := range []struct {
 		spec spec
 		set  string
@@ -323,6 +325,7 @@ func TestOnesidedRefuses(t *testing.T) {
 	}{
 		{gathered, "impl=store", "for what a product makes"},
 		{scattered, "impl=ring", "for what a product reads"},
+		{dispatched, "impl=ring", "all-gathers, not all-to-alls"},
 		{gathered, "impl=ring:numa=3", "does not divide 4 ranks"},
 		{gathered, "impl=pull:mover=kernel", "a communication kernel stores"},
 		{gathered, "product=chunks:mover=kernel", "product=chunks is for copy engines that read"},

@@ -72,7 +72,7 @@ func (t *transfers) implOf(p *pair) string {
 		return "push"
 	case t.chunks:
 		return "pull"
-	case top == machine.Ring && gather:
+	case top == machine.Ring && gather && p.coll.Op == trace.AllGather:
 		return "ring"
 	case top == machine.Mesh && !gather:
 		return "store"
