@@ -28,9 +28,24 @@ func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
 		// many were launched as fit, and each loops over its share.
 		g.time /= trace.Time(n)
 	default:
+		whole := g.wgs
 		g.wgs = ceilDiv(g.wgs, n)
+		if op.Shape.Kind != workload.GEMM && g.rounds == 1 {
+			g.time = trace.Time(float64(g.time) * pl.fewer(g.wgs, whole))
+		}
 	}
 	return pl.kernelOf(op, g)
+}
+
+// fewer is the factor on the time of a workgroup that streams memory when so many
+// of them run instead of the whole grid: each gets more of the memory, as the
+// profile's curve of streaming kernels has it.
+func (pl *planner) fewer(wgs, whole int) float64 {
+	each := func(n int) float64 { return pl.m.GPU.StreamAt(n) / float64(max(1, n)) }
+	if each(wgs) <= 0 || each(whole) <= 0 {
+		return 1
+	}
+	return min(1, each(whole)/each(wgs))
 }
 
 // retile predicts how the library tiles one of n parts of a GEMM's rows, and how

@@ -1,0 +1,30 @@
+package engines
+
+import (
+	"math"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A kernel of one round that streams memory, cut in four: a quarter of its 1056
+// workgroups, each of which gets more of the memory, 3388/264 instead of
+// 4124/1056 GB/s (gpu.stream of h200). Cut workgroups of a product do not get faster.
+func TestChunkOfStreamingKernel(t *testing.T) {
+	pl := &planner{m: h200(t, 1)}
+	op := workload.Op{End: 100_000, Shape: workload.Shape{Kind: workload.GEMV}, Tiling: workload.Tiling{Tiles: 1055, WGs: 1055}, Footprint: replay.Footprint{Threads: 128}}
+	var b trace.Builder
+	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
+	pl.w = &workload.Workload{Run: b.Finish(trace.Options{})}
+	whole, part := pl.kernel(&op), pl.chunkOf(&op, 4)
+	time := func(k *replay.Kernel) float64 { return float64(k.Recipe(0, nil)[0].Time) }
+	if want := (4124.0 / 1056) / (3388.0 / 264); part.WGs != 264 || math.Abs(time(part)/time(whole)-want) > 0.01 {
+		t.Errorf("%d workgroups, %.3f of the time; want 264 and %.3f", part.WGs, time(part)/time(whole), want)
+	}
+	op.Shape.Kind = workload.GEMM
+	if whole, part := pl.kernel(&op), pl.chunkOf(&op, 4); time(part) != time(whole) {
+		t.Errorf("a tile takes %v ns in a chunk and %v in the whole", time(part), time(whole))
+	}
+}
