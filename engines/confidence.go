@@ -187,6 +187,11 @@ func (v *verdict) wgs(op *workload.Op) int {
 	return op.Tiling.WGs
 }
 
+// ownLaunches is how many times the library's launch of a product and its
+// collective an iteration must take before the launcher of other kernels, which
+// may cost twice as much, changes it by a fifth at most.
+const ownLaunches = 5
+
 // host: time in which a device waits for its host, which another machine or load
 // changes. What the first iteration waited for is a cold start's and left out.
 func (v *verdict) host() {
@@ -213,7 +218,10 @@ func (v *verdict) host() {
 			worst = max(worst, float64(least)/float64(whole))
 		}
 	}
+	library := 1e9 * (v.m.Launch.Host.Or(0) + v.m.Launch.HostCollective.Or(0))
 	switch issue := v.issue(); {
+	case v.out.Engine.Inside && float64(v.out.Time) < ownLaunches*library:
+		v.doubt(Low, "an iteration of %.0f us hangs on how kernels of one's own are launched, which was not measured", float64(v.out.Time)/1e3)
 	case issue > 0.9*float64(v.out.Time):
 		v.doubt(Low, "host-bound: issuing an iteration takes a host %.0f us, and hosts differ", issue/1e3)
 	case worst > 0.2:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,9 +15,11 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+var loadH200 = sync.OnceValues(func() (machine.Machine, error) { return machine.Load("h200") })
+
 func h200(t testing.TB, gpus int) machine.Machine {
 	t.Helper()
-	m, err := machine.Load("h200")
+	m, err := loadH200()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,6 +112,14 @@ func fabricRules() []rule {
 				return f
 			},
 		},
+		{
+			"fabric.latency", "a third of a round of little data, fence (there and back) and flag between 64 workgroups and more", "kind peer_flag with programs from 64 on, bytes up to 2 KiB",
+			func(c *calibration) reading {
+				return mean(c.pick(func(r *Row) bool {
+					return r.Workload.Kind == "peer_flag" && r.Params.Programs >= 64 && r.Workload.Bytes <= 2<<10
+				}), 1./3)
+			},
+		},
 		{"fabric.store_cu", "slope over bytes of one workgroup that stores tiles to the next rank", "kind tile_store, pattern ring, 1 program, two sizes", readStoreCU},
 		{
 			"fabric.store_ring", "best rate of kernels that all store to the next rank", "kind tile_store or peer_store, pattern ring",

@@ -112,6 +112,9 @@ def default_plan(cus, quick):
         yield request({"kind": "p2p_copy_ring", "bytes": size})
         yield request({"kind": "p2p_copy_fanout", "bytes": size})
     yield request({"kind": "symm_barrier"})
+    for programs in (1, 64, cus, 256):
+        for size in (128, 2048):
+            yield request({"kind": "peer_flag", "bytes": size}, params={"programs": programs})
     for programs in (1, 2, 4, 8, 16, 32, 64, cus, 2 * cus, 4 * cus)[:: 4 if quick else 1]:
         for pattern in "ring", "spread", "incast":
             size = min(4 * programs, 128) * MIB
@@ -212,6 +215,22 @@ if triton is not None:
             at = p * share + done + lane
             mask = at < n
             tl.store(target + first + at, tl.load(source + at, mask), mask)
+
+    @triton.jit
+    def exchange_kernel(targets, rounds, FLAG: tl.constexpr, N: tl.constexpr):
+        # Programs of neighbours, N floats and a flag behind them each round: to the next rank, from the one before.
+        p = tl.program_id(0)
+        mine, theirs = tl.load(targets), tl.load(targets + 1)
+        wait = mine.to(tl.pointer_type(tl.int32)) + p * FLAG
+        post = theirs.to(tl.pointer_type(tl.int32)) + p * FLAG
+        data = theirs.to(tl.pointer_type(tl.float32)) + tl.num_programs(0) * FLAG + p * N + tl.arange(0, N)
+        for i in range(1, rounds + 1):
+            tl.store(data, tl.arange(0, N).to(tl.float32) + i)
+            tl.debug_barrier()
+            tl.atomic_add(post, 1, sem="release", scope="sys")
+            while tl.atomic_cas(wait, i, i, sem="acquire", scope="sys") < i:
+                pass
+            tl.debug_barrier()
 
     @triton.jit
     def gemm_kernel(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
@@ -627,6 +646,28 @@ def measure_peer_store(lab, w, p):
     return lab.time(work), {}
 
 
+def measure_peer_flag(lab, w, p):
+    """Every program stores bytes to its neighbour's, behind them a flag, and waits for the flag of the one before."""
+    need_peers(lab)
+    need_triton()
+    programs, flag, rounds = p["programs"], 128, 200
+    buffer, handle = lab.symmetric(programs * (flag + w["bytes"]))
+    targets = torch.tensor([handle.buffer_ptrs[lab.rank], handle.buffer_ptrs[(lab.rank + 1) % lab.world]], device=lab.device, dtype=torch.int64)
+
+    def clear():
+        torch.cuda.synchronize()
+        dist.barrier(group=lab.host)
+        buffer[: programs * flag].zero_()
+        torch.cuda.synchronize()
+
+    def work():
+        exchange_kernel[(programs,)](targets, rounds, FLAG=flag // 4, N=w["bytes"] // 4, num_warps=4)
+
+    clear()
+    dist.barrier(group=lab.host)
+    return [t / rounds for t in lab.time(work, before=clear, warm=1)], {}
+
+
 def measure_symm_barrier(lab, w, p):
     need_peers(lab)
     _, handle = lab.symmetric(64 * MIB)
@@ -879,6 +920,7 @@ ISOLATED = {
     "p2p_copy_ring": measure_p2p_ring,
     "p2p_copy_fanout": measure_p2p_fanout,
     "peer_store": measure_peer_store,
+    "peer_flag": measure_peer_flag,
     "symm_barrier": measure_symm_barrier,
     "collective": measure_collective,
     "gemm": measure_gemm,

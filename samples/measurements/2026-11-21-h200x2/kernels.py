@@ -3,7 +3,7 @@ import argparse, json, os, statistics
 import torch, torch.distributed as dist
 import capture
 from capture import Lab, gemm, record
-from strategies import pair, Book
+from strategies import Book, pair
 import pynvml
 
 def main():

@@ -1,22 +1,72 @@
 #!/usr/bin/env python3
-"""Rows of strategies on shapes of one's own, and the traces they start from: torchrun --nproc-per-node N strategies.py --out DIR"""
-import argparse, json, os, statistics, sys, time
+"""Measures strategies on a multi-GPU machine, for `overlapse validate`.
+
+    torchrun --nproc-per-node 4 strategies.py --out OUT [--set NAME]
+
+Writes OUT/rows.jsonl, a row a measurement, and OUT/traces, the bulk traces that the rows start from. Sizes are below; edit
+them for your own. Needs Triton, and beside it capture.py, whose laboratory it uses.
+"""
+import argparse
+import json
+import os
+import statistics
+
 import torch
 import torch.distributed as dist
 import triton
 import triton.language as tl
-import capture
-from capture import Lab, gemm, record
 
-PAIRS = [  # name, m, n, k of the whole, what is divided by the ranks, collective
-    ("qwen72b_fc2", 8192, 8192, 29568, "k", "all_reduce"),
-    ("qwen72b_fc2", 8192, 8192, 29568, "k", "reduce_scatter"),
-    ("dsv3_op", 4096, 7168, 16384, "k", "all_reduce"),
-    ("gpt2xl_fc2", 4096, 3072, 12288, "k", "all_reduce"),
-    ("gpt2xl_fc2", 4096, 3072, 12288, "k", "all_to_all"),
-    ("llama70b_qkv", 4096, 10240, 8192, "n", "all_gather"),
-]
-FUSED = [("moe_small", 8192, 4096, 3584), ("moe_long", 16384, 2048, 7168)]
+from capture import Lab, profiled, record
+
+# Sizes of C[M,N] = A[M,K] B[K,N]: of the whole product, and which of them is divided by the ranks.
+SETS = {
+    "first": {
+        "pairs": [  # a GEMM and the collective of its output; all_gather: of its input
+            ("llama8b_fc2", 8192, 4096, 14336, "k", "all_reduce"),
+            ("llama8b_fc2", 8192, 4096, 14336, "k", "reduce_scatter"),
+            ("gpt3_fc2", 4096, 12288, 49152, "k", "all_reduce"),
+            ("gpt3_fc2", 4096, 12288, 49152, "k", "reduce_scatter"),
+            ("qwen32b_op", 16384, 5120, 5120, "k", "all_reduce"),
+            ("moe_wide", 16384, 2048, 28672, "k", "all_to_all"),
+            ("llama8b_qkv", 8192, 6144, 4096, "n", "all_gather"),
+            ("gpt3_fc1", 4096, 49152, 12288, "n", "all_gather"),
+        ],
+        "decompose": [  # chunks, channels (0: the library's own), urgent
+            (2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (8, 0, True), (4, 8, False), (4, 16, False), (2, 4, False),
+        ],
+        "loops": [  # the same, 16 times over
+            ("llama8b_fc2", 8192, 4096, 14336, "k", "all_reduce"),
+            ("llama8b_fc2", 8192, 4096, 14336, "k", "all_to_all"),
+            ("gpt3_fc2", 4096, 12288, 49152, "k", "all_reduce"),
+        ],
+        "multistream": [(0, False), (0, True), (8, False), (16, False)],  # channels, urgent
+        "onesided": [
+            ("llama8b_fc2", 8192, 4096, 14336, "k", "reduce_scatter"),
+            ("gpt3_fc2", 4096, 12288, 49152, "k", "reduce_scatter"),
+            ("llama8b_qkv", 8192, 6144, 4096, "n", "all_gather"),
+            ("gpt3_fc1", 4096, 49152, 12288, "n", "all_gather"),
+        ],
+        "fused": [],
+    },
+    "second": {
+        "pairs": [
+            ("qwen72b_fc2", 8192, 8192, 29568, "k", "all_reduce"),
+            ("qwen72b_fc2", 8192, 8192, 29568, "k", "reduce_scatter"),
+            ("dsv3_op", 4096, 7168, 16384, "k", "all_reduce"),
+            ("gpt2xl_fc2", 4096, 3072, 12288, "k", "all_reduce"),
+            ("gpt2xl_fc2", 4096, 3072, 12288, "k", "all_to_all"),
+            ("llama70b_qkv", 4096, 10240, 8192, "n", "all_gather"),
+        ],
+        "decompose": [
+            (2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (4, 4, False), (4, 8, False), (4, 16, False), (8, 32, False),
+        ],
+        "loops": [("dsv3_op", 4096, 7168, 16384, "k", "all_reduce"), ("gpt2xl_fc2", 4096, 3072, 12288, "k", "all_to_all")],
+        "multistream": [(0, False), (0, True), (4, False), (12, False)],
+        "onesided": [("qwen72b_fc2", 8192, 8192, 29568, "k", "reduce_scatter"), ("llama70b_qkv", 4096, 10240, 8192, "n", "all_gather")],
+        "fused": [("moe_small", 8192, 4096, 3584), ("moe_long", 16384, 2048, 7168)],  # m, n, k of a rank
+    },
+}
+PROGRAMS = (132, 128, 116, 100, 84)  # persistent workgroups of a fused kernel
 TILE = (128, 256, 64)
 
 
@@ -103,9 +153,16 @@ class Book:
         self.lab.say(f"{workload['name']} {workload.get('collective')} {strategy} {params}: {r['us']}")
 
 
-def pairs(lab, book, cases):
+def share(lab, case):
+    """A rank's name, (m, n, k) and collective of a line of SETS."""
+    name, m, n, k, by, op = case
+    return name, (m, n // lab.world if by == "n" else n, k // lab.world if by == "k" else k), op
+
+
+def pairs(lab, book, cases, configs):
     w = lab.world
-    for name, shape, op in cases:
+    for case in cases:
+        name, shape, op = share(lab, case)
         m, n, k = shape
         wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op,
               "bytes": 2 * m * (k if op == "all_gather" else n)}
@@ -114,7 +171,6 @@ def pairs(lab, book, cases):
         book.row(wl, "bulk", {}, lab.time(bulk), trace)
         record(lab, os.path.basename(trace), bulk, 5)
         del bulk
-        configs = [(2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (4, 4, False), (4, 8, False), (4, 16, False), (8, 32, False)]
         for chunks, channels, prio in configs:
             work = pair(lab, shape, op, chunks, lab.group(channels or None, prio))
             params = {"chunks": chunks} | ({"channels": channels} if channels else {}) | ({"comm_priority": True} if prio else {})
@@ -123,69 +179,50 @@ def pairs(lab, book, cases):
         torch.cuda.empty_cache()
 
 
-def loops(lab, book, cases):
+def loops(lab, book, cases, configs):
     lab.iterations = 5
-    for name, shape, op in cases:
+    for case in cases:
+        name, shape, op = share(lab, case)
         m, n, k = shape
         wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op, "bytes": 2 * m * n}
         trace = f"traces/pipe_{name}_{op}_w{lab.world}"
         work = loop(lab, shape, op, 16, False, lab.group())
         for _ in range(2):
             work()
-        with capture.profiled(lab, os.path.basename(trace)):
+        with profiled(lab, os.path.basename(trace)):
             work()
         del work
-        for channels, prio in (None, False), (None, True), (4, False), (12, False):
+        for channels, prio in configs:
             params = {"iterations": 16} | ({"channels": channels} if channels else {}) | ({"comm_priority": True} if prio else {})
             for strategy in "bulk", "multistream":
-                work = loop(lab, shape, op, 16, strategy == "multistream", lab.group(channels, prio))
+                work = loop(lab, shape, op, 16, strategy == "multistream", lab.group(channels or None, prio))
                 book.row(wl, strategy, params, lab.time(work, head_us=1500, warm=1), trace, per=16)
                 del work
         torch.cuda.empty_cache()
     lab.iterations = 11
 
 
-def onesided(lab, book):
+def onesided(lab, book, cases):
+    """PyTorch's operators over symmetric memory, which copy engines serve."""
     import torch.distributed._symmetric_memory as symm
+
     w, group = lab.world, dist.group.WORLD.group_name
     symm.enable_symm_mem_for_group(group)
-    for name, (m, n, k) in (("qwen72b_fc2", (8192, 8192, 29568 // w)), ("gpt2xl_fc2", (4096, 3072, 12288 // w))):
-        a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+    for case in cases:
+        name, (m, n, k), op = share(lab, case)
+        gathered = op == "all_gather"
+        a = torch.randn(m // w if gathered else m, k, device=lab.device, dtype=torch.bfloat16)
         b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
-        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": "reduce_scatter", "bytes": 2 * m * n}
-        us = lab.time(lambda: torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group), head_us=1500)
-        book.row(wl, "onesided", {"impl": "torch_fused_matmul_reduce_scatter"}, us, f"traces/bulk_{name}_reduce_scatter_w{w}")
-    for name, (m, n, k) in (("llama70b_qkv", (4096, 10240 // w, 8192)),):
-        a = torch.randn(m // w, k, device=lab.device, dtype=torch.bfloat16)
-        b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
-        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": "all_gather", "bytes": 2 * m * k}
-        us = lab.time(lambda: torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group), head_us=1500)
-        book.row(wl, "onesided", {"impl": "torch_fused_all_gather_matmul"}, us, f"traces/bulk_{name}_all_gather_w{w}")
+        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op, "bytes": 2 * m * (k if gathered else n)}
 
+        def work(a=a, b=b, gathered=gathered):
+            if gathered:
+                torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, group)
+            else:
+                torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, group)
 
-def hosts(lab, book):
-    """Host and device microseconds a call, of what a GEMV and its all-reduce issue."""
-    mat = torch.randn(8192, 2048, device=lab.device, dtype=torch.bfloat16)
-    x = torch.randn(2048, device=lab.device, dtype=torch.bfloat16)
-    y = torch.empty(8192, device=lab.device, dtype=torch.bfloat16)
-    calls = {"mv": lambda: torch.mv(mat, x, out=y), "mm": gemm(lab, 256, 256, 256), "all_reduce": lambda: dist.all_reduce(y),
-             "all_reduce_async": lambda: dist.all_reduce(y, async_op=True).wait(), "mv+all_reduce": lambda: (torch.mv(mat, x, out=y), dist.all_reduce(y)),
-             "event_pair": lambda: (torch.cuda.Event().record(), lab.side.wait_stream(torch.cuda.current_stream()))}
-    for what, f in calls.items():
-        for _ in range(20):
-            f()
-        us = []
-        for _ in range(7):
-            torch.cuda.synchronize()
-            dist.barrier(group=lab.host)
-            lab.sleep(15000)
-            t = time.perf_counter()
-            for _ in range(100):
-                f()
-            us.append((time.perf_counter() - t) * 1e4)
-            torch.cuda.synchronize()
-        device = lab.time(lambda: [f() for _ in range(100)], head_us=0, warm=1)
-        book.row({"name": what, "kind": "host_issue"}, "isolated", {"device_us": round(statistics.median(device) / 100, 2)}, us, None)
+        impl = "torch_fused_all_gather_matmul" if gathered else "torch_fused_matmul_reduce_scatter"
+        book.row(wl, "onesided", {"impl": impl}, lab.time(work, head_us=1500), f"traces/bulk_{name}_{op}_w{w}")
 
 
 @triton.jit
@@ -193,11 +230,11 @@ def gemm_k(a, b, c, peers, M, N, K, rank, WORLD: tl.constexpr, FUSED: tl.constex
     """C = A B in persistent workgroups. FUSED: every tile goes straight into the buffer of the rank that its rows are for."""
     tiles_n = N // TN
     tiles = (M // TM) * tiles_n
-    share = tiles // WORLD
+    each = tiles // WORLD
     for i in range(tl.program_id(0), tiles, tl.num_programs(0)):
         t = i
         if AWARE:
-            t = (i + (rank + 1) * share) % tiles
+            t = (i + (rank + 1) * each) % tiles
         m = (t // tiles_n) * TM + tl.arange(0, TM)
         n = (t % tiles_n) * TN + tl.arange(0, TN)
         acc = tl.zeros((TM, TN), dtype=tl.float32)
@@ -208,7 +245,7 @@ def gemm_k(a, b, c, peers, M, N, K, rank, WORLD: tl.constexpr, FUSED: tl.constex
             pa += TK
             pb += TK * N
         if FUSED:
-            to = t // share
+            to = t // each
             rows = M // WORLD
             out = tl.load(peers + to).to(tl.pointer_type(tl.bfloat16))
             tl.store(out + (m - to * rows + rank * rows)[:, None] * N + n[None, :], acc.to(tl.bfloat16))
@@ -216,12 +253,12 @@ def gemm_k(a, b, c, peers, M, N, K, rank, WORLD: tl.constexpr, FUSED: tl.constex
             tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
 
 
-def fused(lab, book):
+def fused(lab, book, cases):
     """GEMM + all-to-all in one persistent Triton kernel, and the same kernel with NCCL behind it."""
     import torch.distributed._symmetric_memory as symm
     w = lab.world
     tm, tn, tk = TILE
-    for name, m, n, k in FUSED:
+    for name, m, n, k in cases:
         a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
         b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
         c, other = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16), torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
@@ -235,14 +272,14 @@ def fused(lab, book):
             gemm_k[(programs,)](a, b, c, peers, m, n, k, lab.rank, WORLD=w, FUSED=to_peers, AWARE=aware, TM=tm, TN=tn, TK=tk, num_warps=8, num_stages=3)
 
         def bulk():
-            launch(132, False, False)
+            launch(PROGRAMS[0], False, False)
             dist.all_to_all_single(other, c)
 
         bulk()
         for aware in True, False:
             buffer.zero_()
             lab.align(100)
-            launch(132, True, aware)
+            launch(PROGRAMS[0], True, aware)
             handle.barrier()
             torch.cuda.synchronize()
             lab.say(f"fused equals bulk: {torch.equal(buffer, other)}, far by {(buffer - other).abs().max().item()}")
@@ -250,7 +287,7 @@ def fused(lab, book):
         book.row(wl, "bulk", {}, lab.time(bulk), trace)
         record(lab, os.path.basename(trace), bulk, 5)
         for aware in True, False:
-            for programs in 132, 128, 116, 100, 84:
+            for programs in PROGRAMS:
                 def work():
                     launch(programs, True, aware)
                     handle.barrier()
@@ -258,26 +295,22 @@ def fused(lab, book):
 
 
 def main():
-    p = argparse.ArgumentParser()
-    p.add_argument("--out", required=True)
-    p.add_argument("--prefix", default="h")
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--out", required=True, help="folder for rows.jsonl and traces")
+    p.add_argument("--set", default="first", choices=SETS, help="which sizes")
+    p.add_argument("--prefix", default="h", help="what ids of rows begin with")
+    p.add_argument("--machine", help="name in the rows; default: the GPU's")
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)
-    lab = Lab(argparse.Namespace(machine="h200", iterations=11, out=args.out))
-    book = Book(lab, args.prefix)
-    w = lab.world
-    sizes = lambda m, n, k, by: (m, n // w if by == "n" else n, k // w if by == "k" else k)
-    pairs(lab, book, [(name, sizes(m, n, k, by), op) for name, m, n, k, by, op in PAIRS])
-    loops(lab, book, [("dsv3_op", (4096, 7168, 16384 // w), "all_reduce"), ("gpt2xl_fc2", (4096, 3072, 12288 // w), "all_to_all")])
-    try:
-        fused(lab, book)
-    except Exception as e:
-        lab.say(f"fused: {type(e).__name__}: {e}")
-    try:
-        onesided(lab, book)
-    except Exception as e:
-        lab.say(f"onesided: {type(e).__name__}: {e}")
-    lab.say("done")
+    lab = Lab(argparse.Namespace(machine=args.machine, iterations=11, out=args.out))
+    book, sizes = Book(lab, args.prefix), SETS[args.set]
+    pairs(lab, book, sizes["pairs"], sizes["decompose"])
+    loops(lab, book, sizes["loops"], sizes["multistream"])
+    for measure in fused, onesided:
+        try:
+            measure(lab, book, sizes[measure.__name__])
+        except Exception as e:  # no symmetric memory, no Triton for this GPU
+            lab.say(f"{measure.__name__}: {type(e).__name__}: {e}")
     dist.barrier(group=lab.host)
     dist.destroy_process_group()
 
