@@ -49,6 +49,12 @@ func ConfidenceOf(w *workload.Workload, out Outcome) Confidence {
 	for _, ask := range []func(){v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
 		ask()
 	}
+	for _, part := range out.Engine.parts { // no mix can be trusted further than what it is made of
+		v.out.Selection = part
+		for _, ask := range []func(){v.untested, v.build, v.programs} {
+			ask()
+		}
+	}
 	for _, level := range []Level{Low, Medium} {
 		if i := slices.IndexFunc(v.doubts, func(d doubt) bool { return d.level == level }); i >= 0 {
 			return Confidence{level, v.doubts[i].why}

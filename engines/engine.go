@@ -23,6 +23,7 @@ type Engine struct {
 	Future  bool    // needs hardware that no GPU has: shown, never recommended
 	Loop    bool    // overlaps iterations, so it serves all pairs of a trace or none
 
+	parts []Selection // of the mix: what it is made of
 	// plan hands the pairs that the strategy serves to itself (planner.take) and
 	// returns what writes them.
 	plan func(pl *planner, v Values) (emitter, error)

@@ -12,7 +12,7 @@ import (
 func TestFusedReduction(t *testing.T) {
 	vast := spec{ranks: 4, steps: 2, op: trace.AllReduce, bytes: 128 << 20, gemm: 100_000, comm: 640_000, channels: 24}
 	slow := vector
-	slow.comm = 4_000
+	slow.comm = 4 * duration(h200(t, 4).Fabric.Latency.Value) // two exchanges of fences and flags take six
 	for _, c := range []struct {
 		name string
 		spec spec

@@ -104,11 +104,13 @@ func mixedOf(choices []PairChoice) Engine {
 	best := func(k int) Outcome { return choices[k].Outcomes[choices[k].Best] }
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(best(a).Time, best(b).Time) })
 	var names []string
+	var parts []Selection
 	for _, k := range named {
 		s := best(k).Selection
 		names = append(names, strings.TrimSpace(fmt.Sprintf("%d: %s %s", k+1, s.Engine.Name, s.Engine.String(s.Values))))
+		parts = append(parts, s)
 	}
-	e := Engine{Name: "mixed", Summary: strings.Join(names, "; "), Inside: true}
+	e := Engine{Name: "mixed", Summary: strings.Join(names, "; "), Inside: true, parts: parts}
 	e.plan = func(pl *planner, _ Values) (emitter, error) {
 		if len(order) == 0 {
 			return nil, &NotApplicable{"mixed", "no strategy beats the captured schedule on any pair"}

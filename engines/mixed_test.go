@@ -57,6 +57,10 @@ func TestComparePairs(t *testing.T) {
 			fastest = min(fastest, c.Outcomes[c.Best].Time)
 		}
 	}
+	// The fused product is another kernel than the library's, alone and in the mix.
+	if c := ConfidenceOf(w, mixed); c.Level != Low {
+		t.Errorf("a mix with a fused kernel is trusted: %s, %s", c.Level, c.Why)
+	}
 	// Kinds two and three begin and end at different products, so they gain independently.
 	if mixed.Time > fastest {
 		t.Errorf("all best at once take %d ns, one of them alone %d", mixed.Time, fastest)
