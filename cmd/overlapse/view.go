@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +51,7 @@ instead.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.strategy, "strategy", "", "also replay under these strategies, and show them below the trace")
+	f.StringVar(&o.strategy, "strategy", "", "also replay under these strategies, and show them below the trace; of a folder that replay wrote, show only these")
 	f.StringVar(&o.machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row a persistent workgroup, in clusters, as in Figure 11 of the fused operators' paper")
@@ -92,16 +94,12 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
 		path = result
 	}
-	if o.strategy == "" {
+	if replayed := path != o.path; replayed || o.strategy == "" {
 		run, err := a.open(path, o.machine)
 		if err != nil {
 			return nil, err
 		}
-		var views []layout.View
-		for _, r := range trace.Split(run) {
-			views = append(views, layout.View{Run: r})
-		}
-		return views, nil
+		return viewsOf(trace.Split(run), o)
 	}
 	sel, err := engines.ParseSelection(o.strategy)
 	if err != nil {
@@ -124,6 +122,24 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Gaps: gaps(out.Result)})
+	}
+	return views, nil
+}
+
+// viewsOf are the runs of the strategies that were asked for, or all.
+func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
+	asked := strings.Split(o.strategy, ",")
+	var views []layout.View
+	var names []string
+	for _, r := range runs {
+		name, _, _ := strings.Cut(r.Name, " ")
+		names = append(names, r.Name)
+		if o.strategy == "" || slices.Contains(asked, name) || slices.Contains(asked, r.Name) {
+			views = append(views, layout.View{Run: r})
+		}
+	}
+	if len(views) == 0 {
+		return nil, fmt.Errorf("%s: no strategy %q (it holds %s)", o.path, o.strategy, strings.Join(names, ", "))
 	}
 	return views, nil
 }
