@@ -49,6 +49,7 @@ func planFused(pl *planner, v Values) (emitter, error) {
 		return nil, &NotApplicable{"fused", "machine " + pl.m.Name + " has no links between GPUs"}
 	}
 	why := "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found"
+	others := len(pl.pairs) // of a mix: not this strategy's
 	pl.take(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
 			return false
@@ -75,9 +76,9 @@ func planFused(pl *planner, v Values) (emitter, error) {
 		return nil, &NotApplicable{"fused", why}
 	}
 	pl.graph = v["graph"] == "on"
-	pl.leaveOutReorders()
+	pl.leaveOutReorders(pl.pairs[others:])
 	cuts := map[int]*slicing{} // by index of pair
-	for i := range pl.pairs {
+	for i := others; i < len(pl.pairs); i++ {
 		p := &pl.pairs[i]
 		if op := &pl.w.Ops[p.First[0]]; pl.looksUp(op) {
 			if _, err := pl.resident(op, v); err != nil {

@@ -163,9 +163,9 @@ func (r *rank) fuseSlices(p *pair, d *slicing) {
 
 // leaveOutReorders takes the kernels that bring what an embedding's all-to-all
 // delivered in order into the pairs: fused kernels store and put where it belongs.
-func (pl *planner) leaveOutReorders() {
-	for i := range pl.pairs {
-		p := &pl.pairs[i]
+func (pl *planner) leaveOutReorders(pairs []pair) {
+	for i := range pairs {
+		p := &pairs[i]
 		if p.coll.Op != trace.AllToAll || pl.w.Ops[p.First[0]].Shape.Kind != workload.Embedding {
 			continue
 		}

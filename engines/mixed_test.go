@@ -92,6 +92,36 @@ func TestOnPairs(t *testing.T) {
 	}
 }
 
+// Behind the pairs of another strategy, which may have no collective, a
+// strategy plans its own and no others.
+func TestPlansBesideOthers(t *testing.T) {
+	w, m := liftSample(t, "moe-ep4"), h200(t, 4)
+	for _, e := range All() {
+		if e.Bound || e.Loop || e.Future {
+			continue
+		}
+		pl, err := newPlanner(w, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pl.take(func(p *workload.Pair) bool { return p.Direction == workload.ComputeThenCompute })
+		v, err := e.Values(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		others := len(pl.pairs)
+		var na *NotApplicable
+		if _, err := e.plan(pl, v); err != nil && !errors.As(err, &na) {
+			t.Errorf("%s: %v", e.Name, err)
+		}
+		for i := range others {
+			if slices.ContainsFunc(pl.pairs[i].post, func(ids []int32) bool { return len(ids) > 0 }) {
+				t.Errorf("%s changed a pair that is not its own", e.Name)
+			}
+		}
+	}
+}
+
 // Where nothing is gained nothing is mixed.
 func TestMixOfNothing(t *testing.T) {
 	w, m := liftSample(t, "moe-ep4"), h200(t, 4)
