@@ -65,6 +65,24 @@ SETS = {
         "onesided": [("qwen72b_fc2", 8192, 8192, 29568, "k", "reduce_scatter"), ("llama70b_qkv", 4096, 10240, 8192, "n", "all_gather")],
         "fused": [("moe_small", 8192, 4096, 3584), ("moe_long", 16384, 2048, 7168)],  # m, n, k of a rank
     },
+    "third": {
+        "pairs": [
+            ("qwen7b_fc2", 8192, 3584, 18944, "k", "all_reduce"),
+            ("qwen7b_fc2", 8192, 3584, 18944, "k", "reduce_scatter"),
+            ("llama405b_op", 2048, 16384, 16384, "k", "all_reduce"),
+            ("llama405b_op", 2048, 16384, 16384, "k", "all_to_all"),
+            ("odd", 6144, 7680, 10752, "k", "reduce_scatter"),
+            ("long", 32768, 2560, 10240, "k", "all_reduce"),
+            ("odd_in", 6144, 10752, 7680, "n", "all_gather"),
+        ],
+        "decompose": [
+            (2, 0, False), (4, 0, False), (8, 0, False), (16, 0, False), (2, 0, True), (4, 0, True), (4, 6, False), (2, 12, False), (4, 24, True), (8, 16, True),
+        ],
+        "loops": [("qwen7b_fc2", 8192, 3584, 18944, "k", "all_reduce"), ("odd", 6144, 7680, 10752, "k", "all_to_all"), ("long", 32768, 2560, 10240, "k", "reduce_scatter")],
+        "multistream": [(0, False), (0, True), (6, False), (24, True)],
+        "onesided": [("odd", 6144, 7680, 10752, "k", "reduce_scatter"), ("odd_in", 6144, 10752, 7680, "n", "all_gather")],
+        "fused": [("moe_odd", 6144, 5120, 2816), ("moe_thin", 4096, 2048, 16384)],
+    },
 }
 PROGRAMS = (132, 128, 116, 100, 84)  # persistent workgroups of a fused kernel
 TILE = (128, 256, 64)
