@@ -16,7 +16,7 @@ type calibrateOptions struct {
 	files  []string
 	base   string
 	output string
-	plan   planOptions
+	plan   question
 }
 
 func (a *app) calibrateCommand() *cobra.Command {

@@ -7,24 +7,12 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/workload"
 )
-
-// planOptions are the flags of `overlapse calibrate --plan`.
-type planOptions struct {
-	path     string
-	machine  string
-	strategy string
-}
 
 // plan prints, or writes to a file, the benchmarks that would narrow the
 // predictions for a trace.
-func (a *app) plan(o planOptions, output string) error {
-	sel, err := engines.ParseSelection(o.strategy)
-	if err != nil {
-		return usageError{err}
-	}
-	w, m, err := a.subject(o.path, o.machine, workload.Options{})
+func (a *app) plan(o question, output string) error {
+	sel, w, m, err := prepare(a, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}

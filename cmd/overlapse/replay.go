@@ -23,18 +23,15 @@ import (
 
 // replayOptions are the flags of `overlapse replay`.
 type replayOptions struct {
-	path     string
-	machine  string
-	strategy string
-	format   string
-	dir      string
-	explain  bool
-	pair     string // numbers of pairs to replan; "" all
-	pairs    bool   // also each kind of pair by itself, and the best of each together
-	ranks    []int
-	window   string
-	seeds    int
-	lift     workload.Options
+	question
+	format  string
+	dir     string
+	explain bool
+	pair    string // numbers of pairs to replan; "" all
+	pairs   bool   // also each kind of pair by itself, and the best of each together
+	ranks   []int
+	window  string
+	seeds   int
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -68,11 +65,9 @@ With -o, workgroups and their phases are recorded of rank 0 in one iteration;
 			return a.replay(c.Context(), o)
 		},
 	}
+	o.flags(c, "strategies, with settings")
 	f := c.Flags()
-	f.StringVar(&o.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
-	f.StringVar(&o.strategy, "strategy", "all", "strategies, with settings behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
-	f.BoolVar(&o.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
 	f.BoolVar(&o.explain, "explain", false, "also say why: the critical path of each strategy, what it gains and pays against bulk, and what would change it")
 	f.BoolVar(&o.pairs, "pairs", false, "also replan each kind of pair by itself, and all at once, each under its best strategy")
 	f.StringVar(&o.pair, "pair", "", "replan only these pairs, numbered as inspect lists them (1,3); the rest stays as captured")
@@ -90,15 +85,11 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
-	sel, err := engines.ParseSelection(o.strategy)
-	if err != nil {
-		return usageError{err}
-	}
-	w, m, err := a.subject(o.path, o.machine, o.lift)
+	sel, w, m, err := prepare(a, o.question, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
-	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Stop: func() bool { return ctx.Err() != nil }}
+	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Stop: until(ctx)}
 	if o.dir != "" {
 		if err := o.checkRanks(w.World); err != nil {
 			return err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +12,7 @@ import (
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var o replayOptions
+	var o question
 	var output string
 	c := &cobra.Command{
 		Use:   "report PATH",
@@ -28,24 +27,18 @@ Perfetto timeline, the pprof profile and the numbers.`,
 			return a.writeReport(c.Context(), o, output)
 		},
 	}
-	f := c.Flags()
-	f.StringVar(&o.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
-	f.StringVar(&o.strategy, "strategy", "all", "strategies, with settings behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
-	f.StringVarP(&output, "output", "o", "report.html", "file to write")
+	o.flags(c, "strategies, with settings")
+	c.Flags().StringVarP(&output, "output", "o", "report.html", "file to write")
 	return c
 }
 
-func (a *app) writeReport(ctx context.Context, o replayOptions, output string) error {
-	sel, err := engines.ParseSelection(o.strategy)
-	if err != nil {
-		return usageError{err}
-	}
-	w, m, err := a.subject(o.path, o.machine, o.lift)
+func (a *app) writeReport(ctx context.Context, o question, output string) error {
+	sel, w, m, err := prepare(a, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{
-		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Stop: func() bool { return ctx.Err() != nil },
+		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Stop: until(ctx),
 	})
 	if err != nil {
 		return err

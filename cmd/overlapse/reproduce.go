@@ -250,7 +250,7 @@ func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machin
 	}
 	var times [2]float64
 	for i, s := range sel {
-		out, err := engines.Run(w, m, s, replay.Options{Stop: func() bool { return ctx.Err() != nil }})
+		out, err := engines.Run(w, m, s, replay.Options{Stop: until(ctx)})
 		if err != nil || out.Why != "" {
 			return 0, out.Why, err
 		}

@@ -4,26 +4,21 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // tuneOptions are the flags of `overlapse tune`.
 type tuneOptions struct {
-	path     string
-	machine  string
-	strategy string
-	format   string
-	top      int
-	pair     string
-	lift     workload.Options
+	question
+	format string
+	top    int
+	pair   string
 }
 
 func (a *app) tuneCommand() *cobra.Command {
@@ -42,13 +37,11 @@ it. Settings that you give stay as they are. What cannot run there is left out a
 			return a.tune(c.Context(), o)
 		},
 	}
+	o.flags(c, "strategies to tune, with the settings to keep")
 	f := c.Flags()
-	f.StringVar(&o.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
-	f.StringVar(&o.strategy, "strategy", "all", "strategies to tune, with the settings to keep behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	f.StringVar(&o.format, "format", "table", "table or json")
 	f.IntVar(&o.top, "top", 5, "times to list of each strategy; 0: all")
 	f.StringVar(&o.pair, "pair", "", "replan only these pairs, numbered as inspect lists them")
-	f.BoolVar(&o.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
 	return c
 }
 
@@ -74,15 +67,11 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err := choice("format", o.format, "table", "json"); err != nil {
 		return err
 	}
-	candidates, err := engines.ParseCandidates(o.strategy)
-	if err != nil {
-		return usageError{err}
-	}
-	candidates = slices.DeleteFunc(candidates, func(s []engines.Selection) bool { return s[0].Engine.Bound })
-	w, m, err := a.subject(o.path, o.machine, o.lift)
+	candidates, w, m, err := prepare(a, o.question, engines.ParseCandidates)
 	if err != nil {
 		return err
 	}
+	candidates = slices.DeleteFunc(candidates, func(s []engines.Selection) bool { return s[0].Engine.Bound })
 	n := 0
 	for i := range candidates {
 		if o.pair != "" {
@@ -92,7 +81,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		n += len(candidates[i])
 	}
-	opts := replay.Options{Stop: func() bool { return ctx.Err() != nil }}
+	opts := replay.Options{Stop: until(ctx)}
 	base, err := engines.Run(w, m, engines.Captured(), opts)
 	if err != nil {
 		return stopped(ctx, err)

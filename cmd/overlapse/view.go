@@ -12,7 +12,6 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -20,14 +19,12 @@ import (
 
 // viewOptions are the flags of `overlapse view`.
 type viewOptions struct {
-	path     string
-	machine  string
-	strategy string
-	print    bool
-	figure   bool
-	rank     int
-	width    int
-	ascii    bool
+	question
+	print  bool
+	figure bool
+	rank   int
+	width  int
+	ascii  bool
 }
 
 func (a *app) viewCommand() *cobra.Command {
@@ -101,16 +98,12 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 		}
 		return viewsOf(trace.Split(run), o)
 	}
-	sel, err := engines.ParseSelection(o.strategy)
-	if err != nil {
-		return nil, usageError{err}
-	}
-	w, m, err := a.subject(path, o.machine, workload.Options{})
+	sel, w, m, err := prepare(a, o.question, engines.ParseSelection)
 	if err != nil {
 		return nil, err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Never, Stop: func() bool { return ctx.Err() != nil },
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Never, Stop: until(ctx),
 	})
 	if err != nil {
 		return nil, err

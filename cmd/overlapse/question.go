@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// A question is which strategies are replayed of which trace on which machine.
+type question struct {
+	path     string
+	machine  string
+	strategy string
+	lift     workload.Options
+}
+
+// flags are those of commands that replay; strategies says what the listed ones are for.
+func (q *question) flags(c *cobra.Command, strategies string) {
+	f := c.Flags()
+	f.StringVar(&q.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
+	f.StringVar(&q.strategy, "strategy", "all", strategies+" behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	f.BoolVar(&q.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
+}
+
+// prepare reads a question's strategies in the way that parse does, then its
+// trace: what is mistyped is told before anything is read.
+func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
+	sel, err := parse(q.strategy)
+	if err != nil {
+		return nil, nil, machine.Machine{}, usageError{err}
+	}
+	w, m, err := a.subject(q.path, q.machine, q.lift)
+	return sel, w, m, err
+}
+
+// until asks whether a simulation is to be given up.
+func until(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
