@@ -40,12 +40,11 @@ func (s Spread) Slowest() trace.Time { return s.Sorted()[len(s.Times)-1] }
 // Spreads replays every selection under seeds 1 to n, side by side on the
 // machine's cores. A strategy that does not apply has no times. done is called as each
 // replay finishes, from several goroutines; nil is fine.
-func Spreads(w *workload.Workload, m machine.Machine, sel []Selection, n int, o replay.Options, done func()) ([]Spread, error) {
+func Spreads(w *workload.Workload, m machine.Machine, sel []Selection, n int, stop func() bool, done func()) ([]Spread, error) {
 	out := make([]Spread, len(sel))
 	for i := range out {
 		out[i].Times = make([]trace.Time, n)
 	}
-	o.Level, o.Causes = replay.Kernels, false
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, s := range sel {
@@ -53,7 +52,7 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []Selection, n int, o 
 			g.Go(func() error {
 				m := m
 				m.Seed = int64(seed + 1)
-				x, err := Run(w, m, s, o)
+				x, err := Run(w, m, s, replay.Options{Stop: stop})
 				out[i].Times[seed] = x.Time
 				if done != nil {
 					done()

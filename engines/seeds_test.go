@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -67,11 +66,11 @@ func TestSpreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := Spreads(w, m, sel, 6, replay.Options{}, nil)
+	one, err := Spreads(w, m, sel, 6, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := Spreads(w, m, sel, 6, replay.Options{}, nil)
+	two, err := Spreads(w, m, sel, 6, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int) Che
 }
 
 func (c *Check) spread(w *workload.Workload, m machine.Machine, s Selection, seeds int) {
-	found, err := Spreads(w, m, []Selection{s}, seeds, replay.Options{}, nil)
+	found, err := Spreads(w, m, []Selection{s}, seeds, nil, nil)
 	if err != nil {
 		c.Why = err.Error()
 	} else if x := found[0]; len(x.Times) > 0 {

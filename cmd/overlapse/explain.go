@@ -53,27 +53,23 @@ func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*engine
 		return nil, err
 	}
 	outcomes := r.outcomes
-	if !hasStrategy(outcomes, "bulk") {
-		if outcomes, err = engines.Compare(r.workload, m, sel, opts, nil); err != nil {
+	i := strategyIn(outcomes, "bulk")
+	if i < 0 {
+		if outcomes, err = engines.Compare(r.workload, m, sel, replay.Options{Causes: true, Stop: opts.Stop}, nil); err != nil {
 			return nil, err
 		}
+		i = 0
 	}
-	for _, out := range outcomes {
-		if out.Engine.Name == "bulk" && out.Result != nil {
-			e := engines.Explain(r.workload, out)
-			return &e, nil
-		}
+	if outcomes[i].Result == nil {
+		return nil, nil
 	}
-	return nil, nil
+	e := engines.Explain(r.workload, outcomes[i])
+	return &e, nil
 }
 
-func hasStrategy(outcomes []engines.Outcome, name string) bool {
-	for _, out := range outcomes {
-		if out.Engine.Name == name {
-			return true
-		}
-	}
-	return false
+// strategyIn is the index of the first outcome of a strategy, or -1.
+func strategyIn(outcomes []engines.Outcome, name string) int {
+	return slices.IndexFunc(outcomes, func(out engines.Outcome) bool { return out.Engine.Name == name })
 }
 
 // printExplanations tells, strategy by strategy, what its time consists of.

@@ -113,7 +113,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		}
 	}
 	if o.seeds > 0 {
-		if err := a.spread(ctx, r, m, sel, o.seeds, opts); err != nil {
+		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err
 		}
 	}
@@ -180,26 +180,31 @@ type replayRow struct {
 	settings string
 }
 
-// compare replays the selections, and the captured schedule whether it was asked for or not.
+// compare replays the selections, and the captured schedule whether it was asked
+// for or not: if not, only its times are needed.
 func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []engines.Selection, opts replay.Options) (*replayed, error) {
-	withBase := append([]engines.Selection{engines.Captured()}, sel...)
-	bar := a.progress(len(withBase), "replaying")
-	outcomes, err := engines.Compare(w, m, withBase, opts, func() { _ = bar.Add(1) })
+	bar := a.progress(len(sel), "replaying")
+	outcomes, err := engines.Compare(w, m, sel, opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
+	var base engines.Outcome
+	if i := strategyIn(outcomes, "captured"); i >= 0 {
+		base = outcomes[i]
+	} else if err == nil {
+		base, err = engines.Run(w, m, engines.Captured(), replay.Options{Stop: opts.Stop})
+	}
 	if err != nil {
 		return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	base := outcomes[0]
 	if base.Result == nil {
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: engines.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(engines.MeasuredStepTime(w)), Residual: engines.ResidualOf(w, base.Result.Run), Notes: w.Notes, Estimated: w.Run.Estimated,
-		base: int64(base.Time), outcomes: outcomes[1:], workload: w,
+		base: int64(base.Time), outcomes: outcomes, workload: w,
 	}
 	for _, out := range r.outcomes {
 		r.add(out)

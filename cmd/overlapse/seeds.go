@@ -25,9 +25,9 @@ func seedsInRange(n int) error {
 }
 
 // spread replays every strategy under n seeds.
-func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []engines.Selection, n int, o replay.Options) error {
+func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []engines.Selection, n int, stop func() bool) error {
 	bar := a.progress(len(sel)*n, "replaying with other luck")
-	found, err := engines.Spreads(r.workload, m, sel, n, o, func() { _ = bar.Add(1) })
+	found, err := engines.Spreads(r.workload, m, sel, n, stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)

@@ -19,7 +19,7 @@ func TestInterruptedReplay(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), after)
 		dir := filepath.Join(t.TempDir(), "out")
 		err := a.replay(ctx, replayOptions{
-			path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger", format: "table",
+			question: question{path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger"}, format: "table",
 			dir: dir, explain: true, ranks: []int{0}, window: "all",
 		})
 		cancel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"fmt"
@@ -167,6 +168,10 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 		o.traces = filepath.Dir(o.path)
 	}
 	runs := a.tracesOf(rows, o.traces)
+	machines, err := machinesOf(rows, o.machine)
+	if err != nil {
+		return nil, err
+	}
 	checks := make([]engines.Check, len(rows))
 	bar := a.progress(len(rows), "predicting")
 	var g errgroup.Group
@@ -176,19 +181,11 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			name := o.machine
-			if name == "" {
-				name = row.Machine
-			}
-			m, err := machine.Load(name)
-			if err != nil {
-				return fmt.Errorf("row %s: %w", row.ID, err)
-			}
 			checks[i] = engines.Check{Row: row}
 			if t := runs[row.Trace]; t.err != nil {
 				checks[i].Why = t.err.Error()
 			} else {
-				checks[i] = engines.CheckRow(row, t.run, m, o.seeds)
+				checks[i] = engines.CheckRow(row, t.run, machines[cmp.Or(o.machine, row.Machine)], o.seeds)
 			}
 			_ = bar.Add(1)
 			return nil
@@ -197,6 +194,23 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 	err = g.Wait()
 	_ = bar.Finish()
 	return checks, err
+}
+
+// machinesOf loads, once each, the machines that the rows were measured on, or the one to predict for.
+func machinesOf(rows []machine.Row, name string) (map[string]machine.Machine, error) {
+	machines := map[string]machine.Machine{}
+	for _, row := range rows {
+		name := cmp.Or(name, row.Machine)
+		if _, ok := machines[name]; ok {
+			continue
+		}
+		m, err := machine.Load(name)
+		if err != nil {
+			return nil, fmt.Errorf("row %s: %w", row.ID, err)
+		}
+		machines[name] = m
+	}
+	return machines, nil
 }
 
 type openedTrace struct {
