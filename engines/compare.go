@@ -24,6 +24,7 @@ type Outcome struct {
 
 	asked   []machine.Question // what the plan asked of the machine's profile
 	program *replay.Program    // if causes were asked for
+	window  interval           // that was asked for; none: {}
 	machine machine.Machine    // that it was planned for
 }
 
@@ -61,7 +62,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 		o.Level = min(o.Level, replay.Workgroups)
 	}
 	o.Estimated = w.Run.Estimated
-	out := Outcome{Selection: s}
+	out := Outcome{Selection: s, window: interval{o.From, o.To}}
 	var p *replay.Program
 	var planned machine.Machine
 	m.Pace, m.Asked = 1, &machine.Questions{}

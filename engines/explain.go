@@ -11,17 +11,19 @@ import (
 )
 
 // An Explanation is why a strategy takes the time it does: the critical path of
-// one iteration, from recorded causes, and what it consists of.
+// one iteration, or of a window that was asked for, from recorded causes, and
+// what it consists of.
 type Explanation struct {
-	Start  trace.Time `json:"start_ns"`   // of the iteration in the simulated run
-	Time   trace.Time `json:"time_ns"`    // its length, which the links add up to
-	Rounds int        `json:"iterations"` // that it covers: more than one where they overlap
+	Start  trace.Time `json:"start_ns"`   // of the iteration or window in the simulated run
+	Time   trace.Time `json:"time_ns"`    // its length, which the links add up to; 0 where the run is over before the window
+	Rounds int        `json:"iterations"` // that it covers: more than one where they overlap; 1 of the whole run, 0 of another part of it
 	Path   []Link     `json:"critical_path"`
 	Parts  []Part     `json:"parts"` // add up to Time, the longest first
 	Names  []Part     `json:"names"` // the same by name of kernel and copy
 	Versus *Versus    `json:"against,omitempty"`
 	WhatIf []WhatIf   `json:"what_if,omitempty"`
 	Limits []Limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
+	Idle   []IdleSum  `json:"idle,omitempty"`   // why streams stood still, the longest first
 }
 
 // A Limited is what limited a rank for a while of the iteration.
@@ -55,9 +57,17 @@ type Part struct {
 // maxLinks is how many lines of a critical path can be taken in.
 const maxLinks = 15
 
-// Explain explains an outcome that was run with replay.Options.Causes.
+// Explain explains an outcome that was run with replay.Options.Causes: the window
+// of the options, or where they have none the iteration that its time stands for.
 func Explain(w *workload.Workload, out Outcome) Explanation {
 	is, rounds := stepsOf(w, out.Result.Run).typical()
+	if x := out.window; x.end > 0 {
+		start := min(x.start, out.Result.Makespan)
+		is, rounds = interval{start, min(x.end, out.Result.Makespan)}, 0
+		if x.start == 0 && x.end >= out.Result.Makespan {
+			rounds = 1
+		}
+	}
 	path := within(out.Result.Path, is.start, is.end)
 	e := Explanation{Start: is.start, Time: is.end - is.start, Rounds: rounds, Parts: partsOf(path)}
 	e.Path = linksOf(path, out.program.Flags)
@@ -67,7 +77,28 @@ func Explain(w *workload.Workload, out Outcome) Explanation {
 			e.Limits = append(e.Limits, Limited{l.GPU, start, end, l.By})
 		}
 	}
+	e.Idle = idleByCause(idleIn(out.Result.Idle, is))
 	return e
+}
+
+// idleIn cuts intervals to a window.
+func idleIn(idle []replay.Idle, is interval) []replay.Idle {
+	var in []replay.Idle
+	for _, i := range idle {
+		if i.Start, i.End = max(i.Start, is.start), min(i.End, is.end); i.Start < i.End {
+			in = append(in, i)
+		}
+	}
+	return in
+}
+
+// IdleByCause sums up why the strategy's streams stood still, longest first: in
+// the window that was asked for, else in the whole replay.
+func (o *Outcome) IdleByCause() []IdleSum {
+	if o.window.end > 0 {
+		return idleByCause(idleIn(o.Result.Idle, o.window))
+	}
+	return idleByCause(o.Result.Idle)
 }
 
 // typical is the iteration that StepTime stands for: from the end of the one

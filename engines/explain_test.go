@@ -80,6 +80,61 @@ func TestExplanationsAddUp(t *testing.T) {
 	}
 }
 
+// Windows that follow each other share out the run: what each says of the
+// critical path, of idle streams and of limits adds up to what the whole run's
+// window says, and lies within it.
+func TestExplanationsOfWindows(t *testing.T) {
+	w, m := moeDown.build(t), h200(t, moeDown.ranks)
+	v, err := decompose.Values(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	explain := func(from, to trace.Time) (Explanation, trace.Time) {
+		out, err := Run(w, m, Selection{decompose, v}, replay.Options{Causes: true, Limits: true, From: from, To: to})
+		if err != nil || out.Result == nil {
+			t.Fatal(err, out.Why)
+		}
+		return Explain(w, out), out.Result.Makespan
+	}
+	sum := func(into sums, e Explanation) sums {
+		for _, p := range e.Parts {
+			into.add("path: "+p.What, p.Time)
+		}
+		for _, i := range e.Idle {
+			into.add("idle: "+i.Cause.String(), i.Time)
+		}
+		for _, l := range e.Limits {
+			into.add("limit: "+l.By, l.End-l.Start)
+		}
+		return into
+	}
+	whole, end := explain(0, trace.Never)
+	if whole.Start != 0 || whole.Time != end || whole.Rounds != 1 {
+		t.Fatalf("the whole run of %d is explained from %d for %d, as %d iterations", end, whole.Start, whole.Time, whole.Rounds)
+	}
+	want := sum(nil, whole)
+	var got sums
+	cuts := []trace.Time{0, end / 7, end / 2, end - end/9, end + 1000}
+	for i, from := range cuts[:len(cuts)-1] {
+		e, _ := explain(from, cuts[i+1])
+		if to := min(cuts[i+1], end); e.Start != from || e.Start+e.Time != to || e.Rounds != 0 {
+			t.Errorf("from %d to %d is explained from %d to %d, as %d iterations", from, to, e.Start, e.Start+e.Time, e.Rounds)
+		}
+		for _, l := range e.Limits {
+			if l.Start < e.Start || l.End > e.Start+e.Time || l.Start >= l.End {
+				t.Errorf("window %d to %d has a limit from %d to %d", e.Start, e.Start+e.Time, l.Start, l.End)
+			}
+		}
+		got = sum(got, e)
+	}
+	for _, p := range difference(want, got) {
+		t.Errorf("%s: windows say %d less than the whole run", p.What, p.Time)
+	}
+	if e, _ := explain(end+1, end+2); e.Time != 0 || len(e.Path)+len(e.Idle)+len(e.Limits) > 0 {
+		t.Errorf("behind the run: %+v", e)
+	}
+}
+
 // Bulk is its matrix product and its collective, one after the other.
 func TestBulkIsExplained(t *testing.T) {
 	outs, all := explained(t, moeDown)

@@ -85,17 +85,17 @@ func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
 
 // An IdleSum is how long streams stood still for one reason.
 type IdleSum struct {
-	Cause   replay.Cause
-	Time    replay.Time // summed over streams and ranks
-	Longest string      // what the longest of them waited for
+	Cause   replay.Cause `json:"cause"`
+	Time    replay.Time  `json:"time_ns"`           // summed over streams and ranks
+	Longest string       `json:"longest,omitempty"` // what the longest of them waited for
 }
 
-// IdleByCause sums up why streams stood still, longest first. Streams that had
+// idleByCause sums up why streams stood still, longest first. Streams that had
 // nothing left to do are left out.
-func IdleByCause(r *replay.Result) []IdleSum {
+func idleByCause(idle []replay.Idle) []IdleSum {
 	var sums []IdleSum
 	var longest []replay.Time
-	for _, i := range r.Idle {
+	for _, i := range idle {
 		if i.Cause == replay.NoWork {
 			continue
 		}
@@ -117,19 +117,18 @@ func IdleByCause(r *replay.Result) []IdleSum {
 // waits names what streams stood still for most, apart from waiting for each
 // other, which is what a dependency is; nothing below 2 % of the time.
 func waits(r *replay.Result, from []trace.Time) string {
-	late := *r
-	late.Idle = nil
+	var late []replay.Idle
 	var whole replay.Time
 	for _, i := range r.Idle {
 		if i.Rank < len(from) && i.End > from[i.Rank] {
 			i.Start = max(i.Start, from[i.Rank])
-			late.Idle = append(late.Idle, i)
+			late = append(late, i)
 		}
 	}
 	for _, f := range from {
 		whole += r.Makespan - f
 	}
-	for _, s := range IdleByCause(&late) {
+	for _, s := range idleByCause(late) {
 		name := map[replay.Cause]string{
 			replay.NoSlot: "free compute units", replay.HostIssue: "the host", replay.BackPressure: "links",
 		}[s.Cause]

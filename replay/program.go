@@ -194,6 +194,9 @@ const (
 	numCauses
 )
 
+// MarshalText writes the name.
+func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
 var causeNames = [numCauses]string{
 	"unexplained", "flag", "no slot", "launch", "host", "back-pressure", "peer skew", "tail", "no work",
 }

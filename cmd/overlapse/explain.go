@@ -38,7 +38,7 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 		}
 		e := engines.Explain(r.workload, out)
 		e.WhatIf = whatIf[i]
-		if bulk != nil && out.Engine.Name != "bulk" {
+		if bulk != nil && out.Engine.Name != "bulk" && e.Rounds > 0 {
 			e.Against("bulk", *bulk)
 		}
 		r.Rows[i].Explanation = &e
@@ -55,7 +55,7 @@ func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*engine
 	outcomes := r.outcomes
 	i := strategyIn(outcomes, "bulk")
 	if i < 0 {
-		if outcomes, err = engines.Compare(r.workload, m, sel, replay.Options{Causes: true, Stop: opts.Stop}, nil); err != nil {
+		if outcomes, err = engines.Compare(r.workload, m, sel, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
 			return nil, err
 		}
 		i = 0
@@ -83,9 +83,10 @@ func (a *app) printExplanations(r *replayed) {
 		if v := e.Versus; v != nil {
 			fmt.Fprintf(a.out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
-		unit := r.unit()
-		if e.Rounds > 1 {
-			unit = fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
+		unit := r.explained(e)
+		if e.Time == 0 {
+			fmt.Fprintf(a.out, "\n  over before %s\n", unit)
+			continue
 		}
 		fmt.Fprintf(a.out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
 		if len(e.Path) > crowded {
@@ -101,6 +102,9 @@ func (a *app) printExplanations(r *replayed) {
 		if rank, ok := mainRank(e); ok {
 			fmt.Fprintf(a.out, "  limits of rank %d over time: %s\n", rank, strip(e, rank))
 		}
+		if len(e.Idle) > 0 {
+			fmt.Fprintf(a.out, "  streams of all ranks stood still: %s\n", idleText(e.Idle))
+		}
 		if len(e.WhatIf) > 0 {
 			var words []string
 			for _, x := range e.WhatIf {
@@ -111,12 +115,50 @@ func (a *app) printExplanations(r *replayed) {
 	}
 }
 
+// explained says what an explanation is of.
+func (r *replayed) explained(e *engines.Explanation) string {
+	switch {
+	case r.Window == iteration && e.Rounds > 1:
+		return fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
+	case r.Window == iteration:
+		return r.unit()
+	case e.Rounds > 0:
+		return "the whole replay"
+	}
+	return r.Window
+}
+
+// span says when idle times are summed.
+func (r *replayed) span() string {
+	if r.Window == "" || r.Window == iteration || r.Window == "all" {
+		return "of the whole replay"
+	}
+	return "in " + r.Window
+}
+
+// idleText lists why streams stood still and what the longest waited for.
+func idleText(idle []engines.IdleSum) string {
+	var words []string
+	for _, s := range idle {
+		word := micros(s.Time) + " " + s.Cause.String()
+		if s.Longest != "" {
+			word += fmt.Sprintf(" (the longest: %s)", oneLine(shorten(s.Longest, 60)))
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
 // explainTables are the report's share of it: nil where nobody asked.
 func (r *replayed) explainTables() []html.Table {
+	of := "one iteration"
+	if r.Window != iteration {
+		of = "the window " + r.Window
+	}
 	sum := html.Table{Title: "Against bulk", Columns: []html.Column{{Name: "strategy"}, {Name: "why"}}}
 	path := html.Table{
 		Title: "Critical paths",
-		Note:  "Of one iteration, from what caused what in the simulation. The times of a strategy add up to its iteration.",
+		Note:  "Of " + of + ", from what caused what in the simulation. The times of a strategy add up.",
 		Columns: []html.Column{
 			{Name: "strategy"}, {Name: "time, µs", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "went to"}, {Name: "waited before for"},
 		},

@@ -11,11 +11,13 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// record sets what a replay with results to write records of workgroups.
-func (o *replayOptions) record(opts *replay.Options) error {
-	opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, shownTiles
+// iteration is the window that engines choose without one.
+const iteration = "iteration"
+
+// between sets the window of what is recorded and explained.
+func (o *replayOptions) between(opts *replay.Options) error {
 	switch o.window {
-	case "iteration": // what engines do without a window
+	case iteration:
 		return nil
 	case "all":
 		opts.To = trace.Never

@@ -53,7 +53,9 @@ the strategy gains and pays against bulk, what limited a rank over time, and wha
 faster links, memory, compute units or launches would change.
 
 With -o, workgroups and their phases are recorded of rank 0 in one iteration;
---rank and --window choose others.`,
+--rank and --window choose others. What --explain says is of that window too, except
+for the what-ifs; a window by time lies elsewhere in bulk's iteration, so it is not
+compared with bulk's.`,
 		Example: `  overlapse replay samples/moe-ep4
   overlapse replay samples/moe-ep4 --machine h200x4 --strategy decompose:chunks=8:priority=on,fused
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
@@ -73,7 +75,7 @@ With -o, workgroups and their phases are recorded of rank 0 in one iteration;
 	f.StringVar(&o.pair, "pair", "", "replan only these pairs, numbered as inspect lists them (1,3); the rest stays as captured")
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.pb.gz and result.json into this folder")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
-	f.StringVar(&o.window, "window", "iteration", "with -o: when: one iteration, all, or a time like 1.2ms-3ms")
+	f.StringVar(&o.window, "window", iteration, "with -o and --explain: when: one iteration, all, or a time like 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay so many times with other luck: which rank's kernels get compute units first, and when ranks arrive; 0: the median case only")
 	return c
 }
@@ -90,13 +92,14 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Stop: until(ctx)}
+	if err := o.between(&opts); err != nil {
+		return err
+	}
 	if o.dir != "" {
 		if err := o.checkRanks(w.World); err != nil {
 			return err
 		}
-		if err := o.record(&opts); err != nil {
-			return err
-		}
+		opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, shownTiles
 	}
 	if o.pair != "" {
 		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
@@ -107,6 +110,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err != nil {
 		return err
 	}
+	r.Window = o.window
 	if o.pairs {
 		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
 			return err
@@ -147,6 +151,7 @@ type replayed struct {
 	Captured   int               `json:"captured_ranks"`
 	Iterations int               `json:"iterations"` // times below are of one, if there are any
 	Pairs      int               `json:"pairs"`
+	Window     string            `json:"window,omitempty"`    // that was recorded and explained: iteration, all, or a time
 	Measured   int64             `json:"measured_ns"`         // of the schedule as given, where it is estimated
 	Estimated  string            `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
 	Residual   engines.Residual  `json:"residual"`

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
@@ -141,14 +140,14 @@ func (r *replayed) confidenceTable() html.Table {
 func (r *replayed) idleTable() html.Table {
 	t := html.Table{
 		Title:   "Why streams stood still",
-		Note:    "Summed over streams and ranks of the whole replay. A flag is a dependency: another stream's work, or another rank's.",
+		Note:    "Summed over streams and ranks " + r.span() + ". A flag is a dependency: another stream's work, or another rank's.",
 		Columns: []html.Column{{Name: "strategy"}, {Name: "reason"}, {Name: "time, µs", Number: true}, {Name: "the longest"}},
 	}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
 			continue
 		}
-		for _, s := range engines.IdleByCause(out.Result) {
+		for _, s := range out.IdleByCause() {
 			t.Rows = append(t.Rows, []string{out.Result.Run.Name, s.Cause.String(), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
 		}
 	}
