@@ -78,8 +78,11 @@ type flows struct {
 	fabric  // pools and routes
 	paths   []path
 	pathOf  map[uint64]int32 // by its ends, the latest
-	shares  []share          // of paths; a stretch of those that are not yet in use
 	recent  [1 << 12]recentPath
+	shares  slab[share] // of paths, and what they begin with
+	blocks  slab[block]
+	steps   slab[step]
+	lines   slab[held]
 	classes []class
 	index   index
 	free    []int32   // classes without members, to be used anew

@@ -1,31 +1,37 @@
 package replay
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
-// A pool is a resource of the machine that flows share.
+// A pool is a resource of the machine that flows share. What each flow that
+// comes or goes touches is one cache line, what solving touches another.
 type pool struct {
-	capacity float64  // bytes a nanosecond
-	paths    []member // with classes, that cross it
-	all      []int32  // paths that cross it
-	demand   float64  // bytes a nanosecond that its classes could send through it at most
-	narrows  int      // paths of which it is the narrowest and that could send more
-	tight    bool     // demand exceeds capacity, so it may hold its classes back
-	quiet    float64  // bytes a nanosecond of undisturbed flows
-	quietN   int      // how many those are
-	arbiter  int32    // that sets capacity, and one; 0 for what is fixed
-	listed   bool     // is in flows.disturbed
-	crowded  bool     // is of a crowd
+	capacity float64 // bytes a nanosecond
+	demand   float64 // bytes a nanosecond that its classes could send through it at most
+	quiet    float64 // bytes a nanosecond of undisturbed flows
+	used     float64 // bytes a nanosecond since `since`
+	since    Time
+	moved    float64 // bytes until since
+	quietN   int32   // undisturbed flows
+	narrows  int32   // paths of which it is the narrowest and that could send more
+	arbiter  int32   // that sets capacity, and one; 0 for what is fixed
+	tight    bool    // demand exceeds capacity, so it may hold its classes back
+	listed   bool    // is in flows.disturbed
+	crowded  bool    // is of a crowd
 
-	used      float64 // bytes a nanosecond since `since`
-	since     Time
-	moved     float64 // bytes until since
+	left    float64  // fill: capacity that nothing settled uses
+	load    float64  // fill: bytes for one byte of everything unsettled
+	open    int32    // fill: unsettled paths
+	crosses int32    // paths with classes, that cross it
+	visited int      // the last search that reached it
+	paths   []member // those that cross it, and some that have no classes any more
+
 	saturated Time    // time until since in which used was capacity
 	full      *parts  // the same over time, if asked for
-
-	visited int     // the last search that reached it
-	left    float64 // fill: capacity that nothing settled uses
-	load    float64 // fill: bytes for one byte of everything unsettled
-	open    int     // fill: unsettled paths
+	ways      []int32 // paths that cross it and have had undisturbed flows
+	_         [3]int  // to whole lines
 }
 
 // account brings moved and saturated up to now.
@@ -59,7 +65,7 @@ func (p *pool) tightens() bool {
 // A share is that a path crosses a pool.
 type share struct {
 	pool   int32
-	at     int32   // index in pool.paths
+	listed bool    // is in pool.paths
 	weight float64 // bytes through the pool for one of the flow
 }
 
@@ -90,7 +96,8 @@ type path struct {
 	out     float64 // bytes a nanosecond as entered in its pools' use
 	quiet   []int32 // workgroups with an undisturbed flow along it, in no order
 
-	attached bool // is in its pools' paths
+	hushed   bool // is in its pools' ways
+	attached bool // has classes, is in its pools' paths
 	dirty    bool // is in flows.dirty
 	changed  bool // is in flows.changed
 	moved    bool // is in flows.moved
@@ -122,6 +129,20 @@ type pathKey struct {
 // A member is a path of a pool, and which of the path's shares is of that pool.
 type member struct{ path, share int32 }
 
+// prune takes the paths without classes out of the pool's.
+func (f *flows) prune(p *pool) {
+	if int(p.crosses) == len(p.paths) {
+		return
+	}
+	p.paths = slices.DeleteFunc(p.paths, func(m member) bool {
+		w := &f.paths[m.path]
+		if !w.attached {
+			w.shares[m.share].listed = false
+		}
+		return !w.attached
+	})
+}
+
 type recentPath struct {
 	key pathKey
 	id  int32 // and one, so that the zero value is no path
@@ -143,10 +164,13 @@ func (f *flows) pathTo(k pathKey) int32 {
 
 func (f *flows) newPath(k pathKey) int32 {
 	id := int32(len(f.paths))
-	p := path{key: k, shares: f.keep(f.route(k)), narrow: none, bound: math.Inf(1), alarm: none, sibling: none}
+	way := f.route(k)
+	p := path{
+		key: k, shares: append(f.shares.room(len(way)), way...), stairs: f.stairs(),
+		line: f.lines.room(1), narrow: none, bound: math.Inf(1), alarm: none, sibling: none,
+	}
 	for _, s := range p.shares {
 		pool := &f.pools[s.pool]
-		pool.all = append(pool.all, id)
 		if b := pool.capacity / s.weight; b < p.bound && pool.arbiter == 0 {
 			p.bound, p.narrow = b, s.pool
 		}
@@ -160,14 +184,11 @@ func (f *flows) newPath(k pathKey) int32 {
 	return id
 }
 
-// keep copies shares to where those of all paths lie.
-func (f *flows) keep(s []share) []share {
-	if len(f.shares)+len(s) > cap(f.shares) {
-		f.shares = make([]share, 0, max(1<<12, len(s)))
-	}
-	at := len(f.shares)
-	f.shares = append(f.shares, s...)
-	return f.shares[at:len(f.shares):len(f.shares)]
+// stairs has room for a class.
+func (f *flows) stairs() stairs {
+	s := stairs(f.blocks.room(1)[:1])
+	s[0].steps = f.steps.room(1)
+	return s[:0]
 }
 
 // endsOf is from and to as one number.

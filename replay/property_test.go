@@ -107,7 +107,7 @@ func checkPools(t *rapid.T, s *sim) {
 	for i := range s.flows.pools {
 		p := &s.flows.pools[i]
 		used := 0.0
-		for _, id := range p.all {
+		for id := range s.flows.paths {
 			way := &s.flows.paths[id]
 			sends := 0.0
 			for _, b := range way.stairs {

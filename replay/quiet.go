@@ -23,7 +23,7 @@ func (f *flows) loose(id int32) bool {
 }
 
 // admit adds n undisturbed flows, 1 or -1, of the given rate to the path's pools.
-func (f *flows) admit(id int32, n int, rate float64, now Time) {
+func (f *flows) admit(id int32, n int32, rate float64, now Time) {
 	for _, s := range f.paths[id].shares {
 		p := &f.pools[s.pool]
 		by := float64(n) * s.weight * rate
@@ -55,6 +55,13 @@ func (s *sim) hush(id int32, w *workgroup, k *classKey) bool {
 		return false
 	}
 	p := &s.flows.paths[k.path]
+	if !p.hushed {
+		p.hushed = true
+		for _, share := range p.shares {
+			pool := &s.flows.pools[share.pool]
+			pool.ways = append(pool.ways, k.path)
+		}
+	}
 	w.pathAt = int32(len(p.quiet))
 	p.quiet = append(p.quiet, id)
 	s.flows.admit(k.path, 1, k.limit, s.now)
@@ -85,7 +92,7 @@ func (s *sim) disturb() {
 		if !p.tightens() {
 			continue
 		}
-		for _, way := range p.all {
+		for _, way := range p.ways {
 			for quiet := &s.flows.paths[way].quiet; len(*quiet) > 0; {
 				w := (*quiet)[len(*quiet)-1]
 				s.rejoin(w, s.wgs.at(w))

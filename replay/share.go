@@ -75,20 +75,21 @@ func (f *flows) change(id int32) {
 	}
 }
 
-// attach puts the path into its pools' paths, or takes it out.
+// attach puts the path into its pools' paths, or leaves it there to be pruned:
+// one that goes often comes again before its pools are looked at.
 func (f *flows) attach(id int32, p *path) {
 	for i := range p.shares {
 		s := &p.shares[i]
 		pool := &f.pools[s.pool]
-		if p.attached {
-			s.at = int32(len(pool.paths))
-			pool.paths = append(pool.paths, member{id, int32(i)})
+		if !p.attached {
+			pool.crosses--
 			continue
 		}
-		last := pool.paths[len(pool.paths)-1]
-		pool.paths[s.at] = last
-		pool.paths = pool.paths[:len(pool.paths)-1]
-		f.paths[last.path].shares[last.share].at = s.at
+		pool.crosses++
+		if !s.listed {
+			s.listed = true
+			pool.paths = append(pool.paths, member{id, int32(i)})
+		}
 	}
 }
 
@@ -107,7 +108,7 @@ func (f *flows) enterDemand(p *path) {
 	for _, s := range p.shares {
 		pool := &f.pools[s.pool]
 		pool.demand += s.weight * (most - p.most)
-		if len(pool.paths) == 0 {
+		if pool.crosses == 0 {
 			pool.demand = 0
 		}
 		if pool.arbiter > 0 {
@@ -159,6 +160,7 @@ func (f *flows) reach(id int32) {
 		return
 	}
 	f.rows = append(f.rows, id)
+	f.prune(p)
 	for _, m := range p.paths {
 		if p := &f.paths[m.path]; p.visited != f.search {
 			p.visited = f.search
@@ -175,7 +177,7 @@ func (f *flows) enterUse(p *path, now Time) {
 	for _, s := range p.shares {
 		pool := &f.pools[s.pool]
 		pool.use(s.weight*(p.sends-p.out), now)
-		if len(pool.paths) == 0 {
+		if pool.crosses == 0 {
 			pool.used = pool.quiet // exactly
 		}
 	}

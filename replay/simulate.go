@@ -92,6 +92,7 @@ type sim struct {
 	flags   []flag
 	posts   arena[post]
 	puts    [][]channel // by source and destination; nil where there are none
+	firsts  slab[put]   // of channels
 	nics    []Time      // when each takes its next message
 	kernels arena[launch]
 	wgs     arena[workgroup]
