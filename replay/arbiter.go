@@ -97,8 +97,9 @@ func (f *flows) setCapacity(id int32, capacity float64, now Time) {
 	if p.quietN > 0 {
 		f.watch(id)
 	}
-	f.prune(p)
 	for _, m := range p.paths {
-		f.change(m.path)
+		if f.paths[m.path].attached {
+			f.change(m.path)
+		}
 	}
 }

@@ -201,9 +201,9 @@ func (s *sim) boundOf(w *workgroup) Bound {
 	}
 	c := &s.flows.classes[w.class]
 	if c.path != none {
-		for _, share := range s.flows.paths[c.path].shares {
-			if p := &s.flows.pools[share.pool]; p.used >= p.capacity*(1-1e-6) {
-				return s.flows.boundBy(share.pool)
+		for _, id := range s.flows.paths[c.path].pools {
+			if p := &s.flows.pools[id]; p.used >= p.capacity*(1-1e-6) {
+				return s.flows.boundBy(id)
 			}
 		}
 	}

@@ -39,8 +39,8 @@ type crowd struct {
 
 // crowded reports whether the path crosses a pool of a crowd.
 func (f *flows) crowded(id int32) bool {
-	for _, s := range f.paths[id].shares {
-		if f.pools[s.pool].crowded {
+	for _, pool := range f.paths[id].pools {
+		if f.pools[pool].crowded {
 			return true
 		}
 	}
@@ -56,13 +56,13 @@ func (f *flows) waits(id int32, now Time) bool {
 	}
 	p := &f.paths[id]
 	total := min(p.flow, p.bound)
-	for _, s := range p.shares {
-		pool := &f.pools[s.pool]
+	for i, id := range p.pools {
+		pool := &f.pools[id]
 		left := pool.capacity - pool.used
 		if left < -1e-9*pool.capacity {
 			return false // an arbiter gave some of it to the other side
 		}
-		total = min(total, p.out+max(0, left)/s.weight)
+		total = min(total, p.out+max(0, left)/p.weights[i])
 	}
 	p.take(total)
 	f.setLevel(id, p.found, p.next, now)
@@ -119,8 +119,8 @@ func (f *flows) recall() {
 	c.due, c.alarm, c.empty = true, none, 0
 	for _, id := range c.stale {
 		f.paths[id].stale = false
-		for _, s := range f.paths[id].shares {
-			f.pools[s.pool].visited = -f.search // changed, not searched yet
+		for _, pool := range f.paths[id].pools {
+			f.pools[pool].visited = -f.search // changed, not searched yet
 		}
 		f.change(id)
 	}

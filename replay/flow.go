@@ -79,8 +79,10 @@ type flows struct {
 	paths   []path
 	pathOf  map[uint64]int32 // by its ends, the latest
 	recent  [1 << 12]recentPath
-	shares  slab[share] // of paths, and what they begin with
-	blocks  slab[block]
+	crossed slab[int32] // of paths: the pools that they cross
+	weights slab[float64]
+	listed  slab[bool]
+	blocks  slab[block] // and what they begin with
 	steps   slab[step]
 	lines   slab[held]
 	classes []class

@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // A pool is a resource of the machine that flows share. What each flow that
 // comes or goes touches is one cache line, what solving touches another.
@@ -27,11 +24,11 @@ type pool struct {
 	crosses int32    // paths with classes, that cross it
 	visited int      // the last search that reached it
 	paths   []member // those that cross it, and some that have no classes any more
+	full    *parts   // time in which used was capacity, if asked for
 
-	saturated Time    // time until since in which used was capacity
-	full      *parts  // the same over time, if asked for
+	saturated Time    // how long that was until since
 	ways      []int32 // paths that cross it and have had undisturbed flows
-	_         [3]int  // to whole lines
+	_         [4]int  // to whole lines
 }
 
 // account brings moved and saturated up to now.
@@ -65,7 +62,6 @@ func (p *pool) tightens() bool {
 // A share is that a path crosses a pool.
 type share struct {
 	pool   int32
-	listed bool    // is in pool.paths
 	weight float64 // bytes through the pool for one of the flow
 }
 
@@ -75,40 +71,43 @@ type share struct {
 //	                    at their     held back: all go
 //	                    limit        at the path's level
 type path struct {
-	key     pathKey
-	sibling int32 // the next path between the same GPUs, or none
+	// What solving touches.
+	pools    []int32 // that it crosses
+	visited  int     // the last search that reached it
+	mass     float64
+	rest     float64   // fill: mass of the steps not settled
+	sends    float64   // fill: bytes a nanosecond of settled steps
+	settled  bool      // fill
+	attached bool      // has classes, is in its pools' paths
+	hushed   bool      // is in its pools' ways
+	dirty    bool      // is in flows.dirty
+	changed  bool      // is in flows.changed
+	moved    bool      // is in flows.moved
+	stale    bool      // is in crowd.stale
+	narrows  bool      // is counted in narrow's narrows
+	weights  []float64 // by pool it crosses: bytes through the pool for one of the flow
+	first    float64   // level of the first step
+	bound    float64   // most that its pools allow
+	found    float64   // fill: level
+	next     stair     // fill: the first step not settled
+	stairs   stairs    // of classes with members
 
-	shares []share
-	bound  float64 // most that its pools allow
+	level float64 // rate, over favor, of what is held back
+	clock float64 // of that level, at time `at`
+	at    Time
+	line  []held // heap of held classes, the next to be done first
+	alarm alarm
+
+	flow   float64
+	most   float64 // bytes a nanosecond as entered in its pools' demand
+	out    float64 // bytes a nanosecond as entered in its pools' use
 	narrow int32   // the pool that sets bound; none if none does
 
-	stairs stairs // of classes with members
-	flow   float64
-	mass   float64
-	level  float64 // rate, over favor, of what is held back
-	clock  float64 // of that level, at time `at`
-	at     Time
-	line   []held // heap of held classes, the next to be done first
-	alarm  alarm
-
-	most    float64 // bytes a nanosecond as entered in its pools' demand
-	narrows bool    // is counted in narrow's narrows
-	out     float64 // bytes a nanosecond as entered in its pools' use
+	sibling int32 // the next path between the same GPUs, or none
+	key     pathKey
 	quiet   []int32 // workgroups with an undisturbed flow along it, in no order
-
-	hushed   bool // is in its pools' ways
-	attached bool // has classes, is in its pools' paths
-	dirty    bool // is in flows.dirty
-	changed  bool // is in flows.changed
-	moved    bool // is in flows.moved
-	stale    bool // is in crowd.stale
-
-	visited int     // the last search that reached it
-	next    stair   // fill: the first step not settled
-	found   float64 // fill: level
-	rest    float64 // fill: mass of the steps not settled
-	sends   float64 // fill: bytes a nanosecond of settled steps
-	settled bool
+	listed  []bool  // by pool it crosses: it is in that one's paths
+	_       [7]int  // to whole lines
 }
 
 // A held is a class that is held back.
@@ -126,22 +125,8 @@ type pathKey struct {
 	cache    float64 // bytes of the last-level cache at from for each
 }
 
-// A member is a path of a pool, and which of the path's shares is of that pool.
-type member struct{ path, share int32 }
-
-// prune takes the paths without classes out of the pool's.
-func (f *flows) prune(p *pool) {
-	if int(p.crosses) == len(p.paths) {
-		return
-	}
-	p.paths = slices.DeleteFunc(p.paths, func(m member) bool {
-		w := &f.paths[m.path]
-		if !w.attached {
-			w.shares[m.share].listed = false
-		}
-		return !w.attached
-	})
-}
+// A member is a path of a pool, and which of the path's it is.
+type member struct{ path, pool int32 }
 
 type recentPath struct {
 	key pathKey
@@ -166,10 +151,11 @@ func (f *flows) newPath(k pathKey) int32 {
 	id := int32(len(f.paths))
 	way := f.route(k)
 	p := path{
-		key: k, shares: append(f.shares.room(len(way)), way...), stairs: f.stairs(),
-		line: f.lines.room(1), narrow: none, bound: math.Inf(1), alarm: none, sibling: none,
+		key: k, pools: f.crossed.room(len(way)), weights: f.weights.room(len(way)), listed: f.listed.room(len(way))[:len(way)],
+		stairs: f.stairs(), line: f.lines.room(1), narrow: none, bound: math.Inf(1), alarm: none, sibling: none,
 	}
-	for _, s := range p.shares {
+	for _, s := range way {
+		p.pools, p.weights = append(p.pools, s.pool), append(p.weights, s.weight)
 		pool := &f.pools[s.pool]
 		if b := pool.capacity / s.weight; b < p.bound && pool.arbiter == 0 {
 			p.bound, p.narrow = b, s.pool

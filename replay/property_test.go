@@ -120,9 +120,9 @@ func checkPools(t *rapid.T, s *sim) {
 				k, _ := s.phaseFlow(s.wgs.at(w))
 				sends += k.limit
 			}
-			for _, share := range way.shares {
-				if int(share.pool) == i {
-					used += share.weight * sends
+			for at, id := range way.pools {
+				if int(id) == i {
+					used += way.weights[at] * sends
 				}
 			}
 		}

@@ -14,8 +14,8 @@ package replay
 
 // loose reports whether no pool of the path holds its flows back.
 func (f *flows) loose(id int32) bool {
-	for _, s := range f.paths[id].shares {
-		if f.pools[s.pool].tightens() {
+	for _, pool := range f.paths[id].pools {
+		if f.pools[pool].tightens() {
 			return false
 		}
 	}
@@ -24,9 +24,10 @@ func (f *flows) loose(id int32) bool {
 
 // admit adds n undisturbed flows, 1 or -1, of the given rate to the path's pools.
 func (f *flows) admit(id int32, n int32, rate float64, now Time) {
-	for _, s := range f.paths[id].shares {
-		p := &f.pools[s.pool]
-		by := float64(n) * s.weight * rate
+	way := &f.paths[id]
+	for i, pool := range way.pools {
+		p := &f.pools[pool]
+		by := float64(n) * way.weights[i] * rate
 		if p.quietN += n; p.quietN == 0 {
 			by = -p.quiet
 		}
@@ -36,7 +37,7 @@ func (f *flows) admit(id int32, n int32, rate float64, now Time) {
 			f.arbitrate(p.arbiter)
 		}
 		if n > 0 {
-			f.watch(s.pool)
+			f.watch(pool)
 		}
 	}
 }
@@ -57,8 +58,8 @@ func (s *sim) hush(id int32, w *workgroup, k *classKey) bool {
 	p := &s.flows.paths[k.path]
 	if !p.hushed {
 		p.hushed = true
-		for _, share := range p.shares {
-			pool := &s.flows.pools[share.pool]
+		for _, id := range p.pools {
+			pool := &s.flows.pools[id]
 			pool.ways = append(pool.ways, k.path)
 		}
 	}

@@ -50,16 +50,20 @@ func (f *flows) tallyAll(now Time) {
 		p := &f.paths[id]
 		p.dirty = false
 		f.change(id)
-		if attach := len(p.stairs) > 0; attach != p.attached {
+		attach := len(p.stairs) > 0
+		if attach {
+			p.first = p.stairs[0].steps[0].level
+		}
+		if attach != p.attached {
 			p.attached = attach
 			f.attach(id, p)
 		}
 		f.enterDemand(p)
-		for _, s := range p.shares {
-			pool := &f.pools[s.pool]
+		for _, id := range p.pools {
+			pool := &f.pools[id]
 			pool.visited = -f.search // changed, not searched yet
 			if pool.quietN > 0 {
-				f.watch(s.pool)
+				f.watch(id)
 			}
 		}
 	}
@@ -75,19 +79,18 @@ func (f *flows) change(id int32) {
 	}
 }
 
-// attach puts the path into its pools' paths, or leaves it there to be pruned:
-// one that goes often comes again before its pools are looked at.
+// attach puts the path into its pools' paths. One without classes is left there
+// until the pool is looked at: it may have come back.
 func (f *flows) attach(id int32, p *path) {
-	for i := range p.shares {
-		s := &p.shares[i]
-		pool := &f.pools[s.pool]
+	for i, at := range p.pools {
+		pool := &f.pools[at]
 		if !p.attached {
 			pool.crosses--
 			continue
 		}
 		pool.crosses++
-		if !s.listed {
-			s.listed = true
+		if !p.listed[i] {
+			p.listed[i] = true
 			pool.paths = append(pool.paths, member{id, int32(i)})
 		}
 	}
@@ -105,9 +108,9 @@ func (f *flows) enterDemand(p *path) {
 			f.pools[p.narrow].narrows--
 		}
 	}
-	for _, s := range p.shares {
-		pool := &f.pools[s.pool]
-		pool.demand += s.weight * (most - p.most)
+	for i, id := range p.pools {
+		pool := &f.pools[id]
+		pool.demand += p.weights[i] * (most - p.most)
 		if pool.crosses == 0 {
 			pool.demand = 0
 		}
@@ -126,13 +129,13 @@ func (f *flows) solveFrom(id int32, now Time) {
 		p.visited = f.search
 		f.comp = append(f.comp, id)
 	}
-	for _, s := range p.shares {
-		f.reach(s.pool)
+	for _, pool := range p.pools {
+		f.reach(pool)
 	}
 	for i := 0; i < len(f.comp); i++ {
-		for _, s := range f.paths[f.comp[i]].shares {
-			if f.pools[s.pool].visited != f.search {
-				f.reach(s.pool)
+		for _, pool := range f.paths[f.comp[i]].pools {
+			if f.pools[pool].visited != f.search {
+				f.reach(pool)
 			}
 		}
 	}
@@ -160,13 +163,21 @@ func (f *flows) reach(id int32) {
 		return
 	}
 	f.rows = append(f.rows, id)
-	f.prune(p)
+	n := 0
 	for _, m := range p.paths {
-		if p := &f.paths[m.path]; p.visited != f.search {
-			p.visited = f.search
+		w := &f.paths[m.path]
+		if !w.attached {
+			w.listed[m.pool] = false
+			continue
+		}
+		p.paths[n] = m
+		n++
+		if w.visited != f.search {
+			w.visited = f.search
 			f.comp = append(f.comp, m.path)
 		}
 	}
+	p.paths = p.paths[:n]
 }
 
 // enterUse brings what the path sends up to date in its pools.
@@ -174,9 +185,9 @@ func (f *flows) enterUse(p *path, now Time) {
 	if p.sends == p.out {
 		return
 	}
-	for _, s := range p.shares {
-		pool := &f.pools[s.pool]
-		pool.use(s.weight*(p.sends-p.out), now)
+	for i, id := range p.pools {
+		pool := &f.pools[id]
+		pool.use(p.weights[i]*(p.sends-p.out), now)
 		if pool.crosses == 0 {
 			pool.used = pool.quiet // exactly
 		}
@@ -195,18 +206,18 @@ func (f *flows) fill() {
 	for _, id := range f.comp {
 		p := &f.paths[id]
 		p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
-		p.settled = len(p.stairs) == 0
+		p.settled = !p.attached
 		if p.settled {
 			continue
 		}
 		open++
-		for _, s := range p.shares {
-			pool := &f.pools[s.pool] // a pool that is no row is not read
-			pool.load += s.weight * p.mass
+		for i, at := range p.pools {
+			pool := &f.pools[at] // a pool that is no row is not read
+			pool.load += p.weights[i] * p.mass
 			pool.open++
 		}
-		if first := p.stairs[0].steps[0].level; first <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
-			f.ladder.push(entry[float64]{key: first, seq: uint64(id), who: actor{duePath, id}})
+		if p.first <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
+			f.ladder.push(entry[float64]{key: p.first, seq: uint64(id), who: actor{duePath, id}})
 		}
 	}
 	f.filling.reset()
@@ -276,10 +287,10 @@ func (f *flows) reachLimits(p *path, level float64) {
 	p.rest -= mass
 	p.sends += flow
 	p.settled = next.block == len(p.stairs)
-	for _, share := range p.shares {
-		pool := &f.pools[share.pool]
-		pool.left -= share.weight * flow
-		pool.load -= share.weight * mass
+	for i, id := range p.pools {
+		pool := &f.pools[id]
+		pool.left -= p.weights[i] * flow
+		pool.load -= p.weights[i] * mass
 		if p.settled {
 			pool.open--
 		}
@@ -299,12 +310,14 @@ func (f *flows) reachAll() {
 func (f *flows) stop(p *path, level float64) {
 	p.settled = true
 	p.found = level
-	p.rest = max(p.rest, p.stairs.at(p.next).mass)
+	if p.next != (stair{}) { // what is left of a sum
+		p.rest = max(p.rest, p.stairs.at(p.next).mass)
+	}
 	p.sends += p.rest * level
-	for _, share := range p.shares {
-		pool := &f.pools[share.pool]
-		pool.left -= share.weight * p.rest * level
-		pool.load -= share.weight * p.rest
+	for i, id := range p.pools {
+		pool := &f.pools[id]
+		pool.left -= p.weights[i] * p.rest * level
+		pool.load -= p.weights[i] * p.rest
 		pool.open--
 	}
 }
