@@ -119,9 +119,6 @@ func (f *flows) recall() {
 	c.due, c.alarm, c.empty = true, none, 0
 	for _, id := range c.stale {
 		f.paths[id].stale = false
-		for _, pool := range f.paths[id].pools {
-			f.pools[pool].visited = -f.search // changed, not searched yet
-		}
 		f.change(id)
 	}
 	c.stale = c.stale[:0]

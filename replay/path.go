@@ -15,6 +15,7 @@ type pool struct {
 	narrows  int32   // paths of which it is the narrowest and that could send more
 	arbiter  int32   // that sets capacity, and one; 0 for what is fixed
 	tight    bool    // demand exceeds capacity, so it may hold its classes back
+	changed  bool    // tight may have, since
 	listed   bool    // is in flows.disturbed
 	crowded  bool    // is of a crowd
 
@@ -23,12 +24,13 @@ type pool struct {
 	open    int32    // fill: unsettled paths
 	crosses int32    // paths with classes, that cross it
 	visited int      // the last search that reached it
+	row     int      // the last search that solved it
 	paths   []member // those that cross it, and some that have no classes any more
-	full    *parts   // time in which used was capacity, if asked for
 
-	saturated Time    // how long that was until since
+	saturated Time    // time until since in which used was capacity
+	full      *parts  // the same over time, if asked for
 	ways      []int32 // paths that cross it and have had undisturbed flows
-	_         [4]int  // to whole lines
+	_         [3]int  // to whole lines
 }
 
 // account brings moved and saturated up to now.
@@ -51,6 +53,14 @@ func (p *pool) account(now Time) {
 func (p *pool) use(by float64, now Time) {
 	p.account(now)
 	p.used += by
+}
+
+// solved brings used up to date with what a solve has left.
+func (p *pool) solved(now Time) {
+	p.account(now)
+	if p.used = p.capacity - p.left; p.crosses == 0 {
+		p.used = p.quiet // exactly
+	}
 }
 
 // tightens reports whether more could flow through the pool than it holds. The

@@ -26,7 +26,7 @@ func (f *flows) solve(now Time) {
 	for i := 0; i < len(f.changed); i++ {
 		id := f.changed[i]
 		f.paths[id].changed = false
-		if !f.waits(id, now) {
+		if f.paths[id].visited != f.search && !f.waits(id, now) {
 			f.solveFrom(id, now)
 		}
 		if i == len(f.changed)-1 {
@@ -61,7 +61,7 @@ func (f *flows) tallyAll(now Time) {
 		f.enterDemand(p)
 		for _, id := range p.pools {
 			pool := &f.pools[id]
-			pool.visited = -f.search // changed, not searched yet
+			pool.changed = true
 			if pool.quietN > 0 {
 				f.watch(id)
 			}
@@ -123,15 +123,8 @@ func (f *flows) enterDemand(p *path) {
 
 // solveFrom solves the components that the path's pools lie in.
 func (f *flows) solveFrom(id int32, now Time) {
-	p := &f.paths[id]
-	f.comp, f.rows = f.comp[:0], f.rows[:0]
-	if p.visited != f.search {
-		p.visited = f.search
-		f.comp = append(f.comp, id)
-	}
-	for _, pool := range p.pools {
-		f.reach(pool)
-	}
+	f.paths[id].visited = f.search
+	f.comp, f.rows = append(f.comp[:0], id), f.rows[:0]
 	for i := 0; i < len(f.comp); i++ {
 		for _, pool := range f.paths[f.comp[i]].pools {
 			if f.pools[pool].visited != f.search {
@@ -141,27 +134,29 @@ func (f *flows) solveFrom(id int32, now Time) {
 	}
 	f.gather(now)
 	f.fill()
+	for _, r := range f.rows {
+		f.pools[r].solved(now)
+	}
 	for _, id := range f.comp {
-		f.setLevel(id, f.paths[id].found, f.paths[id].next, now)
-		f.enterUse(&f.paths[id], now)
+		p := &f.paths[id]
+		f.setLevel(id, p.found, p.next, now)
+		f.enterUse(p, now)
 	}
 }
 
 // reach adds a pool to the component, with its paths if it ties them together.
 func (f *flows) reach(id int32) {
 	p := &f.pools[id]
-	if p.visited == f.search {
-		return
-	}
 	ties := p.tight
-	if p.visited == -f.search {
-		p.tight = p.tightens()
+	if p.changed {
+		p.changed, p.tight = false, p.tightens()
 		ties = ties || p.tight
 	}
 	p.visited = f.search
 	if !ties {
 		return
 	}
+	p.row = f.search
 	f.rows = append(f.rows, id)
 	n := 0
 	for _, m := range p.paths {
@@ -180,13 +175,16 @@ func (f *flows) reach(id int32) {
 	p.paths = p.paths[:n]
 }
 
-// enterUse brings what the path sends up to date in its pools.
+// enterUse brings what the path sends up to date in its pools but for those just solved.
 func (f *flows) enterUse(p *path, now Time) {
 	if p.sends == p.out {
 		return
 	}
 	for i, id := range p.pools {
 		pool := &f.pools[id]
+		if pool.row == f.search {
+			continue
+		}
 		pool.use(p.weights[i]*(p.sends-p.out), now)
 		if pool.crosses == 0 {
 			pool.used = pool.quiet // exactly
