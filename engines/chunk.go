@@ -16,6 +16,10 @@ func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
 	case op.Shape.Kind == workload.GEMM && op.Tiling.TileM > 0 && op.Tiling.Persistent:
 		t := pl.retile(op, n)
 		g.tiles, g.time = t.Tiles, duration(t.Tile)
+		part := op.Shape
+		part.M = rowsOf(op, n)
+		read, write := part.Traffic() // every part reads all of B
+		g.read, g.write = read/float64(t.Tiles), write/float64(t.Tiles)
 		if !pl.m.Dynamic(t) {
 			g.owned = -1
 		}
@@ -48,12 +52,15 @@ func (pl *planner) fewer(wgs, whole int) float64 {
 	return min(1, each(whole)/each(wgs))
 }
 
+// rowsOf is how many rows one of n parts of a GEMM has.
+func rowsOf(op *workload.Op, n int) int64 { return max(1, op.Shape.M/int64(n)) }
+
 // retile predicts how the library tiles one of n parts of a GEMM's rows, and how
 // long a tile takes: what the machine's profile says of the part, scaled by how
 // the captured whole compares with what it says of that.
 func (pl *planner) retile(op *workload.Op, n int) machine.Tiling {
 	sh := op.Shape
-	rows := max(1, sh.M/int64(n))
+	rows := rowsOf(op, n)
 	pl.m.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
 	pl.m.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
 	part, full := pl.m.Tiling(rows, sh.N, sh.K), pl.m.Tiling(sh.M, sh.N, sh.K)

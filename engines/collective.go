@@ -131,29 +131,32 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 		p.alone = trace.Time(float64(p.alone) * lib.Relative(c.Op, bytes, n, p.channels, w))
 	}
 	if beside != nil {
-		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.channels, With: neighbour(beside)}
+		parts := 1
+		if p.take == 0 { // chunks of a collective run beside chunks of the product
+			parts = p.of
+		}
+		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.channels, With: pl.neighbour(beside, parts)}
 		if sh := beside.Shape; sh.Kind == workload.GEMM {
-			q.M, q.N, q.K, q.DType = sh.M, sh.N, sh.K, sh.DType
-			if p.take == 0 { // chunks of a collective run beside chunks of the product
-				q.M = max(1, sh.M/int64(p.of))
-			}
+			q.M, q.N, q.K, q.DType = rowsOf(beside, parts), sh.N, sh.K, sh.DType
 		}
 		pl.m.Asked.Add(q)
-		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, neighbour(beside))
+		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, q.With)
 	}
 	return p
 }
 
-// neighbour says what kind of compute a collective runs beside: what the matrix
-// library wrote, other matrix kernels, or kernels bound by memory.
-func neighbour(op *workload.Op) machine.Neighbour {
+// neighbour says what kind of compute a collective runs beside, if it is cut
+// into so many parts: what the matrix library wrote, other matrix kernels, or
+// kernels bound by memory, as are products of few rows.
+func (pl *planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
+	sh := op.Shape
 	switch {
-	case op.Shape.Kind == workload.GEMM && op.Tiling.Persistent:
+	case sh.Kind != workload.GEMM, parts > 1 && pl.m.Tiling(rowsOf(op, parts), sh.N, sh.K).InMemory:
+		return machine.BesideMemory
+	case op.Tiling.Persistent:
 		return machine.BesideLibrary
-	case op.Shape.Kind == workload.GEMM:
-		return machine.BesideTiles
 	}
-	return machine.BesideMemory
+	return machine.BesideTiles
 }
 
 // collective is one rank's kernel of a part: a workgroup a channel, holding its

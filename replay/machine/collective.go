@@ -38,7 +38,7 @@ type Collective struct {
 	BesideLibrary Quantity // slowdown beside GEMMs of the matrix library, channels being all that limits
 	BesideTiles   Quantity // the same beside GEMMs of compiled tiles
 	BesideMemory  Quantity // the same beside kernels that saturate the memory
-	BesideLatency Quantity // seconds more beside GEMMs, whatever the size
+	BesideLatency Quantity // seconds more beside compute, whatever the size
 }
 
 // Of is the entry for an operation: of the four that are measured, the one
@@ -169,7 +169,7 @@ const (
 //
 //	1 + K·x^q + D/Time,  x = time in channels alone ÷ Time alone
 //
-// with K the profile's Beside of that kind and D, beside GEMMs, its BesideLatency. Delays of memory add up (q = 1);
+// with K the profile's Beside of that kind and D its BesideLatency. Delays of memory add up (q = 1);
 // those beside compute also hide behind the link (q = 2). Both exponents were
 // read off collectives at 4 to 32 channels beside kernels that run without end.
 func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) float64 {
@@ -182,11 +182,7 @@ func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels i
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
 	x := min(1, c.inChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
-	factor := 1 + c.beside(beside).Or(0)*math.Pow(x, beside.exponent())
-	if beside != BesideMemory {
-		factor += c.BesideLatency.Or(0) / alone
-	}
-	return factor
+	return 1 + c.beside(beside).Or(0)*math.Pow(x, beside.exponent()) + c.BesideLatency.Or(0)/alone
 }
 
 // inChannels is the law without latency and without a limit of the link.

@@ -251,9 +251,6 @@ func readBeside(c *calibration, op trace.CollectiveOp, n Neighbour) reading {
 		return c.seconds(r) / c.aloneSeconds(r)
 	}
 	late := func(r Row) float64 { // what BesideLatency accounts for
-		if n == BesideMemory {
-			return 0
-		}
 		return law.BesideLatency.Or(0) / c.aloneSeconds(r)
 	}
 	var ks []float64

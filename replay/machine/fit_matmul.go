@@ -28,11 +28,15 @@ func matmulRules() []rule {
 			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.TileStart.Value }),
 		},
 		{
+			"matmul.exposed", "the same over the memory's time for the operands", cool + " of few rows by large matrices",
+			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.Exposed.Value }),
+		},
+		{
 			"matmul.tiles", "tiles as kernels' names have them, preference as reproduces the library's choices; slowness: median over rows of what the law leaves", cool,
 			tiles(func(f *reading, t tileFit) { f.table = t.m.Matmul.Tiles.Rows }),
 		},
 		{
-			"matmul.shapes", "time of the row less what the line of matmul.rate leaves at no waves", cool,
+			"matmul.shapes", "time of the row less launch.timing", cool,
 			tiles(func(f *reading, t tileFit) {
 				f.residual = 0
 				for _, r := range t.rows {
@@ -76,70 +80,77 @@ func (c *calibration) cool() []Row {
 	return c.pick(func(r *Row) bool { return r.Workload.Kind == "gemm" && r.Strategy == "isolated" && r.Params.Cool })
 }
 
-// A tileFit is the machine with Rate, TileStart and slowness as the rows have
-// them, and the seconds of a row that are no waves: events and launch.
+// A tileFit is the machine with Rate, TileStart, Exposed and slowness as the rows have them.
 type tileFit struct {
 	m        Machine
-	start    float64
 	rows     []Row
 	residual float64
 }
 
-// fitTiles settles Rate, TileStart and the slowness of tiles together, in
-// turns, since which tile the library takes hangs on them. Twenty turns are
-// more than it takes for the choices to stay.
+// fitTiles settles Rate, TileStart, Exposed and the slowness of tiles together,
+// in turns, since which tile the library takes hangs on them. Where two tiles are
+// about as good, the choices may go round in a circle: after twenty turns, which
+// are more than it takes to come to it, the turn that leaves least counts.
 func (c *calibration) fitTiles() (tileFit, bool) {
 	t := tileFit{m: c.m.clone(), rows: c.cool()}
 	t.m.Matmul.Shapes = Table{} // so that Tiling is the law
 	if len(t.rows) < 4 || !t.m.Matmul.Tiles.Known() {
 		return tileFit{}, false
 	}
-	for range 20 {
+	best := tileFit{residual: math.Inf(1)}
+	for turn := range 40 {
 		if !t.line() {
 			return tileFit{}, false
 		}
 		t.slowness()
+		var res []float64
+		for _, r := range t.rows {
+			res = append(res, off(t.starting(r)+t.tiling(r).Seconds, r.Us*1e-6))
+		}
+		if t.residual = median(res); turn >= 20 && t.residual < best.residual {
+			best = t
+			best.m = t.m.clone()
+		}
 	}
-	var res []float64
-	for _, r := range t.rows {
-		res = append(res, off(t.starting(r)+t.tiling(r).Seconds, r.Us*1e-6))
-	}
-	t.residual = median(res)
-	return t, true
+	return best, true
 }
 
 func (t *tileFit) tiling(r Row) Tiling { return t.m.Tiling(r.Workload.M, r.Workload.N, r.Workload.K) }
 
-// starting is what a row has beyond waves.
+// starting is what a row has beyond the kernel: events and launch.
 func (t *tileFit) starting(r Row) float64 {
 	if r.Params.Kernel {
 		return 0
 	}
-	return t.start
+	return t.m.Launch.Timing.Value
 }
 
-// line settles Rate and TileStart for the tiles as they are chosen now.
+// line settles Rate, TileStart and Exposed for the tiles as they are chosen now,
+// by the rows that the memory does not limit.
 func (t *tileFit) line() bool {
 	var a [][]float64
 	var y []float64
 	for _, r := range t.rows {
 		g := t.tiling(r)
-		waves := float64(g.Waves)
-		flop := 2 * float64(g.Rows) * float64(g.Columns) * float64(r.Workload.K) * t.m.GPU.CUs.Value * t.m.Matmul.slowness(g.Rows, g.Columns)
-		start := 1.0
-		if r.Params.Kernel {
-			start = 0
+		if g.InMemory {
+			continue
 		}
-		a = append(a, []float64{start, waves, waves * flop})
-		y = append(y, r.Us*1e-6)
+		w := r.Workload
+		waves := float64(g.Waves)
+		flop := 2 * float64(g.Rows) * float64(g.Columns) * float64(w.K) * t.m.GPU.CUs.Value * t.m.Matmul.slowness(g.Rows, g.Columns)
+		a = append(a, []float64{waves, waves * flop, t.m.moving(w.M, w.N, w.K)})
+		y = append(y, r.Us*1e-6-t.starting(r))
 	}
 	x, ok := solve(a, y)
-	if !ok || !(x[1] > 0) || !(x[2] > 0) {
+	if !ok || !(x[0] > 0) || !(x[1] > 0) {
 		return false
 	}
-	t.start, t.m.Matmul.TileStart.Value, t.m.Matmul.Rate.Value = x[0], x[1], 1/x[2]
+	t.m.Matmul.TileStart.Value, t.m.Matmul.Rate.Value, t.m.Matmul.Exposed.Value = x[0], 1/x[1], max(leastExposed, x[2])
 	return true
 }
+
+// leastExposed stands for none: rows that the memory's part does not show in.
+const leastExposed = 1e-4
 
 // slowness is the median of what the line leaves of each tile. The most
 // frequent tile is the reference; those seen once only keep 1.
@@ -147,11 +158,15 @@ func (t *tileFit) slowness() {
 	mm := &t.m.Matmul
 	left := make([][]float64, len(mm.Tiles.Rows))
 	for _, r := range t.rows {
-		g := t.tiling(r)
+		g, w := t.tiling(r), r.Workload
+		if g.InMemory {
+			continue
+		}
+		exposed := mm.Exposed.Value * t.m.moving(w.M, w.N, w.K)
 		for i, tile := range mm.Tiles.Rows {
 			if int(tile[0]) == g.Rows && int(tile[1]) == g.Columns {
-				loop := 2 * tile[0] * tile[1] * float64(r.Workload.K) * t.m.GPU.CUs.Value / mm.Rate.Value
-				left[i] = append(left[i], ((r.Us*1e-6-t.starting(r))/float64(g.Waves)-mm.TileStart.Value)/loop)
+				loop := 2 * tile[0] * tile[1] * float64(w.K) * t.m.GPU.CUs.Value / mm.Rate.Value
+				left[i] = append(left[i], ((r.Us*1e-6-t.starting(r)-exposed)/float64(g.Waves)-mm.TileStart.Value)/loop)
 			}
 		}
 	}

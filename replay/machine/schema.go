@@ -104,6 +104,7 @@ func (m *Machine) entries() []entry {
 
 		option("matmul.rate", flops, &mm.Rate),
 		option("matmul.tile_start", span, &mm.TileStart),
+		option("matmul.exposed", ratio, &mm.Exposed),
 		table("matmul.tiles", &mm.Tiles, count, count, ratio, ratio),
 		table("matmul.clusters", &mm.Clusters, count, count, count, count),
 		option("matmul.owned", count, &mm.Owned),

@@ -37,7 +37,7 @@ func (l *lifter) measure(src *source) {
 		switch given, ok := lookUp(l.opt.Shapes, op.Name, k); {
 		case ok:
 			op.Shape = completed(given)
-			op.Read, op.Write = op.Shape.traffic()
+			op.Read, op.Write = op.Shape.Traffic()
 		case f.operator == trace.None, l.kernelName(op).class == light:
 		case l.kernelName(op).class == sweep:
 			op.Shape, op.Read, op.Write = elementwise(&run.Operators[f.operator])
@@ -48,7 +48,7 @@ func (l *lifter) measure(src *source) {
 				p.known = true
 			}
 			op.Shape, batch = p.shape, max(1, p.batch)
-			op.Read, op.Write = op.Shape.traffic()
+			op.Read, op.Write = op.Shape.Traffic()
 			if o := &run.Operators[f.operator]; o.Name == convolution || o.Name == attention {
 				op.Read = inputs(o)
 			}
@@ -279,8 +279,8 @@ func elementwise(o *trace.Operator) (s Shape, read, write float64) {
 	return s, max(0, read), write
 }
 
-// traffic is the least memory traffic of the shape, in bytes: every operand once.
-func (s Shape) traffic() (read, write float64) {
+// Traffic is the least memory traffic of the shape, in bytes: every operand once.
+func (s Shape) Traffic() (read, write float64) {
 	m, n, k, e := float64(s.M), float64(s.N), float64(s.K), float64(s.ElemSize)
 	switch s.Kind {
 	case GEMM, GEMV:

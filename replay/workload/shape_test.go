@@ -60,7 +60,7 @@ func TestTraffic(t *testing.T) {
 		{Shape{Kind: GEMM, M: 4, N: 8, K: 16}, 0, 0},
 		{Shape{}, 0, 0},
 	} {
-		if r, w := c.shape.traffic(); r != c.read || w != c.write {
+		if r, w := c.shape.Traffic(); r != c.read || w != c.write {
 			t.Errorf("%v: reads %g, writes %g, want %g and %g", c.shape, r, w, c.read, c.write)
 		}
 	}

@@ -54,6 +54,7 @@ PAIRS = [
     ("moe_down", "all_to_all"),
 ]
 CHUNKED = ["llama70b_fc2_tp4", "llama70b_op_tp4", "tnlg_fc2_tp4", "moe_down"]
+FEW = [(3072, 6144), (4096, 16384), (6144, 3072), (10240, 8192), (12288, 12288), (16384, 4096), (28672, 8192)]  # N, K of products of few rows
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]
 BF16 = 2  # bytes
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}  # as overlapse writes them, as PyTorch does
@@ -132,6 +133,8 @@ def default_plan(cus, quick):
     for name, parts in itertools.product(CHUNKED, (1, 2, 4, 8, 16)):
         m, n, k = GEMMS[name]
         yield request(gemm_workload(m // parts, n, k, name), params={"cool": True}, world=1, trace="traces/gemm_chunks")
+    for (n, k), m in itertools.product(FEW[::3] if quick else FEW, (128, 512) if quick else (64, 128, 256, 512, 1024)):
+        yield request(gemm_workload(m, n, k, "few"), params={"cool": True}, world=1, trace="traces/gemm_chunks")
     for n, k in itertools.product((8192, 16384, 32768, 65536), (2048, 4096, 8192)):
         yield request({"kind": "gemv", "n": n, "k": k, "dtype": "bf16"})
 
