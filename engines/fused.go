@@ -165,6 +165,7 @@ func (pl *planner) fusedKernel(op *workload.Op, p *pair, v Values) *replay.Kerne
 		Op: replay.Store, Bytes: payload * pl.m.Fabric.StoreCost(pattern),
 		Time: duration(payload / pl.m.Fabric.StoreCU.Or(pl.m.Fabric.Egress.Value)),
 	}
+	shares := uneven(storeSpread)
 	k := pl.kernelOf(op, g)
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.coll.Op)
 	k.Attr.Grid = [3]int32{int32(g.wgs), 1, 1}
@@ -173,7 +174,7 @@ func (pl *planner) fusedKernel(op *workload.Op, p *pair, v Values) *replay.Kerne
 		store := local
 		if to := owner(tile); to != me {
 			store = remote
-			store.Peer, store.Favor = to, uneven(tile, storeSpread)
+			store.Peer, store.Favor = to, shares[levelOf(tile)]
 		}
 		return append(buf, replay.Phase{Op: replay.Work, Time: g.time, Read: g.read}, store)
 	}
@@ -213,17 +214,28 @@ func (pl *planner) withPrograms(op *workload.Op, g grid, programs int) grid {
 	return g
 }
 
-// uneven is the share of the link that one tile's stores get relative to the
-// others': between e^-spread and e^spread in eight levels, picked by a hash of
-// the tile. With even shares workgroups that start together would store together
-// to the end; on the machine they drift apart within a few tiles.
-func uneven(tile int, spread float64) float64 { return math.Exp(spread * level(tile)) }
-
-// level is one of eight from -1 to 1, as even in the long run as chance would have it.
-func level(tile int) float64 {
-	h := uint32(tile) * 2654435761 // Knuth's multiplicative hash
-	return float64(h>>29)/3.5 - 1
+// uneven lists the shares of a link that tiles' stores get relative to each
+// other, by the tile's level: between e^-spread and e^spread. With even shares
+// workgroups that start together would store together to the end; on the machine
+// they drift apart within a few tiles.
+func uneven(spread float64) (shares [levels]float64) {
+	for i := range shares {
+		shares[i] = math.Exp(spread * height(i))
+	}
+	return shares
 }
+
+// levels is how many there are.
+const levels = 8
+
+// levelOf is a tile's, as even in the long run as chance would have it.
+func levelOf(tile int) int {
+	h := uint32(tile) * 2654435761 // Knuth's multiplicative hash
+	return int(h >> 29)
+}
+
+// height is where a level lies between -1 and 1.
+func height(level int) float64 { return float64(level)/3.5 - 1 }
 
 // destinations are the ranks of the collective's members, in order.
 func (pl *planner) destinations(p *pair) []int32 {

@@ -228,7 +228,7 @@ func (pl *planner) slicedKernel(op *workload.Op, p *pair, d *slicing) *replay.Ke
 		ready := d.ready[x.to][me*d.slices+x.slice]
 		to, from := int(d.ranks[x.to]), op.Rank
 		work := work
-		work.Time = trace.Time(float64(work.Time)*(1+gatherSpread*level(tile*len(d.ranks)+me)) + 0.5)
+		work.Time = trace.Time(float64(work.Time)*(1+gatherSpread*height(levelOf(tile*len(d.ranks)+me))) + 0.5)
 		switch {
 		case to == from:
 			return append(buf, work, done, replay.Phase{Op: replay.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})

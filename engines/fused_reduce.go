@@ -137,6 +137,7 @@ func (pl *planner) reducingKernel(op *workload.Op, p *pair, d *reduction, g grid
 	}
 	rate := pl.m.Fabric.StoreCU.Or(pl.m.Fabric.Egress.Value)
 	store := replay.Phase{Op: replay.Store, Bytes: d.bytes * pl.m.Fabric.StoreCost(pattern), Time: duration(d.bytes / rate)}
+	shares := uneven(storeSpread)
 	k := pl.kernelOf(op, g)
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.coll.Op)
 	k.Attr.Grid = [3]int32{int32(g.wgs), 1, 1}
@@ -150,7 +151,7 @@ func (pl *planner) reducingKernel(op *workload.Op, p *pair, d *reduction, g grid
 			return append(buf, work)
 		}
 		out := store
-		out.Peer, out.Favor = d.ranks[to], uneven(t, storeSpread)
+		out.Peer, out.Favor = d.ranks[to], shares[levelOf(t)]
 		buf = append(buf, work, out)
 		if turn+1 == d.turns(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // its last for this peer
 			buf = append(buf, pl.fence(), replay.Phase{Op: replay.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
