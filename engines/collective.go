@@ -167,7 +167,8 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	n := len(c.Members)
 	all := int64(n * p.channels)
 	alpha := min(p.alone, duration(pl.m.Library.Time(c.Op, 0, n, 0)))
-	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take)) * pl.m.Library.Carried(pl.wayOf(c))
+	way := pl.wayOf(c)
+	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take)) * pl.m.Library.Carried(way)
 	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
 		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
@@ -175,7 +176,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 				replay.Phase{Op: replay.PostTo, Flag: g.arrive, Count: 1},
 				replay.Phase{Op: replay.WaitFor, Flag: g.arrive, Count: all},
 				replay.Phase{Op: replay.Sleep, Time: alpha})
-			peers := pl.peers(op, c, ch)
+			peers := pl.peers(op, c, ch, way.Algorithm)
 			for i := range peers {
 				peer := peers[(i+ch)%len(peers)]
 				buf = append(buf, replay.Phase{
@@ -215,7 +216,7 @@ func (pl *planner) channelFootprint(op *workload.Op) replay.Footprint {
 // peers are the GPUs a rank sends to through a channel: its neighbour on a ring,
 // or, pairwise, every other member. Over several nodes every channel's ring
 // leaves them from another GPU, so that all NICs carry their share.
-func (pl *planner) peers(op *workload.Op, c *workload.Collective, ch int) []int32 {
+func (pl *planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
 	var ids []int32
 	me := 0
 	for i, m := range c.Members {
@@ -228,14 +229,13 @@ func (pl *planner) peers(op *workload.Op, c *workload.Collective, ch int) []int3
 	if n < 2 {
 		return []int32{int32(op.Rank)}
 	}
-	way := pl.wayOf(c).Algorithm
-	if k, ok := pl.cluster(ids, me); way != "direct" && c.Op != trace.AllToAll && ok && k.nodes > 1 {
+	if k, ok := pl.cluster(ids, me); algorithm != "direct" && c.Op != trace.AllToAll && ok && k.nodes > 1 {
 		if leaves := ch % k.per; k.local == leaves {
 			return []int32{ids[(k.node+1)%k.nodes*k.per+(leaves+1)%k.per]}
 		}
 		return []int32{ids[k.node*k.per+(k.local+1)%k.per]}
 	}
-	if c.Op != trace.AllToAll && way != "direct" && (way != "" || pl.m.Fabric.Topology != machine.Mesh) {
+	if c.Op != trace.AllToAll && algorithm != "direct" && (algorithm != "" || pl.m.Fabric.Topology != machine.Mesh) {
 		return []int32{ids[(me+1)%n]}
 	}
 	var peers []int32

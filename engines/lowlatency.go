@@ -43,7 +43,11 @@ func planQuick(pl *planner, v Values) (emitter, error) {
 	if blocks := v.Int("blocks"); blocks > 0 {
 		q.per = ceilDiv(blocks, pl.w.World)
 	}
+	before := len(pl.pairs)
 	pl.take(func(p *workload.Pair) bool { return p.Collective >= 0 && q.serves(&pl.w.Collectives[p.Collective]) })
+	if pl.only != nil && len(pl.pairs) == before {
+		return nil, &NotApplicable{"onesided", fmt.Sprintf("impl=%s: no pair with an %s was found", q.proto, q.ops())}
+	}
 	pl.graph = v["graph"] == "on"
 	pl.instead = func(op *workload.Op) *replay.Kernel {
 		c := &pl.w.Collectives[op.Collective]

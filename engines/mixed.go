@@ -15,12 +15,15 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// On is the engine kept to some rows of Workload.Pairs; all other pairs stay as captured.
+// On is the engine kept to some rows of Workload.Pairs; everything else stays as captured.
 func (e Engine) On(rows []int) Engine {
 	plan := e.plan
 	e.plan = func(pl *planner, v Values) (emitter, error) {
 		pl.only = setOf(rows)
-		return plan(pl, v)
+		before := len(pl.pairs)
+		emit, err := plan(pl, v)
+		pl.confine(before)
+		return emit, err
 	}
 	return e
 }

@@ -2,6 +2,7 @@ package engines
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -118,6 +119,106 @@ func TestPlansBesideOthers(t *testing.T) {
 			if slices.ContainsFunc(pl.pairs[i].post, func(ids []int32) bool { return len(ids) > 0 }) {
 				t.Errorf("%s changed a pair that is not its own", e.Name)
 			}
+		}
+	}
+}
+
+// What a strategy sets holds for the pairs that it is kept to: all others are
+// launched by the host, and their collectives moved, as under bulk.
+func TestSettingsOfOnePair(t *testing.T) {
+	reduce := spec{ranks: 4, steps: 3, op: trace.AllReduce, bytes: 64 << 20, gemm: 304_000, comm: 353_000, channels: 24}
+	gather := spec{ranks: 4, steps: 3, op: trace.AllGather, bytes: 1 << 20, gemm: 30_000, comm: 25_000, channels: 8, reverse: true}
+	for strategy, s := range map[string]spec{
+		"bulk:graph=on": reduce, "bulk:algorithm=tree": reduce, "bulk:protocol=ll": reduce, "onesided:impl=ll": gather, "onesided:impl=ll:graph=on": gather,
+	} {
+		w, m := s.build(t), h200(t, s.ranks)
+		mine := map[int32]bool{}
+		for _, id := range slices.Concat(w.Pairs[1].First, w.Pairs[1].Second) {
+			mine[id] = true
+		}
+		plan := func(s Selection, rows ...int) (own, others []string) {
+			p, err := s.Engine.On(rows).Plan(w, m, s.Values)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, g := range p.GPUs {
+				for _, st := range g.Streams {
+					hosts := 0
+					for _, c := range st.Commands {
+						if c.Op == replay.Wait && c.Name == "host" {
+							hosts++
+						}
+						if c.Kernel == nil {
+							continue
+						}
+						about := fmt.Sprintf("%d: %d waits for the host, %d workgroups", c.Origin, hosts, c.Kernel.WGs)
+						for _, ph := range c.Kernel.Recipe(0, nil) {
+							about += fmt.Sprint(", ", ph.Op, ph.Peer, ph.Time, ph.Bytes, ph.Read)
+						}
+						hosts = 0
+						if mine[c.Origin] {
+							own = append(own, about)
+						} else {
+							others = append(others, about)
+						}
+					}
+				}
+			}
+			return own, others
+		}
+		bulkOwn, _ := plan(mustParse(t, "bulk")[0], 0, 1, 2)
+		own, others := plan(mustParse(t, strategy)[0], 1)
+		if slices.Equal(own, bulkOwn) {
+			t.Errorf("%s: the pair is as under bulk", strategy)
+		}
+		_, captured := plan(mustParse(t, "bulk")[0], 1)
+		if !slices.Equal(others, captured) {
+			t.Errorf("%s kept to one pair changes others\ngot  %q\nwant %q", strategy, others, captured)
+		}
+	}
+}
+
+// Parts of a mix keep their settings to themselves.
+func TestSettingsOfParts(t *testing.T) {
+	w, m := liftSample(t, "moe-ep4"), h200(t, 4)
+	sel := mustParse(t, "bulk:graph=on,bulk")
+	kinds := w.PairKinds()
+	choices := []PairChoice{
+		{PairSummary: kinds[0], Outcomes: []Outcome{{Selection: sel[0], Time: 1}}},
+		{PairSummary: kinds[2], Outcomes: []Outcome{{Selection: sel[1], Time: 2}}},
+	}
+	p, err := mixedOf(choices).Plan(w, m, Values{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, want := range []bool{false, true} { // waits for the host
+		of := map[int32]bool{}
+		for _, row := range choices[k].Rows {
+			for _, id := range slices.Concat(w.Pairs[row].First, w.Pairs[row].Second) {
+				of[id] = true
+			}
+		}
+		launches := 0
+		for _, g := range p.GPUs {
+			for _, st := range g.Streams {
+				host := false
+				for _, c := range st.Commands {
+					host = host || c.Op == replay.Wait && c.Name == "host"
+					if c.Kernel == nil && (c.Copy == nil || c.Copy.Attr.Dir == trace.Fill) { // fills go with what follows
+						continue
+					}
+					if of[c.Origin] {
+						launches++
+						if host != want {
+							t.Errorf("part %d: %s waits for the host: %v", k+1, c.Name, host)
+						}
+					}
+					host = false
+				}
+			}
+		}
+		if launches == 0 {
+			t.Errorf("part %d: nothing is launched", k+1)
 		}
 	}
 }

@@ -20,19 +20,26 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type planner struct {
-	w       *workload.Workload
-	m       machine.Machine
-	p       *replay.Program
-	done    []replay.Flag // by op; reaches 1 when it, or what stands for it, has ended
-	ranks   []*rank
-	pairs   []pair // the ones that the strategy takes over
-	first   map[int32]int
-	skip    map[int32]bool // ops of those pairs
-	only    map[int]bool   // rows of Workload.Pairs that a strategy may take; nil: all
-	gangs   map[gangKey]*gang
-	exact   bool                              // captured: kernels as measured, holding nothing
-	skews   [][]trace.Time                    // of captured collectives, by rank: what late draws from
-	graph   bool                              // pairs are launched by a captured graph, not by the host
+	manner // of what is being written: a strategy's, or of a pair that has its own
+	w      *workload.Workload
+	m      machine.Machine
+	p      *replay.Program
+	done   []replay.Flag // by op; reaches 1 when it, or what stands for it, has ended
+	ranks  []*rank
+	pairs  []pair // the ones that the strategy takes over
+	first  map[int32]int
+	skip   map[int32]bool // ops of those pairs
+	only   map[int]bool   // rows of Workload.Pairs that a strategy may take; nil: all
+	gangs  map[gangKey]*gang
+	exact  bool           // captured: kernels as measured, holding nothing
+	skews  [][]trace.Time // of captured collectives, by rank: what late draws from
+}
+
+// A manner is how a strategy has operations launched and collectives moved. It
+// holds for the strategy's pairs and, unless the strategy is kept to some pairs,
+// for what lies around them.
+type manner struct {
+	graph   bool                              // launched by a captured graph, not by the host
 	way     machine.Way                       // in which the library is told to move collectives
 	instead func(*workload.Op) *replay.Kernel // of a collective of the library, where not nil
 }
@@ -70,6 +77,7 @@ type pair struct {
 	post    [][]int32 // by rank: ops behind Second that the strategy makes needless
 	rest    []*pair   // that continue it: each begins with what the one before ends with
 	grouped bool      // several products of one collective
+	manner  *manner   // of a strategy that is kept to some pairs; nil: the planner's
 }
 
 // links is the pair and what continues it.
@@ -198,12 +206,27 @@ func (pl *planner) fillsBefore(id int32) []int32 {
 	return fills
 }
 
+// confine makes what a strategy has set hold for the pairs that it took, those
+// from the given one on, and for nothing else.
+func (pl *planner) confine(from int) {
+	own := pl.manner
+	pl.manner = manner{}
+	for i := from; i < len(pl.pairs); i++ {
+		pl.pairs[i].manner = &own
+	}
+}
+
 // write walks the ranks.
 func (pl *planner) write(emit emitter) (*replay.Program, error) {
 	for _, r := range pl.ranks {
 		for _, id := range pl.w.Ranks[r.id] {
 			if i, ok := pl.first[id]; ok {
+				around := pl.manner
+				if own := pl.pairs[i].manner; own != nil {
+					pl.manner = *own
+				}
 				emit(r, &pl.pairs[i])
+				pl.manner = around
 				continue
 			}
 			if !pl.skip[id] {
