@@ -99,14 +99,19 @@ func pairwise(op trace.CollectiveOp) bool {
 	return false
 }
 
+// sums reports whether an operation adds what ranks have.
+func sums(op trace.CollectiveOp) bool {
+	return op == trace.AllReduce || op == trace.Reduce || op == trace.ReduceScatter
+}
+
 // reach is the bytes a second that each rank sends at most when ranks on several
 // nodes send, by the network alone. In a ring all that a rank sends leaves its
 // node once, through all its NICs. In pairs each rank of a node sends to all of
 // the others, and the fullest link bounds all (on a torus half of the pairs
 // of each ring cross its middle).
-func (w *Network) reach(op trace.CollectiveOp, at spread) float64 {
+func (w *Network) reach(pairs bool, at spread) float64 {
 	nics := max(1, w.NICs.Value) * w.Egress.Value
-	if !pairwise(op) {
+	if !pairs {
 		links := w.Pair.Value
 		if w.Topology.axes() > 0 {
 			links *= 2 // both ways round

@@ -76,16 +76,23 @@ func (l *Library) Carried(w Way) float64 {
 }
 
 // by is what the tuner expects of one algorithm and protocol.
+//
+// Direct is no algorithm of the tuners; its time follows from what it does
+// (MECHANISM B3), at the rates and latencies of theirs: every rank sends slice j
+// to rank j, all at once; when all are there a rank reads N slices and writes
+// their sum; an all-reduce then sends the sum to all at once. As many bytes leave
+// a rank as in a ring, but it waits for others once a phase, not once a step, and
+// it adds all slices in one pass. Between nodes its bytes take the ways of pairs.
 func (l *Library) by(algorithm string, p *protocol, op trace.CollectiveOp, at spread, channels, bytes float64) float64 {
 	c, ll := l.Of(op), &l.protocols()[0]
 	n := max(1, min(channels, math.Ceil(bytes/c.Grain.Or(1))))
 	steps := sends(op, at.ranks)
 	wire := c.Link.Value
 	if at.nodes > 1 {
-		wire = min(wire, l.Network.reach(op, at))
+		wire = min(wire, l.Network.reach(pairwise(op) || algorithm == "direct", at))
 	}
+	last := 1.0                                          // chunks' worth of memory traffic in which nothing is sent: a sum's step reads two and writes one
 	pace := soft(1/c.Send.Value, n/wire, c.Smooth.Value) // seconds a channel takes to send a byte
-	ring := bytes / (at.ranks * n) * (steps*pace + 1/c.Receive.Value)
 	start := c.Alpha.Value + p.base - ll.base
 	near, far := steps, at.far(op, steps)
 	switch algorithm {
@@ -95,11 +102,15 @@ func (l *Library) by(algorithm string, p *protocol, op trace.CollectiveOp, at sp
 		deep := 2 * math.Ceil(math.Log2(at.nodes))
 		chain := 2 * (at.per - 1)
 		return start + chain*(c.Hop.Or(0)+p.treeHop-ll.hop) + deep*max(p.treeFar, l.Network.Latency.Value) + tree/p.rate
-	case "direct": // as many bytes, but no rank waits for what another hands on
+	case "direct":
 		near = steps / (at.ranks - 1)
 		if far = 0; at.nodes > 1 {
 			far = near
 		}
+		if sums(op) {
+			last = (at.ranks + 1) / 3
+		}
 	}
-	return start + (near-far)*(c.Hop.Or(0)+p.hop-ll.hop) + far*max(p.far, l.Network.Latency.Value) + ring/p.rate
+	moved := bytes / (at.ranks * n) * (steps*pace + last/c.Receive.Value)
+	return start + (near-far)*(c.Hop.Or(0)+p.hop-ll.hop) + far*max(p.far, l.Network.Latency.Value) + moved/p.rate
 }

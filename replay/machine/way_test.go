@@ -9,19 +9,31 @@ import (
 )
 
 // Between ways of one library only what the rules say differs: a direct
-// all-reduce of four has two hops where a ring has six; LL carries twice the
-// bytes; the best of all ways is the library's own choice.
+// all-reduce of four has two hops where a ring has six, and in one pass reads four
+// slices and writes one where the ring's last step reads two and writes one; LL
+// carries twice the bytes; the best of all ways is the library's own choice.
 func TestWays(t *testing.T) {
 	m, err := Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &m.Library
-	own := l.expected(trace.AllReduce, l.spread(4), 24, 1<<20)
-	seconds := func(w Way) float64 { return own * l.Relative(trace.AllReduce, 1<<20, 4, 24, w) }
-	ring, direct := seconds(Way{"ring", "simple"}), seconds(Way{"direct", "simple"})
-	if want := 4 * (l.AllReduce.Hop.Value + 2.8e-6); math.Abs(ring-direct-want) > 1e-9 { // Simple's hop is 3.4 µs, LL's 0.6
-		t.Errorf("ring %.2f µs, direct %.2f µs: %.2f apart, want %.2f", ring*1e6, direct*1e6, (ring-direct)*1e6, want*1e6)
+	for _, c := range []struct {
+		op   trace.CollectiveOp
+		hops float64 // that direct saves
+		sums bool
+	}{{trace.AllReduce, 4, true}, {trace.ReduceScatter, 2, true}, {trace.AllGather, 2, false}} {
+		own, of := l.expected(c.op, l.spread(4), 24, 1<<20), l.Of(c.op)
+		seconds := func(w Way) float64 { return own * l.Relative(c.op, 1<<20, 4, 24, w) }
+		ring, direct := seconds(Way{"ring", "simple"}), seconds(Way{"direct", "simple"})
+		want := c.hops * (of.Hop.Value + 2.8e-6) // Simple's hop is 3.4 µs, LL's 0.6
+		if c.sums {
+			slice := float64(1<<20) / 4 / 24 // of a channel
+			want -= (5.0/3 - 1) * slice / of.Receive.Value
+		}
+		if math.Abs(ring-direct-want) > 1e-9 {
+			t.Errorf("%s: ring %.2f µs, direct %.2f µs: %.2f apart, want %.2f", c.op, ring*1e6, direct*1e6, (ring-direct)*1e6, want*1e6)
+		}
 	}
 	least := math.Inf(1)
 	for _, p := range Protocols {
