@@ -55,7 +55,7 @@ func (f *flows) waits(id int32, now Time) bool {
 		return false
 	}
 	p := &f.paths[id]
-	total := min(p.flow, p.bound)
+	total := p.most
 	for i, id := range p.pools {
 		pool := &f.pools[id]
 		left := pool.capacity - pool.used
@@ -80,7 +80,7 @@ func (f *flows) waits(id int32, now Time) bool {
 // take divides what the path may send among its steps.
 func (p *path) take(total float64) {
 	p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
-	for ; p.next.block < len(p.stairs); p.next = p.stairs.after(p.next) {
+	for ; int(p.next.block) < len(p.stairs); p.next = p.stairs.after(p.next) {
 		s := p.stairs.at(p.next)
 		if s.level*p.rest > (total-p.sends)*(1+1e-12) {
 			p.rest = max(p.rest, s.mass)

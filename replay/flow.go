@@ -108,6 +108,7 @@ type flows struct {
 	search  int
 	comp    []int32          // paths of the component being solved
 	rows    []int32          // its pools
+	open    int              // its paths not settled
 	ladder  ordered[float64] // its paths, by the level of their next step
 	filling ordered[float64] // its pools, by a level at which they are not full before
 }

@@ -88,36 +88,33 @@ type path struct {
 	rest     float64   // fill: mass of the steps not settled
 	sends    float64   // fill: bytes a nanosecond of settled steps
 	settled  bool      // fill
+	loose    bool      // fill: a pool that it crosses is not solved
 	attached bool      // has classes, is in its pools' paths
-	hushed   bool      // is in its pools' ways
+	backed   bool      // all its classes are held back
 	dirty    bool      // is in flows.dirty
 	changed  bool      // is in flows.changed
 	moved    bool      // is in flows.moved
 	stale    bool      // is in crowd.stale
-	narrows  bool      // is counted in narrow's narrows
 	weights  []float64 // by pool it crosses: bytes through the pool for one of the flow
 	first    float64   // level of the first step
 	bound    float64   // most that its pools allow
 	found    float64   // fill: level
 	next     stair     // fill: the first step not settled
+	out      float64   // bytes a nanosecond as entered in its pools' use
 	stairs   stairs    // of classes with members
+	level    float64   // rate, over favor, of what is held back
+	clock    float64   // of that level, at time `at`
+	at       Time
+	alarm    alarm
+	most     float64 // bytes a nanosecond as entered in its pools' demand
 
-	level float64 // rate, over favor, of what is held back
-	clock float64 // of that level, at time `at`
-	at    Time
-	line  []held // heap of held classes, the next to be done first
-	alarm alarm
-
-	flow   float64
-	most   float64 // bytes a nanosecond as entered in its pools' demand
-	out    float64 // bytes a nanosecond as entered in its pools' use
-	narrow int32   // the pool that sets bound; none if none does
-
-	sibling int32 // the next path between the same GPUs, or none
-	key     pathKey
+	line    []held  // heap of held classes, the next to be done first
 	quiet   []int32 // workgroups with an undisturbed flow along it, in no order
+	narrow  int32   // the pool that sets bound; none if none does
+	narrows bool    // is counted in that one's narrows
+	sibling int32   // the next path between the same GPUs, or none
 	listed  []bool  // by pool it crosses: it is in that one's paths
-	_       [7]int  // to whole lines
+	key     pathKey
 }
 
 // A held is a class that is held back.
@@ -220,6 +217,8 @@ func (f *flows) tally(id int32, c *class, now Time) {
 			p.stairs.set(x)
 		} else if p.stairs.insert(x) {
 			f.hold(id, c, now)
+		} else {
+			p.backed = false
 		}
 	}
 	c.talliedN, c.tallied = c.n, c.limit
@@ -251,10 +250,12 @@ func (f *flows) release(id int32, c *class, now Time) {
 // setLevel sets what holds the path's classes back, from which on.
 func (f *flows) setLevel(id int32, level float64, from stair, now Time) {
 	p := &f.paths[id]
-	if from.block == len(p.stairs) {
+	if int(from.block) == len(p.stairs) {
 		level = 0
 	}
-	same := p.stairs.holdsFrom(from)
+	all := from == stair{} && len(p.stairs) > 0
+	same := all && p.backed || p.stairs.holdsFrom(from)
+	p.backed = all
 	more := false
 	for i := 0; !same && i < len(p.stairs); i++ {
 		b := &p.stairs[i]

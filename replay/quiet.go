@@ -56,8 +56,7 @@ func (s *sim) hush(id int32, w *workgroup, k *classKey) bool {
 		return false
 	}
 	p := &s.flows.paths[k.path]
-	if !p.hushed {
-		p.hushed = true
+	if p.quiet == nil { // the first ever
 		for _, id := range p.pools {
 			pool := &s.flows.pools[id]
 			pool.ways = append(pool.ways, k.path)

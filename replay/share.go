@@ -98,9 +98,10 @@ func (f *flows) attach(id int32, p *path) {
 
 // enterDemand brings what the path could send up to date in its pools.
 func (f *flows) enterDemand(p *path) {
-	p.flow, p.mass = p.stairs.sum()
-	most := min(p.flow, p.bound)
-	if narrows := p.flow > p.bound; p.narrow != none && narrows != p.narrows {
+	var flow float64
+	flow, p.mass = p.stairs.sum()
+	most := min(flow, p.bound)
+	if narrows := flow > p.bound; p.narrow != none && narrows != p.narrows {
 		p.narrows = narrows
 		if narrows {
 			f.pools[p.narrow].narrows++
@@ -124,13 +125,10 @@ func (f *flows) enterDemand(p *path) {
 // solveFrom solves the components that the path's pools lie in.
 func (f *flows) solveFrom(id int32, now Time) {
 	f.paths[id].visited = f.search
-	f.comp, f.rows = append(f.comp[:0], id), f.rows[:0]
+	f.comp, f.rows, f.open = append(f.comp[:0], id), f.rows[:0], 0
+	f.ladder.reset()
 	for i := 0; i < len(f.comp); i++ {
-		for _, pool := range f.paths[f.comp[i]].pools {
-			if f.pools[pool].visited != f.search {
-				f.reach(pool)
-			}
-		}
+		f.enter(f.comp[i])
 	}
 	f.gather(now)
 	f.fill()
@@ -140,8 +138,36 @@ func (f *flows) solveFrom(id int32, now Time) {
 	for _, id := range f.comp {
 		p := &f.paths[id]
 		f.setLevel(id, p.found, p.next, now)
-		f.enterUse(p, now)
+		if p.loose {
+			f.enterUse(p, now)
+		}
+		p.out = p.sends
 	}
+}
+
+// enter reaches a path's pools and puts its load on them.
+func (f *flows) enter(id int32) {
+	p := &f.paths[id]
+	p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
+	p.settled, p.loose = !p.attached, false
+	open := int32(1)
+	if p.settled {
+		open = 0
+	}
+	weights := p.weights[:len(p.pools)]
+	for i, at := range p.pools {
+		pool := &f.pools[at]
+		if pool.visited != f.search {
+			f.reach(at)
+		}
+		pool.load += weights[i] * p.mass
+		pool.open += open
+		p.loose = p.loose || pool.row != f.search
+	}
+	if !p.settled && p.first <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
+		f.ladder.push(entry[float64]{key: p.first, seq: uint64(id), who: actor{duePath, id}})
+	}
+	f.open += int(open)
 }
 
 // reach adds a pool to the component, with its paths if it ties them together.
@@ -153,6 +179,7 @@ func (f *flows) reach(id int32) {
 		ties = ties || p.tight
 	}
 	p.visited = f.search
+	p.left, p.load, p.open = p.capacity-p.quiet, 0, 0
 	if !ties {
 		return
 	}
@@ -195,36 +222,13 @@ func (f *flows) enterUse(p *path, now Time) {
 
 // fill finds, of each path of the component, the level and the first step held back.
 func (f *flows) fill() {
-	for _, r := range f.rows {
-		p := &f.pools[r]
-		p.left, p.load, p.open = p.capacity-p.quiet, 0, 0
-	}
-	f.ladder.reset()
-	open := 0
-	for _, id := range f.comp {
-		p := &f.paths[id]
-		p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
-		p.settled = !p.attached
-		if p.settled {
-			continue
-		}
-		open++
-		for i, at := range p.pools {
-			pool := &f.pools[at] // a pool that is no row is not read
-			pool.load += p.weights[i] * p.mass
-			pool.open++
-		}
-		if p.first <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
-			f.ladder.push(entry[float64]{key: p.first, seq: uint64(id), who: actor{duePath, id}})
-		}
-	}
 	f.filling.reset()
 	for _, r := range f.rows {
 		if p := &f.pools[r]; p.open > 0 {
 			f.filling.push(entry[float64]{key: p.left / p.load, seq: uint64(r), who: actor{id: r}})
 		}
 	}
-	for level := 0.0; open > 0; {
+	for level := 0.0; f.open > 0; {
 		full := f.full(level)
 		if math.IsInf(full, 1) { // no pool holds what is left
 			f.reachAll()
@@ -240,7 +244,7 @@ func (f *flows) fill() {
 			reached = true
 			level = max(level, e.key)
 			if f.reachLimits(p, full); p.settled {
-				open--
+				f.open--
 			} else {
 				f.ladder.push(entry[float64]{key: p.stairs.at(p.next).level, seq: e.seq, who: e.who})
 			}
@@ -252,7 +256,7 @@ func (f *flows) fill() {
 		for _, m := range f.pools[f.filling.pop().who.id].paths {
 			if p := &f.paths[m.path]; !p.settled {
 				f.stop(p, full)
-				open--
+				f.open--
 			}
 		}
 	}
@@ -284,7 +288,7 @@ func (f *flows) reachLimits(p *path, level float64) {
 	p.next = next
 	p.rest -= mass
 	p.sends += flow
-	p.settled = next.block == len(p.stairs)
+	p.settled = int(next.block) == len(p.stairs)
 	for i, id := range p.pools {
 		pool := &f.pools[id]
 		pool.left -= p.weights[i] * flow

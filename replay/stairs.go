@@ -31,7 +31,7 @@ type step struct {
 const maxSteps = 32
 
 // A stair is a place among the steps.
-type stair struct{ block, at int }
+type stair struct{ block, at int32 }
 
 // find returns where the class's step is or belongs.
 func (s stairs) find(level float64, class int32) stair {
@@ -49,7 +49,7 @@ func (s stairs) find(level float64, class int32) stair {
 		if lo == 0 {
 			return stair{}
 		}
-		return stair{lo - 1, len(s[lo-1].steps)}
+		return stair{int32(lo - 1), int32(len(s[lo-1].steps))}
 	}
 	steps := s[lo].steps
 	at, end := 0, len(steps)
@@ -61,7 +61,7 @@ func (s stairs) find(level float64, class int32) stair {
 			end = mid
 		}
 	}
-	return stair{lo, at}
+	return stair{int32(lo), int32(at)}
 }
 
 // insert puts a step in and reports whether it is held back: whether the one before it is.
@@ -72,11 +72,11 @@ func (s *stairs) insert(x step) (held bool) {
 	at := s.find(x.level, x.class)
 	b := &(*s)[at.block]
 	if at.at > 0 {
-		held = at.at > len(b.steps)-b.held
+		held = int(at.at) > len(b.steps)-b.held
 	} else {
 		held = at.block > 0 && (*s)[at.block-1].held > 0
 	}
-	b.steps = slices.Insert(b.steps, at.at, x)
+	b.steps = slices.Insert(b.steps, int(at.at), x)
 	if held {
 		b.held++
 	}
@@ -84,7 +84,7 @@ func (s *stairs) insert(x step) (held bool) {
 		b.sum()
 		return held
 	}
-	right := s.open(at.block + 1)
+	right := s.open(int(at.block) + 1)
 	left := &(*s)[at.block]
 	const half = maxSteps / 2
 	right.steps = append(slices.Grow(right.steps, maxSteps), left.steps[half:]...)
@@ -100,14 +100,14 @@ func (s *stairs) insert(x step) (held bool) {
 func (s *stairs) remove(level float64, class int32, held bool) {
 	at := s.find(level, class)
 	b := &(*s)[at.block]
-	b.steps = slices.Delete(b.steps, at.at, at.at+1)
+	b.steps = slices.Delete(b.steps, int(at.at), int(at.at)+1)
 	if held {
 		b.held--
 	}
 	if len(b.steps) > 0 {
 		b.sum()
 	} else {
-		s.close(at.block)
+		s.close(int(at.block))
 	}
 }
 
@@ -163,7 +163,7 @@ func (s stairs) at(x stair) *step { return &s[x.block].steps[x.at] }
 
 // after is the place after one at which there is a step.
 func (s stairs) after(x stair) stair {
-	if x.at+1 < len(s[x.block].steps) {
+	if int(x.at)+1 < len(s[x.block].steps) {
 		return stair{x.block, x.at + 1}
 	}
 	return stair{x.block + 1, 0}
@@ -172,7 +172,7 @@ func (s stairs) after(x stair) stair {
 // climb returns the flow and mass of the steps from a place on that reach
 // their limit at the level or below it, and the place of the first that does not.
 func (s stairs) climb(at stair, level float64) (flow, mass float64, to stair) {
-	for at.block < len(s) {
+	for int(at.block) < len(s) {
 		b := &s[at.block]
 		if at.at == 0 && b.top <= level {
 			flow += b.flow
@@ -180,7 +180,7 @@ func (s stairs) climb(at stair, level float64) (flow, mass float64, to stair) {
 			at.block++
 			continue
 		}
-		for ; at.at < len(b.steps); at.at++ {
+		for ; int(at.at) < len(b.steps); at.at++ {
 			x := &b.steps[at.at]
 			if x.level > level {
 				return flow, mass, at
@@ -197,16 +197,16 @@ func (s stairs) climb(at stair, level float64) (flow, mass float64, to stair) {
 // them do behind the first.
 func (s stairs) holdsFrom(at stair) bool {
 	before := at.block == 0 || s[at.block-1].held == 0
-	return before && (at.block == len(s) || s[at.block].held == len(s[at.block].steps)-at.at)
+	return before && (int(at.block) == len(s) || s[at.block].held == len(s[at.block].steps)-int(at.at))
 }
 
 // after is how many of the block's steps lie at the place or after it; i is the block's.
 func (b *block) after(i int, at stair) int {
 	switch {
-	case i < at.block:
+	case i < int(at.block):
 		return 0
-	case i > at.block:
+	case i > int(at.block):
 		return len(b.steps)
 	}
-	return len(b.steps) - at.at
+	return len(b.steps) - int(at.at)
 }

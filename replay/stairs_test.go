@@ -111,7 +111,7 @@ func checkStairs(t *rapid.T, s stairs, model []step, held int) {
 	if s.holdsFrom(to) != (behind == held) {
 		t.Fatalf("%d steps behind %v, %d held back; holdsFrom: %t", behind, to, held, s.holdsFrom(to))
 	}
-	if got != climbed || to.block < len(s) && s.at(to).level <= upTo {
+	if got != climbed || int(to.block) < len(s) && s.at(to).level <= upTo {
 		t.Fatalf("flow up to level %g: %g, want %g", upTo, got, climbed)
 	}
 }
