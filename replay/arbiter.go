@@ -98,7 +98,7 @@ func (f *flows) setCapacity(id int32, capacity float64, now Time) {
 		f.watch(id)
 	}
 	for _, m := range p.paths {
-		if f.paths[m.path].attached {
+		if f.marks[m.path] != none {
 			f.change(m.path)
 		}
 	}

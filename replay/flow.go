@@ -77,10 +77,12 @@ var nowhere = stake{class: none}
 type flows struct {
 	fabric  // pools and routes
 	paths   []path
+	marks   []int            // by path: none while it has no classes, else the search that reached it last, and one more once settled
 	pathOf  map[uint64]int32 // by its ends, the latest
 	recent  [1 << 12]recentPath
 	crossed slab[int32] // of paths: the pools that they cross
 	weights slab[float64]
+	alike   []float64 // weights, with which others may begin
 	listed  slab[bool]
 	blocks  slab[block] // and what they begin with
 	steps   slab[step]
@@ -108,7 +110,7 @@ type flows struct {
 	search  int
 	comp    []int32          // paths of the component being solved
 	rows    []int32          // its pools
-	open    int              // its paths not settled
+	open    int              // its paths that are not settled
 	ladder  ordered[float64] // its paths, by the level of their next step
 	filling ordered[float64] // its pools, by a level at which they are not full before
 }

@@ -1,6 +1,9 @@
 package replay
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A pool is a resource of the machine that flows share. What each flow that
 // comes or goes touches is one cache line, what solving touches another.
@@ -82,36 +85,33 @@ type share struct {
 //	                    limit        at the path's level
 type path struct {
 	// What solving touches.
-	pools    []int32 // that it crosses
-	visited  int     // the last search that reached it
-	mass     float64
-	rest     float64   // fill: mass of the steps not settled
-	sends    float64   // fill: bytes a nanosecond of settled steps
-	settled  bool      // fill
-	loose    bool      // fill: a pool that it crosses is not solved
-	attached bool      // has classes, is in its pools' paths
-	backed   bool      // all its classes are held back
-	dirty    bool      // is in flows.dirty
-	changed  bool      // is in flows.changed
-	moved    bool      // is in flows.moved
-	stale    bool      // is in crowd.stale
-	weights  []float64 // by pool it crosses: bytes through the pool for one of the flow
-	first    float64   // level of the first step
-	bound    float64   // most that its pools allow
-	found    float64   // fill: level
-	next     stair     // fill: the first step not settled
-	out      float64   // bytes a nanosecond as entered in its pools' use
-	stairs   stairs    // of classes with members
-	level    float64   // rate, over favor, of what is held back
-	clock    float64   // of that level, at time `at`
-	at       Time
-	alarm    alarm
-	most     float64 // bytes a nanosecond as entered in its pools' demand
+	pools   []int32 // that it crosses
+	mass    float64
+	rest    float64   // fill: mass of the steps not settled
+	sends   float64   // fill: bytes a nanosecond of settled steps
+	first   float64   // level of the first step
+	loose   bool      // fill: a pool that it crosses is not solved
+	backed  bool      // all its classes are held back
+	dirty   bool      // is in flows.dirty
+	changed bool      // is in flows.changed
+	moved   bool      // is in flows.moved
+	stale   bool      // is in crowd.stale
+	weights []float64 // by pool it crosses: bytes through the pool for one of the flow
+	bound   float64   // most that its pools allow
+	found   float64   // fill: level
+	next    stair     // fill: the first step not settled
+	most    float64   // bytes a nanosecond as entered in its pools' demand
+	out     float64   // bytes a nanosecond as entered in its pools' use
+	stairs  stairs    // of classes with members
+	level   float64   // rate, over favor, of what is held back
+	clock   float64   // of that level, at time `at`
+	at      Time
+	alarm   alarm
+	narrow  int32  // the pool that sets bound; none if none does
+	narrows bool   // is counted in that one's narrows
+	line    []held // heap of held classes, the next to be done first
 
-	line    []held  // heap of held classes, the next to be done first
 	quiet   []int32 // workgroups with an undisturbed flow along it, in no order
-	narrow  int32   // the pool that sets bound; none if none does
-	narrows bool    // is counted in that one's narrows
 	sibling int32   // the next path between the same GPUs, or none
 	listed  []bool  // by pool it crosses: it is in that one's paths
 	key     pathKey
@@ -158,11 +158,11 @@ func (f *flows) newPath(k pathKey) int32 {
 	id := int32(len(f.paths))
 	way := f.route(k)
 	p := path{
-		key: k, pools: f.crossed.room(len(way)), weights: f.weights.room(len(way)), listed: f.listed.room(len(way))[:len(way)],
+		key: k, pools: f.crossed.room(len(way)), weights: f.weigh(way), listed: f.listed.room(len(way))[:len(way)],
 		stairs: f.stairs(), line: f.lines.room(1), narrow: none, bound: math.Inf(1), alarm: none, sibling: none,
 	}
 	for _, s := range way {
-		p.pools, p.weights = append(p.pools, s.pool), append(p.weights, s.weight)
+		p.pools = append(p.pools, s.pool)
 		pool := &f.pools[s.pool]
 		if b := pool.capacity / s.weight; b < p.bound && pool.arbiter == 0 {
 			p.bound, p.narrow = b, s.pool
@@ -173,8 +173,21 @@ func (f *flows) newPath(k pathKey) int32 {
 		p.sibling = first
 	}
 	f.pathOf[ends] = id
-	f.paths = append(double(f.paths), p)
+	f.paths, f.marks = append(double(f.paths), p), append(f.marks, none)
 	return id
+}
+
+// weigh returns the weights of a way. Those of many ways begin alike, and are kept once.
+func (f *flows) weigh(way []share) []float64 {
+	n := len(way)
+	same := func(w float64, s share) bool { return w == s.weight }
+	if n > len(f.alike) || !slices.EqualFunc(f.alike[:n], way, same) {
+		f.alike = f.weights.room(n)
+		for _, s := range way {
+			f.alike = append(f.alike, s.weight)
+		}
+	}
+	return f.alike[:n:n]
 }
 
 // stairs has room for a class.

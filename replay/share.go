@@ -26,7 +26,7 @@ func (f *flows) solve(now Time) {
 	for i := 0; i < len(f.changed); i++ {
 		id := f.changed[i]
 		f.paths[id].changed = false
-		if f.paths[id].visited != f.search && !f.waits(id, now) {
+		if f.marks[id] < f.search && !f.waits(id, now) {
 			f.solveFrom(id, now)
 		}
 		if i == len(f.changed)-1 {
@@ -35,7 +35,7 @@ func (f *flows) solve(now Time) {
 	}
 	f.changed = f.changed[:0]
 	f.crowd.disperse()
-	f.search++
+	f.search += 2
 }
 
 // tallyAll brings the demand on the pools of touched classes up to date.
@@ -50,13 +50,11 @@ func (f *flows) tallyAll(now Time) {
 		p := &f.paths[id]
 		p.dirty = false
 		f.change(id)
-		attach := len(p.stairs) > 0
-		if attach {
-			p.first = p.stairs[0].steps[0].level
-		}
-		if attach != p.attached {
-			p.attached = attach
+		if len(p.stairs) == 0 {
+			f.detach(id, p)
+		} else {
 			f.attach(id, p)
+			p.first = p.stairs[0].steps[0].level
 		}
 		f.enterDemand(p)
 		for _, id := range p.pools {
@@ -79,20 +77,31 @@ func (f *flows) change(id int32) {
 	}
 }
 
-// attach puts the path into its pools' paths. One without classes is left there
-// until the pool is looked at: it may have come back.
+// attach puts a path with classes into its pools' paths.
 func (f *flows) attach(id int32, p *path) {
+	if f.marks[id] != none {
+		return
+	}
+	f.marks[id] = 0
 	for i, at := range p.pools {
 		pool := &f.pools[at]
-		if !p.attached {
-			pool.crosses--
-			continue
-		}
 		pool.crosses++
 		if !p.listed[i] {
 			p.listed[i] = true
 			pool.paths = append(pool.paths, member{id, int32(i)})
 		}
+	}
+}
+
+// detach notes that a path has no classes any more. It stays in its pools' paths
+// until those are looked at: it may come back.
+func (f *flows) detach(id int32, p *path) {
+	if f.marks[id] == none {
+		return
+	}
+	f.marks[id] = none
+	for _, at := range p.pools {
+		f.pools[at].crosses--
 	}
 }
 
@@ -124,7 +133,9 @@ func (f *flows) enterDemand(p *path) {
 
 // solveFrom solves the components that the path's pools lie in.
 func (f *flows) solveFrom(id int32, now Time) {
-	f.paths[id].visited = f.search
+	if f.marks[id] != none {
+		f.marks[id] = f.search
+	}
 	f.comp, f.rows, f.open = append(f.comp[:0], id), f.rows[:0], 0
 	f.ladder.reset()
 	for i := 0; i < len(f.comp); i++ {
@@ -149,9 +160,9 @@ func (f *flows) solveFrom(id int32, now Time) {
 func (f *flows) enter(id int32) {
 	p := &f.paths[id]
 	p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
-	p.settled, p.loose = !p.attached, false
+	p.loose = false
 	open := int32(1)
-	if p.settled {
+	if f.marks[id] == none {
 		open = 0
 	}
 	weights := p.weights[:len(p.pools)]
@@ -164,7 +175,7 @@ func (f *flows) enter(id int32) {
 		pool.open += open
 		p.loose = p.loose || pool.row != f.search
 	}
-	if !p.settled && p.first <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
+	if open > 0 && p.first <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
 		f.ladder.push(entry[float64]{key: p.first, seq: uint64(id), who: actor{duePath, id}})
 	}
 	f.open += int(open)
@@ -187,15 +198,15 @@ func (f *flows) reach(id int32) {
 	f.rows = append(f.rows, id)
 	n := 0
 	for _, m := range p.paths {
-		w := &f.paths[m.path]
-		if !w.attached {
-			w.listed[m.pool] = false
+		mark := &f.marks[m.path]
+		if *mark == none {
+			f.paths[m.path].listed[m.pool] = false
 			continue
 		}
 		p.paths[n] = m
 		n++
-		if w.visited != f.search {
-			w.visited = f.search
+		if *mark < f.search {
+			*mark = f.search
 			f.comp = append(f.comp, m.path)
 		}
 	}
@@ -237,15 +248,12 @@ func (f *flows) fill() {
 		reached := false
 		for !f.ladder.empty() && f.ladder.min().key <= full {
 			e := f.ladder.pop()
-			p := &f.paths[e.who.id]
-			if p.settled {
-				continue
+			if f.marks[e.who.id] != f.search {
+				continue // settled
 			}
 			reached = true
 			level = max(level, e.key)
-			if f.reachLimits(p, full); p.settled {
-				f.open--
-			} else {
+			if p := f.reachLimits(e.who.id, full); f.marks[e.who.id] == f.search {
 				f.ladder.push(entry[float64]{key: p.stairs.at(p.next).level, seq: e.seq, who: e.who})
 			}
 		}
@@ -254,9 +262,8 @@ func (f *flows) fill() {
 		}
 		level = full
 		for _, m := range f.pools[f.filling.pop().who.id].paths {
-			if p := &f.paths[m.path]; !p.settled {
-				f.stop(p, full)
-				f.open--
+			if f.marks[m.path] == f.search {
+				f.stop(m.path, full)
 			}
 		}
 	}
@@ -283,43 +290,52 @@ func (f *flows) full(reached float64) float64 {
 }
 
 // reachLimits settles the path's next steps, up to a level, at their limit.
-func (f *flows) reachLimits(p *path, level float64) {
+func (f *flows) reachLimits(id int32, level float64) *path {
+	p := &f.paths[id]
 	flow, mass, next := p.stairs.climb(p.next, level)
 	p.next = next
 	p.rest -= mass
 	p.sends += flow
-	p.settled = int(next.block) == len(p.stairs)
-	for i, id := range p.pools {
-		pool := &f.pools[id]
-		pool.left -= p.weights[i] * flow
-		pool.load -= p.weights[i] * mass
-		if p.settled {
-			pool.open--
-		}
+	settled := int32(0)
+	if int(next.block) == len(p.stairs) {
+		settled = 1
+		f.marks[id]++
+		f.open--
 	}
+	weights := p.weights[:len(p.pools)]
+	for i, at := range p.pools {
+		pool := &f.pools[at]
+		pool.left -= weights[i] * flow
+		pool.load -= weights[i] * mass
+		pool.open -= settled
+	}
+	return p
 }
 
 // reachAll settles all that is left at its limit.
 func (f *flows) reachAll() {
 	for _, id := range f.comp {
-		if p := &f.paths[id]; !p.settled {
-			f.reachLimits(p, math.Inf(1))
+		if f.marks[id] == f.search {
+			f.reachLimits(id, math.Inf(1))
 		}
 	}
 }
 
 // stop settles the rest of the path's steps at a level.
-func (f *flows) stop(p *path, level float64) {
-	p.settled = true
+func (f *flows) stop(id int32, level float64) {
+	p := &f.paths[id]
+	f.marks[id]++
+	f.open--
 	p.found = level
 	if p.next != (stair{}) { // what is left of a sum
 		p.rest = max(p.rest, p.stairs.at(p.next).mass)
 	}
 	p.sends += p.rest * level
-	for i, id := range p.pools {
-		pool := &f.pools[id]
-		pool.left -= p.weights[i] * p.rest * level
-		pool.load -= p.weights[i] * p.rest
+	weights := p.weights[:len(p.pools)]
+	for i, at := range p.pools {
+		pool := &f.pools[at]
+		pool.left -= weights[i] * p.rest * level
+		pool.load -= weights[i] * p.rest
 		pool.open--
 	}
 }

@@ -125,7 +125,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		fabric:  newFabric(m, p),
 		index:   newIndex(),
 		pathOf:  map[uint64]int32{},
-		search:  1,
+		search:  2,
 		settled: 1,
 		beside:  make([][]int32, len(p.GPUs)),
 		events:  s.events,
