@@ -80,13 +80,7 @@ type flows struct {
 	marks   []int            // by path: none while it has no classes, else the search that reached it last, and one more once settled
 	pathOf  map[uint64]int32 // by its ends, the latest
 	recent  [1 << 12]recentPath
-	crossed slab[int32] // of paths: the pools that they cross
-	weights slab[float64]
-	alike   []float64 // weights, with which others may begin
-	listed  slab[bool]
-	blocks  slab[block] // and what they begin with
-	steps   slab[step]
-	lines   slab[held]
+	new     stock
 	classes []class
 	index   index
 	free    []int32   // classes without members, to be used anew

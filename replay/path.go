@@ -115,6 +115,7 @@ type path struct {
 	sibling int32   // the next path between the same GPUs, or none
 	listed  []bool  // by pool it crosses: it is in that one's paths
 	key     pathKey
+	_       int // to whole lines
 }
 
 // A held is a class that is held back.
@@ -158,8 +159,8 @@ func (f *flows) newPath(k pathKey) int32 {
 	id := int32(len(f.paths))
 	way := f.route(k)
 	p := path{
-		key: k, pools: f.crossed.room(len(way)), weights: f.weigh(way), listed: f.listed.room(len(way))[:len(way)],
-		stairs: f.stairs(), line: f.lines.room(1), narrow: none, bound: math.Inf(1), alarm: none, sibling: none,
+		key: k, pools: f.new.pools.room(len(way)), weights: f.new.weigh(way), listed: f.new.listed.room(len(way))[:len(way)],
+		stairs: f.new.stairs(), line: f.new.lines.room(1), narrow: none, bound: math.Inf(1), alarm: none, sibling: none,
 	}
 	for _, s := range way {
 		p.pools = append(p.pools, s.pool)
@@ -177,23 +178,34 @@ func (f *flows) newPath(k pathKey) int32 {
 	return id
 }
 
+// A stock is what new paths are made of.
+type stock struct {
+	pools   slab[int32]
+	weights slab[float64]
+	alike   []float64 // weights, with which those of others may begin
+	listed  slab[bool]
+	blocks  slab[block]
+	steps   slab[step]
+	lines   slab[held]
+}
+
 // weigh returns the weights of a way. Those of many ways begin alike, and are kept once.
-func (f *flows) weigh(way []share) []float64 {
-	n := len(way)
+func (n *stock) weigh(way []share) []float64 {
+	size := len(way)
 	same := func(w float64, s share) bool { return w == s.weight }
-	if n > len(f.alike) || !slices.EqualFunc(f.alike[:n], way, same) {
-		f.alike = f.weights.room(n)
+	if size > len(n.alike) || !slices.EqualFunc(n.alike[:size], way, same) {
+		n.alike = n.weights.room(size)
 		for _, s := range way {
-			f.alike = append(f.alike, s.weight)
+			n.alike = append(n.alike, s.weight)
 		}
 	}
-	return f.alike[:n:n]
+	return n.alike[:size:size]
 }
 
 // stairs has room for a class.
-func (f *flows) stairs() stairs {
-	s := stairs(f.blocks.room(1)[:1])
-	s[0].steps = f.steps.room(1)
+func (n *stock) stairs() stairs {
+	s := stairs(n.blocks.room(1)[:1])
+	s[0].steps = n.steps.room(1)
 	return s[:0]
 }
 
