@@ -29,6 +29,9 @@ func (n *naive) latency(from, to int) Time {
 		return 0
 	}
 	f, w := n.m.Fabric, n.m.Network
+	if to == int(Everyone) {
+		return nanoseconds(f.Latency.Value)
+	}
 	if a, b := n.node(from), n.node(to); a != b {
 		further := max(1, len(n.links(w.Topology, n.nodes(), a, b))) - 1
 		return nanoseconds(w.Latency.Value) + Time(further)*nanoseconds(w.Hop.Value)

@@ -155,11 +155,22 @@ func (n *naive) cross(k *nkey) map[string]float64 {
 		}
 		return x
 	}
+	from, to := int(k.from), int(k.to)
+	if k.to == Everyone {
+		x := n.memory(map[string]float64{}, k, k.from, k.read)
+		x[name("e", k.from)] = 1
+		for g := range n.gpus {
+			if g != from && n.node(g) == n.node(from) {
+				x[name("i", int32(g))] = 1
+				n.memory(x, k, int32(g), k.write)
+			}
+		}
+		return x
+	}
 	x := n.memory(map[string]float64{}, k, k.to, k.write)
 	if k.read > 0 {
 		n.memory(x, k, k.from, k.read)
 	}
-	from, to := int(k.from), int(k.to)
 	if a, b := n.node(from), n.node(to); a != b {
 		x["o"+n.nic(from)], x["j"+n.nic(to)] = 1, 1
 		for _, link := range n.links(n.m.Network.Topology, n.nodes(), a, b) {

@@ -37,6 +37,9 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 		p := drawProgram(t)
 		enlarge(p, 1e4)
 		m := drawMachine(t, len(p.GPUs))
+		if rapid.Bool().Draw(t, "to everyone") {
+			replicate(p, &m)
+		}
 		m.GPU.Update = q(1) // a byte of memory is a byte
 		if err := check(&m, p); err != nil {
 			t.Fatal(err)
@@ -86,6 +89,29 @@ func enlarge(p *Program, factor float64) {
 				if c.Copy != nil {
 					c.Copy.Bytes *= factor
 				}
+			}
+		}
+	}
+	eachPhase(p, func(x *Phase) {
+		x.Bytes, x.Read, x.Write = x.Bytes*factor, x.Read*factor, x.Write*factor
+	})
+}
+
+// replicate makes the program's stores to GPU 0 stores to everyone, on a machine that can.
+func replicate(p *Program, m *machine.Machine) {
+	m.Fabric.Topology = machine.Switch
+	eachPhase(p, func(x *Phase) {
+		if x.Op == Store && x.Peer == 0 {
+			x.Peer = Everyone
+		}
+	})
+}
+
+// eachPhase changes the phases of a program's recipes.
+func eachPhase(p *Program, change func(*Phase)) {
+	for g := range p.GPUs {
+		for _, st := range p.GPUs[g].Streams {
+			for _, c := range st.Commands {
 				if c.Kernel == nil {
 					continue
 				}
@@ -93,8 +119,7 @@ func enlarge(p *Program, factor float64) {
 				c.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
 					buf = recipe(tile, buf)
 					for i := range buf {
-						p := &buf[i]
-						p.Bytes, p.Read, p.Write = p.Bytes*factor, p.Read*factor, p.Write*factor
+						change(&buf[i])
 					}
 					return buf
 				}

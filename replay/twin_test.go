@@ -17,6 +17,9 @@ func TestEqualsNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))
+		if rapid.Bool().Draw(t, "to everyone") {
+			replicate(p, &m)
+		}
 		want, end, deadlocked := runNaive(m, p)
 		r, err := Simulate(m, p, Options{Level: Workgroups})
 		var deadlock *DeadlockError
