@@ -10,6 +10,9 @@ import (
 // chunkOf is one of n equal parts of a compute operation, cut along its rows:
 // its own launch, its own tiles, its own last wave (MECHANISM D3).
 func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
+	if pl.streams(op) {
+		return pl.streaming(op, n)
+	}
 	g := pl.gridOf(op, op.Dur())
 	switch {
 	case n == 1:

@@ -1,0 +1,66 @@
+package engines
+
+import (
+	"math"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A kernel that streams memory, of more workgroups than fit at once, takes time
+// by its bytes and not by its waves: workgroups drift apart, and those of a
+// partial last wave share with fewer. On n of N compute units it takes N/n times
+// as long (one of 201 µs beside 4, 8, 16 and 24 held units of 132: 208, 213, 228
+// and 235 to 245 µs, rows beside_membound), not a whole wave more.
+//
+// Each compute unit's share is cut into pieces, finer towards the end, so that
+// little is left over at the end however many units there are:
+//
+//	|1/8|1/8|...7 times...|1/8|1/64|1/64|...8 times...|
+const (
+	coarse, coarsePieces = 8, 7
+	fine                 = 64
+)
+
+// pieces is how many that makes: what coarse ones leave is cut finely.
+const pieces = coarsePieces + fine*(coarse-coarsePieces)/coarse
+
+// upTo is the share of the work that the first of so many pieces are.
+func upTo(n int) float64 {
+	return float64(min(n, coarsePieces))/coarse + float64(max(0, n-coarsePieces))/fine
+}
+
+// streams reports whether an operation is such a kernel.
+func (pl *planner) streams(op *workload.Op) bool {
+	slots := int(pl.m.GPU.CUs.Value) * pl.residents(op.Footprint)
+	return op.Shape.Kind == workload.Elementwise && !op.Tiling.Persistent && op.Tiling.WGs > slots
+}
+
+// streaming is one of n parts of an operation that streams.
+func (pl *planner) streaming(op *workload.Op, n int) *replay.Kernel {
+	cus, per := int(pl.m.GPU.CUs.Value), pl.residents(op.Footprint)
+	slots, wgs := cus*per, ceilDiv(op.Tiling.WGs, n)
+	if wgs <= slots {
+		round := float64(op.Dur()) * float64(slots) / float64(op.Tiling.WGs)
+		each := float64(wgs * n)
+		return pl.kernelOf(op, grid{
+			wgs: wgs, time: trace.Time(round*pl.fewer(wgs, slots) + 0.5), pipe: 1 / float64(min(per, ceilDiv(wgs, cus))),
+			foot: op.Footprint, read: op.Read / each, write: op.Write / each,
+		})
+	}
+	g := grid{wgs: pieces * cus, pipe: 1, foot: op.Footprint, merged: true}
+	g.foot.Threads *= per
+	g.foot.Shared *= per
+	k := pl.kernelOf(op, g)
+	time := float64(op.Dur()) / float64(n)
+	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
+	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+		from, to := upTo(i/cus), upTo(i/cus+1)
+		return append(buf, replay.Phase{
+			Op: replay.Work, Time: trace.Time(math.Round(time*to) - math.Round(time*from)),
+			Read: read * (to - from), Write: write * (to - from),
+		})
+	}
+	return k
+}
