@@ -76,7 +76,7 @@ func (r *rank) step(p *pair, op *workload.Op, channels, programs int) {
 	if compute, comm := r.split(p); op == comm {
 		c = launchOf(op, r.pl.communication(op, channels))
 	} else if op == compute {
-		gap = r.fills(p, s, gap)
+		gap = r.refill(s, p.pre[r.id], gap)
 		if programs > 0 && op.Tiling.Persistent {
 			c = launchOf(op, r.pl.kernelOf(op, r.pl.withPrograms(op, r.pl.gridOf(op, op.Dur()), programs)))
 		}

@@ -95,7 +95,7 @@ func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
 		}
 		kernel := r.pl.chunkOf(op, n)
 		if kernel.Owned > 0 {
-			gap = r.fills(p, onCompute, gap)
+			gap = r.refill(onCompute, p.pre[r.id], gap)
 		}
 		onCompute.launch(gap, launchOf(op, kernel))
 	}

@@ -39,10 +39,10 @@ func (r *rank) leave(p *pair) {
 	r.passed(second)
 }
 
-// fills writes the library's fills before a compute operation. The first of them
-// waits for what the operation waits for.
-func (r *rank) fills(p *pair, s *stream, gap trace.Time) trace.Time {
-	for _, id := range p.pre[r.id] {
+// refill writes the library's fills before a compute operation, the first of
+// which waits for what the operation waits for, and returns the gap behind them.
+func (r *rank) refill(s *stream, fills []int32, gap trace.Time) trace.Time {
+	for _, id := range fills {
 		op := &r.pl.w.Ops[id]
 		s.launch(gap, r.pl.copyOf(op))
 		r.finished(s, op)

@@ -103,7 +103,7 @@ func (t *transfers) handOn(r *rank, p *pair, b *board, mine replay.Flag, shard f
 func (t *transfers) gathered(r *rank, p *pair, s *stream, b *board, seq *sequence, gap trace.Time) {
 	compute, _ := r.split(p)
 	me := b.place(r)
-	s.launch(r.fills(p, s, gap), launchOf(compute, seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+	s.launch(r.refill(s, p.pre[r.id], gap), launchOf(compute, seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
 		for _, i := range x.units {
 			if u := seq.units[i]; u.shard != me {
 				buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][u.shard], Count: int64((u.piece + 1) * b.posts)})
@@ -207,7 +207,7 @@ func (t *transfers) scattered(r *rank, p *pair, s *stream, b *board, seq *sequen
 	if b.impl == "store" {
 		k = t.storing(p, b, seq, me)
 	}
-	s.launch(r.fills(p, s, gap), launchOf(compute, k))
+	s.launch(r.refill(s, p.pre[r.id], gap), launchOf(compute, k))
 }
 
 // storing is a product whose tiles store themselves into their owners' buffers:
@@ -272,7 +272,7 @@ func (t *transfers) storeTime(bytes float64) trace.Time {
 func (r *rank) chunk(p *pair, s *stream, op *workload.Op, n int, gap trace.Time) {
 	k := r.pl.chunkOf(op, n)
 	if k.Owned > 0 {
-		gap = r.fills(p, s, gap)
+		gap = r.refill(s, p.pre[r.id], gap)
 	}
 	s.launch(gap, launchOf(op, k))
 }

@@ -202,14 +202,3 @@ func (r *rank) start(s *side, gap trace.Time) replay.Flag {
 	r.finished(s.on, s.op)
 	return next
 }
-
-// refill writes the fills before a kernel and returns the gap behind them.
-func (r *rank) refill(s *stream, fills []int32, gap trace.Time) trace.Time {
-	for _, id := range fills {
-		fill := &r.pl.w.Ops[id]
-		s.launch(gap, r.pl.copyOf(fill))
-		r.finished(s, fill)
-		gap = duration(r.pl.m.Launch.Gap.Value)
-	}
-	return gap
-}

@@ -252,7 +252,7 @@ func (t *tracker) emit(r *rank, p *pair) {
 	r.enter(p)
 	gap := r.ready(s, compute, slices.Concat(r.before(p, compute), comm.After), r.within(p)...)
 	begun := t.pl.p.NewFlag(compute.Name + " launched")
-	gap = r.fills(p, s, gap)
+	gap = r.refill(s, p.pre[r.id], gap)
 	s.post(begun, 1)
 	s.launch(gap, launchOf(compute, t.product(compute, p, g, me)))
 

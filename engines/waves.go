@@ -80,7 +80,7 @@ func (r *rank) inWaves(p *pair, waves, n, channels int) {
 	gap := r.ready(onCompute, compute, slices.Concat(r.before(p, compute), comm.After), r.within(p)...)
 	begun := r.pl.p.NewFlag(compute.Name + " next on its stream")
 	onCompute.post(begun, 1)
-	onCompute.launch(r.fills(p, onCompute, gap), launchOf(compute, k))
+	onCompute.launch(r.refill(onCompute, p.pre[r.id], gap), launchOf(compute, k))
 	for _, id := range p.mid[r.id] {
 		r.step(p, &r.pl.w.Ops[id], 0, 0)
 	}

@@ -146,7 +146,11 @@ func (w *writer) optional(name string, n int32) {
 // rows names processes and threads and puts them in order.
 func (w *writer) rows() {
 	for i, r := range w.run.Ranks {
-		w.metadata("process_name", i, 0, rankLabel(r, i))
+		label := w.run.RankLabel(int32(i))
+		if r.Run != "" {
+			label = r.Run + " · " + label
+		}
+		w.metadata("process_name", i, 0, label)
 		w.order("process_sort_index", i, 0, i)
 	}
 	order := make([]int, len(w.run.Lanes))
@@ -164,7 +168,7 @@ func (w *writer) rows() {
 	})
 	for at, i := range order {
 		l := w.run.Lanes[i]
-		w.metadata("thread_name", int(l.Rank), i+1, laneLabel(w.run, l))
+		w.metadata("thread_name", int(l.Rank), i+1, w.run.LaneLabel(trace.LaneID(i)))
 		w.order("thread_sort_index", int(l.Rank), i+1, at)
 	}
 }

@@ -79,13 +79,7 @@ func readOccupancy(s *jsonScanner, b *trace.Builder) (events []waveEvent, names 
 			for s.array(); s.more(); {
 				at := s.d.InputOffset()
 				var v [6]int64
-				n := 0
-				for s.array(); s.more(); n++ {
-					x := s.number()
-					if n < len(v) {
-						v[n] = x
-					}
-				}
+				n := s.numbers(v[:])
 				e := waveEvent{cycle: v[0], engine: engine, cu: v[1], simd: v[2], slot: v[3], starts: v[4] != 0, kernel: v[5]}
 				if n != len(v) || !e.valid() {
 					b.Note(trace.Skipped, s.file, "not a wave's [cycle, cu, simd, slot, starts, kernel]", "byte", at)
@@ -124,13 +118,7 @@ func readRealtime(s *jsonScanner) (map[int64]cycles, error) {
 		default:
 			for s.array(); s.more(); {
 				var r [2]int64
-				n := 0
-				for s.array(); s.more(); n++ {
-					x := s.number()
-					if n < len(r) {
-						r[n] = x
-					}
-				}
+				s.numbers(r[:])
 				readings[engine] = append(readings[engine], r)
 			}
 		}

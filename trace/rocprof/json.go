@@ -113,6 +113,17 @@ func (s *jsonScanner) number() int64 {
 	return n
 }
 
+// numbers reads an array of integers into a slice and returns how many it had,
+// more than fit among them.
+func (s *jsonScanner) numbers(into []int64) (n int) {
+	for s.array(); s.more(); n++ {
+		if x := s.number(); n < len(into) {
+			into[n] = x
+		}
+	}
+	return n
+}
+
 func (s *jsonScanner) text() string {
 	v := s.value()
 	if len(v) == 0 || v[0] != '"' {

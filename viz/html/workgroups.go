@@ -60,7 +60,7 @@ func senders(r *trace.Run) []string {
 			continue
 		}
 		k := kernel{rank: r.Lanes[s.Lane].Rank}
-		if int(w.Peer) == rankID(r, k.rank) {
+		if int(w.Peer) == r.RankID(k.rank) {
 			continue
 		}
 		k.name = outermost(r, s).Name
@@ -72,17 +72,9 @@ func senders(r *trace.Run) []string {
 	return names
 }
 
-// rankID is the rank's id in its job, or its row where no file says.
-func rankID(r *trace.Run, row int32) int {
-	if id := r.Ranks[row].ID; id != trace.None {
-		return id
-	}
-	return int(row)
-}
-
 func (r Report) figure(t *layout.Timeline, run int, d *dictionary) section {
 	n := r.Runs[run]
-	s := r.section(run, fmt.Sprintf("rank %d", rankID(n.Run, t.Rows[0].Rank)))
+	s := r.section(run, fmt.Sprintf("rank %d", n.Run.RankID(t.Rows[0].Rank)))
 	s.End = t.End - t.Start
 	s.Time = layout.Short(s.End)
 	if k := kernelName(n.Run, t); k != "" {

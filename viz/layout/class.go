@@ -112,16 +112,8 @@ func classOf(r *trace.Run, s trace.Span) Class {
 
 // destination is Remote for work whose result goes to another rank than its own.
 func destination(r *trace.Run, s trace.Span) Class {
-	if w := r.Workgroup(s); w != nil && w.Peer != trace.None && int(w.Peer) != rankID(r, r.Lanes[s.Lane].Rank) {
+	if w := r.Workgroup(s); w != nil && w.Peer != trace.None && int(w.Peer) != r.RankID(r.Lanes[s.Lane].Rank) {
 		return Remote
 	}
 	return Local
-}
-
-// rankID is the rank's id in its job, or its row where no file says.
-func rankID(r *trace.Run, row int32) int {
-	if id := r.Ranks[row].ID; id != trace.None {
-		return id
-	}
-	return int(row)
 }

@@ -21,7 +21,7 @@ func (t *Timeline) Facts(row int, id trace.SpanID) []Fact {
 	f.add("duration", Exact(s.Dur()))
 	f.add("start", Exact(s.Start+t.Offset(row)))
 	f.add("end", Exact(s.End+t.Offset(row)))
-	f.add("on", strings.TrimSpace(fmt.Sprintf("rank %d %s", rankID(r, r.Lanes[s.Lane].Rank), laneLabel(r, s.Lane))))
+	f.add("on", strings.TrimSpace(fmt.Sprintf("rank %d %s", r.RankID(r.Lanes[s.Lane].Rank), r.LaneLabel(s.Lane))))
 	f.kernel(id, r.Kernel(s))
 	f.comm(id, r.Comm(s))
 	f.copy(s, r.Copy(s))
@@ -130,7 +130,7 @@ func (f *facts) transfer(id trace.SpanID, c *trace.Comm, ranks int) {
 		end = min(end, f.run.Spans[p].End)
 	}
 	if who != id {
-		rank := rankID(f.run, f.run.Lanes[f.run.Spans[who].Lane].Rank)
+		rank := f.run.RankID(f.run.Lanes[f.run.Spans[who].Lane].Rank)
 		f.add("waits for peers", fmt.Sprintf("%s, the last is rank %d", Exact(latest-s.Start), rank))
 	}
 	f.add("transfer", Exact(max(0, end-latest)))

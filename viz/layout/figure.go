@@ -44,7 +44,7 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 	for _, id := range k.addVacant(r) {
 		t.classes[0][id] = Wait
 	}
-	t.Title = fmt.Sprintf("%s on rank %d", k.name, rankID(r, f.Rank))
+	t.Title = fmt.Sprintf("%s on rank %d", k.name, r.RankID(f.Rank))
 	if of > 1 {
 		t.Title += fmt.Sprintf(", launch %d of %d", f.Launch+1, of)
 	}
@@ -97,7 +97,7 @@ func (f Figure) pick(r *trace.Run) (k *launch, of int, err error) {
 	}
 	switch {
 	case len(all) == 0:
-		return nil, 0, fmt.Errorf("rank %d has no workgroups (view a *_wg_trace.csv, or a replay that records them)", rankID(r, f.Rank))
+		return nil, 0, fmt.Errorf("rank %d has no workgroups (view a *_wg_trace.csv, or a replay that records them)", r.RankID(f.Rank))
 	case len(fit) == 0:
 		return nil, 0, fmt.Errorf("kernel %q: no workgroups of that name; there are those of %q", f.Kernel, all[0].name)
 	}
@@ -191,7 +191,7 @@ func (l *launch) rows(r *trace.Run) []Row {
 		if len(spans) == 0 {
 			continue
 		}
-		row := Row{Label: laneLabel(r, lane), Kind: LaneRow, Rank: r.Lanes[lane].Rank, Lane: lane}
+		row := Row{Label: r.LaneLabel(lane), Kind: LaneRow, Rank: r.Lanes[lane].Rank, Lane: lane}
 		row.Spans, row.Marks, row.ComputeEnd = spans, marksOf(r, spans), computeEnd(r, spans)
 		rows = append(rows, row)
 	}

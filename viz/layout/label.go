@@ -2,54 +2,11 @@ package layout
 
 import (
 	"fmt"
-	"path"
 	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
-
-func rankLabel(r *trace.Run, row int32) string {
-	rank := &r.Ranks[row]
-	label := fmt.Sprintf("rank %d", rankID(r, row))
-	if rank.ID == trace.None && rank.Source != "" {
-		label = path.Base(rank.Source)
-	}
-	if rank.Device.Name != "" {
-		label += " · " + rank.Device.Name
-	}
-	return label
-}
-
-func laneLabel(r *trace.Run, id trace.LaneID) string {
-	l := &r.Lanes[id]
-	label := l.Name
-	if label == "" {
-		label = defaultLaneLabel(r, l)
-	}
-	if l.Sub > 0 && l.Kind != trace.Slot {
-		label += fmt.Sprintf(" +%d", l.Sub)
-	}
-	return label
-}
-
-func defaultLaneLabel(r *trace.Run, l *trace.Lane) string {
-	switch l.Kind {
-	case trace.Queue:
-		return fmt.Sprintf("stream %d", l.ID)
-	case trace.Slot:
-		return fmt.Sprintf("CU %d.%d", l.ID, l.Sub)
-	case trace.Persistent:
-		return fmt.Sprintf("WG %d", l.ID)
-	case trace.Link:
-		if l.Peer >= 0 && int(l.Peer) < len(r.Ranks) {
-			return fmt.Sprintf("link to rank %d", rankID(r, l.Peer))
-		}
-	case trace.Annotation:
-		return fmt.Sprintf("annotations %d", l.ID)
-	}
-	return fmt.Sprintf("%s %d", l.Kind, l.ID)
-}
 
 // Caption is what to write on a span that is drawn long enough: a kernel's name
 // without return type, namespaces and arguments, a collective's operation and

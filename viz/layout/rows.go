@@ -84,7 +84,7 @@ func (t *Timeline) addRun(v int) {
 func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID) {
 	r := t.Views[at.View].Run
 	rank := at
-	rank.Kind, rank.Label = RankHeading, rankLabel(r, at.Rank)
+	rank.Kind, rank.Label = RankHeading, r.RankLabel(at.Rank)
 	top := t.open(rank)
 	for len(lanes) > 0 {
 		g := groupOf(r.Lanes[lanes[0]].Kind)
@@ -115,7 +115,7 @@ const maxLevels = 64
 // addLane adds a lane's row, and below it a row for each deeper level of nesting.
 func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
 	r := t.Views[at.View].Run
-	at.Kind, at.Lane, at.Label = LaneRow, l, laneLabel(r, l)
+	at.Kind, at.Lane, at.Label = LaneRow, l, r.LaneLabel(l)
 	k := r.Lanes[l].Kind
 	if k != trace.HostThread && k != trace.Annotation {
 		at.Spans = spans

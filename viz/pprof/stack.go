@@ -137,7 +137,7 @@ func (b *builder) sample(at stack) []int64 {
 		NumLabel: map[string][]int64{},
 		NumUnit:  map[string][]string{},
 	}}
-	rank := b.rankID(at.rank)
+	rank := int64(b.run.RankID(at.rank))
 	root := b.frame(fmt.Sprintf("rank %d", rank))
 	s.number("rank", rank, "rank")
 	switch {
@@ -175,14 +175,6 @@ type sample struct{ *profile.Sample }
 func (s sample) number(key string, v int64, unit string) {
 	s.NumLabel[key] = []int64{v}
 	s.NumUnit[key] = []string{unit}
-}
-
-// rankID is the rank's id in its job, or its row where the file has none.
-func (b *builder) rankID(row int32) int64 {
-	if id := b.run.Ranks[row].ID; id != trace.None {
-		return int64(id)
-	}
-	return int64(row)
 }
 
 func (b *builder) frame(name string) *profile.Location {
