@@ -231,7 +231,11 @@ func (v *verdict) host() {
 	case issue > 0.9*float64(v.out.Time):
 		v.doubt(Low, "host-bound: issuing an iteration takes a host %.0f us, and hosts differ", issue/1e3)
 	case worst > 0.2:
-		v.doubt(Low, "host-bound: devices wait %.0f %% of the time for a launch", 100*worst)
+		why := "host-bound: devices wait %.0f %% of the time for a launch"
+		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
+			why += " (--unprofiled leaves out what a profiler adds)"
+		}
+		v.doubt(Low, why, 100*worst)
 	case worst > 0.05:
 		v.doubt(Medium, "devices wait %.0f %% of the time for the host", 100*worst)
 	}

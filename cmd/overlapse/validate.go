@@ -152,7 +152,7 @@ func (a *app) validate(ctx context.Context, o validateOptions) error {
 func readRows(path string) ([]machine.Row, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, withoutPath(err))
+		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object a line; samples/capture makes them)", path, withoutPath(err))
 	}
 	defer f.Close()
 	return machine.ReadRows(f, path)

@@ -356,6 +356,9 @@ func TestBrowserWithoutECharts(t *testing.T) {
 	if !strings.Contains(string(dom), `<p class="warning" id="missing">`) {
 		t.Error("a page that cannot load ECharts does not say so")
 	}
+	if !strings.Contains(string(dom), `<section id="timeline" class="drawn" hidden="">`) {
+		t.Error("a page that cannot draw has a heading for its timeline")
+	}
 }
 
 // A million spans are carried one by one, and few rectangles are drawn of them.

@@ -47,7 +47,7 @@ function bars(data) {
       },
       series: data.barOption.series.map((_, i, all) => ({
         z: i < all.length - 1 ? 2 : 10, // labels above the line that marks the captured time
-        label: { color: ink("ink"), fontFamily: ink("sans"), textBorderWidth: 0, backgroundColor: ink("paper"), padding: [1, 3] },
+        label: { color: ink("ink"), fontFamily: ink("sans"), textBorderWidth: 0, backgroundColor: ink("paper"), padding: [1, 3], lineHeight: 16 },
         ...(i === 0 && { markLine: { lineStyle: { color: ink("ink"), type: "dashed", width: 1 }, label: { show: false } } }),
       })),
     });
@@ -201,6 +201,7 @@ async function boot() {
   document.querySelectorAll("table").forEach(sortable);
   if (typeof echarts === "undefined") {
     document.getElementById("missing").hidden = false;
+    document.querySelectorAll(".drawn").forEach((part) => part.hidden = true);
     return;
   }
   const data = JSON.parse(document.getElementById("data").textContent);
