@@ -44,9 +44,9 @@ type PairChoice struct {
 	Best     int       // of Outcomes: the fastest if it beats the captured schedule; else -1
 }
 
-// worthwhile is the least gain, of the captured schedule's time, that makes a
-// strategy worth recommending: replays of the captured schedule itself with
-// modelled kernels (bulk) differ from it by about as much.
+// worthwhile is the least gain that makes a strategy worth recommending, of the
+// captured schedule's time or, where modelled kernels alone (bulk) make that
+// shorter, of bulk's.
 const worthwhile = 0.005
 
 // ComparePairs tries every selection on every kind of pair by itself, and then
@@ -86,6 +86,11 @@ func ComparePairs(w *workload.Workload, m machine.Machine, sel []Selection, base
 // choose sets Best; whole says that there is no other kind to mix with.
 func (c *PairChoice) choose(base trace.Time, whole bool) {
 	c.Best = -1
+	for _, out := range c.Outcomes {
+		if out.Why == "" && out.Engine.Name == bulk.Name && out.Engine.String(out.Values) == "" {
+			base = min(base, out.Time)
+		}
+	}
 	least := base - trace.Time(worthwhile*float64(base))
 	for i, out := range c.Outcomes {
 		e := out.Engine

@@ -239,6 +239,23 @@ func TestMixOfNothing(t *testing.T) {
 	}
 }
 
+// What modelled kernels gain by themselves is no strategy's.
+func TestGainIsBeyondBulk(t *testing.T) {
+	sel := mustParse(t, "bulk,bulk:protocol=simple,decompose")
+	for _, c := range []struct {
+		times [3]trace.Time
+		best  int
+	}{{[3]trace.Time{997, 996, 993}, -1}, {[3]trace.Time{1003, 1003, 994}, 2}, {[3]trace.Time{997, 990, 993}, 1}} {
+		var p PairChoice
+		for i, s := range sel {
+			p.Outcomes = append(p.Outcomes, Outcome{Selection: s, Time: c.times[i]})
+		}
+		if p.choose(1000, false); p.Best != c.best {
+			t.Errorf("times %v: chose %d, want %d", c.times, p.Best, c.best)
+		}
+	}
+}
+
 func mustParse(t *testing.T, s string) []Selection {
 	t.Helper()
 	sel, err := ParseSelection(s)
