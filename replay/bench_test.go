@@ -119,14 +119,14 @@ func BenchmarkPending(b *testing.B) {
 			ns   int
 		}{{"ties", 1}, {"distinct", 1e6}} {
 			b.Run(fmt.Sprintf("%s/%d", spread.name, pending), func(b *testing.B) {
-				var w wheel
+				var w due
 				alarms := make([]alarm, pending)
 				for i := range alarms {
 					w.set(&alarms[i], Time(1000+jitter(i, spread.ns)), actor{id: int32(i)})
 				}
 				i := 0
 				for b.Loop() {
-					id, _ := next(&w, alarms)
+					id, _ := w.next(alarms)
 					i++
 					w.set(&alarms[id], w.now+Time(1000+jitter(i, spread.ns)), actor{id: id})
 				}

@@ -207,7 +207,7 @@ func (s *sim) boundOf(w *workgroup) Bound {
 			}
 		}
 	}
-	if w.cu != none && s.gpus[c.key.gpu].cus[w.cu].slow > 1 {
+	if w.cu != none && s.gpus[c.key.gpu].pipes[w.cu].slow > 1 {
 		return ByPipes
 	}
 	if c.key.beside > 1 {

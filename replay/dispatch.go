@@ -66,6 +66,7 @@ func (f Footprint) need(g *machine.GPU) room {
 // A gpu is the state of one device.
 type gpu struct {
 	cus     []cu
+	pipes   []pipes    // by CU
 	load    [][]uint64 // bit c of load[n]: CU c has n resident workgroups
 	line    []int32    // launches with workgroups left, the first in line first
 	freed   []uint64   // bit c: workgroups have left CU c in this instant
@@ -79,18 +80,21 @@ type gpu struct {
 	busy    gauge // CUs with one in a Work or Store phase
 }
 
-// A cu has first what every phase on it touches.
 type cu struct {
-	load    int64   // pipes taken by work, in units of 1/wholePipe
+	free   room
+	freed  int32   // workgroups that left in this instant and were not replaced
+	left   int32   // the last one's moment, if causes are kept
+	wgs    []int32 // resident, in no order
+	slots  []int32 // by slot, for lanes: who is in it (vacancies.stays), or none
+	clocks []int32 // classes of its work that touches no memory
+}
+
+// Pipes are what every phase on a CU touches.
+type pipes struct {
+	load    int64   // what work takes, in units of 1/wholePipe
 	slow    float64 // how many times as long work takes; at least 1
 	working int32   // workgroups in a Work or Store phase
-	freed   int32   // workgroups that left in this instant and were not replaced
-	left    int32   // the last one's moment, if causes are kept
-	bent    bool    // is in sim.bent
-	clocks  []int32 // classes of its work that touches no memory
-	free    room
-	wgs     []int32 // resident, in no order
-	slots   []int32 // by slot, for lanes: who is in it (vacancies.stays), or none
+	bent    bool    // are in sim.bent
 }
 
 type cuRef struct{ gpu, cu int32 }
@@ -98,10 +102,13 @@ type cuRef struct{ gpu, cu int32 }
 func newGPU(m *machine.Machine, p *Program) gpu {
 	n := int(m.GPU.CUs.Value)
 	words := (n + 63) / 64
-	g := gpu{cus: make([]cu, n), mask: make([]uint64, words), freed: make([]uint64, words), engines: newEngines(m, p)}
+	g := gpu{
+		cus: make([]cu, n), pipes: make([]pipes, n),
+		mask: make([]uint64, words), freed: make([]uint64, words), engines: newEngines(m, p),
+	}
 	empty := make([]uint64, words)
 	for i := range g.cus {
-		g.cus[i] = cu{free: roomOf(&m.GPU), slow: 1}
+		g.cus[i], g.pipes[i] = cu{free: roomOf(&m.GPU)}, pipes{slow: 1}
 		empty[i/64] |= 1 << (i % 64)
 	}
 	g.load = [][]uint64{empty}

@@ -62,7 +62,7 @@ func (s *sim) hush(id int32, w *workgroup, k *classKey) bool {
 			pool.ways = append(pool.ways, k.path)
 		}
 	}
-	w.pathAt = int32(len(p.quiet))
+	w.quiet, w.pathAt = true, int32(len(p.quiet))
 	p.quiet = append(p.quiet, id)
 	s.flows.admit(k.path, 1, k.limit, s.now)
 	s.sleep(id, w, w.alone)
@@ -77,7 +77,7 @@ func (s *sim) unhush(w *workgroup) {
 	s.wgs.at(last).pathAt = w.pathAt
 	p.quiet = p.quiet[:len(p.quiet)-1]
 	s.flows.admit(w.path, -1, limitOf(w.size, float64(w.alone)), s.now)
-	w.pathAt = none
+	w.quiet = false
 }
 
 // disturb moves the undisturbed flows through pools that have become tight to
@@ -111,7 +111,7 @@ func (s *sim) rejoin(id int32, w *workgroup) {
 		rest = float64(w.alarm - s.now)
 		w.alarm = none
 		w.phase = flowing
-		if w.pathAt != none {
+		if w.quiet {
 			rest *= k.limit
 			s.unhush(w)
 		}

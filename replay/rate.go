@@ -58,8 +58,8 @@ func (s *sim) beginFlow(who actor) {
 
 // unshared reports whether the workgroup's phase takes its time whatever others do at present.
 func (s *sim) unshared(w *workgroup) bool {
-	return w.size == 0 && w.beside == 1 &&
-		(w.op == Store || w.cu == none || s.gpus[s.kernels.at(w.launch).gpu].cus[w.cu].slow == 1)
+	return w.lone &&
+		(w.op == Store || w.cu == none || s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow == 1)
 }
 
 func (s *sim) join(who actor, k *classKey, size float64) {
@@ -109,18 +109,21 @@ func (s *sim) flowOf(who actor) (classKey, float64) {
 
 func (s *sim) phaseFlow(w *workgroup) (classKey, float64) {
 	l := s.kernels.at(w.launch)
-	k := classKey{path: w.path, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: w.beside, favor: 1}
+	k := classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: 1, favor: 1}
+	if !w.lone {
+		k.path, k.beside = w.path, w.beside
+	}
 	if k.beside > 1 && l.computes() {
 		k.launch = w.launch
 	}
-	if w.size == 0 {
+	if k.path == none {
 		if w.op == Work {
 			k.cu = w.cu
 		}
 		return k, float64(w.alone)
 	}
 	if w.op == Work && w.cu != none {
-		k.slow = s.gpus[l.gpu].cus[w.cu].slow
+		k.slow = s.gpus[l.gpu].pipes[w.cu].slow
 	}
 	k.limit, k.favor = limitOf(w.size, float64(w.alone)), w.favor
 	return k, w.size
@@ -157,7 +160,7 @@ func limitOf(size, ns float64) float64 {
 func (s *sim) limit(k *classKey) float64 {
 	limit := k.limit / k.slow
 	if k.cu != none {
-		limit /= s.gpus[k.gpu].cus[k.cu].slow
+		limit /= s.gpus[k.gpu].pipes[k.cu].slow
 	}
 	if k.beside > 1 {
 		others := s.gpus[k.gpu].working
@@ -174,13 +177,15 @@ func (s *sim) limit(k *classKey) float64 {
 // bend makes the work on a CU as slow as the shares of its pipes now have it
 // (MECHANISM R0.4).
 func (s *sim) bend(at cuRef) {
-	u := &s.gpus[at.gpu].cus[at.cu]
-	u.bent = false
-	slow := max(1, float64(u.load)/wholePipe)
-	if slow == u.slow {
+	g := &s.gpus[at.gpu]
+	x := &g.pipes[at.cu]
+	x.bent = false
+	slow := max(1, float64(x.load)/wholePipe)
+	if slow == x.slow {
 		return
 	}
-	u.slow = slow
+	x.slow = slow
+	u := &g.cus[at.cu]
 	for _, id := range u.clocks {
 		s.flows.setLimit(id, s.limit(&s.flows.classes[id].key))
 	}

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -101,12 +100,16 @@ type sim struct {
 
 	queue []actor // of this instant, in order
 	head  int     // of queue: what is next
+	due   []actor // by the wheel's ticks, overtaken or not
 	keys  []dueKey
 	spare []dueKey
 	dirty []int32 // GPUs with something to dispatch
 	entry []actor // flows that begin in this instant
 	bent  []cuRef // CUs whose load changed in this instant
 	crowd []int32 // GPUs on which work began or ended in this instant
+
+	seen    Time  // until when has been looked ahead
+	touched int32 // by that, so that it is not optimized away
 
 	launches int32 // so far
 	posted   uint64
@@ -193,136 +196,6 @@ func (s *sim) fail(err error) {
 	if s.err == nil {
 		s.err = err
 	}
-}
-
-// A dueKey orders what is due at one instant.
-type dueKey struct {
-	key uint64
-	who actor
-}
-
-// collect puts everything that is due at now into the queue, in order.
-func (s *sim) collect(now Time) {
-	s.queue, s.head = s.queue[:0], 0
-	for {
-		who, ok := s.events.due()
-		if !ok {
-			break
-		}
-		a := s.alarm(who)
-		if *a != now {
-			continue // overtaken
-		}
-		*a, s.now = none, now
-		take := s.flows.take
-		switch who.kind {
-		case dueClass:
-		case duePath:
-			take = s.flows.takeHeld
-		case dueCrowd:
-			s.flows.recall()
-			continue
-		default:
-			s.queue = append(s.queue, who)
-			continue
-		}
-		for sure := true; ; sure = false {
-			member, ok := take(who.id, s.now, sure)
-			if !ok {
-				break
-			}
-			s.queue = append(s.queue, member)
-			s.flows.end(s.stake(member))
-		}
-	}
-	if len(s.queue) > 1 {
-		s.sortQueue()
-	}
-}
-
-// alarm is where it lies when the actor is due.
-func (s *sim) alarm(who actor) *alarm {
-	switch who.kind {
-	case duePost:
-		return &s.posts.at(who.id).at
-	case duePut:
-		return &s.channel(who.id).alarm
-	case dueStream:
-		return &s.streams[who.id].alarm
-	case dueClass:
-		return &s.flows.classes[who.id].alarm
-	case duePath:
-		return &s.flows.paths[who.id].alarm
-	case dueCrowd:
-		return &s.flows.crowd.alarm
-	}
-	return &s.wgs.at(who.id).alarm
-}
-
-func (s *sim) sortQueue() {
-	s.keys = s.keys[:0]
-	sorted := true
-	for i, who := range s.queue {
-		s.keys = append(s.keys, dueKey{s.order(who), who})
-		sorted = sorted && (i == 0 || s.keys[i-1].key <= s.keys[i].key)
-	}
-	if sorted {
-		return
-	}
-	if len(s.keys) < 256 {
-		slices.SortFunc(s.keys, func(a, b dueKey) int { return cmp.Compare(a.key, b.key) })
-	} else {
-		s.keys, s.spare = radixSort(s.keys, s.spare)
-	}
-	for i, k := range s.keys {
-		s.queue[i] = k.who
-	}
-}
-
-// radixSort sorts keys, digits of eleven bits from the lowest, leaving out
-// those in which all are equal. It returns what it sorted into and what is left.
-func radixSort(keys, spare []dueKey) (sorted, left []dueKey) {
-	const width = 11
-	spare = slices.Grow(spare[:0], len(keys))[:len(keys)]
-	differ := uint64(0)
-	for _, k := range keys {
-		differ |= k.key ^ keys[0].key
-	}
-	for shift := 0; shift < 64; shift += width {
-		if differ>>shift&(1<<width-1) == 0 {
-			continue
-		}
-		var at [1 << width]int
-		for _, k := range keys {
-			at[k.key>>shift&(1<<width-1)]++
-		}
-		sum := 0
-		for d, n := range at {
-			at[d] = sum
-			sum += n
-		}
-		for _, k := range keys {
-			d := k.key >> shift & (1<<width - 1)
-			spare[at[d]] = k
-			at[d]++
-		}
-		keys, spare = spare, keys
-	}
-	return keys, spare
-}
-
-// order is the place of an actor among all that are due at one instant: two
-// bits for its kind, 31 for its launch, 31 for its index.
-func (s *sim) order(who actor) uint64 {
-	of := uint64(who.id)
-	switch who.kind {
-	case duePost:
-		of = s.posts.at(who.id).seq
-	case dueWorkgroup:
-		w := s.wgs.at(who.id)
-		of = uint64(s.kernels.at(w.launch).order)<<31 | uint64(w.index)
-	}
-	return uint64(who.kind)<<62 | of
 }
 
 // drain steps everything in the queue to where it has to wait.

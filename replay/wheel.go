@@ -16,9 +16,9 @@ const none = -1
 
 // A wheel holds ticks until they are due: a radix heap over the digits of
 // time. A tick lies on the level of the highest digit in which its time differs
-// from now, in the slot of that digit. When a slot comes near, its ticks move
-// down in the order in which they lie, so that those of one time come out in
-// the order in which they were put in.
+// from now, in the slot of that digit. When nothing lies before a slot, now
+// becomes its earliest time and its ticks move down, in the order in which they
+// lie, so that those of one time come out in the order in which they were put in.
 //
 //	now = 0x0005 (digits 00 05)  level 1: | 00 | 01: 0x0141, 0x01f2 | 02 | ...
 //	                             level 0: | ... | 05 | 06: 0x0006 | ...
@@ -33,7 +33,6 @@ type wheel struct {
 	now    Time
 	slots  [levels * digits]row
 	used   [levels]digitSet // slots that are not empty
-	next   int32            // of the ticks of the first chunk at now
 	chunks []chunk
 	free   []int32
 }
@@ -127,40 +126,60 @@ func (w *wheel) advance() (now Time, ok bool) {
 		if digit == none {
 			return w.now, false
 		}
-		shift := level * digitBits
-		w.now = w.now>>shift>>digitBits<<digitBits<<shift | Time(digit)<<shift
 		w.used[level].remove(digit)
 		slot := w.slots[level*digits+digit]
+		w.now = w.first(slot)
 		for id, last := slot.first, false; !last; {
-			c := w.chunks[id]
 			last = id == slot.last
-			w.free = append(w.free, id)
-			for _, t := range c.ticks[:c.n] {
-				w.put(t)
+			for i := range w.chunks[id].n {
+				w.put(w.chunks[id].ticks[i])
 			}
-			id = c.next
+			w.free = append(w.free, id)
+			id = w.chunks[id].next
 		}
 	}
 }
 
-// due takes the next tick for now, overtaken or not; ok is false after the last.
-func (w *wheel) due() (who actor, ok bool) {
+// first is the earliest time in a slot.
+func (w *wheel) first(slot row) Time {
+	least := w.chunks[slot.first].ticks[0].at
+	for id := slot.first; ; id = w.chunks[id].next {
+		c := &w.chunks[id]
+		for i := range c.ticks[:c.n] {
+			least = min(least, c.ticks[i].at)
+		}
+		if id == slot.last {
+			return least
+		}
+	}
+}
+
+// soon is, of a time that differs from now in its last digit at most, the first ticks.
+func (w *wheel) soon(t Time) []tick {
+	digit := int(t & (digits - 1))
+	if !w.used[0].has(digit) {
+		return nil
+	}
+	c := &w.chunks[w.slots[digit].first]
+	return c.ticks[:c.n]
+}
+
+// due takes the ticks for now, overtaken or not.
+func (w *wheel) due(into []actor) []actor {
 	digit := int(w.now & (digits - 1))
 	if !w.used[0].has(digit) {
-		return actor{}, false
+		return into
 	}
-	slot := &w.slots[digit]
-	c := &w.chunks[slot.first]
-	if w.next < c.n {
-		w.next++
-		return c.ticks[w.next-1].who, true
+	w.used[0].remove(digit)
+	slot := w.slots[digit]
+	for id, last := slot.first, false; !last; {
+		c := &w.chunks[id]
+		last = id == slot.last
+		w.free = append(w.free, id)
+		for i := range c.ticks[:c.n] {
+			into = append(into, c.ticks[i].who)
+		}
+		id = c.next
 	}
-	w.next = 0
-	w.free = append(w.free, slot.first)
-	if slot.first == slot.last {
-		w.used[0].remove(digit)
-		return actor{}, false
-	}
-	slot.first = c.next
-	return w.due()
+	return into
 }

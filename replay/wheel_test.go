@@ -21,7 +21,7 @@ func TestWheelOrdersByTimeThenSequence(t *testing.T) {
 			at Time
 		}
 		before := map[tick]int{}
-		var w wheel
+		var w due
 		alarms := slices.Repeat([]alarm{none}, 20)
 		model := map[int32]set{}
 		spread := rapid.SampledFrom([]Time{1, 3, 100, 5000, 1 << 40, lastTime / 2}).Draw(t, "spread")
@@ -32,7 +32,7 @@ func TestWheelOrdersByTimeThenSequence(t *testing.T) {
 				alarms[id] = none
 				delete(model, id)
 			case 1:
-				got, ok := next(&w, alarms)
+				got, ok := w.next(alarms)
 				if ok != (len(model) > 0) {
 					t.Fatalf("%d alarms set, one due: %t", len(model), ok)
 				}
@@ -60,16 +60,24 @@ func TestWheelOrdersByTimeThenSequence(t *testing.T) {
 	})
 }
 
+// due are ticks that a wheel has given out and nobody has taken.
+type due struct {
+	wheel
+	ticks []actor
+	taken int
+}
+
 // next takes the next tick that has not been overtaken.
-func next(w *wheel, alarms []alarm) (id int32, ok bool) {
+func (w *due) next(alarms []alarm) (id int32, ok bool) {
 	for {
-		who, ok := w.due()
-		if !ok {
+		if w.taken == len(w.ticks) {
 			if _, ok := w.advance(); !ok {
 				return none, false
 			}
-			continue
+			w.ticks, w.taken = w.due(w.ticks[:0]), 0
 		}
+		who := w.ticks[w.taken]
+		w.taken++
 		if alarms[who.id] == w.now {
 			alarms[who.id] = none
 			return who.id, true

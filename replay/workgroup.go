@@ -4,36 +4,38 @@ import "fmt"
 
 // A workgroup is one that is resident. It steps through the phases of its
 // prologue, its tiles and its epilogue. Tens of thousands are resident and met
-// in no order, so each is two cache lines of 64 bytes: of the phases of its
-// tile it knows what bounds the present one, the rest is asked for anew (script).
+// in no order, so each is two cache lines of 64 bytes, and of the second only
+// flows have need. Of the phases of its tile it knows what bounds the present
+// one, the rest is asked for anew (script).
 type workgroup struct {
-	// What is looked at to find its turn.
-	stake
 	alarm  alarm
 	since  Time // when the phase began
 	alone  Time // how long it takes alone
 	launch int32
 	cu     int32 // or none
 	index  int32 // of the kernel's workgroups
-	stage  stage
-	phase  phaseState
-	op     PhaseOp // of the phase
-	keeps  bool    // the tile's phases, in sim.kept
-
-	// What it is stepped with.
-	size   float64 // bytes whose progress is the phase's, or 0
-	beside float64 // of the phase, at least 1
-	favor  float64
-	path   int32 // of the phase's bytes; none where there are none
-	pathAt int32 // index in path.quiet of its undisturbed flow, or none
-	at     int32 // index in cu.wgs
 	tile   int32 // or none
 	rounds int32 // tiles begun
 	next   int32 // of the tile's phases
 	n      int32 // how many those are
-	far    int32 // GPU that sees last what was stored in this tile; or none
-	slot   int32 // of the CU, for its lane
 	span   spanRef
+	far    int16 // GPU that sees last what was stored in this tile; or none
+	stage  stage
+	phase  phaseState
+	op     PhaseOp // of the phase
+	keeps  bool    // the tile's phases, in sim.kept
+	lone   bool    // the phase moves no bytes and goes no slower beside other work
+	quiet  bool    // has an undisturbed flow, at pathAt
+
+	// Of flows, and of what is recorded.
+	stake
+	size   float64 // bytes whose progress is the phase's, or 0
+	beside float64 // of the phase, at least 1
+	favor  float64
+	path   int32 // of the phase's bytes; none where there are none
+	pathAt int32 // index in path.quiet
+	at     int32 // index in cu.wgs
+	slot   int32 // of the CU, for its lane
 }
 
 type stage uint8
@@ -64,7 +66,7 @@ func (s *sim) start(launch, cu int32) {
 	w := s.wgs.at(id)
 	*w = workgroup{
 		stake: nowhere, alarm: none,
-		launch: launch, cu: cu, index: int32(l.placed), path: none, pathAt: none, far: none, slot: none, tile: none, span: none,
+		launch: launch, cu: cu, index: int32(l.placed), path: none, far: none, slot: none, tile: none, span: none,
 	}
 	l.placed++
 	if cu != none {
@@ -237,7 +239,7 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 	case PostTo:
 		delay := p.Time
 		if delay == 0 && w.far != none && p.Last == 0 {
-			delay = s.flows.latency(l.gpu, w.far)
+			delay = s.flows.latency(l.gpu, int32(w.far))
 		}
 		s.postAfter(delay, p.Flag, p.Count, poster{l.stream, l.kernel})
 		if p.Last != 0 && s.flags[p.Flag].value != p.Last {
@@ -273,11 +275,14 @@ func (s *sim) sleep(id int32, w *workgroup, d Time) {
 
 // bound notes what bounds the rate of a Work or Store phase.
 func (s *sim) bound(w *workgroup, l *launch, p *Phase) {
-	w.size, w.beside, w.favor, w.path = p.size(), max(1, p.Beside), 1, none
-	if p.Op == Store && (w.far == none || s.flows.latency(l.gpu, p.Peer) > s.flows.latency(l.gpu, w.far)) {
-		w.far = p.Peer
+	if p.Op == Store && (w.far == none || s.flows.latency(l.gpu, p.Peer) > s.flows.latency(l.gpu, int32(w.far))) {
+		w.far = int16(p.Peer)
 	}
-	if w.size == 0 {
+	size := p.size()
+	if w.lone = size == 0 && p.Beside <= 1; w.lone {
+		return
+	}
+	if w.size, w.beside, w.favor, w.path = size, max(1, p.Beside), 1, none; size == 0 {
 		return
 	}
 	if p.Favor > 0 {
@@ -295,7 +300,7 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 	}
 	if w.op == Work || w.op == Store {
 		s.working(w, l, -1)
-		if w.pathAt != none {
+		if w.quiet {
 			s.unhush(w)
 		}
 	}
@@ -335,15 +340,15 @@ func (s *sim) working(w *workgroup, l *launch, n int32) {
 	if w.cu == none {
 		return
 	}
-	u := &g.cus[w.cu]
-	if before := u.working; before == 0 || before+n == 0 {
+	x := &g.pipes[w.cu]
+	if before := x.working; before == 0 || before+n == 0 {
 		g.busy.add(int(n), s.now)
 	}
-	u.working += n
+	x.working += n
 	if w.op == Work {
-		u.load += int64(n) * l.pipe
-		if !u.bent {
-			u.bent = true
+		x.load += int64(n) * l.pipe
+		if !x.bent {
+			x.bent = true
 			s.bent = append(s.bent, cuRef{l.gpu, w.cu})
 		}
 	}
