@@ -26,11 +26,22 @@ func (s *sim) lookAhead(now Time) {
 		return
 	}
 	s.seen = now | (near - 1)
+	s.ahead = s.ahead[:0]
 	for t := now; t <= s.seen; t++ {
 		for _, x := range s.events.soon(t) {
 			if x.who.kind == dueWorkgroup {
+				s.ahead = append(s.ahead, x.who.id)
 				s.touched += s.wgs.at(x.who.id).launch
 			}
+		}
+	}
+	for _, id := range s.ahead {
+		w := s.wgs.at(id)
+		if w.quiet {
+			s.touched += w.pathAt
+		}
+		if w.cu != none {
+			s.touched += s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].working
 		}
 	}
 }

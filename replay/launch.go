@@ -33,6 +33,7 @@ type launch struct {
 	holders  string // what held the slots when it first found none
 	row      int32  // of the ledger
 	spent    Slots  // by its workgroups
+	ways     [2]way // plain Work and Store phases took last
 	span     spanRef
 	moment   int32 // at which it was launched, if causes are kept
 	party    int32
@@ -46,7 +47,7 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 	*l = launch{
 		kernel: k, command: c, gpu: st.gpu, stream: stream, order: s.launches,
 		priority: st.Priority, ready: s.now, bank: none,
-		row: s.ledger.row(k.Name),
+		row: s.ledger.row(k.Name), ways: [2]way{{path: none}, {path: none}},
 	}
 	s.launches++
 	if s.causes != nil {
@@ -67,6 +68,26 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 		return
 	}
 	s.enqueue(id)
+}
+
+// A way is the path that a kernel's bytes take to a GPU.
+type way struct{ to, path int32 }
+
+// pathOf is the path of a phase's bytes. Plain ones, neither cached nor added
+// to nor read to be sent, mostly take that of the kernel's last such phase.
+func (s *sim) pathOf(l *launch, p *Phase) int32 {
+	to := p.Peer
+	if p.Op == Work {
+		to = l.gpu
+	}
+	if p.Update || p.Op == Work && p.Hit > 0 || p.Op == Store && p.Read > 0 {
+		return s.flows.pathTo(s.wayOf(l, p))
+	}
+	last := &l.ways[p.Op]
+	if last.path == none || last.to != to {
+		*last = way{to, s.flows.pathTo(s.wayOf(l, p))}
+	}
+	return last.path
 }
 
 func pipeShare(share float64) int64 {

@@ -142,7 +142,8 @@ func checkPools(t *rapid.T, s *sim) {
 				}
 			}
 			for _, w := range way.quiet {
-				k, _ := s.phaseFlow(s.wgs.at(w))
+				var k classKey
+				s.phaseFlow(s.wgs.at(w), &k)
 				sends += k.limit
 			}
 			for at, id := range way.pools {

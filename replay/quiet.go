@@ -104,7 +104,8 @@ func (s *sim) disturb() {
 // rejoin moves work that is slowed from now on, or no longer, to the class
 // where it belongs: out of an undisturbed sleep, or out of another class.
 func (s *sim) rejoin(id int32, w *workgroup) {
-	k, _ := s.phaseFlow(w)
+	var k classKey
+	s.phaseFlow(w, &k)
 	var rest float64
 	switch {
 	case w.phase == sleeping:

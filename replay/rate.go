@@ -50,7 +50,8 @@ func (s *sim) beginFlow(who actor) {
 		s.sleep(who.id, w, w.alone)
 		return
 	}
-	k, size := s.phaseFlow(w)
+	var k classKey
+	size := s.phaseFlow(w, &k)
 	if s.flows.heldBack(&w.stake, &k) || !s.hush(who.id, w, &k) {
 		s.join(who, &k, size)
 	}
@@ -100,16 +101,19 @@ func (s *sim) stale(who actor, seq uint64) bool { return s.stake(who).seq != seq
 func (s *sim) flowOf(who actor) (classKey, float64) {
 	switch who.kind {
 	case dueWorkgroup:
-		return s.phaseFlow(s.wgs.at(who.id))
+		var k classKey
+		size := s.phaseFlow(s.wgs.at(who.id), &k)
+		return k, size
 	case dueStream:
 		return s.streams[who.id].copyFlow(s)
 	}
 	return s.putFlow(who.id)
 }
 
-func (s *sim) phaseFlow(w *workgroup) (classKey, float64) {
+// phaseFlow is what bounds the flow of a workgroup's phase, put into k, and its size.
+func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 	l := s.kernels.at(w.launch)
-	k := classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: 1, favor: 1}
+	*k = classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: 1, favor: 1}
 	if !w.lone {
 		k.path, k.beside = w.path, w.beside
 	}
@@ -120,13 +124,13 @@ func (s *sim) phaseFlow(w *workgroup) (classKey, float64) {
 		if w.op == Work {
 			k.cu = w.cu
 		}
-		return k, float64(w.alone)
+		return float64(w.alone)
 	}
 	if w.op == Work && w.cu != none {
 		k.slow = s.gpus[l.gpu].pipes[w.cu].slow
 	}
 	k.limit, k.favor = limitOf(w.size, float64(w.alone)), w.favor
-	return k, w.size
+	return w.size
 }
 
 // wayOf is the path of a phase's bytes.
