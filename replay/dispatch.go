@@ -151,7 +151,9 @@ func (s *sim) enqueue(id int32) {
 
 // dispatch places what can be placed and reports whether anything was.
 func (s *sim) dispatch() bool {
-	slices.Sort(s.dirty)
+	if len(s.dirty) > 1 {
+		slices.Sort(s.dirty)
+	}
 	for i := 0; i < len(s.dirty); i++ {
 		s.dispatchGPU(s.dirty[i])
 	}

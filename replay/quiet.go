@@ -42,6 +42,11 @@ func (f *flows) admit(id int32, n int32, rate float64, now Time) {
 	}
 }
 
+// calm reports whether nothing has changed that another flow could notice.
+func (f *flows) calm() bool {
+	return len(f.touched)+len(f.dirty)+len(f.changed)+len(f.moved)+len(f.toRule)+len(f.disturbed) == 0 && !f.crowd.due
+}
+
 // watch notes a pool that has undisturbed flows, to look at it when all demand is known.
 func (f *flows) watch(id int32) {
 	if p := &f.pools[id]; !p.listed && p.tightens() {

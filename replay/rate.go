@@ -33,8 +33,12 @@ func (s *sim) settle() {
 	for _, who := range s.entry {
 		s.beginFlow(who)
 	}
-	s.disturb()
 	s.bent, s.crowd, s.entry = s.bent[:0], s.crowd[:0], s.entry[:0]
+	if s.flows.calm() {
+		s.flows.settled++
+		return
+	}
+	s.disturb()
 	s.flows.settle(s.now)
 }
 
@@ -97,14 +101,9 @@ func (s *sim) stake(who actor) *stake {
 // stale reports whether the actor has left the class that it entered with seq.
 func (s *sim) stale(who actor, seq uint64) bool { return s.stake(who).seq != seq }
 
-// flowOf is what bounds the actor's flow, and how much it has to do.
+// flowOf is what bounds the flow of a stream's copy or of a put, and how much it has to do.
 func (s *sim) flowOf(who actor) (classKey, float64) {
-	switch who.kind {
-	case dueWorkgroup:
-		var k classKey
-		size := s.phaseFlow(s.wgs.at(who.id), &k)
-		return k, size
-	case dueStream:
+	if who.kind == dueStream {
 		return s.streams[who.id].copyFlow(s)
 	}
 	return s.putFlow(who.id)

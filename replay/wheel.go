@@ -45,13 +45,17 @@ type tick struct {
 	who actor
 }
 
-// A row is the first and last of a slot's chunks.
-type row struct{ first, last int32 }
+// A row is the chunks of a slot: all but the last are full.
+type row struct {
+	first, last int32
+	n           int32 // ticks in the last; 0 where the slot is empty
+}
 
+// A chunk is four cache lines.
 type chunk struct {
 	ticks [15]tick
-	n     int32
 	next  int32 // of its row
+	_     [12]byte
 }
 
 // A digitSet is a set of digits.
@@ -79,35 +83,50 @@ func (w *wheel) set(a *alarm, t Time, who actor) {
 
 // put appends the tick to its slot.
 func (w *wheel) put(t tick) {
-	level := max(0, bits.Len64(uint64(t.at^w.now))-1) / digitBits
+	level := (bits.Len64(uint64(t.at^w.now)|(digits-1)) - 1) / digitBits
 	digit := int(t.at>>(level*digitBits)) & (digits - 1)
 	slot := &w.slots[level*digits+digit]
-	if !w.used[level].has(digit) {
+	switch slot.n {
+	case 0:
 		w.used[level].add(digit)
 		slot.first = w.chunk()
 		slot.last = slot.first
-	}
-	c := &w.chunks[slot.last]
-	if int(c.n) == len(c.ticks) {
+	case int32(len(chunk{}.ticks)):
 		next := w.chunk()
 		w.chunks[slot.last].next = next
-		slot.last = next
-		c = &w.chunks[next]
+		slot.last, slot.n = next, 0
 	}
-	c.ticks[c.n] = t
-	c.n++
+	w.chunks[slot.last].ticks[slot.n] = t
+	slot.n++
 }
 
-// chunk returns an empty chunk.
+// chunk returns one to be filled.
 func (w *wheel) chunk() int32 {
 	if n := len(w.free); n > 0 {
 		id := w.free[n-1]
 		w.free = w.free[:n-1]
-		w.chunks[id].n = 0
 		return id
 	}
 	w.chunks = append(w.chunks, chunk{})
 	return int32(len(w.chunks) - 1)
+}
+
+// empty takes a slot's row out.
+func (w *wheel) empty(level, digit int) row {
+	w.used[level].remove(digit)
+	slot := &w.slots[level*digits+digit]
+	r := *slot
+	slot.n = 0
+	return r
+}
+
+// ticks are those in a chunk of the row.
+func (w *wheel) ticks(r row, id int32) []tick {
+	c := &w.chunks[id]
+	if id == r.last {
+		return c.ticks[:r.n]
+	}
+	return c.ticks[:]
 }
 
 // advance moves now to the earliest time of a tick; ok is false where there is none.
@@ -126,13 +145,12 @@ func (w *wheel) advance() (now Time, ok bool) {
 		if digit == none {
 			return w.now, false
 		}
-		w.used[level].remove(digit)
-		slot := w.slots[level*digits+digit]
-		w.now = w.first(slot)
-		for id, last := slot.first, false; !last; {
-			last = id == slot.last
-			for i := range w.chunks[id].n {
-				w.put(w.chunks[id].ticks[i])
+		r := w.empty(level, digit)
+		w.now = w.earliest(r)
+		for id, last := r.first, false; !last; {
+			last = id == r.last
+			for i := range w.ticks(r, id) {
+				w.put(w.chunks[id].ticks[i]) // there may be more chunks by now, elsewhere
 			}
 			w.free = append(w.free, id)
 			id = w.chunks[id].next
@@ -140,15 +158,14 @@ func (w *wheel) advance() (now Time, ok bool) {
 	}
 }
 
-// first is the earliest time in a slot.
-func (w *wheel) first(slot row) Time {
-	least := w.chunks[slot.first].ticks[0].at
-	for id := slot.first; ; id = w.chunks[id].next {
-		c := &w.chunks[id]
-		for i := range c.ticks[:c.n] {
-			least = min(least, c.ticks[i].at)
+// earliest is the first time in a row.
+func (w *wheel) earliest(r row) Time {
+	least := lastTime * 2
+	for id := r.first; ; id = w.chunks[id].next {
+		for _, t := range w.ticks(r, id) {
+			least = min(least, t.at)
 		}
-		if id == slot.last {
+		if id == r.last {
 			return least
 		}
 	}
@@ -156,12 +173,11 @@ func (w *wheel) first(slot row) Time {
 
 // soon is, of a time that differs from now in its last digit at most, the first ticks.
 func (w *wheel) soon(t Time) []tick {
-	digit := int(t & (digits - 1))
-	if !w.used[0].has(digit) {
+	slot := w.slots[t&(digits-1)]
+	if slot.n == 0 {
 		return nil
 	}
-	c := &w.chunks[w.slots[digit].first]
-	return c.ticks[:c.n]
+	return w.ticks(slot, slot.first)
 }
 
 // due takes the ticks for now, overtaken or not.
@@ -170,16 +186,14 @@ func (w *wheel) due(into []actor) []actor {
 	if !w.used[0].has(digit) {
 		return into
 	}
-	w.used[0].remove(digit)
-	slot := w.slots[digit]
-	for id, last := slot.first, false; !last; {
-		c := &w.chunks[id]
-		last = id == slot.last
-		w.free = append(w.free, id)
-		for i := range c.ticks[:c.n] {
-			into = append(into, c.ticks[i].who)
+	r := w.empty(0, digit)
+	for id, last := r.first, false; !last; {
+		last = id == r.last
+		for _, t := range w.ticks(r, id) {
+			into = append(into, t.who)
 		}
-		id = c.next
+		w.free = append(w.free, id)
+		id = w.chunks[id].next
 	}
 	return into
 }
