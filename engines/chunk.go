@@ -41,7 +41,7 @@ func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
 			g.time = trace.Time(float64(g.time) * pl.fewer(g.wgs, whole))
 		}
 	}
-	return pl.kernelOf(op, g)
+	return pl.besideOthers(op, g)
 }
 
 // fewer is the factor on the time of a workgroup that streams memory when so many

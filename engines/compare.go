@@ -19,8 +19,11 @@ type Outcome struct {
 	Selection
 	Result *replay.Result // nil where Why says that it does not apply
 	Time   trace.Time     // of one step where the trace marks steps, else the makespan
-	Why    string         // why the strategy does not apply or cannot run; else ""
-	Err    error          // what kept it from running: a *replay.DeadlockError, say
+	// Expected is the mean over how tosses fall, Best and Worst its extremes (expect);
+	// they are Time where nothing is tossed.
+	Expected, Best, Worst trace.Time
+	Why                   string // why the strategy does not apply or cannot run; else ""
+	Err                   error  // what kept it from running: a *replay.DeadlockError, say
 
 	asked   []machine.Question // what the plan asked of the machine's profile
 	program *replay.Program    // if causes were asked for
@@ -93,6 +96,9 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 		if m.Pace = pace(w, m, out.Time); math.Abs(m.Pace-before) < paceClose || s.Engine.Name == "captured" {
 			break
 		}
+	}
+	if err := out.expect(w, m, o.Stop); err != nil || out.Result == nil {
+		return out, err
 	}
 	if o.Level == replay.Kernels && !o.Causes && !o.Limits {
 		return out, nil

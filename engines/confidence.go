@@ -327,8 +327,8 @@ func (v *verdict) sizes() {
 
 // race: who gets the compute units first differs from run to run.
 func (v *verdict) race() {
-	if v.w.World > 1 && v.name() == "decompose" && v.out.Values.Int("chunks") > 1 {
-		v.doubt(Medium, "which rank's collective gets compute units first differs from run to run (--seeds shows how much)")
+	if races(v.out.Selection, v.w) {
+		v.doubt(Medium, "which rank's collective gets compute units first differs from run to run: %s to %s", micros(v.out.Best), micros(v.out.Worst))
 	}
 }
 

@@ -41,7 +41,7 @@ func setOf(rows []int) map[int]bool {
 type PairChoice struct {
 	workload.PairSummary
 	Outcomes []Outcome // as the selections, without results
-	Best     int       // of Outcomes: the fastest if it beats the captured schedule; else -1
+	Best     int       // of Outcomes: that of the least expected time if it beats the captured schedule; else -1
 }
 
 // worthwhile is the least gain that makes a strategy worth recommending, of the
@@ -94,8 +94,8 @@ func (c *PairChoice) choose(base trace.Time, whole bool) {
 	least := base - trace.Time(worthwhile*float64(base))
 	for i, out := range c.Outcomes {
 		e := out.Engine
-		if out.Why == "" && out.Time < least && !e.Bound && !e.Future && (whole || !e.Loop) {
-			c.Best, least = i, out.Time
+		if out.Why == "" && out.Expected < least && !e.Bound && !e.Future && (whole || !e.Loop) {
+			c.Best, least = i, out.Expected
 		}
 	}
 }
@@ -110,7 +110,7 @@ func mixedOf(choices []PairChoice) Engine {
 		}
 	}
 	best := func(k int) Outcome { return choices[k].Outcomes[choices[k].Best] }
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(best(a).Time, best(b).Time) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(best(a).Expected, best(b).Expected) })
 	var names []string
 	var parts []Selection
 	for _, k := range named {

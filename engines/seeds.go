@@ -77,7 +77,6 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []Selection, n int, st
 // modes splits sorted times at their widest gap where that is at least as wide
 // as what lies on either side of it and wider than runs differ anyway.
 func modes(sorted []trace.Time) []Mode {
-	const runsDiffer = 0.02
 	at, widest := 0, trace.Time(0)
 	for i := 1; i < len(sorted); i++ {
 		if gap := sorted[i] - sorted[i-1]; gap > widest {
@@ -85,7 +84,7 @@ func modes(sorted []trace.Time) []Mode {
 		}
 	}
 	below, above := sorted[:at], sorted[at:]
-	if at == 0 || float64(widest) < runsDiffer*float64(sorted[0]) || widest < below[len(below)-1]-below[0] || widest < above[len(above)-1]-above[0] {
+	if at == 0 || float64(widest) < RunsDiffer*float64(sorted[0]) || widest < below[len(below)-1]-below[0] || widest < above[len(above)-1]-above[0] {
 		return []Mode{{len(sorted), lowerMedian(sorted)}}
 	}
 	return []Mode{{len(below), lowerMedian(below)}, {len(above), lowerMedian(above)}}

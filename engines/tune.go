@@ -81,7 +81,7 @@ func without(words []string, word string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == word })
 }
 
-// Tune replays the candidates and returns those that run, the fastest first;
+// Tune replays the candidates and returns those that run, the least expected time first;
 // equal times keep the candidates' order. Settings that change nothing on this
 // workload come out equal: the one nearest to the defaults is first. why is why
 // the first of those that do not run does not. done is called as each finishes,
@@ -112,6 +112,6 @@ func Tune(w *workload.Workload, m machine.Machine, candidates []Selection, o rep
 			why = out.Why
 		}
 	}
-	slices.SortStableFunc(ran, func(a, b Outcome) int { return cmp.Compare(a.Time, b.Time) })
+	slices.SortStableFunc(ran, func(a, b Outcome) int { return cmp.Compare(a.Expected, b.Expected) })
 	return ran, why, nil
 }

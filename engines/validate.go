@@ -15,7 +15,7 @@ import (
 // A Check is one measured row beside the prediction for it.
 type Check struct {
 	Row        machine.Row
-	Predicted  float64 // microseconds an iteration; 0 where Why says that there is none
+	Predicted  float64 // microseconds an iteration, the mean over how tosses fall; 0 where Why says that there is none
 	Fastest    float64 // with seeds: microseconds; else 0
 	Slowest    float64
 	Confidence Confidence
@@ -48,7 +48,7 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int) Che
 	case out.Result == nil:
 		c.Why = out.Why
 	default:
-		c.Predicted, c.Confidence = float64(out.Time)/1e3, ConfidenceOf(w, out)
+		c.Predicted, c.Confidence = float64(out.Expected)/1e3, ConfidenceOf(w, out)
 		c.spread(w, m, s, seeds)
 	}
 	return c
@@ -183,7 +183,8 @@ func quantile(sorted []float64, q float64) float64 {
 type Choice struct {
 	Workload  string
 	Best      string  // measured
-	Predicted string  // best by prediction
+	Predicted string  // to be chosen by prediction
+	Plain     string  // bulk, where that is not clearly slower; else ""
 	Regret    float64 // measured time of the predicted best over that of the best, less one
 	Rows      int
 }
@@ -202,23 +203,28 @@ func Choices(checks []Check) []Choice {
 	}
 	var choices []Choice
 	for _, k := range keys {
-		var best, picked *Check
-		for i := range groups[k] {
-			c := &groups[k][i]
-			if best == nil || c.Row.Us < best.Row.Us {
+		var expected []float64
+		var plain []bool
+		best := groups[k][0]
+		for _, c := range groups[k] {
+			if c.Row.Us < best.Row.Us {
 				best = c
 			}
-			if c.Why == "" && (picked == nil || c.Predicted < picked.Predicted) {
-				picked = c
+			if c.Why != "" {
+				c.Predicted = 0
 			}
+			expected, plain = append(expected, c.Predicted), append(plain, c.Row.Strategy == "bulk")
 		}
-		if picked == nil || len(groups[k]) < 2 {
+		take, alike := choose(expected, plain)
+		if take < 0 || len(groups[k]) < 2 {
 			continue
 		}
-		choices = append(choices, Choice{
-			Workload: k, Best: RowName(best.Row), Predicted: RowName(picked.Row),
-			Regret: picked.Row.Us/best.Row.Us - 1, Rows: len(groups[k]),
-		})
+		picked := groups[k][take].Row
+		c := Choice{Workload: k, Best: RowName(best.Row), Predicted: RowName(picked), Regret: picked.Us/best.Row.Us - 1, Rows: len(groups[k])}
+		if alike >= 0 {
+			c.Plain = RowName(groups[k][alike].Row)
+		}
+		choices = append(choices, c)
 	}
 	return choices
 }

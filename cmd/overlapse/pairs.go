@@ -73,7 +73,7 @@ func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, 
 		for i, out := range c.Outcomes {
 			t := pairTime{Strategy: out.Engine.Name, Settings: out.Engine.String(out.Values), Why: out.Why}
 			if out.Why == "" {
-				t.Time, t.Change = int64(out.Time), float64(out.Time)/float64(max(1, r.base))-1
+				t.Time, t.Change = int64(out.Expected), float64(out.Expected)/float64(max(1, r.base))-1
 			}
 			row.Strategies = append(row.Strategies, t)
 			if i == c.Best {

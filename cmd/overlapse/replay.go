@@ -169,9 +169,9 @@ type replayRow struct {
 	Strategy   string         `json:"strategy"`
 	Parameters engines.Values `json:"parameters"`
 	Applies    bool           `json:"applies"`
-	Why        string         `json:"why,omitempty"` // it does not apply
-	Time       int64          `json:"time_ns,omitempty"`
-	Change     float64        `json:"change"` // of the captured replay's time: -0.1 is 10 % less
+	Why        string         `json:"why,omitempty"`     // it does not apply
+	Time       int64          `json:"time_ns,omitempty"` // expected: the mean over who gets compute units first
+	Change     float64        `json:"change"`            // of the captured replay's time: -0.1 is 10 % less
 	Exposed    int64          `json:"exposed_communication_ns"`
 	Limit      string         `json:"limited_by,omitempty"`
 	// Memory is the bytes of memory a rank and iteration, by cause.
@@ -234,8 +234,8 @@ func (r *replayed) add(out engines.Outcome) {
 	var l engines.Limit
 	if out.Result != nil {
 		l = engines.LimitOf(r.workload, out)
-		row.Time = int64(out.Time)
-		row.Change = float64(out.Time)/float64(max(1, r.base)) - 1
+		row.Time = int64(out.Expected)
+		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
 		row.Exposed, row.Limit = int64(l.Exposed), l.Text
 		row.Memory = engines.MemoryByCause(r.workload, out)
 		row.Confidence = engines.ConfidenceOf(r.workload, out)
@@ -287,6 +287,7 @@ func (a *app) printReplay(r *replayed) {
 		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
 	}
 	t.Render()
+	a.printAdvice(r)
 	a.printPairs(r)
 	a.printSpreads(r)
 	a.printDoubts(r)

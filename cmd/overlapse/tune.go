@@ -28,7 +28,8 @@ func (a *app) tuneCommand() *cobra.Command {
 		Short: "Search the settings of strategies for the fastest on a trace",
 		Long: `Replays a trace under every combination of the settings of one or more strategies:
 chunks, channels, priority, order, variants. The whole iteration counts, not a kernel of
-it. Settings that you give stay as they are. What cannot run there is left out and counted.`,
+it. Settings that you give stay as they are. What cannot run there is left out and counted.
+Where it is tossed whose kernel gets compute units first, the time is the mean over how that falls.`,
 		Example: `  overlapse tune samples/llama70b-fc2-allreduce --strategy decompose
   overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3`,
 		Args: onePath,
@@ -116,11 +117,11 @@ func tunedOf(sel []engines.Selection, ran []engines.Outcome, why string, base tr
 	first := e.String(sel[0].Values)
 	distinct := 0
 	for i, out := range ran {
-		if i > 0 && out.Time != ran[i-1].Time {
+		if i > 0 && out.Expected != ran[i-1].Expected {
 			distinct++
 		}
 		settings := e.String(out.Values)
-		x := tunedTime{settings, out.Values, int64(out.Time), float64(out.Time)/float64(max(1, base)) - 1}
+		x := tunedTime{settings, out.Values, int64(out.Expected), float64(out.Expected)/float64(max(1, base)) - 1}
 		if top == 0 || distinct < top {
 			t.Best = append(t.Best, x)
 		}
@@ -155,6 +156,9 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 				settings = "(defaults)"
 			}
 			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), than})
+		}
+		if d := s.Default; d != nil && float64(d.Time)*(1-engines.RunsDiffer) < float64(s.Best[0].Time) {
+			none = append(none, fmt.Sprintf("%s: no clear difference from its defaults: two runs of one program differ by %.0f %%", s.Strategy, 100*engines.RunsDiffer))
 		}
 		if left := s.Tried - s.Ran; left > 0 {
 			none = append(none, fmt.Sprintf("%s: %d of %d settings do not apply or cannot run, the first: %s", s.Strategy, left, s.Tried, s.Why))

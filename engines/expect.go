@@ -1,0 +1,119 @@
+package engines
+
+import (
+	"math"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// How a pair's toss falls on its ranks, as values of Machine.Seed that draw nothing.
+const (
+	noneFirst  = -1 // every rank's product goes first
+	allFirst   = -2 // every rank's collective
+	everyOther = -3 // ranks differ
+)
+
+// usualFall is the median case: of two ranks' fair tosses half fall alike, and the
+// lower median of what that takes is that nobody waits; more ranks mostly differ.
+func usualFall(ranks int) int64 {
+	if ranks > 2 {
+		return everyOther
+	}
+	return noneFirst
+}
+
+// races reports whether a toss decides over the time of a strategy.
+func races(s Selection, w *workload.Workload) bool {
+	if w.World < 2 {
+		return false
+	}
+	return s.Engine.Name == "decompose" && s.Values["variant"] == "chunks" && s.Values.Int("chunks") > 1
+}
+
+// RunsDiffer is how far two runs of one program are apart: rows measured twice
+// differ by 1.4 to 1.8 % in the median, decompositions by 2 % (samples/measurements).
+const RunsDiffer = 0.02
+
+// choose is which of some strategies to take: the one with the least expected
+// time, which loses least in the mean. plain is the best plain one if two runs of
+// one program could not tell it from that. Both are -1 where there is none; an
+// expected time of 0 is none.
+func choose(expected []float64, isPlain []bool) (take, plain int) {
+	take, plain = -1, -1
+	for i, t := range expected {
+		if t > 0 && (take < 0 || t < expected[take]) {
+			take = i
+		}
+		if t > 0 && isPlain[i] && (plain < 0 || t < expected[plain]) {
+			plain = i
+		}
+	}
+	if plain == take || plain >= 0 && expected[plain]*(1-RunsDiffer) > expected[take] {
+		plain = -1
+	}
+	return take, plain
+}
+
+// An Advice is what to do about a workload, as rows of outcomes, or -1.
+type Advice struct {
+	Take  int // the one with the least expected time
+	Plain int // bulk, where it is not clearly slower than that
+	Bulk  int
+}
+
+// Advise says which outcome to choose by expected times. Bounds and strategies
+// without hardware are not for choosing, nor is the schedule as captured.
+func Advise(outcomes []Outcome) Advice {
+	expected, bulk := make([]float64, len(outcomes)), make([]bool, len(outcomes))
+	a := Advice{Bulk: -1}
+	for i, out := range outcomes {
+		e := out.Engine
+		if out.Why != "" || e.Bound || e.Future || e.Name == "captured" {
+			continue
+		}
+		expected[i], bulk[i] = float64(out.Expected), e.Name == "bulk"
+		if bulk[i] && (a.Bulk < 0 || expected[i] < expected[a.Bulk]) {
+			a.Bulk = i
+		}
+	}
+	a.Take, a.Plain = choose(expected, bulk)
+	return a
+}
+
+// expect is the mean of what an outcome takes over how the tosses of its pairs
+// fall: on n ranks the product goes first on all with probability 1/2^n, the
+// collective on all with the same, and else ranks differ. Whoever chooses by the
+// mean loses least in the mean; the median of few modes says little.
+func (o *Outcome) expect(w *workload.Workload, m machine.Machine, stop func() bool) error {
+	o.Expected, o.Best, o.Worst = o.Time, o.Time, o.Time
+	if m.Seed != 0 || !races(o.Selection, w) {
+		return nil
+	}
+	alike := math.Exp2(-float64(w.World))
+	var mean float64
+	for _, fall := range []struct {
+		seed  int64
+		share float64
+	}{{noneFirst, alike}, {allFirst, alike}, {everyOther, 1 - 2*alike}} {
+		t := o.Time
+		if fall.seed != usualFall(w.World) {
+			m.Seed = fall.seed
+			other, err := Run(w, m, o.Selection, replay.Options{Stop: stop})
+			if err != nil {
+				return err
+			}
+			if other.Result == nil {
+				o.Why, o.Err, o.Result, o.Time = other.Why, other.Err, nil, 0
+				return nil
+			}
+			t = other.Time
+		}
+		mean += fall.share * float64(t)
+		o.Best, o.Worst = min(o.Best, t), max(o.Worst, t)
+	}
+	o.Expected = trace.Time(mean)
+	return nil
+}
