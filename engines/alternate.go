@@ -63,6 +63,13 @@ func (a *alternate) product(s *stream) {
 	a.r.chunk(a.p, s, compute, len(a.b.ranks), duration(a.t.pl.m.Launch.Gap.Value))
 }
 
+// sleep is a kernel of 100 cycles before the first product on a stream, so that
+// the other stream's, which is for another rank, goes first.
+func (a *alternate) sleep(s *stream) {
+	a.t.issue(a.r, s, "sleep")
+	s.delay(duration(a.t.pl.m.Launch.Gap.Value), replay.LaunchGap, "sleep")
+}
+
 // gatherInTurns writes an all-gather and the product behind it.
 func (t *transfers) gatherInTurns(r *rank, p *pair) {
 	compute, comm := r.split(p)
@@ -106,10 +113,16 @@ func (t *transfers) scatterInTurns(r *rank, p *pair) {
 	a.join(a.streams[1], s)
 	for step := 1; step < n; step++ {
 		on := a.streams[step%2]
+		if step == 2 {
+			a.sleep(s)
+		}
 		a.product(on)
 		a.barrier(on)
 		a.copy(on, (me-step+n)%n)
 		a.barrier(on)
+	}
+	if n == 2 {
+		a.sleep(s)
 	}
 	a.product(s)
 	a.join(s, a.streams[1])
