@@ -60,13 +60,14 @@ func rowsOf(op *workload.Op, n int) int64 { return max(1, op.Shape.M/int64(n)) }
 
 // retile predicts how the library tiles one of n parts of a GEMM's rows, and how
 // long a tile takes: what the machine's profile says of the part, scaled by how
-// the captured whole compares with what it says of that.
+// the captured whole compares with what it says of that in the tiles of its name.
 func (pl *planner) retile(op *workload.Op, n int) machine.Tiling {
 	sh := op.Shape
 	rows := rowsOf(op, n)
 	pl.m.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
 	pl.m.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
-	part, full := pl.m.Tiling(rows, sh.N, sh.K), pl.m.Tiling(sh.M, sh.N, sh.K)
+	part := pl.m.Tiling(rows, sh.N, sh.K)
+	full := pl.m.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
 	if full.Seconds > 0 {
 		part.Tile *= float64(op.Dur()) / 1e9 / full.Seconds
 		if pl.m.Pace > 0 {

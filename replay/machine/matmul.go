@@ -45,7 +45,7 @@ func (m Machine) Tiling(M, N, K int64) Tiling {
 	cus := m.GPU.CUs.Value
 	best, least := Tiling{}, math.Inf(1)
 	for _, c := range mm.Tiles.Rows {
-		t := m.WithTile(M, N, K, int(c[0]), int(c[1]))
+		t := m.withTile(M, N, K, int(c[0]), int(c[1]))
 		// The library does not know how slow its own tile is: slowness is left out.
 		expected := float64(t.Waves) * (mm.TileStart.Value + 2*c[0]*c[1]*float64(K)*cus/mm.Rate.Value) * c[2]
 		if expected < least {
@@ -53,17 +53,27 @@ func (m Machine) Tiling(M, N, K int64) Tiling {
 		}
 	}
 	if best.Tiles == 0 { // a profile without candidates
-		best = m.WithTile(M, N, K, 256, 128)
+		best = m.withTile(M, N, K, 256, 128)
 	}
-	if s, ok := mm.measured(M, N, K); ok {
-		best.Tile *= s / best.Seconds
-		best.Seconds, best.Measured = s, true
-	}
-	return best
+	return mm.asMeasured(best, M, N, K)
 }
 
-// WithTile is Tiling for a tile that is known, as from a kernel's name, by the law alone.
+// asMeasured is a tiling that takes the recorded time of the very shape, if there is one.
+func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {
+	if s, ok := mm.measured(M, N, K); ok {
+		t.Tile *= s / t.Seconds
+		t.Seconds, t.Measured = s, true
+	}
+	return t
+}
+
+// WithTile is Tiling for a tile that is known, as from a kernel's name.
 func (m Machine) WithTile(M, N, K int64, rows, columns int) Tiling {
+	return m.Matmul.asMeasured(m.withTile(M, N, K, rows, columns), M, N, K)
+}
+
+// withTile is the law for a tile.
+func (m Machine) withTile(M, N, K int64, rows, columns int) Tiling {
 	mm := &m.Matmul
 	t := Tiling{Rows: rows, Columns: columns}
 	alongN, alongM := mm.cluster(rows, columns)

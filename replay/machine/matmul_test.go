@@ -44,6 +44,11 @@ func TestTilingChoosesAsTheLibrary(t *testing.T) {
 		{512, 2560, 5120, 96, 128},
 		{256, 3072, 6144, 96, 64},
 		{64, 3072, 6144, 64, 64},
+		{512, 12288, 24576, 192, 128},
+		{4096, 12288, 24576, 256, 128},
+		{1024, 3584, 9472, 256, 128},
+		{4096, 3584, 9472, 320, 128},
+		{8192, 8192, 14784, 320, 128},
 	} {
 		got := m.Tiling(c.M, c.N, c.K)
 		if min(got.Rows, got.Columns) != min(c.rows, c.columns) || max(got.Rows, got.Columns) != max(c.rows, c.columns) {
@@ -92,6 +97,12 @@ func TestTilingUsesRecordedShapes(t *testing.T) {
 	}
 	if m.Tiling(4096, 8192, 7169).Measured {
 		t.Error("another shape counts as measured")
+	}
+	if a, b := m.WithTile(4096, 8192, 7168, got.Rows, got.Columns), got; a != b {
+		t.Errorf("with the tile that the library takes: %+v, else %+v", a, b)
+	}
+	if other := m.WithTile(4096, 8192, 7168, 192, 192); other.Seconds != got.Seconds || other.Tiles == got.Tiles {
+		t.Errorf("with another tile %+v, measured %v s", other, got.Seconds)
 	}
 }
 
