@@ -30,7 +30,7 @@ func TestConfidence(t *testing.T) {
 		{"as captured", "llama70b-fc2-allreduce", h200(t, 4), "captured", High, "as it was measured"},
 		{"in sequence", "llama70b-fc2-allreduce", h200(t, 4), "bulk", High, "as captured"},
 		{"a race", "llama70b-fc2-allreduce", h200(t, 4), "decompose:chunks=4", Medium, "which rank's collective"},
-		{"chunks nobody measured", "llama70b-fc2-allreduce", h200(t, 4), "decompose:chunks=128", Low, "64x8192x7168: the nearest one measured is 512x8192x7168"},
+		{"chunks nobody measured", "llama70b-fc2-allreduce", h200(t, 4), "decompose:chunks=1024", Low, "8x8192x7168: the nearest one measured is 64x10240x8192"},
 		{"channels nobody measured", "llama70b-fc2-allreduce", h200(t, 4), "bulk:channels=100", Low, "100 channels, recorded were 1 to 32"},
 		{"a library's kernel fused", "llama70b-fc2-allreduce", h200(t, 4), "fused", Low, "another build"},
 		{"a kernel fused", "moe-down-triton", h200(t, 4), "fused", Medium, "another build"},
