@@ -88,7 +88,7 @@ func (c *PairChoice) choose(base trace.Time, whole bool) {
 	c.Best = -1
 	for _, out := range c.Outcomes {
 		if out.Why == "" && out.Engine.Name == bulk.Name && out.Engine.String(out.Values) == "" {
-			base = min(base, out.Time)
+			base = min(base, out.Expected)
 		}
 	}
 	least := base - trace.Time(worthwhile*float64(base))

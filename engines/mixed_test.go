@@ -226,7 +226,7 @@ func TestSettingsOfParts(t *testing.T) {
 // Where nothing is gained nothing is mixed.
 func TestMixOfNothing(t *testing.T) {
 	w, m := liftSample(t, "moe-ep4"), h200(t, 4)
-	choices := []PairChoice{{Outcomes: []Outcome{{Time: 997}}}, {Outcomes: []Outcome{{Time: 900, Why: "does not"}}}}
+	choices := []PairChoice{{Outcomes: []Outcome{{Expected: 997}}}, {Outcomes: []Outcome{{Expected: 900, Why: "does not"}}}}
 	for k := range choices {
 		choices[k].choose(1000, false)
 	}
@@ -248,7 +248,7 @@ func TestGainIsBeyondBulk(t *testing.T) {
 	}{{[3]trace.Time{997, 996, 993}, -1}, {[3]trace.Time{1003, 1003, 994}, 2}, {[3]trace.Time{997, 990, 993}, 1}} {
 		var p PairChoice
 		for i, s := range sel {
-			p.Outcomes = append(p.Outcomes, Outcome{Selection: s, Time: c.times[i]})
+			p.Outcomes = append(p.Outcomes, Outcome{Selection: s, Expected: c.times[i]})
 		}
 		if p.choose(1000, false); p.Best != c.best {
 			t.Errorf("times %v: chose %d, want %d", c.times, p.Best, c.best)
