@@ -3,6 +3,8 @@ package replay
 import (
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -78,6 +80,26 @@ func TestTorusAllToAll(t *testing.T) {
 			t.Errorf("%s of %d: the fullest link is busy for %d ns, want %d", c.topology, c.gpus, got, want)
 		}
 	}
+}
+
+// Whatever is sent over whatever network, a crowd takes at most one part in
+// crowdPart longer than with rates that are found anew at every end, and no less
+// but for the nanoseconds to which ends are rounded up, one after another.
+func TestCrowdErrorIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, bytes := drawExchange(t)
+		p := allToAll(m.GPUs, func(from, to int) float64 { return bytes[from][to] })
+		took := func(few int) Time {
+			s := newSim(&m, p, Options{})
+			s.flows.crowd.few = few
+			s.run(nil)
+			return s.makespan
+		}
+		exact, crowded := took(m.GPUs*m.GPUs), took(1)
+		if rounding := Time(m.GPUs); crowded < exact-exact/100-rounding || crowded > exact+exact/crowdPart+rounding {
+			t.Fatalf("%s of %d: %d ns, exactly %d", m.Network.Topology, m.GPUs, crowded, exact)
+		}
+	})
 }
 
 // A crowd takes at least as long as its fullest link is busy, and hardly longer
