@@ -55,6 +55,7 @@ type class struct {
 	line    int32 // index in path.line, or none
 	held    bool  // is held back: goes at the path's level
 	touched bool  // is in flows.touched
+	altered bool  // is in flows.altered
 
 	key      classKey
 	talliedN int32   // n as its path knows it
@@ -87,6 +88,7 @@ type flows struct {
 	beside  [][]int32 // by GPU: classes that go slower beside other work
 
 	touched   []int32 // classes to look at before time goes on
+	altered   []int32 // classes to tally: of a path, with other members or another limit
 	dirty     []int32 // paths whose steps changed
 	changed   []int32 // paths to solve
 	moved     []int32 // paths of whose held classes another may be the next
@@ -173,7 +175,7 @@ func (f *flows) join(id int32, st *stake, who actor, size float64, now Time) {
 	*st = stake{class: id, seq: f.seq, done: start + size}
 	c.members.push(entry[float64]{key: st.done, seq: f.seq, who: who})
 	c.n++
-	f.touch(id)
+	f.alter(id)
 }
 
 // heldBack reports whether one of the key was held back in its class until this instant.
@@ -194,7 +196,7 @@ func (f *flows) leave(st *stake, now Time) float64 {
 	c := &f.classes[st.class]
 	c.n--
 	c.quit++
-	f.touch(st.class)
+	f.alter(st.class)
 	rest := max(0, st.done-f.read(c, now))
 	*st = nowhere
 	return rest
@@ -209,7 +211,7 @@ func (f *flows) take(id int32, now Time, sure bool) (who actor, ok bool) {
 		return actor{}, false
 	}
 	c.n--
-	f.touch(id)
+	f.alter(id)
 	return c.members.pop().who, true
 }
 
@@ -226,6 +228,15 @@ func (f *flows) first(c *class) *entry[float64] {
 	return nil
 }
 
+// alter notes that the class has other members or another limit.
+func (f *flows) alter(id int32) {
+	f.touch(id)
+	if c := &f.classes[id]; !c.altered && c.path != none {
+		c.altered = true
+		f.altered = append(f.altered, id)
+	}
+}
+
 func (f *flows) touch(id int32) {
 	if c := &f.classes[id]; !c.touched {
 		c.touched = true
@@ -237,7 +248,7 @@ func (f *flows) touch(id int32) {
 func (f *flows) setLimit(id int32, limit float64) {
 	if c := &f.classes[id]; c.limit != limit {
 		c.limit = limit
-		f.touch(id)
+		f.alter(id)
 	}
 }
 

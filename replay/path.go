@@ -115,7 +115,8 @@ type path struct {
 	sibling int32   // the next path between the same GPUs, or none
 	listed  []bool  // by pool it crosses: it is in that one's paths
 	key     pathKey
-	_       int // to whole lines
+	total   total  // of stairs
+	_       [4]int // to whole lines
 }
 
 // A held is a class that is held back.
@@ -230,6 +231,8 @@ func (p *path) read(now Time) float64 { return p.clock + p.level*float64(now-p.a
 // tally brings the class's step in the path up to date.
 func (f *flows) tally(id int32, c *class, now Time) {
 	p := &f.paths[c.path]
+	was := float64(c.talliedN)
+	p.total.add(float64(c.n)*c.limit-was*c.tallied, (float64(c.n)-was)*c.key.favor)
 	if c.talliedN > 0 && (c.n == 0 || c.limit != c.tallied) {
 		p.stairs.remove(c.tallied/c.key.favor, id, c.held)
 		f.release(id, c, now)

@@ -38,14 +38,16 @@ func (f *flows) solve(now Time) {
 	f.search += 2
 }
 
-// tallyAll brings the demand on the pools of touched classes up to date.
+// tallyAll brings the demand on the pools of altered classes up to date.
 func (f *flows) tallyAll(now Time) {
-	for i := 0; i < len(f.touched); i++ {
-		id := f.touched[i]
-		if c := &f.classes[id]; c.path != none && (c.n != c.talliedN || c.limit != c.tallied) {
+	for _, id := range f.altered {
+		c := &f.classes[id]
+		c.altered = false
+		if c.n != c.talliedN || c.limit != c.tallied {
 			f.tally(id, c, now)
 		}
 	}
+	f.altered = f.altered[:0]
 	for _, id := range f.dirty {
 		p := &f.paths[id]
 		p.dirty = false
@@ -108,7 +110,7 @@ func (f *flows) detach(id int32, p *path) {
 // enterDemand brings what the path could send up to date in its pools.
 func (f *flows) enterDemand(p *path) {
 	var flow float64
-	flow, p.mass = p.stairs.sum()
+	flow, p.mass = p.total.of(p.stairs)
 	most := min(flow, p.bound)
 	if narrows := flow > p.bound; p.narrow != none && narrows != p.narrows {
 		p.narrows = narrows
