@@ -69,6 +69,11 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	var p *replay.Program
 	var planned machine.Machine
 	m.Pace, m.Asked = 1, &machine.Questions{}
+	settling := replay.Options{Name: o.Name, Estimated: o.Estimated, Stop: o.Stop}
+	again := o.Level > replay.Kernels // workgroups are recorded where an iteration lies: known only then
+	if !again {
+		settling = o // costs a quarter more, less than another replay
+	}
 	for range paceRounds {
 		var err error
 		planned = m
@@ -81,7 +86,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 		if err != nil {
 			return out, err
 		}
-		out.Result, out.Err = replay.Simulate(m, p, replay.Options{Name: o.Name, Estimated: o.Estimated, Stop: o.Stop})
+		out.Result, out.Err = replay.Simulate(m, p, settling)
 		if errors.Is(out.Err, replay.ErrStopped) {
 			return out, out.Err
 		}
@@ -100,13 +105,13 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	if err := out.expect(w, m, o.Stop); err != nil || out.Result == nil {
 		return out, err
 	}
-	if o.Level == replay.Kernels && !o.Causes && !o.Limits {
-		return out, nil
-	}
-	planned.Asked = nil
 	if o.Causes {
 		out.program = p
 	}
+	if !again {
+		return out, nil
+	}
+	planned.Asked = nil
 	if is, rounds := stepsOf(w, out.Result.Run).typical(); o.To == 0 && rounds == 1 {
 		o.From, o.To = is.start, max(1, is.end)
 	}

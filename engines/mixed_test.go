@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 )
 
-func liftSample(t *testing.T, name string) *workload.Workload {
+func liftSample(t testing.TB, name string) *workload.Workload {
 	t.Helper()
 	run, err := format.Open("../samples/"+name, format.Options{})
 	if err != nil {

@@ -51,3 +51,18 @@ func TestSampleWorkloads(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkCompare replays a sample of two iterations of a whole model under all
+// strategies, on as many cores as there are.
+func BenchmarkCompare(b *testing.B) {
+	w, m := liftSample(b, "llama70b-prefill"), h200(b, 4)
+	all, err := ParseSelection("all")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := Compare(w, m, all, replay.Options{}, nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
