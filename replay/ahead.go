@@ -13,30 +13,29 @@ package replay
 //	                  ddddddddd
 //	instants                  |a |b |c d |
 
-// near is for how many nanoseconds, of a wheel's digits, to look ahead at once.
-const near = 16
+// How many workgroups to look ahead for at once, so that they stay in the cache,
+// and how many are close at hand anyway.
+const (
+	lookAt  = 128
+	inCache = 4096
+)
 
-// inCache is how many workgroups are close at hand anyway.
-const inCache = 4096
-
-// lookAhead touches the workgroups that are due soon. Of many that are due at
-// once it leaves most to collect.
+// lookAhead touches what a step of the workgroups that are due next begins with.
 func (s *sim) lookAhead(now Time) {
 	if now <= s.seen || len(s.wgs.all) <= inCache {
 		return
 	}
-	s.seen = now | (near - 1)
-	s.ahead = s.ahead[:0]
-	for t := now; t <= s.seen; t++ {
-		for _, x := range s.events.soon(t) {
-			if x.who.kind == dueWorkgroup {
-				s.ahead = append(s.ahead, x.who.id)
-				s.touched += s.wgs.at(x.who.id).launch
-			}
+	s.due, s.seen = s.events.soon(s.due[:0], lookAt)
+	for _, who := range s.due {
+		if who.kind == dueWorkgroup {
+			s.touched += s.wgs.at(who.id).launch
 		}
 	}
-	for _, id := range s.ahead {
-		w := s.wgs.at(id)
+	for _, who := range s.due {
+		if who.kind != dueWorkgroup {
+			continue
+		}
+		w := s.wgs.at(who.id)
 		if w.quiet {
 			s.touched += w.pathAt
 		}

@@ -108,7 +108,6 @@ type sim struct {
 	bent  []cuRef // CUs whose load changed in this instant
 	crowd []int32 // GPUs on which work began or ended in this instant
 
-	ahead   []int32
 	seen    Time  // until when has been looked ahead
 	touched int32 // by that, so that it is not optimized away
 

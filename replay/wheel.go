@@ -171,13 +171,22 @@ func (w *wheel) earliest(r row) Time {
 	}
 }
 
-// soon is, of a time that differs from now in its last digit at most, the first ticks.
-func (w *wheel) soon(t Time) []tick {
-	slot := w.slots[t&(digits-1)]
-	if slot.n == 0 {
-		return nil
+// soon appends what is due from now on, at most some that lie near and a chunk
+// more, and returns until when that is all.
+func (w *wheel) soon(into []actor, some int) ([]actor, Time) {
+	for digit := range each(w.used[0][:]) {
+		r := w.slots[digit]
+		for id, last := r.first, false; !last; id = w.chunks[id].next {
+			last = id == r.last
+			for _, t := range w.ticks(r, id) {
+				into = append(into, t.who)
+			}
+			if len(into) >= some {
+				return into, w.now&^(digits-1) | Time(digit)
+			}
+		}
 	}
-	return w.ticks(slot, slot.first)
+	return into, w.now | (digits - 1)
 }
 
 // due takes the ticks for now, overtaken or not.
