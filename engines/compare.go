@@ -68,7 +68,8 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	out := Outcome{Selection: s, window: interval{o.From, o.To}}
 	var p *replay.Program
 	var planned machine.Machine
-	m.Pace, m.Asked = 1, &machine.Questions{}
+	met := clockOf(w, &m)
+	m.Pace, m.Asked = met.pace(&m, 0), &machine.Questions{}
 	settling := replay.Options{Name: o.Name, Estimated: o.Estimated, Stop: o.Stop}
 	again := o.Level > replay.Kernels // workgroups are recorded where an iteration lies: known only then
 	if !again {
@@ -98,7 +99,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 		}
 		out.Time, out.asked, out.machine = StepTime(w, out.Result.Run), m.Asked.List(), planned
 		before := m.Pace
-		if m.Pace = pace(w, m, out.Time); math.Abs(m.Pace-before) < paceClose || s.Engine.Name == "captured" {
+		if m.Pace = met.pace(&m, out.Time); math.Abs(m.Pace-before) < paceClose || s.Engine.Name == "captured" {
 			break
 		}
 	}
@@ -118,33 +119,6 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	var err error
 	out.Result, err = replay.Simulate(planned, p, o)
 	return out, err
-}
-
-// The clock falls as the matrix pipes are busier, and they are busier the
-// faster a strategy is: rounds until both agree (MODEL_STUDY R9).
-const (
-	paceRounds = 4
-	paceClose  = 0.003
-)
-
-// pace is how much longer matrix kernels take than in the capture, because an
-// iteration of another length leaves the clock at another height.
-func pace(w *workload.Workload, m machine.Machine, step trace.Time) float64 {
-	captured := MeasuredStepTime(w)
-	if step <= 0 || captured <= 0 || m.GPU.Flops.Value <= 0 {
-		return 1
-	}
-	return m.Clock.Relative(busyMatrix(w, &m, captured)) / m.Clock.Relative(busyMatrix(w, &m, step))
-}
-
-// busyMatrix is the fraction of an iteration's time that its products keep the matrix pipes busy.
-func busyMatrix(w *workload.Workload, m *machine.Machine, step trace.Time) float64 {
-	var flops float64
-	for i := range w.Ops {
-		flops += w.Ops[i].Shape.Flops()
-	}
-	flops /= float64(max(1, w.World) * max(1, Iterations(w)))
-	return flops / (float64(step) / 1e9 * m.GPU.Flops.Value)
 }
 
 // StepTime is the time of one iteration in a simulated run: the median distance

@@ -258,21 +258,30 @@ func (v *verdict) issue() float64 {
 	return each * 1e9 / float64(max(1, v.w.World)*max(1, Iterations(v.w)))
 }
 
-// clockHolds is how long a GPU under load keeps its clock before the power limit
-// lowers it: 25 to 75 ms on H200, after which iterations take up to 14 % longer
-// (strategies sustained and duty_cycle of samples/capture).
-const clockHolds = trace.Time(45_000_000)
-
-// clock: ten iterations that run into the power limit, of a capture that may
-// show either clock.
+// clock: iterations at a clock that the power limit sets, or would.
 func (v *verdict) clock() {
-	if v.name() == "captured" || 10*v.out.Time < clockHolds || v.m.GPU.Flops.Value <= 0 {
+	if v.name() == "captured" || v.m.Regime == machine.Cool {
 		return
 	}
-	if v.m.Clock.Relative(1) < 1 && busyMatrix(v.w, v.m, v.out.Time) > 0.5 {
-		v.doubt(Medium, "iterations of %.1f ms run into the power limit: a capture shows the clock before or after it falls", float64(v.out.Time)/1e6)
+	c := clockOf(v.w, v.m)
+	settled := c.settled(v.m, v.out.Time)
+	if v.m.Regime == machine.Sustained {
+		if settled < fullClock {
+			v.doubt(Medium, "at %.2f of the full clock under the power limit: how far it falls differs by a few percent from GPU to GPU", settled)
+		}
+		return
+	}
+	if known, took, _ := products(v.w, v.m, true); known/inPlace < took*(1-2*processesDiffer) {
+		v.doubt(Medium, "the captured products take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*inPlace/known-1))
+	}
+	d := c.taking(v.m, v.out.Time)
+	if settled < fullClock && timed*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {
+		v.doubt(Medium, "some iterations of %.1f ms on, the power limit lowers the clock, to %.2f of the full one: the capture may show either (--clock)", float64(v.out.Time)/1e6, settled)
 	}
 }
+
+// fullClock is how far from the full clock nobody would see.
+const fullClock = 0.97
 
 // How many times larger or smaller than anything measured a product may be.
 const (

@@ -41,9 +41,7 @@ type grid struct {
 // gridOf derives the workgroups of an operation lasting dur alone.
 func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 	t := op.Tiling
-	if pl.m.Pace > 0 && op.Shape.Flops() > 0 {
-		dur = trace.Time(float64(dur)*pl.m.Pace + 0.5)
-	}
+	dur = pl.paced(op, dur)
 	g := grid{foot: op.Footprint, pipe: 1}
 	cus := int(pl.m.GPU.CUs.Value)
 	perCU := pl.residents(op.Footprint)

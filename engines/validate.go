@@ -20,6 +20,7 @@ type Check struct {
 	Slowest    float64
 	Confidence Confidence
 	Why        string
+	Warm       float64 // the GPUs' average draw after the row, in the terms of machine.Clock
 }
 
 // Error is predicted over measured, less one.
@@ -27,9 +28,10 @@ func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 
 // CheckRow replays a row's trace under the row's strategy and settings; with
 // seeds, so many times, and the median counts. What cannot be predicted is a
-// Check with the reason.
-func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int) Check {
-	c := Check{Row: row}
+// Check with the reason. warm is the average draw of the GPUs when the row was
+// begun: Warm of the row that was measured before it, 0 after a pause.
+func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int, warm float64) Check {
+	c := Check{Row: row, Warm: warm}
 	s, why := selectionOf(row)
 	if why != "" {
 		c.Why = why
@@ -40,8 +42,18 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int) Che
 		c.Why = err.Error()
 		return c
 	}
+	itself := row.Params.Iterations > 0 && len(w.Steps) < 2
 	w = unroll(w, row.Params.Iterations)
+	m.Regime, m.Rest = machine.Cool, rest(row.Params)/float64(max(1, row.Params.Iterations))
+	if itself { // the capture is of such a loop as was measured, as warm as that
+		m.Regime = machine.AsCaptured
+	}
 	out, err := Run(w, m, s, replay.Options{})
+	if err == nil && out.Result != nil && !itself {
+		if m.Regime = c.measuredIn(w, &m, out); m.Regime != machine.Cool {
+			out, err = Run(w, m, s, replay.Options{})
+		}
+	}
 	switch {
 	case err != nil:
 		c.Why = err.Error()
@@ -52,6 +64,56 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int) Che
 		c.spread(w, m, s, seeds)
 	}
 	return c
+}
+
+// How samples/capture measures a row: iterations to warm up, then those of which
+// the median counts, after each of which the GPUs idle until all ranks have met
+// and the host is ahead again.
+const (
+	warmUps = 3
+	timed   = 10
+	meeting = 1.3e-3 // seconds
+)
+
+// rest is the seconds for which GPUs idle after an iteration of a row.
+func rest(p machine.Params) float64 {
+	switch {
+	case p.RestUs > 0:
+		return p.RestUs * 1e-6
+	case p.Sustained:
+		return 0
+	}
+	return meeting
+}
+
+// measuredIn is the regime that the median iteration of the row was in, where out
+// is the prediction for a cool one.
+func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out Outcome) machine.Regime {
+	p := c.Row.Params
+	d := clockOf(w, m).taking(&out.machine, out.Time)
+	if d.Time == 0 || p.Cool {
+		return machine.Cool
+	}
+	draw, before := m.Clock.Draw(d, 1), c.Warm
+	each := d.Time * float64(max(1, p.Iterations))
+	c.Warm = m.Clock.Warmed(before, draw, each*(warmUps+timed))
+	if p.Sustained || each*(warmUps+timed/2) > m.Clock.Lasts(before, draw) {
+		return machine.Sustained
+	}
+	return machine.Cool
+}
+
+// InTurn groups rows, by their place, that were measured one after another by one
+// process: neighbours that start from the same trace.
+func InTurn(rows []machine.Row) [][]int {
+	var turns [][]int
+	for i, row := range rows {
+		if i == 0 || row.Trace != rows[i-1].Trace || row.Trace == "" {
+			turns = append(turns, nil)
+		}
+		turns[len(turns)-1] = append(turns[len(turns)-1], i)
+	}
+	return turns
 }
 
 func (c *Check) spread(w *workload.Workload, m machine.Machine, s Selection, seeds int) {

@@ -29,6 +29,7 @@ func TestErrorsAgainstHardware(t *testing.T) {
 		{"../samples/measurements/2026-11-21-h200x2/rows.jsonl", "testdata/errors-h200x2.golden"},
 		{"../samples/measurements/2026-11-21-h200x2-second/rows.jsonl", "testdata/errors-h200x2-second.golden"},
 		{"../samples/measurements/2026-11-21-h200x2-third/rows.jsonl", "testdata/errors-h200x2-third.golden"},
+		{"../samples/measurements/2026-11-21-h200x2-models/rows.jsonl", "testdata/errors-h200x2-models.golden"},
 	} {
 		t.Run(filepath.Base(filepath.Dir(set.rows)), func(t *testing.T) { testErrors(t, set.rows, set.golden) })
 	}
@@ -58,11 +59,15 @@ func testErrors(t *testing.T, file, golden string) {
 	checks := make([]Check, len(rows))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, row := range rows {
+	for _, same := range InTurn(rows) {
 		g.Go(func() error {
-			checks[i] = Check{Row: row, Why: "no trace"}
-			if row.Trace != "" {
-				checks[i] = CheckRow(row, runs[row.Trace], h200(t, row.World), 0)
+			warm := 0.0
+			for _, i := range same {
+				checks[i] = Check{Row: rows[i], Why: "no trace"}
+				if run := runs[rows[i].Trace]; run != nil {
+					checks[i] = CheckRow(rows[i], run, h200(t, rows[i].World), 0, warm)
+					warm = checks[i].Warm
+				}
 			}
 			return nil
 		})

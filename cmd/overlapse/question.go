@@ -16,6 +16,7 @@ type question struct {
 	path     string
 	machine  string
 	strategy string
+	clock    string // regimes by name
 	lift     workload.Options
 }
 
@@ -24,18 +25,29 @@ func (q *question) flags(c *cobra.Command, strategies string) {
 	f := c.Flags()
 	f.StringVar(&q.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
 	f.StringVar(&q.strategy, "strategy", "all", strategies+" behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	f.StringVar(&q.clock, "clock", "captured", "at which clock iterations are predicted: captured; cool, as the first ones after a pause; or sustained, as those that settle under the power limit")
 	f.BoolVar(&q.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
 }
 
 // prepare reads a question's strategies in the way that parse does, then its
 // trace: what is mistyped is told before anything is read.
 func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
+	regime, err := regimeOf(q.clock)
+	if err != nil {
+		return nil, nil, machine.Machine{}, err
+	}
 	sel, err := parse(q.strategy)
 	if err != nil {
 		return nil, nil, machine.Machine{}, usageError{err}
 	}
 	w, m, err := a.subject(q.path, q.machine, q.lift)
+	m.Regime = regime
 	return sel, w, m, err
+}
+
+func regimeOf(clock string) (machine.Regime, error) {
+	regimes := map[string]machine.Regime{"captured": machine.AsCaptured, "cool": machine.Cool, "sustained": machine.Sustained}
+	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
 }
 
 // until asks whether a simulation is to be given up.

@@ -45,6 +45,11 @@ measured time of the chosen strategy over that of the best. Chosen is the least
 predicted time; it says so where bulk is within the 2 % by which two runs of one
 program differ.
 
+A row is predicted at the clock that it was measured at: at full clock (params cool),
+where iterations settle under the power limit (sustained), or whichever of the two its
+thirteen iterations, rest_us between them, came to after those of the rows before it
+that start from the same trace.
+
 A row that cannot be predicted is listed with the reason. Exit code 3 if the median
 error over all rows is above --fail-above.
 
@@ -178,18 +183,23 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 	bar := a.progress(len(rows), "predicting")
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, row := range rows {
+	for _, same := range engines.InTurn(rows) {
 		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
+			warm := 0.0
+			for _, i := range same {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				row := rows[i]
+				checks[i] = engines.Check{Row: row}
+				if t := runs[row.Trace]; t.err != nil {
+					checks[i].Why = t.err.Error()
+				} else {
+					checks[i] = engines.CheckRow(row, t.run, machines[cmp.Or(o.machine, row.Machine)], o.seeds, warm)
+					warm = checks[i].Warm
+				}
+				_ = bar.Add(1)
 			}
-			checks[i] = engines.Check{Row: row}
-			if t := runs[row.Trace]; t.err != nil {
-				checks[i].Why = t.err.Error()
-			} else {
-				checks[i] = engines.CheckRow(row, t.run, machines[cmp.Or(o.machine, row.Machine)], o.seeds)
-			}
-			_ = bar.Add(1)
 			return nil
 		})
 	}

@@ -209,7 +209,7 @@ func (n Neighbour) exponent() float64 {
 // the link does not (samples/measurements/2026-11-21-h200x4, strategy after_gemm,
 // 4 and 8 channels).
 func (l Library) Slowed(pace float64) *Library {
-	if pace > 1 {
+	if pace > 0 && pace != 1 {
 		by := math.Pow(pace, 1.5)
 		for _, c := range []*Collective{&l.AllReduce, &l.AllGather, &l.ReduceScatter, &l.AllToAll} {
 			c.Send.Value /= by

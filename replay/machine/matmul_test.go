@@ -191,25 +191,6 @@ func TestHeldWaves(t *testing.T) {
 	}
 }
 
-func TestClock(t *testing.T) {
-	c := load(t, "h200").Clock
-	last := 1.0
-	for u := 0.0; u <= 1; u += 0.05 {
-		now := c.Relative(u)
-		if now > last || now <= 0 || u <= c.Knee.Value && now != 1 {
-			t.Errorf("at %v: %v after %v", u, now, last)
-		}
-		last = now
-	}
-	// A GEMM back to back on four GPUs is 18 % slower than one between pauses.
-	if s := 1 / c.Relative(0.95); s < 1.17 || s > 1.21 {
-		t.Errorf("back to back %.3f times slower", s)
-	}
-	if (Clock{Knee: Quantity{Mark: Unknown}}).Relative(1) != 1 {
-		t.Error("an unknown clock falls")
-	}
-}
-
 func TestReach(t *testing.T) {
 	g := load(t, "h200").GPU
 	last := 0.0

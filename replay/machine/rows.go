@@ -72,17 +72,21 @@ type Params struct {
 	Impl         string    `json:"impl,omitempty"`
 	Policy       string    `json:"policy,omitempty"`
 	Graph        bool      `json:"graph,omitempty"`
-	Cool         bool      `json:"cool,omitempty"`   // after a pause: at full clock
-	Queued       bool      `json:"queued,omitempty"` // behind other work, so that the host is never late
-	Kernel       bool      `json:"kernel,omitempty"` // Us is the kernel as a profiler has it
+	Cool         bool      `json:"cool,omitempty"`      // after a pause: at full clock
+	Sustained    bool      `json:"sustained,omitempty"` // after so many iterations that the clock has settled
+	RestUs       float64   `json:"rest_us,omitempty"`   // in which GPUs idle between iterations
+	Queued       bool      `json:"queued,omitempty"`    // behind other work, so that the host is never late
+	Kernel       bool      `json:"kernel,omitempty"`    // Us is the kernel as a profiler has it
 	HeldCUs      int       `json:"held_cus,omitempty"`
 	HoldUs       float64   `json:"hold_us,omitempty"`
 	GapUs        float64   `json:"gap_us,omitempty"`
 	AloneUs      float64   `json:"alone_us,omitempty"`
 	DurUs        []float64 `json:"dur_us,omitempty"`
 	ComputeUs    []float64 `json:"compute_us,omitempty"`
-	GEMM         []int64   `json:"gemm,omitempty"` // M, N, K of the product beside a collective
-	Fill         string    `json:"fill,omitempty"` // what runs in the pauses of a duty cycle
+	GEMM         []int64   `json:"gemm,omitempty"`       // M, N, K of the product beside a collective
+	Fill         string    `json:"fill,omitempty"`       // what runs in the pauses of a duty cycle
+	FilledUs     float64   `json:"filled_us,omitempty"`  // how long that is
+	Every10Us    []float64 `json:"every10_us,omitempty"` // every tenth time of a duty cycle, from the first on
 }
 
 // Op is the collective operation, UnknownOp where there is none.

@@ -150,6 +150,9 @@ func (m *Machine) entries() []entry {
 
 		option("clock.knee", ratio, &m.Clock.Knee),
 		option("clock.exponent", ratio, &m.Clock.Exponent),
+		option("clock.memory", ratio, &m.Clock.Memory),
+		option("clock.link", ratio, &m.Clock.Link),
+		option("clock.hold", span, &m.Clock.Hold),
 
 		one("library.ranks", count, &l.Ranks),
 		one("library.threads", count, &l.Threads),

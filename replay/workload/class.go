@@ -33,7 +33,8 @@ const (
 	light                // short, and of no simple size: sorts, scans, reductions, bookkeeping
 	matrix               // multiplies matrices
 	lookup               // gathers rows of a table
-	other                // heavy, but its output is not one product's: attention, convolution
+	dense                // multiplies matrices too, but its output is not one product's: attention, convolution
+	other                // heavy, and none of these
 )
 
 // classOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
@@ -45,7 +46,7 @@ func classOf(kernel string) class {
 		words []string
 	}{
 		{light, []string{"splitkreduce", "splitk_reduce", "postgsu", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
-		{other, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
+		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
 		{sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
 		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad"}},
 		{lookup, []string{"embedding", "emb_"}},

@@ -53,6 +53,7 @@ func (l *lifter) measure(src *source) {
 				op.Read = inputs(o)
 			}
 		}
+		op.Dense = l.kernelName(op).class == dense
 		op.Tiling = l.tiling(src, op, k, batch)
 	}
 }

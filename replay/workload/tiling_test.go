@@ -45,7 +45,7 @@ func TestClassOf(t *testing.T) {
 	for name, want := range map[string]class{
 		"nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_NNT":                             matrix,
 		"void cublasLt::splitKreduce_kernel<32, 16, int, float>(int)":                light,
-		"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16":                other,
+		"cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16":                dense,
 		"void at::native::vectorized_elementwise_kernel<8, add>(int)":                sweep,
 		"void at::native::(anonymous namespace)::EmbeddingBag_updateOutputKernel":    lookup,
 		"void split_embedding_codegen_forward_unweighted_kernel<fbgemm_gpu::x>(...)": lookup,

@@ -42,12 +42,16 @@ type Op struct {
 	Shape      Shape
 	Tiling     Tiling
 	Footprint  replay.Footprint
+	Dense      bool    // multiplies matrices, by its name, though of no one product's shape: attention, convolution
 	Read       float64 // bytes of memory traffic; 0 where unknown
 	Write      float64
 }
 
 // Dur is the op's measured duration.
 func (o *Op) Dur() trace.Time { return o.End - o.Start }
+
+// Matrix reports whether the op multiplies matrices: it is as fast as the clock is high.
+func (o *Op) Matrix() bool { return o.Dense || o.Shape.Kind == GEMM }
 
 // A Dep is one predecessor and how it is known.
 type Dep struct {

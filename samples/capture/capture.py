@@ -163,7 +163,9 @@ def default_plan(cus, quick):
 
     for gap in 0, 200, 400, 800, 1600, 3200:  # last: it heats the GPU
         yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap}, world=1)
-    for fill, gap in itertools.product(("triad", "all_gather"), (200, 400, 800)):
+    for gap in 0, 200, 400, 800:  # all GPUs share a board's power
+        yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap})
+    for fill, gap in itertools.product(("triad", "all_gather"), (100, 200, 400, 800)):
         yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap, "fill": fill})
     for name in "moe", "llama70b_prefill":
         yield request({"kind": "model", "name": name}, "sustained", {"iterations": 12 if quick else 40})

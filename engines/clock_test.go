@@ -1,0 +1,114 @@
+package engines
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// Where power is plentiful the clock never falls, whatever is asked; where it is
+// scarce it is full only at first.
+func TestRegimes(t *testing.T) {
+	w := moeDown.build(t)
+	times := func(knee float64, regimes ...machine.Regime) (at []float64) {
+		m := h200(t, w.World)
+		m.Clock.Knee.Value = knee
+		for _, m.Regime = range regimes {
+			at = append(at, float64(outcome(t, w, m, "bulk", nil).Time))
+		}
+		return at
+	}
+	all := []machine.Regime{machine.Cool, machine.Sustained, machine.AsCaptured}
+	if at := times(2, all...); at[0] != at[1] || at[0] != at[2] {
+		t.Errorf("with power for all it takes %v", at)
+	}
+	at := times(0.4, all...)
+	if at[1] < at[0]*1.05 {
+		t.Errorf("with little power it takes %v at first and %v for long", at[0], at[1])
+	}
+	if at[2] > at[0]*1.01 || at[2] < at[0]*0.99 {
+		t.Errorf("as captured it takes %v, captured was %v", at[2], at[0])
+	}
+}
+
+// For long, a strategy settles where its draw can be kept up.
+func TestSustainedDraw(t *testing.T) {
+	w := moeDown.build(t)
+	m := h200(t, w.World)
+	m.Clock.Knee.Value, m.Regime = 0.4, machine.Sustained
+	for _, e := range []string{"bulk", "decompose", "multistream"} {
+		out := outcome(t, w, m, e, nil)
+		c := clockOf(w, &m)
+		d := c.taking(&out.machine, out.Time)
+		if draw := m.Clock.Draw(d, d.At); math.Abs(draw/0.4-1) > 0.02 {
+			t.Errorf("%s settles at %.3f of the clock and draws %.3f", e, d.At, draw)
+		}
+	}
+}
+
+func TestPaced(t *testing.T) {
+	pl := &planner{m: h200(t, 1)}
+	pl.m.GPU.Memory.Value, pl.m.Pace = 1e12, 1.1 // a MB a µs
+	for _, c := range []struct {
+		name string
+		op   workload.Op
+		want int64 // of 1000 µs
+	}{
+		{"a product", workload.Op{Dense: true, Read: 1e9}, 1_100_000},
+		{"all the memory gives", workload.Op{Read: 6e8, Write: 4e8}, 1_000_000},
+		{"half of it", workload.Op{Read: 5e8}, 1_100_000},
+		{"of unknown traffic", workload.Op{}, 1_000_000},
+	} {
+		c.op.End = 1_000_000
+		if got := pl.paced(&c.op, 1_000_000); int64(got) != c.want {
+			t.Errorf("%s: %d ns at a pace of 1.1, want %d", c.name, got, c.want)
+		}
+	}
+	pl.m.Pace = 0.5
+	if got := pl.paced(&workload.Op{Read: 8e8, End: 1_000_000}, 1_000_000); got != 800_000 {
+		t.Errorf("twice as fast a clock leaves %d ns of 800 µs of traffic", got)
+	}
+}
+
+func TestInTurn(t *testing.T) {
+	rows := make([]machine.Row, 7)
+	for i, trace := range []string{"a", "a", "b", "", "", "a", "a"} {
+		rows[i].Trace = trace
+	}
+	want := [][]int{{0, 1}, {2}, {3}, {4}, {5, 6}}
+	if got := InTurn(rows); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A row tells by how long it was measured at which clock: its GPUs get warm while
+// the rows before it are measured.
+func TestMeasuredIn(t *testing.T) {
+	w := moeDown.build(t)
+	m := h200(t, w.World)
+	m.Clock.Knee.Value, m.Regime = 0.4, machine.Cool
+	out := outcome(t, w, m, "bulk", nil)
+	for _, c := range []struct {
+		name string
+		set  machine.Params
+		warm float64
+		want machine.Regime
+	}{
+		{"some milliseconds", machine.Params{}, 0, machine.Cool},
+		{"of a warm GPU", machine.Params{}, 0.4, machine.Sustained},
+		{"of one that had a pause", machine.Params{Cool: true}, 0.4, machine.Cool},
+		{"seconds", machine.Params{Iterations: 1000}, 0, machine.Sustained},
+		{"said to be sustained", machine.Params{Sustained: true}, 0, machine.Sustained},
+	} {
+		check := Check{Row: machine.Row{Params: c.set}, Warm: c.warm}
+		if got := check.measuredIn(w, &m, out); got != c.want {
+			t.Errorf("%s: regime %d, want %d", c.name, got, c.want)
+		}
+		if check.Warm <= c.warm && c.warm < 0.4 {
+			t.Errorf("%s: average draw %v after it, %v before", c.name, check.Warm, c.warm)
+		}
+	}
+}
