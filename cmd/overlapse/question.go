@@ -46,6 +46,9 @@ func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *
 }
 
 func regimeOf(clock string) (machine.Regime, error) {
+	if clock == "" { // of a command without the flag
+		return machine.AsCaptured, nil
+	}
 	regimes := map[string]machine.Regime{"captured": machine.AsCaptured, "cool": machine.Cool, "sustained": machine.Sustained}
 	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
 }
