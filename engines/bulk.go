@@ -78,7 +78,7 @@ func (r *rank) step(p *pair, op *workload.Op, channels, programs int) {
 	} else if op == compute {
 		gap = r.refill(s, p.pre[r.id], gap)
 		if programs > 0 && op.Tiling.Persistent {
-			c = launchOf(op, r.pl.kernelOf(op, r.pl.withPrograms(op, r.pl.gridOf(op, op.Dur()), programs)))
+			c = launchOf(op, r.pl.asLaunched(op, r.pl.withPrograms(op, r.pl.gridOf(op, op.Dur()), programs)))
 		}
 	}
 	s.launch(gap, c)

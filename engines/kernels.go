@@ -34,6 +34,8 @@ type grid struct {
 	write float64
 	foot  replay.Footprint
 
+	cluster int // workgroups that start together; 0: each by itself
+
 	rounds int  // of a plain grid: how often every slot is filled
 	merged bool // a workgroup stands for several
 }
@@ -42,7 +44,7 @@ type grid struct {
 func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 	t := op.Tiling
 	dur = pl.paced(op, dur)
-	g := grid{foot: op.Footprint, pipe: 1}
+	g := grid{foot: op.Footprint, pipe: 1, cluster: t.Cluster}
 	cus := int(pl.m.GPU.CUs.Value)
 	perCU := pl.residents(op.Footprint)
 	switch {
@@ -53,7 +55,7 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 		}
 		g.time = dur / trace.Time(ceilDiv(t.Tiles, t.WGs))
 	case t.WGs > 0:
-		slots := cus * perCU
+		slots := int(pl.m.GPU.Clustered(t.Cluster)) * perCU
 		waves := ceilDiv(t.WGs, slots)
 		g.wgs, g.rounds = t.WGs, waves
 		if waves > maxWaves {
@@ -61,7 +63,7 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 			g.wgs = waves * cus
 			g.foot.Threads *= perCU
 			g.foot.Shared *= perCU
-			perCU, g.merged = 1, true
+			perCU, g.merged, g.cluster = 1, true, 0
 		}
 		g.time = dur / trace.Time(waves)
 	default: // the trace has no grid
@@ -79,6 +81,16 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 	n := float64(max(g.tiles, g.wgs))
 	g.read, g.write = op.Read/n, op.Write/n
 	return g
+}
+
+// clusterOf is the grid's cluster, where the grid is one of whole clusters; what
+// shares tiles among its workgroups has been sized to be resident at once.
+func (pl *planner) clusterOf(g grid) int {
+	whole := g.cluster > 1 && g.wgs%g.cluster == 0
+	if !whole || g.tiles > 0 && g.wgs > int(pl.m.GPU.Clustered(g.cluster))*pl.residents(g.foot) {
+		return 0
+	}
+	return g.cluster
 }
 
 // residents is how many workgroups of a footprint fit on one CU, at least 1.
@@ -103,7 +115,15 @@ func (pl *planner) kernel(op *workload.Op) *replay.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, 1)
 	}
-	return pl.kernelOf(op, pl.gridOf(op, op.Dur()))
+	return pl.asLaunched(op, pl.gridOf(op, op.Dur()))
+}
+
+// asLaunched is kernelOf for a kernel that does what it did when captured, or a
+// part of that: its workgroups start in clusters as they did.
+func (pl *planner) asLaunched(op *workload.Op, g grid) *replay.Kernel {
+	k := pl.kernelOf(op, g)
+	k.Cluster = pl.clusterOf(g)
+	return k
 }
 
 func (pl *planner) kernelOf(op *workload.Op, g grid) *replay.Kernel {
@@ -120,19 +140,19 @@ func (pl *planner) kernelOf(op *workload.Op, g grid) *replay.Kernel {
 	return k
 }
 
-// besideOthers is kernelOf for a kernel whose tiles have no places that others
+// besideOthers is asLaunched for a kernel whose tiles have no places that others
 // know, as what is cut or overlapped with a collective.
 func (pl *planner) besideOthers(op *workload.Op, g grid) *replay.Kernel {
-	k := pl.kernelOf(op, g)
-	if g.owned < 0 && ofLibrary(op.Name) {
+	k := pl.asLaunched(op, g)
+	if g.owned < 0 && ofLibrary(op.Name) && !pl.m.GPU.Groups.Known() {
 		unevenly(k)
 	}
 	return k
 }
 
 // unevenly says which workgroups of a product with fixed tiles have one tile
-// less than the others: not the last ones, but every other cluster of two among
-// the last. So a few CUs held by others keep out workgroups with all their tiles,
+// less than the others where groups of CUs, by which clusters are dealt, are not
+// known: not the last ones, but every other cluster of two among the last. So a few CUs held by others keep out workgroups with all their tiles,
 // which take that much longer once they are placed (what "freed" and "held" of
 // samples/measurements/2026-11-22-h200-tail measure: of 66 clusters with 128 pairs
 // of tiles four have one; 8 held SMs cost two tiles, not one).

@@ -86,6 +86,9 @@ func checkMachine(m *machine.Machine) error {
 			return fmt.Errorf("%s: %g bytes a second (want at least 1, or 0 for no limit)", q.what, q.q.Value)
 		}
 	}
+	if m.GPU.Ungrouped() != 0 {
+		return fmt.Errorf("groups of CUs: they do not make up the %g CUs", m.GPU.CUs.Value)
+	}
 	for _, t := range []machine.Topology{m.Fabric.Topology, m.Network.Topology} {
 		if t != "" && !t.Known() {
 			return fmt.Errorf("topology %q is not known", t)
@@ -149,12 +152,30 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 		return errors.New("no recipe")
 	case !(k.Pipe >= 0 && k.Pipe <= 1024):
 		return fmt.Errorf("pipe share %g (want 0 to 1024)", k.Pipe)
+	case k.Cluster < 0 || k.Cluster > 1 && k.WGs%k.Cluster != 0:
+		return fmt.Errorf("%d workgroups in clusters of %d", k.WGs, k.Cluster)
 	case f.Threads < 0 || f.Threads > maxFootprint, f.Registers < 0 || f.Registers > maxFootprint, f.Shared < 0 || f.Shared > math.MaxInt32:
 		return fmt.Errorf("footprint: %d threads of %d registers, %d bytes shared", f.Threads, f.Registers, f.Shared)
 	case k.Free:
 		return nil
 	}
-	return checkFits(m, f.need(&m.GPU))
+	if err := checkFits(m, f.need(&m.GPU)); err != nil {
+		return err
+	}
+	return checkCluster(m, k)
+}
+
+// checkCluster refuses clusters for which an idle GPU has no room.
+func checkCluster(m *machine.Machine, k *Kernel) error {
+	if k.Cluster <= 1 || !m.GPU.Groups.Known() {
+		return nil
+	}
+	largest := m.GPU.Groups.Rows[len(m.GPU.Groups.Rows)-1][0]
+	most := int64(largest) * roomOf(&m.GPU).times(k.Footprint.need(&m.GPU))
+	if most < int64(k.Cluster) {
+		return fmt.Errorf("clusters of %d workgroups: a group of CUs holds %d", k.Cluster, most)
+	}
+	return nil
 }
 
 func checkFits(m *machine.Machine, need room) error {

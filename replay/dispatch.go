@@ -19,6 +19,8 @@ import (
 //	      shared    |AAAAAAAAAAAA....|   a second A does not fit:
 //	      workgroups|AB..............|   shared memory
 //
+// Workgroups of a cluster are placed together (cluster.go).
+//
 // Kernels with workgroups left stand in line by priority, then by when they
 // became ready. Each time a slot is free the first in line whose next
 // workgroup fits takes it: a kernel further back gets only what those before
@@ -192,6 +194,8 @@ func (s *sim) place(g *gpu, id int32) {
 		for l.placed < l.kernel.WGs {
 			s.start(id, none)
 		}
+	case l.cluster > 1:
+		s.placeClusters(g, id)
 	case l.fresh:
 		l.fresh = false
 		for i := range g.mask {

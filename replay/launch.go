@@ -29,11 +29,13 @@ type launch struct {
 	ticket   int  // next tile that nobody owns
 	working  int  // workgroups in a Work or Store phase
 	fresh    bool
-	bank     int32  // of a persistent kernel, among those running on the GPU
-	holders  string // what held the slots when it first found none
-	row      int32  // of the ledger
-	spent    Slots  // by its workgroups
-	ways     [2]way // plain Work and Store phases took last
+	cluster  int     // workgroups placed together; 0: each by itself
+	deal     []int32 // clusters by their turn to start; nil: by their numbers
+	bank     int32   // of a persistent kernel, among those running on the GPU
+	holders  string  // what held the slots when it first found none
+	row      int32   // of the ledger
+	spent    Slots   // by its workgroups
+	ways     [2]way  // plain Work and Store phases took last
 	span     spanRef
 	moment   int32 // at which it was launched, if causes are kept
 	party    int32
@@ -56,6 +58,9 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 	if !k.Free {
 		l.need = k.Footprint.need(&s.machine.GPU)
 		l.pipe = pipeShare(k.Pipe)
+		if k.Cluster > 1 && s.groups.of != nil {
+			l.cluster, l.deal = k.Cluster, s.groups.deal(k)
+		}
 	}
 	if k.Tiles > 0 {
 		l.owned, l.ticket = k.owned()

@@ -31,7 +31,7 @@ func (n *naive) dispatch() bool {
 		}
 		g.line = slices.DeleteFunc(g.line, func(k *nkernel) bool { return k.placed == k.k.WGs })
 		for _, c := range g.cus {
-			c.freed = 0
+			c.freed, c.left = 0, false
 		}
 	}
 	return len(n.queue) > 0
@@ -45,7 +45,7 @@ func (n *naive) place(g *ngpu, k *nkernel) {
 		return
 	}
 	need := k.k.Footprint.need(&n.m.GPU)
-	if !k.fresh {
+	if !k.fresh && !n.clusters(k) {
 		for i, c := range g.cus {
 			for c.freed > 0 && k.placed < k.k.WGs && c.free.holds(need) {
 				c.freed--
@@ -53,7 +53,13 @@ func (n *naive) place(g *ngpu, k *nkernel) {
 			}
 		}
 	}
+	fresh := k.fresh
 	k.fresh = false
+	for n.clusters(k) {
+		if !n.startCluster(g, k, need, fresh) {
+			return
+		}
+	}
 	for k.placed < k.k.WGs {
 		best := -1
 		for i, c := range g.cus {
@@ -68,8 +74,82 @@ func (n *naive) place(g *ngpu, k *nkernel) {
 	}
 }
 
+// clusters reports whether more clusters are to be placed.
+func (n *naive) clusters(k *nkernel) bool {
+	return k.k.Cluster > 1 && n.m.GPU.Groups.Known() && k.placed < k.k.WGs
+}
+
+// startCluster tries the groups, first that of the emptiest and lowest CU; a
+// kernel that waits only those that something has left in this instant.
+func (n *naive) startCluster(g *ngpu, k *nkernel, need room, fresh bool) bool {
+	group := n.m.GPU.Grouping()
+	var order []int
+	for i := range g.cus {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return len(g.cus[a].wgs) - len(g.cus[b].wgs) })
+	for _, first := range order {
+		fits, left := 0, fresh
+		for i, c := range g.cus {
+			if group[i] == group[first] {
+				left = left || c.left
+				for room := c.free; room.holds(need); fits++ {
+					room = room.minus(need)
+				}
+			}
+		}
+		if !left || fits < k.k.Cluster || !g.cus[first].free.holds(need) {
+			continue
+		}
+		for range k.k.Cluster {
+			at := -1
+			for i, c := range g.cus {
+				if group[i] == group[first] && c.free.holds(need) && (at < 0 || len(c.wgs) < len(g.cus[at].wgs)) {
+					at = i
+				}
+			}
+			g.cus[at].freed = max(0, g.cus[at].freed-1)
+			n.start(g, k, g.cus[at], at)
+		}
+		return true
+	}
+	return false
+}
+
+// dealt is the number of the i-th workgroup to start: clusters of a persistent
+// kernel that fit at once are numbered group by group.
+func (n *naive) dealt(k *Kernel, i int) int {
+	if k.Cluster <= 1 || k.Tiles == 0 || !n.m.GPU.Groups.Known() {
+		return i
+	}
+	left := map[int]int{}
+	groups := 0
+	for _, g := range n.m.GPU.Grouping() {
+		left[g]++
+		groups = max(groups, g+1)
+	}
+	var turns []int
+	for round := 0; round < len(n.gpus[0].cus); round++ {
+		for g := range groups {
+			if left[g] >= (round+1)*k.Cluster && len(turns) < k.WGs/k.Cluster {
+				turns = append(turns, g)
+			}
+		}
+	}
+	if len(turns) < k.WGs/k.Cluster {
+		return i
+	}
+	mine, number := turns[i/k.Cluster], 0
+	for at, g := range turns {
+		if g < mine || g == mine && at < i/k.Cluster {
+			number++
+		}
+	}
+	return number*k.Cluster + i%k.Cluster
+}
+
 func (n *naive) start(g *ngpu, k *nkernel, c *ncu, at int) {
-	w := &nactor{kind: dueWorkgroup, gpu: k.gpu, kernel: k, cu: c, cuAt: at, wg: k.placed, at: -1, lastEnd: -1}
+	w := &nactor{kind: dueWorkgroup, gpu: k.gpu, kernel: k, cu: c, cuAt: at, wg: n.dealt(k.k, k.placed), at: -1, lastEnd: -1}
 	if !k.begun {
 		k.begun, k.start = true, n.now
 	}
@@ -128,6 +208,7 @@ func (n *naive) workgroup(w *nactor) {
 		w.cu.free = w.cu.free.plus(k.k.Footprint.need(&n.m.GPU))
 		w.cu.wgs = slices.DeleteFunc(w.cu.wgs, func(a *nactor) bool { return a == w })
 		w.cu.freed++
+		w.cu.left = true
 	}
 	if k.gone++; k.gone == k.k.WGs {
 		n.write("kernel", k.gpu, k.stream.index, k.k.Name, k.start)

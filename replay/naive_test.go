@@ -41,6 +41,7 @@ type ncu struct {
 	free  room
 	wgs   []*nactor
 	freed int
+	left  bool // by some workgroup, in this instant
 }
 
 type nkernel struct {

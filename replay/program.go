@@ -114,6 +114,7 @@ type Kernel struct {
 	Attr      trace.Kernel                        // grid, block and so on, as shown in the simulated run
 	Comm      *trace.Comm                         // a collective's operation; else nil
 	Peer      func(tile int) int                  // the rank a tile's output goes to, for display; may be nil
+	Cluster   int                                 // workgroups that start together in one group of CUs, if over 1: neighbouring numbers, from a multiple of it on
 	Free      bool                                // holds no slot: a captured kernel whose residency is part of its measured time
 	Merged    bool                                // each workgroup stands for several: they are not recorded
 	// Pipe is the share of its CU's pipes that one workgroup's Work uses alone,

@@ -363,7 +363,7 @@ func TestFasterMachineIsNotSlower(t *testing.T) {
 		for _, c := range p.GPUs[0].Streams[0].Commands {
 			if c.Op == Launch {
 				k := *c.Kernel
-				k.WGs, k.Tiles = 1, 0
+				k.WGs, k.Tiles, k.Cluster = 1, 0, 0
 				c.Kernel = &k
 				k.Recipe = atHome(k.Recipe)
 			}

@@ -14,7 +14,7 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 	scarce := func(name string, of ...float64) machine.Quantity {
 		return q(rapid.SampledFrom(of).Draw(t, name))
 	}
-	return machine.Machine{
+	m := machine.Machine{
 		Name: "drawn", GPUs: gpus,
 		GPU: machine.GPU{
 			CUs: scarce("CUs", 1, 2, 3), Threads: q(8), WGs: scarce("WGs", 2, 8),
@@ -33,6 +33,11 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 		},
 		Engines: machine.Engines{Count: scarce("engines", 0, 1, 2), Rate: scarce("engine rate", 0, 9e9), Latency: scarce("engine latency", 0, 5e-9)},
 	}
+	if rows := rapid.SampledFrom([][][]float64{nil, nil, {{1, 1}, {2, 1}}, {{2, 1}, {3, 1}}, {{2, 1}, {4, 2}}}).Draw(t, "groups"); rows != nil {
+		m.GPU.Groups = machine.Table{Rows: rows}
+		m.GPU.CUs = q(float64(len(m.GPU.Grouping())))
+	}
+	return m
 }
 
 func drawTopology(t *rapid.T) machine.Topology {
@@ -103,6 +108,9 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 		Free:      rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "free"),
 	}
 	k.Footprint.Exclusive = rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "exclusive")
+	if n := rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "cluster"); n > 0 {
+		k.Cluster, k.WGs = n, k.WGs/n*n
+	}
 	recipe := drawPhases(t, gpus)
 	uneven := Time(rapid.IntRange(0, 5).Draw(t, "uneven"))
 	k.Recipe = func(tile int, buf []Phase) []Phase {

@@ -87,6 +87,7 @@ type sim struct {
 	events  *wheel
 	flows   flows
 	gpus    []gpu
+	groups  groups   // of CUs, on every GPU
 	streams []stream // of all GPUs, by rank
 	flags   []flag
 	posts   arena[post]
@@ -147,6 +148,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 	s.record = newRecorder(m, p, o)
 	s.record.whose = s.postedBy
 	s.causes = newCauses(o)
+	s.groups = newGroups(&m.GPU)
 	s.gpus = make([]gpu, len(p.GPUs))
 	for g := range p.GPUs {
 		s.gpus[g] = newGPU(m, p)

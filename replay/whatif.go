@@ -130,7 +130,7 @@ func (k *Kernel) boundByMemory(m *machine.Machine) bool {
 
 // times is how often a workgroup's need fits.
 func (r room) times(n room) int64 {
-	fits := r.workgroups
+	fits := r.workgroups / n.workgroups
 	for _, x := range [...][2]int64{{r.threads, n.threads}, {r.registers, n.registers}, {r.shared, n.shared}} {
 		if x[1] > 0 {
 			fits = min(fits, x[0]/x[1])

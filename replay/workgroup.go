@@ -68,6 +68,9 @@ func (s *sim) start(launch, cu int32) {
 		stake: nowhere, alarm: none,
 		launch: launch, cu: cu, index: int32(l.placed), path: none, far: none, slot: none, tile: none, span: none,
 	}
+	if l.deal != nil {
+		w.index = l.deal[l.placed/l.cluster]*int32(l.cluster) + w.index%int32(l.cluster)
+	}
 	l.placed++
 	if cu != none {
 		g := &s.gpus[l.gpu]

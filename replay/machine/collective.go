@@ -13,6 +13,7 @@ type Library struct {
 	Threads       Quantity // of one channel's workgroup
 	Registers     Quantity // a thread
 	Shared        Quantity // bytes of one channel's workgroup
+	Cluster       Quantity // channels whose workgroups start together, where it divides their number
 	AllReduce     Collective
 	AllGather     Collective
 	ReduceScatter Collective
@@ -39,6 +40,14 @@ type Collective struct {
 	BesideTiles   Quantity // the same beside GEMMs of compiled tiles
 	BesideMemory  Quantity // the same beside kernels that saturate the memory
 	BesideLatency Quantity // seconds more beside compute, whatever the size
+}
+
+// Clusters is how many of so many channels start together; 0 where each does by itself.
+func (l *Library) Clusters(channels int) int {
+	if n := int(l.Cluster.Or(0)); n > 1 && channels%n == 0 {
+		return n
+	}
+	return 0
 }
 
 // Of is the entry for an operation: of the four that are measured, the one

@@ -2,7 +2,9 @@ package machine
 
 import (
 	"math"
+	"regexp"
 	"slices"
+	"strconv"
 )
 
 func matmulRules() []rule {
@@ -19,6 +21,9 @@ func matmulRules() []rule {
 		}
 	}
 	list := []rule{
+		{
+			"matmul.clusters", "as kernels' names have them, the most frequent of each tile; tiles that were not seen as before", "kind gemm with kernel_name", readClusters,
+		},
 		{
 			"matmul.rate", "time over waves and multiply-adds a tile, tiles as Machine.Tiling has them", cool,
 			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.Rate.Value }),
@@ -74,6 +79,45 @@ func matmulRules() []rule {
 		},
 	}
 	return append(list, clockRules()...)
+}
+
+// clusterName is cuBLAS's: tile, depth and stages, cluster.
+var clusterName = regexp.MustCompile(`^nvjet_\w*?_(\d+)x(\d+)_\d+x\d+_(\d+)x(\d+)_`)
+
+func readClusters(c *calibration) reading {
+	f := reading{}
+	seen := map[[2]float64]map[[2]float64]int{}
+	for _, r := range c.rows {
+		n := clusterName.FindStringSubmatch(r.Params.KernelName)
+		if n == nil {
+			continue
+		}
+		var v [4]float64
+		for i := range v {
+			v[i], _ = strconv.ParseFloat(n[i+1], 64)
+		}
+		tile, cluster := [2]float64(v[:2]), [2]float64(v[2:])
+		if seen[tile] == nil {
+			seen[tile] = map[[2]float64]int{}
+		}
+		seen[tile][cluster]++
+		f.rows = append(f.rows, r)
+	}
+	for _, old := range c.m.Matmul.Clusters.Rows {
+		if tile := [2]float64(old[:2]); seen[tile] == nil {
+			seen[tile] = map[[2]float64]int{[2]float64(old[2:]): 1}
+		}
+	}
+	for tile, clusters := range seen {
+		best, most := [2]float64{}, 0
+		for cluster, n := range clusters {
+			if n > most || n == most && slices.Compare(cluster[:], best[:]) < 0 {
+				best, most = cluster, n
+			}
+		}
+		f.table = append(f.table, []float64{tile[0], tile[1], best[0], best[1]})
+	}
+	return f
 }
 
 func (c *calibration) cool() []Row {
@@ -199,11 +243,12 @@ func readOwned(c *calibration) reading {
 	}
 	f := reading{residual: math.Inf(1)}
 	for _, r := range rows {
-		if r.Params.HeldCUs > 0 {
+		w := r.Workload
+		if r.Params.HeldCUs > 0 && c.m.Dynamic(c.m.Tiling(w.M, w.N, w.K)) { // else all tiles are owned
 			f.rows = append(f.rows, r)
 		}
 	}
-	for owned := 1.0; owned <= 8; owned++ {
+	for owned := 1; owned <= 8; owned++ {
 		var res []float64
 		for _, r := range f.rows {
 			w := r.Workload
@@ -212,23 +257,42 @@ func readOwned(c *calibration) reading {
 			if !ok {
 				continue
 			}
-			waves := heldWaves(float64(t.Tiles), c.m.GPU.CUs.Value, float64(r.Params.HeldCUs), owned)
-			res = append(res, off(waves/float64(t.Waves), r.Us/alone))
+			waves := c.m.heldWaves(t, r.Params.HeldCUs, owned)
+			res = append(res, off(float64(waves)/float64(t.Waves), r.Us/alone))
 		}
 		if len(res) == 0 {
 			return reading{}
 		}
 		if m := median(res); m < f.residual {
-			f.value, f.residual = owned, m
+			f.value, f.residual = float64(owned), m
 		}
 	}
 	return f
 }
 
-// heldWaves is how many tile times a product takes while some CUs are held to its end.
-func heldWaves(tiles, cus, held, owned float64) float64 {
-	free := cus - held
-	return math.Ceil((tiles-owned*held)/free) + owned*math.Ceil(held/free)
+// heldWaves is how many tile times a product takes while some CUs are held to
+// its end. Clusters that find no room own their tiles nonetheless: they start
+// when others have asked for a tile in vain.
+func (m Machine) heldWaves(t Tiling, held int, owned int) int {
+	size := max(1, m.Cluster(t))
+	all := t.Tiles / size
+	free := m.GPU.Clusters(size, held)
+	late := min(all, m.GPU.Clusters(size, 0)) - free
+	switch {
+	case free <= 0:
+		return math.MaxInt32
+	case late <= 0:
+		return ceilDiv(all, free)
+	}
+	handed := max(0, all-owned*late)
+	full, over := handed/free, handed%free // so many run a tile more
+	switch {
+	case over == 0:
+		return full + owned*ceilDiv(late, free)
+	case late <= free-over:
+		return full + max(1, owned)
+	}
+	return full + 1 + owned*ceilDiv(late-(free-over), free)
 }
 
 // readCompiled is what kernels reach whose grid fills a number of slots of each CU.

@@ -15,6 +15,9 @@ func memoryRules() []rule {
 				return reading{value: 2 * float64(r.Workload.Bytes) / c.seconds(r), rows: rows[len(rows)-1:]}
 			},
 		},
+		{
+			"gpu.groups", "CUs that clusters of workgroups share, by the size of their group", "kind cu_groups", readGroups,
+		},
 		{"gpu.read", "slope over bytes of matrix-vector products of 64 MiB and more", "kind gemv of 64 MiB and more, two sizes", readRead},
 		{
 			"gpu.stream", "bytes a second of a triad by workgroups", "kind triad with programs",
@@ -35,6 +38,39 @@ func memoryRules() []rule {
 			func(c *calibration) reading { return readGather(c, true) },
 		},
 	}
+}
+
+// readGroups counts groups by their size. The residual is the share of CUs that a
+// plain grid fills in another order than Grouping says, groups of one size being alike.
+func readGroups(c *calibration) reading {
+	rows := c.kind("cu_groups")
+	if len(rows) == 0 {
+		return reading{}
+	}
+	f := reading{rows: rows[len(rows)-1:]}
+	p := f.rows[0].Params
+	number, size := map[int]int{}, map[int]int{}
+	for _, g := range p.Groups {
+		number[len(g)]++
+		for _, cu := range g {
+			size[cu] = len(g)
+		}
+	}
+	for n, k := range number {
+		f.table = append(f.table, []float64{float64(n), float64(k)})
+	}
+	g := GPU{Groups: Table{Rows: tidy(f.table, []dimension{count, count})}}
+	order := g.Grouping()
+	sizes := map[int]int{}
+	for _, group := range order {
+		sizes[group]++
+	}
+	for i, cu := range p.FillOrder {
+		if i >= len(order) || sizes[order[i]] != size[cu] {
+			f.residual += 1 / float64(len(p.FillOrder))
+		}
+	}
+	return f
 }
 
 func readRead(c *calibration) reading {

@@ -101,6 +101,18 @@ func (m Machine) Dynamic(t Tiling) bool {
 	return m.Matmul.Dynamic.Known() && float64(t.Tiles) > m.Matmul.Dynamic.Value*m.GPU.CUs.Value
 }
 
+// Cluster is how many workgroups of the library's kernel start together; 1 where
+// the tile's usual cluster would cost a wave, since of most tiles the library has
+// several.
+func (m Machine) Cluster(t Tiling) int {
+	alongN, alongM := m.Matmul.cluster(t.Rows, t.Columns)
+	n := int(alongN * alongM)
+	if ceilDiv(t.Tiles, int(m.GPU.Clustered(n))) != t.Waves {
+		return 1
+	}
+	return n
+}
+
 // cluster is how many tiles the library hands out together along each side; a
 // cluster at the edge is whole, whether or not there is output for all of it.
 func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
@@ -154,4 +166,4 @@ func (m Machine) Crowded(n int) float64 {
 	return 1 - m.Matmul.Crowd.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
 }
 
-func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }
+func ceilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }

@@ -40,10 +40,14 @@ func Parse(r io.Reader, file string) (Machine, error) {
 	for _, t := range m.texts() {
 		p.text(t)
 	}
+	groups := p.nodes["gpu.groups"]
 	for _, e := range m.entries() {
 		p.entry(e)
 	}
 	p.rest()
+	if len(p.errs) == 0 && m.GPU.Ungrouped() != 0 {
+		p.fail(groups, "rows are [CUs of a group, groups of that size]", "gpu.groups: groups do not make up the %g CUs", m.GPU.CUs.Value)
+	}
 	if err := p.err(); err != nil {
 		return Machine{}, err
 	}

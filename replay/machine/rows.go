@@ -72,11 +72,14 @@ type Params struct {
 	Impl         string    `json:"impl,omitempty"`
 	Policy       string    `json:"policy,omitempty"`
 	Graph        bool      `json:"graph,omitempty"`
-	Cool         bool      `json:"cool,omitempty"`      // after a pause: at full clock
-	Sustained    bool      `json:"sustained,omitempty"` // after so many iterations that the clock has settled
-	RestUs       float64   `json:"rest_us,omitempty"`   // in which GPUs idle between iterations
-	Queued       bool      `json:"queued,omitempty"`    // behind other work, so that the host is never late
-	Kernel       bool      `json:"kernel,omitempty"`    // Us is the kernel as a profiler has it
+	Cool         bool      `json:"cool,omitempty"`        // after a pause: at full clock
+	Sustained    bool      `json:"sustained,omitempty"`   // after so many iterations that the clock has settled
+	RestUs       float64   `json:"rest_us,omitempty"`     // in which GPUs idle between iterations
+	Queued       bool      `json:"queued,omitempty"`      // behind other work, so that the host is never late
+	Kernel       bool      `json:"kernel,omitempty"`      // Us is the kernel as a profiler has it
+	KernelName   string    `json:"kernel_name,omitempty"` // the library's
+	Groups       [][]int   `json:"groups,omitempty"`      // of CUs that clusters share
+	FillOrder    []int     `json:"fill_order,omitempty"`  // CUs in the order in which a plain grid fills them
 	HeldCUs      int       `json:"held_cus,omitempty"`
 	HoldUs       float64   `json:"hold_us,omitempty"`
 	GapUs        float64   `json:"gap_us,omitempty"`

@@ -100,6 +100,7 @@ func (m *Machine) entries() []entry {
 		table("gpu.stream", &g.Stream, count, rate),
 		table("gpu.gather", &g.Gather, count, rate),
 		table("gpu.gather_fused", &g.GatherFused, count, rate),
+		within("gpu.groups", table("gpu.groups", &g.Groups, count, count)),
 		within("gpu.crowding", table("gpu.crowding", &g.Crowding, ratio, ratio)),
 
 		option("matmul.rate", flops, &mm.Rate),
@@ -158,6 +159,7 @@ func (m *Machine) entries() []entry {
 		one("library.threads", count, &l.Threads),
 		one("library.registers", count, &l.Registers),
 		one("library.shared", size, &l.Shared),
+		within("library.cluster", option("library.cluster", count, &l.Cluster)),
 	}
 	for _, op := range recordedOps {
 		key, c := "library."+op.String(), l.Of(op)

@@ -41,8 +41,12 @@ func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tilin
 	if !name.tiled {
 		return t
 	}
-	rows, cols := name.tile.orient(op.Shape, batch, t.WGs)
-	t.settle(rows, cols, count(op.Shape, batch, rows, cols), slots)
+	tile := name.tile.orient(op.Shape, batch, t.WGs)
+	t.settle(tile.rows, tile.cols, tile.count(op.Shape, batch), slots)
+	if n := tile.down * tile.across; n > 1 && t.WGs%n == 0 {
+		t.Cluster = n
+		t.Evidence += fmt.Sprintf("; %d workgroups a cluster", n)
+	}
 	if t.Persistent && ceilDiv(t.Tiles, t.WGs) > 2 && l.resetsCounter(src, op) {
 		t.Dynamic = true
 		t.Evidence += "; a counter is reset before it: tiles beyond the second are handed out"
@@ -150,10 +154,13 @@ func residents(d *trace.Device, k *trace.Kernel) int {
 	return d.CUs * max(1, n)
 }
 
-// A namedTile is the tile that a kernel's name gives, first and second side.
+// A namedTile is the tile that a kernel's name gives, first and second side, and
+// how many such tiles a cluster of workgroups computes along each; 0 where the
+// name does not say.
 type namedTile struct {
-	first, second int
-	transposed    bool // the first side lies along N: BLAS, which counts by columns, sees the transpose
+	first, second      int
+	along1st, along2nd int
+	transposed         bool // the first side lies along N: BLAS, which counts by columns, sees the transpose
 }
 
 // nameTile reads the tile off a kernel's name, in the forms that libraries write:
@@ -162,13 +169,17 @@ type namedTile struct {
 //	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
+//
+// A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
+// right behind CUTLASS 3's tile (128x256x64_2x1x1).
 func nameTile(kernel string) (t namedTile, ok bool) {
 	if i := strings.IndexByte(kernel, '('); i > 0 {
 		kernel = kernel[:i]
 	}
 	nvjet := strings.HasPrefix(kernel, "nvjet")
 	gemm := nvjet
-	for word := range strings.SplitSeq(kernel, "_") {
+	words := strings.Split(kernel, "_")
+	for i, word := range words {
 		sides := word
 		switch {
 		case strings.HasPrefix(word, "tilesize"):
@@ -183,10 +194,28 @@ func nameTile(kernel string) (t namedTile, ok bool) {
 		}
 		if t.first, t.second, ok = twoSides(sides); ok {
 			t.transposed = nvjet || strings.HasPrefix(word, "MT")
+			behind := i + 1
+			if nvjet {
+				behind++
+			}
+			if nvjet || strings.HasPrefix(kernel, "cutlass3x") {
+				t.along1st, t.along2nd = nameCluster(words, behind)
+			}
 			return t, true
 		}
 	}
 	return namedTile{}, false
+}
+
+// nameCluster reads the cluster that one of the words gives, no larger than any GPU has.
+func nameCluster(words []string, at int) (along1st, along2nd int) {
+	const most = 16
+	if at < len(words) {
+		if a, b, ok := twoSides(words[at]); ok && a*b <= most {
+			return a, b
+		}
+	}
+	return 0, 0
 }
 
 // twoSides reads 256x128, or 256x128x64.
@@ -210,15 +239,26 @@ func twoSides(s string) (first, second int, ok bool) {
 // maxSide is more than any tile's side; beyond it, a name means something else.
 const maxSide = 4096
 
-// orient says how many rows and columns of the output a tile has: as its library
-// lays it, unless only the other way gives the number of workgroups.
-func (t namedTile) orient(s Shape, batch int64, wgs int) (rows, cols int) {
-	rows, cols = t.first, t.second
+// A laidTile is one as it lies on the output, and the tiles of its cluster.
+type laidTile struct{ rows, cols, down, across int }
+
+// orient says how a tile lies on the output: as its library lays it, unless
+// only the other way gives the number of workgroups.
+func (t namedTile) orient(s Shape, batch int64, wgs int) laidTile {
+	laid := laidTile{t.first, t.second, max(1, t.along1st), max(1, t.along2nd)}
 	if t.transposed {
-		rows, cols = cols, rows
+		laid = laid.turned()
 	}
-	if count(s, batch, rows, cols) != wgs && count(s, batch, cols, rows) == wgs {
-		rows, cols = cols, rows
+	if other := laid.turned(); laid.count(s, batch) != wgs && other.count(s, batch) == wgs {
+		return other
 	}
-	return rows, cols
+	return laid
+}
+
+func (t laidTile) turned() laidTile { return laidTile{t.cols, t.rows, t.across, t.down} }
+
+// count is the number of tiles that a batch of outputs needs, those of clusters
+// that stick out included.
+func (t laidTile) count(s Shape, batch int64) int {
+	return count(s, batch, t.rows*t.down, t.cols*t.across) * t.down * t.across
 }

@@ -14,12 +14,12 @@ var h200 = trace.Device{
 
 func TestNameTile(t *testing.T) {
 	for name, want := range map[string]string{
-		"nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NNT":                                                     "320x128 transposed",
-		"nvjet_sm100_qqtst_128x256_128x6_2x4_2cta_v_bz_TNT":                                                  "128x256 transposed",
+		"nvjet_sm90_tst_320x128_64x3_1x2_h_bz_coopB_NNT":                                                     "320x128 by 1x2 transposed",
+		"nvjet_sm100_qqtst_128x256_128x6_2x4_2cta_v_bz_TNT":                                                  "128x256 by 2x4 transposed",
 		"sm80_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize192x128x32_stage4_warpsize4x2x1_tensor16x8x16_kernel": "192x128",
 		"ampere_fp16_s16816gemm_fp16_64x128_sliced1x2_ldg8_f2f_stages_64x3_nn":                               "64x128",
 		"void cutlass::Kernel2<cutlass_80_tensorop_f16_s16816gemm_relu_f16_128x128_32x5_tn_align8>(Params)":  "128x128",
-		"cutlass3x_sm90_tensorop_s64x128x16gemm_bf16_bf16_f32_bf16_bf16_128x256x64_2x1x1_0_tnn_align8_warp":  "128x256",
+		"cutlass3x_sm90_tensorop_s64x128x16gemm_bf16_bf16_f32_bf16_bf16_128x256x64_2x1x1_0_tnn_align8_warp":  "128x256 by 2x1",
 		"Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x192x64_MI16x16x1_SN":                             "256x192 transposed",
 		"void at::native::vectorized_elementwise_kernel<4, at::native::add_128x64_>(int)":                    "",
 		"gemm_k":               "",
@@ -31,6 +31,9 @@ func TestNameTile(t *testing.T) {
 		got := ""
 		if tile, ok := nameTile(name); ok {
 			got = fmt.Sprintf("%dx%d", tile.first, tile.second)
+			if tile.along1st > 0 {
+				got += fmt.Sprintf(" by %dx%d", tile.along1st, tile.along2nd)
+			}
 			if tile.transposed {
 				got += " transposed"
 			}
@@ -127,6 +130,17 @@ func TestTiling(t *testing.T) {
 			"128 workgroups, 128 tiles of 64x8",
 		},
 		{
+			// 11 by 22.2 tiles of 192, 23 in clusters of two are 24: MODEL_STUDY R4, and seen one by one on an H200.
+			"clusters at the edge are whole", nvjet("nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_NNN", product(2048, 4256, 4256), 132), false,
+			Options{},
+			"132 workgroups in clusters of 2, 264 tiles of 192x192 persistent",
+		},
+		{
+			"no cluster where the grid is none of whole ones", nvjet("nvjet_sm90_tst_256x128_64x4_1x2_h", product(8192, 4096, 3584), 131), false,
+			Options{},
+			"131 workgroups, 1024 tiles of 128x256 persistent",
+		},
+		{
 			"plain, padded",
 			part{name: "sm80_xmma_gemm_tilesize192x128x32_s", op: product(8192, 1536, 4096), grid: 516, block: 256, lds: 81920},
 			false,
@@ -191,7 +205,11 @@ func TestTiling(t *testing.T) {
 			}
 			checkInvariants(t, w)
 			tl := w.Ops[1].Tiling
-			got := fmt.Sprintf("%d workgroups, %d tiles of %dx%d", tl.WGs, tl.Tiles, tl.TileM, tl.TileN)
+			got := fmt.Sprintf("%d workgroups", tl.WGs)
+			if tl.Cluster > 0 {
+				got += fmt.Sprintf(" in clusters of %d", tl.Cluster)
+			}
+			got += fmt.Sprintf(", %d tiles of %dx%d", tl.Tiles, tl.TileM, tl.TileN)
 			if tl.Persistent {
 				got += " persistent"
 			}

@@ -99,6 +99,7 @@ type Tiling struct {
 	TileM, TileN int  // output elements of one tile, in the shape's M and N; 0 where unknown
 	Tiles        int  // logical workgroups; 0 where unknown
 	WGs          int  // workgroups launched
+	Cluster      int  // workgroups that start together; 0 where each starts alone, or nothing says
 	Persistent   bool // fewer workgroups than tiles: each runs several
 	Dynamic      bool // persistent, tiles beyond the first two handed out by a counter (MODEL_STUDY R5)
 	Evidence     string

@@ -1,0 +1,159 @@
+package replay
+
+import (
+	"math/bits"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// Clusters
+//
+// The workgroups of a cluster start together, on CUs of one group. A machine
+// that knows its groups counts its CUs in the order in which a plain grid
+// fills them, so plain kernels need no more than the lowest CU; a cluster
+// takes the group of the emptiest, lowest CU whose group has room for all of it:
+//
+//	group a  CU 0 |X| CU 2 |.| CU 4 |.|     clusters of 2: one in a,
+//	group b  CU 1 |X| CU 3 |.|              none in b, though CU 3 is free
+
+// groups are the CUs of a GPU by group; none where the machine knows no groups.
+type groups struct {
+	of  []int      // by CU
+	cus [][]uint64 // by group, bit c: CU c
+}
+
+func newGroups(g *machine.GPU) groups {
+	gs := groups{of: g.Grouping()}
+	words := (len(gs.of) + 63) / 64
+	for c, id := range gs.of {
+		for id >= len(gs.cus) {
+			gs.cus = append(gs.cus, make([]uint64, words))
+		}
+		gs.cus[id][c/64] |= 1 << (c % 64)
+	}
+	return gs
+}
+
+// placeClusters gives the kernel what clusters find room: one that has just come
+// anywhere, one that waits in the groups of CUs that were freed in this instant.
+func (s *sim) placeClusters(g *gpu, id int32) {
+	l := s.kernels.at(id)
+	for i := range g.mask {
+		g.mask[i] = 0
+		if l.fresh {
+			g.mask[i] = ^uint64(0)
+		}
+	}
+	if !l.fresh {
+		for c := range each(g.freed) {
+			for i, w := range s.groups.cus[s.groups.of[c]] {
+				g.mask[i] |= w
+			}
+		}
+	}
+	l.fresh = false
+	for n := 0; n < len(g.load); n++ {
+		for w := range g.mask {
+			for set := g.load[n][w] & g.mask[w]; set != 0; set = set & (set - 1) & g.load[n][w] & g.mask[w] {
+				if l.placed == l.kernel.WGs {
+					return
+				}
+				c := w*64 + bits.TrailingZeros64(set)
+				group := s.groups.cus[s.groups.of[c]]
+				switch {
+				case !g.cus[c].free.holds(l.need):
+				case g.roomFor(group, l.need, l.cluster):
+					s.startCluster(g, id, group)
+				default:
+					for i, w := range group {
+						g.mask[i] &^= w
+					}
+				}
+			}
+		}
+	}
+}
+
+// roomFor reports whether CUs of the set have room for so many workgroups.
+func (g *gpu) roomFor(set []uint64, need room, n int) bool {
+	for c := range each(set) {
+		n -= int(g.cus[c].free.times(need))
+		if n <= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// startCluster places the next cluster on the emptiest CUs of a group with room
+// for it, the lowest among equals.
+func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
+	l := s.kernels.at(id)
+	freed := int32(none) // a cluster that waited, waited for this one
+	for c := range each(g.freed) {
+		if group[c/64]&(1<<(c%64)) != 0 {
+			freed = int32(c)
+			break
+		}
+	}
+	for range l.cluster {
+		at := int32(none)
+		for c := range each(group) {
+			if g.cus[c].free.holds(l.need) && (at == none || len(g.cus[c].wgs) < len(g.cus[at].wgs)) {
+				at = int32(c)
+			}
+		}
+		if g.cus[at].freed > 0 {
+			g.cus[at].freed--
+		}
+		if freed != none {
+			g.cus[at].left = g.cus[freed].left
+		}
+		s.start(id, at)
+	}
+}
+
+// deal is the order in which the clusters of a persistent kernel start, where
+// all fit at once: each group gets neighbouring ones, as many as it takes when
+// the groups take in turn, and in turn they start. So clusters that have a tile
+// less are not those that start last (measured on cuBLAS:
+// samples/measurements/2026-11-22-h200-groups). nil: in the order of their numbers.
+//
+//	groups of 1, 2 and 3 clusters, 6 clusters:  a 0 | b 1 2 | c 3 4 5
+//	started in turn:                            0 1 3 2 4 5
+func (gs *groups) deal(k *Kernel) []int32 {
+	if k.Cluster <= 1 || k.Tiles == 0 {
+		return nil
+	}
+	left := make([]int, len(gs.cus))
+	for _, g := range gs.of {
+		left[g]++
+	}
+	want := k.WGs / k.Cluster
+	var turns []int // groups as they take their turn
+	for more := true; more && len(turns) < want; {
+		more = false
+		for g := range left {
+			if left[g] >= k.Cluster && len(turns) < want {
+				left[g] -= k.Cluster
+				turns = append(turns, g)
+				more = true
+			}
+		}
+	}
+	if len(turns) < want {
+		return nil
+	}
+	next := make([]int32, len(left))
+	for _, g := range turns {
+		for after := g + 1; after < len(next); after++ {
+			next[after]++
+		}
+	}
+	order := make([]int32, want)
+	for i, g := range turns {
+		order[i] = next[g]
+		next[g]++
+	}
+	return order
+}

@@ -1,0 +1,96 @@
+package machine
+
+import "math"
+
+// Groups of CUs
+//
+// The workgroups of a cluster share one group of CUs (NVIDIA, from compute
+// capability 9.0 on: a graphics processing cluster). What others leave of a
+// group holds only whole clusters, so a held CU may cost a kernel in clusters
+// more than itself.
+//
+// A plain grid fills an idle GPU in an order of its own (measured:
+// samples/measurements/2026-11-22-h200-groups): CUs come in pairs; groups of a
+// single pair go first, one CU of each, then the other; then the larger groups
+// in turn, one CU of each pair, then the other halves:
+//
+//	group 0 |0 2|  group 1 |1 3|  group 2 |4 6 8 10|  group 3 |5 7 9 11|
+//	                                pairs   4 8|6 10            5 9|7 11
+
+// Grouping is the group of each CU, the CUs in the order in which a plain grid
+// fills an idle GPU; nil where the groups are unknown.
+func (g GPU) Grouping() []int {
+	if !g.Groups.Known() {
+		return nil
+	}
+	var sizes []int
+	lone := 0
+	for _, r := range g.Groups.Rows {
+		for range int(r[1]) {
+			sizes = append(sizes, int(r[0]))
+		}
+		if r[0] <= 2 {
+			lone = len(sizes)
+		}
+	}
+	return append(dealt(sizes[:lone], 0), dealt(sizes[lone:], lone)...)
+}
+
+// dealt is the groups, counted from first on, in the order in which their CUs fill.
+func dealt(sizes []int, first int) (order []int) {
+	for other := range 2 {
+		for pair, more := 0, true; more; pair++ {
+			more = false
+			for i, n := range sizes {
+				if 2*pair+other < n {
+					order = append(order, first+i)
+					more = true
+				}
+			}
+		}
+	}
+	return order
+}
+
+// Clusters is how many clusters of a number of workgroups, one a CU, are
+// resident at once while the first so many CUs of Grouping are held. Where
+// groups are unknown any CUs make a cluster.
+func (g GPU) Clusters(size, held int) int {
+	cus := int(g.CUs.Value)
+	if size <= 1 || !g.Groups.Known() {
+		return max(0, cus-held) / max(1, size)
+	}
+	free := map[int]int{}
+	for _, group := range g.Grouping()[min(held, cus):] {
+		free[group]++
+	}
+	n := 0
+	for _, f := range free {
+		n += f / size
+	}
+	return n
+}
+
+// Clustered is how many CUs a kernel in clusters of a number of workgroups can use at once.
+func (g GPU) Clustered(size int) float64 {
+	if size <= 1 || !g.Groups.Known() {
+		return g.CUs.Value
+	}
+	return float64(size * g.Clusters(size, 0))
+}
+
+// Ungrouped is how many CUs the groups lack or have too many; NaN where a size
+// is no whole number. 0 where the groups are unknown.
+func (g GPU) Ungrouped() float64 {
+	if !g.Groups.Known() {
+		return 0
+	}
+	left := g.CUs.Value
+	for _, r := range g.Groups.Rows {
+		if r[0] != math.Trunc(r[0]) || r[1] != math.Trunc(r[1]) {
+			return math.NaN()
+		}
+		left -= r[0] * r[1]
+	}
+	return left
+}
