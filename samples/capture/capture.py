@@ -104,6 +104,7 @@ def default_plan(cus, quick):
         grid = (2048, 8192), (4096,), (2048,)
 
     yield request({"kind": "hbm_copy", "bytes": 1 << 30}, world=1)
+    yield request({"kind": "cu_groups"}, world=1)
     for kind in "launch_100_tiny", "hops_idle", "hops40_one_stream", "hops40_two_streams", "graph40_same", "graph40_hops":
         yield request({"kind": kind}, world=1)
     for what in "gemm", "gemm+coll":
@@ -252,6 +253,16 @@ if triton is not None:
             a += BK
             b += BK * N
         tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
+
+
+# Workgroups that say on which CU they are and stay there for so many cycles, in clusters of a number.
+CENSUS = r"""
+extern "C" __global__ void CLUSTER census(int* at, long long cycles) {
+  unsigned cu;
+  asm volatile("mov.u32 %0, %smid;" : "=r"(cu));
+  if (threadIdx.x == 0) at[blockIdx.x] = cu;
+  for (long long from = clock64(); clock64() - from < cycles;) {}
+}"""
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -686,7 +697,18 @@ def measure_collective(lab, w, p):
 
 
 def measure_gemm(lab, w, p):
-    return lab.time(gemm(lab, w["m"], w["n"], w["k"], element(w)), pause_s=0.02 if p.get("cool") else 0), {}
+    work = gemm(lab, w["m"], w["n"], w["k"], element(w))
+    us = lab.time(work, pause_s=0.02 if p.get("cool") else 0)
+    return us, {"kernel_name": library_kernel(work)} if p.get("cool") else {}
+
+
+def library_kernel(work):
+    """The kernel that work() spends its time in."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        work()
+        torch.cuda.synchronize()
+    kernels = [e for e in profiler.events() if str(e.device_type).endswith("CUDA")]  # the others are calls
+    return max(kernels, key=lambda e: e.time_range.end - e.time_range.start).name if kernels else None
 
 
 def measure_gemv(lab, w, p):
@@ -825,6 +847,57 @@ def measure_triad_beside_copy(lab, w, p):
     return us, {"alone_us": alone, "copy_us": statistics.median(copies) if copies else None}
 
 
+def census_kernel(lab, cluster):
+    """A launch of the census on a stream: workgroups that have a CU to themselves, in clusters. It fills the array at."""
+    if lab.amd or not hasattr(torch.cuda, "_compile_kernel"):
+        raise Unsupported("clusters are NVIDIA's, and this PyTorch must compile a kernel of them")
+    source = CENSUS.replace("CLUSTER", f"__cluster_dims__({cluster}, 1, 1)" if cluster > 1 else "")
+    kernel, shared = torch.cuda._compile_kernel(source, "census"), lab.properties.shared_memory_per_block_optin * 9 // 10
+    kernel.set_shared_memory_config(shared)
+    return lambda at, us, stream: kernel(
+        (len(at), 1, 1), (128, 1, 1), (at, int(us * lab.sleep_cycles_per_us)), shared_mem=shared, stream=stream
+    )
+
+
+def measure_cu_groups(lab, w, p):
+    """Which CUs clusters of workgroups share, and in which order a plain grid fills an idle GPU. The times are of clusters."""
+    try:
+        plain, clusters = census_kernel(lab, 1), {n: census_kernel(lab, n) for n in (2, 4, 8)}
+    except RuntimeError as e:
+        raise Unsupported(f"no clusters: {first_line(e)}") from e
+    main, (at, other) = torch.cuda.current_stream(), torch.zeros(2, lab.cus, device=lab.device, dtype=torch.int32)
+    fill, us = [], []
+    for n in range(1, lab.cus + 1):
+        plain(at[:n], 20, main)
+        fill += sorted(set(at[:n].tolist()) - set(fill))
+    root = list(range(lab.cus))
+
+    def find(cu):
+        while root[cu] != cu:
+            cu = root[cu]
+        return cu
+
+    # On an idle GPU every cluster of a size lies where it lay before: some CUs held, they shift.
+    for held, size in itertools.product(range(0, lab.cus // 2, 3), clusters):
+        torch.cuda.synchronize()
+        if held:
+            plain(other[:held], 600, lab.side)
+            time.sleep(100e-6)
+        grid = at[: lab.cus // size * size]
+        start, end = event(), event()
+        start.record()
+        clusters[size](grid, 20, main)
+        end.record()
+        cus = grid.tolist()
+        us.append(between_us(start, end))
+        for i, cu in enumerate(cus):
+            root[find(cu)] = find(cus[i // size * size])
+    groups = {}
+    for cu in range(lab.cus):
+        groups.setdefault(find(cu), []).append(cu)
+    return us, {"groups": list(groups.values()), "fill_order": fill}
+
+
 HOLD_LEAD_US = 300  # how long before the measured work the held CUs are taken
 
 
@@ -928,6 +1001,7 @@ ISOLATED = {
     "peer_flag": measure_peer_flag,
     "symm_barrier": measure_symm_barrier,
     "collective": measure_collective,
+    "cu_groups": measure_cu_groups,
     "gemm": measure_gemm,
     "gemv": measure_gemv,
     "gemm+collective": measure_part,

@@ -10,7 +10,7 @@ class ProfilerActivity:
 
 class Profile:
     def events(self):
-        return [types.SimpleNamespace(name=n, time_range=types.SimpleNamespace(start=a, end=b)) for n, a, b in self.seen]
+        return [types.SimpleNamespace(name=n, device_type="DeviceType.CUDA", time_range=types.SimpleNamespace(start=a, end=b)) for n, a, b in self.seen]
 
     def export_chrome_trace(self, path):
         with open(path, "w") as f:
