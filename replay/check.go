@@ -67,6 +67,7 @@ func checkMachine(m *machine.Machine) error {
 		{"pair", m.Fabric.Pair, maxBytes},
 		{"latency", m.Fabric.Latency, 1e6},
 		{"hop", m.Fabric.Hop, 1e6},
+		{"flag time", m.Fabric.Message, 1e6},
 		{"GPUs of a node", m.Network.Node, maxGPUs},
 		{"NICs of a node", m.Network.NICs, maxGPUs},
 		{"NIC egress", m.Network.Egress, maxBytes},

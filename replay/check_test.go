@@ -69,6 +69,7 @@ func TestMachineErrors(t *testing.T) {
 	for want, change := range map[string]func(*machine.Machine){
 		`CUs: -1`:                          func(m *machine.Machine) { m.GPU.CUs = q(-1) },
 		`memory bandwidth: NaN`:            func(m *machine.Machine) { m.GPU.Memory = q(math.NaN()) },
+		`flag time: -1e-09`:                func(m *machine.Machine) { m.Fabric.Message = q(-1e-9) },
 		`latency: +Inf`:                    func(m *machine.Machine) { m.Fabric.Latency = q(math.Inf(1)) },
 		`egress: 0.5 bytes a second`:       func(m *machine.Machine) { m.Fabric.Egress = q(.5) },
 		`topology "donut" is not known`:    func(m *machine.Machine) { m.Fabric.Topology = "donut" },

@@ -25,6 +25,7 @@ type fabric struct {
 	sides   int32   // first pool of the sides of memories, or none
 	update  float64 // memory that a byte takes that is added to what is there
 	message Time    // that a message takes a NIC at least
+	flag    Time    // that a flag to a GPU of the node takes at least
 	steps   []machine.Step
 	way     []share
 }
@@ -59,7 +60,7 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 	all := m.Resize(max(len(p.GPUs), m.GPUs))
 	nodes, per, nics := all.Nodes(), min(all.PerNode(), max(1, all.GPUs)), max(1, int(m.Network.NICs.Value))
 	f := fabric{
-		message: nanoseconds(m.Network.Message.Value), homes: make([]home, all.GPUs),
+		message: nanoseconds(m.Network.Message.Value), flag: nanoseconds(m.Fabric.Message.Value), homes: make([]home, all.GPUs),
 		caches: none, sides: none, update: m.GPU.Update.Value,
 	}
 	if f.update == 0 {

@@ -90,6 +90,19 @@ func (s *sim) postAfter(delay Time, f Flag, count int64, from poster) {
 	s.events.set(&s.posts.at(id).at, at, actor{duePost, id})
 }
 
+// sendFlag is how long a flag takes to a GPU: the way, and before it how long
+// flags that were sent earlier keep it. Without a message time none does.
+func (s *sim) sendFlag(from, to int32) Time {
+	way := s.flows.latency(from, to)
+	if from == to || s.flows.apart(from, to) || s.flows.flag == 0 {
+		return way
+	}
+	free := &s.flagged[from]
+	wait := max(0, *free-s.now)
+	*free = s.now + wait + s.flows.flag
+	return wait + way
+}
+
 // arrive is a post's end of way.
 func (s *sim) arrive(id int32) {
 	p := *s.posts.at(id)

@@ -26,6 +26,7 @@ type naive struct {
 	gpus    []*ngpu
 	orders  int
 	nics    map[string]Time // when each takes its next message
+	flagged map[int]Time    // by GPU: when it sends its next flag to a peer
 	log     []string
 	end     Time
 }
@@ -105,6 +106,7 @@ type nactor struct {
 	phase  int
 	in     bool // in the phase, not before it
 	seen   Time
+	to     int // that the flags behind it go to: a GPU more than 0 away, or the first stored to
 }
 
 // An nkey is what bounds a flow.
@@ -130,7 +132,7 @@ type nflow struct {
 }
 
 func runNaive(m machine.Machine, p *Program) (log []string, end Time, deadlocked bool) {
-	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}}
+	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}, flagged: map[int]Time{}}
 	for g := range p.GPUs {
 		gp := &ngpu{}
 		for range int(m.GPU.CUs.Value) {

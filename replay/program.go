@@ -132,7 +132,7 @@ const (
 	Store                  // write Bytes into memory of GPU Peer (may be this one, or Everyone); the workgroup is busy until they have left
 	Put                    // hand Bytes for GPU Peer to an engine or NIC and go on; Flag is posted there when they have arrived. Puts to one peer leave in order, and a NIC takes them as fast as its message rate allows
 	WaitFor                // hold the slot until Flag ≥ Count
-	PostTo                 // add Count to Flag: after Time if that is set, after the latency of the farthest GPU that this tile has stored to, else at once
+	PostTo                 // add Count to Flag: after Time if that is set, after the latency of the farthest GPU that this tile has stored to, no sooner than that of the flags sent before it lets it go, else at once
 	Sleep                  // hold the slot for Time, using nothing: a latency
 )
 

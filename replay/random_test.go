@@ -24,6 +24,7 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 		Fabric: machine.Fabric{
 			Topology: drawTopology(t), Egress: scarce("egress", 0, 10e9, 30e9), Ingress: scarce("ingress", 0, 10e9, 20e9),
 			Pair: scarce("pair", 0, 7e9), Latency: scarce("latency", 0, 13e-9), Hop: scarce("hop", 0, 3e-9),
+			Message: scarce("flag", 0, 4e-9),
 		},
 		Network: machine.Network{
 			Node: scarce("GPUs of a node", 0, 0, 1, 2, 3), NICs: scarce("NICs", 1, 2),

@@ -94,6 +94,7 @@ type sim struct {
 	puts    [][]channel // by source and destination; nil where there are none
 	firsts  slab[put]   // of channels
 	nics    []Time      // when each takes its next message
+	flagged []Time      // by GPU: when it sends its next flag to a peer
 	kernels arena[launch]
 	wgs     arena[workgroup]
 	kept    [][]Phase // by workgroup, of those that keep them
@@ -144,6 +145,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 	}
 	s.puts = make([][]channel, len(p.GPUs))
 	s.nics = make([]Time, s.flows.nics)
+	s.flagged = make([]Time, len(p.GPUs))
 	s.ledger = newLedger(len(p.GPUs))
 	s.record = newRecorder(m, p, o)
 	s.record.whose = s.postedBy

@@ -242,7 +242,7 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 	case PostTo:
 		delay := p.Time
 		if delay == 0 && w.far != none && p.Last == 0 {
-			delay = s.flows.latency(l.gpu, int32(w.far))
+			delay = s.sendFlag(l.gpu, int32(w.far))
 		}
 		s.postAfter(delay, p.Flag, p.Count, poster{l.stream, l.kernel})
 		if p.Last != 0 && s.flags[p.Flag].value != p.Last {

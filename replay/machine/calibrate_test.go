@@ -285,3 +285,40 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+// What the capture script measures settles every cost of launching, flags and
+// semaphores, but for the order of events, which is no time, and for
+// launch.timing, whose collectives this file leaves out.
+func TestCaptureSettlesLaunching(t *testing.T) {
+	const file = "../../samples/measurements/2026-11-22-h200x2-flags/capture.jsonl"
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := ReadRows(f, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, fits, err := Calibrate(rows, load(t, "h200"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled := map[string]string{}
+	for _, fit := range fits {
+		if fit.Missing == "" {
+			settled[fit.Key] = fit.Value
+		}
+	}
+	for key, want := range map[string]string{
+		"launch.gap": "1.28 us", "launch.memset_gap": "3.1 us", "launch.hop": "1.31 us", "launch.graph": "1.233 us",
+		"launch.host": "23.35 us", "launch.compiled": "31.78 us", "launch.call": "6.5 us", "launch.host_event": "30.23 us",
+		"launch.host_collective": "98.07 us", "launch.barrier": "3.62 us",
+		"gpu.post": "0.37 us", "gpu.poll": "0.3617 us",
+		"fabric.fence": "0.925 us", "fabric.latency": "0.715 us", "fabric.message": "0.0116 us",
+	} {
+		if settled[key] != want {
+			t.Errorf("%s: %q, want %s", key, settled[key], want)
+		}
+	}
+}

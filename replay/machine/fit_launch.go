@@ -1,10 +1,20 @@
 package machine
 
+import "slices"
+
 func launchRules() []rule {
 	return []rule{
 		{
 			"launch.timing", "median of a queued collective's time less its kernel's",
 			"kind collective_kernel (dur_us of the kernel) and kind collective with queued, of the same operation and bytes", readTiming,
+		},
+		{
+			"launch.gap", "gap between GEMMs of one stream", "kind gap, what same",
+			func(c *calibration) reading { return c.only("gap", "same", 1) },
+		},
+		{
+			"launch.memset_gap", "gap between GEMMs across the library's memset, less launch.gap", "kind gap, what across_memset",
+			func(c *calibration) reading { return c.beyond(c.only("gap", "across_memset", 1), c.m.Launch.Gap) },
 		},
 		{
 			"launch.hop", "gap between GEMMs that alternate between two streams", "kind gap, what hops",
@@ -15,15 +25,23 @@ func launchRules() []rule {
 			func(c *calibration) reading { return c.only("graph40_same", "", 1.0/40) },
 		},
 		{
-			"launch.host", "host time to enqueue a small GEMM behind other work", "kind host_issue, what mm",
-			func(c *calibration) reading { return c.only("host_issue", "mm", 1) },
+			"launch.host", "host time to enqueue a small GEMM, the least where a device may have held it back", "kind host_issue, what gemm",
+			func(c *calibration) reading { return c.least("mm", "gemm") },
+		},
+		{
+			"launch.compiled", "the same of a Triton kernel", "kind host_issue, what compiled",
+			func(c *calibration) reading { return c.least("compiled") },
+		},
+		{
+			"launch.call", "duration of the driver's launch calls while GEMMs are enqueued, as the profiler has it", "kind host_issue, what gemm, profiled", readCall,
 		},
 		{
 			"launch.host_event", "host time to record an event and wait for it on another stream", "kind host_issue, what event",
-			func(c *calibration) reading { return c.only("host_issue", "event", 1) },
+			func(c *calibration) reading { return c.least("event") },
 		},
 		{
-			"launch.host_collective", "host time of a GEMM and an asynchronous collective, less launch.host", "kind host_issue, what gemm+coll", readHostCollective,
+			"launch.host_collective", "host time of a GEMM and an asynchronous collective, less launch.host", "kind host_issue, what gemm+coll",
+			func(c *calibration) reading { return c.beyond(c.least("gemm+coll"), c.m.Launch.Host) },
 		},
 		{
 			"launch.barrier", "the barrier kernel on ranks that arrive together", "kind symm_barrier with kernel",
@@ -55,7 +73,7 @@ func readTiming(c *calibration) reading {
 	var over []float64
 	for _, k := range c.kind("collective_kernel") {
 		for _, r := range c.kind("collective") {
-			if r.Params.Queued && r.Params.Channels == 0 && r.World == k.World && r.Workload.Collective == k.Workload.Collective && r.Workload.Bytes == k.Workload.Bytes {
+			if r.Params.Queued && !r.Params.Kernel && r.Params.Channels == 0 && r.World == k.World && r.Workload.Collective == k.Workload.Collective && r.Workload.Bytes == k.Workload.Bytes {
 				over = append(over, (r.Us-median(append([]float64(nil), k.Params.DurUs...)))*1e-6)
 				f.rows = append(f.rows, k)
 			}
@@ -65,8 +83,32 @@ func readTiming(c *calibration) reading {
 	return f
 }
 
-func readHostCollective(c *calibration) reading {
-	f := c.only("host_issue", "gemm+coll", 1)
-	f.value -= c.m.Launch.Host.Value
+// beyond is what a reading has more than a quantity that was found before.
+func (c *calibration) beyond(f reading, q Quantity) reading {
+	f.value -= q.Value
+	return f
+}
+
+// least is the shortest host time of enqueuing one of these: a full queue can
+// only make it longer.
+func (c *calibration) least(what ...string) reading {
+	var f reading
+	for _, r := range c.kind("host_issue") {
+		if slices.Contains(what, r.Workload.What) && !r.Params.Profiled && (f.rows == nil || r.Us*1e-6 < f.value) {
+			f.value, f.rows = r.Us*1e-6, []Row{r}
+		}
+	}
+	return f
+}
+
+func readCall(c *calibration) reading {
+	f := reading{rows: c.pick(func(r *Row) bool {
+		return r.Workload.Kind == "host_issue" && r.Workload.What == "gemm" && r.Params.Profiled && r.Params.CallUs > 0
+	})}
+	var calls []float64
+	for _, r := range f.rows {
+		calls = append(calls, r.Params.CallUs*1e-6)
+	}
+	f.value = median(calls)
 	return f
 }

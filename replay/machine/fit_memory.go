@@ -30,6 +30,12 @@ func memoryRules() []rule {
 			},
 		},
 		{
+			"gpu.post", "a round of storing a tile and posting a semaphore behind it less one of storing only, one workgroup a CU at most", "kind semaphore, what post, with posts 0 and 1", readPost,
+		},
+		{
+			"gpu.poll", "slope over waits for semaphores that are posted already, of a product with one workgroup a CU", "kind semaphore, what product, two numbers of waits from 1 on", readPoll,
+		},
+		{
 			"gpu.gather", "bytes a second of pooled embedding rows by workgroups, median over sizes", "kind embedding+collective, part compute, with programs",
 			func(c *calibration) reading { return readGather(c, false) },
 		},
@@ -149,12 +155,15 @@ func fabricRules() []rule {
 			},
 		},
 		{
-			"fabric.latency", "a third of a round of little data, fence (there and back) and flag between 64 workgroups and more", "kind peer_flag with programs from 64 on, bytes up to 2 KiB",
-			func(c *calibration) reading {
-				return mean(c.pick(func(r *Row) bool {
-					return r.Workload.Kind == "peer_flag" && r.Params.Programs >= 64 && r.Workload.Bytes <= 2<<10
-				}), 1./3)
-			},
+			"fabric.fence", "each further flag of a round in which one workgroup stores little, posts flags and waits for as many, median",
+			"kind peer_flag, 1 program, with 1 and with more flags", readFence,
+		},
+		{
+			"fabric.latency", "the round with one flag, less fabric.fence", "kind peer_flag, 1 program, bytes up to 128",
+			func(c *calibration) reading { return c.beyond(mean(c.rounds(1), 1), c.m.Fabric.Fence) },
+		},
+		{
+			"fabric.message", "shortest round a flag of many workgroups", "kind peer_flag with programs from 64 on, bytes up to 128", readMessage,
 		},
 		{"fabric.store_cu", "slope over bytes of one workgroup that stores tiles to the next rank", "kind tile_store, pattern ring, 1 program, two sizes", readStoreCU},
 		{

@@ -53,6 +53,8 @@ type GPU struct {
 	Cache       Quantity // bytes of the last-level cache
 	CacheRate   Quantity // bytes a second out of it and into it, together
 	Update      Quantity // memory that a byte takes which the memory adds to what is there, relative to one written
+	Post        Quantity // seconds that a workgroup takes to post a semaphore in the GPU's own memory behind what it stored there
+	Poll        Quantity // seconds that a workgroup takes to see that one is posted
 	Flops       Quantity // matrix flop a second, dense bf16, as reached by the library at full clock
 	Stream      Table    // workgroups, bytes a second that they reach together with a streaming kernel
 	Gather      Table    // workgroups, bytes a second with random rows of 1 KiB
@@ -71,6 +73,8 @@ type Fabric struct {
 	Pair        Quantity // bytes a second between two GPUs, one way
 	Latency     Quantity // seconds, a store becoming visible on a peer, over one link
 	Hop         Quantity // seconds more for each further link
+	Fence       Quantity // seconds until a workgroup knows that what it stored to a peer has arrived, and may post a flag
+	Message     Quantity // seconds that a flag to a peer takes a GPU at least: it sends no more than one in that time
 	StoreCU     Quantity // bytes a second that one CU can store to peers
 	StoreRing   Quantity // bytes a second out of one GPU when all store to the next
 	StoreSpread Quantity // bytes a second out of one GPU when all store to all
@@ -93,6 +97,8 @@ type Launch struct {
 	Graph          Quantity // seconds a kernel of a captured graph takes beyond its work
 	Timing         Quantity // seconds of a timed kernel that are not the kernel: events, launch, skew of the ranks
 	Host           Quantity // host seconds to enqueue a kernel through the framework
+	Compiled       Quantity // the same for a kernel of the program's own, such as Triton's
+	Call           Quantity // host seconds of the driver's call within that, as a profiler records it: the pace of the host that Host, Compiled, HostEvent and HostCollective were measured on
 	HostEvent      Quantity // host seconds to record an event and let another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective
 	Barrier        Quantity // seconds of a barrier among all GPUs through peer memory

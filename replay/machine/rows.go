@@ -80,6 +80,11 @@ type Params struct {
 	KernelName   string    `json:"kernel_name,omitempty"` // the library's
 	Groups       [][]int   `json:"groups,omitempty"`      // of CUs that clusters share
 	FillOrder    []int     `json:"fill_order,omitempty"`  // CUs in the order in which a plain grid fills them
+	Profiled     bool      `json:"profiled,omitempty"`    // a profiler was on
+	CallUs       float64   `json:"call_us,omitempty"`     // the driver's launch calls, as it had them
+	Flags        int       `json:"flags,omitempty"`       // a workgroup posts behind its data; 0: 1
+	Posts        int       `json:"posts,omitempty"`       // of a semaphore
+	Waits        int       `json:"waits,omitempty"`       // for semaphores that are posted already
 	HeldCUs      int       `json:"held_cus,omitempty"`
 	HoldUs       float64   `json:"hold_us,omitempty"`
 	GapUs        float64   `json:"gap_us,omitempty"`

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -51,6 +52,9 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
+	for _, row := range w.Rows {
+		w.Calls = append(w.Calls, middle(sources[row].calls))
+	}
 	l.collect()
 	l.pair()
 	if len(w.Ops) == 0 {
@@ -96,4 +100,13 @@ func (l *lifter) noteCount(n int, one, many, what string) {
 	case n > 1:
 		l.note("%d %s %s", n, many, what)
 	}
+}
+
+// middle is the median of durations; 0 for none.
+func middle(list []trace.Time) trace.Time {
+	if len(list) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(list))
+	return sorted[len(sorted)/2]
 }

@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -16,6 +17,7 @@ type source struct {
 	queues int
 	waits  []trace.SpanID // host calls that made a stream wait, by start
 	marks  []mark         // iterations marked on the host or above the device, by start
+	calls  []trace.Time   // how long launches of kernels took the driver
 }
 
 // A fact is what only the lift needs of an op.
@@ -46,6 +48,9 @@ func gather(run *trace.Run) []source {
 		case names[s.Name].wait:
 			src.waits = append(src.waits, id)
 		case s.Kind == trace.Launch:
+			if names[s.Name].kernel {
+				src.calls = append(src.calls, s.Dur())
+			}
 			c := correlation(run, s)
 			if _, seen := launches[row][c]; !seen && c != 0 {
 				launches[row][c] = id
@@ -131,8 +136,11 @@ func (src *source) settle(run *trace.Run, launches map[int64]trace.SpanID) {
 			}
 		}
 	}
+	operators := slices.ContainsFunc(src.facts, func(f fact) bool { return f.operator != trace.None })
 	for i := range src.facts {
-		src.facts[i].shared = count[src.facts[i].launch] > 1
+		f := &src.facts[i]
+		f.shared = count[f.launch] > 1
+		src.ops[i].Own = operators && f.operator == trace.None && f.launch != trace.None && !f.shared && src.ops[i].Kind == trace.Compute
 	}
 }
 
@@ -230,8 +238,9 @@ func (src *source) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
 
 // A nameClass is what a span's name alone says.
 type nameClass struct {
-	wait bool   // a stream was made to wait for an event
-	step string // the base of a marked iteration: "train" of "train#3"
+	wait   bool   // a stream was made to wait for an event
+	kernel bool   // a kernel was launched
+	step   string // the base of a marked iteration: "train" of "train#3"
 }
 
 func classifyNames(names []string) []nameClass {
@@ -241,7 +250,7 @@ func classifyNames(names []string) []nameClass {
 		case "cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent":
 			classes[i].wait = true
 		default:
-			classes[i].step = stepBase(n)
+			classes[i].step, classes[i].kernel = stepBase(n), strings.Contains(n, "LaunchKernel")
 		}
 	}
 	return classes

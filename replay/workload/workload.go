@@ -22,6 +22,7 @@ type Workload struct {
 	Collectives []Collective // by start
 	Pairs       []Pair       // by start
 	Steps       []Step       // iterations that the program marked; may be empty
+	Calls       []trace.Time // by rank: median duration of the calls with which its host launched kernels; 0 where there are none
 	Notes       []string     // assumptions a reader must know: "rank 0 of 8: replayed as if all ranks were alike"
 }
 
@@ -37,6 +38,7 @@ type Op struct {
 	After      []Dep      // what it waited for, by op: earlier ones of its rank that ended by Start; the last to end decided
 	Gap        trace.Time // Start minus the end of the last of After, or minus 0: launch, host, and what the trace does not show
 	Issued     trace.Time // start of the host call that launched it; trace.Never where unknown
+	Own        bool       // launched by the program's own launcher, as Triton's kernels are, and by no operator of the framework
 	Collective int32      // row of Collectives; -1 for anything but Kind Collective
 	Step       int32      // row of Steps, or -1
 	Shape      Shape

@@ -107,16 +107,30 @@ def default_plan(cus, quick):
     yield request({"kind": "cu_groups"}, world=1)
     for kind in "launch_100_tiny", "hops_idle", "hops40_one_stream", "hops40_two_streams", "graph40_same", "graph40_hops":
         yield request({"kind": kind}, world=1)
-    for what in "gemm", "gemm+coll":
+    for what in "same", "hops", "across_memset":
+        yield request({"kind": "gap", "what": what}, world=1)
+    for what in HOST_CALLS:
         yield request({"kind": "host_issue", "what": what})
+        yield request({"kind": "host_issue", "what": what}, params={"profiled": True})
+    for op, size in itertools.product(COLLECTIVES, (16384, 262144)):
+        yield request({"kind": "collective_kernel", "collective": op, "bytes": size})
 
-    for size in sizes[::4] if quick else (4096, 65536, MIB, 16 * MIB, 256 * MIB):
+    for size in (16 * MIB, 128 * MIB) if quick else (4096, 65536, MIB, 16 * MIB, 256 * MIB):
         yield request({"kind": "p2p_copy_ring", "bytes": size})
         yield request({"kind": "p2p_copy_fanout", "bytes": size})
     yield request({"kind": "symm_barrier"})
+    yield request({"kind": "symm_barrier"}, params={"kernel": True})
     for programs in (1, 64, cus, 256):
         for size in (128, 2048):
             yield request({"kind": "peer_flag", "bytes": size}, params={"programs": programs})
+        for flags in (2, 3, 7):
+            yield request({"kind": "peer_flag", "bytes": 128}, params={"programs": programs, "flags": flags})
+    for programs, posts in itertools.product((1, cus, 2 * cus), (0, 1)):
+        yield request({"kind": "semaphore", "what": "post", "bytes": 32768}, params={"programs": programs, "posts": posts}, world=1)
+    for programs, posts in itertools.product((1, 16, cus // 2, cus), (1, 16, cus // 2)):
+        yield request({"kind": "semaphore", "what": "handover"}, params={"programs": programs, "posts": posts}, world=1)
+    for programs, waits in itertools.product((cus, 2 * cus), (0, 1, 2, 4, 8, 16, 32, 64)):
+        yield request({"kind": "semaphore", "what": "product", "k": 8192}, params={"programs": programs, "waits": waits}, world=1)
     for programs in (1, 2, 4, 8, 16, 32, 64, cus, 2 * cus, 4 * cus)[:: 4 if quick else 1]:
         for pattern in "ring", "spread", "incast":
             size = min(4 * programs, 128) * MIB
@@ -223,20 +237,68 @@ if triton is not None:
             tl.store(target + first + at, tl.load(source + at, mask), mask)
 
     @triton.jit
-    def exchange_kernel(targets, rounds, FLAG: tl.constexpr, N: tl.constexpr):
-        # Programs of neighbours, N floats and a flag behind them each round: to the next rank, from the one before.
+    def exchange_kernel(targets, rounds, FLAGS: tl.constexpr, FLAG: tl.constexpr, N: tl.constexpr):
+        # Programs of neighbours, N floats and flags behind them each round: to the next rank, from the one before.
         p = tl.program_id(0)
         mine, theirs = tl.load(targets), tl.load(targets + 1)
-        wait = mine.to(tl.pointer_type(tl.int32)) + p * FLAG
-        post = theirs.to(tl.pointer_type(tl.int32)) + p * FLAG
-        data = theirs.to(tl.pointer_type(tl.float32)) + tl.num_programs(0) * FLAG + p * N + tl.arange(0, N)
+        wait = mine.to(tl.pointer_type(tl.int32)) + p * FLAGS * FLAG
+        post = theirs.to(tl.pointer_type(tl.int32)) + p * FLAGS * FLAG
+        data = theirs.to(tl.pointer_type(tl.float32)) + tl.num_programs(0) * FLAGS * FLAG + p * N + tl.arange(0, N)
         for i in range(1, rounds + 1):
             tl.store(data, tl.arange(0, N).to(tl.float32) + i)
             tl.debug_barrier()
-            tl.atomic_add(post, 1, sem="release", scope="sys")
-            while tl.atomic_cas(wait, i, i, sem="acquire", scope="sys") < i:
-                pass
+            for f in range(FLAGS):
+                tl.atomic_add(post + f * FLAG, 1, sem="release", scope="sys")
+            for f in range(FLAGS):
+                while tl.atomic_cas(wait + f * FLAG, i, i, sem="acquire", scope="sys") < i:
+                    pass
             tl.debug_barrier()
+
+    @triton.jit
+    def post_kernel(out, semaphore, rounds, posts, N: tl.constexpr):
+        # Programs that store N numbers each round and, if posts is 1, post a semaphore of their own behind them.
+        p = tl.program_id(0)
+        lane = tl.arange(0, N)
+        for i in range(rounds):
+            tl.store(out + p * N + lane, (lane + i).to(tl.bfloat16))
+            if posts > 0:
+                tl.debug_barrier()
+                tl.atomic_add(semaphore + p * 32, 1, sem="release", scope="gpu")
+            tl.debug_barrier()
+
+    @triton.jit
+    def handover_kernel(forth, back, rounds, posts):
+        # The first programs post one semaphore, all others wait for all of those posts, post another, and so on.
+        p = tl.program_id(0)
+        waiting = tl.num_programs(0) - posts
+        for i in range(1, rounds + 1):
+            if p < posts:
+                tl.debug_barrier()
+                tl.atomic_add(forth, 1, sem="release", scope="gpu")
+                while tl.atomic_cas(back, -1, -1, sem="acquire", scope="gpu") < i * waiting:
+                    pass
+            else:
+                while tl.atomic_cas(forth, -1, -1, sem="acquire", scope="gpu") < i * posts:
+                    pass
+                tl.debug_barrier()
+                tl.atomic_add(back, 1, sem="release", scope="gpu")
+
+    @triton.jit(do_not_specialize=["every", "at"])
+    def waiting_gemm_kernel(a, b, c, semaphores, every, at, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+        # The same tile in every program, which waits for the next semaphore at one step of every so many; never at step -1.
+        m, n, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
+        a += m[:, None] * K + k[None, :]
+        b += k[:, None] * BN + n[None, :]
+        acc = tl.zeros((BM, BN), dtype=tl.float32)
+        for step in range(0, K // BK):
+            if step % every == at:
+                while tl.atomic_cas(semaphores + step // every * 32, -1, -1, sem="acquire", scope="gpu") < 1:
+                    pass
+                tl.debug_barrier()
+            acc = tl.dot(tl.load(a), tl.load(b), acc)
+            a += BK
+            b += BK * BN
+        tl.store(c + tl.program_id(0) * BM * BN + m[:, None] * BN + n[None, :], acc.to(tl.bfloat16))
 
     @triton.jit
     def gemm_kernel(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
@@ -586,27 +648,108 @@ def measure_graph(lab, w, p):
     return lab.time(graph.replay), {}
 
 
+HOST_CALLS = ("gemm", "event", "compiled", "gemm+coll", "compiled+coll")
+
+
 def measure_host_issue(lab, w, p):
-    """Host time to enqueue; small work, so that the queues do not fill."""
-    count, work = 20, gemm(lab, 512, 1024, 1024)
-    call = None
-    if w["what"] == "gemm+coll":
-        need_peers(lab)
-        call, _ = lab.collective("all_reduce", MIB)
-    us = []
-    for i in range(lab.iterations + 1):
-        pending = []
+    """Host time to enqueue; small work behind a sleep, so that the device holds nothing back."""
+    calls, count = [], 20
+    for what in w["what"].split("+"):
+        match what:
+            case "gemm":
+                calls.append(gemm(lab, 256, 256, 256))
+            case "compiled":
+                calls.append(triton_gemm(lab, *TILE))
+            case "event":
+                calls.append(lambda: lab.side.wait_stream(torch.cuda.current_stream()))
+            case "coll":
+                need_peers(lab)
+                collective, _ = lab.collective("all_reduce", 16384)
+                calls.append(lambda: collective(async_op=True))
+            case _:
+                raise Unsupported(f"nothing called {what} to enqueue")
+
+    def once():
+        torch.cuda.synchronize()
         lab.align(0)
         torch.cuda.synchronize()
+        lab.sleep(200 * count)
         start = time.perf_counter()
         for _ in range(count):
-            work()
-            if call:
-                pending.append(call(async_op=True))
-        us.append((time.perf_counter() - start) * 1e6 / count)
-        for handle in pending:
-            handle.wait()
-    return lab.slowest(us[1:]), {}
+            for call in calls:
+                call()
+        us = (time.perf_counter() - start) * 1e6 / count
+        torch.cuda.synchronize()
+        return us
+
+    once()
+    if not p.get("profiled"):
+        return lab.slowest([once() for _ in range(lab.iterations)]), {}
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    us, found = [], []
+    for _ in range(lab.iterations):
+        with torch.profiler.profile(activities=activities, record_shapes=True) as profiler:
+            us.append(once())
+        found += [e.time_range.end - e.time_range.start for e in profiler.events() if "LaunchKernel" in e.name]
+    return lab.slowest(us), {"call_us": round(statistics.median(found), 2)} if found else {}
+
+
+def device_spans(lab, work, head_us=3000):
+    """What work() runs on the GPU, by the profiler: name, start and end in microseconds, in order."""
+    work()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+        lab.sleep(head_us)
+        work()
+        torch.cuda.synchronize()
+    events = [e for e in profiler.events() if e.device_type != torch.autograd.DeviceType.CPU]
+    spans = sorted((e.time_range.start, e.time_range.end, e.name) for e in events)
+    return [(name, start, end) for start, end, name in spans if "spin" not in name]
+
+
+def measure_gap(lab, w, p):
+    """Time between the end of a GEMM and the start of the next: on one stream, on another stream, across the memset that
+    the library puts before GEMMs of many tiles."""
+    across = w["what"] == "across_memset"
+    call = gemm(lab, 8192, 4096, 512) if across else gemm(lab, 1024, 1024, 1024)
+
+    def work():
+        here = torch.cuda.current_stream()
+        for i in range(20):
+            if w["what"] == "hops" and i % 2:
+                lab.side.wait_stream(here)
+                with torch.cuda.stream(lab.side):
+                    call()
+                here.wait_stream(lab.side)
+                continue
+            call()
+
+    spans = device_spans(lab, work)
+    gemms = [s for s in spans if "memset" not in s[0].lower()]
+    if across == (len(gemms) == len(spans)):
+        raise Unsupported("the library puts no memset before a GEMM of many tiles" if across else "the library puts a memset before a small GEMM")
+    us = [b[1] - a[2] for a, b in zip(gemms, gemms[1:])]
+    return us, {"gaps_us": [round(t, 3) for t in us]}
+
+
+def measure_collective_kernel(lab, w, p):
+    """A small collective's kernels behind GEMMs, by the profiler: dur_us on this rank; us from the last rank's start."""
+    need_peers(lab)
+    before = gemm(lab, 2048, 2048, 2048)
+    call, _ = lab.collective(w["collective"], w["bytes"])
+
+    def work():
+        for _ in range(8):
+            before()
+            call()
+
+    dist.barrier(group=lab.host)
+    mine = [(start, end) for name, start, end in device_spans(lab, work) if "nccl" in name.lower() or "rccl" in name.lower()]
+    ranks = [None] * lab.world
+    dist.all_gather_object(ranks, [end - start for start, end in mine], group=lab.host)
+    if not all(ranks):
+        raise Unsupported("the profiler shows no kernels of the collective library")
+    return [min(times) for times in zip(*ranks)], {"dur_us": [round(end - start, 2) for start, end in mine]}
 
 
 def measure_p2p_ring(lab, w, p):
@@ -663,21 +806,21 @@ def measure_peer_store(lab, w, p):
 
 
 def measure_peer_flag(lab, w, p):
-    """Every program stores bytes to its neighbour's, behind them a flag, and waits for the flag of the one before."""
+    """Every program stores bytes to its neighbour's, behind them a flag or several, and waits for those of the one before."""
     need_peers(lab)
     need_triton()
-    programs, flag, rounds = p["programs"], 128, 200
-    buffer, handle = lab.symmetric(programs * (flag + w["bytes"]))
+    programs, flags, flag, rounds = p["programs"], p.get("flags", 1), 128, 200
+    buffer, handle = lab.symmetric(programs * (flags * flag + w["bytes"]))
     targets = torch.tensor([handle.buffer_ptrs[lab.rank], handle.buffer_ptrs[(lab.rank + 1) % lab.world]], device=lab.device, dtype=torch.int64)
 
     def clear():
         torch.cuda.synchronize()
         dist.barrier(group=lab.host)
-        buffer[: programs * flag].zero_()
+        buffer[: programs * flags * flag].zero_()
         torch.cuda.synchronize()
 
     def work():
-        exchange_kernel[(programs,)](targets, rounds, FLAG=flag // 4, N=w["bytes"] // 4, num_warps=4)
+        exchange_kernel[(programs,)](targets, rounds, FLAGS=flags, FLAG=flag // 4, N=w["bytes"] // 4, num_warps=4)
 
     clear()
     dist.barrier(group=lab.host)
@@ -687,13 +830,51 @@ def measure_peer_flag(lab, w, p):
 def measure_symm_barrier(lab, w, p):
     need_peers(lab)
     _, handle = lab.symmetric(64 * MIB)
-    return lab.time(lambda: handle.barrier(channel=0)), {}
+    if not p.get("kernel"):
+        return lab.time(lambda: handle.barrier(channel=0)), {}
+    dist.barrier(group=lab.host)
+    spans = device_spans(lab, lambda: [handle.barrier(channel=0) for _ in range(20)])
+    return lab.slowest([end - start for _, start, end in spans][1:]), {}  # the first aligned the ranks
+
+
+def measure_semaphore(lab, w, p):
+    """What it costs to post a semaphore behind a tile, to hand over to workgroups that wait, and to wait for one that is
+    posted already, among the loads of a product."""
+    need_triton()
+    semaphores = torch.zeros(1 << 16, device=lab.device, dtype=torch.int32)
+    programs, rounds = p["programs"], 200
+    match w["what"]:
+        case "post":
+            n = w["bytes"] // BF16
+            out = torch.empty(programs * n, device=lab.device, dtype=torch.bfloat16)
+            us = lab.time(lambda: post_kernel[(programs,)](out, semaphores, rounds, p["posts"], N=n, num_warps=8))
+            return [t / rounds for t in us], {}
+        case "handover":
+            posts = p["posts"]
+            if programs + posts > lab.cus * 2:
+                raise Unsupported(f"{programs + posts} workgroups that wait for each other may not all be resident")
+
+            def work():
+                handover_kernel[(programs + posts,)](semaphores, semaphores[32:], rounds, posts, num_warps=4)
+
+            work()
+            return [t / rounds / 2 for t in lab.time(work, before=semaphores.zero_, warm=0)], {}
+        case "product":
+            side, depth, k = 128, 64, w["k"]
+            a = torch.randn(side, k, device=lab.device, dtype=torch.bfloat16)
+            b = torch.randn(k, side, device=lab.device, dtype=torch.bfloat16)
+            c = torch.empty(programs * side * side, device=lab.device, dtype=torch.bfloat16)
+            semaphores.fill_(1)
+            every, at = k // depth // max(1, p["waits"]), 0 if p["waits"] else -1
+            shape = {"BM": side, "BN": side, "BK": depth, "num_warps": 8, "num_stages": 3}
+            return lab.time(lambda: waiting_gemm_kernel[(programs,)](a, b, c, semaphores, every, at, k, **shape)), {}
+    raise Unsupported(f"no semaphore {w['what']}")
 
 
 def measure_collective(lab, w, p):
     need_peers(lab)
     call, refresh = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels"), p.get("comm_priority", False)))
-    return lab.time(call, before=refresh), {}
+    return lab.time(call, before=refresh), {"queued": True}
 
 
 def measure_gemm(lab, w, p):
@@ -1000,6 +1181,9 @@ ISOLATED = {
     "peer_store": measure_peer_store,
     "peer_flag": measure_peer_flag,
     "symm_barrier": measure_symm_barrier,
+    "semaphore": measure_semaphore,
+    "gap": measure_gap,
+    "collective_kernel": measure_collective_kernel,
     "collective": measure_collective,
     "cu_groups": measure_cu_groups,
     "gemm": measure_gemm,

@@ -161,7 +161,7 @@ class Book:
     def row(self, workload, strategy, params, us, trace, per=1):
         us = [t / per for t in us]
         r = {"id": f"{self.prefix}{self.n:04d}", "machine": f"{self.lab.machine}x{self.lab.world}", "world": self.lab.world, "workload": workload,
-             "strategy": strategy, "params": params, "us": round(statistics.median(us), 2), "min_us": round(min(us), 2), "max_us": round(max(us), 2)}
+             "strategy": strategy, "params": {"queued": True} | params, "us": round(statistics.median(us), 2), "min_us": round(min(us), 2), "max_us": round(max(us), 2)}
         if trace:
             r["trace"] = trace
         self.n += 1

@@ -1,0 +1,101 @@
+package machine
+
+// rounds are the rows in which workgroups of two GPUs exchange little data and one
+// flag or more, one workgroup's or, with many, those of 64 and more.
+func (c *calibration) rounds(flags int) []Row {
+	return c.pick(func(r *Row) bool {
+		return r.Workload.Kind == "peer_flag" && r.Params.Programs == 1 && r.Workload.Bytes <= 128 && max(1, r.Params.Flags) == flags
+	})
+}
+
+// readFence takes what each flag beyond the first adds: a flag is a releasing
+// store, which waits for the one before it as it does for data.
+func readFence(c *calibration) reading {
+	one := mean(c.rounds(1), 1)
+	f := reading{}
+	var each []float64
+	for flags := 2; flags <= maxFlags && len(one.rows) > 0; flags++ {
+		for _, r := range c.rounds(flags) {
+			each = append(each, (r.Us*1e-6-one.value)/float64(flags-1))
+			f.rows = append(f.rows, r)
+		}
+	}
+	f.value = median(each)
+	var res []float64
+	for _, r := range f.rows {
+		res = append(res, off(one.value+float64(r.Params.Flags-1)*f.value, r.Us*1e-6))
+	}
+	f.residual = median(res)
+	return f
+}
+
+// maxFlags is how many flags a round may have that is read.
+const maxFlags = 64
+
+// readMessage is the best rate of flags, as that of stores is; the residual is of
+// rounds that take as long as their flags do one after another, in a workgroup or out of the GPU.
+func readMessage(c *calibration) reading {
+	rows := c.pick(func(r *Row) bool {
+		return r.Workload.Kind == "peer_flag" && r.Params.Programs >= 64 && r.Workload.Bytes <= 128
+	})
+	f := reading{rows: rows}
+	for _, r := range rows {
+		if each := r.Us * 1e-6 / float64(r.Params.Programs*max(1, r.Params.Flags)); f.value == 0 || each < f.value {
+			f.value = each
+		}
+	}
+	var res []float64
+	for _, r := range rows {
+		flags := float64(max(1, r.Params.Flags))
+		alone := c.m.Fabric.Latency.Value + flags*c.m.Fabric.Fence.Value
+		res = append(res, off(max(alone, flags*float64(r.Params.Programs)*f.value), r.Us*1e-6))
+	}
+	f.residual = median(res)
+	return f
+}
+
+func readPost(c *calibration) reading {
+	f := reading{}
+	var each []float64
+	posts := func(programs, n int) []Row {
+		return c.pick(func(r *Row) bool {
+			return r.Workload.Kind == "semaphore" && r.Workload.What == "post" && r.Params.Programs == programs && r.Params.Posts == n
+		})
+	}
+	for programs := 1; programs <= int(c.m.GPU.CUs.Value); programs++ {
+		with, without := posts(programs, 1), posts(programs, 0)
+		if len(with) == 0 || len(without) == 0 {
+			continue
+		}
+		each = append(each, mean(with, 1).value-mean(without, 1).value)
+		f.rows = append(append(f.rows, without...), with...)
+	}
+	f.value = median(each)
+	return f
+}
+
+// readPoll's residual is of the rows in which semaphores are handed over to
+// workgroups that wait: one post and one poll each.
+func readPoll(c *calibration) reading {
+	f := reading{}
+	var points []point
+	for _, r := range c.kind("semaphore") {
+		if r.Workload.What == "product" && r.Params.Waits > 0 && float64(r.Params.Programs) <= c.m.GPU.CUs.Value {
+			points = append(points, point{float64(r.Params.Waits), r.Us * 1e-6})
+			f.rows = append(f.rows, r)
+		}
+	}
+	_, b, ok := line(points)
+	if !ok {
+		return reading{}
+	}
+	f.value = b
+	var res []float64
+	for _, r := range c.kind("semaphore") {
+		if r.Workload.What == "handover" {
+			res = append(res, off(c.m.GPU.Post.Value+b, r.Us*1e-6))
+		}
+	}
+	f.residual = median(res)
+	return f
+}
