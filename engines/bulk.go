@@ -101,8 +101,11 @@ func (pl *planner) communication(op *workload.Op, channels int) *replay.Kernel {
 func (r *rank) ready(s *stream, op *workload.Op, after []workload.Dep, except ...*workload.Op) trace.Time {
 	l := r.pl.m.Launch
 	cost := l.Host
-	if op.Collective >= 0 && r.pl.instead == nil {
+	switch {
+	case op.Collective >= 0 && r.pl.instead == nil:
 		cost = l.HostCollective
+	case op.Own:
+		cost = l.Compiled
 	}
 	if r.pl.graph {
 		r.waitFor(s, after, except...)

@@ -31,6 +31,7 @@ func TestConfidence(t *testing.T) {
 		{"in sequence", "llama70b-fc2-allreduce", h200(t, 4), "bulk", High, "as captured"},
 		{"a race", "llama70b-fc2-allreduce", h200(t, 4), "decompose:chunks=4", Medium, "which rank's collective"},
 		{"chunks nobody measured", "llama70b-fc2-allreduce", h200(t, 4), "decompose:chunks=1024", Low, "8x8192x7168: the nearest one measured is 64x10240x8192"},
+		{"more chunks than a host issues", "llama70b-fc2-allreduce", h200(t, 4), "decompose:chunks=128", Low, "issuing an iteration takes"},
 		{"channels nobody measured", "llama70b-fc2-allreduce", h200(t, 4), "bulk:channels=100", Low, "100 channels, recorded were 1 to 32"},
 		{"a library's kernel fused", "llama70b-fc2-allreduce", h200(t, 4), "fused", Low, "another build"},
 		{"a kernel fused", "moe-down-triton", h200(t, 4), "fused", Medium, "another build"},

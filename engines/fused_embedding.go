@@ -237,7 +237,7 @@ func (pl *planner) slicedKernel(op *workload.Op, p *pair, d *slicing) *replay.Ke
 			stay := work
 			stay.Write = 0
 			return append(buf, stay, store, pl.fence(), done, replay.Phase{
-				Op: replay.PostTo, Flag: ready, Count: 1, Time: duration(pl.m.Latency(from, to)), Mark: "flag",
+				Op: replay.PostTo, Flag: ready, Count: 1, Mark: "flag",
 			})
 		}
 		return append(buf, work, done,
@@ -257,13 +257,14 @@ func (pl *planner) slicedKernel(op *workload.Op, p *pair, d *slicing) *replay.Ke
 // captured kernel's took, corrected for how many are resident now. Where
 // nobody measured that kernel, what the machine's memory gives them.
 func (pl *planner) vectorTime(op *workload.Op, wgs int) trace.Time {
+	done := duration(pl.m.GPU.Post.Value + pl.m.GPU.Poll.Value) // its bit among the slice's, and which are set (MECHANISM F5)
 	threads := op.Footprint.Threads
 	rate := pl.m.GPU.LookupAt(wgs, threads, true)
 	if pl.w.Run.Estimated != "" {
 		bytes := (op.Read + op.Write) / float64(op.Tiling.Tiles)
-		return duration(bytes*float64(wgs)/rate) + rowWait
+		return duration(bytes*float64(wgs)/rate) + done
 	}
 	slots := min(op.Tiling.Tiles, int(pl.m.GPU.CUs.Value)*pl.residents(op.Footprint))
 	one := float64(op.Dur()) * float64(slots) / float64(op.Tiling.Tiles)
-	return trace.Time(one*float64(wgs)/float64(slots)*pl.m.GPU.LookupAt(slots, threads, false)/rate+0.5) + rowWait
+	return trace.Time(one*float64(wgs)/float64(slots)*pl.m.GPU.LookupAt(slots, threads, false)/rate+0.5) + done
 }

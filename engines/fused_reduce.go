@@ -190,17 +190,14 @@ func (pl *planner) sum(d *reduction, me, wg int, buf []replay.Phase) []replay.Ph
 			})
 		}
 	}
-	if tiles[me] > 0 {
-		buf = append(buf, pl.fence())
-	}
 	for i := 1; i < n && tiles[me] > 0; i++ {
-		buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
+		buf = append(buf, pl.fence(), replay.Phase{Op: replay.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
 	}
 	return append(buf, replay.Phase{Op: replay.WaitFor, Flag: d.summed[me][wg], Count: int64(owners)})
 }
 
-// fence holds a workgroup until its stores have been acknowledged, a way there
-// and one back: a flag must not overtake what it announces (MECHANISM Z3).
+// fence holds a workgroup until what it stored to peers, an earlier flag too, has
+// been acknowledged: a flag must not overtake what it announces (MECHANISM Z3).
 func (pl *planner) fence() replay.Phase {
-	return replay.Phase{Op: replay.Sleep, Time: duration(2 * pl.m.Fabric.Latency.Value)}
+	return replay.Phase{Op: replay.Sleep, Time: duration(pl.m.Fabric.Fence.Value)}
 }

@@ -30,6 +30,17 @@ func (pl *planner) hostSyncs(rank int) []hostSync {
 	return syncs
 }
 
+// hostPace is how many times longer a rank's host takes to issue than the one
+// that the profile was measured on: as many times as the driver's launch calls
+// took, of the same profiler's. 1 where the trace or the profile has none.
+func (pl *planner) hostPace(rank int) float64 {
+	call := pl.m.Launch.Call.Or(0)
+	if call <= 0 || rank >= len(pl.w.Calls) || pl.w.Calls[rank] == 0 {
+		return 1
+	}
+	return float64(pl.w.Calls[rank]) / 1e9 / call
+}
+
 // issueAsCaptured writes the host's side of an operation and returns the count
 // of r.issued to wait for and the captured time at which it was issued; 0 where
 // the trace has no host calls.
@@ -123,9 +134,10 @@ func (r *rank) notBefore(op *workload.Op) {
 	}
 }
 
-// issue writes the issue of one operation that was not captured; seconds is what it costs.
+// issue writes the issue of one operation that was not captured; seconds is what it
+// costs on the profile's host.
 func (r *rank) issue(seconds float64, name string) int64 {
-	d := duration(seconds)
+	d := duration(seconds * r.pace)
 	r.host.delay(d, replay.HostIssue, name)
 	if !r.pl.w.Unprofiled {
 		r.ahead += d

@@ -55,6 +55,7 @@ type rank struct {
 	clock   trace.Time // captured time up to which the host stream has been written
 	ahead   trace.Time // how much of the captured time after clock it has used already
 	syncs   []hostSync
+	pace    float64           // of its host: how many times longer than the profile says it takes to issue
 	where   map[int32]*stream // by op: the stream it was written to
 }
 
@@ -106,7 +107,7 @@ func newPlanner(w *workload.Workload, m machine.Machine) (*planner, error) {
 	for id := range w.World {
 		r := &rank{pl: pl, id: id, issued: pl.p.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*stream{}}
 		r.host = &stream{Stream: replay.Stream{Name: "host", Queue: -1, Host: true}}
-		r.syncs = pl.hostSyncs(id)
+		r.syncs, r.pace = pl.hostSyncs(id), pl.hostPace(id)
 		pl.ranks = append(pl.ranks, r)
 	}
 	return pl, nil

@@ -56,7 +56,6 @@ type semaphores struct {
 	groups int           // matrices side by side, of each of which a consumer without a loop over K waits for its own part
 	posts  int64         // that complete a part
 	stride int           // columns that post to one part are cols/stride apart; 1 where they are neighbours
-	wait   trace.Time    // lost at each, whatever its value
 	of     func(int) int // the part that a column posts to
 }
 
@@ -69,11 +68,11 @@ func semaphoresFor(policy string, c cover, a, b workload.Shape) (s semaphores, w
 	if ownColumns(a, b) {
 		inner = b.N
 	}
-	s = semaphores{parts: c.cols, groups: 1, posts: int64(c.splits), stride: 1, wait: tileWait, of: func(col int) int { return col }}
+	s = semaphores{parts: c.cols, groups: 1, posts: int64(c.splits), stride: 1, of: func(col int) int { return col }}
 	switch policy {
 	case "streamk":
 	case "row":
-		s.parts, s.posts, s.wait = 1, int64(c.cols*c.splits), rowWait
+		s.parts, s.posts = 1, int64(c.cols*c.splits)
 		s.of = func(int) int { return 0 }
 	case "tile":
 		if n := int(a.N / max(1, inner)); ownColumns(a, b) && n > 1 && a.N%inner == 0 && c.cols%n == 0 {
@@ -146,6 +145,7 @@ func (pl *planner) apartGrid(op *workload.Op, tiles int) grid {
 // producer's rows, each in parts.
 type link struct {
 	semaphores
+	pl       *planner
 	from, to *workload.Op
 	cover    cover // of the producer
 	flags    []replay.Flag
@@ -155,16 +155,19 @@ func (pl *planner) link(from, to *workload.Op, v Values) *link {
 	c, _ := coverOf(from, v["order"] == "column")
 	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
 	c.stride = s.stride
-	l := &link{semaphores: s, from: from, to: to, cover: c}
+	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
 	for i := range c.rows * s.parts {
 		l.flags = append(l.flags, pl.p.NewFlag(fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)))
 	}
 	return l
 }
 
-// post says that a tile of the producer is written.
-func (l *link) post(row, col int) replay.Phase {
-	return replay.Phase{Op: replay.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1}
+// post appends what says that a tile of the producer is written: a barrier of the
+// workgroup, a fence and an addition.
+func (l *link) post(row, col int, buf []replay.Phase) []replay.Phase {
+	return append(buf,
+		replay.Phase{Op: replay.Sleep, Time: duration(l.pl.m.GPU.Post.Value)},
+		replay.Phase{Op: replay.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1})
 }
 
 // wait appends what a tile of the consumer waits for before it comes to a part:
@@ -177,9 +180,15 @@ func (l *link) wait(row, part int, buf []replay.Phase) []replay.Phase {
 		for r := lo; r <= hi; r++ {
 			buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: l.flags[r*l.parts+g*l.parts/l.groups+part], Count: l.posts})
 		}
-		buf = append(buf, replay.Phase{Op: replay.Sleep, Time: l.semaphores.wait})
+		buf = append(buf, l.pl.poll())
 	}
 	return buf
+}
+
+// poll is what a workgroup loses at a semaphore that is posted already: one thread
+// reads it, and the rest meet it at a barrier.
+func (pl *planner) poll() replay.Phase {
+	return replay.Phase{Op: replay.Sleep, Time: duration(pl.m.GPU.Poll.Value)}
 }
 
 // needs is the parts that a tile of the consumer comes to: all in a loop over K;
@@ -228,7 +237,7 @@ func (pl *planner) synchronisedKernel(op *workload.Op, in, out *link, begun repl
 			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: begun, Count: 1})
 		}
 		if tickets {
-			buf = append(buf, replay.Phase{Op: replay.Sleep, Time: rowWait})
+			buf = append(buf, pl.poll()) // an addition that waits for its result, as long as a read does
 		}
 		row, col := c.at(i)
 		if in == nil {
@@ -247,7 +256,7 @@ func (pl *planner) synchronisedKernel(op *workload.Op, in, out *link, begun repl
 			}
 		}
 		if out != nil {
-			buf = append(buf, out.post(row, col))
+			buf = out.post(row, col, buf)
 		}
 		return buf
 	}

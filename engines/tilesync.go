@@ -41,14 +41,6 @@ var tilesync = Engine{
 	plan:   planTilesync,
 }
 
-// What a workgroup loses at a semaphore that is posted already: one thread reads
-// it and the rest meet it at a barrier, before the first load of a row, or
-// within the loop, among loads that are under way (MODEL_STUDY section 3).
-const (
-	rowWait  = trace.Time(1_000)
-	tileWait = trace.Time(100)
-)
-
 func planTilesync(pl *planner, v Values) (emitter, error) {
 	why, policy, served := "no two dependent matrix products were found (give their shapes)", v["policy"], false
 	pl.takeChains(func(p *workload.Pair) bool {
@@ -177,7 +169,7 @@ func (r *rank) lead(s *side, reset bool) replay.Flag {
 // follow launches a side an event after the stream of the one before came to that.
 func (r *rank) follow(s *side, after replay.Flag) replay.Flag {
 	l := r.pl.m.Launch
-	r.host.delay(duration(l.HostEvent.Value), replay.HostIssue, "event")
+	r.host.delay(duration(l.HostEvent.Value*r.pace), replay.HostIssue, "event")
 	r.ready(s.on, s.op, s.after, s.within...)
 	s.on.wait(after, 1, "event")
 	return r.start(s, duration(l.Event.Value))

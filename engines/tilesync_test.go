@@ -118,7 +118,8 @@ func TestDependentProducts(t *testing.T) {
 
 // Rows that complete while the producer's last wave still runs let the
 // consumer's first wave fill the CUs that wave leaves idle; with one wave there
-// is nothing to fill, and semaphores only cost.
+// is nothing to fill, and semaphores only cost. So do those of 48 tiles a row, one
+// after another: measured, they lose what the wave gains (validate.jsonl v0107 to v0109).
 func TestTilesyncWinsAndLoses(t *testing.T) {
 	many := mlp{ranks: 1, steps: 4, batch: 1024, hidden: 12288, ffn: 6144, up: 290_000, down: 233_000}
 	one := mlp{ranks: 1, steps: 4, batch: 128, hidden: 12288, ffn: 6144, up: 91_400, down: 53_500}
@@ -129,7 +130,7 @@ func TestTilesyncWinsAndLoses(t *testing.T) {
 		wins bool
 	}{
 		{"rows of two waves", many, nil, true},
-		{"tiles of two waves", many, map[string]string{"policy": "tile"}, true},
+		{"tiles of two waves", many, map[string]string{"policy": "tile"}, false},
 		{"one row, one wave", one, map[string]string{"reset": "on", "waitkernel": "off"}, false},
 	} {
 		w, m := c.mlp.build(t), h200(t, 1)

@@ -48,6 +48,10 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int, war
 	if itself { // the capture is of such a loop as was measured, as warm as that
 		m.Regime = machine.AsCaptured
 	}
+	if row.Params.Queued {
+		l := &m.Launch
+		l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
+	}
 	out, err := Run(w, m, s, replay.Options{})
 	if err == nil && out.Result != nil && !itself {
 		if m.Regime = c.measuredIn(w, &m, out); m.Regime != machine.Cool {

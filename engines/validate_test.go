@@ -30,6 +30,7 @@ func TestErrorsAgainstHardware(t *testing.T) {
 		{"../samples/measurements/2026-11-21-h200x2-second/rows.jsonl", "testdata/errors-h200x2-second.golden"},
 		{"../samples/measurements/2026-11-21-h200x2-third/rows.jsonl", "testdata/errors-h200x2-third.golden"},
 		{"../samples/measurements/2026-11-21-h200x2-models/rows.jsonl", "testdata/errors-h200x2-models.golden"},
+		{"../samples/measurements/2026-11-22-h200x2-flags/rows.jsonl", "testdata/errors-h200x2-flags.golden"},
 	} {
 		t.Run(filepath.Base(filepath.Dir(set.rows)), func(t *testing.T) { testErrors(t, set.rows, set.golden) })
 	}
