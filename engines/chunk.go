@@ -72,7 +72,13 @@ func (pl *planner) retile(op *workload.Op, n int) machine.Tiling {
 	part := pl.m.Tiling(rows, sh.N, sh.K)
 	full := pl.m.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
 	if full.Seconds > 0 {
-		part.Tile *= float64(op.Dur()) / 1e9 / full.Seconds
+		slower := float64(op.Dur()) / 1e9 / full.Seconds
+		if part.Rows != full.Rows || part.Columns != full.Columns {
+			// No clock is above the full one: what is faster than the profile has it
+			// shows how the law errs on its tile, and nothing of others.
+			slower = max(1, slower)
+		}
+		part.Tile *= slower
 		if pl.m.Pace > 0 {
 			part.Tile *= pl.m.Pace
 		}

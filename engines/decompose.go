@@ -107,7 +107,11 @@ func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
 		if k == 0 {
 			after = r.before(p, first)
 		}
-		chunk(k, first, r.ready(s, first, after))
+		gap := r.ready(s, first, after)
+		if k > 0 && first == comm && !r.commFirst(p, k-1) {
+			gap = duration(launch.Event.Value)
+		}
+		chunk(k, first, gap)
 		for _, id := range p.mid[r.id] {
 			mid := &r.pl.w.Ops[id]
 			s.wait(r.issued, r.issue(launch.Host.Value, mid.Name), "host")
@@ -130,8 +134,11 @@ func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
 // on the other stream. The next chunk is ready at the same moment (commFirst).
 func (r *rank) eventGap(p *pair, k int) float64 {
 	l := r.pl.m.Launch
-	if r.commFirst(p, k) && l.Hop.Known() {
-		return min(l.Hop.Value, l.Gap.Value/2)
+	switch gather := p.Direction == workload.CollectiveThenCompute; {
+	case r.commFirst(p, k) == gather || !l.Hop.Known():
+		return l.Event.Value
+	case gather: // the next one is held back
+		return l.Hop.Value
 	}
-	return l.Event.Value
+	return min(l.Hop.Value, l.Gap.Value/2)
 }

@@ -14,15 +14,48 @@ const (
 	noneFirst  = -1 // every rank's product goes first
 	allFirst   = -2 // every rank's collective
 	everyOther = -3 // ranks differ
+	allButOne  = -4 // every rank's collective but the last one's
 )
 
 // usualFall is the median case: of two ranks' fair tosses half fall alike, and the
-// lower median of what that takes is that nobody waits; more ranks mostly differ.
-func usualFall(ranks int) int64 {
-	if ranks > 2 {
+// lower median of what that takes is that nobody waits; more ranks mostly differ,
+// and so does a gather of some chunks on two.
+func usualFall(ranks int, gather bool) int64 {
+	if ranks > 2 || gather {
 		return everyOther
 	}
 	return noneFirst
+}
+
+// tossedFor is what the pairs of a workload toss for: whether some are a product
+// and its collective, and some a gather and the product behind it.
+func tossedFor(w *workload.Workload) (products, gathers bool) {
+	for i := range w.Pairs {
+		if p := &w.Pairs[i]; p.Collective >= 0 {
+			gather := p.Direction == workload.CollectiveThenCompute
+			products, gathers = products || !gather, gathers || gather
+		}
+	}
+	return products, gathers
+}
+
+// A fall is how all tosses fall, and how often.
+type fall struct {
+	seed  int64
+	share float64
+}
+
+// falls are the ways that tosses fall on n ranks. At one fair toss the product goes
+// first on all with probability 1/2^n, the collective on all with the same, and
+// else ranks differ. Where gathers are tossed for again, the product stays first on a
+// rank with probability 1/2^gatherTosses, and one such rank holds up all.
+func falls(n int, gathers bool, chunks int) []fall {
+	alike := math.Exp2(-float64(n))
+	if gathers && chunks > gatherTosses {
+		behind := 1 - math.Pow(1-math.Exp2(-gatherTosses), float64(n))
+		return []fall{{allButOne, behind}, {allFirst, alike}, {everyOther, 1 - behind - alike}}
+	}
+	return []fall{{noneFirst, alike}, {allFirst, alike}, {everyOther, 1 - 2*alike}}
 }
 
 // races reports whether a toss decides over the time of a strategy.
@@ -84,22 +117,19 @@ func Advise(outcomes []Outcome) Advice {
 }
 
 // expect is the mean of what an outcome takes over how the tosses of its pairs
-// fall: on n ranks the product goes first on all with probability 1/2^n, the
-// collective on all with the same, and else ranks differ. Whoever chooses by the
-// mean loses least in the mean; the median of few modes says little.
+// fall. Whoever chooses by the mean loses least in the mean; the median of few
+// modes says little.
 func (o *Outcome) expect(w *workload.Workload, m machine.Machine, stop func() bool) error {
 	o.Expected, o.Best, o.Worst = o.Time, o.Time, o.Time
 	if m.Seed != 0 || !races(o.Selection, w) {
 		return nil
 	}
-	alike := math.Exp2(-float64(w.World))
+	products, gathers := tossedFor(w)
+	both := products && gathers
 	var mean float64
-	for _, fall := range []struct {
-		seed  int64
-		share float64
-	}{{noneFirst, alike}, {allFirst, alike}, {everyOther, 1 - 2*alike}} {
+	for _, fall := range falls(w.World, !products, o.Values.Int("chunks")) {
 		t := o.Time
-		if fall.seed != usualFall(w.World) {
+		if both || fall.seed != usualFall(w.World, gathers) {
 			m.Seed = fall.seed
 			other, err := Run(w, m, o.Selection, replay.Options{Stop: stop})
 			if err != nil {

@@ -2,6 +2,7 @@ package engines
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay"
@@ -61,6 +62,27 @@ func TestExpected(t *testing.T) {
 			if out.Best > out.Expected || out.Worst < out.Expected || i > 0 && out.Best != out.Worst {
 				t.Errorf("%d ranks, %s: %v is expected of %v to %v", c.ranks, s.Engine.Name, out.Expected, out.Best, out.Worst)
 			}
+		}
+	}
+}
+
+// Of two ranks a product stays first on one or both, tossed for twice, in 7 cases of
+// 16; of four in 175 of 256.
+func TestFalls(t *testing.T) {
+	for _, c := range []struct {
+		ranks   int
+		gathers bool
+		chunks  int
+		want    []fall
+	}{
+		{2, false, 8, []fall{{noneFirst, 1. / 4}, {allFirst, 1. / 4}, {everyOther, 1. / 2}}},
+		{4, false, 8, []fall{{noneFirst, 1. / 16}, {allFirst, 1. / 16}, {everyOther, 7. / 8}}},
+		{2, true, 2, []fall{{noneFirst, 1. / 4}, {allFirst, 1. / 4}, {everyOther, 1. / 2}}},
+		{2, true, 3, []fall{{allButOne, 7. / 16}, {allFirst, 1. / 4}, {everyOther, 5. / 16}}},
+		{4, true, 4, []fall{{allButOne, 175. / 256}, {allFirst, 1. / 16}, {everyOther, 65. / 256}}},
+	} {
+		if got := falls(c.ranks, c.gathers, c.chunks); !slices.Equal(got, c.want) {
+			t.Errorf("%d ranks, %d chunks, gathers %v: %v, want %v", c.ranks, c.chunks, c.gathers, got, c.want)
 		}
 	}
 }

@@ -130,3 +130,48 @@ func TestToss(t *testing.T) {
 		t.Errorf("of %d, %d fall to it again", n, again)
 	}
 }
+
+// Gathers are tossed for twice: on a quarter of ranks the product goes first for
+// good, and a gather that went first stays ahead. In the median case ranks differ.
+func TestTossOfGathers(t *testing.T) {
+	p := &pair{Pair: &workload.Pair{First: make([]int32, 2), Direction: workload.CollectiveThenCompute}}
+	first := func(seed int64, id, chunk int) bool {
+		m := h200(t, 2)
+		m.Seed = seed
+		return (&rank{pl: &planner{m: m, w: &workload.Workload{World: 2}}, id: id}).commFirst(p, chunk)
+	}
+	never := 0
+	for seed := int64(1); seed <= 1000; seed++ {
+		ahead := first(seed, 1, 0)
+		for chunk := 1; chunk < 4; chunk++ {
+			now := first(seed, 1, chunk)
+			if ahead && !now || chunk > 1 && now != ahead {
+				t.Fatalf("seed %d: at chunk %d the gather goes first: %v, before: %v", seed, chunk, now, ahead)
+			}
+			ahead = now
+		}
+		if !ahead {
+			never++
+		}
+	}
+	if never < 209 || never > 291 { // three standard deviations of a quarter
+		t.Errorf("on %d of 1000 ranks the product goes first for good", never)
+	}
+	for _, c := range []struct {
+		seed int64
+		want [2][3]bool // by rank and chunk
+	}{
+		{0, [2][3]bool{{true, true, true}, {false, true, true}}},
+		{noneFirst, [2][3]bool{}},
+		{allFirst, [2][3]bool{{true, true, true}, {true, true, true}}},
+		{allButOne, [2][3]bool{{true, true, true}, {}}},
+	} {
+		for id := range c.want {
+			for chunk, want := range c.want[id] {
+				if got := first(c.seed, id, chunk); got != want {
+					t.Errorf("seed %d, rank %d, chunk %d: %v", c.seed, id, chunk, got)
+				}
+			}
+		}
+	}
+}
