@@ -83,6 +83,24 @@ SETS = {
         "onesided": [("odd", 6144, 7680, 10752, "k", "reduce_scatter"), ("odd_in", 6144, 10752, 7680, "n", "all_gather")],
         "fused": [("moe_odd", 6144, 5120, 2816), ("moe_thin", 4096, 2048, 16384)],
     },
+    "fourth": {
+        "pairs": [
+            ("gemma27b_fc2", 4096, 4608, 36864, "k", "all_reduce"),
+            ("gemma27b_fc2", 4096, 4608, 36864, "k", "reduce_scatter"),
+            ("grok_op", 8192, 6144, 6144, "k", "reduce_scatter"),
+            ("phi_fc2", 16384, 5120, 17920, "k", "all_to_all"),
+            ("command_r", 3072, 12288, 12288, "k", "all_reduce"),
+            ("yi_in", 8192, 20480, 7168, "n", "all_gather"),
+            ("command_r_in", 3072, 16384, 12288, "n", "all_gather"),
+        ],
+        "decompose": [
+            (2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (4, 10, False), (2, 5, False), (8, 20, True),
+        ],
+        "loops": [("grok_op", 8192, 6144, 6144, "k", "reduce_scatter"), ("command_r", 3072, 12288, 12288, "k", "all_to_all")],
+        "multistream": [(0, False), (0, True), (5, False), (20, True)],
+        "onesided": [("grok_op", 8192, 6144, 6144, "k", "reduce_scatter"), ("yi_in", 8192, 20480, 7168, "n", "all_gather")],
+        "fused": [("moe_tall", 12288, 3072, 4864), ("moe_flat", 2048, 8192, 7168)],
+    },
 }
 PROGRAMS = (132, 128, 116, 100, 84)  # persistent workgroups of a fused kernel
 TILE = (128, 256, 64)
