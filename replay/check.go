@@ -255,9 +255,6 @@ func (s *sim) checkPhase(p *Phase) error {
 			}
 		}
 	}
-	if !(p.Favor >= 0 && p.Favor <= 1e6) {
-		return fmt.Errorf("favor: factor %g (want 0 to 1e6)", p.Favor)
-	}
 	if p.Last < 0 || p.Last > 0 && (p.Op != PostTo || p.Time > 0 || p.Flag == NoFlag) {
 		return fmt.Errorf("last: %d (want a post to a flag that is there at once, or 0)", p.Last)
 	}

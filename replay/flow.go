@@ -178,11 +178,6 @@ func (f *flows) join(id int32, st *stake, who actor, size float64, now Time) {
 	f.alter(id)
 }
 
-// heldBack reports whether one of the key was held back in its class until this instant.
-func (f *flows) heldBack(st *stake, k *classKey) bool {
-	return st.left == f.settled && f.classes[st.class].key == *k
-}
-
 // end ends a membership that has run its course.
 func (f *flows) end(st *stake) {
 	st.seq, st.left = 0, 0

@@ -56,20 +56,20 @@ func (f *flows) watch(id int32) {
 }
 
 // hush begins a workgroup's flow undisturbed, if it may be.
-func (s *sim) hush(id int32, w *workgroup, k *classKey) bool {
-	if k.path == none || k.slow > 1 || k.beside > 1 || w.alone == 0 || !s.flows.loose(k.path) {
+func (s *sim) hush(id int32, w *workgroup) bool {
+	if w.lone || w.path == none || w.beside > 1 || w.alone == 0 || s.slowed(w) > 1 || !s.flows.loose(w.path) {
 		return false
 	}
-	p := &s.flows.paths[k.path]
+	p := &s.flows.paths[w.path]
 	if p.quiet == nil { // the first ever
 		for _, id := range p.pools {
 			pool := &s.flows.pools[id]
-			pool.ways = append(pool.ways, k.path)
+			pool.ways = append(pool.ways, w.path)
 		}
 	}
 	w.quiet, w.pathAt = true, int32(len(p.quiet))
 	p.quiet = append(p.quiet, id)
-	s.flows.admit(k.path, 1, k.limit, s.now)
+	s.flows.admit(w.path, 1, w.limit(), s.now)
 	s.sleep(id, w, w.alone)
 	return true
 }
@@ -81,7 +81,7 @@ func (s *sim) unhush(w *workgroup) {
 	p.quiet[w.pathAt] = last
 	s.wgs.at(last).pathAt = w.pathAt
 	p.quiet = p.quiet[:len(p.quiet)-1]
-	s.flows.admit(w.path, -1, limitOf(w.size, float64(w.alone)), s.now)
+	s.flows.admit(w.path, -1, w.limit(), s.now)
 	w.quiet = false
 }
 

@@ -50,21 +50,30 @@ func (s *sim) beginFlow(who actor) {
 		return
 	}
 	w := s.wgs.at(who.id)
-	if s.unshared(w) {
+	switch {
+	case s.unshared(w):
 		s.sleep(who.id, w, w.alone)
-		return
-	}
-	var k classKey
-	size := s.phaseFlow(w, &k)
-	if s.flows.heldBack(&w.stake, &k) || !s.hush(who.id, w, &k) {
+	case s.staysHeldBack(w) || !s.hush(who.id, w):
+		var k classKey
+		size := s.phaseFlow(w, &k)
 		s.join(who, &k, size)
 	}
 }
 
+// staysHeldBack reports whether the workgroup was held back until this instant
+// in the class where its phase belongs.
+func (s *sim) staysHeldBack(w *workgroup) bool {
+	if w.left != s.flows.settled {
+		return false
+	}
+	var k classKey
+	s.phaseFlow(w, &k)
+	return s.flows.classes[w.class].key == k
+}
+
 // unshared reports whether the workgroup's phase takes its time whatever others do at present.
 func (s *sim) unshared(w *workgroup) bool {
-	return w.lone &&
-		(w.op == Store || w.cu == none || s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow == 1)
+	return w.lone && s.slowed(w) == 1
 }
 
 func (s *sim) join(who actor, k *classKey, size float64) {
@@ -125,12 +134,20 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 		}
 		return float64(w.alone)
 	}
-	if w.op == Work && w.cu != none {
-		k.slow = s.gpus[l.gpu].pipes[w.cu].slow
-	}
-	k.limit, k.favor = limitOf(w.size, float64(w.alone)), w.favor
+	k.limit, k.slow, k.favor = w.limit(), s.slowed(w), w.favor
 	return w.size
 }
+
+// slowed is how many times as long the workgroup's phase takes for the load of its CU.
+func (s *sim) slowed(w *workgroup) float64 {
+	if w.op == Store || w.cu == none {
+		return 1
+	}
+	return s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow
+}
+
+// limit is the rate of the phase's bytes alone.
+func (w *workgroup) limit() float64 { return limitOf(w.size, float64(w.alone)) }
 
 // wayOf is the path of a phase's bytes.
 func (s *sim) wayOf(l *launch, p *Phase) pathKey {

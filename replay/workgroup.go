@@ -335,7 +335,7 @@ func (s *sim) working(w *workgroup, l *launch, n int32) {
 	l.working += int(n)
 	if l.computes() {
 		g.working += int(n)
-		if !g.crowded {
+		if !g.crowded && len(s.flows.beside[l.gpu]) > 0 {
 			g.crowded = true
 			s.crowd = append(s.crowd, l.gpu)
 		}
@@ -350,7 +350,7 @@ func (s *sim) working(w *workgroup, l *launch, n int32) {
 	x.working += n
 	if w.op == Work {
 		x.load += int64(n) * l.pipe
-		if !x.bent {
+		if !x.bent && (x.load > wholePipe || x.slow > 1) {
 			x.bent = true
 			s.bent = append(s.bent, cuRef{l.gpu, w.cu})
 		}
