@@ -248,11 +248,9 @@ func (s *sim) checkPhase(p *Phase) error {
 			return err
 		}
 	}
-	if p.Bytes != 0 || p.Read != 0 || p.Write != 0 {
-		for _, b := range [...]float64{p.Bytes, p.Read, p.Write} {
-			if err := checkBytes(b); err != nil {
-				return err
-			}
+	for _, b := range [...]float64{p.Bytes, p.Read, p.Write} {
+		if !(b >= 0 && b <= maxBytes) {
+			return checkBytes(b)
 		}
 	}
 	if p.Last < 0 || p.Last > 0 && (p.Op != PostTo || p.Time > 0 || p.Flag == NoFlag) {

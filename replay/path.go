@@ -111,12 +111,13 @@ type path struct {
 	narrows bool   // is counted in that one's narrows
 	line    []held // heap of held classes, the next to be done first
 
-	quiet   []int32 // workgroups with an undisturbed flow along it, in no order
+	quiet   []int32 // workgroups with an undisturbed flow along it, and some whose flow has ended
+	hushed  int     // of them, those with one
 	sibling int32   // the next path between the same GPUs, or none
 	listed  []bool  // by pool it crosses: it is in that one's paths
 	key     pathKey
 	total   total  // of stairs
-	_       [4]int // to whole lines
+	_       [3]int // to whole lines
 }
 
 // A held is a class that is held back.

@@ -141,7 +141,10 @@ func checkPools(t *rapid.T, s *sim) {
 					sends += float64(c.n) * s.flows.rateOf(c)
 				}
 			}
-			for _, w := range way.quiet {
+			for at, w := range way.quiet {
+				if !s.isHushed(int32(id), int32(at), w) {
+					continue
+				}
 				var k classKey
 				s.phaseFlow(s.wgs.at(w), &k)
 				sends += k.limit

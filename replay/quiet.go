@@ -67,22 +67,41 @@ func (s *sim) hush(id int32, w *workgroup) bool {
 			pool.ways = append(pool.ways, w.path)
 		}
 	}
+	if len(p.quiet) == cap(p.quiet) && len(p.quiet) > 4*p.hushed {
+		s.forgetEnded(w.path, p)
+	}
 	w.quiet, w.pathAt = true, int32(len(p.quiet))
 	p.quiet = append(p.quiet, id)
+	p.hushed++
 	s.flows.admit(w.path, 1, w.limit(), s.now)
 	s.sleep(id, w, w.alone)
 	return true
 }
 
-// unhush takes the workgroup's undisturbed flow off its path.
+// unhush ends the workgroup's undisturbed flow. Its place in the path is left
+// as it is: another's that would take it is far away in memory.
 func (s *sim) unhush(w *workgroup) {
-	p := &s.flows.paths[w.path]
-	last := p.quiet[len(p.quiet)-1]
-	p.quiet[w.pathAt] = last
-	s.wgs.at(last).pathAt = w.pathAt
-	p.quiet = p.quiet[:len(p.quiet)-1]
+	s.flows.paths[w.path].hushed--
 	s.flows.admit(w.path, -1, w.limit(), s.now)
 	w.quiet = false
+}
+
+// isHushed reports whether the flow at a place of the path is undisturbed still.
+func (s *sim) isHushed(path, at int32, id int32) bool {
+	w := s.wgs.at(id)
+	return w.quiet && w.path == path && w.pathAt == at
+}
+
+// forgetEnded keeps of a path's flows those that are undisturbed still.
+func (s *sim) forgetEnded(id int32, p *path) {
+	n := int32(0)
+	for at, wg := range p.quiet {
+		if s.isHushed(id, int32(at), wg) {
+			p.quiet[n], s.wgs.at(wg).pathAt = wg, n
+			n++
+		}
+	}
+	p.quiet = p.quiet[:n]
 }
 
 // disturb moves the undisturbed flows through pools that have become tight to
@@ -99,8 +118,12 @@ func (s *sim) disturb() {
 		}
 		for _, way := range p.ways {
 			for quiet := &s.flows.paths[way].quiet; len(*quiet) > 0; {
-				w := (*quiet)[len(*quiet)-1]
-				s.rejoin(w, s.wgs.at(w))
+				last := len(*quiet) - 1
+				wg := (*quiet)[last]
+				if s.isHushed(way, int32(last), wg) {
+					s.rejoin(wg, s.wgs.at(wg))
+				}
+				*quiet = (*quiet)[:last]
 			}
 		}
 	}
