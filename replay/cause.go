@@ -202,7 +202,7 @@ func (s *sim) boundOf(w *workgroup) Bound {
 	c := &s.flows.classes[w.class]
 	if c.path != none {
 		for _, id := range s.flows.paths[c.path].pools {
-			if p := &s.flows.pools[id]; p.used >= p.capacity*(1-1e-6) {
+			if p := &s.flows.pools[id]; p.fills() {
 				return s.flows.boundBy(id)
 			}
 		}

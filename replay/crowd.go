@@ -61,7 +61,7 @@ func (f *flows) waits(id int32, now Time) bool {
 	total := p.most
 	for i, id := range p.pools {
 		pool := &f.pools[id]
-		left := pool.capacity - pool.used
+		left := pool.capacity - pool.quiet - pool.used
 		if left < -1e-9*pool.capacity {
 			return false // an arbiter gave some of it to the other side
 		}

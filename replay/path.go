@@ -11,9 +11,9 @@ type pool struct {
 	capacity float64 // bytes a nanosecond
 	demand   float64 // bytes a nanosecond that its classes could send through it at most
 	quiet    float64 // bytes a nanosecond of undisturbed flows
-	used     float64 // bytes a nanosecond since `since`
+	used     float64 // bytes a nanosecond of flows in classes, since `since`
 	since    Time
-	moved    float64 // bytes until since
+	moved    float64 // bytes of flows in classes until since, and of undisturbed ones that have ended
 	quietN   int32   // undisturbed flows
 	narrows  int32   // paths of which it is the narrowest and that could send more
 	arbiter  int32   // that sets capacity, and one; 0 for what is fixed
@@ -21,6 +21,7 @@ type pool struct {
 	changed  bool    // tight may have, since
 	listed   bool    // is in flows.disturbed
 	crowded  bool    // is of a crowd
+	brimful  bool    // used and quiet are capacity, since `since`
 
 	left    float64  // fill: capacity that nothing settled uses
 	load    float64  // fill: bytes for one byte of everything unsettled
@@ -30,7 +31,7 @@ type pool struct {
 	row     int      // the last search that solved it
 	paths   []member // those that cross it, and some that have no classes any more
 
-	saturated Time    // time until since in which used was capacity
+	saturated Time    // time until since in which it was brimful
 	full      *parts  // the same over time, if asked for
 	ways      []int32 // paths that cross it and have had undisturbed flows
 	_         [3]int  // to whole lines
@@ -43,7 +44,7 @@ func (p *pool) account(now Time) {
 		return
 	}
 	p.moved += p.used * float64(dt)
-	if p.used >= p.capacity*(1-1e-6) {
+	if p.brimful {
 		p.saturated += dt
 		if p.full != nil {
 			p.full.add(p.since, now)
@@ -52,17 +53,24 @@ func (p *pool) account(now Time) {
 	p.since = now
 }
 
-// use changes the bytes a nanosecond that flow through.
-func (p *pool) use(by float64, now Time) {
+// use sets the bytes a nanosecond of flows in classes from now on.
+func (p *pool) use(rate float64, now Time) {
 	p.account(now)
-	p.used += by
+	if p.used = rate; p.crosses == 0 {
+		p.used = 0 // exactly
+	}
+	p.brimful = p.fills()
 }
 
-// solved brings used up to date with what a solve has left.
-func (p *pool) solved(now Time) {
-	p.account(now)
-	if p.used = p.capacity - p.left; p.crosses == 0 {
-		p.used = p.quiet // exactly
+// fills reports whether as much flows through as can.
+func (p *pool) fills() bool { return p.used+p.quiet >= p.capacity*(1-1e-6) }
+
+// stir notes that undisturbed flows have begun or ended. Bytes are counted when
+// those end, so that only what begins or ends to fill the pool costs more.
+func (p *pool) stir(now Time) {
+	if fills := p.fills(); fills != p.brimful {
+		p.account(now)
+		p.brimful = fills
 	}
 }
 

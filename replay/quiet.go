@@ -22,22 +22,37 @@ func (f *flows) loose(id int32) bool {
 	return true
 }
 
-// admit adds n undisturbed flows, 1 or -1, of the given rate to the path's pools.
-func (f *flows) admit(id int32, n int32, rate float64, now Time) {
+// admit adds an undisturbed flow of the given rate to the path's pools.
+func (f *flows) admit(id int32, rate float64, now Time) {
 	way := &f.paths[id]
-	for i, pool := range way.pools {
-		p := &f.pools[pool]
-		by := float64(n) * way.weights[i] * rate
-		if p.quietN += n; p.quietN == 0 {
-			by = -p.quiet
-		}
-		p.quiet += by
-		p.use(by, now)
+	weights := way.weights[:len(way.pools)]
+	for i, at := range way.pools {
+		p := &f.pools[at]
+		p.quietN++
+		p.quiet += weights[i] * rate
+		p.stir(now)
 		if p.arbiter > 0 {
 			f.arbitrate(p.arbiter)
 		}
-		if n > 0 {
-			f.watch(pool)
+		f.watch(at)
+	}
+}
+
+// dismiss takes one away that has begun at since.
+func (f *flows) dismiss(id int32, rate float64, since, now Time) {
+	way := &f.paths[id]
+	weights := way.weights[:len(way.pools)]
+	for i, at := range way.pools {
+		p := &f.pools[at]
+		by := weights[i] * rate
+		p.moved += by * float64(now-since)
+		p.quiet -= by
+		if p.quietN--; p.quietN == 0 {
+			p.quiet = 0 // exactly
+		}
+		p.stir(now)
+		if p.arbiter > 0 {
+			f.arbitrate(p.arbiter)
 		}
 	}
 }
@@ -73,7 +88,7 @@ func (s *sim) hush(id int32, w *workgroup) bool {
 	w.quiet, w.pathAt = true, int32(len(p.quiet))
 	p.quiet = append(p.quiet, id)
 	p.hushed++
-	s.flows.admit(w.path, 1, w.limit(), s.now)
+	s.flows.admit(w.path, w.limit(), s.now)
 	s.sleep(id, w, w.alone)
 	return true
 }
@@ -82,7 +97,7 @@ func (s *sim) hush(id int32, w *workgroup) bool {
 // as it is: another's that would take it is far away in memory.
 func (s *sim) unhush(w *workgroup) {
 	s.flows.paths[w.path].hushed--
-	s.flows.admit(w.path, -1, w.limit(), s.now)
+	s.flows.dismiss(w.path, w.limit(), w.since, s.now)
 	w.quiet = false
 }
 

@@ -146,7 +146,8 @@ func (f *flows) solveFrom(id int32, now Time) {
 	f.gather(now)
 	f.fill()
 	for _, r := range f.rows {
-		f.pools[r].solved(now)
+		p := &f.pools[r]
+		p.use(p.capacity-p.quiet-p.left, now)
 	}
 	for _, id := range f.comp {
 		p := &f.paths[id]
@@ -225,10 +226,7 @@ func (f *flows) enterUse(p *path, now Time) {
 		if pool.row == f.search {
 			continue
 		}
-		pool.use(p.weights[i]*(p.sends-p.out), now)
-		if pool.crosses == 0 {
-			pool.used = pool.quiet // exactly
-		}
+		pool.use(pool.used+p.weights[i]*(p.sends-p.out), now)
 	}
 	p.out = p.sends
 }
