@@ -35,7 +35,8 @@ type launch struct {
 	holders  string  // what held the slots when it first found none
 	row      int32   // of the ledger
 	spent    Slots   // by its workgroups
-	ways     [2]way  // plain Work and Store phases took last
+	bill     bill
+	ways     [2]way // plain Work and Store phases took last
 	span     spanRef
 	moment   int32 // at which it was launched, if causes are kept
 	party    int32
@@ -131,7 +132,7 @@ func (s *sim) end(id int32) {
 	if l.bank != none {
 		s.gpus[l.gpu].banks[l.bank] = false
 	}
-	s.ledger.spend(l.row, l.gpu, &l.spent)
+	s.enter(l)
 	if s.causes != nil {
 		s.letGo(actor{dueStream, l.stream})
 	}

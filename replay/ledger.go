@@ -89,21 +89,52 @@ func (t *ledger) spend(row, gpu int32, by *Slots) {
 	of.Sleeping += by.Sleeping
 }
 
+// A bill is bytes of a kernel's phases that are not in the ledger yet.
+type bill struct {
+	read, written, cached float64 // by Work
+	peer                  int32   // of the last Stores
+	stored, fetched       float64 // by those
+}
+
 // charge counts the bytes of a phase.
 func (s *sim) charge(l *launch, p *Phase) {
+	b := &l.bill
 	switch p.Op {
 	case Work:
-		s.ledger.add(l.row, l.gpu, Memory, p.Read*(1-p.Hit))
-		s.ledger.write(l.row, l.gpu, p.Write)
-		if s.flows.caches != none {
-			s.ledger.add(l.row, l.gpu, Cache, p.Read+p.Write)
-		}
+		b.read += p.Read * (1 - p.Hit)
+		b.written += p.Write
+		b.cached += p.Read + p.Write
 	case Store:
-		if p.Bytes > 0 {
-			s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Read)
+		if p.Bytes == 0 {
+			return // nothing is read to be sent
 		}
+		if p.Peer != b.peer {
+			s.enterStores(l)
+			b.peer = p.Peer
+		}
+		b.stored += p.Bytes
+		b.fetched += p.Read
 	case Put:
 		s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Bytes)
+	}
+}
+
+// enter puts what a launch has moved into the ledger.
+func (s *sim) enter(l *launch) {
+	s.enterStores(l)
+	b := &l.bill
+	s.ledger.add(l.row, l.gpu, Memory, b.read)
+	s.ledger.write(l.row, l.gpu, b.written)
+	if s.flows.caches != none {
+		s.ledger.add(l.row, l.gpu, Cache, b.cached)
+	}
+	s.ledger.spend(l.row, l.gpu, &l.spent)
+}
+
+func (s *sim) enterStores(l *launch) {
+	if b := &l.bill; b.stored > 0 {
+		s.move(l.row, l.gpu, b.peer, b.stored, b.fetched)
+		b.stored, b.fetched = 0, 0
 	}
 }
 

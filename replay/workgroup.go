@@ -90,7 +90,9 @@ func (s *sim) start(launch, cu int32) {
 func (s *sim) stepWorkgroup(id int32) {
 	w := s.wgs.at(id)
 	l := s.kernels.at(w.launch)
+	was := Sleep
 	if w.phase != between {
+		was = w.op
 		s.finishPhase(id, w, l)
 	}
 	if s.causes != nil {
@@ -99,6 +101,7 @@ func (s *sim) stepWorkgroup(id int32) {
 	for s.err == nil {
 		if w.next == w.n {
 			if !s.nextTile(id, w, l) {
+				s.turn(w, l, was, Sleep)
 				s.depart(id, w, l)
 				return
 			}
@@ -106,6 +109,7 @@ func (s *sim) stepWorkgroup(id int32) {
 		}
 		for phases := s.phases(id, w, l); w.next < w.n; w.next++ {
 			if !s.beginPhase(id, w, l, &phases[w.next]) {
+				s.turn(w, l, was, w.op)
 				return
 			}
 		}
@@ -159,11 +163,7 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 	w.tile = int32(tile)
 	phases := s.phases(id, w, l)
 	w.n = int32(len(phases))
-	halts := 0
 	for i := range phases {
-		if op := phases[i].Op; op != PostTo && op != Put {
-			halts++
-		}
 		if err := s.checkPhase(&phases[i]); err != nil {
 			where := fmt.Sprintf("tile %d", tile)
 			if tile == none {
@@ -176,7 +176,7 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 	if len(phases) > 0 && w.slot != none {
 		s.record.tile(w, l, &s.gpus[l.gpu].cus[w.cu], s.now)
 	}
-	if halts > manyHalts {
+	if len(phases) > manyHalts && halts(phases) > manyHalts {
 		w.keeps = true
 		if n := len(s.wgs.all); n > len(s.kept) {
 			s.kept = append(s.kept, make([][]Phase, n-len(s.kept))...)
@@ -184,6 +184,17 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 		s.kept[id] = append(s.kept[id][:0], phases...)
 	}
 	return true
+}
+
+// halts is how many of the phases may take time.
+func halts(phases []Phase) int {
+	n := 0
+	for i := range phases {
+		if op := phases[i].Op; op != PostTo && op != Put {
+			n++
+		}
+	}
+	return n
 }
 
 // A script is the phases last asked for: those of a tile or, with tile none, of
@@ -258,7 +269,6 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 	case Work, Store:
 		if p.Time > 0 || p.size() > 0 {
 			s.charge(l, p)
-			s.working(w, l, 1)
 			s.bound(w, l, p)
 			w.phase = flowing
 			s.entry = append(s.entry, who)
@@ -301,11 +311,8 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 	if s.causes != nil {
 		s.phaseEnded(id, w, l)
 	}
-	if w.op == Work || w.op == Store {
-		s.working(w, l, -1)
-		if w.quiet {
-			s.unhush(w)
-		}
+	if w.quiet {
+		s.unhush(w)
 	}
 	if w.span != none {
 		p := s.current(id)
@@ -329,32 +336,54 @@ func (l *launch) spend(w *workgroup, took Time) {
 	}
 }
 
-// working counts a workgroup in or out of those that do something.
-func (s *sim) working(w *workgroup, l *launch, n int32) {
+// turn counts a workgroup that turns from one phase to another among those that
+// do something and use their CU's pipes.
+func (s *sim) turn(w *workgroup, l *launch, from, to PhaseOp) {
+	if from == to {
+		return
+	}
 	g := &s.gpus[l.gpu]
-	l.working += int(n)
-	if l.computes() {
-		g.working += int(n)
-		if !g.crowded && len(s.flows.beside[l.gpu]) > 0 {
-			g.crowded = true
-			s.crowd = append(s.crowd, l.gpu)
+	n := to.works() - from.works()
+	if n != 0 {
+		l.working += n
+		if l.computes() {
+			g.working += n
+			if !g.crowded && len(s.flows.beside[l.gpu]) > 0 {
+				g.crowded = true
+				s.crowd = append(s.crowd, l.gpu)
+			}
 		}
 	}
 	if w.cu == none {
 		return
 	}
 	x := &g.pipes[w.cu]
-	if before := x.working; before == 0 || before+n == 0 {
-		g.busy.add(int(n), s.now)
-	}
-	x.working += n
-	if w.op == Work {
-		x.load += int64(n) * l.pipe
-		if !x.bent && (x.load > wholePipe || x.slow > 1) {
-			x.bent = true
-			s.bent = append(s.bent, cuRef{l.gpu, w.cu})
+	if n != 0 {
+		if before := x.working; before == 0 || before+int32(n) == 0 {
+			g.busy.add(n, s.now)
 		}
+		x.working += int32(n)
 	}
+	switch {
+	case from == Work:
+		x.load -= l.pipe
+	case to == Work:
+		x.load += l.pipe
+	default:
+		return
+	}
+	if !x.bent && (x.load > wholePipe || x.slow > 1) {
+		x.bent = true
+		s.bent = append(s.bent, cuRef{l.gpu, w.cu})
+	}
+}
+
+// works is 1 of phases that do something, else 0.
+func (op PhaseOp) works() int {
+	if op == Work || op == Store {
+		return 1
+	}
+	return 0
 }
 
 // depart gives the workgroup's slot back.
