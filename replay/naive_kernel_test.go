@@ -167,6 +167,7 @@ func (n *naive) workgroup(w *nactor) {
 	if w.in {
 		w.in = false
 		p := w.phases[w.phase]
+		n.ledger.spend(w, &p, n.now-w.since)
 		if p.Op == Store {
 			if way := n.latency(w.gpu, int(p.Peer)); w.to < 0 || way > w.seen {
 				w.seen, w.to = way, int(p.Peer)
@@ -177,6 +178,7 @@ func (n *naive) workgroup(w *nactor) {
 	for {
 		for w.phase < len(w.phases) {
 			if w.in = n.enter(w, &w.phases[w.phase]); w.in {
+				w.since = n.now
 				return
 			}
 			w.phase++
@@ -263,6 +265,7 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		ch := n.actors[len(n.streams)+w.gpu*len(n.gpus)+int(p.Peer)]
 		ch.puts = append(ch.puts, *p)
 		ch.from = append(ch.from, w.kernel.k)
+		n.charge(w.kernel.k.Name, w.gpu, int(p.Peer), p.Bytes, p.Bytes)
 		if len(ch.puts) == 1 {
 			n.putNext(ch)
 		}
@@ -273,6 +276,7 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		}
 	default:
 		if p.Time > 0 || p.size() > 0 {
+			n.chargePhase(w, p)
 			// Its key is known once the instant has settled.
 			w.flow = &nflow{left: math.NaN()}
 			return true

@@ -29,6 +29,9 @@ type naive struct {
 	flagged map[int]Time    // by GPU: when it sends its next flag to a peer
 	log     []string
 	end     Time
+	ledger  nledger
+	rounded bool // some flow ended between two nanoseconds
+	stuck   bool // streams have not come to their end
 }
 
 type ngpu struct {
@@ -105,6 +108,7 @@ type nactor struct {
 	phases []Phase
 	phase  int
 	in     bool // in the phase, not before it
+	since  Time // when the phase began
 	seen   Time
 	to     int // that the flags behind it go to: a GPU more than 0 away, or the first stored to
 }
@@ -131,8 +135,8 @@ type nflow struct {
 	rate float64
 }
 
-func runNaive(m machine.Machine, p *Program) (log []string, end Time, deadlocked bool) {
-	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}, flagged: map[int]Time{}}
+func runNaive(m machine.Machine, p *Program) *naive {
+	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}, flagged: map[int]Time{}, ledger: newNledger()}
 	for g := range p.GPUs {
 		gp := &ngpu{}
 		for range int(m.GPU.CUs.Value) {
@@ -162,10 +166,10 @@ func runNaive(m machine.Machine, p *Program) (log []string, end Time, deadlocked
 		}
 	}
 	for _, a := range n.streams {
-		deadlocked = deadlocked || a.next < len(a.st.Commands)
+		n.stuck = n.stuck || a.next < len(a.st.Commands)
 	}
 	slices.Sort(n.log)
-	return n.log, n.end, deadlocked
+	return n
 }
 
 // due is when the actor's time or flow ends.
@@ -190,6 +194,7 @@ func (n *naive) advance() bool {
 	if next == math.MaxInt64 {
 		return false
 	}
+	n.pass(next - n.now)
 	n.round++
 	n.queue = nil
 	for _, a := range n.actors {
@@ -206,6 +211,7 @@ func (n *naive) advance() bool {
 	for _, a := range n.queue {
 		a.at = -1
 		if a.flow != nil {
+			n.rounded = n.rounded || a.flow.left < -1e-6*a.flow.rate
 			a.last, a.lastEnd, a.flow = *a.flow, n.round, nil
 		}
 	}
@@ -290,98 +296,6 @@ func (n *naive) postLater(delay Time, f Flag, count int64, from *Kernel, rank in
 	n.posts = append(n.posts, p)
 }
 
-// command reports whether the stream's command is over.
-func (n *naive) command(a *nactor, c *Command) bool {
-	step := a.step
-	a.step++
-	switch c.Op {
-	case Post:
-		n.post(c.Flag, c.Count)
-		return true
-	case Wait:
-		if step == 0 && n.flags[c.Flag] < c.Count {
-			n.waiters = append(n.waiters, nwait{a, c.Flag, c.Count})
-			return false
-		}
-		return true
-	case Delay:
-		if step == 0 && c.Delay > 0 {
-			a.at = n.now + c.Delay
-			return false
-		}
-		return true
-	}
-	if step == 0 {
-		if c.Delay > 0 {
-			a.at = n.now + c.Delay
-			return false
-		}
-		step, a.step = 1, 2
-	}
-	if c.Op == Launch {
-		if step == 1 {
-			n.launch(a, c)
-		}
-		return step == 2
-	}
-	return n.copy(a, c, step)
-}
-
-func (n *naive) copy(a *nactor, c *Command, step int) bool {
-	cp := c.Copy
-	g := n.gpus[a.gpu]
-	engines := int(n.m.Engines.Count.Value)
-	latency := nanoseconds(n.m.Engines.Latency.Value)
-	if n.node(int(cp.From)) != n.node(int(cp.Peer)) {
-		latency += n.latency(int(cp.From), int(cp.Peer))
-	}
-	switch {
-	case step == 1 && !cp.Free && !a.engine && engines > 0 && g.taken == engines:
-		g.wants = append(g.wants, a)
-		a.step = 1
-		return false
-	case step == 1:
-		if !cp.Free && !a.engine {
-			g.taken++
-			a.engine = true
-		}
-		a.start = n.now
-		wait := latency
-		if cp.Free {
-			wait = cp.Time
-		} else if cp.Bytes == 0 {
-			wait = max(latency, cp.Time)
-		}
-		if wait > 0 {
-			a.at = n.now + wait
-			return false
-		}
-		a.step = 3
-		fallthrough
-	case step == 2:
-		if !cp.Free && cp.Bytes > 0 {
-			limit := limitOf(cp.Bytes, float64(max(0, cp.Time-latency)))
-			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {
-				limit = min(limit, perNanosecond(n.m.Engines.Rate.Value))
-			}
-			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, favor: 1}, cp.Bytes)
-			return false
-		}
-	}
-	n.write("copy", a.gpu, a.index, cp.Name, a.start)
-	if a.engine {
-		a.engine = false
-		if len(g.wants) > 0 {
-			g.wants[0].engine = true
-			n.queue = append(n.queue, g.wants[0])
-			g.wants = g.wants[1:]
-		} else {
-			g.taken--
-		}
-	}
-	return true
-}
-
 func (n *naive) write(what string, gpu, at int, name string, start Time) {
 	n.end = max(n.end, n.now)
 	n.log = append(n.log, fmt.Sprintf("%s gpu %d at %d %s: %d-%d", what, gpu, at, name, start, n.now))
@@ -392,48 +306,4 @@ func (n *naive) flow(a *nactor, k nkey, size float64) {
 		size += a.last.left
 	}
 	a.flow = &nflow{key: k, left: size}
-}
-
-func (n *naive) putArrived(a *nactor) {
-	p := a.puts[0]
-	a.puts = a.puts[1:]
-	n.end = max(n.end, n.now)
-	n.postLater(n.latency(a.gpu, a.peer), p.Flag, p.Count, a.from[0], a.gpu)
-	a.from = a.from[1:]
-	n.putNext(a)
-}
-
-func (n *naive) putNext(a *nactor) {
-	a.sent = false
-	if len(a.puts) == 0 {
-		return
-	}
-	if n.node(a.gpu) != n.node(a.peer) {
-		messages := Time(1)
-		if a.puts[0].Bytes > 0 && a.puts[0].Flag != NoFlag {
-			messages = 2
-		}
-		nic := n.nic(a.gpu)
-		start := max(n.now, n.nics[nic])
-		n.nics[nic] = start + messages*nanoseconds(n.m.Network.Message.Value)
-		if start > n.now {
-			a.at = start
-			return
-		}
-	}
-	n.putSend(a)
-}
-
-func (n *naive) putSend(a *nactor) {
-	a.sent = true
-	p := a.puts[0]
-	least := p.Time
-	if n.node(a.gpu) != n.node(a.peer) {
-		least = max(least, nanoseconds(n.m.Network.Message.Value))
-	}
-	limit := boundless
-	if least > 0 && p.Bytes > 0 {
-		limit = p.Bytes / float64(least)
-	}
-	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(p.Update), beside: 1, slow: 1, favor: 1}, p.Bytes)
 }

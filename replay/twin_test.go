@@ -12,7 +12,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// The fast simulator and the obvious one agree to the nanosecond.
+// The fast simulator and the obvious one agree to the nanosecond, and to the
+// byte in what they add up.
 func TestEqualsNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
@@ -20,21 +21,24 @@ func TestEqualsNaive(t *testing.T) {
 		if rapid.Bool().Draw(t, "to everyone") {
 			replicate(p, &m)
 		}
-		want, end, deadlocked := runNaive(m, p)
+		naive := runNaive(m, p)
 		r, err := Simulate(m, p, Options{Level: Workgroups})
 		var deadlock *DeadlockError
 		if err != nil && !errors.As(err, &deadlock) {
 			t.Fatal(err)
 		}
-		if deadlocked != (err != nil) {
-			t.Fatalf("error %v; naive deadlocked: %t", err, deadlocked)
+		if naive.stuck != (err != nil) {
+			t.Fatalf("error %v; naive deadlocked: %t", err, naive.stuck)
 		}
 		if err != nil {
 			return
 		}
 		got := logOf(p, r.Run)
-		if !slices.Equal(got, want) || r.Makespan != end {
-			t.Fatalf("makespan %d, want %d\n%s", r.Makespan, end, differences(got, want))
+		if !slices.Equal(got, naive.log) || r.Makespan != naive.end {
+			t.Fatalf("makespan %d, want %d\n%s", r.Makespan, naive.end, differences(got, naive.log))
+		}
+		if d := naive.differs(r); d != "" {
+			t.Fatal(d)
 		}
 	})
 }

@@ -1,0 +1,176 @@
+package replay
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// An nledger is what a naive simulation adds up: bytes by cause, the time of
+// workgroups, and how full pools and CUs were.
+type nledger struct {
+	bytes     map[Traffic]float64 // by GPU, resource and name; Written 1 stands for what is written
+	slots     map[Slots]Slots     // by GPU and name
+	moved     map[string]float64  // by pool
+	saturated map[string]Time
+	held      map[int]float64 // by GPU: CUs times nanoseconds
+	working   map[int]float64
+}
+
+func newNledger() nledger {
+	return nledger{
+		map[Traffic]float64{}, map[Slots]Slots{}, map[string]float64{}, map[string]Time{}, map[int]float64{}, map[int]float64{},
+	}
+}
+
+func (l *nledger) add(gpu int, r Resource, name string, bytes float64) {
+	l.bytes[Traffic{GPU: gpu, Resource: r, Name: name}] += bytes
+}
+
+func (l *nledger) write(gpu int, name string, bytes float64) {
+	l.add(gpu, Memory, name, bytes)
+	l.bytes[Traffic{GPU: gpu, Resource: Memory, Name: name, Written: 1}] += bytes
+}
+
+// charge counts bytes that go from one memory to another, or to those of all others of the node.
+func (n *naive) charge(name string, from, to int, bytes, read float64) {
+	l := &n.ledger
+	l.add(from, Memory, name, read)
+	switch {
+	case to == int(Everyone):
+		l.add(from, Egress, name, bytes)
+		for g := range n.gpus {
+			if g != from && n.node(g) == n.node(from) {
+				l.add(g, Ingress, name, bytes)
+				l.write(g, name, bytes)
+			}
+		}
+		return
+	case from == to:
+	case n.node(from) != n.node(to):
+		l.add(from, NICEgress, name, bytes)
+		l.add(to, NICIngress, name, bytes)
+	default:
+		l.add(from, Egress, name, bytes)
+		l.add(to, Ingress, name, bytes)
+	}
+	l.write(to, name, bytes)
+}
+
+// chargePhase counts the bytes of a Work or Store phase.
+func (n *naive) chargePhase(w *nactor, p *Phase) {
+	name := w.kernel.k.Name
+	switch {
+	case p.Op == Work:
+		n.ledger.add(w.gpu, Memory, name, p.Read*(1-p.Hit))
+		n.ledger.write(w.gpu, name, p.Write)
+		if n.m.GPU.CacheRate.Value > 0 {
+			n.ledger.add(w.gpu, Cache, name, p.Read+p.Write)
+		}
+	case p.Bytes > 0:
+		n.charge(name, w.gpu, int(p.Peer), p.Bytes, p.Read)
+	}
+}
+
+// spend counts the time that a workgroup was in a phase.
+func (l *nledger) spend(w *nactor, p *Phase, took Time) {
+	key := Slots{GPU: w.gpu, Name: w.kernel.k.Name}
+	s := l.slots[key]
+	switch p.Op {
+	case WaitFor:
+		s.Waiting += took
+	case Sleep:
+		s.Sleeping += took
+	default:
+		s.Working += min(took, p.Time)
+		s.Slowed += max(0, took-p.Time)
+	}
+	l.slots[key] = s
+}
+
+// pass lets time pass for what is as it is.
+func (n *naive) pass(dt Time) {
+	used := map[string]float64{}
+	for _, a := range n.actors {
+		if a.flow != nil {
+			for pool, w := range n.cross(&a.flow.key) {
+				used[pool] += w * a.flow.rate
+			}
+		}
+	}
+	for pool, u := range used {
+		n.ledger.moved[pool] += u * float64(dt)
+		if u >= n.capacity(pool)*(1-1e-6) {
+			n.ledger.saturated[pool] += dt
+		}
+	}
+	for g := range n.gpus {
+		for _, c := range n.gpus[g].cus {
+			works := func(w *nactor) bool { return w.flow != nil }
+			if len(c.wgs) > 0 {
+				n.ledger.held[g] += float64(dt)
+			}
+			if slices.ContainsFunc(c.wgs, works) {
+				n.ledger.working[g] += float64(dt)
+			}
+		}
+	}
+}
+
+// poolOf names a GPU's pool of a resource.
+func (n *naive) poolOf(gpu int, r Resource) string {
+	return map[Resource]string{
+		Memory: fmt.Sprint("m", gpu), Egress: fmt.Sprint("e[", gpu, "]"), Ingress: fmt.Sprint("i[", gpu, "]"),
+		Cache: fmt.Sprint("c", gpu), NICEgress: "o" + n.nic(gpu), NICIngress: "j" + n.nic(gpu),
+	}[r]
+}
+
+// differs says in what a result's sums are not those of the naive simulation, or "".
+func (n *naive) differs(r *Result) string {
+	like := func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*(1+math.Abs(a)) }
+	bytes := maps.Clone(n.ledger.bytes)
+	for _, x := range r.Traffic {
+		key := Traffic{GPU: x.GPU, Resource: x.Resource, Name: x.Name}
+		all := bytes[key]
+		delete(bytes, key)
+		key.Written = 1
+		if !like(x.Bytes, all) || !like(x.Written, bytes[key]) {
+			return fmt.Sprintf("traffic %+v, want %g of which %g written", x, all, bytes[key])
+		}
+		delete(bytes, key)
+	}
+	for key, b := range bytes {
+		if b != 0 {
+			return fmt.Sprintf("no traffic %+v, want %g", key, b)
+		}
+	}
+	slots := maps.Clone(n.ledger.slots)
+	for _, x := range r.Slots {
+		key := Slots{GPU: x.GPU, Name: x.Name}
+		want := slots[key]
+		delete(slots, key)
+		if want.GPU, want.Name = x.GPU, x.Name; x != want {
+			return fmt.Sprintf("slots %+v, want %+v", x, want)
+		}
+	}
+	for key, x := range slots {
+		if x != (Slots{}) {
+			return fmt.Sprintf("no slots of %q, want %+v", key.Name, x)
+		}
+	}
+	makespan := max(1, float64(n.end))
+	for _, x := range r.Use {
+		pool := n.poolOf(x.GPU, x.Resource)
+		if use := n.ledger.moved[pool] / n.capacity(pool) / makespan; !like(x.Fraction, use) || x.Saturated != n.ledger.saturated[pool] {
+			return fmt.Sprintf("use %+v, want %g and %d", x, use, n.ledger.saturated[pool])
+		}
+	}
+	for _, x := range r.CUs {
+		all := makespan * float64(len(n.gpus[x.GPU].cus))
+		if !like(x.Held, n.ledger.held[x.GPU]/all) || !like(x.Working, n.ledger.working[x.GPU]/all) {
+			return fmt.Sprintf("CUs %+v, want %g and %g", x, n.ledger.held[x.GPU]/all, n.ledger.working[x.GPU]/all)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,45 @@
+package replay
+
+func (n *naive) putArrived(a *nactor) {
+	p := a.puts[0]
+	a.puts = a.puts[1:]
+	n.end = max(n.end, n.now)
+	n.postLater(n.latency(a.gpu, a.peer), p.Flag, p.Count, a.from[0], a.gpu)
+	a.from = a.from[1:]
+	n.putNext(a)
+}
+
+func (n *naive) putNext(a *nactor) {
+	a.sent = false
+	if len(a.puts) == 0 {
+		return
+	}
+	if n.node(a.gpu) != n.node(a.peer) {
+		messages := Time(1)
+		if a.puts[0].Bytes > 0 && a.puts[0].Flag != NoFlag {
+			messages = 2
+		}
+		nic := n.nic(a.gpu)
+		start := max(n.now, n.nics[nic])
+		n.nics[nic] = start + messages*nanoseconds(n.m.Network.Message.Value)
+		if start > n.now {
+			a.at = start
+			return
+		}
+	}
+	n.putSend(a)
+}
+
+func (n *naive) putSend(a *nactor) {
+	a.sent = true
+	p := a.puts[0]
+	least := p.Time
+	if n.node(a.gpu) != n.node(a.peer) {
+		least = max(least, nanoseconds(n.m.Network.Message.Value))
+	}
+	limit := boundless
+	if least > 0 && p.Bytes > 0 {
+		limit = p.Bytes / float64(least)
+	}
+	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(p.Update), beside: 1, slow: 1, favor: 1}, p.Bytes)
+}

@@ -1,0 +1,95 @@
+package replay
+
+// command reports whether the stream's command is over.
+func (n *naive) command(a *nactor, c *Command) bool {
+	step := a.step
+	a.step++
+	switch c.Op {
+	case Post:
+		n.post(c.Flag, c.Count)
+		return true
+	case Wait:
+		if step == 0 && n.flags[c.Flag] < c.Count {
+			n.waiters = append(n.waiters, nwait{a, c.Flag, c.Count})
+			return false
+		}
+		return true
+	case Delay:
+		if step == 0 && c.Delay > 0 {
+			a.at = n.now + c.Delay
+			return false
+		}
+		return true
+	}
+	if step == 0 {
+		if c.Delay > 0 {
+			a.at = n.now + c.Delay
+			return false
+		}
+		step, a.step = 1, 2
+	}
+	if c.Op == Launch {
+		if step == 1 {
+			n.launch(a, c)
+		}
+		return step == 2
+	}
+	return n.copy(a, c, step)
+}
+
+func (n *naive) copy(a *nactor, c *Command, step int) bool {
+	cp := c.Copy
+	g := n.gpus[a.gpu]
+	engines := int(n.m.Engines.Count.Value)
+	latency := nanoseconds(n.m.Engines.Latency.Value)
+	if n.node(int(cp.From)) != n.node(int(cp.Peer)) {
+		latency += n.latency(int(cp.From), int(cp.Peer))
+	}
+	switch {
+	case step == 1 && !cp.Free && !a.engine && engines > 0 && g.taken == engines:
+		g.wants = append(g.wants, a)
+		a.step = 1
+		return false
+	case step == 1:
+		if !cp.Free && !a.engine {
+			g.taken++
+			a.engine = true
+		}
+		a.start = n.now
+		wait := latency
+		if cp.Free {
+			wait = cp.Time
+		} else if cp.Bytes == 0 {
+			wait = max(latency, cp.Time)
+		}
+		if wait > 0 {
+			a.at = n.now + wait
+			return false
+		}
+		a.step = 3
+		fallthrough
+	case step == 2:
+		if !cp.Free && cp.Bytes > 0 {
+			n.ledger.add(a.gpu, DMA, cp.Name, cp.Bytes)
+			n.charge(cp.Name, int(cp.From), int(cp.Peer), cp.Bytes, cp.Bytes)
+			limit := limitOf(cp.Bytes, float64(max(0, cp.Time-latency)))
+			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {
+				limit = min(limit, perNanosecond(n.m.Engines.Rate.Value))
+			}
+			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, favor: 1}, cp.Bytes)
+			return false
+		}
+	}
+	n.write("copy", a.gpu, a.index, cp.Name, a.start)
+	if a.engine {
+		a.engine = false
+		if len(g.wants) > 0 {
+			g.wants[0].engine = true
+			n.queue = append(n.queue, g.wants[0])
+			g.wants = g.wants[1:]
+		} else {
+			g.taken--
+		}
+	}
+	return true
+}
