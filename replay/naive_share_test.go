@@ -210,5 +210,16 @@ func (n *naive) capacity(pool string) float64 {
 	if q.Value == 0 {
 		return math.Inf(1)
 	}
+	if pool[0] != 'm' && pool[0] != 'c' {
+		q.Value *= n.linksFaster()
+	}
 	return perNanosecond(q.Value)
+}
+
+// linksFaster is by how much those of the program are faster than the machine's.
+func (n *naive) linksFaster() float64 {
+	if n.p.Links > 0 {
+		return n.p.Links
+	}
+	return 1
 }

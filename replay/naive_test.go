@@ -135,7 +135,7 @@ type nflow struct {
 	rate float64
 }
 
-func runNaive(m machine.Machine, p *Program) *naive {
+func newNaive(m machine.Machine, p *Program) *naive {
 	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}, flagged: map[int]Time{}, ledger: newNledger()}
 	for g := range p.GPUs {
 		gp := &ngpu{}
@@ -148,6 +148,11 @@ func runNaive(m machine.Machine, p *Program) *naive {
 			n.streams = append(n.streams, a)
 		}
 	}
+	return n
+}
+
+func runNaive(m machine.Machine, p *Program) *naive {
+	n := newNaive(m, p)
 	n.actors = append(n.actors, n.streams...)
 	for from := range p.GPUs {
 		for to := range p.GPUs {
@@ -211,7 +216,7 @@ func (n *naive) advance() bool {
 	for _, a := range n.queue {
 		a.at = -1
 		if a.flow != nil {
-			n.rounded = n.rounded || a.flow.left < -1e-6*a.flow.rate
+			n.rounded = n.rounded || a.flow.left < -1e-9*a.flow.rate
 			a.last, a.lastEnd, a.flow = *a.flow, n.round, nil
 		}
 	}

@@ -18,7 +18,7 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 		Name: "drawn", GPUs: gpus,
 		GPU: machine.GPU{
 			CUs: scarce("CUs", 1, 2, 3), Threads: q(8), WGs: scarce("WGs", 2, 8),
-			Shared: q(100), SharedSpare: q(1), Memory: scarce("memory", 0, 40e9, 900e9),
+			Registers: scarce("registers", 0, 32), Shared: q(100), SharedSpare: q(1), Memory: scarce("memory", 0, 40e9, 900e9),
 			CacheRate: scarce("cache", 0, 60e9), Update: scarce("update", 0, 2),
 		},
 		Fabric: machine.Fabric{
@@ -65,9 +65,9 @@ func drawProgram(t *rapid.T) *Program {
 		}
 		p.GPUs = append(p.GPUs, g)
 	}
-	// Posts that all waits can hope for.
+	p.Links = rapid.SampledFrom([]float64{0, 0, 0, .5, 3}).Draw(t, "links")
 	p.Arbiter = rapid.SampledFrom([]Arbiter{{}, {}, {Policy: RoundRobin}, {Policy: ComputeFirst, Share: .1}}).Draw(t, "arbiter")
-	var posts Stream
+	var posts Stream // that all waits can hope for
 	for f := Flag(1); f <= 3; f++ {
 		if n := rapid.Int64Range(0, 4).Draw(t, "posts"); n > 0 {
 			posts.Commands = append(posts.Commands,
@@ -95,14 +95,14 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 			Update: rapid.SampledFrom([]bool{false, true}).Draw(t, "update"),
 		}}
 	case Delay:
-		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay"))}
+		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay")), Why: BackPressure}
 	case Post:
 		return Command{Op: Post, Flag: flag(), Count: 1}
 	case Wait:
 		return Command{Op: Wait, Flag: flag(), Count: rapid.Int64Range(0, 2).Draw(t, "count")}
 	}
 	k := &Kernel{
-		Name: name, WGs: rapid.IntRange(0, 7).Draw(t, "wgs"),
+		Name: name, WGs: rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 7, 10}).Draw(t, "wgs"),
 		Kind:      rapid.SampledFrom([]trace.Kind{trace.Compute, trace.Collective}).Draw(t, "kind"),
 		Footprint: Footprint{Threads: rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "threads"), Shared: rapid.SampledFrom([]int{0, 40}).Draw(t, "shared")},
 		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
@@ -112,28 +112,39 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 	if n := rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "cluster"); n > 0 {
 		k.Cluster, k.WGs = n, k.WGs/n*n
 	}
-	recipe := drawPhases(t, gpus)
-	uneven := Time(rapid.IntRange(0, 5).Draw(t, "uneven"))
-	k.Recipe = func(tile int, buf []Phase) []Phase {
-		for _, p := range recipe {
-			if p.Time > 0 {
-				p.Time += uneven * Time(tile)
-			}
-			if p.Op == Store || p.Op == Put {
-				p.Peer = (p.Peer + int32(tile)) % int32(gpus)
-			}
-			buf = append(buf, p)
-		}
-		return buf
-	}
+	k.Footprint.Registers = rapid.SampledFrom([]int{0, 3, 4}).Draw(t, "registers")
+	k.Recipe = drawRecipe(t, gpus)
 	if rapid.Bool().Draw(t, "persistent") {
 		k.Tiles = rapid.IntRange(1, 12).Draw(t, "tiles")
 		k.Owned = rapid.IntRange(-1, 3).Draw(t, "owned")
-		first, last := drawPhases(t, gpus), drawPhases(t, gpus)
-		k.Prologue = func(_ int, buf []Phase) []Phase { return append(buf, first...) }
-		k.Epilogue = func(_ int, buf []Phase) []Phase { return append(buf, last...) }
+		k.Prologue, k.Epilogue = drawRecipe(t, gpus), drawRecipe(t, gpus)
 	}
 	return Command{Op: Launch, Delay: gap, Kernel: k}
+}
+
+// drawRecipe draws one of two kinds of tiles, of which no two need to be alike,
+// or of one that has many phases.
+func drawRecipe(t *rapid.T, gpus int) func(int, []Phase) []Phase {
+	kinds := [][]Phase{drawPhases(t, gpus)}
+	if rapid.Bool().Draw(t, "two kinds") {
+		kinds = append(kinds, drawPhases(t, gpus))
+	}
+	times := rapid.SampledFrom([]int{1, 1, 1, 1, 6}).Draw(t, "times over")
+	uneven := Time(rapid.IntRange(0, 5).Draw(t, "uneven"))
+	return func(tile int, buf []Phase) []Phase {
+		for range times {
+			for _, p := range kinds[tile%len(kinds)] {
+				if p.Time > 0 {
+					p.Time += uneven * Time(tile)
+				}
+				if p.Op == Store || p.Op == Put {
+					p.Peer = (p.Peer + int32(tile)) % int32(gpus)
+				}
+				buf = append(buf, p)
+			}
+		}
+		return buf
+	}
 }
 
 func drawPhases(t *rapid.T, gpus int) []Phase {
@@ -143,7 +154,7 @@ func drawPhases(t *rapid.T, gpus int) []Phase {
 	}
 	for range rapid.IntRange(0, 4).Draw(t, "phases") {
 		p := Phase{
-			Op:   rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store, Store, Put, Sleep, PostTo, WaitFor}).Draw(t, "phase"),
+			Op:   rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store, Store, Store, Put, Put, Sleep, PostTo, PostTo, WaitFor}).Draw(t, "phase"),
 			Time: Time(rapid.SampledFrom([]int{0, 1, 10, 17}).Draw(t, "time")),
 		}
 		switch p.Op {

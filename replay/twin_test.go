@@ -33,7 +33,7 @@ func TestEqualsNaive(t *testing.T) {
 		if err != nil {
 			return
 		}
-		got := logOf(p, r.Run)
+		got := logOf(p, r.Run, 1)
 		if !slices.Equal(got, naive.log) || r.Makespan != naive.end {
 			t.Fatalf("makespan %d, want %d\n%s", r.Makespan, naive.end, differences(got, naive.log))
 		}
@@ -58,8 +58,11 @@ func differences(got, want []string) string {
 	return b.String()
 }
 
-// logOf writes a run as the naive simulator does.
-func logOf(p *Program, r *trace.Run) []string {
+// logOf writes a run as the naive simulator does, in so many nanoseconds.
+func logOf(p *Program, r *trace.Run, unit Time) []string {
+	in := func(s trace.Span) string {
+		return fmt.Sprint(float64(s.Start)/float64(unit), "-", float64(s.End)/float64(unit))
+	}
 	streams := make([]int, len(p.GPUs)+1)
 	for g := range p.GPUs {
 		streams[g+1] = streams[g] + len(p.GPUs[g].Streams)
@@ -71,12 +74,12 @@ func logOf(p *Program, r *trace.Run) []string {
 		switch {
 		case s.Kind == trace.Workgroup:
 			if w := r.Workgroup(s); w.ID != trace.None {
-				log = append(log, fmt.Sprintf("tile %d of %s gpu %d cu %d: %d-%d", w.ID, r.NameOf(s), gpu, w.CU, s.Start, s.End))
+				log = append(log, fmt.Sprintf("tile %d of %s gpu %d cu %d: %s", w.ID, r.NameOf(s), gpu, w.CU, in(s)))
 			}
 		case s.Kind == trace.Copy:
-			log = append(log, fmt.Sprintf("copy gpu %d at %d %s: %d-%d", gpu, streams[gpu]+int(lane.ID), r.NameOf(s), s.Start, s.End))
+			log = append(log, fmt.Sprintf("copy gpu %d at %d %s: %s", gpu, streams[gpu]+int(lane.ID), r.NameOf(s), in(s)))
 		case s.Kind.OnDevice():
-			log = append(log, fmt.Sprintf("kernel gpu %d at %d %s: %d-%d", gpu, streams[gpu]+int(lane.ID), r.NameOf(s), s.Start, s.End))
+			log = append(log, fmt.Sprintf("kernel gpu %d at %d %s: %s", gpu, streams[gpu]+int(lane.ID), r.NameOf(s), in(s)))
 		}
 	}
 	slices.Sort(log)

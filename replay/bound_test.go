@@ -1,0 +1,224 @@
+package replay
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Nothing is faster than its bytes through the narrowest pool.
+func TestNotFasterThanPhysics(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, m, r := drawRun(t, Options{})
+		n := newNaive(m, p)
+		bytes := map[string]float64{} // by pool: GPUs may share a NIC
+		for _, x := range r.Traffic {
+			if x.Resource != DMA {
+				bytes[n.poolOf(x.GPU, x.Resource)] += x.Bytes
+			}
+		}
+		for pool, b := range bytes {
+			if c := n.capacity(pool); float64(r.Makespan) < b/c*(1-1e-9)-1 {
+				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", b, pool, c, r.Makespan)
+			}
+		}
+		for _, u := range r.Use {
+			if u.Fraction > 1+1e-9 || u.Saturated > r.Makespan {
+				t.Fatalf("use of %s: %g of capacity, saturated %d of %d ns", u.Resource, u.Fraction, u.Saturated, r.Makespan)
+			}
+		}
+		for _, c := range r.CUs {
+			if c.Working > c.Held || c.Held > 1 {
+				t.Fatalf("GPU %d: CUs held %g, working %g of the time", c.GPU, c.Held, c.Working)
+			}
+		}
+	})
+}
+
+// A program takes at least as long as its longest chain of what waits for each
+// other, each alone on the machine, and at most as long as all it does one
+// after another: something always goes on, as fast as alone or beside others
+// that make up for it. Nanoseconds are rounded up once for each that ends.
+func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProgram(t)
+		m := drawMachine(t, len(p.GPUs))
+		eachPhase(p, func(x *Phase) { x.Last = 0 }) // what is left out is known only from the run
+		eachKernel(p, func(k *Kernel) { k.Owned = -1 })
+		r, err := Simulate(m, p, Options{})
+		if err != nil {
+			t.Skip("deadlock")
+		}
+		b := &bounds{naive: newNaive(m, p)}
+		for range 6 { // chains of more waits are cut
+			b.pass()
+		}
+		if took := float64(r.Makespan); took < b.chain-slack*float64(b.n) || took > b.sum+float64(b.n) {
+			t.Fatalf("%d ns, the longest chain takes %g, all %d one after another %g", r.Makespan, b.chain, b.n, b.sum)
+		}
+	})
+}
+
+// Bounds of a program's time. Each pass knows posts as early as the one before
+// had them, the first those of a machine on which every flag is there at once.
+type bounds struct {
+	*naive
+	posts, next map[Flag][]npost
+	chain, sum  float64 // nanoseconds
+	n           int     // of what ends
+}
+
+func (b *bounds) pass() {
+	b.posts, b.next = b.next, map[Flag][]npost{}
+	b.chain, b.sum, b.n = 0, 0, 0
+	for g := range b.p.GPUs {
+		for _, st := range b.p.GPUs[g].Streams {
+			at := 0.0
+			for i := range st.Commands {
+				at = b.command(g, &st.Commands[i], at)
+			}
+		}
+	}
+	for _, posts := range b.next {
+		slices.SortFunc(posts, func(x, y npost) int { return cmp.Compare(x.at, y.at) })
+	}
+}
+
+// takes counts what takes a while from at on, alone and at most.
+func (b *bounds) takes(at, alone, most float64) (end float64) {
+	b.sum += most
+	b.n++
+	return at + alone
+}
+
+// reached is when a flag reaches a count at the earliest.
+func (b *bounds) reached(f Flag, count int64) float64 {
+	if b.posts == nil || f == NoFlag || count <= 0 {
+		return 0
+	}
+	for _, p := range b.posts[f] {
+		if count -= p.count; count <= 0 {
+			return float64(p.at)
+		}
+	}
+	return 0
+}
+
+func (b *bounds) post(f Flag, count int64, at float64) {
+	b.next[f] = append(b.next[f], npost{at: Time(math.Floor(at)), count: count})
+}
+
+func (b *bounds) command(gpu int, c *Command, at float64) (end float64) {
+	at = b.takes(at, float64(c.Delay), float64(c.Delay))
+	switch c.Op {
+	case Wait:
+		return max(at, b.reached(c.Flag, c.Count))
+	case Post:
+		b.post(c.Flag, c.Count, at)
+		return at
+	case Delay:
+		return at
+	case Start:
+		x := c.Copy
+		took := float64(x.Time)
+		if latency := nanoseconds(b.m.Engines.Latency.Value); !x.Free {
+			if b.node(int(x.From)) != b.node(int(x.Peer)) {
+				latency += b.latency(int(x.From), int(x.Peer))
+			}
+			rate := b.narrowest(&nkey{from: x.From, to: x.Peer, limit: 1, read: 1, write: b.written(x.Update)})
+			if b.m.Engines.Rate.Value > 0 && x.From != x.Peer {
+				rate = min(rate, perNanosecond(b.m.Engines.Rate.Value*b.linksFaster()))
+			}
+			took = max(took, float64(latency)+x.Bytes/rate)
+		}
+		end = b.takes(at, took, took*b.unsure())
+	default:
+		k := c.Kernel
+		end = at
+		for w := range k.WGs {
+			if k.Tiles == 0 {
+				end = max(end, b.phases(gpu, k, k.Recipe(w, nil), at))
+				continue
+			}
+			now := b.phases(gpu, k, k.Prologue(w, nil), at)
+			for tile := w; tile < k.Tiles; tile += k.WGs {
+				now = b.phases(gpu, k, k.Recipe(tile, nil), now)
+			}
+			end = max(end, b.phases(gpu, k, k.Epilogue(w, nil), now))
+		}
+	}
+	b.chain = max(b.chain, end)
+	return end
+}
+
+// phases is when a workgroup that begins them at a time ends them.
+func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 {
+	far := Time(0)
+	for i := range phases {
+		p := &phases[i]
+		key, size := b.key(&nactor{gpu: gpu, kernel: &nkernel{k: k}}, p, 1)
+		switch p.Op {
+		case WaitFor:
+			at = max(at, b.reached(p.Flag, p.Count))
+		case Sleep:
+			at = b.takes(at, float64(p.Time), float64(p.Time))
+		case Work, Store:
+			took := float64(p.Time)
+			if p.Op == Work && !k.Free {
+				took *= max(1, k.Pipe)
+			}
+			if size > 0 {
+				took = max(took, size/b.narrowest(&key))
+			}
+			at = b.takes(at, took, took*b.unsure()*max(1, p.Beside))
+			if p.Op == Store {
+				far = max(far, b.latency(gpu, int(p.Peer)))
+			}
+		case PostTo:
+			way := p.Time
+			if way == 0 {
+				way = far
+			}
+			b.post(p.Flag, p.Count, b.takes(at, float64(way), float64(way)+b.m.Fabric.Message.Value*1e9)-slack*float64(b.n))
+		case Put:
+			to := int(p.Peer)
+			messages := 0.0
+			if b.node(gpu) != b.node(to) {
+				messages = b.m.Network.Message.Value * 1e9
+			}
+			took := max(float64(p.Time), p.Bytes/b.narrowest(&nkey{from: int32(gpu), to: p.Peer, limit: 1, read: 1, write: b.written(p.Update)}))
+			if p.Bytes == 0 {
+				took = 0
+			}
+			there := b.takes(at, took, max(took, messages)*b.unsure()+2*messages)
+			b.chain = max(b.chain, there)
+			way := float64(b.latency(gpu, to))
+			b.post(p.Flag, p.Count, b.takes(there, way, way)-slack*float64(b.n))
+		}
+	}
+	b.chain = max(b.chain, at)
+	return at
+}
+
+// narrowest is the most that one alone could send, in bytes a nanosecond.
+func (b *bounds) narrowest(k *nkey) float64 {
+	rate := boundless
+	for pool, weight := range b.cross(k) {
+		rate = min(rate, b.capacity(pool)/weight)
+	}
+	return rate
+}
+
+// unsure is by how much an arbiter may slow what its side of a memory has no share for.
+func (b *bounds) unsure() float64 {
+	switch b.p.Arbiter.Policy {
+	case RoundRobin:
+		return 2
+	case ComputeFirst:
+		return 1 / min(b.p.Arbiter.Share, 1-b.p.Arbiter.Share)
+	}
+	return 1
+}

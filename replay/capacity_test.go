@@ -1,0 +1,171 @@
+package replay
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// At every instant no pool carries more than it can, and no CU holds more
+// than fits; at the end every pool has carried what the phases demanded.
+func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProgram(t)
+		enlarge(p, 1e4)
+		m := drawMachine(t, len(p.GPUs))
+		if rapid.Bool().Draw(t, "to everyone") {
+			replicate(p, &m)
+		}
+		m.GPU.Update = q(1) // a byte of memory is a byte
+		if err := check(&m, p); err != nil {
+			t.Fatal(err)
+		}
+		s := newSim(&m, p, Options{})
+		s.flows.crowd.few = rapid.SampledFrom([]int{few, 1}).Draw(t, "few")
+		ends := 0
+		for more := true; more; more = s.next() {
+			ends += len(s.queue)
+			s.instant()
+			checkPools(t, s)
+			checkCUs(t, s)
+		}
+		if s.deadlock() != nil {
+			return
+		}
+		want := make([]float64, len(s.flows.pools))
+		for _, x := range s.ledger.traffics() {
+			if x.Resource != DMA {
+				want[s.flows.pool(x.GPU, x.Resource)] += x.Bytes
+			}
+		}
+		for g := range p.GPUs {
+			for r := range numResources {
+				id := s.flows.pool(g, r)
+				if id == none {
+					continue
+				}
+				pool := &s.flows.pools[id]
+				pool.account(s.now)
+				got, want := pool.moved, want[id]
+				// A flow is taken to go on until the whole nanosecond at which it ends.
+				late := pool.capacity * float64(ends)
+				if pool.capacity > 0 && (got < want*(1-1e-9)-slack*late || got > want+late) {
+					t.Fatalf("GPU %d %s: moved %g bytes, want %g", g, r, got, want)
+				}
+			}
+		}
+	})
+}
+
+// enlarge multiplies the bytes of a program.
+func enlarge(p *Program, factor float64) {
+	for g := range p.GPUs {
+		for _, st := range p.GPUs[g].Streams {
+			for _, c := range st.Commands {
+				if c.Copy != nil {
+					c.Copy.Bytes *= factor
+				}
+			}
+		}
+	}
+	eachPhase(p, func(x *Phase) {
+		x.Bytes, x.Read, x.Write = x.Bytes*factor, x.Read*factor, x.Write*factor
+	})
+}
+
+// replicate makes the program's stores to GPU 0 stores to everyone, on a machine that can.
+func replicate(p *Program, m *machine.Machine) {
+	m.Fabric.Topology = machine.Switch
+	eachPhase(p, func(x *Phase) {
+		if x.Op == Store && x.Peer == 0 {
+			x.Peer = Everyone
+		}
+	})
+}
+
+// eachKernel changes a program's kernels.
+func eachKernel(p *Program, change func(*Kernel)) {
+	for g := range p.GPUs {
+		for _, st := range p.GPUs[g].Streams {
+			for _, c := range st.Commands {
+				if c.Kernel != nil {
+					change(c.Kernel)
+				}
+			}
+		}
+	}
+}
+
+// eachPhase changes the phases of a program's kernels.
+func eachPhase(p *Program, change func(*Phase)) {
+	changed := func(phases func(int, []Phase) []Phase) func(int, []Phase) []Phase {
+		if phases == nil {
+			return nil
+		}
+		return func(of int, buf []Phase) []Phase {
+			from := len(buf)
+			buf = phases(of, buf)
+			for i := range buf[from:] {
+				change(&buf[from+i])
+			}
+			return buf
+		}
+	}
+	eachKernel(p, func(k *Kernel) {
+		k.Recipe, k.Prologue, k.Epilogue = changed(k.Recipe), changed(k.Prologue), changed(k.Epilogue)
+	})
+}
+
+func checkPools(t *rapid.T, s *sim) {
+	for i := range s.flows.pools {
+		p := &s.flows.pools[i]
+		used := 0.0
+		for id := range s.flows.paths {
+			way := &s.flows.paths[id]
+			sends := 0.0
+			for _, b := range way.stairs {
+				for _, x := range b.steps {
+					c := &s.flows.classes[x.class]
+					sends += float64(c.n) * s.flows.rateOf(c)
+				}
+			}
+			for at, w := range way.quiet {
+				if !s.isHushed(int32(id), int32(at), w) {
+					continue
+				}
+				var k classKey
+				s.phaseFlow(s.wgs.at(w), &k)
+				sends += k.limit
+			}
+			for at, id := range way.pools {
+				if int(id) == i {
+					used += way.weights[at] * sends
+				}
+			}
+		}
+		if used > p.capacity*(1+1e-9) {
+			t.Fatalf("at %d: pool %d carries %g of %g", s.now, i, used, p.capacity)
+		}
+		if accounted := p.used + p.quiet; math.Abs(used-accounted) > 1e-6*(used+1) {
+			t.Fatalf("at %d: pool %d carries %g, but %g is accounted", s.now, i, used, accounted)
+		}
+	}
+}
+
+func checkCUs(t *rapid.T, s *sim) {
+	for g := range s.gpus {
+		for c := range s.gpus[g].cus {
+			u := &s.gpus[g].cus[c]
+			free := roomOf(&s.machine.GPU)
+			for _, w := range u.wgs {
+				free = free.minus(s.kernels.at(s.wgs.at(w).launch).need)
+			}
+			if !free.holds(room{}) || free != u.free {
+				t.Fatalf("at %d: GPU %d CU %d: %d workgroups leave %v free, accounted %v", s.now, g, c, len(u.wgs), free, u.free)
+			}
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The kernels and copies of a stream and its idle intervals cover the time
+// until the makespan without gap or overlap, and every interval has a cause that
+// was there: whoever held the slots did, who posted late is of the rank it says.
+func TestEveryIdleIntervalHasACause(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, _, r := drawRun(t, Options{})
+		type interval struct{ start, end Time }
+		for g := range p.GPUs {
+			for i := range p.GPUs[g].Streams {
+				at := map[Time]interval{}
+				for _, idle := range r.Idle {
+					if idle.Rank == g && idle.Stream == i {
+						checkCause(t, p, r.Run, &idle)
+						at[idle.Start] = interval{idle.Start, idle.End}
+					}
+				}
+				if p.GPUs[g].Streams[i].Host {
+					if len(at) > 0 {
+						t.Fatalf("a host stream is idle: %v", at)
+					}
+					continue
+				}
+				for _, s := range r.Run.Spans {
+					lane := r.Run.Lanes[s.Lane]
+					if s.Kind.OnDevice() && s.End > s.Start && int(lane.Rank) == g && lane.ID == p.GPUs[g].Streams[i].Queue {
+						if _, taken := at[s.Start]; taken {
+							t.Fatalf("GPU %d stream %d: busy and idle from %d", g, i, s.Start)
+						}
+						at[s.Start] = interval{s.Start, s.End}
+					}
+				}
+				now := Time(0)
+				for range at {
+					next, ok := at[now]
+					if !ok {
+						t.Fatalf("GPU %d stream %d: neither busy nor idle from %d: %v", g, i, now, at)
+					}
+					now = next.end
+				}
+				if now < r.Makespan {
+					t.Fatalf("GPU %d stream %d: nothing known from %d to %d", g, i, now, r.Makespan)
+				}
+			}
+		}
+	})
+}
+
+func checkCause(t *rapid.T, p *Program, run *trace.Run, idle *Idle) {
+	var rank int
+	var name string
+	posted := func() bool {
+		n, _ := fmt.Sscanf(idle.Note, "posted by GPU %d stream %q", &rank, &name)
+		if n < 2 {
+			n, _ = fmt.Sscanf(idle.Note, "posted by GPU %d %q", &rank, &name)
+		}
+		return n == 2
+	}
+	ok := false
+	switch idle.Cause {
+	case NoSlot:
+		_, _ = fmt.Sscanf(idle.Note, "held by %q", &name)
+		ok = idle.Note == "copy engines taken" || slices.ContainsFunc(run.Spans, func(s trace.Span) bool {
+			return run.NameOf(s) == name && run.RankOf(s) == idle.Rank && s.Start <= idle.Start && s.End >= idle.Start
+		})
+	case FlagWait:
+		ok = posted() && rank == idle.Rank && idle.Flag != NoFlag
+	case PeerSkew:
+		ok = posted() && rank != idle.Rank && idle.Flag != NoFlag
+	case HostIssue:
+		streams := p.GPUs[0].Streams // the last is the host's
+		ok = posted() && rank == 0 && name == streams[len(streams)-1].Name && idle.Flag != NoFlag
+	case BackPressure, LaunchGap, NoWork: // of a Delay, a gap, the end
+		ok = idle.Note == "" && idle.Flag == NoFlag
+	}
+	if !ok {
+		t.Fatalf("GPU %d stream %d is idle from %d to %d: %s %q", idle.Rank, idle.Stream, idle.Start, idle.End, idle.Cause, idle.Note)
+	}
+}
+
+// What workgroups spent is the time for which they were resident.
+func TestSlotTimesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, _, r := drawRun(t, Options{Level: Workgroups})
+		free := map[string]bool{}
+		for g := range p.GPUs {
+			for _, st := range p.GPUs[g].Streams {
+				for _, c := range st.Commands {
+					if c.Kernel != nil && c.Kernel.Free {
+						free[c.Kernel.Name] = true // not recorded below kernels
+					}
+				}
+			}
+		}
+		type at struct {
+			gpu  int
+			name string
+		}
+		resident := map[at]Time{}
+		for _, s := range r.Run.Spans {
+			if s.Kind == trace.Workgroup {
+				resident[at{r.Run.RankOf(s), r.Run.NameOf(s)}] += s.Dur()
+			}
+		}
+		for _, s := range r.Slots {
+			if min(s.Working, s.Slowed, s.Waiting, s.Sleeping) < 0 {
+				t.Fatalf("%+v", s)
+			}
+			if sum := s.Working + s.Slowed + s.Waiting + s.Sleeping; !free[s.Name] && sum != resident[at{s.GPU, s.Name}] {
+				t.Fatalf("GPU %d %s: %+v add up to %d, resident %d", s.GPU, s.Name, s, sum, resident[at{s.GPU, s.Name}])
+			}
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package replay
+
+import (
+	"reflect"
+	"runtime"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Equal inputs give equal results, whatever ran before, however many processors
+// there are, and while others simulate the same program.
+func TestRepeatsAreIdentical(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := Options{Level: Phases, Causes: true, Limits: true}
+		p, m, first := drawRun(t, o)
+		again := func() bool {
+			r, err := Simulate(m, p, o)
+			return err == nil && reflect.DeepEqual(first, r)
+		}
+		was := runtime.GOMAXPROCS(rapid.IntRange(1, 4).Draw(t, "processors"))
+		defer runtime.GOMAXPROCS(was)
+		same := [3]bool{}
+		var all sync.WaitGroup
+		for i := range same {
+			all.Go(func() { same[i] = again() })
+		}
+		all.Wait()
+		if same != [3]bool{true, true, true} || !again() {
+			t.Fatal("the same program on the same machine gave two results")
+		}
+	})
+}
+
+// Flags are told apart by their numbers, which decide nothing.
+func TestNumbersDecideNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, m, first := drawRun(t, Options{Level: Phases})
+		others := append([]Flag{NoFlag}, rapid.Permutation([]Flag{1, 2, 3}).Draw(t, "flags")...)
+		names := make([]string, len(others))
+		for f, other := range others {
+			names[other] = p.Flags[f]
+		}
+		p.Flags = names
+		eachPhase(p, func(x *Phase) { x.Flag = others[x.Flag] })
+		for g := range p.GPUs {
+			for _, st := range p.GPUs[g].Streams {
+				for i := range st.Commands {
+					st.Commands[i].Flag = others[st.Commands[i].Flag]
+				}
+			}
+		}
+		second, err := Simulate(m, p, Options{Level: Phases})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range first.Idle {
+			first.Idle[i].Flag = others[first.Idle[i].Flag]
+		}
+		if !reflect.DeepEqual(first, second) {
+			t.Fatalf("%d ns, with other numbers %d", first.Makespan, second.Makespan)
+		}
+	})
+}
+
+// What is recorded does not change what happens.
+func TestRecordingObservesOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, m, deep := drawRun(t, Options{Level: Phases})
+		shallow, err := Simulate(m, p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shallow.Makespan != deep.Makespan || !reflect.DeepEqual(shallow.Idle, deep.Idle) || !reflect.DeepEqual(shallow.Traffic, deep.Traffic) {
+			t.Fatalf("makespan %d recording kernels, %d recording phases", shallow.Makespan, deep.Makespan)
+		}
+	})
+}
