@@ -142,11 +142,19 @@ func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 	}
 }
 
-// cross is the pools that a byte of a flow crosses, and how much of each.
+// cross is the pools that a byte of a flow crosses, and how much of each. Names
+// are slow to make, so they are made once.
 func (n *naive) cross(k *nkey) map[string]float64 {
 	if k.timed() {
 		return nil
 	}
+	if _, ok := n.ways[*k]; !ok {
+		n.ways[*k] = n.way(k)
+	}
+	return n.ways[*k]
+}
+
+func (n *naive) way(k *nkey) map[string]float64 {
 	name := func(kind string, ids ...int32) string { return fmt.Sprint(kind, ids) }
 	if k.from == k.to {
 		x := n.memory(map[string]float64{}, k, k.from, k.read+k.write)

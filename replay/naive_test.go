@@ -27,6 +27,7 @@ type naive struct {
 	orders  int
 	nics    map[string]Time // when each takes its next message
 	flagged map[int]Time    // by GPU: when it sends its next flag to a peer
+	ways    map[nkey]map[string]float64
 	log     []string
 	end     Time
 	ledger  nledger
@@ -136,7 +137,7 @@ type nflow struct {
 }
 
 func newNaive(m machine.Machine, p *Program) *naive {
-	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}, flagged: map[int]Time{}, ledger: newNledger()}
+	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}, flagged: map[int]Time{}, ways: map[nkey]map[string]float64{}, ledger: newNledger()}
 	for g := range p.GPUs {
 		gp := &ngpu{}
 		for range int(m.GPU.CUs.Value) {
