@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -100,7 +101,8 @@ func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
 		onCompute.launch(gap, launchOf(op, kernel))
 	}
 	between := r.pl.p.NewFlag(first.Name + " chunks done")
-	launch := r.pl.m.Launch
+	seen := r.pl.p.NewFlag(first.Name + " chunks done, seen by the other stream")
+	events, launch := r.stream(eventQueue), r.pl.m.Launch
 	for k := range n {
 		s := on(first)
 		var after []workload.Dep // the first chunk waits, and the others behind it
@@ -120,15 +122,25 @@ func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
 		s.post(between, 1)
 
 		s = on(second)
-		r.ready(s, second, r.before(p, second), r.within(p)...)
-		s.wait(between, int64(k+1), first.Name)
-		chunk(k, second, duration(r.eventGap(p, k)))
+		// An event takes its time from the end of the chunk on, whatever the stream
+		// that waits for it still does: one that comes later finds it there.
+		usual := r.ready(s, second, r.before(p, second), r.within(p)...)
+		event := duration(r.eventGap(p, k))
+		gap = min(event, usual, duration(launch.Gap.Value))
+		events.wait(between, int64(k+1), first.Name)
+		events.delay(event-gap, replay.LaunchGap, "event")
+		events.post(seen, 1)
+		s.wait(seen, int64(k+1), first.Name)
+		chunk(k, second, gap)
 	}
 	for _, op := range r.within(p) {
 		r.finished(on(op), op)
 	}
 	r.leave(p)
 }
+
+// eventQueue is the stream on which events between chunks are on their way.
+const eventQueue = -2001
 
 // eventGap is the time from the end of a chunk to the start of what waits for it
 // on the other stream. The next chunk is ready at the same moment (commFirst).
