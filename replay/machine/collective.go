@@ -2,6 +2,7 @@ package machine
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -71,6 +72,18 @@ func (l *Library) ChannelsFor(op trace.CollectiveOp, bytes int64) int {
 	return int(min(c.Channels.Value, math.Ceil(max(1, float64(bytes)/c.Grain.Or(1)))))
 }
 
+// Runs is how many channels an operation runs on that is given so many. What
+// sends in pairs takes a power of two, the next one: kernels of NCCL 2.28 that are
+// given 3, 5 to 7, 9 to 14 and 20 to 28 have 4, 8, 16 and 32 workgroups, and their
+// times (samples/measurements/2026-11-22-h200x2-kernels).
+func (l *Library) Runs(op trace.CollectiveOp, channels int) int {
+	most := int(l.Of(op).Channels.Value)
+	if !pairwise(op) || channels < 1 || channels >= most {
+		return channels
+	}
+	return min(most, 1<<bits.Len(uint(channels-1)))
+}
+
 // sends is how many steps of a channel send, over so many ranks.
 func sends(op trace.CollectiveOp, ranks float64) float64 {
 	if op == trace.AllReduce || op == trace.Reduce {
@@ -102,6 +115,7 @@ func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) 
 	if channels <= 0 {
 		channels = int(c.Channels.Value)
 	}
+	channels = l.Runs(op, channels)
 	n, b, r := float64(channels), float64(bytes), float64(ranks)
 	if nothing {
 		b = 0
@@ -188,6 +202,7 @@ func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels i
 	if channels <= 0 {
 		channels = l.ChannelsFor(op, bytes)
 	}
+	channels = l.Runs(op, channels)
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
 	x := min(1, c.inChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)

@@ -64,7 +64,33 @@ func TestTimeOfOtherRanks(t *testing.T) {
 	}
 }
 
-// More channels never take longer (2 % for the ends of curves); the law never less for more bytes. Recorded
+// What sends in pairs runs on a power of two of channels, rings on as many as they are
+// given: workgroups of NCCL's kernels in 2026-11-22-h200x2-kernels. So an all-to-all of
+// 72 MiB in five takes what it takes in eight, 451 us, and not the 663 us of four.
+func TestRuns(t *testing.T) {
+	m := load(t, "h200")
+	l := &m.Library
+	for given, grid := range map[int]int{1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 8: 8, 9: 16, 10: 16, 12: 16, 14: 16, 16: 16, 20: 32, 24: 32, 28: 32, 32: 32} {
+		if n := l.Runs(trace.AllToAll, given); n != grid {
+			t.Errorf("an all-to-all that is given %d channels runs on %d, want %d", given, n, grid)
+		}
+		for _, op := range []trace.CollectiveOp{trace.AllReduce, trace.AllGather, trace.ReduceScatter} {
+			if n := l.Runs(op, given); n != given {
+				t.Errorf("%v: %d channels of %d", op, n, given)
+			}
+		}
+	}
+	for _, x := range []struct {
+		channels int
+		us       float64
+	}{{5, 451.1}, {7, 453.4}, {8, 451}, {9, 237.4}, {16, 237.9}, {20, 145.7}, {32, 146.1}} {
+		if got := 1e6 * l.Time(trace.AllToAll, 72<<20, 2, x.channels); off(got, x.us) > 0.13 {
+			t.Errorf("%d channels: %.1f us, measured %.1f", x.channels, got, x.us)
+		}
+	}
+}
+
+// More channels never take longer (2 % for the ends of curves, 4 % where a power of two is passed at once); the law never less for more bytes. Recorded
 // times do fall with bytes where the library changes its protocol, but by no
 // more than the quarter that one channel shows.
 func TestTimeIsMonotone(t *testing.T) {
@@ -87,7 +113,11 @@ func TestTimeIsMonotone(t *testing.T) {
 						if law < lastLaw {
 							t.Errorf("%s %v: law falls at %d bytes, %d channels", name, op, bytes, channels)
 						}
-						if fewer := m.Library.Time(op, bytes, ranks, channels-1); channels > 1 && now > fewer*1.02 {
+						slack := 1.02
+						if pairwise(op) {
+							slack = 1.04
+						}
+						if fewer := m.Library.Time(op, bytes, ranks, channels-1); channels > 1 && now > fewer*slack {
 							t.Errorf("%s %v: %d bytes, %d ranks: %d channels take %.1f us, one fewer %.1f", name, op, bytes, ranks, channels, now*1e6, fewer*1e6)
 						}
 						last, lastLaw = now, law

@@ -150,7 +150,7 @@ func readLink(c *calibration, op trace.CollectiveOp) (f reading, link, smooth fl
 		law.Link.Value = math.Exp(logRate)
 		total := 0.0
 		for i, r := range f.rows {
-			res[i] = off(law.law(op, float64(r.World), channelsOf(&law, r), float64(r.Workload.Bytes)), c.seconds(r))
+			res[i] = off(law.law(op, float64(r.World), c.m.Library.channelsOf(&r), float64(r.Workload.Bytes)), c.seconds(r))
 			total += res[i]
 		}
 		return total
@@ -187,21 +187,22 @@ func lowest(f func(float64) float64, a, b float64) float64 {
 	return (a + b) / 2
 }
 
-func channelsOf(c *Collective, r Row) float64 {
+// channelsOf is how many channels a row's collective ran on.
+func (l *Library) channelsOf(r *Row) float64 {
+	op := r.Workload.Op()
 	if r.Params.Channels > 0 {
-		return float64(r.Params.Channels)
+		return float64(l.Runs(op, r.Params.Channels))
 	}
-	return c.Channels.Value
+	return l.Of(op).Channels.Value
 }
 
 // readTimes takes the least of repeats, and lets no time exceed that of fewer
 // channels: whatever else runs on the host only ever adds.
 func readTimes(c *calibration, op trace.CollectiveOp) reading {
 	f := reading{rows: c.timed(op)}
-	law := c.m.Library.Of(op)
 	at := map[[3]int64]int{}
 	for _, r := range f.rows {
-		n := int64(channelsOf(law, r))
+		n := int64(c.m.Library.channelsOf(&r))
 		key := [3]int64{int64(r.World), n, r.Workload.Bytes}
 		i, seen := at[key]
 		if !seen {
@@ -244,7 +245,7 @@ func readBeside(c *calibration, op trace.CollectiveOp, n Neighbour) reading {
 	})}
 	law := c.m.Library.Of(op)
 	share := func(r Row) float64 {
-		x := law.inChannels(op, float64(r.World), channelsOf(law, r), float64(r.Workload.Bytes)) / c.aloneSeconds(r)
+		x := law.inChannels(op, float64(r.World), c.m.Library.channelsOf(&r), float64(r.Workload.Bytes)) / c.aloneSeconds(r)
 		return math.Pow(min(1, x), n.exponent())
 	}
 	slower := func(r Row) float64 {

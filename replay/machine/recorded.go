@@ -25,7 +25,7 @@ func (m *Machine) recorded(rows []Row) []Row {
 		case w.Kind == "gemm" && r.Params.Cool:
 			products[product{w.M, w.N, w.K}] = true
 		case w.Kind == "collective":
-			n := int(channelsOf(m.Library.Of(w.Op()), *r))
+			n := int(m.Library.channelsOf(r))
 			collectives[collective{w.Op().String(), r.World, n, w.Bytes}] = true
 		}
 	}
