@@ -56,6 +56,7 @@ type class struct {
 	held    bool  // is held back: goes at the path's level
 	touched bool  // is in flows.touched
 	altered bool  // is in flows.altered
+	common  bool  // of flows whose limits are above its own; in no index
 
 	key      classKey
 	talliedN int32   // n as its path knows it
@@ -111,12 +112,24 @@ type flows struct {
 	filling ordered[float64] // its pools, by a level at which they are not full before
 }
 
-// lookup returns the class of a key, making it if it is new. A new class has no limit yet.
+// lookup returns the class of a key, making it if it is new.
 func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 	hash := k.hash()
 	if id := f.find(k, hash); id != none {
 		return id, false
 	}
+	id = f.newClass(k)
+	f.index.insert(id, hash)
+	if k.beside > 1 {
+		c := &f.classes[id]
+		c.aside = int32(len(f.beside[k.gpu]))
+		f.beside[k.gpu] = append(f.beside[k.gpu], id)
+	}
+	return id, true
+}
+
+// newClass makes a class without members, that has no limit yet.
+func (f *flows) newClass(k *classKey) (id int32) {
 	if n := len(f.free); n > 0 { // the last to be given back: it is still in the cache
 		id, f.free = f.free[n-1], f.free[:n-1]
 	} else {
@@ -125,18 +138,19 @@ func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
 	}
 	c := &f.classes[id]
 	c.key, c.path, c.line, c.held = *k, k.path, none, false
-	c.limit, c.tallied = 0, 0
-	f.index.insert(id, hash)
-	if k.beside > 1 {
-		c.aside = int32(len(f.beside[k.gpu]))
-		f.beside[k.gpu] = append(f.beside[k.gpu], id)
-	}
-	return id, true
+	c.limit, c.tallied, c.common = 0, 0, false
+	return id
 }
 
 // discard gives a class without members back.
 func (f *flows) discard(id int32, c *class) {
-	f.index.remove(id, c.key.hash())
+	if c.common {
+		if p := &f.paths[c.path]; p.common == id {
+			p.common = none
+		}
+	} else {
+		f.index.remove(id, c.key.hash())
+	}
 	if c.key.beside > 1 {
 		b := f.beside[c.key.gpu]
 		last := b[len(b)-1]
@@ -163,19 +177,29 @@ func (f *flows) rateOf(c *class) float64 {
 }
 
 // join makes who a member of the class with size to go. One that was held back
-// in the same class until this instant goes on from where it was done, between
+// on the same path until this instant goes on from where it was done, between
 // two nanoseconds, so that rounding up does not add up.
-func (f *flows) join(id int32, st *stake, who actor, size float64, now Time) {
+func (f *flows) join(id int32, k *classKey, st *stake, who actor, size float64, now Time) {
 	c := &f.classes[id]
-	start := st.done
-	if st.class != id || st.left != f.settled {
-		start = f.read(c, now)
+	start := f.read(c, now)
+	if f.heldBack(st, k.path, k.limit) {
+		start -= f.read(&f.classes[st.class], now) - st.done
 	}
 	f.seq++
 	*st = stake{class: id, seq: f.seq, done: start + size}
 	c.members.push(entry[float64]{key: st.done, seq: f.seq, who: who})
 	c.n++
 	f.alter(id)
+}
+
+// heldBack reports whether, until this instant, one was held back on the path
+// and goes slower than a limit that is now its own.
+func (f *flows) heldBack(st *stake, path int32, limit float64) bool {
+	if st.left != f.settled {
+		return false
+	}
+	c := &f.classes[st.class]
+	return c.path == path && f.rateOf(c) < limit*(1-1e-9)
 }
 
 // end ends a membership that has run its course.
@@ -192,7 +216,7 @@ func (f *flows) leave(st *stake, now Time) float64 {
 	c.n--
 	c.quit++
 	f.alter(st.class)
-	rest := max(0, st.done-f.read(c, now))
+	rest := st.done - f.read(c, now)
 	*st = nowhere
 	return rest
 }
@@ -247,9 +271,8 @@ func (f *flows) setLimit(id int32, limit float64) {
 	}
 }
 
-// settle finds the rates that hold from now on and sets the timers of the next completions.
+// settle lets the rates found hold from now on and sets the timers of the next completions.
 func (f *flows) settle(now Time) {
-	f.solve(now)
 	for _, id := range f.touched {
 		c := &f.classes[id]
 		c.touched = false

@@ -123,6 +123,15 @@ type nkey struct {
 
 func (k *nkey) timed() bool { return k.limit == 0 }
 
+// way is where its bytes go.
+func (k *nkey) way() nkey {
+	w := nkey{from: k.from, to: k.to, side: k.side, read: k.read, write: k.write, cache: k.cache}
+	if !k.timed() {
+		w.limit = 1
+	}
+	return w
+}
+
 func (k *nkey) alone() float64 {
 	if k.timed() {
 		return 1
@@ -308,7 +317,7 @@ func (n *naive) write(what string, gpu, at int, name string, start Time) {
 }
 
 func (n *naive) flow(a *nactor, k nkey, size float64) {
-	if a.lastEnd == n.round && a.last.key == k && a.last.rate < k.alone()*(1-1e-9) {
+	if a.lastEnd == n.round && a.last.key.way() == k.way() && a.last.rate < min(a.last.key.alone(), k.alone())*(1-1e-9) {
 		size += a.last.left
 	}
 	a.flow = &nflow{key: k, left: size}

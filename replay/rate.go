@@ -38,7 +38,10 @@ func (s *sim) settle() {
 		s.flows.settled++
 		return
 	}
-	s.disturb()
+	for again := true; again; again = s.part() {
+		s.disturb()
+		s.flows.solve(s.now)
+	}
 	s.flows.settle(s.now)
 }
 
@@ -61,14 +64,12 @@ func (s *sim) beginFlow(who actor) {
 }
 
 // staysHeldBack reports whether the workgroup was held back until this instant
-// in the class where its phase belongs.
+// on the path of its phase.
 func (s *sim) staysHeldBack(w *workgroup) bool {
-	if w.left != s.flows.settled {
-		return false
+	if w.lone || w.path == none {
+		return s.flows.heldBack(&w.stake, none, 1)
 	}
-	var k classKey
-	s.phaseFlow(w, &k)
-	return s.flows.classes[w.class].key == k
+	return s.flows.heldBack(&w.stake, w.path, w.limit())
 }
 
 // unshared reports whether the workgroup's phase takes its time whatever others do at present.
@@ -80,9 +81,15 @@ func (s *sim) join(who actor, k *classKey, size float64) {
 	if k.cu != none { // a few, close at hand
 		for _, id := range s.gpus[k.gpu].cus[k.cu].clocks {
 			if s.flows.classes[id].key == *k {
-				s.flows.join(id, s.stake(who), who, size, s.now)
+				s.flows.join(id, k, s.stake(who), who, size, s.now)
 				return
 			}
+		}
+	}
+	if who.kind == dueWorkgroup {
+		if id := s.flows.commonFor(k); id != none {
+			s.flows.join(id, k, s.stake(who), who, size, s.now)
+			return
 		}
 	}
 	id, isNew := s.flows.lookup(k)
@@ -93,7 +100,7 @@ func (s *sim) join(who actor, k *classKey, size float64) {
 			u.clocks = append(u.clocks, id)
 		}
 	}
-	s.flows.join(id, s.stake(who), who, size, s.now)
+	s.flows.join(id, k, s.stake(who), who, size, s.now)
 }
 
 // stake is the actor's membership.
