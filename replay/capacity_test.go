@@ -140,9 +140,10 @@ func checkPools(t *rapid.T, s *sim) {
 				s.phaseFlow(s.wgs.at(w), &k)
 				sends += k.limit
 			}
-			for at, id := range way.pools {
+			pools, weights := s.flows.crossed(&s.flows.rises[id])
+			for at, id := range pools {
 				if int(id) == i {
-					used += way.weights[at] * sends
+					used += weights[at] * sends
 				}
 			}
 		}

@@ -201,7 +201,8 @@ func (s *sim) boundOf(w *workgroup) Bound {
 	}
 	c := &s.flows.classes[w.class]
 	if c.path != none {
-		for _, id := range s.flows.paths[c.path].pools {
+		pools, _ := s.flows.crossed(&s.flows.rises[c.path])
+		for _, id := range pools {
 			if p := &s.flows.pools[id]; p.fills() {
 				return s.flows.boundBy(id)
 			}

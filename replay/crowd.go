@@ -1,5 +1,7 @@
 package replay
 
+import "slices"
+
 // Crowds
 //
 // An all-to-all of a large torus is one component of thousands of paths, and
@@ -20,6 +22,11 @@ package replay
 // a torus of 16 by 8). Paths that find nothing left do not wait long: their
 // crowd is solved soon after, in terms of the time since it was last.
 // Components of few paths are exact.
+//
+// Who is of the crowd is put on a roll, in the order in which paths lie, so
+// that a solve goes through memory from one end to the other and looks into the
+// lists of pools only for those that have come since. When what was one
+// component has fallen apart it is drawn up anew.
 
 const (
 	few       = 256
@@ -38,11 +45,18 @@ type crowd struct {
 	empty int     // of them, those that have something to send and nothing left for it
 	due   bool    // it is time to solve
 	found bool    // in this solve
+
+	roll   []int32 // its paths, and some that have no classes any more
+	drawn  int32   // how often it has been drawn up
+	whole  bool    // those on it are one component, and the only crowd
+	called bool    // the component being solved begins with it
+	parts  int     // of that, between which no path has been seen yet
 }
 
 // crowded reports whether the path crosses a pool of a crowd.
 func (f *flows) crowded(id int32) bool {
-	for _, pool := range f.paths[id].pools {
+	pools, _ := f.crossed(&f.rises[id])
+	for _, pool := range pools {
 		if f.pools[pool].crowded {
 			return true
 		}
@@ -57,19 +71,20 @@ func (f *flows) waits(id int32, now Time) bool {
 	if c.due || !f.crowded(id) {
 		return false
 	}
-	p := &f.paths[id]
+	p, r := &f.paths[id], &f.rises[id]
 	total := p.most
-	for i, id := range p.pools {
+	pools, weights := f.crossed(r)
+	for i, id := range pools {
 		pool := &f.pools[id]
 		left := pool.capacity - pool.quiet - pool.used
 		if left < -1e-9*pool.capacity {
 			return false // an arbiter gave some of it to the other side
 		}
-		total = min(total, p.out+max(0, left)/p.weights[i])
+		total = min(total, r.out+max(0, left)/weights[i])
 	}
-	p.take(total)
-	f.setLevel(id, p.found, p.next, now)
-	f.enterUse(p, now)
+	r.take(total, p.stairs)
+	f.setLevel(id, r.found, r.next, now)
+	f.enterUse(r, now)
 	if !p.stale {
 		p.stale = true
 		c.stale = append(c.stale, id)
@@ -80,19 +95,19 @@ func (f *flows) waits(id int32, now Time) bool {
 	return true
 }
 
-// take divides what the path may send among its steps.
-func (p *path) take(total float64) {
-	p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
-	for ; int(p.next.block) < len(p.stairs); p.next = p.stairs.after(p.next) {
-		s := p.stairs.at(p.next)
-		if s.level*p.rest > (total-p.sends)*(1+1e-12) {
-			p.rest = max(p.rest, s.mass)
-			p.found = (total - p.sends) / p.rest
-			p.sends = total
+// take divides what the path may send among all its steps.
+func (r *rise) take(total float64, all stairs) {
+	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
+	for ; int(r.next.block) < len(all); r.next = all.after(r.next) {
+		s := all.at(r.next)
+		if s.level*r.rest > (total-r.sends)*(1+1e-12) {
+			r.rest = max(r.rest, s.mass)
+			r.found = (total - r.sends) / r.rest
+			r.sends = total
 			return
 		}
-		p.rest -= s.mass
-		p.sends += s.flow
+		r.rest -= s.mass
+		r.sends += s.flow
 	}
 }
 
@@ -127,25 +142,88 @@ func (f *flows) recall() {
 	c.stale = c.stale[:0]
 }
 
-// gather notes which pools a component that has been solved makes a crowd of.
+// callRoll begins the component of a path of the crowd with those on the roll.
+func (f *flows) callRoll(id int32) {
+	c := &f.crowd
+	if c.called, c.parts = c.whole && !c.found && f.crowded(id), 0; !c.called {
+		return
+	}
+	for _, id := range c.roll {
+		if mark := &f.marks[id]; *mark != none && *mark < f.search {
+			*mark = f.search
+			f.comp = append(f.comp, id)
+		}
+	}
+}
+
+// gather notes which pools a component that has been found makes a crowd of.
 func (f *flows) gather(now Time) {
 	c := &f.crowd
+	roll := int32(0)
 	crowded := len(f.comp) > c.few
 	if crowded {
 		if c.paths == 0 {
 			c.since = now
 		}
-		c.paths, c.last, c.found = len(f.comp), now, true
+		c.paths = len(f.comp)
+		f.enroll()
+		c.last, c.found, roll = now, true, c.drawn
 	}
-	for _, r := range f.rows {
-		f.pools[r].crowded = crowded
+	for _, id := range f.rows {
+		f.pools[id].crowded, f.pools[id].roll = crowded, roll
 	}
+}
+
+// enroll puts the component on the roll, if it is the only crowd.
+func (f *flows) enroll() {
+	c := &f.crowd
+	c.whole = !c.found
+	c.roll = append(c.roll[:0], f.comp...)
+	if !c.called {
+		slices.Sort(c.roll)
+		c.drawn++
+	} else if c.parts > 1 {
+		c.whole = false
+		c.paths /= c.parts
+	}
+}
+
+// tie notes that pools are of one part of what the roll has called.
+func (f *flows) tie(pools []int32) {
+	one := int32(none)
+	for _, id := range pools {
+		b := &f.basins[id]
+		switch {
+		case !b.tied || b.part == one:
+		case one == none:
+			one = f.part(id)
+		default:
+			other := f.part(id)
+			if one != other {
+				f.crowd.parts--
+			}
+			f.basins[max(one, other)].part = min(one, other)
+			one = min(one, other)
+		}
+	}
+}
+
+// part is the least pool known of those that paths tie to one.
+func (f *flows) part(id int32) int32 {
+	b := &f.basins[id]
+	for b.part != id {
+		id = b.part
+		next := &f.basins[id]
+		b.part = next.part
+		b = next
+	}
+	return id
 }
 
 // disperse ends a solve: a crowd of which none was found is no more.
 func (c *crowd) disperse() {
 	if c.due && !c.found {
-		c.paths = 0
+		c.paths, c.whole = 0, false
 	}
 	c.due, c.found = false, false
 }

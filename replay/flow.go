@@ -79,9 +79,13 @@ var nowhere = stake{class: none}
 type flows struct {
 	fabric  // pools and routes
 	paths   []path
-	marks   []int            // by path: none while it has no classes, else the search that reached it last, and one more once settled
-	pathOf  map[uint64]int32 // by its ends, the latest
-	recent  [1 << 12]recentPath
+	rises   []rise    // by path
+	marks   []int     // by path: none while it has no classes, else the search that reached it last, and one more once settled
+	ways    []int32   // the pools of one path after another
+	listed  []bool    // by way: the path is in the pool's paths
+	weights []float64 // of ways
+	alike   int32     // of weights: those last used
+	between [][]int32 // by GPU and GPU or Everyone: the path last found, and one; nil where there are none
 	new     stock
 	classes []class
 	index   index
@@ -105,6 +109,7 @@ type flows struct {
 	stale  func(actor, uint64) bool // whether the entry's actor has quit
 
 	search  int
+	basins  []basin          // by pool
 	comp    []int32          // paths of the component being solved
 	rows    []int32          // its pools
 	open    int              // its paths that are not settled

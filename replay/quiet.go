@@ -14,7 +14,8 @@ package replay
 
 // loose reports whether no pool of the path holds its flows back.
 func (f *flows) loose(id int32) bool {
-	for _, pool := range f.paths[id].pools {
+	pools, _ := f.crossed(&f.rises[id])
+	for _, pool := range pools {
 		if f.pools[pool].tightens() {
 			return false
 		}
@@ -24,9 +25,8 @@ func (f *flows) loose(id int32) bool {
 
 // admit adds an undisturbed flow of the given rate to the path's pools.
 func (f *flows) admit(id int32, rate float64, now Time) {
-	way := &f.paths[id]
-	weights := way.weights[:len(way.pools)]
-	for i, at := range way.pools {
+	pools, weights := f.crossed(&f.rises[id])
+	for i, at := range pools {
 		p := &f.pools[at]
 		p.quietN++
 		p.quiet += weights[i] * rate
@@ -40,9 +40,8 @@ func (f *flows) admit(id int32, rate float64, now Time) {
 
 // dismiss takes one away that has begun at since.
 func (f *flows) dismiss(id int32, rate float64, since, now Time) {
-	way := &f.paths[id]
-	weights := way.weights[:len(way.pools)]
-	for i, at := range way.pools {
+	pools, weights := f.crossed(&f.rises[id])
+	for i, at := range pools {
 		p := &f.pools[at]
 		by := weights[i] * rate
 		p.moved += by * float64(now-since)
@@ -77,7 +76,8 @@ func (s *sim) hush(id int32, w *workgroup) bool {
 	}
 	p := &s.flows.paths[w.path]
 	if p.quiet == nil { // the first ever
-		for _, id := range p.pools {
+		pools, _ := s.flows.crossed(&s.flows.rises[w.path])
+		for _, id := range pools {
 			pool := &s.flows.pools[id]
 			pool.ways = append(pool.ways, w.path)
 		}

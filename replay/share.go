@@ -49,17 +49,18 @@ func (f *flows) tallyAll(now Time) {
 	}
 	f.altered = f.altered[:0]
 	for _, id := range f.dirty {
-		p := &f.paths[id]
+		p, r := &f.paths[id], &f.rises[id]
 		p.dirty = false
 		f.change(id)
 		if len(p.stairs) == 0 {
-			f.detach(id, p)
+			f.detach(id, r)
 		} else {
-			f.attach(id, p)
+			f.attach(id, r)
 			p.first = p.stairs[0].steps[0].level
 		}
-		f.enterDemand(p)
-		for _, id := range p.pools {
+		f.enterDemand(p, r)
+		pools, _ := f.crossed(r)
+		for _, id := range pools {
 			pool := &f.pools[id]
 			pool.changed = true
 			if pool.quietN > 0 {
@@ -80,37 +81,40 @@ func (f *flows) change(id int32) {
 }
 
 // attach puts a path with classes into its pools' paths.
-func (f *flows) attach(id int32, p *path) {
+func (f *flows) attach(id int32, r *rise) {
 	if f.marks[id] != none {
 		return
 	}
 	f.marks[id] = 0
-	for i, at := range p.pools {
-		pool := &f.pools[at]
+	for at, end := r.way, r.way+r.pools; at < end; at++ {
+		pool := &f.pools[f.ways[at]]
 		pool.crosses++
-		if !p.listed[i] {
-			p.listed[i] = true
-			pool.paths = append(pool.paths, member{id, int32(i)})
+		pool.joined = true
+		if !f.listed[at] {
+			f.listed[at] = true
+			pool.paths = append(pool.paths, member{id, at})
 		}
 	}
 }
 
 // detach notes that a path has no classes any more. It stays in its pools' paths
 // until those are looked at: it may come back.
-func (f *flows) detach(id int32, p *path) {
+func (f *flows) detach(id int32, r *rise) {
 	if f.marks[id] == none {
 		return
 	}
 	f.marks[id] = none
-	for _, at := range p.pools {
+	pools, _ := f.crossed(r)
+	for _, at := range pools {
 		f.pools[at].crosses--
 	}
 }
 
 // enterDemand brings what the path could send up to date in its pools.
-func (f *flows) enterDemand(p *path) {
+func (f *flows) enterDemand(p *path, r *rise) {
 	var flow float64
-	flow, p.mass = p.total.of(p.stairs)
+	flow, r.mass = p.total.of(p.stairs)
+	r.climbs = p.first <= p.bound/r.mass*(1+1e-9)
 	most := min(flow, p.bound)
 	if narrows := flow > p.bound; p.narrow != none && narrows != p.narrows {
 		p.narrows = narrows
@@ -120,9 +124,10 @@ func (f *flows) enterDemand(p *path) {
 			f.pools[p.narrow].narrows--
 		}
 	}
-	for i, id := range p.pools {
+	pools, weights := f.crossed(r)
+	for i, id := range pools {
 		pool := &f.pools[id]
-		pool.demand += p.weights[i] * (most - p.most)
+		pool.demand += weights[i] * (most - p.most)
 		if pool.crosses == 0 {
 			pool.demand = 0
 		}
@@ -140,103 +145,119 @@ func (f *flows) solveFrom(id int32, now Time) {
 	}
 	f.comp, f.rows, f.open = append(f.comp[:0], id), f.rows[:0], 0
 	f.ladder.reset()
+	f.callRoll(id)
 	for i := 0; i < len(f.comp); i++ {
 		f.enter(f.comp[i])
 	}
 	f.gather(now)
 	f.fill()
-	for _, r := range f.rows {
-		p := &f.pools[r]
-		p.use(p.capacity-p.quiet-p.left, now)
+	for _, id := range f.rows {
+		p := &f.pools[id]
+		p.use(p.capacity-p.quiet-f.basins[id].left, now)
 	}
 	for _, id := range f.comp {
-		p := &f.paths[id]
-		f.setLevel(id, p.found, p.next, now)
-		if p.loose {
-			f.enterUse(p, now)
+		r := &f.rises[id]
+		f.setLevel(id, r.found, r.next, now)
+		if r.loose {
+			f.enterUse(r, now)
 		}
-		p.out = p.sends
+		r.out = r.sends
 	}
 }
 
 // enter reaches a path's pools and puts its load on them.
 func (f *flows) enter(id int32) {
-	p := &f.paths[id]
-	p.next, p.rest, p.sends, p.found = stair{}, p.mass, 0, 0
-	p.loose = false
+	r := &f.rises[id]
+	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
+	r.loose = false
 	open := int32(1)
 	if f.marks[id] == none {
 		open = 0
 	}
-	weights := p.weights[:len(p.pools)]
-	for i, at := range p.pools {
-		pool := &f.pools[at]
-		if pool.visited != f.search {
-			f.reach(at)
+	pools, weights := f.crossed(r)
+	for i, at := range pools {
+		b := &f.basins[at]
+		if b.visited != f.search {
+			f.reach(at, b)
 		}
-		pool.load += weights[i] * p.mass
-		pool.open += open
-		p.loose = p.loose || pool.row != f.search
+		b.load += weights[i] * r.mass
+		b.open += open
+		r.loose = r.loose || !b.tied
 	}
-	if open > 0 && p.first <= p.bound/p.mass*(1+1e-9) { // else its narrowest pool stops it before
-		f.ladder.push(entry[float64]{key: p.first, seq: uint64(id), who: actor{duePath, id}})
+	if open > 0 && r.climbs {
+		f.ladder.push(entry[float64]{key: f.paths[id].first, seq: uint64(id), who: actor{duePath, id}})
 	}
 	f.open += int(open)
+	if f.crowd.parts > 1 && open > 0 {
+		f.tie(pools)
+	}
 }
 
 // reach adds a pool to the component, with its paths if it ties them together.
-func (f *flows) reach(id int32) {
+func (f *flows) reach(id int32, b *basin) {
 	p := &f.pools[id]
 	ties := p.tight
 	if p.changed {
 		p.changed, p.tight = false, p.tightens()
 		ties = ties || p.tight
 	}
-	p.visited = f.search
-	p.left, p.load, p.open = p.capacity-p.quiet, 0, 0
+	*b = basin{left: p.capacity - p.quiet, tied: ties, part: id, visited: f.search}
 	if !ties {
 		return
 	}
-	p.row = f.search
 	f.rows = append(f.rows, id)
+	if f.crowd.called {
+		f.crowd.parts++
+		if p.roll == f.crowd.drawn && !p.joined {
+			return // all of its paths have been called
+		}
+	}
+	p.joined = false
+	f.purge(p)
+	for _, m := range p.paths {
+		if mark := &f.marks[m.path]; *mark < f.search {
+			*mark = f.search
+			f.comp = append(f.comp, m.path)
+		}
+	}
+}
+
+// purge takes the paths that have no classes any more out of a pool's.
+func (f *flows) purge(p *pool) {
 	n := 0
 	for _, m := range p.paths {
-		mark := &f.marks[m.path]
-		if *mark == none {
-			f.paths[m.path].listed[m.pool] = false
+		if f.marks[m.path] == none {
+			f.listed[m.at] = false
 			continue
 		}
 		p.paths[n] = m
 		n++
-		if *mark < f.search {
-			*mark = f.search
-			f.comp = append(f.comp, m.path)
-		}
 	}
 	p.paths = p.paths[:n]
 }
 
 // enterUse brings what the path sends up to date in its pools but for those just solved.
-func (f *flows) enterUse(p *path, now Time) {
-	if p.sends == p.out {
+func (f *flows) enterUse(r *rise, now Time) {
+	if r.sends == r.out {
 		return
 	}
-	for i, id := range p.pools {
-		pool := &f.pools[id]
-		if pool.row == f.search {
+	pools, weights := f.crossed(r)
+	for i, id := range pools {
+		if b := &f.basins[id]; b.tied && b.visited == f.search {
 			continue
 		}
-		pool.use(pool.used+p.weights[i]*(p.sends-p.out), now)
+		pool := &f.pools[id]
+		pool.use(pool.used+weights[i]*(r.sends-r.out), now)
 	}
-	p.out = p.sends
+	r.out = r.sends
 }
 
 // fill finds, of each path of the component, the level and the first step held back.
 func (f *flows) fill() {
 	f.filling.reset()
-	for _, r := range f.rows {
-		if p := &f.pools[r]; p.open > 0 {
-			f.filling.push(entry[float64]{key: p.left / p.load, seq: uint64(r), who: actor{id: r}})
+	for _, id := range f.rows {
+		if b := &f.basins[id]; b.open > 0 {
+			f.filling.push(entry[float64]{key: b.left / b.load, seq: uint64(id), who: actor{id: id}})
 		}
 	}
 	for level := 0.0; f.open > 0; {
@@ -253,15 +274,21 @@ func (f *flows) fill() {
 			}
 			reached = true
 			level = max(level, e.key)
-			if p := f.reachLimits(e.who.id, full); f.marks[e.who.id] == f.search {
-				f.ladder.push(entry[float64]{key: p.stairs.at(p.next).level, seq: e.seq, who: e.who})
+			f.reachLimits(e.who.id, full)
+			if f.marks[e.who.id] == f.search {
+				next := f.paths[e.who.id].stairs.at(f.rises[e.who.id].next)
+				f.ladder.push(entry[float64]{key: next.level, seq: e.seq, who: e.who})
 			}
 		}
 		if reached {
 			continue // they left some to the others
 		}
 		level = full
-		for _, m := range f.pools[f.filling.pop().who.id].paths {
+		p := &f.pools[f.filling.pop().who.id]
+		if len(p.paths) > 2*int(p.crosses) {
+			f.purge(p)
+		}
+		for _, m := range p.paths {
 			if f.marks[m.path] == f.search {
 				f.stop(m.path, full)
 			}
@@ -275,13 +302,13 @@ func (f *flows) fill() {
 func (f *flows) full(reached float64) float64 {
 	for !f.filling.empty() {
 		e := *f.filling.min()
-		p := &f.pools[e.who.id]
-		full := max(p.left/p.load, reached)
-		if p.open > 0 && p.load > 0 && full <= e.key*(1+1e-12) {
+		b := &f.basins[e.who.id]
+		full := max(b.left/b.load, reached)
+		if b.open > 0 && b.load > 0 && full <= e.key*(1+1e-12) {
 			return max(e.key, reached)
 		}
 		f.filling.pop()
-		if p.open > 0 && p.load > 0 {
+		if b.open > 0 && b.load > 0 {
 			e.key = full
 			f.filling.push(e)
 		}
@@ -290,26 +317,19 @@ func (f *flows) full(reached float64) float64 {
 }
 
 // reachLimits settles the path's next steps, up to a level, at their limit.
-func (f *flows) reachLimits(id int32, level float64) *path {
-	p := &f.paths[id]
-	flow, mass, next := p.stairs.climb(p.next, level)
-	p.next = next
-	p.rest -= mass
-	p.sends += flow
+func (f *flows) reachLimits(id int32, level float64) {
+	r, all := &f.rises[id], f.paths[id].stairs
+	flow, mass, next := all.climb(r.next, level)
+	r.next = next
+	r.rest -= mass
+	r.sends += flow
 	settled := int32(0)
-	if int(next.block) == len(p.stairs) {
+	if int(next.block) == len(all) {
 		settled = 1
 		f.marks[id]++
 		f.open--
 	}
-	weights := p.weights[:len(p.pools)]
-	for i, at := range p.pools {
-		pool := &f.pools[at]
-		pool.left -= weights[i] * flow
-		pool.load -= weights[i] * mass
-		pool.open -= settled
-	}
-	return p
+	f.settleOn(r, flow, mass, settled)
 }
 
 // reachAll settles all that is left at its limit.
@@ -323,19 +343,24 @@ func (f *flows) reachAll() {
 
 // stop settles the rest of the path's steps at a level.
 func (f *flows) stop(id int32, level float64) {
-	p := &f.paths[id]
+	r := &f.rises[id]
 	f.marks[id]++
 	f.open--
-	p.found = level
-	if p.next != (stair{}) { // what is left of a sum
-		p.rest = max(p.rest, p.stairs.at(p.next).mass)
+	r.found = level
+	if r.next != (stair{}) { // what is left of a sum
+		r.rest = max(r.rest, f.paths[id].stairs.at(r.next).mass)
 	}
-	p.sends += p.rest * level
-	weights := p.weights[:len(p.pools)]
-	for i, at := range p.pools {
-		pool := &f.pools[at]
-		pool.left -= weights[i] * p.rest * level
-		pool.load -= weights[i] * p.rest
-		pool.open--
+	r.sends += r.rest * level
+	f.settleOn(r, r.rest*level, r.rest, 1)
+}
+
+// settleOn takes what has been settled of a path, and the path if that is all, off its pools.
+func (f *flows) settleOn(r *rise, flow, mass float64, paths int32) {
+	pools, weights := f.crossed(r)
+	for i, at := range pools {
+		b := &f.basins[at]
+		b.left -= weights[i] * flow
+		b.load -= weights[i] * mass
+		b.open -= paths
 	}
 }

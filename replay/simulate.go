@@ -129,7 +129,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 	s.flows = flows{
 		fabric:  newFabric(m, p),
 		index:   newIndex(),
-		pathOf:  map[uint64]int32{},
+		between: make([][]int32, len(p.GPUs)),
 		search:  2,
 		settled: 1,
 		beside:  make([][]int32, len(p.GPUs)),
@@ -139,6 +139,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		share:   p.Arbiter.share(),
 		crowd:   crowd{few: few, alarm: none},
 	}
+	s.flows.basins = make([]basin, len(s.flows.pools))
 	s.flags = make([]flag, max(1, len(p.Flags)))
 	for i := range s.flags {
 		s.flags[i].coming = none

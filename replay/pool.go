@@ -1,0 +1,85 @@
+package replay
+
+// A pool is a resource of the machine that flows share. What each flow that
+// comes or goes touches is one cache line; what solving touches is its basin.
+type pool struct {
+	capacity float64 // bytes a nanosecond
+	demand   float64 // bytes a nanosecond that its classes could send through it at most
+	quiet    float64 // bytes a nanosecond of undisturbed flows
+	used     float64 // bytes a nanosecond of flows in classes, since `since`
+	since    Time
+	moved    float64 // bytes of flows in classes until since, and of undisturbed ones that have ended
+	quietN   int32   // undisturbed flows
+	narrows  int32   // paths of which it is the narrowest and that could send more
+	arbiter  int32   // that sets capacity, and one; 0 for what is fixed
+	tight    bool    // demand exceeds capacity, so it may hold its classes back
+	listed   bool    // is in flows.disturbed
+	crowded  bool    // is of a crowd
+	brimful  bool    // used and quiet are capacity, since `since`
+
+	changed   bool     // tight may have, since
+	joined    bool     // paths have come since the roll of the crowd was drawn up
+	roll      int32    // on which the others are; 0 if on none
+	crosses   int32    // paths with classes, that cross it
+	paths     []member // those, and some that have no classes any more
+	saturated Time     // time until since in which it was brimful
+	full      *parts   // the same over time, if asked for
+	ways      []int32  // paths that cross it and have had undisturbed flows
+	_         [6]int   // to whole lines
+}
+
+// A member is a path of a pool, and which of flows.ways says so.
+type member struct{ path, at int32 }
+
+// A basin is what a solve knows of a pool.
+type basin struct {
+	left    float64 // capacity that nothing settled uses
+	load    float64 // bytes for one byte of everything unsettled
+	open    int32   // unsettled paths
+	tied    bool    // it ties paths together: the search that visited it solves it
+	part    int32   // a pool that paths tie it to, no higher than it; itself at first
+	visited int     // the last search that reached it
+}
+
+// account brings moved and saturated up to now.
+func (p *pool) account(now Time) {
+	dt := now - p.since
+	if dt == 0 {
+		return
+	}
+	p.moved += p.used * float64(dt)
+	if p.brimful {
+		p.saturated += dt
+		if p.full != nil {
+			p.full.add(p.since, now)
+		}
+	}
+	p.since = now
+}
+
+// use sets the bytes a nanosecond of flows in classes from now on.
+func (p *pool) use(rate float64, now Time) {
+	p.account(now)
+	if p.used = rate; p.crosses == 0 {
+		p.used = 0 // exactly
+	}
+	p.brimful = p.fills()
+}
+
+// fills reports whether as much flows through as can.
+func (p *pool) fills() bool { return p.used+p.quiet >= p.capacity*(1-1e-6) }
+
+// stir notes that undisturbed flows have begun or ended. Bytes are counted when
+// those end, so that only what begins or ends to fill the pool costs more.
+func (p *pool) stir(now Time) {
+	if fills := p.fills(); fills != p.brimful {
+		p.account(now)
+		p.brimful = fills
+	}
+}
+
+// tightens reports whether more could flow through the pool than it holds. The
+// demand of a path that another pool narrows more is bounded by that one.
+func (p *pool) tightens() bool {
+	return p.narrows > 0 || p.demand+p.quiet > p.capacity*(1+1e-9)
+}
