@@ -93,6 +93,7 @@ func (f *flows) setCapacity(id int32, capacity float64, now Time) {
 	}
 	p.account(now)
 	p.capacity = capacity
+	p.reckon()
 	p.brimful = p.fills()
 	p.changed = true
 	if p.quietN > 0 {

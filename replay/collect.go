@@ -1,5 +1,7 @@
 package replay
 
+import "slices"
+
 // A dueKey orders what is due at one instant.
 type dueKey struct {
 	key uint64
@@ -23,11 +25,14 @@ func (s *sim) collect(now Time) {
 			s.collectFrom(who, now)
 		}
 	}
-	s.keys, s.spare = sortKeys(s.keys, s.spare)
-	s.queue, s.head = s.queue[:0], 0
-	for i := range s.keys {
-		s.queue = append(s.queue, s.keys[i].who)
+	if len(s.keys) > 1 {
+		s.keys, s.spare = sortKeys(s.keys, s.spare)
 	}
+	queue := slices.Grow(s.queue[:0], len(s.keys))[:len(s.keys)]
+	for i := range queue {
+		queue[i] = s.keys[i].who
+	}
+	s.queue, s.head = queue, 0
 }
 
 // collectFrom collects the actor, or those that it stands for.

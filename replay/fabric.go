@@ -123,6 +123,9 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 			}
 		}
 	}
+	for i := range f.pools {
+		f.pools[i].reckon()
+	}
 	return f
 }
 

@@ -1,22 +1,25 @@
 package replay
 
+import "math"
+
 // A pool is a resource of the machine that flows share. What each flow that
 // comes or goes touches is one cache line; what solving touches is its basin.
 type pool struct {
 	capacity float64 // bytes a nanosecond
-	demand   float64 // bytes a nanosecond that its classes could send through it at most
-	quiet    float64 // bytes a nanosecond of undisturbed flows
+	room     float64 // bytes a nanosecond that undisturbed flows may have
+	quiet    float64 // bytes a nanosecond that they have
 	used     float64 // bytes a nanosecond of flows in classes, since `since`
 	since    Time
 	moved    float64 // bytes of flows in classes until since, and of undisturbed ones that have ended
 	quietN   int32   // undisturbed flows
-	narrows  int32   // paths of which it is the narrowest and that could send more
 	arbiter  int32   // that sets capacity, and one; 0 for what is fixed
 	tight    bool    // demand exceeds capacity, so it may hold its classes back
 	listed   bool    // is in flows.disturbed
 	crowded  bool    // is of a crowd
 	brimful  bool    // used and quiet are capacity, since `since`
 
+	demand    float64  // bytes a nanosecond that its classes could send through it at most
+	narrows   int32    // paths of which it is the narrowest and that could send more
 	changed   bool     // tight may have, since
 	joined    bool     // paths have come since the roll of the crowd was drawn up
 	roll      int32    // on which the others are; 0 if on none
@@ -25,7 +28,7 @@ type pool struct {
 	saturated Time     // time until since in which it was brimful
 	full      *parts   // the same over time, if asked for
 	ways      []int32  // paths that cross it and have had undisturbed flows
-	_         [6]int   // to whole lines
+	_         [5]int   // to whole lines
 }
 
 // A member is a path of a pool, and which of flows.ways says so.
@@ -78,8 +81,13 @@ func (p *pool) stir(now Time) {
 	}
 }
 
-// tightens reports whether more could flow through the pool than it holds. The
-// demand of a path that another pool narrows more is bounded by that one.
-func (p *pool) tightens() bool {
-	return p.narrows > 0 || p.demand+p.quiet > p.capacity*(1+1e-9)
+// tightens reports whether more could flow through the pool than it holds.
+func (p *pool) tightens() bool { return p.quiet > p.room }
+
+// reckon finds what is left for undisturbed flows. The demand of a path that
+// another pool narrows more is bounded by that one.
+func (p *pool) reckon() {
+	if p.room = p.capacity*(1+1e-9) - p.demand; p.narrows > 0 {
+		p.room = math.Inf(-1)
+	}
 }

@@ -131,6 +131,7 @@ func (f *flows) enterDemand(p *path, r *rise) {
 		if pool.crosses == 0 {
 			pool.demand = 0
 		}
+		pool.reckon()
 		if pool.arbiter > 0 {
 			f.arbitrate(pool.arbiter)
 		}
