@@ -1,6 +1,9 @@
 package replay
 
-import "slices"
+import (
+	"math/bits"
+	"slices"
+)
 
 // What is due at one instant is sorted by where its keys differ: a few by
 // insertion, more by digits from the lowest, leaving out those that are equal.
@@ -34,10 +37,8 @@ func sortKeys(keys, spare []dueKey) (sorted, left []dueKey) {
 		return keys, spare
 	}
 	spare = slices.Grow(spare[:0], len(keys))[:len(keys)]
-	for shift := 0; shift < 64; shift += keyBits {
-		if differ>>shift&(1<<keyBits-1) == 0 {
-			continue
-		}
+	for shift := 0; differ>>shift != 0; shift += keyBits {
+		shift += bits.TrailingZeros64(differ >> shift)
 		var at [1 << keyBits]int32
 		for i := range keys {
 			at[uint8(keys[i].key>>shift)]++

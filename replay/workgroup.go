@@ -173,7 +173,7 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 			return false
 		}
 	}
-	if len(phases) > 0 && w.slot != none {
+	if s.record.deep[l.gpu] && w.slot != none && len(phases) > 0 {
 		s.record.tile(w, l, &s.gpus[l.gpu].cus[w.cu], s.now)
 	}
 	if len(phases) > manyHalts && halts(phases) > manyHalts {
