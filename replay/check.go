@@ -231,8 +231,8 @@ func checkBytes(b float64) error {
 // is seen at a glance: among floats that are 0 or more the greater has the greater bits.
 func (s *sim) checkPhase(p *Phase) error {
 	bits := math.Float64bits
-	if (p.Op == Work || p.Op == Store || p.Op == Sleep) && uint64(p.Time) < uint64(lastTime) &&
-		uint32(p.Peer) < uint32(len(s.program.GPUs)) && p.Flag == NoFlag && p.Count == 0 && p.Last == 0 &&
+	if p.Op <= Sleep && uint64(p.Time) < uint64(lastTime) && uint32(p.Peer) < uint32(len(s.program.GPUs)) &&
+		uint32(p.Flag) < uint32(len(s.flags)) && p.Count >= 0 && p.Last == 0 &&
 		max(bits(p.Bytes), bits(p.Read), bits(p.Write)) <= bits(maxBytes) &&
 		bits(p.Favor) == 0 && bits(p.Beside) == 0 && bits(p.Hit) == 0 {
 		return nil

@@ -12,6 +12,7 @@ type dueKey struct {
 func (s *sim) collect(now Time) {
 	s.lookAhead(now)
 	s.due, s.keys = s.events.due(s.due[:0]), s.keys[:0]
+	s.queue, s.head = s.queue[:0], 0
 	for _, who := range s.due { // as little as can be with each workgroup, so that what touches the next waits for none
 		if who.kind == dueWorkgroup {
 			if w := s.wgs.at(who.id); w.alarm == now {
@@ -28,11 +29,11 @@ func (s *sim) collect(now Time) {
 	if len(s.keys) > 1 {
 		s.keys, s.spare = sortKeys(s.keys, s.spare)
 	}
-	queue := slices.Grow(s.queue[:0], len(s.keys))[:len(s.keys)]
-	for i := range queue {
-		queue[i] = s.keys[i].who
+	queue := slices.Grow(s.queue, len(s.keys))
+	for i := range s.keys {
+		queue = append(queue, s.keys[i].who)
 	}
-	s.queue, s.head = queue, 0
+	s.queue = queue
 }
 
 // collectFrom collects the actor, or those that it stands for.
@@ -40,6 +41,9 @@ func (s *sim) collectFrom(who actor, now Time) {
 	s.now = now
 	take := s.flows.take
 	switch who.kind {
+	case duePost: // first of all, and in the order in which they were sent
+		s.queue = append(s.queue, who)
+		return
 	case dueClass:
 	case duePath:
 		take = s.flows.takeHeld
@@ -83,10 +87,7 @@ func (s *sim) alarm(who actor) *alarm {
 // bits for its kind, 31 for its launch, 31 for its index.
 func (s *sim) order(who actor) uint64 {
 	of := uint64(who.id)
-	switch who.kind {
-	case duePost:
-		of = s.posts.at(who.id).seq
-	case dueWorkgroup:
+	if who.kind == dueWorkgroup {
 		w := s.wgs.at(who.id)
 		of = uint64(s.kernels.at(w.launch).order)<<31 | uint64(w.index)
 	}

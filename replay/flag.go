@@ -20,7 +20,6 @@ type poster struct {
 
 // A post is additions of one poster and instant, on their way to a peer.
 type post struct {
-	seq    uint64
 	at     alarm // when it arrives
 	flag   Flag
 	count  int64
@@ -80,9 +79,8 @@ func (s *sim) postAfter(delay Time, f Flag, count int64, from poster) {
 	}
 	id := s.posts.add()
 	s.flags[f].coming = id
-	s.posted++
 	*s.posts.at(id) = post{
-		seq: s.posted, flag: f, count: count, from: from,
+		flag: f, count: count, from: from,
 	}
 	if s.causes != nil {
 		s.posts.at(id).moment = s.causes.now

@@ -114,7 +114,6 @@ type sim struct {
 	touched int32 // by that, so that it is not optimized away
 
 	launches int32 // so far
-	posted   uint64
 	waited   uint64
 	makespan Time
 	ledger   ledger
