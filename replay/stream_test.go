@@ -209,8 +209,10 @@ func TestPostsOfOneInstantArriveAsSent(t *testing.T) {
 	}
 	p.GPUs = []GPU{{Streams: append(waits("Z", late), waits("Y", early)...)}, {}}
 	send := kernel("send", 1, []Phase{
-		{Op: PostTo, Flag: done, Count: 1, Time: 1}, {Op: PostTo, Flag: early, Count: 1, Time: 10},
-		{Op: Sleep, Time: 4}, {Op: PostTo, Flag: late, Count: 1, Time: 6},
+		{Op: PostTo, Flag: done, Count: 1, Time: 1},
+		{Op: PostTo, Flag: early, Count: 1, Time: 10},
+		{Op: Sleep, Time: 4},
+		{Op: PostTo, Flag: late, Count: 1, Time: 6},
 	})
 	p.GPUs[1].Streams = []Stream{{Commands: []Command{send}}}
 	r := mustSimulate(t, small(2, 2), p, Options{Level: Phases})
