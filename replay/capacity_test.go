@@ -25,13 +25,12 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 		}
 		s := newSim(&m, p, Options{})
 		s.flows.crowd.few = rapid.SampledFrom([]int{few, 1}).Draw(t, "few")
-		n := newNaive(m, p)
 		ends := 0
 		for more := true; more; more = s.next() {
 			ends += len(s.queue)
 			s.instant()
 			checkPools(t, s)
-			checkCUs(t, s, n)
+			checkCUs(t, s)
 		}
 		if s.deadlock() != nil {
 			return
@@ -157,13 +156,13 @@ func checkPools(t *rapid.T, s *sim) {
 	}
 }
 
-func checkCUs(t *rapid.T, s *sim, n *naive) {
+func checkCUs(t *rapid.T, s *sim) {
 	for g := range s.gpus {
 		for c := range s.gpus[g].cus {
 			u := &s.gpus[g].cus[c]
-			free := n.empty()
+			free := roomOf(&s.machine.GPU)
 			for _, w := range u.wgs {
-				free = free.minus(n.need(&s.kernels.at(s.wgs.at(w).launch).kernel.Footprint))
+				free = free.minus(s.kernels.at(s.wgs.at(w).launch).need)
 			}
 			if !free.holds(room{}) || free != u.free {
 				t.Fatalf("at %d: GPU %d CU %d: %d workgroups leave %v free, accounted %v", s.now, g, c, len(u.wgs), free, u.free)

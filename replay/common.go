@@ -48,7 +48,7 @@ func (f *flows) commonFor(k *classKey) int32 {
 
 // part moves the members of classes in common that their path does not hold back
 // any more to classes of their own limit, and reports whether there were any.
-func (s *sim) part() (any bool) {
+func (s *sim) part() (moved bool) {
 	f := &s.flows
 	for i, n := 0, len(f.touched); i < n; i++ {
 		id := f.touched[i]
@@ -59,9 +59,9 @@ func (s *sim) part() (any bool) {
 			p.common = none
 		}
 		for e := f.first(&f.classes[id]); e != nil; e = f.first(&f.classes[id]) {
-			any = true
+			moved = true
 			s.rejoin(e.who.id, s.wgs.at(e.who.id))
 		}
 	}
-	return any
+	return moved
 }
