@@ -22,6 +22,7 @@ func TestFlagsCrowd(t *testing.T) {
 		{"a tile's three", map[int][]Phase{0: append(send(1, 1), Phase{Op: PostTo, Flag: 2, Count: 1}, Phase{Op: PostTo, Flag: 3, Count: 1})}, []Time{60, 67, 74}},
 		{"after a pause", map[int][]Phase{0: append(send(1, 1), Phase{Op: Sleep, Time: 5}, Phase{Op: PostTo, Flag: 2, Count: 1}, Phase{Op: Sleep, Time: 20}, Phase{Op: PostTo, Flag: 3, Count: 1})}, []Time{60, 67, 85}},
 		{"of two GPUs", map[int][]Phase{0: send(2, 1), 1: send(2, 2)}, []Time{60, 60}},
+		{"to everyone", map[int][]Phase{0: append(send(Everyone, 1), Phase{Op: PostTo, Flag: 2, Count: 1})}, []Time{60, 67}},
 		{"at home", map[int][]Phase{0: append(send(0, 1), Phase{Op: PostTo, Flag: 2, Count: 1})}, []Time{10, 10}},
 	} {
 		if got := arrivals(t, m, c.phases); !slices.Equal(got, c.want) {

@@ -149,7 +149,7 @@ func (n *naive) dealt(k *Kernel, i int) int {
 }
 
 func (n *naive) start(g *ngpu, k *nkernel, c *ncu, at int) {
-	w := &nactor{kind: dueWorkgroup, gpu: k.gpu, kernel: k, cu: c, cuAt: at, wg: n.dealt(k.k, k.placed), at: -1, to: -1, lastEnd: -1}
+	w := &nactor{kind: dueWorkgroup, gpu: k.gpu, kernel: k, cu: c, cuAt: at, wg: n.dealt(k.k, k.placed), at: -1, to: none, lastEnd: -1}
 	if !k.begun {
 		k.begun, k.start = true, n.now
 	}
@@ -169,7 +169,7 @@ func (n *naive) workgroup(w *nactor) {
 		p := w.phases[w.phase]
 		n.ledger.spend(w, &p, n.now-w.since)
 		if p.Op == Store {
-			if way := n.latency(w.gpu, int(p.Peer)); w.to < 0 || way > w.seen {
+			if way := n.latency(w.gpu, int(p.Peer)); w.to == none || way > w.seen {
 				w.seen, w.to = way, int(p.Peer)
 			}
 		}
@@ -186,7 +186,7 @@ func (n *naive) workgroup(w *nactor) {
 		if w.stage > 0 && w.tile >= 0 && len(w.phases) > 0 && w.cu != nil {
 			n.log = append(n.log, fmt.Sprintf("tile %d of %s gpu %d cu %d: %d-%d", w.tile, k.k.Name, w.gpu, w.cuAt, w.begun, n.now))
 		}
-		w.phase, w.seen, w.to, w.begun, w.phases, w.tile = 0, 0, -1, n.now, nil, -1
+		w.phase, w.seen, w.to, w.begun, w.phases, w.tile = 0, 0, none, n.now, nil, -1
 		if w.stage == 0 {
 			w.stage = 1
 			if k.k.Prologue != nil && k.k.Tiles > 0 {
@@ -251,7 +251,7 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		delay := p.Time
 		if delay == 0 && p.Last == 0 {
 			delay = w.seen
-			if w.to >= 0 && w.to != w.gpu && n.node(w.to) == n.node(w.gpu) {
+			if w.to == int(Everyone) || w.to != none && w.to != w.gpu && n.node(w.to) == n.node(w.gpu) {
 				start := max(n.now, n.flagged[w.gpu])
 				delay += start - n.now
 				n.flagged[w.gpu] = start + nanoseconds(n.m.Fabric.Message.Value)
