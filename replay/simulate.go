@@ -235,7 +235,7 @@ func (a *arena[T]) add() int32 {
 		a.free = a.free[:n-1]
 		return id
 	}
-	a.all = append(a.all, *new(T))
+	a.all = append(double(a.all), *new(T))
 	return int32(len(a.all) - 1)
 }
 
