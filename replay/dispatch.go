@@ -65,21 +65,23 @@ func (f Footprint) need(g *machine.GPU) room {
 	}
 }
 
-// A gpu is the state of one device.
+// A gpu is the state of one device. What every phase touches comes first.
 type gpu struct {
+	pipes   []pipes // by CU
+	working int     // workgroups of compute kernels in a Work or Store phase
+	busy    gauge   // CUs with one in a Work or Store phase
+	crowded bool    // is in sim.crowd
+
+	dirty   bool // is in sim.dirty
 	cus     []cu
-	pipes   []pipes    // by CU
 	load    [][]uint64 // bit c of load[n]: CU c has n resident workgroups
 	line    []int32    // launches with workgroups left, the first in line first
 	freed   []uint64   // bit c: workgroups have left CU c in this instant
-	dirty   bool       // is in sim.dirty
 	mask    []uint64   // scratch: CUs to look at
-	working int        // workgroups of compute kernels in a Work or Store phase
-	crowded bool       // is in sim.crowd
 	banks   []bool     // persistent kernels running, for their lanes
 	engines engines
-	held    gauge // CUs with a resident workgroup
-	busy    gauge // CUs with one in a Work or Store phase
+	held    gauge  // CUs with a resident workgroup
+	_       [2]int // to whole lines
 }
 
 type cu struct {
