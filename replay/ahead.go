@@ -39,7 +39,7 @@ func (s *sim) lookAhead(now Time) {
 		if w.quiet {
 			s.touched += w.pathAt
 		}
-		if w.cu != none {
+		if w.op.works() > 0 && w.cu != none {
 			s.touched += s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].working
 		}
 	}

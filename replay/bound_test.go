@@ -39,9 +39,10 @@ func TestNotFasterThanPhysics(t *testing.T) {
 }
 
 // A program takes at least as long as its longest chain of what waits for each
-// other, each alone on the machine, and at most as long as all it does one
-// after another: something always goes on, as fast as alone or beside others
-// that make up for it. Nanoseconds are rounded up once for each that ends.
+// other, each alone on the machine, and as its fullest pool needs for all that
+// crosses it: memory, cache, card, or link of a ring. It takes at most as long as
+// all it does one after another: something always goes on, as fast as alone or
+// beside others that make up for it. Each that ends is rounded up once.
 func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
@@ -56,6 +57,11 @@ func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 		for range 6 { // chains of more waits are cut
 			b.pass()
 		}
+		for pool, bytes := range b.load {
+			if c := b.capacity(pool); float64(r.Makespan) < bytes/c*(1-1e-9)-1 {
+				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", bytes, pool, c, r.Makespan)
+			}
+		}
 		if took := float64(r.Makespan); took < b.chain-slack*float64(b.n) || took > b.sum+float64(b.n) {
 			t.Fatalf("%d ns, the longest chain takes %g, all %d one after another %g", r.Makespan, b.chain, b.n, b.sum)
 		}
@@ -67,13 +73,14 @@ func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 type bounds struct {
 	*naive
 	posts, next map[Flag][]npost
-	chain, sum  float64 // nanoseconds
-	n           int     // of what ends
+	chain, sum  float64            // nanoseconds
+	n           int                // of what ends
+	load        map[string]float64 // bytes by pool
 }
 
 func (b *bounds) pass() {
 	b.posts, b.next = b.next, map[Flag][]npost{}
-	b.chain, b.sum, b.n = 0, 0, 0
+	b.chain, b.sum, b.n, b.load = 0, 0, 0, map[string]float64{}
 	for g := range b.p.GPUs {
 		for _, st := range b.p.GPUs[g].Streams {
 			at := 0.0
@@ -128,11 +135,11 @@ func (b *bounds) command(gpu int, c *Command, at float64) (end float64) {
 			if b.node(int(x.From)) != b.node(int(x.Peer)) {
 				latency += b.latency(int(x.From), int(x.Peer))
 			}
-			rate := b.narrowest(&nkey{from: x.From, to: x.Peer, limit: 1, read: 1, write: b.written(x.Update)})
+			sent := b.send(&nkey{from: x.From, to: x.Peer, limit: 1, read: 1, write: b.written(x.Update)}, x.Bytes)
 			if b.m.Engines.Rate.Value > 0 && x.From != x.Peer {
-				rate = min(rate, perNanosecond(b.m.Engines.Rate.Value*b.linksFaster()))
+				sent = max(sent, x.Bytes/perNanosecond(b.m.Engines.Rate.Value*b.linksFaster()))
 			}
-			took = max(took, float64(latency)+x.Bytes/rate)
+			took = max(took, float64(latency)+sent)
 		}
 		end = b.takes(at, took, took*b.unsure())
 	default:
@@ -171,7 +178,7 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 				took *= max(1, k.Pipe)
 			}
 			if size > 0 {
-				took = max(took, size/b.narrowest(&key))
+				took = max(took, b.send(&key, size))
 			}
 			at = b.takes(at, took, took*b.unsure()*max(1, p.Beside))
 			if p.Op == Store {
@@ -189,9 +196,9 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 			if b.node(gpu) != b.node(to) {
 				messages = b.m.Network.Message.Value * 1e9
 			}
-			took := max(float64(p.Time), p.Bytes/b.narrowest(&nkey{from: int32(gpu), to: p.Peer, limit: 1, read: 1, write: b.written(p.Update)}))
-			if p.Bytes == 0 {
-				took = 0
+			took := 0.0
+			if p.Bytes > 0 {
+				took = max(float64(p.Time), b.send(&nkey{from: int32(gpu), to: p.Peer, limit: 1, read: 1, write: b.written(p.Update)}, p.Bytes))
 			}
 			there := b.takes(at, took, max(took, messages)*b.unsure()+2*messages)
 			b.chain = max(b.chain, there)
@@ -203,13 +210,13 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 	return at
 }
 
-// narrowest is the most that one alone could send, in bytes a nanosecond.
-func (b *bounds) narrowest(k *nkey) float64 {
-	rate := boundless
+// send puts bytes on the pools of their way; they take so long alone.
+func (b *bounds) send(k *nkey, bytes float64) (took float64) {
 	for pool, weight := range b.cross(k) {
-		rate = min(rate, b.capacity(pool)/weight)
+		b.load[pool] += weight * bytes
+		took = max(took, weight*bytes/b.capacity(pool))
 	}
-	return rate
+	return took
 }
 
 // unsure is by how much an arbiter may slow what its side of a memory has no share for.

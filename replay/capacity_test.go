@@ -25,12 +25,13 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 		}
 		s := newSim(&m, p, Options{})
 		s.flows.crowd.few = rapid.SampledFrom([]int{few, 1}).Draw(t, "few")
+		n := newNaive(m, p)
 		ends := 0
 		for more := true; more; more = s.next() {
 			ends += len(s.queue)
 			s.instant()
 			checkPools(t, s)
-			checkCUs(t, s)
+			checkCUs(t, s, n)
 		}
 		if s.deadlock() != nil {
 			return
@@ -156,13 +157,13 @@ func checkPools(t *rapid.T, s *sim) {
 	}
 }
 
-func checkCUs(t *rapid.T, s *sim) {
+func checkCUs(t *rapid.T, s *sim, n *naive) {
 	for g := range s.gpus {
 		for c := range s.gpus[g].cus {
 			u := &s.gpus[g].cus[c]
-			free := roomOf(&s.machine.GPU)
+			free := n.empty()
 			for _, w := range u.wgs {
-				free = free.minus(s.kernels.at(s.wgs.at(w).launch).need)
+				free = free.minus(n.need(&s.kernels.at(s.wgs.at(w).launch).kernel.Footprint))
 			}
 			if !free.holds(room{}) || free != u.free {
 				t.Fatalf("at %d: GPU %d CU %d: %d workgroups leave %v free, accounted %v", s.now, g, c, len(u.wgs), free, u.free)

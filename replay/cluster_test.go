@@ -88,6 +88,27 @@ func TestClusters(t *testing.T) {
 			 0/001.0 |..PPG|`,
 		},
 		{
+			// G takes what left CUs 0 and 1, so that P replaces what left CU 2,
+			// though there would be room for it beside G.
+			"a cluster takes what was freed from plain kernels",
+			nine,
+			[]Stream{
+				{Name: "hold", Commands: []Command{kernel("H", 10, work(10))}},
+				{Name: "main", Commands: []Command{kernel("G", 2, work(10), clusters(2), threads(5), pipe(.1))}},
+				{Name: "late", Commands: []Command{kernel("P", 1, work(10), threads(3), pipe(.1))}},
+			},
+			`0/000.0 |HG|
+			 0/001.0 |HG|
+			 0/002.0 |HP|
+			 0/003.0 |H.|
+			 0/004.0 |H.|
+			 0/005.0 |H.|
+			 0/006.0 |H.|
+			 0/007.0 |H.|
+			 0/008.0 |H.|
+			 0/009.0 |H.|`,
+		},
+		{
 			"unknown groups: clusters are no matter",
 			small(1, 3),
 			[]Stream{hold(1, 3), after(10, kernel("G", 4, work(10), clusters(2)))},

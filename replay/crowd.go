@@ -68,19 +68,24 @@ func (f *flows) crowded(id int32) bool {
 // keeps what it had, or takes what is left.
 func (f *flows) waits(id int32, now Time) bool {
 	c := &f.crowd
-	if c.due || !f.crowded(id) {
+	if c.due {
 		return false
 	}
 	p, r := &f.paths[id], &f.rises[id]
 	total := p.most
+	crowded := false
 	pools, weights := f.crossed(r)
 	for i, id := range pools {
 		pool := &f.pools[id]
+		crowded = crowded || pool.crowded
 		left := pool.capacity - pool.quiet - pool.used
 		if left < -1e-9*pool.capacity {
 			return false // an arbiter gave some of it to the other side
 		}
 		total = min(total, r.out+max(0, left)/weights[i])
+	}
+	if !crowded {
+		return false
 	}
 	r.take(total, p.stairs)
 	f.setLevel(id, r.found, r.next, now)
@@ -148,12 +153,20 @@ func (f *flows) callRoll(id int32) {
 	if c.called, c.parts = c.whole && !c.found && f.crowded(id), 0; !c.called {
 		return
 	}
+	n := 0
 	for _, id := range c.roll {
-		if mark := &f.marks[id]; *mark != none && *mark < f.search {
+		mark := &f.marks[id]
+		if *mark == none {
+			continue
+		}
+		c.roll[n] = id
+		n++
+		if *mark < f.search {
 			*mark = f.search
 			f.comp = append(f.comp, id)
 		}
 	}
+	c.roll = c.roll[:n]
 }
 
 // gather notes which pools a component that has been found makes a crowd of.
@@ -188,13 +201,14 @@ func (f *flows) enroll() {
 	}
 }
 
-// tie notes that pools are of one part of what the roll has called.
-func (f *flows) tie(pools []int32) {
+// tie notes that the path's pools are of one part of what the roll has called.
+func (f *flows) tie(r *rise) {
 	one := int32(none)
+	pools, _ := f.crossed(r)
 	for _, id := range pools {
 		b := &f.basins[id]
 		switch {
-		case !b.tied || b.part == one:
+		case !b.tied() || b.part == one:
 		case one == none:
 			one = f.part(id)
 		default:

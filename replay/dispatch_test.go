@@ -49,6 +49,17 @@ func TestDispatch(t *testing.T) {
 				0/001.1 |A.|`,
 		},
 		{
+			name: "one for each that left, on every CU, before a second on any",
+			cus:  2,
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{kernel("A", 2, work(10))}},
+				{Name: "b", Commands: []Command{kernel("B", 2, work(10), threads(4), pipe(.5))}},
+			}),
+			want: `
+				0/000.0 |AB|
+				0/001.0 |AB|`,
+		},
+		{
 			name: "a stream's next kernel starts after the last workgroup and the gap",
 			cus:  2,
 			p: prog(one(kernel("A", 3, work(20)), func() Command {

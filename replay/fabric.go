@@ -40,6 +40,7 @@ type home struct {
 // A level is members joined by links.
 type level struct {
 	topology     machine.Topology
+	layout       machine.Layout // of the members
 	members      int
 	ports        int   // of a member
 	links        int32 // first pool
@@ -79,7 +80,7 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 		add(1, m.Fabric.Ingress)
 	}
 	join := func(l level, times int, pair machine.Quantity) level {
-		l.ports = l.topology.Ports(l.members)
+		l.layout, l.ports = l.topology.Layout(l.members), l.topology.Ports(l.members)
 		if l.limited = pair.Value > 0; l.limited {
 			l.links = add(times*l.members*l.ports, pair)
 		}
@@ -171,7 +172,7 @@ func (l *level) delay(from, to int32) Time {
 	if l.hop == 0 {
 		return l.latency
 	}
-	return l.latency + Time(l.topology.Hops(l.members, int(from), int(to))-1)*l.hop
+	return l.latency + Time(l.layout.Hops(int(from), int(to))-1)*l.hop
 }
 
 // route is the pools that a byte crosses on the path, until the next call.
@@ -240,7 +241,7 @@ func (f *fabric) links(s []share, l *level, group, from, to int32) []share {
 	if !l.limited {
 		return s
 	}
-	f.steps = l.topology.Way(l.members, int(from), int(to), f.steps[:0])
+	f.steps = l.layout.Way(int(from), int(to), f.steps[:0])
 	for _, step := range f.steps {
 		at := (int(group)*l.members+step.From)*l.ports + step.Port
 		s = f.cross(s, l.links+int32(at), 1)

@@ -1,8 +1,11 @@
 package replay
 
 import (
+	"fmt"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // Flags to peers leave a GPU one after another, whichever peer they go to; those
@@ -27,6 +30,91 @@ func TestFlagsCrowd(t *testing.T) {
 	} {
 		if got := arrivals(t, m, c.phases); !slices.Equal(got, c.want) {
 			t.Errorf("%s: seen at %v, want %v", c.name, got, c.want)
+		}
+	}
+	away := nodes(4, 2) // 20 from each other
+	away.Fabric.Message = q(7e-9)
+	two := map[int][]Phase{0: append(send(3, 1), Phase{Op: PostTo, Flag: 2, Count: 1})}
+	if got := arrivals(t, away, two); !slices.Equal(got, []Time{30, 30}) {
+		t.Errorf("to another node: seen at %v, want 30 both", got)
+	}
+}
+
+// Posts on their way arrive when they are due, whatever else is on its way, and
+// whoever waits knows who brought the flag to its count.
+func TestPostsArrive(t *testing.T) {
+	type arrival struct {
+		at   Time
+		from string
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		p := &Program{GPUs: make([]GPU, 1)}
+		const flags = 3
+		for f := range flags {
+			p.NewFlag(fmt.Sprint("flag ", f+1))
+		}
+		var seen [flags + 1][]arrival
+		for k := range rapid.IntRange(1, 4).Draw(t, "kernels") {
+			name := fmt.Sprint("k", k)
+			now := Time(0)
+			var phases []Phase
+			for range rapid.IntRange(1, 8).Draw(t, "posts") {
+				pause := Time(rapid.IntRange(0, 4).Draw(t, "pause"))
+				way := Time(rapid.SampledFrom([]int{0, 2, 3, 9}).Draw(t, "way"))
+				f := Flag(rapid.IntRange(1, flags).Draw(t, "flag"))
+				phases = append(phases, Phase{Op: Sleep, Time: pause}, Phase{Op: PostTo, Flag: f, Count: 1, Time: way})
+				now += pause
+				seen[f] = append(seen[f], arrival{now + way, name})
+			}
+			p.GPUs[0].Streams = append(p.GPUs[0].Streams, Stream{Name: name, Commands: []Command{kernel(name, 1, phases)}})
+		}
+		for f := 1; f <= flags; f++ {
+			for i := range seen[f] {
+				p.GPUs[0].Streams = append(p.GPUs[0].Streams, Stream{Name: "waits", Commands: []Command{{Op: Wait, Flag: Flag(f), Count: int64(i + 1)}}})
+			}
+		}
+		r, err := Simulate(small(1, 4), p, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for s, st := range p.GPUs[0].Streams {
+			c := st.Commands[0]
+			if c.Op != Wait {
+				continue
+			}
+			arrivals := seen[c.Flag]
+			slices.SortStableFunc(arrivals, func(a, b arrival) int { return int(a.at - b.at) })
+			last := arrivals[c.Count-1]
+			var got Idle
+			for _, idle := range r.Idle {
+				if idle.Stream == s && idle.Cause == FlagWait {
+					got = idle
+				}
+			}
+			// Of several that arrive in one nanosecond, any may have been the one.
+			by := slices.ContainsFunc(arrivals, func(a arrival) bool {
+				return a.at == last.at && got.Note == fmt.Sprintf("posted by GPU 0 %q", a.from)
+			})
+			if got.End != last.at || last.at > 0 && !by {
+				t.Fatalf("flag %d was to reach %d at %d by %s: %+v", c.Flag, c.Count, last.at, last.from, got)
+			}
+		}
+	})
+}
+
+// Of posts of two kernels that arrive at one instant the later one brings the
+// flag to two.
+func TestWhoBringsAFlagToItsCount(t *testing.T) {
+	p := &Program{}
+	f := p.NewFlag("both")
+	post := func(name string) Command { return kernel(name, 1, []Phase{{Op: PostTo, Flag: f, Count: 1, Time: 9}}) }
+	wait := func(n int64) Stream { return Stream{Commands: []Command{{Op: Wait, Flag: f, Count: n}}} }
+	p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{post("A")}}, wait(1), wait(2)}}, {Streams: []Stream{{Commands: []Command{post("B")}}}}}
+	r := mustSimulate(t, small(2, 1), p, Options{})
+	for _, idle := range r.Idle {
+		want := map[int]string{1: `posted by GPU 0 "A"`, 2: `posted by GPU 1 "B"`}[idle.Stream]
+		if idle.End == 9 && idle.Note != want {
+			t.Errorf("stream %d: %s, want %s", idle.Stream, idle.Note, want)
 		}
 	}
 }

@@ -139,7 +139,8 @@ func (f *flows) newClass(k *classKey) (id int32) {
 		id, f.free = f.free[n-1], f.free[:n-1]
 	} else {
 		id = int32(len(f.classes))
-		f.classes = append(double(f.classes), class{alarm: none})
+		f.classes = append(roomier(f.classes), class{})
+		f.classes[id].alarm = none
 	}
 	c := &f.classes[id]
 	c.key, c.path, c.line, c.held = *k, k.path, none, false

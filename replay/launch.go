@@ -11,35 +11,37 @@ import (
 const wholePipe = 1 << 30
 
 // A launch is a kernel from when its stream reaches it until its last
-// workgroup has left.
+// workgroup has left. What every phase touches comes first.
 type launch struct {
-	kernel   *Kernel
+	kernel  *Kernel
+	gpu     int32
+	order   int32 // among all launches
+	owned   int   // tiles that every workgroup runs before it asks for more
+	ticket  int   // next tile that nobody owns
+	working int   // workgroups in a Work or Store phase
+	spent   Slots // by its workgroups
+	bill    bill
+	ways    [2]way // plain Work and Store phases took last
+	pipe    int64  // of wholePipe, by one workgroup's work
+
 	command  *Command
-	gpu      int32
 	stream   int32
-	order    int32 // among all launches
 	priority int
 	need     room
-	pipe     int64 // of wholePipe, by one workgroup's work
 	ready    Time
 	full     Time // when its last workgroup was placed
 	placed   int  // workgroups that have started
 	gone     int  // and left
-	owned    int  // tiles that every workgroup runs before it asks for more
-	ticket   int  // next tile that nobody owns
-	working  int  // workgroups in a Work or Store phase
 	fresh    bool
 	cluster  int     // workgroups placed together; 0: each by itself
 	deal     []int32 // clusters by their turn to start; nil: by their numbers
 	bank     int32   // of a persistent kernel, among those running on the GPU
 	holders  string  // what held the slots when it first found none
 	row      int32   // of the ledger
-	spent    Slots   // by its workgroups
-	bill     bill
-	ways     [2]way // plain Work and Store phases took last
 	span     spanRef
 	moment   int32 // at which it was launched, if causes are kept
 	party    int32
+	_        [6]int // to whole lines
 }
 
 // launch makes the stream's kernel ready. A kernel without workgroups is over at once.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 func (n *naive) launch(a *nactor, c *Command) {
@@ -44,7 +46,7 @@ func (n *naive) place(g *ngpu, k *nkernel) {
 		}
 		return
 	}
-	need := k.k.Footprint.need(&n.m.GPU)
+	need := n.need(&k.k.Footprint)
 	if !k.fresh && !n.clusters(k) {
 		for i, c := range g.cus {
 			for c.freed > 0 && k.placed < k.k.WGs && c.free.holds(need) {
@@ -155,7 +157,7 @@ func (n *naive) start(g *ngpu, k *nkernel, c *ncu, at int) {
 	}
 	k.placed++
 	if c != nil {
-		c.free = c.free.minus(k.k.Footprint.need(&n.m.GPU))
+		c.free = c.free.minus(n.need(&k.k.Footprint))
 		c.wgs = append(c.wgs, w)
 	}
 	n.actors = append(n.actors, w)
@@ -209,7 +211,7 @@ func (n *naive) workgroup(w *nactor) {
 	}
 	n.actors = slices.DeleteFunc(n.actors, func(a *nactor) bool { return a == w })
 	if w.cu != nil {
-		w.cu.free = w.cu.free.plus(k.k.Footprint.need(&n.m.GPU))
+		w.cu.free = w.cu.free.plus(n.need(&k.k.Footprint))
 		w.cu.wgs = slices.DeleteFunc(w.cu.wgs, func(a *nactor) bool { return a == w })
 		w.cu.freed++
 		w.cu.left = true
@@ -283,4 +285,28 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		}
 	}
 	return false
+}
+
+// need is what a workgroup takes of a CU: registers are counted a thread, and
+// shared memory comes with what the system takes of it for itself.
+func (n *naive) need(f *Footprint) room {
+	if f.Exclusive {
+		return n.empty()
+	}
+	return room{
+		threads: int64(f.Threads), registers: int64(f.Threads * f.Registers),
+		shared: int64(f.Shared + int(n.m.GPU.SharedSpare.Value)), workgroups: 1,
+	}
+}
+
+// empty is all of a CU.
+func (n *naive) empty() room {
+	all := func(q machine.Quantity) int64 {
+		if q.Value == 0 {
+			return math.MaxInt64 / 4
+		}
+		return int64(q.Value)
+	}
+	g := &n.m.GPU
+	return room{all(g.Threads), all(g.Registers), all(g.Shared), all(g.WGs)}
 }

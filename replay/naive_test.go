@@ -150,7 +150,7 @@ func newNaive(m machine.Machine, p *Program) *naive {
 	for g := range p.GPUs {
 		gp := &ngpu{}
 		for range int(m.GPU.CUs.Value) {
-			gp.cus = append(gp.cus, &ncu{free: roomOf(&m.GPU)})
+			gp.cus = append(gp.cus, &ncu{free: n.empty()})
 		}
 		n.gpus = append(n.gpus, gp)
 		for i := range p.GPUs[g].Streams {

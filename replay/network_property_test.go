@@ -21,7 +21,7 @@ func drawExchange(t *rapid.T) (machine.Machine, [][]float64) {
 		bytes[from] = make([]float64, gpus)
 		for to := range bytes[from] {
 			if from != to && rapid.Bool().Draw(t, "puts") {
-				bytes[from][to] = float64(rapid.IntRange(1, 100_000).Draw(t, "bytes"))
+				bytes[from][to] = float64(rapid.IntRange(1, rapid.SampledFrom([]int{100, 100_000, 1_000_000}).Draw(t, "most")).Draw(t, "bytes"))
 			}
 		}
 	}

@@ -12,7 +12,6 @@ type path struct {
 	clock   float64 // of that level, at time `at`
 	at      Time
 	alarm   alarm
-	common  int32  // class that flows held back have in common, or none
 	line    []held // heap of held classes, the next to be done first
 	backed  bool   // all its classes are held back
 	dirty   bool   // is in flows.dirty
@@ -25,6 +24,7 @@ type path struct {
 	first  float64 // level of the first step
 	bound  float64 // most that its pools allow
 	narrow int32   // the pool that sets bound; none if none does
+	common int32   // class that flows held back have in common, or none
 	most   float64 // bytes a nanosecond as entered in its pools' demand
 
 	sibling int32 // the next path between the same GPUs, or none
@@ -87,10 +87,7 @@ func (f *flows) release(id int32, c *class, now Time) {
 // setLevel sets what holds the path's classes back, from which on.
 func (f *flows) setLevel(id int32, level float64, from stair, now Time) {
 	p := &f.paths[id]
-	if int(from.block) == len(p.stairs) {
-		level = 0
-	}
-	all := from == stair{} && len(p.stairs) > 0
+	all := from == stair{} && f.marks[id] != none
 	same := all && p.backed || p.stairs.holdsFrom(from)
 	p.backed = all
 	more := false

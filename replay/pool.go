@@ -39,10 +39,12 @@ type basin struct {
 	left    float64 // capacity that nothing settled uses
 	load    float64 // bytes for one byte of everything unsettled
 	open    int32   // unsettled paths
-	tied    bool    // it ties paths together: the search that visited it solves it
-	part    int32   // a pool that paths tie it to, no higher than it; itself at first
+	part    int32   // a pool that paths tie it to, no higher than it, itself at first; none if it ties no paths together and is not solved
 	visited int     // the last search that reached it
 }
+
+// tied reports whether the search that visited the basin solves it.
+func (b *basin) tied() bool { return b.part != none }
 
 // account brings moved and saturated up to now.
 func (p *pool) account(now Time) {

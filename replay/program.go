@@ -107,16 +107,16 @@ type Kernel struct {
 	WGs       int
 	Tiles     int
 	Owned     int
-	Footprint Footprint
 	Recipe    func(tile int, buf []Phase) []Phase // phases of a tile; appends to buf
 	Prologue  func(wg int, buf []Phase) []Phase   // before the first tile of a persistent workgroup; may be nil
 	Epilogue  func(wg int, buf []Phase) []Phase   // after its last; may be nil
-	Attr      trace.Kernel                        // grid, block and so on, as shown in the simulated run
-	Comm      *trace.Comm                         // a collective's operation; else nil
-	Peer      func(tile int) int                  // the rank a tile's output goes to, for display; may be nil
-	Cluster   int                                 // workgroups that start together in one group of CUs, if over 1: neighbouring numbers, from a multiple of it on
-	Free      bool                                // holds no slot: a captured kernel whose residency is part of its measured time
-	Merged    bool                                // each workgroup stands for several: they are not recorded
+	Footprint Footprint
+	Attr      trace.Kernel       // grid, block and so on, as shown in the simulated run
+	Comm      *trace.Comm        // a collective's operation; else nil
+	Peer      func(tile int) int // the rank a tile's output goes to, for display; may be nil
+	Cluster   int                // workgroups that start together in one group of CUs, if over 1: neighbouring numbers, from a multiple of it on
+	Free      bool               // holds no slot: a captured kernel whose residency is part of its measured time
+	Merged    bool               // each workgroup stands for several: they are not recorded
 	// Pipe is the share of its CU's pipes that one workgroup's Work uses alone,
 	// 0 standing for 1. Work on a CU slows when the shares of its resident
 	// workgroups exceed 1 (MECHANISM R0.4: k workgroups take k·Pipe times as long).

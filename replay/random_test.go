@@ -149,37 +149,49 @@ func drawRecipe(t *rapid.T, gpus int) func(int, []Phase) []Phase {
 
 func drawPhases(t *rapid.T, gpus int) []Phase {
 	var phases []Phase
+	for range rapid.IntRange(0, 4).Draw(t, "phases") {
+		op := rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store, Store, Put, Put, Sleep, PostTo, WaitFor}).Draw(t, "phase")
+		phases = append(phases, drawPhase(t, gpus, op))
+		if op == Store && rapid.Bool().Draw(t, "announced") {
+			phases = append(phases, drawPhase(t, gpus, PostTo))
+		}
+	}
+	return phases
+}
+
+func drawPhase(t *rapid.T, gpus int, op PhaseOp) Phase {
 	bytes := func(what string) float64 {
 		return float64(rapid.SampledFrom([]int{0, 1, 64, 100, 333}).Draw(t, what))
 	}
-	for range rapid.IntRange(0, 4).Draw(t, "phases") {
-		p := Phase{
-			Op:   rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store, Store, Store, Put, Put, Sleep, PostTo, PostTo, WaitFor}).Draw(t, "phase"),
-			Time: Time(rapid.SampledFrom([]int{0, 1, 10, 17}).Draw(t, "time")),
-		}
-		switch p.Op {
-		case Work:
-			p.Read, p.Write = bytes("read"), bytes("write")
-			p.Hit = rapid.SampledFrom([]float64{0, 0, .5, 1}).Draw(t, "hit")
-		case Store:
-			p.Bytes, p.Read = bytes("bytes"), bytes("read")
-		case Put:
-			p.Bytes, p.Flag, p.Count = bytes("bytes"), Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
-		case PostTo, WaitFor:
-			p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")
-			if p.Op == PostTo && p.Time == 0 {
-				p.Last = rapid.SampledFrom([]int64{0, 0, 1, 2, 5}).Draw(t, "last")
-			}
-		}
-		p.Update = rapid.SampledFrom([]bool{false, false, true}).Draw(t, "update")
-		if p.Op == Work || p.Op == Store {
-			p.Beside = rapid.SampledFrom([]float64{0, 0, 0, 1.5, 2}).Draw(t, "beside")
-			p.Favor = rapid.SampledFrom([]float64{0, 0, 0, .7, 3}).Draw(t, "favor")
-		}
-		if p.Op == Store || p.Op == Put {
-			p.Peer = int32(rapid.IntRange(0, gpus-1).Draw(t, "peer"))
-		}
-		phases = append(phases, p)
+	p := Phase{Op: op}
+	if op != PostTo && op != WaitFor {
+		p.Time = Time(rapid.SampledFrom([]int{0, 1, 10, 17}).Draw(t, "time"))
 	}
-	return phases
+	switch op {
+	case Work:
+		p.Read, p.Write = bytes("read"), bytes("write")
+		p.Hit = rapid.SampledFrom([]float64{0, 0, .5, 1}).Draw(t, "hit")
+	case Store:
+		p.Bytes, p.Read = bytes("bytes"), bytes("read")
+	case Put:
+		p.Bytes, p.Flag, p.Count = bytes("bytes"), Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
+	case PostTo:
+		p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")
+		if p.Time = Time(rapid.SampledFrom([]int{0, 0, 0, 9}).Draw(t, "seen after")); p.Time == 0 {
+			p.Last = rapid.SampledFrom([]int64{0, 0, 1, 2, 5}).Draw(t, "last")
+		}
+	case WaitFor:
+		p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 3).Draw(t, "count")
+	}
+	if op == Work || op == Store || op == Put {
+		p.Update = rapid.SampledFrom([]bool{false, false, true}).Draw(t, "update")
+	}
+	if op == Work || op == Store {
+		p.Beside = rapid.SampledFrom([]float64{0, 0, 0, 1.5, 2}).Draw(t, "beside")
+		p.Favor = rapid.SampledFrom([]float64{0, 0, 0, .7, 3}).Draw(t, "favor")
+	}
+	if op == Store || op == Put {
+		p.Peer = int32(rapid.IntRange(0, gpus-1).Draw(t, "peer"))
+	}
+	return p
 }

@@ -49,24 +49,9 @@ func (f *flows) tallyAll(now Time) {
 	}
 	f.altered = f.altered[:0]
 	for _, id := range f.dirty {
-		p, r := &f.paths[id], &f.rises[id]
-		p.dirty = false
+		f.paths[id].dirty = false
 		f.change(id)
-		if len(p.stairs) == 0 {
-			f.detach(id, r)
-		} else {
-			f.attach(id, r)
-			p.first = p.stairs[0].steps[0].level
-		}
-		f.enterDemand(p, r)
-		pools, _ := f.crossed(r)
-		for _, id := range pools {
-			pool := &f.pools[id]
-			pool.changed = true
-			if pool.quietN > 0 {
-				f.watch(id)
-			}
-		}
+		f.enterDemand(id)
 	}
 	f.dirty = f.dirty[:0]
 	f.ruleAll(now)
@@ -80,42 +65,23 @@ func (f *flows) change(id int32) {
 	}
 }
 
-// attach puts a path with classes into its pools' paths.
-func (f *flows) attach(id int32, r *rise) {
-	if f.marks[id] != none {
-		return
-	}
-	f.marks[id] = 0
-	for at, end := r.way, r.way+r.pools; at < end; at++ {
-		pool := &f.pools[f.ways[at]]
-		pool.crosses++
-		pool.joined = true
-		if !f.listed[at] {
-			f.listed[at] = true
-			pool.paths = append(pool.paths, member{id, at})
+// enterDemand brings up to date in a path's pools whether it has classes, and
+// what they could send.
+func (f *flows) enterDemand(id int32) {
+	p, r := &f.paths[id], &f.rises[id]
+	crosses := int32(0)
+	if len(p.stairs) > 0 {
+		p.first = p.stairs[0].steps[0].level
+		if f.marks[id] == none {
+			f.marks[id], crosses = 0, 1
+			f.list(id, r)
 		}
+	} else if f.marks[id] != none {
+		f.marks[id], crosses = none, -1
 	}
-}
-
-// detach notes that a path has no classes any more. It stays in its pools' paths
-// until those are looked at: it may come back.
-func (f *flows) detach(id int32, r *rise) {
-	if f.marks[id] == none {
-		return
-	}
-	f.marks[id] = none
-	pools, _ := f.crossed(r)
-	for _, at := range pools {
-		f.pools[at].crosses--
-	}
-}
-
-// enterDemand brings what the path could send up to date in its pools.
-func (f *flows) enterDemand(p *path, r *rise) {
 	var flow float64
 	flow, r.mass = p.total.of(p.stairs)
 	r.climbs = p.first <= p.bound/r.mass*(1+1e-9)
-	most := min(flow, p.bound)
 	if narrows := flow > p.bound; p.narrow != none && narrows != p.narrows {
 		p.narrows = narrows
 		if narrows {
@@ -124,19 +90,38 @@ func (f *flows) enterDemand(p *path, r *rise) {
 			f.pools[p.narrow].narrows--
 		}
 	}
+	most := min(flow, p.bound)
+	by := most - p.most
+	p.most = most
 	pools, weights := f.crossed(r)
-	for i, id := range pools {
-		pool := &f.pools[id]
-		pool.demand += weights[i] * (most - p.most)
-		if pool.crosses == 0 {
+	for i, at := range pools {
+		pool := &f.pools[at]
+		pool.changed = true
+		pool.demand += weights[i] * by
+		if pool.crosses += crosses; pool.crosses == 0 {
 			pool.demand = 0
 		}
 		pool.reckon()
 		if pool.arbiter > 0 {
 			f.arbitrate(pool.arbiter)
 		}
+		if pool.quietN > 0 {
+			f.watch(at)
+		}
 	}
-	p.most = most
+}
+
+// list puts a path that has classes into its pools' paths. When it has none any
+// more it stays there until those are looked at: it may come back.
+func (f *flows) list(id int32, r *rise) {
+	for at, end := r.way, r.way+r.pools; at < end; at++ {
+		pool := &f.pools[f.ways[at]]
+		pool.joined = true
+		if !f.listed[at] {
+			f.listed[at] = true
+			pool.paths = append(pool.paths, member{id, at})
+		}
+	}
 }
 
 // solveFrom solves the components that the path's pools lie in.
@@ -169,43 +154,60 @@ func (f *flows) solveFrom(id int32, now Time) {
 // enter reaches a path's pools and puts its load on them.
 func (f *flows) enter(id int32) {
 	r := &f.rises[id]
-	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
-	r.loose = false
 	open := int32(1)
 	if f.marks[id] == none {
 		open = 0
 	}
-	pools, weights := f.crossed(r)
-	for i, at := range pools {
-		b := &f.basins[at]
-		if b.visited != f.search {
-			f.reach(at, b)
-		}
-		b.load += weights[i] * r.mass
-		b.open += open
-		r.loose = r.loose || !b.tied
+	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
+	r.loose = false
+	for at := f.pour(r, r.way, open); at < r.way+r.pools; at = f.pour(r, at, open) {
+		f.reach(f.ways[at])
 	}
 	if open > 0 && r.climbs {
 		f.ladder.push(entry[float64]{key: f.paths[id].first, seq: uint64(id), who: actor{duePath, id}})
 	}
 	f.open += int(open)
 	if f.crowd.parts > 1 && open > 0 {
-		f.tie(pools)
+		f.tie(r)
 	}
 }
 
+// pour puts a path's load on its pools from one of its ways on, up to the first
+// that has not been reached. It is on its own so that its loop has all registers.
+//
+//go:noinline
+func (f *flows) pour(r *rise, from, open int32) (to int32) {
+	basins, search, mass, least := f.basins, f.search, r.mass, int32(0)
+	pools := f.ways[from : r.way+r.pools]
+	weights := f.weights[r.weigh+from-r.way:][:len(pools)]
+	to = r.way + r.pools
+	for i, at := range pools {
+		b := &basins[at]
+		if b.visited != search {
+			to = from + int32(i)
+			break
+		}
+		b.load += weights[i] * mass
+		b.open += open
+		least = min(least, b.part)
+	}
+	r.loose = r.loose || least < 0
+	return to
+}
+
 // reach adds a pool to the component, with its paths if it ties them together.
-func (f *flows) reach(id int32, b *basin) {
-	p := &f.pools[id]
+func (f *flows) reach(id int32) {
+	p, b := &f.pools[id], &f.basins[id]
 	ties := p.tight
 	if p.changed {
 		p.changed, p.tight = false, p.tightens()
 		ties = ties || p.tight
 	}
-	*b = basin{left: p.capacity - p.quiet, tied: ties, part: id, visited: f.search}
+	*b = basin{left: p.capacity - p.quiet, part: none, visited: f.search}
 	if !ties {
 		return
 	}
+	b.part = id
 	f.rows = append(f.rows, id)
 	if f.crowd.called {
 		f.crowd.parts++
@@ -244,7 +246,7 @@ func (f *flows) enterUse(r *rise, now Time) {
 	}
 	pools, weights := f.crossed(r)
 	for i, id := range pools {
-		if b := &f.basins[id]; b.tied && b.visited == f.search {
+		if b := &f.basins[id]; b.tied() && b.visited == f.search {
 			continue
 		}
 		pool := &f.pools[id]
@@ -358,8 +360,10 @@ func (f *flows) stop(id int32, level float64) {
 // settleOn takes what has been settled of a path, and the path if that is all, off its pools.
 func (f *flows) settleOn(r *rise, flow, mass float64, paths int32) {
 	pools, weights := f.crossed(r)
+	weights = weights[:len(pools)]
+	basins := f.basins
 	for i, at := range pools {
-		b := &f.basins[at]
+		b := &basins[at]
 		b.left -= weights[i] * flow
 		b.load -= weights[i] * mass
 		b.open -= paths

@@ -31,6 +31,18 @@ func TestStreams(t *testing.T) {
 				0/b |...BB|`,
 		},
 		{
+			name: "the copy that waits longest has the engine next",
+			p: prog([]Stream{
+				{Name: "a", Commands: []Command{copyTo("A", 0, 1, 500)}},
+				{Name: "b", Commands: []Command{copyTo("B", 0, 1, 500)}},
+				{Name: "c", Commands: []Command{copyTo("C", 0, 1, 500)}},
+			}, nil),
+			want: `
+				0/a |AA....|
+				0/b |..BB..|
+				0/c |....CC|`,
+		},
+		{
 			name: "a pull uses the other's egress",
 			p: prog(
 				[]Stream{{Name: "a", Commands: []Command{copyTo("A", 1, 0, 1000)}}},
@@ -168,5 +180,43 @@ func TestTiesActInOrderOfLaunchAndIndex(t *testing.T) {
 		if got := order(first); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
 			t.Errorf("tickets handed out: %v", got)
 		}
+	}
+}
+
+// Z is launched after Y, though in the place in memory of X that has ended: of
+// two puts to one GPU at one instant Y's leaves first.
+func TestTiesActInOrderOfLaunchThatIsNoPlace(t *testing.T) {
+	put := func(name string, d Time) Command {
+		return kernel(name, 1, []Phase{{Op: Work, Time: d}, {Op: Put, Peer: 1, Bytes: 1000}})
+	}
+	p := prog([]Stream{
+		{Commands: []Command{kernel("X", 1, work(10)), put("Z", 10)}},
+		{Commands: []Command{put("Y", 20)}},
+	}, nil)
+	r := mustSimulate(t, small(2, 2), p, Options{Level: Phases})
+	if got, want := draw(t, r.Run, trace.Link, trace.Transfer, 10), "0/000.0 |..YZ|"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// Of two flags that arrive at one instant the one that was sent first does first,
+// though the other has the place in memory of one that is there already.
+func TestPostsOfOneInstantArriveAsSent(t *testing.T) {
+	p := &Program{}
+	done, early, late := p.NewFlag("done"), p.NewFlag("early"), p.NewFlag("late")
+	waits := func(name string, f Flag) []Stream {
+		return []Stream{{Commands: []Command{kernel(name, 1, []Phase{{Op: WaitFor, Flag: f, Count: 1}, {Op: Put, Peer: 1, Bytes: 1000}})}}}
+	}
+	p.GPUs = []GPU{{Streams: append(waits("Z", late), waits("Y", early)...)}, {}}
+	send := kernel("send", 1, []Phase{
+		{Op: PostTo, Flag: done, Count: 1, Time: 1},
+		{Op: PostTo, Flag: early, Count: 1, Time: 10},
+		{Op: Sleep, Time: 4},
+		{Op: PostTo, Flag: late, Count: 1, Time: 6},
+	})
+	p.GPUs[1].Streams = []Stream{{Commands: []Command{send}}}
+	r := mustSimulate(t, small(2, 2), p, Options{Level: Phases})
+	if got, want := draw(t, r.Run, trace.Link, trace.Transfer, 10), "0/000.0 |.YZ|"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -38,6 +38,24 @@ func allToAll(gpus int, share func(from, to int) float64) *Program {
 	return p
 }
 
+// storeToAll is allToAll by so many workgroups of each GPU, each of which stores
+// to one GPU after another.
+func storeToAll(gpus, wgs int, share func(from, to int) float64) *Program {
+	p := &Program{}
+	for g := range gpus {
+		k := kernel("stores", wgs, nil, threads(1), pipe(.1))
+		k.Kernel.Recipe = func(w int, buf []Phase) []Phase {
+			for i := range gpus - 1 {
+				to := (g + 1 + (i+w)%(gpus-1)) % gpus
+				buf = append(buf, Phase{Op: Store, Peer: int32(to), Bytes: share(g, to) / float64(wgs)})
+			}
+			return buf
+		}
+		p.GPUs = append(p.GPUs, GPU{Streams: []Stream{{Commands: []Command{k}}}})
+	}
+	return p
+}
+
 // uneven is the shares of an all-to-all of which no two are alike.
 func uneven(gpus int, each float64) func(from, to int) float64 {
 	return func(from, to int) float64 { return each * (.9 + .2*float64(jitter(from*gpus+to, 1000))/999) }
@@ -88,7 +106,11 @@ func TestTorusAllToAll(t *testing.T) {
 func TestCrowdErrorIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, bytes := drawExchange(t)
-		p := allToAll(m.GPUs, func(from, to int) float64 { return bytes[from][to] })
+		share := func(from, to int) float64 { return bytes[from][to] }
+		p := allToAll(m.GPUs, share)
+		if rapid.Bool().Draw(t, "stores") {
+			p = storeToAll(m.GPUs, rapid.IntRange(1, 4).Draw(t, "workgroups"), share)
+		}
 		took := func(few int) Time {
 			s := newSim(&m, p, Options{})
 			s.flows.crowd.few = few

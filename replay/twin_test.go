@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -21,26 +22,66 @@ func TestEqualsNaive(t *testing.T) {
 		if rapid.Bool().Draw(t, "to everyone") {
 			replicate(p, &m)
 		}
-		naive := runNaive(m, p)
-		r, err := Simulate(m, p, Options{Level: Workgroups})
-		var deadlock *DeadlockError
-		if err != nil && !errors.As(err, &deadlock) {
-			t.Fatal(err)
-		}
-		if naive.stuck != (err != nil) {
-			t.Fatalf("error %v; naive deadlocked: %t", err, naive.stuck)
-		}
-		if err != nil {
-			return
-		}
-		got := logOf(p, r.Run, 1)
-		if !slices.Equal(got, naive.log) || r.Makespan != naive.end {
-			t.Fatalf("makespan %d, want %d\n%s", r.Makespan, naive.end, differences(got, naive.log))
-		}
-		if d := naive.differs(r); d != "" {
-			t.Fatal(d)
-		}
+		equalsNaive(t, m, p)
 	})
+}
+
+// So they do where there is much of one kind: classes held back on one path,
+// puts to one peer, phases of one tile, workgroups that come and go on one CU.
+func TestManyEqualNaive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := small(2, rapid.IntRange(1, 40).Draw(t, "CUs"))
+		m.GPU.Memory, m.Network = q(40e9), machine.Network{Node: q(rapid.SampledFrom([]float64{1, 2}).Draw(t, "node")), Message: q(3e-9)}
+		p := &Program{}
+		f := p.NewFlag("put")
+		several := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Phase {
+			x := drawPhase(t, 2, rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store}).Draw(t, "op"))
+			x.Read += float64(rapid.IntRange(0, 99).Draw(t, "read more"))
+			x.Favor = rapid.SampledFrom([]float64{0, 0, .5, 1.5, 2, 3}).Draw(t, "favor")
+			return x
+		}), 1, 40).Draw(t, "phases")
+		many := kernel("many", rapid.IntRange(1, 50).Draw(t, "workgroups"), nil, threads(rapid.SampledFrom([]int{1, 4, 8}).Draw(t, "threads")), pipe(.3))
+		each := rapid.IntRange(1, 12).Draw(t, "phases of each")
+		many.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+			for i := range each {
+				buf = append(buf, several[(tile*each+i)%len(several)])
+			}
+			return buf
+		}
+		sizes := rapid.SliceOfN(rapid.IntRange(0, 200), 1, 5).Draw(t, "puts of")
+		puts := rapid.IntRange(0, 150).Draw(t, "puts")
+		put := kernel("put", 1, nil, threads(0), pipe(.1))
+		put.Kernel.Recipe = func(_ int, buf []Phase) []Phase {
+			for i := range puts {
+				buf = append(buf, Phase{Op: Put, Peer: 1, Bytes: float64(sizes[i%len(sizes)]) / 4, Flag: f, Count: 1})
+			}
+			return append(buf, Phase{Op: WaitFor, Flag: f, Count: int64(puts)})
+		}
+		p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{many}}, {Queue: 1, Commands: []Command{put}}}}, {}}
+		equalsNaive(t, m, p)
+	})
+}
+
+func equalsNaive(t *rapid.T, m machine.Machine, p *Program) {
+	naive := runNaive(m, p)
+	r, err := Simulate(m, p, Options{Level: Workgroups})
+	var deadlock *DeadlockError
+	if err != nil && !errors.As(err, &deadlock) {
+		t.Fatal(err)
+	}
+	if naive.stuck != (err != nil) {
+		t.Fatalf("error %v; naive deadlocked: %t", err, naive.stuck)
+	}
+	if err != nil {
+		return
+	}
+	got := logOf(p, r.Run, 1)
+	if !slices.Equal(got, naive.log) || r.Makespan != naive.end {
+		t.Fatalf("makespan %d, want %d\n%s", r.Makespan, naive.end, differences(got, naive.log))
+	}
+	if d := naive.differs(r); d != "" {
+		t.Fatal(d)
+	}
 }
 
 func differences(got, want []string) string {

@@ -80,14 +80,14 @@ func (f *flows) pathTo(k pathKey) int32 {
 func (f *flows) newPath(k pathKey) int32 {
 	id := int32(len(f.paths))
 	way := f.route(k)
-	f.paths = append(double(f.paths), path{
-		key: k, stairs: f.new.stairs(), line: f.new.lines.room(1), narrow: none, common: none, bound: math.Inf(1), alarm: none,
-	})
-	p := &f.paths[id]
-	f.marks = append(f.marks, none)
-	f.rises = append(double(f.rises), rise{way: int32(len(f.ways)), pools: int32(len(way)), weigh: f.weigh(way)})
+	f.paths, f.rises = append(roomier(f.paths), path{}), append(roomier(f.rises), rise{})
+	f.marks = append(roomier(f.marks), none)
+	p, r := &f.paths[id], &f.rises[id]
+	p.key, p.stairs, p.line = k, f.new.stairs(), f.new.lines.room(1)
+	p.bound, p.narrow, p.common, p.alarm = math.Inf(1), none, none, none
+	r.way, r.pools, r.weigh = int32(len(f.ways)), int32(len(way)), f.weigh(way)
 	for _, s := range way {
-		f.ways, f.listed = append(f.ways, s.pool), append(f.listed, false)
+		f.ways, f.listed = append(roomier(f.ways), s.pool), append(roomier(f.listed), false)
 		pool := &f.pools[s.pool]
 		if b := pool.capacity / s.weight; b < p.bound && pool.arbiter == 0 {
 			p.bound, p.narrow = b, s.pool

@@ -61,7 +61,7 @@ type chunk struct {
 // A digitSet is a set of digits.
 type digitSet [digits / 64]uint64
 
-func (d *digitSet) add(digit int)      { d[digit/64] |= 1 << (digit % 64) }
+func (d *digitSet) add(digit uint)     { d[digit/64] |= 1 << (digit % 64) }
 func (d *digitSet) remove(digit int)   { d[digit/64] &^= 1 << (digit % 64) }
 func (d *digitSet) has(digit int) bool { return d[digit/64]>>(digit%64)&1 != 0 }
 
@@ -83,9 +83,9 @@ func (w *wheel) set(a *alarm, t Time, who actor) {
 
 // put appends the tick to its slot.
 func (w *wheel) put(t tick) {
-	level := (bits.Len64(uint64(t.at^w.now)|(digits-1)) - 1) / digitBits
-	digit := int(t.at>>(level*digitBits)) & (digits - 1)
-	slot := &w.slots[level*digits+digit]
+	level := uint(bits.Len64(uint64(t.at^w.now)|(digits-1))-1) / digitBits
+	digit := uint(uint64(t.at)>>(level*digitBits)) % digits
+	slot := &w.slots[(level*digits+digit)%(levels*digits)]
 	switch slot.n {
 	case 0:
 		w.used[level].add(digit)
@@ -146,7 +146,11 @@ func (w *wheel) advance() (now Time, ok bool) {
 			return w.now, false
 		}
 		r := w.empty(level, digit)
-		w.now = w.earliest(r)
+		if level == 1 { // all go to level 0, whenever the first is
+			w.now = w.now&^(digits*digits-1) | Time(digit*digits)
+		} else {
+			w.now = w.earliest(r)
+		}
 		for id, last := r.first, false; !last; {
 			last = id == r.last
 			for i := range w.ticks(r, id) {

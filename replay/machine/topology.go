@@ -81,30 +81,52 @@ func (t Topology) Ports(members int) int {
 // A Step is one link of a way: out of a member through one of its ports.
 type Step struct{ From, Port int }
 
+// Way appends to buf the links from one member to another; see Layout.
+func (t Topology) Way(members, from, to int, buf []Step) []Step {
+	l := t.Layout(members)
+	return l.Way(from, to, buf)
+}
+
+// Hops is how many links the way has.
+func (t Topology) Hops(members, from, to int) int {
+	l := t.Layout(members)
+	return l.Hops(from, to)
+}
+
+// A Layout is the members of a topology at their places: what ways among them
+// follow from.
+type Layout struct {
+	axes  int
+	shape [3]int
+}
+
+// Layout lays members out.
+func (t Topology) Layout(members int) Layout { return Layout{t.axes(), t.Shape(members)} }
+
 // Way appends to buf the links from one member to another in the order in
 // which bytes cross them: along the first axis to the end, then the second,
 // then the third (dimension order), the shorter way round each. Where both ways
 // round are equally long, members at even places go up and those at odd places
 // down, so that an all-to-all loads both alike.
-func (t Topology) Way(members, from, to int, buf []Step) []Step {
+func (l *Layout) Way(from, to int, buf []Step) []Step {
 	if from == to {
 		return buf
 	}
-	axes := t.axes()
-	if axes == 0 {
+	if l.axes == 0 {
 		return append(buf, Step{from, to})
 	}
-	shape := t.Shape(members)
 	stride := 1
-	for axis := range axes {
-		size := shape[axis]
+	for axis, size := range l.shape[:l.axes] {
 		at, end := from/stride%size, to/stride%size
 		hops, down := turn(at, end, size)
 		for range hops {
 			buf = append(buf, Step{from, 2*axis + down})
-			next := (at + 1) % size
-			if down == 1 {
-				next = (at + size - 1) % size
+			next := at + 1 - 2*down
+			switch next {
+			case size:
+				next = 0
+			case -1:
+				next = size - 1
 			}
 			from += (next - at) * stride
 			at = next
@@ -114,6 +136,23 @@ func (t Topology) Way(members, from, to int, buf []Step) []Step {
 	return buf
 }
 
+// Hops is how many links the way has.
+func (l *Layout) Hops(from, to int) int {
+	if from == to {
+		return 0
+	}
+	if l.axes == 0 {
+		return 1
+	}
+	sum, stride := 0, 1
+	for _, size := range l.shape[:l.axes] {
+		hops, _ := turn(from/stride%size, to/stride%size, size)
+		sum += hops
+		stride *= size
+	}
+	return sum
+}
+
 // turn is how many links lie between two places of a ring, and whether the way goes down (1).
 func turn(at, end, size int) (hops, down int) {
 	up := (end - at + size) % size
@@ -121,24 +160,4 @@ func turn(at, end, size int) (hops, down int) {
 		return size - up, 1
 	}
 	return up, 0
-}
-
-// Hops is how many links the way has.
-func (t Topology) Hops(members, from, to int) int {
-	if from == to {
-		return 0
-	}
-	axes := t.axes()
-	if axes == 0 {
-		return 1
-	}
-	shape := t.Shape(members)
-	sum, stride := 0, 1
-	for axis := range axes {
-		size := shape[axis]
-		hops, _ := turn(from/stride%size, to/stride%size, size)
-		sum += hops
-		stride *= size
-	}
-	return sum
 }
