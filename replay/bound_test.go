@@ -181,7 +181,7 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 				took = max(took, b.send(&key, size))
 			}
 			at = b.takes(at, took, took*b.unsure()*max(1, p.Beside))
-			if p.Op == Store {
+			if p.Op == Store && took > 0 { // one of nothing is none
 				far = max(far, b.latency(gpu, int(p.Peer)))
 			}
 		case PostTo:
