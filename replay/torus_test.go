@@ -124,6 +124,33 @@ func TestCrowdErrorIsBounded(t *testing.T) {
 	})
 }
 
+// On a ring of 16 everyone sends to the next and to the one after it, so that
+// each link has three puts. Where two of them end at once, too few of a crowd to
+// find its rates anew, the third has the link to itself soon: with three times
+// the bytes of the others it takes about as long as they.
+func TestCrowdIsSolvedInTime(t *testing.T) {
+	const gpus, each = 16, 1e6
+	m := torus(gpus)
+	m.Network.Topology = machine.Ring
+	p := allToAll(gpus, func(from, to int) float64 {
+		switch further := (to - from + gpus) % gpus; {
+		case from == 0 && further == 1:
+			return 3 * each
+		case further == 1 || further == 2 && from != 0 && from != gpus-1:
+			return each
+		case further == 2:
+			return 100
+		}
+		return 0
+	})
+	s := newSim(&m, p, Options{})
+	s.flows.crowd.few = 1
+	s.run(nil)
+	if exact := Time(3 * each / 25); s.makespan < exact || s.makespan > exact+exact/crowdPart {
+		t.Errorf("takes %d, with exact rates %d", s.makespan, exact)
+	}
+}
+
 // A crowd takes at least as long as its fullest link is busy, and hardly longer
 // than with rates that are found anew at every end.
 func TestCrowdIsNearlyExact(t *testing.T) {
