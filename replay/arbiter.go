@@ -93,9 +93,8 @@ func (f *flows) setCapacity(id int32, capacity float64, now Time) {
 	}
 	p.account(now)
 	p.capacity = capacity
-	p.reckon()
 	p.brimful = p.fills()
-	p.changed = true
+	f.alterPool(p)
 	if p.quietN > 0 {
 		f.watch(id)
 	}

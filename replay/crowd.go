@@ -1,7 +1,5 @@
 package replay
 
-import "slices"
-
 // Crowds
 //
 // An all-to-all of a large torus is one component of thousands of paths, and
@@ -22,11 +20,6 @@ import "slices"
 // a torus of 16 by 8). Paths that find nothing left do not wait long: their
 // crowd is solved soon after, in terms of the time since it was last.
 // Components of few paths are exact.
-//
-// Who is of the crowd is put on a roll, in the order in which paths lie, so
-// that a solve goes through memory from one end to the other and looks into the
-// lists of pools only for those that have come since. When what was one
-// component has fallen apart it is drawn up anew.
 
 const (
 	few       = 256
@@ -45,12 +38,7 @@ type crowd struct {
 	empty int     // of them, those that have something to send and nothing left for it
 	due   bool    // it is time to solve
 	found bool    // in this solve
-
-	roll   []int32 // its paths, and some that have no classes any more
-	drawn  int32   // how often it has been drawn up
-	whole  bool    // those on it are one component, and the only crowd
-	called bool    // the component being solved begins with it
-	parts  int     // of that, between which no path has been seen yet
+	roll  roll
 }
 
 // crowded reports whether the path crosses a pool of a crowd.
@@ -147,97 +135,28 @@ func (f *flows) recall() {
 	c.stale = c.stale[:0]
 }
 
-// callRoll begins the component of a path of the crowd with those on the roll.
-func (f *flows) callRoll(id int32) {
-	c := &f.crowd
-	if c.called, c.parts = c.whole && !c.found && f.crowded(id), 0; !c.called {
-		return
-	}
-	n := 0
-	for _, id := range c.roll {
-		mark := &f.marks[id]
-		if *mark == none {
-			continue
-		}
-		c.roll[n] = id
-		n++
-		if *mark < f.search {
-			*mark = f.search
-			f.comp = append(f.comp, id)
-		}
-	}
-	c.roll = c.roll[:n]
-}
-
 // gather notes which pools a component that has been found makes a crowd of.
 func (f *flows) gather(now Time) {
 	c := &f.crowd
-	roll := int32(0)
 	crowded := len(f.comp) > c.few
+	drawn := int32(0)
 	if crowded {
 		if c.paths == 0 {
 			c.since = now
 		}
-		c.paths = len(f.comp)
-		f.enroll()
-		c.last, c.found, roll = now, true, c.drawn
+		c.paths = len(f.comp) / f.enroll()
+		c.last, c.found, drawn = now, true, c.roll.drawn
 	}
 	for _, id := range f.rows {
-		f.pools[id].crowded, f.pools[id].roll = crowded, roll
+		p := &f.pools[id]
+		p.crowded, p.drawn, p.mass = crowded, drawn, f.basins[id].load
 	}
-}
-
-// enroll puts the component on the roll, if it is the only crowd.
-func (f *flows) enroll() {
-	c := &f.crowd
-	c.whole = !c.found
-	c.roll = append(c.roll[:0], f.comp...)
-	if !c.called {
-		slices.Sort(c.roll)
-		c.drawn++
-	} else if c.parts > 1 {
-		c.whole = false
-		c.paths /= c.parts
-	}
-}
-
-// tie notes that the path's pools are of one part of what the roll has called.
-func (f *flows) tie(r *rise) {
-	one := int32(none)
-	pools, _ := f.crossed(r)
-	for _, id := range pools {
-		b := &f.basins[id]
-		switch {
-		case !b.tied() || b.part == one:
-		case one == none:
-			one = f.part(id)
-		default:
-			other := f.part(id)
-			if one != other {
-				f.crowd.parts--
-			}
-			f.basins[max(one, other)].part = min(one, other)
-			one = min(one, other)
-		}
-	}
-}
-
-// part is the least pool known of those that paths tie to one.
-func (f *flows) part(id int32) int32 {
-	b := &f.basins[id]
-	for b.part != id {
-		id = b.part
-		next := &f.basins[id]
-		b.part = next.part
-		b = next
-	}
-	return id
 }
 
 // disperse ends a solve: a crowd of which none was found is no more.
 func (c *crowd) disperse() {
 	if c.due && !c.found {
-		c.paths, c.whole = 0, false
+		c.paths, c.roll.whole = 0, false
 	}
 	c.due, c.found = false, false
 }

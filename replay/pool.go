@@ -18,17 +18,18 @@ type pool struct {
 	crowded  bool    // is of a crowd
 	brimful  bool    // used and quiet are capacity, since `since`
 
+	mass      float64  // bytes for one byte of all its classes
 	demand    float64  // bytes a nanosecond that its classes could send through it at most
 	narrows   int32    // paths of which it is the narrowest and that could send more
 	changed   bool     // tight may have, since
 	joined    bool     // paths have come since the roll of the crowd was drawn up
-	roll      int32    // on which the others are; 0 if on none
+	drawn     int32    // the roll, on which the others are; 0 if on none
 	crosses   int32    // paths with classes, that cross it
 	paths     []member // those, and some that have no classes any more
 	saturated Time     // time until since in which it was brimful
 	full      *parts   // the same over time, if asked for
 	ways      []int32  // paths that cross it and have had undisturbed flows
-	_         [5]int   // to whole lines
+	_         [4]int   // to whole lines
 }
 
 // A member is a path of a pool, and which of flows.ways says so.

@@ -80,7 +80,9 @@ func (f *flows) enterDemand(id int32) {
 		f.marks[id], crosses = none, -1
 	}
 	var flow float64
+	mass := -r.mass
 	flow, r.mass = p.total.of(p.stairs)
+	mass += r.mass
 	r.climbs = p.first <= p.bound/r.mass*(1+1e-9)
 	if narrows := flow > p.bound; p.narrow != none && narrows != p.narrows {
 		p.narrows = narrows
@@ -96,18 +98,27 @@ func (f *flows) enterDemand(id int32) {
 	pools, weights := f.crossed(r)
 	for i, at := range pools {
 		pool := &f.pools[at]
-		pool.changed = true
 		pool.demand += weights[i] * by
+		pool.mass += weights[i] * mass
 		if pool.crosses += crosses; pool.crosses == 0 {
-			pool.demand = 0
+			pool.demand, pool.mass = 0, 0
 		}
-		pool.reckon()
+		f.alterPool(pool)
 		if pool.arbiter > 0 {
 			f.arbitrate(pool.arbiter)
 		}
 		if pool.quietN > 0 {
 			f.watch(at)
 		}
+	}
+}
+
+// alterPool notes that a pool has another demand or capacity.
+func (f *flows) alterPool(p *pool) {
+	p.reckon()
+	p.changed = true
+	if !p.tight && p.tightens() {
+		f.crowd.roll.whole = false
 	}
 }
 
@@ -131,9 +142,9 @@ func (f *flows) solveFrom(id int32, now Time) {
 	}
 	f.comp, f.rows, f.open = append(f.comp[:0], id), f.rows[:0], 0
 	f.ladder.reset()
-	f.callRoll(id)
+	called := f.callRoll(id)
 	for i := 0; i < len(f.comp); i++ {
-		f.enter(f.comp[i])
+		f.enter(f.comp[i], i > 0 && i <= called)
 	}
 	f.gather(now)
 	f.fill()
@@ -151,33 +162,37 @@ func (f *flows) solveFrom(id int32, now Time) {
 	}
 }
 
-// enter reaches a path's pools and puts its load on them.
-func (f *flows) enter(id int32) {
+// enter begins a path's rise: it reaches its pools and puts its load on them,
+// but for what the roll has done already.
+func (f *flows) enter(id int32, called bool) {
 	r := &f.rises[id]
 	open := int32(1)
 	if f.marks[id] == none {
 		open = 0
 	}
 	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
-	r.loose = false
-	for at := f.pour(r, r.way, open); at < r.way+r.pools; at = f.pour(r, at, open) {
-		f.reach(f.ways[at])
+	if !called {
+		mass, paths := r.mass, open
+		if f.crowd.roll.called {
+			mass, paths = 0, 0 // pools know it
+		}
+		r.loose = false
+		for at := f.pour(r, r.way, mass, paths); at < r.way+r.pools; at = f.pour(r, at, mass, paths) {
+			f.reach(f.ways[at])
+		}
 	}
 	if open > 0 && r.climbs {
 		f.ladder.push(entry[float64]{key: f.paths[id].first, seq: uint64(id), who: actor{duePath, id}})
 	}
 	f.open += int(open)
-	if f.crowd.parts > 1 && open > 0 {
-		f.tie(r)
-	}
 }
 
-// pour puts a path's load on its pools from one of its ways on, up to the first
+// pour puts a path's mass on its pools from one of its ways on, up to the first
 // that has not been reached. It is on its own so that its loop has all registers.
 //
 //go:noinline
-func (f *flows) pour(r *rise, from, open int32) (to int32) {
-	basins, search, mass, least := f.basins, f.search, r.mass, int32(0)
+func (f *flows) pour(r *rise, from int32, mass float64, paths int32) (to int32) {
+	basins, search, least := f.basins, f.search, int32(0)
 	pools := f.ways[from : r.way+r.pools]
 	weights := f.weights[r.weigh+from-r.way:][:len(pools)]
 	to = r.way + r.pools
@@ -188,7 +203,7 @@ func (f *flows) pour(r *rise, from, open int32) (to int32) {
 			break
 		}
 		b.load += weights[i] * mass
-		b.open += open
+		b.open += paths
 		least = min(least, b.part)
 	}
 	r.loose = r.loose || least < 0
@@ -204,14 +219,18 @@ func (f *flows) reach(id int32) {
 		ties = ties || p.tight
 	}
 	*b = basin{left: p.capacity - p.quiet, part: none, visited: f.search}
+	l := &f.crowd.roll
 	if !ties {
+		if l.called {
+			f.loosen(p)
+		}
 		return
 	}
 	b.part = id
 	f.rows = append(f.rows, id)
-	if f.crowd.called {
-		f.crowd.parts++
-		if p.roll == f.crowd.drawn && !p.joined {
+	if l.called {
+		b.load, b.open = p.mass, p.crosses
+		if p.drawn == l.drawn && !p.joined {
 			return // all of its paths have been called
 		}
 	}
