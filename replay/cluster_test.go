@@ -191,6 +191,25 @@ func TestClustersStartTogetherInOneGroup(t *testing.T) {
 	})
 }
 
+// A captured kernel holds no CUs, so its workgroups start in the order of their
+// numbers, whatever groups there are: tile i puts i bytes.
+func TestCapturedClustersAreNotDealt(t *testing.T) {
+	m := grouped([]float64{2, 1}, []float64{4, 2})
+	m.GPUs = 2
+	m.Fabric.Egress = q(1e9)
+	k := kernel("k", 10, nil, clusters(2), persistent(10, -1), func(k *Kernel) { k.Free = true })
+	k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+		return append(buf, Phase{Op: Put, Peer: 1, Bytes: float64(tile + 1)})
+	}
+	var sizes []int64
+	for _, x := range mustSimulate(t, m, prog([]Stream{{Commands: []Command{k}}}, nil), Options{Level: Phases}).Run.Copies {
+		sizes = append(sizes, x.Bytes)
+	}
+	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !slices.Equal(sizes, want) {
+		t.Errorf("puts of %v bytes, want %v", sizes, want)
+	}
+}
+
 // Every cluster has a turn, and its groups take neighbouring ones.
 func TestDeal(t *testing.T) {
 	gs := newGroups(&machine.GPU{CUs: q(12), Groups: machine.Table{Rows: [][]float64{{2, 1}, {4, 1}, {6, 1}}}})

@@ -121,7 +121,7 @@ func (n *naive) startCluster(g *ngpu, k *nkernel, need room, fresh bool) bool {
 // dealt is the number of the i-th workgroup to start: clusters of a persistent
 // kernel that fit at once are numbered group by group.
 func (n *naive) dealt(k *Kernel, i int) int {
-	if k.Cluster <= 1 || k.Tiles == 0 || !n.m.GPU.Groups.Known() {
+	if k.Cluster <= 1 || k.Tiles == 0 || k.Free || !n.m.GPU.Groups.Known() {
 		return i
 	}
 	left := map[int]int{}
