@@ -20,7 +20,7 @@ import (
 func measured(t *testing.T) []Row {
 	t.Helper()
 	var all []Row
-	for _, file := range []string{"../../../shared/data/h200/calibrate.jsonl", "testdata/h200-2026-11-21.jsonl"} {
+	for _, file := range []string{"../../../shared/data/h200/calibrate.jsonl", "testdata/h200-2026-11-21.jsonl", "testdata/h200-products.jsonl"} {
 		f, err := os.Open(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			t.Skipf("%s: the folder shared is not beside the checkout", file)

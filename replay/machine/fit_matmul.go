@@ -9,6 +9,7 @@ import (
 
 func matmulRules() []rule {
 	const cool = "kind gemm with cool: products of several sizes after a pause, some of one wave, some of many; and tiles"
+	const named = "kind gemm with kernel_name: 50 products and more of several sizes; or " + cool
 	tiles := func(read func(f *reading, t tileFit)) func(*calibration) reading {
 		return func(c *calibration) reading {
 			t, ok := c.fitTiles()
@@ -25,29 +26,38 @@ func matmulRules() []rule {
 			"matmul.clusters", "as kernels' names have them, the most frequent of each tile; tiles that were not seen as before", "kind gemm with kernel_name", readClusters,
 		},
 		{
-			"matmul.rate", "time over waves and multiply-adds a tile, tiles as Machine.Tiling has them", cool,
+			"matmul.rate", "time over waves and multiply-adds a tile, tiles as kernels' names have them", named,
 			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.Rate.Value }),
 		},
 		{
-			"matmul.tile_start", "the same at no multiply-adds", cool,
+			"matmul.tile_start", "the same at no multiply-adds", named,
 			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.TileStart.Value }),
 		},
 		{
-			"matmul.exposed", "the same over the memory's time for the operands", cool + " of few rows by large matrices",
+			"matmul.exposed", "the same over the memory's time for the operands", named + " of few rows by large matrices",
 			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.Exposed.Value }),
 		},
 		{
-			"matmul.tiles", "tiles as kernels' names have them, preference as reproduces the library's choices; slowness: median over rows of what the law leaves", cool,
+			"matmul.reduce", "what that leaves of products whose tiles are split along K, less the sums' traffic, median", "kind gemm with kernel_name: products of few tiles and great depth",
+			tiles(func(f *reading, t tileFit) { f.rows, f.value, f.residual = t.split, t.m.Matmul.Reduce.Value, 0 }),
+		},
+		{
+			"matmul.tiles", "tiles as kernels' names have them; preferences that best reproduce which the library takes, and the times; slowness: median over rows of what the law leaves", named,
 			tiles(func(f *reading, t tileFit) { f.table = t.m.Matmul.Tiles.Rows }),
 		},
 		{
 			"matmul.shapes", "time of the row less launch.timing", cool,
-			tiles(func(f *reading, t tileFit) {
-				f.residual = 0
-				for _, r := range t.rows {
-					f.table = append(f.table, []float64{float64(r.Workload.M), float64(r.Workload.N), float64(r.Workload.K), r.Us*1e-6 - t.starting(r)})
+			func(c *calibration) reading {
+				f := reading{rows: c.cool()}
+				for _, r := range f.rows {
+					f.table = append(f.table, []float64{float64(r.Workload.M), float64(r.Workload.N), float64(r.Workload.K), r.Us*1e-6 - c.starting(r)})
 				}
-			}),
+				return f
+			},
+		},
+		{
+			"matmul.taken", "the kernels' names, where the law prefers another tile; of products that no row has, as before", named,
+			tiles(func(f *reading, t tileFit) { f.residual, f.table = 0, t.taken() }),
 		},
 		{
 			"gpu.flops", "best product of at least 4 waves", cool,
@@ -122,110 +132,6 @@ func readClusters(c *calibration) reading {
 
 func (c *calibration) cool() []Row {
 	return c.pick(func(r *Row) bool { return r.Workload.Kind == "gemm" && r.Strategy == "isolated" && r.Params.Cool })
-}
-
-// A tileFit is the machine with Rate, TileStart, Exposed and slowness as the rows have them.
-type tileFit struct {
-	m        Machine
-	rows     []Row
-	residual float64
-}
-
-// fitTiles settles Rate, TileStart, Exposed and the slowness of tiles together,
-// in turns, since which tile the library takes hangs on them. Where two tiles are
-// about as good, the choices may go round in a circle: after twenty turns, which
-// are more than it takes to come to it, the turn that leaves least counts.
-func (c *calibration) fitTiles() (tileFit, bool) {
-	t := tileFit{m: c.m.clone(), rows: c.cool()}
-	t.m.Matmul.Shapes = Table{} // so that Tiling is the law
-	if len(t.rows) < 4 || !t.m.Matmul.Tiles.Known() {
-		return tileFit{}, false
-	}
-	best := tileFit{residual: math.Inf(1)}
-	for turn := range 40 {
-		if !t.line() {
-			return tileFit{}, false
-		}
-		t.slowness()
-		var res []float64
-		for _, r := range t.rows {
-			res = append(res, off(t.starting(r)+t.tiling(r).Seconds, r.Us*1e-6))
-		}
-		if t.residual = median(res); turn >= 20 && t.residual < best.residual {
-			best = t
-			best.m = t.m.clone()
-		}
-	}
-	return best, true
-}
-
-func (t *tileFit) tiling(r Row) Tiling { return t.m.Tiling(r.Workload.M, r.Workload.N, r.Workload.K) }
-
-// starting is what a row has beyond the kernel: events and launch.
-func (t *tileFit) starting(r Row) float64 {
-	if r.Params.Kernel {
-		return 0
-	}
-	return t.m.Launch.Timing.Value
-}
-
-// line settles Rate, TileStart and Exposed for the tiles as they are chosen now,
-// by the rows that the memory does not limit.
-func (t *tileFit) line() bool {
-	var a [][]float64
-	var y []float64
-	for _, r := range t.rows {
-		g := t.tiling(r)
-		if g.InMemory {
-			continue
-		}
-		w := r.Workload
-		waves := float64(g.Waves)
-		flop := 2 * float64(g.Rows) * float64(g.Columns) * float64(w.K) * t.m.GPU.CUs.Value * t.m.Matmul.slowness(g.Rows, g.Columns)
-		a = append(a, []float64{waves, waves * flop, t.m.moving(w.M, w.N, w.K)})
-		y = append(y, r.Us*1e-6-t.starting(r))
-	}
-	x, ok := solve(a, y)
-	if !ok || !(x[0] > 0) || !(x[1] > 0) {
-		return false
-	}
-	t.m.Matmul.TileStart.Value, t.m.Matmul.Rate.Value, t.m.Matmul.Exposed.Value = x[0], 1/x[1], max(leastExposed, x[2])
-	return true
-}
-
-// leastExposed stands for none: rows that the memory's part does not show in.
-const leastExposed = 1e-4
-
-// slowness is the median of what the line leaves of each tile. The most
-// frequent tile is the reference; those seen once only keep 1.
-func (t *tileFit) slowness() {
-	mm := &t.m.Matmul
-	left := make([][]float64, len(mm.Tiles.Rows))
-	for _, r := range t.rows {
-		g, w := t.tiling(r), r.Workload
-		if g.InMemory {
-			continue
-		}
-		exposed := mm.Exposed.Value * t.m.moving(w.M, w.N, w.K)
-		for i, tile := range mm.Tiles.Rows {
-			if int(tile[0]) == g.Rows && int(tile[1]) == g.Columns {
-				loop := 2 * tile[0] * tile[1] * float64(w.K) * t.m.GPU.CUs.Value / mm.Rate.Value
-				left[i] = append(left[i], ((r.Us*1e-6-t.starting(r)-exposed)/float64(g.Waves)-mm.TileStart.Value)/loop)
-			}
-		}
-	}
-	reference := 0
-	for i := range left {
-		if len(left[i]) > len(left[reference]) {
-			reference = i
-		}
-	}
-	for i, tile := range mm.Tiles.Rows {
-		tile[3] = 1
-		if i != reference && len(left[i]) > 1 {
-			tile[3] = median(left[i])
-		}
-	}
 }
 
 // readOwned tries how many tiles each persistent workgroup owns. While H CUs

@@ -9,12 +9,15 @@ import "math"
 //	time = waves · (TileStart + slowness · 2·rows·columns·K / (Rate/CUs)) + Exposed·moving,  waves = ⌈tiles/CUs⌉
 //
 // (MODEL_STUDY R4) but no less than moving, which is what the memory takes for the
-// operands, each once: products of few rows read all of B for little work. On the
-// calibration's products of 64 to 8192 rows the median error is 1.1 %.
+// operands, each once: products of few rows read all of B for little work. Where all
+// tiles leave half of the CUs idle, the library may split them along K into as many parts
+// as fill the CUs; another kernel then sums what the parts have, which takes Reduce and
+// the memory's time for it.
 type Matmul struct {
 	Rate      Quantity // flop a second of all CUs in the main loop of tiles
 	TileStart Quantity // seconds of a tile beyond its main loop: prologue, epilogue
 	Exposed   Quantity // share of the memory's time for the operands that main loops do not hide
+	Reduce    Quantity // seconds of the kernel that sums parts, beyond its traffic; unknown: no tile is split
 	Tiles     Table    // candidates: rows (of N), columns (of M), preference, slowness
 	Clusters  Table    // rows, columns of a tile; tiles of a cluster along rows (of N), along columns (of M)
 	Owned     Quantity // tiles that a persistent workgroup owns before a counter hands out the rest (R5)
@@ -23,12 +26,14 @@ type Matmul struct {
 	Lone      Quantity // the same with one tile on a CU: some of its pipes' time goes by waiting for memory
 	Crowd     Quantity // fraction by which a compiled tile is faster when nearly all other CUs are idle (R8)
 	Shapes    Table    // measured: M, N, K, seconds of the kernel
+	Taken     Table    // seen: M, N, K, rows and columns of the tile, parts along K, where the preferences say otherwise
 }
 
 // A Tiling is how the library computes one product.
 type Tiling struct {
-	Rows, Columns int // output elements of a tile along N and along M: the library sees the transpose of a row-major product
-	Tiles         int
+	Rows, Columns int     // output elements of a tile along N and along M: the library sees the transpose of a row-major product
+	Splits        int     // parts along K that each tile is cut into, each a workgroup's; 1: none
+	Tiles         int     // parts counted
 	Waves         int     // of one workgroup a CU
 	Tile          float64 // seconds of one tile, if the memory does not hold it up
 	Seconds       float64 // of the kernel, at full clock
@@ -37,23 +42,38 @@ type Tiling struct {
 }
 
 // Tiling predicts how the library computes C[M,N] = A[M,K]·B[K,N] on all CUs of
-// the GPU, alone and at full clock. The candidate with the least expected time,
-// weighted by the library's preference, wins; the first of equals. A profile
-// without candidates counts with tiles of 256x128 at GPU.Flops.
+// the GPU, alone and at full clock: with the tile that it was seen to take, else with
+// the one that it is expected to prefer.
 func (m Machine) Tiling(M, N, K int64) Tiling {
+	for _, t := range m.Matmul.Taken.Rows {
+		if int64(t[0]) == M && int64(t[1]) == N && int64(t[2]) == K {
+			return m.Matmul.asMeasured(m.withTile(M, N, K, int(t[3]), int(t[4]), int(t[5])), M, N, K)
+		}
+	}
+	return m.preferred(M, N, K)
+}
+
+// preferred is the tiling of the candidate with the least expected time, weighted by
+// the library's preference; the first of equals. A profile without candidates counts
+// with tiles of 256x128 at GPU.Flops.
+func (m Machine) preferred(M, N, K int64) Tiling {
 	mm := &m.Matmul
 	cus := m.GPU.CUs.Value
 	best, least := Tiling{}, math.Inf(1)
 	for _, c := range mm.Tiles.Rows {
-		t := m.withTile(M, N, K, int(c[0]), int(c[1]))
-		// The library does not know how slow its own tile is: slowness is left out.
-		expected := float64(t.Waves) * (mm.TileStart.Value + 2*c[0]*c[1]*float64(K)*cus/mm.Rate.Value) * c[2]
-		if expected < least {
-			best, least = t, expected
+		rows, columns := int(c[0]), int(c[1])
+		for _, splits := range m.splits(M, N, K, rows, columns) {
+			t := m.withTile(M, N, K, rows, columns, splits)
+			// The library does not know how slow its own tile is: slowness is left out.
+			loop := 2 * c[0] * c[1] * float64(K) / float64(splits) * cus / mm.Rate.Value
+			expected := float64(t.Waves)*(mm.TileStart.Value+loop)*c[2] + m.reducing(M, N, splits)
+			if expected < least {
+				best, least = t, expected
+			}
 		}
 	}
 	if best.Tiles == 0 { // a profile without candidates
-		best = m.withTile(M, N, K, 256, 128)
+		best = m.withTile(M, N, K, 256, 128, 1)
 	}
 	return mm.asMeasured(best, M, N, K)
 }
@@ -69,22 +89,51 @@ func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {
 
 // WithTile is Tiling for a tile that is known, as from a kernel's name.
 func (m Machine) WithTile(M, N, K int64, rows, columns int) Tiling {
-	return m.Matmul.asMeasured(m.withTile(M, N, K, rows, columns), M, N, K)
+	return m.Matmul.asMeasured(m.withTile(M, N, K, rows, columns, 1), M, N, K)
 }
 
 // withTile is the law for a tile.
-func (m Machine) withTile(M, N, K int64, rows, columns int) Tiling {
+func (m Machine) withTile(M, N, K int64, rows, columns, splits int) Tiling {
 	mm := &m.Matmul
-	t := Tiling{Rows: rows, Columns: columns}
+	t := Tiling{Rows: rows, Columns: columns, Splits: splits}
 	alongN, alongM := mm.cluster(rows, columns)
-	t.Tiles = int(ceilDiv(N, int64(rows)*alongN) * alongN * ceilDiv(M, int64(columns)*alongM) * alongM)
+	whole := int(ceilDiv(N, int64(rows)*alongN)*alongN*ceilDiv(M, int64(columns)*alongM)*alongM) * splits
+	t.Tiles = int(ceilDiv(N, int64(rows))*ceilDiv(M, int64(columns))) * splits
 	t.Waves = int(math.Ceil(float64(t.Tiles) / m.GPU.CUs.Value))
-	loop := 2 * float64(rows) * float64(columns) * float64(K) * m.GPU.CUs.Value / mm.Rate.Or(m.GPU.Flops.Value)
-	moving := m.moving(M, N, K)
+	if float64(whole) <= float64(t.Waves)*m.GPU.CUs.Value {
+		t.Tiles = whole
+	}
+	loop := 2 * float64(rows) * float64(columns) * float64(K) / float64(splits) * m.GPU.CUs.Value / mm.Rate.Or(m.GPU.Flops.Value)
+	moving, reducing := m.moving(M, N, K), m.reducing(M, N, splits)
 	t.Tile = mm.TileStart.Or(0) + loop*mm.slowness(rows, columns) + mm.Exposed.Or(0)*moving/float64(t.Waves)
 	computing := float64(t.Waves) * t.Tile
-	t.Seconds, t.InMemory = max(computing, moving), moving > computing
+	t.Seconds, t.InMemory = max(computing, moving)+reducing, moving > computing
+	t.Tile += reducing / float64(t.Waves)
 	return t
+}
+
+// leastDepth is the least part of K that the library cuts tiles into: 2048 is the least
+// of 68 products (samples/measurements/2026-11-22-h200x2-kernels), and every part of
+// theirs has a CU of its own.
+const leastDepth = 2048
+
+// splits is into how many parts the library may cut each tile of a product.
+func (m Machine) splits(M, N, K int64, rows, columns int) []int {
+	if m.Matmul.Reduce.Known() {
+		tiles := ceilDiv(N, int64(rows)) * ceilDiv(M, int64(columns))
+		if parts := int64(m.GPU.CUs.Value) / tiles; parts > 1 && K/parts >= leastDepth {
+			return []int{1, int(parts)}
+		}
+	}
+	return []int{1}
+}
+
+// reducing is how long the sum of parts takes, of four bytes an element each.
+func (m Machine) reducing(M, N int64, splits int) float64 {
+	if splits <= 1 || !m.GPU.Memory.Known() {
+		return 0
+	}
+	return m.Matmul.Reduce.Or(0) + float64(4*splits+2)*float64(M)*float64(N)/m.GPU.Memory.Value
 }
 
 // moving is how long the memory takes for the operands of a product, two bytes an element, each once.
@@ -114,7 +163,9 @@ func (m Machine) Cluster(t Tiling) int {
 }
 
 // cluster is how many tiles the library hands out together along each side; a
-// cluster at the edge is whole, whether or not there is output for all of it.
+// cluster at the edge is whole, whether or not there is output for all of it. Of each
+// tile there are several, and the library takes one that costs no wave: so in all 992
+// products of samples/measurements/2026-11-22-h200x2-kernels.
 func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
 	for _, c := range mm.Clusters.Rows {
 		if int(c[0]) == rows && int(c[1]) == columns {
@@ -124,14 +175,19 @@ func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
 	return 1, 1
 }
 
-// slowness is the recorded factor of a tile, whichever way it lies; 1 where it is no candidate.
+// slowness is the recorded factor of a tile, or of the same tile lying the other way;
+// 1 where neither is a candidate.
 func (mm *Matmul) slowness(rows, columns int) float64 {
+	s := 1.0
 	for _, c := range mm.Tiles.Rows {
-		if int(c[0]) == rows && int(c[1]) == columns || int(c[0]) == columns && int(c[1]) == rows {
+		switch {
+		case int(c[0]) == rows && int(c[1]) == columns:
 			return c[3]
+		case int(c[0]) == columns && int(c[1]) == rows:
+			s = c[3]
 		}
 	}
-	return 1
+	return s
 }
 
 // measured is the recorded time of the very shape.

@@ -108,6 +108,7 @@ func (m *Machine) entries() []entry {
 		option("matmul.rate", flops, &mm.Rate),
 		option("matmul.tile_start", span, &mm.TileStart),
 		option("matmul.exposed", ratio, &mm.Exposed),
+		within("matmul.reduce", option("matmul.reduce", span, &mm.Reduce)),
 		table("matmul.tiles", &mm.Tiles, count, count, ratio, ratio),
 		table("matmul.clusters", &mm.Clusters, count, count, count, count),
 		option("matmul.owned", count, &mm.Owned),
@@ -116,6 +117,7 @@ func (m *Machine) entries() []entry {
 		option("matmul.lone", flops, &mm.Lone),
 		option("matmul.crowd", ratio, &mm.Crowd),
 		table("matmul.shapes", &mm.Shapes, count, count, count, span),
+		within("matmul.taken", table("matmul.taken", &mm.Taken, count, count, count, count, count, count)),
 
 		one("fabric.egress", rate, &f.Egress),
 		one("fabric.ingress", rate, &f.Ingress),
