@@ -20,23 +20,28 @@ const (
 	inCache = 4096
 )
 
-// lookAhead touches what a step of the workgroups that are due next begins with.
+// lookAhead touches what a step of the workgroups begins with whose timers are due next.
 func (s *sim) lookAhead(now Time) {
 	if now <= s.seen || len(s.wgs.all) <= inCache {
 		return
 	}
 	s.due, s.seen = s.events.soon(s.due[:0], lookAt)
-	for _, who := range s.due {
+	s.touch(s.due)
+}
+
+// touch touches it of those that are workgroups.
+func (s *sim) touch(next []actor) {
+	for _, who := range next {
 		if who.kind == dueWorkgroup {
 			s.touched += s.wgs.at(who.id).launch
 		}
 	}
-	for _, who := range s.due {
+	for _, who := range next {
 		if who.kind != dueWorkgroup {
 			continue
 		}
 		w := s.wgs.at(who.id)
-		if w.quiet {
+		if w.quiet || w.phase == flowing {
 			s.touched += w.pathAt
 		}
 		if w.op.works() > 0 && w.cu != none {

@@ -26,6 +26,8 @@ func (s *sim) collect(now Time) {
 			s.collectFrom(who, now)
 		}
 	}
+	s.touch(s.ends)
+	s.endMembers()
 	if len(s.keys) > 1 {
 		s.keys, s.spare = sortKeys(s.keys, s.spare)
 	}
@@ -54,14 +56,22 @@ func (s *sim) collectFrom(who actor, now Time) {
 		s.keys = append(s.keys, dueKey{s.order(who), who})
 		return
 	}
-	for sure := true; ; sure = false {
-		member, ok := take(who.id, now, sure)
-		if !ok {
-			return
-		}
-		s.keys = append(s.keys, dueKey{s.order(member), member})
-		s.flows.end(s.stake(member))
+	member, ok := take(who.id, now, true)
+	for ; ok; member, ok = take(who.id, now, false) {
+		s.ends = append(s.ends, member)
 	}
+	if len(s.ends) > lookAt { // one behind another, as those of equal phases are
+		s.endMembers()
+	}
+}
+
+// endMembers ends the memberships of those that are done.
+func (s *sim) endMembers() {
+	for _, who := range s.ends {
+		s.keys = append(s.keys, dueKey{s.order(who), who})
+		s.flows.end(s.stake(who))
+	}
+	s.ends = s.ends[:0]
 }
 
 // alarm is where it lies when the actor is due.

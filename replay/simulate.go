@@ -103,6 +103,7 @@ type sim struct {
 	queue []actor // of this instant, in order
 	head  int     // of queue: what is next
 	due   []actor // by the wheel's ticks, overtaken or not
+	ends  []actor // members of classes that are done
 	keys  []dueKey
 	spare []dueKey
 	dirty []int32 // GPUs with something to dispatch
