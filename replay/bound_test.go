@@ -200,7 +200,8 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 			if p.Bytes > 0 {
 				took = max(float64(p.Time), b.send(&nkey{from: int32(gpu), to: p.Peer, limit: 1, read: 1, write: b.written(p.Update)}, p.Bytes))
 			}
-			there := b.takes(at, took, max(took, messages)*b.unsure()+2*messages)
+			// Where the one before has left in this nanosecond it goes on from there, up to one early.
+			there := b.takes(at, max(0, took-1), max(took, messages)*b.unsure()+2*messages)
 			b.chain = max(b.chain, there)
 			way := float64(b.latency(gpu, to))
 			b.post(p.Flag, p.Count, b.takes(there, way, way)-slack*float64(b.n))
