@@ -52,6 +52,9 @@ func (s *sim) collectFrom(who actor, now Time) {
 	case dueCrowd:
 		s.flows.recall()
 		return
+	case dueHorizon:
+		s.flows.reachHorizon(now)
+		return
 	default:
 		s.keys = append(s.keys, dueKey{s.order(who), who})
 		return
@@ -89,6 +92,8 @@ func (s *sim) alarm(who actor) *alarm {
 		return &s.flows.paths[who.id].alarm
 	case dueCrowd:
 		return &s.flows.crowd.alarm
+	case dueHorizon:
+		return &s.flows.crowd.horizon.alarm
 	}
 	return &s.wgs.at(who.id).alarm
 }

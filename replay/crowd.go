@@ -39,6 +39,8 @@ type crowd struct {
 	due   bool    // it is time to solve
 	found bool    // in this solve
 	roll  roll
+
+	horizon horizon
 }
 
 // crowded reports whether the path crosses a pool of a crowd.
@@ -154,8 +156,11 @@ func (f *flows) gather(now Time) {
 }
 
 // disperse ends a solve: a crowd of which none was found is no more.
-func (c *crowd) disperse() {
-	if c.due && !c.found {
+func (f *flows) disperse(now Time) {
+	c := &f.crowd
+	if c.found {
+		f.setHorizon(now)
+	} else if c.due {
 		c.paths, c.roll.whole = 0, false
 	}
 	c.due, c.found = false, false

@@ -306,14 +306,13 @@ func (f *flows) schedule(id int32, c *class, now Time) {
 	case c.held:
 		f.lineUp(id, c.base+(e.key-c.clock)/c.key.favor)
 	default:
-		f.setDue(&c.alarm, actor{dueClass, id}, c.at, (e.key-c.clock)/c.rate, now)
+		if due := dueAt(c.at, (e.key-c.clock)/c.rate, now); due != c.alarm {
+			f.events.set(&c.alarm, due, actor{dueClass, id})
+		}
 	}
 }
 
-// setDue makes who due a while after at, rounded up.
-func (f *flows) setDue(a *alarm, who actor, at Time, while float64, now Time) {
-	due := max(now, at+Time(min(math.Ceil(while-slack), float64(lastTime))))
-	if *a != due {
-		f.events.set(a, due, who)
-	}
+// dueAt is when a while after at is over, rounded up, but not before now.
+func dueAt(at Time, while float64, now Time) Time {
+	return max(now, at+Time(min(math.Ceil(while-slack), float64(lastTime))))
 }

@@ -16,16 +16,26 @@ type held struct {
 func (f *flows) schedulePath(id int32, now Time) {
 	p := &f.paths[id]
 	p.moved = false
-	if len(p.line) == 0 {
-		p.clock, p.at = 0, now
+	due := p.dueAt(now)
+	switch {
+	case len(p.line) == 0:
+		p.clock, p.at, p.alarm = 0, now, none
+	case due == lastTime:
 		p.alarm = none
-		return
+	case due > f.crowd.horizon.at:
+		f.putOff(id)
+	case due != p.alarm:
+		f.events.set(&p.alarm, due, actor{duePath, id})
 	}
-	if p.level == 0 { // in a crowd that has nothing left for it
-		p.alarm = none
-		return
+}
+
+// dueAt is when the first of the path's held classes is due: lastTime where there
+// is none, or where a crowd has nothing left for it.
+func (p *path) dueAt(now Time) Time {
+	if len(p.line) == 0 || p.level == 0 {
+		return lastTime
 	}
-	f.setDue(&p.alarm, actor{duePath, id}, p.at, (p.line[0].due-p.clock)/p.level, now)
+	return dueAt(p.at, (p.line[0].due-p.clock)/p.level, now)
 }
 
 // takeHeld removes a member of a held class that is done at now; see take.

@@ -18,6 +18,7 @@ type path struct {
 	changed bool   // is in flows.changed
 	moved   bool   // is in flows.moved
 	stale   bool   // is in crowd.stale
+	beyond  bool   // is in crowd.horizon.beyond
 	narrows bool   // is counted in its narrowest pool's narrows
 
 	stairs stairs  // of classes with members

@@ -34,7 +34,7 @@ func (f *flows) solve(now Time) {
 		}
 	}
 	f.changed = f.changed[:0]
-	f.crowd.disperse()
+	f.disperse(now)
 	f.search += 2
 }
 

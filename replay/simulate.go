@@ -77,6 +77,7 @@ const (
 	dueClass // stands for its members that are done
 	duePath  // stands for those of its classes that are held back
 	dueCrowd // rates are to be found anew
+	dueHorizon
 )
 
 // A sim is one simulation under way.
@@ -137,7 +138,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		stale:   s.stale,
 		unruled: make([]bool, len(p.GPUs)),
 		share:   p.Arbiter.share(),
-		crowd:   crowd{few: few, alarm: none},
+		crowd:   crowd{few: few, alarm: none, horizon: horizon{at: lastTime}},
 	}
 	s.flows.basins = make([]basin, len(s.flows.pools))
 	s.flags = make([]flag, max(1, len(p.Flags)))
