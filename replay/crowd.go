@@ -148,6 +148,8 @@ func (f *flows) gather(now Time) {
 		}
 		c.paths = len(f.comp) / f.enroll()
 		c.last, c.found, drawn = now, true, c.roll.drawn
+	} else if c.roll.called {
+		c.roll.whole = false
 	}
 	for _, id := range f.rows {
 		p := &f.pools[id]

@@ -50,16 +50,16 @@ func (f *flows) putOff(id int32) {
 	}
 }
 
-// reachHorizon sets alarms before the next one, or all if there is no crowd any more.
+// reachHorizon lets all paths beyond it be scheduled again, up to the next one if
+// there still is a crowd.
 func (f *flows) reachHorizon(now Time) {
 	h := &f.crowd.horizon
 	if h.at = lastTime; f.crowd.paths > 0 {
 		f.setHorizon(now)
 	}
-	all := h.beyond
-	h.beyond = nil
-	for _, id := range all {
+	for _, id := range h.beyond {
 		f.paths[id].beyond = false
-		f.schedulePath(id, now)
+		f.move(id)
 	}
+	h.beyond = h.beyond[:0]
 }

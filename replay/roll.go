@@ -47,7 +47,9 @@ func (f *flows) callRoll(id int32) (paths int) {
 	}
 	l.paths, paths = l.paths[:n], len(f.comp)-1
 	for _, id := range l.pools {
-		f.reach(id)
+		if f.basins[id].visited != f.search {
+			f.reach(id)
+		}
 	}
 	return paths
 }

@@ -191,7 +191,7 @@ func (s *sim) next() bool {
 			s.fail(fmt.Errorf("replay: time runs beyond %d ns", lastTime))
 			return false
 		}
-		if s.collect(now); len(s.queue) > 0 || s.flows.crowd.due {
+		if s.collect(now); len(s.queue) > 0 || !s.flows.calm() {
 			return true
 		}
 	}
