@@ -31,11 +31,12 @@ func (s *sim) collect(now Time) {
 	if len(s.keys) > 1 {
 		s.keys, s.spare = sortKeys(s.keys, s.spare)
 	}
-	queue := slices.Grow(s.queue, len(s.keys))
-	for i := range s.keys {
-		queue = append(queue, s.keys[i].who)
+	first := len(s.queue)
+	s.queue = slices.Grow(s.queue, len(s.keys))[:first+len(s.keys)]
+	sorted := s.queue[first:]
+	for i := range sorted {
+		sorted[i] = s.keys[i].who
 	}
-	s.queue = queue
 }
 
 // collectFrom collects the actor, or those that it stands for.

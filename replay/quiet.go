@@ -12,20 +12,15 @@ package replay
 // When a pool cannot any more, the undisturbed flows through it join classes.
 // A flow does so once, so that a pool about to be tight costs little.
 
-// loose reports whether no pool of the path holds its flows back.
-func (f *flows) loose(id int32) bool {
-	pools, _ := f.crossed(&f.rises[id])
-	for _, pool := range pools {
-		if f.pools[pool].tightens() {
+// admit adds an undisturbed flow of the given rate to the path's pools, if none
+// of them holds flows back.
+func (f *flows) admit(id int32, rate float64, now Time) bool {
+	pools, weights := f.crossed(&f.rises[id])
+	for _, at := range pools {
+		if f.pools[at].tightens() {
 			return false
 		}
 	}
-	return true
-}
-
-// admit adds an undisturbed flow of the given rate to the path's pools.
-func (f *flows) admit(id int32, rate float64, now Time) {
-	pools, weights := f.crossed(&f.rises[id])
 	for i, at := range pools {
 		p := &f.pools[at]
 		p.quietN++
@@ -36,6 +31,7 @@ func (f *flows) admit(id int32, rate float64, now Time) {
 		}
 		f.watch(at)
 	}
+	return true
 }
 
 // dismiss takes one away that has begun at since.
@@ -71,7 +67,7 @@ func (f *flows) watch(id int32) {
 
 // hush begins a workgroup's flow undisturbed, if it may be.
 func (s *sim) hush(id int32, w *workgroup) bool {
-	if w.lone || w.path == none || w.beside > 1 || w.alone == 0 || s.slowed(w) > 1 || !s.flows.loose(w.path) {
+	if w.path == none || w.beside > 1 || w.alone == 0 || s.slowed(w) > 1 || !s.flows.admit(w.path, w.limit(), s.now) {
 		return false
 	}
 	p := &s.flows.paths[w.path]
@@ -88,7 +84,6 @@ func (s *sim) hush(id int32, w *workgroup) bool {
 	w.quiet, w.pathAt = true, int32(len(p.quiet))
 	p.quiet = append(p.quiet, id)
 	p.hushed++
-	s.flows.admit(w.path, w.limit(), s.now)
 	s.sleep(id, w, w.alone)
 	return true
 }

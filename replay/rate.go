@@ -45,18 +45,28 @@ func (s *sim) settle() {
 	s.flows.settle(s.now)
 }
 
-// beginFlow begins what the actor has to do: undisturbed if it can, else in a class.
+// beginAlone begins a workgroup's phase outside of any class, if nothing holds
+// it back at present. What will hold it back when the instant settles finds it
+// there (bend, disturb).
+func (s *sim) beginAlone(id int32, w *workgroup) bool {
+	if w.lone {
+		if s.slowed(w) > 1 {
+			return false
+		}
+		s.sleep(id, w, w.alone)
+		return true
+	}
+	return !s.staysHeldBack(w) && s.hush(id, w)
+}
+
+// beginFlow begins what the actor has to do: in a class, unless nothing holds it back any more.
 func (s *sim) beginFlow(who actor) {
 	if who.kind != dueWorkgroup {
 		k, size := s.flowOf(who)
 		s.join(who, &k, size)
 		return
 	}
-	w := s.wgs.at(who.id)
-	switch {
-	case s.unshared(w):
-		s.sleep(who.id, w, w.alone)
-	case s.staysHeldBack(w) || !s.hush(who.id, w):
+	if w := s.wgs.at(who.id); !s.beginAlone(who.id, w) {
 		var k classKey
 		size := s.phaseFlow(w, &k)
 		s.join(who, &k, size)
@@ -66,15 +76,10 @@ func (s *sim) beginFlow(who actor) {
 // staysHeldBack reports whether the workgroup was held back until this instant
 // on the path of its phase.
 func (s *sim) staysHeldBack(w *workgroup) bool {
-	if w.lone || w.path == none {
+	if w.path == none {
 		return s.flows.heldBack(&w.stake, none, 1)
 	}
 	return s.flows.heldBack(&w.stake, w.path, w.limit())
-}
-
-// unshared reports whether the workgroup's phase takes its time whatever others do at present.
-func (s *sim) unshared(w *workgroup) bool {
-	return w.lone && s.slowed(w) == 1
 }
 
 func (s *sim) join(who actor, k *classKey, size float64) {

@@ -270,8 +270,10 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 		if p.Time > 0 || p.size() > 0 {
 			s.charge(l, p)
 			s.bound(w, l, p)
-			w.phase = flowing
-			s.entry = append(s.entry, who)
+			if !s.beginAlone(id, w) {
+				w.phase = flowing
+				s.entry = append(s.entry, who)
+			}
 			return false
 		}
 	}
