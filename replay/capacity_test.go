@@ -61,6 +61,34 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 	})
 }
 
+// What is left of a crowd once it has fallen apart is accounted as well. Two of
+// four workgroups, one after the other on one CU, store to other GPUs, read here
+// and store, and put; a workgroup elsewhere writes.
+func TestWhatIsLeftOfACrowdIsAccounted(t *testing.T) {
+	m := small(6, 1)
+	m.GPU.WGs, m.GPU.Memory, m.Fabric = q(2), q(40e9), machine.Fabric{Topology: machine.Switch, Pair: q(7e9)}
+	send := kernel("send", 4, nil, threads(1))
+	send.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+		if tile%2 == 0 {
+			return buf
+		}
+		to := int32(tile)
+		return append(buf,
+			Phase{Op: Store, Peer: (4 + to) % 6, Bytes: 10_000},
+			Phase{Op: Store, Peer: to, Bytes: 10_000, Read: 10_000},
+			Phase{Op: Put, Peer: to, Bytes: 10_000, Time: 1})
+	}
+	first := Command{Op: Start, Copy: &Copy{Name: "first", From: 0, Peer: 3, Bytes: 10_000}}
+	writes := kernel("writes", 1, []Phase{{Op: Work, Write: 10_000}})
+	p := prog(nil, nil, []Stream{{Commands: []Command{first, send}}}, []Stream{{Commands: []Command{writes}}}, nil, nil)
+	s := newSim(&m, p, Options{})
+	s.flows.crowd.few = 1
+	for more := true; more; more = s.next() {
+		s.instant()
+		checkPools(t, s)
+	}
+}
+
 // enlarge multiplies the bytes of a program.
 func enlarge(p *Program, factor float64) {
 	for g := range p.GPUs {
@@ -120,7 +148,7 @@ func eachPhase(p *Program, change func(*Phase)) {
 	})
 }
 
-func checkPools(t *rapid.T, s *sim) {
+func checkPools(t interface{ Fatalf(string, ...any) }, s *sim) {
 	for i := range s.flows.pools {
 		p := &s.flows.pools[i]
 		used := 0.0
