@@ -225,7 +225,7 @@ func alone(w *workload.Workload) {
 		c := &w.Collectives[i]
 		for _, x := range w.Collectives {
 			if x.Op == c.Op && x.Bytes == c.Bytes && x.Transfer() < c.Transfer() {
-				c.Depart = c.Arrive + x.Transfer()
+				c.Depart, c.Shortest = c.Arrive+x.Transfer(), x.Transfer()
 			}
 		}
 	}

@@ -176,8 +176,9 @@ func (m *matcher) teamRow(group int32, t team) int32 {
 func (c *Collective) add(w *Workload, op *Op, comm *trace.Comm) {
 	c.Members = append(c.Members, op.ID)
 	if len(c.Members) == 1 {
-		c.Arrive, c.Depart = op.Start, op.End
+		c.Arrive, c.Depart, c.Shortest = op.Start, op.End, op.Dur()
 	}
+	c.Shortest = min(c.Shortest, op.Dur())
 	c.Arrive, c.Depart = max(c.Arrive, op.Start), min(c.Depart, op.End)
 	c.In, c.Out = max(c.In, comm.In), max(c.Out, comm.Out)
 	c.Bytes = max(c.In, c.Out)
