@@ -139,7 +139,7 @@ func (f *flows) newClass(k *classKey) (id int32) {
 		id, f.free = f.free[n-1], f.free[:n-1]
 	} else {
 		id = int32(len(f.classes))
-		f.classes = append(roomier(f.classes), class{})
+		f.classes = append(roomier(f.classes, 1), class{})
 		f.classes[id].alarm = none
 	}
 	c := &f.classes[id]

@@ -33,6 +33,7 @@ type path struct {
 	total   total   // of stairs
 	quiet   []int32 // workgroups with an undisturbed flow along it, and some whose flow has ended
 	hushed  int     // of them, those with one
+	_       [2]int  // to whole lines
 }
 
 // read is the clock of the path's level at now.

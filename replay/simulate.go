@@ -237,18 +237,18 @@ func (a *arena[T]) add() int32 {
 		a.free = a.free[:n-1]
 		return id
 	}
-	a.all = append(roomier(a.all), *new(T))
+	a.all = append(roomier(a.all, 1), *new(T))
 	return int32(len(a.all) - 1)
 }
 
 func (a *arena[T]) drop(id int32) { a.free = append(a.free, id) }
 
-// roomier returns the slice with room for one more, and if there was none for
+// roomier returns the slice with room for n more, and if there was none for
 // three times as many as there are: large values are moved less often than
 // append would, and leave less behind.
-func roomier[T any](s []T) []T {
-	if len(s) == cap(s) {
-		s = slices.Grow(s, max(16, 3*len(s)))
+func roomier[T any](s []T, n int) []T {
+	if len(s)+n > cap(s) {
+		s = slices.Grow(s, max(16, n, 3*len(s)))
 	}
 	return s
 }

@@ -80,14 +80,16 @@ func (f *flows) pathTo(k pathKey) int32 {
 func (f *flows) newPath(k pathKey) int32 {
 	id := int32(len(f.paths))
 	way := f.route(k)
-	f.paths, f.rises = append(roomier(f.paths), path{}), append(roomier(f.rises), rise{})
-	f.marks = append(roomier(f.marks), none)
+	f.paths, f.rises = append(roomier(f.paths, 1), path{}), append(roomier(f.rises, 1), rise{})
+	f.marks = append(roomier(f.marks, 1), none)
 	p, r := &f.paths[id], &f.rises[id]
 	p.key, p.stairs, p.line = k, f.new.stairs(), f.new.lines.room(1)
 	p.bound, p.narrow, p.common, p.alarm = math.Inf(1), none, none, none
 	r.way, r.pools, r.weigh = int32(len(f.ways)), int32(len(way)), f.weigh(way)
+	f.ways, f.listed = roomier(f.ways, len(way)), roomier(f.listed, len(way))
+	f.listed = f.listed[:len(f.listed)+len(way)]
 	for _, s := range way {
-		f.ways, f.listed = append(roomier(f.ways), s.pool), append(roomier(f.listed), false)
+		f.ways = append(f.ways, s.pool)
 		pool := &f.pools[s.pool]
 		if b := pool.capacity / s.weight; b < p.bound && pool.arbiter == 0 {
 			p.bound, p.narrow = b, s.pool
