@@ -18,7 +18,7 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 		Name: "drawn", GPUs: gpus,
 		GPU: machine.GPU{
 			CUs: scarce("CUs", 1, 2, 3), Threads: q(8), WGs: scarce("WGs", 2, 8),
-			Registers: scarce("registers", 0, 32), Shared: q(100), SharedSpare: q(1), Memory: scarce("memory", 0, 40e9, 900e9),
+			Registers: scarce("registers", 0, 24), Shared: q(100), SharedSpare: q(1), Memory: scarce("memory", 0, 40e9, 900e9),
 			CacheRate: scarce("cache", 0, 60e9), Update: scarce("update", 0, 2),
 		},
 		Fabric: machine.Fabric{
@@ -112,7 +112,7 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 	if n := rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "cluster"); n > 0 {
 		k.Cluster, k.WGs = n, k.WGs/n*n
 	}
-	k.Footprint.Registers = rapid.SampledFrom([]int{0, 3, 4}).Draw(t, "registers")
+	k.Footprint.Registers = rapid.SampledFrom([]int{0, 20}).Draw(t, "registers") / k.Footprint.Threads
 	k.Recipe = drawRecipe(t, gpus)
 	if rapid.Bool().Draw(t, "persistent") {
 		k.Tiles = rapid.IntRange(1, 12).Draw(t, "tiles")
