@@ -1,0 +1,132 @@
+package replay
+
+import "fmt"
+
+// Scripts
+//
+// What a workgroup does next is asked of its kernel when it is needed, and not
+// kept: only the phases last asked for are at hand, and those of tiles in which
+// a workgroup has to wait often.
+
+// nextTile fetches the phases of what comes next; false when nothing does.
+func (s *sim) nextTile(id int32, w *workgroup, l *launch) bool {
+	k := l.kernel
+	if w.span != none {
+		s.record.endTile(w, s.now)
+	}
+	w.next, w.n, w.far, w.keeps = 0, 0, none, false
+	switch w.stage {
+	case arriving:
+		w.stage = tiling
+		if k.Prologue != nil && k.Tiles > 0 {
+			return s.fetch(id, w, l, none)
+		}
+		fallthrough
+	case tiling:
+		if tile, ok := l.nextTile(w); ok {
+			return s.fetch(id, w, l, tile)
+		}
+		w.stage = leaving
+		if k.Epilogue != nil && k.Tiles > 0 {
+			return s.fetch(id, w, l, none)
+		}
+	}
+	return false
+}
+
+// nextTile is the workgroup's next tile.
+func (l *launch) nextTile(w *workgroup) (tile int, ok bool) {
+	k := l.kernel
+	round := int(w.rounds)
+	w.rounds++
+	switch {
+	case k.Tiles == 0:
+		return int(w.index), round == 0
+	case round < l.owned:
+		tile = int(w.index) + round*k.WGs
+	default:
+		tile = l.ticket
+		l.ticket++
+	}
+	return tile, tile < k.Tiles
+}
+
+func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
+	w.tile = int32(tile)
+	phases := s.phases(id, w, l)
+	w.n = int32(len(phases))
+	for i := range phases {
+		if err := s.checkPhase(&phases[i]); err != nil {
+			where := fmt.Sprintf("tile %d", tile)
+			if tile == none {
+				where = fmt.Sprintf("workgroup %d", w.index)
+			}
+			s.fail(fmt.Errorf("%s: %s: phase %d: %w", s.streams[l.stream].where(l.command), where, i, err))
+			return false
+		}
+	}
+	if s.record.deep[l.gpu] && w.slot != none && len(phases) > 0 {
+		s.record.tile(w, l, &s.gpus[l.gpu].cus[w.cu], s.now)
+	}
+	if len(phases) > manyHalts && halts(phases) > manyHalts {
+		w.keeps = true
+		if n := len(s.wgs.all); n > len(s.kept) {
+			s.kept = append(s.kept, make([][]Phase, n-len(s.kept))...)
+		}
+		s.kept[id] = append(s.kept[id][:0], phases...)
+	}
+	return true
+}
+
+// halts is how many of the phases may take time.
+func halts(phases []Phase) int {
+	n := 0
+	for i := range phases {
+		if op := phases[i].Op; op != PostTo && op != Put {
+			n++
+		}
+	}
+	return n
+}
+
+// A script is the phases last asked for: those of a tile or, with tile none, of
+// a workgroup's prologue or epilogue.
+type script struct {
+	kernel *Kernel
+	stage  stage
+	tile   int32
+	index  int32
+	phases []Phase
+}
+
+// manyHalts is how often a workgroup may have to wait in a tile before it keeps
+// the tile's phases rather than ask for all of them after each.
+const manyHalts = 8
+
+// phases returns those of what the workgroup does, valid until another's are asked for.
+func (s *sim) phases(id int32, w *workgroup, l *launch) []Phase {
+	if w.keeps {
+		return s.kept[id]
+	}
+	k := l.kernel
+	x := &s.script
+	if x.kernel == k && x.tile == w.tile && (w.tile != none || x.index == w.index && x.stage == w.stage) {
+		return x.phases
+	}
+	x.kernel, x.stage, x.tile, x.index = k, w.stage, w.tile, w.index
+	switch {
+	case w.tile != none:
+		x.phases = k.Recipe(int(w.tile), x.phases[:0])
+	case w.stage == tiling:
+		x.phases = k.Prologue(int(w.index), x.phases[:0])
+	default:
+		x.phases = k.Epilogue(int(w.index), x.phases[:0])
+	}
+	return x.phases
+}
+
+// current is the phase that the workgroup is in.
+func (s *sim) current(id int32) *Phase {
+	w := s.wgs.at(id)
+	return &s.phases(id, w, s.kernels.at(w.launch))[w.next]
+}
