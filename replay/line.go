@@ -20,9 +20,9 @@ func (f *flows) schedulePath(id int32, now Time) {
 	switch {
 	case len(p.line) == 0:
 		p.clock, p.at, p.alarm = 0, now, none
-	case due == lastTime:
+	case p.level == 0: // a crowd has nothing left for it
 		p.alarm = none
-	case due > f.crowd.horizon.at:
+	case due > f.crowd.horizon.at && due < lastTime:
 		f.putOff(id)
 	case due != p.alarm:
 		f.events.set(&p.alarm, due, actor{duePath, id})
@@ -30,7 +30,7 @@ func (f *flows) schedulePath(id int32, now Time) {
 }
 
 // dueAt is when the first of the path's held classes is due: lastTime where there
-// is none, or where a crowd has nothing left for it.
+// is none, or where the path is given nothing.
 func (p *path) dueAt(now Time) Time {
 	if len(p.line) == 0 || p.level == 0 {
 		return lastTime
