@@ -1,18 +1,24 @@
 package replay
 
-import "cmp"
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
 
 // An ordered holds actors by key and gives out the least key first, equal keys
 // by seq. Keys that arrive in order, as those of equal phases do, cost a ring
 // buffer's push and pop; others go through a heap. One alone lies in neither.
 //
 // A heap of a thousand lies in more cache lines than are still at hand when its
-// turn comes again. So only what is next lies in the heap. The rest is a pile in
-// no order, through which one goes from end to end when the heap is empty:
+// turn comes again. So only what is next is in order. The rest is a pile in no
+// order: when the ring and the heap are empty one goes through it from end to
+// end, and what comes next is sorted into the ring:
 //
-//	heap  |3 5 4 7|                   keys up to reach, 7
-//	pile  |12 40 9 8 31 17 22 ...     those above it
-type ordered[K cmp.Ordered] struct {
+//	ring  |3 4 5 7|                   keys up to reach, 7
+//	heap  |6|                         of those, what came late
+//	pile  |12 40 9 8 31 17 22 ...     keys above it
+type ordered[K number] struct {
 	top   entry[K]   // the least, if there is any
 	full  bool       // there is
 	ring  []entry[K] // of the others, ascending; its length is a power of two
@@ -23,7 +29,10 @@ type ordered[K cmp.Ordered] struct {
 	reach K
 }
 
-type entry[K cmp.Ordered] struct {
+// A number is what keys are.
+type number interface{ int | int64 | float64 }
+
+type entry[K number] struct {
 	key K
 	seq uint64
 	who actor
@@ -31,6 +40,16 @@ type entry[K cmp.Ordered] struct {
 
 func (e *entry[K]) less(f *entry[K]) bool {
 	return e.key < f.key || e.key == f.key && e.seq < f.seq
+}
+
+func (e entry[K]) compare(f entry[K]) int {
+	switch {
+	case e.less(&f):
+		return -1
+	case f.less(&e):
+		return 1
+	}
+	return 0
 }
 
 func (o *ordered[K]) empty() bool { return !o.full }
@@ -45,19 +64,22 @@ func (o *ordered[K]) push(e entry[K]) {
 	case e.less(&o.top):
 		o.put(o.top)
 		o.top = e
+	case len(o.pile) > 0 && e.key > o.reach:
+		o.pile = append(o.pile, e)
 	case o.n > 0 && e.less(&o.ring[(o.head+o.n-1)&(len(o.ring)-1)]):
 		o.put(e)
 	default:
 		if o.n == len(o.ring) {
-			o.grow()
+			o.grow(o.n + 1)
 		}
 		o.ring[(o.head+o.n)&(len(o.ring)-1)] = e
 		o.n++
 	}
 }
 
-func (o *ordered[K]) grow() {
-	ring := make([]entry[K], max(4, 2*len(o.ring)))
+// grow makes room in the ring for n entries.
+func (o *ordered[K]) grow(n int) {
+	ring := make([]entry[K], max(4, 1<<bits.Len(uint(n-1))))
 	for i := range o.n {
 		ring[i] = o.ring[(o.head+i)&(len(o.ring)-1)]
 	}
@@ -70,7 +92,7 @@ func (o *ordered[K]) min() *entry[K] { return &o.top }
 // pop takes the least entry out.
 func (o *ordered[K]) pop() entry[K] {
 	e := o.top
-	if len(o.heap) == 0 && len(o.pile) > 0 {
+	if o.n == 0 && len(o.heap) == 0 && len(o.pile) > 0 {
 		o.sift()
 	}
 	switch {
@@ -86,44 +108,92 @@ func (o *ordered[K]) pop() entry[K] {
 	return e
 }
 
-// put puts an entry into the heap or on the pile. A heap that is large for the
-// pile goes onto it.
+// put puts an entry into the heap. When that has become large for what lies
+// beside it, all goes onto the pile.
 func (o *ordered[K]) put(e entry[K]) {
-	if len(o.pile) > 0 && e.key > o.reach {
-		o.pile = append(o.pile, e)
+	o.up(e)
+	if len(o.heap) <= largeHeap || len(o.heap) <= o.n+len(o.pile) {
 		return
 	}
-	o.up(e)
-	if len(o.heap) > largeHeap && len(o.heap) > len(o.pile) {
-		o.pile, o.heap = append(o.pile, o.heap...), o.heap[:0]
-		o.sift()
+	o.pile = append(o.pile, o.heap...)
+	for i := range o.n {
+		o.pile = append(o.pile, o.ring[(o.head+i)&(len(o.ring)-1)])
 	}
+	o.heap, o.n = o.heap[:0], 0
+	o.sift()
 }
 
-// How many entries are a large heap, and of how many of a pile the least is how
-// far the next ones reach, so that these are one in so many.
 const (
-	largeHeap = 128
-	samples   = 8
+	largeHeap = 128 // entries
+	spreads   = 256 // how many parts of a pile's next keys are told apart at once
 )
 
-// sift moves the entries that come next from the pile to the heap.
+// sift moves the entries that come next, about a third of them, from the pile to
+// the ring, which is empty: first each to its part of the keys, then these are sorted.
 func (o *ordered[K]) sift() {
-	stride := len(o.pile)/samples + 1
-	o.reach = o.pile[stride/2].key
-	for i := stride / 2; i < len(o.pile); i += stride { // not the first: it came first and may be the least of all
-		o.reach = min(o.reach, o.pile[i].key)
+	at := len(o.pile) / 3
+	o.reach = min(o.pile[at].key, o.pile[len(o.pile)-1-at].key) // in the middle: the first and the last may be the least of all
+	low, scale := o.top.key, 0.0
+	if width := float64(o.reach - low); width > 0 {
+		scale = min((spreads-1)/width, math.MaxFloat64)
+	}
+	var ends [spreads]int32
+	for i := range o.pile {
+		if e := &o.pile[i]; e.key <= o.reach {
+			ends[part(e.key-low, scale)]++
+		}
+	}
+	for i, n := range ends {
+		ends[i] = int32(o.n)
+		o.n += int(n)
+	}
+	if o.head = 0; o.n > len(o.ring) {
+		o.ring = make([]entry[K], 1<<bits.Len(uint(o.n-1)))
 	}
 	n := 0
 	for i := range o.pile {
-		if o.pile[i].key <= o.reach {
-			o.up(o.pile[i])
-		} else {
-			o.pile[n] = o.pile[i]
+		e := &o.pile[i]
+		if e.key > o.reach {
+			o.pile[n] = *e
 			n++
+			continue
 		}
+		end := &ends[part(e.key-low, scale)]
+		o.ring[*end] = *e
+		*end++
 	}
 	o.pile = o.pile[:n]
+	from := int32(0)
+	for _, end := range ends {
+		sortEntries(o.ring[from:end])
+		from = end
+	}
+}
+
+// part is in which part of the keys, as wide as 1/scale, one lies; with scale 0 there is one.
+func part[K number](above K, scale float64) uint8 {
+	if scale == 0 {
+		return 0 // whatever above is
+	}
+	return uint8(float64(above) * scale)
+}
+
+// sortEntries sorts a few by insertion.
+func sortEntries[K number](all []entry[K]) {
+	if len(all) > fewKeys {
+		slices.SortFunc(all, entry[K].compare)
+		return
+	}
+	for i := 1; i < len(all); i++ {
+		if !all[i].less(&all[i-1]) {
+			continue
+		}
+		e, at := all[i], i
+		for ; at > 0 && e.less(&all[at-1]); at-- {
+			all[at] = all[at-1]
+		}
+		all[at] = e
+	}
 }
 
 func (o *ordered[K]) up(e entry[K]) {

@@ -87,19 +87,20 @@ func (w *due) next(alarms []alarm) (id int32, ok bool) {
 
 func TestOrderedGivesLeastFirst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var o ordered[int]
-		var model []entry[int]
+		var o ordered[float64]
+		var model []entry[float64]
 		keys := rapid.SampledFrom([]int{1, 20, 1e6}).Draw(t, "keys")
-		for seq := range rapid.SampledFrom([]int{0, 1, 10, 100, 1000}).Draw(t, "n") {
+		unit := rapid.SampledFrom([]float64{5e-324, 1, 1e300}).Draw(t, "unit")
+		rising := rapid.Bool().Draw(t, "rising") // no key is below those given out
+		popped := 0.0
+		for seq := range rapid.SampledFrom([]int{0, 1, 10, 100, 3000}).Draw(t, "n") {
 			if rapid.IntRange(0, 2).Draw(t, "do") > 0 {
-				e := entry[int]{key: jitter(seq, keys), seq: uint64(seq)}
+				e := entry[float64]{key: unit * float64(jitter(seq, keys)), seq: uint64(seq)}
+				if rising {
+					e.key += popped
+				}
 				o.push(e)
-				at, _ := slices.BinarySearchFunc(model, e, func(a, b entry[int]) int {
-					if a.less(&b) {
-						return -1
-					}
-					return 1
-				})
+				at, _ := slices.BinarySearchFunc(model, e, entry[float64].compare)
 				model = slices.Insert(model, at, e)
 				continue
 			}
@@ -110,7 +111,7 @@ func TestOrderedGivesLeastFirst(t *testing.T) {
 				if got := o.pop(); got != model[0] {
 					t.Fatalf("got %v, want %v", got, model[0])
 				}
-				model = model[1:]
+				popped, model = model[0].key, model[1:]
 			}
 		}
 	})
