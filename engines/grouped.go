@@ -23,7 +23,6 @@ func (pl *planner) takeGroups(ok func(*workload.Pair) bool) {
 			if !found || !ok(pr.Pair) {
 				continue
 			}
-			pr.index = len(pl.pairs)
 			for _, id := range pr.members {
 				pl.skip[id] = true
 			}
@@ -42,10 +41,8 @@ type group struct {
 
 // group finds the products of a collective on all its ranks, alike in number.
 func (pl *planner) group(row int32, c *workload.Collective, d workload.Direction) (group, bool) {
-	g := group{pair: pair{
-		Pair: &workload.Pair{Direction: d, Collective: row, Step: pl.w.Ops[c.Members[0]].Step}, coll: c, grouped: true,
-		pre: make([][]int32, pl.w.World), mid: make([][]int32, pl.w.World), post: make([][]int32, pl.w.World),
-	}}
+	g := group{pair: pl.newPair(&workload.Pair{Direction: d, Collective: row, Step: pl.w.Ops[c.Members[0]].Step})}
+	g.grouped = true
 	many := 0
 	for _, m := range c.Members {
 		between, products := pl.productsOf(m, c, d)

@@ -90,7 +90,7 @@ func (r *rank) before(p *pair, op *workload.Op) []workload.Dep {
 func (r *rank) within(p *pair) []*workload.Op {
 	first, second := r.ops(p)
 	ops := []*workload.Op{first}
-	for _, id := range slices.Concat(p.pre[r.id], p.mid[r.id]) {
+	for _, id := range slices.Concat(p.link[r.id], p.pre[r.id], p.mid[r.id]) {
 		ops = append(ops, &r.pl.w.Ops[id])
 	}
 	ops = append(ops, second)

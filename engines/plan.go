@@ -76,7 +76,8 @@ type pair struct {
 	pre     [][]int32 // by rank: fills that the library enqueues before the compute operation
 	mid     [][]int32 // by rank: ops between First and Second that use First's output
 	post    [][]int32 // by rank: ops behind Second that the strategy makes needless
-	rest    []*pair   // that continue it: each begins with what the one before ends with
+	rest    []*pair   // that continue it: each begins with what the one before ends with, or behind its link
+	link    [][]int32 // by rank: ops between what it continues and it
 	grouped bool      // several products of one collective
 	manner  *manner   // of a strategy that is kept to some pairs; nil: the planner's
 }
@@ -128,10 +129,7 @@ func (pl *planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		if pl.only != nil && !pl.only[i] || !ok(p) {
 			continue
 		}
-		pr := pair{Pair: p, index: len(pl.pairs), pre: make([][]int32, pl.w.World), mid: make([][]int32, pl.w.World), post: make([][]int32, pl.w.World)}
-		if p.Collective >= 0 {
-			pr.coll = &pl.w.Collectives[p.Collective]
-		}
+		pr := pl.newPair(p)
 		members := pl.members(&pr)
 		head, continues := ends[p.First[0]]
 		if continues = continues && chains && slices.Equal(pl.pairs[head].last().Second, p.First); continues {
@@ -164,6 +162,16 @@ func (pl *planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		}
 		pl.pairs = append(pl.pairs, pr)
 	}
+}
+
+// newPair is a pair that the strategy takes next, of which nothing else is known.
+func (pl *planner) newPair(p *workload.Pair) pair {
+	byRank := func() [][]int32 { return make([][]int32, pl.w.World) }
+	pr := pair{Pair: p, index: len(pl.pairs), pre: byRank(), mid: byRank(), post: byRank(), link: byRank()}
+	if p.Collective >= 0 {
+		pr.coll = &pl.w.Collectives[p.Collective]
+	}
+	return pr
 }
 
 // members fills in what surrounds a pair's two operations on every rank and lists all of it.
