@@ -54,6 +54,7 @@ func TestReadmeErrors(t *testing.T) {
 		{"two H200, rows of samples/measurements/2026-11-21-h200x2-third, measured before they were predicted", "errors-h200x2-third.golden"},
 		{"two H200, rows of samples/measurements/2026-11-22-h200x2-fourth, measured before they were predicted", "errors-h200x2-fourth.golden"},
 		{"two H200, rows of samples/measurements/2026-11-21-h200x2-models: whole models at full clock, with rests, and sustained", "errors-h200x2-models.golden"},
+		{"four H200, rows of samples/measurements/2026-11-22-h200x4-models: the same", "errors-h200x4-models.golden"},
 		{"two H200, rows of samples/measurements/2026-11-22-h200x2-flags, matrix-vector products", "errors-h200x2-flags.golden"},
 		{"workgroups, distance from stamps in percent of the kernel", "stamps.golden"},
 	} {

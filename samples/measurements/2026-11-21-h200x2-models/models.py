@@ -185,6 +185,7 @@ def main():
     p.add_argument("--prefix", default="w")
     p.add_argument("--machine")
     p.add_argument("--long", action="store_true", help="also 8 s of one model")
+    p.add_argument("--only", default="", help="models whose name begins so")
     args = p.parse_args()
     os.makedirs(args.out, exist_ok=True)
     lab = Lab(argparse.Namespace(machine=args.machine, iterations=10, out=args.out))
@@ -192,6 +193,8 @@ def main():
     book = Book(lab, args.prefix)
     torch.set_grad_enabled(False)
     for name, (make, count) in MODELS.items():
+        if not name.startswith(args.only):
+            continue
         name = name.format(w=lab.world)
         trace = f"traces/whole_{name}"
         works = {chunks: make(lab, chunks) for chunks in (1, 2, 4)}
@@ -222,7 +225,8 @@ def main():
             for i in range(3):
                 with torch.profiler.record_function(f"{os.path.basename(trace)}#{i}"):
                     works[1]()
-        record(lab, os.path.basename(trace) + "_decompose4", works[4], 3)
+        for chunks in (2, 4):
+            record(lab, os.path.basename(trace) + f"_decompose{chunks}", works[chunks], 3)
         if args.long and name.startswith("moe") and "small" not in name:
             book.row(name, 1, {"sustained": True, "long": True}, sustained(lab, works[1], 1200)[::8], trace, 75)
         del work, works
