@@ -106,8 +106,8 @@ func (pl *planner) joinStages(from int) {
 		if p.Direction != workload.CollectiveThenCompute {
 			continue
 		}
-		second, ok := by[next[p.Second[0]]]
-		if ok && slices.EqualFunc(p.Second, second.First, func(a, b int32) bool { return next[a] == b }) {
+		feeds := func(a, b int32) bool { c, ok := next[a]; return ok && b == c }
+		if second := by[next[p.Second[0]]]; second != nil && slices.EqualFunc(p.Second, second.First, feeds) {
 			pl.join(p, second)
 		}
 	}
