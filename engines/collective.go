@@ -41,10 +41,24 @@ type gangKey struct {
 	coll    *workload.Collective
 	index   int
 	channel int
+	pair    rankPair
 }
 
-func (pl *planner) gang(p part, channel int) *gang {
-	key := gangKey{p.coll, p.index, channel}
+// A rankPair is two ranks that have a channel of their own, the lesser first; everyone where
+// a channel is of all ranks.
+type rankPair [2]int32
+
+var everyone = rankPair{-1, -1}
+
+func (p rankPair) String() string {
+	if p == everyone {
+		return "all ranks"
+	}
+	return fmt.Sprintf("ranks %d and %d", p[0], p[1])
+}
+
+func (pl *planner) gang(p part, channel int, of rankPair) *gang {
+	key := gangKey{p.coll, p.index, channel, of}
 	if g, ok := pl.gangs[key]; ok {
 		return g
 	}
@@ -53,8 +67,8 @@ func (pl *planner) gang(p part, channel int) *gang {
 		name = fmt.Sprintf("%s chunk %d", name, p.index)
 	}
 	g := &gang{
-		arrive: pl.p.NewFlag(fmt.Sprintf("channel %d of %s %d resident on all ranks", channel, name, p.coll.Seq)),
-		depart: pl.p.NewFlag(fmt.Sprintf("channel %d of %s %d finished on all ranks", channel, name, p.coll.Seq)),
+		arrive: pl.p.NewFlag(fmt.Sprintf("channel %d of %s %d resident on %s", channel, name, p.coll.Seq, of)),
+		depart: pl.p.NewFlag(fmt.Sprintf("channel %d of %s %d finished on %s", channel, name, p.coll.Seq, of)),
 	}
 	pl.gangs[key] = g
 	return g
@@ -70,7 +84,7 @@ func (pl *planner) measuredCollective(op *workload.Op) *replay.Kernel {
 // gangFor is one rank's part of a collective that takes a time from the arrival
 // of the last rank, and holds nothing.
 func (pl *planner) gangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *replay.Kernel {
-	g := pl.gang(part{coll: c, index: whole}, 0)
+	g := pl.gang(part{coll: c, index: whole}, 0, everyone)
 	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
 		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
@@ -170,11 +184,7 @@ func (pl *planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
 func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	c := p.coll
 	n := len(c.Members)
-	all := int64(n)
-	gangs := make([]*gang, p.channels)
-	for ch := range gangs {
-		gangs[ch] = pl.gang(p, ch)
-	}
+	lots := pl.lots(op, p)
 	alpha := min(p.alone, duration(pl.m.Library.Time(c.Op, 0, n, 0)))
 	way := pl.wayOf(c)
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take)) * pl.m.Library.Carried(way)
@@ -182,28 +192,61 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
 		Cluster: pl.m.Library.Clusters(p.channels),
 		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
-			g := gangs[ch]
+			l := &lots[ch]
 			buf = append(buf,
-				replay.Phase{Op: replay.PostTo, Flag: g.arrive, Count: 1},
-				replay.Phase{Op: replay.WaitFor, Flag: g.arrive, Count: all},
+				replay.Phase{Op: replay.PostTo, Flag: l.arrive, Count: 1},
+				replay.Phase{Op: replay.WaitFor, Flag: l.arrive, Count: l.members},
 				replay.Phase{Op: replay.Sleep, Time: alpha})
-			peers := pl.peers(op, c, ch, way.Algorithm)
-			for i := range peers {
-				peer := peers[(i+ch)%len(peers)]
+			bytes, each := wire*l.share/float64(len(l.peers)), (p.alone-alpha)/trace.Time(len(l.peers))
+			if own := pl.m.Library.AllToAll.Receive.Or(0); l.members == 1 && own > 0 { // a copy crosses no link
+				each = min(each, duration(bytes/own))
+			}
+			for i := range l.peers {
 				buf = append(buf, replay.Phase{
-					Op: replay.Store, Peer: peer, Bytes: wire / float64(len(peers)),
-					Time: (p.alone - alpha) / trace.Time(len(peers)),
-					Read: wire / float64(len(peers)), Beside: p.beside,
+					Op: replay.Store, Peer: l.peers[(i+ch)%len(l.peers)], Bytes: bytes, Time: each,
+					Read: bytes, Beside: p.beside,
 				})
 			}
 			return append(buf,
-				replay.Phase{Op: replay.PostTo, Flag: g.depart, Count: 1},
-				replay.Phase{Op: replay.WaitFor, Flag: g.depart, Count: all})
+				replay.Phase{Op: replay.PostTo, Flag: l.depart, Count: 1},
+				replay.Phase{Op: replay.WaitFor, Flag: l.depart, Count: l.members})
 		},
 	}
 	pl.describe(k, op, p)
 	k.Attr.Grid = [3]int32{int32(p.channels), 1, 1}
 	return k
+}
+
+// A lot is what one channel does on one rank.
+type lot struct {
+	*gang
+	members int64   // ranks of the gang
+	peers   []int32 // GPUs it sends to
+	share   float64 // of the wire bytes of a channel, which are those of all over their number
+}
+
+// lots are a rank's by channel. Each channel of a library's all-to-all serves one
+// pair of ranks, or a rank's copy to itself, and leaves when that is done: while one
+// of four ranks is late, 8 of 32 workgroups stay on the others; one of two, 16
+// (samples/measurements/2026-11-22-h200x4-models). Where ranks do not divide the
+// channels, all wait for all.
+func (pl *planner) lots(op *workload.Op, p part) []lot {
+	c, n, me := p.coll, len(p.coll.Members), int32(op.Rank)
+	lots := make([]lot, p.channels)
+	pairwise := c.Op == trace.AllToAll && n > 1 && p.channels%n == 0
+	for ch := range lots {
+		peers := pl.peers(op, c, ch, pl.wayOf(c).Algorithm)
+		switch peer := ch % n; {
+		case !pairwise:
+			lots[ch] = lot{pl.gang(p, ch, everyone), int64(n), peers, 1}
+		case peer == 0:
+			lots[ch] = lot{pl.gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, float64(n) / float64(n-1)}
+		default:
+			at := peers[peer-1]
+			lots[ch] = lot{pl.gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, float64(n) / float64(n-1)}
+		}
+	}
+	return lots
 }
 
 // wayOf is how the library is told to move a collective; the zero value where it

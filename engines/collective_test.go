@@ -47,6 +47,66 @@ func TestChannelsGoOnByThemselves(t *testing.T) {
 	}
 }
 
+// A channel of an all-to-all waits for the one rank that it serves, so that a rank
+// that is late keeps few of the others' workgroups; where ranks do not divide the
+// channels it waits for all. Every rank gets its share of the bytes from every other.
+func TestAllToAllServesPairs(t *testing.T) {
+	for _, c := range []struct{ ranks, channels, kept int }{{2, 32, 16}, {4, 32, 8}, {8, 32, 4}, {4, 4, 1}, {4, 2, 2}, {3, 32, 32}} {
+		s := spec{ranks: c.ranks, steps: 1, op: trace.AllToAll, bytes: 96 << 20, gemm: 500_000, comm: 300_000, channels: c.channels}
+		w := s.build(t)
+		pl, err := newPlanner(w, h200(t, s.ranks))
+		if err != nil {
+			t.Fatal(err)
+		}
+		coll := &w.Collectives[0]
+		posted, wanted, late := map[replay.Flag]int64{}, map[replay.Flag]int64{}, map[replay.Flag]bool{}
+		waits := make([][]replay.Flag, c.ranks)
+		sent := make([]map[int32]float64, c.ranks)
+		for r, id := range coll.Members {
+			sent[r] = map[int32]float64{}
+			k := pl.collective(&w.Ops[id], pl.chunks(coll, 1, 0, nil))
+			for ch := range k.WGs {
+				for _, p := range k.Recipe(ch, nil) {
+					switch p.Op {
+					case replay.PostTo:
+						posted[p.Flag] += p.Count
+						late[p.Flag] = late[p.Flag] || r == c.ranks-1
+					case replay.WaitFor:
+						wanted[p.Flag] = p.Count
+						waits[r] = append(waits[r], p.Flag)
+					case replay.Store:
+						sent[r][p.Peer] += p.Bytes
+					}
+				}
+			}
+		}
+		for f, n := range wanted {
+			if posted[f] != n {
+				t.Errorf("%+v: %d posts to a flag that is to reach %d", c, posted[f], n)
+			}
+		}
+		kept := 0
+		for _, f := range waits[0] {
+			if late[f] {
+				kept++
+			}
+		}
+		if kept != 2*c.kept { // to arrive and to depart
+			t.Errorf("%+v: %d channels wait for the last rank", c, kept/2)
+		}
+		for r := range sent {
+			if len(sent[r]) < c.ranks-1 {
+				t.Errorf("%+v: rank %d sends to %d ranks", c, r, len(sent[r]))
+			}
+			for peer, bytes := range sent[r] {
+				if want := float64(coll.Bytes) / float64(c.ranks); bytes < .999*want || bytes > 1.001*want {
+					t.Errorf("%+v: rank %d sends %.0f bytes to %d, want %.0f", c, r, bytes, peer, want)
+				}
+			}
+		}
+	}
+}
+
 // Beside chunks whose operands the memory takes longer to read than their tiles
 // compute, a collective is slowed as beside any kernel that saturates the memory.
 func TestNeighbourOfFewRows(t *testing.T) {

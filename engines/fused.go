@@ -122,7 +122,7 @@ func (r *rank) fuse(p *pair, v Values) {
 
 	// Kernels between the two rearranged the output for the collective; the
 	// stores of the fused kernel put every tile in its final place (MECHANISM B6).
-	g := r.pl.gang(part{coll: p.coll, index: whole}, 0)
+	g := r.pl.gang(part{coll: p.coll, index: whole}, 0, everyone)
 	s.post(g.arrive, 1)
 	s.wait(g.arrive, int64(len(p.First)), "barrier")
 	s.delay(duration(r.pl.m.Launch.Barrier.Value), replay.PeerSkew, "barrier")
