@@ -148,7 +148,7 @@ func eachPhase(p *Program, change func(*Phase)) {
 	})
 }
 
-func checkPools(t interface{ Fatalf(string, ...any) }, s *sim) {
+func checkPools(t rapid.TB, s *sim) {
 	for i := range s.flows.pools {
 		p := &s.flows.pools[i]
 		used := 0.0

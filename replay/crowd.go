@@ -148,8 +148,6 @@ func (f *flows) gather(now Time) {
 		}
 		c.paths = len(f.comp) / f.enroll()
 		c.last, c.found, drawn = now, true, c.roll.drawn
-	} else if c.roll.called {
-		c.roll.whole = false
 	}
 	for _, id := range f.rows {
 		p := &f.pools[id]
@@ -163,7 +161,7 @@ func (f *flows) disperse(now Time) {
 	if c.found {
 		f.setHorizon(now)
 	} else if c.due {
-		c.paths, c.roll.whole = 0, false
+		c.paths = 0
 	}
 	c.due, c.found = false, false
 }

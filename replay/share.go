@@ -221,6 +221,7 @@ func (f *flows) reach(id int32) {
 	*b = basin{left: p.capacity - p.quiet, part: none, visited: f.search}
 	l := &f.crowd.roll
 	if !ties {
+		p.crowded = false
 		if l.called {
 			f.loosen(p)
 		}

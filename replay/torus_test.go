@@ -3,8 +3,6 @@ package replay
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -97,77 +95,6 @@ func TestTorusAllToAll(t *testing.T) {
 		if got := Time(least(m, equal)); got != want {
 			t.Errorf("%s of %d: the fullest link is busy for %d ns, want %d", c.topology, c.gpus, got, want)
 		}
-	}
-}
-
-// Whatever is sent over whatever network, a crowd takes at most one part in
-// crowdPart longer than with rates that are found anew at every end, and no less
-// but for the nanoseconds to which ends are rounded up, one after another.
-func TestCrowdErrorIsBounded(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m, bytes := drawExchange(t)
-		share := func(from, to int) float64 { return bytes[from][to] }
-		p := allToAll(m.GPUs, share)
-		if rapid.Bool().Draw(t, "stores") {
-			p = storeToAll(m.GPUs, rapid.IntRange(1, 4).Draw(t, "workgroups"), share)
-		}
-		took := func(few int) Time {
-			s := newSim(&m, p, Options{})
-			s.flows.crowd.few = few
-			s.run(nil)
-			return s.makespan
-		}
-		exact, crowded := took(m.GPUs*m.GPUs), took(1)
-		if rounding := Time(m.GPUs); crowded < exact-exact/100-rounding || crowded > exact+exact/crowdPart+rounding {
-			t.Fatalf("%s of %d: %d ns, exactly %d", m.Network.Topology, m.GPUs, crowded, exact)
-		}
-	})
-}
-
-// On a ring of 16 everyone sends to the next and to the one after it, so that
-// each link has three puts. Where two of them end at once, too few of a crowd to
-// find its rates anew, the third has the link to itself soon: with three times
-// the bytes of the others it takes about as long as they.
-func TestCrowdIsSolvedInTime(t *testing.T) {
-	const gpus, each = 16, 1e6
-	m := torus(gpus)
-	m.Network.Topology = machine.Ring
-	p := allToAll(gpus, func(from, to int) float64 {
-		switch further := (to - from + gpus) % gpus; {
-		case from == 0 && further == 1:
-			return 3 * each
-		case further == 1 || further == 2 && from != 0 && from != gpus-1:
-			return each
-		case further == 2:
-			return 100
-		}
-		return 0
-	})
-	s := newSim(&m, p, Options{})
-	s.flows.crowd.few = 1
-	s.run(nil)
-	if exact := Time(3 * each / 25); s.makespan < exact || s.makespan > exact+exact/crowdPart {
-		t.Errorf("takes %d, with exact rates %d", s.makespan, exact)
-	}
-}
-
-// A crowd takes at least as long as its fullest link is busy, and hardly longer
-// than with rates that are found anew at every end.
-func TestCrowdIsNearlyExact(t *testing.T) {
-	const gpus = 32
-	m, share := torus(gpus), uneven(gpus, 1e6)
-	took := func(few int) Time {
-		s := newSim(&m, allToAll(gpus, share), Options{})
-		s.flows.crowd.few = few
-		s.run(nil)
-		return s.makespan
-	}
-	exact, crowded := took(gpus*gpus), took(few)
-	if bound := Time(least(m, share)); crowded < bound || exact < bound {
-		t.Errorf("%d ns, exactly %d; the fullest link is busy for %d", crowded, exact, bound)
-	}
-	if crowded == exact || crowded < exact*99/100 || crowded > exact*102/100 {
-		t.Errorf("%d ns, exactly %d", crowded, exact)
 	}
 }
 
