@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// At every instant no pool carries more than it can, and no CU holds more
+// At every instant no pool carries more than it can, what is sent is fair, and no CU holds more
 // than fits; at the end every pool has carried what the phases demanded.
 func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -32,6 +32,9 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			s.instant()
 			checkPools(t, s)
 			checkCUs(t, s, n)
+			if len(s.flows.crowd.stale) == 0 {
+				checkFair(t, s)
+			}
 		}
 		if s.deadlock() != nil {
 			return

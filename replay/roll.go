@@ -70,7 +70,11 @@ func (f *flows) enroll() (parts int) {
 		parts = f.parts()
 		l.whole = parts == 1
 	}
-	l.paths, l.pools = append(l.paths[:0], f.comp...), append(l.pools[:0], f.rows...)
+	paths := f.comp
+	if f.marks[paths[0]] == none { // others of its pools may be another component's
+		paths = paths[1:]
+	}
+	l.paths, l.pools = append(l.paths[:0], paths...), append(l.pools[:0], f.rows...)
 	if !l.called {
 		slices.Sort(l.paths)
 		l.drawn++
