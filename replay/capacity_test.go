@@ -9,8 +9,9 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// At every instant no pool carries more than it can, what is sent is fair, and no CU holds more
-// than fits; at the end every pool has carried what the phases demanded.
+// At every instant no pool carries more than it can, what is sent is fair, no path
+// that will be done is forgotten, and no CU holds more than fits; at the end every
+// pool has carried what the phases demanded.
 func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
@@ -32,6 +33,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			s.instant()
 			checkPools(t, s)
 			checkCUs(t, s, n)
+			checkDue(t, &s.flows, s.now)
 			if len(s.flows.crowd.stale) == 0 {
 				checkFair(t, s)
 			}
