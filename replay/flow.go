@@ -58,10 +58,11 @@ type class struct {
 	altered bool  // is in flows.altered
 	common  bool  // of flows whose limits are above its own; in no index
 
-	key      classKey
 	talliedN int32   // n as its path knows it
 	tallied  float64 // limit as its path knows it
-	aside    int32   // index in flows.beside
+	key      classKey
+	aside    int32    // index in flows.beside
+	_        [5]int32 // to whole lines
 }
 
 // A stake is an actor's membership of a class.

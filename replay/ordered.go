@@ -7,8 +7,15 @@ import (
 )
 
 // An ordered holds actors by key and gives out the least key first, equal keys
-// by seq. Keys that arrive in order, as those of equal phases do, cost a ring
-// buffer's push and pop; others go through a heap. One alone lies in neither.
+// by seq. One alone lies in it; only those that had others once have room for them.
+type ordered[K number] struct {
+	top    entry[K] // the least, if there is any
+	full   bool     // there is
+	others *others[K]
+}
+
+// Others are in order as far as they have to be. Keys that arrive in order, as
+// those of equal phases do, cost a ring buffer's push and pop; others go through a heap.
 //
 // A heap of a thousand lies in more cache lines than are still at hand when its
 // turn comes again. So only what is next is in order. The rest is a pile in no
@@ -18,14 +25,12 @@ import (
 //	ring  |3 4 5 7|                   keys up to reach, 7
 //	heap  |6|                         of those, what came late
 //	pile  |12 40 9 8 31 17 22 ...     keys above it
-type ordered[K number] struct {
-	top   entry[K]   // the least, if there is any
-	full  bool       // there is
-	ring  []entry[K] // of the others, ascending; its length is a power of two
+type others[K number] struct {
+	ring  []entry[K] // ascending; its length is a power of two
 	head  int        // of ring, counted without wrapping
 	n     int        // entries in ring
-	heap  []entry[K] // of the others: 4-ary, the least first
-	pile  []entry[K] // and those with keys above reach
+	heap  []entry[K] // 4-ary, the least first
+	pile  []entry[K] // those with keys above reach
 	reach K
 }
 
@@ -55,19 +60,49 @@ func (e entry[K]) compare(f entry[K]) int {
 func (o *ordered[K]) empty() bool { return !o.full }
 
 // reset takes everything out.
-func (o *ordered[K]) reset() { o.full, o.n, o.heap, o.pile = false, 0, o.heap[:0], o.pile[:0] }
+func (o *ordered[K]) reset() {
+	if o.full = false; o.others != nil {
+		o.others.n, o.others.heap, o.others.pile = 0, o.others.heap[:0], o.others.pile[:0]
+	}
+}
 
 func (o *ordered[K]) push(e entry[K]) {
 	switch {
 	case !o.full:
 		o.top, o.full = e, true
-	case e.less(&o.top):
-		o.put(o.top)
-		o.top = e
+		return
+	case o.others == nil:
+		o.others = &others[K]{}
+	}
+	if e.less(&o.top) {
+		e, o.top = o.top, e
+		o.others.put(e, e.key)
+	} else {
+		o.others.push(e, o.top.key)
+	}
+}
+
+// min is the least entry, valid until the next change. The queue must not be empty.
+func (o *ordered[K]) min() *entry[K] { return &o.top }
+
+// pop takes the least entry out.
+func (o *ordered[K]) pop() entry[K] {
+	e := o.top
+	if o.others == nil {
+		o.full = false
+	} else {
+		o.top, o.full = o.others.pop(e.key)
+	}
+	return e
+}
+
+// push puts an entry in. No key is below low, here and below.
+func (o *others[K]) push(e entry[K], low K) {
+	switch {
 	case len(o.pile) > 0 && e.key > o.reach:
 		o.pile = append(o.pile, e)
 	case o.n > 0 && e.less(&o.ring[(o.head+o.n-1)&(len(o.ring)-1)]):
-		o.put(e)
+		o.put(e, low)
 	default:
 		if o.n == len(o.ring) {
 			o.grow(o.n + 1)
@@ -77,8 +112,25 @@ func (o *ordered[K]) push(e entry[K]) {
 	}
 }
 
+// pop takes the least entry out; ok is false where there is none.
+func (o *others[K]) pop(low K) (e entry[K], ok bool) {
+	if o.n == 0 && len(o.heap) == 0 && len(o.pile) > 0 {
+		o.sift(low)
+	}
+	switch {
+	case len(o.heap) > 0 && (o.n == 0 || o.heap[0].less(&o.ring[o.head&(len(o.ring)-1)])):
+		return o.down(), true
+	case o.n > 0:
+		e = o.ring[o.head&(len(o.ring)-1)]
+		o.head++
+		o.n--
+		return e, true
+	}
+	return e, false
+}
+
 // grow makes room in the ring for n entries.
-func (o *ordered[K]) grow(n int) {
+func (o *others[K]) grow(n int) {
 	ring := make([]entry[K], max(4, 1<<bits.Len(uint(n-1))))
 	for i := range o.n {
 		ring[i] = o.ring[(o.head+i)&(len(o.ring)-1)]
@@ -86,31 +138,9 @@ func (o *ordered[K]) grow(n int) {
 	o.ring, o.head = ring, 0
 }
 
-// min is the least entry, valid until the next change. The queue must not be empty.
-func (o *ordered[K]) min() *entry[K] { return &o.top }
-
-// pop takes the least entry out.
-func (o *ordered[K]) pop() entry[K] {
-	e := o.top
-	if o.n == 0 && len(o.heap) == 0 && len(o.pile) > 0 {
-		o.sift()
-	}
-	switch {
-	case len(o.heap) > 0 && (o.n == 0 || o.heap[0].less(&o.ring[o.head&(len(o.ring)-1)])):
-		o.top = o.down()
-	case o.n > 0:
-		o.top = o.ring[o.head&(len(o.ring)-1)]
-		o.head++
-		o.n--
-	default:
-		o.full = false
-	}
-	return e
-}
-
 // put puts an entry into the heap. When that has become large for what lies
 // beside it, all goes onto the pile.
-func (o *ordered[K]) put(e entry[K]) {
+func (o *others[K]) put(e entry[K], low K) {
 	o.up(e)
 	if len(o.heap) <= largeHeap || len(o.heap) <= o.n+len(o.pile) {
 		return
@@ -120,7 +150,7 @@ func (o *ordered[K]) put(e entry[K]) {
 		o.pile = append(o.pile, o.ring[(o.head+i)&(len(o.ring)-1)])
 	}
 	o.heap, o.n = o.heap[:0], 0
-	o.sift()
+	o.sift(low)
 }
 
 const (
@@ -130,10 +160,10 @@ const (
 
 // sift moves the entries that come next, about a third of them, from the pile to
 // the ring, which is empty: first each to its part of the keys, then these are sorted.
-func (o *ordered[K]) sift() {
+func (o *others[K]) sift(low K) {
 	at := len(o.pile) / 3
 	o.reach = min(o.pile[at].key, o.pile[len(o.pile)-1-at].key) // in the middle: the first and the last may be the least of all
-	low, scale := o.top.key, 0.0
+	scale := 0.0
 	if width := float64(o.reach - low); width > 0 {
 		scale = min((spreads-1)/width, math.MaxFloat64)
 	}
@@ -196,7 +226,7 @@ func sortEntries[K number](all []entry[K]) {
 	}
 }
 
-func (o *ordered[K]) up(e entry[K]) {
+func (o *others[K]) up(e entry[K]) {
 	o.heap = append(o.heap, e)
 	h := o.heap
 	i := len(h) - 1
@@ -211,7 +241,7 @@ func (o *ordered[K]) up(e entry[K]) {
 	h[i] = e
 }
 
-func (o *ordered[K]) down() entry[K] {
+func (o *others[K]) down() entry[K] {
 	top, last := o.heap[0], len(o.heap)-1
 	e, h := o.heap[last], o.heap[:last]
 	o.heap = h
