@@ -226,7 +226,7 @@ func (n *naive) advance() bool {
 	for _, a := range n.queue {
 		a.at = -1
 		if a.flow != nil {
-			n.rounded = n.rounded || a.flow.left < -1e-9*a.flow.rate
+			n.rounded = n.rounded || math.Abs(a.flow.left) > 1e-9*a.flow.rate
 			a.last, a.lastEnd, a.flow = *a.flow, n.round, nil
 		}
 	}
