@@ -44,15 +44,18 @@ type gangKey struct {
 	pair    rankPair
 }
 
-// A rankPair is two ranks that have a channel of their own, the lesser first; everyone where
-// a channel is of all ranks.
+// A rankPair is two ranks that have a channel of their own, the lesser first, or twice
+// the one that has; everyone where a channel is of all ranks.
 type rankPair [2]int32
 
 var everyone = rankPair{-1, -1}
 
 func (p rankPair) String() string {
-	if p == everyone {
+	switch {
+	case p == everyone:
 		return "all ranks"
+	case p[0] == p[1]:
+		return fmt.Sprintf("rank %d", p[0])
 	}
 	return fmt.Sprintf("ranks %d and %d", p[0], p[1])
 }
@@ -234,16 +237,17 @@ func (pl *planner) lots(op *workload.Op, p part) []lot {
 	c, n, me := p.coll, len(p.coll.Members), int32(op.Rank)
 	lots := make([]lot, p.channels)
 	pairwise := c.Op == trace.AllToAll && n > 1 && p.channels%n == 0
+	share := float64(n) / float64(n-1) // bytes, one's own among them, over those on the wire
 	for ch := range lots {
 		peers := pl.peers(op, c, ch, pl.wayOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
 			lots[ch] = lot{pl.gang(p, ch, everyone), int64(n), peers, 1}
 		case peer == 0:
-			lots[ch] = lot{pl.gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, float64(n) / float64(n-1)}
+			lots[ch] = lot{pl.gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share}
 		default:
 			at := peers[peer-1]
-			lots[ch] = lot{pl.gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, float64(n) / float64(n-1)}
+			lots[ch] = lot{pl.gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, share}
 		}
 	}
 	return lots

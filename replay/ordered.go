@@ -35,7 +35,7 @@ type others[K number] struct {
 }
 
 // A number is what keys are.
-type number interface{ int | int64 | float64 }
+type number interface{ int64 | float64 }
 
 type entry[K number] struct {
 	key K
@@ -105,7 +105,7 @@ func (o *others[K]) push(e entry[K], low K) {
 		o.put(e, low)
 	default:
 		if o.n == len(o.ring) {
-			o.grow(o.n + 1)
+			o.grow()
 		}
 		o.ring[(o.head+o.n)&(len(o.ring)-1)] = e
 		o.n++
@@ -129,9 +129,9 @@ func (o *others[K]) pop(low K) (e entry[K], ok bool) {
 	return e, false
 }
 
-// grow makes room in the ring for n entries.
-func (o *others[K]) grow(n int) {
-	ring := make([]entry[K], max(4, 1<<bits.Len(uint(n-1))))
+// grow makes room in a ring that is full.
+func (o *others[K]) grow() {
+	ring := make([]entry[K], max(4, 2*len(o.ring)))
 	for i := range o.n {
 		ring[i] = o.ring[(o.head+i)&(len(o.ring)-1)]
 	}
