@@ -25,8 +25,9 @@ const boundless = 1e15
 
 // slack is how far past a whole nanosecond, in nanoseconds, a completion may
 // lie and still count as that nanosecond: above the rounding of clocks, and
-// below anything that could be seen.
-const slack = 1e-3
+// below anything that could be seen. It is no ratio of whole numbers: round
+// sizes at round rates never end just as late, where rounding would decide.
+const slack = 1e-3 / math.Phi
 
 // A classKey is what bounds a flow. Flows with equal keys are one class.
 type classKey struct {
