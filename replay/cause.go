@@ -275,10 +275,11 @@ func (s *sim) resumed(id int32, st *stream, step Step) {
 	s.causes.now = st.moment
 }
 
-// arrived adds the end of what a post or put spent on its way.
+// arrived adds the end of what a post or put spent on its way, unless that is
+// nothing and went on from the same command.
 func (c *causes) arrived(now Time, before, party, arg int32, step Step) {
 	c.now = before
-	if c.at(before) == now {
+	if c.at(before) == now && (before == none || c.moment(before).party == party) {
 		return
 	}
 	c.now = c.add(moment{at: now, before: before, party: party, arg: arg, step: step})

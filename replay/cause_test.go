@@ -117,6 +117,23 @@ func TestCriticalPath(t *testing.T) {
 				50-59 work of 1 "B"`,
 		},
 		{
+			// A's put of nothing, behind B's 10, takes no time but posts the flag.
+			name: "put of nothing",
+			prog: func(p *Program) {
+				there := p.NewFlag("there")
+				p.GPUs = []GPU{{Streams: []Stream{
+					{Commands: []Command{kernel("B", 1, []Phase{{Op: Put, Peer: 1, Bytes: 1000}})}},
+					{Commands: []Command{kernel("A", 1, []Phase{{Op: Put, Peer: 1, Flag: there, Count: 1}})}},
+				}}, {Streams: []Stream{{Commands: []Command{{Op: Wait, Flag: there, Count: 1}, kernel("C", 1, work(9))}}}}}
+			},
+			want: `
+				0-0 launch of 0 "B"
+				0-10 put of 0 "B" to 1
+				10-10 put of 0 "A" to 1
+				10-10 flag of 1 "wait" "there" waited 10
+				10-19 work of 1 "C"`,
+		},
+		{
 			// One copy engine: C2 has to wait for C1. Two workgroups on a CU share its pipes.
 			name: "engine and pipes",
 			m: func(m *machine.Machine) {
