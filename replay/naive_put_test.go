@@ -14,12 +14,15 @@ func (n *naive) putNext(a *nactor) {
 	if len(a.puts) == 0 {
 		return
 	}
-	if n.node(a.gpu) != n.node(a.peer) {
+	if n.m.Network.Message.Value > 0 && n.node(a.gpu) != n.node(a.peer) {
 		messages := Time(1)
 		if a.puts[0].Bytes > 0 && a.puts[0].Flag != NoFlag {
 			messages = 2
 		}
 		nic := n.nic(a.gpu)
+		if n.nics[nic] >= n.now {
+			a.lastEnd = -1 // what is left of the nanosecond is lost
+		}
 		start := max(n.now, n.nics[nic])
 		n.nics[nic] = start + messages*nanoseconds(n.m.Network.Message.Value)
 		if start > n.now {

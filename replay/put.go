@@ -55,24 +55,28 @@ func (s *sim) beginPut(id int32) {
 	if s.causes != nil {
 		ch.puts[ch.head].moment = s.causes.now
 	}
-	if wait := s.takeNIC(id/n, id%n, &ch.puts[ch.head]); wait > 0 {
+	free := s.takeNIC(id/n, id%n, &ch.puts[ch.head])
+	if free >= s.now {
+		ch.left = 0 // it goes by the NIC, not on from where the one before was done
+	}
+	if free > s.now {
 		ch.waits = true
-		s.events.set(&ch.alarm, s.now+wait, actor{duePut, id})
+		s.events.set(&ch.alarm, free, actor{duePut, id})
 		return
 	}
 	s.sendPut(id)
 }
 
-// takeNIC hands a put's messages to the NIC, if they go through one, and
-// returns how long it takes others before. Its payload is a message and its flag another.
-func (s *sim) takeNIC(from, to int32, p *put) (wait Time) {
+// takeNIC hands a put's messages to the NIC, if they go through one, and returns
+// since when it is free for them, or none. The payload is a message and the flag another.
+func (s *sim) takeNIC(from, to int32, p *put) (free Time) {
 	if s.flows.message == 0 || !s.flows.apart(from, to) {
-		return 0
+		return none
 	}
-	free := &s.nics[s.flows.homes[from].nic]
-	wait = max(0, *free-s.now)
-	*free = s.now + wait + s.flows.message*p.messages()
-	return wait
+	until := &s.nics[s.flows.homes[from].nic]
+	free = *until
+	*until = max(free, s.now) + s.flows.message*p.messages()
+	return free
 }
 
 func (p *put) messages() Time {
