@@ -49,14 +49,14 @@ func (s *sim) settle() {
 // it back at present. What will hold it back when the instant settles finds it
 // there (bend, disturb).
 func (s *sim) beginAlone(id int32, w *workgroup) bool {
-	if w.lone {
-		if s.slowed(w) > 1 {
-			return false
-		}
-		s.sleep(id, w, w.alone)
-		return true
+	if !w.lone {
+		return s.hush(id, w)
 	}
-	return !s.staysHeldBack(w) && s.hush(id, w)
+	if s.slowed(w) > 1 {
+		return false
+	}
+	s.sleep(id, w, w.alone)
+	return true
 }
 
 // beginFlow begins what the actor has to do: in a class, unless nothing holds it back any more.
@@ -66,7 +66,7 @@ func (s *sim) beginFlow(who actor) {
 		s.join(who, &k, size)
 		return
 	}
-	if w := s.wgs.at(who.id); !s.beginAlone(who.id, w) {
+	if w := s.wgs.at(who.id); s.staysHeldBack(w) || !s.beginAlone(who.id, w) {
 		var k classKey
 		size := s.phaseFlow(w, &k)
 		s.join(who, &k, size)
@@ -76,7 +76,7 @@ func (s *sim) beginFlow(who actor) {
 // staysHeldBack reports whether the workgroup was held back until this instant
 // on the path of its phase.
 func (s *sim) staysHeldBack(w *workgroup) bool {
-	if w.path == none {
+	if w.lone || w.path == none {
 		return s.flows.heldBack(&w.stake, none, 1)
 	}
 	return s.flows.heldBack(&w.stake, w.path, w.limit())

@@ -112,6 +112,36 @@ func TestRoundingDecidesWhoMeets(t *testing.T) {
 	}
 }
 
+// What was slowed until this instant goes on between two nanoseconds, even if
+// nothing slows it any more. A and B share a CU, on which 3 takes 4.2: at 5, when
+// that is seen, A has done .57 of its 10. Alone until 6 and beside C until 11 it
+// does 4.57 more, and the 4.86 that are left take until 16. From nothing at 5 it
+// took until 17.
+func TestRoundingIsMadeUpFor(t *testing.T) {
+	p := prog([]Stream{
+		{Commands: []Command{kernel("A", 1, []Phase{{Op: Work, Time: 3}, {Op: Work, Time: 10}}, threads(4), pipe(.7))}},
+		{Commands: []Command{kernel("B", 1, work(3), threads(4), pipe(.7))}},
+		{Commands: []Command{{Op: Delay, Delay: 6}, kernel("C", 1, work(3), threads(4), pipe(.7))}},
+	})
+	if got := mustSimulate(t, small(1, 1), p, Options{}).Makespan; got != 16 {
+		t.Errorf("takes %d, want 16", got)
+	}
+}
+
+// What waits for something else until this instant does not. The first put takes
+// 21.3, but its two messages keep the NIC until 22: the second takes from there
+// until 43.3, not from 21.3 until 42.7.
+func TestNothingIsMadeUpForBeforeItsTime(t *testing.T) {
+	put := Phase{Op: Put, Peer: 1, Bytes: 64, Flag: 1, Count: 1}
+	p := prog([]Stream{{Commands: []Command{kernel("A", 1, []Phase{put, put})}}}, nil)
+	p.NewFlag("there")
+	m := small(2, 1)
+	m.Network = machine.Network{Node: q(1), NICs: q(1), Egress: q(3e9), Ingress: q(3e9), Message: q(11e-9)}
+	if got := mustSimulate(t, m, p, Options{}).Makespan; got != 44 {
+		t.Errorf("takes %d, want 44", got)
+	}
+}
+
 // A machine that is better in whatever respects is not slower on a program that
 // does one thing at a time. But for a nanosecond a copy: one that only its engine
 // limits is rounded up each time, where links that hold it back let the next go

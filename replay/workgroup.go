@@ -48,7 +48,7 @@ const (
 type phaseState uint8
 
 const (
-	between phaseState = iota
+	fresh   phaseState = iota
 	waiting            // for a flag
 	sleeping
 	flowing // in or about to join a class
@@ -89,7 +89,7 @@ func (s *sim) stepWorkgroup(id int32) {
 	w := s.wgs.at(id)
 	l := s.kernels.at(w.launch)
 	was := Sleep
-	if w.phase != between {
+	if w.phase != fresh {
 		was = w.op
 		s.finishPhase(id, w, l)
 	}
@@ -145,7 +145,7 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 		if p.Time > 0 || p.size() > 0 {
 			s.charge(l, p)
 			s.bound(w, l, p)
-			if !s.beginAlone(id, w) {
+			if w.phase == flowing || !s.beginAlone(id, w) {
 				w.phase = flowing
 				s.entry = append(s.entry, who)
 			}
@@ -183,7 +183,6 @@ func (s *sim) bound(w *workgroup, l *launch, p *Phase) {
 
 // finishPhase ends the phase that the workgroup was in.
 func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
-	w.phase = between
 	l.spend(w, s.now-w.since)
 	if s.causes != nil {
 		s.phaseEnded(id, w, l)
