@@ -75,7 +75,8 @@ func (d *digitSet) least() int {
 	return none
 }
 
-// set makes who due at t, which is not before now, and at no other time.
+// set makes who due at t, which is not before now nor beyond twice lastTime, and
+// at no other time.
 func (w *wheel) set(a *alarm, t Time, who actor) {
 	*a = t
 	w.put(tick{t, who})

@@ -51,7 +51,7 @@ func TestWheelOrdersByTimeThenSequence(t *testing.T) {
 				}
 				delete(model, got)
 			default:
-				at := w.now + Time(rapid.Int64Range(0, int64(spread)).Draw(t, "in"))
+				at := min(w.now+Time(rapid.Int64Range(0, int64(spread)).Draw(t, "in")), 2*lastTime)
 				w.set(&alarms[id], at, actor{id: id})
 				model[id] = set{at, seq}
 				before[tick{id, at}]++
