@@ -141,15 +141,14 @@ func (r *rank) inChunks(p *pair, n, channels int, urgent bool) {
 		within = append(within, r.within(l)...)
 	}
 	r.enter(p)
-	c := r.chunked(p, n, channels, urgent, within)
+	c := r.chunked(p, 0, n, channels, urgent, within)
 	if len(p.rest) == 0 {
 		for k := range n {
 			c.lead(k)
 			c.follow(k)
 		}
 	} else {
-		next := r.chunked(p.rest[0], n, channels, urgent, within)
-		next.events--
+		next := r.chunked(p.rest[0], 1, n, channels, urgent, within)
 		for k := range n { // gathers wait for nobody
 			c.lead(k)
 		}
@@ -181,9 +180,9 @@ type chunked struct {
 	within            []*workload.Op // what it is part of replaces, which it need not wait for
 }
 
-func (r *rank) chunked(p *pair, n, channels int, urgent bool, within []*workload.Op) chunked {
+func (r *rank) chunked(p *pair, stage, n, channels int, urgent bool, within []*workload.Op) chunked {
 	compute, comm := r.split(p)
-	c := chunked{r: r, p: p, n: n, onCompute: r.stream(compute.Queue), onComm: r.commStream(compute, comm), events: eventQueue, within: within}
+	c := chunked{r: r, p: p, n: n, onCompute: r.stream(compute.Queue), onComm: r.commStream(compute, comm), events: eventQueue - int64(stage), within: within}
 	c.first, c.second = r.ops(p)
 	if urgent {
 		c.onComm.Priority = 1
@@ -261,7 +260,8 @@ func (c *chunked) finish() {
 	}
 }
 
-// eventQueue is the stream on which events between chunks are on their way.
+// eventQueue is the stream on which events between chunks are on their way; a
+// pipeline's second stage has the one behind it.
 const eventQueue = -2001
 
 // eventGap is the time from the end of a chunk to the start of what waits for it
