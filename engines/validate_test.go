@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite what tests compare with")
 // worsens a prediction shows in the diff. Run with -update after looking at it.
 func TestErrorsAgainstHardware(t *testing.T) {
 	if testing.Short() {
-		t.Skip("replays 600 rows")
+		t.Skip("replays 800 rows")
 	}
 	for _, set := range []struct{ rows, golden string }{
 		{"../../shared/data/h200/validate.jsonl", "testdata/errors.golden"},
@@ -30,6 +30,7 @@ func TestErrorsAgainstHardware(t *testing.T) {
 		{"../samples/measurements/2026-11-21-h200x2-second/rows.jsonl", "testdata/errors-h200x2-second.golden"},
 		{"../samples/measurements/2026-11-21-h200x2-third/rows.jsonl", "testdata/errors-h200x2-third.golden"},
 		{"../samples/measurements/2026-11-22-h200x2-fourth/rows.jsonl", "testdata/errors-h200x2-fourth.golden"},
+		{"../samples/measurements/2026-11-22-h200x4-fifth/rows.jsonl", "testdata/errors-h200x4-fifth.golden"},
 		{"../samples/measurements/2026-11-21-h200x2-models/rows.jsonl", "testdata/errors-h200x2-models.golden"},
 		{"../samples/measurements/2026-11-22-h200x4-models/rows.jsonl", "testdata/errors-h200x4-models.golden"},
 		{"../samples/measurements/2026-11-22-h200x2-flags/rows.jsonl", "testdata/errors-h200x2-flags.golden"},

@@ -101,6 +101,25 @@ SETS = {
         "onesided": [("grok_op", 8192, 6144, 6144, "k", "reduce_scatter"), ("yi_in", 8192, 20480, 7168, "n", "all_gather")],
         "fused": [("moe_tall", 12288, 3072, 4864), ("moe_flat", 2048, 8192, 7168)],
     },
+    "fifth": {
+        "pairs": [
+            ("qwen3_fc2", 4096, 5120, 25600, "k", "all_reduce"),
+            ("qwen3_fc2", 4096, 5120, 25600, "k", "reduce_scatter"),
+            ("falcon_op", 2048, 14848, 14848, "k", "all_reduce"),
+            ("dbrx_fc2", 16384, 6144, 10752, "k", "reduce_scatter"),
+            ("mixtral_fc2", 12288, 4096, 14336, "k", "all_to_all"),
+            ("granite_op", 24576, 3072, 3072, "k", "all_reduce"),
+            ("falcon_in", 4096, 59392, 14848, "n", "all_gather"),
+            ("qwen3_in", 8192, 10240, 5120, "n", "all_gather"),
+        ],
+        "decompose": [
+            (2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (4, 12, False), (2, 6, False), (8, 20, True),
+        ],
+        "loops": [("qwen3_fc2", 4096, 5120, 25600, "k", "all_reduce"), ("mixtral_fc2", 12288, 4096, 14336, "k", "all_to_all"), ("dbrx_fc2", 16384, 6144, 10752, "k", "reduce_scatter")],
+        "multistream": [(0, False), (0, True), (6, False), (20, True)],
+        "onesided": [("dbrx_fc2", 16384, 6144, 10752, "k", "reduce_scatter"), ("qwen3_in", 8192, 10240, 5120, "n", "all_gather")],
+        "fused": [("moe_dbrx", 8192, 6144, 2688), ("moe_qwen", 4096, 2048, 6144)],
+    },
 }
 PROGRAMS = (132, 128, 116, 100, 84)  # persistent workgroups of a fused kernel
 TILE = (128, 256, 64)
