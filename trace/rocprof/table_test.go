@@ -142,6 +142,7 @@ func FuzzTable(f *testing.F) {
 func FuzzReadWG(f *testing.F) {
 	f.Add([]byte(wgHeader + "0,k,0,0,7,1,100,160,180\n0,k,0,0,7,1,90,60,80\n"))
 	f.Add([]byte("Kernel_Name,Workgroup_Id,Start_Timestamp,Wait_End_Timestamp,End_Timestamp\n\"a\"\"b\",1,-5,9223372036854775807,3\n"))
+	f.Add([]byte("Kernel_Name,Workgroup_Id,Start_Timestamp,End_Timestamp\nk,0,-1,9223372036854775807\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		run, err := ReadWG(bytes.NewReader(text), "f.csv")
 		if err == nil {

@@ -86,6 +86,9 @@ func ReadWG(r io.Reader, file string) (*trace.Run, error) {
 	return run, nil
 }
 
+// farthest bounds times, so that none is further from another than a time can be.
+const farthest = math.MaxInt64 / 4
+
 // read keeps the record in hand or notes why not.
 func (g *wgReader) read() {
 	t, c := g.t, &g.columns
@@ -94,6 +97,10 @@ func (g *wgReader) read() {
 	id, ok3 := id32(t.field(c.id))
 	if !ok1 || !ok2 || !ok3 {
 		t.note(&g.b, trace.Skipped, "start, end or workgroup id is no number")
+		return
+	}
+	if min(start, end) < -farthest || max(start, end) > farthest {
+		t.note(&g.b, trace.Skipped, "start or end is no time")
 		return
 	}
 	row := wgRow{

@@ -115,7 +115,8 @@ func TestReadWGLedger(t *testing.T) {
 		"0,k,2,2,0,0,x,15,30\n"+ // line 4
 		"\n"+
 		"0,k,3,3,0,0,20,99,30\n"+ // line 6
-		"0,k,4\n") // line 7
+		"0,k,4\n"+ // line 7
+		"0,k,5,5,0,0,-1,5,9223372036854775807\n") // line 8
 	got := map[string][]int64{}
 	for _, e := range run.Ledger.Entries {
 		got[e.Action.String()+" "+e.Reason] = e.Positions
@@ -125,6 +126,7 @@ func TestReadWGLedger(t *testing.T) {
 		"skipped start, end or workgroup id is no number":                4,
 		"repaired its phase ends before or after it: shown as one phase": 6,
 		"skipped row with more or fewer fields than the header":          7,
+		"skipped start or end is no time":                                8,
 	} {
 		if p := got[reason]; len(p) == 0 || p[len(p)-1] != line {
 			t.Errorf("%s: lines %v, want %d; ledger: %v", reason, p, line, got)
