@@ -72,11 +72,15 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int, war
 
 // How samples/capture measures a row: iterations to warm up, then those of which
 // the median counts, after each of which the GPUs idle until all ranks have met
-// and the host is ahead again.
+// and the host is ahead again, before loops and one-sided operators for longer
+// (the gaps of samples/measurements/2026-11-22-h200x4-fifth/kernels.jsonl.gz: 2.7 to 3.3 ms).
 const (
-	warmUps = 3
-	timed   = 10
-	meeting = 1.3e-3 // seconds
+	warmUps  = 3
+	timed    = 10
+	meeting  = 1.3e-3 // seconds
+	ahead    = 0.4e-3
+	aheadPer = 0.1e-3 // chunk
+	aheadFar = 1.5e-3
 )
 
 // rest is the seconds for which GPUs idle after an iteration of a row.
@@ -86,8 +90,12 @@ func rest(p machine.Params) float64 {
 		return p.RestUs * 1e-6
 	case p.Sustained:
 		return 0
+	case !p.Queued:
+		return meeting
+	case p.Iterations > 0 || p.Impl != "":
+		return meeting + aheadFar
 	}
-	return meeting
+	return meeting + ahead + aheadPer*float64(p.Chunks)
 }
 
 // measuredIn is the regime that the median iteration of the row was in, where out
