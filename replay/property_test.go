@@ -2,6 +2,7 @@ package replay
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 
@@ -34,10 +35,16 @@ func TestExtremesEnd(t *testing.T) {
 		number := func(what string) float64 {
 			return rapid.SampledFrom([]float64{0, 5e-324, 1e-300, 1e-6, 1, math.Pi, 1e9, 1e18}).Draw(t, what)
 		}
-		rate := func(what string) machine.Quantity {
-			return q(rapid.SampledFrom([]float64{0, 1, math.Pi, 1e9, 1e18}).Draw(t, what))
+		for i, q := range rates(&m) {
+			if rapid.Bool().Draw(t, fmt.Sprint("odd rate ", i)) {
+				q.Value = rapid.SampledFrom([]float64{0, 1, math.Pi, 1e9, 1e18}).Draw(t, "rate")
+			}
 		}
-		m.GPU.Memory, m.Fabric.Egress, m.Fabric.Ingress = rate("memory"), rate("egress"), rate("ingress")
+		for i, q := range latencies(&m) {
+			if rapid.Bool().Draw(t, fmt.Sprint("odd latency ", i)) {
+				q.Value = rapid.SampledFrom([]float64{0, 1e-300, 1e-9, 1, 1e6}).Draw(t, "latency")
+			}
+		}
 		var odd []Phase
 		for range rapid.IntRange(1, 5).Draw(t, "n") {
 			odd = append(odd, Phase{
@@ -51,6 +58,9 @@ func TestExtremesEnd(t *testing.T) {
 		for g := range p.GPUs {
 			for _, st := range p.GPUs[g].Streams {
 				for _, c := range st.Commands {
+					if c.Copy != nil {
+						c.Copy.Bytes = number("bytes of a copy")
+					}
 					if c.Kernel != nil {
 						c.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
 							x := odd[tile%len(odd)]
