@@ -112,7 +112,7 @@ func (t *transfers) scatterNodes(r *rank, p *pair, b *board, c cluster, s *strea
 		switch {
 		case c.per == 1:
 		case d < c.nodes:
-			launch(name, t.pl.sweepOn(name, t.reducersFor(shard, c), shard*float64(c.per), shard))
+			launch(name, t.pl.sweepOn(name, t.reducersFor(shard, c), shard*float64(c.per), shard, 0))
 		default: // the product is over: all compute units
 			launch(name, t.pl.sweep(name, shard*float64(c.per), shard))
 		}

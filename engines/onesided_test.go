@@ -2,6 +2,7 @@ package engines
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,30 @@ func TestOnesidedPipelines(t *testing.T) {
 					t.Errorf("%s %s %s: rank 0 sent %.0f bytes, want %.0f", s.op, impl, product, b, want)
 				}
 			}
+		}
+	}
+}
+
+// PyTorch's kernel that adds partial results takes its own time, ours the memory's.
+func TestSumsOfPartialResults(t *testing.T) {
+	s := scattered
+	w, m := s.build(t), h200(t, s.ranks)
+	for product, want := range map[string]float64{
+		"chunks": float64(s.bytes) / float64(s.ranks) / m.GPU.SumAt(s.ranks),
+		"whole":  float64(s.bytes) * (1 + 1/float64(s.ranks)) / m.GPU.StreamAt(4*int(m.GPU.CUs.Value)),
+	} {
+		run := outcome(t, w, m, "onesided", map[string]string{"impl": "pull", "product": product}).Result.Run
+		sums := 0
+		for _, x := range run.Spans {
+			if run.Kernel(x) != nil && strings.HasPrefix(run.NameOf(x), "sum of") {
+				sums++
+				if got := seconds(x.End - x.Start); math.Abs(got/want-1) > .02 {
+					t.Errorf("%s: a sum takes %g s, want %g", product, got, want)
+				}
+			}
+		}
+		if sums != s.steps*s.ranks {
+			t.Errorf("%s: %d sums in %d steps of %d ranks", product, sums, s.steps, s.ranks)
 		}
 	}
 }

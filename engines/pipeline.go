@@ -153,14 +153,19 @@ func (t *transfers) scatter(r *rank, p *pair) {
 	r.leave(p)
 }
 
-// add writes the sum of what all ranks have brought.
+// add writes the sum of what all ranks have brought; that of PyTorch's pipelines
+// is PyTorch's.
 func (t *transfers) add(r *rank, p *pair, s *stream) {
 	_, comm := r.split(p)
 	n := len(p.coll.Members)
 	name := fmt.Sprintf("sum of %d partial results", n)
+	read, write, least := float64(p.coll.Bytes), float64(p.coll.Bytes)/float64(n), 0.0
+	if rate := t.pl.m.GPU.SumAt(n); t.chunks && rate > 0 {
+		least = write / rate
+	}
 	t.issue(r, s, name)
 	s.launch(duration(t.pl.m.Launch.Hop.Value), replay.Command{
-		Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.sweep(name, float64(p.coll.Bytes), float64(p.coll.Bytes)/float64(n)),
+		Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.sweepOn(name, t.pl.sweepers(read, write), read, write, least),
 	})
 }
 

@@ -257,13 +257,18 @@ var sweepFootprint = replay.Footprint{Threads: 512, Registers: 32}
 
 // sweep is a kernel that does nothing but read and write memory.
 func (pl *planner) sweep(name string, read, write float64) *replay.Kernel {
-	slots := min(4, pl.residents(sweepFootprint)) * int(pl.m.GPU.CUs.Value) // all resident: some wait for each other
-	return pl.sweepOn(name, min(slots, max(1, int(max(read, write)/sweepGrain))), read, write)
+	return pl.sweepOn(name, pl.sweepers(read, write), read, write, 0)
 }
 
-// sweepOn is such a kernel with so many workgroups.
-func (pl *planner) sweepOn(name string, wgs int, read, write float64) *replay.Kernel {
-	time := pl.m.Launch.Graph.Value
+// sweepers is how many workgroups such a kernel has.
+func (pl *planner) sweepers(read, write float64) int {
+	slots := min(4, pl.residents(sweepFootprint)) * int(pl.m.GPU.CUs.Value) // all resident: some wait for each other
+	return min(slots, max(1, int(max(read, write)/sweepGrain)))
+}
+
+// sweepOn is such a kernel with so many workgroups, that takes at least so many seconds.
+func (pl *planner) sweepOn(name string, wgs int, read, write, least float64) *replay.Kernel {
+	time := max(pl.m.Launch.Graph.Value, least)
 	if rate := pl.m.GPU.StreamAt(wgs); rate > 0 {
 		time = max(time, (read+write)/rate)
 	}

@@ -30,6 +30,16 @@ func memoryRules() []rule {
 			},
 		},
 		{
+			"gpu.sum", "bytes a second of the result of adding so many, in PyTorch", "kind sum with pool",
+			func(c *calibration) reading {
+				f := reading{rows: c.kind("sum")}
+				for _, r := range f.rows {
+					f.table = append(f.table, []float64{float64(r.Workload.Pool), float64(r.Workload.Bytes) / c.seconds(r)})
+				}
+				return f
+			},
+		},
+		{
 			"gpu.post", "a round of storing a tile and posting a semaphore behind it less one of storing only, one workgroup a CU at most", "kind semaphore, what post, with posts 0 and 1", readPost,
 		},
 		{

@@ -59,6 +59,7 @@ type GPU struct {
 	Stream      Table    // workgroups, bytes a second that they reach together with a streaming kernel
 	Gather      Table    // workgroups, bytes a second with random rows of 1 KiB
 	GatherFused Table    // the same, by a kernel whose results may go to peers
+	Sum         Table    // partial results, bytes a second of their sum that PyTorch's kernel writes
 	Groups      Table    // CUs of a group that a cluster of workgroups lies in, groups of that size
 	Crowding    Table    // occupancy as a share of the threads that a CU holds, memory rate of random reads relative to the best
 }

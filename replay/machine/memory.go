@@ -14,6 +14,16 @@ func (g GPU) GatherAt(wgs int, fused bool) float64 {
 	return g.reach(g.Gather, wgs)
 }
 
+// SumAt is the bytes a second that PyTorch writes of the sum of n partial results:
+// its kernel is bound by what it writes rather than by the memory. 0 where the
+// profile does not know.
+func (g GPU) SumAt(n int) float64 {
+	if !g.Sum.Known() {
+		return 0
+	}
+	return at(g.Sum.curve(0, 1), float64(n))
+}
+
 // reach interpolates a curve of bytes a second by workgroups; below its first
 // point every workgroup has its share of that point.
 func (g GPU) reach(t Table, wgs int) float64 {

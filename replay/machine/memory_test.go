@@ -14,6 +14,19 @@ func TestUncrowded(t *testing.T) {
 	}
 }
 
+// Three partial results take no longer than four, which the kernel reads in one go.
+func TestSumAt(t *testing.T) {
+	g := load(t, "h200").GPU
+	for n, want := range map[int]float64{2: 543.5e9, 3: 544e9, 4: 544.4e9, 8: 374.1e9, 16: 374.1e9} {
+		if got := g.SumAt(n); off(got, want) > 1e-3 {
+			t.Errorf("of %d: %g, want %g", n, got, want)
+		}
+	}
+	if got := (GPU{}).SumAt(4); got != 0 {
+		t.Errorf("without a curve: %g", got)
+	}
+}
+
 func TestHitShare(t *testing.T) {
 	g := GPU{Cache: Quantity{Value: 16 << 20}}
 	for _, c := range []struct{ footprint, want float64 }{{1 << 20, 1}, {16 << 20, 1}, {64 << 20, .25}, {0, 0}} {

@@ -102,6 +102,7 @@ func (m *Machine) entries() []entry {
 		table("gpu.stream", &g.Stream, count, rate),
 		table("gpu.gather", &g.Gather, count, rate),
 		table("gpu.gather_fused", &g.GatherFused, count, rate),
+		within("gpu.sum", table("gpu.sum", &g.Sum, count, rate)),
 		within("gpu.groups", table("gpu.groups", &g.Groups, count, count)),
 		within("gpu.crowding", table("gpu.crowding", &g.Crowding, ratio, ratio)),
 

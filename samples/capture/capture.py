@@ -166,6 +166,8 @@ def default_plan(cus, quick):
     for programs in cus // 4, cus // 2, cus, 2 * cus, 4 * cus, 8 * cus, 16 * cus:
         yield request(triad, params={"programs": programs}, world=1)
     yield request(triad, "beside_copy", {"programs": 4 * cus, "copy_bytes": 256 * MIB})
+    for n in 2, 4, 8:
+        yield request({"kind": "sum", "bytes": 96 * MIB, "pool": n}, world=1)
 
     for k, n, us in itertools.product((2048, 7168), held, (300, 3000)):
         yield request(gemm_workload(8192, 8192, k), "held_slots", {"held_cus": n, "hold_us": us}, world=1)
@@ -916,6 +918,11 @@ def measure_part(lab, w, p):
     return [t / count for t in us], {}
 
 
+def measure_sum(lab, w, p):
+    parts = torch.randn(w["pool"], w["bytes"] // BF16 // 4096, 4096, device=lab.device, dtype=torch.bfloat16)
+    return lab.time(lambda: torch.sum(parts, dim=0)), {"queued": True}
+
+
 def measure_triad(lab, w, p):
     return lab.time(triad(lab, w["bytes"], p["programs"])), {}
 
@@ -1189,6 +1196,7 @@ ISOLATED = {
     "gemm": measure_gemm,
     "gemv": measure_gemv,
     "gemm+collective": measure_part,
+    "sum": measure_sum,
     "triad": measure_triad,
 }
 
