@@ -45,7 +45,7 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int, war
 	itself := row.Params.Iterations > 0 && len(w.Steps) < 2
 	w = unroll(w, row.Params.Iterations)
 	m.Regime, m.Rest = machine.Cool, rest(row.Params)/float64(max(1, row.Params.Iterations))
-	if itself { // the capture is of such a loop as was measured, as warm as that
+	if itself && !row.Params.Cool && !row.Params.Sustained { // the capture is of such a loop as was measured, as warm as that
 		m.Regime = machine.AsCaptured
 	}
 	if row.Params.Queued {
@@ -53,7 +53,7 @@ func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int, war
 		l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
 	}
 	out, err := Run(w, m, s, replay.Options{})
-	if err == nil && out.Result != nil && !itself {
+	if err == nil && out.Result != nil && m.Regime == machine.Cool {
 		if m.Regime = c.measuredIn(w, &m, out); m.Regime != machine.Cool {
 			out, err = Run(w, m, s, replay.Options{})
 		}

@@ -31,11 +31,12 @@ func TestErrorsAgainstHardware(t *testing.T) {
 		{"../samples/measurements/2026-11-21-h200x2-third/rows.jsonl", "testdata/errors-h200x2-third.golden"},
 		{"../samples/measurements/2026-11-22-h200x2-fourth/rows.jsonl", "testdata/errors-h200x2-fourth.golden"},
 		{"../samples/measurements/2026-11-22-h200x4-fifth/rows.jsonl", "testdata/errors-h200x4-fifth.golden"},
+		{"../samples/measurements/2026-11-22-h200x4-fifth/clock.jsonl", "testdata/errors-h200x4-clock.golden"},
 		{"../samples/measurements/2026-11-21-h200x2-models/rows.jsonl", "testdata/errors-h200x2-models.golden"},
 		{"../samples/measurements/2026-11-22-h200x4-models/rows.jsonl", "testdata/errors-h200x4-models.golden"},
 		{"../samples/measurements/2026-11-22-h200x2-flags/rows.jsonl", "testdata/errors-h200x2-flags.golden"},
 	} {
-		t.Run(filepath.Base(filepath.Dir(set.rows)), func(t *testing.T) { testErrors(t, set.rows, set.golden) })
+		t.Run(strings.TrimSuffix(filepath.Base(set.golden), ".golden"), func(t *testing.T) { testErrors(t, set.rows, set.golden) })
 	}
 }
 

@@ -50,6 +50,7 @@ func TestReadmeErrors(t *testing.T) {
 	for i, x := range []struct{ title, file string }{
 		{"four H200, rows of data/h200/validate.jsonl", "errors.golden"},
 		{"four H200, rows of samples/measurements/2026-11-22-h200x4-fifth, measured before they were predicted", "errors-h200x4-fifth.golden"},
+		{"four H200, rows of samples/measurements/2026-11-22-h200x4-fifth/clock.jsonl: its loops at full clock and sustained", "errors-h200x4-clock.golden"},
 		{"two H200, rows of samples/measurements/2026-11-21-h200x2, measured before they were predicted", "errors-h200x2.golden"},
 		{"two H200, rows of samples/measurements/2026-11-21-h200x2-second, with fused Triton kernels", "errors-h200x2-second.golden"},
 		{"two H200, rows of samples/measurements/2026-11-21-h200x2-third, measured before they were predicted", "errors-h200x2-third.golden"},
