@@ -21,23 +21,11 @@ func memoryRules() []rule {
 		{"gpu.read", "slope over bytes of matrix-vector products of 64 MiB and more", "kind gemv of 64 MiB and more, two sizes", readRead},
 		{
 			"gpu.stream", "bytes a second of a triad by workgroups", "kind triad with programs",
-			func(c *calibration) reading {
-				f := reading{rows: c.kind("triad")}
-				for _, r := range f.rows {
-					f.table = append(f.table, []float64{float64(r.Params.Programs), float64(r.Workload.Bytes) / c.seconds(r)})
-				}
-				return f
-			},
+			readRates("triad", func(r Row) int { return r.Params.Programs }),
 		},
 		{
 			"gpu.sum", "bytes a second of the result of adding so many, in PyTorch", "kind sum with pool",
-			func(c *calibration) reading {
-				f := reading{rows: c.kind("sum")}
-				for _, r := range f.rows {
-					f.table = append(f.table, []float64{float64(r.Workload.Pool), float64(r.Workload.Bytes) / c.seconds(r)})
-				}
-				return f
-			},
+			readRates("sum", func(r Row) int { return int(r.Workload.Pool) }),
 		},
 		{
 			"gpu.post", "a round of storing a tile and posting a semaphore behind it less one of storing only, one workgroup a CU at most", "kind semaphore, what post, with posts 0 and 1", readPost,
@@ -53,6 +41,17 @@ func memoryRules() []rule {
 			"gpu.gather_fused", "the same of the kernel that can store to peers", "the same with same_build",
 			func(c *calibration) reading { return readGather(c, true) },
 		},
+	}
+}
+
+// readRates reads a table of bytes a second off all rows of a kind, by a number of theirs.
+func readRates(kind string, by func(Row) int) func(*calibration) reading {
+	return func(c *calibration) reading {
+		f := reading{rows: c.kind(kind)}
+		for _, r := range f.rows {
+			f.table = append(f.table, []float64{float64(by(r)), float64(r.Workload.Bytes) / c.seconds(r)})
+		}
+		return f
 	}
 }
 

@@ -29,7 +29,7 @@ def kinds(path):
     out = []
     for e in events:
         name = e["name"]
-        kind = "C" if "nccl" in name else "M" if "emset" in name else "T" if "spin" in name or "elementwise" in name else "G"
+        kind = "C" if "nccl" in name else "M" if "emset" in name else "T" if "spin" in name else "G"
         out.append([kind, round(e["ts"] - first, 1), round(e["dur"], 1)])
     return out
 
