@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -13,8 +15,8 @@ var bulk = Engine{
 	Name:    "bulk",
 	From:    "all",
 	Summary: "compute, then communicate, then compute: nothing overlaps",
-	Detail: "The first operation of each pair runs to its end on every compute unit; the second starts an event " +
-		"later. Collectives hold one workgroup a channel on every rank from the arrival of the first rank to the " +
+	Detail: "Nothing runs beside a collective: each starts when its data is ready and the compute before it has ended, " +
+		"and compute goes on when it has ended, whatever the capture overlapped. Collectives hold one workgroup a channel on every rank from the arrival of the first rank to the " +
 		"departure of the last, as the library's kernels do. Another algorithm or protocol scales the captured time by what " +
 		"the library's own tuner expects of it over what it would choose (good to 10 or 20 %), sends to the peers that it " +
 		"sends to, and twice the bytes with ll, 128 for 120 with ll128; pairs whose collective has no such algorithm stay as captured.",
@@ -42,6 +44,9 @@ var bulk = Engine{
 			return nil, &NotApplicable{"bulk", why}
 		}
 		pl.graph = v["graph"] == "on"
+		if pl.only == nil { // else it is kept to some pairs, and the rest stays as captured
+			pl.oneAtATime(v.Int("channels"), v.Int("programs"))
+		}
 		return func(r *rank, p *pair) { r.oneAfterAnother(p, v.Int("channels"), v.Int("programs")) }, nil
 	},
 }
@@ -51,6 +56,53 @@ func unlessLibrary(word string) string {
 		return ""
 	}
 	return word
+}
+
+// oneAtATime has every rank write its operations in a serial schedule: those of
+// pairs as the library would run them, the others as captured.
+func (pl *planner) oneAtATime(channels, programs int) {
+	pl.order = serialOrder(pl.w)
+	pl.endedBefore, pl.busyAt = timeOrder(pl.w)
+	pl.serial = true
+	of := pl.pairOf()
+	pl.each = func(r *rank, op *workload.Op) {
+		i, ok := of[op.ID]
+		switch {
+		case ok:
+			r.inPair(&pl.pairs[i], op, channels, programs)
+		case pl.skip[op.ID]:
+			return // a fill that its kernel writes
+		default:
+			r.inTurn(op)
+		}
+		r.separation.wrote(r, op)
+	}
+}
+
+// pairOf is the pair in which an operation is written, by op.
+func (pl *planner) pairOf() map[int32]int {
+	of := map[int32]int{}
+	for i := range pl.pairs {
+		p := &pl.pairs[i]
+		for _, ids := range slices.Concat([][]int32{p.First, p.Second}, p.mid) {
+			for _, id := range ids {
+				of[id] = i
+			}
+		}
+	}
+	return of
+}
+
+// inPair writes one operation of a pair of which the others are written in their own turn.
+func (r *rank) inPair(p *pair, op *workload.Op, channels, programs int) {
+	first, second := r.ops(p)
+	if op == first {
+		r.enter(p)
+	}
+	r.step(p, op, channels, programs)
+	if op == second {
+		r.leave(p)
+	}
 }
 
 // withCollective are the pairs of compute and communication.
@@ -71,14 +123,18 @@ func (r *rank) oneAfterAnother(p *pair, channels, programs int) {
 // step writes one operation of a pair in one piece.
 func (r *rank) step(p *pair, op *workload.Op, channels, programs int) {
 	s := r.stream(op.Queue)
-	gap := r.ready(s, op, r.before(p, op))
+	after := r.before(p, op)
+	if r.pl.serial {
+		after = append(after, r.apart(op)...)
+	}
+	gap := r.ready(s, op, after)
 	c := r.pl.standsFor(op)
 	if compute, comm := r.split(p); op == comm {
 		c = launchOf(op, r.pl.communication(op, channels))
 	} else if op == compute {
 		gap = r.refill(s, p.pre[r.id], gap)
 		if programs > 0 && op.Tiling.Persistent {
-			c = launchOf(op, r.pl.asLaunched(op, r.pl.withPrograms(op, r.pl.gridOf(op, op.Dur()), programs)))
+			c = launchOf(op, r.pl.asLaunched(op, r.pl.withPrograms(op, r.pl.gridOf(op, op.DurAlone()), programs)))
 		}
 	}
 	s.launch(gap, c)
@@ -93,7 +149,7 @@ func (pl *planner) communication(op *workload.Op, channels int) *replay.Kernel {
 			return k
 		}
 	}
-	return pl.collective(op, pl.chunks(&pl.w.Collectives[op.Collective], 1, channels, nil))
+	return pl.collective(op, pl.chunks(&pl.w.Collectives[op.Collective], 1, channels, pl.besideIn(op.Collective)))
 }
 
 // ready makes a stream wait for the host and for an operation's predecessors,

@@ -13,7 +13,7 @@ func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, n)
 	}
-	g := pl.gridOf(op, op.Dur())
+	g := pl.gridOf(op, op.DurAlone())
 	switch {
 	case n == 1:
 	case op.Shape.Kind == workload.GEMM && op.Tiling.TileM > 0 && op.Tiling.Persistent:
@@ -72,7 +72,7 @@ func (pl *planner) retile(op *workload.Op, n int) machine.Tiling {
 	part := pl.m.Tiling(rows, sh.N, sh.K)
 	full := pl.m.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
 	if full.Seconds > 0 {
-		slower := float64(op.Dur()) / 1e9 / full.Seconds
+		slower := float64(op.DurAlone()) / 1e9 / full.Seconds
 		if part.Rows != full.Rows || part.Columns != full.Columns {
 			// Up to what laws of tiles err by it shows how that errs on this tile, and nothing
 			// of others: those of chunks run between other kernels as they do alone, 2 %
@@ -93,7 +93,7 @@ func (pl *planner) retile(op *workload.Op, n int) machine.Tiling {
 func (pl *planner) midPart(op *workload.Op, k, n int) replay.Command {
 	if op.Kind == trace.Copy {
 		c := pl.copyOf(op)
-		c.Copy.Time = share(op.Dur(), k, n)
+		c.Copy.Time = share(op.DurAlone(), k, n)
 		return c
 	}
 	return launchOf(op, pl.chunkOf(op, n))

@@ -32,12 +32,12 @@ func clockOf(w *workload.Workload, m *machine.Machine) clock {
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Collective < 0 {
-			loaded += seconds(op.Dur())
+			loaded += seconds(op.DurAlone())
 		}
 		if n == 0 || of[i] >= 0 {
 			c.add(w, m, op)
 			if op.Collective < 0 {
-				loaded -= seconds(op.Dur()) / 2
+				loaded -= seconds(op.DurAlone()) / 2
 			}
 		}
 	}
@@ -86,11 +86,11 @@ const (
 func (c *clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 	switch {
 	case op.Collective >= 0:
-		c.demand.Link += seconds(w.Collectives[op.Collective].Transfer())
+		c.demand.Link += seconds(w.Collectives[op.Collective].TransferAlone())
 	case op.Shape.Kind == workload.GEMM: // one faster than the profile has them draws for its time
-		c.demand.Matrix += min(seconds(op.Dur()), op.Shape.Flops()/m.GPU.Flops.Value)
+		c.demand.Matrix += min(seconds(op.DurAlone()), op.Shape.Flops()/m.GPU.Flops.Value)
 	case op.Matrix():
-		c.demand.Matrix += seconds(op.Dur())
+		c.demand.Matrix += seconds(op.DurAlone())
 	default:
 		c.demand.Memory += streaming(op, m)
 	}
@@ -99,7 +99,7 @@ func (c *clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 // streaming is the seconds that an operation's traffic takes the memory; all
 // that it took where its traffic is unknown.
 func streaming(op *workload.Op, m *machine.Machine) float64 {
-	took := seconds(op.Dur())
+	took := seconds(op.DurAlone())
 	if bytes := op.Read + op.Write; bytes > 0 && m.GPU.Memory.Value > 0 {
 		return min(took, bytes/m.GPU.Memory.Value)
 	}
@@ -115,11 +115,11 @@ func products(w *workload.Workload, m *machine.Machine, law bool) (known, took, 
 		if op.Shape.Kind != workload.GEMM {
 			continue
 		}
-		all += seconds(op.Dur())
+		all += seconds(op.DurAlone())
 		sh := op.Shape
 		if t := m.Tiling(sh.M, sh.N, sh.K); op.Tiling.Persistent && (law || t.Measured) {
 			known += t.Seconds
-			took += seconds(op.Dur())
+			took += seconds(op.DurAlone())
 		}
 	}
 	return known, took, all

@@ -142,7 +142,7 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 	lib, n := &pl.m.Library, len(c.Members)
 	bytes := p.share(c.Bytes)
 	channels = lib.Runs(c.Op, channels)
-	p.channels, p.alone, p.beside = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.Transfer(), 1
+	p.channels, p.alone, p.beside = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
 	if bytes != c.Bytes || channels != captured { // else the captured time stands
 		pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
 		pl.m.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})

@@ -184,7 +184,7 @@ func (pl *planner) fusedKernel(op *workload.Op, p *pair, v Values) *replay.Kerne
 // tilesOf is an operation as persistent workgroups over all of its tiles, one
 // a slot, as fused kernels are written.
 func (pl *planner) tilesOf(op *workload.Op) grid {
-	g := pl.gridOf(op, op.Dur())
+	g := pl.gridOf(op, op.DurAlone())
 	if g.tiles == 0 {
 		g.tiles = g.wgs
 		g.wgs = min(g.wgs, int(pl.m.GPU.CUs.Value)*pl.residents(g.foot))

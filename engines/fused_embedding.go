@@ -265,6 +265,6 @@ func (pl *planner) vectorTime(op *workload.Op, wgs int) trace.Time {
 		return duration(bytes*float64(wgs)/rate) + done
 	}
 	slots := min(op.Tiling.Tiles, int(pl.m.GPU.CUs.Value)*pl.residents(op.Footprint))
-	one := float64(op.Dur()) * float64(slots) / float64(op.Tiling.Tiles)
+	one := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.Tiles)
 	return trace.Time(one*float64(wgs)/float64(slots)*pl.m.GPU.LookupAt(slots, threads, false)/rate+0.5) + done
 }

@@ -9,35 +9,30 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// ideal is the bound that T3 compares with (section 5.3): compute and
-// communication of a pair side by side from the start, each as fast as alone.
+// ideal is the bound that T3 compares with (section 5.3), for whole runs: compute
+// and communication side by side, each as fast as alone.
 var ideal = Engine{
 	Name:    "ideal",
 	From:    "T3",
-	Summary: "max(compute, communication) of each pair: no strategy can do better by overlapping alone",
-	Detail: "Both operations of a pair start together and take the time they take alone; neither holds slots, " +
-		"bandwidth or waits for the other's data. Strategies that remove work, such as intermediate stores, can " +
-		"in principle be faster than this. variant=gemm-rs is T3's Ideal-GEMM-RS-Overlap: of an all-reduce only the " +
-		"reduce-scatter runs beside the product, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
+	Summary: "max(compute, communication) of an iteration: no schedule of the same operations takes less",
+	Detail: "Each stream's kernels, collectives and copies run back to back, apart from each other, in the times they take " +
+		"alone. Nothing holds slots or bandwidth, and nothing waits for a launch, for the host or for other streams' data. " +
+		"An iteration begins when the one before has ended on all ranks. A strategy that takes less has removed work, as stores " +
+		"of intermediate results, or made it cheaper; the replay says which. variant=gemm-rs is T3's Ideal-GEMM-RS-Overlap: of an all-reduce only the " +
+		"reduce-scatter runs beside the GEMM, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
 		"where memory adds what arrives, which saves the reduce-scatter's last step, in which nothing is sent and the last sum is formed.",
 	Params: []Param{
-		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs beside compute: the whole communication, or its reduce-scatter, or that with near-memory sums"},
+		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs beside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
 	},
 	Bound: true,
 	plan: func(pl *planner, v Values) (emitter, error) {
 		variant := v["variant"]
-		pl.take(func(p *workload.Pair) bool {
-			return p.Collective >= 0 && (variant == "whole" || reduced(pl.w, p))
-		})
-		switch {
-		case len(pl.pairs) > 0:
-		case variant == "whole":
-			return nil, &NotApplicable{"ideal", "no pair of compute and communication was found"}
-		default:
-			return nil, &NotApplicable{"ideal", "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any pair)"}
-		}
 		if variant == "whole" {
-			return func(r *rank, p *pair) { r.sideBySide(p) }, nil
+			return nil, pl.boundByLanes()
+		}
+		pl.take(func(p *workload.Pair) bool { return p.Collective >= 0 && reduced(pl.w, p) })
+		if len(pl.pairs) == 0 {
+			return nil, &NotApplicable{"ideal", "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any run)"}
 		}
 		gathers := map[int]*workload.Collective{} // by index of pair
 		return func(r *rank, p *pair) {
@@ -55,25 +50,6 @@ func reduced(w *workload.Workload, p *workload.Pair) bool {
 	return p.Direction == workload.ComputeThenCollective && (op == trace.AllReduce || op == trace.ReduceScatter)
 }
 
-func (r *rank) sideBySide(p *pair) {
-	first, _ := r.ops(p)
-	compute, comm := r.split(p)
-	r.enter(p)
-	before := r.stream(first.Queue).last
-	for _, op := range r.within(p) {
-		s := r.stream(op.Queue)
-		if op == comm {
-			s = r.commStream(compute, comm)
-		}
-		if before != nil { // stream order, which the operations on other streams would lose
-			s.wait(r.pl.done[before.ID], 1, before.Name)
-		}
-		s.launch(r.ready(s, op, r.before(p, first), r.within(p)...), r.pl.alone(op))
-		r.finished(s, op)
-	}
-	r.leave(p)
-}
-
 // alone is an operation that takes its own time and holds nothing.
 func (pl *planner) alone(op *workload.Op) replay.Command {
 	switch {
@@ -81,9 +57,9 @@ func (pl *planner) alone(op *workload.Op) replay.Command {
 		return pl.copyOf(op)
 	case op.Collective >= 0:
 		c := &pl.w.Collectives[op.Collective]
-		return launchOf(op, pl.gangFor(op, c, c.Transfer()))
+		return launchOf(op, pl.gangFor(op, c, pl.chunks(c, 1, 0, nil).alone))
 	}
-	return launchOf(op, measuredKernel(op))
+	return launchOf(op, measuredKernel(op, pl.paced(op, op.DurAlone())))
 }
 
 // besideReduction writes a kernel and the reduce-scatter of its output side by
@@ -128,7 +104,7 @@ func gatherOf(c *workload.Collective) *workload.Collective {
 // library's for either; all and nothing of a reduce-scatter.
 func (pl *planner) halves(c *workload.Collective) (reduce, gather trace.Time) {
 	if c.Op != trace.AllReduce {
-		return c.Transfer(), 0
+		return c.TransferAlone(), 0
 	}
 	lib, n, channels := &pl.m.Library, len(c.Members), pl.channels(c)
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
@@ -138,8 +114,8 @@ func (pl *planner) halves(c *workload.Collective) (reduce, gather trace.Time) {
 	if a+b <= 0 {
 		a, b = 1, 1
 	}
-	gather = trace.Time(float64(c.Transfer()) * b / (a + b))
-	return c.Transfer() - gather, gather
+	gather = trace.Time(float64(c.TransferAlone()) * b / (a + b))
+	return c.TransferAlone() - gather, gather
 }
 
 // lastSum is the part of a reduce-scatter's time in which nothing is sent: its

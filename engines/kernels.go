@@ -6,13 +6,12 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// measuredKernel lasts exactly what was measured and holds nothing: whatever
-// it shared the device with is part of its measured time.
-func measuredKernel(op *workload.Op) *replay.Kernel {
+// measuredKernel lasts the given time and holds nothing.
+func measuredKernel(op *workload.Op, took trace.Time) *replay.Kernel {
 	return &replay.Kernel{
 		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true,
 		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-			return append(buf, replay.Phase{Op: replay.Work, Time: op.Dur()})
+			return append(buf, replay.Phase{Op: replay.Work, Time: took})
 		},
 	}
 }
@@ -66,6 +65,11 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 			perCU, g.merged, g.cluster = 1, true, 0
 		}
 		g.time = dur / trace.Time(waves)
+		if op.Shape.Kind == workload.NoShape && waves == 1 && t.WGs%cus == 0 && t.WGs == slots {
+			// As many workgroups as fit: they loop over work that the trace does not
+			// show, and take the next piece when they are done with one.
+			g.tiles, g.owned, g.time = maxWaves*t.WGs, 0, dur/maxWaves
+		}
 	default: // the trace has no grid
 		g.wgs, g.time = cus, dur
 	}
@@ -115,7 +119,7 @@ func (pl *planner) kernel(op *workload.Op) *replay.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, 1)
 	}
-	return pl.asLaunched(op, pl.gridOf(op, op.Dur()))
+	return pl.asLaunched(op, pl.gridOf(op, op.DurAlone()))
 }
 
 // asLaunched is kernelOf for a kernel that does what it did when captured, or a

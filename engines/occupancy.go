@@ -45,7 +45,7 @@ func (o occupancy) refuses(pl *planner, op *workload.Op) string {
 // shared its pipes, and all of them together slower if they hid each other's latency (R0.4).
 func (pl *planner) shaped(op *workload.Op, o occupancy) grid {
 	if o == (occupancy{}) {
-		return pl.gridOf(op, op.Dur())
+		return pl.gridOf(op, op.DurAlone())
 	}
 	g := pl.apartGrid(op, max(op.Tiling.Tiles, op.Tiling.WGs))
 	if n := ceilDiv(g.wgs, maxWaves*int(pl.m.GPU.CUs.Value)*pl.residents(op.Footprint)); n > 1 { // n of them, one after another, count as one

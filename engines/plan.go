@@ -20,19 +20,27 @@ import (
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type planner struct {
-	manner // of what is being written: a strategy's, or of a pair that has its own
-	w      *workload.Workload
-	m      machine.Machine
-	p      *replay.Program
-	done   []replay.Flag // by op; reaches 1 when it, or what stands for it, has ended
-	ranks  []*rank
-	pairs  []pair // the ones that the strategy takes over
-	first  map[int32]int
-	skip   map[int32]bool // ops of those pairs
-	only   map[int]bool   // rows of Workload.Pairs that a strategy may take; nil: all
-	gangs  map[gangKey]*gang
-	exact  bool           // captured: kernels as measured, holding nothing
-	skews  [][]trace.Time // of captured collectives, by rank: what late draws from
+	manner   // of what is being written: a strategy's, or of a pair that has its own
+	w        *workload.Workload
+	m        machine.Machine
+	p        *replay.Program
+	done     []replay.Flag // by op; reaches 1 when it, or what stands for it, has ended
+	ranks    []*rank
+	pairs    []pair // the ones that the strategy takes over
+	first    map[int32]int
+	skip     map[int32]bool // ops of those pairs
+	only     map[int]bool   // rows of Workload.Pairs that a strategy may take; nil: all
+	gangs    map[gangKey]*gang
+	exact    bool // captured: kernels as measured, holding nothing
+	anchored bool // every operation starts when it did when captured
+
+	// Of a schedule that writes every operation by itself (oneAtATime, lanes).
+	each        func(r *rank, op *workload.Op) // nil: pairs are the emitter's, others as captured
+	order       [][]int32                      // by rank: in which they are written; nil: as captured
+	serial      bool                           // no communication beside compute
+	endedBefore []int32                        // of a serial schedule: timeOrder
+	busyAt      []bool
+	skews       [][]trace.Time // of captured collectives, by rank: what late draws from
 }
 
 // A manner is how a strategy has operations launched and collectives moved. It
@@ -46,17 +54,18 @@ type manner struct {
 
 // A rank is the streams of one GPU under construction.
 type rank struct {
-	pl      *planner
-	id      int
-	streams []*stream
-	host    *stream
-	issued  replay.Flag // counts the operations that the host has issued
-	count   int64
-	clock   trace.Time // captured time up to which the host stream has been written
-	ahead   trace.Time // how much of the captured time after clock it has used already
-	syncs   []hostSync
-	pace    float64           // of its host: how many times longer than the profile says it takes to issue
-	where   map[int32]*stream // by op: the stream it was written to
+	pl         *planner
+	id         int
+	streams    []*stream
+	host       *stream
+	issued     replay.Flag // counts the operations that the host has issued
+	count      int64
+	clock      trace.Time // captured time up to which the host stream has been written
+	ahead      trace.Time // how much of the captured time after clock it has used already
+	syncs      []hostSync
+	pace       float64           // of its host: how many times longer than the profile says it takes to issue
+	where      map[int32]*stream // by op: the stream it was written to
+	separation separation        // of a serial schedule
 }
 
 type stream struct {
@@ -106,7 +115,7 @@ func newPlanner(w *workload.Workload, m machine.Machine) (*planner, error) {
 		pl.done[i] = pl.p.NewFlag(fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank))
 	}
 	for id := range w.World {
-		r := &rank{pl: pl, id: id, issued: pl.p.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*stream{}}
+		r := &rank{pl: pl, id: id, issued: pl.p.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*stream{}, separation: separation{comm: -1}}
 		r.host = &stream{Stream: replay.Stream{Name: "host", Queue: -1, Host: true}}
 		r.syncs, r.pace = pl.hostSyncs(id), pl.hostPace(id)
 		pl.ranks = append(pl.ranks, r)
@@ -228,6 +237,16 @@ func (pl *planner) confine(from int) {
 // write walks the ranks.
 func (pl *planner) write(emit emitter) (*replay.Program, error) {
 	for _, r := range pl.ranks {
+		if pl.each != nil {
+			order := pl.w.Ranks
+			if pl.order != nil {
+				order = pl.order
+			}
+			for _, id := range order[r.id] {
+				pl.each(r, &pl.w.Ops[id])
+			}
+			continue
+		}
 		for _, id := range pl.w.Ranks[r.id] {
 			if i, ok := pl.first[id]; ok {
 				around := pl.manner
@@ -238,7 +257,11 @@ func (pl *planner) write(emit emitter) (*replay.Program, error) {
 				pl.manner = around
 				continue
 			}
-			if !pl.skip[id] {
+			switch {
+			case pl.skip[id]:
+			case pl.anchored:
+				r.atCapturedStart(&pl.w.Ops[id])
+			default:
 				r.asCaptured(&pl.w.Ops[id])
 			}
 		}
@@ -302,7 +325,7 @@ func (pl *planner) standsFor(op *workload.Op) replay.Command {
 	case op.Collective >= 0:
 		return launchOf(op, pl.communication(op, 0))
 	case pl.exact:
-		return launchOf(op, measuredKernel(op))
+		return launchOf(op, measuredKernel(op, pl.paced(op, op.Dur())))
 	}
 	return launchOf(op, pl.kernel(op))
 }

@@ -117,7 +117,7 @@ func ownPolicy(policy string, c cover, a, b workload.Shape) string {
 // none standing for several, such that the kernel alone takes its measured time.
 func (pl *planner) apartGrid(op *workload.Op, tiles int) grid {
 	cus, perCU := int(pl.m.GPU.CUs.Value), pl.residents(op.Footprint)
-	g := pl.gridOf(op, op.Dur())
+	g := pl.gridOf(op, op.DurAlone())
 	merged := g.merged
 	if merged { // gridOf draws short workgroups together
 		g.wgs, g.foot, g.merged = op.Tiling.WGs, op.Footprint, false

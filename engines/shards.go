@@ -83,7 +83,7 @@ type sequence struct {
 func (t *transfers) sequence(b *board, me int, gather bool, ops []*workload.Op, spare int) *sequence {
 	s := &sequence{units: t.units(b, me, gather)}
 	for _, op := range ops {
-		g := t.pl.gridOf(op, op.Dur())
+		g := t.pl.gridOf(op, op.DurAlone())
 		if spare > 0 {
 			cus := int(t.pl.m.GPU.CUs.Value)
 			g = t.pl.tilesOf(op)

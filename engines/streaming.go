@@ -42,7 +42,7 @@ func (pl *planner) streaming(op *workload.Op, n int) *replay.Kernel {
 	cus, per := int(pl.m.GPU.CUs.Value), pl.residents(op.Footprint)
 	slots, wgs := cus*per, ceilDiv(op.Tiling.WGs, n)
 	if wgs <= slots {
-		round := float64(op.Dur()) * float64(slots) / float64(op.Tiling.WGs)
+		round := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.WGs)
 		each := float64(wgs * n)
 		return pl.kernelOf(op, grid{
 			wgs: wgs, time: trace.Time(round*pl.fewer(wgs, slots) + 0.5), pipe: 1 / float64(min(per, ceilDiv(wgs, cus))),
@@ -53,7 +53,7 @@ func (pl *planner) streaming(op *workload.Op, n int) *replay.Kernel {
 	g.foot.Threads *= per
 	g.foot.Shared *= per
 	k := pl.kernelOf(op, g)
-	time := float64(op.Dur()) / float64(n)
+	time := float64(op.DurAlone()) / float64(n)
 	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
 	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
 		from, to := upTo(i/cus), upTo(i/cus+1)

@@ -169,7 +169,7 @@ func (t *tracker) ring(p *pair) *ring {
 	first := &pl.w.Ops[p.First[0]]
 	n := len(p.First)
 	g := &ring{ranks: pl.destinations(p), gather: p.coll.Op == trace.AllGather, splits: splitsOf(first)}
-	shape := pl.gridOf(first, first.Dur())
+	shape := pl.gridOf(first, first.DurAlone())
 	g.tiles = max(shape.tiles, shape.wgs)
 	g.blocks = min(mostBlocks, max(1, g.tiles/n))
 	_, g.remote = g.stage(0)

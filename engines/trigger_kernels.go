@@ -11,7 +11,7 @@ import (
 // product is the kernel whose stores are tracked. Tiles for other ranks never
 // reach the memory here, unless all ranks are to have them.
 func (t *tracker) product(op *workload.Op, p *pair, g *ring, me int) *replay.Kernel {
-	shape := t.pl.gridOf(op, op.Dur())
+	shape := t.pl.gridOf(op, op.DurAlone())
 	read := shape.read * t.pl.bypass(op)
 	k := t.pl.kernelOf(op, shape)
 	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {

@@ -28,10 +28,10 @@ func (pl *planner) arbiter(p *pair, v Values) replay.Arbiter {
 // intensity is the share of the memory's rate that a product takes alone, in
 // its first stage as in all others: its stages are alike.
 func (pl *planner) intensity(op *workload.Op) float64 {
-	if op.Dur() <= 0 || pl.m.GPU.Memory.Value <= 0 {
+	if op.DurAlone() <= 0 || pl.m.GPU.Memory.Value <= 0 {
 		return 0
 	}
-	return (op.Read*pl.bypass(op) + op.Write) / (float64(op.Dur()) / 1e9) / pl.m.GPU.Memory.Value
+	return (op.Read*pl.bypass(op) + op.Write) / (float64(op.DurAlone()) / 1e9) / pl.m.GPU.Memory.Value
 }
 
 // threshold is T3's choice among its four, smaller for products that use more

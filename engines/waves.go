@@ -43,7 +43,7 @@ func (pl *planner) countsWaves(p *workload.Pair) string {
 // groupsOf counts a product's tiles in groups of whole waves: of so many, or as
 // many as make n groups. It leaves slots to nobody, so each tile is a workgroup.
 func (pl *planner) groupsOf(op *workload.Op, waves, n int) groups {
-	g := groups{grid: pl.gridOf(op, op.Dur())}
+	g := groups{grid: pl.gridOf(op, op.DurAlone())}
 	if g.tiles > 0 {
 		g.wgs, g.tiles, g.owned = g.tiles, 0, 0
 	}
