@@ -27,6 +27,7 @@ var bulk = Engine{
 		{Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
+	Plain: true,
 	plan: func(pl *planner, v Values) (emitter, error) {
 		pl.way = machine.Way{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}
 		why := "no collective was found"

@@ -11,6 +11,7 @@ var captured = Engine{
 		"a slot or a link: whatever kernels did to each other is part of their measured times. The difference " +
 		"to the trace is the replay's residual.",
 	Bound: true,
+	Exact: true,
 	plan: func(pl *planner, _ Values) (emitter, error) {
 		pl.exact = true
 		return nil, nil

@@ -36,6 +36,10 @@ type Outcome struct {
 // selections. The results do not depend on the number of cores. done is called
 // as each finishes, from several goroutines; nil is fine.
 func Compare(w *workload.Workload, m machine.Machine, sel []Selection, o replay.Options, done func()) ([]Outcome, error) {
+	w, err := Isolate(w, m, o.Stop)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]Outcome, len(sel))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -66,10 +70,18 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	}
 	o.Estimated = w.Run.Estimated
 	out := Outcome{Selection: s, window: interval{o.From, o.To}}
+	w, err := Isolate(w, m, o.Stop)
+	if err != nil {
+		return out, err
+	}
 	var p *replay.Program
 	var planned machine.Machine
 	met := clockOf(w, &m)
 	m.Pace, m.Asked = met.pace(&m, 0), &machine.Questions{}
+	asMeasured := s.Engine.Exact && m.Regime == machine.AsCaptured
+	if asMeasured {
+		m.Pace = 0
+	}
 	settling := replay.Options{Name: o.Name, Estimated: o.Estimated, Stop: o.Stop}
 	again := o.Level > replay.Kernels // workgroups are recorded where an iteration lies: known only then
 	if !again {
@@ -99,7 +111,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 		}
 		out.Time, out.asked, out.machine = StepTime(w, out.Result.Run), m.Asked.List(), planned
 		before := m.Pace
-		if m.Pace = met.pace(&m, out.Time); math.Abs(m.Pace-before) < paceClose || s.Engine.Name == "captured" {
+		if m.Pace = met.pace(&m, out.Time); asMeasured || math.Abs(m.Pace-before) < paceClose {
 			break
 		}
 	}
@@ -116,7 +128,6 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	if is, rounds := stepsOf(w, out.Result.Run).typical(); o.To == 0 && rounds == 1 {
 		o.From, o.To = is.start, max(1, is.end)
 	}
-	var err error
 	out.Result, err = replay.Simulate(planned, p, o)
 	return out, err
 }

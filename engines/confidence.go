@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -45,7 +44,7 @@ func ConfidenceOf(w *workload.Workload, out Outcome) Confidence {
 	if out.Result == nil {
 		return Confidence{}
 	}
-	v := verdict{w: w, out: out, m: &out.machine}
+	v := doubts{w: w, out: out, m: &out.machine}
 	for _, ask := range []func(){v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
 		ask()
 	}
@@ -56,36 +55,36 @@ func ConfidenceOf(w *workload.Workload, out Outcome) Confidence {
 		}
 	}
 	for _, level := range []Level{Low, Medium} {
-		if i := slices.IndexFunc(v.doubts, func(d doubt) bool { return d.level == level }); i >= 0 {
-			return Confidence{level, v.doubts[i].why}
+		if i := slices.IndexFunc(v.found, func(d doubt) bool { return d.level == level }); i >= 0 {
+			return Confidence{level, v.found[i].why}
 		}
 	}
 	return Confidence{High, v.basisText()}
 }
 
-type verdict struct {
-	w      *workload.Workload
-	out    Outcome
-	m      *machine.Machine
-	doubts []doubt
+type doubts struct {
+	w     *workload.Workload
+	out   Outcome
+	m     *machine.Machine
+	found []doubt
 }
 
-func (v *verdict) doubt(level Level, format string, args ...any) {
-	v.doubts = append(v.doubts, doubt{level, fmt.Sprintf(format, args...)})
+func (v *doubts) doubt(level Level, format string, args ...any) {
+	v.found = append(v.found, doubt{level, fmt.Sprintf(format, args...)})
 }
 
-func (v *verdict) name() string { return v.out.Engine.Name }
+func (v *doubts) name() string { return v.out.Engine.Name }
 
-func (v *verdict) basisText() string {
-	if v.name() == "captured" {
+func (v *doubts) basisText() string {
+	if v.out.Engine.Exact {
 		return "every kernel as it was measured"
 	}
 	return "kernels as captured, parts as measured on this machine"
 }
 
 // machine: a profile that no benchmark stands behind.
-func (v *verdict) machine() {
-	if len(v.m.Library.AllReduce.Times.Rows) == 0 && v.name() != "captured" {
+func (v *doubts) machine() {
+	if len(v.m.Library.AllReduce.Times.Rows) == 0 && !v.out.Engine.Exact {
 		v.doubt(Low, "no benchmark of %s is behind its profile: %d of its numbers are assumed", v.m.Profile, guessed(v.m))
 	}
 }
@@ -100,7 +99,7 @@ func guessed(m *machine.Machine) (n int) {
 }
 
 // basis: what the trace lacks.
-func (v *verdict) basis() {
+func (v *doubts) basis() {
 	if v.w.Run.Estimated != "" {
 		v.doubt(Low, "nobody measured these kernels: %s", v.w.Run.Estimated)
 	}
@@ -114,19 +113,19 @@ func (v *verdict) basis() {
 }
 
 // untested: strategies and variants that nobody has run on hardware for this project.
-func (v *verdict) untested() {
-	switch name := v.name(); {
-	case name == "ideal":
+func (v *doubts) untested() {
+	switch {
+	case v.out.Engine.Bound && !v.out.Engine.Exact:
 		v.doubt(Low, "a bound, not a schedule that runs")
-	case name == "trigger":
+	case v.out.Engine.Future:
 		v.doubt(Low, "hardware that tracks and triggers exists in simulators only")
-	case name == "decompose" && v.out.Values["variant"] != "chunks" && v.out.Values["variant"] != "":
+	case v.name() == "decompose" && v.out.Values["variant"] != "chunks" && v.out.Values["variant"] != "":
 		v.doubt(Low, "no run on hardware is behind this variant of decompose")
 	}
 }
 
 // build: a strategy that needs another kernel than the captured one.
-func (v *verdict) build() {
+func (v *doubts) build() {
 	if name := v.name(); name != "fused" && name != "tilesync" && name != "trigger" {
 		return
 	}
@@ -162,7 +161,7 @@ func ofLibrary(name string) bool {
 const saturates = 0.95
 
 // saturated reports whether so many workgroups of a gather take all that the memory gives.
-func (v *verdict) saturated(wgs int) bool {
+func (v *doubts) saturated(wgs int) bool {
 	best := 0.0
 	for _, r := range v.m.GPU.Gather.Rows {
 		best = max(best, r[1])
@@ -171,7 +170,7 @@ func (v *verdict) saturated(wgs int) bool {
 }
 
 // programs: another number of persistent workgroups than was captured.
-func (v *verdict) programs() {
+func (v *doubts) programs() {
 	n := v.out.Values.Int("programs")
 	if n == 0 {
 		return
@@ -186,7 +185,7 @@ func (v *verdict) programs() {
 	}
 }
 
-func (v *verdict) wgs(op *workload.Op) int {
+func (v *doubts) wgs(op *workload.Op) int {
 	if n := v.out.Values.Int("programs"); n > 0 {
 		return n
 	}
@@ -200,30 +199,11 @@ const hostSpread = 3
 
 // host: time in which a device waits for its host, which another machine or load
 // changes. What the first iteration waited for is a cold start's and left out.
-func (v *verdict) host() {
+func (v *doubts) host() {
 	if v.out.Values["graph"] == "on" {
 		return
 	}
-	from, _ := stepsOf(v.w, v.out.Result.Run).steady()
-	late := map[[2]int]trace.Time{}
-	for _, i := range v.out.Result.Idle {
-		if i.Cause == replay.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
-			late[[2]int{i.Rank, i.Stream}] += i.End - max(i.Start, from[i.Rank])
-		}
-	}
-	// Of a rank, the stream that waited least: another one may have had nothing else to wait for.
-	worst := 0.0
-	for r, f := range from {
-		least := trace.Never
-		for stream, d := range late {
-			if stream[0] == r {
-				least = min(least, d)
-			}
-		}
-		if whole := v.out.Result.Makespan - f; least != trace.Never && whole > 0 {
-			worst = max(worst, float64(least)/float64(whole))
-		}
-	}
+	worst := hostWait(v.w, v.out)
 	l := &v.m.Launch
 	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
 	switch whole := float64(v.out.Time); {
@@ -244,7 +224,7 @@ func (v *verdict) host() {
 
 // issue is the nanoseconds that a host takes to enqueue one iteration on one
 // rank, at the profile's pace.
-func (v *verdict) issue() float64 {
+func (v *doubts) issue() float64 {
 	l := &v.m.Launch
 	var each float64
 	kernel := l.Host.Or(0)
@@ -264,8 +244,8 @@ func (v *verdict) issue() float64 {
 }
 
 // clock: iterations at a clock that the power limit sets, or would.
-func (v *verdict) clock() {
-	if v.name() == "captured" || v.m.Regime == machine.Cool {
+func (v *doubts) clock() {
+	if v.out.Engine.Exact || v.m.Regime == machine.Cool {
 		return
 	}
 	c := clockOf(v.w, v.m)
@@ -295,7 +275,7 @@ const (
 )
 
 // shapes: products that the profile knows by its law only.
-func (v *verdict) shapes() {
+func (v *doubts) shapes() {
 	var far machine.Question
 	var from [3]int64
 	worst := 0.0
@@ -321,7 +301,7 @@ func (v *verdict) shapes() {
 }
 
 // sizes: collectives outside what was measured.
-func (v *verdict) sizes() {
+func (v *doubts) sizes() {
 	worst, why := 1.0, ""
 	for _, q := range v.out.asked {
 		if q.Kind != machine.AboutCollective {
@@ -340,7 +320,7 @@ func (v *verdict) sizes() {
 }
 
 // race: who gets the compute units first differs from run to run.
-func (v *verdict) race() {
+func (v *doubts) race() {
 	if races(v.out.Selection, v.w) {
 		v.doubt(Medium, "which rank's collective gets compute units first differs from run to run: %s to %s", micros(v.out.Best), micros(v.out.Worst))
 	}
@@ -357,7 +337,7 @@ var dependsOn = map[string][]string{
 }
 
 // assumed: numbers that nobody measured and that this result hangs on.
-func (v *verdict) assumed() {
+func (v *doubts) assumed() {
 	for _, a := range v.m.Assumptions() {
 		for _, key := range dependsOn[v.name()] {
 			if strings.HasPrefix(a.Key, key) {

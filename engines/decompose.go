@@ -17,6 +17,7 @@ import (
 var decompose = Engine{
 	Name:    "decompose",
 	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
+	Saves:   "chunks are tiled anew, and may leave fewer compute units idle in the last wave",
 	Summary: "the communication of one piece beside the compute of the next, on two streams",
 	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
 		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +

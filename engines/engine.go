@@ -21,6 +21,9 @@ type Engine struct {
 	Inside  bool    // overlaps inside kernels: phases of workgroups are worth recording
 	Bound   bool    // no strategy but what one can be compared with
 	Future  bool    // needs hardware that no GPU has: shown, never recommended
+	Plain   bool    // overlaps nothing: what is taken where no other strategy is clearly faster
+	Exact   bool    // replays measured durations
+	Saves   string  // the work that it does without and ideal pays for; "" where it schedules the same operations
 	Loop    bool    // overlaps iterations, so it serves all pairs of a trace or none
 
 	parts []Selection // of the mix: what it is made of

@@ -90,32 +90,6 @@ func choose(expected []float64, isPlain []bool) (take, plain int) {
 	return take, plain
 }
 
-// An Advice is what to do about a workload, as rows of outcomes, or -1.
-type Advice struct {
-	Take  int // the one with the least expected time
-	Plain int // bulk, where it is not clearly slower than that
-	Bulk  int
-}
-
-// Advise says which outcome to choose by expected times. Bounds and strategies
-// without hardware are not for choosing, nor is the schedule as captured.
-func Advise(outcomes []Outcome) Advice {
-	expected, bulk := make([]float64, len(outcomes)), make([]bool, len(outcomes))
-	a := Advice{Bulk: -1}
-	for i, out := range outcomes {
-		e := out.Engine
-		if out.Why != "" || e.Bound || e.Future || e.Name == "captured" {
-			continue
-		}
-		expected[i], bulk[i] = float64(out.Expected), e.Name == "bulk"
-		if bulk[i] && (a.Bulk < 0 || expected[i] < expected[a.Bulk]) {
-			a.Bulk = i
-		}
-	}
-	a.Take, a.Plain = choose(expected, bulk)
-	return a
-}
-
 // expect is the mean of what an outcome takes over how the tosses of its pairs
 // fall. Whoever chooses by the mean loses least in the mean; the median of few
 // modes says little.

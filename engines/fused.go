@@ -21,6 +21,7 @@ const storeSpread = 0.35
 var fused = Engine{
 	Name:    "fused",
 	From:    "fused computation-collective operators, SC'24",
+	Saves:   "the stores and reloads of intermediate results, and the collective's kernel with its launch and protocol",
 	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",
 	Detail: "Compute and all-to-all become one persistent kernel. A workgroup computes a tile, stores it into the memory of " +
 		"the GPU it belongs to, and takes its next tile; nothing is written at home and read again. Aware order computes " +

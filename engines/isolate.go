@@ -60,7 +60,7 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 // rounds of the fixed point at most, and the largest relative difference between
 // simulated and captured durations at which it has converged.
 const (
-	isolationRounds = 12
+	isolationRounds = 6
 	isolationClose  = 0.002
 )
 
@@ -248,9 +248,6 @@ func (s *isolation) score(simulated []trace.Time) {
 		return captured[of] / alone[of]
 	}
 	s.Compute, s.Collective = ratio(0), ratio(1)
-	if simulated != nil && debugIsolate != nil {
-		debugIsolate(s.w, s.open, simulated)
-	}
 	if len(off) > 0 {
 		slices.Sort(off)
 		s.Median, s.P90 = off[(len(off)-1)/2], off[(len(off)-1)*9/10]
@@ -399,5 +396,3 @@ func (r *rank) atCapturedStart(op *workload.Op) {
 	s.launch(0, r.pl.standsFor(op))
 	r.finished(s, op)
 }
-
-var debugIsolate func(w *workload.Workload, open []subject, simulated []trace.Time)

@@ -15,12 +15,13 @@ import (
 // A Limit is what an outcome's time went to, for one iteration (mean over ranks
 // and iterations), and the sentence for it.
 type Limit struct {
-	Compute    trace.Time // computing, nothing else
-	Overlapped trace.Time // computing and communicating or copying at once
-	Exposed    trace.Time // communicating, computing nothing
-	Copies     trace.Time // copying, nothing else
-	Idle       trace.Time // nothing of all that
-	Text       string
+	Compute       trace.Time // computing, nothing else
+	Overlapped    trace.Time // computing and communicating or copying at once
+	Exposed       trace.Time // communicating, computing nothing
+	Communication trace.Time // communicating and computing at once
+	Copies        trace.Time // copying, nothing else
+	Idle          trace.Time // nothing of all that
+	Text          string
 }
 
 // LimitOf measures an outcome with the definitions of trace/overlap and says
@@ -36,7 +37,7 @@ func LimitOf(w *workload.Workload, out Outcome) Limit {
 	alone := sum.Compute - sum.Overlapped - sum.OverlappedCopy
 	l := Limit{
 		Compute: alone / per, Overlapped: (sum.Compute - alone) / per,
-		Exposed: sum.Exposed / per, Copies: sum.ExposedCopy / per, Idle: sum.Idle / per,
+		Communication: sum.Overlapped / per, Exposed: sum.Exposed / per, Copies: sum.ExposedCopy / per, Idle: sum.Idle / per,
 	}
 	l.Text = l.sentence(out.Result, from)
 	return l

@@ -55,6 +55,10 @@ const worthwhile = 0.005
 // tried but not mixed. done is called as each simulation finishes, from several
 // goroutines; nil is fine.
 func ComparePairs(w *workload.Workload, m machine.Machine, sel []Selection, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+	w, err := Isolate(w, m, o.Stop)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
 	kinds := w.PairKinds()
 	choices := make([]PairChoice, len(kinds))
 	var g errgroup.Group
@@ -87,7 +91,7 @@ func ComparePairs(w *workload.Workload, m machine.Machine, sel []Selection, base
 func (c *PairChoice) choose(base trace.Time, whole bool) {
 	c.Best = -1
 	for _, out := range c.Outcomes {
-		if out.Why == "" && out.Engine.Name == bulk.Name && out.Engine.String(out.Values) == "" {
+		if out.Why == "" && out.Engine.Plain && out.Engine.String(out.Values) == "" {
 			base = min(base, out.Expected)
 		}
 	}

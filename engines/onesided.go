@@ -17,6 +17,7 @@ import (
 var onesided = Engine{
 	Name:    "onesided",
 	From:    "Triton-distributed, PyTorch symmetric memory",
+	Saves:   "copy engines and stores move the bytes without the library's protocol and channels",
 	Summary: "shards move beside the product, signals tell which have arrived",
 	Detail: "An all-gather or all-to-all and the product behind it, or a product and the reduce-scatter or all-to-all behind " +
 		"it, become one pipeline. Copy engines move the shards and hold no compute unit; memory and links they share. A " +

@@ -41,6 +41,10 @@ func (s Spread) Slowest() trace.Time { return s.Sorted()[len(s.Times)-1] }
 // machine's cores. A strategy that does not apply has no times. done is called as each
 // replay finishes, from several goroutines; nil is fine.
 func Spreads(w *workload.Workload, m machine.Machine, sel []Selection, n int, stop func() bool, done func()) ([]Spread, error) {
+	w, err := Isolate(w, m, stop)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]Spread, len(sel))
 	for i := range out {
 		out[i].Times = make([]trace.Time, n)

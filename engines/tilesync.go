@@ -17,6 +17,7 @@ import (
 var tilesync = Engine{
 	Name:    "tilesync",
 	From:    "cuSync",
+	Saves:   "compute units that are idle in the producer's last wave run the consumer",
 	Summary: "dependent products side by side, tiles waiting for tiles",
 	Detail: "Kernels of which each consumes the one before, two or a whole chain (attention's three), run on streams of their own. A producer's workgroup posts a semaphore when its tile is " +
 		"written; a consumer's waits, in its slot, for those that its loop over K comes to: once for a whole row (row), at each " +

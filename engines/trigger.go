@@ -19,6 +19,7 @@ import (
 var trigger = Engine{
 	Name:    "trigger",
 	From:    "T3",
+	Saves:   "the collective's kernel, and its reads and writes of memory",
 	Summary: "stores counted in memory start DMA transfers of a ring beside the product",
 	Detail: "A product and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
 		"as many stages as there are ranks, each rank one chunk ahead of the next, so that what arrives in a stage is the chunk " +

@@ -87,6 +87,9 @@ func without(words []string, word string) []string {
 // the first of those that do not run does not. done is called as each finishes,
 // from several goroutines; nil is fine.
 func Tune(w *workload.Workload, m machine.Machine, candidates []Selection, o replay.Options, done func()) (ran []Outcome, why string, err error) {
+	if w, err = Isolate(w, m, o.Stop); err != nil {
+		return nil, "", err
+	}
 	all := make([]Outcome, len(candidates))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))

@@ -41,7 +41,11 @@ func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *
 		return nil, nil, machine.Machine{}, usageError{err}
 	}
 	w, m, err := a.subject(q.path, q.machine, q.lift)
+	if err != nil {
+		return nil, nil, m, err
+	}
 	m.Regime = regime
+	w, err = engines.Isolate(w, m, nil)
 	return sel, w, m, err
 }
 

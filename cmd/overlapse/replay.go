@@ -145,22 +145,24 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 // A replayed is a trace replayed under several strategies: what the table,
 // result.json and the report are made of.
 type replayed struct {
-	Path       string            `json:"path"`
-	Machine    string            `json:"machine"`
-	Ranks      int               `json:"ranks"`
-	Captured   int               `json:"captured_ranks"`
-	Iterations int               `json:"iterations"` // times below are of one, if there are any
-	Pairs      int               `json:"pairs"`
-	Window     string            `json:"window,omitempty"`    // that was recorded and explained: iteration, all, or a time
-	Measured   int64             `json:"measured_ns"`         // of the schedule as given, where it is estimated
-	Estimated  string            `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
-	Residual   engines.Residual  `json:"residual"`
-	Rows       []replayRow       `json:"strategies"`
-	PairKinds  []pairRow         `json:"pair_kinds,omitempty"`
-	Notes      []string          `json:"notes"`
-	base       int64             // time of the captured schedule, replayed
-	outcomes   []engines.Outcome // as Rows
-	limits     []engines.Limit   // as Rows
+	Path       string              `json:"path"`
+	Machine    string              `json:"machine"`
+	Ranks      int                 `json:"ranks"`
+	Captured   int                 `json:"captured_ranks"`
+	Iterations int                 `json:"iterations"` // times below are of one, if there are any
+	Pairs      int                 `json:"pairs"`
+	Window     string              `json:"window,omitempty"`    // that was recorded and explained: iteration, all, or a time
+	Measured   int64               `json:"measured_ns"`         // of the schedule as given, where it is estimated
+	Estimated  string              `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
+	Residual   engines.Residual    `json:"residual"`
+	Isolation  *workload.Isolation `json:"isolation"` // how durations alone were found
+	Verdict    engines.Verdict     `json:"verdict"`
+	Rows       []replayRow         `json:"strategies"`
+	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
+	Notes      []string            `json:"notes"`
+	base       int64               // time of the captured schedule, replayed
+	outcomes   []engines.Outcome   // as Rows
+	limits     []engines.Limit     // as Rows
 	workload   *workload.Workload
 }
 
@@ -169,10 +171,13 @@ type replayRow struct {
 	Strategy   string         `json:"strategy"`
 	Parameters engines.Values `json:"parameters"`
 	Applies    bool           `json:"applies"`
-	Why        string         `json:"why,omitempty"`     // it does not apply
-	Time       int64          `json:"time_ns,omitempty"` // expected: the mean over who gets compute units first
-	Change     float64        `json:"change"`            // of the captured replay's time: -0.1 is 10 % less
-	Exposed    int64          `json:"exposed_communication_ns"`
+	Why        string         `json:"why,omitempty"`               // it does not apply
+	Time       int64          `json:"time_ns,omitempty"`           // expected: the mean over who gets compute units first
+	Change     float64        `json:"change"`                      // of the captured replay's time: -0.1 is 10 % less
+	Compute    int64          `json:"compute_ns"`                  // mean over ranks, as the three below
+	Overlapped int64          `json:"overlapped_communication_ns"` // with compute beside it
+	Exposed    int64          `json:"exposed_communication_ns"`    // without
+	Idle       int64          `json:"idle_ns"`                     // no compute, communication or copy
 	Limit      string         `json:"limited_by,omitempty"`
 	// Memory is the bytes of memory a rank and iteration, by cause.
 	Memory []engines.Moved `json:"memory,omitempty"`
@@ -206,14 +211,23 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 	if base.Result == nil {
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
+	asMeasured := base
+	if m.Regime != machine.AsCaptured { // the capture's own clock
+		same := m
+		same.Regime = machine.AsCaptured
+		if asMeasured, err = engines.Run(w, same, engines.Captured(), replay.Options{Stop: opts.Stop}); err != nil {
+			return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
+		}
+	}
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: engines.Iterations(w), Pairs: len(w.Pairs),
-		Measured: int64(engines.MeasuredStepTime(w)), Residual: engines.ResidualOf(w, base.Result.Run), Notes: w.Notes, Estimated: w.Run.Estimated,
+		Measured: int64(engines.MeasuredStepTime(w)), Residual: engines.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		base: int64(base.Time), outcomes: outcomes, workload: w,
 	}
 	for _, out := range r.outcomes {
 		r.add(out)
 	}
+	r.Verdict = engines.Judge(w, base, outcomes)
 	return r, nil
 }
 
@@ -236,7 +250,8 @@ func (r *replayed) add(out engines.Outcome) {
 		l = engines.LimitOf(r.workload, out)
 		row.Time = int64(out.Expected)
 		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
-		row.Exposed, row.Limit = int64(l.Exposed), l.Text
+		row.Compute, row.Overlapped, row.Exposed, row.Idle = int64(l.Compute+l.Overlapped), int64(l.Communication), int64(l.Exposed), int64(l.Idle)
+		row.Limit = l.Text
 		row.Memory = engines.MemoryByCause(r.workload, out)
 		row.Confidence = engines.ConfidenceOf(r.workload, out)
 	}
@@ -287,7 +302,7 @@ func (a *app) printReplay(r *replayed) {
 		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
 	}
 	t.Render()
-	a.printAdvice(r)
+	a.printVerdict(r.Verdict)
 	a.printPairs(r)
 	a.printSpreads(r)
 	a.printDoubts(r)
@@ -350,4 +365,20 @@ func writeCSV(w io.Writer, r *replayed) error {
 	}
 	c.Flush()
 	return c.Error()
+}
+
+// printVerdict says what to do, and what takes less than the bound.
+func (a *app) printVerdict(v engines.Verdict) {
+	for i, sentence := range v.Sentences {
+		if i == 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintln(a.out, oneLine(sentence))
+	}
+	for i, b := range v.Below {
+		if i == 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintf(a.out, "%s takes less than ideal, which pays for what it saves: %s\n", oneLine(b.Strategy), b.Why)
+	}
 }

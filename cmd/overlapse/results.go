@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
@@ -68,6 +69,7 @@ func (r *replayed) runs() []*trace.Run {
 func (a *app) report(r *replayed) html.Report {
 	rep := html.Report{
 		Title:    "overlapse: " + filepath.Base(r.Path),
+		Verdict:  strings.Join(r.Verdict.Sentences, ". "),
 		Captured: trace.Time(r.base),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},

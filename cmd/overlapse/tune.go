@@ -46,14 +46,21 @@ Where it is tossed whose kernel gets compute units first, the time is the mean o
 	return c
 }
 
+// A tuning is what `tune --format json` prints.
+type tuning struct {
+	Verdict    engines.Verdict `json:"verdict"` // on the best settings of each strategy
+	Strategies []tunedStrategy `json:"strategies"`
+}
+
 // A tunedStrategy is one strategy's settings, the fastest first.
 type tunedStrategy struct {
-	Strategy string      `json:"strategy"`
-	Tried    int         `json:"tried"`
-	Ran      int         `json:"ran"`
-	Why      string      `json:"why,omitempty"` // why others did not
-	Default  *tunedTime  `json:"default,omitempty"`
-	Best     []tunedTime `json:"best"`
+	Strategy   string             `json:"strategy"`
+	Tried      int                `json:"tried"`
+	Ran        int                `json:"ran"`
+	Why        string             `json:"why,omitempty"` // why others did not
+	Confidence engines.Confidence `json:"confidence"`    // in the best
+	Default    *tunedTime         `json:"default,omitempty"`
+	Best       []tunedTime        `json:"best"`
 }
 
 // A tunedTime is one of them.
@@ -90,24 +97,35 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if base.Result == nil {
 		return fmt.Errorf("%s: %s", o.path, base.Why)
 	}
-	var tuned []tunedStrategy
+	var found tuning
+	var best []engines.Outcome // of each strategy
 	bar := a.progress(n, "tuning")
 	for _, sel := range candidates {
 		ran, why, err := engines.Tune(w, m, sel, opts, func() { _ = bar.Add(1) })
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		tuned = append(tuned, tunedOf(sel, ran, why, base.Time, o.top))
+		t := tunedOf(sel, ran, why, base.Time, o.top)
+		if len(ran) > 0 {
+			out, err := engines.Run(w, m, ran[0].Selection, opts) // Tune keeps no results
+			if err != nil {
+				return stopped(ctx, err)
+			}
+			best, t.Confidence = append(best, out), engines.ConfidenceOf(w, out)
+		}
+		found.Strategies = append(found.Strategies, t)
 	}
 	_ = bar.Finish()
+	found.Verdict = engines.Judge(w, base, best)
 	if o.format == "json" {
-		return writeJSON(a.out, tuned)
+		return writeJSON(a.out, found)
 	}
 	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", oneLine(o.path), m.Name, n, micros(base.Time))
 	if w.Run.Estimated != "" {
 		fmt.Fprintln(a.out, oneLine(w.Run.Estimated))
 	}
-	a.printTuned(tuned)
+	a.printTuned(found.Strategies)
+	a.printVerdict(found.Verdict)
 	return nil
 }
 
@@ -133,7 +151,7 @@ func tunedOf(sel []engines.Selection, ran []engines.Outcome, why string, base tr
 }
 
 func (a *app) printTuned(tuned []tunedStrategy) {
-	t := a.table("strategy", "settings", "time", "change", "of its defaults")
+	t := a.table("strategy", "settings", "time", "change", "of its defaults", "confidence")
 	var none []string
 	for _, s := range tuned {
 		if s.Ran == 0 {
@@ -144,9 +162,9 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 			if i > 0 && b.Time == s.Best[i-1].Time {
 				continue // the same program by other words
 			}
-			name, than := "", ""
+			name, than, confidence := "", "", ""
 			if i == 0 {
-				name = s.Strategy
+				name, confidence = s.Strategy, string(s.Confidence.Level)
 			}
 			if s.Default != nil {
 				than = percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
@@ -155,7 +173,7 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 			if settings == "" {
 				settings = "(defaults)"
 			}
-			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), than})
+			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), than, confidence})
 		}
 		if d := s.Default; d != nil && float64(d.Time)*(1-engines.RunsDiffer) < float64(s.Best[0].Time) {
 			none = append(none, fmt.Sprintf("%s: no clear difference from its defaults: two runs of one program differ by %.0f %%", s.Strategy, 100*engines.RunsDiffer))

@@ -139,28 +139,3 @@ func markCaptured(s *charts.SingleSeries, captured trace.Time) {
 		charts.WithMarkLineNameXAxisItemOpts(opts.MarkLineNameXAxisItem{Name: "captured", XAxis: int64(captured)}),
 		charts.WithMarkLineStyleOpts(opts.MarkLineStyle{Symbol: []string{"none", "none"}}))
 }
-
-// verdict says in a sentence what the bars say.
-func (r Report) verdict() string {
-	var best *Bar
-	for i := range r.Strategies {
-		b := &r.Strategies[i]
-		if b.Time > 0 && !b.Bound && (best == nil || b.Time < best.Time) {
-			best = b
-		}
-	}
-	switch {
-	case best == nil:
-		return ""
-	case r.Captured <= 0:
-		return fmt.Sprintf("Fastest: %s, %s.", best.full(), layout.Short(best.Time))
-	case float64(best.Time) > 0.995*float64(r.Captured):
-		return fmt.Sprintf("No strategy is predicted to beat the captured schedule, %s.", layout.Short(r.Captured))
-	}
-	v := fmt.Sprintf("Fastest: %s, predicted to take %s: %s against the captured %s.",
-		best.full(), layout.Short(best.Time), r.change(best.Time), layout.Short(r.Captured))
-	if best.Note != "" {
-		v += " Its limit: " + best.Note + "."
-	}
-	return v
-}

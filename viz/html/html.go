@@ -29,6 +29,7 @@ import (
 // decides what is compared with what. Empty parts are left out of the page.
 type Report struct {
 	Title      string
+	Verdict    string     // what to do, in a sentence or two; may be ""
 	Facts      []Fact     // shown below the title: machine, capture, model error
 	Strategies []Bar      // in the order they are shown
 	Captured   trace.Time // the captured schedule's time, which changes are measured against; 0: show none
@@ -143,7 +144,7 @@ func write(w io.Writer, rep Report, echarts string) error {
 		EChartsVersion:   EChartsVersion,
 		EChartsURL:       EChartsURL,
 		EChartsIntegrity: EChartsIntegrity,
-		Verdict:          rep.verdict(),
+		Verdict:          rep.Verdict,
 		Bars:             rep.strategyCells(),
 		Lanes:            d.Lanes != nil,
 		Workgroups:       d.Workgroups != nil,

@@ -140,27 +140,6 @@ func TestPage(t *testing.T) {
 	golden(t, "page.golden", page)
 }
 
-func TestVerdict(t *testing.T) {
-	bar := func(name string, time trace.Time) Bar { return Bar{Name: name, Time: time} }
-	for _, c := range []struct {
-		rep  Report
-		want string
-	}{
-		{Report{}, ""},
-		{Report{Strategies: []Bar{{Name: "fused", Note: "does not apply"}}}, ""},
-		{Report{Strategies: []Bar{bar("bulk", 2000), bar("fused", 1000)}}, "Fastest: fused, 1.000 µs."},
-		{Report{Captured: 2000, Strategies: []Bar{bar("bulk", 1995), {Name: "ideal", Time: 500, Bound: true}}}, "No strategy is predicted to beat the captured schedule, 2.000 µs."},
-		{
-			Report{Captured: 2000, Strategies: []Bar{{Name: "decompose", Params: "chunks=4", Time: 1500, Note: "launch gaps"}, bar("bulk", 2100)}},
-			"Fastest: decompose (chunks=4), predicted to take 1.500 µs: −25.0 % against the captured 2.000 µs. Its limit: launch gaps.",
-		},
-	} {
-		if got := c.rep.verdict(); got != c.want {
-			t.Errorf("got  %q\nwant %q", got, c.want)
-		}
-	}
-}
-
 // Whatever the parts of a page say, they cannot become markup or code.
 func TestHostileText(t *testing.T) {
 	page := render(t, hostile(), "")

@@ -1,0 +1,213 @@
+package engines
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Verdict is what to do about a workload. It is formed once, by Judge; the
+// terminal, the report, the JSON and tune show the same one.
+type Verdict struct {
+	Kind       VerdictKind  `json:"kind"`
+	Strategy   string       `json:"strategy,omitempty"` // predicted fastest; "" where there is nothing to compare
+	Parameters Values       `json:"parameters,omitempty"`
+	Change     float64      `json:"change"`     // of the captured schedule's time: -0.1 is 10 % less
+	Confidence Confidence   `json:"confidence"` // in the predicted fastest
+	HostWait   float64      `json:"host_wait"`  // share of the captured schedule in which devices wait for a launch by the host
+	HostBound  bool         `json:"host_bound"` // that is more than a tenth
+	Below      []BelowBound `json:"below_bound,omitempty"`
+	Sentences  []string     `json:"sentences"` // the verdict in words, the most important first
+
+	take int // of the outcomes; -1 where there is nothing to compare
+}
+
+// BelowBound is a strategy that takes less than ideal, and the work that it saves.
+type BelowBound struct {
+	Strategy string `json:"strategy"`
+	Why      string `json:"why"`
+}
+
+// A VerdictKind says what a verdict comes to.
+type VerdictKind string
+
+// The kinds of verdicts.
+const (
+	NothingToCompare VerdictKind = "nothing to compare"
+	KeepCaptured     VerdictKind = "captured is fastest"
+	NoClearWinner    VerdictKind = "no clear difference"
+	Winner           VerdictKind = "predicted fastest"
+)
+
+// hostBound is the share of the time that devices wait for a launch from which a
+// verdict begins with it.
+const hostBound = 0.1
+
+// Judge forms the verdict on outcomes of one workload. captured is the outcome of
+// the captured schedule, which competes whether it is among the others or not.
+// Bounds and strategies without hardware do not compete.
+func Judge(w *workload.Workload, captured Outcome, outcomes []Outcome) Verdict {
+	all := outcomes
+	base := slices.IndexFunc(all, func(o Outcome) bool { return o.Engine.Name == captured.Engine.Name })
+	if base < 0 {
+		base, all = len(all), append(slices.Clone(all), captured)
+	}
+	v := Verdict{take: -1, HostWait: hostWait(w, captured)}
+	v.HostBound = v.HostWait > hostBound
+	if v.HostBound {
+		v.say("host-bound: devices wait %.0f %% of the time for the host to launch the next kernel, which no overlap strategy changes; "+
+			"a captured graph or a compiled step removes it (bulk:graph=on predicts the pairs in a graph)", 100*v.HostWait)
+	}
+	times, plain := make([]float64, len(all)), make([]bool, len(all))
+	others := 0
+	for i, o := range all {
+		if i != base && (o.Why != "" || o.Engine.Bound || o.Engine.Future) {
+			continue
+		}
+		times[i], plain[i] = float64(o.Expected), i == base || o.Engine.Plain
+		if !plain[i] {
+			others++
+		}
+	}
+	v.boundBy(all)
+	take, alike := choose(times, plain)
+	if take < 0 {
+		return v
+	}
+	v.judge(w, all, times, base, take, alike, others)
+	return v
+}
+
+// judge says which of the competing outcomes to take.
+func (v *Verdict) judge(w *workload.Workload, all []Outcome, times []float64, base, take, alike, others int) {
+	name := func(i int) string {
+		if i == base {
+			return baseName(w)
+		}
+		return all[i].Selection.String()
+	}
+	v.take = take
+	v.Change = times[take]/max(1, times[base]) - 1
+	v.Strategy, v.Parameters, v.Confidence = all[take].Engine.Name, all[take].Values, ConfidenceOf(w, all[take])
+	less := fmt.Sprintf("%.1f %% less than %s", -100*v.Change, name(base))
+	switch {
+	case others == 0:
+		v.Kind = NothingToCompare
+		v.say("nothing to compare: no overlap strategy applies to this trace%s", firstReason(all))
+	case take == base:
+		v.Kind = KeepCaptured
+	case alike >= 0:
+		v.Kind = NoClearWinner
+		v.say("no clear difference: %s is predicted to take %s, and two runs of one program differ by %.0f %%", name(take), less, 100*RunsDiffer)
+	default:
+		v.Kind = Winner
+		v.say("predicted fastest: %s, %s (confidence %s: %s)", name(take), less, v.Confidence.Level, v.Confidence.Why)
+	}
+	next := -1
+	for i, t := range times {
+		if i != base && t > 0 && (next < 0 || t < times[next]) {
+			next = i
+		}
+	}
+	if v.Kind == KeepCaptured {
+		v.say("predicted fastest: %s; the next is %s, %.1f %% more", name(base), name(next), 100*(times[next]/max(1, times[base])-1))
+	}
+	for i, o := range all {
+		if saved := times[i]/max(1, times[base]) - 1; o.Engine.Plain && i != base && times[i] > 0 && saved > RunsDiffer {
+			v.say("the captured schedule overlaps already: without overlap it would take %.1f %% more (%s)", 100*saved, name(i))
+			break
+		}
+	}
+}
+
+func (v *Verdict) say(format string, args ...any) {
+	v.Sentences = append(v.Sentences, fmt.Sprintf(format, args...))
+}
+
+// boundBy notes which outcomes take less than the bound, and why they can.
+func (v *Verdict) boundBy(all []Outcome) {
+	i := slices.IndexFunc(all, func(o Outcome) bool {
+		return o.Result != nil && o.Engine.Bound && !o.Engine.Exact && o.Engine.String(o.Values) == ""
+	})
+	if i < 0 {
+		return
+	}
+	for _, o := range all {
+		if o.Why == "" && o.Expected > 0 && o.Expected < all[i].Expected && !o.Engine.Bound {
+			v.Below = append(v.Below, BelowBound{o.Selection.String(), o.Selection.saves()})
+		}
+	}
+}
+
+// saves is what work a strategy does without that the bound still pays for.
+func (s Selection) saves() string {
+	if s.Engine.Saves != "" {
+		return s.Engine.Saves
+	}
+	for _, part := range s.Engine.parts {
+		if why := part.saves(); why != "" {
+			return why
+		}
+	}
+	if s.Engine.String(s.Values) != "" {
+		return "with these settings the same operations take less time alone"
+	}
+	return ""
+}
+
+// String is the strategy with the settings that differ from its defaults.
+func (s Selection) String() string {
+	return strings.TrimSpace(s.Engine.Name + " " + s.Engine.String(s.Values))
+}
+
+// baseName is what to call the schedule that a comparison starts from.
+func baseName(w *workload.Workload) string {
+	if w.Run.Estimated != "" {
+		return "the given schedule"
+	}
+	return "the captured schedule"
+}
+
+// firstReason is why the first of the strategies does not apply.
+func firstReason(all []Outcome) string {
+	for _, o := range all {
+		if o.Why != "" && !o.Engine.Bound && !o.Engine.Plain {
+			return fmt.Sprintf(" (%s: %s)", o.Engine.Name, o.Why)
+		}
+	}
+	return ""
+}
+
+// hostWait is the share of an outcome's time in which devices wait for a launch:
+// of each rank that of the stream which waits least, as another one may have had
+// nothing else to wait for; of the ranks the largest. What the first iteration
+// waited for is a cold start's and left out.
+func hostWait(w *workload.Workload, out Outcome) float64 {
+	if out.Result == nil {
+		return 0
+	}
+	from, _ := stepsOf(w, out.Result.Run).steady()
+	worst := 0.0
+	late := map[[2]int]trace.Time{}
+	for _, i := range out.Result.Idle {
+		if i.Cause == replay.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
+			late[[2]int{i.Rank, i.Stream}] += i.End - max(i.Start, from[i.Rank])
+		}
+	}
+	for r, f := range from {
+		least := trace.Never
+		for stream, d := range late {
+			if stream[0] == r {
+				least = min(least, d)
+			}
+		}
+		if whole := out.Result.Makespan - f; least != trace.Never && whole > 0 {
+			worst = max(worst, float64(least)/float64(whole))
+		}
+	}
+	return worst
+}
