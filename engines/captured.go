@@ -17,3 +17,10 @@ var captured = Engine{
 		return nil, nil
 	},
 }
+
+// asScheduled replays the captured schedule with interference: kernels start from
+// their durations alone, hold what they need and slow each other.
+var asScheduled = Engine{
+	Name: "captured with interference",
+	plan: func(*planner, Values) (emitter, error) { return nil, nil },
+}

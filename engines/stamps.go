@@ -154,9 +154,12 @@ const compiling = trace.Time(100_000_000)
 func replayStamped(row machine.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, string) {
 	beside := row.Strategy == besideCaptured
 	if beside {
-		row.Strategy = "bulk"
+		row.Strategy = "captured"
 	}
 	s, why := selectionOf(row)
+	if beside {
+		s.Engine = asScheduled
+	}
 	if why != "" {
 		return nil, why
 	}
@@ -169,8 +172,8 @@ func replayStamped(row machine.Row, run *trace.Run, m machine.Machine, as stampe
 			t.Persistent, t.Tiles, t.WGs = true, t.WGs, as.programs
 		}
 	}
-	if beside {
-		alone(w)
+	if w, err = Isolate(w, m, nil); err != nil {
+		return nil, err.Error()
 	}
 	m.Pace = 1
 	p, err := s.Engine.Plan(w, m, s.Values)
@@ -194,38 +197,6 @@ func (as stampedAs) delay(p *replay.Program) {
 				if k := commands[i].Kernel; as.late > 0 && k != nil && max(k.Tiles, k.WGs) == as.late {
 					commands[i].Delay += compiling
 				}
-			}
-		}
-	}
-}
-
-// alone gives every kernel the time of the shortest of its name and grid on its
-// rank, and every collective the shortest transfer of its operation and size.
-func alone(w *workload.Workload) {
-	type kernel struct {
-		rank int
-		name string
-		wgs  int
-	}
-	least := map[kernel]trace.Time{}
-	of := func(op *workload.Op) kernel { return kernel{op.Rank, op.Name, op.Tiling.WGs} }
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Collective < 0 {
-			if d, seen := least[of(op)]; !seen || op.Dur() < d {
-				least[of(op)] = op.Dur()
-			}
-		}
-	}
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Collective < 0 {
-			op.End = op.Start + least[of(op)]
-		}
-	}
-	for i := range w.Collectives {
-		c := &w.Collectives[i]
-		for _, x := range w.Collectives {
-			if x.Op == c.Op && x.Bytes == c.Bytes && x.Transfer() < c.Transfer() {
-				c.Depart, c.Shortest = c.Arrive+x.Transfer(), x.Transfer()
 			}
 		}
 	}
