@@ -72,6 +72,12 @@ func Load(name string) (Machine, error) {
 	return m.Sized(found[0].gpus)
 }
 
+// Sized reports whether a machine's name has a number of GPUs.
+func Sized(name string) bool {
+	found := readings(strings.ToLower(name), Names())
+	return len(found) == 1 && found[0].gpus > 0
+}
+
 // A meaning is what a machine's name may mean. gpus is 0 where the name has no number.
 type meaning struct {
 	profile string
