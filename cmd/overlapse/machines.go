@@ -31,7 +31,9 @@ holds all that a printed profile does, or a base and what differs from it:
   gpu: {groups: [], cus: 264}
 
 Numbers without a source are marked as assumed. groups: [] leaves the groups of CUs
-unknown.`,
+unknown. A replay on another machine plans anew, but what was captured keeps its
+time; to ask what faster links, memory or compute would change, use
+replay --what-if.`,
 		Example: "  overlapse machines\n  overlapse machines h200x4 > mine.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -13,7 +13,7 @@ import (
 //
 //	base: h200
 //	gpu: {groups: [], cus: 264}
-//	fabric: {egress: 785 GB/s, ingress: {value: 785 GB/s, source: "data sheet"}}
+//	fabric: {egress: 785 GB/s, ingress: 785 GB/s, pair: {value: 785 GB/s, source: "data sheet"}}
 //
 // A file that names another GPU describes another device: what is measured of
 // the base is assumed of it.

@@ -32,7 +32,7 @@ func TestBaseWithChanges(t *testing.T) {
 	m := parse(t, `
 base: h200
 gpu: {groups: [], cus: 264, shared: {value: 256 KiB, source: "data sheet"}}
-fabric: {egress: 785 GB/s, ingress: {value: 785 GB/s}}
+fabric: {egress: 785 GB/s, ingress: {value: 785 GB/s}, pair: 785 GB/s}
 `)
 	for _, c := range []struct {
 		what      string
@@ -81,6 +81,10 @@ func TestBrokenBaseFiles(t *testing.T) {
 		{
 			"base: h200\nlibrary: {cluster: 32}\n",
 			"dir/mine.yaml:line 2: library.cluster: clusters of 32 channels do not fit: the largest of gpu.groups has 18 CUs (give larger gpu.groups or smaller clusters; to leave the groups unknown, write groups: [])",
+		},
+		{
+			"base: h200\nfabric: {egress: 785 GB/s, ingress: 785 GB/s}\n",
+			"dir/mine.yaml:line 2: fabric.pair: 392.5 GB/s is less than the 785 GB/s out of and into a GPU, but through a switch one pair takes all of it (raise fabric.pair too; to ask what faster links would change, use replay --what-if links=2)",
 		},
 		{
 			"base: h200\nnetwork: {node: 8}\n",

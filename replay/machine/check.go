@@ -44,6 +44,20 @@ func (p *profile) checkCluster(size float64, largest int, n ast.Node, what strin
 	p.fail(n, cure, what+" do not fit: the largest of gpu.groups has %d CUs", append(args, largest)...)
 }
 
+// checkFabric refuses a switch that gives a pair less than a GPU's rate. Who
+// raises egress and ingress alone would make stores slower: the bytes of a store
+// count relative to the egress, and the pair's rate would stay.
+func (p *profile) checkFabric(m *Machine) {
+	f := &m.Fabric
+	least := min(f.Egress.Value, f.Ingress.Value)
+	if f.Topology != Switch || f.Pair.Value >= least {
+		return
+	}
+	cure := "raise fabric.pair too; to ask what faster links would change, use replay --what-if links=2"
+	p.fail(p.first("fabric.pair", "fabric.egress", "fabric.ingress", "fabric"), cure,
+		"fabric.pair: %v is less than the %s out of and into a GPU, but through a switch one pair takes all of it", f.Pair, formatCell(least, rate))
+}
+
 // first is the node of the first of the keys that the file has, or nil.
 func (p *profile) first(keys ...string) ast.Node {
 	for _, key := range keys {

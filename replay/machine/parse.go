@@ -51,6 +51,7 @@ func Parse(r io.Reader, file string) (Machine, error) {
 	p.rest()
 	if len(p.errs) == 0 {
 		p.checkGroups(&m)
+		p.checkFabric(&m)
 	}
 	if err := p.err(); err != nil {
 		return Machine{}, err

@@ -106,6 +106,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(string(good))
 	f.Add("gpu: {cus: {value: 1, source: x}}")
+	f.Add("base: h100\ngpu: {groups: [[2, 66]], cus: 132}\nnetwork: {node: 8}")
+	f.Add("base: t3\nprofile: \"a\"\ngpu: {name: x, groups: []}")
 	f.Add("a: [[[")
 	f.Fuzz(func(t *testing.T, s string) {
 		m, err := Parse(strings.NewReader(s), "f.yaml")
