@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -36,6 +37,21 @@ func TestSelectedMachinesAreAccepted(t *testing.T) {
 			if err != nil || again.Profile != m.Profile || again.GPUs != ranks {
 				t.Errorf("%q with %d ranks selects %s, and --machine of that gives %s with %d GPUs, %v", device.Name, ranks, m.Name, again.Profile, again.GPUs, err)
 			}
+		}
+	}
+}
+
+// Where a trace names no device, the names of AMD's matrix kernels state its architecture.
+func TestDeviceOfKernels(t *testing.T) {
+	for _, c := range []struct{ device, kernel, want string }{
+		{"", "Cijk_Ailk_Bljk_SB_MT128x64x16_ISA90a_IU1", "gfx90a"},
+		{"AMD Radeon Graphics", "Cijk_Ailk_Bljk_HHS_ISA942_IU1", "gfx942"},
+		{"AMD Instinct MI210", "Cijk_Ailk_Bljk_HHS_ISA90a_IU1", "AMD Instinct MI210"},
+		{"", "gemm", ""},
+	} {
+		w := &workload.Workload{Run: &trace.Run{Ranks: []trace.Rank{{Device: trace.Device{Name: c.device}}}}, Ops: []workload.Op{{Name: "copy"}, {Name: c.kernel}}}
+		if got := deviceOf(w).Name; got != c.want {
+			t.Errorf("%q with %s is taken for %q, want %q", c.device, c.kernel, got, c.want)
 		}
 	}
 }

@@ -90,6 +90,10 @@ func TestBrokenBaseFiles(t *testing.T) {
 			"base: h200\nnetwork: {node: 8}\n",
 			"network.nics is missing",
 		},
+		{
+			"base: h200\ngpu: {shared: 64 KiB}\n",
+			"dir/mine.yaml:line 2: library.shared: a channel's workgroup needs 104832, gpu.shared has 65536 (give less of it, or more of gpu.shared)",
+		},
 		{"base: h200\ngpu: {cus: []}\n", "gpu.cus: "},
 		{"base: h200\ngpu: {flopps: 3}\n", "unknown key gpu.flopps (did you mean gpu.flops?)"},
 		{"base: [h200]\n", "base: \"\" is no profile (one of a100, a100-40gb, "},

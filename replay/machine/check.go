@@ -58,6 +58,23 @@ func (p *profile) checkFabric(m *Machine) {
 		"fabric.pair: %v is less than the %s out of and into a GPU, but through a switch one pair takes all of it", f.Pair, formatCell(least, rate))
 }
 
+// checkLibrary refuses a GPU on whose CUs no channel of the collective library fits.
+func (p *profile) checkLibrary(m *Machine) {
+	g, l := &m.GPU, &m.Library
+	for _, c := range []struct {
+		key, of   string
+		need, has float64
+	}{
+		{"library.threads", "gpu.threads", l.Threads.Value, g.Threads.Value},
+		{"library.registers", "gpu.registers", l.Threads.Value * l.Registers.Value, g.Registers.Value},
+		{"library.shared", "gpu.shared", l.Shared.Value + g.SharedSpare.Value, g.Shared.Value},
+	} {
+		if c.need > c.has {
+			p.fail(p.first(c.key, c.of, "base"), "give less of it, or more of "+c.of, "%s: a channel's workgroup needs %g, %s has %g", c.key, c.need, c.of, c.has)
+		}
+	}
+}
+
 // first is the node of the first of the keys that the file has, or nil.
 func (p *profile) first(keys ...string) ast.Node {
 	for _, key := range keys {

@@ -52,6 +52,7 @@ func Parse(r io.Reader, file string) (Machine, error) {
 	if len(p.errs) == 0 {
 		p.checkGroups(&m)
 		p.checkFabric(&m)
+		p.checkLibrary(&m)
 	}
 	if err := p.err(); err != nil {
 		return Machine{}, err
