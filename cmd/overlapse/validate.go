@@ -227,7 +227,7 @@ func (a *app) machinesOf(rows []machine.Row, name string) (map[string]machine.Ma
 		}
 		m, err := a.machineNamed(name, 0)
 		if err != nil {
-			return nil, fmt.Errorf("row %s: %s", row.ID, err) // a row's mistake is not the command line's
+			return nil, fmt.Errorf("row %s: %s", row.ID, err.Error()) // a row's mistake is not the command line's
 		}
 		machines[name] = m
 	}

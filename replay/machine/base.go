@@ -49,13 +49,19 @@ func (p *profile) keeps(key string, has bool) bool {
 	return p.base != "" && has && !given
 }
 
-// empties reports whether the file drops a table that may be left out: groups: [].
-func (p *profile) empties(e entry) bool {
+// drops reports whether the file says that a table is not known, as groups: []
+// does, and leaves it so.
+func (p *profile) drops(e entry) bool {
 	list, ok := p.nodes[e.key].(*ast.SequenceNode)
-	if !ok || len(list.Values) > 0 || e.part == "" || e.table == nil {
+	if !ok || len(list.Values) > 0 || e.table == nil || e.part == "" && p.base == "" {
 		return false
 	}
 	p.taken[e.key] = true
+	if e.part == "" { // no table that may be left out
+		*e.table = Table{Source: p.changed(e), Mark: Unknown}
+		return true
+	}
+	e.omit()
 	return true
 }
 

@@ -52,6 +52,23 @@ fabric: {egress: 785 GB/s, ingress: {value: 785 GB/s}, pair: 785 GB/s}
 	}
 }
 
+// An empty list drops any table of the base, and what is printed says so.
+func TestEmptyListDropsATable(t *testing.T) {
+	m := parse(t, "base: h200\ngpu: {stream: [], groups: []}\nmatmul: {clusters: [], tiles: []}\nlibrary: {all_reduce: {times: []}}\n")
+	for what, table := range map[string]Table{"stream": m.GPU.Stream, "groups": m.GPU.Groups, "clusters": m.Matmul.Clusters, "tiles": m.Matmul.Tiles, "times": m.Library.AllReduce.Times} {
+		if table.Known() || table.Mark != Unknown {
+			t.Errorf("%s: %+v", what, table)
+		}
+	}
+	var b strings.Builder
+	if err := m.WriteYAML(&b); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(m, parse(t, b.String())); d != "" {
+		t.Error(d)
+	}
+}
+
 // What was measured of the base was not measured of another device.
 func TestAnotherDeviceIsAssumed(t *testing.T) {
 	m := parse(t, "base: h200\ngpu: {name: \"NVIDIA H300\", cus: {value: 132, source: \"data sheet\"}}\n")

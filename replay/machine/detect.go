@@ -20,21 +20,21 @@ var otherNames = map[string]string{
 // ForDevice is the profile for a device by its name: "NVIDIA A100-SXM4-80GB" is
 // a100. Of several the most specific one; "" where there is none.
 func ForDevice(d trace.Device) string {
-	words := words(d.Name)
+	in := words(d.Name)
 	best, most := "", 0
 	for _, profile := range Names() {
 		parts := strings.Split(profile, "-")
-		all := !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(words, part) })
+		all := !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(in, part) })
 		if all && len(parts) > most {
 			best, most = profile, len(parts)
 		}
 	}
-	for _, w := range words {
+	for _, w := range in {
 		if best == "" {
 			best = otherNames[w]
 		}
 	}
-	if slices.Contains(words, "gfx90a") && d.CUs == 104 {
+	if slices.Contains(in, "gfx90a") && d.CUs == 104 {
 		return "mi210"
 	}
 	return best

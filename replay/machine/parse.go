@@ -202,8 +202,11 @@ func (p *profile) entry(e entry) {
 	if p.keeps(e.key, !e.omitted()) {
 		return
 	}
-	if p.omits(e.part) || p.empties(e) {
+	if p.omits(e.part) {
 		e.omit()
+		return
+	}
+	if p.drops(e) {
 		return
 	}
 	n, ok := p.take(e.key, "add "+e.key+": "+e.form())
@@ -247,7 +250,6 @@ func (p *profile) split(e entry, n ast.Node) (body ast.Node, source string, mark
 			marks++
 			if _, scalar := v.Value.(ast.ScalarNode); !scalar || source == "" {
 				p.fail(v.Value, "say who measured or states it", "%s: %s is empty", e.key, k)
-				source = "-"
 			}
 		case k == e.body():
 			body = v.Value
@@ -306,6 +308,9 @@ func (p *profile) rows(e entry, n ast.Node) [][]float64 {
 	if !ok {
 		p.fail(n, "write "+e.form(), "%s: rows is no list", e.key)
 		return nil
+	}
+	if len(list.Values) == 0 {
+		p.fail(n, "mark it unknown: WHAT WAS LOOKED FOR", "%s: rows is empty", e.key)
 	}
 	var out [][]float64
 	for _, r := range list.Values {
