@@ -89,7 +89,7 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}
-	if isYAML(f.Machine) && !filepath.IsAbs(f.Machine) {
+	if file, _, _ := machine.CutCount(f.Machine); isYAML(file) && !filepath.IsAbs(file) {
 		f.Machine = filepath.Join(filepath.Dir(path), f.Machine)
 	}
 	m, err := a.machineNamed(cmp.Or(machineName, f.Machine), f.Ranks)
