@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay"
@@ -64,5 +65,22 @@ func TestClustersOfChannels(t *testing.T) {
 	}
 	if v100 := profile(t, "v100"); v100.Library.Clusters(8) != 0 {
 		t.Error("no clusters before compute capability 9.0")
+	}
+}
+
+// A kernel in clusters that fit into no group is planned, and refused by the simulator.
+func TestClustersThatNoGroupHolds(t *testing.T) {
+	m := h200(t, 1)
+	m.GPU.Groups.Rows = [][]float64{{1, 132}}
+	op := &workload.Op{End: 300_000, Tiling: workload.Tiling{WGs: 8, Cluster: 2}, Footprint: replay.Footprint{Threads: 128, Shared: 200 << 10}}
+	pl := &planner{m: m, w: &workload.Workload{}}
+	g := pl.gridOf(op, op.Dur())
+	if g.wgs != 8 || g.time < 1 {
+		t.Errorf("planned %+v", g)
+	}
+	k := &replay.Kernel{Name: "clustered", Kind: trace.Compute, WGs: g.wgs, Cluster: g.cluster, Footprint: g.foot, Recipe: func(_ int, buf []replay.Phase) []replay.Phase { return buf }}
+	p := &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Name: "s", Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}
+	if _, err := replay.Simulate(m, p, replay.Options{}); err == nil || !strings.Contains(err.Error(), "clusters of 2 workgroups: a group of CUs holds 1") {
+		t.Errorf("simulated: %v", err)
 	}
 }

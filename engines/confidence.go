@@ -45,7 +45,7 @@ func ConfidenceOf(w *workload.Workload, out Outcome) Confidence {
 		return Confidence{}
 	}
 	v := doubts{w: w, out: out, m: &out.machine}
-	for _, ask := range []func(){v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
+	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
 		ask()
 	}
 	for _, part := range out.Engine.parts { // no mix can be trusted further than what it is made of
@@ -84,8 +84,20 @@ func (v *doubts) basisText() string {
 
 // machine: a profile that no benchmark stands behind.
 func (v *doubts) machine() {
-	if len(v.m.Library.AllReduce.Times.Rows) == 0 && !v.out.Engine.Exact {
+	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && !v.out.Engine.Exact {
 		v.doubt(Low, "no benchmark of %s is behind its profile: %d of its numbers are assumed", v.m.Profile, guessed(v.m))
+	}
+}
+
+// otherGPU: a kernel of the trace that cannot run on the machine's GPU.
+func (v *doubts) otherGPU() {
+	for i := range v.w.Ops {
+		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
+			if err := replay.Fits(v.m, op.Footprint); err != nil {
+				v.doubt(Low, "the trace is of another GPU than %s: %s: %v", v.m.Name, shortName(op.Name), err)
+				return
+			}
+		}
 	}
 }
 

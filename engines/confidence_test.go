@@ -17,6 +17,10 @@ func TestConfidence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mi300x, err := machine.Load("mi300x:4")
+	if err != nil {
+		t.Fatal(err)
+	}
 	guessed := h200(t, 4)
 	guessed.Fabric.StoreCU.Mark = machine.Assumed
 	for _, c := range []struct {
@@ -37,6 +41,7 @@ func TestConfidence(t *testing.T) {
 		{"a kernel fused", "moe-down-triton", h200(t, 4), "fused", Medium, "another build"},
 		{"a number assumed", "moe-down-triton", guessed, "fused", Medium, "another build"},
 		{"a profile off a data sheet", "llama70b-fc2-allreduce", h100, "bulk", Low, "no benchmark of h100"},
+		{"a trace of another GPU", "llama70b-fc2-allreduce", mi300x, "captured", Low, "the trace is of another GPU than mi300x:4: nvjet"},
 		{"a bound", "llama70b-fc2-allreduce", h200(t, 4), "ideal", Low, "a bound"},
 		{"hardware nobody has", "llama70b-fc2-allreduce", h200(t, 4), "trigger", Low, "simulators"},
 		{"a long iteration", "moe-ep4", h200(t, 4), "bulk", Medium, "power limit"},

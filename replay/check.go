@@ -179,6 +179,9 @@ func checkCluster(m *machine.Machine, k *Kernel) error {
 	return nil
 }
 
+// Fits says why a workgroup with the footprint fits on no CU of the machine; nil where it does.
+func Fits(m *machine.Machine, f Footprint) error { return checkFits(m, f.need(&m.GPU)) }
+
 func checkFits(m *machine.Machine, need room) error {
 	if m.GPU.CUs.Value < 1 {
 		return fmt.Errorf("footprint: machine %q has no CUs", m.Name)

@@ -60,7 +60,7 @@ the strategies would run, one JSON object a line, for capture.py --plan.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.base, "base", "h200", "profile that gives what rows cannot: device limits, topology")
+	f.StringVar(&o.base, "base", "h200", "profile, or a YAML file, that gives what rows cannot: device limits, topology")
 	f.StringVarP(&o.output, "output", "o", "", "write the profile here, as YAML; with --plan: the requests, as JSON lines")
 	f.StringVar(&o.plan.path, "plan", "", "trace for which to list the benchmarks that would narrow its predictions")
 	f.StringVar(&o.plan.machine, "machine", "", "with --plan: machine to replay on; default: the trace's own")
@@ -69,11 +69,7 @@ the strategies would run, one JSON object a line, for capture.py --plan.`,
 }
 
 func (a *app) calibrate(o calibrateOptions) error {
-	base, err := machine.Load(o.base)
-	var unknown *machine.UnknownError
-	if errors.As(err, &unknown) {
-		return usageError{err}
-	}
+	base, err := a.machineNamed(o.base, 0)
 	if err != nil {
 		return err
 	}

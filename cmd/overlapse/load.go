@@ -89,7 +89,7 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}
-	if isYAML(f.Machine) && !filepath.IsAbs(f.Machine) {
+	if file, _, _ := machine.CutCount(f.Machine); isYAML(file) && !filepath.IsAbs(file) {
 		f.Machine = filepath.Join(filepath.Dir(path), f.Machine)
 	}
 	m, err := a.machineNamed(cmp.Or(machineName, f.Machine), f.Ranks)
@@ -122,66 +122,4 @@ func (a *app) workload(run *trace.Run, path string, o workload.Options) (*worklo
 		a.note("%s", n)
 	}
 	return w, nil
-}
-
-// machineFor loads the machine a user named, a profile or a YAML file, or the
-// one that the trace's device and number of ranks suggest.
-func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, error) {
-	if name == "" {
-		return a.suggested(w)
-	}
-	m, err := a.machineNamed(name, w.World)
-	if device := deviceOf(w); err == nil && device != "" && !isYAML(name) && !strings.Contains(strings.ToLower(device), m.Profile) {
-		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device, m.Name)
-	}
-	return m, err
-}
-
-// machineNamed loads a profile with its number of GPUs, or a YAML file, with as many as are needed.
-func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
-	if isYAML(name) || strings.ContainsRune(name, os.PathSeparator) {
-		f, err := os.Open(name)
-		if err != nil {
-			return machine.Machine{}, err
-		}
-		defer f.Close()
-		m, err := machine.Parse(f, name)
-		if err == nil && m.GPUs < gpus {
-			m = m.Resize(gpus)
-		}
-		return m, err
-	}
-	m, err := machine.Load(name)
-	var unknown *machine.UnknownError
-	if errors.As(err, &unknown) {
-		return m, usageError{err}
-	}
-	return m, err
-}
-
-func deviceOf(w *workload.Workload) string {
-	if len(w.Run.Ranks) == 0 {
-		return ""
-	}
-	return w.Run.Ranks[0].Device.Name
-}
-
-// suggested is the profile whose name the trace's device has, with as many GPUs as the job has ranks.
-func (a *app) suggested(w *workload.Workload) (machine.Machine, error) {
-	device := deviceOf(w)
-	for _, profile := range machine.Names() {
-		if strings.Contains(strings.ToLower(device), profile) {
-			m, err := machine.Load(profile)
-			if err != nil {
-				return m, err
-			}
-			m = m.Resize(w.World)
-			a.note("machine %s, from the trace's device %q (choose another with --machine)", m.Name, device)
-			return m, nil
-		}
-	}
-	if device == "" {
-		device = "unknown"
-	}
-	return machine.Machine{}, usageError{fmt.Errorf("the trace's device is %q and no profile has that name: give --machine (one of %s, or a YAML file)", device, strings.Join(machine.Names(), ", "))}
 }

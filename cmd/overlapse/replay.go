@@ -32,6 +32,7 @@ type replayOptions struct {
 	ranks   []int
 	window  string
 	seeds   int
+	whatIf  string // links=2,memory=1.2; "" nothing
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -77,6 +78,7 @@ compared with bulk's.`,
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", iteration, "with -o and --explain: when: one iteration, all, or a time like 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay so many times with other luck: which rank's kernels get compute units first, and when ranks arrive; 0: the median case only")
+	f.StringVar(&o.whatIf, "what-if", "", "also replay each strategy's plan where links, memory or compute are so many times as fast: links=2,memory=1.2")
 	return c
 }
 
@@ -87,11 +89,15 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
+	altered, err := parseWhatIf(o.whatIf)
+	if err != nil {
+		return err
+	}
 	sel, w, m, err := prepare(a, o.question, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
-	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Stop: until(ctx)}
+	opts := replay.Options{Causes: o.explain || o.whatIf != "", Limits: o.explain || o.dir != "", Stop: until(ctx)}
 	if err := o.between(&opts); err != nil {
 		return err
 	}
@@ -121,6 +127,11 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
+	if o.whatIf != "" {
+		if err := a.whatIf(ctx, r, o.whatIf, altered, opts); err != nil {
+			return err
+		}
+	}
 	if o.explain {
 		if err := a.explain(ctx, r, m, opts); err != nil {
 			return err
@@ -138,6 +149,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return writeCSV(a.out, r)
 	}
 	a.printReplay(r)
+	a.printWhatIf(r, o.whatIf)
 	a.printExplanations(r)
 	return nil
 }
@@ -186,7 +198,9 @@ type replayRow struct {
 	// Confidence is how far the time can be trusted.
 	Confidence engines.Confidence `json:"confidence"`
 	// Seeds is there if it was asked for.
-	Seeds    *engines.Spread `json:"seeds,omitempty"`
+	Seeds *engines.Spread `json:"seeds,omitempty"`
+	// WhatIf is the change on the machine that --what-if asked about.
+	WhatIf   *engines.WhatIf `json:"what_if,omitempty"`
 	settings string
 }
 

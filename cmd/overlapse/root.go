@@ -65,7 +65,9 @@ func run(args []string, a *app) int {
 		fmt.Fprintln(a.err, "overlapse: interrupted; nothing was written")
 		return exitFailed
 	}
-	fmt.Fprintf(a.err, "overlapse: %s\n", oneLine(err.Error()))
+	for _, line := range errorLines(err) {
+		fmt.Fprintf(a.err, "overlapse: %s\n", oneLine(line))
+	}
 	switch {
 	case errors.As(err, &usage):
 		return exitUsage
@@ -73,6 +75,26 @@ func run(args []string, a *app) int {
 		return exitThreshold
 	}
 	return exitFailed
+}
+
+// mostErrors is how many errors of a file are shown.
+const mostErrors = 10
+
+// errorLines are the lines that tell an error: one for each of several joined
+// ones, the first few.
+func errorLines(err error) []string {
+	var joined interface{ Unwrap() []error }
+	if !errors.As(err, &joined) {
+		return []string{err.Error()}
+	}
+	var lines []string
+	for i, e := range joined.Unwrap() {
+		if more := len(joined.Unwrap()) - i; i == mostErrors && more > 1 {
+			return append(lines, fmt.Sprintf("and %d errors more", more))
+		}
+		lines = append(lines, e.Error())
+	}
+	return lines
 }
 
 // oneLine keeps a hostile name in an error from moving the cursor.

@@ -154,7 +154,7 @@ func (a *app) checkStamps(o validateOptions, name string, rows []machine.Row) (e
 	if o.machine != "" {
 		row.Machine = o.machine
 	}
-	m, err := machine.Load(row.Machine)
+	m, err := a.machineNamed(row.Machine, 0)
 	if err != nil {
 		return engines.Stamped{}, fmt.Errorf("%s: %w", name, err)
 	}

@@ -175,7 +175,7 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 		o.traces = filepath.Dir(o.path)
 	}
 	runs := a.tracesOf(rows, o.traces)
-	machines, err := machinesOf(rows, o.machine)
+	machines, err := a.machinesOf(rows, o.machine)
 	if err != nil {
 		return nil, err
 	}
@@ -209,16 +209,25 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 }
 
 // machinesOf loads, once each, the machines that the rows were measured on, or the one to predict for.
-func machinesOf(rows []machine.Row, name string) (map[string]machine.Machine, error) {
+func (a *app) machinesOf(rows []machine.Row, name string) (map[string]machine.Machine, error) {
 	machines := map[string]machine.Machine{}
+	if name != "" {
+		world := 0
+		for _, row := range rows {
+			world = max(world, row.World)
+		}
+		m, err := a.machineNamed(name, world)
+		machines[name] = m
+		return machines, err
+	}
 	for _, row := range rows {
-		name := cmp.Or(name, row.Machine)
+		name := row.Machine
 		if _, ok := machines[name]; ok {
 			continue
 		}
-		m, err := machine.Load(name)
+		m, err := a.machineNamed(name, 0)
 		if err != nil {
-			return nil, fmt.Errorf("row %s: %w", row.ID, err)
+			return nil, fmt.Errorf("row %s: %s", row.ID, err.Error()) // a row's mistake is not the command line's
 		}
 		machines[name] = m
 	}

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -22,50 +23,113 @@ func Names() []string {
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(f.Name(), ".yaml"))
 	}
+	slices.Sort(names)
 	return names
 }
 
-// An UnknownError is a name that no embedded profile has.
-type UnknownError struct{ Name string }
-
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("unknown machine %q (have %s with a number of GPUs, as in h200x4, or a path to a YAML file)",
-		e.Name, strings.Join(Names(), ", "))
-}
-
-// Load returns an embedded machine by name: "h200x4" is profile h200 with four
-// GPUs, "h200" has as many as its collectives were recorded with. "h800x16" is
-// two nodes, for its profile says that a node has eight. The error
-// is an *UnknownError where there is no such profile.
-func Load(name string) (Machine, error) {
-	prof, gpus := splitName(name)
-	f, err := profiles.Open(path.Join("profiles", prof+".yaml"))
-	if err != nil || strings.ContainsAny(prof, `/\`) {
+// loadProfile reads an embedded profile.
+func loadProfile(name string) (Machine, error) {
+	f, err := profiles.Open(path.Join("profiles", name+".yaml"))
+	if err != nil || strings.ContainsAny(name, `/\`) {
 		return Machine{}, &UnknownError{Name: name}
 	}
 	defer f.Close()
-	m, err := Parse(f, "profile "+prof)
-	if err != nil {
-		return Machine{}, err
-	}
-	if gpus == 0 {
-		return m, nil
-	}
-	if most := int(m.Most.Value); gpus > most {
-		return Machine{}, fmt.Errorf("%s: %d GPUs: %s joins at most %d (%sx1 to %sx%d)", name, gpus, prof, most, prof, prof, most)
-	}
-	return m.Resize(gpus), nil
+	return Parse(f, "profile "+name)
 }
 
-// splitName cuts "mi300xx8" into mi300x and 8; 0 where no number follows the last x.
-func splitName(name string) (prof string, gpus int) {
-	i := strings.LastIndexByte(name, 'x')
+// An UnknownError is a name that is no embedded profile's, or that more than
+// one profile and number of GPUs have.
+type UnknownError struct {
+	Name     string
+	Readings []string // what it may mean; none where no profile has the name
+}
+
+func (e *UnknownError) Error() string {
+	if len(e.Readings) > 0 {
+		return fmt.Sprintf("machine %q may mean %s: write one of these", e.Name, strings.Join(e.Readings, " or "))
+	}
+	return fmt.Sprintf("unknown machine %q (have %s with a number of GPUs, as in h200x4 or mi300x:8, or a path to a YAML file)",
+		e.Name, strings.Join(Names(), ", "))
+}
+
+// Load returns an embedded machine by name: "h200x4" and "h200:4" are profile
+// h200 with four GPUs, "h200" has as many as its collectives were recorded
+// with, "h800x16" is two nodes of eight. The error is an *UnknownError where the
+// name means no profile, or more than one.
+func Load(name string) (Machine, error) {
+	found := readings(strings.ToLower(name), Names())
+	if len(found) != 1 {
+		e := &UnknownError{Name: name}
+		for _, r := range found {
+			e.Readings = append(e.Readings, nameOf(r.profile, r.gpus))
+		}
+		return Machine{}, e
+	}
+	m, err := loadProfile(found[0].profile)
+	if err != nil || found[0].gpus == 0 {
+		return m, err
+	}
+	return m.Sized(found[0].gpus)
+}
+
+// Sized reports whether a machine's name has a number of GPUs.
+func Sized(name string) bool {
+	found := readings(strings.ToLower(name), Names())
+	return len(found) == 1 && found[0].gpus > 0
+}
+
+// A meaning is what a machine's name may mean. gpus is 0 where the name has no number.
+type meaning struct {
+	profile string
+	gpus    int
+}
+
+// readings are what a name may mean, given the names of all profiles: a profile,
+// a profile and a number behind ":" or "x", or, where the profile's name ends in
+// an x, a number behind that ("mi300x8").
+func readings(name string, all []string) (found []meaning) {
+	add := func(profile string, gpus int) {
+		if slices.Contains(all, profile) {
+			found = append(found, meaning{profile, gpus})
+		}
+	}
+	add(name, 0)
+	if profile, n, ok := CutCount(name); ok {
+		add(profile, n)
+	}
+	if i := strings.LastIndexByte(name, 'x'); i >= 0 {
+		if n, ok := countOf(name[i+1:]); ok {
+			add(name[:i], n)
+			add(name[:i+1], n)
+		}
+	}
+	return found
+}
+
+// CutCount cuts "h200:4" or "mine.yaml:4" into what precedes the colon and the number behind it.
+func CutCount(name string) (before string, gpus int, ok bool) {
+	i := strings.LastIndexByte(name, ':')
 	if i < 0 {
-		return name, 0
+		return name, 0, false
 	}
-	n, err := strconv.Atoi(name[i+1:])
-	if err != nil || n < 1 || name[i+1] == '+' {
-		return name, 0
+	n, ok := countOf(name[i+1:])
+	if !ok {
+		return name, 0, false
 	}
-	return name[:i], n
+	return name[:i], n, true
+}
+
+// countOf reads a number of GPUs, digits only.
+func countOf(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n > 0 && s[0] != '+'
+}
+
+// nameOf is the name of a profile with a number of GPUs: "h200x4", but "mi300x:8".
+func nameOf(profile string, gpus int) string {
+	sign := "x"
+	if strings.HasSuffix(profile, "x") {
+		sign = ":"
+	}
+	return profile + sign + strconv.Itoa(gpus)
 }

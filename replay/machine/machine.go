@@ -4,8 +4,6 @@
 // measured on that machine is marked as assumed or unknown.
 package machine
 
-import "strconv"
-
 // A Machine is one profile scaled to a number of GPUs.
 type Machine struct {
 	Name    string // "h200x4"
@@ -105,10 +103,10 @@ type Launch struct {
 	Barrier        Quantity // seconds of a barrier among all GPUs through peer memory
 }
 
-// Resize is the machine with another number of GPUs.
+// Resize is the machine with another number of GPUs, whether or not its fabric joins so many.
 func (m Machine) Resize(gpus int) Machine {
 	m.GPUs = gpus
-	m.Name = m.Profile + "x" + strconv.Itoa(gpus)
+	m.Name = nameOf(m.Profile, gpus)
 	return m
 }
 

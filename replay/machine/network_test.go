@@ -52,7 +52,7 @@ func TestNetworkIsWholeOrAbsent(t *testing.T) {
 		t.Errorf("without a network: %d nodes, %v", m.Nodes(), err)
 	}
 	_, err = Parse(strings.NewReader(strings.Replace(good, "  nics:", "  cards:", 1)), "x.yaml")
-	if err == nil || !strings.Contains(err.Error(), "network.nics is missing (add network.nics: {value: NUMBER, source: TEXT})") {
+	if err == nil || !strings.Contains(err.Error(), "network.nics is missing (add network.nics: {value: NUMBER, source: TEXT}, or base: NAME of a profile that has what is left out)") {
 		t.Errorf("without network.nics: %v", err)
 	}
 	for _, a := range m.Assumptions() {

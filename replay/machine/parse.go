@@ -17,9 +17,10 @@ import (
 // maxProfile bounds what is read; the largest embedded profile has 44 KB.
 const maxProfile = 256 << 10
 
-// Parse reads a profile. The machine has as many GPUs as the profile's
-// recorded collectives; Resize gives other sizes. file names the profile in
-// errors, which are *trace.SyntaxError with a line, all of them joined.
+// Parse reads a profile, or what differs from an embedded one (see base.go). The
+// machine has as many GPUs as the profile's recorded collectives; Sized gives
+// other sizes. file names the profile in errors, which are *trace.SyntaxError
+// with a line, all of them joined.
 func Parse(r io.Reader, file string) (Machine, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
 	if err != nil {
@@ -32,21 +33,26 @@ func Parse(r io.Reader, file string) (Machine, error) {
 	if err != nil {
 		return Machine{}, yamlError(file, err)
 	}
-	p := profile{file: file, nodes: map[string]ast.Node{}, sections: map[string]ast.Node{}}
+	p := profile{file: file, nodes: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
 	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
 		p.flatten("", tree.Docs[0].Body)
 	}
-	var m Machine
+	m := p.readBase()
+	if err := p.err(); err != nil {
+		return Machine{}, err // without its base, all that the file leaves out would count as missing
+	}
 	for _, t := range m.texts() {
 		p.text(t)
 	}
-	groups := p.nodes["gpu.groups"]
+	p.anotherDevice(&m)
 	for _, e := range m.entries() {
 		p.entry(e)
 	}
 	p.rest()
-	if len(p.errs) == 0 && m.GPU.Ungrouped() != 0 {
-		p.fail(groups, "rows are [CUs of a group, groups of that size]", "gpu.groups: groups do not make up the %g CUs", m.GPU.CUs.Value)
+	if len(p.errs) == 0 {
+		p.checkGroups(&m)
+		p.checkFabric(&m)
+		p.checkLibrary(&m)
 	}
 	if err := p.err(); err != nil {
 		return Machine{}, err
@@ -64,11 +70,14 @@ func yamlError(file string, err error) error {
 	return &trace.SyntaxError{File: file, Pos: int64(ye.GetToken().Position.Line), Unit: "line", Msg: ye.GetMessage()}
 }
 
-// A profile is a file being read: its numbers by dotted key. What is left at
-// the end is what nobody asked for.
+// A profile is a file being read: its numbers by dotted key. Keys that are not
+// taken in the end are unknown ones.
 type profile struct {
 	file     string
+	base     string // the embedded profile that it differs from, or ""
+	baseGPU  string // its gpu.name
 	nodes    map[string]ast.Node
+	taken    map[string]bool
 	sections map[string]ast.Node // the headings, by dotted key
 	order    []string
 	errs     []*trace.SyntaxError
@@ -138,10 +147,13 @@ func (p *profile) take(key, cure string) (ast.Node, bool) {
 		for at := sectionOf(key); at != "" && heading == nil; at = sectionOf(at) {
 			heading = p.sections[at]
 		}
+		if p.base == "" {
+			cure += ", or base: NAME of a profile that has what is left out"
+		}
 		p.fail(heading, cure, "%s is missing", key)
 		return nil, false
 	}
-	delete(p.nodes, key)
+	p.taken[key] = true
 	return n, true
 }
 
@@ -152,7 +164,7 @@ func (p *profile) omits(part string) bool {
 
 // rest reports keys that no profile has.
 func (p *profile) rest() {
-	var known []string
+	known := []string{"base"}
 	var m Machine
 	for _, t := range m.texts() {
 		known = append(known, t.key)
@@ -161,14 +173,14 @@ func (p *profile) rest() {
 		known = append(known, e.key)
 	}
 	for _, key := range p.order {
-		if n, left := p.nodes[key]; left {
-			p.fail(n, "did you mean "+nearest(key, known)+"?", "unknown key %s", key)
+		if !p.taken[key] {
+			p.fail(p.nodes[key], "did you mean "+nearest(key, known)+"?", "unknown key %s", key)
 		}
 	}
 }
 
 func (p *profile) text(t text) {
-	if p.omits(t.part) {
+	if p.omits(t.part) || p.keeps(t.key, *t.at != "") {
 		return
 	}
 	n, ok := p.take(t.key, "add "+t.key+": TEXT")
@@ -187,24 +199,48 @@ func (p *profile) text(t text) {
 }
 
 func (p *profile) entry(e entry) {
+	if p.keeps(e.key, !e.omitted()) {
+		return
+	}
 	if p.omits(e.part) {
-		if e.table != nil {
-			e.table.Mark = Unknown
-		} else {
-			e.quantity.Mark = Unknown
-		}
+		e.omit()
+		return
+	}
+	if p.drops(e) {
 		return
 	}
 	n, ok := p.take(e.key, "add "+e.key+": "+e.form())
 	if !ok {
 		return
 	}
-	if !leaf(n) {
-		p.fail(n, "write "+e.form(), "%s has no source", e.key)
-		return
+	body, source, mark := p.split(e, n)
+	switch {
+	case source == "": // reported
+	case mark == Unknown && body != nil:
+		p.fail(n, "mark it assumed, or leave the number out", "%s has a number and is marked unknown", e.key)
+	case mark == Unknown && e.needed:
+		p.fail(n, "give a number marked assumed", "%s is unknown, but nothing can be replayed without it", e.key)
+	case mark != Unknown && body == nil:
+		p.fail(n, "write "+e.form()+", or mark it unknown: WHAT WAS LOOKED FOR", "%s has no %s", e.key, e.body())
+	case e.table != nil:
+		*e.table = Table{Rows: p.rows(e, body), Source: source, Mark: mark}
+	default:
+		*e.quantity = p.quantity(e, body)
+		e.quantity.Source, e.quantity.Mark = source, mark
 	}
-	var body ast.Node // of value or rows
-	source, mark, marks := "", Sourced, 0
+}
+
+// split is the number or rows of an entry and who says so; source is "" where
+// that is missing, which it reports. A file with a base may give bare numbers.
+func (p *profile) split(e entry, n ast.Node) (body ast.Node, source string, mark Mark) {
+	if !leaf(n) {
+		if p.base == "" {
+			p.fail(n, "write "+e.form(), "%s has no source", e.key)
+			return nil, "", Sourced
+		}
+		return n, p.changed(e), Assumed
+	}
+	marks := 0
 	for _, v := range pairs(n) {
 		k := keyOf(v)
 		i := slices.Index(markKeys[:], k)
@@ -222,22 +258,15 @@ func (p *profile) entry(e entry) {
 		}
 	}
 	switch {
+	case marks == 0 && p.base != "":
+		return body, p.changed(e), Assumed
 	case marks == 0:
 		p.fail(n, "add source: WHERE IT COMES FROM, or assumed: WHAT IT WAS TAKEN FROM", "%s has no source", e.key)
 	case marks > 1:
 		p.fail(n, "keep one", "%s has more than one of source, assumed and unknown", e.key)
-	case mark == Unknown && body != nil:
-		p.fail(n, "mark it assumed, or leave the number out", "%s has a number and is marked unknown", e.key)
-	case mark == Unknown && e.needed:
-		p.fail(n, "give a number marked assumed", "%s is unknown, but nothing can be replayed without it", e.key)
-	case mark != Unknown && body == nil:
-		p.fail(n, "write "+e.form()+", or mark it unknown: WHAT WAS LOOKED FOR", "%s has no %s", e.key, e.body())
-	case e.table != nil:
-		*e.table = Table{Rows: p.rows(e, body), Source: source, Mark: mark}
-	default:
-		*e.quantity = p.quantity(e, body)
-		e.quantity.Source, e.quantity.Mark = source, mark
+		return nil, "", Sourced
 	}
+	return body, source, mark
 }
 
 // body is the key that holds an entry's number or numbers.
@@ -279,6 +308,9 @@ func (p *profile) rows(e entry, n ast.Node) [][]float64 {
 	if !ok {
 		p.fail(n, "write "+e.form(), "%s: rows is no list", e.key)
 		return nil
+	}
+	if len(list.Values) == 0 {
+		p.fail(n, "mark it unknown: WHAT WAS LOOKED FOR", "%s: rows is empty", e.key)
 	}
 	var out [][]float64
 	for _, r := range list.Values {

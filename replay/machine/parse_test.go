@@ -43,6 +43,7 @@ var broken = []struct{ name, old, new string }{
 	{"cell without unit", "unknown: \"no recorded curve: the law alone predicts\"", "source: x\n      rows: [[4, 12, 1 MiB, 20]]"},
 	{"zero in a table", "unknown: \"no recorded curve: the law alone predicts\"", "source: x\n      rows: [[4, 12, 0 B, 1 us]]"},
 	{"rows are no list", "unknown: \"no recorded curve: the law alone predicts\"", "source: x\n      rows: 3"},
+	{"no rows", "unknown: \"no recorded curve: the law alone predicts\"", "source: x\n      rows: []"},
 	{"groups of other CUs", "  threads: {value: 2048,", "  groups: {source: x, rows: [[2, 3]]}\n  threads: {value: 2048,"},
 	{"no YAML", "gpu:\n", "gpu: {\n"},
 	{"key twice", "  name: \"Tesla V100-SXM2-32GB\"\n", "  name: \"Tesla V100-SXM2-32GB\"\n  name: \"V100\"\n"},
@@ -106,6 +107,8 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add(string(good))
 	f.Add("gpu: {cus: {value: 1, source: x}}")
+	f.Add("base: h100\ngpu: {groups: [[2, 66]], cus: 132}\nnetwork: {node: 8}")
+	f.Add("base: t3\nprofile: \"a\"\ngpu: {name: x, groups: []}")
 	f.Add("a: [[[")
 	f.Fuzz(func(t *testing.T, s string) {
 		m, err := Parse(strings.NewReader(s), "f.yaml")

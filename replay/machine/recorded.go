@@ -18,8 +18,7 @@ func (m *Machine) recorded(rows []Row) []Row {
 	for i := range rows {
 		r := &rows[i]
 		w := &r.Workload
-		prof, _ := splitName(r.Machine)
-		same = same || prof == m.Profile
+		same = same || len(readings(r.Machine, []string{m.Profile})) > 0
 		switch {
 		case r.Strategy != "isolated":
 		case w.Kind == "gemm" && r.Params.Cool:

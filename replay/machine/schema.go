@@ -24,6 +24,15 @@ func (e entry) omitted() bool {
 	return e.part != "" && mark == Unknown && why == ""
 }
 
+// omit leaves the entry out.
+func (e entry) omit() {
+	if e.table != nil {
+		*e.table = Table{Mark: Unknown}
+		return
+	}
+	*e.quantity = Quantity{Mark: Unknown}
+}
+
 // String is the number as the profile writes it, or the size of a table.
 func (e entry) String() string {
 	switch {

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// machineNamed is what every command loads a machine with: a profile, a profile
+// and a number of GPUs (h200x4, h200:4), a YAML file, or a file and a number
+// (mine.yaml:4). Without a number the machine has at least as many GPUs as are
+// needed.
+func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
+	m, sized, err := a.readMachine(name)
+	var unknown *machine.UnknownError
+	switch {
+	case errors.As(err, &unknown):
+		return m, usageError{err}
+	case err != nil:
+		return m, err
+	case !sized && m.GPUs < gpus:
+		m, err = m.Sized(gpus)
+	}
+	if err == nil && m.AssumedNetwork() {
+		a.note("%s is %d nodes of %d GPUs; the network between them is assumed: %v a NIC, %v NICs a node (network: in a machine file gives another)",
+			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
+	}
+	return m, err
+}
+
+// readMachine loads a machine; sized says whether its name has a number of GPUs.
+func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error) {
+	file, gpus, sized := machine.CutCount(name)
+	if !isYAML(file) && !strings.ContainsRune(file, os.PathSeparator) {
+		m, err = machine.Load(name)
+		return m, machine.Sized(name), err
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return m, false, err
+	}
+	defer f.Close()
+	if m, err = machine.Parse(f, file); err == nil && sized {
+		m, err = m.Sized(gpus)
+	}
+	return m, sized, err
+}
+
+// machineFor loads the machine a user named, or the one that the trace's device
+// and number of ranks suggest.
+func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, error) {
+	device := deviceOf(w)
+	if name == "" {
+		return a.suggested(device, w.World)
+	}
+	m, err := a.machineNamed(name, w.World)
+	if err == nil && device.Name != "" && machine.ForDevice(device) != machine.ForDevice(trace.Device{Name: m.GPU.Name}) {
+		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device.Name, m.Name)
+	}
+	return m, err
+}
+
+// deviceOf is the device of the first rank. Where a trace does not name it, or
+// gives a name that says nothing, a kernel's name may state the architecture.
+func deviceOf(w *workload.Workload) (d trace.Device) {
+	if len(w.Run.Ranks) > 0 {
+		d = w.Run.Ranks[0].Device
+	}
+	if machine.ForDevice(d) != "" {
+		return d
+	}
+	for i := range w.Ops {
+		if isa := machine.ArchitectureOf(w.Ops[i].Name); isa != "" {
+			d.Name = isa
+			break
+		}
+	}
+	return d
+}
+
+// suggested is the profile for a device, with as many GPUs as the job has ranks.
+func (a *app) suggested(device trace.Device, ranks int) (machine.Machine, error) {
+	profile := machine.ForDevice(device)
+	if profile == "" {
+		return machine.Machine{}, usageError{fmt.Errorf("the trace's device is %s and no profile has that name: give --machine (one of %s, or a YAML file)",
+			cmp.Or(quoted(device.Name), "unknown"), strings.Join(machine.Names(), ", "))}
+	}
+	m, err := a.machineNamed(fmt.Sprintf("%s:%d", profile, max(1, ranks)), 0)
+	if err == nil {
+		a.note("machine %s, from the trace's device %q (choose another with --machine)", m.Name, device.Name)
+	}
+	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
+		a.note("the trace's device has %d CUs, %s has %d", device.CUs, profile, cus)
+	}
+	return m, err
+}
+
+// quoted is a text in quotes, or "" for none.
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}

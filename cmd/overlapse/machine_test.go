@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// What a trace's device selects, --machine accepts under the name that is printed.
+func TestSelectedMachinesAreAccepted(t *testing.T) {
+	a := &app{out: io.Discard, err: io.Discard, quiet: true}
+	for _, profile := range machine.Names() {
+		base, err := machine.Load(profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		device := trace.Device{Name: base.GPU.Name}
+		for _, ranks := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 64, 72, 100, 128, 512, 4096} {
+			m, err := a.suggested(device, ranks)
+			if machine.ForDevice(device) == "" {
+				if err == nil {
+					t.Errorf("%q selects %s", device.Name, m.Name)
+				}
+				continue
+			}
+			if err != nil { // a ring that has fewer: --machine refuses it too
+				if _, again := a.machineNamed(fmt.Sprintf("%s:%d", profile, ranks), 0); base.Fabric.Topology != machine.Ring || again == nil || again.Error() != err.Error() {
+					t.Errorf("%q with %d ranks: %v, and --machine: %v", device.Name, ranks, err, again)
+				}
+				continue
+			}
+			again, err := a.machineNamed(m.Name, 0)
+			if err != nil || again.Profile != m.Profile || again.GPUs != ranks {
+				t.Errorf("%q with %d ranks selects %s, and --machine of that gives %s with %d GPUs, %v", device.Name, ranks, m.Name, again.Profile, again.GPUs, err)
+			}
+		}
+	}
+}
+
+// Where a trace names no device, the names of AMD's matrix kernels state its architecture.
+func TestDeviceOfKernels(t *testing.T) {
+	for _, c := range []struct{ device, kernel, want string }{
+		{"", "Cijk_Ailk_Bljk_SB_MT128x64x16_ISA90a_IU1", "gfx90a"},
+		{"AMD Radeon Graphics", "Cijk_Ailk_Bljk_HHS_ISA942_IU1", "gfx942"},
+		{"AMD Instinct MI210", "Cijk_Ailk_Bljk_HHS_ISA90a_IU1", "AMD Instinct MI210"},
+		{"", "gemm", ""},
+	} {
+		w := &workload.Workload{Run: &trace.Run{Ranks: []trace.Rank{{Device: trace.Device{Name: c.device}}}}, Ops: []workload.Op{{Name: "copy"}, {Name: c.kernel}}}
+		if got := deviceOf(w).Name; got != c.want {
+			t.Errorf("%q with %s is taken for %q, want %q", c.device, c.kernel, got, c.want)
+		}
+	}
+}

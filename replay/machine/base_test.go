@@ -1,0 +1,177 @@
+package machine
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func parse(t *testing.T, text string) Machine {
+	t.Helper()
+	m, err := Parse(strings.NewReader(text), "dir/mine.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestBaseAloneIsTheProfile(t *testing.T) {
+	for _, name := range Names() {
+		if d := cmp.Diff(load(t, name), parse(t, "base: "+name+"\nprofile: "+name+"\n")); d != "" {
+			t.Errorf("%s:\n%s", name, d)
+		}
+	}
+}
+
+func TestBaseWithChanges(t *testing.T) {
+	h200 := load(t, "h200")
+	m := parse(t, `
+base: h200
+gpu: {groups: [], cus: 264, shared: {value: 256 KiB, source: "data sheet"}}
+fabric: {egress: 785 GB/s, ingress: {value: 785 GB/s}, pair: 785 GB/s}
+`)
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"profile", m.Profile, "mine"},
+		{"groups", m.GPU.Groups.Known(), false},
+		{"cus", m.GPU.CUs, Quantity{Value: 264, Source: "set in mine.yaml, not measured; h200 has 132", Mark: Assumed}},
+		{"shared", m.GPU.Shared, Quantity{Value: 256 << 10, Unit: "KiB", Source: "data sheet"}},
+		{"egress", m.Fabric.Egress, Quantity{Value: 785e9, Unit: "GB/s", Source: "set in mine.yaml, not measured; h200 has 392.5 GB/s", Mark: Assumed}},
+		{"ingress", m.Fabric.Ingress.Mark, Assumed},
+		{"kept", m.GPU.Memory, h200.GPU.Memory},
+	} {
+		if d := cmp.Diff(c.want, c.got); d != "" {
+			t.Errorf("%s:\n%s", c.what, d)
+		}
+	}
+}
+
+// An empty list drops any table of the base, and what is printed says so.
+func TestEmptyListDropsATable(t *testing.T) {
+	m := parse(t, "base: h200\ngpu: {stream: [], groups: []}\nmatmul: {clusters: [], tiles: []}\nlibrary: {all_reduce: {times: []}}\n")
+	for what, table := range map[string]Table{"stream": m.GPU.Stream, "groups": m.GPU.Groups, "clusters": m.Matmul.Clusters, "tiles": m.Matmul.Tiles, "times": m.Library.AllReduce.Times} {
+		if table.Known() || table.Mark != Unknown {
+			t.Errorf("%s: %+v", what, table)
+		}
+	}
+	var b strings.Builder
+	if err := m.WriteYAML(&b); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(m, parse(t, b.String())); d != "" {
+		t.Error(d)
+	}
+}
+
+// What was measured of the base was not measured of another device.
+func TestAnotherDeviceIsAssumed(t *testing.T) {
+	m := parse(t, "base: h200\ngpu: {name: \"NVIDIA H300\", cus: {value: 132, source: \"data sheet\"}}\n")
+	for _, e := range m.entries() {
+		if mark, why := e.mark(); mark == Sourced && e.key != "gpu.cus" {
+			t.Errorf("%s counts as measured: %s", e.key, why)
+		} else if mark == Assumed && !strings.HasPrefix(why, "as h200") {
+			t.Errorf("%s: %s", e.key, why)
+		}
+	}
+}
+
+func TestBrokenBaseFiles(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{
+			"base: h200\ngpu: {cus: 264}\n",
+			"dir/mine.yaml:line 2: gpu.groups: groups make up 132 CUs, not the 264 of gpu.cus (rows are [CUs of a group, groups of that size]; to leave the groups unknown, write groups: [])",
+		},
+		{
+			"base: h200\ngpu:\n  cus: 70000\n",
+			"dir/mine.yaml:line 3: gpu.cus: 70000 CUs; at most 65536",
+		},
+		{
+			"base: h200\nmatmul:\n  clusters:\n    - [128, 256, 2, 16]\n",
+			"dir/mine.yaml:line 4: matmul.clusters: tiles of 128x256 in clusters of 2x16 do not fit: the largest of gpu.groups has 18 CUs (give larger gpu.groups or smaller clusters; to leave the groups unknown, write groups: [])",
+		},
+		{
+			"base: h200\nlibrary: {cluster: 32}\n",
+			"dir/mine.yaml:line 2: library.cluster: clusters of 32 channels do not fit: the largest of gpu.groups has 18 CUs (give larger gpu.groups or smaller clusters; to leave the groups unknown, write groups: [])",
+		},
+		{
+			"base: h200\nfabric: {egress: 785 GB/s, ingress: 785 GB/s}\n",
+			"dir/mine.yaml:line 2: fabric.pair: 392.5 GB/s is less than the 785 GB/s out of and into a GPU, but through a switch one pair takes all of it (raise fabric.pair too; to ask what faster links would change, use replay --what-if links=2)",
+		},
+		{
+			"base: h200\nnetwork: {node: 8}\n",
+			"network.nics is missing",
+		},
+		{
+			"base: h200\ngpu: {shared: 64 KiB}\n",
+			"dir/mine.yaml:line 2: library.shared: a channel's workgroup needs 104832, gpu.shared has 65536 (give less of it, or more of gpu.shared)",
+		},
+		{"base: h200\ngpu: {cus: []}\n", "gpu.cus: "},
+		{"base: h200\ngpu: {flopps: 3}\n", "unknown key gpu.flopps (did you mean gpu.flops?)"},
+		{"base: [h200]\n", "base: \"\" is no profile (one of a100, a100-40gb, "},
+	} {
+		_, err := Parse(strings.NewReader(c.text), "dir/mine.yaml")
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v\nwant %s", c.text, err, c.want)
+		}
+	}
+	_, err := Parse(strings.NewReader("base: h200\ngpu: {groups: [[1, 132]]}\n"), "mine.yaml")
+	if err == nil || !strings.Contains(err.Error(), "mine.yaml:line 2: matmul.clusters: tiles of 64x64 in clusters of 4x1 do not fit: the largest of gpu.groups has 1 CUs") {
+		t.Errorf("groups of one CU: %v", err)
+	}
+}
+
+// Whatever groups and clusters a profile has: it is refused, or the laws that go by them hold.
+func TestGroupsThatParseDoNotBreakLaws(t *testing.T) {
+	parsed := 0
+	for seed := range uint64(600) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		small := func(most int) int { return 1 + rnd.IntN(most) }
+		sum, rows := 0, ""
+		for size, i := 0, 0; i < small(3); i++ {
+			size += small(9)
+			n := small(6)
+			sum += size * n
+			rows += fmt.Sprintf("[%d, %d], ", size, n)
+		}
+		if rnd.IntN(8) == 0 {
+			sum += rnd.IntN(3)
+		}
+		text := fmt.Sprintf("base: h100\ngpu: {cus: %d, groups: [%s]}\nmatmul: {clusters: [[128, 128, %d, %d], [128, 256, %d, 1]]}\nlibrary: {cluster: %d}\n",
+			sum, rows, small(4), small(3), small(8), small(8))
+		m, err := Parse(strings.NewReader(text), "random.yaml")
+		if err != nil {
+			continue
+		}
+		parsed++
+		cus := int(m.GPU.CUs.Value)
+		if n := len(m.GPU.Grouping()); n != cus {
+			t.Fatalf("%s: %d CUs in groups", text, n)
+		}
+		for size := 1; size <= 20; size++ {
+			if n := m.GPU.Clustered(size); n < float64(size) {
+				t.Errorf("%s: clusters of %d use %g CUs", text, size, n)
+			}
+			for held := 0; held <= cus+1; held++ {
+				if n := m.GPU.Clusters(size, held); n < 0 || n*size > cus {
+					t.Errorf("%s: %d clusters of %d with %d CUs held", text, n, size, held)
+				}
+			}
+		}
+		for range 8 {
+			M, N, K := int64(small(9000)), int64(small(9000)), int64(small(9000))
+			ti := m.Tiling(M, N, K)
+			if c := m.Cluster(ti); c < 1 || !(ti.Seconds > 0) || math.IsInf(ti.Seconds, 0) || ti.Waves < 1 {
+				t.Errorf("%s: %dx%dx%d in clusters of %d: %+v", text, M, N, K, c, ti)
+			}
+		}
+	}
+	if parsed < 100 {
+		t.Errorf("only %d of 600 profiles were read: the property tests nothing", parsed)
+	}
+}

@@ -1,0 +1,59 @@
+package machine
+
+import "fmt"
+
+// MaxGPUs is how many GPUs a machine may have.
+const MaxGPUs = 1 << 12
+
+// Sized is the machine with a number of GPUs. More than the fabric joins are
+// several nodes, joined by the profile's network; where it has none, by an
+// assumed one. The error says how many a ring or torus has at most.
+func (m Machine) Sized(gpus int) (Machine, error) {
+	most := int(m.Most.Value)
+	name := nameOf(m.Profile, gpus)
+	switch {
+	case gpus < 1 || gpus > MaxGPUs:
+		return m, fmt.Errorf("%s: %d GPUs (want 1 to %d)", name, gpus, MaxGPUs)
+	case gpus <= most:
+	case m.outermost().axes() > 0:
+		return m, fmt.Errorf("%s: %d GPUs: the %s of %s has at most %d (%s to %s); a machine file with base: %s and gpus: N gives it more",
+			name, gpus, m.outermost(), m.Profile, most, nameOf(m.Profile, 1), nameOf(m.Profile, most), m.Profile)
+	case m.Network.Node.Value == 0:
+		m.Network = assumedNetwork(m.Most.Value)
+		m.Library.Network = m.Network
+	}
+	return m.Resize(gpus), nil
+}
+
+// outermost is the topology that more GPUs add to: of the nodes where there are some.
+func (m *Machine) outermost() Topology {
+	if m.Network.Node.Value > 0 {
+		return m.Network.Topology
+	}
+	return m.Fabric.Topology
+}
+
+// AssumedNetwork reports whether no profile states the network between the machine's nodes.
+func (m *Machine) AssumedNetwork() bool {
+	return m.Nodes() > 1 && m.Network.Node.Mark == Assumed && m.Network.Egress.Mark == Assumed
+}
+
+// assumedNetwork joins nodes of so many GPUs as is usual for GPUs of today: by
+// one NIC of 400 Gb/s a GPU, through switches that never limit.
+func assumedNetwork(node float64) Network {
+	assume := func(number float64, unit, why string) Quantity {
+		return Quantity{Value: number * scaleOf(unit), Unit: unit, Source: why, Mark: Assumed}
+	}
+	const nic = "a 400 Gb/s NIC a GPU is usual; this machine's network is not known"
+	return Network{
+		Node:     assume(node, "", "as many GPUs as the fabric joins"),
+		NICs:     assume(node, "", nic),
+		Topology: Switch,
+		Egress:   assume(50, "GB/s", nic),
+		Ingress:  assume(50, "GB/s", nic),
+		Pair:     assume(50*node, "GB/s", "a network that no pair of nodes can saturate"),
+		Latency:  assume(2, "us", "secondary sources: 1 to 5 us for InfiniBand and RoCE"),
+		Hop:      assume(0, "s", "switches of a fat tree count as one"),
+		Message:  assume(0.1, "us", "no rate was found; between 1.7 million messages a second through a host proxy and 180 million from GPU threads"),
+	}
+}
