@@ -187,11 +187,11 @@ func (s *sim) next() bool {
 		if !ok {
 			return false
 		}
-		if now >= lastTime {
+		s.collect(now)
+		switch due := len(s.queue) > 0 || !s.flows.calm(); {
+		case due && now >= lastTime:
 			s.fail(fmt.Errorf("replay: time runs beyond %d ns", lastTime))
-			return false
-		}
-		if s.collect(now); len(s.queue) > 0 || !s.flows.calm() {
+		case due:
 			return true
 		}
 	}
