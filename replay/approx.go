@@ -137,7 +137,10 @@ func (r *rise) take(total float64, all stairs) {
 // solve, and sets the deadline at which there is too much of it.
 func (f *flows) noteUnused(p *pool, now Time) {
 	p.idle += p.unused * float64(now-p.idleAt)
-	p.unused, p.idleAt = max(0, 1-(p.used+p.quiet)/p.capacity), now
+	p.unused, p.idleAt = 0, now
+	if p.capacity > 0 { // an arbiter may have taken all
+		p.unused = max(0, 1-(p.used+p.quiet)/p.capacity)
+	}
 	if excess := p.unused - 1.0/staleShare; excess > 0 {
 		budget := float64(now-f.approx.since)/staleShare - p.idle
 		f.solveBy(now, max(0, budget)/excess)

@@ -55,6 +55,24 @@ func TestArbiter(t *testing.T) {
 	}
 }
 
+// Communication that is sure of all of the memory has it, also where computation
+// begins when nothing is left for it: 50,000 bytes are copied by 50 ns, and 40,000
+// read from then on.
+func TestArbiterGivesAllToCommunication(t *testing.T) {
+	for _, begins := range []Time{0, 10} {
+		compute := kernel("compute", 4, []Phase{{Op: Work, Read: 10_000}})
+		p := prog([]Stream{
+			{Commands: []Command{{Op: Delay, Delay: begins}, compute}},
+			{Commands: []Command{{Op: Start, Copy: &Copy{Name: "copy", From: 1, Peer: 0, Bytes: 50_000}}}},
+		}, nil)
+		p.Arbiter = Arbiter{Policy: ComputeFirst, Share: 1}
+		got := ends(mustSimulate(t, memoryOnly(), p, Options{}).Run)
+		if got["copy"] != 50 || got["compute"] != 90 {
+			t.Errorf("begun at %d: ends %v, want copy 50, compute 90", begins, got)
+		}
+	}
+}
+
 // A collective's kernel is communication whatever it does, and shares that half
 // with two copies; a compute kernel's stores to its own memory have theirs alone.
 func TestSidesOfMemory(t *testing.T) {
