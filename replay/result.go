@@ -54,12 +54,12 @@ type Result struct {
 // instant. Larger ones have them from time to time, and in between the rates are
 // feasible. The zero value says that all rates were exact.
 type Approximation struct {
-	Paths int // of the largest component with approximate rates; 0: there was none
+	Paths int `json:"paths"` // of the largest component with approximate rates; 0: there was none
 	// Error bounds by what share of the makespan the transfers between any two GPUs
 	// ran early or late: the relative difference between rates before and after each
 	// solve, times the time since the first change before it, summed over all solves.
 	// To first order: it does not follow what an early or late end causes elsewhere.
-	Error float64
+	Error float64 `json:"error"`
 }
 
 // A Resource is what bytes pass through.

@@ -180,6 +180,8 @@ type replayRow struct {
 	Explanation *engines.Explanation `json:"explanation,omitempty"`
 	// Confidence is how far the time can be trusted.
 	Confidence engines.Confidence `json:"confidence"`
+	// Approximation is there if rates were approximate.
+	Approximation *replay.Approximation `json:"approximation,omitempty"`
 	// Seeds is there if it was asked for.
 	Seeds    *engines.Spread `json:"seeds,omitempty"`
 	settings string
@@ -239,6 +241,9 @@ func (r *replayed) add(out engines.Outcome) {
 		row.Exposed, row.Limit = int64(l.Exposed), l.Text
 		row.Memory = engines.MemoryByCause(r.workload, out)
 		row.Confidence = engines.ConfidenceOf(r.workload, out)
+		if x := out.Result.Approximation; x.Paths > 0 {
+			row.Approximation = &x
+		}
 	}
 	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
 }
@@ -287,6 +292,7 @@ func (a *app) printReplay(r *replayed) {
 		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
 	}
 	t.Render()
+	a.printApproximation(r)
 	a.printAdvice(r)
 	a.printPairs(r)
 	a.printSpreads(r)
