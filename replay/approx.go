@@ -28,7 +28,7 @@ import "math"
 
 const (
 	exactPaths = 256
-	staleShare = 256
+	staleShare = 256 // .4 %, so that times are within half a percent of those with exact rates
 )
 
 // approx is the state of all large components.

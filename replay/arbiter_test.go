@@ -56,19 +56,23 @@ func TestArbiter(t *testing.T) {
 }
 
 // Communication that is sure of all of the memory has it, also where computation
-// begins when nothing is left for it: 50,000 bytes are copied by 50 ns, and 40,000
-// read from then on.
+// begins when nothing is left for it: 50,000 bytes are copied by 50 ns, and 4 MB
+// read from then on. Where a rounding error is left for it, it would end beyond the
+// last representable time at first; that does not fail the run.
 func TestArbiterGivesAllToCommunication(t *testing.T) {
-	for _, begins := range []Time{0, 10} {
-		compute := kernel("compute", 4, []Phase{{Op: Work, Read: 10_000}})
+	for _, c := range []struct {
+		begins Time
+		share  float64
+	}{{0, 1}, {10, 1}, {10, 1 - 1e-16}} {
+		compute := kernel("compute", 4, []Phase{{Op: Work, Read: 1e6}})
 		p := prog([]Stream{
-			{Commands: []Command{{Op: Delay, Delay: begins}, compute}},
+			{Commands: []Command{{Op: Delay, Delay: c.begins}, compute}},
 			{Commands: []Command{{Op: Start, Copy: &Copy{Name: "copy", From: 1, Peer: 0, Bytes: 50_000}}}},
 		}, nil)
-		p.Arbiter = Arbiter{Policy: ComputeFirst, Share: 1}
+		p.Arbiter = Arbiter{Policy: ComputeFirst, Share: c.share}
 		got := ends(mustSimulate(t, memoryOnly(), p, Options{}).Run)
-		if got["copy"] != 50 || got["compute"] != 90 {
-			t.Errorf("begun at %d: ends %v, want copy 50, compute 90", begins, got)
+		if got["copy"] != 50 || got["compute"] != 4050 {
+			t.Errorf("%+v: ends %v, want copy 50, compute 4050", c, got)
 		}
 	}
 }
