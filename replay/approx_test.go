@@ -171,7 +171,7 @@ func fair(f *flows) map[int32]float64 {
 			}
 		}
 		for id, mass := range load {
-			level = min(level, left[id]/mass)
+			level = min(level, max(0, left[id]/mass)) // below 0 by rounding, nothing would be full
 		}
 		for i := range all {
 			x := &all[i]
