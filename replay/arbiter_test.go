@@ -55,6 +55,28 @@ func TestArbiter(t *testing.T) {
 	}
 }
 
+// Communication that is sure of all of the memory has it, also where computation
+// begins when nothing is left for it: 50,000 bytes are copied by 50 ns, and 4 MB
+// read from then on. Where a rounding error is left for it, it would end beyond the
+// last representable time at first; that does not fail the run.
+func TestArbiterGivesAllToCommunication(t *testing.T) {
+	for _, c := range []struct {
+		begins Time
+		share  float64
+	}{{0, 1}, {10, 1}, {10, 1 - 1e-16}} {
+		compute := kernel("compute", 4, []Phase{{Op: Work, Read: 1e6}})
+		p := prog([]Stream{
+			{Commands: []Command{{Op: Delay, Delay: c.begins}, compute}},
+			{Commands: []Command{{Op: Start, Copy: &Copy{Name: "copy", From: 1, Peer: 0, Bytes: 50_000}}}},
+		}, nil)
+		p.Arbiter = Arbiter{Policy: ComputeFirst, Share: c.share}
+		got := ends(mustSimulate(t, memoryOnly(), p, Options{}).Run)
+		if got["copy"] != 50 || got["compute"] != 4050 {
+			t.Errorf("%+v: ends %v, want copy 50, compute 4050", c, got)
+		}
+	}
+}
+
 // A collective's kernel is communication whatever it does, and shares that half
 // with two copies; a compute kernel's stores to its own memory have theirs alone.
 func TestSidesOfMemory(t *testing.T) {

@@ -25,7 +25,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newSim(&m, p, Options{})
-		s.flows.crowd.few = rapid.SampledFrom([]int{few, 1}).Draw(t, "few")
+		s.flows.approx.exactPaths = rapid.SampledFrom([]int{exactPaths, 1}).Draw(t, "exact paths")
 		n := newNaive(m, p)
 		ends := 0
 		for more := true; more; more = s.next() {
@@ -34,7 +34,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			checkPools(t, s)
 			checkCUs(t, s, n)
 			checkDue(t, &s.flows, s.now)
-			if len(s.flows.crowd.stale) == 0 {
+			if len(s.flows.approx.stale) == 0 {
 				checkFair(t, s)
 			}
 		}
@@ -66,10 +66,10 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 	})
 }
 
-// What is left of a crowd once it has fallen apart is accounted as well. Two of
+// What is left of a large component once it has fallen apart is accounted as well. Two of
 // four workgroups, one after the other on one CU, store to other GPUs, read here
 // and store, and put; a workgroup elsewhere writes.
-func TestWhatIsLeftOfACrowdIsAccounted(t *testing.T) {
+func TestRestOfLargeComponentIsAccounted(t *testing.T) {
 	m := small(6, 1)
 	m.GPU.WGs, m.GPU.Memory, m.Fabric = q(2), q(40e9), machine.Fabric{Topology: machine.Switch, Pair: q(7e9)}
 	send := kernel("send", 4, nil, threads(1))
@@ -87,7 +87,7 @@ func TestWhatIsLeftOfACrowdIsAccounted(t *testing.T) {
 	writes := kernel("writes", 1, []Phase{{Op: Work, Write: 10_000}})
 	p := prog(nil, nil, []Stream{{Commands: []Command{first, send}}}, []Stream{{Commands: []Command{writes}}}, nil, nil)
 	s := newSim(&m, p, Options{})
-	s.flows.crowd.few = 1
+	s.flows.approx.exactPaths = 1
 	for more := true; more; more = s.next() {
 		s.instant()
 		checkPools(t, s)

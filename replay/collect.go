@@ -50,11 +50,11 @@ func (s *sim) collectFrom(who actor, now Time) {
 	case dueClass:
 	case duePath:
 		take = s.flows.takeHeld
-	case dueCrowd:
-		s.flows.recall()
+	case dueRecompute:
+		s.flows.recomputeAll()
 		return
-	case dueHorizon:
-		s.flows.reachHorizon(now)
+	case dueCutoff:
+		s.flows.passCutoff(now)
 		return
 	default:
 		s.keys = append(s.keys, dueKey{s.order(who), who})
@@ -91,10 +91,10 @@ func (s *sim) alarm(who actor) *alarm {
 		return &s.flows.classes[who.id].alarm
 	case duePath:
 		return &s.flows.paths[who.id].alarm
-	case dueCrowd:
-		return &s.flows.crowd.alarm
-	case dueHorizon:
-		return &s.flows.crowd.horizon.alarm
+	case dueRecompute:
+		return &s.flows.approx.alarm
+	case dueCutoff:
+		return &s.flows.approx.cutoff.alarm
 	}
 	return &s.wgs.at(who.id).alarm
 }

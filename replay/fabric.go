@@ -219,11 +219,12 @@ func (f *fabric) replicated(s []share, k pathKey) []share {
 	return s
 }
 
-// memory appends that of a GPU, and the side of it.
+// memory appends that of a GPU, and the side of it. A side may have no capacity at
+// present.
 func (f *fabric) memory(s []share, gpu int, of side, weight float64) []share {
 	s = f.cross(s, f.pool(gpu, Memory), weight)
-	if f.sides != none {
-		s = f.cross(s, f.sideOf(gpu, of), weight)
+	if f.sides != none && weight > 0 {
+		s = append(s, share{pool: f.sideOf(gpu, of), weight: weight})
 	}
 	return s
 }

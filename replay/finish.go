@@ -4,7 +4,7 @@ import "github.com/overlapse/overlapse/trace"
 
 // result gathers what the finished simulation found.
 func (s *sim) result() *Result {
-	r := &Result{Makespan: s.makespan, Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
+	r := &Result{Makespan: s.makespan, Approximation: s.flows.approximation(s.makespan), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
 	for i := range s.streams {
 		st := &s.streams[i]
 		st.lose(st.since, s.makespan, Idle{Cause: NoWork})

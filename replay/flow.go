@@ -102,7 +102,7 @@ type flows struct {
 	toRule    []int32 // GPUs whose memory's sides ask for more or less than before
 	unruled   []bool  // those
 	share     float64 // of its memory that communication is sure of
-	crowd     crowd
+	approx    approx
 	disturbed []int32 // pools that have undisturbed flows and may have become tight
 	settled   uint32  // how often rates have been
 	seq       uint64

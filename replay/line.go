@@ -17,13 +17,14 @@ func (f *flows) schedulePath(id int32, now Time) {
 	p := &f.paths[id]
 	p.moved = false
 	due := p.dueAt(now)
+	f.noteStarved(p, now)
 	switch {
 	case len(p.line) == 0:
 		p.clock, p.at, p.alarm = 0, now, none
-	case p.level == 0: // a crowd has nothing left for it
+	case p.level == 0: // it waits for the next solve of its large component
 		p.alarm = none
-	case due > f.crowd.horizon.at && due < lastTime:
-		f.putOff(id)
+	case due > f.approx.cutoff.at && due < lastTime:
+		f.postpone(id)
 	case due != p.alarm:
 		f.events.set(&p.alarm, due, actor{duePath, id})
 	}

@@ -125,7 +125,7 @@ func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 			return
 		}
 		for pool := range load {
-			level = min(level, left[pool]/load[pool])
+			level = min(level, max(0, left[pool]/load[pool])) // below 0 by rounding, nothing would be full
 		}
 		for _, f := range flows {
 			if done[f] {

@@ -192,7 +192,7 @@ func (n *naive) due(a *nactor) Time {
 	if a.at >= 0 {
 		return a.at
 	}
-	if a.flow != nil {
+	if a.flow != nil && a.flow.rate > 0 { // else an arbiter gives it nothing at present
 		return max(n.now, n.now+Time(math.Ceil(a.flow.left/a.flow.rate-slack)))
 	}
 	return math.MaxInt64

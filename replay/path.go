@@ -17,8 +17,8 @@ type path struct {
 	dirty   bool   // is in flows.dirty
 	changed bool   // is in flows.changed
 	moved   bool   // is in flows.moved
-	stale   bool   // is in crowd.stale
-	beyond  bool   // is in crowd.horizon.beyond
+	stale   bool   // is in approx.stale
+	beyond  bool   // is in approx.cutoff.beyond
 	narrows bool   // is counted in its narrowest pool's narrows
 
 	stairs stairs  // of classes with members
@@ -33,7 +33,8 @@ type path struct {
 	total   total   // of stairs
 	quiet   []int32 // workgroups with an undisturbed flow along it, and some whose flow has ended
 	hushed  int     // of them, those with one
-	_       [2]int  // to whole lines
+	fair    float64 // of a stale path: its estimated level; else 0
+	_       int     // to whole lines
 }
 
 // read is the clock of the path's level at now.

@@ -15,21 +15,24 @@ type pool struct {
 	arbiter  int32   // that sets capacity, and one; 0 for what is fixed
 	tight    bool    // demand exceeds capacity, so it may hold its classes back
 	listed   bool    // is in flows.disturbed
-	crowded  bool    // is of a crowd
+	approx   bool    // is part of a large component
 	brimful  bool    // used and quiet are capacity, since `since`
 
 	mass      float64  // bytes for one byte of all its classes
 	demand    float64  // bytes a nanosecond that its classes could send through it at most
 	narrows   int32    // paths of which it is the narrowest and that could send more
 	changed   bool     // tight may have, since
-	joined    bool     // paths have come since the roll of the crowd was drawn up
-	drawn     int32    // the roll, on which the others are; 0 if on none
+	joined    bool     // paths have come since the members of the large component were listed
+	version   int32    // of the list that has the others; 0 if none has
 	crosses   int32    // paths with classes, that cross it
 	paths     []member // those, and some that have no classes any more
 	saturated Time     // time until since in which it was brimful
 	full      *parts   // the same over time, if asked for
 	ways      []int32  // paths that cross it and have had undisturbed flows
-	_         [4]int   // to whole lines
+	level     float64  // of a large component: at which it was full in the last solve; 0 if it was not
+	unused    float64  // of such a one: of its capacity, since idleAt
+	idle      float64  // nanoseconds until idleAt, each times unused
+	idleAt    Time
 }
 
 // A member is a path of a pool, and which of flows.ways says so.

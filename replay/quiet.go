@@ -54,7 +54,7 @@ func (f *flows) dismiss(id int32, rate float64, since, now Time) {
 
 // calm reports whether nothing has changed that another flow could notice.
 func (f *flows) calm() bool {
-	return len(f.touched)+len(f.dirty)+len(f.changed)+len(f.moved)+len(f.toRule)+len(f.disturbed) == 0 && !f.crowd.due
+	return len(f.touched)+len(f.dirty)+len(f.changed)+len(f.moved)+len(f.toRule)+len(f.disturbed) == 0 && !f.approx.due
 }
 
 // watch notes a pool that has undisturbed flows, to look at it when all demand is known.

@@ -66,7 +66,7 @@ func drawProgram(t *rapid.T) *Program {
 		p.GPUs = append(p.GPUs, g)
 	}
 	p.Links = rapid.SampledFrom([]float64{0, 0, 0, .5, 3}).Draw(t, "links")
-	p.Arbiter = rapid.SampledFrom([]Arbiter{{}, {}, {Policy: RoundRobin}, {Policy: ComputeFirst, Share: .1}}).Draw(t, "arbiter")
+	p.Arbiter = rapid.SampledFrom([]Arbiter{{}, {}, {Policy: RoundRobin}, {Policy: ComputeFirst, Share: .1}, {Policy: ComputeFirst, Share: 1}}).Draw(t, "arbiter")
 	var posts Stream // that all waits can hope for
 	for f := Flag(1); f <= 3; f++ {
 		if n := rapid.Int64Range(0, 4).Draw(t, "posts"); n > 0 {

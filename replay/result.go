@@ -44,7 +44,22 @@ type Result struct {
 	Slots    []Slots   // by GPU, kernel name
 	Idle     []Idle    // by rank, stream, start
 	Path     []Segment // the critical path, if Options.Causes: from 0 to the makespan without gap
-	Limits   []Limit   // by GPU and start, if Options.Limits: from 0 to the makespan without gap, at most 512 a GPU
+	// Approximation says how exact the rates of large components were.
+	Approximation Approximation
+	Limits        []Limit // by GPU and start, if Options.Limits: from 0 to the makespan without gap, at most 512 a GPU
+}
+
+// An Approximation says how exact rates were. Components of up to 256 paths,
+// connected by resources that they contend for, have max-min fair rates at every
+// instant. Larger ones have them from time to time, and in between the rates are
+// feasible. The zero value says that all rates were exact.
+type Approximation struct {
+	Paths int `json:"paths"` // of the largest component with approximate rates; 0: there was none
+	// Error bounds by what share of the makespan the transfers between any two GPUs
+	// ran early or late: the relative difference between rates before and after each
+	// solve, times the time since the first change before it, summed over all solves.
+	// To first order: it does not follow what an early or late end causes elsewhere.
+	Error float64 `json:"error"`
 }
 
 // A Resource is what bytes pass through.

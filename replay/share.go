@@ -26,15 +26,15 @@ func (f *flows) solve(now Time) {
 	for i := 0; i < len(f.changed); i++ {
 		id := f.changed[i]
 		f.paths[id].changed = false
-		if f.marks[id] < f.search && !f.waits(id, now) {
+		if f.marks[id] < f.search && !f.keepsRate(id, now) {
 			f.solveFrom(id, now)
 		}
 		if i == len(f.changed)-1 {
-			f.crowdDue(now) // may note more
+			f.scheduleRecompute(now) // may note more
 		}
 	}
 	f.changed = f.changed[:0]
-	f.disperse(now)
+	f.endSolve(now)
 	f.search += 2
 }
 
@@ -118,7 +118,7 @@ func (f *flows) alterPool(p *pool) {
 	p.reckon()
 	p.changed = true
 	if !p.tight && p.tightens() {
-		f.crowd.roll.whole = false
+		f.approx.members.valid = false
 	}
 }
 
@@ -142,15 +142,21 @@ func (f *flows) solveFrom(id int32, now Time) {
 	}
 	f.comp, f.rows, f.open = append(f.comp[:0], id), f.rows[:0], 0
 	f.ladder.reset()
-	called := f.callRoll(id)
+	cached := f.reuseMembers(id)
 	for i := 0; i < len(f.comp); i++ {
-		f.enter(f.comp[i], i > 0 && i <= called)
+		f.enter(f.comp[i], i > 0 && i <= cached)
 	}
-	f.gather(now)
+	large := f.markComponent(now)
 	f.fill()
+	if large {
+		f.measure(now)
+	}
 	for _, id := range f.rows {
 		p := &f.pools[id]
 		p.use(p.capacity-p.quiet-f.basins[id].left, now)
+		if large && p.level == 0 && p.brimful { // another was full at the same level before
+			p.level = (p.capacity - p.quiet) / p.mass
+		}
 	}
 	for _, id := range f.comp {
 		r := &f.rises[id]
@@ -163,17 +169,17 @@ func (f *flows) solveFrom(id int32, now Time) {
 }
 
 // enter begins a path's rise: it reaches its pools and puts its load on them,
-// but for what the roll has done already.
-func (f *flows) enter(id int32, called bool) {
+// unless the cache of members has done so.
+func (f *flows) enter(id int32, cached bool) {
 	r := &f.rises[id]
 	open := int32(1)
 	if f.marks[id] == none {
 		open = 0
 	}
 	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
-	if !called {
+	if !cached {
 		mass, paths := r.mass, open
-		if f.crowd.roll.called {
+		if f.approx.members.reused {
 			mass, paths = 0, 0 // pools know it
 		}
 		r.loose = false
@@ -219,20 +225,20 @@ func (f *flows) reach(id int32) {
 		ties = ties || p.tight
 	}
 	*b = basin{left: p.capacity - p.quiet, part: none, visited: f.search}
-	l := &f.crowd.roll
+	l := &f.approx.members
 	if !ties {
-		p.crowded = false
-		if l.called {
-			f.loosen(p)
+		p.approx = false
+		if l.reused {
+			f.markLoose(p)
 		}
 		return
 	}
 	b.part = id
 	f.rows = append(f.rows, id)
-	if l.called {
+	if l.reused {
 		b.load, b.open = p.mass, p.crosses
-		if p.drawn == l.drawn && !p.joined {
-			return // all of its paths have been called
+		if p.version == l.version && !p.joined {
+			return // all of its paths are in the component
 		}
 	}
 	p.joined = false
@@ -308,6 +314,7 @@ func (f *flows) fill() {
 		}
 		level = full
 		p := &f.pools[f.filling.pop().who.id]
+		p.level = full
 		if len(p.paths) > 2*int(p.crosses) {
 			f.purge(p)
 		}

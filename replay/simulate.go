@@ -74,10 +74,10 @@ const (
 	duePut            // the first put of a channel may be sent, or has arrived
 	dueStream
 	dueWorkgroup
-	dueClass // stands for its members that are done
-	duePath  // stands for those of its classes that are held back
-	dueCrowd // rates are to be found anew
-	dueHorizon
+	dueClass     // stands for its members that are done
+	duePath      // stands for those of its classes that are held back
+	dueRecompute // rates are to be found anew
+	dueCutoff
 )
 
 // A sim is one simulation under way.
@@ -138,7 +138,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		stale:   s.stale,
 		unruled: make([]bool, len(p.GPUs)),
 		share:   p.Arbiter.share(),
-		crowd:   crowd{few: few, alarm: none, horizon: horizon{at: lastTime}},
+		approx:  approx{exactPaths: exactPaths, alarm: none, staleSince: lastTime, cutoff: cutoff{at: lastTime}},
 	}
 	s.flows.basins = make([]basin, len(s.flows.pools))
 	s.flags = make([]flag, max(1, len(p.Flags)))
@@ -187,11 +187,11 @@ func (s *sim) next() bool {
 		if !ok {
 			return false
 		}
-		if now >= lastTime {
+		s.collect(now)
+		switch due := len(s.queue) > 0 || !s.flows.calm(); {
+		case due && now >= lastTime:
 			s.fail(fmt.Errorf("replay: time runs beyond %d ns", lastTime))
-			return false
-		}
-		if s.collect(now); len(s.queue) > 0 || !s.flows.calm() {
+		case due:
 			return true
 		}
 	}

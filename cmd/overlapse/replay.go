@@ -197,6 +197,8 @@ type replayRow struct {
 	Explanation *engines.Explanation `json:"explanation,omitempty"`
 	// Confidence is how far the time can be trusted.
 	Confidence engines.Confidence `json:"confidence"`
+	// Approximation is there if rates were approximate.
+	Approximation *replay.Approximation `json:"approximation,omitempty"`
 	// Seeds is there if it was asked for.
 	Seeds *engines.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine that --what-if asked about.
@@ -268,6 +270,9 @@ func (r *replayed) add(out engines.Outcome) {
 		row.Limit = l.Text
 		row.Memory = engines.MemoryByCause(r.workload, out)
 		row.Confidence = engines.ConfidenceOf(r.workload, out)
+		if x := out.Result.Approximation; x.Paths > 0 {
+			row.Approximation = &x
+		}
 	}
 	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
 }
@@ -316,6 +321,7 @@ func (a *app) printReplay(r *replayed) {
 		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
 	}
 	t.Render()
+	a.printApproximation(r)
 	a.printVerdict(r.Verdict)
 	a.printPairs(r)
 	a.printSpreads(r)

@@ -2,34 +2,32 @@ package replay
 
 import "slices"
 
-// The roll
+// Cached members of a large component
 //
-// A crowd is solved time and again, and each time most of its paths are those
-// of the last. So they are put on a roll, in the order in which they lie, and
-// their pools as well. As long as the roll is whole a solve neither searches
-// for its component nor puts the load of path after path on pools: those know
-// the mass of all that cross them.
+// Most paths of a large component are the same from solve to solve. So its
+// members are cached: paths in the order of their index, and pools. While the
+// cache is valid a solve neither searches for the component nor adds up the mass
+// of every path in its pools: pools know the mass of all that cross them.
 //
-//	roll of paths   1 2 . 4 5 . . 8 9     those without classes are taken off
-//	roll of pools   a b c d               looked into for those who have come since
+//	cached paths   1 2 . 4 5 . . 8 9     those without classes are removed
+//	cached pools   a b c d               searched for paths that have come since
 //
-// It is drawn up anew, by a search, when a pool that held nothing back may do so
-// from now on, and when what was one component has fallen apart: each part is
-// then solved for itself.
-type roll struct {
-	paths  []int32
-	pools  []int32
-	drawn  int32 // how often it has been drawn up
-	whole  bool  // those on it are one component, and the only crowd
-	called bool  // the component being solved begins with those on it
+// The members are searched for again when a pool becomes tight, and when the
+// component has fallen apart: each part is then solved by itself.
+type members struct {
+	paths   []int32
+	pools   []int32
+	version int32 // counts searches
+	valid   bool  // the members are one component, and the only large one
+	reused  bool  // the component being solved begins with the cached members
 }
 
-// callRoll goes on with a component that begins with a path of the crowd: with
-// those on the roll, of which it returns the number, and those that have come
-// to their pools since.
-func (f *flows) callRoll(id int32) (paths int) {
-	l := &f.crowd.roll
-	if l.called = l.whole && !f.crowd.found && f.crowded(id); !l.called {
+// reuseMembers adds the cached members to a component that begins with a path of
+// the large one, and what has come to their pools since. It returns how many of
+// its paths were cached.
+func (f *flows) reuseMembers(id int32) (paths int) {
+	l := &f.approx.members
+	if l.reused = l.valid && !f.approx.found && f.inApprox(id); !l.reused {
 		return 0
 	}
 	n := 0
@@ -54,35 +52,35 @@ func (f *flows) callRoll(id int32) (paths int) {
 	return paths
 }
 
-// loosen notes that a pool holds nothing back any more.
-func (f *flows) loosen(p *pool) {
+// markLoose notes that a pool holds nothing back any more.
+func (f *flows) markLoose(p *pool) {
 	for _, m := range p.paths {
 		f.rises[m.path].loose = true
 	}
 }
 
-// enroll puts the component that has been found on the roll, if it is the only
-// crowd, and returns into how many parts it has fallen.
-func (f *flows) enroll() (parts int) {
-	l := &f.crowd.roll
+// cacheMembers caches the members of the component that has been found, if it is
+// the only large one, and returns into how many parts it has fallen.
+func (f *flows) cacheMembers() (parts int) {
+	l := &f.approx.members
 	parts = 1
-	if l.whole = !f.crowd.found; l.called {
+	if l.valid = !f.approx.found; l.reused {
 		parts = f.parts()
-		l.whole = parts == 1
+		l.valid = parts == 1
 	}
 	paths := f.comp
 	if f.marks[paths[0]] == none { // others of its pools may be another component's
 		paths = paths[1:]
 	}
 	l.paths, l.pools = append(l.paths[:0], paths...), append(l.pools[:0], f.rows...)
-	if !l.called {
+	if !l.reused {
 		slices.Sort(l.paths)
-		l.drawn++
+		l.version++
 	}
 	return parts
 }
 
-// parts is how many components what the roll has called is.
+// parts is how many connected components the cached members are now.
 func (f *flows) parts() int {
 	n := 0
 	for _, id := range f.rows {

@@ -1,0 +1,360 @@
+package replay
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// drawExchangeProgram is an exchange by puts, or by stores of so many workgroups.
+func drawExchangeProgram(t *rapid.T) (machine.Machine, *Program) {
+	m, bytes := drawExchange(t)
+	share := func(from, to int) float64 { return bytes[from][to] }
+	if rapid.Bool().Draw(t, "stores") {
+		return m, storeToAll(m.GPUs, rapid.IntRange(1, 4).Draw(t, "workgroups"), share)
+	}
+	return m, allToAll(m.GPUs, share)
+}
+
+// While no path of a large component is stale, all rates are max-min fair, however
+// often the cached members were reused and into whatever parts the component has
+// fallen. Every path has a timer for its next completion, or is looked at before.
+func TestApproxIsFairOnceSolved(t *testing.T) {
+	reused := 0
+	rapid.Check(t, func(t *rapid.T) {
+		m, p := drawExchangeProgram(t)
+		for _, paths := range []int{1, 2, 3, 5, 10} {
+			reused += checkApprox(t, &m, p, paths)
+		}
+	})
+	if reused == 0 {
+		t.Error("no cached members were reused")
+	}
+}
+
+// A path that has ended is no cached member when it begins again, in the instant
+// in which the component changes. Links of a ring of 16 carry 25 bytes a nanosecond.
+func TestApproxForgetsEndedPaths(t *testing.T) {
+	type put struct {
+		at    Time
+		to    int32
+		bytes float64
+	}
+	for name, c := range map[string]struct {
+		ingress float64
+		puts    map[int][]put
+	}{
+		// From 8 to 10, beside three others, alone until 2600, when another begins, and
+		// beside that one. The large component of that time has always been elsewhere.
+		"component elsewhere": {0, map[int][]put{
+			0: {{0, 2, 1e6}, {2000, 3, 1e6}, {6000, 4, 1e6}},
+			1: {{0, 2, 1e6}, {0, 3, 1e6}},
+			7: {{0, 9, 5000}},
+			8: {{0, 10, 50_000}, {0, 9, 10_000}, {2600, 9, 1e5}, {6000, 10, 1e5}},
+			9: {{0, 10, 1000}},
+		}},
+		// From 15 to 1, beside two others on the link from 0 to 1, until 1200, when others
+		// begin on the link to 0, and again at 3000, when one of the two ends.
+		"another's pool": {20e9, map[int][]put{
+			0:  {{0, 1, 1e6}, {0, 2, 32_500}},
+			14: {{1200, 0, 1e6}},
+			15: {{0, 1, 10_000}, {1200, 0, 1e6}, {3000, 1, 10_000}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := torus(16)
+			m.Network.Topology, m.Network.Egress, m.Network.Ingress = machine.Ring, q(0), q(c.ingress)
+			p := &Program{GPUs: make([]GPU, 16)}
+			for from, puts := range c.puts {
+				var phases []Phase
+				at := Time(0)
+				for _, x := range puts {
+					phases = append(phases, Phase{Op: Sleep, Time: x.at - at}, Phase{Op: Put, Peer: x.to, Bytes: x.bytes})
+					at = x.at
+				}
+				p.GPUs[from].Streams = []Stream{{Commands: []Command{kernel("puts", 1, phases)}}}
+			}
+			if checkApprox(t, &m, p, 2) == 0 {
+				t.Error("no cached members were reused")
+			}
+		})
+	}
+}
+
+// checkApprox runs a program in which components of more than so many paths are
+// solved approximately, and returns how often cached members were reused.
+func checkApprox(t rapid.TB, m *machine.Machine, p *Program, paths int) (reused int) {
+	s := newSim(m, p, Options{})
+	s.flows.approx.exactPaths = paths
+	for more := true; more; more = s.next() {
+		s.instant()
+		checkPools(t, s)
+		checkDue(t, &s.flows, s.now)
+		if len(s.flows.approx.stale) > 0 {
+			continue
+		}
+		if s.flows.approx.members.reused {
+			reused++
+		}
+		checkFair(t, s)
+	}
+	if s.err != nil {
+		t.Fatalf("%v", s.err)
+	}
+	return reused
+}
+
+// checkDue reports paths that no alarm will end in time.
+func checkDue(t rapid.TB, f *flows, now Time) {
+	h := &f.approx.cutoff
+	for id := range f.paths {
+		p := &f.paths[id]
+		due := p.dueAt(now)
+		put := p.beyond && h.at <= due && h.alarm == h.at
+		if due < lastTime && p.alarm != due && !put {
+			t.Fatalf("%d ns: path %d is done at %d; its alarm is %d, the cutoff's %d", now, id, due, p.alarm, h.at)
+		}
+	}
+}
+
+// checkFair compares what paths send with what is max-min fair.
+func checkFair(t rapid.TB, s *sim) {
+	for id, want := range fair(&s.flows) {
+		if got := s.flows.rises[id].sends; math.Abs(got-want) > 1e-6*want {
+			t.Fatalf("%d ns: path %d sends %g bytes a nanosecond, fair are %g", s.now, id, got, want)
+		}
+	}
+}
+
+// fair is what each path with classes sends: all steps rise together until a
+// limit or a full pool stops them.
+func fair(f *flows) map[int32]float64 {
+	type riser struct {
+		step
+		path int32
+		done bool
+	}
+	var all []riser
+	for id := range f.paths {
+		for _, b := range f.paths[id].stairs {
+			for _, x := range b.steps {
+				all = append(all, riser{step: x, path: int32(id)})
+			}
+		}
+	}
+	sends := map[int32]float64{}
+	for open := len(all); open > 0; {
+		left, load := map[int32]float64{}, map[int32]float64{}
+		level := math.Inf(1)
+		for _, x := range all {
+			pools, weights := f.crossed(&f.rises[x.path])
+			for i, id := range pools {
+				p := &f.pools[id]
+				if _, ok := left[id]; !ok {
+					left[id] = p.capacity - p.quiet
+				}
+				if !x.done {
+					load[id] += weights[i] * x.mass
+				}
+			}
+			if !x.done {
+				level = min(level, x.level)
+			}
+		}
+		for path, rate := range sends {
+			pools, weights := f.crossed(&f.rises[path])
+			for i, id := range pools {
+				left[id] -= weights[i] * rate
+			}
+		}
+		for id, mass := range load {
+			level = min(level, max(0, left[id]/mass)) // below 0 by rounding, nothing would be full
+		}
+		for i := range all {
+			x := &all[i]
+			full := x.level <= level*(1+1e-9)
+			pools, _ := f.crossed(&f.rises[x.path])
+			for _, id := range pools {
+				full = full || left[id] <= level*load[id]*(1+1e-9)
+			}
+			if full && !x.done {
+				x.done = true
+				sends[x.path] += x.mass * level
+				open--
+			}
+		}
+	}
+	return sends
+}
+
+// tookWith is the makespan where components of more than so many paths are solved
+// approximately, and what is said about them.
+func tookWith(t rapid.TB, m *machine.Machine, p *Program, paths int) (Time, Approximation) {
+	s := newSim(m, p, Options{})
+	s.flows.approx.exactPaths = paths
+	s.run(nil)
+	if s.err != nil {
+		t.Fatalf("%v", s.err)
+	}
+	return s.makespan, s.flows.approximation(s.makespan)
+}
+
+// Whatever is sent over whatever network, approximate rates cost at most one part
+// in staleShare of the time with exact ones, and save at most a hundredth, but for
+// the nanoseconds to which ends are rounded up, one after another.
+func TestApproxErrorIsBounded(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, p := drawExchangeProgram(t)
+		exact, a := tookWith(t, &m, p, m.GPUs*m.GPUs)
+		if a != (Approximation{}) {
+			t.Fatalf("exact, but %+v", a)
+		}
+		got, _ := tookWith(t, &m, p, 1)
+		if rounding := Time(m.GPUs); got < exact-exact/100-rounding || got > exact+exact/staleShare+rounding {
+			t.Fatalf("%s of %d: %d ns, exactly %d", m.Network.Topology, m.GPUs, got, exact)
+		}
+	})
+}
+
+// On a ring of 16 everyone sends to the next and to the one after it, so that
+// each link has three puts. Two of them end at once, a small part of the component:
+// the third has the link to itself soon.
+func TestApproxIsSolvedInTime(t *testing.T) {
+	const gpus, each = 16, 1e6
+	m := torus(gpus)
+	m.Network.Topology = machine.Ring
+	p := allToAll(gpus, func(from, to int) float64 {
+		switch further := (to - from + gpus) % gpus; {
+		case from == 0 && further == 1:
+			return 3 * each
+		case further == 1 || further == 2 && from != 0 && from != gpus-1:
+			return each
+		case further == 2:
+			return 100
+		}
+		return 0
+	})
+	exact, _ := tookWith(t, &m, p, gpus*gpus)
+	if got, _ := tookWith(t, &m, p, 1); got < exact || got > exact+exact/staleShare {
+		t.Errorf("takes %d, with exact rates %d", got, exact)
+	}
+}
+
+// An all-to-all with approximate rates takes at least as long as its fullest link
+// is busy, and hardly longer than with exact ones.
+func TestApproxIsNearlyExact(t *testing.T) {
+	const gpus = 32
+	m, share := torus(gpus), uneven(gpus, 1e6)
+	exact, _ := tookWith(t, &m, allToAll(gpus, share), gpus*gpus)
+	r := mustSimulate(t, m, allToAll(gpus, share), Options{})
+	got := r.Makespan
+	if bound := Time(least(m, share)); got < bound || exact < bound {
+		t.Errorf("%d ns, exactly %d; the fullest link is busy for %d", got, exact, bound)
+	}
+	if got == exact || got < exact-exact/staleShare || got > exact+exact/staleShare {
+		t.Errorf("%d ns, exactly %d", got, exact)
+	}
+	if a := r.Approximation; a.Paths <= exactPaths || a.Error <= 0 || a.Error > .05 {
+		t.Errorf("approximation %+v", a)
+	}
+}
+
+// putSlices puts a slice to every other GPU in turn, once it has been computed, so
+// that paths begin and end all the time and many that begin find their links full.
+func putSlices(gpus, slices int, each float64, compute Time) *Program {
+	p := &Program{}
+	arrived := make([]Flag, gpus)
+	for g := range arrived {
+		arrived[g] = p.NewFlag("arrived")
+	}
+	for g := range gpus {
+		var phases []Phase
+		for i := range slices * (gpus - 1) {
+			to := (g + 1 + i%(gpus-1)) % gpus
+			phases = append(phases,
+				Phase{Op: Sleep, Time: compute + Time(jitter(g*gpus+i, int(compute)))},
+				Phase{Op: Put, Peer: int32(to), Bytes: each, Flag: arrived[to], Count: 1})
+		}
+		phases = append(phases, Phase{Op: WaitFor, Flag: arrived[g], Count: int64(slices * (gpus - 1))})
+		p.GPUs = append(p.GPUs, GPU{Streams: []Stream{{Commands: []Command{kernel("slices", 1, phases)}}}})
+	}
+	return p
+}
+
+// Where paths begin and end all the time, the run comes to its end, and takes as
+// long as with exact rates to half a percent. A path that was given a rounding error
+// once had its timer beyond the last representable time: when it had been given more
+// and all else was done, that timer failed the run.
+func TestApproxServesNewPaths(t *testing.T) {
+	for _, c := range []struct {
+		gpus, slices int
+		each         float64
+		compute      Time
+	}{{32, 2, 30_000, 500}, {32, 4, 10_000, 100}, {24, 4, 100_000, 2000}} {
+		m, p := torus(c.gpus), putSlices(c.gpus, c.slices, c.each, c.compute)
+		exact, _ := tookWith(t, &m, p, c.gpus*c.gpus)
+		got, a := tookWith(t, &m, p, exactPaths)
+		if a.Paths <= exactPaths {
+			t.Fatalf("%+v: components of %d paths at most", c, a.Paths)
+		}
+		if off := math.Abs(float64(got-exact)) / float64(exact); off > .005 || off > a.Error || a.Error > .05 {
+			t.Errorf("%+v: %d ns, exactly %d; %+v", c, got, exact, a)
+		}
+	}
+}
+
+// With arbiters, interference, copies, puts and whatever else a program has, all
+// rates are fair while no path is stale, no path is forgotten, and no pool carries
+// more than its capacity. Who meets whom may differ from a run with exact rates, and
+// one run in a hundred then takes over a percent more or less; all together take as
+// long to two percent.
+func TestApproxOfRandomPrograms(t *testing.T) {
+	large, reused := 0, 0
+	var exactly, off Time
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProgram(t)
+		m := drawMachine(t, len(p.GPUs))
+		if rapid.Bool().Draw(t, "to everyone") {
+			replicate(p, &m)
+		}
+		enlarge(p, rapid.SampledFrom([]float64{1, 1000}).Draw(t, "bytes"))
+		exact := newSim(&m, p, Options{})
+		exact.run(nil)
+		for _, paths := range []int{1, 2, 4} {
+			s := newSim(&m, p, Options{})
+			s.flows.approx.exactPaths = paths
+			for more := true; more; more = s.next() {
+				s.instant()
+				checkPools(t, s)
+				checkDue(t, &s.flows, s.now)
+				if len(s.flows.approx.stale) == 0 {
+					checkFair(t, s)
+				}
+				if s.flows.approx.members.reused {
+					reused++
+				}
+			}
+			a := s.flows.approximation(s.makespan)
+			if a.Paths > 0 {
+				large++
+			}
+			if s.err != nil {
+				t.Fatal(s.err)
+			}
+			if (exact.deadlock() == nil) != (s.deadlock() == nil) {
+				t.Fatalf("%v, exactly %v", s.deadlock(), exact.deadlock())
+			}
+			exactly += exact.makespan
+			off += max(s.makespan-exact.makespan, exact.makespan-s.makespan)
+		}
+	})
+	if large == 0 || reused == 0 {
+		t.Errorf("%d runs with large components, cached members reused %d times", large, reused)
+	}
+	if off > exactly/50 {
+		t.Errorf("runs of %d ns are off by %d", exactly, off)
+	}
+}
