@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // printAdvice says which strategy to choose.
@@ -13,7 +14,9 @@ func (a *app) printAdvice(r *replayed) {
 	if d.Take < 0 || d.Bulk < 0 || len(r.Rows) < 2 {
 		return
 	}
-	name := func(i int) string { return oneLine(strings.TrimSpace(r.Rows[i].Strategy + " " + r.Rows[i].settings)) }
+	name := func(i int) string {
+		return plain.Line(strings.TrimSpace(r.Rows[i].Strategy + " " + r.Rows[i].settings))
+	}
 	less := func(i int) string {
 		return fmt.Sprintf("%.1f %% less than bulk", 100*(1-float64(r.Rows[i].Time)/float64(max(1, r.Rows[d.Bulk].Time))))
 	}

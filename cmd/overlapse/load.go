@@ -93,7 +93,10 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 		f.Machine = filepath.Join(filepath.Dir(path), f.Machine)
 	}
 	m, err := a.machineNamed(cmp.Or(machineName, f.Machine), f.Ranks)
-	if err != nil {
+	switch {
+	case err != nil && machineName != "":
+		return nil, m, machineError(machineName, err)
+	case err != nil:
 		return nil, m, fmt.Errorf("%s: %w", path, err)
 	}
 	run, err := f.Run(m)
@@ -130,16 +133,20 @@ func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, er
 	if name == "" {
 		return a.suggested(w)
 	}
+	if own, most, ok := ownMachine(w); ok && own.Name == name {
+		a.noteSize(own, most)
+		return own, nil
+	}
 	m, err := a.machineNamed(name, w.World)
 	if device := deviceOf(w); err == nil && device != "" && !isYAML(name) && !strings.Contains(strings.ToLower(device), m.Profile) {
 		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device, m.Name)
 	}
-	return m, err
+	return m, machineError(name, err)
 }
 
 // machineNamed loads a profile with its number of GPUs, or a YAML file, with as many as are needed.
 func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
-	if isYAML(name) || strings.ContainsRune(name, os.PathSeparator) {
+	if isPath(name) {
 		f, err := os.Open(name)
 		if err != nil {
 			return machine.Machine{}, err
@@ -151,13 +158,20 @@ func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 		}
 		return m, err
 	}
-	m, err := machine.Load(name)
-	var unknown *machine.UnknownError
-	if errors.As(err, &unknown) {
-		return m, usageError{err}
-	}
-	return m, err
+	return machine.Load(name)
 }
+
+// machineError is the error of a machine that the user named: wrong usage,
+// unless it is a file that cannot be read.
+func machineError(name string, err error) error {
+	if err == nil || isPath(name) {
+		return err
+	}
+	return usageError{err}
+}
+
+// isPath reports whether a machine's name is a file's.
+func isPath(name string) bool { return isYAML(name) || strings.ContainsRune(name, os.PathSeparator) }
 
 func deviceOf(w *workload.Workload) string {
 	if len(w.Run.Ranks) == 0 {
@@ -166,22 +180,36 @@ func deviceOf(w *workload.Workload) string {
 	return w.Run.Ranks[0].Device.Name
 }
 
-// suggested is the profile whose name the trace's device has, with as many GPUs as the job has ranks.
+// suggested is the machine that the trace was captured on.
 func (a *app) suggested(w *workload.Workload) (machine.Machine, error) {
-	device := deviceOf(w)
-	for _, profile := range machine.Names() {
-		if strings.Contains(strings.ToLower(device), profile) {
-			m, err := machine.Load(profile)
-			if err != nil {
-				return m, err
-			}
-			m = m.Resize(w.World)
-			a.note("machine %s, from the trace's device %q (choose another with --machine)", m.Name, device)
-			return m, nil
-		}
+	m, most, ok := ownMachine(w)
+	if ok {
+		a.note("machine %s, from the trace's device %q (choose another with --machine)", m.Name, deviceOf(w))
+		a.noteSize(m, most)
+		return m, nil
 	}
+	device := deviceOf(w)
 	if device == "" {
 		device = "unknown"
 	}
-	return machine.Machine{}, usageError{fmt.Errorf("the trace's device is %q and no profile has that name: give --machine (one of %s, or a YAML file)", device, strings.Join(machine.Names(), ", "))}
+	return m, usageError{fmt.Errorf("the trace's device is %q and no profile has that name: give --machine (one of %s, or a YAML file)", device, strings.Join(machine.Names(), ", "))}
+}
+
+// ownMachine is the profile whose name the trace's device has, with as many GPUs
+// as the job has ranks, and how many the profile's fabric joins at most.
+func ownMachine(w *workload.Workload) (m machine.Machine, most int, ok bool) {
+	for _, profile := range machine.Names() {
+		if strings.Contains(strings.ToLower(deviceOf(w)), profile) {
+			m, err := machine.Load(profile)
+			return m.Resize(w.World), int(m.Most.Value), err == nil
+		}
+	}
+	return machine.Machine{}, 0, false
+}
+
+// noteSize says that a trace's own machine is larger than its profile describes.
+func (a *app) noteSize(m machine.Machine, most int) {
+	if m.GPUs > most {
+		a.note("profile %s describes at most %d GPUs: its links are taken to join the trace's %d in the same way", m.Profile, most, m.GPUs)
+	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -22,21 +21,18 @@ mi210ibx2 two nodes of one, their ranks in order. GPUs of a node are joined by
 the profile's fabric, nodes by its network, through NICs. Members of a torus lie
 in rows as nearly square as their number allows: torus128 is 16 by 8.`,
 		Example: "  overlapse machines\n  overlapse machines h200x4 > mine.yaml",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listMachines()
 			}
 			m, err := machine.Load(args[0])
-			var unknown *machine.UnknownError
-			if errors.As(err, &unknown) {
-				return usageError{err}
-			}
 			if err != nil {
-				return err
+				return usageError{err}
 			}
 			return m.WriteYAML(a.out)
 		},
+		ValidArgsFunction: completeMachines,
 	}
 }
 

@@ -101,7 +101,7 @@ func (a *app) printPairs(r *replayed) {
 	}
 	t := a.table(append(header, "best")...)
 	for _, p := range r.PairKinds {
-		row := table.Row{p.Number, oneLine(shorten(p.First, 22) + " → " + shorten(p.Second, 22)), bytesOf(p.Bytes), p.Count}
+		row := table.Row{p.Number, shorten(p.First, 22) + " → " + shorten(p.Second, 22), bytesOf(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
 			change := "-"
 			if s.Why == "" {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
@@ -19,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // replayOptions are the flags of `overlapse replay`.
@@ -111,13 +111,13 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	r.Window = o.window
-	if o.pairs {
-		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
+	if o.seeds > 0 {
+		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err
 		}
 	}
-	if o.seeds > 0 {
-		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
+	if o.pairs {
+		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
 			return err
 		}
 	}
@@ -133,13 +133,17 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	}
 	switch o.format {
 	case "json":
-		return writeJSON(a.out, r)
+		err = writeJSON(a.out, r)
 	case "csv":
-		return writeCSV(a.out, r)
+		err = writeCSV(a.out, r)
+	default:
+		a.printReplay(r)
+		a.printExplanations(r)
 	}
-	a.printReplay(r)
-	a.printExplanations(r)
-	return nil
+	if err != nil {
+		return err
+	}
+	return o.cannot(r.outcomes)
 }
 
 // A replayed is a trace replayed under several strategies: what the table,
@@ -262,20 +266,10 @@ func (r *replayed) unit() string {
 	return "the whole trace"
 }
 
-// progress is a bar on standard error where that is a terminal.
-func (a *app) progress(n int, what string) *progressbar.ProgressBar {
-	w := io.Discard
-	if a.tty && !a.quiet {
-		w = a.err
-	}
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
-}
-
 func (a *app) printReplay(r *replayed) {
-	fmt.Fprintf(a.out, "%s on %s: %d ranks, %d pairs; times of %s\n", oneLine(r.Path), r.Machine, r.Ranks, r.Pairs, r.unit())
+	fmt.Fprintf(a.out, "%s on %s: %d ranks, %d pairs; times of %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, r.Pairs, r.unit())
 	if r.Estimated != "" {
-		fmt.Fprintln(a.out, oneLine(r.Estimated))
+		fmt.Fprintln(a.out, plain.Line(r.Estimated))
 	}
 	fmt.Fprintln(a.out)
 	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "limited by")
@@ -294,7 +288,7 @@ func (a *app) printReplay(r *replayed) {
 	res := r.Residual
 	fmt.Fprintf(a.out, "\nresidual of the captured schedule: worst %s of %d operations", micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
-		fmt.Fprintf(a.out, " (%s, %.2f %%)", oneLine(shorten(res.WorstOp, 40)), res.WorstPct)
+		fmt.Fprintf(a.out, " (%s, %.2f %%)", plain.Line(shorten(res.WorstOp, 40)), res.WorstPct)
 	}
 	fmt.Fprintf(a.out, "; %d beyond 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), micros(trace.Time(r.Measured)))
 }
@@ -329,7 +323,7 @@ func shorten(s string, n int) string {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(plain.JSON(w))
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }

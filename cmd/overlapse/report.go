@@ -43,9 +43,9 @@ func (a *app) writeReport(ctx context.Context, o question, output string) error 
 	if err != nil {
 		return err
 	}
-	if err := writeFile(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
+	if err := a.writeFile(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
 		return err
 	}
 	a.note("wrote %s", output)
-	return nil
+	return o.cannot(r.outcomes)
 }

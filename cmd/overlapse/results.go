@@ -15,10 +15,16 @@ import (
 )
 
 // writeResults writes the four files of `replay -o`. Each is whole or absent.
-func (a *app) writeResults(ctx context.Context, dir string, r *replayed) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err error) {
+	_, missing := os.Stat(dir)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && missing != nil {
+			os.Remove(dir) // if nothing is in it
+		}
+	}()
 	runs := r.runs()
 	files := []struct {
 		name  string
@@ -31,15 +37,12 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) error {
 	}
 	bar := a.progress(len(files), "writing")
 	for _, f := range files {
-		if err := writeFile(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(interruptible{w, ctx}) }); err != nil {
+		if err := a.writeFile(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(interruptible{w, ctx}) }); err != nil {
 			return err
 		}
 		_ = bar.Add(1)
 	}
 	_ = bar.Finish()
-	if !html.Embedded() {
-		a.note("this binary carries no ECharts, so report.html loads it from %s (run go generate ./viz/html before building to change that)", html.EChartsURL)
-	}
 	a.note("wrote report.html, timeline.json.gz, profile.pb.gz and result.json to %s", dir)
 	return nil
 }

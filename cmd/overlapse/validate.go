@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // validateOptions are the flags of `overlapse validate`.
@@ -209,15 +210,18 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 }
 
 // machinesOf loads, once each, the machines that the rows were measured on, or the one to predict for.
-func machinesOf(rows []machine.Row, name string) (map[string]machine.Machine, error) {
+func machinesOf(rows []machine.Row, named string) (map[string]machine.Machine, error) {
 	machines := map[string]machine.Machine{}
 	for _, row := range rows {
-		name := cmp.Or(name, row.Machine)
+		name := cmp.Or(named, row.Machine)
 		if _, ok := machines[name]; ok {
 			continue
 		}
 		m, err := machine.Load(name)
-		if err != nil {
+		switch {
+		case err != nil && name == named:
+			return nil, usageError{err}
+		case err != nil:
 			return nil, fmt.Errorf("row %s: %w", row.ID, err)
 		}
 		machines[name] = m
@@ -279,7 +283,7 @@ func (v *validated) print(a *app) {
 		if name == "" {
 			name = k.Kind
 		}
-		t.AppendRow(table.Row{r.ID, oneLine(name), k.Collective, oneLine(engines.RowName(r.row)), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
+		t.AppendRow(table.Row{r.ID, name, k.Collective, engines.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
 	}
 	t.Render()
 	t = a.section("what choosing by prediction costs", "workload", "measured best", "chosen", "regret")
@@ -288,7 +292,7 @@ func (v *validated) print(a *app) {
 		if c.Plain != "" {
 			chosen += " (no clear difference from " + c.Plain + ")"
 		}
-		t.AppendRow(table.Row{oneLine(c.Workload), oneLine(c.Best), oneLine(chosen), fmt.Sprintf("%.1f %%", 100*c.Regret)})
+		t.AppendRow(table.Row{c.Workload, c.Best, chosen, fmt.Sprintf("%.1f %%", 100*c.Regret)})
 	}
 	t.Render()
 	t = a.section("|predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
@@ -311,7 +315,7 @@ func (v *validated) print(a *app) {
 		why[s.Why]++
 	}
 	for _, w := range order {
-		fmt.Fprintf(a.out, "  %d: %s\n", why[w], oneLine(w))
+		fmt.Fprintf(a.out, "  %d: %s\n", why[w], plain.Line(w))
 	}
 }
 
