@@ -31,6 +31,7 @@ type replayOptions struct {
 	pairs   bool   // also each kind of pair by itself, and the best of each together
 	ranks   []int
 	window  string
+	full    bool // record what was asked for, however much it is
 	seeds   int
 }
 
@@ -52,8 +53,9 @@ host took how long on which rank, what it waited for and who ended the wait, wha
 the strategy gains and pays against bulk, what limited a rank over time, and what
 faster links, memory, compute units or launches would change.
 
-With -o, workgroups and their phases are recorded of rank 0 in one iteration;
---rank and --window choose others. What --explain says is of that window too, except
+With -o, workgroups and their phases are recorded of rank 0 in one iteration where
+that is no more than 131,072 spans a strategy, else kernels only; --rank and --window
+choose others and record them however many they are. What --explain says is of that window too, except
 for the what-ifs; a window by time lies elsewhere in bulk's iteration, so it is not
 compared with bulk's.`,
 		Example: `  overlapse replay samples/moe-ep4
@@ -64,6 +66,7 @@ compared with bulk's.`,
 		Args: onePath,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = args[0]
+			o.full = c.Flags().Changed("rank") || c.Flags().Changed("window")
 			return a.replay(c.Context(), o)
 		},
 	}
@@ -100,6 +103,9 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 		opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, shownTiles
+		if !o.full {
+			opts.Most = shownSpans
+		}
 	}
 	if o.pair != "" {
 		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
@@ -296,6 +302,25 @@ func (a *app) printReplay(r *replayed) {
 // shownTiles bounds what reports and timelines hold of one persistent kernel: a
 // lookup of half a million vectors would fill hundreds of megabytes.
 const shownTiles = 1 << 15
+
+// shownSpans bounds what files hold of one strategy unless the user chose ranks or
+// a window: a training step of 80 ms has millions of workgroups and waits, and
+// 131,072 spans are one to two megabytes of a compressed timeline.
+const shownSpans = 1 << 17
+
+// coarse says of which strategies workgroups are left out, and how to get them.
+func (r *replayed) coarse() string {
+	var names []string
+	for _, out := range r.outcomes {
+		if out.Result != nil && out.Result.Coarse {
+			names = append(names, out.Result.Run.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("recorded without workgroups, which would be more than %d spans each: %s (--window 1ms-3ms records all of a part, --window iteration all of rank 0)", shownSpans, strings.Join(names, ", "))
+}
 
 // basis says whether the schedule as given was measured.
 func (r *replayed) basis() string { return basisOf(r.workload.Run) }

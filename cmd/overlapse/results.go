@@ -43,6 +43,9 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 		_ = bar.Add(1)
 	}
 	_ = bar.Finish()
+	if left := r.coarse(); left != "" {
+		a.note("%s", left)
+	}
 	a.note("wrote report.html, timeline.json.gz, profile.pb.gz and result.json to %s", dir)
 	return nil
 }
@@ -79,6 +82,9 @@ func (a *app) report(r *replayed) html.Report {
 			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
 			{Name: "residual of the captured schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
 		},
+	}
+	if left := r.coarse(); left != "" {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
 	}
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
