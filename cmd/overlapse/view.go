@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -65,7 +66,7 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 		return err
 	}
 	layout.Align(views)
-	opts := tui.Options{ASCII: o.ascii}
+	opts := tui.Options{ASCII: o.ascii, Suspend: suspend()}
 	if o.figure {
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
@@ -82,7 +83,7 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 		}
 		err = tui.Print(a.out, views, width, opts)
 	} else {
-		err = tui.Run(ctx, views, opts)
+		err = cmp.Or(tui.Run(ctx, views, opts), ctx.Err())
 	}
 	if err != nil {
 		return err
