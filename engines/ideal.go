@@ -83,7 +83,7 @@ func (pl *planner) alone(op *workload.Op) replay.Command {
 		c := &pl.w.Collectives[op.Collective]
 		return launchOf(op, pl.gangFor(op, c, c.Transfer()))
 	}
-	return launchOf(op, measuredKernel(op))
+	return launchOf(op, pl.measuredKernel(op))
 }
 
 // besideReduction writes a kernel and the reduce-scatter of its output side by

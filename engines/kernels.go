@@ -8,13 +8,17 @@ import (
 
 // measuredKernel lasts exactly what was measured and holds nothing: whatever
 // it shared the device with is part of its measured time.
-func measuredKernel(op *workload.Op) *replay.Kernel {
-	return &replay.Kernel{
+func (pl *planner) measuredKernel(op *workload.Op) *replay.Kernel {
+	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true,
 		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
 			return append(buf, replay.Phase{Op: replay.Work, Time: op.Dur()})
 		},
 	}
+	if a := pl.w.Run.Kernel(pl.w.Run.Spans[op.Span]); a != nil {
+		k.Attr = *a
+	}
+	return k
 }
 
 // A plain kernel of more than maxWaves rounds of short workgroups is cut more

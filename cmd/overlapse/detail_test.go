@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // The results of a training step of two ranks are files to open: its millions
@@ -42,4 +46,34 @@ func TestStepResults(t *testing.T) {
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
+}
+
+// What a simulated run shows has a name, and a kernel that stands for a captured one has its grid.
+func TestShownRuns(t *testing.T) {
+	var out, talk bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: &out, err: &talk}
+	q := question{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
+	sel, w, m, err := prepare(a, q, engines.ParseSelection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := a.compare(t.Context(), q.path, w, m, sel, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range r.runs() {
+		for l := range run.Lanes {
+			if label := run.LaneLabel(trace.LaneID(l)); strings.Contains(label, "-") {
+				t.Errorf("%s has a lane %q", run.Name, label)
+			}
+		}
+		for _, s := range run.Spans {
+			op := engines.OriginOf(run, s)
+			if k := run.Kernel(s); run.Name == "captured" && k != nil && op >= 0 {
+				if was := w.Run.Kernel(w.Run.Spans[w.Ops[op].Span]); k.Grid != was.Grid || k.Block != was.Block {
+					t.Errorf("%s has grid %v of %v, was captured with %v of %v", run.NameOf(s), k.Grid, k.Block, was.Grid, was.Block)
+				}
+			}
+		}
+	}
 }

@@ -31,3 +31,11 @@ func bytesOf(n int64) string {
 	}
 	return fmt.Sprintf("%.4g %ciB", f, units[u])
 }
+
+// counted is a number of things: "1 pair", "2 pairs".
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

@@ -142,10 +142,10 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		t.Render()
 	}
 	if len(s.Pairs) > 0 {
-		t = a.section("pairs", "kind", "first", "second", "size", "count", "confidence", "evidence")
+		t = a.section("pairs (--pair takes the numbers)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
 		for _, p := range s.Pairs {
 			t.AppendRow(table.Row{
-				p.Direction, shorten(p.First, 28), shorten(p.Second, 28), bytesOf(p.Bytes), p.Count,
+				p.Number, p.Direction, shorten(p.First, 28), shorten(p.Second, 28), bytesOf(p.Bytes), p.Count,
 				fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
 			})
 		}

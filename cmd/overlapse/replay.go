@@ -117,6 +117,9 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	r.Window = o.window
+	if o.clock != "captured" {
+		r.Clock = o.clock
+	}
 	if o.seeds > 0 {
 		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err
@@ -161,6 +164,7 @@ type replayed struct {
 	Captured   int               `json:"captured_ranks"`
 	Iterations int               `json:"iterations"` // times below are of one, if there are any
 	Pairs      int               `json:"pairs"`
+	Clock      string            `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
 	Window     string            `json:"window,omitempty"`    // that was recorded and explained: iteration, all, or a time
 	Measured   int64             `json:"measured_ns"`         // of the schedule as given, where it is estimated
 	Estimated  string            `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
@@ -273,7 +277,10 @@ func (r *replayed) unit() string {
 }
 
 func (a *app) printReplay(r *replayed) {
-	fmt.Fprintf(a.out, "%s on %s: %d ranks, %d pairs; times of %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, r.Pairs, r.unit())
+	fmt.Fprintf(a.out, "%s on %s: %d ranks, %s of %s; times of %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, counted(r.Pairs, "pair"), counted(len(r.workload.PairKinds()), "kind"), r.unit())
+	if r.Clock != "" {
+		fmt.Fprintf(a.out, "at clock %s; the change is against the capture, at the clock it was captured at\n", r.Clock)
+	}
 	if r.Estimated != "" {
 		fmt.Fprintln(a.out, plain.Line(r.Estimated))
 	}
@@ -281,10 +288,10 @@ func (a *app) printReplay(r *replayed) {
 	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "limited by")
 	for _, row := range r.Rows {
 		if !row.Applies {
-			t.AppendRow(table.Row{row.Strategy, row.settings, "-", "-", "-", "-", row.why()})
+			t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, "-", "-", "-", "-", row.why()})
 			continue
 		}
-		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
+		t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
 	}
 	t.Render()
 	a.printAdvice(r)
@@ -292,7 +299,7 @@ func (a *app) printReplay(r *replayed) {
 	a.printSpreads(r)
 	a.printDoubts(r)
 	res := r.Residual
-	fmt.Fprintf(a.out, "\nresidual of the captured schedule: worst %s of %d operations", micros(res.Worst), res.Ops)
+	fmt.Fprintf(a.out, "\nresidual of the %s schedule: worst %s of %d operations", r.given(), micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
 		fmt.Fprintf(a.out, " (%s, %.2f %%)", plain.Line(shorten(res.WorstOp, 40)), res.WorstPct)
 	}
@@ -320,6 +327,23 @@ func (r *replayed) coarse() string {
 		return ""
 	}
 	return fmt.Sprintf("recorded without workgroups, which would be more than %d spans each: %s (--window 1ms-3ms records all of a part, --window iteration all of rank 0)", shownSpans, strings.Join(names, ", "))
+}
+
+// given says what the schedule that strategies are compared with is: nobody
+// captured that of a workload file.
+func (r *replayed) given() string {
+	if r.Estimated != "" {
+		return "given"
+	}
+	return "captured"
+}
+
+// shown is what a strategy is called in tables.
+func (r *replayed) shown(strategy string) string {
+	if strategy == "captured" {
+		return r.given()
+	}
+	return strategy
 }
 
 // basis says whether the schedule as given was measured.

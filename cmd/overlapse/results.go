@@ -80,7 +80,7 @@ func (a *app) report(r *replayed) html.Report {
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
 			{Name: "times are of", Value: r.unit()},
 			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
-			{Name: "residual of the captured schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
+			{Name: "residual of the " + r.given() + " schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
 		},
 	}
 	if left := r.coarse(); left != "" {
@@ -90,7 +90,7 @@ func (a *app) report(r *replayed) html.Report {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
 	for i, row := range r.Rows {
-		bar := html.Bar{Name: row.Strategy, Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}
+		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}
 		if !row.Applies {
 			bar.Note = row.why()
 			rep.Strategies = append(rep.Strategies, bar)
@@ -101,7 +101,7 @@ func (a *app) report(r *replayed) html.Report {
 		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
 		rep.Strategies = append(rep.Strategies, bar)
 		result := r.outcomes[i].Result
-		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: percent(row.Change), Run: result.Run, Gaps: gaps(result)})
+		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: r.beside(row), Run: result.Run, Gaps: gaps(result)})
 	}
 	rep.Tables = append(rep.Tables, r.explainTables()...)
 	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
@@ -113,6 +113,15 @@ func (a *app) report(r *replayed) html.Report {
 		rep.Tables = append(rep.Tables, t)
 	}
 	return rep
+}
+
+// beside is what stands beside the length of a whole run: the time and change of
+// one iteration, where it has several.
+func (r *replayed) beside(row replayRow) string {
+	if r.Iterations > 1 {
+		return fmt.Sprintf("(%s: %s, %s)", r.unit(), micros(trace.Time(row.Time)), percent(row.Change))
+	}
+	return percent(row.Change)
 }
 
 // captured says how many of the ranks somebody recorded.

@@ -83,8 +83,8 @@ func (a *app) printDoubts(r *replayed) {
 		if by[d] == nil {
 			order = append(order, d)
 		}
-		if !slices.Contains(by[d], row.Strategy) {
-			by[d] = append(by[d], row.Strategy)
+		if !slices.Contains(by[d], r.shown(row.Strategy)) {
+			by[d] = append(by[d], r.shown(row.Strategy))
 		}
 	}
 	if len(order) > 0 {

@@ -128,6 +128,12 @@ func TestTerminalIsRestored(t *testing.T) {
 		}
 		p.sees("q quit")
 		p.tmux("send-keys", "q")
+		for range 400 { // what is typed before would go to the browser
+			if p.tmux("display-message", "-p", "#{alternate_on}") == "0" {
+				break
+			}
+			time.Sleep(25 * time.Millisecond)
+		}
 		p.types("echo left with $?")
 		p.sees("left with 0")
 		p.restored()
