@@ -33,7 +33,7 @@ var decompose = Engine{
 		"multiplied, and a small kernel puts each piece in its place or adds it. both=on sends half of them the other way round.",
 	Params: []Param{
 		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one product's waves; a ring of copies"},
-		{Name: "chunks", Default: "4", For: "variant=chunks|waves", Doc: "parts of each pair"},
+		{Name: "chunks", Default: "4", Least: 1, For: "variant=chunks|waves", Doc: "parts of each pair"},
 		{Name: "group", Default: "0", For: "variant=waves", Doc: "waves: of tiles in a group; 0: as many as make so many chunks"},
 		{Name: "both", Default: "off", Choices: []string{"off", "on"}, For: "variant=ring", Doc: "ring: both ways round"},
 		{Name: "channels", Default: "0", For: "variant=chunks|waves", Doc: "workgroups of each collective; 0: as captured"},

@@ -53,6 +53,8 @@ type Param struct {
 	Name    string
 	Default string
 	Choices []string // nil: a whole number
+	Least   int      // of a whole number
+	Most    int      // of a whole number; 0: no bound
 	For     string   // "variant=ring|waves": all other values of that setting make nothing of this one; "" always
 	Doc     string
 }

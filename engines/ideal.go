@@ -59,7 +59,7 @@ func (pl *planner) alone(op *workload.Op) replay.Command {
 		c := &pl.w.Collectives[op.Collective]
 		return launchOf(op, pl.gangFor(op, c, pl.chunks(c, 1, 0, nil).alone))
 	}
-	return launchOf(op, measuredKernel(op, pl.paced(op, op.DurAlone())))
+	return launchOf(op, pl.measuredKernel(op, pl.paced(op, op.DurAlone())))
 }
 
 // besideReduction writes a kernel and the reduce-scatter of its output side by

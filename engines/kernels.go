@@ -7,13 +7,17 @@ import (
 )
 
 // measuredKernel lasts the given time and holds nothing.
-func measuredKernel(op *workload.Op, took trace.Time) *replay.Kernel {
-	return &replay.Kernel{
+func (pl *planner) measuredKernel(op *workload.Op, took trace.Time) *replay.Kernel {
+	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true,
 		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
 			return append(buf, replay.Phase{Op: replay.Work, Time: took})
 		},
 	}
+	if a := pl.w.Run.Kernel(pl.w.Run.Spans[op.Span]); a != nil {
+		k.Attr = *a
+	}
+	return k
 }
 
 // A plain kernel of more than maxWaves rounds of short workgroups is cut more

@@ -290,9 +290,26 @@ func (r *rank) free(queue int64, at trace.Time) *stream {
 			return s
 		}
 	}
-	s := &stream{Stream: replay.Stream{Name: fmt.Sprintf("stream %d", queue), Queue: queue}}
+	s := &stream{Stream: replay.Stream{Name: r.streamName(queue), Queue: queue}}
 	r.streams = append(r.streams, s)
 	return s
+}
+
+// streamName is a captured queue's number, or which of the streams that a strategy adds it is.
+func (r *rank) streamName(queue int64) string {
+	if queue >= 0 {
+		return fmt.Sprintf("stream %d", queue)
+	}
+	added := map[int64]bool{queue: true}
+	for _, s := range r.streams {
+		if s.Queue < 0 {
+			added[s.Queue] = true
+			if s.Queue == queue {
+				return s.Name
+			}
+		}
+	}
+	return fmt.Sprintf("added stream %d", len(added))
 }
 
 // asCaptured emits an operation where, and after what, it was captured.
@@ -325,7 +342,7 @@ func (pl *planner) standsFor(op *workload.Op) replay.Command {
 	case op.Collective >= 0:
 		return launchOf(op, pl.communication(op, 0))
 	case pl.exact:
-		return launchOf(op, measuredKernel(op, pl.paced(op, op.Dur())))
+		return launchOf(op, pl.measuredKernel(op, pl.paced(op, op.Dur())))
 	}
 	return launchOf(op, pl.kernel(op))
 }

@@ -37,7 +37,7 @@ func (e Engine) Values(set map[string]string) (Values, error) {
 	for name, value := range set {
 		p := slices.IndexFunc(e.Params, func(p Param) bool { return p.Name == name })
 		if p < 0 {
-			return nil, fmt.Errorf("%s: no parameter %q (it has %s)", e.Name, name, e.paramNames())
+			return nil, &UnknownError{What: e.Name + ": no parameter", Name: name, There: "it has", Known: e.paramNames()}
 		}
 		if err := e.Params[p].check(value); err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", e.Name, name, err)
@@ -55,21 +55,37 @@ func (p Param) check(value string) error {
 		return nil
 	}
 	n, err := strconv.Atoi(value)
-	if err != nil || n < 0 {
+	switch {
+	case err != nil || n < 0:
 		return fmt.Errorf("%q is not a whole number", value)
+	case n < p.Least:
+		return fmt.Errorf("%d is less than %d", n, p.Least)
+	case p.Most > 0 && n > p.Most:
+		return fmt.Errorf("%d is more than %d", n, p.Most)
 	}
 	return nil
 }
 
-func (e Engine) paramNames() string {
-	if len(e.Params) == 0 {
-		return "none"
-	}
+func (e Engine) paramNames() []string {
 	names := make([]string, len(e.Params))
 	for i, p := range e.Params {
 		names[i] = p.Name
 	}
-	return strings.Join(names, ", ")
+	return names
+}
+
+// An UnknownError is a name of a strategy or of a parameter that there is not.
+type UnknownError struct {
+	What, Name, There string
+	Known             []string
+}
+
+func (e *UnknownError) Error() string {
+	known := "none"
+	if n := len(e.Known); n > 0 {
+		known = strings.Join(e.Known, ", ")
+	}
+	return fmt.Sprintf("%s %q (%s %s)", e.What, e.Name, e.There, known)
 }
 
 // A Selection is an engine with settings.
@@ -134,7 +150,7 @@ func parseAsked(s string) ([]asked, error) {
 		}
 		i := slices.IndexFunc(All(), func(e Engine) bool { return e.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no strategy %q (there are %s, or all)", name, strings.Join(Names(), ", "))
+			return nil, &UnknownError{What: "no strategy", Name: name, There: "there are", Known: append(Names(), "all")}
 		}
 		set := map[string]string{}
 		for _, p := range strings.Split(rest, ":") {

@@ -23,6 +23,7 @@ type recorder struct {
 	options Options
 	whose   func(poster) string // says who posted
 	deep    []bool              // ranks recorded beyond kernels
+	full    bool                // more spans than Options.Most
 	vacant  []vacancies         // of those ranks
 	posters []poster            // by workgroup: who ended its last wait, if phases are recorded
 	waits   map[wait]trace.NameID
@@ -149,6 +150,12 @@ func (r *recorder) transfer(from, to int32, p *put, now Time) spanRef {
 			Bytes: int64(p.bytes), Peer: to, Op: trace.None, Origin: trace.None, Dir: dir,
 		}),
 	})
+}
+
+// tooMany reports whether there are more spans than may be recorded beyond kernels.
+func (r *recorder) tooMany() bool {
+	r.full = r.full || r.options.Most > 0 && r.options.Level > Kernels && r.Len() > r.options.Most
+	return r.full
 }
 
 // leastShown is the workgroups of the fused operators' Figure 11.

@@ -252,3 +252,25 @@ func TestSlotsAreAccountedFor(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A run of more spans than are wanted has its kernels only, and is else the same.
+func TestRecordMost(t *testing.T) {
+	p := &Program{}
+	c := kernel("plain", 100, work(10))
+	p.GPUs = []GPU{{Streams: []Stream{{Queue: 7, Commands: []Command{c}}}}}
+	m := small(1, 1)
+	all := mustSimulate(t, m, p, Options{Level: Workgroups})
+	kernels := mustSimulate(t, m, p, Options{})
+	for most, want := range map[int]*Result{0: all, len(all.Run.Spans): all, len(all.Run.Spans) - 1: kernels, 1: kernels} {
+		got := mustSimulate(t, m, p, Options{Level: Workgroups, Most: most})
+		if got.Coarse != (want == kernels) || got.Makespan != all.Makespan {
+			t.Errorf("at most %d: coarse %v, makespan %v of %v", most, got.Coarse, got.Makespan, all.Makespan)
+		}
+		if diff := cmp.Diff(list(want.Run), list(got.Run)); diff != "" {
+			t.Errorf("at most %d (-want +got):\n%s", most, diff)
+		}
+	}
+	if len(kernels.Run.Spans) >= 100 || len(all.Run.Spans) < 100 {
+		t.Errorf("%d spans of kernels, %d with workgroups", len(kernels.Run.Spans), len(all.Run.Spans))
+	}
+}

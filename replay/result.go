@@ -32,12 +32,16 @@ type Options struct {
 	// Tiles bounds what is recorded of a persistent kernel with more: only as many of
 	// its first workgroups as run that many together, but 32. 0: all.
 	Tiles int
+	// Most bounds the spans that are recorded: a run that would have more is recorded
+	// at the level of kernels, and Result.Coarse is set. 0: no bound.
+	Most int
 }
 
 // A Result is what a simulation found.
 type Result struct {
 	Run      *trace.Run
 	Makespan Time
+	Coarse   bool      // recorded at the level of kernels, for Options.Most
 	Traffic  []Traffic // by GPU, resource, kernel name
 	Use      []Use     // by GPU, resource
 	CUs      []CUs     // by GPU

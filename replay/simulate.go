@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -40,11 +41,24 @@ func Simulate(m machine.Machine, p *Program, o Options) (*Result, error) {
 	if s.err == nil {
 		s.err = s.deadlock()
 	}
-	if s.err != nil {
+	if s.err != nil && !errors.Is(s.err, errTooMany) {
 		return nil, s.err
 	}
-	return s.result(), nil
+	if s.err == nil {
+		if r := s.result(); !s.record.full {
+			return r, nil
+		}
+	}
+	o.Level, o.Most = Kernels, 0
+	r, err := Simulate(m, p, o)
+	if r != nil {
+		r.Coarse = true
+	}
+	return r, err
 }
+
+// errTooMany ends a simulation that records more than Options.Most spans.
+var errTooMany = errors.New("too many spans")
 
 // stopEvery is how many instants pass between two questions whether to stop.
 const stopEvery = 256
@@ -56,6 +70,9 @@ func (s *sim) run(stop func() bool) {
 		s.instant()
 		if n%stopEvery == 0 && stop != nil && stop() {
 			s.fail(ErrStopped)
+		}
+		if s.record.tooMany() {
+			s.fail(errTooMany)
 		}
 	}
 }

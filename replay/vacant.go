@@ -114,12 +114,16 @@ func (s *sim) recordVacant() {
 		for i := 0; i < len(held); {
 			at := s.record.options.From
 			lane := held[i].lane
+			if s.record.tooMany() {
+				return
+			}
 			for ; i < len(held) && held[i].lane == lane; i++ {
 				s.recordGap(lane, at, min(held[i].start, until), reasons)
 				at = max(at, held[i].end)
 			}
 			s.recordGap(lane, at, until, reasons)
 		}
+		s.record.tooMany()
 	}
 }
 

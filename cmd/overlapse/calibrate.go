@@ -71,7 +71,7 @@ the strategies would run, one JSON object a line, for capture.py --plan.`,
 func (a *app) calibrate(o calibrateOptions) error {
 	base, err := a.machineNamed(o.base, 0)
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	var rows []machine.Row
 	for _, name := range o.files {
@@ -95,11 +95,11 @@ func (a *app) calibrate(o calibrateOptions) error {
 		if f.Missing != "" {
 			rule = "missing: " + f.Missing
 		}
-		t.AppendRow(table.Row{f.Key, f.Value, len(f.Rows), residual, oneLine(rule)})
+		t.AppendRow(table.Row{f.Key, f.Value, len(f.Rows), residual, rule})
 	}
 	t.Render()
 	if o.output == "" {
 		return nil
 	}
-	return writeFile(o.output, func(w io.Writer) error { return m.WriteYAML(w) })
+	return a.writeFile(o.output, func(w io.Writer) error { return m.WriteYAML(w) })
 }

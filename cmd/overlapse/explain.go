@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // explain adds to every row why it takes its time, and why more or less than bulk.
@@ -79,7 +80,7 @@ func (a *app) printExplanations(r *replayed) {
 		if e == nil {
 			continue
 		}
-		fmt.Fprintf(a.out, "\n%s", strings.TrimSpace(row.Strategy+" "+row.settings))
+		fmt.Fprintf(a.out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.settings))
 		if v := e.Versus; v != nil {
 			fmt.Fprintf(a.out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
@@ -94,7 +95,7 @@ func (a *app) printExplanations(r *replayed) {
 		}
 		for _, l := range e.Path {
 			if l.After != "" {
-				fmt.Fprintf(a.out, "  %21s↳ %s\n", "", oneLine(l.After))
+				fmt.Fprintf(a.out, "  %21s↳ %s\n", "", plain.Line(l.After))
 			}
 			fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
 				ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
@@ -142,7 +143,7 @@ func idleText(idle []engines.IdleSum) string {
 	for _, s := range idle {
 		word := micros(s.Time) + " " + s.Cause.String()
 		if s.Longest != "" {
-			word += fmt.Sprintf(" (the longest: %s)", oneLine(shorten(s.Longest, 60)))
+			word += fmt.Sprintf(" (the longest: %s)", plain.Line(shorten(s.Longest, 60)))
 		}
 		words = append(words, word)
 	}
@@ -239,7 +240,7 @@ const crowded = 8
 func mostOf(names []engines.Part, of trace.Time) string {
 	brief := slices.Clone(names)
 	for i := range brief {
-		brief[i].What = oneLine(engines.Brief(brief[i].What))
+		brief[i].What = plain.Line(engines.Brief(brief[i].What))
 	}
 	return partsOf(brief, of, 5)
 }
@@ -270,13 +271,13 @@ func ranksOf(ranks []int) string {
 }
 
 func namesOf(l engines.Link) string {
-	text := oneLine(engines.Brief(l.Names[0].What))
+	text := plain.Line(engines.Brief(l.Names[0].What))
 	if l.Launches > 1 {
 		text += fmt.Sprintf(" ×%d", l.Launches)
 	}
 	switch n := len(l.Names); {
 	case n == 2:
-		text += " and " + oneLine(engines.Brief(l.Names[1].What))
+		text += " and " + plain.Line(engines.Brief(l.Names[1].What))
 	case n > 2:
 		text += fmt.Sprintf(" and %d more", n-1)
 	}

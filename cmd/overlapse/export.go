@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
+	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
 )
 
@@ -55,13 +57,16 @@ func (a *app) export(o exportOptions) error {
 		case "html":
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: basisOf(run), Run: run}}})
 		}
-		return chrome.Write(w, run)
+		return chrome.Write(plain.JSON(w), run)
 	}
 	if o.output == "" {
-		if err := write(a.out); err != nil {
+		if o.to == "pprof" && a.width > 0 {
+			return usageError{errors.New("a pprof profile is no text for a terminal: give -o FILE, or a pipe")}
+		}
+		if err := write(a.data); err != nil {
 			return fmt.Errorf("standard output: %w", err)
 		}
 		return nil
 	}
-	return writeFile(o.output, write)
+	return a.writeFile(o.output, write)
 }

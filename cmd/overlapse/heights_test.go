@@ -47,6 +47,7 @@ var folders = map[string]folder{
 	"trace/overlap":  {height: 1},
 	"replay/machine": {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/layout":     {height: 1},
+	"viz/plain":      {height: 1},
 
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
 	"replay":          {height: 2},

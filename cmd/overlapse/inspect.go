@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // inspectOptions are the flags of `overlapse inspect`.
@@ -111,9 +112,9 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 	if s.Estimated {
 		captured = fmt.Sprintf("%d ranks, none captured", s.World)
 	}
-	fmt.Fprintf(a.out, "%s: %s, %d spans, %s\n", oneLine(s.Name), captured, len(run.Spans), micros(run.End))
+	fmt.Fprintf(a.out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), micros(run.End))
 	for _, n := range s.Notes {
-		fmt.Fprintf(a.out, "note: %s\n", oneLine(n))
+		fmt.Fprintf(a.out, "note: %s\n", plain.Line(n))
 	}
 	t := a.section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock ±", "source")
 	for _, r := range s.Ranks {
@@ -121,7 +122,7 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		if r.CopyOf != nil {
 			source = fmt.Sprintf("as rank %d", *r.CopyOf)
 		}
-		t.AppendRow(table.Row{r.Rank, oneLine(r.Device), r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), micros(r.UncertaintyNs), oneLine(source)})
+		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), micros(r.UncertaintyNs), source})
 	}
 	t.Render()
 	t = a.section("kernels and copies", "kernel", "count", "total", "median", "shape", "WGs", "tiles", "schedule")
@@ -130,22 +131,22 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		t.AppendRow(table.Row{oneLine(shorten(k.Name, 50)), k.Count, micros(k.TotalNs), micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
+		t.AppendRow(table.Row{shorten(k.Name, 50), k.Count, micros(k.TotalNs), micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
 	}
 	t.Render()
 	if len(s.Collectives) > 0 {
 		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "most")
 		for _, c := range s.Collectives {
-			t.AppendRow(table.Row{c.Op, bytesOf(c.Bytes), oneLine(c.Group), c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
+			t.AppendRow(table.Row{c.Op, bytesOf(c.Bytes), c.Group, c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
 		}
 		t.Render()
 	}
 	if len(s.Pairs) > 0 {
-		t = a.section("pairs", "kind", "first", "second", "size", "count", "confidence", "evidence")
+		t = a.section("pairs (--pair takes the numbers)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
 		for _, p := range s.Pairs {
 			t.AppendRow(table.Row{
-				p.Direction, oneLine(shorten(p.First, 28)), oneLine(shorten(p.Second, 28)), bytesOf(p.Bytes), p.Count,
-				fmt.Sprintf("%.0f %%", 100*p.Confidence), oneLine(strings.Join(p.Evidence, "; ")),
+				p.Number, p.Direction, shorten(p.First, 28), shorten(p.Second, 28), bytesOf(p.Bytes), p.Count,
+				fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
 			})
 		}
 		t.Render()
@@ -153,15 +154,10 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 	if len(s.Steps) > 0 {
 		t = a.section("steps", "step", "operations", "from", "median over ranks")
 		for _, st := range s.Steps {
-			t.AppendRow(table.Row{oneLine(st.Name), st.Ops, micros(st.StartNs), micros(st.MedianNs)})
+			t.AppendRow(table.Row{st.Name, st.Ops, micros(st.StartNs), micros(st.MedianNs)})
 		}
 		t.Render()
 	}
-}
-
-func (a *app) section(title string, columns ...string) table.Writer {
-	fmt.Fprintf(a.out, "\n%s\n", title)
-	return a.table(columns...)
 }
 
 func (a *app) printLedger(run *trace.Run, all bool) {
@@ -182,7 +178,7 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 			}
 			at = append(at, fmt.Sprint(p))
 		}
-		t.AppendRow(table.Row{e.Action, e.Count, oneLine(shorten(e.Reason, 80)), oneLine(e.File), e.Unit + " " + strings.Join(at, ", ")})
+		t.AppendRow(table.Row{e.Action, e.Count, shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
 	}
 	t.Render()
 }

@@ -93,8 +93,11 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 		f.Machine = filepath.Join(filepath.Dir(path), f.Machine)
 	}
 	m, err := a.machineNamed(cmp.Or(machineName, f.Machine), f.Ranks)
-	if err != nil {
-		return nil, m, fmt.Errorf("%s: %w", path, err)
+	switch {
+	case err != nil && machineName != "":
+		return nil, m, err
+	case err != nil:
+		return nil, m, fmt.Errorf("%s: %s", path, err.Error()) // the file's mistake is not the command line's
 	}
 	run, err := f.Run(m)
 	return run, m, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -18,12 +17,11 @@ import (
 // needed.
 func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 	m, sized, err := a.readMachine(name)
-	var unknown *machine.UnknownError
 	switch {
-	case errors.As(err, &unknown):
-		return m, usageError{err}
-	case err != nil:
+	case err != nil && isPath(name):
 		return m, err
+	case err != nil:
+		return m, usageError{err}
 	case !sized && m.GPUs < gpus:
 		m, err = m.Sized(gpus)
 	}
@@ -37,7 +35,7 @@ func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 // readMachine loads a machine; sized says whether its name has a number of GPUs.
 func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error) {
 	file, gpus, sized := machine.CutCount(name)
-	if !isYAML(file) && !strings.ContainsRune(file, os.PathSeparator) {
+	if !isPath(name) {
 		m, err = machine.Load(name)
 		return m, machine.Sized(name), err
 	}
@@ -50,6 +48,12 @@ func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error
 		m, err = m.Sized(gpus)
 	}
 	return m, sized, err
+}
+
+// isPath reports whether a machine's name is a file's, with a number of GPUs or without.
+func isPath(name string) bool {
+	file, _, _ := machine.CutCount(name)
+	return isYAML(file) || strings.ContainsRune(file, os.PathSeparator)
 }
 
 // machineFor loads the machine a user named, or the one that the trace's device

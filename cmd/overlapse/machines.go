@@ -35,17 +35,18 @@ unknown. A replay on another machine plans anew, but what was captured keeps its
 time; to ask what faster links, memory or compute would change, use
 replay --what-if.`,
 		Example: "  overlapse machines\n  overlapse machines h200x4 > mine.yaml",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listMachines()
 			}
 			m, err := a.machineNamed(args[0], 0)
 			if err != nil {
-				return err
+				return usageError{err}
 			}
 			return m.WriteYAML(a.out)
 		},
+		ValidArgsFunction: completeMachines,
 	}
 }
 

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"io"
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -30,6 +31,11 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"truncate": truncate,
+			"exits":    exits,
+			"hostile":  hostile,
+			"rename":   rename,
+			"evilText": evilText,
+			"safe":     safe,
 		},
 	})
 }
@@ -42,15 +48,19 @@ func truncate(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), data[:n], 0o644))
 }
 
-// An interrupted or failing write leaves neither the file nor a part of it.
-func TestWriteFileWholeOrNotAtAll(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "x.json")
-	if err := writeFile(path, func(w io.Writer) error { _, _ = w.Write(bytes.Repeat([]byte("x"), 1<<20)); return os.ErrClosed }); err == nil {
-		t.Fatal("no error")
+// exits N COMMAND... checks the exit code of a command.
+func exits(ts *testscript.TestScript, _ bool, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
 	}
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v %v", left, err)
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 }

@@ -46,7 +46,7 @@ func selectedPairs(w *workload.Workload, numbers string, sel []engines.Selection
 	for _, word := range strings.Split(numbers, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 || n > len(kinds) {
-			return nil, usageError{fmt.Errorf("--pair %q: the trace has pairs 1 to %d (see overlapse inspect)", word, len(kinds))}
+			return nil, usageError{fmt.Errorf("--pair %q: the trace has %s (overlapse inspect lists them)", word, numbersOf(len(kinds)))}
 		}
 		rows = append(rows, kinds[n-1].Rows...)
 	}
@@ -57,6 +57,17 @@ func selectedPairs(w *workload.Workload, numbers string, sel []engines.Selection
 		}
 	}
 	return kept, nil
+}
+
+// numbersOf says which numbers pairs have.
+func numbersOf(kinds int) string {
+	switch kinds {
+	case 0:
+		return "no pairs"
+	case 1:
+		return "pair 1 only"
+	}
+	return fmt.Sprintf("pairs 1 to %d", kinds)
 }
 
 // comparePairs fills in the rows by pair, and the row of the mix.
@@ -101,7 +112,7 @@ func (a *app) printPairs(r *replayed) {
 	}
 	t := a.table(append(header, "best")...)
 	for _, p := range r.PairKinds {
-		row := table.Row{p.Number, oneLine(shorten(p.First, 22) + " → " + shorten(p.Second, 22)), bytesOf(p.Bytes), p.Count}
+		row := table.Row{p.Number, shorten(p.First, 22) + " → " + shorten(p.Second, 22), bytesOf(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
 			change := "-"
 			if s.Why == "" {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // plan prints, or writes to a file, the benchmarks that would narrow the
@@ -29,13 +30,13 @@ func (a *app) plan(o question, output string) error {
 	a.note("%d benchmarks for %s on %s; %d numbers of the profile are assumed (overlapse machines %s; capture.py without --plan measures them)", len(requests), o.path, m.Name, guesses, m.Name)
 	write := func(w io.Writer) error { return writeRequests(w, requests) }
 	if output != "" {
-		return writeFile(output, write)
+		return a.writeFile(output, write)
 	}
 	return write(a.out)
 }
 
 func writeRequests(w io.Writer, requests []machine.Request) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(plain.JSON(w))
 	for _, r := range requests {
 		if err := e.Encode(r); err != nil {
 			return err

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,3 +61,21 @@ func regimeOf(clock string) (machine.Regime, error) {
 
 // until asks whether a simulation is to be given up.
 func until(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
+
+// cannot is an error where the user named strategies that do not run, and nil
+// where all ran or all were asked for.
+func (q *question) cannot(outcomes []engines.Outcome) error {
+	if q.strategy == "all" {
+		return nil
+	}
+	var names []string
+	for _, out := range outcomes {
+		if out.Why != "" && slices.Contains(engines.Names(), out.Engine.Name) { // the mix is not named
+			names = append(names, fmt.Sprintf("%s: %s", strings.TrimSpace(out.Engine.Name+" "+out.Engine.String(out.Values)), out.Why))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return strategyError{fmt.Errorf("%s: asked for, but not replayed: %s", q.path, strings.Join(names, "; "))}
+}

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
@@ -19,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // replayOptions are the flags of `overlapse replay`.
@@ -31,6 +31,7 @@ type replayOptions struct {
 	pairs   bool   // also each kind of pair by itself, and the best of each together
 	ranks   []int
 	window  string
+	full    bool // record what was asked for, however much it is
 	seeds   int
 	whatIf  string // links=2,memory=1.2; "" nothing
 }
@@ -53,8 +54,9 @@ host took how long on which rank, what it waited for and who ended the wait, wha
 the strategy gains and pays against bulk, what limited a rank over time, and what
 faster links, memory, compute units or launches would change.
 
-With -o, workgroups and their phases are recorded of rank 0 in one iteration;
---rank and --window choose others. What --explain says is of that window too, except
+With -o, workgroups and their phases are recorded of rank 0 in one iteration where
+that is no more than 131,072 spans a strategy, else kernels only; --rank and --window
+choose others and record them however many they are. What --explain says is of that window too, except
 for the what-ifs; a window by time lies elsewhere in bulk's iteration, so it is not
 compared with bulk's.`,
 		Example: `  overlapse replay samples/moe-ep4
@@ -65,6 +67,7 @@ compared with bulk's.`,
 		Args: onePath,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = args[0]
+			o.full = c.Flags().Changed("rank") || c.Flags().Changed("window")
 			return a.replay(c.Context(), o)
 		},
 	}
@@ -106,6 +109,9 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 		opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, shownTiles
+		if !o.full {
+			opts.Most = shownSpans
+		}
 	}
 	if o.pair != "" {
 		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
@@ -117,13 +123,16 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	r.Window = o.window
-	if o.pairs {
-		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
-			return err
-		}
+	if o.clock != "captured" {
+		r.Clock = o.clock
 	}
 	if o.seeds > 0 {
 		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
+			return err
+		}
+	}
+	if o.pairs {
+		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
 			return err
 		}
 	}
@@ -144,14 +153,17 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	}
 	switch o.format {
 	case "json":
-		return writeJSON(a.out, r)
+		err = writeJSON(a.out, r)
 	case "csv":
-		return writeCSV(a.out, r)
+		err = writeCSV(a.out, r)
+	default:
+		a.printReplay(r)
+		a.printExplanations(r)
 	}
-	a.printReplay(r)
-	a.printWhatIf(r, o.whatIf)
-	a.printExplanations(r)
-	return nil
+	if err != nil {
+		return err
+	}
+	return o.cannot(r.outcomes)
 }
 
 // A replayed is a trace replayed under several strategies: what the table,
@@ -163,6 +175,7 @@ type replayed struct {
 	Captured   int                 `json:"captured_ranks"`
 	Iterations int                 `json:"iterations"` // times below are of one, if there are any
 	Pairs      int                 `json:"pairs"`
+	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
 	Window     string              `json:"window,omitempty"`    // that was recorded and explained: iteration, all, or a time
 	Measured   int64               `json:"measured_ns"`         // of the schedule as given, where it is estimated
 	Estimated  string              `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
@@ -296,29 +309,22 @@ func (r *replayed) unit() string {
 	return "the whole trace"
 }
 
-// progress is a bar on standard error where that is a terminal.
-func (a *app) progress(n int, what string) *progressbar.ProgressBar {
-	w := io.Discard
-	if a.tty && !a.quiet {
-		w = a.err
-	}
-	return progressbar.NewOptions(n, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
-		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
-}
-
 func (a *app) printReplay(r *replayed) {
-	fmt.Fprintf(a.out, "%s on %s: %d ranks, %d pairs; times of %s\n", oneLine(r.Path), r.Machine, r.Ranks, r.Pairs, r.unit())
+	fmt.Fprintf(a.out, "%s on %s: %d ranks, %s of %s; times of %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, counted(r.Pairs, "pair"), counted(len(r.workload.PairKinds()), "kind"), r.unit())
+	if r.Clock != "" {
+		fmt.Fprintf(a.out, "at clock %s; the change is against the capture, at the clock it was captured at\n", r.Clock)
+	}
 	if r.Estimated != "" {
-		fmt.Fprintln(a.out, oneLine(r.Estimated))
+		fmt.Fprintln(a.out, plain.Line(r.Estimated))
 	}
 	fmt.Fprintln(a.out)
 	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "limited by")
 	for _, row := range r.Rows {
 		if !row.Applies {
-			t.AppendRow(table.Row{row.Strategy, row.settings, "-", "-", "-", "-", row.why()})
+			t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, "-", "-", "-", "-", row.why()})
 			continue
 		}
-		t.AppendRow(table.Row{row.Strategy, row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
+		t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.Confidence.Level, row.Limit})
 	}
 	t.Render()
 	a.printApproximation(r)
@@ -327,9 +333,9 @@ func (a *app) printReplay(r *replayed) {
 	a.printSpreads(r)
 	a.printDoubts(r)
 	res := r.Residual
-	fmt.Fprintf(a.out, "\nresidual of the captured schedule: worst %s of %d operations", micros(res.Worst), res.Ops)
+	fmt.Fprintf(a.out, "\nresidual of the %s schedule: worst %s of %d operations", r.given(), micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
-		fmt.Fprintf(a.out, " (%s, %.2f %%)", oneLine(shorten(res.WorstOp, 40)), res.WorstPct)
+		fmt.Fprintf(a.out, " (%s, %.2f %%)", plain.Line(shorten(res.WorstOp, 40)), res.WorstPct)
 	}
 	fmt.Fprintf(a.out, "; %d beyond 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), micros(trace.Time(r.Measured)))
 }
@@ -337,6 +343,42 @@ func (a *app) printReplay(r *replayed) {
 // shownTiles bounds what reports and timelines hold of one persistent kernel: a
 // lookup of half a million vectors would fill hundreds of megabytes.
 const shownTiles = 1 << 15
+
+// shownSpans bounds what files hold of one strategy unless the user chose ranks or
+// a window: a training step of 80 ms has millions of workgroups and waits, and
+// 131,072 spans are one to two megabytes of a compressed timeline.
+const shownSpans = 1 << 17
+
+// coarse says of which strategies workgroups are left out, and how to get them.
+func (r *replayed) coarse() string {
+	var names []string
+	for _, out := range r.outcomes {
+		if out.Result != nil && out.Result.Coarse {
+			names = append(names, out.Result.Run.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("recorded without workgroups, which would be more than %d spans each: %s (--window 1ms-3ms records all of a part, --window iteration all of rank 0)", shownSpans, strings.Join(names, ", "))
+}
+
+// given says what the schedule that strategies are compared with is: nobody
+// captured that of a workload file.
+func (r *replayed) given() string {
+	if r.Estimated != "" {
+		return "given"
+	}
+	return "captured"
+}
+
+// shown is what a strategy is called in tables.
+func (r *replayed) shown(strategy string) string {
+	if strategy == "captured" {
+		return r.given()
+	}
+	return strategy
+}
 
 // basis says whether the schedule as given was measured.
 func (r *replayed) basis() string { return basisOf(r.workload.Run) }
@@ -364,7 +406,7 @@ func shorten(s string, n int) string {
 }
 
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(plain.JSON(w))
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
@@ -393,12 +435,12 @@ func (a *app) printVerdict(v engines.Verdict) {
 		if i == 0 {
 			fmt.Fprintln(a.out)
 		}
-		fmt.Fprintln(a.out, oneLine(sentence))
+		fmt.Fprintln(a.out, plain.Line(sentence))
 	}
 	for i, b := range v.Below {
 		if i == 0 {
 			fmt.Fprintln(a.out)
 		}
-		fmt.Fprintf(a.out, "%s takes less than ideal, which pays for what it saves: %s\n", oneLine(b.Strategy), b.Why)
+		fmt.Fprintf(a.out, "%s takes less than ideal, which pays for what it saves: %s\n", plain.Line(b.Strategy), b.Why)
 	}
 }

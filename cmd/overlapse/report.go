@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -38,14 +39,17 @@ func (a *app) writeReport(ctx context.Context, o question, output string) error 
 		return err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{
-		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Stop: until(ctx),
+		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Most: shownSpans, Stop: until(ctx),
 	})
 	if err != nil {
 		return err
 	}
-	if err := writeFile(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
+	if err := a.writeFile(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
 		return err
 	}
+	if left := r.coarse(); left != "" {
+		a.note("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
+	}
 	a.note("wrote %s", output)
-	return nil
+	return o.cannot(r.outcomes)
 }

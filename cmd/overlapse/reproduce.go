@@ -140,9 +140,10 @@ func (a *app) reproduce(ctx context.Context, path string, only []string, format 
 func readClaims(path string, only []string) ([]claim, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w (give a file of claims, one JSON object a line, as samples/workloads/claims.jsonl)", path, withoutPath(err))
 	}
 	var claims []claim
+	var ids []string
 	s := bufio.NewScanner(bytes.NewReader(data))
 	s.Buffer(nil, len(data)+1)
 	for line := int64(1); s.Scan(); line++ {
@@ -159,12 +160,18 @@ func readClaims(path string, only []string) ([]claim, error) {
 		if err != nil {
 			return nil, &trace.SyntaxError{File: path, Pos: line, Unit: "line", Msg: "no claim", Err: err, Cure: "see samples/workloads/claims.jsonl"}
 		}
+		ids = append(ids, c.ID)
 		if len(only) == 0 || slices.Contains(only, c.ID) {
 			claims = append(claims, c)
 		}
 	}
-	if len(claims) == 0 {
-		return nil, fmt.Errorf("%s: no claim %s", path, strings.Join(only, ", "))
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("%s: no claim in it (see samples/workloads/claims.jsonl)", path)
+	}
+	for _, id := range only {
+		if !slices.Contains(ids, id) {
+			return nil, usageError{&unknownError{fmt.Sprintf("%s: no claim %q (it holds %s)", path, id, strings.Join(ids, ", ")), id, ids}}
+		}
 	}
 	return claims, nil
 }
@@ -200,7 +207,7 @@ func (a *app) reproduceOne(ctx context.Context, c claim, dir string) (reproduced
 	}
 	in, err := os.Open(filepath.Join(dir, c.File))
 	if err != nil {
-		return r, err
+		return r, fmt.Errorf("file: %s: %w (a workload file beside the claims)", filepath.Join(dir, c.File), withoutPath(err))
 	}
 	defer in.Close()
 	file, err := operator.Parse(in, filepath.Join(dir, c.File))
@@ -291,7 +298,7 @@ func (a *app) printReproduced(rows []reproduced) {
 				got += " (other sign)"
 			}
 		}
-		t.AppendRow(table.Row{r.ID, r.As, r.Published.String(true), got, r.Points, oneLine(r.Says + ": " + r.From)})
+		t.AppendRow(table.Row{r.ID, r.As, r.Published.String(true), got, r.Points, r.Says + ": " + r.From})
 	}
 	t.Render()
 	fmt.Fprintf(a.out, "\n%d of %d claims were replayed, %d of them with the published sign\n", here, len(rows), same)

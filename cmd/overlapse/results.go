@@ -16,10 +16,16 @@ import (
 )
 
 // writeResults writes the four files of `replay -o`. Each is whole or absent.
-func (a *app) writeResults(ctx context.Context, dir string, r *replayed) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err error) {
+	_, missing := os.Stat(dir)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && missing != nil {
+			os.Remove(dir) // if nothing is in it
+		}
+	}()
 	runs := r.runs()
 	files := []struct {
 		name  string
@@ -32,14 +38,14 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) error {
 	}
 	bar := a.progress(len(files), "writing")
 	for _, f := range files {
-		if err := writeFile(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(interruptible{w, ctx}) }); err != nil {
+		if err := a.writeFile(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(interruptible{w, ctx}) }); err != nil {
 			return err
 		}
 		_ = bar.Add(1)
 	}
 	_ = bar.Finish()
-	if !html.Embedded() {
-		a.note("this binary carries no ECharts, so report.html loads it from %s (run go generate ./viz/html before building to change that)", html.EChartsURL)
+	if left := r.coarse(); left != "" {
+		a.note("%s", left)
 	}
 	a.note("wrote report.html, timeline.json.gz, profile.pb.gz and result.json to %s", dir)
 	return nil
@@ -76,14 +82,17 @@ func (a *app) report(r *replayed) html.Report {
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
 			{Name: "times are of", Value: r.unit()},
 			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
-			{Name: "residual of the captured schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
+			{Name: "residual of the " + r.given() + " schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
 		},
+	}
+	if left := r.coarse(); left != "" {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
 	}
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
 	for i, row := range r.Rows {
-		bar := html.Bar{Name: row.Strategy, Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}
+		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}
 		if !row.Applies {
 			bar.Note = row.why()
 			rep.Strategies = append(rep.Strategies, bar)
@@ -94,7 +103,7 @@ func (a *app) report(r *replayed) html.Report {
 		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
 		rep.Strategies = append(rep.Strategies, bar)
 		result := r.outcomes[i].Result
-		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: percent(row.Change), Run: result.Run, Gaps: gaps(result)})
+		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: r.beside(row), Run: result.Run, Gaps: gaps(result)})
 	}
 	rep.Tables = append(rep.Tables, r.explainTables()...)
 	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
@@ -106,6 +115,15 @@ func (a *app) report(r *replayed) html.Report {
 		rep.Tables = append(rep.Tables, t)
 	}
 	return rep
+}
+
+// beside is what stands beside the length of a whole run: the time and change of
+// one iteration, where it has several.
+func (r *replayed) beside(row replayRow) string {
+	if r.Iterations > 1 {
+		return fmt.Sprintf("(%s: %s, %s)", r.unit(), micros(trace.Time(row.Time)), percent(row.Change))
+	}
+	return percent(row.Change)
 }
 
 // captured says how many of the ranks somebody recorded.

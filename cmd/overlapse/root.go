@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
-	"strings"
+	"slices"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // Exit codes, as `overlapse --help` documents them.
@@ -21,58 +23,47 @@ const (
 	exitThreshold = 3
 )
 
-// An app is the world outside: streams and what is known of them.
-type app struct {
-	in       io.Reader
-	out, err io.Writer
-	tty      bool // err is a terminal: progress may be drawn
-	width    int  // of out, if it is a terminal; else 0
-	color    bool // out takes colours
-	quiet    bool
-	limit    int64 // MiB to read of a file; 0 stands for the default
-}
-
-// terminal is the app of the real process.
-func terminal() *app {
-	a := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr}
-	a.tty = term.IsTerminal(int(os.Stderr.Fd()))
-	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
-		a.width = w
-		a.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	}
-	return a
-}
-
 // usageError is a command line that cannot be understood: exit code 2.
 type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
 
 // thresholdError is a limit the caller set that was not met: exit code 3.
 type thresholdError struct{ error }
 
+// strategyError is strategies that a user named and that cannot run on the
+// trace: exit code 1, after the others' results.
+type strategyError struct{ error }
+
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := a.execute(ctx, root)
+	if err == nil {
+		return exitOK
+	}
 	var usage usageError
 	var threshold thresholdError
 	switch {
-	case err == nil:
-		return exitOK
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(a.err, "overlapse: interrupted; nothing was written")
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		fmt.Fprintf(a.err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return exitFailed
+	case errors.As(err, &usage):
+		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(suggest(err)))
+		return exitUsage
 	}
 	for _, line := range errorLines(err) {
-		fmt.Fprintf(a.err, "overlapse: %s\n", oneLine(line))
+		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(line))
 	}
-	switch {
-	case errors.As(err, &usage):
-		return exitUsage
-	case errors.As(err, &threshold):
+	if errors.As(err, &threshold) {
 		return exitThreshold
+	}
+	var cannot strategyError
+	if len(a.files.written) > 0 && !errors.As(err, &cannot) {
+		fmt.Fprintf(a.err, "overlapse: %v\n", &a.files)
 	}
 	return exitFailed
 }
@@ -97,14 +88,33 @@ func errorLines(err error) []string {
 	return lines
 }
 
-// oneLine keeps a hostile name in an error from moving the cursor.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return ' '
-		}
-		return r
-	}, s)
+// endings are the signals that end a command in order. One that the process
+// was started to ignore, as nohup does, stays ignored.
+func endings() []os.Signal {
+	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+	return slices.DeleteFunc(all, signal.Ignored)
+}
+
+// grace is how long a command has to end by itself after a signal: enough to
+// restore a terminal. Reading a trace, for one, does not look whether to end.
+const grace = time.Second
+
+// execute runs a command until it ends, or until a signal came and grace is over.
+func (a *app) execute(ctx context.Context, root *cobra.Command) error {
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(grace):
+		a.files.close()
+		return ctx.Err()
+	}
 }
 
 func (a *app) root() *cobra.Command {
@@ -117,6 +127,9 @@ and shows what would have happened.
 
 Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a threshold that you set was not met.
 Results go to standard output, everything else to standard error.`,
+		Version:       version(),
+		Args:          unknownCommand,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -125,16 +138,24 @@ Results go to standard output, everything else to standard error.`,
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
 	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "most MiB to read of a file, once inflated (0: 8192, and nothing that inflates as no trace does)")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (see overlapse %s --help)", err, c.Name())}
-	})
+	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
 		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.viewCommand(), a.reportCommand(), a.exportCommand(),
 		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(),
 	} {
 		root.AddCommand(c)
 	}
+	completions(root)
 	return root
+}
+
+// atMostOne is the argument check of commands that list things, or show one.
+func atMostOne(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError{fmt.Errorf("%s takes one name at most and got %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+	}
+	return nil
 }
 
 // onePath is the argument check of commands that take one trace.
@@ -143,21 +164,4 @@ func onePath(c *cobra.Command, args []string) error {
 		return usageError{fmt.Errorf("%s takes one path to a trace and got %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
 	}
 	return nil
-}
-
-// choice is a flag value that must be one of a few words.
-func choice(flag, value string, words ...string) error {
-	for _, w := range words {
-		if value == w {
-			return nil
-		}
-	}
-	return usageError{fmt.Errorf("--%s %q is none of %s", flag, value, strings.Join(words, ", "))}
-}
-
-// note writes a line of talk to standard error.
-func (a *app) note(format string, args ...any) {
-	if !a.quiet {
-		fmt.Fprintln(a.err, "overlapse: "+oneLine(fmt.Sprintf(format, args...)))
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // mostSeeds is more than a distribution needs and less than an evening takes.
@@ -82,15 +83,15 @@ func (a *app) printDoubts(r *replayed) {
 		if by[d] == nil {
 			order = append(order, d)
 		}
-		if !slices.Contains(by[d], row.Strategy) {
-			by[d] = append(by[d], row.Strategy)
+		if !slices.Contains(by[d], r.shown(row.Strategy)) {
+			by[d] = append(by[d], r.shown(row.Strategy))
 		}
 	}
 	if len(order) > 0 {
 		fmt.Fprintln(a.out)
 	}
 	for _, d := range order {
-		fmt.Fprintf(a.out, "confidence %s: %s: %s\n", d.level, strings.Join(by[d], ", "), oneLine(d.why))
+		fmt.Fprintf(a.out, "confidence %s: %s: %s\n", d.level, strings.Join(by[d], ", "), plain.Line(d.why))
 	}
 }
 

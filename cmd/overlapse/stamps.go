@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // A stampsReport is the JSON form of `validate --wg`. Distances are fractions of a kernel.
@@ -165,14 +166,14 @@ func (r *stampsReport) print(a *app) {
 	t := a.table("stamps", "strategy", "workgroups", "measured", "predicted", "starts", "ends", "order", "shape")
 	for _, k := range r.Kernels {
 		t.AppendRow(table.Row{
-			oneLine(k.Name), oneLine(k.Strategy), k.Workgroups, fmt.Sprintf("%.1f µs", k.Measured), fmt.Sprintf("%.1f µs", k.Predicted),
+			k.Name, k.Strategy, k.Workgroups, fmt.Sprintf("%.1f µs", k.Measured), fmt.Sprintf("%.1f µs", k.Predicted),
 			fmt.Sprintf("%.1f %%", 100*k.Starts), fmt.Sprintf("%.1f %%", 100*k.Ends), fmt.Sprintf("%.1f %%", 100*k.Order), fmt.Sprintf("%.1f %%", 100*k.Shape),
 		})
 	}
 	t.Render()
 	fmt.Fprintf(a.out, "\nstarts: median %.1f %% of %d kernels; %d not predicted\n", 100*r.Median, len(r.Kernels), len(r.Skipped))
 	for _, s := range r.Skipped {
-		fmt.Fprintf(a.out, "  %s: %s\n", oneLine(s.ID), oneLine(s.Why))
+		fmt.Fprintf(a.out, "  %s: %s\n", plain.Line(s.ID), plain.Line(s.Why))
 	}
 }
 

@@ -7,27 +7,40 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 )
 
-// An interrupted replay ends soon, says so, and leaves no file.
+// patient is a context that is cancelled once it has been asked so many times.
+type patient struct {
+	context.Context
+	left *atomic.Int64
+}
+
+func (p patient) Err() error {
+	if p.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// An interrupted replay ends, says so, and leaves no file and no folder.
 func TestInterruptedReplay(t *testing.T) {
-	for _, after := range []time.Duration{0, 20 * time.Millisecond} {
+	for _, after := range []int64{0, 1, 5, 20} { // questions whether to stop: one each 256 instants, and one a write
 		var out, talk bytes.Buffer
 		a := &app{in: strings.NewReader(""), out: &out, err: &talk}
-		ctx, cancel := context.WithTimeout(t.Context(), after)
+		left := new(atomic.Int64)
+		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
-		err := a.replay(ctx, replayOptions{
+		err := a.replay(patient{t.Context(), left}, replayOptions{
 			question: question{path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger"}, format: "table",
 			dir: dir, explain: true, ranks: []int{0}, window: "all",
 		})
-		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || out.Len() > 0 {
-			t.Errorf("stopped after %v: error %v, and %d bytes of output", after, err, out.Len())
+		if !errors.Is(err, context.Canceled) || out.Len() > 0 {
+			t.Errorf("stopped after %d questions: error %v, and %d bytes of output", after, err, out.Len())
 		}
-		if left := unfinished(t, dir); len(left) > 0 {
-			t.Errorf("stopped after %v: left %v", after, left)
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("stopped after %d questions: left %v", after, unfinished(t, dir))
 		}
 	}
 }

@@ -13,14 +13,25 @@ import (
 )
 
 func (a *app) strategiesCommand() *cobra.Command {
-	return &cobra.Command{
+	var format string
+	c := &cobra.Command{
 		Use:     "strategies [NAME]",
 		Short:   "List the overlap strategies, or explain one",
-		Example: "  overlapse strategies\n  overlapse strategies decompose",
-		Args:    cobra.MaximumNArgs(1),
+		Example: "  overlapse strategies\n  overlapse strategies decompose\n  overlapse strategies --format json",
+		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				return a.explainStrategy(args[0])
+			if err := choice("format", format, "table", "json"); err != nil {
+				return err
+			}
+			shown, err := strategiesNamed(args)
+			switch {
+			case err != nil:
+				return err
+			case format == "json":
+				return writeJSON(a.out, strategiesOf(shown))
+			case len(args) == 1:
+				a.explainStrategy(shown[0])
+				return nil
 			}
 			t := a.table("strategy", "from", "what it does")
 			for _, e := range engines.All() {
@@ -29,15 +40,58 @@ func (a *app) strategiesCommand() *cobra.Command {
 			t.Render()
 			return nil
 		},
+		ValidArgsFunction: oneOf(engines.Names()...),
 	}
+	c.Flags().StringVar(&format, "format", "table", "table or json")
+	return c
 }
 
-func (a *app) explainStrategy(name string) error {
-	i := slices.IndexFunc(engines.All(), func(e engines.Engine) bool { return e.Name == name })
-	if i < 0 {
-		return usageError{fmt.Errorf("no strategy %q (there are %s)", name, strings.Join(engines.Names(), ", "))}
+// strategiesNamed is the strategy of the name, or all.
+func strategiesNamed(names []string) ([]engines.Engine, error) {
+	if len(names) == 0 {
+		return engines.All(), nil
 	}
-	e := engines.All()[i]
+	i := slices.Index(engines.Names(), names[0])
+	if i < 0 {
+		return nil, usageError{&engines.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()}}
+	}
+	return engines.All()[i : i+1], nil
+}
+
+// A strategyDoc is the JSON form of a strategy.
+type strategyDoc struct {
+	Name       string     `json:"name"`
+	From       string     `json:"from,omitempty"`
+	Summary    string     `json:"summary"`
+	Detail     string     `json:"detail"`
+	Parameters []paramDoc `json:"parameters"`
+	Bound      bool       `json:"bound,omitempty"`  // no schedule, but what one can be compared with
+	Future     bool       `json:"future,omitempty"` // needs hardware that no GPU has
+}
+
+type paramDoc struct {
+	Name    string   `json:"name"`
+	Default string   `json:"default"`
+	Choices []string `json:"choices,omitempty"` // absent: a whole number
+	Least   int      `json:"least,omitempty"`
+	Most    int      `json:"most,omitempty"`
+	Doc     string   `json:"doc"`
+}
+
+func strategiesOf(all []engines.Engine) []strategyDoc {
+	docs := []strategyDoc{}
+	for _, e := range all {
+		d := strategyDoc{e.Name, e.From, e.Summary, e.Detail, []paramDoc{}, e.Bound, e.Future}
+		for _, p := range e.Params {
+			d.Parameters = append(d.Parameters, paramDoc{p.Name, p.Default, p.Choices, p.Least, p.Most, p.Doc})
+		}
+		docs = append(docs, d)
+	}
+	return docs
+}
+
+// explainStrategy prints what a strategy does, and its parameters.
+func (a *app) explainStrategy(e engines.Engine) {
 	fmt.Fprintf(a.out, "%s: %s\n", e.Name, e.Summary)
 	if e.From != "" {
 		fmt.Fprintf(a.out, "from: %s\n", e.From)
@@ -53,24 +107,4 @@ func (a *app) explainStrategy(name string) error {
 		}
 		fmt.Fprintf(a.out, "  %-10s %s; default %s\n", p.Name, doc, p.Default)
 	}
-	return nil
-}
-
-// table is an empty table in the house style, written to standard output.
-func (a *app) table(columns ...string) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(a.out)
-	style := table.StyleLight
-	style.Options = table.OptionsNoBordersAndSeparators
-	style.Format.Header = text.FormatDefault
-	t.SetStyle(style)
-	row := make(table.Row, len(columns))
-	for i, c := range columns {
-		row[i] = c
-	}
-	t.AppendHeader(row)
-	if a.width > 0 { // the last column is the sentence: it wraps
-		t.SetColumnConfigs([]table.ColumnConfig{{Number: len(columns), WidthMax: max(40, a.width-90), WidthMaxEnforcer: text.WrapSoft}})
-	}
-	return t
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // tuneOptions are the flags of `overlapse tune`.
@@ -118,15 +120,32 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	_ = bar.Finish()
 	found.Verdict = engines.Judge(w, base, best)
 	if o.format == "json" {
-		return writeJSON(a.out, found)
+		if err := writeJSON(a.out, found); err != nil {
+			return err
+		}
+		return o.cannotTune(found.Strategies)
 	}
-	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", oneLine(o.path), m.Name, n, micros(base.Time))
+	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), n, micros(base.Time))
 	if w.Run.Estimated != "" {
-		fmt.Fprintln(a.out, oneLine(w.Run.Estimated))
+		fmt.Fprintln(a.out, plain.Line(w.Run.Estimated))
 	}
 	a.printTuned(found.Strategies)
 	a.printVerdict(found.Verdict)
-	return nil
+	return o.cannotTune(found.Strategies)
+}
+
+// cannotTune is an error where the user named strategies that run with no settings.
+func (o *tuneOptions) cannotTune(tuned []tunedStrategy) error {
+	var names []string
+	for _, s := range tuned {
+		if s.Ran == 0 {
+			names = append(names, s.Strategy+": "+s.Why)
+		}
+	}
+	if o.strategy == "all" || len(names) == 0 {
+		return nil
+	}
+	return strategyError{fmt.Errorf("%s: asked for, but no settings could be replayed: %s", o.path, strings.Join(names, "; "))}
 }
 
 func tunedOf(sel []engines.Selection, ran []engines.Outcome, why string, base trace.Time, top int) tunedStrategy {
@@ -187,6 +206,6 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 		if i == 0 {
 			fmt.Fprintln(a.out)
 		}
-		fmt.Fprintln(a.out, oneLine(n))
+		fmt.Fprintln(a.out, plain.Line(n))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // validateOptions are the flags of `overlapse validate`.
@@ -288,7 +289,7 @@ func (v *validated) print(a *app) {
 		if name == "" {
 			name = k.Kind
 		}
-		t.AppendRow(table.Row{r.ID, oneLine(name), k.Collective, oneLine(engines.RowName(r.row)), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
+		t.AppendRow(table.Row{r.ID, name, k.Collective, engines.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
 	}
 	t.Render()
 	t = a.section("what choosing by prediction costs", "workload", "measured best", "chosen", "regret")
@@ -297,7 +298,7 @@ func (v *validated) print(a *app) {
 		if c.Plain != "" {
 			chosen += " (no clear difference from " + c.Plain + ")"
 		}
-		t.AppendRow(table.Row{oneLine(c.Workload), oneLine(c.Best), oneLine(chosen), fmt.Sprintf("%.1f %%", 100*c.Regret)})
+		t.AppendRow(table.Row{c.Workload, c.Best, chosen, fmt.Sprintf("%.1f %%", 100*c.Regret)})
 	}
 	t.Render()
 	t = a.section("|predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
@@ -320,7 +321,7 @@ func (v *validated) print(a *app) {
 		why[s.Why]++
 	}
 	for _, w := range order {
-		fmt.Fprintf(a.out, "  %d: %s\n", why[w], oneLine(w))
+		fmt.Fprintf(a.out, "  %d: %s\n", why[w], plain.Line(w))
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/tui"
 )
 
@@ -59,12 +61,12 @@ instead.`,
 }
 
 func (a *app) view(ctx context.Context, o viewOptions) error {
-	views, err := a.views(ctx, o)
+	views, cannot, err := a.views(ctx, o)
 	if err != nil {
 		return err
 	}
 	layout.Align(views)
-	opts := tui.Options{ASCII: o.ascii}
+	opts := tui.Options{ASCII: o.ascii, Suspend: suspend()}
 	if o.figure {
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
@@ -77,16 +79,21 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 			width = 120
 		}
 		if basis := views[0].Run.Estimated; basis != "" {
-			fmt.Fprintln(a.out, oneLine(basis))
+			fmt.Fprintln(a.out, plain.Line(basis))
 		}
-		return tui.Print(a.out, views, width, opts)
+		err = tui.Print(a.out, views, width, opts)
+	} else {
+		err = cmp.Or(tui.Run(ctx, views, opts), ctx.Err())
 	}
-	return tui.Run(ctx, views, opts)
+	if err != nil {
+		return err
+	}
+	return cannot
 }
 
 // views are the trace, or the runs of a folder that replay wrote, and what the
-// strategies make of it.
-func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
+// strategies make of it; and an error where strategies cannot run.
+func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, cannot, err error) {
 	path := o.path
 	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
 		path = result
@@ -94,21 +101,22 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 	if replayed := path != o.path; replayed || o.strategy == "" {
 		run, err := a.open(path, o.machine)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return viewsOf(trace.Split(run), o)
+		views, err = viewsOf(trace.Split(run), o)
+		return views, nil, err
 	}
 	sel, w, m, err := prepare(a, o.question, engines.ParseSelection)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{
 		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Never, Stop: until(ctx),
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	views := []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
+	views = []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
 			a.note("%s: %s", out.Engine.Name, out.Why)
@@ -116,7 +124,7 @@ func (a *app) views(ctx context.Context, o viewOptions) ([]layout.View, error) {
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Gaps: gaps(out.Result)})
 	}
-	return views, nil
+	return views, o.cannot(r.outcomes), nil
 }
 
 // viewsOf are the runs of the strategies that were asked for, or all.
@@ -132,7 +140,7 @@ func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
 		}
 	}
 	if len(views) == 0 {
-		return nil, fmt.Errorf("%s: no strategy %q (it holds %s)", o.path, o.strategy, strings.Join(names, ", "))
+		return nil, usageError{&unknownError{fmt.Sprintf("%s: no strategy %q (it holds %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names}}
 	}
 	return views, nil
 }

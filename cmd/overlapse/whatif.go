@@ -11,6 +11,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // parseWhatIf reads "links=2,memory=1.2": how many times as fast each is.
@@ -59,7 +60,7 @@ func (a *app) printWhatIf(r *replayed, asked string) {
 	if asked == "" {
 		return
 	}
-	t := a.section("what if "+oneLine(asked)+": the same plans on that machine", "strategy", "parameters", "change of its time")
+	t := a.section("what if "+plain.Line(asked)+": the same plans on that machine", "strategy", "parameters", "change of its time")
 	for _, row := range r.Rows {
 		if x := row.WhatIf; x != nil {
 			t.AppendRow(table.Row{row.Strategy, row.settings, percent(x.Change)})

@@ -68,6 +68,7 @@ type CollectiveSummary struct {
 
 // A PairSummary is the pairs of kernels of the same names and size.
 type PairSummary struct {
+	Number     int      `json:"number"` // from 1, as commands take it
 	Direction  string   `json:"direction"`
 	First      string   `json:"first"`
 	Second     string   `json:"second"`
@@ -262,7 +263,7 @@ func (w *Workload) PairKinds() []PairSummary {
 			row = len(rows)
 			at[k] = row
 			rows = append(rows, PairSummary{
-				Direction: k.direction.String(), First: k.first, Second: k.second, Bytes: k.bytes,
+				Number: row + 1, Direction: k.direction.String(), First: k.first, Second: k.second, Bytes: k.bytes,
 				Confidence: p.Confidence, Evidence: p.Evidence,
 			})
 		}

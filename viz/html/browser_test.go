@@ -21,9 +21,6 @@ func browser(t *testing.T) string {
 	if os.Getenv("OVERLAPSE_NEED_BROWSER") == "1" {
 		missing = t.Fatal
 	}
-	if !Embedded() {
-		missing("no ECharts to draw with (run go generate ./viz/html)")
-	}
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
@@ -336,28 +333,6 @@ return {
 	}
 	if len(got.Tip) == 0 || !strings.HasPrefix(got.Tip[0], "3</script><script>") {
 		t.Errorf("the tooltip reads %q", got.Tip)
-	}
-}
-
-func TestBrowserWithoutECharts(t *testing.T) {
-	t.Parallel()
-	chromium := browser(t)
-	file := filepath.Join(t.TempDir(), "report.html")
-	if err := os.WriteFile(file, []byte(render(t, sample(), "")), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND",
-		"--user-data-dir="+t.TempDir(), "--virtual-time-budget=10000", "--dump-dom", "file://"+file)
-	cmd.WaitDelay = time.Second
-	dom, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(dom), `<p class="warning" id="missing">`) {
-		t.Error("a page that cannot load ECharts does not say so")
-	}
-	if !strings.Contains(string(dom), `<section id="timeline" class="drawn" hidden="">`) {
-		t.Error("a page that cannot draw has a heading for its timeline")
 	}
 }
 

@@ -12,6 +12,8 @@
 package html
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -20,9 +22,11 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // A Report is everything that the page shows. It is plain data: who makes it
@@ -81,49 +85,48 @@ type Column struct {
 	Number bool
 }
 
+// The assets are in the repository. These lines, which need npm and the network,
+// put there what package-lock.json pins, to change its version.
+//
 //go:generate npm ci --ignore-scripts --no-audit --no-fund
 //go:generate npm run --silent embed
 
 //go:embed page
 var page embed.FS
 
-//go:embed assets
-var assets embed.FS
+//go:embed assets/echarts.min.js.gz
+var packed []byte
 
-// EChartsURL is where a report without ECharts inside loads it from, and
-// EChartsIntegrity is the only content that it accepts from there.
-const (
-	EChartsVersion   = "5.6.0"
-	EChartsURL       = "https://cdn.jsdelivr.net/npm/echarts@" + EChartsVersion + "/dist/echarts.min.js"
-	EChartsIntegrity = "sha384-pPi0zxBAoDu6+JXW/C68UZLvBUUtU+7zonhif43rqj7pxsGyqyqzcian2Rj37Rss"
-)
+// EChartsVersion is that of the charts' library, which every report carries.
+const EChartsVersion = "5.6.0"
 
-// Embedded reports whether this binary carries ECharts, so that its reports
-// need no network. `go generate ./viz/html` before the build puts it there.
-func Embedded() bool { return echarts() != "" }
-
-func echarts() string {
-	b, err := assets.ReadFile("assets/echarts.min.js")
+// echarts is the charts' library.
+var echarts = sync.OnceValue(func() string {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
-		return "" // only the placeholder is there
+		panic(err) // embedded at build time
+	}
+	b, err := io.ReadAll(z)
+	if err != nil {
+		panic(err)
 	}
 	return string(b)
-}
+})
 
-// Write writes the report to w.
-func Write(w io.Writer, rep Report) error { return write(w, rep, echarts()) }
+// Write writes the report to w. No character that a terminal must not get is in it.
+func Write(w io.Writer, rep Report) error { return write(plain.Writer(w), rep, echarts()) }
 
 // view is what page.html is filled with.
 type view struct {
 	Report
-	Policy                                       string
-	Style                                        template.CSS
-	Data, ECharts, Script                        template.JS
-	EChartsVersion, EChartsURL, EChartsIntegrity string
-	Verdict                                      string
-	Bars                                         *cells
-	Lanes, Workgroups                            bool
-	Tables                                       []cells
+	Policy                string
+	Style                 template.CSS
+	Data, ECharts, Script template.JS
+	EChartsVersion        string
+	Verdict               string
+	Bars                  *cells
+	Lanes, Workgroups     bool
+	Tables                []cells
 }
 
 func write(w io.Writer, rep Report, echarts string) error {
@@ -131,23 +134,21 @@ func write(w io.Writer, rep Report, echarts string) error {
 	if err != nil {
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
-	text, err := json.Marshal(d) // escapes <, > and &, so that no name can end the script
-	if err != nil {
+	var text bytes.Buffer
+	if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil { // escapes <, > and &, so that no name can end the script
 		return fmt.Errorf("report %q: %w", rep.Title, err)
 	}
 	v := view{
-		Report:           rep,
-		Style:            template.CSS(pageFile("page.css")),
-		Data:             template.JS(text),
-		ECharts:          template.JS(echarts),
-		Script:           template.JS(script()),
-		EChartsVersion:   EChartsVersion,
-		EChartsURL:       EChartsURL,
-		EChartsIntegrity: EChartsIntegrity,
-		Verdict:          rep.Verdict,
-		Bars:             rep.strategyCells(),
-		Lanes:            d.Lanes != nil,
-		Workgroups:       d.Workgroups != nil,
+		Report:         rep,
+		Style:          template.CSS(pageFile("page.css")),
+		Data:           template.JS(text.String()),
+		ECharts:        template.JS(echarts),
+		Script:         template.JS(script()),
+		EChartsVersion: EChartsVersion,
+		Verdict:        rep.Verdict,
+		Bars:           rep.strategyCells(),
+		Lanes:          d.Lanes != nil,
+		Workgroups:     d.Workgroups != nil,
 	}
 	v.Policy = policy(string(v.Script), echarts)
 	for _, t := range rep.Tables {
@@ -183,15 +184,13 @@ func script() string {
 }
 
 // policy is the page's content security policy: no network, and of scripts
-// only those whose hash it states. Without ECharts inside, its address is let through.
-func policy(script, echarts string) string {
-	sources := hash(script)
-	if echarts != "" {
-		sources += " " + hash(echarts)
-	} else {
-		sources += " " + EChartsURL
+// only those whose hash it states.
+func policy(scripts ...string) string {
+	p := "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
+	for _, s := range scripts {
+		p += " " + hash(s)
 	}
-	return "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src " + sources
+	return p
 }
 
 func hash(script string) string {

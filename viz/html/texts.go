@@ -96,7 +96,14 @@ func (t *texts) describe(s trace.Span) string {
 	}
 	k := r.Kernel(s)
 	if k != nil && k.WGs() > 0 {
-		say("%d workgroups of %d threads", k.WGs(), k.Threads())
+		size := "1 workgroup"
+		if k.WGs() > 1 {
+			size = fmt.Sprintf("%d workgroups", k.WGs())
+		}
+		if k.Threads() > 0 {
+			size += fmt.Sprintf(" of %d threads", k.Threads())
+		}
+		say("%s", size)
 	}
 	if op := r.Operator(k); op != nil {
 		say("%s", op.Name)

@@ -58,6 +58,7 @@ func bindings() []binding {
 		{[]string{"?"}, "this help", func(m *Model) { m.help = true }},
 		{[]string{"Esc"}, "forget selection and search", (*Model).escape},
 		{[]string{"Ctrl-L"}, "draw the screen anew", nil},
+		{[]string{"Ctrl-Z"}, "suspend, where a shell can resume it", nil},
 		{[]string{"q", "Ctrl-C"}, "quit", nil},
 	}
 }

@@ -27,7 +27,8 @@ type Model struct {
 	chosen  layout.Figure
 	window  layout.Window // of all pages that are no figures
 
-	width, height int // of the surface last drawn on
+	width, height int  // of the surface last drawn on
+	suspends      bool // there is a shell to go back to
 	details       bool
 	marks         bool
 	help          bool
@@ -45,7 +46,7 @@ func NewModel(views []layout.View, o Options) *Model {
 	m := &Model{
 		views: views, theme: theme{colors: o.Colors, ascii: o.ASCII},
 		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)),
-		details: true, marks: true, width: 80, height: 24,
+		suspends: o.Suspend != nil, details: true, marks: true, width: 80, height: 24,
 	}
 	if o.Figure != nil {
 		m.chosen, m.figure = *o.Figure, true
@@ -145,16 +146,18 @@ func (m *Model) key(ev *tcell.EventKey) Effect {
 	switch {
 	case name == "Ctrl-C":
 		return Effect{Quit: true}
-	case m.prompt != nil:
+	case m.prompt != nil && name != "Ctrl-Z":
 		m.promptKey(name)
 		return Effect{}
-	case m.help:
+	case m.help && name != "Ctrl-Z":
 		m.help = false
 		return Effect{}
 	case name == "q":
 		return Effect{Quit: true}
 	case name == "Ctrl-L":
 		return Effect{Redraw: true}
+	case name == "Ctrl-Z" && m.suspends:
+		return Effect{Leave: true}
 	case name == "c" || name == "y":
 		m.message = "copied"
 		return Effect{Copy: m.describe()}

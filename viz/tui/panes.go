@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // facts is the last answer of what to tell of a selection.
@@ -95,13 +96,13 @@ func (m *Model) drawDetails(c canvas, r regions) {
 	}
 }
 
-// describe is the details as text, for the clipboard.
+// describe is the details as text, for the clipboard: safe to paste into a shell.
 func (m *Model) describe() string {
 	title, list := m.tell()
 	var b strings.Builder
-	fmt.Fprintln(&b, title)
+	fmt.Fprintln(&b, plain.Line(title))
 	for _, f := range list {
-		fmt.Fprintf(&b, "%s\t%s\n", f.Name, f.Value)
+		fmt.Fprintf(&b, "%s\t%s\n", f.Name, plain.Line(f.Value))
 	}
 	return b.String()
 }

@@ -1,20 +1,17 @@
 package tui
 
 import (
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/gdamore/tcell/v2"
+
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // maxText bounds how much of a name is looked at; no line is that long.
 const maxText = 2048
 
-// clean makes text from a trace fit to show: what would move the cursor,
-// change colours or turn the line around becomes a dot, one for each; at most
-// two marks combine with a letter; and only the beginning of a very long text
-// is kept.
+// clean is the beginning of a text from a trace, safe to show.
 func clean(s string) string {
 	if n := maxText; len(s) > n {
 		for n > 0 && !utf8.RuneStart(s[n]) {
@@ -22,36 +19,7 @@ func clean(s string) string {
 		}
 		s = s[:n]
 	}
-	if isPlain(s) {
-		return s
-	}
-	var b strings.Builder
-	marks := 0
-	for _, r := range s {
-		switch {
-		case unicode.Is(unicode.M, r):
-			if marks++; marks > 2 || b.Len() == 0 {
-				continue
-			}
-		case r == utf8.RuneError || !unicode.IsGraphic(r):
-			r, marks = '·', 0
-		case unicode.IsSpace(r):
-			r, marks = ' ', 0
-		default:
-			marks = 0
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func isPlain(s string) bool {
-	for i := range len(s) {
-		if s[i] < ' ' || s[i] > '~' {
-			return false
-		}
-	}
-	return true
+	return plain.Line(s)
 }
 
 // A canvas is a Surface with what drawing on it needs.

@@ -37,6 +37,9 @@ type Options struct {
 	Colors int            // to use at most; 0: none, classes are told apart by shape (Browse: what the screen has)
 	ASCII  bool           // nothing but ASCII, for terminals and fonts without block characters
 	Figure *layout.Figure // start with this Figure 11; nil: with the lanes
+	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
+	// terminal is as it was before. nil: there is no such key.
+	Suspend func()
 }
 
 // An Effect is what a Model asks for. The zero Effect is nothing but a redraw.
@@ -44,6 +47,7 @@ type Effect struct {
 	Quit   bool
 	Copy   string // text for the clipboard
 	Redraw bool   // all of the screen: something else wrote on it
+	Leave  bool   // leave the terminal to others for a while (Options.Suspend)
 }
 
 // Run browses on the terminal that the process runs in, until the user quits
@@ -90,8 +94,11 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 			case <-ctx.Done():
 				return nil
 			case ev, open := <-events:
-				if !open || m.handle(screen, ev) {
+				if !open {
 					return nil
+				}
+				if over, err := m.handle(screen, ev, o.Suspend); over || err != nil {
+					return err
 				}
 			}
 		}
@@ -100,13 +107,23 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 
 // handle updates the model and does outside what it asks for. It reports
 // whether browsing is over.
-func (m *Model) handle(screen tcell.Screen, ev tcell.Event) (over bool) {
+func (m *Model) handle(screen tcell.Screen, ev tcell.Event, suspend func()) (over bool, err error) {
 	effect := m.Update(ev)
+	if effect.Leave {
+		if err := screen.Suspend(); err != nil {
+			return true, fmt.Errorf("terminal: %w", err)
+		}
+		suspend()
+		if err := screen.Resume(); err != nil {
+			return true, fmt.Errorf("terminal: %w", err)
+		}
+		effect.Redraw = true
+	}
 	if _, resized := ev.(*tcell.EventResize); resized || effect.Redraw {
 		screen.Sync()
 	}
 	if effect.Copy != "" {
 		screen.SetClipboard([]byte(effect.Copy))
 	}
-	return effect.Quit
+	return effect.Quit, nil
 }

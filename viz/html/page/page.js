@@ -199,11 +199,6 @@ async function timeline(id, panel, data, describe, fields) {
 
 async function boot() {
   document.querySelectorAll("table").forEach(sortable);
-  if (typeof echarts === "undefined") {
-    document.getElementById("missing").hidden = false;
-    document.querySelectorAll(".drawn").forEach((part) => part.hidden = true);
-    return;
-  }
   const data = JSON.parse(document.getElementById("data").textContent);
   const chart = bars(data);
   registerShapes();

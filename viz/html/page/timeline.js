@@ -34,7 +34,7 @@ class Timeline {
     this.chart = echarts.init(this.canvas, null, { renderer: "canvas" });
     this.chart.setOption(this.panel.option);
     this.chart.setOption({
-      xAxis: { max: this.end, minInterval: 1, axisLabel: { formatter: (ns) => this.tick(ns), hideOverlap: true, showMaxLabel: false, alignMinLabel: "left" } },
+      xAxis: { max: this.end, minInterval: 1, axisLabel: { formatter: (ns, index) => this.tick(ns, index), hideOverlap: true, showMaxLabel: false, alignMinLabel: "left" } },
       dataZoom: [
         { minValueSpan: leastView, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: "shift", moveOnMouseMove: true, throttle: 16 },
         { minValueSpan: leastView, labelFormatter: time, top: "auto", bottom: 8, height: 16, left: 8, moveHandleSize: 0, right: margin.right, showDataShadow: false, brushSelect: false, throttle: 16 },
@@ -43,11 +43,10 @@ class Timeline {
     });
   }
 
-  // tick writes a place on the axis; ECharts puts one at the left edge, which is at no round time.
-  tick(ns) {
-    const { scale } = this.chart.getModel().getComponent("xAxis").axis;
-    const [start, end] = scale.getExtent(), steps = ns / scale.getInterval();
-    return Math.abs(steps - Math.round(steps)) < 1e-6 ? tick(ns, { start, end }) : "";
+  // tick writes a place on the axis. ECharts puts the first at the left edge, which is at no round time unless it is 0.
+  tick(ns, index) {
+    const { startValue, endValue } = this.chart.getOption().dataZoom[0];
+    return index > 0 || ns === 0 ? tick(ns, { start: startValue ?? 0, end: endValue ?? this.end }) : "";
   }
 
   // show lays out the sections and rows that the filters let through.

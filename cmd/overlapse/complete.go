@@ -1,0 +1,85 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// completions are what a shell completes the values of flags with.
+func completions(root *cobra.Command) {
+	words := map[string]cobra.CompletionFunc{
+		"strategy": completeStrategies,
+		"machine":  completeMachines,
+		"base":     completeMachines,
+		"clock":    oneOf("captured", "cool", "sustained"),
+		"to":       oneOf("chrome", "pprof", "html"),
+		"compat":   oneOf("hta", "hta-last", "tracelens"),
+		"window":   oneOf(iteration, "all"),
+	}
+	for _, c := range root.Commands() {
+		for flag, f := range words {
+			if c.Flags().Lookup(flag) != nil {
+				_ = c.RegisterFlagCompletionFunc(flag, f) // fails on a flag that is not there
+			}
+		}
+		if f := c.Flags().Lookup("format"); f != nil {
+			formats := []string{"table", "json"}
+			if strings.Contains(f.Usage, "csv") {
+				formats = append(formats, "csv")
+			}
+			_ = c.RegisterFlagCompletionFunc("format", oneOf(formats...))
+		}
+	}
+}
+
+func oneOf(words ...string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completeMachines completes with profiles; a path to a YAML file may be meant too.
+func completeMachines(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return with(machine.Names(), typed), cobra.ShellCompDirectiveDefault
+}
+
+// completeStrategies completes the last strategy of a list, its settings and their values.
+func completeStrategies(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	const more = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	at := strings.LastIndexByte(typed, ',') + 1
+	name, _, settings := strings.Cut(typed[at:], ":")
+	i := slices.IndexFunc(engines.All(), func(e engines.Engine) bool { return e.Name == name })
+	if !settings || i < 0 {
+		return with(prefixed(typed[:at], append(engines.Names(), "all")), typed), more
+	}
+	at = strings.LastIndexByte(typed, ':') + 1
+	param, _, valued := strings.Cut(typed[at:], "=")
+	var words []string
+	for _, p := range engines.All()[i].Params {
+		switch {
+		case !valued:
+			words = append(words, typed[:at]+p.Name+"=")
+		case p.Name == param:
+			words = prefixed(typed[:at]+p.Name+"=", p.Choices)
+		}
+	}
+	return with(words, typed), more
+}
+
+func prefixed(prefix string, words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = prefix + w
+	}
+	return out
+}
+
+// with are the words that begin as typed.
+func with(words []string, typed string) []string {
+	return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, typed) })
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The results of a training step of two ranks are files to open: its millions
+// of workgroups are left out, which is said, and recorded of a part that is asked for.
+func TestStepResults(t *testing.T) {
+	path := "../../../shared/data/steps/h200x2/traces/h200x2_fsdp_h4096_channels0_priorityFalse_overlapTrue_reshardTrue"
+	if testing.Short() || !isDir(path) {
+		t.Skip("needs the captured step " + filepath.Base(path))
+	}
+	size := func(o replayOptions) (bytesWritten int64, said string) {
+		var out, talk bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: &out, err: &talk}
+		o.question, o.format, o.ranks = question{path: path, strategy: "bulk,fused"}, "table", []int{0}
+		o.dir = filepath.Join(t.TempDir(), "out")
+		if err := a.replay(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(o.dir, "timeline.json.gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size(), talk.String()
+	}
+	whole, said := size(replayOptions{window: iteration})
+	if whole > 5e6 || !strings.Contains(said, "recorded without workgroups") {
+		t.Errorf("a timeline of %d bytes; said: %s", whole, said)
+	}
+	part, said := size(replayOptions{window: "10ms-11ms", full: true})
+	if part < whole || strings.Contains(said, "without workgroups") {
+		t.Errorf("the timeline of a part has %d bytes, the whole one without workgroups %d; said: %s", part, whole, said)
+	}
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// What a simulated run shows has a name, and a kernel that stands for a captured one has its grid.
+func TestShownRuns(t *testing.T) {
+	var out, talk bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: &out, err: &talk}
+	q := question{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
+	sel, w, m, err := prepare(a, q, engines.ParseSelection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := a.compare(t.Context(), q.path, w, m, sel, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range r.runs() {
+		for l := range run.Lanes {
+			if label := run.LaneLabel(trace.LaneID(l)); strings.Contains(label, "-") {
+				t.Errorf("%s has a lane %q", run.Name, label)
+			}
+		}
+		for _, s := range run.Spans {
+			op := engines.OriginOf(run, s)
+			if k := run.Kernel(s); run.Name == "captured" && k != nil && op >= 0 {
+				if was := w.Run.Kernel(w.Run.Spans[w.Ops[op].Span]); k.Grid != was.Grid || k.Block != was.Block {
+					t.Errorf("%s has grid %v of %v, was captured with %v of %v", run.NameOf(s), k.Grid, k.Block, was.Grid, was.Block)
+				}
+			}
+		}
+	}
+}

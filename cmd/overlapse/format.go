@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// micros renders a time for a table: microseconds with one digit, or more of
+// either where that reads better.
+func micros(t trace.Time) string {
+	us := float64(t) / 1e3
+	switch {
+	case us >= 1e6:
+		return fmt.Sprintf("%.3f s", us/1e6)
+	case us >= 1e4:
+		return fmt.Sprintf("%.2f ms", us/1e3)
+	}
+	return fmt.Sprintf("%.1f µs", us)
+}
+
+// bytesOf renders a size with binary units, as collective libraries count.
+func bytesOf(n int64) string {
+	const units = "KMGT"
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, u := float64(n)/1024, 0
+	for f >= 1024 && u < len(units)-1 {
+		f, u = f/1024, u+1
+	}
+	return fmt.Sprintf("%.4g %ciB", f, units[u])
+}
+
+// counted is a number of things: "1 pair", "2 pairs".
+func counted(n int, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
+}

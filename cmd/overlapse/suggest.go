@@ -1,0 +1,128 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// unknownError is a word that is none of those known.
+type unknownError struct {
+	text  string
+	typed string
+	known []string
+}
+
+func (e *unknownError) Error() string { return e.text }
+
+// choice is a flag value that must be one of a few words.
+func choice(flag, value string, words ...string) error {
+	if slices.Contains(words, value) {
+		return nil
+	}
+	return usageError{&unknownError{fmt.Sprintf("--%s %q is none of %s", flag, value, strings.Join(words, ", ")), value, words}}
+}
+
+// unknownCommand is the argument check of the root, whose arguments name no command.
+func unknownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return usageError{&unknownError{fmt.Sprintf("unknown command %q (there are %s)", args[0], strings.Join(names, ", ")), args[0], names}}
+}
+
+// flagError is a flag that cannot be understood.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var known []string
+	typed := ""
+	if errors.As(err, &unknown) {
+		typed = unknown.GetSpecifiedName()
+		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	}
+	path := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), c.Root().Name()))
+	return usageError{&unknownError{fmt.Sprintf("%v (see overlapse %s)", err, strings.TrimSpace(path+" --help")), typed, known}}
+}
+
+// suggest is the error's text and, where a word is nearly a known one, which.
+func suggest(err error) string {
+	typed, known := "", []string(nil)
+	var word *unknownError
+	var name *engines.UnknownError
+	var m *machine.UnknownError
+	switch {
+	case errors.As(err, &word):
+		typed, known = word.typed, word.known
+	case errors.As(err, &name):
+		typed, known = name.Name, name.Known
+	case errors.As(err, &m):
+		typed, known = m.Name, likeMachines(m.Name)
+	}
+	if near := nearest(typed, known); near != "" {
+		return fmt.Sprintf("%v: did you mean %s?", err, near)
+	}
+	return err.Error()
+}
+
+// likeMachines are the profiles' names with the number of GPUs that was typed.
+func likeMachines(typed string) []string {
+	names := machine.Names()
+	if i := strings.LastIndexByte(typed, 'x'); i > 0 && strings.Trim(typed[i+1:], "0123456789") == "" {
+		for j := range names {
+			names[j] += typed[i:]
+		}
+	}
+	return names
+}
+
+// nearest is the known word that differs least from the typed one, or "" if
+// all differ by more than a third of its letters.
+func nearest(typed string, known []string) string {
+	best, least := "", max(1, len([]rune(typed))/3)+1
+	for _, k := range known {
+		if d := edits([]rune(typed), []rune(k)); d < least && typed != "" {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// edits is the number of letters to insert, delete, replace or swap with their
+// neighbour to get from one word to the other (optimal string alignment).
+func edits(a, b []rune) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range b {
+		rows[0][j+1] = j + 1
+	}
+	for i := range a {
+		for j := range b {
+			same := 1
+			if a[i] == b[j] {
+				same = 0
+			}
+			n := min(rows[i][j]+same, rows[i][j+1]+1, rows[i+1][j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				n = min(n, rows[i-1][j-1]+1)
+			}
+			rows[i+1][j+1] = n
+		}
+	}
+	return rows[len(a)][len(b)]
+}

@@ -1,0 +1,157 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A pane is a terminal with a shell in it.
+type pane struct {
+	t      *testing.T
+	socket string
+	asked  int
+}
+
+func newPane(t *testing.T, name string) *pane {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("no tmux here (apt-get install tmux)")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "overlapse")); err != nil { // TestMain is the command under this name
+		t.Fatal(err)
+	}
+	p := &pane{t: t, socket: fmt.Sprintf("overlapse-cmd-%d-%s", os.Getpid(), name)}
+	p.tmux("new-session", "-d", "-x", "100", "-y", "30", "-e", "PATH="+bin+":"+os.Getenv("PATH"), "-e", "LC_ALL=C.UTF-8", "bash --norc --noprofile -i")
+	t.Cleanup(func() { _ = exec.Command("tmux", "-L", p.socket, "kill-server").Run() })
+	p.sees("bash-")
+	return p
+}
+
+func (p *pane) tmux(args ...string) string {
+	p.t.Helper()
+	out, err := exec.Command("tmux", append([]string{"-L", p.socket, "-f", "/dev/null"}, args...)...).CombinedOutput()
+	if err != nil {
+		p.t.Fatalf("tmux %s: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// types enters a line.
+func (p *pane) types(line string) {
+	p.t.Helper()
+	p.tmux("send-keys", "-l", line)
+	p.tmux("send-keys", "Enter")
+}
+
+func (p *pane) sees(want string) {
+	p.t.Helper()
+	got := ""
+	for range 400 {
+		if got = p.tmux("capture-pane", "-p"); strings.Contains(got, want) {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	p.t.Fatalf("no %q on the screen:\n%s", want, got)
+}
+
+// restored checks that the shell has its screen and line editing back.
+func (p *pane) restored() {
+	p.t.Helper()
+	if p.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}") != "00" {
+		p.t.Error("the alternate screen or the mouse is still on")
+	}
+	p.asked++
+	p.types(fmt.Sprintf("stty -a | grep -ow -e '-*icanon' -e '-*echo' | tr '\\n' ' '; echo answ''er %d", p.asked))
+	p.sees(fmt.Sprintf("icanon echo answer %d", p.asked))
+}
+
+// child is the process that the shell runs.
+func (p *pane) child() int {
+	p.t.Helper()
+	pid := p.tmux("display-message", "-p", "#{pane_pid}")
+	list, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(list)))
+	if err != nil {
+		p.t.Fatalf("children of the shell: %q", list)
+	}
+	return n
+}
+
+// Whatever ends or suspends the browser gives the shell its terminal back.
+func TestTerminalIsRestored(t *testing.T) {
+	sample, err := filepath.Abs("../../samples/moe-ep4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, signal := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT} {
+		t.Run(name, func(t *testing.T) {
+			p := newPane(t, name)
+			p.types("overlapse view " + sample)
+			p.sees("q quit")
+			if err := syscall.Kill(p.child(), signal); err != nil {
+				t.Fatal(err)
+			}
+			p.sees("nothing was written")
+			p.types("echo code $?")
+			p.sees("code 1")
+			p.restored()
+		})
+	}
+	t.Run("Ctrl-Z", func(t *testing.T) {
+		p := newPane(t, "suspend")
+		p.types("overlapse view " + sample)
+		for range 2 {
+			p.sees("q quit")
+			p.tmux("send-keys", "C-z")
+			p.sees("Stopped")
+			p.restored()
+			p.types("fg")
+		}
+		p.sees("q quit")
+		p.tmux("send-keys", "q")
+		for range 400 { // what is typed before would go to the browser
+			if p.tmux("display-message", "-p", "#{alternate_on}") == "0" {
+				break
+			}
+			time.Sleep(25 * time.Millisecond)
+		}
+		p.types("echo left with $?")
+		p.sees("left with 0")
+		p.restored()
+	})
+}
+
+// A command that does not look whether to end ends all the same, and leaves no part of a file.
+func TestInterruptedReading(t *testing.T) {
+	dir := t.TempDir()
+	p := newPane(t, "reading")
+	pipe := filepath.Join(dir, "pipe.json")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.types("overlapse export - --to chrome -o " + filepath.Join(dir, "out.json") + " <>" + pipe)
+	time.Sleep(200 * time.Millisecond)
+	p.tmux("send-keys", "C-c")
+	p.sees("nothing was written")
+	if left := unfinished(t, dir); len(left) != 1 {
+		t.Errorf("left %v", left)
+	}
+}
