@@ -33,7 +33,7 @@ func Open(path string, o Options) (*trace.Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		return trace.Merge([]*trace.Run{run}, "standard input")
+		return alone(run, "standard input")
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -159,6 +159,14 @@ func join(runs []*trace.Run, name string) (*trace.Run, error) {
 	own := slices.Clone(runs)
 	clear(runs) // which this frame and its callers' hold to their end
 	return trace.Merge(own, name)
+}
+
+// alone finishes the only run of an input.
+func alone(run *trace.Run, name string) (*trace.Run, error) {
+	if err := trace.Check(run); err != nil {
+		return nil, err
+	}
+	return trace.Merge([]*trace.Run{run}, name)
 }
 
 func openFile(path string, o Options) (*trace.Run, error) {

@@ -67,6 +67,9 @@ func preference(path string) int {
 // open reads the part and notes what it passes over.
 func (p part) open(o Options) (*trace.Run, error) {
 	run, err := p.read(o)
+	if err == nil {
+		err = trace.Check(run)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -52,5 +52,5 @@ func openThreadTrace(folder string, o Options) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return trace.Merge([]*trace.Run{run}, folder)
+	return alone(run, folder)
 }

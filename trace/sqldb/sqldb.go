@@ -178,7 +178,7 @@ func (r Row) Null(column int) bool { return r.stmt.ColumnIsNull(column) }
 // no time; bad is true if the end had to be put at the start.
 func (r Row) Time(start, end int) (from, to trace.Time, ok, bad bool) {
 	a, b := r.Int(start), r.Int(end)
-	if r.Null(start) || r.Null(end) || a < 0 || b < 0 {
+	if r.Null(start) || r.Null(end) || a < 0 || b < 0 || !trace.ValidTime(a) || !trace.ValidTime(b) {
 		return 0, 0, false, false
 	}
 	return trace.Time(a), trace.Time(max(a, b)), true, b < a
