@@ -29,7 +29,7 @@ type app struct {
 	width    int  // of out, if it is a terminal; else 0
 	color    bool // out takes colours
 	quiet    bool
-	limit    int64 // MiB to read of a file; 0 stands for the default
+	limit    int64 // MiB to read of all files; 0 stands for the default
 }
 
 // terminal is the app of the real process.
@@ -102,7 +102,7 @@ Results go to standard output, everything else to standard error.`,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
-	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "most MiB to read of a file, once inflated (0: 8192, and nothing that inflates as no trace does)")
+	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "most MiB to read of all files together, once inflated (0: 32768, and files with an implausible compression ratio are refused)")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see overlapse %s --help)", err, c.Name())}
 	})

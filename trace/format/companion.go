@@ -81,7 +81,7 @@ func (o Options) openExecution(p part) (*chrome.Execution, error) {
 func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, error) {
 	in := bufio.NewReaderSize(r, sniffSize)
 	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
-		z, err := Options{Limit: o.Limit}.gunzip(in)
+		z, err := Options{Limit: o.Limit}.gunzip(in) // without a goroutine
 		if err != nil {
 			return nil, nil // its reader says so
 		}
@@ -89,11 +89,11 @@ func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, err
 		in = bufio.NewReaderSize(z, sniffSize)
 	}
 	head, _ := in.Peek(sniffSize)
-	switch limited := (&bounded{r: in, left: o.limit(), limit: o.limit()}); {
+	switch {
 	case isExecutionJSON(head):
-		return chrome.ReadExecution(in, file, o.limit())
+		return chrome.ReadExecution(o.bounded(in), file, o.budget.limit)
 	case chakra.IsTrace(head):
-		return chakra.Read(limited, file)
+		return chakra.Read(o.bounded(in), file)
 	}
 	return nil, nil
 }

@@ -23,10 +23,11 @@ import (
 )
 
 // Open reads the run at a path: a file, a folder with a file a rank, a pattern
-// such as traces/rank*.json.gz, a zip archive, or - for o.Stdin. Files of a
+// such as traces/rank*.json.gz, a zip or tar archive, or - for o.Stdin. Files of a
 // folder or pattern are read side by side; the result does not depend on that.
 // An error is a *trace.SyntaxError.
 func Open(path string, o Options) (*trace.Run, error) {
+	o = o.begin()
 	if path == "-" {
 		o.alone = true
 		run, err := readStream(o.Stdin, "standard input", o)
@@ -66,7 +67,7 @@ func openPattern(pattern string, o Options) (*trace.Run, error) {
 func mayBeTrace(name string) bool {
 	name = strings.ToLower(name)
 	name = strings.TrimSuffix(name, ".gz")
-	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".proto", ".et", ".jsonl", ".ndjson", ".sqlite3", ".zip", ".chrome_trace"}, func(ext string) bool {
+	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".proto", ".et", ".jsonl", ".ndjson", ".sqlite3", ".zip", ".tar", ".tgz", ".chrome_trace"}, func(ext string) bool {
 		return strings.HasSuffix(name, ext)
 	})
 }
@@ -185,7 +186,7 @@ func openFile(path string, o Options) (*trace.Run, error) {
 	case strings.HasPrefix(m, "PK\x03\x04"), strings.HasPrefix(m, "PK\x05\x06"): // the latter is an archive of nothing
 		return openZip(disk, path, o)
 	case m == sqliteMagic:
-		return openDatabase(path)
+		return openDatabase(disk, path, o)
 	}
 	return readStream(f, path, o)
 }
@@ -216,7 +217,7 @@ func readStream(r io.Reader, file string, o Options) (*trace.Run, error) {
 		if f.read == nil {
 			return nil, &trace.SyntaxError{File: file, Msg: "this is a " + f.name + ", which is not supported", Cure: f.cure + "; " + supported()}
 		}
-		return f.read(in, file, o)
+		return f.read(o.bounded(in), file, o)
 	}
 	if strings.HasSuffix(file, ".nsys-rep") || strings.HasSuffix(file, ".qdrep") {
 		return nil, &trace.SyntaxError{File: file, Msg: "this is a report of Nsight Systems, in a form that only it reads", Cure: "nsys export --type sqlite " + filepath.Base(file), Err: errUnknown}

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
@@ -66,6 +67,32 @@ func archivedAs(t *testing.T, files map[string]string) string {
 	return out.String()
 }
 
+// tarred is a tar archive of files, in a folder and with the header that git adds.
+func tarred(t *testing.T, files ...string) string {
+	headers := []tar.Header{{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header", PAXRecords: map[string]string{"comment": "x"}}, {Typeflag: tar.TypeDir, Name: "job/", Mode: 0o755}}
+	for i, f := range files {
+		headers = append(headers, tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("job/r%d.json", i), Mode: 0o644, Size: int64(len(f))})
+	}
+	return tarredAs(t, headers, append([]string{"", ""}, files...))
+}
+
+// tarredAs is a tar archive of headers and what follows each.
+func tarredAs(t *testing.T, headers []tar.Header, files []string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for i := range headers {
+		if err := w.WriteHeader(&headers[i]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(files[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	return out.String()
+}
+
 // folder writes files, whose names may have folders, into a new one.
 func folder(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -93,6 +120,9 @@ func TestOpen(t *testing.T) {
 		"results/result.json":   `{"strategies":[]}`,
 		"results/table.csv":     "strategy,us\nbulk,1\n",
 		"archive.zip":           archived(t, kineto(3), kineto(1)),
+		"archive.tar":           tarred(t, kineto(3), kineto(1)),
+		"archive.tar.gz":        zipped(tarred(t, kineto(3), zipped(kineto(1)))),
+		"inner/a.tgz":           zipped(tarred(t, kineto(0))),
 		"some_wg_trace.csv":     wg,
 		"some_wg_trace.csv.gz":  zipped(wg),
 		"concatenated.json.gz":  zipped(kineto(0)[:40]) + zipped(kineto(0)[40:]),
@@ -110,6 +140,9 @@ func TestOpen(t *testing.T) {
 		{"two/rank1.json.gz", []int{1}, ""},
 		{"results", []int{2}, "passed over: not a trace"},
 		{"archive.zip", []int{1, 3}, ""},
+		{"archive.tar", []int{1, 3}, ""},
+		{"archive.tar.gz", []int{1, 3}, "the job has 4 ranks, there are files for 2"},
+		{"inner", []int{0}, ""},
 		{"some_wg_trace.csv", []int{0}, ""},
 		{"some_wg_trace.csv.gz", []int{0}, ""},
 		{"concatenated.json.gz", []int{0}, ""},
@@ -174,7 +207,7 @@ func TestOpenErrors(t *testing.T) {
 		"one-broken/a.json":    kineto(0),
 		"one-broken/b.json":    kineto(1)[:250],
 	})
-	const reads = "overlapse reads waves of a thread trace (occupancy.json), rocprofv3 (.json), execution trace beside its Kineto file (.json, .et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
+	const reads = "overlapse reads waves of a thread trace (occupancy.json), rocprofv3 (.json), execution trace beside its Kineto file (.json, .et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), tar archive of these (.tar, .tar.gz, .tgz), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
 	for _, c := range []struct{ path, want string }{
 		{"cut.json.gz", ": the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"},
 		{"cut.json", ":byte 250: the file ends inside an event: it is truncated (copy it again, or let the job finish writing it)"},
@@ -215,6 +248,45 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// Archives from which no trace comes.
+func TestRefusedArchives(t *testing.T) {
+	entry := func(kind byte, name string) []tar.Header {
+		return []tar.Header{{Typeflag: kind, Name: name, Linkname: "/etc/passwd", Mode: 0o644}}
+	}
+	inner := tarred(t, kineto(0))
+	dir := folder(t, map[string]string{
+		"link.tar":     tarredAs(t, entry(tar.TypeSymlink, "a.json"), []string{""}),
+		"hardlink.tar": tarredAs(t, entry(tar.TypeLink, "a.json"), []string{""}),
+		"fifo.tar":     tarredAs(t, entry(tar.TypeFifo, "a.json"), []string{""}),
+		"up.tar":       tarredAs(t, entry(tar.TypeReg, "a/../../b.json"), []string{""}),
+		"up.zip":       archivedAs(t, map[string]string{"../b.json": "{}"}),
+		"root.tgz":     zipped(tarredAs(t, entry(tar.TypeReg, "/b.json"), []string{""})),
+		"none.tar":     tarredAs(t, entry(tar.TypeDir, "a/"), []string{""}),
+		"cut.tar":      tarred(t, kineto(0))[:1800],
+		"cut.tgz":      zipped(tarred(t, kineto(0)))[:200],
+		"nested.tar":   tarred(t, inner, inner),
+		"nested.zip":   archived(t, inner),
+	})
+	for name, want := range map[string]string{
+		"link.tar":     `link.tar: the entry "a.json" is no file but a link or device (archive the files themselves)`,
+		"hardlink.tar": `hardlink.tar: the entry "a.json" is no file but a link or device`,
+		"fifo.tar":     `fifo.tar: the entry "a.json" is no file but a link or device`,
+		"up.tar":       `up.tar: the name of the entry "a/../../b.json" leads out of the archive (unpack it with care, and give the folder)`,
+		"up.zip":       `up.zip: the name of the entry "../b.json" leads out of the archive`,
+		"root.tgz":     `root.tgz: the name of the entry "/b.json" leads out of the archive`,
+		"none.tar":     "none.tar: the archive is empty (overlapse reads ",
+		"cut.tar":      "cut.tar: not a whole tar archive: ",
+		"cut.tgz":      `cut.tgz: cannot unpack the entry "job/r0.json": unexpected EOF (copy the archive again, and see that TMPDIR has space)`,
+		"nested.tar":   "an archive in an archive (unpack it and give the folder)",
+		"nested.zip":   "an archive in an archive (unpack it and give the folder)",
+	} {
+		run, err := Open(filepath.Join(dir, name), Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v, %v\nwant %s", run != nil, err, want)
+		}
+	}
+}
+
 // TestLimit: an archive of a few kilobytes may not fill the memory.
 func TestLimit(t *testing.T) {
 	dir := folder(t, map[string]string{
@@ -224,6 +296,38 @@ func TestLimit(t *testing.T) {
 	for _, name := range []string{"bomb.json.gz", "bomb.csv.gz"} {
 		_, err := Open(filepath.Join(dir, name), Options{Limit: 1 << 20})
 		if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The limit is that of all files together.
+func TestLimitInTotal(t *testing.T) {
+	padded := func(rank int) string { return kineto(rank) + strings.Repeat(" ", 300<<10) }
+	dir := folder(t, map[string]string{
+		"ranks/0.json": padded(0), "ranks/1.json": padded(1), "ranks/2.json": padded(2), "ranks/3.json": padded(3),
+		"ranks.zip":     archived(t, padded(0), padded(1), padded(2), padded(3)),
+		"ranks.tar.gz":  zipped(tarred(t, padded(0), padded(1), padded(2), padded(3))),
+		"two/rank0.zip": archived(t, padded(0), padded(1)), "two/rank1.json": padded(2), "two/rank2.json": padded(3),
+	})
+	for _, name := range []string{"ranks", "ranks/*.json", "ranks.zip", "ranks.tar.gz", "two"} {
+		_, err := Open(filepath.Join(dir, name), Options{Limit: 1 << 20})
+		if err == nil || !strings.Contains(err.Error(), "more than 1 MiB in all files together (raise the limit (--limit) if this is a real trace)") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Open(filepath.Join(dir, name), Options{Limit: 2 << 20}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Entries of archives are checked as compressed files are.
+func TestInflationOfArchives(t *testing.T) {
+	bomb := kineto(0) + strings.Repeat(" ", inflationFrom+1<<20)
+	dir := folder(t, map[string]string{"bomb.zip": archived(t, bomb), "bomb.tgz": zipped(tarred(t, bomb))})
+	for _, name := range []string{"bomb.zip", "bomb.tgz"} {
+		_, err := Open(filepath.Join(dir, name), Options{})
+		if err == nil || !strings.Contains(err.Error(), "0 MiB inflate to over 64 MiB") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
