@@ -25,7 +25,7 @@ type inspectOptions struct {
 func (a *app) inspectCommand() *cobra.Command {
 	var o inspectOptions
 	c := &cobra.Command{
-		Use:   "inspect PATH",
+		Use:   "inspect PATH...",
 		Short: "Show what a trace holds: ranks, kernels, collectives, pairs and the evidence for them",
 		Long: `Reads a trace and prints what was found in it: ranks and devices, kernels with their
 shapes and tiles, collectives matched across ranks with transfer and arrival skew
@@ -34,9 +34,9 @@ with its evidence, and the assumptions that were made.`,
 		Example: `  overlapse inspect samples/moe-ep4
   overlapse inspect samples/moe-ep4 --ledger
   overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,
-		Args: onePath,
+		Args: tracePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
-			o.path = args[0]
+			o.path = a.input(args)
 			return a.inspect(o)
 		},
 	}

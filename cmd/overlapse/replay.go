@@ -37,7 +37,7 @@ type replayOptions struct {
 func (a *app) replayCommand() *cobra.Command {
 	var o replayOptions
 	c := &cobra.Command{
-		Use:   "replay PATH",
+		Use:   "replay PATH...",
 		Short: "Predict a captured trace's time under the overlap strategies",
 		Long: `Replays a captured trace on a modelled machine under one or more strategies and
 prints what each would take, how that compares with the capture, how much
@@ -61,9 +61,9 @@ compared with bulk's.`,
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
   overlapse replay samples/moe-ep4 --pairs
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
-		Args: onePath,
+		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = args[0]
+			o.path = a.input(args)
 			return a.replay(c.Context(), o)
 		},
 	}

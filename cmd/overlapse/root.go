@@ -29,7 +29,9 @@ type app struct {
 	width    int  // of out, if it is a terminal; else 0
 	color    bool // out takes colours
 	quiet    bool
-	limit    int64 // MiB to read of all files; 0 stands for the default
+	limit    int64               // MiB to read of all files; 0 stands for the default
+	skipBad  bool                // leave out files of a run that cannot be read
+	inputs   map[string][]string // by the name of a trace that was given as several paths: those
 }
 
 // terminal is the app of the real process.
@@ -103,6 +105,7 @@ Results go to standard output, everything else to standard error.`,
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
 	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "most MiB to read of all files together, once inflated (0: 32768, and files with an implausible compression ratio are refused)")
+	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "leave out files of a run that cannot be read, with a warning for each")
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w (see overlapse %s --help)", err, c.Name())}
 	})
@@ -119,6 +122,19 @@ Results go to standard output, everything else to standard error.`,
 func onePath(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usageError{fmt.Errorf("%s takes one path to a trace and got %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+	}
+	return nil
+}
+
+// tracePaths is the argument check of commands that take one trace, in one or several files.
+func tracePaths(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("%s takes the path to a trace, or those of its ranks, and got none (see overlapse %s --help)", c.Name(), c.Name())}
+	}
+	for _, path := range args {
+		if len(args) > 1 && (isYAML(path) || path == "-") {
+			return usageError{fmt.Errorf("%s: give it by itself, not with other paths", path)}
+		}
 	}
 	return nil
 }

@@ -23,6 +23,10 @@ type Options struct {
 	KeepPython bool      // keep frames of Python functions
 	Limit      int64     // most bytes to read of all files together, once inflated; 0 stands for 32 GiB
 
+	// SkipBad is called with the error of each file of several that cannot be
+	// read, which is then left out; where it is nil the first one is Open's error.
+	SkipBad func(error)
+
 	budget     *budget
 	alone      bool // no other file is read at the same time
 	companions *companions

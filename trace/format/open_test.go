@@ -168,6 +168,73 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// A file that cannot be read is left out where the user says so, with its name in the ledger.
+func TestSkipBad(t *testing.T) {
+	cut := kineto(1)[:300]
+	dir := folder(t, map[string]string{
+		"job/rank0.json": kineto(0), "job/rank1.json": cut, "job/rank2.json": kineto(2), "job/rank3.json.gz": zipped(kineto(3))[:60], "job/table.csv": "strategy,us\nbulk,1\n",
+		"job/et.json": `{"schema":"1.1.1-chakra.0.0.4","pid":7,"nodes":[{"id":1,`,
+		"bad/a.json":  cut, "bad/b.json": cut, "alone.json": cut,
+	})
+	var left []string
+	o := Options{SkipBad: func(err error) { left = append(left, err.Error()) }}
+	run, err := Open(filepath.Join(dir, "job"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(run.Ranks) != 2 || run.Ranks[1].ID != 2 {
+		t.Errorf("%+v", run.Ranks)
+	}
+	for i, want := range []string{"et.json:byte ", "rank1.json:byte 300: the file ends inside an event", "rank3.json.gz: the compressed file is truncated"} {
+		if len(left) != 3 || !strings.Contains(left[i], want) {
+			t.Fatalf("left out %q, want %s", left, want)
+		}
+		if notes := fmt.Sprint(run.Ledger); !strings.Contains(notes, "left out, as it cannot be read: "+left[i]) || !strings.Contains(notes, "passed over: not a trace") {
+			t.Errorf("no %q in %s", left[i], notes)
+		}
+	}
+	left = nil
+	for _, path := range []string{"bad", "alone.json", "job/rank1.json"} {
+		if _, err := Open(filepath.Join(dir, path), o); err == nil || len(left) > 0 {
+			t.Errorf("%s: error %v, left out %v", path, err, left)
+		}
+	}
+}
+
+func TestOpenAll(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"a/rank0.json": kineto(0), "a/rank1.json": kineto(1), "b/rank2.json": kineto(2), "c.tar": tarred(t, kineto(3)), "empty/x.md": "x",
+	})
+	at := func(names ...string) (paths []string) {
+		for _, n := range names {
+			paths = append(paths, filepath.Join(dir, n))
+		}
+		return paths
+	}
+	for _, c := range []struct {
+		paths []string
+		ranks int
+		err   string
+	}{
+		{at("a/rank0.json", "a/rank1.json"), 2, ""},
+		{at("a/rank1.json", "a/rank0.json", "a/rank0.json"), 2, ""},
+		{at("a", "b/rank2.json", "c.tar"), 4, ""},
+		{at("a", "b/rank*.json"), 3, ""},
+		{at("a", "none.json"), 0, "none.json: cannot open"},
+		{at("a", "empty"), 0, "empty: no trace lies in this folder (give it by itself, or the files of one run)"},
+	} {
+		run, err := OpenAll(c.paths, "some", Options{})
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v: %v", c.paths, err)
+			}
+		case err != nil || len(run.Ranks) != c.ranks || run.Name != "some":
+			t.Errorf("%v: %v, %v", c.paths, run, err)
+		}
+	}
+}
+
 func TestOpenStandardInput(t *testing.T) {
 	for _, in := range []string{kineto(1), zipped(kineto(1)), wg} {
 		run, err := Open("-", Options{Stdin: strings.NewReader(in)})
