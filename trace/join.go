@@ -186,11 +186,16 @@ func (m *merger) addRanks(r *Run, index int) {
 		a := &m.ranks[len(m.b.run.Ranks)]
 		k.Shift += a.shift
 		k.Uncertainty = max(k.Uncertainty, a.uncertainty)
+		if !a.known && a.run != m.ranks[0].run {
+			k.Uncertainty = None
+		}
 		m.b.AddRank(k)
 		if a.lagged {
 			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: its profile begins with another collective than others': they are numbered so that their ends agree", k.ID), "", 0)
 		}
 		switch {
+		case a.stamped:
+			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: stamped by a timer of its own: shifted by %v, as if kernels that store for each other started together", k.ID, time.Duration(a.shift)), "", 0)
 		case a.shift != 0:
 			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
 		case !a.known && m.epoch == 0 && !m.hostClock:

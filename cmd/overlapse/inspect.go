@@ -121,7 +121,7 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		if r.CopyOf != nil {
 			source = fmt.Sprintf("as rank %d", *r.CopyOf)
 		}
-		t.AppendRow(table.Row{r.Rank, oneLine(r.Device), r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), micros(r.UncertaintyNs), oneLine(source)})
+		t.AppendRow(table.Row{r.Rank, oneLine(r.Device), r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), uncertainty(r.UncertaintyNs), oneLine(source)})
 	}
 	t.Render()
 	t = a.section("kernels and copies", "kernel", "count", "total", "median", "shape", "WGs", "tiles", "schedule")
@@ -157,6 +157,14 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		}
 		t.Render()
 	}
+}
+
+// uncertainty renders how well a rank's clock agrees with the first one's.
+func uncertainty(t trace.Time) string {
+	if t == trace.None {
+		return "unknown"
+	}
+	return micros(t)
 }
 
 func (a *app) section(title string, columns ...string) table.Writer {

@@ -176,7 +176,11 @@ func (g *wgReader) addAll() {
 		id := rows[0].rank
 		rank, ok := ranks[id]
 		if !ok {
-			rank = g.b.AddRank(trace.Rank{ID: int(id), Source: g.t.file})
+			r := trace.Rank{ID: int(id), Source: g.t.file}
+			if len(ranks) > 0 {
+				r.Uncertainty = trace.None // GPUs stamp by timers of their own
+			}
+			rank = g.b.AddRank(r)
 			ranks[id] = rank
 		}
 		for _, launch := range launches(rows[:n]) {
