@@ -2,27 +2,18 @@ package trace
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 )
 
-// manySpans is where memory counts more than the milliseconds of a collection.
-const manySpans = 1 << 20
-
 // joinAll adds the runs and then their spans. The joint run's side tables are
-// filled first, and the runs' own collected, before there is room for spans: so
-// at no time is there all of everything twice.
+// filled first, so that those of the runs can be collected before there is room
+// for spans: at no time is there all of everything twice.
 func (m *merger) joinAll(runs []*Run) {
 	m.reserve(runs)
-	spans := 0
 	for i, r := range runs {
 		m.add(r, i)
-		spans += len(r.Spans)
 		runs[i] = nil // what was taken over need not stay
-	}
-	if spans > manySpans {
-		runtime.GC()
 	}
 	m.interleave()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -55,6 +56,24 @@ type inspected struct {
 	Compat   []overlap.Breakdown `json:"compat,omitempty"` // by rank row, as the tool that was named defines it
 	Spans    map[string]int      `json:"spans"`            // by kind
 	Ledger   []ledgerEntry       `json:"ledger"`
+	LeftOut  leftOut             `json:"left_out"`
+}
+
+// mostListed bounds the lists of the JSON form that grow with the trace.
+const mostListed = 10_000
+
+// leftOut is how many elements of metrics are not listed, beyond mostListed:
+// sums and tables are of all.
+type leftOut struct {
+	Collectives  int `json:"collectives"`
+	CriticalPath int `json:"critical_path_steps"`
+}
+
+// bounded cuts a list to mostListed elements and returns how many it had more.
+func bounded[T any](list *[]T) (more int) {
+	more = max(0, len(*list)-mostListed)
+	*list = (*list)[:len(*list)-more]
+	return more
 }
 
 type ledgerEntry struct {
@@ -75,6 +94,9 @@ func (a *app) inspect(o inspectOptions) error {
 			return err
 		}
 	}
+	// The run and its workload are held to the end, and few pointers are in them:
+	// collecting early costs little time and saves as much memory as they take.
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	run, err := a.one(o.path)
 	if err != nil {
 		return err
@@ -85,7 +107,8 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
-		r := inspected{Workload: s, Metrics: m, Spans: map[string]int{}}
+		left := leftOut{bounded(&m.Collectives), bounded(&m.CriticalPath.Steps)}
+		r := inspected{Workload: s, Metrics: m, Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
 		}
