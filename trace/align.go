@@ -29,6 +29,7 @@ type alignment struct {
 	shift, uncertainty Time
 	known              bool // compared with a row that is known itself
 	lagged             bool // some lag differs from that of the row it was compared with
+	stamped            bool // shifted so that kernels that store for each other start together
 }
 
 // An ending is when a collective in which all members end together did end, on
@@ -60,6 +61,12 @@ func (m *merger) align(runs []*Run) {
 					found = true
 				}
 			}
+		}
+	}
+	for i := range m.ranks {
+		if a := &m.ranks[i]; !a.known && a.run != m.ranks[0].run {
+			a.shift = stampShift(runs[0], runs[a.run], m.start[a.run]-m.start[0])
+			a.stamped = a.shift != 0
 		}
 	}
 	m.fromZero()

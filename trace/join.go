@@ -2,27 +2,18 @@ package trace
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 )
 
-// manySpans is where memory counts more than the milliseconds of a collection.
-const manySpans = 1 << 20
-
 // joinAll adds the runs and then their spans. The joint run's side tables are
-// filled first, and the runs' own collected, before there is room for spans: so
-// at no time is there all of everything twice.
+// filled first, so that those of the runs can be collected before there is room
+// for spans: at no time is there all of everything twice.
 func (m *merger) joinAll(runs []*Run) {
 	m.reserve(runs)
-	spans := 0
 	for i, r := range runs {
 		m.add(r, i)
-		spans += len(r.Spans)
 		runs[i] = nil // what was taken over need not stay
-	}
-	if spans > manySpans {
-		runtime.GC()
 	}
 	m.interleave()
 }
@@ -186,11 +177,16 @@ func (m *merger) addRanks(r *Run, index int) {
 		a := &m.ranks[len(m.b.run.Ranks)]
 		k.Shift += a.shift
 		k.Uncertainty = max(k.Uncertainty, a.uncertainty)
+		if !a.known && a.run != m.ranks[0].run {
+			k.Uncertainty = None
+		}
 		m.b.AddRank(k)
 		if a.lagged {
 			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: its profile begins with another collective than others': they are numbered so that their ends agree", k.ID), "", 0)
 		}
 		switch {
+		case a.stamped:
+			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: stamped by a timer of its own: shifted by %v, as if kernels that store for each other started together", k.ID, time.Duration(a.shift)), "", 0)
 		case a.shift != 0:
 			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
 		case !a.known && m.epoch == 0 && !m.hostClock:

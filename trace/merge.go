@@ -37,7 +37,7 @@ func Merge(runs []*Run, name string) (*Run, error) {
 		return nil, err
 	}
 	if len(runs) == 1 {
-		return m.only(runs[0]), nil
+		return m.only(runs[0]), nil // its reader's result was checked
 	}
 	m.simulated = len(runs) > 0 && runs[0].Simulated
 	if err := m.clock(runs); err != nil {
@@ -49,7 +49,11 @@ func Merge(runs []*Run, name string) (*Run, error) {
 	}
 	m.joinAll(runs)
 	m.noteMissing(&m.b.run)
-	return m.b.Finish(Options{Name: name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
+	run := m.b.Finish(Options{Name: name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated})
+	if err := Check(run); err != nil {
+		return nil, err
+	}
+	return run, nil
 }
 
 // firstRank is the rank id that a run is sorted by.
@@ -157,17 +161,20 @@ func (m *merger) clock(runs []*Run) error {
 			m.start[i] = Time(r.Clock)
 		}
 	}
-	const most = Never / 4
 	for i, r := range runs {
-		if m.start[i] < 0 || m.start[i] > most || r.End > most {
-			return &SyntaxError{
-				File: r.Name,
-				Msg:  fmt.Sprintf("its times are up to %v from those of the other ranks", time.Duration(max(m.start[i], r.End))),
-				Cure: "give the ranks of one profiled window",
-			}
+		if m.start[i] < 0 || m.start[i] > MaxTime || r.End > MaxTime-m.start[i] {
+			return tooFar(r.Name, max(m.start[i], r.End))
 		}
 	}
 	return nil
+}
+
+func tooFar(file string, off Time) error {
+	return &SyntaxError{
+		File: file,
+		Msg:  fmt.Sprintf("its times are up to %v from those of the other ranks", time.Duration(off)),
+		Cure: "give the ranks of one profiled window",
+	}
 }
 
 // mostApart is how far the windows of ranks may be apart that say which ranks

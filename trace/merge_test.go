@@ -76,7 +76,7 @@ func TestMergeClocks(t *testing.T) {
 		{
 			"nothing in common",
 			[]*Run{rankRun(0, 2, 1e18, 1000*us), rankRun(1, 2, 1e18)},
-			[]want{{0, 0}},
+			[]want{{0, None}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

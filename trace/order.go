@@ -101,6 +101,9 @@ func (r *Run) compare(a, b sortKey) int {
 	if x.End != y.End {
 		return cmp.Compare(y.End, x.End)
 	}
+	if a.depth == maxDepth { // of two that deep one may be the parent: it was added first
+		return cmp.Compare(a.span, b.span)
+	}
 	return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(a.span, b.span))
 }
 

@@ -130,7 +130,8 @@ type Rank struct {
 
 	// Shift was added to every time of this rank to align it with rank row 0;
 	// Uncertainty is how far ends of common collectives still disagree (median
-	// absolute). Zero both for a run of one rank.
+	// absolute); None where nothing relates the rank's clock to that of row 0.
+	// Zero both for a run of one rank.
 	Shift, Uncertainty Time
 }
 

@@ -50,8 +50,8 @@ func (b *Builder) subLanes() (moved bool) {
 	for i := range r.Spans {
 		s := &r.Spans[i]
 		l := r.Lanes[s.Lane]
-		if l.Kind == HostThread || l.Kind == Annotation || (s.Kind.InKernel() && s.Kind != Workgroup) {
-			continue // nests by Parent
+		if nests(&l, s) {
+			continue
 		}
 		lane, o := s.Lane, &taken[s.Lane]
 		sub, isNew := o.take(s)

@@ -30,9 +30,9 @@ the same of predicted strategies, use overlapse replay -o.`,
 		Example: `  overlapse export samples/moe-ep4 --to chrome -o moe.json
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
   overlapse export samples/moe-down-fused-wg --to html -o fused.html`,
-		Args: onePath,
+		Args: tracePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
-			o.path = args[0]
+			o.path = a.input(args)
 			return a.export(o)
 		},
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -26,7 +27,7 @@ type inspectOptions struct {
 func (a *app) inspectCommand() *cobra.Command {
 	var o inspectOptions
 	c := &cobra.Command{
-		Use:   "inspect PATH",
+		Use:   "inspect PATH...",
 		Short: "Show what a trace holds: ranks, kernels, collectives, pairs and the evidence for them",
 		Long: `Reads a trace and prints what was found in it: ranks and devices, kernels with their
 shapes and tiles, collectives matched across ranks with transfer and arrival skew
@@ -35,9 +36,9 @@ with its evidence, and the assumptions that were made.`,
 		Example: `  overlapse inspect samples/moe-ep4
   overlapse inspect samples/moe-ep4 --ledger
   overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,
-		Args: onePath,
+		Args: tracePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
-			o.path = args[0]
+			o.path = a.input(args)
 			return a.inspect(o)
 		},
 	}
@@ -56,6 +57,24 @@ type inspected struct {
 	Compat   []overlap.Breakdown `json:"compat,omitempty"` // by rank row, as the tool that was named defines it
 	Spans    map[string]int      `json:"spans"`            // by kind
 	Ledger   []ledgerEntry       `json:"ledger"`
+	LeftOut  leftOut             `json:"left_out"`
+}
+
+// mostListed bounds the lists of the JSON form that grow with the trace.
+const mostListed = 10_000
+
+// leftOut is how many elements of metrics are not listed, beyond mostListed:
+// sums and tables are of all.
+type leftOut struct {
+	Collectives  int `json:"collectives"`
+	CriticalPath int `json:"critical_path_steps"`
+}
+
+// bounded cuts a list to mostListed elements and returns how many it had more.
+func bounded[T any](list *[]T) (more int) {
+	more = max(0, len(*list)-mostListed)
+	*list = (*list)[:len(*list)-more]
+	return more
 }
 
 type ledgerEntry struct {
@@ -76,6 +95,9 @@ func (a *app) inspect(o inspectOptions) error {
 			return err
 		}
 	}
+	// The run and its workload are held to the end, and few pointers are in them:
+	// collecting early costs little time and saves as much memory as they take.
+	defer debug.SetGCPercent(debug.SetGCPercent(20))
 	run, err := a.one(o.path)
 	if err != nil {
 		return err
@@ -86,7 +108,8 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
-		r := inspected{Workload: s, Metrics: m, Spans: map[string]int{}}
+		left := leftOut{bounded(&m.Collectives), bounded(&m.CriticalPath.Steps)}
+		r := inspected{Workload: s, Metrics: m, Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
 		}
@@ -122,7 +145,7 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		if r.CopyOf != nil {
 			source = fmt.Sprintf("as rank %d", *r.CopyOf)
 		}
-		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), micros(r.UncertaintyNs), source})
+		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), uncertainty(r.UncertaintyNs), source})
 	}
 	t.Render()
 	t = a.section("kernels and copies", "kernel", "count", "total", "median", "shape", "WGs", "tiles", "schedule")
@@ -158,6 +181,14 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		}
 		t.Render()
 	}
+}
+
+// uncertainty renders how well a rank's clock agrees with the first one's.
+func uncertainty(t trace.Time) string {
+	if t == trace.None {
+		return "unknown"
+	}
+	return micros(t)
 }
 
 func (a *app) printLedger(run *trace.Run, all bool) {

@@ -23,7 +23,13 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 		run, _, err := a.estimate(path, machineName)
 		return run, err
 	}
-	run, err := format.Open(path, a.reading())
+	var run *trace.Run
+	var err error
+	if paths := a.inputs[path]; paths != nil {
+		run, err = format.OpenAll(paths, path, a.reading())
+	} else {
+		run, err = format.Open(path, a.reading())
+	}
 	var p *fs.PathError
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace a rank, or - for standard input)", path)
@@ -31,10 +37,24 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 	return run, err
 }
 
+// input is the name of a trace that is given as one path or several, which open takes.
+func (a *app) input(paths []string) string {
+	if len(paths) == 1 {
+		return paths[0]
+	}
+	name := fmt.Sprintf("%s and %d more", paths[0], len(paths)-1)
+	a.inputs = map[string][]string{name: paths}
+	return name
+}
+
 // reading says how files are read.
 func (a *app) reading() format.Options {
 	const most = 1 << 40 // MiB
-	return format.Options{Stdin: a.in, Limit: max(0, min(a.limit, most)) << 20}
+	o := format.Options{Stdin: a.in, Limit: max(0, min(a.limit, most)) << 20}
+	if a.skipBad {
+		o.SkipBad = func(err error) { a.note("left out: %v", err) }
+	}
+	return o
 }
 
 // one reads a trace that holds one run.

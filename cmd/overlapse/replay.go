@@ -39,7 +39,7 @@ type replayOptions struct {
 func (a *app) replayCommand() *cobra.Command {
 	var o replayOptions
 	c := &cobra.Command{
-		Use:   "replay PATH",
+		Use:   "replay PATH...",
 		Short: "Predict a captured trace's time under the overlap strategies",
 		Long: `Replays a captured trace on a modelled machine under one or more strategies and
 prints what each would take, how that compares with the capture, how much
@@ -64,9 +64,9 @@ compared with bulk's.`,
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
   overlapse replay samples/moe-ep4 --pairs
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
-		Args: onePath,
+		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = args[0]
+			o.path = a.input(args)
 			o.full = c.Flags().Changed("rank") || c.Flags().Changed("window")
 			return a.replay(c.Context(), o)
 		},

@@ -16,15 +16,15 @@ func (a *app) reportCommand() *cobra.Command {
 	var o question
 	var output string
 	c := &cobra.Command{
-		Use:   "report PATH",
+		Use:   "report PATH...",
 		Short: "Write one HTML file to mail: the strategies' times and timelines",
 		Long: `Replays a trace and writes the report alone. overlapse replay -o writes it beside the
 Perfetto timeline, the pprof profile and the numbers.`,
 		Example: `  overlapse report samples/moe-ep4
   overlapse report samples/moe-ep4 --strategy bulk,fused -o moe.html`,
-		Args: onePath,
+		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = args[0]
+			o.path = a.input(args)
 			return a.writeReport(c.Context(), o, output)
 		},
 	}

@@ -137,7 +137,8 @@ Results go to standard output, everything else to standard error.`,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
-	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "most MiB to read of a file, once inflated (0: 8192, and nothing that inflates as no trace does)")
+	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "most MiB to read of all files together, once inflated (0: 32768, and files with an implausible compression ratio are refused)")
+	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "leave out files of a run that cannot be read, with a warning for each")
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
@@ -162,6 +163,19 @@ func atMostOne(c *cobra.Command, args []string) error {
 func onePath(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return usageError{fmt.Errorf("%s takes one path to a trace and got %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+	}
+	return nil
+}
+
+// tracePaths is the argument check of commands that take one trace, in one or several files.
+func tracePaths(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return usageError{fmt.Errorf("%s takes the path to a trace, or those of its ranks, and got none (see overlapse %s --help)", c.Name(), c.Name())}
+	}
+	for _, path := range args {
+		if len(args) > 1 && (isYAML(path) || path == "-") {
+			return usageError{fmt.Errorf("%s: give it by itself, not with other paths", path)}
+		}
 	}
 	return nil
 }

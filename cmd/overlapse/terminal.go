@@ -25,8 +25,10 @@ type app struct {
 	tty      bool      // err is a terminal: progress may be drawn
 	width    int       // of out, if it is a terminal; else 0
 	quiet    bool
-	limit    int64 // MiB to read of a file; 0 stands for the default
-	files    files // that were written
+	limit    int64               // MiB to read of all files; 0 stands for the default
+	skipBad  bool                // leave out files of a run that cannot be read
+	inputs   map[string][]string // by the name of a trace that was given as several paths: those
+	files    files               // that were written
 }
 
 // terminal is the app of the real process.

@@ -26,7 +26,7 @@ type tuneOptions struct {
 func (a *app) tuneCommand() *cobra.Command {
 	var o tuneOptions
 	c := &cobra.Command{
-		Use:   "tune PATH",
+		Use:   "tune PATH...",
 		Short: "Search the settings of strategies for the fastest on a trace",
 		Long: `Replays a trace under every combination of the settings of one or more strategies:
 chunks, channels, priority, order, variants. The whole iteration counts, not a kernel of
@@ -34,9 +34,9 @@ it. Settings that you give stay as they are. What cannot run there is left out a
 Where it is tossed whose kernel gets compute units first, the time is the mean over how that falls.`,
 		Example: `  overlapse tune samples/llama70b-fc2-allreduce --strategy decompose
   overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3`,
-		Args: onePath,
+		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = args[0]
+			o.path = a.input(args)
 			return a.tune(c.Context(), o)
 		},
 	}

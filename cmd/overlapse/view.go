@@ -32,7 +32,7 @@ type viewOptions struct {
 func (a *app) viewCommand() *cobra.Command {
 	var o viewOptions
 	c := &cobra.Command{
-		Use:   "view PATH",
+		Use:   "view PATH...",
 		Short: "Browse timelines in the terminal",
 		Long: `Opens a trace, or a folder that replay -o wrote, in a terminal browser. With
 --strategy the trace is replayed first and the strategies stand below it on one
@@ -43,9 +43,9 @@ instead.`,
 		Example: `  overlapse view samples/moe-ep4
   overlapse view samples/moe-ep4 --strategy bulk,fused
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
-		Args: onePath,
+		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = args[0]
+			o.path = a.input(args)
 			return a.view(c.Context(), o)
 		},
 	}

@@ -49,6 +49,11 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	}
 	l.noteEstimates()
 	l.markSteps()
+	l.halves = make([]halves, len(sources))
+	for i := range sources {
+		l.halves[i] = l.findHalves(&sources[i])
+		sources[i].facts = nil
+	}
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
@@ -68,6 +73,7 @@ type lifter struct {
 	*Workload
 	opt     Options
 	sources []source     // by row of Run.Ranks
+	halves  []halves     // by row of Run.Ranks: found while ids count from the source's first op
 	ids     []int        // by row of Run.Ranks: its rank in the world
 	names   []kernelName // by id; read on demand
 	refuted int          // dependencies that the host's calls suggest and the times deny

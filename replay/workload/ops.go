@@ -59,6 +59,7 @@ func gather(run *trace.Run) []source {
 	}
 	for row := range sources {
 		sources[row].settle(run, launches[row])
+		launches[row] = nil
 	}
 	return sources
 }
@@ -74,9 +75,14 @@ func reserve(run *trace.Run) ([]source, []map[int64]trace.SpanID) {
 			launches[run.RankOf(s)]++
 		}
 	}
+	total := 0
+	for _, n := range ops {
+		total += n
+	}
+	all := make([]Op, total) // one array, which becomes Workload.Ops where no rank is a copy
 	sources, byCorrelation := make([]source, len(run.Ranks)), make([]map[int64]trace.SpanID, len(run.Ranks))
 	for row := range sources {
-		sources[row].ops = make([]Op, 0, ops[row])
+		sources[row].ops, all = all[:0], all[ops[row]:] // counted: an append stays before the next row
 		byCorrelation[row] = make(map[int64]trace.SpanID, launches[row])
 	}
 	return sources, byCorrelation

@@ -40,15 +40,11 @@ func (l *lifter) pair() {
 			bases[rank] = ids[0]
 		}
 	}
-	halves := make([]halves, len(l.sources))
-	for i := range l.sources {
-		halves[i] = l.findHalves(&l.sources[i])
-	}
 	for i := range l.Collectives {
-		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) half { return halves[row].producers[op] })
-		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) half { return halves[row].consumers[op] })
+		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) half { return l.halves[row].producers[op] })
+		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) half { return l.halves[row].consumers[op] })
 	}
-	l.pairProducts(halves, bases)
+	l.pairProducts(bases)
 	slices.SortStableFunc(l.Pairs, func(a, b Pair) int {
 		x, y := &l.Ops[a.First[0]], &l.Ops[b.First[0]]
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ID, y.ID), cmp.Compare(a.Direction, b.Direction))
@@ -84,7 +80,7 @@ func (p *Pair) join(h half, base int32) {
 
 // pairProducts pairs products of which one consumes the other's output. Ranks
 // are joined by step, names and order.
-func (l *lifter) pairProducts(halves []halves, bases []int32) {
+func (l *lifter) pairProducts(bases []int32) {
 	type kin struct {
 		step          int32
 		first, second string
@@ -93,7 +89,7 @@ func (l *lifter) pairProducts(halves []halves, bases []int32) {
 	rows := map[kin]int{}
 	for rank, row := range l.Rows {
 		seen := map[kin]int{}
-		for _, h := range halves[row].products {
+		for _, h := range l.halves[row].products {
 			a, b := &l.sources[row].ops[h.first], &l.sources[row].ops[h.second]
 			k := kin{step: a.Step, first: a.Name, second: b.Name}
 			seen[k]++

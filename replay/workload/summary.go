@@ -33,7 +33,7 @@ type RankSummary struct {
 	Queues        int        `json:"queues"`
 	StartNs       trace.Time `json:"start_ns"`
 	EndNs         trace.Time `json:"end_ns"`
-	UncertaintyNs trace.Time `json:"uncertainty_ns"` // of its clock against rank 0's
+	UncertaintyNs trace.Time `json:"uncertainty_ns"` // of its clock against rank 0's; -1 where unknown
 }
 
 // A KernelSummary is the launches of one compute kernel or copy that are alike.

@@ -45,7 +45,6 @@ type Op struct {
 	ID         int32
 	Span       trace.SpanID // in Run; of the rank that was captured
 	Rank       int          // 0 .. World-1
-	Kind       trace.Kind   // Compute, Collective or Copy
 	Name       string
 	Queue      int64 // as the file numbers it; one that a second device of the rank numbers alike has a number of its own
 	Start, End trace.Time
@@ -53,13 +52,14 @@ type Op struct {
 	After      []Dep      // what it waited for, by op: earlier ones of its rank that ended by Start; the last to end decided
 	Gap        trace.Time // Start minus the end of the last of After, or minus 0: launch, host, and what the trace does not show
 	Issued     trace.Time // start of the host call that launched it; trace.Never where unknown
-	Own        bool       // launched by the program's own launcher, as Triton's kernels are, and by no operator of the framework
 	Collective int32      // row of Collectives; -1 for anything but Kind Collective
 	Step       int32      // row of Steps, or -1
+	Kind       trace.Kind // Compute, Collective or Copy
+	Own        bool       // launched by the program's own launcher, as Triton's kernels are, and by no operator of the framework
+	Dense      bool       // multiplies matrices, by its name, though of no one product's shape: attention, convolution
 	Shape      Shape
 	Tiling     Tiling
 	Footprint  replay.Footprint
-	Dense      bool    // multiplies matrices, by its name, though of no one product's shape: attention, convolution
 	Read       float64 // bytes of memory traffic; 0 where unknown
 	Write      float64
 }

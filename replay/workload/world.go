@@ -24,13 +24,48 @@ func (l *lifter) spread() error {
 	if total > maxOps {
 		return fmt.Errorf("a world of %d ranks makes %d operations, more than %d (ask for fewer ranks)", l.World, total, maxOps)
 	}
-	l.Ops = make([]Op, 0, total)
-	for rank, row := range l.Rows {
-		l.copyRank(rank, l.sources[row].ops)
+	if l.inPlace() {
+		l.Ops = l.sources[0].ops[:0:total]
+		for rank := range l.Rows {
+			l.takeRank(rank)
+		}
+	} else {
+		l.Ops = make([]Op, 0, total)
+		for rank, row := range l.Rows {
+			l.copyRank(rank, l.sources[row].ops)
+		}
 	}
 	l.timeSteps()
 	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest did not hold: the times contradict them")
 	return nil
+}
+
+// inPlace reports whether the ops of the sources are those of the ranks, in
+// order. They are one array then (see reserve), and need not be copied.
+func (l *lifter) inPlace() bool {
+	for rank, row := range l.Rows {
+		if int(row) != rank {
+			return false
+		}
+	}
+	return len(l.Rows) > 0 && len(l.Rows) == len(l.sources)
+}
+
+// takeRank makes the ops of a source, which lie behind those of the workload, part of it.
+func (l *lifter) takeRank(rank int) {
+	base, ops := int32(len(l.Ops)), l.sources[rank].ops
+	l.Ops = l.Ops[:len(l.Ops)+len(ops)]
+	ids := make([]int32, len(ops))
+	for i := range ops {
+		op := &ops[i]
+		op.ID += base
+		op.Rank = rank
+		for j := range op.After {
+			op.After[j].Op += base
+		}
+		ids[i] = op.ID
+	}
+	l.Ranks = append(l.Ranks, ids)
 }
 
 // copyRank appends a rank's ops to the workload.

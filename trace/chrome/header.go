@@ -65,7 +65,7 @@ func (h *header) set(key string, v []byte) (ok bool) {
 		return json.Unmarshal(v, &h.host) == nil
 	case "baseTimeNanoseconds":
 		n, ok := integer(v)
-		if ok = ok && n >= 0 && n <= maxTime; ok {
+		if ok = ok && n >= 0 && trace.ValidTime(n); ok {
 			h.base = n
 		}
 		return ok

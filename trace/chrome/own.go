@@ -123,10 +123,23 @@ func (d *reader) ownEvent(e *event) {
 		Parent: trace.None,
 	}
 	if p := d.index(e.args.parent, len(o.spans)); p != trace.None {
-		s.Parent = o.spans[p]
+		s.Parent = d.ownParent(o.spans[p], &s, e.pos)
 	}
 	s.Kind, s.Attr = d.ownRow(e)
 	o.spans = append(o.spans, d.b.Add(s))
+}
+
+// ownParent is the parent of a span, or None if the span does not lie in it.
+func (d *reader) ownParent(id trace.SpanID, s *trace.Span, pos int64) trace.SpanID {
+	if id == trace.None {
+		return id
+	}
+	p := d.b.Span(id)
+	if p.Start > s.Start || p.End < s.End || d.b.LaneAt(p.Lane).Rank != d.b.LaneAt(s.Lane).Rank {
+		d.note(trace.Repaired, "a span outside of its parent: shown without parent", pos)
+		return trace.None
+	}
+	return id
 }
 
 // ownRow adds the side row of an event, if it has one.

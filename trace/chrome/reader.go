@@ -127,10 +127,6 @@ func categoryOf(cat []byte) category {
 	return foreign
 }
 
-// maxTime bounds times and durations, in nanoseconds, so that the end of a span
-// fits int64 whatever the first time of the file is. It is in the year 2067.
-const maxTime = math.MaxInt64 / 3
-
 func (d *reader) note(a trace.Action, reason string, pos int64) {
 	d.b.Note(a, d.o.File, reason, "byte", pos)
 }
@@ -203,7 +199,7 @@ func (d *reader) start(e *event) (t trace.Time, ok bool) {
 	if e.args.begin != nil && e.args.end != nil {
 		ns, ok = integer(e.args.begin) // rocprof: ts is cut to microseconds
 	}
-	if !ok || ns > maxTime || ns < -maxTime {
+	if !ok || !trace.ValidTime(ns) {
 		what := "time is not a number, or out of range"
 		if e.ts == nil {
 			what = "no time (ts)"
@@ -221,7 +217,7 @@ func (d *reader) start(e *event) (t trace.Time, ok bool) {
 // end reads the event's duration and adds it.
 func (d *reader) end(e *event, start trace.Time) (t trace.Time, ok bool) {
 	if e.args.begin != nil && e.args.end != nil {
-		if ns, ok := integer(e.args.end); ok && ns >= 0 && ns <= maxTime {
+		if ns, ok := integer(e.args.end); ok && ns >= 0 && trace.ValidTime(ns) {
 			return d.notBefore(e, start, trace.Time(ns-d.origin)), true
 		}
 	}
@@ -230,7 +226,7 @@ func (d *reader) end(e *event, start trace.Time) (t trace.Time, ok bool) {
 		return start, true
 	}
 	ns, ok := micros(e.dur)
-	if !ok || ns > maxTime {
+	if !ok || !trace.ValidTime(max(ns, 0)) || !trace.ValidTime(int64(start)+d.origin+max(ns, 0)) {
 		d.note(trace.Skipped, "duration is not a number, or out of range", e.pos)
 		return 0, false
 	}

@@ -179,8 +179,10 @@ func anyRun(t *rapid.T) *trace.Run {
 		}
 		if i > 0 && s.Kind.InKernel() && s.Kind != trace.Workgroup && rapid.Bool().Draw(t, "child") {
 			s.Parent = trace.SpanID(rapid.IntRange(0, i-1).Draw(t, "parent"))
-			after := b.Span(s.Parent).Start // a parent does not begin after its children
-			s.Start, s.End = s.Start+after, s.End+after
+			p := b.Span(s.Parent) // which contains its children, on its lane
+			s.Start = p.Start + s.Start%(p.Dur()+1)
+			s.End, s.Lane = min(s.End, p.End), p.Lane
+			s.End = max(s.End, s.Start)
 		}
 		if rapid.Bool().Draw(t, "bare") {
 			b.Add(s)

@@ -1,9 +1,14 @@
 package format
 
 import (
+	"archive/tar"
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os" // opening what the user names is what this package is for
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/zip"
@@ -14,33 +19,117 @@ import (
 // An archive holds files as a folder does.
 type archive struct {
 	path    string
-	entries map[string]*zip.File
+	paths   []string // of its files, in its order
+	entries map[string]func() (io.ReadCloser, error)
 }
 
-// openZip reads the files in an archive as those of a folder.
+// add takes in a file of the archive. A name is only a label, but one that
+// points out of the archive, or a link, belongs to no trace.
+func (a *archive) add(name string, mode fs.FileMode, open func() (io.ReadCloser, error)) error {
+	hidden := strings.HasPrefix(path.Base(name), ".") || strings.HasPrefix(name, "__MACOSX/")
+	_, twice := a.entries[name]
+	switch {
+	case !filepath.IsLocal(filepath.FromSlash(name)):
+		return a.fail(fmt.Sprintf("the name of the entry %.80q leads out of the archive", name), "unpack it with care, and give the folder", nil)
+	case mode.IsDir() || hidden || twice:
+		return nil
+	case !mode.IsRegular():
+		return a.fail(fmt.Sprintf("the entry %.80q is no file but a link or device", name), "archive the files themselves", nil)
+	case len(a.paths) >= maxFiles:
+		return a.fail(fmt.Sprintf("over %d files", maxFiles), "give the archive of one run", nil)
+	}
+	a.entries[name] = open
+	a.paths = append(a.paths, name)
+	return nil
+}
+
+func (a *archive) fail(msg, cure string, err error) error {
+	return &trace.SyntaxError{File: a.path, Msg: msg, Cure: cure, Err: err}
+}
+
+// read reads the files of the archive as those of a folder.
+func (a *archive) read(o Options) (*trace.Run, error) {
+	if len(a.paths) == 0 {
+		return nil, a.fail("the archive is empty", supported(), nil)
+	}
+	o.archive = a
+	return openFiles(a.paths, a.path, o)
+}
+
+// openZip reads the files in a zip archive.
 func openZip(f *os.File, name string, o Options) (*trace.Run, error) {
+	a := &archive{path: name, entries: map[string]func() (io.ReadCloser, error){}}
 	info, err := f.Stat()
 	if err != nil {
-		return nil, &trace.SyntaxError{File: name, Msg: "cannot open", Err: err}
+		return nil, a.fail("cannot open", "", err)
 	}
 	z, err := zip.NewReader(f, info.Size())
 	if err != nil {
-		return nil, &trace.SyntaxError{File: name, Msg: "not a whole zip archive", Cure: "copy it again", Err: err}
+		return nil, a.fail("not a whole zip archive", "copy it again", err)
 	}
-	o.archive = &archive{path: name, entries: map[string]*zip.File{}}
-	var paths []string
+	packed := o.inflation() // of all entries: they may share bytes
+	packed.in.Store(info.Size())
 	for _, entry := range z.File {
-		hidden := strings.HasPrefix(path.Base(entry.Name), ".") || strings.HasPrefix(entry.Name, "__MACOSX/")
-		if _, twice := o.archive.entries[entry.Name]; twice || hidden || entry.FileInfo().IsDir() {
-			continue
+		err := a.add(entry.Name, entry.Mode(), func() (io.ReadCloser, error) {
+			r, err := entry.Open()
+			if err != nil {
+				return nil, err
+			}
+			return readCloser{packed.check(r), r}, nil
+		})
+		if err != nil {
+			return nil, err
 		}
-		o.archive.entries[entry.Name] = entry
-		paths = append(paths, entry.Name)
 	}
-	if len(paths) == 0 {
-		return nil, &trace.SyntaxError{File: name, Msg: "the archive is empty", Cure: supported()}
+	return a.read(o)
+}
+
+// readTar reads the files in a tar archive. They are read side by side, some of
+// them twice, and a stream can be read once: they are kept in a temporary file.
+func readTar(r io.Reader, name string, o Options) (*trace.Run, error) {
+	a := &archive{path: name, entries: map[string]func() (io.ReadCloser, error){}}
+	if o.archive != nil {
+		return nil, a.fail("an archive in an archive", "unpack it and give the folder", nil)
 	}
-	return openFiles(paths, name, o)
+	kept, err := os.CreateTemp("", "overlapse-*")
+	if err != nil {
+		return nil, a.fail("no temporary file to unpack into", "set TMPDIR to a folder with space", err)
+	}
+	defer os.Remove(kept.Name())
+	defer kept.Close()
+	packed := o.inflation() // sparse files have holes
+	in := tar.NewReader(&counted{r, &packed.in})
+	for at := int64(0); ; {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, a.fail("not a whole tar archive", "copy it again", err)
+		}
+		mode, n := h.FileInfo().Mode(), int64(0)
+		switch h.Typeflag {
+		case tar.TypeXGlobalHeader: // no entry, but what git says of all
+			continue
+		case tar.TypeLink:
+			mode |= fs.ModeIrregular
+		}
+		if mode.IsRegular() {
+			if n, err = io.Copy(kept, packed.check(in)); err != nil {
+				return nil, a.fail(fmt.Sprintf("cannot unpack the entry %.80q", h.Name), "copy the archive again, and see that TMPDIR has space", err)
+			}
+		}
+		from := at
+		err = a.add(h.Name, mode, func() (io.ReadCloser, error) {
+			return io.NopCloser(io.NewSectionReader(kept, from, n)), nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		at += n
+	}
+	o.budget.read.Add(-packed.in.Load()) // what is read of it counts
+	return a.read(o)
 }
 
 // open opens a file of the file system, or of the archive.
@@ -50,7 +139,7 @@ func (o Options) open(path string) (io.ReadCloser, error) {
 	if o.archive == nil {
 		f, err = os.Open(path)
 	} else {
-		f, err = o.archive.entries[path].Open()
+		f, err = o.archive.entries[path]()
 	}
 	if err != nil {
 		return nil, &trace.SyntaxError{File: o.nameOf(path), Msg: "cannot open", Err: err}

@@ -9,18 +9,37 @@ import (
 	"github.com/klauspost/pgzip"
 )
 
-// A bounded reader fails beyond a number of bytes, where io.LimitReader ends.
-type bounded struct {
-	r           io.Reader
-	left, limit int64
+// defaultLimit is what may be read in all where the user gives no limit.
+const defaultLimit = 32 << 30
+
+// A budget is how many bytes all files of one Open may have together, once
+// inflated. Files that are read side by side draw on one.
+type budget struct {
+	limit int64
+	read  atomic.Int64
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fmt.Errorf("more than %d MiB (raise the limit (--limit) if this is a real trace)", b.limit>>20)
+// take counts bytes; it fails if that makes too many.
+func (b *budget) take(n int64) error {
+	if b.read.Add(n) <= b.limit {
+		return nil
 	}
-	n, err := b.r.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	return fmt.Errorf("more than %d MiB in all files together (raise the limit (--limit) if this is a real trace)", b.limit>>20)
+}
+
+// bounded returns a reader that fails once the budget is spent.
+func (o Options) bounded(r io.Reader) io.Reader { return &boundedReader{r, o.budget} }
+
+type boundedReader struct {
+	r      io.Reader
+	budget *budget
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	if over := b.budget.take(int64(n)); over != nil {
+		return 0, over
+	}
 	return n, err
 }
 
@@ -28,21 +47,39 @@ func (b *bounded) Read(p []byte) (int, error) {
 // large, is made to fill a memory, and need not be read to the limit to know.
 const (
 	mostInflation = 250
-	inflationFrom = 1 << 30 // bytes that are read whatever they inflate from
+	inflationFrom = 64 << 20 // bytes that are read whatever they inflate from
 )
 
-// A gunzipped reader inflates, and fails for what inflates too well.
-type gunzipped struct {
-	io.ReadCloser
-	in  *counted
-	out int64
-	any bool // the user gave a limit: that alone counts
+// An inflation compares what a file, an archive or the packets of a file
+// inflate from and to.
+type inflation struct {
+	in, out atomic.Int64
+	any     bool // the user gave a limit: that alone counts
+}
+
+func (o Options) inflation() *inflation { return &inflation{any: o.Limit != 0} }
+
+// check returns a reader of inflated bytes that fails for a file that inflates too well.
+func (i *inflation) check(r io.Reader) io.Reader { return &inflated{r, i} }
+
+type inflated struct {
+	r io.Reader
+	i *inflation
+}
+
+func (f *inflated) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	in, out := f.i.in.Load(), f.i.out.Add(int64(n))
+	if !f.i.any && out > inflationFrom && out/mostInflation > in {
+		return 0, fmt.Errorf("%d MiB inflate to over %d MiB (give a limit (--limit) if this is a real trace)", in>>20, out>>20)
+	}
+	return n, err
 }
 
 // counted counts what is read; the inflater may read in a goroutine of its own.
 type counted struct {
 	r io.Reader
-	n atomic.Int64
+	n *atomic.Int64
 }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -51,19 +88,11 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (g *gunzipped) Read(p []byte) (int, error) {
-	n, err := g.ReadCloser.Read(p)
-	g.out += int64(n)
-	if in := g.in.n.Load(); !g.any && g.out > inflationFrom && g.out/mostInflation > in {
-		return 0, fmt.Errorf("%d MiB inflate to over %d MiB (give a limit (--limit) if this is a real trace)", in>>20, g.out>>20)
-	}
-	return n, err
-}
-
 // gunzip inflates on a core of its own where a file is alone; files that are
 // read side by side keep all cores busy without that.
 func (o Options) gunzip(r io.Reader) (io.ReadCloser, error) {
-	in := &counted{r: r}
+	i := o.inflation()
+	in := &counted{r, &i.in}
 	var z io.ReadCloser
 	var err error
 	if o.alone {
@@ -74,5 +103,11 @@ func (o Options) gunzip(r io.Reader) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gunzipped{ReadCloser: z, in: in, any: o.Limit != 0}, nil
+	return readCloser{i.check(z), z}, nil
+}
+
+// A readCloser reads from one and closes another.
+type readCloser struct {
+	io.Reader
+	io.Closer
 }

@@ -31,7 +31,8 @@ func aloneExecution(_ io.Reader, file string, _ Options) (*trace.Run, error) {
 // read side by side ask for theirs.
 type companions struct {
 	all  []*chrome.Execution
-	sole bool // there is one file that may ask
+	sole bool    // there is one file that may ask
+	bad  []error // of those that cannot be read
 
 	mu   sync.Mutex
 	used map[*chrome.Execution]bool
@@ -46,6 +47,8 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 	for _, p := range all {
 		x, err := o.openExecution(p)
 		switch {
+		case err != nil && o.SkipBad != nil:
+			c.bad = append(c.bad, err)
 		case err != nil:
 			return nil, nil, err
 		case x != nil:
@@ -55,8 +58,10 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 		}
 	}
 	switch {
-	case len(c.all) == 0:
+	case len(c.all) == 0 && len(c.bad) == 0:
 		return rest, nil, nil
+	case len(rest) == 0 && len(c.bad) > 0:
+		return nil, nil, c.bad[0]
 	case len(rest) == 0:
 		return nil, nil, chrome.Alone(c.all[0].File)
 	}
@@ -81,7 +86,7 @@ func (o Options) openExecution(p part) (*chrome.Execution, error) {
 func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, error) {
 	in := bufio.NewReaderSize(r, sniffSize)
 	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
-		z, err := Options{Limit: o.Limit}.gunzip(in)
+		z, err := Options{Limit: o.Limit}.gunzip(in) // without a goroutine
 		if err != nil {
 			return nil, nil // its reader says so
 		}
@@ -89,11 +94,11 @@ func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, err
 		in = bufio.NewReaderSize(z, sniffSize)
 	}
 	head, _ := in.Peek(sniffSize)
-	switch limited := (&bounded{r: in, left: o.limit(), limit: o.limit()}); {
+	switch {
 	case isExecutionJSON(head):
-		return chrome.ReadExecution(in, file, o.limit())
+		return chrome.ReadExecution(o.bounded(in), file, o.budget.limit)
 	case chakra.IsTrace(head):
-		return chakra.Read(limited, file)
+		return chakra.Read(o.bounded(in), file)
 	}
 	return nil, nil
 }
@@ -132,10 +137,14 @@ func (c *companions) find(rank int, hasProcess func(int64) bool) *chrome.Executi
 	return nil
 }
 
-// noteUnused says which execution traces no file asked for.
-func (c *companions) noteUnused(run *trace.Run) {
+// noteUnused says which execution traces no file asked for, and which cannot be read.
+func (c *companions) noteUnused(run *trace.Run, skipped func(error)) {
 	if c == nil {
 		return
+	}
+	for _, err := range c.bad {
+		skipped(err)
+		noteBad(run, err)
 	}
 	for _, x := range c.all {
 		if !c.used[x] {

@@ -2,6 +2,7 @@ package format
 
 import (
 	"io"
+	"os" // the size of a file
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -14,7 +15,14 @@ import (
 const sqliteMagic = "SQLite format 3\x00"
 
 // openDatabase reads a database where it lies.
-func openDatabase(path string) (*trace.Run, error) {
+func openDatabase(f *os.File, path string, o Options) (*trace.Run, error) {
+	info, err := f.Stat()
+	if err == nil {
+		err = o.budget.take(info.Size())
+	}
+	if err != nil {
+		return nil, &trace.SyntaxError{File: path, Msg: "cannot read the database", Err: err}
+	}
 	db, err := sqldb.Open(path)
 	if err != nil {
 		return nil, err
@@ -24,8 +32,8 @@ func openDatabase(path string) (*trace.Run, error) {
 }
 
 // loadDatabase takes a database that is compressed or comes down a pipe into memory.
-func loadDatabase(r io.Reader, file string, o Options) (*trace.Run, error) {
-	db, err := sqldb.Load(&bounded{r: r, left: o.limit(), limit: o.limit()}, file)
+func loadDatabase(r io.Reader, file string, _ Options) (*trace.Run, error) {
+	db, err := sqldb.Load(r, file)
 	if err != nil {
 		return nil, err
 	}

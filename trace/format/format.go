@@ -5,6 +5,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"slices"
 	"strings"
@@ -20,19 +21,25 @@ import (
 type Options struct {
 	Stdin      io.Reader // what the path - stands for
 	KeepPython bool      // keep frames of Python functions
-	Limit      int64     // most bytes to read of a file, once inflated; 0 stands for chrome.DefaultLimit
+	Limit      int64     // most bytes to read of all files together, once inflated; 0 stands for 32 GiB
 
+	// SkipBad is called with the error of each file of several that cannot be
+	// read, which is then left out; where it is nil the first one is Open's error.
+	SkipBad func(error)
+
+	budget     *budget
 	alone      bool // no other file is read at the same time
 	companions *companions
 	root       string   // the folder that files were found below, "" where they lie in it
 	archive    *archive // what paths lie in, if not in the file system
 }
 
-func (o Options) limit() int64 {
-	if o.Limit == 0 {
-		return chrome.DefaultLimit
+// begin is the options of one Open, with its budget.
+func (o Options) begin() Options {
+	if o.budget == nil {
+		o.budget = &budget{limit: cmp.Or(o.Limit, defaultLimit)}
 	}
-	return o.Limit
+	return o
 }
 
 // A format is one row of the table of what files are.
@@ -56,7 +63,7 @@ func table() []format {
 		{name: "execution trace beside its Kineto file (.json, .et)", sniff: isExecution, read: aloneExecution},
 		{name: "Chrome trace events or PyTorch profiler (.json, .json.gz)", sniff: starts("{", "["), read: readChrome},
 		{name: "workgroup trace (*_wg_trace.csv)", sniff: header("workgroup_id"), read: readWG},
-		{name: "tar archive", sniff: isTar, cure: "unpack it and give the folder"},
+		{name: "tar archive of these (.tar, .tar.gz, .tgz)", sniff: isTar, read: readTar},
 		{name: "rocprof of any version (.csv)", sniff: rocprof.IsCSV, read: readRocprofCSV},
 		{name: "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)", sniff: starts(sqliteMagic), read: loadDatabase},
 		{name: "Perfetto (.pftrace)", sniff: isProtobuf, read: readPerfetto},
@@ -102,28 +109,32 @@ func isRocprofJSON(head []byte) bool {
 	return starts("{")(head) && bytes.Contains(head, []byte(`"rocprofiler-sdk-tool"`))
 }
 
-func readRocprofJSON(r io.Reader, file string, o Options) (*trace.Run, error) {
-	return rocprof.ReadJSON(&bounded{r: r, left: o.limit(), limit: o.limit()}, file)
+func readRocprofJSON(r io.Reader, file string, _ Options) (*trace.Run, error) {
+	return rocprof.ReadJSON(r, file)
 }
 
-func readRocprofCSV(r io.Reader, file string, o Options) (*trace.Run, error) {
-	return rocprof.ReadCSV(file, rocprof.File{Name: file, R: &bounded{r: r, left: o.limit(), limit: o.limit()}})
+func readRocprofCSV(r io.Reader, file string, _ Options) (*trace.Run, error) {
+	return rocprof.ReadCSV(file, rocprof.File{Name: file, R: r})
 }
 
 func readPerfetto(r io.Reader, file string, o Options) (*trace.Run, error) {
-	run, err := perfetto.Read(&bounded{r: r, left: o.limit(), limit: o.limit()}, file)
+	packed := o.inflation()
+	run, err := perfetto.Read(r, file, func(r io.Reader, size int) io.Reader {
+		packed.in.Add(int64(size))
+		return o.bounded(packed.check(r))
+	})
 	if err != nil {
 		return nil, err
 	}
 	return intra.Lift(run), nil
 }
 
-func readWG(r io.Reader, file string, o Options) (*trace.Run, error) {
-	return rocprof.ReadWG(&bounded{r: r, left: o.limit(), limit: o.limit()}, file)
+func readWG(r io.Reader, file string, _ Options) (*trace.Run, error) {
+	return rocprof.ReadWG(r, file)
 }
 
 func readChrome(r io.Reader, file string, o Options) (*trace.Run, error) {
-	options := chrome.Options{File: file, KeepPython: o.KeepPython, Limit: o.Limit}
+	options := chrome.Options{File: file, KeepPython: o.KeepPython, Limit: o.budget.limit}
 	if o.companions != nil {
 		options.Companion = o.companions.of
 	}

@@ -23,17 +23,35 @@ import (
 )
 
 // Open reads the run at a path: a file, a folder with a file a rank, a pattern
-// such as traces/rank*.json.gz, a zip archive, or - for o.Stdin. Files of a
-// folder or pattern are read side by side; the result does not depend on that.
-// An error is a *trace.SyntaxError.
-func Open(path string, o Options) (*trace.Run, error) {
+// such as traces/rank*.json.gz, a zip or tar archive, or - for o.Stdin. Files of
+// a run are read side by side; the result does not depend on that. An error is
+// a *trace.SyntaxError.
+func Open(path string, o Options) (*trace.Run, error) { return openPath(path, o.begin()) }
+
+// OpenAll reads the files at several paths, which are those of one run, and
+// gives the run a name.
+func OpenAll(paths []string, name string, o Options) (*trace.Run, error) {
+	o = o.begin()
+	var files []string
+	for _, path := range paths {
+		some, err := filesAt(path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, some...)
+	}
+	slices.Sort(files)
+	return openFiles(slices.Compact(files), name, o)
+}
+
+func openPath(path string, o Options) (*trace.Run, error) {
 	if path == "-" {
 		o.alone = true
 		run, err := readStream(o.Stdin, "standard input", o)
 		if err != nil {
 			return nil, err
 		}
-		return trace.Merge([]*trace.Run{run}, "standard input")
+		return alone(run, "standard input")
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -41,17 +59,36 @@ func Open(path string, o Options) (*trace.Run, error) {
 		return openFolder(path, o)
 	case err == nil && filepath.Base(path) == occupancyFile:
 		return openThreadTrace(filepath.Dir(path), o)
+	}
+	files, err := filesAt(path)
+	if err != nil {
+		return nil, err
+	}
+	return openFiles(files, path, o)
+}
+
+// filesAt lists the files at one path: itself, what matches the pattern, or the
+// traces of a folder.
+func filesAt(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		l, err := listFolder(path)
+		if err == nil && len(l.traces) == 0 {
+			err = &trace.SyntaxError{File: path, Msg: "no trace lies in this folder", Cure: "give it by itself, or the files of one run"}
+		}
+		return l.traces, err
 	case err == nil:
-		return openFiles([]string{path}, path, o)
+		return []string{path}, nil
 	case strings.ContainsAny(path, "*?[") && errors.Is(err, fs.ErrNotExist):
-		return openPattern(path, o)
+		return matching(path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Cure: "give a trace, a folder with one a rank, a pattern, or - for standard input", Err: fs.ErrNotExist}
 	}
 	return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
 }
 
-func openPattern(pattern string, o Options) (*trace.Run, error) {
+func matching(pattern string) ([]string, error) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
 		return nil, &trace.SyntaxError{File: pattern, Msg: "not a valid pattern", Cure: "* stands for any letters, ? for one", Err: err}
@@ -59,14 +96,14 @@ func openPattern(pattern string, o Options) (*trace.Run, error) {
 	if len(paths) == 0 {
 		return nil, &trace.SyntaxError{File: pattern, Msg: "no file matches the pattern", Cure: "check the path"}
 	}
-	return openFiles(paths, pattern, o)
+	return paths, nil
 }
 
 // mayBeTrace reports whether the name ends like that of a trace.
 func mayBeTrace(name string) bool {
 	name = strings.ToLower(name)
 	name = strings.TrimSuffix(name, ".gz")
-	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".proto", ".et", ".jsonl", ".ndjson", ".sqlite3", ".zip", ".chrome_trace"}, func(ext string) bool {
+	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".proto", ".et", ".jsonl", ".ndjson", ".sqlite3", ".zip", ".tar", ".tgz", ".chrome_trace"}, func(ext string) bool {
 		return strings.HasSuffix(name, ext)
 	})
 }
@@ -113,38 +150,69 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 		})
 	}
 	_ = group.Wait() // errors are in failed, so that the first by name is told
-	var runs []*trace.Run
-	var other error
-	for i, err := range failed {
-		switch {
-		case err == nil:
-			runs = append(runs, read[i])
-		case isNoTrace(err):
-			if other == nil {
-				other = err
-			}
-		default:
-			return nil, err
-		}
-	}
-	if len(runs) == 0 {
-		return nil, other
-	}
-	clear(read)
-	o.nameHosts(runs)
-	run, err := join(runs, name)
+	found, err := sortOut(read, failed, o.SkipBad != nil && len(all) > 1)
 	if err != nil {
 		return nil, err
 	}
-	companions.noteUnused(run)
-	if other != nil {
-		for i, err := range failed {
-			if err != nil {
-				run.Ledger.Add(trace.Noted, all[i].paths[0], "passed over: not a trace", "", 0)
-			}
-		}
+	clear(read)
+	o.nameHosts(found.runs)
+	run, err := join(found.runs, name)
+	if err != nil {
+		return nil, err
+	}
+	companions.noteUnused(run, o.SkipBad)
+	for _, err := range found.bad {
+		o.SkipBad(err)
+		noteBad(run, err)
+	}
+	for _, i := range found.others {
+		run.Ledger.Add(trace.Noted, all[i].paths[0], "passed over: not a trace", "", 0)
 	}
 	return run, nil
+}
+
+// A finding is what became of the files of one run.
+type finding struct {
+	runs   []*trace.Run
+	bad    []error // of files that are left out
+	others []int   // parts that are no traces
+}
+
+// sortOut tells runs, files that cannot be read, which are an error unless they
+// may be left out, and files that are no traces. Without a run it is an error.
+func sortOut(read []*trace.Run, failed []error, skipBad bool) (f finding, err error) {
+	for i, err := range failed {
+		switch {
+		case err == nil:
+			f.runs = append(f.runs, read[i])
+		case isNoTrace(err):
+			f.others = append(f.others, i)
+		case skipBad:
+			f.bad = append(f.bad, err)
+		default:
+			return f, err
+		}
+	}
+	switch {
+	case len(f.runs) > 0:
+		return f, nil
+	case len(f.bad) > 0:
+		return f, f.bad[0]
+	}
+	return f, failed[f.others[0]]
+}
+
+func noteBad(run *trace.Run, err error) {
+	run.Ledger.Add(trace.Skipped, fileOf(err), "left out, as it cannot be read: "+err.Error(), "", 0)
+}
+
+// fileOf is the file that an error is about.
+func fileOf(err error) string {
+	var syntax *trace.SyntaxError
+	if errors.As(err, &syntax) {
+		return syntax.File
+	}
+	return ""
 }
 
 // join merges runs, which nobody may hold any more: the joint run takes as much
@@ -159,6 +227,14 @@ func join(runs []*trace.Run, name string) (*trace.Run, error) {
 	own := slices.Clone(runs)
 	clear(runs) // which this frame and its callers' hold to their end
 	return trace.Merge(own, name)
+}
+
+// alone finishes the only run of an input.
+func alone(run *trace.Run, name string) (*trace.Run, error) {
+	if err := trace.Check(run); err != nil {
+		return nil, err
+	}
+	return trace.Merge([]*trace.Run{run}, name)
 }
 
 func openFile(path string, o Options) (*trace.Run, error) {
@@ -177,7 +253,7 @@ func openFile(path string, o Options) (*trace.Run, error) {
 	case strings.HasPrefix(m, "PK\x03\x04"), strings.HasPrefix(m, "PK\x05\x06"): // the latter is an archive of nothing
 		return openZip(disk, path, o)
 	case m == sqliteMagic:
-		return openDatabase(path)
+		return openDatabase(disk, path, o)
 	}
 	return readStream(f, path, o)
 }
@@ -208,7 +284,7 @@ func readStream(r io.Reader, file string, o Options) (*trace.Run, error) {
 		if f.read == nil {
 			return nil, &trace.SyntaxError{File: file, Msg: "this is a " + f.name + ", which is not supported", Cure: f.cure + "; " + supported()}
 		}
-		return f.read(in, file, o)
+		return f.read(o.bounded(in), file, o)
 	}
 	if strings.HasSuffix(file, ".nsys-rep") || strings.HasSuffix(file, ".qdrep") {
 		return nil, &trace.SyntaxError{File: file, Msg: "this is a report of Nsight Systems, in a form that only it reads", Cure: "nsys export --type sqlite " + filepath.Base(file), Err: errUnknown}

@@ -93,6 +93,9 @@ func TestOpen(t *testing.T) {
 		"results/result.json":   `{"strategies":[]}`,
 		"results/table.csv":     "strategy,us\nbulk,1\n",
 		"archive.zip":           archived(t, kineto(3), kineto(1)),
+		"archive.tar":           tarred(t, kineto(3), kineto(1)),
+		"archive.tar.gz":        zipped(tarred(t, kineto(3), zipped(kineto(1)))),
+		"inner/a.tgz":           zipped(tarred(t, kineto(0))),
 		"some_wg_trace.csv":     wg,
 		"some_wg_trace.csv.gz":  zipped(wg),
 		"concatenated.json.gz":  zipped(kineto(0)[:40]) + zipped(kineto(0)[40:]),
@@ -110,6 +113,9 @@ func TestOpen(t *testing.T) {
 		{"two/rank1.json.gz", []int{1}, ""},
 		{"results", []int{2}, "passed over: not a trace"},
 		{"archive.zip", []int{1, 3}, ""},
+		{"archive.tar", []int{1, 3}, ""},
+		{"archive.tar.gz", []int{1, 3}, "the job has 4 ranks, there are files for 2"},
+		{"inner", []int{0}, ""},
 		{"some_wg_trace.csv", []int{0}, ""},
 		{"some_wg_trace.csv.gz", []int{0}, ""},
 		{"concatenated.json.gz", []int{0}, ""},
@@ -132,6 +138,73 @@ func TestOpen(t *testing.T) {
 				t.Errorf("no %q in %s", c.note, notes)
 			}
 		})
+	}
+}
+
+// A file that cannot be read is left out where the user says so, with its name in the ledger.
+func TestSkipBad(t *testing.T) {
+	cut := kineto(1)[:300]
+	dir := folder(t, map[string]string{
+		"job/rank0.json": kineto(0), "job/rank1.json": cut, "job/rank2.json": kineto(2), "job/rank3.json.gz": zipped(kineto(3))[:60], "job/table.csv": "strategy,us\nbulk,1\n",
+		"job/et.json": `{"schema":"1.1.1-chakra.0.0.4","pid":7,"nodes":[{"id":1,`,
+		"bad/a.json":  cut, "bad/b.json": cut, "alone.json": cut,
+	})
+	var left []string
+	o := Options{SkipBad: func(err error) { left = append(left, err.Error()) }}
+	run, err := Open(filepath.Join(dir, "job"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(run.Ranks) != 2 || run.Ranks[1].ID != 2 {
+		t.Errorf("%+v", run.Ranks)
+	}
+	for i, want := range []string{"et.json:byte ", "rank1.json:byte 300: the file ends inside an event", "rank3.json.gz: the compressed file is truncated"} {
+		if len(left) != 3 || !strings.Contains(left[i], want) {
+			t.Fatalf("left out %q, want %s", left, want)
+		}
+		if notes := fmt.Sprint(run.Ledger); !strings.Contains(notes, "left out, as it cannot be read: "+left[i]) || !strings.Contains(notes, "passed over: not a trace") {
+			t.Errorf("no %q in %s", left[i], notes)
+		}
+	}
+	left = nil
+	for _, path := range []string{"bad", "alone.json", "job/rank1.json"} {
+		if _, err := Open(filepath.Join(dir, path), o); err == nil || len(left) > 0 {
+			t.Errorf("%s: error %v, left out %v", path, err, left)
+		}
+	}
+}
+
+func TestOpenAll(t *testing.T) {
+	dir := folder(t, map[string]string{
+		"a/rank0.json": kineto(0), "a/rank1.json": kineto(1), "b/rank2.json": kineto(2), "c.tar": tarred(t, kineto(3)), "empty/x.md": "x",
+	})
+	at := func(names ...string) (paths []string) {
+		for _, n := range names {
+			paths = append(paths, filepath.Join(dir, n))
+		}
+		return paths
+	}
+	for _, c := range []struct {
+		paths []string
+		ranks int
+		err   string
+	}{
+		{at("a/rank0.json", "a/rank1.json"), 2, ""},
+		{at("a/rank1.json", "a/rank0.json", "a/rank0.json"), 2, ""},
+		{at("a", "b/rank2.json", "c.tar"), 4, ""},
+		{at("a", "b/rank*.json"), 3, ""},
+		{at("a", "none.json"), 0, "none.json: cannot open"},
+		{at("a", "empty"), 0, "empty: no trace lies in this folder (give it by itself, or the files of one run)"},
+	} {
+		run, err := OpenAll(c.paths, "some", Options{})
+		switch {
+		case c.err != "":
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v: %v", c.paths, err)
+			}
+		case err != nil || len(run.Ranks) != c.ranks || run.Name != "some":
+			t.Errorf("%v: %v, %v", c.paths, run, err)
+		}
 	}
 }
 
@@ -174,7 +247,7 @@ func TestOpenErrors(t *testing.T) {
 		"one-broken/a.json":    kineto(0),
 		"one-broken/b.json":    kineto(1)[:250],
 	})
-	const reads = "overlapse reads waves of a thread trace (occupancy.json), rocprofv3 (.json), execution trace beside its Kineto file (.json, .et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
+	const reads = "overlapse reads waves of a thread trace (occupancy.json), rocprofv3 (.json), execution trace beside its Kineto file (.json, .et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), tar archive of these (.tar, .tar.gz, .tgz), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
 	for _, c := range []struct{ path, want string }{
 		{"cut.json.gz", ": the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"},
 		{"cut.json", ":byte 250: the file ends inside an event: it is truncated (copy it again, or let the job finish writing it)"},
@@ -224,6 +297,26 @@ func TestLimit(t *testing.T) {
 	for _, name := range []string{"bomb.json.gz", "bomb.csv.gz"} {
 		_, err := Open(filepath.Join(dir, name), Options{Limit: 1 << 20})
 		if err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The limit is that of all files together.
+func TestLimitInTotal(t *testing.T) {
+	padded := func(rank int) string { return kineto(rank) + strings.Repeat(" ", 300<<10) }
+	dir := folder(t, map[string]string{
+		"ranks/0.json": padded(0), "ranks/1.json": padded(1), "ranks/2.json": padded(2), "ranks/3.json": padded(3),
+		"ranks.zip":     archived(t, padded(0), padded(1), padded(2), padded(3)),
+		"ranks.tar.gz":  zipped(tarred(t, padded(0), padded(1), padded(2), padded(3))),
+		"two/rank0.zip": archived(t, padded(0), padded(1)), "two/rank1.json": padded(2), "two/rank2.json": padded(3),
+	})
+	for _, name := range []string{"ranks", "ranks/*.json", "ranks.zip", "ranks.tar.gz", "two"} {
+		_, err := Open(filepath.Join(dir, name), Options{Limit: 1 << 20})
+		if err == nil || !strings.Contains(err.Error(), "more than 1 MiB in all files together (raise the limit (--limit) if this is a real trace)") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Open(filepath.Join(dir, name), Options{Limit: 2 << 20}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -25,10 +25,13 @@ type part struct {
 // database before JSON, JSON before CSV, CSV before Perfetto's.
 func parts(paths []string) []part {
 	var all []part
-	byStem := map[string]int{}
+	byStem, given := map[string]int{}, map[string]bool{}
+	for _, p := range paths {
+		given[p] = true
+	}
 	for _, p := range paths {
 		stem, ok := rocprof.Stem(filepath.ToSlash(p))
-		if bare := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(p, ".gz"), ".json"), ".rpd"); slices.Contains(paths, bare+".rpd") {
+		if bare := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(p, ".gz"), ".json"), ".rpd"); given[bare+".rpd"] {
 			stem, ok = bare, true // rocmProfileData's database, or the JSON made from it
 		}
 		at, seen := byStem[stem]
@@ -67,6 +70,9 @@ func preference(path string) int {
 // open reads the part and notes what it passes over.
 func (p part) open(o Options) (*trace.Run, error) {
 	run, err := p.read(o)
+	if err == nil {
+		err = trace.Check(run)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +101,7 @@ func (p part) read(o Options) (*trace.Run, error) {
 			return nil, broken(o.nameOf(path), err)
 		}
 		defer in.Close()
-		files = append(files, rocprof.File{Name: o.nameOf(path), R: &bounded{r: in, left: o.limit(), limit: o.limit()}})
+		files = append(files, rocprof.File{Name: o.nameOf(path), R: o.bounded(in)})
 	}
 	stem, _ := rocprof.Stem(filepath.ToSlash(p.paths[0]))
 	return rocprof.ReadCSV(stem, files...)

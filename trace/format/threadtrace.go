@@ -29,8 +29,8 @@ var (
 func isThreadTracePart(head []byte) bool { return threadTraceKeys.Match(head) }
 
 // readOccupancy reads an occupancyFile alone, in cycles: which clock they count stands in another.
-func readOccupancy(r io.Reader, file string, o Options) (*trace.Run, error) {
-	return rocprof.ReadOccupancy(&bounded{r: r, left: o.limit(), limit: o.limit()}, nil, file)
+func readOccupancy(r io.Reader, file string, _ Options) (*trace.Run, error) {
+	return rocprof.ReadOccupancy(r, nil, file)
 }
 
 // openThreadTrace reads a folder with an occupancyFile.
@@ -44,13 +44,13 @@ func openThreadTrace(folder string, o Options) (*trace.Run, error) {
 	switch f, err := os.Open(filepath.Join(folder, realtimeFile)); {
 	case err == nil:
 		defer f.Close()
-		realtime = &bounded{r: f, left: o.limit(), limit: o.limit()}
+		realtime = o.bounded(f)
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, &trace.SyntaxError{File: folder, Msg: "cannot open", Err: err}
 	}
-	run, err := rocprof.ReadOccupancy(&bounded{r: occupancy, left: o.limit(), limit: o.limit()}, realtime, folder)
+	run, err := rocprof.ReadOccupancy(o.bounded(occupancy), realtime, folder)
 	if err != nil {
 		return nil, err
 	}
-	return trace.Merge([]*trace.Run{run}, folder)
+	return alone(run, folder)
 }

@@ -5,7 +5,6 @@ package nsys
 
 import (
 	"errors"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -215,8 +214,8 @@ func (d *reader) marks() {
 		case kind != nvtxMark && kind != nvtxPushPop && kind != nvtxStartEnd:
 			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": a name, no range", "row", r.Number)
 			return
-		case r.Null(0) || start < 0 || start > math.MaxInt64/2:
-			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": start is no time", "row", r.Number)
+		case r.Null(0) || start < 0 || !trace.ValidTime(start) || !trace.ValidTime(max(end, 0)):
+			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": start or end is no time", "row", r.Number)
 			return
 		case kind == nvtxMark:
 			end = start

@@ -1,13 +1,13 @@
 package perfetto
 
-import "math"
+import "github.com/overlapse/overlapse/trace"
 
 // Clocks of Perfetto that all processes share. Times of events become boot
 // time, in which traces are unless a packet says otherwise.
 const (
 	bootTime       = 6
 	firstOwn       = 64 // clocks from here on belong to a sequence
-	maxNanoseconds = math.MaxInt64 / 4
+	maxNanoseconds = trace.MaxTime
 )
 
 // A clock counts from its own zero in its own unit.

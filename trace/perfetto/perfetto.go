@@ -25,9 +25,12 @@ var ErrNoSlices = errors.New("no slices")
 // Events end up as slices; what is none, counters among them, is counted in
 // the ledger. Grids of rocprofv3 are in work-items and have one number for all
 // three axes.
-func Read(r io.Reader, file string) (*trace.Run, error) {
+//
+// Packets may be compressed in packets: bound returns the reader of what those
+// of a size inflate to, which may fail where that is too much.
+func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader) (*trace.Run, error) {
 	d := &reader{
-		Session: session.New(file), clocks: clocks{}, sequences: map[uint64]*sequence{},
+		Session: session.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
 		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{},
 	}
 	if err := packets(r, file, d.packet); err != nil {
@@ -42,6 +45,7 @@ func Read(r io.Reader, file string) (*trace.Run, error) {
 
 type reader struct {
 	*session.Session
+	bound     func(r io.Reader, size int) io.Reader
 	clocks    clocks
 	sequences map[uint64]*sequence
 	tracks    map[uint64]*track
@@ -172,7 +176,7 @@ func (d *reader) inflate(squeezed []byte, at int64) error {
 	}
 	d.depth++
 	defer func() { d.depth-- }()
-	return packets(io.LimitReader(z, maxPacket), d.Name, func(p []byte, _ int64) error { return d.packet(p, at) })
+	return packets(d.bound(z, len(squeezed)), d.Name, func(p []byte, _ int64) error { return d.packet(p, at) })
 }
 
 func (s *sequence) setDefaults(message []byte) {

@@ -5,8 +5,10 @@ import (
 	"compress/zlib"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -97,7 +99,7 @@ func rocprofTrace() []byte {
 }
 
 func TestReadRocprof(t *testing.T) {
-	run, err := Read(bytes.NewReader(rocprofTrace()), "x.pftrace")
+	run, err := Read(bytes.NewReader(rocprofTrace()), "x.pftrace", unbounded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +147,7 @@ func TestReadInterned(t *testing.T) {
 		step(5, begin),
 		step(1, 4),
 	)
-	run, err := Read(bytes.NewReader(data), "x.pftrace")
+	run, err := Read(bytes.NewReader(data), "x.pftrace", unbounded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +181,7 @@ func TestReadErrors(t *testing.T) {
 		{"no message", traceOf(message("\x0a\x05a")), "t:byte 0: a packet that is no protobuf message (is this a Perfetto trace?)"},
 		{"nothing", traceOf(trackOf(1, 0, "x", 0, nil)), "t: nothing to show: no slices (record track events: with rocprofv3, --kernel-trace or --sys-trace)"},
 	} {
-		_, err := Read(bytes.NewReader(c.data), "t")
+		_, err := Read(bytes.NewReader(c.data), "t", unbounded)
 		var syntax *trace.SyntaxError
 		if !errors.As(err, &syntax) || err.Error() != c.want {
 			t.Errorf("%s: error\n     %v, want\n     %s", c.name, err, c.want)
@@ -187,11 +189,31 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
+// unbounded takes whatever packets inflate to.
+func unbounded(r io.Reader, _ int) io.Reader { return r }
+
+// What packets inflate to is read within the bounds that the caller sets.
+func TestReadBoundsCompressedPackets(t *testing.T) {
+	var squeezed bytes.Buffer
+	z := zlib.NewWriter(&squeezed)
+	_, _ = z.Write(traceOf(trackOf(9, 0, "x", 0, nil)))
+	z.Close()
+	spent := errors.New("too much")
+	size := 0
+	_, err := Read(bytes.NewReader(traceOf(message{}.m(50, squeezed.Bytes()))), "x", func(_ io.Reader, n int) io.Reader {
+		size = n
+		return iotest.ErrReader(spent)
+	})
+	if !errors.Is(err, spent) || size != squeezed.Len() {
+		t.Errorf("%d bytes: %v", size, err)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add(rocprofTrace())
 	f.Add(traceOf(message{}.n(10, 3).m(6, message{}.m(1, message{}.n(1, 64).n(2, 1<<62).n(3, 1).n(4, 1<<40))), event(1<<63, 1, 5, "a", "b")))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		run, err := Read(bytes.NewReader(data), "fuzz")
+		run, err := Read(bytes.NewReader(data), "fuzz", unbounded)
 		if err != nil {
 			var syntax *trace.SyntaxError
 			if !errors.As(err, &syntax) || syntax.Pos < 0 || syntax.Pos > int64(len(data)) {
@@ -223,7 +245,7 @@ func BenchmarkRead(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if run, err := Read(bytes.NewReader(data), "bench"); err != nil || len(run.Spans) != n {
+		if run, err := Read(bytes.NewReader(data), "bench", unbounded); err != nil || len(run.Spans) != n {
 			b.Fatal(err)
 		}
 	}

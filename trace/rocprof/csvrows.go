@@ -88,7 +88,7 @@ func (r *csvReader) process() int32 {
 func (r *csvReader) startEnd() (start, end trace.Time, ok bool) {
 	from, ok1 := number(r.t.field(r.columns.start))
 	to, ok2 := number(r.t.field(r.columns.end))
-	if !ok1 || !ok2 || from < 0 || to < 0 {
+	if !ok1 || !ok2 || from < 0 || to < 0 || !trace.ValidTime(from) || !trace.ValidTime(to) {
 		r.t.note(&r.Builder, trace.Skipped, "start or end is no time")
 		return 0, 0, false
 	}

@@ -258,7 +258,7 @@ func (j *resultsReader) records(kind string) {
 		if j.s.err != nil {
 			return
 		}
-		if r.start < 0 || r.end < 0 || r.start == 0 && r.end == 0 {
+		if r.start < 0 || r.end < 0 || r.start == 0 && r.end == 0 || !trace.ValidTime(r.start) || !trace.ValidTime(r.end) {
 			j.Builder.Note(trace.Skipped, j.Name, kind+": no time", "byte", at)
 		} else if !j.add(kind, &r) {
 			j.Builder.Note(trace.Repaired, j.Name, session.EndsEarly, "byte", at)

@@ -1,7 +1,6 @@
 package rocprof
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,7 +35,7 @@ type rocpdReader struct {
 	agents    map[int64]int32
 	processes map[int64]int32
 	threads   map[int64]int64 // operating system's number
-	events    []rocpdEvent    // by id
+	events    events
 }
 
 // A rocpdEvent says where a kernel, copy or call stands among the others. The
@@ -166,26 +165,42 @@ func (g *rocpdReader) readEvents() {
 	if !calls {
 		return
 	}
-	const most = 1 << 28 // an id beyond it is no row number
 	g.Each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r sqldb.Row) {
-		id := r.Int(0)
-		if id < 0 || id > most {
-			g.Builder.Note(trace.Skipped, g.Name, "rocpd_event: id out of range", "row", r.Number)
-			return
-		}
-		if n := int(id) + 1 - len(g.events); n > 0 {
-			g.events = append(g.events, slices.Repeat([]rocpdEvent{{}}, n)...)
-		}
-		g.events[id] = rocpdEvent{r.Int(1), session.Narrow(r.Int(2))}
+		g.events.add(r.Int(0), rocpdEvent{r.Int(1), session.Narrow(r.Int(2))})
 	})
 }
 
-func (g *rocpdReader) event(id int64) rocpdEvent {
-	if id < 0 || id >= int64(len(g.events)) {
-		return rocpdEvent{}
-	}
-	return g.events[id]
+// events are by id. Ids usually number the rows, but a file may hold any: an id
+// far above the number of rows must not cost memory.
+type events struct {
+	dense []rocpdEvent
+	rest  map[int64]rocpdEvent
+	rows  int64
 }
+
+func (e *events) add(id int64, v rocpdEvent) {
+	e.rows++
+	if id < 0 || id > 4*e.rows+1024 {
+		if e.rest == nil {
+			e.rest = map[int64]rocpdEvent{}
+		}
+		e.rest[id] = v
+		return
+	}
+	if n := int(id) + 1 - len(e.dense); n > 0 {
+		e.dense = append(e.dense, make([]rocpdEvent, n)...)
+	}
+	e.dense[id] = v
+}
+
+func (e *events) of(id int64) rocpdEvent {
+	if v, ok := e.rest[id]; ok || id < 0 || id >= int64(len(e.dense)) {
+		return v
+	}
+	return e.dense[id]
+}
+
+func (g *rocpdReader) event(id int64) rocpdEvent { return g.events.of(id) }
 
 func (g *rocpdReader) readKernels() {
 	names := map[int64]trace.NameID{}

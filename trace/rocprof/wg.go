@@ -86,9 +86,6 @@ func ReadWG(r io.Reader, file string) (*trace.Run, error) {
 	return run, nil
 }
 
-// farthest bounds times, so that none is further from another than a time can be.
-const farthest = math.MaxInt64 / 4
-
 // read keeps the record in hand or notes why not.
 func (g *wgReader) read() {
 	t, c := g.t, &g.columns
@@ -99,7 +96,7 @@ func (g *wgReader) read() {
 		t.note(&g.b, trace.Skipped, "start, end or workgroup id is no number")
 		return
 	}
-	if min(start, end) < -farthest || max(start, end) > farthest {
+	if !trace.ValidTime(start) || !trace.ValidTime(end) {
 		t.note(&g.b, trace.Skipped, "start or end is no time")
 		return
 	}
@@ -179,7 +176,11 @@ func (g *wgReader) addAll() {
 		id := rows[0].rank
 		rank, ok := ranks[id]
 		if !ok {
-			rank = g.b.AddRank(trace.Rank{ID: int(id), Source: g.t.file})
+			r := trace.Rank{ID: int(id), Source: g.t.file}
+			if len(ranks) > 0 {
+				r.Uncertainty = trace.None // GPUs stamp by timers of their own
+			}
+			rank = g.b.AddRank(r)
 			ranks[id] = rank
 		}
 		for _, launch := range launches(rows[:n]) {

@@ -29,7 +29,7 @@ func (s *Session) Describe(process int32, d Description) {
 // "Agent 4" or 4 by its logical number, unless rocprofv3 was asked for the
 // absolute one, or "GPU 3" by its number among GPUs.
 func (s *Session) describeAgents() {
-	for process, all := range s.descriptions {
+	for _, all := range s.descriptions {
 		slices.SortFunc(all, func(a, b Description) int { return cmp.Compare(a.Logical, b.Logical) })
 		gpus := int64(0)
 		for i := range all {
@@ -40,11 +40,10 @@ func (s *Session) describeAgents() {
 				gpus++
 			}
 		}
-		for i := range s.Agents {
-			if a := &s.Agents[i]; a.Process == process {
-				a.join(all)
-			}
-		}
+	}
+	for i := range s.Agents {
+		a := &s.Agents[i]
+		a.join(s.descriptions[a.Process])
 	}
 }
 

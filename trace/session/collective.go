@@ -90,18 +90,20 @@ func unitAt(units []commUnit, c hostCall, at trace.Time) *commUnit {
 // matchInOrder gives the operations of the RCCL calls of a process to its
 // kernels, where there are as many.
 func (s *Session) matchInOrder(kernels []deviceOp, ops []trace.CollectiveOp, units []commUnit) {
-	byTime := slices.Clone(units)
-	slices.SortFunc(byTime, func(a, b commUnit) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.track, b.track))
+	slices.SortFunc(units, func(a, b commUnit) int {
+		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.start, b.start), cmp.Compare(a.track, b.track))
 	})
-	for process := range int32(len(s.Processes)) {
-		var of []int // kernels of the process
-		for i, k := range kernels {
-			if k.process == process {
-				of = append(of, i)
-			}
+	of := make([][]int, len(s.Processes)) // kernels by process
+	for i, k := range kernels {
+		of[k.process] = append(of[k.process], i)
+	}
+	for process, of := range of {
+		n := 0
+		for n < len(units) && units[n].process == int32(process) {
+			n++
 		}
-		byTime := slices.DeleteFunc(slices.Clone(byTime), func(u commUnit) bool { return u.process != process })
+		byTime := units[:n]
+		units = units[n:]
 		if len(of) == 0 || len(of) != len(byTime) {
 			continue
 		}

@@ -27,8 +27,12 @@ func (s *Session) ranks() map[seat]int32 {
 			}
 		}
 	}
+	hasSeat := make([]bool, len(s.Processes))
+	for k := range used {
+		hasSeat[k.process] = true
+	}
 	for i := range s.Processes {
-		if !hasSeat(used, int32(i)) {
+		if !hasSeat[i] {
 			used[seat{int32(i), trace.None}] = true
 		}
 	}
@@ -54,16 +58,6 @@ func (s *Session) ranks() map[seat]int32 {
 		s.Builder.Note(trace.Noted, s.Name, "ranks are numbered by process and GPU: the files do not say them", "", 0)
 	}
 	return rows
-}
-
-// hasSeat reports whether the process used a GPU.
-func hasSeat(used map[seat]bool, process int32) bool {
-	for k := range used {
-		if k.process == process {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *Session) compareSeats(a, b seat) int {

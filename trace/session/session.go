@@ -25,6 +25,9 @@ type Session struct {
 	Processes []Process
 	Agents    []Agent
 
+	processRow map[string]int32
+	agentRow   map[agentKey]int32
+
 	tracks   []track
 	trackIDs map[track]int32
 	last     [numTrackKinds]int32 // the track of each kind that was used last
@@ -54,6 +57,11 @@ type Agent struct {
 	GPU     bool
 	Ordinal int32 // among agents of its kind, once it is described; before, the number in its key
 	Device  trace.Device
+}
+
+type agentKey struct {
+	process int32
+	key     string
 }
 
 type trackKind uint8
@@ -91,7 +99,9 @@ type hostCall struct {
 
 // New returns a session for a run of that name.
 func New(name string) *Session {
-	s := &Session{Name: name, trackIDs: map[track]int32{}, first: trace.Never}
+	s := &Session{
+		Name: name, trackIDs: map[track]int32{}, first: trace.Never, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+	}
 	s.Builder.Intern("") // name 0
 	for i := range s.last {
 		s.last[i] = trace.None
@@ -101,25 +111,25 @@ func New(name string) *Session {
 
 // Process returns the row of the process with the key, adding it if it is new.
 func (s *Session) Process(key string, id int64, source string) int32 {
-	for i, p := range s.Processes {
-		if p.Key == key {
-			return int32(i)
-		}
+	row, ok := s.processRow[key]
+	if !ok {
+		row = int32(len(s.Processes))
+		s.processRow[key] = row
+		s.Processes = append(s.Processes, Process{Key: key, ID: id, Rank: trace.RankInName(source), Source: source})
 	}
-	s.Processes = append(s.Processes, Process{Key: key, ID: id, Rank: trace.RankInName(source), Source: source})
-	return int32(len(s.Processes) - 1)
+	return row
 }
 
 // Agent returns the row of the agent with the key, adding it if it is new: as a
 // GPU whose number is the one in the key, until more is known.
 func (s *Session) Agent(process int32, key string) int32 {
-	for i, a := range s.Agents {
-		if a.Process == process && a.Key == key {
-			return int32(i)
-		}
+	row, ok := s.agentRow[agentKey{process, key}]
+	if !ok {
+		row = int32(len(s.Agents))
+		s.agentRow[agentKey{process, key}] = row
+		s.Agents = append(s.Agents, Agent{Process: process, Key: key, GPU: true, Ordinal: lastNumber(key)})
 	}
-	s.Agents = append(s.Agents, Agent{Process: process, Key: key, GPU: true, Ordinal: lastNumber(key)})
-	return int32(len(s.Agents) - 1)
+	return row
 }
 
 // lastNumber reads the number at the end of "Agent 4"; 0 if there is none.

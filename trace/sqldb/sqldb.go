@@ -1,8 +1,8 @@
 // Package sqldb reads tables of SQLite databases that profilers wrote. Columns
 // come and go between their versions: one that a table lacks reads as NULL.
 //
-// Only tables are read, never views: a view is a program, and the file is a
-// stranger's.
+// The SQL of a file is untrusted: ordinary tables are read, but no views,
+// virtual tables or generated columns.
 package sqldb
 
 import (
@@ -74,21 +74,35 @@ func size(data []byte) int64 {
 	return page * int64(binary.BigEndian.Uint32(data[28:]))
 }
 
+// mostBytes is the longest text or blob that is read: no name or message is longer.
+const mostBytes = 64 << 20
+
 func prepare(conn *sqlite.Conn, file string) (*DB, error) {
 	db := &DB{conn: conn, File: file, tables: map[string][]string{}}
-	err := db.query("SELECT m.name, p.name FROM sqlite_master m JOIN pragma_table_info(m.name) p WHERE m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%'", func(r Row) {
-		table := r.Text(0)
-		if _, ok := db.tables[table]; !ok {
-			db.names = append(db.names, table)
-		}
-		db.tables[table] = append(db.tables[table], strings.ToLower(r.Text(1)))
-	})
+	conn.Limit(sqlite.LimitLength, mostBytes)
+	conn.Limit(sqlite.LimitAttached, 0)
+	err := db.query("PRAGMA trusted_schema = OFF", func(Row) {})
+	if err == nil {
+		err = db.list()
+	}
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	slices.Sort(db.names)
 	return db, nil
+}
+
+// list finds the tables. Virtual ones run a module's code to be read, views a
+// query; generated columns, which table_info leaves out, an expression.
+func (db *DB) list() error {
+	return db.query("SELECT l.name, p.name FROM pragma_table_list l JOIN pragma_table_info(l.name) p WHERE l.schema = 'main' AND l.type = 'table' AND l.name NOT LIKE 'sqlite@_%' ESCAPE '@'", func(r Row) {
+		table := r.Text(0)
+		if _, ok := db.tables[table]; !ok {
+			db.names = append(db.names, table)
+		}
+		db.tables[table] = append(db.tables[table], strings.ToLower(r.Text(1)))
+	})
 }
 
 // Close closes the database.
@@ -178,7 +192,7 @@ func (r Row) Null(column int) bool { return r.stmt.ColumnIsNull(column) }
 // no time; bad is true if the end had to be put at the start.
 func (r Row) Time(start, end int) (from, to trace.Time, ok, bad bool) {
 	a, b := r.Int(start), r.Int(end)
-	if r.Null(start) || r.Null(end) || a < 0 || b < 0 {
+	if r.Null(start) || r.Null(end) || a < 0 || b < 0 || !trace.ValidTime(a) || !trace.ValidTime(b) {
 		return 0, 0, false, false
 	}
 	return trace.Time(a), trace.Time(max(a, b)), true, b < a

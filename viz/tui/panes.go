@@ -65,8 +65,12 @@ func rowFacts(p *page, row int) []layout.Fact {
 	}
 	if l := p.t.Rows[row].Lane; l != trace.None {
 		r := p.t.Run(row)
-		if rank := r.Ranks[r.Lanes[l].Rank]; rank.Uncertainty != 0 {
-			list = append(list, layout.Fact{Name: "clock", Value: "± " + layout.Exact(rank.Uncertainty)})
+		switch off := r.Ranks[r.Lanes[l].Rank].Uncertainty; off {
+		case 0:
+		case trace.None:
+			list = append(list, layout.Fact{Name: "clock", Value: "± unknown"})
+		default:
+			list = append(list, layout.Fact{Name: "clock", Value: "± " + layout.Exact(off)})
 		}
 	}
 	return list

@@ -1,0 +1,87 @@
+package format
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tarred is a tar archive of files, in a folder and with the header that git adds.
+func tarred(t *testing.T, files ...string) string {
+	headers := []tar.Header{{Typeflag: tar.TypeXGlobalHeader, Name: "pax_global_header", PAXRecords: map[string]string{"comment": "x"}}, {Typeflag: tar.TypeDir, Name: "job/", Mode: 0o755}}
+	for i, f := range files {
+		headers = append(headers, tar.Header{Typeflag: tar.TypeReg, Name: fmt.Sprintf("job/r%d.json", i), Mode: 0o644, Size: int64(len(f))})
+	}
+	return tarredAs(t, headers, append([]string{"", ""}, files...))
+}
+
+// tarredAs is a tar archive of headers and what follows each.
+func tarredAs(t *testing.T, headers []tar.Header, files []string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	for i := range headers {
+		if err := w.WriteHeader(&headers[i]); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(files[i])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	return out.String()
+}
+
+// Archives from which no trace comes.
+func TestRefusedArchives(t *testing.T) {
+	entry := func(kind byte, name string) []tar.Header {
+		return []tar.Header{{Typeflag: kind, Name: name, Linkname: "/etc/passwd", Mode: 0o644}}
+	}
+	inner := tarred(t, kineto(0))
+	dir := folder(t, map[string]string{
+		"link.tar":     tarredAs(t, entry(tar.TypeSymlink, "a.json"), []string{""}),
+		"hardlink.tar": tarredAs(t, entry(tar.TypeLink, "a.json"), []string{""}),
+		"fifo.tar":     tarredAs(t, entry(tar.TypeFifo, "a.json"), []string{""}),
+		"up.tar":       tarredAs(t, entry(tar.TypeReg, "a/../../b.json"), []string{""}),
+		"up.zip":       archivedAs(t, map[string]string{"../b.json": "{}"}),
+		"root.tgz":     zipped(tarredAs(t, entry(tar.TypeReg, "/b.json"), []string{""})),
+		"none.tar":     tarredAs(t, entry(tar.TypeDir, "a/"), []string{""}),
+		"cut.tar":      tarred(t, kineto(0))[:1800],
+		"cut.tgz":      zipped(tarred(t, kineto(0)))[:200],
+		"nested.tar":   tarred(t, inner, inner),
+		"nested.zip":   archived(t, inner),
+	})
+	for name, want := range map[string]string{
+		"link.tar":     `link.tar: the entry "a.json" is no file but a link or device (archive the files themselves)`,
+		"hardlink.tar": `hardlink.tar: the entry "a.json" is no file but a link or device`,
+		"fifo.tar":     `fifo.tar: the entry "a.json" is no file but a link or device`,
+		"up.tar":       `up.tar: the name of the entry "a/../../b.json" leads out of the archive (unpack it with care, and give the folder)`,
+		"up.zip":       `up.zip: the name of the entry "../b.json" leads out of the archive`,
+		"root.tgz":     `root.tgz: the name of the entry "/b.json" leads out of the archive`,
+		"none.tar":     "none.tar: the archive is empty (overlapse reads ",
+		"cut.tar":      "cut.tar: not a whole tar archive: ",
+		"cut.tgz":      `cut.tgz: cannot unpack the entry "job/r0.json": unexpected EOF (copy the archive again, and see that TMPDIR has space)`,
+		"nested.tar":   "an archive in an archive (unpack it and give the folder)",
+		"nested.zip":   "an archive in an archive (unpack it and give the folder)",
+	} {
+		run, err := Open(filepath.Join(dir, name), Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got  %v, %v\nwant %s", run != nil, err, want)
+		}
+	}
+}
+
+// Entries of archives are checked as compressed files are.
+func TestInflationOfArchives(t *testing.T) {
+	bomb := kineto(0) + strings.Repeat(" ", inflationFrom+1<<20)
+	dir := folder(t, map[string]string{"bomb.zip": archived(t, bomb), "bomb.tgz": zipped(tarred(t, bomb))})
+	for _, name := range []string{"bomb.zip", "bomb.tgz"} {
+		_, err := Open(filepath.Join(dir, name), Options{})
+		if err == nil || !strings.Contains(err.Error(), "0 MiB inflate to over 64 MiB") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

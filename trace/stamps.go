@@ -1,0 +1,45 @@
+package trace
+
+// stampShift is what to add to the times of a run so that its kernels start with
+// those of the first, or 0. It applies to runs of one rank that hold nothing but
+// stamps of workgroups: each GPU stamps by a timer of its own, and these differ
+// by milliseconds. Kernels whose workgroups store for other ranks run at the
+// same time, so if by their stamps none of them does, the timers differ.
+// Offset is time 0 of the run on the first one's clock.
+func stampShift(first, r *Run, offset Time) Time {
+	a, b := stamped(first), stamped(r)
+	if len(a) != len(b) || len(a) == 0 {
+		return 0
+	}
+	diff := make([]Time, len(a))
+	for i := range a {
+		start, end := b[i].Start+offset, b[i].End+offset
+		if first.NameOf(a[i]) != r.NameOf(b[i]) || start < a[i].End && a[i].Start < end {
+			return 0
+		}
+		diff[i] = start - a[i].Start
+	}
+	return -median(diff)
+}
+
+// stamped lists the kernels of a run of one rank that holds only them and their
+// workgroups, if some of these store for other ranks; else nil.
+func stamped(r *Run) []Span {
+	if has := parts(r); len(r.Ranks) != 1 || has[partHost] || has[partCopies] || !has[partWorkgroups] {
+		return nil
+	}
+	var kernels []Span
+	stores := false
+	for _, s := range r.Spans {
+		switch w := r.Workgroup(s); {
+		case s.Kind == Compute:
+			kernels = append(kernels, s)
+		case w != nil && w.Peer != None && int(w.Peer) != r.Ranks[0].ID:
+			stores = true
+		}
+	}
+	if !stores {
+		return nil
+	}
+	return kernels
+}

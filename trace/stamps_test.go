@@ -1,0 +1,50 @@
+package trace
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// stampedRun is a kernel of 400 ns with a workgroup that stores for a peer, by
+// a timer that reads its start as at.
+func stampedRun(rank int, at Time, peer int32) *Run {
+	var b Builder
+	b.AddRank(Rank{ID: rank, Source: fmt.Sprintf("rank%d.csv", rank)})
+	k := b.Add(Span{Start: at, End: at + 400, Name: b.Intern("k"), Lane: b.Lane(Lane{Kind: Queue, Peer: None}), Parent: None, Kind: Compute, Attr: b.AddKernel(Kernel{Comm: None, Op: None, Origin: None})})
+	b.Add(Span{Start: at, End: at + 400, Lane: b.Lane(Lane{Kind: Slot, Peer: None}), Parent: k, Kind: Workgroup, Attr: b.AddWorkgroup(WorkgroupAttr{Peer: peer})})
+	return b.Finish(Options{Epoch: 1e18})
+}
+
+// Each GPU stamps workgroups by a timer of its own: how ranks relate is unknown.
+func TestMergeStamps(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		at    Time  // of rank 1's kernel; that of rank 0 is at 1000
+		peer  int32 // that workgroups of rank 1 store for
+		start Time  // of rank 1's kernel in the joint run
+	}{
+		{"timers are apart", 9000, 0, 0},
+		{"the other way", 100, 0, 0},
+		{"they overlap", 1100, 0, 100},
+		{"nothing is exchanged", 9000, None, 8000},
+		{"only within the rank", 9000, 1, 8000},
+	} {
+		run, err := Merge([]*Run{stampedRun(0, 1000, 1), stampedRun(1, c.at, c.peer)}, "both")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var start Time = None
+		for _, s := range run.Spans {
+			if s.Kind == Compute && run.RankOf(s) == 1 {
+				start = s.Start
+			}
+		}
+		if start != c.start || run.Ranks[0].Uncertainty != 0 || run.Ranks[1].Uncertainty != None {
+			t.Errorf("%s: starts at %d, clock %+v", c.what, start, run.Ranks)
+		}
+		if shifted := strings.Contains(ledger(run), "stamped by a timer of its own"); shifted != (run.Ranks[1].Shift != 0) {
+			t.Errorf("%s: %s", c.what, ledger(run))
+		}
+	}
+}
