@@ -44,7 +44,7 @@ func TestClustersOfProducts(t *testing.T) {
 		{"no whole clusters", known, product(8192, 4096, 3584, persistent(1024, 132, 8)), 1, 0, 132},
 		{"groups are not known: as many as were captured", unknown, product(8192, 4096, 3584, persistent(1024, 132, 2)), 4, 2, 132},
 	} {
-		k := plan(c.m).chunkOf(c.op, c.chunks)
+		k := plan(c.m).chunkOf(c.op, 0, c.chunks)
 		if k.Cluster != c.cluster || k.WGs != c.wgs {
 			t.Errorf("%s: %d workgroups in clusters of %d, want %d of %d", c.name, k.WGs, k.Cluster, c.wgs, c.cluster)
 		}

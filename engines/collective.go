@@ -160,7 +160,7 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 		}
 		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.channels, With: pl.neighbour(beside, parts)}
 		if sh := beside.Shape; sh.Kind == workload.GEMM {
-			q.M, q.N, q.K, q.DType = rowsOf(beside, parts), sh.N, sh.K, sh.DType
+			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
 		}
 		pl.m.Asked.Add(q)
 		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, q.With)
@@ -174,7 +174,7 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 func (pl *planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
 	sh := op.Shape
 	switch {
-	case sh.Kind != workload.GEMM, parts > 1 && pl.m.Tiling(rowsOf(op, parts), sh.N, sh.K).InMemory:
+	case sh.Kind != workload.GEMM, parts > 1 && pl.m.Tiling(rowsOf(op, 0, parts), sh.N, sh.K).InMemory:
 		return machine.BesideMemory
 	case op.Tiling.Persistent:
 		return machine.BesideLibrary

@@ -48,7 +48,7 @@ func planDecompose(pl *planner, v Values) (emitter, error) {
 	}
 	why := "no pair of compute and communication was found"
 	serves := map[string]func(*workload.Pair) string{
-		"chunks": func(*workload.Pair) string { return "" },
+		"chunks": func(p *workload.Pair) string { return pl.tooFewRows(p, n) },
 		"waves":  pl.countsWaves,
 		"ring":   pl.ringPasses,
 	}[v["variant"]]
@@ -243,7 +243,7 @@ func (c *chunked) launch(op *workload.Op, k int, gap trace.Time) {
 		c.onComm.launch(gap, launchOf(op, r.pl.collective(op, c.cut)))
 		return
 	}
-	r.chunk(c.p, c.onCompute, op, c.n, gap)
+	r.chunk(c.p, c.onCompute, op, k, c.n, gap)
 }
 
 // pass writes chunk k of an operation that rows go through.

@@ -113,7 +113,7 @@ func (pl *planner) residents(f replay.Footprint) int {
 // kernel is a compute operation with the workgroups it had.
 func (pl *planner) kernel(op *workload.Op) *replay.Kernel {
 	if pl.streams(op) {
-		return pl.streaming(op, 1)
+		return pl.streaming(op, 0, 1)
 	}
 	return pl.asLaunched(op, pl.gridOf(op, op.Dur()))
 }
