@@ -94,21 +94,7 @@ func (pl *planner) clusterOf(g grid) int {
 }
 
 // residents is how many workgroups of a footprint fit on one CU, at least 1.
-func (pl *planner) residents(f replay.Footprint) int {
-	g := pl.m.GPU
-	n := int(max(1, g.WGs.Value))
-	limit := func(has float64, takes int) {
-		if takes > 0 && has > 0 {
-			n = min(n, int(has)/takes)
-		}
-	}
-	limit(g.Threads.Value, f.Threads)
-	limit(g.Registers.Value, f.Registers*f.Threads)
-	if f.Shared > 0 {
-		limit(g.Shared.Value, f.Shared+int(g.SharedSpare.Value))
-	}
-	return max(1, n)
-}
+func (pl *planner) residents(f replay.Footprint) int { return max(1, f.Residents(&pl.m.GPU)) }
 
 // kernel is a compute operation with the workgroups it had.
 func (pl *planner) kernel(op *workload.Op) *replay.Kernel {

@@ -122,7 +122,7 @@ func (k *Kernel) boundByMemory(m *machine.Machine) bool {
 	}
 	beside := float64(k.WGs)
 	if !k.Free {
-		beside = min(beside, m.GPU.CUs.Value*float64(roomOf(&m.GPU).times(k.Footprint.need(&m.GPU))))
+		beside = min(beside, m.GPU.CUs.Value*float64(k.Footprint.Residents(&m.GPU)))
 	}
 	var rate float64
 	for _, p := range k.Recipe(0, nil) {
@@ -131,15 +131,4 @@ func (k *Kernel) boundByMemory(m *machine.Machine) bool {
 		}
 	}
 	return rate > perNanosecond(m.GPU.Memory.Value)/2
-}
-
-// times is how often a workgroup's need fits.
-func (r room) times(n room) int64 {
-	fits := r.workgroups / n.workgroups
-	for _, x := range [...][2]int64{{r.threads, n.threads}, {r.registers, n.registers}, {r.shared, n.shared}} {
-		if x[1] > 0 {
-			fits = min(fits, x[0]/x[1])
-		}
-	}
-	return fits
 }
