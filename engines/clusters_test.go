@@ -66,3 +66,32 @@ func TestClustersOfChannels(t *testing.T) {
 		t.Error("no clusters before compute capability 9.0")
 	}
 }
+
+// On a machine none of whose groups holds a cluster, kernels that were captured
+// in clusters start workgroup by workgroup.
+func TestNoGroupHoldsACluster(t *testing.T) {
+	m := h200(t, 4)
+	m.GPU.Groups.Rows = [][]float64{{1, 132}}
+	if n := m.Cluster(m.Tiling(8192, 4096, 3584)); n != 1 {
+		t.Errorf("the library's product starts in clusters of %d", n)
+	}
+	w := moeDown.build(t)
+	for i := range w.Ops {
+		if w.Ops[i].Shape.M > 0 {
+			w.Ops[i].Tiling.Cluster = 2
+		}
+	}
+	plain := moeDown.build(t)
+	for i := range plain.Ops {
+		if plain.Ops[i].Shape.M > 0 {
+			plain.Ops[i].Tiling = workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024, WGs: 1024, Cluster: 4}
+		}
+	}
+	for name, w := range map[string]*workload.Workload{"persistent": w, "plain": plain} {
+		for _, engine := range []string{"bulk", "decompose", "multistream", "fused"} {
+			if out := outcome(t, w, m, engine, nil); out.Result == nil {
+				t.Errorf("%s kernels, %s: %s", name, engine, out.Why)
+			}
+		}
+	}
+}

@@ -193,7 +193,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take)) * pl.m.Library.Carried(way)
 	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
-		Cluster: pl.m.Library.Clusters(p.channels),
+		Cluster: pl.startsTogether(pl.m.Library.Clusters(p.channels)),
 		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
 			l := &lots[ch]
 			buf = append(buf,

@@ -44,7 +44,7 @@ type grid struct {
 func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 	t := op.Tiling
 	dur = pl.paced(op, dur)
-	g := grid{foot: op.Footprint, pipe: 1, cluster: t.Cluster}
+	g := grid{foot: op.Footprint, pipe: 1, cluster: pl.startsTogether(t.Cluster)}
 	cus := int(pl.m.GPU.CUs.Value)
 	perCU := pl.residents(op.Footprint)
 	switch {
@@ -55,7 +55,7 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 		}
 		g.time = dur / trace.Time(ceilDiv(t.Tiles, t.WGs))
 	case t.WGs > 0:
-		slots := int(pl.m.GPU.Clustered(t.Cluster)) * perCU
+		slots := int(pl.m.GPU.Clustered(g.cluster)) * perCU
 		waves := ceilDiv(t.WGs, slots)
 		g.wgs, g.rounds = t.WGs, waves
 		if waves > maxWaves {
@@ -81,6 +81,16 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 	n := float64(max(g.tiles, g.wgs))
 	g.read, g.write = op.Read/n, op.Write/n
 	return g
+}
+
+// startsTogether is how many workgroups of a kernel that was captured in clusters
+// of a size start together on this machine: 0 where none of its groups of CUs
+// holds such a cluster. A kernel for that machine is built without.
+func (pl *planner) startsTogether(cluster int) int {
+	if cluster > 1 && pl.m.GPU.Clustered(cluster) == 0 {
+		return 0
+	}
+	return cluster
 }
 
 // clusterOf is the grid's cluster, where the grid is one of whole clusters; what

@@ -71,7 +71,8 @@ func (g GPU) Clusters(size, held int) int {
 	return n
 }
 
-// Clustered is how many CUs a kernel in clusters of a number of workgroups can use at once.
+// Clustered is how many CUs a kernel in clusters of a number of workgroups can
+// use at once; 0 where no group holds one.
 func (g GPU) Clustered(size int) float64 {
 	if size <= 1 || !g.Groups.Known() {
 		return g.CUs.Value
