@@ -73,6 +73,9 @@ func planDecompose(pl *planner, v Values) (emitter, error) {
 		t := passing{pl: pl, both: v["both"] == "on", boards: map[int]*passBoard{}}
 		return t.emit, nil
 	}
+	for i := from; i < len(pl.pairs); i++ {
+		pl.pairs[i].raced = n
+	}
 	pl.joinStages(from)
 	return func(r *rank, p *pair) { r.inChunks(p, n, v.Int("channels"), v["priority"] == "on") }, nil
 }
