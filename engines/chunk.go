@@ -48,7 +48,7 @@ func (pl *planner) chunkOf(op *workload.Op, k, n int) *replay.Kernel {
 			g.time = trace.Time(float64(g.time) * pl.fewer(g.wgs, whole))
 		}
 	}
-	return pl.besideOthers(op, g)
+	return pl.asLaunched(op, g)
 }
 
 // fewer is the factor on the time of a workgroup that streams memory when so many

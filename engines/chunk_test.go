@@ -2,7 +2,6 @@ package engines
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -85,33 +84,5 @@ func TestMoreChunksThanRows(t *testing.T) {
 	}
 	if out := outcome(t, w, h200(t, 4), "decompose", map[string]string{"chunks": "8"}); out.Why != "chunks=8: gemm_256x128 has 7 rows" {
 		t.Errorf("why: %q", out.Why)
-	}
-}
-
-// 256 fixed tiles on 132 workgroups: eight have one tile, every other pair of the
-// last sixteen, and the last pair is one of them.
-func TestShortWorkgroups(t *testing.T) {
-	k := &replay.Kernel{WGs: 132, Tiles: 256, Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-		return append(buf, replay.Phase{Op: replay.Work, Time: 1})
-	}}
-	unevenly(k)
-	var short []int
-	tiles := 0
-	for w := range k.WGs {
-		n := 0
-		for tile := w; tile < k.Tiles; tile += k.WGs {
-			n += len(k.Recipe(tile, nil))
-		}
-		tiles += n
-		if n == 1 {
-			short = append(short, w)
-		}
-	}
-	if want := []int{118, 119, 122, 123, 126, 127, 130, 131}; !slices.Equal(short, want) || tiles != 256 {
-		t.Errorf("of %d tiles workgroups %v have one; want 256 and %v", tiles, short, want)
-	}
-	whole := &replay.Kernel{WGs: 132, Tiles: 264}
-	if unevenly(whole); whole.Tiles != 264 || whole.Recipe != nil {
-		t.Error("a product without short workgroups was changed")
 	}
 }

@@ -136,43 +136,6 @@ func (pl *planner) kernelOf(op *workload.Op, g grid) *replay.Kernel {
 	return k
 }
 
-// besideOthers is asLaunched for a kernel whose tiles have no places that others
-// know, as what is cut or overlapped with a collective.
-func (pl *planner) besideOthers(op *workload.Op, g grid) *replay.Kernel {
-	k := pl.asLaunched(op, g)
-	if g.owned < 0 && ofLibrary(op.Name) && !pl.m.GPU.Groups.Known() {
-		unevenly(k)
-	}
-	return k
-}
-
-// unevenly says which workgroups of a product with fixed tiles have one tile
-// less than the others where groups of CUs, by which clusters are dealt, are not
-// known: not the last ones, but every other cluster of two among the last. So a few CUs held by others keep out workgroups with all their tiles,
-// which take that much longer once they are placed (what "freed" and "held" of
-// samples/measurements/2026-11-22-h200-tail measure: of 66 clusters with 128 pairs
-// of tiles four have one; 8 held SMs cost two tiles, not one).
-func unevenly(k *replay.Kernel) {
-	const cluster = 2
-	if k.WGs == 0 {
-		return
-	}
-	rounds := ceilDiv(k.Tiles, k.WGs)
-	short := rounds*k.WGs - k.Tiles
-	if short == 0 || 2*short > k.WGs {
-		return
-	}
-	last, recipe := (rounds-1)*k.WGs, k.Recipe
-	k.Tiles = rounds * k.WGs
-	k.Recipe = func(tile int, buf []replay.Phase) []replay.Phase {
-		fromEnd := k.WGs - 1 - (tile - last)
-		if tile >= last && fromEnd < 2*short && fromEnd/cluster%2 == 0 {
-			return buf
-		}
-		return recipe(tile, buf)
-	}
-}
-
 func ceilDiv(a, b int) int {
 	if b <= 0 {
 		return 0
