@@ -178,20 +178,21 @@ type Copy struct {
 	Attr   trace.CopyAttr
 }
 
-// A Cause is why something stood still.
+// A Cause is why a stream stood still. A full link is none: it holds workgroups
+// and copies back in what they do (Slots.Slowed, Segment.Bound), so their stream
+// is busy.
 type Cause uint8
 
 // The causes of idle time.
 const (
-	Unexplained  Cause = iota
-	FlagWait           // a flag had not reached its count
-	NoSlot             // every slot that fits was taken
-	LaunchGap          // between one command of a stream and the next
-	HostIssue          // the host had not issued it yet
-	BackPressure       // bytes left more slowly than they were made
-	PeerSkew           // another rank arrived later
-	Tail               // nothing left to do in this kernel, others still running
-	NoWork             // nothing left to do at all
+	Unexplained Cause = iota
+	FlagWait          // a flag had not reached its count
+	NoSlot            // every slot that fits was taken
+	LaunchGap         // between one command of a stream and the next
+	HostIssue         // the host had not issued it yet
+	PeerSkew          // another rank arrived later
+	Tail              // nothing left to do in this kernel, others still running
+	NoWork            // nothing left to do at all
 	numCauses
 )
 
@@ -199,7 +200,7 @@ const (
 func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 var causeNames = [numCauses]string{
-	"unexplained", "flag", "no slot", "launch", "host", "back-pressure", "peer skew", "tail", "no work",
+	"unexplained", "flag", "no slot", "launch", "host", "peer skew", "tail", "no work",
 }
 
 func (c Cause) String() string {

@@ -95,7 +95,7 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 			Update: rapid.SampledFrom([]bool{false, true}).Draw(t, "update"),
 		}}
 	case Delay:
-		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay")), Why: BackPressure}
+		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay")), Why: LaunchGap}
 	case Post:
 		return Command{Op: Post, Flag: flag(), Count: 1}
 	case Wait:
