@@ -149,7 +149,7 @@ type Phase struct {
 	Time  Time    // Work, Sleep: duration alone. Store, Put: the least duration, from what one workgroup or queue can issue. PostTo: until the flag is seen
 	Bytes float64 // Store, Put
 	Read  float64 // Work: bytes read from this GPU's memory; Store: bytes read here to be sent
-	Write float64 // Work: bytes written to this GPU's memory
+	Write float64 // Work: bytes written to this GPU's memory; Store: bytes written here besides those that are sent
 	Hit   float64 // Work: share of Read that the last-level cache serves
 	// Update says that what is written is added to what is there, by the memory
 	// itself: it takes the memory GPU.Update times as long (MECHANISM T7).

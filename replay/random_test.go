@@ -172,7 +172,7 @@ func drawPhase(t *rapid.T, gpus int, op PhaseOp) Phase {
 		p.Read, p.Write = bytes("read"), bytes("write")
 		p.Hit = rapid.SampledFrom([]float64{0, 0, .5, 1}).Draw(t, "hit")
 	case Store:
-		p.Bytes, p.Read = bytes("bytes"), bytes("read")
+		p.Bytes, p.Read, p.Write = bytes("bytes"), bytes("read"), bytes("write")
 	case Put:
 		p.Bytes, p.Flag, p.Count = bytes("bytes"), Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
 	case PostTo:
