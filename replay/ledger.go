@@ -117,6 +117,9 @@ func (s *sim) charge(l *launch, p *Phase) {
 		b.written += p.Write
 	case Put:
 		s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Bytes)
+		if p.DMA {
+			s.ledger.add(l.row, l.gpu, DMA, p.Bytes)
+		}
 	}
 }
 

@@ -268,6 +268,9 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		ch.puts = append(ch.puts, *p)
 		ch.from = append(ch.from, w.kernel.k)
 		n.charge(w.kernel.k.Name, w.gpu, int(p.Peer), p.Bytes, p.Bytes)
+		if p.DMA {
+			n.ledger.add(w.gpu, DMA, w.kernel.k.Name, p.Bytes)
+		}
 		if len(ch.puts) == 1 {
 			n.putNext(ch)
 		}

@@ -148,6 +148,7 @@ type Phase struct {
 	Count int64
 	Time  Time    // Work, Sleep: duration alone. Store, Put: the least duration, from what one workgroup or queue can issue. PostTo: until the flag is seen
 	Bytes float64 // Store, Put
+	DMA   bool    // Put: a copy engine of this GPU moves the bytes, and is taken until they have left; else stores or a NIC do
 	Read  float64 // Work: bytes read from this GPU's memory; Store: bytes read here to be sent
 	Write float64 // Work: bytes written to this GPU's memory; Store: bytes written here besides those that are sent
 	Hit   float64 // Work: share of Read that the last-level cache serves

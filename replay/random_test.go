@@ -174,6 +174,7 @@ func drawPhase(t *rapid.T, gpus int, op PhaseOp) Phase {
 	case Store:
 		p.Bytes, p.Read, p.Write = bytes("bytes"), bytes("read"), bytes("write")
 	case Put:
+		p.DMA = rapid.Bool().Draw(t, "by an engine")
 		p.Bytes, p.Flag, p.Count = bytes("bytes"), Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
 	case PostTo:
 		p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")
