@@ -57,10 +57,11 @@ func (a *alternate) copy(s *stream, from int) {
 	a.t.move(a.r, s, comm, a.b.ranks[from], a.b.ranks[me], float64(a.p.coll.Bytes)/float64(n))
 }
 
-func (a *alternate) product(s *stream) {
+// product computes a rank's shard of the rows.
+func (a *alternate) product(s *stream, shard int) {
 	compute, _ := a.r.split(a.p)
 	a.t.issue(a.r, s, compute.Name)
-	a.r.chunk(a.p, s, compute, len(a.b.ranks), duration(a.t.pl.m.Launch.Gap.Value))
+	a.r.chunk(a.p, s, compute, shard, len(a.b.ranks), duration(a.t.pl.m.Launch.Gap.Value))
 }
 
 // sleep is a kernel of 100 cycles before the first product on a stream, so that
@@ -86,11 +87,11 @@ func (t *transfers) gatherInTurns(r *rank, p *pair) {
 	s.launch(0, replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.sweep("copy to symmetric memory", shard, shard)})
 	a.barrier(s)
 	a.join(a.streams[1], s)
-	a.product(s)
+	a.product(s, me)
 	for step := 1; step < n; step++ {
 		on := a.streams[step%2]
 		a.copy(on, (me+step)%n)
-		a.product(on)
+		a.product(on, (me+step)%n)
 	}
 	a.copy(a.streams[n%2], me)
 	a.join(s, a.streams[1])
@@ -116,7 +117,7 @@ func (t *transfers) scatterInTurns(r *rank, p *pair) {
 		if step == 2 {
 			a.sleep(s)
 		}
-		a.product(on)
+		a.product(on, (me+step)%n)
 		a.barrier(on)
 		a.copy(on, (me-step+n)%n)
 		a.barrier(on)
@@ -124,7 +125,7 @@ func (t *transfers) scatterInTurns(r *rank, p *pair) {
 	if n == 2 {
 		a.sleep(s)
 	}
-	a.product(s)
+	a.product(s, me)
 	a.join(s, a.streams[1])
 	a.barrier(s)
 	if p.coll.Op == trace.ReduceScatter {

@@ -1,26 +1,29 @@
 package engines
 
 import (
+	"fmt"
+
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// chunkOf is one of n equal parts of a compute operation, cut along its rows:
-// its own launch, its own tiles, its own last wave (MECHANISM D3).
-func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
+// chunkOf is the k-th of n parts of a compute operation, cut along its rows: its
+// own launch, its own tiles, its own last wave. The parts together have all of
+// its rows, tiles and workgroups (portion).
+func (pl *planner) chunkOf(op *workload.Op, k, n int) *replay.Kernel {
 	if pl.streams(op) {
-		return pl.streaming(op, n)
+		return pl.streaming(op, k, n)
 	}
 	g := pl.gridOf(op, op.DurAlone())
 	switch {
 	case n == 1:
 	case op.Shape.Kind == workload.GEMM && op.Tiling.TileM > 0 && op.Tiling.Persistent:
-		t := pl.retile(op, n)
+		t := pl.retile(op, k, n)
 		g.tiles, g.time = t.Tiles, duration(t.Tile)
 		part := op.Shape
-		part.M = rowsOf(op, n)
+		part.M = rowsOf(op, k, n)
 		read, write := part.Traffic() // every part reads all of B
 		g.read, g.write = read/float64(t.Tiles), write/float64(t.Tiles)
 		if !pl.m.Dynamic(t) {
@@ -31,20 +34,21 @@ func (pl *planner) chunkOf(op *workload.Op, n int) *replay.Kernel {
 		}
 		g.wgs = min(g.wgs, g.tiles)
 	case g.tiles > 0:
-		g.tiles = ceilDiv(g.tiles, n)
+		g.tiles = max(1, portion(g.tiles, k, n))
 		g.wgs = min(g.wgs, g.tiles)
 	case g.wgs%int(pl.m.GPU.CUs.Value) == 0 && g.rounds == 1:
 		// A grid of a whole number of workgroups a CU, all resident at once: as
 		// many were launched as fit, and each loops over its share.
-		g.time /= trace.Time(n)
+		g.time = share(g.time, k, n)
+		g.read, g.write = g.read/float64(n), g.write/float64(n)
 	default:
 		whole := g.wgs
-		g.wgs = ceilDiv(g.wgs, n)
+		g.wgs = max(1, portion(g.wgs, k, n))
 		if op.Shape.Kind != workload.GEMM && g.rounds == 1 {
 			g.time = trace.Time(float64(g.time) * pl.fewer(g.wgs, whole))
 		}
 	}
-	return pl.besideOthers(op, g)
+	return pl.asLaunched(op, g)
 }
 
 // fewer is the factor on the time of a workgroup that streams memory when so many
@@ -58,15 +62,36 @@ func (pl *planner) fewer(wgs, whole int) float64 {
 	return min(1, each(whole)/each(wgs))
 }
 
-// rowsOf is how many rows one of n parts of a GEMM has.
-func rowsOf(op *workload.Op, n int) int64 { return max(1, op.Shape.M/int64(n)) }
+// portion is the k-th of n parts of a whole that are as equal as whole numbers
+// can be: what does not divide goes to the first ones, one each.
+func portion[T int | int64](whole T, k, n int) T {
+	p := whole / T(n)
+	if T(k) < whole%T(n) {
+		p++
+	}
+	return p
+}
 
-// retile predicts how the library tiles one of n parts of a GEMM's rows, and how
+// rowsOf is how many rows the k-th of n parts of a GEMM has.
+func rowsOf(op *workload.Op, k, n int) int64 { return portion(op.Shape.M, k, n) }
+
+// tooFewRows says why a pair cannot be cut into n parts, or nothing: a part
+// without rows is none.
+func (pl *planner) tooFewRows(p *workload.Pair, n int) string {
+	for _, id := range append(p.First[:1:1], p.Second[:1]...) {
+		if op := &pl.w.Ops[id]; op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.M < int64(n) {
+			return fmt.Sprintf("chunks=%d: %s has %d rows", n, shortName(op.Name), op.Shape.M)
+		}
+	}
+	return ""
+}
+
+// retile predicts how the library tiles the k-th of n parts of a GEMM's rows, and how
 // long a tile takes: what the machine's profile says of the part, scaled by how
 // the captured whole compares with what it says of that in the tiles of its name.
-func (pl *planner) retile(op *workload.Op, n int) machine.Tiling {
+func (pl *planner) retile(op *workload.Op, k, n int) machine.Tiling {
 	sh := op.Shape
-	rows := rowsOf(op, n)
+	rows := rowsOf(op, k, n)
 	pl.m.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
 	pl.m.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
 	part := pl.m.Tiling(rows, sh.N, sh.K)
@@ -96,5 +121,5 @@ func (pl *planner) midPart(op *workload.Op, k, n int) replay.Command {
 		c.Copy.Time = share(op.DurAlone(), k, n)
 		return c
 	}
-	return launchOf(op, pl.chunkOf(op, n))
+	return launchOf(op, pl.chunkOf(op, k, n))
 }

@@ -2,8 +2,9 @@ package engines
 
 import (
 	"math"
-	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -19,41 +20,69 @@ func TestChunkOfStreamingKernel(t *testing.T) {
 	var b trace.Builder
 	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
 	pl.w = &workload.Workload{Run: b.Finish(trace.Options{})}
-	whole, part := pl.kernel(&op), pl.chunkOf(&op, 4)
+	whole, part := pl.kernel(&op), pl.chunkOf(&op, 0, 4)
 	time := func(k *replay.Kernel) float64 { return float64(k.Recipe(0, nil)[0].Time) }
 	if want := (4124.0 / 1056) / (3388.0 / 264); part.WGs != 264 || math.Abs(time(part)/time(whole)-want) > 0.01 {
 		t.Errorf("%d workgroups, %.3f of the time; want 264 and %.3f", part.WGs, time(part)/time(whole), want)
 	}
 	op.Shape.Kind = workload.GEMM
-	if whole, part := pl.kernel(&op), pl.chunkOf(&op, 4); time(part) != time(whole) {
+	if whole, part := pl.kernel(&op), pl.chunkOf(&op, 0, 4); time(part) != time(whole) {
 		t.Errorf("a tile takes %v ns in a chunk and %v in the whole", time(part), time(whole))
 	}
 }
 
-// 256 fixed tiles on 132 workgroups: eight have one tile, every other pair of the
-// last sixteen, and the last pair is one of them.
-func TestShortWorkgroups(t *testing.T) {
-	k := &replay.Kernel{WGs: 132, Tiles: 256, Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-		return append(buf, replay.Phase{Op: replay.Work, Time: 1})
-	}}
-	unevenly(k)
-	var short []int
-	tiles := 0
-	for w := range k.WGs {
-		n := 0
-		for tile := w; tile < k.Tiles; tile += k.WGs {
-			n += len(k.Recipe(tile, nil))
+// The parts of a product have all of its rows, and those of other kernels all
+// workgroups, tiles and bytes, whatever does not divide.
+func TestChunksAreTheWhole(t *testing.T) {
+	pl := &planner{m: h200(t, 1)}
+	var b trace.Builder
+	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
+	pl.w = &workload.Workload{Run: b.Finish(trace.Options{})}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 64).Draw(t, "chunks")
+		op := workload.Op{
+			End: 100_000, Read: 4e6, Write: 1e6, Footprint: replay.Footprint{Threads: 128},
+			Shape:  workload.Shape{Kind: workload.GEMM, M: rapid.Int64Range(int64(n), 10_000).Draw(t, "M"), N: 512, K: 512, ElemSize: 2},
+			Tiling: workload.Tiling{WGs: rapid.IntRange(n, 5000).Draw(t, "workgroups")},
 		}
-		tiles += n
-		if n == 1 {
-			short = append(short, w)
+		var rows int64
+		for k := range n {
+			rows += rowsOf(&op, k, n)
+		}
+		if rows != op.Shape.M {
+			t.Errorf("%d chunks of %d rows have %d", n, op.Shape.M, rows)
+		}
+		op.Shape.Kind = rapid.SampledFrom([]workload.ShapeKind{workload.GEMM, workload.GEMV, workload.Elementwise}).Draw(t, "kind")
+		if rapid.Bool().Draw(t, "persistent") {
+			op.Tiling.Tiles, op.Tiling.Persistent = op.Tiling.WGs+rapid.IntRange(1, 5000).Draw(t, "more tiles"), true
+		}
+		read, tiles := 0.0, 0
+		for k := range n {
+			part := pl.chunkOf(&op, k, n)
+			count := max(part.Tiles, part.WGs)
+			tiles += count
+			for i := range count {
+				read += part.Recipe(i, nil)[0].Read
+			}
+		}
+		if math.Abs(read/op.Read-1) > 1e-9 {
+			t.Errorf("%d chunks read %.0f of %.0f bytes", n, read, op.Read)
+		}
+		if op.Tiling.Persistent && tiles != op.Tiling.Tiles {
+			t.Errorf("%d chunks have %d of %d tiles", n, tiles, op.Tiling.Tiles)
+		}
+	})
+}
+
+// A product of fewer rows than chunks is not decomposed.
+func TestMoreChunksThanRows(t *testing.T) {
+	w := moeDown.build(t)
+	for i := range w.Ops {
+		if w.Ops[i].Shape.M > 0 {
+			w.Ops[i].Shape.M = 7
 		}
 	}
-	if want := []int{118, 119, 122, 123, 126, 127, 130, 131}; !slices.Equal(short, want) || tiles != 256 {
-		t.Errorf("of %d tiles workgroups %v have one; want 256 and %v", tiles, short, want)
-	}
-	whole := &replay.Kernel{WGs: 132, Tiles: 264}
-	if unevenly(whole); whole.Tiles != 264 || whole.Recipe != nil {
-		t.Error("a product without short workgroups was changed")
+	if out := outcome(t, w, h200(t, 4), "decompose", map[string]string{"chunks": "8"}); out.Why != "chunks=8: gemm_256x128 has 7 rows" {
+		t.Errorf("why: %q", out.Why)
 	}
 }

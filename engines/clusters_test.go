@@ -45,7 +45,7 @@ func TestClustersOfProducts(t *testing.T) {
 		{"no whole clusters", known, product(8192, 4096, 3584, persistent(1024, 132, 8)), 1, 0, 132},
 		{"groups are not known: as many as were captured", unknown, product(8192, 4096, 3584, persistent(1024, 132, 2)), 4, 2, 132},
 	} {
-		k := plan(c.m).chunkOf(c.op, c.chunks)
+		k := plan(c.m).chunkOf(c.op, 0, c.chunks)
 		if k.Cluster != c.cluster || k.WGs != c.wgs {
 			t.Errorf("%s: %d workgroups in clusters of %d, want %d of %d", c.name, k.WGs, k.Cluster, c.wgs, c.cluster)
 		}
@@ -68,19 +68,31 @@ func TestClustersOfChannels(t *testing.T) {
 	}
 }
 
-// A kernel in clusters that fit into no group is planned, and refused by the simulator.
-func TestClustersThatNoGroupHolds(t *testing.T) {
-	m := h200(t, 1)
+// On a machine none of whose groups holds a cluster, kernels that were captured
+// in clusters start workgroup by workgroup.
+func TestNoGroupHoldsACluster(t *testing.T) {
+	m := h200(t, 4)
 	m.GPU.Groups.Rows = [][]float64{{1, 132}}
-	op := &workload.Op{End: 300_000, Tiling: workload.Tiling{WGs: 8, Cluster: 2}, Footprint: replay.Footprint{Threads: 128, Shared: 200 << 10}}
-	pl := &planner{m: m, w: &workload.Workload{}}
-	g := pl.gridOf(op, op.Dur())
-	if g.wgs != 8 || g.time < 1 {
-		t.Errorf("planned %+v", g)
+	if n := m.Cluster(m.Tiling(8192, 4096, 3584)); n != 1 {
+		t.Errorf("the library's product starts in clusters of %d", n)
 	}
-	k := &replay.Kernel{Name: "clustered", Kind: trace.Compute, WGs: g.wgs, Cluster: g.cluster, Footprint: g.foot, Recipe: func(_ int, buf []replay.Phase) []replay.Phase { return buf }}
-	p := &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Name: "s", Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}
-	if _, err := replay.Simulate(m, p, replay.Options{}); err == nil || !strings.Contains(err.Error(), "clusters of 2 workgroups: a group of CUs holds 1") {
-		t.Errorf("simulated: %v", err)
+	w := moeDown.build(t)
+	for i := range w.Ops {
+		if w.Ops[i].Shape.M > 0 {
+			w.Ops[i].Tiling.Cluster = 2
+		}
+	}
+	plain := moeDown.build(t)
+	for i := range plain.Ops {
+		if plain.Ops[i].Shape.M > 0 {
+			plain.Ops[i].Tiling = workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024, WGs: 1024, Cluster: 4}
+		}
+	}
+	for name, w := range map[string]*workload.Workload{"persistent": w, "plain": plain} {
+		for _, engine := range []string{"bulk", "decompose", "multistream", "fused"} {
+			if out := outcome(t, w, m, engine, nil); out.Result == nil {
+				t.Errorf("%s kernels, %s: %s", name, engine, out.Why)
+			}
+		}
 	}
 }

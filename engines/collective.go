@@ -160,7 +160,7 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 		}
 		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.channels, With: pl.neighbour(beside, parts)}
 		if sh := beside.Shape; sh.Kind == workload.GEMM {
-			q.M, q.N, q.K, q.DType = rowsOf(beside, parts), sh.N, sh.K, sh.DType
+			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
 		}
 		pl.m.Asked.Add(q)
 		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, q.With)
@@ -174,7 +174,7 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 func (pl *planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
 	sh := op.Shape
 	switch {
-	case sh.Kind != workload.GEMM, parts > 1 && pl.m.Tiling(rowsOf(op, parts), sh.N, sh.K).InMemory:
+	case sh.Kind != workload.GEMM, parts > 1 && pl.m.Tiling(rowsOf(op, 0, parts), sh.N, sh.K).InMemory:
 		return machine.BesideMemory
 	case op.Tiling.Persistent:
 		return machine.BesideLibrary
@@ -193,13 +193,17 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take)) * pl.m.Library.Carried(way)
 	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
-		Cluster: pl.m.Library.Clusters(p.channels),
+		Cluster: pl.startsTogether(pl.m.Library.Clusters(p.channels)),
 		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
 			l := &lots[ch]
 			buf = append(buf,
 				replay.Phase{Op: replay.PostTo, Flag: l.arrive, Count: 1},
 				replay.Phase{Op: replay.WaitFor, Flag: l.arrive, Count: l.members},
 				replay.Phase{Op: replay.Sleep, Time: alpha})
+			read, written := machine.MemoryOf(c.Op, n)
+			if l.alone {
+				read, written = 1, 0
+			}
 			bytes, each := wire*l.share/float64(len(l.peers)), (p.alone-alpha)/trace.Time(len(l.peers))
 			if own := pl.m.Library.AllToAll.Receive.Or(0); l.members == 1 && own > 0 { // a copy crosses no link
 				each = min(each, duration(bytes/own))
@@ -207,7 +211,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 			for i := range l.peers {
 				buf = append(buf, replay.Phase{
 					Op: replay.Store, Peer: l.peers[(i+ch)%len(l.peers)], Bytes: bytes, Time: each,
-					Read: bytes, Beside: p.beside,
+					Read: read * bytes, Write: written * bytes, Beside: p.beside,
 				})
 			}
 			return append(buf,
@@ -226,6 +230,7 @@ type lot struct {
 	members int64   // ranks of the gang
 	peers   []int32 // GPUs it sends to
 	share   float64 // of the wire bytes of a channel, which are those of all over their number
+	alone   bool    // a rank's copy to itself is another channel's
 }
 
 // lots are a rank's by channel. Each channel of a library's all-to-all serves one
@@ -242,12 +247,12 @@ func (pl *planner) lots(op *workload.Op, p part) []lot {
 		peers := pl.peers(op, c, ch, pl.wayOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
-			lots[ch] = lot{pl.gang(p, ch, everyone), int64(n), peers, 1}
+			lots[ch] = lot{gang: pl.gang(p, ch, everyone), members: int64(n), peers: peers, share: 1}
 		case peer == 0:
-			lots[ch] = lot{pl.gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share}
+			lots[ch] = lot{pl.gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share, true}
 		default:
 			at := peers[peer-1]
-			lots[ch] = lot{pl.gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, share}
+			lots[ch] = lot{pl.gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, share, true}
 		}
 	}
 	return lots

@@ -25,6 +25,7 @@ type Outcome struct {
 	Why                   string // why the strategy does not apply or cannot run; else ""
 	Err                   error  // what kept it from running: a *replay.DeadlockError, say
 
+	races   races              // that the plan holds
 	asked   []machine.Question // what the plan asked of the machine's profile
 	program *replay.Program    // if causes were asked for
 	window  interval           // that was asked for; none: {}
@@ -89,7 +90,7 @@ func Run(w *workload.Workload, m machine.Machine, s Selection, o replay.Options)
 	}
 	for range paceRounds {
 		planned = m
-		p, err = s.Engine.Plan(w, m, s.Values)
+		p, out.races, err = s.Engine.planned(w, m, s.Values)
 		var na *NotApplicable
 		if errors.As(err, &na) {
 			out.Why = na.Why

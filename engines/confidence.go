@@ -334,7 +334,7 @@ func (v *doubts) sizes() {
 
 // race: who gets the compute units first differs from run to run.
 func (v *doubts) race() {
-	if races(v.out.Selection, v.w) {
+	if v.out.races.any() {
 		v.doubt(Medium, "which rank's collective gets compute units first differs from run to run: %s to %s", micros(v.out.Best), micros(v.out.Worst))
 	}
 }

@@ -49,7 +49,7 @@ func planDecompose(pl *planner, v Values) (emitter, error) {
 	}
 	why := "no pair of compute and communication was found"
 	serves := map[string]func(*workload.Pair) string{
-		"chunks": func(*workload.Pair) string { return "" },
+		"chunks": func(p *workload.Pair) string { return pl.tooFewRows(p, n) },
 		"waves":  pl.countsWaves,
 		"ring":   pl.ringPasses,
 	}[v["variant"]]
@@ -73,6 +73,9 @@ func planDecompose(pl *planner, v Values) (emitter, error) {
 	case "ring":
 		t := passing{pl: pl, both: v["both"] == "on", boards: map[int]*passBoard{}}
 		return t.emit, nil
+	}
+	for i := from; i < len(pl.pairs); i++ {
+		pl.pairs[i].raced = n
 	}
 	pl.joinStages(from)
 	return func(r *rank, p *pair) { r.inChunks(p, n, v.Int("channels"), v["priority"] == "on") }, nil
@@ -244,7 +247,7 @@ func (c *chunked) launch(op *workload.Op, k int, gap trace.Time) {
 		c.onComm.launch(gap, launchOf(op, r.pl.collective(op, c.cut)))
 		return
 	}
-	r.chunk(c.p, c.onCompute, op, c.n, gap)
+	r.chunk(c.p, c.onCompute, op, k, c.n, gap)
 }
 
 // pass writes chunk k of an operation that rows go through.

@@ -37,15 +37,22 @@ type emitter func(r *rank, p *pair)
 
 // Plan is the workload under the strategy: a NotApplicable error where it has nothing to plan.
 func (e Engine) Plan(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
+	p, _, err := e.planned(w, m, v)
+	return p, err
+}
+
+// planned is Plan, and what of the program varies between runs.
+func (e Engine) planned(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, races, error) {
 	pl, err := newPlanner(w, m)
 	if err != nil {
-		return nil, err
+		return nil, races{}, err
 	}
 	emit, err := e.plan(pl, v)
 	if err != nil {
-		return nil, err
+		return nil, races{}, err
 	}
-	return pl.write(emit)
+	p, err := pl.write(emit)
+	return p, pl.races(), err
 }
 
 // A Param is one setting of an engine.

@@ -27,16 +27,34 @@ func usualFall(ranks int, gather bool) int64 {
 	return noneFirst
 }
 
-// tossedFor is what the pairs of a workload toss for: whether some are a product
-// and its collective, and some a gather and the product behind it.
-func tossedFor(w *workload.Workload) (products, gathers bool) {
-	for i := range w.Pairs {
-		if p := &w.Pairs[i]; p.Collective >= 0 {
-			gather := p.Direction == workload.CollectiveThenCompute
-			products, gathers = products || !gather, gathers || gather
+// races are the pairs of a program in which chunks of a collective and of compute
+// become ready at one moment, so that which is dispatched first varies between runs.
+type races struct {
+	products bool // of a product and its collective
+	gathers  bool // of a gather and the product behind it
+	chunks   int  // of the gathers, at most
+}
+
+func (r races) any() bool { return r.products || r.gathers }
+
+// races are those of the pairs that strategies have taken.
+func (pl *planner) races() (all races) {
+	if pl.w.World < 2 {
+		return all
+	}
+	for i := range pl.pairs {
+		for _, p := range pl.pairs[i].links() {
+			switch {
+			case p.raced < 2:
+			case p.Direction == workload.CollectiveThenCompute:
+				all.gathers = true
+				all.chunks = max(all.chunks, p.raced)
+			default:
+				all.products = true
+			}
 		}
 	}
-	return products, gathers
+	return all
 }
 
 // A fall is how all tosses fall, and how often.
@@ -56,14 +74,6 @@ func falls(n int, gathers bool, chunks int) []fall {
 		return []fall{{allButOne, behind}, {allFirst, alike}, {everyOther, 1 - behind - alike}}
 	}
 	return []fall{{noneFirst, alike}, {allFirst, alike}, {everyOther, 1 - 2*alike}}
-}
-
-// races reports whether a toss decides over the time of a strategy.
-func races(s Selection, w *workload.Workload) bool {
-	if w.World < 2 {
-		return false
-	}
-	return s.Engine.Name == "decompose" && s.Values["variant"] == "chunks" && s.Values.Int("chunks") > 1
 }
 
 // RunsDiffer is how far two runs of one program are apart: rows measured twice
@@ -95,15 +105,14 @@ func choose(expected []float64, isPlain []bool) (take, plain int) {
 // modes says little.
 func (o *Outcome) expect(w *workload.Workload, m machine.Machine, stop func() bool) error {
 	o.Expected, o.Best, o.Worst = o.Time, o.Time, o.Time
-	if m.Seed != 0 || !races(o.Selection, w) {
+	if m.Seed != 0 || !o.races.any() {
 		return nil
 	}
-	products, gathers := tossedFor(w)
-	both := products && gathers
+	both := o.races.products && o.races.gathers
 	var mean float64
-	for _, fall := range falls(w.World, !products, o.Values.Int("chunks")) {
+	for _, fall := range falls(w.World, !o.races.products, o.races.chunks) {
 		t := o.Time
-		if both || fall.seed != usualFall(w.World, gathers) {
+		if both || fall.seed != usualFall(w.World, o.races.gathers) {
 			m.Seed = fall.seed
 			other, err := Run(w, m, o.Selection, replay.Options{Stop: stop})
 			if err != nil {

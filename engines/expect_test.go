@@ -109,3 +109,32 @@ func TestChoose(t *testing.T) {
 		}
 	}
 }
+
+// A decomposition as a part of a mix varies between runs as it does alone: the
+// same expected time and the same extremes, and the confidence says so.
+func TestMixRaces(t *testing.T) {
+	w, m := moeDown.build(t), h200(t, 4)
+	s := mustParse(t, "decompose")[0]
+	alone, err := Run(w, m, s, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alone.Best >= alone.Expected || alone.Worst <= alone.Expected {
+		t.Fatalf("alone it takes %d, from %d to %d: nothing varies", alone.Expected, alone.Best, alone.Worst)
+	}
+	choice := PairChoice{Outcomes: []Outcome{alone}}
+	for i := range w.Pairs {
+		choice.Rows = append(choice.Rows, i)
+	}
+	mixed, err := Run(w, m, Selection{mixedOf([]PairChoice{choice}), Values{}}, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mixed.Expected != alone.Expected || mixed.Best != alone.Best || mixed.Worst != alone.Worst {
+		t.Errorf("in a mix %d (%d to %d), alone %d (%d to %d)", mixed.Expected, mixed.Best, mixed.Worst, alone.Expected, alone.Best, alone.Worst)
+	}
+	v := doubts{w: w, out: mixed, m: &m}
+	if v.race(); len(v.found) != 1 || v.found[0].level != Medium {
+		t.Errorf("doubts %+v, want one of medium confidence", v.found)
+	}
+}

@@ -47,7 +47,7 @@ type grid struct {
 func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 	t := op.Tiling
 	dur = pl.paced(op, dur)
-	g := grid{foot: op.Footprint, pipe: 1, cluster: t.Cluster}
+	g := grid{foot: op.Footprint, pipe: 1, cluster: pl.startsTogether(t.Cluster)}
 	cus := int(pl.m.GPU.CUs.Value)
 	perCU := pl.residents(op.Footprint)
 	switch {
@@ -58,7 +58,7 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 		}
 		g.time = dur / trace.Time(ceilDiv(t.Tiles, t.WGs))
 	case t.WGs > 0:
-		slots := int(pl.m.GPU.Clustered(t.Cluster)) * perCU
+		slots := int(pl.m.GPU.Clustered(g.cluster)) * perCU
 		waves := ceilDiv(t.WGs, slots)
 		g.wgs, g.rounds = t.WGs, waves
 		if waves > maxWaves {
@@ -91,6 +91,16 @@ func (pl *planner) gridOf(op *workload.Op, dur trace.Time) grid {
 	return g
 }
 
+// startsTogether is how many workgroups of a kernel that was captured in clusters
+// of a size start together on this machine: 0 where none of its groups of CUs
+// holds such a cluster. A kernel for that machine is built without.
+func (pl *planner) startsTogether(cluster int) int {
+	if cluster > 1 && pl.m.GPU.Clustered(cluster) == 0 {
+		return 0
+	}
+	return cluster
+}
+
 // clusterOf is the grid's cluster, where the grid is one of whole clusters; what
 // shares tiles among its workgroups has been sized to be resident at once.
 func (pl *planner) clusterOf(g grid) int {
@@ -102,26 +112,12 @@ func (pl *planner) clusterOf(g grid) int {
 }
 
 // residents is how many workgroups of a footprint fit on one CU, at least 1.
-func (pl *planner) residents(f replay.Footprint) int {
-	g := pl.m.GPU
-	n := int(max(1, g.WGs.Value))
-	limit := func(has float64, takes int) {
-		if takes > 0 && has > 0 {
-			n = min(n, int(has)/takes)
-		}
-	}
-	limit(g.Threads.Value, f.Threads)
-	limit(g.Registers.Value, f.Registers*f.Threads)
-	if f.Shared > 0 {
-		limit(g.Shared.Value, f.Shared+int(g.SharedSpare.Value))
-	}
-	return max(1, n)
-}
+func (pl *planner) residents(f replay.Footprint) int { return max(1, f.Residents(&pl.m.GPU)) }
 
 // kernel is a compute operation with the workgroups it had.
 func (pl *planner) kernel(op *workload.Op) *replay.Kernel {
 	if pl.streams(op) {
-		return pl.streaming(op, 1)
+		return pl.streaming(op, 0, 1)
 	}
 	return pl.asLaunched(op, pl.gridOf(op, op.DurAlone()))
 }
@@ -146,43 +142,6 @@ func (pl *planner) kernelOf(op *workload.Op, g grid) *replay.Kernel {
 		k.Attr = *a
 	}
 	return k
-}
-
-// besideOthers is asLaunched for a kernel whose tiles have no places that others
-// know, as what is cut or overlapped with a collective.
-func (pl *planner) besideOthers(op *workload.Op, g grid) *replay.Kernel {
-	k := pl.asLaunched(op, g)
-	if g.owned < 0 && ofLibrary(op.Name) && !pl.m.GPU.Groups.Known() {
-		unevenly(k)
-	}
-	return k
-}
-
-// unevenly says which workgroups of a product with fixed tiles have one tile
-// less than the others where groups of CUs, by which clusters are dealt, are not
-// known: not the last ones, but every other cluster of two among the last. So a few CUs held by others keep out workgroups with all their tiles,
-// which take that much longer once they are placed (what "freed" and "held" of
-// samples/measurements/2026-11-22-h200-tail measure: of 66 clusters with 128 pairs
-// of tiles four have one; 8 held SMs cost two tiles, not one).
-func unevenly(k *replay.Kernel) {
-	const cluster = 2
-	if k.WGs == 0 {
-		return
-	}
-	rounds := ceilDiv(k.Tiles, k.WGs)
-	short := rounds*k.WGs - k.Tiles
-	if short == 0 || 2*short > k.WGs {
-		return
-	}
-	last, recipe := (rounds-1)*k.WGs, k.Recipe
-	k.Tiles = rounds * k.WGs
-	k.Recipe = func(tile int, buf []replay.Phase) []replay.Phase {
-		fromEnd := k.WGs - 1 - (tile - last)
-		if tile >= last && fromEnd < 2*short && fromEnd/cluster%2 == 0 {
-			return buf
-		}
-		return recipe(tile, buf)
-	}
 }
 
 func ceilDiv(a, b int) int {

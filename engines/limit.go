@@ -131,7 +131,7 @@ func waits(r *replay.Result, from []trace.Time) string {
 	}
 	for _, s := range idleByCause(late) {
 		name := map[replay.Cause]string{
-			replay.NoSlot: "free compute units", replay.HostIssue: "the host", replay.BackPressure: "links",
+			replay.NoSlot: "free compute units", replay.HostIssue: "the host",
 		}[s.Cause]
 		if name != "" && s.Time*50 >= whole {
 			return "streams wait for " + name

@@ -85,7 +85,7 @@ func (r *rank) besideNext(p *pair, o occupancy, v Values) {
 	if back := p.index - v.Int("buffers"); v.Int("buffers") > 0 && back >= 0 {
 		onCompute.wait(r.pl.done[earlier[back].ID], 1, earlier[back].Name)
 	}
-	onCompute.launch(r.refill(onCompute, p.pre[r.id], gap), launchOf(compute, r.pl.besideOthers(compute, r.pl.shaped(compute, o))))
+	onCompute.launch(r.refill(onCompute, p.pre[r.id], gap), launchOf(compute, r.pl.asLaunched(compute, r.pl.shaped(compute, o))))
 	r.finished(onCompute, compute)
 	for _, id := range p.mid[r.id] {
 		r.step(p, &r.pl.w.Ops[id], 0, 0)

@@ -144,15 +144,16 @@ func (t *passing) gather(r *rank, p *pair, b *passBoard, me int, s *stream, lane
 		}
 	}
 	out := compute.Write / float64(len(b.ranks)) // its part of the product, put in its place
-	product := func(gap trace.Time) {
-		r.chunk(p, s, compute, len(p.First), gap)
+	product := func(c int, gap trace.Time) {
+		r.chunk(p, s, compute, c, len(p.First), gap)
 		t.combine(r, compute, s, "place in the whole", out, out)
 	}
-	product(gap)
+	product(me, gap)
 	for _, h := range b.hops() {
-		s.wait(b.arrived[me][b.at(me, -h.distance*h.step)], 1, "shard")
+		c := b.at(me, -h.distance*h.step)
+		s.wait(b.arrived[me][c], 1, "shard")
 		s.wait(r.issued, r.issue(t.pl.m.Launch.Host.Value, compute.Name), "host")
-		product(duration(t.pl.m.Launch.Hop.Value))
+		product(c, duration(t.pl.m.Launch.Hop.Value))
 	}
 }
 
@@ -162,7 +163,7 @@ func (t *passing) reduce(r *rank, p *pair, b *passBoard, me int, s *stream, lane
 	chunk := float64(p.coll.Bytes) / float64(len(b.ranks))
 	l := t.pl.m.Launch
 	product := func(c int, arrivals int64) { // sums that come in are waited for behind the product
-		r.chunk(p, s, compute, len(p.First), gap)
+		r.chunk(p, s, compute, c, len(p.First), gap)
 		if arrivals > 0 {
 			s.wait(b.arrived[me][c], arrivals, "partial sums")
 			t.combine(r, compute, s, "add partial sums", float64(arrivals+1)*chunk, chunk)

@@ -273,11 +273,11 @@ func (t *transfers) storeTime(bytes float64) trace.Time {
 	return duration(bytes / t.pl.m.Fabric.StoreCU.Or(t.pl.m.Fabric.Egress.Value))
 }
 
-// chunk launches one of n parts of a product.
-func (r *rank) chunk(p *pair, s *stream, op *workload.Op, n int, gap trace.Time) {
-	k := r.pl.chunkOf(op, n)
-	if k.Owned > 0 {
+// chunk launches the k-th of n parts of a product.
+func (r *rank) chunk(p *pair, s *stream, op *workload.Op, k, n int, gap trace.Time) {
+	kernel := r.pl.chunkOf(op, k, n)
+	if kernel.Owned > 0 {
 		gap = r.refill(s, p.pre[r.id], gap)
 	}
-	s.launch(gap, launchOf(op, k))
+	s.launch(gap, launchOf(op, kernel))
 }

@@ -88,6 +88,7 @@ type pair struct {
 	rest    []*pair   // that continue it: each begins with what the one before ends with, or behind its link
 	link    [][]int32 // by rank: ops between what it continues and it
 	grouped bool      // several products of one collective
+	raced   int       // parts that race for compute units, if over 1: who gets them first varies between runs
 	manner  *manner   // of a strategy that is kept to some pairs; nil: the planner's
 }
 

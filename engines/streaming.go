@@ -37,13 +37,13 @@ func (pl *planner) streams(op *workload.Op) bool {
 	return op.Shape.Kind == workload.Elementwise && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
-// streaming is one of n parts of an operation that streams.
-func (pl *planner) streaming(op *workload.Op, n int) *replay.Kernel {
+// streaming is the k-th of n parts of an operation that streams.
+func (pl *planner) streaming(op *workload.Op, k, n int) *replay.Kernel {
 	cus, per := int(pl.m.GPU.CUs.Value), pl.residents(op.Footprint)
-	slots, wgs := cus*per, ceilDiv(op.Tiling.WGs, n)
+	slots, wgs := cus*per, portion(op.Tiling.WGs, k, n)
 	if wgs <= slots {
 		round := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.WGs)
-		each := float64(wgs * n)
+		each := float64(op.Tiling.WGs)
 		return pl.kernelOf(op, grid{
 			wgs: wgs, time: trace.Time(round*pl.fewer(wgs, slots) + 0.5), pipe: 1 / float64(min(per, ceilDiv(wgs, cus))),
 			foot: op.Footprint, read: op.Read / each, write: op.Write / each,
@@ -52,15 +52,15 @@ func (pl *planner) streaming(op *workload.Op, n int) *replay.Kernel {
 	g := grid{wgs: pieces * cus, pipe: 1, foot: op.Footprint, merged: true}
 	g.foot.Threads *= per
 	g.foot.Shared *= per
-	k := pl.kernelOf(op, g)
+	kernel := pl.kernelOf(op, g)
 	time := float64(op.DurAlone()) / float64(n)
 	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
-	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+	kernel.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
 		from, to := upTo(i/cus), upTo(i/cus+1)
 		return append(buf, replay.Phase{
 			Op: replay.Work, Time: trace.Time(math.Round(time*to) - math.Round(time*from)),
 			Read: read * (to - from), Write: write * (to - from),
 		})
 	}
-	return k
+	return kernel
 }

@@ -31,7 +31,7 @@ func TestStreamingKernelFollowsItsBytes(t *testing.T) {
 		}{{1, 0}, {3, 0}, {1, 4}, {1, 8}, {1, 16}, {1, 24}, {1, 66}} {
 			op, w := streamer(wgs)
 			pl := &planner{m: m, w: w}
-			k := pl.chunkOf(op, c.parts)
+			k := pl.chunkOf(op, 0, c.parts)
 			holder := &replay.Kernel{
 				Name: "holder", Kind: trace.Collective, WGs: c.held, Footprint: replay.Footprint{Exclusive: true},
 				Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
@@ -68,7 +68,7 @@ func TestStreamingKernelFollowsItsBytes(t *testing.T) {
 // (gpu.stream of h200).
 func TestPartOfStreamingKernel(t *testing.T) {
 	op, w := streamer(4224)
-	k := (&planner{m: h200(t, 1), w: w}).chunkOf(op, 4)
+	k := (&planner{m: h200(t, 1), w: w}).chunkOf(op, 0, 4)
 	want := 100_000 * (4058.0 / 2112) / (4124.0 / 1056)
 	if got := float64(k.Recipe(0, nil)[0].Time); k.WGs != 1056 || math.Abs(got-want) > 1 {
 		t.Errorf("%d workgroups of %.0f ns, want 1056 of %.0f", k.WGs, got, want)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -19,13 +20,32 @@ type Moved struct {
 	Written float64 `json:"written_bytes"`
 }
 
-// MemoryByCause says what an outcome's memory traffic was for, compute first.
-// The library's collectives count by the rule of their ring (MECHANISM B2), an
-// all-reduce as its two halves; all else by what was simulated. Empty where
-// nothing was: captured and ideal hold no memory.
+// MemoryByCause says what an outcome's memory traffic was for, compute first: the
+// bytes that were simulated, and nothing else. An all-reduce counts as its two
+// halves. Empty where nothing was: captured and ideal hold no memory.
 func MemoryByCause(w *workload.Workload, out Outcome) []Moved {
 	run := out.Result.Run
 	per := float64(max(1, w.World) * max(1, Iterations(w)))
+	computes, library := map[string]bool{}, map[string]*opShares{} // by name of kernel
+	for _, s := range run.Spans {
+		switch s.Kind {
+		case trace.Compute:
+			computes[run.NameOf(s)] = true
+		case trace.Collective:
+			if comm := run.Comm(s); comm != nil {
+				of := library[run.NameOf(s)]
+				if of == nil {
+					of = &opShares{}
+					library[run.NameOf(s)] = of
+				}
+				ranks := w.World
+				if id := OriginOf(run, s); id >= 0 && w.Ops[id].Collective >= 0 {
+					ranks = len(w.Collectives[w.Ops[id].Collective].Members)
+				}
+				of.add(comm, ranks)
+			}
+		}
+	}
 	by := map[string]*Moved{}
 	add := func(cause string, read, written float64) {
 		m := by[cause]
@@ -36,45 +56,20 @@ func MemoryByCause(w *workload.Workload, out Outcome) []Moved {
 		m.Read += read / per
 		m.Written += written / per
 	}
-	causes := map[string]string{} // by name of kernel; "": a library's collective
-	var library []trace.Span
-	for _, s := range run.Spans {
-		switch s.Kind {
-		case trace.Compute:
-			causes[run.NameOf(s)] = "compute"
-		case trace.Collective:
-			if run.Comm(s) != nil {
-				causes[run.NameOf(s)] = ""
-				library = append(library, s)
-			}
-		}
-	}
-	simulated := false
 	for _, t := range out.Result.Traffic {
-		cause, known := causes[t.Name]
-		if t.Resource != replay.Memory || known && cause == "" {
+		if t.Resource != replay.Memory {
 			continue
 		}
-		if !known {
-			cause, _, _ = strings.Cut(t.Name, " by ")
+		read := t.Bytes - t.Written
+		switch of := library[t.Name]; {
+		case of != nil:
+			of.split(read, t.Written, add)
+		case computes[t.Name]:
+			add("compute", read, t.Written)
+		default:
+			cause, _, _ := strings.Cut(t.Name, " by ")
+			add(cause, read, t.Written)
 		}
-		simulated = true
-		add(cause, t.Bytes-t.Written, t.Written)
-	}
-	if !simulated {
-		return nil
-	}
-	for _, s := range library {
-		id := OriginOf(run, s)
-		if id < 0 || w.Ops[id].Collective < 0 {
-			continue
-		}
-		c := &w.Collectives[w.Ops[id].Collective]
-		share := 1.0 // of the captured collective
-		if comm := run.Comm(s); c.In > 0 {
-			share = float64(comm.In) / float64(c.In)
-		}
-		ringTraffic(run.Comm(s).Op, len(c.Members), share*float64(c.Bytes), add)
 	}
 	var all []Moved
 	for _, m := range by {
@@ -93,20 +88,33 @@ func causeOrder(cause string) int {
 	return 1
 }
 
-// ringTraffic is a collective's bytes of memory on one rank, in chunks of bytes/n.
-// A reduce-scatter sends n-1 chunks: the first is read, of each other both
-// partial sums are, as of the last, which is added and written at home. An
-// all-gather reads and sends n-1 chunks; so does an all-to-all.
-func ringTraffic(op trace.CollectiveOp, n int, bytes float64, add func(cause string, read, written float64)) {
-	chunk := bytes / float64(max(1, n))
-	sent := float64(n - 1)
-	switch op {
-	case trace.AllReduce:
-		ringTraffic(trace.ReduceScatter, n, bytes, add)
-		ringTraffic(trace.AllGather, n, bytes, add)
-	case trace.ReduceScatter:
-		add(op.String(), (2*sent+1)*chunk, (sent+1)*chunk)
-	default:
-		add(op.String(), sent*chunk, sent*chunk)
+// opShares is what kernels of one name, which may run several operations of the
+// library, read and write for each, by the rule that they are simulated by.
+type opShares struct{ read, written [trace.Barrier + 1]float64 }
+
+// add counts a kernel of a rank.
+func (s *opShares) add(comm *trace.Comm, ranks int) {
+	ops := []trace.CollectiveOp{comm.Op}
+	if comm.Op == trace.AllReduce {
+		ops = []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather}
+	}
+	for _, op := range ops {
+		read, written := machine.MemoryOf(op, ranks)
+		wire := float64(op.WireBytes(max(comm.In, comm.Out), ranks))
+		s.read[op] += wire * read
+		s.written[op] += wire * (1 + written)
+	}
+}
+
+// split hands what the kernels moved to the operations.
+func (s *opShares) split(read, written float64, add func(cause string, read, written float64)) {
+	var reads, writes float64
+	for op := range s.read {
+		reads, writes = reads+s.read[op], writes+s.written[op]
+	}
+	for op := range s.read {
+		if s.written[op] > 0 {
+			add(trace.CollectiveOp(op).String(), read*s.read[op]/reads, written*s.written[op]/writes)
+		}
 	}
 }

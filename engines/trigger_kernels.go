@@ -106,7 +106,7 @@ func (t *tracker) transfers(p *pair, g *ring, me int) *replay.Kernel {
 			buf = append(buf, replay.Phase{Op: replay.Work, Read: bytes})
 		}
 		return append(buf, replay.Phase{
-			Op: replay.Put, Peer: g.ranks[next], Bytes: bytes, Time: duration(bytes / rate),
+			Op: replay.Put, Peer: g.ranks[next], Bytes: bytes, Time: duration(bytes / rate), DMA: true,
 			Flag: g.counter(next, stage+1, block), Count: 1, Update: t.adds(p, g),
 		})
 	}

@@ -196,9 +196,9 @@ func checkCUs(t *rapid.T, s *sim, n *naive) {
 			u := &s.gpus[g].cus[c]
 			free := n.empty()
 			for _, w := range u.wgs {
-				free = free.minus(n.need(&s.kernels.at(s.wgs.at(w).launch).kernel.Footprint))
+				free = free.Minus(n.need(&s.kernels.at(s.wgs.at(w).launch).kernel.Footprint))
 			}
-			if !free.holds(room{}) || free != u.free {
+			if !free.Holds(room{}) || free != u.free {
 				t.Fatalf("at %d: GPU %d CU %d: %d workgroups leave %v free, accounted %v", s.now, g, c, len(u.wgs), free, u.free)
 			}
 		}

@@ -28,7 +28,7 @@ const (
 	Storing               // a workgroup's Store
 	Sleeping              // a workgroup's Sleep
 	Flying                // a post on its way to who sees it
-	Queueing              // a put until the NIC takes its message
+	Queueing              // a put until a copy engine is free for it, or the NIC takes its message
 	Sending               // the bytes of a put
 	Launching             // the gap before a kernel or copy
 	Delaying              // a stream's Delay
@@ -41,7 +41,7 @@ const (
 )
 
 var stepNames = [numSteps]string{
-	"work", "store", "latency", "flag on its way", "put at the NIC", "put", "launch", "delay", "copy start", "copy", "flag", "slot", "engine",
+	"work", "store", "latency", "flag on its way", "put in line", "put", "launch", "delay", "copy start", "copy", "flag", "slot", "engine",
 }
 
 func (s Step) String() string {

@@ -172,7 +172,7 @@ func checkCluster(m *machine.Machine, k *Kernel) error {
 		return nil
 	}
 	largest := m.GPU.Groups.Rows[len(m.GPU.Groups.Rows)-1][0]
-	most := int64(largest) * roomOf(&m.GPU).times(k.Footprint.need(&m.GPU))
+	most := int64(largest) * int64(k.Footprint.Residents(&m.GPU))
 	if most < int64(k.Cluster) {
 		return fmt.Errorf("clusters of %d workgroups: a group of CUs holds %d", k.Cluster, most)
 	}
@@ -186,15 +186,15 @@ func checkFits(m *machine.Machine, need room) error {
 	if m.GPU.CUs.Value < 1 {
 		return fmt.Errorf("footprint: machine %q has no CUs", m.Name)
 	}
-	has := roomOf(&m.GPU)
+	has := m.GPU.Room()
 	for _, r := range []struct {
 		what      string
 		need, has int64
 	}{
-		{"threads", need.threads, has.threads},
-		{"registers", need.registers, has.registers},
-		{"bytes of shared memory", need.shared, has.shared},
-		{"workgroups", need.workgroups, has.workgroups},
+		{"threads", need.Threads, has.Threads},
+		{"registers", need.Registers, has.Registers},
+		{"bytes of shared memory", need.Shared, has.Shared},
+		{"workgroups", need.WGs, has.WGs},
 	} {
 		if r.need > r.has {
 			return fmt.Errorf("footprint: needs %d %s, a CU has %d", r.need, r.what, r.has)

@@ -61,7 +61,7 @@ func (s *sim) placeClusters(g *gpu, id int32) {
 				c := w*64 + bits.TrailingZeros64(set)
 				group := s.groups.cus[s.groups.of[c]]
 				switch {
-				case !g.cus[c].free.holds(l.need):
+				case !g.cus[c].free.Holds(l.need):
 				case g.roomFor(group, l.need, l.cluster):
 					s.startCluster(g, id, group)
 				default:
@@ -77,7 +77,7 @@ func (s *sim) placeClusters(g *gpu, id int32) {
 // roomFor reports whether CUs of the set have room for so many workgroups.
 func (g *gpu) roomFor(set []uint64, need room, n int) bool {
 	for c := range each(set) {
-		n -= int(g.cus[c].free.times(need))
+		n -= int(g.cus[c].free.Times(need))
 		if n <= 0 {
 			return true
 		}
@@ -99,7 +99,7 @@ func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 	for range l.cluster {
 		at := int32(none)
 		for c := range each(group) {
-			if g.cus[c].free.holds(l.need) && (at == none || len(g.cus[c].wgs) < len(g.cus[at].wgs)) {
+			if g.cus[c].free.Holds(l.need) && (at == none || len(g.cus[c].wgs) < len(g.cus[at].wgs)) {
 				at = int32(c)
 			}
 		}

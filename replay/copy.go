@@ -10,7 +10,7 @@ import (
 type engines struct {
 	limited bool
 	taken   []bool
-	line    []int32 // streams whose copies wait for one, the first first
+	line    []actor // streams whose copies, and channels whose puts, wait for one, the first first
 	rate    float64 // bytes a nanosecond of one copy between GPUs
 	latency Time
 }
@@ -49,7 +49,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 	c := cmd.Copy
 	switch st.step {
 	case issued:
-		if !c.Free && st.engine == none && !s.takeEngine(id, st) {
+		if !c.Free && st.engine == none && !s.takeEngine(actor{dueStream, id}, st.gpu) {
 			return false
 		}
 		st.lose(st.since, s.now, Idle{Cause: NoSlot, Note: "copy engines taken"})
@@ -78,7 +78,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 	s.passed(id, st, Copying, c.Peer)
 	s.ended()
 	if st.engine != none {
-		s.freeEngine(st)
+		s.freeEngine(actor{dueStream, id}, st.gpu)
 	}
 	return true
 }
@@ -95,30 +95,39 @@ func (s *sim) beforeBytes(st *stream, c *Copy) Time {
 	return latency
 }
 
-func (s *sim) takeEngine(id int32, st *stream) bool {
-	e := &s.gpus[st.gpu].engines
-	st.engine = e.take()
-	if st.engine == none {
-		e.line = append(e.line, id)
+// engineOf is where it lies which engine a stream's copy, or a channel's put, has.
+func (s *sim) engineOf(who actor) *int32 {
+	if who.kind == dueStream {
+		return &s.streams[who.id].engine
 	}
-	return st.engine != none
+	return &s.channel(who.id).engine
 }
 
-// freeEngine hands the stream's engine to the copy that waits longest.
-func (s *sim) freeEngine(st *stream) {
-	e := &s.gpus[st.gpu].engines
+// takeEngine gives the actor an engine of the GPU, or puts it in line for one.
+func (s *sim) takeEngine(who actor, gpu int32) bool {
+	e := &s.gpus[gpu].engines
+	at := e.take()
+	if *s.engineOf(who) = at; at == none {
+		e.line = append(e.line, who)
+	}
+	return at != none
+}
+
+// freeEngine hands the actor's engine to who waits longest.
+func (s *sim) freeEngine(who actor, gpu int32) {
+	e, engine := &s.gpus[gpu].engines, s.engineOf(who)
 	if len(e.line) == 0 {
-		e.taken[st.engine] = false
+		e.taken[*engine] = false
 	} else {
 		next := e.line[0]
 		e.line = slices.Delete(e.line, 0, 1)
-		s.streams[next].engine = st.engine
-		if s.causes != nil {
-			s.letGo(actor{dueStream, next})
+		*s.engineOf(next) = *engine
+		if s.causes != nil && next.kind == dueStream {
+			s.letGo(next)
 		}
-		s.queue = append(s.queue, actor{dueStream, next})
+		s.queue = append(s.queue, next)
 	}
-	st.engine = none
+	*engine = none
 }
 
 // copyLatency is the time from a copy's command to its first byte. To a GPU of

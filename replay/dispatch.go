@@ -2,7 +2,6 @@ package replay
 
 import (
 	"iter"
-	"math"
 	"math/bits"
 	"slices"
 
@@ -26,43 +25,22 @@ import (
 // workgroup fits takes it: a kernel further back gets only what those before
 // it cannot use (leftover policy, MECHANISM R0.2).
 
-// A room is how much of a CU is free, or what a workgroup takes of it.
-type room struct{ threads, registers, shared, workgroups int64 }
-
-func (r room) holds(n room) bool {
-	return r.threads >= n.threads && r.registers >= n.registers && r.shared >= n.shared && r.workgroups >= n.workgroups
-}
-
-func (r room) plus(n room) room {
-	return room{r.threads + n.threads, r.registers + n.registers, r.shared + n.shared, r.workgroups + n.workgroups}
-}
-
-func (r room) minus(n room) room {
-	return room{r.threads - n.threads, r.registers - n.registers, r.shared - n.shared, r.workgroups - n.workgroups}
-}
-
-// roomOf is an empty CU. What the machine gives as 0 is not modelled.
-func roomOf(g *machine.GPU) room {
-	limit := func(q machine.Quantity) int64 {
-		if q.Value <= 0 {
-			return math.MaxInt64 / 4
-		}
-		return int64(min(q.Value, math.MaxInt32))
-	}
-	return room{limit(g.Threads), limit(g.Registers), limit(g.Shared), limit(g.WGs)}
-}
+type room = machine.Room
 
 // need is what one workgroup takes.
 func (f Footprint) need(g *machine.GPU) room {
 	if f.Exclusive {
-		return roomOf(g)
+		return g.Room()
 	}
-	return room{
-		threads:    int64(f.Threads),
-		registers:  int64(f.Registers) * int64(f.Threads),
-		shared:     int64(f.Shared) + int64(g.SharedSpare.Value),
-		workgroups: 1,
+	return g.Need(f.Threads, f.Registers, f.Shared)
+}
+
+// Residents is how many workgroups of the footprint one CU holds at once.
+func (f Footprint) Residents(g *machine.GPU) int {
+	if f.Exclusive {
+		return 1
 	}
+	return g.Residents(f.Threads, f.Registers, f.Shared)
 }
 
 // A gpu is the state of one device. What every phase touches comes first.
@@ -112,7 +90,7 @@ func newGPU(m *machine.Machine, p *Program) gpu {
 	}
 	empty := make([]uint64, words)
 	for i := range g.cus {
-		g.cus[i], g.pipes[i] = cu{free: roomOf(&m.GPU)}, pipes{slow: 1}
+		g.cus[i], g.pipes[i] = cu{free: m.GPU.Room()}, pipes{slow: 1}
 		empty[i/64] |= 1 << (i % 64)
 	}
 	g.load = [][]uint64{empty}
@@ -216,10 +194,10 @@ func (s *sim) refill(g *gpu, id int32) (more bool) {
 	clear(g.mask)
 	for c := range each(g.freed) {
 		u := &g.cus[c]
-		for ; u.freed > 0 && l.placed < l.kernel.WGs && u.free.holds(l.need); u.freed-- {
+		for ; u.freed > 0 && l.placed < l.kernel.WGs && u.free.Holds(l.need); u.freed-- {
 			s.start(id, int32(c))
 		}
-		if u.free.holds(l.need) {
+		if u.free.Holds(l.need) {
 			g.mask[c/64] |= 1 << (c % 64)
 			more = true
 		}
@@ -250,7 +228,7 @@ func (s *sim) sweep(g *gpu, id int32) {
 				if l.placed == l.kernel.WGs {
 					return
 				}
-				if c := int32(w*64 + bits.TrailingZeros64(set)); g.cus[c].free.holds(l.need) {
+				if c := int32(w*64 + bits.TrailingZeros64(set)); g.cus[c].free.Holds(l.need) {
 					s.start(id, c)
 				}
 			}
@@ -264,7 +242,7 @@ func (s *sim) occupy(g *gpu, c, wg int32, need room) {
 	if len(u.wgs) == 0 {
 		g.held.add(1, s.now)
 	}
-	u.free = u.free.minus(need)
+	u.free = u.free.Minus(need)
 	g.shift(c, len(u.wgs), len(u.wgs)+1)
 	s.wgs.at(wg).at = int32(len(u.wgs))
 	u.wgs = append(u.wgs, wg)
@@ -277,7 +255,7 @@ func (s *sim) vacate(g *gpu, c, wg int32, need room) {
 	u.wgs[at] = last
 	s.wgs.at(last).at = at
 	u.wgs = u.wgs[:n]
-	u.free = u.free.plus(need)
+	u.free = u.free.Plus(need)
 	g.shift(c, n+1, n)
 	if n == 0 {
 		g.held.add(-1, s.now)

@@ -81,7 +81,7 @@ func checkCause(t *rapid.T, p *Program, run *trace.Run, idle *Idle) {
 	case HostIssue:
 		streams := p.GPUs[0].Streams // the last is the host's
 		ok = posted() && rank == 0 && name == streams[len(streams)-1].Name && idle.Flag != NoFlag
-	case BackPressure, LaunchGap, NoWork: // of a Delay, a gap, the end
+	case LaunchGap, NoWork: // of a Delay, a gap, the end
 		ok = idle.Note == "" && idle.Flag == NoFlag
 	}
 	if !ok {

@@ -82,13 +82,13 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 type way struct{ to, path int32 }
 
 // pathOf is the path of a phase's bytes. Plain ones, neither cached nor added
-// to nor read to be sent, mostly take that of the kernel's last such phase.
+// to, and for which this GPU's memory is not used when they are sent, mostly take that of the kernel's last such phase.
 func (s *sim) pathOf(l *launch, p *Phase) int32 {
 	to := p.Peer
 	if p.Op == Work {
 		to = l.gpu
 	}
-	if p.Update || p.Op == Work && p.Hit > 0 || p.Op == Store && p.Read > 0 {
+	if p.Update || p.Op == Work && p.Hit > 0 || p.Op == Store && p.Read+p.Write > 0 {
 		return s.flows.pathTo(s.wayOf(l, p))
 	}
 	last := &l.ways[p.Op]

@@ -91,7 +91,7 @@ func (t *ledger) spend(row, gpu int32, by *Slots) {
 
 // A bill is bytes of a kernel's phases that are not in the ledger yet.
 type bill struct {
-	read, written, cached float64 // by Work
+	read, written, cached float64 // by Work; written by Stores too, beside what they send
 	peer                  int32   // of the last Stores
 	stored, fetched       float64 // by those
 }
@@ -114,8 +114,12 @@ func (s *sim) charge(l *launch, p *Phase) {
 		}
 		b.stored += p.Bytes
 		b.fetched += p.Read
+		b.written += p.Write
 	case Put:
 		s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Bytes)
+		if p.DMA {
+			s.ledger.add(l.row, l.gpu, DMA, p.Bytes)
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func (n *naive) place(g *ngpu, k *nkernel) {
 	need := n.need(&k.k.Footprint)
 	if !k.fresh && !n.clusters(k) {
 		for i, c := range g.cus {
-			for c.freed > 0 && k.placed < k.k.WGs && c.free.holds(need) {
+			for c.freed > 0 && k.placed < k.k.WGs && c.free.Holds(need) {
 				c.freed--
 				n.start(g, k, c, i)
 			}
@@ -65,7 +65,7 @@ func (n *naive) place(g *ngpu, k *nkernel) {
 	for k.placed < k.k.WGs {
 		best := -1
 		for i, c := range g.cus {
-			if c.free.holds(need) && (best < 0 || len(c.wgs) < len(g.cus[best].wgs)) {
+			if c.free.Holds(need) && (best < 0 || len(c.wgs) < len(g.cus[best].wgs)) {
 				best = i
 			}
 		}
@@ -95,18 +95,18 @@ func (n *naive) startCluster(g *ngpu, k *nkernel, need room, fresh bool) bool {
 		for i, c := range g.cus {
 			if group[i] == group[first] {
 				left = left || c.left
-				for room := c.free; room.holds(need); fits++ {
-					room = room.minus(need)
+				for room := c.free; room.Holds(need); fits++ {
+					room = room.Minus(need)
 				}
 			}
 		}
-		if !left || fits < k.k.Cluster || !g.cus[first].free.holds(need) {
+		if !left || fits < k.k.Cluster || !g.cus[first].free.Holds(need) {
 			continue
 		}
 		for range k.k.Cluster {
 			at := -1
 			for i, c := range g.cus {
-				if group[i] == group[first] && c.free.holds(need) && (at < 0 || len(c.wgs) < len(g.cus[at].wgs)) {
+				if group[i] == group[first] && c.free.Holds(need) && (at < 0 || len(c.wgs) < len(g.cus[at].wgs)) {
 					at = i
 				}
 			}
@@ -157,7 +157,7 @@ func (n *naive) start(g *ngpu, k *nkernel, c *ncu, at int) {
 	}
 	k.placed++
 	if c != nil {
-		c.free = c.free.minus(n.need(&k.k.Footprint))
+		c.free = c.free.Minus(n.need(&k.k.Footprint))
 		c.wgs = append(c.wgs, w)
 	}
 	n.actors = append(n.actors, w)
@@ -211,7 +211,7 @@ func (n *naive) workgroup(w *nactor) {
 	}
 	n.actors = slices.DeleteFunc(n.actors, func(a *nactor) bool { return a == w })
 	if w.cu != nil {
-		w.cu.free = w.cu.free.plus(n.need(&k.k.Footprint))
+		w.cu.free = w.cu.free.Plus(n.need(&k.k.Footprint))
 		w.cu.wgs = slices.DeleteFunc(w.cu.wgs, func(a *nactor) bool { return a == w })
 		w.cu.freed++
 		w.cu.left = true
@@ -268,6 +268,9 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		ch.puts = append(ch.puts, *p)
 		ch.from = append(ch.from, w.kernel.k)
 		n.charge(w.kernel.k.Name, w.gpu, int(p.Peer), p.Bytes, p.Bytes)
+		if p.DMA {
+			n.ledger.add(w.gpu, DMA, w.kernel.k.Name, p.Bytes)
+		}
 		if len(ch.puts) == 1 {
 			n.putNext(ch)
 		}
@@ -294,8 +297,8 @@ func (n *naive) need(f *Footprint) room {
 		return n.empty()
 	}
 	return room{
-		threads: int64(f.Threads), registers: int64(f.Threads * f.Registers),
-		shared: int64(f.Shared + int(n.m.GPU.SharedSpare.Value)), workgroups: 1,
+		Threads: int64(f.Threads), Registers: int64(f.Threads * f.Registers),
+		Shared: int64(f.Shared + int(n.m.GPU.SharedSpare.Value)), WGs: 1,
 	}
 }
 

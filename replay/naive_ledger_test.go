@@ -69,6 +69,7 @@ func (n *naive) chargePhase(w *nactor, p *Phase) {
 			n.ledger.add(w.gpu, Cache, name, p.Read+p.Write)
 		}
 	case p.Bytes > 0:
+		n.ledger.write(w.gpu, name, p.Write)
 		n.charge(name, w.gpu, int(p.Peer), p.Bytes, p.Read)
 	}
 }

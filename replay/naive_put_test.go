@@ -6,6 +6,7 @@ func (n *naive) putArrived(a *nactor) {
 	n.end = max(n.end, n.now)
 	n.postLater(n.latency(a.gpu, a.peer), p.Flag, p.Count, a.from[0], a.gpu)
 	a.from = a.from[1:]
+	n.freeEngine(a)
 	n.putNext(a)
 }
 
@@ -13,6 +14,15 @@ func (n *naive) putNext(a *nactor) {
 	a.sent = false
 	if len(a.puts) == 0 {
 		return
+	}
+	if engines, g := int(n.m.Engines.Count.Value), n.gpus[a.gpu]; a.puts[0].DMA && !a.engine {
+		if engines > 0 && g.taken == engines {
+			g.wants = append(g.wants, a)
+			a.wants, a.lastEnd = true, -1
+			return
+		}
+		g.taken++
+		a.engine = true
 	}
 	if n.m.Network.Message.Value > 0 && n.node(a.gpu) != n.node(a.peer) {
 		messages := Time(1)

@@ -78,7 +78,7 @@ func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
 	}
 	k.limit, k.slow = limitOf(p.size(), float64(p.Time)), slow
 	if p.Op == Store {
-		k.to, k.read = p.Peer, p.Read/p.Bytes
+		k.to, k.read = p.Peer, (p.Read+p.Write)/p.Bytes
 	} else {
 		k.cache = 1
 		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / p.size()

@@ -81,15 +81,22 @@ func (n *naive) copy(a *nactor, c *Command, step int) bool {
 		}
 	}
 	n.write("copy", a.gpu, a.index, cp.Name, a.start)
-	if a.engine {
-		a.engine = false
-		if len(g.wants) > 0 {
-			g.wants[0].engine = true
-			n.queue = append(n.queue, g.wants[0])
-			g.wants = g.wants[1:]
-		} else {
-			g.taken--
-		}
-	}
+	n.freeEngine(a)
 	return true
+}
+
+// freeEngine hands the actor's engine, if it has one, to who waits longest.
+func (n *naive) freeEngine(a *nactor) {
+	if !a.engine {
+		return
+	}
+	g := n.gpus[a.gpu]
+	a.engine = false
+	if len(g.wants) == 0 {
+		g.taken--
+		return
+	}
+	g.wants[0].engine = true
+	n.queue = append(n.queue, g.wants[0])
+	g.wants = g.wants[1:]
 }

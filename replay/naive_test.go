@@ -89,13 +89,14 @@ type nactor struct {
 	next   int
 	step   int
 	start  Time
-	engine bool
+	engine bool // of streams and channels
 
 	// Channels.
-	peer int
-	puts []Phase
-	from []*Kernel // of puts
-	sent bool      // the first is
+	peer  int
+	puts  []Phase
+	from  []*Kernel // of puts
+	sent  bool      // the first is
+	wants bool      // the first waits for an engine
 
 	// Workgroups.
 	kernel *nkernel
@@ -263,9 +264,13 @@ func (n *naive) drain() {
 				a.step = 0
 			}
 		case duePut:
-			if a.sent {
+			switch {
+			case a.wants:
+				a.wants = false
+				n.putNext(a)
+			case a.sent:
 				n.putArrived(a)
-			} else {
+			default:
 				n.putSend(a)
 			}
 		case dueWorkgroup:

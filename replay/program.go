@@ -148,8 +148,9 @@ type Phase struct {
 	Count int64
 	Time  Time    // Work, Sleep: duration alone. Store, Put: the least duration, from what one workgroup or queue can issue. PostTo: until the flag is seen
 	Bytes float64 // Store, Put
+	DMA   bool    // Put: a copy engine of this GPU moves the bytes, and is taken until they have left; else stores or a NIC do
 	Read  float64 // Work: bytes read from this GPU's memory; Store: bytes read here to be sent
-	Write float64 // Work: bytes written to this GPU's memory
+	Write float64 // Work: bytes written to this GPU's memory; Store: bytes written here besides those that are sent
 	Hit   float64 // Work: share of Read that the last-level cache serves
 	// Update says that what is written is added to what is there, by the memory
 	// itself: it takes the memory GPU.Update times as long (MECHANISM T7).
@@ -178,20 +179,21 @@ type Copy struct {
 	Attr   trace.CopyAttr
 }
 
-// A Cause is why something stood still.
+// A Cause is why a stream stood still. A full link is none: it holds workgroups
+// and copies back in what they do (Slots.Slowed, Segment.Bound), so their stream
+// is busy.
 type Cause uint8
 
 // The causes of idle time.
 const (
-	Unexplained  Cause = iota
-	FlagWait           // a flag had not reached its count
-	NoSlot             // every slot that fits was taken
-	LaunchGap          // between one command of a stream and the next
-	HostIssue          // the host had not issued it yet
-	BackPressure       // bytes left more slowly than they were made
-	PeerSkew           // another rank arrived later
-	Tail               // nothing left to do in this kernel, others still running
-	NoWork             // nothing left to do at all
+	Unexplained Cause = iota
+	FlagWait          // a flag had not reached its count
+	NoSlot            // every slot that fits was taken
+	LaunchGap         // between one command of a stream and the next
+	HostIssue         // the host had not issued it yet
+	PeerSkew          // another rank arrived later
+	Tail              // nothing left to do in this kernel, others still running
+	NoWork            // nothing left to do at all
 	numCauses
 )
 
@@ -199,7 +201,7 @@ const (
 func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 var causeNames = [numCauses]string{
-	"unexplained", "flag", "no slot", "launch", "host", "back-pressure", "peer skew", "tail", "no work",
+	"unexplained", "flag", "no slot", "launch", "host", "peer skew", "tail", "no work",
 }
 
 func (c Cause) String() string {

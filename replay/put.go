@@ -3,10 +3,12 @@ package replay
 // A channel carries the puts of one GPU to one other: in order, one at a time.
 type channel struct {
 	stake
-	puts  []put // the first is under way
-	head  int
-	alarm alarm // of a put that waits for the NIC
-	waits bool
+	puts   []put // the first is under way
+	head   int
+	alarm  alarm // of a put that waits for the NIC
+	waits  bool
+	wants  bool  // the first put waits for a copy engine
+	engine int32 // that the first put has, or none
 }
 
 type put struct {
@@ -15,6 +17,7 @@ type put struct {
 	bytes  float64
 	time   Time
 	update bool
+	dma    bool
 	from   poster
 	span   spanRef
 	moment int32 // at which it began, if causes are kept
@@ -26,7 +29,7 @@ func (s *sim) put(l *launch, p *Phase) {
 	if s.puts[l.gpu] == nil {
 		s.puts[l.gpu] = make([]channel, len(s.gpus))
 		for i := range s.puts[l.gpu] {
-			s.puts[l.gpu][i].stake, s.puts[l.gpu][i].alarm = nowhere, none
+			s.puts[l.gpu][i] = channel{stake: nowhere, alarm: none, engine: none}
 		}
 	}
 	id := l.gpu*int32(len(s.gpus)) + p.Peer
@@ -36,7 +39,7 @@ func (s *sim) put(l *launch, p *Phase) {
 		ch.puts = s.firsts.room(1)
 	}
 	ch.puts = append(ch.puts, put{
-		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, party: l.party,
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, party: l.party,
 	})
 	if len(ch.puts)-ch.head == 1 {
 		s.beginPut(id)
@@ -48,12 +51,18 @@ func (s *sim) channel(id int32) *channel {
 	return &s.puts[id/n][id%n]
 }
 
-// beginPut begins the first put of a channel, once the NIC takes its message.
+// beginPut begins the first put of a channel, once it has the copy engine that it
+// needs and the NIC takes its message.
 func (s *sim) beginPut(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))
 	if s.causes != nil {
 		ch.puts[ch.head].moment = s.causes.now
+	}
+	if ch.puts[ch.head].dma && ch.engine == none && !s.takeEngine(actor{duePut, id}, id/n) {
+		ch.wants = true
+		ch.left = 0
+		return
 	}
 	free := s.takeNIC(id/n, id%n, &ch.puts[ch.head])
 	if free >= s.now {
@@ -91,21 +100,28 @@ func (s *sim) sendPut(id int32) {
 	n := int32(len(s.gpus))
 	p := &ch.puts[ch.head]
 	ch.waits = false
-	p.span = s.record.transfer(id/n, id%n, p, s.now)
+	p.span = s.record.transfer(id/n, id%n, p, ch.engine, s.now)
 	s.entry = append(s.entry, actor{duePut, id})
 }
 
-// stepPut goes on with a channel that is due: its first put may be sent, or has arrived.
+// stepPut goes on with a channel that is due: its first put has an engine, may be
+// sent, or has arrived.
 func (s *sim) stepPut(id int32) {
-	if ch := s.channel(id); ch.waits {
-		if s.causes != nil {
-			s.causes.arrived(s.now, ch.puts[ch.head].moment, ch.puts[ch.head].party, none, Queueing)
-			ch.puts[ch.head].moment = s.causes.now
-		}
-		s.sendPut(id)
-	} else {
+	ch := s.channel(id)
+	if !ch.wants && !ch.waits {
 		s.putDone(id)
+		return
 	}
+	if s.causes != nil {
+		s.causes.arrived(s.now, ch.puts[ch.head].moment, ch.puts[ch.head].party, none, Queueing)
+		ch.puts[ch.head].moment = s.causes.now
+	}
+	if ch.wants {
+		ch.wants = false
+		s.beginPut(id)
+		return
+	}
+	s.sendPut(id)
 }
 
 func (s *sim) putFlow(id int32) (classKey, float64) {
@@ -137,6 +153,9 @@ func (s *sim) putDone(id int32) {
 	s.record.end(p.span, s.now)
 	if s.causes != nil {
 		s.causes.arrived(s.now, p.moment, p.party, id%n, Sending)
+	}
+	if ch.engine != none {
+		s.freeEngine(actor{duePut, id}, id/n)
 	}
 	s.ended()
 	s.postAfter(s.flows.latency(id/n, id%n), p.flag, p.count, p.from)

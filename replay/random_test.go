@@ -95,7 +95,7 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 			Update: rapid.SampledFrom([]bool{false, true}).Draw(t, "update"),
 		}}
 	case Delay:
-		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay")), Why: BackPressure}
+		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay")), Why: LaunchGap}
 	case Post:
 		return Command{Op: Post, Flag: flag(), Count: 1}
 	case Wait:
@@ -172,8 +172,9 @@ func drawPhase(t *rapid.T, gpus int, op PhaseOp) Phase {
 		p.Read, p.Write = bytes("read"), bytes("write")
 		p.Hit = rapid.SampledFrom([]float64{0, 0, .5, 1}).Draw(t, "hit")
 	case Store:
-		p.Bytes, p.Read = bytes("bytes"), bytes("read")
+		p.Bytes, p.Read, p.Write = bytes("bytes"), bytes("read"), bytes("write")
 	case Put:
+		p.DMA = rapid.Bool().Draw(t, "by an engine")
 		p.Bytes, p.Flag, p.Count = bytes("bytes"), Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
 	case PostTo:
 		p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")

@@ -169,7 +169,7 @@ func (s *sim) wayOf(l *launch, p *Phase) pathKey {
 	}
 	switch {
 	case p.Op == Store:
-		k.to, k.read = p.Peer, p.Read/p.Bytes
+		k.to, k.read = p.Peer, (p.Read+p.Write)/p.Bytes
 	case p.Hit > 0 || p.Update: // of a byte, what is read and what is written
 		all := p.Read + p.Write
 		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / all

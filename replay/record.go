@@ -135,14 +135,17 @@ func (r *recorder) copy(st *stream, cmd *Command, now Time) {
 }
 
 // transfer opens the span of a put's bytes.
-func (r *recorder) transfer(from, to int32, p *put, now Time) spanRef {
+func (r *recorder) transfer(from, to int32, p *put, engine int32, now Time) spanRef {
 	if r.options.Level < Phases || !r.watched(from, now) {
 		return none
 	}
 	lane := trace.Lane{Kind: trace.Link, Rank: from, Peer: to}
 	dir := trace.PeerToPeer
 	if from == to {
-		lane, dir = trace.Lane{Kind: trace.Engine, Rank: from, ID: none}, trace.DeviceToDevice
+		dir = trace.DeviceToDevice
+	}
+	if from == to || engine != none {
+		lane = trace.Lane{Kind: trace.Engine, Rank: from, ID: int64(engine)}
 	}
 	return r.Add(trace.Span{
 		Start: now, End: now, Kind: trace.Transfer, Name: r.Intern(p.from.kernel.Name),

@@ -200,7 +200,7 @@ func TestIdleCauses(t *testing.T) {
 			{Name: "main", Commands: []Command{
 				{Op: Wait, Flag: issued, Count: 1},
 				kernel("A", 1, work(10)),
-				{Op: Delay, Delay: 4, Why: BackPressure},
+				{Op: Delay, Delay: 4, Why: PeerSkew},
 				last,
 			}},
 			{Name: "side", Queue: 1, Commands: []Command{
@@ -216,7 +216,7 @@ func TestIdleCauses(t *testing.T) {
 	r := mustSimulate(t, small(2, 1), p, Options{})
 	want := []Idle{
 		{0, 0, 0, 0, 5, HostIssue, issued, `posted by GPU 0 stream "host"`},
-		{0, 0, 0, 15, 19, BackPressure, 0, ""},
+		{0, 0, 0, 15, 19, PeerSkew, 0, ""},
 		{0, 0, 0, 19, 22, LaunchGap, 0, ""},
 		{0, 0, 0, 22, 25, NoSlot, 0, `held by "B"`},
 		{0, 0, 0, 35, 50, NoWork, 0, ""},

@@ -36,7 +36,7 @@ func TestWhySlotsAreVacant(t *testing.T) {
 			}},
 			{Name: "side", Queue: 1, Commands: []Command{
 				{Op: Wait, Flag: remote, Count: 1},
-				{Op: Delay, Delay: 1, Why: BackPressure},
+				{Op: Delay, Delay: 1, Why: LaunchGap},
 				whole, // CU 1 from 61 to 71 and from 71 to 81
 			}},
 			{Name: "host", Host: true, Queue: 2, Commands: []Command{{Op: Delay, Delay: 3, Why: HostIssue}, {Op: Post, Flag: issued, Count: 1}}},

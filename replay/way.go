@@ -9,7 +9,7 @@ import (
 type pathKey struct {
 	from, to int32   // GPUs
 	side     side    // of their memories, where an arbiter tells sides apart
-	read     float64 // bytes of memory at from for each byte that goes its way
+	read     float64 // bytes of memory at from, read or written, for each byte that goes its way
 	write    float64 // bytes of memory at to for each
 	cache    float64 // bytes of the last-level cache at from for each
 }

@@ -3,7 +3,8 @@ package replay
 import "github.com/overlapse/overlapse/replay/machine"
 
 // A WhatIf is a machine that differs in one respect, to see what a program is
-// sensitive to. Of is the same program there: not planned anew.
+// sensitive to. Of is the same program there: not planned anew. The zero value
+// changes nothing.
 type WhatIf struct {
 	Links    float64 // times as fast, links and NICs; 0 stands for 1
 	Memory   float64 // times as fast
@@ -18,8 +19,12 @@ type WhatIf struct {
 // of its own was measured to take is left as it is, but for Work.
 func (x WhatIf) Of(m machine.Machine, p *Program) (machine.Machine, *Program) {
 	x.Links, x.Memory, x.Compute = orOne(x.Links), orOne(x.Memory), orOne(x.Compute)
-	q := &Program{Flags: p.Flags, Links: orOne(p.Links) * x.Links, GPUs: make([]GPU, len(p.GPUs))}
+	q := *p
+	q.Links = orOne(p.Links) * x.Links
+	q.GPUs = make([]GPU, len(p.GPUs))
 	for g := range p.GPUs {
+		q.GPUs[g] = p.GPUs[g]
+		q.GPUs[g].Streams = nil
 		for _, st := range p.GPUs[g].Streams {
 			commands := make([]Command, len(st.Commands))
 			for i, c := range st.Commands {
@@ -35,7 +40,7 @@ func (x WhatIf) Of(m machine.Machine, p *Program) (machine.Machine, *Program) {
 		m.Network.Latency.Value, m.Network.Hop.Value = 0, 0
 		m.Engines.Latency.Value = 0
 	}
-	return m, q
+	return m, &q
 }
 
 func orOne(factor float64) float64 {
@@ -117,7 +122,7 @@ func (k *Kernel) boundByMemory(m *machine.Machine) bool {
 	}
 	beside := float64(k.WGs)
 	if !k.Free {
-		beside = min(beside, m.GPU.CUs.Value*float64(roomOf(&m.GPU).times(k.Footprint.need(&m.GPU))))
+		beside = min(beside, m.GPU.CUs.Value*float64(k.Footprint.Residents(&m.GPU)))
 	}
 	var rate float64
 	for _, p := range k.Recipe(0, nil) {
@@ -126,15 +131,4 @@ func (k *Kernel) boundByMemory(m *machine.Machine) bool {
 		}
 	}
 	return rate > perNanosecond(m.GPU.Memory.Value)/2
-}
-
-// times is how often a workgroup's need fits.
-func (r room) times(n room) int64 {
-	fits := r.workgroups / n.workgroups
-	for _, x := range [...][2]int64{{r.threads, n.threads}, {r.registers, n.registers}, {r.shared, n.shared}} {
-		if x[1] > 0 {
-			fits = min(fits, x[0]/x[1])
-		}
-	}
-	return fits
 }

@@ -3,6 +3,9 @@ package replay
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -50,4 +53,29 @@ func TestWhatIf(t *testing.T) {
 	if got := mustSimulate(t, m, p, Options{}).Makespan; got != 245 {
 		t.Errorf("afterwards the program takes %d, want 245", got)
 	}
+}
+
+// TestWhatIfNothing checks that the zero WhatIf is the identity for any program
+// on any machine: everything that a result holds stays the same.
+func TestWhatIfNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProgram(t)
+		m := drawMachine(t, len(p.GPUs))
+		want, wantErr := Simulate(m, p, Options{Level: Phases, Causes: true})
+		m, p = WhatIf{}.Of(m, p)
+		got, err := Simulate(m, p, Options{Level: Phases, Causes: true})
+		if (err == nil) != (wantErr == nil) {
+			t.Fatalf("error %v, without the WhatIf %v", err, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		if d := cmp.Diff(want.Run.Spans, got.Run.Spans); d != "" {
+			t.Errorf("spans differ:\n%s", d)
+		}
+		want.Run, got.Run = nil, nil
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("results differ:\n%s", d)
+		}
+	})
 }

@@ -92,6 +92,31 @@ func sends(op trace.CollectiveOp, ranks float64) float64 {
 	return ranks - 1
 }
 
+// MemoryOf is what a rank reads of, and writes to, its own GPU's memory in an
+// operation over so many ranks, for each byte that it sends. The bytes that peers
+// send to it are written besides. The rules count chunks of a rank's N:
+//
+//   - Reduce-scatter, on a ring: the first step reads a chunk and sends it. Each of
+//     the N-2 others reads what has arrived and its own chunk, and sends their sum.
+//     The last reads both and writes the sum here. N-1 are sent, 2N-1 read, 1 written.
+//     Sent directly, N-1 are read to be sent, and N to be added: the same.
+//   - All-gather: each of the N-1 that are sent is read.
+//   - All-reduce: the two, one after the other.
+//   - All-to-all: as an all-gather, and the rank's own chunk is copied.
+//   - Reduce, broadcast and the rest send along chains, as reduce-scatter or all-gather.
+func MemoryOf(op trace.CollectiveOp, ranks int) (read, written float64) {
+	n := float64(max(2, ranks))
+	switch op {
+	case trace.ReduceScatter, trace.Reduce:
+		return (2*n - 1) / (n - 1), 1 / (n - 1)
+	case trace.AllReduce:
+		return (3*n - 2) / (2 * (n - 1)), 1 / (2 * (n - 1))
+	case trace.AllToAll:
+		return n / (n - 1), 1 / (n - 1)
+	}
+	return 1, 0
+}
+
 // Time predicts how long the kernel of an operation takes, alone and with all
 // ranks there from its start, in seconds. bytes is the larger of one rank's
 // input and output. channels limits the workgroups; 0 leaves it to the library.

@@ -72,13 +72,12 @@ func (g GPU) Clusters(size, held int) int {
 }
 
 // Clustered is how many CUs a kernel in clusters of a number of workgroups can
-// use at once. It is at least one cluster: the simulator refuses a kernel whose
-// clusters fit into no group.
+// use at once; 0 where no group holds one.
 func (g GPU) Clustered(size int) float64 {
 	if size <= 1 || !g.Groups.Known() {
 		return g.CUs.Value
 	}
-	return float64(size * max(1, g.Clusters(size, 0)))
+	return float64(size * g.Clusters(size, 0))
 }
 
 // Ungrouped is how many CUs the groups lack or have too many; NaN where a size

@@ -152,11 +152,12 @@ func (m Machine) Dynamic(t Tiling) bool {
 
 // Cluster is how many workgroups of the library's kernel start together; 1 where
 // the tile's usual cluster would cost a wave, since of most tiles the library has
-// several.
+// several, and where no group of CUs holds it.
 func (m Machine) Cluster(t Tiling) int {
 	alongN, alongM := m.Matmul.cluster(t.Rows, t.Columns)
 	n := int(alongN * alongM)
-	if ceilDiv(t.Tiles, int(m.GPU.Clustered(n))) != t.Waves {
+	slots := int(m.GPU.Clustered(n))
+	if slots == 0 || ceilDiv(t.Tiles, slots) != t.Waves {
 		return 1
 	}
 	return n

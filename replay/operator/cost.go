@@ -287,19 +287,7 @@ func (b *bench) plain(wgs, threads, registers, shared int) trace.Kernel {
 
 // residents is how many workgroups of a kernel fit on one CU, at least 1.
 func (b *bench) residents(k *trace.Kernel) int {
-	g := &b.m.GPU
-	n := int(g.WGs.Value)
-	limit := func(has float64, takes int) {
-		if takes > 0 {
-			n = min(n, int(has)/takes)
-		}
-	}
-	limit(g.Threads.Value, k.Threads())
-	limit(g.Registers.Value, k.Threads()*int(k.Registers))
-	if k.Shared > 0 {
-		limit(g.Shared.Value, int(k.Shared)+int(g.SharedSpare.Value))
-	}
-	return max(1, n)
+	return max(1, b.m.GPU.Residents(k.Threads(), int(k.Registers), int(k.Shared)))
 }
 
 func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -132,26 +133,16 @@ func residents(d *trace.Device, k *trace.Kernel) int {
 	if d.CUs <= 0 || k == nil || k.Threads() <= 0 {
 		return 0
 	}
-	n := maxResidents
-	limit := func(has, takes int) {
-		if has > 0 && takes > 0 {
-			n = min(n, has/takes)
-		}
-	}
 	threads := k.Threads()
 	if d.WaveSize > 0 {
 		threads = ceilDiv(threads, d.WaveSize) * d.WaveSize
 	}
-	limit(d.ThreadsPerCU, threads)
-	limit(d.RegistersPerCU, threads*int(k.Registers))
-	shared := int(k.Shared)
+	has := func(n int) machine.Quantity { return machine.Quantity{Value: float64(n)} }
+	g := machine.GPU{Threads: has(d.ThreadsPerCU), Registers: has(d.RegistersPerCU), Shared: has(d.SharedPerCU), WGs: has(maxResidents)}
 	if d.ComputeMajor >= 8 && d.WaveSize == 32 {
-		shared += 1024 // the driver's, of every workgroup, since compute capability 8.0
+		g.SharedSpare = has(1024) // the driver's, of every workgroup, since compute capability 8.0
 	}
-	if k.Shared > 0 {
-		limit(d.SharedPerCU, shared)
-	}
-	return d.CUs * max(1, n)
+	return d.CUs * max(1, g.Residents(threads, int(k.Registers), int(k.Shared)))
 }
 
 // A namedTile is the tile that a kernel's name gives, first and second side, and

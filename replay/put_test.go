@@ -1,0 +1,52 @@
+package replay
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// Puts that a copy engine moves take it one after the other, with copies; those
+// of stores or a NIC go side by side.
+func TestPutsTakeEngines(t *testing.T) {
+	puts := func(dma bool) []Phase {
+		return []Phase{
+			{Op: Put, Peer: 1, Bytes: 1000, Time: 20, DMA: dma},
+			{Op: Put, Peer: 2, Bytes: 1000, Time: 20, DMA: dma},
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		engines float64
+		dma     bool
+		copies  bool
+		want    Time
+	}{
+		{"stores", 1, false, false, 20},
+		{"one engine", 1, true, false, 40},
+		{"an engine each", 2, true, false, 20},
+		{"behind a copy", 1, true, true, 60},
+		{"as many engines as are asked for", 0, true, true, 20},
+	} {
+		m := small(3, 1)
+		m.Engines = machine.Engines{Count: q(c.engines)}
+		streams := []Stream{{Commands: []Command{kernel("K", 1, puts(c.dma))}}}
+		if c.copies {
+			first := Command{Op: Start, Copy: &Copy{Name: "copy", From: 0, Peer: 0, Bytes: 1000, Time: 20}}
+			streams = append([]Stream{{Commands: []Command{first}}}, streams...)
+		}
+		r := mustSimulate(t, m, prog(streams, nil, nil), Options{Causes: true})
+		if r.Makespan != c.want {
+			t.Errorf("%s: takes %d ns, want %d", c.name, r.Makespan, c.want)
+		}
+		moved := 0.0
+		for _, x := range r.Traffic {
+			if x.Resource == DMA && x.Name == "K" {
+				moved += x.Bytes
+			}
+		}
+		if want := map[bool]float64{true: 2000}[c.dma]; moved != want {
+			t.Errorf("%s: engines move %.0f bytes of puts, want %.0f", c.name, moved, want)
+		}
+	}
+}
