@@ -1,7 +1,6 @@
 package engines
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay"

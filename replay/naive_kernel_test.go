@@ -311,5 +311,5 @@ func (n *naive) empty() room {
 		return int64(q.Value)
 	}
 	g := &n.m.GPU
-	return room{all(g.Threads), all(g.Registers), all(g.Shared), all(g.WGs)}
+	return room{Threads: all(g.Threads), Registers: all(g.Registers), Shared: all(g.Shared), WGs: all(g.WGs)}
 }
