@@ -54,8 +54,6 @@ func (t *transfers) contradiction() string {
 		return "a communication kernel stores: mover=kernel is for impl=push, not " + t.impl
 	case t.chunks && (t.kernel || t.impl != "auto" && t.impl != "pull"):
 		return "product=chunks is for copy engines that read: impl=pull"
-	case t.rows == 0:
-		return "rows must be at least 1"
 	case t.reserve >= int(t.pl.m.GPU.CUs.Value):
 		return fmt.Sprintf("reserve=%d leaves the product none of %.0f compute units", t.reserve, t.pl.m.GPU.CUs.Value)
 	}

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"io"
 	"runtime"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -23,15 +21,6 @@ func syntheticBytes(b *testing.B) []byte {
 		b.Fatal(err)
 	}
 	return out.Bytes()
-}
-
-// processorTime is what this process has used so far, over all cores.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // benchmark reports JSON a second, by the clock and by processor time (which

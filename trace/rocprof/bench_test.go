@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -18,15 +17,6 @@ func kernelCSV(rows int) []byte {
 		fmt.Fprintf(&b, `"KERNEL_DISPATCH","Agent 4",1,1,834304,%d,10,"void addition_kernel<float>(float*, float const*, float const*, int, int) [clone .kd]",%d,%d,%d,0,0,8,0,16,64,1,1,1024,1024,1`+"\n", i+1, i+1, start, start+11000)
 	}
 	return b.Bytes()
-}
-
-// processorTime is what this process has used so far, over all cores.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // perProcessorSecond reports what a benchmark got done in a second of processor
