@@ -134,6 +134,9 @@ func gemmLaw(op *workload.Op, m *machine.Machine) trace.Time {
 	if sh.Kind != workload.GEMM || sh.ElemSize != 2 {
 		return 0
 	}
+	if op.Tiling.TileM <= 0 || op.Tiling.TileN <= 0 {
+		return duration(max(0, m.Tiling(sh.M, sh.N, sh.K).Seconds))
+	}
 	t := m.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
 	return duration(max(0, t.Seconds))
 }

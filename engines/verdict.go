@@ -97,12 +97,17 @@ func (v *Verdict) judge(w *workload.Workload, all []Outcome, times []float64, ba
 	switch {
 	case others == 0:
 		v.Kind = NothingToCompare
-		v.say("nothing to compare: no overlap strategy applies to this trace%s", firstReason(all))
+		if why := firstReason(all); why != "" { // else none was asked for
+			v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
+		}
 	case take == base:
 		v.Kind = KeepCaptured
-	case alike >= 0:
+	case times[base]*(1-RunsDiffer) <= times[take]:
 		v.Kind = NoClearWinner
 		v.say("no clear difference: %s is predicted to take %s, and two runs of one program differ by %.0f %%", name(take), less, 100*RunsDiffer)
+	case alike >= 0:
+		v.Kind = NoClearWinner
+		v.say("no clear difference: %s is predicted to take %s, but no less than %s does by more than two runs of one program differ, %.0f %%", name(take), less, name(alike), 100*RunsDiffer)
 	default:
 		v.Kind = Winner
 		v.say("predicted fastest: %s, %s (confidence %s: %s)", name(take), less, v.Confidence.Level, v.Confidence.Why)
@@ -176,7 +181,7 @@ func baseName(w *workload.Workload) string {
 func firstReason(all []Outcome) string {
 	for _, o := range all {
 		if o.Why != "" && !o.Engine.Bound && !o.Engine.Plain {
-			return fmt.Sprintf(" (%s: %s)", o.Engine.Name, o.Why)
+			return o.Engine.Name + ": " + o.Why
 		}
 	}
 	return ""

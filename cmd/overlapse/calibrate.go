@@ -71,7 +71,7 @@ the strategies would run, one JSON object a line, for capture.py --plan.`,
 func (a *app) calibrate(o calibrateOptions) error {
 	base, err := a.machineNamed(o.base, 0)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	var rows []machine.Row
 	for _, name := range o.files {

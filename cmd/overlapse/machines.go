@@ -42,7 +42,7 @@ replay --what-if.`,
 			}
 			m, err := a.machineNamed(args[0], 0)
 			if err != nil {
-				return usageError{err}
+				return err
 			}
 			return m.WriteYAML(a.out)
 		},

@@ -158,6 +158,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		err = writeCSV(a.out, r)
 	default:
 		a.printReplay(r)
+		a.printWhatIf(r, o.whatIf)
 		a.printExplanations(r)
 	}
 	if err != nil {
@@ -312,7 +313,7 @@ func (r *replayed) unit() string {
 func (a *app) printReplay(r *replayed) {
 	fmt.Fprintf(a.out, "%s on %s: %d ranks, %s of %s; times of %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, counted(r.Pairs, "pair"), counted(len(r.workload.PairKinds()), "kind"), r.unit())
 	if r.Clock != "" {
-		fmt.Fprintf(a.out, "at clock %s; the change is against the capture, at the clock it was captured at\n", r.Clock)
+		fmt.Fprintf(a.out, "all times are at clock %s, the captured schedule's too\n", r.Clock)
 	}
 	if r.Estimated != "" {
 		fmt.Fprintln(a.out, plain.Line(r.Estimated))

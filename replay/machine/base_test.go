@@ -154,7 +154,7 @@ func TestGroupsThatParseDoNotBreakLaws(t *testing.T) {
 			t.Fatalf("%s: %d CUs in groups", text, n)
 		}
 		for size := 1; size <= 20; size++ {
-			if n := m.GPU.Clustered(size); n < float64(size) {
+			if n := m.GPU.Clustered(size); n != float64(size*m.GPU.Clusters(size, 0)) || n > float64(cus) {
 				t.Errorf("%s: clusters of %d use %g CUs", text, size, n)
 			}
 			for held := 0; held <= cus+1; held++ {
