@@ -216,3 +216,24 @@ func isolatedTrace(t *testing.T, path string) *workload.Workload {
 	}
 	return w
 }
+
+// A collective of which only one rank is known keeps its time: it is no copy from
+// the rank to itself.
+func TestCollectiveOfOneRank(t *testing.T) {
+	s := spec{ranks: 1, steps: 3, op: trace.AllReduce, bytes: 1 << 20, gemm: 300_000, comm: 50_000, channels: 4}
+	w := s.build(t)
+	out := outcome(t, w, h200(t, 1), "bulk", nil)
+	if out.Result == nil || out.Time < s.gemm+s.comm {
+		t.Errorf("a step takes %d ns, its parts %d: %s", out.Time, s.gemm+s.comm, out.Why)
+	}
+}
+
+// A device waits for its host where nothing runs on it and a launch is late: not
+// where one stream waits while another one's kernels run.
+func TestOutside(t *testing.T) {
+	late := united([]interval{{10, 20}, {0, 5}, {18, 40}})
+	busy := united([]interval{{3, 12}, {30, 35}})
+	if got, want := outside(late, busy), trace.Time(3+18+5); got != want {
+		t.Errorf("%v outside of %v: %d, want %d", late, busy, got, want)
+	}
+}

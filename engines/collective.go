@@ -205,7 +205,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 				read, written = 1, 0
 			}
 			bytes, each := wire*l.share/float64(len(l.peers)), (p.alone-alpha)/trace.Time(len(l.peers))
-			if own := pl.m.Library.AllToAll.Receive.Or(0); l.members == 1 && own > 0 { // a copy crosses no link
+			if own := pl.m.Library.AllToAll.Receive.Or(0); l.members == 1 && n > 1 && own > 0 { // a copy crosses no link
 				each = min(each, duration(bytes/own))
 			}
 			for i := range l.peers {

@@ -78,7 +78,7 @@ func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
 		}
 	}
 	s := strings.Join(words, ", ")
-	if why := waits(r, from); why != "" {
+	if why := waits(r, from, l.Idle*50 >= whole); why != "" {
 		s += "; " + why
 	}
 	return s
@@ -116,8 +116,9 @@ func idleByCause(idle []replay.Idle) []IdleSum {
 }
 
 // waits names what streams stood still for most, apart from waiting for each
-// other, which is what a dependency is; nothing below 2 % of the time.
-func waits(r *replay.Result, from []trace.Time) string {
+// other, which is what a dependency is; nothing below 2 % of the time. Waiting for
+// the host counts where devices are idle: else it is other streams' turn.
+func waits(r *replay.Result, from []trace.Time, idle bool) string {
 	var late []replay.Idle
 	var whole replay.Time
 	for _, i := range r.Idle {
@@ -133,6 +134,9 @@ func waits(r *replay.Result, from []trace.Time) string {
 		name := map[replay.Cause]string{
 			replay.NoSlot: "free compute units", replay.HostIssue: "the host",
 		}[s.Cause]
+		if s.Cause == replay.HostIssue && !idle {
+			continue
+		}
 		if name != "" && s.Time*50 >= whole {
 			return "streams wait for " + name
 		}

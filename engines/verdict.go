@@ -1,6 +1,7 @@
 package engines
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -187,32 +188,64 @@ func firstReason(all []Outcome) string {
 	return ""
 }
 
-// hostWait is the share of an outcome's time in which devices wait for a launch:
-// of each rank that of the stream which waits least, as another one may have had
-// nothing else to wait for; of the ranks the largest. What the first iteration
-// waited for is a cold start's and left out.
+// hostWait is the share of an outcome's time in which a device has nothing to run
+// because its host has not launched it: of the ranks the largest. What the first
+// iteration waited for is a cold start's and left out.
 func hostWait(w *workload.Workload, out Outcome) float64 {
 	if out.Result == nil {
 		return 0
 	}
 	from, _ := stepsOf(w, out.Result.Run).steady()
-	worst := 0.0
-	late := map[[2]int]trace.Time{}
+	late, busy := make([][]interval, len(from)), make([][]interval, len(from))
 	for _, i := range out.Result.Idle {
 		if i.Cause == replay.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
-			late[[2]int{i.Rank, i.Stream}] += i.End - max(i.Start, from[i.Rank])
+			late[i.Rank] = append(late[i.Rank], interval{max(i.Start, from[i.Rank]), i.End})
 		}
 	}
-	for r, f := range from {
-		least := trace.Never
-		for stream, d := range late {
-			if stream[0] == r {
-				least = min(least, d)
-			}
+	run := out.Result.Run
+	for _, s := range run.Spans {
+		if r := run.RankOf(s); s.Kind.OnDevice() && r < len(from) && s.End > s.Start {
+			busy[r] = append(busy[r], interval{s.Start, s.End})
 		}
-		if whole := out.Result.Makespan - f; least != trace.Never && whole > 0 {
-			worst = max(worst, float64(least)/float64(whole))
+	}
+	worst := 0.0
+	for r, f := range from {
+		if whole := out.Result.Makespan - f; whole > 0 {
+			worst = max(worst, float64(outside(united(late[r]), united(busy[r])))/float64(whole))
 		}
 	}
 	return worst
+}
+
+// united is the union of intervals, in order and apart from each other.
+func united(all []interval) []interval {
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
+	var apart []interval
+	for _, i := range all {
+		if n := len(apart) - 1; n >= 0 && i.start <= apart[n].end {
+			apart[n].end = max(apart[n].end, i.end)
+			continue
+		}
+		apart = append(apart, i)
+	}
+	return apart
+}
+
+// outside is how much of some intervals lies in none of others; both are united.
+func outside(some, others []interval) (length trace.Time) {
+	for _, i := range some {
+		at := i.start
+		for len(others) > 0 && others[0].end <= at {
+			others = others[1:]
+		}
+		for _, o := range others {
+			if o.start >= i.end {
+				break
+			}
+			length += max(0, o.start-at)
+			at = max(at, o.end)
+		}
+		length += max(0, i.end-at)
+	}
+	return length
 }
