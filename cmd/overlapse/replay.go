@@ -333,6 +333,7 @@ func (a *app) printReplay(r *replayed) {
 	a.printPairs(r)
 	a.printSpreads(r)
 	a.printDoubts(r)
+	a.printIsolation(r.Isolation)
 	res := r.Residual
 	fmt.Fprintf(a.out, "\nresidual of the %s schedule: worst %s of %d operations", r.given(), micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
@@ -443,5 +444,18 @@ func (a *app) printVerdict(v engines.Verdict) {
 			fmt.Fprintln(a.out)
 		}
 		fmt.Fprintf(a.out, "%s takes less than ideal, which pays for what it saves: %s\n", plain.Line(b.Strategy), b.Why)
+	}
+}
+
+// printIsolation says what the captured overlap did to kernels and collectives.
+func (a *app) printIsolation(i *workload.Isolation) {
+	switch {
+	case i == nil || i.Disturbed == 0:
+	case i.Why != "":
+		fmt.Fprintf(a.out, "\n%d of %d operations ran beside others when captured; their times alone are not known: %s\n", i.Disturbed, i.Operations, plain.Line(i.Why))
+	default:
+		fmt.Fprintf(a.out, "\n%d of %d operations ran beside others when captured: alone, their compute takes %.0f %% less and their collectives %.0f %% less "+
+			"(simulated with interference, they are %.1f %% off their captured times in the median, %.1f %% in the 90th percentile)\n",
+			i.Disturbed, i.Operations, 100*(1-1/max(1, i.Compute)), 100*(1-1/max(1, i.Collective)), 100*i.Median, 100*i.P90)
 	}
 }
