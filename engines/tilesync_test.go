@@ -106,16 +106,6 @@ func (s chain) build(t testing.TB) *workload.Workload {
 	return w
 }
 
-// Every engine on dependent products: most do not apply and say so.
-func TestDependentProducts(t *testing.T) {
-	w, m := mlp512.build(t), h200(t, mlp512.ranks)
-	for _, e := range All() {
-		t.Run(e.Name, func(t *testing.T) {
-			conform(t, e, nil, spec{ranks: mlp512.ranks, steps: mlp512.steps, gemm: mlp512.up}, w, m)
-		})
-	}
-}
-
 // Rows that complete while the producer's last wave still runs let the
 // consumer's first wave fill the CUs that wave leaves idle; with one wave there
 // is nothing to fill, and semaphores only cost. So do those of 48 tiles a row, one

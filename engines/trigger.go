@@ -66,7 +66,7 @@ func planTrigger(pl *planner, v Values) (emitter, error) {
 			return nil, &NotApplicable{"trigger", why}
 		}
 	}
-	pl.p.Arbiter = pl.arbiter(&pl.pairs[0], v)
+	pl.p.Arbiter, t.auto = arbiterOf(v), v["queue"] == "auto"
 	return t.emit, nil
 }
 
@@ -139,6 +139,7 @@ const storeQueue = -2000
 type tracker struct {
 	pl          *planner
 	direct, nmc bool
+	auto        bool          // transfers may fill as much of the memory's queue as the GEMM's intensity leaves
 	updates     int64         // stores of an element that complete it; 0: as many as there are
 	rings       map[int]*ring // by index of pair
 }

@@ -14,6 +14,9 @@ func (t *tracker) product(op *workload.Op, p *pair, g *ring, me int) *replay.Ker
 	shape := t.pl.gridOf(op, op.DurAlone())
 	read := shape.read * t.pl.bypass(op)
 	k := t.pl.kernelOf(op, shape)
+	if t.auto {
+		k.CommShare = queueShare(threshold(t.pl.intensity(op)))
+	}
 	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
 		work := replay.Phase{Op: replay.Work, Time: shape.time, Read: read}
 		post := replay.Phase{Op: replay.PostTo, Flag: g.left[me], Count: 1}

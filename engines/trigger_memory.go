@@ -9,21 +9,24 @@ import (
 // hold. T3 gives the thresholds (section 4.5), not the length.
 const queueEntries = 64
 
-// arbiter is how memory is divided. With compute first, a threshold on the queue
+// unlimited is the threshold of transfers that no threshold limits: they take turns.
+const unlimited = queueEntries / 2
+
+// arbiterOf is how memory is divided. With compute first, a threshold on the queue
 // is the share of it that transfers may fill however much compute asks for.
-func (pl *planner) arbiter(p *pair, v Values) replay.Arbiter {
+// queue=auto sets it from the start of each GEMM; before the first there is no limit.
+func arbiterOf(v Values) replay.Arbiter {
 	if v["arbitration"] == "rr" {
 		return replay.Arbiter{Policy: replay.RoundRobin}
 	}
-	entries := v.Int("queue")
-	switch v["queue"] {
-	case "none":
-		entries = queueEntries / 2
-	case "auto":
-		entries = threshold(pl.intensity(&pl.w.Ops[p.First[0]]))
+	entries := unlimited
+	if v["queue"] != "none" && v["queue"] != "auto" {
+		entries = v.Int("queue")
 	}
-	return replay.Arbiter{Policy: replay.ComputeFirst, Share: float64(entries) / queueEntries}
+	return replay.Arbiter{Policy: replay.ComputeFirst, Share: queueShare(entries)}
 }
+
+func queueShare(entries int) float64 { return float64(entries) / queueEntries }
 
 // intensity is the share of the memory's rate that a product takes alone, in
 // its first stage as in all others: its stages are alike.
@@ -45,7 +48,7 @@ func threshold(intensity float64) int {
 	case intensity >= 0.25:
 		return 30
 	}
-	return queueEntries / 2 // no limit
+	return unlimited
 }
 
 // bypass is a product's reads of memory when its output does not go through the

@@ -2,6 +2,7 @@ package engines
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -105,6 +106,49 @@ func TestTriggerArbitration(t *testing.T) {
 	}
 	if five >= none*95/100 {
 		t.Errorf("the product takes %d ns with transfers in five entries, %d without a limit", five, none)
+	}
+}
+
+// GEMMs of different memory intensity have different thresholds in one program:
+// each takes as long as where its threshold is that of all.
+func TestTriggerArbitrationOfEachGEMM(t *testing.T) {
+	two := scattered
+	two.steps = 2
+	for _, intensities := range [][]float64{{.9, .6}, {.3, .9}, {.1, .9}} {
+		w, m := two.build(t), h200(t, 4)
+		m.GPU.Memory.Value = 400e9
+		for i := range w.Ops {
+			op := &w.Ops[i]
+			op.Read = intensities[op.Step] * m.GPU.Memory.Value * float64(two.gemm) / 1e9
+		}
+		gemms := func(queue string) []trace.Time {
+			run := outcome(t, w, m, "trigger", map[string]string{"arbitration": "mca", "queue": queue}).Result.Run
+			took := []trace.Time{}
+			for _, s := range run.Spans {
+				if s.Kind == trace.Compute && run.RankOf(s) == 0 && run.NameOf(s) == "gemm_256x128" && run.Lanes[s.Lane].Kind == trace.Queue {
+					took = append(took, s.End-s.Start)
+				}
+			}
+			if len(took) != 2 {
+				t.Fatalf("GEMMs %v, want 2", took)
+			}
+			return took
+		}
+		entries := func(step int) string {
+			pl := planner{w: w, m: m}
+			n := threshold(pl.intensity(&w.Ops[w.Pairs[step].First[0]]))
+			if n == unlimited {
+				return "none"
+			}
+			return strconv.Itoa(n)
+		}
+		got, first, second := gemms("auto"), gemms(entries(0)), gemms(entries(1))
+		if got[0] != first[0] || got[1] != second[1] {
+			t.Errorf("intensities %v: GEMMs take %v; with %s entries %v, with %s %v", intensities, got, entries(0), first, entries(1), second)
+		}
+		if first[0] == second[0] && first[1] == second[1] {
+			t.Errorf("intensities %v: thresholds %s and %s do not matter (%v, %v)", intensities, entries(0), entries(1), first, second)
+		}
 	}
 }
 

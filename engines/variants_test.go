@@ -41,7 +41,7 @@ func TestVariants(t *testing.T) {
 					t.Fatalf("applies: %v, want %v (%s)", out.Result != nil, want, out.Why)
 				}
 				if out.Result != nil {
-					conform(t, e, v.set, s.spec, w, m)
+					conform(t, Selection{e, values}, w, m)
 				}
 			})
 		}

@@ -18,7 +18,7 @@ package replay
 // communication, which is all else.
 type Arbiter struct {
 	Policy Policy
-	Share  float64 // ComputeFirst: of the memory's rate, what communication is sure of: over 0, to 1
+	Share  float64 // ComputeFirst: of the memory's rate, what communication is sure of: over 0, to 1; a kernel may change it on its GPU (Kernel.CommShare)
 }
 
 // A Policy is what an Arbiter goes by.
@@ -71,6 +71,16 @@ func (f *flows) arbitrate(arbiter int32) {
 	}
 }
 
+// beginShare puts the share that a kernel states in force on its GPU.
+func (s *sim) beginShare(l *launch) {
+	share := l.kernel.CommShare
+	if share == 0 || s.program.Arbiter.Policy != ComputeFirst || s.flows.sides == none {
+		return
+	}
+	s.flows.shares[l.gpu] = share
+	s.flows.arbitrate(l.gpu + 1)
+}
+
 // ruleAll divides the memories whose sides ask for more or less than before.
 func (f *flows) ruleAll(now Time) {
 	for _, gpu := range f.toRule {
@@ -78,9 +88,10 @@ func (f *flows) ruleAll(now Time) {
 		rate := f.pools[f.pool(int(gpu), Memory)].capacity
 		compute, comm := f.sideOf(int(gpu), computation), f.sideOf(int(gpu), communication)
 		ask := func(id int32) float64 { return f.pools[id].demand + f.pools[id].quiet }
+		share := f.shares[gpu]
 		asks, others := ask(compute), ask(comm)
-		f.setCapacity(compute, max((1-f.share)*rate, rate-others), now)
-		f.setCapacity(comm, max(f.share*rate, rate-asks), now)
+		f.setCapacity(compute, max((1-share)*rate, rate-others), now)
+		f.setCapacity(comm, max(share*rate, rate-asks), now)
 	}
 	f.toRule = f.toRule[:0]
 }

@@ -3,6 +3,8 @@ package replay
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -52,6 +54,42 @@ func TestArbiter(t *testing.T) {
 				t.Errorf("ends %v, want compute %d, copy %d", got, c.compute, c.copy)
 			}
 		})
+	}
+}
+
+// Each of two kernels states communication's share of GPU 0's memory, beside which
+// GPU 1's keeps the program's; a kernel that states none leaves the share as it is.
+// A copy of 1000 bytes a nanosecond is under way on both GPUs throughout.
+func TestKernelsSetCommShare(t *testing.T) {
+	reads := func(name string, share float64) Command {
+		c := kernel(name, 4, []Phase{{Op: Work, Read: 1500}}) // 6000 bytes in all
+		c.Kernel.CommShare = share
+		return c
+	}
+	copied := Command{Op: Start, Copy: &Copy{Name: "copy", Bytes: 100_000}}
+	other := copied
+	other.Copy = &Copy{Name: "other copy", From: 1, Peer: 1, Bytes: 100_000}
+	for _, c := range []struct {
+		policy Policy
+		want   []Time
+	}{
+		{ComputeFirst, []Time{12, 20, 28, 36, 12}}, // 500, then 750 bytes a nanosecond
+		{RoundRobin, []Time{12, 24, 36, 48, 12}},
+	} {
+		p := prog(
+			[]Stream{{Commands: []Command{reads("default", 0), reads("quarter", .25), reads("no share", 0), reads("quarter again", .25)}}, {Commands: []Command{copied}}},
+			[]Stream{{Commands: []Command{reads("GPU 1", 0)}}, {Commands: []Command{other}}},
+		)
+		p.Arbiter = Arbiter{Policy: c.policy, Share: .5}
+		m := memoryOnly()
+		sameMachine, sameProgram := WhatIf{}.Of(m, p)
+		for _, r := range []*Result{mustSimulate(t, m, p, Options{}), mustSimulate(t, sameMachine, sameProgram, Options{})} {
+			ends := ends(r.Run)
+			got := []Time{ends["default"], ends["quarter"], ends["no share"], ends["quarter again"], ends["GPU 1"]}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Errorf("policy %d: ends\n%s", c.policy, d)
+			}
+		}
 	}
 }
 

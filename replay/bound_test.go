@@ -226,7 +226,17 @@ func (b *bounds) unsure() float64 {
 	case RoundRobin:
 		return 2
 	case ComputeFirst:
-		return 1 / min(b.p.Arbiter.Share, 1-b.p.Arbiter.Share)
+		least, most := b.p.Arbiter.Share, b.p.Arbiter.Share
+		for _, g := range b.p.GPUs {
+			for _, st := range g.Streams {
+				for _, c := range st.Commands {
+					if c.Kernel != nil && c.Kernel.CommShare > 0 {
+						least, most = min(least, c.Kernel.CommShare), max(most, c.Kernel.CommShare)
+					}
+				}
+			}
+		}
+		return 1 / min(least, 1-most)
 	}
 	return 1
 }

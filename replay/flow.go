@@ -94,14 +94,14 @@ type flows struct {
 	free    []int32   // classes without members, to be used anew
 	beside  [][]int32 // by GPU: classes that go slower beside other work
 
-	touched   []int32 // classes to look at before time goes on
-	altered   []int32 // classes to tally: of a path, with other members or another limit
-	dirty     []int32 // paths whose steps changed
-	changed   []int32 // paths to solve
-	moved     []int32 // paths of whose held classes another may be the next
-	toRule    []int32 // GPUs whose memory's sides ask for more or less than before
-	unruled   []bool  // those
-	share     float64 // of its memory that communication is sure of
+	touched   []int32   // classes to look at before time goes on
+	altered   []int32   // classes to tally: of a path, with other members or another limit
+	dirty     []int32   // paths whose steps changed
+	changed   []int32   // paths to solve
+	moved     []int32   // paths of whose held classes another may be the next
+	toRule    []int32   // GPUs whose memory's sides ask for more or less than before
+	unruled   []bool    // those
+	shares    []float64 // by GPU: of its memory that communication is sure of
 	approx    approx
 	disturbed []int32 // pools that have undisturbed flows and may have become tight
 	settled   uint32  // how often rates have been

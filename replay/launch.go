@@ -122,6 +122,7 @@ func (s *sim) begin(l *launch) {
 	st := &s.streams[l.stream]
 	st.lose(l.ready, s.now, Idle{Cause: NoSlot, Note: l.holders})
 	l.span = s.record.kernel(l, st, s.now)
+	s.beginShare(l)
 }
 
 // end marks that its last has left, and lets the stream go on.

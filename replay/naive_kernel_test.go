@@ -18,6 +18,7 @@ func (n *naive) launch(a *nactor, c *Command) {
 	n.orders++
 	g := n.gpus[a.gpu]
 	if k.k.WGs == 0 {
+		g.commShare = cmp.Or(k.k.CommShare, g.commShare)
 		n.write("kernel", a.gpu, a.index, k.k.Name, n.now)
 		n.queue = append(n.queue, a)
 		return
@@ -154,6 +155,7 @@ func (n *naive) start(g *ngpu, k *nkernel, c *ncu, at int) {
 	w := &nactor{kind: dueWorkgroup, gpu: k.gpu, kernel: k, cu: c, cuAt: at, wg: n.dealt(k.k, k.placed), at: -1, to: none, lastEnd: -1}
 	if !k.begun {
 		k.begun, k.start = true, n.now
+		g.commShare = cmp.Or(k.k.CommShare, g.commShare)
 	}
 	k.placed++
 	if c != nil {

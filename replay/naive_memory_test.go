@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 )
@@ -58,12 +59,12 @@ func (n *naive) sides(flows []*nflow, limit map[*nflow]float64) map[string]float
 			asks[pool] += weight * all
 		}
 	}
-	share := .5
-	if n.p.Arbiter.Policy == ComputeFirst {
-		share = n.p.Arbiter.Share
-	}
 	rate := perNanosecond(n.m.GPU.Memory.Value)
-	for g := range n.gpus {
+	for g, gpu := range n.gpus {
+		share := .5
+		if n.p.Arbiter.Policy == ComputeFirst {
+			share = cmp.Or(gpu.commShare, n.p.Arbiter.Share)
+		}
 		compute, comm := fmt.Sprint("s", g, "computation"), fmt.Sprint("s", g, "communication")
 		capacity[compute] = math.Max((1-share)*rate, rate-asks[comm])
 		capacity[comm] = math.Max(share*rate, rate-asks[compute])

@@ -40,6 +40,8 @@ type ngpu struct {
 	line  []*nkernel
 	taken int // engines
 	wants []*nactor
+
+	commShare float64 // that the kernel which started last and states one set; 0: none has
 }
 
 type ncu struct {

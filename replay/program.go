@@ -117,6 +117,10 @@ type Kernel struct {
 	Cluster   int                // workgroups that start together in one group of CUs, if over 1: neighbouring numbers, from a multiple of it on
 	Free      bool               // holds no slot: a captured kernel whose residency is part of its measured time
 	Merged    bool               // each workgroup stands for several: they are not recorded
+	// CommShare, if over 0, is the share of this GPU's memory that ComputeFirst
+	// guarantees communication from this kernel's start until that of the next
+	// kernel that states one. Before the first it is Arbiter.Share.
+	CommShare float64
 	// Pipe is the share of its CU's pipes that one workgroup's Work uses alone,
 	// 0 standing for 1. Work on a CU slows when the shares of its resident
 	// workgroups exceed 1 (MECHANISM R0.4: k workgroups take k·Pipe times as long).

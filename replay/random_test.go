@@ -108,6 +108,7 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
 		Free:      rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "free"),
 	}
+	k.CommShare = rapid.SampledFrom([]float64{0, 0, 0, .05, .6}).Draw(t, "share for communication")
 	k.Footprint.Exclusive = rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "exclusive")
 	if n := rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "cluster"); n > 0 {
 		k.Cluster, k.WGs = n, k.WGs/n*n

@@ -154,7 +154,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		events:  s.events,
 		stale:   s.stale,
 		unruled: make([]bool, len(p.GPUs)),
-		share:   p.Arbiter.share(),
+		shares:  slices.Repeat([]float64{p.Arbiter.share()}, len(p.GPUs)),
 		approx:  approx{exactPaths: exactPaths, alarm: none, staleSince: lastTime, cutoff: cutoff{at: lastTime}},
 	}
 	s.flows.basins = make([]basin, len(s.flows.pools))

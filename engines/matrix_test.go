@@ -1,0 +1,311 @@
+package engines
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// matrixMachines are the machines of the conformance matrix: every topology, one
+// node and several, both vendors.
+var matrixMachines = []struct{ name, kind string }{
+	{"h200x4", "NVIDIA, switch"},
+	{"a100x4", "NVIDIA, switch"},
+	{"h800x16", "NVIDIA, two nodes of eight on a switch"},
+	{"mi300x:4", "AMD, mesh"},
+	{"mi210x4", "AMD, mesh"},
+	{"t3x8", "AMD CUs, ring"},
+	{"torus128x4", "AMD, torus of nodes of one GPU"},
+	{"mi210ibx2", "AMD, two nodes of one GPU"},
+}
+
+// matrixOperators are the operators of the conformance matrix, in small.
+var matrixOperators = []struct{ name, text string }{
+	{"gemm+all_to_all", "shape: {m: 4096, n: 4096, k: 2048}"},
+	{"gemm+reduce_scatter", "shape: {m: 4096, n: 4096, k: 2048}"},
+	{"gemm+all_reduce", "shape: {m: 4096, n: 4096, k: 2048}"},
+	{"all_gather+gemm", "shape: {m: 4096, n: 4096, k: 2048}"},
+	{"gemv+all_reduce", "shape: {m: 8192, k: 4096}"},
+	{"embedding+all_to_all", "shape: {batch: 1024, tables: 8, dim: 256, pooling: 70}\nkernel: {launches: 8}"},
+	{"gemm+gemm", "shape: {m: 1024, k: 4096, hidden: 2048, n: 4096}"},
+	{"attention", "shape: {m: 1024, hidden: 4096, width: 1024, context: 1024}"},
+	{"conv+conv", "shape: {batch: 8, height: 28, width: 28, channels: 128, filter: 3}\nkernel: {tile: 64x64, threads: 256, registers: 64, shared: 16384}"},
+}
+
+// matrixSpecs are further workloads, on the first machine's kind only.
+var matrixSpecs = []struct {
+	name string
+	spec spec
+}{
+	{"all_to_all", moeDown},
+	{"all_reduce", spec{ranks: 4, steps: 3, op: trace.AllReduce, bytes: 128 << 20, gemm: 1_220_000, comm: 640_000, channels: 24}},
+	{"reduce_scatter of 2 ranks", spec{ranks: 2, steps: 2, op: trace.ReduceScatter, bytes: 64 << 20, gemm: 304_000, comm: 100_000, channels: 16}},
+	{"all_gather of 8 ranks", spec{ranks: 8, steps: 2, op: trace.AllGather, bytes: 64 << 20, gemm: 304_000, comm: 170_000, channels: 32, reverse: true}},
+	{"all_reduce of 64 KiB", vector},
+	{"late rank", spec{ranks: 4, steps: 2, op: trace.AllToAll, bytes: 64 << 20, gemm: 304_000, comm: 153_000, channels: 32, late: 50_000}},
+	{"all_to_all before a GEMM", spec{ranks: 4, steps: 2, op: trace.AllToAll, bytes: 64 << 20, gemm: 304_000, comm: 153_000, channels: 32, reverse: true}},
+	{"all_gather before expert GEMMs", spec{ranks: 4, steps: 2, op: trace.AllGather, bytes: 56 << 20, gemm: 304_000, comm: 170_000, channels: 32, reverse: true, experts: 4}},
+	{"one iteration", spec{ranks: 4, steps: 1, op: trace.AllToAll, bytes: 1 << 20, gemm: 20_000, comm: 25_000, channels: 8}},
+}
+
+// A matrixRow is a workload on a machine.
+type matrixRow struct {
+	machine, workload string
+	w                 *workload.Workload
+	m                 machine.Machine
+}
+
+const ofSpecs = "h200: NVIDIA, switch, workloads without a workload file"
+
+func matrixRows(t *testing.T) (rows []matrixRow) {
+	for _, on := range matrixMachines {
+		m, err := machine.Load(on.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range matrixOperators {
+			w, m := operatorOf(t, fmt.Sprintf("operator: %s\nmachine: %s\nranks: %d\niterations: 2\ntype: f16\n%s\n", op.name, on.name, m.GPUs, op.text))
+			rows = append(rows, matrixRow{on.name, op.name, w, m})
+		}
+	}
+	for _, s := range matrixSpecs {
+		rows = append(rows, matrixRow{ofSpecs, s.name, s.spec.build(t), h200(t, s.spec.ranks)})
+	}
+	return rows
+}
+
+// matrixColumns are every strategy, and behind it those settings of it that serve other pairs.
+func matrixColumns(t *testing.T) (columns []Selection) {
+	settings, err := ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll,trigger:algorithm=direct")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engines, err := ParseSelection("all")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range engines {
+		columns = append(columns, e)
+		for _, s := range settings {
+			if s.Engine.Name == e.Engine.Name {
+				columns = append(columns, s)
+			}
+		}
+	}
+	return columns
+}
+
+func columnName(s Selection) string {
+	return strings.TrimSpace(s.Engine.Name + " " + s.Engine.String(s.Values))
+}
+
+// applies is the cell of a strategy that has a result. Any other is a key of refusals.
+const applies = "yes"
+
+// refusals are the reasons for which a strategy may not apply, by what their message contains.
+var refusals = []struct{ cell, meaning, contains string }{
+	{"-", "the workload has no pair of operations that the strategy serves", " found"},
+	{"-", "", "needs an all-gather before a product or a reduce-scatter behind one"},
+	{"-", "", "the collectives here come first"},
+	{"ring", "an all-to-all has nothing to pass around a ring", "nothing to pass around a ring"},
+	{"nodes", "the strategy serves this pair within a node only", "several nodes"},
+	{"nodes", "", "between nodes is for impl=ll"},
+	{"one", "one iteration has no next one to overlap", "has no next iteration"},
+}
+
+func cellOf(t *testing.T, out Outcome) string {
+	if out.Result != nil {
+		return applies
+	}
+	for _, r := range refusals {
+		if strings.Contains(out.Why, r.contains) {
+			return r.cell
+		}
+	}
+	t.Errorf("a refusal of no known class: %q", out.Why)
+	return "?"
+}
+
+// A demand is what a strategy must apply to, on each of the machines.
+type demand struct {
+	column    string
+	workloads string
+	machines  []string
+}
+
+// The machines of one node, and of several: stores into a peer's memory need a
+// node's links.
+var (
+	oneNodeMachines   = []string{"h200x4", "a100x4", "mi300x:4", "mi210x4", "t3x8"}
+	multiNodeMachines = []string{"h800x16", "torus128x4", "mi210ibx2"}
+	everyMachine      = slices.Concat(oneNodeMachines, multiNodeMachines)
+)
+
+// demands is what each strategy was published for, or, of a setting, what it is for.
+var demands = []demand{
+	{"captured", "gemm+all_to_all gemm+reduce_scatter gemm+all_reduce all_gather+gemm gemv+all_reduce embedding+all_to_all gemm+gemm attention conv+conv", everyMachine},
+	{"bulk", "gemm+all_to_all gemm+reduce_scatter gemm+all_reduce all_gather+gemm gemv+all_reduce embedding+all_to_all gemm+gemm attention conv+conv", everyMachine},
+	{"ideal", "gemm+all_to_all gemm+reduce_scatter gemm+all_reduce all_gather+gemm gemv+all_reduce embedding+all_to_all", everyMachine},
+	{"decompose", "gemm+all_to_all gemm+reduce_scatter gemm+all_reduce all_gather+gemm", everyMachine},
+	{"decompose variant=waves", "gemm+all_to_all gemm+reduce_scatter gemm+all_reduce", everyMachine},
+	{"decompose variant=ring", "gemm+reduce_scatter all_gather+gemm", everyMachine},
+	{"multistream", "gemm+all_to_all gemm+reduce_scatter gemm+all_reduce gemv+all_reduce", everyMachine},
+	{"fused", "gemm+all_to_all gemv+all_reduce embedding+all_to_all", oneNodeMachines},
+	{"fused", "embedding+all_to_all", multiNodeMachines},
+	{"tilesync", "gemm+gemm attention conv+conv", everyMachine},
+	{"onesided", "gemm+reduce_scatter all_gather+gemm", everyMachine},
+	{"onesided", "gemm+all_to_all", oneNodeMachines},
+	{"onesided impl=oneshot", "gemm+all_reduce gemv+all_reduce", oneNodeMachines},
+	{"onesided impl=ll", "gemm+all_to_all all_gather+gemm", everyMachine},
+	{"trigger", "gemm+reduce_scatter gemm+all_reduce", oneNodeMachines},
+	{"trigger algorithm=direct", "gemm+all_to_all gemm+reduce_scatter", oneNodeMachines},
+}
+
+// A cellKey is a row and column of the matrix.
+type cellKey struct{ machine, workload, column string }
+
+// unmet lists what is demanded of a column and does not apply.
+func unmet(column string, cells map[cellKey]string) (missing []string) {
+	demanded := false
+	for _, d := range demands {
+		if d.column != column {
+			continue
+		}
+		demanded = true
+		for _, on := range d.machines {
+			for _, work := range strings.Fields(d.workloads) {
+				if cell := cells[cellKey{on, work, column}]; cell != applies {
+					missing = append(missing, fmt.Sprintf("%s on %s: %q", work, on, cell))
+				}
+			}
+		}
+	}
+	if !demanded {
+		missing = append(missing, "nothing is demanded")
+	}
+	return missing
+}
+
+// TestConformance fills the matrix of workloads on machines and strategies. A
+// strategy applies to all that is demanded of it; what else it applies to, and
+// why not to the rest, is a golden. Every result is as conform asks.
+func TestConformance(t *testing.T) {
+	rows, columns := matrixRows(t), matrixColumns(t)
+	cells := map[cellKey]string{}
+	for _, r := range rows {
+		for _, s := range columns {
+			name := columnName(s)
+			t.Run(r.machine+"/"+r.workload+"/"+name, func(t *testing.T) {
+				cells[cellKey{r.machine, r.workload, name}] = conform(t, s, r.w, r.m)
+			})
+		}
+	}
+	for _, s := range columns {
+		for _, missing := range unmet(columnName(s), cells) {
+			t.Errorf("%s must apply to %s", columnName(s), missing)
+		}
+	}
+	const golden = "testdata/conformance.golden"
+	got := matrixText(rows, columns, cells)
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("what applies where differs (run with -update if it should):\n%s", d)
+	}
+}
+
+// TestConformanceOfRefusal checks that each strategy, if it refused everything,
+// would fail on every machine of one node, by several workloads there, and on those
+// of several nodes if it is demanded there at all.
+func TestConformanceOfRefusal(t *testing.T) {
+	rows := matrixRows(t)
+	for _, s := range matrixColumns(t) {
+		name := columnName(s)
+		s.Engine.plan = func(*planner, Values) (emitter, error) {
+			return nil, &NotApplicable{s.Engine.Name, "no pair was found"}
+		}
+		cells := map[cellKey]string{}
+		for _, r := range rows {
+			cells[cellKey{r.machine, r.workload, name}] = conform(t, s, r.w, r.m)
+		}
+		missing := strings.Join(unmet(name, cells), "\n")
+		for _, on := range oneNodeMachines {
+			if n := strings.Count(missing, " on "+on+":"); n < 2 {
+				t.Errorf("%s: on %s, %d workloads are missed if it always refuses", name, on, n)
+			}
+		}
+		for _, d := range demands {
+			for _, on := range d.machines {
+				if d.column == name && !strings.Contains(missing, " on "+on+":") {
+					t.Errorf("%s: nothing is missed on %s if it always refuses", name, on)
+				}
+			}
+		}
+	}
+}
+
+// matrixText is the matrix, a block for each machine.
+func matrixText(rows []matrixRow, columns []Selection, cells map[cellKey]string) string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "What each strategy applies to.\n\n%s\tapplies\n", applies)
+	for _, r := range refusals {
+		if r.meaning != "" {
+			fmt.Fprintf(&b, "%s\t%s\n", r.cell, r.meaning)
+		}
+	}
+	last := ""
+	tw := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	for _, r := range rows {
+		if r.machine != last {
+			tw.Flush()
+			fmt.Fprintf(&b, "\n%s\n", r.title())
+			for _, s := range columns {
+				fmt.Fprintf(tw, "\t%s", s.Engine.Name)
+			}
+			fmt.Fprintln(tw)
+			for _, s := range columns {
+				_, setting, _ := strings.Cut(columnName(s), "=")
+				fmt.Fprintf(tw, "\t%s", setting)
+			}
+			fmt.Fprintln(tw)
+			last = r.machine
+		}
+		fmt.Fprintf(tw, "%s", r.workload)
+		for _, s := range columns {
+			fmt.Fprintf(tw, "\t%s", cells[cellKey{r.machine, r.workload, columnName(s)}])
+		}
+		fmt.Fprintln(tw)
+	}
+	tw.Flush()
+	lines := strings.Split(b.String(), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (r *matrixRow) title() string {
+	for _, on := range matrixMachines {
+		if on.name == r.machine {
+			return on.name + ": " + on.kind
+		}
+	}
+	return r.machine
+}
