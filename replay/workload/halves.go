@@ -209,8 +209,8 @@ func (f *finder) producer(c *Op) half {
 		return half{}
 	}
 	sent := sizeOf(comm, comm.In)
-	t := trail{worth: 1, evidence: []string{dep.Why}}
-	if dep.Why == whyTime {
+	t := trail{worth: 1, evidence: []string{dep.Why.String()}}
+	if dep.Why == Timing {
 		t.worth = onlyByTime
 	}
 	at := dep.Op
@@ -298,11 +298,11 @@ func (f *finder) consumer(c *Op) half {
 	if at >= 0 {
 		for _, d := range f.ops[at].After {
 			if d.Op == c.ID {
-				t.evidence = []string{d.Why}
+				t.evidence = []string{d.Why.String()}
+				if d.Why == Timing {
+					t.worth = onlyByTime
+				}
 			}
-		}
-		if t.evidence[0] == whyTime {
-			t.worth = onlyByTime
 		}
 	}
 	for range maxSteps {
@@ -350,7 +350,7 @@ func operands(op *Op) (a, b size) {
 // productBefore finds the product whose output is another one's first input:
 // the last heavy kernel before it on its stream, with no collective between.
 func (f *finder) productBefore(g *Op) half {
-	t := trail{worth: 1, evidence: []string{whyStream}}
+	t := trail{worth: 1, evidence: []string{StreamOrder.String()}}
 	at := g.ID
 	for range maxSteps {
 		if f.waitsForCollective(&f.ops[at]) {
