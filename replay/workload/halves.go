@@ -53,19 +53,30 @@ func (l *lifter) findHalves(src *source) halves {
 		case op.Kind == trace.Collective:
 			if h := f.producer(op); h.confidence > 0 && !producing[h.first] {
 				producing[h.first] = true
-				found.producers[op.ID] = h
+				found.producers[op.ID] = l.share(h)
 			}
 			if h := f.consumer(op); h.confidence > 0 && !consuming[h.second] {
 				consuming[h.second] = true
-				found.consumers[op.ID] = h
+				found.consumers[op.ID] = l.share(h)
 			}
 		case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV:
 			if h := f.productBefore(op); h.confidence >= leastConfidence {
-				found.products = append(found.products, h)
+				found.products = append(found.products, l.share(h))
 			}
 		}
 	}
 	return found
+}
+
+// share lets halves with the same evidence have it in common: a training step
+// repeats the same few pairs. Nobody changes evidence.
+func (l *lifter) share(h half) half {
+	key := strings.Join(h.evidence, "\n")
+	if l.evidence[key] == nil {
+		l.evidence[key] = h.evidence
+	}
+	h.evidence = l.evidence[key]
+	return h
 }
 
 func filled(n int) []int32 {

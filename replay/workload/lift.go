@@ -42,7 +42,7 @@ const maxOps = 1 << 23
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	sources := gather(run)
-	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}}
+	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}, evidence: map[string][]string{}}
 	l.noteEstimates()
 	l.markSteps()
 	l.halves = make([]halves, len(sources))
@@ -72,13 +72,14 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 // A lifter carries one Lift from stage to stage.
 type lifter struct {
 	*Workload
-	opt     Options
-	sources []source     // by row of Run.Ranks
-	halves  []halves     // by row of Run.Ranks: found while ids count from the source's first op
-	ids     []int        // by row of Run.Ranks: its rank in the world
-	names   []kernelName // by id; read on demand
-	kernels map[Kernel]*Kernel
-	refuted int // dependencies that the host's calls suggest and the times deny
+	opt      Options
+	sources  []source            // by row of Run.Ranks
+	halves   []halves            // by row of Run.Ranks: found while ids count from the source's first op
+	ids      []int               // by row of Run.Ranks: its rank in the world
+	names    []kernelName        // by id; read on demand
+	kernels  map[Kernel]*Kernel  // those of all ops
+	evidence map[string][]string // that of all halves, by its lines
+	refuted  int                 // dependencies that the host's calls suggest and the times deny
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; found on demand
 }
