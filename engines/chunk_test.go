@@ -16,7 +16,7 @@ import (
 // 4124/1056 GB/s (gpu.stream of h200). Cut workgroups of a product do not get faster.
 func TestChunkOfStreamingKernel(t *testing.T) {
 	pl := &planner{m: h200(t, 1)}
-	op := workload.Op{End: 100_000, Shape: workload.Shape{Kind: workload.GEMV}, Tiling: workload.Tiling{Tiles: 1055, WGs: 1055}, Footprint: replay.Footprint{Threads: 128}}
+	op := workload.Op{End: 100_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMV}, Tiling: workload.Tiling{Tiles: 1055, WGs: 1055}, Footprint: replay.Footprint{Threads: 128}}}
 	var b trace.Builder
 	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
 	pl.w = &workload.Workload{Run: b.Finish(trace.Options{})}
@@ -41,9 +41,12 @@ func TestChunksAreTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 64).Draw(t, "chunks")
 		op := workload.Op{
-			End: 100_000, Read: 4e6, Write: 1e6, Footprint: replay.Footprint{Threads: 128},
-			Shape:  workload.Shape{Kind: workload.GEMM, M: rapid.Int64Range(int64(n), 10_000).Draw(t, "M"), N: 512, K: 512, ElemSize: 2},
-			Tiling: workload.Tiling{WGs: rapid.IntRange(n, 5000).Draw(t, "workgroups")},
+			End: 100_000, Read: 4e6, Write: 1e6,
+			Kernel: &workload.Kernel{
+				Shape:     workload.Shape{Kind: workload.GEMM, M: rapid.Int64Range(int64(n), 10_000).Draw(t, "M"), N: 512, K: 512, ElemSize: 2},
+				Tiling:    workload.Tiling{WGs: rapid.IntRange(n, 5000).Draw(t, "workgroups")},
+				Footprint: replay.Footprint{Threads: 128},
+			},
 		}
 		var rows int64
 		for k := range n {

@@ -57,10 +57,10 @@ func TestPaced(t *testing.T) {
 		op   workload.Op
 		want int64 // of 1000 µs
 	}{
-		{"a product", workload.Op{Dense: true, Read: 1e9}, 1_100_000},
-		{"all the memory gives", workload.Op{Read: 6e8, Write: 4e8}, 1_000_000},
-		{"half of it", workload.Op{Read: 5e8}, 1_100_000},
-		{"of unknown traffic", workload.Op{}, 1_000_000},
+		{"a product", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 1e9}, 1_100_000},
+		{"all the memory gives", workload.Op{Kernel: &workload.Kernel{}, Read: 6e8, Write: 4e8}, 1_000_000},
+		{"half of it", workload.Op{Kernel: &workload.Kernel{}, Read: 5e8}, 1_100_000},
+		{"of unknown traffic", workload.Op{Kernel: &workload.Kernel{}}, 1_000_000},
 	} {
 		c.op.End = 1_000_000
 		if got := pl.paced(&c.op, 1_000_000); int64(got) != c.want {
@@ -68,7 +68,7 @@ func TestPaced(t *testing.T) {
 		}
 	}
 	pl.m.Pace = 0.5
-	if got := pl.paced(&workload.Op{Read: 8e8, End: 1_000_000}, 1_000_000); got != 800_000 {
+	if got := pl.paced(&workload.Op{Kernel: &workload.Kernel{}, Read: 8e8, End: 1_000_000}, 1_000_000); got != 800_000 {
 		t.Errorf("twice as fast a clock leaves %d ns of 800 µs of traffic", got)
 	}
 }

@@ -19,8 +19,11 @@ func TestClustersOfProducts(t *testing.T) {
 	}
 	product := func(m, n, k int64, t workload.Tiling) *workload.Op {
 		return &workload.Op{
-			End: 300_000, Shape: workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, ElemSize: 2}, Tiling: t,
-			Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+			End: 300_000,
+			Kernel: &workload.Kernel{
+				Shape: workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, ElemSize: 2}, Tiling: t,
+				Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+			},
 		}
 	}
 	persistent := func(tiles, wgs, cluster int) workload.Tiling {

@@ -111,7 +111,7 @@ func TestAllToAllServesPairs(t *testing.T) {
 // compute, a collective is slowed as beside any kernel that saturates the memory.
 func TestNeighbourOfFewRows(t *testing.T) {
 	pl := &planner{m: h200(t, 2)}
-	op := &workload.Op{Shape: workload.Shape{Kind: workload.GEMM, M: 2048, N: 16384, K: 8192}, Tiling: workload.Tiling{Persistent: true}}
+	op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 2048, N: 16384, K: 8192}, Tiling: workload.Tiling{Persistent: true}}}
 	if few, many := pl.neighbour(op, 16), pl.neighbour(op, 4); few != machine.BesideMemory || many != machine.BesideLibrary {
 		t.Errorf("chunks of 128 rows are %d, of 512 rows %d", few, many)
 	}

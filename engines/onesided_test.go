@@ -398,7 +398,7 @@ func TestRuns(t *testing.T) {
 		} else {
 			cols = 1
 		}
-		part := product{op: &workload.Op{Shape: workload.Shape{M: int64(m)}, Tiling: workload.Tiling{TileM: height}}, tiles: panels * cols}
+		part := product{op: &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(m)}, Tiling: workload.Tiling{TileM: height}}}, tiles: panels * cols}
 		waits := rapid.Bool().Draw(t, "waits")
 		all := runs([]product{part}, units, ranks, cuts, waits)
 		last, before := 0, -1

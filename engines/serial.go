@@ -131,7 +131,7 @@ type separation struct {
 // apart is what an operation must also wait for, so that no communication runs
 // beside it or, if it communicates, beside anything.
 func (r *rank) apart(op *workload.Op) []workload.Dep {
-	const why = "serial schedule"
+	const why = workload.Planned
 	b := &r.separation
 	var after []workload.Dep
 	if b.comm >= 0 && op.Kind != trace.Copy || r.pl.communicates(op) && b.comm >= 0 {

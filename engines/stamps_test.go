@@ -118,7 +118,7 @@ func TestMover(t *testing.T) {
 // earlier: lone tiles reach the profile's matmul.lone of its matmul.compiled.
 func TestLoneTilesEndEarlier(t *testing.T) {
 	m := h200(t, 1)
-	op := workload.Op{End: 144_000, Shape: workload.Shape{Kind: workload.GEMM}, Tiling: workload.Tiling{Tiles: 192, WGs: 192}, Footprint: replay.Footprint{Threads: 256, Shared: 96 << 10}}
+	op := workload.Op{End: 144_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM}, Tiling: workload.Tiling{Tiles: 192, WGs: 192}, Footprint: replay.Footprint{Threads: 256, Shared: 96 << 10}}}
 	pl := &planner{m: m}
 	g := pl.gridOf(&op, op.Dur())
 	share := m.Matmul.Lone.Value / m.Matmul.Compiled.Value

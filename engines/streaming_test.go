@@ -14,7 +14,7 @@ import (
 func streamer(wgs int) (*workload.Op, *workload.Workload) {
 	op := &workload.Op{
 		End: 200_000, Read: 400e6, Write: 400e6,
-		Shape: workload.Shape{Kind: workload.Elementwise}, Tiling: workload.Tiling{WGs: wgs}, Footprint: replay.Footprint{Threads: 128},
+		Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.Elementwise}, Tiling: workload.Tiling{WGs: wgs}, Footprint: replay.Footprint{Threads: 128}},
 	}
 	var b trace.Builder
 	b.Add(trace.Span{End: op.End, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})

@@ -71,14 +71,17 @@ func (s chain) build(t testing.TB) *workload.Workload {
 				sh := workload.Shape{Kind: max(workload.GEMM, x.kind), M: s.m, N: x.n, K: x.k, ElemSize: 2}
 				tiles := ceilDiv(int(sh.M), rows) * ceilDiv(int(sh.N), cols)
 				op := workload.Op{
-					ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Name: x.name, Queue: 7, Collective: -1,
-					Start: at, End: at + x.dur, Issued: trace.Never, Gap: launchGap, Step: int32(step), Shape: sh,
-					Tiling:    workload.Tiling{TileM: rows, TileN: cols, Tiles: tiles * splits, WGs: tiles * splits},
-					Footprint: replay.Footprint{Threads: 256, Registers: 116, Shared: 98304},
-					Read:      2 * float64(sh.M*sh.K+sh.K*sh.N), Write: 2 * float64(sh.M*sh.N),
+					ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Queue: 7, Collective: -1,
+					Start: at, End: at + x.dur, Issued: trace.Never, Gap: launchGap, Step: int32(step),
+					Read: 2 * float64(sh.M*sh.K+sh.K*sh.N), Write: 2 * float64(sh.M*sh.N),
+					Kernel: &workload.Kernel{
+						Name: x.name, Shape: sh,
+						Tiling:    workload.Tiling{TileM: rows, TileN: cols, Tiles: tiles * splits, WGs: tiles * splits},
+						Footprint: replay.Footprint{Threads: 256, Registers: 116, Shared: 98304},
+					},
 				}
 				if prev >= 0 {
-					op.After = []workload.Dep{{Op: prev, Why: "test"}}
+					op.After = []workload.Dep{{Op: prev, Why: workload.StreamOrder}}
 				}
 				row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Stream: op.Queue})
 				b.Add(trace.Span{

@@ -50,11 +50,14 @@ func (s spec) build(t testing.TB) *workload.Workload {
 				}
 				for e := range parts {
 					op := workload.Op{
-						ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Name: "gemm_256x128", Queue: 7, Collective: -1,
+						ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Queue: 7, Collective: -1,
 						Start: at, End: at + s.gemm/trace.Time(parts), Issued: trace.Never, Gap: launchGap, Step: int32(step),
-						Shape:     workload.Shape{Kind: workload.GEMM, M: 8192 / int64(parts), N: 4096, K: 3584, ElemSize: 2},
-						Tiling:    workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024 / parts, WGs: 132, Persistent: true},
-						Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+						Kernel: &workload.Kernel{
+							Name:      "gemm_256x128",
+							Shape:     workload.Shape{Kind: workload.GEMM, M: 8192 / int64(parts), N: 4096, K: 3584, ElemSize: 2},
+							Tiling:    workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024 / parts, WGs: 132, Persistent: true},
+							Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+						},
 					}
 					if isComm {
 						op.Kind, op.Name, op.Queue = trace.Collective, "nccl_"+s.op.String(), 19
@@ -68,7 +71,7 @@ func (s spec) build(t testing.TB) *workload.Workload {
 						}
 					}
 					if prev >= 0 {
-						op.After = []workload.Dep{{Op: prev, Why: "test"}}
+						op.After = []workload.Dep{{Op: prev, Why: workload.StreamOrder}}
 					}
 					row := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Stream: op.Queue})
 					if isComm {

@@ -97,11 +97,12 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	// The run and its workload are held to the end, and few pointers are in them:
 	// collecting early costs little time and saves as much memory as they take.
-	defer debug.SetGCPercent(debug.SetGCPercent(20))
+	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	run, err := a.one(o.path)
 	if err != nil {
 		return err
 	}
+	debug.FreeOSMemory() // what reading took beyond the run
 	w, err := workload.Lift(run, workload.Options{})
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.path, err)

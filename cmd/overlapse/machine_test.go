@@ -49,7 +49,7 @@ func TestDeviceOfKernels(t *testing.T) {
 		{"AMD Instinct MI210", "Cijk_Ailk_Bljk_HHS_ISA90a_IU1", "AMD Instinct MI210"},
 		{"", "gemm", ""},
 	} {
-		w := &workload.Workload{Run: &trace.Run{Ranks: []trace.Rank{{Device: trace.Device{Name: c.device}}}}, Ops: []workload.Op{{Name: "copy"}, {Name: c.kernel}}}
+		w := &workload.Workload{Run: &trace.Run{Ranks: []trace.Rank{{Device: trace.Device{Name: c.device}}}}, Ops: []workload.Op{{Kernel: &workload.Kernel{Name: "copy"}}, {Kernel: &workload.Kernel{Name: c.kernel}}}}
 		if got := deviceOf(w).Name; got != c.want {
 			t.Errorf("%q with %s is taken for %q, want %q", c.device, c.kernel, got, c.want)
 		}

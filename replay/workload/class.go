@@ -15,11 +15,12 @@ func (l *lifter) kernelName(op *Op) *kernelName {
 	if l.names == nil {
 		l.names = make([]kernelName, len(l.Run.Names))
 	}
-	n := &l.names[l.Run.Spans[op.Span].Name]
+	i := l.Run.Spans[op.Span].Name
+	n := &l.names[i]
 	if !n.read {
 		n.read = true
-		n.class = classOf(op.Name)
-		n.tile, n.tiled = nameTile(op.Name)
+		n.class = classOf(l.Run.Names[i])
+		n.tile, n.tiled = nameTile(l.Run.Names[i])
 	}
 	return n
 }

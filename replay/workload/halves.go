@@ -53,19 +53,30 @@ func (l *lifter) findHalves(src *source) halves {
 		case op.Kind == trace.Collective:
 			if h := f.producer(op); h.confidence > 0 && !producing[h.first] {
 				producing[h.first] = true
-				found.producers[op.ID] = h
+				found.producers[op.ID] = l.share(h)
 			}
 			if h := f.consumer(op); h.confidence > 0 && !consuming[h.second] {
 				consuming[h.second] = true
-				found.consumers[op.ID] = h
+				found.consumers[op.ID] = l.share(h)
 			}
 		case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV:
 			if h := f.productBefore(op); h.confidence >= leastConfidence {
-				found.products = append(found.products, h)
+				found.products = append(found.products, l.share(h))
 			}
 		}
 	}
 	return found
+}
+
+// share lets halves with the same evidence have it in common: a training step
+// repeats the same few pairs. Nobody changes evidence.
+func (l *lifter) share(h half) half {
+	key := strings.Join(h.evidence, "\n")
+	if l.evidence[key] == nil {
+		l.evidence[key] = h.evidence
+	}
+	h.evidence = l.evidence[key]
+	return h
 }
 
 func filled(n int) []int32 {
@@ -209,8 +220,8 @@ func (f *finder) producer(c *Op) half {
 		return half{}
 	}
 	sent := sizeOf(comm, comm.In)
-	t := trail{worth: 1, evidence: []string{dep.Why}}
-	if dep.Why == whyTime {
+	t := trail{worth: 1, evidence: []string{dep.Why.String()}}
+	if dep.Why == Timing {
 		t.worth = onlyByTime
 	}
 	at := dep.Op
@@ -298,11 +309,11 @@ func (f *finder) consumer(c *Op) half {
 	if at >= 0 {
 		for _, d := range f.ops[at].After {
 			if d.Op == c.ID {
-				t.evidence = []string{d.Why}
+				t.evidence = []string{d.Why.String()}
+				if d.Why == Timing {
+					t.worth = onlyByTime
+				}
 			}
-		}
-		if t.evidence[0] == whyTime {
-			t.worth = onlyByTime
 		}
 	}
 	for range maxSteps {
@@ -350,7 +361,7 @@ func operands(op *Op) (a, b size) {
 // productBefore finds the product whose output is another one's first input:
 // the last heavy kernel before it on its stream, with no collective between.
 func (f *finder) productBefore(g *Op) half {
-	t := trail{worth: 1, evidence: []string{whyStream}}
+	t := trail{worth: 1, evidence: []string{StreamOrder.String()}}
 	at := g.ID
 	for range maxSteps {
 		if f.waitsForCollective(&f.ops[at]) {

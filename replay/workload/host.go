@@ -157,12 +157,12 @@ func (h *hostOrder) launch(t *thread, id int32) {
 			p.op = h.awaited(p, id)
 		}
 		if p.op >= 0 {
-			h.depend(id, p.op, whyWait)
+			h.depend(id, p.op, HostWait)
 		}
 	}
 	if op.Kind == trace.Collective {
 		if current >= 0 && h.last[current] >= 0 {
-			h.depend(id, h.last[current], whyEnqueue)
+			h.depend(id, h.last[current], EnqueuedAfter)
 		}
 	} else if op.Kind == trace.Compute || queue == current {
 		t.pending = t.pending[:0]
@@ -197,7 +197,7 @@ func (src *source) ended(a, b int32) bool {
 }
 
 // depend adds an edge unless stream order has it or the times refute it.
-func (h *hostOrder) depend(id, on int32, why string) {
+func (h *hostOrder) depend(id, on int32, why Reason) {
 	switch {
 	case h.facts[id].queue == h.facts[on].queue:
 	case !h.ended(on, id):

@@ -29,11 +29,11 @@ const maxOps = 1 << 23
 //
 // The stages, each in a file of its own:
 //
-//  1. ops.go     device spans become ops, rank by rank, and meet their launches
-//  2. order.go   what each op waited for, and the gap that is left
-//  3. shape.go   sizes, from the operator that launched it
+//  1. steps.go   iterations that the program marked
+//  2. ops.go     device spans become ops, rank by rank, and meet their launches
+//  3. order.go   what each op waited for, and the gap that is left
+//  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
-//  4. steps.go   iterations that the program marked
 //  5. world.go   ranks that nobody captured become copies
 //  6. collect.go collectives, matched over ranks
 //  7. pairs.go   which op's output another one consumes
@@ -42,17 +42,18 @@ const maxOps = 1 << 23
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	sources := gather(run)
-	l := lifter{Workload: w, opt: o, sources: sources}
-	for i := range sources {
-		l.order(&sources[i])
-		l.measure(&sources[i])
-	}
+	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}, evidence: map[string][]string{}}
 	l.noteEstimates()
 	l.markSteps()
 	l.halves = make([]halves, len(sources))
-	for i := range sources {
-		l.halves[i] = l.findHalves(&sources[i])
-		sources[i].facts = nil
+	for i := range sources { // rank by rank: facts of one are kept at a time
+		src := &sources[i]
+		src.settle(run)
+		l.order(src)
+		l.measure(src)
+		src.assignSteps()
+		l.halves[i] = l.findHalves(src)
+		src.facts = nil
 	}
 	if err := l.spread(); err != nil {
 		return nil, err
@@ -71,12 +72,14 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 // A lifter carries one Lift from stage to stage.
 type lifter struct {
 	*Workload
-	opt     Options
-	sources []source     // by row of Run.Ranks
-	halves  []halves     // by row of Run.Ranks: found while ids count from the source's first op
-	ids     []int        // by row of Run.Ranks: its rank in the world
-	names   []kernelName // by id; read on demand
-	refuted int          // dependencies that the host's calls suggest and the times deny
+	opt      Options
+	sources  []source            // by row of Run.Ranks
+	halves   []halves            // by row of Run.Ranks: found while ids count from the source's first op
+	ids      []int               // by row of Run.Ranks: its rank in the world
+	names    []kernelName        // by id; read on demand
+	kernels  map[Kernel]*Kernel  // those of all ops
+	evidence map[string][]string // that of all halves, by its lines
+	refuted  int                 // dependencies that the host's calls suggest and the times deny
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; found on demand
 }

@@ -5,19 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // A source is one captured rank on its way to being lifted. Ids of ops in it
 // count from its own first op.
 type source struct {
-	ops    []Op
-	facts  []fact // by op
-	queues int
-	waits  []trace.SpanID // host calls that made a stream wait, by start
-	marks  []mark         // iterations marked on the host or above the device, by start
-	calls  []trace.Time   // how long launches of kernels took the driver
+	ops      []Op
+	facts    []fact // by op
+	queues   int
+	launches []trace.SpanID // host calls that put work on a queue, by start
+	waits    []trace.SpanID // host calls that made a stream wait, by start
+	marks    []mark         // iterations marked on the host or above the device, by start
+	calls    []trace.Time   // how long launches of kernels took the driver
 }
 
 // A fact is what only the lift needs of an op.
@@ -32,7 +32,7 @@ type fact struct {
 
 // gather collects every rank's device operations and what the host did about them.
 func gather(run *trace.Run) []source {
-	sources, launches := reserve(run)
+	sources := reserve(run)
 	names := classifyNames(run.Names)
 	for i, s := range run.Spans {
 		id := trace.SpanID(i)
@@ -51,21 +51,14 @@ func gather(run *trace.Run) []source {
 			if names[s.Name].kernel {
 				src.calls = append(src.calls, s.Dur())
 			}
-			c := correlation(run, s)
-			if _, seen := launches[row][c]; !seen && c != 0 {
-				launches[row][c] = id
-			}
+			src.launches = append(src.launches, id)
 		}
-	}
-	for row := range sources {
-		sources[row].settle(run, launches[row])
-		launches[row] = nil
 	}
 	return sources
 }
 
-// reserve makes room for every rank's ops, and for its launches by correlation.
-func reserve(run *trace.Run) ([]source, []map[int64]trace.SpanID) {
+// reserve makes room for every rank's ops and launches.
+func reserve(run *trace.Run) []source {
 	ops, launches := make([]int, len(run.Ranks)), make([]int, len(run.Ranks))
 	for _, s := range run.Spans {
 		switch {
@@ -80,46 +73,47 @@ func reserve(run *trace.Run) ([]source, []map[int64]trace.SpanID) {
 		total += n
 	}
 	all := make([]Op, total) // one array, which becomes Workload.Ops where no rank is a copy
-	sources, byCorrelation := make([]source, len(run.Ranks)), make([]map[int64]trace.SpanID, len(run.Ranks))
+	sources := make([]source, len(run.Ranks))
 	for row := range sources {
 		sources[row].ops, all = all[:0], all[ops[row]:] // counted: an append stays before the next row
-		byCorrelation[row] = make(map[int64]trace.SpanID, launches[row])
+		sources[row].launches = make([]trace.SpanID, 0, launches[row])
 	}
-	return sources, byCorrelation
+	return sources
 }
 
-// correlation of a host call; 0 where unknown.
-func correlation(run *trace.Run, s trace.Span) int64 {
-	if s.Attr == trace.None {
-		return 0
+// byCorrelation maps the numbers of launches to the first call with each.
+func (src *source) byCorrelation(run *trace.Run) map[int64]trace.SpanID {
+	first := make(map[int64]trace.SpanID, len(src.launches))
+	for _, id := range src.launches {
+		row := run.Spans[id].Attr
+		if row == trace.None {
+			continue
+		}
+		c := run.Calls[row].Correlation
+		if _, seen := first[c]; !seen && c != 0 {
+			first[c] = id
+		}
 	}
-	return run.Calls[s.Attr].Correlation
+	return first
 }
 
 func newOp(run *trace.Run, id trace.SpanID) Op {
 	s := run.Spans[id]
-	op := Op{
+	return Op{
 		Span:       id,
 		Kind:       s.Kind,
-		Name:       run.NameOf(s),
 		Start:      s.Start,
 		End:        s.End,
 		Issued:     trace.Never,
 		Collective: -1,
 		Step:       -1,
 	}
-	if k := run.Kernel(s); k != nil {
-		op.Footprint = replay.Footprint{
-			Threads:   max(0, k.Threads()),
-			Registers: max(0, int(k.Registers)),
-			Shared:    max(0, int(k.Shared)),
-		}
-	}
-	return op
 }
 
 // settle numbers the queues, orders ops that start together, and joins ops with their launches.
-func (src *source) settle(run *trace.Run, launches map[int64]trace.SpanID) {
+func (src *source) settle(run *trace.Run) {
+	launches := src.byCorrelation(run)
+	src.launches = nil
 	queueOf, numbers := src.numberQueues(run)
 	src.queues = len(numbers)
 	src.facts = make([]fact, len(src.ops))
@@ -234,7 +228,7 @@ func (src *source) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
 				return cmp.Or(
 					cmp.Compare(a.End, b.End),
 					cmp.Compare(queueOf[x.Lane], queueOf[y.Lane]),
-					cmp.Compare(a.Name, b.Name),
+					cmp.Compare(run.NameOf(x), run.NameOf(y)),
 					cmp.Compare(cx, cy))
 			})
 		}

@@ -7,14 +7,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// How a dependency is known.
-const (
-	whyStream  = "stream order"
-	whyEnqueue = "event: the collective's stream waits for the stream that launched it"
-	whyWait    = "event: the host made the stream wait"
-	whyTime    = "time: it starts as that ends, and its own stream had long been idle"
-)
-
 // eventHop bounds the time from the end of an op to the start of one on another
 // stream that waited for it, where only time tells: four times what
 // MODEL_STUDY R2 uses.
@@ -36,7 +28,7 @@ func (l *lifter) order(src *source) {
 		op, f := &src.ops[i], &src.facts[i]
 		first := len(deps)
 		if f.before >= 0 {
-			deps = append(deps, Dep{f.before, whyStream})
+			deps = append(deps, Dep{f.before, StreamOrder})
 		}
 		for len(after) > 0 && after[0].op == op.ID {
 			deps = append(deps, after[0].dep)
@@ -44,7 +36,7 @@ func (l *lifter) order(src *source) {
 		}
 		if len(deps) == first || len(deps) == first+1 && f.before >= 0 {
 			if near[i] >= 0 && src.onlyTimeTells(op, f) {
-				deps = append(deps, Dep{near[i], whyTime})
+				deps = append(deps, Dep{near[i], Timing})
 			}
 		}
 		n := first + len(src.latestByQueue(deps[first:]))

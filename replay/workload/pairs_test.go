@@ -72,21 +72,21 @@ func TestPairs(t *testing.T) {
 			`0 host |g r h     |
 			 0 7    | GGHHH    |
 			 0 19   |   RRRR   |`,
-			"0G→0R 0.95: " + whyEnqueue + "; " + sent,
+			"0G→0R 0.95: " + EnqueuedAfter.String() + "; " + sent,
 		},
 		{
 			"in order of launch, not of time",
 			`0 host |grhs           |
 			 0 7    |  GGHHHHH      |
 			 0 19   |       RRRSSS  |`,
-			"0G→0R 0.95: " + whyEnqueue + "; " + sent + `
-			 0H→0S 0.95: ` + whyEnqueue + "; its output is as large as what is sent: 8192 bytes",
+			"0G→0R 0.95: " + EnqueuedAfter.String() + "; " + sent + `
+			 0H→0S 0.95: ` + EnqueuedAfter.String() + "; its output is as large as what is sent: 8192 bytes",
 		},
 		{
 			"without the host's calls, by time",
 			`0 7    | GGHHHHH |
 			 0 19   |   RRRR  |`,
-			"0G→0R 0.76: " + whyTime + "; " + sent,
+			"0G→0R 0.76: " + Timing.String() + "; " + sent,
 		},
 		{
 			"past a fill, through a copy of the size", `0 7 | GGMYY RR |`,
@@ -110,7 +110,7 @@ func TestPairs(t *testing.T) {
 		{"not of unknown size", `0 7 | GG XX |`, ""},
 		{"one collective a kernel", `0 7  | GG      |
 		                             0 19 |   RR    |
-		                             0 23 |   CC    |`, "0G→0R 0.76: " + whyTime + "; " + sent},
+		                             0 23 |   CC    |`, "0G→0R 0.76: " + Timing.String() + "; " + sent},
 		{"a product by its name", `0 7 | UU RR |`, "0U_gemm→0R 0.60: stream order; a product by its name, of unknown size"},
 		{"nothing but adjacency", `0 7 | ` + long + ` RR |`, "0P→0R 0.45: stream order; a kernel of unknown work"},
 		{"which is too little through another kernel", `0 7 | ` + long + `TTRR |`, ""},
@@ -128,7 +128,7 @@ func TestPairs(t *testing.T) {
 			`0 host |c w k f     |
 			 0 7    |      KKK FF|
 			 0 19   | CCCC       |`,
-			"0C→0K 0.95: " + whyWait + "; " + brought,
+			"0C→0K 0.95: " + HostWait.String() + "; " + brought,
 		},
 		{
 			"gathered, then through a light kernel", `0 7 | AA EEKK |`,
@@ -151,7 +151,7 @@ func TestPairs(t *testing.T) {
 			`0 host |g r w k     |
 			 0 7    | GG     KK  |
 			 0 19   |   RRRR     |`,
-			"0G→0R 0.95: " + whyEnqueue + "; " + sent,
+			"0G→0R 0.95: " + EnqueuedAfter.String() + "; " + sent,
 		},
 		{
 			"an iteration is never left",

@@ -171,7 +171,8 @@ func dump(w *Workload) string {
 	fmt.Fprintln(&b, w.World, w.Captured, w.Rows, w.Copies, w.Notes)
 	for i := range w.Ops {
 		op := w.Ops[i]
-		op.Span = 0
+		fmt.Fprintf(&b, "%+v ", *op.Kernel)
+		op.Span, op.Kernel = 0, nil
 		fmt.Fprintf(&b, "%+v\n", op)
 	}
 	for i := range w.Collectives {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -13,49 +14,75 @@ import (
 // reads its weights once and is bound by memory.
 const skinny = 8
 
-// measure fills in the sizes, tiles and traffic of a rank's ops.
+// A sized is what one operator computes, and how many products it is a batch of.
+type sized struct {
+	shape Shape
+	batch int64
+}
+
+// measure finds the sizes, tiles and traffic of a rank's ops. Ops of which all
+// that a Kernel holds is the same share one.
 func (l *lifter) measure(src *source) {
-	run := l.Run
-	type sized struct {
-		shape Shape
-		batch int64
-		known bool
-	}
-	products := make([]sized, len(run.Operators)) // by row: computed once
+	products := map[int32]sized{} // by row of Run.Operators: computed once
+	var own Kernel                // of the op at hand
 	for i := range src.ops {
-		op, f := &src.ops[i], &src.facts[i]
-		if op.Kind == trace.Copy {
-			op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
-			continue
+		op := &src.ops[i]
+		span := l.Run.Spans[op.Span]
+		own = Kernel{Name: l.Run.NameOf(span), Footprint: footprint(l.Run.Kernel(span))}
+		op.Kernel = &own
+		l.measureOp(src, op, products)
+		shared := l.kernels[own]
+		if shared == nil {
+			shared = new(own)
+			l.kernels[own] = shared
 		}
-		k := run.Kernel(run.Spans[op.Span])
-		if op.Kind != trace.Compute {
-			op.Tiling = grid(k)
-			continue
-		}
-		batch := int64(1)
-		switch given, ok := lookUp(l.opt.Shapes, op.Name, k); {
-		case ok:
-			op.Shape = completed(given)
-			op.Read, op.Write = op.Shape.Traffic()
-		case f.operator == trace.None, l.kernelName(op).class == light:
-		case l.kernelName(op).class == sweep:
-			op.Shape, op.Read, op.Write = elementwise(&run.Operators[f.operator])
-		default:
-			p := &products[f.operator]
-			if !p.known {
-				p.shape, p.batch = shapeOf(&run.Operators[f.operator])
-				p.known = true
-			}
-			op.Shape, batch = p.shape, max(1, p.batch)
-			op.Read, op.Write = op.Shape.Traffic()
-			if o := &run.Operators[f.operator]; o.Name == convolution || o.Name == attention {
-				op.Read = inputs(o)
-			}
-		}
-		op.Dense = l.kernelName(op).class == dense
-		op.Tiling = l.tiling(src, op, k, batch)
+		op.Kernel = shared
 	}
+}
+
+// footprint is what a workgroup of a kernel takes of a CU, as far as the trace says.
+func footprint(k *trace.Kernel) replay.Footprint {
+	if k == nil {
+		return replay.Footprint{}
+	}
+	return replay.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
+}
+
+// measureOp fills in the sizes, tiles and traffic of an op.
+func (l *lifter) measureOp(src *source, op *Op, products map[int32]sized) {
+	run, operator := l.Run, src.facts[op.ID].operator
+	if op.Kind == trace.Copy {
+		op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
+		return
+	}
+	k := run.Kernel(run.Spans[op.Span])
+	if op.Kind != trace.Compute {
+		op.Tiling = grid(k)
+		return
+	}
+	batch := int64(1)
+	switch given, ok := lookUp(l.opt.Shapes, op.Name, k); {
+	case ok:
+		op.Shape = completed(given)
+		op.Read, op.Write = op.Shape.Traffic()
+	case operator == trace.None, l.kernelName(op).class == light:
+	case l.kernelName(op).class == sweep:
+		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
+	default:
+		o := &run.Operators[operator]
+		p, ok := products[operator]
+		if !ok {
+			p.shape, p.batch = shapeOf(o)
+			products[operator] = p
+		}
+		op.Shape, batch = p.shape, max(1, p.batch)
+		op.Read, op.Write = op.Shape.Traffic()
+		if o.Name == convolution || o.Name == attention {
+			op.Read = inputs(o)
+		}
+	}
+	op.Dense = l.kernelName(op).class == dense
+	op.Tiling = l.tiling(src, op, k, batch)
 }
 
 // lookUp finds what the user said about a kernel: by its whole name or the part

@@ -45,9 +45,7 @@ func (src *source) addMark(run *trace.Run, s trace.Span, base string) {
 	})
 }
 
-// markSteps finds the iterations and says of every op to which it belongs: the
-// one during whose host mark it was launched, else the one under whose mark
-// above the device it started.
+// markSteps finds the iterations.
 func (l *lifter) markSteps() {
 	base := l.stepsBase()
 	if base == "" {
@@ -79,9 +77,6 @@ func (l *lifter) markSteps() {
 			m.step = row
 		}
 	}
-	for i := range l.sources {
-		l.sources[i].assignSteps()
-	}
 }
 
 // stepsBase is the mark that stands for iterations: the profiler's own, or the
@@ -106,6 +101,9 @@ func (l *lifter) stepsBase() string {
 	return best
 }
 
+// assignSteps says of every op to which iteration it belongs: the one during
+// whose host mark it was launched, else the one under whose mark above the
+// device it started.
 func (src *source) assignSteps() {
 	var host, device []mark
 	for _, m := range src.marks {

@@ -199,7 +199,7 @@ func letters(w *Workload, ids []int32) string {
 
 // after draws the dependencies of a rank: "C: A stream, B enqueue; gap 2".
 func after(w *Workload, rank int) string {
-	why := map[string]string{whyStream: "stream", whyEnqueue: "enqueue", whyWait: "wait", whyTime: "time"}
+	why := map[Reason]string{StreamOrder: "stream", EnqueuedAfter: "enqueue", HostWait: "wait", Timing: "time"}
 	var lines []string
 	for _, id := range w.Ranks[rank] {
 		op := &w.Ops[id]
@@ -254,8 +254,8 @@ func checkInvariants(t testing.TB, w *Workload) {
 			last := trace.Time(0)
 			for k, d := range op.After {
 				dep := &w.Ops[d.Op]
-				if d.Op >= id || dep.Rank != rank || dep.End > op.Start || d.Why == "" || k > 0 && op.After[k-1].Op >= d.Op {
-					t.Fatalf("op %d waits for %d, why %q: it is not over, or not in order", id, d.Op, d.Why)
+				if d.Op >= id || dep.Rank != rank || dep.End > op.Start || d.Why == 0 || k > 0 && op.After[k-1].Op >= d.Op {
+					t.Fatalf("op %d waits for %d, why %d: it is not over, or not in order", id, d.Op, d.Why)
 				}
 				last = max(last, dep.End)
 			}

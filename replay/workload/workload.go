@@ -42,11 +42,11 @@ type Isolation struct {
 
 // An Op is one device operation of one rank as it was captured.
 type Op struct {
+	*Kernel
 	ID         int32
 	Span       trace.SpanID // in Run; of the rank that was captured
 	Rank       int          // 0 .. World-1
-	Name       string
-	Queue      int64 // as the file numbers it; one that a second device of the rank numbers alike has a number of its own
+	Queue      int64        // as the file numbers it; one that a second device of the rank numbers alike has a number of its own
 	Start, End trace.Time
 	Alone      trace.Time // how long it takes with nothing beside it (Isolation); 0: as captured
 	After      []Dep      // what it waited for, by op: earlier ones of its rank that ended by Start; the last to end decided
@@ -56,12 +56,21 @@ type Op struct {
 	Step       int32      // row of Steps, or -1
 	Kind       trace.Kind // Compute, Collective or Copy
 	Own        bool       // launched by the program's own launcher, as Triton's kernels are, and by no operator of the framework
-	Dense      bool       // multiplies matrices, by its name, though of no one product's shape: attention, convolution
-	Shape      Shape
-	Tiling     Tiling
-	Footprint  replay.Footprint
-	Read       float64 // bytes of memory traffic; 0 where unknown
+	Read       float64    // bytes of memory traffic; 0 where unknown
 	Write      float64
+}
+
+// A Kernel is what an op has in common with others: the name, the launch
+// configuration and the sizes of a kernel, or the name of a copy.
+//
+// Invariant: ops share kernels, so a Kernel never changes after Lift. To change
+// that of one op, point the op to a changed copy.
+type Kernel struct {
+	Name      string
+	Dense     bool // multiplies matrices, by its name, though of no one product's shape: attention, convolution
+	Shape     Shape
+	Tiling    Tiling
+	Footprint replay.Footprint
 }
 
 // Dur is the op's measured duration.
@@ -81,7 +90,30 @@ func (o *Op) Matrix() bool { return o.Dense || o.Shape.Kind == GEMM }
 // A Dep is one predecessor and how it is known.
 type Dep struct {
 	Op  int32
-	Why string // "stream order", "event: the collective's stream waits for the stream that launched it", ...
+	Why Reason
+}
+
+// A Reason says how a dependency is known.
+type Reason uint8
+
+// The reasons.
+const (
+	StreamOrder   Reason = iota + 1
+	EnqueuedAfter        // a collective's stream waits for the stream that launched it
+	HostWait             // the host made the stream wait
+	Timing               // only the times tell
+	Planned              // a strategy's schedule, not the captured one
+)
+
+func (r Reason) String() string {
+	return [...]string{
+		"",
+		"stream order",
+		"event: the collective's stream waits for the stream that launched it",
+		"event: the host made the stream wait",
+		"time: it starts as that ends, and its own stream had long been idle",
+		"planned",
+	}[r]
 }
 
 // A ShapeKind says which operator a Shape describes.
