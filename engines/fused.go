@@ -37,7 +37,7 @@ var fused = Engine{
 	Params: []Param{
 		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first"},
 		{Name: "slice", Default: "16", Least: 1, Doc: "vectors of an embedding that are put together, where ranks are on several nodes"},
-		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there; at most 87"},
+		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there"},
 		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
