@@ -103,10 +103,12 @@ func (a *app) inspect(o inspectOptions) error {
 		return err
 	}
 	debug.FreeOSMemory() // what reading took beyond the run
+	debug.SetGCPercent(5)
 	w, err := workload.Lift(run, workload.Options{})
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.path, err)
 	}
+	debug.FreeOSMemory() // what lifting took beyond the workload
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
 		left := leftOut{bounded(&m.Collectives), bounded(&m.CriticalPath.Steps)}

@@ -42,8 +42,8 @@ func TestMemoryPerEvent(t *testing.T) {
 		ranks    = 2
 		events   = 3 * kernels * ranks
 		spanMost = 90  // bytes an event, of spans and side tables; 77 today
-		opMost   = 400 // bytes a kernel, of the workload; 324 today
-		liftMost = 470 // bytes a kernel that lifting allocates; 394 today
+		opMost   = 170 // bytes a kernel, of the workload; 140 today
+		liftMost = 250 // bytes a kernel that lifting allocates; 210 today
 	)
 	dir := t.TempDir()
 	for r := range ranks {
