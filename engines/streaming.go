@@ -31,11 +31,10 @@ func upTo(n int) float64 {
 	return float64(min(n, coarsePieces))/coarse + float64(max(0, n-coarsePieces))/fine
 }
 
-// streams reports whether an operation is such a kernel: elementwise, or a
-// matrix-vector product, which reads every weight once.
+// streams reports whether an operation is such a kernel.
 func (pl *planner) streams(op *workload.Op) bool {
 	slots := int(pl.m.GPU.CUs.Value) * pl.residents(op.Footprint)
-	return (op.Shape.Kind == workload.Elementwise || op.Shape.Kind == workload.GEMV) && !op.Tiling.Persistent && op.Tiling.WGs > slots
+	return op.Shape.Kind == workload.Elementwise && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
 // streaming is the k-th of n parts of an operation that streams.

@@ -81,30 +81,3 @@ func TestPartOfStreamingKernel(t *testing.T) {
 		t.Errorf("four parts read %.0f bytes, the whole %.0f", 4*bytes, op.Read)
 	}
 }
-
-// TestComputeAloneKeepsItsTime checks on every machine that each operator's
-// compute, alone as bulk has it, takes what it takes in the workload. What only
-// reads memory may be slower by as much as the memory of a machine is given as
-// slower for copies than for reads.
-func TestComputeAloneKeepsItsTime(t *testing.T) {
-	for _, r := range matrixRows(t) {
-		if r.machine == ofSpecs {
-			continue
-		}
-		run := outcome(t, r.w, r.m, "bulk", nil).Result.Run
-		took := make([]trace.Time, len(r.w.Ops))
-		for _, s := range run.Spans {
-			if k := run.Kernel(s); k != nil && k.Origin >= 0 && s.Kind == trace.Compute && run.Lanes[s.Lane].Kind == trace.Queue {
-				took[k.Origin] = s.End - s.Start
-			}
-		}
-		slower := max(1, r.m.GPU.Read.Value/r.m.GPU.Memory.Value)
-		for i := range r.w.Ops {
-			op := &r.w.Ops[i]
-			if ratio := float64(took[i]) / float64(op.DurAlone()); op.Kind == trace.Compute && (ratio < .98 || ratio > slower+.02) {
-				t.Errorf("%s on %s: %s takes %d ns, alone %d", r.workload, r.machine, op.Name, took[i], op.DurAlone())
-				break
-			}
-		}
-	}
-}
