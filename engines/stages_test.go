@@ -62,7 +62,9 @@ func TestGatherAndCombineArePipelined(t *testing.T) {
 			for _, p := range w.Pairs {
 				if p.Collective < 0 {
 					for _, id := range p.Second {
-						w.Ops[id].Shape.K *= 9
+						kernel := *w.Ops[id].Kernel // others share it
+						kernel.Shape.K *= 9
+						w.Ops[id].Kernel = &kernel
 					}
 				}
 			}

@@ -168,8 +168,11 @@ func replayStamped(row machine.Row, run *trace.Run, m machine.Machine, as stampe
 		return nil, err.Error()
 	}
 	for i := range w.Ops {
-		if t := &w.Ops[i].Tiling; as.persistent && w.Ops[i].Kind == trace.Compute && t.WGs > as.programs {
+		if op := &w.Ops[i]; as.persistent && op.Kind == trace.Compute && op.Tiling.WGs > as.programs {
+			kernel := *op.Kernel // others share it
+			t := &kernel.Tiling
 			t.Persistent, t.Tiles, t.WGs = true, t.WGs, as.programs
+			op.Kernel = &kernel
 		}
 	}
 	if w, err = Isolate(w, m, nil); err != nil {
