@@ -49,14 +49,6 @@ func (b Bar) idle() trace.Time {
 	return max(0, b.Time-b.Parts.Compute-b.Parts.Overlapped-b.Parts.Exposed-b.Parts.Copies)
 }
 
-// full is the bar's name with its parameters.
-func (b Bar) full() string {
-	if b.Params == "" {
-		return b.Name
-	}
-	return b.Name + " (" + b.Params + ")"
-}
-
 // change writes how much longer or shorter than the captured schedule a time is, or "".
 func (r Report) change(t trace.Time) string {
 	if r.Captured <= 0 || t <= 0 {
