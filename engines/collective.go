@@ -18,7 +18,8 @@ type part struct {
 	take     int // of them this part has; 0 stands for 1
 	alone    trace.Time
 	channels int
-	beside   float64 // slowdown while compute is resident
+	beside   float64    // factor on its time while compute has the CUs that it leaves; 0 or 1: none
+	late     trace.Time // what that adds besides, once
 }
 
 // share is the part's share of the whole's bytes.
@@ -163,7 +164,8 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
 		}
 		pl.m.Asked.Add(q)
-		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, q.With)
+		factor, latency := lib.Beside(c.Op, bytes, n, p.channels, q.With)
+		p.beside, p.late = factor, duration(latency)
 	}
 	return p
 }
@@ -199,7 +201,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 			buf = append(buf,
 				replay.Phase{Op: replay.PostTo, Flag: l.arrive, Count: 1},
 				replay.Phase{Op: replay.WaitFor, Flag: l.arrive, Count: l.members},
-				replay.Phase{Op: replay.Sleep, Time: alpha})
+				p.latency(alpha, int32(op.Rank)))
 			read, written := machine.MemoryOf(c.Op, n)
 			if l.alone {
 				read, written = 1, 0
@@ -222,6 +224,15 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	pl.describe(k, op, p)
 	k.Attr.Grid = [3]int32{int32(p.channels), 1, 1}
 	return k
+}
+
+// latency is the phase of a channel in which it moves nothing yet. What compute
+// beside a collective adds whatever its size is a longer latency.
+func (p part) latency(alone trace.Time, self int32) replay.Phase {
+	if alone == 0 || p.late == 0 && p.beside <= 1 {
+		return replay.Phase{Op: replay.Sleep, Time: alone}
+	}
+	return replay.Phase{Op: replay.Store, Peer: self, Time: alone, Beside: p.beside + float64(p.late)/float64(alone)}
 }
 
 // A lot is what one channel does on one rank.

@@ -155,8 +155,9 @@ type Phase struct {
 	// Update says that what is written is added to what is there, by the memory
 	// itself: it takes the memory GPU.Update times as long (MECHANISM T7).
 	Update bool
-	// Beside, if over 1, divides the phase's rate while work of another kernel
-	// is resident on this GPU: loaded memory latency (MODEL_STUDY R7).
+	// Beside, if over 1, is how many times as long the phase takes while compute of
+	// another kernel works on all CUs of this GPU that collectives leave: loaded
+	// memory latency. Beside less it takes less (interference.go).
 	Beside float64
 	// Favor is the phase's share of a contended link or memory relative to others;
 	// 0 stands for 1. Hardware does not arbitrate evenly.

@@ -195,13 +195,7 @@ func (s *sim) limit(k *classKey) float64 {
 		limit /= s.gpus[k.gpu].pipes[k.cu].slow
 	}
 	if k.beside > 1 {
-		others := s.gpus[k.gpu].working
-		if k.launch != none {
-			others -= s.kernels.at(k.launch).working
-		}
-		if others > 0 {
-			limit /= k.beside
-		}
+		limit /= s.interference(k)
 	}
 	return limit
 }

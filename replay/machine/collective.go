@@ -221,8 +221,18 @@ const (
 // those beside compute also hide behind the link (q = 2). Both exponents were
 // read off collectives at 4 to 32 channels beside kernels that run without end.
 func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) float64 {
+	factor, latency := l.Beside(op, bytes, ranks, channels, beside)
+	if latency == 0 {
+		return factor
+	}
+	return factor + latency/l.Time(op, bytes, ranks, channels)
+}
+
+// Beside is the two parts of Slowdown: the factor on all of the time, and the
+// seconds that are added to it once, whatever the size.
+func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) (factor, latency float64) {
 	if ranks < 2 || bytes <= 0 {
-		return 1
+		return 1, 0
 	}
 	if channels <= 0 {
 		channels = l.ChannelsFor(op, bytes)
@@ -231,8 +241,14 @@ func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels i
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
 	x := min(1, c.inChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
-	return 1 + c.beside(beside).Or(0)*math.Pow(x, beside.exponent()) + c.BesideLatency.Or(0)/alone
+	return 1 + c.beside(beside).Or(0)*math.Pow(x, beside.exponent()), c.BesideLatency.Or(0)
 }
+
+// Interference is the slowdown beside neighbours that occupy only a share, 0 to 1,
+// of the CUs that the collective leaves, given that beside such as fill them.
+// Delays of memory and of the interconnect follow the requests in flight, which
+// grow with the CUs that make them.
+func Interference(slowdown, share float64) float64 { return 1 + (slowdown-1)*share }
 
 // inChannels is the law without latency and without a limit of the link.
 func (c *Collective) inChannels(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
