@@ -19,6 +19,7 @@ type part struct {
 	alone    trace.Time
 	channels int
 	beside   float64    // factor on its time while compute has the CUs that it leaves; 0 or 1: none
+	onset    float64    // the part of what that adds which the first workgroup of a product is enough for
 	late     trace.Time // what that adds besides, once
 }
 
@@ -164,8 +165,8 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
 		}
 		pl.m.Asked.Add(q)
-		factor, latency := lib.Beside(c.Op, bytes, n, p.channels, q.With)
-		p.beside, p.late = factor, duration(latency)
+		factor, onset, latency := lib.Beside(c.Op, bytes, n, p.channels, q.With)
+		p.beside, p.onset, p.late = factor, onset, duration(latency)
 	}
 	return p
 }
@@ -194,7 +195,7 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	way := pl.wayOf(c)
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take)) * pl.m.Library.Carried(way)
 	k := &replay.Kernel{
-		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
+		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.channels, Footprint: pl.channelFootprint(op),
 		Cluster: pl.startsTogether(pl.m.Library.Clusters(p.channels)),
 		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
 			l := &lots[ch]

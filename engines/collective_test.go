@@ -137,7 +137,7 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 			}
 			return all
 		}
-		factor, latency := m.Library.Beside(op, s.bytes, s.ranks, alone.channels, pl.neighbour(compute, 1))
+		factor, _, latency := m.Library.Beside(op, s.bytes, s.ranks, alone.channels, pl.neighbour(compute, 1))
 		if got, want := took(beside), factor*took(alone)+1e9*latency; !near(got, want) {
 			t.Errorf("%s takes %.0f ns beside compute and %.0f alone, want %.0f", op, got, took(alone), want)
 		}

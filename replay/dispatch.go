@@ -47,6 +47,7 @@ func (f Footprint) Residents(g *machine.GPU) int {
 type gpu struct {
 	pipes    []pipes // by CU
 	occupied int64   // by compute workgroups in a Work or Store phase, in units of 1/wholePipe of a CU
+	matrix   int     // workgroups of Matrix kernels in a Work or Store phase
 	busy     gauge   // CUs with one in a Work or Store phase
 	crowded  bool    // is in sim.crowd
 
@@ -58,9 +59,8 @@ type gpu struct {
 	mask        []uint64   // scratch: CUs to look at
 	banks       []bool     // persistent kernels running, for their lanes
 	engines     engines
-	held        gauge  // CUs with a resident workgroup
-	collectives int    // CUs with a resident workgroup of a collective
-	_           [1]int // to whole lines
+	held        gauge // CUs with a resident workgroup
+	collectives int   // CUs with a resident workgroup of a collective
 }
 
 type cu struct {

@@ -7,9 +7,11 @@ import "github.com/overlapse/overlapse/replay/machine"
 // A collective's workgroup that shares the GPU with compute waits longer for
 // memory and for the interconnect between CUs and caches, because compute keeps
 // more requests in flight there. Each CU that computes adds its own, so that the
-// co-run slowdown of a phase grows in proportion to the CUs that compute: from
-// none where nothing does, to the measured one (Phase.Beside), which is of
-// kernels that fill all CUs that the collective leaves.
+// co-run slowdown of a phase grows in proportion to the CUs that compute, up to
+// the measured one (Phase.Beside), which is of kernels that fill all CUs that the
+// collective leaves. It begins at none, or, beside matrix instructions, at a part of
+// that (Kernel.Onset): the first one lowers the clock of the whole GPU, and channels with
+// it (samples/measurements/2026-11-22-h200x2-beside).
 //
 //	CUs  |cccccc|GGGGGGGGGGGG......|     share = G / (all - c)
 //	     collective   compute
@@ -26,6 +28,9 @@ func (s *sim) computed(l *launch, cu int32, n int) {
 		before := min(x.compute, wholePipe)
 		x.compute += by
 		g.occupied += min(x.compute, wholePipe) - before
+	}
+	if l.kernel.Matrix {
+		g.matrix += n
 	}
 	s.interferes(l.gpu)
 }
@@ -52,20 +57,22 @@ func (s *sim) interferes(gpu int32) {
 	}
 }
 
-// besides is the share, 0 to 1, of the CUs that collectives leave on which
-// compute works; that of the class's own kernel is left out.
-func (s *sim) besides(k *classKey) float64 {
+// interference is how many times as long a member of the class takes at present
+// beside compute of other kernels.
+func (s *sim) interference(k *classKey) float64 {
 	g := &s.gpus[k.gpu]
-	others := g.occupied
+	occupied, matrix := g.occupied, g.matrix
 	if k.launch != none {
 		l := s.kernels.at(k.launch)
-		others -= int64(l.working) * l.occupies
+		occupied -= int64(l.working) * l.occupies
+		if l.working > 0 && l.kernel.Matrix { // else it may be over
+			matrix -= l.working
+		}
 	}
-	rest := int64(max(1, len(g.cus)-g.collectives))
-	return float64(max(0, min(others, rest*wholePipe))) / float64(rest*wholePipe)
-}
-
-// interference is how many times as long a member of the class takes at present.
-func (s *sim) interference(k *classKey) float64 {
-	return machine.Interference(k.beside, s.besides(k))
+	rest := wholePipe * int64(max(1, len(g.cus)-g.collectives))
+	share, onset := float64(max(0, min(occupied, rest)))/float64(rest), 0.0
+	if matrix > 0 {
+		onset = k.onset
+	}
+	return machine.Interference(k.beside, onset, share)
 }

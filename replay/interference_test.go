@@ -46,6 +46,25 @@ func TestInterferenceFollowsOccupancy(t *testing.T) {
 	}
 }
 
+// One workgroup of matrix instructions is enough for the onset; the rest grows
+// with the CUs that compute, to the same as without an onset.
+func TestInterferenceBeginsAtOnset(t *testing.T) {
+	for _, c := range []struct {
+		wgs    int
+		matrix bool
+		want   Time
+	}{{0, true, 1000}, {1, false, 1125}, {1, true, 1213}, {4, true, 1550}, {8, true, 2000}} {
+		k := kernel("collective", 1, []Phase{{Op: Store, Bytes: 1000, Peer: 1, Time: 1000, Beside: 2}})
+		k.Kernel.Kind, k.Kernel.Onset = trace.Collective, .1
+		compute := kernel("compute", c.wgs, work(10_000))
+		compute.Kernel.Matrix = c.matrix
+		p := prog([]Stream{{Commands: []Command{k}}, {Commands: []Command{compute}}}, nil)
+		if got := ends(mustSimulate(t, small(2, 9), p, Options{}).Run)["collective"]; got != c.want {
+			t.Errorf("beside %d workgroups (matrix: %t) the collective takes %d ns, want %d", c.wgs, c.matrix, got, c.want)
+		}
+	}
+}
+
 // What interferes is what works at that instant: compute that ends halfway
 // through leaves the rest of the collective at its full rate.
 func TestInterferenceEndsWithCompute(t *testing.T) {

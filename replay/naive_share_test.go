@@ -13,7 +13,7 @@ import (
 func (n *naive) share() {
 	occupied := map[*ncu]float64{} // by compute
 	whole := make([]float64, len(n.gpus))
-	own := map[*nkernel]float64{}
+	own, matrix := map[*nkernel]float64{}, map[*nkernel]bool{}
 	load := map[*ncu]float64{}
 	for _, a := range n.actors {
 		if a.kind == dueWorkgroup && a.flow != nil {
@@ -26,6 +26,7 @@ func (n *naive) share() {
 					occupied[a.cu] += by
 				}
 				own[a.kernel] += by
+				matrix[a.kernel] = a.kernel.k.Matrix
 			}
 			if a.phases[a.phase].Op == Work {
 				load[a.cu] += float64(pipeShare(a.kernel.k.Pipe)) / wholePipe
@@ -64,7 +65,13 @@ func (n *naive) share() {
 				if a.kernel.k.Kind == trace.Compute {
 					others -= own[a.kernel]
 				}
-				most /= 1 + (p.Beside-1)*min(1, max(0, others)/max(1, rest))
+				onset := 0.0
+				for k, is := range matrix {
+					if is && k != a.kernel && k.gpu == a.gpu {
+						onset = a.kernel.k.Onset
+					}
+				}
+				most /= 1 + (p.Beside-1)*(onset+(1-onset)*min(1, max(0, others)/max(1, rest)))
 			}
 		} else {
 			most = f.key.limit
@@ -76,7 +83,7 @@ func (n *naive) share() {
 }
 
 func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
-	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), slow: 1, favor: 1}
+	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), onset: a.kernel.k.Onset, slow: 1, favor: 1}
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
 	}

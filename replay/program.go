@@ -116,6 +116,8 @@ type Kernel struct {
 	Peer      func(tile int) int // the rank a tile's output goes to, for display; may be nil
 	Cluster   int                // workgroups that start together in one group of CUs, if over 1: neighbouring numbers, from a multiple of it on
 	Free      bool               // holds no slot: a captured kernel whose residency is part of its measured time
+	Matrix    bool               // its Work is of matrix instructions, which lower the clock of the whole GPU (Onset)
+	Onset     float64            // 0 to 1: the part of what Phase.Beside adds that one working workgroup of a Matrix kernel is enough for
 	Merged    bool               // each workgroup stands for several: they are not recorded
 	// Pipe is the share of its CU's pipes that one workgroup's Work uses alone,
 	// 0 standing for 1. Work on a CU slows when the shares of its resident

@@ -137,6 +137,9 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 	if !w.lone {
 		k.path, k.beside = w.path, w.beside
 	}
+	if k.beside > 1 {
+		k.onset = l.kernel.Onset
+	}
 	if k.beside > 1 && l.computes() {
 		k.launch = w.launch
 	}
