@@ -18,7 +18,9 @@ type part struct {
 	take     int // of them this part has; 0 stands for 1
 	alone    trace.Time
 	channels int
-	beside   float64 // slowdown while compute is resident
+	beside   float64    // factor on its time while compute has the CUs that it leaves; 0 or 1: none
+	onset    float64    // the part of what that adds which the first workgroup of a product is enough for
+	late     trace.Time // what that adds besides, once
 }
 
 // share is the part's share of the whole's bytes.
@@ -163,7 +165,8 @@ func (pl *planner) piece(p part, channels int, beside *workload.Op) part {
 			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
 		}
 		pl.m.Asked.Add(q)
-		p.beside = lib.Slowdown(c.Op, bytes, n, p.channels, q.With)
+		factor, onset, latency := lib.Beside(c.Op, bytes, n, p.channels, q.With)
+		p.beside, p.onset, p.late = factor, onset, duration(latency)
 	}
 	return p
 }
@@ -192,14 +195,14 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	way := pl.wayOf(c)
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.of*p.channels) * float64(max(1, p.take)) * pl.m.Library.Carried(way)
 	k := &replay.Kernel{
-		Name: op.Name, Kind: trace.Collective, WGs: p.channels, Footprint: pl.channelFootprint(op),
+		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.channels, Footprint: pl.channelFootprint(op),
 		Cluster: pl.startsTogether(pl.m.Library.Clusters(p.channels)),
 		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
 			l := &lots[ch]
 			buf = append(buf,
 				replay.Phase{Op: replay.PostTo, Flag: l.arrive, Count: 1},
 				replay.Phase{Op: replay.WaitFor, Flag: l.arrive, Count: l.members},
-				replay.Phase{Op: replay.Sleep, Time: alpha})
+				p.latency(alpha, int32(op.Rank)))
 			read, written := machine.MemoryOf(c.Op, n)
 			if l.alone {
 				read, written = 1, 0
@@ -222,6 +225,15 @@ func (pl *planner) collective(op *workload.Op, p part) *replay.Kernel {
 	pl.describe(k, op, p)
 	k.Attr.Grid = [3]int32{int32(p.channels), 1, 1}
 	return k
+}
+
+// latency is the phase of a channel in which it moves nothing yet. What compute
+// beside a collective adds whatever its size is a longer latency.
+func (p part) latency(alone trace.Time, self int32) replay.Phase {
+	if alone == 0 || p.late == 0 && p.beside <= 1 {
+		return replay.Phase{Op: replay.Sleep, Time: alone}
+	}
+	return replay.Phase{Op: replay.Store, Peer: self, Time: alone, Beside: p.beside + float64(p.late)/float64(alone)}
 }
 
 // A lot is what one channel does on one rank.

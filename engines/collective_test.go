@@ -116,3 +116,30 @@ func TestNeighbourOfFewRows(t *testing.T) {
 		t.Errorf("chunks of 128 rows are %d, of 512 rows %d", few, many)
 	}
 }
+
+// A library's collective that runs beside compute on all CUs that it leaves takes
+// as much longer as was calibrated, its latency included.
+func TestSlowdownAsCalibrated(t *testing.T) {
+	for _, op := range []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter, trace.AllToAll} {
+		s := spec{ranks: 4, steps: 1, op: op, bytes: 128 << 20, gemm: 300_000, comm: 600_000, channels: 16}
+		w, m := s.build(t), h200(t, 4)
+		pl, err := newPlanner(w, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compute := &w.Ops[w.Pairs[0].First[0]]
+		alone := pl.chunks(&w.Collectives[0], 1, 0, nil)
+		beside := pl.chunks(&w.Collectives[0], 1, 0, compute)
+		took := func(p part) (all float64) {
+			k := pl.collective(&w.Ops[w.Collectives[0].Members[0]], p)
+			for _, x := range k.Recipe(0, nil) {
+				all += float64(x.Time) * max(1, x.Beside)
+			}
+			return all
+		}
+		factor, _, latency := m.Library.Beside(op, s.bytes, s.ranks, alone.channels, pl.neighbour(compute, 1))
+		if got, want := took(beside), factor*took(alone)+1e9*latency; !near(got, want) {
+			t.Errorf("%s takes %.0f ns beside compute and %.0f alone, want %.0f", op, got, took(alone), want)
+		}
+	}
+}

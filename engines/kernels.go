@@ -9,7 +9,7 @@ import (
 // measuredKernel lasts the given time and holds nothing.
 func (pl *planner) measuredKernel(op *workload.Op, took trace.Time) *replay.Kernel {
 	k := &replay.Kernel{
-		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true,
+		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
 		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
 			return append(buf, replay.Phase{Op: replay.Work, Time: took})
 		},
@@ -132,7 +132,7 @@ func (pl *planner) asLaunched(op *workload.Op, g grid) *replay.Kernel {
 
 func (pl *planner) kernelOf(op *workload.Op, g grid) *replay.Kernel {
 	k := &replay.Kernel{
-		Name: op.Name, Kind: trace.Compute,
+		Name: op.Name, Kind: trace.Compute, Matrix: op.Shape.Kind == workload.GEMM,
 		WGs: g.wgs, Tiles: g.tiles, Owned: g.owned, Footprint: g.foot, Pipe: g.pipe, Merged: g.merged,
 		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
 			return append(buf, replay.Phase{Op: replay.Work, Time: g.time, Read: g.read, Write: g.write})

@@ -155,6 +155,8 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 		return fmt.Errorf("pipe share %g (want 0 to 1024)", k.Pipe)
 	case !(k.CommShare >= 0 && k.CommShare <= 1):
 		return fmt.Errorf("a share of memory for communication of %g (want 0 to 1)", k.CommShare)
+	case !(k.Onset >= 0 && k.Onset <= 1):
+		return fmt.Errorf("onset %g (want 0 to 1)", k.Onset)
 	case k.Cluster < 0 || k.Cluster > 1 && k.WGs%k.Cluster != 0:
 		return fmt.Errorf("%d workgroups in clusters of %d", k.WGs, k.Cluster)
 	case f.Threads < 0 || f.Threads > maxFootprint, f.Registers < 0 || f.Registers > maxFootprint, f.Shared < 0 || f.Shared > math.MaxInt32:

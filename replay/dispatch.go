@@ -45,36 +45,39 @@ func (f Footprint) Residents(g *machine.GPU) int {
 
 // A gpu is the state of one device. What every phase touches comes first.
 type gpu struct {
-	pipes   []pipes // by CU
-	working int     // workgroups of compute kernels in a Work or Store phase
-	busy    gauge   // CUs with one in a Work or Store phase
-	crowded bool    // is in sim.crowd
+	pipes    []pipes // by CU
+	occupied int64   // by compute workgroups in a Work or Store phase, in units of 1/wholePipe of a CU
+	matrix   int     // workgroups of Matrix kernels in a Work or Store phase
+	busy     gauge   // CUs with one in a Work or Store phase
+	crowded  bool    // is in sim.crowd
 
-	dirty   bool // is in sim.dirty
-	cus     []cu
-	load    [][]uint64 // bit c of load[n]: CU c has n resident workgroups
-	line    []int32    // launches with workgroups left, the first in line first
-	freed   []uint64   // bit c: workgroups have left CU c in this instant
-	mask    []uint64   // scratch: CUs to look at
-	banks   []bool     // persistent kernels running, for their lanes
-	engines engines
-	held    gauge  // CUs with a resident workgroup
-	_       [2]int // to whole lines
+	dirty       bool // is in sim.dirty
+	cus         []cu
+	load        [][]uint64 // bit c of load[n]: CU c has n resident workgroups
+	line        []int32    // launches with workgroups left, the first in line first
+	freed       []uint64   // bit c: workgroups have left CU c in this instant
+	mask        []uint64   // scratch: CUs to look at
+	banks       []bool     // persistent kernels running, for their lanes
+	engines     engines
+	held        gauge // CUs with a resident workgroup
+	collectives int   // CUs with a resident workgroup of a collective
 }
 
 type cu struct {
-	free   room
-	freed  int32   // workgroups that left in this instant and were not replaced
-	left   int32   // the last one's moment, if causes are kept
-	wgs    []int32 // resident, in no order
-	slots  []int32 // by slot, for lanes: who is in it (vacancies.stays), or none
-	clocks []int32 // classes of its work that touches no memory
+	free        room
+	freed       int32   // workgroups that left in this instant and were not replaced
+	collectives int32   // resident workgroups of collectives
+	left        int32   // the last one's moment, if causes are kept
+	wgs         []int32 // resident, in no order
+	slots       []int32 // by slot, for lanes: who is in it (vacancies.stays), or none
+	clocks      []int32 // classes of its work that touches no memory
 }
 
 // Pipes are what every phase on a CU touches.
 type pipes struct {
 	load    int64   // what work takes, in units of 1/wholePipe
 	slow    float64 // how many times as long work takes; at least 1
+	compute int64   // what compute in a Work or Store phase occupies, in the same units
 	working int32   // workgroups in a Work or Store phase
 	bent    bool    // are in sim.bent
 }

@@ -37,6 +37,7 @@ type classKey struct {
 	launch int32   // whose own work does not count as beside it; none: all counts
 	limit  float64 // bytes a nanosecond of one member alone; 1 for work that touches no memory
 	slow   float64 // divides limit for the load of its CU; at least 1
+	onset  float64 // the part of what beside adds that any matrix work is enough for
 	beside float64 // divides limit beside other work; at least 1
 	favor  float64 // of a member's rate in others' where they contend
 }

@@ -23,7 +23,7 @@ func (k *classKey) hash() uint32 {
 	h = (h ^ h>>31) * odd
 	h ^= uint64(uint32(k.cu)) | uint64(uint32(k.launch))<<32
 	h = (h ^ h>>31) * odd
-	h ^= math.Float64bits(k.limit) + 3*math.Float64bits(k.slow) + 5*math.Float64bits(k.beside) + 7*math.Float64bits(k.favor)
+	h ^= math.Float64bits(k.limit) + 3*math.Float64bits(k.slow) + 5*math.Float64bits(k.beside) + 11*math.Float64bits(k.onset) + 7*math.Float64bits(k.favor)
 	h = (h ^ h>>29) * odd
 	return uint32(h >> 32)
 }

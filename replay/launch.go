@@ -24,6 +24,8 @@ type launch struct {
 	ways    [2]way // plain Work and Store phases took last
 	pipe    int64  // of wholePipe, by one workgroup's work
 
+	occupies int64 // of CUs, in the same units, by one workgroup that works
+
 	command  *Command
 	stream   int32
 	priority int
@@ -41,7 +43,7 @@ type launch struct {
 	span     spanRef
 	moment   int32 // at which it was launched, if causes are kept
 	party    int32
-	_        [6]int // to whole lines
+	_        [5]int // to whole lines
 }
 
 // launch makes the stream's kernel ready. A kernel without workgroups is over at once.
@@ -61,9 +63,13 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 	if !k.Free {
 		l.need = k.Footprint.need(&s.machine.GPU)
 		l.pipe = pipeShare(k.Pipe)
+		l.occupies = l.pipe
 		if k.Cluster > 1 && s.groups.of != nil {
 			l.cluster, l.deal = k.Cluster, s.groups.deal(k)
 		}
+	}
+	if k.Free && k.WGs > 0 { // it stands for a kernel that has the whole GPU
+		l.occupies = int64(len(s.gpus[st.gpu].cus)) * wholePipe / int64(k.WGs)
 	}
 	if k.Tiles > 0 {
 		l.owned, l.ticket = k.owned()

@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -10,14 +11,22 @@ import (
 
 // share gives every flow its rate: all rise together until a limit or a full pool stops them.
 func (n *naive) share() {
-	working := make([]int, len(n.gpus))
-	own := map[*nkernel]int{}
+	occupied := map[*ncu]float64{} // by compute
+	whole := make([]float64, len(n.gpus))
+	own, matrix := map[*nkernel]float64{}, map[*nkernel]bool{}
 	load := map[*ncu]float64{}
 	for _, a := range n.actors {
 		if a.kind == dueWorkgroup && a.flow != nil {
 			if a.kernel.k.Kind == trace.Compute {
-				working[a.gpu]++
-				own[a.kernel]++
+				by := float64(pipeShare(a.kernel.k.Pipe)) / wholePipe
+				if a.cu == nil {
+					by = float64(len(n.gpus[a.gpu].cus)) / float64(a.kernel.k.WGs)
+					whole[a.gpu] += by
+				} else {
+					occupied[a.cu] += by
+				}
+				own[a.kernel] += by
+				matrix[a.kernel] = a.kernel.k.Matrix
 			}
 			if a.phases[a.phase].Op == Work {
 				load[a.cu] += float64(pipeShare(a.kernel.k.Pipe)) / wholePipe
@@ -45,12 +54,24 @@ func (n *naive) share() {
 			}
 			f.key = key
 			most = key.alone() / slow
-			others := working[a.gpu]
-			if a.kernel.k.Kind == trace.Compute {
-				others -= own[a.kernel]
-			}
-			if p.Beside > 1 && others > 0 {
-				most /= p.Beside
+			if p.Beside > 1 {
+				others, rest := whole[a.gpu], 0.0
+				for _, c := range n.gpus[a.gpu].cus {
+					others += min(1, occupied[c])
+					if !slices.ContainsFunc(c.wgs, func(w *nactor) bool { return w.kernel.k.Kind != trace.Compute }) {
+						rest++
+					}
+				}
+				if a.kernel.k.Kind == trace.Compute {
+					others -= own[a.kernel]
+				}
+				onset := 0.0
+				for k, is := range matrix {
+					if is && k != a.kernel && k.gpu == a.gpu {
+						onset = a.kernel.k.Onset
+					}
+				}
+				most /= 1 + (p.Beside-1)*(onset+(1-onset)*min(1, max(0, others)/max(1, rest)))
 			}
 		} else {
 			most = f.key.limit
@@ -62,7 +83,7 @@ func (n *naive) share() {
 }
 
 func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
-	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), slow: 1, favor: 1}
+	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), onset: a.kernel.k.Onset, slow: 1, favor: 1}
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
 	}

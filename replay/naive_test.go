@@ -119,9 +119,9 @@ type nactor struct {
 
 // An nkey is what bounds a flow.
 type nkey struct {
-	from, to, cu, launch                           int32
-	side                                           string
-	limit, slow, read, write, cache, beside, favor float64 // limit 0: time only
+	from, to, cu, launch                                  int32
+	side                                                  string
+	limit, slow, read, write, cache, onset, beside, favor float64 // limit 0: time only
 }
 
 func (k *nkey) timed() bool { return k.limit == 0 }

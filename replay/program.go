@@ -116,6 +116,8 @@ type Kernel struct {
 	Peer      func(tile int) int // the rank a tile's output goes to, for display; may be nil
 	Cluster   int                // workgroups that start together in one group of CUs, if over 1: neighbouring numbers, from a multiple of it on
 	Free      bool               // holds no slot: a captured kernel whose residency is part of its measured time
+	Matrix    bool               // its Work is of matrix instructions, which lower the clock of the whole GPU (Onset)
+	Onset     float64            // 0 to 1: the part of what Phase.Beside adds that one working workgroup of a Matrix kernel is enough for
 	Merged    bool               // each workgroup stands for several: they are not recorded
 	// CommShare, if over 0, is the share of this GPU's memory that ComputeFirst
 	// guarantees communication from this kernel's start until that of the next
@@ -159,8 +161,9 @@ type Phase struct {
 	// Update says that what is written is added to what is there, by the memory
 	// itself: it takes the memory GPU.Update times as long (MECHANISM T7).
 	Update bool
-	// Beside, if over 1, divides the phase's rate while work of another kernel
-	// is resident on this GPU: loaded memory latency (MODEL_STUDY R7).
+	// Beside, if over 1, is how many times as long the phase takes while compute of
+	// another kernel works on all CUs of this GPU that collectives leave: loaded
+	// memory latency. Beside less it takes less (interference.go).
 	Beside float64
 	// Favor is the phase's share of a contended link or memory relative to others;
 	// 0 stands for 1. Hardware does not arbitrate evenly.

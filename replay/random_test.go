@@ -106,6 +106,8 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 		Kind:      rapid.SampledFrom([]trace.Kind{trace.Compute, trace.Collective}).Draw(t, "kind"),
 		Footprint: Footprint{Threads: rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "threads"), Shared: rapid.SampledFrom([]int{0, 40}).Draw(t, "shared")},
 		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
+		Matrix:    rapid.Bool().Draw(t, "matrix"),
+		Onset:     rapid.SampledFrom([]float64{0, .25, 1}).Draw(t, "onset"),
 		Free:      rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "free"),
 	}
 	k.CommShare = rapid.SampledFrom([]float64{0, 0, 0, .05, .6}).Draw(t, "share for communication")

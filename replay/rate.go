@@ -137,6 +137,9 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 	if !w.lone {
 		k.path, k.beside = w.path, w.beside
 	}
+	if k.beside > 1 {
+		k.onset = l.kernel.Onset
+	}
 	if k.beside > 1 && l.computes() {
 		k.launch = w.launch
 	}
@@ -195,13 +198,7 @@ func (s *sim) limit(k *classKey) float64 {
 		limit /= s.gpus[k.gpu].pipes[k.cu].slow
 	}
 	if k.beside > 1 {
-		others := s.gpus[k.gpu].working
-		if k.launch != none {
-			others -= s.kernels.at(k.launch).working
-		}
-		if others > 0 {
-			limit /= k.beside
-		}
+		limit /= s.interference(k)
 	}
 	return limit
 }

@@ -73,6 +73,7 @@ func (s *sim) start(launch, cu int32) {
 	if cu != none {
 		g := &s.gpus[l.gpu]
 		s.occupy(g, cu, id, l.need)
+		s.communicates(l, cu, 1)
 		if s.record.deep[l.gpu] {
 			w.slot = s.record.settleIn(l, w, &g.cus[cu], s.now)
 		}
@@ -223,11 +224,7 @@ func (s *sim) turn(w *workgroup, l *launch, from, to PhaseOp) {
 	if n != 0 {
 		l.working += n
 		if l.computes() {
-			g.working += n
-			if !g.crowded && len(s.flows.beside[l.gpu]) > 0 {
-				g.crowded = true
-				s.crowd = append(s.crowd, l.gpu)
-			}
+			s.computed(l, w.cu, n)
 		}
 	}
 	if w.cu == none {
@@ -277,6 +274,7 @@ func (s *sim) depart(id int32, w *workgroup, l *launch) {
 			g.cus[w.cu].left = s.causes.wgs[id]
 		}
 		s.vacate(g, w.cu, id, l.need)
+		s.communicates(l, w.cu, -1)
 		s.wake(l.gpu)
 	}
 	launch := w.launch

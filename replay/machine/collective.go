@@ -15,6 +15,7 @@ type Library struct {
 	Registers     Quantity // a thread
 	Shared        Quantity // bytes of one channel's workgroup
 	Cluster       Quantity // channels whose workgroups start together, where it divides their number
+	Onset         Quantity // slowdown beside the first matrix instructions, channels being all that limits: they lower the clock of the whole GPU
 	AllReduce     Collective
 	AllGather     Collective
 	ReduceScatter Collective
@@ -221,8 +222,19 @@ const (
 // those beside compute also hide behind the link (q = 2). Both exponents were
 // read off collectives at 4 to 32 channels beside kernels that run without end.
 func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) float64 {
+	factor, _, latency := l.Beside(op, bytes, ranks, channels, beside)
+	if latency == 0 {
+		return factor
+	}
+	return factor + latency/l.Time(op, bytes, ranks, channels)
+}
+
+// Beside is the two parts of Slowdown: the factor on all of the time, and the
+// seconds that are added to it once, whatever the size; and the onset: the part
+// of what the factor adds that one workgroup of the neighbour is enough for.
+func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) (factor, onset, latency float64) {
 	if ranks < 2 || bytes <= 0 {
-		return 1
+		return 1, 0, 0
 	}
 	if channels <= 0 {
 		channels = l.ChannelsFor(op, bytes)
@@ -231,7 +243,20 @@ func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels i
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
 	x := min(1, c.inChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
-	return 1 + c.beside(beside).Or(0)*math.Pow(x, beside.exponent()) + c.BesideLatency.Or(0)/alone
+	k := c.beside(beside).Or(0)
+	if beside != BesideMemory && k > 0 {
+		onset = min(1, l.Onset.Or(0)/k)
+	}
+	return 1 + k*math.Pow(x, beside.exponent()), onset, c.BesideLatency.Or(0)
+}
+
+// Interference is the slowdown beside neighbours that occupy only a share, 0 to 1,
+// of the CUs that the collective leaves, given that beside such as fill them and
+// the part of what they add, 0 to 1, that the first of their workgroups is enough
+// for. Delays of memory and of the interconnect follow the requests in flight,
+// which grow with the CUs that make them.
+func Interference(slowdown, onset, share float64) float64 {
+	return 1 + (slowdown-1)*(onset+(1-onset)*share)
 }
 
 // inChannels is the law without latency and without a limit of the link.

@@ -178,6 +178,7 @@ func (m *Machine) entries() []entry {
 		one("library.registers", count, &l.Registers),
 		one("library.shared", size, &l.Shared),
 		within("library.cluster", option("library.cluster", count, &l.Cluster)),
+		option("library.onset", ratio, &l.Onset),
 	}
 	for _, op := range recordedOps {
 		key, c := "library."+op.String(), l.Of(op)
