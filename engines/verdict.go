@@ -122,9 +122,12 @@ func (v *Verdict) judge(w *workload.Workload, all []Outcome, times []float64, ba
 	if v.Kind == KeepCaptured {
 		v.say("predicted fastest: %s; the next is %s, %.1f %% more", name(base), name(next), 100*(times[next]/max(1, times[base])-1))
 	}
+	if LimitOf(w, all[base]).Communication == 0 {
+		return
+	}
 	for i, o := range all {
 		if saved := times[i]/max(1, times[base]) - 1; o.Engine.Plain && i != base && times[i] > 0 && saved > RunsDiffer {
-			v.say("the captured schedule overlaps already: without overlap it would take %.1f %% more (%s)", 100*saved, name(i))
+			v.say("%s overlaps already: without overlap it would take %.1f %% more (%s)", name(base), 100*saved, name(i))
 			break
 		}
 	}

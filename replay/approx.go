@@ -27,7 +27,7 @@ import "math"
 // Components of up to exactPaths paths are solved at every change.
 
 const (
-	exactPaths = 256
+	exactPaths = 4096
 	staleShare = 256 // .4 %, so that times are within half a percent of those with exact rates
 )
 

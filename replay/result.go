@@ -53,7 +53,7 @@ type Result struct {
 	Limits        []Limit // by GPU and start, if Options.Limits: from 0 to the makespan without gap, at most 512 a GPU
 }
 
-// An Approximation says how exact rates were. Components of up to 256 paths,
+// An Approximation says how exact rates were. Components of up to 4096 paths,
 // connected by resources that they contend for, have max-min fair rates at every
 // instant. Larger ones have them from time to time, and in between the rates are
 // feasible. The zero value says that all rates were exact.
