@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A turn is a rank's operations in the order of a serial schedule, in which no
-// communication runs beside compute. All ranks see the collectives in the same
-// order, so that they cannot wait for each other in a circle.
+// serialOrder is every rank's operations in the order of a serial schedule, in which
+// no communication runs beside compute. All ranks have the collectives in the same
+// order, so that they cannot deadlock.
 //
 // The order is a topological one of a graph over all ranks: a node is a kernel, a
 // copy, or a collective with all its members; an edge is what an operation waited
@@ -53,7 +53,7 @@ func serialOrder(w *workload.Workload) [][]int32 {
 		}
 	}
 	for done := 0; done < len(nodes); done++ {
-		if q.Len() == 0 { // a circle: clocks of ranks that disagree; the earliest goes on
+		if q.Len() == 0 { // a cycle, where clocks of ranks disagree: break it at the earliest node
 			heap.Push(q, earliestLeft(nodes))
 		}
 		id := heap.Pop(q).(int32)
@@ -134,7 +134,7 @@ func (r *rank) apart(op *workload.Op) []workload.Dep {
 	const why = workload.Planned
 	b := &r.separation
 	var after []workload.Dep
-	if b.comm >= 0 && op.Kind != trace.Copy || r.pl.communicates(op) && b.comm >= 0 {
+	if b.comm >= 0 && (op.Kind != trace.Copy || r.pl.communicates(op)) {
 		after = append(after, workload.Dep{Op: b.comm, Why: why})
 	}
 	if r.pl.communicates(op) {
@@ -145,7 +145,7 @@ func (r *rank) apart(op *workload.Op) []workload.Dep {
 	return after
 }
 
-// took notes that an operation was written.
+// wrote notes that an operation was written.
 func (b *separation) wrote(r *rank, op *workload.Op) {
 	switch {
 	case r.pl.communicates(op):

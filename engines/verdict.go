@@ -23,8 +23,6 @@ type Verdict struct {
 	HostBound  bool         `json:"host_bound"` // that is more than a tenth
 	Below      []BelowBound `json:"below_bound,omitempty"`
 	Sentences  []string     `json:"sentences"` // the verdict in words, the most important first
-
-	take int // of the outcomes; -1 where there is nothing to compare
 }
 
 // BelowBound is a strategy that takes less than ideal, and the work that it saves.
@@ -53,11 +51,11 @@ const hostBound = 0.1
 // Bounds and strategies without hardware do not compete.
 func Judge(w *workload.Workload, captured Outcome, outcomes []Outcome) Verdict {
 	all := outcomes
-	base := slices.IndexFunc(all, func(o Outcome) bool { return o.Engine.Name == captured.Engine.Name })
+	base := slices.IndexFunc(all, func(o Outcome) bool { return o.Engine.Exact })
 	if base < 0 {
 		base, all = len(all), append(slices.Clone(all), captured)
 	}
-	v := Verdict{take: -1, HostWait: hostWait(w, captured)}
+	v := Verdict{HostWait: hostWait(w, captured)}
 	v.HostBound = v.HostWait > hostBound
 	if v.HostBound {
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch the next kernel, which no overlap strategy changes; "+
@@ -91,7 +89,6 @@ func (v *Verdict) judge(w *workload.Workload, all []Outcome, times []float64, ba
 		}
 		return all[i].Selection.String()
 	}
-	v.take = take
 	v.Change = times[take]/max(1, times[base]) - 1
 	v.Strategy, v.Parameters, v.Confidence = all[take].Engine.Name, all[take].Values, ConfidenceOf(w, all[take])
 	less := fmt.Sprintf("%.1f %% less than %s", -100*v.Change, name(base))
