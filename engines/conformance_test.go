@@ -1,62 +1,30 @@
-package engines
+package engines_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-var loadH200 = sync.OnceValues(func() (machine.Machine, error) { return machine.Load("h200") })
-
-func h200(t testing.TB, gpus int) machine.Machine {
-	t.Helper()
-	m, err := loadH200()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m.Resize(gpus)
-}
-
-// outcome runs an engine with settings, which must apply.
-func outcome(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string) Outcome {
-	t.Helper()
-	e := engineNamed(t, name)
-	v, err := e.Values(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := Run(w, m, Selection{e, v}, replay.Options{})
-	if err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-	return out
-}
-
-func engineNamed(t testing.TB, name string) Engine {
-	t.Helper()
-	i := slices.IndexFunc(All(), func(e Engine) bool { return e.Name == name })
-	if i < 0 {
-		t.Fatalf("no engine %s", name)
-	}
-	return All()[i]
-}
-
 // conform runs a strategy and returns its cell of the matrix. One that applies
 // terminates, repeats itself, moves the bytes that the collectives demand, and
 // stays above the physical bounds.
-func conform(t *testing.T, s Selection, w *workload.Workload, m machine.Machine) string {
+func conform(t *testing.T, s plan.Selection, w *workload.Workload, m machine.Machine) string {
 	t.Helper()
-	run := func() Outcome {
-		out, err := Run(w, m, s, replay.Options{})
+	run := func() compare.Outcome {
+		out, err := compare.Run(w, m, s, replay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +40,7 @@ func conform(t *testing.T, s Selection, w *workload.Workload, m machine.Machine)
 	if least := leastCompute(w, &m); out.Time < least {
 		t.Errorf("a step takes %d ns, less than its longest kernel can alone (%d)", out.Time, least)
 	}
-	if s.Engine.Name == "captured" || s.Engine.Name == "ideal" {
+	if s.Strategy.Name == "captured" || s.Strategy.Name == "ideal" {
 		return applies // hold no resources
 	}
 	want := make([]float64, w.World)
@@ -93,7 +61,7 @@ func conform(t *testing.T, s Selection, w *workload.Workload, m machine.Machine)
 		}
 	}
 	for r := range want {
-		if !near(got[r], want[r]) && got[r] != want[r] {
+		if !plantest.Near(got[r], want[r]) && got[r] != want[r] {
 			t.Errorf("rank %d sent %.0f bytes, the collectives demand %.0f", r, got[r], want[r])
 		}
 	}
@@ -140,12 +108,12 @@ func injection(m *machine.Machine) (rate float64) {
 
 // carried is how many bytes a strategy has links carry for each that an operation
 // demands. Packets of stores carry less than those of copies.
-func carried(s Selection, c *workload.Collective, m *machine.Machine) float64 {
+func carried(s plan.Selection, c *workload.Collective, m *machine.Machine) float64 {
 	next, everyone, n := m.Fabric.StoreCost(machine.ToNext), m.Fabric.StoreCost(machine.ToAll), float64(len(c.Members))
 	switch impl := s.Values["impl"]; {
-	case s.Engine.Name == "fused" && c.Op == trace.AllReduce:
+	case s.Strategy.Name == "fused" && c.Op == trace.AllReduce:
 		return (next + everyone) / 2 // the half that brings sums back goes to all peers at once
-	case s.Engine.Name == "fused":
+	case s.Strategy.Name == "fused":
 		return next
 	case impl == "oneshot" && c.Op == trace.AllReduce:
 		return n / 2 // the whole vector to every peer
@@ -160,11 +128,11 @@ func carried(s Selection, c *workload.Collective, m *machine.Machine) float64 {
 // Captured gives the run back, whatever the ranks' skew.
 func TestCapturedIsIdentity(t *testing.T) {
 	for _, late := range []trace.Time{0, 1, 50_000} {
-		s := moeDown
-		s.late = late
-		w := s.build(t)
-		out := outcome(t, w, h200(t, s.ranks), "captured", nil)
-		if r := ResidualOf(w, out.Result.Run); r.Ops != len(w.Ops) || r.Worst > 1 {
+		s := plantest.MoeDown
+		s.Late = late
+		w := s.Build(t)
+		out := enginetest.Outcome(t, w, plantest.H200(t, s.Ranks), "captured", nil)
+		if r := compare.ResidualOf(w, out.Result.Run); r.Ops != len(w.Ops) || r.Worst > 1 {
 			t.Errorf("rank 0 late by %d: residual %+v over %d ops", late, r, len(w.Ops))
 		}
 	}
@@ -173,17 +141,17 @@ func TestCapturedIsIdentity(t *testing.T) {
 // Overlap may lose. Each case is one in which the strategy has nothing to win
 // and something to pay.
 func TestOverlapLoses(t *testing.T) {
-	small := spec{ranks: 4, steps: 3, op: trace.AllReduce, bytes: 64 << 10, gemm: 300_000, comm: 28_000, channels: 4}
-	even := spec{ranks: 4, steps: 6, op: trace.AllReduce, bytes: 128 << 20, gemm: 1_220_000, comm: 640_000, channels: 24}
-	crowded := spec{ranks: 4, steps: 3, op: trace.ReduceScatter, bytes: 256 << 20, gemm: 300_000, comm: 560_000, channels: 24}
-	tiny := spec{ranks: 8, steps: 3, op: trace.ReduceScatter, bytes: 256 << 10, gemm: 40_000, comm: 20_000, channels: 4}
+	small := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllReduce, Bytes: 64 << 10, Gemm: 300_000, Comm: 28_000, Channels: 4}
+	even := plantest.Spec{Ranks: 4, Steps: 6, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}
+	crowded := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.ReduceScatter, Bytes: 256 << 20, Gemm: 300_000, Comm: 560_000, Channels: 24}
+	tiny := plantest.Spec{Ranks: 8, Steps: 3, Op: trace.ReduceScatter, Bytes: 256 << 10, Gemm: 40_000, Comm: 20_000, Channels: 4}
 	for _, c := range []struct {
 		name, engine string
-		spec         spec
+		spec         plantest.Spec
 		set          map[string]string
 	}{
 		{"eight launches for a collective that is all latency", "decompose", small, map[string]string{"chunks": "8"}},
-		{"tiles computed by a quarter of the machine", "fused", moeDown, map[string]string{"programs": "33"}},
+		{"tiles computed by a quarter of the machine", "fused", plantest.MoeDown, map[string]string{"programs": "33"}},
 		{"half the machine kept for a collective of a third of the time", "multistream", even, map[string]string{"carve": "66"}},
 		{"a quarter of the machine left to compute", "multistream", even, map[string]string{"blocks": "33"}},
 		{"memory that adds slowly what every tile stores", "trigger", crowded, nil},
@@ -191,12 +159,12 @@ func TestOverlapLoses(t *testing.T) {
 		{"a ring of pieces that are all launches", "decompose", tiny, map[string]string{"variant": "ring"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w, m := c.spec.build(t), h200(t, c.spec.ranks)
+			w, m := c.spec.Build(t), plantest.H200(t, c.spec.Ranks)
 			if c.engine == "trigger" { // of links that are a third of the memory
 				m.GPU.Memory.Value, m.GPU.Update.Value = 1e12, 4
 			}
-			base := outcome(t, w, m, "bulk", nil)
-			got := outcome(t, w, m, c.engine, c.set)
+			base := enginetest.Outcome(t, w, m, "bulk", nil)
+			got := enginetest.Outcome(t, w, m, c.engine, c.set)
 			if got.Time <= base.Time {
 				t.Errorf("%s takes %d ns, bulk %d: it should lose", c.engine, got.Time, base.Time)
 			}
@@ -208,15 +176,15 @@ func TestOverlapLoses(t *testing.T) {
 func TestOverlapTies(t *testing.T) {
 	for _, c := range []struct {
 		name, engine string
-		spec         spec
+		spec         plantest.Spec
 		set          map[string]string
 	}{
-		{"a product in one group", "decompose", moeDown, map[string]string{"variant": "waves", "chunks": "1"}},
-		{"one chunk", "decompose", moeDown, map[string]string{"chunks": "1"}},
+		{"a product in one group", "decompose", plantest.MoeDown, map[string]string{"variant": "waves", "chunks": "1"}},
+		{"one chunk", "decompose", plantest.MoeDown, map[string]string{"chunks": "1"}},
 	} {
-		w, m := c.spec.build(t), h200(t, c.spec.ranks)
-		base := outcome(t, w, m, "bulk", nil)
-		got := outcome(t, w, m, c.engine, c.set)
+		w, m := c.spec.Build(t), plantest.H200(t, c.spec.Ranks)
+		base := enginetest.Outcome(t, w, m, "bulk", nil)
+		got := enginetest.Outcome(t, w, m, c.engine, c.set)
 		if d := got.Time - base.Time; d < -base.Time/50 || d > base.Time/50 {
 			t.Errorf("%s: %s takes %d ns, bulk %d", c.name, c.engine, got.Time, base.Time)
 		}
@@ -225,21 +193,21 @@ func TestOverlapTies(t *testing.T) {
 
 // And it may win: the case each strategy was invented for.
 func TestOverlapWins(t *testing.T) {
-	even := spec{ranks: 4, steps: 6, op: trace.AllReduce, bytes: 128 << 20, gemm: 1_220_000, comm: 640_000, channels: 24}
+	even := plantest.Spec{Ranks: 4, Steps: 6, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}
 	for _, c := range []struct {
 		engine string
-		spec   spec
+		spec   plantest.Spec
 		set    map[string]string
 	}{
 		{"multistream", even, map[string]string{"priority": "on"}},
-		{"fused", moeDown, nil},
+		{"fused", plantest.MoeDown, nil},
 		{"ideal", even, nil},
 		{"decompose", even, map[string]string{"variant": "waves"}},
-		{"decompose", spec{ranks: 4, steps: 3, op: trace.AllGather, bytes: 256 << 20, gemm: 900_000, comm: 700_000, channels: 16, reverse: true}, map[string]string{"variant": "ring"}},
+		{"decompose", plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllGather, Bytes: 256 << 20, Gemm: 900_000, Comm: 700_000, Channels: 16, Reverse: true}, map[string]string{"variant": "ring"}},
 	} {
-		w, m := c.spec.build(t), h200(t, c.spec.ranks)
-		base := outcome(t, w, m, "bulk", nil)
-		if got := outcome(t, w, m, c.engine, c.set); got.Time >= base.Time {
+		w, m := c.spec.Build(t), plantest.H200(t, c.spec.Ranks)
+		base := enginetest.Outcome(t, w, m, "bulk", nil)
+		if got := enginetest.Outcome(t, w, m, c.engine, c.set); got.Time >= base.Time {
 			t.Errorf("%s takes %d ns, bulk %d: it should win", c.engine, got.Time, base.Time)
 		}
 	}
@@ -248,9 +216,9 @@ func TestOverlapWins(t *testing.T) {
 // A rank that arrives late delays every rank, and aware order of a fused kernel
 // is no slower than oblivious order, in which all ranks store to rank 0 first.
 func TestOrders(t *testing.T) {
-	w, m := moeDown.build(t), h200(t, 4)
-	aware := outcome(t, w, m, "fused", nil)
-	oblivious := outcome(t, w, m, "fused", map[string]string{"order": "oblivious"})
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
+	aware := enginetest.Outcome(t, w, m, "fused", nil)
+	oblivious := enginetest.Outcome(t, w, m, "fused", map[string]string{"order": "oblivious"})
 	if aware.Time >= oblivious.Time {
 		t.Errorf("aware order takes %d ns, oblivious %d", aware.Time, oblivious.Time)
 	}
@@ -261,7 +229,7 @@ func TestSelections(t *testing.T) {
 		"bulk":                                  "bulk",
 		"decompose:chunks=8:priority=on, fused": "decompose chunks=8 priority=on; fused",
 		"decompose:chunks=2,channels=4":         "decompose chunks=2 channels=4",
-		"decompos":                              `no strategy "decompos" (there are ` + strings.Join(Names(), ", ") + `, all)`,
+		"decompos":                              `no strategy "decompos" (there are ` + strings.Join(engines.Names(), ", ") + `, all)`,
 		"ideal:chunks=2":                        `ideal: no parameter "chunks" (it has variant)`,
 		"decompose:chunks=0":                    `decompose: chunks: 0 is less than 1`,
 		"fused:occupancy=101":                   `fused: occupancy: 101 is more than 100`,
@@ -270,14 +238,14 @@ func TestSelections(t *testing.T) {
 		"decompose:priority=high":               `decompose: priority: "high" is none of off, on`,
 		"decompose:chunks":                      `decompose: "chunks" is not name=value`,
 	} {
-		sel, err := ParseSelection(in)
+		sel, err := engines.ParseSelection(in)
 		got := ""
 		for i, s := range sel {
 			if i > 0 {
 				got += "; "
 			}
-			got += s.Engine.Name
-			if set := s.Engine.String(s.Values); set != "" {
+			got += s.Strategy.Name
+			if set := s.Strategy.String(s.Values); set != "" {
 				got += " " + set
 			}
 		}
@@ -292,11 +260,11 @@ func TestSelections(t *testing.T) {
 
 // A machine with fewer GPUs than the job has ranks is the user's mistake, and is told so.
 func TestTooFewGPUs(t *testing.T) {
-	w := moeDown.build(t)
-	for _, e := range All() {
+	w := plantest.MoeDown.Build(t)
+	for _, e := range engines.All() {
 		v, _ := e.Values(nil)
-		var na *NotApplicable
-		if _, err := e.Plan(w, h200(t, 2), v); err == nil || errors.As(err, &na) {
+		var na *plan.NotApplicable
+		if _, err := e.Program(w, plantest.H200(t, 2), v); err == nil || errors.As(err, &na) {
 			t.Errorf("%s: %v", e.Name, err)
 		}
 	}

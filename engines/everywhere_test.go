@@ -1,4 +1,4 @@
-package engines
+package engines_test
 
 import (
 	"math"
@@ -8,6 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -22,13 +28,13 @@ const variants = "decompose:variant=ring,decompose:variant=waves,multistream:pri
 // everywhere calls check with the outcome of every strategy that applies, for
 // every sample and for every operation of a library, on each kind of machine:
 // switch, mesh, torus and two nodes, of NVIDIA and AMD.
-func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out Outcome)) {
-	all, err := ParseSelection("all")
+func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out compare.Outcome)) {
+	all, err := engines.ParseSelection("all")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for text := range strings.SplitSeq(variants, ",") {
-		if sel, err := ParseSelection(text); err == nil { // else no such setting
+		if sel, err := engines.ParseSelection(text); err == nil { // else no such setting
 			all = append(all, sel...)
 		} else {
 			t.Errorf("%s: %v", text, err)
@@ -39,7 +45,7 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 			if testing.Short() && w.World > 8 {
 				t.Skip("many ranks")
 			}
-			outs, err := Compare(w, m, all, replay.Options{Causes: true}, nil)
+			outs, err := compare.Compare(w, m, all, replay.Options{Causes: true}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -56,8 +62,8 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 		})
 	}
 	for _, name := range []string{"moe-ep4", "llama70b-fc2-allreduce", "moe-down-triton"} {
-		w := liftSample(t, name)
-		try(name, w, h200(t, w.World))
+		w := plantest.LiftSample(t, name)
+		try(name, w, plantest.H200(t, w.World))
 	}
 	files, err := filepath.Glob("../samples/workloads/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -65,7 +71,7 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		w, m := sampleOperator(t, name)
+		w, m := plantest.SampleOperator(t, name)
 		try(name, w, m)
 	}
 	for _, kind := range []struct {
@@ -76,46 +82,36 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []spec{
-			{op: trace.AllReduce, bytes: 32 << 20, comm: 640_000, channels: 24},
-			{op: trace.ReduceScatter, bytes: 32 << 20, comm: 170_000, channels: 16},
-			{op: trace.AllGather, bytes: 32 << 20, comm: 170_000, channels: 16, reverse: true},
-			{op: trace.AllToAll, bytes: 32 << 20, comm: 153_000, channels: 32},
-			{op: trace.AllToAll, bytes: 32 << 20, comm: 153_000, channels: 6},
-			{op: trace.Broadcast, bytes: 32 << 20, comm: 153_000, channels: 16},
-			{op: trace.Reduce, bytes: 32 << 20, comm: 153_000, channels: 16},
+		for _, s := range []plantest.Spec{
+			{Op: trace.AllReduce, Bytes: 32 << 20, Comm: 640_000, Channels: 24},
+			{Op: trace.ReduceScatter, Bytes: 32 << 20, Comm: 170_000, Channels: 16},
+			{Op: trace.AllGather, Bytes: 32 << 20, Comm: 170_000, Channels: 16, Reverse: true},
+			{Op: trace.AllToAll, Bytes: 32 << 20, Comm: 153_000, Channels: 32},
+			{Op: trace.AllToAll, Bytes: 32 << 20, Comm: 153_000, Channels: 6},
+			{Op: trace.Broadcast, Bytes: 32 << 20, Comm: 153_000, Channels: 16},
+			{Op: trace.Reduce, Bytes: 32 << 20, Comm: 153_000, Channels: 16},
 		} {
-			s.ranks, s.steps, s.gemm = kind.ranks, 2, 304_000
-			try(s.op.String(), s.buildFor(t, &m), m.Resize(kind.ranks))
+			s.Ranks, s.Steps, s.Gemm = kind.ranks, 2, 304_000
+			try(s.Op.String(), s.BuildFor(t, &m), m.Resize(kind.ranks))
 		}
 	}
-}
-
-// buildFor is build with kernels that use no more shared memory than a CU of the machine has.
-func (s spec) buildFor(t testing.TB, m *machine.Machine) *workload.Workload {
-	w := s.build(t)
-	for i := range w.Ops {
-		f := &w.Ops[i].Footprint
-		f.Shared = min(f.Shared, int(m.GPU.Shared.Value))
-	}
-	return w
 }
 
 // TestWhatIfNothing checks that the zero replay.WhatIf is the identity for every
 // sample, strategy and machine.
 func TestWhatIfNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, _ *workload.Workload, out Outcome) {
-		want, err := replay.Simulate(out.machine, out.program, replay.Options{})
+	everywhere(t, func(t *testing.T, _ *workload.Workload, out compare.Outcome) {
+		want, err := replay.Simulate(out.Machine, out.Program, replay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, p := replay.WhatIf{}.Of(out.machine, out.program)
+		m, p := replay.WhatIf{}.Of(out.Machine, out.Program)
 		got, err := replay.Simulate(m, p, replay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(want.Run.Spans, got.Run.Spans); d != "" {
-			t.Errorf("%s %s: the zero WhatIf changes spans:\n%s", out.Engine.Name, out.Engine.String(out.Values), d)
+			t.Errorf("%s %s: the zero WhatIf changes spans:\n%s", out.Strategy.Name, out.Strategy.String(out.Values), d)
 		}
 	})
 }
@@ -124,27 +120,27 @@ func TestWhatIfNothing(t *testing.T) {
 // that the bytes that flows took of each GPU's memory, for which they contended,
 // are those that the simulation counted, and that those are what is reported by cause.
 func TestMemoryTrafficIsOneAccount(t *testing.T) {
-	everywhere(t, func(t *testing.T, w *workload.Workload, out Outcome) {
-		name := out.Engine.Name + " " + out.Engine.String(out.Values)
-		counted, total := make([]float64, out.machine.GPUs), 0.0
+	everywhere(t, func(t *testing.T, w *workload.Workload, out compare.Outcome) {
+		name := out.Strategy.Name + " " + out.Strategy.String(out.Values)
+		counted, total := make([]float64, out.Machine.GPUs), 0.0
 		for _, x := range out.Result.Traffic {
 			if x.Resource == replay.Memory {
 				counted[x.GPU] += x.Bytes
 				total += x.Bytes
 			}
 		}
-		updates := out.Engine.Future && out.machine.GPU.Update.Value > 1 // a byte that is added takes more than a byte of memory
+		updates := out.Strategy.Future && out.Machine.GPU.Update.Value > 1 // a byte that is added takes more than a byte of memory
 		for _, u := range out.Result.Use {
-			taken := u.Fraction * out.machine.GPU.Memory.Value * float64(out.Result.Makespan) / 1e9
+			taken := u.Fraction * out.Machine.GPU.Memory.Value * float64(out.Result.Makespan) / 1e9
 			if u.Resource == replay.Memory && !updates && math.Abs(taken-counted[u.GPU]) > 0.03*counted[u.GPU]+1 { // flows last whole nanoseconds
 				t.Errorf("%s: flows take %.0f bytes of GPU %d's memory, %.0f are counted", name, taken, u.GPU, counted[u.GPU])
 			}
 		}
 		reported := 0.0
-		for _, x := range MemoryByCause(w, out) {
+		for _, x := range explain.MemoryByCause(w, out) {
 			reported += x.Read + x.Written
 		}
-		if each := float64(w.World * max(1, Iterations(w))); math.Abs(reported*each-total) > 1e-6*total+10*each {
+		if each := float64(w.World * max(1, plan.Iterations(w))); math.Abs(reported*each-total) > 1e-6*total+10*each {
 			t.Errorf("%s: %.0f bytes are reported, %.0f were simulated", name, reported*each, total)
 		}
 	})
@@ -173,17 +169,17 @@ func TestMemoryOfCollectives(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, channels := range []int{6, 16, 32} {
-				s := spec{ranks: kind.ranks, steps: 2, op: op, bytes: 48 << 20, gemm: 304_000, comm: 170_000, channels: channels}
-				w := s.buildFor(t, &m)
+				s := plantest.Spec{Ranks: kind.ranks, Steps: 2, Op: op, Bytes: 48 << 20, Gemm: 304_000, Comm: 170_000, Channels: channels}
+				w := s.BuildFor(t, &m)
 				for _, name := range []string{"bulk", "decompose", "multistream"} {
-					out := outcome(t, w, m.Resize(kind.ranks), name, nil)
+					out := enginetest.Outcome(t, w, m.Resize(kind.ranks), name, nil)
 					if out.Result == nil {
 						t.Fatalf("%s on %s: %s", name, kind.profile, out.Why)
 					}
-					got, chunk := MemoryByCause(w, out), float64(s.bytes)/float64(s.ranks)
-					want := of(float64(s.ranks))
+					got, chunk := explain.MemoryByCause(w, out), float64(s.Bytes)/float64(s.Ranks)
+					want := of(float64(s.Ranks))
 					for _, x := range got {
-						if c, ok := want[x.Cause]; ok && (!near(x.Read, c.read*chunk) || !near(x.Written, c.written*chunk)) {
+						if c, ok := want[x.Cause]; ok && (!plantest.Near(x.Read, c.read*chunk) || !plantest.Near(x.Written, c.written*chunk)) {
 							t.Errorf("%s, %d channels, %s on %s: %s reads %.2f chunks and writes %.2f, want %+v", op, channels, name, kind.profile, x.Cause, x.Read/chunk, x.Written/chunk, c)
 						}
 						delete(want, x.Cause)

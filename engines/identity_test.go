@@ -1,10 +1,12 @@
-package engines
+package engines_test
 
 import (
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
@@ -41,8 +43,8 @@ func TestIdentityReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out := outcome(t, w, m.Resize(w.World), "captured", nil)
-			r := ResidualOf(w, out.Result.Run)
+			out := enginetest.Outcome(t, w, m.Resize(w.World), "captured", nil)
+			r := compare.ResidualOf(w, out.Result.Run)
 			if r.Ops != len(w.Ops) || r.Outside != 0 {
 				t.Errorf("%d of %d operations came back, %d outside 1 µs and 1 %%; worst %d ns: %s", r.Ops, len(w.Ops), r.Outside, r.Worst, r.WorstOp)
 			}

@@ -1,7 +1,8 @@
-package engines
+package engines_test
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -11,10 +12,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
+
+var update = flag.Bool("update", false, "rewrite what tests compare with")
 
 // matrixMachines are the machines of the conformance matrix: every topology, one
 // node and several, both vendors.
@@ -45,17 +52,17 @@ var matrixOperators = []struct{ name, text string }{
 // matrixSpecs are further workloads, on the first machine's kind only.
 var matrixSpecs = []struct {
 	name string
-	spec spec
+	spec plantest.Spec
 }{
-	{"all_to_all", moeDown},
-	{"all_reduce", spec{ranks: 4, steps: 3, op: trace.AllReduce, bytes: 128 << 20, gemm: 1_220_000, comm: 640_000, channels: 24}},
-	{"reduce_scatter of 2 ranks", spec{ranks: 2, steps: 2, op: trace.ReduceScatter, bytes: 64 << 20, gemm: 304_000, comm: 100_000, channels: 16}},
-	{"all_gather of 8 ranks", spec{ranks: 8, steps: 2, op: trace.AllGather, bytes: 64 << 20, gemm: 304_000, comm: 170_000, channels: 32, reverse: true}},
-	{"all_reduce of 64 KiB", vector},
-	{"late rank", spec{ranks: 4, steps: 2, op: trace.AllToAll, bytes: 64 << 20, gemm: 304_000, comm: 153_000, channels: 32, late: 50_000}},
-	{"all_to_all before a GEMM", spec{ranks: 4, steps: 2, op: trace.AllToAll, bytes: 64 << 20, gemm: 304_000, comm: 153_000, channels: 32, reverse: true}},
-	{"all_gather before expert GEMMs", spec{ranks: 4, steps: 2, op: trace.AllGather, bytes: 56 << 20, gemm: 304_000, comm: 170_000, channels: 32, reverse: true, experts: 4}},
-	{"one iteration", spec{ranks: 4, steps: 1, op: trace.AllToAll, bytes: 1 << 20, gemm: 20_000, comm: 25_000, channels: 8}},
+	{"all_to_all", plantest.MoeDown},
+	{"all_reduce", plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}},
+	{"reduce_scatter of 2 ranks", plantest.Spec{Ranks: 2, Steps: 2, Op: trace.ReduceScatter, Bytes: 64 << 20, Gemm: 304_000, Comm: 100_000, Channels: 16}},
+	{"all_gather of 8 ranks", plantest.Spec{Ranks: 8, Steps: 2, Op: trace.AllGather, Bytes: 64 << 20, Gemm: 304_000, Comm: 170_000, Channels: 32, Reverse: true}},
+	{"all_reduce of 64 KiB", plantest.Vector},
+	{"late rank", plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllToAll, Bytes: 64 << 20, Gemm: 304_000, Comm: 153_000, Channels: 32, Late: 50_000}},
+	{"all_to_all before a GEMM", plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllToAll, Bytes: 64 << 20, Gemm: 304_000, Comm: 153_000, Channels: 32, Reverse: true}},
+	{"all_gather before expert GEMMs", plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllGather, Bytes: 56 << 20, Gemm: 304_000, Comm: 170_000, Channels: 32, Reverse: true, Experts: 4}},
+	{"one iteration", plantest.Spec{Ranks: 4, Steps: 1, Op: trace.AllToAll, Bytes: 1 << 20, Gemm: 20_000, Comm: 25_000, Channels: 8}},
 }
 
 // A matrixRow is a workload on a machine.
@@ -74,30 +81,30 @@ func matrixRows(t *testing.T) (rows []matrixRow) {
 			t.Fatal(err)
 		}
 		for _, op := range matrixOperators {
-			w, m := operatorOf(t, fmt.Sprintf("operator: %s\nmachine: %s\nranks: %d\niterations: 2\ntype: f16\n%s\n", op.name, on.name, m.GPUs, op.text))
+			w, m := plantest.OperatorOf(t, fmt.Sprintf("operator: %s\nmachine: %s\nranks: %d\niterations: 2\ntype: f16\n%s\n", op.name, on.name, m.GPUs, op.text))
 			rows = append(rows, matrixRow{on.name, op.name, w, m})
 		}
 	}
 	for _, s := range matrixSpecs {
-		rows = append(rows, matrixRow{ofSpecs, s.name, s.spec.build(t), h200(t, s.spec.ranks)})
+		rows = append(rows, matrixRow{ofSpecs, s.name, s.spec.Build(t), plantest.H200(t, s.spec.Ranks)})
 	}
 	return rows
 }
 
 // matrixColumns are every strategy, and behind it those settings of it that serve other pairs.
-func matrixColumns(t *testing.T) (columns []Selection) {
-	settings, err := ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll,trigger:algorithm=direct")
+func matrixColumns(t *testing.T) (columns []plan.Selection) {
+	settings, err := engines.ParseSelection("decompose:variant=waves,decompose:variant=ring,onesided:impl=oneshot,onesided:impl=ll,trigger:algorithm=direct")
 	if err != nil {
 		t.Fatal(err)
 	}
-	engines, err := ParseSelection("all")
+	engines, err := engines.ParseSelection("all")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range engines {
 		columns = append(columns, e)
 		for _, s := range settings {
-			if s.Engine.Name == e.Engine.Name {
+			if s.Strategy.Name == e.Strategy.Name {
 				columns = append(columns, s)
 			}
 		}
@@ -105,8 +112,8 @@ func matrixColumns(t *testing.T) (columns []Selection) {
 	return columns
 }
 
-func columnName(s Selection) string {
-	return strings.TrimSpace(s.Engine.Name + " " + s.Engine.String(s.Values))
+func columnName(s plan.Selection) string {
+	return strings.TrimSpace(s.Strategy.Name + " " + s.Strategy.String(s.Values))
 }
 
 // applies is the cell of a strategy that has a result. Any other is a key of refusals.
@@ -123,7 +130,7 @@ var refusals = []struct{ cell, meaning, contains string }{
 	{"one", "one iteration has no next one to overlap", "has no next iteration"},
 }
 
-func cellOf(t *testing.T, out Outcome) string {
+func cellOf(t *testing.T, out compare.Outcome) string {
 	if out.Result != nil {
 		return applies
 	}
@@ -238,8 +245,8 @@ func TestConformanceOfRefusal(t *testing.T) {
 	rows := matrixRows(t)
 	for _, s := range matrixColumns(t) {
 		name := columnName(s)
-		s.Engine.plan = func(*planner, Values) (emitter, error) {
-			return nil, &NotApplicable{s.Engine.Name, "no pair was found"}
+		s.Strategy.Plan = func(*plan.Planner, plan.Values) (plan.Emitter, error) {
+			return nil, &plan.NotApplicable{Strategy: s.Strategy.Name, Why: "no pair was found"}
 		}
 		cells := map[cellKey]string{}
 		for _, r := range rows {
@@ -262,7 +269,7 @@ func TestConformanceOfRefusal(t *testing.T) {
 }
 
 // matrixText is the matrix, a block for each machine.
-func matrixText(rows []matrixRow, columns []Selection, cells map[cellKey]string) string {
+func matrixText(rows []matrixRow, columns []plan.Selection, cells map[cellKey]string) string {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "What each strategy applies to.\n\n%s\tapplies\n", applies)
 	for _, r := range refusals {
@@ -277,7 +284,7 @@ func matrixText(rows []matrixRow, columns []Selection, cells map[cellKey]string)
 			tw.Flush()
 			fmt.Fprintf(&b, "\n%s\n", r.title())
 			for _, s := range columns {
-				fmt.Fprintf(tw, "\t%s", s.Engine.Name)
+				fmt.Fprintf(tw, "\t%s", s.Strategy.Name)
 			}
 			fmt.Fprintln(tw)
 			for _, s := range columns {

@@ -1,10 +1,15 @@
-package engines
+package engines_test
 
 import (
 	"math"
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -14,7 +19,7 @@ import (
 // that such a model fails.
 
 // spansOf are the kernels of rank 0 by name, in order of start.
-func spansOf(out Outcome) map[string][]trace.Span {
+func spansOf(out compare.Outcome) map[string][]trace.Span {
 	by := map[string][]trace.Span{}
 	run := out.Result.Run
 	for _, s := range run.Spans {
@@ -28,8 +33,8 @@ func spansOf(out Outcome) map[string][]trace.Span {
 // A wait kernel says that one workgroup of the producer runs, not that all do:
 // it is over while two of the producer's waves are still to come.
 func TestWaitKernelWaitsForOne(t *testing.T) {
-	s := mlp{ranks: 1, steps: 2, batch: 2048, hidden: 12288, ffn: 6144, up: 580_000, down: 466_000}
-	by := spansOf(outcome(t, s.build(t), h200(t, 1), "tilesync", nil))
+	s := plantest.Mlp{Ranks: 1, Steps: 2, Batch: 2048, Hidden: 12288, Ffn: 6144, Up: 580_000, Down: 466_000}
+	by := spansOf(enginetest.Outcome(t, s.Build(t), plantest.H200(t, 1), "tilesync", nil))
 	for i, k := range by["wait kernel"] {
 		if up := by["up"][i]; k.End > up.Start+(up.End-up.Start)/3 {
 			t.Errorf("step %d: the wait kernel ends at %d, the producer runs from %d to %d", i, k.End, up.Start, up.End)
@@ -39,16 +44,16 @@ func TestWaitKernelWaitsForOne(t *testing.T) {
 
 // A copy engine takes no compute unit, but it reads one memory and writes another.
 func TestCopiesTakeMemory(t *testing.T) {
-	s := spec{ranks: 4, steps: 2, op: trace.AllGather, bytes: 64 << 20, gemm: 304_000, comm: 150_000, channels: 16, reverse: true}
-	out := outcome(t, s.build(t), h200(t, 4), "decompose", map[string]string{"variant": "ring"})
-	shards := 2 * 3 * float64(s.bytes) / 4
+	s := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllGather, Bytes: 64 << 20, Gemm: 304_000, Comm: 150_000, Channels: 16, Reverse: true}
+	out := enginetest.Outcome(t, s.Build(t), plantest.H200(t, 4), "decompose", map[string]string{"variant": "ring"})
+	shards := 2 * 3 * float64(s.Bytes) / 4
 	read, written := 0.0, 0.0
 	for _, x := range out.Result.Traffic {
 		if x.Resource == replay.Memory && strings.HasPrefix(x.Name, "copy ") {
 			read, written = read+x.Bytes-x.Written, written+x.Written
 		}
 	}
-	if !near(read, 4*shards) || !near(written, 4*shards) {
+	if !plantest.Near(read, 4*shards) || !plantest.Near(written, 4*shards) {
 		t.Errorf("copies read %.0f and wrote %.0f bytes of memory, want %.0f each", read, written, 4*shards)
 	}
 }
@@ -57,8 +62,8 @@ func TestCopiesTakeMemory(t *testing.T) {
 // behind a product, not before it.
 func TestRingHidesItsCopies(t *testing.T) {
 	for _, both := range []string{"off", "on"} {
-		s := spec{ranks: 4, steps: 2, op: trace.ReduceScatter, bytes: 128 << 20, gemm: 1_240_000, comm: 380_000, channels: 24}
-		out := outcome(t, s.build(t), h200(t, 4), "decompose", map[string]string{"variant": "ring", "both": both})
+		s := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.ReduceScatter, Bytes: 128 << 20, Gemm: 1_240_000, Comm: 380_000, Channels: 24}
+		out := enginetest.Outcome(t, s.Build(t), plantest.H200(t, 4), "decompose", map[string]string{"variant": "ring", "both": both})
 		by := spansOf(out)
 		work := trace.Time(0)
 		for _, name := range []string{"gemm_256x128", "add partial sums"} {
@@ -75,26 +80,26 @@ func TestRingHidesItsCopies(t *testing.T) {
 // A kernel that only moves bytes takes as long as the memory needs, however many
 // of its workgroups share a compute unit.
 func TestSweepsTakeTheirBytes(t *testing.T) {
-	m := h200(t, 1)
-	pl, err := newPlanner(mlp512.build(t), h200(t, 2))
+	m := plantest.H200(t, 1)
+	pl, err := plan.NewPlanner(plantest.Mlp512.Build(t), plantest.H200(t, 2))
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := pl.sweep("sum", 200e6, 100e6)
+	k := pl.Sweep("sum", 200e6, 100e6)
 	res, err := replay.Simulate(m, &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := duration(300e6 / m.GPU.StreamAt(k.WGs)); res.Makespan < want*95/100 || res.Makespan > want*110/100 {
+	if want := plan.Duration(300e6 / m.GPU.StreamAt(k.WGs)); res.Makespan < want*95/100 || res.Makespan > want*110/100 {
 		t.Errorf("300 MB take %d ns, the memory needs %d", res.Makespan, want)
 	}
 }
 
 // The all-gather of T3 follows the whole reduce-scatter; nothing of it overlaps.
 func TestGatherOfSumsComesLast(t *testing.T) {
-	s := scattered
-	s.op, s.comm = trace.AllReduce, 300_000
-	by := spansOf(outcome(t, s.build(t), h200(t, 4), "trigger", nil))
+	s := plantest.Scattered
+	s.Op, s.Comm = trace.AllReduce, 300_000
+	by := spansOf(enginetest.Outcome(t, s.Build(t), plantest.H200(t, 4), "trigger", nil))
 	for i, gather := range by["all_gather of the sums"] {
 		for _, before := range []string{"gemm_256x128", "reduce_scatter by triggered transfers"} {
 			if k := by[before][i]; gather.Start < k.End {
@@ -102,8 +107,8 @@ func TestGatherOfSumsComesLast(t *testing.T) {
 			}
 		}
 	}
-	if len(by["all_gather of the sums"]) != s.steps {
-		t.Errorf("%d all-gathers, want %d", len(by["all_gather of the sums"]), s.steps)
+	if len(by["all_gather of the sums"]) != s.Steps {
+		t.Errorf("%d all-gathers, want %d", len(by["all_gather of the sums"]), s.Steps)
 	}
 }
 
@@ -111,14 +116,14 @@ func TestGatherOfSumsComesLast(t *testing.T) {
 // 16 ranks falls to 1.33, where 1.50 was published.
 func TestLinksAreOneWay(t *testing.T) {
 	for rate, want := range map[float64]float64{75e9: 1.492, 150e9: 1.328} {
-		m := t3(t, 16)
+		m := plantest.T3(t, 16)
 		m.Library.ReduceScatter.Link.Value, m.Library.AllGather.Link.Value = rate, rate
 		for _, c := range []*float64{&m.Library.ReduceScatter.Send.Value, &m.Library.AllGather.Send.Value} {
 			*c *= 10 // the link alone limits
 		}
-		s := sublayer{hidden: 4256, tokens: 8 << 10, share: 4, ranks: 16}
-		w, gemm, half := s.build(t, m)
-		got := outcome(t, w, m, "ideal", map[string]string{"variant": "gemm-rs"})
+		s := plantest.Sublayer{Hidden: 4256, Tokens: 8 << 10, Share: 4, Ranks: 16}
+		w, gemm, half := s.Build(t, m)
+		got := enginetest.Outcome(t, w, m, "ideal", map[string]string{"variant": "gemm-rs"})
 		if speedup := float64(gemm+2*half) / float64(got.Time); math.Abs(speedup-want) > 0.004 {
 			t.Errorf("%.0f GB/s each way: %.3f, want %.3f", rate/1e9, speedup, want)
 		}
@@ -128,38 +133,38 @@ func TestLinksAreOneWay(t *testing.T) {
 // With pieces too small, the host's launches are what a strategy takes (SC'24's
 // 16384 slices, MECHANISM D4).
 func TestLaunchesBoundPieces(t *testing.T) {
-	w, m := moeDown.build(t), h200(t, 4)
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
 	const chunks = 64
-	got := outcome(t, w, m, "decompose", map[string]string{"chunks": "64"})
-	if least := chunks * duration(m.Launch.Host.Value+m.Launch.HostCollective.Value); got.Time < least {
+	got := enginetest.Outcome(t, w, m, "decompose", map[string]string{"chunks": "64"})
+	if least := chunks * plan.Duration(m.Launch.Host.Value+m.Launch.HostCollective.Value); got.Time < least {
 		t.Errorf("%d chunks take %d ns, the host needs %d to launch them", chunks, got.Time, least)
 	}
 }
 
 // What an engine cannot serve it says in one line, whatever the pairs are.
 func TestRefusalsAreOneLine(t *testing.T) {
-	lone := spec{ranks: 1, steps: 2, op: trace.AllReduce, bytes: 1 << 20, gemm: 50_000, comm: 5_000, channels: 4}
-	gathers := spec{ranks: 4, steps: 2, op: trace.AllGather, bytes: 64 << 20, gemm: 304_000, comm: 150_000, channels: 16}
-	exchange := moeDown
-	exchange.reverse = true
-	untiled := moeDown.build(t)
+	lone := plantest.Spec{Ranks: 1, Steps: 2, Op: trace.AllReduce, Bytes: 1 << 20, Gemm: 50_000, Comm: 5_000, Channels: 4}
+	gathers := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllGather, Bytes: 64 << 20, Gemm: 304_000, Comm: 150_000, Channels: 16}
+	exchange := plantest.MoeDown
+	exchange.Reverse = true
+	untiled := plantest.MoeDown.Build(t)
 	for i := range untiled.Ops {
 		untiled.Ops[i].Tiling, untiled.Ops[i].Shape = workload.Tiling{}, workload.Shape{}
 	}
 	workloads := map[string]*workload.Workload{
-		"one rank": lone.build(t), "product, all-gather": gathers.build(t), "all-to-all, product": exchange.build(t),
-		"no tiles": untiled, "products": mlp512.build(t),
+		"one rank": lone.Build(t), "product, all-gather": gathers.Build(t), "all-to-all, product": exchange.Build(t),
+		"no tiles": untiled, "products": plantest.Mlp512.Build(t),
 	}
 	for name, w := range workloads {
-		m := h200(t, max(1, w.World))
-		for _, e := range All() {
-			for _, p := range append([]Param{{}}, e.Params...) {
+		m := plantest.H200(t, max(1, w.World))
+		for _, e := range engines.All() {
+			for _, p := range append([]plan.Param{{}}, e.Params...) {
 				for _, choice := range append([]string{""}, p.Choices...) {
 					set := map[string]string{}
 					if choice != "" {
 						set[p.Name] = choice
 					}
-					out := outcome(t, w, m, e.Name, set)
+					out := enginetest.Outcome(t, w, m, e.Name, set)
 					switch {
 					case out.Result != nil:
 					case out.Why == "" || strings.ContainsAny(out.Why, "\n") || len(out.Why) > 220 || strings.HasSuffix(out.Why, "."):

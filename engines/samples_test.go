@@ -1,10 +1,13 @@
-package engines
+package engines_test
 
 import (
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 )
 
@@ -16,15 +19,15 @@ func TestSampleWorkloads(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no files", err)
 	}
-	all, err := ParseSelection("all")
+	all, err := engines.ParseSelection("all")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
-			w, m := sampleOperator(t, name)
-			outcomes, err := Compare(w, m, all, replay.Options{}, nil)
+			w, m := plantest.SampleOperator(t, name)
+			outcomes, err := compare.Compare(w, m, all, replay.Options{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,13 +35,13 @@ func TestSampleWorkloads(t *testing.T) {
 			for _, out := range outcomes {
 				switch {
 				case out.Result == nil && (out.Why == "" || strings.HasPrefix(out.Why, "cannot run")):
-					t.Errorf("%s: %q", out.Engine.Name, out.Why)
+					t.Errorf("%s: %q", out.Strategy.Name, out.Why)
 				case out.Result == nil:
 					continue
 				case out.Result.Run.Estimated == "":
-					t.Errorf("%s: not marked as estimated", out.Engine.Name)
-				case out.Engine.Name == "captured":
-					if r := ResidualOf(w, out.Result.Run); r.Worst > 0 {
+					t.Errorf("%s: not marked as estimated", out.Strategy.Name)
+				case out.Strategy.Name == "captured":
+					if r := compare.ResidualOf(w, out.Result.Run); r.Worst > 0 {
 						t.Errorf("the schedule as given is off by %d ns", r.Worst)
 					}
 				default:
@@ -55,13 +58,13 @@ func TestSampleWorkloads(t *testing.T) {
 // BenchmarkCompare replays a sample of two iterations of a whole model under all
 // strategies, on as many cores as there are.
 func BenchmarkCompare(b *testing.B) {
-	w, m := liftSample(b, "llama70b-prefill"), h200(b, 4)
-	all, err := ParseSelection("all")
+	w, m := plantest.LiftSample(b, "llama70b-prefill"), plantest.H200(b, 4)
+	all, err := engines.ParseSelection("all")
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := Compare(w, m, all, replay.Options{}, nil); err != nil {
+		if _, err := compare.Compare(w, m, all, replay.Options{}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -53,7 +54,7 @@ func completeStrategies(_ *cobra.Command, _ []string, typed string) ([]string, c
 	const more = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	at := strings.LastIndexByte(typed, ',') + 1
 	name, _, settings := strings.Cut(typed[at:], ":")
-	i := slices.IndexFunc(engines.All(), func(e engines.Engine) bool { return e.Name == name })
+	i := slices.IndexFunc(engines.All(), func(e plan.Strategy) bool { return e.Name == name })
 	if !settings || i < 0 {
 		return with(prefixed(typed[:at], append(engines.Names(), "all")), typed), more
 	}

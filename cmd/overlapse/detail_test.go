@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -68,7 +69,7 @@ func TestShownRuns(t *testing.T) {
 			}
 		}
 		for _, s := range run.Spans {
-			op := engines.OriginOf(run, s)
+			op := plan.OriginOf(run, s)
 			if k := run.Kernel(s); run.Name == "captured" && k != nil && op >= 0 {
 				if was := w.Run.Kernel(w.Run.Spans[w.Ops[op].Span]); k.Grid != was.Grid || k.Block != was.Block {
 					t.Errorf("%s has grid %v of %v, was captured with %v of %v", run.NameOf(s), k.Grid, k.Block, was.Grid, was.Block)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -23,12 +25,12 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 	}
 	replays := 0
 	for i := range r.outcomes {
-		if r.outcomes[i].Sensitive() {
-			replays += engines.WhatIfs()
+		if explain.Sensitive(&r.outcomes[i]) {
+			replays += explain.WhatIfs()
 		}
 	}
 	bar := a.progress(replays, "asking what if")
-	whatIf, err := engines.Sensitivity(r.workload, r.outcomes, opts.Stop, func() { _ = bar.Add(1) })
+	whatIf, err := explain.Sensitivity(r.workload, r.outcomes, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)
@@ -37,9 +39,9 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 		if out.Result == nil {
 			continue
 		}
-		e := engines.Explain(r.workload, out)
+		e := explain.Explain(r.workload, out)
 		e.WhatIf = whatIf[i]
-		if bulk != nil && out.Engine.Name != "bulk" && e.Rounds > 0 {
+		if bulk != nil && out.Strategy.Name != "bulk" && e.Rounds > 0 {
 			e.Against("bulk", *bulk)
 		}
 		r.Rows[i].Explanation = &e
@@ -48,7 +50,7 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 }
 
 // bulk explains bulk, which is replayed for it if it was not asked for; nil where it cannot run.
-func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*engines.Explanation, error) {
+func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*explain.Explanation, error) {
 	sel, err := engines.ParseSelection("bulk")
 	if err != nil {
 		return nil, err
@@ -56,7 +58,7 @@ func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*engine
 	outcomes := r.outcomes
 	i := strategyIn(outcomes, "bulk")
 	if i < 0 {
-		if outcomes, err = engines.Compare(r.workload, m, sel, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
+		if outcomes, err = compare.Compare(r.workload, m, sel, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
 			return nil, err
 		}
 		i = 0
@@ -64,13 +66,13 @@ func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*engine
 	if outcomes[i].Result == nil {
 		return nil, nil
 	}
-	e := engines.Explain(r.workload, outcomes[i])
+	e := explain.Explain(r.workload, outcomes[i])
 	return &e, nil
 }
 
 // strategyIn is the index of the first outcome of a strategy, or -1.
-func strategyIn(outcomes []engines.Outcome, name string) int {
-	return slices.IndexFunc(outcomes, func(out engines.Outcome) bool { return out.Engine.Name == name })
+func strategyIn(outcomes []compare.Outcome, name string) int {
+	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
 }
 
 // printExplanations tells, strategy by strategy, what its time consists of.
@@ -117,7 +119,7 @@ func (a *app) printExplanations(r *replayed) {
 }
 
 // explained says what an explanation is of.
-func (r *replayed) explained(e *engines.Explanation) string {
+func (r *replayed) explained(e *explain.Explanation) string {
 	switch {
 	case r.Window == iteration && e.Rounds > 1:
 		return fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
@@ -138,7 +140,7 @@ func (r *replayed) span() string {
 }
 
 // idleText lists why streams stood still and what the longest waited for.
-func idleText(idle []engines.IdleSum) string {
+func idleText(idle []explain.IdleSum) string {
 	var words []string
 	for _, s := range idle {
 		word := micros(s.Time) + " " + s.Cause.String()
@@ -186,7 +188,7 @@ func (r *replayed) explainTables() []html.Table {
 }
 
 // mainRank is the rank on which the critical path spends most.
-func mainRank(e *engines.Explanation) (rank int, ok bool) {
+func mainRank(e *explain.Explanation) (rank int, ok bool) {
 	if len(e.Limits) == 0 {
 		return 0, false
 	}
@@ -206,7 +208,7 @@ func mainRank(e *engines.Explanation) (rank int, ok bool) {
 const stripWidth = 72
 
 // strip draws what limited a rank, a letter for each part of the iteration, and says what they mean.
-func strip(e *engines.Explanation, rank int) string {
+func strip(e *explain.Explanation, rank int) string {
 	letters := map[string]byte{
 		"compute": 'C', "communication": 'x', "copies": 'd', "memory": 'M', "egress": 'E', "ingress": 'I',
 		"link": 'L', "nic egress": 'N', "nic ingress": 'n',
@@ -237,16 +239,16 @@ func strip(e *engines.Explanation, rank int) string {
 const crowded = 8
 
 // mostOf lists the names that at least a twentieth of the time went to.
-func mostOf(names []engines.Part, of trace.Time) string {
+func mostOf(names []explain.Part, of trace.Time) string {
 	brief := slices.Clone(names)
 	for i := range brief {
-		brief[i].What = plain.Line(engines.Brief(brief[i].What))
+		brief[i].What = plain.Line(explain.Brief(brief[i].What))
 	}
 	return partsOf(brief, of, 5)
 }
 
 // partsOf lists what a time went to, in shares of at least the given percentage.
-func partsOf(parts []engines.Part, of trace.Time, least float64) string {
+func partsOf(parts []explain.Part, of trace.Time, least float64) string {
 	var words []string
 	for _, p := range parts {
 		if share := 100 * float64(p.Time) / float64(max(1, of)); share >= least {
@@ -270,14 +272,14 @@ func ranksOf(ranks []int) string {
 	return "ranks " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ranks), " ", ","), "[]")
 }
 
-func namesOf(l engines.Link) string {
-	text := plain.Line(engines.Brief(l.Names[0].What))
+func namesOf(l explain.Link) string {
+	text := plain.Line(explain.Brief(l.Names[0].What))
 	if l.Launches > 1 {
 		text += fmt.Sprintf(" ×%d", l.Launches)
 	}
 	switch n := len(l.Names); {
 	case n == 2:
-		text += " and " + plain.Line(engines.Brief(l.Names[1].What))
+		text += " and " + plain.Line(explain.Brief(l.Names[1].What))
 	case n > 2:
 		text += fmt.Sprintf(" and %d more", n-1)
 	}

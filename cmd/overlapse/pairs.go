@@ -9,7 +9,8 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -40,7 +41,7 @@ type pairTime struct {
 
 // selectedPairs are the selections kept to the pairs that --pair names: numbers of
 // inspect's table, separated by commas.
-func selectedPairs(w *workload.Workload, numbers string, sel []engines.Selection) ([]engines.Selection, error) {
+func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
 	kinds := w.PairKinds()
 	var rows []int
 	for _, word := range strings.Split(numbers, ",") {
@@ -52,8 +53,8 @@ func selectedPairs(w *workload.Workload, numbers string, sel []engines.Selection
 	}
 	kept := slices.Clone(sel)
 	for i := range kept {
-		if kept[i].Engine.Name != "captured" {
-			kept[i].Engine = kept[i].Engine.On(rows)
+		if kept[i].Strategy.Name != "captured" {
+			kept[i].Strategy = compare.On(kept[i].Strategy, rows)
 		}
 	}
 	return kept, nil
@@ -71,10 +72,10 @@ func numbersOf(kinds int) string {
 }
 
 // comparePairs fills in the rows by pair, and the row of the mix.
-func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, sel []engines.Selection, opts replay.Options) error {
-	sel = slices.DeleteFunc(slices.Clone(sel), func(s engines.Selection) bool { return s.Engine.Name == "captured" })
+func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
+	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Name == "captured" })
 	bar := a.progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
-	choices, mixed, err := engines.ComparePairs(r.workload, m, sel, trace.Time(r.base), opts, func() { _ = bar.Add(1) })
+	choices, mixed, err := compare.ComparePairs(r.workload, m, sel, trace.Time(r.base), opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)
@@ -82,7 +83,7 @@ func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, 
 	for k, c := range choices {
 		row := pairRow{Number: k + 1, Direction: c.Direction, First: c.First, Second: c.Second, Bytes: c.Bytes, Count: c.Count}
 		for i, out := range c.Outcomes {
-			t := pairTime{Strategy: out.Engine.Name, Settings: out.Engine.String(out.Values), Why: out.Why}
+			t := pairTime{Strategy: out.Strategy.Name, Settings: out.Strategy.String(out.Values), Why: out.Why}
 			if out.Why == "" {
 				t.Time, t.Change = int64(out.Expected), float64(out.Expected)/float64(max(1, r.base))-1
 			}
@@ -96,7 +97,7 @@ func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, 
 	}
 	r.outcomes = append(r.outcomes, mixed)
 	r.add(mixed)
-	r.Rows[len(r.Rows)-1].settings = mixed.Engine.Summary
+	r.Rows[len(r.Rows)-1].settings = mixed.Strategy.Summary
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -17,7 +18,7 @@ func (a *app) plan(o question, output string) error {
 	if err != nil {
 		return err
 	}
-	requests, err := engines.Benchmarks(w, m, sel)
+	requests, err := validate.Benchmarks(w, m, sel)
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.path, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -47,7 +48,7 @@ func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *
 		return nil, nil, m, err
 	}
 	m.Regime = regime
-	w, err = engines.Isolate(w, m, nil)
+	w, err = compare.Isolate(w, m, nil)
 	return sel, w, m, err
 }
 
@@ -64,14 +65,14 @@ func until(ctx context.Context) func() bool { return func() bool { return ctx.Er
 
 // cannot is an error where the user named strategies that do not run, and nil
 // where all ran or all were asked for.
-func (q *question) cannot(outcomes []engines.Outcome) error {
+func (q *question) cannot(outcomes []compare.Outcome) error {
 	if q.strategy == "all" {
 		return nil
 	}
 	var names []string
 	for _, out := range outcomes {
-		if out.Why != "" && slices.Contains(engines.Names(), out.Engine.Name) { // the mix is not named
-			names = append(names, fmt.Sprintf("%s: %s", strings.TrimSpace(out.Engine.Name+" "+out.Engine.String(out.Values)), out.Why))
+		if out.Why != "" && slices.Contains(engines.Names(), out.Strategy.Name) { // the mix is not named
+			names = append(names, fmt.Sprintf("%s: %s", strings.TrimSpace(out.Strategy.Name+" "+out.Strategy.String(out.Values)), out.Why))
 		}
 	}
 	if len(names) == 0 {

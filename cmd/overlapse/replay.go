@@ -14,6 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -180,57 +184,57 @@ type replayed struct {
 	Window     string              `json:"window,omitempty"`    // that was recorded and explained: iteration, all, or a time
 	Measured   int64               `json:"measured_ns"`         // of the schedule as given, where it is estimated
 	Estimated  string              `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
-	Residual   engines.Residual    `json:"residual"`
+	Residual   compare.Residual    `json:"residual"`
 	Isolation  *workload.Isolation `json:"isolation"` // how durations alone were found
-	Verdict    engines.Verdict     `json:"verdict"`
+	Verdict    verdict.Verdict     `json:"verdict"`
 	Rows       []replayRow         `json:"strategies"`
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Notes      []string            `json:"notes"`
 	base       int64               // time of the captured schedule, replayed
-	outcomes   []engines.Outcome   // as Rows
-	limits     []engines.Limit     // as Rows
+	outcomes   []compare.Outcome   // as Rows
+	limits     []explain.Limit     // as Rows
 	workload   *workload.Workload
 }
 
 // A replayRow is one strategy's line. Times are nanoseconds.
 type replayRow struct {
-	Strategy   string         `json:"strategy"`
-	Parameters engines.Values `json:"parameters"`
-	Applies    bool           `json:"applies"`
-	Why        string         `json:"why,omitempty"`               // it does not apply
-	Time       int64          `json:"time_ns,omitempty"`           // expected: the mean over who gets compute units first
-	Change     float64        `json:"change"`                      // of the captured replay's time: -0.1 is 10 % less
-	Compute    int64          `json:"compute_ns"`                  // mean over ranks, as the three below
-	Overlapped int64          `json:"overlapped_communication_ns"` // with compute beside it
-	Exposed    int64          `json:"exposed_communication_ns"`    // without
-	Idle       int64          `json:"idle_ns"`                     // no compute, communication or copy
-	Limit      string         `json:"limited_by,omitempty"`
+	Strategy   string      `json:"strategy"`
+	Parameters plan.Values `json:"parameters"`
+	Applies    bool        `json:"applies"`
+	Why        string      `json:"why,omitempty"`               // it does not apply
+	Time       int64       `json:"time_ns,omitempty"`           // expected: the mean over who gets compute units first
+	Change     float64     `json:"change"`                      // of the captured replay's time: -0.1 is 10 % less
+	Compute    int64       `json:"compute_ns"`                  // mean over ranks, as the three below
+	Overlapped int64       `json:"overlapped_communication_ns"` // with compute beside it
+	Exposed    int64       `json:"exposed_communication_ns"`    // without
+	Idle       int64       `json:"idle_ns"`                     // no compute, communication or copy
+	Limit      string      `json:"limited_by,omitempty"`
 	// Memory is the bytes of memory a rank and iteration, by cause.
-	Memory []engines.Moved `json:"memory,omitempty"`
+	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is there if it was asked for.
-	Explanation *engines.Explanation `json:"explanation,omitempty"`
+	Explanation *explain.Explanation `json:"explanation,omitempty"`
 	// Confidence is how far the time can be trusted.
-	Confidence engines.Confidence `json:"confidence"`
+	Confidence verdict.Confidence `json:"confidence"`
 	// Approximation is there if rates were approximate.
 	Approximation *replay.Approximation `json:"approximation,omitempty"`
 	// Seeds is there if it was asked for.
-	Seeds *engines.Spread `json:"seeds,omitempty"`
+	Seeds *compare.Spread `json:"seeds,omitempty"`
 	// WhatIf is the change on the machine that --what-if asked about.
-	WhatIf   *engines.WhatIf `json:"what_if,omitempty"`
+	WhatIf   *explain.WhatIf `json:"what_if,omitempty"`
 	settings string
 }
 
 // compare replays the selections, and the captured schedule whether it was asked
 // for or not: if not, only its times are needed.
-func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []engines.Selection, opts replay.Options) (*replayed, error) {
+func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, opts replay.Options) (*replayed, error) {
 	bar := a.progress(len(sel), "replaying")
-	outcomes, err := engines.Compare(w, m, sel, opts, func() { _ = bar.Add(1) })
+	outcomes, err := compare.Compare(w, m, sel, opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
-	var base engines.Outcome
+	var base compare.Outcome
 	if i := strategyIn(outcomes, "captured"); i >= 0 {
 		base = outcomes[i]
 	} else if err == nil {
-		base, err = engines.Run(w, m, engines.Captured(), replay.Options{Stop: opts.Stop})
+		base, err = compare.Run(w, m, engines.CapturedSelection(), replay.Options{Stop: opts.Stop})
 	}
 	if err != nil {
 		return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
@@ -245,19 +249,19 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 	if m.Regime != machine.AsCaptured { // the capture's own clock
 		same := m
 		same.Regime = machine.AsCaptured
-		if asMeasured, err = engines.Run(w, same, engines.Captured(), replay.Options{Stop: opts.Stop}); err != nil {
+		if asMeasured, err = compare.Run(w, same, engines.CapturedSelection(), replay.Options{Stop: opts.Stop}); err != nil {
 			return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
 	}
 	r := &replayed{
-		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: engines.Iterations(w), Pairs: len(w.Pairs),
-		Measured: int64(engines.MeasuredStepTime(w)), Residual: engines.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
+		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: plan.Iterations(w), Pairs: len(w.Pairs),
+		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		base: int64(base.Time), outcomes: outcomes, workload: w,
 	}
 	for _, out := range r.outcomes {
 		r.add(out)
 	}
-	r.Verdict = engines.Judge(w, base, outcomes)
+	r.Verdict = verdict.Judge(w, base, outcomes)
 	return r, nil
 }
 
@@ -270,20 +274,20 @@ func stopped(ctx context.Context, err error) error {
 }
 
 // add appends a strategy's row.
-func (r *replayed) add(out engines.Outcome) {
+func (r *replayed) add(out compare.Outcome) {
 	row := replayRow{
-		Strategy: out.Engine.Name, Parameters: out.Values, settings: out.Engine.String(out.Values),
+		Strategy: out.Strategy.Name, Parameters: out.Values, settings: out.Strategy.String(out.Values),
 		Applies: out.Result != nil, Why: out.Why,
 	}
-	var l engines.Limit
+	var l explain.Limit
 	if out.Result != nil {
-		l = engines.LimitOf(r.workload, out)
+		l = explain.LimitOf(r.workload, out)
 		row.Time = int64(out.Expected)
 		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
 		row.Compute, row.Overlapped, row.Exposed, row.Idle = int64(l.Compute+l.Overlapped), int64(l.Communication), int64(l.Exposed), int64(l.Idle)
 		row.Limit = l.Text
-		row.Memory = engines.MemoryByCause(r.workload, out)
-		row.Confidence = engines.ConfidenceOf(r.workload, out)
+		row.Memory = explain.MemoryByCause(r.workload, out)
+		row.Confidence = verdict.ConfidenceOf(r.workload, out)
 		if x := out.Result.Approximation; x.Paths > 0 {
 			row.Approximation = &x
 		}
@@ -432,7 +436,7 @@ func writeCSV(w io.Writer, r *replayed) error {
 }
 
 // printVerdict says what to do, and what takes less than the bound.
-func (a *app) printVerdict(v engines.Verdict) {
+func (a *app) printVerdict(v verdict.Verdict) {
 	for i, sentence := range v.Sentences {
 		if i == 0 {
 			fmt.Fprintln(a.out)

@@ -20,6 +20,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -238,7 +240,7 @@ func (a *app) reproduceOne(ctx context.Context, c claim, dir string) (reproduced
 }
 
 // ratioAt is the time of the first selection over that of the second at one point.
-func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machineName string, sel []engines.Selection) (ratio float64, why string, err error) {
+func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machineName string, sel []plan.Selection) (ratio float64, why string, err error) {
 	if f, err = f.With(p.sizes); err != nil {
 		return 0, "", err
 	}
@@ -257,7 +259,7 @@ func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machin
 	}
 	var times [2]float64
 	for i, s := range sel {
-		out, err := engines.Run(w, m, s, replay.Options{Stop: until(ctx)})
+		out, err := compare.Run(w, m, s, replay.Options{Stop: until(ctx)})
 		if err != nil || out.Why != "" {
 			return 0, out.Why, err
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
@@ -167,7 +168,7 @@ func (r *replayed) idleTable() html.Table {
 		if out.Result == nil {
 			continue
 		}
-		for _, s := range out.IdleByCause() {
+		for _, s := range explain.IdleByCause(&out) {
 			t.Rows = append(t.Rows, []string{out.Result.Run.Name, s.Cause.String(), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
 		}
 	}

@@ -9,7 +9,9 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -26,9 +28,9 @@ func seedsInRange(n int) error {
 }
 
 // spread replays every strategy under n seeds.
-func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []engines.Selection, n int, stop func() bool) error {
+func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
 	bar := a.progress(len(sel)*n, "replaying with other luck")
-	found, err := engines.Spreads(r.workload, m, sel, n, stop, func() { _ = bar.Add(1) })
+	found, err := compare.Spreads(r.workload, m, sel, n, stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)
@@ -59,7 +61,7 @@ func (a *app) printSpreads(r *replayed) {
 }
 
 // modesOf names two groups of times, if there are two.
-func modesOf(s *engines.Spread) string {
+func modesOf(s *compare.Spread) string {
 	if len(s.Modes) < 2 {
 		return ""
 	}
@@ -77,7 +79,7 @@ func (a *app) printDoubts(r *replayed) {
 	by := map[doubt][]string{}
 	for _, row := range r.Rows {
 		d := doubt{string(row.Confidence.Level), row.Confidence.Why}
-		if !row.Applies || row.Confidence.Level == engines.High {
+		if !row.Applies || row.Confidence.Level == verdict.High {
 			continue
 		}
 		if by[d] == nil {

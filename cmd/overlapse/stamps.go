@@ -13,7 +13,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -78,7 +78,7 @@ func (a *app) stamps(ctx context.Context, o validateOptions, rows []machine.Row)
 	if err != nil {
 		return nil, err
 	}
-	found := make([]engines.Stamped, len(names))
+	found := make([]validate.Stamped, len(names))
 	bar := a.progress(len(names), "predicting")
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
@@ -136,15 +136,15 @@ func stampNames(dir string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-func (a *app) checkStamps(o validateOptions, name string, rows []machine.Row) (engines.Stamped, error) {
-	skip := func(why error) (engines.Stamped, error) {
-		return engines.Stamped{Name: name, Why: why.Error()}, nil
+func (a *app) checkStamps(o validateOptions, name string, rows []machine.Row) (validate.Stamped, error) {
+	skip := func(why error) (validate.Stamped, error) {
+		return validate.Stamped{Name: name, Why: why.Error()}, nil
 	}
 	stamps, err := format.Open(filepath.Join(o.wg, name+"_rank*_wg_trace*"), format.Options{Stdin: a.in})
 	if err != nil {
 		return skip(err)
 	}
-	row, err := engines.StampsRow(name, engines.Programs(stamps), rows)
+	row, err := validate.StampsRow(name, validate.Programs(stamps), rows)
 	if err != nil {
 		return skip(err)
 	}
@@ -157,9 +157,9 @@ func (a *app) checkStamps(o validateOptions, name string, rows []machine.Row) (e
 	}
 	m, err := a.machineNamed(row.Machine, 0)
 	if err != nil {
-		return engines.Stamped{}, fmt.Errorf("%s: %w", name, err)
+		return validate.Stamped{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return engines.CheckStamps(name, stamps, row, run, m), nil
+	return validate.CheckStamps(name, stamps, row, run, m), nil
 }
 
 func (r *stampsReport) print(a *app) {

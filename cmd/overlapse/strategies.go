@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 )
 
 func (a *app) strategiesCommand() *cobra.Command {
@@ -47,13 +48,13 @@ func (a *app) strategiesCommand() *cobra.Command {
 }
 
 // strategiesNamed is the strategy of the name, or all.
-func strategiesNamed(names []string) ([]engines.Engine, error) {
+func strategiesNamed(names []string) ([]plan.Strategy, error) {
 	if len(names) == 0 {
 		return engines.All(), nil
 	}
 	i := slices.Index(engines.Names(), names[0])
 	if i < 0 {
-		return nil, usageError{&engines.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()}}
+		return nil, usageError{&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()}}
 	}
 	return engines.All()[i : i+1], nil
 }
@@ -78,7 +79,7 @@ type paramDoc struct {
 	Doc     string   `json:"doc"`
 }
 
-func strategiesOf(all []engines.Engine) []strategyDoc {
+func strategiesOf(all []plan.Strategy) []strategyDoc {
 	docs := []strategyDoc{}
 	for _, e := range all {
 		d := strategyDoc{e.Name, e.From, e.Summary, e.Detail, []paramDoc{}, e.Bound, e.Future}
@@ -91,7 +92,7 @@ func strategiesOf(all []engines.Engine) []strategyDoc {
 }
 
 // explainStrategy prints what a strategy does, and its parameters.
-func (a *app) explainStrategy(e engines.Engine) {
+func (a *app) explainStrategy(e plan.Strategy) {
 	fmt.Fprintf(a.out, "%s: %s\n", e.Name, e.Summary)
 	if e.From != "" {
 		fmt.Fprintf(a.out, "from: %s\n", e.From)

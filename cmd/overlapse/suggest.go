@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -61,7 +61,7 @@ func flagError(c *cobra.Command, err error) error {
 func suggest(err error) string {
 	typed, known := "", []string(nil)
 	var word *unknownError
-	var name *engines.UnknownError
+	var name *plan.UnknownError
 	var m *machine.UnknownError
 	switch {
 	case errors.As(err, &word):

@@ -10,6 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -50,7 +53,7 @@ Where it is tossed whose kernel gets compute units first, the time is the mean o
 
 // A tuning is what `tune --format json` prints.
 type tuning struct {
-	Verdict    engines.Verdict `json:"verdict"` // on the best settings of each strategy
+	Verdict    verdict.Verdict `json:"verdict"` // on the best settings of each strategy
 	Strategies []tunedStrategy `json:"strategies"`
 }
 
@@ -60,17 +63,17 @@ type tunedStrategy struct {
 	Tried      int                `json:"tried"`
 	Ran        int                `json:"ran"`
 	Why        string             `json:"why,omitempty"` // why others did not
-	Confidence engines.Confidence `json:"confidence"`    // in the best
+	Confidence verdict.Confidence `json:"confidence"`    // in the best
 	Default    *tunedTime         `json:"default,omitempty"`
 	Best       []tunedTime        `json:"best"`
 }
 
 // A tunedTime is one of them.
 type tunedTime struct {
-	Settings   string         `json:"settings"`
-	Parameters engines.Values `json:"parameters"`
-	Time       int64          `json:"time_ns"`
-	Change     float64        `json:"change"` // of the captured replay's time
+	Settings   string      `json:"settings"`
+	Parameters plan.Values `json:"parameters"`
+	Time       int64       `json:"time_ns"`
+	Change     float64     `json:"change"` // of the captured replay's time
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
@@ -81,7 +84,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return err
 	}
-	candidates = slices.DeleteFunc(candidates, func(s []engines.Selection) bool { return s[0].Engine.Bound })
+	candidates = slices.DeleteFunc(candidates, func(s []plan.Selection) bool { return s[0].Strategy.Bound })
 	n := 0
 	for i := range candidates {
 		if o.pair != "" {
@@ -92,7 +95,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		n += len(candidates[i])
 	}
 	opts := replay.Options{Stop: until(ctx)}
-	base, err := engines.Run(w, m, engines.Captured(), opts)
+	base, err := compare.Run(w, m, engines.CapturedSelection(), opts)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -100,25 +103,25 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		return fmt.Errorf("%s: %s", o.path, base.Why)
 	}
 	var found tuning
-	var best []engines.Outcome // of each strategy
+	var best []compare.Outcome // of each strategy
 	bar := a.progress(n, "tuning")
 	for _, sel := range candidates {
-		ran, why, err := engines.Tune(w, m, sel, opts, func() { _ = bar.Add(1) })
+		ran, why, err := compare.Tune(w, m, sel, opts, func() { _ = bar.Add(1) })
 		if err != nil {
 			return stopped(ctx, err)
 		}
 		t := tunedOf(sel, ran, why, base.Time, o.top)
 		if len(ran) > 0 {
-			out, err := engines.Run(w, m, ran[0].Selection, opts) // Tune keeps no results
+			out, err := compare.Run(w, m, ran[0].Selection, opts) // Tune keeps no results
 			if err != nil {
 				return stopped(ctx, err)
 			}
-			best, t.Confidence = append(best, out), engines.ConfidenceOf(w, out)
+			best, t.Confidence = append(best, out), verdict.ConfidenceOf(w, out)
 		}
 		found.Strategies = append(found.Strategies, t)
 	}
 	_ = bar.Finish()
-	found.Verdict = engines.Judge(w, base, best)
+	found.Verdict = verdict.Judge(w, base, best)
 	if o.format == "json" {
 		if err := writeJSON(a.out, found); err != nil {
 			return err
@@ -148,8 +151,8 @@ func (o *tuneOptions) cannotTune(tuned []tunedStrategy) error {
 	return strategyError{fmt.Errorf("%s: asked for, but no settings could be replayed: %s", o.path, strings.Join(names, "; "))}
 }
 
-func tunedOf(sel []engines.Selection, ran []engines.Outcome, why string, base trace.Time, top int) tunedStrategy {
-	e := sel[0].Engine
+func tunedOf(sel []plan.Selection, ran []compare.Outcome, why string, base trace.Time, top int) tunedStrategy {
+	e := sel[0].Strategy
 	t := tunedStrategy{Strategy: e.Name, Tried: len(sel), Ran: len(ran), Why: why, Best: []tunedTime{}}
 	first := e.String(sel[0].Values)
 	distinct := 0
@@ -194,8 +197,8 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 			}
 			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), than, confidence})
 		}
-		if d := s.Default; d != nil && float64(d.Time)*(1-engines.RunsDiffer) < float64(s.Best[0].Time) {
-			none = append(none, fmt.Sprintf("%s: no clear difference from its defaults: two runs of one program differ by %.0f %%", s.Strategy, 100*engines.RunsDiffer))
+		if d := s.Default; d != nil && float64(d.Time)*(1-compare.RunsDiffer) < float64(s.Best[0].Time) {
+			none = append(none, fmt.Sprintf("%s: no clear difference from its defaults: two runs of one program differ by %.0f %%", s.Strategy, 100*compare.RunsDiffer))
 		}
 		if left := s.Tried - s.Ran; left > 0 {
 			none = append(none, fmt.Sprintf("%s: %d of %d settings do not apply or cannot run, the first: %s", s.Strategy, left, s.Tried, s.Why))

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -92,9 +92,9 @@ type validated struct {
 	Confidence map[string]validateScore `json:"confidence"` // by level
 	Regret     validateRegret           `json:"regret"`
 	Skipped    []validateSkip           `json:"skipped"`
-	choices    []engines.Choice
-	scores     []engines.Score
-	classes    []engines.ClassScore
+	choices    []validate.Choice
+	scores     []validate.Score
+	classes    []validate.ClassScore
 }
 
 type validatedRow struct {
@@ -167,7 +167,7 @@ func readRows(path string) ([]machine.Row, error) {
 }
 
 // checks predicts every row, side by side on the machine's cores.
-func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, error) {
+func (a *app) checks(ctx context.Context, o validateOptions) ([]validate.Check, error) {
 	rows, err := readRows(o.path)
 	if err != nil {
 		return nil, err
@@ -180,11 +180,11 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 	if err != nil {
 		return nil, err
 	}
-	checks := make([]engines.Check, len(rows))
+	checks := make([]validate.Check, len(rows))
 	bar := a.progress(len(rows), "predicting")
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, same := range engines.InTurn(rows) {
+	for _, same := range validate.InTurn(rows) {
 		g.Go(func() error {
 			warm := 0.0
 			for _, i := range same {
@@ -192,11 +192,11 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]engines.Check, e
 					return err
 				}
 				row := rows[i]
-				checks[i] = engines.Check{Row: row}
+				checks[i] = validate.Check{Row: row}
 				if t := runs[row.Trace]; t.err != nil {
 					checks[i].Why = t.err.Error()
 				} else {
-					checks[i] = engines.CheckRow(row, t.run, machines[cmp.Or(o.machine, row.Machine)], o.seeds, warm)
+					checks[i] = validate.CheckRow(row, t.run, machines[cmp.Or(o.machine, row.Machine)], o.seeds, warm)
 					warm = checks[i].Warm
 				}
 				_ = bar.Add(1)
@@ -252,8 +252,8 @@ func (a *app) tracesOf(rows []machine.Row, dir string) map[string]openedTrace {
 	return runs
 }
 
-func summarize(checks []engines.Check) *validated {
-	v := &validated{Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: engines.Scores(checks), classes: engines.ByConfidence(checks), choices: engines.Choices(checks)}
+func summarize(checks []validate.Check) *validated {
+	v := &validated{Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks)}
 	for _, c := range checks {
 		if c.Why != "" {
 			v.Skipped = append(v.Skipped, validateSkip{c.Row.ID, c.Why})
@@ -289,7 +289,7 @@ func (v *validated) print(a *app) {
 		if name == "" {
 			name = k.Kind
 		}
-		t.AppendRow(table.Row{r.ID, name, k.Collective, engines.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
+		t.AppendRow(table.Row{r.ID, name, k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
 	}
 	t.Render()
 	t = a.section("what choosing by prediction costs", "workload", "measured best", "chosen", "regret")
@@ -338,7 +338,7 @@ func (v *validated) csv(a *app) error {
 	c := csv.NewWriter(a.out)
 	_ = c.Write([]string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"})
 	for _, r := range v.Rows {
-		_ = c.Write([]string{r.ID, engines.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), r.Confidence, r.Why})
+		_ = c.Write([]string{r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), r.Confidence, r.Why})
 	}
 	c.Flush()
 	return c.Error()

@@ -119,7 +119,7 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 	views = []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
-			a.note("%s: %s", out.Engine.Name, out.Why)
+			a.note("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Gaps: gaps(out.Result)})

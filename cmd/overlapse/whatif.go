@@ -9,7 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -39,7 +39,7 @@ func parseWhatIf(s string) (x replay.WhatIf, err error) {
 // whatIf replays every strategy on the machine that was asked for.
 func (a *app) whatIf(ctx context.Context, r *replayed, asked string, x replay.WhatIf, opts replay.Options) error {
 	bar := a.progress(len(r.Rows), "replaying what if")
-	found, err := engines.Altered(r.workload, r.outcomes, asked, x, opts.Stop, func() { _ = bar.Add(1) })
+	found, err := explain.Altered(r.workload, r.outcomes, asked, x, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)

@@ -1,0 +1,72 @@
+package compare
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Of two ranks a product stays first on one or both, tossed for twice, in 7 cases of
+// 16; of four in 175 of 256.
+func TestFalls(t *testing.T) {
+	for _, c := range []struct {
+		ranks   int
+		gathers bool
+		chunks  int
+		want    []raceOutcome
+	}{
+		{2, false, 8, []raceOutcome{{plan.GEMMFirst, 1. / 4}, {plan.CommFirst, 1. / 4}, {plan.RanksDiffer, 1. / 2}}},
+		{4, false, 8, []raceOutcome{{plan.GEMMFirst, 1. / 16}, {plan.CommFirst, 1. / 16}, {plan.RanksDiffer, 7. / 8}}},
+		{2, true, 2, []raceOutcome{{plan.GEMMFirst, 1. / 4}, {plan.CommFirst, 1. / 4}, {plan.RanksDiffer, 1. / 2}}},
+		{2, true, 3, []raceOutcome{{plan.AllButOne, 7. / 16}, {plan.CommFirst, 1. / 4}, {plan.RanksDiffer, 5. / 16}}},
+		{4, true, 4, []raceOutcome{{plan.AllButOne, 175. / 256}, {plan.CommFirst, 1. / 16}, {plan.RanksDiffer, 65. / 256}}},
+	} {
+		if got := raceOutcomes(c.ranks, c.gathers, c.chunks); !slices.Equal(got, c.want) {
+			t.Errorf("%d ranks, %d chunks, gathers %v: %v, want %v", c.ranks, c.chunks, c.gathers, got, c.want)
+		}
+	}
+}
+
+// The least expected time is chosen; a plain way is named if it is within what two
+// runs of one program differ by.
+func TestChoose(t *testing.T) {
+	for _, c := range []struct {
+		expected    []float64
+		isPlain     []bool
+		take, plain int
+	}{
+		{[]float64{100, 90, 80}, []bool{true, false, false}, 2, -1},
+		{[]float64{100, 99, 98.5}, []bool{true, false, false}, 2, 0},
+		{[]float64{100, 97.9, 0}, []bool{true, false, false}, 1, -1},
+		{[]float64{100, 99.5, 99}, []bool{true, true, false}, 2, 1},
+		{[]float64{80, 90}, []bool{true, false}, 0, -1},
+		{[]float64{100, 99}, []bool{false, false}, 1, -1},
+		{[]float64{0, 99}, []bool{true, false}, 1, -1},
+		{[]float64{0}, []bool{true}, -1, -1},
+	} {
+		if take, plain := Choose(c.expected, c.isPlain); take != c.take || plain != c.plain {
+			t.Errorf("%v, plain %v: %d, plain %d; want %d and %d", c.expected, c.isPlain, take, plain, c.take, c.plain)
+		}
+	}
+}
+
+func TestModes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		times []trace.Time
+		want  []Mode
+	}{
+		{"one time", []trace.Time{100}, []Mode{{1, 100}}},
+		{"alike", []trace.Time{1000, 1001, 1002, 1010}, []Mode{{4, 1001}}},
+		{"two groups", []trace.Time{1250, 1260, 1494, 1500, 1507}, []Mode{{2, 1250}, {3, 1500}}},
+		{"evenly spread", []trace.Time{1000, 1100, 1200, 1300}, []Mode{{4, 1100}}},
+	} {
+		if d := cmp.Diff(c.want, modes(c.times)); d != "" {
+			t.Errorf("%s: %s", c.name, d)
+		}
+	}
+}

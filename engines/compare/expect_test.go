@@ -1,0 +1,70 @@
+package compare_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// On two ranks a quarter of fair tosses falls to both products, a quarter to both
+// collectives and a half differs; on four a sixteenth, a sixteenth and the rest.
+func TestExpected(t *testing.T) {
+	for _, c := range []struct {
+		path  string
+		ranks int
+		alike float64
+	}{
+		{"../../samples/measurements/2026-11-21-h200x2/traces/bulk_moe_wide_all_to_all_w2", 2, 1. / 4},
+		{"../../samples/llama70b-fc2-allreduce", 4, 1. / 16},
+	} {
+		run, err := format.Open(c.path, format.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := workload.Lift(run, workload.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sel, err := engines.ParseSelection("decompose:chunks=2,decompose:chunks=1,bulk")
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := plantest.H200(t, c.ranks)
+		fell := map[int64]float64{}
+		for _, seed := range []int64{plan.GEMMFirst, plan.CommFirst, plan.RanksDiffer} {
+			m.Seed = seed
+			out, err := compare.Run(w, m, sel[0], replay.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out.Expected != out.Time {
+				t.Errorf("a fall is given, and %v expected of %v", out.Expected, out.Time)
+			}
+			fell[seed] = float64(out.Time)
+		}
+		m.Seed = 0
+		for i, s := range sel {
+			out, err := compare.Run(w, m, s, replay.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := float64(out.Time)
+			if i == 0 {
+				want = c.alike*(fell[plan.GEMMFirst]+fell[plan.CommFirst]) + (1-2*c.alike)*fell[plan.RanksDiffer]
+			}
+			if got := float64(out.Expected); math.Abs(got-want) > 1 {
+				t.Errorf("%d ranks, %s: expected %.0f ns, want %.0f", c.ranks, s.Strategy.Name, got, want)
+			}
+			if out.Best > out.Expected || out.Worst < out.Expected || i > 0 && out.Best != out.Worst {
+				t.Errorf("%d ranks, %s: %v is expected of %v to %v", c.ranks, s.Strategy.Name, out.Expected, out.Best, out.Worst)
+			}
+		}
+	}
+}

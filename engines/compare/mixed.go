@@ -1,0 +1,145 @@
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// On is the engine kept to some rows of Workload.Pairs; everything else stays as captured.
+func On(e plan.Strategy, rows []int) plan.Strategy {
+	planAll := e.Plan
+	e.Plan = func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+		pl.Only = setOf(rows)
+		before := len(pl.Pairs)
+		emit, err := planAll(pl, v)
+		pl.LimitToPairs(before)
+		return emit, err
+	}
+	return e
+}
+
+func setOf(rows []int) map[int]bool {
+	set := make(map[int]bool, len(rows))
+	for _, i := range rows {
+		set[i] = true
+	}
+	return set
+}
+
+// A PairChoice is how the strategies do where they replan only the pairs of
+// one kind, and everything else stays as captured.
+type PairChoice struct {
+	workload.PairSummary
+	Outcomes []Outcome // as the selections, without results
+	Best     int       // of Outcomes: that of the least expected time if it beats the captured schedule; else -1
+}
+
+// worthwhile is the least gain that makes a strategy worth recommending, of the
+// captured schedule's time or, where modelled kernels alone (bulk) make that
+// shorter, of bulk's.
+const worthwhile = 0.005
+
+// ComparePairs tries every selection on every kind of pair by itself, and then
+// all kinds at once, each under the selection that was best for it alone.
+// Bounds, strategies that overlap iterations and those without hardware are
+// tried but not mixed. done is called as each simulation finishes, from several
+// goroutines; nil is fine.
+func ComparePairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+	w, err := Isolate(w, m, o.Stop)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	kinds := w.PairKinds()
+	choices := make([]PairChoice, len(kinds))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for k, kind := range kinds {
+		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
+		for i, s := range sel {
+			g.Go(func() error {
+				out, err := Run(w, m, plan.Selection{Strategy: On(s.Strategy, kind.Rows), Values: s.Values}, replay.Options{Stop: o.Stop})
+				out.Selection, out.Result = s, nil
+				choices[k].Outcomes[i] = out
+				if done != nil {
+					done()
+				}
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return nil, Outcome{}, err
+	}
+	for k := range choices {
+		choices[k].Choose(base, len(kinds) == 1)
+	}
+	mixed, err := Run(w, m, plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}, o)
+	return choices, mixed, err
+}
+
+// Choose sets Best; whole says that there is no other kind to mix with.
+func (c *PairChoice) Choose(base trace.Time, whole bool) {
+	c.Best = -1
+	for _, out := range c.Outcomes {
+		if out.Why == "" && out.Strategy.Plain && out.Strategy.String(out.Values) == "" {
+			base = min(base, out.Expected)
+		}
+	}
+	least := base - trace.Time(worthwhile*float64(base))
+	for i, out := range c.Outcomes {
+		e := out.Strategy
+		if out.Why == "" && out.Expected < least && !e.Bound && !e.Future && (whole || !e.Loop) {
+			c.Best, least = i, out.Expected
+		}
+	}
+}
+
+// MixedOf is the engine that plans each kind of pair in the way that is best
+// for it. Where two pairs share an operation, the kind that gains more has it.
+func MixedOf(choices []PairChoice) plan.Strategy {
+	var order, named []int
+	for k := range choices {
+		if choices[k].Best >= 0 {
+			order, named = append(order, k), append(named, k)
+		}
+	}
+	best := func(k int) Outcome { return choices[k].Outcomes[choices[k].Best] }
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(best(a).Expected, best(b).Expected) })
+	var names []string
+	var parts []plan.Selection
+	for _, k := range named {
+		s := best(k).Selection
+		names = append(names, strings.TrimSpace(fmt.Sprintf("%d: %s %s", k+1, s.Strategy.Name, s.Strategy.String(s.Values))))
+		parts = append(parts, s)
+	}
+	e := plan.Strategy{Name: "mixed", Summary: strings.Join(names, "; "), Inside: true, Parts: parts}
+	e.Plan = func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
+		if len(order) == 0 {
+			return nil, &plan.NotApplicable{Strategy: "mixed", Why: "no strategy beats the captured schedule on any pair"}
+		}
+		var emits []plan.Emitter // by pair taken
+		for _, k := range order {
+			s := best(k)
+			emit, err := On(s.Strategy, choices[k].Rows).Plan(pl, s.Values)
+			if err != nil {
+				return nil, err
+			}
+			for len(emits) < len(pl.Pairs) {
+				emits = append(emits, emit)
+			}
+		}
+		return func(r *plan.Rank, p *plan.Pair) { emits[p.Index](r, p) }, nil
+	}
+	return e
+}

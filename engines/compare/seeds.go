@@ -1,0 +1,98 @@
+package compare
+
+import (
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Spread is what one strategy takes over several seeds: who gets the compute
+// units first and how late ranks arrive falls differently in each (Machine.Seed).
+type Spread struct {
+	Times []trace.Time `json:"times_ns"` // by seed, the first of which is 1
+	Modes []Mode       `json:"modes"`    // two where the times fall into two groups, else one
+}
+
+// A Mode is a group of times.
+type Mode struct {
+	Seeds  int        `json:"seeds"`
+	Median trace.Time `json:"median_ns"` // the lower one of two
+}
+
+// Sorted returns the times, fastest first.
+func (s Spread) Sorted() []trace.Time { return slices.Sorted(slices.Values(s.Times)) }
+
+// Fastest, Median and Slowest of the times; the median is the lower one of two.
+func (s Spread) Fastest() trace.Time { return s.Sorted()[0] }
+
+// Median is the lower median.
+func (s Spread) Median() trace.Time { return lowerMedian(s.Sorted()) }
+
+// Slowest is the largest time.
+func (s Spread) Slowest() trace.Time { return s.Sorted()[len(s.Times)-1] }
+
+// Spreads replays every selection under seeds 1 to n, side by side on the
+// machine's cores. A strategy that does not apply has no times. done is called as each
+// replay finishes, from several goroutines; nil is fine.
+func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, n int, stop func() bool, done func()) ([]Spread, error) {
+	w, err := Isolate(w, m, stop)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Spread, len(sel))
+	for i := range out {
+		out[i].Times = make([]trace.Time, n)
+	}
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range sel {
+		for seed := range n {
+			g.Go(func() error {
+				m := m
+				m.Seed = int64(seed + 1)
+				x, err := Run(w, m, s, replay.Options{Stop: stop})
+				out[i].Times[seed] = x.Time
+				if done != nil {
+					done()
+				}
+				return err
+			})
+		}
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if n == 0 || slices.Contains(out[i].Times, 0) { // does not apply, or cannot run
+			out[i] = Spread{}
+			continue
+		}
+		out[i].Modes = modes(out[i].Sorted())
+	}
+	return out, nil
+}
+
+// modes splits sorted times at their widest gap where that is at least as wide
+// as what lies on either side of it and wider than runs differ anyway.
+func modes(sorted []trace.Time) []Mode {
+	at, widest := 0, trace.Time(0)
+	for i := 1; i < len(sorted); i++ {
+		if gap := sorted[i] - sorted[i-1]; gap > widest {
+			at, widest = i, gap
+		}
+	}
+	below, above := sorted[:at], sorted[at:]
+	if at == 0 || float64(widest) < RunsDiffer*float64(sorted[0]) || widest < below[len(below)-1]-below[0] || widest < above[len(above)-1]-above[0] {
+		return []Mode{{len(sorted), lowerMedian(sorted)}}
+	}
+	return []Mode{{len(below), lowerMedian(below)}, {len(above), lowerMedian(above)}}
+}
+
+func lowerMedian(sorted []trace.Time) trace.Time { return sorted[(len(sorted)-1)/2] }

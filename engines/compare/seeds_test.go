@@ -1,0 +1,140 @@
+package compare_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// A seed is a result: the same one gives the same time. Different ones differ
+// where ranks race, and nothing at all moves where there is no chance.
+func TestSpreads(t *testing.T) {
+	run, err := format.Open("../../samples/llama70b-fc2-allreduce", format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := plantest.H200(t, 4)
+	sel, err := engines.ParseSelection("captured,decompose:chunks=2,tilesync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := compare.Spreads(w, m, sel, 6, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := compare.Spreads(w, m, sel, 6, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(one, two); d != "" {
+		t.Error(d)
+	}
+	if one[0].Fastest() != one[0].Slowest() {
+		t.Errorf("the captured schedule takes %v to %v", one[0].Fastest(), one[0].Slowest())
+	}
+	if one[1].Fastest() == one[1].Slowest() {
+		t.Errorf("decomposed, ranks race, and all seeds take %v", one[1].Fastest())
+	}
+	if len(one[2].Times) != 0 {
+		t.Errorf("tilesync does not apply and has times %v", one[2].Times)
+	}
+}
+
+// In the median case two ranks fall alike and four do not, at the first chunk; a
+// seed's toss is fair there, and a collective goes first later only where it did
+// before, in a third of the cases.
+func TestToss(t *testing.T) {
+	first := func(seed int64, ranks, id, index, chunk int) bool {
+		m := plantest.H200(t, ranks)
+		m.Seed = seed
+		r := &plan.Rank{Planner: &plan.Planner{Machine: m}, ID: id}
+		p := &workload.Pair{First: make([]int32, ranks), Direction: workload.ComputeThenCollective}
+		return r.CommFirst(&plan.Pair{Pair: p, Index: index}, chunk)
+	}
+	for chunk := range 4 {
+		if first(0, 2, 0, 0, chunk) || first(0, 2, 1, 0, chunk) {
+			t.Errorf("chunk %d: two ranks, and a collective goes first", chunk)
+		}
+		if got := first(0, 4, 0, 0, chunk) || first(0, 4, 1, 0, chunk); got != (chunk == 0) {
+			t.Errorf("chunk %d: ranks 0 and 1 of four differ: %v", chunk, got)
+		}
+	}
+	n, again := 0, 0
+	for seed := int64(1); seed <= 1000; seed++ {
+		before := true
+		for chunk := range 4 {
+			now := first(seed, 4, 1, 2, chunk)
+			if now && !before {
+				t.Fatalf("seed %d: the collective of chunk %d goes first and that before does not", seed, chunk)
+			}
+			switch before = now; {
+			case now && chunk == 0:
+				n++
+			case now && chunk == 1:
+				again++
+			}
+		}
+	}
+	if n < 450 || n > 550 { // three standard deviations of a fair coin
+		t.Errorf("%d of 1000 tosses fall to the collective", n)
+	}
+	if again < n/3-45 || again > n/3+45 { // three of a third's, in 500
+		t.Errorf("of %d, %d fall to it again", n, again)
+	}
+}
+
+// Gathers are tossed for twice: on a quarter of ranks the product goes first for
+// good, and a gather that went first stays ahead. In the median case ranks differ.
+func TestTossOfGathers(t *testing.T) {
+	p := &plan.Pair{Pair: &workload.Pair{First: make([]int32, 2), Direction: workload.CollectiveThenCompute}}
+	first := func(seed int64, id, chunk int) bool {
+		m := plantest.H200(t, 2)
+		m.Seed = seed
+		return (&plan.Rank{Planner: &plan.Planner{Machine: m, Workload: &workload.Workload{World: 2}}, ID: id}).CommFirst(p, chunk)
+	}
+	never := 0
+	for seed := int64(1); seed <= 1000; seed++ {
+		ahead := first(seed, 1, 0)
+		for chunk := 1; chunk < 4; chunk++ {
+			now := first(seed, 1, chunk)
+			if ahead && !now || chunk > 1 && now != ahead {
+				t.Fatalf("seed %d: at chunk %d the gather goes first: %v, before: %v", seed, chunk, now, ahead)
+			}
+			ahead = now
+		}
+		if !ahead {
+			never++
+		}
+	}
+	if never < 209 || never > 291 { // three standard deviations of a quarter
+		t.Errorf("on %d of 1000 ranks the product goes first for good", never)
+	}
+	for _, c := range []struct {
+		seed int64
+		want [2][3]bool // by rank and chunk
+	}{
+		{0, [2][3]bool{{true, true, true}, {false, true, true}}},
+		{plan.GEMMFirst, [2][3]bool{}},
+		{plan.CommFirst, [2][3]bool{{true, true, true}, {true, true, true}}},
+		{plan.AllButOne, [2][3]bool{{true, true, true}, {}}},
+	} {
+		for id := range c.want {
+			for chunk, want := range c.want[id] {
+				if got := first(c.seed, id, chunk); got != want {
+					t.Errorf("seed %d, rank %d, chunk %d: %v", c.seed, id, chunk, got)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package decompose_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// A product whose gather is long done starts right behind the product before it, and
+// takes the CUs that the gather after that is about to leave, so that the next one has
+// to wait for its tail: 3072x8192x12288 in four chunks, where the gather went first on
+// both ranks, takes 997 to 1004 us in all four such iterations of
+// samples/measurements/2026-11-22-h200x2-kernels. Its gathers start 57, 258 and 430 us
+// after the first, its products 326, 529 and 796 us. Predicted are 966 us: gathers
+// beside the tail of a product, on a few CUs, are slowed by little where interference
+// grows with what computes, as the benchmark 2026-11-22-h200x2-beside has it.
+func TestGatherBehindProduct(t *testing.T) {
+	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/bulk_command_r_in_all_gather_w2", format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Lift(run, workload.Options{Unprofiled: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sel, err := engines.ParseSelection("decompose:chunks=4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := plantest.H200(t, 2)
+	m.Seed = plan.CommFirst
+	l := &m.Launch
+	l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
+	out, err := compare.Run(w, m, sel[0], replay.Options{})
+	if err != nil || out.Result == nil {
+		t.Fatal(err, out.Why)
+	}
+	if got := float64(out.Time) / 1e3; math.Abs(got/1000-1) > 0.04 {
+		t.Errorf("%.0f us, measured 997 to 1004", got)
+	}
+	of, _ := plan.IterationsOf(w)
+	sim := out.Result.Run
+	var gathers, products []trace.Span // of rank 0 in the second iteration
+	for _, s := range sim.Spans {
+		op := plan.OriginOf(sim, s)
+		if op < 0 || of[op] != 1 || w.Ops[op].Rank != 0 {
+			continue
+		}
+		if s.Kind == trace.Collective {
+			gathers = append(gathers, s)
+		} else if w.Ops[op].Shape.Kind == workload.GEMM {
+			products = append(products, s)
+		}
+	}
+	if len(gathers) != 4 || len(products) != 4 {
+		t.Fatalf("%d gathers and %d products", len(gathers), len(products))
+	}
+	if gap := products[1].Start - products[0].End; gap > 2000 {
+		t.Errorf("the second product starts %d ns after the first", gap)
+	}
+	if gathers[3].Start < products[1].Start+50_000 || gathers[3].Start > products[1].End {
+		t.Errorf("the last gather starts at %d, the second product from %d to %d", gathers[3].Start, products[1].Start, products[1].End)
+	}
+}

@@ -1,0 +1,286 @@
+// Package decompose cuts a GEMM and its collective into chunks and runs one
+// chunk's communication beside the next chunk's compute (Wang et al., ASPLOS'23;
+// CoCoNet; FlashOverlap).
+package decompose
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// decompose cuts the communication of a pair into pieces that run beside the
+// compute of others (MECHANISM section 2). What is cut, and who moves the
+// pieces, is the variant's.
+//
+//	chunks  |G0|G1|G2|G3|      waves  |G wave|G wave|G wave|    ring  |G own|G  |G  |
+//	        |  |C0|C1|C2|C3|          |    w |C0   w|C1   w|C2|       |copy |copy|
+var Strategy = plan.Strategy{
+	Name:    "decompose",
+	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
+	Saves:   "chunks are tiled anew, and may leave fewer compute units idle in the last wave",
+	Summary: "the communication of one piece beside the compute of the next, on two streams",
+	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
+		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
+		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch. " +
+		"Where a gather's product feeds one whose output a collective moves, the two pairs are one pipeline: a chunk of rows goes through all of it before the next. " +
+		"variant=waves (FlashOverlap) leaves the product whole, a workgroup a tile: tiles count themselves in groups of " +
+		"waves, a kernel of one thread on the urgent communication stream spins on each group's counter, and behind it a plain library call sends the " +
+		"group, whose tiles were stored next to each other. The product gives up slots to the library's channels, small " +
+		"groups reach a fraction of the links' rate, and large ones leave head and tail exposed. What storing in " +
+		"that order costs the product (under 1 %) and its readers is not counted. " +
+		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the product behind it, or a " +
+		"product and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
+		"multiplied, and a small kernel puts each piece in its place or adds it. both=on sends half of them the other way round.",
+	Params: []plan.Param{
+		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one product's waves; a ring of copies"},
+		{Name: "chunks", Default: "4", Least: 1, For: "variant=chunks|waves", Doc: "parts of each pair"},
+		{Name: "group", Default: "0", For: "variant=waves", Doc: "waves: of tiles in a group; 0: as many as make so many chunks"},
+		{Name: "both", Default: "off", Choices: []string{"off", "on"}, For: "variant=ring", Doc: "ring: both ways round"},
+		{Name: "channels", Default: "0", For: "variant=chunks|waves", Doc: "workgroups of each collective; 0: as captured"},
+		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, For: "variant=chunks", Doc: "chunks: communication stream first among waiting workgroups"},
+	},
+	Plan: planDecompose,
+}
+
+func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	n := v.Int("chunks")
+	if n < 1 {
+		return nil, &plan.NotApplicable{Strategy: "decompose", Why: "chunks must be at least 1"}
+	}
+	why := "no pair of compute and communication was found"
+	serves := map[string]func(*workload.Pair) string{
+		"chunks": func(p *workload.Pair) string { return pl.TooFewRows(p, n) },
+		"waves":  func(p *workload.Pair) string { return countsWaves(pl, p) },
+		"ring":   func(p *workload.Pair) string { return ringPasses(pl, p) },
+	}[v["variant"]]
+	from := len(pl.Pairs)
+	pl.Take(func(p *workload.Pair) bool {
+		if p.Collective < 0 {
+			return false
+		}
+		no := serves(p)
+		if no != "" {
+			why = no
+		}
+		return no == ""
+	})
+	if len(pl.Pairs) == 0 {
+		return nil, &plan.NotApplicable{Strategy: "decompose", Why: why}
+	}
+	switch v["variant"] {
+	case "waves":
+		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, v.Int("group"), n, v.Int("channels")) }, nil
+	case "ring":
+		t := ringDecomposition{pl: pl, both: v["both"] == "on", boards: map[int]*ringState{}}
+		return t.emit, nil
+	}
+	for i := from; i < len(pl.Pairs); i++ {
+		pl.Pairs[i].Racing = n
+	}
+	joinStages(pl, from)
+	return func(r *plan.Rank, p *plan.Pair) { inChunks(r, p, n, v.Int("channels"), v["priority"] == "on") }, nil
+}
+
+// joinStages makes one pipeline of a gather with its product and a product with its
+// collective, of those from the given pair on, where the second product sums over
+// the columns of the first: rows then go through all of them.
+//
+//	gather   |C0|C1|C2|C3|
+//	compute     |G0 e H0|G1 e H1|G2 e H2|G3 e H3|        e: the link
+//	collective          |D0|    |D1|    |D2|    |D3|
+func joinStages(pl *plan.Planner, from int) {
+	next := map[int32]int32{} // by product: the one that sums over its columns
+	for i := range pl.Workload.Pairs {
+		p := &pl.Workload.Pairs[i]
+		for k, id := range p.First {
+			a, b := pl.Workload.Ops[id].Shape, pl.Workload.Ops[p.Second[k]].Shape
+			if p.Collective < 0 && a.M == b.M && a.N == b.K {
+				next[id] = p.Second[k]
+			}
+		}
+	}
+	by := map[int32]*plan.Pair{} // by product on the first rank of its collective
+	for i := from; i < len(pl.Pairs); i++ {
+		if p := &pl.Pairs[i]; p.Direction == workload.ComputeThenCollective {
+			by[p.First[0]] = p
+		}
+	}
+	for i := from; i < len(pl.Pairs); i++ {
+		p := &pl.Pairs[i]
+		if p.Direction != workload.CollectiveThenCompute {
+			continue
+		}
+		feeds := func(a, b int32) bool { c, ok := next[a]; return ok && b == c }
+		if second := by[next[p.Second[0]]]; second != nil && slices.EqualFunc(p.Second, second.First, feeds) {
+			join(pl, p, second)
+		}
+	}
+}
+
+// join makes a pair, and what lies between, part of the one that it continues.
+func join(pl *plan.Planner, p, second *plan.Pair) {
+	joined := *second
+	for k, a := range p.Second {
+		b := second.First[k]
+		rank, queue := pl.Workload.Ops[a].Rank, pl.Workload.Ops[a].Queue
+		delete(pl.First, b)
+		for _, id := range second.FillsBefore[rank] {
+			delete(pl.First, id)
+		}
+		for id := a + 1; id < b; id++ {
+			if op := &pl.Workload.Ops[id]; op.Queue == queue && op.Collective < 0 && !slices.Contains(second.FillsBefore[rank], id) {
+				joined.OpsBefore[rank] = append(joined.OpsBefore[rank], id)
+				pl.Replaced[id] = true
+			}
+		}
+	}
+	p.Continued = []*plan.Pair{&joined}
+}
+
+// inChunks writes a pair of either direction as n chunks on two streams, or two
+// that are joined as stages of one pipeline.
+func inChunks(r *plan.Rank, p *plan.Pair, n, channels int, urgent bool) {
+	var within []*workload.Op
+	for _, l := range p.Links() {
+		within = append(within, r.ReplacedOps(l)...)
+	}
+	r.BeginPair(p)
+	c := newChunked(r, p, 0, n, channels, urgent, within)
+	if len(p.Continued) == 0 {
+		for k := range n {
+			c.lead(k)
+			c.follow(k)
+		}
+	} else {
+		next := newChunked(r, p.Continued[0], 1, n, channels, urgent, within)
+		for k := range n { // gathers wait for nobody
+			c.lead(k)
+		}
+		for k := range n {
+			c.follow(k)
+			for _, id := range p.Continued[0].OpsBefore[r.ID] {
+				c.pass(c.onCompute, &r.Planner.Workload.Ops[id], k)
+			}
+			next.lead(k)
+			next.follow(k)
+		}
+		c.finish()
+		c = next
+	}
+	c.finish()
+	r.EndPair(p.Last())
+}
+
+// A chunked is a pair on one rank that is written in n chunks.
+type chunked struct {
+	r                 *plan.Rank
+	p                 *plan.Pair
+	n                 int
+	cut               plan.Piece // of the collective
+	first, second     *workload.Op
+	onCompute, onComm *plan.Stream
+	events            int64          // queue on which events between its streams are on their way
+	done, seen        replay.Flag    // chunks of first, and those of which the other stream knows
+	within            []*workload.Op // what it is part of replaces, which it need not wait for
+}
+
+func newChunked(r *plan.Rank, p *plan.Pair, stage, n, channels int, urgent bool, within []*workload.Op) chunked {
+	compute, comm := r.Split(p)
+	c := chunked{r: r, p: p, n: n, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm), events: eventQueue - int64(stage), within: within}
+	c.first, c.second = r.Ops(p)
+	if urgent {
+		c.onComm.Priority = 1
+	}
+	c.cut = r.Planner.Chunks(p.Coll, n, channels, compute)
+	c.done = r.Planner.Program.NewFlag(c.first.Name + " chunks done")
+	c.seen = r.Planner.Program.NewFlag(c.first.Name + " chunks done, seen by the other stream")
+	return c
+}
+
+// on is the stream of one of the pair's operations.
+func (c *chunked) on(op *workload.Op) *plan.Stream {
+	if op.Collective >= 0 {
+		return c.onComm
+	}
+	return c.onCompute
+}
+
+// lead writes chunk k of the first operation and of what lies behind it.
+func (c *chunked) lead(k int) {
+	r, s := c.r, c.on(c.first)
+	var after []workload.Dep // the first chunk waits, and the others behind it
+	if k == 0 {
+		after = r.Dependencies(c.p, c.first)
+	}
+	gap := r.WaitUntilReady(s, c.first, after, c.within...)
+	if k > 0 && s == c.onComm && !r.CommFirst(c.p, k-1) {
+		gap = plan.Duration(r.Planner.Machine.Launch.Event.Value)
+	}
+	c.launch(c.first, k, gap)
+	for _, id := range c.p.Between[r.ID] {
+		c.pass(s, &r.Planner.Workload.Ops[id], k)
+	}
+	s.Post(c.done, 1)
+}
+
+// follow writes chunk k of the second operation behind that of the first.
+func (c *chunked) follow(k int) {
+	r, s := c.r, c.on(c.second)
+	// An event takes its time from the end of the chunk on, whatever the stream
+	// that waits for it still does: one that comes later finds it there.
+	usual := r.WaitUntilReady(s, c.second, r.Dependencies(c.p, c.second), c.within...)
+	event := plan.Duration(eventGap(r, c.p, k))
+	gap := min(event, usual, plan.Duration(r.Planner.Machine.Launch.Gap.Value))
+	events := r.Stream(c.events)
+	events.Wait(c.done, int64(k+1), c.first.Name)
+	events.Delay(event-gap, replay.LaunchGap, "event")
+	events.Post(c.seen, 1)
+	s.Wait(c.seen, int64(k+1), c.first.Name)
+	c.launch(c.second, k, gap)
+}
+
+// launch launches chunk k of one of the pair's operations.
+func (c *chunked) launch(op *workload.Op, k int, gap trace.Time) {
+	r := c.r
+	if op.Collective >= 0 {
+		c.cut.Index = k
+		c.onComm.Launch(gap, plan.LaunchOf(op, r.Planner.Collective(op, c.cut)))
+		return
+	}
+	r.WriteChunk(c.p, c.onCompute, op, k, c.n, gap)
+}
+
+// pass writes chunk k of an operation that rows go through.
+func (c *chunked) pass(s *plan.Stream, op *workload.Op, k int) {
+	l := c.r.Planner.Machine.Launch
+	s.Wait(c.r.HostIssued, c.r.Issue(l.Host.Value, op.Name), "host")
+	s.Launch(plan.Duration(l.Gap.Value), c.r.Planner.MidPart(op, k, c.n))
+}
+
+// finish marks what the pair replaces as done.
+func (c *chunked) finish() {
+	for _, op := range c.r.ReplacedOps(c.p) {
+		c.r.Written(c.on(op), op)
+	}
+}
+
+// eventQueue is the stream on which events between chunks are on their way; a
+// pipeline's second stage has the one behind it.
+const eventQueue = -2001
+
+// eventGap is the time from the end of a chunk to the start of what waits for it
+// on the other stream. The next chunk is ready at the same moment (commFirst).
+func eventGap(r *plan.Rank, p *plan.Pair, k int) float64 {
+	l := r.Planner.Machine.Launch
+	switch gather := p.Direction == workload.CollectiveThenCompute; {
+	case r.CommFirst(p, k) == gather || !l.Hop.Known():
+		return l.Event.Value
+	case gather: // the next one is held back
+		return l.Hop.Value
+	}
+	return min(l.Hop.Value, l.Gap.Value/2)
+}

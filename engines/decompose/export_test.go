@@ -1,0 +1,10 @@
+package decompose
+
+// What tests from outside look into.
+var (
+	GroupsOf    = groupsOf
+	CountsWaves = countsWaves
+)
+
+func (g *groups) N() int            { return g.n }
+func (g *groups) TilesIn(i int) int { return g.tilesIn(i) }

@@ -1,0 +1,209 @@
+package decompose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// ringDecomposition is the ring decomposition of an all-gather and a product, or of a
+// product and a reduce-scatter (Wang et al., MECHANISM D1, D2, D5). Shards, or
+// the partial sums that become them, go from rank to rank by copy engines; both
+// sends those that are nearer that way downwards.
+//
+//	all-gather, rank 0 of 4     compute |own|3  |2  |1  |
+//	                            copies  |0→1|3→1|2→1|
+//	reduce-scatter, rank 0      compute |3  |2+ |1+ |own+|
+//	                            copies      |3→1|2→1|1→1|
+type ringDecomposition struct {
+	pl     *plan.Planner
+	both   bool
+	boards map[int]*ringState // by index of pair
+}
+
+// A ringState is what the ranks of one pair share. Flags are by place in the ring, then chunk.
+type ringState struct {
+	ranks          []int32
+	up, down       int // hops that chunks travel at most, each way
+	arrived, ready [][]replay.Flag
+}
+
+// ringPasses says why a pair cannot become a ring of pieces, or nothing.
+func ringPasses(pl *plan.Planner, p *workload.Pair) string {
+	op, compute := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]
+	switch {
+	case pl.Machine.Fabric.Egress.Value <= 0:
+		return "machine " + pl.Machine.Name + " has no links between GPUs"
+	case len(p.First) < 2:
+		return "the collectives have one rank"
+	case op == trace.AllGather && p.Direction == workload.CollectiveThenCompute:
+		compute = &pl.Workload.Ops[p.Second[0]]
+	case op == trace.ReduceScatter && p.Direction == workload.ComputeThenCollective:
+	default:
+		return fmt.Sprintf("variant=ring needs an all-gather before a product or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
+	}
+	if compute.Shape.Kind != workload.GEMM {
+		return fmt.Sprintf("variant=ring needs a matrix product, and the shape of %s is not known", plan.ShortName(compute.Name))
+	}
+	for k := range p.First {
+		if name := pl.OpBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]); name != "" {
+			return fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(name))
+		}
+	}
+	return ""
+}
+
+func (t *ringDecomposition) board(p *plan.Pair) *ringState {
+	if b, ok := t.boards[p.Index]; ok {
+		return b
+	}
+	b := &ringState{ranks: t.pl.Destinations(p)}
+	n := len(b.ranks)
+	b.up = n - 1
+	if t.both {
+		b.up = n / 2
+	}
+	b.down = n - 1 - b.up
+	for i := range n {
+		b.arrived, b.ready = append(b.arrived, nil), append(b.ready, nil)
+		for c := range n {
+			b.arrived[i] = append(b.arrived[i], t.pl.Program.NewFlag(fmt.Sprintf("chunk %d on rank %d", c, b.ranks[i])))
+			b.ready[i] = append(b.ready[i], t.pl.Program.NewFlag(fmt.Sprintf("rank %d's sum of chunk %d", b.ranks[i], c)))
+		}
+	}
+	t.boards[p.Index] = b
+	return b
+}
+
+// A hop is a distance on the ring: from where a chunk comes, or to where it goes.
+type hop struct{ distance, step int } // step: 1 upwards, -1 downwards
+
+// hops lists the distances at which a rank meets the others' chunks, near ones first.
+func (b *ringState) hops() []hop {
+	var all []hop
+	for d := 1; d <= max(b.up, b.down); d++ {
+		if d <= b.up {
+			all = append(all, hop{d, 1})
+		}
+		if d <= b.down {
+			all = append(all, hop{d, -1})
+		}
+	}
+	return all
+}
+
+// at is the place so many steps from another.
+func (b *ringState) at(me, steps int) int {
+	n := len(b.ranks)
+	return ((me+steps)%n + n) % n
+}
+
+// most is how far chunks travel in a direction.
+func (b *ringState) most(step int) int {
+	if step > 0 {
+		return b.up
+	}
+	return b.down
+}
+
+func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
+	compute, comm := r.Split(p)
+	b := t.board(p)
+	me := slices.Index(b.ranks, int32(r.ID))
+	s := r.Stream(compute.Queue)
+	lanes := map[int]*plan.Stream{1: r.CommStream(compute, comm), -1: r.Stream(-1001)}
+
+	r.BeginPair(p)
+	before := slices.Concat(r.Dependencies(p, compute), r.Dependencies(p, comm))
+	gap := r.WaitUntilReady(s, compute, before, r.ReplacedOps(p)...)
+	if p.Direction == workload.CollectiveThenCompute {
+		t.gather(r, p, b, me, s, lanes, gap)
+	} else {
+		t.reduce(r, p, b, me, s, lanes, gap)
+	}
+	for _, op := range r.ReplacedOps(p) {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}
+
+// gather multiplies with the shard at hand while copies pass it on.
+func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me int, s *plan.Stream, lanes map[int]*plan.Stream, gap trace.Time) {
+	compute, comm := r.Split(p)
+	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
+	s.Post(b.arrived[me][me], 1)
+	for d := range b.up { // the shard that has come d hops goes one on
+		for _, step := range []int{1, -1} {
+			if d < b.most(step) {
+				c := b.at(me, -d*step)
+				t.pass(r, lanes[step], comm, b, me, b.at(me, step), c, shard, b.arrived[me][c])
+			}
+		}
+	}
+	out := compute.Write / float64(len(b.ranks)) // its part of the product, put in its place
+	product := func(c int, gap trace.Time) {
+		r.WriteChunk(p, s, compute, c, len(p.First), gap)
+		t.combine(r, compute, s, "place in the whole", out, out)
+	}
+	product(me, gap)
+	for _, h := range b.hops() {
+		c := b.at(me, -h.distance*h.step)
+		s.Wait(b.arrived[me][c], 1, "shard")
+		s.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, compute.Name), "host")
+		product(c, plan.Duration(t.pl.Machine.Launch.Hop.Value))
+	}
+}
+
+// reduce computes far chunks first, adds what has arrived of each, and passes the sum on.
+func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me int, s *plan.Stream, lanes map[int]*plan.Stream, gap trace.Time) {
+	compute, comm := r.Split(p)
+	chunk := float64(p.Coll.Bytes) / float64(len(b.ranks))
+	l := t.pl.Machine.Launch
+	product := func(c int, arrivals int64) { // sums that come in are waited for behind the product
+		r.WriteChunk(p, s, compute, c, len(p.First), gap)
+		if arrivals > 0 {
+			s.Wait(b.arrived[me][c], arrivals, "partial sums")
+			t.combine(r, compute, s, "add partial sums", float64(arrivals+1)*chunk, chunk)
+		}
+		gap = plan.Duration(l.Gap.Value)
+	}
+	hops := b.hops()
+	slices.Reverse(hops)
+	for i, h := range hops {
+		if i > 0 {
+			s.Wait(r.HostIssued, r.Issue(l.Host.Value, compute.Name), "host")
+		}
+		c := b.at(me, h.distance*h.step)
+		arrivals := int64(0)
+		if h.distance < b.most(h.step) {
+			arrivals = 1
+		}
+		product(c, arrivals)
+		s.Post(b.ready[me][c], 1)
+		t.pass(r, lanes[h.step], comm, b, me, b.at(me, h.step), c, chunk, b.ready[me][c])
+	}
+	s.Wait(r.HostIssued, r.Issue(l.Host.Value, compute.Name), "host")
+	arrivals := int64(min(1, b.up) + min(1, b.down))
+	product(me, arrivals)
+}
+
+// combine launches the small kernel behind a piece's product.
+func (t *ringDecomposition) combine(r *plan.Rank, compute *workload.Op, s *plan.Stream, name string, read, write float64) {
+	l := t.pl.Machine.Launch
+	s.Wait(r.HostIssued, r.Issue(l.Host.Value, name), "host")
+	s.Launch(plan.Duration(l.Gap.Value), replay.Command{Op: replay.Launch, Name: name, Origin: compute.ID, Kernel: t.pl.Sweep(name, read, write)})
+}
+
+// pass copies a chunk to a neighbour when it is there.
+func (t *ringDecomposition) pass(r *plan.Rank, lane *plan.Stream, comm *workload.Op, b *ringState, me, to, chunk int, bytes float64, there replay.Flag) {
+	lane.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, "copy"), "host")
+	lane.Wait(there, 1, "chunk")
+	lane.Launch(0, replay.Command{Op: replay.Start, Name: comm.Name, Origin: comm.ID, Copy: &replay.Copy{
+		Name: fmt.Sprintf("copy %d→%d", b.ranks[me], b.ranks[to]), From: b.ranks[me], Peer: b.ranks[to], Bytes: bytes,
+	}})
+	lane.Post(b.arrived[to][chunk], 1)
+}

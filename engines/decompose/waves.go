@@ -1,0 +1,99 @@
+package decompose
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// pollNap is the pause between two looks of FlashOverlap's wait kernel (src/wait.cuh).
+const pollNap = trace.Time(100)
+
+// Groups are the tiles of a product, in the order in which they leave, counted
+// together: all but the last have size tiles.
+type groups struct {
+	plan.Grid
+	size, n int
+	counted []replay.Flag
+}
+
+// countsWaves says why the tiles of a pair's product cannot be counted in groups, or nothing.
+func countsWaves(pl *plan.Planner, p *workload.Pair) string {
+	if p.Direction != workload.ComputeThenCollective {
+		return "variant=waves counts tiles of a product before a collective, and the collectives here come first"
+	}
+	tiles := pl.Workload.Ops[p.First[0]].Tiling.Tiles
+	for k := range p.First {
+		first, second := &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]
+		switch name := pl.OpBetween(first, second); {
+		case name != "":
+			return fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(name))
+		case first.Tiling.Tiles == 0:
+			return fmt.Sprintf("the tiles of %s are not known (give them)", plan.ShortName(first.Name))
+		case first.Tiling.Tiles != tiles:
+			return fmt.Sprintf("ranks cut %s into %d and %d tiles: groups would not match", plan.ShortName(first.Name), tiles, first.Tiling.Tiles)
+		}
+	}
+	return ""
+}
+
+// groupsOf counts a product's tiles in groups of whole waves: of so many, or as
+// many as make n groups. It leaves slots to nobody, so each tile is a workgroup.
+func groupsOf(pl *plan.Planner, op *workload.Op, waves, n int) groups {
+	g := groups{Grid: pl.GridOf(op, op.DurAlone())}
+	if g.Tiles > 0 {
+		g.WGs, g.Tiles, g.Owned = g.Tiles, 0, 0
+	}
+	wave := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
+	if waves == 0 {
+		waves = plan.CeilDiv(plan.CeilDiv(g.WGs, wave), n)
+	}
+	g.size = min(g.WGs, waves*wave)
+	g.n = plan.CeilDiv(g.WGs, g.size)
+	for i := range g.n {
+		g.counted = append(g.counted, pl.Program.NewFlag(fmt.Sprintf("group %d of %s on rank %d", i, op.Name, op.Rank)))
+	}
+	return g
+}
+
+// tilesIn is how many tiles a group has.
+func (g *groups) tilesIn(i int) int { return min(g.size, g.WGs-i*g.size) }
+
+// inWaves writes a pair as one product and a library call a group of its tiles,
+// each behind a wait kernel (FlashOverlap, MECHANISM section 2).
+func inWaves(r *plan.Rank, p *plan.Pair, waves, n, channels int) {
+	compute, comm := r.Ops(p)
+	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
+	onComm.Priority = 1
+	l := r.Planner.Machine.Launch
+	g := groupsOf(r.Planner, compute, waves, n)
+
+	r.BeginPair(p)
+	k := r.Planner.KernelOf(compute, g.Grid)
+	work := k.Recipe
+	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+		return append(work(i, buf), replay.Phase{Op: replay.PostTo, Flag: g.counted[i/g.size], Count: 1})
+	}
+	gap := r.WaitUntilReady(onCompute, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")
+	onCompute.Post(begun, 1)
+	onCompute.Launch(r.WriteFills(onCompute, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, k))
+	for _, id := range p.Between[r.ID] {
+		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
+	}
+	onComm.Wait(begun, 1, compute.Name)
+	for i := range g.n {
+		onComm.Wait(r.HostIssued, r.Issue(l.Host.Value, "wait kernel"), "host")
+		onComm.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(g.counted[i], int64(g.tilesIn(i)), pollNap))
+		onComm.Wait(r.HostIssued, r.Issue(l.HostCollective.Value, comm.Name), "host")
+		part := r.Planner.PieceOf(plan.Piece{Coll: p.Coll, Index: i, Of: g.WGs, Shares: g.tilesIn(i)}, channels, compute)
+		onComm.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(comm, r.Planner.Collective(comm, part)))
+	}
+	r.Written(onCompute, compute)
+	r.Written(onComm, comm)
+	r.EndPair(p)
+}

@@ -1,0 +1,22 @@
+// Package engines is the table of overlap strategies, and how users name them.
+package engines
+
+import (
+	"github.com/overlapse/overlapse/engines/decompose"
+	"github.com/overlapse/overlapse/engines/fused"
+	"github.com/overlapse/overlapse/engines/onesided"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/schedule"
+	"github.com/overlapse/overlapse/engines/tilesync"
+	"github.com/overlapse/overlapse/engines/trigger"
+)
+
+// All lists the engines in the order of tables.
+func All() []plan.Strategy {
+	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, decompose.Strategy, schedule.Multistream, fused.Strategy, tilesync.Strategy, onesided.Strategy, trigger.Strategy}
+}
+
+// CapturedSelection is the selection that every comparison starts from.
+func CapturedSelection() plan.Selection {
+	return plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}
+}

@@ -1,0 +1,107 @@
+// Package enginetest runs strategies for tests, by the names that users type.
+package enginetest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// Outcome runs an engine with settings, which must apply.
+func Outcome(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string) compare.Outcome {
+	t.Helper()
+	e := EngineNamed(t, name)
+	v, err := e.Values(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, replay.Options{})
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return out
+}
+
+func EngineNamed(t testing.TB, name string) plan.Strategy {
+	t.Helper()
+	i := slices.IndexFunc(engines.All(), func(e plan.Strategy) bool { return e.Name == name })
+	if i < 0 {
+		t.Fatalf("no engine %s", name)
+	}
+	return engines.All()[i]
+}
+
+// Detailed runs an engine and records phases.
+func Detailed(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, o replay.Options) compare.Outcome {
+	t.Helper()
+	e := EngineNamed(t, name)
+	v, err := e.Values(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Level = replay.Phases
+	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Result == nil {
+		t.Fatalf("%s: %s", name, out.Why)
+	}
+	return out
+}
+
+func MustParse(t *testing.T, s string) []plan.Selection {
+	t.Helper()
+	sel, err := engines.ParseSelection(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sel
+}
+
+// Sent is the bytes that rank 0's GPU sent, by name.
+func Sent(out compare.Outcome) map[string]float64 {
+	by := map[string]float64{}
+	for _, tr := range out.Result.Traffic {
+		if tr.GPU == 0 && tr.Resource == replay.Egress {
+			by[tr.Name] += tr.Bytes
+		}
+	}
+	return by
+}
+
+func Sum(by map[string]float64) (all float64) {
+	for _, b := range by {
+		all += b
+	}
+	return all
+}
+
+// Settings are a selection's, without its engine.
+func Settings(s string) map[string]string {
+	set := map[string]string{}
+	for _, p := range strings.Split(s, ":") {
+		if name, value, ok := strings.Cut(p, "="); ok {
+			set[name] = value
+		}
+	}
+	return set
+}
+
+// Memory is the bytes that rank 0's memory moved, by name.
+func Memory(out compare.Outcome) map[string]float64 {
+	by := map[string]float64{}
+	for _, tr := range out.Result.Traffic {
+		if tr.GPU == 0 && tr.Resource == replay.Memory {
+			by[tr.Name] += tr.Bytes
+		}
+	}
+	return by
+}

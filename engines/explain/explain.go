@@ -1,0 +1,315 @@
+// Package explain says why a strategy takes the time it does: its critical path,
+// what limits it, the memory traffic by cause, and what a faster part of the
+// machine would bring.
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An Explanation is why a strategy takes the time it does: the critical path of
+// one iteration, or of a window that was asked for, from recorded causes, and
+// what it consists of.
+type Explanation struct {
+	Start  trace.Time `json:"start_ns"`   // of the iteration or window in the simulated run
+	Time   trace.Time `json:"time_ns"`    // its length, which the links add up to; 0 where the run is over before the window
+	Rounds int        `json:"iterations"` // that it covers: more than one where they overlap; 1 of the whole run, 0 of another part of it
+	Path   []Link     `json:"critical_path"`
+	Parts  []Part     `json:"parts"` // add up to Time, the longest first
+	Names  []Part     `json:"names"` // the same by name of kernel and copy
+	Versus *Versus    `json:"against,omitempty"`
+	WhatIf []WhatIf   `json:"what_if,omitempty"`
+	Limits []Limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
+	Idle   []IdleSum  `json:"idle,omitempty"`   // why streams stood still, the longest first
+}
+
+// A Limited is what limited a rank for a while of the iteration.
+type Limited struct {
+	Rank  int        `json:"rank"`
+	Start trace.Time `json:"start_ns"`
+	End   trace.Time `json:"end_ns"`
+	By    string     `json:"by"`
+}
+
+// A Link is what one kernel, copy or stream, or several in a row, contribute to
+// the critical path.
+type Link struct {
+	Time     trace.Time `json:"time_ns"`
+	Names    []Part     `json:"names"`             // of kernels and copies and what each contributes, the longest first
+	Ranks    []int      `json:"ranks"`             // on which the path passes, ascending
+	Launches int        `json:"launches"`          // of the first name, on the rank with most
+	Parts    []Part     `json:"parts"`             // what the time went to, the longest first
+	After    string     `json:"after,omitempty"`   // what it waited for before it began
+	Late     trace.Time `json:"late_ns,omitempty"` // how long after the launch persistent workgroups found a slot
+
+	of []replay.Segment
+}
+
+// A Part is time that went to one thing.
+type Part struct {
+	What string     `json:"what"`
+	Time trace.Time `json:"time_ns"`
+}
+
+// maxLinks is how many lines of a critical path can be taken in.
+const maxLinks = 15
+
+// Explain explains an outcome that was run with replay.Options.Causes: the window
+// of the options, or where they have none the iteration that its time stands for.
+func Explain(w *workload.Workload, out compare.Outcome) Explanation {
+	is, rounds := plan.StepsOf(w, out.Result.Run).Typical()
+	if x := out.Window; x.End > 0 {
+		start := min(x.Start, out.Result.Makespan)
+		is, rounds = plan.Interval{Start: start, End: min(x.End, out.Result.Makespan)}, 0
+		if x.Start == 0 && x.End >= out.Result.Makespan {
+			rounds = 1
+		}
+	}
+	path := within(out.Result.Path, is.Start, is.End)
+	e := Explanation{Start: is.Start, Time: is.End - is.Start, Rounds: rounds, Parts: partsOf(path)}
+	e.Path = linksOf(path, out.Program.Flags)
+	e.Names = total(path, nameOf)
+	for _, l := range out.Result.Limits {
+		if start, end := max(l.Start, is.Start), min(l.End, is.End); start < end && l.GPU < w.World {
+			e.Limits = append(e.Limits, Limited{l.GPU, start, end, l.By})
+		}
+	}
+	e.Idle = idleByCause(idleIn(out.Result.Idle, is))
+	return e
+}
+
+// idleIn cuts intervals to a window.
+func idleIn(idle []replay.Idle, is plan.Interval) []replay.Idle {
+	var in []replay.Idle
+	for _, i := range idle {
+		if i.Start, i.End = max(i.Start, is.Start), min(i.End, is.End); i.Start < i.End {
+			in = append(in, i)
+		}
+	}
+	return in
+}
+
+// IdleByCause sums up why the strategy's streams stood still, longest first: in
+// the window that was asked for, else in the whole replay.
+func IdleByCause(o *compare.Outcome) []IdleSum {
+	if o.Window.End > 0 {
+		return idleByCause(idleIn(o.Result.Idle, o.Window))
+	}
+	return idleByCause(o.Result.Idle)
+}
+
+// within cuts the path to a window.
+func within(path []replay.Segment, from, to trace.Time) []replay.Segment {
+	var part []replay.Segment
+	for _, g := range path {
+		if g.End <= from || g.Start >= to || g.End == g.Start && len(part) == 0 {
+			continue
+		}
+		if cut := max(g.Start, from); cut > g.Start {
+			g.Alone = max(0, g.Alone-(cut-g.Start))
+			g.Start = cut
+		}
+		g.End = min(g.End, to)
+		g.Alone = min(g.Alone, g.End-g.Start)
+		part = append(part, g)
+	}
+	return part
+}
+
+// split says what a segment's time went to: what it needs alone, and what it
+// loses to others.
+func split(g replay.Segment) (need string, alone trace.Time, loss string) {
+	took := g.End - g.Start
+	what := "computation"
+	if g.Kind == replay.OfCollective {
+		what = "communication"
+	}
+	switch g.Step {
+	case replay.Working, replay.Storing:
+		if g.Step == replay.Storing && g.Peer != g.Rank {
+			what = "communication"
+		}
+		if g.Bound == replay.Unbound {
+			return what, took, ""
+		}
+		return what, g.Alone, what + " slowed by " + g.Bound.String()
+	case replay.Sleeping:
+		if g.Kind == replay.OfCollective {
+			return what, took, ""
+		}
+		return "latencies", took, ""
+	case replay.Sending, replay.Queueing:
+		return "communication", took, ""
+	case replay.Flying, replay.Starting:
+		return "latencies", took, ""
+	case replay.Copying:
+		return "copies", took, ""
+	case replay.Launching:
+		return "launch gaps", took, ""
+	case replay.Delaying:
+		switch g.Cause {
+		case replay.HostIssue:
+			return "the host", took, ""
+		case replay.PeerSkew:
+			return "barriers", took, ""
+		}
+		return "launch gaps", took, ""
+	}
+	return "", 0, ""
+}
+
+// partsOf sums up what a path's time went to, the longest first.
+func partsOf(path []replay.Segment) []Part {
+	var sum sums
+	for _, g := range path {
+		need, alone, loss := split(g)
+		sum.add(need, alone)
+		sum.add(loss, g.End-g.Start-alone)
+	}
+	return sum.sorted()
+}
+
+// total sums up a path's time by what of says, the longest first.
+func total(path []replay.Segment, of func(replay.Segment) string) []Part {
+	var sum sums
+	for _, g := range path {
+		sum.add(of(g), g.End-g.Start)
+	}
+	return sum.sorted()
+}
+
+// sums are times by name, in order of first appearance.
+type sums []Part
+
+func (s *sums) add(what string, t trace.Time) {
+	if t == 0 {
+		return
+	}
+	for i := range *s {
+		if (*s)[i].What == what {
+			(*s)[i].Time += t
+			return
+		}
+	}
+	*s = append(*s, Part{what, t})
+}
+
+func (s sums) sorted() []Part {
+	slices.SortStableFunc(s, func(a, b Part) int { return cmp.Compare(b.Time, a.Time) })
+	return s
+}
+
+// linksOf gathers what follows each other in one kernel, whatever the ranks.
+// What is less than a hundredth of the path goes with what it leads to.
+func linksOf(path []replay.Segment, flags []string) []Link {
+	var total trace.Time
+	if len(path) > 0 {
+		total = path[len(path)-1].End - path[0].Start
+	}
+	var links []Link
+	small := 0 // from here on the path waits for something to go with
+	for at := 0; at < len(path); {
+		end := at + 1
+		for end < len(path) && nameOf(path[end]) == nameOf(path[at]) {
+			end++
+		}
+		if lasts(path[at:end])*100 >= total || end == len(path) {
+			links = appendLink(links, path[small:end])
+			small = end
+		}
+		at = end
+	}
+	for len(links) > maxLinks {
+		least := 0
+		for i := range links[1:] {
+			if lasts(links[i].of)+lasts(links[i+1].of) < lasts(links[least].of)+lasts(links[least+1].of) {
+				least = i
+			}
+		}
+		links[least] = newLink(slices.Concat(links[least].of, links[least+1].of))
+		links = slices.Delete(links, least+1, least+2)
+	}
+	before := replay.Segment{}
+	for i := range links {
+		links[i].After = letBegin(links[i].of, before, flags)
+		before = links[i].of[len(links[i].of)-1]
+	}
+	return links
+}
+
+func lasts(path []replay.Segment) trace.Time { return path[len(path)-1].End - path[0].Start }
+
+// appendLink adds a link, or continues the last if both are mostly the same kernel's.
+func appendLink(links []Link, path []replay.Segment) []Link {
+	if lasts(path) == 0 {
+		return links
+	}
+	l := newLink(path)
+	if n := len(links) - 1; n >= 0 && links[n].Names[0].What == l.Names[0].What {
+		links[n] = newLink(slices.Concat(links[n].of, path))
+		return links
+	}
+	return append(links, l)
+}
+
+func newLink(path []replay.Segment) Link {
+	l := Link{Time: lasts(path), Parts: partsOf(path), of: path}
+	l.Names = total(path, nameOf)
+	launches := map[int]map[[2]int]bool{}
+	for _, g := range path {
+		if !slices.Contains(l.Ranks, g.Rank) {
+			l.Ranks = append(l.Ranks, g.Rank)
+		}
+		if nameOf(g) != l.Names[0].What {
+			continue
+		}
+		if g.Step == replay.Placed {
+			l.Late = max(l.Late, g.Waited)
+		}
+		if g.End > g.Start {
+			if launches[g.Rank] == nil {
+				launches[g.Rank] = map[[2]int]bool{}
+			}
+			launches[g.Rank][[2]int{g.Stream, g.Command}] = true
+			l.Launches = max(l.Launches, len(launches[g.Rank]))
+		}
+	}
+	slices.Sort(l.Ranks)
+	return l
+}
+
+// nameOf is whose time a segment is.
+func nameOf(g replay.Segment) string {
+	if g.Step == replay.Delaying && g.Cause == replay.HostIssue {
+		return "host"
+	}
+	return g.Name
+}
+
+// letBegin says what a link waited for before it began, where that is another's doing.
+func letBegin(path []replay.Segment, before replay.Segment, flags []string) string {
+	for _, g := range path {
+		switch {
+		case g.End > g.Start:
+			return ""
+		case g.Step == replay.Woken && before.Name != "" && before.Rank != g.Rank:
+			return fmt.Sprintf("rank %d waited %s for %q, posted by rank %d", g.Rank, Micros(g.Waited), flags[g.Flag], before.Rank)
+		case g.Step == replay.Placed && before.Name != "" && before.Name != g.Name:
+			return fmt.Sprintf("rank %d waited %s for a slot that %s held", g.Rank, Micros(g.Waited), Brief(before.Name))
+		case g.Step == replay.Served && before.Name != "":
+			return fmt.Sprintf("rank %d waited %s for the copy engine of %s", g.Rank, Micros(g.Waited), Brief(before.Name))
+		}
+		before = g
+	}
+	return ""
+}
+
+func Micros(t trace.Time) string { return fmt.Sprintf("%.1f µs", float64(t)/1e3) }

@@ -1,0 +1,147 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// A Limit is what an outcome's time went to, for one iteration (mean over ranks
+// and iterations), and the sentence for it.
+type Limit struct {
+	Compute       trace.Time // computing, nothing else
+	Overlapped    trace.Time // computing and communicating or copying at once
+	Exposed       trace.Time // communicating, computing nothing
+	Communication trace.Time // communicating and computing at once
+	Copies        trace.Time // copying, nothing else
+	Idle          trace.Time // nothing of all that
+	Text          string
+}
+
+// LimitOf measures an outcome with the definitions of trace/overlap and says
+// what limits it: the largest shares, and what compute waited for beyond its
+// dependencies. With several iterations the first is left out: what it waited
+// for, other ranks or a cold host, is none of the strategy's.
+func LimitOf(w *workload.Workload, out compare.Outcome) Limit {
+	c := plan.StepsOf(w, out.Result.Run)
+	from, n := c.Steady()
+	m := overlap.Measure(after(out.Result.Run, from))
+	sum := m.Sum()
+	per := trace.Time(n * max(1, w.World)) // a machine may have more GPUs than the job
+	alone := sum.Compute - sum.Overlapped - sum.OverlappedCopy
+	l := Limit{
+		Compute: alone / per, Overlapped: (sum.Compute - alone) / per,
+		Communication: sum.Overlapped / per, Exposed: sum.Exposed / per, Copies: sum.ExposedCopy / per, Idle: sum.Idle / per,
+	}
+	l.Text = l.sentence(out.Result, from)
+	return l
+}
+
+// after is the device work of a run from a time on, by rank; work under way then is cut.
+func after(run *trace.Run, from []trace.Time) *trace.Run {
+	part := *run
+	part.Spans = nil
+	for _, s := range run.Spans {
+		if at := from[run.RankOf(s)]; s.Kind.OnDevice() && s.End > at {
+			s.Start, s.Parent = max(s.Start, at), trace.None
+			part.Spans = append(part.Spans, s)
+		}
+	}
+	slices.SortStableFunc(part.Spans, func(a, b trace.Span) int { return cmp.Compare(a.Start, b.Start) })
+	return &part
+}
+
+func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
+	whole := l.Compute + l.Overlapped + l.Exposed + l.Copies + l.Idle
+	if whole == 0 {
+		return "nothing ran"
+	}
+	share := func(t trace.Time) float64 { return 100 * float64(t) / float64(whole) }
+	type part struct {
+		name string
+		t    trace.Time
+	}
+	parts := []part{
+		{"compute", l.Compute + l.Overlapped}, {"exposed communication", l.Exposed}, {"copies", l.Copies}, {"idle", l.Idle},
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.t, a.t) })
+	var words []string
+	for _, p := range parts {
+		if share(p.t) >= 1 {
+			words = append(words, fmt.Sprintf("%s %.0f %%", p.name, share(p.t)))
+		}
+	}
+	s := strings.Join(words, ", ")
+	if why := waits(r, from, l.Idle*50 >= whole); why != "" {
+		s += "; " + why
+	}
+	return s
+}
+
+// An IdleSum is how long streams stood still for one reason.
+type IdleSum struct {
+	Cause   replay.Cause `json:"cause"`
+	Time    replay.Time  `json:"time_ns"`           // summed over streams and ranks
+	Longest string       `json:"longest,omitempty"` // what the longest of them waited for
+}
+
+// idleByCause sums up why streams stood still, longest first. Streams that had
+// nothing left to do are left out.
+func idleByCause(idle []replay.Idle) []IdleSum {
+	var sums []IdleSum
+	var longest []replay.Time
+	for _, i := range idle {
+		if i.Cause == replay.NoWork {
+			continue
+		}
+		k := slices.IndexFunc(sums, func(s IdleSum) bool { return s.Cause == i.Cause })
+		if k < 0 {
+			k = len(sums)
+			sums, longest = append(sums, IdleSum{Cause: i.Cause}), append(longest, -1)
+		}
+		d := i.End - i.Start
+		sums[k].Time += d
+		if d > longest[k] {
+			longest[k], sums[k].Longest = d, i.Note
+		}
+	}
+	slices.SortStableFunc(sums, func(a, b IdleSum) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Cause, b.Cause)) })
+	return sums
+}
+
+// waits names what streams stood still for most, apart from waiting for each
+// other, which is what a dependency is; nothing below 2 % of the time. Waiting for
+// the host counts where devices are idle: else it is other streams' turn.
+func waits(r *replay.Result, from []trace.Time, idle bool) string {
+	var late []replay.Idle
+	var whole replay.Time
+	for _, i := range r.Idle {
+		if i.Rank < len(from) && i.End > from[i.Rank] {
+			i.Start = max(i.Start, from[i.Rank])
+			late = append(late, i)
+		}
+	}
+	for _, f := range from {
+		whole += r.Makespan - f
+	}
+	for _, s := range idleByCause(late) {
+		name := map[replay.Cause]string{
+			replay.NoSlot: "free compute units", replay.HostIssue: "the host",
+		}[s.Cause]
+		if s.Cause == replay.HostIssue && !idle {
+			continue
+		}
+		if name != "" && s.Time*50 >= whole {
+			return "streams wait for " + name
+		}
+	}
+	return ""
+}

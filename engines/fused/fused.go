@@ -1,0 +1,209 @@
+// Package fused replaces a kernel and its collective by one persistent kernel
+// that sends tiles as soon as they are computed (Punniyamurthy et al., SC'24).
+package fused
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// storeSpread is how unevenly the workgroups that store to one link share it: the
+// stamps of the first wave of stores (data/h200/wg, GEMM with 64 KiB tiles) lie
+// between 10 and 24 µs around a mean of 19 (MODEL_STUDY R8).
+const storeSpread = 0.35
+
+// fused is one persistent kernel a GPU that stores its tiles straight into the
+// peers' output (SC'24 section III, MECHANISM 4.3).
+var Strategy = plan.Strategy{
+	Name:    "fused",
+	From:    "fused computation-collective operators, SC'24",
+	Saves:   "the stores and reloads of intermediate results, and the collective's kernel with its launch and protocol",
+	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",
+	Detail: "Compute and all-to-all become one persistent kernel. A workgroup computes a tile, stores it into the memory of " +
+		"the GPU it belongs to, and takes its next tile; nothing is written at home and read again. Aware order computes " +
+		"tiles for peers first, beginning with the next rank or, on a mesh, with all of them in turn, its own last; oblivious order goes by index, so that every " +
+		"rank stores into rank 0 first and its ingress is shared. The kernel ends with a barrier of all ranks. Before an " +
+		"all-reduce or a reduce-scatter every tile has an owner: the others store their partial results into its memory, one " +
+		"flag a workgroup and peer, and the owner's workgroup adds them and, in an all-reduce, stores the sum to all peers. " +
+		"A workgroup waits for its counterparts only. Between nodes nothing can be stored: there an embedding's vectors fall into " +
+		"slices, each computed by a cluster of workgroups, and whichever of them finishes a slice last puts it, behind it a " +
+		"flag, and goes on; at the end every workgroup waits for its share of the slices that the rank needs. More resident " +
+		"workgroups (occupancy) have more loads under way, and get in each other's way in memory where the machine's profile says so. Tiles keep the time that the captured kernel took for them: where a " +
+		"library's kernel was captured, the fused one is another build, and usually slower.",
+	Params: []plan.Param{
+		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first"},
+		{Name: "slice", Default: "16", Least: 1, Doc: "vectors of an embedding that are put together, where ranks are on several nodes"},
+		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there"},
+		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit"},
+		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+	},
+	Inside: true,
+	Plan:   planFused,
+}
+
+func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	if pl.Machine.Fabric.Egress.Value <= 0 {
+		return nil, &plan.NotApplicable{Strategy: "fused", Why: "machine " + pl.Machine.Name + " has no links between GPUs"}
+	}
+	why := "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found"
+	others := len(pl.Pairs) // of a mix: not this strategy's
+	pl.Take(func(p *workload.Pair) bool {
+		if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
+			return false
+		}
+		op := pl.Workload.Collectives[p.Collective].Op
+		if acrossNodes(pl, p) && (op != trace.AllToAll || pl.Workload.Ops[p.First[0]].Shape.Kind != workload.Embedding) {
+			why = fmt.Sprintf("the ranks of the %s are on several nodes, between which nothing can be stored tile by tile (an embedding's slices are put)", op)
+			return false
+		}
+		if op != trace.AllToAll {
+			ok, no := reduces(pl, p)
+			if no != "" {
+				why = no
+			}
+			return ok
+		}
+		if pl.Workload.Ops[p.First[0]].Tiling.Tiles < len(p.First) {
+			why = "the kernels before the all-to-alls have no known tiles (give their shapes)"
+			return false
+		}
+		return true
+	})
+	if len(pl.Pairs) == 0 {
+		return nil, &plan.NotApplicable{Strategy: "fused", Why: why}
+	}
+	pl.Graph = v["graph"] == "on"
+	leaveOutReorders(pl, pl.Pairs[others:])
+	cuts := map[int]*slicing{} // by index of pair
+	for i := others; i < len(pl.Pairs); i++ {
+		p := &pl.Pairs[i]
+		if op := &pl.Workload.Ops[p.First[0]]; looksUp(pl, op) {
+			if _, err := resident(pl, op, v); err != nil {
+				return nil, err
+			}
+		}
+		if acrossNodes(pl, p.Pair) {
+			d, err := newSlicing(pl, p, v)
+			if err != nil {
+				return nil, err
+			}
+			cuts[i] = d
+		}
+	}
+	sums := map[int]*reduction{} // by index of pair
+	return func(r *plan.Rank, p *plan.Pair) {
+		if d := cuts[p.Index]; d != nil {
+			fuseSlices(r, p, d)
+			return
+		}
+		if p.Coll.Op == trace.AllToAll {
+			fuse(r, p, v)
+			return
+		}
+		compute, _ := r.Ops(p)
+		g := pl.WithPrograms(compute, pl.TilesOf(compute), v.Int("programs"))
+		if sums[p.Index] == nil {
+			sums[p.Index] = newReduction(pl, p, g, v["order"] == "aware")
+		}
+		fuseReduction(r, p, sums[p.Index], g)
+	}, nil
+}
+
+// fuse writes a pair as one kernel and a barrier.
+func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
+	compute, comm := r.Ops(p)
+	s := r.Stream(compute.Queue)
+	r.BeginPair(p)
+	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	s.Launch(gap, plan.LaunchOf(compute, fusedKernel(r.Planner, compute, p, v)))
+
+	// Kernels between the two rearranged the output for the collective; the
+	// stores of the fused kernel put every tile in its final place (MECHANISM B6).
+	g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
+	s.Post(g.Arrive, 1)
+	s.Wait(g.Arrive, int64(len(p.First)), "barrier")
+	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), replay.PeerSkew, "barrier")
+	for _, op := range r.ReplacedOps(p) {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}
+
+// fusedKernel computes and stores the tiles of an operation. Tiles fall into
+// one contiguous share a rank, in index order, as the rows of the output do.
+func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *replay.Kernel {
+	me, n := int32(op.Rank), len(p.First)
+	dest := pl.Destinations(p)
+	g := pl.TilesOf(op)
+	g = pl.WithPrograms(op, g, v.Int("programs"))
+	if looksUp(pl, op) {
+		wgs, _ := resident(pl, op, v) // planFused has checked
+		g = lookups(pl, op, wgs)
+	}
+	start := 0 // the share that is computed first
+	pattern := machine.ToOne
+	if v["order"] == "aware" {
+		start, pattern = (slices.Index(dest, me)+1)%n, machine.ToNext
+	}
+	owner := func(tile int) int32 { return dest[(tile*n/g.Tiles+start)%n] }
+	if v["order"] == "aware" && pl.Machine.Fabric.Topology == machine.Mesh {
+		// A link serves one peer: tiles for all of them in turn keep every link busy (MECHANISM A5).
+		pattern = machine.ToAll
+		owner = func(tile int) int32 {
+			if away := g.Tiles * (n - 1) / n; tile >= away {
+				return me
+			}
+			return dest[(start+tile%(n-1))%n]
+		}
+	}
+	payload := float64(p.Coll.Bytes) / float64(g.Tiles)
+	local := replay.Phase{Op: replay.Store, Peer: me, Bytes: payload}
+	remote := replay.Phase{
+		Op: replay.Store, Bytes: payload * pl.Machine.Fabric.StoreCost(pattern),
+		Time: plan.Duration(payload / pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)),
+	}
+	shares := uneven(storeSpread)
+	k := pl.KernelOf(op, g)
+	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
+	k.Attr.Grid = [3]int32{int32(g.WGs), 1, 1}
+	k.Peer = func(tile int) int { return int(owner(tile)) }
+	k.Recipe = func(tile int, buf []replay.Phase) []replay.Phase {
+		store := local
+		if to := owner(tile); to != me {
+			store = remote
+			store.Peer, store.Favor = to, shares[levelOf(tile)]
+		}
+		return append(buf, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read}, store)
+	}
+	return k
+}
+
+// uneven lists the shares of a link that tiles' stores get relative to each
+// other, by the tile's level: between e^-spread and e^spread. With even shares
+// workgroups that start together would store together to the end; on the machine
+// they drift apart within a few tiles.
+func uneven(spread float64) (shares [levels]float64) {
+	for i := range shares {
+		shares[i] = math.Exp(spread * height(i))
+	}
+	return shares
+}
+
+// levels is how many there are.
+const levels = 8
+
+// levelOf is a tile's, as even in the long run as chance would have it.
+func levelOf(tile int) int {
+	h := uint32(tile) * 2654435761 // Knuth's multiplicative hash
+	return int(h >> 29)
+}
+
+// height is where a level lies between -1 and 1.
+func height(level int) float64 { return float64(level)/3.5 - 1 }

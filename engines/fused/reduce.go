@@ -1,0 +1,198 @@
+package fused
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A reduction is what the fused kernels of one pair share: a compute operation
+// whose partial results are summed by the tiles' owners (SC'24, MECHANISM 4.2).
+//
+//	workgroup w, rank 0   |tile of 1|tile of 2|tile of 3|own tile|wait|sum|store to 1, 2, 3|wait|
+//	               stores   to 1 ↗   to 2 ↗    to 3 ↗
+//
+// Workgroup w computes the same tiles on every GPU, so it waits for its
+// counterparts only. Buffers and flags alternate between launches: nothing is reset.
+type reduction struct {
+	ranks  []int32         // in the group's order
+	tiles  int             // shared by wgs: workgroup w computes w, w+wgs, ...
+	wgs    int             // of a GPU
+	bytes  float64         // of a tile's partial result
+	aware  bool            // tiles of peers first, own last
+	spread bool            // peers' in another order by workgroup: all links of a mesh are used at once
+	all    bool            // all-reduce: owners store their sums to all peers
+	landed [][]replay.Flag // by place, workgroup: peers whose partial results are here
+	summed [][]replay.Flag // by place, workgroup: owners whose sums are here
+}
+
+// reduces reports whether a pair can be fused with its reduction; why says what
+// is missing where the operation is the right one.
+func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
+	op, compute := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]
+	switch {
+	case op != trace.AllReduce && op != trace.ReduceScatter:
+		return false, ""
+	case len(p.First) < 2:
+		return false, fmt.Sprintf("the %s has one rank", op)
+	case compute.Tiling.Tiles < len(p.First):
+		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks", plan.ShortName(compute.Name), op)
+	}
+	for k := range p.First {
+		if name := pl.OpBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]); name != "" {
+			return false, fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(name))
+		}
+	}
+	return true, ""
+}
+
+// newReduction makes what the ranks of a pair share; g is the same on all of them.
+func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware bool) *reduction {
+	d := &reduction{
+		ranks: pl.Destinations(p), tiles: g.Tiles, wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
+		aware: aware, spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
+	}
+	for _, id := range d.ranks {
+		var landed, summed []replay.Flag
+		for w := range d.wgs {
+			landed = append(landed, pl.Program.NewFlag(fmt.Sprintf("partial results for workgroup %d on rank %d", w, id)))
+			if d.all {
+				summed = append(summed, pl.Program.NewFlag(fmt.Sprintf("sums for workgroup %d on rank %d", w, id)))
+			}
+		}
+		d.landed, d.summed = append(d.landed, landed), append(d.summed, summed)
+	}
+	return d
+}
+
+// owner is the place of the rank that sums a tile: contiguous shares, in index order.
+func (d *reduction) owner(tile int) int { return tile * len(d.ranks) / d.tiles }
+
+// turns is how many tiles a workgroup computes.
+func (d *reduction) turns(wg int) int { return plan.CeilDiv(d.tiles-wg, d.wgs) }
+
+// tile is the one that a workgroup of the rank at a place computes on its i-th
+// turn: in aware order those of the next rank first and its own last.
+func (d *reduction) tile(me, wg, i int) int {
+	if !d.aware {
+		return wg + i*d.wgs
+	}
+	n := len(d.ranks)
+	for step := range n {
+		to := (me + 1 + step) % n
+		if d.spread && step < n-1 {
+			to = (me + 1 + (step+wg)%(n-1)) % n
+		}
+		first, next := d.turn(wg, to), d.turn(wg, to+1)
+		if i < next-first {
+			return wg + (first+i)*d.wgs
+		}
+		i -= next - first
+	}
+	return d.tiles
+}
+
+// turn is a workgroup's first turn, in index order, whose tile belongs to a place or one behind it.
+func (d *reduction) turn(wg, place int) int {
+	return max(0, plan.CeilDiv(plan.CeilDiv(place*d.tiles, len(d.ranks))-wg, d.wgs))
+}
+
+// owners counts the tiles of a workgroup by the place of their owner.
+func (d *reduction) owners(wg int) []int {
+	n := make([]int, len(d.ranks))
+	for t := wg; t < d.tiles; t += d.wgs {
+		n[d.owner(t)]++
+	}
+	return n
+}
+
+// fuseReduction writes a pair as one kernel. It ends when what its peers store
+// here has arrived, so no barrier follows.
+func fuseReduction(r *plan.Rank, p *plan.Pair, d *reduction, g plan.Grid) {
+	compute, comm := r.Ops(p)
+	s := r.Stream(compute.Queue)
+	r.BeginPair(p)
+	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	s.Launch(gap, plan.LaunchOf(compute, reducingKernel(r.Planner, compute, p, d, g)))
+	for _, op := range r.ReplacedOps(p) {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}
+
+// reducingKernel computes tiles, stores those of peers into their memory, and
+// sums its own.
+func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reduction, g plan.Grid) *replay.Kernel {
+	me := slices.Index(d.ranks, int32(op.Rank))
+	pattern := machine.ToOne
+	switch {
+	case d.aware && d.spread:
+		pattern = machine.ToAll
+	case d.aware:
+		pattern = machine.ToNext
+	}
+	rate := pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)
+	store := replay.Phase{Op: replay.Store, Bytes: d.bytes * pl.Machine.Fabric.StoreCost(pattern), Time: plan.Duration(d.bytes / rate)}
+	shares := uneven(storeSpread)
+	k := pl.KernelOf(op, g)
+	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
+	k.Attr.Grid = [3]int32{int32(g.WGs), 1, 1}
+	k.Peer = func(t int) int { return int(d.ranks[d.owner(d.tile(me, t%d.wgs, t/d.wgs))]) }
+	k.Recipe = func(t int, buf []replay.Phase) []replay.Phase {
+		wg, turn := t%d.wgs, t/d.wgs
+		to := d.owner(d.tile(me, wg, turn))
+		work := replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read}
+		if to == me {
+			work.Write = d.bytes
+			return append(buf, work)
+		}
+		out := store
+		out.Peer, out.Favor = d.ranks[to], shares[levelOf(t)]
+		buf = append(buf, work, out)
+		if turn+1 == d.turns(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // its last for this peer
+			buf = append(buf, pl.Fence(), replay.Phase{Op: replay.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
+		}
+		return buf
+	}
+	k.Epilogue = func(wg int, buf []replay.Phase) []replay.Phase { return sum(pl, d, me, wg, buf) }
+	return k
+}
+
+// sum is what a workgroup does after its last tile: it adds the partial results
+// of its own tiles and, in an all-reduce, exchanges sums with its counterparts.
+func sum(pl *plan.Planner, d *reduction, me, wg int, buf []replay.Phase) []replay.Phase {
+	n, tiles := len(d.ranks), d.owners(wg)
+	bytes := float64(tiles[me]) * d.bytes
+	if tiles[me] > 0 {
+		read := bytes * float64(n)
+		each := pl.Machine.GPU.StreamAt(d.wgs) / float64(d.wgs)
+		buf = append(buf,
+			replay.Phase{Op: replay.WaitFor, Flag: d.landed[me][wg], Count: int64(n - 1)},
+			replay.Phase{Op: replay.Work, Time: plan.Duration((read + bytes) / each), Read: read, Write: bytes, Mark: "sum"})
+	}
+	if !d.all {
+		return buf
+	}
+	owners := 0 // peers that sum tiles of this workgroup
+	for i := 1; i < n; i++ {
+		to := (me + i) % n
+		if tiles[to] > 0 {
+			owners++
+		}
+		if tiles[me] > 0 {
+			buf = append(buf, replay.Phase{
+				Op: replay.Store, Peer: d.ranks[to], Bytes: bytes * pl.Machine.Fabric.StoreCost(machine.ToAll),
+				Time: plan.Duration(bytes / pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)),
+			})
+		}
+	}
+	for i := 1; i < n && tiles[me] > 0; i++ {
+		buf = append(buf, pl.Fence(), replay.Phase{Op: replay.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
+	}
+	return append(buf, replay.Phase{Op: replay.WaitFor, Flag: d.summed[me][wg], Count: int64(owners)})
+}

@@ -1,0 +1,48 @@
+package fused_test
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A reduction inside the kernel wins where communication can hide behind tiles,
+// and loses where what is added at the end costs more than the library's collective.
+func TestFusedReduction(t *testing.T) {
+	vast := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 100_000, Comm: 640_000, Channels: 24}
+	slow := plantest.Vector
+	slow.Comm = 4 * plan.Duration(plantest.H200(t, 4).Fabric.Latency.Value) // two exchanges of fences and flags take six
+	for _, c := range []struct {
+		name string
+		spec plantest.Spec
+		set  map[string]string
+		wins bool
+	}{
+		{"scatter behind a product", plantest.Scattered, nil, true},
+		{"small vector", plantest.Vector, nil, true},
+		{"fences cost more than a fast collective", slow, map[string]string{"graph": "on"}, false},
+		{"a few workgroups add a large vector", vast, map[string]string{"programs": "16"}, false},
+	} {
+		w, m := c.spec.Build(t), plantest.H200(t, c.spec.Ranks)
+		base, got := enginetest.Outcome(t, w, m, "bulk", c.set), enginetest.Outcome(t, w, m, "fused", c.set)
+		if got.Result == nil {
+			t.Fatalf("%s: %s", c.name, got.Why)
+		}
+		if wins := got.Time < base.Time; wins != c.wins {
+			t.Errorf("%s: fused %d ns, bulk %d", c.name, got.Time, base.Time)
+		}
+	}
+}
+
+// No rank leaves before its peers' sums have come: partial results, then sums,
+// each behind a fence and a flag.
+func TestFusedReductionWaits(t *testing.T) {
+	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
+	on := enginetest.Outcome(t, w, m, "fused", nil).Time
+	if least := plantest.Vector.Gemm + 6*plan.Duration(m.Fabric.Latency.Value); on < least {
+		t.Errorf("%d ns: the product and two exchanges of flags take %d", on, least)
+	}
+}

@@ -1,0 +1,139 @@
+package onesided
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The pipelines of PyTorch's symmetric memory (torch/distributed/_symmetric_memory,
+// functions _pipelined_*) launch a product a shard, on two streams in turn, so
+// that the last wave of one fills up with the next. Copies are the peers' to
+// wait for: barriers of all ranks, on the stream itself, take the place of signals.
+//
+//	gather   stream 0 |b|mv|b|own     |cp 2|product 2 |
+//	         stream 1         |cp 1|product 1|cp 3|product 3|cp own|
+//	scatter  stream 0 |b|product 2|b|cp 2|b|own      |
+//	         stream 1   |product 1|b|cp 1|b|product 3|b|cp 3|b|
+
+// alternate is the two streams of a pair on one rank.
+type alternate struct {
+	t       *operator
+	r       *plan.Rank
+	p       *plan.Pair
+	b       *state
+	streams [2]*plan.Stream
+	meeting int // barriers so far
+}
+
+func (t *operator) alternate(r *plan.Rank, p *plan.Pair, s *plan.Stream) *alternate {
+	compute, comm := r.Split(p)
+	return &alternate{t: t, r: r, p: p, b: t.stateOf(p), streams: [2]*plan.Stream{s, r.CommStream(compute, comm)}}
+}
+
+// join makes one stream wait for all that has been written to another.
+func (a *alternate) join(s, other *plan.Stream) {
+	f := a.t.pl.Program.NewFlag(fmt.Sprintf("streams of rank %d joined", a.r.ID))
+	other.Post(f, 1)
+	s.Wait(f, 1, "other stream")
+}
+
+// barrier is the next one of all ranks; every rank has them in the same order.
+func (a *alternate) barrier(s *plan.Stream) {
+	if a.meeting == len(a.b.meetings) {
+		a.b.meetings = append(a.b.meetings, a.t.pl.Program.NewFlag(fmt.Sprintf("all ranks at barrier %d", a.meeting)))
+	}
+	a.t.issue(a.r, s, "barrier")
+	barrier(a.r, s, a.b.meetings[a.meeting], len(a.b.ranks))
+	a.meeting++
+}
+
+// copy brings a shard from a rank's buffer.
+func (a *alternate) copy(s *plan.Stream, from int) {
+	_, comm := a.r.Split(a.p)
+	n, me := len(a.b.ranks), a.b.place(a.r)
+	a.t.move(a.r, s, comm, a.b.ranks[from], a.b.ranks[me], float64(a.p.Coll.Bytes)/float64(n))
+}
+
+// product computes a rank's shard of the rows.
+func (a *alternate) product(s *plan.Stream, shard int) {
+	compute, _ := a.r.Split(a.p)
+	a.t.issue(a.r, s, compute.Name)
+	a.r.WriteChunk(a.p, s, compute, shard, len(a.b.ranks), plan.Duration(a.t.pl.Machine.Launch.Gap.Value))
+}
+
+// sleep is a kernel of 100 cycles before the first product on a stream, so that
+// the other stream's, which is for another rank, goes first.
+func (a *alternate) sleep(s *plan.Stream) {
+	a.t.issue(a.r, s, "sleep")
+	s.Delay(plan.Duration(a.t.pl.Machine.Launch.Gap.Value), replay.LaunchGap, "sleep")
+}
+
+// gatherInTurns writes an all-gather and the product behind it.
+func (t *operator) gatherInTurns(r *plan.Rank, p *plan.Pair) {
+	compute, comm := r.Split(p)
+	s := r.Stream(compute.Queue)
+	a := t.alternate(r, p, s)
+	me, n := a.b.place(r), len(a.b.ranks)
+	shard := float64(p.Coll.Bytes) / float64(n)
+	if p.Coll.Op == trace.AllToAll {
+		shard *= float64(n)
+	}
+	r.BeginPair(p)
+	s.Delay(r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, comm), r.Dependencies(p, compute)), r.ReplacedOps(p)...), replay.LaunchGap, "")
+	a.barrier(s)
+	s.Launch(0, replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", shard, shard)})
+	a.barrier(s)
+	a.join(a.streams[1], s)
+	a.product(s, me)
+	for step := 1; step < n; step++ {
+		on := a.streams[step%2]
+		a.copy(on, (me+step)%n)
+		a.product(on, (me+step)%n)
+	}
+	a.copy(a.streams[n%2], me)
+	a.join(s, a.streams[1])
+	a.barrier(s)
+	for _, op := range r.ReplacedOps(p) {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}
+
+// scatterInTurns writes a product and the reduce-scatter, or all-to-all, behind it.
+func (t *operator) scatterInTurns(r *plan.Rank, p *plan.Pair) {
+	compute, comm := r.Split(p)
+	s := r.Stream(compute.Queue)
+	a := t.alternate(r, p, s)
+	me, n := a.b.place(r), len(a.b.ranks)
+	r.BeginPair(p)
+	s.Delay(r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...), replay.LaunchGap, "")
+	a.barrier(s)
+	a.join(a.streams[1], s)
+	for step := 1; step < n; step++ {
+		on := a.streams[step%2]
+		if step == 2 {
+			a.sleep(s)
+		}
+		a.product(on, (me+step)%n)
+		a.barrier(on)
+		a.copy(on, (me-step+n)%n)
+		a.barrier(on)
+	}
+	if n == 2 {
+		a.sleep(s)
+	}
+	a.product(s, me)
+	a.join(s, a.streams[1])
+	a.barrier(s)
+	if p.Coll.Op == trace.ReduceScatter {
+		t.add(r, p, s)
+	}
+	for _, op := range r.ReplacedOps(p) {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}

@@ -1,0 +1,90 @@
+package onesided
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// carry launches a communication kernel beside a pair's product, before or after
+// it, once ready is posted, and returns the flag of its end. Launched before, the product waits until
+// all its workgroups are placed; launched after, they get the slots that the
+// product leaves, and if it waits for them and leaves none, there is no way on
+// (MECHANISM 6, R0.7).
+func (t *operator) carry(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready replay.Flag, kernel func(placed replay.Flag) *replay.Kernel, product func()) (end replay.Flag) {
+	compute, comm := r.Split(p)
+	lane, l := r.CommStream(compute, comm), t.pl.Machine.Launch
+	placed := t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", r.ID))
+	end = t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d finished", r.ID))
+	k := kernel(placed)
+	launch := func() {
+		t.issue(r, lane, "communication kernel")
+		lane.Wait(ready, 1, "inputs")
+		lane.Launch(plan.Duration(l.Event.Value), plan.LaunchOf(comm, k))
+		lane.Post(end, 1)
+	}
+	if t.after { // an event later than the product, whose launch gap is shorter
+		ready = t.pl.Program.NewFlag(fmt.Sprintf("product of rank %d launched", r.ID))
+		s.Post(ready, 1)
+		product()
+		launch()
+		return end
+	}
+	launch()
+	s.Wait(placed, int64(k.WGs), "communication kernel resident")
+	product()
+	return end
+}
+
+// carrier is the communication kernel: its workgroups store every piece to every
+// peer together, or, with the swizzle for a mesh, each begins with another peer.
+// Pieces of a scattered product are waited for.
+func (t *operator) carrier(p *plan.Pair, comm *workload.Op, b *state, seq *sequence, me int, placed replay.Flag) *replay.Kernel {
+	n := len(b.ranks)
+	gather := p.Direction == workload.CollectiveThenCompute
+	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*t.blocks)
+	k := &replay.Kernel{
+		Name: comm.Name, Kind: trace.Collective, WGs: t.blocks, Footprint: plan.SweepFootprint,
+		Recipe: func(wg int, buf []replay.Phase) []replay.Phase {
+			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: placed, Count: 1})
+			computed := func(shard, piece int) {
+				if !gather {
+					buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.done[me][shard*b.cuts+piece], Count: seq.count(shard, piece)})
+				}
+			}
+			for c := range b.cuts {
+				for i := range n - 1 {
+					if t.swizzle == "mesh" {
+						i = (i + wg) % (n - 1)
+					}
+					to := (me + 1 + i) % n
+					computed(to, c)
+					buf = t.storeTo(b, to, bytes, b.arrived[to][me], buf)
+				}
+			}
+			for c := range b.cuts {
+				if gather {
+					break
+				}
+				computed(me, c)
+				buf = append(buf, replay.Phase{Op: replay.Store, Peer: b.ranks[me], Bytes: bytes, Read: bytes})
+			}
+			return buf
+		},
+	}
+	t.pl.Describe(k, comm, plan.Piece{Coll: p.Coll, Of: 1})
+	k.Attr.Grid = [3]int32{int32(t.blocks), 1, 1}
+	return k
+}
+
+// storeTo writes bytes into a peer's buffer once that is free, and signals behind a fence.
+func (t *operator) storeTo(b *state, to int, bytes float64, done replay.Flag, buf []replay.Phase) []replay.Phase {
+	return append(buf,
+		replay.Phase{Op: replay.WaitFor, Flag: b.free[to], Count: 1},
+		replay.Phase{Op: replay.Store, Peer: b.ranks[to], Bytes: bytes * t.pl.Machine.Fabric.StoreCost(t.pattern()), Read: bytes, Time: t.storeTime(bytes)},
+		t.pl.Fence(),
+		replay.Phase{Op: replay.PostTo, Flag: done, Count: 1})
+}

@@ -1,0 +1,219 @@
+package onesided
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// forwards is how many workgroups pass shards on within a node.
+func (t *operator) forwards(c plan.Cluster) int {
+	if c.Per == 1 {
+		return 0
+	}
+	return t.blocks
+}
+
+// gatherNodes is the communication kernel of an all-gather between nodes (6.4).
+// A workgroup for each other node puts the own shard to this rank's counterpart
+// there, and waits for the counterpart's; the others pass on to the node, first
+// the own shard, then each that came from a counterpart.
+//
+//	send     |put to node q-1|                          wait for node q+1|
+//	forward  |own to l+1|own to l+2|...|from q+1 to l+1|from q+1 to l+2|...
+func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, placed replay.Flag) *replay.Kernel {
+	_, comm := r.Split(p)
+	me, forwards := b.place(r), t.forwards(c)
+	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
+	k := &replay.Kernel{
+		Name: comm.Name, Kind: trace.Collective, WGs: c.Nodes - 1 + forwards, Footprint: plan.SweepFootprint,
+		Recipe: func(wg int, buf []replay.Phase) []replay.Phase {
+			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: placed, Count: 1})
+			if d := wg + 1; d < c.Nodes {
+				to, from := c.At(c.Nodes-d, 0), c.At(d, 0)
+				return append(buf,
+					replay.Phase{Op: replay.WaitFor, Flag: b.free[to], Count: 1},
+					replay.Phase{Op: replay.Put, Peer: b.ranks[to], Bytes: shard, Flag: b.arrived[to][me], Count: int64(b.posts), Mark: "put"},
+					replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][from], Count: int64(b.posts)})
+			}
+			bytes := shard / float64(forwards)
+			for d := range c.Nodes {
+				which := c.At(d, 0)
+				if d > 0 {
+					buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][which], Count: int64(b.posts)})
+				}
+				for i := 1; i < c.Per; i++ {
+					buf = t.storeTo(b, c.At(0, i), bytes, b.arrived[c.At(0, i)][which], buf)
+				}
+			}
+			return buf
+		},
+	}
+	t.pl.Describe(k, comm, plan.Piece{Coll: p.Coll, Of: 1})
+	k.Attr.Grid = [3]int32{int32(k.WGs), 1, 1}
+	return k
+}
+
+// A relay is what the ranks of a scatter between nodes share beyond the board.
+type relay struct {
+	partial [][]replay.Flag // by place, node: partial results of the node's shard that ranks of its own node have brought
+	sums    []replay.Flag   // by place: sums of nodes that have come
+}
+
+func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
+	if y, ok := t.relays[p.Index]; ok {
+		return y
+	}
+	y := &relay{}
+	for _, id := range b.ranks {
+		var of []replay.Flag
+		for q := range c.Nodes {
+			of = append(of, t.pl.Program.NewFlag(fmt.Sprintf("partial results for node %d on rank %d", q, id)))
+		}
+		y.partial = append(y.partial, of)
+		y.sums = append(y.sums, t.pl.Program.NewFlag(fmt.Sprintf("sums of nodes on rank %d", id)))
+	}
+	t.relays[p.Index] = y
+	return y
+}
+
+// scatterNodes writes a product and the reduce-scatter behind it between nodes
+// as a pipeline over the nodes that shards are for, the own one last (6.3):
+// copy engines scatter within the node, a few workgroups add what came, one
+// sends the sum to the rank's counterpart; while that goes on the next node's
+// shards are scattered.
+//
+//	product  |for node q+1   |for node q     |
+//	engine          |l+1|l+2|own|l+1|l+2|own|
+//	stream B                    |add|send....|add|add sums of nodes|
+func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, s *plan.Stream, seq *sequence) {
+	compute, comm := r.Split(p)
+	me, y, l := b.place(r), t.relay(p, b, c), t.pl.Machine.Launch
+	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
+	a := r.CommStream(compute, comm)
+	onB := r.Stream(relayQueue)
+	onB.Priority = 1
+	launch := func(name string, k *replay.Kernel) {
+		t.issue(r, onB, name)
+		onB.Launch(plan.Duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: k})
+	}
+	for d := 1; d <= c.Nodes; d++ {
+		target := (c.Node + d) % c.Nodes
+		for i := 1; i <= c.Per; i++ {
+			which, to := c.At(d, i), c.At(0, i)
+			a.Wait(b.free[to], 1, "buffer")
+			a.Wait(b.done[me][which], seq.count(which, 0), "computed")
+			t.move(r, a, comm, b.ranks[me], b.ranks[to], shard, y.partial[to][target])
+		}
+		onB.Wait(y.partial[me][target], int64(c.Per), "partial results")
+		name := fmt.Sprintf("sum of %d partial results", c.Per)
+		switch {
+		case c.Per == 1:
+		case d < c.Nodes:
+			launch(name, t.pl.SweepOn(name, t.reducersFor(shard, c), shard*float64(c.Per), shard, 0))
+		default: // the product is over: all compute units
+			launch(name, t.pl.Sweep(name, shard*float64(c.Per), shard))
+		}
+		if d == c.Nodes {
+			onB.Post(y.sums[me], 1)
+			break
+		}
+		launch("send to node", t.sender(p, comm, b.ranks[c.At(d, 0)], shard, y.sums[c.At(d, 0)]))
+	}
+	s.Wait(y.sums[me], int64(c.Nodes), "sums of nodes")
+	name := fmt.Sprintf("sum of %d nodes", c.Nodes)
+	t.issue(r, s, name)
+	s.Launch(plan.Duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.Sweep(name, shard*float64(c.Nodes), shard)})
+}
+
+// relayQueue is the stream that adds and sends between nodes.
+const relayQueue = -3000
+
+// sender is one workgroup that writes a shard to another node and stays until it has left.
+func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float64, done replay.Flag) *replay.Kernel {
+	k := &replay.Kernel{
+		Name: "send to node", Kind: trace.Collective, WGs: 1, Footprint: plan.SweepFootprint,
+		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+			return append(buf,
+				replay.Phase{Op: replay.Store, Peer: to, Bytes: bytes, Read: bytes},
+				replay.Phase{Op: replay.PostTo, Flag: done, Count: 1, Mark: "sum sent"})
+		},
+	}
+	t.pl.Describe(k, comm, plan.Piece{Coll: p.Coll, Of: len(p.Coll.Members)})
+	k.Attr.Grid = [3]int32{1, 1, 1}
+	return k
+}
+
+// reducersFor is how many workgroups add the partial results of a node: as
+// given, or as few as let adding and sending keep up with the scatter (CLAIMS
+// TD-4), at most a quarter of the compute units.
+func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
+	if t.reducers > 0 {
+		return t.reducers
+	}
+	m := &t.pl.Machine
+	most := max(1, int(m.GPU.CUs.Value)/4)
+	left := float64(c.Per-1)*shard/m.Engines.Rate.Or(m.Fabric.Egress.Value) - shard/m.Network.Egress.Value
+	for n := 1; n < most; n++ {
+		if left > 0 && shard*float64(c.Per+1)/m.GPU.StreamAt(n) <= left {
+			return n
+		}
+	}
+	return most
+}
+
+// spares is how many compute units the product leaves to the kernels beside it.
+func (t *operator) spares(p *plan.Pair, b *state) int {
+	c, ok := t.pl.Cluster(b.ranks, 0)
+	switch {
+	case t.reserve > 0 || !ok || c.Nodes == 1:
+		return t.reserve
+	case p.Direction == workload.CollectiveThenCompute:
+		return c.Nodes - 1 + t.forwards(c)
+	case c.Per == 1:
+		return 1
+	}
+	return t.reducersFor(float64(p.Coll.Bytes)/float64(len(b.ranks)), c) + 1
+}
+
+// acrossNodes says what keeps a pair whose ranks are of several nodes from being
+// one for the engine; "" where nothing does, or they are of one.
+func (t *operator) acrossNodes(p *workload.Pair) string {
+	coll := &t.pl.Workload.Collectives[p.Collective]
+	var ranks []int32
+	for _, m := range coll.Members {
+		ranks = append(ranks, int32(t.pl.Workload.Ops[m].Rank))
+	}
+	c, ok := t.pl.Cluster(ranks, 0)
+	switch {
+	case ok && c.Nodes == 1:
+		return ""
+	case !ok:
+		return fmt.Sprintf("the %s has not equally many ranks of each node", coll.Op)
+	case coll.Op == trace.AllToAll:
+		return "an all-to-all between nodes is for impl=ll"
+	case t.impl != "auto" && t.impl != "push" || t.chunks:
+		return "between nodes shards are put: impl=push, product=whole"
+	}
+	return ""
+}
+
+// order lists the shards as a product between nodes takes them: of a gather
+// the own node's first, then the next one's, in each the own rank's counterpart
+// first and the others as they are passed on; of a scatter the next node's
+// first, in each the next rank's first (CLAIMS TD-6).
+func order(c plan.Cluster, gather bool) (shards []int) {
+	for d := range c.Nodes {
+		for i := range c.Per {
+			if gather {
+				shards = append(shards, c.At(d, c.Per-i))
+			} else {
+				shards = append(shards, c.At(d+1, i+1))
+			}
+		}
+	}
+	return shards
+}

@@ -1,0 +1,135 @@
+package onesided_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Two nodes of two. The product leaves 5 of 132 compute units: 127 workgroups on
+// 1024 tiles of 38 µs, so that the first eight have nine tiles.
+func TestOnesidedBetweenNodes(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		spec plantest.Spec
+		node int
+		set  string
+		want trace.Time
+	}{
+		// Shard 1 comes from the neighbour and shard 2 through the NIC at 100, shard 3 is passed on
+		// by 200. Behind the own shard workgroups 2 to 7 have seven tiles left, from 100 on.
+		{"all-gather", plantest.Gathered, 2, "reserve=5", 366_000},
+		// One GPU a node: three puts share a NIC, and all are there at 300; one sends, none passes on.
+		// 129 workgroups: the last eight tiles of the own shard are the second round's, and the
+		// first 121 have eight tiles: six of other shards behind 300.
+		{"all-gather, a node each", plantest.Gathered, 1, "reserve=3", 528_000},
+		// The other node's shards are computed at 114 and 190: scattered by 214, sent by 314.
+		// The own node's at 266 and 342: scattered by 366.
+		{"reduce-scatter", plantest.Scattered, 2, "reducers=4", 366_000},
+	} {
+		w := c.spec.Build(t)
+		got := enginetest.Outcome(t, w, plantest.BareNodes(t, 4, c.node), "onesided", enginetest.Settings("graph=on:"+c.set))
+		if compare.Abs(got.Time-c.want) > 300 {
+			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
+		}
+	}
+}
+
+// Shards cross between nodes once a pair of counterparts, whatever their number
+// in a node: partial results are added before they are sent, and what is
+// gathered is passed on within the node.
+func TestBytesBetweenNodes(t *testing.T) {
+	for _, s := range []plantest.Spec{plantest.Gathered, plantest.Scattered} {
+		s.Ranks, s.Steps = 8, 1
+		got := enginetest.Outcome(t, s.Build(t), plantest.BareNodes(t, 8, 4), "onesided", enginetest.Settings("graph=on"))
+		if got.Result == nil {
+			t.Fatalf("%s: %s", s.Op, got.Why)
+		}
+		shard := float64(s.Bytes) / 8
+		want := map[replay.Resource]float64{replay.Egress: 6 * shard, replay.NICEgress: shard} // two shards to each of three peers, one to the other node
+		sent := map[replay.Resource]float64{}
+		for _, tr := range got.Result.Traffic {
+			if tr.GPU == 5 {
+				sent[tr.Resource] += tr.Bytes
+			}
+		}
+		for r, bytes := range want {
+			if !plantest.Near(sent[r], bytes) {
+				t.Errorf("%s: rank 5 sent %.0f bytes by %v, want %.0f", s.Op, sent[r], r, bytes)
+			}
+		}
+	}
+}
+
+// Adding beside the product takes as few workgroups as keep up, or as many as
+// are given; the last sum, beside which nothing computes, takes them all.
+func TestReducers(t *testing.T) {
+	s := plantest.Scattered
+	s.Steps = 1
+	for _, set := range []string{"reducers=3", ""} {
+		m := plantest.BareNodes(t, 4, 2)
+		m.GPU.Memory.Value = 132e12 // a compute unit adds a shard of 16 MiB in 50 µs; a copy of it and sending it take 100 each
+		if set == "" {
+			m.Network.Egress.Value *= 2 // 50 are left
+		}
+		run := enginetest.Outcome(t, s.Build(t), m, "onesided", enginetest.Settings("graph=on:"+set)).Result.Run
+		var grids []int
+		for _, x := range run.Spans {
+			if k := run.Kernel(x); k != nil && run.RankOf(x) == 0 && run.NameOf(x) == "sum of 2 partial results" {
+				grids = append(grids, int(k.Grid[0]))
+			}
+		}
+		want := 3
+		if set == "" {
+			want = 2 // (2+1)·16 MiB in 50 µs is one TB/s: more than one compute unit's
+		}
+		if len(grids) != 2 || grids[0] != want || grids[1] <= 132 {
+			t.Errorf("%q: sums on %v workgroups, want %d and then all", set, grids, want)
+		}
+	}
+}
+
+func TestBetweenNodesRefuses(t *testing.T) {
+	six := plantest.Gathered
+	six.Ranks = 6
+	for _, c := range []struct {
+		spec plantest.Spec
+		node int
+		set  string
+		want string
+	}{
+		{plantest.Gathered, 2, "impl=pull", "impl=push, product=whole"},
+		{plantest.MoeDown, 2, "", "impl=ll"},
+		{six, 4, "", "not equally many ranks of each node"},
+	} {
+		got := enginetest.Outcome(t, c.spec.Build(t), plantest.BareNodes(t, c.spec.Ranks, c.node), "onesided", enginetest.Settings(c.set))
+		if got.Result != nil || !strings.Contains(got.Why, c.want) {
+			t.Errorf("%s: %q, want %q", c.spec.Op, got.Why, c.want)
+		}
+	}
+}
+
+// A library's rings over two nodes of four leave from another GPU each: with
+// twice as many channels as GPUs in a node, every NIC carries two of them.
+func TestRingsUseAllNICs(t *testing.T) {
+	s := plantest.Scattered
+	s.Ranks, s.Steps, s.Channels = 8, 1, 8
+	got := enginetest.Outcome(t, s.Build(t), plantest.BareNodes(t, 8, 4), "bulk", enginetest.Settings("graph=on"))
+	wire := float64(s.Bytes) * 7 / 8
+	for gpu := range 8 {
+		sent := map[replay.Resource]float64{}
+		for _, tr := range got.Result.Traffic {
+			if tr.GPU == gpu {
+				sent[tr.Resource] += tr.Bytes
+			}
+		}
+		if !plantest.Near(sent[replay.NICEgress], wire/4) || !plantest.Near(sent[replay.Egress], wire*3/4) {
+			t.Errorf("rank %d sent %.0f bytes to the other node and %.0f within, want %.0f and %.0f", gpu, sent[replay.NICEgress], sent[replay.Egress], wire/4, wire*3/4)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package onesided
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// quick plans small collectives as one kernel of a few workgroups in which no
+// rank waits for another at its start: two buffers take turns from call to call,
+// and who sees the data of a call knows that its sender has left the one before
+// (MECHANISM 6.5 and 6.6). What lies around the collective stays.
+type quick struct {
+	pl    *plan.Planner
+	proto string
+	per   int // workgroups for every rank
+	calls map[*workload.Collective][][]replay.Flag
+}
+
+// protocols is bytes on the wire per byte of data, by protocol. LL stores 4
+// bytes of data with 4 of flag, LL128 120 with 8; the receiver sees in the data
+// that they have come, so that no fence and no signal follows. A multimem store
+// carries LL's words, once for all ranks of the node.
+var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
+
+func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	q := &quick{pl: pl, proto: v["impl"], per: 1, calls: map[*workload.Collective][][]replay.Flag{}}
+	if why := q.refuses(); why != "" {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
+	}
+	found := false
+	for i := range pl.Workload.Collectives {
+		found = found || q.serves(&pl.Workload.Collectives[i])
+	}
+	if !found {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no %s was found", q.proto, q.ops())}
+	}
+	if blocks := v.Int("blocks"); blocks > 0 {
+		q.per = plan.CeilDiv(blocks, pl.Workload.World)
+	}
+	before := len(pl.Pairs)
+	pl.Take(func(p *workload.Pair) bool {
+		return p.Collective >= 0 && q.serves(&pl.Workload.Collectives[p.Collective])
+	})
+	if pl.Only != nil && len(pl.Pairs) == before {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no pair with an %s was found", q.proto, q.ops())}
+	}
+	pl.Graph = v["graph"] == "on"
+	pl.CollectiveKernel = func(op *workload.Op) *replay.Kernel {
+		c := &pl.Workload.Collectives[op.Collective]
+		switch {
+		case !q.serves(c):
+			return nil
+		case c.Op == trace.AllToAll:
+			return q.allToAll(op, c)
+		}
+		return q.allGather(op, c)
+	}
+	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
+}
+
+// ops names what the protocol is for.
+func (q *quick) ops() string {
+	if q.proto == "ll" {
+		return "all-gather or all-to-all"
+	}
+	return "all-gather"
+}
+
+// replicating are the GPUs whose switch hands one store to all.
+var replicating = []string{"NVIDIA H100", "NVIDIA H200", "NVIDIA H800"}
+
+func (q *quick) serves(c *workload.Collective) bool {
+	if per := min(q.pl.Machine.PerNode(), q.pl.Machine.GPUs); q.proto == "multimem" && len(c.Members)%per != 0 { // it reaches whole nodes
+		return false
+	}
+	return len(c.Members) > 1 && c.Bytes > 0 && (c.Op == trace.AllGather || q.proto == "ll" && c.Op == trace.AllToAll)
+}
+
+// refuses says what the machine lacks for the protocol; "" where nothing.
+func (q *quick) refuses() string {
+	m := q.pl.Machine
+	nvlink := strings.HasPrefix(m.GPU.Name, "NVIDIA")
+	switch {
+	case q.proto == "ll128" && !nvlink:
+		return "impl=ll128 needs stores of 128 bytes that arrive whole, as NVLink has them"
+	case q.proto == "multimem" && (m.Fabric.Topology != machine.Switch || !slices.Contains(replicating, m.GPU.Name)):
+		return "impl=multimem needs a switch that replicates stores, as that of H100 and its successors"
+	}
+	return ""
+}
+
+// landed are the flags of a call: by receiver, then sender and workgroup.
+func (q *quick) landed(c *workload.Collective) [][]replay.Flag {
+	if f, ok := q.calls[c]; ok {
+		return f
+	}
+	var all [][]replay.Flag
+	for range c.Members {
+		var from []replay.Flag
+		for _, m := range c.Members {
+			for range q.per {
+				from = append(from, q.pl.Program.NewFlag(fmt.Sprintf("data of rank %d in %s %d", q.pl.Workload.Ops[m].Rank, c.Op, c.Seq)))
+			}
+		}
+		all = append(all, from)
+	}
+	q.calls[c] = all
+	return all
+}
+
+// A caller is a rank in a call: its place among the members, who they are, and
+// which of them share its node.
+type caller struct {
+	me      int
+	ranks   []int32
+	near    []bool
+	landed  [][]replay.Flag
+	part    float64 // bytes of a workgroup
+	perRank int
+}
+
+func (q *quick) caller(op *workload.Op, c *workload.Collective) caller {
+	k := caller{landed: q.landed(c), part: float64(c.Bytes) / float64(len(c.Members)*q.per), perRank: q.per}
+	for _, m := range c.Members {
+		k.ranks = append(k.ranks, int32(q.pl.Workload.Ops[m].Rank))
+		k.near = append(k.near, q.pl.Machine.Node(q.pl.Workload.Ops[m].Rank) == q.pl.Machine.Node(op.Rank))
+	}
+	k.me = slices.Index(c.Members, op.ID)
+	return k
+}
+
+// flag is set on a member when what a workgroup of another sent has come.
+func (k *caller) flag(to, from, wg int) replay.Flag { return k.landed[to][from*k.perRank+wg] }
+
+// counterpart reports whether a member of another node is this rank's own there:
+// as many members of that node come before it as of this node before this rank.
+func (q *quick) counterpart(k *caller, other int) bool {
+	at := func(i int) (n int) {
+		for j := range i {
+			if q.pl.Machine.Node(int(k.ranks[j])) == q.pl.Machine.Node(int(k.ranks[i])) {
+				n++
+			}
+		}
+		return n
+	}
+	return !k.near[other] && at(other) == at(k.me)
+}
+
+// allGather has a workgroup for every rank. This rank's packs its shard, puts it
+// to its counterparts in other nodes and stores it to its node; those of the
+// counterparts pass on to the node what comes from there; the others receive
+// (CLAIMS TD-3). Every one unpacks what it has received.
+func (q *quick) allGather(op *workload.Op, c *workload.Collective) *replay.Kernel {
+	k := q.caller(op, c)
+	factor := protocols[q.proto]
+	each := q.pl.Machine.GPU.StreamAt(len(k.ranks)*q.per) / float64(len(k.ranks)*q.per)
+	move := func(read, write float64) replay.Phase {
+		return replay.Phase{Op: replay.Work, Time: plan.Duration((read + write) / each), Read: read, Write: write}
+	}
+	return q.kernel(op, c, func(i int, buf []replay.Phase) []replay.Phase {
+		from, wg := i/q.per, i%q.per
+		if from == k.me {
+			buf = append(buf, move(k.part, k.part))
+			for j := range k.ranks {
+				if q.counterpart(&k, j) {
+					buf = append(buf, replay.Phase{Op: replay.Put, Peer: k.ranks[j], Bytes: k.part * factor, Flag: k.flag(j, from, wg), Count: 1, Mark: "put"})
+				}
+			}
+			return q.broadcast(&k, from, wg, buf)
+		}
+		buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: k.flag(k.me, from, wg), Count: 1})
+		if q.counterpart(&k, from) {
+			buf = q.broadcast(&k, from, wg, buf)
+		}
+		return append(buf, move(k.part*factor, k.part))
+	})
+}
+
+// broadcast stores a part to every other rank of the node: one store each.
+func (q *quick) broadcast(k *caller, from, wg int, buf []replay.Phase) []replay.Phase {
+	f, n := q.pl.Machine.Fabric, len(k.ranks)
+	bytes := k.part * protocols[q.proto]
+	time := plan.Duration(bytes / f.StoreCU.Or(f.Egress.Value))
+	if q.proto == "multimem" && q.pl.Machine.PerNode() > 1 {
+		buf = append(buf, replay.Phase{Op: replay.Store, Peer: replay.Everyone, Bytes: bytes, Time: time})
+	}
+	for i := 1; i < n; i++ {
+		to := (k.me + i) % n
+		if !k.near[to] {
+			continue
+		}
+		if q.proto != "multimem" {
+			buf = append(buf, replay.Phase{Op: replay.Store, Peer: k.ranks[to], Bytes: bytes * f.StoreCost(machine.ToAll), Time: time})
+		}
+		buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: k.flag(to, from, wg), Count: 1})
+	}
+	return buf
+}
+
+// allToAll has a workgroup for every peer: it puts the tokens and a signal behind
+// them, and waits for the peer's.
+func (q *quick) allToAll(op *workload.Op, c *workload.Collective) *replay.Kernel {
+	k := q.caller(op, c)
+	f := q.pl.Machine.Fabric
+	return q.kernel(op, c, func(i int, buf []replay.Phase) []replay.Phase {
+		to, wg := (k.me+i/q.per)%len(k.ranks), i%q.per
+		switch {
+		case to == k.me:
+			return append(buf, replay.Phase{Op: replay.Store, Peer: k.ranks[to], Bytes: k.part, Read: k.part})
+		case k.near[to]:
+			buf = append(buf,
+				replay.Phase{
+					Op: replay.Store, Peer: k.ranks[to], Bytes: k.part * f.StoreCost(machine.ToAll), Read: k.part,
+					Time: plan.Duration(k.part / f.StoreCU.Or(f.Egress.Value)),
+				},
+				q.pl.Fence(),
+				replay.Phase{Op: replay.PostTo, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "signal"})
+		default:
+			buf = append(buf, replay.Phase{Op: replay.Put, Peer: k.ranks[to], Bytes: k.part, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "put"})
+		}
+		return append(buf, replay.Phase{Op: replay.WaitFor, Flag: k.flag(k.me, to, wg), Count: 1})
+	})
+}
+
+// kernel is one of as many workgroups as ranks, times per, that stands for a
+// collective of the library.
+func (q *quick) kernel(op *workload.Op, c *workload.Collective, recipe func(i int, buf []replay.Phase) []replay.Phase) *replay.Kernel {
+	k := &replay.Kernel{
+		Name: fmt.Sprintf("low-latency %s (%s)", c.Op, q.proto), Kind: trace.Collective,
+		WGs: len(c.Members) * q.per, Footprint: plan.SweepFootprint, Recipe: recipe,
+	}
+	q.pl.Describe(k, op, plan.Piece{Coll: c, Of: 1})
+	k.Attr.Grid = [3]int32{int32(k.WGs), 1, 1}
+	return k
+}

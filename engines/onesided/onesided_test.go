@@ -1,0 +1,311 @@
+package onesided_test
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Every way of moving and computing sends each shard once, and beats one after
+// the other where communication can hide.
+func TestOnesidedPipelines(t *testing.T) {
+	for _, s := range []plantest.Spec{plantest.Scattered, plantest.Gathered} {
+		w, m := s.Build(t), plantest.H200(t, s.Ranks)
+		base := enginetest.Outcome(t, w, m, "bulk", nil)
+		for _, impl := range []string{"pull", "push"} {
+			for _, product := range []string{"whole", "chunks"} {
+				if impl == "push" && product == "chunks" {
+					continue
+				}
+				got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": impl, "product": product})
+				if got.Result == nil {
+					t.Fatalf("%s %s %s: %s", s.Op, impl, product, got.Why)
+				}
+				if got.Time >= base.Time {
+					t.Errorf("%s %s %s: %d ns, bulk %d", s.Op, impl, product, got.Time, base.Time)
+				}
+				want := float64(s.Steps) * float64(s.Bytes) * float64(s.Ranks-1) / float64(s.Ranks)
+				if b := enginetest.Sum(enginetest.Sent(got)); !plantest.Near(b, want) {
+					t.Errorf("%s %s %s: rank 0 sent %.0f bytes, want %.0f", s.Op, impl, product, b, want)
+				}
+			}
+		}
+	}
+}
+
+// PyTorch's kernel that adds partial results takes its own time, ours the memory's.
+func TestSumsOfPartialResults(t *testing.T) {
+	s := plantest.Scattered
+	w, m := s.Build(t), plantest.H200(t, s.Ranks)
+	for product, want := range map[string]float64{
+		"chunks": float64(s.Bytes) / float64(s.Ranks) / m.GPU.SumAt(s.Ranks),
+		"whole":  float64(s.Bytes) * (1 + 1/float64(s.Ranks)) / m.GPU.StreamAt(4*int(m.GPU.CUs.Value)),
+	} {
+		run := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "pull", "product": product}).Result.Run
+		sums := 0
+		for _, x := range run.Spans {
+			if run.Kernel(x) != nil && strings.HasPrefix(run.NameOf(x), "sum of") {
+				sums++
+				if got := plan.Seconds(x.End - x.Start); math.Abs(got/want-1) > .02 {
+					t.Errorf("%s: a sum takes %g s, want %g", product, got, want)
+				}
+			}
+		}
+		if sums != s.Steps*s.Ranks {
+			t.Errorf("%s: %d sums in %d steps of %d ranks", product, sums, s.Steps, s.Ranks)
+		}
+	}
+}
+
+// A copy costs an engine's latency, whatever its size.
+func TestOnesidedLoses(t *testing.T) {
+	s := plantest.Scattered
+	s.Bytes, s.Gemm, s.Comm = 256<<10, 20_000, 12_000
+	w, m := s.Build(t), plantest.H200(t, s.Ranks)
+	base := enginetest.Outcome(t, w, m, "bulk", nil)
+	if got := enginetest.Outcome(t, w, m, "onesided", nil); got.Time <= base.Time {
+		t.Errorf("copies of 64 KiB take %d ns, the library %d: they should lose", got.Time, base.Time)
+	}
+}
+
+// One shot is for small vectors: it sends N-1 times as much as it has, in one step.
+func TestOneShot(t *testing.T) {
+	set := map[string]string{"impl": "oneshot"}
+	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
+	got := enginetest.Outcome(t, w, m, "onesided", set)
+	if base := enginetest.Outcome(t, w, m, "bulk", nil); got.Time >= base.Time {
+		t.Errorf("64 KiB: %d ns, library %d", got.Time, base.Time)
+	}
+	if b, want := enginetest.Sum(enginetest.Sent(got)), float64(plantest.Vector.Steps)*3*float64(plantest.Vector.Bytes); !plantest.Near(b, want) {
+		t.Errorf("rank 0 sent %.0f bytes, want %.0f", b, want)
+	}
+	large := plantest.Vector
+	large.Bytes, large.Comm, large.Channels = 128<<20, 640_000, 24
+	w = large.Build(t)
+	base := enginetest.Outcome(t, w, m, "bulk", nil)
+	if got := enginetest.Outcome(t, w, m, "onesided", set); got.Time <= base.Time {
+		t.Errorf("128 MiB: %d ns, library %d: it should lose", got.Time, base.Time)
+	}
+}
+
+// On a mesh a link serves one peer, so all are used at once: a gather takes
+// the time of one shard over one link, not of three.
+func TestOnesidedOnMesh(t *testing.T) {
+	const pair = 50e9
+	m := plantest.H200(t, 4)
+	m.Fabric.Topology = machine.Mesh
+	m.Fabric.Pair.Value = pair
+	w := plantest.Gathered.Build(t)
+	got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "push"})
+	shard := trace.Time(float64(plantest.Gathered.Bytes) / 4 / pair * 1e9)
+	if got.Time < shard || got.Time > plantest.Gathered.Gemm+2*shard {
+		t.Errorf("%d ns; a shard over a link takes %d", got.Time, shard)
+	}
+}
+
+// Tiles of 38 µs on 132 compute units, 256 of them a shard: two rounds, the
+// second of which reaches eight tiles into the next shard. Shards arrive, or
+// leave, every 100 µs.
+func TestOnesidedByHand(t *testing.T) {
+	const µs = trace.Time(1000)
+	for _, c := range []struct {
+		name string
+		op   trace.CollectiveOp
+		top  machine.Topology
+		set  string
+		want trace.Time
+	}{
+		// The last shard arrives at 300; every compute unit has two tiles of it and of what is behind it left.
+		{"pull, own first, then as they arrive", trace.AllGather, machine.Switch, "impl=pull", 376 * µs},
+		{"push arrives from the rank before first", trace.AllGather, machine.Switch, "impl=push", 376 * µs},
+		{"a ring hands on what came from the rank before", trace.AllGather, machine.Switch, "impl=ring", 376 * µs},
+		{"each part of a ring gets every shard of the other across once", trace.AllGather, machine.Switch, "impl=ring:numa=2", 376 * µs},
+		{"the shard that arrives last first: nothing overlaps", trace.AllGather, machine.Switch, "swizzle=reverse", 604 * µs},
+		{"index order: the rank behind rank 0 waits for all", trace.AllGather, machine.Switch, "swizzle=index", 604 * µs},
+		{"all-to-all like all-gather", trace.AllToAll, machine.Switch, "impl=pull", 376 * µs},
+
+		// On a mesh an eighth of a shard of every peer comes every 12.5.
+		{"mesh: all links at once", trace.AllGather, machine.Mesh, "", 316_500},
+		{"mesh, order of a switch: one link of three", trace.AllGather, machine.Mesh, "swizzle=switch", 376 * µs},
+
+		// 128 workgroups on the compute units that four of the communication kernel leave: two rounds a shard.
+		{"communication kernel on reserved units", trace.AllGather, machine.Switch, "mover=kernel:reserve=4:first=product", 376 * µs},
+		// 132 workgroups on 128: the last four start when the kernel is over, at 300, with seven tiles each.
+		{"communication kernel on the product's units", trace.AllGather, machine.Switch, "mover=kernel", 566 * µs},
+	} {
+		s := plantest.Gathered
+		s.Op = c.op
+		w := s.Build(t)
+		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
+			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		op   trace.CollectiveOp
+		top  machine.Topology
+		set  string
+		want trace.Time
+	}{
+		// The first shard is computed at 76, and three copies follow one another.
+		{"push, own last", trace.ReduceScatter, machine.Switch, "", 376 * µs},
+		{"pull, own last", trace.ReduceScatter, machine.Switch, "impl=pull", 376 * µs},
+		{"own first: the shard that is sent first is computed last", trace.ReduceScatter, machine.Switch, "swizzle=reverse", 604 * µs},
+		{"all-to-all like reduce-scatter", trace.AllToAll, machine.Switch, "", 376 * µs},
+		// The fourth step of eight begins at 152... a piece is sent in 12.5 and computed in 38: the last leaves after the product.
+		{"mesh, copies", trace.ReduceScatter, machine.Mesh, "impl=push", 316_500},
+	} {
+		s := plantest.Scattered
+		s.Op = c.op
+		w := s.Build(t)
+		if got := enginetest.Outcome(t, w, plantest.Bare(t, 4, c.top), "onesided", enginetest.Settings("graph=on:"+c.set)); compare.Abs(got.Time-c.want) > 300 {
+			t.Errorf("%s: %d ns, want %d (%s)", c.name, got.Time, c.want, got.Why)
+		}
+	}
+}
+
+// copies lists what rank 0's copy engines move in its first step, in order of start.
+func copies(out compare.Outcome) (names []string) {
+	run := out.Result.Run
+	for _, s := range run.Spans {
+		if run.RankOf(s) == 0 && s.Kind == trace.Copy && run.Lanes[s.Lane].Kind == trace.Queue {
+			names = append(names, run.NameOf(s))
+		}
+	}
+	return names
+}
+
+// The order of the copies is the rule's: pulls from rank+1 on; pushes to rank+1
+// on; a scatter's own shard last; a ring sends to one rank only; on a mesh every
+// piece is followed by a small copy that is its signal; stores need no copies.
+func TestOnesidedCopies(t *testing.T) {
+	for _, c := range []struct {
+		spec plantest.Spec
+		top  machine.Topology
+		set  string
+		want string
+	}{
+		{plantest.Gathered, machine.Switch, "impl=pull", "copy 1→0, copy 2→0, copy 3→0"},
+		{plantest.Gathered, machine.Switch, "impl=push", "copy 0→1, copy 0→2, copy 0→3"},
+		{plantest.Gathered, machine.Switch, "impl=ring", "copy 0→1, copy 0→1, copy 0→1"},
+		{plantest.Gathered, machine.Switch, "impl=ring:numa=2", "copy 0→1, copy 0→2, copy 0→1"},
+		{plantest.Gathered, machine.Mesh, "rows=2048", "copy 0→1, copy 0→2, copy 0→3, signal 0→1, signal 0→2, signal 0→3"},
+		{plantest.Scattered, machine.Switch, "", "copy 0→1, copy 0→2, copy 0→3, copy 0→0"},
+		{plantest.Scattered, machine.Switch, "impl=pull", "copy 3→0, copy 2→0, copy 1→0, copy 0→0"},
+		{plantest.Scattered, machine.Mesh, "", ""},
+	} {
+		c.spec.Steps = 1
+		w, m := c.spec.Build(t), plantest.Bare(t, 4, c.top)
+		if got := strings.Join(copies(enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:"+c.set))), ", "); got != c.want {
+			t.Errorf("%s %s %q: %s, want %s", c.spec.Op, c.top, c.set, got, c.want)
+		}
+	}
+	// 2048 rows of a shard in pieces of 256: eight pieces, each with its signal, for three peers.
+	one := plantest.Gathered
+	one.Steps = 1
+	if got := len(copies(enginetest.Outcome(t, one.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", nil))); got != 48 {
+		t.Errorf("mesh: %d copies, want 48", got)
+	}
+}
+
+// A pull waits for all ranks before the product starts; a push only for its own.
+func TestPushNeedsNoBarrier(t *testing.T) {
+	const late = trace.Time(500_000)
+	s := plantest.Gathered
+	s.Steps = 1
+	w := s.Build(t)
+	for _, id := range w.Ranks[0] {
+		w.Ops[id].Issued = late
+	}
+	starts := map[string]trace.Time{}
+	for _, impl := range []string{"pull", "push"} {
+		run := enginetest.Outcome(t, w, plantest.Bare(t, 4, machine.Switch), "onesided", enginetest.Settings("impl="+impl)).Result.Run
+		for _, x := range run.Spans {
+			if run.RankOf(x) == 1 && x.Kind == trace.Compute && run.NameOf(x) == "gemm_256x128" {
+				starts[impl] = x.Start
+			}
+		}
+	}
+	if starts["pull"]-starts["push"] < late/2 {
+		t.Errorf("with a late rank 0, rank 1's product starts at %d ns with push and at %d with pull", starts["push"], starts["pull"])
+	}
+}
+
+// Stores of a scattered product: every byte crosses once, from the product itself.
+func TestOnesidedStores(t *testing.T) {
+	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllToAll} {
+		s := plantest.Scattered
+		s.Op = op
+		got := enginetest.Outcome(t, s.Build(t), plantest.Bare(t, 4, machine.Mesh), "onesided", nil)
+		for name, bytes := range enginetest.Sent(got) {
+			want := float64(s.Steps) * 0.75 * float64(s.Bytes)
+			if name != "gemm_256x128 + "+op.String() || !plantest.Near(bytes, want) {
+				t.Errorf("%s: %s sent %.0f bytes, want %.0f", op, name, bytes, want)
+			}
+		}
+	}
+}
+
+// A product that waits and holds every slot that the communication kernel needs
+// is a deadlock, found and named; kernels in the other order, or free compute
+// units, are a way out (MECHANISM 6, R0.7).
+func TestOnesidedDeadlock(t *testing.T) {
+	w, m := plantest.Gathered.Build(t), plantest.H200(t, 4)
+	got := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:first=product"))
+	var dead *replay.DeadlockError
+	if !errors.As(got.Err, &dead) {
+		t.Fatalf("the product was launched first and took every compute unit: %q, %v", got.Why, got.Err)
+	}
+	chain := strings.Join(dead.Chain, "\n")
+	for _, want := range []string{`"gemm_256x128"`, `"nccl_all_gather"`, "hold their slots and wait", "shard of rank", "find no slot: held by"} {
+		if !strings.Contains(chain, want) {
+			t.Errorf("the cycle does not say %q:\n%s", want, chain)
+		}
+	}
+	for _, set := range []string{"mover=kernel", "mover=kernel:first=product:reserve=8"} {
+		if out := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings(set)); out.Result == nil {
+			t.Errorf("%s: %s", set, out.Why)
+		}
+	}
+	// A scattered product waits for nothing: launched first, it only hides nothing.
+	w = plantest.Scattered.Build(t)
+	first := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:first=product"))
+	if spare := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:reserve=8")); first.Result == nil || spare.Time >= first.Time {
+		t.Errorf("reduce-scatter: %d ns with the product first (%s), %d with reserved compute units", first.Time, first.Why, spare.Time)
+	}
+}
+
+// What cannot be is said, not replaced.
+func TestOnesidedRefuses(t *testing.T) {
+	dispatched := plantest.Gathered
+	dispatched.Op = trace.AllToAll
+	for _, c := range []struct {
+		spec plantest.Spec
+		set  string
+		want string
+	}{
+		{plantest.Gathered, "impl=store", "for what a product makes"},
+		{plantest.Scattered, "impl=ring", "for what a product reads"},
+		{dispatched, "impl=ring", "all-gathers, not all-to-alls"},
+		{plantest.Gathered, "impl=ring:numa=3", "does not divide 4 ranks"},
+		{plantest.Gathered, "impl=pull:mover=kernel", "a communication kernel stores"},
+		{plantest.Gathered, "product=chunks:mover=kernel", "product=chunks is for copy engines that read"},
+		{plantest.Gathered, "reserve=132", "leaves the product none"},
+		{plantest.Vector, "", "impl=oneshot"},
+		{plantest.Gathered, "impl=oneshot", "followed by an all-reduce"},
+	} {
+		out := enginetest.Outcome(t, c.spec.Build(t), plantest.H200(t, 4), "onesided", enginetest.Settings(c.set))
+		if out.Result != nil || !strings.Contains(out.Why, c.want) {
+			t.Errorf("%s %q: %q, want %q", c.spec.Op, c.set, out.Why, c.want)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package onesided
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// gather writes an all-gather, or an all-to-all, and the product behind it
+// (MECHANISM 6.1).
+func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
+	compute, comm := r.Split(p)
+	b := t.stateOf(p)
+	me, n := b.place(r), len(b.ranks)
+	s, l := r.Stream(compute.Queue), t.pl.Machine.Launch
+	shard := float64(p.Coll.Bytes) / float64(n)
+
+	r.BeginPair(p)
+	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, comm), r.Dependencies(p, compute)), r.ReplacedOps(p)...)
+	mine := t.pl.Program.NewFlag(fmt.Sprintf("rank %d's shard may move", r.ID))
+	staged := shard
+	if b.impl == "pull" && p.Coll.Op == trace.AllToAll {
+		staged *= float64(n) // peers read their parts here
+	}
+	stage := replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", staged, staged)}
+	s.Post(b.free[me], 1)
+	if b.impl == "pull" { // peers read from a buffer that must hold the shard first (A1)
+		s.Launch(gap, stage)
+		barrier(r, s, b.there, n)
+		s.Post(mine, 1)
+	} else {
+		s.Post(mine, 1)
+		s.Launch(gap, stage)
+	}
+	gap = plan.Duration(l.Gap.Value)
+
+	seq := t.sequence(b, me, true, t.products(r, p), t.spares(p, b))
+	launch := func() { t.gathered(r, p, s, b, seq, gap) }
+	switch {
+	case b.across:
+		c, _ := t.pl.Cluster(b.ranks, me)
+		t.carry(r, p, s, mine, func(placed replay.Flag) *replay.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
+	case t.kernel:
+		t.carry(r, p, s, mine, func(placed replay.Flag) *replay.Kernel { return t.carrier(p, comm, b, seq, me, placed) }, launch)
+	case b.impl == "ring":
+		t.handOn(r, p, b, mine, shard)
+		launch()
+	default:
+		for range b.cuts {
+			for i := 1; i < n; i++ {
+				lane := t.lane(r, compute, comm, i)
+				lane.Wait(mine, 1, "shard")
+				from, to := (me+i)%n, me
+				if b.impl == "push" {
+					from, to = me, (me+i)%n
+					lane.Wait(b.free[to], 1, "buffer")
+				}
+				t.move(r, lane, comm, b.ranks[from], b.ranks[to], shard/float64(b.cuts), b.arrived[to][from])
+			}
+		}
+		launch()
+	}
+	for _, op := range r.ReplacedOps(p) {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}
+
+// handOn writes the copies of a ring push: a rank's own shard to the next rank,
+// then whatever has come from the one before. In a ring cut into parts a shard
+// crosses to the rank's counterpart in the next part once, and goes round there.
+func (t *operator) handOn(r *plan.Rank, p *plan.Pair, b *state, mine replay.Flag, shard float64) {
+	compute, comm := r.Split(p)
+	me, n := b.place(r), len(b.ranks)
+	g := n / t.numa
+	next, across := me/g*g+(me+1)%g, (me+g)%n
+	s := t.lane(r, compute, comm, 1)
+	s.Wait(mine, 1, "shard")
+	send := func(which, to int) {
+		if which != me {
+			s.Wait(b.arrived[me][which], 1, "shard")
+		}
+		s.Wait(b.free[to], 1, "buffer")
+		t.move(r, s, comm, b.ranks[me], b.ranks[to], shard/float64(b.cuts), b.arrived[to][which])
+	}
+	order := t.arrival(b, me)
+	for part := range t.numa {
+		for _, which := range order[part*g : part*g+g-1] {
+			send(which, next)
+		}
+		if part+1 < t.numa {
+			send(order[part*g], across)
+		}
+	}
+}
+
+// gathered writes the product: one kernel whose tiles wait for the shards that
+// their rows touch (A3).
+func (t *operator) gathered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
+	compute, _ := r.Split(p)
+	me := b.place(r)
+	s.Launch(r.WriteFills(s, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+		for _, i := range x.units {
+			if u := seq.units[i]; u.shard != me {
+				buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][u.shard], Count: int64((u.piece + 1) * b.posts)})
+			}
+		}
+		return append(buf, work)
+	})))
+}
+
+// scatter writes a product and the reduce-scatter, or the all-to-all, behind it
+// (MECHANISM 6.2).
+func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
+	compute, comm := r.Split(p)
+	b := t.stateOf(p)
+	me, s := b.place(r), r.Stream(compute.Queue)
+
+	r.BeginPair(p)
+	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	s.Post(b.free[me], 1)
+	seq := t.sequence(b, me, false, t.products(r, p), t.spares(p, b))
+	launch := func() { t.scattered(r, p, s, b, seq, gap) }
+	switch {
+	case b.across:
+		launch()
+		c, _ := t.pl.Cluster(b.ranks, me)
+		t.scatterNodes(r, p, b, c, s, seq)
+	case b.impl == "store":
+		launch()
+	case t.kernel:
+		inputs := t.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.ID))
+		s.Post(inputs, 1)
+		kernel := func(placed replay.Flag) *replay.Kernel { return t.carrier(p, comm, b, seq, me, placed) }
+		s.Wait(t.carry(r, p, s, inputs, kernel, launch), 1, "communication kernel")
+	default:
+		launch()
+		t.copyOut(r, p, s, b, seq)
+	}
+	if !b.across {
+		barrier(r, s, b.over, len(b.ranks))
+		if p.Coll.Op == trace.ReduceScatter {
+			t.add(r, p, s)
+		}
+	}
+	for _, op := range r.ReplacedOps(p) {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}
+
+// add writes the sum of what all ranks have brought; that of PyTorch's pipelines
+// is PyTorch's.
+func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
+	_, comm := r.Split(p)
+	n := len(p.Coll.Members)
+	name := fmt.Sprintf("sum of %d partial results", n)
+	read, write, least := float64(p.Coll.Bytes), float64(p.Coll.Bytes)/float64(n), 0.0
+	if rate := t.pl.Machine.GPU.SumAt(n); t.chunks && rate > 0 {
+		least = write / rate
+	}
+	t.issue(r, s, name)
+	s.Launch(plan.Duration(t.pl.Machine.Launch.Hop.Value), replay.Command{
+		Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.SweepOn(name, t.pl.Sweepers(read, write), read, write, least),
+	})
+}
+
+// copyOut writes the copies of a scattered product, each behind the signal of the
+// tiles that it moves. Those of the next rank go first and the own shard last:
+// nothing is left to hide it but it does not cross a link (S1).
+func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence) {
+	compute, comm := r.Split(p)
+	me, n := b.place(r), len(b.ranks)
+	piece := float64(p.Coll.Bytes) / float64(n*b.cuts)
+	for c := range b.cuts {
+		for i := 1; i < n; i++ {
+			lane := t.lane(r, compute, comm, i)
+			from, to := (me-i+n)%n, me
+			if b.impl == "push" {
+				from, to = me, (me+i)%n
+				lane.Wait(b.free[to], 1, "buffer")
+			}
+			lane.Wait(b.done[from][to*b.cuts+c], seq.count(to, c), "computed")
+			t.move(r, lane, comm, b.ranks[from], b.ranks[to], piece, b.arrived[to][from], b.sent[me])
+		}
+	}
+	lane := t.lane(r, compute, comm, n)
+	for c := range b.cuts {
+		lane.Wait(b.done[me][me*b.cuts+c], seq.count(me, c), "computed")
+		t.move(r, lane, comm, b.ranks[me], b.ranks[me], piece, b.sent[me])
+	}
+	s.Wait(b.sent[me], int64(n*b.cuts), "copies")
+}
+
+// scattered writes the product: one kernel whose tiles count towards the shards
+// that they complete (S1) or store themselves to their owners (S2).
+func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
+	compute, _ := r.Split(p)
+	me := b.place(r)
+	k := seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+		buf = append(buf, work)
+		for _, i := range x.units {
+			u := seq.units[i]
+			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: b.done[me][u.shard*b.cuts+u.piece], Count: 1})
+		}
+		return buf
+	})
+	if b.impl == "store" {
+		k = t.storing(p, b, seq, me)
+	}
+	s.Launch(r.WriteFills(s, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, k))
+}
+
+// storing is a product whose tiles store themselves into their owners' buffers:
+// no signals, a barrier follows the kernel.
+func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *replay.Kernel {
+	payload := seq.payload(float64(p.Coll.Bytes))
+	cost := t.pl.Machine.Fabric.StoreCost(t.pattern())
+	k := seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+		work.Write = 0
+		buf = append(buf, work)
+		for _, i := range x.units {
+			to := seq.units[i].shard
+			bytes := payload[x.part] / float64(len(x.units))
+			store := replay.Phase{Op: replay.Store, Peer: b.ranks[to], Bytes: bytes}
+			if to != me {
+				store.Time = t.storeTime(bytes)
+				store.Bytes *= cost
+			}
+			buf = append(buf, store)
+		}
+		return buf
+	})
+	k.Name = fmt.Sprintf("%s + %s", k.Name, p.Coll.Op)
+	return k
+}
+
+// payload is the bytes that a tile of each product sends of all of them.
+func (s *sequence) payload(bytes float64) []float64 {
+	whole := 0.0
+	each := make([]float64, len(s.parts))
+	for i := range s.parts {
+		each[i] = float64(s.parts[i].op.Shape.M * s.parts[i].op.Shape.N)
+		whole += each[i]
+	}
+	for i := range each {
+		share := 1 / float64(len(each))
+		if whole > 0 {
+			share = each[i] / whole
+		}
+		each[i] = bytes * share / float64(s.parts[i].tiles)
+	}
+	return each
+}
+
+// pattern is which peers the stores of all GPUs go to at one time.
+func (t *operator) pattern() machine.Pattern {
+	switch t.swizzle {
+	case "mesh":
+		return machine.ToAll
+	case "index":
+		return machine.ToOne
+	}
+	return machine.ToNext
+}
+
+// storeTime is how long a workgroup takes to store to a peer.
+func (t *operator) storeTime(bytes float64) trace.Time {
+	return plan.Duration(bytes / t.pl.Machine.Fabric.StoreCU.Or(t.pl.Machine.Fabric.Egress.Value))
+}

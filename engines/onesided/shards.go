@@ -1,0 +1,132 @@
+package onesided
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// A gemm is a matrix product of a pair and the workgroups that compute it.
+type gemm struct {
+	op    *workload.Op
+	g     plan.Grid
+	tiles int
+}
+
+// A run is consecutive tiles of one product whose rows touch the same units.
+type run struct {
+	until int // index behind its last tile
+	part  int // of the products
+	units []int
+	turn  int // the unit whose turn they wait for
+}
+
+// runs puts the tiles of products into the order of the units. A tile that waits
+// for units comes with the last that its rows touch, one that completes units with
+// the first. Several products take turns unit by unit, as the experts of a grouped
+// product do whose rows are sorted by rank.
+func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
+	at := make([]int, ranks*cuts) // by piece of all rows: its place in the order
+	for i, u := range units {
+		at[u.shard*cuts+u.piece] = i
+	}
+	var all []run
+	for i := range parts {
+		all = append(all, parts[i].runs(i, at)...)
+	}
+	for i := range all {
+		if all[i].turn = slices.Min(all[i].units); waits {
+			all[i].turn = slices.Max(all[i].units)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b run) int { return a.turn - b.turn })
+	tiles := 0
+	for i := range all {
+		tiles += all[i].until
+		all[i].until = tiles
+	}
+	return all
+}
+
+// runs are a product's in the order of rows; until counts tiles still. Where
+// tiles have no known height, they are taken to follow one another down the rows.
+func (p *gemm) runs(part int, at []int) []run {
+	panels, each := p.tiles, 1
+	row := func(i int) (lo, hi int) { return i * len(at) / panels, ((i+1)*len(at) - 1) / panels }
+	if m, h := int(p.op.Shape.M), p.op.Tiling.TileM; h > 0 && m > 0 && p.tiles%plan.CeilDiv(m, h) == 0 {
+		panels = plan.CeilDiv(m, h)
+		each = p.tiles / panels
+		row = func(i int) (lo, hi int) { return i * h * len(at) / m, (min(m, (i+1)*h)*len(at) - 1) / m }
+	}
+	all := make([]run, panels)
+	for i := range all {
+		lo, hi := row(i)
+		all[i] = run{until: each, part: part}
+		for piece := lo; piece <= hi; piece++ {
+			all[i].units = append(all[i].units, at[piece])
+		}
+	}
+	return all
+}
+
+// A sequence is the tiles of a pair's products in the order of its units.
+type sequence struct {
+	parts  []gemm
+	units  []unit
+	runs   []run
+	counts []int64 // by unit: tiles that touch it
+}
+
+// sequence orders the tiles of products that leave so many compute units free.
+func (t *operator) sequence(b *state, me int, gather bool, ops []*workload.Op, spare int) *sequence {
+	s := &sequence{units: t.units(b, me, gather)}
+	for _, op := range ops {
+		g := t.pl.GridOf(op, op.DurAlone())
+		if spare > 0 {
+			cus := int(t.pl.Machine.GPU.CUs.Value)
+			g = t.pl.TilesOf(op)
+			g = t.pl.WithPrograms(op, g, max(1, g.WGs*(cus-spare)/cus))
+		}
+		s.parts = append(s.parts, gemm{op: op, g: g, tiles: max(g.Tiles, g.WGs)})
+	}
+	s.runs = runs(s.parts, s.units, len(b.ranks), b.cuts, gather)
+	s.counts = make([]int64, len(s.units))
+	first := 0
+	for _, r := range s.runs {
+		for _, u := range r.units {
+			s.counts[u] += int64(r.until - first)
+		}
+		first = r.until
+	}
+	return s
+}
+
+// run is the one that a tile belongs to.
+func (s *sequence) run(tile int) *run {
+	return &s.runs[sort.Search(len(s.runs), func(i int) bool { return s.runs[i].until > tile })]
+}
+
+// count is how many tiles touch a piece of a shard.
+func (s *sequence) count(shard, piece int) int64 {
+	return s.counts[slices.Index(s.units, unit{shard, piece})]
+}
+
+// kernel is one launch that computes the tiles in order; around adds to the
+// phases of a tile what it waits for, and what it does with its result.
+func (s *sequence) kernel(pl *plan.Planner, around func(buf []replay.Phase, r *run, work replay.Phase) []replay.Phase) *replay.Kernel {
+	lead := &s.parts[0]
+	k := pl.KernelOf(lead.op, lead.g)
+	if len(s.parts) > 1 { // one grouped kernel: as many persistent workgroups as fit
+		k.Tiles, k.Owned = s.runs[len(s.runs)-1].until, -1
+		k.WGs = min(k.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Residents(lead.g.Footprint))
+	}
+	k.Recipe = func(tile int, buf []replay.Phase) []replay.Phase {
+		r := s.run(tile)
+		g := &s.parts[r.part].g
+		return around(buf, r, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read, Write: g.Write})
+	}
+	return k
+}

@@ -1,0 +1,248 @@
+package onesided
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// operator plans the copies and signals of all pairs of the one-sided strategies.
+type operator struct {
+	pl       *plan.Planner
+	impl     string // as the user has it; see implOf
+	swizzle  string // never auto
+	chunks   bool   // a launch a shard
+	kernel   bool   // a communication kernel moves the data, not copy engines
+	after    bool   // and is launched after the product
+	blocks   int    // workgroups of the communication kernel
+	reserve  int    // CUs that the product leaves free
+	rows     int    // of a piece
+	numa     int
+	reducers int            // workgroups that add beside a product between nodes; 0: as few as keep up
+	relays   map[int]*relay // by index of pair
+	boards   map[int]*state // by index of pair
+}
+
+func newOperator(pl *plan.Planner, v plan.Values) *operator {
+	t := &operator{
+		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["product"] == "chunks",
+		kernel: v["mover"] == "kernel", after: v["first"] == "product",
+		blocks: v.Int("blocks"), reserve: v.Int("reserve"), rows: v.Int("rows"), numa: max(1, v.Int("numa")),
+		reducers: v.Int("reducers"), relays: map[int]*relay{}, boards: map[int]*state{},
+	}
+	if t.swizzle == "auto" {
+		t.swizzle = "switch"
+		if pl.Machine.Fabric.Topology == machine.Mesh {
+			t.swizzle = "mesh"
+		}
+	}
+	if t.blocks == 0 {
+		f := pl.Machine.Fabric
+		t.blocks = max(1, int(f.Egress.Value/f.StoreCU.Or(f.Egress.Value)+0.999))
+	}
+	return t
+}
+
+// contradiction says which settings cannot go together; "" where all can.
+func (t *operator) contradiction() string {
+	switch {
+	case t.kernel && t.impl != "auto" && t.impl != "push":
+		return "a communication kernel stores: mover=kernel is for impl=push, not " + t.impl
+	case t.chunks && (t.kernel || t.impl != "auto" && t.impl != "pull"):
+		return "product=chunks is for copy engines that read: impl=pull"
+	case t.reserve >= int(t.pl.Machine.GPU.CUs.Value):
+		return fmt.Sprintf("reserve=%d leaves the product none of %.0f compute units", t.reserve, t.pl.Machine.GPU.CUs.Value)
+	}
+	return ""
+}
+
+// implOf is how a pair's data move (MECHANISM A2, A5, S1, S2).
+func (t *operator) implOf(p *plan.Pair) string {
+	gather, top := p.Direction == workload.CollectiveThenCompute, t.pl.Machine.Fabric.Topology
+	switch {
+	case t.impl != "auto":
+		return t.impl
+	case t.kernel:
+		return "push"
+	case t.chunks:
+		return "pull"
+	case top == machine.Ring && gather && p.Coll.Op == trace.AllGather:
+		return "ring"
+	case top == machine.Mesh && !gather:
+		return "store"
+	case top == machine.Switch && gather:
+		return "pull"
+	}
+	return "push"
+}
+
+// A state is what the ranks of one pair share.
+type state struct {
+	impl     string
+	ranks    []int32         // in the group's order
+	cuts     int             // pieces in which a shard travels
+	there    replay.Flag     // ranks whose buffers hold what peers may read
+	over     replay.Flag     // ranks whose transfers are over
+	free     []replay.Flag   // by rank: its buffer may be written
+	sent     []replay.Flag   // by rank: copies that it has finished
+	arrived  [][]replay.Flag // by destination, source: pieces that have arrived, times posts
+	done     [][]replay.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
+	meetings []replay.Flag   // barriers of the pipelines that launch a product a shard
+	across   bool            // the ranks are of several nodes
+	posts    int             // by which a piece's arrival counts: one, or one a workgroup that stores
+}
+
+func (t *operator) stateOf(p *plan.Pair) *state {
+	if b, ok := t.boards[p.Index]; ok {
+		return b
+	}
+	pl := t.pl
+	b := &state{
+		impl: t.implOf(p), ranks: pl.Destinations(p), cuts: 1, posts: 1,
+		there: pl.Program.NewFlag("all ranks at the barrier"), over: pl.Program.NewFlag("all ranks at the barrier behind the transfers"),
+	}
+	n := len(b.ranks)
+	compute := &pl.Workload.Ops[p.First[0]]
+	if p.Direction == workload.CollectiveThenCompute {
+		compute = &pl.Workload.Ops[p.Second[0]]
+	}
+	if t.swizzle == "mesh" && !t.chunks {
+		b.cuts = max(1, int(compute.Shape.M)/(n*t.rows))
+	}
+	if t.kernel {
+		b.posts = t.blocks
+	}
+	if c, _ := t.pl.Cluster(b.ranks, 0); c.Nodes > 1 {
+		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(c)), true
+	}
+	for i := range n {
+		b.free = append(b.free, pl.Program.NewFlag(fmt.Sprintf("rank %d's buffer free", b.ranks[i])))
+		b.sent = append(b.sent, pl.Program.NewFlag(fmt.Sprintf("copies of rank %d finished", b.ranks[i])))
+		b.arrived, b.done = append(b.arrived, nil), append(b.done, nil)
+		for j := range n {
+			b.arrived[i] = append(b.arrived[i], pl.Program.NewFlag(fmt.Sprintf("shard of rank %d on rank %d", b.ranks[j], b.ranks[i])))
+			for c := range b.cuts {
+				b.done[i] = append(b.done[i], pl.Program.NewFlag(fmt.Sprintf("rank %d's piece %d for rank %d computed", b.ranks[i], c, b.ranks[j])))
+			}
+		}
+	}
+	t.boards[p.Index] = b
+	return b
+}
+
+// place is a rank's position in the group.
+func (b *state) place(r *plan.Rank) int { return max(0, slices.Index(b.ranks, int32(r.ID))) }
+
+// A unit is one piece of one shard, in the order in which a product computes them.
+type unit struct{ shard, piece int }
+
+// arrival lists the shards in the order in which they should reach a rank, its
+// own first (MECHANISM A2): read from the next rank first, or written by the
+// rank before first. A ring cut into parts brings the own part's first, then of
+// each other part what entered through the rank's counterpart there.
+func (t *operator) arrival(b *state, me int) []int {
+	n := len(b.ranks)
+	var order []int
+	for i := range n {
+		switch {
+		case b.impl == "ring":
+			g := n / t.numa
+			part, step := i/g, i%g
+			order = append(order, ((me/g-part+t.numa)%t.numa)*g+(me%g-step+g)%g)
+		case b.impl == "push" && t.swizzle != "mesh":
+			order = append(order, (me-i+n)%n)
+		default:
+			order = append(order, (me+i)%n)
+		}
+	}
+	return order
+}
+
+// units lists the pieces of all shards in the order in which a product takes
+// them. Where shards travel in pieces, the first pieces of all ranks come before
+// the second ones.
+func (t *operator) units(b *state, me int, gather bool) []unit {
+	n := len(b.ranks)
+	var shards []int
+	switch {
+	case t.swizzle == "index":
+		for i := range n {
+			shards = append(shards, i)
+		}
+	case b.across:
+		c, _ := t.pl.Cluster(b.ranks, me)
+		shards = order(c, gather)
+	case gather:
+		shards = t.arrival(b, me)
+	default:
+		for i := range n {
+			shards = append(shards, (me+1+i)%n)
+		}
+	}
+	if t.swizzle == "reverse" {
+		slices.Reverse(shards)
+	}
+	var units []unit
+	for piece := range b.cuts {
+		for _, s := range shards {
+			units = append(units, unit{s, piece})
+		}
+	}
+	return units
+}
+
+// lane is the stream of the copies to or from the i-th peer: one for all, or, with
+// the swizzle for a mesh, one each.
+func (t *operator) lane(r *plan.Rank, compute, comm *workload.Op, i int) *plan.Stream {
+	if t.swizzle != "mesh" || i == 1 {
+		return r.CommStream(compute, comm)
+	}
+	return r.Stream(-1000 - int64(i))
+}
+
+// issue makes a stream wait for the host to have enqueued one more command.
+func (t *operator) issue(r *plan.Rank, s *plan.Stream, name string) {
+	if !t.pl.Graph {
+		s.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, name), "host")
+	}
+}
+
+// signalBytes is what a copy moves that only sets a signal.
+const signalBytes = 4
+
+// move copies one piece between this rank and another, and signals. The signal is
+// the write of a value behind the copy; on a mesh a small copy, because the
+// driver's writes disturb the product (MECHANISM A5).
+func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, to int32, bytes float64, done ...replay.Flag) {
+	t.issue(r, s, "copy")
+	copyOf := func(name string, bytes float64) replay.Command {
+		return replay.Command{
+			Op: replay.Start, Name: comm.Name, Origin: comm.ID,
+			Copy: &replay.Copy{Name: fmt.Sprintf("%s %d→%d", name, from, to), From: from, Peer: to, Bytes: bytes},
+		}
+	}
+	s.Launch(0, copyOf("copy", bytes))
+	switch {
+	case from == to || t.chunks:
+	case t.swizzle == "mesh":
+		t.issue(r, s, "signal")
+		s.Launch(0, copyOf("signal", signalBytes))
+	case int(to) != r.ID: // into another GPU's memory
+		s.Delay(plan.Duration(t.pl.Machine.Fabric.Latency.Value), replay.LaunchGap, "signal")
+	}
+	for _, f := range done {
+		s.Post(f, 1)
+	}
+}
+
+// barrier makes a stream wait until those of all n ranks have come to it.
+func barrier(r *plan.Rank, s *plan.Stream, all replay.Flag, n int) {
+	s.Post(all, 1)
+	s.Wait(all, int64(n), "barrier")
+	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), replay.PeerSkew, "barrier")
+}

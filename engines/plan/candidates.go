@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// tuned are the values that tuning tries of settings that are whole numbers;
+// settings that are words are tried in all their choices.
+var tuned = map[string][]int{
+	"chunks":   {1, 2, 4, 8, 16},
+	"channels": {0, 2, 4, 8, 16, 24, 32},
+	"buffers":  {0, 2},
+	"group":    {1, 2, 4},
+	"slice":    {8, 16, 32, 64},
+}
+
+// Candidates are the settings of an engine that tuning tries: every combination
+// of what is not fixed, the defaults first. What graphs of the host do is the
+// user's to say, not to tune.
+func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
+	if _, err := e.Values(fixed); err != nil {
+		return nil, err
+	}
+	sets := []map[string]string{{}}
+	for _, p := range e.Params {
+		values := []string{p.Default}
+		switch set, ok := fixed[p.Name]; {
+		case ok:
+			values = []string{set}
+		case p.Name == "graph":
+		case p.Choices != nil:
+			values = append(values, without(p.Choices, p.Default)...)
+		default:
+			for _, n := range tuned[p.Name] {
+				values = append(values, without([]string{strconv.Itoa(n)}, p.Default)...)
+			}
+		}
+		var next []map[string]string
+		for _, value := range values {
+			for _, set := range sets {
+				if value != values[0] && !p.Matters(set) {
+					continue
+				}
+				more := map[string]string{p.Name: value}
+				for k, v := range set {
+					more[k] = v
+				}
+				next = append(next, more)
+			}
+		}
+		sets = next
+	}
+	var sel []Selection
+	for _, set := range sets {
+		v, err := e.Values(set)
+		if err != nil {
+			return nil, err
+		}
+		sel = append(sel, Selection{e, v})
+	}
+	return sel, nil
+}
+
+// Matters reports whether the setting means something beside those before it.
+func (p Param) Matters(set map[string]string) bool {
+	name, values, _ := strings.Cut(p.For, "=")
+	return p.For == "" || slices.Contains(strings.Split(values, "|"), set[name])
+}
+
+func without(words []string, word string) []string {
+	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return w == word })
+}

@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// chunkOf is the k-th of n parts of a compute operation, cut along its rows: its
+// own launch, its own tiles, its own last wave. The parts together have all of
+// its rows, tiles and workgroups (portion).
+func (pl *Planner) chunkOf(op *workload.Op, k, n int) *replay.Kernel {
+	if pl.streams(op) {
+		return pl.streaming(op, k, n)
+	}
+	g := pl.GridOf(op, op.DurAlone())
+	switch {
+	case n == 1:
+	case op.Shape.Kind == workload.GEMM && op.Tiling.TileM > 0 && op.Tiling.Persistent:
+		t := pl.retile(op, k, n)
+		g.Tiles, g.Time = t.Tiles, Duration(t.Tile)
+		part := op.Shape
+		part.M = rowsOf(op, k, n)
+		read, write := part.Traffic() // every part reads all of B
+		g.Read, g.Write = read/float64(t.Tiles), write/float64(t.Tiles)
+		if !pl.Machine.Dynamic(t) {
+			g.Owned = -1
+		}
+		if g.cluster = pl.Machine.Cluster(t); pl.Machine.GPU.Groups.Known() {
+			g.WGs = int(pl.Machine.GPU.Clustered(g.cluster))
+		}
+		g.WGs = min(g.WGs, g.Tiles)
+	case g.Tiles > 0:
+		g.Tiles = max(1, portion(g.Tiles, k, n))
+		g.WGs = min(g.WGs, g.Tiles)
+	case g.WGs%int(pl.Machine.GPU.CUs.Value) == 0 && g.rounds == 1:
+		// A grid of a whole number of workgroups a CU, all resident at once: as
+		// many were launched as fit, and each loops over its share.
+		g.Time = Share(g.Time, k, n)
+		g.Read, g.Write = g.Read/float64(n), g.Write/float64(n)
+	default:
+		whole := g.WGs
+		g.WGs = max(1, portion(g.WGs, k, n))
+		if op.Shape.Kind != workload.GEMM && g.rounds == 1 {
+			g.Time = trace.Time(float64(g.Time) * pl.fewer(g.WGs, whole))
+		}
+	}
+	return pl.AsLaunched(op, g)
+}
+
+// fewer is the factor on the time of a workgroup that streams memory when so many
+// of them run instead of the whole grid: each gets more of the memory, as the
+// profile's curve of streaming kernels has it.
+func (pl *Planner) fewer(wgs, whole int) float64 {
+	each := func(n int) float64 { return pl.Machine.GPU.StreamAt(n) / float64(max(1, n)) }
+	if each(wgs) <= 0 || each(whole) <= 0 {
+		return 1
+	}
+	return min(1, each(whole)/each(wgs))
+}
+
+// portion is the k-th of n parts of a whole that are as equal as whole numbers
+// can be: what does not divide goes to the first ones, one each.
+func portion[T int | int64](whole T, k, n int) T {
+	p := whole / T(n)
+	if T(k) < whole%T(n) {
+		p++
+	}
+	return p
+}
+
+// rowsOf is how many rows the k-th of n parts of a GEMM has.
+func rowsOf(op *workload.Op, k, n int) int64 { return portion(op.Shape.M, k, n) }
+
+// TooFewRows says why a pair cannot be cut into n parts, or nothing: a part
+// without rows is none.
+func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
+	for _, id := range append(p.First[:1:1], p.Second[:1]...) {
+		if op := &pl.Workload.Ops[id]; op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.M < int64(n) {
+			return fmt.Sprintf("chunks=%d: %s has %d rows", n, ShortName(op.Name), op.Shape.M)
+		}
+	}
+	return ""
+}
+
+// retile predicts how the library tiles the k-th of n parts of a GEMM's rows, and how
+// long a tile takes: what the machine's profile says of the part, scaled by how
+// the captured whole compares with what it says of that in the tiles of its name.
+func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
+	sh := op.Shape
+	rows := rowsOf(op, k, n)
+	pl.Machine.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
+	pl.Machine.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
+	part := pl.Machine.Tiling(rows, sh.N, sh.K)
+	full := pl.Machine.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
+	if full.Seconds > 0 {
+		slower := float64(op.DurAlone()) / 1e9 / full.Seconds
+		if part.Rows != full.Rows || part.Columns != full.Columns {
+			// Up to what laws of tiles err by it shows how that errs on this tile, and nothing
+			// of others: those of chunks run between other kernels as they do alone, 2 %
+			// faster to 2 % slower (samples/measurements/2026-11-22-h200x2-kernels).
+			if slower < 1+ProcessesDiffer {
+				slower = 1
+			}
+		}
+		part.Tile *= slower
+		if pl.Machine.Pace > 0 {
+			part.Tile *= pl.Machine.Pace
+		}
+	}
+	return part
+}
+
+// MidPart is the k-th of n parts of an operation between a pair's two.
+func (pl *Planner) MidPart(op *workload.Op, k, n int) replay.Command {
+	if op.Kind == trace.Copy {
+		c := pl.CopyOf(op)
+		c.Copy.Time = Share(op.DurAlone(), k, n)
+		return c
+	}
+	return LaunchOf(op, pl.chunkOf(op, k, n))
+}
+
+// WriteChunk launches the k-th of n parts of a product.
+func (r *Rank) WriteChunk(p *Pair, s *Stream, op *workload.Op, k, n int, gap trace.Time) {
+	kernel := r.Planner.chunkOf(op, k, n)
+	if kernel.Owned > 0 {
+		gap = r.WriteFills(s, p.FillsBefore[r.ID], gap)
+	}
+	s.Launch(gap, LaunchOf(op, kernel))
+}

@@ -1,0 +1,79 @@
+package plan
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A kernel of one round that streams memory, cut in four: a quarter of its 1056
+// workgroups, each of which gets more of the memory, 3388/264 instead of
+// 4124/1056 GB/s (gpu.stream of h200). Cut workgroups of a product do not get faster.
+func TestChunkOfStreamingKernel(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 1)}
+	op := workload.Op{End: 100_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMV}, Tiling: workload.Tiling{Tiles: 1055, WGs: 1055}, Footprint: replay.Footprint{Threads: 128}}}
+	var b trace.Builder
+	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
+	pl.Workload = &workload.Workload{Run: b.Finish(trace.Options{})}
+	whole, part := pl.kernel(&op), pl.chunkOf(&op, 0, 4)
+	time := func(k *replay.Kernel) float64 { return float64(k.Recipe(0, nil)[0].Time) }
+	if want := (4124.0 / 1056) / (3388.0 / 264); part.WGs != 264 || math.Abs(time(part)/time(whole)-want) > 0.01 {
+		t.Errorf("%d workgroups, %.3f of the time; want 264 and %.3f", part.WGs, time(part)/time(whole), want)
+	}
+	op.Shape.Kind = workload.GEMM
+	if whole, part := pl.kernel(&op), pl.chunkOf(&op, 0, 4); time(part) != time(whole) {
+		t.Errorf("a tile takes %v ns in a chunk and %v in the whole", time(part), time(whole))
+	}
+}
+
+// The parts of a product have all of its rows, and those of other kernels all
+// workgroups, tiles and bytes, whatever does not divide.
+func TestChunksAreTheWhole(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 1)}
+	var b trace.Builder
+	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
+	pl.Workload = &workload.Workload{Run: b.Finish(trace.Options{})}
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 64).Draw(t, "chunks")
+		op := workload.Op{
+			End: 100_000, Read: 4e6, Write: 1e6,
+			Kernel: &workload.Kernel{
+				Shape:     workload.Shape{Kind: workload.GEMM, M: rapid.Int64Range(int64(n), 10_000).Draw(t, "M"), N: 512, K: 512, ElemSize: 2},
+				Tiling:    workload.Tiling{WGs: rapid.IntRange(n, 5000).Draw(t, "workgroups")},
+				Footprint: replay.Footprint{Threads: 128},
+			},
+		}
+		var rows int64
+		for k := range n {
+			rows += rowsOf(&op, k, n)
+		}
+		if rows != op.Shape.M {
+			t.Errorf("%d chunks of %d rows have %d", n, op.Shape.M, rows)
+		}
+		op.Shape.Kind = rapid.SampledFrom([]workload.ShapeKind{workload.GEMM, workload.GEMV, workload.Elementwise}).Draw(t, "kind")
+		if rapid.Bool().Draw(t, "persistent") {
+			op.Tiling.Tiles, op.Tiling.Persistent = op.Tiling.WGs+rapid.IntRange(1, 5000).Draw(t, "more tiles"), true
+		}
+		read, tiles := 0.0, 0
+		for k := range n {
+			part := pl.chunkOf(&op, k, n)
+			count := max(part.Tiles, part.WGs)
+			tiles += count
+			for i := range count {
+				read += part.Recipe(i, nil)[0].Read
+			}
+		}
+		if math.Abs(read/op.Read-1) > 1e-9 {
+			t.Errorf("%d chunks read %.0f of %.0f bytes", n, read, op.Read)
+		}
+		if op.Tiling.Persistent && tiles != op.Tiling.Tiles {
+			t.Errorf("%d chunks have %d of %d tiles", n, tiles, op.Tiling.Tiles)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package plan
+
+import (
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The clock falls under load, and the load is the denser the faster a strategy
+// is: rounds until both agree (MODEL_STUDY R9).
+const (
+	PaceRounds = 4
+	PaceClose  = 0.003
+)
+
+// A clock is what a workload asks of a GPU's power, and at which clock it was captured.
+type clock struct {
+	demand machine.Demand // of an iteration and GPU; its Time as captured
+	met    float64        // relative clock at which that was captured
+}
+
+// ClockOf reads both off the captured operations.
+func ClockOf(w *workload.Workload, m *machine.Machine) clock {
+	c := clock{met: 1}
+	step := MeasuredStepTime(w)
+	if !m.Clock.Known() || !(m.GPU.Flops.Value > 0) || step <= 0 {
+		return c
+	}
+	c.demand = machine.Demand{Time: Seconds(step)}
+	of, n := IterationsOf(w)
+	loaded := 0.0 // seconds for which all ranks computed until the middle of the iterations
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if op.Collective < 0 {
+			loaded += Seconds(op.DurAlone())
+		}
+		if n == 0 || of[i] >= 0 {
+			c.add(w, m, op)
+			if op.Collective < 0 {
+				loaded -= Seconds(op.DurAlone()) / 2
+			}
+		}
+	}
+	per := float64(w.World * max(1, n))
+	c.demand.Matrix /= per
+	c.demand.Memory /= per
+	c.demand.Link /= per
+	if m.Regime == machine.AsCaptured {
+		c.demand.Time += m.Rest
+		c.met = m.Clock.Settled(c.demand)
+	} else {
+		c.met = c.shown(w, m, loaded/float64(w.World))
+	}
+	c.demand.At = c.met
+	return c
+}
+
+// shown is the relative clock that the capture itself shows: products whose times
+// alone are measured tell it. Without them it is taken for the full clock, if that
+// lasted for the seconds that the GPUs had computed.
+func (c clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
+	settled := m.Clock.Settled(c.demand)
+	if known, took, all := LibraryGEMMs(w, m, false); took > all/2 {
+		if at := known / took / InPlace; at < 1-ProcessesDiffer {
+			return max(at, settled)
+		}
+		return 1
+	}
+	if loaded > m.Clock.Lasts(0, m.Clock.Draw(c.demand, 1)) {
+		return settled
+	}
+	return 1
+}
+
+// inPlace is how fast products are between other kernels, relative to alone at
+// the same clock: with a collective before each, from the first on
+// (samples/measurements/2026-11-21-h200-power, duty_cycle with fill all_gather).
+// processesDiffer is how far times of one product are apart at full clock (c0161,
+// c0163 and c0500 of data/h200).
+const (
+	InPlace         = 0.983
+	ProcessesDiffer = 0.04
+)
+
+// add counts one operation.
+func (c *clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
+	switch {
+	case op.Collective >= 0:
+		c.demand.Link += Seconds(w.Collectives[op.Collective].TransferAlone())
+	case op.Shape.Kind == workload.GEMM: // one faster than the profile has them draws for its time
+		c.demand.Matrix += min(Seconds(op.DurAlone()), op.Shape.Flops()/m.GPU.Flops.Value)
+	case op.Matrix():
+		c.demand.Matrix += Seconds(op.DurAlone())
+	default:
+		c.demand.Memory += streaming(op, m)
+	}
+}
+
+// streaming is the seconds that an operation's traffic takes the memory; all
+// that it took where its traffic is unknown.
+func streaming(op *workload.Op, m *machine.Machine) float64 {
+	took := Seconds(op.DurAlone())
+	if bytes := op.Read + op.Write; bytes > 0 && m.GPU.Memory.Value > 0 {
+		return min(took, bytes/m.GPU.Memory.Value)
+	}
+	return took
+}
+
+// LibraryGEMMs is the seconds that the matrix library's products take by the profile
+// at full clock, those that were measured alone or all by its law; what these
+// took; and what all products took.
+func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
+	for i := range w.Ops {
+		op := &w.Ops[i]
+		if op.Shape.Kind != workload.GEMM {
+			continue
+		}
+		all += Seconds(op.DurAlone())
+		sh := op.Shape
+		if t := m.Tiling(sh.M, sh.N, sh.K); op.Tiling.Persistent && (law || t.Measured) {
+			known += t.Seconds
+			took += Seconds(op.DurAlone())
+		}
+	}
+	return known, took, all
+}
+
+// Pace is how much longer what waits for the clock takes than in the capture,
+// where an iteration was found to take step at the pace m has now; 0 for none.
+func (c clock) Pace(m *machine.Machine, step trace.Time) float64 {
+	switch {
+	case m.Regime == machine.Cool:
+		return c.met
+	case step <= 0:
+		return 1
+	}
+	return c.met / c.Settled(m, step)
+}
+
+// Settled is the relative clock at which iterations settle that take step at the
+// pace m has now.
+func (c clock) Settled(m *machine.Machine, step trace.Time) float64 {
+	if c.demand.Time == 0 || step <= 0 {
+		return 1
+	}
+	return m.Clock.Settled(c.Taking(m, step))
+}
+
+// Taking is the demand of iterations that take step at the pace m has now.
+func (c clock) Taking(m *machine.Machine, step trace.Time) machine.Demand {
+	d := c.demand
+	d.Time, d.At = Seconds(step)+m.Rest, c.met/max(m.Pace, 1e-3)
+	return d
+}
+
+// Paced is how long an operation that lasts dur alone in the capture takes at the
+// pace: products slow as the clock does, others as far as the memory lets them.
+func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
+	slow := trace.Time(float64(dur)*pl.Machine.Pace + 0.5)
+	switch {
+	case !(pl.Machine.Pace > 0):
+		return dur
+	case op.Matrix():
+		return slow
+	case op.Read+op.Write > 0:
+		if floor := trace.Time(1e9 * streaming(op, &pl.Machine)); float64(dur) > boundByMemory*float64(floor) {
+			return max(slow, floor)
+		}
+	}
+	return dur
+}
+
+// boundByMemory is how much longer than its traffic a kernel may take that waits
+// for nothing else.
+const boundByMemory = 1.03
+
+func Seconds(t trace.Time) float64 { return float64(t) / 1e9 }

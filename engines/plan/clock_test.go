@@ -1,0 +1,64 @@
+package plan_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/engines/validate"
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// Where power is plentiful the clock never falls, whatever is asked; where it is
+// scarce it is full only at first.
+func TestRegimes(t *testing.T) {
+	w := plantest.MoeDown.Build(t)
+	times := func(knee float64, regimes ...machine.Regime) (at []float64) {
+		m := plantest.H200(t, w.World)
+		m.Clock.Knee.Value = knee
+		for _, m.Regime = range regimes {
+			at = append(at, float64(enginetest.Outcome(t, w, m, "bulk", nil).Time))
+		}
+		return at
+	}
+	all := []machine.Regime{machine.Cool, machine.Sustained, machine.AsCaptured}
+	if at := times(2, all...); at[0] != at[1] || at[0] != at[2] {
+		t.Errorf("with power for all it takes %v", at)
+	}
+	at := times(0.4, all...)
+	if at[1] < at[0]*1.05 {
+		t.Errorf("with little power it takes %v at first and %v for long", at[0], at[1])
+	}
+	if at[2] > at[0]*1.01 || at[2] < at[0]*0.99 {
+		t.Errorf("as captured it takes %v, captured was %v", at[2], at[0])
+	}
+}
+
+// For long, a strategy settles where its draw can be kept up.
+func TestSustainedDraw(t *testing.T) {
+	w := plantest.MoeDown.Build(t)
+	m := plantest.H200(t, w.World)
+	m.Clock.Knee.Value, m.Regime = 0.4, machine.Sustained
+	for _, e := range []string{"bulk", "decompose", "multistream"} {
+		out := enginetest.Outcome(t, w, m, e, nil)
+		c := plan.ClockOf(w, &m)
+		d := c.Taking(&out.Machine, out.Time)
+		if draw := m.Clock.Draw(d, d.At); math.Abs(draw/0.4-1) > 0.02 {
+			t.Errorf("%s settles at %.3f of the clock and draws %.3f", e, d.At, draw)
+		}
+	}
+}
+
+func TestInTurn(t *testing.T) {
+	rows := make([]machine.Row, 7)
+	for i, trace := range []string{"a", "a", "b", "", "", "a", "a"} {
+		rows[i].Trace = trace
+	}
+	want := [][]int{{0, 1}, {2}, {3}, {4}, {5, 6}}
+	if got := validate.InTurn(rows); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

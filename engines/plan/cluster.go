@@ -1,0 +1,28 @@
+package plan
+
+// A Cluster is ranks of several nodes: rank l of node q is at place q·per + l of the board.
+type Cluster struct {
+	Nodes, Per  int
+	Node, Local int // of this rank
+}
+
+// Cluster places a rank. ok is false where the ranks are not equally many of each
+// node, one node after another.
+func (pl *Planner) Cluster(ranks []int32, me int) (c Cluster, ok bool) {
+	m := &pl.Machine
+	c.Per = 1
+	for c.Per < len(ranks) && m.Node(int(ranks[c.Per])) == m.Node(int(ranks[0])) {
+		c.Per++
+	}
+	c.Nodes = len(ranks) / c.Per
+	c.Node, c.Local = me/c.Per, me%c.Per
+	for i, r := range ranks {
+		if m.Node(int(r)) != m.Node(int(ranks[i/c.Per*c.Per])) || i%c.Per == 0 && i > 0 && m.Node(int(r)) == m.Node(int(ranks[i-1])) {
+			return c, false
+		}
+	}
+	return c, c.Nodes*c.Per == len(ranks)
+}
+
+// At is the place of the i-th next rank of the d-th next node.
+func (c Cluster) At(d, i int) int { return (c.Node+d)%c.Nodes*c.Per + (c.Local+i)%c.Per }

@@ -1,0 +1,51 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// The library starts its channels in fours where four divides them.
+func TestClustersOfChannels(t *testing.T) {
+	m := plantest.H200(t, 4)
+	for channels, want := range map[int]int{1: 0, 2: 0, 4: 4, 6: 0, 8: 4, 24: 4, 32: 4} {
+		if got := m.Library.Clusters(channels); got != want {
+			t.Errorf("%d channels: clusters of %d, want %d", channels, got, want)
+		}
+	}
+	if v100 := plantest.Profile(t, "v100"); v100.Library.Clusters(8) != 0 {
+		t.Error("no clusters before compute capability 9.0")
+	}
+}
+
+// On a machine none of whose groups holds a cluster, kernels that were captured
+// in clusters start workgroup by workgroup.
+func TestNoGroupHoldsACluster(t *testing.T) {
+	m := plantest.H200(t, 4)
+	m.GPU.Groups.Rows = [][]float64{{1, 132}}
+	if n := m.Cluster(m.Tiling(8192, 4096, 3584)); n != 1 {
+		t.Errorf("the library's product starts in clusters of %d", n)
+	}
+	w := plantest.MoeDown.Build(t)
+	for i := range w.Ops {
+		if w.Ops[i].Shape.M > 0 {
+			w.Ops[i].Tiling.Cluster = 2
+		}
+	}
+	plain := plantest.MoeDown.Build(t)
+	for i := range plain.Ops {
+		if plain.Ops[i].Shape.M > 0 {
+			plain.Ops[i].Tiling = workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024, WGs: 1024, Cluster: 4}
+		}
+	}
+	for name, w := range map[string]*workload.Workload{"persistent": w, "plain": plain} {
+		for _, engine := range []string{"bulk", "decompose", "multistream", "fused"} {
+			if out := enginetest.Outcome(t, w, m, engine, nil); out.Result == nil {
+				t.Errorf("%s kernels, %s: %s", name, engine, out.Why)
+			}
+		}
+	}
+}

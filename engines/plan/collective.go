@@ -1,0 +1,355 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Piece is a piece of a captured collective, on all its ranks: the whole, or
+// one chunk of it.
+type Piece struct {
+	Coll     *workload.Collective
+	Index    int // which chunk, or whole
+	Of       int // equal shares that its bytes are counted in
+	Shares   int // of them this part has; 0 stands for 1
+	DurAlone trace.Time
+	Channels int
+	Slowdown float64    // factor on its time while compute has the CUs that it leaves; 0 or 1: none
+	onset    float64    // the part of what that adds which the first workgroup of a product is enough for
+	late     trace.Time // what that adds besides, once
+}
+
+// share is the part's share of the whole's bytes.
+func (p Piece) share(bytes int64) int64 { return bytes * int64(max(1, p.Shares)) / int64(p.Of) }
+
+// whole is the index of a part that is all of its collective.
+const Whole = -1
+
+// A gang is one channel of a part on all ranks, or all of a part that is not cut
+// into channels. Its bytes move once it is resident on every rank, and its
+// workgroups leave together (MECHANISM B1, MODEL_STUDY R3). Channels do not wait
+// for each other, since each has its own share of the buffer: of 24 beside a
+// product on 112 of 132 CUs, 20 finish while it runs, and only four run on into
+// the next product (samples/measurements/2026-11-21-h200x2-third, qwen7b_fc2 in 8 chunks).
+type gang struct {
+	Arrive, depart replay.Flag
+}
+
+type gangKey struct {
+	coll    *workload.Collective
+	index   int
+	channel int
+	pair    rankPair
+}
+
+// A rankPair is two ranks that have a channel of their own, the lesser first, or twice
+// the one that has; everyone where a channel is of all ranks.
+type rankPair [2]int32
+
+var Everyone = rankPair{-1, -1}
+
+func (p rankPair) String() string {
+	switch {
+	case p == Everyone:
+		return "all ranks"
+	case p[0] == p[1]:
+		return fmt.Sprintf("rank %d", p[0])
+	}
+	return fmt.Sprintf("ranks %d and %d", p[0], p[1])
+}
+
+func (pl *Planner) Gang(p Piece, channel int, of rankPair) *gang {
+	key := gangKey{p.Coll, p.Index, channel, of}
+	if g, ok := pl.gangs[key]; ok {
+		return g
+	}
+	name := p.Coll.Op.String()
+	if p.Index >= 0 {
+		name = fmt.Sprintf("%s chunk %d", name, p.Index)
+	}
+	g := &gang{
+		Arrive: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d resident on %s", channel, name, p.Coll.Seq, of)),
+		depart: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d finished on %s", channel, name, p.Coll.Seq, of)),
+	}
+	pl.gangs[key] = g
+	return g
+}
+
+// measuredCollective waits for its peers and then takes what was measured from
+// the last arrival to this rank's end.
+func (pl *Planner) measuredCollective(op *workload.Op) *replay.Kernel {
+	c := &pl.Workload.Collectives[op.Collective]
+	return pl.GangFor(op, c, op.End-c.Arrive)
+}
+
+// GangFor is one rank's part of a collective that takes a time from the arrival
+// of the last rank, and holds nothing.
+func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *replay.Kernel {
+	g := pl.Gang(Piece{Coll: c, Index: Whole}, 0, Everyone)
+	k := &replay.Kernel{
+		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
+		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+			return append(buf,
+				replay.Phase{Op: replay.PostTo, Flag: g.Arrive, Count: 1},
+				replay.Phase{Op: replay.WaitFor, Flag: g.Arrive, Count: int64(len(c.Members))},
+				replay.Phase{Op: replay.Sleep, Time: rest})
+		},
+	}
+	pl.Describe(k, op, Piece{Coll: c, Of: 1})
+	return k
+}
+
+// Describe fills in what the simulated run shows of a collective kernel.
+func (pl *Planner) Describe(k *replay.Kernel, op *workload.Op, p Piece) {
+	c := p.Coll
+	span := pl.Workload.Run.Spans[op.Span]
+	if a := pl.Workload.Run.Kernel(span); a != nil {
+		k.Attr = *a
+	}
+	comm := trace.Comm{Op: c.Op, Group: c.Group, Seq: c.Seq, Peer: trace.None}
+	if m := pl.Workload.Run.Comm(span); m != nil {
+		comm = *m
+	}
+	comm.In, comm.Out = p.share(c.In), p.share(c.Out)
+	k.Comm = &comm
+}
+
+// Channels is how many workgroups the library used, or would.
+func (pl *Planner) Channels(c *workload.Collective) int {
+	if c.Channels > 0 {
+		return c.Channels
+	}
+	return max(1, pl.Machine.Library.ChannelsFor(c.Op, c.Bytes))
+}
+
+// Chunks cuts a captured collective into equal parts and says how long each takes
+// alone: its measured time, scaled by what the library is known to take for the
+// smaller size and the number of channels (MODEL_STUDY R6). beside is the compute
+// that may be resident with it; nil: none.
+func (pl *Planner) Chunks(c *workload.Collective, of, channels int, beside *workload.Op) Piece {
+	return pl.PieceOf(Piece{Coll: c, Index: Whole, Of: of}, channels, beside)
+}
+
+// PieceOf fills in how long a part of a collective takes, and on how many channels.
+func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
+	c := p.Coll
+	captured := pl.Channels(c)
+	if channels == 0 {
+		channels = captured
+	}
+	lib, n := &pl.Machine.Library, len(c.Members)
+	bytes := p.share(c.Bytes)
+	channels = lib.Runs(c.Op, channels)
+	p.Channels, p.DurAlone, p.Slowdown = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
+	if bytes != c.Bytes || channels != captured { // else the captured time stands
+		pl.Machine.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
+		pl.Machine.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
+	}
+	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
+		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Slowed(pl.Machine.Pace).Time(c.Op, bytes, n, channels) / from)
+	}
+	if w := pl.algoProtoOf(c); w != (machine.Way{}) {
+		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Relative(c.Op, bytes, n, p.Channels, w))
+	}
+	if beside != nil {
+		parts := 1
+		if p.Shares == 0 { // chunks of a collective run beside chunks of the product
+			parts = p.Of
+		}
+		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.Channels, With: pl.neighbour(beside, parts)}
+		if sh := beside.Shape; sh.Kind == workload.GEMM {
+			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
+		}
+		pl.Machine.Asked.Add(q)
+		factor, onset, latency := lib.Beside(c.Op, bytes, n, p.Channels, q.With)
+		p.Slowdown, p.onset, p.late = factor, onset, Duration(latency)
+	}
+	return p
+}
+
+// neighbour says what kind of compute a collective runs beside, if it is cut
+// into so many parts: what the matrix library wrote, other matrix kernels, or
+// kernels bound by memory, as are products of few rows.
+func (pl *Planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
+	sh := op.Shape
+	switch {
+	case sh.Kind != workload.GEMM, parts > 1 && pl.Machine.Tiling(rowsOf(op, 0, parts), sh.N, sh.K).InMemory:
+		return machine.BesideMemory
+	case op.Tiling.Persistent:
+		return machine.BesideLibrary
+	}
+	return machine.BesideTiles
+}
+
+// Collective is one rank's kernel of a part: a workgroup a channel, holding its
+// slot from start to end, moving its share of the wire bytes once it is on all ranks.
+func (pl *Planner) Collective(op *workload.Op, p Piece) *replay.Kernel {
+	c := p.Coll
+	n := len(c.Members)
+	lots := pl.channelSchedules(op, p)
+	alpha := min(p.DurAlone, Duration(pl.Machine.Library.Time(c.Op, 0, n, 0)))
+	way := pl.algoProtoOf(c)
+	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(way)
+	k := &replay.Kernel{
+		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
+		Cluster: pl.startsTogether(pl.Machine.Library.Clusters(p.Channels)),
+		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
+			l := &lots[ch]
+			buf = append(buf,
+				replay.Phase{Op: replay.PostTo, Flag: l.Arrive, Count: 1},
+				replay.Phase{Op: replay.WaitFor, Flag: l.Arrive, Count: l.members},
+				p.latency(alpha, int32(op.Rank)))
+			read, written := machine.MemoryOf(c.Op, n)
+			if l.pairwise {
+				read, written = 1, 0
+			}
+			bytes, each := wire*l.share/float64(len(l.peers)), (p.DurAlone-alpha)/trace.Time(len(l.peers))
+			if own := pl.Machine.Library.AllToAll.Receive.Or(0); l.members == 1 && n > 1 && own > 0 { // a copy crosses no link
+				each = min(each, Duration(bytes/own))
+			}
+			for i := range l.peers {
+				buf = append(buf, replay.Phase{
+					Op: replay.Store, Peer: l.peers[(i+ch)%len(l.peers)], Bytes: bytes, Time: each,
+					Read: read * bytes, Write: written * bytes, Beside: p.Slowdown,
+				})
+			}
+			return append(buf,
+				replay.Phase{Op: replay.PostTo, Flag: l.depart, Count: 1},
+				replay.Phase{Op: replay.WaitFor, Flag: l.depart, Count: l.members})
+		},
+	}
+	pl.Describe(k, op, p)
+	k.Attr.Grid = [3]int32{int32(p.Channels), 1, 1}
+	return k
+}
+
+// latency is the phase of a channel in which it moves nothing yet. What compute
+// beside a collective adds whatever its size is a longer latency.
+func (p Piece) latency(alone trace.Time, self int32) replay.Phase {
+	if alone == 0 || p.late == 0 && p.Slowdown <= 1 {
+		return replay.Phase{Op: replay.Sleep, Time: alone}
+	}
+	return replay.Phase{Op: replay.Store, Peer: self, Time: alone, Beside: p.Slowdown + float64(p.late)/float64(alone)}
+}
+
+// A channelSchedule is what one channel does on one rank.
+type channelSchedule struct {
+	*gang
+	members  int64   // ranks of the gang
+	peers    []int32 // GPUs it sends to
+	share    float64 // of the wire bytes of a channel, which are those of all over their number
+	pairwise bool    // a rank's copy to itself is another channel's
+}
+
+// channelSchedules are a rank's by channel. Each channel of a library's all-to-all serves one
+// pair of ranks, or a rank's copy to itself, and leaves when that is done: while one
+// of four ranks is late, 8 of 32 workgroups stay on the others; one of two, 16
+// (samples/measurements/2026-11-22-h200x4-models). Where ranks do not divide the
+// channels, all wait for all.
+func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule {
+	c, n, me := p.Coll, len(p.Coll.Members), int32(op.Rank)
+	lots := make([]channelSchedule, p.Channels)
+	pairwise := c.Op == trace.AllToAll && n > 1 && p.Channels%n == 0
+	share := float64(n) / float64(n-1) // bytes, one's own among them, over those on the wire
+	for ch := range lots {
+		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
+		switch peer := ch % n; {
+		case !pairwise:
+			lots[ch] = channelSchedule{gang: pl.Gang(p, ch, Everyone), members: int64(n), peers: peers, share: 1}
+		case peer == 0:
+			lots[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share, true}
+		default:
+			at := peers[peer-1]
+			lots[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, share, true}
+		}
+	}
+	return lots
+}
+
+// algoProtoOf is how the library is told to move a collective; the zero value where it
+// is not told, or the way is none for that operation.
+func (pl *Planner) algoProtoOf(c *workload.Collective) machine.Way {
+	if pl.Machine.Library.Refuses(c.Op, pl.Machine.Fabric.Topology, pl.AlgoProto) != "" {
+		return machine.Way{}
+	}
+	return pl.AlgoProto
+}
+
+// ChannelFootprint is what one channel's workgroup takes: as captured, or as the library's profile says.
+func (pl *Planner) ChannelFootprint(op *workload.Op) replay.Footprint {
+	if op.Footprint.Threads > 0 {
+		return op.Footprint
+	}
+	lib := pl.Machine.Library
+	return replay.Footprint{Threads: int(lib.Threads.Value), Registers: int(lib.Registers.Value), Shared: int(lib.Shared.Value)}
+}
+
+// peers are the GPUs a rank sends to through a channel: its neighbour on a ring,
+// or, pairwise, every other member. Over several nodes every channel's ring
+// leaves them from another GPU, so that all NICs carry their share.
+func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
+	var ids []int32
+	me := 0
+	for i, m := range c.Members {
+		ids = append(ids, int32(pl.Workload.Ops[m].Rank))
+		if m == op.ID {
+			me = i
+		}
+	}
+	n := len(ids)
+	if n < 2 {
+		return []int32{int32(op.Rank)}
+	}
+	if k, ok := pl.Cluster(ids, me); algorithm != "direct" && c.Op != trace.AllToAll && ok && k.Nodes > 1 {
+		if leaves := ch % k.Per; k.Local == leaves {
+			return []int32{ids[(k.Node+1)%k.Nodes*k.Per+(leaves+1)%k.Per]}
+		}
+		return []int32{ids[k.Node*k.Per+(k.Local+1)%k.Per]}
+	}
+	if c.Op != trace.AllToAll && algorithm != "direct" && (algorithm != "" || pl.Machine.Fabric.Topology != machine.Mesh) {
+		return []int32{ids[(me+1)%n]}
+	}
+	var peers []int32
+	for i := 1; i < n; i++ {
+		peers = append(peers, ids[(me+i)%n])
+	}
+	return peers
+}
+
+// GatherOf is the all-gather that is the second half of an all-reduce.
+func GatherOf(c *workload.Collective) *workload.Collective {
+	g := *c
+	g.Op = trace.AllGather
+	return &g
+}
+
+// Halves is how long the reduce-scatter of a captured collective takes and how
+// long the all-gather behind it: an all-reduce's time in the ratio of the
+// library's for either; all and nothing of a reduce-scatter.
+func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
+	if c.Op != trace.AllReduce {
+		return c.TransferAlone(), 0
+	}
+	lib, n, channels := &pl.Machine.Library, len(c.Members), pl.Channels(c)
+	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
+		pl.Machine.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
+	}
+	a, b := lib.Time(trace.ReduceScatter, c.Bytes, n, channels), lib.Time(trace.AllGather, c.Bytes, n, channels)
+	if a+b <= 0 {
+		a, b = 1, 1
+	}
+	gather = trace.Time(float64(c.TransferAlone()) * b / (a + b))
+	return c.TransferAlone() - gather, gather
+}
+
+// besideIn is the compute that ran beside a collective's transfer in the capture, or nil.
+func (pl *Planner) besideIn(row int32) *workload.Op {
+	if i := pl.Workload.Isolation; i != nil && int(row) < len(i.Beside) && i.Beside[row] >= 0 {
+		return &pl.Workload.Ops[i.Beside[row]]
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package plan
+
+import (
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Cover is a product's output in tiles, and the order in which they are computed.
+type Cover struct {
+	Rows, Cols int  // tiles along M and along N
+	Splits     int  // workgroups a tile, each with a part of K
+	byColumn   bool // order
+	Stride     int  // of columns computed one after another; 0 or 1: neighbours
+}
+
+// CoverOf is the tiles of an operation; false where they are not known or do
+// not make up its output.
+func CoverOf(op *workload.Op, byColumn bool) (c Cover, ok bool) {
+	s, t := op.Shape, op.Tiling
+	if s.Kind != workload.GEMM && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
+		return Cover{}, false
+	}
+	c = Cover{Rows: CeilDiv(int(s.M), t.TileM), Cols: CeilDiv(int(s.N), t.TileN), Splits: 1, byColumn: byColumn}
+	if !t.Persistent {
+		c.Splits = max(1, t.WGs/c.Tiles())
+	}
+	return c, t.Persistent && t.Tiles == c.Tiles() || !t.Persistent && t.WGs == c.Tiles()*c.Splits
+}
+
+func (c Cover) Tiles() int { return c.Rows * c.Cols }
+
+// At is the row and column of the i-th tile to be computed. Split parts of a
+// tile are a whole grid apart, as a grid's third dimension is.
+func (c Cover) At(i int) (row, col int) {
+	i %= c.Tiles()
+	if c.byColumn {
+		row, col = i%c.Rows, i/c.Rows
+	} else {
+		row, col = i/c.Cols, i%c.Cols
+	}
+	if c.Stride > 1 {
+		n := c.Cols / c.Stride // columns of one kind
+		col = col%c.Stride*n + col/c.Stride
+	}
+	return row, col
+}
+
+// ApartGrid is a workgroup a tile, or as many persistent ones as were captured,
+// none standing for several, such that the kernel alone takes its measured time.
+func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
+	cus, perCU := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
+	g := pl.GridOf(op, op.DurAlone())
+	merged := g.Merged
+	if merged { // gridOf draws short workgroups together
+		g.WGs, g.Footprint, g.Merged = op.Tiling.WGs, op.Footprint, false
+		g.Time = g.Time * MaxWaves / trace.Time(CeilDiv(g.WGs, cus*perCU))
+	}
+	n := float64(tiles)
+	g.Read, g.Write = op.Read/n, op.Write/n
+	together := min(perCU, CeilDiv(g.WGs, cus)) // workgroups on a CU, as measured
+	if merged {
+		g.Pipe = 1 / float64(max(1, together))
+	}
+	if together == 1 {
+		g.Pipe = max(0.01, pl.Machine.Pipe(op.Shape.Flops()/n, float64(max(1, g.Time))/1e9))
+		return g
+	}
+	alone := 1 / float64(together)
+	if op.Shape.Kind == workload.GEMM { // the trace shows no tile alone
+		alone = max(alone, pl.Machine.LonePipe())
+	}
+	g.Time, g.Pipe = trace.Time(float64(g.Time)*g.Pipe/alone), alone
+	return g
+}

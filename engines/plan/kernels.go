@@ -1,0 +1,194 @@
+package plan
+
+import (
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// MeasuredKernel lasts the given time and holds nothing.
+func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *replay.Kernel {
+	k := &replay.Kernel{
+		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
+		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+			return append(buf, replay.Phase{Op: replay.Work, Time: took})
+		},
+	}
+	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
+		k.Attr = *a
+	}
+	return k
+}
+
+// A plain kernel of more than maxWaves rounds of short workgroups is cut more
+// coarsely: the workgroups that are resident on a CU together count as one, and
+// CUs come free maxWaves times while it runs.
+const MaxWaves = 16
+
+// A Grid is the workgroups of a compute kernel, such that alone on the machine it
+// takes its measured time.
+type Grid struct {
+	WGs       int        // launched
+	Tiles     int        // 0: plain; else shared by the workgroups
+	Owned     int        // tiles fixed to a persistent workgroup; -1 all
+	Time      trace.Time // of one tile, or of one plain workgroup, alone
+	Pipe      float64    // share of a CU's pipes a workgroup uses
+	Read      float64    // bytes a tile
+	Write     float64
+	Footprint replay.Footprint
+
+	cluster int // workgroups that start together; 0: each by itself
+
+	rounds int  // of a plain grid: how often every slot is filled
+	Merged bool // a workgroup stands for several
+}
+
+// GridOf derives the workgroups of an operation lasting dur alone.
+func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
+	t := op.Tiling
+	dur = pl.Paced(op, dur)
+	g := Grid{Footprint: op.Footprint, Pipe: 1, cluster: pl.startsTogether(t.Cluster)}
+	cus := int(pl.Machine.GPU.CUs.Value)
+	perCU := pl.Residents(op.Footprint)
+	switch {
+	case t.Persistent && t.Tiles > t.WGs && t.WGs > 0:
+		g.WGs, g.Tiles, g.Owned = t.WGs, t.Tiles, -1
+		if t.Dynamic {
+			g.Owned = int(pl.Machine.Matmul.Owned.Or(-1)) // MODEL_STUDY R5
+		}
+		g.Time = dur / trace.Time(CeilDiv(t.Tiles, t.WGs))
+	case t.WGs > 0:
+		slots := int(pl.Machine.GPU.Clustered(g.cluster)) * perCU
+		waves := CeilDiv(t.WGs, slots)
+		g.WGs, g.rounds = t.WGs, waves
+		if waves > MaxWaves {
+			waves = MaxWaves
+			g.WGs = waves * cus
+			g.Footprint.Threads *= perCU
+			g.Footprint.Shared *= perCU
+			perCU, g.Merged, g.cluster = 1, true, 0
+		}
+		g.Time = dur / trace.Time(waves)
+		if op.Shape.Kind == workload.NoShape && waves == 1 && t.WGs%cus == 0 && t.WGs == slots {
+			// As many workgroups as fit: they loop over work that the trace does not
+			// show, and take the next piece when they are done with one.
+			g.Tiles, g.Owned, g.Time = MaxWaves*t.WGs, 0, dur/MaxWaves
+		}
+	default: // the trace has no grid
+		g.WGs, g.Time = cus, dur
+	}
+	// Alone, the workgroups that share a CU reproduce the measured time together.
+	together := float64(min(perCU, max(1, CeilDiv(g.WGs, cus))))
+	g.Pipe = 1 / together
+	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.Merged {
+		// Of one compiled tile alone on its CU the trace shows no time. It takes less
+		// than those that share one, so CUs with fewer tiles come free earlier.
+		g.Pipe = max(pl.Machine.LonePipe(), g.Pipe)
+		g.Time = trace.Time(float64(g.Time) / (together * g.Pipe))
+	}
+	n := float64(max(g.Tiles, g.WGs))
+	g.Read, g.Write = op.Read/n, op.Write/n
+	return g
+}
+
+// startsTogether is how many workgroups of a kernel that was captured in clusters
+// of a size start together on this machine: 0 where none of its groups of CUs
+// holds such a cluster. A kernel for that machine is built without.
+func (pl *Planner) startsTogether(cluster int) int {
+	if cluster > 1 && pl.Machine.GPU.Clustered(cluster) == 0 {
+		return 0
+	}
+	return cluster
+}
+
+// clusterOf is the grid's cluster, where the grid is one of whole clusters; what
+// shares tiles among its workgroups has been sized to be resident at once.
+func (pl *Planner) clusterOf(g Grid) int {
+	whole := g.cluster > 1 && g.WGs%g.cluster == 0
+	if !whole || g.Tiles > 0 && g.WGs > int(pl.Machine.GPU.Clustered(g.cluster))*pl.Residents(g.Footprint) {
+		return 0
+	}
+	return g.cluster
+}
+
+// Residents is how many workgroups of a footprint fit on one CU, at least 1.
+func (pl *Planner) Residents(f replay.Footprint) int { return max(1, f.Residents(&pl.Machine.GPU)) }
+
+// kernel is a compute operation with the workgroups it had.
+func (pl *Planner) kernel(op *workload.Op) *replay.Kernel {
+	if pl.streams(op) {
+		return pl.streaming(op, 0, 1)
+	}
+	return pl.AsLaunched(op, pl.GridOf(op, op.DurAlone()))
+}
+
+// AsLaunched is kernelOf for a kernel that does what it did when captured, or a
+// part of that: its workgroups start in clusters as they did.
+func (pl *Planner) AsLaunched(op *workload.Op, g Grid) *replay.Kernel {
+	k := pl.KernelOf(op, g)
+	k.Cluster = pl.clusterOf(g)
+	return k
+}
+
+func (pl *Planner) KernelOf(op *workload.Op, g Grid) *replay.Kernel {
+	k := &replay.Kernel{
+		Name: op.Name, Kind: trace.Compute, Matrix: op.Shape.Kind == workload.GEMM,
+		WGs: g.WGs, Tiles: g.Tiles, Owned: g.Owned, Footprint: g.Footprint, Pipe: g.Pipe, Merged: g.Merged,
+		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+			return append(buf, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read, Write: g.Write})
+		},
+	}
+	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
+		k.Attr = *a
+	}
+	return k
+}
+
+func CeilDiv(a, b int) int {
+	if b <= 0 {
+		return 0
+	}
+	return (a + b - 1) / b
+}
+
+// TilesOf is an operation as persistent workgroups over all of its tiles, one
+// a slot, as fused kernels are written.
+func (pl *Planner) TilesOf(op *workload.Op) Grid {
+	g := pl.GridOf(op, op.DurAlone())
+	if g.Tiles == 0 {
+		g.Tiles = g.WGs
+		g.WGs = min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
+	}
+	g.Owned = -1
+	return g
+}
+
+// WithPrograms changes how many persistent workgroups share the tiles; 0 leaves
+// it. Fewer of them leave a compiled matrix kernel more of the caches and of the
+// power, and a gather more of the memory, each as the machine's profile says.
+func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
+	if programs == 0 || programs == g.WGs {
+		return g
+	}
+	factor := 1.0
+	switch op.Shape.Kind {
+	case workload.GEMM:
+		factor = pl.Machine.Crowded(programs) / pl.Machine.Crowded(g.WGs)
+	case workload.Embedding:
+		perTile := func(n int) float64 { return float64(n) / pl.Machine.GPU.GatherAt(n, true) }
+		factor = perTile(programs) / perTile(g.WGs)
+	}
+	g.Time = trace.Time(float64(g.Time)*factor + 0.5)
+	g.WGs = programs
+	g.Pipe = 1 / float64(min(pl.Residents(g.Footprint), max(1, CeilDiv(programs, int(pl.Machine.GPU.CUs.Value)))))
+	return g
+}
+
+// Destinations are the ranks of the collective's members, in order.
+func (pl *Planner) Destinations(p *Pair) []int32 {
+	var d []int32
+	for _, m := range p.Coll.Members {
+		d = append(d, int32(pl.Workload.Ops[m].Rank))
+	}
+	return d
+}

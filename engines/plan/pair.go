@@ -1,0 +1,131 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Ops returns the pair's two operations on this rank.
+func (r *Rank) Ops(p *Pair) (first, second *workload.Op) {
+	for k, id := range p.First {
+		if op := &r.Planner.Workload.Ops[id]; op.Rank == r.ID {
+			return op, &r.Planner.Workload.Ops[p.Second[k]]
+		}
+	}
+	panic("engines: a pair was emitted on a rank that has no part in it")
+}
+
+// compute and communication of a pair, whichever runs first.
+func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
+	first, second := r.Ops(p)
+	if p.Direction == workload.CollectiveThenCompute {
+		return second, first
+	}
+	return first, second
+}
+
+func (r *Rank) BeginPair(p *Pair) {
+	first, _ := r.Ops(p)
+	r.reach(first)
+	r.Stream(first.Queue).Delay(r.Planner.late(r.ID, p), replay.PeerSkew, "arrives later")
+}
+
+func (r *Rank) EndPair(p *Pair) {
+	_, second := r.Ops(p)
+	r.passed(second)
+}
+
+// WriteFills writes the library's fills before a compute operation, the first of
+// which waits for what the operation waits for, and returns the gap behind them.
+func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
+	for _, id := range fills {
+		op := &r.Planner.Workload.Ops[id]
+		s.Launch(gap, r.Planner.CopyOf(op))
+		r.Written(s, op)
+		gap = Duration(r.Planner.Machine.Launch.Gap.Value)
+	}
+	return gap
+}
+
+// waitFor makes a stream wait for predecessors that were written to other
+// streams, and reports whether the last of them to end is one of those.
+func (r *Rank) waitFor(s *Stream, after []workload.Dep, except ...*workload.Op) bool {
+	event, latest := false, s.End
+next:
+	for _, d := range after {
+		dep := &r.Planner.Workload.Ops[d.Op]
+		for _, x := range except {
+			if x.ID == d.Op {
+				continue next
+			}
+		}
+		if r.where[d.Op] == s {
+			continue
+		}
+		s.Wait(r.Planner.Done[d.Op], 1, dep.Name)
+		if dep.End > latest {
+			event, latest = true, dep.End
+		}
+	}
+	return event
+}
+
+// Dependencies lists what an operation of the pair waits for, and what the fills before it do.
+func (r *Rank) Dependencies(p *Pair, op *workload.Op) []workload.Dep {
+	after := slices.Clone(op.After)
+	if compute, _ := r.Split(p); op == compute {
+		for _, id := range p.FillsBefore[r.ID] {
+			after = append(after, r.Planner.Workload.Ops[id].After...)
+		}
+		after = slices.DeleteFunc(after, func(d workload.Dep) bool { return slices.Contains(p.FillsBefore[r.ID], d.Op) })
+	}
+	return after
+}
+
+// ReplacedOps lists what a pair replaces on this rank, which its own operations need not wait for.
+func (r *Rank) ReplacedOps(p *Pair) []*workload.Op {
+	first, second := r.Ops(p)
+	ops := []*workload.Op{first}
+	for _, id := range slices.Concat(p.OpsBefore[r.ID], p.FillsBefore[r.ID], p.Between[r.ID]) {
+		ops = append(ops, &r.Planner.Workload.Ops[id])
+	}
+	ops = append(ops, second)
+	for _, id := range p.Dropped[r.ID] {
+		ops = append(ops, &r.Planner.Workload.Ops[id])
+	}
+	return ops
+}
+
+// beside returns the stream on which a pair's communication runs beside its
+// compute: the one it was captured on, or one more where both shared a stream.
+func (r *Rank) CommStream(compute, comm *workload.Op) *Stream {
+	if comm.Queue != compute.Queue {
+		return r.Stream(comm.Queue)
+	}
+	return r.Stream(-2 - comm.Queue)
+}
+
+// Written marks an operation as written to a stream.
+func (r *Rank) Written(s *Stream, op *workload.Op) {
+	s.Post(r.Planner.Done[op.ID], 1)
+	s.End, s.last = max(s.End, op.End), op
+	r.where[op.ID] = s
+}
+
+// Share is the k-th of n parts of a time, such that they add up to it.
+func Share(t trace.Time, k, n int) trace.Time {
+	return t*trace.Time(k+1)/trace.Time(n) - t*trace.Time(k)/trace.Time(n)
+}
+
+// ShortName is a kernel's name without its template and call arguments.
+func ShortName(name string) string {
+	name = strings.TrimPrefix(name, "void ")
+	if i := strings.IndexAny(name, "<("); i > 0 {
+		name = name[:i]
+	}
+	return name
+}

@@ -1,0 +1,195 @@
+package plan
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+func TestPaced(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 1)}
+	pl.Machine.GPU.Memory.Value, pl.Machine.Pace = 1e12, 1.1 // a MB a µs
+	for _, c := range []struct {
+		name string
+		op   workload.Op
+		want int64 // of 1000 µs
+	}{
+		{"a product", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 1e9}, 1_100_000},
+		{"all the memory gives", workload.Op{Kernel: &workload.Kernel{}, Read: 6e8, Write: 4e8}, 1_000_000},
+		{"half of it", workload.Op{Kernel: &workload.Kernel{}, Read: 5e8}, 1_100_000},
+		{"of unknown traffic", workload.Op{Kernel: &workload.Kernel{}}, 1_000_000},
+	} {
+		c.op.End = 1_000_000
+		if got := pl.Paced(&c.op, 1_000_000); int64(got) != c.want {
+			t.Errorf("%s: %d ns at a pace of 1.1, want %d", c.name, got, c.want)
+		}
+	}
+	pl.Machine.Pace = 0.5
+	if got := pl.Paced(&workload.Op{Kernel: &workload.Kernel{}, Read: 8e8, End: 1_000_000}, 1_000_000); got != 800_000 {
+		t.Errorf("twice as fast a clock leaves %d ns of 800 µs of traffic", got)
+	}
+}
+
+// A captured product keeps its clusters where its grid is one that they fill and
+// the machine's groups hold at once; its chunks have those of their own tile.
+func TestClustersOfProducts(t *testing.T) {
+	planAll := func(m machine.Machine) *Planner {
+		var b trace.Builder
+		b.Add(trace.Span{End: 1, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
+		return &Planner{Machine: m, Workload: &workload.Workload{Run: b.Finish(trace.Options{})}}
+	}
+	product := func(m, n, k int64, t workload.Tiling) *workload.Op {
+		return &workload.Op{
+			End: 300_000,
+			Kernel: &workload.Kernel{
+				Shape: workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, ElemSize: 2}, Tiling: t,
+				Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+			},
+		}
+	}
+	persistent := func(tiles, wgs, cluster int) workload.Tiling {
+		return workload.Tiling{TileM: 128, TileN: 256, Tiles: tiles, WGs: wgs, Cluster: cluster, Persistent: true}
+	}
+	known, unknown := plantest.H200(t, 1), plantest.Profile(t, "h100")
+	for _, c := range []struct {
+		name         string
+		m            machine.Machine
+		op           *workload.Op
+		chunks       int
+		cluster, wgs int
+	}{
+		{"as captured", known, product(8192, 4096, 3584, persistent(1024, 132, 2)), 1, 2, 132},
+		{"a chunk of two waves, 256x128", known, product(8192, 4096, 3584, persistent(1024, 132, 2)), 4, 2, 132},
+		// 160x128 in clusters of 2 by 4: 28 by 4 tiles (MODEL_STUDY, trace gemm_chunks: grid 8x14).
+		{"a chunk of another tile", known, product(8192, 4256, 4256, persistent(960, 132, 2)), 16, 8, 112},
+		// 288x128 in clusters of 4: 30 of them, all that the groups hold.
+		{"a chunk of large clusters", known, product(8192, 4256, 4256, persistent(960, 132, 2)), 8, 4, 120},
+		{"more than groups hold at once", known, product(8192, 4096, 3584, persistent(1024, 132, 4)), 1, 0, 132},
+		{"no whole clusters", known, product(8192, 4096, 3584, persistent(1024, 132, 8)), 1, 0, 132},
+		{"groups are not known: as many as were captured", unknown, product(8192, 4096, 3584, persistent(1024, 132, 2)), 4, 2, 132},
+	} {
+		k := planAll(c.m).chunkOf(c.op, 0, c.chunks)
+		if k.Cluster != c.cluster || k.WGs != c.wgs {
+			t.Errorf("%s: %d workgroups in clusters of %d, want %d of %d", c.name, k.WGs, k.Cluster, c.wgs, c.cluster)
+		}
+		if k.Cluster > 1 && k.WGs%k.Cluster != 0 {
+			t.Errorf("%s: no whole clusters", c.name)
+		}
+	}
+}
+
+// Beside chunks whose operands the memory takes longer to read than their tiles
+// compute, a collective is slowed as beside any kernel that saturates the memory.
+func TestNeighbourOfFewRows(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 2)}
+	op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 2048, N: 16384, K: 8192}, Tiling: workload.Tiling{Persistent: true}}}
+	if few, many := pl.neighbour(op, 16), pl.neighbour(op, 4); few != machine.BesideMemory || many != machine.BesideLibrary {
+		t.Errorf("chunks of 128 rows are %d, of 512 rows %d", few, many)
+	}
+}
+
+// A library's collective that runs beside compute on all CUs that it leaves takes
+// as much longer as was calibrated, its latency included.
+func TestSlowdownAsCalibrated(t *testing.T) {
+	for _, op := range []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter, trace.AllToAll} {
+		s := plantest.Spec{Ranks: 4, Steps: 1, Op: op, Bytes: 128 << 20, Gemm: 300_000, Comm: 600_000, Channels: 16}
+		w, m := s.Build(t), plantest.H200(t, 4)
+		pl, err := NewPlanner(w, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		compute := &w.Ops[w.Pairs[0].First[0]]
+		alone := pl.Chunks(&w.Collectives[0], 1, 0, nil)
+		beside := pl.Chunks(&w.Collectives[0], 1, 0, compute)
+		took := func(p Piece) (all float64) {
+			k := pl.Collective(&w.Ops[w.Collectives[0].Members[0]], p)
+			for _, x := range k.Recipe(0, nil) {
+				all += float64(x.Time) * max(1, x.Beside)
+			}
+			return all
+		}
+		factor, _, latency := m.Library.Beside(op, s.Bytes, s.Ranks, alone.Channels, pl.neighbour(compute, 1))
+		if got, want := took(beside), factor*took(alone)+1e9*latency; !plantest.Near(got, want) {
+			t.Errorf("%s takes %.0f ns beside compute and %.0f alone, want %.0f", op, got, took(alone), want)
+		}
+	}
+}
+
+// A host is as many times slower than the profile's as its launch calls took
+// longer; without either it is that one.
+func TestHostPace(t *testing.T) {
+	m := plantest.H200(t, 2)
+	call := trace.Time(m.Launch.Call.Value * 1e9)
+	unknown := plantest.H200(t, 2)
+	unknown.Launch.Call = machine.Quantity{Mark: machine.Unknown}
+	for _, c := range []struct {
+		name  string
+		m     machine.Machine
+		calls []trace.Time
+		want  float64
+	}{
+		{"the same", m, []trace.Time{call, 2 * call}, 1},
+		{"twice as slow", m, []trace.Time{2 * call, call}, 2},
+		{"no host in the trace", m, []trace.Time{0, 0}, 1},
+		{"none in the profile", unknown, []trace.Time{2 * call, call}, 1},
+	} {
+		pl := &Planner{Machine: c.m, Workload: &workload.Workload{Calls: c.calls}}
+		if got := pl.hostPace(0); math.Abs(got-c.want) > 1e-3 {
+			t.Errorf("%s: %g, want %g", c.name, got, c.want)
+		}
+	}
+}
+
+// Of the captured arrivals, what is the same every time is how a rank is and no
+// chance; the first collective starts with the host.
+//
+//	collective 1   rank 0 at 0, rank 1 at 10
+//	collective 2   rank 0 at 0, rank 1 at 10
+//	collective 3   rank 0 at 5, rank 1 at 0
+func TestSkews(t *testing.T) {
+	w := &workload.Workload{World: 2}
+	for i, starts := range [][2]trace.Time{{0, 900}, {0, 10}, {100, 110}, {205, 200}} {
+		c := workload.Collective{}
+		for r, at := range starts {
+			id := int32(len(w.Ops))
+			w.Ops = append(w.Ops, workload.Op{ID: id, Rank: r, Start: at, Collective: int32(i)})
+			c.Members = append(c.Members, id)
+		}
+		w.Collectives = append(w.Collectives, c)
+	}
+	// Usual: rank 0 at 0, rank 1 at 10. The third: rank 0 is 5 late, rank 1 is 10 early.
+	if d := cmp.Diff([][]trace.Time{{0, 0}, {0, 0}, {15, 0}}, skews(w)); d != "" {
+		t.Error(d)
+	}
+}
+
+// Whatever the order, every tile is computed once; with a stride, tiles that
+// complete one semaphore follow each other.
+func TestCoverOrder(t *testing.T) {
+	for _, c := range []Cover{{Rows: 3, Cols: 6, Splits: 1}, {Rows: 3, Cols: 6, Splits: 2, byColumn: true}, {Rows: 3, Cols: 6, Splits: 1, Stride: 3}} {
+		seen := map[[2]int]int{}
+		for i := range c.Tiles() * c.Splits {
+			row, col := c.At(i)
+			seen[[2]int{row, col}]++
+		}
+		if len(seen) != 18 {
+			t.Errorf("%+v computes %d different tiles of 18", c, len(seen))
+		}
+	}
+	c := Cover{Rows: 1, Cols: 6, Splits: 1, Stride: 3}
+	var cols []int
+	for i := range 3 {
+		_, col := c.At(i)
+		cols = append(cols, col)
+	}
+	if cols[0] != 0 || cols[1] != 2 || cols[2] != 4 { // column 0 of queries, of keys, of values
+		t.Errorf("first three columns are %v", cols)
+	}
+}

@@ -1,0 +1,79 @@
+package plantest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/operator"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// OperatorOf is a workload file's text on the machine that it names.
+func OperatorOf(t testing.TB, text string) (*workload.Workload, machine.Machine) {
+	t.Helper()
+	f, err := operator.Parse(strings.NewReader(text), "w.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := machine.Load(f.Machine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := f.Run(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w, m
+}
+
+// SampleOperator is a file of samples/workloads.
+func SampleOperator(t testing.TB, name string) (*workload.Workload, machine.Machine) {
+	t.Helper()
+	text, err := os.ReadFile(root(t) + "/samples/workloads/" + name + ".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return OperatorOf(t, string(text))
+}
+
+func EmbeddingFile(on string, ranks, batch, tables, pooling int) string {
+	return fmt.Sprintf("operator: embedding+all_to_all\nmachine: %s\nranks: %d\ntype: f32\nshape: {batch: %d, tables: %d, dim: 256, pooling: %d}\nkernel: {launches: %[4]d}\n", on, ranks, batch, tables, pooling)
+}
+
+func LiftSample(t testing.TB, name string) *workload.Workload {
+	t.Helper()
+	run, err := format.Open(root(t)+"/samples/"+name, format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// root is the folder of the repository.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+	}
+	t.Fatal("no go.mod above this folder")
+	return ""
+}

@@ -1,0 +1,179 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// StepTime is the time of one iteration in a simulated run: the median distance
+// between the ends of successive ones, the last device operation of any rank
+// counting, so that what the first one waited for (other ranks, a cold host)
+// does not weigh. Of iterations that overlap it is the mean, filling and
+// draining the pipeline included, waiting for other ranks at its start not. One has its length; without any, the whole
+// run's time is returned.
+func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
+	return StepsOf(w, run).time()
+}
+
+// StepsOf gathers the iterations of a simulated run.
+func StepsOf(w *workload.Workload, run *trace.Run) *steps {
+	c := newSteps(w)
+	for _, s := range run.Spans {
+		if op := OriginOf(run, s); op >= 0 {
+			c.add(&w.Ops[op], s.Start, s.End)
+		}
+	}
+	return c
+}
+
+// MeasuredStepTime is StepTime of the captured run.
+func MeasuredStepTime(w *workload.Workload) trace.Time {
+	c := newSteps(w)
+	for i := range w.Ops {
+		c.add(&w.Ops[i], w.Ops[i].Start, w.Ops[i].End)
+	}
+	return c.time()
+}
+
+// steps gathers when each iteration began and ended on every rank.
+type steps struct {
+	of    []int32      // by op: its iteration, or -1
+	each  [][]Interval // by iteration, rank
+	whole Interval
+	ranks int
+}
+
+type Interval struct{ Start, End trace.Time }
+
+func (i *Interval) extend(start, end trace.Time) {
+	i.Start, i.End = min(i.Start, start), max(i.End, end)
+}
+
+func newSteps(w *workload.Workload) *steps {
+	of, n := IterationsOf(w)
+	c := &steps{ranks: w.World, of: of, each: make([][]Interval, n), whole: Interval{Start: trace.Never}}
+	for i := range c.each {
+		c.each[i] = slices.Repeat([]Interval{{Start: trace.Never}}, w.World)
+	}
+	return c
+}
+
+func (c *steps) add(op *workload.Op, start, end trace.Time) {
+	c.whole.extend(start, end)
+	if i := c.of[op.ID]; i >= 0 {
+		c.each[i][op.Rank].extend(start, end)
+	}
+}
+
+// Ran lists the iterations that ran, over all ranks, and whether any began on a
+// rank before the one before it had ended there.
+func (c *steps) Ran() (all []Interval, overlap bool) {
+	for i, ranks := range c.each {
+		x := Interval{Start: trace.Never}
+		for r, y := range ranks {
+			x.extend(y.Start, y.End)
+			overlap = overlap || i > 0 && y.Start < c.each[i-1][r].End
+		}
+		if x.Start != trace.Never {
+			all = append(all, x)
+		}
+	}
+	return all, overlap
+}
+
+func (c *steps) time() trace.Time {
+	ran, overlap := c.Ran()
+	n := len(ran)
+	switch {
+	case c.whole.Start == trace.Never:
+		return 0
+	case n == 0:
+		return c.whole.End - c.whole.Start
+	case n == 1:
+		return ran[0].End - ran[0].Start
+	case overlap:
+		return (c.filled(ran) + ran[n-1].End - ran[0].End) / trace.Time(n)
+	}
+	return between(ran, func(i Interval) trace.Time { return i.End })
+}
+
+// Mean is the time from the first iteration's start to the last one's end, over their number.
+func (c *steps) Mean() trace.Time {
+	ran, _ := c.Ran()
+	if len(ran) == 0 {
+		return max(0, c.whole.End-c.whole.Start)
+	}
+	return (ran[len(ran)-1].End - ran[0].Start) / trace.Time(len(ran))
+}
+
+// filled is how long the first of overlapping iterations takes on the rank that
+// nobody kept waiting.
+func (c *steps) filled(ran []Interval) trace.Time {
+	least := ran[0].End - ran[0].Start
+	for _, x := range c.each[0] {
+		if x.End > x.Start {
+			least = min(least, x.End-x.Start)
+		}
+	}
+	return least
+}
+
+// between is the median distance of successive intervals' ends or starts.
+func between(ran []Interval, of func(Interval) trace.Time) trace.Time {
+	var d []trace.Time
+	for i := 1; i < len(ran); i++ {
+		d = append(d, of(ran[i])-of(ran[i-1]))
+	}
+	slices.Sort(d)
+	return d[(len(d)-1)/2]
+}
+
+// Steady is when, on each rank, all but the first iteration begin to count, and
+// how many those are; with one or none, the whole run and 1.
+func (c *steps) Steady() (from []trace.Time, n int) {
+	if len(c.each) == 0 {
+		return make([]trace.Time, c.ranks), 1
+	}
+	from = make([]trace.Time, c.ranks)
+	if len(c.each) > 1 {
+		for r, x := range c.each[0] {
+			from[r] = x.End
+		}
+	}
+	return from, max(1, len(c.each)-1)
+}
+
+// OriginOf is the workload op that a simulated kernel or copy stands for, or -1.
+func OriginOf(run *trace.Run, s trace.Span) int32 {
+	if k := run.Kernel(s); k != nil {
+		return k.Origin
+	}
+	if c := run.Copy(s); c != nil {
+		return c.Origin
+	}
+	return trace.None
+}
+
+// Typical is the iteration that StepTime stands for: from the end of the one
+// before to its end, or all of them where they overlap, and how many that are.
+func (c *steps) Typical() (is Interval, rounds int) {
+	ran, overlap := c.Ran()
+	switch n := len(ran); {
+	case c.whole.Start == trace.Never:
+		return Interval{}, 1
+	case n == 0:
+		return c.whole, 1
+	case n == 1:
+		return ran[0], 1
+	case overlap:
+		return Interval{ran[0].End - c.filled(ran), ran[n-1].End}, n
+	}
+	want := c.time()
+	for i := 1; ; i++ {
+		if ran[i].End-ran[i-1].End == want {
+			return Interval{ran[i-1].End, ran[i].End}, 1
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A kernel that streams memory, of more workgroups than fit at once, takes time
+// by its bytes and not by its waves: workgroups drift apart, and those of a
+// partial last wave share with fewer. On n of N compute units it takes N/n times
+// as long (one of 201 µs beside 4, 8, 16 and 24 held units of 132: 208, 213, 228
+// and 235 to 245 µs, rows beside_membound), not a whole wave more.
+//
+// Each compute unit's share is cut into pieces, finer towards the end, so that
+// little is left over at the end however many units there are:
+//
+//	|1/8|1/8|...7 times...|1/8|1/64|1/64|...8 times...|
+const (
+	coarse, coarsePieces = 8, 7
+	fine                 = 64
+)
+
+// pieces is how many that makes: what coarse ones leave is cut finely.
+const pieces = coarsePieces + fine*(coarse-coarsePieces)/coarse
+
+// upTo is the share of the work that the first of so many pieces are.
+func upTo(n int) float64 {
+	return float64(min(n, coarsePieces))/coarse + float64(max(0, n-coarsePieces))/fine
+}
+
+// streams reports whether an operation is such a kernel.
+func (pl *Planner) streams(op *workload.Op) bool {
+	slots := int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
+	return op.Shape.Kind == workload.Elementwise && !op.Tiling.Persistent && op.Tiling.WGs > slots
+}
+
+// streaming is the k-th of n parts of an operation that streams.
+func (pl *Planner) streaming(op *workload.Op, k, n int) *replay.Kernel {
+	cus, per := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
+	slots, wgs := cus*per, portion(op.Tiling.WGs, k, n)
+	if wgs <= slots {
+		round := float64(op.DurAlone()) * float64(slots) / float64(op.Tiling.WGs)
+		each := float64(op.Tiling.WGs)
+		return pl.KernelOf(op, Grid{
+			WGs: wgs, Time: trace.Time(round*pl.fewer(wgs, slots) + 0.5), Pipe: 1 / float64(min(per, CeilDiv(wgs, cus))),
+			Footprint: op.Footprint, Read: op.Read / each, Write: op.Write / each,
+		})
+	}
+	g := Grid{WGs: pieces * cus, Pipe: 1, Footprint: op.Footprint, Merged: true}
+	g.Footprint.Threads *= per
+	g.Footprint.Shared *= per
+	kernel := pl.KernelOf(op, g)
+	time := float64(op.DurAlone()) / float64(n)
+	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
+	kernel.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+		from, to := upTo(i/cus), upTo(i/cus+1)
+		return append(buf, replay.Phase{
+			Op: replay.Work, Time: trace.Time(math.Round(time*to) - math.Round(time*from)),
+			Read: read * (to - from), Write: write * (to - from),
+		})
+	}
+	return kernel
+}

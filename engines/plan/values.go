@@ -1,0 +1,100 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Values are the settings of one engine, every parameter present. Make them
+// with Engine.Values or ParseSelection.
+type Values map[string]string
+
+// Int returns a whole number. Engine.Values has checked that it is one.
+func (v Values) Int(name string) int {
+	n, _ := strconv.Atoi(v[name])
+	return n
+}
+
+// String lists the settings that differ from the engine's defaults, as users type them.
+func (e Strategy) String(v Values) string {
+	var set []string
+	for _, p := range e.Params {
+		if v[p.Name] != p.Default {
+			set = append(set, p.Name+"="+v[p.Name])
+		}
+	}
+	return strings.Join(set, " ")
+}
+
+// Values completes settings with the engine's defaults and checks every one.
+func (e Strategy) Values(set map[string]string) (Values, error) {
+	v := Values{}
+	for _, p := range e.Params {
+		v[p.Name] = p.Default
+	}
+	for name, value := range set {
+		p := slices.IndexFunc(e.Params, func(p Param) bool { return p.Name == name })
+		if p < 0 {
+			return nil, &UnknownError{What: e.Name + ": no parameter", Name: name, There: "it has", Known: e.paramNames()}
+		}
+		if err := e.Params[p].check(value); err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", e.Name, name, err)
+		}
+		v[name] = value
+	}
+	return v, nil
+}
+
+func (p Param) check(value string) error {
+	if p.Choices != nil {
+		if !slices.Contains(p.Choices, value) {
+			return fmt.Errorf("%q is none of %s", value, strings.Join(p.Choices, ", "))
+		}
+		return nil
+	}
+	n, err := strconv.Atoi(value)
+	switch {
+	case err != nil || n < 0:
+		return fmt.Errorf("%q is not a whole number", value)
+	case n < p.Least:
+		return fmt.Errorf("%d is less than %d", n, p.Least)
+	case p.Most > 0 && n > p.Most:
+		return fmt.Errorf("%d is more than %d", n, p.Most)
+	}
+	return nil
+}
+
+func (e Strategy) paramNames() []string {
+	names := make([]string, len(e.Params))
+	for i, p := range e.Params {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// An UnknownError is a name of a strategy or of a parameter that there is not.
+type UnknownError struct {
+	What, Name, There string
+	Known             []string
+}
+
+func (e *UnknownError) Error() string {
+	known := "none"
+	if n := len(e.Known); n > 0 {
+		known = strings.Join(e.Known, ", ")
+	}
+	return fmt.Sprintf("%s %q (%s %s)", e.What, e.Name, e.There, known)
+}
+
+// A Selection is an engine with settings.
+type Selection struct {
+	Strategy Strategy
+	Values   Values
+}
+
+// String is the strategy with the settings that differ from its defaults.
+func (s Selection) String() string {
+	return strings.TrimSpace(s.Strategy.Name + " " + s.Strategy.String(s.Values))
+}

@@ -1,0 +1,28 @@
+package schedule
+
+import "github.com/overlapse/overlapse/engines/plan"
+
+// captured replays what was measured: every kernel with its own time, in its
+// own order, behind its own dependencies. It is the oracle for everything
+// else: it must give the run back.
+var Captured = plan.Strategy{
+	Name:    "captured",
+	Summary: "the schedule as it was captured",
+	Detail: "Every kernel and copy takes its measured time and starts when what it waited for has ended, " +
+		"plus the gap that was measured. A collective moves bytes once every rank has arrived. Nothing holds " +
+		"a slot or a link: whatever kernels did to each other is part of their measured times. The difference " +
+		"to the trace is the replay's residual.",
+	Bound: true,
+	Exact: true,
+	Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
+		pl.Measured = true
+		return nil, nil
+	},
+}
+
+// asScheduled replays the captured schedule with interference: kernels start from
+// their durations alone, hold what they need and slow each other.
+var AsScheduled = plan.Strategy{
+	Name: "captured with interference",
+	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
+}

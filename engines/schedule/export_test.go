@@ -1,0 +1,4 @@
+package schedule
+
+// LastSum is for tests from outside.
+var LastSum = lastSum

@@ -1,0 +1,105 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// ideal is the bound that T3 compares with (section 5.3), for whole runs: compute
+// and communication side by side, each as fast as alone.
+var Ideal = plan.Strategy{
+	Name:    "ideal",
+	From:    "T3",
+	Summary: "max(compute, communication) of an iteration: no schedule of the same operations takes less",
+	Detail: "Each stream's kernels, collectives and copies run back to back, apart from each other, in the times they take " +
+		"alone. Nothing holds slots or bandwidth, and nothing waits for a launch, for the host or for other streams' data. " +
+		"An iteration begins when the one before has ended on all ranks. A strategy that takes less has removed work, as stores " +
+		"of intermediate results, or made it cheaper; the replay says which. variant=gemm-rs is T3's Ideal-GEMM-RS-Overlap: of an all-reduce only the " +
+		"reduce-scatter runs beside the GEMM, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
+		"where memory adds what arrives, which saves the reduce-scatter's last step, in which nothing is sent and the last sum is formed.",
+	Params: []plan.Param{
+		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs beside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
+	},
+	Bound: true,
+	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+		variant := v["variant"]
+		if variant == "whole" {
+			return nil, boundByLanes(pl)
+		}
+		pl.Take(func(p *workload.Pair) bool { return p.Collective >= 0 && reduced(pl.Workload, p) })
+		if len(pl.Pairs) == 0 {
+			return nil, &plan.NotApplicable{Strategy: "ideal", Why: "no kernel followed by a reduce-scatter or an all-reduce was found (variant=whole bounds any run)"}
+		}
+		gathers := map[int]*workload.Collective{} // by index of pair
+		return func(r *plan.Rank, p *plan.Pair) {
+			if gathers[p.Index] == nil {
+				gathers[p.Index] = plan.GatherOf(p.Coll)
+			}
+			besideReduction(r, p, gathers[p.Index], variant == "rs-nmc")
+		}, nil
+	},
+}
+
+// reduced reports whether a pair is a kernel and the sum of its output over ranks.
+func reduced(w *workload.Workload, p *workload.Pair) bool {
+	op := w.Collectives[p.Collective].Op
+	return p.Direction == workload.ComputeThenCollective && (op == trace.AllReduce || op == trace.ReduceScatter)
+}
+
+// alone is an operation that takes its own time and holds nothing.
+func alone(pl *plan.Planner, op *workload.Op) replay.Command {
+	switch {
+	case op.Kind == trace.Copy:
+		return pl.CopyOf(op)
+	case op.Collective >= 0:
+		c := &pl.Workload.Collectives[op.Collective]
+		return plan.LaunchOf(op, pl.GangFor(op, c, pl.Chunks(c, 1, 0, nil).DurAlone))
+	}
+	return plan.LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, op.DurAlone())))
+}
+
+// besideReduction writes a kernel and the reduce-scatter of its output side by
+// side, and behind both, where they were an all-reduce, its all-gather.
+func besideReduction(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
+	compute, comm := r.Ops(p)
+	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
+	reduce, rest := r.Planner.Halves(p.Coll)
+	if nmc {
+		reduce -= lastSum(r.Planner, p.Coll, reduce)
+	}
+	r.BeginPair(p)
+	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")
+	gap := r.WaitUntilReady(onCompute, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	onCompute.Delay(gap, replay.LaunchGap, compute.Name)
+	onCompute.Post(begun, 1)
+	for _, op := range r.ReplacedOps(p) {
+		if op != comm {
+			onCompute.Launch(0, alone(r.Planner, op))
+			r.Written(onCompute, op)
+		}
+	}
+	onComm.Wait(begun, 1, compute.Name)
+	onComm.Launch(0, plan.LaunchOf(comm, r.Planner.GangFor(comm, p.Coll, reduce)))
+	if rest > 0 {
+		onComm.Wait(r.Planner.Done[compute.ID], 1, compute.Name)
+		onComm.Launch(0, plan.LaunchOf(comm, r.Planner.GangFor(comm, gather, rest)))
+	}
+	r.Written(onComm, comm)
+	r.EndPair(p)
+}
+
+// lastSum is the part of a reduce-scatter's time in which nothing is sent: its
+// last step adds the last chunk that came in to the rank's own.
+func lastSum(pl *plan.Planner, c *workload.Collective, reduce trace.Time) trace.Time {
+	lib, n, channels := &pl.Machine.Library, len(c.Members), pl.Channels(c)
+	whole := lib.Time(trace.ReduceScatter, c.Bytes, n, channels)
+	step := float64(c.Bytes) / float64(n*channels) / lib.ReduceScatter.Receive.Value
+	if whole <= 0 || lib.ReduceScatter.Receive.Value <= 0 {
+		return 0
+	}
+	return trace.Time(float64(reduce) * min(1, step/whole))
+}

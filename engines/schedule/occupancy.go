@@ -1,0 +1,118 @@
+package schedule
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An occupancy is what a product's kernel leaves of the device for others
+// (resource-aware overlap, MECHANISM M3 to M5). Zero values change nothing.
+//
+//	residents of a CU    |AAAABBBB....|   blocks of 24 KiB: a channel fits beside
+//	with more LDS each   |AAAAAAAA....|   blocks of 48 KiB: one less resident
+//	fewer blocks         |AAAA|AAAA|..|   whole CUs stay free
+//	CUs carved out       |AABB|AABB|xx|   compute may not use the last
+type occupancy struct {
+	shared int // bytes of LDS that each workgroup asks for
+	blocks int // workgroups, looping over the tiles
+	carve  int // CUs that compute may not use
+}
+
+func occupancyOf(v plan.Values) occupancy {
+	return occupancy{shared: v.Int("lds") << 10, blocks: v.Int("blocks"), carve: v.Int("carve")}
+}
+
+// refuses says why an operation cannot run so, or nothing.
+func (o occupancy) refuses(pl *plan.Planner, op *workload.Op) string {
+	gpu := &pl.Machine.GPU
+	switch {
+	case o.carve >= int(gpu.CUs.Value):
+		return fmt.Sprintf("carve=%d leaves compute none of %.0f compute units", o.carve, gpu.CUs.Value)
+	case o.shared > 0 && o.shared < op.Footprint.Shared:
+		return fmt.Sprintf("lds=%d is less than the %d KiB that %s uses", o.shared>>10, plan.CeilDiv(op.Footprint.Shared, 1<<10), plan.ShortName(op.Name))
+	case o.shared > 0 && float64(o.shared)+gpu.SharedSpare.Value > gpu.Shared.Value:
+		return fmt.Sprintf("lds=%d does not fit on a compute unit with %.0f KiB", o.shared>>10, gpu.Shared.Value/(1<<10))
+	case o != occupancy{} && op.Tiling.WGs == 0:
+		return fmt.Sprintf("the workgroups of %s are not known (give its tiles)", plan.ShortName(op.Name))
+	}
+	return ""
+}
+
+// shaped is the grid of an operation that leaves so much. A workgroup keeps the
+// time that it takes alone: with fewer of them on a CU each goes faster if they
+// shared its pipes, and all of them together slower if they hid each other's latency (R0.4).
+func shaped(pl *plan.Planner, op *workload.Op, o occupancy) plan.Grid {
+	if o == (occupancy{}) {
+		return pl.GridOf(op, op.DurAlone())
+	}
+	g := pl.ApartGrid(op, max(op.Tiling.Tiles, op.Tiling.WGs))
+	if n := plan.CeilDiv(g.WGs, plan.MaxWaves*int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint)); n > 1 { // n of them, one after another, count as one
+		g.WGs, g.Time, g.Read, g.Write = plan.CeilDiv(g.WGs, n), g.Time*trace.Time(n), g.Read*float64(n), g.Write*float64(n)
+	}
+	if o.shared > 0 {
+		g.Footprint.Shared = o.shared
+	}
+	if o.blocks > 0 && o.blocks < max(g.WGs, g.Tiles) {
+		g = looping(pl, op, g, o.blocks)
+	}
+	if o.carve > 0 {
+		g = carved(pl, g, o.carve)
+	}
+	return g
+}
+
+// looping gives the tiles of a grid to so many workgroups.
+func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Grid {
+	if g.Tiles > 0 {
+		return pl.WithPrograms(op, g, min(blocks, g.WGs))
+	}
+	slots := min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(g.Footprint))
+	together := func(n int) float64 { return float64(n) / reach(pl, op, n) }
+	g.Time = trace.Time(float64(g.Time)*together(min(blocks, slots))/together(slots) + 0.5)
+	g.Tiles, g.WGs, g.Owned = g.WGs, blocks, -1
+	return g
+}
+
+// reach is how much so many workgroups of an operation get done together: in
+// proportion, but where memory bounds them only what the profile says they reach.
+func reach(pl *plan.Planner, op *workload.Op, n int) float64 {
+	switch {
+	case op.Shape.Kind == workload.Embedding && pl.Machine.GPU.Gather.Known():
+		return pl.Machine.GPU.GatherAt(n, false)
+	case op.Shape.Kind == workload.Elementwise && pl.Machine.GPU.Stream.Known():
+		return pl.Machine.GPU.StreamAt(n)
+	}
+	return float64(n)
+}
+
+// carved keeps a grid off so many CUs: what is resident on one of the others
+// counts as one workgroup that has it to itself.
+func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
+	cus := int(pl.Machine.GPU.CUs.Value)
+	per := min(pl.Residents(g.Footprint), plan.CeilDiv(g.WGs, cus))
+	tiles, wgs := max(g.Tiles, g.WGs), min(g.WGs, cus*per)
+	if g.Tiles == 0 {
+		g.Owned = 0
+	}
+	n := float64(per)
+	g.Time = trace.Time(float64(g.Time)*max(1, n*g.Pipe) + 0.5)
+	g.Read, g.Write, g.Pipe = g.Read*n, g.Write*n, 1
+	g.Tiles, g.WGs = plan.CeilDiv(tiles, per), min(cus-carve, plan.CeilDiv(wgs, per))
+	g.Footprint.Exclusive, g.Merged = true, per > 1
+	return g
+}
+
+// channels is how many of a collective's workgroups may run beside: with CUs
+// carved out, no more than fit there, for a gang that does not fit waits for the product's tail.
+func (o occupancy) channels(pl *plan.Planner, comm *workload.Op, want int) int {
+	if o.carve == 0 {
+		return want
+	}
+	if want == 0 {
+		want = pl.Channels(&pl.Workload.Collectives[comm.Collective])
+	}
+	return min(want, o.carve*pl.Residents(pl.ChannelFootprint(comm)))
+}

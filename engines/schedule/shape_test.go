@@ -1,0 +1,42 @@
+package schedule
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Whatever is asked for, all tiles are computed: a product alone takes no less
+// than its flop on the CUs that it may use.
+func TestShapedGridsComputeAllTiles(t *testing.T) {
+	m := plantest.Profile(t, "a100x4")
+	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
+	pl, err := plan.NewPlanner(w, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op := &w.Ops[0]
+	base := pl.ApartGrid(op, op.Tiling.Tiles)
+	work := float64(base.Time) * base.Pipe * float64(op.Tiling.Tiles) // CU time
+	for _, o := range []occupancy{{}, {blocks: 54}, {blocks: 864}, {carve: 8}, {carve: 107}, {shared: 50 << 10, carve: 16}, {blocks: 100, carve: 50}, {shared: 80 << 10, blocks: 300}} {
+		g := shaped(pl, op, o)
+		k := pl.KernelOf(op, g)
+		res, err := replay.Simulate(m, &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}, replay.Options{})
+		if err != nil {
+			t.Fatalf("%+v: %v", o, err)
+		}
+		cus := m.GPU.CUs.Value - float64(o.carve)
+		if o.blocks > 0 {
+			cus = min(cus, float64(o.blocks))
+		}
+		if least := trace.Time(0.99 * work / cus); res.Makespan < least {
+			t.Errorf("%+v: %d ns, its tiles need %d", o, res.Makespan, least)
+		}
+		if most := trace.Time(2 * work / cus); res.Makespan > most {
+			t.Errorf("%+v: %d ns, twice what its tiles need", o, res.Makespan)
+		}
+	}
+}

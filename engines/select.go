@@ -1,0 +1,109 @@
+package engines
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines/plan"
+)
+
+// ParseSelection reads what users type after --strategy: names separated by
+// commas, each with settings behind colons ("decompose:chunks=4:priority=on,bulk"),
+// or "all" for every engine with its defaults. A comma followed by name=value
+// continues the engine before it.
+func ParseSelection(s string) ([]plan.Selection, error) {
+	asked, err := parseAsked(s)
+	if err != nil {
+		return nil, err
+	}
+	var out []plan.Selection
+	for _, k := range asked {
+		v, err := k.engine.Values(k.set)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, plan.Selection{Strategy: k.engine, Values: v})
+	}
+	return out, nil
+}
+
+// ParseCandidates reads the same, and returns for each strategy the selections
+// to tune over: settings that are given stay as they are, all others vary.
+func ParseCandidates(s string) ([][]plan.Selection, error) {
+	asked, err := parseAsked(s)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]plan.Selection
+	for _, k := range asked {
+		sel, err := k.engine.Candidates(k.set)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, sel)
+	}
+	return out, nil
+}
+
+// asked is a strategy and the settings that a user gave it.
+type asked struct {
+	engine plan.Strategy
+	set    map[string]string
+}
+
+func parseAsked(s string) ([]asked, error) {
+	var out []asked
+	for _, word := range splitSelection(s) {
+		name, rest, _ := strings.Cut(word, ":")
+		if name == "all" {
+			for _, e := range All() {
+				out = append(out, asked{e, nil})
+			}
+			continue
+		}
+		i := slices.IndexFunc(All(), func(e plan.Strategy) bool { return e.Name == name })
+		if i < 0 {
+			return nil, &plan.UnknownError{What: "no strategy", Name: name, There: "there are", Known: append(Names(), "all")}
+		}
+		set := map[string]string{}
+		for _, p := range strings.Split(rest, ":") {
+			if p == "" {
+				continue
+			}
+			k, value, ok := strings.Cut(p, "=")
+			if !ok {
+				return nil, fmt.Errorf("%s: %q is not name=value", name, p)
+			}
+			set[k] = value
+		}
+		out = append(out, asked{All()[i], set})
+	}
+	return out, nil
+}
+
+// splitSelection cuts at commas, and joins a piece that is only a setting to the engine before it.
+func splitSelection(s string) []string {
+	var words []string
+	for _, w := range strings.Split(s, ",") {
+		w = strings.TrimSpace(w)
+		head, _, _ := strings.Cut(w, ":")
+		switch {
+		case w == "":
+		case strings.Contains(head, "=") && len(words) > 0:
+			words[len(words)-1] += ":" + w
+		default:
+			words = append(words, w)
+		}
+	}
+	return words
+}
+
+// Names lists the engines' names in the order of All.
+func Names() []string {
+	var names []string
+	for _, e := range All() {
+		names = append(names, e.Name)
+	}
+	return names
+}

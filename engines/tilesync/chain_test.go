@@ -1,0 +1,136 @@
+package tilesync_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The three kernels of attention run as one chain: each once a step, on streams of their
+// own, the third beside the first if there is room, and no kernel before its producer's first tile.
+func TestChainsOfThree(t *testing.T) {
+	w, m := plantest.SelfAttention(1024).Build(t), plantest.H200(t, 1)
+	for _, policy := range []string{"row", "tile", "strided"} {
+		got := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": policy})
+		if got.Result == nil {
+			t.Fatalf("%s: %s", policy, got.Why)
+		}
+		runs, starts := map[string]int{}, map[string]trace.Time{}
+		queues := map[int64]bool{}
+		for _, s := range got.Result.Run.Spans {
+			if s.Kind == trace.Compute {
+				name := got.Result.Run.NameOf(s)
+				if runs[name]++; runs[name] == 1 {
+					starts[name] = s.Start
+				}
+				queues[got.Result.Run.Kernel(s).Stream] = true
+			}
+		}
+		if runs["qkv"] != 4 || runs["dot product"] != 4 || runs["projection"] != 4 || runs["wait kernel"] != 8 || len(queues) != 3 {
+			t.Errorf("%s: %v on %d streams", policy, runs, len(queues))
+		}
+		if starts["dot product"] < starts["qkv"] || starts["projection"] < starts["dot product"] {
+			t.Errorf("%s: started at %v", policy, starts)
+		}
+		if base := enginetest.Outcome(t, w, m, "captured", nil); got.Time >= base.Time {
+			t.Errorf("%s: %d ns, one after another %d", policy, got.Time, base.Time)
+		}
+	}
+}
+
+// The bytes of memory of a chain are those of its kernels, whatever waits for what.
+func TestChainsKeepTheirBytes(t *testing.T) {
+	w, m := plantest.SelfAttention(512).Build(t), plantest.H200(t, 1)
+	for _, policy := range []string{"row", "strided"} {
+		moved := enginetest.Memory(enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": policy}))
+		for i := range 3 {
+			op := &w.Ops[i]
+			if want := 4 * (op.Read + op.Write); !plantest.Near(moved[op.Name], want) {
+				t.Errorf("%s %s: %.0f bytes, want %.0f", policy, op.Name, moved[op.Name], want)
+			}
+		}
+	}
+}
+
+// Without wait kernels a chain that is launched last kernel first, and fills the
+// device with it, stands still; launched first kernel first, or with wait
+// kernels, it does not.
+func TestChainDeadlock(t *testing.T) {
+	w, m := plantest.SelfAttention(1024).Build(t), plantest.H200(t, 1)
+	for _, c := range []struct {
+		set      map[string]string
+		deadlock bool
+	}{
+		{map[string]string{"waitkernel": "off", "first": "consumer"}, true},
+		{map[string]string{"waitkernel": "off"}, false},
+		{map[string]string{"first": "consumer"}, false},
+	} {
+		got := enginetest.Outcome(t, w, m, "tilesync", c.set)
+		var dead *replay.DeadlockError
+		if errors.As(got.Err, &dead) != c.deadlock || (got.Result == nil) != c.deadlock {
+			t.Errorf("%v: deadlock %v (%v)", c.set, dead != nil, got.Why)
+		}
+	}
+}
+
+// Pairs of convolutions, as products over 3×3 positions of the channels: by tile
+// of channels or by row.
+func TestConvolutionPairs(t *testing.T) {
+	conv := func(channels int64) plantest.Chain {
+		x := plantest.Dense{N: channels, K: 9 * channels, Dur: 60_000}
+		first, second := x, x
+		first.Name, second.Name = "conv 1", "conv 2"
+		return plantest.Chain{Ranks: 1, Steps: 4, M: 56 * 56 * 12, Products: []plantest.Dense{first, second}}
+	}
+	w, m := conv(256).Build(t), plantest.H200(t, 1)
+	base := enginetest.Outcome(t, w, m, "captured", nil)
+	for _, policy := range []string{"row", "conv"} {
+		got := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": policy})
+		if got.Result == nil {
+			t.Fatalf("%s: %s", policy, got.Why)
+		}
+		if got.Time >= base.Time {
+			t.Errorf("%s: %d ns, one after the other %d", policy, got.Time, base.Time)
+		}
+	}
+	// With one tile of channels a row is a tile, and the policies are one.
+	w = conv(128).Build(t)
+	row := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "row"})
+	tile := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "conv"})
+	if row.Time != tile.Time {
+		t.Errorf("one tile of channels: by row %d ns, by tile %d", row.Time, tile.Time)
+	}
+}
+
+// A counter of tiles costs each workgroup a trip to memory and nothing more.
+func TestTickets(t *testing.T) {
+	w, m := plantest.Mlp512.Build(t), plantest.H200(t, plantest.Mlp512.Ranks)
+	off := enginetest.Outcome(t, w, m, "tilesync", nil)
+	on := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"tickets": "on"})
+	if d := on.Time - off.Time; d <= 0 || d > 8*plan.Duration(m.GPU.Poll.Value) {
+		t.Errorf("with a counter %d ns, without %d", on.Time, off.Time)
+	}
+}
+
+// What cannot be synchronised is said in one line.
+func TestTilesyncRefusals(t *testing.T) {
+	m := plantest.H200(t, 1)
+	for _, c := range []struct {
+		chain  plantest.Chain
+		policy string
+		want   string
+	}{
+		{plantest.Chain{Ranks: 1, Steps: 2, M: 512, Products: []plantest.Dense{{Name: "qkv", N: 768, K: 512, Dur: 20_000}, {Name: "out", N: 512, K: 256, Dur: 20_000}}}, "tile", "policy tile needs a consumer that sums over the producer's 768 columns, not 256"},
+		{plantest.SelfAttention(512), "conv", "policy conv needs a consumer that sums over a whole number of filter positions of the producer's channels"},
+		{plantest.Chain{Ranks: 1, Steps: 2, M: 512, Products: []plantest.Dense{{Name: "up", N: 1024, K: 512, Dur: 20_000}, {Name: "down", N: 512, K: 1024, Dur: 20_000}}}, "strided", "policy strided needs a producer whose columns hold several matrices (queries, keys, values), each as wide as the consumer sums over"},
+	} {
+		if got := enginetest.Outcome(t, c.chain.Build(t), m, "tilesync", map[string]string{"policy": c.policy}); got.Why != c.want {
+			t.Errorf("%s: %q\nwant %q", c.policy, got.Why, c.want)
+		}
+	}
+}

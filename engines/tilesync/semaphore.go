@@ -1,0 +1,211 @@
+package tilesync
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// Semaphores are what a policy makes of a row of the producer's tiles: each
+// column posts to one of a number of parts, and a consumer's loop over K waits
+// at the beginning of each part for all the posts that it gets.
+type semaphores struct {
+	parts  int
+	groups int           // matrices side by side, of each of which a consumer without a loop over K waits for its own part
+	posts  int64         // that complete a part
+	stride int           // columns that post to one part are cols/stride apart; 1 where they are neighbours
+	of     func(int) int // the part that a column posts to
+}
+
+// semaphoresFor is a policy for two shapes, or why there is none (MECHANISM C5).
+func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphores, why string) {
+	if a.M != b.M {
+		return s, fmt.Sprintf("the consumer has %d rows, the producer %d", b.M, a.M)
+	}
+	inner := b.K // columns of the producer's output that the consumer goes along
+	if ownColumns(a, b) {
+		inner = b.N
+	}
+	s = semaphores{parts: c.Cols, groups: 1, posts: int64(c.Splits), stride: 1, of: func(col int) int { return col }}
+	switch policy {
+	case "streamk":
+	case "row":
+		s.parts, s.posts = 1, int64(c.Cols*c.Splits)
+		s.of = func(int) int { return 0 }
+	case "tile":
+		if n := int(a.N / max(1, inner)); ownColumns(a, b) && n > 1 && a.N%inner == 0 && c.Cols%n == 0 {
+			s.groups = n
+		} else if a.N != inner {
+			return s, fmt.Sprintf("policy tile needs a consumer that sums over the producer's %d columns, not %d", a.N, inner)
+		}
+	case "strided":
+		s.stride = int(a.N / max(1, inner))
+		if s.stride < 2 || a.N%inner != 0 || c.Cols%s.stride != 0 {
+			return s, "policy strided needs a producer whose columns hold several matrices (queries, keys, values), each as wide as the consumer sums over"
+		}
+		s.parts, s.posts = c.Cols/s.stride, int64(s.stride*c.Splits)
+		s.of = func(col int) int { return col % s.parts }
+	case "conv":
+		if b.K <= a.N || b.K%a.N != 0 {
+			return s, "policy conv needs a consumer that sums over a whole number of filter positions of the producer's channels"
+		}
+	}
+	return s, ""
+}
+
+// ownColumns reports whether a tile of the consumer needs only the producer's
+// tiles of its own columns: no sum, or the dot products of attention, which are
+// as wide as the queries, the keys and the values that they are made of.
+func ownColumns(a, b workload.Shape) bool {
+	return b.Kind == workload.Elementwise || b.N == b.K && a.N > b.N && a.N%b.N == 0
+}
+
+// ownPolicy is the policy of a link in a chain: where strided and conv are not
+// for two shapes and tile is, a chain that has one of those elsewhere goes on by tiles.
+func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
+	if policy == "strided" || policy == "conv" {
+		if _, no := semaphoresFor(policy, c, a, b); no != "" {
+			return "tile"
+		}
+	}
+	return policy
+}
+
+// A link is what two kernels of a chain have in common: semaphores of the
+// producer's rows, each in parts.
+type link struct {
+	semaphores
+	pl       *plan.Planner
+	from, to *workload.Op
+	cover    plan.Cover // of the producer
+	flags    []replay.Flag
+}
+
+func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
+	c, _ := plan.CoverOf(from, v["order"] == "column")
+	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
+	c.Stride = s.stride
+	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
+	for i := range c.Rows * s.parts {
+		l.flags = append(l.flags, pl.Program.NewFlag(fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)))
+	}
+	return l
+}
+
+// post appends what says that a tile of the producer is written: a barrier of the
+// workgroup, a fence and an addition.
+func (l *link) post(row, col int, buf []replay.Phase) []replay.Phase {
+	return append(buf,
+		replay.Phase{Op: replay.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
+		replay.Phase{Op: replay.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1})
+}
+
+// wait appends what a tile of the consumer waits for before it comes to a part:
+// that part of every row of the producer's tiles that its own rows lie in.
+func (l *link) wait(row, part int, buf []replay.Phase) []replay.Phase {
+	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
+	lo := row * to / from
+	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
+	for g := range l.groups {
+		for r := lo; r <= hi; r++ {
+			buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: l.flags[r*l.parts+g*l.parts/l.groups+part], Count: l.posts})
+		}
+		buf = append(buf, poll(l.pl))
+	}
+	return buf
+}
+
+// poll is what a workgroup loses at a semaphore that is posted already: one thread
+// reads it, and the rest meet it at a barrier.
+func poll(pl *plan.Planner) replay.Phase {
+	return replay.Phase{Op: replay.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
+}
+
+// needs is the parts that a tile of the consumer comes to: all in a loop over K;
+// without one, those of its own columns.
+func (l *link) needs(col int) (lo, hi int) {
+	if !ownColumns(l.from.Shape, l.to.Shape) || l.parts == 1 {
+		return 0, l.parts - 1
+	}
+	from, to, most := l.from.Tiling.TileN, l.to.Tiling.TileN, l.parts/l.groups-1
+	return min(col*to/from, most), min(((col+1)*to-1)/from, most)
+}
+
+// synchronisedKernels fills in the kernels of a chain on one rank. Their first
+// workgroups post the flags that are returned, which say that they have started.
+func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started []replay.Flag) {
+	var in *link
+	for i := range sides {
+		op := sides[i].op
+		begun := pl.Program.NewFlag(op.Name + " started")
+		started = append(started, begun)
+		var out *link
+		if i+1 < len(sides) {
+			out = newLink(pl, op, sides[i+1].op, v)
+		}
+		sides[i].kernel = synchronisedKernel(pl, op, in, out, begun, v)
+		in = out
+	}
+	return started
+}
+
+// synchronisedKernel waits for what comes in over a link and posts what goes out; nil: nothing does.
+func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun replay.Flag, v plan.Values) *replay.Kernel {
+	c, _ := plan.CoverOf(op, v["order"] == "column")
+	if out != nil {
+		c = out.cover
+	}
+	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
+	k := pl.KernelOf(op, g)
+	var early replay.Phase // loads before the first wait
+	if in != nil && v["reorder"] == "on" {
+		early = firstWeights(pl, op, g)
+	}
+	tickets := v["tickets"] == "on"
+	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+		if i == 0 {
+			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: begun, Count: 1})
+		}
+		if tickets {
+			buf = append(buf, poll(pl)) // an addition that waits for its result, as long as a read does
+		}
+		row, col := c.At(i)
+		if in == nil {
+			buf = append(buf, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read, Write: g.Write})
+		} else {
+			if early.Time > 0 {
+				buf = append(buf, early)
+			}
+			lo, hi := in.needs(col)
+			n := hi - lo + 1
+			for part := range n {
+				buf = append(in.wait(row, lo+part, buf), replay.Phase{
+					Op: replay.Work, Time: plan.Share(g.Time-early.Time, part, n),
+					Read: (g.Read - early.Read) / float64(n), Write: g.Write / float64(n),
+				})
+			}
+		}
+		if out != nil {
+			buf = out.post(row, col, buf)
+		}
+		return buf
+	}
+	return k
+}
+
+// firstWeights loads the weights' half of a workgroup's buffers, which does not
+// depend on the producer (MECHANISM C7).
+func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid) replay.Phase {
+	if op.Shape.Kind != workload.GEMM {
+		return replay.Phase{}
+	}
+	t := op.Tiling
+	bytes := min(g.Read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
+	rate := pl.Machine.GPU.StreamAt(g.WGs) / float64(min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint)))
+	if rate <= 0 {
+		return replay.Phase{}
+	}
+	return replay.Phase{Op: replay.Work, Time: min(g.Time, plan.Duration(bytes/rate)), Read: bytes}
+}

@@ -1,0 +1,70 @@
+package tilesync
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// A dot product waits for the queries, keys and values of its own columns; a
+// product over all of them waits for every part in turn.
+func TestWhatConsumersWaitFor(t *testing.T) {
+	w := plantest.SelfAttention(256).Build(t)
+	pl, err := plan.NewPlanner(w, plantest.H200(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := plan.Values{"policy": "strided", "order": "row"}
+	qkv := newLink(pl, &w.Ops[0], &w.Ops[1], v)
+	if qkv.parts != 12 || qkv.posts != 3 {
+		t.Errorf("queries, keys, values: %d parts of %d posts, want 12 of 3", qkv.parts, qkv.posts)
+	}
+	if lo, hi := qkv.needs(5); lo != 5 || hi != 5 {
+		t.Errorf("column 5 of the dot product waits for parts %d to %d", lo, hi)
+	}
+	for _, col := range []int{5, 17, 29} { // of queries, of keys, of values
+		if part := qkv.of(col); part != 5 {
+			t.Errorf("column %d posts to part %d, want 5", col, part)
+		}
+	}
+	tiles := newLink(pl, &w.Ops[0], &w.Ops[1], plan.Values{"policy": "tile", "order": "row"})
+	if buf := tiles.wait(0, 5, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {
+		t.Errorf("by tiles, column 5 waits in %d phases, for %v", len(buf), buf)
+	}
+	dot := newLink(pl, &w.Ops[1], &w.Ops[2], v) // by tiles: it holds one matrix
+	if lo, hi := dot.needs(7); dot.parts != 12 || dot.posts != 1 || lo != 0 || hi != 11 {
+		t.Errorf("projection: parts %d to %d of %d, %d posts", lo, hi, dot.parts, dot.posts)
+	}
+}
+
+func TestSemaphores(t *testing.T) {
+	square := func(m, n, k int64) workload.Shape {
+		return workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k}
+	}
+	c := plan.Cover{Rows: 2, Cols: 6, Splits: 2}
+	for _, x := range []struct {
+		policy string
+		a, b   workload.Shape
+		parts  int
+		posts  int64
+		ok     bool
+	}{
+		{"row", square(256, 768, 64), square(256, 512, 768), 1, 12, true},
+		{"tile", square(256, 768, 64), square(256, 512, 768), 6, 2, true},
+		{"tile", square(256, 768, 64), square(256, 512, 256), 0, 0, false},
+		{"strided", square(256, 768, 64), square(256, 512, 256), 2, 6, true}, // queries, keys, values
+		{"strided", square(256, 768, 64), square(256, 512, 768), 0, 0, false},
+		{"conv", square(256, 768, 64), square(256, 512, 9*768), 6, 2, true}, // 3×3 filters
+		{"conv", square(256, 768, 64), square(256, 512, 768), 0, 0, false},
+		{"row", square(128, 768, 64), square(256, 512, 768), 0, 0, false},
+	} {
+		s, why := semaphoresFor(x.policy, c, x.a, x.b)
+		if (why == "") != x.ok {
+			t.Errorf("%s %v %v: %q", x.policy, x.a, x.b, why)
+		} else if x.ok && (s.parts != x.parts || s.posts != x.posts) {
+			t.Errorf("%s: %d parts of %d posts, want %d of %d", x.policy, s.parts, s.posts, x.parts, x.posts)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+// Package tilesync runs dependent kernels side by side and synchronises their
+// tiles with semaphores (cuSync, CGO'24).
+package tilesync
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// tilesync lets a kernel start on the tiles of the one before it while that one
+// still runs (cuSync sections III to V, MECHANISM section 5).
+//
+//	producer |P0 P1 P2 P3 P4|          each tile posts a semaphore of its row
+//	consumer |   C0....wait|C0|C1|     waits in its slot until its row is there
+var Strategy = plan.Strategy{
+	Name:    "tilesync",
+	From:    "cuSync",
+	Saves:   "compute units that are idle in the producer's last wave run the consumer",
+	Summary: "dependent products side by side, tiles waiting for tiles",
+	Detail: "Kernels of which each consumes the one before, two or a whole chain (attention's three), run on streams of their own. A producer's workgroup posts a semaphore when its tile is " +
+		"written; a consumer's waits, in its slot, for those that its loop over K comes to: once for a whole row (row), at each " +
+		"tile of it (tile), for tiles a stride apart that it needs together (strided, queries, keys and values of attention), or " +
+		"at each tile of channels of a convolution (conv); kernels of a chain whose input is no such thing wait at each tile. Because nothing is preempted, consumers that take every slot before " +
+		"the producer has started wait for ever: a wait kernel of one thread holds them back until the producer's first " +
+		"workgroup runs. Without it (waitkernel=off, cuSync's +W) the order of the two launches decides, and a consumer that " +
+		"comes first and fills the device is reported as a deadlock. reorder=on (+R) loads the first weights before waiting. " +
+		"tickets=on lets workgroups draw their tiles from a counter, as any order must that the grid does not have; off is cuSync's +T. " +
+		"The gain is the last wave of the producer, which the consumer's first one fills. policy=streamk is what the paper " +
+		"compares with: kernels one after another, the tiles of each one's last wave split along K over all slots and summed through memory.",
+	Params: []plan.Param{
+		{Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "streamk"}, Doc: "what a consumer's workgroup waits for; streamk: the baseline"},
+		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started"},
+		{Name: "first", Default: "producer", Choices: []string{"producer", "consumer"}, Doc: "without a wait kernel, which is launched first"},
+		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting"},
+		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles"},
+		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter"},
+		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations"},
+	},
+	Inside: true,
+	Plan:   planTilesync,
+}
+
+func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	why, policy, served := "no two dependent matrix products were found (give their shapes)", v["policy"], false
+	pl.TakeChains(func(p *workload.Pair) bool {
+		if p.Direction != workload.ComputeThenCompute {
+			return false
+		}
+		for k := range p.First {
+			own, no := unsynchronised(pl, &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]], policy)
+			if no != "" {
+				why = no
+			}
+			if own == "" {
+				return false
+			}
+			served = served || own == policy
+		}
+		return true
+	})
+	if !served {
+		return nil, &plan.NotApplicable{Strategy: "tilesync", Why: why}
+	}
+	if v["policy"] == "streamk" {
+		return streamK, nil
+	}
+	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, nil
+}
+
+// unsynchronised is the policy by which two kernels meet tile by tile, "" for
+// none, and why it is not the one that was asked for.
+func unsynchronised(pl *plan.Planner, first, second *workload.Op, policy string) (own, why string) {
+	if name := pl.OpBetween(first, second); name != "" {
+		return "", fmt.Sprintf("%s lies between the two products and reads the first one's whole output", plan.ShortName(name))
+	}
+	for _, op := range []*workload.Op{first, second} {
+		if _, ok := plan.CoverOf(op, false); !ok {
+			return "", fmt.Sprintf("the tiles of %s are not known (give them)", op.Name)
+		}
+	}
+	c, _ := plan.CoverOf(first, false)
+	_, why = semaphoresFor(policy, c, first.Shape, second.Shape)
+	own = ownPolicy(policy, c, first.Shape, second.Shape)
+	if _, no := semaphoresFor(own, c, first.Shape, second.Shape); no != "" {
+		return "", why
+	}
+	return own, why
+}
+
+// synchronised writes a chain, each kernel on a stream of its own.
+func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
+	sides := sides(r, p)
+	started := synchronisedKernels(r.Planner, sides, v)
+	reset := v["reset"] == "on"
+
+	r.BeginPair(p)
+	if v["waitkernel"] == "on" {
+		cleared := lead(r, &sides[0], reset)
+		for i := range sides[1:] {
+			if reset {
+				sides[i+1].on.Wait(cleared, 1, "semaphores cleared")
+			}
+			behindStart(r, &sides[i+1], started[i])
+		}
+	} else {
+		if v["first"] == "consumer" {
+			slices.Reverse(sides)
+		}
+		next := lead(r, &sides[0], reset)
+		for i := range sides[1:] {
+			next = follow(r, &sides[i+1], next)
+		}
+	}
+	r.EndPair(p.Last())
+}
+
+// A side is one kernel of a chain and where it is launched.
+type side struct {
+	op     *workload.Op
+	on     *plan.Stream
+	fills  []int32        // the library's fills before it
+	after  []workload.Dep // what it waits for
+	within []*workload.Op // what the chain replaces, which it need not wait for
+	kernel *replay.Kernel
+}
+
+// sides are the kernels of a chain, in order.
+func sides(r *plan.Rank, p *plan.Pair) []side {
+	first, _ := r.Ops(p)
+	sides := []side{{op: first, on: r.Stream(first.Queue), fills: p.FillsBefore[r.ID], after: r.Dependencies(p, first)}}
+	var within []*workload.Op
+	for i, l := range p.Links() {
+		_, second := r.Ops(l)
+		on := r.CommStream(first, second)
+		if i > 0 && second.Queue == first.Queue {
+			on = r.Stream(-1 - int64(i)*chainQueues - second.Queue)
+		}
+		sides = append(sides, side{op: second, on: on, fills: l.Between[r.ID], after: r.Dependencies(l, second)})
+		within = append(within, r.ReplacedOps(l)...)
+	}
+	for i := range sides {
+		sides[i].within = within
+	}
+	return sides
+}
+
+// chainQueues is how far apart the queues of a chain's streams are numbered.
+const chainQueues = 10_000
+
+// lead launches a side as soon as what it waits for has ended, and returns a
+// flag that is posted when its stream has come to it and the semaphores are clear.
+func lead(r *plan.Rank, s *side, reset bool) replay.Flag {
+	l := r.Planner.Machine.Launch
+	gap := r.WaitUntilReady(s.on, s.op, s.after, s.within...) - plan.Duration(l.Gap.Value)
+	if reset {
+		s.on.Wait(r.HostIssued, r.Issue(l.Host.Value, "clear semaphores"), "host")
+		gap += plan.Duration(l.MemsetGap.Value)
+	}
+	s.on.Delay(gap, replay.LaunchGap, "clear semaphores")
+	return start(r, s, plan.Duration(l.Gap.Value))
+}
+
+// follow launches a side an event after the stream of the one before came to that.
+func follow(r *plan.Rank, s *side, after replay.Flag) replay.Flag {
+	l := r.Planner.Machine.Launch
+	r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), replay.HostIssue, "event")
+	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
+	s.on.Wait(after, 1, "event")
+	return start(r, s, plan.Duration(l.Event.Value))
+}
+
+// behindStart launches the consumer behind a kernel of one thread that waits for
+// the producer's first workgroup (MECHANISM C2). Streams have no event between
+// them, so that kernel may be there, and hold its slot, long before.
+func behindStart(r *plan.Rank, s *side, started replay.Flag) {
+	l := r.Planner.Machine.Launch
+	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
+	s.on.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(started, 1, 0))
+	s.on.Wait(r.HostIssued, r.Issue(l.Host.Value, s.op.Name), "host")
+	start(r, s, plan.Duration(l.Gap.Value))
+}
+
+// start writes a side's fills and kernel, and returns a flag for when its stream has come to them.
+func start(r *plan.Rank, s *side, gap trace.Time) replay.Flag {
+	next := r.Planner.Program.NewFlag(s.op.Name + " next on its stream")
+	s.on.Post(next, 1)
+	s.on.Launch(r.WriteFills(s.on, s.fills, gap), plan.LaunchOf(s.op, s.kernel))
+	r.Written(s.on, s.op)
+	return next
+}

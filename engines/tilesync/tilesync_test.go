@@ -1,0 +1,138 @@
+package tilesync_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/engines/tilesync"
+	"github.com/overlapse/overlapse/replay"
+)
+
+// Rows that complete while the producer's last wave still runs let the
+// consumer's first wave fill the CUs that wave leaves idle; with one wave there
+// is nothing to fill, and semaphores only cost. So do those of 48 tiles a row, one
+// after another: measured, they lose what the wave gains (validate.jsonl v0107 to v0109).
+func TestTilesyncWinsAndLoses(t *testing.T) {
+	many := plantest.Mlp{Ranks: 1, Steps: 4, Batch: 1024, Hidden: 12288, Ffn: 6144, Up: 290_000, Down: 233_000}
+	one := plantest.Mlp{Ranks: 1, Steps: 4, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}
+	for _, c := range []struct {
+		name string
+		mlp  plantest.Mlp
+		set  map[string]string
+		wins bool
+	}{
+		{"rows of two waves", many, nil, true},
+		{"tiles of two waves", many, map[string]string{"policy": "tile"}, false},
+		{"one row, one wave", one, map[string]string{"reset": "on", "waitkernel": "off"}, false},
+	} {
+		w, m := c.mlp.Build(t), plantest.H200(t, 1)
+		base := enginetest.Outcome(t, w, m, "captured", nil)
+		got := enginetest.Outcome(t, w, m, "tilesync", c.set)
+		if got.Result == nil {
+			t.Fatalf("%s: does not apply: %s", c.name, got.Why)
+		}
+		if wins := got.Time < base.Time; wins != c.wins {
+			t.Errorf("%s: %d ns, stream order %d", c.name, got.Time, base.Time)
+		}
+	}
+}
+
+// The pitfall of waiting in a slot: 384 consumers fill 264 slots before the
+// producer is there. Fewer consumers than slots, the producer first, or a wait
+// kernel, and all ends well.
+func TestTilesyncDeadlock(t *testing.T) {
+	small := plantest.Mlp{Ranks: 1, Steps: 2, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}
+	for _, c := range []struct {
+		name     string
+		mlp      plantest.Mlp
+		set      map[string]string
+		deadlock bool
+	}{
+		{"consumer first", plantest.Mlp512, map[string]string{"waitkernel": "off", "first": "consumer"}, true},
+		{"consumer first, by tiles", plantest.Mlp512, map[string]string{"waitkernel": "off", "first": "consumer", "policy": "tile"}, true},
+		{"consumer first, but it fits beside", small, map[string]string{"waitkernel": "off", "first": "consumer"}, false},
+		{"producer first", plantest.Mlp512, map[string]string{"waitkernel": "off"}, false},
+		{"wait kernel", plantest.Mlp512, map[string]string{"first": "consumer"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, err := tilesync.Strategy.Values(c.set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := compare.Run(c.mlp.Build(t), plantest.H200(t, c.mlp.Ranks), plan.Selection{Strategy: tilesync.Strategy, Values: v}, replay.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var dead *replay.DeadlockError
+			if errors.As(out.Err, &dead) != c.deadlock || !c.deadlock && out.Err != nil {
+				t.Errorf("deadlock: %v, want %v (%v)", dead != nil, c.deadlock, out.Err)
+			}
+			if c.deadlock && dead != nil && len(dead.Chain) < 2 {
+				t.Errorf("the chain names no cycle: %q", dead.Chain)
+			}
+		})
+	}
+}
+
+// Loading weights before waiting can only help, and only by that load.
+func TestTilesyncReorder(t *testing.T) {
+	w, m := plantest.Mlp512.Build(t), plantest.H200(t, plantest.Mlp512.Ranks)
+	plain := enginetest.Outcome(t, w, m, "tilesync", nil)
+	early := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"reorder": "on"})
+	if early.Time >= plain.Time || plain.Time-early.Time > 10_000 {
+		t.Errorf("%d ns with weights loaded first, %d without", early.Time, plain.Time)
+	}
+}
+
+// Stream-K saves most of a last wave that is nearly empty, and pays for a
+// second kernel and partial sums where it is nearly full.
+func TestStreamK(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		mlp  plantest.Mlp
+		wins bool
+	}{
+		{"288 tiles on 264 slots", plantest.Mlp{Ranks: 1, Steps: 4, Batch: 768, Hidden: 6144, Ffn: 6144, Up: 150_000, Down: 150_000}, true},
+		{"516 tiles on 264 slots", plantest.Mlp{Ranks: 1, Steps: 4, Batch: 1536, Hidden: 5504, Ffn: 5504, Up: 140_000, Down: 140_000}, false},
+	} {
+		w, m := c.mlp.Build(t), plantest.H200(t, 1)
+		base := enginetest.Outcome(t, w, m, "captured", nil)
+		got := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "streamk"})
+		if got.Result == nil {
+			t.Fatalf("%s: does not apply: %s", c.name, got.Why)
+		}
+		if wins := got.Time < base.Time; wins != c.wins {
+			t.Errorf("%s: %d ns, stream order %d", c.name, got.Time, base.Time)
+		}
+	}
+}
+
+// Alone, a kernel cut into a workgroup a tile takes its measured time again.
+func TestSynchronisedGridKeepsTheTime(t *testing.T) {
+	for _, s := range []plantest.Mlp{plantest.Mlp512, {Ranks: 1, Steps: 1, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}} {
+		w, m := s.Build(t), plantest.H200(t, s.Ranks)
+		pl, err := plan.NewPlanner(w, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range w.Ops[:2] {
+			c, ok := plan.CoverOf(&op, false)
+			if !ok {
+				t.Fatal("no tiles")
+			}
+			k := pl.KernelOf(&op, pl.ApartGrid(&op, c.Tiles()*c.Splits))
+			p := &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}
+			res, err := replay.Simulate(m, p, replay.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := res.Makespan - op.Dur(); d < -op.Dur()/100 || d > op.Dur()/100 {
+				t.Errorf("%s of batch %d takes %d ns, measured %d", op.Name, s.Batch, res.Makespan, op.Dur())
+			}
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package trigger
+
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// gemm is the kernel whose stores are tracked. Tiles for other ranks never
+// reach the memory here, unless all ranks are to have them.
+func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *replay.Kernel {
+	shape := t.pl.GridOf(op, op.DurAlone())
+	read := shape.Read * bypass(t.pl, op)
+	k := t.pl.KernelOf(op, shape)
+	if t.auto {
+		k.CommShare = queueShare(threshold(intensity(t.pl, op)))
+	}
+	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+		work := replay.Phase{Op: replay.Work, Time: shape.Time, Read: read}
+		post := replay.Phase{Op: replay.PostTo, Flag: g.left[me], Count: 1}
+		if i >= g.remote || g.gather {
+			work.Write, work.Update = g.bytes(p, i), t.adds(p, g)
+		}
+		if i >= g.remote {
+			stage, block := g.of(i)
+			post.Flag = g.counter(me, stage, block)
+		}
+		return append(buf, work, post)
+	}
+	return k
+}
+
+// adds reports whether memory adds what is stored.
+func (t *tracker) adds(p *plan.Pair, g *ring) bool {
+	return t.nmc && (reduces(p.Coll.Op) || g.splits > 1)
+}
+
+// bytes is the output of the i-th tile.
+func (g *ring) bytes(p *plan.Pair, i int) float64 {
+	stage, _ := g.of(i)
+	from, to := g.stage(stage)
+	return float64(p.Coll.Bytes) / float64(len(g.ranks)*(to-from)) * float64(g.splits)
+}
+
+// stores is the tiles on their way to other ranks. A workgroup does not wait for
+// its stores: they are in the write queues when it leaves, and hold no slot.
+func (t *tracker) stores(p *plan.Pair, g *ring, me int) *replay.Kernel {
+	n := len(g.ranks)
+	rate := t.pl.Machine.Fabric.StoreCU.Or(t.pl.Machine.Fabric.Egress.Value)
+	return &replay.Kernel{
+		Name: fmt.Sprintf("%s by tracked stores", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true, WGs: g.remote,
+		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
+		Recipe: func(i int, buf []replay.Phase) []replay.Phase {
+			stage, block := g.of(i)
+			bytes := g.bytes(p, i)
+			to := func(dest, at int) {
+				buf = append(buf,
+					replay.Phase{Op: replay.Store, Peer: g.ranks[dest], Bytes: bytes, Time: plan.Duration(bytes / rate), Update: t.adds(p, g)},
+					replay.Phase{Op: replay.PostTo, Flag: g.counter(dest, at, block), Count: 1})
+			}
+			buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: g.left[me], Count: int64(i + 1)})
+			switch {
+			case t.direct && g.gather:
+				for d := 1; d < n; d++ {
+					to((me+d)%n, n-1)
+				}
+			case t.direct:
+				to((me+1+stage)%n, n-1)
+			default:
+				to((me+n-1)%n, 1)
+			}
+			return buf
+		},
+	}
+}
+
+// transfers is the DMA commands that were queued beforehand, each behind its
+// counter, and the end of the last chunk. It holds no slot.
+func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *replay.Kernel {
+	n := len(g.ranks)
+	next := (me + n - 1) % n
+	bytes := float64(p.Coll.Bytes) / float64(n*g.blocks)
+	rate := t.pl.Machine.Engines.Rate.Or(t.pl.Machine.Fabric.Egress.Value)
+	rounds := n - 2
+	if t.direct {
+		rounds = 0
+	}
+	last := n - 1
+	k := &replay.Kernel{
+		Name: fmt.Sprintf("%s by triggered transfers", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true,
+		WGs:  (rounds + 1) * g.blocks,
+		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
+	}
+	k.Recipe = func(wg int, buf []replay.Phase) []replay.Phase {
+		stage, block := 1+wg/g.blocks, wg%g.blocks
+		if wg >= rounds*g.blocks {
+			stage = last
+		}
+		buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: g.counter(me, stage, block), Count: t.count(g, stage, block)})
+		if stage == last {
+			for hop := 1; hop < last && g.gather && !t.direct; hop++ { // all have to be there
+				buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: g.counter(me, hop, block), Count: t.count(g, hop, block)})
+			}
+			return buf
+		}
+		if !t.nmc && reduces(p.Coll.Op) { // the other partial result
+			buf = append(buf, replay.Phase{Op: replay.Work, Read: bytes})
+		}
+		return append(buf, replay.Phase{
+			Op: replay.Put, Peer: g.ranks[next], Bytes: bytes, Time: plan.Duration(bytes / rate), DMA: true,
+			Flag: g.counter(next, stage+1, block), Count: 1, Update: t.adds(p, g),
+		})
+	}
+	return k
+}
+
+// count is what a counter reaches when its block may be sent on or used. A
+// tracker that was told of more stores than there are never gets there.
+func (t *tracker) count(g *ring, stage, block int) int64 {
+	switch {
+	case t.direct && g.gather:
+		return int64(g.tiles * (len(g.ranks) - 1))
+	case t.direct:
+		return int64(g.tiles)
+	case t.updates > 0:
+		return g.complete(stage, block) * t.updates / int64(2*g.splits)
+	}
+	return g.complete(stage, block)
+}
+
+// firstHalf is the part of an operation that stores and transfers do.
+func firstHalf(op trace.CollectiveOp) trace.CollectiveOp {
+	if op == trace.AllReduce {
+		return trace.ReduceScatter
+	}
+	return op
+}

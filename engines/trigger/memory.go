@@ -1,0 +1,72 @@
+package trigger
+
+import (
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// queueEntries is how many commands a memory controller's queue is taken to
+// hold. T3 gives the thresholds (section 4.5), not the length.
+const queueEntries = 64
+
+// unlimited is the threshold of transfers that no threshold limits: they take turns.
+const unlimited = queueEntries / 2
+
+// arbiterOf is how memory is divided. With compute first, a threshold on the queue
+// is the share of it that transfers may fill however much compute asks for.
+// queue=auto sets it from the start of each GEMM; before the first there is no limit.
+func arbiterOf(v plan.Values) replay.Arbiter {
+	if v["arbitration"] == "rr" {
+		return replay.Arbiter{Policy: replay.RoundRobin}
+	}
+	entries := unlimited
+	if v["queue"] != "none" && v["queue"] != "auto" {
+		entries = v.Int("queue")
+	}
+	return replay.Arbiter{Policy: replay.ComputeFirst, Share: queueShare(entries)}
+}
+
+func queueShare(entries int) float64 { return float64(entries) / queueEntries }
+
+// intensity is the share of the memory's rate that a product takes alone, in
+// its first stage as in all others: its stages are alike.
+func intensity(pl *plan.Planner, op *workload.Op) float64 {
+	if op.DurAlone() <= 0 || pl.Machine.GPU.Memory.Value <= 0 {
+		return 0
+	}
+	return (op.Read*bypass(pl, op) + op.Write) / (float64(op.DurAlone()) / 1e9) / pl.Machine.GPU.Memory.Value
+}
+
+// threshold is T3's choice among its four, smaller for products that use more
+// of the memory; where they part, by quarters, is assumed.
+func threshold(intensity float64) int {
+	switch {
+	case intensity >= 0.75:
+		return 5
+	case intensity >= 0.5:
+		return 10
+	case intensity >= 0.25:
+		return 30
+	}
+	return unlimited
+}
+
+// bypass is a product's reads of memory when its output does not go through the
+// last-level cache, relative to when it does. Tiles that are resident together
+// share the panels of both inputs; what an earlier wave has read is found in the
+// cache as far as that holds what goes through it.
+func bypass(pl *plan.Planner, op *workload.Op) float64 {
+	s, t := op.Shape, op.Tiling
+	if s.Kind != workload.GEMM || t.TileM <= 0 || t.TileN <= 0 {
+		return 1
+	}
+	rows, cols := plan.CeilDiv(int(s.M), t.TileM), plan.CeilDiv(int(s.N), t.TileN)
+	wave := min(rows*cols, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
+	panels := int64(min(rows, plan.CeilDiv(wave, cols))*t.TileM + min(cols, wave)*t.TileN) // of one wave, in rows of K
+	e := float64(s.ElemSize)
+	inputs, output := float64((s.M+s.N)*s.K)*e, float64(s.M*s.N)*e
+	again := max(0, float64(int64(plan.CeilDiv(rows*cols, wave))*panels*s.K)*e-inputs)
+	reads := func(through float64) float64 { return inputs + again*(1-pl.Machine.GPU.HitShare(through)) }
+	return reads(inputs) / reads(inputs+output)
+}

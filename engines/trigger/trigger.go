@@ -1,0 +1,287 @@
+// Package trigger models hardware that tracks a GEMM's stores and starts DMA
+// transfers of what is complete (T3, ASPLOS'24).
+package trigger
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// trigger is a product whose stores are counted in memory, where the last one
+// starts the transfer of what they completed (T3 section 4, MECHANISM section 7).
+//
+//	stage      1          2          3          4 (own)
+//	product |stores →   |writes    |writes    |writes    |
+//	arrives |           |stores    |DMA 2     |DMA 3     |
+//	DMA     |           |     2 →  |     3 →  |          |  N-2 rounds
+var Strategy = plan.Strategy{
+	Name:    "trigger",
+	From:    "T3",
+	Saves:   "the collective's kernel, and its reads and writes of memory",
+	Summary: "stores counted in memory start DMA transfers of a ring beside the product",
+	Detail: "A product and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
+		"as many stages as there are ranks, each rank one chunk ahead of the next, so that what arrives in a stage is the chunk " +
+		"being computed. The first stage's stores go straight into the neighbour's memory. In the others a tracker counts the " +
+		"rank's own stores and those that arrive; when both are complete, a transfer that was queued beforehand reads the " +
+		"sum and sends it on, without a compute unit. The last chunk stays. algorithm=direct stores each chunk to its owner " +
+		"instead, and serves all-to-alls too. Before an all-gather both pass stores on, without sums: to the neighbour, whose transfers " +
+		"forward them, or to every peer. Stores update memory in place (nmc=on), which takes it longer (gpu.update); without that (nmc=off) both partial results " +
+		"are read for each transfer and a kernel adds the last. The second half of an all-reduce is the library's all-gather, afterwards. " +
+		"Output bypasses the last-level cache, which leaves that to the inputs: they are read from memory less often. " +
+		"Memory serves both sides in turn (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
+		"entries of the controller's queue, fewer the more of the memory's rate the product takes in its first stage, and " +
+		"those they are sure of. The queue's length and where intensities part are assumed.",
+	Params: []plan.Param{
+		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner"},
+		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
+		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: transfers as much as compute in turn, or compute first"},
+		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the product's intensity"},
+		{Name: "updates", Default: "0", Doc: "ring: stores of an element that complete it for the tracker; 0: two for each part along K"},
+	},
+	Inside: true,
+	Future: true,
+	Plan:   planTrigger,
+}
+
+func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	if pl.Machine.Fabric.Egress.Value <= 0 {
+		return nil, &plan.NotApplicable{Strategy: "trigger", Why: "machine " + pl.Machine.Name + " has no links between GPUs"}
+	}
+	why := "no kernel followed by a reduce-scatter, an all-reduce or an all-gather was found"
+	pl.Take(func(p *workload.Pair) bool {
+		ok, no := triggers(pl, p, v["algorithm"] == "direct")
+		if no != "" {
+			why = no
+		}
+		return ok
+	})
+	if len(pl.Pairs) == 0 {
+		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
+	}
+	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", updates: int64(v.Int("updates")), rings: map[int]*ring{}}
+	for i := range pl.Pairs {
+		if why := t.refuses(&pl.Pairs[i]); why != "" {
+			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
+		}
+	}
+	pl.Program.Arbiter, t.auto = arbiterOf(v), v["queue"] == "auto"
+	return t.emit, nil
+}
+
+// refuses says why the settings cannot be right for a pair, or nothing.
+func (t *tracker) refuses(p *plan.Pair) string {
+	op := &t.pl.Workload.Ops[p.First[0]]
+	splits := splitsOf(op)
+	switch needed := 2 * int64(splits); {
+	case splits > 1 && !t.nmc:
+		return fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splits, plan.ShortName(op.Name))
+	case t.updates > 0 && (t.direct || !reduces(p.Coll.Op)):
+		return "updates is what a ring's tracker counts before a reduce-scatter"
+	case t.updates > 0 && t.updates < needed:
+		return fmt.Sprintf("updates=%d: transfers would start before all %d stores of an element are there (its own and the neighbour's, %d parts along K) and send a wrong sum", t.updates, needed, splits)
+	}
+	return ""
+}
+
+// splitsOf is how many workgroups compute parts along K of one tile.
+func splitsOf(op *workload.Op) int {
+	c, _ := plan.CoverOf(op, false)
+	return max(1, c.Splits)
+}
+
+// reduces reports whether what ranks send to each other is added.
+func reduces(op trace.CollectiveOp) bool { return op == trace.ReduceScatter || op == trace.AllReduce }
+
+// triggers reports whether a pair is one for the engine; why says what is
+// missing where the operation is the right one.
+func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why string) {
+	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 || len(p.First) < 2 {
+		return false, ""
+	}
+	switch op := pl.Workload.Collectives[p.Collective].Op; {
+	case reduces(op) || op == trace.AllGather:
+	case op == trace.AllToAll && direct:
+	case op == trace.AllToAll:
+		return false, "an all-to-all has nothing to pass around a ring (algorithm=direct)"
+	default:
+		return false, ""
+	}
+	for k := range p.First {
+		first, second := &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]
+		if first.Tiling.Tiles < len(p.First) {
+			return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", first.Name)
+		}
+		if name := pl.OpBetween(first, second); name != "" {
+			return false, fmt.Sprintf("%s reads the whole output before it is sent", name)
+		}
+	}
+	return true, ""
+}
+
+// storeQueue is the lane of stores on their way, which no stream of a program shows.
+const storeQueue = -2000
+
+// tracker plans the pairs of one program.
+type tracker struct {
+	pl          *plan.Planner
+	direct, nmc bool
+	auto        bool          // transfers may fill as much of the memory's queue as the GEMM's intensity leaves
+	updates     int64         // stores of an element that complete it; 0: as many as there are
+	rings       map[int]*ring // by index of pair
+}
+
+// A ring is what the ranks of one pair share. Stages count from 0: in stage s
+// rank i computes chunk i+1+s and sends it to rank i-1; the last is its own.
+// Before an all-gather the whole output is one stage, and s counts the hops.
+type ring struct {
+	ranks    []int32
+	gather   bool
+	splits   int                  // parts along K of a tile: each is a workgroup, and stores all of it
+	tiles    int                  // of the product
+	remote   int                  // of them the first ones, which are stored to other ranks
+	left     []replay.Flag        // by rank: remote tiles computed
+	blocks   int                  // of a chunk, each tracked by itself
+	counters [][]replay.Flag      // by rank, stage·blocks + block: stores and transfers seen
+	gathered *workload.Collective // second half of an all-reduce
+}
+
+// mostBlocks is into how many parts a chunk's transfer is cut at most; the
+// tracker itself counts single tiles of wavefronts.
+const mostBlocks = 32
+
+func (t *tracker) ring(p *plan.Pair) *ring {
+	if g, ok := t.rings[p.Index]; ok {
+		return g
+	}
+	pl := t.pl
+	first := &pl.Workload.Ops[p.First[0]]
+	n := len(p.First)
+	g := &ring{ranks: pl.Destinations(p), gather: p.Coll.Op == trace.AllGather, splits: splitsOf(first)}
+	shape := pl.GridOf(first, first.DurAlone())
+	g.tiles = max(shape.Tiles, shape.WGs)
+	g.blocks = min(mostBlocks, max(1, g.tiles/n))
+	_, g.remote = g.stage(0)
+	switch {
+	case t.direct && g.gather:
+		g.blocks = 1
+	case t.direct:
+		g.blocks = 1
+		_, g.remote = g.stage(n - 2)
+	case g.gather:
+		g.blocks = min(mostBlocks, g.tiles)
+	}
+	for i := range n {
+		g.left = append(g.left, pl.Program.NewFlag(fmt.Sprintf("tiles for other ranks computed on rank %d", g.ranks[i])))
+		g.counters = append(g.counters, nil)
+		for s := range n {
+			for b := range g.blocks {
+				g.counters[i] = append(g.counters[i], pl.Program.NewFlag(fmt.Sprintf("stage %d block %d on rank %d complete", s+1, b, g.ranks[i])))
+			}
+		}
+	}
+	if p.Coll.Op == trace.AllReduce {
+		g.gathered = plan.GatherOf(p.Coll)
+	}
+	t.rings[p.Index] = g
+	return g
+}
+
+// of is the stage and the block of the i-th tile.
+func (g *ring) of(i int) (stage, block int) {
+	n := len(g.ranks)
+	if g.gather {
+		return 0, i * g.blocks / g.tiles
+	}
+	stage = i * n / g.tiles
+	from, to := g.stage(stage)
+	return stage, (i - from) * g.blocks / (to - from)
+}
+
+// stage is the tiles of a stage.
+func (g *ring) stage(s int) (from, to int) {
+	n := len(g.ranks)
+	if g.gather {
+		return 0, g.tiles
+	}
+	return plan.CeilDiv(s*g.tiles, n), plan.CeilDiv((s+1)*g.tiles, n)
+}
+
+// size is how many tiles make up a block.
+func (g *ring) size(stage, block int) int64 {
+	from, to := g.stage(stage)
+	n := to - from
+	return int64(plan.CeilDiv((block+1)*n, g.blocks) - plan.CeilDiv(block*n, g.blocks))
+}
+
+// complete is the count at which a block of a stage holds the rank's own and the
+// neighbour's part: stored tile by tile in the first stage, one transfer after it.
+func (g *ring) complete(stage, block int) int64 {
+	own := g.size(stage, block)
+	if g.gather { // what the neighbour stored, or passed on
+		return map[bool]int64{true: own, false: 1}[stage == 1]
+	}
+	if stage == 1 {
+		return own + g.size(0, block)
+	}
+	return own + 1
+}
+
+func (g *ring) counter(rank, stage, block int) replay.Flag {
+	return g.counters[rank][stage*g.blocks+block]
+}
+
+// emit writes a pair on one rank.
+func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
+	compute, comm := r.Ops(p)
+	g := t.ring(p)
+	me := slices.Index(g.ranks, int32(r.ID))
+	s, c, l := r.Stream(compute.Queue), r.CommStream(compute, comm), t.pl.Machine.Launch
+
+	r.BeginPair(p)
+	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
+	begun := t.pl.Program.NewFlag(compute.Name + " launched")
+	gap = r.WriteFills(s, p.FillsBefore[r.ID], gap)
+	s.Post(begun, 1)
+	s.Launch(gap, plan.LaunchOf(compute, t.gemm(compute, p, g, me)))
+
+	q := r.Stream(storeQueue)
+	q.Name = "stores"
+	q.Wait(begun, 1, compute.Name)
+	q.Launch(0, replay.Command{Op: replay.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.stores(p, g, me)})
+	c.Wait(r.HostIssued, r.Issue(l.Host.Value, "transfers"), "host")
+	c.Wait(begun, 1, compute.Name)
+	c.Launch(0, replay.Command{Op: replay.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.transfers(p, g, me)})
+	chunk := float64(p.Coll.Bytes) / float64(len(g.ranks))
+	if !t.nmc && reduces(p.Coll.Op) {
+		parts := 2.0
+		if t.direct {
+			parts = float64(len(g.ranks))
+		}
+		c.Wait(r.HostIssued, r.Issue(l.Host.Value, "sum"), "host")
+		c.Launch(plan.Duration(l.Gap.Value), replay.Command{Op: replay.Launch, Name: "sum of the last chunk", Origin: comm.ID, Kernel: t.pl.Sweep("sum of the last chunk", parts*chunk, chunk)})
+	}
+	if g.gathered != nil {
+		c.Wait(r.HostIssued, r.Issue(l.HostCollective.Value, "all_gather"), "host")
+		k := t.pl.Collective(comm, t.secondHalf(p, g))
+		k.Name, k.Comm.Op = trace.AllGather.String()+" of the sums", trace.AllGather
+		c.Launch(plan.Duration(l.Gap.Value), plan.LaunchOf(comm, k))
+	}
+	for _, op := range r.ReplacedOps(p) {
+		if op != comm {
+			r.Written(s, op)
+		}
+	}
+	r.Written(c, comm)
+	r.EndPair(p)
+}
+
+// secondHalf is the all-gather that completes an all-reduce.
+func (t *tracker) secondHalf(p *plan.Pair, g *ring) plan.Piece {
+	_, gather := t.pl.Halves(p.Coll)
+	return plan.Piece{Coll: g.gathered, Index: plan.Whole, Of: 1, Channels: t.pl.Channels(p.Coll), DurAlone: gather, Slowdown: 1}
+}

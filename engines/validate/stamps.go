@@ -1,0 +1,320 @@
+package validate
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/schedule"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Stamped is one measured set of workgroup stamps, a kernel on all ranks,
+// beside the prediction for it. Distances are fractions of the measured
+// kernel's duration, means over ranks; both kernels begin at 0.
+type Stamped struct {
+	Name       string
+	Trace      string // the capture that was replayed
+	Strategy   string // and under what
+	Workgroups int    // of one rank: tiles, where workgroups are persistent
+	Measured   float64
+	Predicted  float64 // microseconds from the first workgroup's start to the last one's end
+	Starts     float64 // earth mover's distance of start times
+	Ends       float64 // of end times
+	Order      float64 // mean distance of the same workgroup's start: who runs when
+	Shape      float64 // Starts, with the prediction stretched to the measured length: waves and order without the clock
+	Why        string  // why there is no prediction
+}
+
+// StampsRow finds the measured row that a set of stamps belongs to, by its
+// name: what ran, and how.
+//
+//	gemm_NAME_fused_ORDER, gemm_NAME_plain_{grid,persistent}   a compiled GEMM of a pair
+//	emb_bBATCH_tTABLES_fused_ORDER, ..._plain_persistent       an embedding of the same build
+//	mlp_bBATCH_POLICY_{producer,consumer}                      two dependent GEMMs; policy stream: one after the other
+//	gemm_beside_allreduce_ctasN                                its own trace
+//
+// programs is how many physical workgroups the stamps are of.
+func StampsRow(name string, programs int, rows []machine.Row) (machine.Row, error) {
+	w := strings.Split(name, "_")
+	if strings.HasPrefix(name, "gemm_beside_") && len(rows) > 0 {
+		return machine.Row{ID: name, Machine: rows[0].Machine, World: rows[0].World, Strategy: besideCaptured, Trace: "traces/" + name}, nil
+	}
+	ok := func(*machine.Row) bool { return false }
+	n := len(w)
+	switch {
+	case n < 4:
+	case w[0] == "gemm":
+		of := strings.Join(w[1:n-2], "_")
+		ok = func(r *machine.Row) bool {
+			return r.Workload.Name == of && r.Workload.Tile != nil && ran(r, w[n-2], w[n-1], programs)
+		}
+	case w[0] == "emb":
+		ok = func(r *machine.Row) bool {
+			return r.Workload.SameBuild && "b"+strconv.FormatInt(r.Workload.Batch, 10) == w[1] && "t"+strconv.FormatInt(r.Workload.Tables, 10) == w[2] && ran(r, w[n-2], w[n-1], programs)
+		}
+	case w[0] == "mlp":
+		ok = func(r *machine.Row) bool {
+			policy := cmp.Or(r.Params.Policy, "stream")
+			return r.Workload.Kind == "gemm+gemm" && "b"+strconv.FormatInt(r.Workload.Batch, 10) == w[1] && policy == w[2]
+		}
+	}
+	i := slices.IndexFunc(rows, func(r machine.Row) bool { return r.Trace != "" && ok(&r) })
+	if i < 0 {
+		return machine.Row{}, fmt.Errorf("no measured row with a trace says what %s ran", name)
+	}
+	return rows[i], nil
+}
+
+// ran reports whether a row is a fused kernel in an order, or the plain kernel
+// ("plain"), by so many workgroups.
+func ran(r *machine.Row, how, order string, programs int) bool {
+	switch {
+	case how == "fused":
+		return r.Strategy == "fused" && r.Params.Order == order && r.Params.Programs == programs
+	case r.Workload.SameBuild:
+		return r.Strategy == "bulk" && r.Params.Programs == programs
+	}
+	return r.Strategy == "bulk"
+}
+
+// besideCaptured stands for kernels on two streams as captured, each as long as
+// the shortest of its kind took: alone, or nearly so.
+const besideCaptured = "captured, side by side"
+
+// Programs is how many physical workgroups the kernels of a run have on its first rank.
+func Programs(run *trace.Run) int {
+	for _, s := range run.Spans {
+		if k := run.Kernel(s); s.Kind == trace.Compute && k != nil {
+			return k.WGs()
+		}
+	}
+	return 0
+}
+
+// CheckStamps replays the row's trace under its strategy with workgroups
+// recorded and compares the kernel that was stamped.
+func CheckStamps(name string, stamps *trace.Run, row machine.Row, run *trace.Run, m machine.Machine) Stamped {
+	c := Stamped{Name: name, Trace: row.Trace, Strategy: RowName(row)}
+	measured := kernels(stamps)
+	if len(measured) == 0 {
+		c.Why = "no workgroup in the stamps"
+		return c
+	}
+	c.Workgroups = len(measured[0].wgs)
+	as := stampedAs{persistent: strings.HasSuffix(name, "_persistent"), programs: Programs(stamps)}
+	if row.Params.Policy != "" && strings.HasSuffix(name, "_consumer") {
+		as.late = c.Workgroups
+	}
+	out, why := replayStamped(row, run, m, as)
+	if why != "" {
+		c.Why = why
+		return c
+	}
+	predicted := kernels(out)
+	var n float64
+	for _, a := range measured {
+		b, ok := like(predicted, a, row.Strategy == besideCaptured)
+		if !ok {
+			c.Why = fmt.Sprintf("rank %d: no predicted kernel of %d workgroups", a.rank, len(a.wgs))
+			return c
+		}
+		n++
+		c.Measured += a.length()
+		c.Predicted += b.length()
+		c.Starts += mover(a.starts(), b.starts()) / a.length()
+		c.Shape += mover(a.starts(), stretched(b.starts(), a.length()/b.length())) / a.length()
+		c.Ends += mover(a.ends(), b.ends()) / a.length()
+		c.Order += matched(a, b) / a.length()
+	}
+	c.Measured, c.Predicted = c.Measured/n/1e3, c.Predicted/n/1e3
+	c.Starts, c.Ends, c.Order, c.Shape = c.Starts/n, c.Ends/n, c.Order/n, c.Shape/n
+	return c
+}
+
+// stampedAs is what stamping did to a program.
+type stampedAs struct {
+	persistent bool // the kernel is written as a loop over what was a grid
+	programs   int  // physical workgroups
+	// late is the workgroups of a consumer that began long after its producer had
+	// ended: kernels with stamps are compiled when they are first launched, a tenth
+	// of a second each (in data/h200/wg 160 ms lie between the two).
+	late int
+}
+
+// compiling is longer than any kernel that is stamped.
+const compiling = trace.Time(100_000_000)
+
+// replayStamped is the simulated run.
+func replayStamped(row machine.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, string) {
+	beside := row.Strategy == besideCaptured
+	if beside {
+		row.Strategy = "captured"
+	}
+	s, why := selectionOf(row)
+	if beside {
+		s.Strategy = schedule.AsScheduled
+	}
+	if why != "" {
+		return nil, why
+	}
+	w, err := workload.Lift(run, correctionsOf(row))
+	if err != nil {
+		return nil, err.Error()
+	}
+	for i := range w.Ops {
+		if op := &w.Ops[i]; as.persistent && op.Kind == trace.Compute && op.Tiling.WGs > as.programs {
+			kernel := *op.Kernel // others share it
+			t := &kernel.Tiling
+			t.Persistent, t.Tiles, t.WGs = true, t.WGs, as.programs
+			op.Kernel = &kernel
+		}
+	}
+	if w, err = compare.Isolate(w, m, nil); err != nil {
+		return nil, err.Error()
+	}
+	m.Pace = 1
+	p, err := s.Strategy.Program(w, m, s.Values)
+	if err != nil {
+		return nil, err.Error()
+	}
+	as.delay(p)
+	out, err := replay.Simulate(m, p, replay.Options{Level: replay.Workgroups})
+	if err != nil {
+		return nil, err.Error()
+	}
+	return out.Run, ""
+}
+
+// delay puts off the launches of a late consumer.
+func (as stampedAs) delay(p *replay.Program) {
+	for g := range p.GPUs {
+		for s := range p.GPUs[g].Streams {
+			commands := p.GPUs[g].Streams[s].Commands
+			for i := range commands {
+				if k := commands[i].Kernel; as.late > 0 && k != nil && max(k.Tiles, k.WGs) == as.late {
+					commands[i].Delay += compiling
+				}
+			}
+		}
+	}
+}
+
+// A stampedKernel is one kernel's workgroups, in order of id.
+type stampedKernel struct {
+	rank  int
+	start trace.Time
+	wgs   []stamp
+}
+
+type stamp struct {
+	id         int32
+	start, end trace.Time // since the first workgroup's start
+}
+
+// kernels gathers the kernels of a run that have workgroups, by rank and start.
+func kernels(run *trace.Run) []stampedKernel {
+	at := map[trace.SpanID]int{}
+	var list []stampedKernel
+	for _, s := range run.Spans {
+		a := run.Workgroup(s)
+		if s.Kind != trace.Workgroup || a == nil || a.ID < 0 || s.Parent < 0 {
+			continue
+		}
+		if k := run.Spans[s.Parent]; k.Kind != trace.Compute {
+			continue
+		}
+		i, seen := at[s.Parent]
+		if !seen {
+			i = len(list)
+			at[s.Parent] = i
+			list = append(list, stampedKernel{rank: run.Ranks[run.RankOf(s)].ID, start: s.Start})
+		}
+		list[i].start = min(list[i].start, s.Start)
+		list[i].wgs = append(list[i].wgs, stamp{a.ID, s.Start, s.End})
+	}
+	for i := range list {
+		k := &list[i]
+		slices.SortFunc(k.wgs, func(a, b stamp) int { return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.start, b.start)) })
+		for j := range k.wgs {
+			k.wgs[j].start -= k.start
+			k.wgs[j].end -= k.start
+		}
+	}
+	slices.SortStableFunc(list, func(a, b stampedKernel) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.start, b.start))
+	})
+	return list
+}
+
+// like is the kernel of as many workgroups on the same rank: the last, by when
+// the run has settled, or the first.
+func like(list []stampedKernel, a stampedKernel, first bool) (stampedKernel, bool) {
+	var found stampedKernel
+	ok := false
+	for _, k := range list {
+		if k.rank == a.rank && len(k.wgs) == len(a.wgs) && (!ok || !first) {
+			found, ok = k, true
+		}
+	}
+	return found, ok
+}
+
+// length is from the first start to the last end, in nanoseconds.
+func (k stampedKernel) length() float64 {
+	var end trace.Time
+	for _, w := range k.wgs {
+		end = max(end, w.end)
+	}
+	return float64(end)
+}
+
+func (k stampedKernel) starts() []float64 {
+	return k.times(func(w stamp) trace.Time { return w.start })
+}
+
+func (k stampedKernel) ends() []float64 {
+	return k.times(func(w stamp) trace.Time { return w.end })
+}
+
+func (k stampedKernel) times(of func(stamp) trace.Time) []float64 {
+	t := make([]float64, len(k.wgs))
+	for i, w := range k.wgs {
+		t[i] = float64(of(w))
+	}
+	slices.Sort(t)
+	return t
+}
+
+// mover is the earth mover's distance of two equally large sorted sets of
+// times: how far each has to move, on average, if each moves to its peer in order.
+func mover(a, b []float64) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += math.Abs(a[i] - b[i])
+	}
+	return sum / float64(max(1, len(a)))
+}
+
+func stretched(t []float64, by float64) []float64 {
+	for i := range t {
+		t[i] *= by
+	}
+	return t
+}
+
+// matched is how far apart the same workgroup starts, on average.
+func matched(a, b stampedKernel) float64 {
+	sum := 0.0
+	for i := range a.wgs {
+		sum += math.Abs(float64(a.wgs[i].start - b.wgs[i].start))
+	}
+	return sum / float64(max(1, len(a.wgs)))
+}

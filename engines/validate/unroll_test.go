@@ -1,0 +1,34 @@
+package validate
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+)
+
+// A loop unrolled from few captured iterations is the loop captured at length.
+func TestUnroll(t *testing.T) {
+	few, many := plantest.MoeDown, plantest.MoeDown
+	few.Steps, many.Steps = 3, 9
+	m := plantest.H200(t, few.Ranks)
+	w := unroll(few.Build(t), many.Steps)
+	if _, n := plan.IterationsOf(w); n != many.Steps {
+		t.Fatalf("%d iterations, want %d", n, many.Steps)
+	}
+	for _, e := range []string{"captured", "bulk", "multistream", "decompose"} {
+		got, want := enginetest.Outcome(t, w, m, e, nil), enginetest.Outcome(t, many.Build(t), m, e, nil)
+		if got.Time != want.Time {
+			t.Errorf("%s: %d ns an iteration, captured at length %d", e, got.Time, want.Time)
+		}
+	}
+	if r := compare.ResidualOf(w, enginetest.Outcome(t, w, m, "captured", nil).Result.Run); r.Ops != len(w.Ops) || r.Worst > 1 {
+		t.Errorf("residual %+v of %d ops", r, len(w.Ops))
+	}
+	same := few.Build(t)
+	if unroll(same, 2) != same {
+		t.Error("a workload with enough iterations was rebuilt")
+	}
+}

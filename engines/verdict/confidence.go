@@ -1,0 +1,368 @@
+package verdict
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Level is how far a prediction can be trusted. What the levels came to on
+// measured rows is in `overlapse validate` and in the README.
+type Level string
+
+// The levels, best first.
+const (
+	High   Level = "high"
+	Medium Level = "medium"
+	Low    Level = "low"
+)
+
+// Levels lists them, best first.
+func Levels() []Level { return []Level{High, Medium, Low} }
+
+// A Confidence is a level and the one reason that speaks most against the
+// prediction; for High, what speaks for it.
+type Confidence struct {
+	Level Level  `json:"level"`
+	Why   string `json:"why"`
+}
+
+// A doubt is one thing that speaks against a prediction.
+type doubt struct {
+	level Level
+	why   string
+}
+
+// ConfidenceOf says how far an outcome can be trusted, and why. It looks at
+// where the numbers come from and never at measured times of strategies.
+func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
+	if out.Result == nil {
+		return Confidence{}
+	}
+	v := assessment{w: w, out: out, m: &out.Machine}
+	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
+		ask()
+	}
+	for _, part := range out.Strategy.Parts { // no mix can be trusted further than what it is made of
+		v.out.Selection = part
+		for _, ask := range []func(){v.untested, v.build, v.programs} {
+			ask()
+		}
+	}
+	for _, level := range []Level{Low, Medium} {
+		if i := slices.IndexFunc(v.found, func(d doubt) bool { return d.level == level }); i >= 0 {
+			return Confidence{level, v.found[i].why}
+		}
+	}
+	return Confidence{High, v.basisText()}
+}
+
+type assessment struct {
+	w     *workload.Workload
+	out   compare.Outcome
+	m     *machine.Machine
+	found []doubt
+}
+
+func (v *assessment) doubt(level Level, format string, args ...any) {
+	v.found = append(v.found, doubt{level, fmt.Sprintf(format, args...)})
+}
+
+func (v *assessment) name() string { return v.out.Strategy.Name }
+
+func (v *assessment) basisText() string {
+	if v.out.Strategy.Exact {
+		return "every kernel as it was measured"
+	}
+	return "kernels as captured, parts as measured on this machine"
+}
+
+// machine: a profile that no benchmark stands behind.
+func (v *assessment) machine() {
+	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && !v.out.Strategy.Exact {
+		v.doubt(Low, "no benchmark of %s is behind its profile: %d of its numbers are assumed", v.m.Profile, guessed(v.m))
+	}
+}
+
+// otherGPU: a kernel of the trace that cannot run on the machine's GPU.
+func (v *assessment) otherGPU() {
+	for i := range v.w.Ops {
+		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
+			if err := replay.Fits(v.m, op.Footprint); err != nil {
+				v.doubt(Low, "the trace is of another GPU than %s: %s: %v", v.m.Name, plan.ShortName(op.Name), err)
+				return
+			}
+		}
+	}
+}
+
+func guessed(m *machine.Machine) (n int) {
+	for _, a := range m.Assumptions() {
+		if !a.Absent {
+			n++
+		}
+	}
+	return n
+}
+
+// basis: what the trace lacks.
+func (v *assessment) basis() {
+	if v.w.Run.Estimated != "" {
+		v.doubt(Low, "nobody measured these kernels: %s", v.w.Run.Estimated)
+	}
+	if v.w.Captured < v.w.World {
+		level := Medium
+		if v.w.Captured == 1 {
+			level = Low
+		}
+		v.doubt(level, "%d of %d ranks were captured; the others are taken to do the same", v.w.Captured, v.w.World)
+	}
+}
+
+// untested: strategies and variants that nobody has run on hardware for this project.
+func (v *assessment) untested() {
+	switch {
+	case v.out.Strategy.Bound && !v.out.Strategy.Exact:
+		v.doubt(Low, "a bound, not a schedule that runs")
+	case v.out.Strategy.Future:
+		v.doubt(Low, "hardware that tracks and triggers exists in simulators only")
+	case v.name() == "decompose" && v.out.Values["variant"] != "chunks" && v.out.Values["variant"] != "":
+		v.doubt(Low, "no run on hardware is behind this variant of decompose")
+	}
+}
+
+// build: a strategy that needs another kernel than the captured one.
+func (v *assessment) build() {
+	if name := v.name(); name != "fused" && name != "tilesync" && name != "trigger" {
+		return
+	}
+	for i := range v.w.Pairs {
+		for _, id := range v.w.Pairs[i].First {
+			op := &v.w.Ops[id]
+			switch {
+			case op.Kind != trace.Compute:
+				continue
+			case ofLibrary(op.Name):
+				v.doubt(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
+			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
+				v.doubt(Low, "%d workgroups of a gather saturate the memory: how their stores to peers share it with their loads was not measured", v.wgs(op))
+			case op.Shape.Kind == workload.GEMM:
+				v.doubt(Medium, "%s that stores to peers or waits for tiles is another build than the captured one", plan.ShortName(op.Name))
+			default:
+				continue
+			}
+			return
+		}
+	}
+}
+
+// ofLibrary reports whether a kernel's name is of a matrix library: cuBLAS and
+// its ancestors, CUTLASS, hipBLASLt and rocBLAS.
+func ofLibrary(name string) bool {
+	return slices.ContainsFunc([]string{"nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "Cijk_"}, func(part string) bool {
+		return strings.Contains(name, part)
+	})
+}
+
+// saturates is the fraction of the best recorded rate from which a gather leaves the memory nothing.
+const saturates = 0.95
+
+// saturated reports whether so many workgroups of a gather take all that the memory gives.
+func (v *assessment) saturated(wgs int) bool {
+	best := 0.0
+	for _, r := range v.m.GPU.Gather.Rows {
+		best = max(best, r[1])
+	}
+	return best == 0 || v.m.GPU.GatherAt(wgs, false) >= saturates*best
+}
+
+// programs: another number of persistent workgroups than was captured.
+func (v *assessment) programs() {
+	n := v.out.Values.Int("programs")
+	if n == 0 {
+		return
+	}
+	for i := range v.w.Pairs {
+		for _, id := range v.w.Pairs[i].First {
+			if op := &v.w.Ops[id]; op.Kind == trace.Compute && op.Tiling.Persistent && op.Tiling.WGs != n {
+				v.doubt(Medium, "%s was captured with %d workgroups, not %d", plan.ShortName(op.Name), op.Tiling.WGs, n)
+				return
+			}
+		}
+	}
+}
+
+func (v *assessment) wgs(op *workload.Op) int {
+	if n := v.out.Values.Int("programs"); n > 0 {
+		return n
+	}
+	return op.Tiling.WGs
+}
+
+// hostSpread is how many times longer one host takes to issue than another of the
+// same kind: four took 7.9, 12, 21 and 23 us a GEMM (host_issue in samples/measurements
+// and behind the profile h200).
+const hostSpread = 3
+
+// host: time in which a device waits for its host, which another machine or load
+// changes. What the first iteration waited for is a cold start's and left out.
+func (v *assessment) host() {
+	if v.out.Values["graph"] == "on" {
+		return
+	}
+	worst := hostWait(v.w, v.out)
+	l := &v.m.Launch
+	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
+	switch whole := float64(v.out.Time); {
+	case hostSpread*issue > whole:
+		v.doubt(Low, "host-bound where the host is slow: issuing an iteration takes %.0f us or %.0f, as hosts differ", issue/1e3, hostSpread*issue/1e3)
+	case worst > 0.2:
+		why := "host-bound: devices wait %.0f %% of the time for a launch"
+		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
+			why += " (--unprofiled leaves out what a profiler adds)"
+		}
+		v.doubt(Low, why, 100*worst)
+	case worst > 0.05:
+		v.doubt(Medium, "devices wait %.0f %% of the time for the host", 100*worst)
+	case v.out.Strategy.Inside && hostSpread*alone > whole/5:
+		v.doubt(Medium, "launching the one kernel takes a slow host %.0f us of %.0f", hostSpread*alone/1e3, whole/1e3)
+	}
+}
+
+// issue is the nanoseconds that a host takes to enqueue one iteration on one
+// rank, at the profile's pace.
+func (v *assessment) issue() float64 {
+	l := &v.m.Launch
+	var each float64
+	kernel := l.Host.Or(0)
+	if v.out.Strategy.Inside {
+		kernel = l.Compiled.Or(kernel)
+	}
+	run := v.out.Result.Run
+	for _, s := range run.Spans {
+		switch s.Kind {
+		case trace.Collective:
+			each += l.HostCollective.Or(0)
+		case trace.Compute:
+			each += kernel
+		}
+	}
+	return each * 1e9 / float64(max(1, v.w.World)*max(1, plan.Iterations(v.w)))
+}
+
+// clock: iterations at a clock that the power limit sets, or would.
+func (v *assessment) clock() {
+	if v.out.Strategy.Exact || v.m.Regime == machine.Cool {
+		return
+	}
+	c := plan.ClockOf(v.w, v.m)
+	settled := c.Settled(v.m, v.out.Time)
+	if v.m.Regime == machine.Sustained {
+		if settled < fullClock {
+			v.doubt(Medium, "at %.2f of the full clock under the power limit: how far it falls differs by a few percent from GPU to GPU", settled)
+		}
+		return
+	}
+	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/plan.InPlace < took*(1-2*plan.ProcessesDiffer) {
+		v.doubt(Medium, "the captured products take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*plan.InPlace/known-1))
+	}
+	d := c.Taking(v.m, v.out.Time)
+	if settled < fullClock && timedIterations*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {
+		v.doubt(Medium, "some iterations of %.1f ms on, the power limit lowers the clock, to %.2f of the full one: the capture may show either (--clock)", float64(v.out.Time)/1e6, settled)
+	}
+}
+
+// fullClock is how far from the full clock nobody would see.
+const fullClock = 0.97
+
+// timedIterations is how many iterations a measurement of one strategy takes in a row.
+const timedIterations = 10
+
+// How many times larger or smaller than anything measured a product may be.
+const (
+	shapeFar    = 2.0
+	shapeBeyond = 4.0
+)
+
+// shapes: products that the profile knows by its law only.
+func (v *assessment) shapes() {
+	var far machine.Question
+	var from [3]int64
+	worst := 0.0
+	for _, q := range v.out.Asked {
+		if q.Kind != machine.AboutProduct || v.m.Answered(q) {
+			continue
+		}
+		if shape, d := v.m.Nearest(q.M, q.N, q.K); d > worst {
+			far, from, worst = q, shape, d
+		}
+	}
+	of := func() string {
+		return fmt.Sprintf("a product of %dx%dx%d: the nearest one measured is %dx%dx%d", far.M, far.N, far.K, from[0], from[1], from[2])
+	}
+	switch {
+	case math.IsInf(worst, 1):
+		v.doubt(Low, "no product was measured on %s", v.m.Profile)
+	case worst > shapeBeyond:
+		v.doubt(Low, "%s", of())
+	case worst > shapeFar:
+		v.doubt(Medium, "%s", of())
+	}
+}
+
+// sizes: collectives outside what was measured.
+func (v *assessment) sizes() {
+	worst, why := 1.0, ""
+	for _, q := range v.out.Asked {
+		if q.Kind != machine.AboutCollective {
+			continue
+		}
+		if d, what := v.m.Library.Beyond(q.Op, q.Bytes, q.Ranks, q.Channels); d > worst {
+			worst, why = d, fmt.Sprintf("%s of %s", q.Op, what)
+		}
+	}
+	switch {
+	case worst > 2:
+		v.doubt(Low, "%s", why)
+	case worst > 1:
+		v.doubt(Medium, "%s", why)
+	}
+}
+
+// race: who gets the compute units first differs from run to run.
+func (v *assessment) race() {
+	if v.out.Races.Any() {
+		v.doubt(Medium, "which rank's collective gets compute units first differs from run to run: %s to %s", explain.Micros(v.out.Best), explain.Micros(v.out.Worst))
+	}
+}
+
+// dependsOn are the profile's numbers that decide an engine's result beyond
+// what the others need too, by the beginning of their keys.
+var dependsOn = map[string][]string{
+	"decompose":   {"launch.event"},
+	"multistream": {"launch.event"},
+	"fused":       {"fabric.store", "fabric.fence", "launch.barrier"},
+	"onesided":    {"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
+	"tilesync":    {"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
+}
+
+// assumed: numbers that nobody measured and that this result hangs on.
+func (v *assessment) assumed() {
+	for _, a := range v.m.Assumptions() {
+		for _, key := range dependsOn[v.name()] {
+			if strings.HasPrefix(a.Key, key) {
+				v.doubt(Medium, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)
+				return
+			}
+		}
+	}
+}

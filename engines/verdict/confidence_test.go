@@ -1,0 +1,85 @@
+package verdict
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// Each level has its reason, and none of them looks at a measured time of a strategy.
+func TestConfidence(t *testing.T) {
+	h100, err := machine.Load("h100x4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mi300x, err := machine.Load("mi300x:4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guessed := plantest.H200(t, 4)
+	guessed.Fabric.StoreCU.Mark = machine.Assumed
+	for _, c := range []struct {
+		name     string
+		sample   string
+		m        machine.Machine
+		strategy string
+		level    Level
+		why      string
+	}{
+		{"as captured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "captured", High, "as it was measured"},
+		{"in sequence", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk", High, "as captured"},
+		{"a race", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=4", Medium, "which rank's collective"},
+		{"chunks nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=1024", Low, "8x8192x7168: the nearest one measured is 64x10240x8192"},
+		{"more chunks than a host issues", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=128", Low, "issuing an iteration takes"},
+		{"channels nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk:channels=100", Low, "100 channels, recorded were 1 to 32"},
+		{"a library's kernel fused", "llama70b-fc2-allreduce", plantest.H200(t, 4), "fused", Low, "another build"},
+		{"a kernel fused", "moe-down-triton", plantest.H200(t, 4), "fused", Medium, "another build"},
+		{"a number assumed", "moe-down-triton", guessed, "fused", Medium, "another build"},
+		{"a profile off a data sheet", "llama70b-fc2-allreduce", h100, "bulk", Low, "no benchmark of h100"},
+		{"a trace of another GPU", "llama70b-fc2-allreduce", mi300x, "captured", Low, "the trace is of another GPU than mi300x:4: nvjet"},
+		{"a bound", "llama70b-fc2-allreduce", plantest.H200(t, 4), "ideal", Low, "a bound"},
+		{"hardware nobody has", "llama70b-fc2-allreduce", plantest.H200(t, 4), "trigger", Low, "simulators"},
+		{"a long iteration", "moe-ep4", plantest.H200(t, 4), "bulk", Medium, "power limit"},
+		{"one rank of four", "llama70b-fc2-allreduce/rank0.json.gz", plantest.H200(t, 4), "bulk", Low, "1 of 4 ranks"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run, err := format.Open(filepath.Join("../../samples", c.sample), format.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := workload.Lift(run, workload.Options{
+				World:  4,
+				Shapes: map[string]workload.Shape{"gemm_k": {Kind: workload.GEMM, M: 8192, N: 4096, K: 3584, ElemSize: 2}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sel, err := engines.ParseSelection(c.strategy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := compare.Run(w, c.m, sel[0], replay.Options{})
+			if err != nil || out.Result == nil {
+				t.Fatal(err, out.Why)
+			}
+			if got := ConfidenceOf(w, out); got.Level != c.level || !strings.Contains(got.Why, c.why) {
+				t.Errorf("%+v, want %s: ...%s...", got, c.level, c.why)
+			}
+		})
+	}
+}
+
+// What does not apply has no confidence.
+func TestConfidenceOfNothing(t *testing.T) {
+	if c := ConfidenceOf(nil, compare.Outcome{Why: "does not apply"}); c != (Confidence{}) {
+		t.Errorf("%+v", c)
+	}
+}

@@ -1,0 +1,250 @@
+// Package verdict says what to do about a workload, which strategy is predicted
+// to be the fastest, by how much, and how far that prediction can be trusted.
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Verdict is what to do about a workload. It is formed once, by Judge; the
+// terminal, the report, the JSON and tune show the same one.
+type Verdict struct {
+	Kind       VerdictKind  `json:"kind"`
+	Strategy   string       `json:"strategy,omitempty"` // predicted fastest; "" where there is nothing to compare
+	Parameters plan.Values  `json:"parameters,omitempty"`
+	Change     float64      `json:"change"`     // of the captured schedule's time: -0.1 is 10 % less
+	Confidence Confidence   `json:"confidence"` // in the predicted fastest
+	HostWait   float64      `json:"host_wait"`  // share of the captured schedule in which devices wait for a launch by the host
+	HostBound  bool         `json:"host_bound"` // that is more than a tenth
+	Below      []BelowBound `json:"below_bound,omitempty"`
+	Sentences  []string     `json:"sentences"` // the verdict in words, the most important first
+}
+
+// BelowBound is a strategy that takes less than ideal, and the work that it saves.
+type BelowBound struct {
+	Strategy string `json:"strategy"`
+	Why      string `json:"why"`
+}
+
+// A VerdictKind says what a verdict comes to.
+type VerdictKind string
+
+// The kinds of verdicts.
+const (
+	NothingToCompare VerdictKind = "nothing to compare"
+	KeepCaptured     VerdictKind = "captured is fastest"
+	NoClearWinner    VerdictKind = "no clear difference"
+	Winner           VerdictKind = "predicted fastest"
+)
+
+// hostBound is the share of the time that devices wait for a launch from which a
+// verdict begins with it.
+const hostBound = 0.1
+
+// Judge forms the verdict on outcomes of one workload. captured is the outcome of
+// the captured schedule, which competes whether it is among the others or not.
+// Bounds and strategies without hardware do not compete.
+func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) Verdict {
+	all := outcomes
+	base := slices.IndexFunc(all, func(o compare.Outcome) bool { return o.Strategy.Exact })
+	if base < 0 {
+		base, all = len(all), append(slices.Clone(all), captured)
+	}
+	v := Verdict{HostWait: hostWait(w, captured)}
+	v.HostBound = v.HostWait > hostBound
+	if v.HostBound {
+		v.say("host-bound: devices wait %.0f %% of the time for the host to launch the next kernel, which no overlap strategy changes; "+
+			"a captured graph or a compiled step removes it (bulk:graph=on predicts the pairs in a graph)", 100*v.HostWait)
+	}
+	times, plain := make([]float64, len(all)), make([]bool, len(all))
+	others := 0
+	for i, o := range all {
+		if i != base && (o.Why != "" || o.Strategy.Bound || o.Strategy.Future) {
+			continue
+		}
+		times[i], plain[i] = float64(o.Expected), i == base || o.Strategy.Plain
+		if !plain[i] {
+			others++
+		}
+	}
+	v.boundBy(all)
+	take, alike := compare.Choose(times, plain)
+	if take < 0 {
+		return v
+	}
+	v.judge(w, all, times, base, take, alike, others)
+	return v
+}
+
+// judge says which of the competing outcomes to take.
+func (v *Verdict) judge(w *workload.Workload, all []compare.Outcome, times []float64, base, take, alike, others int) {
+	name := func(i int) string {
+		if i == base {
+			return baseName(w)
+		}
+		return all[i].Selection.String()
+	}
+	v.Change = times[take]/max(1, times[base]) - 1
+	v.Strategy, v.Parameters, v.Confidence = all[take].Strategy.Name, all[take].Values, ConfidenceOf(w, all[take])
+	less := fmt.Sprintf("%.1f %% less than %s", -100*v.Change, name(base))
+	switch {
+	case others == 0:
+		v.Kind = NothingToCompare
+		if why := firstReason(all); why != "" { // else none was asked for
+			v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
+		}
+	case take == base:
+		v.Kind = KeepCaptured
+	case times[base]*(1-compare.RunsDiffer) <= times[take]:
+		v.Kind = NoClearWinner
+		v.say("no clear difference: %s is predicted to take %s, and two runs of one program differ by %.0f %%", name(take), less, 100*compare.RunsDiffer)
+	case alike >= 0:
+		v.Kind = NoClearWinner
+		v.say("no clear difference: %s is predicted to take %s, but no less than %s does by more than two runs of one program differ, %.0f %%", name(take), less, name(alike), 100*compare.RunsDiffer)
+	default:
+		v.Kind = Winner
+		v.say("predicted fastest: %s, %s (confidence %s: %s)", name(take), less, v.Confidence.Level, v.Confidence.Why)
+	}
+	next := -1
+	for i, t := range times {
+		if i != base && t > 0 && (next < 0 || t < times[next]) {
+			next = i
+		}
+	}
+	if v.Kind == KeepCaptured {
+		v.say("predicted fastest: %s; the next is %s, %.1f %% more", name(base), name(next), 100*(times[next]/max(1, times[base])-1))
+	}
+	if explain.LimitOf(w, all[base]).Communication == 0 {
+		return
+	}
+	for i, o := range all {
+		if saved := times[i]/max(1, times[base]) - 1; o.Strategy.Plain && i != base && times[i] > 0 && saved > compare.RunsDiffer {
+			v.say("%s overlaps already: without overlap it would take %.1f %% more (%s)", name(base), 100*saved, name(i))
+			break
+		}
+	}
+}
+
+func (v *Verdict) say(format string, args ...any) {
+	v.Sentences = append(v.Sentences, fmt.Sprintf(format, args...))
+}
+
+// boundBy notes which outcomes take less than the bound, and why they can.
+func (v *Verdict) boundBy(all []compare.Outcome) {
+	i := slices.IndexFunc(all, func(o compare.Outcome) bool {
+		return o.Result != nil && o.Strategy.Bound && !o.Strategy.Exact && o.Strategy.String(o.Values) == ""
+	})
+	if i < 0 {
+		return
+	}
+	for _, o := range all {
+		if o.Why == "" && o.Expected > 0 && o.Expected < all[i].Expected && !o.Strategy.Bound {
+			v.Below = append(v.Below, BelowBound{o.Selection.String(), workSaved(o.Selection)})
+		}
+	}
+}
+
+// workSaved is what work a strategy does without that the bound still pays for.
+func workSaved(s plan.Selection) string {
+	if s.Strategy.Saves != "" {
+		return s.Strategy.Saves
+	}
+	for _, part := range s.Strategy.Parts {
+		if why := workSaved(part); why != "" {
+			return why
+		}
+	}
+	if s.Strategy.String(s.Values) != "" {
+		return "with these settings the same operations take less time alone"
+	}
+	return ""
+}
+
+// baseName is what to call the schedule that a comparison starts from.
+func baseName(w *workload.Workload) string {
+	if w.Run.Estimated != "" {
+		return "the given schedule"
+	}
+	return "the captured schedule"
+}
+
+// firstReason is why the first of the strategies does not apply.
+func firstReason(all []compare.Outcome) string {
+	for _, o := range all {
+		if o.Why != "" && !o.Strategy.Bound && !o.Strategy.Plain {
+			return o.Strategy.Name + ": " + o.Why
+		}
+	}
+	return ""
+}
+
+// hostWait is the share of an outcome's time in which a device has nothing to run
+// because its host has not launched it: of the ranks the largest. What the first
+// iteration waited for is a cold start's and left out.
+func hostWait(w *workload.Workload, out compare.Outcome) float64 {
+	if out.Result == nil {
+		return 0
+	}
+	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
+	late, busy := make([][]plan.Interval, len(from)), make([][]plan.Interval, len(from))
+	for _, i := range out.Result.Idle {
+		if i.Cause == replay.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
+			late[i.Rank] = append(late[i.Rank], plan.Interval{Start: max(i.Start, from[i.Rank]), End: i.End})
+		}
+	}
+	run := out.Result.Run
+	for _, s := range run.Spans {
+		if r := run.RankOf(s); s.Kind.OnDevice() && r < len(from) && s.End > s.Start {
+			busy[r] = append(busy[r], plan.Interval{Start: s.Start, End: s.End})
+		}
+	}
+	worst := 0.0
+	for r, f := range from {
+		if whole := out.Result.Makespan - f; whole > 0 {
+			worst = max(worst, float64(outside(united(late[r]), united(busy[r])))/float64(whole))
+		}
+	}
+	return worst
+}
+
+// united is the union of intervals, in order and apart from each other.
+func united(all []plan.Interval) []plan.Interval {
+	slices.SortFunc(all, func(a, b plan.Interval) int { return cmp.Compare(a.Start, b.Start) })
+	var apart []plan.Interval
+	for _, i := range all {
+		if n := len(apart) - 1; n >= 0 && i.Start <= apart[n].End {
+			apart[n].End = max(apart[n].End, i.End)
+			continue
+		}
+		apart = append(apart, i)
+	}
+	return apart
+}
+
+// outside is how much of some intervals lies in none of others; both are united.
+func outside(some, others []plan.Interval) (length trace.Time) {
+	for _, i := range some {
+		at := i.Start
+		for len(others) > 0 && others[0].End <= at {
+			others = others[1:]
+		}
+		for _, o := range others {
+			if o.Start >= i.End {
+				break
+			}
+			length += max(0, o.Start-at)
+			at = max(at, o.End)
+		}
+		length += max(0, i.End-at)
+	}
+	return length
+}

@@ -1,0 +1,51 @@
+package verdict
+
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A device waits for its host where nothing runs on it and a launch is late: not
+// where one stream waits while another one's kernels run.
+func TestOutside(t *testing.T) {
+	late := united([]plan.Interval{{Start: 10, End: 20}, {Start: 0, End: 5}, {Start: 18, End: 40}})
+	busy := united([]plan.Interval{{Start: 3, End: 12}, {Start: 30, End: 35}})
+	if got, want := outside(late, busy), trace.Time(3+18+5); got != want {
+		t.Errorf("%v outside of %v: %d, want %d", late, busy, got, want)
+	}
+}
+
+// A decomposition as a part of a mix varies between runs as it does alone: the
+// same expected time and the same extremes, and the confidence says so.
+func TestMixRaces(t *testing.T) {
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
+	s := enginetest.MustParse(t, "decompose")[0]
+	alone, err := compare.Run(w, m, s, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if alone.Best >= alone.Expected || alone.Worst <= alone.Expected {
+		t.Fatalf("alone it takes %d, from %d to %d: nothing varies", alone.Expected, alone.Best, alone.Worst)
+	}
+	choice := compare.PairChoice{Outcomes: []compare.Outcome{alone}}
+	for i := range w.Pairs {
+		choice.Rows = append(choice.Rows, i)
+	}
+	mixed, err := compare.Run(w, m, plan.Selection{Strategy: compare.MixedOf([]compare.PairChoice{choice}), Values: plan.Values{}}, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mixed.Expected != alone.Expected || mixed.Best != alone.Best || mixed.Worst != alone.Worst {
+		t.Errorf("in a mix %d (%d to %d), alone %d (%d to %d)", mixed.Expected, mixed.Best, mixed.Worst, alone.Expected, alone.Best, alone.Worst)
+	}
+	v := assessment{w: w, out: mixed, m: &m}
+	if v.race(); len(v.found) != 1 || v.found[0].level != Medium {
+		t.Errorf("doubts %+v, want one of medium confidence", v.found)
+	}
+}
