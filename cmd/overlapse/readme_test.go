@@ -60,7 +60,7 @@ func TestReadmeErrors(t *testing.T) {
 		{"two H200, rows of samples/measurements/2026-11-22-h200x2-flags, matrix-vector products", "errors-h200x2-flags.golden"},
 		{"workgroups, distance from stamps in percent of the kernel", "stamps.golden"},
 	} {
-		golden, err := os.ReadFile("engines/testdata/" + x.file)
+		golden, err := os.ReadFile("engines/validate/testdata/" + x.file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,6 +88,6 @@ func TestReadmeErrors(t *testing.T) {
 			}
 			return
 		}
-		t.Error("README.md's section Errors is not what the goldens in engines/testdata say (go test ./cmd/overlapse -run Readme -update)")
+		t.Error("README.md's section Errors is not what the goldens in engines/validate/testdata say (go test ./cmd/overlapse -run Readme -update)")
 	}
 }
