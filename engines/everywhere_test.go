@@ -16,6 +16,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -78,7 +79,7 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 		profile string
 		ranks   int
 	}{{"h200", 4}, {"mi300x", 4}, {"torus128", 4}, {"h800", 16}} {
-		m, err := machine.Load(kind.profile)
+		m, err := profile.Load(kind.profile)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +165,7 @@ func TestMemoryOfCollectives(t *testing.T) {
 			profile string
 			ranks   int
 		}{{"h200", 4}, {"mi300x", 8}, {"torus128", 4}, {"h800", 16}} {
-			m, err := machine.Load(kind.profile)
+			m, err := profile.Load(kind.profile)
 			if err != nil {
 				t.Fatal(err)
 			}

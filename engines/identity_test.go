@@ -7,7 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -39,7 +39,7 @@ func TestIdentityReplay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := machine.Load("h200")
+			m, err := profile.Load("h200")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -76,7 +77,7 @@ const ofSpecs = "h200: NVIDIA, switch, workloads without a workload file"
 
 func matrixRows(t *testing.T) (rows []matrixRow) {
 	for _, on := range matrixMachines {
-		m, err := machine.Load(on.name)
+		m, err := profile.Load(on.name)
 		if err != nil {
 			t.Fatal(err)
 		}

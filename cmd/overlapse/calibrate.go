@@ -8,7 +8,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // calibrateOptions are the flags of `overlapse calibrate`.
@@ -73,7 +74,7 @@ func (a *app) calibrate(o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	var rows []machine.Row
+	var rows []calibrate.Row
 	for _, name := range o.files {
 		more, err := readRows(name)
 		if err != nil {
@@ -81,7 +82,7 @@ func (a *app) calibrate(o calibrateOptions) error {
 		}
 		rows = append(rows, more...)
 	}
-	m, fits, err := machine.Calibrate(rows, base)
+	m, fits, err := calibrate.Calibrate(rows, base)
 	if err != nil {
 		return err
 	}
@@ -101,5 +102,5 @@ func (a *app) calibrate(o calibrateOptions) error {
 	if o.output == "" {
 		return nil
 	}
-	return a.writeFile(o.output, func(w io.Writer) error { return m.WriteYAML(w) })
+	return a.writeFile(o.output, func(w io.Writer) error { return profile.WriteYAML(m, w) })
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // completions are what a shell completes the values of flags with.
@@ -46,7 +46,7 @@ func oneOf(words ...string) cobra.CompletionFunc {
 
 // completeMachines completes with profiles; a path to a YAML file may be meant too.
 func completeMachines(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return with(machine.Names(), typed), cobra.ShellCompDirectiveDefault
+	return with(profile.Names(), typed), cobra.ShellCompDirectiveDefault
 }
 
 // completeStrategies completes the last strategy of a list, its settings and their values.

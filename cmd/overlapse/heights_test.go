@@ -36,18 +36,20 @@ const command = 8 // the height of the command: the only folder with files, flag
 var folders = map[string]folder{
 	"trace": {height: 0},
 
-	"trace/chrome":   {height: 1, uses: slices.Concat(json, gzip)},
-	"trace/sqldb":    {height: 1, uses: []string{sqlite}, beside: []string{"trace/session"}},
-	"trace/session":  {height: 1},
-	"trace/intra":    {height: 1},
-	"trace/rocprof":  {height: 1, uses: json, beside: []string{"trace/session", "trace/sqldb"}},
-	"trace/perfetto": {height: 1, uses: []string{protowire}, beside: []string{"trace/session"}},
-	"trace/chakra":   {height: 1, uses: []string{protowire}, beside: []string{"trace/chrome"}},
-	"trace/nsys":     {height: 1, beside: []string{"trace/session", "trace/sqldb"}},
-	"trace/overlap":  {height: 1},
-	"replay/machine": {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
-	"viz/layout":     {height: 1},
-	"viz/plain":      {height: 1},
+	"trace/chrome":             {height: 1, uses: slices.Concat(json, gzip)},
+	"trace/sqldb":              {height: 1, uses: []string{sqlite}, beside: []string{"trace/session"}},
+	"trace/session":            {height: 1},
+	"trace/intra":              {height: 1},
+	"trace/rocprof":            {height: 1, uses: json, beside: []string{"trace/session", "trace/sqldb"}},
+	"trace/perfetto":           {height: 1, uses: []string{protowire}, beside: []string{"trace/session"}},
+	"trace/chakra":             {height: 1, uses: []string{protowire}, beside: []string{"trace/chrome"}},
+	"trace/nsys":               {height: 1, beside: []string{"trace/session", "trace/sqldb"}},
+	"trace/overlap":            {height: 1},
+	"replay/machine":           {height: 1},
+	"replay/machine/profile":   {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
+	"replay/machine/calibrate": {height: 3},
+	"viz/layout":               {height: 1},
+	"viz/plain":                {height: 1},
 
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
 	"replay":          {height: 2},
@@ -57,12 +59,12 @@ var folders = map[string]folder{
 	"viz/html":        {height: 2, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 2, uses: []string{"github.com/google/pprof"}},
 
-	"engines/plan":          {height: 3},
-	"engines/compare":       {height: 4, spawns: true},
-	"engines":               {height: 5},
-	"engines/explain":       {height: 5, spawns: true},
-	"engines/verdict":       {height: 6},
-	"engines/validate":      {height: 7},
+	"engines/plan":     {height: 3},
+	"engines/compare":  {height: 4, spawns: true},
+	"engines":          {height: 5},
+	"engines/explain":  {height: 5, spawns: true},
+	"engines/verdict":  {height: 6},
+	"engines/validate": {height: 7},
 
 	"cmd/overlapse": {height: command, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
@@ -171,7 +173,7 @@ func TestHeightRules(t *testing.T) {
 // table does not name, those of a strategy.
 func rules(dir string) (folder, bool) {
 	own, known := folders[dir]
-	if !known && (path.Dir(dir) == "engines" || dir == "engines/plan/plantest") {
+	if !known && (path.Dir(dir) == "engines" || dir == "engines/plan/plantest" || dir == "replay/machine/machinetest") {
 		return folder{height: 4}, true
 	}
 	return own, known

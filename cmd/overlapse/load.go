@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -109,7 +110,7 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}
-	if file, _, _ := machine.CutCount(f.Machine); isYAML(file) && !filepath.IsAbs(file) {
+	if file, _, _ := profile.CutCount(f.Machine); isYAML(file) && !filepath.IsAbs(file) {
 		f.Machine = filepath.Join(filepath.Dir(path), f.Machine)
 	}
 	m, err := a.machineNamed(cmp.Or(machineName, f.Machine), f.Ranks)

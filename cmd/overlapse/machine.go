@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -34,17 +35,17 @@ func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 
 // readMachine loads a machine; sized says whether its name has a number of GPUs.
 func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error) {
-	file, gpus, sized := machine.CutCount(name)
+	file, gpus, sized := profile.CutCount(name)
 	if !isPath(name) {
-		m, err = machine.Load(name)
-		return m, machine.Sized(name), err
+		m, err = profile.Load(name)
+		return m, profile.Sized(name), err
 	}
 	f, err := os.Open(file)
 	if err != nil {
 		return m, false, err
 	}
 	defer f.Close()
-	if m, err = machine.Parse(f, file); err == nil && sized {
+	if m, err = profile.Parse(f, file); err == nil && sized {
 		m, err = m.Sized(gpus)
 	}
 	return m, sized, err
@@ -52,7 +53,7 @@ func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error
 
 // isPath reports whether a machine's name is a file's, with a number of GPUs or without.
 func isPath(name string) bool {
-	file, _, _ := machine.CutCount(name)
+	file, _, _ := profile.CutCount(name)
 	return isYAML(file) || strings.ContainsRune(file, os.PathSeparator)
 }
 
@@ -64,7 +65,7 @@ func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, er
 		return a.suggested(device, w.World)
 	}
 	m, err := a.machineNamed(name, w.World)
-	if err == nil && device.Name != "" && machine.ForDevice(device) != machine.ForDevice(trace.Device{Name: m.GPU.Name}) {
+	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
 		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device.Name, m.Name)
 	}
 	return m, err
@@ -76,11 +77,11 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 	if len(w.Run.Ranks) > 0 {
 		d = w.Run.Ranks[0].Device
 	}
-	if machine.ForDevice(d) != "" {
+	if profile.ForDevice(d) != "" {
 		return d
 	}
 	for i := range w.Ops {
-		if isa := machine.ArchitectureOf(w.Ops[i].Name); isa != "" {
+		if isa := profile.ArchitectureOf(w.Ops[i].Name); isa != "" {
 			d.Name = isa
 			break
 		}
@@ -90,17 +91,17 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 
 // suggested is the profile for a device, with as many GPUs as the job has ranks.
 func (a *app) suggested(device trace.Device, ranks int) (machine.Machine, error) {
-	profile := machine.ForDevice(device)
-	if profile == "" {
+	name := profile.ForDevice(device)
+	if name == "" {
 		return machine.Machine{}, usageError{fmt.Errorf("the trace's device is %s and no profile has that name: give --machine (one of %s, or a YAML file)",
-			cmp.Or(quoted(device.Name), "unknown"), strings.Join(machine.Names(), ", "))}
+			cmp.Or(quoted(device.Name), "unknown"), strings.Join(profile.Names(), ", "))}
 	}
-	m, err := a.machineNamed(fmt.Sprintf("%s:%d", profile, max(1, ranks)), 0)
+	m, err := a.machineNamed(fmt.Sprintf("%s:%d", name, max(1, ranks)), 0)
 	if err == nil {
 		a.note("machine %s, from the trace's device %q (choose another with --machine)", m.Name, device.Name)
 	}
 	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
-		a.note("the trace's device has %d CUs, %s has %d", device.CUs, profile, cus)
+		a.note("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
 	}
 	return m, err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -13,22 +14,22 @@ import (
 // What a trace's device selects, --machine accepts under the name that is printed.
 func TestSelectedMachinesAreAccepted(t *testing.T) {
 	a := &app{out: io.Discard, err: io.Discard, quiet: true}
-	for _, profile := range machine.Names() {
-		base, err := machine.Load(profile)
+	for _, name := range profile.Names() {
+		base, err := profile.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		device := trace.Device{Name: base.GPU.Name}
 		for _, ranks := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 64, 72, 100, 128, 512, 4096} {
 			m, err := a.suggested(device, ranks)
-			if machine.ForDevice(device) == "" {
+			if profile.ForDevice(device) == "" {
 				if err == nil {
 					t.Errorf("%q selects %s", device.Name, m.Name)
 				}
 				continue
 			}
 			if err != nil { // a ring that has fewer: --machine refuses it too
-				if _, again := a.machineNamed(fmt.Sprintf("%s:%d", profile, ranks), 0); base.Fabric.Topology != machine.Ring || again == nil || again.Error() != err.Error() {
+				if _, again := a.machineNamed(fmt.Sprintf("%s:%d", name, ranks), 0); base.Fabric.Topology != machine.Ring || again == nil || again.Error() != err.Error() {
 					t.Errorf("%q with %d ranks: %v, and --machine: %v", device.Name, ranks, err, again)
 				}
 				continue

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 func (a *app) machinesCommand() *cobra.Command {
@@ -44,7 +45,7 @@ replay --what-if.`,
 			if err != nil {
 				return err
 			}
-			return m.WriteYAML(a.out)
+			return profile.WriteYAML(m, a.out)
 		},
 		ValidArgsFunction: completeMachines,
 	}
@@ -52,8 +53,8 @@ replay --what-if.`,
 
 func (a *app) listMachines() error {
 	t := a.table("machine", "GPU", "CUs", "memory", "links", "network")
-	for _, name := range machine.Names() {
-		m, err := machine.Load(name)
+	for _, name := range profile.Names() {
+		m, err := profile.Load(name)
 		if err != nil {
 			return err
 		}

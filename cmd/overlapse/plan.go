@@ -7,7 +7,8 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -23,7 +24,7 @@ func (a *app) plan(o question, output string) error {
 		return fmt.Errorf("%s: %w", o.path, err)
 	}
 	var guesses int
-	for _, x := range m.Assumptions() {
+	for _, x := range profile.Assumptions(m) {
 		if !x.Absent {
 			guesses++
 		}
@@ -36,7 +37,7 @@ func (a *app) plan(o question, output string) error {
 	return write(a.out)
 }
 
-func writeRequests(w io.Writer, requests []machine.Request) error {
+func writeRequests(w io.Writer, requests []calibrate.Request) error {
 	e := json.NewEncoder(plain.JSON(w))
 	for _, r := range requests {
 		if err := e.Encode(r); err != nil {

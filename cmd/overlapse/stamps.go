@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/validate"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -73,7 +73,7 @@ func (a *app) validateStamps(ctx context.Context, o validateOptions) error {
 }
 
 // stamps compares every set of stamps in the folder, side by side on the machine's cores.
-func (a *app) stamps(ctx context.Context, o validateOptions, rows []machine.Row) (*stampsReport, error) {
+func (a *app) stamps(ctx context.Context, o validateOptions, rows []calibrate.Row) (*stampsReport, error) {
 	names, err := stampNames(o.wg)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func stampNames(dir string) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-func (a *app) checkStamps(o validateOptions, name string, rows []machine.Row) (validate.Stamped, error) {
+func (a *app) checkStamps(o validateOptions, name string, rows []calibrate.Row) (validate.Stamped, error) {
 	skip := func(why error) (validate.Stamped, error) {
 		return validate.Stamped{Name: name, Why: why.Error()}, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // unknownError is a word that is none of those known.
@@ -62,7 +62,7 @@ func suggest(err error) string {
 	typed, known := "", []string(nil)
 	var word *unknownError
 	var name *plan.UnknownError
-	var m *machine.UnknownError
+	var m *profile.UnknownError
 	switch {
 	case errors.As(err, &word):
 		typed, known = word.typed, word.known
@@ -79,7 +79,7 @@ func suggest(err error) string {
 
 // likeMachines are the profiles' names with the number of GPUs that was typed.
 func likeMachines(typed string) []string {
-	names := machine.Names()
+	names := profile.Names()
 	if i := strings.LastIndexByte(typed, 'x'); i > 0 && strings.Trim(typed[i+1:], "0123456789") == "" {
 		for j := range names {
 			names[j] += typed[i:]

@@ -15,6 +15,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -98,17 +99,17 @@ type validated struct {
 }
 
 type validatedRow struct {
-	ID          string         `json:"id"`
-	Strategy    string         `json:"strategy"`
-	Params      machine.Params `json:"params"`
-	PredictedUs float64        `json:"predicted_us"`
-	MeasuredUs  float64        `json:"measured_us"`
-	Error       float64        `json:"error"`
-	Confidence  string         `json:"confidence"`
-	Why         string         `json:"confidence_why"`
-	FastestUs   float64        `json:"fastest_us,omitempty"` // with --seeds
-	SlowestUs   float64        `json:"slowest_us,omitempty"`
-	row         machine.Row
+	ID          string           `json:"id"`
+	Strategy    string           `json:"strategy"`
+	Params      calibrate.Params `json:"params"`
+	PredictedUs float64          `json:"predicted_us"`
+	MeasuredUs  float64          `json:"measured_us"`
+	Error       float64          `json:"error"`
+	Confidence  string           `json:"confidence"`
+	Why         string           `json:"confidence_why"`
+	FastestUs   float64          `json:"fastest_us,omitempty"` // with --seeds
+	SlowestUs   float64          `json:"slowest_us,omitempty"`
+	row         calibrate.Row
 }
 
 type validateScore struct {
@@ -157,13 +158,13 @@ func (a *app) validate(ctx context.Context, o validateOptions) error {
 	return nil
 }
 
-func readRows(path string) ([]machine.Row, error) {
+func readRows(path string) ([]calibrate.Row, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object a line; samples/capture makes them)", path, withoutPath(err))
 	}
 	defer f.Close()
-	return machine.ReadRows(f, path)
+	return calibrate.ReadRows(f, path)
 }
 
 // checks predicts every row, side by side on the machine's cores.
@@ -210,7 +211,7 @@ func (a *app) checks(ctx context.Context, o validateOptions) ([]validate.Check, 
 }
 
 // machinesOf loads, once each, the machines that the rows were measured on, or the one to predict for.
-func (a *app) machinesOf(rows []machine.Row, name string) (map[string]machine.Machine, error) {
+func (a *app) machinesOf(rows []calibrate.Row, name string) (map[string]machine.Machine, error) {
 	machines := map[string]machine.Machine{}
 	if name != "" {
 		world := 0
@@ -241,7 +242,7 @@ type openedTrace struct {
 }
 
 // tracesOf opens every trace that the rows name once.
-func (a *app) tracesOf(rows []machine.Row, dir string) map[string]openedTrace {
+func (a *app) tracesOf(rows []calibrate.Row, dir string) map[string]openedTrace {
 	runs := map[string]openedTrace{"": {err: fmt.Errorf("the row names no trace to start from")}}
 	for _, row := range rows {
 		if _, ok := runs[row.Trace]; !ok {

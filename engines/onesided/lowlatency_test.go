@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -81,7 +82,7 @@ func TestLowLatencyLoses(t *testing.T) {
 }
 
 func TestLowLatencyRefuses(t *testing.T) {
-	mi300x, err := machine.Load("mi300x")
+	mi300x, err := profile.Load("mi300x")
 	if err != nil {
 		t.Fatal(err)
 	}

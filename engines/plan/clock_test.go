@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 )
 
 // Where power is plentiful the clock never falls, whatever is asked; where it is
@@ -53,7 +54,7 @@ func TestSustainedDraw(t *testing.T) {
 }
 
 func TestInTurn(t *testing.T) {
-	rows := make([]machine.Row, 7)
+	rows := make([]calibrate.Row, 7)
 	for i, trace := range []string{"a", "a", "b", "", "", "a", "a"} {
 		rows[i].Trace = trace
 	}

@@ -152,7 +152,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Slowed(pl.Machine.Pace).Time(c.Op, bytes, n, channels) / from)
 	}
-	if w := pl.algoProtoOf(c); w != (machine.Way{}) {
+	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Relative(c.Op, bytes, n, p.Channels, w))
 	}
 	if beside != nil {
@@ -272,9 +272,9 @@ func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule 
 
 // algoProtoOf is how the library is told to move a collective; the zero value where it
 // is not told, or the way is none for that operation.
-func (pl *Planner) algoProtoOf(c *workload.Collective) machine.Way {
+func (pl *Planner) algoProtoOf(c *workload.Collective) machine.AlgoProto {
 	if pl.Machine.Library.Refuses(c.Op, pl.Machine.Fabric.Topology, pl.AlgoProto) != "" {
-		return machine.Way{}
+		return machine.AlgoProto{}
 	}
 	return pl.AlgoProto
 }

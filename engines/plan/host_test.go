@@ -6,14 +6,14 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/engines/validate"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
 // A row that was measured behind other work waits for no host; the same without
 // that takes at least what its two launches take the host.
 func TestQueuedRows(t *testing.T) {
-	row := machine.Row{ID: "r", Machine: "h200x2", World: 2, Strategy: "bulk", Us: 1, Workload: machine.Workload{Kind: "gemv+collective", Collective: "all_reduce"}}
+	row := calibrate.Row{ID: "r", Machine: "h200x2", World: 2, Strategy: "bulk", Us: 1, Workload: calibrate.Workload{Kind: "gemv+collective", Collective: "all_reduce"}}
 	run, err := format.Open(filepath.Join("../../samples/measurements/2026-11-22-h200x2-flags/traces/bulk_gemv_n8192_k2048_w2"), format.Options{})
 	if err != nil {
 		t.Fatal(err)

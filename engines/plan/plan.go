@@ -48,7 +48,7 @@ type Planner struct {
 // for what lies around them.
 type Settings struct {
 	Graph            bool                              // launched by a captured graph, not by the host
-	AlgoProto        machine.Way                       // in which the library is told to move collectives
+	AlgoProto        machine.AlgoProto                 // in which the library is told to move collectives
 	CollectiveKernel func(*workload.Op) *replay.Kernel // of a collective of the library, where not nil
 }
 

@@ -31,7 +31,7 @@ var Bulk = plan.Strategy{
 	},
 	Plain: true,
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-		pl.AlgoProto = machine.Way{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}
+		pl.AlgoProto = machine.AlgoProto{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}
 		why := "no collective was found"
 		pl.Take(func(p *workload.Pair) bool {
 			if !plan.WithCollective(p) {
@@ -43,7 +43,7 @@ var Bulk = plan.Strategy{
 			}
 			return no == ""
 		})
-		if pl.AlgoProto != (machine.Way{}) && len(pl.Pairs) == 0 {
+		if pl.AlgoProto != (machine.AlgoProto{}) && len(pl.Pairs) == 0 {
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
 		}
 		pl.Graph = v["graph"] == "on"

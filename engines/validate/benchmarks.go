@@ -7,13 +7,14 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
 // Benchmarks lists the isolated measurements that would narrow the predictions
 // for a workload under some strategies: what their plans ask of the machine's
 // profile and the profile knows only by its laws. In the order of asking, each once.
-func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) ([]machine.Request, error) {
+func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) ([]calibrate.Request, error) {
 	m.Pace, m.Asked = 1, &machine.Questions{}
 	for _, s := range sel {
 		var na *plan.NotApplicable
@@ -21,9 +22,9 @@ func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) (
 			return nil, err
 		}
 	}
-	var list []machine.Request
+	var list []calibrate.Request
 	seen := map[string]bool{}
-	add := func(r machine.Request) error {
+	add := func(r calibrate.Request) error {
 		if r.World == 0 {
 			r.World = w.World
 		}
@@ -39,7 +40,7 @@ func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) (
 		if m.Answered(q) {
 			continue
 		}
-		if err := add(m.Request(q)); err != nil {
+		if err := add(calibrate.RequestFor(&m, q)); err != nil {
 			return nil, err
 		}
 		if q.Kind != machine.AboutBeside || q.With != machine.BesideLibrary || q.M == 0 {
@@ -56,13 +57,13 @@ func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) (
 
 // heldSlots measures a product without the compute units that a collective's channels take.
 // They stay taken for three times as long as it takes with all of them.
-func heldSlots(m machine.Machine, q machine.Question, held int) machine.Request {
+func heldSlots(m machine.Machine, q machine.Question, held int) calibrate.Request {
 	const hold = 3
 	us := 1e6 * hold * m.Tiling(q.M, q.N, q.K).Seconds
-	return machine.Request{
-		Workload: machine.Workload{Kind: "gemm", M: q.M, N: q.N, K: q.K, DType: q.DType},
+	return calibrate.Request{
+		Workload: calibrate.Workload{Kind: "gemm", M: q.M, N: q.N, K: q.K, DType: q.DType},
 		Strategy: "held_slots", World: 1,
-		Params: machine.Params{HeldCUs: held, HoldUs: 100 * math.Ceil(us/100)},
+		Params: calibrate.Params{HeldCUs: held, HoldUs: 100 * math.Ceil(us/100)},
 		Why:    "how a product hands out its tiles while a collective holds compute units",
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -42,40 +43,40 @@ type Stamped struct {
 //	gemm_beside_allreduce_ctasN                                its own trace
 //
 // programs is how many physical workgroups the stamps are of.
-func StampsRow(name string, programs int, rows []machine.Row) (machine.Row, error) {
+func StampsRow(name string, programs int, rows []calibrate.Row) (calibrate.Row, error) {
 	w := strings.Split(name, "_")
 	if strings.HasPrefix(name, "gemm_beside_") && len(rows) > 0 {
-		return machine.Row{ID: name, Machine: rows[0].Machine, World: rows[0].World, Strategy: besideCaptured, Trace: "traces/" + name}, nil
+		return calibrate.Row{ID: name, Machine: rows[0].Machine, World: rows[0].World, Strategy: besideCaptured, Trace: "traces/" + name}, nil
 	}
-	ok := func(*machine.Row) bool { return false }
+	ok := func(*calibrate.Row) bool { return false }
 	n := len(w)
 	switch {
 	case n < 4:
 	case w[0] == "gemm":
 		of := strings.Join(w[1:n-2], "_")
-		ok = func(r *machine.Row) bool {
+		ok = func(r *calibrate.Row) bool {
 			return r.Workload.Name == of && r.Workload.Tile != nil && ran(r, w[n-2], w[n-1], programs)
 		}
 	case w[0] == "emb":
-		ok = func(r *machine.Row) bool {
+		ok = func(r *calibrate.Row) bool {
 			return r.Workload.SameBuild && "b"+strconv.FormatInt(r.Workload.Batch, 10) == w[1] && "t"+strconv.FormatInt(r.Workload.Tables, 10) == w[2] && ran(r, w[n-2], w[n-1], programs)
 		}
 	case w[0] == "mlp":
-		ok = func(r *machine.Row) bool {
+		ok = func(r *calibrate.Row) bool {
 			policy := cmp.Or(r.Params.Policy, "stream")
 			return r.Workload.Kind == "gemm+gemm" && "b"+strconv.FormatInt(r.Workload.Batch, 10) == w[1] && policy == w[2]
 		}
 	}
-	i := slices.IndexFunc(rows, func(r machine.Row) bool { return r.Trace != "" && ok(&r) })
+	i := slices.IndexFunc(rows, func(r calibrate.Row) bool { return r.Trace != "" && ok(&r) })
 	if i < 0 {
-		return machine.Row{}, fmt.Errorf("no measured row with a trace says what %s ran", name)
+		return calibrate.Row{}, fmt.Errorf("no measured row with a trace says what %s ran", name)
 	}
 	return rows[i], nil
 }
 
 // ran reports whether a row is a fused kernel in an order, or the plain kernel
 // ("plain"), by so many workgroups.
-func ran(r *machine.Row, how, order string, programs int) bool {
+func ran(r *calibrate.Row, how, order string, programs int) bool {
 	switch {
 	case how == "fused":
 		return r.Strategy == "fused" && r.Params.Order == order && r.Params.Programs == programs
@@ -101,7 +102,7 @@ func Programs(run *trace.Run) int {
 
 // CheckStamps replays the row's trace under its strategy with workgroups
 // recorded and compares the kernel that was stamped.
-func CheckStamps(name string, stamps *trace.Run, row machine.Row, run *trace.Run, m machine.Machine) Stamped {
+func CheckStamps(name string, stamps *trace.Run, row calibrate.Row, run *trace.Run, m machine.Machine) Stamped {
 	c := Stamped{Name: name, Trace: row.Trace, Strategy: RowName(row)}
 	measured := kernels(stamps)
 	if len(measured) == 0 {
@@ -153,7 +154,7 @@ type stampedAs struct {
 const compiling = trace.Time(100_000_000)
 
 // replayStamped is the simulated run.
-func replayStamped(row machine.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, string) {
+func replayStamped(row calibrate.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, string) {
 	beside := row.Strategy == besideCaptured
 	if beside {
 		row.Strategy = "captured"

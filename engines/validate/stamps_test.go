@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -28,7 +28,7 @@ func TestStampsAgainstHardware(t *testing.T) {
 	if testing.Short() {
 		t.Skip("replays 16 kernels with all their workgroups")
 	}
-	rows, err := machine.ReadRows(f, "validate.jsonl")
+	rows, err := calibrate.ReadRows(f, "validate.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,14 +80,14 @@ func TestStampsAgainstHardware(t *testing.T) {
 
 func TestStampsRow(t *testing.T) {
 	tile := []int{128, 256, 64}
-	rows := []machine.Row{
-		{ID: "bulk", Machine: "h200x4", World: 4, Strategy: "bulk", Trace: "t", Workload: machine.Workload{Name: "moe_down", Kind: "gemm+collective", Tile: tile}},
-		{ID: "few", Strategy: "fused", Trace: "t", Workload: machine.Workload{Name: "moe_down", Tile: tile}, Params: machine.Params{Order: "aware", Programs: 66}},
-		{ID: "library", Strategy: "fused", Trace: "t", Workload: machine.Workload{Name: "moe_down"}, Params: machine.Params{Order: "aware", Programs: 132}},
-		{ID: "all", Strategy: "fused", Trace: "t", Workload: machine.Workload{Name: "moe_down", Tile: tile}, Params: machine.Params{Order: "aware", Programs: 132}},
-		{ID: "untraced", Strategy: "fused", Workload: machine.Workload{Name: "moe_down", Tile: tile}, Params: machine.Params{Order: "oblivious", Programs: 132}},
-		{ID: "row", Strategy: "tilesync", Trace: "t", Workload: machine.Workload{Kind: "gemm+gemm", Batch: 512}, Params: machine.Params{Policy: "row"}},
-		{ID: "gather", Strategy: "fused", Trace: "t", Workload: machine.Workload{Kind: "embedding+collective", Batch: 1024, Tables: 64, SameBuild: true}, Params: machine.Params{Order: "aware", Programs: 1056}},
+	rows := []calibrate.Row{
+		{ID: "bulk", Machine: "h200x4", World: 4, Strategy: "bulk", Trace: "t", Workload: calibrate.Workload{Name: "moe_down", Kind: "gemm+collective", Tile: tile}},
+		{ID: "few", Strategy: "fused", Trace: "t", Workload: calibrate.Workload{Name: "moe_down", Tile: tile}, Params: calibrate.Params{Order: "aware", Programs: 66}},
+		{ID: "library", Strategy: "fused", Trace: "t", Workload: calibrate.Workload{Name: "moe_down"}, Params: calibrate.Params{Order: "aware", Programs: 132}},
+		{ID: "all", Strategy: "fused", Trace: "t", Workload: calibrate.Workload{Name: "moe_down", Tile: tile}, Params: calibrate.Params{Order: "aware", Programs: 132}},
+		{ID: "untraced", Strategy: "fused", Workload: calibrate.Workload{Name: "moe_down", Tile: tile}, Params: calibrate.Params{Order: "oblivious", Programs: 132}},
+		{ID: "row", Strategy: "tilesync", Trace: "t", Workload: calibrate.Workload{Kind: "gemm+gemm", Batch: 512}, Params: calibrate.Params{Policy: "row"}},
+		{ID: "gather", Strategy: "fused", Trace: "t", Workload: calibrate.Workload{Kind: "embedding+collective", Batch: 1024, Tables: 64, SameBuild: true}, Params: calibrate.Params{Order: "aware", Programs: 1056}},
 	}
 	for name, want := range map[string]string{
 		"gemm_moe_down_fused_aware":     "all",

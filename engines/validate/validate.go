@@ -14,13 +14,14 @@ import (
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // A Check is one measured row beside the prediction for it.
 type Check struct {
-	Row        machine.Row
+	Row        calibrate.Row
 	Predicted  float64 // microseconds an iteration, the mean over how tosses fall; 0 where Why says that there is none
 	Fastest    float64 // with seeds: microseconds; else 0
 	Slowest    float64
@@ -36,7 +37,7 @@ func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 // seeds, so many times, and the median counts. What cannot be predicted is a
 // Check with the reason. warm is the average draw of the GPUs when the row was
 // begun: Warm of the row that was measured before it, 0 after a pause.
-func CheckRow(row machine.Row, run *trace.Run, m machine.Machine, seeds int, warm float64) Check {
+func CheckRow(row calibrate.Row, run *trace.Run, m machine.Machine, seeds int, warm float64) Check {
 	c := Check{Row: row, Warm: warm}
 	s, why := selectionOf(row)
 	if why != "" {
@@ -90,7 +91,7 @@ const (
 )
 
 // rest is the seconds for which GPUs idle after an iteration of a row.
-func rest(p machine.Params) float64 {
+func rest(p calibrate.Params) float64 {
 	switch {
 	case p.RestUs > 0:
 		return p.RestUs * 1e-6
@@ -123,7 +124,7 @@ func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare
 
 // InTurn groups rows, by their place, that were measured one after another by one
 // process: neighbours that start from the same trace.
-func InTurn(rows []machine.Row) [][]int {
+func InTurn(rows []calibrate.Row) [][]int {
 	var turns [][]int
 	for i, row := range rows {
 		if i == 0 || row.Trace != rows[i-1].Trace || row.Trace == "" {
@@ -145,7 +146,7 @@ func (c *Check) spread(w *workload.Workload, m machine.Machine, s plan.Selection
 
 // correctionsOf tells the lift what a row knows and its trace does not: shapes
 // and tiles of kernels that no framework operator launched.
-func correctionsOf(row machine.Row) workload.Options {
+func correctionsOf(row calibrate.Row) workload.Options {
 	k := row.Workload
 	o := workload.Options{Unprofiled: true, Shapes: map[string]workload.Shape{}, Tiles: map[string]workload.Tiling{}}
 	switch {
@@ -172,7 +173,7 @@ func correctionsOf(row machine.Row) workload.Options {
 }
 
 // selectionOf is the engine and the settings that a row's strategy stands for.
-func selectionOf(row machine.Row) (plan.Selection, string) {
+func selectionOf(row calibrate.Row) (plan.Selection, string) {
 	i := slices.IndexFunc(engines.All(), func(e plan.Strategy) bool { return e.Name == row.Strategy })
 	if i < 0 {
 		return plan.Selection{}, fmt.Sprintf("no engine %q", row.Strategy)
@@ -310,7 +311,7 @@ func Choices(checks []Check) []Choice {
 }
 
 // workloadKey is what rows of one workload have in common.
-func workloadKey(row machine.Row) string {
+func workloadKey(row calibrate.Row) string {
 	k := row.Workload
 	s := fmt.Sprintf("%s %s on %d ranks", k.Kind, k.Name, row.World)
 	for _, n := range []struct {
@@ -334,7 +335,7 @@ func workloadKey(row machine.Row) string {
 }
 
 // RowName is a row's strategy with its settings.
-func RowName(row machine.Row) string {
+func RowName(row calibrate.Row) string {
 	p := row.Params
 	s := row.Strategy
 	for _, x := range []struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -51,7 +52,7 @@ func testErrors(t *testing.T, file, golden string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	rows, err := machine.ReadRows(f, filepath.Base(file))
+	rows, err := calibrate.ReadRows(f, filepath.Base(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,17 +139,17 @@ func TestMeasuredIn(t *testing.T) {
 	out := enginetest.Outcome(t, w, m, "bulk", nil)
 	for _, c := range []struct {
 		name string
-		set  machine.Params
+		set  calibrate.Params
 		warm float64
 		want machine.Regime
 	}{
-		{"some milliseconds", machine.Params{}, 0, machine.Cool},
-		{"of a warm GPU", machine.Params{}, 0.4, machine.Sustained},
-		{"of one that had a pause", machine.Params{Cool: true}, 0.4, machine.Cool},
-		{"seconds", machine.Params{Iterations: 1000}, 0, machine.Sustained},
-		{"said to be sustained", machine.Params{Sustained: true}, 0, machine.Sustained},
+		{"some milliseconds", calibrate.Params{}, 0, machine.Cool},
+		{"of a warm GPU", calibrate.Params{}, 0.4, machine.Sustained},
+		{"of one that had a pause", calibrate.Params{Cool: true}, 0.4, machine.Cool},
+		{"seconds", calibrate.Params{Iterations: 1000}, 0, machine.Sustained},
+		{"said to be sustained", calibrate.Params{Sustained: true}, 0, machine.Sustained},
 	} {
-		check := Check{Row: machine.Row{Params: c.set}, Warm: c.warm}
+		check := Check{Row: calibrate.Row{Params: c.set}, Warm: c.warm}
 		if got := check.measuredIn(w, &m, out); got != c.want {
 			t.Errorf("%s: regime %d, want %d", c.name, got, c.want)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -106,7 +107,7 @@ func (v *assessment) otherGPU() {
 }
 
 func guessed(m *machine.Machine) (n int) {
-	for _, a := range m.Assumptions() {
+	for _, a := range profile.Assumptions(*m) {
 		if !a.Absent {
 			n++
 		}
@@ -357,7 +358,7 @@ var dependsOn = map[string][]string{
 
 // assumed: numbers that nobody measured and that this result hangs on.
 func (v *assessment) assumed() {
-	for _, a := range v.m.Assumptions() {
+	for _, a := range profile.Assumptions(*v.m) {
 		for _, key := range dependsOn[v.name()] {
 			if strings.HasPrefix(a.Key, key) {
 				v.doubt(Medium, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)

@@ -10,17 +10,18 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 )
 
 // Each level has its reason, and none of them looks at a measured time of a strategy.
 func TestConfidence(t *testing.T) {
-	h100, err := machine.Load("h100x4")
+	h100, err := profile.Load("h100x4")
 	if err != nil {
 		t.Fatal(err)
 	}
-	mi300x, err := machine.Load("mi300x:4")
+	mi300x, err := profile.Load("mi300x:4")
 	if err != nil {
 		t.Fatal(err)
 	}

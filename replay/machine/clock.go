@@ -43,9 +43,9 @@ type Demand struct {
 // Known reports whether the profile has a clock that falls.
 func (c Clock) Known() bool { return c.Knee.Value > 0 && c.Exponent.Value > 0 }
 
-// time is the demand's at another relative clock: only its products get slower.
+// DurationAt is the demand's at another relative clock: only its products get slower.
 // Where At is 0 it takes its Time at whichever clock is asked for.
-func (d Demand) time(clock float64) float64 {
+func (d Demand) DurationAt(clock float64) float64 {
 	if d.At == 0 {
 		return d.Time
 	}
@@ -54,7 +54,7 @@ func (d Demand) time(clock float64) float64 {
 
 // Draw is the demand's average at a relative clock.
 func (c Clock) Draw(d Demand, clock float64) float64 {
-	return c.energy(d, clock) / d.time(clock)
+	return c.energy(d, clock) / d.DurationAt(clock)
 }
 
 func (c Clock) energy(d Demand, clock float64) float64 {
@@ -68,7 +68,7 @@ func (c Clock) Settled(d Demand) float64 {
 	if !c.Known() || !(d.Time > 0) || c.Draw(d, 1) <= c.Knee.Value {
 		return 1
 	}
-	low, high := lowestClock, 1.0
+	low, high := LowestClock, 1.0
 	for high-low > 1e-5 {
 		if mid := (low + high) / 2; c.Draw(d, mid) > c.Knee.Value {
 			high = mid
@@ -81,7 +81,7 @@ func (c Clock) Settled(d Demand) float64 {
 
 // lowestClock is as far as the law goes: GPUs on their lowest clocks are too hot
 // rather than drawing too much.
-const lowestClock = 0.3
+const LowestClock = 0.3
 
 // Lasts is for how many seconds a GPU keeps its full clock at a draw, where the
 // average was before when that began; +Inf where the draw can be kept up.

@@ -79,14 +79,14 @@ func (l *Library) ChannelsFor(op trace.CollectiveOp, bytes int64) int {
 // times (samples/measurements/2026-11-22-h200x2-kernels).
 func (l *Library) Runs(op trace.CollectiveOp, channels int) int {
 	most := int(l.Of(op).Channels.Value)
-	if !pairwise(op) || channels < 1 || channels >= most {
+	if !Pairwise(op) || channels < 1 || channels >= most {
 		return channels
 	}
 	return min(most, 1<<bits.Len(uint(channels-1)))
 }
 
-// sends is how many steps of a channel send, over so many ranks.
-func sends(op trace.CollectiveOp, ranks float64) float64 {
+// Sends is how many steps of a channel send, over so many ranks.
+func Sends(op trace.CollectiveOp, ranks float64) float64 {
 	if op == trace.AllReduce || op == trace.Reduce {
 		return 2 * (ranks - 1)
 	}
@@ -146,19 +146,19 @@ func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) 
 	if nothing {
 		b = 0
 	}
-	if at := l.spread(ranks); at.nodes > 1 || !c.Times.Known() {
-		return l.expected(op, at, n, b)
+	if at := l.Spread(ranks); at.nodes > 1 || !c.Times.Known() {
+		return l.Expected(op, at, n, b)
 	}
 	if nothing {
-		return c.Alpha.Value + c.Hop.Or(0)*sends(op, r)
+		return c.Alpha.Value + c.Hop.Or(0)*Sends(op, r)
 	}
-	return c.law(op, r, n, b) * c.ratio(op, r, n, b)
+	return c.Law(op, r, n, b) * c.Ratio(op, r, n, b)
 }
 
-// law is the formula of Library.Time.
-func (c *Collective) law(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
+// Law is the formula of Library.Time.
+func (c *Collective) Law(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
 	n := min(channels, math.Ceil(bytes/c.Grain.Or(1)))
-	s := sends(op, ranks)
+	s := Sends(op, ranks)
 	step := soft(1/c.Send.Value, n/c.Link.Value, c.Smooth.Value)
 	return c.Alpha.Value + c.Hop.Or(0)*s + bytes/(ranks*n)*(s*step+1/c.Receive.Value)
 }
@@ -166,25 +166,25 @@ func (c *Collective) law(op trace.CollectiveOp, ranks, channels, bytes float64) 
 // soft is a smooth maximum: the larger where they differ much.
 func soft(a, b, p float64) float64 { return math.Pow(math.Pow(a, p)+math.Pow(b, p), 1/p) }
 
-// ratio is recorded time over law, for the recorded number of ranks nearest to
+// Ratio is recorded time over law, for the recorded number of ranks nearest to
 // the wanted one; 1 where nothing was recorded.
-func (c *Collective) ratio(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
+func (c *Collective) Ratio(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
 	if !c.Times.Known() {
 		return 1
 	}
 	nearest := c.nearestRanks(ranks)
-	var columns []point // channels, ratio at the wanted bytes
+	var columns []Point // channels, ratio at the wanted bytes
 	for rows := c.Times.Rows; len(rows) > 0; {
 		same := 1
 		for same < len(rows) && rows[same][0] == rows[0][0] && rows[same][1] == rows[0][1] {
 			same++
 		}
 		if rows[0][0] == nearest {
-			column := make([]point, same)
+			column := make([]Point, same)
 			for i, r := range rows[:same] {
-				column[i] = point{r[2], r[3] / c.law(op, r[0], r[1], r[2])}
+				column[i] = Point{r[2], r[3] / c.Law(op, r[0], r[1], r[2])}
 			}
-			columns = append(columns, point{rows[0][1], at(column, bytes)})
+			columns = append(columns, Point{rows[0][1], at(column, bytes)})
 		}
 		rows = rows[same:]
 	}
@@ -242,12 +242,12 @@ func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int
 	channels = l.Runs(op, channels)
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
-	x := min(1, c.inChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
+	x := min(1, c.InChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
 	k := c.beside(beside).Or(0)
 	if beside != BesideMemory && k > 0 {
 		onset = min(1, l.Onset.Or(0)/k)
 	}
-	return 1 + k*math.Pow(x, beside.exponent()), onset, c.BesideLatency.Or(0)
+	return 1 + k*math.Pow(x, beside.Exponent()), onset, c.BesideLatency.Or(0)
 }
 
 // Interference is the slowdown beside neighbours that occupy only a share, 0 to 1,
@@ -259,19 +259,19 @@ func Interference(slowdown, onset, share float64) float64 {
 	return 1 + (slowdown-1)*(onset+(1-onset)*share)
 }
 
-// inChannels is the law without latency and without a limit of the link.
-func (c *Collective) inChannels(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
-	return bytes / (ranks * channels) * (sends(op, ranks)/c.Send.Value + 1/c.Receive.Value)
+// InChannels is the law without latency and without a limit of the link.
+func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
+	return bytes / (ranks * channels) * (Sends(op, ranks)/c.Send.Value + 1/c.Receive.Value)
 }
 
 // besideNames are the strategies of rows that measure it.
-var besideNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
+var BesideNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
 
 func (c *Collective) beside(n Neighbour) *Quantity {
 	return [...]*Quantity{&c.BesideLibrary, &c.BesideTiles, &c.BesideMemory}[n]
 }
 
-func (n Neighbour) exponent() float64 {
+func (n Neighbour) Exponent() float64 {
 	if n == BesideMemory {
 		return 1
 	}

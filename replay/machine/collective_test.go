@@ -1,74 +1,20 @@
-package machine
+package machine_test
 
 import (
 	"math"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
-
-// Predictions against the shared rows. The profile is read off these rows, so
-// this says how well its laws and interpolation hold what was measured, not
-// how well they foretell.
-func TestTimeAgainstRows(t *testing.T) {
-	m := load(t, "h200")
-	byOp := map[trace.CollectiveOp][]float64{}
-	for _, r := range measured(t) {
-		if r.Workload.Kind != "collective" || r.Strategy != "isolated" || r.Us*1e-6 < hostBound {
-			continue
-		}
-		op := r.Workload.Op()
-		got := m.Library.Time(op, r.Workload.Bytes, r.World, r.Params.Channels) + m.Launch.Timing.Value
-		e := off(got, r.Us*1e-6)
-		if e > 0.2 {
-			t.Errorf("%s: %v of %d bytes, %d channels: %.1f us, measured %.1f", r.ID, op, r.Workload.Bytes, r.Params.Channels, got*1e6, r.Us)
-		}
-		byOp[op] = append(byOp[op], e)
-	}
-	for _, op := range recordedOps {
-		if e := median(byOp[op]); e > 0.005 {
-			t.Errorf("%v: median error %.2f %% of %d rows", op, 100*e, len(byOp[op]))
-		}
-	}
-}
-
-// What is recorded for four ranks foretells two: the law carries over, with
-// the recorded ratios of four ranks on it.
-func TestTimeOfOtherRanks(t *testing.T) {
-	m := load(t, "h200")
-	for _, op := range recordedOps {
-		c := *m.Library.Of(op)
-		all := c.Times.Rows
-		c.Times.Rows = nil
-		for _, r := range all {
-			if r[0] == 4 {
-				c.Times.Rows = append(c.Times.Rows, r)
-			}
-		}
-		var res, byWire []float64
-		for _, r := range all {
-			if r[0] != 2 || r[2] < 4<<20 {
-				continue
-			}
-			law := c.law(op, 2, r[1], r[2]) * c.ratio(op, 2, r[1], r[2])
-			res = append(res, off(law, r[3]))
-			// What counting bytes on the wire gives: the four ranks' time for as many.
-			four := r[2] * sends(op, 2) / 2 / (sends(op, 4) / 4)
-			byWire = append(byWire, off(c.law(op, 4, r[1], four)*c.ratio(op, 4, r[1], four), r[3]))
-		}
-		steps, wire := median(res), median(byWire)
-		t.Logf("%v: median error by steps %.1f %%, by wire bytes %.1f %%", op, 100*steps, 100*wire)
-		if steps > 0.11 || steps > wire/2 {
-			t.Errorf("%v: median error by steps %.1f %%, by wire bytes %.1f %%", op, 100*steps, 100*wire)
-		}
-	}
-}
 
 // What sends in pairs runs on a power of two of channels, rings on as many as they are
 // given: workgroups of NCCL's kernels in 2026-11-22-h200x2-kernels. So an all-to-all of
 // 72 MiB in five takes what it takes in eight, 451 us, and not the 663 us of four.
 func TestRuns(t *testing.T) {
-	m := load(t, "h200")
+	m := machinetest.Load(t, "h200")
 	l := &m.Library
 	for given, grid := range map[int]int{1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 8: 8, 9: 16, 10: 16, 12: 16, 14: 16, 16: 16, 20: 32, 24: 32, 28: 32, 32: 32} {
 		if n := l.Runs(trace.AllToAll, given); n != grid {
@@ -84,7 +30,7 @@ func TestRuns(t *testing.T) {
 		channels int
 		us       float64
 	}{{5, 451.1}, {7, 453.4}, {8, 451}, {9, 237.4}, {16, 237.9}, {20, 145.7}, {32, 146.1}} {
-		if got := 1e6 * l.Time(trace.AllToAll, 72<<20, 2, x.channels); off(got, x.us) > 0.13 {
+		if got := 1e6 * l.Time(trace.AllToAll, 72<<20, 2, x.channels); machinetest.Off(got, x.us) > 0.13 {
 			t.Errorf("%d channels: %.1f us, measured %.1f", x.channels, got, x.us)
 		}
 	}
@@ -94,9 +40,9 @@ func TestRuns(t *testing.T) {
 // times do fall with bytes where the library changes its protocol, but by no
 // more than the quarter that one channel shows.
 func TestTimeIsMonotone(t *testing.T) {
-	for _, name := range Names() {
-		m := load(t, name)
-		for _, op := range recordedOps {
+	for _, name := range profile.Names() {
+		m := machinetest.Load(t, name)
+		for _, op := range profile.RecordedOps {
 			c := m.Library.Of(op)
 			for _, ranks := range []int{2, 3, 4, 8} {
 				for channels := 1; channels <= 40; channels++ {
@@ -109,12 +55,12 @@ func TestTimeIsMonotone(t *testing.T) {
 						if now < last*0.75 {
 							t.Errorf("%s %v: %d bytes, %d ranks, %d channels: %.1f us after %.1f", name, op, bytes, ranks, channels, now*1e6, last*1e6)
 						}
-						law := c.law(op, float64(ranks), float64(channels), float64(bytes))
+						law := c.Law(op, float64(ranks), float64(channels), float64(bytes))
 						if law < lastLaw {
 							t.Errorf("%s %v: law falls at %d bytes, %d channels", name, op, bytes, channels)
 						}
 						slack := 1.02
-						if pairwise(op) {
+						if machine.Pairwise(op) {
 							slack = 1.04
 						}
 						if fewer := m.Library.Time(op, bytes, ranks, channels-1); channels > 1 && now > fewer*slack {
@@ -129,21 +75,21 @@ func TestTimeIsMonotone(t *testing.T) {
 }
 
 func TestTimeOfNothing(t *testing.T) {
-	m := load(t, "h200")
+	m := machinetest.Load(t, "h200")
 	if v := m.Library.Time(trace.AllReduce, 1<<20, 1, 0); v != 0 {
 		t.Errorf("one rank: %v", v)
 	}
 	if v := m.Library.Time(trace.AllReduce, 0, 4, 0); !(v > 0 && v < 20e-6) {
 		t.Errorf("no bytes: %v", v)
 	}
-	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, BesideMemory); v != 1 {
+	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, machine.BesideMemory); v != 1 {
 		t.Errorf("no bytes: slowdown %v", v)
 	}
 }
 
 // Grids of the kernels in traces of H200.
 func TestChannelsFor(t *testing.T) {
-	m := load(t, "h200")
+	m := machinetest.Load(t, "h200")
 	for _, c := range []struct {
 		op    trace.CollectiveOp
 		bytes int64
@@ -166,30 +112,11 @@ func TestChannelsFor(t *testing.T) {
 	}
 }
 
-func TestSlowdownAgainstRows(t *testing.T) {
-	m := load(t, "h200")
-	kinds := map[string]Neighbour{"beside_cublas": BesideLibrary, "beside_triton": BesideTiles, "beside_membound": BesideMemory}
-	errors := map[Neighbour][]float64{}
-	for _, r := range measured(t) {
-		n, ok := kinds[r.Strategy]
-		if !ok {
-			continue
-		}
-		got := m.Library.Slowdown(r.Workload.Op(), r.Workload.Bytes, r.World, r.Params.Channels, n)
-		errors[n] = append(errors[n], off(got, r.Us/r.Params.AloneUs))
-	}
-	for _, n := range []Neighbour{BesideLibrary, BesideTiles, BesideMemory} {
-		if e := median(errors[n]); e > 0.04 {
-			t.Errorf("neighbour %d: median error %.1f %% of %d rows", n, 100*e, len(errors[n]))
-		}
-	}
-}
-
 // Channels that are the limit are slowed most; a link that is the limit hides it.
 func TestSlowdownFallsWithChannels(t *testing.T) {
-	m := load(t, "h200")
-	for _, op := range recordedOps {
-		for _, n := range []Neighbour{BesideLibrary, BesideTiles, BesideMemory} {
+	m := machinetest.Load(t, "h200")
+	for _, op := range profile.RecordedOps {
+		for _, n := range []machine.Neighbour{machine.BesideLibrary, machine.BesideTiles, machine.BesideMemory} {
 			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, n), m.Library.Slowdown(op, 128<<20, 4, 32, n)
 			if !(few > many && many >= 1) {
 				t.Errorf("%v beside %d: %v at 4 channels, %v at 32", op, n, few, many)

@@ -4,6 +4,11 @@
 // measured on that machine is marked as assumed or unknown.
 package machine
 
+import (
+	"strconv"
+	"strings"
+)
+
 // A Machine is one profile scaled to a number of GPUs.
 type Machine struct {
 	Name    string // "h200x4"
@@ -106,26 +111,15 @@ type Launch struct {
 // Resize is the machine with another number of GPUs, whether or not its fabric joins so many.
 func (m Machine) Resize(gpus int) Machine {
 	m.GPUs = gpus
-	m.Name = nameOf(m.Profile, gpus)
+	m.Name = NameOf(m.Profile, gpus)
 	return m
 }
 
-// An Assumption is a number of a profile that nobody measured on that machine.
-type Assumption struct {
-	Key    string // "fabric.latency"
-	Value  string // "1.5 us", or "unknown"
-	Why    string
-	Absent bool // there is no number at all
-}
-
-// Assumptions lists what a reader of results must know, in the profile's order.
-func (m Machine) Assumptions() []Assumption {
-	var list []Assumption
-	for _, e := range m.entries() {
-		mark, why := e.mark()
-		if mark != Sourced && !e.omitted() {
-			list = append(list, Assumption{Key: e.key, Value: e.String(), Why: why, Absent: mark == Unknown})
-		}
+// NameOf is the name of a profile with a number of GPUs: "h200x4", but "mi300x:8".
+func NameOf(profile string, gpus int) string {
+	sign := "x"
+	if strings.HasSuffix(profile, "x") {
+		sign = ":"
 	}
-	return list
+	return profile + sign + strconv.Itoa(gpus)
 }

@@ -47,33 +47,33 @@ type Tiling struct {
 func (m Machine) Tiling(M, N, K int64) Tiling {
 	for _, t := range m.Matmul.Taken.Rows {
 		if int64(t[0]) == M && int64(t[1]) == N && int64(t[2]) == K {
-			return m.Matmul.asMeasured(m.withTile(M, N, K, int(t[3]), int(t[4]), int(t[5])), M, N, K)
+			return m.Matmul.asMeasured(m.LawWithTile(M, N, K, int(t[3]), int(t[4]), int(t[5])), M, N, K)
 		}
 	}
-	return m.preferred(M, N, K)
+	return m.Preferred(M, N, K)
 }
 
-// preferred is the tiling of the candidate with the least expected time, weighted by
+// Preferred is the tiling of the candidate with the least expected time, weighted by
 // the library's preference; the first of equals. A profile without candidates counts
 // with tiles of 256x128 at GPU.Flops.
-func (m Machine) preferred(M, N, K int64) Tiling {
+func (m Machine) Preferred(M, N, K int64) Tiling {
 	mm := &m.Matmul
 	cus := m.GPU.CUs.Value
 	best, least := Tiling{}, math.Inf(1)
 	for _, c := range mm.Tiles.Rows {
 		rows, columns := int(c[0]), int(c[1])
-		for _, splits := range m.splits(M, N, K, rows, columns) {
-			t := m.withTile(M, N, K, rows, columns, splits)
+		for _, splits := range m.Splits(M, N, K, rows, columns) {
+			t := m.LawWithTile(M, N, K, rows, columns, splits)
 			// The library does not know how slow its own tile is: slowness is left out.
 			loop := 2 * c[0] * c[1] * float64(K) / float64(splits) * cus / mm.Rate.Value
-			expected := float64(t.Waves)*(mm.TileStart.Value+loop)*c[2] + m.reducing(M, N, splits)
+			expected := float64(t.Waves)*(mm.TileStart.Value+loop)*c[2] + m.Reducing(M, N, splits)
 			if expected < least {
 				best, least = t, expected
 			}
 		}
 	}
 	if best.Tiles == 0 { // a profile without candidates
-		best = m.withTile(M, N, K, 256, 128, 1)
+		best = m.LawWithTile(M, N, K, 256, 128, 1)
 	}
 	return mm.asMeasured(best, M, N, K)
 }
@@ -89,23 +89,23 @@ func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {
 
 // WithTile is Tiling for a tile that is known, as from a kernel's name.
 func (m Machine) WithTile(M, N, K int64, rows, columns int) Tiling {
-	return m.Matmul.asMeasured(m.withTile(M, N, K, rows, columns, 1), M, N, K)
+	return m.Matmul.asMeasured(m.LawWithTile(M, N, K, rows, columns, 1), M, N, K)
 }
 
-// withTile is the law for a tile.
-func (m Machine) withTile(M, N, K int64, rows, columns, splits int) Tiling {
+// LawWithTile is the law for a tile.
+func (m Machine) LawWithTile(M, N, K int64, rows, columns, splits int) Tiling {
 	mm := &m.Matmul
 	t := Tiling{Rows: rows, Columns: columns, Splits: splits}
 	alongN, alongM := mm.cluster(rows, columns)
-	whole := int(ceilDiv(N, int64(rows)*alongN)*alongN*ceilDiv(M, int64(columns)*alongM)*alongM) * splits
-	t.Tiles = int(ceilDiv(N, int64(rows))*ceilDiv(M, int64(columns))) * splits
+	whole := int(CeilDiv(N, int64(rows)*alongN)*alongN*CeilDiv(M, int64(columns)*alongM)*alongM) * splits
+	t.Tiles = int(CeilDiv(N, int64(rows))*CeilDiv(M, int64(columns))) * splits
 	t.Waves = int(math.Ceil(float64(t.Tiles) / m.GPU.CUs.Value))
 	if float64(whole) <= float64(t.Waves)*m.GPU.CUs.Value {
 		t.Tiles = whole
 	}
 	loop := 2 * float64(rows) * float64(columns) * float64(K) / float64(splits) * m.GPU.CUs.Value / mm.Rate.Or(m.GPU.Flops.Value)
-	moving, reducing := m.moving(M, N, K), m.reducing(M, N, splits)
-	t.Tile = mm.TileStart.Or(0) + loop*mm.slowness(rows, columns) + mm.Exposed.Or(0)*moving/float64(t.Waves)
+	moving, reducing := m.Moving(M, N, K), m.Reducing(M, N, splits)
+	t.Tile = mm.TileStart.Or(0) + loop*mm.Slowness(rows, columns) + mm.Exposed.Or(0)*moving/float64(t.Waves)
 	computing := float64(t.Waves) * t.Tile
 	t.Seconds, t.InMemory = max(computing, moving)+reducing, moving > computing
 	t.Tile += reducing / float64(t.Waves)
@@ -117,10 +117,10 @@ func (m Machine) withTile(M, N, K int64, rows, columns, splits int) Tiling {
 // theirs has a CU of its own.
 const leastDepth = 2048
 
-// splits is into how many parts the library may cut each tile of a product.
-func (m Machine) splits(M, N, K int64, rows, columns int) []int {
+// Splits is into how many parts the library may cut each tile of a product.
+func (m Machine) Splits(M, N, K int64, rows, columns int) []int {
 	if m.Matmul.Reduce.Known() {
-		tiles := ceilDiv(N, int64(rows)) * ceilDiv(M, int64(columns))
+		tiles := CeilDiv(N, int64(rows)) * CeilDiv(M, int64(columns))
 		if parts := int64(m.GPU.CUs.Value) / tiles; parts > 1 && K/parts >= leastDepth {
 			return []int{1, int(parts)}
 		}
@@ -128,16 +128,16 @@ func (m Machine) splits(M, N, K int64, rows, columns int) []int {
 	return []int{1}
 }
 
-// reducing is how long the sum of parts takes, of four bytes an element each.
-func (m Machine) reducing(M, N int64, splits int) float64 {
+// Reducing is how long the sum of parts takes, of four bytes an element each.
+func (m Machine) Reducing(M, N int64, splits int) float64 {
 	if splits <= 1 || !m.GPU.Memory.Known() {
 		return 0
 	}
 	return m.Matmul.Reduce.Or(0) + float64(4*splits+2)*float64(M)*float64(N)/m.GPU.Memory.Value
 }
 
-// moving is how long the memory takes for the operands of a product, two bytes an element, each once.
-func (m Machine) moving(M, N, K int64) float64 {
+// Moving is how long the memory takes for the operands of a product, two bytes an element, each once.
+func (m Machine) Moving(M, N, K int64) float64 {
 	if !m.GPU.Memory.Known() {
 		return 0
 	}
@@ -157,7 +157,7 @@ func (m Machine) Cluster(t Tiling) int {
 	alongN, alongM := m.Matmul.cluster(t.Rows, t.Columns)
 	n := int(alongN * alongM)
 	slots := int(m.GPU.Clustered(n))
-	if slots == 0 || ceilDiv(t.Tiles, slots) != t.Waves {
+	if slots == 0 || CeilDiv(t.Tiles, slots) != t.Waves {
 		return 1
 	}
 	return n
@@ -176,9 +176,9 @@ func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
 	return 1, 1
 }
 
-// slowness is the recorded factor of a tile, or of the same tile lying the other way;
+// Slowness is the recorded factor of a tile, or of the same tile lying the other way;
 // 1 where neither is a candidate.
-func (mm *Matmul) slowness(rows, columns int) float64 {
+func (mm *Matmul) Slowness(rows, columns int) float64 {
 	s := 1.0
 	for _, c := range mm.Tiles.Rows {
 		switch {
@@ -223,4 +223,4 @@ func (m Machine) Crowded(n int) float64 {
 	return 1 - m.Matmul.Crowd.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
 }
 
-func ceilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }
+func CeilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }

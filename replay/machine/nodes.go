@@ -10,14 +10,14 @@ const MaxGPUs = 1 << 12
 // assumed one. The error says how many a ring or torus has at most.
 func (m Machine) Sized(gpus int) (Machine, error) {
 	most := int(m.Most.Value)
-	name := nameOf(m.Profile, gpus)
+	name := NameOf(m.Profile, gpus)
 	switch {
 	case gpus < 1 || gpus > MaxGPUs:
 		return m, fmt.Errorf("%s: %d GPUs (want 1 to %d)", name, gpus, MaxGPUs)
 	case gpus <= most:
 	case m.outermost().axes() > 0:
 		return m, fmt.Errorf("%s: %d GPUs: the %s of %s has at most %d (%s to %s); a machine file with base: %s and gpus: N gives it more",
-			name, gpus, m.outermost(), m.Profile, most, nameOf(m.Profile, 1), nameOf(m.Profile, most), m.Profile)
+			name, gpus, m.outermost(), m.Profile, most, NameOf(m.Profile, 1), NameOf(m.Profile, most), m.Profile)
 	case m.Network.Node.Value == 0:
 		m.Network = assumedNetwork(m.Most.Value)
 		m.Library.Network = m.Network
@@ -42,7 +42,7 @@ func (m *Machine) AssumedNetwork() bool {
 // one NIC of 400 Gb/s a GPU, through switches that never limit.
 func assumedNetwork(node float64) Network {
 	assume := func(number float64, unit, why string) Quantity {
-		return Quantity{Value: number * scaleOf(unit), Unit: unit, Source: why, Mark: Assumed}
+		return Quantity{Value: number * ScaleOf(unit), Unit: unit, Source: why, Mark: Assumed}
 	}
 	const nic = "a 400 Gb/s NIC a GPU is usual; this machine's network is not known"
 	return Network{

@@ -1,18 +1,23 @@
-package machine
+package machine_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+)
 
 // Occupancy is what the scarcest of threads, registers, shared memory and
 // workgroups allows, the driver's own shared memory included.
 func TestResidents(t *testing.T) {
-	h200, err := Load("h200")
+	h200, err := profile.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := func(v float64) Quantity { return Quantity{Value: v} }
+	q := func(v float64) machine.Quantity { return machine.Quantity{Value: v} }
 	for _, c := range []struct {
 		name                       string
-		gpu                        GPU
+		gpu                        machine.GPU
 		threads, registers, shared int
 		want                       int
 	}{
@@ -22,7 +27,7 @@ func TestResidents(t *testing.T) {
 		{"shared memory with what the driver takes", h200.GPU, 128, 32, 76 << 10, 2},
 		{"workgroups", h200.GPU, 32, 16, 0, 32},
 		{"none fits", h200.GPU, 4096, 16, 0, 0},
-		{"what is not given does not limit", GPU{Threads: q(1024)}, 256, 255, 1 << 20, 4},
+		{"what is not given does not limit", machine.GPU{Threads: q(1024)}, 256, 255, 1 << 20, 4},
 	} {
 		if got := c.gpu.Residents(c.threads, c.registers, c.shared); got != c.want {
 			t.Errorf("%s: %d workgroups fit, want %d", c.name, got, c.want)

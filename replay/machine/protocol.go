@@ -19,17 +19,17 @@ import (
 // A protocol is a way in which the library moves bytes. LL sends a flag with
 // each word and waits for nothing else, Simple sends large pieces behind fences.
 type protocol struct {
-	base, treeBase float64 // seconds a call takes
-	hop, treeHop   float64 // seconds a step inside a node takes
+	Base, treeBase float64 // seconds a call takes
+	Hop, treeHop   float64 // seconds a step inside a node takes
 	far, treeFar   float64 // seconds a step between nodes takes
-	rate           float64 // of what the wire carries, that is payload
+	Rate           float64 // of what the wire carries, that is payload
 }
 
 // The tuners of NCCL (src/graph/tuning, commit 5067397) and RCCL (commit
 // 0cbce2a); the steps between nodes of RCCL are NCCL's. LL first: it is what a
 // profile's Alpha and Hop stand for.
 var (
-	ncclProtocols = []protocol{
+	NcclProtocols = []protocol{
 		{6.6e-6, 6.8e-6, 0.6e-6, 0.6e-6, 2.7e-6, 5e-6, 0.5},
 		{14e-6, 14e-6, 1.9e-6, 1.25e-6, 4e-6, 8.5e-6, 120. / 128},
 		{8.4e-6, 8.4e-6, 3.4e-6, 4e-6, 14e-6, 14e-6, 1},
@@ -39,13 +39,13 @@ var (
 		{12e-6, 12e-6, 2.2e-6, 2.2e-6, 4e-6, 8.5e-6, 120. / 128},
 		{17e-6, 17e-6, 3.6e-6, 3.6e-6, 14e-6, 14e-6, 1},
 	}
-	noProtocols = []protocol{{far: 0, rate: 1}}
+	noProtocols = []protocol{{far: 0, Rate: 1}}
 )
 
 func (l *Library) protocols() []protocol {
 	switch {
 	case strings.HasPrefix(l.Name, "NCCL"):
-		return ncclProtocols
+		return NcclProtocols
 	case strings.HasPrefix(l.Name, "RCCL"):
 		return rcclProtocols
 	}
@@ -57,7 +57,7 @@ type spread struct {
 	ranks, nodes, per float64 // per: ranks of a full node
 }
 
-func (l *Library) spread(ranks int) spread {
+func (l *Library) Spread(ranks int) spread {
 	per := int(l.Network.Node.Value)
 	if per == 0 || per > ranks {
 		per = ranks
@@ -65,12 +65,12 @@ func (l *Library) spread(ranks int) spread {
 	return spread{float64(ranks), float64((ranks + per - 1) / per), float64(per)}
 }
 
-// expected is what the library takes by its tuner.
-func (l *Library) expected(op trace.CollectiveOp, at spread, channels, bytes float64) float64 {
+// Expected is what the library takes by its tuner.
+func (l *Library) Expected(op trace.CollectiveOp, at spread, channels, bytes float64) float64 {
 	best := math.Inf(1)
 	for i := range l.protocols() {
-		for _, algorithm := range l.choices(op, at, Way{}) {
-			best = min(best, l.by(algorithm, &l.protocols()[i], op, at, channels, bytes))
+		for _, algorithm := range l.choices(op, at, AlgoProto{}) {
+			best = min(best, l.algorithmTime(algorithm, &l.protocols()[i], op, at, channels, bytes))
 		}
 	}
 	return best
@@ -84,14 +84,14 @@ func (at spread) far(op trace.CollectiveOp, steps float64) float64 {
 		return 0
 	case op == trace.AllReduce || op == trace.Reduce:
 		return min(steps, 2*at.nodes)
-	case pairwise(op):
+	case Pairwise(op):
 		return min(steps, at.ranks-at.per)
 	}
 	return min(steps, at.nodes-1)
 }
 
-// pairwise reports whether every rank sends to every other, and not to its next alone.
-func pairwise(op trace.CollectiveOp) bool {
+// Pairwise reports whether every rank sends to every other, and not to its next alone.
+func Pairwise(op trace.CollectiveOp) bool {
 	switch op {
 	case trace.AllToAll, trace.SendRecv, trace.Gather, trace.Scatter:
 		return true
@@ -104,12 +104,12 @@ func sums(op trace.CollectiveOp) bool {
 	return op == trace.AllReduce || op == trace.Reduce || op == trace.ReduceScatter
 }
 
-// reach is the bytes a second that each rank sends at most when ranks on several
+// rankRate is the bytes a second that each rank sends at most when ranks on several
 // nodes send, by the network alone. In a ring all that a rank sends leaves its
 // node once, through all its NICs. In pairs each rank of a node sends to all of
 // the others, and the fullest link bounds all (on a torus half of the pairs
 // of each ring cross its middle).
-func (w *Network) reach(pairs bool, at spread) float64 {
+func (w *Network) rankRate(pairs bool, at spread) float64 {
 	nics := max(1, w.NICs.Value) * w.Egress.Value
 	if !pairs {
 		links := w.Pair.Value

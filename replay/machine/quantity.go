@@ -18,7 +18,7 @@ const (
 )
 
 // markKeys are the words that carry a mark in a profile: "source: ...", "assumed: ...", "unknown: ...".
-var markKeys = [...]string{"source", "assumed", "unknown"}
+var MarkKeys = [...]string{"source", "assumed", "unknown"}
 
 func (m Mark) String() string { return [...]string{"", "assumed", "unknown"}[m] }
 
@@ -50,56 +50,56 @@ func (q Quantity) String() string {
 	if q.Unit == "" {
 		return formatNumber(q.Value)
 	}
-	return formatNumber(q.Value/scaleOf(q.Unit)) + " " + q.Unit
+	return formatNumber(q.Value/ScaleOf(q.Unit)) + " " + q.Unit
 }
 
-// A dimension is what a number measures, and by that which units it may have.
-type dimension uint8
+// A Dimension is what a number measures, and by that which units it may have.
+type Dimension uint8
 
 const (
-	count dimension = iota
-	ratio
-	size // bytes
-	rate // bytes a second
-	span // seconds
-	flops
+	Count Dimension = iota
+	Ratio
+	Size // bytes
+	Rate // bytes a second
+	Span // seconds
+	Flops
 	numDimensions
 )
 
 var dimensionNames = [numDimensions]string{"a count", "a ratio", "bytes", "bytes a second", "a time", "flop a second"}
 
-func (d dimension) String() string { return dimensionNames[d] }
+func (d Dimension) String() string { return dimensionNames[d] }
 
 // A unit is one way to write a dimension. Those of a dimension stand largest first.
 type unit struct {
-	dim   dimension
+	dim   Dimension
 	name  string
 	scale float64
 }
 
 var units = [...]unit{
-	{size, "GiB", 1 << 30},
-	{size, "MiB", 1 << 20},
-	{size, "KiB", 1 << 10},
-	{size, "GB", 1e9},
-	{size, "MB", 1e6},
-	{size, "kB", 1e3},
-	{size, "B", 1},
-	{rate, "TB/s", 1e12},
-	{rate, "GB/s", 1e9},
-	{rate, "MB/s", 1e6},
-	{rate, "B/s", 1},
-	{span, "s", 1},
-	{span, "ms", 1e-3},
-	{span, "us", 1e-6},
-	{span, "ns", 1e-9},
-	{flops, "PFLOP/s", 1e15},
-	{flops, "TFLOP/s", 1e12},
-	{flops, "GFLOP/s", 1e9},
+	{Size, "GiB", 1 << 30},
+	{Size, "MiB", 1 << 20},
+	{Size, "KiB", 1 << 10},
+	{Size, "GB", 1e9},
+	{Size, "MB", 1e6},
+	{Size, "kB", 1e3},
+	{Size, "B", 1},
+	{Rate, "TB/s", 1e12},
+	{Rate, "GB/s", 1e9},
+	{Rate, "MB/s", 1e6},
+	{Rate, "B/s", 1},
+	{Span, "s", 1},
+	{Span, "ms", 1e-3},
+	{Span, "us", 1e-6},
+	{Span, "ns", 1e-9},
+	{Flops, "PFLOP/s", 1e15},
+	{Flops, "TFLOP/s", 1e12},
+	{Flops, "GFLOP/s", 1e9},
 }
 
-// scaleOf is what one of the unit is in SI units; 1 for no unit.
-func scaleOf(name string) float64 {
+// ScaleOf is what one of the unit is in SI units; 1 for no unit.
+func ScaleOf(name string) float64 {
 	for _, u := range units {
 		if u.name == name {
 			return u.scale
@@ -109,7 +109,7 @@ func scaleOf(name string) float64 {
 }
 
 // unitNames lists a dimension's units for an error's cure.
-func unitNames(d dimension) string {
+func unitNames(d Dimension) string {
 	var names []string
 	for _, u := range units {
 		if u.dim == d {
@@ -119,8 +119,8 @@ func unitNames(d dimension) string {
 	return strings.Join(names, ", ")
 }
 
-// parseQuantity reads "381 GB/s" as a number of dimension d.
-func parseQuantity(s string, d dimension) (Quantity, error) {
+// ParseQuantity reads "381 GB/s" as a number of dimension d.
+func ParseQuantity(s string, d Dimension) (Quantity, error) {
 	number, name, _ := strings.Cut(strings.TrimSpace(s), " ")
 	name = strings.TrimSpace(name)
 	v, err := strconv.ParseFloat(number, 64)
@@ -130,10 +130,10 @@ func parseQuantity(s string, d dimension) (Quantity, error) {
 	if v < 0 {
 		return Quantity{}, fmt.Errorf("%q is negative", s)
 	}
-	if d == count && v != math.Trunc(v) {
+	if d == Count && v != math.Trunc(v) {
 		return Quantity{}, fmt.Errorf("%q is no whole number", s)
 	}
-	if d == count || d == ratio {
+	if d == Count || d == Ratio {
 		if name != "" {
 			return Quantity{}, fmt.Errorf("%q has a unit, but this is %v", s, d)
 		}
@@ -150,16 +150,16 @@ func parseQuantity(s string, d dimension) (Quantity, error) {
 	return Quantity{}, fmt.Errorf("%q: unit %q; %v in %s expected", s, name, d, unitNames(d))
 }
 
-// usualUnit is the unit that calibration writes a dimension in.
-func usualUnit(d dimension) string {
+// UsualUnit is the unit that calibration writes a dimension in.
+func UsualUnit(d Dimension) string {
 	switch d {
-	case size:
+	case Size:
 		return "B"
-	case rate:
+	case Rate:
 		return "GB/s"
-	case span:
+	case Span:
 		return "us"
-	case flops:
+	case Flops:
 		return "TFLOP/s"
 	}
 	return ""
@@ -167,10 +167,10 @@ func usualUnit(d dimension) string {
 
 // formatNumber writes at most ten significant digits, so that a value that was
 // multiplied by a unit's scale comes back as it was written.
-func formatNumber(v float64) string { return strconv.FormatFloat(roundTo(v, 10), 'f', -1, 64) }
+func formatNumber(v float64) string { return strconv.FormatFloat(RoundTo(v, 10), 'f', -1, 64) }
 
-// roundTo rounds to so many significant digits.
-func roundTo(v float64, digits int) float64 {
+// RoundTo rounds to so many significant digits.
+func RoundTo(v float64, digits int) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	if err != nil {
 		return v // only for what is no finite number
@@ -178,21 +178,21 @@ func roundTo(v float64, digits int) float64 {
 	return r
 }
 
-// formatCell writes one cell of a table in the unit that reads best.
-func formatCell(v float64, d dimension) string {
+// FormatCell writes one cell of a table in the unit that reads best.
+func FormatCell(v float64, d Dimension) string {
 	switch d {
-	case count, ratio:
+	case Count, Ratio:
 		return formatNumber(v)
-	case size:
+	case Size:
 		for _, u := range units {
-			if u.dim == size && v >= u.scale && math.Mod(v, u.scale) == 0 {
+			if u.dim == Size && v >= u.scale && math.Mod(v, u.scale) == 0 {
 				return formatNumber(v/u.scale) + " " + u.name
 			}
 		}
 		return formatNumber(v) + " B"
-	case span:
+	case Span:
 		return formatNumber(v/1e-6) + " us"
-	case rate:
+	case Rate:
 		return formatNumber(v/1e9) + " GB/s"
 	}
 	return formatNumber(v/1e12) + " TFLOP/s"

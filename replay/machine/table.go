@@ -19,14 +19,14 @@ type Table struct {
 // Known reports whether there are numbers.
 func (t Table) Known() bool { return t.Mark != Unknown && len(t.Rows) > 0 }
 
-// A point of a curve.
-type point struct{ x, y float64 }
+// A Point of a curve.
+type Point struct{ X, Y float64 }
 
 // curve is two columns of a table.
-func (t Table) curve(x, y int) []point {
-	points := make([]point, len(t.Rows))
+func (t Table) curve(x, y int) []Point {
+	points := make([]Point, len(t.Rows))
 	for i, r := range t.Rows {
-		points[i] = point{r[x], r[y]}
+		points[i] = Point{r[x], r[y]}
 	}
 	return points
 }
@@ -34,17 +34,17 @@ func (t Table) curve(x, y int) []point {
 // at interpolates y at x, straight in the logarithms of both; beyond the ends
 // the value of the end holds. The points are in ascending order of x and
 // positive; there is at least one.
-func at(points []point, x float64) float64 {
-	i, found := slices.BinarySearchFunc(points, x, func(p point, x float64) int { return cmp.Compare(p.x, x) })
+func at(points []Point, x float64) float64 {
+	i, found := slices.BinarySearchFunc(points, x, func(p Point, x float64) int { return cmp.Compare(p.X, x) })
 	switch {
 	case found:
-		return points[i].y
+		return points[i].Y
 	case i == 0:
-		return points[0].y
+		return points[0].Y
 	case i == len(points):
-		return points[i-1].y
+		return points[i-1].Y
 	}
 	a, b := points[i-1], points[i]
-	f := math.Log(x/a.x) / math.Log(b.x/a.x)
-	return math.Exp((1-f)*math.Log(a.y) + f*math.Log(b.y))
+	f := math.Log(x/a.X) / math.Log(b.X/a.X)
+	return math.Exp((1-f)*math.Log(a.Y) + f*math.Log(b.Y))
 }

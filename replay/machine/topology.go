@@ -15,7 +15,7 @@ const (
 )
 
 // topologies are the words of a profile.
-var topologies = []string{string(Switch), string(Mesh), string(Ring), string(Torus2D), string(Torus3D)}
+var Topologies = []string{string(Switch), string(Mesh), string(Ring), string(Torus2D), string(Torus3D)}
 
 // Known reports whether there is such a topology.
 func (t Topology) Known() bool {

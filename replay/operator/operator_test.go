@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -22,7 +23,7 @@ shape: {m: 8192, n: 4096, k: 3584}
 
 func load(t *testing.T, name string) machine.Machine {
 	t.Helper()
-	m, err := machine.Load(name)
+	m, err := profile.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +290,7 @@ func TestErrors(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(gemmFile)
 	f.Add("operator: gemm+gemm\nmachine: v100x1\ntype: f16\nshape: {m: 1, k: 1, hidden: 1, n: 1}\nkernel: {tile: 1x1}")
-	m, err := machine.Load("mi210x4")
+	m, err := profile.Load("mi210x4")
 	if err != nil {
 		f.Fatal(err)
 	}

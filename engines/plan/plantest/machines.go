@@ -5,10 +5,11 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
-var loadH200 = sync.OnceValues(func() (machine.Machine, error) { return machine.Load("h200") })
+var loadH200 = sync.OnceValues(func() (machine.Machine, error) { return profile.Load("h200") })
 
 func H200(t testing.TB, gpus int) machine.Machine {
 	t.Helper()
@@ -21,7 +22,7 @@ func H200(t testing.TB, gpus int) machine.Machine {
 
 func T3(t testing.TB, gpus int) machine.Machine {
 	t.Helper()
-	m, err := machine.Load("t3")
+	m, err := profile.Load("t3")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +41,7 @@ func BareNodes(t testing.TB, gpus, node int) machine.Machine {
 
 func Profile(t testing.TB, name string) machine.Machine {
 	t.Helper()
-	m, err := machine.Load(name)
+	m, err := profile.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}

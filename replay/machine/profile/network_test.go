@@ -1,13 +1,17 @@
-package machine
+package profile_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // Two nodes of four GPUs, two NICs each: a NIC serves two neighbours.
 func TestNodesAndNICs(t *testing.T) {
-	m := Machine{GPUs: 7, Network: Network{Node: Quantity{Value: 4}, NICs: Quantity{Value: 2}}}
+	m := machine.Machine{GPUs: 7, Network: machine.Network{Node: machine.Quantity{Value: 4}, NICs: machine.Quantity{Value: 2}}}
 	if m.Nodes() != 2 || m.PerNode() != 4 {
 		t.Errorf("%d nodes of %d", m.Nodes(), m.PerNode())
 	}
@@ -16,16 +20,16 @@ func TestNodesAndNICs(t *testing.T) {
 			t.Errorf("rank %d: node %d, NIC %d, want %v", rank, node, nic, want)
 		}
 	}
-	one := load(t, "h200x4")
+	one := machinetest.Load(t, "h200x4")
 	if one.Nodes() != 1 || one.Node(3) != 0 {
 		t.Errorf("h200x4: %d nodes, rank 3 in node %d", one.Nodes(), one.Node(3))
 	}
 }
 
 func TestLatencyByPath(t *testing.T) {
-	torus, cluster := load(t, "torus128"), load(t, "h800x16")
+	torus, cluster := machinetest.Load(t, "torus128"), machinetest.Load(t, "h800x16")
 	for _, c := range []struct {
-		m        Machine
+		m        machine.Machine
 		from, to int
 		want     float64
 	}{
@@ -36,7 +40,7 @@ func TestLatencyByPath(t *testing.T) {
 		{cluster, 0, 7, 1.5e-6},
 		{cluster, 0, 8, 2e-6},
 	} {
-		if got := c.m.Latency(c.from, c.to); off(got, c.want) > 1e-12 && got != c.want {
+		if got := c.m.Latency(c.from, c.to); machinetest.Off(got, c.want) > 1e-12 && got != c.want {
 			t.Errorf("%s from %d to %d: %g s, want %g", c.m.Name, c.from, c.to, got, c.want)
 		}
 	}
@@ -44,18 +48,18 @@ func TestLatencyByPath(t *testing.T) {
 
 // A profile has all keys of its network, or none.
 func TestNetworkIsWholeOrAbsent(t *testing.T) {
-	good := readFile(t, "profiles/mi210ib.yaml")
+	good := profile.ReadFile(t, "profiles/mi210ib.yaml")
 	at := strings.Index(good, "network:")
 	end := strings.Index(good, "engines:")
-	m, err := Parse(strings.NewReader(good[:at]+good[end:]), "x.yaml")
+	m, err := profile.Parse(strings.NewReader(good[:at]+good[end:]), "x.yaml")
 	if err != nil || m.Nodes() != 1 {
 		t.Errorf("without a network: %d nodes, %v", m.Nodes(), err)
 	}
-	_, err = Parse(strings.NewReader(strings.Replace(good, "  nics:", "  cards:", 1)), "x.yaml")
+	_, err = profile.Parse(strings.NewReader(strings.Replace(good, "  nics:", "  cards:", 1)), "x.yaml")
 	if err == nil || !strings.Contains(err.Error(), "network.nics is missing (add network.nics: {value: NUMBER, source: TEXT}, or base: NAME of a profile that has what is left out)") {
 		t.Errorf("without network.nics: %v", err)
 	}
-	for _, a := range m.Assumptions() {
+	for _, a := range profile.Assumptions(m) {
 		if strings.HasPrefix(a.Key, "network.") || a.Key == "fabric.hop" {
 			t.Errorf("%s is left out and listed as %s", a.Key, a.Value)
 		}

@@ -1,10 +1,13 @@
-package machine
+package profile_test
 
 import (
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -30,7 +33,7 @@ func TestTimeAcrossNodes(t *testing.T) {
 		{"torus128", trace.AllToAll, 256. / 128 * bytes / 25e9},
 		{"torus128", trace.ReduceScatter, 127. / 128 * bytes / 50e9},
 	} {
-		m := load(t, c.machine)
+		m := machinetest.Load(t, c.machine)
 		got := m.Library.Time(c.op, bytes, m.GPUs, 0)
 		if got < c.wire || got > 1.3*c.wire {
 			t.Errorf("%s, %v: %.2f ms, the wire alone %.2f", c.machine, c.op, got*1e3, c.wire*1e3)
@@ -40,7 +43,7 @@ func TestTimeAcrossNodes(t *testing.T) {
 
 // Of few bytes, the latency of the steps counts, by the tuner's numbers.
 func TestLatencyAcrossNodes(t *testing.T) {
-	m := load(t, "h800")
+	m := machinetest.Load(t, "h800")
 	alpha, hop := m.Library.AllReduce.Alpha.Value, m.Library.AllReduce.Hop.Value
 	for _, c := range []struct {
 		gpus int
@@ -51,7 +54,7 @@ func TestLatencyAcrossNodes(t *testing.T) {
 		{64, alpha + 0.2e-6 + 2*7*hop + 2*3*5e-6},  // three steps deep
 		{256, alpha + 0.2e-6 + 2*7*hop + 2*5*5e-6}, // a ring would take 64 steps of 2.7 us from node to node
 	} {
-		if got := m.Library.Time(trace.AllReduce, 0, c.gpus, 0); off(got, c.want) > 1e-9 {
+		if got := m.Library.Time(trace.AllReduce, 0, c.gpus, 0); machinetest.Off(got, c.want) > 1e-9 {
 			t.Errorf("%d GPUs: %.2f us, want %.2f", c.gpus, got*1e6, c.want*1e6)
 		}
 	}
@@ -59,17 +62,17 @@ func TestLatencyAcrossNodes(t *testing.T) {
 
 // LL carries half, and is left for Simple where its bytes cost more than Simple's latency.
 func TestProtocolBySize(t *testing.T) {
-	m := load(t, "a100")
+	m := machinetest.Load(t, "a100")
 	c := &m.Library.AllReduce
-	at := m.Library.spread(8)
+	at := m.Library.Spread(8)
 	for _, x := range []struct {
 		bytes float64
 		want  int // protocol
 	}{{8 << 10, 0}, {1 << 30, 2}} {
-		p := ncclProtocols[x.want]
-		body := c.law(trace.AllReduce, 8, c.Channels.Value, x.bytes) - c.Alpha.Value - 14*c.Hop.Value
-		want := c.Alpha.Value + p.base - 6.6e-6 + 14*(c.Hop.Value+p.hop-0.6e-6) + body/p.rate
-		if got := m.Library.expected(trace.AllReduce, at, c.Channels.Value, x.bytes); off(got, want) > 1e-9 {
+		p := machine.NcclProtocols[x.want]
+		body := c.Law(trace.AllReduce, 8, c.Channels.Value, x.bytes) - c.Alpha.Value - 14*c.Hop.Value
+		want := c.Alpha.Value + p.Base - 6.6e-6 + 14*(c.Hop.Value+p.Hop-0.6e-6) + body/p.Rate
+		if got := m.Library.Expected(trace.AllReduce, at, c.Channels.Value, x.bytes); machinetest.Off(got, want) > 1e-9 {
 			t.Errorf("%g bytes: %.2f us, want %.2f of protocol %d", x.bytes, got*1e6, want*1e6, x.want)
 		}
 	}
@@ -80,11 +83,11 @@ func TestProtocolBySize(t *testing.T) {
 func TestTimeAcrossNodesGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128"}).Draw(t, "machine")
-		m, err := Load(name)
+		m, err := profile.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		op := rapid.SampledFrom(recordedOps[:]).Draw(t, "op")
+		op := rapid.SampledFrom(profile.RecordedOps[:]).Draw(t, "op")
 		ranks := rapid.IntRange(2, int(m.Most.Value)).Draw(t, "ranks")
 		bytes := rapid.Int64Range(1<<20, 1<<32).Draw(t, "bytes")
 		lib := m.Library

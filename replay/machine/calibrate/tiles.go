@@ -1,15 +1,17 @@
-package machine
+package calibrate
 
 import (
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // A tileFit is the machine with Rate, TileStart, Exposed, Reduce and the tiles as the rows have them.
 type tileFit struct {
-	m        Machine
+	m        machine.Machine
 	rows     []Row
 	split    []Row       // whose tiles are split along K
 	before   [][]float64 // what the base has of tiles that were taken
@@ -26,10 +28,10 @@ const enoughNamed = 50
 // round in a circle: after twenty turns, which are more than it takes to come to it, the
 // turn that leaves least counts.
 func (c *calibration) fitTiles() (tileFit, bool) {
-	t := tileFit{m: c.m.clone(), rows: c.cool()}
-	t.m.Matmul.Shapes = Table{} // so that Tiling is the law
+	t := tileFit{m: clone(c.m), rows: c.cool()}
+	t.m.Matmul.Shapes = machine.Table{} // so that Tiling is the law
 	t.before = t.m.Matmul.Taken.Rows
-	t.m.Matmul.Taken = Table{}
+	t.m.Matmul.Taken = machine.Table{}
 	named := c.pick(func(r *Row) bool { _, ok := tileOf(r); return ok })
 	if len(named) >= enoughNamed {
 		t.rows = named
@@ -51,7 +53,7 @@ func (c *calibration) fitTiles() (tileFit, bool) {
 		}
 		if t.residual = median(res); turn >= 20 && t.residual < best.residual {
 			best = t
-			best.m = t.m.clone()
+			best.m = clone(t.m)
 		}
 	}
 	if len(named) >= enoughNamed {
@@ -104,17 +106,17 @@ func (t *tileFit) index(n tileName) int {
 }
 
 // tiling is how a row was computed: as its kernel's name says, else as the law has it.
-func (t *tileFit) tiling(r Row) Tiling {
+func (t *tileFit) tiling(r Row) machine.Tiling {
 	w := r.Workload
 	n, ok := tileOf(&r)
 	if !ok {
-		return t.m.preferred(w.M, w.N, w.K)
+		return t.m.Preferred(w.M, w.N, w.K)
 	}
 	splits := 1
 	if n.split {
-		splits = max(1, int(t.m.GPU.CUs.Value)/int(ceilDiv(w.N, int64(n.rows))*ceilDiv(w.M, int64(n.columns))))
+		splits = max(1, int(t.m.GPU.CUs.Value)/int(machine.CeilDiv(w.N, int64(n.rows))*machine.CeilDiv(w.M, int64(n.columns))))
 	}
-	return t.m.withTile(w.M, w.N, w.K, n.rows, n.columns, splits)
+	return t.m.LawWithTile(w.M, w.N, w.K, n.rows, n.columns, splits)
 }
 
 // starting is what a row has beyond the kernel: events and launch.
@@ -143,8 +145,8 @@ func (t *tileFit) line() bool {
 		}
 		w := r.Workload
 		waves := float64(g.Waves)
-		flop := 2 * float64(g.Rows) * float64(g.Columns) * float64(w.K) * t.m.GPU.CUs.Value * t.m.Matmul.slowness(g.Rows, g.Columns)
-		a = append(a, []float64{waves, waves * flop, t.m.moving(w.M, w.N, w.K)})
+		flop := 2 * float64(g.Rows) * float64(g.Columns) * float64(w.K) * t.m.GPU.CUs.Value * t.m.Matmul.Slowness(g.Rows, g.Columns)
+		a = append(a, []float64{waves, waves * flop, t.m.Moving(w.M, w.N, w.K)})
 		y = append(y, t.kernel(r))
 	}
 	x, ok := solve(a, y)
@@ -169,7 +171,7 @@ func (t *tileFit) slowness() {
 		if g.InMemory || g.Splits > 1 || i < 0 {
 			continue
 		}
-		exposed := mm.Exposed.Value * t.m.moving(w.M, w.N, w.K)
+		exposed := mm.Exposed.Value * t.m.Moving(w.M, w.N, w.K)
 		loop := 2 * float64(g.Rows) * float64(g.Columns) * float64(w.K) * t.m.GPU.CUs.Value / mm.Rate.Value
 		left[i] = append(left[i], ((t.kernel(r)-exposed)/float64(g.Waves)-mm.TileStart.Value)/loop)
 	}
@@ -198,7 +200,7 @@ func (t *tileFit) reduce() {
 		}
 	}
 	if len(left) > 0 {
-		t.m.Matmul.Reduce = Quantity{Value: max(1e-9, median(left)), Source: "rows"}
+		t.m.Matmul.Reduce = machine.Quantity{Value: max(1e-9, median(left)), Source: "rows"}
 	}
 }
 
@@ -225,10 +227,10 @@ func (t *tileFit) prefer() {
 		n, _ := tileOf(&r)
 		var of []option
 		for i, c := range mm.Tiles.Rows {
-			for _, splits := range t.m.splits(w.M, w.N, w.K, int(c[0]), int(c[1])) {
-				g := t.m.withTile(w.M, w.N, w.K, int(c[0]), int(c[1]), splits)
+			for _, splits := range t.m.Splits(w.M, w.N, w.K, int(c[0]), int(c[1])) {
+				g := t.m.LawWithTile(w.M, w.N, w.K, int(c[0]), int(c[1]), splits)
 				loop := 2 * c[0] * c[1] * float64(w.K) / float64(splits) * t.m.GPU.CUs.Value / mm.Rate.Value
-				o := option{i, float64(g.Waves) * (mm.TileStart.Value + loop), t.m.reducing(w.M, w.N, splits), min(0.5, off(g.Seconds, t.kernel(r)))}
+				o := option{i, float64(g.Waves) * (mm.TileStart.Value + loop), t.m.Reducing(w.M, w.N, splits), min(0.5, off(g.Seconds, t.kernel(r)))}
 				if g.Rows != n.rows || g.Columns != n.columns || n.split != (splits > 1) {
 					o.missing += wrongTile
 				}
@@ -277,7 +279,7 @@ func (t *tileFit) taken() (list [][]float64) {
 			continue
 		}
 		named[p] = true
-		is, law := t.tiling(r), t.m.preferred(w.M, w.N, w.K)
+		is, law := t.tiling(r), t.m.Preferred(w.M, w.N, w.K)
 		if is.Rows != law.Rows || is.Columns != law.Columns || is.Splits != law.Splits {
 			list = append(list, []float64{float64(w.M), float64(w.N), float64(w.K), float64(is.Rows), float64(is.Columns), float64(is.Splits)})
 		}

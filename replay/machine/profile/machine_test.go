@@ -1,9 +1,10 @@
-package machine
+package profile
 
 import (
 	"bytes"
 	"errors"
 	"flag"
+	"github.com/overlapse/overlapse/replay/machine"
 	"os"
 	"slices"
 	"strings"
@@ -13,16 +14,6 @@ import (
 )
 
 var update = flag.Bool("update", false, "rewrite profiles and goldens")
-
-// load is Load of a profile that must be good.
-func load(t testing.TB, name string) Machine {
-	t.Helper()
-	m, err := Load(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
 
 func TestLoad(t *testing.T) {
 	for _, c := range []struct {
@@ -46,7 +37,7 @@ func TestLoad(t *testing.T) {
 		{"a100-40gb", "a100-40gb", 8},
 		{"v100x8", "v100", 8},
 	} {
-		m := load(t, c.name)
+		m := mustLoad(t, c.name)
 		if m.Profile != c.profile || m.GPUs != c.gpus {
 			t.Errorf("%s: profile %s with %d GPUs", c.name, m.Profile, m.GPUs)
 		}
@@ -96,10 +87,10 @@ func TestProfilesAreCanonical(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := m.WriteYAML(&b); err != nil {
+		if err := WriteYAML(m, &b); err != nil {
 			t.Fatal(err)
 		}
-		golden(t, file, b.String())
+		Golden(t, file, b.String())
 		if m.Profile != name {
 			t.Errorf("%s holds profile %s", file, m.Profile)
 		}
@@ -111,12 +102,12 @@ func TestProfilesAreCanonical(t *testing.T) {
 func TestPrintedMachinesReadBack(t *testing.T) {
 	for _, profile := range Names() {
 		for _, gpus := range []int{1, 2, 4, 8, 16, 128} {
-			m, err := load(t, profile).Sized(gpus)
+			m, err := mustLoad(t, profile).Sized(gpus)
 			if err != nil {
 				continue // a ring or torus that has fewer
 			}
 			var b bytes.Buffer
-			if err := m.WriteYAML(&b); err != nil {
+			if err := WriteYAML(m, &b); err != nil {
 				t.Fatal(err)
 			}
 			again, err := Parse(&b, profile+".yaml")
@@ -137,11 +128,11 @@ func TestPrintedMachinesReadBack(t *testing.T) {
 func TestNamesLoad(t *testing.T) {
 	for _, profile := range Names() {
 		for gpus := 1; gpus <= 16; gpus++ {
-			m, err := load(t, profile).Sized(gpus)
+			m, err := mustLoad(t, profile).Sized(gpus)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again := load(t, m.Name); again.Profile != profile || again.GPUs != gpus {
+			if again := mustLoad(t, m.Name); again.Profile != profile || again.GPUs != gpus {
 				t.Errorf("%s loads %s with %d GPUs", m.Name, again.Profile, again.GPUs)
 			}
 		}
@@ -150,7 +141,7 @@ func TestNamesLoad(t *testing.T) {
 
 func TestAmbiguousNames(t *testing.T) {
 	all := []string{"mi250", "mi250x", "h200"}
-	if d := cmp.Diff([]meaning{{"mi250", 8}, {"mi250x", 8}}, readings("mi250x8", all), cmp.AllowUnexported(meaning{})); d != "" {
+	if d := cmp.Diff([]meaning{{"mi250", 8}, {"mi250x", 8}}, Readings("mi250x8", all), cmp.AllowUnexported(meaning{})); d != "" {
 		t.Error(d)
 	}
 	err := &UnknownError{Name: "mi250x8", Readings: []string{"mi250:8", "mi250x:8"}}
@@ -161,12 +152,12 @@ func TestAmbiguousNames(t *testing.T) {
 
 // More GPUs than the fabric joins are several nodes.
 func TestNodesBeyondTheFabric(t *testing.T) {
-	m := load(t, "h200x16")
+	m := mustLoad(t, "h200x16")
 	if m.Nodes() != 2 || m.PerNode() != 8 || m.Network.Egress.Value != 50e9 || !m.AssumedNetwork() || m.Library.Network != m.Network {
 		t.Errorf("h200x16: %d nodes of %d, NICs of %s, assumed: %v", m.Nodes(), m.PerNode(), m.Network.Egress, m.AssumedNetwork())
 	}
 	for _, name := range []string{"h200x8", "h800x16"} {
-		if m := load(t, name); m.AssumedNetwork() {
+		if m := mustLoad(t, name); m.AssumedNetwork() {
 			t.Errorf("%s: network is said to be assumed", name)
 		}
 	}
@@ -175,7 +166,7 @@ func TestNodesBeyondTheFabric(t *testing.T) {
 // What nobody measured is visible. Of h200 only what no isolated benchmark shows is left.
 func TestAssumptions(t *testing.T) {
 	var keys []string
-	for _, a := range load(t, "h200").Assumptions() {
+	for _, a := range Assumptions(mustLoad(t, "h200")) {
 		keys = append(keys, a.Key)
 		if a.Why == "" || a.Value == "" {
 			t.Errorf("%s: no reason or value", a.Key)
@@ -189,7 +180,7 @@ func TestAssumptions(t *testing.T) {
 	if d := cmp.Diff(want, keys); d != "" {
 		t.Error(d)
 	}
-	absent := slices.ContainsFunc(load(t, "mi210").Assumptions(), func(a Assumption) bool {
+	absent := slices.ContainsFunc(Assumptions(mustLoad(t, "mi210")), func(a Assumption) bool {
 		return a.Key == "clock.knee" && a.Absent && a.Value == "unknown"
 	})
 	if !absent {
@@ -197,47 +188,11 @@ func TestAssumptions(t *testing.T) {
 	}
 }
 
-func TestQuantityString(t *testing.T) {
-	for _, s := range []string{"381 GB/s", "4.259 TB/s", "1.375 us", "228 KiB", "103808 B", "0 B", "824.4 TFLOP/s", "0.6299", "132"} {
-		parsed := false
-		for d := range numDimensions {
-			if q, err := parseQuantity(s, d); err == nil {
-				parsed = true
-				if q.String() != s {
-					t.Errorf("%s reads as %s", s, q)
-				}
-			}
-		}
-		if !parsed {
-			t.Errorf("%s is of no dimension", s)
-		}
+func mustLoad(t testing.TB, name string) machine.Machine {
+	t.Helper()
+	m, err := Load(name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	q, err := parseQuantity("1.5 us", span)
-	if err != nil || q.Value != 1.5e-6 {
-		t.Errorf("1.5 us is %v, %v", q.Value, err)
-	}
-}
-
-func TestUnitsBelongToOneDimension(t *testing.T) {
-	seen := map[string]bool{}
-	for _, u := range units {
-		if seen[u.name] {
-			t.Errorf("%s stands twice", u.name)
-		}
-		seen[u.name] = true
-	}
-	for d := range numDimensions {
-		if u := usualUnit(d); u != "" && !seen[u] {
-			t.Errorf("%v is written in %s, which is no unit", d, u)
-		}
-	}
-}
-
-func TestTableInterpolation(t *testing.T) {
-	points := []point{{1, 10}, {4, 40}, {16, 10}}
-	for _, c := range []point{{0.5, 10}, {1, 10}, {2, 20}, {4, 40}, {8, 20}, {16, 10}, {99, 10}} {
-		if y := at(points, c.x); off(y, c.y) > 1e-12 {
-			t.Errorf("at %v: %v, want %v", c.x, y, c.y)
-		}
-	}
+	return m
 }

@@ -1,10 +1,15 @@
-package machine
+// Package calibrate reads a machine's parameters off micro-benchmarks measured
+// on it: one rule a parameter, each with its residual.
+package calibrate
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // A Fit is one number of a profile as calibration found it.
@@ -36,7 +41,7 @@ type reading struct {
 // A calibration is under way: rules read c.rows, and from c.m what earlier rules found.
 type calibration struct {
 	rows []Row
-	m    Machine
+	m    machine.Machine
 }
 
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles
@@ -46,23 +51,23 @@ type calibration struct {
 // machine, what its tables have recorded counts with them. The fits come in the order of the
 // rules, those without rows included. The error is for rows that contradict
 // each other or the base.
-func Calibrate(rows []Row, base Machine) (Machine, []Fit, error) {
-	c := &calibration{rows: slices.Concat(rows, base.recorded(rows)), m: base.clone()}
+func Calibrate(rows []Row, base machine.Machine) (machine.Machine, []Fit, error) {
+	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base)}
 	var fits []Fit
 	var errs []error
 	for _, r := range rules() {
 		f := r.read(c)
 		fit := Fit{Key: r.key, Rule: r.how, Rows: f.rows, Residual: f.residual}
-		e := c.m.find(r.key)
+		e := find(&c.m, r.key)
 		switch {
 		case !fresh(f.rows):
 			fit.Rows, fit.Residual, fit.Missing = nil, 0, r.need
-		case e.table != nil:
-			*e.table = Table{Rows: tidy(f.table, e.dims), Source: r.source(f)}
+		case e.Table != nil:
+			*e.Table = machine.Table{Rows: tidy(f.table, e.Dims), Source: r.source(f)}
 		case !(f.value > 0) || math.IsInf(f.value, 0):
 			errs = append(errs, fmt.Errorf("%s: %s gives %v from %s: the rows contradict each other", r.key, r.how, f.value, idList(f.rows)))
 		default:
-			*e.quantity = newQuantity(f.value, e, r.source(f))
+			*e.Quantity = newQuantity(f.value, e, r.source(f))
 		}
 		fit.Value = e.String()
 		fits = append(fits, fit)
@@ -80,23 +85,23 @@ func (r rule) source(f reading) string {
 }
 
 // newQuantity rounds to four digits in the unit that the profile uses already.
-func newQuantity(v float64, e entry, source string) Quantity {
-	unit := e.quantity.Unit
+func newQuantity(v float64, e profile.Entry, source string) machine.Quantity {
+	unit := e.Quantity.Unit
 	if unit == "" {
-		unit = usualUnit(e.dims[0])
+		unit = machine.UsualUnit(e.Dims[0])
 	}
-	return Quantity{Value: roundTo(v/scaleOf(unit), 4) * scaleOf(unit), Unit: unit, Source: source}
+	return machine.Quantity{Value: machine.RoundTo(v/machine.ScaleOf(unit), 4) * machine.ScaleOf(unit), Unit: unit, Source: source}
 }
 
 // tidy rounds a table's measured columns as the profile writes them and sorts its rows.
-func tidy(rows [][]float64, dims []dimension) [][]float64 {
+func tidy(rows [][]float64, dims []machine.Dimension) [][]float64 {
 	for _, row := range rows {
 		for i, d := range dims {
 			switch d {
-			case span:
-				row[i] = roundTo(row[i]/1e-6, 4) * 1e-6
-			case rate, ratio:
-				row[i] = roundTo(row[i], 4)
+			case machine.Span:
+				row[i] = machine.RoundTo(row[i]/1e-6, 4) * 1e-6
+			case machine.Rate, machine.Ratio:
+				row[i] = machine.RoundTo(row[i], 4)
 			}
 		}
 	}
@@ -105,12 +110,12 @@ func tidy(rows [][]float64, dims []dimension) [][]float64 {
 }
 
 // clone copies what calibration may write into.
-func (m Machine) clone() Machine {
-	for _, e := range m.entries() {
-		if e.table != nil {
-			e.table.Rows = slices.Clone(e.table.Rows)
-			for i, r := range e.table.Rows {
-				e.table.Rows[i] = slices.Clone(r)
+func clone(m machine.Machine) machine.Machine {
+	for _, e := range profile.Entries(&m) {
+		if e.Table != nil {
+			e.Table.Rows = slices.Clone(e.Table.Rows)
+			for i, r := range e.Table.Rows {
+				e.Table.Rows[i] = slices.Clone(r)
 			}
 		}
 	}
@@ -118,9 +123,9 @@ func (m Machine) clone() Machine {
 }
 
 // find is the entry of a key that the schema has.
-func (m *Machine) find(key string) entry {
-	for _, e := range m.entries() {
-		if e.key == key {
+func find(m *machine.Machine, key string) profile.Entry {
+	for _, e := range profile.Entries(m) {
+		if e.Key == key {
 			return e
 		}
 	}
@@ -132,7 +137,7 @@ func rules() []rule {
 	list := append(launchRules(), memoryRules()...)
 	list = append(list, matmulRules()...)
 	list = append(list, fabricRules()...)
-	for _, op := range recordedOps {
+	for _, op := range profile.RecordedOps {
 		list = append(list, collectiveRules(op)...)
 	}
 	return list
@@ -174,7 +179,7 @@ func median(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// off is the residual of one row.
+// Off is the residual of one row.
 func off(predicted, measured float64) float64 { return math.Abs(predicted/measured - 1) }
 
 // solve is least squares of a·x = y, each row weighted by 1/y so that errors
@@ -225,15 +230,15 @@ func solve(a [][]float64, y []float64) (x []float64, ok bool) {
 }
 
 // line is the straight line y = a + b·x of least relative error.
-func line(points []point) (a, b float64, ok bool) {
+func line(points []machine.Point) (a, b float64, ok bool) {
 	if len(points) < 2 {
 		return 0, 0, false
 	}
 	var left [][]float64
 	var y []float64
 	for _, p := range points {
-		left = append(left, []float64{1, p.x})
-		y = append(y, p.y)
+		left = append(left, []float64{1, p.X})
+		y = append(y, p.Y)
 	}
 	x, ok := solve(left, y)
 	if !ok {

@@ -1,4 +1,6 @@
-package machine
+package calibrate
+
+import "github.com/overlapse/overlapse/replay/machine"
 
 // rounds are the rows in which workgroups of two GPUs exchange little data and one
 // flag or more, one workgroup's or, with many, those of 64 and more.
@@ -78,10 +80,10 @@ func readPost(c *calibration) reading {
 // workgroups that wait: one post and one poll each.
 func readPoll(c *calibration) reading {
 	f := reading{}
-	var points []point
+	var points []machine.Point
 	for _, r := range c.kind("semaphore") {
 		if r.Workload.What == "product" && r.Params.Waits > 0 && float64(r.Params.Programs) <= c.m.GPU.CUs.Value {
-			points = append(points, point{float64(r.Params.Waits), r.Us * 1e-6})
+			points = append(points, machine.Point{X: float64(r.Params.Waits), Y: r.Us * 1e-6})
 			f.rows = append(f.rows, r)
 		}
 	}

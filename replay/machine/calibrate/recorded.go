@@ -1,4 +1,9 @@
-package machine
+package calibrate
+
+import (
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+)
 
 // recordedID marks rows that stand for what a base profile has in its tables.
 const recordedID = "recorded"
@@ -6,7 +11,7 @@ const recordedID = "recorded"
 // recorded are the base profile's own tables as rows, as far as the new rows do
 // not measure the same thing: a few benchmarks more on a machine narrow its
 // profile instead of replacing it. None where no new row is of that machine.
-func (m *Machine) recorded(rows []Row) []Row {
+func recorded(m *machine.Machine, rows []Row) []Row {
 	same := false
 	type product struct{ m, n, k int64 }
 	type collective struct {
@@ -18,13 +23,13 @@ func (m *Machine) recorded(rows []Row) []Row {
 	for i := range rows {
 		r := &rows[i]
 		w := &r.Workload
-		same = same || len(readings(r.Machine, []string{m.Profile})) > 0
+		same = same || len(profile.Readings(r.Machine, []string{m.Profile})) > 0
 		switch {
 		case r.Strategy != "isolated":
 		case w.Kind == "gemm" && r.Params.Cool:
 			products[product{w.M, w.N, w.K}] = true
 		case w.Kind == "collective":
-			n := int(m.Library.channelsOf(r))
+			n := int(channelsOf(&m.Library, r))
 			collectives[collective{w.Op().String(), r.World, n, w.Bytes}] = true
 		}
 	}
@@ -41,7 +46,7 @@ func (m *Machine) recorded(rows []Row) []Row {
 			add(1, Workload{Kind: "gemm", M: p.m, N: p.n, K: p.k}, Params{Cool: true}, s[3])
 		}
 	}
-	for _, op := range recordedOps {
+	for _, op := range profile.RecordedOps {
 		c := m.Library.Of(op)
 		for _, s := range c.Times.Rows {
 			if k := (collective{op.String(), int(s[0]), int(s[1]), int64(s[2])}); !collectives[k] {

@@ -1,10 +1,12 @@
-package machine
+package profile
 
 import (
 	"path/filepath"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // A file that says base: NAME gives only what differs from that embedded
@@ -20,10 +22,10 @@ import (
 
 // readBase is the machine that the file differs from; the zero one where it
 // names none.
-func (p *profile) readBase() Machine {
+func (p *profile) readBase() machine.Machine {
 	n, ok := p.nodes["base"]
 	if !ok {
-		return Machine{}
+		return machine.Machine{}
 	}
 	p.taken["base"] = true
 	name := ""
@@ -33,7 +35,7 @@ func (p *profile) readBase() Machine {
 	m, err := loadProfile(name)
 	if err != nil {
 		p.fail(n, "one of "+strings.Join(Names(), ", "), "base: %q is no profile", name)
-		return Machine{}
+		return machine.Machine{}
 	}
 	p.base, p.baseGPU = name, m.GPU.Name
 	if _, ok := p.nodes["profile"]; !ok {
@@ -51,14 +53,14 @@ func (p *profile) keeps(key string, has bool) bool {
 
 // drops reports whether the file says that a table is not known, as groups: []
 // does, and leaves it so.
-func (p *profile) drops(e entry) bool {
-	list, ok := p.nodes[e.key].(*ast.SequenceNode)
-	if !ok || len(list.Values) > 0 || e.table == nil || e.part == "" && p.base == "" {
+func (p *profile) drops(e Entry) bool {
+	list, ok := p.nodes[e.Key].(*ast.SequenceNode)
+	if !ok || len(list.Values) > 0 || e.Table == nil || e.part == "" && p.base == "" {
 		return false
 	}
-	p.taken[e.key] = true
+	p.taken[e.Key] = true
 	if e.part == "" { // no table that may be left out
-		*e.table = Table{Source: p.changed(e), Mark: Unknown}
+		*e.Table = machine.Table{Source: p.changed(e), Mark: machine.Unknown}
 		return true
 	}
 	e.omit()
@@ -66,7 +68,7 @@ func (p *profile) drops(e entry) bool {
 }
 
 // changed is the source of a number that the file gives without one.
-func (p *profile) changed(e entry) string {
+func (p *profile) changed(e Entry) string {
 	source := "set in " + filepath.Base(p.file) + ", not measured"
 	if !e.omitted() {
 		source += "; " + p.base + " has " + e.String()
@@ -76,22 +78,22 @@ func (p *profile) changed(e entry) string {
 
 // anotherDevice marks the base's numbers as assumed where the file is of
 // another device than its base. It precedes the file's own numbers.
-func (p *profile) anotherDevice(m *Machine) {
+func (p *profile) anotherDevice(m *machine.Machine) {
 	if p.base == "" || m.GPU.Name == p.baseGPU {
 		return
 	}
-	for _, e := range m.entries() {
+	for _, e := range Entries(m) {
 		mark, why := e.mark()
 		switch {
-		case mark == Unknown:
+		case mark == machine.Unknown:
 			continue
 		case !strings.HasPrefix(why, "as "+p.base):
 			why = "as " + p.base + ": " + why
 		}
-		if e.table != nil {
-			e.table.Source, e.table.Mark = why, Assumed
+		if e.Table != nil {
+			e.Table.Source, e.Table.Mark = why, machine.Assumed
 		} else {
-			e.quantity.Source, e.quantity.Mark = why, Assumed
+			e.Quantity.Source, e.Quantity.Mark = why, machine.Assumed
 		}
 	}
 }

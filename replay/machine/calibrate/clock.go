@@ -1,8 +1,10 @@
-package machine
+package calibrate
 
 import (
 	"math"
 	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // The clock is read off duty cycles: a product over and over, with pauses in
@@ -70,9 +72,9 @@ func (x cycle) filled() float64 {
 }
 
 // demand is the cycle's in terms of the law, at the clock that it settled at.
-func (x cycle) demand(m *Machine) Demand {
+func (x cycle) demand(m *machine.Machine) machine.Demand {
 	w := x.Workload
-	d := Demand{
+	d := machine.Demand{
 		Matrix: 2 * float64(w.M) * float64(w.N) * float64(w.K) / m.GPU.Flops.Value,
 		Time:   x.Us*1e-6 + x.filled(),
 		At:     1 / x.slowdown(),
@@ -137,8 +139,8 @@ func readKnee(c *calibration) reading {
 	}
 	f.value = median(knees)
 	clock := c.m.Clock
-	clock.Knee = Quantity{Value: f.value}
-	f.residual = clock.settles(&c.m, hot)
+	clock.Knee = machine.Quantity{Value: f.value}
+	f.residual = settles(clock, &c.m, hot)
 	return f
 }
 
@@ -161,7 +163,7 @@ func (c *calibration) backToBack() []cycle {
 }
 
 // settles is the median of how far the law is from where cycles settled.
-func (c Clock) settles(m *Machine, list []cycle) float64 {
+func settles(c machine.Clock, m *machine.Machine, list []cycle) float64 {
 	var res []float64
 	for _, x := range list {
 		d := x.demand(m)
@@ -179,7 +181,7 @@ func readFill(fill string) func(c *calibration) reading {
 		var list []cycle
 		var draws []float64
 		bare := c.m.Clock
-		bare.Memory, bare.Link = Quantity{}, Quantity{}
+		bare.Memory, bare.Link = machine.Quantity{}, machine.Quantity{}
 		f := reading{}
 		for _, x := range c.cycles() {
 			if is := x.Params.Fill; is == "" || (is == "triad") != (fill == "triad") || x.Params.GapUs == 0 || x.slowdown() < 1.015 {
@@ -191,8 +193,8 @@ func readFill(fill string) func(c *calibration) reading {
 		}
 		f.value = median(draws)
 		clock := bare
-		clock.Memory, clock.Link = Quantity{Value: f.value}, Quantity{Value: f.value} // no cycle has both
-		f.residual = clock.settles(&c.m, list)
+		clock.Memory, clock.Link = machine.Quantity{Value: f.value}, machine.Quantity{Value: f.value} // no cycle has both
+		f.residual = settles(clock, &c.m, list)
 		return f
 	}
 }
@@ -211,7 +213,7 @@ func readHold(c *calibration) reading {
 			continue // it began warm, or hardly fell
 		}
 		unit := math.Log(full / (full - c.m.Clock.Knee.Value))
-		at := (10*float64(fell) - 5) * d.time(1)
+		at := (10*float64(fell) - 5) * d.DurationAt(1)
 		holds, times, units = append(holds, at/unit), append(times, at), append(units, unit)
 		f.rows = append(f.rows, x.Row)
 	}

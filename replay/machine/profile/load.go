@@ -1,4 +1,6 @@
-package machine
+// Package profile reads and writes machine profiles: YAML files in which every
+// number has a unit and a source. The shipped ones are embedded.
+package profile
 
 import (
 	"embed"
@@ -7,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 //go:embed profiles/*.yaml
@@ -28,10 +32,10 @@ func Names() []string {
 }
 
 // loadProfile reads an embedded profile.
-func loadProfile(name string) (Machine, error) {
+func loadProfile(name string) (machine.Machine, error) {
 	f, err := profiles.Open(path.Join("profiles", name+".yaml"))
 	if err != nil || strings.ContainsAny(name, `/\`) {
-		return Machine{}, &UnknownError{Name: name}
+		return machine.Machine{}, &UnknownError{Name: name}
 	}
 	defer f.Close()
 	return Parse(f, "profile "+name)
@@ -56,14 +60,14 @@ func (e *UnknownError) Error() string {
 // h200 with four GPUs, "h200" has as many as its collectives were recorded
 // with, "h800x16" is two nodes of eight. The error is an *UnknownError where the
 // name means no profile, or more than one.
-func Load(name string) (Machine, error) {
-	found := readings(strings.ToLower(name), Names())
+func Load(name string) (machine.Machine, error) {
+	found := Readings(strings.ToLower(name), Names())
 	if len(found) != 1 {
 		e := &UnknownError{Name: name}
 		for _, r := range found {
-			e.Readings = append(e.Readings, nameOf(r.profile, r.gpus))
+			e.Readings = append(e.Readings, machine.NameOf(r.profile, r.gpus))
 		}
-		return Machine{}, e
+		return machine.Machine{}, e
 	}
 	m, err := loadProfile(found[0].profile)
 	if err != nil || found[0].gpus == 0 {
@@ -74,7 +78,7 @@ func Load(name string) (Machine, error) {
 
 // Sized reports whether a machine's name has a number of GPUs.
 func Sized(name string) bool {
-	found := readings(strings.ToLower(name), Names())
+	found := Readings(strings.ToLower(name), Names())
 	return len(found) == 1 && found[0].gpus > 0
 }
 
@@ -84,10 +88,10 @@ type meaning struct {
 	gpus    int
 }
 
-// readings are what a name may mean, given the names of all profiles: a profile,
+// Readings are what a name may mean, given the names of all profiles: a profile,
 // a profile and a number behind ":" or "x", or, where the profile's name ends in
 // an x, a number behind that ("mi300x8").
-func readings(name string, all []string) (found []meaning) {
+func Readings(name string, all []string) (found []meaning) {
 	add := func(profile string, gpus int) {
 		if slices.Contains(all, profile) {
 			found = append(found, meaning{profile, gpus})
@@ -123,13 +127,4 @@ func CutCount(name string) (before string, gpus int, ok bool) {
 func countOf(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && n > 0 && s[0] != '+'
-}
-
-// nameOf is the name of a profile with a number of GPUs: "h200x4", but "mi300x:8".
-func nameOf(profile string, gpus int) string {
-	sign := "x"
-	if strings.HasSuffix(profile, "x") {
-		sign = ":"
-	}
-	return profile + sign + strconv.Itoa(gpus)
 }

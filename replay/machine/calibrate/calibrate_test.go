@@ -1,8 +1,9 @@
-package machine
+package calibrate
 
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -20,7 +24,7 @@ import (
 func measured(t *testing.T) []Row {
 	t.Helper()
 	var all []Row
-	for _, file := range []string{"../../../shared/data/h200/calibrate.jsonl", "testdata/h200-2026-11-21.jsonl", "testdata/h200-products.jsonl"} {
+	for _, file := range []string{"../../../../shared/data/h200/calibrate.jsonl", "testdata/h200-2026-11-21.jsonl", "testdata/h200-products.jsonl"} {
 		f, err := os.Open(file)
 		if errors.Is(err, fs.ErrNotExist) {
 			t.Skipf("%s: the folder shared is not beside the checkout", file)
@@ -40,7 +44,7 @@ func measured(t *testing.T) []Row {
 
 // The shipped profile is what calibration reads off the rows, to the byte.
 func TestShippedIsCalibrated(t *testing.T) {
-	shipped, err := Load("h200")
+	shipped, err := profile.Load("h200")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +60,15 @@ func TestShippedIsCalibrated(t *testing.T) {
 		}
 	}
 	var want bytes.Buffer
-	if err := m.WriteYAML(&want); err != nil {
+	if err := profile.WriteYAML(m, &want); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "profiles/h200.yaml", want.String())
+	golden(t, "../profile/profiles/h200.yaml", want.String())
 }
 
 // Without rows nothing changes, and every rule says what it would need.
 func TestCalibrateNothing(t *testing.T) {
-	base := load(t, "a100")
+	base := machinetest.Load(t, "a100")
 	m, fits, err := Calibrate(nil, base)
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +88,7 @@ func TestCalibrateNothing(t *testing.T) {
 
 // Rows of strategies are for validation: adding them changes nothing.
 func TestCalibrateIgnoresStrategies(t *testing.T) {
-	base := load(t, "h200")
+	base := machinetest.Load(t, "h200")
 	var rows []Row
 	for i, strategy := range []string{"bulk", "decompose", "multistream", "fused", "onesided", "tilesync"} {
 		for _, kind := range []string{"gemm+collective", "embedding+collective", "gemv+collective", "gemm+gemm", "model", "collective"} {
@@ -111,7 +115,7 @@ func TestCalibrateIgnoresStrategies(t *testing.T) {
 
 // The order of rows does not matter to any number.
 func TestCalibrateOrder(t *testing.T) {
-	base := load(t, "h200")
+	base := machinetest.Load(t, "h200")
 	rows := measured(t)
 	one, _, err := Calibrate(rows, base)
 	if err != nil {
@@ -123,14 +127,14 @@ func TestCalibrateOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries := two.entries()
-	for i, e := range one.entries() {
-		if e.quantity != nil && e.quantity.Value != entries[i].quantity.Value {
-			t.Errorf("%s: %v and %v", e.key, e.quantity, entries[i].quantity)
+	entries := profile.Entries(&two)
+	for i, e := range profile.Entries(&one) {
+		if e.Quantity != nil && e.Quantity.Value != entries[i].Quantity.Value {
+			t.Errorf("%s: %v and %v", e.Key, e.Quantity, entries[i].Quantity)
 		}
-		if e.table != nil {
-			if d := cmp.Diff(e.table.Rows, entries[i].table.Rows); d != "" {
-				t.Errorf("%s:\n%s", e.key, d)
+		if e.Table != nil {
+			if d := cmp.Diff(e.Table.Rows, entries[i].Table.Rows); d != "" {
+				t.Errorf("%s:\n%s", e.Key, d)
 			}
 		}
 	}
@@ -138,16 +142,16 @@ func TestCalibrateOrder(t *testing.T) {
 
 // Rows made by the law give the law's parameters back.
 func TestCalibrateInvertsTheLaw(t *testing.T) {
-	truth := load(t, "h200")
+	truth := machinetest.Load(t, "h200")
 	truth.Library.Name = "one protocol"
-	base, other := load(t, "h200"), load(t, "a100")
-	for _, op := range recordedOps {
-		truth.Library.Of(op).Times = Table{Mark: Unknown}
+	base, other := machinetest.Load(t, "h200"), machinetest.Load(t, "a100")
+	for _, op := range profile.RecordedOps {
+		truth.Library.Of(op).Times = machine.Table{Mark: machine.Unknown}
 		*base.Library.Of(op) = *other.Library.Of(op)
 		base.Library.Of(op).Channels = truth.Library.Of(op).Channels
 	}
 	var rows []Row
-	for _, op := range recordedOps {
+	for _, op := range profile.RecordedOps {
 		for _, world := range []int{2, 4} {
 			for _, channels := range []int{0, 1, 2, 8, 12, 16, 32} {
 				for bytes := int64(4 << 10); bytes <= 512<<20; bytes *= 2 {
@@ -164,11 +168,11 @@ func TestCalibrateInvertsTheLaw(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, op := range recordedOps {
+	for _, op := range profile.RecordedOps {
 		want, got := truth.Library.Of(op), m.Library.Of(op)
 		for _, c := range []struct {
 			name      string
-			got, want Quantity
+			got, want machine.Quantity
 			within    float64
 		}{
 			{"send", got.Send, want.Send, 0.01},
@@ -198,7 +202,7 @@ func TestCalibrateOneWorld(t *testing.T) {
 			Workload: Workload{Kind: "collective", Collective: "all_gather", Bytes: 1 << 30}, Params: Params{Channels: channels, Queued: true},
 		})
 	}
-	m, _, err := Calibrate(rows, load(t, "a100"))
+	m, _, err := Calibrate(rows, machinetest.Load(t, "a100"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +215,7 @@ func TestCalibrateContradiction(t *testing.T) {
 	copied := func(id string, mib int64, us float64) Row {
 		return Row{ID: id, World: 4, Strategy: "isolated", Us: us, Workload: Workload{Kind: "p2p_copy_ring", Bytes: mib << 20}}
 	}
-	_, _, err := Calibrate([]Row{copied("a", 16, 900), copied("b", 256, 700)}, load(t, "h200"))
+	_, _, err := Calibrate([]Row{copied("a", 16, 900), copied("b", 256, 700)}, machinetest.Load(t, "h200"))
 	if err == nil || !strings.Contains(err.Error(), "fabric.egress") || !strings.Contains(err.Error(), "a, b: the rows contradict each other") {
 		t.Errorf("got %v", err)
 	}
@@ -220,7 +224,7 @@ func TestCalibrateContradiction(t *testing.T) {
 // A few benchmarks more on a profile's own machine add to its tables and hardly
 // move its laws; on another machine they are all that its tables hold.
 func TestCalibrateNarrows(t *testing.T) {
-	base := load(t, "h200")
+	base := machinetest.Load(t, "h200")
 	law := base.WithTile(3000, 8192, 7168, 256, 128)
 	row := func(machine string) []Row {
 		return []Row{
@@ -241,7 +245,7 @@ func TestCalibrateNarrows(t *testing.T) {
 	if off(m.Matmul.Rate.Value, base.Matmul.Rate.Value) > 0.02 {
 		t.Errorf("one product moves the rate from %v to %v", base.Matmul.Rate, m.Matmul.Rate)
 	}
-	if !m.Answered(Question{Kind: AboutProduct, M: 3000, N: 8192, K: 7168}) || !m.Answered(Question{Kind: AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
+	if !m.Answered(machine.Question{Kind: machine.AboutProduct, M: 3000, N: 8192, K: 7168}) || !m.Answered(machine.Question{Kind: machine.AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
 		t.Error("what was measured is still asked")
 	}
 	other, _, err := Calibrate(row("h100x4"), base)
@@ -254,7 +258,7 @@ func TestCalibrateNarrows(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	m := load(t, "h200")
+	m := machinetest.Load(t, "h200")
 	for _, c := range []struct {
 		m, n, k int64
 		shape   [3]int64
@@ -290,7 +294,7 @@ func TestNearest(t *testing.T) {
 // semaphores, but for the order of events, which is no time, and for
 // launch.timing, whose collectives this file leaves out.
 func TestCaptureSettlesLaunching(t *testing.T) {
-	const file = "../../samples/measurements/2026-11-22-h200x2-flags/capture.jsonl"
+	const file = "../../../samples/measurements/2026-11-22-h200x2-flags/capture.jsonl"
 	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -300,7 +304,7 @@ func TestCaptureSettlesLaunching(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, fits, err := Calibrate(rows, load(t, "h200"))
+	_, fits, err := Calibrate(rows, machinetest.Load(t, "h200"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,5 +324,24 @@ func TestCaptureSettlesLaunching(t *testing.T) {
 		if settled[key] != want {
 			t.Errorf("%s: %q, want %s", key, settled[key], want)
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite what tests compare with")
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (run with -update):\n%s", file, d)
 	}
 }

@@ -1,4 +1,4 @@
-package machine
+package profile
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -51,7 +52,7 @@ var broken = []struct{ name, old, new string }{
 }
 
 func TestBrokenProfiles(t *testing.T) {
-	good := readFile(t, "testdata/profile.yaml")
+	good := ReadFile(t, "testdata/profile.yaml")
 	if _, err := Parse(strings.NewReader(good), "v100.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestBrokenProfiles(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "-- %s\n%v\n", b.name, err)
 	}
-	golden(t, "testdata/broken.txt", out.String())
+	Golden(t, "testdata/broken.txt", out.String())
 }
 
 func TestEmptyProfileNamesEveryKey(t *testing.T) {
@@ -79,10 +80,10 @@ func TestEmptyProfileNamesEveryKey(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	var m Machine
-	for _, e := range m.entries() {
-		if e.part == "" && !strings.Contains(err.Error(), e.key+" is missing") {
-			t.Errorf("%s is not named", e.key)
+	var m machine.Machine
+	for _, e := range Entries(&m) {
+		if e.part == "" && !strings.Contains(err.Error(), e.Key+" is missing") {
+			t.Errorf("%s is not named", e.Key)
 		}
 	}
 }
@@ -116,7 +117,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		var b strings.Builder
-		if err := m.WriteYAML(&b); err != nil {
+		if err := WriteYAML(m, &b); err != nil {
 			t.Fatal(err)
 		}
 		again, err := Parse(strings.NewReader(b.String()), "f.yaml")
@@ -129,7 +130,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func readFile(t *testing.T, name string) string {
+func ReadFile(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -138,8 +139,8 @@ func readFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// golden compares with a file, or rewrites it with -update.
-func golden(t *testing.T, file, got string) {
+// Golden compares with a file, or rewrites it with -update.
+func Golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {
 		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
@@ -147,7 +148,7 @@ func golden(t *testing.T, file, got string) {
 		}
 		return
 	}
-	if d := cmp.Diff(readFile(t, file), got); d != "" {
+	if d := cmp.Diff(ReadFile(t, file), got); d != "" {
 		t.Errorf("%s (run with -update):\n%s", file, d)
 	}
 }

@@ -1,8 +1,10 @@
-package machine
+package profile_test
 
 import (
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -31,17 +33,17 @@ func TestForDevice(t *testing.T) {
 		"AMD Radeon Graphics":       "",
 		"":                          "",
 	} {
-		if got := ForDevice(trace.Device{Name: name}); got != want {
+		if got := profile.ForDevice(trace.Device{Name: name}); got != want {
 			t.Errorf("%q is taken for %q, want %q", name, got, want)
 		}
 	}
-	if got := ForDevice(trace.Device{Name: "gfx90a", CUs: 104}); got != "mi210" {
+	if got := profile.ForDevice(trace.Device{Name: "gfx90a", CUs: 104}); got != "mi210" {
 		t.Errorf("gfx90a with 104 CUs is taken for %q", got)
 	}
 	// A profile is found by the name of its own GPU; several machines have an MI210.
-	for _, name := range Names() {
-		m := load(t, name)
-		if got := ForDevice(trace.Device{Name: m.GPU.Name}); got != name && name != "mi210ib" && name != "torus128" && name != "t3" {
+	for _, name := range profile.Names() {
+		m := machinetest.Load(t, name)
+		if got := profile.ForDevice(trace.Device{Name: m.GPU.Name}); got != name && name != "mi210ib" && name != "torus128" && name != "t3" {
 			t.Errorf("%s: its %s is taken for %q", name, m.GPU.Name, got)
 		}
 	}
@@ -54,7 +56,7 @@ func TestArchitectureOf(t *testing.T) {
 		"Cijk_Ailk_Bljk":                                     "",
 		"my_ISA942_kernel":                                   "",
 	} {
-		if got := ArchitectureOf(kernel); got != want {
+		if got := profile.ArchitectureOf(kernel); got != want {
 			t.Errorf("%s: %q, want %q", kernel, got, want)
 		}
 	}

@@ -1,10 +1,12 @@
-package machine
+package calibrate
 
 import (
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 func matmulRules() []rule {
@@ -163,7 +165,7 @@ func readOwned(c *calibration) reading {
 			if !ok {
 				continue
 			}
-			waves := c.m.heldWaves(t, r.Params.HeldCUs, owned)
+			waves := heldWaves(c.m, t, r.Params.HeldCUs, owned)
 			res = append(res, off(float64(waves)/float64(t.Waves), r.Us/alone))
 		}
 		if len(res) == 0 {
@@ -179,7 +181,7 @@ func readOwned(c *calibration) reading {
 // heldWaves is how many tile times a product takes while some CUs are held to
 // its end. Clusters that find no room own their tiles nonetheless: they start
 // when others have asked for a tile in vain.
-func (m Machine) heldWaves(t Tiling, held int, owned int) int {
+func heldWaves(m machine.Machine, t machine.Tiling, held int, owned int) int {
 	size := max(1, m.Cluster(t))
 	all := t.Tiles / size
 	free := m.GPU.Clusters(size, held)
@@ -188,17 +190,17 @@ func (m Machine) heldWaves(t Tiling, held int, owned int) int {
 	case free <= 0:
 		return math.MaxInt32
 	case late <= 0:
-		return ceilDiv(all, free)
+		return machine.CeilDiv(all, free)
 	}
 	handed := max(0, all-owned*late)
 	full, over := handed/free, handed%free // so many run a tile more
 	switch {
 	case over == 0:
-		return full + owned*ceilDiv(late, free)
+		return full + owned*machine.CeilDiv(late, free)
 	case late <= free-over:
 		return full + max(1, owned)
 	}
-	return full + 1 + owned*ceilDiv(late-(free-over), free)
+	return full + 1 + owned*machine.CeilDiv(late-(free-over), free)
 }
 
 // readCompiled is what kernels reach whose grid fills a number of slots of each CU.

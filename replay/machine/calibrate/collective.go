@@ -1,9 +1,10 @@
-package machine
+package calibrate
 
 import (
 	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -17,7 +18,7 @@ func collectiveRules(op trace.CollectiveOp) []rule {
 	at := func(read func(*calibration, trace.CollectiveOp) reading) func(*calibration) reading {
 		return func(c *calibration) reading { return read(c, op) }
 	}
-	beside := func(n Neighbour) func(*calibration) reading {
+	beside := func(n machine.Neighbour) func(*calibration) reading {
 		return func(c *calibration) reading { return readBeside(c, op, n) }
 	}
 	const few = "time a byte and channel of large buffers through 1 and 2 channels, over the steps that send"
@@ -55,9 +56,9 @@ func collectiveRules(op trace.CollectiveOp) []rule {
 		})},
 		{key + ".times", "time of the row less launch.timing, least of repeats and of fewer channels", kind + ", queued or of 60 us and more", at(readTimes)},
 		{key + ".beside_latency", "time at no bytes, by the line over bytes, beside products of whole waves less that alone, median over channels", kind + ", strategy beside_cublas with kernel and gemm: 32 MiB and less, three sizes, products of whole waves", at(readBesideLatency)},
-		{key + ".beside_library", "slowdown beside cuBLAS over the square of the channels' part of the time, median over channels", kind + ", strategy beside_cublas", beside(BesideLibrary)},
-		{key + ".beside_tiles", "slowdown beside Triton GEMMs over the square of the channels' part of the time, median over channels", kind + ", strategy beside_triton", beside(BesideTiles)},
-		{key + ".beside_memory", "slowdown beside memory-bound kernels over the channels' part of the time, median over channels", kind + ", strategy beside_membound", beside(BesideMemory)},
+		{key + ".beside_library", "slowdown beside cuBLAS over the square of the channels' part of the time, median over channels", kind + ", strategy beside_cublas", beside(machine.BesideLibrary)},
+		{key + ".beside_tiles", "slowdown beside Triton GEMMs over the square of the channels' part of the time, median over channels", kind + ", strategy beside_triton", beside(machine.BesideTiles)},
+		{key + ".beside_memory", "slowdown beside memory-bound kernels over the channels' part of the time, median over channels", kind + ", strategy beside_membound", beside(machine.BesideMemory)},
 	}
 }
 
@@ -80,7 +81,7 @@ func readChannel(c *calibration, op trace.CollectiveOp) (f reading, send, receiv
 			continue
 		}
 		worlds[r.World] = true
-		a = append(a, []float64{sends(op, float64(r.World)), 1})
+		a = append(a, []float64{machine.Sends(op, float64(r.World)), 1})
 		y = append(y, c.seconds(r)*float64(r.World*r.Params.Channels)/float64(r.Workload.Bytes))
 		f.rows = append(f.rows, r)
 	}
@@ -114,10 +115,10 @@ func readChannel(c *calibration, op trace.CollectiveOp) (f reading, send, receiv
 // readLatency is what an operation takes at hardly any bytes. With one number
 // of ranks only, hops are not known apart.
 func readLatency(c *calibration, op trace.CollectiveOp) (f reading, alpha, hop float64) {
-	var points []point
+	var points []machine.Point
 	for _, r := range c.timed(op) {
 		if r.Params.Queued && r.Params.Channels == 0 && r.Workload.Bytes <= 64<<10 {
-			points = append(points, point{sends(op, float64(r.World)), c.seconds(r)})
+			points = append(points, machine.Point{X: machine.Sends(op, float64(r.World)), Y: c.seconds(r)})
 			f.rows = append(f.rows, r)
 		}
 	}
@@ -127,7 +128,7 @@ func readLatency(c *calibration, op trace.CollectiveOp) (f reading, alpha, hop f
 	}
 	var res []float64
 	for _, p := range points {
-		res = append(res, off(alpha+hop*p.x, p.y))
+		res = append(res, off(alpha+hop*p.X, p.Y))
 	}
 	f.residual = median(res)
 	return f, alpha, hop
@@ -150,7 +151,7 @@ func readLink(c *calibration, op trace.CollectiveOp) (f reading, link, smooth fl
 		law.Link.Value = math.Exp(logRate)
 		total := 0.0
 		for i, r := range f.rows {
-			res[i] = off(law.law(op, float64(r.World), c.m.Library.channelsOf(&r), float64(r.Workload.Bytes)), c.seconds(r))
+			res[i] = off(law.Law(op, float64(r.World), channelsOf(&c.m.Library, &r), float64(r.Workload.Bytes)), c.seconds(r))
 			total += res[i]
 		}
 		return total
@@ -188,7 +189,7 @@ func lowest(f func(float64) float64, a, b float64) float64 {
 }
 
 // channelsOf is how many channels a row's collective ran on.
-func (l *Library) channelsOf(r *Row) float64 {
+func channelsOf(l *machine.Library, r *Row) float64 {
 	op := r.Workload.Op()
 	if r.Params.Channels > 0 {
 		return float64(l.Runs(op, r.Params.Channels))
@@ -202,7 +203,7 @@ func readTimes(c *calibration, op trace.CollectiveOp) reading {
 	f := reading{rows: c.timed(op)}
 	at := map[[3]int64]int{}
 	for _, r := range f.rows {
-		n := int64(c.m.Library.channelsOf(&r))
+		n := int64(channelsOf(&c.m.Library, &r))
 		key := [3]int64{int64(r.World), n, r.Workload.Bytes}
 		i, seen := at[key]
 		if !seen {
@@ -237,16 +238,16 @@ func (c *calibration) aloneSeconds(r Row) float64 {
 const leastSlowdown = 1e-4
 
 // readBeside is the factor K of Library.Slowdown.
-func readBeside(c *calibration, op trace.CollectiveOp, n Neighbour) reading {
-	strategy := besideNames[n]
+func readBeside(c *calibration, op trace.CollectiveOp, n machine.Neighbour) reading {
+	strategy := machine.BesideNames[n]
 	f := reading{rows: c.pick(func(r *Row) bool {
 		return r.Workload.Kind == "collective" && r.Strategy == strategy && r.Workload.Op() == op && r.Params.AloneUs > 0 &&
 			(!r.Params.Kernel || r.Workload.Bytes > latencyBytes)
 	})}
 	law := c.m.Library.Of(op)
 	share := func(r Row) float64 {
-		x := law.inChannels(op, float64(r.World), c.m.Library.channelsOf(&r), float64(r.Workload.Bytes)) / c.aloneSeconds(r)
-		return math.Pow(min(1, x), n.exponent())
+		x := law.InChannels(op, float64(r.World), channelsOf(&c.m.Library, &r), float64(r.Workload.Bytes)) / c.aloneSeconds(r)
+		return math.Pow(min(1, x), n.Exponent())
 	}
 	slower := func(r Row) float64 {
 		return c.seconds(r) / c.aloneSeconds(r)
@@ -283,7 +284,7 @@ func readBesideLatency(c *calibration, op trace.CollectiveOp) reading {
 	var runs []run
 	for _, r := range c.rows {
 		g := r.Params.GEMM
-		if r.Strategy != besideNames[BesideLibrary] || r.Workload.Op() != op || !r.Params.Kernel || r.Workload.Bytes > latencyBytes || len(g) != 3 || r.Params.AloneUs <= 0 {
+		if r.Strategy != machine.BesideNames[machine.BesideLibrary] || r.Workload.Op() != op || !r.Params.Kernel || r.Workload.Bytes > latencyBytes || len(g) != 3 || r.Params.AloneUs <= 0 {
 			continue
 		}
 		if t := c.m.Tiling(g[0], g[1], g[2]); t.Tiles%int(c.m.GPU.CUs.Value) != 0 {
@@ -299,10 +300,10 @@ func readBesideLatency(c *calibration, op trace.CollectiveOp) reading {
 	var late []float64
 	var res []float64
 	for _, x := range runs {
-		var beside, alone []point
+		var beside, alone []machine.Point
 		for _, r := range by[x] {
-			beside = append(beside, point{float64(r.Workload.Bytes), r.Us * 1e-6})
-			alone = append(alone, point{float64(r.Workload.Bytes), r.Params.AloneUs * 1e-6})
+			beside = append(beside, machine.Point{X: float64(r.Workload.Bytes), Y: r.Us * 1e-6})
+			alone = append(alone, machine.Point{X: float64(r.Workload.Bytes), Y: r.Params.AloneUs * 1e-6})
 		}
 		a, b, ok := line(beside)
 		before, _, ok2 := line(alone)
@@ -311,7 +312,7 @@ func readBesideLatency(c *calibration, op trace.CollectiveOp) reading {
 		}
 		late = append(late, a-before)
 		for _, p := range beside {
-			res = append(res, off(a+b*p.x, p.y))
+			res = append(res, off(a+b*p.X, p.Y))
 		}
 		f.rows = append(f.rows, by[x]...)
 	}

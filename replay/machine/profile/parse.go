@@ -1,4 +1,4 @@
-package machine
+package profile
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -21,17 +22,17 @@ const maxProfile = 256 << 10
 // machine has as many GPUs as the profile's recorded collectives; Sized gives
 // other sizes. file names the profile in errors, which are *trace.SyntaxError
 // with a line, all of them joined.
-func Parse(r io.Reader, file string) (Machine, error) {
+func Parse(r io.Reader, file string) (machine.Machine, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
 	if err != nil {
-		return Machine{}, fmt.Errorf("%s: %w", file, err)
+		return machine.Machine{}, fmt.Errorf("%s: %w", file, err)
 	}
 	if len(data) > maxProfile {
-		return Machine{}, &trace.SyntaxError{File: file, Msg: fmt.Sprintf("larger than %d KiB", maxProfile>>10), Cure: "is it a machine profile?"}
+		return machine.Machine{}, &trace.SyntaxError{File: file, Msg: fmt.Sprintf("larger than %d KiB", maxProfile>>10), Cure: "is it a machine profile?"}
 	}
 	tree, err := parser.ParseBytes(data, 0)
 	if err != nil {
-		return Machine{}, yamlError(file, err)
+		return machine.Machine{}, yamlError(file, err)
 	}
 	p := profile{file: file, nodes: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
 	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
@@ -39,13 +40,13 @@ func Parse(r io.Reader, file string) (Machine, error) {
 	}
 	m := p.readBase()
 	if err := p.err(); err != nil {
-		return Machine{}, err // without its base, all that the file leaves out would count as missing
+		return machine.Machine{}, err // without its base, all that the file leaves out would count as missing
 	}
-	for _, t := range m.texts() {
+	for _, t := range texts(&m) {
 		p.text(t)
 	}
 	p.anotherDevice(&m)
-	for _, e := range m.entries() {
+	for _, e := range Entries(&m) {
 		p.entry(e)
 	}
 	p.rest()
@@ -55,7 +56,7 @@ func Parse(r io.Reader, file string) (Machine, error) {
 		p.checkLibrary(&m)
 	}
 	if err := p.err(); err != nil {
-		return Machine{}, err
+		return machine.Machine{}, err
 	}
 	m.Library.Network = m.Network
 	return m.Resize(int(m.Library.Ranks.Value)), nil
@@ -118,7 +119,7 @@ func keyOf(v *ast.MappingValueNode) string { return v.Key.GetToken().Value }
 // leaf reports whether a mapping is an entry and not a section: one of its keys is a mark.
 func leaf(n ast.Node) bool {
 	for _, v := range pairs(n) {
-		if k := keyOf(v); k == "value" || k == "rows" || slices.Contains(markKeys[:], k) {
+		if k := keyOf(v); k == "value" || k == "rows" || slices.Contains(machine.MarkKeys[:], k) {
 			return true
 		}
 	}
@@ -165,12 +166,12 @@ func (p *profile) omits(part string) bool {
 // rest reports keys that no profile has.
 func (p *profile) rest() {
 	known := []string{"base"}
-	var m Machine
-	for _, t := range m.texts() {
+	var m machine.Machine
+	for _, t := range texts(&m) {
 		known = append(known, t.key)
 	}
-	for _, e := range m.entries() {
-		known = append(known, e.key)
+	for _, e := range Entries(&m) {
+		known = append(known, e.Key)
 	}
 	for _, key := range p.order {
 		if !p.taken[key] {
@@ -198,8 +199,8 @@ func (p *profile) text(t text) {
 	}
 }
 
-func (p *profile) entry(e entry) {
-	if p.keeps(e.key, !e.omitted()) {
+func (p *profile) entry(e Entry) {
+	if p.keeps(e.Key, !e.omitted()) {
 		return
 	}
 	if p.omits(e.part) {
@@ -209,129 +210,129 @@ func (p *profile) entry(e entry) {
 	if p.drops(e) {
 		return
 	}
-	n, ok := p.take(e.key, "add "+e.key+": "+e.form())
+	n, ok := p.take(e.Key, "add "+e.Key+": "+e.form())
 	if !ok {
 		return
 	}
 	body, source, mark := p.split(e, n)
 	switch {
 	case source == "": // reported
-	case mark == Unknown && body != nil:
-		p.fail(n, "mark it assumed, or leave the number out", "%s has a number and is marked unknown", e.key)
-	case mark == Unknown && e.needed:
-		p.fail(n, "give a number marked assumed", "%s is unknown, but nothing can be replayed without it", e.key)
-	case mark != Unknown && body == nil:
-		p.fail(n, "write "+e.form()+", or mark it unknown: WHAT WAS LOOKED FOR", "%s has no %s", e.key, e.body())
-	case e.table != nil:
-		*e.table = Table{Rows: p.rows(e, body), Source: source, Mark: mark}
+	case mark == machine.Unknown && body != nil:
+		p.fail(n, "mark it assumed, or leave the number out", "%s has a number and is marked unknown", e.Key)
+	case mark == machine.Unknown && e.needed:
+		p.fail(n, "give a number marked assumed", "%s is unknown, but nothing can be replayed without it", e.Key)
+	case mark != machine.Unknown && body == nil:
+		p.fail(n, "write "+e.form()+", or mark it unknown: WHAT WAS LOOKED FOR", "%s has no %s", e.Key, e.body())
+	case e.Table != nil:
+		*e.Table = machine.Table{Rows: p.rows(e, body), Source: source, Mark: mark}
 	default:
-		*e.quantity = p.quantity(e, body)
-		e.quantity.Source, e.quantity.Mark = source, mark
+		*e.Quantity = p.quantity(e, body)
+		e.Quantity.Source, e.Quantity.Mark = source, mark
 	}
 }
 
 // split is the number or rows of an entry and who says so; source is "" where
 // that is missing, which it reports. A file with a base may give bare numbers.
-func (p *profile) split(e entry, n ast.Node) (body ast.Node, source string, mark Mark) {
+func (p *profile) split(e Entry, n ast.Node) (body ast.Node, source string, mark machine.Mark) {
 	if !leaf(n) {
 		if p.base == "" {
-			p.fail(n, "write "+e.form(), "%s has no source", e.key)
-			return nil, "", Sourced
+			p.fail(n, "write "+e.form(), "%s has no source", e.Key)
+			return nil, "", machine.Sourced
 		}
-		return n, p.changed(e), Assumed
+		return n, p.changed(e), machine.Assumed
 	}
 	marks := 0
 	for _, v := range pairs(n) {
 		k := keyOf(v)
-		i := slices.Index(markKeys[:], k)
+		i := slices.Index(machine.MarkKeys[:], k)
 		switch {
 		case i >= 0:
-			source, mark = v.Value.GetToken().Value, Mark(i)
+			source, mark = v.Value.GetToken().Value, machine.Mark(i)
 			marks++
 			if _, scalar := v.Value.(ast.ScalarNode); !scalar || source == "" {
-				p.fail(v.Value, "say who measured or states it", "%s: %s is empty", e.key, k)
+				p.fail(v.Value, "say who measured or states it", "%s: %s is empty", e.Key, k)
 			}
 		case k == e.body():
 			body = v.Value
 		default:
-			p.fail(v.Value, "write "+e.form(), "%s: unknown key %s", e.key, k)
+			p.fail(v.Value, "write "+e.form(), "%s: unknown key %s", e.Key, k)
 		}
 	}
 	switch {
 	case marks == 0 && p.base != "":
-		return body, p.changed(e), Assumed
+		return body, p.changed(e), machine.Assumed
 	case marks == 0:
-		p.fail(n, "add source: WHERE IT COMES FROM, or assumed: WHAT IT WAS TAKEN FROM", "%s has no source", e.key)
+		p.fail(n, "add source: WHERE IT COMES FROM, or assumed: WHAT IT WAS TAKEN FROM", "%s has no source", e.Key)
 	case marks > 1:
-		p.fail(n, "keep one", "%s has more than one of source, assumed and unknown", e.key)
-		return nil, "", Sourced
+		p.fail(n, "keep one", "%s has more than one of source, assumed and unknown", e.Key)
+		return nil, "", machine.Sourced
 	}
 	return body, source, mark
 }
 
 // body is the key that holds an entry's number or numbers.
-func (e entry) body() string {
-	if e.table != nil {
+func (e Entry) body() string {
+	if e.Table != nil {
 		return "rows"
 	}
 	return "value"
 }
 
 // form shows how an entry is written.
-func (e entry) form() string {
-	if e.table != nil {
+func (e Entry) form() string {
+	if e.Table != nil {
 		return "{source: TEXT, rows: [[...], ...]}"
 	}
-	return "{value: NUMBER" + map[bool]string{true: " UNIT"}[e.dims[0] != count && e.dims[0] != ratio] + ", source: TEXT}"
+	return "{value: NUMBER" + map[bool]string{true: " UNIT"}[e.Dims[0] != machine.Count && e.Dims[0] != machine.Ratio] + ", source: TEXT}"
 }
 
-func (p *profile) quantity(e entry, n ast.Node) Quantity {
+func (p *profile) quantity(e Entry, n ast.Node) machine.Quantity {
 	if n == nil {
-		return Quantity{}
+		return machine.Quantity{}
 	}
-	q, err := parseQuantity(n.GetToken().Value, e.dims[0])
+	q, err := machine.ParseQuantity(n.GetToken().Value, e.Dims[0])
 	switch {
 	case err != nil:
-		p.fail(n, "write "+e.form(), "%s: %v", e.key, err)
+		p.fail(n, "write "+e.form(), "%s: %v", e.Key, err)
 	case q.Value == 0 && e.divides():
-		p.fail(n, "give a number above 0", "%s is 0", e.key)
+		p.fail(n, "give a number above 0", "%s is 0", e.Key)
 	}
 	return q
 }
 
 // rows reads a table. A cell is written like a quantity.
-func (p *profile) rows(e entry, n ast.Node) [][]float64 {
+func (p *profile) rows(e Entry, n ast.Node) [][]float64 {
 	if n == nil {
 		return nil
 	}
 	list, ok := n.(*ast.SequenceNode)
 	if !ok {
-		p.fail(n, "write "+e.form(), "%s: rows is no list", e.key)
+		p.fail(n, "write "+e.form(), "%s: rows is no list", e.Key)
 		return nil
 	}
 	if len(list.Values) == 0 {
-		p.fail(n, "mark it unknown: WHAT WAS LOOKED FOR", "%s: rows is empty", e.key)
+		p.fail(n, "mark it unknown: WHAT WAS LOOKED FOR", "%s: rows is empty", e.Key)
 	}
 	var out [][]float64
 	for _, r := range list.Values {
 		cells, ok := r.(*ast.SequenceNode)
-		if !ok || len(cells.Values) != len(e.dims) {
-			p.fail(r, fmt.Sprintf("a row has %d cells", len(e.dims)), "%s: row of another length", e.key)
+		if !ok || len(cells.Values) != len(e.Dims) {
+			p.fail(r, fmt.Sprintf("a row has %d cells", len(e.Dims)), "%s: row of another length", e.Key)
 			continue
 		}
-		row := make([]float64, len(e.dims))
+		row := make([]float64, len(e.Dims))
 		for i, c := range cells.Values {
-			q, err := parseQuantity(c.GetToken().Value, e.dims[i])
+			q, err := machine.ParseQuantity(c.GetToken().Value, e.Dims[i])
 			if err != nil {
-				p.fail(c, fmt.Sprintf("cell %d of a row is %v", i+1, e.dims[i]), "%s: %v", e.key, err)
+				p.fail(c, fmt.Sprintf("cell %d of a row is %v", i+1, e.Dims[i]), "%s: %v", e.Key, err)
 			}
 			if err == nil && q.Value == 0 {
-				p.fail(c, "curves are drawn over logarithms", "%s: cell %d is 0", e.key, i+1)
+				p.fail(c, "curves are drawn over logarithms", "%s: cell %d is 0", e.Key, i+1)
 			}
 			row[i] = q.Value
 		}
 		if len(out) > 0 && slices.Compare(out[len(out)-1], row) >= 0 {
-			p.fail(r, "sort the rows; each may stand once", "%s: rows are not in ascending order", e.key)
+			p.fail(r, "sort the rows; each may stand once", "%s: rows are not in ascending order", e.Key)
 		}
 		out = append(out, row)
 	}

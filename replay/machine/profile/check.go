@@ -1,6 +1,10 @@
-package machine
+package profile
 
-import "github.com/goccy/go-yaml/ast"
+import (
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
 
 // maxCUs bounds gpu.cus of a profile: the simulator keeps a state for each CU.
 const maxCUs = 1 << 16
@@ -8,7 +12,7 @@ const maxCUs = 1 << 16
 // checkGroups refuses groups that the GPU cannot have. Invariant of a machine
 // that Parse returns: gpu.groups is unknown, or its groups make up gpu.cus and
 // the largest one has room for each cluster of the profile, one workgroup a CU.
-func (p *profile) checkGroups(m *Machine) {
+func (p *profile) checkGroups(m *machine.Machine) {
 	g := &m.GPU
 	if g.CUs.Value > maxCUs {
 		p.fail(p.first("gpu.cus", "gpu"), "", "gpu.cus: %g CUs; at most %d", g.CUs.Value, maxCUs)
@@ -47,19 +51,19 @@ func (p *profile) checkCluster(size float64, largest int, n ast.Node, what strin
 // checkFabric refuses a switch that gives a pair less than a GPU's rate. Who
 // raises egress and ingress alone would make stores slower: the bytes of a store
 // count relative to the egress, and the pair's rate would stay.
-func (p *profile) checkFabric(m *Machine) {
+func (p *profile) checkFabric(m *machine.Machine) {
 	f := &m.Fabric
 	least := min(f.Egress.Value, f.Ingress.Value)
-	if f.Topology != Switch || f.Pair.Value >= least {
+	if f.Topology != machine.Switch || f.Pair.Value >= least {
 		return
 	}
 	cure := "raise fabric.pair too; to ask what faster links would change, use replay --what-if links=2"
 	p.fail(p.first("fabric.pair", "fabric.egress", "fabric.ingress", "fabric"), cure,
-		"fabric.pair: %v is less than the %s out of and into a GPU, but through a switch one pair takes all of it", f.Pair, formatCell(least, rate))
+		"fabric.pair: %v is less than the %s out of and into a GPU, but through a switch one pair takes all of it", f.Pair, machine.FormatCell(least, machine.Rate))
 }
 
 // checkLibrary refuses a GPU on whose CUs no channel of the collective library fits.
-func (p *profile) checkLibrary(m *Machine) {
+func (p *profile) checkLibrary(m *machine.Machine) {
 	g, l := &m.GPU, &m.Library
 	for _, c := range []struct {
 		key, of   string

@@ -1,4 +1,4 @@
-package machine
+package profile
 
 import (
 	"fmt"
@@ -8,9 +8,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
-func parse(t *testing.T, text string) Machine {
+func parse(t *testing.T, text string) machine.Machine {
 	t.Helper()
 	m, err := Parse(strings.NewReader(text), "dir/mine.yaml")
 	if err != nil {
@@ -21,14 +23,14 @@ func parse(t *testing.T, text string) Machine {
 
 func TestBaseAloneIsTheProfile(t *testing.T) {
 	for _, name := range Names() {
-		if d := cmp.Diff(load(t, name), parse(t, "base: "+name+"\nprofile: "+name+"\n")); d != "" {
+		if d := cmp.Diff(mustLoad(t, name), parse(t, "base: "+name+"\nprofile: "+name+"\n")); d != "" {
 			t.Errorf("%s:\n%s", name, d)
 		}
 	}
 }
 
 func TestBaseWithChanges(t *testing.T) {
-	h200 := load(t, "h200")
+	h200 := mustLoad(t, "h200")
 	m := parse(t, `
 base: h200
 gpu: {groups: [], cus: 264, shared: {value: 256 KiB, source: "data sheet"}}
@@ -40,10 +42,10 @@ fabric: {egress: 785 GB/s, ingress: {value: 785 GB/s}, pair: 785 GB/s}
 	}{
 		{"profile", m.Profile, "mine"},
 		{"groups", m.GPU.Groups.Known(), false},
-		{"cus", m.GPU.CUs, Quantity{Value: 264, Source: "set in mine.yaml, not measured; h200 has 132", Mark: Assumed}},
-		{"shared", m.GPU.Shared, Quantity{Value: 256 << 10, Unit: "KiB", Source: "data sheet"}},
-		{"egress", m.Fabric.Egress, Quantity{Value: 785e9, Unit: "GB/s", Source: "set in mine.yaml, not measured; h200 has 392.5 GB/s", Mark: Assumed}},
-		{"ingress", m.Fabric.Ingress.Mark, Assumed},
+		{"cus", m.GPU.CUs, machine.Quantity{Value: 264, Source: "set in mine.yaml, not measured; h200 has 132", Mark: machine.Assumed}},
+		{"shared", m.GPU.Shared, machine.Quantity{Value: 256 << 10, Unit: "KiB", Source: "data sheet"}},
+		{"egress", m.Fabric.Egress, machine.Quantity{Value: 785e9, Unit: "GB/s", Source: "set in mine.yaml, not measured; h200 has 392.5 GB/s", Mark: machine.Assumed}},
+		{"ingress", m.Fabric.Ingress.Mark, machine.Assumed},
 		{"kept", m.GPU.Memory, h200.GPU.Memory},
 	} {
 		if d := cmp.Diff(c.want, c.got); d != "" {
@@ -55,13 +57,13 @@ fabric: {egress: 785 GB/s, ingress: {value: 785 GB/s}, pair: 785 GB/s}
 // An empty list drops any table of the base, and what is printed says so.
 func TestEmptyListDropsATable(t *testing.T) {
 	m := parse(t, "base: h200\ngpu: {stream: [], groups: []}\nmatmul: {clusters: [], tiles: []}\nlibrary: {all_reduce: {times: []}}\n")
-	for what, table := range map[string]Table{"stream": m.GPU.Stream, "groups": m.GPU.Groups, "clusters": m.Matmul.Clusters, "tiles": m.Matmul.Tiles, "times": m.Library.AllReduce.Times} {
-		if table.Known() || table.Mark != Unknown {
+	for what, table := range map[string]machine.Table{"stream": m.GPU.Stream, "groups": m.GPU.Groups, "clusters": m.Matmul.Clusters, "tiles": m.Matmul.Tiles, "times": m.Library.AllReduce.Times} {
+		if table.Known() || table.Mark != machine.Unknown {
 			t.Errorf("%s: %+v", what, table)
 		}
 	}
 	var b strings.Builder
-	if err := m.WriteYAML(&b); err != nil {
+	if err := WriteYAML(m, &b); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff(m, parse(t, b.String())); d != "" {
@@ -72,11 +74,11 @@ func TestEmptyListDropsATable(t *testing.T) {
 // What was measured of the base was not measured of another device.
 func TestAnotherDeviceIsAssumed(t *testing.T) {
 	m := parse(t, "base: h200\ngpu: {name: \"NVIDIA H300\", cus: {value: 132, source: \"data sheet\"}}\n")
-	for _, e := range m.entries() {
-		if mark, why := e.mark(); mark == Sourced && e.key != "gpu.cus" {
-			t.Errorf("%s counts as measured: %s", e.key, why)
-		} else if mark == Assumed && !strings.HasPrefix(why, "as h200") {
-			t.Errorf("%s: %s", e.key, why)
+	for _, e := range Entries(&m) {
+		if mark, why := e.mark(); mark == machine.Sourced && e.Key != "gpu.cus" {
+			t.Errorf("%s counts as measured: %s", e.Key, why)
+		} else if mark == machine.Assumed && !strings.HasPrefix(why, "as h200") {
+			t.Errorf("%s: %s", e.Key, why)
 		}
 	}
 }

@@ -1,6 +1,10 @@
-package machine
+package calibrate
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
 
 func memoryRules() []rule {
 	return []rule{
@@ -74,7 +78,7 @@ func readGroups(c *calibration) reading {
 	for n, k := range number {
 		f.table = append(f.table, []float64{float64(n), float64(k)})
 	}
-	g := GPU{Groups: Table{Rows: tidy(f.table, []dimension{count, count})}}
+	g := machine.GPU{Groups: machine.Table{Rows: tidy(f.table, []machine.Dimension{machine.Count, machine.Count})}}
 	order := g.Grouping()
 	sizes := map[int]int{}
 	for _, group := range order {
@@ -90,10 +94,10 @@ func readGroups(c *calibration) reading {
 
 func readRead(c *calibration) reading {
 	f := reading{}
-	var points []point
+	var points []machine.Point
 	for _, r := range c.kind("gemv") {
 		if b := 2 * float64(r.Workload.N) * float64(r.Workload.K); b >= 64<<20 {
-			points = append(points, point{b, c.seconds(r)})
+			points = append(points, machine.Point{X: b, Y: c.seconds(r)})
 			f.rows = append(f.rows, r)
 		}
 	}
@@ -104,7 +108,7 @@ func readRead(c *calibration) reading {
 	f.value = 1 / b
 	var res []float64
 	for _, p := range points {
-		res = append(res, off(a+b*p.x, p.y))
+		res = append(res, off(a+b*p.X, p.Y))
 	}
 	f.residual = median(res)
 	return f
@@ -192,10 +196,10 @@ func fabricRules() []rule {
 
 // readCopies is the rate of a copy engine and its latency.
 func readCopies(c *calibration) (f reading, start float64) {
-	var points []point
+	var points []machine.Point
 	for _, r := range c.kind("p2p_copy_ring") {
 		if r.Workload.Bytes >= 16<<20 {
-			points = append(points, point{float64(r.Workload.Bytes), c.seconds(r)})
+			points = append(points, machine.Point{X: float64(r.Workload.Bytes), Y: c.seconds(r)})
 			f.rows = append(f.rows, r)
 		}
 	}
@@ -209,10 +213,10 @@ func readCopies(c *calibration) (f reading, start float64) {
 
 func readStoreCU(c *calibration) reading {
 	f := reading{}
-	var points []point
+	var points []machine.Point
 	for _, r := range c.kind("tile_store") {
 		if r.Workload.Pattern == "ring" && r.Params.Programs == 1 {
-			points = append(points, point{float64(r.Workload.Bytes), r.Us * 1e-6})
+			points = append(points, machine.Point{X: float64(r.Workload.Bytes), Y: r.Us * 1e-6})
 			f.rows = append(f.rows, r)
 		}
 	}
@@ -223,7 +227,7 @@ func readStoreCU(c *calibration) reading {
 	f.value = 1 / b
 	var res []float64
 	for _, p := range points {
-		res = append(res, off(a+b*p.x, p.y))
+		res = append(res, off(a+b*p.X, p.Y))
 	}
 	f.residual = median(res)
 	return f

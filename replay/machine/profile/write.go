@@ -1,4 +1,4 @@
-package machine
+package profile
 
 import (
 	"bufio"
@@ -6,15 +6,17 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // WriteYAML writes the profile so that Parse reads the same machine, but for
 // the number of GPUs, which is part of a machine's name and not of its profile.
-func (m Machine) WriteYAML(w io.Writer) error {
+func WriteYAML(m machine.Machine, w io.Writer) error {
 	out := bufio.NewWriter(w)
-	texts, entries := m.texts(), m.entries()
+	texts, entries := texts(&m), Entries(&m)
 	var open []string // sections that are open
-	for _, key := range m.order() {
+	for _, key := range order(&m) {
 		section := strings.Split(key, ".")
 		name := section[len(section)-1]
 		section = section[:len(section)-1]
@@ -26,7 +28,7 @@ func (m Machine) WriteYAML(w io.Writer) error {
 			}
 		}
 		for _, e := range entries {
-			if e.key == key {
+			if e.Key == key {
 				writeEntry(out, indent, name, e)
 			}
 		}
@@ -35,21 +37,21 @@ func (m Machine) WriteYAML(w io.Writer) error {
 }
 
 // order lists the keys: a section's texts precede its numbers.
-func (m *Machine) order() []string {
+func order(m *machine.Machine) []string {
 	var keys []string
-	texts := m.texts()
+	texts := texts(m)
 	written := make([]bool, len(texts))
-	for _, e := range m.entries() {
+	for _, e := range Entries(m) {
 		if e.omitted() {
 			continue
 		}
 		for i, t := range texts {
-			if !written[i] && sectionOf(t.key) == sectionOf(e.key) || !written[i] && sectionOf(t.key) == "" {
+			if !written[i] && sectionOf(t.key) == sectionOf(e.Key) || !written[i] && sectionOf(t.key) == "" {
 				keys = append(keys, t.key)
 				written[i] = true
 			}
 		}
-		keys = append(keys, e.key)
+		keys = append(keys, e.Key)
 	}
 	return keys
 }
@@ -74,25 +76,25 @@ func descend(w *bufio.Writer, open, want []string) []string {
 	return want
 }
 
-func writeEntry(w *bufio.Writer, indent, name string, e entry) {
-	if e.quantity != nil {
-		q := *e.quantity
+func writeEntry(w *bufio.Writer, indent, name string, e Entry) {
+	if e.Quantity != nil {
+		q := *e.Quantity
 		value := ""
 		if q.Known() {
 			value = "value: " + q.String() + ", "
 		}
-		fmt.Fprintf(w, "%s%s: {%s%s: %s}\n", indent, name, value, markKeys[q.Mark], quote(q.Source))
+		fmt.Fprintf(w, "%s%s: {%s%s: %s}\n", indent, name, value, machine.MarkKeys[q.Mark], quote(q.Source))
 		return
 	}
-	fmt.Fprintf(w, "%s%s:\n%s  %s: %s\n", indent, name, indent, markKeys[e.table.Mark], quote(e.table.Source))
-	if !e.table.Known() {
+	fmt.Fprintf(w, "%s%s:\n%s  %s: %s\n", indent, name, indent, machine.MarkKeys[e.Table.Mark], quote(e.Table.Source))
+	if !e.Table.Known() {
 		return
 	}
 	fmt.Fprintf(w, "%s  rows:\n", indent)
-	for _, row := range e.table.Rows {
+	for _, row := range e.Table.Rows {
 		cells := make([]string, len(row))
 		for i, v := range row {
-			cells[i] = formatCell(v, e.dims[i])
+			cells[i] = machine.FormatCell(v, e.Dims[i])
 		}
 		fmt.Fprintf(w, "%s    - [%s]\n", indent, strings.Join(cells, ", "))
 	}

@@ -1,6 +1,10 @@
-package machine
+package calibrate
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
 
 func launchRules() []rule {
 	return []rule{
@@ -84,7 +88,7 @@ func readTiming(c *calibration) reading {
 }
 
 // beyond is what a reading has more than a quantity that was found before.
-func (c *calibration) beyond(f reading, q Quantity) reading {
+func (c *calibration) beyond(f reading, q machine.Quantity) reading {
 	f.value -= q.Value
 	return f
 }

@@ -1,0 +1,208 @@
+package profile
+
+import (
+	"strconv"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An Entry is one number or table of a profile: the place in the file, what
+// it measures, and where it lives in a Machine. Parsing, writing and
+// calibration all go by the same list, so none can forget one.
+type Entry struct {
+	Key      string // "gpu.cus"
+	Dims     []machine.Dimension
+	Quantity *machine.Quantity // or
+	Table    *machine.Table    // with len(dims) columns
+	needed   bool              // the simulator cannot do without: "unknown" is refused
+	part     string            // of a profile that may be left out: all keys that begin so; "" for what every profile has
+}
+
+// omitted reports whether the entry is of a part that the profile leaves out.
+func (e Entry) omitted() bool {
+	mark, why := e.mark()
+	return e.part != "" && mark == machine.Unknown && why == ""
+}
+
+// omit leaves the entry out.
+func (e Entry) omit() {
+	if e.Table != nil {
+		*e.Table = machine.Table{Mark: machine.Unknown}
+		return
+	}
+	*e.Quantity = machine.Quantity{Mark: machine.Unknown}
+}
+
+// String is the number as the profile writes it, or the size of a table.
+func (e Entry) String() string {
+	switch {
+	case e.Quantity != nil:
+		return e.Quantity.String()
+	case !e.Table.Known():
+		return "unknown"
+	}
+	return strconv.Itoa(len(e.Table.Rows)) + " rows"
+}
+
+// divides reports whether predictions divide by the number: times and sizes may
+// be 0, and so may ratios that a profile can do without.
+func (e Entry) divides() bool {
+	d := e.Dims[0]
+	return d == machine.Count || d == machine.Rate || d == machine.Flops || d == machine.Ratio && e.needed
+}
+
+// mark is how far the entry can be trusted, and who says so.
+func (e Entry) mark() (machine.Mark, string) {
+	if e.Quantity != nil {
+		return e.Quantity.Mark, e.Quantity.Source
+	}
+	return e.Table.Mark, e.Table.Source
+}
+
+// text is one word of a profile.
+type text struct {
+	key     string
+	at      *string
+	choices []string // nil: any
+	part    string   // as of an entry
+}
+
+func texts(m *machine.Machine) []text {
+	return []text{
+		{key: "profile", at: &m.Profile},
+		{key: "gpu.name", at: &m.GPU.Name},
+		{key: "fabric.topology", at: (*string)(&m.Fabric.Topology), choices: machine.Topologies},
+		{key: "network.topology", at: (*string)(&m.Network.Topology), choices: machine.Topologies, part: "network."},
+		{key: "library.name", at: &m.Library.Name},
+	}
+}
+
+// Entries lists every number of a profile in the order in which it is written.
+func Entries(m *machine.Machine) []Entry {
+	one := func(key string, d machine.Dimension, q *machine.Quantity) Entry {
+		return Entry{Key: key, Dims: []machine.Dimension{d}, Quantity: q, needed: true}
+	}
+	option := func(key string, d machine.Dimension, q *machine.Quantity) Entry {
+		return Entry{Key: key, Dims: []machine.Dimension{d}, Quantity: q}
+	}
+	within := func(part string, e Entry) Entry {
+		e.part = part
+		return e
+	}
+	table := func(key string, t *machine.Table, dims ...machine.Dimension) Entry {
+		return Entry{Key: key, Dims: dims, Table: t}
+	}
+	g, f, w, n, l, mm := &m.GPU, &m.Fabric, &m.Network, &m.Launch, &m.Library, &m.Matmul
+	list := []Entry{
+		one("gpus", machine.Count, &m.Most),
+
+		one("gpu.cus", machine.Count, &g.CUs),
+		one("gpu.threads", machine.Count, &g.Threads),
+		one("gpu.registers", machine.Count, &g.Registers),
+		one("gpu.shared", machine.Size, &g.Shared),
+		one("gpu.shared_spare", machine.Size, &g.SharedSpare),
+		one("gpu.wgs", machine.Count, &g.WGs),
+		one("gpu.memory", machine.Rate, &g.Memory),
+		one("gpu.read", machine.Rate, &g.Read),
+		within("gpu.cache", option("gpu.cache", machine.Size, &g.Cache)),
+		within("gpu.cache", option("gpu.cache_rate", machine.Rate, &g.CacheRate)),
+		within("gpu.update", one("gpu.update", machine.Ratio, &g.Update)),
+		one("gpu.flops", machine.Flops, &g.Flops),
+		one("gpu.post", machine.Span, &g.Post),
+		one("gpu.poll", machine.Span, &g.Poll),
+		table("gpu.stream", &g.Stream, machine.Count, machine.Rate),
+		table("gpu.gather", &g.Gather, machine.Count, machine.Rate),
+		table("gpu.gather_fused", &g.GatherFused, machine.Count, machine.Rate),
+		within("gpu.sum", table("gpu.sum", &g.Sum, machine.Count, machine.Rate)),
+		within("gpu.groups", table("gpu.groups", &g.Groups, machine.Count, machine.Count)),
+		within("gpu.crowding", table("gpu.crowding", &g.Crowding, machine.Ratio, machine.Ratio)),
+
+		option("matmul.rate", machine.Flops, &mm.Rate),
+		option("matmul.tile_start", machine.Span, &mm.TileStart),
+		option("matmul.exposed", machine.Ratio, &mm.Exposed),
+		within("matmul.reduce", option("matmul.reduce", machine.Span, &mm.Reduce)),
+		table("matmul.tiles", &mm.Tiles, machine.Count, machine.Count, machine.Ratio, machine.Ratio),
+		table("matmul.clusters", &mm.Clusters, machine.Count, machine.Count, machine.Count, machine.Count),
+		option("matmul.owned", machine.Count, &mm.Owned),
+		option("matmul.dynamic", machine.Ratio, &mm.Dynamic),
+		option("matmul.compiled", machine.Flops, &mm.Compiled),
+		option("matmul.lone", machine.Flops, &mm.Lone),
+		option("matmul.crowd", machine.Ratio, &mm.Crowd),
+		table("matmul.shapes", &mm.Shapes, machine.Count, machine.Count, machine.Count, machine.Span),
+		within("matmul.taken", table("matmul.taken", &mm.Taken, machine.Count, machine.Count, machine.Count, machine.Count, machine.Count, machine.Count)),
+
+		one("fabric.egress", machine.Rate, &f.Egress),
+		one("fabric.ingress", machine.Rate, &f.Ingress),
+		one("fabric.pair", machine.Rate, &f.Pair),
+		one("fabric.latency", machine.Span, &f.Latency),
+		within("fabric.hop", one("fabric.hop", machine.Span, &f.Hop)),
+		one("fabric.fence", machine.Span, &f.Fence),
+		option("fabric.message", machine.Span, &f.Message),
+		one("fabric.store_cu", machine.Rate, &f.StoreCU),
+		option("fabric.store_ring", machine.Rate, &f.StoreRing),
+		option("fabric.store_spread", machine.Rate, &f.StoreSpread),
+		option("fabric.store_incast", machine.Rate, &f.StoreIncast),
+
+		within("network.", one("network.node", machine.Count, &w.Node)),
+		within("network.", one("network.nics", machine.Count, &w.NICs)),
+		within("network.", one("network.egress", machine.Rate, &w.Egress)),
+		within("network.", one("network.ingress", machine.Rate, &w.Ingress)),
+		within("network.", one("network.pair", machine.Rate, &w.Pair)),
+		within("network.", one("network.latency", machine.Span, &w.Latency)),
+		within("network.", one("network.hop", machine.Span, &w.Hop)),
+		within("network.", one("network.message", machine.Span, &w.Message)),
+
+		one("engines.count", machine.Count, &m.Engines.Count),
+		one("engines.rate", machine.Rate, &m.Engines.Rate),
+		one("engines.latency", machine.Span, &m.Engines.Latency),
+
+		one("launch.gap", machine.Span, &n.Gap),
+		one("launch.memset_gap", machine.Span, &n.MemsetGap),
+		one("launch.event", machine.Span, &n.Event),
+		one("launch.hop", machine.Span, &n.Hop),
+		one("launch.graph", machine.Span, &n.Graph),
+		one("launch.timing", machine.Span, &n.Timing),
+		one("launch.host", machine.Span, &n.Host),
+		one("launch.compiled", machine.Span, &n.Compiled),
+		option("launch.call", machine.Span, &n.Call),
+		one("launch.host_event", machine.Span, &n.HostEvent),
+		one("launch.host_collective", machine.Span, &n.HostCollective),
+		one("launch.barrier", machine.Span, &n.Barrier),
+
+		option("clock.knee", machine.Ratio, &m.Clock.Knee),
+		option("clock.exponent", machine.Ratio, &m.Clock.Exponent),
+		option("clock.memory", machine.Ratio, &m.Clock.Memory),
+		option("clock.link", machine.Ratio, &m.Clock.Link),
+		option("clock.hold", machine.Span, &m.Clock.Hold),
+
+		one("library.ranks", machine.Count, &l.Ranks),
+		one("library.threads", machine.Count, &l.Threads),
+		one("library.registers", machine.Count, &l.Registers),
+		one("library.shared", machine.Size, &l.Shared),
+		within("library.cluster", option("library.cluster", machine.Count, &l.Cluster)),
+		option("library.onset", machine.Ratio, &l.Onset),
+	}
+	for _, op := range RecordedOps {
+		key, c := "library."+op.String(), l.Of(op)
+		list = append(list,
+			one(key+".channels", machine.Count, &c.Channels),
+			option(key+".grain", machine.Size, &c.Grain),
+			one(key+".alpha", machine.Span, &c.Alpha),
+			option(key+".hop", machine.Span, &c.Hop),
+			one(key+".send", machine.Rate, &c.Send),
+			one(key+".receive", machine.Rate, &c.Receive),
+			one(key+".link", machine.Rate, &c.Link),
+			one(key+".smooth", machine.Ratio, &c.Smooth),
+			option(key+".beside_library", machine.Ratio, &c.BesideLibrary),
+			option(key+".beside_tiles", machine.Ratio, &c.BesideTiles),
+			option(key+".beside_memory", machine.Ratio, &c.BesideMemory),
+			option(key+".beside_latency", machine.Span, &c.BesideLatency),
+			table(key+".times", &c.Times, machine.Count, machine.Count, machine.Size, machine.Span),
+		)
+	}
+	return list
+}
+
+// recordedOps are the operations that a profile has an entry for.
+var RecordedOps = [...]trace.CollectiveOp{trace.AllReduce, trace.AllGather, trace.ReduceScatter, trace.AllToAll}
