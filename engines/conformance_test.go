@@ -24,7 +24,7 @@ import (
 func conform(t *testing.T, s plan.Selection, w *workload.Workload, m machine.Machine) string {
 	t.Helper()
 	run := func() compare.Outcome {
-		out, err := compare.Run(w, m, s, replay.Options{})
+		out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestTooFewGPUs(t *testing.T) {
 	for _, e := range engines.All() {
 		v, _ := e.Values(nil)
 		var na *plan.NotApplicable
-		if _, err := e.Program(w, plantest.H200(t, 2), v); err == nil || errors.As(err, &na) {
+		if _, err := e.Program(w, plantest.H200(t, 2), v, plan.Scenario{}); err == nil || errors.As(err, &na) {
 			t.Errorf("%s: %v", e.Name, err)
 		}
 	}

@@ -46,7 +46,7 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 			if testing.Short() && w.World > 8 {
 				t.Skip("many ranks")
 			}
-			outs, err := compare.Compare(w, m, all, replay.Options{Causes: true}, nil)
+			outs, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{Causes: true}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -81,7 +81,7 @@ func TestRingHidesItsCopies(t *testing.T) {
 // of its workgroups share a compute unit.
 func TestSweepsTakeTheirBytes(t *testing.T) {
 	m := plantest.H200(t, 1)
-	pl, err := plan.NewPlanner(plantest.Mlp512.Build(t), plantest.H200(t, 2))
+	pl, err := plan.NewPlanner(plantest.Mlp512.Build(t), plantest.H200(t, 2), plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 )
@@ -27,7 +28,7 @@ func TestSampleWorkloads(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
 		t.Run(name, func(t *testing.T) {
 			w, m := plantest.SampleOperator(t, name)
-			outcomes, err := compare.Compare(w, m, all, replay.Options{}, nil)
+			outcomes, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +65,7 @@ func BenchmarkCompare(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := compare.Compare(w, m, all, replay.Options{}, nil); err != nil {
+		if _, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

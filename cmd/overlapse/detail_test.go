@@ -58,7 +58,7 @@ func TestShownRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.compare(t.Context(), q.path, w, m, sel, replay.Options{})
+	r, err := a.compare(t.Context(), q.path, w, m, sel, q.scenario(), replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*explai
 	outcomes := r.outcomes
 	i := strategyIn(outcomes, "bulk")
 	if i < 0 {
-		if outcomes, err = compare.Compare(r.workload, m, sel, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
+		if outcomes, err = compare.Compare(r.workload, m, sel, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
 			return nil, err
 		}
 		i = 0

@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -35,8 +36,7 @@ func (q *question) flags(c *cobra.Command, strategies string) {
 // prepare reads a question's strategies in the way that parse does, then its
 // trace: what is mistyped is told before anything is read.
 func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
-	regime, err := regimeOf(q.clock)
-	if err != nil {
+	if _, err := regimeOf(q.clock); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
 	sel, err := parse(q.strategy)
@@ -47,16 +47,21 @@ func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *
 	if err != nil {
 		return nil, nil, m, err
 	}
-	m.Regime = regime
 	w, err = compare.Isolate(w, m, nil)
 	return sel, w, m, err
 }
 
-func regimeOf(clock string) (machine.Regime, error) {
+// scenario is the one that the flags choose, once prepare has checked them.
+func (q *question) scenario() plan.Scenario {
+	regime, _ := regimeOf(q.clock)
+	return plan.Scenario{Clock: regime}
+}
+
+func regimeOf(clock string) (plan.ClockRegime, error) {
 	if clock == "" { // of a command without the flag
-		return machine.AsCaptured, nil
+		return plan.CapturedClock, nil
 	}
-	regimes := map[string]machine.Regime{"captured": machine.AsCaptured, "cool": machine.Cool, "sustained": machine.Sustained}
+	regimes := map[string]plan.ClockRegime{"captured": plan.CapturedClock, "cool": plan.FullClock, "sustained": plan.SettledClock}
 	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
 }
 

@@ -122,7 +122,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, opts)
+	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), opts)
 	if err != nil {
 		return err
 	}
@@ -194,6 +194,7 @@ type replayed struct {
 	outcomes   []compare.Outcome   // as Rows
 	limits     []explain.Limit     // as Rows
 	workload   *workload.Workload
+	scenario   plan.Scenario
 }
 
 // A replayRow is one strategy's line. Times are nanoseconds.
@@ -226,15 +227,15 @@ type replayRow struct {
 
 // compare replays the selections, and the captured schedule whether it was asked
 // for or not: if not, only its times are needed.
-func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, opts replay.Options) (*replayed, error) {
+func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*replayed, error) {
 	bar := a.progress(len(sel), "replaying")
-	outcomes, err := compare.Compare(w, m, sel, opts, func() { _ = bar.Add(1) })
+	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	var base compare.Outcome
 	if i := strategyIn(outcomes, "captured"); i >= 0 {
 		base = outcomes[i]
 	} else if err == nil {
-		base, err = compare.Run(w, m, engines.CapturedSelection(), replay.Options{Stop: opts.Stop})
+		base, err = compare.Run(w, m, engines.CapturedSelection(), sc, replay.Options{Stop: opts.Stop})
 	}
 	if err != nil {
 		return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
@@ -246,17 +247,17 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
 	asMeasured := base
-	if m.Regime != machine.AsCaptured { // the capture's own clock
-		same := m
-		same.Regime = machine.AsCaptured
-		if asMeasured, err = compare.Run(w, same, engines.CapturedSelection(), replay.Options{Stop: opts.Stop}); err != nil {
+	if sc.Clock != plan.CapturedClock { // the capture's own clock
+		same := sc
+		same.Clock = plan.CapturedClock
+		if asMeasured, err = compare.Run(w, m, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
 			return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
 	}
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: plan.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		base: int64(base.Time), outcomes: outcomes, workload: w,
+		base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc,
 	}
 	for _, out := range r.outcomes {
 		r.add(out)

@@ -38,7 +38,7 @@ func (a *app) writeReport(ctx context.Context, o question, output string) error 
 	if err != nil {
 		return err
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{
+	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
 		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Most: shownSpans, Stop: until(ctx),
 	})
 	if err != nil {

@@ -259,7 +259,7 @@ func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machin
 	}
 	var times [2]float64
 	for i, s := range sel {
-		out, err := compare.Run(w, m, s, replay.Options{Stop: until(ctx)})
+		out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{Stop: until(ctx)})
 		if err != nil || out.Why != "" {
 			return 0, out.Why, err
 		}

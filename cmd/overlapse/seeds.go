@@ -30,7 +30,7 @@ func seedsInRange(n int) error {
 // spread replays every strategy under n seeds.
 func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
 	bar := a.progress(len(sel)*n, "replaying with other luck")
-	found, err := compare.Spreads(r.workload, m, sel, n, stop, func() { _ = bar.Add(1) })
+	found, err := compare.Spreads(r.workload, m, sel, r.scenario, n, stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)

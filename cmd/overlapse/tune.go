@@ -95,7 +95,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		n += len(candidates[i])
 	}
 	opts := replay.Options{Stop: until(ctx)}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), opts)
+	base, err := compare.Run(w, m, engines.CapturedSelection(), o.scenario(), opts)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -106,13 +106,13 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	var best []compare.Outcome // of each strategy
 	bar := a.progress(n, "tuning")
 	for _, sel := range candidates {
-		ran, why, err := compare.Tune(w, m, sel, opts, func() { _ = bar.Add(1) })
+		ran, why, err := compare.Tune(w, m, sel, o.scenario(), opts, func() { _ = bar.Add(1) })
 		if err != nil {
 			return stopped(ctx, err)
 		}
 		t := tunedOf(sel, ran, why, base.Time, o.top)
 		if len(ran) > 0 {
-			out, err := compare.Run(w, m, ran[0].Selection, opts) // Tune keeps no results
+			out, err := compare.Run(w, m, ran[0].Selection, o.scenario(), opts) // Tune keeps no results
 			if err != nil {
 				return stopped(ctx, err)
 			}

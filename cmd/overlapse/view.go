@@ -110,7 +110,7 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, replay.Options{
+	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
 		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Never, Stop: until(ctx),
 	})
 	if err != nil {

@@ -22,8 +22,8 @@ func TestFalls(t *testing.T) {
 		{2, false, 8, []raceOutcome{{plan.GEMMFirst, 1. / 4}, {plan.CommFirst, 1. / 4}, {plan.RanksDiffer, 1. / 2}}},
 		{4, false, 8, []raceOutcome{{plan.GEMMFirst, 1. / 16}, {plan.CommFirst, 1. / 16}, {plan.RanksDiffer, 7. / 8}}},
 		{2, true, 2, []raceOutcome{{plan.GEMMFirst, 1. / 4}, {plan.CommFirst, 1. / 4}, {plan.RanksDiffer, 1. / 2}}},
-		{2, true, 3, []raceOutcome{{plan.AllButOne, 7. / 16}, {plan.CommFirst, 1. / 4}, {plan.RanksDiffer, 5. / 16}}},
-		{4, true, 4, []raceOutcome{{plan.AllButOne, 175. / 256}, {plan.CommFirst, 1. / 16}, {plan.RanksDiffer, 65. / 256}}},
+		{2, true, 3, []raceOutcome{{plan.LastGEMMFirst, 7. / 16}, {plan.CommFirst, 1. / 4}, {plan.RanksDiffer, 5. / 16}}},
+		{4, true, 4, []raceOutcome{{plan.LastGEMMFirst, 175. / 256}, {plan.CommFirst, 1. / 16}, {plan.RanksDiffer, 65. / 256}}},
 	} {
 		if got := raceOutcomes(c.ranks, c.gathers, c.chunks); !slices.Equal(got, c.want) {
 			t.Errorf("%d ranks, %d chunks, gathers %v: %v, want %v", c.ranks, c.chunks, c.gathers, got, c.want)

@@ -5,26 +5,26 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A raceOutcome is how all tosses fall, and how often.
+// A raceOutcome is how races fall, and in which share of runs.
 type raceOutcome struct {
-	seed  int64
+	race  plan.RaceOutcome
 	share float64
 }
 
-// raceOutcomes are the ways that tosses fall on n ranks. At one fair toss the product goes
-// first on all with probability 1/2^n, the collective on all with the same, and
-// else ranks differ. Where gathers are tossed for again, the product stays first on a
-// rank with probability 1/2^gatherTosses, and one such rank holds up all.
+// raceOutcomes are the ways that races fall on n ranks. In one race the GEMM goes
+// first on all ranks with probability 1/2^n, the collective on all with the same,
+// and else ranks differ. An all-gather races again at its second chunk: the GEMM
+// stays first on a rank with probability 1/2^GatherRaces, and one such rank holds
+// up all.
 func raceOutcomes(n int, gathers bool, chunks int) []raceOutcome {
 	alike := math.Exp2(-float64(n))
 	if gathers && chunks > plan.GatherRaces {
 		behind := 1 - math.Pow(1-math.Exp2(-plan.GatherRaces), float64(n))
-		return []raceOutcome{{plan.AllButOne, behind}, {plan.CommFirst, alike}, {plan.RanksDiffer, 1 - behind - alike}}
+		return []raceOutcome{{plan.LastGEMMFirst, behind}, {plan.CommFirst, alike}, {plan.RanksDiffer, 1 - behind - alike}}
 	}
 	return []raceOutcome{{plan.GEMMFirst, alike}, {plan.CommFirst, alike}, {plan.RanksDiffer, 1 - 2*alike}}
 }
@@ -53,21 +53,20 @@ func Choose(expected []float64, isPlain []bool) (take, plain int) {
 	return take, plain
 }
 
-// expect is the mean of what an outcome takes over how the tosses of its pairs
-// fall. Whoever chooses by the mean loses least in the mean; the median of few
-// modes says little.
-func (o *Outcome) expect(w *workload.Workload, m machine.Machine, stop func() bool) error {
+// expect finds the mean of an outcome's times over how its races fall. Choosing by
+// the mean loses least in the mean; the median of few modes says little.
+func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
 	o.Expected, o.Best, o.Worst = o.Time, o.Time, o.Time
-	if m.Seed != 0 || !o.Races.Any() {
+	if sc.Seed != 0 || sc.Race != plan.MedianRace || !o.Races.Any() {
 		return nil
 	}
 	both := o.Races.GEMMs && o.Races.Gathers
 	var mean float64
 	for _, fall := range raceOutcomes(w.World, !o.Races.GEMMs, o.Races.Chunks) {
 		t := o.Time
-		if both || fall.seed != plan.MedianOutcome(w.World, o.Races.Gathers) {
-			m.Seed = fall.seed
-			other, err := Run(w, m, o.Selection, replay.Options{Stop: stop})
+		if both || fall.race != plan.MedianOutcome(w.World, o.Races.Gathers) {
+			sc.Race = fall.race
+			other, err := Run(w, o.Machine, o.Selection, sc, replay.Options{Stop: stop})
 			if err != nil {
 				return err
 			}

@@ -37,21 +37,19 @@ func TestExpected(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := plantest.H200(t, c.ranks)
-		fell := map[int64]float64{}
-		for _, seed := range []int64{plan.GEMMFirst, plan.CommFirst, plan.RanksDiffer} {
-			m.Seed = seed
-			out, err := compare.Run(w, m, sel[0], replay.Options{})
+		fell := map[plan.RaceOutcome]float64{}
+		for _, race := range []plan.RaceOutcome{plan.GEMMFirst, plan.CommFirst, plan.RanksDiffer} {
+			out, err := compare.Run(w, m, sel[0], plan.Scenario{Race: race}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if out.Expected != out.Time {
-				t.Errorf("a fall is given, and %v expected of %v", out.Expected, out.Time)
+				t.Errorf("a race outcome is given, and %v expected of %v", out.Expected, out.Time)
 			}
-			fell[seed] = float64(out.Time)
+			fell[race] = float64(out.Time)
 		}
-		m.Seed = 0
 		for i, s := range sel {
-			out, err := compare.Run(w, m, s, replay.Options{})
+			out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -92,7 +92,6 @@ func (s *subject) alone() *trace.Time {
 }
 
 func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
-	m.Pace, m.Seed, m.Asked = 0, 0, nil
 	s := &isolation{w: w, m: m}
 	disturbed, beside := neighbours(w)
 	s.Beside = beside
@@ -195,15 +194,12 @@ func (s *isolation) solve(stop func() bool) error {
 // simulate runs the captured schedule with interference, every operation at its
 // captured start, and returns how long the subjects take in it.
 func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
-	pl, err := plan.NewPlanner(s.w, s.m)
+	pl, err := plan.NewPlanner(s.w, s.m, plan.Scenario{})
 	if err != nil {
 		return nil, err
 	}
 	pl.Anchored = true
-	p, err := pl.Write(nil)
-	if err != nil {
-		return nil, err
-	}
+	p := pl.Write(nil)
 	result, err := replay.Simulate(s.m, p, replay.Options{Name: "captured with interference", Stop: stop})
 	if err != nil {
 		return nil, err

@@ -55,7 +55,7 @@ const worthwhile = 0.005
 // Bounds, strategies that overlap iterations and those without hardware are
 // tried but not mixed. done is called as each simulation finishes, from several
 // goroutines; nil is fine.
-func ComparePairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+func ComparePairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, Outcome{}, err
@@ -68,7 +68,7 @@ func ComparePairs(w *workload.Workload, m machine.Machine, sel []plan.Selection,
 		choices[k] = PairChoice{PairSummary: kind, Outcomes: make([]Outcome, len(sel))}
 		for i, s := range sel {
 			g.Go(func() error {
-				out, err := Run(w, m, plan.Selection{Strategy: On(s.Strategy, kind.Rows), Values: s.Values}, replay.Options{Stop: o.Stop})
+				out, err := Run(w, m, plan.Selection{Strategy: On(s.Strategy, kind.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
 				out.Selection, out.Result = s, nil
 				choices[k].Outcomes[i] = out
 				if done != nil {
@@ -84,7 +84,7 @@ func ComparePairs(w *workload.Workload, m machine.Machine, sel []plan.Selection,
 	for k := range choices {
 		choices[k].Choose(base, len(kinds) == 1)
 	}
-	mixed, err := Run(w, m, plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}, o)
+	mixed, err := Run(w, m, plan.Selection{Strategy: MixedOf(choices), Values: plan.Values{}}, sc, o)
 	return choices, mixed, err
 }
 

@@ -25,11 +25,11 @@ func TestComparePairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), replay.Options{})
+	base, err := compare.Run(w, m, engines.CapturedSelection(), plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	choices, mixed, err := compare.ComparePairs(w, m, sel, base.Time, replay.Options{}, nil)
+	choices, mixed, err := compare.ComparePairs(w, m, sel, plan.Scenario{}, base.Time, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestOnPairs(t *testing.T) {
 		}
 		times := map[string]trace.Time{}
 		for name, e := range map[string]plan.Strategy{"": s.Strategy, "all": compare.On(s.Strategy, all), "none": compare.On(s.Strategy, []int{})} {
-			out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: s.Values}, replay.Options{})
+			out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: s.Values}, plan.Scenario{}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,7 @@ func TestPlansBesideOthers(t *testing.T) {
 		if e.Bound || e.Loop || e.Future {
 			continue
 		}
-		pl, err := plan.NewPlanner(w, m)
+		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 			mine[id] = true
 		}
 		planAll := func(s plan.Selection, rows ...int) (own, others []string) {
-			p, err := compare.On(s.Strategy, rows).Program(w, m, s.Values)
+			p, err := compare.On(s.Strategy, rows).Program(w, m, s.Values, plan.Scenario{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestSettingsOfParts(t *testing.T) {
 		{PairSummary: kinds[0], Outcomes: []compare.Outcome{{Selection: sel[0], Time: 1}}},
 		{PairSummary: kinds[2], Outcomes: []compare.Outcome{{Selection: sel[1], Time: 2}}},
 	}
-	p, err := compare.MixedOf(choices).Program(w, m, plan.Values{})
+	p, err := compare.MixedOf(choices).Program(w, m, plan.Values{}, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestMixOfNothing(t *testing.T) {
 		t.Fatal("a gain of 0.3 % or of a strategy that does not apply was chosen")
 	}
 	var na *plan.NotApplicable
-	if _, err := compare.MixedOf(choices).Program(w, m, plan.Values{}); !errors.As(err, &na) {
+	if _, err := compare.MixedOf(choices).Program(w, m, plan.Values{}, plan.Scenario{}); !errors.As(err, &na) {
 		t.Errorf("planned %v", err)
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Spread is what one strategy takes over several seeds: who gets the compute
-// units first and how late ranks arrive falls differently in each (Machine.Seed).
+// A Spread is what one strategy takes over several seeds (plan.Scenario.Seed).
 type Spread struct {
 	Times []trace.Time `json:"times_ns"` // by seed, the first of which is 1
 	Modes []Mode       `json:"modes"`    // two where the times fall into two groups, else one
@@ -41,7 +40,7 @@ func (s Spread) Slowest() trace.Time { return s.Sorted()[len(s.Times)-1] }
 // Spreads replays every selection under seeds 1 to n, side by side on the
 // machine's cores. A strategy that does not apply has no times. done is called as each
 // replay finishes, from several goroutines; nil is fine.
-func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, n int, stop func() bool, done func()) ([]Spread, error) {
+func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, n int, stop func() bool, done func()) ([]Spread, error) {
 	w, err := Isolate(w, m, stop)
 	if err != nil {
 		return nil, err
@@ -55,9 +54,9 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, n in
 	for i, s := range sel {
 		for seed := range n {
 			g.Go(func() error {
-				m := m
-				m.Seed = int64(seed + 1)
-				x, err := Run(w, m, s, replay.Options{Stop: stop})
+				sc := sc
+				sc.Seed = int64(seed + 1)
+				x, err := Run(w, m, s, sc, replay.Options{Stop: stop})
 				out[i].Times[seed] = x.Time
 				if done != nil {
 					done()

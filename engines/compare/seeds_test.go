@@ -29,11 +29,11 @@ func TestSpreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := compare.Spreads(w, m, sel, 6, nil, nil)
+	one, err := compare.Spreads(w, m, sel, plan.Scenario{}, 6, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := compare.Spreads(w, m, sel, 6, nil, nil)
+	two, err := compare.Spreads(w, m, sel, plan.Scenario{}, 6, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,11 +54,9 @@ func TestSpreads(t *testing.T) {
 // In the median case two ranks fall alike and four do not, at the first chunk; a
 // seed's toss is fair there, and a collective goes first later only where it did
 // before, in a third of the cases.
-func TestToss(t *testing.T) {
+func TestRaces(t *testing.T) {
 	first := func(seed int64, ranks, id, index, chunk int) bool {
-		m := plantest.H200(t, ranks)
-		m.Seed = seed
-		r := &plan.Rank{Planner: &plan.Planner{Machine: m}, ID: id}
+		r := &plan.Rank{Planner: &plan.Planner{Machine: plantest.H200(t, ranks), Scenario: plan.Scenario{Seed: seed}}, ID: id}
 		p := &workload.Pair{First: make([]int32, ranks), Direction: workload.ComputeThenCollective}
 		return r.CommFirst(&plan.Pair{Pair: p, Index: index}, chunk)
 	}
@@ -87,27 +85,26 @@ func TestToss(t *testing.T) {
 		}
 	}
 	if n < 450 || n > 550 { // three standard deviations of a fair coin
-		t.Errorf("%d of 1000 tosses fall to the collective", n)
+		t.Errorf("the collective wins %d of 1000 races", n)
 	}
 	if again < n/3-45 || again > n/3+45 { // three of a third's, in 500
-		t.Errorf("of %d, %d fall to it again", n, again)
+		t.Errorf("of %d races won, %d are won again", n, again)
 	}
 }
 
-// Gathers are tossed for twice: on a quarter of ranks the product goes first for
-// good, and a gather that went first stays ahead. In the median case ranks differ.
-func TestTossOfGathers(t *testing.T) {
+// An all-gather races twice: on a quarter of ranks the GEMM goes first for good, and
+// an all-gather that went first stays ahead. In the median case ranks differ.
+func TestRacesOfGathers(t *testing.T) {
 	p := &plan.Pair{Pair: &workload.Pair{First: make([]int32, 2), Direction: workload.CollectiveThenCompute}}
-	first := func(seed int64, id, chunk int) bool {
-		m := plantest.H200(t, 2)
-		m.Seed = seed
-		return (&plan.Rank{Planner: &plan.Planner{Machine: m, Workload: &workload.Workload{World: 2}}, ID: id}).CommFirst(p, chunk)
+	first := func(sc plan.Scenario, id, chunk int) bool {
+		return (&plan.Rank{Planner: &plan.Planner{Machine: plantest.H200(t, 2), Scenario: sc, Workload: &workload.Workload{World: 2}}, ID: id}).CommFirst(p, chunk)
 	}
 	never := 0
 	for seed := int64(1); seed <= 1000; seed++ {
-		ahead := first(seed, 1, 0)
+		sc := plan.Scenario{Seed: seed}
+		ahead := first(sc, 1, 0)
 		for chunk := 1; chunk < 4; chunk++ {
-			now := first(seed, 1, chunk)
+			now := first(sc, 1, chunk)
 			if ahead && !now || chunk > 1 && now != ahead {
 				t.Fatalf("seed %d: at chunk %d the gather goes first: %v, before: %v", seed, chunk, now, ahead)
 			}
@@ -118,21 +115,21 @@ func TestTossOfGathers(t *testing.T) {
 		}
 	}
 	if never < 209 || never > 291 { // three standard deviations of a quarter
-		t.Errorf("on %d of 1000 ranks the product goes first for good", never)
+		t.Errorf("on %d of 1000 ranks the GEMM goes first for good", never)
 	}
 	for _, c := range []struct {
-		seed int64
+		race plan.RaceOutcome
 		want [2][3]bool // by rank and chunk
 	}{
-		{0, [2][3]bool{{true, true, true}, {false, true, true}}},
+		{plan.MedianRace, [2][3]bool{{true, true, true}, {false, true, true}}},
 		{plan.GEMMFirst, [2][3]bool{}},
 		{plan.CommFirst, [2][3]bool{{true, true, true}, {true, true, true}}},
-		{plan.AllButOne, [2][3]bool{{true, true, true}, {}}},
+		{plan.LastGEMMFirst, [2][3]bool{{true, true, true}, {}}},
 	} {
 		for id := range c.want {
 			for chunk, want := range c.want[id] {
-				if got := first(c.seed, id, chunk); got != want {
-					t.Errorf("seed %d, rank %d, chunk %d: %v", c.seed, id, chunk, got)
+				if got := first(plan.Scenario{Race: c.race}, id, chunk); got != want {
+					t.Errorf("outcome %d, rank %d, chunk %d: %v", c.race, id, chunk, got)
 				}
 			}
 		}

@@ -18,7 +18,7 @@ import (
 // workload come out equal: the one nearest to the defaults is first. why is why
 // the first of those that do not run does not. done is called as each finishes,
 // from several goroutines; nil is fine.
-func Tune(w *workload.Workload, m machine.Machine, candidates []plan.Selection, o replay.Options, done func()) (ran []Outcome, why string, err error) {
+func Tune(w *workload.Workload, m machine.Machine, candidates []plan.Selection, sc plan.Scenario, o replay.Options, done func()) (ran []Outcome, why string, err error) {
 	if w, err = Isolate(w, m, o.Stop); err != nil {
 		return nil, "", err
 	}
@@ -27,7 +27,7 @@ func Tune(w *workload.Workload, m machine.Machine, candidates []plan.Selection, 
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, s := range candidates {
 		g.Go(func() error {
-			out, err := Run(w, m, s, o)
+			out, err := Run(w, m, s, sc, o)
 			out.Result = nil
 			all[i] = out
 			if done != nil {

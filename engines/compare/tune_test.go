@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -20,7 +21,7 @@ func TestTune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran, why, err := compare.Tune(w, m, sel, replay.Options{}, nil)
+	ran, why, err := compare.Tune(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil || len(ran) != len(sel) {
 		t.Fatalf("%d of %d ran (%s), %v", len(ran), len(sel), why, err)
 	}
@@ -28,7 +29,7 @@ func TestTune(t *testing.T) {
 		if i > 0 && out.Time < ran[i-1].Time {
 			t.Errorf("%s is listed behind a slower one", decompose.Strategy.String(out.Values))
 		}
-		alone, err := compare.Run(w, m, out.Selection, replay.Options{})
+		alone, err := compare.Run(w, m, out.Selection, plan.Scenario{}, replay.Options{})
 		if err != nil || alone.Time != out.Time {
 			t.Errorf("%s: %d ns tuned, %d alone, %v", decompose.Strategy.String(out.Values), out.Time, alone.Time, err)
 		}

@@ -36,10 +36,9 @@ func TestGatherBehindProduct(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := plantest.H200(t, 2)
-	m.Seed = plan.CommFirst
 	l := &m.Launch
 	l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
-	out, err := compare.Run(w, m, sel[0], replay.Options{})
+	out, err := compare.Run(w, m, sel[0], plan.Scenario{Race: plan.CommFirst}, replay.Options{})
 	if err != nil || out.Result == nil {
 		t.Fatal(err, out.Why)
 	}

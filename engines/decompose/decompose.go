@@ -4,6 +4,7 @@
 package decompose
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -183,14 +184,14 @@ type chunked struct {
 	cut               plan.Piece // of the collective
 	first, second     *workload.Op
 	onCompute, onComm *plan.Stream
-	events            int64          // queue on which events between its streams are on their way
+	events            string         // name of the stream on which events between its streams are on their way
 	done, seen        replay.Flag    // chunks of first, and those of which the other stream knows
 	within            []*workload.Op // what it is part of replaces, which it need not wait for
 }
 
 func newChunked(r *plan.Rank, p *plan.Pair, stage, n, channels int, urgent bool, within []*workload.Op) chunked {
 	compute, comm := r.Split(p)
-	c := chunked{r: r, p: p, n: n, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm), events: eventQueue - int64(stage), within: within}
+	c := chunked{r: r, p: p, n: n, onCompute: r.Stream(compute.Queue), onComm: r.CommStream(compute, comm), events: fmt.Sprintf("events of stage %d", stage+1), within: within}
 	c.first, c.second = r.Ops(p)
 	if urgent {
 		c.onComm.Priority = 1
@@ -235,7 +236,7 @@ func (c *chunked) follow(k int) {
 	usual := r.WaitUntilReady(s, c.second, r.Dependencies(c.p, c.second), c.within...)
 	event := plan.Duration(eventGap(r, c.p, k))
 	gap := min(event, usual, plan.Duration(r.Planner.Machine.Launch.Gap.Value))
-	events := r.Stream(c.events)
+	events := r.Added(c.events)
 	events.Wait(c.done, int64(k+1), c.first.Name)
 	events.Delay(event-gap, replay.LaunchGap, "event")
 	events.Post(c.seen, 1)
@@ -267,10 +268,6 @@ func (c *chunked) finish() {
 		c.r.Written(c.on(op), op)
 	}
 }
-
-// eventQueue is the stream on which events between chunks are on their way; a
-// pipeline's second stage has the one behind it.
-const eventQueue = -2001
 
 // eventGap is the time from the end of a chunk to the start of what waits for it
 // on the other stream. The next chunk is ready at the same moment (commFirst).

@@ -19,7 +19,7 @@ func TestPipelineIsOfOneStrategy(t *testing.T) {
 	for i, p := range w.Pairs {
 		only[i] = p.Direction == workload.CollectiveThenCompute
 	}
-	pl, err := plan.NewPlanner(w, m)
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestPipelineIsOfOneStrategy(t *testing.T) {
 // last one what is left.
 func TestGroupsOfWaves(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	pl, err := plan.NewPlanner(w, m)
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestWavesKeepTheirBounds(t *testing.T) {
 	var times []trace.Time
 	for _, waves := range []string{"1", "2", "4", "8"} {
 		got := enginetest.Outcome(t, w, m, "decompose", map[string]string{"variant": "waves", "group": waves})
-		pl, _ := plan.NewPlanner(w, m)
+		pl, _ := plan.NewPlanner(w, m, plan.Scenario{})
 		g := decompose.GroupsOf(pl, &w.Ops[0], plan.Values{"n": waves}.Int("n"), 1)
 		alone := func(i int) trace.Time {
 			return pl.PieceOf(plan.Piece{Coll: &w.Collectives[0], Of: g.WGs, Shares: g.TilesIn(i)}, 0, nil).DurAlone
@@ -98,7 +98,7 @@ func TestWavesKeepTheirBounds(t *testing.T) {
 // groups of four: small messages do not fill the links.
 func TestSmallGroupsAreSlow(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
-	pl, err := plan.NewPlanner(w, m)
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestDecomposeRefusals(t *testing.T) {
 	}
 	w := plantest.MoeDown.Build(t)
 	uneven(w)
-	if pl, err := plan.NewPlanner(w, plantest.H200(t, 4)); err != nil || decompose.CountsWaves(pl, &w.Pairs[len(w.Pairs)-1]) == "" {
+	if pl, err := plan.NewPlanner(w, plantest.H200(t, 4), plan.Scenario{}); err != nil || decompose.CountsWaves(pl, &w.Pairs[len(w.Pairs)-1]) == "" {
 		t.Error("ranks whose groups do not match are not refused")
 	}
 }

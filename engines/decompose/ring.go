@@ -115,7 +115,7 @@ func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
 	b := t.board(p)
 	me := slices.Index(b.ranks, int32(r.ID))
 	s := r.Stream(compute.Queue)
-	lanes := map[int]*plan.Stream{1: r.CommStream(compute, comm), -1: r.Stream(-1001)}
+	lanes := map[int]*plan.Stream{1: r.CommStream(compute, comm), -1: r.Added("copies the other way round")}
 
 	r.BeginPair(p)
 	before := slices.Concat(r.Dependencies(p, compute), r.Dependencies(p, comm))

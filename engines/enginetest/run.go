@@ -14,21 +14,28 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// Outcome runs an engine with settings, which must apply.
+// Outcome runs a strategy with settings, which must apply.
 func Outcome(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string) compare.Outcome {
+	t.Helper()
+	return OutcomeIn(t, w, m, name, set, plan.Scenario{})
+}
+
+// OutcomeIn is Outcome in a scenario.
+func OutcomeIn(t testing.TB, w *workload.Workload, m machine.Machine, name string, set map[string]string, sc plan.Scenario) compare.Outcome {
 	t.Helper()
 	e := EngineNamed(t, name)
 	v, err := e.Values(set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, replay.Options{})
+	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, sc, replay.Options{})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	return out
 }
 
+// EngineNamed is the strategy of a name.
 func EngineNamed(t testing.TB, name string) plan.Strategy {
 	t.Helper()
 	i := slices.IndexFunc(engines.All(), func(e plan.Strategy) bool { return e.Name == name })
@@ -47,7 +54,7 @@ func Detailed(t testing.TB, w *workload.Workload, m machine.Machine, name string
 		t.Fatal(err)
 	}
 	o.Level = replay.Phases
-	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, o)
+	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, o)
 	if err != nil {
 		t.Fatal(err)
 	}

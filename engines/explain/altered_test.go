@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 )
@@ -16,7 +17,7 @@ func TestAlteredAgreesWithSensitivity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outs, err := compare.Compare(w, plantest.H200(t, w.World), sel, replay.Options{Causes: true}, nil)
+	outs, err := compare.Compare(w, plantest.H200(t, w.World), sel, plan.Scenario{}, replay.Options{Causes: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

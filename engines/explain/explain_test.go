@@ -24,7 +24,7 @@ func explained(t testing.TB, s plantest.Spec) (outs []compare.Outcome, all []Exp
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, replay.Options{Causes: true})
+		out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Causes: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestExplanationsOfWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	explain := func(from, to trace.Time) (Explanation, trace.Time) {
-		out, err := compare.Run(w, m, plan.Selection{Strategy: decompose.Strategy, Values: v}, replay.Options{Causes: true, Limits: true, From: from, To: to})
+		out, err := compare.Run(w, m, plan.Selection{Strategy: decompose.Strategy, Values: v}, plan.Scenario{}, replay.Options{Causes: true, Limits: true, From: from, To: to})
 		if err != nil || out.Result == nil {
 			t.Fatal(err, out.Why)
 		}

@@ -34,7 +34,7 @@ func TestSamplesHaveReasons(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				out, err := compare.Run(w, plantest.H200(t, w.World), plan.Selection{Strategy: e, Values: v}, replay.Options{Level: replay.Phases, Ranks: []int{1}})
+				out, err := compare.Run(w, plantest.H200(t, w.World), plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{Level: replay.Phases, Ranks: []int{1}})
 				if err != nil {
 					t.Fatal(err)
 				}

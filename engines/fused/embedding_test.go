@@ -193,7 +193,7 @@ func TestSlicesArePutOnce(t *testing.T) {
 			}
 		}
 	}
-	if _, err := compare.Run(w, m, plan.Selection{Strategy: fused.Strategy, Values: plan.Values{"slice": "0", "occupancy": "75", "programs": "0"}}, replay.Options{}); err == nil {
+	if _, err := compare.Run(w, m, plan.Selection{Strategy: fused.Strategy, Values: plan.Values{"slice": "0", "occupancy": "75", "programs": "0"}}, plan.Scenario{}, replay.Options{}); err == nil {
 		t.Error("slice=0 is accepted")
 	}
 	if out := enginetest.Outcome(t, w, m, "fused", map[string]string{"occupancy": "100"}); !strings.Contains(out.Why, "at most 7 of 8 workgroups fit") {

@@ -132,7 +132,7 @@ func TestSlicesAreMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, replay.Options{})
+	out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ func TestMeasuredVectorsKeepTheirTime(t *testing.T) {
 	run := *w.Run
 	run.Estimated = ""
 	w.Run = &run
-	pl, err := plan.NewPlanner(w, m)
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}

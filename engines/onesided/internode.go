@@ -94,7 +94,7 @@ func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clu
 	me, y, l := b.place(r), t.relay(p, b, c), t.pl.Machine.Launch
 	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	a := r.CommStream(compute, comm)
-	onB := r.Stream(relayQueue)
+	onB := r.Added("sums between nodes")
 	onB.Priority = 1
 	launch := func(name string, k *replay.Kernel) {
 		t.issue(r, onB, name)
@@ -128,9 +128,6 @@ func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clu
 	t.issue(r, s, name)
 	s.Launch(plan.Duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.Sweep(name, shard*float64(c.Nodes), shard)})
 }
-
-// relayQueue is the stream that adds and sends between nodes.
-const relayQueue = -3000
 
 // sender is one workgroup that writes a shard to another node and stays until it has left.
 func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float64, done replay.Flag) *replay.Kernel {

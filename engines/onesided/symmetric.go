@@ -202,7 +202,7 @@ func (t *operator) lane(r *plan.Rank, compute, comm *workload.Op, i int) *plan.S
 	if t.swizzle != "mesh" || i == 1 {
 		return r.CommStream(compute, comm)
 	}
-	return r.Stream(-1000 - int64(i))
+	return r.Added(fmt.Sprintf("copies of peer %d", i))
 }
 
 // issue makes a stream wait for the host to have enqueued one more command.

@@ -6,22 +6,16 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// The clock falls under load, and the load is the denser the faster a strategy
-// is: rounds until both agree (MODEL_STUDY R9).
-const (
-	PaceRounds = 4
-	PaceClose  = 0.003
-)
-
-// A clock is what a workload asks of a GPU's power, and at which clock it was captured.
-type clock struct {
+// A Clock is the power that a workload demands of a GPU, and the clock at which it
+// was captured.
+type Clock struct {
 	demand machine.Demand // of an iteration and GPU; its Time as captured
 	met    float64        // relative clock at which that was captured
 }
 
 // ClockOf reads both off the captured operations.
-func ClockOf(w *workload.Workload, m *machine.Machine) clock {
-	c := clock{met: 1}
+func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
+	c := Clock{met: 1}
 	step := MeasuredStepTime(w)
 	if !m.Clock.Known() || !(m.GPU.Flops.Value > 0) || step <= 0 {
 		return c
@@ -45,8 +39,8 @@ func ClockOf(w *workload.Workload, m *machine.Machine) clock {
 	c.demand.Matrix /= per
 	c.demand.Memory /= per
 	c.demand.Link /= per
-	if m.Regime == machine.AsCaptured {
-		c.demand.Time += m.Rest
+	if sc.Clock == CapturedClock {
+		c.demand.Time += sc.Rest
 		c.met = m.Clock.Settled(c.demand)
 	} else {
 		c.met = c.shown(w, m, loaded/float64(w.World))
@@ -58,7 +52,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine) clock {
 // shown is the relative clock that the capture itself shows: products whose times
 // alone are measured tell it. Without them it is taken for the full clock, if that
 // lasted for the seconds that the GPUs had computed.
-func (c clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
+func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
 	settled := m.Clock.Settled(c.demand)
 	if known, took, all := LibraryGEMMs(w, m, false); took > all/2 {
 		if at := known / took / InPlace; at < 1-ProcessesDiffer {
@@ -83,7 +77,7 @@ const (
 )
 
 // add counts one operation.
-func (c *clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
+func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 	switch {
 	case op.Collective >= 0:
 		c.demand.Link += Seconds(w.Collectives[op.Collective].TransferAlone())
@@ -125,40 +119,40 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 	return known, took, all
 }
 
-// Pace is how much longer what waits for the clock takes than in the capture,
-// where an iteration was found to take step at the pace m has now; 0 for none.
-func (c clock) Pace(m *machine.Machine, step trace.Time) float64 {
+// Pace is Scenario.Pace for iterations that were found to take step at the pace
+// of sc; with step 0, the pace to begin with. It is 0 where nothing is known.
+func (c Clock) Pace(m *machine.Machine, sc Scenario, step trace.Time) float64 {
 	switch {
-	case m.Regime == machine.Cool:
+	case sc.Clock == FullClock:
 		return c.met
 	case step <= 0:
 		return 1
 	}
-	return c.met / c.Settled(m, step)
+	return c.met / c.Settled(m, sc, step)
 }
 
 // Settled is the relative clock at which iterations settle that take step at the
-// pace m has now.
-func (c clock) Settled(m *machine.Machine, step trace.Time) float64 {
+// pace of sc.
+func (c Clock) Settled(m *machine.Machine, sc Scenario, step trace.Time) float64 {
 	if c.demand.Time == 0 || step <= 0 {
 		return 1
 	}
-	return m.Clock.Settled(c.Taking(m, step))
+	return m.Clock.Settled(c.Demand(sc, step))
 }
 
-// Taking is the demand of iterations that take step at the pace m has now.
-func (c clock) Taking(m *machine.Machine, step trace.Time) machine.Demand {
+// Demand is the power demand of iterations that take step at the pace of sc.
+func (c Clock) Demand(sc Scenario, step trace.Time) machine.Demand {
 	d := c.demand
-	d.Time, d.At = Seconds(step)+m.Rest, c.met/max(m.Pace, 1e-3)
+	d.Time, d.At = Seconds(step)+sc.Rest, c.met/max(sc.Pace, 1e-3)
 	return d
 }
 
 // Paced is how long an operation that lasts dur alone in the capture takes at the
 // pace: products slow as the clock does, others as far as the memory lets them.
 func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
-	slow := trace.Time(float64(dur)*pl.Machine.Pace + 0.5)
+	slow := trace.Time(float64(dur)*pl.Scenario.Pace + 0.5)
 	switch {
-	case !(pl.Machine.Pace > 0):
+	case !(pl.Scenario.Pace > 0):
 		return dur
 	case op.Matrix():
 		return slow

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/engines/validate"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
 )
 
@@ -17,15 +16,15 @@ import (
 // scarce it is full only at first.
 func TestRegimes(t *testing.T) {
 	w := plantest.MoeDown.Build(t)
-	times := func(knee float64, regimes ...machine.Regime) (at []float64) {
+	times := func(knee float64, regimes ...plan.ClockRegime) (at []float64) {
 		m := plantest.H200(t, w.World)
 		m.Clock.Knee.Value = knee
-		for _, m.Regime = range regimes {
-			at = append(at, float64(enginetest.Outcome(t, w, m, "bulk", nil).Time))
+		for _, regime := range regimes {
+			at = append(at, float64(enginetest.OutcomeIn(t, w, m, "bulk", nil, plan.Scenario{Clock: regime}).Time))
 		}
 		return at
 	}
-	all := []machine.Regime{machine.Cool, machine.Sustained, machine.AsCaptured}
+	all := []plan.ClockRegime{plan.FullClock, plan.SettledClock, plan.CapturedClock}
 	if at := times(2, all...); at[0] != at[1] || at[0] != at[2] {
 		t.Errorf("with power for all it takes %v", at)
 	}
@@ -42,11 +41,10 @@ func TestRegimes(t *testing.T) {
 func TestSustainedDraw(t *testing.T) {
 	w := plantest.MoeDown.Build(t)
 	m := plantest.H200(t, w.World)
-	m.Clock.Knee.Value, m.Regime = 0.4, machine.Sustained
+	m.Clock.Knee.Value = 0.4
 	for _, e := range []string{"bulk", "decompose", "multistream"} {
-		out := enginetest.Outcome(t, w, m, e, nil)
-		c := plan.ClockOf(w, &m)
-		d := c.Taking(&out.Machine, out.Time)
+		out := enginetest.OutcomeIn(t, w, m, e, nil, plan.Scenario{Clock: plan.SettledClock})
+		d := plan.ClockOf(w, &m, out.Scenario).Demand(out.Scenario, out.Time)
 		if draw := m.Clock.Draw(d, d.At); math.Abs(draw/0.4-1) > 0.02 {
 			t.Errorf("%s settles at %.3f of the clock and draws %.3f", e, d.At, draw)
 		}

@@ -146,11 +146,11 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 	channels = lib.Runs(c.Op, channels)
 	p.Channels, p.DurAlone, p.Slowdown = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
 	if bytes != c.Bytes || channels != captured { // else the captured time stands
-		pl.Machine.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
-		pl.Machine.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
+		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
+		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
 	}
 	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
-		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Slowed(pl.Machine.Pace).Time(c.Op, bytes, n, channels) / from)
+		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Slowed(pl.Scenario.Pace).Time(c.Op, bytes, n, channels) / from)
 	}
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Relative(c.Op, bytes, n, p.Channels, w))
@@ -164,7 +164,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 		if sh := beside.Shape; sh.Kind == workload.GEMM {
 			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
 		}
-		pl.Machine.Asked.Add(q)
+		pl.Asked.Add(q)
 		factor, onset, latency := lib.Beside(c.Op, bytes, n, p.Channels, q.With)
 		p.Slowdown, p.onset, p.late = factor, onset, Duration(latency)
 	}
@@ -336,7 +336,7 @@ func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	}
 	lib, n, channels := &pl.Machine.Library, len(c.Members), pl.Channels(c)
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
-		pl.Machine.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
+		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
 	}
 	a, b := lib.Time(trace.ReduceScatter, c.Bytes, n, channels), lib.Time(trace.AllGather, c.Bytes, n, channels)
 	if a+b <= 0 {

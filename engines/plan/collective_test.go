@@ -16,7 +16,7 @@ import (
 func TestChannelsGoOnByThemselves(t *testing.T) {
 	s := plantest.Spec{Ranks: 2, Steps: 1, Op: trace.AllReduce, Bytes: 64 << 20, Gemm: 500_000, Comm: 300_000, Channels: 4}
 	w := s.Build(t)
-	pl, err := plan.NewPlanner(w, plantest.H200(t, s.Ranks))
+	pl, err := plan.NewPlanner(w, plantest.H200(t, s.Ranks), plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestAllToAllServesPairs(t *testing.T) {
 	for _, c := range []struct{ ranks, channels, kept int }{{2, 32, 16}, {4, 32, 8}, {8, 32, 4}, {4, 4, 1}, {4, 2, 2}, {3, 32, 32}} {
 		s := plantest.Spec{Ranks: c.ranks, Steps: 1, Op: trace.AllToAll, Bytes: 96 << 20, Gemm: 500_000, Comm: 300_000, Channels: c.channels}
 		w := s.Build(t)
-		pl, err := plan.NewPlanner(w, plantest.H200(t, s.Ranks))
+		pl, err := plan.NewPlanner(w, plantest.H200(t, s.Ranks), plan.Scenario{})
 		if err != nil {
 			t.Fatal(err)
 		}

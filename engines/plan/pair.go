@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -100,13 +101,13 @@ func (r *Rank) ReplacedOps(p *Pair) []*workload.Op {
 	return ops
 }
 
-// beside returns the stream on which a pair's communication runs beside its
+// CommStream returns the stream on which a pair's communication runs beside its
 // compute: the one it was captured on, or one more where both shared a stream.
 func (r *Rank) CommStream(compute, comm *workload.Op) *Stream {
 	if comm.Queue != compute.Queue {
 		return r.Stream(comm.Queue)
 	}
-	return r.Stream(-2 - comm.Queue)
+	return r.Added(fmt.Sprintf("communication beside stream %d", comm.Queue))
 }
 
 // Written marks an operation as written to a stream.

@@ -23,6 +23,8 @@ type Planner struct {
 	Settings // of what is being written: a strategy's, or of a pair that has its own
 	Workload *workload.Workload
 	Machine  machine.Machine
+	Scenario Scenario
+	Asked    machine.Questions // measured times that the plan asked the profile for
 	Program  *replay.Program
 	Done     []replay.Flag // by op; reaches 1 when it, or what stands for it, has ended
 	ranks    []*Rank
@@ -103,12 +105,12 @@ func (p *Pair) Last() *Pair {
 	return p
 }
 
-func NewPlanner(w *workload.Workload, m machine.Machine) (*Planner, error) {
+func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner, error) {
 	if m.GPUs < w.World {
 		return nil, fmt.Errorf("the trace has %d ranks and machine %s has %d GPUs (choose one with at least %d)", w.World, m.Name, m.GPUs, w.World)
 	}
 	pl := &Planner{
-		Workload: w, Machine: m, Program: &replay.Program{},
+		Workload: w, Machine: m, Scenario: sc, Program: &replay.Program{},
 		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*gang{},
 		Done: make([]replay.Flag, len(w.Ops)),
 	}
@@ -117,7 +119,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine) (*Planner, error) {
 	}
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, Separation: separation{comm: -1}}
-		r.Host = &Stream{Stream: replay.Stream{Name: "host", Queue: -1, Host: true}}
+		r.Host = &Stream{Stream: replay.Stream{Name: "host", Queue: hostQueue, Host: true}}
 		r.syncs, r.HostPace = pl.hostSyncs(id), pl.hostPace(id)
 		pl.ranks = append(pl.ranks, r)
 	}
@@ -238,7 +240,7 @@ func (pl *Planner) LimitToPairs(from int) {
 }
 
 // Write walks the ranks.
-func (pl *Planner) Write(emit Emitter) (*replay.Program, error) {
+func (pl *Planner) Write(emit Emitter) *replay.Program {
 	for _, r := range pl.ranks {
 		if pl.WriteOp != nil {
 			order := pl.Workload.Ranks
@@ -279,7 +281,7 @@ func (pl *Planner) Write(emit Emitter) (*replay.Program, error) {
 	for len(pl.Program.GPUs) < pl.Machine.GPUs {
 		pl.Program.GPUs = append(pl.Program.GPUs, replay.GPU{})
 	}
-	return pl.Program, nil
+	return pl.Program
 }
 
 // Stream returns the rank's stream for a captured queue.
@@ -293,26 +295,32 @@ func (r *Rank) free(queue int64, at trace.Time) *Stream {
 			return s
 		}
 	}
-	s := &Stream{Stream: replay.Stream{Name: r.streamName(queue), Queue: queue}}
-	r.Streams = append(r.Streams, s)
-	return s
+	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
 }
 
-// streamName is a captured queue's number, or which of the streams that a strategy adds it is.
-func (r *Rank) streamName(queue int64) string {
-	if queue >= 0 {
-		return fmt.Sprintf("stream %d", queue)
-	}
-	added := map[int64]bool{queue: true}
+// Added returns a stream that a strategy adds to the captured ones, by its name.
+// Its queue is numbered below that of the host.
+func (r *Rank) Added(name string) *Stream {
+	added := int64(0)
 	for _, s := range r.Streams {
-		if s.Queue < 0 {
-			added[s.Queue] = true
-			if s.Queue == queue {
-				return s.Name
-			}
+		switch {
+		case s.Queue >= hostQueue:
+		case s.Name == name:
+			return s
+		default:
+			added++
 		}
 	}
-	return fmt.Sprintf("added stream %d", len(added))
+	return r.newStream(name, hostQueue-1-added)
+}
+
+// hostQueue is the queue number of the host's stream; captured queues are not negative.
+const hostQueue = -1
+
+func (r *Rank) newStream(name string, queue int64) *Stream {
+	s := &Stream{Stream: replay.Stream{Name: name, Queue: queue}}
+	r.Streams = append(r.Streams, s)
+	return s
 }
 
 // writeCaptured emits an operation where, and after what, it was captured.

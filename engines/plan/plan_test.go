@@ -15,7 +15,7 @@ import (
 
 func TestPaced(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 1)}
-	pl.Machine.GPU.Memory.Value, pl.Machine.Pace = 1e12, 1.1 // a MB a µs
+	pl.Machine.GPU.Memory.Value, pl.Scenario.Pace = 1e12, 1.1 // a MB a µs
 	for _, c := range []struct {
 		name string
 		op   workload.Op
@@ -31,7 +31,7 @@ func TestPaced(t *testing.T) {
 			t.Errorf("%s: %d ns at a pace of 1.1, want %d", c.name, got, c.want)
 		}
 	}
-	pl.Machine.Pace = 0.5
+	pl.Scenario.Pace = 0.5
 	if got := pl.Paced(&workload.Op{Kernel: &workload.Kernel{}, Read: 8e8, End: 1_000_000}, 1_000_000); got != 800_000 {
 		t.Errorf("twice as fast a clock leaves %d ns of 800 µs of traffic", got)
 	}
@@ -101,7 +101,7 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 	for _, op := range []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter, trace.AllToAll} {
 		s := plantest.Spec{Ranks: 4, Steps: 1, Op: op, Bytes: 128 << 20, Gemm: 300_000, Comm: 600_000, Channels: 16}
 		w, m := s.Build(t), plantest.H200(t, 4)
-		pl, err := NewPlanner(w, m)
+		pl, err := NewPlanner(w, m, Scenario{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,27 +7,29 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// What a trace leaves to chance is drawn from Machine.Seed, and nothing else is:
+// Two things vary between runs of one program, and Scenario.Seed decides both:
 //
-//   - Where a chunk's collective and the next chunk become ready at one moment,
-//     which of the two takes the compute units first is a toss on every rank. A
-//     collective moves only when it is resident on all ranks, so ranks that fell
-//     differently wait for each other.
-//   - How late each rank arrives at a pair: as late as in one of the captured
-//     collectives, beyond what that rank usually is.
+//   - Races: where a chunk's collective and the next chunk of a GEMM become ready
+//     at the same time, the dispatch order varies between runs and ranks. A
+//     collective moves only when it is resident on all ranks, so ranks whose order
+//     differs wait for each other.
+//   - Arrival: each rank comes to a pair as late as in one of the captured
+//     collectives, beyond what is usual for that rank.
 //
-// Kernels recorded where a product's collective is decomposed, on two and four H200
-// (samples/measurements), say how the toss falls. At the first chunk it is fair and ranks are independent:
-// of 456 iterations on four ranks the collective went first on 0 to 4 of them in
-// 31, 110, 180, 112 and 23. Later it goes first in 158 of 486 cases where it did so
-// at the chunk before, and in 8 of 78 where it did not, which is taken as never.
+// How races fall was recorded on two and four H200, where a GEMM's collective is
+// decomposed (samples/measurements). At the first chunk both orders are equally
+// likely and ranks are independent: of 456 iterations on four ranks the collective
+// went first on 0 to 4 of them in 31, 110, 180, 112 and 23. At a later chunk it goes
+// first in 158 of 486 cases where it did so at the chunk before, and in 8 of 78
+// where it did not, which is taken as never.
 //
-// Of gathers in chunks, the next and the product behind the last are ready
-// together (2026-11-21-h200x2 and -third). The gather goes first in 72 of 178 cases at the first chunk; where the
-// product did, in 31 of 75 at the second and in 21 of 152 later: two fair tosses, then
-// the product. Where a gather went first, the next ones do in 248 of 255 cases.
-//
-// Seed 0 is the median case and draws nothing (usualFall).
+// Of an all-gather in chunks, the next chunk and the GEMM behind the last one race.
+// The all-gather goes first in 72 of 178 cases at the first chunk; where the GEMM
+// did, in 31 of 75 at the second and in 21 of 152 later: two races, then the GEMM.
+// Where an all-gather went first, the next ones do in 248 of 255 cases.
+
+// CommFirst reports whether a pair's collective is dispatched before the compute
+// that becomes ready together with it, at a chunk on this rank.
 func (r *Rank) CommFirst(p *Pair, chunk int) bool {
 	if p.Direction == workload.CollectiveThenCompute {
 		for k := range min(chunk+1, GatherRaces) {
@@ -38,36 +40,38 @@ func (r *Rank) CommFirst(p *Pair, chunk int) bool {
 		return false
 	}
 	for k := 1; k <= chunk; k++ {
-		if seed := r.Planner.Machine.Seed; seed <= 0 || draw(seed, int64(r.ID), int64(p.Index), int64(k))%keepsOneIn != 0 {
+		if seed := r.Planner.Scenario.Seed; seed <= 0 || draw(seed, int64(r.ID), int64(p.Index), int64(k))%keepsOneIn != 0 {
 			return false
 		}
 	}
 	return r.raceWon(p, 0)
 }
 
-// keeps is one in how many collectives that went first at a chunk do so at the next.
+// keepsOneIn is one in how many collectives that went first at a chunk do so at the next.
 const keepsOneIn = 3
 
-// gatherTosses is at how many chunks of a gather there is a toss.
+// GatherRaces is at how many chunks of an all-gather there is a race.
 const GatherRaces = 2
 
-// raceWon is how the first toss of a pair falls; where seeds draw nothing, that of any chunk.
+// raceWon reports whether the collective wins the race at a chunk.
 func (r *Rank) raceWon(p *Pair, chunk int) bool {
-	seed := r.Planner.Machine.Seed
-	if seed == 0 {
-		seed = MedianOutcome(len(p.First), p.Direction == workload.CollectiveThenCompute)
+	sc := &r.Planner.Scenario
+	if sc.Seed > 0 {
+		return draw(sc.Seed, int64(r.ID), int64(p.Index), int64(chunk))&1 == 1
 	}
-	switch seed {
-	case GEMMFirst:
-		return false
+	race := sc.Race
+	if race == MedianRace {
+		race = MedianOutcome(len(p.First), p.Direction == workload.CollectiveThenCompute)
+	}
+	switch race {
 	case CommFirst:
 		return true
-	case AllButOne:
+	case LastGEMMFirst:
 		return r.ID < r.Planner.Workload.World-1
 	case RanksDiffer:
 		return (r.ID+chunk)%2 == 0
 	}
-	return draw(seed, int64(r.ID), int64(p.Index), int64(chunk))&1 == 1
+	return false
 }
 
 // draw is a number that depends on nothing but its arguments (splitmix64).
@@ -84,7 +88,7 @@ func draw(keys ...int64) uint64 {
 
 // late is how much later than usual a rank comes to a pair.
 func (pl *Planner) late(rank int, p *Pair) trace.Time {
-	if pl.Machine.Seed <= 0 {
+	if pl.Scenario.Seed <= 0 {
 		return 0
 	}
 	if pl.skews == nil {
@@ -93,7 +97,7 @@ func (pl *Planner) late(rank int, p *Pair) trace.Time {
 	if len(pl.skews) == 0 {
 		return 0
 	}
-	of := pl.skews[draw(pl.Machine.Seed, -1, int64(p.Index))%uint64(len(pl.skews))]
+	of := pl.skews[draw(pl.Scenario.Seed, -1, int64(p.Index))%uint64(len(pl.skews))]
 	return of[rank]
 }
 
@@ -141,36 +145,29 @@ func skews(w *workload.Workload) [][]trace.Time {
 	return all
 }
 
-// How a pair's toss falls on its ranks, as values of Machine.Seed that draw nothing.
-const (
-	GEMMFirst   = -1 // every rank's product goes first
-	CommFirst   = -2 // every rank's collective
-	RanksDiffer = -3 // ranks differ
-	AllButOne   = -4 // every rank's collective but the last one's
-)
-
-// MedianOutcome is the median case: of two ranks' fair tosses half fall alike, and the
-// lower median of what that takes is that nobody waits; more ranks mostly differ,
-// and so does a gather of some chunks on two.
-func MedianOutcome(ranks int, gather bool) int64 {
+// MedianOutcome is the outcome with the median time. Two ranks agree in half of the
+// runs, and the lower median of the times is the one without waiting; more ranks
+// mostly differ, and so do two ranks over the chunks of an all-gather.
+func MedianOutcome(ranks int, gather bool) RaceOutcome {
 	if ranks > 2 || gather {
 		return RanksDiffer
 	}
 	return GEMMFirst
 }
 
-// Races are the pairs of a program in which chunks of a collective and of compute
-// become ready at one moment, so that which is dispatched first varies between runs.
+// Races says in which pairs of a program chunks of a collective and of compute
+// become ready at the same time, so that dispatch order varies between runs.
 type Races struct {
 	GEMMs   bool // of a product and its collective
 	Gathers bool // of a gather and the product behind it
 	Chunks  int  // of the gathers, at most
 }
 
+// Any reports whether there are any.
 func (r Races) Any() bool { return r.GEMMs || r.Gathers }
 
-// races are those of the pairs that strategies have taken.
-func (pl *Planner) races() (all Races) {
+// Races are those of the pairs that strategies have taken.
+func (pl *Planner) Races() (all Races) {
 	if pl.Workload.World < 2 {
 		return all
 	}

@@ -18,7 +18,7 @@ func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
 }
 
 // StepsOf gathers the iterations of a simulated run.
-func StepsOf(w *workload.Workload, run *trace.Run) *steps {
+func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 	c := newSteps(w)
 	for _, s := range run.Spans {
 		if op := OriginOf(run, s); op >= 0 {
@@ -37,30 +37,31 @@ func MeasuredStepTime(w *workload.Workload) trace.Time {
 	return c.time()
 }
 
-// steps gathers when each iteration began and ended on every rank.
-type steps struct {
+// Steps gathers when each iteration began and ended on every rank.
+type Steps struct {
 	of    []int32      // by op: its iteration, or -1
 	each  [][]Interval // by iteration, rank
 	whole Interval
 	ranks int
 }
 
+// An Interval is a time from Start to End.
 type Interval struct{ Start, End trace.Time }
 
 func (i *Interval) extend(start, end trace.Time) {
 	i.Start, i.End = min(i.Start, start), max(i.End, end)
 }
 
-func newSteps(w *workload.Workload) *steps {
+func newSteps(w *workload.Workload) *Steps {
 	of, n := IterationsOf(w)
-	c := &steps{ranks: w.World, of: of, each: make([][]Interval, n), whole: Interval{Start: trace.Never}}
+	c := &Steps{ranks: w.World, of: of, each: make([][]Interval, n), whole: Interval{Start: trace.Never}}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Never}}, w.World)
 	}
 	return c
 }
 
-func (c *steps) add(op *workload.Op, start, end trace.Time) {
+func (c *Steps) add(op *workload.Op, start, end trace.Time) {
 	c.whole.extend(start, end)
 	if i := c.of[op.ID]; i >= 0 {
 		c.each[i][op.Rank].extend(start, end)
@@ -69,7 +70,7 @@ func (c *steps) add(op *workload.Op, start, end trace.Time) {
 
 // Ran lists the iterations that ran, over all ranks, and whether any began on a
 // rank before the one before it had ended there.
-func (c *steps) Ran() (all []Interval, overlap bool) {
+func (c *Steps) Ran() (all []Interval, overlap bool) {
 	for i, ranks := range c.each {
 		x := Interval{Start: trace.Never}
 		for r, y := range ranks {
@@ -83,7 +84,7 @@ func (c *steps) Ran() (all []Interval, overlap bool) {
 	return all, overlap
 }
 
-func (c *steps) time() trace.Time {
+func (c *Steps) time() trace.Time {
 	ran, overlap := c.Ran()
 	n := len(ran)
 	switch {
@@ -100,7 +101,7 @@ func (c *steps) time() trace.Time {
 }
 
 // Mean is the time from the first iteration's start to the last one's end, over their number.
-func (c *steps) Mean() trace.Time {
+func (c *Steps) Mean() trace.Time {
 	ran, _ := c.Ran()
 	if len(ran) == 0 {
 		return max(0, c.whole.End-c.whole.Start)
@@ -110,7 +111,7 @@ func (c *steps) Mean() trace.Time {
 
 // filled is how long the first of overlapping iterations takes on the rank that
 // nobody kept waiting.
-func (c *steps) filled(ran []Interval) trace.Time {
+func (c *Steps) filled(ran []Interval) trace.Time {
 	least := ran[0].End - ran[0].Start
 	for _, x := range c.each[0] {
 		if x.End > x.Start {
@@ -132,7 +133,7 @@ func between(ran []Interval, of func(Interval) trace.Time) trace.Time {
 
 // Steady is when, on each rank, all but the first iteration begin to count, and
 // how many those are; with one or none, the whole run and 1.
-func (c *steps) Steady() (from []trace.Time, n int) {
+func (c *Steps) Steady() (from []trace.Time, n int) {
 	if len(c.each) == 0 {
 		return make([]trace.Time, c.ranks), 1
 	}
@@ -158,7 +159,7 @@ func OriginOf(run *trace.Run, s trace.Span) int32 {
 
 // Typical is the iteration that StepTime stands for: from the end of the one
 // before to its end, or all of them where they overlap, and how many that are.
-func (c *steps) Typical() (is Interval, rounds int) {
+func (c *Steps) Typical() (is Interval, rounds int) {
 	ran, overlap := c.Ran()
 	switch n := len(ran); {
 	case c.whole.Start == trace.Never:

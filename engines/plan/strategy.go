@@ -51,23 +51,27 @@ type Strategy struct {
 type Emitter func(r *Rank, p *Pair)
 
 // Program is the workload under the strategy: a NotApplicable error where it has nothing to plan.
-func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, error) {
-	p, _, err := e.Programs(w, m, v)
-	return p, err
+func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*replay.Program, error) {
+	pl, err := e.Planned(w, m, v, sc)
+	if err != nil {
+		return nil, err
+	}
+	return pl.Program, nil
 }
 
-// Programs is Plan, and what of the program varies between runs.
-func (e Strategy) Programs(w *workload.Workload, m machine.Machine, v Values) (*replay.Program, Races, error) {
-	pl, err := NewPlanner(w, m)
+// Planned is the planner that has written the program, to see besides what of
+// it varies between runs and which measured times it asked for.
+func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, error) {
+	pl, err := NewPlanner(w, m, sc)
 	if err != nil {
-		return nil, Races{}, err
+		return nil, err
 	}
 	emit, err := e.Plan(pl, v)
 	if err != nil {
-		return nil, Races{}, err
+		return nil, err
 	}
-	p, err := pl.Write(emit)
-	return p, pl.races(), err
+	pl.Write(emit)
+	return pl, nil
 }
 
 // A Param is one setting of an engine.

@@ -47,7 +47,7 @@ func TestNearMemorySums(t *testing.T) {
 		channels := m.Library.ReduceScatter.Channels.Value
 		m.Library.ReduceScatter.Receive.Value = m.GPU.Memory.Value / 3 / channels
 		w, _, _ := plantest.Sublayer{Hidden: 3072, Tokens: 16 << 10, Share: 4, Ranks: ranks}.Build(t, m)
-		pl, err := plan.NewPlanner(w, m)
+		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestIdealVariants(t *testing.T) {
 	s.Gemm = 100_000
 	plain := enginetest.Outcome(t, s.Build(t), m, "ideal", map[string]string{"variant": "gemm-rs"}).Time
 	nmc := enginetest.Outcome(t, s.Build(t), m, "ideal", map[string]string{"variant": "rs-nmc"}).Time
-	pl, err := plan.NewPlanner(w, m)
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 func TestShapedGridsComputeAllTiles(t *testing.T) {
 	m := plantest.Profile(t, "a100x4")
 	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
-	pl, err := plan.NewPlanner(w, m)
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}

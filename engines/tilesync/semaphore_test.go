@@ -12,7 +12,7 @@ import (
 // product over all of them waits for every part in turn.
 func TestWhatConsumersWaitFor(t *testing.T) {
 	w := plantest.SelfAttention(256).Build(t)
-	pl, err := plan.NewPlanner(w, plantest.H200(t, 1))
+	pl, err := plan.NewPlanner(w, plantest.H200(t, 1), plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}

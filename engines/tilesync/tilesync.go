@@ -138,7 +138,7 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 		_, second := r.Ops(l)
 		on := r.CommStream(first, second)
 		if i > 0 && second.Queue == first.Queue {
-			on = r.Stream(-1 - int64(i)*chainQueues - second.Queue)
+			on = r.Added(fmt.Sprintf("kernel %d of a chain beside stream %d", i+2, second.Queue))
 		}
 		sides = append(sides, side{op: second, on: on, fills: l.Between[r.ID], after: r.Dependencies(l, second)})
 		within = append(within, r.ReplacedOps(l)...)
@@ -148,9 +148,6 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 	}
 	return sides
 }
-
-// chainQueues is how far apart the queues of a chain's streams are numbered.
-const chainQueues = 10_000
 
 // lead launches a side as soon as what it waits for has ended, and returns a
 // flag that is posted when its stream has come to it and the semaphores are clear.

@@ -63,7 +63,7 @@ func TestTilesyncDeadlock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := compare.Run(c.mlp.Build(t), plantest.H200(t, c.mlp.Ranks), plan.Selection{Strategy: tilesync.Strategy, Values: v}, replay.Options{})
+			out, err := compare.Run(c.mlp.Build(t), plantest.H200(t, c.mlp.Ranks), plan.Selection{Strategy: tilesync.Strategy, Values: v}, plan.Scenario{}, replay.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestStreamK(t *testing.T) {
 func TestSynchronisedGridKeepsTheTime(t *testing.T) {
 	for _, s := range []plantest.Mlp{plantest.Mlp512, {Ranks: 1, Steps: 1, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}} {
 		w, m := s.Build(t), plantest.H200(t, s.Ranks)
-		pl, err := plan.NewPlanner(w, m)
+		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 		if err != nil {
 			t.Fatal(err)
 		}

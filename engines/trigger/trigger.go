@@ -123,9 +123,6 @@ func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why str
 	return true, ""
 }
 
-// storeQueue is the lane of stores on their way, which no stream of a program shows.
-const storeQueue = -2000
-
 // tracker plans the pairs of one program.
 type tracker struct {
 	pl          *plan.Planner
@@ -249,8 +246,7 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 	s.Post(begun, 1)
 	s.Launch(gap, plan.LaunchOf(compute, t.gemm(compute, p, g, me)))
 
-	q := r.Stream(storeQueue)
-	q.Name = "stores"
+	q := r.Added("stores")
 	q.Wait(begun, 1, compute.Name)
 	q.Launch(0, replay.Command{Op: replay.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.stores(p, g, me)})
 	c.Wait(r.HostIssued, r.Issue(l.Host.Value, "transfers"), "host")

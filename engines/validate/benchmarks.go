@@ -15,11 +15,18 @@ import (
 // for a workload under some strategies: what their plans ask of the machine's
 // profile and the profile knows only by its laws. In the order of asking, each once.
 func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) ([]calibrate.Request, error) {
-	m.Pace, m.Asked = 1, &machine.Questions{}
+	var asked machine.Questions
 	for _, s := range sel {
 		var na *plan.NotApplicable
-		if _, err := s.Strategy.Program(w, m, s.Values); err != nil && !errors.As(err, &na) {
+		pl, err := s.Strategy.Planned(w, m, s.Values, plan.Scenario{Pace: 1})
+		if errors.As(err, &na) {
+			continue
+		}
+		if err != nil {
 			return nil, err
+		}
+		for _, q := range pl.Asked.List() {
+			asked.Add(q)
 		}
 	}
 	var list []calibrate.Request
@@ -36,7 +43,7 @@ func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) (
 		list = append(list, r)
 		return nil
 	}
-	for _, q := range m.Asked.List() {
+	for _, q := range asked.List() {
 		if m.Answered(q) {
 			continue
 		}

@@ -215,7 +215,7 @@ func TestWorkgroupsAgainstStamps(t *testing.T) {
 	s := plantest.Mlp512
 	s.Up = trace.Time(shared[len(shared)-1])
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
-	pl, err := plan.NewPlanner(w, m)
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
 	if err != nil {
 		t.Fatal(err)
 	}

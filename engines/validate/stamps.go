@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -181,8 +182,7 @@ func replayStamped(row calibrate.Row, run *trace.Run, m machine.Machine, as stam
 	if w, err = compare.Isolate(w, m, nil); err != nil {
 		return nil, err.Error()
 	}
-	m.Pace = 1
-	p, err := s.Strategy.Program(w, m, s.Values)
+	p, err := s.Strategy.Program(w, m, s.Values, plan.Scenario{Pace: 1})
 	if err != nil {
 		return nil, err.Error()
 	}

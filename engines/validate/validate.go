@@ -51,18 +51,18 @@ func CheckRow(row calibrate.Row, run *trace.Run, m machine.Machine, seeds int, w
 	}
 	itself := row.Params.Iterations > 0 && len(w.Steps) < 2
 	w = unroll(w, row.Params.Iterations)
-	m.Regime, m.Rest = machine.Cool, rest(row.Params)/float64(max(1, row.Params.Iterations))
+	sc := plan.Scenario{Clock: plan.FullClock, Rest: rest(row.Params) / float64(max(1, row.Params.Iterations))}
 	if itself && !row.Params.Cool && !row.Params.Sustained { // the capture is of such a loop as was measured, as warm as that
-		m.Regime = machine.AsCaptured
+		sc.Clock = plan.CapturedClock
 	}
 	if row.Params.Queued {
 		l := &m.Launch
 		l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
 	}
-	out, err := compare.Run(w, m, s, replay.Options{})
-	if err == nil && out.Result != nil && m.Regime == machine.Cool {
-		if m.Regime = c.measuredIn(w, &m, out); m.Regime != machine.Cool {
-			out, err = compare.Run(w, m, s, replay.Options{})
+	out, err := compare.Run(w, m, s, sc, replay.Options{})
+	if err == nil && out.Result != nil && sc.Clock == plan.FullClock {
+		if sc.Clock = c.measuredIn(w, &m, out); sc.Clock != plan.FullClock {
+			out, err = compare.Run(w, m, s, sc, replay.Options{})
 		}
 	}
 	switch {
@@ -72,7 +72,7 @@ func CheckRow(row calibrate.Row, run *trace.Run, m machine.Machine, seeds int, w
 		c.Why = out.Why
 	default:
 		c.Predicted, c.Confidence = float64(out.Expected)/1e3, verdict.ConfidenceOf(w, out)
-		c.spread(w, m, s, seeds)
+		c.spread(w, m, s, sc, seeds)
 	}
 	return c
 }
@@ -107,19 +107,19 @@ func rest(p calibrate.Params) float64 {
 
 // measuredIn is the regime that the median iteration of the row was in, where out
 // is the prediction for a cool one.
-func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare.Outcome) machine.Regime {
+func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare.Outcome) plan.ClockRegime {
 	p := c.Row.Params
-	d := plan.ClockOf(w, m).Taking(&out.Machine, out.Time)
+	d := plan.ClockOf(w, m, out.Scenario).Demand(out.Scenario, out.Time)
 	if d.Time == 0 || p.Cool {
-		return machine.Cool
+		return plan.FullClock
 	}
 	draw, before := m.Clock.Draw(d, 1), c.Warm
 	each := d.Time * float64(max(1, p.Iterations))
 	c.Warm = m.Clock.Warmed(before, draw, each*(warmUps+timed))
 	if p.Sustained || each*(warmUps+timed/2) > m.Clock.Lasts(before, draw) {
-		return machine.Sustained
+		return plan.SettledClock
 	}
-	return machine.Cool
+	return plan.FullClock
 }
 
 // InTurn groups rows, by their place, that were measured one after another by one
@@ -135,8 +135,8 @@ func InTurn(rows []calibrate.Row) [][]int {
 	return turns
 }
 
-func (c *Check) spread(w *workload.Workload, m machine.Machine, s plan.Selection, seeds int) {
-	found, err := compare.Spreads(w, m, []plan.Selection{s}, seeds, nil, nil)
+func (c *Check) spread(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scenario, seeds int) {
+	found, err := compare.Spreads(w, m, []plan.Selection{s}, sc, seeds, nil, nil)
 	if err != nil {
 		c.Why = err.Error()
 	} else if x := found[0]; len(x.Times) > 0 {

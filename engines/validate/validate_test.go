@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -135,19 +135,19 @@ func errorTable(checks []Check) string {
 func TestMeasuredIn(t *testing.T) {
 	w := plantest.MoeDown.Build(t)
 	m := plantest.H200(t, w.World)
-	m.Clock.Knee.Value, m.Regime = 0.4, machine.Cool
-	out := enginetest.Outcome(t, w, m, "bulk", nil)
+	m.Clock.Knee.Value = 0.4
+	out := enginetest.OutcomeIn(t, w, m, "bulk", nil, plan.Scenario{Clock: plan.FullClock})
 	for _, c := range []struct {
 		name string
 		set  calibrate.Params
 		warm float64
-		want machine.Regime
+		want plan.ClockRegime
 	}{
-		{"some milliseconds", calibrate.Params{}, 0, machine.Cool},
-		{"of a warm GPU", calibrate.Params{}, 0.4, machine.Sustained},
-		{"of one that had a pause", calibrate.Params{Cool: true}, 0.4, machine.Cool},
-		{"seconds", calibrate.Params{Iterations: 1000}, 0, machine.Sustained},
-		{"said to be sustained", calibrate.Params{Sustained: true}, 0, machine.Sustained},
+		{"some milliseconds", calibrate.Params{}, 0, plan.FullClock},
+		{"of a warm GPU", calibrate.Params{}, 0.4, plan.SettledClock},
+		{"of one that had a pause", calibrate.Params{Cool: true}, 0.4, plan.FullClock},
+		{"seconds", calibrate.Params{Iterations: 1000}, 0, plan.SettledClock},
+		{"said to be sustained", calibrate.Params{Sustained: true}, 0, plan.SettledClock},
 	} {
 		check := Check{Row: calibrate.Row{Params: c.set}, Warm: c.warm}
 		if got := check.measuredIn(w, &m, out); got != c.want {

@@ -95,7 +95,7 @@ func bulkAndIdeal(t *testing.T, w *workload.Workload, m machine.Machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcomes, err := compare.Compare(w, m, schedules, replay.Options{}, nil)
+	outcomes, err := compare.Compare(w, m, schedules, plan.Scenario{}, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -262,12 +262,15 @@ func (v *assessment) issue() float64 {
 
 // clock: iterations at a clock that the power limit sets, or would.
 func (v *assessment) clock() {
-	if v.out.Strategy.Exact || v.m.Regime == machine.Cool {
+	if v.out.Strategy.Exact || v.out.Scenario.Clock == plan.FullClock {
 		return
 	}
-	c := plan.ClockOf(v.w, v.m)
-	settled := c.Settled(v.m, v.out.Time)
-	if v.m.Regime == machine.Sustained {
+	c := plan.ClockOf(v.w, v.m, v.out.Scenario)
+	if off := v.out.ClockOff; off > 0 {
+		v.doubt(Medium, "the clock did not settle: the last round changed durations by another %.1f %%", 100*off)
+	}
+	settled := c.Settled(v.m, v.out.Scenario, v.out.Time)
+	if v.out.Scenario.Clock == plan.SettledClock {
 		if settled < fullClock {
 			v.doubt(Medium, "at %.2f of the full clock under the power limit: how far it falls differs by a few percent from GPU to GPU", settled)
 		}
@@ -276,7 +279,7 @@ func (v *assessment) clock() {
 	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/plan.InPlace < took*(1-2*plan.ProcessesDiffer) {
 		v.doubt(Medium, "the captured products take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*plan.InPlace/known-1))
 	}
-	d := c.Taking(v.m, v.out.Time)
+	d := c.Demand(v.out.Scenario, v.out.Time)
 	if settled < fullClock && timedIterations*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {
 		v.doubt(Medium, "some iterations of %.1f ms on, the power limit lowers the clock, to %.2f of the full one: the capture may show either (--clock)", float64(v.out.Time)/1e6, settled)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -67,7 +68,7 @@ func TestConfidence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := compare.Run(w, c.m, sel[0], replay.Options{})
+			out, err := compare.Run(w, c.m, sel[0], plan.Scenario{}, replay.Options{})
 			if err != nil || out.Result == nil {
 				t.Fatal(err, out.Why)
 			}

@@ -26,7 +26,7 @@ func TestOutside(t *testing.T) {
 func TestMixRaces(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
 	s := enginetest.MustParse(t, "decompose")[0]
-	alone, err := compare.Run(w, m, s, replay.Options{})
+	alone, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestMixRaces(t *testing.T) {
 	for i := range w.Pairs {
 		choice.Rows = append(choice.Rows, i)
 	}
-	mixed, err := compare.Run(w, m, plan.Selection{Strategy: compare.MixedOf([]compare.PairChoice{choice}), Values: plan.Values{}}, replay.Options{})
+	mixed, err := compare.Run(w, m, plan.Selection{Strategy: compare.MixedOf([]compare.PairChoice{choice}), Values: plan.Values{}}, plan.Scenario{}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,16 +21,6 @@ type Clock struct {
 	Hold     Quantity // time over which draw is averaged
 }
 
-// A Regime says at which clock iterations are predicted.
-type Regime uint8
-
-// The regimes.
-const (
-	AsCaptured Regime = iota // settled, as the capture's: only what a strategy draws more or less counts
-	Cool                     // full: of the first iterations after a pause
-	Sustained                // settled, whichever clock the capture met
-)
-
 // A Demand is what one GPU does in one iteration of many.
 type Demand struct {
 	Matrix float64 // seconds that its products would take at GPU.Flops

@@ -24,21 +24,6 @@ type Machine struct {
 	Launch  Launch
 	Clock   Clock
 	Library Library
-
-	// Asked gathers what plans ask of the profile beyond plain numbers; nil: nobody listens.
-	Asked *Questions
-
-	// Seed picks what a trace leaves to chance, as Pace set by who replays; 0 is the median case.
-	Seed int64
-
-	// Pace is how much longer kernels that wait for the clock take than where their
-	// times were captured, because it stands lower: set by who replays, 0 stands for 1.
-	Pace float64
-
-	// Regime is at which clock iterations are predicted, Rest for how many seconds the
-	// GPUs idle between two of them; set by who replays.
-	Regime Regime
-	Rest   float64
 }
 
 // A GPU is one device. Its rates are what programs reach, not what the data
