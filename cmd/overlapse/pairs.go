@@ -53,7 +53,7 @@ func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) (
 	}
 	kept := slices.Clone(sel)
 	for i := range kept {
-		if kept[i].Strategy.Name != "captured" {
+		if !kept[i].Strategy.Exact {
 			kept[i].Strategy = compare.On(kept[i].Strategy, rows)
 		}
 	}
@@ -73,7 +73,7 @@ func numbersOf(kinds int) string {
 
 // comparePairs fills in the rows by pair, and the row of the mix.
 func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
-	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Name == "captured" })
+	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Exact })
 	bar := a.progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
 	choices, mixed, err := compare.ComparePairs(r.workload, m, sel, r.scenario, trace.Time(r.base), opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()

@@ -44,7 +44,9 @@ var Strategy = plan.Strategy{
 		{Name: "channels", Default: "0", For: "variant=chunks|waves", Doc: "workgroups of each collective; 0: as captured"},
 		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, For: "variant=chunks", Doc: "chunks: communication stream first among waiting workgroups"},
 	},
-	Plan: planDecompose,
+	DependsOn: []string{"launch.event"},
+	Untested:  []string{"variant=waves", "variant=ring"},
+	Plan:      planDecompose,
 }
 
 func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

@@ -44,8 +44,9 @@ var Strategy = plan.Strategy{
 		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
-	Inside: true,
-	Plan:   planFused,
+	Inside: true, Rebuilds: true,
+	DependsOn: []string{"fabric.store", "fabric.fence", "launch.barrier"},
+	Plan:      planFused,
 }
 
 func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

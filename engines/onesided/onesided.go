@@ -58,8 +58,9 @@ var Strategy = plan.Strategy{
 		{Name: "numa", Default: "1", Least: 1, Doc: "parts of the ring with impl=ring"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
-	Inside: true,
-	Plan:   planOnesided,
+	Inside:    true,
+	DependsOn: []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
+	Plan:      planOnesided,
 }
 
 func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

@@ -33,17 +33,22 @@ type Strategy struct {
 	Summary string  // one line
 	Detail  string  // a paragraph for `overlapse strategies NAME`
 	Params  []Param // in the order they are printed
-	Inside  bool    // overlaps inside kernels: phases of workgroups are worth recording
-	Bound   bool    // no strategy but what one can be compared with
-	Future  bool    // needs hardware that no GPU has: shown, never recommended
-	Plain   bool    // overlaps nothing: what is taken where no other strategy is clearly faster
-	Exact   bool    // replays measured durations
-	Saves   string  // the work that it does without and ideal pays for; "" where it schedules the same operations
-	Loop    bool    // overlaps iterations, so it serves all pairs of a trace or none
 
-	Parts []Selection // of the mix: what it is made of
-	// plan hands the pairs that the strategy serves to itself (planner.take) and
-	// returns what writes them.
+	Inside    bool     // overlaps inside kernels: phases of workgroups are worth recording
+	Bound     bool     // a reference to compare with, not a strategy
+	Future    bool     // needs hardware that no GPU has: shown, never recommended
+	Plain     bool     // overlaps nothing: recommended where no other strategy is clearly faster
+	Exact     bool     // replays measured durations
+	Loop      bool     // overlaps iterations, so it serves all pairs of a trace or none
+	Rebuilds  bool     // runs other kernels than the captured ones
+	Saves     string   // the work that it removes and ideal pays for; "" where it schedules the same operations
+	Untested  []string // settings, as "variant=ring", that no measurement stands behind
+	DependsOn []string // keys of the profile that decide its result beyond what all strategies need; by their beginning
+
+	Parts []Selection // of a mix: what it is made of
+
+	// Plan takes the pairs that the strategy serves (Planner.Take) and returns the
+	// function that writes them; a NotApplicable error where there are none.
 	Plan func(pl *Planner, v Values) (Emitter, error)
 }
 

@@ -27,8 +27,9 @@ var Multistream = plan.Strategy{
 		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured"},
 		{Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective"},
 	},
-	Loop: true,
-	Plan: planMultistream,
+	Loop:      true,
+	DependsOn: []string{"launch.event"},
+	Plan:      planMultistream,
 }
 
 func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

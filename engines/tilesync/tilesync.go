@@ -41,8 +41,9 @@ var Strategy = plan.Strategy{
 		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter"},
 		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations"},
 	},
-	Inside: true,
-	Plan:   planTilesync,
+	Inside: true, Rebuilds: true,
+	DependsOn: []string{"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
+	Plan:      planTilesync,
 }
 
 func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

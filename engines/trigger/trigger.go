@@ -43,7 +43,7 @@ var Strategy = plan.Strategy{
 		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the product's intensity"},
 		{Name: "updates", Default: "0", Doc: "ring: stores of an element that complete it for the tracker; 0: two for each part along K"},
 	},
-	Inside: true,
+	Inside: true, Rebuilds: true,
 	Future: true,
 	Plan:   planTrigger,
 }

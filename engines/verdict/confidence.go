@@ -67,6 +67,7 @@ func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 	return Confidence{High, v.basisText()}
 }
 
+// An assessment gathers what speaks against one prediction.
 type assessment struct {
 	w     *workload.Workload
 	out   compare.Outcome
@@ -77,8 +78,6 @@ type assessment struct {
 func (v *assessment) doubt(level Level, format string, args ...any) {
 	v.found = append(v.found, doubt{level, fmt.Sprintf(format, args...)})
 }
-
-func (v *assessment) name() string { return v.out.Strategy.Name }
 
 func (v *assessment) basisText() string {
 	if v.out.Strategy.Exact {
@@ -136,14 +135,17 @@ func (v *assessment) untested() {
 		v.doubt(Low, "a bound, not a schedule that runs")
 	case v.out.Strategy.Future:
 		v.doubt(Low, "hardware that tracks and triggers exists in simulators only")
-	case v.name() == "decompose" && v.out.Values["variant"] != "chunks" && v.out.Values["variant"] != "":
-		v.doubt(Low, "no run on hardware is behind this variant of decompose")
+	}
+	for _, setting := range v.out.Strategy.Untested {
+		if name, value, _ := strings.Cut(setting, "="); v.out.Values[name] == value {
+			v.doubt(Low, "no run on hardware is behind %s of %s", setting, v.out.Strategy.Name)
+		}
 	}
 }
 
 // build: a strategy that needs another kernel than the captured one.
 func (v *assessment) build() {
-	if name := v.name(); name != "fused" && name != "tilesync" && name != "trigger" {
+	if !v.out.Strategy.Rebuilds {
 		return
 	}
 	for i := range v.w.Pairs {
@@ -349,20 +351,10 @@ func (v *assessment) race() {
 	}
 }
 
-// dependsOn are the profile's numbers that decide an engine's result beyond
-// what the others need too, by the beginning of their keys.
-var dependsOn = map[string][]string{
-	"decompose":   {"launch.event"},
-	"multistream": {"launch.event"},
-	"fused":       {"fabric.store", "fabric.fence", "launch.barrier"},
-	"onesided":    {"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
-	"tilesync":    {"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
-}
-
 // assumed: numbers that nobody measured and that this result hangs on.
 func (v *assessment) assumed() {
 	for _, a := range profile.Assumptions(*v.m) {
-		for _, key := range dependsOn[v.name()] {
+		for _, key := range v.out.Strategy.DependsOn {
 			if strings.HasPrefix(a.Key, key) {
 				v.doubt(Medium, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)
 				return
