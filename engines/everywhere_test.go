@@ -141,7 +141,7 @@ func TestMemoryTrafficIsOneAccount(t *testing.T) {
 		for _, x := range explain.MemoryByCause(w, out) {
 			reported += x.Read + x.Written
 		}
-		if each := float64(w.World * max(1, plan.Iterations(w))); math.Abs(reported*each-total) > 1e-6*total+10*each {
+		if each := float64(w.World * max(1, workload.Iterations(w))); math.Abs(reported*each-total) > 1e-6*total+10*each {
 			t.Errorf("%s: %.0f bytes are reported, %.0f were simulated", name, reported*each, total)
 		}
 	})

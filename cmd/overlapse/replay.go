@@ -255,7 +255,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 		}
 	}
 	r := &replayed{
-		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: plan.Iterations(w), Pairs: len(w.Pairs),
+		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc,
 	}

@@ -45,7 +45,7 @@ func TestGatherBehindProduct(t *testing.T) {
 	if got := float64(out.Time) / 1e3; math.Abs(got/1000-1) > 0.04 {
 		t.Errorf("%.0f us, measured 997 to 1004", got)
 	}
-	of, _ := plan.IterationsOf(w)
+	of, _ := workload.IterationsOf(w)
 	sim := out.Result.Run
 	var gathers, products []trace.Span // of rank 0 in the second iteration
 	for _, s := range sim.Spans {

@@ -27,7 +27,7 @@ type Moved struct {
 // halves. Empty where nothing was: captured and ideal hold no memory.
 func MemoryByCause(w *workload.Workload, out compare.Outcome) []Moved {
 	run := out.Result.Run
-	per := float64(max(1, w.World) * max(1, plan.Iterations(w)))
+	per := float64(max(1, w.World) * max(1, workload.Iterations(w)))
 	computes, library := map[string]bool{}, map[string]*opShares{} // by name of kernel
 	for _, s := range run.Spans {
 		switch s.Kind {

@@ -38,7 +38,7 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	}
 	gap = plan.Duration(l.Gap.Value)
 
-	seq := t.sequence(b, me, true, t.products(r, p), t.spares(p, b))
+	seq := t.sequence(b, me, true, t.gemms(r, p), t.spares(p, b))
 	launch := func() { t.gathered(r, p, s, b, seq, gap) }
 	switch {
 	case b.across:
@@ -123,7 +123,7 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 	r.BeginPair(p)
 	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
 	s.Post(b.free[me], 1)
-	seq := t.sequence(b, me, false, t.products(r, p), t.spares(p, b))
+	seq := t.sequence(b, me, false, t.gemms(r, p), t.spares(p, b))
 	launch := func() { t.scattered(r, p, s, b, seq, gap) }
 	switch {
 	case b.across:

@@ -21,7 +21,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 		return c
 	}
 	c.demand = machine.Demand{Time: Seconds(step)}
-	of, n := IterationsOf(w)
+	of, n := workload.IterationsOf(w)
 	loaded := 0.0 // seconds for which all ranks computed until the middle of the iterations
 	for i := range w.Ops {
 		op := &w.Ops[i]

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -12,23 +10,6 @@ import (
 // The host is a stream of delays and posts: an operation cannot start before
 // its launch has been issued. Where a strategy issues other operations than
 // were captured, they cost what the machine's profile says.
-
-// hostSyncs are the calls of a rank in which the host waited for the device.
-func (pl *Planner) hostSyncs(rank int) []hostSync {
-	run := pl.Workload.Run
-	row := rank
-	if rank < len(pl.Workload.Rows) {
-		row = int(pl.Workload.Rows[rank])
-	}
-	var syncs []hostSync
-	for _, s := range run.Spans {
-		if s.Kind == trace.HostCall && run.RankOf(s) == row && strings.HasSuffix(run.NameOf(s), "Synchronize") {
-			syncs = append(syncs, hostSync{s.Start, s.End})
-		}
-	}
-	slices.SortFunc(syncs, func(a, b hostSync) int { return int(a.end - b.end) })
-	return syncs
-}
 
 // hostPace is how many times longer a rank's host takes to issue than the one
 // that the profile was measured on: as many times as the driver's launch calls
@@ -49,7 +30,7 @@ func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
 		return 0, 0
 	}
 	at := max(op.Issued, r.clock)
-	for len(r.syncs) > 0 && r.syncs[0].end <= at {
+	for len(r.syncs) > 0 && r.syncs[0].End <= at {
 		r.waitForDevice(r.syncs[0])
 		r.syncs = r.syncs[1:]
 	}
@@ -67,16 +48,16 @@ func (r *Rank) pause(d trace.Time, name string) {
 }
 
 // waitForDevice writes a host wait for everything that had ended when the call returned.
-func (r *Rank) waitForDevice(s hostSync) {
+func (r *Rank) waitForDevice(s workload.HostSync) {
 	latest := r.clock
 	for _, st := range r.Streams {
-		if last := r.lastEnded(st, s.end); last != nil && last.End > s.start {
+		if last := r.lastEnded(st, s.End); last != nil && last.End > s.Start {
 			r.Host.Wait(r.Planner.Done[last.ID], 1, last.Name)
 			latest = max(latest, last.End)
 		}
 	}
-	r.Host.Delay(s.end-latest, replay.HostIssue, "synchronize")
-	r.clock = max(r.clock, s.end)
+	r.Host.Delay(s.End-latest, replay.HostIssue, "synchronize")
+	r.clock = max(r.clock, s.End)
 }
 
 // lastEnded is the last operation written to a stream that had ended by the time.
@@ -101,7 +82,7 @@ func (r *Rank) reach(op *workload.Op) {
 		return
 	}
 	first := r.clock == 0
-	for len(r.syncs) > 0 && r.syncs[0].end <= op.Issued {
+	for len(r.syncs) > 0 && r.syncs[0].End <= op.Issued {
 		r.waitForDevice(r.syncs[0])
 		r.syncs = r.syncs[1:]
 	}

@@ -64,7 +64,7 @@ type Rank struct {
 	count      int64
 	clock      trace.Time // captured time up to which the host stream has been written
 	ahead      trace.Time // how much of the captured time after clock it has used already
-	syncs      []hostSync
+	syncs      []workload.HostSync
 	HostPace   float64           // of its host: how many times longer than the profile says it takes to issue
 	where      map[int32]*Stream // by op: the stream it was written to
 	Separation separation        // of a serial schedule
@@ -75,9 +75,6 @@ type Stream struct {
 	End  trace.Time   // captured end of the last op written
 	last *workload.Op // that op; nil at first
 }
-
-// A hostSync is a call in which the host waited for the device.
-type hostSync struct{ start, end trace.Time }
 
 // A Pair is a workload pair with what lies between its two operations.
 type Pair struct {
@@ -120,7 +117,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, Separation: separation{comm: -1}}
 		r.Host = &Stream{Stream: replay.Stream{Name: "host", Queue: hostQueue, Host: true}}
-		r.syncs, r.HostPace = pl.hostSyncs(id), pl.hostPace(id)
+		r.syncs, r.HostPace = workload.HostSyncs(w, id), pl.hostPace(id)
 		pl.ranks = append(pl.ranks, r)
 	}
 	return pl, nil
@@ -146,7 +143,7 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		head, continues := ends[p.First[0]]
 		if continues = continues && chains && slices.Equal(pl.Pairs[head].Last().Second, p.First); continues {
 			members = slices.DeleteFunc(members, func(id int32) bool {
-				return slices.Contains(p.First, id) || pl.IsFill(&pl.Workload.Ops[id]) && pl.Replaced[id]
+				return slices.Contains(p.First, id) || pl.Workload.IsFill(&pl.Workload.Ops[id]) && pl.Replaced[id]
 			})
 		}
 		if slices.ContainsFunc(members, func(id int32) bool { return pl.Replaced[id] }) {

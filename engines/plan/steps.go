@@ -53,7 +53,7 @@ func (i *Interval) extend(start, end trace.Time) {
 }
 
 func newSteps(w *workload.Workload) *Steps {
-	of, n := IterationsOf(w)
+	of, n := workload.IterationsOf(w)
 	c := &Steps{ranks: w.World, of: of, each: make([][]Interval, n), whole: Interval{Start: trace.Never}}
 	for i := range c.each {
 		c.each[i] = slices.Repeat([]Interval{{Start: trace.Never}}, w.World)

@@ -82,17 +82,12 @@ func (pl *Planner) Fence() replay.Phase {
 	return replay.Phase{Op: replay.Sleep, Time: Duration(pl.Machine.Fabric.Fence.Value)}
 }
 
-func (pl *Planner) IsFill(op *workload.Op) bool {
-	c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span])
-	return c != nil && c.Dir == trace.Fill
-}
-
 // OpBetween names the first kernel or copy, other than a fill, that lies between
 // two operations on the stream of either.
 func (pl *Planner) OpBetween(a, b *workload.Op) string {
 	for id := a.ID + 1; id < b.ID; id++ {
 		op := &pl.Workload.Ops[id]
-		if (op.Queue == a.Queue || op.Queue == b.Queue) && op.Collective < 0 && !pl.IsFill(op) {
+		if (op.Queue == a.Queue || op.Queue == b.Queue) && op.Collective < 0 && !pl.Workload.IsFill(op) {
 			return op.Name
 		}
 	}

@@ -45,7 +45,7 @@ func copiesToPeers(pl *plan.Planner) bool {
 // iterationOf is by op the iteration that it belongs to, a collective to the
 // earliest of its members'; 0 for all where there are none, -1 outside of them.
 func iterationOf(pl *plan.Planner) []int32 {
-	of, n := plan.IterationsOf(pl.Workload)
+	of, n := workload.IterationsOf(pl.Workload)
 	if n == 0 {
 		return make([]int32, len(pl.Workload.Ops))
 	}

@@ -53,7 +53,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 // independent says why iterations cannot overlap, or nothing. They can where
 // each is one pair, so that nothing within it consumes the collective's output.
 func independent(pl *plan.Planner) string {
-	of, n := plan.IterationsOf(pl.Workload)
+	of, n := workload.IterationsOf(pl.Workload)
 	switch {
 	case len(pl.Pairs) == 0:
 		return "no compute kernel followed by a collective was found"

@@ -3,7 +3,6 @@ package validate
 import (
 	"slices"
 
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -13,7 +12,7 @@ import (
 // what many do. The workload is returned as it is where it has that many
 // already, or fewer than two to go by.
 func unroll(w *workload.Workload, n int) *workload.Workload {
-	of, have := plan.IterationsOf(w)
+	of, have := workload.IterationsOf(w)
 	if n <= have || have < 2 {
 		return w
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/workload"
 )
 
 // A loop unrolled from few captured iterations is the loop captured at length.
@@ -15,7 +15,7 @@ func TestUnroll(t *testing.T) {
 	few.Steps, many.Steps = 3, 9
 	m := plantest.H200(t, few.Ranks)
 	w := unroll(few.Build(t), many.Steps)
-	if _, n := plan.IterationsOf(w); n != many.Steps {
+	if _, n := workload.IterationsOf(w); n != many.Steps {
 		t.Fatalf("%d iterations, want %d", n, many.Steps)
 	}
 	for _, e := range []string{"captured", "bulk", "multistream", "decompose"} {

@@ -118,7 +118,7 @@ func bulkAndIdeal(t *testing.T, w *workload.Workload, m machine.Machine) {
 	}
 	// A kernel's time is whole nanoseconds a wave, so that a schedule's kernels are a
 	// few nanoseconds shorter than the durations that they were made from.
-	slack := trace.Time(2*plan.MaxWaves*len(w.Ops)/max(1, w.World*max(1, plan.Iterations(w)))) + ideal.Time/10_000
+	slack := trace.Time(2*plan.MaxWaves*len(w.Ops)/max(1, w.World*max(1, workload.Iterations(w)))) + ideal.Time/10_000
 	// The time of iterations that overlap leaves out the wait for the last rank to
 	// start, in which the others computed ahead: up to 1 % of ten and more iterations.
 	if _, overlap := plan.StepsOf(w, of("captured").Result.Run).Ran(); overlap {

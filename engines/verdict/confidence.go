@@ -259,7 +259,7 @@ func (v *assessment) issue() float64 {
 			each += kernel
 		}
 	}
-	return each * 1e9 / float64(max(1, v.w.World)*max(1, plan.Iterations(v.w)))
+	return each * 1e9 / float64(max(1, v.w.World)*max(1, workload.Iterations(v.w)))
 }
 
 // clock: iterations at a clock that the power limit sets, or would.

@@ -1,14 +1,11 @@
-package plan
+package workload
 
-import (
-	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
-)
+import "github.com/overlapse/overlapse/trace"
 
 // IterationsOf says which iteration each op belongs to (-1: none), and how many
 // there are: the steps that the program marked, or, where one step is a loop of
 // one pair repeated and nothing else, its rounds.
-func IterationsOf(w *workload.Workload) (of []int32, n int) {
+func IterationsOf(w *Workload) (of []int32, n int) {
 	of = make([]int32, len(w.Ops))
 	if len(w.Steps) > 1 || !loop(w) {
 		for i := range w.Ops {
@@ -36,7 +33,7 @@ func IterationsOf(w *workload.Workload) (of []int32, n int) {
 // loop reports whether the workload is one pair of kernels and sizes over and
 // over, with no other kernel between: rounds of such a loop do not depend on
 // each other's results.
-func loop(w *workload.Workload) bool {
+func loop(w *Workload) bool {
 	if len(w.Pairs) < 2 {
 		return false
 	}
@@ -65,7 +62,7 @@ func loop(w *workload.Workload) bool {
 
 // Iterations is how many iterations a workload's times are averaged over; 0
 // where the trace has none and times are of the whole.
-func Iterations(w *workload.Workload) int {
+func Iterations(w *Workload) int {
 	_, n := IterationsOf(w)
 	return n
 }
