@@ -18,7 +18,7 @@ import (
 // A Verdict is what to do about a workload. It is formed once, by Judge; the
 // terminal, the report, the JSON and tune show the same one.
 type Verdict struct {
-	Kind       VerdictKind  `json:"kind"`
+	Kind       Kind         `json:"kind"`
 	Strategy   string       `json:"strategy,omitempty"` // predicted fastest; "" where there is nothing to compare
 	Parameters plan.Values  `json:"parameters,omitempty"`
 	Change     float64      `json:"change"`     // of the captured schedule's time: -0.1 is 10 % less
@@ -35,15 +35,15 @@ type BelowBound struct {
 	Why      string `json:"why"`
 }
 
-// A VerdictKind says what a verdict comes to.
-type VerdictKind string
+// A Kind says what a verdict comes to.
+type Kind string
 
 // The kinds of verdicts.
 const (
-	NothingToCompare VerdictKind = "nothing to compare"
-	KeepCaptured     VerdictKind = "captured is fastest"
-	NoClearWinner    VerdictKind = "no clear difference"
-	Winner           VerdictKind = "predicted fastest"
+	NothingToCompare Kind = "nothing to compare"
+	KeepCaptured     Kind = "captured is fastest"
+	NoClearWinner    Kind = "no clear difference"
+	Winner           Kind = "predicted fastest"
 )
 
 // hostBound is the share of the time that devices wait for a launch from which a

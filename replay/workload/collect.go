@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A meeting is what the members of one collective have in common.
-type meeting struct {
+// A matchKey is what the members of one collective have in common.
+type matchKey struct {
 	team  int32 // row of matcher.teams
 	queue int32 // which of the rank's queues with collectives, where the trace names no group; else -1
 	op    trace.CollectiveOp
@@ -23,13 +23,13 @@ type meeting struct {
 // A matcher brings the collective ops of all ranks together.
 type matcher struct {
 	*lifter
-	teams    []team
+	teams    []processGroup
 	teamRows map[string]int32 // by group and ranks
 	teamMemo map[rankGroup]int32
-	found    map[meeting]int32 // row of Collectives
-	teamOfC  []int32           // by row of Collectives
-	alike    map[meeting]int32 // on the current rank
-	early    map[int32]bool    // rows of Collectives that another part of the same collective followed
+	found    map[matchKey]int32 // row of Collectives
+	teamOfC  []int32            // by row of Collectives
+	alike    map[matchKey]int32 // on the current rank
+	early    map[int32]bool     // rows of Collectives that another part of the same collective followed
 }
 
 type rankGroup struct {
@@ -58,8 +58,8 @@ func (l *lifter) collect() {
 		lifter:   l,
 		teamRows: map[string]int32{},
 		teamMemo: map[rankGroup]int32{},
-		found:    map[meeting]int32{},
-		alike:    map[meeting]int32{},
+		found:    map[matchKey]int32{},
+		alike:    map[matchKey]int32{},
 		early:    map[int32]bool{},
 	}
 	for rank := range l.Ranks {
@@ -97,7 +97,7 @@ func (m *matcher) addRank(rank int) {
 		if c := m.Run.Comm(m.Run.Spans[op.Span]); c != nil {
 			comm = *c
 		}
-		k, how := m.meeting(rank, op, &comm, queues)
+		k, how := m.keyOf(rank, op, &comm, queues)
 		nth := m.alike[k]
 		m.alike[k]++
 		k.nth = nth
@@ -131,16 +131,16 @@ func (m *matcher) collectiveQueues(rank int) map[int64]int32 {
 	return number
 }
 
-// meeting is where a collective op meets its peers, and how that is known.
-func (m *matcher) meeting(rank int, op *Op, c *trace.Comm, queues map[int64]int32) (k meeting, how string) {
-	k = meeting{op: c.Op, a: -1, b: -1, queue: -1, seq: c.Seq}
+// keyOf is where a collective op meets its peers, and how that is known.
+func (m *matcher) keyOf(rank int, op *Op, c *trace.Comm, queues map[int64]int32) (k matchKey, how string) {
+	k = matchKey{op: c.Op, a: -1, b: -1, queue: -1, seq: c.Seq}
 	if c.Op == trace.SendRecv && c.Peer >= 0 && int(c.Peer) != rank {
 		k.seq = 0
 		k.a, k.b = int32(min(rank, int(c.Peer))), int32(max(rank, int(c.Peer)))
-		k.team = m.teamRow(c.Group, team{ranks: []int{int(k.a), int(k.b)}})
+		k.team = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
 		if int(c.Peer) >= m.World || m.Copies[rank] || m.Copies[c.Peer] {
 			k.a, k.b = int32(rank), int32(rank)
-			k.team = m.teamRow(c.Group, team{ranks: []int{rank}})
+			k.team = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
 			return k, alone
 		}
 		return k, byPeers
@@ -148,7 +148,7 @@ func (m *matcher) meeting(rank int, op *Op, c *trace.Comm, queues map[int64]int3
 	memo := rankGroup{rank, c.Group}
 	row, ok := m.teamMemo[memo]
 	if !ok {
-		row = m.teamRow(c.Group, m.teamOf(rank, c.Group))
+		row = m.groupRow(c.Group, m.processGroupOf(rank, c.Group))
 		m.teamMemo[memo] = row
 	}
 	k.team = row
@@ -159,9 +159,9 @@ func (m *matcher) meeting(rank int, op *Op, c *trace.Comm, queues map[int64]int3
 	return k, byGroup
 }
 
-// teamRow returns the row of the team, adding it if it is new. Two groups of the
+// groupRow returns the row of the team, adding it if it is new. Two groups of the
 // same ranks count apart.
-func (m *matcher) teamRow(group int32, t team) int32 {
+func (m *matcher) groupRow(group int32, t processGroup) int32 {
 	key := fmt.Sprint(group, t.ranks)
 	row, ok := m.teamRows[key]
 	if !ok {
@@ -201,7 +201,7 @@ func (m *matcher) check() {
 		}
 		if c.Depart < c.Arrive {
 			unmatched++
-			m.takeApart(c)
+			m.split(c)
 			continue
 		}
 		t := m.teams[m.teamOfC[i]]
@@ -232,8 +232,8 @@ func (m *matcher) oneSource(c *Collective) bool {
 	return true
 }
 
-// takeApart makes each member a collective of its own.
-func (m *matcher) takeApart(c *Collective) {
+// split makes each member a collective of its own.
+func (m *matcher) split(c *Collective) {
 	for _, id := range c.Members {
 		op := &m.Ops[id]
 		comm := trace.Comm{In: c.In, Out: c.Out, ElemSize: c.ElemSize}

@@ -45,14 +45,14 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}, evidence: map[string][]string{}}
 	l.noteEstimates()
 	l.markSteps()
-	l.halves = make([]halves, len(sources))
+	l.halves = make([]candidates, len(sources))
 	for i := range sources { // rank by rank: facts of one are kept at a time
 		src := &sources[i]
 		src.settle(run)
 		l.order(src)
 		l.measure(src)
 		src.assignSteps()
-		l.halves[i] = l.findHalves(src)
+		l.halves[i] = l.findCandidates(src)
 		src.facts = nil
 	}
 	if err := l.spread(); err != nil {
@@ -74,7 +74,7 @@ type lifter struct {
 	*Workload
 	opt      Options
 	sources  []source            // by row of Run.Ranks
-	halves   []halves            // by row of Run.Ranks: found while ids count from the source's first op
+	halves   []candidates        // by row of Run.Ranks: found while ids count from the source's first op
 	ids      []int               // by row of Run.Ranks: its rank in the world
 	names    []kernelName        // by id; read on demand
 	kernels  map[Kernel]*Kernel  // those of all ops

@@ -41,8 +41,8 @@ func (l *lifter) pair() {
 		}
 	}
 	for i := range l.Collectives {
-		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) half { return l.halves[row].producers[op] })
-		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) half { return l.halves[row].consumers[op] })
+		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) candidate { return l.halves[row].producers[op] })
+		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) candidate { return l.halves[row].consumers[op] })
 	}
 	l.pairProducts(bases)
 	slices.SortStableFunc(l.Pairs, func(a, b Pair) int {
@@ -52,7 +52,7 @@ func (l *lifter) pair() {
 }
 
 // pairCollective pairs a collective with a kernel before or after it.
-func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func(row, op int32) half) {
+func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func(row, op int32) candidate) {
 	c := &l.Collectives[row]
 	if c.Bytes == 0 {
 		return
@@ -70,7 +70,7 @@ func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func
 }
 
 // join adds one rank's half. The weakest rank's evidence counts.
-func (p *Pair) join(h half, base int32) {
+func (p *Pair) join(h candidate, base int32) {
 	p.First = append(p.First, h.first+base)
 	p.Second = append(p.Second, h.second+base)
 	if len(p.Evidence) == 0 || h.confidence < p.Confidence {
@@ -89,7 +89,7 @@ func (l *lifter) pairProducts(bases []int32) {
 	rows := map[kin]int{}
 	for rank, row := range l.Rows {
 		seen := map[kin]int{}
-		for _, h := range l.halves[row].products {
+		for _, h := range l.halves[row].gemms {
 			a, b := &l.sources[row].ops[h.first], &l.sources[row].ops[h.second]
 			k := kin{step: a.Step, first: a.Name, second: b.Name}
 			seen[k]++

@@ -218,41 +218,41 @@ func (l *lifter) smallestGroups(captured []int32) map[int]int {
 	return mates
 }
 
-// A team is the ranks that take part in a group's collectives.
-type team struct {
+// A processGroup is the ranks that take part in a group's collectives.
+type processGroup struct {
 	ranks  []int  // ascending
 	reason string // why these, where the trace does not say
 }
 
-// teamOf is the ranks with which a rank meets in a group, a row of Run.Groups or
+// processGroupOf is the ranks with which a rank meets in a group, a row of Run.Groups or
 // -1. A copy meets those that its original's group becomes when it is moved
 // along: a group of ranks 0 and 1 of 8 stands for 2 and 3, 4 and 5, 6 and 7.
-func (l *lifter) teamOf(rank int, group int32) team {
+func (l *lifter) processGroupOf(rank int, group int32) processGroup {
 	if group < 0 {
-		return team{l.all(), "the trace names no group: taken as all ranks"}
+		return processGroup{l.all(), "the trace names no group: taken as all ranks"}
 	}
 	g := l.Run.Groups[group]
 	size := max(g.Size, len(g.Ranks))
 	switch {
 	case slices.Contains(g.Ranks, rank):
-		return team{l.within(g.Ranks), ""}
+		return processGroup{l.within(g.Ranks), ""}
 	case size == 0:
-		return team{l.all(), "the trace does not say who is in its group: taken as all ranks"}
+		return processGroup{l.all(), "the trace does not say who is in its group: taken as all ranks"}
 	case size >= l.World:
-		return team{l.all(), ""}
+		return processGroup{l.all(), ""}
 	}
-	if ranks, ok := l.moved(g.Ranks, rank); ok {
-		return team{ranks, "as in its original's group"}
+	if ranks, ok := l.shifted(g.Ranks, rank); ok {
+		return processGroup{ranks, "as in its original's group"}
 	}
 	if users := l.users(group); len(users) == size && slices.Contains(users, rank) {
-		return team{users, "the ranks that use the group"}
+		return processGroup{users, "the ranks that use the group"}
 	}
 	first := rank / size * size
 	var block []int
 	for r := first; r < min(first+size, l.World); r++ {
 		block = append(block, r)
 	}
-	return team{block, "the trace does not say who is in its group: taken as neighbours"}
+	return processGroup{block, "the trace does not say who is in its group: taken as neighbours"}
 }
 
 func (l *lifter) all() []int {
@@ -274,9 +274,9 @@ func (l *lifter) within(ranks []int) []int {
 	return slices.Compact(in)
 }
 
-// moved is the group with equal steps between its ranks that holds rank when
+// shifted is the group with equal steps between its ranks that holds rank when
 // groups like it fill the world.
-func (l *lifter) moved(ranks []int, rank int) ([]int, bool) {
+func (l *lifter) shifted(ranks []int, rank int) ([]int, bool) {
 	n := len(ranks)
 	if n < 2 {
 		return nil, false

@@ -8,19 +8,19 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A half is what one rank shows of a pair: two ops of its source, and why.
+// A candidate is what one rank shows of a pair: two ops of its source, and why.
 // The zero value is none.
-type half struct {
+type candidate struct {
 	first, second int32
 	evidence      []string
 	confidence    float64
 }
 
-// halves are the halves of one rank.
-type halves struct {
-	producers map[int32]half // by collective op
-	consumers map[int32]half
-	products  []half // by second
+// candidates are the halves of one rank.
+type candidates struct {
+	producers map[int32]candidate // by collective op
+	consumers map[int32]candidate
+	gemms     []candidate // by second
 }
 
 // A finder looks for halves in one source.
@@ -31,8 +31,8 @@ type finder struct {
 	reader []int32 // by op: the first op but a collective that waited for it, or -1
 }
 
-// findHalves looks at every collective and every product of a source.
-func (l *lifter) findHalves(src *source) halves {
+// findCandidates looks at every collective and every product of a source.
+func (l *lifter) findCandidates(src *source) candidates {
 	f := finder{lifter: l, source: src, next: filled(len(src.ops)), reader: filled(len(src.ops))}
 	for i := range src.ops {
 		op := &src.ops[i]
@@ -45,7 +45,7 @@ func (l *lifter) findHalves(src *source) halves {
 			}
 		}
 	}
-	found := halves{producers: map[int32]half{}, consumers: map[int32]half{}}
+	found := candidates{producers: map[int32]candidate{}, consumers: map[int32]candidate{}}
 	producing, consuming := map[int32]bool{}, map[int32]bool{} // a kernel is in one pair of a kind
 	for i := range src.ops {
 		op := &src.ops[i]
@@ -53,24 +53,24 @@ func (l *lifter) findHalves(src *source) halves {
 		case op.Kind == trace.Collective:
 			if h := f.producer(op); h.confidence > 0 && !producing[h.first] {
 				producing[h.first] = true
-				found.producers[op.ID] = l.share(h)
+				found.producers[op.ID] = l.shareEvidence(h)
 			}
 			if h := f.consumer(op); h.confidence > 0 && !consuming[h.second] {
 				consuming[h.second] = true
-				found.consumers[op.ID] = l.share(h)
+				found.consumers[op.ID] = l.shareEvidence(h)
 			}
 		case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV:
-			if h := f.productBefore(op); h.confidence >= leastConfidence {
-				found.products = append(found.products, l.share(h))
+			if h := f.gemmBefore(op); h.confidence >= leastConfidence {
+				found.gemms = append(found.gemms, l.shareEvidence(h))
 			}
 		}
 	}
 	return found
 }
 
-// share lets halves with the same evidence have it in common: a training step
+// shareEvidence lets halves with the same evidence have it in common: a training step
 // repeats the same few pairs. Nobody changes evidence.
-func (l *lifter) share(h half) half {
+func (l *lifter) shareEvidence(h candidate) candidate {
 	key := strings.Join(h.evidence, "\n")
 	if l.evidence[key] == nil {
 		l.evidence[key] = h.evidence
@@ -125,65 +125,65 @@ func (s size) agree(t size) float64 {
 	return 0
 }
 
-// A role is how an op counts on a walk.
-type role uint8
+// A opRole is how an op counts on a walk.
+type opRole uint8
 
 const (
-	nothing role = iota // a fill: it belongs to the kernel behind it
-	passes              // light: data go through it
+	ignored     opRole = iota // a fill: it belongs to the kernel behind it
+	transparent               // light: data go through it
 	heavy
-	ends // a collective: what lies behind it is not adjacent
+	boundary // a collective: what lies behind it is not adjacent
 )
 
-func (f *finder) role(op *Op) role {
+func (f *finder) role(op *Op) opRole {
 	switch {
 	case op.Kind == trace.Collective:
-		return ends
+		return boundary
 	case op.Kind == trace.Copy:
 		if c := f.Run.Copy(f.Run.Spans[op.Span]); c != nil && c.Dir == trace.Fill {
-			return nothing
+			return ignored
 		}
-		return passes
+		return transparent
 	case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV || op.Shape.Kind == Embedding:
 		return heavy
 	case op.Shape.Kind == Elementwise:
-		return passes
+		return transparent
 	}
 	switch f.kernelName(op).class {
 	case light, sweep:
-		return passes
+		return transparent
 	case unknown:
 		if op.Dur() < tiny {
-			return passes
+			return transparent
 		}
 	}
 	return heavy
 }
 
-// A trail is what lies between an op and its partner so far.
-type trail struct {
+// A search is what lies between an op and its partner so far.
+type search struct {
 	evidence      []string
-	worth         float64
+	confidence    float64
 	lights, heavy int
 }
 
-// through passes a light kernel and reports whether the walk may go on.
-func (t *trail) through(op *Op, want size) bool {
+// passLight passes a light kernel and reports whether the walk may go on.
+func (t *search) passLight(op *Op, want size) bool {
 	t.lights++
 	if output(op).agree(want) > 0 {
-		t.worth *= throughSame
+		t.confidence *= throughSame
 		t.evidence = append(t.evidence, fmt.Sprintf("through %s, of the same size", short(op.Name)))
 	} else {
-		t.worth *= throughOther
+		t.confidence *= throughOther
 		t.evidence = append(t.evidence, fmt.Sprintf("through %s", short(op.Name)))
 	}
 	return t.lights <= maxLight
 }
 
-// past passes a heavy kernel that is not the partner.
-func (t *trail) past(op *Op) bool {
+// passHeavy passes a heavy kernel that is not the partner.
+func (t *search) passHeavy(op *Op) bool {
 	t.heavy++
-	t.worth *= pastHeavy
+	t.confidence *= pastHeavy
 	t.evidence = append(t.evidence, fmt.Sprintf("past %s, whose output has another size", short(op.Name)))
 	return t.heavy <= maxHeavy
 }
@@ -210,45 +210,45 @@ func sameStep(a, b *Op) bool { return a.Step == b.Step || a.Step < 0 || b.Step <
 //
 //	queue 7  |GGGGGGcc      |   G, through the light c, makes what C sends
 //	queue 19 |        CCCC  |
-func (f *finder) producer(c *Op) half {
+func (f *finder) producer(c *Op) candidate {
 	comm := f.Run.Comm(f.Run.Spans[c.Span])
 	if comm == nil || comm.Bytes() <= 0 {
-		return half{}
+		return candidate{}
 	}
 	dep, ok := f.launchedBehind(c)
 	if !ok {
-		return half{}
+		return candidate{}
 	}
 	sent := sizeOf(comm, comm.In)
-	t := trail{worth: 1, evidence: []string{dep.Why.String()}}
+	t := search{confidence: 1, evidence: []string{dep.Why.String()}}
 	if dep.Why == Timing {
-		t.worth = onlyByTime
+		t.confidence = onlyByTime
 	}
 	at := dep.Op
 	for range maxSteps {
 		if at < 0 || !sameStep(&f.ops[at], c) {
-			return half{}
+			return candidate{}
 		}
 		op := &f.ops[at]
 		switch f.role(op) {
-		case ends:
-			return half{}
-		case passes:
-			if !t.through(op, sent) {
-				return half{}
+		case boundary:
+			return candidate{}
+		case transparent:
+			if !t.passLight(op, sent) {
+				return candidate{}
 			}
 		case heavy:
 			worth, why := f.makes(op, comm.Op, sent)
 			if worth > 0 && (output(op).known() || t.heavy == 0) {
-				return half{at, c.ID, append(t.evidence, why), worth * t.worth}
+				return candidate{at, c.ID, append(t.evidence, why), worth * t.confidence}
 			}
-			if !t.past(op) {
-				return half{}
+			if !t.passHeavy(op) {
+				return candidate{}
 			}
 		}
 		at = f.facts[at].before
 	}
-	return half{}
+	return candidate{}
 }
 
 // launchedBehind is the op that a collective's data come from, as far as order tells.
@@ -298,49 +298,49 @@ func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float6
 }
 
 // consumer finds the product that reads what a collective brought.
-func (f *finder) consumer(c *Op) half {
+func (f *finder) consumer(c *Op) candidate {
 	comm := f.Run.Comm(f.Run.Spans[c.Span])
 	if comm == nil || comm.Op != trace.AllGather && comm.Op != trace.AllToAll || comm.Bytes() <= 0 {
-		return half{}
+		return candidate{}
 	}
 	brought := sizeOf(comm, comm.Out)
 	at := f.reader[c.ID]
-	t := trail{worth: 1}
+	t := search{confidence: 1}
 	if at >= 0 {
 		for _, d := range f.ops[at].After {
 			if d.Op == c.ID {
 				t.evidence = []string{d.Why.String()}
 				if d.Why == Timing {
-					t.worth = onlyByTime
+					t.confidence = onlyByTime
 				}
 			}
 		}
 	}
 	for range maxSteps {
 		if at < 0 || !sameStep(&f.ops[at], c) {
-			return half{}
+			return candidate{}
 		}
 		op := &f.ops[at]
 		switch f.role(op) {
-		case ends:
-			return half{}
-		case passes:
-			if !t.through(op, brought) {
-				return half{}
+		case boundary:
+			return candidate{}
+		case transparent:
+			if !t.passLight(op, brought) {
+				return candidate{}
 			}
 		case heavy:
 			a, b := operands(op)
 			if worth := a.agree(brought); worth > 0 {
-				return half{c.ID, at, append(t.evidence, fmt.Sprintf("its first input is as large as what was brought: %d bytes", brought.bytes)), sizesAgree * worth * t.worth}
+				return candidate{c.ID, at, append(t.evidence, fmt.Sprintf("its first input is as large as what was brought: %d bytes", brought.bytes)), sizesAgree * worth * t.confidence}
 			}
 			if worth := b.agree(brought); worth > 0 {
-				return half{c.ID, at, append(t.evidence, fmt.Sprintf("its second input is as large as what was brought: %d bytes", brought.bytes)), sizesAgree * worth * t.worth}
+				return candidate{c.ID, at, append(t.evidence, fmt.Sprintf("its second input is as large as what was brought: %d bytes", brought.bytes)), sizesAgree * worth * t.confidence}
 			}
-			return half{}
+			return candidate{}
 		}
 		at = f.next[at]
 	}
-	return half{}
+	return candidate{}
 }
 
 // operands are the sizes of a product's inputs.
@@ -358,38 +358,38 @@ func operands(op *Op) (a, b size) {
 	return a, b
 }
 
-// productBefore finds the product whose output is another one's first input:
+// gemmBefore finds the product whose output is another one's first input:
 // the last heavy kernel before it on its stream, with no collective between.
-func (f *finder) productBefore(g *Op) half {
-	t := trail{worth: 1, evidence: []string{StreamOrder.String()}}
+func (f *finder) gemmBefore(g *Op) candidate {
+	t := search{confidence: 1, evidence: []string{StreamOrder.String()}}
 	at := g.ID
 	for range maxSteps {
 		if f.waitsForCollective(&f.ops[at]) {
-			return half{}
+			return candidate{}
 		}
 		at = f.facts[at].before
 		if at < 0 || !sameStep(&f.ops[at], g) {
-			return half{}
+			return candidate{}
 		}
 		op := &f.ops[at]
 		in, _ := operands(g)
 		switch f.role(op) {
-		case ends:
-			return half{}
-		case passes:
-			if !t.through(op, in) {
-				return half{}
+		case boundary:
+			return candidate{}
+		case transparent:
+			if !t.passLight(op, in) {
+				return candidate{}
 			}
 		case heavy:
 			s := op.Shape
 			if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || !f.feeds(s, g) {
-				return half{}
+				return candidate{}
 			}
 			why := fmt.Sprintf("its %d×%d output has the shape of the other's first input", s.M, s.N)
-			return half{at, g.ID, append(t.evidence, why), sizesAgree * t.worth}
+			return candidate{at, g.ID, append(t.evidence, why), sizesAgree * t.confidence}
 		}
 	}
-	return half{}
+	return candidate{}
 }
 
 // feeds reports whether a product's columns are what another one sums over:
