@@ -75,7 +75,7 @@ func numbersOf(kinds int) string {
 func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Exact })
 	bar := a.progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
-	choices, mixed, err := compare.ComparePairs(r.workload, m, sel, r.scenario, trace.Time(r.base), opts, func() { _ = bar.Add(1) })
+	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)

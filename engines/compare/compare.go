@@ -159,7 +159,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		// A deadlock, or a workgroup that fits no compute unit of this machine, is
 		// what the strategy comes to here.
 		o.Why, o.Result, o.Time = "cannot run: "+o.Err.Error(), nil, 0
-		return nil, nil //nolint:nilnil // the outcome has the reason
+		return nil, nil //nolint:nilnil,nilerr // the outcome has the reason
 	}
 	o.Time = plan.StepTime(w, o.Result.Run)
 	if o.Strategy.Bound && !o.Strategy.Exact { // of schedules, those that overlap iterations count by the mean
@@ -208,4 +208,5 @@ func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 	return r
 }
 
+// Abs is the magnitude of a time.
 func Abs(t trace.Time) trace.Time { return max(t, -t) }

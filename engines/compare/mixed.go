@@ -50,12 +50,12 @@ type PairChoice struct {
 // shorter, of bulk's.
 const worthwhile = 0.005
 
-// ComparePairs tries every selection on every kind of pair by itself, and then
+// Pairs tries every selection on every kind of pair by itself, and then
 // all kinds at once, each under the selection that was best for it alone.
 // Bounds, strategies that overlap iterations and those without hardware are
 // tried but not mixed. done is called as each simulation finishes, from several
 // goroutines; nil is fine.
-func ComparePairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
+func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
 		return nil, Outcome{}, err

@@ -29,7 +29,7 @@ func TestComparePairs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	choices, mixed, err := compare.ComparePairs(w, m, sel, plan.Scenario{}, base.Time, replay.Options{}, nil)
+	choices, mixed, err := compare.Pairs(w, m, sel, plan.Scenario{}, base.Time, replay.Options{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

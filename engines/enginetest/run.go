@@ -64,6 +64,7 @@ func Detailed(t testing.TB, w *workload.Workload, m machine.Machine, name string
 	return out
 }
 
+// MustParse reads selections as --strategy does.
 func MustParse(t *testing.T, s string) []plan.Selection {
 	t.Helper()
 	sel, err := engines.ParseSelection(s)
@@ -84,6 +85,7 @@ func Sent(out compare.Outcome) map[string]float64 {
 	return by
 }
 
+// Sum adds up bytes by destination.
 func Sum(by map[string]float64) (all float64) {
 	for _, b := range by {
 		all += b

@@ -312,4 +312,5 @@ func letBegin(path []replay.Segment, before replay.Segment, flags []string) stri
 	return ""
 }
 
+// Micros writes a time in microseconds.
 func Micros(t trace.Time) string { return fmt.Sprintf("%.1f µs", float64(t)/1e3) }

@@ -168,4 +168,5 @@ func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
 // for nothing else.
 const boundByMemory = 1.03
 
+// Seconds is a time in seconds.
 func Seconds(t trace.Time) float64 { return float64(t) / 1e9 }

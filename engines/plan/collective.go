@@ -29,13 +29,13 @@ func (p Piece) share(bytes int64) int64 { return bytes * int64(max(1, p.Shares))
 // whole is the index of a part that is all of its collective.
 const Whole = -1
 
-// A gang is one channel of a part on all ranks, or all of a part that is not cut
+// A Gang is one channel of a part on all ranks, or all of a part that is not cut
 // into channels. Its bytes move once it is resident on every rank, and its
 // workgroups leave together (MECHANISM B1, MODEL_STUDY R3). Channels do not wait
 // for each other, since each has its own share of the buffer: of 24 beside a
 // product on 112 of 132 CUs, 20 finish while it runs, and only four run on into
 // the next product (samples/measurements/2026-11-21-h200x2-third, qwen7b_fc2 in 8 chunks).
-type gang struct {
+type Gang struct {
 	Arrive, depart replay.Flag
 }
 
@@ -50,6 +50,7 @@ type gangKey struct {
 // the one that has; everyone where a channel is of all ranks.
 type rankPair [2]int32
 
+// Everyone stands for a channel of all ranks.
 var Everyone = rankPair{-1, -1}
 
 func (p rankPair) String() string {
@@ -62,7 +63,8 @@ func (p rankPair) String() string {
 	return fmt.Sprintf("ranks %d and %d", p[0], p[1])
 }
 
-func (pl *Planner) Gang(p Piece, channel int, of rankPair) *gang {
+// Gang is the flags of one channel of a piece, for the ranks that it serves.
+func (pl *Planner) Gang(p Piece, channel int, of rankPair) *Gang {
 	key := gangKey{p.Coll, p.Index, channel, of}
 	if g, ok := pl.gangs[key]; ok {
 		return g
@@ -71,7 +73,7 @@ func (pl *Planner) Gang(p Piece, channel int, of rankPair) *gang {
 	if p.Index >= 0 {
 		name = fmt.Sprintf("%s chunk %d", name, p.Index)
 	}
-	g := &gang{
+	g := &Gang{
 		Arrive: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d resident on %s", channel, name, p.Coll.Seq, of)),
 		depart: pl.Program.NewFlag(fmt.Sprintf("channel %d of %s %d finished on %s", channel, name, p.Coll.Seq, of)),
 	}
@@ -238,7 +240,7 @@ func (p Piece) latency(alone trace.Time, self int32) replay.Phase {
 
 // A channelSchedule is what one channel does on one rank.
 type channelSchedule struct {
-	*gang
+	*Gang
 	members  int64   // ranks of the gang
 	peers    []int32 // GPUs it sends to
 	share    float64 // of the wire bytes of a channel, which are those of all over their number
@@ -259,7 +261,7 @@ func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule 
 		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
-			lots[ch] = channelSchedule{gang: pl.Gang(p, ch, Everyone), members: int64(n), peers: peers, share: 1}
+			lots[ch] = channelSchedule{Gang: pl.Gang(p, ch, Everyone), members: int64(n), peers: peers, share: 1}
 		case peer == 0:
 			lots[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share, true}
 		default:

@@ -27,6 +27,7 @@ func CoverOf(op *workload.Op, byColumn bool) (c Cover, ok bool) {
 	return c, t.Persistent && t.Tiles == c.Tiles() || !t.Persistent && t.WGs == c.Tiles()*c.Splits
 }
 
+// Tiles is the number of tiles, splits not counted.
 func (c Cover) Tiles() int { return c.Rows * c.Cols }
 
 // At is the row and column of the i-th tile to be computed. Split parts of a

@@ -1,7 +1,6 @@
 package plan
 
 import (
-
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"

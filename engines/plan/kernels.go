@@ -130,6 +130,7 @@ func (pl *Planner) AsLaunched(op *workload.Op, g Grid) *replay.Kernel {
 	return k
 }
 
+// KernelOf is the kernel of an operation with other workgroups than it was launched with.
 func (pl *Planner) KernelOf(op *workload.Op, g Grid) *replay.Kernel {
 	k := &replay.Kernel{
 		Name: op.Name, Kind: trace.Compute, Matrix: op.Shape.Kind == workload.GEMM,
@@ -144,6 +145,7 @@ func (pl *Planner) KernelOf(op *workload.Op, g Grid) *replay.Kernel {
 	return k
 }
 
+// CeilDiv is a/b, rounded up.
 func CeilDiv(a, b int) int {
 	if b <= 0 {
 		return 0

@@ -29,12 +29,14 @@ func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 	return first, second
 }
 
+// BeginPair is to be called before a pair is written on the rank.
 func (r *Rank) BeginPair(p *Pair) {
 	first, _ := r.Ops(p)
 	r.reach(first)
 	r.Stream(first.Queue).Delay(r.Planner.late(r.ID, p), replay.PeerSkew, "arrives later")
 }
 
+// EndPair is to be called when a pair is written on the rank.
 func (r *Rank) EndPair(p *Pair) {
 	_, second := r.Ops(p)
 	r.passed(second)

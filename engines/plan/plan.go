@@ -32,7 +32,7 @@ type Planner struct {
 	First    map[int32]int
 	Replaced map[int32]bool // ops of those pairs
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may take; nil: all
-	gangs    map[gangKey]*gang
+	gangs    map[gangKey]*Gang
 	Measured bool // captured: kernels as measured, holding nothing
 	Anchored bool // every operation starts when it did when captured
 
@@ -70,6 +70,7 @@ type Rank struct {
 	Separation separation        // of a serial schedule
 }
 
+// A Stream is one under construction.
 type Stream struct {
 	replay.Stream
 	End  trace.Time   // captured end of the last op written
@@ -102,13 +103,15 @@ func (p *Pair) Last() *Pair {
 	return p
 }
 
+// NewPlanner begins a program for a workload. It is an error if the machine has
+// fewer GPUs than the workload has ranks.
 func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner, error) {
 	if m.GPUs < w.World {
 		return nil, fmt.Errorf("the trace has %d ranks and machine %s has %d GPUs (choose one with at least %d)", w.World, m.Name, m.GPUs, w.World)
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &replay.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*gang{},
+		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{},
 		Done: make([]replay.Flag, len(w.Ops)),
 	}
 	for i := range w.Ops {
@@ -355,6 +358,7 @@ func (pl *Planner) commandOf(op *workload.Op) replay.Command {
 	return LaunchOf(op, pl.kernel(op))
 }
 
+// LaunchOf launches a kernel that stands for an operation.
 func LaunchOf(op *workload.Op, k *replay.Kernel) replay.Command {
 	return replay.Command{Op: replay.Launch, Kernel: k, Name: op.Name, Origin: op.ID}
 }
@@ -368,19 +372,23 @@ func (pl *Planner) CopyOf(op *workload.Op) replay.Command {
 	return replay.Command{Op: replay.Start, Copy: c, Name: op.Name, Origin: op.ID}
 }
 
+// Launch adds a kernel or copy that starts a gap after what is before it.
 func (s *Stream) Launch(gap trace.Time, c replay.Command) {
 	c.Delay = gap
 	s.Commands = append(s.Commands, c)
 }
 
+// Wait holds the stream until a flag reaches n. The name is what is waited for.
 func (s *Stream) Wait(f replay.Flag, n int64, name string) {
 	s.Commands = append(s.Commands, replay.Command{Op: replay.Wait, Flag: f, Count: n, Name: name, Origin: -1})
 }
 
+// Post adds n to a flag when all before it has ended.
 func (s *Stream) Post(f replay.Flag, n int64) {
 	s.Commands = append(s.Commands, replay.Command{Op: replay.Post, Flag: f, Count: n, Origin: -1})
 }
 
+// Delay holds the stream for a time, which is lost to a cause.
 func (s *Stream) Delay(d trace.Time, why replay.Cause, name string) {
 	if d > 0 {
 		s.Commands = append(s.Commands, replay.Command{Op: replay.Delay, Delay: d, Why: why, Name: name, Origin: -1})

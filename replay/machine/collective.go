@@ -271,6 +271,7 @@ func (c *Collective) beside(n Neighbour) *Quantity {
 	return [...]*Quantity{&c.BesideLibrary, &c.BesideTiles, &c.BesideMemory}[n]
 }
 
+// Exponent is that of the neighbour's slowdown over the share of CUs that collectives hold.
 func (n Neighbour) Exponent() float64 {
 	if n == BesideMemory {
 		return 1

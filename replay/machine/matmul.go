@@ -223,4 +223,5 @@ func (m Machine) Crowded(n int) float64 {
 	return 1 - m.Matmul.Crowd.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
 }
 
+// CeilDiv is a/b, rounded up.
 func CeilDiv[T int | int64](a, b T) T { return (a + b - 1) / b }

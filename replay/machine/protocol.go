@@ -52,21 +52,22 @@ func (l *Library) protocols() []protocol {
 	return noProtocols
 }
 
-// A spread is the ranks of a collective over nodes: they fill one after another.
-type spread struct {
+// A Placement is the ranks of a collective over nodes: they fill one after another.
+type Placement struct {
 	ranks, nodes, per float64 // per: ranks of a full node
 }
 
-func (l *Library) Spread(ranks int) spread {
+// Spread is how ranks lie on nodes: they fill one after another.
+func (l *Library) Spread(ranks int) Placement {
 	per := int(l.Network.Node.Value)
 	if per == 0 || per > ranks {
 		per = ranks
 	}
-	return spread{float64(ranks), float64((ranks + per - 1) / per), float64(per)}
+	return Placement{float64(ranks), float64((ranks + per - 1) / per), float64(per)}
 }
 
 // Expected is what the library takes by its tuner.
-func (l *Library) Expected(op trace.CollectiveOp, at spread, channels, bytes float64) float64 {
+func (l *Library) Expected(op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
 	best := math.Inf(1)
 	for i := range l.protocols() {
 		for _, algorithm := range l.choices(op, at, AlgoProto{}) {
@@ -78,7 +79,7 @@ func (l *Library) Expected(op trace.CollectiveOp, at spread, channels, bytes flo
 
 // far is how many of the steps go from node to node one after another. A ring
 // enters and leaves every node once a round; pairs are met one by one.
-func (at spread) far(op trace.CollectiveOp, steps float64) float64 {
+func (at Placement) far(op trace.CollectiveOp, steps float64) float64 {
 	switch {
 	case at.nodes == 1:
 		return 0
@@ -109,7 +110,7 @@ func sums(op trace.CollectiveOp) bool {
 // node once, through all its NICs. In pairs each rank of a node sends to all of
 // the others, and the fullest link bounds all (on a torus half of the pairs
 // of each ring cross its middle).
-func (w *Network) rankRate(pairs bool, at spread) float64 {
+func (w *Network) rankRate(pairs bool, at Placement) float64 {
 	nics := max(1, w.NICs.Value) * w.Egress.Value
 	if !pairs {
 		links := w.Pair.Value

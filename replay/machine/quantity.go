@@ -56,6 +56,7 @@ func (q Quantity) String() string {
 // A Dimension is what a number measures, and by that which units it may have.
 type Dimension uint8
 
+// The dimensions.
 const (
 	Count Dimension = iota
 	Ratio

@@ -57,7 +57,7 @@ func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels i
 }
 
 // choices are the algorithms that a way leaves.
-func (l *Library) choices(op trace.CollectiveOp, at spread, w AlgoProto) []string {
+func (l *Library) choices(op trace.CollectiveOp, at Placement, w AlgoProto) []string {
 	switch {
 	case w.Algorithm != "":
 		return []string{w.Algorithm}
@@ -83,7 +83,7 @@ func (l *Library) Carried(w AlgoProto) float64 {
 // their sum; an all-reduce then sends the sum to all at once. As many bytes leave
 // a rank as in a ring, but it waits for others once a phase, not once a step, and
 // it adds all slices in one pass. Between nodes its bytes take the ways of pairs.
-func (l *Library) algorithmTime(algorithm string, p *protocol, op trace.CollectiveOp, at spread, channels, bytes float64) float64 {
+func (l *Library) algorithmTime(algorithm string, p *protocol, op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
 	c, ll := l.Of(op), &l.protocols()[0]
 	n := max(1, min(channels, math.Ceil(bytes/c.Grain.Or(1))))
 	steps := Sends(op, at.ranks)

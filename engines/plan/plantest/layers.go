@@ -29,6 +29,7 @@ type Sublayer struct {
 	Ranks          int
 }
 
+// Sublayers are those that T3 evaluates.
 func Sublayers() []Sublayer {
 	var all []Sublayer
 	for _, model := range []struct {
@@ -80,6 +81,7 @@ type Load struct {
 
 const rounds = 10
 
+// Build makes the workload.
 func (l Load) Build(t testing.TB, m machine.Machine) *workload.Workload {
 	t.Helper()
 	const bytes = 128 << 20
@@ -111,8 +113,10 @@ type Mlp struct {
 	Up, Down           trace.Time
 }
 
+// Mlp512 is an MLP of GPT-3 with a batch of 512.
 var Mlp512 = Mlp{Ranks: 2, Steps: 3, Batch: 512, Hidden: 12288, Ffn: 6144, Up: 144_300, Down: 147_500}
 
+// Build makes the workload.
 func (s Mlp) Build(t testing.TB) *workload.Workload {
 	t.Helper()
 	up := Dense{Name: "up", N: s.Ffn, K: s.Hidden, Dur: s.Up}
@@ -127,6 +131,7 @@ type Chain struct {
 	Products     []Dense
 }
 
+// A Dense is one GEMM of a chain.
 type Dense struct {
 	Name   string
 	N, K   int64

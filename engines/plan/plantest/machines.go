@@ -11,6 +11,7 @@ import (
 
 var loadH200 = sync.OnceValues(func() (machine.Machine, error) { return profile.Load("h200") })
 
+// H200 is the shipped profile with a number of GPUs.
 func H200(t testing.TB, gpus int) machine.Machine {
 	t.Helper()
 	m, err := loadH200()
@@ -20,6 +21,7 @@ func H200(t testing.TB, gpus int) machine.Machine {
 	return m.Resize(gpus)
 }
 
+// T3 is the machine that T3 simulates.
 func T3(t testing.TB, gpus int) machine.Machine {
 	t.Helper()
 	m, err := profile.Load("t3")
@@ -39,6 +41,7 @@ func BareNodes(t testing.TB, gpus, node int) machine.Machine {
 	return m
 }
 
+// Profile is a shipped profile by its name.
 func Profile(t testing.TB, name string) machine.Machine {
 	t.Helper()
 	m, err := profile.Load(name)
@@ -48,12 +51,14 @@ func Profile(t testing.TB, name string) machine.Machine {
 	return m
 }
 
+// Workloads of one GEMM and one collective.
 var (
 	Scattered = Spec{Ranks: 4, Steps: 3, Op: trace.ReduceScatter, Bytes: 64 << 20, Gemm: 304_000, Comm: 153_000, Channels: 24}
 	Gathered  = Spec{Ranks: 4, Steps: 3, Op: trace.AllGather, Bytes: 64 << 20, Gemm: 304_000, Comm: 170_000, Channels: 24, Reverse: true}
 	Vector    = Spec{Ranks: 4, Steps: 3, Op: trace.AllReduce, Bytes: 64 << 10, Gemm: 30_000, Comm: 28_000, Channels: 4}
 )
 
+// Near reports whether a number is within 0.1 % of another.
 func Near(got, want float64) bool { return got > 0.999*want && got < 1.001*want }
 
 // Bare is a machine on which nothing but tiles and links takes time: a shard of

@@ -46,10 +46,12 @@ func SampleOperator(t testing.TB, name string) (*workload.Workload, machine.Mach
 	return OperatorOf(t, string(text))
 }
 
+// EmbeddingFile is a workload file of an embedding and its all-to-all.
 func EmbeddingFile(on string, ranks, batch, tables, pooling int) string {
 	return fmt.Sprintf("operator: embedding+all_to_all\nmachine: %s\nranks: %d\ntype: f32\nshape: {batch: %d, tables: %d, dim: 256, pooling: %d}\nkernel: {launches: %[4]d}\n", on, ranks, batch, tables, pooling)
 }
 
+// LiftSample is the workload of a trace under samples.
 func LiftSample(t testing.TB, name string) *workload.Workload {
 	t.Helper()
 	run, err := format.Open(root(t)+"/samples/"+name, format.Options{})

@@ -33,8 +33,10 @@ type Spec struct {
 	Experts      int        // so many products of equal parts of the rows, and no pair
 }
 
+// MoeDown is the down projection of a mixture of experts and its all-to-all.
 var MoeDown = Spec{Ranks: 4, Steps: 4, Op: trace.AllToAll, Bytes: 64 << 20, Gemm: 304_000, Comm: 153_000, Channels: 32}
 
+// LaunchGap is the time between two kernels, in ns.
 const LaunchGap = 2_000
 
 // Build makes the workload that workload.Lift would find: 8192×4096×3584 in

@@ -82,8 +82,8 @@ func Sized(name string) bool {
 	return len(found) == 1 && found[0].gpus > 0
 }
 
-// A meaning is what a machine's name may mean. gpus is 0 where the name has no number.
-type meaning struct {
+// A Selected is what a machine's name may mean. gpus is 0 where the name has no number.
+type Selected struct {
 	profile string
 	gpus    int
 }
@@ -91,10 +91,10 @@ type meaning struct {
 // Readings are what a name may mean, given the names of all profiles: a profile,
 // a profile and a number behind ":" or "x", or, where the profile's name ends in
 // an x, a number behind that ("mi300x8").
-func Readings(name string, all []string) (found []meaning) {
+func Readings(name string, all []string) (found []Selected) {
 	add := func(profile string, gpus int) {
 		if slices.Contains(all, profile) {
-			found = append(found, meaning{profile, gpus})
+			found = append(found, Selected{profile, gpus})
 		}
 	}
 	add(name, 0)

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"flag"
-	"github.com/overlapse/overlapse/replay/machine"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 var update = flag.Bool("update", false, "rewrite profiles and goldens")
@@ -141,7 +142,7 @@ func TestNamesLoad(t *testing.T) {
 
 func TestAmbiguousNames(t *testing.T) {
 	all := []string{"mi250", "mi250x", "h200"}
-	if d := cmp.Diff([]meaning{{"mi250", 8}, {"mi250x", 8}}, Readings("mi250x8", all), cmp.AllowUnexported(meaning{})); d != "" {
+	if d := cmp.Diff([]Selected{{"mi250", 8}, {"mi250x", 8}}, Readings("mi250x8", all), cmp.AllowUnexported(Selected{})); d != "" {
 		t.Error(d)
 	}
 	err := &UnknownError{Name: "mi250x8", Readings: []string{"mi250:8", "mi250x:8"}}
