@@ -25,7 +25,7 @@ func TestFalls(t *testing.T) {
 		{2, true, 3, []raceOutcome{{plan.LastGEMMFirst, 7. / 16}, {plan.CommFirst, 1. / 4}, {plan.RanksDiffer, 5. / 16}}},
 		{4, true, 4, []raceOutcome{{plan.LastGEMMFirst, 175. / 256}, {plan.CommFirst, 1. / 16}, {plan.RanksDiffer, 65. / 256}}},
 	} {
-		if got := raceOutcomes(c.ranks, c.gathers, c.chunks); !slices.Equal(got, c.want) {
+		if got := raceOutcomes(c.ranks, c.gathers, c.chunks, 2); !slices.Equal(got, c.want) {
 			t.Errorf("%d ranks, %d chunks, gathers %v: %v, want %v", c.ranks, c.chunks, c.gathers, got, c.want)
 		}
 	}

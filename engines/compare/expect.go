@@ -18,12 +18,12 @@ type raceOutcome struct {
 // raceOutcomes are the ways that races fall on n ranks. In one race the GEMM goes
 // first on all ranks with probability 1/2^n, the collective on all with the same,
 // and else ranks differ. An all-gather races again at its second chunk: the GEMM
-// stays first on a rank with probability 1/2^GatherRaces, and one such rank holds
+// stays first on a rank with probability 1/2^races, and one such rank holds
 // up all.
-func raceOutcomes(n int, gathers bool, chunks int) []raceOutcome {
+func raceOutcomes(n int, gathers bool, chunks, races int) []raceOutcome {
 	alike := math.Exp2(-float64(n))
-	if gathers && chunks > plan.GatherRaces {
-		behind := 1 - math.Pow(1-math.Exp2(-plan.GatherRaces), float64(n))
+	if gathers && chunks > races {
+		behind := 1 - math.Pow(1-math.Exp2(-float64(races)), float64(n))
 		return []raceOutcome{{plan.LastGEMMFirst, behind}, {plan.CommFirst, alike}, {plan.RanksDiffer, 1 - behind - alike}}
 	}
 	return []raceOutcome{{plan.GEMMFirst, alike}, {plan.CommFirst, alike}, {plan.RanksDiffer, 1 - 2*alike}}
@@ -62,7 +62,7 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 	}
 	both := o.Races.GEMMs && o.Races.Gathers
 	var mean float64
-	for _, fall := range raceOutcomes(w.World, !o.Races.GEMMs, o.Races.Chunks) {
+	for _, fall := range raceOutcomes(w.World, !o.Races.GEMMs, o.Races.Chunks, plan.GatherRaces(&o.Machine)) {
 		t := o.Time
 		if both || fall.race != plan.MedianOutcome(w.World, o.Races.Gathers) {
 			sc.Race = fall.race

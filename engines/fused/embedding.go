@@ -35,17 +35,6 @@ type slicing struct {
 	ready  [][]replay.Flag // by place, source·slices + slice: the slice is there
 }
 
-// networkCall is what it takes a workgroup to put a slice and, behind a fence,
-// its flag: two work requests and the ring of a doorbell across the bus. Assumed,
-// no source gives one for ROC_SHMEM.
-const networkCall = trace.Time(1_000)
-
-// gatherSpread is how far the times of vectors lie from their mean: the stamps of
-// persistent gathers (data/h200/wg, embeddings of 64 KiB) have a standard
-// deviation of 6.5 %, tile by tile and not workgroup by workgroup; eight even
-// levels between -spread and spread have 0.65 of it.
-const gatherSpread = 0.10
-
 // ofEight is the part of a CU's workgroups that a fused kernel can keep
 // resident: the network library's calls take registers (SC'24 sections III-C and
 // IV-C: 12.5 % fewer).
@@ -229,7 +218,7 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 		ready := d.ready[x.to][me*d.slices+x.slice]
 		to, from := int(d.ranks[x.to]), op.Rank
 		work := work
-		work.Time = trace.Time(float64(work.Time)*(1+gatherSpread*height(levelOf(tile*len(d.ranks)+me))) + 0.5)
+		work.Time = trace.Time(float64(work.Time)*(1+pl.Machine.GPU.GatherSpread.Value*height(levelOf(tile*len(d.ranks)+me))) + 0.5)
 		switch {
 		case to == from:
 			return append(buf, work, done, replay.Phase{Op: replay.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})
@@ -242,7 +231,7 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 			})
 		}
 		return append(buf, work, done,
-			replay.Phase{Op: replay.Sleep, Time: networkCall},
+			replay.Phase{Op: replay.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)},
 			replay.Phase{Op: replay.Put, Peer: int32(to), Bytes: float64(x.size) * d.bytes, Flag: ready, Count: 1, Mark: "put"})
 	}
 	k.Epilogue = func(wg int, buf []replay.Phase) []replay.Phase {

@@ -102,7 +102,7 @@ func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 			// Up to what laws of tiles err by it shows how that errs on this tile, and nothing
 			// of others: those of chunks run between other kernels as they do alone, 2 %
 			// faster to 2 % slower (samples/measurements/2026-11-22-h200x2-kernels).
-			if slower < 1+ProcessesDiffer {
+			if slower < 1+pl.Machine.Matmul.RunSpread.Value {
 				slower = 1
 			}
 		}

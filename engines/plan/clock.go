@@ -55,7 +55,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
 	settled := m.Clock.Settled(c.demand)
 	if known, took, all := LibraryGEMMs(w, m, false); took > all/2 {
-		if at := known / took / InPlace; at < 1-ProcessesDiffer {
+		if at := known / took / m.Clock.InPlace.Or(1); at < 1-m.Matmul.RunSpread.Value {
 			return max(at, settled)
 		}
 		return 1
@@ -65,16 +65,6 @@ func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) f
 	}
 	return 1
 }
-
-// inPlace is how fast products are between other kernels, relative to alone at
-// the same clock: with a collective before each, from the first on
-// (samples/measurements/2026-11-21-h200-power, duty_cycle with fill all_gather).
-// processesDiffer is how far times of one product are apart at full clock (c0161,
-// c0163 and c0500 of data/h200).
-const (
-	InPlace         = 0.983
-	ProcessesDiffer = 0.04
-)
 
 // add counts one operation.
 func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/overlapse/overlapse/replay/machine"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/workload"
@@ -32,7 +33,7 @@ import (
 // that becomes ready together with it, at a chunk on this rank.
 func (r *Rank) CommFirst(p *Pair, chunk int) bool {
 	if p.Direction == workload.CollectiveThenCompute {
-		for k := range min(chunk+1, GatherRaces) {
+		for k := range min(chunk+1, GatherRaces(&r.Planner.Machine)) {
 			if r.raceWon(p, k) {
 				return true
 			}
@@ -40,18 +41,15 @@ func (r *Rank) CommFirst(p *Pair, chunk int) bool {
 		return false
 	}
 	for k := 1; k <= chunk; k++ {
-		if seed := r.Planner.Scenario.Seed; seed <= 0 || draw(seed, int64(r.ID), int64(p.Index), int64(k))%keepsOneIn != 0 {
+		if seed := r.Planner.Scenario.Seed; seed <= 0 || draw(seed, int64(r.ID), int64(p.Index), int64(k))%uint64(max(1, r.Planner.Machine.Launch.RaceKeeps.Value)) != 0 {
 			return false
 		}
 	}
 	return r.raceWon(p, 0)
 }
 
-// keepsOneIn is one in how many collectives that went first at a chunk do so at the next.
-const keepsOneIn = 3
-
 // GatherRaces is at how many chunks of an all-gather there is a race.
-const GatherRaces = 2
+func GatherRaces(m *machine.Machine) int { return int(m.Launch.GatherRaces.Value) }
 
 // raceWon reports whether the collective wins the race at a chunk.
 func (r *Rank) raceWon(p *Pair, chunk int) bool {

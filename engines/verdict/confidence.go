@@ -278,8 +278,8 @@ func (v *assessment) clock() {
 		}
 		return
 	}
-	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/plan.InPlace < took*(1-2*plan.ProcessesDiffer) {
-		v.doubt(Medium, "the captured products take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*plan.InPlace/known-1))
+	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/v.m.Clock.InPlace.Or(1) < took*(1-2*v.m.Matmul.RunSpread.Value) {
+		v.doubt(Medium, "the captured products take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
 	}
 	d := c.Demand(v.out.Scenario, v.out.Time)
 	if settled < fullClock && timedIterations*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {

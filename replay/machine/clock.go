@@ -18,6 +18,7 @@ type Clock struct {
 	Exponent Quantity // of the relative clock over the share of the time that products may be busy
 	Memory   Quantity // draw of memory at full rate
 	Link     Quantity // draw of a collective that moves data
+	InPlace  Quantity // rate of a GEMM between other kernels relative to alone, at one clock
 	Hold     Quantity // time over which draw is averaged
 }
 

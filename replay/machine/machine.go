@@ -29,27 +29,28 @@ type Machine struct {
 // A GPU is one device. Its rates are what programs reach, not what the data
 // sheet promises.
 type GPU struct {
-	Name        string
-	CUs         Quantity
-	Threads     Quantity // a CU
-	Registers   Quantity // 32-bit, a CU
-	Shared      Quantity // bytes a CU
-	SharedSpare Quantity // bytes a workgroup takes beyond what it asks for
-	WGs         Quantity // workgroups a CU
-	Memory      Quantity // bytes a second, read and write together, as reached by a copy
-	Read        Quantity // bytes a second of a kernel that only reads
-	Cache       Quantity // bytes of the last-level cache
-	CacheRate   Quantity // bytes a second out of it and into it, together
-	Update      Quantity // memory that a byte takes which the memory adds to what is there, relative to one written
-	Post        Quantity // seconds that a workgroup takes to post a semaphore in the GPU's own memory behind what it stored there
-	Poll        Quantity // seconds that a workgroup takes to see that one is posted
-	Flops       Quantity // matrix flop a second, dense bf16, as reached by the library at full clock
-	Stream      Table    // workgroups, bytes a second that they reach together with a streaming kernel
-	Gather      Table    // workgroups, bytes a second with random rows of 1 KiB
-	GatherFused Table    // the same, by a kernel whose results may go to peers
-	Sum         Table    // partial results, bytes a second of their sum that PyTorch's kernel writes
-	Groups      Table    // CUs of a group that a cluster of workgroups lies in, groups of that size
-	Crowding    Table    // occupancy as a share of the threads that a CU holds, memory rate of random reads relative to the best
+	Name         string
+	CUs          Quantity
+	Threads      Quantity // a CU
+	Registers    Quantity // 32-bit, a CU
+	Shared       Quantity // bytes a CU
+	SharedSpare  Quantity // bytes a workgroup takes beyond what it asks for
+	WGs          Quantity // workgroups a CU
+	Memory       Quantity // bytes a second, read and write together, as reached by a copy
+	Read         Quantity // bytes a second of a kernel that only reads
+	Cache        Quantity // bytes of the last-level cache
+	CacheRate    Quantity // bytes a second out of it and into it, together
+	Update       Quantity // memory that a byte takes which the memory adds to what is there, relative to one written
+	Post         Quantity // seconds that a workgroup takes to post a semaphore in the GPU's own memory behind what it stored there
+	Poll         Quantity // seconds that a workgroup takes to see that one is posted
+	Flops        Quantity // matrix flop a second, dense bf16, as reached by the library at full clock
+	Stream       Table    // workgroups, bytes a second that they reach together with a streaming kernel
+	Gather       Table    // workgroups, bytes a second with random rows of 1 KiB
+	GatherFused  Table    // the same, by a kernel whose results may go to peers
+	Sum          Table    // partial results, bytes a second of their sum that PyTorch's kernel writes
+	Groups       Table    // CUs of a group that a cluster of workgroups lies in, groups of that size
+	GatherSpread Quantity // relative spread of the times of one gather's vectors around their mean
+	Crowding     Table    // occupancy as a share of the threads that a CU holds, memory rate of random reads relative to the best
 }
 
 // A Fabric joins the GPUs of one node. Egress, Ingress and Pair are what copy
@@ -90,6 +91,9 @@ type Launch struct {
 	Call           Quantity // host seconds of the driver's call within that, as a profiler records it: the pace of the host that Host, Compiled, HostEvent and HostCollective were measured on
 	HostEvent      Quantity // host seconds to record an event and let another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective
+	NetworkCall    Quantity // seconds that a workgroup takes to hand a transfer and its flag to the network library
+	RaceKeeps      Quantity // one in how many collectives that were dispatched before the GEMM beside them are so at the next chunk
+	GatherRaces    Quantity // at how many chunks of an all-gather dispatch order varies
 	Barrier        Quantity // seconds of a barrier among all GPUs through peer memory
 }
 

@@ -14,19 +14,21 @@ import "math"
 // as fill the CUs; another kernel then sums what the parts have, which takes Reduce and
 // the memory's time for it.
 type Matmul struct {
-	Rate      Quantity // flop a second of all CUs in the main loop of tiles
-	TileStart Quantity // seconds of a tile beyond its main loop: prologue, epilogue
-	Exposed   Quantity // share of the memory's time for the operands that main loops do not hide
-	Reduce    Quantity // seconds of the kernel that sums parts, beyond its traffic; unknown: no tile is split
-	Tiles     Table    // candidates: rows (of N), columns (of M), preference, slowness
-	Clusters  Table    // rows, columns of a tile; tiles of a cluster along rows (of N), along columns (of M)
-	Owned     Quantity // tiles that a persistent workgroup owns before a counter hands out the rest (R5)
-	Dynamic   Quantity // waves above which there is a counter, which a memset clears before the kernel
-	Compiled  Quantity // flop a second of all CUs that compiled tiles reach with full CUs
-	Lone      Quantity // the same with one tile on a CU: some of its pipes' time goes by waiting for memory
-	Crowd     Quantity // fraction by which a compiled tile is faster when nearly all other CUs are idle (R8)
-	Shapes    Table    // measured: M, N, K, seconds of the kernel
-	Taken     Table    // seen: M, N, K, rows and columns of the tile, parts along K, where the preferences say otherwise
+	Rate       Quantity // flop a second of all CUs in the main loop of tiles
+	TileStart  Quantity // seconds of a tile beyond its main loop: prologue, epilogue
+	Exposed    Quantity // share of the memory's time for the operands that main loops do not hide
+	Reduce     Quantity // seconds of the kernel that sums parts, beyond its traffic; unknown: no tile is split
+	Tiles      Table    // candidates: rows (of N), columns (of M), preference, slowness
+	Clusters   Table    // rows, columns of a tile; tiles of a cluster along rows (of N), along columns (of M)
+	Owned      Quantity // tiles that a persistent workgroup owns before a counter hands out the rest (R5)
+	Dynamic    Quantity // waves above which there is a counter, which a memset clears before the kernel
+	Compiled   Quantity // flop a second of all CUs that compiled tiles reach with full CUs
+	Lone       Quantity // the same with one tile on a CU: some of its pipes' time goes by waiting for memory
+	LeastDepth Quantity // least part of K that tiles are cut into
+	RunSpread  Quantity // relative difference between the times of one GEMM in two processes, at full clock
+	Crowd      Quantity // fraction by which a compiled tile is faster when nearly all other CUs are idle (R8)
+	Shapes     Table    // measured: M, N, K, seconds of the kernel
+	Taken      Table    // seen: M, N, K, rows and columns of the tile, parts along K, where the preferences say otherwise
 }
 
 // A Tiling is how the library computes one product.
@@ -112,16 +114,12 @@ func (m Machine) LawWithTile(M, N, K int64, rows, columns, splits int) Tiling {
 	return t
 }
 
-// leastDepth is the least part of K that the library cuts tiles into: 2048 is the least
-// of 68 products (samples/measurements/2026-11-22-h200x2-kernels), and every part of
-// theirs has a CU of its own.
-const leastDepth = 2048
-
-// Splits is into how many parts the library may cut each tile of a product.
+// Splits is into how many parts along K the library may cut each tile of a GEMM.
+// Every part has a CU of its own (samples/measurements/2026-11-22-h200x2-kernels).
 func (m Machine) Splits(M, N, K int64, rows, columns int) []int {
 	if m.Matmul.Reduce.Known() {
 		tiles := CeilDiv(N, int64(rows)) * CeilDiv(M, int64(columns))
-		if parts := int64(m.GPU.CUs.Value) / tiles; parts > 1 && K/parts >= leastDepth {
+		if parts := int64(m.GPU.CUs.Value) / tiles; parts > 1 && K/parts >= int64(m.Matmul.LeastDepth.Or(math.Inf(1))) {
 			return []int{1, int(parts)}
 		}
 	}

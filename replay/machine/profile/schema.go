@@ -116,6 +116,7 @@ func Entries(m *machine.Machine) []Entry {
 		table("gpu.gather_fused", &g.GatherFused, machine.Count, machine.Rate),
 		within("gpu.sum", table("gpu.sum", &g.Sum, machine.Count, machine.Rate)),
 		within("gpu.groups", table("gpu.groups", &g.Groups, machine.Count, machine.Count)),
+		within("gpu.gather_spread", one("gpu.gather_spread", machine.Ratio, &g.GatherSpread)),
 		within("gpu.crowding", table("gpu.crowding", &g.Crowding, machine.Ratio, machine.Ratio)),
 
 		option("matmul.rate", machine.Flops, &mm.Rate),
@@ -128,6 +129,8 @@ func Entries(m *machine.Machine) []Entry {
 		option("matmul.dynamic", machine.Ratio, &mm.Dynamic),
 		option("matmul.compiled", machine.Flops, &mm.Compiled),
 		option("matmul.lone", machine.Flops, &mm.Lone),
+		within("matmul.least_depth", one("matmul.least_depth", machine.Count, &mm.LeastDepth)),
+		within("matmul.run_spread", one("matmul.run_spread", machine.Ratio, &mm.RunSpread)),
 		option("matmul.crowd", machine.Ratio, &mm.Crowd),
 		table("matmul.shapes", &mm.Shapes, machine.Count, machine.Count, machine.Count, machine.Span),
 		within("matmul.taken", table("matmul.taken", &mm.Taken, machine.Count, machine.Count, machine.Count, machine.Count, machine.Count, machine.Count)),
@@ -168,12 +171,16 @@ func Entries(m *machine.Machine) []Entry {
 		option("launch.call", machine.Span, &n.Call),
 		one("launch.host_event", machine.Span, &n.HostEvent),
 		one("launch.host_collective", machine.Span, &n.HostCollective),
+		within("launch.network_call", one("launch.network_call", machine.Span, &n.NetworkCall)),
+		within("launch.race_keeps", one("launch.race_keeps", machine.Count, &n.RaceKeeps)),
+		within("launch.gather_races", one("launch.gather_races", machine.Count, &n.GatherRaces)),
 		one("launch.barrier", machine.Span, &n.Barrier),
 
 		option("clock.knee", machine.Ratio, &m.Clock.Knee),
 		option("clock.exponent", machine.Ratio, &m.Clock.Exponent),
 		option("clock.memory", machine.Ratio, &m.Clock.Memory),
 		option("clock.link", machine.Ratio, &m.Clock.Link),
+		within("clock.in_place", option("clock.in_place", machine.Ratio, &m.Clock.InPlace)),
 		option("clock.hold", machine.Span, &m.Clock.Hold),
 
 		one("library.ranks", machine.Count, &l.Ranks),
