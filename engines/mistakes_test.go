@@ -15,8 +15,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// What a naive model of overlap gets wrong (MECHANISM section 9), each as a test
-// that such a model fails.
+// What a naive model of overlap gets wrong, each as a test that such a model fails.
 
 // spansOf are the kernels of rank 0 by name, in order of start.
 func spansOf(out compare.Outcome) map[string][]trace.Span {
@@ -130,8 +129,8 @@ func TestLinksAreOneWay(t *testing.T) {
 	}
 }
 
-// With pieces too small, the host's launches are what a strategy takes (SC'24's
-// 16384 slices, MECHANISM D4).
+// With pieces too small, the host's launches are what a strategy takes (16384
+// slices: SC'24 section IV-A; rule H2).
 func TestLaunchesBoundPieces(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
 	const chunks = 64

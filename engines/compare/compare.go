@@ -116,7 +116,7 @@ const (
 // other: the faster a strategy is, the more power its iterations draw, the lower
 // the clock falls, and the slower its kernels become. It takes up to clockRounds
 // rounds; what the last one still changed is ClockOff. Durations of a schedule
-// that is replayed as captured are not changed.
+// that is replayed as captured are not changed (rule P3).
 func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*replay.Program, error) {
 	clock := plan.ClockOf(w, &o.Machine, sc)
 	asCaptured := o.Strategy.Exact && sc.Clock == plan.CapturedClock

@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A raceOutcome is how races fall, and in which share of runs.
+// A raceOutcome is how races fall, and in which share of runs (rule X5).
 type raceOutcome struct {
 	race  plan.RaceOutcome
 	share float64
@@ -19,7 +19,7 @@ type raceOutcome struct {
 // first on all ranks with probability 1/2^n, the collective on all with the same,
 // and else ranks differ. An all-gather races again at its second chunk: the GEMM
 // stays first on a rank with probability 1/2^races, and one such rank holds
-// up all.
+// up all (rule X4).
 func raceOutcomes(n int, gathers bool, chunks, races int) []raceOutcome {
 	alike := math.Exp2(-float64(n))
 	if gathers && chunks > races {

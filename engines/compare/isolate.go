@@ -18,15 +18,15 @@ import (
 // alone. Isolate finds them:
 //
 //  1. An operation is disturbed if compute or a collective ran beside it on its
-//     rank. What was not disturbed took its captured time alone.
+//     rank. What was not disturbed took its captured time alone (rule L1).
 //  2. A disturbed operation of which the capture holds undisturbed instances (the
 //     same kernel, grid and sizes on the same rank; the same collective) takes
-//     their median alone, if that is less than its captured time.
+//     their median alone, if that is less than its captured time (rule L2).
 //  3. Of the others, the captured schedule is simulated with interference, every
 //     operation at its captured start, and the duration alone is scaled by captured
 //     over simulated until both agree (a fixed point). It is never longer than
 //     captured. Where the machine has a law for it, as for GEMMs and collectives,
-//     it is within what that law does on the capture's undisturbed operations.
+//     it is within what that law does on the capture's undisturbed operations (rule L3).
 //
 // What is left between simulated and captured durations is the residual that
 // Isolation reports. The workload is returned as a copy; captured times stay.
@@ -262,7 +262,7 @@ type disturbances struct {
 
 // neighbours finds what ran beside what, and by collective the compute kernel
 // that ran beside its transfer for longest: an op, or -1. Copies disturb nobody:
-// the simulator replays captured ones without taking bandwidth.
+// the simulator replays captured ones without taking bandwidth (rule L4).
 func neighbours(w *workload.Workload) (d disturbances, beside []int32) {
 	d = disturbances{make([]bool, len(w.Ops)), make([]bool, len(w.Collectives))}
 	beside = slices.Repeat([]int32{-1}, len(w.Collectives))

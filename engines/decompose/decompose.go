@@ -14,8 +14,8 @@ import (
 )
 
 // decompose cuts the communication of a pair into pieces that run beside the
-// compute of others (MECHANISM section 2). What is cut, and who moves the
-// pieces, is the variant's.
+// compute of others (rules W1 to W5). The variant says what is cut and what moves
+// the pieces.
 //
 //	chunks  |G0|G1|G2|G3|      waves  |G wave|G wave|G wave|    ring  |G own|G  |G  |
 //	        |  |C0|C1|C2|C3|          |    w |C0   w|C1   w|C2|       |copy |copy|

@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// ringDecomposition is the ring decomposition of an all-gather and a product, or of a
-// product and a reduce-scatter (Wang et al., MECHANISM D1, D2, D5). Shards, or
+// ringDecomposition is the ring decomposition of an all-gather and a GEMM, or of a
+// GEMM and a reduce-scatter (Wang et al., rule W5). Shards, or
 // the partial sums that become them, go from rank to rank by copy engines; both
 // sends those that are nearer that way downwards.
 //

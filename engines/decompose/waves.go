@@ -63,8 +63,8 @@ func groupsOf(pl *plan.Planner, op *workload.Op, waves, n int) groups {
 // tilesIn is how many tiles a group has.
 func (g *groups) tilesIn(i int) int { return min(g.size, g.WGs-i*g.size) }
 
-// inWaves writes a pair as one product and a library call a group of its tiles,
-// each behind a wait kernel (FlashOverlap, MECHANISM section 2).
+// inWaves writes a pair as one GEMM and a library call a group of its tiles,
+// each behind a wait kernel (FlashOverlap, rule W3).
 func inWaves(r *plan.Rank, p *plan.Pair, waves, n, channels int) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)

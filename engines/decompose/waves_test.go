@@ -11,7 +11,7 @@ import (
 
 // The bytes that a ring of pieces reads and writes beyond the products: a piece
 // put in its place is read and written; a sum reads two chunks, or three where
-// both ways round meet, and writes one (MECHANISM D2).
+// both ways round meet, and writes one (rule W5).
 func TestRingCombines(t *testing.T) {
 	scatter := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.ReduceScatter, Bytes: 64 << 20, Gemm: 304_000, Comm: 150_000, Channels: 16}
 	gather := scatter

@@ -12,7 +12,7 @@ import (
 )
 
 // A slicing is what the fused kernels of one embedding and its all-to-all share
-// (SC'24 section III-A, MECHANISM 4.1). The vectors that a rank computes for one
+// (SC'24 section III-A, rules U7 and U8). The vectors that a rank computes for one
 // destination fall into slices of so many. A cluster of as many persistent
 // workgroups computes a slice together, a vector each; whoever finishes last
 // sends it and goes on.
@@ -71,7 +71,7 @@ func newSlicing(pl *plan.Planner, p *plan.Pair, v plan.Values) (*slicing, error)
 	return d, nil
 }
 
-// resident is how many workgroups of a fused embedding the settings let be resident.
+// resident is how many workgroups of a fused embedding the settings let be resident (rule U9).
 func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (int, error) {
 	full := pl.Residents(op.Footprint)
 	perCU := max(1, (full*v.Int("occupancy")+50)/100)
@@ -152,7 +152,7 @@ func fuseSlices(r *plan.Rank, p *plan.Pair, d *slicing) {
 }
 
 // leaveOutReorders takes the kernels that bring what an embedding's all-to-all
-// delivered in order into the pairs: fused kernels store and put where it belongs.
+// delivered in order into the pairs: fused kernels store and put where it belongs (rule U15).
 func leaveOutReorders(pl *plan.Planner, pairs []plan.Pair) {
 	for i := range pairs {
 		p := &pairs[i]
@@ -247,7 +247,7 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 // captured kernel's took, corrected for how many are resident now. Where
 // nobody measured that kernel, what the machine's memory gives them.
 func vectorTime(pl *plan.Planner, op *workload.Op, wgs int) trace.Time {
-	done := plan.Duration(pl.Machine.GPU.Post.Value + pl.Machine.GPU.Poll.Value) // its bit among the slice's, and which are set (MECHANISM F5)
+	done := plan.Duration(pl.Machine.GPU.Post.Value + pl.Machine.GPU.Poll.Value) // its bit among the slice's, and which are set (rule U12)
 	threads := op.Footprint.Threads
 	rate := pl.Machine.GPU.LookupAt(wgs, threads, true)
 	if pl.Workload.Run.Estimated != "" {

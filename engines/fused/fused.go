@@ -15,12 +15,12 @@ import (
 )
 
 // storeSpread is how unevenly the workgroups that store to one link share it: the
-// stamps of the first wave of stores (data/h200/wg, GEMM with 64 KiB tiles) lie
-// between 10 and 24 µs around a mean of 19 (MODEL_STUDY R8).
+// workgroup stamps of the first wave of stores (H200, GEMM with 64 KiB tiles) lie
+// between 10 and 24 µs around a mean of 19 (rule U10).
 const storeSpread = 0.35
 
 // fused is one persistent kernel a GPU that stores its tiles straight into the
-// peers' output (SC'24 section III, MECHANISM 4.3).
+// peers' output (SC'24 section III, rules U1 to U4).
 var Strategy = plan.Strategy{
 	Name:    "fused",
 	From:    "fused computation-collective operators, SC'24",
@@ -126,7 +126,7 @@ func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	s.Launch(gap, plan.LaunchOf(compute, fusedKernel(r.Planner, compute, p, v)))
 
 	// Kernels between the two rearranged the output for the collective; the
-	// stores of the fused kernel put every tile in its final place (MECHANISM B6).
+	// stores of the fused kernel put every tile in its final place (rule U1).
 	g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
 	s.Post(g.Arrive, 1)
 	s.Wait(g.Arrive, int64(len(p.First)), "barrier")
@@ -155,7 +155,7 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 	}
 	owner := func(tile int) int32 { return dest[(tile*n/g.Tiles+start)%n] }
 	if v["order"] == "aware" && pl.Machine.Fabric.Topology == machine.Mesh {
-		// A link serves one peer: tiles for all of them in turn keep every link busy (MECHANISM A5).
+		// A link serves one peer: tiles for all of them in turn keep every link busy (rule U3).
 		pattern = machine.ToAll
 		owner = func(tile int) int32 {
 			if away := g.Tiles * (n - 1) / n; tile >= away {

@@ -12,7 +12,7 @@ import (
 // The pipelines of PyTorch's symmetric memory (torch/distributed/_symmetric_memory,
 // functions _pipelined_*) launch a product a shard, on two streams in turn, so
 // that the last wave of one fills up with the next. Copies are the peers' to
-// wait for: barriers of all ranks, on the stream itself, take the place of signals.
+// wait for: barriers of all ranks, on the stream itself, take the place of signals (rule O10).
 //
 //	gather   stream 0 |b|mv|b|own     |cp 2|product 2 |
 //	         stream 1         |cp 1|product 1|cp 3|product 3|cp own|

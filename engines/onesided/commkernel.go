@@ -11,9 +11,8 @@ import (
 
 // carry launches a communication kernel beside a pair's product, before or after
 // it, once ready is posted, and returns the flag of its end. Launched before, the product waits until
-// all its workgroups are placed; launched after, they get the slots that the
-// product leaves, and if it waits for them and leaves none, there is no way on
-// (MECHANISM 6, R0.7).
+// all its workgroups are placed. Launched after, they get the slots that the GEMM
+// leaves; if the GEMM waits for them and leaves none, it is a deadlock (rule O9).
 func (t *operator) carry(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready replay.Flag, kernel func(placed replay.Flag) *replay.Kernel, product func()) (end replay.Flag) {
 	compute, comm := r.Split(p)
 	lane, l := r.CommStream(compute, comm), t.pl.Machine.Launch

@@ -6,7 +6,7 @@ import (
 )
 
 // Several GEMMs of one collective, as of the experts of a mixture (GroupedGEMMs),
-// are computed as one grouped kernel whose tiles are ordered by shard and not by
+// are computed as one grouped kernel (rule O16) whose tiles are ordered by shard and not by
 // expert.
 
 // takeGroups hands to the strategy the groups that ok accepts. Groups have no

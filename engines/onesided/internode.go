@@ -17,7 +17,7 @@ func (t *operator) forwards(c plan.Cluster) int {
 	return t.blocks
 }
 
-// gatherNodes is the communication kernel of an all-gather between nodes (6.4).
+// gatherNodes is the communication kernel of an all-gather between nodes (rule O14).
 // A workgroup for each other node puts the own shard to this rank's counterpart
 // there, and waits for the counterpart's; the others pass on to the node, first
 // the own shard, then each that came from a counterpart.
@@ -80,8 +80,8 @@ func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
 	return y
 }
 
-// scatterNodes writes a product and the reduce-scatter behind it between nodes
-// as a pipeline over the nodes that shards are for, the own one last (6.3):
+// scatterNodes writes a GEMM and the reduce-scatter behind it between nodes
+// as a pipeline over the nodes that shards are for, the own one last (rule O15):
 // copy engines scatter within the node, a few workgroups add what came, one
 // sends the sum to the rank's counterpart; while that goes on the next node's
 // shards are scattered.
@@ -145,8 +145,8 @@ func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float
 }
 
 // reducersFor is how many workgroups add the partial results of a node: as
-// given, or as few as let adding and sending keep up with the scatter (CLAIMS
-// TD-4), at most a quarter of the compute units.
+// given, or as few as let adding and sending keep up with the scatter, at most a
+// quarter of the compute units (rule O15).
 func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 	if t.reducers > 0 {
 		return t.reducers
@@ -201,7 +201,7 @@ func (t *operator) acrossNodes(p *workload.Pair) string {
 // order lists the shards as a product between nodes takes them: of a gather
 // the own node's first, then the next one's, in each the own rank's counterpart
 // first and the others as they are passed on; of a scatter the next node's
-// first, in each the next rank's first (CLAIMS TD-6).
+// first, in each the next rank's first (rules O14 and O15).
 func order(c plan.Cluster, gather bool) (shards []int) {
 	for d := range c.Nodes {
 		for i := range c.Per {

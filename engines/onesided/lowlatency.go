@@ -15,7 +15,7 @@ import (
 // quick plans small collectives as one kernel of a few workgroups in which no
 // rank waits for another at its start: two buffers take turns from call to call,
 // and who sees the data of a call knows that its sender has left the one before
-// (MECHANISM 6.5 and 6.6). What lies around the collective stays.
+// (rules O12 and O13). What lies around the collective stays.
 type quick struct {
 	pl    *plan.Planner
 	proto string
@@ -156,7 +156,7 @@ func (q *quick) counterpart(k *caller, other int) bool {
 // allGather has a workgroup for every rank. This rank's packs its shard, puts it
 // to its counterparts in other nodes and stores it to its node; those of the
 // counterparts pass on to the node what comes from there; the others receive
-// (CLAIMS TD-3). Every one unpacks what it has received.
+// (rule O12). Every one unpacks what it has received.
 func (q *quick) allGather(op *workload.Op, c *workload.Collective) *replay.Kernel {
 	k := q.caller(op, c)
 	factor := protocols[q.proto]

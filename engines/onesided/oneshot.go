@@ -11,7 +11,7 @@ import (
 // oneShot writes a kernel and the all-reduce behind it as a copy into the buffer
 // that peers share and one kernel that stores the whole vector to every peer and
 // adds what arrives: N-1 times the vector over the links, in one step where a
-// ring takes 2(N-1).
+// ring takes 2(N-1) (rule O11).
 func (t *operator) oneShot(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Ops(p)
 	s, l := r.Stream(compute.Queue), t.pl.Machine.Launch

@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// onesided moves shards beside a matrix product and lets signals in peer memory
-// say which have arrived (Triton-distributed, MECHANISM section 6).
+// onesided moves shards beside a GEMM and lets signals in peer memory say which
+// have arrived (Triton-distributed, rules O1 to O16).
 //
 //	all-gather + product, switch        product + reduce-scatter, switch
 //	engine |from 1|from 2|from 3|       compute |for 1|for 2|for 3|own|

@@ -257,7 +257,7 @@ func TestOnesidedStores(t *testing.T) {
 
 // A product that waits and holds every slot that the communication kernel needs
 // is a deadlock, found and named; kernels in the other order, or free compute
-// units, are a way out (MECHANISM 6, R0.7).
+// units, are a way out (rule O9).
 func TestOnesidedDeadlock(t *testing.T) {
 	w, m := plantest.Gathered.Build(t), plantest.H200(t, 4)
 	got := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:first=product"))

@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// gather writes an all-gather, or an all-to-all, and the product behind it
-// (MECHANISM 6.1).
+// gather writes an all-gather, or an all-to-all, and the GEMM behind it
+// (rules O1 to O4).
 func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
 	b := t.stateOf(p)
@@ -28,7 +28,7 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	}
 	stage := replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", staged, staged)}
 	s.Post(b.free[me], 1)
-	if b.impl == "pull" { // peers read from a buffer that must hold the shard first (A1)
+	if b.impl == "pull" { // peers read from a buffer that must hold the shard first (rule O1)
 		s.Launch(gap, stage)
 		barrier(r, s, b.there, n)
 		s.Post(mine, 1)
@@ -98,8 +98,8 @@ func (t *operator) handOn(r *plan.Rank, p *plan.Pair, b *state, mine replay.Flag
 	}
 }
 
-// gathered writes the product: one kernel whose tiles wait for the shards that
-// their rows touch (A3).
+// gathered writes the GEMM: one kernel whose tiles wait for the shards that
+// their rows touch (rule O4).
 func (t *operator) gathered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
 	compute, _ := r.Split(p)
 	me := b.place(r)
@@ -113,8 +113,8 @@ func (t *operator) gathered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state
 	})))
 }
 
-// scatter writes a product and the reduce-scatter, or the all-to-all, behind it
-// (MECHANISM 6.2).
+// scatter writes a GEMM and the reduce-scatter, or the all-to-all, behind it
+// (rules O5 to O7).
 func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
 	b := t.stateOf(p)
@@ -171,7 +171,7 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 
 // copyOut writes the copies of a scattered product, each behind the signal of the
 // tiles that it moves. Those of the next rank go first and the own shard last:
-// nothing is left to hide it but it does not cross a link (S1).
+// nothing is left to hide it but it does not cross a link (rule O5).
 func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence) {
 	compute, comm := r.Split(p)
 	me, n := b.place(r), len(b.ranks)
@@ -196,8 +196,8 @@ func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state,
 	s.Wait(b.sent[me], int64(n*b.cuts), "copies")
 }
 
-// scattered writes the product: one kernel whose tiles count towards the shards
-// that they complete (S1) or store themselves to their owners (S2).
+// scattered writes the GEMM: one kernel whose tiles count towards the shards
+// that they complete (rule O5) or store themselves to their owners (rule O7).
 func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
 	compute, _ := r.Split(p)
 	me := b.place(r)
@@ -268,7 +268,7 @@ func (t *operator) pattern() machine.Pattern {
 	return machine.ToNext
 }
 
-// storeTime is how long a workgroup takes to store to a peer.
+// storeTime is how long a workgroup takes to store to a peer (rule R9).
 func (t *operator) storeTime(bytes float64) trace.Time {
 	return plan.Duration(bytes / t.pl.Machine.Fabric.StoreCU.Or(t.pl.Machine.Fabric.Egress.Value))
 }

@@ -61,7 +61,7 @@ func (t *operator) contradiction() string {
 	return ""
 }
 
-// implOf is how a pair's data move (MECHANISM A2, A5, S1, S2).
+// implOf is how a pair's data move (rules O1 to O3, O5, O7 and O8).
 func (t *operator) implOf(p *plan.Pair) string {
 	gather, top := p.Direction == workload.CollectiveThenCompute, t.pl.Machine.Fabric.Topology
 	switch {
@@ -142,7 +142,7 @@ func (b *state) place(r *plan.Rank) int { return max(0, slices.Index(b.ranks, in
 type unit struct{ shard, piece int }
 
 // arrival lists the shards in the order in which they should reach a rank, its
-// own first (MECHANISM A2): read from the next rank first, or written by the
+// own first (rules O1 to O3): read from the next rank first, or written by the
 // rank before first. A ring cut into parts brings the own part's first, then of
 // each other part what entered through the rank's counterpart there.
 func (t *operator) arrival(b *state, me int) []int {
@@ -217,7 +217,7 @@ const signalBytes = 4
 
 // move copies one piece between this rank and another, and signals. The signal is
 // the write of a value behind the copy; on a mesh a small copy, because the
-// driver's writes disturb the product (MECHANISM A5).
+// driver's writes disturb the GEMM (rule O8).
 func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, to int32, bytes float64, done ...replay.Flag) {
 	t.issue(r, s, "copy")
 	copyOf := func(name string, bytes float64) replay.Command {
@@ -240,7 +240,7 @@ func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, t
 	}
 }
 
-// barrier makes a stream wait until those of all n ranks have come to it.
+// barrier makes a stream wait until those of all n ranks have come to it (rule S12).
 func barrier(r *plan.Rank, s *plan.Stream, all replay.Flag, n int) {
 	s.Post(all, 1)
 	s.Wait(all, int64(n), "barrier")

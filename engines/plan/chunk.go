@@ -11,7 +11,7 @@ import (
 
 // chunkOf is the k-th of n parts of a compute operation, cut along its rows: its
 // own launch, its own tiles, its own last wave. The parts together have all of
-// its rows, tiles and workgroups (portion).
+// its rows, tiles and workgroups (portion; rule G13).
 func (pl *Planner) chunkOf(op *workload.Op, k, n int) *replay.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, k, n)
@@ -88,7 +88,7 @@ func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
 
 // retile predicts how the library tiles the k-th of n parts of a GEMM's rows, and how
 // long a tile takes: what the machine's profile says of the part, scaled by how
-// the captured whole compares with what it says of that in the tiles of its name.
+// the captured whole compares with what it says of that in the tiles of its name (rule G12).
 func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 	sh := op.Shape
 	rows := rowsOf(op, k, n)

@@ -110,7 +110,7 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 }
 
 // Pace is Scenario.Pace for iterations that were found to take step at the pace
-// of sc; with step 0, the pace to begin with. It is 0 where nothing is known.
+// of sc; with step 0, the pace to begin with (rule P4). It is 0 where nothing is known.
 func (c Clock) Pace(m *machine.Machine, sc Scenario, step trace.Time) float64 {
 	switch {
 	case sc.Clock == FullClock:
@@ -138,7 +138,7 @@ func (c Clock) Demand(sc Scenario, step trace.Time) machine.Demand {
 }
 
 // Paced is how long an operation that lasts dur alone in the capture takes at the
-// pace: products slow as the clock does, others as far as the memory lets them.
+// pace: products slow as the clock does, others as far as the memory lets them (rule P5).
 func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
 	slow := trace.Time(float64(dur)*pl.Scenario.Pace + 0.5)
 	switch {

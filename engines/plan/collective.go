@@ -31,7 +31,7 @@ const Whole = -1
 
 // A Gang is one channel of a part on all ranks, or all of a part that is not cut
 // into channels. Its bytes move once it is resident on every rank, and its
-// workgroups leave together (MECHANISM B1, MODEL_STUDY R3). Channels do not wait
+// workgroups leave together (rules C1 and C2). Channels do not wait
 // for each other, since each has its own share of the buffer: of 24 beside a
 // product on 112 of 132 CUs, 20 finish while it runs, and only four run on into
 // the next product (samples/measurements/2026-11-21-h200x2-third, qwen7b_fc2 in 8 chunks).
@@ -130,7 +130,7 @@ func (pl *Planner) Channels(c *workload.Collective) int {
 
 // Chunks cuts a captured collective into equal parts and says how long each takes
 // alone: its measured time, scaled by what the library is known to take for the
-// smaller size and the number of channels (MODEL_STUDY R6). beside is the compute
+// smaller size and the number of channels (rule C11). beside is the compute
 // that may be resident with it; nil: none.
 func (pl *Planner) Chunks(c *workload.Collective, of, channels int, beside *workload.Op) Piece {
 	return pl.PieceOf(Piece{Coll: c, Index: Whole, Of: of}, channels, beside)
@@ -175,7 +175,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 
 // neighbour says what kind of compute a collective runs beside, if it is cut
 // into so many parts: what the matrix library wrote, other matrix kernels, or
-// kernels bound by memory, as are products of few rows.
+// kernels bound by memory, as are products of few rows (rule I5).
 func (pl *Planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
 	sh := op.Shape
 	switch {
@@ -188,7 +188,7 @@ func (pl *Planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
 }
 
 // Collective is one rank's kernel of a part: a workgroup a channel, holding its
-// slot from start to end, moving its share of the wire bytes once it is on all ranks.
+// slot from start to end, moving its share of the wire bytes once it is on all ranks (rule C12).
 func (pl *Planner) Collective(op *workload.Op, p Piece) *replay.Kernel {
 	c := p.Coll
 	n := len(c.Members)
@@ -210,7 +210,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *replay.Kernel {
 				read, written = 1, 0
 			}
 			bytes, each := wire*l.share/float64(len(l.peers)), (p.DurAlone-alpha)/trace.Time(len(l.peers))
-			if own := pl.Machine.Library.AllToAll.Receive.Or(0); l.members == 1 && n > 1 && own > 0 { // a copy crosses no link
+			if own := pl.Machine.Library.AllToAll.Receive.Or(0); l.members == 1 && n > 1 && own > 0 { // a copy crosses no link (rule C20)
 				each = min(each, Duration(bytes/own))
 			}
 			for i := range l.peers {
@@ -230,7 +230,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *replay.Kernel {
 }
 
 // latency is the phase of a channel in which it moves nothing yet. What compute
-// beside a collective adds whatever its size is a longer latency.
+// beside a collective adds whatever its size is a longer latency (rule I4).
 func (p Piece) latency(alone trace.Time, self int32) replay.Phase {
 	if alone == 0 || p.late == 0 && p.Slowdown <= 1 {
 		return replay.Phase{Op: replay.Sleep, Time: alone}
@@ -251,7 +251,7 @@ type channelSchedule struct {
 // pair of ranks, or a rank's copy to itself, and leaves when that is done: while one
 // of four ranks is late, 8 of 32 workgroups stay on the others; one of two, 16
 // (samples/measurements/2026-11-22-h200x4-models). Where ranks do not divide the
-// channels, all wait for all.
+// channels, all wait for all (rule C3).
 func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule {
 	c, n, me := p.Coll, len(p.Coll.Members), int32(op.Rank)
 	lots := make([]channelSchedule, p.Channels)
@@ -292,7 +292,7 @@ func (pl *Planner) ChannelFootprint(op *workload.Op) replay.Footprint {
 
 // peers are the GPUs a rank sends to through a channel: its neighbour on a ring,
 // or, pairwise, every other member. Over several nodes every channel's ring
-// leaves them from another GPU, so that all NICs carry their share.
+// leaves them from another GPU, so that all NICs carry their share (rule C18).
 func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
 	var ids []int32
 	me := 0
@@ -348,7 +348,7 @@ func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	return c.TransferAlone() - gather, gather
 }
 
-// besideIn is the compute that ran beside a collective's transfer in the capture, or nil.
+// besideIn is the compute that ran beside a collective's transfer in the capture, or nil (rule L5).
 func (pl *Planner) besideIn(row int32) *workload.Op {
 	if i := pl.Workload.Isolation; i != nil && int(row) < len(i.Beside) && i.Beside[row] >= 0 {
 		return &pl.Workload.Ops[i.Beside[row]]

@@ -8,11 +8,11 @@ import (
 
 // The host is a stream of delays and posts: an operation cannot start before
 // its launch has been issued. Where a strategy issues other operations than
-// were captured, they cost what the machine's profile says.
+// were captured, they cost what the machine's profile says (rules H1 and H2).
 
 // hostPace is how many times longer a rank's host takes to issue than the one
 // that the profile was measured on: as many times as the driver's launch calls
-// took, of the same profiler's. 1 where the trace or the profile has none.
+// took, of the same profiler's. 1 where the trace or the profile has none (rule H3).
 func (pl *Planner) hostPace(rank int) float64 {
 	call := pl.Machine.Launch.Call.Or(0)
 	if call <= 0 || rank >= len(pl.Workload.Calls) || pl.Workload.Calls[rank] == 0 {
@@ -39,14 +39,14 @@ func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
 }
 
 // pause writes captured host time, less what issuing other operations than the
-// captured ones has taken already.
+// captured ones has taken already (rule H4).
 func (r *Rank) pause(d trace.Time, name string) {
 	used := min(d, r.ahead)
 	r.ahead -= used
 	r.Host.Delay(d-used, replay.HostIssue, name)
 }
 
-// waitForDevice writes a host wait for everything that had ended when the call returned.
+// waitForDevice writes a host wait for everything that had ended when the call returned (rule H5).
 func (r *Rank) waitForDevice(s workload.HostSync) {
 	latest := r.clock
 	for _, st := range r.Streams {
@@ -72,7 +72,7 @@ func (r *Rank) lastEnded(st *Stream, by trace.Time) *workload.Op {
 // hostStall is the pause of the host beyond which it was busy with the
 // program's own work. Where a run without the profiler is predicted, shorter
 // ones are taken to be the launch path's, which a profiler slows down several
-// times over; there the machine's profile counts instead.
+// times over; there the machine's profile counts instead (rule H6).
 const hostStall = trace.Time(1_000_000)
 
 // reach writes the host's time up to the first operation of a pair.

@@ -22,11 +22,11 @@ func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *replay.Kern
 
 // A plain kernel of more than maxWaves rounds of short workgroups is cut more
 // coarsely: the workgroups that are resident on a CU together count as one, and
-// CUs come free maxWaves times while it runs.
+// CUs come free maxWaves times while it runs (rule D14).
 const MaxWaves = 16
 
 // A Grid is the workgroups of a compute kernel, such that alone on the machine it
-// takes its measured time.
+// takes its measured time (rule G9).
 type Grid struct {
 	WGs       int        // launched
 	Tiles     int        // 0: plain; else shared by the workgroups
@@ -54,7 +54,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	case t.Persistent && t.Tiles > t.WGs && t.WGs > 0:
 		g.WGs, g.Tiles, g.Owned = t.WGs, t.Tiles, -1
 		if t.Dynamic {
-			g.Owned = int(pl.Machine.Matmul.Owned.Or(-1)) // MODEL_STUDY R5
+			g.Owned = int(pl.Machine.Matmul.Owned.Or(-1)) // rules D12 and G7
 		}
 		g.Time = dur / trace.Time(CeilDiv(t.Tiles, t.WGs))
 	case t.WGs > 0:
@@ -71,7 +71,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		g.Time = dur / trace.Time(waves)
 		if op.Shape.Kind == workload.NoShape && waves == 1 && t.WGs%cus == 0 && t.WGs == slots {
 			// As many workgroups as fit: they loop over work that the trace does not
-			// show, and take the next piece when they are done with one.
+			// show, and take the next piece when they are done with one (rule D15).
 			g.Tiles, g.Owned, g.Time = MaxWaves*t.WGs, 0, dur/MaxWaves
 		}
 	default: // the trace has no grid
@@ -82,7 +82,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	g.Pipe = 1 / together
 	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.Merged {
 		// Of one compiled tile alone on its CU the trace shows no time. It takes less
-		// than those that share one, so CUs with fewer tiles come free earlier.
+		// than those that share one, so CUs with fewer tiles come free earlier (rule G10).
 		g.Pipe = max(pl.Machine.LonePipe(), g.Pipe)
 		g.Time = trace.Time(float64(g.Time) / (together * g.Pipe))
 	}
@@ -93,7 +93,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 
 // startsTogether is how many workgroups of a kernel that was captured in clusters
 // of a size start together on this machine: 0 where none of its groups of CUs
-// holds such a cluster. A kernel for that machine is built without.
+// holds such a cluster. A kernel for that machine is built without (rule D10).
 func (pl *Planner) startsTogether(cluster int) int {
 	if cluster > 1 && pl.Machine.GPU.Clustered(cluster) == 0 {
 		return 0
@@ -167,7 +167,7 @@ func (pl *Planner) TilesOf(op *workload.Op) Grid {
 
 // WithPrograms changes how many persistent workgroups share the tiles; 0 leaves
 // it. Fewer of them leave a compiled matrix kernel more of the caches and of the
-// power, and a gather more of the memory, each as the machine's profile says.
+// power, and a gather more of the memory, each as the machine's profile says (rule U14).
 func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	if programs == 0 || programs == g.WGs {
 		return g

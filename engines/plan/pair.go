@@ -43,7 +43,7 @@ func (r *Rank) EndPair(p *Pair) {
 }
 
 // WriteFills writes the library's fills before a compute operation, the first of
-// which waits for what the operation waits for, and returns the gap behind them.
+// which waits for what the operation waits for, and returns the gap behind them (rule S5).
 func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
 	for _, id := range fills {
 		op := &r.Planner.Workload.Ops[id]

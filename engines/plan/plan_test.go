@@ -67,7 +67,7 @@ func TestClustersOfProducts(t *testing.T) {
 	}{
 		{"as captured", known, product(8192, 4096, 3584, persistent(1024, 132, 2)), 1, 2, 132},
 		{"a chunk of two waves, 256x128", known, product(8192, 4096, 3584, persistent(1024, 132, 2)), 4, 2, 132},
-		// 160x128 in clusters of 2 by 4: 28 by 4 tiles (MODEL_STUDY, trace gemm_chunks: grid 8x14).
+		// 160x128 in clusters of 2 by 4: 28 by 4 tiles, as a kernel of this shape had (grid 8x14).
 		{"a chunk of another tile", known, product(8192, 4256, 4256, persistent(960, 132, 2)), 16, 8, 112},
 		// 288x128 in clusters of 4: 30 of them, all that the groups hold.
 		{"a chunk of large clusters", known, product(8192, 4256, 4256, persistent(960, 132, 2)), 8, 4, 120},

@@ -22,12 +22,12 @@ import (
 // likely and ranks are independent: of 456 iterations on four ranks the collective
 // went first on 0 to 4 of them in 31, 110, 180, 112 and 23. At a later chunk it goes
 // first in 158 of 486 cases where it did so at the chunk before, and in 8 of 78
-// where it did not, which is taken as never.
+// where it did not, which is taken as never (rules X1 and X2).
 //
 // Of an all-gather in chunks, the next chunk and the GEMM behind the last one race.
 // The all-gather goes first in 72 of 178 cases at the first chunk; where the GEMM
 // did, in 31 of 75 at the second and in 21 of 152 later: two races, then the GEMM.
-// Where an all-gather went first, the next ones do in 248 of 255 cases.
+// Where an all-gather went first, the next ones do in 248 of 255 cases (rule X3).
 
 // CommFirst reports whether a pair's collective is dispatched before the compute
 // that becomes ready together with it, at a chunk on this rank.
@@ -84,7 +84,7 @@ func draw(keys ...int64) uint64 {
 	return x
 }
 
-// late is how much later than usual a rank comes to a pair.
+// late is how much later than usual a rank comes to a pair (rule X6).
 func (pl *Planner) late(rank int, p *Pair) trace.Time {
 	if pl.Scenario.Seed <= 0 {
 		return 0

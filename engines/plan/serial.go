@@ -11,7 +11,7 @@ import (
 
 // SerialOrder is every rank's operations in the order of a serial schedule, in which
 // no communication runs beside compute. All ranks have the collectives in the same
-// order, so that they cannot deadlock.
+// order, so that they cannot deadlock (rule B4).
 //
 // The order is a topological one of a graph over all ranks: a node is a kernel, a
 // copy, or a collective with all its members; an edge is what an operation waited

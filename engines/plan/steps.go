@@ -12,7 +12,7 @@ import (
 // counting, so that what the first one waited for (other ranks, a cold host)
 // does not weigh. Of iterations that overlap it is the mean, filling and
 // draining the pipeline included, waiting for other ranks at its start not. One has its length; without any, the whole
-// run's time is returned.
+// run's time is returned (rule B5).
 func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
 	return StepsOf(w, run).time()
 }

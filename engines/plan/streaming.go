@@ -12,7 +12,7 @@ import (
 // by its bytes and not by its waves: workgroups drift apart, and those of a
 // partial last wave share with fewer. On n of N compute units it takes N/n times
 // as long (one of 201 µs beside 4, 8, 16 and 24 held units of 132: 208, 213, 228
-// and 235 to 245 µs, rows beside_membound), not a whole wave more.
+// and 235 to 245 µs, rows beside_membound), not a whole wave more (rule M10).
 //
 // Each compute unit's share is cut into pieces, finer towards the end, so that
 // little is left over at the end however many units there are:
@@ -37,7 +37,7 @@ func (pl *Planner) streams(op *workload.Op) bool {
 	return op.Shape.Kind == workload.Elementwise && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
-// streaming is the k-th of n parts of an operation that streams.
+// streaming is the k-th of n parts of an operation that streams (rule M11).
 func (pl *Planner) streaming(op *workload.Op, k, n int) *replay.Kernel {
 	cus, per := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
 	slots, wgs := cus*per, portion(op.Tiling.WGs, k, n)

@@ -12,7 +12,7 @@ const sweepGrain = 8 << 10
 // sweepFootprint is that of kernels that only move data.
 var SweepFootprint = replay.Footprint{Threads: 512, Registers: 32}
 
-// Sweep is a kernel that does nothing but read and write memory.
+// Sweep is a kernel that does nothing but read and write memory (rule M9).
 func (pl *Planner) Sweep(name string, read, write float64) *replay.Kernel {
 	return pl.SweepOn(name, pl.Sweepers(read, write), read, write, 0)
 }

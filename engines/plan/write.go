@@ -54,7 +54,7 @@ func (pl *Planner) communication(op *workload.Op, channels int) *replay.Kernel {
 }
 
 // WaitUntilReady makes a stream wait for the host and for an operation's predecessors,
-// and returns the gap before it then starts.
+// and returns the gap before it then starts (rules S3 and S4).
 func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, except ...*workload.Op) trace.Time {
 	l := r.Planner.Machine.Launch
 	cost := l.Host
@@ -77,7 +77,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 }
 
 // Fence holds a workgroup until what it stored to peers, an earlier flag too, has
-// been acknowledged: a flag must not overtake what it announces (MECHANISM Z3).
+// been acknowledged: a flag must not overtake what it announces (rule F4).
 func (pl *Planner) Fence() replay.Phase {
 	return replay.Phase{Op: replay.Sleep, Time: Duration(pl.Machine.Fabric.Fence.Value)}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// bulk runs producer, collective and consumer one after another
-// (MECHANISM section 1): the baseline of every paper.
+// bulk runs producer, collective and consumer one after another, the baseline of
+// every paper (rule B4).
 var Bulk = plan.Strategy{
 	Name:    "bulk",
 	From:    "all",

@@ -4,7 +4,7 @@ import "github.com/overlapse/overlapse/engines/plan"
 
 // captured replays what was measured: every kernel with its own time, in its
 // own order, behind its own dependencies. It is the oracle for everything
-// else: it must give the run back.
+// else: it must give the run back (rule B1).
 var Captured = plan.Strategy{
 	Name:    "captured",
 	Summary: "the schedule as it was captured",

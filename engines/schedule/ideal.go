@@ -63,7 +63,7 @@ func alone(pl *plan.Planner, op *workload.Op) replay.Command {
 }
 
 // besideReduction writes a kernel and the reduce-scatter of its output side by
-// side, and behind both, where they were an all-reduce, its all-gather.
+// side, and behind both, where they were an all-reduce, its all-gather (rule B3).
 func besideReduction(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)

@@ -18,7 +18,7 @@ type laneKey struct {
 	free  bool // outside of all iterations
 }
 
-// boundByLanes writes the bound: the operations of each lane back to back.
+// boundByLanes writes the bound: the operations of each lane back to back (rule B2).
 //
 //	iteration    |0               |1
 //	stream 7     |GGGGGGGGGGGGGG  |GGGGGG

@@ -6,7 +6,7 @@ import (
 )
 
 // multistream runs the collective of one iteration beside the compute of the
-// next (MECHANISM section 3).
+// next (rules W6 to W9).
 var Multistream = plan.Strategy{
 	Name:    "multistream",
 	From:    "resource-aware overlap",

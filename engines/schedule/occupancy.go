@@ -8,8 +8,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An occupancy is what a product's kernel leaves of the device for others
-// (resource-aware overlap, MECHANISM M3 to M5). Zero values change nothing.
+// An occupancy is what a GEMM's kernel leaves of the device for others
+// (resource-aware overlap, section 3.1; rules W7 to W9). Zero values change nothing.
 //
 //	residents of a CU    |AAAABBBB....|   blocks of 24 KiB: a channel fits beside
 //	with more LDS each   |AAAAAAAA....|   blocks of 48 KiB: one less resident
@@ -43,7 +43,7 @@ func (o occupancy) refuses(pl *plan.Planner, op *workload.Op) string {
 
 // shaped is the grid of an operation that leaves so much. A workgroup keeps the
 // time that it takes alone: with fewer of them on a CU each goes faster if they
-// shared its pipes, and all of them together slower if they hid each other's latency (R0.4).
+// shared its pipes, and all of them together slower if they hid each other's latency (rule D11).
 func shaped(pl *plan.Planner, op *workload.Op, o occupancy) plan.Grid {
 	if o == (occupancy{}) {
 		return pl.GridOf(op, op.DurAlone())

@@ -19,7 +19,7 @@ type semaphores struct {
 	of     func(int) int // the part that a column posts to
 }
 
-// semaphoresFor is a policy for two shapes, or why there is none (MECHANISM C5).
+// semaphoresFor is a policy for two shapes, or why there is none (rule T2).
 func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphores, why string) {
 	if a.M != b.M {
 		return s, fmt.Sprintf("the consumer has %d rows, the producer %d", b.M, a.M)
@@ -95,7 +95,7 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 }
 
 // post appends what says that a tile of the producer is written: a barrier of the
-// workgroup, a fence and an addition.
+// workgroup, a fence and an addition (rules F7 and T3).
 func (l *link) post(row, col int, buf []replay.Phase) []replay.Phase {
 	return append(buf,
 		replay.Phase{Op: replay.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
@@ -118,7 +118,7 @@ func (l *link) wait(row, part int, buf []replay.Phase) []replay.Phase {
 }
 
 // poll is what a workgroup loses at a semaphore that is posted already: one thread
-// reads it, and the rest meet it at a barrier.
+// reads it, and the rest meet it at a barrier (rule F7).
 func poll(pl *plan.Planner) replay.Phase {
 	return replay.Phase{Op: replay.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
 }
@@ -196,7 +196,7 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 }
 
 // firstWeights loads the weights' half of a workgroup's buffers, which does not
-// depend on the producer (MECHANISM C7).
+// depend on the producer (rule T5).
 func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid) replay.Phase {
 	if op.Shape.Kind != workload.GEMM {
 		return replay.Phase{}

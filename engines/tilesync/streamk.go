@@ -7,9 +7,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// streamK writes the products of a chain one after the other, each as two kernels: the tiles
+// streamK writes the GEMMs of a chain one after the other, each as two kernels: the tiles
 // that fill every slot a whole number of times, and the rest of them, each slot
-// computing an equal part of their loops over K (MECHANISM section 5, Stream-K).
+// computing an equal part of their loops over K (rule T6).
 func streamK(r *plan.Rank, p *plan.Pair) {
 	sides, l := sides(r, p), r.Planner.Machine.Launch
 	s := sides[0].on

@@ -13,7 +13,7 @@ import (
 )
 
 // tilesync lets a kernel start on the tiles of the one before it while that one
-// still runs (cuSync sections III to V, MECHANISM section 5).
+// still runs (cuSync sections III to V, rules T1 to T7).
 //
 //	producer |P0 P1 P2 P3 P4|          each tile posts a semaphore of its row
 //	consumer |   C0....wait|C0|C1|     waits in its slot until its row is there
@@ -173,7 +173,7 @@ func follow(r *plan.Rank, s *side, after replay.Flag) replay.Flag {
 }
 
 // behindStart launches the consumer behind a kernel of one thread that waits for
-// the producer's first workgroup (MECHANISM C2). Streams have no event between
+// the producer's first workgroup (rule T1). Streams have no event between
 // them, so that kernel may be there, and hold its slot, long before.
 func behindStart(r *plan.Rank, s *side, started replay.Flag) {
 	l := r.Planner.Machine.Launch

@@ -12,8 +12,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// trigger is a product whose stores are counted in memory, where the last one
-// starts the transfer of what they completed (T3 section 4, MECHANISM section 7).
+// trigger is a GEMM whose stores are counted in memory, where the last one
+// starts the transfer of what they completed (T3 section 4, rules K1 to K10).
 //
 //	stage      1          2          3          4 (own)
 //	product |stores →   |writes    |writes    |writes    |

@@ -13,7 +13,7 @@ import (
 )
 
 // One chunk of N leaves by stores and N-2 by transfers, each of which reads the
-// memory once, or twice where memory does not add (MECHANISM T3 to T6).
+// memory once, or twice where memory does not add (rules K2, K3 and K5).
 func TestTriggerTraffic(t *testing.T) {
 	for _, ranks := range []int{2, 4, 8} {
 		s := plantest.Scattered

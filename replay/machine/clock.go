@@ -12,7 +12,7 @@ import "math"
 // an iteration, where c is the clock relative to the full one. On average over
 // Hold it may come to Knee a second: a GPU keeps its full clock until its
 // average gets there, then the clock at which the draw stays there
-// (samples/measurements/2026-11-21-h200-power, MODEL_STUDY R9).
+// (samples/measurements/2026-11-21-h200-power, rules P1 and P2).
 type Clock struct {
 	Knee     Quantity // draw that can be kept up
 	Exponent Quantity // of the relative clock over the share of the time that products may be busy

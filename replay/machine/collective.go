@@ -44,7 +44,7 @@ type Collective struct {
 	BesideLatency Quantity // seconds more beside compute, whatever the size
 }
 
-// Clusters is how many of so many channels start together; 0 where each does by itself.
+// Clusters is how many of so many channels start together; 0 where each does by itself (rule C6).
 func (l *Library) Clusters(channels int) int {
 	if n := int(l.Cluster.Or(0)); n > 1 && channels%n == 0 {
 		return n
@@ -67,7 +67,7 @@ func (l *Library) Of(op trace.CollectiveOp) *Collective {
 }
 
 // ChannelsFor is how many channels, each a workgroup, the library gives to an
-// operation on a buffer of the bytes when it is not limited.
+// operation on a buffer of the bytes when it is not limited (rule C4).
 func (l *Library) ChannelsFor(op trace.CollectiveOp, bytes int64) int {
 	c := l.Of(op)
 	return int(min(c.Channels.Value, math.Ceil(max(1, float64(bytes)/c.Grain.Or(1)))))
@@ -76,7 +76,7 @@ func (l *Library) ChannelsFor(op trace.CollectiveOp, bytes int64) int {
 // Runs is how many channels an operation runs on that is given so many. What
 // sends in pairs takes a power of two, the next one: kernels of NCCL 2.28 that are
 // given 3, 5 to 7, 9 to 14 and 20 to 28 have 4, 8, 16 and 32 workgroups, and their
-// times (samples/measurements/2026-11-22-h200x2-kernels).
+// times (samples/measurements/2026-11-22-h200x2-kernels; rule C5).
 func (l *Library) Runs(op trace.CollectiveOp, channels int) int {
 	most := int(l.Of(op).Channels.Value)
 	if !Pairwise(op) || channels < 1 || channels >= most {
@@ -99,7 +99,7 @@ func Sends(op trace.CollectiveOp, ranks float64) float64 {
 //
 //   - Reduce-scatter, on a ring: the first step reads a chunk and sends it. Each of
 //     the N-2 others reads what has arrived and its own chunk, and sends their sum.
-//     The last reads both and writes the sum here. N-1 are sent, 2N-1 read, 1 written.
+//     The last reads both and writes the sum here. N-1 are sent, 2N-1 read, 1 written (rule M2).
 //     Sent directly, N-1 are read to be sent, and N to be added: the same.
 //   - All-gather: each of the N-1 that are sent is read.
 //   - All-reduce: the two, one after the other.
@@ -155,7 +155,7 @@ func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) 
 	return c.Law(op, r, n, b) * c.Ratio(op, r, n, b)
 }
 
-// Law is the formula of Library.Time.
+// Law is the formula of Library.Time (rule C8).
 func (c *Collective) Law(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
 	n := min(channels, math.Ceil(bytes/c.Grain.Or(1)))
 	s := Sends(op, ranks)
@@ -167,7 +167,7 @@ func (c *Collective) Law(op trace.CollectiveOp, ranks, channels, bytes float64) 
 func soft(a, b, p float64) float64 { return math.Pow(math.Pow(a, p)+math.Pow(b, p), 1/p) }
 
 // Ratio is recorded time over law, for the recorded number of ranks nearest to
-// the wanted one; 1 where nothing was recorded.
+// the wanted one; 1 where nothing was recorded (rule C9).
 func (c *Collective) Ratio(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
 	if !c.Times.Known() {
 		return 1
@@ -220,7 +220,7 @@ const (
 //
 // with K the profile's Beside of that kind and D its BesideLatency. Delays of memory add up (q = 1);
 // those beside compute also hide behind the link (q = 2). Both exponents were
-// read off collectives at 4 to 32 channels beside kernels that run without end.
+// read off collectives at 4 to 32 channels beside kernels that run without end (rule I1).
 func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) float64 {
 	factor, _, latency := l.Beside(op, bytes, ranks, channels, beside)
 	if latency == 0 {
@@ -231,7 +231,7 @@ func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels i
 
 // Beside is the two parts of Slowdown: the factor on all of the time, and the
 // seconds that are added to it once, whatever the size; and the onset: the part
-// of what the factor adds that one workgroup of the neighbour is enough for.
+// of what the factor adds that one workgroup of the neighbour is enough for (rule I3).
 func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) (factor, onset, latency float64) {
 	if ranks < 2 || bytes <= 0 {
 		return 1, 0, 0
@@ -254,7 +254,7 @@ func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int
 // of the CUs that the collective leaves, given that beside such as fill them and
 // the part of what they add, 0 to 1, that the first of their workgroups is enough
 // for. Delays of memory and of the interconnect follow the requests in flight,
-// which grow with the CUs that make them.
+// which grow with the CUs that make them (rule I2).
 func Interference(slowdown, onset, share float64) float64 {
 	return 1 + (slowdown-1)*(onset+(1-onset)*share)
 }
@@ -282,7 +282,7 @@ func (n Neighbour) Exponent() float64 {
 // Slowed is the library at a pace (Machine.Pace): under the load that lowers the
 // clock of matrix kernels, channels slow too, by 1.27 at a pace of 1.17, while
 // the link does not (samples/measurements/2026-11-21-h200x4, strategy after_gemm,
-// 4 and 8 channels).
+// 4 and 8 channels) (rule C19).
 func (l Library) Slowed(pace float64) *Library {
 	if pace > 0 && pace != 1 {
 		by := math.Pow(pace, 1.5)

@@ -18,7 +18,7 @@ import "math"
 //	                                pairs   4 8|6 10            5 9|7 11
 
 // Grouping is the group of each CU, the CUs in the order in which a plain grid
-// fills an idle GPU; nil where the groups are unknown.
+// fills an idle GPU; nil where the groups are unknown (rule D8).
 func (g GPU) Grouping() []int {
 	if !g.Groups.Known() {
 		return nil

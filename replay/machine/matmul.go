@@ -8,7 +8,7 @@ import "math"
 //
 //	time = waves · (TileStart + slowness · 2·rows·columns·K / (Rate/CUs)) + Exposed·moving,  waves = ⌈tiles/CUs⌉
 //
-// (MODEL_STUDY R4) but no less than moving, which is what the memory takes for the
+// (rules G1 and G2) but no less than moving, which is what the memory takes for the
 // operands, each once: products of few rows read all of B for little work. Where all
 // tiles leave half of the CUs idle, the library may split them along K into as many parts
 // as fill the CUs; another kernel then sums what the parts have, which takes Reduce and
@@ -20,13 +20,13 @@ type Matmul struct {
 	Reduce     Quantity // seconds of the kernel that sums parts, beyond its traffic; unknown: no tile is split
 	Tiles      Table    // candidates: rows (of N), columns (of M), preference, slowness
 	Clusters   Table    // rows, columns of a tile; tiles of a cluster along rows (of N), along columns (of M)
-	Owned      Quantity // tiles that a persistent workgroup owns before a counter hands out the rest (R5)
+	Owned      Quantity // tiles that a persistent workgroup owns before a counter hands out the rest
 	Dynamic    Quantity // waves above which there is a counter, which a memset clears before the kernel
 	Compiled   Quantity // flop a second of all CUs that compiled tiles reach with full CUs
 	Lone       Quantity // the same with one tile on a CU: some of its pipes' time goes by waiting for memory
 	LeastDepth Quantity // least part of K that tiles are cut into
 	RunSpread  Quantity // relative difference between the times of one GEMM in two processes, at full clock
-	Crowd      Quantity // fraction by which a compiled tile is faster when nearly all other CUs are idle (R8)
+	Crowd      Quantity // fraction by which a compiled tile is faster when nearly all other CUs are idle
 	Shapes     Table    // measured: M, N, K, seconds of the kernel
 	Taken      Table    // seen: M, N, K, rows and columns of the tile, parts along K, where the preferences say otherwise
 }
@@ -57,7 +57,7 @@ func (m Machine) Tiling(M, N, K int64) Tiling {
 
 // Preferred is the tiling of the candidate with the least expected time, weighted by
 // the library's preference; the first of equals. A profile without candidates counts
-// with tiles of 256x128 at GPU.Flops.
+// with tiles of 256x128 at GPU.Flops (rule G3).
 func (m Machine) Preferred(M, N, K int64) Tiling {
 	mm := &m.Matmul
 	cus := m.GPU.CUs.Value
@@ -80,7 +80,7 @@ func (m Machine) Preferred(M, N, K int64) Tiling {
 	return mm.asMeasured(best, M, N, K)
 }
 
-// asMeasured is a tiling that takes the recorded time of the very shape, if there is one.
+// asMeasured is a tiling that takes the recorded time of the very shape, if there is one (rule G4).
 func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {
 	if s, ok := mm.measured(M, N, K); ok {
 		t.Tile *= s / t.Seconds
@@ -164,7 +164,7 @@ func (m Machine) Cluster(t Tiling) int {
 // cluster is how many tiles the library hands out together along each side; a
 // cluster at the edge is whole, whether or not there is output for all of it. Of each
 // tile there are several, and the library takes one that costs no wave: so in all 992
-// products of samples/measurements/2026-11-22-h200x2-kernels.
+// products of samples/measurements/2026-11-22-h200x2-kernels (rule G6).
 func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
 	for _, c := range mm.Clusters.Rows {
 		if int(c[0]) == rows && int(c[1]) == columns {
@@ -201,7 +201,7 @@ func (mm *Matmul) measured(M, N, K int64) (seconds float64, ok bool) {
 
 // Pipe is the share of its CU's matrix pipes that a compiled tile of so many
 // flop uses when it takes so many seconds alone on the CU: two such tiles on
-// one CU each take 2·Pipe times as long, if that is more than 1 (MECHANISM R0.4).
+// one CU each take 2·Pipe times as long, if that is more than 1 (rule D11).
 func (m Machine) Pipe(tileFlops, aloneSeconds float64) float64 {
 	peak := m.Matmul.Compiled.Or(m.GPU.Flops.Value) / m.GPU.CUs.Value
 	return min(1, tileFlops/(peak*aloneSeconds))
@@ -216,7 +216,7 @@ func (m Machine) LonePipe() float64 {
 }
 
 // Crowded is the factor on a compiled tile's time when n of the CUs compute,
-// relative to all of them computing: 1 - Crowd·(1 - n/CUs) (MODEL_STUDY R8).
+// relative to all of them computing: 1 - Crowd·(1 - n/CUs) (rule G11).
 func (m Machine) Crowded(n int) float64 {
 	return 1 - m.Matmul.Crowd.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
 }

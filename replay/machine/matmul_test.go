@@ -150,7 +150,7 @@ func TestDynamic(t *testing.T) {
 }
 
 // Two producer tiles of gemm+gemm (128x128, K 12288, 90.5 us alone) on one CU
-// take 1.6 times as long each (MODEL_STUDY: 1.57); one of a thin tile none.
+// take 1.6 times as long each (measured: 1.57); one of a thin tile none.
 func TestPipe(t *testing.T) {
 	m := machinetest.Load(t, "h200")
 	if p := m.Pipe(2*128*128*12288, 90.5e-6); math.Abs(2*p-1.6) > 0.03 {

@@ -28,7 +28,7 @@ func (m *Machine) Node(rank int) int { return rank / m.PerNode() }
 // Nodes is how many nodes the machine has.
 func (m *Machine) Nodes() int { return (max(1, m.GPUs) + m.PerNode() - 1) / m.PerNode() }
 
-// NIC is the network card that serves a rank's GPU, counted over all nodes.
+// NIC is the network card that serves a rank's GPU, counted over all nodes (rule N4).
 func (m *Machine) NIC(rank int) int {
 	per, nics := m.PerNode(), max(1, int(m.Network.NICs.Value))
 	return m.Node(rank)*nics + rank%per*nics/per

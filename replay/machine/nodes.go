@@ -7,7 +7,7 @@ const MaxGPUs = 1 << 12
 
 // Sized is the machine with a number of GPUs. More than the fabric joins are
 // several nodes, joined by the profile's network; where it has none, by an
-// assumed one. The error says how many a ring or torus has at most.
+// assumed one. The error says how many a ring or torus has at most (rule N6).
 func (m Machine) Sized(gpus int) (Machine, error) {
 	most := int(m.Most.Value)
 	name := NameOf(m.Profile, gpus)

@@ -31,7 +31,7 @@ func (g *GPU) Residents(threads, registers, shared int) int {
 	return int(min(g.Room().Times(g.Need(threads, registers, shared)), math.MaxInt32))
 }
 
-// Holds reports whether something with the need fits.
+// Holds reports whether something with the need fits (rule D1).
 func (r Room) Holds(n Room) bool {
 	return r.Threads >= n.Threads && r.Registers >= n.Registers && r.Shared >= n.Shared && r.WGs >= n.WGs
 }

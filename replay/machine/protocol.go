@@ -14,10 +14,10 @@ import (
 //	Alpha + near·hop + far·hop + bytes on the wire ÷ rate
 //
 // with near steps inside nodes and far ones between them. The tuner's numbers
-// choose between algorithms; as predictions they are good to 10 or 20 %.
+// choose between algorithms; as predictions they are good to 10 or 20 % (rule C13).
 
 // A protocol is a way in which the library moves bytes. LL sends a flag with
-// each word and waits for nothing else, Simple sends large pieces behind fences.
+// each word and waits for nothing else, Simple sends large pieces behind fences (rule C14).
 type protocol struct {
 	Base, treeBase float64 // seconds a call takes
 	Hop, treeHop   float64 // seconds a step inside a node takes
@@ -109,7 +109,7 @@ func sums(op trace.CollectiveOp) bool {
 // nodes send, by the network alone. In a ring all that a rank sends leaves its
 // node once, through all its NICs. In pairs each rank of a node sends to all of
 // the others, and the fullest link bounds all (on a torus half of the pairs
-// of each ring cross its middle).
+// of each ring cross its middle) (rule C17).
 func (w *Network) rankRate(pairs bool, at Placement) float64 {
 	nics := max(1, w.NICs.Value) * w.Egress.Value
 	if !pairs {

@@ -5,7 +5,7 @@ type Topology string
 
 // The topologies. On a Switch one pair can take a member's whole rate; on a
 // Mesh each pair has a link of its own. On a Ring and on a torus neighbours
-// have one, and bytes for others pass through them.
+// have one, and bytes for others pass through them (rule N1).
 const (
 	Switch  Topology = "switch"
 	Mesh    Topology = "mesh"
@@ -41,7 +41,7 @@ func (t Topology) axes() int {
 
 // Shape is how many members a ring or torus has along each axis, longest
 // first: the factors of their number that are nearest to each other, so that
-// 128 are 16 by 8 and 8 by 4 by 4. Members count along the first axis first.
+// 128 are 16 by 8 and 8 by 4 by 4. Members count along the first axis first (rule N3).
 func (t Topology) Shape(members int) [3]int {
 	shape := [3]int{1, 1, 1}
 	for axis := t.axes() - 1; axis > 0; axis-- {
@@ -107,7 +107,7 @@ func (t Topology) Layout(members int) Layout { return Layout{t.axes(), t.Shape(m
 // which bytes cross them: along the first axis to the end, then the second,
 // then the third (dimension order), the shorter way round each. Where both ways
 // round are equally long, members at even places go up and those at odd places
-// down, so that an all-to-all loads both alike.
+// down, so that an all-to-all loads both alike (rule N2).
 func (l *Layout) Way(from, to int, buf []Step) []Step {
 	if from == to {
 		return buf

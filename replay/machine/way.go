@@ -21,7 +21,7 @@ var (
 // Refuses says why a library cannot move a collective in the way on a topology;
 // "" where it can. A ring hands chunks to the next rank; direct sends every rank's
 // to it at once, which needs links between all; pairwise is what an all-to-all
-// does; a tree is for all-reduces.
+// does; a tree is for all-reduces (rule C16).
 func (l *Library) Refuses(op trace.CollectiveOp, top Topology, w AlgoProto) string {
 	switch {
 	case w.Protocol != "" && len(l.protocols()) == 1:
@@ -78,7 +78,7 @@ func (l *Library) Carried(w AlgoProto) float64 {
 // algorithmTime is what the tuner expects of one algorithm and protocol.
 //
 // Direct is no algorithm of the tuners; its time follows from what it does
-// (MECHANISM B3), at the rates and latencies of theirs: every rank sends slice j
+// (rule C15), at the rates and latencies of theirs: every rank sends slice j
 // to rank j, all at once; when all are there a rank reads N slices and writes
 // their sum; an all-reduce then sends the sum to all at once. As many bytes leave
 // a rank as in a ring, but it waits for others once a phase, not once a step, and

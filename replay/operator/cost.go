@@ -140,9 +140,9 @@ func (b *bench) library(s *step, m, n, k int64) roof {
 	return roof{t.Seconds, why}
 }
 
-// tiles is a product by a compiled kernel, a workgroup a tile. Tiles that share
+// tiles is a GEMM by a compiled kernel, a workgroup a tile. Tiles that share
 // a CU share its pipes; one alone leaves some of their time unused
-// (MECHANISM R0.4).
+// (rules D11 and G10).
 func (b *bench) tiles(s *step, m, n, k int64) roof {
 	tm, tn := int64(b.f.Kernel.TileM), int64(b.f.Kernel.TileN)
 	count := ceilDiv(m, tm) * ceilDiv(n, tn)
@@ -167,7 +167,7 @@ func (b *bench) tiles(s *step, m, n, k int64) roof {
 }
 
 // vectorRows is the rows of a matrix that one workgroup multiplies by a vector, as
-// the kernels behind data/h200's matrix-vector rows do.
+// the measured matrix-vector kernels do (rule G14).
 const vectorRows = 32
 
 // matvec is y[m] = A[m,k]·x[k]: every weight is read once.

@@ -52,7 +52,7 @@ const (
 const copyEnginePart = "__amd_rocclr_"
 
 // collect matches collectives over ranks: the members of a group run the same
-// operations in the same order.
+// operations in the same order (rule C21).
 func (l *lifter) collect() {
 	m := matcher{
 		lifter:   l,

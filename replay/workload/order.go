@@ -8,8 +8,8 @@ import (
 )
 
 // eventHop bounds the time from the end of an op to the start of one on another
-// stream that waited for it, where only time tells: four times what
-// MODEL_STUDY R2 uses.
+// stream that waited for it, where only time tells: four times launch.event of
+// H200 (rule V1).
 const eventHop = trace.Time(22_000)
 
 // order finds what every op waited for. All of it are assumptions that the

@@ -32,7 +32,7 @@ const (
 )
 
 // pair finds dependent operations. What one rank shows is a pair only if all
-// ranks of the collective show it.
+// ranks of the collective show it (rule V3).
 func (l *lifter) pair() {
 	bases := make([]int32, l.World)
 	for rank, ids := range l.Ranks {

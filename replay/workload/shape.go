@@ -119,7 +119,7 @@ func productKind(m, n int64) ShapeKind {
 }
 
 // shapeOf reads the sizes of a product or an embedding from the operator's
-// inputs, and how many products it is a batch of.
+// inputs, and how many products it is a batch of (rule V2).
 func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	a, b, transposed := factors(o.Name)
 	switch {
@@ -307,7 +307,7 @@ func elementwise(o *trace.Operator) (s Shape, read, write float64) {
 	return s, max(0, read), write
 }
 
-// Traffic is the least memory traffic of the shape, in bytes: every operand once.
+// Traffic is the least memory traffic of the shape, in bytes: every operand once (rule M1).
 func (s Shape) Traffic() (read, write float64) {
 	m, n, k, e := float64(s.M), float64(s.N), float64(s.K), float64(s.ElemSize)
 	switch s.Kind {

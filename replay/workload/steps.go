@@ -45,7 +45,7 @@ func (src *source) addMark(run *trace.Run, s trace.Span, base string) {
 	})
 }
 
-// markSteps finds the iterations.
+// markSteps finds the iterations (rule V5).
 func (l *lifter) markSteps() {
 	base := l.stepsBase()
 	if base == "" {

@@ -27,7 +27,7 @@ func grid(k *trace.Kernel) Tiling {
 }
 
 // tiling finds the logical workgroups of a compute kernel: those of the grid, or,
-// for a persistent kernel, the tiles that its workgroups share (MODEL_STUDY R4, R5).
+// for a persistent kernel, the tiles that its workgroups share (rule G8).
 func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tiling {
 	t := grid(k)
 	slots := residents(&l.Run.Ranks[l.Run.RankOf(l.Run.Spans[op.Span])].Device, k)

@@ -104,7 +104,7 @@ func TestTiling(t *testing.T) {
 		want  string
 	}{
 		{
-			// 16 columns of 256 by 64 rows of 128: MODEL_STUDY R4, the library sees the transpose.
+			// 16 columns of 256 by 64 rows of 128: the library sees the transpose (rule G8).
 			"persistent, a counter reset before it", nvjet("nvjet_sm90_tst_256x128_64x4_h", product(8192, 4096, 3584), 132), true,
 			Options{},
 			"132 workgroups, 1024 tiles of 128x256 persistent dynamic",
@@ -115,7 +115,7 @@ func TestTiling(t *testing.T) {
 			"132 workgroups, 1024 tiles of 128x256 persistent",
 		},
 		{
-			"two waves are always static (R5)", nvjet("nvjet_sm90_tst_256x128_64x4_h", product(2048, 4096, 3584), 132), true,
+			"two waves are always static (rule G7)", nvjet("nvjet_sm90_tst_256x128_64x4_h", product(2048, 4096, 3584), 132), true,
 			Options{},
 			"132 workgroups, 256 tiles of 128x256 persistent",
 		},
@@ -130,7 +130,7 @@ func TestTiling(t *testing.T) {
 			"128 workgroups, 128 tiles of 64x8",
 		},
 		{
-			// 11 by 22.2 tiles of 192, 23 in clusters of two are 24: MODEL_STUDY R4, and seen one by one on an H200.
+			// 11 by 22.2 tiles of 192, 23 in clusters of two are 24 (rule G6), as seen one by one on an H200.
 			"clusters at the edge are whole", nvjet("nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_NNN", product(2048, 4256, 4256), 132), false,
 			Options{},
 			"132 workgroups in clusters of 2, 264 tiles of 192x192 persistent",

@@ -158,7 +158,7 @@ type Tiling struct {
 	WGs          int  // workgroups launched
 	Cluster      int  // workgroups that start together; 0 where each starts alone, or nothing says
 	Persistent   bool // fewer workgroups than tiles: each runs several
-	Dynamic      bool // persistent, tiles beyond the first two handed out by a counter (MODEL_STUDY R5)
+	Dynamic      bool // persistent, tiles beyond the first two handed out by a counter (rule G7)
 	Evidence     string
 }
 
@@ -182,7 +182,7 @@ type Collective struct {
 
 // Transfer is the time in which bytes moved; what a member spent beyond it was arrival or departure skew.
 // The member that came last was there for no longer, by one clock: between two, which a
-// profiler lets drift by up to 1.8 % (2026-11-22-h200x2-fourth, pipe_grok_op_reduce_scatter_w2), less seems to pass.
+// profiler lets drift by up to 1.8 % (2026-11-22-h200x2-fourth, pipe_grok_op_reduce_scatter_w2), less seems to pass (rule C10).
 func (c *Collective) Transfer() trace.Time { return max(c.Shortest, c.Depart-c.Arrive) }
 
 // TransferAlone is how long the transfer takes with no compute beside it.

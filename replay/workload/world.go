@@ -94,7 +94,7 @@ func (l *lifter) copyRank(rank int, ops []Op) {
 }
 
 // place decides how large the world is, which of its ranks each captured one
-// is, and which captured one each of the others copies.
+// is, and which captured one each of the others copies (rule V4).
 func (l *lifter) place() error {
 	ranks := l.Run.Ranks
 	if len(ranks) == 0 {

@@ -149,7 +149,7 @@ func (l *linker) shaped(id trace.SpanID) int32 {
 
 // geometry settles a kernel's grid and block. NVIDIA's are workgroups and
 // threads. On AMD it depends on the call and on the profiler's version
-// (FORMATS, section 0, row 3): absent or zero, in work-items for the extended
+// (trace/FORMATS.md): absent or zero, in work-items for the extended
 // launch calls, or exchanged.
 func (d *reader) geometry(k *trace.Kernel, pos int64, call int32, said *launchInfo) {
 	if k.WGs() == 0 || k.Threads() == 0 {

@@ -50,7 +50,7 @@ type calibration struct {
 // validation, and nothing is fitted to them. Where rows are of the base's own
 // machine, what its tables have recorded counts with them. The fits come in the order of the
 // rules, those without rows included. The error is for rows that contradict
-// each other or the base.
+// each other or the base (rule E1).
 func Calibrate(rows []Row, base machine.Machine) (machine.Machine, []Fit, error) {
 	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base)}
 	var fits []Fit
@@ -132,7 +132,7 @@ func find(m *machine.Machine, key string) profile.Entry {
 	panic("machine: no key " + key)
 }
 
-// rules lists them in an order in which each finds what it builds on.
+// rules lists them in an order in which each finds what it builds on (rule E2).
 func rules() []rule {
 	list := append(launchRules(), memoryRules()...)
 	list = append(list, matmulRules()...)
@@ -159,7 +159,7 @@ func (c *calibration) kind(kind string) []Row {
 	return c.pick(func(r *Row) bool { return r.Workload.Kind == kind && r.Strategy == "isolated" })
 }
 
-// seconds is a row's time less what timing adds.
+// seconds is a row's time less what timing adds (rule E4).
 func (c *calibration) seconds(r Row) float64 {
 	if r.Params.Kernel {
 		return r.Us * 1e-6

@@ -42,7 +42,7 @@ func measured(t *testing.T) []Row {
 	return all
 }
 
-// The shipped profile is what calibration reads off the rows, to the byte.
+// The shipped profile is what calibration reads off the rows, to the byte (rule E5).
 func TestShippedIsCalibrated(t *testing.T) {
 	shipped, err := profile.Load("h200")
 	if err != nil {

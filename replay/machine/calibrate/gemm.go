@@ -138,7 +138,7 @@ func (c *calibration) cool() []Row {
 
 // readOwned tries how many tiles each persistent workgroup owns. While H CUs
 // are held to the end, their workgroups start only when others have left, with
-// the tiles they own; everybody else shares the rest (MODEL_STUDY R5).
+// the tiles they own; everybody else shares the rest (rule D12).
 func readOwned(c *calibration) reading {
 	rows := c.pick(func(r *Row) bool {
 		return r.Strategy == "held_slots" && r.Workload.Kind == "gemm" && (r.Params.HeldCUs == 0 || r.Params.HoldUs > r.Us)

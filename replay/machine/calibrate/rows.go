@@ -13,8 +13,7 @@ import (
 )
 
 // A Row is one measurement: a micro-benchmark that settles a parameter, or a
-// strategy on a workload (ARCHITECTURE section 9). Times are microseconds, of
-// the slowest rank.
+// strategy on a workload. Times are microseconds, of the slowest rank.
 type Row struct {
 	ID       string   `json:"id"`
 	Machine  string   `json:"machine"` // "h200x4"
