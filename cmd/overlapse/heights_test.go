@@ -45,7 +45,8 @@ var folders = map[string]folder{
 	"trace/chakra":   {height: 1, uses: []string{protowire}, beside: []string{"trace/chrome"}},
 	"trace/nsys":     {height: 1, beside: []string{"trace/session", "trace/sqldb"}},
 	"trace/overlap":  {height: 1},
-	"replay/machine": {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
+	"replay/dataset": {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
+	"replay/machine": {height: 1, uses: []string{"github.com/goccy/go-yaml"}, beside: []string{"replay/dataset"}},
 	"viz/layout":     {height: 1},
 	"viz/plain":      {height: 1},
 
@@ -57,7 +58,8 @@ var folders = map[string]folder{
 	"viz/html":        {height: 2, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 2, uses: []string{"github.com/google/pprof"}},
 
-	"engines": {height: 3, spawns: true},
+	"engines":          {height: 3, spawns: true},
+	"engines/validate": {height: 4, spawns: true},
 
 	"cmd/overlapse": {height: command, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",

@@ -2,40 +2,39 @@ package machine
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// measured are the rows that the shipped h200 profile is read off: the shared
-// calibration and what this project measured beyond it.
+// measured are the rows that the shipped h200 profile is read off.
 func measured(t *testing.T) []Row {
 	t.Helper()
 	var all []Row
-	for _, file := range []string{"../../../shared/data/h200/calibrate.jsonl", "testdata/h200-2026-11-21.jsonl", "testdata/h200-products.jsonl"} {
-		f, err := os.Open(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			t.Skipf("%s: the folder shared is not beside the checkout", file)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		rows, err := ReadRows(f, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rows...)
+	for _, set := range []string{"h200x4-benchmarks", "h200x4-collectives", "h200-gemms"} {
+		all = append(all, setOf(t, set)...)
 	}
 	return all
+}
+
+// setOf are the rows of a set of the repository's dataset.
+func setOf(t *testing.T, name string) []Row {
+	t.Helper()
+	d, err := dataset.Open("../../samples/measurements")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Set(name)
+	if s == nil {
+		t.Fatalf("no set %s", name)
+	}
+	return s.Rows
 }
 
 // The shipped profile is what calibration reads off the rows, to the byte.
@@ -290,17 +289,7 @@ func TestNearest(t *testing.T) {
 // semaphores, but for the order of events, which is no time, and for
 // launch.timing, whose collectives this file leaves out.
 func TestCaptureSettlesLaunching(t *testing.T) {
-	const file = "../../samples/measurements/2026-11-22-h200x2-flags/capture.jsonl"
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := ReadRows(f, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, fits, err := Calibrate(rows, load(t, "h200"))
+	_, fits, err := Calibrate(setOf(t, "h200x2-launch"), load(t, "h200"))
 	if err != nil {
 		t.Fatal(err)
 	}
