@@ -147,7 +147,7 @@ func TestSaves(t *testing.T) {
 // serial capture of the same program: kernels of one kind, and collectives, within
 // 3 % in sum over all kinds that both captures hold as often.
 func TestIsolateFindsSerialDurations(t *testing.T) {
-	const traces = "../../shared/data/steps/h200x2/traces/h200x2_"
+	const traces = "../samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_"
 	if _, err := os.Stat(filepath.Dir(traces)); err != nil {
 		t.Skip("shared data is not here")
 	}

@@ -2,7 +2,6 @@ package engines
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -70,45 +69,5 @@ func TestPaced(t *testing.T) {
 	pl.m.Pace = 0.5
 	if got := pl.paced(&workload.Op{Kernel: &workload.Kernel{}, Read: 8e8, End: 1_000_000}, 1_000_000); got != 800_000 {
 		t.Errorf("twice as fast a clock leaves %d ns of 800 µs of traffic", got)
-	}
-}
-
-func TestInTurn(t *testing.T) {
-	rows := make([]machine.Row, 7)
-	for i, trace := range []string{"a", "a", "b", "", "", "a", "a"} {
-		rows[i].Trace = trace
-	}
-	want := [][]int{{0, 1}, {2}, {3}, {4}, {5, 6}}
-	if got := InTurn(rows); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
-		t.Errorf("%v, want %v", got, want)
-	}
-}
-
-// A row tells by how long it was measured at which clock: its GPUs get warm while
-// the rows before it are measured.
-func TestMeasuredIn(t *testing.T) {
-	w := moeDown.build(t)
-	m := h200(t, w.World)
-	m.Clock.Knee.Value, m.Regime = 0.4, machine.Cool
-	out := outcome(t, w, m, "bulk", nil)
-	for _, c := range []struct {
-		name string
-		set  machine.Params
-		warm float64
-		want machine.Regime
-	}{
-		{"some milliseconds", machine.Params{}, 0, machine.Cool},
-		{"of a warm GPU", machine.Params{}, 0.4, machine.Sustained},
-		{"of one that had a pause", machine.Params{Cool: true}, 0.4, machine.Cool},
-		{"seconds", machine.Params{Iterations: 1000}, 0, machine.Sustained},
-		{"said to be sustained", machine.Params{Sustained: true}, 0, machine.Sustained},
-	} {
-		check := Check{Row: machine.Row{Params: c.set}, Warm: c.warm}
-		if got := check.measuredIn(w, &m, out); got != c.want {
-			t.Errorf("%s: regime %d, want %d", c.name, got, c.want)
-		}
-		if check.Warm <= c.warm && c.warm < 0.4 {
-			t.Errorf("%s: average draw %v after it, %v before", c.name, check.Warm, c.warm)
-		}
 	}
 }

@@ -278,6 +278,9 @@ func (v *doubts) clock() {
 	}
 }
 
+// timed is the iterations of which samples/capture takes the median.
+const timed = 10
+
 // fullClock is how far from the full clock nobody would see.
 const fullClock = 0.97
 
@@ -359,29 +362,4 @@ func (v *doubts) assumed() {
 			}
 		}
 	}
-}
-
-// A ClassScore is how well predictions of one level did.
-type ClassScore struct {
-	Level       Level
-	N           int
-	Median, P90 float64 // of |error|
-}
-
-// ByConfidence are the errors by level, best level first; levels without rows are left out.
-func ByConfidence(checks []Check) []ClassScore {
-	var scores []ClassScore
-	for _, level := range Levels() {
-		var errs []float64
-		for _, c := range checks {
-			if c.Why == "" && c.Confidence.Level == level {
-				errs = append(errs, math.Abs(c.Error()))
-			}
-		}
-		if len(errs) > 0 {
-			s := score(string(level), errs)
-			scores = append(scores, ClassScore{level, s.N, s.Median, s.P90})
-		}
-	}
-	return scores
 }

@@ -2,8 +2,7 @@ package engines
 
 import (
 	"encoding/csv"
-	"errors"
-	"io/fs"
+	"flag"
 	"math"
 	"os"
 	"slices"
@@ -15,15 +14,15 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// cusyncRows are the measurements of a file of cuSync's repository: by size, the
-// times of a policy's row. A row's baseline and the two products' own times stand in each.
+var update = flag.Bool("update", false, "rewrite what tests compare with")
+
+// cusyncRows are measurements that cuSync's repository publishes
+// (github.com/parasailteam/cusync at 117ae77e, src/ml-bench/transformer/results), of
+// one file: by size, the times of a policy's row, in microseconds. Each has its
+// baseline's and the two GEMMs' own times.
 func cusyncRows(t *testing.T, file, channels, policy string) map[string]cusyncRow {
 	t.Helper()
-	const all = "../../shared/facts/cusync_raw.csv"
-	f, err := os.Open(all)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%s: the folder shared is not beside the checkout", all)
-	}
+	f, err := os.Open("testdata/cusync.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,4 +161,12 @@ func TestPublishedAttention(t *testing.T) {
 			t.Errorf("%s: median error %.1f %%", policy, 100*e)
 		}
 	}
+}
+
+// quantile interpolates between the two nearest of sorted values.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	lo := int(at)
+	hi := min(lo+1, len(sorted)-1)
+	return sorted[lo] + (at-float64(lo))*(sorted[hi]-sorted[lo])
 }

@@ -331,7 +331,7 @@ func stamps(t *testing.T, file string) (alone, shared []float64) {
 // The stamps of 192 workgroups on 132 CUs, of which 72 had one and 60 two:
 // from the kernel's time alone, the model finds how long either kind took.
 func TestWorkgroupsAgainstStamps(t *testing.T) {
-	alone, shared := stamps(t, "../../shared/data/h200/wg/mlp_b512_stream_producer_rank0_wg_trace.csv.gz")
+	alone, shared := stamps(t, "../samples/measurements/2026-11-20-h200x4/wg/mlp_b512_stream_producer_rank0_wg_trace.csv.gz")
 	s := mlp512
 	s.up = trace.Time(shared[len(shared)-1])
 	w, m := s.build(t), h200(t, s.ranks)

@@ -1,0 +1,26 @@
+package engines
+
+import (
+	"math"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// Of 192 compiled tiles on 132 CUs, 60 CUs have two and 72 have one, which ends
+// earlier: lone tiles reach the profile's matmul.lone of its matmul.compiled.
+func TestLoneTilesEndEarlier(t *testing.T) {
+	m := h200(t, 1)
+	op := workload.Op{End: 144_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM}, Tiling: workload.Tiling{Tiles: 192, WGs: 192}, Footprint: replay.Footprint{Threads: 256, Shared: 96 << 10}}}
+	pl := &planner{m: m}
+	g := pl.gridOf(&op, op.Dur())
+	share := m.Matmul.Lone.Value / m.Matmul.Compiled.Value
+	if want := 144_000 / (2 * share); math.Abs(float64(g.time)-want) > 1 || math.Abs(g.pipe-share) > 1e-9 {
+		t.Errorf("a tile takes %d ns alone and %.3f of the pipes, want %.0f and %.3f", g.time, g.pipe, want, share)
+	}
+	op.Tiling.WGs = 264 // two on every CU: none is alone, and none waits
+	if g := pl.gridOf(&op, op.Dur()); math.Abs(float64(g.time)*2*g.pipe-144_000) > 2 {
+		t.Errorf("two together take %.0f ns, want 144000", float64(g.time)*2*g.pipe)
+	}
+}
