@@ -153,9 +153,7 @@ func TestIsolateFindsSerialDurations(t *testing.T) {
 	}
 	for name, pair := range map[string][2]string{
 		"ddp h4096":  {"ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue", "ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapFalse"},
-		"ddp h2048":  {"ddp_h2048_bucket_mb25_channels0_priorityFalse_overlapTrue", "ddp_h2048_bucket_mb25_channels0_priorityFalse_overlapFalse"},
 		"fsdp h4096": {"fsdp_h4096_channels0_priorityFalse_overlapTrue_reshardTrue", "fsdp_h4096_channels0_priorityFalse_overlapFalse_reshardTrue"},
-		"fsdp h2048": {"fsdp_h2048_channels0_priorityFalse_overlapTrue_reshardTrue", "fsdp_h2048_channels0_priorityFalse_overlapFalse_reshardTrue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

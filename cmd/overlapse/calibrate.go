@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
@@ -73,7 +74,7 @@ func (a *app) calibrate(o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	var rows []machine.Row
+	var rows []dataset.Row
 	for _, name := range o.files {
 		more, err := readRows(name)
 		if err != nil {

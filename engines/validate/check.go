@@ -105,7 +105,7 @@ type turn struct {
 // lift is the row's workload.
 func (t *turn) lift(row *dataset.Row, m machine.Machine) (*workload.Workload, error) {
 	given := given(row, t.run)
-	key := fmt.Sprint(given.Shapes, given.Tiles)
+	key := fmt.Sprint(given.Shapes, given.Tiles, row.Params.Queued) // which sets the cost of launches
 	if w := t.lifted[key]; w != nil {
 		return w, nil
 	}

@@ -17,12 +17,12 @@ type Score struct {
 }
 
 // Scores are the errors by strategy, in the order of engines.All, and over all rows
-// last. Rows without a prediction are left out.
+// last. Rows without a prediction are left out, and noisy ones.
 func Scores(checks []Check) []Score {
 	by := map[string][]float64{}
 	var all []float64
 	for _, c := range checks {
-		if c.Why == "" {
+		if c.Why == "" && !c.Row.Noisy {
 			by[c.Row.Strategy] = append(by[c.Row.Strategy], math.Abs(c.Error()))
 			all = append(all, math.Abs(c.Error()))
 		}
@@ -65,10 +65,14 @@ type Choice struct {
 
 // Choices groups rows by workload and says what choosing by prediction costs on
 // each. Rows without a prediction cannot be chosen, but they can be the best.
+// Noisy rows are neither.
 func Choices(checks []Check) []Choice {
 	var keys []string
 	groups := map[string][]Check{}
 	for _, c := range checks {
+		if c.Row.Noisy {
+			continue
+		}
 		k := workloadKey(c.Row)
 		if groups[k] == nil {
 			keys = append(keys, k)
@@ -121,7 +125,10 @@ func workloadKey(row dataset.Row) string {
 	if row.Params.Iterations > 0 {
 		s += ", in a loop"
 	}
-	if row.Params.Graph {
+	switch {
+	case k.Kind == "step": // a question for each capture
+		s += " from " + row.Trace
+	case row.Params.Graph:
 		s += ", as a graph"
 	}
 	return s
@@ -163,7 +170,7 @@ func ByConfidence(checks []Check) []ClassScore {
 	for _, level := range engines.Levels() {
 		var errs []float64
 		for _, c := range checks {
-			if c.Why == "" && c.Confidence.Level == level {
+			if c.Why == "" && !c.Row.Noisy && c.Confidence.Level == level {
 				errs = append(errs, math.Abs(c.Error()))
 			}
 		}
@@ -173,4 +180,77 @@ func ByConfidence(checks []Check) []ClassScore {
 		}
 	}
 	return scores
+}
+
+// Signs is how many changes against the reference are predicted with the right sign.
+type Signs struct{ Right, Changes int }
+
+// SignsOf counts the changes of over 2 % against the reference among the rows of a
+// strategy, of all if it is "". The reference of a step is the captured variant,
+// of other workloads the bulk row with the fewest settings. A row without a
+// prediction, or whose reference has none, counts as wrong; a predicted change of
+// under 0.2 % is none.
+func SignsOf(checks []Check, strategy string) Signs {
+	const none = 0.002
+	refs := references(checks)
+	var s Signs
+	for i, c := range checks {
+		ref, ok := refs[workloadKey(c.Row)]
+		if c.Row.Noisy || !ok || ref == i || strategy != "" && c.Row.Strategy != strategy {
+			continue
+		}
+		base := checks[ref]
+		measured := c.Row.Us/base.Row.Us - 1
+		if math.Abs(measured) <= engines.RunsDiffer {
+			continue
+		}
+		s.Changes++
+		if c.Why == "" && base.Why == "" {
+			if p := c.Predicted/base.Predicted - 1; math.Abs(p) > none && (p > 0) == (measured > 0) {
+				s.Right++
+			}
+		}
+	}
+	return s
+}
+
+// references are the rows that others of their workload are compared with, by
+// index and workload.
+func references(checks []Check) map[string]int {
+	refs := map[string]int{}
+	for i, c := range checks {
+		name := "bulk"
+		if c.Row.Workload.Kind == "step" {
+			name = "captured"
+		}
+		k := workloadKey(c.Row)
+		if ref, ok := refs[k]; c.Row.Strategy == name && (!ok || len(RowName(c.Row)) < len(RowName(checks[ref].Row))) {
+			refs[k] = i
+		}
+	}
+	return refs
+}
+
+// A Refusal is a reason for which rows have no prediction, and how many.
+type Refusal struct {
+	Why string
+	N   int
+}
+
+// Refusals are the reasons, the most frequent first.
+func Refusals(checks []Check) []Refusal {
+	var list []Refusal
+	for _, c := range checks {
+		if c.Why == "" {
+			continue
+		}
+		i := slices.IndexFunc(list, func(r Refusal) bool { return r.Why == c.Why })
+		if i < 0 {
+			i = len(list)
+			list = append(list, Refusal{Why: c.Why})
+		}
+		list[i].N++
+	}
+	slices.SortStableFunc(list, func(a, b Refusal) int { return b.N - a.N })
+	return list
 }

@@ -38,7 +38,7 @@ type Dataset struct {
 	Dir  string
 	Sets []Set // in the order of the index
 
-	absent map[string]string // sums by path
+	files, absent map[string]string // sums by path
 }
 
 // A Set is one file of rows, its provenance and its stamps.
@@ -90,11 +90,11 @@ func Open(dir string) (*Dataset, error) {
 	if err := yaml.UnmarshalWithOptions(text, &x, yaml.Strict()); err != nil {
 		return nil, indexError(file, err)
 	}
-	d := &Dataset{Dir: dir, Sets: x.Sets, absent: x.Absent}
-	if err := d.verify(file, x.Files); err != nil {
+	d := &Dataset{Dir: dir, Sets: x.Sets, files: x.Files, absent: x.Absent}
+	if err := d.verify(file); err != nil {
 		return nil, err
 	}
-	return d, d.read(file, x.Files)
+	return d, d.read(file)
 }
 
 // IsDataset reports whether a path is a folder with an index.
@@ -122,17 +122,17 @@ func cause(err error) error {
 }
 
 // verify compares the files of the folder with the sums in the index.
-func (d *Dataset) verify(index string, sums map[string]string) error {
+func (d *Dataset) verify(index string) error {
 	var errs []error
 	fail := func(file, msg, cure string, err error) {
 		errs = append(errs, &trace.SyntaxError{File: filepath.Join(d.Dir, filepath.FromSlash(file)), Msg: msg, Cure: cure, Err: err})
 	}
-	for _, name := range sortedKeys(sums) {
+	for _, name := range sortedKeys(d.files) {
 		switch got, err := sum(filepath.Join(d.Dir, filepath.FromSlash(name))); {
 		case err != nil:
 			fail(name, "listed in "+index+" and cannot be read", "restore it with git checkout", cause(err))
-		case got != sums[name]:
-			fail(name, fmt.Sprintf("its SHA-256 is %s, %s has %s", got, index, sums[name]), "restore the file, or update the index if the change is intended", nil)
+		case got != d.files[name]:
+			fail(name, fmt.Sprintf("its SHA-256 is %s, %s has %s", got, index, d.files[name]), "restore the file, or update the index if the change is intended", nil)
 		}
 	}
 	return errors.Join(errs...)
@@ -161,7 +161,7 @@ func sum(file string) (string, error) {
 }
 
 // read reads the rows of all sets and checks what holds between them.
-func (d *Dataset) read(index string, sums map[string]string) error {
+func (d *Dataset) read(index string) error {
 	var errs []error
 	fail := func(s *Set, cure, format string, args ...any) {
 		errs = append(errs, &trace.SyntaxError{File: index, Msg: fmt.Sprintf("set %q: ", s.Name) + fmt.Sprintf(format, args...), Cure: cure})
@@ -176,7 +176,7 @@ func (d *Dataset) read(index string, sums map[string]string) error {
 			fail(s, "write blind, develop or calibrate", "split %q is unknown", s.Split)
 		case s.About == "" || s.Host == "" || s.Driver == "" || s.Date == "":
 			fail(s, "", "about, host, driver or date is missing")
-		case sums[s.File] == "":
+		case d.files[s.File] == "":
 			fail(s, "add it", "%s has no checksum under files", s.File)
 		}
 		names[s.Name] = true
@@ -193,7 +193,7 @@ func (d *Dataset) read(index string, sums map[string]string) error {
 				})
 			}
 			ids[r.ID] = r
-			if in := path.Join(path.Dir(s.File), r.Trace); r.Trace != "" && !listed(sums, in) && !listed(d.absent, in) {
+			if in := path.Join(path.Dir(s.File), r.Trace); r.Trace != "" && !listed(d.files, in) && !listed(d.absent, in) {
 				errs = append(errs, &trace.SyntaxError{
 					File: r.File, Pos: int64(r.Line), Unit: "line", Msg: fmt.Sprintf("trace %s has no checksum in %s", r.Trace, index),
 					Cure: "list its files under files, or under absent if they are not included",
@@ -244,7 +244,8 @@ func (d *Dataset) Path(s *Set, name string) string {
 // Absent reports whether a trace that a row of the set names was measured and is
 // listed in the index, but not included in the folder.
 func (d *Dataset) Absent(s *Set, name string) bool {
-	return listed(d.absent, path.Join(path.Dir(s.File), name))
+	in := path.Join(path.Dir(s.File), name)
+	return listed(d.absent, in) && !listed(d.files, in)
 }
 
 // listed reports whether a file, or any file of a folder, has a sum.
