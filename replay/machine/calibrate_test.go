@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,10 +24,12 @@ func measured(t *testing.T) []Row {
 	return all
 }
 
+var repository = sync.OnceValues(func() (*dataset.Dataset, error) { return dataset.Open("../../samples/measurements") })
+
 // setOf are the rows of a set of the repository's dataset.
 func setOf(t *testing.T, name string) []Row {
 	t.Helper()
-	d, err := dataset.Open("../../samples/measurements")
+	d, err := repository()
 	if err != nil {
 		t.Fatal(err)
 	}
