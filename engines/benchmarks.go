@@ -10,8 +10,8 @@ import (
 )
 
 // Benchmarks lists the isolated measurements that would narrow the predictions
-// for a workload under some strategies: what their plans ask of the machine's
-// profile and the profile knows only by its laws. In the order of asking, each once.
+// for a workload under some strategies: what their plans ask of the machine profile
+// and the profile has no measurement of. In the order of asking, each once.
 func Benchmarks(w *workload.Workload, m machine.Machine, sel []Selection) ([]machine.Request, error) {
 	m.Pace, m.Asked = 1, &machine.Questions{}
 	for _, s := range sel {
@@ -53,7 +53,7 @@ func Benchmarks(w *workload.Workload, m machine.Machine, sel []Selection) ([]mac
 	return list, nil
 }
 
-// heldSlots measures a product without the compute units that a collective's channels take.
+// heldSlots measures a GEMM without the compute units that a collective's channels take.
 // They stay taken for three times as long as it takes with all of them.
 func heldSlots(m machine.Machine, q machine.Question, held int) machine.Request {
 	const hold = 3
@@ -62,6 +62,6 @@ func heldSlots(m machine.Machine, q machine.Question, held int) machine.Request 
 		Workload: machine.Workload{Kind: "gemm", M: q.M, N: q.N, K: q.K, DType: q.DType},
 		Strategy: "held_slots", World: 1,
 		Params: machine.Params{HeldCUs: held, HoldUs: 100 * math.Ceil(us/100)},
-		Why:    "how a product hands out its tiles while a collective holds compute units",
+		Why:    "how a GEMM hands out its tiles while a collective holds compute units",
 	}
 }

@@ -85,7 +85,7 @@ func published(t *testing.T, policy string, sizes []string, rows map[string]cusy
 	return errs
 }
 
-// mlpGrids are the tiles of the first product in the paper's Table IV, by batch:
+// mlpGrids are the tiles of the first GEMM in the paper's Table IV, by batch:
 // columns of a tile and parts along K; the second has 256×128.
 var mlpGrids = map[string]struct{ columns, parts int }{"128": {128, 2}, "256": {64, 2}, "512": {128, 2}, "1024": {128, 1}, "2048": {128, 1}}
 

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// What a naive model of overlap gets wrong (MECHANISM section 9), each as a test
+// What a naive model of overlap gets wrong, each as a test
 // that such a model fails.
 
 // spansOf are the kernels of rank 0 by name, in order of start.
@@ -53,8 +53,8 @@ func TestCopiesTakeMemory(t *testing.T) {
 	}
 }
 
-// Copies of a ring hide behind the products between them: sums are waited for
-// behind a product, not before it.
+// Copies of a ring overlap with the GEMMs between them: sums are waited for after a
+// GEMM, not before it.
 func TestRingHidesItsCopies(t *testing.T) {
 	for _, both := range []string{"off", "on"} {
 		s := spec{ranks: 4, steps: 2, op: trace.ReduceScatter, bytes: 128 << 20, gemm: 1_240_000, comm: 380_000, channels: 24}
@@ -125,8 +125,8 @@ func TestLinksAreOneWay(t *testing.T) {
 	}
 }
 
-// With pieces too small, the host's launches are what a strategy takes (SC'24's
-// 16384 slices, MECHANISM D4).
+// With pieces too small, the host's launches bound a strategy, as the SC'24 paper on
+// fused operators reports for 16384 slices.
 func TestLaunchesBoundPieces(t *testing.T) {
 	w, m := moeDown.build(t), h200(t, 4)
 	const chunks = 64
@@ -147,8 +147,8 @@ func TestRefusalsAreOneLine(t *testing.T) {
 		untiled.Ops[i].Tiling, untiled.Ops[i].Shape = workload.Tiling{}, workload.Shape{}
 	}
 	workloads := map[string]*workload.Workload{
-		"one rank": lone.build(t), "product, all-gather": gathers.build(t), "all-to-all, product": exchange.build(t),
-		"no tiles": untiled, "products": mlp512.build(t),
+		"one rank": lone.build(t), "GEMM, all-gather": gathers.build(t), "all-to-all, GEMM": exchange.build(t),
+		"no tiles": untiled, "GEMMs": mlp512.build(t),
 	}
 	for name, w := range workloads {
 		m := h200(t, max(1, w.World))
