@@ -39,6 +39,7 @@ func TestReadRowsErrors(t *testing.T) {
 		{edit(`"us": 28.5`, `"us": -3`), "a.jsonl:line 1: us: -3 is no time"},
 		{edit(`"world": 4`, `"world": 0`), "a.jsonl:line 1: world: 0 ranks"},
 		{edit(`all_reduce`, `all_seduce`), `a.jsonl:line 1: workload.collective: "all_seduce" is unknown`},
+		{edit(`"us": 28.5`, `"us": 28.5, "captured_us": 3`), `a.jsonl:line 1: captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`},
 		{"\n" + goodRow + "\n" + goodRow, `a.jsonl:line 3: id "c1" is on line 2 already (give every row an id of its own)`},
 		{goodRow + "\n{", "a.jsonl:line 2: no JSON object (each line is one JSON object: id, machine, world, workload, strategy, params, us, min_us, max_us)"},
 		{edit(`"channels": 4`, `"chanels": 4`), `a.jsonl:line 1: unknown key "params.chanels" (see the schema in samples/measurements/README.md)`},

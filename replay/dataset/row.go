@@ -153,6 +153,8 @@ func (r *Row) check() error {
 		return fmt.Errorf("us: %v is no time", r.Us)
 	case r.Workload.Collective != "" && r.Workload.Op() == trace.UnknownOp:
 		return fmt.Errorf("workload.collective: %q is unknown", r.Workload.Collective)
+	case r.Workload.Kind != "step" && (r.CapturedUs > 0 || r.CapturedVariant != nil || r.MeasuredVariant != nil):
+		return errors.New(`captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`)
 	}
 	return nil
 }
