@@ -20,7 +20,7 @@ func TestIdentityReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	more, _ := filepath.Glob("../../shared/data/h200/traces/*/rank0.json.gz")
+	more, _ := filepath.Glob("../samples/measurements/2026-11-20-h200x4/traces/*/rank0.json.gz")
 	if len(more) == 0 {
 		t.Log("no captures beside the checkout: only the samples are replayed")
 	}

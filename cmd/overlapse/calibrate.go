@@ -3,13 +3,14 @@ package main
 import (
 	"errors"
 	"fmt"
+	"github.com/overlapse/overlapse/replay/machine/profile"
 	"io"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
 // calibrateOptions are the flags of `overlapse calibrate`.
@@ -74,7 +75,7 @@ func (a *app) calibrate(o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	var rows []calibrate.Row
+	var rows []dataset.Row
 	for _, name := range o.files {
 		more, err := readRows(name)
 		if err != nil {

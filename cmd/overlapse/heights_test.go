@@ -45,6 +45,7 @@ var folders = map[string]folder{
 	"trace/chakra":             {height: 1, uses: []string{protowire}, beside: []string{"trace/chrome"}},
 	"trace/nsys":               {height: 1, beside: []string{"trace/session", "trace/sqldb"}},
 	"trace/overlap":            {height: 1},
+	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
 	"replay/machine":           {height: 1},
 	"replay/machine/profile":   {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/machine/calibrate": {height: 3},
@@ -64,7 +65,7 @@ var folders = map[string]folder{
 	"engines":          {height: 5},
 	"engines/explain":  {height: 5, spawns: true},
 	"engines/verdict":  {height: 6},
-	"engines/validate": {height: 7},
+	"engines/validate": {height: 7, spawns: true},
 
 	"cmd/overlapse": {height: command, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
@@ -287,7 +288,7 @@ func isTool(file *ast.File) bool {
 func TestTopLevel(t *testing.T) {
 	want := map[string]bool{ // whether it must be there
 		"cmd": true, "trace": true, "replay": true, "engines": true, "viz": true, "samples": true,
-		"go.mod": true, "go.sum": true, "README.md": true, "LICENSE": true,
+		"go.mod": true, "go.sum": true, "CHANGELOG.md": true, "CONTRIBUTING.md": true, "README.md": true, "LICENSE": true,
 		".ci": true, ".golangci.yml": true, ".gitignore": true, ".git": false,
 	}
 	ignored, err := os.Open(filepath.Join(root, ".gitignore"))

@@ -42,52 +42,35 @@ func TestReadmePicture(t *testing.T) {
 	}
 }
 
-// The README's figures of errors are those of the goldens.
+// The README's table of errors is the summary of the dataset's accuracy tables.
 func TestReadmeErrors(t *testing.T) {
 	t.Chdir("../..")
-	var want strings.Builder
-	want.WriteString("```text\n")
-	for i, x := range []struct{ title, file string }{
-		{"four H200, rows of data/h200/validate.jsonl", "errors.golden"},
-		{"four H200, rows of samples/measurements/2026-11-22-h200x4-fifth, measured before they were predicted", "errors-h200x4-fifth.golden"},
-		{"four H200, rows of samples/measurements/2026-11-22-h200x4-fifth/clock.jsonl: its loops at full clock and sustained", "errors-h200x4-clock.golden"},
-		{"two H200, rows of samples/measurements/2026-11-21-h200x2, measured before they were predicted", "errors-h200x2.golden"},
-		{"two H200, rows of samples/measurements/2026-11-21-h200x2-second, with fused Triton kernels", "errors-h200x2-second.golden"},
-		{"two H200, rows of samples/measurements/2026-11-21-h200x2-third, measured before they were predicted", "errors-h200x2-third.golden"},
-		{"two H200, rows of samples/measurements/2026-11-22-h200x2-fourth, measured before they were predicted", "errors-h200x2-fourth.golden"},
-		{"two H200, rows of samples/measurements/2026-11-21-h200x2-models: whole models at full clock, with rests, and sustained", "errors-h200x2-models.golden"},
-		{"four H200, rows of samples/measurements/2026-11-22-h200x4-models: the same", "errors-h200x4-models.golden"},
-		{"two H200, rows of samples/measurements/2026-11-22-h200x2-flags, matrix-vector products", "errors-h200x2-flags.golden"},
-		{"workgroups, distance from stamps in percent of the kernel", "stamps.golden"},
-	} {
-		golden, err := os.ReadFile("engines/validate/testdata/" + x.file)
+	const head = "| set | split | rows |"
+	table := func(file string) (before, lines, after string) {
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		head, _, _ := strings.Cut(string(golden), "\n\n")
-		if i > 0 {
-			want.WriteString("\n")
+		start := strings.Index(string(text), head)
+		if start < 0 {
+			t.Fatalf("%s has no table %q", file, head)
 		}
-		want.WriteString(x.title + "\n" + strings.TrimRight(head, "\n") + "\n")
-	}
-	want.WriteString("```\n")
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), "\n## Errors\n")
-	head, block, ok2 := strings.Cut(rest, "```text\n")
-	_, after, ok3 := strings.Cut(block, "```\n")
-	if !ok || !ok2 || !ok3 {
-		t.Fatal("README.md has no section Errors with a block of figures")
-	}
-	if got := string(text); got != before+"\n## Errors\n"+head+want.String()+after {
-		if *update {
-			if err := os.WriteFile("README.md", []byte(before+"\n## Errors\n"+head+want.String()+after), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			return
+		end := len(text)
+		if n := strings.Index(string(text[start:]), "\n\n"); n >= 0 {
+			end = start + n
 		}
-		t.Error("README.md's section Errors is not what the goldens in engines/validate/testdata say (go test ./cmd/overlapse -run Readme -update)")
+		return string(text[:start]), string(text[start:end]), string(text[end:])
 	}
+	_, want, _ := table("samples/measurements/ACCURACY.md")
+	before, got, after := table("README.md")
+	if got == want {
+		return
+	}
+	if *update {
+		if err := os.WriteFile("README.md", []byte(before+want+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("README.md's table of errors is not that of samples/measurements/ACCURACY.md (go test ./cmd/overlapse -run Readme -update):\n%s\nwant\n%s", got, want)
 }

@@ -1,21 +1,23 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"runtime"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/engines/validate"
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -27,18 +29,15 @@ type validateOptions struct {
 	traces  string
 	machine string
 	format  string
+	output  string
 	above   float64
 	seeds   int
-	wg      string // folder of workgroup stamps
 }
-
-// besideRows stands for the folder wg beside the file of rows.
-const besideRows = "wg beside the rows"
 
 func (a *app) validateCommand() *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
-		Use:   "validate FILE.jsonl",
+		Use:   "validate FILE.jsonl | DATASET",
 		Short: "Compare predictions with measured times, row by row",
 		Long: `Replays, for every row of measurements, the row's trace under its strategy and
 settings, and prints predicted and measured time; the median and 90th percentile of
@@ -55,34 +54,26 @@ that start from the same trace.
 A row that cannot be predicted is listed with the reason. Exit code 3 if the median
 error over all rows is above --fail-above.
 
-With --wg the start and end of every workgroup are compared instead, with the stamps
-in a folder: files NAME_rankR_wg_trace.csv, whose NAME says which row's workload and
-strategy they are of (gemm_moe_down_fused_aware, mlp_b512_row_producer). The distance
-is the earth mover's, in percent of the measured kernel's duration: how far start (or
-end) times have to move, on average, to become the measured ones. order: the same of
-one workgroup's start, so that who runs when counts too. shape: that of starts when
-the prediction is stretched to the measured length, which leaves out the clock.
---fail-above is then for the median distance of starts.`,
-		Example: `  overlapse validate validate.jsonl --machine h200x4 --fail-above 0.1
-  overlapse validate validate.jsonl --wg
-  overlapse validate validate.jsonl --wg=samples/moe-down-fused-wg`,
+Of a dataset, a folder with an index.yaml such as samples/measurements, it verifies
+every checksum, predicts all sets, compares the start and end of workgroups with
+stamps where a set has them, and writes the accuracy tables as Markdown, held-out sets
+first. --format csv or json then gives every row, with its set, on standard output.`,
+		Example: `  overlapse validate rows.jsonl --machine h200x4 --fail-above 0.1
+  overlapse validate samples/measurements/2026-11-21-h200x2/rows.jsonl
+  overlapse validate samples/measurements -o samples/measurements/ACCURACY.md`,
 		Args: onePath,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = args[0]
-			if c.Flags().Changed("wg") {
-				return a.validateStamps(c.Context(), o)
-			}
-			return a.validate(c.Context(), o)
+			return a.validate(c.Context(), o, c.Flags().Changed("format"))
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: the file's own")
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: each row's")
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
+	f.StringVarP(&o.output, "output", "o", "", "write the accuracy tables of a dataset here; default: standard output")
 	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
-	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median of so many replays with other luck, and print the fastest and slowest; 0: the median case")
-	f.StringVar(&o.wg, "wg", "", "compare workgroups with the stamps in this folder; without a value: "+besideRows)
-	f.Lookup("wg").NoOptDefVal = besideRows
+	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median of so many replays with other random choices, and print the fastest and slowest; 0: the mean over dispatch races")
 	return c
 }
 
@@ -96,20 +87,22 @@ type validated struct {
 	choices    []validate.Choice
 	scores     []validate.Score
 	classes    []validate.ClassScore
+	refusals   []validate.Refusal
 }
 
 type validatedRow struct {
-	ID          string           `json:"id"`
-	Strategy    string           `json:"strategy"`
-	Params      calibrate.Params `json:"params"`
-	PredictedUs float64          `json:"predicted_us"`
-	MeasuredUs  float64          `json:"measured_us"`
-	Error       float64          `json:"error"`
-	Confidence  string           `json:"confidence"`
-	Why         string           `json:"confidence_why"`
-	FastestUs   float64          `json:"fastest_us,omitempty"` // with --seeds
-	SlowestUs   float64          `json:"slowest_us,omitempty"`
-	row         calibrate.Row
+	Set         string         `json:"set,omitempty"` // of a dataset
+	ID          string         `json:"id"`
+	Strategy    string         `json:"strategy"`
+	Params      dataset.Params `json:"params"`
+	PredictedUs float64        `json:"predicted_us"`
+	MeasuredUs  float64        `json:"measured_us"`
+	Error       float64        `json:"error"`
+	Confidence  string         `json:"confidence"`
+	Why         string         `json:"confidence_why"`
+	FastestUs   float64        `json:"fastest_us,omitempty"` // with --seeds
+	SlowestUs   float64        `json:"slowest_us,omitempty"`
+	row         dataset.Row
 }
 
 type validateScore struct {
@@ -125,93 +118,161 @@ type validateRegret struct {
 }
 
 type validateSkip struct {
+	Set string `json:"set,omitempty"`
 	ID  string `json:"id"`
 	Why string `json:"why"`
 }
 
-func (a *app) validate(ctx context.Context, o validateOptions) error {
+func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) error {
 	if err := choice("format", o.format, "table", "json", "csv"); err != nil {
 		return err
 	}
 	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
-	checks, err := a.checks(ctx, o)
+	if dataset.IsDataset(o.path) {
+		return a.validateDataset(ctx, o, formatted)
+	}
+	if o.output != "" {
+		return usageError{errors.New("--output is for a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")}
+	}
+	rows, err := readRows(o.path)
+	if err != nil {
+		return err
+	}
+	if o.traces == "" {
+		o.traces = filepath.Dir(o.path)
+	}
+	in, finish, err := a.checkInputs(ctx, o, rows)
+	if err != nil {
+		return err
+	}
+	in.Trace = func(row dataset.Row) (*trace.Run, error) {
+		return format.Open(filepath.Join(o.traces, row.Trace), a.reading())
+	}
+	checks, err := validate.Rows(rows, in)
+	finish()
 	if err != nil {
 		return err
 	}
 	v := summarize(checks)
-	switch o.format {
-	case "json":
-		err = writeJSON(a.out, v)
-	case "csv":
-		err = v.csv(a)
-	default:
-		v.print(a)
-	}
-	if err != nil {
+	if err := v.write(a, o.format); err != nil {
 		return err
 	}
-	if all := v.Strategies["all"]; o.above > 0 && (all.N == 0 || all.Median > o.above) {
-		return thresholdError{fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*o.above)}
+	return v.within(o.above)
+}
+
+// write prints the checks in a format.
+func (v *validated) write(a *app, format string) error {
+	switch format {
+	case "json":
+		return writeJSON(a.out, v)
+	case "csv":
+		return v.csv(a)
+	}
+	v.print(a)
+	return nil
+}
+
+// within is an error if the median error is above a limit; 0 is none.
+func (v *validated) within(limit float64) error {
+	if all := v.Strategies["all"]; limit > 0 && (all.N == 0 || all.Median > limit) {
+		return thresholdError{fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
 	return nil
 }
 
-func readRows(path string) ([]calibrate.Row, error) {
+// validateDataset writes the accuracy tables of a dataset, and all rows if a
+// format is asked for.
+func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted bool) error {
+	if o.traces != "" {
+		return usageError{errors.New("--traces is for a file of rows (see overlapse validate --help)")}
+	}
+	d, err := dataset.Open(o.path)
+	if err != nil {
+		return err
+	}
+	var rows []dataset.Row
+	for i := range d.Sets {
+		if validate.Predictable(&d.Sets[i]) {
+			rows = append(rows, d.Sets[i].Rows...)
+		}
+	}
+	in, finish, err := a.checkInputs(ctx, o, rows)
+	if err != nil {
+		return err
+	}
+	results, err := validate.Dataset(d, func(path string) (*trace.Run, error) { return format.Open(path, a.reading()) }, in)
+	finish()
+	if err != nil {
+		return err
+	}
+	var checks []validate.Check
+	of := map[string]string{}
+	for _, r := range results {
+		checks = append(checks, r.Checks...)
+		for _, c := range r.Checks {
+			of[c.Row.ID] = r.Set.Name
+		}
+	}
+	v := summarize(checks)
+	for i := range v.Rows {
+		v.Rows[i].Set = of[v.Rows[i].ID]
+	}
+	for i := range v.Skipped {
+		v.Skipped[i].Set = of[v.Skipped[i].ID]
+	}
+	var text bytes.Buffer
+	command := "overlapse validate " + filepath.ToSlash(o.path)
+	if o.output != "" {
+		command += " -o " + filepath.ToSlash(o.output)
+	}
+	if err := validate.WriteAccuracy(&text, command, results); err != nil {
+		return err
+	}
+	if o.output != "" {
+		if err := a.writeFile(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+			return err
+		}
+	} else if !formatted {
+		for line := range strings.Lines(text.String()) {
+			fmt.Fprintln(a.out, plain.Line(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	if formatted {
+		if err := v.write(a, o.format); err != nil {
+			return err
+		}
+	}
+	return v.within(o.above)
+}
+
+func readRows(path string) ([]dataset.Row, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object a line; samples/capture makes them)", path, withoutPath(err))
 	}
 	defer f.Close()
-	return calibrate.ReadRows(f, path)
+	return dataset.ReadRows(f, path)
 }
 
-// checks predicts every row, side by side on the machine's cores.
-func (a *app) checks(ctx context.Context, o validateOptions) ([]validate.Check, error) {
-	rows, err := readRows(o.path)
-	if err != nil {
-		return nil, err
-	}
-	if o.traces == "" {
-		o.traces = filepath.Dir(o.path)
-	}
-	runs := a.tracesOf(rows, o.traces)
+// checkInputs are what checking rows needs besides traces; finish ends the progress bar.
+func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset.Row) (in validate.Inputs, finish func(), err error) {
 	machines, err := a.machinesOf(rows, o.machine)
 	if err != nil {
-		return nil, err
+		return in, nil, err
 	}
-	checks := make([]validate.Check, len(rows))
 	bar := a.progress(len(rows), "predicting")
-	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, same := range validate.InTurn(rows) {
-		g.Go(func() error {
-			warm := 0.0
-			for _, i := range same {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				row := rows[i]
-				checks[i] = validate.Check{Row: row}
-				if t := runs[row.Trace]; t.err != nil {
-					checks[i].Why = t.err.Error()
-				} else {
-					checks[i] = validate.CheckRow(row, t.run, machines[cmp.Or(o.machine, row.Machine)], o.seeds, warm)
-					warm = checks[i].Warm
-				}
-				_ = bar.Add(1)
-			}
-			return nil
-		})
-	}
-	err = g.Wait()
-	_ = bar.Finish()
-	return checks, err
+	return validate.Inputs{
+		Machine: func(row dataset.Row) (machine.Machine, error) { return machines[cmp.Or(o.machine, row.Machine)], nil },
+		Seeds:   o.seeds,
+		Stop:    ctx.Err,
+		Done:    func() { _ = bar.Add(1) },
+	}, func() { _ = bar.Finish() }, nil
 }
 
 // machinesOf loads, once each, the machines that the rows were measured on, or the one to predict for.
-func (a *app) machinesOf(rows []calibrate.Row, name string) (map[string]machine.Machine, error) {
+func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Machine, error) {
 	machines := map[string]machine.Machine{}
 	if name != "" {
 		world := 0
@@ -236,33 +297,16 @@ func (a *app) machinesOf(rows []calibrate.Row, name string) (map[string]machine.
 	return machines, nil
 }
 
-type openedTrace struct {
-	run *trace.Run
-	err error
-}
-
-// tracesOf opens every trace that the rows name once.
-func (a *app) tracesOf(rows []calibrate.Row, dir string) map[string]openedTrace {
-	runs := map[string]openedTrace{"": {err: fmt.Errorf("the row names no trace to start from")}}
-	for _, row := range rows {
-		if _, ok := runs[row.Trace]; !ok {
-			run, err := format.Open(filepath.Join(dir, row.Trace), a.reading())
-			runs[row.Trace] = openedTrace{run, err}
-		}
-	}
-	return runs
-}
-
 func summarize(checks []validate.Check) *validated {
-	v := &validated{Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks)}
+	v := &validated{Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks)}
 	for _, c := range checks {
 		if c.Why != "" {
-			v.Skipped = append(v.Skipped, validateSkip{c.Row.ID, c.Why})
+			v.Skipped = append(v.Skipped, validateSkip{ID: c.Row.ID, Why: c.Why})
 			continue
 		}
 		v.Rows = append(v.Rows, validatedRow{
-			c.Row.ID, c.Row.Strategy, c.Row.Params, c.Predicted, c.Row.Us, c.Error(),
-			string(c.Confidence.Level), c.Confidence.Why, c.Fastest, c.Slowest, c.Row,
+			ID: c.Row.ID, Strategy: c.Row.Strategy, Params: c.Row.Params, PredictedUs: c.Predicted, MeasuredUs: c.Row.Us, Error: c.Error(),
+			Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, FastestUs: c.Fastest, SlowestUs: c.Slowest, row: c.Row,
 		})
 	}
 	for _, s := range v.scores {
@@ -313,16 +357,8 @@ func (v *validated) print(a *app) {
 	}
 	t.Render()
 	fmt.Fprintf(a.out, "\nregret: mean %.1f %%, the best chosen on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
-	why := map[string]int{}
-	var order []string
-	for _, s := range v.Skipped {
-		if why[s.Why] == 0 {
-			order = append(order, s.Why)
-		}
-		why[s.Why]++
-	}
-	for _, w := range order {
-		fmt.Fprintf(a.out, "  %d: %s\n", why[w], plain.Line(w))
+	for _, x := range v.refusals {
+		fmt.Fprintf(a.out, "  %d: %s\n", x.N, plain.Line(x.Why))
 	}
 }
 
@@ -337,9 +373,17 @@ func (r *validatedRow) predicted() string {
 
 func (v *validated) csv(a *app) error {
 	c := csv.NewWriter(a.out)
-	_ = c.Write([]string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"})
+	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"}, false
+	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
+		head, set = append([]string{"set"}, head...), true
+	}
+	_ = c.Write(head)
 	for _, r := range v.Rows {
-		_ = c.Write([]string{r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), r.Confidence, r.Why})
+		record := []string{r.ID, validate.RowName(r.row), fmt.Sprintf("%.2f", r.PredictedUs), fmt.Sprintf("%.2f", r.MeasuredUs), fmt.Sprintf("%.4f", r.Error), r.Confidence, r.Why}
+		if set {
+			record = append([]string{r.Set}, record...)
+		}
+		_ = c.Write(record)
 	}
 	c.Flush()
 	return c.Error()

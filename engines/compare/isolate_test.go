@@ -1,8 +1,6 @@
 package compare
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
@@ -15,15 +13,10 @@ import (
 // serial capture of the same program: kernels of one kind, and collectives, within
 // 3 % in sum over all kinds that both captures hold as often.
 func TestIsolateFindsSerialDurations(t *testing.T) {
-	const traces = "../../../shared/data/steps/h200x2/traces/h200x2_"
-	if _, err := os.Stat(filepath.Dir(traces)); err != nil {
-		t.Skip("shared data is not here")
-	}
+	const traces = "../../samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_"
 	for name, pair := range map[string][2]string{
 		"ddp h4096":  {"ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue", "ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapFalse"},
-		"ddp h2048":  {"ddp_h2048_bucket_mb25_channels0_priorityFalse_overlapTrue", "ddp_h2048_bucket_mb25_channels0_priorityFalse_overlapFalse"},
 		"fsdp h4096": {"fsdp_h4096_channels0_priorityFalse_overlapTrue_reshardTrue", "fsdp_h4096_channels0_priorityFalse_overlapFalse_reshardTrue"},
-		"fsdp h2048": {"fsdp_h2048_channels0_priorityFalse_overlapTrue_reshardTrue", "fsdp_h2048_channels0_priorityFalse_overlapFalse_reshardTrue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -2,14 +2,11 @@ package plan_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/engines/validate"
-	"github.com/overlapse/overlapse/replay/machine/calibrate"
 )
 
 // Where power is plentiful the clock never falls, whatever is asked; where it is
@@ -48,16 +45,5 @@ func TestSustainedDraw(t *testing.T) {
 		if draw := m.Clock.Draw(d, d.At); math.Abs(draw/0.4-1) > 0.02 {
 			t.Errorf("%s settles at %.3f of the clock and draws %.3f", e, d.At, draw)
 		}
-	}
-}
-
-func TestInTurn(t *testing.T) {
-	rows := make([]calibrate.Row, 7)
-	for i, trace := range []string{"a", "a", "b", "", "", "a", "a"} {
-		rows[i].Trace = trace
-	}
-	want := [][]int{{0, 1}, {2}, {3}, {4}, {5, 6}}
-	if got := validate.InTurn(rows); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
-		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -62,7 +62,7 @@ func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) (
 	return list, nil
 }
 
-// heldSlots measures a product without the compute units that a collective's channels take.
+// heldSlots measures a GEMM without the compute units that a collective's channels take.
 // They stay taken for three times as long as it takes with all of them.
 func heldSlots(m machine.Machine, q machine.Question, held int) calibrate.Request {
 	const hold = 3

@@ -3,8 +3,6 @@ package validate
 import (
 	"compress/gzip"
 	"encoding/csv"
-	"errors"
-	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -19,15 +17,13 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// cusyncRows are the measurements of a file of cuSync's repository: by size, the
-// times of a policy's row. A row's baseline and the two products' own times stand in each.
+// cusyncRows are measurements that cuSync's repository publishes
+// (github.com/parasailteam/cusync at 117ae77e, src/ml-bench/transformer/results), of
+// one file: by size, the times of a policy's row, in microseconds. Each has its
+// baseline's and the two GEMMs' own times.
 func cusyncRows(t *testing.T, file, channels, policy string) map[string]cusyncRow {
 	t.Helper()
-	const all = "../../../shared/facts/cusync_raw.csv"
-	f, err := os.Open(all)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%s: the folder shared is not beside the checkout", all)
-	}
+	f, err := os.Open("testdata/cusync.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +86,7 @@ func published(t *testing.T, policy string, sizes []string, rows map[string]cusy
 	return errs
 }
 
-// mlpGrids are the tiles of the first product in the paper's Table IV, by batch:
+// mlpGrids are the tiles of the first GEMM in the paper's Table IV, by batch:
 // columns of a tile and parts along K; the second has 256×128.
 var mlpGrids = map[string]struct{ columns, parts int }{"128": {128, 2}, "256": {64, 2}, "512": {128, 2}, "1024": {128, 1}, "2048": {128, 1}}
 
@@ -168,14 +164,11 @@ func TestPublishedAttention(t *testing.T) {
 	}
 }
 
-// stamps are the workgroups' durations of a measured kernel, in nanoseconds,
+// workgroupTimes are the workgroups' durations of a measured kernel, in nanoseconds,
 // split into those that had their CU alone all the while and those that did not.
-func stamps(t *testing.T, file string) (alone, shared []float64) {
+func workgroupTimes(t *testing.T, file string) (alone, shared []float64) {
 	t.Helper()
 	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skipf("%s: the folder shared is not beside the checkout", file)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +204,7 @@ func stamps(t *testing.T, file string) (alone, shared []float64) {
 // The stamps of 192 workgroups on 132 CUs, of which 72 had one and 60 two:
 // from the kernel's time alone, the model finds how long either kind took.
 func TestWorkgroupsAgainstStamps(t *testing.T) {
-	alone, shared := stamps(t, "../../../shared/data/h200/wg/mlp_b512_stream_producer_rank0_wg_trace.csv.gz")
+	alone, shared := workgroupTimes(t, "../../samples/measurements/2026-11-20-h200x4/wg/mlp_b512_stream_producer_rank0_wg_trace.csv.gz")
 	s := plantest.Mlp512
 	s.Up = trace.Time(shared[len(shared)-1])
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)

@@ -5,15 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -35,64 +33,8 @@ type Stamped struct {
 	Why        string  // why there is no prediction
 }
 
-// StampsRow finds the measured row that a set of stamps belongs to, by its
-// name: what ran, and how.
-//
-//	gemm_NAME_fused_ORDER, gemm_NAME_plain_{grid,persistent}   a compiled GEMM of a pair
-//	emb_bBATCH_tTABLES_fused_ORDER, ..._plain_persistent       an embedding of the same build
-//	mlp_bBATCH_POLICY_{producer,consumer}                      two dependent GEMMs; policy stream: one after the other
-//	gemm_beside_allreduce_ctasN                                its own trace
-//
-// programs is how many physical workgroups the stamps are of.
-func StampsRow(name string, programs int, rows []calibrate.Row) (calibrate.Row, error) {
-	w := strings.Split(name, "_")
-	if strings.HasPrefix(name, "gemm_beside_") && len(rows) > 0 {
-		return calibrate.Row{ID: name, Machine: rows[0].Machine, World: rows[0].World, Strategy: besideCaptured, Trace: "traces/" + name}, nil
-	}
-	ok := func(*calibrate.Row) bool { return false }
-	n := len(w)
-	switch {
-	case n < 4:
-	case w[0] == "gemm":
-		of := strings.Join(w[1:n-2], "_")
-		ok = func(r *calibrate.Row) bool {
-			return r.Workload.Name == of && r.Workload.Tile != nil && ran(r, w[n-2], w[n-1], programs)
-		}
-	case w[0] == "emb":
-		ok = func(r *calibrate.Row) bool {
-			return r.Workload.SameBuild && "b"+strconv.FormatInt(r.Workload.Batch, 10) == w[1] && "t"+strconv.FormatInt(r.Workload.Tables, 10) == w[2] && ran(r, w[n-2], w[n-1], programs)
-		}
-	case w[0] == "mlp":
-		ok = func(r *calibrate.Row) bool {
-			policy := cmp.Or(r.Params.Policy, "stream")
-			return r.Workload.Kind == "gemm+gemm" && "b"+strconv.FormatInt(r.Workload.Batch, 10) == w[1] && policy == w[2]
-		}
-	}
-	i := slices.IndexFunc(rows, func(r calibrate.Row) bool { return r.Trace != "" && ok(&r) })
-	if i < 0 {
-		return calibrate.Row{}, fmt.Errorf("no measured row with a trace says what %s ran", name)
-	}
-	return rows[i], nil
-}
-
-// ran reports whether a row is a fused kernel in an order, or the plain kernel
-// ("plain"), by so many workgroups.
-func ran(r *calibrate.Row, how, order string, programs int) bool {
-	switch {
-	case how == "fused":
-		return r.Strategy == "fused" && r.Params.Order == order && r.Params.Programs == programs
-	case r.Workload.SameBuild:
-		return r.Strategy == "bulk" && r.Params.Programs == programs
-	}
-	return r.Strategy == "bulk"
-}
-
-// besideCaptured stands for kernels on two streams as captured, each as long as
-// the shortest of its kind took: alone, or nearly so.
-const besideCaptured = "captured, side by side"
-
-// Programs is how many physical workgroups the kernels of a run have on its first rank.
-func Programs(run *trace.Run) int {
+// programs is how many physical workgroups the kernels of a run have on its first rank.
+func programs(run *trace.Run) int {
 	for _, s := range run.Spans {
 		if k := run.Kernel(s); s.Kind == trace.Compute && k != nil {
 			return k.WGs()
@@ -101,18 +43,23 @@ func Programs(run *trace.Run) int {
 	return 0
 }
 
-// CheckStamps replays the row's trace under its strategy with workgroups
-// recorded and compares the kernel that was stamped.
-func CheckStamps(name string, stamps *trace.Run, row calibrate.Row, run *trace.Run, m machine.Machine) Stamped {
-	c := Stamped{Name: name, Trace: row.Trace, Strategy: RowName(row)}
+// Stamps replays a row's trace under its strategy with workgroups recorded and
+// compares the kernel that was stamped. Without a row (nil), kernels ran on two
+// streams as captured; each takes as long as the shortest of its kind, which ran
+// alone, or nearly so.
+func Stamps(of dataset.Stamps, stamps *trace.Run, row *dataset.Row, run *trace.Run, m machine.Machine) Stamped {
+	c := Stamped{Name: of.Name, Trace: of.Trace, Strategy: "captured, side by side"}
+	if row != nil {
+		c.Trace, c.Strategy = row.Trace, RowName(*row)
+	}
 	measured := kernels(stamps)
 	if len(measured) == 0 {
 		c.Why = "no workgroup in the stamps"
 		return c
 	}
 	c.Workgroups = len(measured[0].wgs)
-	as := stampedAs{persistent: strings.HasSuffix(name, "_persistent"), programs: Programs(stamps)}
-	if row.Params.Policy != "" && strings.HasSuffix(name, "_consumer") {
+	as := stampedAs{programs: programs(stamps), persistent: of.Persistent}
+	if of.Late {
 		as.late = c.Workgroups
 	}
 	out, why := replayStamped(row, run, m, as)
@@ -123,7 +70,7 @@ func CheckStamps(name string, stamps *trace.Run, row calibrate.Row, run *trace.R
 	predicted := kernels(out)
 	var n float64
 	for _, a := range measured {
-		b, ok := like(predicted, a, row.Strategy == besideCaptured)
+		b, ok := like(predicted, a, row == nil)
 		if !ok {
 			c.Why = fmt.Sprintf("rank %d: no predicted kernel of %d workgroups", a.rank, len(a.wgs))
 			return c
@@ -143,31 +90,27 @@ func CheckStamps(name string, stamps *trace.Run, row calibrate.Row, run *trace.R
 
 // stampedAs is what stamping did to a program.
 type stampedAs struct {
-	persistent bool // the kernel is written as a loop over what was a grid
+	persistent bool // the kernel is a loop over what is a grid in the trace
 	programs   int  // physical workgroups
-	// late is the workgroups of a consumer that began long after its producer had
-	// ended: kernels with stamps are compiled when they are first launched, a tenth
-	// of a second each (in data/h200/wg 160 ms lie between the two).
-	late int
+	late       int  // workgroups of a consumer that began long after its producer had ended
 }
 
-// compiling is longer than any kernel that is stamped.
+// compiling is longer than any kernel that is stamped: kernels with stamps are
+// compiled when they are first launched, in a tenth of a second each.
 const compiling = trace.Time(100_000_000)
 
 // replayStamped is the simulated run.
-func replayStamped(row calibrate.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, string) {
-	beside := row.Strategy == besideCaptured
-	if beside {
-		row.Strategy = "captured"
+func replayStamped(row *dataset.Row, run *trace.Run, m machine.Machine, as stampedAs) (*trace.Run, string) {
+	s := plan.Selection{Strategy: schedule.AsScheduled}
+	told := workload.Options{Unprofiled: true}
+	if row != nil {
+		var why string
+		if s, why = selectionOf(row); why != "" {
+			return nil, why
+		}
+		told = given(row, run)
 	}
-	s, why := selectionOf(row)
-	if beside {
-		s.Strategy = schedule.AsScheduled
-	}
-	if why != "" {
-		return nil, why
-	}
-	w, err := workload.Lift(run, correctionsOf(row))
+	w, err := workload.Lift(run, told)
 	if err != nil {
 		return nil, err.Error()
 	}

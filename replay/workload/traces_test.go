@@ -45,29 +45,29 @@ func TestTraces(t *testing.T) {
 		{path: "samples/moe-ep4"},
 		{path: "samples/llama70b-prefill"},
 		{path: "samples/llama70b-fc2-allreduce"},
-		{path: "../shared/data/h200/traces/bulk_moe_down_all_to_all"},
-		{path: "../shared/data/h200/traces/holdout_bulk_ag_q3"},
-		{path: "../shared/data/h200/traces/decompose4_llama70b_fc2_tp4_all_reduce"},
-		{path: "../shared/data/h200/traces/pipe_multistream_llama70b_fc2_tp4_all_reduce"},
-		{path: "../shared/data/h200/traces/llama70b_tp4_train"},
-		{path: "../shared/data/h200/traces/bulk_gemv_n8192_k2048"},
-		{path: "../shared/data/h200/traces/dlrm_train"},
+		{path: "samples/measurements/2026-11-20-h200x4/traces/bulk_moe_down_all_to_all"},
+		{path: "samples/measurements/2026-11-20-h200x4/traces/holdout_bulk_ag_q3"},
+		{path: "samples/measurements/2026-11-20-h200x4/traces/decompose4_llama70b_fc2_tp4_all_reduce"},
+		{path: "samples/measurements/2026-11-20-h200x4/traces/pipe_multistream_llama70b_fc2_tp4_all_reduce"},
+		{path: "samples/measurements/2026-11-20-h200x4/traces/llama70b_tp4_train"},
+		{path: "samples/measurements/2026-11-20-h200x4/traces/bulk_gemv_n8192_k2048"},
+		{path: "samples/measurements/2026-11-20-h200x4/traces/dlrm_train"},
 		{
-			path: "../shared/data/h200/traces/bulk_triton_moe_down",
+			path: "samples/measurements/2026-11-20-h200x4/traces/bulk_triton_moe_down",
 			o: Options{
 				Shapes: map[string]Shape{"gemm_k": {M: 8192, N: 4096, K: 3584, ElemSize: 2, DType: "bf16"}},
 				Tiles:  map[string]Tiling{"gemm_k": {TileM: 128, TileN: 256}},
 			},
 		},
 		{
-			path: "../shared/data/h200/traces/bulk_embsame_b1024_t64_p1056",
+			path: "samples/measurements/2026-11-20-h200x4/traces/bulk_embsame_b1024_t64_p1056",
 			o: Options{
 				Shapes: map[string]Shape{"emb_k": {Kind: Embedding, M: 65536, N: 256, K: 64, ElemSize: 4, DType: "f32"}},
 				Tiles:  map[string]Tiling{"emb_k": {Tiles: 65536}},
 			},
 		},
 		{
-			path: "../shared/data/h200/traces/stream_mlp_b512",
+			path: "samples/measurements/2026-11-20-h200x4/traces/stream_mlp_b512",
 			o: Options{Shapes: map[string]Shape{
 				"sync_k@192": {M: 512, N: 6144, K: 12288, ElemSize: 2, DType: "bf16"},
 				"sync_k@384": {M: 512, N: 12288, K: 6144, ElemSize: 2, DType: "bf16"},
@@ -143,7 +143,7 @@ func golden(t *testing.T, name string, got []byte) {
 
 // Every GEMM whose output a collective of bulk_moe_down sends, as its program has them.
 func TestBulkPairs(t *testing.T) {
-	w := open(t, "../shared/data/h200/traces/bulk_moe_down_all_to_all", Options{})
+	w := open(t, "samples/measurements/2026-11-20-h200x4/traces/bulk_moe_down_all_to_all", Options{})
 	if len(w.Pairs) != 5 {
 		t.Fatalf("%d pairs, want 5", len(w.Pairs))
 	}

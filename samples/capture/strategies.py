@@ -120,6 +120,23 @@ SETS = {
         "onesided": [("dbrx_fc2", 16384, 6144, 10752, "k", "reduce_scatter"), ("qwen3_in", 8192, 10240, 5120, "n", "all_gather")],
         "fused": [("moe_dbrx", 8192, 6144, 2688), ("moe_qwen", 4096, 2048, 6144)],
     },
+    "sixth": {
+        "pairs": [
+            ("nemo_fc2", 6144, 5120, 14336, "k", "all_reduce"),
+            ("nemo_fc2", 6144, 5120, 14336, "k", "reduce_scatter"),
+            ("neox_fc2", 12288, 6144, 24576, "k", "all_to_all"),
+            ("olmo_op", 10240, 5120, 5120, "k", "all_reduce"),
+            ("wide", 20480, 2560, 12800, "k", "reduce_scatter"),
+            ("starcoder_in", 5120, 24576, 6144, "n", "all_gather"),
+        ],
+        "decompose": [
+            (2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (4, 14, False), (2, 7, False), (8, 28, True),
+        ],
+        "loops": [("nemo_fc2", 6144, 5120, 14336, "k", "all_reduce"), ("wide", 20480, 2560, 12800, "k", "all_to_all")],
+        "multistream": [(0, False), (0, True), (7, False), (28, True)],
+        "onesided": [("wide", 20480, 2560, 12800, "k", "reduce_scatter"), ("starcoder_in", 5120, 24576, 6144, "n", "all_gather")],
+        "fused": [("moe_granite", 10240, 3072, 4096), ("moe_olmoe", 6144, 2048, 8192)],
+    },
 }
 PROGRAMS = (132, 128, 116, 100, 84)  # persistent workgroups of a fused kernel
 TILE = (128, 256, 64)

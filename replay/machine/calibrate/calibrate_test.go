@@ -2,13 +2,13 @@ package calibrate
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
+	"github.com/overlapse/overlapse/replay/dataset"
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,30 +19,33 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// measured are the rows that the shipped h200 profile is read off: the shared
-// calibration and what this project measured beyond it.
+// measured are the rows that the shipped h200 profile is read off.
 func measured(t *testing.T) []Row {
 	t.Helper()
 	var all []Row
-	for _, file := range []string{"../../../../shared/data/h200/calibrate.jsonl", "testdata/h200-2026-11-21.jsonl", "testdata/h200-products.jsonl"} {
-		f, err := os.Open(file)
-		if errors.Is(err, fs.ErrNotExist) {
-			t.Skipf("%s: the folder shared is not beside the checkout", file)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		rows, err := ReadRows(f, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, rows...)
+	for _, set := range []string{"h200x4-benchmarks", "h200x4-collectives", "h200-gemms"} {
+		all = append(all, setOf(t, set)...)
 	}
 	return all
 }
 
-// The shipped profile is what calibration reads off the rows, to the byte (rule E5).
+var repository = sync.OnceValues(func() (*dataset.Dataset, error) { return dataset.Open("../../../samples/measurements") })
+
+// setOf are the rows of a set of the repository's dataset.
+func setOf(t *testing.T, name string) []Row {
+	t.Helper()
+	d, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Set(name)
+	if s == nil {
+		t.Fatalf("no set %s", name)
+	}
+	return s.Rows
+}
+
+// The shipped profile is what calibration reads off the rows, to the byte.
 func TestShippedIsCalibrated(t *testing.T) {
 	shipped, err := profile.Load("h200")
 	if err != nil {
@@ -294,17 +297,7 @@ func TestNearest(t *testing.T) {
 // semaphores, but for the order of events, which is no time, and for
 // launch.timing, whose collectives this file leaves out.
 func TestCaptureSettlesLaunching(t *testing.T) {
-	const file = "../../../samples/measurements/2026-11-22-h200x2-flags/capture.jsonl"
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := ReadRows(f, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, fits, err := Calibrate(rows, machinetest.Load(t, "h200"))
+	_, fits, err := Calibrate(setOf(t, "h200x2-launch"), machinetest.Load(t, "h200"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,6 @@
 package calibrate
 
 import (
-	"compress/gzip"
-	"encoding/json"
-	"os"
 	"slices"
 	"testing"
 
@@ -43,45 +40,18 @@ func TestTilingAgainstRows(t *testing.T) {
 	}
 }
 
-// A sweptProduct is a line of samples/measurements/2026-11-22-h200x2-kernels/products.jsonl.gz.
-type sweptProduct struct {
-	Set     string
-	M, N, K int64
-	Kernels []string
-	Us      []float64
-}
-
 // Of the products of the strategies' sets, which the law is not read off, it has nine
 // in ten of the library's tiles right, and the times within 1.5 % (median), 5.5 % (90th
 // percentile).
 func TestTilingForetells(t *testing.T) {
 	m := machinetest.Load(t, "h200")
-	f, err := os.Open("../../../samples/measurements/2026-11-22-h200x2-kernels/products.jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var res []float64
 	right := 0
-	for d := json.NewDecoder(z); d.More(); {
-		var p sweptProduct
-		if err := d.Decode(&p); err != nil {
-			t.Fatal(err)
-		}
-		if p.Set == "other" {
-			continue
-		}
-		slices.Sort(p.Us)
-		got := m.Tiling(p.M, p.N, p.K)
-		res = append(res, off(got.Seconds*1e6, median(p.Us)))
-		for _, k := range p.Kernels {
-			if n, ok := tileOf(&Row{Workload: Workload{Kind: "gemm"}, Strategy: "isolated", Params: Params{KernelName: k}}); ok && n.rows == got.Rows && n.columns == got.Columns {
-				right++
-			}
+	for _, r := range setOf(t, "h200-chunk-gemms") {
+		got := m.Tiling(r.Workload.M, r.Workload.N, r.Workload.K)
+		res = append(res, off(got.Seconds*1e6, r.Us))
+		if n, ok := tileOf(&r); ok && n.rows == got.Rows && n.columns == got.Columns {
+			right++
 		}
 	}
 	slices.Sort(res)

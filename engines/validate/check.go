@@ -1,0 +1,274 @@
+package validate
+
+import (
+	"cmp"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Check is one measured row beside the prediction for it.
+type Check struct {
+	Row        dataset.Row
+	Predicted  float64 // microseconds an iteration, the mean over the outcomes of dispatch races; 0 where Why says that there is none
+	Fastest    float64 // with seeds: microseconds; else 0
+	Slowest    float64
+	Confidence verdict.Confidence
+	Why        string
+	warm       float64 // the GPUs' average draw after the row, in the terms of machine.Clock
+}
+
+// Error is predicted over measured, less one.
+func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
+
+// Inputs are where a run of checks gets its traces and machines from. Functions
+// are called from several goroutines.
+type Inputs struct {
+	Trace   func(dataset.Row) (*trace.Run, error)      // opens what Row.Trace names
+	Machine func(dataset.Row) (machine.Machine, error) // to predict for
+	Seeds   int                                        // predict by the median of so many replays; 0: the mean over races
+	Stop    func() error                               // asked before each row; its error ends the run
+	Done    func()                                     // called after each row; may be nil
+}
+
+// Rows predicts every row, on as many goroutines as there are cores. The checks
+// are in the order of the rows. Rows that start from one trace and follow each
+// other were measured one after another by one process: each begins with the GPUs
+// as warm as the row before left them.
+func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
+	checks := make([]Check, len(rows))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, same := range inTurn(rows) {
+		g.Go(func() error {
+			t := turn{lifted: map[string]*workload.Workload{}}
+			why := ""
+			if name := rows[same[0]].Trace; name == "" {
+				why = "the row names no trace to start from"
+			} else if run, err := in.Trace(rows[same[0]]); err != nil {
+				why = err.Error()
+			} else {
+				t.run = run
+			}
+			for _, i := range same {
+				if in.Stop != nil {
+					if err := in.Stop(); err != nil {
+						return err
+					}
+				}
+				checks[i] = Check{Row: rows[i], Why: why}
+				if why == "" {
+					m, err := in.Machine(rows[i])
+					if err != nil {
+						return fmt.Errorf("row %s: %w", rows[i].ID, err)
+					}
+					checks[i] = t.check(rows[i], m, in.Seeds)
+				}
+				if in.Done != nil {
+					in.Done()
+				}
+			}
+			return nil
+		})
+	}
+	return checks, g.Wait()
+}
+
+// inTurn groups rows, by their index, that were measured one after another by one
+// process: neighbours that start from the same trace.
+func inTurn(rows []dataset.Row) [][]int {
+	var turns [][]int
+	for i, row := range rows {
+		if i == 0 || row.Trace != rows[i-1].Trace || row.Trace == "" {
+			turns = append(turns, nil)
+		}
+		turns[len(turns)-1] = append(turns[len(turns)-1], i)
+	}
+	return turns
+}
+
+// A turn is rows that start from the same trace, one after another.
+type turn struct {
+	run    *trace.Run
+	lifted map[string]*workload.Workload // with durations alone, by what rows add to the trace
+	warm   float64                       // the GPUs' average draw after the row before; 0 after a pause
+}
+
+// lift is the row's workload.
+func (t *turn) lift(row *dataset.Row, m machine.Machine) (*workload.Workload, error) {
+	given := given(row, t.run)
+	key := fmt.Sprint(given.Shapes, given.Tiles, row.Params.Queued) // which sets the cost of launches
+	if w := t.lifted[key]; w != nil {
+		return w, nil
+	}
+	w, err := workload.Lift(t.run, given)
+	if err != nil {
+		return nil, err
+	}
+	if unroll(w, row.Params.Iterations) == w {
+		if w, err = compare.Isolate(w, m, nil); err != nil {
+			return nil, err
+		}
+		t.lifted[key] = w
+	}
+	return w, nil
+}
+
+// check replays the turn's trace under the row's strategy and settings. What
+// cannot be predicted is a Check with the reason.
+func (t *turn) check(row dataset.Row, m machine.Machine, seeds int) Check {
+	c := Check{Row: row, warm: t.warm}
+	s, why := selectionOf(&row)
+	if why != "" {
+		c.Why = why
+		return c
+	}
+	sc := plan.Scenario{Clock: plan.FullClock, Rest: rest(row.Params) / float64(max(1, row.Params.Iterations))}
+	if row.Params.Queued {
+		l := &m.Launch
+		l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
+	}
+	w, err := t.lift(&row, m)
+	if err != nil {
+		c.Why = err.Error()
+		return c
+	}
+	if row.Params.Iterations > 0 && len(w.Steps) < 2 && !row.Params.Cool && !row.Params.Sustained {
+		sc.Clock = plan.CapturedClock // the capture is of such a loop as was measured, as warm as that
+	}
+	w = unroll(w, row.Params.Iterations)
+	out, err := compare.Run(w, m, s, sc, replay.Options{})
+	if err == nil && out.Result != nil && sc.Clock == plan.FullClock {
+		if sc.Clock = c.measuredIn(w, &m, out); sc.Clock != plan.FullClock {
+			out, err = compare.Run(w, m, s, sc, replay.Options{})
+		}
+	}
+	switch {
+	case err != nil:
+		c.Why = err.Error()
+	case out.Result == nil:
+		c.Why = out.Why
+	default:
+		c.Predicted, c.Confidence = float64(out.Expected)/1e3, verdict.ConfidenceOf(w, out)
+		if seeds > 0 {
+			c.spread(w, m, s, sc, seeds)
+		}
+	}
+	t.warm = c.warm
+	return c
+}
+
+func (c *Check) spread(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scenario, seeds int) {
+	found, err := compare.Spreads(w, m, []plan.Selection{s}, sc, seeds, nil, nil)
+	if err != nil {
+		c.Why = err.Error()
+	} else if x := found[0]; len(x.Times) > 0 {
+		c.Predicted, c.Fastest, c.Slowest = float64(x.Median())/1e3, float64(x.Fastest())/1e3, float64(x.Slowest())/1e3
+	}
+}
+
+// How samples/capture measures a row: iterations to warm up, then those of which
+// the median counts, after each of which the GPUs idle until all ranks have met
+// and the host is ahead again. Before loops and one-sided operators they idle for
+// longer: 2.7 to 3.3 ms between the loops of the set h200x4-fifth.
+const (
+	warmUps  = 3
+	timed    = 10
+	meeting  = 1.3e-3 // seconds
+	ahead    = 0.4e-3
+	aheadPer = 0.1e-3 // chunk
+	aheadFar = 1.5e-3
+)
+
+// rest is the seconds for which GPUs idle after an iteration of a row.
+func rest(p dataset.Params) float64 {
+	switch {
+	case p.RestUs > 0:
+		return p.RestUs * 1e-6
+	case p.Sustained:
+		return 0
+	case !p.Queued:
+		return meeting
+	case p.Iterations > 0 || p.Impl != "":
+		return meeting + aheadFar
+	}
+	return meeting + ahead + aheadPer*float64(p.Chunks)
+}
+
+// measuredIn is the regime that the median iteration of the row was in, where out
+// is the prediction for a cool one.
+func (c *Check) measuredIn(w *workload.Workload, m *machine.Machine, out compare.Outcome) plan.ClockRegime {
+	p := c.Row.Params
+	d := plan.ClockOf(w, m, out.Scenario).Demand(out.Scenario, out.Time)
+	if d.Time == 0 || p.Cool {
+		return plan.FullClock
+	}
+	draw, before := m.Clock.Draw(d, 1), c.warm
+	each := d.Time * float64(max(1, p.Iterations))
+	c.warm = m.Clock.Warmed(before, draw, each*(warmUps+timed))
+	if p.Sustained || each*(warmUps+timed/2) > m.Clock.Lasts(before, draw) {
+		return plan.SettledClock
+	}
+	return plan.FullClock
+}
+
+// given tells the lift what a row knows and its trace does not: shapes and tiles
+// of kernels that no framework operator launched. They are the row's only compute
+// kernels of any weight; two of a chain differ by their number of workgroups.
+func given(row *dataset.Row, run *trace.Run) workload.Options {
+	k := row.Workload
+	o := workload.Options{Unprofiled: true, Shapes: map[string]workload.Shape{}, Tiles: map[string]workload.Tiling{}}
+	add := func(kernel string, sh workload.Shape, t workload.Tiling) {
+		if kernel == "" {
+			return
+		}
+		if sh.Kind != 0 {
+			sh.DType, sh.Evidence = k.DType, "row of measurements"
+			o.Shapes[kernel] = sh
+		}
+		o.Tiles[kernel] = t
+	}
+	switch {
+	case len(k.Tile) == 3 && k.M > 0:
+		add(longest(run), workload.Shape{Kind: workload.GEMM, M: k.M, N: k.N, K: k.K, ElemSize: 2}, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
+	case k.Kind == "gemm+gemm" && len(k.Tile) == 3 && len(k.Grids) == 2:
+		producer := workload.Shape{Kind: workload.GEMM, M: k.Batch, N: k.FFN, K: k.Hidden, ElemSize: 2}
+		consumer := producer
+		consumer.N, consumer.K = producer.K, producer.N
+		name := longest(run)
+		for i, sh := range []workload.Shape{producer, consumer} {
+			add(fmt.Sprintf("%s@%d", name, k.Grids[i]), sh, workload.Tiling{TileM: k.Tile[0], TileN: k.Tile[1]})
+		}
+	case k.Kind == "embedding+collective" && k.SameBuild:
+		add(longest(run), workload.Shape{Kind: workload.Embedding, M: k.LogicalWGs, N: k.Dim, K: k.Pool, ElemSize: 4}, workload.Tiling{Tiles: int(k.LogicalWGs)})
+	case k.Kind == "gemv+collective" && k.Tiles > 0:
+		add(longest(run), workload.Shape{}, workload.Tiling{Tiles: k.Tiles})
+	}
+	return o
+}
+
+// longest is the name of the compute kernels that take the most time in a run.
+func longest(run *trace.Run) string {
+	took := map[string]trace.Time{}
+	most := ""
+	for _, s := range run.Spans {
+		if s.Kind != trace.Compute {
+			continue
+		}
+		name := run.NameOf(s)
+		if took[name] += s.End - s.Start; most == "" || cmp.Compare(took[name], took[most]) > 0 {
+			most = name
+		}
+	}
+	return most
+}

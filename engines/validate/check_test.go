@@ -1,0 +1,107 @@
+package validate
+
+import (
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+const samples = "../../samples"
+
+func opened(t *testing.T, path string) *trace.Run {
+	t.Helper()
+	run, err := format.Open(filepath.Join(samples, path), format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func h200(t *testing.T, gpus int) machine.Machine {
+	t.Helper()
+	m, err := profile.Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Resize(gpus)
+}
+
+func TestInTurn(t *testing.T) {
+	rows := make([]dataset.Row, 7)
+	for i, trace := range []string{"a", "a", "b", "", "", "a", "a"} {
+		rows[i].Trace = trace
+	}
+	want := [][]int{{0, 1}, {2}, {3}, {4}, {5, 6}}
+	if got := inTurn(rows); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A row tells by how long it was measured at which clock: its GPUs get warm while
+// the rows before it are measured.
+func TestMeasuredIn(t *testing.T) {
+	w, err := workload.Lift(opened(t, "llama70b-fc2-allreduce"), workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := h200(t, w.World)
+	m.Clock.Knee.Value = 0.4
+	bulk, why := selectionOf(&dataset.Row{Strategy: "bulk"})
+	out, err := compare.Run(w, m, bulk, plan.Scenario{Clock: plan.FullClock}, replay.Options{})
+	if err != nil || out.Result == nil {
+		t.Fatal(why, err, out.Why)
+	}
+	for _, c := range []struct {
+		name string
+		set  dataset.Params
+		warm float64
+		want plan.ClockRegime
+	}{
+		{"some milliseconds", dataset.Params{}, 0, plan.FullClock},
+		{"of a warm GPU", dataset.Params{}, 0.4, plan.SettledClock},
+		{"of one that had a pause", dataset.Params{Cool: true}, 0.4, plan.FullClock},
+		{"seconds", dataset.Params{Iterations: 1000}, 0, plan.SettledClock},
+		{"said to be sustained", dataset.Params{Sustained: true}, 0, plan.SettledClock},
+	} {
+		check := Check{Row: dataset.Row{Params: c.set}, warm: c.warm}
+		if got := check.measuredIn(w, &m, out); got != c.want {
+			t.Errorf("%s: regime %d, want %d", c.name, got, c.want)
+		}
+		if check.warm <= c.warm && c.warm < 0.4 {
+			t.Errorf("%s: average draw %v after it, %v before", c.name, check.warm, c.warm)
+		}
+	}
+}
+
+// A row that was measured behind other work waits for no host; the same without
+// that takes at least what its two launches take the host.
+func TestQueuedRows(t *testing.T) {
+	row := dataset.Row{ID: "r", Machine: "h200x2", World: 2, Strategy: "bulk", Us: 1, Workload: dataset.Workload{Kind: "gemv+collective", Collective: "all_reduce"}, Trace: "t"}
+	run := opened(t, "measurements/2026-11-22-h200x2-flags/traces/bulk_gemv_n8192_k2048_w2")
+	m := h200(t, 2)
+	queued := row
+	queued.Params.Queued = true
+	checks, err := Rows([]dataset.Row{row, queued}, Inputs{
+		Trace:   func(dataset.Row) (*trace.Run, error) { return run, nil },
+		Machine: func(dataset.Row) (machine.Machine, error) { return m, nil },
+	})
+	if err != nil || checks[0].Why != "" || checks[1].Why != "" {
+		t.Fatal(err, checks[0].Why, checks[1].Why)
+	}
+	if least := 1e6 * (m.Launch.Host.Value + m.Launch.HostCollective.Value); checks[0].Predicted < least {
+		t.Errorf("%.1f us, launching takes %.1f", checks[0].Predicted, least)
+	}
+	if checks[1].Predicted > 25 { // kernels of 8.3 and 5.7 us, and what lies between
+		t.Errorf("behind other work %.1f us", checks[1].Predicted)
+	}
+}

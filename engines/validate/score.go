@@ -1,0 +1,258 @@
+package validate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/dataset"
+)
+
+// A Score is how well one strategy's rows are predicted.
+type Score struct {
+	Strategy    string
+	N           int
+	Median, P90 float64 // of |error|
+}
+
+// Scores are the errors by strategy, in the order of engines.All, and over all rows
+// last. Rows without a prediction are left out, and noisy ones.
+func Scores(checks []Check) []Score {
+	by := map[string][]float64{}
+	var all []float64
+	for _, c := range checks {
+		if c.Why == "" && !c.Row.Noisy {
+			by[c.Row.Strategy] = append(by[c.Row.Strategy], math.Abs(c.Error()))
+			all = append(all, math.Abs(c.Error()))
+		}
+	}
+	var scores []Score
+	for _, name := range engines.Names() {
+		if len(by[name]) > 0 {
+			scores = append(scores, score(name, by[name]))
+		}
+	}
+	if len(all) > 0 {
+		scores = append(scores, score("all", all))
+	}
+	return scores
+}
+
+func score(name string, errs []float64) Score {
+	slices.Sort(errs)
+	return Score{name, len(errs), quantile(errs, 0.5), quantile(errs, 0.9)}
+}
+
+// quantile interpolates between the two nearest of sorted values.
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	lo := int(at)
+	hi := min(lo+1, len(sorted)-1)
+	return sorted[lo] + (at-float64(lo))*(sorted[hi]-sorted[lo])
+}
+
+// A Choice is one workload that was measured under several strategies: which was
+// best, which the prediction picks, and what trusting it costs.
+type Choice struct {
+	Workload  string
+	Best      string  // measured
+	Predicted string  // to be chosen by prediction
+	Plain     string  // bulk, where that is not clearly slower; else ""
+	Regret    float64 // measured time of the predicted best over that of the best, less one
+	Rows      int
+}
+
+// Choices groups rows by workload and says what choosing by prediction costs on
+// each. Rows without a prediction cannot be chosen, but they can be the best.
+// Noisy rows are neither.
+func Choices(checks []Check) []Choice {
+	var keys []string
+	groups := map[string][]Check{}
+	for _, c := range checks {
+		if c.Row.Noisy {
+			continue
+		}
+		k := workloadKey(c.Row)
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], c)
+	}
+	var choices []Choice
+	for _, k := range keys {
+		var expected []float64
+		var plain []bool
+		best := groups[k][0]
+		for _, c := range groups[k] {
+			if c.Row.Us < best.Row.Us {
+				best = c
+			}
+			if c.Why != "" {
+				c.Predicted = 0
+			}
+			expected, plain = append(expected, c.Predicted), append(plain, c.Row.Strategy == "bulk")
+		}
+		take, alike := compare.Choose(expected, plain)
+		if take < 0 || len(groups[k]) < 2 {
+			continue
+		}
+		picked := groups[k][take].Row
+		c := Choice{Workload: k, Best: RowName(best.Row), Predicted: RowName(picked), Regret: picked.Us/best.Row.Us - 1, Rows: len(groups[k])}
+		if alike >= 0 {
+			c.Plain = RowName(groups[k][alike].Row)
+		}
+		choices = append(choices, c)
+	}
+	return choices
+}
+
+// workloadKey is what rows of one workload have in common.
+func workloadKey(row dataset.Row) string {
+	k := row.Workload
+	s := fmt.Sprintf("%s %s on %d ranks", k.Kind, k.Name, row.World)
+	for _, n := range []struct {
+		name string
+		n    int64
+	}{{"m", k.M}, {"n", k.N}, {"k", k.K}, {"batch", k.Batch}, {"tables", k.Tables}, {"tiles", int64(k.Tiles)}} {
+		if n.n > 0 {
+			s += fmt.Sprintf(" %s=%d", n.name, n.n)
+		}
+	}
+	if k.Collective != "" {
+		s += " " + k.Collective
+	}
+	if row.Params.Iterations > 0 {
+		s += ", in a loop"
+	}
+	switch {
+	case k.Kind == "step": // a question for each capture
+		s += " from " + row.Trace
+	case row.Params.Graph:
+		s += ", as a graph"
+	}
+	return s
+}
+
+// RowName is a row's strategy with its settings.
+func RowName(row dataset.Row) string {
+	p := row.Params
+	s := row.Strategy
+	for _, x := range []struct {
+		name string
+		n    int
+	}{{"chunks", p.Chunks}, {"channels", p.Channels}, {"programs", p.Programs}} {
+		if x.n > 0 {
+			s += fmt.Sprintf(" %s=%d", x.name, x.n)
+		}
+	}
+	for _, w := range []string{p.Order, p.Policy, p.Impl} {
+		if w != "" {
+			s += " " + w
+		}
+	}
+	if p.CommPriority {
+		s += " priority"
+	}
+	return s
+}
+
+// A ClassScore is how well predictions of one level did.
+type ClassScore struct {
+	Level       verdict.Level
+	N           int
+	Median, P90 float64 // of |error|
+}
+
+// ByConfidence are the errors by level, best level first; levels without rows are left out.
+func ByConfidence(checks []Check) []ClassScore {
+	var scores []ClassScore
+	for _, level := range verdict.Levels() {
+		var errs []float64
+		for _, c := range checks {
+			if c.Why == "" && !c.Row.Noisy && c.Confidence.Level == level {
+				errs = append(errs, math.Abs(c.Error()))
+			}
+		}
+		if len(errs) > 0 {
+			s := score(string(level), errs)
+			scores = append(scores, ClassScore{level, s.N, s.Median, s.P90})
+		}
+	}
+	return scores
+}
+
+// Signs is how many changes against the reference are predicted with the right sign.
+type Signs struct{ Right, Changes int }
+
+// SignsOf counts the changes of over 2 % against the reference among the rows of a
+// strategy, of all if it is "". The reference of a step is the captured variant,
+// of other workloads the bulk row with the fewest settings. A row without a
+// prediction, or whose reference has none, counts as wrong; a predicted change of
+// under 0.2 % is none.
+func SignsOf(checks []Check, strategy string) Signs {
+	const none = 0.002
+	refs := references(checks)
+	var s Signs
+	for i, c := range checks {
+		ref, ok := refs[workloadKey(c.Row)]
+		if c.Row.Noisy || !ok || ref == i || strategy != "" && c.Row.Strategy != strategy {
+			continue
+		}
+		base := checks[ref]
+		measured := c.Row.Us/base.Row.Us - 1
+		if math.Abs(measured) <= compare.RunsDiffer {
+			continue
+		}
+		s.Changes++
+		if c.Why == "" && base.Why == "" {
+			if p := c.Predicted/base.Predicted - 1; math.Abs(p) > none && (p > 0) == (measured > 0) {
+				s.Right++
+			}
+		}
+	}
+	return s
+}
+
+// references are the rows that others of their workload are compared with, by
+// index and workload.
+func references(checks []Check) map[string]int {
+	refs := map[string]int{}
+	for i, c := range checks {
+		name := "bulk"
+		if c.Row.Workload.Kind == "step" {
+			name = "captured"
+		}
+		k := workloadKey(c.Row)
+		if ref, ok := refs[k]; c.Row.Strategy == name && (!ok || len(RowName(c.Row)) < len(RowName(checks[ref].Row))) {
+			refs[k] = i
+		}
+	}
+	return refs
+}
+
+// A Refusal is a reason for which rows have no prediction, and how many.
+type Refusal struct {
+	Why string
+	N   int
+}
+
+// Refusals are the reasons, the most frequent first.
+func Refusals(checks []Check) []Refusal {
+	var list []Refusal
+	for _, c := range checks {
+		if c.Why == "" {
+			continue
+		}
+		i := slices.IndexFunc(list, func(r Refusal) bool { return r.Why == c.Why })
+		if i < 0 {
+			i = len(list)
+			list = append(list, Refusal{Why: c.Why})
+		}
+		list[i].N++
+	}
+	slices.SortStableFunc(list, func(a, b Refusal) int { return b.N - a.N })
+	return list
+}

@@ -1,0 +1,262 @@
+package dataset
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// IndexFile is the name of the index in a dataset's folder.
+const IndexFile = "index.yaml"
+
+// A Split says what a set of rows may be used for.
+type Split string
+
+// The splits. Rows of Blind became known only after the predictions for them were
+// fixed. Rows of Develop informed the model: rules were changed after looking at
+// them. Profiles are read off rows of Calibrate.
+const (
+	Blind     Split = "blind"
+	Develop   Split = "develop"
+	Calibrate Split = "calibrate"
+)
+
+// A Dataset is a folder of measured sets.
+type Dataset struct {
+	Dir  string
+	Sets []Set // in the order of the index
+
+	files, absent map[string]string // sums by path
+}
+
+// A Set is one file of rows, its provenance and its stamps.
+type Set struct {
+	Name     string   `yaml:"name"` // unique
+	File     string   `yaml:"rows"` // relative to the index
+	Split    Split    `yaml:"split"`
+	About    string   `yaml:"about"` // what was measured, in one sentence
+	Host     string   `yaml:"host"`
+	Driver   string   `yaml:"driver"` // of the GPU
+	Software string   `yaml:"software"`
+	Date     string   `yaml:"date"` // of the first row, UTC
+	Command  string   `yaml:"command"`
+	Stamps   []Stamps `yaml:"stamps"`
+
+	Rows []Row `yaml:"-"`
+}
+
+// Stamps are start and end times of the workgroups of one kernel on all ranks, of
+// a run like that of a row.
+type Stamps struct {
+	Name  string `yaml:"name"`
+	Files string `yaml:"files"` // pattern, relative to the set's file of rows
+	Row   string `yaml:"row"`   // id of the row whose workload and strategy ran; "" with Trace
+	Trace string `yaml:"trace"` // capture of kernels that ran side by side as captured
+	// Persistent: the stamped kernel is a loop over what is a grid in the trace.
+	Persistent bool `yaml:"persistent"`
+	// Late: the kernel began long after its producer had ended, because kernels with
+	// stamps are compiled when they are first launched.
+	Late bool `yaml:"late"`
+}
+
+// index is the file.
+type index struct {
+	Sets   []Set             `yaml:"sets"`
+	Files  map[string]string `yaml:"files"`  // sha256 by path
+	Absent map[string]string `yaml:"absent"` // of files that were measured and are not included
+}
+
+// Open reads the index of a folder, verifies the checksum of every file that it
+// lists and reads all rows. Errors name file, position and what to do.
+func Open(dir string) (*Dataset, error) {
+	file := filepath.Join(dir, IndexFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, &trace.SyntaxError{File: file, Msg: "cannot read the index of the dataset", Cure: "give a folder with an " + IndexFile + ", or a file of rows", Err: cause(err)}
+	}
+	var x index
+	if err := yaml.UnmarshalWithOptions(text, &x, yaml.Strict()); err != nil {
+		return nil, indexError(file, err)
+	}
+	d := &Dataset{Dir: dir, Sets: x.Sets, files: x.Files, absent: x.Absent}
+	if err := d.verify(file); err != nil {
+		return nil, err
+	}
+	return d, d.read(file)
+}
+
+// IsDataset reports whether a path is a folder with an index.
+func IsDataset(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, IndexFile))
+	return err == nil && !info.IsDir()
+}
+
+func indexError(file string, err error) error {
+	e := &trace.SyntaxError{File: file, Msg: err.Error(), Cure: "see samples/measurements/README.md"}
+	var ye yaml.Error
+	if errors.As(err, &ye) && ye.GetToken() != nil {
+		e.Pos, e.Unit, e.Msg = int64(ye.GetToken().Position.Line), "line", ye.GetMessage()
+	}
+	return e
+}
+
+// cause is an error without the path, which the message names.
+func cause(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// verify compares the files of the folder with the sums in the index.
+func (d *Dataset) verify(index string) error {
+	var errs []error
+	fail := func(file, msg, cure string, err error) {
+		errs = append(errs, &trace.SyntaxError{File: filepath.Join(d.Dir, filepath.FromSlash(file)), Msg: msg, Cure: cure, Err: err})
+	}
+	for _, name := range sortedKeys(d.files) {
+		switch got, err := sum(filepath.Join(d.Dir, filepath.FromSlash(name))); {
+		case err != nil:
+			fail(name, "listed in "+index+" and cannot be read", "restore it with git checkout", cause(err))
+		case got != d.files[name]:
+			fail(name, fmt.Sprintf("its SHA-256 is %s, %s has %s", got, index, d.files[name]), "restore the file, or update the index if the change is intended", nil)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func sum(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// read reads the rows of all sets and checks what holds between them.
+func (d *Dataset) read(index string) error {
+	var errs []error
+	fail := func(s *Set, cure, format string, args ...any) {
+		errs = append(errs, &trace.SyntaxError{File: index, Msg: fmt.Sprintf("set %q: ", s.Name) + fmt.Sprintf(format, args...), Cure: cure})
+	}
+	names, ids := map[string]bool{}, map[string]*Row{}
+	for i := range d.Sets {
+		s := &d.Sets[i]
+		switch {
+		case s.Name == "" || names[s.Name]:
+			fail(s, "", "every set needs a name of its own")
+		case !slices.Contains([]Split{Blind, Develop, Calibrate}, s.Split):
+			fail(s, "write blind, develop or calibrate", "split %q is unknown", s.Split)
+		case s.About == "" || s.Host == "" || s.Driver == "" || s.Date == "":
+			fail(s, "", "about, host, driver or date is missing")
+		case d.files[s.File] == "":
+			fail(s, "add it", "%s has no checksum under files", s.File)
+		}
+		names[s.Name] = true
+		if err := d.readSet(s); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for j := range s.Rows {
+			r := &s.Rows[j]
+			if first := ids[r.ID]; first != nil {
+				errs = append(errs, &trace.SyntaxError{
+					File: r.File, Pos: int64(r.Line), Unit: "line", Cure: "give every row of the dataset an id of its own",
+					Msg: fmt.Sprintf("id %q is in %s, line %d already", r.ID, first.File, first.Line),
+				})
+			}
+			ids[r.ID] = r
+			if in := path.Join(path.Dir(s.File), r.Trace); r.Trace != "" && !listed(d.files, in) && !listed(d.absent, in) {
+				errs = append(errs, &trace.SyntaxError{
+					File: r.File, Pos: int64(r.Line), Unit: "line", Msg: fmt.Sprintf("trace %s has no checksum in %s", r.Trace, index),
+					Cure: "list its files under files, or under absent if they are not included",
+				})
+			}
+		}
+		for _, st := range s.Stamps {
+			if (st.Row == "") == (st.Trace == "") || st.Row != "" && s.Row(st.Row) == nil {
+				fail(s, "write the id of a row of the set, or a trace", "stamps %s belong to no row", st.Name)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (d *Dataset) readSet(s *Set) error {
+	name := d.Path(s, filepath.Base(s.File))
+	f, err := os.Open(name)
+	if err != nil {
+		return &trace.SyntaxError{File: name, Msg: "cannot read rows", Err: cause(err)}
+	}
+	defer f.Close()
+	s.Rows, err = ReadRows(f, name)
+	return err
+}
+
+// Row is the row of an id, nil if the set has none.
+func (s *Set) Row(id string) *Row {
+	if i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.ID == id }); i >= 0 {
+		return &s.Rows[i]
+	}
+	return nil
+}
+
+// Set is the set of a name, nil if there is none.
+func (d *Dataset) Set(name string) *Set {
+	if i := slices.IndexFunc(d.Sets, func(s Set) bool { return s.Name == name }); i >= 0 {
+		return &d.Sets[i]
+	}
+	return nil
+}
+
+// Path is where a file or folder that a set names relative to its rows lies.
+func (d *Dataset) Path(s *Set, name string) string {
+	return filepath.Join(d.Dir, filepath.FromSlash(path.Dir(s.File)), filepath.FromSlash(name))
+}
+
+// Absent reports whether a trace that a row of the set names was measured and is
+// listed in the index, but not included in the folder.
+func (d *Dataset) Absent(s *Set, name string) bool {
+	in := path.Join(path.Dir(s.File), name)
+	return listed(d.absent, in) && !listed(d.files, in)
+}
+
+// listed reports whether a file, or any file of a folder, has a sum.
+func listed(sums map[string]string, name string) bool {
+	if _, ok := sums[name]; ok {
+		return true
+	}
+	for file := range sums {
+		if strings.HasPrefix(file, name+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,79 @@
+package dataset
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+const goodRow = `{"id": "c1", "machine": "h200x4", "world": 4, "workload": {"kind": "collective", "collective": "all_reduce", "bytes": 4096}, "strategy": "isolated", "params": {"channels": 4}, "us": 28.5, "min_us": 25, "max_us": 57}`
+
+func TestReadRows(t *testing.T) {
+	rows, err := ReadRows(strings.NewReader(goodRow+"\n\n  \n"+strings.Replace(goodRow, "c1", "c2", 1)), "a.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 2 || rows[1].ID != "c2" || rows[1].Line != 4 || rows[1].File != "a.jsonl" {
+		t.Fatalf("got %+v", rows)
+	}
+	r := rows[0]
+	if r.World != 4 || r.Workload.Op() != trace.AllReduce || r.Workload.Bytes != 4096 || r.Params.Channels != 4 || r.Us != 28.5 {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestReadRowsErrors(t *testing.T) {
+	edit := func(old, with string) string {
+		if !strings.Contains(goodRow, old) {
+			t.Fatalf("%q is not in the row", old)
+		}
+		return strings.Replace(goodRow, old, with, 1)
+	}
+	for _, c := range []struct{ text, want string }{
+		{edit(`"id": "c1"`, `"id": ""`), "a.jsonl:line 1: id is missing"},
+		{edit(`"kind": "collective", `, ``), "a.jsonl:line 1: workload.kind is missing"},
+		{edit(`"isolated"`, `""`), "a.jsonl:line 1: strategy is missing"},
+		{edit(`"us": 28.5`, `"us": 0`), "a.jsonl:line 1: us: 0 is no time"},
+		{edit(`"us": 28.5`, `"us": -3`), "a.jsonl:line 1: us: -3 is no time"},
+		{edit(`"world": 4`, `"world": 0`), "a.jsonl:line 1: world: 0 ranks"},
+		{edit(`all_reduce`, `all_seduce`), `a.jsonl:line 1: workload.collective: "all_seduce" is unknown`},
+		{edit(`"us": 28.5`, `"us": 28.5, "captured_us": 3`), `a.jsonl:line 1: captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`},
+		{"\n" + goodRow + "\n" + goodRow, `a.jsonl:line 3: id "c1" is on line 2 already (give every row an id of its own)`},
+		{goodRow + "\n{", "a.jsonl:line 2: no JSON object (each line is one JSON object: id, machine, world, workload, strategy, params, us, min_us, max_us)"},
+		{edit(`"channels": 4`, `"chanels": 4`), `a.jsonl:line 1: unknown key "params.chanels" (see the schema in samples/measurements/README.md)`},
+		{edit(`"channels": 4`, `"Channels": 4`), `a.jsonl:line 1: unknown key "params.Channels" (see the schema in samples/measurements/README.md)`},
+		{edit(`"us": 28.5`, `"us": 28.5, "us": 3`), `a.jsonl:line 1: key "us" stands twice`},
+		{`{"id": 3}`, "a.jsonl:line 1: id: not a string (each line is one JSON object: id, machine, world, workload, strategy, params, us, min_us, max_us)"},
+	} {
+		_, err := ReadRows(strings.NewReader(c.text), "a.jsonl")
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s:\ngot  %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
+
+// A bad line does not hide the good ones.
+func TestReadRowsKeepsGoodRows(t *testing.T) {
+	rows, err := ReadRows(strings.NewReader("{\n"+goodRow+"\nnull"), "a.jsonl")
+	if len(rows) != 1 {
+		t.Errorf("%d rows", len(rows))
+	}
+	if n := len(strings.Split(err.Error(), "\n")); n != 2 {
+		t.Errorf("%d errors: %v", n, err)
+	}
+}
+
+func FuzzReadRows(f *testing.F) {
+	f.Add(goodRow)
+	f.Add("null\n{}\n[")
+	f.Fuzz(func(t *testing.T, s string) {
+		lines := int64(strings.Count(s, "\n") + 2)
+		_, err := ReadRows(strings.NewReader(s), "f")
+		var se *trace.SyntaxError
+		if errors.As(err, &se) && (se.Pos < 1 || se.Pos > lines) {
+			t.Errorf("line %d of %d", se.Pos, lines)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package dataset
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Row is one measurement. There are three kinds, in one schema:
+//
+//   - a benchmark settles a parameter of a machine profile: Strategy is "isolated",
+//     "held_slots", "beside_cublas" and the like, and no trace is needed;
+//   - an operator ran under a strategy: Strategy and Params say which, Trace is the
+//     capture that a prediction starts from;
+//   - a step (Workload.Kind "step") is a whole training or inference iteration;
+//     CapturedUs is what the captured variant took.
+//
+// Times are microseconds of the slowest rank, measured without a profiler unless
+// Params say otherwise. Bytes are bytes.
+type Row struct {
+	ID       string   `json:"id"`      // unique in its file, and in a dataset
+	Machine  string   `json:"machine"` // "h200x4": profile and number of GPUs
+	World    int      `json:"world"`   // ranks
+	Workload Workload `json:"workload"`
+	Strategy string   `json:"strategy"`
+	Params   Params   `json:"params"`
+	Us       float64  `json:"us"` // median of several iterations
+	MinUs    float64  `json:"min_us"`
+	MaxUs    float64  `json:"max_us"`
+
+	// The same measured again by other processes; 0: it was not.
+	AgainUs    float64 `json:"again_us,omitempty"`
+	AgainMinUs float64 `json:"again_min_us,omitempty"`
+	AgainMaxUs float64 `json:"again_max_us,omitempty"`
+
+	Trace string `json:"trace,omitempty"` // folder or file of the capture, relative to the file of rows
+
+	// Of steps: the variant that Trace holds and the one that was measured, by the
+	// settings of the script that ran both. Noisy marks rows whose two measurements
+	// differ by more than 5 %; they are not scored.
+	CapturedUs      float64        `json:"captured_us,omitempty"`
+	CapturedVariant map[string]any `json:"captured_variant,omitempty"`
+	MeasuredVariant map[string]any `json:"measured_variant,omitempty"`
+	Noisy           bool           `json:"noisy,omitempty"`
+
+	File string `json:"-"`
+	Line int    `json:"-"`
+}
+
+// Workload is what ran. Fields that its kind does not use are zero.
+type Workload struct {
+	Kind       string `json:"kind"` // "gemm", "collective", "gemm+collective", "model", "step", ...
+	Name       string `json:"name,omitempty"`
+	Part       string `json:"part,omitempty"` // of a pair: "compute", "comm", "producer", ...
+	M          int64  `json:"m,omitempty"`
+	N          int64  `json:"n,omitempty"`
+	K          int64  `json:"k,omitempty"`
+	DType      string `json:"dtype,omitempty"`
+	Collective string `json:"collective,omitempty"`
+	Bytes      int64  `json:"bytes,omitempty"` // the larger of one rank's input and output
+	Tile       []int  `json:"tile,omitempty"`  // of a compiled kernel: rows, columns, depth
+	Tiles      int    `json:"tiles,omitempty"`
+	TileBytes  int64  `json:"tile_bytes,omitempty"`
+	Batch      int64  `json:"batch,omitempty"`
+	Tables     int64  `json:"tables,omitempty"`
+	Dim        int64  `json:"dim,omitempty"`
+	Pool       int64  `json:"pool,omitempty"`
+	LogicalWGs int64  `json:"logical_wgs,omitempty"`
+	Hidden     int64  `json:"hidden,omitempty"`
+	FFN        int64  `json:"ffn,omitempty"`
+	Grids      []int  `json:"grids,omitempty"` // workgroups of producer and consumer
+	Pairs      string `json:"pairs,omitempty"`
+	Pattern    string `json:"pattern,omitempty"` // peer stores: "ring", "spread", "incast", "local"
+	What       string `json:"what,omitempty"`
+	Framework  string `json:"framework,omitempty"`  // of a step: "ddp", "fsdp", "tp", ...
+	SameBuild  bool   `json:"same_build,omitempty"` // bulk and fused run the same kernel, with local or peer pointers
+	BackToBack bool   `json:"back_to_back,omitempty"`
+}
+
+// Op is the collective operation, UnknownOp where there is none.
+func (w Workload) Op() trace.CollectiveOp {
+	op, _ := trace.ParseCollectiveOp(w.Collective)
+	return op
+}
+
+// Params is how it ran. Fields that the strategy does not use are zero.
+type Params struct {
+	Channels     int     `json:"channels,omitempty"` // 0: the library's choice
+	Chunks       int     `json:"chunks,omitempty"`
+	Iterations   int     `json:"iterations,omitempty"`
+	Programs     int     `json:"programs,omitempty"` // workgroups of a compiled kernel
+	Tiles        int     `json:"tiles,omitempty"`    // a program stores
+	CommPriority bool    `json:"comm_priority,omitempty"`
+	Order        string  `json:"order,omitempty"`
+	Impl         string  `json:"impl,omitempty"`
+	Policy       string  `json:"policy,omitempty"`
+	Graph        bool    `json:"graph,omitempty"`
+	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
+	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters stay gathered until backward
+	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that take turns
+
+	// The state of the GPUs and the host.
+	Cool      bool    `json:"cool,omitempty"`      // after a pause: at full clock
+	Sustained bool    `json:"sustained,omitempty"` // after so many iterations that the clock has settled
+	RestUs    float64 `json:"rest_us,omitempty"`   // in which GPUs idle between iterations
+	Queued    bool    `json:"queued,omitempty"`    // behind other work, so that the host is never late
+	Profiled  bool    `json:"profiled,omitempty"`  // a profiler was on
+	Kernel    bool    `json:"kernel,omitempty"`    // Us is the kernel's duration by a profiler
+
+	// Settings and results of single benchmarks.
+	KernelName    string    `json:"kernel_name,omitempty"`    // the library's
+	Kernels       int       `json:"kernels,omitempty"`        // in a row
+	Groups        [][]int   `json:"groups,omitempty"`         // of CUs that clusters share
+	FillOrder     []int     `json:"fill_order,omitempty"`     // CUs in the order in which a plain grid fills them
+	CallUs        float64   `json:"call_us,omitempty"`        // the driver's launch calls, by the profiler
+	GapsUs        []float64 `json:"gaps_us,omitempty"`        // between kernels
+	Flags         int       `json:"flags,omitempty"`          // a workgroup posts behind its data; 0: 1
+	Posts         int       `json:"posts,omitempty"`          // of a semaphore
+	Waits         int       `json:"waits,omitempty"`          // for semaphores that are posted already
+	HeldCUs       int       `json:"held_cus,omitempty"`       // by a kernel that only waits
+	HoldUs        float64   `json:"hold_us,omitempty"`        // for how long, from the start
+	GapUs         float64   `json:"gap_us,omitempty"`         // pause in a duty cycle
+	Fill          string    `json:"fill,omitempty"`           // what runs in the pauses
+	FilledUs      float64   `json:"filled_us,omitempty"`      // how long that is
+	EveryUs       []float64 `json:"every_us,omitempty"`       // every iteration
+	Every10Us     []float64 `json:"every10_us,omitempty"`     // every tenth iteration of a duty cycle, from the first on
+	DurUs         []float64 `json:"dur_us,omitempty"`         // durations of a collective's kernel
+	TransferUs    []float64 `json:"transfer_us,omitempty"`    // from the last rank's start to its end
+	AloneUs       float64   `json:"alone_us,omitempty"`       // without what runs beside it
+	ComputeUs     []float64 `json:"compute_us,omitempty"`     // kernels beside a collective
+	GEMM          []int64   `json:"gemm,omitempty"`           // M, N, K of the GEMM beside a collective
+	GEMMUs        float64   `json:"gemm_us,omitempty"`        // and its time there
+	CopyBytes     int64     `json:"copy_bytes,omitempty"`     // of a copy to the next rank beside it
+	CopyUs        float64   `json:"copy_us,omitempty"`        // and its time there
+	TriadBytes    int64     `json:"triad_bytes,omitempty"`    // of a triad beside it
+	TriadPrograms int       `json:"triad_programs,omitempty"` // workgroups of that
+	TriadUs       float64   `json:"triad_us,omitempty"`       // and its time there
+}
+
+// check reports the first thing that a row lacks.
+func (r *Row) check() error {
+	switch {
+	case r.ID == "":
+		return errors.New("id is missing")
+	case r.Workload.Kind == "":
+		return errors.New("workload.kind is missing")
+	case r.Strategy == "":
+		return errors.New("strategy is missing")
+	case r.World < 1:
+		return fmt.Errorf("world: %d ranks", r.World)
+	case !(r.Us > 0):
+		return fmt.Errorf("us: %v is no time", r.Us)
+	case r.Workload.Collective != "" && r.Workload.Op() == trace.UnknownOp:
+		return fmt.Errorf("workload.collective: %q is unknown", r.Workload.Collective)
+	case r.Workload.Kind != "step" && (r.CapturedUs > 0 || r.CapturedVariant != nil || r.MeasuredVariant != nil):
+		return errors.New(`captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`)
+	}
+	return nil
+}
