@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "rewrite what tests compare with")
 // A part of the dataset that holds every kind of workload under every strategy at
 // least once, as a golden: a change that worsens a prediction shows in the diff. The
 // whole dataset is samples/measurements/ACCURACY.md and errors.csv.
-func TestErrors(t *testing.T) {
+func TestErrorsAgainstHardware(t *testing.T) {
 	d, err := dataset.Open(samples + "/measurements")
 	if err != nil {
 		t.Fatal(err)
