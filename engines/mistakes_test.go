@@ -57,8 +57,8 @@ func TestCopiesTakeMemory(t *testing.T) {
 	}
 }
 
-// Copies of a ring overlap with the GEMMs between them: sums are waited for after a
-// GEMM, not before it.
+// Copies of a ring hide behind the products between them: sums are waited for
+// behind a product, not before it.
 func TestRingHidesItsCopies(t *testing.T) {
 	for _, both := range []string{"off", "on"} {
 		s := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.ReduceScatter, Bytes: 128 << 20, Gemm: 1_240_000, Comm: 380_000, Channels: 24}
@@ -151,8 +151,8 @@ func TestRefusalsAreOneLine(t *testing.T) {
 		untiled.Ops[i].Tiling, untiled.Ops[i].Shape = workload.Tiling{}, workload.Shape{}
 	}
 	workloads := map[string]*workload.Workload{
-		"one rank": lone.Build(t), "product, all-gather": gathers.Build(t), "all-to-all, product": exchange.Build(t),
-		"no tiles": untiled, "products": plantest.Mlp512.Build(t),
+		"one rank": lone.Build(t), "GEMM, all-gather": gathers.Build(t), "all-to-all, GEMM": exchange.Build(t),
+		"no tiles": untiled, "GEMMs": plantest.Mlp512.Build(t),
 	}
 	for name, w := range workloads {
 		m := plantest.H200(t, max(1, w.World))

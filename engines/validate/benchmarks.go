@@ -12,8 +12,8 @@ import (
 )
 
 // Benchmarks lists the isolated measurements that would narrow the predictions
-// for a workload under some strategies: what their plans ask of the machine's
-// profile and the profile knows only by its laws. In the order of asking, each once.
+// for a workload under some strategies: what their plans ask of the machine profile
+// and the profile has no measurement of. In the order of asking, each once.
 func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) ([]calibrate.Request, error) {
 	var asked machine.Questions
 	for _, s := range sel {
@@ -71,6 +71,6 @@ func heldSlots(m machine.Machine, q machine.Question, held int) calibrate.Reques
 		Workload: calibrate.Workload{Kind: "gemm", M: q.M, N: q.N, K: q.K, DType: q.DType},
 		Strategy: "held_slots", World: 1,
 		Params: calibrate.Params{HeldCUs: held, HoldUs: 100 * math.Ceil(us/100)},
-		Why:    "how a product hands out its tiles while a collective holds compute units",
+		Why:    "how a GEMM hands out its tiles while a collective holds compute units",
 	}
 }

@@ -1,16 +1,16 @@
 package validate
 
 import (
-	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/plan"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -25,15 +25,6 @@ func opened(t *testing.T, path string) *trace.Run {
 		t.Fatal(err)
 	}
 	return run
-}
-
-func h200(t *testing.T, gpus int) machine.Machine {
-	t.Helper()
-	m, err := profile.Load("h200")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m.Resize(gpus)
 }
 
 func TestInTurn(t *testing.T) {
@@ -54,7 +45,7 @@ func TestMeasuredIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := h200(t, w.World)
+	m := plantest.H200(t, w.World)
 	m.Clock.Knee.Value = 0.4
 	bulk, why := selectionOf(&dataset.Row{Strategy: "bulk"})
 	out, err := compare.Run(w, m, bulk, plan.Scenario{Clock: plan.FullClock}, replay.Options{})
@@ -75,7 +66,7 @@ func TestMeasuredIn(t *testing.T) {
 	} {
 		check := Check{Row: dataset.Row{Params: c.set}, warm: c.warm}
 		if got := check.measuredIn(w, &m, out); got != c.want {
-			t.Errorf("%s: regime %d, want %d", c.name, got, c.want)
+			t.Errorf("%s: regime %v, want %v", c.name, got, c.want)
 		}
 		if check.warm <= c.warm && c.warm < 0.4 {
 			t.Errorf("%s: average draw %v after it, %v before", c.name, check.warm, c.warm)
@@ -88,7 +79,7 @@ func TestMeasuredIn(t *testing.T) {
 func TestQueuedRows(t *testing.T) {
 	row := dataset.Row{ID: "r", Machine: "h200x2", World: 2, Strategy: "bulk", Us: 1, Workload: dataset.Workload{Kind: "gemv+collective", Collective: "all_reduce"}, Trace: "t"}
 	run := opened(t, "measurements/2026-11-22-h200x2-flags/traces/bulk_gemv_n8192_k2048_w2")
-	m := h200(t, 2)
+	m := plantest.H200(t, 2)
 	queued := row
 	queued.Params.Queued = true
 	checks, err := Rows([]dataset.Row{row, queued}, Inputs{

@@ -164,9 +164,9 @@ func TestPublishedAttention(t *testing.T) {
 	}
 }
 
-// workgroupTimes are the workgroups' durations of a measured kernel, in nanoseconds,
+// durations are the workgroups' durations of a measured kernel, in nanoseconds,
 // split into those that had their CU alone all the while and those that did not.
-func workgroupTimes(t *testing.T, file string) (alone, shared []float64) {
+func durations(t *testing.T, file string) (alone, shared []float64) {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
@@ -204,7 +204,7 @@ func workgroupTimes(t *testing.T, file string) (alone, shared []float64) {
 // The stamps of 192 workgroups on 132 CUs, of which 72 had one and 60 two:
 // from the kernel's time alone, the model finds how long either kind took.
 func TestWorkgroupsAgainstStamps(t *testing.T) {
-	alone, shared := workgroupTimes(t, "../../samples/measurements/2026-11-20-h200x4/wg/mlp_b512_stream_producer_rank0_wg_trace.csv.gz")
+	alone, shared := durations(t, "../../samples/measurements/2026-11-20-h200x4/wg/mlp_b512_stream_producer_rank0_wg_trace.csv.gz")
 	s := plantest.Mlp512
 	s.Up = trace.Time(shared[len(shared)-1])
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -38,7 +39,7 @@ func TestErrorsAgainstHardware(t *testing.T) {
 		s.Stamps = stamps
 	}
 	read := func(path string) (*trace.Run, error) { return format.Open(path, format.Options{}) }
-	machines := func(r dataset.Row) (machine.Machine, error) { return h200(t, r.World), nil }
+	machines := func(r dataset.Row) (machine.Machine, error) { return plantest.H200(t, r.World), nil }
 	results, err := Dataset(d, read, Inputs{Machine: machines})
 	if err != nil {
 		t.Fatal(err)
