@@ -47,7 +47,8 @@ func Split(r *Run) []*Run {
 	return runs
 }
 
-// only is the part of a run whose rank rows carry the name. It shares the side tables.
+// only is the part of a run whose rank rows carry the name. It shares the side
+// tables, but for those that refer to spans.
 func (r *Run) only(name string) *Run {
 	part := *r
 	part.Name, part.Ranks, part.Lanes, part.Spans, part.End = name, nil, nil, nil, 0
@@ -80,6 +81,7 @@ func (r *Run) only(name string) *Run {
 	}
 	spans := make([]SpanID, len(r.Spans))
 	for i, s := range r.Spans {
+		spans[i] = None
 		if s.Lane = lanes[s.Lane]; s.Lane == None {
 			continue
 		}
@@ -90,5 +92,8 @@ func (r *Run) only(name string) *Run {
 		part.Spans = append(part.Spans, s)
 		part.End = max(part.End, s.End)
 	}
+	part.Kernels, part.Copies, part.Comms = slices.Clone(r.Kernels), slices.Clone(r.Copies), slices.Clone(r.Comms)
+	mapLaunches(part.Kernels, part.Copies, part.Waits, spans)
+	part.matchCollectives()
 	return &part
 }

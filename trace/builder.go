@@ -15,6 +15,7 @@ type Builder struct {
 	lanes map[Lane]LaneID
 
 	groups map[string]int32
+	linked bool // Link was called, or the launches came with the runs that were joined
 
 	spans      table[Span]
 	kernels    table[Kernel]
@@ -122,9 +123,6 @@ func (b *Builder) Group(row int32) *Group { return &b.run.Groups[row] }
 // NameOf is the inverse of Intern.
 func (b *Builder) NameOf(id NameID) string { return b.run.Names[id] }
 
-// LaneAt returns a lane already added.
-func (b *Builder) LaneAt(id LaneID) Lane { return b.run.Lanes[id] }
-
 // AddComm appends a row; see AddKernel.
 func (b *Builder) AddComm(c Comm) int32 {
 	return b.comms.add(c)
@@ -218,11 +216,15 @@ type Options struct {
 	KeepZero  bool   // do not shift times so that the first span starts at 0
 }
 
-// Finish sorts, checks and shifts the spans and hands the run over. The
+// Finish links calls with the work that they launched, sorts, checks and shifts
+// the spans, matches collectives, and hands the run over. The
 // builder must not be used afterwards. A span with an end before its start is
 // the caller's bug and panics: readers repair those and say so with Note.
 func (b *Builder) Finish(o Options) *Run {
 	b.init()
+	if !b.linked {
+		b.Link()
+	}
 	b.assemble()
 	r := &b.run
 	r.Name, r.Epoch, r.Simulated, r.Estimated = o.Name, o.Epoch, o.Simulated, o.Estimated
@@ -256,6 +258,7 @@ func (b *Builder) Finish(o Options) *Run {
 	if b.subLanes() {
 		r.sort() // by lanes as they are now
 	}
+	r.matchCollectives()
 	r.Ledger.sort()
 	done := *r
 	*b = Builder{} // what else the builder, or whatever it is a part of, holds need not live as long as the run

@@ -62,8 +62,10 @@ type source struct {
 	names  []NameID
 	lanes  []LaneID
 	rows   [numKinds]int32 // by kind: how far rows of the side table moved
-	at     []SpanID        // by span: where it went, for its children
-	head   sortKey         // of the next span, whose span number is its lane
+	at     []SpanID        // by span: where it went, for its children and what it launched
+
+	kernels, copies, waits int     // rows of the side tables
+	head                   sortKey // of the next span, whose span number is its lane
 }
 
 // next is the number of the span that goes next.
@@ -128,6 +130,7 @@ func (m *merger) add(r *Run, index int) {
 		w.End += m.start[index] + m.ranks[w.Rank].shift
 		t.Waits = append(t.Waits, w)
 	}
+	s.kernels, s.copies, s.waits = len(r.Kernels), len(r.Copies), len(r.Waits)
 	s.rows = m.addTables(r, groups, m.lags(r, firstRow))
 	t.Ledger.Entries = append(t.Ledger.Entries, r.Ledger.Entries...)
 	m.sources = append(m.sources, s)
@@ -159,6 +162,14 @@ func (m *merger) interleave() {
 			_, heads = heapPop(heads, (*source).before)
 		}
 	}
+	t, firstWait := &m.b.run, 0
+	for _, s := range m.sources {
+		kernels, copies := t.Kernels[s.rows[Compute]:], t.Copies[s.rows[Copy]:]
+		waits := t.Waits[firstWait:]
+		firstWait += s.waits
+		mapLaunches(kernels[:s.kernels], copies[:s.copies], waits[:s.waits], s.at)
+	}
+	m.b.linked = true
 	m.sources = nil
 }
 

@@ -38,6 +38,7 @@ func (r *Run) sort() {
 			sorted[i].Parent = at[p]
 		}
 	}
+	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
 	r.Spans = sorted
 }
 

@@ -60,6 +60,35 @@ func (k Kind) OnDevice() bool { return k == Compute || k == Collective || k == C
 // InKernel reports whether the kind is a workgroup or a part of one.
 func (k Kind) InKernel() bool { return k >= Workgroup && k <= PhaseWait }
 
+// A Class is what device work counts as.
+type Class uint8
+
+// The classes. NoClass is host work, markers, and what is inside kernels.
+const (
+	ClassCompute Class = iota
+	ClassCommunication
+	ClassCopy
+	NumClasses
+	NoClass = NumClasses
+)
+
+// Class returns what a span counts as. Bytes under way between ranks are
+// communication, whatever moves them.
+func (r *Run) Class(s Span) Class {
+	switch s.Kind {
+	case Compute:
+		return ClassCompute
+	case Collective, Transfer:
+		return ClassCommunication
+	case Copy:
+		if c := r.Copy(s); c != nil && c.Dir == PeerToPeer {
+			return ClassCommunication
+		}
+		return ClassCopy
+	}
+	return NoClass
+}
+
 // A Span is one interval on one lane. It holds no pointer, so that ten million
 // of them cost the garbage collector nothing.
 type Span struct {
@@ -170,6 +199,8 @@ type Run struct {
 	Groups     []Group
 	Waits      []Wait // in the order of the file
 
+	Collectives []MatchedCollective // over ranks, by arrival of the first member
+
 	Epoch  int64 // nanoseconds since 1970 of time 0 where the file says, else 0
 	Clock  int64 // what the machine's clock since its start read at time 0, where the file has no date, else 0; compares runs of one machine
 	End    Time  // the latest End of any span
@@ -203,6 +234,27 @@ func (r *Run) Comm(s Span) *Comm {
 		return nil
 	}
 	return &r.Comms[k.Comm]
+}
+
+// LaunchOf returns the host call that launched a kernel or copy, or None.
+func (r *Run) LaunchOf(s Span) SpanID {
+	if k := r.Kernel(s); k != nil {
+		return k.Launch
+	}
+	if c := r.Copy(s); c != nil {
+		return c.Launch
+	}
+	return None
+}
+
+// Collective returns the operation of all ranks that a Collective span is part
+// of, or nil where nothing says what it communicates.
+func (r *Run) Collective(s Span) *MatchedCollective {
+	c := r.Comm(s)
+	if c == nil || c.Collective == None {
+		return nil
+	}
+	return &r.Collectives[c.Collective]
 }
 
 // Operator returns the framework operator that launched a kernel, or nil.

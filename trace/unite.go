@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -139,50 +138,34 @@ func joinParts(a, b *Run) (*Run, error) {
 		for i := copies; i < len(t.Copies); i++ {
 			t.Copies[i].Correlation = 0
 		}
+		linkParts(t) // what is left is of one part
 		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers are not those of "+a.Ranks[0].Source+": which call launched what stays unknown", "", 0)
 	}
 	return m.b.Finish(Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
 }
 
-// linkParts marks the host calls that launched device work of the run. It does
-// nothing and reports false where numbers agree but would have work start
+// linkParts links the calls of one part with the device work of the other. It
+// does nothing and reports false where numbers agree but would have work start
 // before its call: then two tools counted, each for itself.
 func linkParts(r *Run) bool {
-	type number struct {
-		correlation int64
-		span        int
+	t := linkTables{
+		r, len(r.Spans), len(r.Kernels), len(r.Copies), func(id SpanID) *Span { return &r.Spans[id] }, func(i int32) *Call { return &r.Calls[i] },
+		func(i int32) *Kernel { return &r.Kernels[i] }, func(i int32) *CopyAttr { return &r.Copies[i] },
 	}
-	var calls []number
+	t.link()
+	launches, late := 0, 0
 	for i, s := range r.Spans {
-		if (s.Kind == HostCall || s.Kind == Launch) && s.Attr != None && r.Calls[s.Attr].Correlation != 0 {
-			calls = append(calls, number{r.Calls[s.Attr].Correlation, i})
-		}
-	}
-	slices.SortStableFunc(calls, func(a, b number) int { return cmp.Compare(a.correlation, b.correlation) })
-	var launches []int
-	late := 0
-	for _, s := range r.Spans {
-		c := int64(0)
-		if k := r.Kernel(s); k != nil {
-			c = k.Correlation
-		} else if k := r.Copy(s); k != nil {
-			c = k.Correlation
-		}
-		at, ok := slices.BinarySearchFunc(calls, c, func(n number, c int64) int { return cmp.Compare(n.correlation, c) })
-		if c == 0 || !ok {
-			continue
-		}
-		launches = append(launches, calls[at].span)
-		if r.Spans[calls[at].span].Start > s.Start {
-			late++
+		if id := t.launch(SpanID(i)); id != None {
+			launches++
+			if r.Spans[id].Start > s.Start {
+				late++
+			}
 		}
 	}
 	const mostLate = 10 // of a hundred: clocks of host and device are compared to a microsecond at best
-	if late*100 > mostLate*len(launches) {
+	if late*100 > mostLate*launches {
 		return false
 	}
-	for _, i := range launches {
-		r.Spans[i].Kind = Launch
-	}
+	t.mark()
 	return true
 }

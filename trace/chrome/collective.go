@@ -197,20 +197,24 @@ func (d *reader) collectives() {
 	slices.SortFunc(kernels, func(a, b int32) int {
 		x, y := d.b.Span(d.kernels[a].span), d.b.Span(d.kernels[b].span)
 		return cmp.Or(
-			cmp.Compare(d.b.LaneAt(x.Lane).Rank, d.b.LaneAt(y.Lane).Rank),
+			cmp.Compare(d.b.LaneOf(x.Lane).Rank, d.b.LaneOf(y.Lane).Rank),
 			cmp.Compare(x.Start, y.Start),
 			cmp.Compare(d.b.Kernel(a).Correlation, d.b.Kernel(b).Correlation),
 			cmp.Compare(a, b))
 	})
 	groups := d.addGroups()
 	find := d.paramFinder()
-	shared := map[joint]int32{} // Comm row of an operation that took several kernels
-	var seqs []int64            // by Comm row, the file's own number or None
-	var of []int32              // by Comm row, the rank
+	type operation struct {
+		rank     int32
+		external int64
+	}
+	shared := map[operation]int32{} // Comm row of an operation that took several kernels
+	var seqs []int64                // by Comm row, the file's own number or None
+	var of []int32                  // by Comm row, the rank
 	for _, row := range kernels {
 		k, info := d.b.Kernel(row), d.kernels[row]
 		name := d.b.NameOf(d.b.Span(info.span).Name)
-		op := joint{rank: d.rankOf(info.span), key: info.external}
+		op := operation{d.rankOf(info.span), info.external}
 		byEngine := !strings.Contains(name, "nccl") && !strings.Contains(name, "rccl") && info.external != 0 // batchMemOp, then copyBufferBatch
 		if r, ok := shared[op]; ok && byEngine {
 			k.Comm = r
@@ -240,24 +244,23 @@ func (d *reader) collectives() {
 
 // paramFinder returns the look-up of what is said about a kernel's collective.
 func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
-	var byExternal joints
+	var byExternal trace.Index
 	bySpan := map[trace.SpanID]int32{}
 	for i, p := range d.params {
 		bySpan[p.span] = int32(i)
-		byExternal = append(byExternal, joint{d.rankOf(p.span), p.external, int32(i)})
+		byExternal.Add(d.rankOf(p.span), p.external, int32(i))
 	}
-	byExternal.sort()
-	at := 0
+	byExternal.Sort()
 	return func(info deviceInfo) (param, bool) {
 		if info.said != trace.None {
 			return d.said[info.said], true
 		}
-		for id := info.asked; id != trace.None; id = d.b.Span(id).Parent {
+		for id := info.issuer; id != trace.None; id = d.b.Span(id).Parent {
 			if i, ok := bySpan[id]; ok {
 				return d.params[i], true
 			}
 		}
-		if i := byExternal.find(d.rankOf(info.span), info.external, &at); i != trace.None {
+		if i := byExternal.Find(d.rankOf(info.span), info.external); i != trace.None {
 			return d.params[i], true
 		}
 		return param{}, false

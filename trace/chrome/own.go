@@ -135,7 +135,7 @@ func (d *reader) ownParent(id trace.SpanID, s *trace.Span, pos int64) trace.Span
 		return id
 	}
 	p := d.b.Span(id)
-	if p.Start > s.Start || p.End < s.End || d.b.LaneAt(p.Lane).Rank != d.b.LaneAt(s.Lane).Rank {
+	if p.Start > s.Start || p.End < s.End || d.b.LaneOf(p.Lane).Rank != d.b.LaneOf(s.Lane).Rank {
 		d.note(trace.Repaired, "a span outside of its parent: shown without parent", pos)
 		return trace.None
 	}

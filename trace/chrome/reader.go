@@ -71,7 +71,7 @@ func newReader(o Options) *reader {
 type (
 	deviceInfo struct {
 		span     trace.SpanID
-		asked    trace.SpanID // the host span nearest to what asked for it; found by link
+		issuer   trace.SpanID // the operator or call that issued it; set by link
 		external int64
 		pos      int64
 		said     int32 // row of reader.said: what its own arguments tell about a collective, or None

@@ -67,7 +67,7 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 		Op:          trace.None,
 		Origin:      trace.None,
 	}
-	info := deviceInfo{span: span, asked: trace.None, external: number(a.external), pos: e.pos, said: trace.None}
+	info := deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, said: trace.None}
 	if a.collective != nil {
 		c, seq := d.comm(a)
 		info.said = int32(len(d.said))
@@ -92,7 +92,7 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 	if c == memcpy {
 		row.Dir = direction(e.name, a.kind)
 	}
-	d.copies = push(d.copies, deviceInfo{span: span, asked: trace.None, external: number(a.external), pos: e.pos, said: trace.None})
+	d.copies = push(d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, said: trace.None})
 	return d.b.AddCopy(row)
 }
 

@@ -46,7 +46,7 @@ func streamOf(b []byte) int64 {
 func (d *reader) addWaits() {
 	for _, i := range d.waits {
 		s := d.b.Span(i.span)
-		l := d.b.LaneAt(s.Lane)
+		l := d.b.LaneOf(s.Lane)
 		i.wait.Rank, i.wait.Device, i.wait.Start, i.wait.End = l.Rank, l.Device, s.Start, s.End
 		d.b.AddWait(i.wait)
 	}

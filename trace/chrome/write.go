@@ -72,7 +72,7 @@ func Write(w io.Writer, run *trace.Run) error {
 	if err != nil {
 		return err
 	}
-	out := writer{run: run, w: bufio.NewWriterSize(w, 64<<10), launches: launchesOf(run)}
+	out := writer{run: run, w: bufio.NewWriterSize(w, 64<<10)}
 	out.b = append(out.b, `{"schemaVersion":1,"displayTimeUnit":"ns","overlapse":`...)
 	out.b = append(out.b, head...)
 	out.b = append(out.b, `,"traceEvents":[`...)
@@ -87,24 +87,10 @@ func Write(w io.Writer, run *trace.Run) error {
 }
 
 type writer struct {
-	run      *trace.Run
-	w        *bufio.Writer
-	b        []byte
-	comma    bool
-	launches joints // spans by correlation
-	launched int    // where in launches one was found last
-}
-
-// launchesOf indexes the spans that launch work.
-func launchesOf(run *trace.Run) joints {
-	var j joints
-	for i, s := range run.Spans {
-		if s.Kind == trace.Launch && s.Attr != trace.None {
-			j = append(j, joint{rank: int32(run.RankOf(s)), key: run.Calls[s.Attr].Correlation, row: int32(i)})
-		}
-	}
-	j.sort()
-	return j
+	run   *trace.Run
+	w     *bufio.Writer
+	b     []byte
+	comma bool
 }
 
 func (w *writer) flush() {
@@ -264,13 +250,7 @@ func (w *writer) place(s trace.Span) {
 // arrow joins device work to the call that launched it.
 func (w *writer) arrow(id trace.SpanID) {
 	s := w.run.Spans[id]
-	var correlation int64
-	if k := w.run.Kernel(s); k != nil {
-		correlation = k.Correlation
-	} else if c := w.run.Copy(s); c != nil && s.Kind == trace.Copy {
-		correlation = c.Correlation
-	}
-	from := w.launches.find(int32(w.run.RankOf(s)), correlation, &w.launched)
+	from := w.run.LaunchOf(s)
 	if from == trace.None {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 // all calls between ncclGroupStart and ncclGroupEnd.
 type commUnit struct {
 	process    int32
-	track      int32
+	thread     trace.LaneID
 	op         trace.CollectiveOp
 	start, end trace.Time
 }
@@ -23,16 +23,11 @@ type commUnit struct {
 // that of the RCCL call during which the kernel was launched; where the file
 // has no launches but as many RCCL operations as kernels, they are matched in order.
 func (s *Session) collectives() {
-	var kernels []deviceOp
-	for _, k := range s.kernels {
-		if s.Builder.Span(k.span).Kind == trace.Collective {
-			kernels = append(kernels, k)
-		}
-	}
+	kernels := slices.DeleteFunc(s.kernels, func(k processSpan) bool { return s.Builder.Span(k.span).Kind != trace.Collective })
 	if len(kernels) == 0 {
 		return
 	}
-	slices.SortFunc(kernels, func(a, b deviceOp) int {
+	slices.SortFunc(kernels, func(a, b processSpan) int {
 		x, y := s.Builder.Span(a.span), s.Builder.Span(b.span)
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.End, y.End), cmp.Compare(x.Lane, y.Lane), cmp.Compare(a.span, b.span))
 	})
@@ -47,22 +42,17 @@ func (s *Session) collectives() {
 }
 
 // operations returns the operation of each kernel.
-func (s *Session) operations(kernels []deviceOp) []trace.CollectiveOp {
+func (s *Session) operations(kernels []processSpan) []trace.CollectiveOp {
 	ops := make([]trace.CollectiveOp, len(kernels))
 	units := s.commUnits()
-	launches := slices.Clone(s.calls)
-	slices.SortFunc(launches, func(a, b hostCall) int { return compareCorrelation(a.deviceOp, b.deviceOp) })
 	launched := false
 	for i, k := range kernels {
 		ops[i] = trace.CollectiveOpIn(s.Builder.NameOf(s.Builder.Span(k.span).Name))
-		if ops[i] != trace.UnknownOp || k.correlation == 0 {
+		launch := s.Builder.Kernel(s.Builder.Span(k.span).Attr).Launch
+		if ops[i] != trace.UnknownOp || launch == trace.None {
 			continue
 		}
-		at, ok := slices.BinarySearchFunc(launches, k, func(c hostCall, k deviceOp) int { return compareCorrelation(c.deviceOp, k) })
-		if !ok {
-			continue
-		}
-		if u := unitAt(units, launches[at], s.Builder.Span(launches[at].span).Start); u != nil {
+		if u := unitAt(units, s.Builder.Span(launch)); u != nil {
 			ops[i] = u.op
 			launched = true
 		}
@@ -73,15 +63,15 @@ func (s *Session) operations(kernels []deviceOp) []trace.CollectiveOp {
 	return ops
 }
 
-// unitAt returns the unit of the call's thread that was under way at a time, or nil.
-func unitAt(units []commUnit, c hostCall, at trace.Time) *commUnit {
-	i, _ := slices.BinarySearchFunc(units, at, func(u commUnit, at trace.Time) int {
-		return cmp.Or(cmp.Compare(u.process, c.process), cmp.Compare(u.track, c.track), cmp.Compare(u.start, at+1))
+// unitAt returns the unit of the call's thread that was under way when the call started, or nil.
+func unitAt(units []commUnit, call *trace.Span) *commUnit {
+	i, _ := slices.BinarySearchFunc(units, call.Start+1, func(u commUnit, start trace.Time) int {
+		return cmp.Or(cmp.Compare(u.thread, call.Lane), cmp.Compare(u.start, start))
 	})
 	if i == 0 {
 		return nil
 	}
-	if u := &units[i-1]; u.process == c.process && u.track == c.track && u.end >= at {
+	if u := &units[i-1]; u.thread == call.Lane && u.end >= call.Start {
 		return u
 	}
 	return nil
@@ -89,9 +79,9 @@ func unitAt(units []commUnit, c hostCall, at trace.Time) *commUnit {
 
 // matchInOrder gives the operations of the RCCL calls of a process to its
 // kernels, where there are as many.
-func (s *Session) matchInOrder(kernels []deviceOp, ops []trace.CollectiveOp, units []commUnit) {
+func (s *Session) matchInOrder(kernels []processSpan, ops []trace.CollectiveOp, units []commUnit) {
 	slices.SortFunc(units, func(a, b commUnit) int {
-		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.start, b.start), cmp.Compare(a.track, b.track))
+		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.start, b.start), cmp.Compare(a.thread, b.thread))
 	})
 	of := make([][]int, len(s.Processes)) // kernels by process
 	for i, k := range kernels {
@@ -123,20 +113,20 @@ func (s *Session) matchInOrder(kernels []deviceOp, ops []trace.CollectiveOp, uni
 // commUnits returns the operations that were asked of RCCL, by process,
 // thread and time.
 func (s *Session) commUnits() []commUnit {
-	calls := slices.DeleteFunc(slices.Clone(s.calls), func(c hostCall) bool { return !c.collector })
-	slices.SortFunc(calls, func(a, b hostCall) int {
+	calls := s.commCalls
+	slices.SortFunc(calls, func(a, b processSpan) int {
 		x, y := s.Builder.Span(a.span), s.Builder.Span(b.span)
-		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.track, b.track), cmp.Compare(x.Start, y.Start), cmp.Compare(a.span, b.span))
+		return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Start, y.Start), cmp.Compare(a.span, b.span))
 	})
 	var units []commUnit
 	depth, asked := 0, 0 // of open groups, and operations in them
 	var group commUnit
 	for i, c := range calls {
-		if i > 0 && (c.process != calls[i-1].process || c.track != calls[i-1].track) {
+		span := s.Builder.Span(c.span)
+		if i > 0 && span.Lane != s.Builder.Span(calls[i-1].span).Lane {
 			depth = 0
 		}
-		span := s.Builder.Span(c.span)
-		u := commUnit{c.process, c.track, communicationCall(s.Builder.NameOf(span.Name)), span.Start, span.End}
+		u := commUnit{c.process, span.Lane, communicationCall(s.Builder.NameOf(span.Name)), span.Start, span.End}
 		switch name := s.Builder.NameOf(span.Name); {
 		case name == "ncclGroupStart":
 			if depth == 0 {

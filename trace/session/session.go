@@ -6,9 +6,7 @@
 package session
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -28,14 +26,13 @@ type Session struct {
 	processRow map[string]int32
 	agentRow   map[agentKey]int32
 
-	tracks   []track
-	trackIDs map[track]int32
-	last     [numTrackKinds]int32 // the track of each kind that was used last
-	collects []bool               // by name id: is it a kernel of a collective library
-	kernels  []deviceOp
-	copies   []deviceOp
-	calls    []hostCall
-	first    trace.Time // earliest
+	tracks    []track
+	trackIDs  map[track]int32
+	last      [numTrackKinds]int32 // the track of each kind that was used last
+	collects  []bool               // by name id: is it a kernel of a collective library
+	kernels   []processSpan
+	commCalls []processSpan // calls of collective libraries
+	first     trace.Time    // earliest
 
 	descriptions map[int32][]Description // of agents, by process
 }
@@ -84,17 +81,10 @@ type track struct {
 	name    string
 }
 
-// A deviceOp is a kernel or a copy and what joins it to a call.
-type deviceOp struct {
-	span        trace.SpanID
-	process     int32
-	correlation int64
-}
-
-type hostCall struct {
-	deviceOp
-	track     int32
-	collector bool
+// A processSpan is a span and its process.
+type processSpan struct {
+	span    trace.SpanID
+	process int32
 }
 
 // New returns a session for a run of that name.
@@ -197,7 +187,7 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 		span.Kind = trace.Collective
 	}
 	id, good := s.add(span, track{kind: queueTrack, process: process, agent: d.Agent, other: trace.None, id: d.Queue})
-	s.kernels = append(s.kernels, deviceOp{id, process, k.Correlation})
+	s.kernels = append(s.kernels, processSpan{id, process})
 	return good
 }
 
@@ -237,13 +227,12 @@ func (s *Session) AddCopy(process int32, c *Copy) bool {
 			dir = trace.PeerToPeer
 		}
 	}
-	id, good := s.add(trace.Span{
+	_, good := s.add(trace.Span{
 		Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Copy,
 		Attr: s.Builder.AddCopy(trace.CopyAttr{
 			Bytes: max(0, c.Bytes), Correlation: c.Correlation, Stream: c.Stream, Dir: dir, Peer: trace.None, Op: trace.None, Origin: trace.None,
 		}),
 	}, track{kind: engineTrack, process: process, agent: near, other: far, id: int64(dir)})
-	s.copies = append(s.copies, deviceOp{id, process, c.Correlation})
 	return good
 }
 
@@ -290,8 +279,8 @@ func (s *Session) AddCall(process int32, c *Call) bool {
 	}
 	t := track{kind: threadTrack, process: process, agent: trace.None, other: trace.None, id: c.Thread, name: c.ThreadName}
 	id, good := s.add(span, t)
-	if !c.Marker {
-		s.calls = append(s.calls, hostCall{deviceOp{id, process, c.Correlation}, int32(s.track(t)), c.Collective})
+	if c.Collective && !c.Marker {
+		s.commCalls = append(s.commCalls, processSpan{id, process})
 	}
 	return good
 }
@@ -312,7 +301,7 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 	const year2001 = 1e18
 	s.describeAgents()
 	s.lanes(s.ranks())
-	s.link()
+	s.Builder.Link()
 	s.Builder.Nest()
 	s.collectives()
 	run := s.Builder.Finish(trace.Options{Name: s.Name, Epoch: epoch, HostClock: epoch == 0 && s.first < year2001})
@@ -320,25 +309,4 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 		run.Epoch = int64(s.first)
 	}
 	return run
-}
-
-// link makes calls that put work on a device launches.
-func (s *Session) link() {
-	if len(s.calls) == 0 {
-		return
-	}
-	ops := slices.Concat(s.kernels, s.copies)
-	slices.SortFunc(ops, compareCorrelation)
-	for _, c := range s.calls {
-		if c.correlation == 0 {
-			continue
-		}
-		if _, ok := slices.BinarySearchFunc(ops, c.deviceOp, compareCorrelation); ok {
-			s.Builder.Span(c.span).Kind = trace.Launch
-		}
-	}
-}
-
-func compareCorrelation(a, b deviceOp) int {
-	return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.correlation, b.correlation))
 }
