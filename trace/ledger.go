@@ -36,6 +36,9 @@ type Entry struct {
 	Unit      string  // what Positions count: "byte", "line", "row"
 }
 
+// EndsEarly is the reason of an Entry for a span that ended before it started.
+const EndsEarly = "ends before it starts: shown without length"
+
 // MaxPositions is how many positions an Entry keeps; Count is always exact.
 const MaxPositions = 1000
 

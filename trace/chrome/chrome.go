@@ -19,6 +19,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // DefaultLimit is the number of bytes of JSON after which reading stops, so
@@ -36,7 +37,7 @@ type Options struct {
 
 	// Companion, if not nil, returns the execution trace of the rank, which may be
 	// trace.None, or of a process that the file has; or nil.
-	Companion func(rank int, hasProcess func(pid int64) bool) *Execution
+	Companion func(rank int, hasProcess func(pid int64) bool) *assemble.Execution
 }
 
 type limitError struct{ bytes int64 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // An ask is a framework operator as a Kineto file numbers it.
@@ -73,7 +74,7 @@ func (d *reader) recordedRow(op trace.Operator) int32 {
 }
 
 // counterparts returns, by index of d.asks, the index in x.Operators or None.
-func (d *reader) counterparts(x *Execution) []int32 {
+func (d *reader) counterparts(x *assemble.Execution) []int32 {
 	at := map[int64]int32{}
 	for i, r := range x.Operators {
 		if _, twice := at[r.Record]; twice {
@@ -97,7 +98,7 @@ func (d *reader) counterparts(x *Execution) []int32 {
 
 // byNumber joins what has a number in common; ok is false if hardly anything
 // does, or if names say that the numbers mean something else.
-func (d *reader) byNumber(x *Execution, at map[int64]int32, number func(ask) int64) (joined []int32, ok bool) {
+func (d *reader) byNumber(x *assemble.Execution, at map[int64]int32, number func(ask) int64) (joined []int32, ok bool) {
 	joined = make([]int32, len(d.asks))
 	same, other := 0, 0
 	for i, a := range d.asks {
@@ -117,7 +118,7 @@ func (d *reader) byNumber(x *Execution, at map[int64]int32, number func(ask) int
 }
 
 // byOrder joins the calls of every name that has as many on both sides, as they began.
-func (d *reader) byOrder(x *Execution) []int32 {
+func (d *reader) byOrder(x *assemble.Execution) []int32 {
 	theirs := map[string][]int32{}
 	for i, r := range x.Operators {
 		theirs[r.Operator.Name] = append(theirs[r.Operator.Name], int32(i))

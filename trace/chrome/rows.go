@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // push appends, doubling what is full: append itself grows large slices by a
@@ -173,32 +174,11 @@ func (d *reader) operands(e *event) int32 {
 	if row, ok := d.ops[string(k)]; ok {
 		return row
 	}
-	op := trace.Operator{Name: d.string(e.name), Dims: shapes(e.args.dims)}
+	op := trace.Operator{Name: d.string(e.name), Dims: assemble.Shapes(e.args.dims)}
 	if e.args.types != nil && json.Unmarshal(e.args.types, &op.Types) != nil {
 		op.Types = nil
 	}
 	row := d.b.AddOperator(op)
 	d.ops[string(k)] = row
 	return row
-}
-
-// shapes reads "Input Dims": a list with one shape an input. A list of one
-// tensor is that tensor; longer lists and what is no tensor have no shape.
-func shapes(b []byte) [][]int64 {
-	var inputs []json.RawMessage
-	if json.Unmarshal(b, &inputs) != nil {
-		return nil
-	}
-	dims := make([][]int64, len(inputs))
-	for i, in := range inputs {
-		var shape []int64
-		var list [][]int64
-		switch {
-		case json.Unmarshal(in, &shape) == nil && len(shape) > 0:
-			dims[i] = shape
-		case json.Unmarshal(in, &list) == nil && len(list) == 1:
-			dims[i] = list[0]
-		}
-	}
-	return dims
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/chakra"
 	"github.com/overlapse/overlapse/trace/chrome"
 )
@@ -24,18 +25,18 @@ func isExecutionJSON(head []byte) bool {
 
 // aloneExecution refuses an execution trace that nothing stands beside.
 func aloneExecution(_ io.Reader, file string, _ Options) (*trace.Run, error) {
-	return nil, chrome.Alone(file)
+	return nil, assemble.Alone(file)
 }
 
 // companions are the execution traces among the files of a run. Files that are
 // read side by side ask for theirs.
 type companions struct {
-	all  []*chrome.Execution
+	all  []*assemble.Execution
 	sole bool    // there is one file that may ask
 	bad  []error // of those that cannot be read
 
 	mu   sync.Mutex
-	used map[*chrome.Execution]bool
+	used map[*assemble.Execution]bool
 }
 
 // takeCompanions reads the execution traces among the parts and returns the others.
@@ -43,7 +44,7 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 	if len(all) == 1 {
 		return all, nil, nil
 	}
-	c = &companions{used: map[*chrome.Execution]bool{}}
+	c = &companions{used: map[*assemble.Execution]bool{}}
 	for _, p := range all {
 		x, err := o.openExecution(p)
 		switch {
@@ -63,14 +64,14 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 	case len(rest) == 0 && len(c.bad) > 0:
 		return nil, nil, c.bad[0]
 	case len(rest) == 0:
-		return nil, nil, chrome.Alone(c.all[0].File)
+		return nil, nil, assemble.Alone(c.all[0].File)
 	}
 	c.sole = len(rest) == 1
 	return rest, c, nil
 }
 
 // openExecution reads the part if it is an execution trace; else it returns nil.
-func (o Options) openExecution(p part) (*chrome.Execution, error) {
+func (o Options) openExecution(p part) (*assemble.Execution, error) {
 	if len(p.paths) != 1 {
 		return nil, nil
 	}
@@ -83,7 +84,7 @@ func (o Options) openExecution(p part) (*chrome.Execution, error) {
 }
 
 // readExecution reads an execution trace; of anything else it returns nil.
-func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, error) {
+func (o Options) readExecution(r io.Reader, file string) (*assemble.Execution, error) {
 	in := bufio.NewReaderSize(r, sniffSize)
 	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
 		z, err := Options{Limit: o.Limit}.gunzip(in) // without a goroutine
@@ -106,7 +107,7 @@ func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, err
 // of returns the execution trace of a rank: the one whose file is named so, of
 // several or none the one that is of a process of the file, and to a file that
 // is alone, the only one unless it is named after another rank.
-func (c *companions) of(rank int, hasProcess func(int64) bool) *chrome.Execution {
+func (c *companions) of(rank int, hasProcess func(int64) bool) *assemble.Execution {
 	x := c.find(rank, hasProcess)
 	if x != nil {
 		c.mu.Lock()
@@ -116,8 +117,8 @@ func (c *companions) of(rank int, hasProcess func(int64) bool) *chrome.Execution
 	return x
 }
 
-func (c *companions) find(rank int, hasProcess func(int64) bool) *chrome.Execution {
-	var named, of []*chrome.Execution
+func (c *companions) find(rank int, hasProcess func(int64) bool) *assemble.Execution {
+	var named, of []*assemble.Execution
 	for _, x := range c.all {
 		if x.Rank == rank && rank != trace.None {
 			named = append(named, x)

@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // ErrNoSlices is the cause of an error about a trace without anything of a timeline.
@@ -30,7 +30,7 @@ var ErrNoSlices = errors.New("no slices")
 // of a size inflate to, which may fail where that is too much.
 func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader) (*trace.Run, error) {
 	d := &reader{
-		Session: session.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
+		Session: assemble.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
 		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{},
 	}
 	if err := packets(r, file, d.packet); err != nil {
@@ -44,7 +44,7 @@ func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader)
 }
 
 type reader struct {
-	*session.Session
+	*assemble.Session
 	bound     func(r io.Reader, size int) io.Reader
 	clocks    clocks
 	sequences map[uint64]*sequence

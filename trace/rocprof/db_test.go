@@ -85,6 +85,31 @@ skipped ` + path + `: rocpd_memory_copy_a: start or end is no time ×1 row [2]
 	}
 }
 
+// Arguments of RCCL's calls tell what a generic kernel communicates.
+func TestReadRocpdCollective(t *testing.T) {
+	path := create(t, "one.db", rocpdScript("_a", "{}", 80, 1000)+`
+INSERT INTO rocpd_string_a VALUES (6, 'g', 'RCCL_API'), (7, 'g', 'ncclAllGather'), (8, 'g', 'ncclCommInitRank');
+UPDATE rocpd_info_kernel_symbol_a SET display_name = 'ncclDevKernel_Generic_1(x)';
+INSERT INTO rocpd_event_a VALUES (5, 'g', 6, 70, 0, 0, '{}'), (6, 'g', 6, 71, 0, 0, '{}');
+INSERT INTO rocpd_region_a VALUES (2, 'g', 9, 80, 1, 1001, 1003, 8, 5), (3, 'g', 9, 80, 1, 1005, 1025, 7, 6);
+CREATE TABLE rocpd_arg_a (id INTEGER PRIMARY KEY, event_id INTEGER, position INTEGER, type TEXT, name TEXT, value TEXT);
+INSERT INTO rocpd_arg_a (event_id, name, value) VALUES (5, 'comm', '0x7f10'), (5, 'nranks', '8'),
+ (6, 'sendcount', '100'), (6, 'datatype', 'ncclBfloat16'), (6, 'comm', '0x7f10'), (6, 'stream', '0x1');
+`)
+	run, err := readDB(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkRun(t, run)
+	want := []trace.Comm{{Op: trace.AllGather, In: 200, Out: 1600, DType: "ncclBfloat16", ElemSize: 2, Peer: trace.None}}
+	if diff := cmp.Diff(want, run.Comms); diff != "" {
+		t.Error(diff)
+	}
+	if g := run.Groups; len(g) != 1 || g[0].Name != "communicator 0" || g[0].Size != 8 {
+		t.Errorf("groups %+v", g)
+	}
+}
+
 // A merged database has the processes of a job, whose ids mean something only in their GUID.
 func TestReadRocpdMerged(t *testing.T) {
 	path := create(t, "merged.db",

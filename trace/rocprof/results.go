@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // ReadJSON reads *_results.json of rocprofv3: {"rocprofiler-sdk-tool": [...]},
 // one element a process. Times are nanoseconds; grids are in work-items and
 // become workgroups. Names may stand before or after the records that use them.
 func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
-	j := resultsReader{Session: session.New(file), s: newJSONScanner(r, file)}
+	j := resultsReader{Session: assemble.New(file), s: newJSONScanner(r, file)}
 	for j.s.object(); j.s.more(); {
 		if string(j.s.key()) != "rocprofiler-sdk-tool" {
 			j.s.skip()
@@ -34,7 +34,7 @@ func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 
 // A resultsReader reads one process after another.
 type resultsReader struct {
-	*session.Session
+	*assemble.Session
 	s       *jsonScanner
 	own     int32
 	symbols map[int64]symbol
@@ -65,7 +65,7 @@ type unnamed struct {
 type record struct {
 	kind, operation, thread, correlation int64
 	start, end                           int64
-	dispatch                             session.Dispatch
+	dispatch                             assemble.Dispatch
 	grid, workgroup                      [3]int64 // work-items
 	kernel                               int64
 	agent, source, to, bytes             int64
@@ -128,7 +128,7 @@ func (j *resultsReader) metadata() {
 }
 
 func (j *resultsReader) agent() {
-	var a session.Agent
+	var a assemble.Agent
 	var name, product string
 	var ofType, logical, waves, wave, lds int64
 	ofType = trace.None
@@ -147,7 +147,7 @@ func (j *resultsReader) agent() {
 		case "product_name":
 			product = j.s.text()
 		case "cu_count":
-			a.Device.CUs = int(session.Narrow(j.s.number()))
+			a.Device.CUs = int(assemble.Narrow(j.s.number()))
 		case "wave_front_size":
 			wave = j.s.number()
 		case "max_waves_per_cu":
@@ -161,11 +161,11 @@ func (j *resultsReader) agent() {
 	if ofType == trace.None {
 		ofType = logical
 	}
-	a.Ordinal = session.Narrow(ofType)
+	a.Ordinal = assemble.Narrow(ofType)
 	a.Device.Name = firstOf(product, name)
-	a.Device.WaveSize = int(session.Narrow(wave))
-	a.Device.ThreadsPerCU = int(session.Narrow(waves * wave))
-	a.Device.SharedPerCU = int(session.Narrow(lds << 10))
+	a.Device.WaveSize = int(assemble.Narrow(wave))
+	a.Device.ThreadsPerCU = int(assemble.Narrow(waves * wave))
+	a.Device.SharedPerCU = int(assemble.Narrow(lds << 10))
 	s := &j.Agents[j.Agent(j.own, a.Key)]
 	a.Process = s.Process
 	*s = a
@@ -261,7 +261,7 @@ func (j *resultsReader) records(kind string) {
 		if r.start < 0 || r.end < 0 || r.start == 0 && r.end == 0 || !trace.ValidTime(r.start) || !trace.ValidTime(r.end) {
 			j.Builder.Note(trace.Skipped, j.Name, kind+": no time", "byte", at)
 		} else if !j.add(kind, &r) {
-			j.Builder.Note(trace.Repaired, j.Name, session.EndsEarly, "byte", at)
+			j.Builder.Note(trace.Repaired, j.Name, trace.EndsEarly, "byte", at)
 		}
 	}
 }
@@ -309,7 +309,7 @@ func (j *resultsReader) dispatch(r *record) {
 		case "kernel_id":
 			r.kernel = j.s.number()
 		case "group_segment_size":
-			r.dispatch.Kernel.Shared = session.Narrow(j.s.number())
+			r.dispatch.Kernel.Shared = assemble.Narrow(j.s.number())
 		case "workgroup_size":
 			r.workgroup = j.s.axes()
 		case "grid_size":
@@ -335,7 +335,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		good = j.AddKernel(j.own, d)
 		wants = unnamed{span: id, kernel: true, operation: r.kernel}
 	case "memory_copy":
-		c := session.Copy{
+		c := assemble.Copy{
 			From: j.agentOf(r.source), To: j.agentOf(r.to), Stream: r.dispatch.Kernel.Stream,
 			Correlation: r.correlation, Bytes: r.bytes, Start: start, End: end,
 		}
@@ -344,7 +344,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 	case "memory_allocation", "scratch_memory":
 		good = j.AddRange(j.own, 0, start, end)
 	default:
-		c := session.Call{
+		c := assemble.Call{
 			Thread: r.thread, Correlation: r.correlation, Start: start, End: end,
 			Marker: kind == "marker_api", Collective: kind == "rccl_api",
 		}
@@ -386,7 +386,7 @@ func (j *resultsReader) nameAll() {
 		if !u.kernel {
 			continue
 		}
-		j.Builder.Kernel(s.Attr).Registers = session.Narrow(j.symbols[u.operation].vgprs)
+		j.Builder.Kernel(s.Attr).Registers = assemble.Narrow(j.symbols[u.operation].vgprs)
 		if j.IsCollective(name) {
 			s.Kind = trace.Collective
 		}

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
@@ -35,7 +35,7 @@ func (d *dbReader) rpd() {
 			return
 		}
 		ask := asked[api]
-		k := session.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start, End: end, Kernel: ask.kernel}
+		k := assemble.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start, End: end, Kernel: ask.kernel}
 		k.Kernel.Correlation = api
 		if names.Of[r.Int(5)] == "" {
 			k.Name = names.Name(r.Int(6))
@@ -67,7 +67,7 @@ func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
 			c.workItems[r.Int(2)] = true
 		}
 		marker := name == "UserMarker" || strings.HasPrefix(name, "roctx")
-		call := session.Call{
+		call := assemble.Call{
 			Name: names.Name(r.Int(5)), Thread: r.Int(4), Correlation: r.Int(2), Start: start, End: end,
 			Marker: marker, Collective: strings.HasPrefix(name, "nccl"),
 		}
@@ -84,20 +84,20 @@ func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
 type rpdAsk struct {
 	kernel          trace.Kernel
 	grid, workgroup [3]int64 // in the units of the call
-	copy            session.Copy
+	copy            assemble.Copy
 }
 
 func (d *dbReader) rpdAsked() map[int64]rpdAsk {
 	asked := map[int64]rpdAsk{}
 	d.Each("rocpd_kernelapi", []string{"api_ptr_id", "stream", "groupsegmentsize", "gridx", "gridy", "gridz", "workgroupx", "workgroupy", "workgroupz"}, func(r sqldb.Row) {
-		a := rpdAsk{kernel: trace.Kernel{Stream: stream(r.Text(1)), Shared: session.Narrow(r.Int(2))}}
+		a := rpdAsk{kernel: trace.Kernel{Stream: stream(r.Text(1)), Shared: assemble.Narrow(r.Int(2))}}
 		for i := range a.grid {
 			a.grid[i], a.workgroup[i] = r.Int(3+i), r.Int(6+i)
 		}
 		asked[r.Int(0)] = a
 	})
 	d.Each("rocpd_copyapi", []string{"api_ptr_id", "stream", "size"}, func(r sqldb.Row) {
-		asked[r.Int(0)] = rpdAsk{copy: session.Copy{Stream: stream(r.Text(1)), Bytes: r.Int(2)}}
+		asked[r.Int(0)] = rpdAsk{copy: assemble.Copy{Stream: stream(r.Text(1)), Bytes: r.Int(2)}}
 	})
 	return asked
 }

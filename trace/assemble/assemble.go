@@ -1,9 +1,9 @@
-// Package session puts together what GPU profilers record: processes, the GPUs
+// Package assemble puts together what GPU profilers record: processes, the GPUs
 // that they see, kernels, copies and calls, in whatever order and under
 // whatever numbers the files have them, and finishes them into a run.
 //
 //	reader of a format ──▶ Session ──▶ ranks ▶ lanes ▶ launches ▶ collectives ──▶ trace.Run
-package session
+package assemble
 
 import (
 	"math"
@@ -31,10 +31,14 @@ type Session struct {
 	last      [numTrackKinds]int32 // the track of each kind that was used last
 	collects  []bool               // by name id: is it a kernel of a collective library
 	kernels   []processSpan
-	commCalls []processSpan // calls of collective libraries
-	first     trace.Time    // earliest
+	commCalls []commCall // calls of collective libraries
+	first     trace.Time // earliest
 
 	descriptions map[int32][]Description // of agents, by process
+
+	sizes    map[communicator]int // ranks of communicators
+	pointers map[communicator]int // communicators that are pointers, by order of first use
+	used     map[int32]int        // how many of those each process has
 }
 
 // A Process is one that was profiled.
@@ -87,10 +91,22 @@ type processSpan struct {
 	process int32
 }
 
+// A commCall is a call of a collective library.
+type commCall struct {
+	processSpan
+	*Arguments
+}
+
+type communicator struct {
+	process int32
+	name    string
+}
+
 // New returns a session for a run of that name.
 func New(name string) *Session {
 	s := &Session{
 		Name: name, trackIDs: map[track]int32{}, first: trace.Never, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+		sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
 	}
 	s.Builder.Intern("") // name 0
 	for i := range s.last {
@@ -154,10 +170,6 @@ func (s *Session) track(t track) trace.LaneID {
 	s.last[t.kind] = i
 	return trace.LaneID(i)
 }
-
-// EndsEarly is what a ledger says of a span that was repaired because it ended
-// before it started.
-const EndsEarly = "ends before it starts: shown without length"
 
 // add adds a span on a track. It reports false if it ends before it starts, and repairs that.
 func (s *Session) add(span trace.Span, t track) (id trace.SpanID, good bool) {
@@ -267,7 +279,17 @@ type Call struct {
 	Correlation int64
 	Start, End  trace.Time
 	Marker      bool
-	Collective  bool // of a collective library
+	Collective  bool       // of a collective library
+	Arguments   *Arguments // of such a call; nil where the file does not have them
+}
+
+// Arguments are those of a call of a collective library. Zero fields are unknown.
+type Arguments struct {
+	Bytes        int64  // of the count: the input of one rank, but for reduce-scatter the output
+	DType        string // of an element
+	Communicator string // the same on all ranks, or a pointer in hexadecimal
+	Ranks        int    // of the communicator
+	Peer         int32  // the other rank or the root; trace.None where there is none
 }
 
 // AddCall adds a call. It reports false if its times had to be repaired.
@@ -280,7 +302,14 @@ func (s *Session) AddCall(process int32, c *Call) bool {
 	t := track{kind: threadTrack, process: process, agent: trace.None, other: trace.None, id: c.Thread, name: c.ThreadName}
 	id, good := s.add(span, t)
 	if c.Collective && !c.Marker {
-		s.commCalls = append(s.commCalls, processSpan{id, process})
+		a := c.Arguments
+		if a == nil {
+			a = &Arguments{Peer: trace.None}
+		}
+		if a.Communicator != "" && a.Ranks > 0 {
+			s.sizes[communicator{process, a.Communicator}] = a.Ranks
+		}
+		s.commCalls = append(s.commCalls, commCall{processSpan{id, process}, a})
 	}
 	return good
 }
