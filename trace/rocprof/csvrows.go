@@ -267,17 +267,15 @@ func (r *csvReader) memory() {
 func (r *csvReader) agent() {
 	field := func(column string) int64 { return r.count(r.t.column(column)) }
 	text := func(column string) string { return string(bytes.TrimSpace(r.t.field(r.t.column(column)))) }
+	var size agentSize
+	for _, column := range [...]string{"cu_count", "wave_front_size", "max_waves_per_cu", "lds_size_in_kb"} {
+		*size.field(column) = field(column)
+	}
 	d := assemble.Description{
 		GPU:     strings.EqualFold(text("agent_type"), "GPU"),
 		Logical: field("logical_node_id"),
 		OfKind:  trace.None,
-		Device: trace.Device{
-			Name:         firstOf(text("product_name"), text("name")),
-			CUs:          int(assemble.Narrow(field("cu_count"))),
-			WaveSize:     int(assemble.Narrow(field("wave_front_size"))),
-			ThreadsPerCU: int(assemble.Narrow(field("max_waves_per_cu") * field("wave_front_size"))),
-			SharedPerCU:  int(assemble.Narrow(field("lds_size_in_kb") << 10)),
-		},
+		Device:  size.device(text("product_name"), text("name")),
 	}
 	if !r.t.has("logical_node_id") {
 		d.Logical = field("node_id")

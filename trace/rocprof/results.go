@@ -130,10 +130,11 @@ func (j *resultsReader) metadata() {
 func (j *resultsReader) agent() {
 	var a assemble.Agent
 	var name, product string
-	var ofType, logical, waves, wave, lds int64
+	var size agentSize
+	var ofType, logical int64
 	ofType = trace.None
 	for j.s.object(); j.s.more(); {
-		switch string(j.s.key()) {
+		switch key := string(j.s.key()); key {
 		case "id":
 			a.Key = strconv.FormatInt(j.s.handle(), 10)
 		case "type":
@@ -146,26 +147,19 @@ func (j *resultsReader) agent() {
 			name = j.s.text()
 		case "product_name":
 			product = j.s.text()
-		case "cu_count":
-			a.Device.CUs = int(assemble.Narrow(j.s.number()))
-		case "wave_front_size":
-			wave = j.s.number()
-		case "max_waves_per_cu":
-			waves = j.s.number()
-		case "lds_size_in_kb":
-			lds = j.s.number()
 		default:
-			j.s.skip()
+			if to := size.field(key); to != nil {
+				*to = j.s.number()
+			} else {
+				j.s.skip()
+			}
 		}
 	}
 	if ofType == trace.None {
 		ofType = logical
 	}
 	a.Ordinal = assemble.Narrow(ofType)
-	a.Device.Name = firstOf(product, name)
-	a.Device.WaveSize = int(assemble.Narrow(wave))
-	a.Device.ThreadsPerCU = int(assemble.Narrow(waves * wave))
-	a.Device.SharedPerCU = int(assemble.Narrow(lds << 10))
+	a.Device = size.device(product, name)
 	s := &j.Agents[j.Agent(j.own, a.Key)]
 	a.Process = s.Process
 	*s = a

@@ -104,33 +104,23 @@ func (g *rocpdReader) readAgents() {
 		row := g.Agent(process, "agent "+r.Text(0))
 		a := &g.Agents[row]
 		a.GPU, a.Ordinal = r.Text(2) == "GPU", assemble.Narrow(r.Int(3))
-		a.Device = deviceIn(r.Text(6))
-		a.Device.Name = firstOf(r.Text(5), r.Text(4))
+		a.Device = sizeIn(r.Text(6)).device(r.Text(5), r.Text(4))
 		g.agents[r.Int(0)] = row
 	})
 }
 
-// deviceIn reads the properties of an agent, a JSON object.
-func deviceIn(extdata string) trace.Device {
-	var d trace.Device
-	var waves, wave int64
+// sizeIn reads the properties of an agent, a JSON object.
+func sizeIn(extdata string) *agentSize {
+	var size agentSize
 	s := newJSONScanner(strings.NewReader(extdata), "")
 	for s.object(); s.more(); {
-		switch string(s.key()) {
-		case "cu_count":
-			d.CUs = int(assemble.Narrow(s.number()))
-		case "wave_front_size":
-			wave = s.number()
-		case "max_waves_per_cu":
-			waves = s.number()
-		case "lds_size_in_kb":
-			d.SharedPerCU = int(assemble.Narrow(s.number() << 10))
-		default:
+		if to := size.field(string(s.key())); to != nil {
+			*to = s.number()
+		} else {
 			s.skip()
 		}
 	}
-	d.WaveSize, d.ThreadsPerCU = int(assemble.Narrow(wave)), int(assemble.Narrow(waves*wave))
-	return d
+	return &size
 }
 
 // processOf returns the process with an id, adding it if no table describes it.
