@@ -36,15 +36,13 @@ const command = 5 // the height of the command: the only folder with files, flag
 var folders = map[string]folder{
 	"trace": {height: 0},
 
-	"trace/chrome":   {height: 1, uses: slices.Concat(json, gzip)},
-	"trace/sqldb":    {height: 1, uses: []string{sqlite}, beside: []string{"trace/assemble"}},
-	"trace/assemble":  {height: 1},
-	"trace/intra":    {height: 1},
-	"trace/rocprof":  {height: 1, uses: json, beside: []string{"trace/assemble", "trace/sqldb"}},
-	"trace/perfetto": {height: 1, uses: []string{protowire}, beside: []string{"trace/assemble"}},
-	"trace/chakra":   {height: 1, uses: []string{protowire}, beside: []string{"trace/chrome"}},
-	"trace/nsys":     {height: 1, beside: []string{"trace/assemble", "trace/sqldb"}},
+	"trace/assemble": {height: 1},
 	"trace/overlap":  {height: 1},
+	"trace/sqldb":    {height: 1, uses: []string{sqlite}},
+	"trace/chrome":   reader(slices.Concat(json, gzip)...),
+	"trace/rocprof":  reader(json...),
+	"trace/perfetto": reader(protowire),
+	"trace/chakra":   reader(protowire),
 	"replay/machine": {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/layout":     {height: 1},
 	"viz/plain":      {height: 1},
@@ -63,6 +61,20 @@ var folders = map[string]folder{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 		"github.com/jedib0t/go-pretty/v6", "github.com/dustin/go-humanize", "github.com/mattn/go-isatty", "golang.org/x/term",
 	}},
+}
+
+// reader is the rule for a folder below trace that reads a format family. One
+// that uses no other module needs no row above.
+func reader(uses ...string) folder {
+	return folder{height: 1, uses: uses, beside: []string{"trace/assemble", "trace/sqldb"}}
+}
+
+func ruleOf(dir string) (rule folder, known bool) {
+	if rule, known = folders[dir]; known {
+		return rule, true
+	}
+	name, below := strings.CutPrefix(dir, "trace/")
+	return reader(), below && !strings.Contains(name, "/")
 }
 
 var (
@@ -164,7 +176,7 @@ func TestHeightRules(t *testing.T) {
 // check lists what the file, named relative to the module's root, does against the rules.
 func check(name string, src []byte) []string {
 	dir := path.Dir(name)
-	own, known := folders[dir]
+	own, known := ruleOf(dir)
 	if !known {
 		return []string{name + ": a folder without a height"}
 	}
@@ -238,7 +250,7 @@ func forbidden(dir string, own folder, imported string) string {
 }
 
 func uphill(dir string, own folder, to string) string {
-	other, known := folders[to]
+	other, known := ruleOf(to)
 	draws := func(dir string) bool { return strings.HasPrefix(dir, "viz/") }
 	switch {
 	case !known:

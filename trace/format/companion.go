@@ -1,32 +1,11 @@
 package format
 
 import (
-	"bufio"
-	"bytes"
-	"io"
 	"sync"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
-	"github.com/overlapse/overlapse/trace/chakra"
-	"github.com/overlapse/overlapse/trace/chrome"
 )
-
-// isExecution reports whether a file is an execution trace: one that gives its
-// schema and nodes before any event, or Chakra's.
-func isExecution(head []byte) bool {
-	return isExecutionJSON(head) || chakra.IsTrace(head)
-}
-
-func isExecutionJSON(head []byte) bool {
-	before, _, _ := bytes.Cut(head, []byte(`"traceEvents"`))
-	return starts("{")(head) && bytes.Contains(before, []byte(`"schema"`)) && bytes.Contains(before, []byte(`"nodes"`))
-}
-
-// aloneExecution refuses an execution trace that nothing stands beside.
-func aloneExecution(_ io.Reader, file string, _ Options) (*trace.Run, error) {
-	return nil, assemble.Alone(file)
-}
 
 // companions are the execution traces among the files of a run. Files that are
 // read side by side ask for theirs.
@@ -80,26 +59,18 @@ func (o Options) openExecution(p part) (*assemble.Execution, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return o.readExecution(f, o.nameOf(p.paths[0]))
-}
-
-// readExecution reads an execution trace; of anything else it returns nil.
-func (o Options) readExecution(r io.Reader, file string) (*assemble.Execution, error) {
-	in := bufio.NewReaderSize(r, sniffSize)
-	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
-		z, err := Options{Limit: o.Limit}.gunzip(in) // without a goroutine
-		if err != nil {
-			return nil, nil // its reader says so
-		}
-		defer z.Close()
-		in = bufio.NewReaderSize(z, sniffSize)
+	in, err := o.input(f, o.nameOf(p.paths[0]))
+	if err != nil {
+		return nil, nil // its reader says so
 	}
-	head, _ := in.Peek(sniffSize)
-	switch {
-	case isExecutionJSON(head):
-		return chrome.ReadExecution(o.bounded(in), file, o.budget.limit)
-	case chakra.IsTrace(head):
-		return chakra.Read(o.bounded(in), file)
+	defer in.close()
+	for _, row := range o.formats {
+		if row.sniff(in.head, in.name) {
+			if row.execution == nil {
+				return nil, nil
+			}
+			return row.execution(in.text(), in.name, o.budget.limit)
+		}
 	}
 	return nil, nil
 }
@@ -149,7 +120,7 @@ func (c *companions) noteUnused(run *trace.Run, skipped func(error)) {
 	}
 	for _, x := range c.all {
 		if !c.used[x] {
-			run.Ledger.Add(trace.Noted, x.File, "execution trace passed over: no file is of its rank or process", "", 0)
+			run.Ledger.Add(trace.Noted, x.File, "execution trace ignored: no file is of its rank or process", "", 0)
 		}
 	}
 }

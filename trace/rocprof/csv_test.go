@@ -351,14 +351,12 @@ func BenchmarkReadCSV(b *testing.B) {
 	text := kernelCSV(100000)
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
-	before := processorTime()
 	for b.Loop() {
 		run, err := ReadCSV("bench", File{"k", bytes.NewReader(text)})
 		if err != nil || len(run.Spans) != 100000 {
 			b.Fatal(err)
 		}
 	}
-	perProcessorSecond(b, float64(len(text)), before, "MB/cpu-s")
 }
 
 func gunzip(t testing.TB, path string) io.ReadCloser {

@@ -287,7 +287,6 @@ INSERT INTO rocpd_kernel_dispatch_a SELECT n, 'g', 9, 80, 1, 2, 10, n, 16, 3, 20
 DELETE FROM rocpd_region_a;
 `, n))
 	b.ReportAllocs()
-	before := processorTime()
 	for b.Loop() {
 		run, err := readDB(path)
 		if err != nil || len(run.Spans) != n+2 {
@@ -295,5 +294,5 @@ DELETE FROM rocpd_region_a;
 		}
 	}
 	b.ReportMetric(float64(b.N)*n/b.Elapsed().Seconds()/1e6, "Mdispatches/s")
-	perProcessorSecond(b, n, before, "Mdispatches/cpu-s")
+	b.ReportMetric(n*float64(b.N)/1e6/b.Elapsed().Seconds(), "Mdispatches/s")
 }
