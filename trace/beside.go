@@ -92,8 +92,30 @@ func (r *Run) only(name string) *Run {
 		part.Spans = append(part.Spans, s)
 		part.End = max(part.End, s.End)
 	}
-	part.Kernels, part.Copies, part.Comms = slices.Clone(r.Kernels), slices.Clone(r.Copies), slices.Clone(r.Comms)
-	mapLaunches(part.Kernels, part.Copies, part.Waits, spans)
-	part.matchCollectives()
+	part.refer(spans)
+	return &part
+}
+
+// refer gives a part of a run side tables of its own, where they refer to
+// spans: at has the new id of each span of the whole, or None.
+func (r *Run) refer(at []SpanID) {
+	r.Kernels, r.Copies, r.Comms = slices.Clone(r.Kernels), slices.Clone(r.Copies), slices.Clone(r.Comms)
+	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.matchCollectives()
+}
+
+// After is the kernels and copies of a run from a time on, by rank row; work
+// under way then starts at that time. Host calls and waits are left out.
+func (r *Run) After(from []Time) *Run {
+	part := *r
+	part.Spans, part.Waits = nil, nil
+	for _, s := range r.Spans {
+		if at := from[r.RankOf(s)]; s.Kind.OnDevice() && s.End > at {
+			s.Start, s.Parent = max(s.Start, at), None
+			part.Spans = append(part.Spans, s)
+		}
+	}
+	slices.SortStableFunc(part.Spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	part.refer(slices.Repeat([]SpanID{None}, len(r.Spans)))
 	return &part
 }

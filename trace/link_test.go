@@ -1,20 +1,11 @@
 package trace
 
 import (
-	"flag"
 	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
 )
-
-// TestMain gives random tests one seed, unless the command line gives another.
-func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.seed", "1"); err != nil {
-		panic(err)
-	}
-	m.Run()
-}
 
 // linked builds a run of one rank whose calls launch kernels, in any order of
 // adding them, and name both after the pair.
