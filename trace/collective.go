@@ -82,6 +82,12 @@ func (r *Run) matchCollectives() {
 	for i := range r.Comms {
 		r.Comms[i].Collective = None
 	}
+	type part struct {
+		span SpanID
+		of   int32 // row of r.Collectives
+	}
+	var parts []part
+	var sizes []int32 // of the rows: kernels, an upper bound of members
 	rows := map[operation]int32{}
 	pairs := map[pairCount]int64{}
 	for i, s := range r.Spans {
@@ -89,18 +95,27 @@ func (r *Run) matchCollectives() {
 		if comm == nil || s.Kind != Collective {
 			continue // a kernel without Comm: nothing says what it communicates, nor with whom
 		}
-		row := r.Lanes[s.Lane].Rank
-		key := r.operation(comm, row, pairs)
+		key := r.operation(comm, r.Lanes[s.Lane].Rank, pairs)
 		at, ok := rows[key]
 		if !ok {
 			at = int32(len(r.Collectives))
 			rows[key] = at
 			r.Collectives = append(r.Collectives, r.newCollective(comm, key))
+			sizes = append(sizes, 0)
 		}
 		comm.Collective = at
-		c := &r.Collectives[at]
-		c.join(Member{Row: row, Rank: r.Ranks[row].ID, Span: SpanID(i), Start: s.Start, End: s.End})
-		c.Bytes = max(c.Bytes, comm.Bytes())
+		sizes[at]++
+		parts = append(parts, part{SpanID(i), at})
+	}
+	members := make([]Member, len(parts)) // of all: they are as many as kernels
+	for i, n := range sizes {
+		r.Collectives[i].Members, members = members[:0:n], members[n:]
+	}
+	for _, p := range parts {
+		s, c := r.Spans[p.span], &r.Collectives[p.of]
+		row := r.Lanes[s.Lane].Rank
+		c.join(Member{Row: row, Rank: r.Ranks[row].ID, Span: p.span, Start: s.Start, End: s.End})
+		c.Bytes = max(c.Bytes, r.Comm(s).Bytes())
 	}
 	for i := range r.Collectives {
 		r.Collectives[i].finish()

@@ -14,13 +14,7 @@ func (d *reader) rankOf(id trace.SpanID) int32 { return d.b.LaneOf(d.b.Span(id).
 // before 2023), the one around the launching call.
 func (d *reader) link() {
 	d.b.Link()
-	var operators trace.Index
-	for row, span := range d.calls {
-		if call := d.b.Call(int32(row)); call.Correlation == 0 && call.External != 0 {
-			operators.Add(d.rankOf(span), call.External, int32(row))
-		}
-	}
-	operators.Sort()
+	operators := d.operators()
 	described := map[trace.SpanID]*launchInfo{} // by call
 	for i := range d.launches {
 		l := &d.launches[i]
@@ -28,19 +22,42 @@ func (d *reader) link() {
 	}
 	for row := range d.kernels {
 		info, k := &d.kernels[row], d.b.Kernel(int32(row))
-		d.setIssuer(info, k.Launch, k.Correlation, &operators)
+		d.setIssuer(info, k.Launch, k.Correlation, operators)
 		k.Op = d.shaped(info.issuer)
 		d.geometry(k, info.pos, described[k.Launch])
 	}
 	for row := range d.copies {
 		info, c := &d.copies[row], d.b.Copy(int32(row))
-		d.setIssuer(info, c.Launch, c.Correlation, &operators)
+		d.setIssuer(info, c.Launch, c.Correlation, operators)
 		c.Op = d.shaped(info.issuer)
 		if l := described[c.Launch]; l != nil && c.Bytes == 0 && l.bytes > 0 && l.bytes < 1<<50 {
 			c.Bytes = l.bytes
 			d.note(trace.Repaired, "copy without its size: taken from the call that launched it", info.pos)
 		}
 	}
+}
+
+// operators indexes the framework operators by External id.
+func (d *reader) operators() *trace.Index {
+	isOperator := func(row int) bool {
+		call := d.b.Call(int32(row))
+		return call.Correlation == 0 && call.External != 0
+	}
+	n := 0
+	for row := range d.calls {
+		if isOperator(row) {
+			n++
+		}
+	}
+	x := &trace.Index{}
+	x.Reserve(n)
+	for row, span := range d.calls {
+		if isOperator(row) {
+			x.Add(d.rankOf(span), d.b.Call(int32(row)).External, int32(row))
+		}
+	}
+	x.Sort()
+	return x
 }
 
 // setIssuer sets the host span from which the operators around a device
