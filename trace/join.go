@@ -2,13 +2,9 @@ package trace
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 )
-
-// collectFrom is from how many rows on it pays to collect what was taken over: some 10 MB.
-const collectFrom = 200_000
 
 // joinAll adds the runs and then their spans. The joint run's side tables are
 // filled first, so that those of the runs can be collected before there is room
@@ -18,9 +14,6 @@ func (m *merger) joinAll(runs []*Run) {
 	for i, r := range runs {
 		m.add(r, i)
 		runs[i] = nil // what was taken over need not stay
-	}
-	if len(m.b.run.Calls)+len(m.b.run.Kernels) > collectFrom {
-		runtime.GC() // else room for spans is allocated while the side tables of the runs are still there
 	}
 	m.interleave()
 }
