@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// joinAll adds the runs and then their spans. The joint run's side tables are
+// joinAll adds the runs and then their spans. The merged run's side tables are
 // filled first, so that those of the runs can be collected before there is room
 // for spans: at no time is there all of everything twice.
 func (m *merger) joinAll(runs []*Run) {
@@ -39,15 +39,15 @@ func (m *merger) reserve(runs []*Run) {
 	t.Operators = slices.Grow(t.Operators, operators)
 }
 
-// moved returns a row index after n rows were put before its table.
-func moved(row, n int32) int32 {
+// shiftRow returns a row index after n rows were put before its table.
+func shiftRow(row, n int32) int32 {
 	if row == None {
 		return None
 	}
 	return row + n
 }
 
-// A source is a run on its way into the joint one: how its indices are rewritten.
+// A source is a run on its way into the merged one: how its indices are rewritten.
 type source struct {
 	spans  []Span // of the run
 	depth  []int8 // by span: number of ancestors
@@ -113,7 +113,7 @@ func (m *merger) add(r *Run, index int) {
 	}
 	for i, l := range r.Lanes {
 		l.Rank += firstRow
-		l.Peer = moved(l.Peer, firstRow)
+		l.Peer = shiftRow(l.Peer, firstRow)
 		s.offset[i] = m.start[index] + m.ranks[l.Rank].shift
 		s.lanes[i] = m.b.Lane(l)
 	}
@@ -130,7 +130,7 @@ func (m *merger) add(r *Run, index int) {
 }
 
 // interleave adds the spans of all runs, which are sorted, in the order that
-// the joint run must have, so that nothing is left to sort. (If ranks of one
+// the merged run must have, so that nothing is left to sort. (If ranks of one
 // run are shifted apart, there is.)
 func (m *merger) interleave() {
 	var heads []*source // a heap
@@ -175,7 +175,7 @@ func (m *merger) take(s *source) {
 	span.End += offset
 	span.Name = s.names[span.Name]
 	span.Lane = s.lanes[span.Lane]
-	span.Attr = moved(span.Attr, s.rows[span.Kind])
+	span.Attr = shiftRow(span.Attr, s.rows[span.Kind])
 	if span.Parent != None {
 		span.Parent = s.at[span.Parent] // parents precede their children
 	}
@@ -227,7 +227,7 @@ func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds
 	kernels, comms, copies := int32(len(t.Kernels)), int32(len(t.Comms)), int32(len(t.Copies))
 	workgroups, calls, operators := int32(len(t.Workgroups)), int32(len(t.Calls)), int32(len(t.Operators))
 	for _, k := range r.Kernels {
-		k.Comm, k.Op = moved(k.Comm, comms), moved(k.Op, operators)
+		k.Comm, k.Op = shiftRow(k.Comm, comms), shiftRow(k.Op, operators)
 		t.Kernels = append(t.Kernels, k)
 	}
 	for _, c := range r.Comms {
@@ -238,11 +238,11 @@ func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds
 		t.Comms = append(t.Comms, c)
 	}
 	for _, c := range r.Copies {
-		c.Op = moved(c.Op, operators)
+		c.Op = shiftRow(c.Op, operators)
 		t.Copies = append(t.Copies, c)
 	}
 	for _, c := range r.Calls {
-		c.Op = moved(c.Op, operators)
+		c.Op = shiftRow(c.Op, operators)
 		t.Calls = append(t.Calls, c)
 	}
 	t.Workgroups = append(t.Workgroups, r.Workgroups...)

@@ -37,7 +37,7 @@ type Entry struct {
 }
 
 // EndsEarly is the reason of an Entry for a span that ended before it started.
-const EndsEarly = "ends before it starts: shown without length"
+const EndsEarly = "ends before it starts: clamped to zero duration"
 
 // MaxPositions is how many positions an Entry keeps; Count is always exact.
 const MaxPositions = 1000

@@ -43,7 +43,7 @@ func indices(n int) []int {
 	return all
 }
 
-// Launches and collectives survive sorting, Merge, Beside and Split.
+// Launches and collectives survive sorting, Merge, SideBySide and Split.
 func TestLinks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		check := func(r *Run, ranks int) {
@@ -79,7 +79,7 @@ func TestLinks(t *testing.T) {
 		check(merged, 3)
 		other := *merged
 		other.Name = "other"
-		both := Beside([]*Run{merged, &other}, "both")
+		both := SideBySide([]*Run{merged, &other}, "both")
 		check(both, 3)
 		for _, r := range Split(both) {
 			if err := Validate(r); err != nil {

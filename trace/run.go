@@ -9,8 +9,8 @@ import "math"
 // Time is nanoseconds since the run's first event.
 type Time int64
 
-// Never is a time no run reaches.
-const Never Time = math.MaxInt64
+// Infinity is later than any time of a run.
+const Infinity Time = math.MaxInt64
 
 // None is the absent value of every id and row index in this package.
 const None = -1
@@ -150,7 +150,7 @@ type Rank struct {
 	World  int    // ranks in the job; 0 where the file does not say
 	Source string // the file it came from, "" for a simulated rank
 	Host   string
-	Run    string // the run it belongs to, where several stand side by side (Beside); else ""
+	Run    string // the run it belongs to, where several stand side by side (SideBySide); else ""
 	Device Device
 
 	// Process is the operating system's number of the process; 0 where unknown.

@@ -43,7 +43,7 @@ func parts(r *Run) (has [numParts]bool) {
 // either. The parts must be of one clock, and no two of a kind.
 func unite(runs []*Run) ([]*Run, error) {
 	var whole []*Run
-	for _, r := range adopted(runs) {
+	for _, r := range joinHostSide(runs) {
 		at := slices.IndexFunc(whole, func(w *Run) bool { return sameRank(w, r) })
 		if at < 0 {
 			whole = append(whole, r)
@@ -63,8 +63,8 @@ func sameRank(a, b *Run) bool {
 		a.Ranks[0].ID == b.Ranks[0].ID && a.Ranks[0].Run == b.Ranks[0].Run
 }
 
-// adopted joins two runs of no rank of which one is but the host's side of the other.
-func adopted(runs []*Run) []*Run {
+// joinHostSide joins two runs of no rank of which one is but the host's side of the other.
+func joinHostSide(runs []*Run) []*Run {
 	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != None || runs[1].Ranks[0].ID != None {
 		return runs
 	}

@@ -145,9 +145,9 @@ func (v validator) waits() error {
 func (v validator) spans() error {
 	free := make([]Time, len(v.Lanes)) // when each lane's last span ended
 	for i := range free {
-		free[i] = -Never
+		free[i] = -Infinity
 	}
-	var previous, last Time = -Never, 0
+	var previous, last Time = -Infinity, 0
 	for i := range v.Spans {
 		s := &v.Spans[i]
 		switch {

@@ -105,7 +105,7 @@ type communicator struct {
 // New returns a session for a run of that name.
 func New(name string) *Session {
 	s := &Session{
-		Name: name, trackIDs: map[track]int32{}, first: trace.Never, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+		Name: name, trackIDs: map[track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
 		sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
 	}
 	s.Builder.Intern("") // name 0
@@ -322,7 +322,7 @@ func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Ti
 	return good
 }
 
-// Finish puts ranks, lanes and joints in place. Epoch is nanoseconds since 1970
+// Finish adds ranks and lanes, links calls and matches collectives. Epoch is nanoseconds since 1970
 // of time 0, if times count from somewhere else. Times from 2001 on count from
 // 1970, others from the start of the machine: that clock would have to run for
 // 31 years to get there. The session must hold a span and not be used afterwards.

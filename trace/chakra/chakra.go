@@ -87,14 +87,14 @@ func Read(in io.Reader, file string) (*assemble.Execution, error) {
 		}
 		size, err := binary.ReadUvarint(r)
 		if err != nil {
-			return nil, fail("cannot read on", err)
+			return nil, fail("read failed", err)
 		}
 		if size > maxMessage {
 			return nil, fail(fmt.Sprintf("a message of %d bytes: the most is %d", size, maxMessage), nil)
 		}
 		buf.Reset()
 		if _, err := io.CopyN(&buf, r, int64(size)); err != nil {
-			return nil, fail("cannot read on", err)
+			return nil, fail("read failed", err)
 		}
 		if first {
 			err = metadata(x, buf.Bytes())

@@ -57,8 +57,8 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	if err := d.documents(); err != nil {
 		return nil, err
 	}
-	if d.own != nil {
-		return d.finishOwn(), nil
+	if d.native != nil {
+		return d.finishNative(), nil
 	}
 	return d.finish(), nil
 }
@@ -96,7 +96,7 @@ func (d *reader) documents() error {
 		}
 	}
 	if d.w.err != io.EOF {
-		return d.w.ended("cannot read on")
+		return d.w.ended("read failed")
 	}
 	if !d.sawEvents {
 		return &trace.SyntaxError{
@@ -126,7 +126,7 @@ func (d *reader) events() error {
 			d.note(trace.Noted, "the list of events has no end: the program may have died", d.w.at(d.w.pos))
 			return nil
 		case !ok:
-			return d.w.ended("cannot read on")
+			return d.w.ended("read failed")
 		case c == ']':
 			d.w.pos++
 			return nil

@@ -184,8 +184,8 @@ func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
 	}
 	byExternal.Sort()
 	return func(info deviceInfo) (param, bool) {
-		if info.said != trace.None {
-			return d.said[info.said], true
+		if info.param != trace.None {
+			return d.kernelParams[info.param], true
 		}
 		for id := info.issuer; id != trace.None; id = d.b.Span(id).Parent {
 			if i, ok := bySpan[id]; ok {

@@ -52,7 +52,7 @@ func (d *reader) recognise() {
 // onGPU makes the marker on a GPU's row a kernel or a copy.
 func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 	name := d.b.NameOf(s.Name)
-	info := deviceInfo{span: id, issuer: trace.None, said: trace.None}
+	info := deviceInfo{span: id, issuer: trace.None, param: trace.None}
 	if dir := direction([]byte(name), nil); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
 		s.Kind = trace.Copy
 		s.Attr = d.b.AddCopy(trace.CopyAttr{Stream: t.stream, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: dir})

@@ -14,8 +14,8 @@ type reader struct {
 	e      event
 	b      trace.Builder
 	header header
-	own    *ownReader // of a trace that Write wrote, else nil
-	keys   []string   // of the top-level object, for an error
+	native *nativeReader // of a trace that Write wrote, else nil
+	keys   []string      // of the top-level object, for an error
 
 	sawEvents bool
 
@@ -33,21 +33,21 @@ type reader struct {
 	threadNames  map[string]string // by pid, 0, tid
 	several      bool              // processes that are nothing of Kineto's
 
-	marks  []mark  // B, E and asynchronous events, paired in finish
-	arrows []arrow // followed in finish
+	boundaries []boundary // B, E and asynchronous events, paired in finish
+	arrows     []arrow    // followed in finish
 
-	asks     []ask          // operators, where there is a companion
-	calls    []trace.SpanID // by row of Run.Calls
-	kernels  []deviceInfo   // by row of Run.Kernels
-	copies   []deviceInfo   // by row of Run.Copies
-	launches []launchInfo   // what calls said about the work they launched
-	params   []param        // record_param_comms
-	waits    []waitInfo
-	said     []param // what collective kernels tell themselves
-	markerOp map[trace.SpanID]int32
-	ops      map[string]int32
-	comms    map[string]trace.Comm // collectives without sizes, by their raw arguments
-	groups   []trace.Group
+	operatorCalls []operatorCall // operators, where there is a companion
+	calls         []trace.SpanID // by row of Run.Calls
+	kernels       []deviceInfo   // by row of Run.Kernels
+	copies        []deviceInfo   // by row of Run.Copies
+	launches      []launchInfo   // what calls said about the work they launched
+	params        []param        // record_param_comms
+	waits         []waitInfo
+	kernelParams  []param // what collective kernels tell themselves
+	markerOp      map[trace.SpanID]int32
+	ops           map[string]int32
+	comms         map[string]trace.Comm // collectives without sizes, by their raw arguments
+	groups        []trace.Group
 
 	groupRows map[groupKey][]int32 // of groups
 }
@@ -74,7 +74,7 @@ type (
 		issuer   trace.SpanID // the operator or call that issued it; set by link
 		external int64
 		pos      int64
-		said     int32 // row of reader.said: what its own arguments tell about a collective, or None
+		param    int32 // row of reader.kernelParams: what its own arguments tell about a collective, or None
 	}
 	launchInfo struct {
 		call        int32
@@ -136,15 +136,15 @@ func (d *reader) event(e *event) error {
 	if d.b.Len() >= math.MaxInt32-1 {
 		return d.w.syntax(d.w.pos, "more than 2147483646 spans", "split the trace", nil)
 	}
-	if d.own != nil {
-		d.ownEvent(e)
+	if d.native != nil {
+		d.nativeEvent(e)
 		return nil
 	}
 	switch e.ph {
 	case 'X':
 		d.complete(e)
 	case 'B', 'E', 'b', 'e', 'S', 'F':
-		d.mark(e)
+		d.boundary(e)
 	case 'i', 'I', 'R', 'n', 'T', 'p':
 		d.instant(e)
 	case 'M':
@@ -207,7 +207,7 @@ func (d *reader) start(e *event) (t trace.Time, ok bool) {
 		d.note(trace.Skipped, what, e.pos)
 		return 0, false
 	}
-	if !d.started && d.own == nil {
+	if !d.started && d.native == nil {
 		d.origin = ns - ns%1e9
 	}
 	d.started = true

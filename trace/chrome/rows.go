@@ -68,11 +68,11 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 		Op:          trace.None,
 		Origin:      trace.None,
 	}
-	info := deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, said: trace.None}
+	info := deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None}
 	if a.collective != nil {
 		c, seq := d.comm(a)
-		info.said = int32(len(d.said))
-		d.said = append(d.said, param{span: span, external: info.external, comm: c, seq: seq})
+		info.param = int32(len(d.kernelParams))
+		d.kernelParams = append(d.kernelParams, param{span: span, external: info.external, comm: c, seq: seq})
 	}
 	d.kernels = push(d.kernels, info)
 	return d.b.AddKernel(k)
@@ -93,7 +93,7 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 	if c == memcpy {
 		row.Dir = direction(e.name, a.kind)
 	}
-	d.copies = push(d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, said: trace.None})
+	d.copies = push(d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
 	return d.b.AddCopy(row)
 }
 
@@ -160,7 +160,7 @@ func (d *reader) operator(e *event, span trace.SpanID) int32 {
 	d.calls = push(d.calls, span)
 	at := d.b.AddCall(row)
 	if d.o.Companion != nil {
-		d.asks = push(d.asks, ask{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
+		d.operatorCalls = push(d.operatorCalls, operatorCall{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
 	}
 	return at
 }

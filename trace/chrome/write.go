@@ -11,14 +11,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// ownVersion is that of the ownHeader. A reader that knows a lower one must not guess.
-const ownVersion = 1
+// nativeVersion is that of the nativeHeader. A reader that knows a lower one must not guess.
+const nativeVersion = 1
 
-// An ownHeader is what a trace written by this package has under the key
+// An nativeHeader is what a trace written by this package has under the key
 // "overlapse", before its events: the parts of a run that are no spans. In the
 // events, pid-1 is then a row of Ranks, tid-1 a row of Lanes, and args.parent
 // the number of an earlier event of phase X.
-type ownHeader struct {
+type nativeHeader struct {
 	Version   int
 	Name      string
 	Epoch     int64
@@ -56,8 +56,8 @@ const fillCategory = "gpu_memset"
 // launch to what it launched. Times are exact. Read gives the same run back,
 // but for its ledger.
 func Write(w io.Writer, run *trace.Run) error {
-	head, err := json.Marshal(ownHeader{
-		Version:   ownVersion,
+	head, err := json.Marshal(nativeHeader{
+		Version:   nativeVersion,
 		Name:      run.Name,
 		Epoch:     run.Epoch,
 		Simulated: run.Simulated,

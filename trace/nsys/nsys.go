@@ -57,7 +57,7 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	d.kernels()
 	d.copies()
 	d.calls()
-	d.marks()
+	d.ranges()
 	if d.Err != nil {
 		return nil, d.Err
 	}
@@ -200,8 +200,8 @@ const (
 // mpiRank is what nsys names the main thread of an MPI process.
 var mpiRank = regexp.MustCompile(`^MPI Rank (\d{1,6})$`)
 
-// marks reads NVTX. Ranges of NCCL are calls of a collective library.
-func (d *reader) marks() {
+// ranges reads NVTX. Ranges of NCCL are calls of a collective library.
+func (d *reader) ranges() {
 	d.Each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid", "jsontext", "jsontextid"}, func(r sqldb.Row) {
 		text := r.Text(4)
 		if r.Null(4) {
@@ -224,7 +224,7 @@ func (d *reader) marks() {
 		case kind == nvtxMark:
 			end = start
 		case r.Null(1):
-			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": a range without end: shown without length", "row", r.Number)
+			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": a range without end: clamped to zero duration", "row", r.Number)
 			end = start
 		}
 		nccl := strings.HasPrefix(text, "nccl")

@@ -306,7 +306,7 @@ func TestBreakdownTwin(t *testing.T) {
 
 func slowBreakdown(run *trace.Run, row int32) Breakdown {
 	var b Breakdown
-	first, last := trace.Never, trace.Time(0)
+	first, last := trace.Infinity, trace.Time(0)
 	for at := trace.Time(0); at < run.End; at++ {
 		var on [trace.NumClasses + 1]bool
 		for _, s := range run.Spans {

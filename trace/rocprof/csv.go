@@ -42,7 +42,7 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 		}
 		k := kindOf(t)
 		if k == nil && len(files) > 1 {
-			s.Builder.Note(trace.Noted, f.Name, "passed over: not a known table", "", 0)
+			s.Builder.Note(trace.Noted, f.Name, "ignored: not a known table", "", 0)
 			continue
 		}
 		if k == nil {

@@ -190,7 +190,7 @@ noted test: ranks are numbered by process and GPU: the files do not say them ×1
 -1/4 queue 1.0 compute "b" 0-0 grid [1 1 1] block [64 1 1] lds 0 vgprs 12 stream 7 corr 22
 skipped k.csv: row with more or fewer fields than the header ×1 line [4]
 skipped k.csv: start or end is no time ×1 line [3]
-repaired k.csv: ends before it starts: shown without length ×1 line [2]
+repaired k.csv: ends before it starts: clamped to zero duration ×1 line [2]
 `,
 		},
 	} {

@@ -160,7 +160,7 @@ func TestReadRPD(t *testing.T) {
 -1/2 queue 0.0 compute "gemm" 70-75 grid [7 2 1] block [128 1 1] lds 0 vgprs 0 stream 0 corr 12
 -1/2 engine 1.0 copy "CopyHostToDevice" 80-89 host to device bytes 4096 corr 13
 -1/2 queue 1.0 compute "KernelExecution" 100-100 grid [0 0 0] block [0 0 0] lds 0 vgprs 0 stream 0 corr 0
-repaired ` + path + `: rocpd_op: ends before it starts: shown without length ×1 row [4]
+repaired ` + path + `: rocpd_op: ends before it starts: clamped to zero duration ×1 row [4]
 `
 	if diff := cmp.Diff(want, describe(run)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

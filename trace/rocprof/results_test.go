@@ -52,7 +52,7 @@ func TestReadJSON(t *testing.T) {
 -1/0 queue 20.0 collective "ncclDevKernel_Generic_1(x)" 310-310 grid [0 0 0] block [0 0 0] lds 0 vgprs 0 stream 0 corr 7 all_gather #0
 -1/0 engine 1.0 copy "MEMORY_COPY_HOST_TO_DEVICE" 510-610 host to device bytes 4096 corr 11
 skipped 77_results.json: counter_collection: no timeline ×1 byte [%d]
-repaired 77_results.json: ends before it starts: shown without length ×1 byte [%d]
+repaired 77_results.json: ends before it starts: clamped to zero duration ×1 byte [%d]
 noted 77_results.json: 1 collective kernels have their operation from the order of RCCL calls ×1  [0]
 `, skipped, at)
 	if diff := cmp.Diff(want, describe(run)); diff != "" {

@@ -163,7 +163,7 @@ func (t *table) fill() error {
 		return &trace.SyntaxError{File: t.file, Pos: t.line, Unit: "line", Msg: "the compressed file is truncated", Cure: "copy it again, or let the job finish writing it", Err: t.err}
 	}
 	if t.err != nil {
-		return &trace.SyntaxError{File: t.file, Pos: t.line, Unit: "line", Msg: "cannot read on", Err: t.err}
+		return &trace.SyntaxError{File: t.file, Pos: t.line, Unit: "line", Msg: "read failed", Err: t.err}
 	}
 	if t.at > 0 {
 		t.end = copy(t.buf, t.buf[t.at:t.end])

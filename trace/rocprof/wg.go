@@ -113,7 +113,7 @@ func (g *wgReader) read() {
 		tileCol:    g.optional(c.tileCol),
 	}
 	if row.end < row.start {
-		t.note(&g.b, trace.Repaired, "ends before it starts: shown without length")
+		t.note(&g.b, trace.Repaired, "ends before it starts: clamped to zero duration")
 		row.end = row.start
 	}
 	row.middle = row.end // all of it is computation, unless the file knows better

@@ -110,7 +110,7 @@ func flatten(r *trace.Run, ids []trace.SpanID, emit func(id trace.SpanID, from, 
 		open = append(open, id)
 		at = max(at, s.Start)
 	}
-	leave(trace.Never)
+	leave(trace.Infinity)
 }
 
 // encode writes segments as page/data.js reads them: numbers of seven bits a

@@ -217,6 +217,6 @@ func between(spans, gaps []segment) []segment {
 		out = append(out, s)
 		free = max(free, s.end)
 	}
-	put(trace.Never)
+	put(trace.Infinity)
 	return out
 }

@@ -79,7 +79,7 @@ func (m *Model) firstFigure() {
 // bounds is the axis that all runs share, so that going from one to the next
 // compares them.
 func (m *Model) bounds() layout.Window {
-	w := layout.Window{From: trace.Never, To: -trace.Never}
+	w := layout.Window{From: trace.Infinity, To: -trace.Infinity}
 	for _, v := range m.views {
 		if spans := v.Run.Spans; len(spans) > 0 {
 			w.From, w.To = min(w.From, spans[0].Start+v.Offset), max(w.To, v.Run.End+v.Offset)

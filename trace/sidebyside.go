@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Beside puts runs side by side in one, each with rank rows of its own that
+// SideBySide puts runs side by side in one, each with rank rows of its own that
 // carry its name, and every run's times as they are: for comparing strategies.
-func Beside(runs []*Run, name string) *Run {
+func SideBySide(runs []*Run, name string) *Run {
 	m := merger{name: name, start: make([]Time, len(runs))}
 	for i, r := range runs {
 		for row := range r.Ranks {
@@ -28,7 +28,7 @@ func Beside(runs []*Run, name string) *Run {
 	return m.b.Finish(Options{Name: name, Simulated: simulated, Estimated: estimated, KeepZero: true})
 }
 
-// Split is the inverse of Beside: the runs by name, in order of their first
+// Split is the inverse of SideBySide: the runs by name, in order of their first
 // rank row. A run that stands alone is returned as it is.
 func Split(r *Run) []*Run {
 	var names []string
