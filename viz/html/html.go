@@ -67,7 +67,7 @@ type Named struct {
 	Name    string
 	Note    string // beside its time: "−22.8 %"; may be ""
 	Run     *trace.Run
-	Gaps    []layout.Gap // why queues stood still, where somebody knows
+	Gaps    []layout.Gap // why queues were stalled, where known
 	Cluster int          // workgroups that compute one slice together, for the order of rows; 0 stands for 16
 }
 

@@ -227,7 +227,7 @@ func Counterpart(r *trace.Run, id trace.SpanID) trace.SpanID {
 	return trace.None
 }
 
-// GapAt is why the row's queue stood still at a time of the axis, or nil.
+// GapAt is why the row's queue was stalled at a time of the axis, or nil.
 func (t *Timeline) GapAt(row int, at trace.Time) *Gap {
 	r := &t.Rows[row]
 	v := &t.Views[r.View]

@@ -34,7 +34,7 @@ type View struct {
 	Run    *trace.Run
 	Name   string     // heading; "" stands for the run's name
 	Offset trace.Time // added to the run's times to give times of the axis
-	Gaps   []Gap      // why queues stood still, where somebody knows
+	Gaps   []Gap      // why queues were stalled, where known
 }
 
 // Align sets the offsets such that the first device work of every run starts

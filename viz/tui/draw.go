@@ -291,7 +291,7 @@ func (m *Model) drawSelection(c canvas, p *page, x, y int, cells []layout.Cell) 
 	}
 }
 
-// drawGaps writes why a queue stood still where it did.
+// drawGaps writes why a queue was stalled, where it was.
 func (m *Model) drawGaps(c canvas, p *page, row, x, y, w int) {
 	at := &p.t.Rows[row]
 	if at.Lane == trace.None {
