@@ -63,8 +63,8 @@ func ParseCollectiveOp(s string) (op CollectiveOp, ok bool) {
 
 // WireBytes is what each of n ranks must send for the operation on a buffer of
 // the given bytes: the whole of the larger side, input or output. It is the
-// same for ring, direct and pairwise algorithms (MECHANISM B2 to B4; NCCL's
-// "bus bandwidth" uses the same factors).
+// same for ring, direct and pairwise algorithms (nccl-tests, PERFORMANCE.md,
+// uses these factors for its "bus bandwidth").
 func (op CollectiveOp) WireBytes(bytes int64, n int) int64 {
 	if n <= 1 {
 		return 0
@@ -157,8 +157,8 @@ type Call struct {
 	OnStream    bool  // the file names a stream for an operator, as Triton's launchers do
 }
 
-// A Wait is an order that the program asked for: a stream waits for an event of
-// another, or the host for a stream, an event or the whole device.
+// A Wait is a synchronization: a stream waits for an event of another stream, or
+// the host waits for a stream, an event or the whole device.
 type Wait struct {
 	Rank        int32 // row of Run.Ranks
 	Device      int32

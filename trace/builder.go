@@ -62,7 +62,7 @@ func (b *Builder) AddRank(r Rank) int32 {
 	return int32(len(b.run.Ranks) - 1)
 }
 
-// Rank gives access to a rank already added, for what a file tells late.
+// Rank gives access to a rank already added.
 func (b *Builder) Rank(row int32) *Rank { return &b.run.Ranks[row] }
 
 // Lane returns the id of the lane, adding it if it is new. Peer must be None
@@ -97,7 +97,7 @@ func (b *Builder) Span(id SpanID) *Span { return b.spans.at(int32(id)) }
 // Len is the number of spans added so far.
 func (b *Builder) Len() int { return b.spans.rows }
 
-// AddKernel, AddComm and their kin append a row to a side table and return its index.
+// AddKernel and the other Add methods append a row to a side table and return its index.
 func (b *Builder) AddKernel(k Kernel) int32 {
 	return b.kernels.add(k)
 }
@@ -219,7 +219,7 @@ type Options struct {
 // Finish links calls with the work that they launched, sorts, checks and shifts
 // the spans, matches collectives, and hands the run over. The
 // builder must not be used afterwards. A span with an end before its start is
-// the caller's bug and panics: readers repair those and say so with Note.
+// the caller's bug and panics: readers repair such spans and call Note.
 func (b *Builder) Finish(o Options) *Run {
 	b.init()
 	if !b.linked {
@@ -261,7 +261,7 @@ func (b *Builder) Finish(o Options) *Run {
 	r.matchCollectives()
 	r.Ledger.sort()
 	done := *r
-	*b = Builder{} // what else the builder, or whatever it is a part of, holds need not live as long as the run
+	*b = Builder{} // frees what the run does not need
 	return &done
 }
 

@@ -23,7 +23,7 @@ func heapPop[T any](h []T, before func(a, b T) bool) (first T, rest []T) {
 	return first, rest
 }
 
-// heapSink puts the first element, which has come to be later, in its place.
+// heapSink restores the order after the first element has grown.
 func heapSink[T any](h []T, before func(a, b T) bool) {
 	for i := 0; ; {
 		least := i

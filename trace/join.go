@@ -8,12 +8,12 @@ import (
 
 // joinAll adds the runs and then their spans. The merged run's side tables are
 // filled first, so that those of the runs can be collected before there is room
-// for spans: at no time is there all of everything twice.
+// for spans: spans and tables never exist twice at the same time.
 func (m *merger) joinAll(runs []*Run) {
 	m.reserve(runs)
 	for i, r := range runs {
 		m.add(r, i)
-		runs[i] = nil // what was taken over need not stay
+		runs[i] = nil // free it
 	}
 	m.interleave()
 }

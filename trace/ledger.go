@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Action says what became of an input event that is not simply a span.
+// Action is what happened to an input event that did not become a span unchanged.
 type Action uint8
 
 // The actions.
 const (
-	Skipped  Action = iota // it is no span of the run
-	Repaired               // it is a span, but not as the file has it
-	Noted                  // nothing was changed; the reader should know
+	Skipped  Action = iota // it did not become a span
+	Repaired               // it became a span with changed values
+	Noted                  // information about the input; nothing was changed
 )
 
 func (a Action) String() string {
@@ -21,7 +21,7 @@ func (a Action) String() string {
 }
 
 // A Ledger accounts for every input event that did not become a span as it
-// stood. Nothing is lost or moved in silence.
+// stood. Nothing is dropped or changed silently.
 type Ledger struct {
 	Entries []Entry // by file, then reason
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A sortKey is what spans are sorted by, beside the span itself: small and in
-// one place, where the spans would have to be fetched from all over memory.
+// A sortKey is the sort key of a span. Keys are small and contiguous: sorting the
+// spans themselves would move more memory.
 type sortKey struct {
 	start Time
 	span  int32

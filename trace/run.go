@@ -89,8 +89,8 @@ func (r *Run) Class(s Span) Class {
 	return NoClass
 }
 
-// A Span is one interval on one lane. It holds no pointer, so that ten million
-// of them cost the garbage collector nothing.
+// A Span is one interval on one lane. It has no pointers, so that the
+// garbage collector does not scan tens of millions of spans.
 type Span struct {
 	Start, End Time
 	Name       NameID

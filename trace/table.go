@@ -1,7 +1,7 @@
 package trace
 
-// A table is rows that are added one by one, in pieces: a slice would be copied
-// again and again as it grows, and leave as much behind for the collector.
+// A table is a list of rows in pieces. A growing slice would be copied many times
+// and leave as much garbage.
 type table[T any] struct {
 	pieces [][]T // all but the last have pieceRows rows
 	rows   int

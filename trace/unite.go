@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A part is a kind of thing that only one file may tell of a rank.
+// A part is a kind of data that only one file of a rank may have.
 type part uint8
 
 const (
@@ -21,7 +21,7 @@ func (p part) String() string {
 	return [...]string{"kernels", "copies", "workgroups", "host calls"}[p]
 }
 
-// parts says what a run holds.
+// parts returns which parts a run has.
 func parts(r *Run) (has [numParts]bool) {
 	for _, s := range r.Spans {
 		switch {
@@ -38,9 +38,9 @@ func parts(r *Run) (has [numParts]bool) {
 	return has
 }
 
-// unite joins runs that are parts of one rank: those that say the same rank,
-// and one that has but the host's side, where only one other is of no rank
-// either. The parts must be of one clock, and no two of a kind.
+// unite joins runs that are parts of one rank: those with the same rank id, and
+// a run that has host calls only with a single other run without rank id. The
+// parts must share a clock, and no two may be of the same kind.
 func unite(runs []*Run) ([]*Run, error) {
 	var whole []*Run
 	for _, r := range joinHostSide(runs) {
@@ -63,7 +63,7 @@ func sameRank(a, b *Run) bool {
 		a.Ranks[0].ID == b.Ranks[0].ID && a.Ranks[0].Run == b.Ranks[0].Run
 }
 
-// joinHostSide joins two runs of no rank of which one is but the host's side of the other.
+// joinHostSide joins two runs without rank id if one has only the host calls of the other.
 func joinHostSide(runs []*Run) []*Run {
 	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != None || runs[1].Ranks[0].ID != None {
 		return runs

@@ -1,6 +1,6 @@
-// Package assemble puts together what GPU profilers record: processes, the GPUs
-// that they see, kernels, copies and calls, in whatever order and under
-// whatever numbers the files have them, and finishes them into a run.
+// Package assemble builds a run from the records of GPU profilers: processes,
+// GPUs, kernels, copies and calls, in any order and with the numbers that the
+// files use. Collectives of all formats are completed and numbered here.
 //
 //	reader of a format ──▶ Session ──▶ ranks ▶ lanes ▶ launches ▶ collectives ──▶ trace.Run
 package assemble
@@ -11,12 +11,12 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Session gathers what the files of one profiled job say. Make one with New.
+// A Session collects the records of one profiled job. Make one with New.
 //
-// Lanes and ranks are not known before the end: files describe the GPUs that a
-// process sees, and only records tell which it used. Until Finish, a span's
-// Lane is the index of its track. Readers may use the Builder for names, the
-// ledger, and what a file tells late of a span; they add spans by the methods here.
+// Lanes and ranks are known only at the end: files describe all GPUs that a
+// process can use, and the records name those that it did use. Until Finish, a
+// span's Lane is the index of its track. Readers add spans with the methods of
+// Session, and use the Builder for names, the ledger and late changes of a span.
 type Session struct {
 	Builder   trace.Builder
 	Name      string

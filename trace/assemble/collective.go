@@ -19,11 +19,11 @@ type commUnit struct {
 	start, end   trace.Time
 }
 
-// collectives says of every kernel of the collective library what it does.
-// RCCL's kernels do not name their operation, and no kernel tells its group or
-// bytes: that is what the call tells during which the kernel was launched.
-// Where the file has no launches but as many operations as kernels, they are
-// matched in order.
+// collectives finds the operation, group and bytes of every kernel of the
+// collective library. RCCL's kernels do not name their operation, and no kernel
+// has its group or bytes: they come from the call during which the kernel was
+// launched. Without launches, calls and kernels are matched in order if there
+// are as many of both.
 func (s *Session) collectives() {
 	kernels := slices.DeleteFunc(s.kernels, func(k processSpan) bool { return s.Builder.Span(k.span).Kind != trace.Collective })
 	if len(kernels) == 0 {

@@ -15,7 +15,7 @@ import (
 
 // An Execution is an execution trace of one process, as PyTorch's observer
 // writes it, or as Chakra converts that: operators with the shapes of their
-// inputs, without times. It says more than a Kineto file without record_shapes.
+// inputs, without times. A Kineto file without record_shapes lacks these shapes.
 type Execution struct {
 	File      string
 	Rank      int        // as the file's name says, or trace.None

@@ -86,8 +86,8 @@ func (s *Session) numberedByFile(gpus []processGPU) bool {
 	return true
 }
 
-// gpuOf says whose copy an engine's track holds: of the GPU at either end that
-// the process ran kernels on, else of the nearer GPU.
+// gpuOf returns the GPU that an engine's track belongs to: the one at either end
+// that the process ran kernels on, else the nearer one.
 func (s *Session) gpuOf(t *track, used map[processGPU]bool) processGPU {
 	near, far := processGPU{t.process, t.agent}, processGPU{t.process, t.other}
 	isGPU := func(k processGPU) bool { return k.agent != trace.None && s.Agents[k.agent].GPU }

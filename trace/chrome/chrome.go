@@ -5,10 +5,9 @@
 //
 //	bytes ── window ──▶ event (raw values) ──▶ spans with provisional tracks ── finish ──▶ trace.Run
 //
-// What may stand anywhere in a file, names of threads, the rank, the time's
-// base, or what joins two events, is put together in finish: first the pairs
-// of B and E, then ranks and lanes, then which call launched which kernel, then
-// what each collective kernel communicates.
+// Thread names, the rank, the time base and links between events may be anywhere
+// in a file. finish uses them at the end: first the pairs of B and E, then ranks
+// and lanes, then the calls that launched kernels, then the collectives.
 package chrome
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// A param is what a kernel, or record_param_comms on the host, tells about a collective.
+// A param has the parameters of a collective, from a kernel or from record_param_comms on the host.
 type param struct {
 	span     trace.SpanID
 	external int64
@@ -30,7 +30,7 @@ func (d *reader) comm(a *args) (c trace.Comm, seq int64) {
 	return c, seq
 }
 
-// kindOfComm reads what a job's collectives mostly have in common.
+// kindOfComm reads the arguments that most collectives of a job share, and caches the result.
 func (d *reader) kindOfComm(a *args) trace.Comm {
 	k := d.key[:0]
 	for _, v := range [...][]byte{a.collective, a.dtype, a.group, a.groupSize, a.groupRanks, a.src, a.dst, lastOf(a.concrete)} {
@@ -126,8 +126,8 @@ func lastOf(list []byte) []byte {
 	return bytes.Trim(list[i+1:], " ]")
 }
 
-// collectives says what every collective kernel communicates: as its own
-// arguments say, else as record_param_comms on the host says, else as its name does.
+// collectives finds what every collective kernel communicates: from its
+// arguments, else from record_param_comms on the host, else from its name.
 func (d *reader) collectives() {
 	var kernels []assemble.CollectiveKernel
 	for row, info := range d.kernels {
@@ -174,7 +174,7 @@ func (d *reader) collectives() {
 	assemble.AddCollectives(&d.b, kernels)
 }
 
-// paramFinder returns the look-up of what is said about a kernel's collective.
+// paramFinder returns the look-up of a kernel's collective parameters.
 func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
 	var byExternal trace.Index
 	bySpan := map[trace.SpanID]int32{}

@@ -6,10 +6,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// recognise finds the rows of GPUs in traces that are not Kineto's: rocprof v1
-// and rocmProfileData name processes GPU0, GPU1, COPY. What is on them becomes
-// kernels and copies, and API calls beside them host calls; everything else
-// stays a marker.
+// recognise finds the rows of GPUs in traces of other tools: rocprof v1 and
+// rocmProfileData name processes GPU0, GPU1, COPY. Their events become kernels
+// and copies, API calls become host calls, and everything else remains a marker.
 func (d *reader) recognise() {
 	gpus := false
 	for i := range d.tracks {

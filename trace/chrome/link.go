@@ -92,11 +92,11 @@ func (d *reader) shaped(id trace.SpanID) int32 {
 	return trace.None
 }
 
-// geometry settles a kernel's grid and block. NVIDIA's are workgroups and
+// geometry sets a kernel's grid and block. NVIDIA's are workgroups and
 // threads. On AMD it depends on the call and on the profiler's version
 // (see trace/FORMATS.md, Grid and block): absent or zero, in work-items for the
-// extended launch calls, or exchanged. Launch is what the launching call says,
-// or nil.
+// extended launch calls, or exchanged. launch has the geometry of the launching
+// call, or is nil.
 func (d *reader) geometry(k *trace.Kernel, pos int64, launch *launchInfo) {
 	if k.WGs() == 0 || k.Threads() == 0 {
 		k.Grid, k.Block = [3]int32{}, [3]int32{}

@@ -7,7 +7,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An nativeReader takes in the events of a trace that Write wrote.
+// A nativeReader reads the events of a trace that Write wrote.
 type nativeReader struct {
 	head  nativeHeader
 	spans []trace.SpanID // by number of the X event, for parents
@@ -63,7 +63,7 @@ func (d *reader) setOwn(v []byte) error {
 
 func within(i int32, n int) bool { return i >= 0 && int(i) < n }
 
-// reference is an index that may be None, and is if it points nowhere.
+// reference is an index, or None. A dangling index becomes None.
 func (d *reader) reference(i int32, n int) int32 {
 	if within(i, n) {
 		return i

@@ -131,8 +131,7 @@ func (d *reader) call(e *event, span trace.SpanID) int32 {
 	})
 }
 
-// launch remembers what a call tells about the work it launches: on AMD, the
-// device's row may lack it.
+// launch keeps the geometry that a call has: on AMD, the kernel's event may lack it.
 func (d *reader) launch(e *event, call int32) {
 	a := &e.args
 	if a.grid == nil && a.size == nil && a.bytes == nil {

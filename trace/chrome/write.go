@@ -14,7 +14,7 @@ import (
 // nativeVersion is that of the nativeHeader. A reader that knows a lower one must not guess.
 const nativeVersion = 1
 
-// An nativeHeader is what a trace written by this package has under the key
+// A nativeHeader is what a trace written by this package has under the key
 // "overlapse", before its events: the parts of a run that are no spans. In the
 // events, pid-1 is then a row of Ranks, tid-1 a row of Lanes, and args.parent
 // the number of an earlier event of phase X.
@@ -159,8 +159,8 @@ func (w *writer) rows() {
 	}
 }
 
-// height is where lanes of a kind stand within a rank: what the user named
-// first, then host, device, what is inside kernels, and transfers.
+// height orders the lanes of a rank: annotations, host threads, device queues,
+// inside kernels, transfers.
 func height(k trace.LaneKind) int {
 	switch k {
 	case trace.Annotation:

@@ -7,8 +7,8 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// companions are the execution traces among the files of a run. Files that are
-// read side by side ask for theirs.
+// companions are the execution traces among the files of a run. Kineto readers,
+// which run in parallel, take theirs from here.
 type companions struct {
 	all  []*assemble.Execution
 	sole bool    // there is one file that may ask
@@ -109,7 +109,7 @@ func (c *companions) find(rank int, hasProcess func(int64) bool) *assemble.Execu
 	return nil
 }
 
-// noteUnused says which execution traces no file asked for, and which cannot be read.
+// noteUnused adds ledger entries for execution traces that were not used or cannot be read.
 func (c *companions) noteUnused(run *trace.Run, skipped func(error)) {
 	if c == nil {
 		return

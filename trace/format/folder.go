@@ -140,8 +140,8 @@ func (l *listing) nested(path string, depth int, o Options) (paths []string, err
 // maxFiles is more than a run has.
 const maxFiles = 1 << 16
 
-// nameHosts says on which machine a run was recorded that knows only the clock
-// of it: rocprofv3 names the folder after the machine.
+// nameHosts sets the host of runs whose clock counts from boot: rocprofv3 names
+// the folder after the host.
 func (o Options) nameHosts(runs []*trace.Run) {
 	if o.root == "" {
 		return

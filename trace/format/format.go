@@ -1,6 +1,6 @@
-// Package format opens whatever a user has: it looks at the first bytes of a
-// file, undoes compression, and hands it to the reader of its format. A folder
-// or a pattern is a run with a file a rank.
+// Package format opens traces of any format: it undoes compression, recognises
+// the format by the first bytes, and calls its reader. A folder or a pattern is
+// one run with one file a rank. The formats are the rows of one table.
 package format
 
 import (

@@ -151,15 +151,16 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 	return run, nil
 }
 
-// A finding is what became of the files of one run.
+// A finding sorts the files of one run.
 type finding struct {
 	runs   []*trace.Run
 	bad    []error // of files that are left out
 	others []int   // parts that are no traces
 }
 
-// sortOut tells runs, files that cannot be read, which are an error unless they
-// may be left out, and files that are no traces. Without a run it is an error.
+// sortOut separates runs, files that cannot be read and files that are no traces.
+// A file that cannot be read is an error unless SkipBad is set; no run at all is
+// an error.
 func (o Options) sortOut(read []*trace.Run, failed []error, several bool) (f finding, err error) {
 	for i, err := range failed {
 		switch {
@@ -195,10 +196,9 @@ func fileOf(err error) string {
 	return ""
 }
 
-// join merges runs, which nobody may hold any more: the joint run takes as much
-// memory as all of them, so what readers needed beside them is collected before,
-// and they themselves after. (Runs are nearly free of pointers: that takes
-// milliseconds.)
+// join merges runs and drops them. The merged run takes as much memory as all of
+// them: garbage is collected before, when the readers are done, and after. Runs
+// have few pointers, so a collection takes milliseconds.
 func join(runs []*trace.Run, name string) (*trace.Run, error) {
 	if len(runs) > 1 {
 		runtime.GC()

@@ -12,8 +12,8 @@ import (
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
 
-// The files of a thread trace of rocprofv3, in a folder ui_output_*, that say
-// which waves were where, and when.
+// The files of a thread trace of rocprofv3 (folder ui_output_*) with the
+// residency of waves and its clock.
 const (
 	occupancyFile = "occupancy.json"
 	realtimeFile  = "realtime.json"

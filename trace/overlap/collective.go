@@ -25,8 +25,8 @@ func collectives(run *trace.Run) []Collective {
 	return all
 }
 
-// A Straggler says how a rank kept others waiting, and was kept, in
-// collectives of which at least two members were captured.
+// A Straggler sums up how long a rank made others wait, and waited, in
+// collectives with at least two captured members.
 type Straggler struct {
 	Late    int        `json:"late"`       // collectives in which it arrived last
 	Delayed trace.Time `json:"delayed_ns"` // by how much it then came after the last but one

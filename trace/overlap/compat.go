@@ -30,7 +30,7 @@ const (
 		"fills count as compute, copies between devices as copies"
 )
 
-// Definition says in words how the tool's figures differ from those that Explain defines.
+// Definition describes how the tool's figures differ from those that Explain defines.
 func (t Tool) Definition() string {
 	switch t {
 	case HTA:

@@ -22,8 +22,7 @@ var ErrNoSlices = errors.New("no slices")
 // Read reads a trace. Times are nanoseconds of the machine's boot time, or
 // whatever clock the trace was written with.
 //
-// Events end up as slices; what is none, counters among them, is counted in
-// the ledger. Grids of rocprofv3 are in work-items and have one number for all
+// Events become slices. Others, such as counters, are counted in the ledger. Grids of rocprofv3 are in work-items and have one number for all
 // three axes.
 //
 // Packets may be compressed in packets: bound returns the reader of what those

@@ -24,11 +24,11 @@ type File struct {
 // holds is told by its header. Times are nanoseconds; grids are in work-items
 // and become workgroups.
 //
-// A CSV file has neither the bytes of copies nor what RCCL's kernels do. The
-// latter is taken from RCCL's calls if their file is among the files.
+// CSV files have no bytes of copies, and no operation of RCCL's kernels: that is
+// taken from the calls of RCCL if their file is among the files.
 //
 // Statistics, which have no times, are noted in the ledger and otherwise
-// passed over. Rows that cannot be used are skipped, and times that contradict
+// ignored. Rows that cannot be used are skipped, and times that contradict
 // each other repaired, with an entry in the ledger. It is an error if no file
 // has anything with a time.
 func ReadCSV(name string, files ...File) (*trace.Run, error) {
@@ -69,8 +69,7 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 	return s.Finish(0), nil
 }
 
-// mostApart is how far the times of one process' files may be apart: its copies
-// may all be long before its kernels, but not as long as no process waits.
+// mostApart is the largest accepted distance between the times of files of one process.
 const mostApart = trace.Time(time.Hour)
 
 // windows are the times that files of one process cover.

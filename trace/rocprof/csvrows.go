@@ -84,7 +84,7 @@ func (r *csvReader) process() int32 {
 	return r.Process(string(r.t.field(r.columns.processOf)), r.count(r.columns.pid), r.t.file)
 }
 
-// startEnd reads the times; ok is false if that cannot be and the record was skipped.
+// startEnd reads the times; ok is false if the record has none and was skipped.
 func (r *csvReader) startEnd() (start, end trace.Time, ok bool) {
 	from, ok1 := number(r.t.field(r.columns.start))
 	to, ok2 := number(r.t.field(r.columns.end))

@@ -89,7 +89,7 @@ func (s *jsonScanner) value() []byte {
 	return v
 }
 
-// key reads the name of a member; names with escapes are none that anybody looks for.
+// key reads the name of a member. Names with escapes match none.
 func (s *jsonScanner) key() []byte {
 	k := s.value()
 	if len(k) < 2 {

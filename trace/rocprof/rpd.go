@@ -10,7 +10,7 @@ import (
 )
 
 // rpd reads a database of rocmProfileData: operations of the device, calls of
-// the API, what joins them, and in tables beside what the calls were asked.
+// the API, what joins them, and the arguments of calls.
 // Grids are in the units of the call: work-items for hipExtModuleLaunchKernel
 // and its predecessor, workgroups for all others.
 func (d *dbReader) rpd() {
@@ -80,24 +80,24 @@ func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
 	return c
 }
 
-// rpdAsk is what a call was asked to do.
-type rpdAsk struct {
+// rpdArguments are the arguments of a call.
+type rpdArguments struct {
 	kernel          trace.Kernel
 	grid, workgroup [3]int64 // in the units of the call
 	copy            assemble.Copy
 }
 
-func (d *dbReader) rpdAsked() map[int64]rpdAsk {
-	asked := map[int64]rpdAsk{}
+func (d *dbReader) rpdAsked() map[int64]rpdArguments {
+	asked := map[int64]rpdArguments{}
 	d.Each("rocpd_kernelapi", []string{"api_ptr_id", "stream", "groupsegmentsize", "gridx", "gridy", "gridz", "workgroupx", "workgroupy", "workgroupz"}, func(r sqldb.Row) {
-		a := rpdAsk{kernel: trace.Kernel{Stream: stream(r.Text(1)), Shared: assemble.Narrow(r.Int(2))}}
+		a := rpdArguments{kernel: trace.Kernel{Stream: stream(r.Text(1)), Shared: assemble.Narrow(r.Int(2))}}
 		for i := range a.grid {
 			a.grid[i], a.workgroup[i] = r.Int(3+i), r.Int(6+i)
 		}
 		asked[r.Int(0)] = a
 	})
 	d.Each("rocpd_copyapi", []string{"api_ptr_id", "stream", "size"}, func(r sqldb.Row) {
-		asked[r.Int(0)] = rpdAsk{copy: assemble.Copy{Stream: stream(r.Text(1)), Bytes: r.Int(2)}}
+		asked[r.Int(0)] = rpdArguments{copy: assemble.Copy{Stream: stream(r.Text(1)), Bytes: r.Int(2)}}
 	})
 	return asked
 }

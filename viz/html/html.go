@@ -29,8 +29,7 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// A Report is everything that the page shows. It is plain data: who makes it
-// decides what is compared with what. Empty parts are left out of the page.
+// A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
 type Report struct {
 	Title      string
 	Verdict    string     // what to do, in a sentence or two; may be ""

@@ -146,7 +146,7 @@ func (p *panel) encode() error {
 	return nil
 }
 
-// finish merges what is too much, says so, and fills in what the rows imply.
+// finish merges spans beyond the limit, notes that, and fills in derived fields.
 func (p *panel) finish(d *dictionary) (*panel, error) {
 	if len(p.Sections) == 0 {
 		return nil, nil

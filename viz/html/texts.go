@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// texts makes what a tooltip says of a kernel or copy, once for each.
+// texts writes the tooltip of a kernel or copy, once for each.
 type texts struct {
 	*dictionary
 	run     *trace.Run

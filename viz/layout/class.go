@@ -53,7 +53,7 @@ func Classes() []Class {
 	return []Class{Local, Remote, Store, Put, Wait, Comm, Copy, Host, Marker}
 }
 
-// Ink says how to draw the class.
+// Ink returns how to draw the class.
 func (c Class) Ink() Ink {
 	if c < numClasses {
 		return inks[c]

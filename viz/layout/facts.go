@@ -9,11 +9,11 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Fact is one thing to tell of a span, for people.
+// A Fact is one property of a span, as text.
 type Fact struct{ Name, Value string }
 
-// Facts is everything the run tells of a span: times first, then what its kind
-// adds, and what follows from other spans, such as the wait for peers.
+// Facts lists the properties of a span: times first, then those of its kind, then
+// those that depend on other spans, such as the wait for peers.
 func (t *Timeline) Facts(row int, id trace.SpanID) []Fact {
 	r, s := t.Run(row), t.Span(row, id)
 	f := facts{run: r}
@@ -178,7 +178,7 @@ func (f *facts) workgroup(id trace.SpanID, w *trace.WorkgroupAttr) {
 	}
 }
 
-// phases tells what a workgroup's time went to. Its phases follow it closely.
+// phases sums up a workgroup's time by phase. Its phases follow it closely.
 func (f *facts) phases(id trace.SpanID) {
 	wg := f.run.Spans[id]
 	var order []trace.Kind

@@ -107,7 +107,7 @@ type Row struct {
 // Leaf reports whether the row has no rows below it.
 func (t *Timeline) Leaf(row int) bool { return t.Rows[row].After == row+1 }
 
-// A RowKind says what a row stands for.
+// A RowKind is the kind of a row.
 type RowKind uint8
 
 // The kinds of rows.
@@ -126,7 +126,7 @@ type Mark struct {
 	Span trace.SpanID // what it was read from
 }
 
-// A MarkKind says what happened at a mark.
+// A MarkKind is the kind of event at a mark.
 type MarkKind uint8
 
 // The marks of Figure 11 of the fused operators' paper (SC'24).

@@ -109,7 +109,7 @@ func (m *Model) tabs() []tab {
 	return out
 }
 
-// nameOf is what a run is called, with a word if nobody measured its times.
+// nameOf is what a run is called, with a note if its times are estimated.
 func nameOf(v layout.View) string {
 	name := cmp.Or(v.Name, v.Run.Name)
 	if v.Run.Estimated != "" {

@@ -11,15 +11,15 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// facts is the last answer of what to tell of a selection.
+// facts caches the facts of a selection.
 type facts struct {
 	page *page
 	sel  selection
 	list []layout.Fact
 }
 
-// tell finds what there is to tell: of the selected span, else of the gap that
-// was pointed at, else of the row under the cursor and the window.
+// tell collects facts of the selected span, else of the gap under the pointer, else
+// of the row under the cursor and the window.
 func (m *Model) tell() (title string, list []layout.Fact) {
 	p := m.page()
 	row := p.row()
