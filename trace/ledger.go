@@ -30,7 +30,7 @@ type Ledger struct {
 type Entry struct {
 	Action    Action
 	File      string
-	Reason    string  // "negative duration", "host call kinds not asked for"
+	Reason    string  // "negative duration", "counter"
 	Count     int     // events it applied to
 	Positions []int64 // byte offset or line of the first few
 	Unit      string  // what Positions count: "byte", "line", "row"

@@ -200,7 +200,7 @@ func (m *merger) oneWindow(runs []*Run) error {
 			return &SyntaxError{
 				File: runs[a.run].Ranks[a.row].Source,
 				Msg:  fmt.Sprintf("its times are %v from those of %s, and they have no collective in common", time.Duration(gap), runs[0].Ranks[0].Source),
-				Cure: "give each by itself, or the ranks of one profiled window",
+				Cure: "open each separately, or give the ranks of one profiled window",
 			}
 		}
 	}

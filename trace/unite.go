@@ -139,7 +139,7 @@ func joinParts(a, b *Run) (*Run, error) {
 			t.Copies[i].Correlation = 0
 		}
 		linkParts(t) // what is left is of one part
-		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers are not those of "+a.Ranks[0].Source+": which call launched what stays unknown", "", 0)
+		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers are not those of "+a.Ranks[0].Source+": launches are unknown", "", 0)
 	}
 	return m.b.Finish(Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
 }

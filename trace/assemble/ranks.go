@@ -55,7 +55,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 		rows[k] = s.Builder.AddRank(r)
 	}
 	if !numbered {
-		s.Builder.Note(trace.Noted, s.Name, "ranks are numbered by process and GPU: the files do not say them", "", 0)
+		s.Builder.Note(trace.Noted, s.Name, "ranks are numbered by process and GPU: the files have no rank ids", "", 0)
 	}
 	return rows
 }

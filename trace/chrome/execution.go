@@ -46,7 +46,7 @@ func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, 
 // executionNodes reads the list of nodes, which is next.
 func executionNodes(x *assemble.Execution, w *window) error {
 	if c, ok := w.peek(); !ok || c != '[' {
-		return w.syntax(w.pos, "nodes is no list", "give the execution trace as PyTorch wrote it", nil)
+		return w.syntax(w.pos, "nodes is not a list", "give the execution trace as PyTorch wrote it", nil)
 	}
 	w.pos++
 	for {

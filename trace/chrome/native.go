@@ -136,7 +136,7 @@ func (d *reader) nativeParent(id trace.SpanID, s *trace.Span, pos int64) trace.S
 	}
 	p := d.b.Span(id)
 	if p.Start > s.Start || p.End < s.End || d.b.LaneOf(p.Lane).Rank != d.b.LaneOf(s.Lane).Rank {
-		d.note(trace.Repaired, "a span outside of its parent: shown without parent", pos)
+		d.note(trace.Repaired, "a span outside of its parent: parent removed", pos)
 		return trace.None
 	}
 	return id

@@ -39,7 +39,7 @@ func TestNativeSpanOutsideOfItsParent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := trace.Validate(run); err != nil || !strings.Contains(fmt.Sprint(run.Ledger), "a span outside of its parent: shown without parent") {
+			if err := trace.Validate(run); err != nil || !strings.Contains(fmt.Sprint(run.Ledger), "a span outside of its parent: parent removed") {
 				t.Errorf("%s: %v, %v", c.what, err, run.Ledger)
 			}
 			runs = append(runs, run)

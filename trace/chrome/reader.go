@@ -156,11 +156,11 @@ func (d *reader) event(e *event) error {
 	case 'P':
 		d.note(trace.Skipped, "sample", e.pos)
 	case 'N', 'O', 'D':
-		d.note(trace.Skipped, "life of an object", e.pos)
+		d.note(trace.Skipped, "object event", e.pos)
 	case 'v', 'V':
 		d.note(trace.Skipped, "memory dump", e.pos)
 	case '(', ')', 'c':
-		d.note(trace.Skipped, "context or clock mark", e.pos)
+		d.note(trace.Skipped, "context or clock event", e.pos)
 	case 0:
 		if e.name == nil && e.ts == nil && e.pid == nil {
 			d.note(trace.Noted, "empty event", e.pos)
@@ -245,7 +245,7 @@ func (d *reader) notBefore(e *event, start, end trace.Time) trace.Time {
 func (d *reader) complete(e *event) {
 	c := categoryOf(e.cat)
 	if c == pythonFrame && !d.o.KeepPython {
-		d.note(trace.Skipped, "frame of a Python function (not asked for)", e.pos)
+		d.note(trace.Skipped, "frame of a Python function (not requested)", e.pos)
 		return
 	}
 	start, ok := d.start(e)

@@ -30,11 +30,11 @@ func (a *archive) add(name string, mode fs.FileMode, open func() (io.ReadCloser,
 	_, twice := a.entries[name]
 	switch {
 	case !filepath.IsLocal(filepath.FromSlash(name)):
-		return a.fail(fmt.Sprintf("the name of the entry %.80q leads out of the archive", name), "unpack it with care, and give the folder", nil)
+		return a.fail(fmt.Sprintf("the name of the entry %.80q points outside the archive", name), "unpack it with care, and give the folder", nil)
 	case mode.IsDir() || hidden || twice:
 		return nil
 	case !mode.IsRegular():
-		return a.fail(fmt.Sprintf("the entry %.80q is no file but a link or device", name), "archive the files themselves", nil)
+		return a.fail(fmt.Sprintf("the entry %.80q is a link or device, not a file", name), "archive the files themselves", nil)
 	case len(a.paths) >= maxFiles:
 		return a.fail(fmt.Sprintf("over %d files", maxFiles), "give the archive of one run", nil)
 	}
@@ -64,7 +64,7 @@ func readZip(in *input) (*trace.Run, error) {
 	case in.archive != nil:
 		return nil, a.fail("an archive in an archive", "unpack it and give the folder", nil)
 	case in.disk == nil:
-		return nil, a.fail("a zip archive that is no file of its own", "save it to a file, or unpack it and give the folder", nil)
+		return nil, a.fail("a zip archive inside a stream or an archive", "save it to a file, or unpack it and give the folder", nil)
 	}
 	info, err := in.disk.Stat()
 	if err != nil {

@@ -69,7 +69,7 @@ func (o Options) filesAt(path string) ([]string, error) {
 	case err == nil && info.IsDir():
 		l, err := o.listFolder(path)
 		if err == nil && len(l.traces) == 0 {
-			err = &trace.SyntaxError{File: path, Msg: "no trace lies in this folder", Cure: "give it by itself, or the files of one run"}
+			err = &trace.SyntaxError{File: path, Msg: "no trace in this folder", Cure: "open it separately, or give the files of one run"}
 		}
 		return l.traces, err
 	case err == nil:
@@ -184,7 +184,7 @@ func (o Options) sortOut(read []*trace.Run, failed []error, several bool) (f fin
 }
 
 func noteBad(run *trace.Run, err error) {
-	run.Ledger.Add(trace.Skipped, fileOf(err), "left out, as it cannot be read: "+err.Error(), "", 0)
+	run.Ledger.Add(trace.Skipped, fileOf(err), "skipped, it cannot be read: "+err.Error(), "", 0)
 }
 
 // fileOf is the file that an error is about.

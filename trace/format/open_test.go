@@ -162,7 +162,7 @@ func TestSkipBad(t *testing.T) {
 		if len(left) != 3 || !strings.Contains(left[i], want) {
 			t.Fatalf("left out %q, want %s", left, want)
 		}
-		if notes := fmt.Sprint(run.Ledger); !strings.Contains(notes, "left out, as it cannot be read: "+left[i]) || !strings.Contains(notes, "ignored: not a trace") {
+		if notes := fmt.Sprint(run.Ledger); !strings.Contains(notes, "skipped, it cannot be read: "+left[i]) || !strings.Contains(notes, "ignored: not a trace") {
 			t.Errorf("no %q in %s", left[i], notes)
 		}
 	}
@@ -194,7 +194,7 @@ func TestOpenAll(t *testing.T) {
 		{at("a", "b/rank2.json", "c.tar"), 4, ""},
 		{at("a", "b/rank*.json"), 3, ""},
 		{at("a", "none.json"), 0, "none.json: cannot open"},
-		{at("a", "empty"), 0, "empty: no trace lies in this folder (give it by itself, or the files of one run)"},
+		{at("a", "empty"), 0, "empty: no trace in this folder (open it separately, or give the files of one run)"},
 	} {
 		run, err := OpenAll(c.paths, "some", Options{})
 		switch {

@@ -216,10 +216,10 @@ func (d *reader) ranges() {
 		start, end := r.Int(0), r.Int(1)
 		switch kind := r.Int(2); {
 		case kind != nvtxMark && kind != nvtxPushPop && kind != nvtxStartEnd:
-			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": a name, no range", "row", r.Number)
+			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": a name, not a range", "row", r.Number)
 			return
 		case r.Null(0) || start < 0 || !trace.ValidTime(start) || !trace.ValidTime(max(end, 0)):
-			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": start or end is no time", "row", r.Number)
+			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": start or end is not a time", "row", r.Number)
 			return
 		case kind == nvtxMark:
 			end = start

@@ -49,7 +49,7 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 			return nil, t.fail("give CSV files of rocprof, rocprofv2 or rocprofv3", "not a known table; the header is %.300q", strings.Join(t.header, ","))
 		}
 		if k.read == nil {
-			s.Builder.Note(trace.Noted, f.Name, k.name+": nothing of it has a time", "", 0)
+			s.Builder.Note(trace.Noted, f.Name, k.name+": it has no times", "", 0)
 			cure = k.cure
 			continue
 		}

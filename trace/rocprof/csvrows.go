@@ -89,7 +89,7 @@ func (r *csvReader) startEnd() (start, end trace.Time, ok bool) {
 	from, ok1 := number(r.t.field(r.columns.start))
 	to, ok2 := number(r.t.field(r.columns.end))
 	if !ok1 || !ok2 || from < 0 || to < 0 || !trace.ValidTime(from) || !trace.ValidTime(to) {
-		r.t.note(&r.Builder, trace.Skipped, "start or end is no time")
+		r.t.note(&r.Builder, trace.Skipped, "start or end is not a time")
 		return 0, 0, false
 	}
 	return trace.Time(from), trace.Time(to), true
@@ -169,7 +169,7 @@ func setGrid(k *trace.Kernel, items, workgroup [3]int64) {
 func (r *csvReader) counters() {
 	if r.seen == nil {
 		r.seen = map[int64]bool{}
-		r.Builder.Note(trace.Noted, r.t.file, "kernels ran one by one while counters were read: how they overlap is not how the program runs", "", 0)
+		r.Builder.Note(trace.Noted, r.t.file, "kernels ran one by one while counters were read: overlap is not that of the program", "", 0)
 	}
 	id := r.count(r.columns.dispatch)
 	if r.seen[id] {

@@ -78,7 +78,7 @@ func TestReadRocpd(t *testing.T) {
 -1/0 thread 77.0 launch "hipLaunchKernel" 10-20 in "step"
 -1/1 queue 16.0 compute "k()" 100-190 grid [4 1 1] block [256 1 1] lds 512 vgprs 36 stream 3 corr 50
 -1/1 engine 1.0 copy "MEMORY_COPY_HOST_TO_DEVICE" 200-250 host to device bytes 4096 corr 61
-skipped ` + path + `: rocpd_memory_copy_a: start or end is no time ×1 row [2]
+skipped ` + path + `: rocpd_memory_copy_a: start or end is not a time ×1 row [2]
 `
 	if diff := cmp.Diff(want, describe(run)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -93,11 +93,11 @@ func (g *wgReader) read() {
 	end, ok2 := number(t.field(c.end))
 	id, ok3 := id32(t.field(c.id))
 	if !ok1 || !ok2 || !ok3 {
-		t.note(&g.b, trace.Skipped, "start, end or workgroup id is no number")
+		t.note(&g.b, trace.Skipped, "start, end or workgroup id is not a number")
 		return
 	}
 	if !trace.ValidTime(start) || !trace.ValidTime(end) {
-		t.note(&g.b, trace.Skipped, "start or end is no time")
+		t.note(&g.b, trace.Skipped, "start or end is not a time")
 		return
 	}
 	row := wgRow{
@@ -147,7 +147,7 @@ func (g *wgReader) optional(column int) int32 {
 	f := g.t.field(column)
 	id, ok := id32(f)
 	if !ok && len(bytes.TrimSpace(f)) > 0 {
-		g.t.note(&g.b, trace.Repaired, g.t.header[column]+" is no id: taken as unknown")
+		g.t.note(&g.b, trace.Repaired, g.t.header[column]+" is not an id: taken as unknown")
 	}
 	return id
 }

@@ -23,7 +23,7 @@ func (s *Scan) Timed(table string, columns []string, f func(r Row, start, end tr
 	s.Each(table, columns, func(r Row) {
 		start, end, ok, bad := r.Time(0, 1)
 		if !ok {
-			s.To.Note(trace.Skipped, s.DB.File, table+": start or end is no time", "row", r.Number)
+			s.To.Note(trace.Skipped, s.DB.File, table+": start or end is not a time", "row", r.Number)
 			return
 		}
 		if bad {
