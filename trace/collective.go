@@ -35,11 +35,6 @@ type Member struct {
 	Wait  Time   `json:"wait_ns"` // from its start until the last member arrived or it ended
 }
 
-// WireBytes is what each member must send; 0 where bytes or members are unknown.
-func (c *MatchedCollective) WireBytes() int64 {
-	return c.Op.WireBytes(c.Bytes, max(c.Size, len(c.Members)))
-}
-
 // BusBytesPerSec is the bandwidth of the links that the transfer needed: the
 // bytes that each rank must send over the transfer time ("bus bandwidth" of
 // nccl-tests). It is 0 where bytes, group or transfer are unknown.

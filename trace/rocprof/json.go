@@ -10,7 +10,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A jsonScanner walks a JSON text without building it. Its error sticks: after
+// A jsonScanner walks a JSON text without building it. encoding/json takes over
+// ten times as long token by token (BenchmarkEncodingJSONTokens, BenchmarkJSONTokens).
+// Its error sticks: after
 // one, every list is at its end and every value empty.
 //
 //	for s.array(); s.more(); { for s.object(); s.more(); { switch string(s.key()) { ... default: s.skip() } } }
