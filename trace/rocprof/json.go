@@ -12,8 +12,8 @@ import (
 
 // A jsonScanner walks a JSON text without building it. encoding/json takes over
 // ten times as long token by token (BenchmarkEncodingJSONTokens, BenchmarkJSONTokens).
-// Its error sticks: after
-// one, every list is at its end and every value empty.
+//
+// Its error is sticky: after one, lists are at their end and values are empty.
 //
 //	for s.array(); s.more(); { for s.object(); s.more(); { switch string(s.key()) { ... default: s.skip() } } }
 type jsonScanner struct {
