@@ -86,7 +86,7 @@ func (op CollectiveOp) WireBytes(bytes int64, n int) int64 {
 type Comm struct {
 	Op       CollectiveOp
 	Group    int32  // row of Run.Groups, or None
-	Seq      int64  // number of this operation among the group's: the file's own where it numbers all, else counted from 0 on each rank
+	Seq      int64  // number of this operation among the group's: from the file where it numbers all, else counted from 0 on each rank
 	In, Out  int64  // bytes of this rank's input and output; 0 where unknown
 	DType    string // as the file names it
 	ElemSize int32  // bytes an element; 0 where unknown

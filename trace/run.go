@@ -73,7 +73,7 @@ const (
 )
 
 // Class returns what a span counts as. Bytes under way between ranks are
-// communication, whatever moves them.
+// communication: kernels, copies and engines alike.
 func (r *Run) Class(s Span) Class {
 	switch s.Kind {
 	case Compute:
@@ -150,7 +150,7 @@ type Rank struct {
 	World  int    // ranks in the job; 0 where the file does not say
 	Source string // the file it came from, "" for a simulated rank
 	Host   string
-	Run    string // the run it belongs to, where several stand side by side (SideBySide); else ""
+	Run    string // the run it belongs to, of several in one Run (SideBySide); else ""
 	Device Device
 
 	// Process is the operating system's number of the process; 0 where unknown.
@@ -164,7 +164,7 @@ type Rank struct {
 	Shift, Uncertainty Time
 }
 
-// A Device is what a trace tells about a GPU; zero fields are unknown.
+// A Device has the properties of a GPU; zero fields are unknown.
 type Device struct {
 	Name            string
 	CUs             int
@@ -182,7 +182,7 @@ type Device struct {
 }
 
 // A Run is everything known about what happened. Values of this type are
-// finished: nobody changes one after Builder.Finish returned it.
+// finished: they are not changed after Builder.Finish.
 type Run struct {
 	Name  string   // what to call it in a heading: the path it came from, or the strategy
 	Names []string // interned; Names[0] is ""
@@ -208,8 +208,8 @@ type Run struct {
 
 	// Simulated is false for what a profiler recorded.
 	Simulated bool
-	// Estimated says what the durations rest on where nobody measured them, nor those
-	// of the run that a simulated one was made from; else "".
+	// Estimated is the basis of the durations where they, or those of the run that a
+	// simulated one was made from, were not measured; else "".
 	Estimated string
 }
 

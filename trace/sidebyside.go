@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// SideBySide puts runs side by side in one, each with rank rows of its own that
-// carry its name, and every run's times as they are: for comparing strategies.
+// SideBySide puts several runs into one, to compare strategies. Each run keeps
+// its times and has separate rank rows with its name.
 func SideBySide(runs []*Run, name string) *Run {
 	m := merger{name: name, start: make([]Time, len(runs))}
 	for i, r := range runs {
@@ -29,7 +29,7 @@ func SideBySide(runs []*Run, name string) *Run {
 }
 
 // Split is the inverse of SideBySide: the runs by name, in order of their first
-// rank row. A run that stands alone is returned as it is.
+// rank row. A single run is returned unchanged.
 func Split(r *Run) []*Run {
 	var names []string
 	for _, k := range r.Ranks {
@@ -96,8 +96,8 @@ func (r *Run) only(name string) *Run {
 	return &part
 }
 
-// refer gives a part of a run side tables of its own, where they refer to
-// spans: at has the new id of each span of the whole, or None.
+// refer copies the side tables that refer to spans and updates them: at has the
+// new id of each span of the whole run, or None.
 func (r *Run) refer(at []SpanID) {
 	r.Kernels, r.Copies, r.Comms = slices.Clone(r.Kernels), slices.Clone(r.Copies), slices.Clone(r.Comms)
 	mapLaunches(r.Kernels, r.Copies, r.Waits, at)

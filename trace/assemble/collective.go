@@ -196,7 +196,7 @@ func (g *commUnit) join(u *commUnit, count int) {
 	}
 }
 
-// communicationCall is the operation that a call of RCCL asks for, or UnknownOp.
+// communicationCall is the operation of a call of NCCL or RCCL, or UnknownOp.
 func communicationCall(name string) trace.CollectiveOp {
 	if !strings.HasPrefix(name, "nccl") {
 		return trace.UnknownOp

@@ -8,7 +8,7 @@ import (
 )
 
 // A CollectiveKernel is a kernel of a collective library and what its file
-// tells of the operation.
+// has of the operation.
 type CollectiveKernel struct {
 	Row  int32 // of the builder's kernels
 	Span trace.SpanID
@@ -76,7 +76,7 @@ func number(b *trace.Builder, all []numbered) {
 
 // fromKernelName completes what a collective's arguments left open: NCCL's
 // kernels are called ncclDevKernel_AllReduce_Sum_bf16_RING_LL or, before 2.19,
-// ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic tells nothing.
+// ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic has neither.
 func fromKernelName(c *trace.Comm, name string) {
 	if i := strings.IndexAny(name, "(<"); i >= 0 {
 		name = name[:i]

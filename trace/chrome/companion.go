@@ -130,11 +130,11 @@ func (d *reader) byOrder(x *assemble.Execution) []int32 {
 		name := d.nameOfCall(d.operatorCalls[i].call)
 		ours[name] = append(ours[name], i)
 	}
-	for name, asks := range ours {
-		if len(asks) != len(theirs[name]) {
+	for name, calls := range ours {
+		if len(calls) != len(theirs[name]) {
 			continue
 		}
-		for n, i := range asks {
+		for n, i := range calls {
 			joined[i] = theirs[name][n]
 		}
 	}

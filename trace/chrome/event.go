@@ -39,7 +39,7 @@ type args struct {
 
 	external, correlation, device, stream, priority []byte
 	grid, block, registers, shared                  []byte
-	bytes, size, kind                               []byte // of copies, and of the calls that ask for them
+	bytes, size, kind                               []byte // of copies, and of the calls that issue them
 	dims, types, concrete, record, index            []byte // of operators
 
 	collective, inElems, outElems, groupSize, dtype []byte

@@ -70,7 +70,7 @@ func executionNodes(x *assemble.Execution, w *window) error {
 	}
 }
 
-// executionNode adds what one node tells.
+// executionNode adds the operator of a node.
 func executionNode(x *assemble.Execution, v []byte) {
 	var id, record int64
 	var name string

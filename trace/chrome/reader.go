@@ -22,48 +22,62 @@ type reader struct {
 	origin  int64 // clock value that times in the builder count from
 	started bool  // origin is set
 
-	names   map[string]knownName // by what the file has, quotes and escapes included
+	texts
+	rows
+	deferred
+	groupTable
+}
+
+// texts caches names, by the text that the file has: quotes and escapes included.
+type texts struct {
+	names        map[string]knownName
+	processNames map[string]string
+	threadNames  map[string]string // by pid, 0, tid
+	key, str     []byte            // scratch
+}
+
+// rows are the tracks that events are on.
+type rows struct {
 	tracks  []track
 	trackOf map[string]int32
 	recent  [numPlaces]recentTrack
-	key     []byte // scratch
-	str     []byte // scratch
+	several bool // processes that are nothing of Kineto's
+}
 
-	processNames map[string]string
-	threadNames  map[string]string // by pid, 0, tid
-	several      bool              // processes that are nothing of Kineto's
+// deferred is what finish needs beside the spans.
+type deferred struct {
+	boundaries []boundary // B, E and asynchronous events, to be paired
+	arrows     []arrow    // to be followed
 
-	boundaries []boundary // B, E and asynchronous events, paired in finish
-	arrows     []arrow    // followed in finish
-
-	operatorCalls []operatorCall // operators, where there is a companion
+	operatorCalls []operatorCall // where there is an execution trace
 	calls         []trace.SpanID // by row of Run.Calls
 	kernels       []deviceInfo   // by row of Run.Kernels
 	copies        []deviceInfo   // by row of Run.Copies
-	launches      []launchInfo   // what calls said about the work they launched
+	launches      []launchInfo   // geometry of the launched work, from calls
 	params        []param        // record_param_comms
+	kernelParams  []param        // of collective kernels, from their own arguments
 	waits         []waitInfo
-	kernelParams  []param // what collective kernels tell themselves
 	markerOp      map[trace.SpanID]int32
 	ops           map[string]int32
-	comms         map[string]trace.Comm // collectives without sizes, by their raw arguments
-	groups        []trace.Group
+}
 
+// groupTable has the process groups, and collectives without sizes by their raw arguments.
+type groupTable struct {
+	comms     map[string]trace.Comm
+	groups    []trace.Group
 	groupRows map[groupKey][]int32 // of groups
 }
 
 func newReader(o Options) *reader {
 	return &reader{
-		o:            o,
-		header:       header{rank: trace.None},
-		names:        map[string]knownName{},
-		trackOf:      map[string]int32{},
-		processNames: map[string]string{},
-		threadNames:  map[string]string{},
-		markerOp:     map[trace.SpanID]int32{},
-		ops:          map[string]int32{},
-		comms:        map[string]trace.Comm{},
-		groupRows:    map[groupKey][]int32{},
+		o:      o,
+		header: header{rank: trace.None},
+		texts:  texts{names: map[string]knownName{}, processNames: map[string]string{}, threadNames: map[string]string{}},
+		rows:   rows{trackOf: map[string]int32{}},
+		deferred: deferred{
+			markerOp: map[trace.SpanID]int32{}, ops: map[string]int32{},
+		},
+		groupTable: groupTable{comms: map[string]trace.Comm{}, groupRows: map[groupKey][]int32{}},
 	}
 }
 
@@ -74,7 +88,7 @@ type (
 		issuer   trace.SpanID // the operator or call that issued it; set by link
 		external int64
 		pos      int64
-		param    int32 // row of reader.kernelParams: what its own arguments tell about a collective, or None
+		param    int32 // row of reader.kernelParams: the parameters in its arguments, or None
 	}
 	launchInfo struct {
 		call        int32

@@ -12,7 +12,7 @@ type waitInfo struct {
 	wait trace.Wait
 }
 
-// wait takes in what a cuda_sync event tells of the order of work. Its stream
+// wait reads a cuda_sync event. Its stream
 // is the one that waits, but for Stream Sync, where the host waits for it.
 func (d *reader) wait(e *event, span trace.SpanID) {
 	a := &e.args

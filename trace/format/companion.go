@@ -11,7 +11,7 @@ import (
 // which run in parallel, take theirs from here.
 type companions struct {
 	all  []*assemble.Execution
-	sole bool    // there is one file that may ask
+	sole bool    // there is one Kineto file
 	bad  []error // of those that cannot be read
 
 	mu   sync.Mutex

@@ -129,7 +129,7 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are in failed, so that the first by name is told
+	_ = group.Wait() // errors are in failed, so that the first by name is returned
 	found, err := o.sortOut(read, failed, len(all) > 1)
 	if err != nil {
 		return nil, err
@@ -204,9 +204,9 @@ func join(runs []*trace.Run, name string) (*trace.Run, error) {
 		runtime.GC()
 		defer runtime.GC()
 	}
-	own := slices.Clone(runs)
+	all := slices.Clone(runs)
 	clear(runs) // which this frame and its callers' hold to their end
-	return trace.Merge(own, name)
+	return trace.Merge(all, name)
 }
 
 // alone finishes the only run of an input.

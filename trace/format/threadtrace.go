@@ -26,8 +26,8 @@ var (
 	threadTraceKeys = regexp.MustCompile(`^\s*\{\s*("(code|wave_filenames|counter_names)"\s*:|"SE\d+"\s*:\s*\[|"name"\s*:\s*"[^"]*",\s*"state"\s*:|"duration"\s*:\s*\d+,\s*"name")`)
 )
 
-// readOccupancy reads an occupancyFile. Which clock its cycles count stands in
-// the realtimeFile beside it; without that file times are cycles.
+// readOccupancy reads an occupancyFile. The realtimeFile
+// in the same folder converts its cycles to time; without it times are cycles.
 func readOccupancy(in *input) (*trace.Run, error) {
 	var realtime io.Reader
 	if in.disk != nil {

@@ -278,7 +278,7 @@ func arguments(payload string) *assemble.Arguments {
 	return a
 }
 
-// devices reads what the file tells about GPUs.
+// devices reads the properties of GPUs.
 func (d *reader) devices() {
 	described := map[int64]trace.Device{}
 	d.Each("TARGET_INFO_GPU", []string{"id", "name", "smcount", "threadsperwarp", "maxwarpspersm", "maxregisterspersm", "maxshmempersm", "maxshmemperblockoptin", "totalmemory", "computemajor", "computeminor"},

@@ -12,7 +12,7 @@ import (
 // what ended last before it on the same rank, a collective by the arrival of
 // its latest member on that member's rank. Where two things ended before a
 // start, a trace cannot tell which of them was waited for; the later is taken.
-// Where the file tells (cuda_sync events), work is preceded by what it waited
+// If the file has synchronizations (cuda_sync events), work is preceded by what it waited
 // for: the work before it on its stream, an event of another stream, or what
 // its thread had waited for.
 type Path struct {
@@ -54,7 +54,7 @@ type walker struct {
 	run    *trace.Run
 	work   []rankWork
 	byEnd  [][]trace.SpanID // by rank row; filled as ranks are entered
-	orders []*orders        // by rank row, likewise; nil where the file tells no waits
+	orders []*orders        // by rank row, filled as ranks are entered; nil where the file has no waits
 	steps  []Step           // last first
 }
 

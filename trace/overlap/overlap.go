@@ -80,7 +80,7 @@ type Metrics struct {
 	CriticalPath Path         `json:"critical_path"`
 }
 
-// A Rank is the part of the metrics that is one rank's own.
+// A Rank has the metrics of one rank.
 type Rank struct {
 	Rank int `json:"rank"` // as in trace.Rank.ID
 	Breakdown

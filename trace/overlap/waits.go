@@ -13,7 +13,7 @@ type queueKey struct {
 	stream int64
 }
 
-// orders are what the work of a rank must wait for, as far as the file tells.
+// orders are the dependencies of the work of a rank, as far as the file has them.
 type orders struct {
 	before map[trace.SpanID]trace.SpanID   // the operation before it on its stream
 	events map[trace.SpanID][]trace.SpanID // operations of other streams, whose events its stream waits for
@@ -95,11 +95,11 @@ func streamOf(run *trace.Run, s trace.Span) (stream int64, ok bool) {
 	return 0, false
 }
 
-// heldBack returns what an operation was waiting for, where the file tells: of
+// heldBack returns what an operation was waiting for, where the file has it: of
 // the operation before it on its stream and those whose events its stream
 // waits for, the one that ended last, unless the host was later still; then
 // the last that the thread had waited for. It is trace.None where the file
-// does not tell.
+// does not have it.
 func (o *orders) heldBack(run *trace.Run, w *rankWork, op trace.SpanID) trace.SpanID {
 	s := run.Spans[op]
 	last := trace.SpanID(trace.None)

@@ -79,7 +79,7 @@ func word(text string, number int64) string {
 	return text
 }
 
-// merge adds what the end of a slice says to what its beginning said.
+// merge adds the annotations of the end of a slice to those of its begin.
 func (n *notes) merge(end *notes) {
 	if *n == (notes{}) {
 		*n = *end

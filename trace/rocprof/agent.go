@@ -5,7 +5,7 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// An agentSize is what CSV, JSON and rocpd tell of an agent under the same names.
+// An agentSize has the properties of an agent that CSV, JSON and rocpd name alike.
 type agentSize struct{ cus, wave, waves, ldsKB int64 }
 
 // field returns where a property is kept, or nil for another name.

@@ -21,7 +21,7 @@ type File struct {
 // ReadCSV reads the CSV files of one process: kernels, copies, API calls,
 // markers, memory events and descriptions of agents, as rocprof v1, rocprofv2
 // and every generation of rocprofv3 write them, or rocpd after it. What a file
-// holds is told by its header. Times are nanoseconds; grids are in work-items
+// has follows from its header. Times are nanoseconds; grids are in work-items
 // and become workgroups.
 //
 // CSV files have no bytes of copies, and no operation of RCCL's kernels: that is
@@ -105,7 +105,7 @@ func (w *windows) add(b *trace.Builder, from int, file string) error {
 	return nil
 }
 
-// A csvKind is what a CSV file may hold, told by columns that no other has.
+// A csvKind is a kind of CSV file, recognised by columns that no other kind has.
 type csvKind struct {
 	name    string
 	columns []string // in lower case

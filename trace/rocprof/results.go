@@ -36,7 +36,7 @@ func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 type resultsReader struct {
 	*assemble.Session
 	s       *jsonScanner
-	own     int32
+	process int32
 	symbols map[int64]symbol
 	kinds   [][]string       // names of operations, by kind
 	ranges  map[int64]string // messages of markers, by correlation id
@@ -72,7 +72,7 @@ type record struct {
 }
 
 func (j *resultsReader) readProcess() {
-	j.own = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
+	j.process = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
 	j.symbols, j.ranges, j.kinds, j.unnamed = map[int64]symbol{}, map[int64]string{}, nil, nil
 	for j.s.object(); j.s.more(); {
 		switch string(j.s.key()) {
@@ -108,7 +108,7 @@ func (j *resultsReader) readProcess() {
 }
 
 func (j *resultsReader) metadata() {
-	p := &j.Processes[j.own]
+	p := &j.Processes[j.process]
 	for j.s.object(); j.s.more(); {
 		switch string(j.s.key()) {
 		case "pid":
@@ -160,7 +160,7 @@ func (j *resultsReader) agent() {
 	}
 	a.Ordinal = assemble.Narrow(ofType)
 	a.Device = size.device(product, name)
-	s := &j.Agents[j.Agent(j.own, a.Key)]
+	s := &j.Agents[j.Agent(j.process, a.Key)]
 	a.Process = s.Process
 	*s = a
 }
@@ -326,7 +326,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		d.Agent, d.Start, d.End = j.agentOf(r.agent), start, end
 		d.Kernel.Correlation = r.correlation
 		setGrid(&d.Kernel, r.grid, r.workgroup)
-		good = j.AddKernel(j.own, d)
+		good = j.AddKernel(j.process, d)
 		wants = unnamed{span: id, kernel: true, operation: r.kernel}
 	case "memory_copy":
 		c := assemble.Copy{
@@ -334,9 +334,9 @@ func (j *resultsReader) add(kind string, r *record) bool {
 			Correlation: r.correlation, Bytes: r.bytes, Start: start, End: end,
 		}
 		c.Dir = j.Between(c.From, c.To)
-		good = j.AddCopy(j.own, &c)
+		good = j.AddCopy(j.process, &c)
 	case "memory_allocation", "scratch_memory":
-		good = j.AddRange(j.own, 0, start, end)
+		good = j.AddRange(j.process, 0, start, end)
 	default:
 		c := assemble.Call{
 			Thread: r.thread, Correlation: r.correlation, Start: start, End: end,
@@ -345,7 +345,7 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		if c.Marker {
 			wants.marker = r.correlation
 		}
-		good = j.AddCall(j.own, &c)
+		good = j.AddCall(j.process, &c)
 	}
 	j.unnamed = append(j.unnamed, wants)
 	return good
@@ -357,9 +357,9 @@ func (j *resultsReader) agentOf(handle int64) int32 {
 	if handle == 0 {
 		return trace.None
 	}
-	if handle != j.handle || j.handleOf != j.own {
-		j.handle, j.handleOf = handle, j.own
-		j.handleAgent = j.Agent(j.own, strconv.FormatInt(handle, 10))
+	if handle != j.handle || j.handleOf != j.process {
+		j.handle, j.handleOf = handle, j.process
+		j.handleAgent = j.Agent(j.process, strconv.FormatInt(handle, 10))
 	}
 	return j.handleAgent
 }

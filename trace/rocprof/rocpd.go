@@ -38,8 +38,8 @@ type rocpdReader struct {
 	events    events
 }
 
-// A rocpdEvent says where a kernel, copy or call stands among the others. The
-// stack id joins a call with what it launched.
+// A rocpdEvent links a kernel, copy or call with others. The stack id links a call
+// with what it launched.
 type rocpdEvent struct {
 	stack    int64
 	category int32
@@ -280,7 +280,7 @@ func (g *rocpdReader) readArguments() map[int64]callArguments {
 // callArguments are the arguments of a call by name, as rccl.h has them.
 type callArguments map[string]string
 
-// arguments returns what the arguments of a call of RCCL tell, or nil if there are none.
+// arguments returns the arguments of a call of RCCL, or nil if there are none.
 func (a callArguments) arguments() *assemble.Arguments {
 	if a == nil {
 		return nil

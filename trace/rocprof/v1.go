@@ -9,7 +9,7 @@ import (
 )
 
 // v1 reads results.db of rocprof v1. Kernels are in KERN if grids and counters
-// were asked for, else in OPS, which knows neither.
+// were recorded, else in OPS, which knows neither.
 func (d *dbReader) v1() {
 	kernels := false
 	d.Timed("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r sqldb.Row, start, end trace.Time) {

@@ -178,7 +178,7 @@ func (g *wgReader) addAll() {
 		if !ok {
 			r := trace.Rank{ID: int(id), Source: g.t.file}
 			if len(ranks) > 0 {
-				r.Uncertainty = trace.None // GPUs stamp by timers of their own
+				r.Uncertainty = trace.None // each GPU has its own timer
 			}
 			rank = g.b.AddRank(r)
 			ranks[id] = rank

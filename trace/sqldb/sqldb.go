@@ -35,7 +35,7 @@ func Open(path string) (*DB, error) {
 	return prepare(conn, path)
 }
 
-// Load reads a database that is no file of its own into memory, and calls it file in errors.
+// Load reads a database from a stream into memory, and calls it file in errors.
 func Load(r io.Reader, file string) (*DB, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {

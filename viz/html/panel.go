@@ -70,7 +70,7 @@ type section struct {
 type row struct {
 	Label   string `json:"label"`
 	Cluster bool   `json:"cluster,omitempty"` // the first of a cluster
-	Detail  bool   `json:"detail,omitempty"`  // hidden until asked for
+	Detail  bool   `json:"detail,omitempty"`  // hidden by default
 	Spans   int    `json:"spans"`
 	Marks   int    `json:"marks"`
 

@@ -6,7 +6,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Class is what a stretch of time was spent on, as far as a picture tells.
+// A Class is what an interval was spent on, as drawn.
 type Class uint8
 
 // The classes, from Idle to what decides a tie last.

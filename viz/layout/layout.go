@@ -90,7 +90,7 @@ type Row struct {
 	Parent int          // row, or None
 	After  int          // the first row that is no descendant: descendants are Rows[i+1 : After]
 	Lanes  int          // lanes that a full cell stands for: those of a group, the ranks of a run; else 1
-	Detail bool         // better hidden until asked for
+	Detail bool         // hidden by default
 
 	// Spans by start, each after the span it nests in. On a lane they nest or
 	// are disjoint; on a heading they overlap.

@@ -261,7 +261,7 @@ func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Ce
 		}
 		caption := c.words(clean(p.t.Caption(row, id)))
 		if b-a < 8 && utf8.RuneCountInString(caption) > b-a {
-			continue // a letter and an ellipsis tell nothing
+			continue // too short to be useful
 		}
 		if margin > 0 && caption != "" && utf8.RuneCountInString(caption)+2 <= b-a {
 			caption = " " + caption + " "

@@ -65,7 +65,7 @@ func NewModel(views []layout.View, o Options) *Model {
 	return m
 }
 
-// firstFigure goes to the first run that has the Figure 11 asked for.
+// firstFigure goes to the first run that has the requested Figure 11.
 func (m *Model) firstFigure() {
 	for m.tab = range m.views {
 		if m.figurePage() != nil {
