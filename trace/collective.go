@@ -74,6 +74,9 @@ type pairCount struct{ row, group, low, high int32 }
 // operations between the two ranks.
 func (r *Run) matchCollectives() {
 	r.Collectives = nil
+	if len(r.Comms) == 0 {
+		return
+	}
 	for i := range r.Comms {
 		r.Comms[i].Collective = None
 	}
@@ -85,10 +88,14 @@ func (r *Run) matchCollectives() {
 	var sizes []int32 // of the rows: kernels, an upper bound of members
 	rows := map[operation]int32{}
 	pairs := map[pairCount]int64{}
-	for i, s := range r.Spans {
-		comm := r.Comm(s)
-		if comm == nil || s.Kind != Collective {
-			continue // a kernel without Comm: nothing says what it communicates, nor with whom
+	for i := range r.Spans {
+		s := &r.Spans[i]
+		if s.Kind != Collective {
+			continue
+		}
+		comm := r.Comm(*s)
+		if comm == nil {
+			continue // nothing states what it communicates, nor with whom
 		}
 		key := r.operation(comm, r.Lanes[s.Lane].Rank, pairs)
 		at, ok := rows[key]

@@ -80,7 +80,7 @@ func (x *Index) found(i int, want indexEntry) int32 {
 type linkTables struct {
 	run *Run // lanes, ranks and waits
 
-	spans, kernels, copies int
+	spans, callRows, kernels, copies int
 
 	span   func(SpanID) *Span
 	call   func(int32) *Call
@@ -94,13 +94,13 @@ type linkTables struct {
 // lanes; Finish calls it otherwise. Of several calls with one correlation, the
 // first to start is taken.
 func (b *Builder) Link() {
-	t := linkTables{&b.run, b.Len(), b.kernels.rows, b.copies.rows, b.Span, b.Call, b.Kernel, b.Copy}
-	t.link()
-	t.mark()
+	t := linkTables{&b.run, b.Len(), b.calls.rows, b.kernels.rows, b.copies.rows, b.Span, b.Call, b.Kernel, b.Copy}
+	t.link(true)
 	b.linked = true
 }
 
-func (t *linkTables) link() {
+// link sets launches. If mark is set it also gives calls that launched something their kind.
+func (t *linkTables) link(mark bool) {
 	for i := range t.kernels {
 		t.kernel(int32(i)).Launch = None
 	}
@@ -119,34 +119,47 @@ func (t *linkTables) link() {
 	}
 	calls.last = 0
 	for i := range t.spans {
-		switch s := t.span(SpanID(i)); {
-		case s.Attr == None:
-		case s.Kind == Compute || s.Kind == Collective:
+		s := t.span(SpanID(i))
+		if s.Attr == None {
+			continue
+		}
+		launch := SpanID(None)
+		switch s.Kind {
+		case Compute, Collective:
 			k := t.kernel(s.Attr)
 			k.Launch = find(t.run.Lanes[s.Lane].Rank, k.Correlation)
-		case s.Kind == Copy || s.Kind == Transfer:
+			launch = k.Launch
+		case Copy, Transfer:
 			c := t.copy(s.Attr)
 			c.Launch = find(t.run.Lanes[s.Lane].Rank, c.Correlation)
+			launch = c.Launch
+		}
+		if mark && launch != None {
+			t.span(launch).Kind = Launch
 		}
 	}
 }
 
 // calls indexes the host calls that have a correlation.
 func (t *linkTables) calls() *Index {
-	numbered := func(s *Span) bool {
-		return (s.Kind == HostCall || s.Kind == Launch) && s.Attr != None && t.call(s.Attr).Correlation != 0
-	}
 	n := 0
-	for i := range t.spans {
-		if numbered(t.span(SpanID(i))) {
+	for i := range t.callRows {
+		if t.call(int32(i)).Correlation != 0 {
 			n++
 		}
 	}
 	x := &Index{}
+	if n == 0 {
+		return x
+	}
 	x.Reserve(n)
-	for i := 0; len(x.entries) < n; i++ {
-		if s := t.span(SpanID(i)); numbered(s) {
-			x.Add(t.run.Lanes[s.Lane].Rank, t.call(s.Attr).Correlation, int32(i))
+	for i := range t.spans {
+		s := t.span(SpanID(i))
+		if s.Kind != HostCall && s.Kind != Launch || s.Attr == None {
+			continue
+		}
+		if c := t.call(s.Attr).Correlation; c != 0 {
+			x.Add(t.run.Lanes[s.Lane].Rank, c, int32(i))
 		}
 	}
 	x.sort(func(a, b int32) int {

@@ -149,10 +149,10 @@ func joinParts(a, b *Run) (*Run, error) {
 // before its call: then two tools counted, each for itself.
 func linkParts(r *Run) bool {
 	t := linkTables{
-		r, len(r.Spans), len(r.Kernels), len(r.Copies), func(id SpanID) *Span { return &r.Spans[id] }, func(i int32) *Call { return &r.Calls[i] },
+		r, len(r.Spans), len(r.Calls), len(r.Kernels), len(r.Copies), func(id SpanID) *Span { return &r.Spans[id] }, func(i int32) *Call { return &r.Calls[i] },
 		func(i int32) *Kernel { return &r.Kernels[i] }, func(i int32) *CopyAttr { return &r.Copies[i] },
 	}
-	t.link()
+	t.link(false)
 	launches, late := 0, 0
 	for i, s := range r.Spans {
 		if id := t.launch(SpanID(i)); id != None {
