@@ -75,76 +75,72 @@ func (x *Index) found(i int, want indexEntry) int32 {
 	return x.entries[i].row
 }
 
-// linkTables gives access to the spans and side tables of a run that is being
-// built, whether they are still in pieces or not.
-type linkTables struct {
-	run *Run // lanes, ranks and waits
-
-	spans, callRows, kernels, copies int
-
-	span   func(SpanID) *Span
-	call   func(int32) *Call
-	kernel func(int32) *Kernel
-	copy   func(int32) *CopyAttr
-}
-
 // Link sets Kernel.Launch, CopyAttr.Launch and the calls of waits from the
 // correlations, and gives the calls that launched something the kind Launch.
 // Readers that need launches before the end call it when all spans have their
 // lanes; Finish calls it otherwise. Of several calls with one correlation, the
 // first to start is taken.
 func (b *Builder) Link() {
-	t := linkTables{&b.run, b.Len(), b.calls.rows, b.kernels.rows, b.copies.rows, b.Span, b.Call, b.Kernel, b.Copy}
-	t.link(true)
+	b.link(true)
 	b.linked = true
 }
 
-// link sets launches. If mark is set it also gives calls that launched something their kind.
-func (t *linkTables) link(mark bool) {
-	for i := range t.kernels {
-		t.kernel(int32(i)).Launch = None
+// link is Link; without mark it leaves the kinds of calls alone.
+func (b *Builder) link(mark bool) {
+	for i := range b.kernels.rows {
+		b.kernels.at(int32(i)).Launch = None
 	}
-	for i := range t.copies {
-		t.copy(int32(i)).Launch = None
+	for i := range b.copies.rows {
+		b.copies.at(int32(i)).Launch = None
 	}
-	calls := t.calls()
-	rows := t.hostRows(calls)
+	calls := b.numberedCalls()
+	rows := b.hostRows(calls)
 	find := func(rank int32, correlation int64) SpanID { return SpanID(calls.Find(rows[rank], correlation)) }
-	for i := range t.run.Waits {
-		w := &t.run.Waits[i]
+	for i := range b.run.Waits {
+		w := &b.run.Waits[i]
 		w.Call, w.Recorded = find(w.Rank, w.Correlation), find(w.Rank, w.Record)
 	}
 	if len(calls.entries) == 0 {
 		return
 	}
 	calls.last = 0
-	for i := range t.spans {
-		s := t.span(SpanID(i))
-		if s.Attr == None {
+	for i := range b.spans.rows {
+		s := b.spans.at(int32(i))
+		launch := b.launchOf(s)
+		if launch == nil {
 			continue
 		}
-		launch := SpanID(None)
-		switch s.Kind {
-		case Compute, Collective:
-			k := t.kernel(s.Attr)
-			k.Launch = find(t.run.Lanes[s.Lane].Rank, k.Correlation)
-			launch = k.Launch
-		case Copy, Transfer:
-			c := t.copy(s.Attr)
-			c.Launch = find(t.run.Lanes[s.Lane].Rank, c.Correlation)
-			launch = c.Launch
-		}
-		if mark && launch != None {
-			t.span(launch).Kind = Launch
+		if *launch = find(b.run.Lanes[s.Lane].Rank, b.correlation(s)); mark && *launch != None {
+			b.Span(*launch).Kind = Launch
 		}
 	}
 }
 
-// calls indexes the host calls that have a correlation.
-func (t *linkTables) calls() *Index {
+// launchOf returns the Launch of a kernel or copy; nil for other spans.
+func (b *Builder) launchOf(s *Span) *SpanID {
+	switch {
+	case s.Attr == None:
+	case s.Kind == Compute || s.Kind == Collective:
+		return &b.kernels.at(s.Attr).Launch
+	case s.Kind == Copy || s.Kind == Transfer:
+		return &b.copies.at(s.Attr).Launch
+	}
+	return nil
+}
+
+// correlation is that of a kernel or copy.
+func (b *Builder) correlation(s *Span) int64 {
+	if s.Kind == Compute || s.Kind == Collective {
+		return b.kernels.at(s.Attr).Correlation
+	}
+	return b.copies.at(s.Attr).Correlation
+}
+
+// numberedCalls indexes the host calls that have a correlation.
+func (b *Builder) numberedCalls() *Index {
 	n := 0
-	for i := range t.callRows {
-		if t.call(int32(i)).Correlation != 0 {
+	for i := range b.calls.rows {
+		if b.calls.at(int32(i)).Correlation != 0 {
 			n++
 		}
 	}
@@ -153,26 +149,27 @@ func (t *linkTables) calls() *Index {
 		return x
 	}
 	x.Reserve(n)
-	for i := range t.spans {
-		s := t.span(SpanID(i))
+	for i := range b.spans.rows {
+		s := b.spans.at(int32(i))
 		if s.Kind != HostCall && s.Kind != Launch || s.Attr == None {
 			continue
 		}
-		if c := t.call(s.Attr).Correlation; c != 0 {
-			x.Add(t.run.Lanes[s.Lane].Rank, c, int32(i))
+		if c := b.calls.at(s.Attr).Correlation; c != 0 {
+			x.Add(b.run.Lanes[s.Lane].Rank, c, int32(i))
 		}
 	}
-	x.sort(func(a, b int32) int {
-		p, q := t.span(SpanID(a)), t.span(SpanID(b))
-		return cmp.Or(cmp.Compare(p.Start, q.Start), cmp.Compare(q.End, p.End), cmp.Compare(a, b))
+	x.sort(func(i, j int32) int {
+		p, q := b.spans.at(i), b.spans.at(j)
+		return cmp.Or(cmp.Compare(p.Start, q.Start), cmp.Compare(q.End, p.End), cmp.Compare(i, j))
 	})
 	return x
 }
 
 // hostRows returns, by rank row, the row whose host threads launched its work:
 // of the ranks of one process, the first has them all.
-func (t *linkTables) hostRows(calls *Index) []int32 {
-	has := make([]bool, len(t.run.Ranks))
+func (b *Builder) hostRows(calls *Index) []int32 {
+	ranks := b.run.Ranks
+	has := make([]bool, len(ranks))
 	for _, e := range calls.entries {
 		has[e.rank] = true
 	}
@@ -180,44 +177,21 @@ func (t *linkTables) hostRows(calls *Index) []int32 {
 		id                int64
 		source, host, run string
 	}
+	keyOf := func(r *Rank) process { return process{r.Process, r.Source, r.Host, r.Run} }
 	first := map[process]int32{}
-	rows := make([]int32, len(t.run.Ranks))
-	for i := range t.run.Ranks {
-		r := &t.run.Ranks[i]
-		key := process{r.Process, r.Source, r.Host, r.Run}
-		if _, ok := first[key]; !ok && has[i] {
-			first[key] = int32(i)
+	for i := range slices.Backward(ranks) {
+		if has[i] {
+			first[keyOf(&ranks[i])] = int32(i)
 		}
 	}
-	for i := range t.run.Ranks {
-		r := &t.run.Ranks[i]
+	rows := make([]int32, len(ranks))
+	for i := range ranks {
 		rows[i] = int32(i)
-		if row, ok := first[process{r.Process, r.Source, r.Host, r.Run}]; ok && !has[i] && r.Process != 0 {
+		if row, ok := first[keyOf(&ranks[i])]; ok && !has[i] && ranks[i].Process != 0 {
 			rows[i] = row
 		}
 	}
 	return rows
-}
-
-// mark gives the calls that launched something their kind.
-func (t *linkTables) mark() {
-	for i := range t.spans {
-		if id := t.launch(SpanID(i)); id != None {
-			t.span(id).Kind = Launch
-		}
-	}
-}
-
-// launch returns the call that launched a span, or None.
-func (t *linkTables) launch(id SpanID) SpanID {
-	switch s := t.span(id); {
-	case s.Attr == None:
-	case s.Kind == Compute || s.Kind == Collective:
-		return t.kernel(s.Attr).Launch
-	case s.Kind == Copy || s.Kind == Transfer:
-		return t.copy(s.Attr).Launch
-	}
-	return None
 }
 
 // mapLaunches rewrites the ids of calls after spans moved: at gives the new id of each.

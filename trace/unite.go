@@ -148,14 +148,11 @@ func joinParts(a, b *Run) (*Run, error) {
 // does nothing and reports false where numbers agree but would have work start
 // before its call: then two tools counted, each for itself.
 func linkParts(r *Run) bool {
-	t := linkTables{
-		r, len(r.Spans), len(r.Calls), len(r.Kernels), len(r.Copies), func(id SpanID) *Span { return &r.Spans[id] }, func(i int32) *Call { return &r.Calls[i] },
-		func(i int32) *Kernel { return &r.Kernels[i] }, func(i int32) *CopyAttr { return &r.Copies[i] },
-	}
-	t.link(false)
+	b := Builder{run: *r, spans: tableOf(r.Spans), kernels: tableOf(r.Kernels), copies: tableOf(r.Copies), calls: tableOf(r.Calls)}
+	b.link(false)
 	launches, late := 0, 0
-	for i, s := range r.Spans {
-		if id := t.launch(SpanID(i)); id != None {
+	for _, s := range r.Spans {
+		if id := r.LaunchOf(s); id != None {
 			launches++
 			if r.Spans[id].Start > s.Start {
 				late++
@@ -166,6 +163,6 @@ func linkParts(r *Run) bool {
 	if late*100 > mostLate*launches {
 		return false
 	}
-	t.mark()
+	b.link(true)
 	return true
 }

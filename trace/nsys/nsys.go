@@ -6,7 +6,6 @@ package nsys
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -244,35 +243,33 @@ func (d *reader) ranges() {
 	})
 }
 
-// arguments reads the payload of a range of NCCL, a JSON object whose names are
-// those of nvtx_payload_schemas.h. Versions write numbers or strings. It returns
-// nil where there is none.
-func arguments(payload string) *assemble.Arguments {
-	var fields map[string]any
-	d := json.NewDecoder(strings.NewReader(payload))
-	d.UseNumber() // ids take all of 64 bits
-	if payload == "" || d.Decode(&fields) != nil {
+// A payload is that of a range of NCCL, a JSON object with the names of
+// nvtx_payload_schemas.h. Versions write numbers or strings.
+type payload struct {
+	Communicator json.Number `json:"NCCL communicator ID"`
+	Bytes        json.Number `json:"Message size [bytes]"`
+	Ranks        json.Number `json:"No. of ranks"`
+	Root         json.Number `json:"Root"`
+	Peer         json.Number `json:"Peer rank"`
+}
+
+// arguments reads a payload, or returns nil where there is none.
+func arguments(text string) *assemble.Arguments {
+	var p payload
+	if text == "" || json.Unmarshal([]byte(text), &p) != nil {
 		return nil
 	}
 	a := &assemble.Arguments{Peer: trace.None}
-	for name, value := range fields {
-		text := fmt.Sprint(value)
-		n, err := strconv.ParseInt(text, 0, 64)
-		switch known := err == nil && n >= 0; name {
-		case "NCCL communicator ID":
-			a.Communicator = "NCCL " + text
-		case "Message size [bytes]":
-			if known {
-				a.Bytes = n
-			}
-		case "No. of ranks":
-			if known {
-				a.Ranks = int(assemble.Narrow(n))
-			}
-		case "Root", "Peer rank":
-			if known {
-				a.Peer = assemble.Narrow(n)
-			}
+	a.Bytes, _ = p.Bytes.Int64()
+	if n, err := p.Ranks.Int64(); err == nil {
+		a.Ranks = int(assemble.Narrow(n))
+	}
+	if p.Communicator != "" {
+		a.Communicator = "NCCL " + p.Communicator.String()
+	}
+	for _, peer := range [...]json.Number{p.Root, p.Peer} {
+		if n, err := peer.Int64(); err == nil && n >= 0 {
+			a.Peer = assemble.Narrow(n)
 		}
 	}
 	return a
