@@ -20,7 +20,7 @@ func (o *replayOptions) between(opts *replay.Options) error {
 	case iteration:
 		return nil
 	case "all":
-		opts.To = trace.Infinity
+		opts.To = trace.Never
 		return nil
 	}
 	from, to, ok := strings.Cut(o.window, "-")
