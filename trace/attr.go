@@ -63,8 +63,8 @@ func ParseCollectiveOp(s string) (op CollectiveOp, ok bool) {
 
 // WireBytes is what each of n ranks must send for the operation on a buffer of
 // the given bytes: the whole of the larger side, input or output. It is the
-// same for ring, direct and pairwise algorithms (nccl-tests, PERFORMANCE.md,
-// uses these factors for its "bus bandwidth").
+// same for ring, direct and pairwise algorithms (rule C7; NCCL's
+// "bus bandwidth" uses the same factors).
 func (op CollectiveOp) WireBytes(bytes int64, n int) int64 {
 	if n <= 1 {
 		return 0
