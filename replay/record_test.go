@@ -117,7 +117,7 @@ func TestRecordAttributes(t *testing.T) {
 		t.Errorf("run %q of %+v", r.Name, r.Ranks)
 	}
 	wantKernel := trace.Kernel{
-		Grid: [3]int32{2, 1, 1}, Block: [3]int32{8, 1, 1}, Stream: 20, Priority: -2, Origin: 42, Op: trace.None,
+		Grid: [3]int32{2, 1, 1}, Block: [3]int32{8, 1, 1}, Stream: 20, Priority: -2, Origin: 42, Op: trace.None, Launch: trace.None,
 	}
 	second := wantKernel
 	second.Comm = 1
@@ -126,14 +126,14 @@ func TestRecordAttributes(t *testing.T) {
 	}
 	first := trace.Comm{Op: trace.AllReduce, In: 100}
 	next := first
-	next.Seq = 1
+	next.Seq, next.Collective = 1, 1
 	if diff := cmp.Diff([]trace.Comm{first, next}, r.Comms); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]trace.Group{{Name: "all", Ranks: []int{0, 1}, Size: 2}}, r.Groups); diff != "" {
 		t.Error(diff)
 	}
-	pull := trace.CopyAttr{Bytes: 100, Stream: 9, Peer: 1, Origin: 6, Op: trace.None, Dir: trace.PeerToPeer}
+	pull := trace.CopyAttr{Bytes: 100, Stream: 9, Peer: 1, Origin: 6, Op: trace.None, Launch: trace.None, Dir: trace.PeerToPeer}
 	if len(r.Copies) != 1 || r.Copies[0] != pull {
 		t.Errorf("copies %+v", r.Copies)
 	}

@@ -58,7 +58,7 @@ func (r *recorder) settleIn(l *launch, w *workgroup, c *cu, now Time) int32 {
 	} else {
 		v.stays = append(v.stays, stay{})
 	}
-	v.stays[id] = stay{start: now, end: trace.Never, cu: w.cu, slot: int32(at), index: w.index, bank: l.bank, lane: trace.None}
+	v.stays[id] = stay{start: now, end: trace.Infinity, cu: w.cu, slot: int32(at), index: w.index, bank: l.bank, lane: trace.None}
 	c.slots[at] = id
 	return int32(at)
 }

@@ -8,32 +8,30 @@ import (
 	"time"
 )
 
-// A rank's clock is taken to be off where the ends of its collectives disagree
-// by the same amount again and again: the median is over shiftSpreads times
-// the spread around it (median absolute deviation), and over shiftLeast, below
-// which ranks of one collective really leave at different times. GPUs of one
-// host are such a case: four H200 gave offsets of 18, 52 and 38 µs with a spread
-// of 1 µs, the same in trace after trace of one process.
+// A rank's clock has an offset if the ends of its collectives differ from those
+// of another rank by a constant: the median difference exceeds shiftSpreads
+// times its median absolute deviation, and shiftLeast, below which members of a
+// collective can end at different times. GPUs of one host can have an offset:
+// four H200 had 18, 52 and 38 µs with a deviation of 1 µs in all traces of one process.
 const (
 	shiftSpreads = 3
 	shiftLeast   = Time(5 * time.Microsecond)
-	shiftAlone   = Time(100 * time.Microsecond) // in place of shiftLeast, with fewer than three collectives to go by
+	shiftAlone   = Time(100 * time.Microsecond) // instead of shiftLeast with fewer than three collectives
 )
 
-// An alignment is how a rank relates to row 0: its times on the common clock,
-// and the numbers of its collectives.
+// An alignment relates a rank to row 0: the offset of its clock, and the offset
+// of the numbers of its collectives.
 type alignment struct {
 	run, row           int // where it comes from
 	ends               map[string][]ending
 	lag                map[string]int64 // by group: to add to the numbers of its collectives
 	shift, uncertainty Time
-	known              bool // compared with a row that is known itself
+	known              bool // compared, directly or through other rows, with row 0
 	lagged             bool // some lag differs from that of the row it was compared with
-	stamped            bool // shifted so that kernels that store for each other start together
+	stamped            bool // shifted so that communicating kernels start together
 }
 
-// An ending is when a collective in which all members end together did end, on
-// the common clock.
+// An ending is the end of a collective whose members end together, on the common clock.
 type ending struct {
 	seq int64
 	op  CollectiveOp
@@ -126,10 +124,10 @@ func differences(a, b []ending, lag int64) []Time {
 	return diff
 }
 
-// lag returns what to add to the numbers of a's collectives. Where the file
-// has no numbers they are counted, and a profiler that began one collective
-// earlier than another's counts one more. On one clock that shows: all ends
-// are an iteration apart, and agree when the numbers are moved by a few.
+// lag returns the offset of the numbers of a's collectives. Where the file has
+// no numbers they are counted, and a profile that starts one collective earlier
+// counts one more. On a common clock the ends then differ by an iteration, and
+// agree once the numbers are shifted.
 func lag(a, b []ending, base int64) int64 {
 	const most = 8
 	best, least := base, shiftAlone
@@ -186,8 +184,8 @@ func median(d []Time) Time {
 	return d[mid-1] + (d[mid]-d[mid-1])/2
 }
 
-// groupKeys names each group by its name and ranks: of two groups of one name,
-// as tensor-parallel groups may be called, only those of the same ranks are one.
+// groupKeys names each group by its name and ranks. Tensor-parallel groups may
+// share a name: only those with the same ranks are one group.
 func groupKeys(r *Run) []string {
 	keys := make([]string, len(r.Groups))
 	for i, g := range r.Groups {
@@ -202,8 +200,8 @@ func groupKeys(r *Run) []string {
 	return keys
 }
 
-// collectiveEnds returns, by rank row and group, when each collective in which
-// all members end together did end, in order of their numbers.
+// collectiveEnds returns, by rank row and group, the ends of collectives whose
+// members end together, in order of their numbers.
 func collectiveEnds(r *Run, start Time) []map[string][]ending {
 	keys := groupKeys(r)
 	ends := make([]map[string][]ending, len(r.Ranks))
@@ -230,8 +228,8 @@ func collectiveEnds(r *Run, start Time) []map[string][]ending {
 	return ends
 }
 
-// lastOfEach sorts by number and keeps the last end of those that are one
-// operation by several kernels.
+// lastOfEach sorts by number and keeps the last end where several kernels are
+// one operation.
 func lastOfEach(e []ending) []ending {
 	slices.SortFunc(e, func(a, b ending) int {
 		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.at, a.at))
@@ -239,8 +237,8 @@ func lastOfEach(e []ending) []ending {
 	return slices.CompactFunc(e, func(a, b ending) bool { return a.seq == b.seq })
 }
 
-// endsTogether reports whether no member of the operation can end before every
-// other has arrived: a sender or a root can.
+// endsTogether reports whether no member can end before all have arrived. A
+// sender or a root can.
 func endsTogether(op CollectiveOp) bool {
 	switch op {
 	case AllReduce, AllGather, ReduceScatter, AllToAll, Barrier:

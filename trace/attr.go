@@ -5,8 +5,9 @@ type Kernel struct {
 	Grid, Block [3]int32 // workgroups, and threads of a workgroup, per axis; zero where unknown
 	Shared      int32    // bytes of LDS or shared memory a workgroup
 	Registers   int32    // 32-bit registers a thread
-	Correlation int64    // joins the launching Call of the same rank; 0 where unknown
+	Correlation int64    // the file's number of the call that launched it; 0 where unknown
 	Stream      int64    // as the file names it
+	Launch      SpanID   // the call that launched it, or None; set by Builder.Link
 	Comm        int32    // row of Run.Comms for a Collective, else None
 	Op          int32    // row of Run.Operators, else None
 	Priority    int32    // as the programming model has it: lower is more urgent on CUDA and HIP
@@ -85,11 +86,13 @@ func (op CollectiveOp) WireBytes(bytes int64, n int) int64 {
 type Comm struct {
 	Op       CollectiveOp
 	Group    int32  // row of Run.Groups, or None
-	Seq      int64  // number of this operation among the group's: the file's own where it numbers all, else counted from 0 on each rank
+	Seq      int64  // number of this operation among the group's: from the file where it numbers all, else counted from 0 on each rank
 	In, Out  int64  // bytes of this rank's input and output; 0 where unknown
 	DType    string // as the file names it
 	ElemSize int32  // bytes an element; 0 where unknown
 	Peer     int32  // SendRecv, Broadcast, Reduce: the other or the root rank id, else None
+
+	Collective int32 `json:"-"` // row of Run.Collectives, or None; set by Builder.Finish
 }
 
 // Bytes is the buffer size that message-size curves are drawn over: the larger of input and output.
@@ -130,9 +133,10 @@ type CopyAttr struct {
 	Bytes       int64 // 0 where unknown
 	Correlation int64
 	Stream      int64
-	Peer        int32 // rank id at the other end of a peer copy, else None
-	Op          int32 // row of Run.Operators, else None
-	Origin      int32 // simulated: the workload op, else None
+	Launch      SpanID // the call that launched it, or None; set by Builder.Link
+	Peer        int32  // rank id at the other end of a peer copy, else None
+	Op          int32  // row of Run.Operators, else None
+	Origin      int32  // simulated: the workload op, else None
 	Dir         CopyDir
 }
 
@@ -145,7 +149,7 @@ type WorkgroupAttr struct {
 	Row, Col   int32 // tile coordinates, or None
 }
 
-// A Call is what joins a host call to device work.
+// A Call is what is known of one host call beyond its time.
 type Call struct {
 	Correlation int64
 	External    int64 // the framework operator's id
@@ -153,16 +157,19 @@ type Call struct {
 	OnStream    bool  // the file names a stream for an operator, as Triton's launchers do
 }
 
-// A Wait is an order that the program asked for: a stream waits for an event of
-// another, or the host for a stream, an event or the whole device.
+// A Wait is a synchronization: a stream waits for an event of another stream, or
+// the host waits for a stream, an event or the whole device.
 type Wait struct {
 	Rank        int32 // row of Run.Ranks
 	Device      int32
-	Start, End  Time  // of the call that asked, or of the host's waiting
+	Start, End  Time  // of the waiting call
 	Stream      int64 // that waits, as in Kernel.Stream; None where the host does
 	On          int64 // stream that is waited for; None where it is the device, or unknown
 	Record      int64 // correlation of the call that recorded the event; 0 where there is none, or unknown
-	Correlation int64 // of the call that asked; 0 where unknown
+	Correlation int64 // of the waiting call; 0 where unknown
+
+	// Call waits and Recorded recorded the event; None where unknown. Set by Builder.Link.
+	Call, Recorded SpanID `json:"-"`
 }
 
 // An Operator is a framework operator with the shapes of its inputs.

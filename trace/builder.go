@@ -15,6 +15,7 @@ type Builder struct {
 	lanes map[Lane]LaneID
 
 	groups map[string]int32
+	linked bool // Link was called, or the launches came with the runs that were joined
 
 	spans      table[Span]
 	kernels    table[Kernel]
@@ -61,7 +62,7 @@ func (b *Builder) AddRank(r Rank) int32 {
 	return int32(len(b.run.Ranks) - 1)
 }
 
-// Rank gives access to a rank already added, for what a file tells late.
+// Rank gives access to a rank already added.
 func (b *Builder) Rank(row int32) *Rank { return &b.run.Ranks[row] }
 
 // Lane returns the id of the lane, adding it if it is new. Peer must be None
@@ -96,7 +97,7 @@ func (b *Builder) Span(id SpanID) *Span { return b.spans.at(int32(id)) }
 // Len is the number of spans added so far.
 func (b *Builder) Len() int { return b.spans.rows }
 
-// AddKernel, AddComm and their kin append a row to a side table and return its index.
+// AddKernel and the other Add methods append a row to a side table and return its index.
 func (b *Builder) AddKernel(k Kernel) int32 {
 	return b.kernels.add(k)
 }
@@ -121,9 +122,6 @@ func (b *Builder) Group(row int32) *Group { return &b.run.Groups[row] }
 
 // NameOf is the inverse of Intern.
 func (b *Builder) NameOf(id NameID) string { return b.run.Names[id] }
-
-// LaneAt returns a lane already added.
-func (b *Builder) LaneAt(id LaneID) Lane { return b.run.Lanes[id] }
 
 // AddComm appends a row; see AddKernel.
 func (b *Builder) AddComm(c Comm) int32 {
@@ -218,11 +216,15 @@ type Options struct {
 	KeepZero  bool   // do not shift times so that the first span starts at 0
 }
 
-// Finish sorts, checks and shifts the spans and hands the run over. The
+// Finish links calls with the work that they launched, sorts, checks and shifts
+// the spans, matches collectives, and hands the run over. The
 // builder must not be used afterwards. A span with an end before its start is
-// the caller's bug and panics: readers repair those and say so with Note.
+// the caller's bug and panics: readers repair such spans and call Note.
 func (b *Builder) Finish(o Options) *Run {
 	b.init()
+	if !b.linked {
+		b.Link()
+	}
 	b.assemble()
 	r := &b.run
 	r.Name, r.Epoch, r.Simulated, r.Estimated = o.Name, o.Epoch, o.Simulated, o.Estimated
@@ -256,9 +258,10 @@ func (b *Builder) Finish(o Options) *Run {
 	if b.subLanes() {
 		r.sort() // by lanes as they are now
 	}
+	r.matchCollectives()
 	r.Ledger.sort()
 	done := *r
-	*b = Builder{} // what else the builder, or whatever it is a part of, holds need not live as long as the run
+	*b = Builder{} // frees what the run does not need
 	return &done
 }
 

@@ -2,25 +2,18 @@ package trace
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 )
 
-// collectFrom is from how many rows on it pays to collect what was taken over: some 10 MB.
-const collectFrom = 200_000
-
-// joinAll adds the runs and then their spans. The joint run's side tables are
+// joinAll adds the runs and then their spans. The merged run's side tables are
 // filled first, so that those of the runs can be collected before there is room
-// for spans: at no time is there all of everything twice.
+// for spans: spans and tables never exist twice at the same time.
 func (m *merger) joinAll(runs []*Run) {
 	m.reserve(runs)
 	for i, r := range runs {
 		m.add(r, i)
-		runs[i] = nil // what was taken over need not stay
-	}
-	if len(m.b.run.Calls)+len(m.b.run.Kernels) > collectFrom {
-		runtime.GC() // else room for spans is allocated while the side tables of the runs are still there
+		runs[i] = nil // free it
 	}
 	m.interleave()
 }
@@ -46,15 +39,15 @@ func (m *merger) reserve(runs []*Run) {
 	t.Operators = slices.Grow(t.Operators, operators)
 }
 
-// moved returns a row index after n rows were put before its table.
-func moved(row, n int32) int32 {
+// shiftRow returns a row index after n rows were put before its table.
+func shiftRow(row, n int32) int32 {
 	if row == None {
 		return None
 	}
 	return row + n
 }
 
-// A source is a run on its way into the joint one: how its indices are rewritten.
+// A source is a run on its way into the merged one: how its indices are rewritten.
 type source struct {
 	spans  []Span // of the run
 	depth  []int8 // by span: number of ancestors
@@ -62,8 +55,10 @@ type source struct {
 	names  []NameID
 	lanes  []LaneID
 	rows   [numKinds]int32 // by kind: how far rows of the side table moved
-	at     []SpanID        // by span: where it went, for its children
-	head   sortKey         // of the next span, whose span number is its lane
+	at     []SpanID        // by span: where it went, for its children and what it launched
+
+	kernels, copies, waits int     // rows of the side tables
+	head                   sortKey // of the next span, whose span number is its lane
 }
 
 // next is the number of the span that goes next.
@@ -118,7 +113,7 @@ func (m *merger) add(r *Run, index int) {
 	}
 	for i, l := range r.Lanes {
 		l.Rank += firstRow
-		l.Peer = moved(l.Peer, firstRow)
+		l.Peer = shiftRow(l.Peer, firstRow)
 		s.offset[i] = m.start[index] + m.ranks[l.Rank].shift
 		s.lanes[i] = m.b.Lane(l)
 	}
@@ -128,13 +123,14 @@ func (m *merger) add(r *Run, index int) {
 		w.End += m.start[index] + m.ranks[w.Rank].shift
 		t.Waits = append(t.Waits, w)
 	}
+	s.kernels, s.copies, s.waits = len(r.Kernels), len(r.Copies), len(r.Waits)
 	s.rows = m.addTables(r, groups, m.lags(r, firstRow))
 	t.Ledger.Entries = append(t.Ledger.Entries, r.Ledger.Entries...)
 	m.sources = append(m.sources, s)
 }
 
 // interleave adds the spans of all runs, which are sorted, in the order that
-// the joint run must have, so that nothing is left to sort. (If ranks of one
+// the merged run must have, so that nothing is left to sort. (If ranks of one
 // run are shifted apart, there is.)
 func (m *merger) interleave() {
 	var heads []*source // a heap
@@ -159,6 +155,14 @@ func (m *merger) interleave() {
 			_, heads = heapPop(heads, (*source).before)
 		}
 	}
+	t, firstWait := &m.b.run, 0
+	for _, s := range m.sources {
+		kernels, copies := t.Kernels[s.rows[Compute]:], t.Copies[s.rows[Copy]:]
+		waits := t.Waits[firstWait:]
+		firstWait += s.waits
+		mapLaunches(kernels[:s.kernels], copies[:s.copies], waits[:s.waits], s.at)
+	}
+	m.b.linked = true
 	m.sources = nil
 }
 
@@ -171,7 +175,7 @@ func (m *merger) take(s *source) {
 	span.End += offset
 	span.Name = s.names[span.Name]
 	span.Lane = s.lanes[span.Lane]
-	span.Attr = moved(span.Attr, s.rows[span.Kind])
+	span.Attr = shiftRow(span.Attr, s.rows[span.Kind])
 	if span.Parent != None {
 		span.Parent = s.at[span.Parent] // parents precede their children
 	}
@@ -189,15 +193,15 @@ func (m *merger) addRanks(r *Run, index int) {
 		}
 		m.b.AddRank(k)
 		if a.lagged {
-			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: its profile begins with another collective than others': they are numbered so that their ends agree", k.ID), "", 0)
+			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: its profile begins with another collective than the others: renumbered so that their ends agree", k.ID), "", 0)
 		}
 		switch {
 		case a.stamped:
-			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: stamped by a timer of its own: shifted by %v, as if kernels that store for each other started together", k.ID, time.Duration(a.shift)), "", 0)
+			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: has its own timer: shifted by %v, as if kernels that store for each other started together", k.ID, time.Duration(a.shift)), "", 0)
 		case a.shift != 0:
 			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
 		case !a.known && m.epoch == 0 && !m.hostClock:
-			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks and no clock: taken to begin when they do", k.ID), "", 0)
+			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks and no clock: assumed to begin with them", k.ID), "", 0)
 		case !a.known:
 			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks, its clock is not checked", k.ID), "", 0)
 		}
@@ -223,7 +227,7 @@ func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds
 	kernels, comms, copies := int32(len(t.Kernels)), int32(len(t.Comms)), int32(len(t.Copies))
 	workgroups, calls, operators := int32(len(t.Workgroups)), int32(len(t.Calls)), int32(len(t.Operators))
 	for _, k := range r.Kernels {
-		k.Comm, k.Op = moved(k.Comm, comms), moved(k.Op, operators)
+		k.Comm, k.Op = shiftRow(k.Comm, comms), shiftRow(k.Op, operators)
 		t.Kernels = append(t.Kernels, k)
 	}
 	for _, c := range r.Comms {
@@ -234,11 +238,11 @@ func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds
 		t.Comms = append(t.Comms, c)
 	}
 	for _, c := range r.Copies {
-		c.Op = moved(c.Op, operators)
+		c.Op = shiftRow(c.Op, operators)
 		t.Copies = append(t.Copies, c)
 	}
 	for _, c := range r.Calls {
-		c.Op = moved(c.Op, operators)
+		c.Op = shiftRow(c.Op, operators)
 		t.Calls = append(t.Calls, c)
 	}
 	t.Workgroups = append(t.Workgroups, r.Workgroups...)

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Action says what became of an input event that is not simply a span.
+// Action is what happened to an input event that did not become a span unchanged.
 type Action uint8
 
 // The actions.
 const (
-	Skipped  Action = iota // it is no span of the run
-	Repaired               // it is a span, but not as the file has it
-	Noted                  // nothing was changed; the reader should know
+	Skipped  Action = iota // it did not become a span
+	Repaired               // it became a span with changed values
+	Noted                  // information about the input; nothing was changed
 )
 
 func (a Action) String() string {
@@ -21,7 +21,7 @@ func (a Action) String() string {
 }
 
 // A Ledger accounts for every input event that did not become a span as it
-// stood. Nothing is lost or moved in silence.
+// stood. Nothing is dropped or changed silently.
 type Ledger struct {
 	Entries []Entry // by file, then reason
 }
@@ -30,11 +30,14 @@ type Ledger struct {
 type Entry struct {
 	Action    Action
 	File      string
-	Reason    string  // "negative duration", "host call kinds not asked for"
+	Reason    string  // "negative duration", "counter"
 	Count     int     // events it applied to
 	Positions []int64 // byte offset or line of the first few
 	Unit      string  // what Positions count: "byte", "line", "row"
 }
+
+// EndsEarly is the reason of an Entry for a span that ended before it started.
+const EndsEarly = "ends before it starts: clamped to zero duration"
 
 // MaxPositions is how many positions an Entry keeps; Count is always exact.
 const MaxPositions = 1000

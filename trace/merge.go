@@ -17,8 +17,8 @@ import (
 // Uncertainty. A rank that has nothing in common with row 0 is compared with the first row
 // that it does share a collective with.
 //
-// Runs that do not say which rank they are get numbers in order of their
-// names, if none of several does. Runs that hold different parts of the same
+// If none of several runs has a rank id, they are numbered in order of their
+// names. Runs that hold different parts of the same
 // rank, such as kernels and host calls, on one clock, become one first; it is an
 // error if two hold the same part. It is an error if runs have no collective in
 // common, and their clocks say that they are of two windows.
@@ -177,8 +177,8 @@ func tooFar(file string, off Time) error {
 	}
 }
 
-// mostApart is how far the windows of ranks may be apart that say which ranks
-// they are: clocks of two nodes may be off, by no more than this.
+// mostApart is the largest accepted distance between the windows of two ranks:
+// clocks of two nodes may differ.
 const mostApart = Time(10 * time.Second)
 
 // oneWindow is an error if a run has no collective in common with the first,
@@ -200,7 +200,7 @@ func (m *merger) oneWindow(runs []*Run) error {
 			return &SyntaxError{
 				File: runs[a.run].Ranks[a.row].Source,
 				Msg:  fmt.Sprintf("its times are %v from those of %s, and they have no collective in common", time.Duration(gap), runs[0].Ranks[0].Source),
-				Cure: "give each by itself, or the ranks of one profiled window",
+				Cure: "open each separately, or give the ranks of one profiled window",
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func oneMachine(runs []*Run) bool {
 	return true
 }
 
-// only returns a run that is alone, sharing its tables.
+// only returns the single run of a merge. It shares its tables.
 func (m *merger) only(r *Run) *Run {
 	run := *r
 	run.Name = m.name

@@ -205,7 +205,7 @@ func TestMergeRanks(t *testing.T) {
 
 // Times that no clock has are told, not added up.
 func TestMergeYearsApart(t *testing.T) {
-	for _, far := range []*Run{rankRun(1, 2, int64(Never)-20), rankRun(1, 2, 1, Never-20)} {
+	for _, far := range []*Run{rankRun(1, 2, int64(Infinity)-20), rankRun(1, 2, 1, Infinity-20)} {
 		_, err := Merge([]*Run{rankRun(0, 2, 1), far}, "")
 		if err == nil || !strings.HasPrefix(err.Error(), "rank1.json: its times are up to ") {
 			t.Errorf("%v", err)

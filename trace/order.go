@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A sortKey is what spans are sorted by, beside the span itself: small and in
-// one place, where the spans would have to be fetched from all over memory.
+// A sortKey is the sort key of a span. Keys are small and contiguous: sorting the
+// spans themselves would move more memory.
 type sortKey struct {
 	start Time
 	span  int32
@@ -38,6 +38,7 @@ func (r *Run) sort() {
 			sorted[i].Parent = at[p]
 		}
 	}
+	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
 	r.Spans = sorted
 }
 
@@ -58,7 +59,8 @@ func (r *Run) order(keys []sortKey) []sortKey {
 	return keys
 }
 
-// byStart sorts by start alone, stably, digit by digit from the lowest.
+// byStart sorts by start alone, stably: a radix sort from the lowest digit.
+// slices.SortStableFunc takes three times as long (BenchmarkByStartSlices).
 func byStart(keys []sortKey) []sortKey {
 	const bits = 11
 	first, last := keys[0].start, keys[0].start

@@ -9,8 +9,8 @@ import "math"
 // Time is nanoseconds since the run's first event.
 type Time int64
 
-// Never is a time no run reaches.
-const Never Time = math.MaxInt64
+// Infinity is later than any time of a run.
+const Infinity Time = math.MaxInt64
 
 // None is the absent value of every id and row index in this package.
 const None = -1
@@ -60,8 +60,37 @@ func (k Kind) OnDevice() bool { return k == Compute || k == Collective || k == C
 // InKernel reports whether the kind is a workgroup or a part of one.
 func (k Kind) InKernel() bool { return k >= Workgroup && k <= PhaseWait }
 
-// A Span is one interval on one lane. It holds no pointer, so that ten million
-// of them cost the garbage collector nothing.
+// A Class is what device work counts as.
+type Class uint8
+
+// The classes. NoClass is host work, markers, and what is inside kernels.
+const (
+	ClassCompute Class = iota
+	ClassCommunication
+	ClassCopy
+	NumClasses
+	NoClass = NumClasses
+)
+
+// Class returns what a span counts as. Bytes under way between ranks are
+// communication: kernels, copies and engines alike.
+func (r *Run) Class(s Span) Class {
+	switch s.Kind {
+	case Compute:
+		return ClassCompute
+	case Collective, Transfer:
+		return ClassCommunication
+	case Copy:
+		if c := r.Copy(s); c != nil && c.Dir == PeerToPeer {
+			return ClassCommunication
+		}
+		return ClassCopy
+	}
+	return NoClass
+}
+
+// A Span is one interval on one lane. It has no pointers, so that the
+// garbage collector does not scan tens of millions of spans.
 type Span struct {
 	Start, End Time
 	Name       NameID
@@ -121,7 +150,7 @@ type Rank struct {
 	World  int    // ranks in the job; 0 where the file does not say
 	Source string // the file it came from, "" for a simulated rank
 	Host   string
-	Run    string // the run it belongs to, where several stand side by side (Beside); else ""
+	Run    string // the run it belongs to, of several in one Run (SideBySide); else ""
 	Device Device
 
 	// Process is the operating system's number of the process; 0 where unknown.
@@ -135,7 +164,7 @@ type Rank struct {
 	Shift, Uncertainty Time
 }
 
-// A Device is what a trace tells about a GPU; zero fields are unknown.
+// A Device has the properties of a GPU; zero fields are unknown.
 type Device struct {
 	Name            string
 	CUs             int
@@ -153,7 +182,7 @@ type Device struct {
 }
 
 // A Run is everything known about what happened. Values of this type are
-// finished: nobody changes one after Builder.Finish returned it.
+// finished: they are not changed after Builder.Finish.
 type Run struct {
 	Name  string   // what to call it in a heading: the path it came from, or the strategy
 	Names []string // interned; Names[0] is ""
@@ -170,6 +199,8 @@ type Run struct {
 	Groups     []Group
 	Waits      []Wait // in the order of the file
 
+	Collectives []MatchedCollective // over ranks, by arrival of the first member
+
 	Epoch  int64 // nanoseconds since 1970 of time 0 where the file says, else 0
 	Clock  int64 // what the machine's clock since its start read at time 0, where the file has no date, else 0; compares runs of one machine
 	End    Time  // the latest End of any span
@@ -177,8 +208,8 @@ type Run struct {
 
 	// Simulated is false for what a profiler recorded.
 	Simulated bool
-	// Estimated says what the durations rest on where nobody measured them, nor those
-	// of the run that a simulated one was made from; else "".
+	// Estimated is the basis of the durations where they, or those of the run that a
+	// simulated one was made from, were not measured; else "".
 	Estimated string
 }
 
@@ -203,6 +234,27 @@ func (r *Run) Comm(s Span) *Comm {
 		return nil
 	}
 	return &r.Comms[k.Comm]
+}
+
+// LaunchOf returns the host call that launched a kernel or copy, or None.
+func (r *Run) LaunchOf(s Span) SpanID {
+	if k := r.Kernel(s); k != nil {
+		return k.Launch
+	}
+	if c := r.Copy(s); c != nil {
+		return c.Launch
+	}
+	return None
+}
+
+// Collective returns the operation of all ranks that a Collective span is part
+// of, or nil where nothing says what it communicates.
+func (r *Run) Collective(s Span) *MatchedCollective {
+	c := r.Comm(s)
+	if c == nil || c.Collective == None {
+		return nil
+	}
+	return &r.Collectives[c.Collective]
 }
 
 // Operator returns the framework operator that launched a kernel, or nil.

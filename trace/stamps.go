@@ -1,10 +1,10 @@
 package trace
 
-// stampShift is what to add to the times of a run so that its kernels start with
-// those of the first, or 0. It applies to runs of one rank that hold nothing but
-// stamps of workgroups: each GPU stamps by a timer of its own, and these differ
-// by milliseconds. Kernels whose workgroups store for other ranks run at the
-// same time, so if by their stamps none of them does, the timers differ.
+// stampShift returns the offset that makes the kernels of a run start with those
+// of the first run, or 0. It applies to runs of one rank that have only
+// timestamps of workgroups: each GPU has its own timer, and timers differ by
+// milliseconds. Kernels that store to each other's ranks must overlap in time, so
+// if none does, the timers differ.
 // Offset is time 0 of the run on the first one's clock.
 func stampShift(first, r *Run, offset Time) Time {
 	a, b := stamped(first), stamped(r)

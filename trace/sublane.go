@@ -4,21 +4,21 @@ import "fmt"
 
 // An occupancy is which sub-lanes of a lane are taken.
 type occupancy struct {
-	busy []stay    // a heap: the first ends first
-	free []subLane // a heap: the first is the lowest
-	ids  []LaneID  // by sub-lane; the first is the lane itself
-	last int32     // the highest Lane.Sub looked at
+	busy []busySpan // a heap: the first ends first
+	free []subLane  // a heap: the first is the lowest
+	ids  []LaneID   // by sub-lane; the first is the lane itself
+	last int32      // the highest Lane.Sub looked at
 }
 
-// A stay is a span on a sub-lane.
-type stay struct {
+// A busySpan is a span on a sub-lane.
+type busySpan struct {
 	end Time
 	sub subLane
 }
 
 type subLane int32
 
-func (s stay) before(t stay) bool {
+func (s busySpan) before(t busySpan) bool {
 	return s.end < t.end || s.end == t.end && s.sub < t.sub
 }
 
@@ -28,8 +28,8 @@ func (s subLane) before(t subLane) bool { return s < t }
 // whether it is new. Starts ascend from call to call.
 func (o *occupancy) take(s *Span) (sub subLane, isNew bool) {
 	for len(o.busy) > 0 && o.busy[0].end <= s.Start {
-		var gone stay
-		gone, o.busy = heapPop(o.busy, stay.before)
+		var gone busySpan
+		gone, o.busy = heapPop(o.busy, busySpan.before)
 		o.free = heapPush(o.free, gone.sub, subLane.before)
 	}
 	if isNew = len(o.free) == 0; isNew {
@@ -37,7 +37,7 @@ func (o *occupancy) take(s *Span) (sub subLane, isNew bool) {
 	} else {
 		sub, o.free = heapPop(o.free, subLane.before)
 	}
-	o.busy = heapPush(o.busy, stay{s.End, sub}, stay.before)
+	o.busy = heapPush(o.busy, busySpan{s.End, sub}, busySpan.before)
 	return sub, isNew
 }
 

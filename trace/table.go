@@ -1,7 +1,9 @@
 package trace
 
-// A table is rows that are added one by one, in pieces: a slice would be copied
-// again and again as it grows, and leave as much behind for the collector.
+import "slices"
+
+// A table is a list of rows in pieces. A growing slice would be copied many times
+// and leave as much garbage.
 type table[T any] struct {
 	pieces [][]T // all but the last have pieceRows rows
 	rows   int
@@ -25,6 +27,11 @@ func (t *table[T]) add(row T) int32 {
 	t.pieces[last] = append(t.pieces[last], row)
 	t.rows++
 	return int32(t.rows - 1)
+}
+
+// tableOf is a table whose pieces are those of a slice.
+func tableOf[T any](all []T) table[T] {
+	return table[T]{slices.Collect(slices.Chunk(all, pieceRows)), len(all)}
 }
 
 func (t *table[T]) at(i int32) *T { return &t.pieces[i>>pieceBits][i&(pieceRows-1)] }

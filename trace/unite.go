@@ -1,13 +1,12 @@
 package trace
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
 )
 
-// A part is a kind of thing that only one file may tell of a rank.
+// A part is a kind of data that only one file of a rank may have.
 type part uint8
 
 const (
@@ -22,7 +21,7 @@ func (p part) String() string {
 	return [...]string{"kernels", "copies", "workgroups", "host calls"}[p]
 }
 
-// parts says what a run holds.
+// parts returns which parts a run has.
 func parts(r *Run) (has [numParts]bool) {
 	for _, s := range r.Spans {
 		switch {
@@ -39,12 +38,12 @@ func parts(r *Run) (has [numParts]bool) {
 	return has
 }
 
-// unite joins runs that are parts of one rank: those that say the same rank,
-// and one that has but the host's side, where only one other is of no rank
-// either. The parts must be of one clock, and no two of a kind.
+// unite joins runs that are parts of one rank: those with the same rank id, and
+// a run that has host calls only with a single other run without rank id. The
+// parts must share a clock, and no two may be of the same kind.
 func unite(runs []*Run) ([]*Run, error) {
 	var whole []*Run
-	for _, r := range adopted(runs) {
+	for _, r := range joinHostSide(runs) {
 		at := slices.IndexFunc(whole, func(w *Run) bool { return sameRank(w, r) })
 		if at < 0 {
 			whole = append(whole, r)
@@ -64,8 +63,8 @@ func sameRank(a, b *Run) bool {
 		a.Ranks[0].ID == b.Ranks[0].ID && a.Ranks[0].Run == b.Ranks[0].Run
 }
 
-// adopted joins two runs of no rank of which one is but the host's side of the other.
-func adopted(runs []*Run) []*Run {
+// joinHostSide joins two runs without rank id if one has only the host calls of the other.
+func joinHostSide(runs []*Run) []*Run {
 	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != None || runs[1].Ranks[0].ID != None {
 		return runs
 	}
@@ -139,50 +138,31 @@ func joinParts(a, b *Run) (*Run, error) {
 		for i := copies; i < len(t.Copies); i++ {
 			t.Copies[i].Correlation = 0
 		}
-		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers are not those of "+a.Ranks[0].Source+": which call launched what stays unknown", "", 0)
+		linkParts(t) // what is left is of one part
+		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers are not those of "+a.Ranks[0].Source+": launches are unknown", "", 0)
 	}
 	return m.b.Finish(Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
 }
 
-// linkParts marks the host calls that launched device work of the run. It does
-// nothing and reports false where numbers agree but would have work start
+// linkParts links the calls of one part with the device work of the other. It
+// does nothing and reports false where numbers agree but would have work start
 // before its call: then two tools counted, each for itself.
 func linkParts(r *Run) bool {
-	type number struct {
-		correlation int64
-		span        int
-	}
-	var calls []number
-	for i, s := range r.Spans {
-		if (s.Kind == HostCall || s.Kind == Launch) && s.Attr != None && r.Calls[s.Attr].Correlation != 0 {
-			calls = append(calls, number{r.Calls[s.Attr].Correlation, i})
-		}
-	}
-	slices.SortStableFunc(calls, func(a, b number) int { return cmp.Compare(a.correlation, b.correlation) })
-	var launches []int
-	late := 0
+	b := Builder{run: *r, spans: tableOf(r.Spans), kernels: tableOf(r.Kernels), copies: tableOf(r.Copies), calls: tableOf(r.Calls)}
+	b.link(false)
+	launches, late := 0, 0
 	for _, s := range r.Spans {
-		c := int64(0)
-		if k := r.Kernel(s); k != nil {
-			c = k.Correlation
-		} else if k := r.Copy(s); k != nil {
-			c = k.Correlation
-		}
-		at, ok := slices.BinarySearchFunc(calls, c, func(n number, c int64) int { return cmp.Compare(n.correlation, c) })
-		if c == 0 || !ok {
-			continue
-		}
-		launches = append(launches, calls[at].span)
-		if r.Spans[calls[at].span].Start > s.Start {
-			late++
+		if id := r.LaunchOf(s); id != None {
+			launches++
+			if r.Spans[id].Start > s.Start {
+				late++
+			}
 		}
 	}
 	const mostLate = 10 // of a hundred: clocks of host and device are compared to a microsecond at best
-	if late*100 > mostLate*len(launches) {
+	if late*100 > mostLate*launches {
 		return false
 	}
-	for _, i := range launches {
-		r.Spans[i].Kind = Launch
-	}
+	b.link(true)
 	return true
 }

@@ -23,7 +23,7 @@ func ValidTime(ns int64) bool { return ns >= -MaxTime && ns <= MaxTime }
 // It takes time linear in the size of the run and allocates per lane only.
 func Validate(r *Run) error {
 	v := validator{r}
-	for _, check := range [...]func() error{v.ranks, v.lanes, v.tables, v.communication, v.waits, v.spans} {
+	for _, check := range [...]func() error{v.ranks, v.lanes, v.tables, v.communication, v.waits, v.spans, v.collectives} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -75,20 +75,28 @@ func (v validator) lanes() error {
 	return nil
 }
 
+// call reports whether a span is None or a host call.
+func (v validator) call(id SpanID) bool {
+	if id == None {
+		return true
+	}
+	return id >= 0 && int(id) < len(v.Spans) && (v.Spans[id].Kind == HostCall || v.Spans[id].Kind == Launch)
+}
+
 // tables checks what spans refer to.
 func (v validator) tables() error {
 	for i := range v.Kernels {
 		k := &v.Kernels[i]
-		if !row(k.Comm, len(v.Comms)) || !row(k.Op, len(v.Operators)) || k.Origin < None {
-			return fmt.Errorf("kernel %d: collective %d, operator %d, origin %d", i, k.Comm, k.Op, k.Origin)
+		if !row(k.Comm, len(v.Comms)) || !row(k.Op, len(v.Operators)) || k.Origin < None || !v.call(k.Launch) {
+			return fmt.Errorf("kernel %d: collective %d, operator %d, origin %d, launched by span %d", i, k.Comm, k.Op, k.Origin, k.Launch)
 		}
 		if min(k.Grid[0], k.Grid[1], k.Grid[2], k.Block[0], k.Block[1], k.Block[2], k.Shared, k.Registers) < 0 {
 			return fmt.Errorf("kernel %d: grid %d of blocks %d with %d bytes of shared memory, %d registers", i, k.Grid, k.Block, k.Shared, k.Registers)
 		}
 	}
 	for i := range v.Copies {
-		if c := &v.Copies[i]; !row(c.Op, len(v.Operators)) || c.Bytes < 0 || c.Peer < None || c.Origin < None {
-			return fmt.Errorf("copy %d: operator %d, %d bytes, peer %d, origin %d", i, c.Op, c.Bytes, c.Peer, c.Origin)
+		if c := &v.Copies[i]; !row(c.Op, len(v.Operators)) || c.Bytes < 0 || c.Peer < None || c.Origin < None || !v.call(c.Launch) {
+			return fmt.Errorf("copy %d: operator %d, %d bytes, peer %d, origin %d, launched by span %d", i, c.Op, c.Bytes, c.Peer, c.Origin, c.Launch)
 		}
 	}
 	for i := range v.Workgroups {
@@ -106,7 +114,7 @@ func (v validator) tables() error {
 
 func (v validator) communication() error {
 	for i := range v.Comms {
-		if c := &v.Comms[i]; !row(c.Group, len(v.Groups)) || c.Op >= numOps || min(c.In, c.Out) < 0 || c.ElemSize < 0 || c.Peer < None {
+		if c := &v.Comms[i]; !row(c.Group, len(v.Groups)) || c.Op >= numOps || min(c.In, c.Out) < 0 || c.ElemSize < 0 || c.Peer < None || !row(c.Collective, len(v.Collectives)) {
 			return fmt.Errorf("collective %d: operation %d in group %d, %d and %d bytes of %d, peer %d", i, c.Op, c.Group, c.In, c.Out, c.ElemSize, c.Peer)
 		}
 	}
@@ -127,7 +135,7 @@ func (v validator) communication() error {
 func (v validator) waits() error {
 	for i := range v.Waits {
 		w := &v.Waits[i]
-		if !row(w.Rank, len(v.Ranks)) || w.Rank == None || w.Start > w.End || w.Start < -2*MaxTime || w.End > 2*MaxTime {
+		if !row(w.Rank, len(v.Ranks)) || w.Rank == None || w.Start > w.End || w.Start < -2*MaxTime || w.End > 2*MaxTime || !v.call(w.Call) || !v.call(w.Recorded) {
 			return fmt.Errorf("wait %d: from %d to %d on rank row %d", i, w.Start, w.End, w.Rank)
 		}
 	}
@@ -137,9 +145,9 @@ func (v validator) waits() error {
 func (v validator) spans() error {
 	free := make([]Time, len(v.Lanes)) // when each lane's last span ended
 	for i := range free {
-		free[i] = -Never
+		free[i] = -Infinity
 	}
-	var previous, last Time = -Never, 0
+	var previous, last Time = -Infinity, 0
 	for i := range v.Spans {
 		s := &v.Spans[i]
 		switch {
@@ -174,6 +182,17 @@ func (v validator) spans() error {
 	}
 	if v.End != last {
 		return fmt.Errorf("the run ends at %d, its last span at %d", v.End, last)
+	}
+	return nil
+}
+
+func (v validator) collectives() error {
+	for i := range v.Collectives {
+		for _, m := range v.Collectives[i].Members {
+			if m.Span < 0 || int(m.Span) >= len(v.Spans) || v.Spans[m.Span].Kind != Collective || v.RankOf(v.Spans[m.Span]) != int(m.Row) {
+				return fmt.Errorf("collective %d: span %d of rank row %d", i, m.Span, m.Row)
+			}
+		}
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func TestValidate(t *testing.T) {
 		{"span 0: lane 9 of 4", func(r *Run) { r.Spans[0].Lane = 9 }},
 		{"span 1: row 2 of 2 for kind compute", func(r *Run) { r.Spans[1].Attr = 2 }},
 		{"span 3: ends at 3, before its start 11", func(r *Run) { r.Spans[3].End = 3 }},
-		{"span 6: from 30ns to 2562047h47m16.854775807s", func(r *Run) { r.Spans[6].End = Never }},
+		{"span 6: from 30ns to 2562047h47m16.854775807s", func(r *Run) { r.Spans[6].End = Infinity }},
 		{"span 6: starts at 15, before its predecessor's 20", func(r *Run) { r.Spans[6].Start = 15 }},
 		{"span 2: parent 3 does not precede", func(r *Run) { r.Spans[2].Parent = 3 }},
 		{"span 2: from 11 to 21, its parent 1 from 10 to 20", func(r *Run) { r.Spans[2].End = 21 }},

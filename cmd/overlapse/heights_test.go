@@ -36,15 +36,13 @@ const command = 8 // the height of the command: the only folder with files, flag
 var folders = map[string]folder{
 	"trace": {height: 0},
 
-	"trace/chrome":             {height: 1, uses: slices.Concat(json, gzip)},
-	"trace/sqldb":              {height: 1, uses: []string{sqlite}, beside: []string{"trace/session"}},
-	"trace/session":            {height: 1},
-	"trace/intra":              {height: 1},
-	"trace/rocprof":            {height: 1, uses: json, beside: []string{"trace/session", "trace/sqldb"}},
-	"trace/perfetto":           {height: 1, uses: []string{protowire}, beside: []string{"trace/session"}},
-	"trace/chakra":             {height: 1, uses: []string{protowire}, beside: []string{"trace/chrome"}},
-	"trace/nsys":               {height: 1, beside: []string{"trace/session", "trace/sqldb"}},
+	"trace/assemble":           {height: 1},
 	"trace/overlap":            {height: 1},
+	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
+	"trace/chrome":             reader(slices.Concat(json, gzip)...),
+	"trace/rocprof":            reader(json...),
+	"trace/perfetto":           reader(protowire),
+	"trace/chakra":             reader(protowire),
 	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
 	"replay/machine":           {height: 1},
 	"replay/machine/profile":   {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
@@ -71,6 +69,29 @@ var folders = map[string]folder{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 		"github.com/jedib0t/go-pretty/v6", "github.com/dustin/go-humanize", "github.com/mattn/go-isatty", "golang.org/x/term",
 	}},
+}
+
+// reader is the rule for a folder below trace that reads a format family. One
+// that uses no other module needs no row above.
+func reader(uses ...string) folder {
+	return folder{height: 1, uses: uses, beside: []string{"trace/assemble", "trace/sqldb"}}
+}
+
+// ruleOf is the rule of a folder. A folder of trace or engines that the table does
+// not name is a reader or a strategy; one whose name ends in test helps tests.
+func ruleOf(dir string) (rule folder, known bool) {
+	if rule, known = folders[dir]; known {
+		return rule, true
+	}
+	switch {
+	case strings.HasSuffix(dir, "test"):
+		return folder{height: 7}, true
+	case path.Dir(dir) == "trace":
+		return reader(), true
+	case path.Dir(dir) == "engines":
+		return folder{height: 4}, true
+	}
+	return folder{}, false
 }
 
 var (
@@ -170,20 +191,10 @@ func TestHeightRules(t *testing.T) {
 	}
 }
 
-// rules are those of a folder: its own, or, for a folder of engines that the
-// table does not name, those of a strategy.
-func rules(dir string) (folder, bool) {
-	own, known := folders[dir]
-	if !known && (path.Dir(dir) == "engines" || dir == "engines/plan/plantest" || dir == "replay/machine/machinetest") {
-		return folder{height: 4}, true
-	}
-	return own, known
-}
-
 // check lists what the file, named relative to the module's root, does against the rules.
 func check(name string, src []byte) []string {
 	dir := path.Dir(name)
-	own, known := rules(dir)
+	own, known := ruleOf(dir)
 	if !known {
 		return []string{name + ": a folder without a height"}
 	}
@@ -257,7 +268,7 @@ func forbidden(dir string, own folder, imported string) string {
 }
 
 func uphill(dir string, own folder, to string) string {
-	other, known := rules(to)
+	other, known := ruleOf(to)
 	draws := func(dir string) bool { return strings.HasPrefix(dir, "viz/") }
 	switch {
 	case !known:

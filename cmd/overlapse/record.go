@@ -20,7 +20,7 @@ func (o *replayOptions) between(opts *replay.Options) error {
 	case iteration:
 		return nil
 	case "all":
-		opts.To = trace.Never
+		opts.To = trace.Infinity
 		return nil
 	}
 	from, to, ok := strings.Cut(o.window, "-")

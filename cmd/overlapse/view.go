@@ -111,7 +111,7 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 		return nil, nil, err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Never, Stop: until(ctx),
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: until(ctx),
 	})
 	if err != nil {
 		return nil, nil, err

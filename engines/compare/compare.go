@@ -181,7 +181,7 @@ type Residual struct {
 // both the start and the end count.
 func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 	var r Residual
-	base := trace.Never
+	base := trace.Infinity
 	for i := range w.Ops {
 		base = min(base, w.Ops[i].Start)
 	}

@@ -217,7 +217,7 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 			took[i] = ran[x.op.ID].end - ran[x.op.ID].start
 			continue
 		}
-		first, last := trace.Time(0), trace.Never
+		first, last := trace.Time(0), trace.Infinity
 		for _, id := range x.coll.Members {
 			first, last = max(first, ran[id].start), min(last, ran[id].end)
 		}
@@ -371,9 +371,9 @@ func (r *ratios) add(took, law trace.Time) {
 func (r ratios) around(law trace.Time) (least, most trace.Time) {
 	switch n := len(r); {
 	case law <= 0:
-		return 0, trace.Never
+		return 0, trace.Infinity
 	case n == 0:
-		return law, trace.Never
+		return law, trace.Infinity
 	default:
 		return trace.Time(r[(n-1)/10] * float64(law)), trace.Time(r[(n-1)*9/10]*float64(law)) + 1
 	}

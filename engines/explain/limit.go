@@ -33,7 +33,7 @@ type Limit struct {
 func LimitOf(w *workload.Workload, out compare.Outcome) Limit {
 	c := plan.StepsOf(w, out.Result.Run)
 	from, n := c.Steady()
-	m := overlap.Measure(after(out.Result.Run, from))
+	m := overlap.Measure(out.Result.Run.After(from))
 	sum := m.Sum()
 	per := trace.Time(n * max(1, w.World)) // a machine may have more GPUs than the job
 	alone := sum.Compute - sum.Overlapped - sum.OverlappedCopy
@@ -43,20 +43,6 @@ func LimitOf(w *workload.Workload, out compare.Outcome) Limit {
 	}
 	l.Text = l.sentence(out.Result, from)
 	return l
-}
-
-// after is the device work of a run from a time on, by rank; work under way then is cut.
-func after(run *trace.Run, from []trace.Time) *trace.Run {
-	part := *run
-	part.Spans = nil
-	for _, s := range run.Spans {
-		if at := from[run.RankOf(s)]; s.Kind.OnDevice() && s.End > at {
-			s.Start, s.Parent = max(s.Start, at), trace.None
-			part.Spans = append(part.Spans, s)
-		}
-	}
-	slices.SortStableFunc(part.Spans, func(a, b trace.Span) int { return cmp.Compare(a.Start, b.Start) })
-	return &part
 }
 
 func (l Limit) sentence(r *replay.Result, from []trace.Time) string {

@@ -45,7 +45,7 @@ func TestFigure11(t *testing.T) {
 			t.Errorf("cluster %d is not sorted by when computation ended", i)
 		}
 		var puts [16]int
-		lastPut, firstLocal := trace.Time(0), trace.Never
+		lastPut, firstLocal := trace.Time(0), trace.Infinity
 		for k, row := range rows {
 			for _, mark := range row.Marks {
 				switch mark.Kind {

@@ -25,7 +25,7 @@ func (pl *Planner) hostPace(rank int) float64 {
 // of r.issued to wait for and the captured time at which it was issued; 0 where
 // the trace has no host calls.
 func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
-	if op.Issued == trace.Never || op.Issued > op.Start {
+	if op.Issued == trace.Infinity || op.Issued > op.Start {
 		return 0, 0
 	}
 	at := max(op.Issued, r.clock)
@@ -77,7 +77,7 @@ const hostStall = trace.Time(1_000_000)
 
 // reach writes the host's time up to the first operation of a pair.
 func (r *Rank) reach(op *workload.Op) {
-	if op.Issued == trace.Never {
+	if op.Issued == trace.Infinity {
 		return
 	}
 	first := r.clock == 0
@@ -94,7 +94,7 @@ func (r *Rank) reach(op *workload.Op) {
 // passed writes what is left of the captured time up to the issue of an
 // operation, when a strategy has issued all that stands for it.
 func (r *Rank) passed(op *workload.Op) {
-	if op.Issued == trace.Never {
+	if op.Issued == trace.Infinity {
 		return
 	}
 	if d := op.Issued - r.clock; d > 0 && !r.Planner.Workload.Unprofiled {
@@ -105,7 +105,7 @@ func (r *Rank) passed(op *workload.Op) {
 
 // notBefore keeps an operation of a pair from being issued before the program came to it.
 func (r *Rank) notBefore(op *workload.Op) {
-	if op.Issued == trace.Never || r.Planner.Workload.Unprofiled {
+	if op.Issued == trace.Infinity || r.Planner.Workload.Unprofiled {
 		return
 	}
 	if d := op.Issued - r.clock - r.ahead; d > 0 {

@@ -285,7 +285,7 @@ func (pl *Planner) Write(emit Emitter) *replay.Program {
 }
 
 // Stream returns the rank's stream for a captured queue.
-func (r *Rank) Stream(queue int64) *Stream { return r.free(queue, trace.Never) }
+func (r *Rank) Stream(queue int64) *Stream { return r.free(queue, trace.Infinity) }
 
 // free returns a stream of the queue that is idle at the captured time:
 // operations that overlap on one queue, as AMD's do, need streams of their own.

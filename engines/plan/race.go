@@ -110,7 +110,7 @@ func skews(w *workload.Workload) [][]trace.Time {
 			continue
 		}
 		s := make([]trace.Time, w.World)
-		first := trace.Never
+		first := trace.Infinity
 		for _, id := range c.Members {
 			first = min(first, w.Ops[id].Start)
 		}
@@ -131,7 +131,7 @@ func skews(w *workload.Workload) [][]trace.Time {
 		}
 	}
 	for _, s := range all {
-		least := trace.Never
+		least := trace.Infinity
 		for r := range s {
 			s[r] -= usual[r]
 			least = min(least, s[r])

@@ -54,9 +54,9 @@ func (i *Interval) extend(start, end trace.Time) {
 
 func newSteps(w *workload.Workload) *Steps {
 	of, n := workload.IterationsOf(w)
-	c := &Steps{ranks: w.World, of: of, each: make([][]Interval, n), whole: Interval{Start: trace.Never}}
+	c := &Steps{ranks: w.World, of: of, each: make([][]Interval, n), whole: Interval{Start: trace.Infinity}}
 	for i := range c.each {
-		c.each[i] = slices.Repeat([]Interval{{Start: trace.Never}}, w.World)
+		c.each[i] = slices.Repeat([]Interval{{Start: trace.Infinity}}, w.World)
 	}
 	return c
 }
@@ -72,12 +72,12 @@ func (c *Steps) add(op *workload.Op, start, end trace.Time) {
 // rank before the one before it had ended there.
 func (c *Steps) Ran() (all []Interval, overlap bool) {
 	for i, ranks := range c.each {
-		x := Interval{Start: trace.Never}
+		x := Interval{Start: trace.Infinity}
 		for r, y := range ranks {
 			x.extend(y.Start, y.End)
 			overlap = overlap || i > 0 && y.Start < c.each[i-1][r].End
 		}
-		if x.Start != trace.Never {
+		if x.Start != trace.Infinity {
 			all = append(all, x)
 		}
 	}
@@ -88,7 +88,7 @@ func (c *Steps) time() trace.Time {
 	ran, overlap := c.Ran()
 	n := len(ran)
 	switch {
-	case c.whole.Start == trace.Never:
+	case c.whole.Start == trace.Infinity:
 		return 0
 	case n == 0:
 		return c.whole.End - c.whole.Start
@@ -162,7 +162,7 @@ func OriginOf(run *trace.Run, s trace.Span) int32 {
 func (c *Steps) Typical() (is Interval, rounds int) {
 	ran, overlap := c.Ran()
 	switch n := len(ran); {
-	case c.whole.Start == trace.Never:
+	case c.whole.Start == trace.Infinity:
 		return Interval{}, 1
 	case n == 0:
 		return c.whole, 1

@@ -153,7 +153,7 @@ func (u *unroller) put(w *workload.Workload, id int32, j int, colls map[[2]int]i
 	after := op.After
 	op.ID = u.id(id, j)
 	op.Start, op.End = op.Start+shift, op.End+shift
-	if op.Issued != trace.Never {
+	if op.Issued != trace.Infinity {
 		op.Issued += shift
 	}
 	if j > 0 && op.Collective >= 0 {

@@ -78,7 +78,7 @@ func (l *lifter) collect() {
 
 // startOf is when the first member arrived.
 func (w *Workload) startOf(c *Collective) trace.Time {
-	t := trace.Never
+	t := trace.Infinity
 	for _, id := range c.Members {
 		t = min(t, w.Ops[id].Start)
 	}

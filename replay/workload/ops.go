@@ -104,7 +104,7 @@ func newOp(run *trace.Run, id trace.SpanID) Op {
 		Kind:       s.Kind,
 		Start:      s.Start,
 		End:        s.End,
-		Issued:     trace.Never,
+		Issued:     trace.Infinity,
 		Collective: -1,
 		Step:       -1,
 	}

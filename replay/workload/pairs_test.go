@@ -246,7 +246,7 @@ func TestStepsOverRanks(t *testing.T) {
 	if len(w.Steps) != 2 {
 		t.Fatalf("%d steps, want 2", len(w.Steps))
 	}
-	if s := w.Steps[0]; s.Start[1] != trace.Never || s.End[1] != trace.Never {
+	if s := w.Steps[0]; s.Start[1] != trace.Infinity || s.End[1] != trace.Infinity {
 		t.Errorf("s#0 of rank 1: %d..%d, want never", s.Start[1], s.End[1])
 	}
 	if s := w.Steps[1]; s.Start[0] != 6*column || s.Start[1] != 2*column || s.End[1] != 4*column {

@@ -115,13 +115,13 @@ func (src *source) assignSteps() {
 	}
 	for i := range src.ops {
 		op := &src.ops[i]
-		if op.Issued != trace.Never {
+		if op.Issued != trace.Infinity {
 			op.Step = stepAt(host, op.Issued)
 		}
 		if op.Step < 0 {
 			op.Step = stepAt(device, op.Start)
 		}
-		if op.Step < 0 && op.Issued == trace.Never && device == nil {
+		if op.Step < 0 && op.Issued == trace.Infinity && device == nil {
 			op.Step = stepAt(host, op.Start)
 		}
 	}
@@ -148,7 +148,7 @@ func (l *lifter) timeSteps() {
 		s.Start = make([]trace.Time, l.World)
 		s.End = make([]trace.Time, l.World)
 		for r := range l.World {
-			s.Start[r], s.End[r] = trace.Never, trace.Never
+			s.Start[r], s.End[r] = trace.Infinity, trace.Infinity
 		}
 	}
 	for i := range l.Ops {
@@ -157,7 +157,7 @@ func (l *lifter) timeSteps() {
 			continue
 		}
 		s := &l.Steps[op.Step]
-		if s.Start[op.Rank] == trace.Never {
+		if s.Start[op.Rank] == trace.Infinity {
 			s.Start[op.Rank], s.End[op.Rank] = op.Start, op.End
 		}
 		s.End[op.Rank] = max(s.End[op.Rank], op.End)

@@ -289,7 +289,7 @@ func (w *Workload) summarizeSteps() []StepSummary {
 		row := StepSummary{Name: s.Name, Ops: ops[i]}
 		var spans []trace.Time
 		for rank := range s.Start {
-			if s.Start[rank] == trace.Never {
+			if s.Start[rank] == trace.Infinity {
 				continue
 			}
 			if len(spans) == 0 {

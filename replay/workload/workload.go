@@ -51,7 +51,7 @@ type Op struct {
 	Alone      trace.Time // how long it takes with nothing beside it (Isolation); 0: as captured
 	After      []Dep      // what it waited for, by op: earlier ones of its rank that ended by Start; the last to end decided
 	Gap        trace.Time // Start minus the end of the last of After, or minus 0: launch, host, and what the trace does not show
-	Issued     trace.Time // start of the host call that launched it; trace.Never where unknown
+	Issued     trace.Time // start of the host call that launched it; trace.Infinity where unknown
 	Collective int32      // row of Collectives; -1 for anything but Kind Collective
 	Step       int32      // row of Steps, or -1
 	Kind       trace.Kind // Compute, Collective or Copy
@@ -221,5 +221,5 @@ type Pair struct {
 // A Step is one iteration the program marked (ProfilerStep#3, name#3).
 type Step struct {
 	Name       string
-	Start, End []trace.Time // by rank: first start and last end of its device ops; trace.Never where it has none
+	Start, End []trace.Time // by rank: first start and last end of its device ops; trace.Infinity where it has none
 }

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // maxMessage bounds the bytes of one message. Real ones are a few kilobytes.
@@ -68,8 +68,8 @@ func isWord(b []byte) bool {
 }
 
 // Read reads a trace. An error is a *trace.SyntaxError.
-func Read(in io.Reader, file string) (*chrome.Execution, error) {
-	x := chrome.NewExecution(file)
+func Read(in io.Reader, file string) (*assemble.Execution, error) {
+	x := assemble.NewExecution(file)
 	r := bufio.NewReaderSize(in, 1<<16)
 	var at int64
 	fail := func(msg string, err error) error {
@@ -87,14 +87,14 @@ func Read(in io.Reader, file string) (*chrome.Execution, error) {
 		}
 		size, err := binary.ReadUvarint(r)
 		if err != nil {
-			return nil, fail("cannot read on", err)
+			return nil, fail("read failed", err)
 		}
 		if size > maxMessage {
 			return nil, fail(fmt.Sprintf("a message of %d bytes: the most is %d", size, maxMessage), nil)
 		}
 		buf.Reset()
 		if _, err := io.CopyN(&buf, r, int64(size)); err != nil {
-			return nil, fail("cannot read on", err)
+			return nil, fail("read failed", err)
 		}
 		if first {
 			err = metadata(x, buf.Bytes())
@@ -110,7 +110,7 @@ func Read(in io.Reader, file string) (*chrome.Execution, error) {
 
 // metadata reads the number of the process. The first schema had no version,
 // and its attributes where the version is now.
-func metadata(x *chrome.Execution, b []byte) error {
+func metadata(x *assemble.Execution, b []byte) error {
 	return fields(b, func(number protowire.Number, value []byte, _ uint64) error {
 		if number != metadataAttr && number != metadataAttrBeforeVersions {
 			return nil
@@ -123,7 +123,7 @@ func metadata(x *chrome.Execution, b []byte) error {
 }
 
 // node reads an operator. Its shapes and types are texts, as Python prints lists.
-func node(x *chrome.Execution, b []byte) error {
+func node(x *assemble.Execution, b []byte) error {
 	var id, record int64
 	var name string
 	var shapes, types []byte

@@ -7,9 +7,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An arrow is one end of a flow between two rows. Kineto's say nothing that
-// correlations do not, but rocprof v1 and rocmProfileData join calls to the work
-// they launched by flows alone.
+// An arrow is one end of a flow between two rows. rocprof v1 and rocmProfileData
+// link calls to the work that they launched by flows only; Kineto also has
+// correlations.
 type arrow struct {
 	id    int32 // number of the flow
 	track trace.LaneID

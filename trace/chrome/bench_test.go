@@ -23,21 +23,17 @@ func syntheticBytes(b *testing.B) []byte {
 	return out.Bytes()
 }
 
-// benchmark reports JSON a second, by the clock and by processor time (which
-// does not depend on what else the machine does), and what stays in memory a span.
+// benchmark reports JSON a second and the memory that stays in use a span.
 func benchmark(b *testing.B, json int, read func() (*trace.Run, error)) {
 	b.SetBytes(int64(json))
 	b.ReportAllocs()
 	var run *trace.Run
-	before := processorTime()
 	for b.Loop() {
 		var err error
 		if run, err = read(); err != nil {
 			b.Fatal(err)
 		}
 	}
-	used := processorTime() - before
-	b.ReportMetric(float64(json)*float64(b.N)/1e6/used.Seconds(), "MB/cpu-s")
 	var with, without runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&with)

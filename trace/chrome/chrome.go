@@ -5,10 +5,9 @@
 //
 //	bytes ── window ──▶ event (raw values) ──▶ spans with provisional tracks ── finish ──▶ trace.Run
 //
-// What may stand anywhere in a file, names of threads, the rank, the time's
-// base, or what joins two events, is put together in finish: first the pairs
-// of B and E, then ranks and lanes, then which call launched which kernel, then
-// what each collective kernel communicates.
+// Thread names, the rank, the time base and links between events may be anywhere
+// in a file. finish uses them at the end: first the pairs of B and E, then ranks
+// and lanes, then the calls that launched kernels, then the collectives.
 package chrome
 
 import (
@@ -19,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // DefaultLimit is the number of bytes of JSON after which reading stops, so
@@ -36,7 +36,7 @@ type Options struct {
 
 	// Companion, if not nil, returns the execution trace of the rank, which may be
 	// trace.None, or of a process that the file has; or nil.
-	Companion func(rank int, hasProcess func(pid int64) bool) *Execution
+	Companion func(rank int, hasProcess func(pid int64) bool) *assemble.Execution
 }
 
 type limitError struct{ bytes int64 }
@@ -56,8 +56,8 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	if err := d.documents(); err != nil {
 		return nil, err
 	}
-	if d.own != nil {
-		return d.finishOwn(), nil
+	if d.native != nil {
+		return d.finishNative(), nil
 	}
 	return d.finish(), nil
 }
@@ -95,7 +95,7 @@ func (d *reader) documents() error {
 		}
 	}
 	if d.w.err != io.EOF {
-		return d.w.ended("cannot read on")
+		return d.w.ended("read failed")
 	}
 	if !d.sawEvents {
 		return &trace.SyntaxError{
@@ -125,7 +125,7 @@ func (d *reader) events() error {
 			d.note(trace.Noted, "the list of events has no end: the program may have died", d.w.at(d.w.pos))
 			return nil
 		case !ok:
-			return d.w.ended("cannot read on")
+			return d.w.ended("read failed")
 		case c == ']':
 			d.w.pos++
 			return nil

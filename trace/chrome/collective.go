@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// A param is what a kernel, or record_param_comms on the host, tells about a collective.
+// A param has the parameters of a collective, from a kernel or from record_param_comms on the host.
 type param struct {
 	span     trace.SpanID
 	external int64
@@ -29,7 +30,7 @@ func (d *reader) comm(a *args) (c trace.Comm, seq int64) {
 	return c, seq
 }
 
-// kindOfComm reads what a job's collectives mostly have in common.
+// kindOfComm reads the arguments that most collectives of a job share, and caches the result.
 func (d *reader) kindOfComm(a *args) trace.Comm {
 	k := d.key[:0]
 	for _, v := range [...][]byte{a.collective, a.dtype, a.group, a.groupSize, a.groupRanks, a.src, a.dst, lastOf(a.concrete)} {
@@ -45,7 +46,7 @@ func (d *reader) kindOfComm(a *args) trace.Comm {
 		DType: d.string(a.dtype),
 		Peer:  trace.None,
 	}
-	c.ElemSize = elemSize(c.DType)
+	c.ElemSize = assemble.ElemSize(c.DType)
 	switch string(a.collective) {
 	case `"send"`:
 		c.Peer = peer(a.dst)
@@ -58,7 +59,7 @@ func (d *reader) kindOfComm(a *args) trace.Comm {
 
 // elements reads a number of elements; 0 for what no memory could hold.
 func elements(b []byte) int64 {
-	if n := number(b); n > 0 && n < 1<<50 {
+	if n := number(b); n > 0 && n < assemble.MaxBytes {
 		return n
 	}
 	return 0
@@ -125,165 +126,77 @@ func lastOf(list []byte) []byte {
 	return bytes.Trim(list[i+1:], " ]")
 }
 
-// elemSize is the number of bytes an element of the type takes, as PyTorch
-// (Float, BFloat16, c10::Half) or NCCL (f32, bf16) names it; 0 where unknown.
-func elemSize(dtype string) int32 {
-	switch s := strings.ToLower(strings.TrimPrefix(dtype, "c10::")); s {
-	case "float", "f32", "fp32", "float32", "int", "i32", "int32", "u32", "uint32", "qint32":
-		return 4
-	case "half", "f16", "fp16", "bfloat16", "bf16", "short", "int16":
-		return 2
-	case "double", "f64", "fp64", "long", "long int", "i64", "int64", "u64", "uint64", "complexfloat":
-		return 8
-	case "byte", "char", "bool", "i8", "int8", "u8", "uint8", "unsigned char", "signed char", "qint8", "quint8":
-		return 1
-	case "complexdouble":
-		return 16
-	default:
-		if strings.HasPrefix(s, "float8") || strings.HasPrefix(s, "f8e") || strings.HasPrefix(s, "fp8") {
-			return 1
-		}
-		return 0
-	}
-}
-
-// fromKernelName completes what a collective's arguments left open: NCCL's
-// kernels are called ncclDevKernel_AllReduce_Sum_bf16_RING_LL or, before 2.19,
-// ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic tells nothing.
-func fromKernelName(c *trace.Comm, name string) {
-	if i := strings.IndexAny(name, "(<"); i >= 0 {
-		name = name[:i]
-	}
-	if c.Op == trace.UnknownOp {
-		c.Op = trace.CollectiveOpIn(name)
-	}
-	if c.ElemSize > 0 {
-		return
-	}
-	for _, w := range strings.Split(name, "_") {
-		if n := elemSize(w); n > 0 && c.ElemSize == 0 {
-			c.DType, c.ElemSize = w, n
-		}
-	}
-}
-
-// complete fills the side of the buffer that the file left open.
-func complete(c *trace.Comm, ranks int64) {
-	switch {
-	case c.In > 0 && c.Out > 0 || c.In == 0 && c.Out == 0:
-		return
-	case c.Op == trace.AllGather && c.Out == 0:
-		c.Out = c.In * ranks
-	case c.Op == trace.AllGather && ranks > 0:
-		c.In = c.Out / ranks
-	case c.Op == trace.ReduceScatter && c.In == 0:
-		c.In = c.Out * ranks
-	case c.Op == trace.ReduceScatter && ranks > 0:
-		c.Out = c.In / ranks
-	default:
-		c.In, c.Out = max(c.In, c.Out), max(c.In, c.Out)
-	}
-}
-
-// collectives settles what every collective kernel communicates: as its own
-// arguments say, else as record_param_comms on the host says, else as its name does.
+// collectives finds what every collective kernel communicates: from its
+// arguments, else from record_param_comms on the host, else from its name.
 func (d *reader) collectives() {
-	var kernels []int32
+	var kernels []assemble.CollectiveKernel
 	for row, info := range d.kernels {
 		if d.b.Span(info.span).Kind == trace.Collective {
-			kernels = append(kernels, int32(row))
+			kernels = append(kernels, assemble.CollectiveKernel{Row: int32(row), Span: info.span, Seq: trace.None, Same: trace.None})
 		}
 	}
-	slices.SortFunc(kernels, func(a, b int32) int {
-		x, y := d.b.Span(d.kernels[a].span), d.b.Span(d.kernels[b].span)
+	slices.SortFunc(kernels, func(a, b assemble.CollectiveKernel) int {
+		x, y := d.b.Span(a.Span), d.b.Span(b.Span)
 		return cmp.Or(
-			cmp.Compare(d.b.LaneAt(x.Lane).Rank, d.b.LaneAt(y.Lane).Rank),
+			cmp.Compare(d.b.LaneOf(x.Lane).Rank, d.b.LaneOf(y.Lane).Rank),
 			cmp.Compare(x.Start, y.Start),
-			cmp.Compare(d.b.Kernel(a).Correlation, d.b.Kernel(b).Correlation),
-			cmp.Compare(a, b))
+			cmp.Compare(d.b.Kernel(a.Row).Correlation, d.b.Kernel(b.Row).Correlation),
+			cmp.Compare(a.Row, b.Row))
 	})
 	groups := d.addGroups()
 	find := d.paramFinder()
-	shared := map[joint]int32{} // Comm row of an operation that took several kernels
-	var seqs []int64            // by Comm row, the file's own number or None
-	var of []int32              // by Comm row, the rank
-	for _, row := range kernels {
-		k, info := d.b.Kernel(row), d.kernels[row]
-		name := d.b.NameOf(d.b.Span(info.span).Name)
-		op := joint{rank: d.rankOf(info.span), key: info.external}
-		byEngine := !strings.Contains(name, "nccl") && !strings.Contains(name, "rccl") && info.external != 0 // batchMemOp, then copyBufferBatch
-		if r, ok := shared[op]; ok && byEngine {
-			k.Comm = r
-			continue
+	type operation struct {
+		rank     int32
+		external int64
+	}
+	first := map[operation]int32{} // kernel of an operation that took several
+	for i := range kernels {
+		k := &kernels[i]
+		info := d.kernels[k.Row]
+		name := d.b.NameOf(d.b.Span(k.Span).Name)
+		if info.external != 0 && !strings.Contains(name, "nccl") && !strings.Contains(name, "rccl") {
+			// A copy-engine collective of RCCL: batchMemOp, then copyBufferBatch.
+			op := operation{d.rankOf(k.Span), info.external}
+			if at, ok := first[op]; ok {
+				k.Same = at
+				continue
+			}
+			first[op] = int32(i)
 		}
-		p, ok := find(info)
-		if !ok {
-			p = param{comm: trace.Comm{Group: trace.None, Peer: trace.None}, seq: trace.None}
+		k.Comm = trace.Comm{Group: trace.None, Peer: trace.None}
+		if p, ok := find(info); ok {
+			k.Comm, k.Seq = p.comm, p.seq
 		}
-		c := p.comm
-		if c.Group != trace.None {
-			c.Group = groups(c.Group)
-		}
-		fromKernelName(&c, name)
-		d.fromOperator(&c, k.Op)
-		if c.Group != trace.None {
-			complete(&c, int64(d.b.Group(c.Group).Size))
-		}
-		k.Comm = d.b.AddComm(c)
-		seqs, of = append(seqs, p.seq), append(of, op.rank)
-		if byEngine {
-			shared[op] = k.Comm
+		if k.Comm.Group != trace.None {
+			k.Comm.Group = groups(k.Comm.Group)
 		}
 	}
-	d.sequence(seqs, of)
+	assemble.AddCollectives(&d.b, kernels)
 }
 
-// paramFinder returns the look-up of what is said about a kernel's collective.
+// paramFinder returns the look-up of a kernel's collective parameters.
 func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
-	var byExternal joints
+	var byExternal trace.Index
 	bySpan := map[trace.SpanID]int32{}
 	for i, p := range d.params {
 		bySpan[p.span] = int32(i)
-		byExternal = append(byExternal, joint{d.rankOf(p.span), p.external, int32(i)})
+		byExternal.Add(d.rankOf(p.span), p.external, int32(i))
 	}
-	byExternal.sort()
-	at := 0
+	byExternal.Sort()
 	return func(info deviceInfo) (param, bool) {
-		if info.said != trace.None {
-			return d.said[info.said], true
+		if info.param != trace.None {
+			return d.kernelParams[info.param], true
 		}
-		for id := info.asked; id != trace.None; id = d.b.Span(id).Parent {
+		for id := info.issuer; id != trace.None; id = d.b.Span(id).Parent {
 			if i, ok := bySpan[id]; ok {
 				return d.params[i], true
 			}
 		}
-		if i := byExternal.find(d.rankOf(info.span), info.external, &at); i != trace.None {
+		if i := byExternal.Find(d.rankOf(info.span), info.external); i != trace.None {
 			return d.params[i], true
 		}
 		return param{}, false
 	}
-}
-
-// fromOperator takes the size from the shape of the operator's first input, as
-// files before 2024 need it.
-func (d *reader) fromOperator(c *trace.Comm, op int32) {
-	if op == trace.None || c.In > 0 || c.Out > 0 {
-		return
-	}
-	o := d.b.Operator(op)
-	if c.ElemSize == 0 && len(o.Types) > 0 {
-		c.DType, c.ElemSize = o.Types[0], elemSize(o.Types[0])
-	}
-	if len(o.Dims) == 0 || len(o.Dims[0]) == 0 {
-		return
-	}
-	n := int64(c.ElemSize)
-	for _, d := range o.Dims[0] {
-		if n *= d; n < 0 || n > 1<<50 {
-			return
-		}
-	}
-	c.In = n
 }
 
 // addGroups adds the groups of the header, and returns what gives the row of one
@@ -311,29 +224,5 @@ func (d *reader) addGroups() func(row int32) int32 {
 		}
 		rows[row] = d.b.AddGroup(g)
 		return rows[row]
-	}
-}
-
-// sequence numbers the operations of every group on every rank: as the file
-// does where it numbers them all, each once, else in order of start.
-func (d *reader) sequence(seqs []int64, ranks []int32) {
-	type team struct{ rank, group int32 }
-	members := map[team][]int32{}
-	for row := range seqs {
-		t := team{ranks[row], d.b.Comm(int32(row)).Group}
-		members[t] = append(members[t], int32(row))
-	}
-	for _, rows := range members {
-		seen := map[int64]bool{}
-		for _, row := range rows {
-			seen[seqs[row]] = true
-		}
-		own := len(seen) == len(rows) && !seen[trace.None]
-		for i, row := range rows {
-			c := d.b.Comm(row)
-			if c.Seq = int64(i); own {
-				c.Seq = seqs[row]
-			}
-		}
 	}
 }

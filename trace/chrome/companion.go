@@ -6,10 +6,11 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// An ask is a framework operator as a Kineto file numbers it.
-type ask struct {
+// An operatorCall is a call of a framework operator as a Kineto file numbers it.
+type operatorCall struct {
 	call          int32 // row of Run.Calls
 	pos           int64
 	record, index int64 // "Record function id", "Ev Idx"
@@ -21,7 +22,7 @@ type ask struct {
 // "External id", or none, and then operators of a name are joined in order, if
 // there are as many. A number joins only what has one name.
 func (d *reader) complement() {
-	if d.o.Companion == nil || len(d.asks) == 0 {
+	if d.o.Companion == nil || len(d.operatorCalls) == 0 {
 		return
 	}
 	x := d.o.Companion(d.b.Rank(0).ID, d.hasProcess)
@@ -30,7 +31,7 @@ func (d *reader) complement() {
 	}
 	joined := d.counterparts(x)
 	used := make([]bool, len(x.Operators))
-	for i, a := range d.asks {
+	for i, a := range d.operatorCalls {
 		call := d.b.Call(a.call)
 		switch at := joined[i]; {
 		case at == trace.None && call.Op == trace.None:
@@ -72,8 +73,8 @@ func (d *reader) recordedRow(op trace.Operator) int32 {
 	return row
 }
 
-// counterparts returns, by index of d.asks, the index in x.Operators or None.
-func (d *reader) counterparts(x *Execution) []int32 {
+// counterparts returns, by index of d.operatorCalls, the index in x.Operators or None.
+func (d *reader) counterparts(x *assemble.Execution) []int32 {
 	at := map[int64]int32{}
 	for i, r := range x.Operators {
 		if _, twice := at[r.Record]; twice {
@@ -83,10 +84,10 @@ func (d *reader) counterparts(x *Execution) []int32 {
 		}
 	}
 	delete(at, 0)
-	for _, number := range [...]func(ask) int64{
-		func(a ask) int64 { return a.record },
-		func(a ask) int64 { return d.b.Call(a.call).External },
-		func(a ask) int64 { return a.index },
+	for _, number := range [...]func(operatorCall) int64{
+		func(a operatorCall) int64 { return a.record },
+		func(a operatorCall) int64 { return d.b.Call(a.call).External },
+		func(a operatorCall) int64 { return a.index },
 	} {
 		if joined, ok := d.byNumber(x, at, number); ok {
 			return joined
@@ -97,10 +98,10 @@ func (d *reader) counterparts(x *Execution) []int32 {
 
 // byNumber joins what has a number in common; ok is false if hardly anything
 // does, or if names say that the numbers mean something else.
-func (d *reader) byNumber(x *Execution, at map[int64]int32, number func(ask) int64) (joined []int32, ok bool) {
-	joined = make([]int32, len(d.asks))
+func (d *reader) byNumber(x *assemble.Execution, at map[int64]int32, number func(operatorCall) int64) (joined []int32, ok bool) {
+	joined = make([]int32, len(d.operatorCalls))
 	same, other := 0, 0
-	for i, a := range d.asks {
+	for i, a := range d.operatorCalls {
 		joined[i] = trace.None
 		r, found := at[number(a)]
 		switch {
@@ -117,36 +118,36 @@ func (d *reader) byNumber(x *Execution, at map[int64]int32, number func(ask) int
 }
 
 // byOrder joins the calls of every name that has as many on both sides, as they began.
-func (d *reader) byOrder(x *Execution) []int32 {
+func (d *reader) byOrder(x *assemble.Execution) []int32 {
 	theirs := map[string][]int32{}
 	for i, r := range x.Operators {
 		theirs[r.Operator.Name] = append(theirs[r.Operator.Name], int32(i))
 	}
 	ours := map[string][]int32{}
-	joined := make([]int32, len(d.asks))
-	for _, i := range d.asksByStart() {
+	joined := make([]int32, len(d.operatorCalls))
+	for _, i := range d.callsByStart() {
 		joined[i] = trace.None
-		name := d.nameOfCall(d.asks[i].call)
+		name := d.nameOfCall(d.operatorCalls[i].call)
 		ours[name] = append(ours[name], i)
 	}
-	for name, asks := range ours {
-		if len(asks) != len(theirs[name]) {
+	for name, calls := range ours {
+		if len(calls) != len(theirs[name]) {
 			continue
 		}
-		for n, i := range asks {
+		for n, i := range calls {
 			joined[i] = theirs[name][n]
 		}
 	}
 	return joined
 }
 
-// asksByStart returns the indices of d.asks in order of their calls' starts.
-func (d *reader) asksByStart() []int32 {
-	order := make([]int32, len(d.asks))
+// callsByStart returns the indices of d.operatorCalls in order of their calls' starts.
+func (d *reader) callsByStart() []int32 {
+	order := make([]int32, len(d.operatorCalls))
 	for i := range order {
 		order[i] = int32(i)
 	}
-	start := func(i int32) trace.Time { return d.b.Span(d.calls[d.asks[i].call]).Start }
+	start := func(i int32) trace.Time { return d.b.Span(d.calls[d.operatorCalls[i].call]).Start }
 	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(start(i), start(j)) })
 	return order
 }

@@ -9,9 +9,9 @@ type event struct {
 	used bool // args has something in it
 }
 
-// A head is the members of an event but its arguments: raw values, numbers and
-// strings with their quotes, that lie in the window and are valid only until it
-// moves. Absent ones are nil.
+// A head has the members of an event without its arguments: raw values, strings
+// with their quotes. They point into the window and are valid until it moves.
+// Absent members are nil.
 type head struct {
 	pos            int64 // of its opening bracket, in the file
 	ph             byte  // 0 where absent
@@ -33,13 +33,13 @@ func (e *event) resetArgs() {
 	}
 }
 
-// args are the arguments that something is made of.
+// args are the arguments that the reader uses.
 type args struct {
 	name, labels []byte // of metadata
 
 	external, correlation, device, stream, priority []byte
 	grid, block, registers, shared                  []byte
-	bytes, size, kind                               []byte // of copies, and of the calls that ask for them
+	bytes, size, kind                               []byte // of copies, and of the calls that issue them
 	dims, types, concrete, record, index            []byte // of operators
 
 	collective, inElems, outElems, groupSize, dtype []byte
@@ -51,7 +51,7 @@ type args struct {
 	rank, pidRaw []byte // of TraceLens' fused files
 	begin, end   []byte // of rocprof: nanoseconds
 
-	// Words of Write's own.
+	// Arguments that only Write writes.
 	parent, op, comm, origin, peer      []byte
 	workgroup, persistent, cu, row, col []byte
 }

@@ -1,41 +1,16 @@
 package chrome
 
 import (
-	"cmp"
-	"encoding/json"
-	"errors"
 	"io"
-	"path"
-	"regexp"
-	"slices"
-	"strconv"
-	"strings"
 
-	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
-
-// An Execution is an execution trace of one process, as PyTorch's observer
-// writes it, or as Chakra converts that: operators with the shapes of their
-// inputs, without times. It says more than a Kineto file without record_shapes.
-type Execution struct {
-	File      string
-	Rank      int        // as the file's name says, or trace.None
-	Process   int64      // the operating system's number of it; 0 where unknown
-	Operators []Recorded // in order of their ids, which is that of their calls
-}
-
-// A Recorded is one call of an operator.
-type Recorded struct {
-	ID       int64 // of the node in its file
-	Record   int64 // of the call, as Kineto's "Record function id"; 0 where unknown
-	Operator trace.Operator
-}
 
 // ReadExecution reads PyTorch's execution trace in JSON, uncompressed: of the
 // schema that has attributes, and of the one before, whose nodes have
 // input_shapes and rf_id themselves.
-func ReadExecution(r io.Reader, file string, limit int64) (*Execution, error) {
-	x := NewExecution(file)
+func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, error) {
+	x := assemble.NewExecution(file)
 	w := window{r: r, limit: limit, file: file}
 	if c, ok := w.peek(); !ok || c != '{' {
 		return nil, w.ended("no execution trace")
@@ -51,7 +26,7 @@ func ReadExecution(r io.Reader, file string, limit int64) (*Execution, error) {
 			return x, nil
 		}
 		if string(key) == `"nodes"` {
-			err = x.nodes(&w)
+			err = executionNodes(x, &w)
 		} else {
 			isProcess := string(key) == `"pid"` // the key moves with the window
 			var v []byte
@@ -68,33 +43,10 @@ func ReadExecution(r io.Reader, file string, limit int64) (*Execution, error) {
 	}
 }
 
-// NewExecution returns an empty execution trace of the rank that the file is named after.
-func NewExecution(file string) *Execution {
-	return &Execution{File: file, Rank: executionRank(file)}
-}
-
-var lastNumber = regexp.MustCompile(`(?:^|\D)(\d{1,6})\D*$`)
-
-// executionRank reads the rank from a name such as rank0_et.json, et_0.json or model.0.et.
-func executionRank(file string) int {
-	if n := trace.RankInName(file); n != trace.None {
-		return n
-	}
-	m := lastNumber.FindStringSubmatch(path.Base(strings.ReplaceAll(file, `\`, "/")))
-	if m == nil {
-		return trace.None
-	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		return trace.None
-	}
-	return n
-}
-
-// nodes reads the list of nodes, which is next.
-func (x *Execution) nodes(w *window) error {
+// executionNodes reads the list of nodes, which is next.
+func executionNodes(x *assemble.Execution, w *window) error {
 	if c, ok := w.peek(); !ok || c != '[' {
-		return w.syntax(w.pos, "nodes is no list", "give the execution trace as PyTorch wrote it", nil)
+		return w.syntax(w.pos, "nodes is not a list", "give the execution trace as PyTorch wrote it", nil)
 	}
 	w.pos++
 	for {
@@ -113,24 +65,24 @@ func (x *Execution) nodes(w *window) error {
 			if err != nil {
 				return err
 			}
-			x.node(v)
+			executionNode(x, v)
 		}
 	}
 }
 
-// node adds what one node tells.
-func (x *Execution) node(v []byte) {
-	var n Recorded
+// executionNode adds the operator of a node.
+func executionNode(x *assemble.Execution, v []byte) {
+	var id, record int64
 	var name string
 	var shapes, types, buf []byte
 	members(v, func(key, v []byte) {
 		switch string(key) {
 		case `"id"`:
-			n.ID = number(v)
+			id = number(v)
 		case `"name"`:
 			name = validUTF8(text(v, &buf))
 		case `"rf_id"`:
-			n.Record = number(v)
+			record = number(v)
 		case `"input_shapes"`:
 			shapes = v
 		case `"input_types"`:
@@ -146,38 +98,11 @@ func (x *Execution) node(v []byte) {
 			})
 		case `"attrs"`:
 			if r, ok := attribute(v, `"rf_id"`); ok {
-				n.Record = number(r)
+				record = number(r)
 			}
 		}
 	})
-	x.Add(n.ID, n.Record, name, shapes, types)
-}
-
-// Add adds the call of an operator whose shapes and types are lists in JSON.
-func (x *Execution) Add(id, record int64, name string, shapesJSON, typesJSON []byte) {
-	n := Recorded{ID: id, Record: record, Operator: trace.Operator{Name: name, Dims: shapes(shapesJSON)}}
-	if json.Unmarshal(typesJSON, &n.Operator.Types) != nil {
-		n.Operator.Types = nil
-	}
-	for i, t := range n.Operator.Types {
-		n.Operator.Types[i] = elementType(t)
-	}
-	x.Operators = push(x.Operators, n)
-}
-
-// elementType is a type as Kineto writes it: float for Tensor(float), as for a list of such.
-func elementType(t string) string {
-	t = strings.TrimSuffix(strings.TrimPrefix(t, "GenericList["), "]")
-	t, _, _ = strings.Cut(t, ",")
-	if inner, ok := strings.CutPrefix(t, "Tensor("); ok {
-		return strings.TrimSuffix(inner, ")")
-	}
-	return t
-}
-
-// Sort puts the operators in order of their ids.
-func (x *Execution) Sort() {
-	slices.SortStableFunc(x.Operators, func(a, b Recorded) int { return cmp.Compare(a.ID, b.ID) })
+	x.Add(id, record, name, shapes, types)
 }
 
 // members calls f for every member of an object; of anything else there is none.
@@ -228,17 +153,4 @@ func attribute(b []byte, name string) (value []byte, ok bool) {
 		}
 	}
 	return nil, false
-}
-
-// ErrNoTimes is the cause of an error about an execution trace that stands alone.
-var ErrNoTimes = errors.New("it has shapes but no times")
-
-// Alone is the error about an execution trace without its Kineto file.
-func Alone(file string) error {
-	return &trace.SyntaxError{
-		File: file,
-		Msg:  "this is an execution trace",
-		Cure: "give it beside the Kineto trace of the same rank, as a folder or a pattern with both",
-		Err:  ErrNoTimes,
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 func TestReadExecution(t *testing.T) {
@@ -19,7 +20,7 @@ func TestReadExecution(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Execution{File: "d/pytorch_et_3.json", Rank: 3, Process: 42, Operators: []Recorded{
+	want := &assemble.Execution{File: "d/pytorch_et_3.json", Rank: 3, Process: 42, Operators: []assemble.Recorded{
 		{ID: 3, Record: 6, Operator: trace.Operator{Name: "sooner!", Dims: [][]int64{{5}}, Types: []string{"c10::Half"}}},
 		{ID: 4, Operator: trace.Operator{Name: "odd"}},
 		{ID: 9, Record: 77, Operator: trace.Operator{Name: "later", Dims: [][]int64{{2, 3}, nil, nil}, Types: []string{"float", "long", "Int"}}},
@@ -34,7 +35,7 @@ func TestExecutionRank(t *testing.T) {
 		"rank3_et.json": 3, "7/rank-2.et.json.gz": 2, "et_5.json": 5, "5_et.json": 5, "model.12.et": 12, "host_4.json": 4,
 		"chakra_2024_1.et": 1, "et.json": trace.None, "9/et.json": trace.None, "pytorch_et_12345678.json": trace.None,
 	} {
-		if got := executionRank(file); got != want {
+		if got := assemble.NewExecution(file).Rank; got != want {
 			t.Errorf("%s: rank %d", file, got)
 		}
 	}

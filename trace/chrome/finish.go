@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// finish puts together what stood in different places of the file.
+// finish joins data from different places of the file.
 func (d *reader) finish() *trace.Run {
 	d.pair()
 	d.recognise()
@@ -209,8 +209,7 @@ func (d *reader) ranks() []int32 {
 	return rows
 }
 
-// devices is the number of the device on which most of each rank's work ran; the
-// lowest of several.
+// devices returns the device on which most of each rank's work ran, the lowest of several.
 func (d *reader) devices() map[int32]int32 {
 	type device struct{ rank, number int32 }
 	work := map[device]int{}

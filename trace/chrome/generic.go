@@ -6,10 +6,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// recognise finds the rows of GPUs in traces that are not Kineto's: rocprof v1
-// and rocmProfileData name processes GPU0, GPU1, COPY. What is on them becomes
-// kernels and copies, and API calls beside them host calls; everything else
-// stays a marker.
+// recognise finds the rows of GPUs in traces of other tools: rocprof v1 and
+// rocmProfileData name processes GPU0, GPU1, COPY. Their events become kernels
+// and copies, API calls become host calls, and everything else remains a marker.
 func (d *reader) recognise() {
 	gpus := false
 	for i := range d.tracks {
@@ -52,7 +51,7 @@ func (d *reader) recognise() {
 // onGPU makes the marker on a GPU's row a kernel or a copy.
 func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 	name := d.b.NameOf(s.Name)
-	info := deviceInfo{span: id, asked: trace.None, said: trace.None}
+	info := deviceInfo{span: id, issuer: trace.None, param: trace.None}
 	if dir := direction([]byte(name), nil); strings.HasPrefix(name, "Copy") || dir != trace.UnknownDir {
 		s.Kind = trace.Copy
 		s.Attr = d.b.AddCopy(trace.CopyAttr{Stream: t.stream, Peer: trace.None, Op: trace.None, Origin: trace.None, Dir: dir})

@@ -11,7 +11,7 @@ import (
 // maxRanks is more than any job has.
 const maxRanks = 1 << 20
 
-// A header is what a Kineto file tells beside its events.
+// A header has the top-level values of a Kineto file.
 type header struct {
 	base      int64 // nanoseconds to add to every time; 0 where absent
 	host      string

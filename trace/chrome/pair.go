@@ -7,8 +7,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A mark is a B or E event, or the begin or end of an asynchronous one.
-type mark struct {
+// A boundary is a B or E event, or the begin or end of an asynchronous one.
+type boundary struct {
 	at    trace.Time
 	track trace.LaneID
 	name  trace.NameID
@@ -17,13 +17,13 @@ type mark struct {
 	pos   int64
 }
 
-// mark remembers one end of a span for pairing.
-func (d *reader) mark(e *event) {
+// boundary keeps one end of a span for pairing.
+func (d *reader) boundary(e *event) {
 	at, ok := d.start(e)
 	if !ok {
 		return
 	}
-	m := mark{
+	m := boundary{
 		at:    at,
 		id:    -1,
 		name:  d.name(e.name).id,
@@ -35,7 +35,7 @@ func (d *reader) mark(e *event) {
 	} else {
 		m.track, m.id = d.async(e)
 	}
-	d.marks = append(d.marks, m)
+	d.boundaries = append(d.boundaries, m)
 }
 
 // async returns the track of an asynchronous event, one a category, and the
@@ -80,15 +80,15 @@ func (d *reader) named(key []byte, add func() track) trace.LaneID {
 	return trace.LaneID(id)
 }
 
-// pair makes spans of the marks. On one track, or under one identity, they nest:
+// pair makes spans of the boundaries. On one track, or under one identity, they nest:
 // an end closes the latest begin still open.
 func (d *reader) pair() {
-	slices.SortStableFunc(d.marks, func(a, b mark) int {
+	slices.SortStableFunc(d.boundaries, func(a, b boundary) int {
 		return cmp.Or(cmp.Compare(a.track, b.track), cmp.Compare(a.id, b.id), cmp.Compare(a.at, b.at))
 	})
 	last := d.latest()
-	var open []mark
-	for i, m := range d.marks {
+	var open []boundary
+	for i, m := range d.boundaries {
 		if m.begin {
 			open = append(open, m)
 		} else if len(open) == 0 {
@@ -97,7 +97,7 @@ func (d *reader) pair() {
 			d.addPair(open[len(open)-1], m.at)
 			open = open[:len(open)-1]
 		}
-		if i+1 < len(d.marks) && d.marks[i+1].track == m.track && d.marks[i+1].id == m.id {
+		if i+1 < len(d.boundaries) && d.boundaries[i+1].track == m.track && d.boundaries[i+1].id == m.id {
 			continue
 		}
 		for _, m := range slices.Backward(open) {
@@ -106,10 +106,10 @@ func (d *reader) pair() {
 		}
 		open = open[:0]
 	}
-	d.marks = nil
+	d.boundaries = nil
 }
 
-func (d *reader) addPair(begin mark, end trace.Time) {
+func (d *reader) addPair(begin boundary, end trace.Time) {
 	d.b.Add(trace.Span{
 		Start:  begin.at,
 		End:    end,
@@ -126,7 +126,7 @@ func (d *reader) latest() trace.Time {
 	for i := range d.b.Len() {
 		last = max(last, d.b.Span(trace.SpanID(i)).End)
 	}
-	for _, m := range d.marks {
+	for _, m := range d.boundaries {
 		last = max(last, m.at)
 	}
 	return last

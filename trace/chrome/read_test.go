@@ -15,6 +15,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+// TestMain gives random tests one seed, unless the command line gives another.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.seed", "1"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
+
 var update = flag.Bool("update", false, "write the goldens anew")
 
 // describe prints a run, a line a thing.

@@ -14,56 +14,70 @@ type reader struct {
 	e      event
 	b      trace.Builder
 	header header
-	own    *ownReader // of a trace that Write wrote, else nil
-	keys   []string   // of the top-level object, for an error
+	native *nativeReader // of a trace that Write wrote, else nil
+	keys   []string      // of the top-level object, for an error
 
 	sawEvents bool
 
 	origin  int64 // clock value that times in the builder count from
 	started bool  // origin is set
 
-	names   map[string]knownName // by what the file has, quotes and escapes included
+	texts
+	rows
+	deferred
+	groupTable
+}
+
+// texts caches names, by the text that the file has: quotes and escapes included.
+type texts struct {
+	names        map[string]knownName
+	processNames map[string]string
+	threadNames  map[string]string // by pid, 0, tid
+	key, str     []byte            // scratch
+}
+
+// rows are the tracks that events are on.
+type rows struct {
 	tracks  []track
 	trackOf map[string]int32
 	recent  [numPlaces]recentTrack
-	key     []byte // scratch
-	str     []byte // scratch
+	several bool // processes that are nothing of Kineto's
+}
 
-	processNames map[string]string
-	threadNames  map[string]string // by pid, 0, tid
-	several      bool              // processes that are nothing of Kineto's
+// deferred is what finish needs beside the spans.
+type deferred struct {
+	boundaries []boundary // B, E and asynchronous events, to be paired
+	arrows     []arrow    // to be followed
 
-	marks  []mark  // B, E and asynchronous events, paired in finish
-	arrows []arrow // followed in finish
+	operatorCalls []operatorCall // where there is an execution trace
+	calls         []trace.SpanID // by row of Run.Calls
+	kernels       []deviceInfo   // by row of Run.Kernels
+	copies        []deviceInfo   // by row of Run.Copies
+	launches      []launchInfo   // geometry of the launched work, from calls
+	params        []param        // record_param_comms
+	kernelParams  []param        // of collective kernels, from their own arguments
+	waits         []waitInfo
+	markerOp      map[trace.SpanID]int32
+	ops           map[string]int32
+}
 
-	asks     []ask          // operators, where there is a companion
-	calls    []trace.SpanID // by row of Run.Calls
-	kernels  []deviceInfo   // by row of Run.Kernels
-	copies   []deviceInfo   // by row of Run.Copies
-	launches []launchInfo   // what calls said about the work they launched
-	params   []param        // record_param_comms
-	waits    []waitInfo
-	said     []param // what collective kernels tell themselves
-	markerOp map[trace.SpanID]int32
-	ops      map[string]int32
-	comms    map[string]trace.Comm // collectives without sizes, by their raw arguments
-	groups   []trace.Group
-
+// groupTable has the process groups, and collectives without sizes by their raw arguments.
+type groupTable struct {
+	comms     map[string]trace.Comm
+	groups    []trace.Group
 	groupRows map[groupKey][]int32 // of groups
 }
 
 func newReader(o Options) *reader {
 	return &reader{
-		o:            o,
-		header:       header{rank: trace.None},
-		names:        map[string]knownName{},
-		trackOf:      map[string]int32{},
-		processNames: map[string]string{},
-		threadNames:  map[string]string{},
-		markerOp:     map[trace.SpanID]int32{},
-		ops:          map[string]int32{},
-		comms:        map[string]trace.Comm{},
-		groupRows:    map[groupKey][]int32{},
+		o:      o,
+		header: header{rank: trace.None},
+		texts:  texts{names: map[string]knownName{}, processNames: map[string]string{}, threadNames: map[string]string{}},
+		rows:   rows{trackOf: map[string]int32{}},
+		deferred: deferred{
+			markerOp: map[trace.SpanID]int32{}, ops: map[string]int32{},
+		},
+		groupTable: groupTable{comms: map[string]trace.Comm{}, groupRows: map[groupKey][]int32{}},
 	}
 }
 
@@ -71,10 +85,10 @@ func newReader(o Options) *reader {
 type (
 	deviceInfo struct {
 		span     trace.SpanID
-		asked    trace.SpanID // the host span nearest to what asked for it; found by link
+		issuer   trace.SpanID // the operator or call that issued it; set by link
 		external int64
 		pos      int64
-		said     int32 // row of reader.said: what its own arguments tell about a collective, or None
+		param    int32 // row of reader.kernelParams: the parameters in its arguments, or None
 	}
 	launchInfo struct {
 		call        int32
@@ -136,15 +150,15 @@ func (d *reader) event(e *event) error {
 	if d.b.Len() >= math.MaxInt32-1 {
 		return d.w.syntax(d.w.pos, "more than 2147483646 spans", "split the trace", nil)
 	}
-	if d.own != nil {
-		d.ownEvent(e)
+	if d.native != nil {
+		d.nativeEvent(e)
 		return nil
 	}
 	switch e.ph {
 	case 'X':
 		d.complete(e)
 	case 'B', 'E', 'b', 'e', 'S', 'F':
-		d.mark(e)
+		d.boundary(e)
 	case 'i', 'I', 'R', 'n', 'T', 'p':
 		d.instant(e)
 	case 'M':
@@ -156,11 +170,11 @@ func (d *reader) event(e *event) error {
 	case 'P':
 		d.note(trace.Skipped, "sample", e.pos)
 	case 'N', 'O', 'D':
-		d.note(trace.Skipped, "life of an object", e.pos)
+		d.note(trace.Skipped, "object event", e.pos)
 	case 'v', 'V':
 		d.note(trace.Skipped, "memory dump", e.pos)
 	case '(', ')', 'c':
-		d.note(trace.Skipped, "context or clock mark", e.pos)
+		d.note(trace.Skipped, "context or clock event", e.pos)
 	case 0:
 		if e.name == nil && e.ts == nil && e.pid == nil {
 			d.note(trace.Noted, "empty event", e.pos)
@@ -207,7 +221,7 @@ func (d *reader) start(e *event) (t trace.Time, ok bool) {
 		d.note(trace.Skipped, what, e.pos)
 		return 0, false
 	}
-	if !d.started && d.own == nil {
+	if !d.started && d.native == nil {
 		d.origin = ns - ns%1e9
 	}
 	d.started = true
@@ -245,7 +259,7 @@ func (d *reader) notBefore(e *event, start, end trace.Time) trace.Time {
 func (d *reader) complete(e *event) {
 	c := categoryOf(e.cat)
 	if c == pythonFrame && !d.o.KeepPython {
-		d.note(trace.Skipped, "frame of a Python function (not asked for)", e.pos)
+		d.note(trace.Skipped, "frame of a Python function (not requested)", e.pos)
 		return
 	}
 	start, ok := d.start(e)

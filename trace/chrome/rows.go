@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // push appends, doubling what is full: append itself grows large slices by a
@@ -67,11 +68,11 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 		Op:          trace.None,
 		Origin:      trace.None,
 	}
-	info := deviceInfo{span: span, asked: trace.None, external: number(a.external), pos: e.pos, said: trace.None}
+	info := deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None}
 	if a.collective != nil {
 		c, seq := d.comm(a)
-		info.said = int32(len(d.said))
-		d.said = append(d.said, param{span: span, external: info.external, comm: c, seq: seq})
+		info.param = int32(len(d.kernelParams))
+		d.kernelParams = append(d.kernelParams, param{span: span, external: info.external, comm: c, seq: seq})
 	}
 	d.kernels = push(d.kernels, info)
 	return d.b.AddKernel(k)
@@ -92,7 +93,7 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 	if c == memcpy {
 		row.Dir = direction(e.name, a.kind)
 	}
-	d.copies = push(d.copies, deviceInfo{span: span, asked: trace.None, external: number(a.external), pos: e.pos, said: trace.None})
+	d.copies = push(d.copies, deviceInfo{span: span, issuer: trace.None, external: number(a.external), pos: e.pos, param: trace.None})
 	return d.b.AddCopy(row)
 }
 
@@ -130,8 +131,7 @@ func (d *reader) call(e *event, span trace.SpanID) int32 {
 	})
 }
 
-// launch remembers what a call tells about the work it launches: on AMD, the
-// device's row may lack it.
+// launch keeps the geometry that a call has: on AMD, the kernel's event may lack it.
 func (d *reader) launch(e *event, call int32) {
 	a := &e.args
 	if a.grid == nil && a.size == nil && a.bytes == nil {
@@ -159,7 +159,7 @@ func (d *reader) operator(e *event, span trace.SpanID) int32 {
 	d.calls = push(d.calls, span)
 	at := d.b.AddCall(row)
 	if d.o.Companion != nil {
-		d.asks = push(d.asks, ask{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
+		d.operatorCalls = push(d.operatorCalls, operatorCall{call: at, pos: e.pos, record: number(e.args.record), index: number(e.args.index)})
 	}
 	return at
 }
@@ -173,32 +173,11 @@ func (d *reader) operands(e *event) int32 {
 	if row, ok := d.ops[string(k)]; ok {
 		return row
 	}
-	op := trace.Operator{Name: d.string(e.name), Dims: shapes(e.args.dims)}
+	op := trace.Operator{Name: d.string(e.name), Dims: assemble.Shapes(e.args.dims)}
 	if e.args.types != nil && json.Unmarshal(e.args.types, &op.Types) != nil {
 		op.Types = nil
 	}
 	row := d.b.AddOperator(op)
 	d.ops[string(k)] = row
 	return row
-}
-
-// shapes reads "Input Dims": a list with one shape an input. A list of one
-// tensor is that tensor; longer lists and what is no tensor have no shape.
-func shapes(b []byte) [][]int64 {
-	var inputs []json.RawMessage
-	if json.Unmarshal(b, &inputs) != nil {
-		return nil
-	}
-	dims := make([][]int64, len(inputs))
-	for i, in := range inputs {
-		var shape []int64
-		var list [][]int64
-		switch {
-		case json.Unmarshal(in, &shape) == nil && len(shape) > 0:
-			dims[i] = shape
-		case json.Unmarshal(in, &list) == nil && len(list) == 1:
-			dims[i] = list[0]
-		}
-	}
-	return dims
 }

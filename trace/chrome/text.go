@@ -70,8 +70,7 @@ func escape(b []byte, i int) (rune, int) {
 	}
 }
 
-// validUTF8 replaces every byte that is no UTF-8, as any JSON decoder does:
-// names go on into formats that insist on it.
+// validUTF8 replaces invalid UTF-8, as JSON decoders do: other formats require it.
 func validUTF8(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -99,8 +98,8 @@ func quote(s string) string {
 	return strconv.QuoteToGraphic(s)
 }
 
-// appendString writes a JSON string. Names are data: whatever a terminal or a
-// page could take for a command is escaped, and bytes that are no UTF-8 are replaced.
+// appendString writes a JSON string. Names are untrusted: control characters and
+// markup are escaped, and invalid UTF-8 is replaced.
 func appendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

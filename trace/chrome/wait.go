@@ -12,7 +12,7 @@ type waitInfo struct {
 	wait trace.Wait
 }
 
-// wait takes in what a cuda_sync event tells of the order of work. Its stream
+// wait reads a cuda_sync event. Its stream
 // is the one that waits, but for Stream Sync, where the host waits for it.
 func (d *reader) wait(e *event, span trace.SpanID) {
 	a := &e.args
@@ -46,7 +46,7 @@ func streamOf(b []byte) int64 {
 func (d *reader) addWaits() {
 	for _, i := range d.waits {
 		s := d.b.Span(i.span)
-		l := d.b.LaneAt(s.Lane)
+		l := d.b.LaneOf(s.Lane)
 		i.wait.Rank, i.wait.Device, i.wait.Start, i.wait.End = l.Rank, l.Device, s.Start, s.End
 		d.b.AddWait(i.wait)
 	}

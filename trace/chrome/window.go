@@ -183,7 +183,7 @@ func (w *window) ended(what string) error {
 	case errors.Is(w.err, io.ErrUnexpectedEOF):
 		return w.syntax(len(w.b), "the compressed file is truncated", "copy it again, or let the job finish writing it", w.err)
 	}
-	return w.syntax(len(w.b), "cannot read on", "", w.err)
+	return w.syntax(len(w.b), "read failed", "", w.err)
 }
 
 func (w *window) syntax(i int, msg, cure string, err error) error {

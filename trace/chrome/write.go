@@ -11,14 +11,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// ownVersion is that of the ownHeader. A reader that knows a lower one must not guess.
-const ownVersion = 1
+// nativeVersion is that of the nativeHeader. A reader that knows a lower one must not guess.
+const nativeVersion = 1
 
-// An ownHeader is what a trace written by this package has under the key
+// A nativeHeader is what a trace written by this package has under the key
 // "overlapse", before its events: the parts of a run that are no spans. In the
 // events, pid-1 is then a row of Ranks, tid-1 a row of Lanes, and args.parent
 // the number of an earlier event of phase X.
-type ownHeader struct {
+type nativeHeader struct {
 	Version   int
 	Name      string
 	Epoch     int64
@@ -56,8 +56,8 @@ const fillCategory = "gpu_memset"
 // launch to what it launched. Times are exact. Read gives the same run back,
 // but for its ledger.
 func Write(w io.Writer, run *trace.Run) error {
-	head, err := json.Marshal(ownHeader{
-		Version:   ownVersion,
+	head, err := json.Marshal(nativeHeader{
+		Version:   nativeVersion,
 		Name:      run.Name,
 		Epoch:     run.Epoch,
 		Simulated: run.Simulated,
@@ -72,7 +72,7 @@ func Write(w io.Writer, run *trace.Run) error {
 	if err != nil {
 		return err
 	}
-	out := writer{run: run, w: bufio.NewWriterSize(w, 64<<10), launches: launchesOf(run)}
+	out := writer{run: run, w: bufio.NewWriterSize(w, 64<<10)}
 	out.b = append(out.b, `{"schemaVersion":1,"displayTimeUnit":"ns","overlapse":`...)
 	out.b = append(out.b, head...)
 	out.b = append(out.b, `,"traceEvents":[`...)
@@ -87,24 +87,10 @@ func Write(w io.Writer, run *trace.Run) error {
 }
 
 type writer struct {
-	run      *trace.Run
-	w        *bufio.Writer
-	b        []byte
-	comma    bool
-	launches joints // spans by correlation
-	launched int    // where in launches one was found last
-}
-
-// launchesOf indexes the spans that launch work.
-func launchesOf(run *trace.Run) joints {
-	var j joints
-	for i, s := range run.Spans {
-		if s.Kind == trace.Launch && s.Attr != trace.None {
-			j = append(j, joint{rank: int32(run.RankOf(s)), key: run.Calls[s.Attr].Correlation, row: int32(i)})
-		}
-	}
-	j.sort()
-	return j
+	run   *trace.Run
+	w     *bufio.Writer
+	b     []byte
+	comma bool
 }
 
 func (w *writer) flush() {
@@ -173,8 +159,8 @@ func (w *writer) rows() {
 	}
 }
 
-// height is where lanes of a kind stand within a rank: what the user named
-// first, then host, device, what is inside kernels, and transfers.
+// height orders the lanes of a rank: annotations, host threads, device queues,
+// inside kernels, transfers.
 func height(k trace.LaneKind) int {
 	switch k {
 	case trace.Annotation:
@@ -264,13 +250,7 @@ func (w *writer) place(s trace.Span) {
 // arrow joins device work to the call that launched it.
 func (w *writer) arrow(id trace.SpanID) {
 	s := w.run.Spans[id]
-	var correlation int64
-	if k := w.run.Kernel(s); k != nil {
-		correlation = k.Correlation
-	} else if c := w.run.Copy(s); c != nil && s.Kind == trace.Copy {
-		correlation = c.Correlation
-	}
-	from := w.launches.find(int32(w.run.RankOf(s)), correlation, &w.launched)
+	from := w.run.LaunchOf(s)
 	if from == trace.None {
 		return
 	}

@@ -30,11 +30,11 @@ func (a *archive) add(name string, mode fs.FileMode, open func() (io.ReadCloser,
 	_, twice := a.entries[name]
 	switch {
 	case !filepath.IsLocal(filepath.FromSlash(name)):
-		return a.fail(fmt.Sprintf("the name of the entry %.80q leads out of the archive", name), "unpack it with care, and give the folder", nil)
+		return a.fail(fmt.Sprintf("the name of the entry %.80q points outside the archive", name), "unpack it with care, and give the folder", nil)
 	case mode.IsDir() || hidden || twice:
 		return nil
 	case !mode.IsRegular():
-		return a.fail(fmt.Sprintf("the entry %.80q is no file but a link or device", name), "archive the files themselves", nil)
+		return a.fail(fmt.Sprintf("the entry %.80q is a link or device, not a file", name), "archive the files themselves", nil)
 	case len(a.paths) >= maxFiles:
 		return a.fail(fmt.Sprintf("over %d files", maxFiles), "give the archive of one run", nil)
 	}
@@ -50,24 +50,31 @@ func (a *archive) fail(msg, cure string, err error) error {
 // read reads the files of the archive as those of a folder.
 func (a *archive) read(o Options) (*trace.Run, error) {
 	if len(a.paths) == 0 {
-		return nil, a.fail("the archive is empty", supported(), nil)
+		return nil, a.fail("the archive is empty", o.supported(), nil)
 	}
 	o.archive = a
 	return openFiles(a.paths, a.path, o)
 }
 
-// openZip reads the files in a zip archive.
-func openZip(f *os.File, name string, o Options) (*trace.Run, error) {
-	a := &archive{path: name, entries: map[string]func() (io.ReadCloser, error){}}
-	info, err := f.Stat()
+// readZip reads the files in a zip archive, whose directory is at its end: a
+// stream would have to be kept.
+func readZip(in *input) (*trace.Run, error) {
+	a := &archive{path: in.name, entries: map[string]func() (io.ReadCloser, error){}}
+	switch {
+	case in.archive != nil:
+		return nil, a.fail("an archive in an archive", "unpack it and give the folder", nil)
+	case in.disk == nil:
+		return nil, a.fail("a zip archive inside a stream or an archive", "save it to a file, or unpack it and give the folder", nil)
+	}
+	info, err := in.disk.Stat()
 	if err != nil {
 		return nil, a.fail("cannot open", "", err)
 	}
-	z, err := zip.NewReader(f, info.Size())
+	z, err := zip.NewReader(in.disk, info.Size())
 	if err != nil {
 		return nil, a.fail("not a whole zip archive", "copy it again", err)
 	}
-	packed := o.inflation() // of all entries: they may share bytes
+	packed := in.inflation() // of all entries: they may share bytes
 	packed.in.Store(info.Size())
 	for _, entry := range z.File {
 		err := a.add(entry.Name, entry.Mode(), func() (io.ReadCloser, error) {
@@ -81,13 +88,14 @@ func openZip(f *os.File, name string, o Options) (*trace.Run, error) {
 			return nil, err
 		}
 	}
-	return a.read(o)
+	return a.read(in.Options)
 }
 
 // readTar reads the files in a tar archive. They are read side by side, some of
 // them twice, and a stream can be read once: they are kept in a temporary file.
-func readTar(r io.Reader, name string, o Options) (*trace.Run, error) {
-	a := &archive{path: name, entries: map[string]func() (io.ReadCloser, error){}}
+func readTar(f *input) (*trace.Run, error) {
+	o := f.Options
+	a := &archive{path: f.name, entries: map[string]func() (io.ReadCloser, error){}}
 	if o.archive != nil {
 		return nil, a.fail("an archive in an archive", "unpack it and give the folder", nil)
 	}
@@ -98,7 +106,7 @@ func readTar(r io.Reader, name string, o Options) (*trace.Run, error) {
 	defer os.Remove(kept.Name())
 	defer kept.Close()
 	packed := o.inflation() // sparse files have holes
-	in := tar.NewReader(&counted{r, &packed.in})
+	in := tar.NewReader(&counted{f.text(), &packed.in})
 	for at := int64(0); ; {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {

@@ -55,12 +55,12 @@ func TestRefusedArchives(t *testing.T) {
 		"nested.zip":   archived(t, inner),
 	})
 	for name, want := range map[string]string{
-		"link.tar":     `link.tar: the entry "a.json" is no file but a link or device (archive the files themselves)`,
-		"hardlink.tar": `hardlink.tar: the entry "a.json" is no file but a link or device`,
-		"fifo.tar":     `fifo.tar: the entry "a.json" is no file but a link or device`,
-		"up.tar":       `up.tar: the name of the entry "a/../../b.json" leads out of the archive (unpack it with care, and give the folder)`,
-		"up.zip":       `up.zip: the name of the entry "../b.json" leads out of the archive`,
-		"root.tgz":     `root.tgz: the name of the entry "/b.json" leads out of the archive`,
+		"link.tar":     `link.tar: the entry "a.json" is a link or device, not a file (archive the files themselves)`,
+		"hardlink.tar": `hardlink.tar: the entry "a.json" is a link or device, not a file`,
+		"fifo.tar":     `fifo.tar: the entry "a.json" is a link or device, not a file`,
+		"up.tar":       `up.tar: the name of the entry "a/../../b.json" points outside the archive (unpack it with care, and give the folder)`,
+		"up.zip":       `up.zip: the name of the entry "../b.json" points outside the archive`,
+		"root.tgz":     `root.tgz: the name of the entry "/b.json" points outside the archive`,
 		"none.tar":     "none.tar: the archive is empty (overlapse reads ",
 		"cut.tar":      "cut.tar: not a whole tar archive: ",
 		"cut.tgz":      `cut.tgz: cannot unpack the entry "job/r0.json": unexpected EOF (copy the archive again, and see that TMPDIR has space)`,

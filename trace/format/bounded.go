@@ -43,8 +43,8 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Real traces inflate to 5 to 60 times their size. What is far above that, and
-// large, is made to fill a memory, and need not be read to the limit to know.
+// Real traces have compression ratios of 5 to 60. Large files with an implausible
+// ratio are rejected before they reach the limit.
 const (
 	mostInflation = 250
 	inflationFrom = 64 << 20 // bytes that are read whatever they inflate from
@@ -59,7 +59,7 @@ type inflation struct {
 
 func (o Options) inflation() *inflation { return &inflation{any: o.Limit != 0} }
 
-// check returns a reader of inflated bytes that fails for a file that inflates too well.
+// check returns a reader of inflated bytes that fails for an implausible compression ratio.
 func (i *inflation) check(r io.Reader) io.Reader { return &inflated{r, i} }
 
 type inflated struct {

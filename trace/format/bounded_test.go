@@ -46,7 +46,7 @@ func TestRefused(t *testing.T) {
 		"ranks.tar":  "ranks.tar: not a whole tar archive: unexpected EOF (copy it again)",
 		"ranks.tgz":  "ranks.tgz: not a whole tar archive: unexpected EOF (copy it again)",
 		"none.json":  "none.json: keys none: no traceEvents (",
-		"a.nsys-rep": "a.nsys-rep: this is a report of Nsight Systems, in a form that only it reads: unknown format (nsys export --type sqlite a.nsys-rep)",
+		"a.nsys-rep": "a.nsys-rep: this is a report of Nsight Systems (.nsys-rep, .qdrep), which is not supported: unrecognized format (nsys export --type sqlite a.nsys-rep; overlapse reads",
 	} {
 		_, err := Open(filepath.Join(dir, path), Options{})
 		if err == nil || !strings.Contains(err.Error(), want) {

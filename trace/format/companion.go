@@ -1,41 +1,21 @@
 package format
 
 import (
-	"bufio"
-	"bytes"
-	"io"
 	"sync"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/chakra"
-	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// isExecution reports whether a file is an execution trace: one that gives its
-// schema and nodes before any event, or Chakra's.
-func isExecution(head []byte) bool {
-	return isExecutionJSON(head) || chakra.IsTrace(head)
-}
-
-func isExecutionJSON(head []byte) bool {
-	before, _, _ := bytes.Cut(head, []byte(`"traceEvents"`))
-	return starts("{")(head) && bytes.Contains(before, []byte(`"schema"`)) && bytes.Contains(before, []byte(`"nodes"`))
-}
-
-// aloneExecution refuses an execution trace that nothing stands beside.
-func aloneExecution(_ io.Reader, file string, _ Options) (*trace.Run, error) {
-	return nil, chrome.Alone(file)
-}
-
-// companions are the execution traces among the files of a run. Files that are
-// read side by side ask for theirs.
+// companions are the execution traces among the files of a run. Kineto readers,
+// which run in parallel, take theirs from here.
 type companions struct {
-	all  []*chrome.Execution
-	sole bool    // there is one file that may ask
+	all  []*assemble.Execution
+	sole bool    // there is one Kineto file
 	bad  []error // of those that cannot be read
 
 	mu   sync.Mutex
-	used map[*chrome.Execution]bool
+	used map[*assemble.Execution]bool
 }
 
 // takeCompanions reads the execution traces among the parts and returns the others.
@@ -43,7 +23,7 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 	if len(all) == 1 {
 		return all, nil, nil
 	}
-	c = &companions{used: map[*chrome.Execution]bool{}}
+	c = &companions{used: map[*assemble.Execution]bool{}}
 	for _, p := range all {
 		x, err := o.openExecution(p)
 		switch {
@@ -63,14 +43,14 @@ func (o Options) takeCompanions(all []part) (rest []part, c *companions, err err
 	case len(rest) == 0 && len(c.bad) > 0:
 		return nil, nil, c.bad[0]
 	case len(rest) == 0:
-		return nil, nil, chrome.Alone(c.all[0].File)
+		return nil, nil, assemble.Alone(c.all[0].File)
 	}
 	c.sole = len(rest) == 1
 	return rest, c, nil
 }
 
 // openExecution reads the part if it is an execution trace; else it returns nil.
-func (o Options) openExecution(p part) (*chrome.Execution, error) {
+func (o Options) openExecution(p part) (*assemble.Execution, error) {
 	if len(p.paths) != 1 {
 		return nil, nil
 	}
@@ -79,26 +59,18 @@ func (o Options) openExecution(p part) (*chrome.Execution, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return o.readExecution(f, o.nameOf(p.paths[0]))
-}
-
-// readExecution reads an execution trace; of anything else it returns nil.
-func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, error) {
-	in := bufio.NewReaderSize(r, sniffSize)
-	if head, err := in.Peek(2); err == nil && head[0] == 0x1f && head[1] == 0x8b {
-		z, err := Options{Limit: o.Limit}.gunzip(in) // without a goroutine
-		if err != nil {
-			return nil, nil // its reader says so
-		}
-		defer z.Close()
-		in = bufio.NewReaderSize(z, sniffSize)
+	in, err := o.input(f, o.nameOf(p.paths[0]))
+	if err != nil {
+		return nil, nil // its reader says so
 	}
-	head, _ := in.Peek(sniffSize)
-	switch {
-	case isExecutionJSON(head):
-		return chrome.ReadExecution(o.bounded(in), file, o.budget.limit)
-	case chakra.IsTrace(head):
-		return chakra.Read(o.bounded(in), file)
+	defer in.close()
+	for _, row := range o.formats {
+		if row.sniff(in.head, in.name) {
+			if row.execution == nil {
+				return nil, nil
+			}
+			return row.execution(in.text(), in.name, o.budget.limit)
+		}
 	}
 	return nil, nil
 }
@@ -106,7 +78,7 @@ func (o Options) readExecution(r io.Reader, file string) (*chrome.Execution, err
 // of returns the execution trace of a rank: the one whose file is named so, of
 // several or none the one that is of a process of the file, and to a file that
 // is alone, the only one unless it is named after another rank.
-func (c *companions) of(rank int, hasProcess func(int64) bool) *chrome.Execution {
+func (c *companions) of(rank int, hasProcess func(int64) bool) *assemble.Execution {
 	x := c.find(rank, hasProcess)
 	if x != nil {
 		c.mu.Lock()
@@ -116,8 +88,8 @@ func (c *companions) of(rank int, hasProcess func(int64) bool) *chrome.Execution
 	return x
 }
 
-func (c *companions) find(rank int, hasProcess func(int64) bool) *chrome.Execution {
-	var named, of []*chrome.Execution
+func (c *companions) find(rank int, hasProcess func(int64) bool) *assemble.Execution {
+	var named, of []*assemble.Execution
 	for _, x := range c.all {
 		if x.Rank == rank && rank != trace.None {
 			named = append(named, x)
@@ -137,7 +109,7 @@ func (c *companions) find(rank int, hasProcess func(int64) bool) *chrome.Executi
 	return nil
 }
 
-// noteUnused says which execution traces no file asked for, and which cannot be read.
+// noteUnused adds ledger entries for execution traces that were not used or cannot be read.
 func (c *companions) noteUnused(run *trace.Run, skipped func(error)) {
 	if c == nil {
 		return
@@ -148,7 +120,7 @@ func (c *companions) noteUnused(run *trace.Run, skipped func(error)) {
 	}
 	for _, x := range c.all {
 		if !c.used[x] {
-			run.Ledger.Add(trace.Noted, x.File, "execution trace passed over: no file is of its rank or process", "", 0)
+			run.Ledger.Add(trace.Noted, x.File, "execution trace ignored: no file is of its rank or process", "", 0)
 		}
 	}
 }

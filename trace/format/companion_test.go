@@ -117,8 +117,8 @@ func TestCompanion(t *testing.T) {
 		{"one more on each side", map[string]string{"rank0.json": shapeless(0, recordID, 10, 11), "et.json": recorded(70, 11, 12)}, []string{"-", first}, "operator with shapes that the Kineto file does not have"},
 		{"chakra", map[string]string{"rank0.json": shapeless(0, recordID, 11, 12), "model.0.et": chakraTrace(true, 11, 12)}, []string{first, second}, ""},
 		{"chakra without version", map[string]string{"rank0.json": shapeless(0, recordID, 11, 12), "model.0.et": chakraTrace(false, 11, 12)}, []string{first, second}, ""},
-		{"another rank's", map[string]string{"rank0.json": shapeless(0, recordID, 11, 12), "rank1_et.json": recorded(99, 11, 12)}, []string{"-", "-"}, "execution trace passed over: no file is of its rank or process"},
-		{"the process tells", map[string]string{"rank0.json": shapeless(0, recordID, 11, 12), "a.json": recorded(70, 11, 12), "b.json": recorded(71, 12, 11)}, []string{first, second}, "execution trace passed over"},
+		{"another rank's", map[string]string{"rank0.json": shapeless(0, recordID, 11, 12), "rank1_et.json": recorded(99, 11, 12)}, []string{"-", "-"}, "execution trace ignored: no file is of its rank or process"},
+		{"the process tells", map[string]string{"rank0.json": shapeless(0, recordID, 11, 12), "a.json": recorded(70, 11, 12), "b.json": recorded(71, 12, 11)}, []string{first, second}, "execution trace ignored"},
 		{"ranks", map[string]string{
 			"rank0.json": shapeless(0, recordID, 11), "rank1.json": shapeless(1, recordID, 11),
 			"rank0_et.json": recorded(70, 11), "rank1_et.json": recorded(70, 9, 11),

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"errors"
 	"fmt"
 	"os" // opening what the user names is what this package is for
 	"path/filepath"
@@ -25,7 +24,7 @@ type listing struct {
 }
 
 // listFolder looks at a folder.
-func listFolder(path string) (l listing, err error) {
+func (o Options) listFolder(path string) (l listing, err error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return l, &trace.SyntaxError{File: path, Msg: "cannot read the folder", Err: err}
@@ -37,7 +36,7 @@ func listFolder(path string) (l listing, err error) {
 			l.isThread = true
 		case e.IsDir():
 			l.folders = append(l.folders, name)
-		case mayBeTrace(name):
+		case o.mayBeTrace(name):
 			l.traces = append(l.traces, filepath.Join(path, name))
 		default:
 			l.others = append(l.others, name)
@@ -50,25 +49,25 @@ func listFolder(path string) (l listing, err error) {
 // there are none, or only such as have no times, those are read that lie in
 // folders below as rocprofv3 or a job with a folder a rank leaves them.
 func openFolder(path string, o Options) (*trace.Run, error) {
-	l, err := listFolder(path)
+	l, err := o.listFolder(path)
 	if err != nil {
 		return nil, err
 	}
 	if l.isThread {
-		return openThreadTrace(path, o)
+		return o.openThreadTrace(path)
 	}
 	if len(l.traces) > 0 {
 		run, err := openFiles(l.traces, path, o)
 		if err == nil {
 			for _, name := range l.folders {
-				run.Ledger.Add(trace.Noted, filepath.Join(path, name), "folder passed over: give it by itself", "", 0)
+				run.Ledger.Add(trace.Noted, filepath.Join(path, name), "folder ignored: open it separately", "", 0)
 			}
 		}
-		if err == nil || !isNoTrace(err) || len(l.folders) == 0 {
+		if err == nil || !o.isNoTrace(err) || len(l.folders) == 0 {
 			return run, err
 		}
 	}
-	nested, err := l.nested(path, maxNesting)
+	nested, err := l.nested(path, maxNesting, o)
 	switch {
 	case err != nil:
 		return nil, err
@@ -78,7 +77,7 @@ func openFolder(path string, o Options) (*trace.Run, error) {
 	case len(l.traces) > 0:
 		return openFiles(l.traces, path, o)
 	}
-	failed := &trace.SyntaxError{File: path, Msg: "the folder is empty", Cure: supported()}
+	failed := &trace.SyntaxError{File: path, Msg: "the folder is empty", Cure: o.supported()}
 	switch {
 	case len(l.folders) > 0:
 		failed.Msg = "no trace in this folder, but folders: " + list(l.folders)
@@ -95,17 +94,17 @@ func (l *listing) openNested(paths []string, path string, o Options) (*trace.Run
 		return nil, err
 	}
 	for _, t := range l.threadTraces {
-		run.Ledger.Add(trace.Noted, t, "thread trace passed over: give its folder by itself", "", 0)
+		run.Ledger.Add(trace.Noted, t, "thread trace ignored: open its folder separately", "", 0)
 	}
 	return run, nil
 }
 
 // nested finds traces in the folders below: what rocprofv3 names, in folders of
 // any name, and any trace in folders that are named after a rank.
-func (l *listing) nested(path string, depth int) (paths []string, err error) {
+func (l *listing) nested(path string, depth int, o Options) (paths []string, err error) {
 	for _, name := range l.folders {
 		below := filepath.Join(path, name)
-		sub, err := listFolder(below)
+		sub, err := o.listFolder(below)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +122,7 @@ func (l *listing) nested(path string, depth int) (paths []string, err error) {
 			}
 		}
 		if depth > 1 {
-			deeper, err := sub.nested(below, depth-1)
+			deeper, err := sub.nested(below, depth-1, o)
 			if err != nil {
 				return nil, err
 			}
@@ -141,8 +140,8 @@ func (l *listing) nested(path string, depth int) (paths []string, err error) {
 // maxFiles is more than a run has.
 const maxFiles = 1 << 16
 
-// nameHosts says on which machine a run was recorded that knows only the clock
-// of it: rocprofv3 names the folder after the machine.
+// nameHosts sets the host of runs whose clock counts from boot: rocprofv3 names
+// the folder after the host.
 func (o Options) nameHosts(runs []*trace.Run) {
 	if o.root == "" {
 		return
@@ -157,14 +156,4 @@ func (o Options) nameHosts(runs []*trace.Run) {
 			}
 		}
 	}
-}
-
-// isNoTrace reports whether the error is about files that are no traces.
-func isNoTrace(err error) bool {
-	for _, no := range noTraces() {
-		if errors.Is(err, no) {
-			return true
-		}
-	}
-	return false
 }

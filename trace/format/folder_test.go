@@ -64,10 +64,10 @@ func TestOpenFolder(t *testing.T) {
 		}, err: "no trace in this folder, but folders: a, b (give one of them)"},
 		{name: "thread traces beside", files: map[string]string{
 			"node/11_kernel_trace.csv": kernelAt(2000), "ui_output_agent_1_dispatch_1/occupancy.json": `{}`, "stats_ui.csv": "Codeobj,Hitcount\n1,2\n",
-		}, want: []string{"rank -1 at 0: compute k"}, note: "thread trace passed over: give its folder by itself"},
+		}, want: []string{"rank -1 at 0: compute k"}, note: "thread trace ignored: open its folder separately"},
 		{name: "a folder below traces", files: map[string]string{
 			"11_kernel_trace.csv": kernelAt(2000), "old/11_kernel_trace.csv": kernelAt(2000),
-		}, want: []string{"rank -1 at 0: compute k"}, note: "folder passed over: give it by itself"},
+		}, want: []string{"rank -1 at 0: compute k"}, note: "folder ignored: open it separately"},
 
 		{name: "parts of a rank under two names", files: map[string]string{
 			"rank0_kernel_trace.csv": kernelAt(2000), "rank0-copies_memory_copy_trace.csv": copyAt(2010),

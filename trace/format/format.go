@@ -1,18 +1,23 @@
-// Package format opens whatever a user has: it looks at the first bytes of a
-// file, undoes compression, and hands it to the reader of its format. A folder
-// or a pattern is a run with a file a rank.
+// Package format opens traces of any format: it undoes compression, recognises
+// the format by the first bytes, and calls its reader. A folder or a pattern is
+// one run with one file a rank. The formats are the rows of one table.
 package format
 
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
+	"github.com/overlapse/overlapse/trace/chakra"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/trace/intra"
+	"github.com/overlapse/overlapse/trace/nsys"
 	"github.com/overlapse/overlapse/trace/perfetto"
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
@@ -27,6 +32,7 @@ type Options struct {
 	// read, which is then left out; where it is nil the first one is Open's error.
 	SkipBad func(error)
 
+	formats    []format // the table
 	budget     *budget
 	alone      bool // no other file is read at the same time
 	companions *companions
@@ -34,20 +40,30 @@ type Options struct {
 	archive    *archive // what paths lie in, if not in the file system
 }
 
-// begin is the options of one Open, with its budget.
+// begin is the options of one Open, with its budget and the table.
 func (o Options) begin() Options {
 	if o.budget == nil {
 		o.budget = &budget{limit: cmp.Or(o.Limit, defaultLimit)}
 	}
+	if o.formats == nil {
+		o.formats = table()
+	}
 	return o
 }
 
-// A format is one row of the table of what files are.
+// A format is one row of the table of what files are. A new reader is a folder
+// and a row.
 type format struct {
-	name  string
-	sniff func(head []byte) bool // head: the first bytes, without compression
-	read  func(r io.Reader, file string, o Options) (*trace.Run, error)
-	cure  string // where read is nil
+	name       string                              // for people, with the extensions
+	extensions []string                            // of files in a folder that may be this
+	sniff      func(head []byte, file string) bool // by the first bytes, without compression, or by the name
+
+	read      func(in *input) (*trace.Run, error)                                      // nil where there is only a cure or execution
+	execution func(r io.Reader, file string, limit int64) (*assemble.Execution, error) // of an execution trace, which has no times
+	noTrace   error                                                                    // cause of read's errors about a file that is of the format but no trace
+
+	cure  string // where read is nil; FILE stands for the name of the file
+	cause error  // of the error then
 }
 
 // sniffSize is how much of a file sniffing looks at.
@@ -57,22 +73,49 @@ const sniffSize = 4096
 func table() []format {
 	return []format{
 		{name: "web page", sniff: starts("<"), cure: "download the raw file instead of the page that shows it"},
-		{name: "waves of a thread trace (occupancy.json)", sniff: occupancyList.Match, read: readOccupancy},
-		{name: "part of a thread trace without the rest", sniff: isThreadTracePart, cure: "give the folder that it lies in"},
-		{name: "rocprofv3 (.json)", sniff: isRocprofJSON, read: readRocprofJSON},
-		{name: "execution trace beside its Kineto file (.json, .et)", sniff: isExecution, read: aloneExecution},
-		{name: "Chrome trace events or PyTorch profiler (.json, .json.gz)", sniff: starts("{", "["), read: readChrome},
-		{name: "workgroup trace (*_wg_trace.csv)", sniff: header("workgroup_id"), read: readWG},
-		{name: "tar archive of these (.tar, .tar.gz, .tgz)", sniff: isTar, read: readTar},
-		{name: "rocprof of any version (.csv)", sniff: rocprof.IsCSV, read: readRocprofCSV},
-		{name: "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)", sniff: starts(sqliteMagic), read: loadDatabase},
-		{name: "Perfetto (.pftrace)", sniff: isProtobuf, read: readPerfetto},
+		{name: "zip archive of these (.zip)", extensions: []string{".zip"}, sniff: starts("PK\x03\x04", "PK\x05\x06"), read: readZip},
+		{name: "waves of a thread trace (occupancy.json)", sniff: matches(occupancyList), read: readOccupancy},
+		{name: "part of a thread trace without the rest", sniff: matches(threadTraceKeys), cure: "give the folder that it lies in"},
+		{name: "rocprofv3 (.json)", extensions: []string{".json"}, sniff: isRocprofJSON, read: readRocprofJSON, noTrace: rocprof.ErrNoTimes},
+		{name: "execution trace beside its Kineto file (.json)", sniff: isExecutionJSON, execution: chrome.ReadExecution, noTrace: assemble.ErrNoTimes},
+		{
+			name: "execution trace of Chakra beside its Kineto file (.et)", extensions: []string{".et"}, sniff: func(head []byte, _ string) bool { return chakra.IsTrace(head) },
+			execution: func(r io.Reader, file string, _ int64) (*assemble.Execution, error) { return chakra.Read(r, file) },
+		},
+		{
+			name:       "Chrome trace events or PyTorch profiler (.json, .json.gz)",
+			extensions: []string{".json", ".jsonl", ".ndjson", ".chrome_trace"}, sniff: starts("{", "["), read: readChrome, noTrace: chrome.ErrNoEvents,
+		},
+		{name: "workgroup trace (*_wg_trace.csv)", extensions: []string{".csv"}, sniff: header("workgroup_id"), read: readWG},
+		{name: "tar archive of these (.tar, .tar.gz, .tgz)", extensions: []string{".tar", ".tgz"}, sniff: isTar, read: readTar},
+		{
+			name: "rocprof of any version (.csv)", extensions: []string{".csv"},
+			sniff: func(head []byte, _ string) bool { return rocprof.IsCSV(head) }, read: readRocprofCSV, noTrace: rocprof.ErrNoTimes,
+		},
+		{
+			name:       "rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite)",
+			extensions: []string{".db", ".rpd", ".sqlite", ".sqlite3"}, sniff: starts("SQLite format 3\x00"), read: readDatabase, noTrace: nsys.ErrNoWork,
+		},
+		{name: "Perfetto (.pftrace)", extensions: []string{".pftrace", ".perfetto-trace", ".proto"}, sniff: isProtobuf, read: readPerfetto, noTrace: perfetto.ErrNoSlices},
+		{name: "report of Nsight Systems (.nsys-rep, .qdrep)", sniff: named(".nsys-rep", ".qdrep"), cure: "nsys export --type sqlite FILE", cause: errUnknown},
 	}
 }
 
+// named returns a sniff for files whose names end so.
+func named(extensions ...string) func([]byte, string) bool {
+	return func(_ []byte, file string) bool {
+		return slices.ContainsFunc(extensions, func(e string) bool { return strings.HasSuffix(file, e) })
+	}
+}
+
+// matches returns a sniff for what a pattern finds.
+func matches(pattern *regexp.Regexp) func([]byte, string) bool {
+	return func(head []byte, _ string) bool { return pattern.Match(head) }
+}
+
 // starts returns a sniff for what begins with one of the words after white space.
-func starts(words ...string) func([]byte) bool {
-	return func(head []byte) bool {
+func starts(words ...string) func([]byte, string) bool {
+	return func(head []byte, _ string) bool {
 		head = bytes.TrimPrefix(head, []byte("\ufeff"))
 		return slices.ContainsFunc(words, func(w string) bool {
 			return bytes.HasPrefix(head, []byte(w)) || bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte(w))
@@ -81,8 +124,8 @@ func starts(words ...string) func([]byte) bool {
 }
 
 // header returns a sniff for CSV whose first line has the column, in lower case.
-func header(column string) func([]byte) bool {
-	return func(head []byte) bool {
+func header(column string) func([]byte, string) bool {
+	return func(head []byte, _ string) bool {
 		line, _, _ := bytes.Cut(bytes.ToLower(head), []byte("\n"))
 		return slices.ContainsFunc(bytes.Split(line, []byte(",")), func(f []byte) bool {
 			return string(bytes.Trim(f, "\" \t\r\ufeff")) == column
@@ -91,37 +134,41 @@ func header(column string) func([]byte) bool {
 }
 
 // isTar looks for the word that a tar archive has in its first header.
-func isTar(head []byte) bool {
+func isTar(head []byte, _ string) bool {
 	const at = 257
 	return len(head) > at+5 && string(head[at:at+5]) == "ustar"
 }
 
 // isProtobuf looks for what every Perfetto trace begins with, the tag of a
 // packet, and for bytes that no text has.
-func isProtobuf(head []byte) bool {
+func isProtobuf(head []byte, _ string) bool {
 	return len(head) > 1 && head[0] == 0x0a && bytes.ContainsFunc(head[1:min(len(head), 64)], func(r rune) bool {
 		return r < ' ' && r != '\n' && r != '\r' && r != '\t'
 	})
 }
 
 // isRocprofJSON looks for the one member of the file's object.
-func isRocprofJSON(head []byte) bool {
-	return starts("{")(head) && bytes.Contains(head, []byte(`"rocprofiler-sdk-tool"`))
+func isRocprofJSON(head []byte, file string) bool {
+	return starts("{")(head, file) && bytes.Contains(head, []byte(`"rocprofiler-sdk-tool"`))
 }
 
-func readRocprofJSON(r io.Reader, file string, _ Options) (*trace.Run, error) {
-	return rocprof.ReadJSON(r, file)
+// isExecutionJSON looks for a schema and nodes before any event.
+func isExecutionJSON(head []byte, file string) bool {
+	before, _, _ := bytes.Cut(head, []byte(`"traceEvents"`))
+	return starts("{")(head, file) && bytes.Contains(before, []byte(`"schema"`)) && bytes.Contains(before, []byte(`"nodes"`))
 }
 
-func readRocprofCSV(r io.Reader, file string, _ Options) (*trace.Run, error) {
-	return rocprof.ReadCSV(file, rocprof.File{Name: file, R: r})
+func readRocprofJSON(in *input) (*trace.Run, error) { return rocprof.ReadJSON(in.text(), in.name) }
+
+func readRocprofCSV(in *input) (*trace.Run, error) {
+	return rocprof.ReadCSV(in.name, rocprof.File{Name: in.name, R: in.text()})
 }
 
-func readPerfetto(r io.Reader, file string, o Options) (*trace.Run, error) {
-	packed := o.inflation()
-	run, err := perfetto.Read(r, file, func(r io.Reader, size int) io.Reader {
+func readPerfetto(in *input) (*trace.Run, error) {
+	packed := in.inflation()
+	run, err := perfetto.Read(in.text(), in.name, func(r io.Reader, size int) io.Reader {
 		packed.in.Add(int64(size))
-		return o.bounded(packed.check(r))
+		return in.bounded(packed.check(r))
 	})
 	if err != nil {
 		return nil, err
@@ -129,16 +176,14 @@ func readPerfetto(r io.Reader, file string, o Options) (*trace.Run, error) {
 	return intra.Lift(run), nil
 }
 
-func readWG(r io.Reader, file string, _ Options) (*trace.Run, error) {
-	return rocprof.ReadWG(r, file)
-}
+func readWG(in *input) (*trace.Run, error) { return rocprof.ReadWG(in.text(), in.name) }
 
-func readChrome(r io.Reader, file string, o Options) (*trace.Run, error) {
-	options := chrome.Options{File: file, KeepPython: o.KeepPython, Limit: o.budget.limit}
-	if o.companions != nil {
-		options.Companion = o.companions.of
+func readChrome(in *input) (*trace.Run, error) {
+	options := chrome.Options{File: in.name, KeepPython: in.KeepPython, Limit: in.budget.limit}
+	if in.companions != nil {
+		options.Companion = in.companions.of
 	}
-	run, err := chrome.Read(r, options)
+	run, err := chrome.Read(in.text(), options)
 	if err != nil {
 		return nil, err
 	}
@@ -146,12 +191,25 @@ func readChrome(r io.Reader, file string, o Options) (*trace.Run, error) {
 }
 
 // supported lists what can be read.
-func supported() string {
+func (o Options) supported() string {
 	var names []string
-	for _, f := range table() {
-		if f.read != nil {
+	for _, f := range o.formats {
+		if f.read != nil || f.execution != nil {
 			names = append(names, f.name)
 		}
 	}
 	return "overlapse reads " + strings.Join(names, ", ")
+}
+
+// mayBeTrace reports whether the name ends like that of a trace.
+func (o Options) mayBeTrace(name string) bool {
+	name = strings.TrimSuffix(strings.ToLower(name), ".gz")
+	return slices.ContainsFunc(o.formats, func(f format) bool {
+		return slices.ContainsFunc(f.extensions, func(e string) bool { return strings.HasSuffix(name, e) })
+	})
+}
+
+// isNoTrace reports whether the error is about a file that is no trace.
+func (o Options) isNoTrace(err error) bool {
+	return errors.Is(err, errUnknown) || slices.ContainsFunc(o.formats, func(f format) bool { return f.noTrace != nil && errors.Is(err, f.noTrace) })
 }

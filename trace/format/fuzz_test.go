@@ -23,7 +23,7 @@ func rankFiles(tb testing.TB) [][]byte {
 		[]byte(`{"schema":"1.1.1-chakra.0.0.4","pid":7,"nodes":[{"id":1,"name":"aten::mm","ctrl_deps":0,"attrs":[]}]}`),
 	}
 	for _, text := range []string{kineto(0), kineto(3), wg} { // as overlapse writes them
-		run, err := readStream(strings.NewReader(text), "x", Options{alone: true}.begin())
+		run, err := Options{alone: true}.begin().readFile(strings.NewReader(text), "x")
 		if err != nil {
 			tb.Fatal(err)
 		}

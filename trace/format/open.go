@@ -1,8 +1,6 @@
 package format
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,10 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/chrome"
-	"github.com/overlapse/overlapse/trace/nsys"
-	"github.com/overlapse/overlapse/trace/perfetto"
-	"github.com/overlapse/overlapse/trace/rocprof"
 )
 
 // Open reads the run at a path: a file, a folder with a file a rank, a pattern
@@ -34,7 +28,7 @@ func OpenAll(paths []string, name string, o Options) (*trace.Run, error) {
 	o = o.begin()
 	var files []string
 	for _, path := range paths {
-		some, err := filesAt(path)
+		some, err := o.filesAt(path)
 		if err != nil {
 			return nil, err
 		}
@@ -47,7 +41,7 @@ func OpenAll(paths []string, name string, o Options) (*trace.Run, error) {
 func openPath(path string, o Options) (*trace.Run, error) {
 	if path == "-" {
 		o.alone = true
-		run, err := readStream(o.Stdin, "standard input", o)
+		run, err := o.readFile(io.MultiReader(o.Stdin), "standard input") // a stream, even if it is a file
 		if err != nil {
 			return nil, err
 		}
@@ -58,9 +52,9 @@ func openPath(path string, o Options) (*trace.Run, error) {
 	case err == nil && info.IsDir():
 		return openFolder(path, o)
 	case err == nil && filepath.Base(path) == occupancyFile:
-		return openThreadTrace(filepath.Dir(path), o)
+		return o.openThreadTrace(filepath.Dir(path))
 	}
-	files, err := filesAt(path)
+	files, err := o.filesAt(path)
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +63,13 @@ func openPath(path string, o Options) (*trace.Run, error) {
 
 // filesAt lists the files at one path: itself, what matches the pattern, or the
 // traces of a folder.
-func filesAt(path string) ([]string, error) {
+func (o Options) filesAt(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		l, err := listFolder(path)
+		l, err := o.listFolder(path)
 		if err == nil && len(l.traces) == 0 {
-			err = &trace.SyntaxError{File: path, Msg: "no trace lies in this folder", Cure: "give it by itself, or the files of one run"}
+			err = &trace.SyntaxError{File: path, Msg: "no trace in this folder", Cure: "open it separately, or give the files of one run"}
 		}
 		return l.traces, err
 	case err == nil:
@@ -99,15 +93,6 @@ func matching(pattern string) ([]string, error) {
 	return paths, nil
 }
 
-// mayBeTrace reports whether the name ends like that of a trace.
-func mayBeTrace(name string) bool {
-	name = strings.ToLower(name)
-	name = strings.TrimSuffix(name, ".gz")
-	return slices.ContainsFunc([]string{".json", ".csv", ".db", ".sqlite", ".rpd", ".pftrace", ".perfetto-trace", ".proto", ".et", ".jsonl", ".ndjson", ".sqlite3", ".zip", ".tar", ".tgz", ".chrome_trace"}, func(ext string) bool {
-		return strings.HasSuffix(name, ext)
-	})
-}
-
 // list names the first few.
 func list(names []string) string {
 	const most = 5
@@ -118,18 +103,13 @@ func list(names []string) string {
 }
 
 // errUnknown is the cause of an error about a file of no known format.
-var errUnknown = errors.New("unknown format")
+var errUnknown = errors.New("unrecognized format")
 
 // manySpans is where memory counts more than the milliseconds of a collection.
 const manySpans = 1 << 17
 
-// noTraces are the causes of errors about files that are no traces.
-func noTraces() []error {
-	return []error{chrome.ErrNoEvents, rocprof.ErrNoTimes, nsys.ErrNoWork, perfetto.ErrNoSlices, errUnknown}
-}
-
 // openFiles reads files of one run side by side and joins them. Among several,
-// a file that is no trace (a result beside a trace) is passed over and noted.
+// a file that is no trace (a result beside a trace) is ignored and noted.
 func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 	all, companions, err := o.takeCompanions(parts(paths))
 	if err != nil {
@@ -149,8 +129,8 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // errors are in failed, so that the first by name is told
-	found, err := sortOut(read, failed, o.SkipBad != nil && len(all) > 1)
+	_ = group.Wait() // errors are in failed, so that the first by name is returned
+	found, err := o.sortOut(read, failed, len(all) > 1)
 	if err != nil {
 		return nil, err
 	}
@@ -166,28 +146,29 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 		noteBad(run, err)
 	}
 	for _, i := range found.others {
-		run.Ledger.Add(trace.Noted, all[i].paths[0], "passed over: not a trace", "", 0)
+		run.Ledger.Add(trace.Noted, all[i].paths[0], "ignored: not a trace", "", 0)
 	}
 	return run, nil
 }
 
-// A finding is what became of the files of one run.
+// A finding sorts the files of one run.
 type finding struct {
 	runs   []*trace.Run
 	bad    []error // of files that are left out
 	others []int   // parts that are no traces
 }
 
-// sortOut tells runs, files that cannot be read, which are an error unless they
-// may be left out, and files that are no traces. Without a run it is an error.
-func sortOut(read []*trace.Run, failed []error, skipBad bool) (f finding, err error) {
+// sortOut separates runs, files that cannot be read and files that are no traces.
+// A file that cannot be read is an error unless SkipBad is set; no run at all is
+// an error.
+func (o Options) sortOut(read []*trace.Run, failed []error, several bool) (f finding, err error) {
 	for i, err := range failed {
 		switch {
 		case err == nil:
 			f.runs = append(f.runs, read[i])
-		case isNoTrace(err):
+		case o.isNoTrace(err):
 			f.others = append(f.others, i)
-		case skipBad:
+		case several && o.SkipBad != nil:
 			f.bad = append(f.bad, err)
 		default:
 			return f, err
@@ -203,7 +184,7 @@ func sortOut(read []*trace.Run, failed []error, skipBad bool) (f finding, err er
 }
 
 func noteBad(run *trace.Run, err error) {
-	run.Ledger.Add(trace.Skipped, fileOf(err), "left out, as it cannot be read: "+err.Error(), "", 0)
+	run.Ledger.Add(trace.Skipped, fileOf(err), "skipped, it cannot be read: "+err.Error(), "", 0)
 }
 
 // fileOf is the file that an error is about.
@@ -215,18 +196,17 @@ func fileOf(err error) string {
 	return ""
 }
 
-// join merges runs, which nobody may hold any more: the joint run takes as much
-// memory as all of them, so what readers needed beside them is collected before,
-// and they themselves after. (Runs are nearly free of pointers: that takes
-// milliseconds.)
+// join merges runs and drops them. The merged run takes as much memory as all of
+// them: garbage is collected before, when the readers are done, and after. Runs
+// have few pointers, so a collection takes milliseconds.
 func join(runs []*trace.Run, name string) (*trace.Run, error) {
 	if len(runs) > 1 {
 		runtime.GC()
 		defer runtime.GC()
 	}
-	own := slices.Clone(runs)
+	all := slices.Clone(runs)
 	clear(runs) // which this frame and its callers' hold to their end
-	return trace.Merge(own, name)
+	return trace.Merge(all, name)
 }
 
 // alone finishes the only run of an input.
@@ -237,64 +217,23 @@ func alone(run *trace.Run, name string) (*trace.Run, error) {
 	return trace.Merge([]*trace.Run{run}, name)
 }
 
-func openFile(path string, o Options) (*trace.Run, error) {
+// openFile reads a file of the file system or of an archive.
+func (o Options) openFile(path, name string) (*trace.Run, error) {
 	f, err := o.open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	disk, ok := f.(*os.File)
-	if !ok {
-		return readStream(f, o.nameOf(path), o)
-	}
-	var magic [len(sqliteMagic)]byte
-	n, _ := disk.ReadAt(magic[:], 0)
-	switch m := string(magic[:n]); {
-	case strings.HasPrefix(m, "PK\x03\x04"), strings.HasPrefix(m, "PK\x05\x06"): // the latter is an archive of nothing
-		return openZip(disk, path, o)
-	case m == sqliteMagic:
-		return openDatabase(disk, path, o)
-	}
-	return readStream(f, path, o)
+	return o.readFile(f, name)
 }
 
-// readStream undoes gzip and reads what the first bytes say it is.
-func readStream(r io.Reader, file string, o Options) (*trace.Run, error) {
-	in := bufio.NewReaderSize(r, 256<<10)
-	head, err := in.Peek(2)
-	if err == nil && head[0] == 0x1f && head[1] == 0x8b {
-		z, err := o.gunzip(in)
-		if err != nil {
-			return nil, broken(file, err)
-		}
-		defer z.Close()
-		in = bufio.NewReaderSize(z, 256<<10)
+func (o Options) readFile(r io.Reader, name string) (*trace.Run, error) {
+	in, err := o.input(r, name)
+	if err != nil {
+		return nil, err
 	}
-	head, err = in.Peek(sniffSize)
-	if len(head) == 0 && err != nil && err != io.EOF {
-		return nil, broken(file, err)
-	}
-	if len(bytes.TrimSpace(head)) == 0 && err == io.EOF {
-		return nil, &trace.SyntaxError{File: file, Msg: "the file is empty", Cure: "was the profiler stopped before it wrote?"}
-	}
-	for _, f := range table() {
-		if !f.sniff(head) {
-			continue
-		}
-		if f.read == nil {
-			return nil, &trace.SyntaxError{File: file, Msg: "this is a " + f.name + ", which is not supported", Cure: f.cure + "; " + supported()}
-		}
-		return f.read(o.bounded(in), file, o)
-	}
-	if strings.HasSuffix(file, ".nsys-rep") || strings.HasSuffix(file, ".qdrep") {
-		return nil, &trace.SyntaxError{File: file, Msg: "this is a report of Nsight Systems, in a form that only it reads", Cure: "nsys export --type sqlite " + filepath.Base(file), Err: errUnknown}
-	}
-	return nil, &trace.SyntaxError{
-		File: file,
-		Msg:  fmt.Sprintf("it begins with %.40q", head[:min(len(head), 24)]),
-		Cure: supported(),
-		Err:  errUnknown,
-	}
+	defer in.close()
+	return in.read()
 }
 
 // broken is the error for a compressed file that cannot be read.

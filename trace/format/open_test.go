@@ -111,7 +111,7 @@ func TestOpen(t *testing.T) {
 		{"two", []int{0, 1}, "the job has 4 ranks, there are files for 2"},
 		{"two/rank*", []int{0, 1}, ""},
 		{"two/rank1.json.gz", []int{1}, ""},
-		{"results", []int{2}, "passed over: not a trace"},
+		{"results", []int{2}, "ignored: not a trace"},
 		{"archive.zip", []int{1, 3}, ""},
 		{"archive.tar", []int{1, 3}, ""},
 		{"archive.tar.gz", []int{1, 3}, "the job has 4 ranks, there are files for 2"},
@@ -162,7 +162,7 @@ func TestSkipBad(t *testing.T) {
 		if len(left) != 3 || !strings.Contains(left[i], want) {
 			t.Fatalf("left out %q, want %s", left, want)
 		}
-		if notes := fmt.Sprint(run.Ledger); !strings.Contains(notes, "left out, as it cannot be read: "+left[i]) || !strings.Contains(notes, "passed over: not a trace") {
+		if notes := fmt.Sprint(run.Ledger); !strings.Contains(notes, "skipped, it cannot be read: "+left[i]) || !strings.Contains(notes, "ignored: not a trace") {
 			t.Errorf("no %q in %s", left[i], notes)
 		}
 	}
@@ -194,7 +194,7 @@ func TestOpenAll(t *testing.T) {
 		{at("a", "b/rank2.json", "c.tar"), 4, ""},
 		{at("a", "b/rank*.json"), 3, ""},
 		{at("a", "none.json"), 0, "none.json: cannot open"},
-		{at("a", "empty"), 0, "empty: no trace lies in this folder (give it by itself, or the files of one run)"},
+		{at("a", "empty"), 0, "empty: no trace in this folder (open it separately, or give the files of one run)"},
 	} {
 		run, err := OpenAll(c.paths, "some", Options{})
 		switch {
@@ -247,7 +247,7 @@ func TestOpenErrors(t *testing.T) {
 		"one-broken/a.json":    kineto(0),
 		"one-broken/b.json":    kineto(1)[:250],
 	})
-	const reads = "overlapse reads waves of a thread trace (occupancy.json), rocprofv3 (.json), execution trace beside its Kineto file (.json, .et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), tar archive of these (.tar, .tar.gz, .tgz), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
+	const reads = "overlapse reads zip archive of these (.zip), waves of a thread trace (occupancy.json), rocprofv3 (.json), execution trace beside its Kineto file (.json), execution trace of Chakra beside its Kineto file (.et), Chrome trace events or PyTorch profiler (.json, .json.gz), workgroup trace (*_wg_trace.csv), tar archive of these (.tar, .tar.gz, .tgz), rocprof of any version (.csv), rocpd, rocmProfileData or Nsight Systems (.db, .rpd, .sqlite), Perfetto (.pftrace)"
 	for _, c := range []struct{ path, want string }{
 		{"cut.json.gz", ": the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"},
 		{"cut.json", ":byte 250: the file ends inside an event: it is truncated (copy it again, or let the job finish writing it)"},
@@ -255,14 +255,14 @@ func TestOpenErrors(t *testing.T) {
 		{"damaged.json.gz", "corrupt"},
 		{"page.json", ": this is a web page, which is not supported (download the raw file instead of the page that shows it; " + reads + ")"},
 		{"empty.json", ": the file is empty (was the profiler stopped before it wrote?)"},
-		{"words.txt", `: it begins with "hello, world\n": unknown format (` + reads + ")"},
+		{"words.txt", `: the file starts with "hello, world\n": unrecognized format (` + reads + ")"},
 		{"other.json", `: keys "metrics", "list": no traceEvents (give a trace of PyTorch's profiler or any Chrome trace)`},
 		{"wstates1.json", ": this is a part of a thread trace without the rest, which is not supported (give the folder that it lies in; overlapse reads"},
 		{"realtime.json", ": this is a part of a thread trace without the rest"},
 		{"record.json", `: keys "name": no traceEvents (`},
 		{"nsys.sqlite", ": cannot read the database: sqlite: prepare: file is not a database (it may be cut short: copy it again, or let the profiler finish)"},
 		{"trace.pftrace", ":byte 0: the file ends inside a packet (it may be cut short: copy it again)"},
-		{"table.csv", `: it begins with "strategy,us\n": unknown format (` + reads + ")"},
+		{"table.csv", `: the file starts with "strategy,us\n": unrecognized format (` + reads + ")"},
 		{"cut.zip", ": not a whole zip archive: zip: not a valid zip file (copy it again)"},
 		{"none.zip", ": the archive is empty ("},
 		{"twice", "b.json: rank 1 is also in "},

@@ -1,10 +1,8 @@
 package format
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -67,7 +65,7 @@ func preference(path string) int {
 	return slices.Index([]string{".db", ".rpd", ".json", ".csv", ".pftrace"}, filepath.Ext(path))
 }
 
-// open reads the part and notes what it passes over.
+// open reads the part and notes what it ignores.
 func (p part) open(o Options) (*trace.Run, error) {
 	run, err := p.read(o)
 	if err == nil {
@@ -77,14 +75,14 @@ func (p part) open(o Options) (*trace.Run, error) {
 		return nil, err
 	}
 	for _, path := range p.twice {
-		run.Ledger.Add(trace.Noted, path, "passed over: the same as "+filepath.Base(p.paths[0]), "", 0)
+		run.Ledger.Add(trace.Noted, path, "ignored: the same as "+filepath.Base(p.paths[0]), "", 0)
 	}
 	return run, nil
 }
 
 func (p part) read(o Options) (*trace.Run, error) {
 	if len(p.paths) == 1 {
-		return openFile(p.paths[0], o)
+		return o.openFile(p.paths[0], o.nameOf(p.paths[0]))
 	}
 	if filepath.Ext(strings.TrimSuffix(p.paths[0], ".gz")) != ".csv" {
 		return nil, &trace.SyntaxError{File: p.paths[0], Msg: fmt.Sprintf("there are %d files like it for one process", len(p.paths)), Cure: "keep the one to read"}
@@ -96,22 +94,13 @@ func (p part) read(o Options) (*trace.Run, error) {
 			return nil, err
 		}
 		defer f.Close()
-		in, err := o.inflate(f)
+		in, err := o.input(f, o.nameOf(path))
 		if err != nil {
-			return nil, broken(o.nameOf(path), err)
+			return nil, err
 		}
-		defer in.Close()
-		files = append(files, rocprof.File{Name: o.nameOf(path), R: o.bounded(in)})
+		defer in.close()
+		files = append(files, rocprof.File{Name: in.name, R: in.text()})
 	}
 	stem, _ := rocprof.Stem(filepath.ToSlash(p.paths[0]))
 	return rocprof.ReadCSV(stem, files...)
-}
-
-// inflate undoes gzip, if it is that.
-func (o Options) inflate(f io.ReadCloser) (io.ReadCloser, error) {
-	in := bufio.NewReaderSize(f, 64<<10)
-	if head, _ := in.Peek(2); string(head) != "\x1f\x8b" {
-		return io.NopCloser(in), nil
-	}
-	return o.gunzip(in)
 }

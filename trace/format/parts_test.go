@@ -63,7 +63,7 @@ func TestOpenRocprofFolder(t *testing.T) {
 		t.Errorf("the second process' kernel is at %d, clock %d: both are on the machine's clock", at, run.Clock)
 	}
 	if run.Ledger.Count(trace.Noted) == 0 {
-		t.Error("statistics were passed over in silence")
+		t.Error("statistics were passed over silently")
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
 
-// The files of a thread trace of rocprofv3, in a folder ui_output_*, that say
-// which waves were where, and when.
+// The files of a thread trace of rocprofv3 (folder ui_output_*) with the
+// residency of waves and its clock.
 const (
 	occupancyFile = "occupancy.json"
 	realtimeFile  = "realtime.json"
@@ -26,29 +26,25 @@ var (
 	threadTraceKeys = regexp.MustCompile(`^\s*\{\s*("(code|wave_filenames|counter_names)"\s*:|"SE\d+"\s*:\s*\[|"name"\s*:\s*"[^"]*",\s*"state"\s*:|"duration"\s*:\s*\d+,\s*"name")`)
 )
 
-func isThreadTracePart(head []byte) bool { return threadTraceKeys.Match(head) }
-
-// readOccupancy reads an occupancyFile alone, in cycles: which clock they count stands in another.
-func readOccupancy(r io.Reader, file string, _ Options) (*trace.Run, error) {
-	return rocprof.ReadOccupancy(r, nil, file)
+// readOccupancy reads an occupancyFile. The realtimeFile
+// in the same folder converts its cycles to time; without it times are cycles.
+func readOccupancy(in *input) (*trace.Run, error) {
+	var realtime io.Reader
+	if in.disk != nil {
+		switch f, err := os.Open(filepath.Join(filepath.Dir(in.disk.Name()), realtimeFile)); {
+		case err == nil:
+			defer f.Close()
+			realtime = in.bounded(f)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, &trace.SyntaxError{File: in.name, Msg: "cannot open", Err: err}
+		}
+	}
+	return rocprof.ReadOccupancy(in.text(), realtime, in.name)
 }
 
 // openThreadTrace reads a folder with an occupancyFile.
-func openThreadTrace(folder string, o Options) (*trace.Run, error) {
-	occupancy, err := os.Open(filepath.Join(folder, occupancyFile))
-	if err != nil {
-		return nil, &trace.SyntaxError{File: folder, Msg: "cannot open", Err: err}
-	}
-	defer occupancy.Close()
-	var realtime io.Reader
-	switch f, err := os.Open(filepath.Join(folder, realtimeFile)); {
-	case err == nil:
-		defer f.Close()
-		realtime = o.bounded(f)
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, &trace.SyntaxError{File: folder, Msg: "cannot open", Err: err}
-	}
-	run, err := rocprof.ReadOccupancy(o.bounded(occupancy), realtime, folder)
+func (o Options) openThreadTrace(folder string) (*trace.Run, error) {
+	run, err := o.openFile(filepath.Join(folder, occupancyFile), folder)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package nsys
 
 import (
+	"encoding/json"
 	"errors"
 	"regexp"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
@@ -35,6 +36,7 @@ func HasTables(tables []string) bool {
 
 // A reader reads a database.
 type reader struct {
+	*assemble.Session
 	sqldb.Scan
 	texts sqldb.Texts   // StringIds
 	ranks map[int32]int // that ranges named, by process row
@@ -47,13 +49,14 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	if !slices.Contains(db.Tables(), "StringIds") {
 		return nil, &trace.SyntaxError{File: db.File, Msg: "no table StringIds, which has the names of kernels", Cure: "export it again: nsys export --type sqlite"}
 	}
-	d := &reader{Scan: sqldb.NewScan(db), ranks: map[int32]int{}}
+	s := assemble.New(db.File)
+	d := &reader{Session: s, Scan: sqldb.Scan{DB: db, To: &s.Builder}, ranks: map[int32]int{}}
 	d.texts = d.Texts("StringIds", "id", "value")
 	d.processes()
 	d.kernels()
 	d.copies()
 	d.calls()
-	d.marks()
+	d.ranges()
 	if d.Err != nil {
 		return nil, d.Err
 	}
@@ -108,17 +111,17 @@ func (d *reader) kernels() {
 		"staticsharedmemory", "dynamicsharedmemory", "gridx", "gridy", "gridz", "blockx", "blocky", "blockz",
 	}, func(r sqldb.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
-		k := session.Dispatch{
+		k := assemble.Dispatch{
 			Agent: d.gpu(process, r.Int(3)), Queue: r.Int(4), Name: d.texts.Name(r.Int(6)), Start: start, End: end,
 			Kernel: trace.Kernel{
-				Stream: r.Int(4), Correlation: r.Int(5), Registers: session.Narrow(r.Int(8)), Shared: session.Narrow(r.Int(9) + r.Int(10)),
+				Stream: r.Int(4), Correlation: r.Int(5), Registers: assemble.Narrow(r.Int(8)), Shared: assemble.Narrow(r.Int(9) + r.Int(10)),
 			},
 		}
 		if r.Null(6) {
 			k.Name = d.texts.Name(r.Int(7))
 		}
 		for i := range k.Kernel.Grid {
-			k.Kernel.Grid[i], k.Kernel.Block[i] = session.Narrow(r.Int(11+i)), session.Narrow(r.Int(14+i))
+			k.Kernel.Grid[i], k.Kernel.Block[i] = assemble.Narrow(r.Int(11+i)), assemble.Narrow(r.Int(14+i))
 		}
 		d.AddKernel(process, &k)
 	})
@@ -147,7 +150,7 @@ func (d *reader) copies() {
 		func(r sqldb.Row, start, end trace.Time) {
 			process := d.process(r.Int(2))
 			dir, name := direction(r.Int(7))
-			c := session.Copy{
+			c := assemble.Copy{
 				Name: d.Builder.Intern(name), From: trace.None, To: d.gpu(process, r.Int(3)), Dir: dir,
 				Stream: r.Int(4), Correlation: r.Int(5), Bytes: r.Int(6), Start: start, End: end,
 			}
@@ -161,7 +164,7 @@ func (d *reader) copies() {
 		})
 	d.Timed(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes"}, func(r sqldb.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
-		d.AddCopy(process, &session.Copy{
+		d.AddCopy(process, &assemble.Copy{
 			Name: d.Builder.Intern("Memset"), From: d.gpu(process, r.Int(3)), To: trace.None, Dir: trace.Fill,
 			Stream: r.Int(4), Correlation: r.Int(5), Bytes: r.Int(6), Start: start, End: end,
 		})
@@ -179,7 +182,7 @@ func (d *reader) calls() {
 			name = d.Builder.Intern(callVersion.ReplaceAllString(d.texts.Of[r.Int(4)], ""))
 			plain[r.Int(4)] = name
 		}
-		d.AddCall(d.process(r.Int(2)), &session.Call{
+		d.AddCall(d.process(r.Int(2)), &assemble.Call{
 			Name: name, Thread: r.Int(2) & 0xffffff, Correlation: r.Int(3), Start: start, End: end,
 		})
 	})
@@ -196,9 +199,9 @@ const (
 // mpiRank is what nsys names the main thread of an MPI process.
 var mpiRank = regexp.MustCompile(`^MPI Rank (\d{1,6})$`)
 
-// marks reads NVTX. Ranges of NCCL are calls of a collective library.
-func (d *reader) marks() {
-	d.Each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid"}, func(r sqldb.Row) {
+// ranges reads NVTX. Ranges of NCCL are calls of a collective library.
+func (d *reader) ranges() {
+	d.Each(rangeTable, []string{"start", "end", "eventtype", "globaltid", "text", "textid", "jsontext", "jsontextid"}, func(r sqldb.Row) {
 		text := r.Text(4)
 		if r.Null(4) {
 			text = d.texts.Of[r.Int(5)]
@@ -212,32 +215,72 @@ func (d *reader) marks() {
 		start, end := r.Int(0), r.Int(1)
 		switch kind := r.Int(2); {
 		case kind != nvtxMark && kind != nvtxPushPop && kind != nvtxStartEnd:
-			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": a name, no range", "row", r.Number)
+			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": a name, not a range", "row", r.Number)
 			return
 		case r.Null(0) || start < 0 || !trace.ValidTime(start) || !trace.ValidTime(max(end, 0)):
-			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": start or end is no time", "row", r.Number)
+			d.Builder.Note(trace.Skipped, d.Name, rangeTable+": start or end is not a time", "row", r.Number)
 			return
 		case kind == nvtxMark:
 			end = start
 		case r.Null(1):
-			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": a range without end: shown without length", "row", r.Number)
+			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": a range without end: clamped to zero duration", "row", r.Number)
 			end = start
 		}
 		nccl := strings.HasPrefix(text, "nccl")
-		if !d.AddCall(process, &session.Call{
+		c := assemble.Call{
 			Name: d.Builder.Intern(text), Thread: r.Int(3) & 0xffffff, Start: trace.Time(start), End: trace.Time(end), Marker: !nccl, Collective: nccl,
-		}) {
-			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+session.EndsEarly, "row", r.Number)
+		}
+		if nccl {
+			payload := r.Text(6)
+			if r.Null(6) {
+				payload = d.texts.Of[r.Int(7)]
+			}
+			c.Arguments = arguments(payload)
+		}
+		if !d.AddCall(process, &c) {
+			d.Builder.Note(trace.Repaired, d.Name, rangeTable+": "+trace.EndsEarly, "row", r.Number)
 		}
 	})
 }
 
-// devices reads what the file tells about GPUs.
+// A payload is that of a range of NCCL, a JSON object with the names of
+// nvtx_payload_schemas.h. Versions write numbers or strings.
+type payload struct {
+	Communicator json.Number `json:"NCCL communicator ID"`
+	Bytes        json.Number `json:"Message size [bytes]"`
+	Ranks        json.Number `json:"No. of ranks"`
+	Root         json.Number `json:"Root"`
+	Peer         json.Number `json:"Peer rank"`
+}
+
+// arguments reads a payload, or returns nil where there is none.
+func arguments(text string) *assemble.Arguments {
+	var p payload
+	if text == "" || json.Unmarshal([]byte(text), &p) != nil {
+		return nil
+	}
+	a := &assemble.Arguments{Peer: trace.None}
+	a.Bytes, _ = p.Bytes.Int64()
+	if n, err := p.Ranks.Int64(); err == nil {
+		a.Ranks = int(assemble.Narrow(n))
+	}
+	if p.Communicator != "" {
+		a.Communicator = "NCCL " + p.Communicator.String()
+	}
+	for _, peer := range [...]json.Number{p.Root, p.Peer} {
+		if n, err := peer.Int64(); err == nil && n >= 0 {
+			a.Peer = assemble.Narrow(n)
+		}
+	}
+	return a
+}
+
+// devices reads the properties of GPUs.
 func (d *reader) devices() {
 	described := map[int64]trace.Device{}
 	d.Each("TARGET_INFO_GPU", []string{"id", "name", "smcount", "threadsperwarp", "maxwarpspersm", "maxregisterspersm", "maxshmempersm", "maxshmemperblockoptin", "totalmemory", "computemajor", "computeminor"},
 		func(r sqldb.Row) {
-			n := func(column int) int { return int(session.Narrow(r.Int(column))) }
+			n := func(column int) int { return int(assemble.Narrow(r.Int(column))) }
 			described[r.Int(0)] = trace.Device{
 				Name: r.Text(1), CUs: n(2), WaveSize: n(3), ThreadsPerCU: n(3) * n(4), RegistersPerCU: n(5), SharedPerCU: n(6), SharedPerWG: n(7),
 				MemoryBytes: r.Int(8), ComputeMajor: n(9), ComputeMinor: n(10),

@@ -104,6 +104,26 @@ func TestReadDB(t *testing.T) {
 	}
 }
 
+// NCCL's ranges carry the communicator and the bytes of what they launch.
+func TestReadDBCollective(t *testing.T) {
+	run, err := read(create(t, script+fmt.Sprintf(`
+INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (201, 205, %[1]d, 12, 2);
+ALTER TABLE NVTX_EVENTS ADD COLUMN jsonText TEXT;
+INSERT INTO NVTX_EVENTS VALUES (1, 2, 59, 'ncclCommInitRank', %[1]d, NULL, '{"NCCL communicator ID":10159970886766084423,"No. of ranks":4,"Rank":3}');
+INSERT INTO NVTX_EVENTS VALUES (200, 206, 59, 'ncclAllReduce', %[1]d, NULL, '{"NCCL communicator ID":10159970886766084423,"Message size [bytes]":"1024","Reduction operation":0}');
+`, thread8)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []trace.Comm{{Op: trace.AllReduce, In: 1024, Out: 1024, DType: "f32", ElemSize: 4, Peer: trace.None}}
+	if diff := cmp.Diff(want, run.Comms); diff != "" {
+		t.Error(diff)
+	}
+	if g := run.Groups; len(g) != 1 || g[0].Name != "NCCL 10159970886766084423" || g[0].Size != 4 {
+		t.Errorf("groups %+v", g)
+	}
+}
+
 func TestReadDBErrors(t *testing.T) {
 	_, err := read(create(t, "CREATE TABLE StringIds (id INTEGER);"))
 	if !errors.Is(err, ErrNoWork) {
@@ -124,7 +144,8 @@ func TestReadDBCaptured(t *testing.T) {
 	for _, s := range run.Spans {
 		n[s.Kind]++
 	}
-	if n[trace.Compute] != 5 || n[trace.Copy] != 15 || n[trace.HostCall]+n[trace.Launch] != 95 || n[trace.Launch] != 40 || n[trace.Marker] != 22 {
+	// Each runtime call contains a driver call with its correlation: the outer one is the launch.
+	if n[trace.Compute] != 5 || n[trace.Copy] != 15 || n[trace.HostCall]+n[trace.Launch] != 95 || n[trace.Launch] != 20 || n[trace.Marker] != 22 {
 		t.Errorf("%v, ledger %+v", n, run.Ledger.Entries)
 	}
 	if r := run.Ranks[0]; len(run.Ranks) != 1 || r.ID != 0 || r.Device.Name != "NVIDIA A100-SXM4-40GB" || r.Device.CUs != 108 || r.Host != "nid001608" {

@@ -30,7 +30,7 @@ const (
 		"fills count as compute, copies between devices as copies"
 )
 
-// Definition says in words how the tool's figures differ from those that Explain defines.
+// Definition describes how the tool's figures differ from those that Explain defines.
 func (t Tool) Definition() string {
 	switch t {
 	case HTA:
@@ -60,15 +60,15 @@ func traceLens(run *trace.Run) []Breakdown {
 	work := collect(run)
 	out := make([]Breakdown, len(work))
 	for row, w := range work {
-		var sets [numClasses]set
+		var sets [trace.NumClasses]set
 		for _, id := range w.ops {
 			s := run.Spans[id]
-			c := compute
+			c := trace.ClassCompute
 			switch {
 			case s.Kind == trace.Copy && !isFill(run, s):
-				c = copies
+				c = trace.ClassCopy
 			case isCommunication[s.Name]:
-				c = communication
+				c = trace.ClassCommunication
 			}
 			sets[c].add(s.Start, s.End)
 		}
@@ -98,28 +98,28 @@ func hta(run *trace.Run, withLast bool) []Breakdown {
 		w := &work[row]
 		r := rounder{offset: trace.Time(run.Epoch%1000) - run.Ranks[row].Shift%1000}
 		var rows []htaRow
-		take := func(c class, start, end trace.Time, call *trace.Span) {
+		take := func(c trace.Class, start, end trace.Time, call *trace.Span) {
 			if steps <= 1 || call != nil && (withLast || r.up(call.Start) < r.up(lastStep[row])) {
 				rows = append(rows, htaRow{c, start, end})
 			}
 		}
 		for _, id := range w.ops {
 			s := run.Spans[id]
-			c := compute
+			c := trace.ClassCompute
 			if isCommunication[s.Name] {
-				c = communication
+				c = trace.ClassCommunication
 			} else if isMemory[s.Name] {
-				c = copies
+				c = trace.ClassCopy
 			}
-			take(c, s.Start, s.End, w.launchOf(run, s))
+			take(c, s.Start, s.End, spanAt(run, run.LaunchOf(s)))
 		}
 		for _, x := range w.waits {
 			if x.Stream != trace.None || x.On != trace.None && x.Record == 0 {
-				take(compute, x.Start, x.End, w.callOf(run, x.Correlation))
+				take(trace.ClassCompute, x.Start, x.End, spanAt(run, x.Call))
 			}
 		}
 		for _, id := range launchers[row] {
-			take(compute, run.Spans[id].Start, run.Spans[id].End, nil)
+			take(trace.ClassCompute, run.Spans[id].Start, run.Spans[id].End, nil)
 		}
 		slices.SortStableFunc(rows, func(a, b htaRow) int { return cmp.Compare(a.start, b.start) })
 		for _, x := range rows {
@@ -132,7 +132,7 @@ func hta(run *trace.Run, withLast bool) []Breakdown {
 
 // An htaRow is a row with a stream, which HTA takes for work of the device.
 type htaRow struct {
-	class      class
+	class      trace.Class
 	start, end trace.Time
 }
 
@@ -178,8 +178,8 @@ func matching(names []string, pattern *regexp.Regexp) []bool {
 // clock, as HTA does: up at the start and down at the end.
 type rounder struct {
 	offset      trace.Time // of the run's time 0 from a whole microsecond of the file's clock
-	sets        [numClasses]set
-	short       [numClasses]trace.Time // what intervals that end before they start take off the length of their class
+	sets        [trace.NumClasses]set
+	short       [trace.NumClasses]trace.Time // what intervals that end before they start take off the length of their class
 	any         bool
 	first, last trace.Time
 }
@@ -198,7 +198,7 @@ func floorTo(t, unit trace.Time) trace.Time {
 	return t - rest
 }
 
-func (r *rounder) add(c class, from, to trace.Time) {
+func (r *rounder) add(c trace.Class, from, to trace.Time) {
 	start, end := r.up(from), r.down(to)
 	if !r.any {
 		r.any, r.first, r.last = true, start, end
@@ -213,9 +213,9 @@ func (r *rounder) add(c class, from, to trace.Time) {
 
 func (r *rounder) breakdown() Breakdown {
 	b := breakDown(&r.sets, r.first, r.last)
-	b.Compute += r.short[compute]
-	b.Communication += r.short[communication]
+	b.Compute += r.short[trace.ClassCompute]
+	b.Communication += r.short[trace.ClassCommunication]
 	b.Exposed = b.Communication - b.Overlapped
-	b.Copy += r.short[copies]
+	b.Copy += r.short[trace.ClassCopy]
 	return b
 }

@@ -12,7 +12,7 @@ import (
 // what ended last before it on the same rank, a collective by the arrival of
 // its latest member on that member's rank. Where two things ended before a
 // start, a trace cannot tell which of them was waited for; the later is taken.
-// Where the file tells (cuda_sync events), work is preceded by what it waited
+// If the file has synchronizations (cuda_sync events), work is preceded by what it waited
 // for: the work before it on its stream, an event of another stream, or what
 // its thread had waited for.
 type Path struct {
@@ -51,17 +51,15 @@ type Step struct {
 
 // A walker follows the critical path back in time.
 type walker struct {
-	run         *trace.Run
-	work        []rankWork
-	collectives []Collective
-	of          []int32          // see match
-	byEnd       [][]trace.SpanID // by rank row; filled as ranks are entered
-	orders      []*orders        // by rank row, likewise; nil where the file tells no waits
-	steps       []Step           // last first
+	run    *trace.Run
+	work   []rankWork
+	byEnd  [][]trace.SpanID // by rank row; filled as ranks are entered
+	orders []*orders        // by rank row, filled as ranks are entered; nil where the file has no waits
+	steps  []Step           // last first
 }
 
-func criticalPath(run *trace.Run, work []rankWork, collectives []Collective, of []int32) Path {
-	w := walker{run: run, work: work, collectives: collectives, of: of, byEnd: make([][]trace.SpanID, len(work)), orders: make([]*orders, len(work))}
+func criticalPath(run *trace.Run, work []rankWork) Path {
+	w := walker{run: run, work: work, byEnd: make([][]trace.SpanID, len(work)), orders: make([]*orders, len(work))}
 	if last := w.last(); last != trace.None {
 		w.walk(last)
 	}
@@ -103,10 +101,9 @@ func (w *walker) walk(op trace.SpanID) {
 // the path goes on at that rank's kernel, which is returned.
 func (w *walker) throughCollective(op trace.SpanID) trace.SpanID {
 	s := w.run.Spans[op]
-	kind := [...]StepKind{compute: StepCompute, communication: StepCollective, copies: StepCopy}[classOf(w.run, s)]
-	if s.Kind == trace.Collective && s.Attr != trace.None && w.of[s.Attr] != trace.None {
-		c := &w.collectives[w.of[s.Attr]]
-		late := c.latest()
+	kind := [...]StepKind{trace.ClassCompute: StepCompute, trace.ClassCommunication: StepCollective, trace.ClassCopy: StepCopy}[w.run.Class(s)]
+	if c := w.run.Collective(s); c != nil {
+		late := c.Last()
 		if late.Row != w.run.Lanes[s.Lane].Rank && c.Arrive < s.End && c.Arrive > s.Start {
 			w.add(kind, op, c.Arrive, s.End)
 			return late.Span
@@ -114,11 +111,6 @@ func (w *walker) throughCollective(op trace.SpanID) trace.SpanID {
 	}
 	w.add(kind, op, s.Start, s.End)
 	return op
-}
-
-// latest returns the member that arrived last.
-func (c *Collective) latest() Member {
-	return slices.MaxFunc(c.Members, func(a, b Member) int { return cmp.Compare(a.Start, b.Start) })
 }
 
 // before returns the operation of the same rank that ended last before op
@@ -173,7 +165,7 @@ func (w *walker) ended(row int32) []trace.SpanID {
 // gap adds the steps between an operation and the one before it.
 func (w *walker) gap(row int32, op trace.SpanID, gap interval) {
 	r := &w.work[row]
-	call := r.launchOf(w.run, w.run.Spans[op])
+	call := spanAt(w.run, w.run.LaunchOf(w.run.Spans[op]))
 	var c Causes
 	c.add(gap, call, func(call *trace.Span) bool { return r.waiting(call.Lane, gap.start) })
 	end := gap.end

@@ -30,7 +30,7 @@ type Causes struct {
 // first issued.
 func idle(run *trace.Run, w *rankWork) Causes {
 	var c Causes
-	busy := w.sets[compute].union(w.sets[communication]).union(w.sets[copies])
+	busy := w.sets[trace.ClassCompute].union(w.sets[trace.ClassCommunication]).union(w.sets[trace.ClassCopy])
 	next := 0
 	for _, gap := range busy.gaps() {
 		for next < len(w.ops) && run.Spans[w.ops[next]].Start < gap.end {
@@ -59,66 +59,12 @@ func (c *Causes) add(gap interval, call *trace.Span, waited func(call *trace.Spa
 	}
 }
 
-// A launch is a host call that put work on a queue.
-type launch struct {
-	correlation int64
-	call        trace.SpanID
-}
-
-func (w *rankWork) addLaunch(run *trace.Run, id trace.SpanID) {
-	if attr := run.Spans[id].Attr; attr != trace.None {
-		if c := run.Calls[attr].Correlation; c != 0 {
-			w.launches = append(w.launches, launch{c, id})
-		}
-	}
-}
-
-func (w *rankWork) sortCalls() {
-	slices.SortStableFunc(w.syncs, compareSyncs)
-	slices.SortFunc(w.launches, func(a, b launch) int {
-		return cmp.Or(cmp.Compare(a.correlation, b.correlation), cmp.Compare(a.call, b.call))
-	})
-}
-
-// shareCalls gives the ranks of one process the calls of its threads, which
-// are all on the lanes of the first.
-func shareCalls(run *trace.Run, work []rankWork) {
-	for i := range work {
-		r := &run.Ranks[i]
-		if r.Process == 0 || len(work[i].launches) > 0 {
-			continue
-		}
-		for j := range work {
-			if k := &run.Ranks[j]; k.Process == r.Process && k.Source == r.Source && k.Host == r.Host && k.Run == r.Run && len(work[j].launches) > 0 {
-				work[i].launches, work[i].syncs = work[j].launches, work[j].syncs
-				break
-			}
-		}
-	}
-}
-
-// launchOf returns the call that issued a device operation, or nil.
-func (w *rankWork) launchOf(run *trace.Run, op trace.Span) *trace.Span {
-	if k := run.Kernel(op); k != nil {
-		return w.callOf(run, k.Correlation)
-	} else if c := run.Copy(op); c != nil {
-		return w.callOf(run, c.Correlation)
-	}
-	return nil
-}
-
-// callOf returns the first call with the correlation, or nil.
-func (w *rankWork) callOf(run *trace.Run, correlation int64) *trace.Span {
-	if correlation == 0 {
+// spanAt returns the span, or nil for trace.None.
+func spanAt(run *trace.Run, id trace.SpanID) *trace.Span {
+	if id == trace.None {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(w.launches, correlation, func(l launch, c int64) int {
-		return cmp.Compare(l.correlation, c)
-	})
-	if !ok {
-		return nil
-	}
-	return &run.Spans[w.launches[i].call]
+	return &run.Spans[id]
 }
 
 // firstIssued returns the earliest call that issued one of the operations that
@@ -127,7 +73,7 @@ func (w *rankWork) firstIssued(run *trace.Run, next int) *trace.Span {
 	var first *trace.Span
 	start := run.Spans[w.ops[next]].Start
 	for ; next < len(w.ops) && run.Spans[w.ops[next]].Start == start; next++ {
-		call := w.launchOf(run, run.Spans[w.ops[next]])
+		call := spanAt(run, run.LaunchOf(run.Spans[w.ops[next]]))
 		if call != nil && (first == nil || call.Start < first.Start) {
 			first = call
 		}

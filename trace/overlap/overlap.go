@@ -7,35 +7,11 @@
 // class X, and |·| its total length.
 package overlap
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"slices"
 
-// A class is what device work counts as.
-type class uint8
-
-const (
-	compute class = iota
-	communication
-	copies
-	numClasses
-	none = numClasses // no device work
+	"github.com/overlapse/overlapse/trace"
 )
-
-// classOf says what a span counts as. Bytes on their way between ranks are
-// communication, whatever moves them.
-func classOf(run *trace.Run, s trace.Span) class {
-	switch s.Kind {
-	case trace.Compute:
-		return compute
-	case trace.Collective, trace.Transfer:
-		return communication
-	case trace.Copy:
-		if c := run.Copy(s); c != nil && c.Dir == trace.PeerToPeer {
-			return communication
-		}
-		return copies
-	}
-	return none
-}
 
 // A Breakdown says what the time of one rank went to. These always hold:
 //
@@ -79,8 +55,8 @@ func (b *Breakdown) add(c Breakdown) {
 }
 
 // breakDown measures the sets of one rank that was at work from first to last.
-func breakDown(sets *[numClasses]set, first, last trace.Time) Breakdown {
-	comp, comm, cop := sets[compute], sets[communication], sets[copies]
+func breakDown(sets *[trace.NumClasses]set, first, last trace.Time) Breakdown {
+	comp, comm, cop := sets[trace.ClassCompute], sets[trace.ClassCommunication], sets[trace.ClassCopy]
 	b := Breakdown{
 		Total:         last - first,
 		Compute:       comp.length(),
@@ -104,7 +80,7 @@ type Metrics struct {
 	CriticalPath Path         `json:"critical_path"`
 }
 
-// A Rank is the part of the metrics that is one rank's own.
+// A Rank has the metrics of one rank.
 type Rank struct {
 	Rank int `json:"rank"` // as in trace.Rank.ID
 	Breakdown
@@ -125,12 +101,12 @@ func (m *Metrics) Sum() Breakdown {
 // spans, and with n log n of the device work.
 func Measure(run *trace.Run) Metrics {
 	w := collect(run)
-	collectives, of := match(run)
+	collectives := collectives(run)
 	m := Metrics{
 		Ranks:        make([]Rank, len(run.Ranks)),
 		Collectives:  collectives,
 		Kernels:      kernels(run, w),
-		CriticalPath: criticalPath(run, w, collectives, of),
+		CriticalPath: criticalPath(run, w),
 	}
 	straggling := stragglers(collectives, len(run.Ranks))
 	for row := range m.Ranks {
@@ -147,47 +123,39 @@ func Measure(run *trace.Run) Metrics {
 // A rankWork is the device work of one rank.
 type rankWork struct {
 	ops         []trace.SpanID // kernels, copies and transfers, by start
-	sets        [numClasses]set
+	sets        [trace.NumClasses]set
 	first, last trace.Time
-	launches    []launch // by correlation, then start
-	syncs       []sync   // by thread, then start
+	syncs       []sync // of all ranks, by thread, then start
 	waits       []trace.Wait
 }
 
 // reserve makes room for the work of each rank: there may be millions, and
 // lists that grow take twice their size.
 func reserve(run *trace.Run, work []rankWork) {
-	ops, launches := make([]int, len(work)), make([]int, len(work))
+	ops := make([]int, len(work))
 	for _, s := range run.Spans {
-		row := run.Lanes[s.Lane].Rank
-		switch {
-		case classOf(run, s) != none:
-			ops[row]++
-		case (s.Kind == trace.Launch || s.Kind == trace.HostCall) && s.Attr != trace.None && run.Calls[s.Attr].Correlation != 0:
-			launches[row]++
+		if run.Class(s) != trace.NoClass {
+			ops[run.RankOf(s)]++
 		}
 	}
 	for i := range work {
 		work[i].ops = make([]trace.SpanID, 0, ops[i])
-		work[i].launches = make([]launch, 0, launches[i])
 	}
 }
 
 // collect sorts the spans of a run by rank row.
 func collect(run *trace.Run) []rankWork {
 	work := make([]rankWork, len(run.Ranks))
-	syncs := syncNames(run.Names)
+	blocks := syncNames(run.Names)
+	var syncs []sync
 	reserve(run, work)
 	for i, s := range run.Spans {
 		w := &work[run.Lanes[s.Lane].Rank]
-		if s.Kind == trace.Launch || s.Kind == trace.HostCall {
-			w.addLaunch(run, trace.SpanID(i))
-			if syncs[s.Name] {
-				w.syncs = append(w.syncs, sync{s.Lane, s.Start, s.End})
-			}
+		if (s.Kind == trace.Launch || s.Kind == trace.HostCall) && blocks[s.Name] {
+			syncs = append(syncs, sync{s.Lane, s.Start, s.End})
 		}
-		c := classOf(run, s)
-		if c == none {
+		c := run.Class(s)
+		if c == trace.NoClass {
 			continue
 		}
 		if len(w.ops) == 0 {
@@ -199,13 +167,13 @@ func collect(run *trace.Run) []rankWork {
 	}
 	for _, x := range run.Waits {
 		work[x.Rank].waits = append(work[x.Rank].waits, x)
+		if x.Stream == trace.None && x.Call != trace.None {
+			syncs = append(syncs, sync{run.Spans[x.Call].Lane, x.Start, x.End})
+		}
 	}
+	slices.SortStableFunc(syncs, compareSyncs)
 	for i := range work {
-		work[i].sortCalls()
-	}
-	shareCalls(run, work)
-	for i := range work {
-		work[i].addWaits(run)
+		work[i].syncs = syncs
 	}
 	return work
 }

@@ -13,6 +13,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+// TestMain gives random tests one seed, unless the command line gives another.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.seed", "1"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
+
 var update = flag.Bool("update", false, "rewrite the expected files")
 
 func TestBreakdown(t *testing.T) {
@@ -298,12 +306,12 @@ func TestBreakdownTwin(t *testing.T) {
 
 func slowBreakdown(run *trace.Run, row int32) Breakdown {
 	var b Breakdown
-	first, last := trace.Never, trace.Time(0)
+	first, last := trace.Infinity, trace.Time(0)
 	for at := trace.Time(0); at < run.End; at++ {
-		var on [numClasses + 1]bool
+		var on [trace.NumClasses + 1]bool
 		for _, s := range run.Spans {
-			c := classOf(run, s)
-			if run.Lanes[s.Lane].Rank != row || c == none {
+			c := run.Class(s)
+			if run.Lanes[s.Lane].Rank != row || c == trace.NoClass {
 				continue
 			}
 			first, last = min(first, s.Start), max(last, s.End)
@@ -314,7 +322,7 @@ func slowBreakdown(run *trace.Run, row int32) Breakdown {
 				*sum++
 			}
 		}
-		comp, comm, cop := on[compute], on[communication], on[copies]
+		comp, comm, cop := on[trace.ClassCompute], on[trace.ClassCommunication], on[trace.ClassCopy]
 		count(&b.Compute, comp)
 		count(&b.Communication, comm)
 		count(&b.Overlapped, comp && comm)
@@ -338,7 +346,7 @@ func TestCriticalPathProperties(t *testing.T) {
 		p := Measure(run).CriticalPath
 		var end trace.Time
 		for _, s := range run.Spans {
-			if classOf(run, s) != none {
+			if run.Class(s) != trace.NoClass {
 				end = max(end, s.End)
 			}
 		}

@@ -7,28 +7,13 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// addWaits adds to the times in which a thread waits for the device those that
-// the file tells by themselves.
-func (w *rankWork) addWaits(run *trace.Run) {
-	added := false
-	for _, x := range w.waits {
-		if call := w.callOf(run, x.Correlation); x.Stream == trace.None && call != nil {
-			w.syncs = append(w.syncs, sync{call.Lane, x.Start, x.End})
-			added = true
-		}
-	}
-	if added {
-		slices.SortStableFunc(w.syncs, compareSyncs)
-	}
-}
-
 // A queueKey names a stream of a rank.
 type queueKey struct {
 	device int32
 	stream int64
 }
 
-// orders are what the work of a rank must wait for, as far as the file tells.
+// orders are the dependencies of the work of a rank, as far as the file has them.
 type orders struct {
 	before map[trace.SpanID]trace.SpanID   // the operation before it on its stream
 	events map[trace.SpanID][]trace.SpanID // operations of other streams, whose events its stream waits for
@@ -52,7 +37,7 @@ func ordersOf(run *trace.Run, w *rankWork) *orders {
 	for _, id := range w.ops {
 		s := run.Spans[id]
 		stream, ok := streamOf(run, s)
-		call := w.launchOf(run, s)
+		call := spanAt(run, run.LaunchOf(s))
 		if !ok || call == nil {
 			continue
 		}
@@ -71,16 +56,16 @@ func ordersOf(run *trace.Run, w *rankWork) *orders {
 		}
 	}
 	for _, x := range w.waits {
-		asked, recorded := w.callOf(run, x.Correlation), w.callOf(run, x.Record)
-		if x.Stream == trace.None && asked != nil {
-			o.waits[asked.Lane] = append(o.waits[asked.Lane], x)
+		call, recorded := spanAt(run, x.Call), spanAt(run, x.Recorded)
+		if x.Stream == trace.None && call != nil {
+			o.waits[call.Lane] = append(o.waits[call.Lane], x)
 		}
-		if x.Stream == trace.None || x.On == trace.None || asked == nil || recorded == nil {
+		if x.Stream == trace.None || x.On == trace.None || call == nil || recorded == nil {
 			continue
 		}
 		last := lastIssued(o.queues[queueKey{x.Device, x.On}], issued, recorded.Start)
 		waits := o.queues[queueKey{x.Device, x.Stream}]
-		first, _ := slices.BinarySearchFunc(waits, asked.Start, func(id trace.SpanID, t trace.Time) int { return cmp.Compare(issued[id], t) })
+		first, _ := slices.BinarySearchFunc(waits, call.Start, func(id trace.SpanID, t trace.Time) int { return cmp.Compare(issued[id], t) })
 		if last != trace.None && first < len(waits) {
 			o.events[waits[first]] = append(o.events[waits[first]], last)
 		}
@@ -110,11 +95,11 @@ func streamOf(run *trace.Run, s trace.Span) (stream int64, ok bool) {
 	return 0, false
 }
 
-// heldBack returns what an operation was waiting for, where the file tells: of
+// heldBack returns what an operation was waiting for, where the file has it: of
 // the operation before it on its stream and those whose events its stream
 // waits for, the one that ended last, unless the host was later still; then
 // the last that the thread had waited for. It is trace.None where the file
-// does not tell.
+// does not have it.
 func (o *orders) heldBack(run *trace.Run, w *rankWork, op trace.SpanID) trace.SpanID {
 	s := run.Spans[op]
 	last := trace.SpanID(trace.None)
@@ -129,7 +114,7 @@ func (o *orders) heldBack(run *trace.Run, w *rankWork, op trace.SpanID) trace.Sp
 	for _, id := range o.events[op] {
 		take(id)
 	}
-	call := w.launchOf(run, s)
+	call := spanAt(run, run.LaunchOf(s))
 	if call == nil || last != trace.None && call.Start <= run.Spans[last].End {
 		return last
 	}

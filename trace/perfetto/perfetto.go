@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // ErrNoSlices is the cause of an error about a trace without anything of a timeline.
@@ -22,15 +22,14 @@ var ErrNoSlices = errors.New("no slices")
 // Read reads a trace. Times are nanoseconds of the machine's boot time, or
 // whatever clock the trace was written with.
 //
-// Events end up as slices; what is none, counters among them, is counted in
-// the ledger. Grids of rocprofv3 are in work-items and have one number for all
+// Events become slices. Others, such as counters, are counted in the ledger. Grids of rocprofv3 are in work-items and have one number for all
 // three axes.
 //
 // Packets may be compressed in packets: bound returns the reader of what those
 // of a size inflate to, which may fail where that is too much.
 func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader) (*trace.Run, error) {
 	d := &reader{
-		Session: session.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
+		Session: assemble.New(file), bound: bound, clocks: clocks{}, sequences: map[uint64]*sequence{},
 		tracks: map[uint64]*track{}, open: map[uint64][]slice{}, processes: map[int64]int32{},
 	}
 	if err := packets(r, file, d.packet); err != nil {
@@ -44,7 +43,7 @@ func Read(r io.Reader, file string, bound func(r io.Reader, size int) io.Reader)
 }
 
 type reader struct {
-	*session.Session
+	*assemble.Session
 	bound     func(r io.Reader, size int) io.Reader
 	clocks    clocks
 	sequences map[uint64]*sequence
@@ -109,34 +108,34 @@ func (d *reader) packet(message []byte, at int64) error {
 	f := field{rest: message}
 	for f.next() {
 		switch f.id {
-		case 6:
+		case packetClocks:
 			p.clocks = f.bytes
-		case 8:
+		case packetTimestamp:
 			p.time, p.hasTime = f.number, true
-		case 10:
+		case packetSequence:
 			p.sequence = f.number
-		case 11:
+		case packetEvent:
 			p.event = f.bytes
-		case 12:
+		case packetInterned:
 			p.interned = f.bytes
-		case 13:
+		case packetFlags:
 			p.cleared = f.number&1 != 0
-		case 41:
+		case packetCleared:
 			p.cleared = p.cleared || f.number != 0
-		case 42:
+		case packetDropped:
 			p.dropped = f.number != 0
-		case 50:
+		case packetCompressed:
 			p.squeeze = f.bytes
-		case 58:
+		case packetTimestampClock:
 			p.clock, p.hasClock = f.number, true
-		case 59:
+		case packetDefaults:
 			p.defaults = f.bytes
-		case 60:
+		case packetTrack:
 			p.track = f.bytes
 		}
 	}
 	if len(f.rest) > 0 {
-		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet that is no protobuf message", Cure: "is this a Perfetto trace?"}
+		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet that is not a protobuf message", Cure: "is this a Perfetto trace?"}
 	}
 	if p.squeeze != nil {
 		return d.inflate(p.squeeze, at)
@@ -182,11 +181,11 @@ func (d *reader) inflate(squeezed []byte, at int64) error {
 func (s *sequence) setDefaults(message []byte) {
 	for f := (field{rest: message}); f.next(); {
 		switch f.id {
-		case 58:
+		case defaultsTimestampClock:
 			s.clock = f.number
-		case 11:
+		case defaultsEvent:
 			for f := (field{rest: f.bytes}); f.next(); {
-				if f.id == 11 {
+				if f.id == defaultsEventTrack {
 					s.track = f.number
 				}
 			}
@@ -199,13 +198,13 @@ func (s *sequence) intern(message []byte) {
 	for f := (field{rest: message}); f.next(); {
 		var table map[uint64]string
 		switch f.id {
-		case 1:
+		case internedCategories:
 			table = s.categories
-		case 2:
+		case internedEvents:
 			table = s.events
-		case 3:
+		case internedKeys:
 			table = s.keys
-		case 29:
+		case internedValues:
 			table = s.values
 		default:
 			continue
@@ -214,9 +213,9 @@ func (s *sequence) intern(message []byte) {
 		var text string
 		for f := (field{rest: f.bytes}); f.next(); {
 			switch f.id {
-			case 1:
+			case entryID:
 				id = f.number
-			case 2:
+			case entryText:
 				text = string(f.bytes)
 			}
 		}
@@ -230,32 +229,32 @@ func (d *reader) describe(message []byte) {
 	var t track
 	for f := (field{rest: message}); f.next(); {
 		switch f.id {
-		case 1:
+		case trackUUID:
 			uuid = f.number
-		case 2, 10: // 10: a static name
+		case trackName, trackStaticName:
 			t.name = string(f.bytes)
-		case 3:
+		case trackProcess:
 			t.process = true
 			for f := (field{rest: f.bytes}); f.next(); {
-				if f.id == 1 {
+				if f.id == processPID {
 					t.pid = int64(int32(f.number))
 				}
 			}
-		case 4:
+		case trackThread:
 			t.thread = true
 			for f := (field{rest: f.bytes}); f.next(); {
 				switch f.id {
-				case 1:
+				case threadPID:
 					t.pid = int64(int32(f.number))
-				case 2:
+				case threadTID:
 					t.tid = int64(int32(f.number))
-				case 5:
+				case threadName:
 					if t.name == "" {
 						t.name = string(f.bytes)
 					}
 				}
 			}
-		case 5:
+		case trackParent:
 			t.parent = f.number
 		}
 	}
@@ -282,19 +281,19 @@ func (d *reader) event(s *sequence, p *packet, at int64) {
 	uuid := s.track
 	for f := (field{rest: p.event}); f.next(); {
 		switch f.id {
-		case 3:
+		case eventCategoryID:
 			e.category = s.categories[f.number]
-		case 4:
+		case eventAnnotations:
 			e.notes.add(s, f.bytes)
-		case 9:
+		case eventType:
 			kind = f.number
-		case 10:
+		case eventNameID:
 			e.name = s.events[f.number]
-		case 11:
+		case eventTrack:
 			uuid = f.number
-		case 22:
+		case eventCategory:
 			e.category = string(f.bytes)
-		case 23:
+		case eventName:
 			e.name = string(f.bytes)
 		}
 	}

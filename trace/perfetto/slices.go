@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // notes are the debug annotations of rocprofv3's slices that a run keeps.
@@ -79,7 +79,7 @@ func word(text string, number int64) string {
 	return text
 }
 
-// merge adds what the end of a slice says to what its beginning said.
+// merge adds the annotations of the end of a slice to those of its begin.
 func (n *notes) merge(end *notes) {
 	if *n == (notes{}) {
 		*n = *end
@@ -106,13 +106,13 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 	case "kernel_dispatch":
 		good = d.AddKernel(process, d.kernel(process, name, s, end))
 	case "memory_copy":
-		c := session.Copy{
+		c := assemble.Copy{
 			Name: name, From: d.agent(process, s.notes.from), To: d.agent(process, s.notes.to), Dir: direction(s.name + s.notes.operation),
 			Stream: s.notes.stream, Correlation: s.notes.correlation, Bytes: s.notes.bytes, Start: s.start, End: end,
 		}
 		good = d.AddCopy(process, &c)
 	default:
-		c := session.Call{Name: name, Thread: t.tid, Correlation: s.notes.correlation, Start: s.start, End: end}
+		c := assemble.Call{Name: name, Thread: t.tid, Correlation: s.notes.correlation, Start: s.start, End: end}
 		c.Collective = category == "rccl_api"
 		c.Marker = category == "marker_api" || !strings.HasSuffix(category, "_api")
 		if !t.thread {
@@ -121,24 +121,24 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		good = d.AddCall(process, &c)
 	}
 	if !good {
-		d.Builder.Note(trace.Repaired, d.Name, session.EndsEarly, "byte", s.at)
+		d.Builder.Note(trace.Repaired, d.Name, trace.EndsEarly, "byte", s.at)
 	}
 }
 
-func (d *reader) kernel(process int32, name trace.NameID, s *slice, end trace.Time) *session.Dispatch {
+func (d *reader) kernel(process int32, name trace.NameID, s *slice, end trace.Time) *assemble.Dispatch {
 	n := &s.notes
-	k := session.Dispatch{
+	k := assemble.Dispatch{
 		Agent: d.agent(process, n.agent), Queue: n.queue, Name: name, Start: s.start, End: end,
 		Kernel: trace.Kernel{
-			Stream: n.stream, Correlation: n.correlation, Shared: session.Narrow(n.lds), Registers: session.Narrow(n.vgprs + n.accumVGPRs),
+			Stream: n.stream, Correlation: n.correlation, Shared: assemble.Narrow(n.lds), Registers: assemble.Narrow(n.vgprs + n.accumVGPRs),
 		},
 	}
 	if k.Agent == trace.None {
 		k.Agent = d.Agent(process, "GPU")
 	}
 	if n.grid > 0 && n.workgroup > 0 {
-		k.Kernel.Grid = [3]int32{session.Narrow((n.grid-1)/n.workgroup + 1), 1, 1}
-		k.Kernel.Block = [3]int32{session.Narrow(n.workgroup), 1, 1}
+		k.Kernel.Grid = [3]int32{assemble.Narrow((n.grid-1)/n.workgroup + 1), 1, 1}
+		k.Kernel.Block = [3]int32{assemble.Narrow(n.workgroup), 1, 1}
 	}
 	return &k
 }

@@ -36,7 +36,7 @@ func packets(in io.Reader, file string, f func(packet []byte, at int64) error) e
 			return nil
 		}
 		if err != nil {
-			return fail("cannot read on", err)
+			return fail("read failed", err)
 		}
 		number, kind := protowire.DecodeTag(tag)
 		if kind != protowire.BytesType || number < 1 {
@@ -44,13 +44,13 @@ func packets(in io.Reader, file string, f func(packet []byte, at int64) error) e
 		}
 		size, m, err := readVarint(r)
 		if err != nil {
-			return fail("cannot read on", err)
+			return fail("read failed", err)
 		}
 		if size > maxPacket {
 			return fail(fmt.Sprintf("a packet of %d bytes: the most is %d", size, maxPacket), nil)
 		}
 		if buf, err = readInto(r, buf, int(size)); err != nil {
-			return fail("cannot read on", err)
+			return fail("read failed", err)
 		}
 		if number == packetField {
 			if err := f(buf, at); err != nil {

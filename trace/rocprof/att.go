@@ -45,7 +45,7 @@ func ReadOccupancy(occupancy, realtime io.Reader, file string) (*trace.Run, erro
 	}
 	times := map[int64]cycles{}
 	if realtime == nil {
-		b.Note(trace.Noted, file, "realtime.json is not there: times are cycles, not nanoseconds", "", 0)
+		b.Note(trace.Noted, file, "no realtime.json: times are cycles, not nanoseconds", "", 0)
 	} else if times, err = readRealtime(newJSONScanner(realtime, file)); err != nil {
 		return nil, err
 	}
@@ -168,13 +168,13 @@ func (a *occupancyReader) take(e waveEvent) {
 	first, ok := a.running[at]
 	switch {
 	case e.starts && ok:
-		a.b.Note(trace.Repaired, a.file, "a wave starts on a slot that another has: that one ends there", "", 0)
+		a.b.Note(trace.Repaired, a.file, "a wave starts on an occupied slot: the earlier wave ends there", "", 0)
 		a.add(first, e.cycle)
 		a.running[at] = e
 	case e.starts:
 		a.running[at] = e
 	case !ok:
-		a.b.Note(trace.Skipped, a.file, "the end of a wave whose start is not there", "", 0)
+		a.b.Note(trace.Skipped, a.file, "the end of a wave without its start", "", 0)
 	default:
 		delete(a.running, at)
 		a.add(first, e.cycle)

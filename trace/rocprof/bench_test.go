@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"testing"
-	"time"
 )
 
 func kernelCSV(rows int) []byte {
@@ -17,12 +16,6 @@ func kernelCSV(rows int) []byte {
 		fmt.Fprintf(&b, `"KERNEL_DISPATCH","Agent 4",1,1,834304,%d,10,"void addition_kernel<float>(float*, float const*, float const*, int, int) [clone .kd]",%d,%d,%d,0,0,8,0,16,64,1,1,1024,1024,1`+"\n", i+1, i+1, start, start+11000)
 	}
 	return b.Bytes()
-}
-
-// perProcessorSecond reports what a benchmark got done in a second of processor
-// time, which does not depend on what else the machine does.
-func perProcessorSecond(b *testing.B, each float64, since time.Duration, unit string) {
-	b.ReportMetric(each*float64(b.N)/1e6/(processorTime()-since).Seconds(), unit)
 }
 
 func BenchmarkTable(b *testing.B) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // A File is one of the files that a profiler wrote for one process.
@@ -21,18 +21,18 @@ type File struct {
 // ReadCSV reads the CSV files of one process: kernels, copies, API calls,
 // markers, memory events and descriptions of agents, as rocprof v1, rocprofv2
 // and every generation of rocprofv3 write them, or rocpd after it. What a file
-// holds is told by its header. Times are nanoseconds; grids are in work-items
+// has follows from its header. Times are nanoseconds; grids are in work-items
 // and become workgroups.
 //
-// A CSV file has neither the bytes of copies nor what RCCL's kernels do. The
-// latter is taken from RCCL's calls if their file is among the files.
+// CSV files have no bytes of copies, and no operation of RCCL's kernels: that is
+// taken from the calls of RCCL if their file is among the files.
 //
 // Statistics, which have no times, are noted in the ledger and otherwise
-// passed over. Rows that cannot be used are skipped, and times that contradict
+// ignored. Rows that cannot be used are skipped, and times that contradict
 // each other repaired, with an entry in the ledger. It is an error if no file
 // has anything with a time.
 func ReadCSV(name string, files ...File) (*trace.Run, error) {
-	s := session.New(name)
+	s := assemble.New(name)
 	cure := "give the kernel trace of the same process"
 	var spans windows
 	for _, f := range files {
@@ -42,14 +42,14 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 		}
 		k := kindOf(t)
 		if k == nil && len(files) > 1 {
-			s.Builder.Note(trace.Noted, f.Name, "passed over: not a known table", "", 0)
+			s.Builder.Note(trace.Noted, f.Name, "ignored: not a known table", "", 0)
 			continue
 		}
 		if k == nil {
 			return nil, t.fail("give CSV files of rocprof, rocprofv2 or rocprofv3", "not a known table; the header is %.300q", strings.Join(t.header, ","))
 		}
 		if k.read == nil {
-			s.Builder.Note(trace.Noted, f.Name, k.name+": nothing of it has a time", "", 0)
+			s.Builder.Note(trace.Noted, f.Name, k.name+": it has no times", "", 0)
 			cure = k.cure
 			continue
 		}
@@ -69,8 +69,7 @@ func ReadCSV(name string, files ...File) (*trace.Run, error) {
 	return s.Finish(0), nil
 }
 
-// mostApart is how far the times of one process' files may be apart: its copies
-// may all be long before its kernels, but not as long as no process waits.
+// mostApart is the largest accepted distance between the times of files of one process.
 const mostApart = trace.Time(time.Hour)
 
 // windows are the times that files of one process cover.
@@ -106,7 +105,7 @@ func (w *windows) add(b *trace.Builder, from int, file string) error {
 	return nil
 }
 
-// A csvKind is what a CSV file may hold, told by columns that no other has.
+// A csvKind is a kind of CSV file, recognised by columns that no other kind has.
 type csvKind struct {
 	name    string
 	columns []string // in lower case

@@ -5,12 +5,12 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // A csvReader reads the records of one table into a session.
 type csvReader struct {
-	*session.Session
+	*assemble.Session
 	t       *table
 	columns csvColumns
 	group   string             // key of the process, where records do not name theirs
@@ -84,12 +84,12 @@ func (r *csvReader) process() int32 {
 	return r.Process(string(r.t.field(r.columns.processOf)), r.count(r.columns.pid), r.t.file)
 }
 
-// startEnd reads the times; ok is false if that cannot be and the record was skipped.
+// startEnd reads the times; ok is false if the record has none and was skipped.
 func (r *csvReader) startEnd() (start, end trace.Time, ok bool) {
 	from, ok1 := number(r.t.field(r.columns.start))
 	to, ok2 := number(r.t.field(r.columns.end))
 	if !ok1 || !ok2 || from < 0 || to < 0 || !trace.ValidTime(from) || !trace.ValidTime(to) {
-		r.t.note(&r.Builder, trace.Skipped, "start or end is no time")
+		r.t.note(&r.Builder, trace.Skipped, "start or end is not a time")
 		return 0, 0, false
 	}
 	return trace.Time(from), trace.Time(to), true
@@ -121,7 +121,7 @@ func (r *csvReader) agentOf(process int32, column int) int32 {
 // checked notes a record whose times had to be repaired.
 func (r *csvReader) checked(good bool) {
 	if !good {
-		r.t.note(&r.Builder, trace.Repaired, session.EndsEarly)
+		r.t.note(&r.Builder, trace.Repaired, trace.EndsEarly)
 	}
 }
 
@@ -131,7 +131,7 @@ func (r *csvReader) kernel() {
 		return
 	}
 	p, c := r.process(), &r.columns
-	d := session.Dispatch{
+	d := assemble.Dispatch{
 		Agent: r.agentOf(p, c.agent),
 		Queue: r.count(c.queue),
 		Name:  r.Builder.InternBytes(r.t.field(c.name)),
@@ -140,8 +140,8 @@ func (r *csvReader) kernel() {
 		Kernel: trace.Kernel{
 			Stream:      r.count(c.stream),
 			Correlation: r.count(c.correlation),
-			Shared:      session.Narrow(r.count(c.lds)),
-			Registers:   session.Narrow(r.count(c.vgprs) + r.count(c.accumVGPRs)),
+			Shared:      assemble.Narrow(r.count(c.lds)),
+			Registers:   assemble.Narrow(r.count(c.vgprs) + r.count(c.accumVGPRs)),
 		},
 	}
 	grid, workgroup := [3]int64{r.count(c.gridTotal), 1, 1}, [3]int64{r.count(c.workgroupTotal), 1, 1}
@@ -159,8 +159,8 @@ func (r *csvReader) kernel() {
 func setGrid(k *trace.Kernel, items, workgroup [3]int64) {
 	for i := range k.Grid {
 		if items[i] > 0 && workgroup[i] > 0 {
-			k.Grid[i] = session.Narrow((items[i]-1)/workgroup[i] + 1)
-			k.Block[i] = session.Narrow(workgroup[i])
+			k.Grid[i] = assemble.Narrow((items[i]-1)/workgroup[i] + 1)
+			k.Block[i] = assemble.Narrow(workgroup[i])
 		}
 	}
 }
@@ -169,7 +169,7 @@ func setGrid(k *trace.Kernel, items, workgroup [3]int64) {
 func (r *csvReader) counters() {
 	if r.seen == nil {
 		r.seen = map[int64]bool{}
-		r.Builder.Note(trace.Noted, r.t.file, "kernels ran one by one while counters were read: how they overlap is not how the program runs", "", 0)
+		r.Builder.Note(trace.Noted, r.t.file, "kernels ran one by one while counters were read: overlap is not that of the program", "", 0)
 	}
 	id := r.count(r.columns.dispatch)
 	if r.seen[id] {
@@ -186,7 +186,7 @@ func (r *csvReader) copied() {
 		return
 	}
 	p, name := r.process(), r.t.field(r.columns.direction)
-	c := session.Copy{
+	c := assemble.Copy{
 		Name:        r.Builder.InternBytes(name),
 		From:        r.agentOf(p, r.columns.from),
 		To:          r.agentOf(p, r.columns.to),
@@ -226,7 +226,7 @@ func (r *csvReader) called() {
 		return
 	}
 	r.setDomain(r.t.field(r.columns.domain))
-	r.checked(r.AddCall(r.process(), &session.Call{
+	r.checked(r.AddCall(r.process(), &assemble.Call{
 		Name:        r.Builder.InternBytes(r.t.field(r.columns.name)),
 		Thread:      r.count(r.columns.thread),
 		Correlation: r.count(r.columns.correlation),
@@ -252,7 +252,7 @@ func (r *csvReader) marked() {
 	r.domain = domain{marker: true}
 	at, _, ok := r.startEnd()
 	if ok {
-		r.checked(r.AddCall(r.process(), &session.Call{Name: r.Builder.InternBytes(r.t.field(r.columns.name)), Start: at, End: at, Marker: true}))
+		r.checked(r.AddCall(r.process(), &assemble.Call{Name: r.Builder.InternBytes(r.t.field(r.columns.name)), Start: at, End: at, Marker: true}))
 	}
 }
 
@@ -267,17 +267,15 @@ func (r *csvReader) memory() {
 func (r *csvReader) agent() {
 	field := func(column string) int64 { return r.count(r.t.column(column)) }
 	text := func(column string) string { return string(bytes.TrimSpace(r.t.field(r.t.column(column)))) }
-	d := session.Description{
+	var size agentSize
+	for _, column := range [...]string{"cu_count", "wave_front_size", "max_waves_per_cu", "lds_size_in_kb"} {
+		*size.field(column) = field(column)
+	}
+	d := assemble.Description{
 		GPU:     strings.EqualFold(text("agent_type"), "GPU"),
 		Logical: field("logical_node_id"),
 		OfKind:  trace.None,
-		Device: trace.Device{
-			Name:         firstOf(text("product_name"), text("name")),
-			CUs:          int(session.Narrow(field("cu_count"))),
-			WaveSize:     int(session.Narrow(field("wave_front_size"))),
-			ThreadsPerCU: int(session.Narrow(field("max_waves_per_cu") * field("wave_front_size"))),
-			SharedPerCU:  int(session.Narrow(field("lds_size_in_kb") << 10)),
-		},
+		Device:  size.device(text("product_name"), text("name")),
 	}
 	if !r.t.has("logical_node_id") {
 		d.Logical = field("node_id")

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
@@ -20,7 +21,8 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 			Cure: "give one of rocprofv3, rocmProfileData or rocprof",
 		}
 	}
-	d := &dbReader{sqldb.NewScan(db)}
+	s := assemble.New(db.File)
+	d := &dbReader{s, sqldb.Scan{DB: db, To: &s.Builder}}
 	read(d)
 	if d.Err != nil {
 		return nil, d.Err
@@ -32,7 +34,10 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 }
 
 // A dbReader reads a database.
-type dbReader struct{ sqldb.Scan }
+type dbReader struct {
+	*assemble.Session
+	sqldb.Scan
+}
 
 // dbKind returns the reader of a database with these tables, or nil.
 func dbKind(tables []string) func(*dbReader) {

@@ -10,8 +10,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A jsonScanner walks a JSON text without building it. Its error sticks: after
-// one, every list is at its end and every value empty.
+// A jsonScanner walks a JSON text without building it. encoding/json takes over
+// ten times as long token by token (BenchmarkEncodingJSONTokens, BenchmarkJSONTokens).
+//
+// Its error is sticky: after one, lists are at their end and values are empty.
 //
 //	for s.array(); s.more(); { for s.object(); s.more(); { switch string(s.key()) { ... default: s.skip() } } }
 type jsonScanner struct {
@@ -89,7 +91,7 @@ func (s *jsonScanner) value() []byte {
 	return v
 }
 
-// key reads the name of a member; names with escapes are none that anybody looks for.
+// key reads the name of a member. Names with escapes match none.
 func (s *jsonScanner) key() []byte {
 	k := s.value()
 	if len(k) < 2 {

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // ReadJSON reads *_results.json of rocprofv3: {"rocprofiler-sdk-tool": [...]},
 // one element a process. Times are nanoseconds; grids are in work-items and
 // become workgroups. Names may stand before or after the records that use them.
 func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
-	j := resultsReader{Session: session.New(file), s: newJSONScanner(r, file)}
+	j := resultsReader{Session: assemble.New(file), s: newJSONScanner(r, file)}
 	for j.s.object(); j.s.more(); {
 		if string(j.s.key()) != "rocprofiler-sdk-tool" {
 			j.s.skip()
@@ -34,9 +34,9 @@ func ReadJSON(r io.Reader, file string) (*trace.Run, error) {
 
 // A resultsReader reads one process after another.
 type resultsReader struct {
-	*session.Session
+	*assemble.Session
 	s       *jsonScanner
-	own     int32
+	process int32
 	symbols map[int64]symbol
 	kinds   [][]string       // names of operations, by kind
 	ranges  map[int64]string // messages of markers, by correlation id
@@ -65,14 +65,14 @@ type unnamed struct {
 type record struct {
 	kind, operation, thread, correlation int64
 	start, end                           int64
-	dispatch                             session.Dispatch
+	dispatch                             assemble.Dispatch
 	grid, workgroup                      [3]int64 // work-items
 	kernel                               int64
 	agent, source, to, bytes             int64
 }
 
 func (j *resultsReader) readProcess() {
-	j.own = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
+	j.process = j.Process(strconv.Itoa(len(j.Processes)), 0, j.Name)
 	j.symbols, j.ranges, j.kinds, j.unnamed = map[int64]symbol{}, map[int64]string{}, nil, nil
 	for j.s.object(); j.s.more(); {
 		switch string(j.s.key()) {
@@ -108,7 +108,7 @@ func (j *resultsReader) readProcess() {
 }
 
 func (j *resultsReader) metadata() {
-	p := &j.Processes[j.own]
+	p := &j.Processes[j.process]
 	for j.s.object(); j.s.more(); {
 		switch string(j.s.key()) {
 		case "pid":
@@ -128,12 +128,13 @@ func (j *resultsReader) metadata() {
 }
 
 func (j *resultsReader) agent() {
-	var a session.Agent
+	var a assemble.Agent
 	var name, product string
-	var ofType, logical, waves, wave, lds int64
+	var size agentSize
+	var ofType, logical int64
 	ofType = trace.None
 	for j.s.object(); j.s.more(); {
-		switch string(j.s.key()) {
+		switch key := string(j.s.key()); key {
 		case "id":
 			a.Key = strconv.FormatInt(j.s.handle(), 10)
 		case "type":
@@ -146,27 +147,20 @@ func (j *resultsReader) agent() {
 			name = j.s.text()
 		case "product_name":
 			product = j.s.text()
-		case "cu_count":
-			a.Device.CUs = int(session.Narrow(j.s.number()))
-		case "wave_front_size":
-			wave = j.s.number()
-		case "max_waves_per_cu":
-			waves = j.s.number()
-		case "lds_size_in_kb":
-			lds = j.s.number()
 		default:
-			j.s.skip()
+			if to := size.field(key); to != nil {
+				*to = j.s.number()
+			} else {
+				j.s.skip()
+			}
 		}
 	}
 	if ofType == trace.None {
 		ofType = logical
 	}
-	a.Ordinal = session.Narrow(ofType)
-	a.Device.Name = firstOf(product, name)
-	a.Device.WaveSize = int(session.Narrow(wave))
-	a.Device.ThreadsPerCU = int(session.Narrow(waves * wave))
-	a.Device.SharedPerCU = int(session.Narrow(lds << 10))
-	s := &j.Agents[j.Agent(j.own, a.Key)]
+	a.Ordinal = assemble.Narrow(ofType)
+	a.Device = size.device(product, name)
+	s := &j.Agents[j.Agent(j.process, a.Key)]
 	a.Process = s.Process
 	*s = a
 }
@@ -261,7 +255,7 @@ func (j *resultsReader) records(kind string) {
 		if r.start < 0 || r.end < 0 || r.start == 0 && r.end == 0 || !trace.ValidTime(r.start) || !trace.ValidTime(r.end) {
 			j.Builder.Note(trace.Skipped, j.Name, kind+": no time", "byte", at)
 		} else if !j.add(kind, &r) {
-			j.Builder.Note(trace.Repaired, j.Name, session.EndsEarly, "byte", at)
+			j.Builder.Note(trace.Repaired, j.Name, trace.EndsEarly, "byte", at)
 		}
 	}
 }
@@ -309,7 +303,7 @@ func (j *resultsReader) dispatch(r *record) {
 		case "kernel_id":
 			r.kernel = j.s.number()
 		case "group_segment_size":
-			r.dispatch.Kernel.Shared = session.Narrow(j.s.number())
+			r.dispatch.Kernel.Shared = assemble.Narrow(j.s.number())
 		case "workgroup_size":
 			r.workgroup = j.s.axes()
 		case "grid_size":
@@ -332,26 +326,26 @@ func (j *resultsReader) add(kind string, r *record) bool {
 		d.Agent, d.Start, d.End = j.agentOf(r.agent), start, end
 		d.Kernel.Correlation = r.correlation
 		setGrid(&d.Kernel, r.grid, r.workgroup)
-		good = j.AddKernel(j.own, d)
+		good = j.AddKernel(j.process, d)
 		wants = unnamed{span: id, kernel: true, operation: r.kernel}
 	case "memory_copy":
-		c := session.Copy{
+		c := assemble.Copy{
 			From: j.agentOf(r.source), To: j.agentOf(r.to), Stream: r.dispatch.Kernel.Stream,
 			Correlation: r.correlation, Bytes: r.bytes, Start: start, End: end,
 		}
 		c.Dir = j.Between(c.From, c.To)
-		good = j.AddCopy(j.own, &c)
+		good = j.AddCopy(j.process, &c)
 	case "memory_allocation", "scratch_memory":
-		good = j.AddRange(j.own, 0, start, end)
+		good = j.AddRange(j.process, 0, start, end)
 	default:
-		c := session.Call{
+		c := assemble.Call{
 			Thread: r.thread, Correlation: r.correlation, Start: start, End: end,
 			Marker: kind == "marker_api", Collective: kind == "rccl_api",
 		}
 		if c.Marker {
 			wants.marker = r.correlation
 		}
-		good = j.AddCall(j.own, &c)
+		good = j.AddCall(j.process, &c)
 	}
 	j.unnamed = append(j.unnamed, wants)
 	return good
@@ -363,9 +357,9 @@ func (j *resultsReader) agentOf(handle int64) int32 {
 	if handle == 0 {
 		return trace.None
 	}
-	if handle != j.handle || j.handleOf != j.own {
-		j.handle, j.handleOf = handle, j.own
-		j.handleAgent = j.Agent(j.own, strconv.FormatInt(handle, 10))
+	if handle != j.handle || j.handleOf != j.process {
+		j.handle, j.handleOf = handle, j.process
+		j.handleAgent = j.Agent(j.process, strconv.FormatInt(handle, 10))
 	}
 	return j.handleAgent
 }
@@ -386,7 +380,7 @@ func (j *resultsReader) nameAll() {
 		if !u.kernel {
 			continue
 		}
-		j.Builder.Kernel(s.Attr).Registers = session.Narrow(j.symbols[u.operation].vgprs)
+		j.Builder.Kernel(s.Attr).Registers = assemble.Narrow(j.symbols[u.operation].vgprs)
 		if j.IsCollective(name) {
 			s.Kind = trace.Collective
 		}

@@ -2,10 +2,14 @@ package rocprof
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -52,7 +56,7 @@ func TestReadJSON(t *testing.T) {
 -1/0 queue 20.0 collective "ncclDevKernel_Generic_1(x)" 310-310 grid [0 0 0] block [0 0 0] lds 0 vgprs 0 stream 0 corr 7 all_gather #0
 -1/0 engine 1.0 copy "MEMORY_COPY_HOST_TO_DEVICE" 510-610 host to device bytes 4096 corr 11
 skipped 77_results.json: counter_collection: no timeline ×1 byte [%d]
-repaired 77_results.json: ends before it starts: shown without length ×1 byte [%d]
+repaired 77_results.json: ends before it starts: clamped to zero duration ×1 byte [%d]
 noted 77_results.json: 1 collective kernels have their operation from the order of RCCL calls ×1  [0]
 `, skipped, at)
 	if diff := cmp.Diff(want, describe(run)); diff != "" {
@@ -129,11 +133,11 @@ func FuzzReadJSON(f *testing.F) {
 	})
 }
 
-func BenchmarkReadJSON(b *testing.B) {
-	record := `{"size": 184, "kind": 11, "operation": 2, "thread_id": 908, "correlation_id": {"internal": %d, "external": 0}, "start_timestamp": %d, "end_timestamp": %d, "dispatch_info": {"size": 72, "agent_id": {"handle": 37946}, "queue_id": {"handle": 16}, "kernel_id": 8, "dispatch_id": 1, "private_segment_size": 0, "group_segment_size": 0, "workgroup_size": {"x": 512, "y": 1, "z": 1}, "grid_size": {"x": 512, "y": 1, "z": 1}}, "stream_id": {"handle": 0}}`
+// resultsText is a file of n dispatches.
+func resultsText(n int) []byte {
+	const record = `{"size": 184, "kind": 11, "operation": 2, "thread_id": 908, "correlation_id": {"internal": %d, "external": 0}, "start_timestamp": %d, "end_timestamp": %d, "dispatch_info": {"size": 72, "agent_id": {"handle": 37946}, "queue_id": {"handle": 16}, "kernel_id": 8, "dispatch_id": 1, "private_segment_size": 0, "group_segment_size": 0, "workgroup_size": {"x": 512, "y": 1, "z": 1}, "grid_size": {"x": 512, "y": 1, "z": 1}}, "stream_id": {"handle": 0}}`
 	var text bytes.Buffer
 	text.WriteString(`{"rocprofiler-sdk-tool": [{"buffer_records": {"kernel_dispatch": [`)
-	const n = 20000
 	for i := range n {
 		if i > 0 {
 			text.WriteString(", ")
@@ -141,12 +145,50 @@ func BenchmarkReadJSON(b *testing.B) {
 		fmt.Fprintf(&text, record, i+1, 1000+i*100, 1090+i*100)
 	}
 	text.WriteString(`]}}]}`)
-	b.SetBytes(int64(text.Len()))
+	return text.Bytes()
+}
+
+func BenchmarkReadJSON(b *testing.B) {
+	const n = 20000
+	text := resultsText(n)
+	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		run, err := ReadJSON(bytes.NewReader(text.Bytes()), "bench")
+		run, err := ReadJSON(bytes.NewReader(text), "bench")
 		if err != nil || len(run.Spans) != n {
 			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkJSONTokens and BenchmarkEncodingJSONTokens compare the libraries that
+// read a file token by token.
+func BenchmarkJSONTokens(b *testing.B) {
+	text := resultsText(20000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		d := jsontext.NewDecoder(bytes.NewReader(text))
+		for {
+			if _, err := d.ReadToken(); err == io.EOF {
+				break
+			} else if err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkEncodingJSONTokens(b *testing.B) {
+	text := resultsText(20000)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		d := json.NewDecoder(bytes.NewReader(text))
+		for {
+			if _, err := d.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }

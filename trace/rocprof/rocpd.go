@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
@@ -38,8 +38,8 @@ type rocpdReader struct {
 	events    events
 }
 
-// A rocpdEvent says where a kernel, copy or call stands among the others. The
-// stack id joins a call with what it launched.
+// A rocpdEvent links a kernel, copy or call with others. The stack id links a call
+// with what it launched.
 type rocpdEvent struct {
 	stack    int64
 	category int32
@@ -103,34 +103,24 @@ func (g *rocpdReader) readAgents() {
 		process := g.processOf(r.Int(1))
 		row := g.Agent(process, "agent "+r.Text(0))
 		a := &g.Agents[row]
-		a.GPU, a.Ordinal = r.Text(2) == "GPU", session.Narrow(r.Int(3))
-		a.Device = deviceIn(r.Text(6))
-		a.Device.Name = firstOf(r.Text(5), r.Text(4))
+		a.GPU, a.Ordinal = r.Text(2) == "GPU", assemble.Narrow(r.Int(3))
+		a.Device = sizeIn(r.Text(6)).device(r.Text(5), r.Text(4))
 		g.agents[r.Int(0)] = row
 	})
 }
 
-// deviceIn reads the properties of an agent, a JSON object.
-func deviceIn(extdata string) trace.Device {
-	var d trace.Device
-	var waves, wave int64
+// sizeIn reads the properties of an agent, a JSON object.
+func sizeIn(extdata string) *agentSize {
+	var size agentSize
 	s := newJSONScanner(strings.NewReader(extdata), "")
 	for s.object(); s.more(); {
-		switch string(s.key()) {
-		case "cu_count":
-			d.CUs = int(session.Narrow(s.number()))
-		case "wave_front_size":
-			wave = s.number()
-		case "max_waves_per_cu":
-			waves = s.number()
-		case "lds_size_in_kb":
-			d.SharedPerCU = int(session.Narrow(s.number() << 10))
-		default:
+		if to := size.field(string(s.key())); to != nil {
+			*to = s.number()
+		} else {
 			s.skip()
 		}
 	}
-	d.WaveSize, d.ThreadsPerCU = int(session.Narrow(wave)), int(session.Narrow(waves*wave))
-	return d
+	return &size
 }
 
 // processOf returns the process with an id, adding it if no table describes it.
@@ -166,7 +156,7 @@ func (g *rocpdReader) readEvents() {
 		return
 	}
 	g.Each("rocpd_event"+g.suffix, []string{"id", "stack_id", "category_id"}, func(r sqldb.Row) {
-		g.events.add(r.Int(0), rocpdEvent{r.Int(1), session.Narrow(r.Int(2))})
+		g.events.add(r.Int(0), rocpdEvent{r.Int(1), assemble.Narrow(r.Int(2))})
 	})
 }
 
@@ -215,10 +205,10 @@ func (g *rocpdReader) readKernels() {
 			name = g.Builder.Intern(firstOf(kernel.name, "kernel "+r.Text(6)))
 			names[r.Int(6)] = name
 		}
-		d := session.Dispatch{
+		d := assemble.Dispatch{
 			Agent: g.agentOf(r, 3, process), Queue: r.Int(4), Name: name, Start: start, End: end,
 			Kernel: trace.Kernel{
-				Stream: r.Int(5), Correlation: g.event(r.Int(7)).stack, Shared: session.Narrow(r.Int(8)), Registers: session.Narrow(kernel.vgprs),
+				Stream: r.Int(5), Correlation: g.event(r.Int(7)).stack, Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(kernel.vgprs),
 			},
 		}
 		setGrid(&d.Kernel, [3]int64{r.Int(12), r.Int(13), r.Int(14)}, [3]int64{r.Int(9), r.Int(10), r.Int(11)})
@@ -230,7 +220,7 @@ func (g *rocpdReader) readCopies() {
 	g.Timed("rocpd_memory_copy"+g.suffix, []string{"start", "end", "pid", "name_id", "src_agent_id", "dst_agent_id", "size", "stream_id", "event_id"},
 		func(r sqldb.Row, start, end trace.Time) {
 			process := g.processOf(r.Int(2))
-			c := session.Copy{
+			c := assemble.Copy{
 				Name: g.names.Name(r.Int(3)), From: g.agentOf(r, 4, process), To: g.agentOf(r, 5, process),
 				Bytes: r.Int(6), Stream: r.Int(7), Correlation: g.event(r.Int(8)).stack, Start: start, End: end,
 			}
@@ -249,6 +239,7 @@ func (g *rocpdReader) readRegions() {
 			}
 		}
 	})
+	arguments := g.readArguments()
 	domains := map[int32]domain{}
 	g.Timed("rocpd_region"+g.suffix, []string{"start", "end", "pid", "tid", "name_id", "event_id"}, func(r sqldb.Row, start, end trace.Time) {
 		e := g.event(r.Int(5))
@@ -257,15 +248,64 @@ func (g *rocpdReader) readRegions() {
 			in = domainOf(g.names.Of[int64(e.category)])
 			domains[e.category] = in
 		}
-		c := session.Call{
+		c := assemble.Call{
 			Name: g.names.Name(r.Int(4)), Thread: g.threads[r.Int(3)], Correlation: e.stack, Start: start, End: end,
 			Marker: in.marker, Collective: in.rccl,
+		}
+		if in.rccl {
+			c.Arguments = arguments[r.Int(5)].arguments()
 		}
 		if m, ok := messages[r.Int(5)]; ok {
 			c.Name = g.Builder.Intern(m)
 		}
 		g.AddCall(g.processOf(r.Int(2)), &c)
 	})
+}
+
+// readArguments reads the arguments of calls, by event.
+func (g *rocpdReader) readArguments() map[int64]callArguments {
+	wanted := map[string]bool{"count": true, "sendcount": true, "recvcount": true, "datatype": true, "comm": true, "peer": true, "root": true, "nranks": true}
+	all := map[int64]callArguments{}
+	g.Each("rocpd_arg"+g.suffix, []string{"event_id", "name", "value"}, func(r sqldb.Row) {
+		if name := r.Text(1); wanted[name] {
+			if all[r.Int(0)] == nil {
+				all[r.Int(0)] = callArguments{}
+			}
+			all[r.Int(0)][name] = r.Text(2)
+		}
+	})
+	return all
+}
+
+// callArguments are the arguments of a call by name, as rccl.h has them.
+type callArguments map[string]string
+
+// arguments returns the arguments of a call of RCCL, or nil if there are none.
+func (a callArguments) arguments() *assemble.Arguments {
+	if a == nil {
+		return nil
+	}
+	integer := func(name string) int64 {
+		n, err := strconv.ParseInt(a[name], 0, 64)
+		if err != nil {
+			return trace.None
+		}
+		return n
+	}
+	args := &assemble.Arguments{
+		DType: assemble.DType(a["datatype"]), Communicator: a["comm"], Ranks: int(assemble.Narrow(integer("nranks"))), Peer: trace.None,
+	}
+	for _, count := range [...]string{"count", "sendcount", "recvcount"} {
+		if n := integer(count); n > 0 && n < assemble.MaxBytes {
+			args.Bytes = n * int64(assemble.ElemSize(args.DType))
+		}
+	}
+	for _, peer := range [...]string{"peer", "root"} {
+		if n := integer(peer); n >= 0 {
+			args.Peer = assemble.Narrow(n)
+		}
+	}
+	return args
 }
 
 // messageIn reads {"message": "..."}.

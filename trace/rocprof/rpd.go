@@ -5,18 +5,18 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
 // rpd reads a database of rocmProfileData: operations of the device, calls of
-// the API, what joins them, and in tables beside what the calls were asked.
+// the API, what joins them, and the arguments of calls.
 // Grids are in the units of the call: work-items for hipExtModuleLaunchKernel
 // and its predecessor, workgroups for all others.
 func (d *dbReader) rpd() {
 	names := d.Texts("rocpd_string", "id", "string")
 	calls := d.rpdCalls(names)
-	asked := d.rpdAsked()
+	arguments := d.readArguments()
 	d.Timed("rocpd_op", []string{"start", "end", "id", "gpuid", "queueid", "description_id", "optype_id"}, func(r sqldb.Row, start, end trace.Time) {
 		api := calls.of[r.Int(2)]
 		process := calls.process[api]
@@ -25,7 +25,7 @@ func (d *dbReader) rpd() {
 		}
 		op := names.Of[r.Int(6)]
 		if strings.HasPrefix(op, "Copy") || strings.HasPrefix(op, "Mem") {
-			c := asked[api].copy
+			c := arguments[api].copy
 			c.Name, c.Dir, c.Correlation, c.Start, c.End = names.Name(r.Int(6)), direction(op), api, start, end
 			c.From, c.To = d.Agent(process, "GPU "+r.Text(3)), trace.None
 			if c.Dir == trace.HostToDevice {
@@ -34,18 +34,18 @@ func (d *dbReader) rpd() {
 			d.AddCopy(process, &c)
 			return
 		}
-		ask := asked[api]
-		k := session.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start, End: end, Kernel: ask.kernel}
+		call := arguments[api]
+		k := assemble.Dispatch{Agent: d.Agent(process, "GPU "+r.Text(3)), Queue: r.Int(4), Name: names.Name(r.Int(5)), Start: start, End: end, Kernel: call.kernel}
 		k.Kernel.Correlation = api
 		if names.Of[r.Int(5)] == "" {
 			k.Name = names.Name(r.Int(6))
 		}
 		if !calls.workItems[api] {
-			for i := range ask.grid {
-				ask.grid[i] *= ask.workgroup[i]
+			for i := range call.grid {
+				call.grid[i] *= call.workgroup[i]
 			}
 		}
-		setGrid(&k.Kernel, ask.grid, ask.workgroup)
+		setGrid(&k.Kernel, call.grid, call.workgroup)
 		d.AddKernel(process, &k)
 	})
 }
@@ -67,7 +67,7 @@ func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
 			c.workItems[r.Int(2)] = true
 		}
 		marker := name == "UserMarker" || strings.HasPrefix(name, "roctx")
-		call := session.Call{
+		call := assemble.Call{
 			Name: names.Name(r.Int(5)), Thread: r.Int(4), Correlation: r.Int(2), Start: start, End: end,
 			Marker: marker, Collective: strings.HasPrefix(name, "nccl"),
 		}
@@ -80,26 +80,26 @@ func (d *dbReader) rpdCalls(names sqldb.Texts) rpdCalls {
 	return c
 }
 
-// rpdAsk is what a call was asked to do.
-type rpdAsk struct {
+// rpdArguments are the arguments of a call.
+type rpdArguments struct {
 	kernel          trace.Kernel
 	grid, workgroup [3]int64 // in the units of the call
-	copy            session.Copy
+	copy            assemble.Copy
 }
 
-func (d *dbReader) rpdAsked() map[int64]rpdAsk {
-	asked := map[int64]rpdAsk{}
+func (d *dbReader) readArguments() map[int64]rpdArguments {
+	arguments := map[int64]rpdArguments{}
 	d.Each("rocpd_kernelapi", []string{"api_ptr_id", "stream", "groupsegmentsize", "gridx", "gridy", "gridz", "workgroupx", "workgroupy", "workgroupz"}, func(r sqldb.Row) {
-		a := rpdAsk{kernel: trace.Kernel{Stream: stream(r.Text(1)), Shared: session.Narrow(r.Int(2))}}
+		a := rpdArguments{kernel: trace.Kernel{Stream: stream(r.Text(1)), Shared: assemble.Narrow(r.Int(2))}}
 		for i := range a.grid {
 			a.grid[i], a.workgroup[i] = r.Int(3+i), r.Int(6+i)
 		}
-		asked[r.Int(0)] = a
+		arguments[r.Int(0)] = a
 	})
 	d.Each("rocpd_copyapi", []string{"api_ptr_id", "stream", "size"}, func(r sqldb.Row) {
-		asked[r.Int(0)] = rpdAsk{copy: session.Copy{Stream: stream(r.Text(1)), Bytes: r.Int(2)}}
+		arguments[r.Int(0)] = rpdArguments{copy: assemble.Copy{Stream: stream(r.Text(1)), Bytes: r.Int(2)}}
 	})
-	return asked
+	return arguments
 }
 
 // stream reads a handle such as 0x7f40.

@@ -4,20 +4,20 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
+	"github.com/overlapse/overlapse/trace/assemble"
 	"github.com/overlapse/overlapse/trace/sqldb"
 )
 
 // v1 reads results.db of rocprof v1. Kernels are in KERN if grids and counters
-// were asked for, else in OPS, which knows neither.
+// were recorded, else in OPS, which knows neither.
 func (d *dbReader) v1() {
 	kernels := false
 	d.Timed("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r sqldb.Row, start, end trace.Time) {
 		kernels = true
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
-		k := session.Dispatch{
+		k := assemble.Dispatch{
 			Agent: d.Agent(p, "GPU "+r.Text(3)), Queue: r.Int(4), Name: d.Builder.Intern(r.Text(5)), Start: start, End: end,
-			Kernel: trace.Kernel{Shared: session.Narrow(r.Int(8)), Registers: session.Narrow(r.Int(9) + r.Int(10))},
+			Kernel: trace.Kernel{Shared: assemble.Narrow(r.Int(8)), Registers: assemble.Narrow(r.Int(9) + r.Int(10))},
 		}
 		setGrid(&k.Kernel, [3]int64{r.Int(6), 1, 1}, [3]int64{r.Int(7), 1, 1})
 		d.AddKernel(p, &k)
@@ -29,14 +29,14 @@ func (d *dbReader) v1() {
 			return
 		}
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
-		d.AddKernel(p, &session.Dispatch{
+		d.AddKernel(p, &assemble.Dispatch{
 			Agent: d.Agent(p, "GPU "+r.Text(3)), Queue: r.Int(4), Name: d.Builder.Intern(r.Text(5)), Start: start, End: end,
 			Kernel: trace.Kernel{Stream: r.Int(6), Correlation: r.Int(7)},
 		})
 	})
 	d.Timed("COPY", operation, func(r sqldb.Row, start, end trace.Time) {
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
-		c := session.Copy{
+		c := assemble.Copy{
 			Name: d.Builder.Intern(r.Text(5)), Dir: direction(r.Text(5)), From: d.Agent(p, "GPU "+r.Text(3)), To: trace.None,
 			Stream: r.Int(6), Correlation: r.Int(7), Start: start, End: end,
 		}
@@ -47,7 +47,7 @@ func (d *dbReader) v1() {
 	})
 	for _, table := range [...]string{"HIP", "HSA", "rocTX"} {
 		d.Timed(table, []string{"beginns", "endns", "pid", "tid", "name", "index"}, func(r sqldb.Row, start, end trace.Time) {
-			d.AddCall(d.Process(r.Text(2), r.Int(2), d.Name), &session.Call{
+			d.AddCall(d.Process(r.Text(2), r.Int(2), d.Name), &assemble.Call{
 				Name: d.Builder.Intern(r.Text(4)), Thread: r.Int(3), Correlation: r.Int(5), Start: start, End: end, Marker: table == "rocTX",
 				Collective: strings.HasPrefix(r.Text(4), "nccl"),
 			})

@@ -93,11 +93,11 @@ func (g *wgReader) read() {
 	end, ok2 := number(t.field(c.end))
 	id, ok3 := id32(t.field(c.id))
 	if !ok1 || !ok2 || !ok3 {
-		t.note(&g.b, trace.Skipped, "start, end or workgroup id is no number")
+		t.note(&g.b, trace.Skipped, "start, end or workgroup id is not a number")
 		return
 	}
 	if !trace.ValidTime(start) || !trace.ValidTime(end) {
-		t.note(&g.b, trace.Skipped, "start or end is no time")
+		t.note(&g.b, trace.Skipped, "start or end is not a time")
 		return
 	}
 	row := wgRow{
@@ -113,7 +113,7 @@ func (g *wgReader) read() {
 		tileCol:    g.optional(c.tileCol),
 	}
 	if row.end < row.start {
-		t.note(&g.b, trace.Repaired, "ends before it starts: shown without length")
+		t.note(&g.b, trace.Repaired, "ends before it starts: clamped to zero duration")
 		row.end = row.start
 	}
 	row.middle = row.end // all of it is computation, unless the file knows better
@@ -147,7 +147,7 @@ func (g *wgReader) optional(column int) int32 {
 	f := g.t.field(column)
 	id, ok := id32(f)
 	if !ok && len(bytes.TrimSpace(f)) > 0 {
-		g.t.note(&g.b, trace.Repaired, g.t.header[column]+" is no id: taken as unknown")
+		g.t.note(&g.b, trace.Repaired, g.t.header[column]+" is not an id: taken as unknown")
 	}
 	return id
 }
@@ -178,7 +178,7 @@ func (g *wgReader) addAll() {
 		if !ok {
 			r := trace.Rank{ID: int(id), Source: g.t.file}
 			if len(ranks) > 0 {
-				r.Uncertainty = trace.None // GPUs stamp by timers of their own
+				r.Uncertainty = trace.None // each GPU has its own timer
 			}
 			rank = g.b.AddRank(r)
 			ranks[id] = rank

@@ -122,11 +122,11 @@ func TestReadWGLedger(t *testing.T) {
 		got[e.Action.String()+" "+e.Reason] = e.Positions
 	}
 	for reason, line := range map[string]int64{
-		"repaired ends before it starts: shown without length":           3,
-		"skipped start, end or workgroup id is no number":                4,
+		"repaired ends before it starts: clamped to zero duration":       3,
+		"skipped start, end or workgroup id is not a number":             4,
 		"repaired its phase ends before or after it: shown as one phase": 6,
 		"skipped row with more or fewer fields than the header":          7,
-		"skipped start or end is no time":                                8,
+		"skipped start or end is not a time":                             8,
 	} {
 		if p := got[reason]; len(p) == 0 || p[len(p)-1] != line {
 			t.Errorf("%s: lines %v, want %d; ledger: %v", reason, p, line, got)

@@ -1,20 +1,13 @@
 package sqldb
 
-import (
-	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/session"
-)
+import "github.com/overlapse/overlapse/trace"
 
-// A Scan reads tables of a database, one after another, into a session. After
-// an error it reads nothing.
+// A Scan reads tables of a database, one after another. After an error it reads nothing.
 type Scan struct {
-	*session.Session
 	DB  *DB
+	To  *trace.Builder // of names and of the ledger
 	Err error
 }
-
-// NewScan returns a scan into an empty session that is named after the file.
-func NewScan(db *DB) Scan { return Scan{Session: session.New(db.File), DB: db} }
 
 // Each calls f for every row of a table; see DB.Each.
 func (s *Scan) Each(table string, columns []string, f func(Row)) {
@@ -30,11 +23,11 @@ func (s *Scan) Timed(table string, columns []string, f func(r Row, start, end tr
 	s.Each(table, columns, func(r Row) {
 		start, end, ok, bad := r.Time(0, 1)
 		if !ok {
-			s.Builder.Note(trace.Skipped, s.Name, table+": start or end is no time", "row", r.Number)
+			s.To.Note(trace.Skipped, s.DB.File, table+": start or end is not a time", "row", r.Number)
 			return
 		}
 		if bad {
-			s.Builder.Note(trace.Repaired, s.Name, table+": "+session.EndsEarly, "row", r.Number)
+			s.To.Note(trace.Repaired, s.DB.File, table+": "+trace.EndsEarly, "row", r.Number)
 		}
 		f(r, start, end)
 	})
@@ -42,7 +35,7 @@ func (s *Scan) Timed(table string, columns []string, f func(r Row, start, end tr
 
 // Texts reads a table of numbered strings.
 func (s *Scan) Texts(table, id, text string) Texts {
-	t := Texts{&s.Builder, map[int64]string{}, map[int64]trace.NameID{}}
+	t := Texts{s.To, map[int64]string{}, map[int64]trace.NameID{}}
 	s.Each(table, []string{id, text}, func(r Row) { t.Of[r.Int(0)] = r.Text(1) })
 	return t
 }

@@ -35,11 +35,11 @@ func Open(path string) (*DB, error) {
 	return prepare(conn, path)
 }
 
-// Load reads a database that is no file of its own into memory, and calls it file in errors.
+// Load reads a database from a stream into memory, and calls it file in errors.
 func Load(r io.Reader, file string) (*DB, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
-		return nil, &trace.SyntaxError{File: file, Pos: int64(len(data)), Unit: "byte", Msg: "cannot read on", Err: err}
+		return nil, &trace.SyntaxError{File: file, Pos: int64(len(data)), Unit: "byte", Msg: "read failed", Err: err}
 	}
 	if want := size(data); int64(len(data)) < want {
 		return nil, &trace.SyntaxError{

@@ -143,7 +143,7 @@ return {
   BarInks: inks(document.getElementById("bars")), LaneInks: inks(lanes.canvas), WorkInks: inks(workgroups.canvas),
   Labels: [...workgroups.labels.querySelectorAll(".lane")].map((e) => e.textContent), Legend: document.querySelector("#workgroups .legend").textContent,
 };`, &got)
-	// Both runs: seven kernels and copies with their names, two gaps. Annotations are hidden until asked for.
+	// Both runs: seven kernels and copies with their names, two gaps. Annotations are hidden by default.
 	if want := (drawn{Rows: 5, Spans: 9, Rects: 9, Texts: 7}); got.Lanes != want {
 		t.Errorf("lanes drew %+v, want %+v", got.Lanes, want)
 	}

@@ -29,8 +29,7 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// A Report is everything that the page shows. It is plain data: who makes it
-// decides what is compared with what. Empty parts are left out of the page.
+// A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
 type Report struct {
 	Title      string
 	Verdict    string     // what to do, in a sentence or two; may be ""
@@ -67,7 +66,7 @@ type Named struct {
 	Name    string
 	Note    string // beside its time: "−22.8 %"; may be ""
 	Run     *trace.Run
-	Gaps    []layout.Gap // why queues stood still, where somebody knows
+	Gaps    []layout.Gap // why queues were stalled, where known
 	Cluster int          // workgroups that compute one slice together, for the order of rows; 0 stands for 16
 }
 

@@ -70,7 +70,7 @@ type section struct {
 type row struct {
 	Label   string `json:"label"`
 	Cluster bool   `json:"cluster,omitempty"` // the first of a cluster
-	Detail  bool   `json:"detail,omitempty"`  // hidden until asked for
+	Detail  bool   `json:"detail,omitempty"`  // hidden by default
 	Spans   int    `json:"spans"`
 	Marks   int    `json:"marks"`
 
@@ -110,7 +110,7 @@ func flatten(r *trace.Run, ids []trace.SpanID, emit func(id trace.SpanID, from, 
 		open = append(open, id)
 		at = max(at, s.Start)
 	}
-	leave(trace.Never)
+	leave(trace.Infinity)
 }
 
 // encode writes segments as page/data.js reads them: numbers of seven bits a
@@ -146,7 +146,7 @@ func (p *panel) encode() error {
 	return nil
 }
 
-// finish merges what is too much, says so, and fills in what the rows imply.
+// finish merges spans beyond the limit, notes that, and fills in derived fields.
 func (p *panel) finish(d *dictionary) (*panel, error) {
 	if len(p.Sections) == 0 {
 		return nil, nil

@@ -164,7 +164,7 @@ func TestFit(t *testing.T) {
 			t.Fatalf("%d spans, at most %d allowed", n, most)
 		}
 		if p.Note == "" {
-			t.Error("merged in silence")
+			t.Error("merged silently")
 		}
 		spared := p.count(0)-p.count(1) == before.count(0)-before.count(1)
 		if roomy := before.count(0)-before.count(1) <= most/2; roomy && !spared {

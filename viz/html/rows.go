@@ -46,7 +46,7 @@ func kinds() []kind {
 	for m := layout.PutIssued; m <= layout.OtherMark; m++ {
 		list = append(list, markStyle(m))
 	}
-	return append(list, kind{Label: "stands still", Color: "#80808080", Ink: black, Height: 0.15})
+	return append(list, kind{Label: "stalled", Color: "#80808080", Ink: black, Height: 0.15})
 }
 
 // gapKind is a queue with work left and nothing running, for a known reason.
@@ -183,7 +183,7 @@ func laneRow(t *layout.Timeline, i int, texts *texts) row {
 	var gaps []segment
 	for _, g := range t.Views[0].Gaps {
 		if lane.Kind == trace.Queue && lane.Sub == 0 && g.Rank == lane.Rank && g.Queue == lane.ID {
-			gaps = append(gaps, segment{g.From, g.To, gapKind(), texts.dictionary.name("stands still: " + g.Cause), texts.dictionary.detail(g.Note)})
+			gaps = append(gaps, segment{g.From, g.To, gapKind(), texts.dictionary.name("stalled: " + g.Cause), texts.dictionary.detail(g.Note)})
 		}
 	}
 	out.spans = between(out.spans, gaps)
@@ -217,6 +217,6 @@ func between(spans, gaps []segment) []segment {
 		out = append(out, s)
 		free = max(free, s.end)
 	}
-	put(trace.Never)
+	put(trace.Infinity)
 	return out
 }

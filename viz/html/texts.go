@@ -8,13 +8,12 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// texts makes what a tooltip says of a kernel or copy, once for each.
+// texts writes the tooltip of a kernel or copy, once for each.
 type texts struct {
 	*dictionary
-	run         *trace.Run
-	names       map[trace.NameID]int32
-	details     map[attr]int32
-	collectives map[collective]meeting
+	run     *trace.Run
+	names   map[trace.NameID]int32
+	details map[attr]int32
 }
 
 // An attr is a row of a side table.
@@ -23,37 +22,8 @@ type attr struct {
 	row  int32
 }
 
-// A collective is one operation of a group; a meeting is when its ranks were all there.
-type (
-	collective struct {
-		group int32
-		seq   int64
-		op    trace.CollectiveOp
-	}
-	meeting struct {
-		ranks      int
-		start, end trace.Time // the latest start and the earliest end
-	}
-)
-
 func newTexts(r *trace.Run, d *dictionary) *texts {
-	t := &texts{
-		dictionary: d, run: r,
-		names: map[trace.NameID]int32{}, details: map[attr]int32{}, collectives: map[collective]meeting{},
-	}
-	for _, s := range r.Spans {
-		c := r.Comm(s)
-		if c == nil || c.Group == trace.None {
-			continue
-		}
-		key := collective{c.Group, c.Seq, c.Op}
-		m, ok := t.collectives[key]
-		if !ok {
-			m = meeting{start: s.Start, end: s.End}
-		}
-		t.collectives[key] = meeting{m.ranks + 1, max(m.start, s.Start), min(m.end, s.End)}
-	}
-	return t
+	return &texts{dictionary: d, run: r, names: map[trace.NameID]int32{}, details: map[attr]int32{}}
 }
 
 func (t *texts) name(s trace.Span) int32 {
@@ -111,8 +81,7 @@ func (t *texts) describe(s trace.Span) string {
 	return strings.Join(says, " · ")
 }
 
-// communication parts a collective's time into waiting for peers and moving
-// bytes, which move only while all ranks are there.
+// communication splits a collective's time into waiting for peers and moving bytes.
 func (t *texts) communication(s trace.Span, c *trace.Comm) []string {
 	says := []string{c.Op.String()}
 	if c.Bytes() > 0 {
@@ -123,16 +92,16 @@ func (t *texts) communication(s trace.Span, c *trace.Comm) []string {
 	}
 	g := t.run.Groups[c.Group]
 	says = append(says, fmt.Sprintf("group %s of %d", g.Name, g.Size))
-	m := t.collectives[collective{c.Group, c.Seq, c.Op}]
-	if m.ranks < 2 || m.end <= m.start {
+	all := t.run.Collective(s)
+	if len(all.Members) < 2 || all.Transfer == 0 {
 		return says
 	}
-	moves := fmt.Sprintf("moves bytes for %s", layout.Short(m.end-m.start))
-	if wire := c.Op.WireBytes(c.Bytes(), max(g.Size, m.ranks)); wire > 0 {
-		moves += fmt.Sprintf(" at %.1f GB/s", float64(wire)/float64(m.end-m.start))
+	moves := fmt.Sprintf("moves bytes for %s", layout.Short(all.Transfer))
+	if wire := c.Op.WireBytes(c.Bytes(), max(g.Size, len(all.Members))); wire > 0 {
+		moves += fmt.Sprintf(" at %.1f GB/s", float64(wire)/float64(all.Transfer))
 	}
-	if s.Start < m.start {
-		says = append(says, fmt.Sprintf("waits %s for peers", layout.Short(m.start-s.Start)))
+	if s.Start < all.Arrive {
+		says = append(says, fmt.Sprintf("waits %s for peers", layout.Short(all.Arrive-s.Start)))
 	}
 	return append(says, moves)
 }

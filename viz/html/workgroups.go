@@ -129,8 +129,8 @@ func workgroupRow(t *layout.Timeline, i int, d *dictionary) row {
 	return out
 }
 
-// workgroupText is what there is to say of a workgroup, phase or mark beyond its
-// colour: where its result goes, what it waits for.
+// workgroupText describes a workgroup, phase or mark: where its result goes, what
+// it waits for.
 func workgroupText(r *trace.Run, id trace.SpanID) string {
 	s := r.Spans[id]
 	if s.Kind == trace.PhaseWait || s.Kind == trace.Marker {

@@ -6,7 +6,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Class is what a stretch of time was spent on, as far as a picture tells.
+// A Class is what an interval was spent on, as drawn.
 type Class uint8
 
 // The classes, from Idle to what decides a tie last.
@@ -53,7 +53,7 @@ func Classes() []Class {
 	return []Class{Local, Remote, Store, Put, Wait, Comm, Copy, Host, Marker}
 }
 
-// Ink says how to draw the class.
+// Ink returns how to draw the class.
 func (c Class) Ink() Ink {
 	if c < numClasses {
 		return inks[c]

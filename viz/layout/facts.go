@@ -9,11 +9,11 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Fact is one thing to tell of a span, for people.
+// A Fact is one property of a span, as text.
 type Fact struct{ Name, Value string }
 
-// Facts is everything the run tells of a span: times first, then what its kind
-// adds, and what follows from other spans, such as the wait for peers.
+// Facts lists the properties of a span: times first, then those of its kind, then
+// those that depend on other spans, such as the wait for peers.
 func (t *Timeline) Facts(row int, id trace.SpanID) []Fact {
 	r, s := t.Run(row), t.Span(row, id)
 	f := facts{run: r}
@@ -112,49 +112,25 @@ func rankList(ranks []int) string {
 	return fmt.Sprint(ranks)
 }
 
-// transfer parts a collective's time into waiting for peers and moving bytes:
-// bytes move only while all ranks are there, from the latest start to the
-// earliest end.
-func (f *facts) transfer(id trace.SpanID, c *trace.Comm, ranks int) {
+// transfer splits a collective's time into waiting for peers and moving bytes.
+func (f *facts) transfer(id trace.SpanID, comm *trace.Comm, ranks int) {
 	s := f.run.Spans[id]
-	peers := f.sameCollective(c)
-	if len(peers) < 2 {
-		f.rate(c.Op.WireBytes(c.Bytes(), ranks), s.Dur())
+	c := f.run.Collective(s)
+	if comm.Group == trace.None || len(c.Members) < 2 {
+		f.rate(comm.Op.WireBytes(comm.Bytes(), ranks), s.Dur())
 		return
 	}
-	latest, end, who := s.Start, s.End, id
-	for _, p := range peers {
-		if q := f.run.Spans[p]; q.Start > latest {
-			latest, who = q.Start, p
-		}
-		end = min(end, f.run.Spans[p].End)
+	if last := c.Last(); last.Row != int32(f.run.RankOf(s)) && last.Start > s.Start {
+		f.add("waits for peers", fmt.Sprintf("%s, the last is rank %d", Exact(last.Start-s.Start), f.run.RankID(last.Row)))
 	}
-	if who != id {
-		rank := f.run.RankID(f.run.Lanes[f.run.Spans[who].Lane].Rank)
-		f.add("waits for peers", fmt.Sprintf("%s, the last is rank %d", Exact(latest-s.Start), rank))
-	}
-	f.add("transfer", Exact(max(0, end-latest)))
-	f.rate(c.Op.WireBytes(c.Bytes(), max(ranks, len(peers))), end-latest)
+	f.add("transfer", Exact(c.Transfer))
+	f.rate(comm.Op.WireBytes(comm.Bytes(), max(ranks, len(c.Members))), c.Transfer)
 }
 
 func (f *facts) rate(bytes int64, d trace.Time) {
 	if bytes > 0 && d > 0 {
 		f.add("rate", fmt.Sprintf("%.1f GB/s a rank", float64(bytes)/float64(d)))
 	}
-}
-
-// sameCollective is the spans of one operation over all ranks.
-func (f *facts) sameCollective(c *trace.Comm) []trace.SpanID {
-	if c.Group == trace.None {
-		return nil
-	}
-	var out []trace.SpanID
-	for i, s := range f.run.Spans {
-		if o := f.run.Comm(s); o != nil && o.Group == c.Group && o.Seq == c.Seq && o.Op == c.Op {
-			out = append(out, trace.SpanID(i))
-		}
-	}
-	return out
 }
 
 func (f *facts) copy(s trace.Span, c *trace.CopyAttr) {
@@ -202,7 +178,7 @@ func (f *facts) workgroup(id trace.SpanID, w *trace.WorkgroupAttr) {
 	}
 }
 
-// phases tells what a workgroup's time went to. Its phases follow it closely.
+// phases sums up a workgroup's time by phase. Its phases follow it closely.
 func (f *facts) phases(id trace.SpanID) {
 	wg := f.run.Spans[id]
 	var order []trace.Kind
@@ -238,35 +214,20 @@ func (f *facts) call(id trace.SpanID) {
 // device work that a host call launched; None where the run does not say.
 func Counterpart(r *trace.Run, id trace.SpanID) trace.SpanID {
 	s := r.Spans[id]
-	want, rank := correlation(r, s), r.RankOf(s)
-	if want == 0 {
-		return trace.None
+	if s.Kind.OnDevice() {
+		return r.LaunchOf(s)
 	}
-	for i, o := range r.Spans {
-		if o.Kind.OnDevice() != s.Kind.OnDevice() && correlation(r, o) == want && r.RankOf(o) == rank {
-			return trace.SpanID(i)
+	if s.Kind == trace.Launch {
+		for i, o := range r.Spans {
+			if r.LaunchOf(o) == id && o.Kind.OnDevice() {
+				return trace.SpanID(i)
+			}
 		}
 	}
 	return trace.None
 }
 
-// correlation joins calls and device work of one rank; 0 on other spans.
-func correlation(r *trace.Run, s trace.Span) int64 {
-	if s.Attr == trace.None {
-		return 0
-	}
-	switch s.Kind {
-	case trace.Compute, trace.Collective:
-		return r.Kernels[s.Attr].Correlation
-	case trace.Copy:
-		return r.Copies[s.Attr].Correlation
-	case trace.HostCall, trace.Launch:
-		return r.Calls[s.Attr].Correlation
-	}
-	return 0
-}
-
-// GapAt is why the row's queue stood still at a time of the axis, or nil.
+// GapAt is why the row's queue was stalled at a time of the axis, or nil.
 func (t *Timeline) GapAt(row int, at trace.Time) *Gap {
 	r := &t.Rows[row]
 	v := &t.Views[r.View]

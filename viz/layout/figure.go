@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Figure says which workgroups Figure11 shows. The zero value is the paper's
+// A Figure selects the workgroups that Figure11 shows. The zero value is the paper's
 // choice: the first 32 persistent workgroups in two clusters of 16, of the
 // kernel that sends most, on the first rank.
 type Figure struct {
@@ -24,7 +24,7 @@ type Figure struct {
 // operators' paper (SC'24): one row a persistent workgroup, in clusters that
 // compute a slice together, within a cluster by when the last computation
 // ended, earliest first. Kernels without persistent workgroups give a row a CU
-// slot. The error says that the run has no such workgroups.
+// slot. It is an error if the run has no such workgroups.
 func Figure11(v View, f Figure) (*Timeline, error) {
 	r := v.Run
 	if f.Rank < 0 || int(f.Rank) >= len(r.Ranks) {

@@ -40,7 +40,7 @@ func newIndex(r *trace.Run, classes []Class, spans []trace.SpanID) index {
 		slices.SortFunc(ix.ends, byEnd)
 	}
 	var begun, over sums
-	reach := -trace.Never
+	reach := -trace.Infinity
 	for i := range spans {
 		reach = max(reach, drawnEnd(&r.Spans[spans[i]]))
 		begun.add(r, classes, spans[i], r.Spans[spans[i]].Start)
@@ -102,7 +102,7 @@ func (t *Timeline) cursor(row int) cursor {
 	c := cursor{run: t.Views[r.View].Run, classes: t.classes[r.View]}
 	c.starts = tallier{order: r.Spans, kept: r.index.started}
 	c.stops = tallier{order: r.index.ends, kept: r.index.stopped, ends: true}
-	c.at = -trace.Never
+	c.at = -trace.Infinity
 	return c
 }
 

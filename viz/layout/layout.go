@@ -34,7 +34,7 @@ type View struct {
 	Run    *trace.Run
 	Name   string     // heading; "" stands for the run's name
 	Offset trace.Time // added to the run's times to give times of the axis
-	Gaps   []Gap      // why queues stood still, where somebody knows
+	Gaps   []Gap      // why queues were stalled, where known
 }
 
 // Align sets the offsets such that the first device work of every run starts
@@ -90,7 +90,7 @@ type Row struct {
 	Parent int          // row, or None
 	After  int          // the first row that is no descendant: descendants are Rows[i+1 : After]
 	Lanes  int          // lanes that a full cell stands for: those of a group, the ranks of a run; else 1
-	Detail bool         // better hidden until asked for
+	Detail bool         // hidden by default
 
 	// Spans by start, each after the span it nests in. On a lane they nest or
 	// are disjoint; on a heading they overlap.
@@ -107,7 +107,7 @@ type Row struct {
 // Leaf reports whether the row has no rows below it.
 func (t *Timeline) Leaf(row int) bool { return t.Rows[row].After == row+1 }
 
-// A RowKind says what a row stands for.
+// A RowKind is the kind of a row.
 type RowKind uint8
 
 // The kinds of rows.
@@ -126,7 +126,7 @@ type Mark struct {
 	Span trace.SpanID // what it was read from
 }
 
-// A MarkKind says what happened at a mark.
+// A MarkKind is the kind of event at a mark.
 type MarkKind uint8
 
 // The marks of Figure 11 of the fused operators' paper (SC'24).

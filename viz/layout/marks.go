@@ -20,7 +20,7 @@ func marksOf(r *trace.Run, spans []trace.SpanID) []Mark {
 	return marks
 }
 
-// markKind tells what a span marks where it starts. A simulated run names its
+// markKind returns the kind of mark at the start of a span. A simulated run names its
 // marks: "put", "slice ready"; what else it posts is marked as other.
 func markKind(r *trace.Run, s *trace.Span) (k MarkKind, ok bool) {
 	remote := destination(r, *s) == Remote

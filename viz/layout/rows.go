@@ -21,7 +21,7 @@ func New(views []View) *Timeline {
 
 // setRange makes the axis just long enough for every span of every view.
 func (t *Timeline) setRange() {
-	t.Start, t.End = trace.Never, -trace.Never
+	t.Start, t.End = trace.Infinity, -trace.Infinity
 	for _, v := range t.Views {
 		if len(v.Run.Spans) > 0 {
 			t.Start = min(t.Start, v.Run.Spans[0].Start+v.Offset)
@@ -142,7 +142,7 @@ func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
 // level. For spans that nest, the level is the depth.
 func levelsOf(r *trace.Run, spans []trace.SpanID) [][]trace.SpanID {
 	levels := [][]trace.SpanID{nil}
-	free := []trace.Time{-trace.Never} // when the last span of each level ends
+	free := []trace.Time{-trace.Infinity} // when the last span of each level ends
 	for _, id := range spans {
 		s := r.Spans[id]
 		i := slices.IndexFunc(free, func(end trace.Time) bool { return end <= s.Start })

@@ -1,5 +1,5 @@
 // Package plain makes text safe to show in a terminal. Names in a trace, a
-// file's name and a profile's text come from strangers: they may hold escape
+// file's name and a profile's text are untrusted: they may hold escape
 // sequences, control characters, and characters that reverse the line.
 //
 //	Line    a text on one line: a name, a cell of a table, an error

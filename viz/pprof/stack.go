@@ -16,38 +16,16 @@ type stack struct {
 	op     int32 // row of Operators + 1, or -1 - CollectiveOp; 0 where unknown
 	stream int64
 	bytes  int64
-	leaf   leaf
+	part   trace.Kind // of a workgroup: Workgroup or a phase; Marker for none
 	idle   bool
 }
 
-// A leaf is what a workgroup's time went to.
-type leaf uint8
+// partTimes sums up a kernel's workgroup time by part: the phases by their kind,
+// and Workgroup for time outside of its phases.
+type partTimes [trace.PhaseWait + 1]trace.Time
 
-const (
-	noLeaf leaf = iota
-	leafCompute
-	leafStore
-	leafPut
-	leafWait
-	leafOther // of a workgroup, outside its phases
-	numLeaves
-)
-
-var leafNames = [numLeaves]string{"", "compute phase", "store", "put", "wait", "workgroup"}
-
-func leafOf(k trace.Kind) leaf {
-	switch k {
-	case trace.PhaseCompute:
-		return leafCompute
-	case trace.PhaseStore:
-		return leafStore
-	case trace.PhasePut:
-		return leafPut
-	case trace.PhaseWait:
-		return leafWait
-	}
-	return leafOther
-}
+// parts are the indices of partTimes, in the order of samples.
+var parts = [...]trace.Kind{trace.PhaseCompute, trace.PhaseStore, trace.PhasePut, trace.PhaseWait, trace.Workgroup}
 
 // A builder sums spans into samples. Samples and frames stand in the order in
 // which they are first needed, which is the order of the run's spans.
@@ -60,7 +38,7 @@ type builder struct {
 }
 
 // device adds a kernel or copy: slots is what its workgroups' time went to.
-func (b *builder) device(s trace.Span, slots *[numLeaves]trace.Time, wall trace.Time) {
+func (b *builder) device(s trace.Span, slots *partTimes, wall trace.Time) {
 	at := b.stackOf(s)
 	v := b.sample(at)
 	v[valueCount]++
@@ -72,11 +50,11 @@ func (b *builder) device(s trace.Span, slots *[numLeaves]trace.Time, wall trace.
 	}
 	times := apportion(s.Dur(), slots)
 	walls := apportion(wall, slots)
-	for l := leafCompute; l < numLeaves; l++ {
+	for _, l := range parts {
 		if slots[l] <= 0 {
 			continue
 		}
-		at.leaf = l
+		at.part = l
 		v := b.sample(at)
 		v[valueTime] += int64(times[l])
 		v[valueWall] += int64(walls[l])
@@ -90,13 +68,13 @@ func (b *builder) orphan(s trace.Span) {
 	if s.Kind != trace.Workgroup && s.Parent != trace.None {
 		w := b.run.Spans[s.Parent]
 		name = w.Name
-		b.sample(b.orphanStack(w, name, leafOther))[valueSlots] -= int64(s.Dur())
+		b.sample(b.orphanStack(w, name, trace.Workgroup))[valueSlots] -= int64(s.Dur())
 	}
-	b.sample(b.orphanStack(s, name, leafOf(s.Kind)))[valueSlots] += int64(s.Dur())
+	b.sample(b.orphanStack(s, name, s.Kind))[valueSlots] += int64(s.Dur())
 }
 
-func (b *builder) orphanStack(s trace.Span, name trace.NameID, l leaf) stack {
-	return stack{rank: b.run.Lanes[s.Lane].Rank, kind: trace.Workgroup, name: name, leaf: l}
+func (b *builder) orphanStack(s trace.Span, name trace.NameID, part trace.Kind) stack {
+	return stack{rank: b.run.Lanes[s.Lane].Rank, kind: trace.Workgroup, name: name, part: part}
 }
 
 func (b *builder) stackOf(s trace.Span) stack {
@@ -151,8 +129,8 @@ func (b *builder) sample(at stack) []int64 {
 		s.Location = append(s.Location, b.frame(b.run.Name))
 		s.Label["run"] = []string{b.run.Name}
 	}
-	if at.leaf != noLeaf {
-		s.Location = append([]*profile.Location{b.frame(leafNames[at.leaf])}, s.Location...)
+	if at.part != trace.Marker {
+		s.Location = append([]*profile.Location{b.frame(at.part.String())}, s.Location...)
 	}
 	if at.kind.OnDevice() && !at.idle {
 		s.number("stream", at.stream, "stream")

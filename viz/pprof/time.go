@@ -19,8 +19,8 @@ func kernelOf(run *trace.Run, s trace.Span) trace.SpanID {
 }
 
 // slotTime sums what the time of each kernel's workgroups went to.
-func slotTime(run *trace.Run) map[trace.SpanID]*[numLeaves]trace.Time {
-	sums := map[trace.SpanID]*[numLeaves]trace.Time{}
+func slotTime(run *trace.Run) map[trace.SpanID]*partTimes {
+	sums := map[trace.SpanID]*partTimes{}
 	for _, s := range run.Spans {
 		if !s.Kind.InKernel() {
 			continue
@@ -30,11 +30,11 @@ func slotTime(run *trace.Run) map[trace.SpanID]*[numLeaves]trace.Time {
 			continue
 		}
 		if sums[k] == nil {
-			sums[k] = new([numLeaves]trace.Time)
+			sums[k] = new(partTimes)
 		}
-		sums[k][leafOf(s.Kind)] += s.Dur()
+		sums[k][s.Kind] += s.Dur()
 		if s.Kind != trace.Workgroup && run.Spans[s.Parent].Kind == trace.Workgroup {
-			sums[k][leafOther] -= s.Dur()
+			sums[k][trace.Workgroup] -= s.Dur()
 		}
 	}
 	for k, sum := range sums {
@@ -45,7 +45,7 @@ func slotTime(run *trace.Run) map[trace.SpanID]*[numLeaves]trace.Time {
 	return sums
 }
 
-func total(weights *[numLeaves]trace.Time) (sum trace.Time) {
+func total(weights *partTimes) (sum trace.Time) {
 	for _, w := range weights {
 		sum += max(w, 0)
 	}
@@ -55,22 +55,23 @@ func total(weights *[numLeaves]trace.Time) (sum trace.Time) {
 // apportion divides whole in proportion to the weights. The parts are rounded
 // down and what is left goes to the last of them that has any weight, so that
 // they add up to whole.
-func apportion(whole trace.Time, weights *[numLeaves]trace.Time) (parts [numLeaves]trace.Time) {
+func apportion(whole trace.Time, weights *partTimes) (shares partTimes) {
 	sum := uint64(total(weights))
 	left := whole
-	last := noLeaf
-	for i, w := range weights {
+	last := trace.Workgroup
+	for _, i := range parts {
+		w := weights[i]
 		if w <= 0 {
 			continue
 		}
 		hi, lo := bits.Mul64(uint64(whole), uint64(w))
 		part, _ := bits.Div64(hi, lo, sum) // fits: w ≤ sum
-		parts[i] = trace.Time(part)
-		left -= parts[i]
-		last = leaf(i)
+		shares[i] = trace.Time(part)
+		left -= shares[i]
+		last = i
 	}
-	parts[last] += left
-	return parts
+	shares[last] += left
+	return shares
 }
 
 // A wall is each instant of each rank, given to what ran then.

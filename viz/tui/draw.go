@@ -109,7 +109,7 @@ func (m *Model) tabs() []tab {
 	return out
 }
 
-// nameOf is what a run is called, with a word if nobody measured its times.
+// nameOf is what a run is called, with a note if its times are estimated.
 func nameOf(v layout.View) string {
 	name := cmp.Or(v.Name, v.Run.Name)
 	if v.Run.Estimated != "" {
@@ -261,7 +261,7 @@ func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Ce
 		}
 		caption := c.words(clean(p.t.Caption(row, id)))
 		if b-a < 8 && utf8.RuneCountInString(caption) > b-a {
-			continue // a letter and an ellipsis tell nothing
+			continue // too short to be useful
 		}
 		if margin > 0 && caption != "" && utf8.RuneCountInString(caption)+2 <= b-a {
 			caption = " " + caption + " "
@@ -291,7 +291,7 @@ func (m *Model) drawSelection(c canvas, p *page, x, y int, cells []layout.Cell) 
 	}
 }
 
-// drawGaps writes why a queue stood still where it did.
+// drawGaps writes why a queue was stalled, where it was.
 func (m *Model) drawGaps(c canvas, p *page, row, x, y, w int) {
 	at := &p.t.Rows[row]
 	if at.Lane == trace.None {

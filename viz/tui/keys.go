@@ -104,7 +104,7 @@ func (m *Model) toggleFigure() {
 	m.page() // finds out whether the run has one
 }
 
-// refigure shows another Figure 11, or says why there is none.
+// refigure shows another Figure 11, or the reason why there is none.
 func (m *Model) refigure(change func(*layout.Figure)) {
 	was := m.chosen
 	change(&m.chosen)

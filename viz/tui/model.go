@@ -65,7 +65,7 @@ func NewModel(views []layout.View, o Options) *Model {
 	return m
 }
 
-// firstFigure goes to the first run that has the Figure 11 asked for.
+// firstFigure goes to the first run that has the requested Figure 11.
 func (m *Model) firstFigure() {
 	for m.tab = range m.views {
 		if m.figurePage() != nil {
@@ -79,7 +79,7 @@ func (m *Model) firstFigure() {
 // bounds is the axis that all runs share, so that going from one to the next
 // compares them.
 func (m *Model) bounds() layout.Window {
-	w := layout.Window{From: trace.Never, To: -trace.Never}
+	w := layout.Window{From: trace.Infinity, To: -trace.Infinity}
 	for _, v := range m.views {
 		if spans := v.Run.Spans; len(spans) > 0 {
 			w.From, w.To = min(w.From, spans[0].Start+v.Offset), max(w.To, v.Run.End+v.Offset)

@@ -11,16 +11,16 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// facts is the last answer of what to tell of a selection.
+// facts caches the facts of a selection.
 type facts struct {
 	page *page
 	sel  selection
 	list []layout.Fact
 }
 
-// tell finds what there is to tell: of the selected span, else of the gap that
-// was pointed at, else of the row under the cursor and the window.
-func (m *Model) tell() (title string, list []layout.Fact) {
+// collectFacts collects facts of the selected span, else of the gap under the pointer, else
+// of the row under the cursor and the window.
+func (m *Model) collectFacts() (title string, list []layout.Fact) {
 	p := m.page()
 	row := p.row()
 	switch {
@@ -78,7 +78,7 @@ func rowFacts(p *page, row int) []layout.Fact {
 
 // drawDetails lists facts in columns below a title.
 func (m *Model) drawDetails(c canvas, r regions) {
-	title, list := m.tell()
+	title, list := m.collectFacts()
 	c.text(0, r.details.y, r.width, title, c.strong())
 	lines := r.details.h - 1
 	x := 0
@@ -102,7 +102,7 @@ func (m *Model) drawDetails(c canvas, r regions) {
 
 // describe is the details as text, for the clipboard: safe to paste into a shell.
 func (m *Model) describe() string {
-	title, list := m.tell()
+	title, list := m.collectFacts()
 	var b strings.Builder
 	fmt.Fprintln(&b, plain.Line(title))
 	for _, f := range list {

@@ -42,7 +42,7 @@ type Options struct {
 	Suspend func()
 }
 
-// An Effect is what a Model asks for. The zero Effect is nothing but a redraw.
+// An Effect is what the caller of Update must do. The zero Effect is nothing but a redraw.
 type Effect struct {
 	Quit   bool
 	Copy   string // text for the clipboard

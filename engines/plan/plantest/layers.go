@@ -164,7 +164,7 @@ func (s Chain) Build(t testing.TB) *workload.Workload {
 				tiles := ceilDiv(int(sh.M), rows) * ceilDiv(int(sh.N), cols)
 				op := workload.Op{
 					ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Queue: 7, Collective: -1,
-					Start: at, End: at + x.Dur, Issued: trace.Never, Gap: LaunchGap, Step: int32(step),
+					Start: at, End: at + x.Dur, Issued: trace.Infinity, Gap: LaunchGap, Step: int32(step),
 					Read: 2 * float64(sh.M*sh.K+sh.K*sh.N), Write: 2 * float64(sh.M*sh.N),
 					Kernel: &workload.Kernel{
 						Name: x.Name, Shape: sh,

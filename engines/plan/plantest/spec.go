@@ -65,7 +65,7 @@ func (s Spec) Build(t testing.TB) *workload.Workload {
 				for e := range parts {
 					op := workload.Op{
 						ID: int32(len(w.Ops)), Rank: r, Kind: trace.Compute, Queue: 7, Collective: -1,
-						Start: at, End: at + s.Gemm/trace.Time(parts), Issued: trace.Never, Gap: LaunchGap, Step: int32(step),
+						Start: at, End: at + s.Gemm/trace.Time(parts), Issued: trace.Infinity, Gap: LaunchGap, Step: int32(step),
 						Kernel: &workload.Kernel{
 							Name:      "gemm_256x128",
 							Shape:     workload.Shape{Kind: workload.GEMM, M: 8192 / int64(parts), N: 4096, K: 3584, ElemSize: 2},
@@ -126,7 +126,7 @@ func (s Spec) link(w *workload.Workload, gemms, comms [][]int32) {
 		op.Span = at[fmt.Sprint(op.Rank, op.Start, op.Kind)]
 	}
 	for step := range s.Steps {
-		c := workload.Collective{Op: s.Op, Seq: int64(step), Bytes: s.Bytes, In: s.Bytes, Out: s.Bytes, Channels: s.Channels, Depart: trace.Never}
+		c := workload.Collective{Op: s.Op, Seq: int64(step), Bytes: s.Bytes, In: s.Bytes, Out: s.Bytes, Channels: s.Channels, Depart: trace.Infinity}
 		p := workload.Pair{Direction: workload.ComputeThenCollective, Collective: int32(step), Step: int32(step)}
 		if s.Reverse {
 			p.Direction = workload.CollectiveThenCompute

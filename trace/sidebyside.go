@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Beside puts runs side by side in one, each with rank rows of its own that
-// carry its name, and every run's times as they are: for comparing strategies.
-func Beside(runs []*Run, name string) *Run {
+// SideBySide puts several runs into one, to compare strategies. Each run keeps
+// its times and has separate rank rows with its name.
+func SideBySide(runs []*Run, name string) *Run {
 	m := merger{name: name, start: make([]Time, len(runs))}
 	for i, r := range runs {
 		for row := range r.Ranks {
@@ -28,8 +28,8 @@ func Beside(runs []*Run, name string) *Run {
 	return m.b.Finish(Options{Name: name, Simulated: simulated, Estimated: estimated, KeepZero: true})
 }
 
-// Split is the inverse of Beside: the runs by name, in order of their first
-// rank row. A run that stands alone is returned as it is.
+// Split is the inverse of SideBySide: the runs by name, in order of their first
+// rank row. A single run is returned unchanged.
 func Split(r *Run) []*Run {
 	var names []string
 	for _, k := range r.Ranks {
@@ -47,7 +47,8 @@ func Split(r *Run) []*Run {
 	return runs
 }
 
-// only is the part of a run whose rank rows carry the name. It shares the side tables.
+// only is the part of a run whose rank rows carry the name. It shares the side
+// tables, but for those that refer to spans.
 func (r *Run) only(name string) *Run {
 	part := *r
 	part.Name, part.Ranks, part.Lanes, part.Spans, part.End = name, nil, nil, nil, 0
@@ -80,6 +81,7 @@ func (r *Run) only(name string) *Run {
 	}
 	spans := make([]SpanID, len(r.Spans))
 	for i, s := range r.Spans {
+		spans[i] = None
 		if s.Lane = lanes[s.Lane]; s.Lane == None {
 			continue
 		}
@@ -90,5 +92,30 @@ func (r *Run) only(name string) *Run {
 		part.Spans = append(part.Spans, s)
 		part.End = max(part.End, s.End)
 	}
+	part.refer(spans)
+	return &part
+}
+
+// refer copies the side tables that refer to spans and updates them: at has the
+// new id of each span of the whole run, or None.
+func (r *Run) refer(at []SpanID) {
+	r.Kernels, r.Copies, r.Comms = slices.Clone(r.Kernels), slices.Clone(r.Copies), slices.Clone(r.Comms)
+	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.matchCollectives()
+}
+
+// After is the kernels and copies of a run from a time on, by rank row; work
+// under way then starts at that time. Host calls and waits are left out.
+func (r *Run) After(from []Time) *Run {
+	part := *r
+	part.Spans, part.Waits = nil, nil
+	for _, s := range r.Spans {
+		if at := from[r.RankOf(s)]; s.Kind.OnDevice() && s.End > at {
+			s.Start, s.Parent = max(s.Start, at), None
+			part.Spans = append(part.Spans, s)
+		}
+	}
+	slices.SortStableFunc(part.Spans, func(a, b Span) int { return cmp.Compare(a.Start, b.Start) })
+	part.refer(slices.Repeat([]SpanID{None}, len(r.Spans)))
 	return &part
 }

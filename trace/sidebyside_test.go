@@ -27,10 +27,10 @@ func twoRanks(name string, scale Time) *Run {
 	return b.Finish(Options{Name: name, Simulated: true, KeepZero: true})
 }
 
-// Split gives back what Beside put together.
+// Split gives back what SideBySide put together.
 func TestBesideSplit(t *testing.T) {
 	runs := []*Run{twoRanks("bulk", 100), twoRanks("fused", 60)}
-	got := Split(Beside(runs, "both"))
+	got := Split(SideBySide(runs, "both"))
 	if len(got) != 2 {
 		t.Fatalf("%d runs", len(got))
 	}

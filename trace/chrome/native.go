@@ -7,21 +7,21 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An ownReader takes in the events of a trace that Write wrote.
-type ownReader struct {
-	head  ownHeader
+// A nativeReader reads the events of a trace that Write wrote.
+type nativeReader struct {
+	head  nativeHeader
 	spans []trace.SpanID // by number of the X event, for parents
 }
 
 // setOwn takes the header of a trace that Write wrote.
 func (d *reader) setOwn(v []byte) error {
-	var o ownReader
+	var o nativeReader
 	if err := json.Unmarshal(v, &o.head); err != nil {
 		return err
 	}
 	h := &o.head
 	switch {
-	case h.Version > ownVersion:
+	case h.Version > nativeVersion:
 		return fmt.Errorf("version %d, newer than this program", h.Version)
 	case d.b.Len() > 0:
 		return fmt.Errorf("it comes after events")
@@ -57,19 +57,19 @@ func (d *reader) setOwn(v []byte) error {
 		}
 		d.b.AddWait(w)
 	}
-	d.own = &o
+	d.native = &o
 	return nil
 }
 
 func within(i int32, n int) bool { return i >= 0 && int(i) < n }
 
-// reference is an index that may be None, and is if it points nowhere.
+// reference is an index, or None. A dangling index becomes None.
 func (d *reader) reference(i int32, n int) int32 {
 	if within(i, n) {
 		return i
 	}
 	if i != trace.None {
-		d.note(trace.Repaired, "an index that points nowhere", d.w.at(d.w.pos))
+		d.note(trace.Repaired, "dangling index", d.w.at(d.w.pos))
 	}
 	return trace.None
 }
@@ -94,12 +94,12 @@ func either(b []byte) int32 {
 	return small(b)
 }
 
-// ownEvent takes an event that Write wrote.
-func (d *reader) ownEvent(e *event) {
+// nativeEvent takes an event that Write wrote.
+func (d *reader) nativeEvent(e *event) {
 	if e.ph != 'X' {
 		return // names and arrows, made from what the header and the spans hold
 	}
-	o := d.own
+	o := d.native
 	lane, ok := integer(e.tid)
 	if !ok || lane < 1 || lane > int64(len(o.head.Lanes)) {
 		d.note(trace.Skipped, "on no lane of the header", e.pos)
@@ -123,28 +123,28 @@ func (d *reader) ownEvent(e *event) {
 		Parent: trace.None,
 	}
 	if p := d.index(e.args.parent, len(o.spans)); p != trace.None {
-		s.Parent = d.ownParent(o.spans[p], &s, e.pos)
+		s.Parent = d.nativeParent(o.spans[p], &s, e.pos)
 	}
-	s.Kind, s.Attr = d.ownRow(e)
+	s.Kind, s.Attr = d.nativeRow(e)
 	o.spans = append(o.spans, d.b.Add(s))
 }
 
-// ownParent is the parent of a span, or None if the span does not lie in it.
-func (d *reader) ownParent(id trace.SpanID, s *trace.Span, pos int64) trace.SpanID {
+// nativeParent is the parent of a span, or None if the span does not lie in it.
+func (d *reader) nativeParent(id trace.SpanID, s *trace.Span, pos int64) trace.SpanID {
 	if id == trace.None {
 		return id
 	}
 	p := d.b.Span(id)
-	if p.Start > s.Start || p.End < s.End || d.b.LaneAt(p.Lane).Rank != d.b.LaneAt(s.Lane).Rank {
-		d.note(trace.Repaired, "a span outside of its parent: shown without parent", pos)
+	if p.Start > s.Start || p.End < s.End || d.b.LaneOf(p.Lane).Rank != d.b.LaneOf(s.Lane).Rank {
+		d.note(trace.Repaired, "a span outside of its parent: parent removed", pos)
 		return trace.None
 	}
 	return id
 }
 
-// ownRow adds the side row of an event, if it has one.
-func (d *reader) ownRow(e *event) (trace.Kind, int32) {
-	a, head := &e.args, &d.own.head
+// nativeRow adds the side row of an event, if it has one.
+func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
+	a, head := &e.args, &d.native.head
 	kind := trace.Marker
 	for k, c := range categories {
 		if string(unquote(e.cat)) == c {
@@ -196,7 +196,7 @@ func (d *reader) ownRow(e *event) (trace.Kind, int32) {
 			Peer:        either(a.peer),
 			Op:          d.index(a.op, len(head.Operators)),
 			Origin:      either(a.origin),
-			Dir:         ownDirection(a.kind),
+			Dir:         nativeDirection(a.kind),
 		})
 	case kind.InKernel():
 		if a.workgroup == nil {
@@ -214,7 +214,7 @@ func (d *reader) ownRow(e *event) (trace.Kind, int32) {
 	return kind, trace.None
 }
 
-func ownDirection(kind []byte) trace.CopyDir {
+func nativeDirection(kind []byte) trace.CopyDir {
 	for d, word := range kindWords {
 		if string(unquote(kind)) == word {
 			return trace.CopyDir(d)
@@ -223,8 +223,8 @@ func ownDirection(kind []byte) trace.CopyDir {
 	return trace.UnknownDir
 }
 
-// finishOwn hands over the run that was written.
-func (d *reader) finishOwn() *trace.Run {
-	h := &d.own.head
+// finishNative hands over the run that was written.
+func (d *reader) finishNative() *trace.Run {
+	h := &d.native.head
 	return d.b.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, Estimated: h.Estimated, KeepZero: true})
 }

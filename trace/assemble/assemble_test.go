@@ -1,6 +1,7 @@
-package session
+package assemble
 
 import (
+	"flag"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,14 @@ import (
 
 	"github.com/overlapse/overlapse/trace"
 )
+
+// TestMain gives random tests one seed, unless the command line gives another.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.seed", "1"); err != nil {
+		panic(err)
+	}
+	m.Run()
+}
 
 // A step adds one record to a session.
 type step func(s *Session)

@@ -1,24 +1,22 @@
-// Package session puts together what GPU profilers record: processes, the GPUs
-// that they see, kernels, copies and calls, in whatever order and under
-// whatever numbers the files have them, and finishes them into a run.
+// Package assemble builds a run from the records of GPU profilers: processes,
+// GPUs, kernels, copies and calls, in any order and with the numbers that the
+// files use. Collectives of all formats are completed and numbered here.
 //
 //	reader of a format ──▶ Session ──▶ ranks ▶ lanes ▶ launches ▶ collectives ──▶ trace.Run
-package session
+package assemble
 
 import (
-	"cmp"
 	"math"
-	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Session gathers what the files of one profiled job say. Make one with New.
+// A Session collects the records of one profiled job. Make one with New.
 //
-// Lanes and ranks are not known before the end: files describe the GPUs that a
-// process sees, and only records tell which it used. Until Finish, a span's
-// Lane is the index of its track. Readers may use the Builder for names, the
-// ledger, and what a file tells late of a span; they add spans by the methods here.
+// Lanes and ranks are known only at the end: files describe all GPUs that a
+// process can use, and the records name those that it did use. Until Finish, a
+// span's Lane is the index of its track. Readers add spans with the methods of
+// Session, and use the Builder for names, the ledger and late changes of a span.
 type Session struct {
 	Builder   trace.Builder
 	Name      string
@@ -28,16 +26,19 @@ type Session struct {
 	processRow map[string]int32
 	agentRow   map[agentKey]int32
 
-	tracks   []track
-	trackIDs map[track]int32
-	last     [numTrackKinds]int32 // the track of each kind that was used last
-	collects []bool               // by name id: is it a kernel of a collective library
-	kernels  []deviceOp
-	copies   []deviceOp
-	calls    []hostCall
-	first    trace.Time // earliest
+	tracks    []track
+	trackIDs  map[track]int32
+	last      [numTrackKinds]int32 // the track of each kind that was used last
+	collects  []bool               // by name id: is it a kernel of a collective library
+	kernels   []processSpan
+	commCalls []commCall // calls of collective libraries
+	first     trace.Time // earliest
 
 	descriptions map[int32][]Description // of agents, by process
+
+	sizes    map[communicator]int // ranks of communicators
+	pointers map[communicator]int // communicators that are pointers, by order of first use
+	used     map[int32]int        // how many of those each process has
 }
 
 // A Process is one that was profiled.
@@ -84,23 +85,28 @@ type track struct {
 	name    string
 }
 
-// A deviceOp is a kernel or a copy and what joins it to a call.
-type deviceOp struct {
-	span        trace.SpanID
-	process     int32
-	correlation int64
+// A processSpan is a span and its process.
+type processSpan struct {
+	span    trace.SpanID
+	process int32
 }
 
-type hostCall struct {
-	deviceOp
-	track     int32
-	collector bool
+// A commCall is a call of a collective library.
+type commCall struct {
+	processSpan
+	*Arguments
+}
+
+type communicator struct {
+	process int32
+	name    string
 }
 
 // New returns a session for a run of that name.
 func New(name string) *Session {
 	s := &Session{
-		Name: name, trackIDs: map[track]int32{}, first: trace.Never, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+		Name: name, trackIDs: map[track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
+		sizes: map[communicator]int{}, pointers: map[communicator]int{}, used: map[int32]int{},
 	}
 	s.Builder.Intern("") // name 0
 	for i := range s.last {
@@ -165,10 +171,6 @@ func (s *Session) track(t track) trace.LaneID {
 	return trace.LaneID(i)
 }
 
-// EndsEarly is what a ledger says of a span that was repaired because it ended
-// before it started.
-const EndsEarly = "ends before it starts: shown without length"
-
 // add adds a span on a track. It reports false if it ends before it starts, and repairs that.
 func (s *Session) add(span trace.Span, t track) (id trace.SpanID, good bool) {
 	good = span.End >= span.Start
@@ -197,7 +199,7 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 		span.Kind = trace.Collective
 	}
 	id, good := s.add(span, track{kind: queueTrack, process: process, agent: d.Agent, other: trace.None, id: d.Queue})
-	s.kernels = append(s.kernels, deviceOp{id, process, k.Correlation})
+	s.kernels = append(s.kernels, processSpan{id, process})
 	return good
 }
 
@@ -237,13 +239,12 @@ func (s *Session) AddCopy(process int32, c *Copy) bool {
 			dir = trace.PeerToPeer
 		}
 	}
-	id, good := s.add(trace.Span{
+	_, good := s.add(trace.Span{
 		Start: c.Start, End: c.End, Name: c.Name, Kind: trace.Copy,
 		Attr: s.Builder.AddCopy(trace.CopyAttr{
 			Bytes: max(0, c.Bytes), Correlation: c.Correlation, Stream: c.Stream, Dir: dir, Peer: trace.None, Op: trace.None, Origin: trace.None,
 		}),
 	}, track{kind: engineTrack, process: process, agent: near, other: far, id: int64(dir)})
-	s.copies = append(s.copies, deviceOp{id, process, c.Correlation})
 	return good
 }
 
@@ -278,7 +279,17 @@ type Call struct {
 	Correlation int64
 	Start, End  trace.Time
 	Marker      bool
-	Collective  bool // of a collective library
+	Collective  bool       // of a collective library
+	Arguments   *Arguments // of such a call; nil where the file does not have them
+}
+
+// Arguments are those of a call of a collective library. Zero fields are unknown.
+type Arguments struct {
+	Bytes        int64  // of the count: the input of one rank, but for reduce-scatter the output
+	DType        string // of an element
+	Communicator string // the same on all ranks, or a pointer in hexadecimal
+	Ranks        int    // of the communicator
+	Peer         int32  // the other rank or the root; trace.None where there is none
 }
 
 // AddCall adds a call. It reports false if its times had to be repaired.
@@ -290,8 +301,15 @@ func (s *Session) AddCall(process int32, c *Call) bool {
 	}
 	t := track{kind: threadTrack, process: process, agent: trace.None, other: trace.None, id: c.Thread, name: c.ThreadName}
 	id, good := s.add(span, t)
-	if !c.Marker {
-		s.calls = append(s.calls, hostCall{deviceOp{id, process, c.Correlation}, int32(s.track(t)), c.Collective})
+	if c.Collective && !c.Marker {
+		a := c.Arguments
+		if a == nil {
+			a = &Arguments{Peer: trace.None}
+		}
+		if a.Communicator != "" && a.Ranks > 0 {
+			s.sizes[communicator{process, a.Communicator}] = a.Ranks
+		}
+		s.commCalls = append(s.commCalls, commCall{processSpan{id, process}, a})
 	}
 	return good
 }
@@ -304,7 +322,7 @@ func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Ti
 	return good
 }
 
-// Finish puts ranks, lanes and joints in place. Epoch is nanoseconds since 1970
+// Finish adds ranks and lanes, links calls and matches collectives. Epoch is nanoseconds since 1970
 // of time 0, if times count from somewhere else. Times from 2001 on count from
 // 1970, others from the start of the machine: that clock would have to run for
 // 31 years to get there. The session must hold a span and not be used afterwards.
@@ -312,7 +330,7 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 	const year2001 = 1e18
 	s.describeAgents()
 	s.lanes(s.ranks())
-	s.link()
+	s.Builder.Link()
 	s.Builder.Nest()
 	s.collectives()
 	run := s.Builder.Finish(trace.Options{Name: s.Name, Epoch: epoch, HostClock: epoch == 0 && s.first < year2001})
@@ -320,25 +338,4 @@ func (s *Session) Finish(epoch int64) *trace.Run {
 		run.Epoch = int64(s.first)
 	}
 	return run
-}
-
-// link makes calls that put work on a device launches.
-func (s *Session) link() {
-	if len(s.calls) == 0 {
-		return
-	}
-	ops := slices.Concat(s.kernels, s.copies)
-	slices.SortFunc(ops, compareCorrelation)
-	for _, c := range s.calls {
-		if c.correlation == 0 {
-			continue
-		}
-		if _, ok := slices.BinarySearchFunc(ops, c.deviceOp, compareCorrelation); ok {
-			s.Builder.Span(c.span).Kind = trace.Launch
-		}
-	}
-}
-
-func compareCorrelation(a, b deviceOp) int {
-	return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.correlation, b.correlation))
 }

@@ -1,4 +1,4 @@
-package session
+package assemble
 
 import (
 	"cmp"
@@ -7,43 +7,43 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A seat is a process and one GPU that it used: a row of Run.Ranks.
-type seat struct{ process, agent int32 }
+// A processGPU is a process and one GPU that it used: a row of Run.Ranks.
+type processGPU struct{ process, agent int32 }
 
 // ranks adds the rank rows, one for each GPU that a process used, in order of
-// rank, process id and GPU, and returns the row of each seat. A process that
-// used none has a seat without agent.
-func (s *Session) ranks() map[seat]int32 {
-	used := map[seat]bool{}
+// rank, process id and GPU, and returns the row of each processGPU. A process that
+// used none has a processGPU without agent.
+func (s *Session) ranks() map[processGPU]int32 {
+	used := map[processGPU]bool{}
 	for _, t := range s.tracks {
 		if t.kind == queueTrack && t.agent != trace.None {
-			used[seat{t.process, t.agent}] = true
+			used[processGPU{t.process, t.agent}] = true
 		}
 	}
 	for i := range s.tracks {
 		if t := &s.tracks[i]; t.kind == engineTrack {
-			if end := s.seatOf(t, used); end.agent != trace.None {
+			if end := s.gpuOf(t, used); end.agent != trace.None {
 				used[end] = true
 			}
 		}
 	}
-	hasSeat := make([]bool, len(s.Processes))
+	hasGPU := make([]bool, len(s.Processes))
 	for k := range used {
-		hasSeat[k.process] = true
+		hasGPU[k.process] = true
 	}
 	for i := range s.Processes {
-		if !hasSeat[i] {
-			used[seat{int32(i), trace.None}] = true
+		if !hasGPU[i] {
+			used[processGPU{int32(i), trace.None}] = true
 		}
 	}
-	seats := make([]seat, 0, len(used))
+	gpus := make([]processGPU, 0, len(used))
 	for k := range used {
-		seats = append(seats, k)
+		gpus = append(gpus, k)
 	}
-	slices.SortFunc(seats, s.compareSeats)
-	numbered := s.numberedByFile(seats)
-	rows := make(map[seat]int32, len(seats))
-	for i, k := range seats {
+	slices.SortFunc(gpus, s.compareGPUs)
+	numbered := s.numberedByFile(gpus)
+	rows := make(map[processGPU]int32, len(gpus))
+	for i, k := range gpus {
 		p := &s.Processes[k.process]
 		r := trace.Rank{ID: p.Rank, World: p.World, Source: p.Source, Host: p.Host, Process: p.ID}
 		if !numbered {
@@ -55,28 +55,28 @@ func (s *Session) ranks() map[seat]int32 {
 		rows[k] = s.Builder.AddRank(r)
 	}
 	if !numbered {
-		s.Builder.Note(trace.Noted, s.Name, "ranks are numbered by process and GPU: the files do not say them", "", 0)
+		s.Builder.Note(trace.Noted, s.Name, "ranks are numbered by process and GPU: the files have no rank ids", "", 0)
 	}
 	return rows
 }
 
-func (s *Session) compareSeats(a, b seat) int {
+func (s *Session) compareGPUs(a, b processGPU) int {
 	p, q := &s.Processes[a.process], &s.Processes[b.process]
 	if c := cmp.Or(cmp.Compare(p.Rank, q.Rank), cmp.Compare(p.ID, q.ID), cmp.Compare(p.Key, q.Key)); c != 0 || a.agent == b.agent {
 		return c
 	}
-	x, y := &s.Agents[a.agent], &s.Agents[b.agent] // two seats of one process have agents
+	x, y := &s.Agents[a.agent], &s.Agents[b.agent] // two gpus of one process have agents
 	return cmp.Or(cmp.Compare(x.Ordinal, y.Ordinal), cmp.Compare(x.Key, y.Key))
 }
 
-// numberedByFile reports whether each seat is a rank that the files number, or
+// numberedByFile reports whether each processGPU is a rank that the files number, or
 // there is only one.
-func (s *Session) numberedByFile(seats []seat) bool {
-	if len(seats) == 1 {
+func (s *Session) numberedByFile(gpus []processGPU) bool {
+	if len(gpus) == 1 {
 		return true
 	}
 	seen := map[int]bool{trace.None: true}
-	for _, k := range seats {
+	for _, k := range gpus {
 		rank := s.Processes[k.process].Rank
 		if seen[rank] {
 			return false
@@ -86,11 +86,11 @@ func (s *Session) numberedByFile(seats []seat) bool {
 	return true
 }
 
-// seatOf says whose copy an engine's track holds: of the GPU at either end that
-// the process ran kernels on, else of the nearer GPU.
-func (s *Session) seatOf(t *track, used map[seat]bool) seat {
-	near, far := seat{t.process, t.agent}, seat{t.process, t.other}
-	isGPU := func(k seat) bool { return k.agent != trace.None && s.Agents[k.agent].GPU }
+// gpuOf returns the GPU that an engine's track belongs to: the one at either end
+// that the process ran kernels on, else the nearer one.
+func (s *Session) gpuOf(t *track, used map[processGPU]bool) processGPU {
+	near, far := processGPU{t.process, t.agent}, processGPU{t.process, t.other}
+	isGPU := func(k processGPU) bool { return k.agent != trace.None && s.Agents[k.agent].GPU }
 	switch {
 	case isGPU(near) && used[near]:
 		return near
@@ -101,16 +101,16 @@ func (s *Session) seatOf(t *track, used map[seat]bool) seat {
 	case isGPU(far):
 		return far
 	}
-	return seat{t.process, trace.None}
+	return processGPU{t.process, trace.None}
 }
 
 // lanes gives every track its lane and every span the lane of its track.
-func (s *Session) lanes(rows map[seat]int32) {
+func (s *Session) lanes(rows map[processGPU]int32) {
 	firstRow := make([]int32, len(s.Processes)) // of the process
 	for i := range firstRow {
 		firstRow[i] = trace.None
 	}
-	used := make(map[seat]bool, len(rows))
+	used := make(map[processGPU]bool, len(rows))
 	for k, row := range rows {
 		used[k] = true
 		if f := firstRow[k.process]; f == trace.None || row < f {
@@ -129,10 +129,10 @@ func (s *Session) lanes(rows map[seat]int32) {
 		switch t.kind {
 		case queueTrack:
 			l.Kind = trace.Queue
-			s.place(l, seat{t.process, t.agent}, rows)
+			s.place(l, processGPU{t.process, t.agent}, rows)
 		case engineTrack:
 			l.Kind, l.Name = trace.Engine, trace.CopyDir(t.id).String()
-			s.place(l, s.seatOf(t, used), rows)
+			s.place(l, s.gpuOf(t, used), rows)
 		case threadTrack:
 			l.Kind, l.Name = trace.HostThread, t.name
 		case rangeTrack:
@@ -153,8 +153,8 @@ func (s *Session) lanes(rows map[seat]int32) {
 	}
 }
 
-// place puts a lane on the rank row and device of a seat, where it has one.
-func (s *Session) place(l *trace.Lane, k seat, rows map[seat]int32) {
+// place puts a lane on the rank row and device of a processGPU, where it has one.
+func (s *Session) place(l *trace.Lane, k processGPU, rows map[processGPU]int32) {
 	row, ok := rows[k]
 	if !ok {
 		return

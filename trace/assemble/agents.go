@@ -1,4 +1,4 @@
-package session
+package assemble
 
 import (
 	"cmp"
@@ -26,7 +26,7 @@ func (s *Session) Describe(process int32, d Description) {
 }
 
 // describeAgents joins agents with their descriptions. Records call an agent
-// "Agent 4" or 4 by its logical number, unless rocprofv3 was asked for the
+// "Agent 4" or 4 by its logical number, unless rocprofv3 wrote the
 // absolute one, or "GPU 3" by its number among GPUs.
 func (s *Session) describeAgents() {
 	for _, all := range s.descriptions {

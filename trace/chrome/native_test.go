@@ -9,8 +9,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// ownTrace is what Write writes of a kernel with a workgroup, as text.
-func ownTrace(t *testing.T, rank int) string {
+// nativeTrace is what Write writes of a kernel with a workgroup, as text.
+func nativeTrace(t *testing.T, rank int) string {
 	t.Helper()
 	var b trace.Builder
 	b.AddRank(trace.Rank{ID: rank, World: 2, Source: fmt.Sprintf("rank%d.json", rank)})
@@ -24,14 +24,14 @@ func ownTrace(t *testing.T, rank int) string {
 }
 
 // A file may say that a span lies in one that it does not lie in.
-func TestOwnSpanOutsideOfItsParent(t *testing.T) {
+func TestNativeSpanOutsideOfItsParent(t *testing.T) {
 	for _, c := range []struct{ what, from, to string }{
 		{"starts before", `"ts":0.000,"dur":9.000`, `"ts":5.000,"dur":9.000`},
 		{"ends after", `"ts":1.000,"dur":1.000`, `"ts":1.000,"dur":9.000`},
 	} {
 		var runs []*trace.Run
 		for rank := range 2 {
-			text := ownTrace(t, rank)
+			text := nativeTrace(t, rank)
 			if !strings.Contains(text, c.from) {
 				t.Fatalf("no %s in %s", c.from, text)
 			}
@@ -39,7 +39,7 @@ func TestOwnSpanOutsideOfItsParent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := trace.Validate(run); err != nil || !strings.Contains(fmt.Sprint(run.Ledger), "a span outside of its parent: shown without parent") {
+			if err := trace.Validate(run); err != nil || !strings.Contains(fmt.Sprint(run.Ledger), "a span outside of its parent: parent removed") {
 				t.Errorf("%s: %v, %v", c.what, err, run.Ledger)
 			}
 			runs = append(runs, run)

@@ -1,0 +1,190 @@
+package assemble
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A CollectiveKernel is a kernel of a collective library and what its file
+// has of the operation.
+type CollectiveKernel struct {
+	Row  int32 // of the builder's kernels
+	Span trace.SpanID
+	Comm trace.Comm // its Group is a row of the builder, or trace.None
+	Seq  int64      // the file's number of the operation in its group, or trace.None
+
+	// Same is the index of an earlier kernel of the same operation, or trace.None.
+	Same int32
+}
+
+// AddCollectives gives every kernel its Comm row. What the file left open comes
+// from the name of the kernel, the shapes of its operator and the size of the
+// group. Kernels are in order of rank, then start.
+func AddCollectives(b *trace.Builder, kernels []CollectiveKernel) {
+	var all []numbered
+	for _, k := range kernels {
+		row := b.Kernel(k.Row)
+		if k.Same != trace.None {
+			row.Comm = b.Kernel(kernels[k.Same].Row).Comm
+			continue
+		}
+		s, c := b.Span(k.Span), k.Comm
+		fromKernelName(&c, b.NameOf(s.Name))
+		if row.Op != trace.None {
+			fromOperator(&c, b.Operator(row.Op))
+		}
+		if c.Group != trace.None {
+			complete(&c, int64(b.Group(c.Group).Size))
+		}
+		row.Comm = b.AddComm(c)
+		all = append(all, numbered{row.Comm, b.LaneOf(s.Lane).Rank, k.Seq})
+	}
+	number(b, all)
+}
+
+// numbered is a Comm row with its rank and the file's own number, or trace.None.
+type numbered struct {
+	comm, rank int32
+	seq        int64
+}
+
+// number numbers the operations of every group on every rank: as the file does
+// where it numbers them all, each once, else in order.
+func number(b *trace.Builder, all []numbered) {
+	type member struct{ rank, group int32 }
+	members := map[member][]numbered{}
+	for _, n := range all {
+		m := member{n.rank, b.Comm(n.comm).Group}
+		members[m] = append(members[m], n)
+	}
+	for _, rows := range members {
+		seen := map[int64]bool{}
+		for _, n := range rows {
+			seen[n.seq] = true
+		}
+		byFile := len(seen) == len(rows) && !seen[trace.None]
+		for i, n := range rows {
+			c := b.Comm(n.comm)
+			if c.Seq = int64(i); byFile {
+				c.Seq = n.seq
+			}
+		}
+	}
+}
+
+// fromKernelName completes what a collective's arguments left open: NCCL's
+// kernels are called ncclDevKernel_AllReduce_Sum_bf16_RING_LL or, before 2.19,
+// ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic has neither.
+func fromKernelName(c *trace.Comm, name string) {
+	if i := strings.IndexAny(name, "(<"); i >= 0 {
+		name = name[:i]
+	}
+	if c.Op == trace.UnknownOp {
+		c.Op = trace.CollectiveOpIn(name)
+	}
+	if c.ElemSize > 0 {
+		return
+	}
+	for _, w := range strings.Split(name, "_") {
+		if n := ElemSize(w); n > 0 && c.ElemSize == 0 {
+			c.DType, c.ElemSize = w, n
+		}
+	}
+}
+
+// fromOperator takes the size from the shape of the operator's first input, as
+// Kineto files before 2024 need it.
+func fromOperator(c *trace.Comm, o *trace.Operator) {
+	if c.In > 0 || c.Out > 0 {
+		return
+	}
+	if c.ElemSize == 0 && len(o.Types) > 0 {
+		c.DType, c.ElemSize = o.Types[0], ElemSize(o.Types[0])
+	}
+	if len(o.Dims) == 0 || len(o.Dims[0]) == 0 {
+		return
+	}
+	n := int64(c.ElemSize)
+	for _, d := range o.Dims[0] {
+		if n *= d; n < 0 || n > MaxBytes {
+			return
+		}
+	}
+	c.In = n
+}
+
+// MaxBytes is more than any buffer has: larger sizes are errors of the file.
+const MaxBytes = 1 << 50
+
+// complete fills the side of the buffer that the file left open.
+func complete(c *trace.Comm, ranks int64) {
+	switch {
+	case c.In > 0 && c.Out > 0 || c.In == 0 && c.Out == 0:
+		return
+	case c.Op == trace.AllGather && c.Out == 0:
+		c.Out = c.In * ranks
+	case c.Op == trace.AllGather && ranks > 0:
+		c.In = c.Out / ranks
+	case c.Op == trace.ReduceScatter && c.In == 0:
+		c.In = c.Out * ranks
+	case c.Op == trace.ReduceScatter && ranks > 0:
+		c.Out = c.In / ranks
+	default:
+		c.In, c.Out = max(c.In, c.Out), max(c.In, c.Out)
+	}
+}
+
+// ElemSize is the number of bytes an element of the type takes, as PyTorch
+// (Float, BFloat16, c10::Half), NCCL's kernels (f32, bf16) or NCCL's API
+// (ncclFloat32, or its number) name it; 0 where unknown.
+func ElemSize(dtype string) int32 {
+	s := strings.ToLower(strings.TrimPrefix(dtype, "c10::"))
+	switch strings.TrimPrefix(s, "nccl") {
+	case "float", "f32", "fp32", "float32", "int", "i32", "int32", "u32", "uint32", "qint32":
+		return 4
+	case "half", "f16", "fp16", "float16", "bfloat16", "bf16", "short", "int16":
+		return 2
+	case "double", "f64", "fp64", "float64", "long", "long int", "i64", "int64", "u64", "uint64", "complexfloat":
+		return 8
+	case "byte", "char", "bool", "i8", "int8", "u8", "uint8", "unsigned char", "signed char", "qint8", "quint8":
+		return 1
+	case "complexdouble":
+		return 16
+	}
+	for _, prefix := range [...]string{"float8", "f8e", "fp8"} {
+		if strings.HasPrefix(strings.TrimPrefix(s, "nccl"), prefix) {
+			return 1
+		}
+	}
+	return 0
+}
+
+// ncclTypes are NCCL's data types by their numbers (ncclDataType_t of nccl.h).
+var ncclTypes = [...]string{
+	"int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2",
+}
+
+// DType returns the type in an argument of a call of NCCL or RCCL: its name or its number.
+func DType(arg string) string {
+	if n, err := strconv.Atoi(arg); err == nil && n >= 0 && n < len(ncclTypes) {
+		return ncclTypes[n]
+	}
+	return arg
+}
+
+// comm is what a call does, without its group.
+func (a *Arguments) comm(op trace.CollectiveOp) trace.Comm {
+	c := trace.Comm{Op: op, Group: trace.None, Peer: a.Peer, DType: a.DType, ElemSize: ElemSize(a.DType)}
+	switch {
+	case a.Bytes <= 0 || a.Bytes > MaxBytes:
+	case op == trace.ReduceScatter:
+		c.Out = a.Bytes
+	case op == trace.AllGather:
+		c.In = a.Bytes
+	default:
+		c.In, c.Out = a.Bytes, a.Bytes
+	}
+	return c
+}

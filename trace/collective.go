@@ -1,0 +1,175 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A MatchedCollective is one operation of a collective library on all captured ranks.
+// A member's kernel starts when its rank arrives: its duration is the wait for
+// the other members, then the transfer.
+type MatchedCollective struct {
+	Op    CollectiveOp `json:"-"`
+	Group int32        `json:"-"`    // row of Run.Groups, or None
+	Size  int          `json:"size"` // ranks of the group; 0 where unknown
+	Seq   int64        `json:"seq"`
+	Bytes int64        `json:"bytes"` // larger of input and output of one rank; 0 where unknown
+	// Arrive is the latest member's start, Depart the earliest member's end.
+	Arrive Time `json:"arrive_ns"`
+	Depart Time `json:"depart_ns"`
+	// Transfer is Depart − Arrive, the time in which bytes can move. It is an
+	// upper bound while fewer members than Size were captured, and 0 where a
+	// member ends before another starts, as a buffered sender may.
+	Transfer Time     `json:"transfer_ns"`
+	Late     int      `json:"late_rank"` // rank id of the member that arrived last
+	Members  []Member `json:"members"`   // captured, by rank row
+}
+
+// A Member is the part of one rank in a collective.
+type Member struct {
+	Row   int32  `json:"-"` // of Run.Ranks
+	Rank  int    `json:"rank"`
+	Span  SpanID `json:"-"` // the first, where several kernels make up one operation
+	Start Time   `json:"start_ns"`
+	End   Time   `json:"end_ns"`
+	Wait  Time   `json:"wait_ns"` // from its start until the last member arrived or it ended
+}
+
+// BusBytesPerSec is the bandwidth of the links that the transfer needed: the
+// bytes that each rank must send over the transfer time ("bus bandwidth" of
+// nccl-tests). It is 0 where bytes, group or transfer are unknown.
+func (c *MatchedCollective) BusBytesPerSec() float64 {
+	if c.Transfer <= 0 {
+		return 0
+	}
+	return float64(c.Op.WireBytes(c.Bytes, c.Size)) * 1e9 / float64(c.Transfer)
+}
+
+// Last returns the member that arrived last, the first by row of several.
+func (c *MatchedCollective) Last() *Member {
+	last := &c.Members[0]
+	for i := range c.Members {
+		if c.Members[i].Start > last.Start {
+			last = &c.Members[i]
+		}
+	}
+	return last
+}
+
+// An operation is what all members of a collective know of it. Sends and
+// receives are counted per pair of ranks.
+type operation struct {
+	run       string // of the ranks, where several runs stand side by side
+	group     int32
+	op        CollectiveOp
+	low, high int32 // rank ids of a pair; None for a collective
+	seq       int64
+}
+
+// A pairCount counts the operations of a rank with one other.
+type pairCount struct{ row, group, low, high int32 }
+
+// matchCollectives joins the collective kernels of all ranks by group,
+// operation and number. A send is matched with its receive by the order of
+// operations between the two ranks.
+func (r *Run) matchCollectives() {
+	r.Collectives = nil
+	if len(r.Comms) == 0 {
+		return
+	}
+	for i := range r.Comms {
+		r.Comms[i].Collective = None
+	}
+	type part struct {
+		span SpanID
+		of   int32 // row of r.Collectives
+	}
+	var parts []part
+	var sizes []int32 // of the rows: kernels, an upper bound of members
+	rows := map[operation]int32{}
+	pairs := map[pairCount]int64{}
+	for i := range r.Spans {
+		s := &r.Spans[i]
+		if s.Kind != Collective {
+			continue
+		}
+		comm := r.Comm(*s)
+		if comm == nil {
+			continue // nothing states what it communicates, nor with whom
+		}
+		key := r.operation(comm, r.Lanes[s.Lane].Rank, pairs)
+		at, ok := rows[key]
+		if !ok {
+			at = int32(len(r.Collectives))
+			rows[key] = at
+			r.Collectives = append(r.Collectives, r.newCollective(comm, key))
+			sizes = append(sizes, 0)
+		}
+		comm.Collective = at
+		sizes[at]++
+		parts = append(parts, part{SpanID(i), at})
+	}
+	members := make([]Member, len(parts)) // of all: they are as many as kernels
+	for i, n := range sizes {
+		r.Collectives[i].Members, members = members[:0:n], members[n:]
+	}
+	for _, p := range parts {
+		s, c := r.Spans[p.span], &r.Collectives[p.of]
+		row := r.Lanes[s.Lane].Rank
+		c.join(Member{Row: row, Rank: r.Ranks[row].ID, Span: p.span, Start: s.Start, End: s.End})
+		c.Bytes = max(c.Bytes, r.Comm(s).Bytes())
+	}
+	for i := range r.Collectives {
+		r.Collectives[i].finish()
+	}
+}
+
+func (r *Run) operation(c *Comm, row int32, pairs map[pairCount]int64) operation {
+	rank := &r.Ranks[row]
+	key := operation{rank.Run, c.Group, c.Op, None, None, c.Seq}
+	if id := int32(rank.ID); c.Op == SendRecv && c.Peer != None && id != None {
+		key.low, key.high = min(id, c.Peer), max(id, c.Peer)
+		count := pairCount{row, c.Group, key.low, key.high}
+		key.seq = pairs[count]
+		pairs[count]++
+	}
+	return key
+}
+
+func (r *Run) newCollective(c *Comm, key operation) MatchedCollective {
+	n := MatchedCollective{Op: c.Op, Group: c.Group, Seq: key.seq}
+	if c.Group != None {
+		n.Size = r.Groups[c.Group].Size
+	}
+	if key.low != None {
+		n.Size = 2
+	}
+	return n
+}
+
+// join adds a kernel; a second one of a rank extends its part.
+func (c *MatchedCollective) join(m Member) {
+	for i := range c.Members {
+		if old := &c.Members[i]; old.Row == m.Row {
+			old.End = max(old.End, m.End)
+			return
+		}
+	}
+	c.Members = append(c.Members, m)
+}
+
+// finish computes what depends on all members.
+func (c *MatchedCollective) finish() {
+	slices.SortFunc(c.Members, func(a, b Member) int { return cmp.Compare(a.Row, b.Row) })
+	last := c.Last()
+	c.Arrive, c.Late = last.Start, last.Rank
+	c.Depart = c.Members[0].End
+	for _, m := range c.Members {
+		c.Depart = min(c.Depart, m.End)
+	}
+	c.Transfer = max(0, c.Depart-c.Arrive)
+	for i := range c.Members {
+		m := &c.Members[i]
+		m.Wait = min(c.Arrive, m.End) - m.Start
+	}
+}

@@ -1,0 +1,214 @@
+package trace
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// An Index finds rows by a number that is unique within a rank only, such as
+// a correlation. Fill it with Add, then call Sort once, then Find.
+type Index struct {
+	entries []indexEntry
+	last    int // where Find found something last: look-ups mostly come in order
+}
+
+type indexEntry struct {
+	rank int32
+	row  int32
+	key  int64
+}
+
+// Reserve makes room for n rows.
+func (x *Index) Reserve(n int) { x.entries = slices.Grow(x.entries, n) }
+
+// Add adds a row under a number of a rank.
+func (x *Index) Add(rank int32, key int64, row int32) {
+	x.entries = append(x.entries, indexEntry{rank, row, key})
+}
+
+// Sort sorts the rows by rank and number, then by row.
+func (x *Index) Sort() { x.sort(cmp.Compare[int32]) }
+
+// sort takes the order of rows that have the same number.
+func (x *Index) sort(rows func(a, b int32) int) {
+	order := func(a, b indexEntry) int {
+		if c := compareEntries(a, b); c != 0 {
+			return c
+		}
+		return rows(a.row, b.row)
+	}
+	if !slices.IsSortedFunc(x.entries, order) {
+		slices.SortFunc(x.entries, order)
+	}
+}
+
+func compareEntries(a, b indexEntry) int {
+	if a.rank != b.rank {
+		return cmp.Compare(a.rank, b.rank)
+	}
+	return cmp.Compare(a.key, b.key)
+}
+
+// Find returns the first row with the number, or None. Number 0 has no rows.
+func (x *Index) Find(rank int32, key int64) int32 {
+	if key == 0 {
+		return None
+	}
+	want := indexEntry{rank, math.MinInt32, key}
+	const near = 8
+	for i := max(x.last, 1); i < min(x.last+near, len(x.entries)); i++ {
+		if compareEntries(x.entries[i-1], want) < 0 && compareEntries(x.entries[i], want) >= 0 {
+			return x.found(i, want)
+		}
+	}
+	i, _ := slices.BinarySearchFunc(x.entries, want, compareEntries)
+	return x.found(i, want)
+}
+
+// found returns the row at i, which is the first entry not below want, if it has the number.
+func (x *Index) found(i int, want indexEntry) int32 {
+	x.last = i
+	if i == len(x.entries) || compareEntries(x.entries[i], want) != 0 {
+		return None
+	}
+	return x.entries[i].row
+}
+
+// Link sets Kernel.Launch, CopyAttr.Launch and the calls of waits from the
+// correlations, and gives the calls that launched something the kind Launch.
+// Readers that need launches before the end call it when all spans have their
+// lanes; Finish calls it otherwise. Of several calls with one correlation, the
+// first to start is taken.
+func (b *Builder) Link() {
+	b.link(true)
+	b.linked = true
+}
+
+// link is Link; without mark it leaves the kinds of calls alone.
+func (b *Builder) link(mark bool) {
+	for i := range b.kernels.rows {
+		b.kernels.at(int32(i)).Launch = None
+	}
+	for i := range b.copies.rows {
+		b.copies.at(int32(i)).Launch = None
+	}
+	calls := b.numberedCalls()
+	rows := b.hostRows(calls)
+	find := func(rank int32, correlation int64) SpanID { return SpanID(calls.Find(rows[rank], correlation)) }
+	for i := range b.run.Waits {
+		w := &b.run.Waits[i]
+		w.Call, w.Recorded = find(w.Rank, w.Correlation), find(w.Rank, w.Record)
+	}
+	if len(calls.entries) == 0 {
+		return
+	}
+	calls.last = 0
+	for i := range b.spans.rows {
+		s := b.spans.at(int32(i))
+		launch := b.launchOf(s)
+		if launch == nil {
+			continue
+		}
+		if *launch = find(b.run.Lanes[s.Lane].Rank, b.correlation(s)); mark && *launch != None {
+			b.Span(*launch).Kind = Launch
+		}
+	}
+}
+
+// launchOf returns the Launch of a kernel or copy; nil for other spans.
+func (b *Builder) launchOf(s *Span) *SpanID {
+	switch {
+	case s.Attr == None:
+	case s.Kind == Compute || s.Kind == Collective:
+		return &b.kernels.at(s.Attr).Launch
+	case s.Kind == Copy || s.Kind == Transfer:
+		return &b.copies.at(s.Attr).Launch
+	}
+	return nil
+}
+
+// correlation is that of a kernel or copy.
+func (b *Builder) correlation(s *Span) int64 {
+	if s.Kind == Compute || s.Kind == Collective {
+		return b.kernels.at(s.Attr).Correlation
+	}
+	return b.copies.at(s.Attr).Correlation
+}
+
+// numberedCalls indexes the host calls that have a correlation.
+func (b *Builder) numberedCalls() *Index {
+	n := 0
+	for i := range b.calls.rows {
+		if b.calls.at(int32(i)).Correlation != 0 {
+			n++
+		}
+	}
+	x := &Index{}
+	if n == 0 {
+		return x
+	}
+	x.Reserve(n)
+	for i := range b.spans.rows {
+		s := b.spans.at(int32(i))
+		if s.Kind != HostCall && s.Kind != Launch || s.Attr == None {
+			continue
+		}
+		if c := b.calls.at(s.Attr).Correlation; c != 0 {
+			x.Add(b.run.Lanes[s.Lane].Rank, c, int32(i))
+		}
+	}
+	x.sort(func(i, j int32) int {
+		p, q := b.spans.at(i), b.spans.at(j)
+		return cmp.Or(cmp.Compare(p.Start, q.Start), cmp.Compare(q.End, p.End), cmp.Compare(i, j))
+	})
+	return x
+}
+
+// hostRows returns, by rank row, the row whose host threads launched its work:
+// of the ranks of one process, the first has them all.
+func (b *Builder) hostRows(calls *Index) []int32 {
+	ranks := b.run.Ranks
+	has := make([]bool, len(ranks))
+	for _, e := range calls.entries {
+		has[e.rank] = true
+	}
+	type process struct {
+		id                int64
+		source, host, run string
+	}
+	keyOf := func(r *Rank) process { return process{r.Process, r.Source, r.Host, r.Run} }
+	first := map[process]int32{}
+	for i := range slices.Backward(ranks) {
+		if has[i] {
+			first[keyOf(&ranks[i])] = int32(i)
+		}
+	}
+	rows := make([]int32, len(ranks))
+	for i := range ranks {
+		rows[i] = int32(i)
+		if row, ok := first[keyOf(&ranks[i])]; ok && !has[i] && ranks[i].Process != 0 {
+			rows[i] = row
+		}
+	}
+	return rows
+}
+
+// mapLaunches rewrites the ids of calls after spans moved: at gives the new id of each.
+func mapLaunches(kernels []Kernel, copies []CopyAttr, waits []Wait, at []SpanID) {
+	to := func(id SpanID) SpanID {
+		if id == None {
+			return None
+		}
+		return at[id]
+	}
+	for i := range kernels {
+		kernels[i].Launch = to(kernels[i].Launch)
+	}
+	for i := range copies {
+		copies[i].Launch = to(copies[i].Launch)
+	}
+	for i := range waits {
+		waits[i].Call, waits[i].Recorded = to(waits[i].Call), to(waits[i].Recorded)
+	}
+}
