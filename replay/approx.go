@@ -43,7 +43,6 @@ type approx struct {
 	due        bool    // all stale paths are to be solved now
 	found      bool    // this solve has met a large component
 	members    members
-	cutoff     cutoff
 	errors     []rateError // by path
 }
 
@@ -251,9 +250,7 @@ func (f *flows) approximation(makespan Time) (a Approximation) {
 // component was found, there is none any more.
 func (f *flows) endSolve(now Time) {
 	c := &f.approx
-	if c.found {
-		f.setCutoff(now)
-	} else if c.due {
+	if c.due && !c.found {
 		c.paths = 0
 	}
 	if c.due, c.found = false, false; len(c.stale) == 0 {

@@ -53,9 +53,6 @@ func (s *sim) collectFrom(who actor, now Time) {
 	case dueRecompute:
 		s.flows.recomputeAll()
 		return
-	case dueCutoff:
-		s.flows.passCutoff(now)
-		return
 	default:
 		s.keys = append(s.keys, dueKey{s.order(who), who})
 		return
@@ -93,8 +90,6 @@ func (s *sim) alarm(who actor) *alarm {
 		return &s.flows.paths[who.id].alarm
 	case dueRecompute:
 		return &s.flows.approx.alarm
-	case dueCutoff:
-		return &s.flows.approx.cutoff.alarm
 	}
 	return &s.wgs.at(who.id).alarm
 }

@@ -23,8 +23,6 @@ func (f *flows) schedulePath(id int32, now Time) {
 		p.clock, p.at, p.alarm = 0, now, none
 	case p.level == 0: // it waits for the next solve of its large component
 		p.alarm = none
-	case due > f.approx.cutoff.at && due < lastTime:
-		f.postpone(id)
 	case due != p.alarm:
 		f.events.set(&p.alarm, due, actor{duePath, id})
 	}

@@ -18,7 +18,6 @@ type path struct {
 	changed bool   // is in flows.changed
 	moved   bool   // is in flows.moved
 	stale   bool   // is in approx.stale
-	beyond  bool   // is in approx.cutoff.beyond
 	narrows bool   // is counted in its narrowest pool's narrows
 
 	stairs stairs  // of classes with members

@@ -94,7 +94,6 @@ const (
 	dueClass     // stands for its members that are done
 	duePath      // stands for those of its classes that are held back
 	dueRecompute // rates are to be found anew
-	dueCutoff
 )
 
 // A sim is one simulation under way.
@@ -155,7 +154,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		stale:   s.stale,
 		unruled: make([]bool, len(p.GPUs)),
 		shares:  slices.Repeat([]float64{p.Arbiter.share()}, len(p.GPUs)),
-		approx:  approx{exactPaths: exactPaths, alarm: none, staleSince: lastTime, cutoff: cutoff{at: lastTime}},
+		approx:  approx{exactPaths: exactPaths, alarm: none, staleSince: lastTime},
 	}
 	s.flows.basins = make([]basin, len(s.flows.pools))
 	s.flags = make([]flag, max(1, len(p.Flags)))
