@@ -35,14 +35,13 @@ const (
 type approx struct {
 	alarm      alarm // of the next solve
 	exactPaths int
-	paths      int     // of the last large component; 0: there is none
-	most       int     // paths of the largest component so far
-	since      Time    // there has been a large component
-	stale      []int32 // paths whose demand has changed since the last solve
-	staleSince Time    // the first of them is, or was before this solve
-	due        bool    // all stale paths are to be solved now
-	found      bool    // this solve has met a large component
-	members    members
+	paths      int         // of the last large component; 0: there is none
+	most       int         // paths of the largest component so far
+	since      Time        // there has been a large component
+	stale      []int32     // paths whose demand has changed since the last solve
+	staleSince Time        // the first of them is, or was before this solve
+	due        bool        // all stale paths are to be solved now
+	found      bool        // this solve has met a large component
 	errors     []rateError // by path
 }
 
@@ -50,17 +49,6 @@ type approx struct {
 type rateError struct {
 	since Time    // last solve of the path, or its begin
 	sum   float64 // nanoseconds, each times the relative error of the rate in it
-}
-
-// inApprox reports whether the path crosses a pool of a large component.
-func (f *flows) inApprox(id int32) bool {
-	pools, _ := f.crossed(&f.rises[id])
-	for _, pool := range pools {
-		if f.pools[pool].approx {
-			return true
-		}
-	}
-	return false
 }
 
 // keepsRate reports whether a changed path of a large component is not solved
@@ -189,14 +177,13 @@ func (f *flows) recomputeAll() {
 func (f *flows) markComponent(now Time) (large bool) {
 	c := &f.approx
 	large = len(f.comp) > c.exactPaths
-	version := int32(0)
 	if large {
 		if c.paths == 0 {
 			c.since = now
 		}
 		c.most = max(c.most, len(f.comp))
-		c.paths = len(f.comp) / f.cacheMembers()
-		c.found, version = true, c.members.version
+		c.paths = len(f.comp)
+		c.found = true
 	}
 	for _, id := range f.rows {
 		p := &f.pools[id]
@@ -206,7 +193,7 @@ func (f *flows) markComponent(now Time) (large bool) {
 			p.idle = float64(now-c.since) / staleShare // nothing is left of its budget
 		}
 		p.level, p.unused, p.idleAt = 0, 0, now
-		p.approx, p.version, p.mass = large, version, f.basins[id].load
+		p.approx, p.mass = large, f.basins[id].load
 	}
 	return large
 }

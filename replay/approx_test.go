@@ -19,25 +19,18 @@ func drawExchangeProgram(t *rapid.T) (machine.Machine, *Program) {
 	return m, allToAll(m.GPUs, share)
 }
 
-// While no path of a large component is stale, all rates are max-min fair, however
-// often the cached members were reused and into whatever parts the component has
-// fallen. Every path has a timer for its next completion.
+// While no path of a large component is stale, all rates are max-min fair. Every path has a timer for its next completion.
 func TestApproxIsFairOnceSolved(t *testing.T) {
-	reused := 0
 	rapid.Check(t, func(t *rapid.T) {
 		m, p := drawExchangeProgram(t)
 		for _, paths := range []int{1, 2, 3, 5, 10} {
-			reused += checkApprox(t, &m, p, paths)
+			checkApprox(t, &m, p, paths)
 		}
 	})
-	if reused == 0 {
-		t.Error("no cached members were reused")
-	}
 }
 
-// A path that has ended is no cached member when it begins again, in the instant
-// in which the component changes. Links of a ring of 16 carry 25 bytes a nanosecond.
-func TestApproxForgetsEndedPaths(t *testing.T) {
+// A path may begin again in the instant in which its component changes. Links of a ring of 16 carry 25 bytes a nanosecond.
+func TestApproxPathsBeginAgain(t *testing.T) {
 	type put struct {
 		at    Time
 		to    int32
@@ -77,16 +70,14 @@ func TestApproxForgetsEndedPaths(t *testing.T) {
 				}
 				p.GPUs[from].Streams = []Stream{{Commands: []Command{kernel("puts", 1, phases)}}}
 			}
-			if checkApprox(t, &m, p, 2) == 0 {
-				t.Error("no cached members were reused")
-			}
+			checkApprox(t, &m, p, 2)
 		})
 	}
 }
 
 // checkApprox runs a program in which components of more than so many paths are
-// solved approximately, and returns how often cached members were reused.
-func checkApprox(t rapid.TB, m *machine.Machine, p *Program, paths int) (reused int) {
+// solved approximately.
+func checkApprox(t rapid.TB, m *machine.Machine, p *Program, paths int) {
 	s := newSim(m, p, Options{})
 	s.flows.approx.exactPaths = paths
 	for more := true; more; more = s.next() {
@@ -96,15 +87,11 @@ func checkApprox(t rapid.TB, m *machine.Machine, p *Program, paths int) (reused 
 		if len(s.flows.approx.stale) > 0 {
 			continue
 		}
-		if s.flows.approx.members.reused {
-			reused++
-		}
 		checkFair(t, s)
 	}
 	if s.err != nil {
 		t.Fatalf("%v", s.err)
 	}
-	return reused
 }
 
 // checkDue reports paths that no alarm will end in time.
@@ -312,7 +299,7 @@ func TestApproxServesNewPaths(t *testing.T) {
 // one run in a hundred then takes over a percent more or less; all together take as
 // long to two percent.
 func TestApproxOfRandomPrograms(t *testing.T) {
-	large, reused := 0, 0
+	large := 0
 	var exactly, off Time
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
@@ -333,9 +320,6 @@ func TestApproxOfRandomPrograms(t *testing.T) {
 				if len(s.flows.approx.stale) == 0 {
 					checkFair(t, s)
 				}
-				if s.flows.approx.members.reused {
-					reused++
-				}
 			}
 			a := s.flows.approximation(s.makespan)
 			if a.Paths > 0 {
@@ -351,8 +335,8 @@ func TestApproxOfRandomPrograms(t *testing.T) {
 			off += max(s.makespan-exact.makespan, exact.makespan-s.makespan)
 		}
 	})
-	if large == 0 || reused == 0 {
-		t.Errorf("%d runs with large components, cached members reused %d times", large, reused)
+	if large == 0 {
+		t.Error("no run with a large component")
 	}
 	if off > exactly/50 {
 		t.Errorf("runs of %d ns are off by %d", exactly, off)

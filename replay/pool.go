@@ -22,8 +22,6 @@ type pool struct {
 	demand    float64  // bytes a nanosecond that its classes could send through it at most
 	narrows   int32    // paths of which it is the narrowest and that could send more
 	changed   bool     // tight may have, since
-	joined    bool     // paths have come since the members of the large component were listed
-	version   int32    // of the list that has the others; 0 if none has
 	crosses   int32    // paths with classes, that cross it
 	paths     []member // those, and some that have no classes any more
 	saturated Time     // time until since in which it was brimful
@@ -43,12 +41,9 @@ type basin struct {
 	left    float64 // capacity that nothing settled uses
 	load    float64 // bytes for one byte of everything unsettled
 	open    int32   // unsettled paths
-	part    int32   // a pool that paths tie it to, no higher than it, itself at first; none if it ties no paths together and is not solved
+	tied    bool    // demand may exceed its capacity, so that it ties its paths together and is solved
 	visited int     // the last search that reached it
 }
-
-// tied reports whether the search that visited the basin solves it.
-func (b *basin) tied() bool { return b.part != none }
 
 // account brings moved and saturated up to now.
 func (p *pool) account(now Time) {

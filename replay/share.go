@@ -117,9 +117,6 @@ func (f *flows) enterDemand(id int32) {
 func (f *flows) alterPool(p *pool) {
 	p.reckon()
 	p.changed = true
-	if !p.tight && p.tightens() {
-		f.approx.members.valid = false
-	}
 }
 
 // list puts a path that has classes into its pools' paths. When it has none any
@@ -127,7 +124,6 @@ func (f *flows) alterPool(p *pool) {
 func (f *flows) list(id int32, r *rise) {
 	for at, end := r.way, r.way+r.pools; at < end; at++ {
 		pool := &f.pools[f.ways[at]]
-		pool.joined = true
 		if !f.listed[at] {
 			f.listed[at] = true
 			pool.paths = append(pool.paths, member{id, at})
@@ -142,9 +138,8 @@ func (f *flows) solveFrom(id int32, now Time) {
 	}
 	f.comp, f.rows, f.open = append(f.comp[:0], id), f.rows[:0], 0
 	f.ladder.reset()
-	cached := f.reuseMembers(id)
 	for i := 0; i < len(f.comp); i++ {
-		f.enter(f.comp[i], i > 0 && i <= cached)
+		f.enter(f.comp[i])
 	}
 	large := f.markComponent(now)
 	f.fill()
@@ -168,24 +163,17 @@ func (f *flows) solveFrom(id int32, now Time) {
 	}
 }
 
-// enter begins a path's rise: it reaches its pools and puts its load on them,
-// unless the cache of members has done so.
-func (f *flows) enter(id int32, cached bool) {
+// enter begins a path's rise: it reaches its pools and puts its load on them.
+func (f *flows) enter(id int32) {
 	r := &f.rises[id]
 	open := int32(1)
 	if f.marks[id] == none {
 		open = 0
 	}
 	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
-	if !cached {
-		mass, paths := r.mass, open
-		if f.approx.members.reused {
-			mass, paths = 0, 0 // pools know it
-		}
-		r.loose = false
-		for at := f.pour(r, r.way, mass, paths); at < r.way+r.pools; at = f.pour(r, at, mass, paths) {
-			f.reach(f.ways[at])
-		}
+	r.loose = false
+	for at := f.pour(r, r.way, r.mass, open); at < r.way+r.pools; at = f.pour(r, at, r.mass, open) {
+		f.reach(f.ways[at])
 	}
 	if open > 0 && r.climbs {
 		f.ladder.push(entry[float64]{key: f.paths[id].first, seq: uint64(id), who: actor{duePath, id}})
@@ -198,7 +186,7 @@ func (f *flows) enter(id int32, cached bool) {
 //
 //go:noinline
 func (f *flows) pour(r *rise, from int32, mass float64, paths int32) (to int32) {
-	basins, search, least := f.basins, f.search, int32(0)
+	basins, search := f.basins, f.search
 	pools := f.ways[from : r.way+r.pools]
 	weights := f.weights[r.weigh+from-r.way:][:len(pools)]
 	to = r.way + r.pools
@@ -210,9 +198,8 @@ func (f *flows) pour(r *rise, from int32, mass float64, paths int32) (to int32) 
 		}
 		b.load += weights[i] * mass
 		b.open += paths
-		least = min(least, b.part)
+		r.loose = r.loose || !b.tied
 	}
-	r.loose = r.loose || least < 0
 	return to
 }
 
@@ -224,24 +211,13 @@ func (f *flows) reach(id int32) {
 		p.changed, p.tight = false, p.tightens()
 		ties = ties || p.tight
 	}
-	*b = basin{left: p.capacity - p.quiet, part: none, visited: f.search}
-	l := &f.approx.members
+	*b = basin{left: p.capacity - p.quiet, visited: f.search}
 	if !ties {
 		p.approx = false
-		if l.reused {
-			f.markLoose(p)
-		}
 		return
 	}
-	b.part = id
+	b.tied = true
 	f.rows = append(f.rows, id)
-	if l.reused {
-		b.load, b.open = p.mass, p.crosses
-		if p.version == l.version && !p.joined {
-			return // all of its paths are in the component
-		}
-	}
-	p.joined = false
 	f.purge(p)
 	for _, m := range p.paths {
 		if mark := &f.marks[m.path]; *mark < f.search {
@@ -272,7 +248,7 @@ func (f *flows) enterUse(r *rise, now Time) {
 	}
 	pools, weights := f.crossed(r)
 	for i, id := range pools {
-		if b := &f.basins[id]; b.tied() && b.visited == f.search {
+		if b := &f.basins[id]; b.tied && b.visited == f.search {
 			continue
 		}
 		pool := &f.pools[id]
