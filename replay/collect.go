@@ -10,24 +10,14 @@ type dueKey struct {
 
 // collect puts everything that is due at now into the queue, in order.
 func (s *sim) collect(now Time) {
-	s.lookAhead(now)
 	s.due, s.keys = s.events.due(s.due[:0]), s.keys[:0]
 	s.queue, s.head = s.queue[:0], 0
-	for _, who := range s.due { // as little as can be with each workgroup, so that what touches the next waits for none
-		if who.kind == dueWorkgroup {
-			if w := s.wgs.at(who.id); w.alarm == now {
-				w.alarm, s.now = none, now
-				s.keys = append(s.keys, dueKey{s.order(who), who})
-			}
-			continue
-		}
+	for _, who := range s.due {
 		if a := s.alarm(who); *a == now { // else overtaken
 			*a = none
 			s.collectFrom(who, now)
 		}
 	}
-	s.touch(s.ends)
-	s.endMembers()
 	if len(s.keys) > 1 {
 		s.keys, s.spare = sortKeys(s.keys, s.spare)
 	}
@@ -59,20 +49,9 @@ func (s *sim) collectFrom(who actor, now Time) {
 	}
 	member, ok := take(who.id, now, true)
 	for ; ok; member, ok = take(who.id, now, false) {
-		s.ends = append(s.ends, member)
+		s.keys = append(s.keys, dueKey{s.order(member), member})
+		s.flows.end(s.stake(member))
 	}
-	if len(s.ends) > lookAt { // one behind another, as those of equal phases are
-		s.endMembers()
-	}
-}
-
-// endMembers ends the memberships of those that are done.
-func (s *sim) endMembers() {
-	for _, who := range s.ends {
-		s.keys = append(s.keys, dueKey{s.order(who), who})
-		s.flows.end(s.stake(who))
-	}
-	s.ends = s.ends[:0]
 }
 
 // alarm is where it lies when the actor is due.

@@ -63,8 +63,8 @@ type class struct {
 	talliedN int32   // n as its path knows it
 	tallied  float64 // limit as its path knows it
 	key      classKey
-	aside    int32    // index in flows.beside
-	_        [5]int32 // to whole lines
+	aside    int32 // index in flows.beside
+
 }
 
 // A stake is an actor's membership of a class.

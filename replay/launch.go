@@ -43,7 +43,6 @@ type launch struct {
 	span     spanRef
 	moment   int32 // at which it was launched, if causes are kept
 	party    int32
-	_        [5]int // to whole lines
 }
 
 // launch makes the stream's kernel ready. A kernel without workgroups is over at once.

@@ -33,7 +33,7 @@ type path struct {
 	quiet   []int32 // workgroups with an undisturbed flow along it, and some whose flow has ended
 	hushed  int     // of them, those with one
 	fair    float64 // of a stale path: its estimated level; else 0
-	_       int     // to whole lines
+
 }
 
 // read is the clock of the path's level at now.

@@ -182,9 +182,7 @@ func (f *flows) enter(id int32) {
 }
 
 // pour puts a path's mass on its pools from one of its ways on, up to the first
-// that has not been reached. It is on its own so that its loop has all registers.
-//
-//go:noinline
+// that has not been reached.
 func (f *flows) pour(r *rise, from int32, mass float64, paths int32) (to int32) {
 	basins, search := f.basins, f.search
 	pools := f.ways[from : r.way+r.pools]

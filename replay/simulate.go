@@ -120,16 +120,12 @@ type sim struct {
 	queue []actor // of this instant, in order
 	head  int     // of queue: what is next
 	due   []actor // by the wheel's ticks, overtaken or not
-	ends  []actor // members of classes that are done
 	keys  []dueKey
 	spare []dueKey
 	dirty []int32 // GPUs with something to dispatch
 	entry []actor // flows that begin in this instant
 	bent  []cuRef // CUs whose load changed in this instant
 	crowd []int32 // GPUs on which work began or ended in this instant
-
-	seen    Time  // until when has been looked ahead
-	touched int32 // by that, so that it is not optimized away
 
 	launches int32 // so far
 	waited   uint64

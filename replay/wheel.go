@@ -176,24 +176,6 @@ func (w *wheel) earliest(r row) Time {
 	}
 }
 
-// soon appends what is due from now on, at most some that lie near and a chunk
-// more, and returns until when that is all.
-func (w *wheel) soon(into []actor, some int) ([]actor, Time) {
-	for digit := range each(w.used[0][:]) {
-		r := w.slots[digit]
-		for id, last := r.first, false; !last; id = w.chunks[id].next {
-			last = id == r.last
-			for _, t := range w.ticks(r, id) {
-				into = append(into, t.who)
-			}
-			if len(into) >= some {
-				return into, w.now&^(digits-1) | Time(digit)
-			}
-		}
-	}
-	return into, w.now | (digits - 1)
-}
-
 // due takes the ticks for now, overtaken or not.
 func (w *wheel) due(into []actor) []actor {
 	digit := int(w.now & (digits - 1))
