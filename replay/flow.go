@@ -89,7 +89,6 @@ type flows struct {
 	weights []float64 // of ways
 	alike   int32     // of weights: those last used
 	between [][]int32 // by GPU and GPU or Everyone: the path last found, and one; nil where there are none
-	new     stock
 	classes []class
 	index   index
 	free    []int32   // classes without members, to be used anew

@@ -35,9 +35,6 @@ func (s *sim) put(l *launch, p *Phase) {
 	id := l.gpu*int32(len(s.gpus)) + p.Peer
 	ch := s.channel(id)
 	s.charge(l, p)
-	if ch.puts == nil {
-		ch.puts = s.firsts.room(1)
-	}
 	ch.puts = append(ch.puts, put{
 		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, party: l.party,
 	})

@@ -109,7 +109,6 @@ type sim struct {
 	flags   []flag
 	posts   arena[post]
 	puts    [][]channel // by source and destination; nil where there are none
-	firsts  slab[put]   // of channels
 	nics    []Time      // when each takes its next message
 	flagged []Time      // by GPU: when it sends its next flag to a peer
 	kernels arena[launch]

@@ -83,7 +83,7 @@ func (f *flows) newPath(k pathKey) int32 {
 	f.paths, f.rises = append(roomier(f.paths, 1), path{}), append(roomier(f.rises, 1), rise{})
 	f.marks = append(roomier(f.marks, 1), none)
 	p, r := &f.paths[id], &f.rises[id]
-	p.key, p.stairs, p.line = k, f.new.stairs(), f.new.lines.room(1)
+	p.key = k
 	p.bound, p.narrow, p.common, p.alarm = math.Inf(1), none, none, none
 	r.way, r.pools, r.weigh = int32(len(f.ways)), int32(len(way)), f.weigh(way)
 	f.ways, f.listed = roomier(f.ways, len(way)), roomier(f.listed, len(way))
@@ -109,18 +109,4 @@ func (f *flows) weigh(way []share) int32 {
 		f.weights = append(f.weights, s.weight)
 	}
 	return f.alike
-}
-
-// A stock is what new paths are made of.
-type stock struct {
-	blocks slab[block]
-	steps  slab[step]
-	lines  slab[held]
-}
-
-// stairs has room for a class.
-func (n *stock) stairs() stairs {
-	s := stairs(n.blocks.room(1)[:1])
-	s[0].steps = n.steps.room(1)
-	return s[:0]
 }
