@@ -21,8 +21,7 @@ type launch struct {
 	working int   // workgroups in a Work or Store phase
 	spent   Slots // by its workgroups
 	bill    bill
-	ways    [2]way // plain Work and Store phases took last
-	pipe    int64  // of wholePipe, by one workgroup's work
+	pipe    int64 // of wholePipe, by one workgroup's work
 
 	occupies int64 // of CUs, in the same units, by one workgroup that works
 
@@ -53,7 +52,7 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 	*l = launch{
 		kernel: k, command: c, gpu: st.gpu, stream: stream, order: s.launches,
 		priority: st.Priority, ready: s.now, bank: none,
-		row: s.ledger.row(k.Name), ways: [2]way{{path: none}, {path: none}},
+		row: s.ledger.row(k.Name),
 	}
 	s.launches++
 	if s.causes != nil {
@@ -81,26 +80,6 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 		return
 	}
 	s.enqueue(id)
-}
-
-// A way is the path that a kernel's bytes take to a GPU.
-type way struct{ to, path int32 }
-
-// pathOf is the path of a phase's bytes. Plain ones, neither cached nor added
-// to, and for which this GPU's memory is not used when they are sent, mostly take that of the kernel's last such phase.
-func (s *sim) pathOf(l *launch, p *Phase) int32 {
-	to := p.Peer
-	if p.Op == Work {
-		to = l.gpu
-	}
-	if p.Update || p.Op == Work && p.Hit > 0 || p.Op == Store && p.Read+p.Write > 0 {
-		return s.flows.pathTo(s.wayOf(l, p))
-	}
-	last := &l.ways[p.Op]
-	if last.path == none || last.to != to {
-		*last = way{to, s.flows.pathTo(s.wayOf(l, p))}
-	}
-	return last.path
 }
 
 func pipeShare(share float64) int64 {

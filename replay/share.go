@@ -83,7 +83,6 @@ func (f *flows) enterDemand(id int32) {
 	mass := -r.mass
 	flow, r.mass = p.total.of(p.stairs)
 	mass += r.mass
-	r.climbs = p.first <= p.bound/r.mass*(1+1e-9)
 	if narrows := flow > p.bound; p.narrow != none && narrows != p.narrows {
 		p.narrows = narrows
 		if narrows {
@@ -175,7 +174,7 @@ func (f *flows) enter(id int32) {
 	for at := f.pour(r, r.way, r.mass, open); at < r.way+r.pools; at = f.pour(r, at, r.mass, open) {
 		f.reach(f.ways[at])
 	}
-	if open > 0 && r.climbs {
+	if open > 0 {
 		f.ladder.push(entry[float64]{key: f.paths[id].first, seq: uint64(id), who: actor{duePath, id}})
 	}
 	f.open += int(open)

@@ -28,17 +28,16 @@ type share struct {
 //	ways     |0 2 4|0 3 4|1 2 4 5|            pools
 //	weights  |1 1 1|1 1 1 1|                  of a and b, then of c: those of many begin alike
 type rise struct {
-	mass   float64 // of all classes
-	out    float64 // bytes a nanosecond as entered in its pools' use
-	rest   float64 // mass of the steps not settled
-	sends  float64 // bytes a nanosecond of settled steps
-	found  float64 // level
-	next   stair   // the first step not settled
-	way    int32   // the first of its pools in flows.ways
-	pools  int32   // how many it crosses
-	weigh  int32   // the first of their weights in flows.weights
-	climbs bool    // its first step may reach its limit: its narrowest pool does not stop it before
-	loose  bool    // it crosses a pool that is not solved
+	mass  float64 // of all classes
+	out   float64 // bytes a nanosecond as entered in its pools' use
+	rest  float64 // mass of the steps not settled
+	sends float64 // bytes a nanosecond of settled steps
+	found float64 // level
+	next  stair   // the first step not settled
+	way   int32   // the first of its pools in flows.ways
+	pools int32   // how many it crosses
+	weigh int32   // the first of their weights in flows.weights
+	loose bool    // it crosses a pool that is not solved
 }
 
 // crossed returns a path's pools, and the bytes through each for one of the flow.
