@@ -1,6 +1,9 @@
 package replay
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // A dueKey orders what is due at one instant.
 type dueKey struct {
@@ -18,9 +21,7 @@ func (s *sim) collect(now Time) {
 			s.collectFrom(who, now)
 		}
 	}
-	if len(s.keys) > 1 {
-		s.keys, s.spare = sortKeys(s.keys, s.spare)
-	}
+	slices.SortFunc(s.keys, func(a, b dueKey) int { return cmp.Compare(a.key, b.key) })
 	first := len(s.queue)
 	s.queue = slices.Grow(s.queue, len(s.keys))[:first+len(s.keys)]
 	sorted := s.queue[first:]
