@@ -90,7 +90,7 @@ type flows struct {
 	alike   int32     // of weights: those last used
 	between [][]int32 // by GPU and GPU or Everyone: the path last found, and one; nil where there are none
 	classes []class
-	index   index
+	index   map[classKey]int32
 	free    []int32   // classes without members, to be used anew
 	beside  [][]int32 // by GPU: classes that go slower beside other work
 
@@ -121,12 +121,11 @@ type flows struct {
 
 // lookup returns the class of a key, making it if it is new.
 func (f *flows) lookup(k *classKey) (id int32, isNew bool) {
-	hash := k.hash()
-	if id := f.find(k, hash); id != none {
+	if id, ok := f.index[*k]; ok {
 		return id, false
 	}
 	id = f.newClass(k)
-	f.index.insert(id, hash)
+	f.index[*k] = id
 	if k.beside > 1 {
 		c := &f.classes[id]
 		c.aside = int32(len(f.beside[k.gpu]))
@@ -157,7 +156,7 @@ func (f *flows) discard(id int32, c *class) {
 			p.common = none
 		}
 	} else {
-		f.index.remove(id, c.key.hash())
+		delete(f.index, c.key)
 	}
 	if c.key.beside > 1 {
 		b := f.beside[c.key.gpu]

@@ -139,7 +139,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 	s := &sim{machine: m, program: p, events: &wheel{}}
 	s.flows = flows{
 		fabric:  newFabric(m, p),
-		index:   newIndex(),
+		index:   map[classKey]int32{},
 		between: make([][]int32, len(p.GPUs)),
 		search:  2,
 		settled: 1,

@@ -115,31 +115,3 @@ func checkStairs(t *rapid.T, s stairs, model []step, held int) {
 		t.Fatalf("flow up to level %g: %g, want %g", upTo, got, climbed)
 	}
 }
-
-// An index finds what was put in and not taken out, however hashes collide.
-func TestIndexFindsClasses(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		f := flows{index: newIndex()}
-		hashes := rapid.SampledFrom([]uint32{1, 7, math.MaxUint32}).Draw(t, "hashes")
-		in := map[int32]bool{}
-		for range 1200 {
-			f.classes = append(f.classes, class{key: classKey{path: int32(len(f.classes))}})
-		}
-		hash := func(id int32) uint32 { return f.classes[id].key.hash()%hashes - 3 }
-		for range rapid.IntRange(1, 1500).Draw(t, "steps") {
-			id := int32(rapid.IntRange(0, len(f.classes)-1).Draw(t, "class"))
-			if in[id] {
-				f.index.remove(id, hash(id))
-			} else {
-				f.index.insert(id, hash(id))
-			}
-			in[id] = !in[id]
-		}
-		for i := range f.classes {
-			id := int32(i)
-			if got := f.find(&f.classes[id].key, hash(id)); (got == id) != in[id] || got != id && got != none {
-				t.Fatalf("class %d found as %d; in the index: %t", id, got, in[id])
-			}
-		}
-	})
-}
