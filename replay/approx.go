@@ -83,7 +83,7 @@ func (f *flows) keepsRate(id int32, now Time) bool {
 	if r.out == 0 {
 		f.errorOf(id).since = now
 	}
-	r.take(total, p.stairs)
+	r.take(total, p.stairs.steps)
 	f.setLevel(id, r.found, r.next, now)
 	f.enterUse(r, now)
 	for _, id := range pools {
@@ -91,7 +91,7 @@ func (f *flows) keepsRate(id int32, now Time) bool {
 			f.noteUnused(pool, now)
 		}
 	}
-	if p.fair = fair; len(p.stairs) == 0 {
+	if p.fair = fair; len(p.stairs.steps) == 0 {
 		p.fair = 0
 	}
 	if !p.stale {
@@ -105,10 +105,10 @@ func (f *flows) keepsRate(id int32, now Time) bool {
 }
 
 // take divides what the path may send among all its steps.
-func (r *rise) take(total float64, all stairs) {
-	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
-	for ; int(r.next.block) < len(all); r.next = all.after(r.next) {
-		s := all.at(r.next)
+func (r *rise) take(total float64, all []step) {
+	r.next, r.rest, r.sends, r.found = 0, r.mass, 0, 0
+	for ; r.next < len(all); r.next++ {
+		s := &all[r.next]
 		if s.level*r.rest > (total-r.sends)*(1+1e-12) {
 			r.rest = max(r.rest, s.mass)
 			r.found = (total - r.sends) / r.rest

@@ -124,10 +124,8 @@ func fair(f *flows) map[int32]float64 {
 	}
 	var all []riser
 	for id := range f.paths {
-		for _, b := range f.paths[id].stairs {
-			for _, x := range b.steps {
-				all = append(all, riser{step: x, path: int32(id)})
-			}
+		for _, x := range f.paths[id].stairs.steps {
+			all = append(all, riser{step: x, path: int32(id)})
 		}
 	}
 	sends := map[int32]float64{}

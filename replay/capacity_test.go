@@ -160,11 +160,9 @@ func checkPools(t rapid.TB, s *sim) {
 		for id := range s.flows.paths {
 			way := &s.flows.paths[id]
 			sends := 0.0
-			for _, b := range way.stairs {
-				for _, x := range b.steps {
-					c := &s.flows.classes[x.class]
-					sends += float64(c.n) * s.flows.rateOf(c)
-				}
+			for _, x := range way.stairs.steps {
+				c := &s.flows.classes[x.class]
+				sends += float64(c.n) * s.flows.rateOf(c)
 			}
 			for at, w := range way.quiet {
 				if !s.isHushed(int32(id), int32(at), w) {

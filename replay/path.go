@@ -13,7 +13,6 @@ type path struct {
 	at      Time
 	alarm   alarm
 	line    []held // heap of held classes, the next to be done first
-	backed  bool   // all its classes are held back
 	dirty   bool   // is in flows.dirty
 	changed bool   // is in flows.changed
 	moved   bool   // is in flows.moved
@@ -21,7 +20,6 @@ type path struct {
 	narrows bool   // is counted in its narrowest pool's narrows
 
 	stairs stairs  // of classes with members
-	first  float64 // level of the first step
 	bound  float64 // most that its pools allow
 	narrow int32   // the pool that sets bound; none if none does
 	common int32   // class that flows held back have in common, or none
@@ -29,7 +27,6 @@ type path struct {
 
 	sibling int32 // the next path between the same GPUs, or none
 	key     pathKey
-	total   total   // of stairs
 	quiet   []int32 // workgroups with an undisturbed flow along it, and some whose flow has ended
 	hushed  int     // of them, those with one
 	fair    float64 // of a stale path: its estimated level; else 0
@@ -42,8 +39,6 @@ func (p *path) read(now Time) float64 { return p.clock + p.level*float64(now-p.a
 // tally brings the class's step in the path up to date.
 func (f *flows) tally(id int32, c *class, now Time) {
 	p := &f.paths[c.path]
-	was := float64(c.talliedN)
-	p.total.add(float64(c.n)*c.limit-was*c.tallied, (float64(c.n)-was)*c.key.favor)
 	if c.talliedN > 0 && (c.n == 0 || c.limit != c.tallied) {
 		p.stairs.remove(c.tallied/c.key.favor, id, c.held)
 		f.release(id, c, now)
@@ -56,8 +51,6 @@ func (f *flows) tally(id int32, c *class, now Time) {
 			p.stairs.set(x)
 		} else if p.stairs.insert(x) {
 			f.hold(id, c, now)
-		} else {
-			p.backed = false
 		}
 	}
 	c.talliedN, c.tallied = c.n, c.limit
@@ -86,33 +79,23 @@ func (f *flows) release(id int32, c *class, now Time) {
 	f.touch(id)
 }
 
-// setLevel sets what holds the path's classes back, from which on.
-func (f *flows) setLevel(id int32, level float64, from stair, now Time) {
+// setLevel sets what holds the path's classes back, from which step on.
+func (f *flows) setLevel(id int32, level float64, from int, now Time) {
 	p := &f.paths[id]
-	all := from == stair{} && f.marks[id] != none
-	same := all && p.backed || p.stairs.holdsFrom(from)
-	p.backed = all
-	more := false
-	for i := 0; !same && i < len(p.stairs); i++ {
-		b := &p.stairs[i]
-		held := b.after(i, from)
-		for ; b.held > held; b.held-- {
-			class := b.steps[len(b.steps)-b.held].class
-			f.release(class, &f.classes[class], now)
-		}
-		more = more || b.held < held
+	s := &p.stairs
+	held := len(s.steps) - from
+	for ; s.held > held; s.held-- {
+		class := s.steps[len(s.steps)-s.held].class
+		f.release(class, &f.classes[class], now)
 	}
 	if level != p.level {
 		p.clock, p.at, p.level = p.read(now), now, level
 		f.move(id)
 	}
-	for i := 0; more && i < len(p.stairs); i++ {
-		b := &p.stairs[i]
-		for held := b.after(i, from); b.held < held; {
-			b.held++
-			class := b.steps[len(b.steps)-b.held].class
-			f.hold(class, &f.classes[class], now)
-		}
+	for s.held < held {
+		s.held++
+		class := s.steps[len(s.steps)-s.held].class
+		f.hold(class, &f.classes[class], now)
 	}
 }
 

@@ -70,8 +70,7 @@ func (f *flows) change(id int32) {
 func (f *flows) enterDemand(id int32) {
 	p, r := &f.paths[id], &f.rises[id]
 	crosses := int32(0)
-	if len(p.stairs) > 0 {
-		p.first = p.stairs[0].steps[0].level
+	if len(p.stairs.steps) > 0 {
 		if f.marks[id] == none {
 			f.marks[id], crosses = 0, 1
 			f.list(id, r)
@@ -81,7 +80,7 @@ func (f *flows) enterDemand(id int32) {
 	}
 	var flow float64
 	mass := -r.mass
-	flow, r.mass = p.total.of(p.stairs)
+	flow, r.mass = p.stairs.sum()
 	mass += r.mass
 	if narrows := flow > p.bound; p.narrow != none && narrows != p.narrows {
 		p.narrows = narrows
@@ -169,13 +168,13 @@ func (f *flows) enter(id int32) {
 	if f.marks[id] == none {
 		open = 0
 	}
-	r.next, r.rest, r.sends, r.found = stair{}, r.mass, 0, 0
+	r.next, r.rest, r.sends, r.found = 0, r.mass, 0, 0
 	r.loose = false
 	for at := f.pour(r, r.way, r.mass, open); at < r.way+r.pools; at = f.pour(r, at, r.mass, open) {
 		f.reach(f.ways[at])
 	}
 	if open > 0 {
-		f.ladder.push(entry[float64]{key: f.paths[id].first, seq: uint64(id), who: actor{duePath, id}})
+		f.ladder.push(entry[float64]{key: f.paths[id].stairs.steps[0].level, seq: uint64(id), who: actor{duePath, id}})
 	}
 	f.open += int(open)
 }
@@ -278,7 +277,7 @@ func (f *flows) fill() {
 			level = max(level, e.key)
 			f.reachLimits(e.who.id, full)
 			if f.marks[e.who.id] == f.search {
-				next := f.paths[e.who.id].stairs.at(f.rises[e.who.id].next)
+				next := &f.paths[e.who.id].stairs.steps[f.rises[e.who.id].next]
 				f.ladder.push(entry[float64]{key: next.level, seq: e.seq, who: e.who})
 			}
 		}
@@ -321,13 +320,13 @@ func (f *flows) full(reached float64) float64 {
 
 // reachLimits settles the path's next steps, up to a level, at their limit.
 func (f *flows) reachLimits(id int32, level float64) {
-	r, all := &f.rises[id], f.paths[id].stairs
+	r, all := &f.rises[id], &f.paths[id].stairs
 	flow, mass, next := all.climb(r.next, level)
 	r.next = next
 	r.rest -= mass
 	r.sends += flow
 	settled := int32(0)
-	if int(next.block) == len(all) {
+	if next == len(all.steps) {
 		settled = 1
 		f.marks[id]++
 		f.open--
@@ -350,8 +349,8 @@ func (f *flows) stop(id int32, level float64) {
 	f.marks[id]++
 	f.open--
 	r.found = level
-	if r.next != (stair{}) { // what is left of a sum
-		r.rest = max(r.rest, f.paths[id].stairs.at(r.next).mass)
+	if r.next != 0 { // what is left of a sum
+		r.rest = max(r.rest, f.paths[id].stairs.steps[r.next].mass)
 	}
 	r.sends += r.rest * level
 	f.settleOn(r, r.rest*level, r.rest, 1)

@@ -33,7 +33,7 @@ type rise struct {
 	rest  float64 // mass of the steps not settled
 	sends float64 // bytes a nanosecond of settled steps
 	found float64 // level
-	next  stair   // the first step not settled
+	next  int     // the first step not settled
 	way   int32   // the first of its pools in flows.ways
 	pools int32   // how many it crosses
 	weigh int32   // the first of their weights in flows.weights
