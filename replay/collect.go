@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // A dueKey orders what is due at one instant.
 type dueKey struct {
@@ -21,7 +18,9 @@ func (s *sim) collect(now Time) {
 			s.collectFrom(who, now)
 		}
 	}
-	slices.SortFunc(s.keys, func(a, b dueKey) int { return cmp.Compare(a.key, b.key) })
+	if len(s.keys) > 1 {
+		s.keys, s.spare = sortKeys(s.keys, s.spare)
+	}
 	first := len(s.queue)
 	s.queue = slices.Grow(s.queue, len(s.keys))[:first+len(s.keys)]
 	sorted := s.queue[first:]

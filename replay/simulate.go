@@ -120,6 +120,7 @@ type sim struct {
 	head  int     // of queue: what is next
 	due   []actor // by the wheel's ticks, overtaken or not
 	keys  []dueKey
+	spare []dueKey
 	dirty []int32 // GPUs with something to dispatch
 	entry []actor // flows that begin in this instant
 	bent  []cuRef // CUs whose load changed in this instant
