@@ -179,7 +179,7 @@ func (s *sim) bound(w *workgroup, l *launch, p *Phase) {
 	if p.Favor > 0 {
 		w.favor = p.Favor
 	}
-	w.path = s.flows.pathTo(s.wayOf(l, p))
+	w.path = s.pathOf(l, p)
 }
 
 // finishPhase ends the phase that the workgroup was in.
