@@ -175,7 +175,7 @@ func (pl *planner) fusedKernel(op *workload.Op, p *pair, v Values) *replay.Kerne
 		store := local
 		if to := owner(tile); to != me {
 			store = remote
-			store.Peer, store.Favor = to, shares[levelOf(tile)]
+			store.Peer, store.Weight = to, shares[levelOf(tile)]
 		}
 		return append(buf, replay.Phase{Op: replay.Work, Time: g.time, Read: g.read}, store)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/fluid"
 )
 
 // Nothing is faster than its bytes through the narrowest pool.
@@ -62,7 +64,7 @@ func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", bytes, pool, c, r.Makespan)
 			}
 		}
-		if took := float64(r.Makespan); took < b.chain-slack*float64(b.n) || took > b.sum+float64(b.n) {
+		if took := float64(r.Makespan); took < b.chain-fluid.Slack*float64(b.n) || took > b.sum+float64(b.n) {
 			t.Fatalf("%d ns, the longest chain takes %g, all %d one after another %g", r.Makespan, b.chain, b.n, b.sum)
 		}
 	})
@@ -189,7 +191,7 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 			if way == 0 {
 				way = far
 			}
-			b.post(p.Flag, p.Count, b.takes(at, float64(way), float64(way)+b.m.Fabric.Message.Value*1e9)-slack*float64(b.n))
+			b.post(p.Flag, p.Count, b.takes(at, float64(way), float64(way)+b.m.Fabric.Message.Value*1e9)-fluid.Slack*float64(b.n))
 		case Put:
 			to := int(p.Peer)
 			messages := 0.0
@@ -204,7 +206,7 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 			there := b.takes(at, max(0, took-1), max(took, messages)*b.unsure()+2*messages)
 			b.chain = max(b.chain, there)
 			way := float64(b.latency(gpu, to))
-			b.post(p.Flag, p.Count, b.takes(there, way, way)-slack*float64(b.n))
+			b.post(p.Flag, p.Count, b.takes(there, way, way)-fluid.Slack*float64(b.n))
 		}
 	}
 	b.chain = max(b.chain, at)

@@ -325,10 +325,10 @@ func TestBounds(t *testing.T) {
 	f := newFabric(&m, p)
 	want := map[float64]Bound{1: ByMemory, 2: ByCache, 3: ByEgress, 4: ByIngress, 5: ByLink, 6: ByNIC, 7: ByNIC, 8: ByLink}
 	seen := map[Bound]bool{}
-	for i := range f.pools {
+	for i := range f.capacities {
 		b := f.boundBy(int32(i))
-		if b != want[f.pools[i].capacity] {
-			t.Errorf("pool %d of %g bytes a nanosecond: %s", i, f.pools[i].capacity, b)
+		if b != want[f.capacities[i]] {
+			t.Errorf("pool %d of %g bytes a nanosecond: %s", i, f.capacities[i], b)
 		}
 		seen[b] = true
 	}

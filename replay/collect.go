@@ -1,6 +1,10 @@
 package replay
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/fluid"
+)
 
 // A dueKey orders what is due at one instant.
 type dueKey struct {
@@ -10,12 +14,26 @@ type dueKey struct {
 
 // collect puts everything that is due at now into the queue, in order.
 func (s *sim) collect(now Time) {
-	s.due, s.keys = s.events.due(s.due[:0]), s.keys[:0]
+	s.due, s.keys = s.events.Due(s.due[:0]), s.keys[:0]
 	s.queue, s.head = s.queue[:0], 0
-	for _, who := range s.due {
-		if a := s.alarm(who); *a == now { // else overtaken
-			*a = none
-			s.collectFrom(who, now)
+	for _, number := range s.due {
+		who := actorOf(number)
+		if who.kind == dueFlow {
+			if t := fluid.Timer(who.id); s.flows.Pending(t, int64(now)) {
+				s.now = now
+				s.complete(t)
+			}
+			continue
+		}
+		a := s.alarm(who)
+		if *a != now { // overtaken
+			continue
+		}
+		*a, s.now = none, now
+		if who.kind == duePost { // first of all, and in the order in which they were sent
+			s.queue = append(s.queue, who)
+		} else {
+			s.keys = append(s.keys, dueKey{s.order(who), who})
 		}
 	}
 	if len(s.keys) > 1 {
@@ -29,29 +47,19 @@ func (s *sim) collect(now Time) {
 	}
 }
 
-// collectFrom collects the actor, or those that it stands for.
-func (s *sim) collectFrom(who actor, now Time) {
-	s.now = now
-	take := s.flows.take
-	switch who.kind {
-	case duePost: // first of all, and in the order in which they were sent
-		s.queue = append(s.queue, who)
-		return
-	case dueClass:
-	case duePath:
-		take = s.flows.takeHeld
-	case dueRecompute:
-		s.flows.recomputeAll()
-		return
-	default:
+// complete collects the actors whose flows are done.
+func (s *sim) complete(t fluid.Timer) {
+	s.ends = s.flows.Complete(t, int64(s.now), s.ends[:0])
+	for _, number := range s.ends {
+		who := actorOf(number)
 		s.keys = append(s.keys, dueKey{s.order(who), who})
-		return
 	}
-	member, ok := take(who.id, now, true)
-	for ; ok; member, ok = take(who.id, now, false) {
-		s.keys = append(s.keys, dueKey{s.order(member), member})
-		s.flows.end(s.stake(member))
-	}
+}
+
+// wakeAt sets the actor's alarm.
+func (s *sim) wakeAt(a *alarm, at Time, who actor) {
+	*a = at
+	s.events.Set(int64(at), who.number())
 }
 
 // alarm is where it lies when the actor is due.
@@ -63,12 +71,6 @@ func (s *sim) alarm(who actor) *alarm {
 		return &s.channel(who.id).alarm
 	case dueStream:
 		return &s.streams[who.id].alarm
-	case dueClass:
-		return &s.flows.classes[who.id].alarm
-	case duePath:
-		return &s.flows.paths[who.id].alarm
-	case dueRecompute:
-		return &s.flows.approx.alarm
 	}
 	return &s.wgs.at(who.id).alarm
 }

@@ -83,7 +83,7 @@ func (n *naive) share() {
 }
 
 func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
-	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), onset: a.kernel.k.Onset, slow: 1, favor: 1}
+	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), onset: a.kernel.k.Onset, slow: 1, weight: 1}
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
 	}
@@ -94,8 +94,8 @@ func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
 		return k, float64(p.Time)
 	}
 	k.side, k.write = "communication", n.written(p.Update)
-	if p.Favor > 0 {
-		k.favor = p.Favor
+	if p.Weight > 0 {
+		k.weight = p.Weight
 	}
 	k.limit, k.slow = limitOf(p.size(), float64(p.Time)), slow
 	if p.Op == Store {
@@ -131,7 +131,7 @@ func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 				if done[f] {
 					left[pool] -= w * f.rate
 				} else {
-					load[pool] += w * f.key.favor
+					load[pool] += w * f.key.weight
 				}
 			}
 		}
@@ -139,7 +139,7 @@ func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 		for _, f := range flows {
 			if !done[f] {
 				open = true
-				level = min(level, limit[f]/f.key.favor)
+				level = min(level, limit[f]/f.key.weight)
 			}
 		}
 		if !open {
@@ -152,12 +152,12 @@ func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 			if done[f] {
 				continue
 			}
-			full := limit[f] <= level*f.key.favor*(1+1e-12)
+			full := limit[f] <= level*f.key.weight*(1+1e-12)
 			for pool := range cross(f) {
 				full = full || left[pool] <= level*load[pool]*(1+1e-12)
 			}
 			if full {
-				done[f], f.rate = true, min(limit[f], level*f.key.favor)
+				done[f], f.rate = true, min(limit[f], level*f.key.weight)
 			}
 		}
 	}

@@ -45,6 +45,8 @@ var folders = map[string]folder{
 	"trace/chakra":   {height: 1, uses: []string{protowire}, beside: []string{"trace/chrome"}},
 	"trace/nsys":     {height: 1, beside: []string{"trace/session", "trace/sqldb"}},
 	"trace/overlap":  {height: 1},
+	"replay/event":   {height: 0},
+	"replay/fluid":   {height: 0},
 	"replay/machine": {height: 1, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/layout":     {height: 1},
 	"viz/plain":      {height: 1},
