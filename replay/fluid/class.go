@@ -122,8 +122,8 @@ func (s *System) HeldBack(m *Member, path int32, nominal float64) bool {
 	return c.path == path && s.rateOf(c) < nominal*(1-1e-9)
 }
 
-// end ends a membership that is done.
-func (s *System) end(m *Member) {
+// End ends a membership that is done.
+func (s *System) End(m *Member) {
 	m.seq, m.ending = 0, 0
 	if c := &s.classes[m.Class]; s.rateOf(c) < c.nominal*(1-1e-9) {
 		m.ending = s.commits

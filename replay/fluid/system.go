@@ -136,8 +136,9 @@ func (s *System) Pending(t Timer, now int64) bool {
 	return true
 }
 
-// Complete ends the memberships that the timer stands for and are done now, and
-// appends whose they are.
+// Complete takes the members out of their classes that the timer stands for and that
+// are done now, and appends whose they are. End is to be called for each before the
+// next Join.
 func (s *System) Complete(t Timer, now int64, into []int64) []int64 {
 	take := s.take
 	switch {
@@ -149,7 +150,6 @@ func (s *System) Complete(t Timer, now int64, into []int64) []int64 {
 	}
 	id, ok := take(int32(t/2), now, true)
 	for ; ok; id, ok = take(int32(t/2), now, false) {
-		s.end(s.owner.MemberOf(id))
 		into = append(into, id)
 	}
 	return into
