@@ -80,8 +80,9 @@ func (s *System) keepsRate(id int32, now int64) bool {
 	p, st := &s.paths[id], &s.states[id]
 	total, fair := p.demand, math.Inf(1)
 	inLarge := false
-	for _, x := range s.crossed(st) {
-		r := &s.resources[x.resource]
+	resources, costs := s.crossed(st)
+	for i, at := range resources {
+		r := &s.resources[at]
 		left := r.capacity - r.uncontended - r.used
 		if left < -1e-9*r.capacity {
 			return false // its capacity has become less
@@ -89,7 +90,7 @@ func (s *System) keepsRate(id int32, now int64) bool {
 		if left < 1e-9*r.capacity {
 			left = 0 // a rounding error is no rate
 		}
-		total = min(total, st.out+left/x.cost)
+		total = min(total, st.out+left/costs[i])
 		if r.large.is {
 			inLarge = true
 			fair = min(fair, max(r.large.level, (r.capacity-r.uncontended)/r.weight))
@@ -104,8 +105,8 @@ func (s *System) keepsRate(id int32, now int64) bool {
 	st.divide(total, p.table.rows)
 	s.setLevel(id, st.level, st.next, now)
 	s.enterUse(st, now)
-	for _, x := range s.crossed(st) {
-		if r := &s.resources[x.resource]; r.large.is && r.large.level > 0 {
+	for _, at := range resources {
+		if r := &s.resources[at]; r.large.is && r.large.level > 0 {
 			s.noteUnused(r, now)
 		}
 	}

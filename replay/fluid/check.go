@@ -20,8 +20,9 @@ func (s *System) Check(now int64) error {
 			c := &s.classes[x.class]
 			sends += float64(c.n) * s.rateOf(c)
 		}
-		for _, x := range s.crossed(&s.states[id]) {
-			carries[x.resource] += x.cost * sends
+		resources, costs := s.crossed(&s.states[id])
+		for i, at := range resources {
+			carries[at] += costs[i] * sends
 		}
 	}
 	for id := range s.resources {
@@ -61,13 +62,14 @@ func (s *System) fair() map[int32]float64 {
 		left, weight := map[int32]float64{}, map[int32]float64{}
 		level := math.Inf(1)
 		for _, x := range all {
-			for _, y := range s.crossed(&s.states[x.path]) {
-				r := &s.resources[y.resource]
-				if _, ok := left[y.resource]; !ok {
-					left[y.resource] = r.capacity - r.uncontended
+			resources, costs := s.crossed(&s.states[x.path])
+			for i, at := range resources {
+				r := &s.resources[at]
+				if _, ok := left[at]; !ok {
+					left[at] = r.capacity - r.uncontended
 				}
 				if !x.done {
-					weight[y.resource] += y.cost * x.weight
+					weight[at] += costs[i] * x.weight
 				}
 			}
 			if !x.done {
@@ -75,8 +77,9 @@ func (s *System) fair() map[int32]float64 {
 			}
 		}
 		for path, rate := range sends {
-			for _, y := range s.crossed(&s.states[path]) {
-				left[y.resource] -= y.cost * rate
+			resources, costs := s.crossed(&s.states[path])
+			for i, at := range resources {
+				left[at] -= costs[i] * rate
 			}
 		}
 		for id, w := range weight {
@@ -85,8 +88,9 @@ func (s *System) fair() map[int32]float64 {
 		for i := range all {
 			x := &all[i]
 			full := x.level <= level*(1+1e-9)
-			for _, y := range s.crossed(&s.states[x.path]) {
-				full = full || left[y.resource] <= level*weight[y.resource]*(1+1e-9)
+			resources, _ := s.crossed(&s.states[x.path])
+			for _, at := range resources {
+				full = full || left[at] <= level*weight[at]*(1+1e-9)
 			}
 			if full && !x.done {
 				x.done = true

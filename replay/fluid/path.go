@@ -1,6 +1,9 @@
 package fluid
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A path is a way through resources, and the classes of flows that take it.
 //
@@ -32,42 +35,64 @@ type path struct {
 
 // A state is what a solve knows of a path.
 type state struct {
-	weight   float64 // of all classes
-	out      float64 // rate as entered in its resources' use
-	rest     float64 // weight of the rows not settled
-	sends    float64 // rate of settled rows
-	level    float64 // found; 0 where nothing is held back
-	next     int     // the first row not settled
-	from, to int32   // its crossings in System.crossings
-	unsolved bool    // it crosses a resource that is not solved
+	weight    float64 // of all classes
+	out       float64 // rate as entered in its resources' use
+	rest      float64 // weight of the rows not settled
+	sends     float64 // rate of settled rows
+	level     float64 // found; 0 where nothing is held back
+	next      int     // the first row not settled
+	from, to  int32   // its crossings, in System.crossed and System.listed
+	costs     int32   // the first of their costs in System.costs
+	saturates bool    // its first row may reach its limit: its narrowest resource does not stop it before
+	unsolved  bool    // it crosses a resource that is not solved
 }
 
 // NewPath makes a path that crosses resources.
 func (s *System) NewPath(way []Crossing) int32 {
 	id := int32(len(s.paths))
 	p := path{bound: math.Inf(1), narrowest: none, aggregate: none, alarm: none}
-	st := state{from: int32(len(s.crossings))}
-	s.crossings = roomier(s.crossings, len(way))
+	st := state{}
+	st.from, st.costs = int32(len(s.ways)), s.costsOf(way)
+	s.ways, s.listed = roomier(s.ways, len(way)), roomier(s.listed, len(way))
+	s.listed = s.listed[:len(s.listed)+len(way)]
 	for _, x := range way {
-		s.crossings = append(s.crossings, crossing{cost: x.Cost, resource: x.Resource})
+		s.ways = append(s.ways, x.Resource)
 		r := &s.resources[x.Resource]
 		if b := r.capacity / x.Cost; b < p.bound && !r.observed {
 			p.bound, p.narrowest = b, x.Resource
 		}
 	}
-	st.to = int32(len(s.crossings))
+	st.to = int32(len(s.ways))
 	s.paths, s.states, s.visits = append(roomier(s.paths, 1), p), append(roomier(s.states, 1), st), append(roomier(s.visits, 1), none)
 	return id
 }
 
-// crossed is the crossings of a path.
-func (s *System) crossed(st *state) []crossing { return s.crossings[st.from:st.to] }
+// costsOf returns where the costs of a way are. Those of many ways are equal, and are
+// kept once, so that they stay in the cache.
+func (s *System) costsOf(way []Crossing) int32 {
+	same := func(cost float64, x Crossing) bool { return cost == x.Cost }
+	if last := s.costs[s.lastCosts:]; len(way) <= len(last) && slices.EqualFunc(last[:len(way)], way, same) {
+		return s.lastCosts
+	}
+	s.lastCosts = int32(len(s.costs))
+	for _, x := range way {
+		s.costs = append(s.costs, x.Cost)
+	}
+	return s.lastCosts
+}
+
+// crossed returns the resources of a path, and its cost of each.
+func (s *System) crossed(st *state) (resources []int32, costs []float64) {
+	resources = s.ways[st.from:st.to]
+	return resources, s.costs[st.costs:][:len(resources)]
+}
 
 // FullResource is the first resource of the path that carries its capacity, or None.
 func (s *System) FullResource(path int32) int32 {
-	for _, x := range s.crossed(&s.states[path]) {
-		if s.resources[x.resource].isFull() {
-			return x.resource
+	resources, _ := s.crossed(&s.states[path])
+	for _, id := range resources {
+		if s.resources[id].isFull() {
+			return id
 		}
 	}
 	return none

@@ -79,6 +79,7 @@ func (s *System) enterDemand(id int32) {
 	weight := -st.weight
 	rate, st.weight = p.table.sum()
 	weight += st.weight
+	st.saturates = len(p.table.rows) > 0 && p.table.rows[0].level <= p.bound/st.weight*(1+1e-9)
 	if narrowed := rate > p.bound; p.narrowest != none && narrowed != p.narrowed {
 		p.narrowed = narrowed
 		if narrowed {
@@ -90,19 +91,20 @@ func (s *System) enterDemand(id int32) {
 	demand := min(rate, p.bound)
 	by := demand - p.demand
 	p.demand = demand
-	for _, x := range s.crossed(st) {
-		r := &s.resources[x.resource]
-		r.demand += x.cost * by
-		r.weight += x.cost * weight
+	resources, costs := s.crossed(st)
+	for i, at := range resources {
+		r := &s.resources[at]
+		r.demand += costs[i] * by
+		r.weight += costs[i] * weight
 		if r.crosses += crosses; r.crosses == 0 {
 			r.demand, r.weight = 0, 0
 		}
 		s.alterResource(r)
 		if r.observed {
-			s.NoteDemand(x.resource)
+			s.NoteDemand(at)
 		}
 		if r.uncontendedN > 0 {
-			s.watch(x.resource)
+			s.watch(at)
 		}
 	}
 }
@@ -111,9 +113,9 @@ func (s *System) enterDemand(id int32) {
 // more it stays there until those are looked at: it may come back.
 func (s *System) list(id int32, st *state) {
 	for at := st.from; at < st.to; at++ {
-		if x := &s.crossings[at]; !x.listed {
-			x.listed = true
-			r := &s.resources[x.resource]
+		if !s.listed[at] {
+			s.listed[at] = true
+			r := &s.resources[s.ways[at]]
 			r.paths = append(r.paths, crosser{id, at})
 		}
 	}
@@ -159,17 +161,19 @@ func (s *System) enter(id int32) {
 	if s.visits[id] == none {
 		open = 0
 	}
-	st.next, st.rest, st.sends, st.level, st.unsolved = 0, st.weight, 0, 0, false
-	for _, x := range s.crossed(st) {
-		b := &s.residuals[x.resource]
-		if b.visited != s.search {
-			s.visit(x.resource)
+	resources, costs := s.crossed(st)
+	residuals, search, weight, unsolved := s.residuals, s.search, st.weight, false
+	for i, at := range resources {
+		b := &residuals[at]
+		if b.visited != search {
+			s.visit(at)
 		}
-		b.weight += x.cost * st.weight
+		b.weight += costs[i] * weight
 		b.open += open
-		st.unsolved = st.unsolved || !b.solved
+		unsolved = unsolved || !b.solved
 	}
-	if open > 0 {
+	st.next, st.rest, st.sends, st.level, st.unsolved = 0, weight, 0, 0, unsolved
+	if st.saturates {
 		s.nextLimits.push(entry{key: s.paths[id].table.rows[0].level, seq: uint64(id), id: int64(id)})
 	}
 	s.open += int(open)
@@ -204,7 +208,7 @@ func (s *System) purge(r *resource) {
 	n := 0
 	for _, x := range r.paths {
 		if s.visits[x.path] == none {
-			s.crossings[x.at].listed = false
+			s.listed[x.at] = false
 			continue
 		}
 		r.paths[n] = x
@@ -218,12 +222,13 @@ func (s *System) enterUse(st *state, now int64) {
 	if st.sends == st.out {
 		return
 	}
-	for _, x := range s.crossed(st) {
-		if b := &s.residuals[x.resource]; b.solved && b.visited == s.search {
+	resources, costs := s.crossed(st)
+	for i, at := range resources {
+		if b := &s.residuals[at]; b.solved && b.visited == s.search {
 			continue
 		}
-		r := &s.resources[x.resource]
-		s.use(x.resource, r, r.used+x.cost*(st.sends-st.out), now)
+		r := &s.resources[at]
+		s.use(at, r, r.used+costs[i]*(st.sends-st.out), now)
 	}
 	st.out = st.sends
 }
@@ -334,10 +339,12 @@ func (s *System) stop(id int32, level float64) {
 
 // settle takes what has been settled of a path, and the path if that is all, off its resources.
 func (s *System) settle(st *state, rate, weight float64, paths int32) {
-	for _, x := range s.crossed(st) {
-		b := &s.residuals[x.resource]
-		b.capacity -= x.cost * rate
-		b.weight -= x.cost * weight
+	residuals := s.residuals
+	resources, costs := s.crossed(st)
+	for i, at := range resources {
+		b := &residuals[at]
+		b.capacity -= costs[i] * rate
+		b.weight -= costs[i] * weight
 		b.open -= paths
 	}
 }

@@ -55,9 +55,12 @@ type System struct {
 	resources []resource
 	residuals []residual // by resource, of a solve
 	paths     []path
-	states    []state    // by path, of a solve
-	visits    []int      // by path: none while it has no classes, else the search that visited it last, and one more once settled
-	crossings []crossing // of one path after another
+	states    []state   // by path, of a solve
+	visits    []int     // by path: none while it has no classes, else the search that visited it last, and one more once settled
+	ways      []int32   // the resources of one path after another
+	listed    []bool    // by way: the path is in the resource's paths
+	costs     []float64 // of ways
+	lastCosts int32     // in costs: those last used
 	classes   []class
 	free      []int32 // classes without members, to be used again
 	approx    approx
@@ -86,13 +89,6 @@ func New(owner Owner) *System {
 		ExactPaths: ExactPaths, owner: owner, search: 2, commits: 1,
 		approx: approx{alarm: none, staleSince: Last},
 	}
-}
-
-// A crossing is a resource of a path.
-type crossing struct {
-	cost     float64
-	resource int32
-	listed   bool // the path is in the resource's paths
 }
 
 // A Crossing is that a path takes Cost of a resource for one unit of a flow.

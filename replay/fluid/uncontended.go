@@ -17,24 +17,23 @@ package fluid
 // Admit adds an uncontended flow of the given rate to the path's resources, if none
 // of them holds flows back.
 func (s *System) Admit(id int32, rate float64, now int64) bool {
-	crossed := s.crossed(&s.states[id])
-	for i := range crossed {
-		if s.resources[crossed[i].resource].isOversubscribed() {
+	resources, costs := s.crossed(&s.states[id])
+	for _, at := range resources {
+		if s.resources[at].isOversubscribed() {
 			return false
 		}
 	}
-	for i := range crossed {
-		x := &crossed[i]
-		r := &s.resources[x.resource]
+	for i, at := range resources {
+		r := &s.resources[at]
 		r.uncontendedN++
-		r.uncontended += x.cost * rate
-		s.alterUncontended(x.resource, r, now)
-		s.watch(x.resource)
+		r.uncontended += costs[i] * rate
+		s.alterUncontended(at, r, now)
+		s.watch(at)
 	}
 	if p := &s.paths[id]; !p.uncontended { // the first ever
 		p.uncontended = true
-		for _, x := range crossed {
-			r := &s.resources[x.resource]
+		for _, at := range resources {
+			r := &s.resources[at]
 			r.ways = append(r.ways, id)
 		}
 	}
@@ -43,17 +42,16 @@ func (s *System) Admit(id int32, rate float64, now int64) bool {
 
 // Dismiss takes a flow away that was admitted at since.
 func (s *System) Dismiss(id int32, rate float64, since, now int64) {
-	crossed := s.crossed(&s.states[id])
-	for i := range crossed {
-		x := &crossed[i]
-		r := &s.resources[x.resource]
-		by := x.cost * rate
+	resources, costs := s.crossed(&s.states[id])
+	for i, at := range resources {
+		r := &s.resources[at]
+		by := costs[i] * rate
 		r.moved += by * float64(now-since)
 		r.uncontended -= by
 		if r.uncontendedN--; r.uncontendedN == 0 {
 			r.uncontended = 0 // exactly
 		}
-		s.alterUncontended(x.resource, r, now)
+		s.alterUncontended(at, r, now)
 	}
 }
 
