@@ -65,7 +65,8 @@ func (s *System) Used(id int32, now int64) (moved float64, full int64) {
 	return r.moved, r.saturated
 }
 
-// SetCapacity changes what a resource can carry from now on.
+// SetCapacity changes what an observed resource can carry from now on. The capacity
+// of others bounds the demand of paths, and is fixed.
 func (s *System) SetCapacity(id int32, capacity float64, now int64) {
 	r := &s.resources[id]
 	if r.capacity == capacity {
