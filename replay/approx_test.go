@@ -51,7 +51,7 @@ func TestApproxPathsBeginAgain(t *testing.T) {
 		}},
 		// From 15 to 1, beside two others on the link from 0 to 1, until 1200, when others
 		// begin on the link to 0, and again at 3000, when one of the two ends.
-		"another's pool": {20e9, map[int][]put{
+		"another's resource": {20e9, map[int][]put{
 			0:  {{0, 1, 1e6}, {0, 2, 32_500}},
 			14: {{1200, 0, 1e6}},
 			15: {{0, 1, 10_000}, {1200, 0, 1e6}, {3000, 1, 10_000}},
@@ -211,7 +211,7 @@ func TestApproxServesNewPaths(t *testing.T) {
 }
 
 // With arbiters, interference, copies, puts and whatever else a program has, all
-// rates are fair while no path is stale, no path is forgotten, and no pool carries
+// rates are fair while no path is stale, no path is forgotten, and no resource carries
 // more than its capacity. Who meets whom may differ from a run with exact rates, and
 // one run in a hundred then takes over a percent more or less; all together take as
 // long to two percent.

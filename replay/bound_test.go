@@ -11,20 +11,20 @@ import (
 	"github.com/overlapse/overlapse/replay/fluid"
 )
 
-// Nothing is faster than its bytes through the narrowest pool.
+// Nothing is faster than its bytes through the narrowest resource.
 func TestNotFasterThanPhysics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, m, r := drawRun(t, Options{})
 		n := newNaive(m, p)
-		bytes := map[string]float64{} // by pool: GPUs may share a NIC
+		bytes := map[string]float64{} // by resource: GPUs may share a NIC
 		for _, x := range r.Traffic {
 			if x.Resource != DMA {
 				bytes[n.poolOf(x.GPU, x.Resource)] += x.Bytes
 			}
 		}
-		for pool, b := range bytes {
-			if c := n.capacity(pool); float64(r.Makespan) < b/c*(1-1e-9)-1 {
-				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", b, pool, c, r.Makespan)
+		for resource, b := range bytes {
+			if c := n.capacity(resource); float64(r.Makespan) < b/c*(1-1e-9)-1 {
+				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", b, resource, c, r.Makespan)
 			}
 		}
 		for _, u := range r.Use {
@@ -41,7 +41,7 @@ func TestNotFasterThanPhysics(t *testing.T) {
 }
 
 // A program takes at least as long as its longest chain of what waits for each
-// other, each alone on the machine, and as its fullest pool needs for all that
+// other, each alone on the machine, and as its fullest resource needs for all that
 // crosses it: memory, cache, card, or link of a ring. It takes at most as long as
 // all it does one after another: something always goes on, as fast as alone or
 // beside others that make up for it. Each that ends is rounded up once.
@@ -59,9 +59,9 @@ func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 		for range 6 { // chains of more waits are cut
 			b.pass()
 		}
-		for pool, bytes := range b.load {
-			if c := b.capacity(pool); float64(r.Makespan) < bytes/c*(1-1e-9)-1 {
-				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", bytes, pool, c, r.Makespan)
+		for resource, bytes := range b.load {
+			if c := b.capacity(resource); float64(r.Makespan) < bytes/c*(1-1e-9)-1 {
+				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", bytes, resource, c, r.Makespan)
 			}
 		}
 		if took := float64(r.Makespan); took < b.chain-fluid.Slack*float64(b.n) || took > b.sum+float64(b.n) {
@@ -77,7 +77,7 @@ type bounds struct {
 	posts, next map[Flag][]npost
 	chain, sum  float64            // nanoseconds
 	n           int                // of what ends
-	load        map[string]float64 // bytes by pool
+	load        map[string]float64 // bytes by resource
 }
 
 func (b *bounds) pass() {
@@ -213,11 +213,11 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 	return at
 }
 
-// send puts bytes on the pools of their way; they take so long alone.
+// send puts bytes on the resources of their way; they take so long alone.
 func (b *bounds) send(k *nkey, bytes float64) (took float64) {
-	for pool, weight := range b.cross(k) {
-		b.load[pool] += weight * bytes
-		took = max(took, weight*bytes/b.capacity(pool))
+	for resource, weight := range b.cross(k) {
+		b.load[resource] += weight * bytes
+		took = max(took, weight*bytes/b.capacity(resource))
 	}
 	return took
 }

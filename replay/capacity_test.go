@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// At every instant no pool carries more than it can, what is sent is fair, no path
+// At every instant no resource carries more than it can, what is sent is fair, no path
 // that will be done is forgotten, and no CU holds more than fits; at the end every
-// pool has carried what the phases demanded.
+// resource has carried what the phases demanded.
 func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)

@@ -314,7 +314,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// Every pool is one bound. The capacities tell which is which.
+// Every resource is one bound. The capacities tell which is which.
 func TestBounds(t *testing.T) {
 	m := small(8, 1)
 	m.GPU.Memory, m.GPU.CacheRate = q(1e9), q(2e9)
@@ -328,7 +328,7 @@ func TestBounds(t *testing.T) {
 	for i := range f.capacities {
 		b := f.boundBy(int32(i))
 		if b != want[f.capacities[i]] {
-			t.Errorf("pool %d of %g bytes a nanosecond: %s", i, f.capacities[i], b)
+			t.Errorf("resource %d of %g bytes a nanosecond: %s", i, f.capacities[i], b)
 		}
 		seen[b] = true
 	}

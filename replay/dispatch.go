@@ -23,7 +23,7 @@ import (
 // Kernels with workgroups left stand in line by priority, then by when they
 // became ready. Each time a slot is free the first in line whose next
 // workgroup fits takes it: a kernel further back gets only what those before
-// it cannot use (leftover policy, MECHANISM R0.2).
+// it cannot use (leftover policy).
 
 type room = machine.Room
 
@@ -168,7 +168,7 @@ func (s *sim) dispatchGPU(id int32) {
 
 // place gives the kernel the slots that it can take. One that waits already
 // takes those freed in this instant one for one, CU by CU: two freed on one CU
-// are refilled there (MODEL_STUDY R1). What is left, and all to one that has
+// are refilled there. What is left, and all to one that has
 // just come, goes to the emptiest CU, the lowest among equals.
 func (s *sim) place(g *gpu, id int32) {
 	l := s.kernels.at(id)

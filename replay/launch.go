@@ -13,16 +13,16 @@ const wholePipe = 1 << 30
 // A launch is a kernel from when its stream reaches it until its last
 // workgroup has left. What every phase touches comes first.
 type launch struct {
-	kernel  *Kernel
-	gpu     int32
-	order   int32 // among all launches
-	owned   int   // tiles that every workgroup runs before it asks for more
-	ticket  int   // next tile that nobody owns
-	working int   // workgroups in a Work or Store phase
-	spent   Slots // by its workgroups
-	bill    bill
-	recent  [2]recentPath // of plain Work and Store phases
-	pipe    int64         // of wholePipe, by one workgroup's work
+	kernel      *Kernel
+	gpu         int32
+	order       int32 // among all launches
+	owned       int   // tiles that every workgroup runs before it asks for more
+	ticket      int   // next tile that nobody owns
+	working     int   // workgroups in a Work or Store phase
+	spent       Slots // by its workgroups
+	uncommitted uncommitted
+	recent      [2]recentPath // of plain Work and Store phases
+	pipe        int64         // of wholePipe, by one workgroup's work
 
 	occupies int64 // of CUs, in the same units, by one workgroup that works
 
@@ -96,11 +96,11 @@ func (s *sim) pathOf(l *launch, p *Phase) int32 {
 		to = l.gpu
 	}
 	if p.Update || p.Op == Work && p.Hit > 0 || p.Op == Store && p.Read+p.Write > 0 {
-		return s.flows.pathTo(s.wayOf(l, p))
+		return s.flows.pathTo(s.pathKeyOf(l, p))
 	}
 	last := &l.recent[p.Op]
 	if last.path == none || last.to != to {
-		*last = recentPath{to, s.flows.pathTo(s.wayOf(l, p))}
+		*last = recentPath{to, s.flows.pathTo(s.pathKeyOf(l, p))}
 	}
 	return last.path
 }

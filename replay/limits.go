@@ -10,8 +10,8 @@ import (
 // What limits a GPU over time
 //
 // The run is divided into a bounded number of equal parts, wider as it gets
-// longer. In each, the time in which every pool carried all it can is summed.
-// A part is limited by the pool that was full for most of it, if that is half
+// longer. In each, the time in which every resource carried all it can is summed.
+// A part is limited by the resource that was full for most of it, if that is half
 // of it or more; else by computing or communicating, if that took half of it;
 // else by what streams stood still for.
 //
@@ -110,10 +110,10 @@ func (s *sim) Full(resource int32, from, to int64) {
 	}
 }
 
-// The words for what limits where no pool does.
+// The words for what limits where no resource does.
 const (
 	computing     = "compute"
-	communicating = "communication" // below the capacity of every pool: latencies, few channels, peers
+	communicating = "communication" // below the capacity of every resource: latencies, few channels, peers
 	copying       = "copies"
 )
 
@@ -193,7 +193,7 @@ func mostOf(sums []named, i int, width, length Time) string {
 	return by
 }
 
-// fullByGPU lists, by GPU, the pools that were full at some time: its memory,
+// fullByGPU lists, by GPU, the resources that were full at some time: its memory,
 // ports, links that leave it and NICs.
 func (s *sim) fullByGPU() [][]named {
 	all := make([][]named, len(s.gpus))

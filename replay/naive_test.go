@@ -11,8 +11,8 @@ import (
 )
 
 // naive is the simulator again, written to be obvious instead of fast: no
-// classes, no wheel, no incremental anything. At every instant it looks at
-// every actor and shares every pool anew among single flows.
+// classes, no event queue, no incremental anything. At every instant it looks at
+// every actor and shares every resource anew among single flows.
 type naive struct {
 	m       machine.Machine
 	p       *Program

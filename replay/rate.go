@@ -144,8 +144,8 @@ func (s *sim) slowed(w *workgroup) float64 {
 // limit is the rate of the phase's bytes alone.
 func (w *workgroup) limit() float64 { return limitOf(w.size, float64(w.alone)) }
 
-// wayOf is the path of a phase's bytes.
-func (s *sim) wayOf(l *launch, p *Phase) pathKey {
+// pathKeyOf is the path of a phase's bytes.
+func (s *sim) pathKeyOf(l *launch, p *Phase) pathKey {
 	k := pathKey{from: l.gpu, to: l.gpu, side: s.flows.side(communication), write: s.flows.written(p.Update)}
 	if l.computes() && (p.Op == Work || p.Peer == l.gpu) {
 		k.side = s.flows.side(computation)

@@ -58,7 +58,10 @@ type rateError struct {
 // Approximation says how large components were solved.
 type Approximation struct {
 	Paths int     // of the largest component that was solved approximately; 0 if none was
-	Error float64 // mean relative error of the rate of the path whose rate was most wrong
+	// Error is the relative difference between rates before and after each solve, times
+	// the time since the first change before it, summed over all solves and divided by
+	// the whole time: that of the path for which it is largest.
+	Error float64
 }
 
 // Approximation is that of the time from 0 to end.
