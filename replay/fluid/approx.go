@@ -57,7 +57,7 @@ type rateError struct {
 
 // Approximation says how large components were solved.
 type Approximation struct {
-	Paths int     // of the largest component that was solved approximately; 0 if none was
+	Paths int // of the largest component that was solved approximately; 0 if none was
 	// Error is the relative difference between rates before and after each solve, times
 	// the time since the first change before it, summed over all solves and divided by
 	// the whole time: that of the path for which it is largest.

@@ -317,7 +317,7 @@ func TestPriorityQueueGivesLeastFirst(t *testing.T) {
 		}
 		rising := rapid.Bool().Draw(t, "rising") // no key is below those given out
 		popped := 0.0
-		for seq := range uint64(rapid.SampledFrom([]int{1, 10, 300}).Draw(t, "n")) {
+		for seq := range uint64(rapid.SampledFrom([]int{1, 10, 300, 3000}).Draw(t, "n")) {
 			if rapid.IntRange(0, 2).Draw(t, "do") > 0 {
 				e := entry{key: float64(rapid.IntRange(0, 50).Draw(t, "key")), seq: seq}
 				if rising {
