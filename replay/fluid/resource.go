@@ -49,9 +49,6 @@ func (s *System) NewResource(capacity float64, observed bool) int32 {
 	return int32(len(s.resources) - 1)
 }
 
-// Capacity is that of a resource now.
-func (s *System) Capacity(id int32) float64 { return s.resources[id].capacity }
-
 // Demand is the most that all flows through a resource could take, with the
 // narrowest resource of their path as a bound.
 func (s *System) Demand(id int32) float64 {
