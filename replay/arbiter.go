@@ -10,7 +10,7 @@ package replay
 //	memory     |compute ......|communication|
 //	                     share: ^
 //
-// Each side is a pool that all its flows cross beside the memory. Its capacity
+// Each side is a resource that all its flows cross beside the memory. Its capacity
 // follows what the other side could send at most.
 
 // An Arbiter says how a memory is divided between computation, which is what
@@ -63,14 +63,6 @@ func (f *fabric) sideOf(gpu int, s side) int32 {
 	return f.sides + int32(numSides*gpu) + int32(s-computation)
 }
 
-// arbitrate notes that a side of the arbiter's memory asks for more or less than before.
-func (f *flows) arbitrate(arbiter int32) {
-	if gpu := arbiter - 1; !f.unruled[gpu] {
-		f.unruled[gpu] = true
-		f.toRule = append(f.toRule, gpu)
-	}
-}
-
 // beginShare puts the share that a kernel states in force on its GPU.
 func (s *sim) beginShare(l *launch) {
 	share := l.kernel.CommShare
@@ -78,40 +70,18 @@ func (s *sim) beginShare(l *launch) {
 		return
 	}
 	s.flows.shares[l.gpu] = share
-	s.flows.arbitrate(l.gpu + 1)
+	s.flows.NoteDemand(s.flows.sideOf(int(l.gpu), computation))
 }
 
-// ruleAll divides the memories whose sides ask for more or less than before.
-func (f *flows) ruleAll(now Time) {
-	for _, gpu := range f.toRule {
-		f.unruled[gpu] = false
-		rate := f.pools[f.pool(int(gpu), Memory)].capacity
-		compute, comm := f.sideOf(int(gpu), computation), f.sideOf(int(gpu), communication)
-		ask := func(id int32) float64 { return f.pools[id].demand + f.pools[id].quiet }
-		share := f.shares[gpu]
-		asks, others := ask(compute), ask(comm)
-		f.setCapacity(compute, max((1-share)*rate, rate-others), now)
-		f.setCapacity(comm, max(share*rate, rate-asks), now)
-	}
-	f.toRule = f.toRule[:0]
-}
-
-// setCapacity changes what a pool can carry from now on.
-func (f *flows) setCapacity(id int32, capacity float64, now Time) {
-	p := &f.pools[id]
-	if p.capacity == capacity {
-		return
-	}
-	p.account(now)
-	p.capacity = capacity
-	p.brimful = p.fills()
-	f.alterPool(p)
-	if p.quietN > 0 {
-		f.watch(id)
-	}
-	for _, m := range p.paths {
-		if f.marks[m.path] != none {
-			f.change(m.path)
-		}
+// Demanded divides the memories whose sides ask for more or less than before.
+func (s *sim) Demanded(sides []int32) {
+	f := &s.flows
+	for _, id := range sides {
+		gpu := int(id-f.sides) / numSides
+		rate, share := f.capacities[f.resource(gpu, Memory)], f.shares[gpu]
+		compute, comm := f.sideOf(gpu, computation), f.sideOf(gpu, communication)
+		asks, others := f.Demand(compute), f.Demand(comm)
+		f.SetCapacity(compute, max((1-share)*rate, rate-others), int64(s.now))
+		f.SetCapacity(comm, max(share*rate, rate-asks), int64(s.now))
 	}
 }

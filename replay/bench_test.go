@@ -111,30 +111,6 @@ func BenchmarkEvents(b *testing.B) {
 	}
 }
 
-// BenchmarkPending is the cost of one timer among many, with and without ties.
-func BenchmarkPending(b *testing.B) {
-	for _, pending := range []int{1e2, 1e3, 1e4, 1e5, 1e6} {
-		for _, spread := range []struct {
-			name string
-			ns   int
-		}{{"ties", 1}, {"distinct", 1e6}} {
-			b.Run(fmt.Sprintf("%s/%d", spread.name, pending), func(b *testing.B) {
-				var w due
-				alarms := make([]alarm, pending)
-				for i := range alarms {
-					w.set(&alarms[i], Time(1000+jitter(i, spread.ns)), actor{id: int32(i)})
-				}
-				i := 0
-				for b.Loop() {
-					id, _ := w.next(alarms)
-					i++
-					w.set(&alarms[id], w.now+Time(1000+jitter(i, spread.ns)), actor{id: id})
-				}
-			})
-		}
-	}
-}
-
 // embedding is a fused embedding and all-to-all: persistent workgroups gather
 // rows and store each result to the rank that wants it, remote ranks first.
 func embedding(gpus, tiles, wgs int, even bool) *Program {

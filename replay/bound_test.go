@@ -7,22 +7,24 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/fluid"
 )
 
-// Nothing is faster than its bytes through the narrowest pool.
+// Nothing is faster than its bytes through the narrowest resource.
 func TestNotFasterThanPhysics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, m, r := drawRun(t, Options{})
 		n := newNaive(m, p)
-		bytes := map[string]float64{} // by pool: GPUs may share a NIC
+		bytes := map[string]float64{} // by resource: GPUs may share a NIC
 		for _, x := range r.Traffic {
 			if x.Resource != DMA {
 				bytes[n.poolOf(x.GPU, x.Resource)] += x.Bytes
 			}
 		}
-		for pool, b := range bytes {
-			if c := n.capacity(pool); float64(r.Makespan) < b/c*(1-1e-9)-1 {
-				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", b, pool, c, r.Makespan)
+		for resource, b := range bytes {
+			if c := n.capacity(resource); float64(r.Makespan) < b/c*(1-1e-9)-1 {
+				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", b, resource, c, r.Makespan)
 			}
 		}
 		for _, u := range r.Use {
@@ -39,7 +41,7 @@ func TestNotFasterThanPhysics(t *testing.T) {
 }
 
 // A program takes at least as long as its longest chain of what waits for each
-// other, each alone on the machine, and as its fullest pool needs for all that
+// other, each alone on the machine, and as its fullest resource needs for all that
 // crosses it: memory, cache, card, or link of a ring. It takes at most as long as
 // all it does one after another: something always goes on, as fast as alone or
 // beside others that make up for it. Each that ends is rounded up once.
@@ -57,12 +59,12 @@ func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 		for range 6 { // chains of more waits are cut
 			b.pass()
 		}
-		for pool, bytes := range b.load {
-			if c := b.capacity(pool); float64(r.Makespan) < bytes/c*(1-1e-9)-1 {
-				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", bytes, pool, c, r.Makespan)
+		for resource, bytes := range b.load {
+			if c := b.capacity(resource); float64(r.Makespan) < bytes/c*(1-1e-9)-1 {
+				t.Fatalf("%g bytes through %s of %g bytes a nanosecond in %d ns", bytes, resource, c, r.Makespan)
 			}
 		}
-		if took := float64(r.Makespan); took < b.chain-slack*float64(b.n) || took > b.sum+float64(b.n) {
+		if took := float64(r.Makespan); took < b.chain-fluid.Slack*float64(b.n) || took > b.sum+float64(b.n) {
 			t.Fatalf("%d ns, the longest chain takes %g, all %d one after another %g", r.Makespan, b.chain, b.n, b.sum)
 		}
 	})
@@ -75,7 +77,7 @@ type bounds struct {
 	posts, next map[Flag][]npost
 	chain, sum  float64            // nanoseconds
 	n           int                // of what ends
-	load        map[string]float64 // bytes by pool
+	load        map[string]float64 // bytes by resource
 }
 
 func (b *bounds) pass() {
@@ -189,7 +191,7 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 			if way == 0 {
 				way = far
 			}
-			b.post(p.Flag, p.Count, b.takes(at, float64(way), float64(way)+b.m.Fabric.Message.Value*1e9)-slack*float64(b.n))
+			b.post(p.Flag, p.Count, b.takes(at, float64(way), float64(way)+b.m.Fabric.Message.Value*1e9)-fluid.Slack*float64(b.n))
 		case Put:
 			to := int(p.Peer)
 			messages := 0.0
@@ -204,18 +206,18 @@ func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 
 			there := b.takes(at, max(0, took-1), max(took, messages)*b.unsure()+2*messages)
 			b.chain = max(b.chain, there)
 			way := float64(b.latency(gpu, to))
-			b.post(p.Flag, p.Count, b.takes(there, way, way)-slack*float64(b.n))
+			b.post(p.Flag, p.Count, b.takes(there, way, way)-fluid.Slack*float64(b.n))
 		}
 	}
 	b.chain = max(b.chain, at)
 	return at
 }
 
-// send puts bytes on the pools of their way; they take so long alone.
+// send puts bytes on the resources of their way; they take so long alone.
 func (b *bounds) send(k *nkey, bytes float64) (took float64) {
-	for pool, weight := range b.cross(k) {
-		b.load[pool] += weight * bytes
-		took = max(took, weight*bytes/b.capacity(pool))
+	for resource, weight := range b.cross(k) {
+		b.load[resource] += weight * bytes
+		took = max(took, weight*bytes/b.capacity(resource))
 	}
 	return took
 }

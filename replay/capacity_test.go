@@ -1,17 +1,17 @@
 package replay
 
 import (
-	"math"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// At every instant no pool carries more than it can, what is sent is fair, no path
+// At every instant no resource carries more than it can, what is sent is fair, no path
 // that will be done is forgotten, and no CU holds more than fits; at the end every
-// pool has carried what the phases demanded.
+// resource has carried what the phases demanded.
 func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
@@ -25,40 +25,35 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := newSim(&m, p, Options{})
-		s.flows.approx.exactPaths = rapid.SampledFrom([]int{exactPaths, 1}).Draw(t, "exact paths")
+		s.flows.ExactPaths = rapid.SampledFrom([]int{fluid.ExactPaths, 1}).Draw(t, "exact paths")
 		n := newNaive(m, p)
 		ends := 0
 		for more := true; more; more = s.next() {
 			ends += len(s.queue)
 			s.instant()
-			checkPools(t, s)
+			checkFlows(t, s)
 			checkCUs(t, s, n)
-			checkDue(t, &s.flows, s.now)
-			if len(s.flows.approx.stale) == 0 {
-				checkFair(t, s)
-			}
 		}
 		if s.deadlock() != nil {
 			return
 		}
-		want := make([]float64, len(s.flows.pools))
+		want := make([]float64, len(s.flows.capacities))
 		for _, x := range s.ledger.traffics() {
 			if x.Resource != DMA {
-				want[s.flows.pool(x.GPU, x.Resource)] += x.Bytes
+				want[s.flows.resource(x.GPU, x.Resource)] += x.Bytes
 			}
 		}
 		for g := range p.GPUs {
 			for r := range numResources {
-				id := s.flows.pool(g, r)
+				id := s.flows.resource(g, r)
 				if id == none {
 					continue
 				}
-				pool := &s.flows.pools[id]
-				pool.account(s.now)
-				got, want := pool.moved, want[id]
+				moved, _ := s.flows.Used(id, int64(s.now))
+				got, want, capacity := moved, want[id], s.flows.capacities[id]
 				// A flow is taken to go on until the whole nanosecond at which it ends.
-				late := pool.capacity * float64(ends)
-				if pool.capacity > 0 && (got < want*(1-1e-9)-slack*late || got > want+late) {
+				late := capacity * float64(ends)
+				if capacity > 0 && (got < want*(1-1e-9)-fluid.Slack*late || got > want+late) {
 					t.Fatalf("GPU %d %s: moved %g bytes, want %g", g, r, got, want)
 				}
 			}
@@ -87,10 +82,10 @@ func TestRestOfLargeComponentIsAccounted(t *testing.T) {
 	writes := kernel("writes", 1, []Phase{{Op: Work, Write: 10_000}})
 	p := prog(nil, nil, []Stream{{Commands: []Command{first, send}}}, []Stream{{Commands: []Command{writes}}}, nil, nil)
 	s := newSim(&m, p, Options{})
-	s.flows.approx.exactPaths = 1
+	s.flows.ExactPaths = 1
 	for more := true; more; more = s.next() {
 		s.instant()
-		checkPools(t, s)
+		checkFlows(t, s)
 	}
 }
 
@@ -153,39 +148,21 @@ func eachPhase(p *Program, change func(*Phase)) {
 	})
 }
 
-func checkPools(t rapid.TB, s *sim) {
-	for i := range s.flows.pools {
-		p := &s.flows.pools[i]
-		used := 0.0
-		for id := range s.flows.paths {
-			way := &s.flows.paths[id]
-			sends := 0.0
-			for _, b := range way.stairs {
-				for _, x := range b.steps {
-					c := &s.flows.classes[x.class]
-					sends += float64(c.n) * s.flows.rateOf(c)
-				}
-			}
-			for at, w := range way.quiet {
-				if !s.isHushed(int32(id), int32(at), w) {
-					continue
-				}
-				var k classKey
-				s.phaseFlow(s.wgs.at(w), &k)
-				sends += k.limit
-			}
-			pools, weights := s.flows.crossed(&s.flows.rises[id])
-			for at, id := range pools {
-				if int(id) == i {
-					used += weights[at] * sends
-				}
+// checkFlows reports what is wrong with the rates, and uncontended flows that the
+// resources do not account.
+func checkFlows(t rapid.TB, s *sim) {
+	if err := s.flows.Check(int64(s.now)); err != nil {
+		t.Fatal(err)
+	}
+	for path := range s.flows.uncontended {
+		n := 0
+		for at, w := range s.flows.uncontended[path].wgs {
+			if s.isUncontended(int32(path), int32(at), w) {
+				n++
 			}
 		}
-		if used > p.capacity*(1+1e-9) {
-			t.Fatalf("at %d: pool %d carries %g of %g", s.now, i, used, p.capacity)
-		}
-		if accounted := p.used + p.quiet; math.Abs(used-accounted) > 1e-6*(used+1) {
-			t.Fatalf("at %d: pool %d carries %g, but %g is accounted", s.now, i, used, accounted)
+		if n != s.flows.uncontended[path].n {
+			t.Fatalf("at %d: path %d has %d uncontended flows, not %d", s.now, path, n, s.flows.uncontended[path].n)
 		}
 	}
 }

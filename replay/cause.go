@@ -196,37 +196,33 @@ func (s *sim) phaseEnded(id int32, w *workgroup, l *launch) {
 
 // boundOf is what held the workgroup's phase back until this instant.
 func (s *sim) boundOf(w *workgroup) Bound {
-	if w.class == none {
+	if w.Class == none {
 		return Unbound
 	}
-	c := &s.flows.classes[w.class]
-	if c.path != none {
-		pools, _ := s.flows.crossed(&s.flows.rises[c.path])
-		for _, id := range pools {
-			if p := &s.flows.pools[id]; p.fills() {
-				return s.flows.boundBy(id)
-			}
+	if path := s.flows.PathOf(w.Class); path != none {
+		if id := s.flows.FullResource(path); id != none {
+			return s.flows.boundBy(id)
 		}
 	}
-	if w.cu != none && s.gpus[c.key.gpu].pipes[w.cu].slow > 1 {
+	if w.cu != none && s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow > 1 {
 		return ByPipes
 	}
-	if c.key.beside > 1 {
+	if !w.lone && w.beside > 1 {
 		return ByLoad
 	}
 	return ByPipes
 }
 
-// boundBy is the bound that a pool is.
-func (f *fabric) boundBy(pool int32) Bound {
+// boundBy is the bound that a resource is.
+func (f *fabric) boundBy(resource int32) Bound {
 	switch cards := f.homes[0].card; {
-	case int(pool) < poolsPerGPU*len(f.homes):
-		return [...]Bound{Memory: ByMemory, Egress: ByEgress, Ingress: ByIngress}[pool%poolsPerGPU]
-	case f.nics > 0 && pool >= cards && pool < cards+int32(poolsPerNIC*f.nics):
+	case int(resource) < resourcesPerGPU*len(f.homes):
+		return [...]Bound{Memory: ByMemory, Egress: ByEgress, Ingress: ByIngress}[resource%resourcesPerGPU]
+	case f.nics > 0 && resource >= cards && resource < cards+int32(resourcesPerNIC*f.nics):
 		return ByNIC
-	case f.sides != none && pool >= f.sides:
+	case f.sides != none && resource >= f.sides:
 		return ByMemory
-	case f.caches != none && pool >= f.caches:
+	case f.caches != none && resource >= f.caches:
 		return ByCache
 	}
 	return ByLink

@@ -314,7 +314,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// Every pool is one bound. The capacities tell which is which.
+// Every resource is one bound. The capacities tell which is which.
 func TestBounds(t *testing.T) {
 	m := small(8, 1)
 	m.GPU.Memory, m.GPU.CacheRate = q(1e9), q(2e9)
@@ -325,10 +325,10 @@ func TestBounds(t *testing.T) {
 	f := newFabric(&m, p)
 	want := map[float64]Bound{1: ByMemory, 2: ByCache, 3: ByEgress, 4: ByIngress, 5: ByLink, 6: ByNIC, 7: ByNIC, 8: ByLink}
 	seen := map[Bound]bool{}
-	for i := range f.pools {
+	for i := range f.capacities {
 		b := f.boundBy(int32(i))
-		if b != want[f.pools[i].capacity] {
-			t.Errorf("pool %d of %g bytes a nanosecond: %s", i, f.pools[i].capacity, b)
+		if b != want[f.capacities[i]] {
+			t.Errorf("resource %d of %g bytes a nanosecond: %s", i, f.capacities[i], b)
 		}
 		seen[b] = true
 	}

@@ -241,7 +241,7 @@ func (s *sim) checkPhase(p *Phase) error {
 	if p.Op <= Sleep && uint64(p.Time) < uint64(lastTime) && uint32(p.Peer) < uint32(len(s.program.GPUs)) &&
 		uint32(p.Flag) < uint32(len(s.flags)) && p.Count >= 0 && p.Last == 0 &&
 		max(bits(p.Bytes), bits(p.Read), bits(p.Write)) <= bits(maxBytes) &&
-		bits(p.Favor) == 0 && bits(p.Beside) == 0 && bits(p.Hit) == 0 {
+		bits(p.Weight) == 0 && bits(p.Beside) == 0 && bits(p.Hit) == 0 {
 		return nil
 	}
 	if p.Op > Sleep {
@@ -277,8 +277,8 @@ func (s *sim) checkPhase(p *Phase) error {
 	if !(p.Beside >= 0 && p.Beside <= 1e6) {
 		return fmt.Errorf("beside: factor %g (want 0 to 1e6)", p.Beside)
 	}
-	if !(p.Favor >= 0 && p.Favor <= 1e6) || p.Favor > 0 && p.Favor < 1e-6 {
-		return fmt.Errorf("favor: %g (want 1e-6 to 1e6)", p.Favor)
+	if !(p.Weight >= 0 && p.Weight <= 1e6) || p.Weight > 0 && p.Weight < 1e-6 {
+		return fmt.Errorf("weight: %g (want 1e-6 to 1e6)", p.Weight)
 	}
 	return nil
 }

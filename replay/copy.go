@@ -57,7 +57,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 		s.record.copy(st, cmd, s.now)
 		st.step = moving
 		if wait := s.beforeBytes(st, c); wait > 0 {
-			s.events.set(&st.alarm, s.now+wait, actor{dueStream, id})
+			s.wakeAt(&st.alarm, s.now+wait, actor{dueStream, id})
 			return false
 		}
 		fallthrough
@@ -155,6 +155,6 @@ func (st *stream) copyFlow(s *sim) (classKey, float64) {
 func (s *sim) transfer(from, to int32, limit float64, update bool) classKey {
 	return classKey{
 		path: s.flows.pathTo(pathKey{from: from, to: to, side: s.flows.side(communication), read: 1, write: s.flows.written(update)}),
-		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, beside: 1, favor: 1,
+		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, beside: 1, weight: 1,
 	}
 }

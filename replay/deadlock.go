@@ -32,7 +32,7 @@ func (s *sim) deadlock() error {
 }
 
 func (s *sim) chain(w waiter) []string {
-	d := detective{sim: s, leads: map[lead]flagSet{}}
+	d := waitSearch{sim: s, found: map[launchPart]flagSet{}}
 	var seen []waiter
 	var chain []string
 	for {
@@ -51,20 +51,20 @@ func (s *sim) chain(w waiter) []string {
 
 type flagSet map[Flag]bool
 
-// A lead is the workgroups of a launch that are resident, or those that are not.
-type lead struct {
+// A launchPart is the workgroups of a launch that are resident, or those that are not.
+type launchPart struct {
 	launch   int32
 	unplaced bool
 }
 
-// A detective finds out who could still post a flag.
-type detective struct {
+// A waitSearch finds out who could still post a flag.
+type waitSearch struct {
 	*sim
-	leads map[lead]flagSet
+	found map[launchPart]flagSet
 }
 
 // follow describes a wait and finds who could end it; ok is false if nobody could.
-func (d *detective) follow(w waiter) (text string, next waiter, ok bool) {
+func (d *waitSearch) follow(w waiter) (text string, next waiter, ok bool) {
 	if w.launch != none {
 		l := d.kernels.at(w.launch)
 		who := fmt.Sprintf("GPU %d: kernel %q", l.gpu, l.kernel.Name)
@@ -90,7 +90,7 @@ func (d *detective) follow(w waiter) (text string, next waiter, ok bool) {
 }
 
 // resident follows the first resident workgroup of a launch that waits.
-func (d *detective) resident(id int32, l *launch, who string) (string, waiter, bool) {
+func (d *waitSearch) resident(id int32, l *launch, who string) (string, waiter, bool) {
 	first, waits := none, 0
 	for i := range d.wgs.all {
 		w := d.wgs.at(int32(i))
@@ -113,7 +113,7 @@ func (d *detective) resident(id int32, l *launch, who string) (string, waiter, b
 }
 
 // awaiting follows a flag to who could post it.
-func (d *detective) awaiting(who string, f Flag, count int64) (string, waiter, bool) {
+func (d *waitSearch) awaiting(who string, f Flag, count int64) (string, waiter, bool) {
 	text := fmt.Sprintf("%s for flag %q (%d of %d)", who, d.program.Flags[f], d.flags[f].value, count)
 	if next, whose, ok := d.poster(f); ok {
 		return fmt.Sprintf("%s that %s would post", text, whose), next, true
@@ -123,13 +123,13 @@ func (d *detective) awaiting(who string, f Flag, count int64) (string, waiter, b
 
 // poster finds who could post the flag: workgroups, not placed ones first, in
 // order of launch, then streams.
-func (d *detective) poster(f Flag) (w waiter, whose string, ok bool) {
+func (d *waitSearch) poster(f Flag) (w waiter, whose string, ok bool) {
 	for _, unplaced := range []bool{true, false} {
 		best := int32(none)
 		for i := range d.kernels.all {
 			id := int32(i)
 			l := d.kernels.at(id)
-			if l.kernel != nil && d.posts(lead{id, unplaced})[f] && (best == none || l.order < d.kernels.at(best).order) {
+			if l.kernel != nil && d.posts(launchPart{id, unplaced})[f] && (best == none || l.order < d.kernels.at(best).order) {
 				best = id
 			}
 		}
@@ -147,7 +147,7 @@ func (d *detective) poster(f Flag) (w waiter, whose string, ok bool) {
 }
 
 // streamPosts reports whether a command after the present one could post the flag.
-func (d *detective) streamPosts(st *stream, f Flag) bool {
+func (d *waitSearch) streamPosts(st *stream, f Flag) bool {
 	for i := st.next + 1; i < len(st.Commands); i++ {
 		c := &st.Commands[i]
 		if c.Op == Post && c.Flag == f && c.Count > 0 {
@@ -161,8 +161,8 @@ func (d *detective) streamPosts(st *stream, f Flag) bool {
 }
 
 // posts is what the workgroups of a launch could still post.
-func (d *detective) posts(a lead) flagSet {
-	if set, ok := d.leads[a]; ok {
+func (d *waitSearch) posts(a launchPart) flagSet {
+	if set, ok := d.found[a]; ok {
 		return set
 	}
 	l := d.kernels.at(a.launch)
@@ -174,11 +174,11 @@ func (d *detective) posts(a lead) flagSet {
 	} else {
 		d.residentPosts(a.launch, l, set)
 	}
-	d.leads[a] = set
+	d.found[a] = set
 	return set
 }
 
-func (d *detective) residentPosts(id int32, l *launch, set flagSet) {
+func (d *waitSearch) residentPosts(id int32, l *launch, set flagSet) {
 	k := l.kernel
 	for i := range d.wgs.all {
 		w := d.wgs.at(int32(i))

@@ -23,7 +23,7 @@ import (
 // Kernels with workgroups left stand in line by priority, then by when they
 // became ready. Each time a slot is free the first in line whose next
 // workgroup fits takes it: a kernel further back gets only what those before
-// it cannot use (leftover policy, MECHANISM R0.2).
+// it cannot use (leftover policy).
 
 type room = machine.Room
 
@@ -45,11 +45,11 @@ func (f Footprint) Residents(g *machine.GPU) int {
 
 // A gpu is the state of one device. What every phase touches comes first.
 type gpu struct {
-	pipes    []pipes // by CU
-	occupied int64   // by compute workgroups in a Work or Store phase, in units of 1/wholePipe of a CU
-	matrix   int     // workgroups of Matrix kernels in a Work or Store phase
-	busy     gauge   // CUs with one in a Work or Store phase
-	crowded  bool    // is in sim.crowd
+	pipes               []pipes // by CU
+	occupied            int64   // by compute workgroups in a Work or Store phase, in units of 1/wholePipe of a CU
+	matrix              int     // workgroups of Matrix kernels in a Work or Store phase
+	busy                gauge   // CUs with one in a Work or Store phase
+	interferenceChanged bool    // is in sim.interfered
 
 	dirty       bool // is in sim.dirty
 	cus         []cu
@@ -70,7 +70,7 @@ type cu struct {
 	left        int32   // the last one's moment, if causes are kept
 	wgs         []int32 // resident, in no order
 	slots       []int32 // by slot, for lanes: who is in it (vacancies.stays), or none
-	clocks      []int32 // classes of its work that touches no memory
+	classes     []int32 // classes of its work that touches no memory
 }
 
 // Pipes are what every phase on a CU touches.
@@ -79,7 +79,7 @@ type pipes struct {
 	slow    float64 // how many times as long work takes; at least 1
 	compute int64   // what compute in a Work or Store phase occupies, in the same units
 	working int32   // workgroups in a Work or Store phase
-	bent    bool    // are in sim.bent
+	changed bool    // are in sim.pipesChanged
 }
 
 type cuRef struct{ gpu, cu int32 }
@@ -168,7 +168,7 @@ func (s *sim) dispatchGPU(id int32) {
 
 // place gives the kernel the slots that it can take. One that waits already
 // takes those freed in this instant one for one, CU by CU: two freed on one CU
-// are refilled there (MODEL_STUDY R1). What is left, and all to one that has
+// are refilled there. What is left, and all to one that has
 // just come, goes to the emptiest CU, the lowest among equals.
 func (s *sim) place(g *gpu, id int32) {
 	l := s.kernels.at(id)

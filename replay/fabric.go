@@ -6,35 +6,35 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// A fabric says which pools bytes cross. Pools lie in a row: memory, egress
+// A fabric says which resources bytes cross. Resources lie in a row: memory, egress
 // and ingress of each GPU, then the links inside the nodes, then egress and
 // ingress of each NIC, the links between nodes, last-level caches, and the
-// sides of memories that an arbiter tells apart. A pool whose
+// sides of memories that an arbiter tells apart. A resource whose
 // capacity the machine does not give (0) holds nothing back and is no part of
 // a route.
 //
 //	GPU 0 ─ egress ─ links of the node ─ ingress ─ GPU 1        in one node
 //	GPU 0 ─ NIC out ─ links of the network ─ NIC in ─ GPU 9     between nodes
 type fabric struct {
-	pools   []pool
-	homes   []home // by GPU
-	inner   level  // of the GPUs of a node; one node's links after another's
-	outer   level  // of the nodes
-	nics    int
-	caches  int32   // first pool of the last-level caches, or none
-	sides   int32   // first pool of the sides of memories, or none
-	update  float64 // memory that a byte takes that is added to what is there
-	message Time    // that a message takes a NIC at least
-	flag    Time    // that a flag to a GPU of the node takes at least
-	steps   []machine.Step
-	way     []share
+	capacities []float64 // of resources, bytes a nanosecond
+	homes      []home    // by GPU
+	inner      level     // of the GPUs of a node; one node's links after another's
+	outer      level     // of the nodes
+	nics       int
+	caches     int32   // first resource of the last-level caches, or none
+	sides      int32   // first resource of the sides of memories, or none
+	update     float64 // memory that a byte takes that is added to what is there
+	message    Time    // that a message takes a NIC at least
+	flag       Time    // that a flag to a GPU of the node takes at least
+	steps      []machine.Step
+	way        []crossing
 }
 
 // A home is where a GPU is.
 type home struct {
 	node, at int32 // in the node
 	nic      int32 // counted over all nodes; none where there is one node
-	card     int32 // its first pool
+	card     int32 // its first resource
 }
 
 // A level is members joined by links.
@@ -43,14 +43,14 @@ type level struct {
 	layout       machine.Layout // of the members
 	members      int
 	ports        int   // of a member
-	links        int32 // first pool
+	links        int32 // first resource
 	limited      bool  // links have a capacity of their own
 	latency, hop Time  // of the first link, and of each further one
 }
 
 const (
-	poolsPerGPU = 3 // Memory, Egress, Ingress
-	poolsPerNIC = 2 // NICEgress, NICIngress
+	resourcesPerGPU = 3 // Memory, Egress, Ingress
+	resourcesPerNIC = 2 // NICEgress, NICIngress
 )
 
 func newFabric(m *machine.Machine, p *Program) fabric {
@@ -68,14 +68,14 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 		f.update = 1
 	}
 	add := func(count int, rate machine.Quantity) int32 {
-		at := int32(len(f.pools))
+		at := int32(len(f.capacities))
 		for range count {
-			f.pools = append(f.pools, pool{capacity: factor * perNanosecond(rate.Value)})
+			f.capacities = append(f.capacities, factor*perNanosecond(rate.Value))
 		}
 		return at
 	}
 	for range f.homes {
-		f.pools = append(f.pools, pool{capacity: perNanosecond(m.GPU.Memory.Value)})
+		f.capacities = append(f.capacities, perNanosecond(m.GPU.Memory.Value))
 		add(1, m.Fabric.Egress)
 		add(1, m.Fabric.Ingress)
 	}
@@ -90,7 +90,7 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 		topology: m.Fabric.Topology, members: per,
 		latency: nanoseconds(m.Fabric.Latency.Value), hop: nanoseconds(m.Fabric.Hop.Value),
 	}, nodes, m.Fabric.Pair)
-	cards := int32(len(f.pools))
+	cards := int32(len(f.capacities))
 	if nodes > 1 {
 		f.nics = nodes * nics
 		for range f.nics {
@@ -106,26 +106,23 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 		h := home{node: int32(all.Node(g)), at: int32(g % per), nic: none}
 		if nodes > 1 {
 			h.nic = int32(all.NIC(g))
-			h.card = cards + poolsPerNIC*h.nic
+			h.card = cards + resourcesPerNIC*h.nic
 		}
 		f.homes[g] = h
 	}
 	if m.GPU.CacheRate.Value > 0 {
-		f.caches = int32(len(f.pools))
+		f.caches = int32(len(f.capacities))
 		for range f.homes {
-			f.pools = append(f.pools, pool{capacity: perNanosecond(m.GPU.CacheRate.Value)})
+			f.capacities = append(f.capacities, perNanosecond(m.GPU.CacheRate.Value))
 		}
 	}
 	if p.Arbiter.Policy != Fair && m.GPU.Memory.Value > 0 {
-		f.sides = int32(len(f.pools))
+		f.sides = int32(len(f.capacities))
 		for g := range f.homes {
 			for range numSides {
-				f.pools = append(f.pools, pool{capacity: f.pools[f.pool(g, Memory)].capacity, arbiter: int32(g) + 1})
+				f.capacities = append(f.capacities, f.capacities[f.resource(g, Memory)])
 			}
 		}
-	}
-	for i := range f.pools {
-		f.pools[i].reckon()
 	}
 	return f
 }
@@ -134,11 +131,11 @@ func perNanosecond(perSecond float64) float64 { return perSecond / 1e9 }
 
 func nanoseconds(seconds float64) Time { return Time(math.Round(seconds * 1e9)) }
 
-// pool is that of a resource of a GPU, or of the NIC that serves it; none where there is none.
-func (f *fabric) pool(gpu int, r Resource) int32 {
+// resource is that of a GPU, or of the NIC that serves it; none where there is none.
+func (f *fabric) resource(gpu int, r Resource) int32 {
 	switch {
 	case r <= Ingress:
-		return int32(poolsPerGPU*gpu + int(r))
+		return int32(resourcesPerGPU*gpu + int(r))
 	case r == Cache && f.caches != none:
 		return f.caches + int32(gpu)
 	case (r == NICEgress || r == NICIngress) && f.homes[gpu].nic != none:
@@ -175,13 +172,13 @@ func (l *level) delay(from, to int32) Time {
 	return l.latency + Time(l.layout.Hops(int(from), int(to))-1)*l.hop
 }
 
-// route is the pools that a byte crosses on the path, until the next call.
-func (f *fabric) route(k pathKey) []share {
+// route is the resources that a byte crosses on the path, until the next call.
+func (f *fabric) route(k pathKey) []crossing {
 	from, to := int(k.from), int(k.to)
 	if from == to {
 		s := f.memory(f.way[:0], from, k.side, k.read+k.write)
 		if f.caches != none {
-			s = f.cross(s, f.pool(from, Cache), k.cache)
+			s = f.cross(s, f.resource(from, Cache), k.cache)
 		}
 		f.way = s
 		return s
@@ -193,13 +190,13 @@ func (f *fabric) route(k pathKey) []share {
 	}
 	a, b := &f.homes[from], &f.homes[to]
 	if a.node != b.node {
-		s = f.cross(s, f.pool(from, NICEgress), 1)
+		s = f.cross(s, f.resource(from, NICEgress), 1)
 		s = f.links(s, &f.outer, 0, a.node, b.node)
-		s = f.cross(s, f.pool(to, NICIngress), 1)
+		s = f.cross(s, f.resource(to, NICIngress), 1)
 	} else {
-		s = f.cross(s, f.pool(from, Egress), 1)
+		s = f.cross(s, f.resource(from, Egress), 1)
 		s = f.links(s, &f.inner, a.node, a.at, b.at)
-		s = f.cross(s, f.pool(to, Ingress), 1)
+		s = f.cross(s, f.resource(to, Ingress), 1)
 	}
 	f.way = f.memory(s, to, k.side, k.write)
 	return f.way
@@ -207,12 +204,12 @@ func (f *fabric) route(k pathKey) []share {
 
 // replicated appends the way behind the source's memory of bytes that leave once
 // and reach every other GPU of the node.
-func (f *fabric) replicated(s []share, k pathKey) []share {
+func (f *fabric) replicated(s []crossing, k pathKey) []crossing {
 	from := int(k.from)
-	s = f.cross(s, f.pool(from, Egress), 1)
+	s = f.cross(s, f.resource(from, Egress), 1)
 	for to := range f.homes {
 		if to != from && !f.apart(k.from, int32(to)) {
-			s = f.cross(s, f.pool(to, Ingress), 1)
+			s = f.cross(s, f.resource(to, Ingress), 1)
 			s = f.memory(s, to, k.side, k.write)
 		}
 	}
@@ -221,10 +218,10 @@ func (f *fabric) replicated(s []share, k pathKey) []share {
 
 // memory appends that of a GPU, and the side of it. A side may have no capacity at
 // present.
-func (f *fabric) memory(s []share, gpu int, of side, weight float64) []share {
-	s = f.cross(s, f.pool(gpu, Memory), weight)
-	if f.sides != none && weight > 0 {
-		s = append(s, share{pool: f.sideOf(gpu, of), weight: weight})
+func (f *fabric) memory(s []crossing, gpu int, of side, cost float64) []crossing {
+	s = f.cross(s, f.resource(gpu, Memory), cost)
+	if f.sides != none && cost > 0 {
+		s = append(s, crossing{Resource: f.sideOf(gpu, of), Cost: cost})
 	}
 	return s
 }
@@ -238,7 +235,7 @@ func (f *fabric) written(update bool) float64 {
 }
 
 // links appends those of the way between two members of the level, in one of its groups.
-func (f *fabric) links(s []share, l *level, group, from, to int32) []share {
+func (f *fabric) links(s []crossing, l *level, group, from, to int32) []crossing {
 	if !l.limited {
 		return s
 	}
@@ -250,9 +247,9 @@ func (f *fabric) links(s []share, l *level, group, from, to int32) []share {
 	return s
 }
 
-func (f *fabric) cross(s []share, pool int32, weight float64) []share {
-	if f.pools[pool].capacity == 0 || weight == 0 {
+func (f *fabric) cross(s []crossing, resource int32, cost float64) []crossing {
+	if f.capacities[resource] == 0 || cost == 0 {
 		return s
 	}
-	return append(s, share{pool: pool, weight: weight})
+	return append(s, crossing{Resource: resource, Cost: cost})
 }

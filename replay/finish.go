@@ -4,7 +4,7 @@ import "github.com/overlapse/overlapse/trace"
 
 // result gathers what the finished simulation found.
 func (s *sim) result() *Result {
-	r := &Result{Makespan: s.makespan, Approximation: s.flows.approximation(s.makespan), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
+	r := &Result{Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
 	for i := range s.streams {
 		st := &s.streams[i]
 		st.lose(st.since, s.makespan, Idle{Cause: NoWork})
@@ -24,15 +24,14 @@ func (s *sim) result() *Result {
 func (s *sim) use(g int) []Use {
 	var all []Use
 	for res := range numResources {
-		id := s.flows.pool(g, res)
-		if id == none || s.makespan == 0 || s.flows.pools[id].capacity == 0 {
+		id := s.flows.resource(g, res)
+		if id == none || s.makespan == 0 || s.flows.capacities[id] == 0 {
 			continue
 		}
-		p := &s.flows.pools[id]
-		p.account(s.now)
+		moved, full := s.flows.Used(id, int64(s.now))
 		all = append(all, Use{
-			GPU: g, Resource: res, Saturated: p.saturated,
-			Fraction: p.moved / (p.capacity * float64(s.makespan)),
+			GPU: g, Resource: res, Saturated: Time(full),
+			Fraction: moved / (s.flows.capacities[id] * float64(s.makespan)),
 		})
 	}
 	return all

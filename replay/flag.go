@@ -1,15 +1,24 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A flag is a counter and who waits for it.
 type flag struct {
 	value   int64
-	waiters ordered[int64] // by the count they wait for, then by who came first
-	coming  int32          // the post last sent on its way, or none
+	waiters []flagWaiter // by the count they wait for, then by who came first
+	head    int          // of waiters: those before it have gone on
+	coming  int32        // the post last sent on its way, or none
+}
+
+// A flagWaiter is who waits for a flag to reach a count.
+type flagWaiter struct {
+	count int64
+	who   actor
 }
 
 // A poster is who brought a flag to its count: a kernel's launch, or a stream.
@@ -34,8 +43,11 @@ func (s *sim) await(f Flag, count int64, who actor) bool {
 	if f == NoFlag || fl.value >= count {
 		return true
 	}
-	s.waited++
-	fl.waiters.push(entry[int64]{key: count, seq: s.waited, who: who})
+	if fl.head == len(fl.waiters) {
+		fl.waiters, fl.head = fl.waiters[:0], 0
+	}
+	at, _ := slices.BinarySearchFunc(fl.waiters[fl.head:], count+1, func(w flagWaiter, count int64) int { return cmp.Compare(w.count, count) })
+	fl.waiters = slices.Insert(fl.waiters, fl.head+at, flagWaiter{count, who})
 	return false
 }
 
@@ -50,8 +62,8 @@ func (s *sim) post(f Flag, count int64, from poster) {
 		return
 	}
 	fl.value += count
-	for !fl.waiters.empty() && fl.waiters.min().key <= fl.value {
-		who := fl.waiters.pop().who
+	for ; fl.head < len(fl.waiters) && fl.waiters[fl.head].count <= fl.value; fl.head++ {
+		who := fl.waiters[fl.head].who
 		if who.kind == dueStream {
 			s.streams[who.id].awaited = from
 		} else if s.record.options.Level == Phases {
@@ -85,7 +97,7 @@ func (s *sim) postAfter(delay Time, f Flag, count int64, from poster) {
 	if s.causes != nil {
 		s.posts.at(id).moment = s.causes.now
 	}
-	s.events.set(&s.posts.at(id).at, at, actor{duePost, id})
+	s.wakeAt(&s.posts.at(id).at, at, actor{duePost, id})
 }
 
 // sendFlag is how long a flag takes to a GPU: the way, and before it how long

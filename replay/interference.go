@@ -51,10 +51,21 @@ func (s *sim) communicates(l *launch, cu int32, n int32) {
 
 // interferes notes that phases on the GPU may be slowed more or less from now on.
 func (s *sim) interferes(gpu int32) {
-	if g := &s.gpus[gpu]; !g.crowded && len(s.flows.beside[gpu]) > 0 {
-		g.crowded = true
-		s.crowd = append(s.crowd, gpu)
+	if g := &s.gpus[gpu]; !g.interferenceChanged && len(s.flows.beside[gpu]) > 0 {
+		g.interferenceChanged = true
+		s.interfered = append(s.interfered, gpu)
 	}
+}
+
+// interfere slows phases as much as the work of this instant has them.
+func (s *sim) interfere() {
+	for _, g := range s.interfered {
+		s.gpus[g].interferenceChanged = false
+		for _, id := range s.flows.beside[g] {
+			s.flows.SetLimit(id, s.limit(&s.flows.classes[id].key))
+		}
+	}
+	s.interfered = s.interfered[:0]
 }
 
 // interference is how many times as long a member of the class takes at present

@@ -89,8 +89,8 @@ func (t *ledger) spend(row, gpu int32, by *Slots) {
 	of.Sleeping += by.Sleeping
 }
 
-// A bill is bytes of a kernel's phases that are not in the ledger yet.
-type bill struct {
+// uncommitted is the bytes of a kernel's phases that are not in the ledger yet.
+type uncommitted struct {
 	read, written, cached float64 // by Work; written by Stores too, beside what they send
 	peer                  int32   // of the last Stores
 	stored, fetched       float64 // by those
@@ -98,7 +98,7 @@ type bill struct {
 
 // charge counts the bytes of a phase.
 func (s *sim) charge(l *launch, p *Phase) {
-	b := &l.bill
+	b := &l.uncommitted
 	switch p.Op {
 	case Work:
 		b.read += p.Read * (1 - p.Hit)
@@ -126,7 +126,7 @@ func (s *sim) charge(l *launch, p *Phase) {
 // enter puts what a launch has moved into the ledger.
 func (s *sim) enter(l *launch) {
 	s.enterStores(l)
-	b := &l.bill
+	b := &l.uncommitted
 	s.ledger.add(l.row, l.gpu, Memory, b.read)
 	s.ledger.write(l.row, l.gpu, b.written)
 	if s.flows.caches != none {
@@ -136,7 +136,7 @@ func (s *sim) enter(l *launch) {
 }
 
 func (s *sim) enterStores(l *launch) {
-	if b := &l.bill; b.stored > 0 {
+	if b := &l.uncommitted; b.stored > 0 {
 		s.move(l.row, l.gpu, b.peer, b.stored, b.fetched)
 		b.stored, b.fetched = 0, 0
 	}

@@ -10,8 +10,8 @@ import (
 // What limits a GPU over time
 //
 // The run is divided into a bounded number of equal parts, wider as it gets
-// longer. In each, the time in which every pool carried all it can is summed.
-// A part is limited by the pool that was full for most of it, if that is half
+// longer. In each, the time in which every resource carried all it can is summed.
+// A part is limited by the resource that was full for most of it, if that is half
 // of it or more; else by computing or communicating, if that took half of it;
 // else by what streams stood still for.
 //
@@ -87,24 +87,33 @@ type busy struct {
 // limits gathers what limited each GPU. A nil one gathers nothing.
 type limits struct {
 	busy [][]busy // by GPU
+	full []*parts // by resource: when it was full; nil where it holds nothing back
 }
 
 func newLimits(s *sim, o Options) *limits {
 	if !o.Limits {
 		return nil
 	}
-	for i := range s.flows.pools {
-		if s.flows.pools[i].capacity > 0 {
-			s.flows.pools[i].full = &parts{}
+	l := &limits{busy: make([][]busy, len(s.gpus)), full: make([]*parts, len(s.flows.capacities))}
+	for i, capacity := range s.flows.capacities {
+		if capacity > 0 {
+			l.full[i] = &parts{}
 		}
 	}
-	return &limits{busy: make([][]busy, len(s.gpus))}
+	return l
 }
 
-// The words for what limits where no pool does.
+// Full notes that a resource was full.
+func (s *sim) Full(resource int32, from, to int64) {
+	if s.limits != nil && s.limits.full[resource] != nil {
+		s.limits.full[resource].add(Time(from), Time(to))
+	}
+}
+
+// The words for what limits where no resource does.
 const (
 	computing     = "compute"
-	communicating = "communication" // below the capacity of every pool: latencies, few channels, peers
+	communicating = "communication" // below the capacity of every resource: latencies, few channels, peers
 	copying       = "copies"
 )
 
@@ -184,20 +193,20 @@ func mostOf(sums []named, i int, width, length Time) string {
 	return by
 }
 
-// fullByGPU lists, by GPU, the pools that were full at some time: its memory,
+// fullByGPU lists, by GPU, the resources that were full at some time: its memory,
 // ports, links that leave it and NICs.
 func (s *sim) fullByGPU() [][]named {
 	all := make([][]named, len(s.gpus))
-	add := func(gpu int, pool int32, name string) {
-		p := &s.flows.pools[pool]
-		if p.account(s.now); p.full != nil && len(p.full.sum) > 0 {
-			all[gpu] = append(all[gpu], named{name, p.full, false})
+	add := func(gpu int, resource int32, name string) {
+		s.flows.Used(resource, int64(s.now)) // up to now
+		if full := s.limits.full[resource]; full != nil && len(full.sum) > 0 {
+			all[gpu] = append(all[gpu], named{name, full, false})
 		}
 	}
 	f := &s.flows.fabric
 	for g := range s.gpus {
 		for _, r := range [...]Resource{Egress, Ingress, NICEgress, NICIngress, Cache} {
-			if id := f.pool(g, r); id != none {
+			if id := f.resource(g, r); id != none {
 				add(g, id, r.String())
 			}
 		}
@@ -207,7 +216,7 @@ func (s *sim) fullByGPU() [][]named {
 				add(g, in.links+(h.node*int32(in.members)+h.at)*int32(in.ports)+int32(port), "link")
 			}
 		}
-		add(g, f.pool(g, Memory), Memory.String())
+		add(g, f.resource(g, Memory), Memory.String())
 		if f.sides != none {
 			for side := range int32(numSides) {
 				add(g, f.sides+int32(numSides*g)+side, Memory.String())

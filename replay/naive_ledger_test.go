@@ -8,11 +8,11 @@ import (
 )
 
 // An nledger is what a naive simulation adds up: bytes by cause, the time of
-// workgroups, and how full pools and CUs were.
+// workgroups, and how full resources and CUs were.
 type nledger struct {
 	bytes     map[Traffic]float64 // by GPU, resource and name; Written 1 stands for what is written
 	slots     map[Slots]Slots     // by GPU and name
-	moved     map[string]float64  // by pool
+	moved     map[string]float64  // by resource
 	saturated map[string]Time
 	held      map[int]float64 // by GPU: CUs times nanoseconds
 	working   map[int]float64
@@ -95,15 +95,15 @@ func (n *naive) pass(dt Time) {
 	used := map[string]float64{}
 	for _, a := range n.actors {
 		if a.flow != nil {
-			for pool, w := range n.cross(&a.flow.key) {
-				used[pool] += w * a.flow.rate
+			for resource, w := range n.cross(&a.flow.key) {
+				used[resource] += w * a.flow.rate
 			}
 		}
 	}
-	for pool, u := range used {
-		n.ledger.moved[pool] += u * float64(dt)
-		if u >= n.capacity(pool)*(1-1e-6) {
-			n.ledger.saturated[pool] += dt
+	for resource, u := range used {
+		n.ledger.moved[resource] += u * float64(dt)
+		if u >= n.capacity(resource)*(1-1e-6) {
+			n.ledger.saturated[resource] += dt
 		}
 	}
 	for g := range n.gpus {
@@ -119,7 +119,7 @@ func (n *naive) pass(dt Time) {
 	}
 }
 
-// poolOf names a GPU's pool of a resource.
+// poolOf names a GPU's resource of a resource.
 func (n *naive) poolOf(gpu int, r Resource) string {
 	return map[Resource]string{
 		Memory: fmt.Sprint("m", gpu), Egress: fmt.Sprint("e[", gpu, "]"), Ingress: fmt.Sprint("i[", gpu, "]"),
@@ -162,9 +162,9 @@ func (n *naive) differs(r *Result) string {
 	}
 	makespan := max(1, float64(n.end))
 	for _, x := range r.Use {
-		pool := n.poolOf(x.GPU, x.Resource)
-		if use := n.ledger.moved[pool] / n.capacity(pool) / makespan; !like(x.Fraction, use) || x.Saturated != n.ledger.saturated[pool] {
-			return fmt.Sprintf("use %+v, want %g and %d", x, use, n.ledger.saturated[pool])
+		resource := n.poolOf(x.GPU, x.Resource)
+		if use := n.ledger.moved[resource] / n.capacity(resource) / makespan; !like(x.Fraction, use) || x.Saturated != n.ledger.saturated[resource] {
+			return fmt.Sprintf("use %+v, want %g and %d", x, use, n.ledger.saturated[resource])
 		}
 	}
 	for _, x := range r.CUs {

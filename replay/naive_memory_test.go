@@ -50,13 +50,13 @@ func (n *naive) sides(flows []*nflow, limit map[*nflow]float64) map[string]float
 	}
 	asks := map[string]float64{}
 	for w, all := range sends {
-		for pool, weight := range ways[w] {
-			if pool[0] != 's' {
-				all = min(all, n.capacity(pool)/weight)
+		for resource, weight := range ways[w] {
+			if resource[0] != 's' {
+				all = min(all, n.capacity(resource)/weight)
 			}
 		}
-		for pool, weight := range ways[w] {
-			asks[pool] += weight * all
+		for resource, weight := range ways[w] {
+			asks[resource] += weight * all
 		}
 	}
 	rate := perNanosecond(n.m.GPU.Memory.Value)

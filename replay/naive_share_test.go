@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// share gives every flow its rate: all rise together until a limit or a full pool stops them.
+// share gives every flow its rate: all rise together until a limit or a full resource stops them.
 func (n *naive) share() {
 	occupied := map[*ncu]float64{} // by compute
 	whole := make([]float64, len(n.gpus))
@@ -83,7 +83,7 @@ func (n *naive) share() {
 }
 
 func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
-	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), onset: a.kernel.k.Onset, slow: 1, favor: 1}
+	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), onset: a.kernel.k.Onset, slow: 1, weight: 1}
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
 	}
@@ -94,8 +94,8 @@ func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
 		return k, float64(p.Time)
 	}
 	k.side, k.write = "communication", n.written(p.Update)
-	if p.Favor > 0 {
-		k.favor = p.Favor
+	if p.Weight > 0 {
+		k.weight = p.Weight
 	}
 	k.limit, k.slow = limitOf(p.size(), float64(p.Time)), slow
 	if p.Op == Store {
@@ -113,25 +113,25 @@ func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
 func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 	cross := func(f *nflow) map[string]float64 { return n.cross(&f.key) }
 	sides := n.sides(flows, limit)
-	capacity := func(pool string) float64 {
-		if c, ok := sides[pool]; ok {
+	capacity := func(resource string) float64 {
+		if c, ok := sides[resource]; ok {
 			return c
 		}
-		return n.capacity(pool)
+		return n.capacity(resource)
 	}
 	done := map[*nflow]bool{}
 	for {
 		level := math.Inf(1)
 		left, load := map[string]float64{}, map[string]float64{}
 		for _, f := range flows {
-			for pool, w := range cross(f) {
-				if _, ok := left[pool]; !ok {
-					left[pool] = capacity(pool)
+			for resource, w := range cross(f) {
+				if _, ok := left[resource]; !ok {
+					left[resource] = capacity(resource)
 				}
 				if done[f] {
-					left[pool] -= w * f.rate
+					left[resource] -= w * f.rate
 				} else {
-					load[pool] += w * f.key.favor
+					load[resource] += w * f.key.weight
 				}
 			}
 		}
@@ -139,31 +139,31 @@ func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
 		for _, f := range flows {
 			if !done[f] {
 				open = true
-				level = min(level, limit[f]/f.key.favor)
+				level = min(level, limit[f]/f.key.weight)
 			}
 		}
 		if !open {
 			return
 		}
-		for pool := range load {
-			level = min(level, max(0, left[pool]/load[pool])) // below 0 by rounding, nothing would be full
+		for resource := range load {
+			level = min(level, max(0, left[resource]/load[resource])) // below 0 by rounding, nothing would be full
 		}
 		for _, f := range flows {
 			if done[f] {
 				continue
 			}
-			full := limit[f] <= level*f.key.favor*(1+1e-12)
-			for pool := range cross(f) {
-				full = full || left[pool] <= level*load[pool]*(1+1e-12)
+			full := limit[f] <= level*f.key.weight*(1+1e-12)
+			for resource := range cross(f) {
+				full = full || left[resource] <= level*load[resource]*(1+1e-12)
 			}
 			if full {
-				done[f], f.rate = true, min(limit[f], level*f.key.favor)
+				done[f], f.rate = true, min(limit[f], level*f.key.weight)
 			}
 		}
 	}
 }
 
-// cross is the pools that a byte of a flow crosses, and how much of each. Names
+// cross is the resources that a byte of a flow crosses, and how much of each. Names
 // are slow to make, so they are made once.
 func (n *naive) cross(k *nkey) map[string]float64 {
 	if k.timed() {
@@ -215,10 +215,10 @@ func (n *naive) way(k *nkey) map[string]float64 {
 	return x
 }
 
-// capacity is what the machine gives a pool.
-func (n *naive) capacity(pool string) float64 {
+// capacity is what the machine gives a resource.
+func (n *naive) capacity(resource string) float64 {
 	var q machine.Quantity
-	switch pool[0] {
+	switch resource[0] {
 	case 'm':
 		q = n.m.GPU.Memory
 	case 'c':
@@ -239,7 +239,7 @@ func (n *naive) capacity(pool string) float64 {
 	if q.Value == 0 {
 		return math.Inf(1)
 	}
-	if pool[0] != 'm' && pool[0] != 'c' {
+	if resource[0] != 'm' && resource[0] != 'c' {
 		q.Value *= n.linksFaster()
 	}
 	return perNanosecond(q.Value)

@@ -76,7 +76,7 @@ func (n *naive) copy(a *nactor, c *Command, step int) bool {
 			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {
 				limit = min(limit, perNanosecond(n.m.Engines.Rate.Value*n.linksFaster()))
 			}
-			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, favor: 1}, cp.Bytes)
+			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, weight: 1}, cp.Bytes)
 			return false
 		}
 	}

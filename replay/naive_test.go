@@ -6,12 +6,13 @@ import (
 	"math"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
 // naive is the simulator again, written to be obvious instead of fast: no
-// classes, no wheel, no incremental anything. At every instant it looks at
-// every actor and shares every pool anew among single flows.
+// classes, no event queue, no incremental anything. At every instant it looks at
+// every actor and shares every resource anew among single flows.
 type naive struct {
 	m       machine.Machine
 	p       *Program
@@ -119,9 +120,9 @@ type nactor struct {
 
 // An nkey is what bounds a flow.
 type nkey struct {
-	from, to, cu, launch                                  int32
-	side                                                  string
-	limit, slow, read, write, cache, onset, beside, favor float64 // limit 0: time only
+	from, to, cu, launch                                   int32
+	side                                                   string
+	limit, slow, read, write, cache, onset, beside, weight float64 // limit 0: time only
 }
 
 func (k *nkey) timed() bool { return k.limit == 0 }
@@ -196,7 +197,7 @@ func (n *naive) due(a *nactor) Time {
 		return a.at
 	}
 	if a.flow != nil && a.flow.rate > 0 { // else an arbiter gives it nothing at present
-		return max(n.now, n.now+Time(math.Ceil(a.flow.left/a.flow.rate-slack)))
+		return max(n.now, n.now+Time(math.Ceil(a.flow.left/a.flow.rate-fluid.Slack)))
 	}
 	return math.MaxInt64
 }

@@ -1,125 +1,59 @@
 package replay
 
-// A path is a way through pools, and the classes of flows that take it.
-//
-//	classes by level   |--0.5--0.7--|--1.2--2.0--2.0--|     level = 1
-//	                    at their     held back: all go
-//	                    limit        at the path's level
-//
-// What every solve touches of it lies in its rise.
-type path struct {
-	level   float64 // rate, over favor, of what is held back
-	clock   float64 // of that level, at time `at`
-	at      Time
-	alarm   alarm
-	line    []held // heap of held classes, the next to be done first
-	backed  bool   // all its classes are held back
-	dirty   bool   // is in flows.dirty
-	changed bool   // is in flows.changed
-	moved   bool   // is in flows.moved
-	stale   bool   // is in approx.stale
-	beyond  bool   // is in approx.cutoff.beyond
-	narrows bool   // is counted in its narrowest pool's narrows
+import "github.com/overlapse/overlapse/replay/fluid"
 
-	stairs stairs  // of classes with members
-	first  float64 // level of the first step
-	bound  float64 // most that its pools allow
-	narrow int32   // the pool that sets bound; none if none does
-	common int32   // class that flows held back have in common, or none
-	most   float64 // bytes a nanosecond as entered in its pools' demand
-
-	sibling int32 // the next path between the same GPUs, or none
-	key     pathKey
-	total   total   // of stairs
-	quiet   []int32 // workgroups with an undisturbed flow along it, and some whose flow has ended
-	hushed  int     // of them, those with one
-	fair    float64 // of a stale path: its estimated level; else 0
-	_       int     // to whole lines
+// A pathKey is what makes a path.
+type pathKey struct {
+	from, to int32   // GPUs
+	side     side    // of their memories, where an arbiter tells sides apart
+	read     float64 // bytes of memory at from, read or written, for each byte that goes its way
+	write    float64 // bytes of memory at to for each
+	cache    float64 // bytes of the last-level cache at from for each
 }
 
-// read is the clock of the path's level at now.
-func (p *path) read(now Time) float64 { return p.clock + p.level*float64(now-p.at) }
+// routes are the paths by key.
+type routes struct {
+	keys     []pathKey // by path
+	siblings []int32   // by path: the next path between the same GPUs, in a ring
+	between  [][]int32 // by GPU and GPU or Everyone: the path last found, and one; nil where there are none
+}
 
-// tally brings the class's step in the path up to date.
-func (f *flows) tally(id int32, c *class, now Time) {
-	p := &f.paths[c.path]
-	was := float64(c.talliedN)
-	p.total.add(float64(c.n)*c.limit-was*c.tallied, (float64(c.n)-was)*c.key.favor)
-	if c.talliedN > 0 && (c.n == 0 || c.limit != c.tallied) {
-		p.stairs.remove(c.tallied/c.key.favor, id, c.held)
-		f.release(id, c, now)
-		c.talliedN = 0
+// pathTo returns the path of a key. Those between the same GPUs lie in a ring,
+// which is entered where the last one was found.
+func (f *flows) pathTo(k pathKey) int32 {
+	if f.between[k.from] == nil {
+		f.between[k.from] = make([]int32, len(f.between)+1)
 	}
-	if c.n > 0 {
-		n := float64(c.n)
-		x := step{level: c.limit / c.key.favor, flow: n * c.limit, mass: n * c.key.favor, class: id}
-		if c.talliedN > 0 {
-			p.stairs.set(x)
-		} else if p.stairs.insert(x) {
-			f.hold(id, c, now)
-		} else {
-			p.backed = false
+	to := int(k.to)
+	if k.to == Everyone {
+		to = len(f.between)
+	}
+	last := &f.between[k.from][to]
+	first := *last - 1
+	for id := first; id != none; {
+		if f.keys[id] == k {
+			*last = id + 1
+			return id
+		}
+		if id = f.siblings[id]; id == first {
+			break
 		}
 	}
-	c.talliedN, c.tallied = c.n, c.limit
-	if !p.dirty {
-		p.dirty = true
-		f.dirty = append(f.dirty, c.path)
+	id := f.newPath(k)
+	if first != none {
+		f.siblings[id], f.siblings[first] = f.siblings[first], id
 	}
+	*last = id + 1
+	return id
 }
 
-// hold lets the class go at its path's level from now on.
-func (f *flows) hold(id int32, c *class, now Time) {
-	c.clock, c.base = f.read(c, now), f.paths[c.path].read(now)
-	c.held = true
-	c.alarm = none
-	f.touch(id)
+func (f *flows) newPath(k pathKey) int32 {
+	id := f.NewPath(f.route(k))
+	f.keys = append(f.keys, k)
+	f.siblings = append(f.siblings, id)
+	f.uncontended = append(f.uncontended, uncontended{})
+	return id
 }
 
-// release lets the class go at its limit from now on.
-func (f *flows) release(id int32, c *class, now Time) {
-	if !c.held {
-		return
-	}
-	c.clock, c.at, c.rate = f.read(c, now), now, c.limit
-	c.held = false
-	f.lineOut(id)
-	f.touch(id)
-}
-
-// setLevel sets what holds the path's classes back, from which on.
-func (f *flows) setLevel(id int32, level float64, from stair, now Time) {
-	p := &f.paths[id]
-	all := from == stair{} && f.marks[id] != none
-	same := all && p.backed || p.stairs.holdsFrom(from)
-	p.backed = all
-	more := false
-	for i := 0; !same && i < len(p.stairs); i++ {
-		b := &p.stairs[i]
-		held := b.after(i, from)
-		for ; b.held > held; b.held-- {
-			class := b.steps[len(b.steps)-b.held].class
-			f.release(class, &f.classes[class], now)
-		}
-		more = more || b.held < held
-	}
-	if level != p.level {
-		p.clock, p.at, p.level = p.read(now), now, level
-		f.move(id)
-	}
-	for i := 0; more && i < len(p.stairs); i++ {
-		b := &p.stairs[i]
-		for held := b.after(i, from); b.held < held; {
-			b.held++
-			class := b.steps[len(b.steps)-b.held].class
-			f.hold(class, &f.classes[class], now)
-		}
-	}
-}
-
-func (f *flows) move(id int32) {
-	if p := &f.paths[id]; !p.moved {
-		p.moved = true
-		f.moved = append(f.moved, id)
-	}
-}
+// crossing is that a path takes so much of a resource for a byte.
+type crossing = fluid.Crossing

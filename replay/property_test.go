@@ -51,7 +51,7 @@ func TestExtremesEnd(t *testing.T) {
 				Op:    rapid.SampledFrom([]PhaseOp{Work, Store, Put}).Draw(t, "op"),
 				Bytes: number("bytes"), Read: number("read"), Write: number("write"),
 				Beside: rapid.SampledFrom([]float64{0, 1e-300, 1.5, 1e6}).Draw(t, "beside"),
-				Favor:  rapid.SampledFrom([]float64{0, 1e-6, 1, 1e6}).Draw(t, "favor"),
+				Weight: rapid.SampledFrom([]float64{0, 1e-6, 1, 1e6}).Draw(t, "weight"),
 				Time:   rapid.SampledFrom([]Time{0, 1, 1 << 30, lastTime - 1}).Draw(t, "time"),
 			})
 		}

@@ -1,8 +1,10 @@
 package replay
 
+import "github.com/overlapse/overlapse/replay/fluid"
+
 // A channel carries the puts of one GPU to one other: in order, one at a time.
 type channel struct {
-	stake
+	fluid.Member
 	puts   []put // the first is under way
 	head   int
 	alarm  alarm // of a put that waits for the NIC
@@ -29,15 +31,12 @@ func (s *sim) put(l *launch, p *Phase) {
 	if s.puts[l.gpu] == nil {
 		s.puts[l.gpu] = make([]channel, len(s.gpus))
 		for i := range s.puts[l.gpu] {
-			s.puts[l.gpu][i] = channel{stake: nowhere, alarm: none, engine: none}
+			s.puts[l.gpu][i] = channel{Member: fluid.NewMember(), alarm: none, engine: none}
 		}
 	}
 	id := l.gpu*int32(len(s.gpus)) + p.Peer
 	ch := s.channel(id)
 	s.charge(l, p)
-	if ch.puts == nil {
-		ch.puts = s.firsts.room(1)
-	}
 	ch.puts = append(ch.puts, put{
 		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, party: l.party,
 	})
@@ -61,16 +60,16 @@ func (s *sim) beginPut(id int32) {
 	}
 	if ch.puts[ch.head].dma && ch.engine == none && !s.takeEngine(actor{duePut, id}, id/n) {
 		ch.wants = true
-		ch.left = 0
+		ch.Restart()
 		return
 	}
 	free := s.takeNIC(id/n, id%n, &ch.puts[ch.head])
 	if free >= s.now {
-		ch.left = 0 // it goes by the NIC, not on from where the one before was done
+		ch.Restart() // it goes by the NIC, not on from where the one before was done
 	}
 	if free > s.now {
 		ch.waits = true
-		s.events.set(&ch.alarm, free, actor{duePut, id})
+		s.wakeAt(&ch.alarm, free, actor{duePut, id})
 		return
 	}
 	s.sendPut(id)

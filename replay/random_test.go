@@ -192,7 +192,7 @@ func drawPhase(t *rapid.T, gpus int, op PhaseOp) Phase {
 	}
 	if op == Work || op == Store {
 		p.Beside = rapid.SampledFrom([]float64{0, 0, 0, 1.5, 2}).Draw(t, "beside")
-		p.Favor = rapid.SampledFrom([]float64{0, 0, 0, .7, 3}).Draw(t, "favor")
+		p.Weight = rapid.SampledFrom([]float64{0, 0, 0, .7, 3}).Draw(t, "weight")
 	}
 	if op == Store || op == Put {
 		p.Peer = int32(rapid.IntRange(0, gpus-1).Draw(t, "peer"))

@@ -21,36 +21,23 @@ func (l *launch) computes() bool { return l.kernel.Kind == trace.Compute }
 
 // settle begins the flows of this instant and finds the rates of all.
 func (s *sim) settle() {
-	for _, c := range s.bent {
-		s.bend(c)
+	for _, c := range s.pipesChanged {
+		s.slowPipes(c)
 	}
-	for _, g := range s.crowd {
-		s.gpus[g].crowded = false
-		for _, id := range s.flows.beside[g] {
-			s.flows.setLimit(id, s.limit(&s.flows.classes[id].key))
-		}
-	}
+	s.interfere()
 	for _, who := range s.entry {
 		s.beginFlow(who)
 	}
-	s.bent, s.crowd, s.entry = s.bent[:0], s.crowd[:0], s.entry[:0]
-	if s.flows.calm() {
-		s.flows.settled++
-		return
-	}
-	for again := true; again; again = s.part() {
-		s.disturb()
-		s.flows.solve(s.now)
-	}
-	s.flows.settle(s.now)
+	s.pipesChanged, s.entry = s.pipesChanged[:0], s.entry[:0]
+	s.flows.Solve(int64(s.now))
 }
 
 // beginAlone begins a workgroup's phase outside of any class, if nothing holds
 // it back at present. What will hold it back when the instant settles finds it
-// there (bend, disturb).
+// there (slowPipes, Contended).
 func (s *sim) beginAlone(id int32, w *workgroup) bool {
 	if !w.lone {
-		return s.hush(id, w)
+		return s.beginUncontended(id, w)
 	}
 	if s.slowed(w) > 1 {
 		return false
@@ -77,50 +64,43 @@ func (s *sim) beginFlow(who actor) {
 // on the path of its phase.
 func (s *sim) staysHeldBack(w *workgroup) bool {
 	if w.lone || w.path == none {
-		return s.flows.heldBack(&w.stake, none, 1)
+		return s.flows.HeldBack(&w.Member, none, 1)
 	}
-	return s.flows.heldBack(&w.stake, w.path, w.limit())
+	return s.flows.HeldBack(&w.Member, w.path, w.limit())
 }
 
+// join makes the actor's flow, with size to go, a member of the class of its key.
 func (s *sim) join(who actor, k *classKey, size float64) {
+	number := who.number()
+	s.flows.Join(s.classFor(who, k), s.MemberOf(number), number, k.path, k.limit, size, int64(s.now))
+}
+
+// classFor returns the class of a flow. What goes slower beside other work has a limit
+// that others change, and an arbiter goes by what all could send at most: those are
+// not aggregated.
+func (s *sim) classFor(who actor, k *classKey) int32 {
 	if k.cu != none { // a few, close at hand
-		for _, id := range s.gpus[k.gpu].cus[k.cu].clocks {
+		for _, id := range s.gpus[k.gpu].cus[k.cu].classes {
 			if s.flows.classes[id].key == *k {
-				s.flows.join(id, k, s.stake(who), who, size, s.now)
-				return
+				return id
 			}
 		}
 	}
-	if who.kind == dueWorkgroup {
-		if id := s.flows.commonFor(k); id != none {
-			s.flows.join(id, k, s.stake(who), who, size, s.now)
-			return
+	if who.kind == dueWorkgroup && k.path != none && k.beside <= 1 && s.flows.sides == none {
+		if id := s.flows.Aggregate(k.path, k.weight, k.limit/k.slow); id != none {
+			return id
 		}
 	}
-	id, isNew := s.flows.lookup(k)
+	id, isNew := s.flows.classOf(k)
 	if isNew {
-		s.flows.setLimit(id, s.limit(k))
+		s.flows.SetLimit(id, s.limit(k))
 		if k.cu != none {
 			u := &s.gpus[k.gpu].cus[k.cu]
-			u.clocks = append(u.clocks, id)
+			u.classes = append(u.classes, id)
 		}
 	}
-	s.flows.join(id, k, s.stake(who), who, size, s.now)
+	return id
 }
-
-// stake is the actor's membership.
-func (s *sim) stake(who actor) *stake {
-	switch who.kind {
-	case dueWorkgroup:
-		return &s.wgs.at(who.id).stake
-	case dueStream:
-		return &s.streams[who.id].stake
-	}
-	return &s.channel(who.id).stake
-}
-
-// stale reports whether the actor has left the class that it entered with seq.
-func (s *sim) stale(who actor, seq uint64) bool { return s.stake(who).seq != seq }
 
 // flowOf is what bounds the flow of a stream's copy or of a put, and how much it has to do.
 func (s *sim) flowOf(who actor) (classKey, float64) {
@@ -133,7 +113,7 @@ func (s *sim) flowOf(who actor) (classKey, float64) {
 // phaseFlow is what bounds the flow of a workgroup's phase, put into k, and its size.
 func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 	l := s.kernels.at(w.launch)
-	*k = classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: 1, favor: 1}
+	*k = classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: 1, weight: 1}
 	if !w.lone {
 		k.path, k.beside = w.path, w.beside
 	}
@@ -149,7 +129,7 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 		}
 		return float64(w.alone)
 	}
-	k.limit, k.slow, k.favor = w.limit(), s.slowed(w), w.favor
+	k.limit, k.slow, k.weight = w.limit(), s.slowed(w), w.weight
 	return w.size
 }
 
@@ -164,8 +144,8 @@ func (s *sim) slowed(w *workgroup) float64 {
 // limit is the rate of the phase's bytes alone.
 func (w *workgroup) limit() float64 { return limitOf(w.size, float64(w.alone)) }
 
-// wayOf is the path of a phase's bytes.
-func (s *sim) wayOf(l *launch, p *Phase) pathKey {
+// pathKeyOf is the path of a phase's bytes.
+func (s *sim) pathKeyOf(l *launch, p *Phase) pathKey {
 	k := pathKey{from: l.gpu, to: l.gpu, side: s.flows.side(communication), write: s.flows.written(p.Update)}
 	if l.computes() && (p.Op == Work || p.Peer == l.gpu) {
 		k.side = s.flows.side(computation)
@@ -203,20 +183,20 @@ func (s *sim) limit(k *classKey) float64 {
 	return limit
 }
 
-// bend makes the work on a CU as slow as the shares of its pipes now have it
-// (MECHANISM R0.4).
-func (s *sim) bend(at cuRef) {
+// slowPipes makes the work on a CU as slow as the shares of its pipes now have it:
+// k workgroups take k times Kernel.Pipe as long, and at least as long as alone.
+func (s *sim) slowPipes(at cuRef) {
 	g := &s.gpus[at.gpu]
 	x := &g.pipes[at.cu]
-	x.bent = false
+	x.changed = false
 	slow := max(1, float64(x.load)/wholePipe)
 	if slow == x.slow {
 		return
 	}
 	x.slow = slow
 	u := &g.cus[at.cu]
-	for _, id := range u.clocks {
-		s.flows.setLimit(id, s.limit(&s.flows.classes[id].key))
+	for _, id := range u.classes {
+		s.flows.SetLimit(id, s.limit(&s.flows.classes[id].key))
 	}
 	for _, id := range u.wgs {
 		if w := s.wgs.at(id); w.op == Work {

@@ -5,8 +5,19 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/event"
+	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 )
+
+// lastTime bounds simulated time: 36 years. Sums of two times below it do not overflow.
+const lastTime = Time(event.Last)
+
+// none is the absent value of indices.
+const none = -1
+
+// An alarm is when its owner is due, or none.
+type alarm = Time
 
 // Simulate runs the program on the machine. Its error is about the program or
 // machine, naming GPU, stream and command, or a *DeadlockError.
@@ -16,7 +27,7 @@ import (
 //
 // Time goes from instant to instant, integer nanoseconds apart:
 //
-//		 wheel ──▶ 1 advance ──▶ 2 collect ──▶ 3 drain ◀─────▶ 4 dispatch
+//		 timers ─▶ 1 advance ──▶ 2 collect ──▶ 3 drain ◀─────▶ 4 dispatch
 //		   ▲                                     │ flags, steps   slots
 //		   └──────────── timers ◀── 5 settle ◀───┘
 //		                              rates
@@ -91,18 +102,20 @@ const (
 	duePut            // the first put of a channel may be sent, or has arrived
 	dueStream
 	dueWorkgroup
-	dueClass     // stands for its members that are done
-	duePath      // stands for those of its classes that are held back
-	dueRecompute // rates are to be found anew
-	dueCutoff
+	dueFlow // a timer of the flows: stands for those that are done
 )
+
+// number is the actor as timers and flows know it.
+func (a actor) number() int64 { return int64(a.kind)<<32 | int64(uint32(a.id)) }
+
+func actorOf(number int64) actor { return actor{actorKind(number >> 32), int32(number)} }
 
 // A sim is one simulation under way.
 type sim struct {
 	machine *machine.Machine
 	program *Program
 	now     Time
-	events  *wheel
+	events  *event.Queue
 	flows   flows
 	gpus    []gpu
 	groups  groups   // of CUs, on every GPU
@@ -110,7 +123,6 @@ type sim struct {
 	flags   []flag
 	posts   arena[post]
 	puts    [][]channel // by source and destination; nil where there are none
-	firsts  slab[put]   // of channels
 	nics    []Time      // when each takes its next message
 	flagged []Time      // by GPU: when it sends its next flag to a peer
 	kernels arena[launch]
@@ -118,22 +130,18 @@ type sim struct {
 	kept    [][]Phase // by workgroup, of those that keep them
 	script  script
 
-	queue []actor // of this instant, in order
-	head  int     // of queue: what is next
-	due   []actor // by the wheel's ticks, overtaken or not
-	ends  []actor // members of classes that are done
-	keys  []dueKey
-	spare []dueKey
-	dirty []int32 // GPUs with something to dispatch
-	entry []actor // flows that begin in this instant
-	bent  []cuRef // CUs whose load changed in this instant
-	crowd []int32 // GPUs on which work began or ended in this instant
-
-	seen    Time  // until when has been looked ahead
-	touched int32 // by that, so that it is not optimized away
+	queue        []actor // of this instant, in order
+	head         int     // of queue: what is next
+	due          []int64 // numbers of those whose timers are due, overtaken or not
+	ends         []int64 // and of those whose flows are done
+	keys         []dueKey
+	spare        []dueKey
+	dirty        []int32 // GPUs with something to dispatch
+	entry        []actor // flows that begin in this instant
+	pipesChanged []cuRef // CUs whose load changed in this instant
+	interfered   []int32 // GPUs on which work began or ended in this instant
 
 	launches int32 // so far
-	waited   uint64
 	makespan Time
 	ledger   ledger
 	record   recorder
@@ -143,21 +151,8 @@ type sim struct {
 }
 
 func newSim(m *machine.Machine, p *Program, o Options) *sim {
-	s := &sim{machine: m, program: p, events: &wheel{}}
-	s.flows = flows{
-		fabric:  newFabric(m, p),
-		index:   newIndex(),
-		between: make([][]int32, len(p.GPUs)),
-		search:  2,
-		settled: 1,
-		beside:  make([][]int32, len(p.GPUs)),
-		events:  s.events,
-		stale:   s.stale,
-		unruled: make([]bool, len(p.GPUs)),
-		shares:  slices.Repeat([]float64{p.Arbiter.share()}, len(p.GPUs)),
-		approx:  approx{exactPaths: exactPaths, alarm: none, staleSince: lastTime, cutoff: cutoff{at: lastTime}},
-	}
-	s.flows.basins = make([]basin, len(s.flows.pools))
+	s := &sim{machine: m, program: p, events: &event.Queue{}}
+	s.newFlows()
 	s.flags = make([]flag, max(1, len(p.Flags)))
 	for i := range s.flags {
 		s.flags[i].coming = none
@@ -177,7 +172,7 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 			id := int32(len(s.streams))
 			s.streams = append(s.streams, stream{
 				Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i), launch: none, engine: none, span: none, moves: none,
-				stake: nowhere, moment: none, alarm: none,
+				Member: fluid.NewMember(), moment: none, alarm: none,
 			})
 			s.queue = append(s.queue, actor{dueStream, id})
 		}
@@ -200,12 +195,13 @@ func (s *sim) instant() {
 // next moves to the next instant; false after the last, or on an error.
 func (s *sim) next() bool {
 	for s.err == nil {
-		now, ok := s.events.advance()
+		at, ok := s.events.Advance()
+		now := Time(at)
 		if !ok {
 			return false
 		}
 		s.collect(now)
-		switch due := len(s.queue) > 0 || !s.flows.calm(); {
+		switch due := len(s.queue) > 0 || !s.flows.Calm(); {
 		case due && now >= lastTime:
 			s.fail(fmt.Errorf("replay: time runs beyond %d ns", lastTime))
 		case due:

@@ -5,11 +5,16 @@ import (
 	"slices"
 )
 
+// Sorting what is due
+//
 // What is due at one instant is sorted by where its keys differ: a few by
 // insertion, more by digits from the lowest, leaving out those that are equal.
 //
 //	keys    2:017:0094  2:017:0031  2:020:0031      kind : launch : index
 //	differ  0:00f:00ff                              digits to sort by
+//
+// With slices.SortFunc in its place and without a launch's recent paths
+// BenchmarkEmbedding/gpus=8/even=true takes 1.4 times as long.
 
 const (
 	fewKeys = 48

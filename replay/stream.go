@@ -1,11 +1,15 @@
 package replay
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/replay/fluid"
+)
 
 // A stream is one of the program's and how far it has come.
 type stream struct {
 	*Stream
-	stake
+	fluid.Member
 	gpu     int32
 	index   int32 // of the GPU's streams
 	next    int   // of Commands
@@ -90,7 +94,7 @@ func (s *sim) gap(id int32, st *stream, d Time) bool {
 		return false
 	}
 	st.step = ready
-	s.events.set(&st.alarm, s.now+d, actor{dueStream, id})
+	s.wakeAt(&st.alarm, s.now+d, actor{dueStream, id})
 	return true
 }
 

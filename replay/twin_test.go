@@ -37,7 +37,7 @@ func TestManyEqualNaive(t *testing.T) {
 		several := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Phase {
 			x := drawPhase(t, 2, rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store}).Draw(t, "op"))
 			x.Read += float64(rapid.IntRange(0, 99).Draw(t, "read more"))
-			x.Favor = rapid.SampledFrom([]float64{0, 0, .5, 1.5, 2, 3}).Draw(t, "favor")
+			x.Weight = rapid.SampledFrom([]float64{0, 0, .5, 1.5, 2, 3}).Draw(t, "weight")
 			return x
 		}), 1, 40).Draw(t, "phases")
 		many := kernel("many", rapid.IntRange(1, 50).Draw(t, "workgroups"), nil, threads(rapid.SampledFrom([]int{1, 4, 8}).Draw(t, "threads")), pipe(.3))

@@ -1,37 +1,39 @@
 package replay
 
+import "github.com/overlapse/overlapse/replay/fluid"
+
 // A workgroup is one that is resident. It steps through the phases of its
 // prologue, its tiles and its epilogue. Tens of thousands are resident and met
 // in no order, so each is two cache lines of 64 bytes, and of the second only
 // flows have need. Of the phases of its tile it knows what bounds the present
 // one, the rest is asked for anew (script).
 type workgroup struct {
-	alarm  alarm
-	since  Time // when the phase began
-	alone  Time // how long it takes alone
-	launch int32
-	cu     int32 // or none
-	index  int32 // of the kernel's workgroups
-	tile   int32 // or none
-	rounds int32 // tiles begun
-	next   int32 // of the tile's phases
-	n      int32 // how many those are
-	span   spanRef
-	far    int16 // GPU that sees last what was stored in this tile; or none
-	stage  stage
-	phase  phaseState
-	op     PhaseOp // of the phase
-	keeps  bool    // the tile's phases, in sim.kept
-	lone   bool    // the phase moves no bytes and goes no slower beside other work
-	quiet  bool    // has an undisturbed flow, at pathAt
+	alarm       alarm
+	since       Time // when the phase began
+	alone       Time // how long it takes alone
+	launch      int32
+	cu          int32 // or none
+	index       int32 // of the kernel's workgroups
+	tile        int32 // or none
+	rounds      int32 // tiles begun
+	next        int32 // of the tile's phases
+	n           int32 // how many those are
+	span        spanRef
+	far         int16 // GPU that sees last what was stored in this tile; or none
+	stage       stage
+	phase       phaseState
+	op          PhaseOp // of the phase
+	keeps       bool    // the tile's phases, in sim.kept
+	lone        bool    // the phase moves no bytes and goes no slower beside other work
+	uncontended bool    // has an uncontended flow, at pathAt
 
 	// Of flows, and of what is recorded.
-	stake
+	fluid.Member
 	size   float64 // bytes whose progress is the phase's, or 0
 	beside float64 // of the phase, at least 1
-	favor  float64
+	weight float64
 	path   int32 // of the phase's bytes; none where there are none
-	pathAt int32 // index in path.quiet
+	pathAt int32 // index in flows.uncontended of the path
 	at     int32 // index in cu.wgs
 	slot   int32 // of the CU, for its lane
 }
@@ -63,7 +65,7 @@ func (s *sim) start(launch, cu int32) {
 	}
 	w := s.wgs.at(id)
 	*w = workgroup{
-		stake: nowhere, alarm: none,
+		Member: fluid.NewMember(), alarm: none,
 		launch: launch, cu: cu, index: int32(l.placed), path: none, far: none, slot: none, tile: none, span: none,
 	}
 	if l.deal != nil {
@@ -160,7 +162,7 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 }
 
 func (s *sim) sleep(id int32, w *workgroup, d Time) {
-	s.events.set(&w.alarm, s.now+d, actor{dueWorkgroup, id})
+	s.wakeAt(&w.alarm, s.now+d, actor{dueWorkgroup, id})
 	w.phase = sleeping
 }
 
@@ -173,11 +175,11 @@ func (s *sim) bound(w *workgroup, l *launch, p *Phase) {
 	if w.lone = size == 0 && p.Beside <= 1; w.lone {
 		return
 	}
-	if w.size, w.beside, w.favor, w.path = size, max(1, p.Beside), 1, none; size == 0 {
+	if w.size, w.beside, w.weight, w.path = size, max(1, p.Beside), 1, none; size == 0 {
 		return
 	}
-	if p.Favor > 0 {
-		w.favor = p.Favor
+	if p.Weight > 0 {
+		w.weight = p.Weight
 	}
 	w.path = s.pathOf(l, p)
 }
@@ -188,8 +190,8 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 	if s.causes != nil {
 		s.phaseEnded(id, w, l)
 	}
-	if w.quiet {
-		s.unhush(w)
+	if w.uncontended {
+		s.endUncontended(w)
 	}
 	if w.span != none {
 		p := s.current(id)
@@ -245,9 +247,9 @@ func (s *sim) turn(w *workgroup, l *launch, from, to PhaseOp) {
 	default:
 		return
 	}
-	if !x.bent && (x.load > wholePipe || x.slow > 1) {
-		x.bent = true
-		s.bent = append(s.bent, cuRef{l.gpu, w.cu})
+	if !x.changed && (x.load > wholePipe || x.slow > 1) {
+		x.changed = true
+		s.pipesChanged = append(s.pipesChanged, cuRef{l.gpu, w.cu})
 	}
 }
 

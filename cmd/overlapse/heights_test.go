@@ -43,6 +43,8 @@ var folders = map[string]folder{
 	"trace/rocprof":            reader(json...),
 	"trace/perfetto":           reader(protowire),
 	"trace/chakra":             reader(protowire),
+	"replay/event":             {height: 0},
+	"replay/fluid":             {height: 0},
 	"replay/dataset":           {height: 1, uses: append([]string{"github.com/goccy/go-yaml"}, json...), opens: true},
 	"replay/machine":           {height: 1},
 	"replay/machine/profile":   {height: 2, uses: []string{"github.com/goccy/go-yaml"}},

@@ -179,7 +179,7 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 		store := local
 		if to := owner(tile); to != me {
 			store = remote
-			store.Peer, store.Favor = to, shares[levelOf(tile)]
+			store.Peer, store.Weight = to, shares[levelOf(tile)]
 		}
 		return append(buf, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read}, store)
 	}

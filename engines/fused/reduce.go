@@ -152,7 +152,7 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 			return append(buf, work)
 		}
 		out := store
-		out.Peer, out.Favor = d.ranks[to], shares[levelOf(t)]
+		out.Peer, out.Weight = d.ranks[to], shares[levelOf(t)]
 		buf = append(buf, work, out)
 		if turn+1 == d.turns(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // its last for this peer
 			buf = append(buf, pl.Fence(), replay.Phase{Op: replay.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})

@@ -47,7 +47,7 @@ func TestLevelRisesOverLimits(t *testing.T) {
 	}
 }
 
-// Whatever limits and favors meet in memory, and whoever comes and goes, each
+// Whatever limits and weights meet in memory, and whoever comes and goes, each
 // ends when it would with a class to itself.
 func TestContendedEqualsNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -73,7 +73,7 @@ func drawContended(t *rapid.T) *Program {
 	for i := range rapid.IntRange(1, 3).Draw(t, "kernels") {
 		seed := rapid.IntRange(0, 1<<20).Draw(t, "seed")
 		bytes, spread := rapid.IntRange(1, 5000).Draw(t, "bytes"), rapid.IntRange(1, 2000).Draw(t, "spread")
-		favor := rapid.SampledFrom([]float64{0, 0, 0, 2}).Draw(t, "favor")
+		weight := rapid.SampledFrom([]float64{0, 0, 0, 2}).Draw(t, "weight")
 		rests := rapid.SampledFrom([]int{0, 0, 60}).Draw(t, "rests")
 		wgs := rapid.IntRange(1, 20).Draw(t, "wgs")
 		k := kernel(fmt.Sprint("k", i), wgs, nil, threads(rapid.IntRange(1, 2).Draw(t, "threads")),
@@ -81,7 +81,7 @@ func drawContended(t *rapid.T) *Program {
 		k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
 			at := seed + 3*tile
 			buf = append(buf, Phase{
-				Op: Work, Time: Time(jitter(at, 100)), Read: float64(bytes + jitter(at+1, spread)), Favor: favor,
+				Op: Work, Time: Time(jitter(at, 100)), Read: float64(bytes + jitter(at+1, spread)), Weight: weight,
 			})
 			if rests > 0 {
 				buf = append(buf, Phase{Op: Sleep, Time: Time(jitter(at+2, rests))})

@@ -1,0 +1,261 @@
+package fluid
+
+import "math"
+
+// Approximate rates of large components
+//
+// An all-to-all on a large torus is one connected component of thousands of paths,
+// and a completion changes the max-min fair rates of all of them a little. A
+// component of more than ExactPaths paths is not solved at every completion:
+//
+//  1. A solve gives all paths of the component exact max-min fair rates. It notes
+//     which resources are full, and at which level.
+//  2. A path whose demand changes later is stale until the next solve. It keeps its
+//     rate, or as much of it as it still needs, and takes residual capacity of its
+//     resources. All other paths keep their rates. So no resource carries more than
+//     its capacity.
+//  3. The component is solved again at the first of these deadlines:
+//     - a resource that was full has left 1/staleShare of its capacity unused, over
+//     the time in which it was part of a large component (noteUnused);
+//     - a stale path below its estimated fair rate has lost 1/staleShare of the time
+//     that its next completion takes at that rate (noteStarved);
+//     - a path has been stale for 1/staleShare of the component's age.
+//  4. Every solve measures by how much the rates were off (measure). The sum is the
+//     Error of Approximation.
+//
+// Components of up to ExactPaths paths are solved at every change.
+
+const staleShare = 256 // .4 %, so that times are within half a percent of those with exact rates
+
+// approx is the state of all large components.
+type approx struct {
+	alarm      int64       // of the next solve
+	paths      int         // of the last large component; 0: there is none
+	most       int         // paths of the largest component so far
+	since      int64       // there has been a large component
+	stale      []int32     // paths whose demand has changed since the last solve
+	staleSince int64       // the first of them is, or was before this solve
+	due        bool        // all stale paths are to be solved now
+	found      bool        // this solve has met a large component
+	errors     []rateError // by path
+}
+
+// large is the state of a resource of a large component.
+type large struct {
+	is     bool
+	level  float64 // at which it was full in the last solve; 0 if it was not
+	unused float64 // share of its capacity, since idleAt
+	idle   float64 // time until idleAt, each unit times unused
+	idleAt int64
+}
+
+// A rateError is how wrong the rate of a path was.
+type rateError struct {
+	since int64   // last solve of the path, or its begin
+	sum   float64 // time, each unit times the relative error of the rate in it
+}
+
+// Approximation says how large components were solved.
+type Approximation struct {
+	Paths int // of the largest component that was solved approximately; 0 if none was
+	// Error is the relative difference between rates before and after each solve, times
+	// the time since the first change before it, summed over all solves and divided by
+	// the whole time: that of the path for which it is largest.
+	Error float64
+}
+
+// Approximation is that of the time from 0 to end.
+func (s *System) Approximation(end int64) (a Approximation) {
+	a.Paths = s.approx.most
+	for i := range s.approx.errors {
+		a.Error = max(a.Error, s.approx.errors[i].sum/float64(end))
+	}
+	return a
+}
+
+// keepsRate reports whether a changed path of a large component is not solved now. It
+// then keeps its rate and takes residual capacity.
+func (s *System) keepsRate(id int32, now int64) bool {
+	c := &s.approx
+	if c.due {
+		return false
+	}
+	p, st := &s.paths[id], &s.states[id]
+	total, fair := p.demand, math.Inf(1)
+	inLarge := false
+	resources, costs := s.crossed(st)
+	for i, at := range resources {
+		r := &s.resources[at]
+		left := r.capacity - r.uncontended - r.used
+		if left < -1e-9*r.capacity {
+			return false // its capacity has become less
+		}
+		if left < 1e-9*r.capacity {
+			left = 0 // a rounding error is no rate
+		}
+		total = min(total, st.out+left/costs[i])
+		if r.large.is {
+			inLarge = true
+			fair = min(fair, max(r.large.level, (r.capacity-r.uncontended)/r.weight))
+		}
+	}
+	if !inLarge {
+		return false
+	}
+	if st.out == 0 {
+		s.errorOf(id).since = now
+	}
+	st.divide(total, p.table.rows)
+	s.setLevel(id, st.level, st.next, now)
+	s.enterUse(st, now)
+	for _, at := range resources {
+		if r := &s.resources[at]; r.large.is && r.large.level > 0 {
+			s.noteUnused(r, now)
+		}
+	}
+	if p.fair = fair; len(p.table.rows) == 0 {
+		p.fair = 0
+	}
+	if !p.stale {
+		if len(c.stale) == 0 {
+			c.staleSince = now
+		}
+		p.stale = true
+		c.stale = append(c.stale, id)
+	}
+	return true
+}
+
+// divide divides what the path may send among all its rows.
+func (st *state) divide(total float64, rows []row) {
+	st.next, st.rest, st.sends, st.level = 0, st.weight, 0, 0
+	for ; st.next < len(rows); st.next++ {
+		x := &rows[st.next]
+		if x.level*st.rest > (total-st.sends)*(1+1e-12) {
+			st.rest = max(st.rest, x.weight)
+			st.level = (total - st.sends) / st.rest
+			st.sends = total
+			return
+		}
+		st.rest -= x.weight
+		st.sends += x.rate
+	}
+}
+
+// noteUnused accounts the unused capacity of a resource that was full at the last
+// solve, and sets the deadline at which there is too much of it.
+func (s *System) noteUnused(r *resource, now int64) {
+	l := &r.large
+	l.idle += l.unused * float64(now-l.idleAt)
+	l.unused, l.idleAt = 0, now
+	if r.capacity > 0 { // it may have none at present
+		l.unused = max(0, 1-(r.used+r.uncontended)/r.capacity)
+	}
+	if excess := l.unused - 1.0/staleShare; excess > 0 {
+		budget := float64(now-s.approx.since)/staleShare - l.idle
+		s.solveBy(now, max(0, budget)/excess)
+	}
+}
+
+// noteStarved sets the deadline for a stale path that is slower than its estimated
+// fair rate.
+func (s *System) noteStarved(p *path, now int64) {
+	if p.stale && len(p.queue) > 0 && p.level < p.fair {
+		s.solveBy(now, max(0, p.queue[0].due-p.read(now))/(p.fair-p.level)/staleShare)
+	}
+}
+
+// solveBy sees to it that the stale paths are solved within so much time.
+func (s *System) solveBy(now int64, within float64) {
+	c := &s.approx
+	if due := now + 1 + int64(min(within, float64(Last))); c.alarm == none || due < c.alarm {
+		s.schedule(&c.alarm, due, recompute)
+	}
+}
+
+// scheduleRecompute sets the deadline at which stale paths are too old.
+func (s *System) scheduleRecompute(now int64) {
+	c := &s.approx
+	switch {
+	case len(c.stale) == 0:
+	case c.paths == 0:
+		s.recomputeAll()
+	default:
+		s.solveBy(now, float64(now-c.since)/staleShare)
+	}
+}
+
+// recomputeAll notes all stale paths, to be solved.
+func (s *System) recomputeAll() {
+	c := &s.approx
+	c.due, c.alarm = true, none
+	for _, id := range c.stale {
+		s.paths[id].stale = false
+		s.change(id)
+	}
+	c.stale = c.stale[:0]
+}
+
+// markComponent notes in its resources whether the component that has been found is a large one.
+func (s *System) markComponent(now int64) (isLarge bool) {
+	c := &s.approx
+	isLarge = len(s.component) > s.ExactPaths
+	if isLarge {
+		if c.paths == 0 {
+			c.since = now
+		}
+		c.most = max(c.most, len(s.component))
+		c.paths = len(s.component)
+		c.found = true
+	}
+	for _, id := range s.members {
+		r := &s.resources[id]
+		l := &r.large
+		if l.is {
+			l.idle += l.unused * float64(now-l.idleAt)
+		} else {
+			l.idle = float64(now-c.since) / staleShare // nothing is left of its budget
+		}
+		l.level, l.unused, l.idleAt = 0, 0, now
+		l.is, r.weight = isLarge, s.residuals[id].weight
+	}
+	return isLarge
+}
+
+// measure adds up by how much the rates of the component's paths were off since the
+// first path became stale. Called before the new rates are set.
+func (s *System) measure(now int64) {
+	for _, id := range s.component {
+		p, st, e := &s.paths[id], &s.states[id], s.errorOf(id)
+		was, is := p.level, st.level
+		if was == 0 || is == 0 { // it holds none of its flows back
+			was, is = st.out, st.sends
+		}
+		if begins := st.out == 0 && p.fair == 0; !begins && was != is {
+			since := max(e.since, s.approx.staleSince)
+			e.sum += float64(max(0, now-since)) * math.Abs(is-was) / max(is, was)
+		}
+		p.fair, e.since = 0, now
+	}
+}
+
+// errorOf is that of a path.
+func (s *System) errorOf(id int32) *rateError {
+	c := &s.approx
+	if n := len(s.paths); len(c.errors) < n {
+		c.errors = append(roomier(c.errors, n-len(c.errors)), make([]rateError, n-len(c.errors))...)
+	}
+	return &c.errors[id]
+}
+
+// endSolve ends a solve. When all stale paths have been solved and no large component
+// was found, there is none any more.
+func (s *System) endSolve() {
+	c := &s.approx
+	if c.due && !c.found {
+		c.paths = 0
+	}
+	if c.due, c.found = false, false; len(c.stale) == 0 {
+		c.staleSince = Last
+	}
+}

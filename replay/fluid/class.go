@@ -1,0 +1,241 @@
+package fluid
+
+import (
+	"math"
+	"slices"
+)
+
+// Slack is how far past a whole unit of time a completion may lie and still count as
+// that unit: above the rounding of clocks, and below anything that could be seen.
+// It is no ratio of whole numbers: round sizes at round rates never end just as
+// late, where rounding would decide.
+const Slack = 1e-3 / math.Phi
+
+// A class is flows with one rate.
+type class struct {
+	queue      priorityQueue // members, by the clock at which they are done
+	clock      float64       // at time `at`; while held back, at clock `base` of the path
+	at         int64
+	base       float64
+	rate       float64 // of one member, unless held back
+	limit      float64 // of one member now
+	nominal    float64 // of one member when nothing slows it
+	weight     float64
+	n          int32 // members that have not left
+	left       int32 // entries of members that have
+	alarm      int64
+	path       int32
+	place      int32   // in path.queue, or none
+	held       bool    // is held back: goes at the path's level
+	touched    bool    // is in System.touched
+	altered    bool    // is in System.altered
+	aggregated bool    // its members' limits are above its own
+	talliedN   int32   // n as its path knows it
+	tallied    float64 // limit as its path knows it
+}
+
+// A Member is the membership of a flow in a class. The owner of the flow keeps it.
+type Member struct {
+	Class  int32   // it is or was last in
+	ending uint32  // if it was held back, the commit before which it was done; else 0
+	seq    uint64  // of its entry; 0 when it is in no class
+	done   float64 // clock of the class at which it is or was done
+}
+
+// NewMember is the membership of a flow that has not been in any class.
+func NewMember() Member { return Member{Class: none} }
+
+// In reports whether the flow is in a class.
+func (m *Member) In() bool { return m.seq != 0 }
+
+// Restart forgets when the flow was done: its next part begins at a whole time.
+func (m *Member) Restart() { m.ending = 0 }
+
+// NewClass makes a class of flows on a path, or on none. Its members' limit is
+// nominal while nothing slows them; SetLimit says what it is now. A class without
+// members is given back at the end of the next Solve, if it has a path.
+func (s *System) NewClass(path int32, weight, nominal float64) (id int32) {
+	if n := len(s.free); n > 0 {
+		id, s.free = s.free[n-1], s.free[:n-1]
+	} else {
+		id = int32(len(s.classes))
+		s.classes = append(roomier(s.classes, 1), class{alarm: none})
+	}
+	c := &s.classes[id]
+	c.path, c.weight, c.nominal, c.place, c.held = path, weight, nominal, none, false
+	c.limit, c.tallied, c.aggregated = 0, 0, false
+	return id
+}
+
+// discard gives a class without members back.
+func (s *System) discard(id int32, c *class) {
+	if !c.aggregated {
+		s.owner.Dropped(id)
+	} else if p := &s.paths[c.path]; p.aggregate == id {
+		p.aggregate = none
+	}
+	s.free = append(s.free, id)
+}
+
+// PathOf is the path of a class, or None.
+func (s *System) PathOf(class int32) int32 { return s.classes[class].path }
+
+// read is the class's clock at now.
+func (s *System) read(c *class, now int64) float64 {
+	if c.held {
+		return c.clock + c.weight*(s.paths[c.path].read(now)-c.base)
+	}
+	return c.clock + c.rate*float64(now-c.at)
+}
+
+// rateOf is the rate of one member.
+func (s *System) rateOf(c *class) float64 {
+	if c.held {
+		return c.weight * s.paths[c.path].level
+	}
+	return c.rate
+}
+
+// Join makes a flow a member of the class, with size to go. One that was held back
+// on the same path until now, below the nominal limit that it now has, goes on from
+// where it was done, between two units of time, so that rounding up does not add up.
+func (s *System) Join(id int32, m *Member, who int64, path int32, nominal, size float64, now int64) {
+	c := &s.classes[id]
+	start := s.read(c, now)
+	if s.HeldBack(m, path, nominal) {
+		start -= s.read(&s.classes[m.Class], now) - m.done
+	}
+	s.seq++
+	*m = Member{Class: id, seq: s.seq, done: start + size}
+	c.queue.push(entry{key: m.done, seq: s.seq, id: who})
+	c.n++
+	s.alter(id)
+}
+
+// HeldBack reports whether, until now, a flow was held back on the path and went
+// slower than a limit that it now has.
+func (s *System) HeldBack(m *Member, path int32, nominal float64) bool {
+	if m.ending != s.commits {
+		return false
+	}
+	c := &s.classes[m.Class]
+	return c.path == path && s.rateOf(c) < nominal*(1-1e-9)
+}
+
+// End ends a membership that is done.
+func (s *System) End(m *Member) {
+	m.seq, m.ending = 0, 0
+	if c := &s.classes[m.Class]; s.rateOf(c) < c.nominal*(1-1e-9) {
+		m.ending = s.commits
+	}
+}
+
+// Leave takes a member out before it is done and returns what it had to go.
+func (s *System) Leave(m *Member, now int64) (rest float64) {
+	c := &s.classes[m.Class]
+	c.n--
+	c.left++
+	s.alter(m.Class)
+	rest = m.done - s.read(c, now)
+	*m = NewMember()
+	return rest
+}
+
+// take removes a member that is done at now; ok is false when none is left. With
+// sure the first is done, whatever its clock has been rounded to.
+func (s *System) take(id int32, now int64, sure bool) (who int64, ok bool) {
+	c := &s.classes[id]
+	e := s.first(c)
+	if e == nil || !sure && e.key > s.read(c, now)+Slack*s.rateOf(c) {
+		return 0, false
+	}
+	c.n--
+	s.alter(id)
+	return c.queue.pop().id, true
+}
+
+// first is the member that is done next, or nil.
+func (s *System) first(c *class) *entry {
+	for !c.queue.empty() {
+		e := c.queue.min()
+		if c.left == 0 || s.owner.MemberOf(e.id).seq == e.seq {
+			return e
+		}
+		c.queue.pop()
+		c.left--
+	}
+	return nil
+}
+
+// alter notes that the class has other members or another limit.
+func (s *System) alter(id int32) {
+	s.touch(id)
+	if c := &s.classes[id]; !c.altered && c.path != none {
+		c.altered = true
+		s.altered = append(s.altered, id)
+	}
+}
+
+func (s *System) touch(id int32) {
+	if c := &s.classes[id]; !c.touched {
+		c.touched = true
+		s.touched = append(s.touched, id)
+	}
+}
+
+// SetLimit changes how fast one member can go.
+func (s *System) SetLimit(id int32, limit float64) {
+	if c := &s.classes[id]; c.limit != limit {
+		c.limit = limit
+		s.alter(id)
+	}
+}
+
+// commit lets the rates found hold from now on and sets the timers of the next completions.
+func (s *System) commit(now int64) {
+	for _, id := range s.touched {
+		c := &s.classes[id]
+		c.touched = false
+		if !c.held && c.rate != c.limit {
+			c.clock, c.at, c.rate = s.read(c, now), now, c.limit
+		}
+		s.scheduleClass(id, c, now)
+	}
+	for _, id := range s.moved {
+		s.schedulePath(id, now)
+	}
+	s.touched, s.moved = s.touched[:0], s.moved[:0]
+	s.commits++
+}
+
+// scheduleClass sees to it that the class is due when its first member is done.
+func (s *System) scheduleClass(id int32, c *class, now int64) {
+	e := s.first(c)
+	switch {
+	case e == nil:
+		c.clock, c.at, c.rate, c.alarm = 0, now, 0, none
+		if c.path != none {
+			s.discard(id, c)
+		}
+	case c.held:
+		s.enqueue(id, c.base+(e.key-c.clock)/c.weight)
+	default:
+		if due := dueAt(c.at, (e.key-c.clock)/c.rate, now); due != c.alarm {
+			s.schedule(&c.alarm, due, classTimer(id))
+		}
+	}
+}
+
+// dueAt is when a while after at is over, rounded up, but not before now.
+func dueAt(at int64, while float64, now int64) int64 {
+	return max(now, at+int64(min(math.Ceil(while-Slack), float64(Last))))
+}
+
+// roomier returns the slice with room for n more, and if there was none for three
+// times as many as there are: large values are moved less often than append would.
+func roomier[T any](s []T, n int) []T {
+	if len(s)+n > cap(s) {
+		s = slices.Grow(s, max(16, n, 3*len(s)))
+	}
+	return s
+}

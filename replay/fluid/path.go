@@ -1,0 +1,282 @@
+package fluid
+
+import (
+	"math"
+	"slices"
+)
+
+// A path is a way through resources, and the classes of flows that take it.
+//
+//	classes by level   |--0.5--0.7--|--1.2--2.0--2.0--|     level = 1
+//	                    at their     held back: all go
+//	                    limit        at the path's level
+//
+// What a solve touches of it is its state.
+type path struct {
+	level     float64 // rate, over weight, of what is held back
+	clock     float64 // of that level, at time `at`
+	at        int64
+	alarm     int64
+	queue     []heldClass // heap of held classes, the next to be done first
+	table     rateTable   // of classes with members
+	bound     float64     // most that its resources allow
+	narrowest int32       // the resource that sets bound; none if none does
+	aggregate int32       // class that held flows share, or none
+	demand    float64     // most that its classes can send, as entered in its resources
+	fair      float64     // of a stale path: its estimated level; else 0
+
+	dirty       bool // is in System.dirty
+	changed     bool // is in System.changed
+	moved       bool // is in System.moved
+	stale       bool // is in approx.stale
+	narrowed    bool // is counted in its narrowest resource's narrowed
+	uncontended bool // has had uncontended flows
+}
+
+// A state is what a solve knows of a path.
+type state struct {
+	weight    float64 // of all classes
+	out       float64 // rate as entered in its resources' use
+	rest      float64 // weight of the rows not settled
+	sends     float64 // rate of settled rows
+	level     float64 // found; 0 where nothing is held back
+	next      int     // the first row not settled
+	from, to  int32   // its crossings, in System.crossed and System.listed
+	costs     int32   // the first of their costs in System.costs
+	saturates bool    // its first row may reach its limit: its narrowest resource does not stop it before
+	unsolved  bool    // it crosses a resource that is not solved
+}
+
+// NewPath makes a path that crosses resources.
+func (s *System) NewPath(way []Crossing) int32 {
+	id := int32(len(s.paths))
+	p := path{bound: math.Inf(1), narrowest: none, aggregate: none, alarm: none}
+	st := state{}
+	st.from, st.costs = int32(len(s.ways)), s.costsOf(way)
+	s.ways, s.listed = roomier(s.ways, len(way)), roomier(s.listed, len(way))
+	s.listed = s.listed[:len(s.listed)+len(way)]
+	for _, x := range way {
+		s.ways = append(s.ways, x.Resource)
+		r := &s.resources[x.Resource]
+		if b := r.capacity / x.Cost; b < p.bound && !r.observed {
+			p.bound, p.narrowest = b, x.Resource
+		}
+	}
+	st.to = int32(len(s.ways))
+	s.paths, s.states, s.visits = append(roomier(s.paths, 1), p), append(roomier(s.states, 1), st), append(roomier(s.visits, 1), none)
+	return id
+}
+
+// costsOf returns where the costs of a way are. Those of many ways are equal, and are
+// kept once, so that they stay in the cache.
+func (s *System) costsOf(way []Crossing) int32 {
+	same := func(cost float64, x Crossing) bool { return cost == x.Cost }
+	if last := s.costs[s.lastCosts:]; len(way) <= len(last) && slices.EqualFunc(last[:len(way)], way, same) {
+		return s.lastCosts
+	}
+	s.lastCosts = int32(len(s.costs))
+	for _, x := range way {
+		s.costs = append(s.costs, x.Cost)
+	}
+	return s.lastCosts
+}
+
+// crossed returns the resources of a path, and its cost of each.
+func (s *System) crossed(st *state) (resources []int32, costs []float64) {
+	resources = s.ways[st.from:st.to]
+	return resources, s.costs[st.costs:][:len(resources)]
+}
+
+// FullResource is the first resource of the path that carries its capacity, or None.
+func (s *System) FullResource(path int32) int32 {
+	resources, _ := s.crossed(&s.states[path])
+	for _, id := range resources {
+		if s.resources[id].isFull() {
+			return id
+		}
+	}
+	return none
+}
+
+// read is the clock of the path's level at now.
+func (p *path) read(now int64) float64 { return p.clock + p.level*float64(now-p.at) }
+
+// tally brings the class's row in the path up to date.
+func (s *System) tally(id int32, c *class, now int64) {
+	p := &s.paths[c.path]
+	if c.talliedN > 0 && (c.n == 0 || c.limit != c.tallied) {
+		p.table.remove(c.tallied/c.weight, id, c.held)
+		s.release(id, c, now)
+		c.talliedN = 0
+	}
+	if c.n > 0 {
+		n := float64(c.n)
+		x := row{level: c.limit / c.weight, rate: n * c.limit, weight: n * c.weight, class: id}
+		if c.talliedN > 0 {
+			p.table.set(x)
+		} else if p.table.insert(x) {
+			s.hold(id, c, now)
+		}
+	}
+	c.talliedN, c.tallied = c.n, c.limit
+	if !p.dirty {
+		p.dirty = true
+		s.dirty = append(s.dirty, c.path)
+	}
+}
+
+// hold lets the class go at its path's level from now on.
+func (s *System) hold(id int32, c *class, now int64) {
+	c.clock, c.base = s.read(c, now), s.paths[c.path].read(now)
+	c.held = true
+	c.alarm = none
+	s.touch(id)
+}
+
+// release lets the class go at its limit from now on.
+func (s *System) release(id int32, c *class, now int64) {
+	if !c.held {
+		return
+	}
+	c.clock, c.at, c.rate = s.read(c, now), now, c.limit
+	c.held = false
+	s.dequeue(id)
+	s.touch(id)
+}
+
+// setLevel sets what holds the path's classes back, and from which row on.
+func (s *System) setLevel(id int32, level float64, from int, now int64) {
+	p := &s.paths[id]
+	t := &p.table
+	held := len(t.rows) - from
+	for ; t.held > held; t.held-- {
+		class := t.rows[len(t.rows)-t.held].class
+		s.release(class, &s.classes[class], now)
+	}
+	if level != p.level {
+		p.clock, p.at, p.level = p.read(now), now, level
+		s.move(id)
+	}
+	for t.held < held {
+		t.held++
+		class := t.rows[len(t.rows)-t.held].class
+		s.hold(class, &s.classes[class], now)
+	}
+}
+
+func (s *System) move(id int32) {
+	if p := &s.paths[id]; !p.moved {
+		p.moved = true
+		s.moved = append(s.moved, id)
+	}
+}
+
+// A heldClass is a class in the queue of its path: the classes that the path holds
+// back, by the clock of the path when their first members are done, so that one
+// alarm for the path is enough. The queue is a 4-ary heap, and every class knows
+// its place in it.
+type heldClass struct {
+	due   float64 // the path's clock when its first member is done
+	class int32
+}
+
+// schedulePath sees to it that the path is due when the first of its held classes is.
+func (s *System) schedulePath(id int32, now int64) {
+	p := &s.paths[id]
+	p.moved = false
+	due := p.dueAt(now)
+	s.noteStarved(p, now)
+	switch {
+	case len(p.queue) == 0:
+		p.clock, p.at, p.alarm = 0, now, none
+	case p.level == 0: // it waits for the next solve of its large component
+		p.alarm = none
+	case due != p.alarm:
+		s.schedule(&p.alarm, due, pathTimer(id))
+	}
+}
+
+// dueAt is when the first of the path's held classes is due: Last where there is
+// none, or where the path is given nothing.
+func (p *path) dueAt(now int64) int64 {
+	if len(p.queue) == 0 || p.level == 0 {
+		return Last
+	}
+	return dueAt(p.at, (p.queue[0].due-p.clock)/p.level, now)
+}
+
+// takeHeld removes a member of a held class that is done at now; see take.
+func (s *System) takeHeld(id int32, now int64, sure bool) (who int64, ok bool) {
+	p := &s.paths[id]
+	if len(p.queue) == 0 || !sure && p.queue[0].due > p.read(now)+Slack*p.level {
+		return 0, false
+	}
+	class := p.queue[0].class
+	who, ok = s.take(class, now, true)
+	c := &s.classes[class]
+	if e := s.first(c); e != nil {
+		s.enqueue(class, c.base+(e.key-c.clock)/c.weight)
+	} else {
+		s.dequeue(class)
+	}
+	return who, ok
+}
+
+// enqueue puts the class into its path's queue, or where it belongs after a change.
+func (s *System) enqueue(id int32, due float64) {
+	c := &s.classes[id]
+	p := &s.paths[c.path]
+	if c.place == none {
+		c.place = int32(len(p.queue))
+		p.queue = append(p.queue, heldClass{})
+	}
+	s.move(c.path)
+	s.put(p, int(c.place), heldClass{due, id})
+}
+
+// dequeue takes the class out of it.
+func (s *System) dequeue(id int32) {
+	c := &s.classes[id]
+	if c.place == none {
+		return
+	}
+	p := &s.paths[c.path]
+	at, last := int(c.place), len(p.queue)-1
+	c.place = none
+	s.move(c.path)
+	moved := p.queue[last]
+	p.queue = p.queue[:last]
+	if at < last {
+		s.put(p, at, moved)
+	}
+}
+
+// put puts an entry where it belongs, from a place on that is free for it.
+func (s *System) put(p *path, at int, h heldClass) {
+	q := p.queue
+	for at > 0 {
+		parent := (at - 1) / 4
+		if q[parent].due <= h.due {
+			break
+		}
+		q[at] = q[parent]
+		s.classes[q[at].class].place = int32(at)
+		at = parent
+	}
+	for {
+		least, due := at, h.due
+		for c := 4*at + 1; c <= 4*at+4 && c < len(q); c++ {
+			if q[c].due < due {
+				least, due = c, q[c].due
+			}
+		}
+		if least == at {
+			break
+		}
+		q[at] = q[least]
+		s.classes[q[at].class].place = int32(at)
+		at = least
+	}
+	q[at] = h
+	s.classes[h.class].place = int32(at)
+}

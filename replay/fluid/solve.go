@@ -1,0 +1,350 @@
+package fluid
+
+import "math"
+
+// Water-filling. Only components that may have changed are solved. Paths influence
+// each other through oversubscribed resources alone:
+//
+//	path A ── resource 1 (oversubscribed) ── path B ── resource 2 ── path C
+//
+// A change of A affects B and ends there. A solve costs the paths of the component
+// and their classes at their limit. Classes held back cost nothing.
+
+// solve finds the levels of the paths whose rates may have changed.
+func (s *System) solve(now int64) {
+	s.tallyAll(now)
+	for i := 0; i < len(s.changed); i++ {
+		id := s.changed[i]
+		s.paths[id].changed = false
+		if s.visits[id] < s.search && !s.keepsRate(id, now) {
+			s.solveFrom(id, now)
+		}
+		if i == len(s.changed)-1 {
+			s.scheduleRecompute(now) // may note more
+		}
+	}
+	s.changed = s.changed[:0]
+	s.endSolve()
+	s.search += 2
+}
+
+// tallyAll brings the demand on the resources of altered classes up to date.
+func (s *System) tallyAll(now int64) {
+	for _, id := range s.altered {
+		c := &s.classes[id]
+		c.altered = false
+		if c.n != c.talliedN || c.limit != c.tallied {
+			s.tally(id, c, now)
+		}
+	}
+	s.altered = s.altered[:0]
+	for _, id := range s.dirty {
+		s.paths[id].dirty = false
+		s.change(id)
+		s.enterDemand(id)
+	}
+	s.dirty = s.dirty[:0]
+	if len(s.demanded) == 0 {
+		return
+	}
+	for _, id := range s.demanded {
+		s.resources[id].noted = false
+	}
+	s.owner.Demanded(s.demanded)
+	s.demanded = s.demanded[:0]
+}
+
+// change notes a path to solve.
+func (s *System) change(id int32) {
+	if p := &s.paths[id]; !p.changed {
+		p.changed = true
+		s.changed = append(s.changed, id)
+	}
+}
+
+// enterDemand brings up to date in a path's resources whether it has classes, and
+// what they could send.
+func (s *System) enterDemand(id int32) {
+	p, st := &s.paths[id], &s.states[id]
+	crosses := int32(0)
+	if len(p.table.rows) > 0 {
+		if s.visits[id] == none {
+			s.visits[id], crosses = 0, 1
+			s.list(id, st)
+		}
+	} else if s.visits[id] != none {
+		s.visits[id], crosses = none, -1
+	}
+	var rate float64
+	weight := -st.weight
+	rate, st.weight = p.table.sum()
+	weight += st.weight
+	st.saturates = len(p.table.rows) > 0 && p.table.rows[0].level <= p.bound/st.weight*(1+1e-9)
+	if narrowed := rate > p.bound; p.narrowest != none && narrowed != p.narrowed {
+		p.narrowed = narrowed
+		if narrowed {
+			s.resources[p.narrowest].narrowed++
+		} else {
+			s.resources[p.narrowest].narrowed--
+		}
+	}
+	demand := min(rate, p.bound)
+	by := demand - p.demand
+	p.demand = demand
+	resources, costs := s.crossed(st)
+	for i, at := range resources {
+		r := &s.resources[at]
+		r.demand += costs[i] * by
+		r.weight += costs[i] * weight
+		if r.crosses += crosses; r.crosses == 0 {
+			r.demand, r.weight = 0, 0
+		}
+		s.alterResource(r)
+		if r.observed {
+			s.NoteDemand(at)
+		}
+		if r.uncontendedN > 0 {
+			s.watch(at)
+		}
+	}
+}
+
+// list puts a path that has classes into its resources' paths. When it has none any
+// more it stays there until those are looked at: it may come back.
+func (s *System) list(id int32, st *state) {
+	for at := st.from; at < st.to; at++ {
+		if !s.listed[at] {
+			s.listed[at] = true
+			r := &s.resources[s.ways[at]]
+			r.paths = append(r.paths, crosser{id, at})
+		}
+	}
+}
+
+// solveFrom solves the component that the path lies in.
+func (s *System) solveFrom(id int32, now int64) {
+	if s.visits[id] != none {
+		s.visits[id] = s.search
+	}
+	s.component, s.members, s.open = append(s.component[:0], id), s.members[:0], 0
+	s.nextLimits.reset()
+	for i := 0; i < len(s.component); i++ {
+		s.enter(s.component[i])
+	}
+	large := s.markComponent(now)
+	s.fill()
+	if large {
+		s.measure(now)
+	}
+	for _, id := range s.members {
+		r := &s.resources[id]
+		s.use(id, r, r.capacity-r.uncontended-s.residuals[id].capacity, now)
+		if large && r.large.level == 0 && r.full { // another was full at the same level before
+			r.large.level = (r.capacity - r.uncontended) / r.weight
+		}
+	}
+	for _, id := range s.component {
+		st := &s.states[id]
+		s.setLevel(id, st.level, st.next, now)
+		if st.unsolved {
+			s.enterUse(st, now)
+		}
+		st.out = st.sends
+	}
+}
+
+// enter adds a path to the component: it visits the path's resources and adds its
+// weight to them.
+func (s *System) enter(id int32) {
+	st := &s.states[id]
+	open := int32(1)
+	if s.visits[id] == none {
+		open = 0
+	}
+	resources, costs := s.crossed(st)
+	residuals, search, weight, unsolved := s.residuals, s.search, st.weight, false
+	for i, at := range resources {
+		b := &residuals[at]
+		if b.visited != search {
+			s.visit(at)
+		}
+		b.weight += costs[i] * weight
+		b.open += open
+		unsolved = unsolved || !b.solved
+	}
+	st.next, st.rest, st.sends, st.level, st.unsolved = 0, weight, 0, 0, unsolved
+	if st.saturates {
+		s.nextLimits.push(entry{key: s.paths[id].table.rows[0].level, seq: uint64(id), id: int64(id)})
+	}
+	s.open += int(open)
+}
+
+// visit adds a resource to the component, with its paths if it is oversubscribed.
+func (s *System) visit(id int32) {
+	r, b := &s.resources[id], &s.residuals[id]
+	connects := r.oversubscribed
+	if r.changed {
+		r.changed, r.oversubscribed = false, r.isOversubscribed()
+		connects = connects || r.oversubscribed // what it held back is released
+	}
+	*b = residual{capacity: r.capacity - r.uncontended, visited: s.search}
+	if !connects {
+		r.large.is = false
+		return
+	}
+	b.solved = true
+	s.members = append(s.members, id)
+	s.purge(r)
+	for _, x := range r.paths {
+		if visit := &s.visits[x.path]; *visit < s.search {
+			*visit = s.search
+			s.component = append(s.component, x.path)
+		}
+	}
+}
+
+// purge takes the paths that have no classes any more out of a resource's.
+func (s *System) purge(r *resource) {
+	n := 0
+	for _, x := range r.paths {
+		if s.visits[x.path] == none {
+			s.listed[x.at] = false
+			continue
+		}
+		r.paths[n] = x
+		n++
+	}
+	r.paths = r.paths[:n]
+}
+
+// enterUse brings what the path sends up to date in its resources but for those just solved.
+func (s *System) enterUse(st *state, now int64) {
+	if st.sends == st.out {
+		return
+	}
+	resources, costs := s.crossed(st)
+	for i, at := range resources {
+		if b := &s.residuals[at]; b.solved && b.visited == s.search {
+			continue
+		}
+		r := &s.resources[at]
+		s.use(at, r, r.used+costs[i]*(st.sends-st.out), now)
+	}
+	st.out = st.sends
+}
+
+// fill finds, of each path of the component, the level and the first row held back.
+func (s *System) fill() {
+	s.nextFull.reset()
+	for _, id := range s.members {
+		if b := &s.residuals[id]; b.open > 0 {
+			s.nextFull.push(entry{key: b.capacity / b.weight, seq: uint64(id), id: int64(id)})
+		}
+	}
+	for level := 0.0; s.open > 0; {
+		full := s.full(level)
+		if math.IsInf(full, 1) { // no resource holds back what is left
+			s.saturateAll()
+			return
+		}
+		reached := false
+		for !s.nextLimits.empty() && s.nextLimits.min().key <= full {
+			e := s.nextLimits.pop()
+			id := int32(e.id)
+			if s.visits[id] != s.search {
+				continue // settled
+			}
+			reached = true
+			level = max(level, e.key)
+			s.saturate(id, full)
+			if s.visits[id] == s.search {
+				e.key = s.paths[id].table.rows[s.states[id].next].level
+				s.nextLimits.push(e)
+			}
+		}
+		if reached {
+			continue // they left some to the others
+		}
+		level = full
+		r := &s.resources[s.nextFull.pop().id]
+		r.large.level = full
+		if len(r.paths) > 2*int(r.crosses) {
+			s.purge(r)
+		}
+		for _, x := range r.paths {
+			if s.visits[x.path] == s.search {
+				s.stop(x.path, full)
+			}
+		}
+	}
+}
+
+// full is the level at which the first resource is full, not below the one already
+// reached; that resource is then the first of nextFull. What settles only puts off
+// when a resource is full, so those are looked at again whose turn comes.
+func (s *System) full(reached float64) float64 {
+	for !s.nextFull.empty() {
+		e := *s.nextFull.min()
+		b := &s.residuals[e.id]
+		full := max(b.capacity/b.weight, reached)
+		if b.open > 0 && b.weight > 0 && full <= e.key*(1+1e-12) {
+			return max(e.key, reached)
+		}
+		s.nextFull.pop()
+		if b.open > 0 && b.weight > 0 {
+			e.key = full
+			s.nextFull.push(e)
+		}
+	}
+	return math.Inf(1)
+}
+
+// saturate settles the path's next rows, up to a level, at their limit.
+func (s *System) saturate(id int32, level float64) {
+	st, t := &s.states[id], &s.paths[id].table
+	rate, weight, next := t.saturate(st.next, level)
+	st.next = next
+	st.rest -= weight
+	st.sends += rate
+	settled := int32(0)
+	if next == len(t.rows) {
+		settled = 1
+		s.visits[id]++
+		s.open--
+	}
+	s.settle(st, rate, weight, settled)
+}
+
+// saturateAll settles all that is left at its limit.
+func (s *System) saturateAll() {
+	for _, id := range s.component {
+		if s.visits[id] == s.search {
+			s.saturate(id, math.Inf(1))
+		}
+	}
+}
+
+// stop settles the rest of the path's rows at a level.
+func (s *System) stop(id int32, level float64) {
+	st := &s.states[id]
+	s.visits[id]++
+	s.open--
+	st.level = level
+	if st.next != 0 { // what is left of a sum
+		st.rest = max(st.rest, s.paths[id].table.rows[st.next].weight)
+	}
+	st.sends += st.rest * level
+	s.settle(st, st.rest*level, st.rest, 1)
+}
+
+// settle takes what has been settled of a path, and the path if that is all, off its resources.
+func (s *System) settle(st *state, rate, weight float64, paths int32) {
+	residuals := s.residuals
+	resources, costs := s.crossed(st)
+	for i, at := range resources {
+		b := &residuals[at]
+		b.capacity -= costs[i] * rate
+		b.weight -= costs[i] * weight
+		b.open -= paths
+	}
+}

@@ -1,0 +1,157 @@
+package fluid
+
+// None is the absent value of indices and times.
+const None = -1
+
+const none = None
+
+// Last bounds times. Sums of two times below it do not overflow.
+const Last int64 = 1 << 60
+
+// ExactPaths is the largest number of paths of a component that is solved exactly
+// at every change.
+const ExactPaths = 4096
+
+// Boundless is the rate of what nothing bounds.
+const Boundless = 1e15
+
+// An Owner is whose flows a System shares resources among.
+type Owner interface {
+	// Schedule asks for Complete to be called with the timer at a time. A timer
+	// that Pending does not know at that time has been overtaken.
+	Schedule(at int64, t Timer)
+	// MemberOf returns the membership of a flow.
+	MemberOf(id int64) *Member
+	// Dropped says that a class without members has been given back. Its number is
+	// used again.
+	Dropped(class int32)
+	// Contended says that the uncontended flows of a path are to join classes.
+	Contended(path int32)
+	// Split says that a member of an aggregated class is to leave it and to join
+	// the class of its own limit.
+	Split(id int64)
+	// Demanded lists resources that were observed and of which the demand has
+	// changed. The owner may set their capacities.
+	Demanded(resources []int32)
+	// Full says that a resource carried its capacity for a while.
+	Full(resource int32, from, to int64)
+}
+
+// A Timer is what a System is waiting for.
+type Timer int32
+
+// The timers: the completion of a class's first member, that of the first member
+// of a path's held classes, and a solve of a large component.
+const recompute Timer = None
+
+func classTimer(class int32) Timer { return Timer(2 * class) }
+func pathTimer(path int32) Timer   { return Timer(2*path + 1) }
+
+// A System is resources, paths and classes of flows.
+type System struct {
+	ExactPaths int // components of more paths are solved approximately
+
+	owner     Owner
+	resources []resource
+	residuals []residual // by resource, of a solve
+	paths     []path
+	states    []state   // by path, of a solve
+	visits    []int     // by path: none while it has no classes, else the search that visited it last, and one more once settled
+	ways      []int32   // the resources of one path after another
+	listed    []bool    // by way: the path is in the resource's paths
+	costs     []float64 // of ways
+	lastCosts int32     // in costs: those last used
+	classes   []class
+	free      []int32 // classes without members, to be used again
+	approx    approx
+
+	touched   []int32 // classes to look at before time goes on
+	altered   []int32 // classes to tally: of a path, with other members or another limit
+	dirty     []int32 // paths whose rows changed
+	changed   []int32 // paths to solve
+	moved     []int32 // paths whose next completion may have changed
+	demanded  []int32 // observed resources with another demand
+	contended []int32 // resources that have uncontended flows and may have become oversubscribed
+	commits   uint32  // how often rates have been committed
+	seq       uint64
+
+	search     int
+	component  []int32       // paths of the component being solved
+	members    []int32       // its resources
+	open       int           // its paths that are not settled
+	nextLimits priorityQueue // its paths, by the level of their next row
+	nextFull   priorityQueue // its resources, by a level at which they are not full before
+}
+
+// New returns a system without resources.
+func New(owner Owner) *System {
+	return &System{
+		ExactPaths: ExactPaths, owner: owner, search: 2, commits: 1,
+		approx: approx{alarm: none, staleSince: Last},
+	}
+}
+
+// A Crossing is that a path takes Cost of a resource for one unit of a flow.
+type Crossing struct {
+	Resource int32
+	Cost     float64
+}
+
+// Calm reports whether nothing has changed since the last Solve.
+func (s *System) Calm() bool {
+	return len(s.touched)+len(s.dirty)+len(s.changed)+len(s.moved)+len(s.demanded)+len(s.contended) == 0 && !s.approx.due
+}
+
+// Solve finds the rates of all flows from now on.
+func (s *System) Solve(now int64) {
+	if s.Calm() {
+		s.commits++
+		return
+	}
+	for again := true; again; again = s.split() {
+		s.resolveContention(now)
+		s.solve(now)
+	}
+	s.commit(now)
+}
+
+// Pending reports whether the timer is due now, and takes it.
+func (s *System) Pending(t Timer, now int64) bool {
+	alarm := &s.approx.alarm
+	switch {
+	case t == recompute:
+	case t%2 == 0:
+		alarm = &s.classes[t/2].alarm
+	default:
+		alarm = &s.paths[t/2].alarm
+	}
+	if *alarm != now {
+		return false
+	}
+	*alarm = none
+	return true
+}
+
+// Complete takes the members out of their classes that the timer stands for and that
+// are done now, and appends whose they are. End is to be called for each before the
+// next Join.
+func (s *System) Complete(t Timer, now int64, into []int64) []int64 {
+	take := s.take
+	switch {
+	case t == recompute:
+		s.recomputeAll()
+		return into
+	case t%2 != 0:
+		take = s.takeHeld
+	}
+	id, ok := take(int32(t/2), now, true)
+	for ; ok; id, ok = take(int32(t/2), now, false) {
+		into = append(into, id)
+	}
+	return into
+}
+
+func (s *System) schedule(alarm *int64, at int64, t Timer) {
+	*alarm = at
+	s.owner.Schedule(at, t)
+}
