@@ -36,10 +36,10 @@ func check(m *machine.Machine, p *Program) error {
 	}
 	for g := range p.GPUs {
 		for i := range p.GPUs[g].Streams {
-			st := stream{Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i)}
+			st := &p.GPUs[g].Streams[i]
 			for c := range st.Commands {
-				if err := checkCommand(m, p, &st, &st.Commands[c]); err != nil {
-					return fmt.Errorf("%s: %w", st.where(&st.Commands[c]), err)
+				if err := checkCommand(m, p, st, &st.Commands[c]); err != nil {
+					return fmt.Errorf("%s: %w", st.where(g, &st.Commands[c]), err)
 				}
 			}
 		}
@@ -101,7 +101,7 @@ func checkMachine(m *machine.Machine) error {
 	return nil
 }
 
-func checkCommand(m *machine.Machine, p *Program, st *stream, c *Command) error {
+func checkCommand(m *machine.Machine, p *Program, st *Stream, c *Command) error {
 	if c.Delay < 0 || c.Delay >= lastTime {
 		return fmt.Errorf("delay: %d ns", c.Delay)
 	}
@@ -236,10 +236,10 @@ func checkBytes(b float64) error {
 
 // checkPhase reports what is wrong with a phase of a recipe. What most are like
 // is seen at a glance: among floats that are 0 or more the greater has the greater bits.
-func (s *sim) checkPhase(p *Phase) error {
+func (prog *Program) checkPhase(p *Phase, topology machine.Topology) error {
 	bits := math.Float64bits
-	if p.Op <= Sleep && uint64(p.Time) < uint64(lastTime) && uint32(p.Peer) < uint32(len(s.program.GPUs)) &&
-		uint32(p.Flag) < uint32(len(s.flags)) && p.Count >= 0 && p.Last == 0 &&
+	if p.Op <= Sleep && uint64(p.Time) < uint64(lastTime) && uint32(p.Peer) < uint32(len(prog.GPUs)) &&
+		uint32(p.Flag) < uint32(len(prog.Flags)) && p.Count >= 0 && p.Last == 0 &&
 		max(bits(p.Bytes), bits(p.Read), bits(p.Write)) <= bits(maxBytes) &&
 		bits(p.Weight) == 0 && bits(p.Beside) == 0 && bits(p.Hit) == 0 {
 		return nil
@@ -251,15 +251,15 @@ func (s *sim) checkPhase(p *Phase) error {
 		return fmt.Errorf("time: %d ns", p.Time)
 	}
 	switch everyone := p.Peer == Everyone && p.Op == Store; {
-	case everyone && s.flows.inner.topology != machine.Switch:
-		return fmt.Errorf("peer: everyone, by a %s (want a switch)", s.flows.inner.topology)
+	case everyone && topology != machine.Switch:
+		return fmt.Errorf("peer: everyone, by a %s (want a switch)", topology)
 	case !everyone && (p.Op == Store || p.Op == Put):
-		if err := checkPeer(s.program, p.Peer); err != nil {
+		if err := checkPeer(prog, p.Peer); err != nil {
 			return err
 		}
 	}
 	if p.Flag != NoFlag || p.Count < 0 {
-		if err := checkFlag(s.program, p.Flag, p.Count); err != nil {
+		if err := checkFlag(prog, p.Flag, p.Count); err != nil {
 			return err
 		}
 	}
@@ -281,4 +281,15 @@ func (s *sim) checkPhase(p *Phase) error {
 		return fmt.Errorf("weight: %g (want 1e-6 to 1e6)", p.Weight)
 	}
 	return nil
+}
+
+// where names a command for an error message.
+func (st *Stream) where(gpu int, c *Command) string {
+	at := -1
+	for i := range st.Commands {
+		if &st.Commands[i] == c {
+			at = i
+		}
+	}
+	return fmt.Sprintf("gpu %d: stream %q: command %d %q", gpu, st.Name, at, c.label())
 }

@@ -56,12 +56,12 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 	phases := s.phases(id, w, l)
 	w.n = int32(len(phases))
 	for i := range phases {
-		if err := s.checkPhase(&phases[i]); err != nil {
+		if err := s.program.checkPhase(&phases[i], s.flows.inner.topology); err != nil {
 			where := fmt.Sprintf("tile %d", tile)
 			if tile == none {
 				where = fmt.Sprintf("workgroup %d", w.index)
 			}
-			s.fail(fmt.Errorf("%s: %s: phase %d: %w", s.streams[l.stream].where(l.command), where, i, err))
+			s.fail(fmt.Errorf("%s: %s: phase %d: %w", s.streams[l.stream].where(int(l.gpu), l.command), where, i, err))
 			return false
 		}
 	}

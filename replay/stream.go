@@ -150,16 +150,6 @@ func (st *stream) lose(start, end Time, why Idle) {
 	st.idle = append(st.idle, why)
 }
 
-func (st *stream) where(c *Command) string {
-	at := -1
-	for i := range st.Commands {
-		if &st.Commands[i] == c {
-			at = i
-		}
-	}
-	return fmt.Sprintf("gpu %d: stream %q: command %d %q", st.gpu, st.Name, at, c.label())
-}
-
 // label is the most telling name of a command.
 func (c *Command) label() string {
 	switch {
