@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -106,7 +107,7 @@ func TestWhatIfNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, p := replay.WhatIf{}.Of(out.Machine, out.Program)
+		m, p := program.WhatIf{}.Of(out.Machine, out.Program)
 		got, err := replay.Simulate(m, p, replay.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -85,7 +86,7 @@ func TestSweepsTakeTheirBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := pl.Sweep("sum", 200e6, 100e6)
-	res, err := replay.Simulate(m, &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}, replay.Options{})
+	res, err := replay.Simulate(m, &program.Program{GPUs: []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Launch, Kernel: k}}}}}}}, replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

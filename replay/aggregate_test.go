@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -19,22 +20,22 @@ import (
 //	10 of 200   |25 -------|40, its limit |
 //	10 of 125   |25 -------|60 ----------|100 --|
 func TestLevelRisesOverLimits(t *testing.T) {
-	second := func(wg int) Phase {
+	second := func(wg int) program.Phase {
 		switch {
 		case wg < 20:
-			return Phase{Op: Work, Time: 30, Read: 3000}
+			return program.Phase{Op: program.Work, Time: 30, Read: 3000}
 		case wg < 30:
-			return Phase{Op: Work, Time: 200, Read: 8000}
+			return program.Phase{Op: program.Work, Time: 200, Read: 8000}
 		}
-		return Phase{Op: Work, Time: 125, Read: 12500}
+		return program.Phase{Op: program.Work, Time: 125, Read: 12500}
 	}
 	k := kernel("k", 40, nil)
-	k.Kernel.Recipe = func(wg int, buf []Phase) []Phase {
-		return append(buf, Phase{Op: Work, Time: 100, Read: 10000}, second(wg))
+	k.Kernel.Recipe = func(wg int, buf []program.Phase) []program.Phase {
+		return append(buf, program.Phase{Op: program.Work, Time: 100, Read: 10000}, second(wg))
 	}
-	p := prog([]Stream{{Commands: []Command{k}}})
+	p := prog([]program.Stream{{Commands: []program.Command{k}}})
 	r := mustSimulate(t, small(1, 40), p, Options{Level: Workgroups})
-	want := map[Time]int{520: 20, 645: 10, 665: 10}
+	want := map[program.Time]int{520: 20, 645: 10, 665: 10}
 	for _, s := range r.Run.Spans {
 		if s.Kind == trace.Workgroup {
 			want[s.End]--
@@ -68,8 +69,8 @@ func TestContendedEqualsNaive(t *testing.T) {
 }
 
 // drawContended draws kernels of phases that no two tiles have alike.
-func drawContended(t *rapid.T) *Program {
-	var streams []Stream
+func drawContended(t *rapid.T) *program.Program {
+	var streams []program.Stream
 	for i := range rapid.IntRange(1, 3).Draw(t, "kernels") {
 		seed := rapid.IntRange(0, 1<<20).Draw(t, "seed")
 		bytes, spread := rapid.IntRange(1, 5000).Draw(t, "bytes"), rapid.IntRange(1, 2000).Draw(t, "spread")
@@ -78,18 +79,18 @@ func drawContended(t *rapid.T) *Program {
 		wgs := rapid.IntRange(1, 20).Draw(t, "wgs")
 		k := kernel(fmt.Sprint("k", i), wgs, nil, threads(rapid.IntRange(1, 2).Draw(t, "threads")),
 			pipe(rapid.SampledFrom([]float64{.1, .1, .3}).Draw(t, "pipe")), persistent(wgs*rapid.IntRange(1, 5).Draw(t, "rounds"), -1))
-		k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+		k.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 			at := seed + 3*tile
-			buf = append(buf, Phase{
-				Op: Work, Time: Time(jitter(at, 100)), Read: float64(bytes + jitter(at+1, spread)), Weight: weight,
+			buf = append(buf, program.Phase{
+				Op: program.Work, Time: program.Time(jitter(at, 100)), Read: float64(bytes + jitter(at+1, spread)), Weight: weight,
 			})
 			if rests > 0 {
-				buf = append(buf, Phase{Op: Sleep, Time: Time(jitter(at+2, rests))})
+				buf = append(buf, program.Phase{Op: program.Sleep, Time: program.Time(jitter(at+2, rests))})
 			}
 			return buf
 		}
-		k.Delay = Time(rapid.IntRange(0, 500).Draw(t, "delay"))
-		streams = append(streams, Stream{Commands: []Command{k}})
+		k.Delay = program.Time(rapid.IntRange(0, 500).Draw(t, "delay"))
+		streams = append(streams, program.Stream{Commands: []program.Command{k}})
 	}
 	return prog(streams)
 }

@@ -7,10 +7,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // drawExchangeProgram is an exchange by puts, or by stores of so many workgroups.
-func drawExchangeProgram(t *rapid.T) (machine.Machine, *Program) {
+func drawExchangeProgram(t *rapid.T) (machine.Machine, *program.Program) {
 	m, bytes := drawExchange(t)
 	share := func(from, to int) float64 { return bytes[from][to] }
 	if rapid.Bool().Draw(t, "stores") {
@@ -32,7 +33,7 @@ func TestApproxIsFairOnceSolved(t *testing.T) {
 // A path may begin again in the instant in which its component changes. Links of a ring of 16 carry 25 bytes a nanosecond.
 func TestApproxPathsBeginAgain(t *testing.T) {
 	type put struct {
-		at    Time
+		at    program.Time
 		to    int32
 		bytes float64
 	}
@@ -60,15 +61,15 @@ func TestApproxPathsBeginAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := torus(16)
 			m.Network.Topology, m.Network.Egress, m.Network.Ingress = machine.Ring, q(0), q(c.ingress)
-			p := &Program{GPUs: make([]GPU, 16)}
+			p := &program.Program{GPUs: make([]program.GPU, 16)}
 			for from, puts := range c.puts {
-				var phases []Phase
-				at := Time(0)
+				var phases []program.Phase
+				at := program.Time(0)
 				for _, x := range puts {
-					phases = append(phases, Phase{Op: Sleep, Time: x.at - at}, Phase{Op: Put, Peer: x.to, Bytes: x.bytes})
+					phases = append(phases, program.Phase{Op: program.Sleep, Time: x.at - at}, program.Phase{Op: program.Put, Peer: x.to, Bytes: x.bytes})
 					at = x.at
 				}
-				p.GPUs[from].Streams = []Stream{{Commands: []Command{kernel("puts", 1, phases)}}}
+				p.GPUs[from].Streams = []program.Stream{{Commands: []program.Command{kernel("puts", 1, phases)}}}
 			}
 			checkApprox(t, &m, p, 2)
 		})
@@ -77,7 +78,7 @@ func TestApproxPathsBeginAgain(t *testing.T) {
 
 // checkApprox runs a program in which components of more than so many paths are
 // solved approximately.
-func checkApprox(t rapid.TB, m *machine.Machine, p *Program, paths int) {
+func checkApprox(t rapid.TB, m *machine.Machine, p *program.Program, paths int) {
 	s := newSim(m, p, Options{})
 	s.flows.ExactPaths = paths
 	for more := true; more; more = s.next() {
@@ -97,7 +98,7 @@ const approxShare = 256
 
 // tookWith is the makespan where components of more than so many paths are solved
 // approximately, and what is said about them.
-func tookWith(t rapid.TB, m *machine.Machine, p *Program, paths int) (Time, Approximation) {
+func tookWith(t rapid.TB, m *machine.Machine, p *program.Program, paths int) (program.Time, Approximation) {
 	s := newSim(m, p, Options{})
 	s.flows.ExactPaths = paths
 	s.run(nil)
@@ -118,7 +119,7 @@ func TestApproxErrorIsBounded(t *testing.T) {
 			t.Fatalf("exact, but %+v", a)
 		}
 		got, _ := tookWith(t, &m, p, 1)
-		if rounding := Time(m.GPUs); got < exact-exact/100-rounding || got > exact+exact/approxShare+rounding {
+		if rounding := program.Time(m.GPUs); got < exact-exact/100-rounding || got > exact+exact/approxShare+rounding {
 			t.Fatalf("%s of %d: %d ns, exactly %d", m.Network.Topology, m.GPUs, got, exact)
 		}
 	})
@@ -155,7 +156,7 @@ func TestApproxIsNearlyExact(t *testing.T) {
 	m, share := torus(gpus), uneven(gpus, 1e6)
 	exact, _ := tookWith(t, &m, allToAll(gpus, share), gpus*gpus)
 	got, a := tookWith(t, &m, allToAll(gpus, share), fewPaths)
-	if bound := Time(least(m, share)); got < bound || exact < bound {
+	if bound := program.Time(least(m, share)); got < bound || exact < bound {
 		t.Errorf("%d ns, exactly %d; the fullest link is busy for %d", got, exact, bound)
 	}
 	if got == exact || got < exact-exact/approxShare || got > exact+exact/approxShare {
@@ -168,22 +169,22 @@ func TestApproxIsNearlyExact(t *testing.T) {
 
 // putSlices puts a slice to every other GPU in turn, once it has been computed, so
 // that paths begin and end all the time and many that begin find their links full.
-func putSlices(gpus, slices int, each float64, compute Time) *Program {
-	p := &Program{}
-	arrived := make([]Flag, gpus)
+func putSlices(gpus, slices int, each float64, compute program.Time) *program.Program {
+	p := &program.Program{}
+	arrived := make([]program.Flag, gpus)
 	for g := range arrived {
 		arrived[g] = p.NewFlag("arrived")
 	}
 	for g := range gpus {
-		var phases []Phase
+		var phases []program.Phase
 		for i := range slices * (gpus - 1) {
 			to := (g + 1 + i%(gpus-1)) % gpus
 			phases = append(phases,
-				Phase{Op: Sleep, Time: compute + Time(jitter(g*gpus+i, int(compute)))},
-				Phase{Op: Put, Peer: int32(to), Bytes: each, Flag: arrived[to], Count: 1})
+				program.Phase{Op: program.Sleep, Time: compute + program.Time(jitter(g*gpus+i, int(compute)))},
+				program.Phase{Op: program.Put, Peer: int32(to), Bytes: each, Flag: arrived[to], Count: 1})
 		}
-		phases = append(phases, Phase{Op: WaitFor, Flag: arrived[g], Count: int64(slices * (gpus - 1))})
-		p.GPUs = append(p.GPUs, GPU{Streams: []Stream{{Commands: []Command{kernel("slices", 1, phases)}}}})
+		phases = append(phases, program.Phase{Op: program.WaitFor, Flag: arrived[g], Count: int64(slices * (gpus - 1))})
+		p.GPUs = append(p.GPUs, program.GPU{Streams: []program.Stream{{Commands: []program.Command{kernel("slices", 1, phases)}}}})
 	}
 	return p
 }
@@ -196,7 +197,7 @@ func TestApproxServesNewPaths(t *testing.T) {
 	for _, c := range []struct {
 		gpus, slices int
 		each         float64
-		compute      Time
+		compute      program.Time
 	}{{32, 2, 30_000, 500}, {32, 4, 10_000, 100}, {24, 4, 100_000, 2000}} {
 		m, p := torus(c.gpus), putSlices(c.gpus, c.slices, c.each, c.compute)
 		exact, _ := tookWith(t, &m, p, c.gpus*c.gpus)
@@ -217,7 +218,7 @@ func TestApproxServesNewPaths(t *testing.T) {
 // long to two percent.
 func TestApproxOfRandomPrograms(t *testing.T) {
 	large := 0
-	var exactly, off Time
+	var exactly, off program.Time
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))

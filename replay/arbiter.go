@@ -1,5 +1,7 @@
 package replay
 
+import "github.com/overlapse/overlapse/replay/program"
+
 // Arbitration of memory
 //
 // A memory controller that tells computation and communication apart gives
@@ -12,34 +14,6 @@ package replay
 //
 // Each side is a resource that all its flows cross beside the memory. Its capacity
 // follows what the other side could send at most.
-
-// An Arbiter says how a memory is divided between computation, which is what
-// compute kernels read and write in their own GPU's memory, and
-// communication, which is all else.
-type Arbiter struct {
-	Policy Policy
-	Share  float64 // ComputeFirst: of the memory's rate, what communication is sure of: over 0, to 1; a kernel may change it on its GPU (Kernel.CommShare)
-}
-
-// A Policy is what an Arbiter goes by.
-type Policy uint8
-
-// The policies. T3 (section 4.5) compares RoundRobin with ComputeFirst, where
-// communication that has waited too long goes first: its Share.
-const (
-	Fair         Policy = iota // no sides: all flows alike, so that many have more than few
-	RoundRobin                 // half each; what one does not ask for is the other's
-	ComputeFirst               // computation what it asks for, but for communication's share
-	numPolicies
-)
-
-// share is what communication is sure of.
-func (a *Arbiter) share() float64 {
-	if a.Policy == RoundRobin {
-		return .5
-	}
-	return a.Share
-}
 
 // A side is whose bytes they are.
 type side uint8
@@ -66,7 +40,7 @@ func (f *fabric) sideOf(gpu int, s side) int32 {
 // beginShare puts the share that a kernel states in force on its GPU.
 func (s *sim) beginShare(l *launch) {
 	share := l.kernel.CommShare
-	if share == 0 || s.program.Arbiter.Policy != ComputeFirst || s.flows.sides == none {
+	if share == 0 || s.program.Arbiter.Policy != program.ComputeFirst || s.flows.sides == none {
 		return
 	}
 	s.flows.shares[l.gpu] = share

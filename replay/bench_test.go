@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -38,37 +39,37 @@ func BenchmarkPhases(b *testing.B) {
 	const gpus, wgs, rounds = 100, 1056, 47
 	for _, c := range []struct {
 		name   string
-		phases func(tile int) [2]Phase
+		phases func(tile int) [2]program.Phase
 	}{
-		{"compute/even", func(int) [2]Phase {
-			return [2]Phase{{Op: Work, Time: 3000}, {Op: Work, Time: 2000}}
+		{"compute/even", func(int) [2]program.Phase {
+			return [2]program.Phase{{Op: program.Work, Time: 3000}, {Op: program.Work, Time: 2000}}
 		}},
-		{"compute/jittered", func(tile int) [2]Phase {
-			return [2]Phase{{Op: Work, Time: Time(3000 + jitter(tile, 2000))}, {Op: Work, Time: 2000}}
+		{"compute/jittered", func(tile int) [2]program.Phase {
+			return [2]program.Phase{{Op: program.Work, Time: program.Time(3000 + jitter(tile, 2000))}, {Op: program.Work, Time: 2000}}
 		}},
-		{"memory/even", func(int) [2]Phase {
-			return [2]Phase{{Op: Work, Time: 3000, Read: 30000}, {Op: Work, Time: 2000, Write: 10000}}
+		{"memory/even", func(int) [2]program.Phase {
+			return [2]program.Phase{{Op: program.Work, Time: 3000, Read: 30000}, {Op: program.Work, Time: 2000, Write: 10000}}
 		}},
-		{"memory/jittered", func(tile int) [2]Phase {
-			return [2]Phase{{Op: Work, Time: Time(3000 + jitter(tile, 2000)), Read: 30000}, {Op: Work, Time: 2000, Write: 10000}}
+		{"memory/jittered", func(tile int) [2]program.Phase {
+			return [2]program.Phase{{Op: program.Work, Time: program.Time(3000 + jitter(tile, 2000)), Read: 30000}, {Op: program.Work, Time: 2000, Write: 10000}}
 		}},
-		{"memory/jittered bytes", func(tile int) [2]Phase {
-			x := Time(3000 + jitter(tile, 2000))
-			return [2]Phase{{Op: Work, Time: x, Read: 10 * float64(x)}, {Op: Work, Time: 2000, Write: 10000}}
+		{"memory/jittered bytes", func(tile int) [2]program.Phase {
+			x := program.Time(3000 + jitter(tile, 2000))
+			return [2]program.Phase{{Op: program.Work, Time: x, Read: 10 * float64(x)}, {Op: program.Work, Time: 2000, Write: 10000}}
 		}},
-		{"latency/jittered", func(tile int) [2]Phase {
-			return [2]Phase{{Op: Sleep, Time: Time(3000 + jitter(tile, 2000))}, {Op: Sleep, Time: 2000}}
+		{"latency/jittered", func(tile int) [2]program.Phase {
+			return [2]program.Phase{{Op: program.Sleep, Time: program.Time(3000 + jitter(tile, 2000))}, {Op: program.Sleep, Time: 2000}}
 		}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			p := prog()
 			for g := range gpus {
 				k := kernel("k", wgs, nil, threads(256), pipe(.125), persistent(wgs*rounds/2, -1))
-				k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+				k.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 					x := c.phases(tile + g*wgs*rounds)
 					return append(buf, x[:]...)
 				}
-				p.GPUs = append(p.GPUs, GPU{Streams: []Stream{{Commands: []Command{k}}}})
+				p.GPUs = append(p.GPUs, program.GPU{Streams: []program.Stream{{Commands: []program.Command{k}}}})
 			}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -93,10 +94,10 @@ func BenchmarkEvents(b *testing.B) {
 				tiles := max(8*pending, 1e6)
 				k := kernel("k", pending, nil, persistent(tiles, -1))
 				k.Kernel.Free = true
-				k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
-					return append(buf, Phase{Op: Sleep, Time: Time(1e5 + jitter(tile, spread.ns))})
+				k.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
+					return append(buf, program.Phase{Op: program.Sleep, Time: program.Time(1e5 + jitter(tile, spread.ns))})
 				}
-				p := prog([]Stream{{Commands: []Command{k}}})
+				p := prog([]program.Stream{{Commands: []program.Command{k}}})
 				for b.Loop() {
 					mustSimulate(b, big(1), p, Options{})
 				}
@@ -113,35 +114,35 @@ func BenchmarkEvents(b *testing.B) {
 
 // embedding is a fused embedding and all-to-all: persistent workgroups gather
 // rows and store each result to the rank that wants it, remote ranks first.
-func embedding(gpus, tiles, wgs int, even bool) *Program {
-	p := &Program{}
-	arrived := make([]Flag, gpus)
+func embedding(gpus, tiles, wgs int, even bool) *program.Program {
+	p := &program.Program{}
+	arrived := make([]program.Flag, gpus)
 	for g := range arrived {
 		arrived[g] = p.NewFlag(fmt.Sprintf("stores to rank %d", g))
 	}
 	each := tiles / gpus
 	for g := range gpus {
-		k := &Kernel{
+		k := &program.Kernel{
 			Name: "embedding", WGs: wgs, Tiles: tiles, Owned: -1, Kind: trace.Compute, Pipe: .125,
-			Footprint: Footprint{Threads: 256, Registers: 32},
+			Footprint: program.Footprint{Threads: 256, Registers: 32},
 		}
-		k.Recipe = func(tile int, buf []Phase) []Phase {
+		k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 			peer := int32((g + 1 + tile/each) % gpus)
-			t := Time(8000)
+			t := program.Time(8000)
 			if !even {
-				t += Time(jitter(tile+g*tiles, 4000))
+				t += program.Time(jitter(tile+g*tiles, 4000))
 			}
 			return append(buf,
-				Phase{Op: Work, Time: t, Read: 8 * 1024},
-				Phase{Op: Store, Peer: peer, Bytes: 1024, Time: 100})
+				program.Phase{Op: program.Work, Time: t, Read: 8 * 1024},
+				program.Phase{Op: program.Store, Peer: peer, Bytes: 1024, Time: 100})
 		}
-		k.Epilogue = func(wg int, buf []Phase) []Phase {
+		k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
 			for peer := range gpus {
-				buf = append(buf, Phase{Op: PostTo, Flag: arrived[peer], Count: 1, Time: 1500})
+				buf = append(buf, program.Phase{Op: program.PostTo, Flag: arrived[peer], Count: 1, Time: 1500})
 			}
-			return append(buf, Phase{Op: WaitFor, Flag: arrived[g], Count: int64(gpus * wgs)})
+			return append(buf, program.Phase{Op: program.WaitFor, Flag: arrived[g], Count: int64(gpus * wgs)})
 		}
-		p.GPUs = append(p.GPUs, GPU{Streams: []Stream{{Commands: []Command{{Op: Launch, Kernel: k}}}}})
+		p.GPUs = append(p.GPUs, program.GPU{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Launch, Kernel: k}}}}})
 	}
 	return p
 }
@@ -178,25 +179,27 @@ func BenchmarkEmbedding(b *testing.B) {
 // BenchmarkCaptured replays a million kernels as captured: four GPUs, two
 // streams each, an event between them now and then.
 func BenchmarkCaptured(b *testing.B) {
-	p := &Program{}
+	p := &program.Program{}
 	for range 4 {
-		var g GPU
-		var flags [2]Flag
+		var g program.GPU
+		var flags [2]program.Flag
 		for s := range flags {
 			flags[s] = p.NewFlag("event")
-			g.Streams = append(g.Streams, Stream{Queue: int64(s)})
+			g.Streams = append(g.Streams, program.Stream{Queue: int64(s)})
 		}
 		for s := range g.Streams {
 			for i := range 125_000 {
-				d := Time(2000 + jitter(i, 8000))
-				g.Streams[s].Commands = append(g.Streams[s].Commands, Command{Op: Launch, Delay: 1500, Kernel: &Kernel{
+				d := program.Time(2000 + jitter(i, 8000))
+				g.Streams[s].Commands = append(g.Streams[s].Commands, program.Command{Op: program.Launch, Delay: 1500, Kernel: &program.Kernel{
 					Name: fmt.Sprint("kernel ", i%500), WGs: 1, Free: true, Kind: trace.Compute,
-					Recipe: func(_ int, buf []Phase) []Phase { return append(buf, Phase{Op: Work, Time: d}) },
+					Recipe: func(_ int, buf []program.Phase) []program.Phase {
+						return append(buf, program.Phase{Op: program.Work, Time: d})
+					},
 				}})
 				if i%10 == 9 {
 					g.Streams[s].Commands = append(g.Streams[s].Commands,
-						Command{Op: Post, Flag: flags[s], Count: 1},
-						Command{Op: Wait, Flag: flags[1-s], Count: int64(i / 10)})
+						program.Command{Op: program.Post, Flag: flags[s], Count: 1},
+						program.Command{Op: program.Wait, Flag: flags[1-s], Count: int64(i / 10)})
 				}
 			}
 		}
@@ -220,17 +223,17 @@ func TestWorkgroupIsTwoCacheLines(t *testing.T) {
 func TestNoAllocationPerPhase(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		program func(tiles int) *Program
+		program func(tiles int) *program.Program
 	}{
-		{"embedding", func(tiles int) *Program { return embedding(2, tiles, 64, false) }},
-		{"contended", func(tiles int) *Program {
+		{"embedding", func(tiles int) *program.Program { return embedding(2, tiles, 64, false) }},
+		{"contended", func(tiles int) *program.Program {
 			k := kernel("k", 1056, nil, threads(256), pipe(.125), persistent(tiles, -1))
-			k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+			k.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 				return append(buf,
-					Phase{Op: Work, Time: Time(3000 + jitter(tile, 2000)), Read: 30000},
-					Phase{Op: Work, Time: 2000, Write: 10000})
+					program.Phase{Op: program.Work, Time: program.Time(3000 + jitter(tile, 2000)), Read: 30000},
+					program.Phase{Op: program.Work, Time: 2000, Write: 10000})
 			}
-			return prog([]Stream{{Commands: []Command{k}}}, []Stream{{Commands: []Command{k}}})
+			return prog([]program.Stream{{Commands: []program.Command{k}}}, []program.Stream{{Commands: []program.Command{k}}})
 		}},
 	} {
 		allocations := func(tiles int) float64 {

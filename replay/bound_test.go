@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/fluid"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // Nothing is faster than its bytes through the narrowest resource.
@@ -49,8 +50,8 @@ func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))
-		eachPhase(p, func(x *Phase) { x.Last = 0 }) // what is left out is known only from the run
-		eachKernel(p, func(k *Kernel) { k.Owned = -1 })
+		eachPhase(p, func(x *program.Phase) { x.Last = 0 }) // what is left out is known only from the run
+		eachKernel(p, func(k *program.Kernel) { k.Owned = -1 })
 		r, err := Simulate(m, p, Options{})
 		if err != nil {
 			t.Skip("deadlock")
@@ -74,14 +75,14 @@ func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 // had them, the first those of a machine on which every flag is there at once.
 type bounds struct {
 	*naive
-	posts, next map[Flag][]npost
+	posts, next map[program.Flag][]npost
 	chain, sum  float64            // nanoseconds
 	n           int                // of what ends
 	load        map[string]float64 // bytes by resource
 }
 
 func (b *bounds) pass() {
-	b.posts, b.next = b.next, map[Flag][]npost{}
+	b.posts, b.next = b.next, map[program.Flag][]npost{}
 	b.chain, b.sum, b.n, b.load = 0, 0, 0, map[string]float64{}
 	for g := range b.p.GPUs {
 		for _, st := range b.p.GPUs[g].Streams {
@@ -104,8 +105,8 @@ func (b *bounds) takes(at, alone, most float64) (end float64) {
 }
 
 // reached is when a flag reaches a count at the earliest.
-func (b *bounds) reached(f Flag, count int64) float64 {
-	if b.posts == nil || f == NoFlag || count <= 0 {
+func (b *bounds) reached(f program.Flag, count int64) float64 {
+	if b.posts == nil || f == program.NoFlag || count <= 0 {
 		return 0
 	}
 	for _, p := range b.posts[f] {
@@ -116,21 +117,21 @@ func (b *bounds) reached(f Flag, count int64) float64 {
 	return 0
 }
 
-func (b *bounds) post(f Flag, count int64, at float64) {
-	b.next[f] = append(b.next[f], npost{at: Time(math.Floor(at)), count: count})
+func (b *bounds) post(f program.Flag, count int64, at float64) {
+	b.next[f] = append(b.next[f], npost{at: program.Time(math.Floor(at)), count: count})
 }
 
-func (b *bounds) command(gpu int, c *Command, at float64) (end float64) {
+func (b *bounds) command(gpu int, c *program.Command, at float64) (end float64) {
 	at = b.takes(at, float64(c.Delay), float64(c.Delay))
 	switch c.Op {
-	case Wait:
+	case program.Wait:
 		return max(at, b.reached(c.Flag, c.Count))
-	case Post:
+	case program.Post:
 		b.post(c.Flag, c.Count, at)
 		return at
-	case Delay:
+	case program.Delay:
 		return at
-	case Start:
+	case program.Start:
 		x := c.Copy
 		took := float64(x.Time)
 		if latency := nanoseconds(b.m.Engines.Latency.Value); !x.Free {
@@ -139,7 +140,7 @@ func (b *bounds) command(gpu int, c *Command, at float64) (end float64) {
 			}
 			sent := b.send(&nkey{from: x.From, to: x.Peer, limit: 1, read: 1, write: b.written(x.Update)}, x.Bytes)
 			if b.m.Engines.Rate.Value > 0 && x.From != x.Peer {
-				sent = max(sent, x.Bytes/perNanosecond(b.m.Engines.Rate.Value*b.linksFaster()))
+				sent = max(sent, x.Bytes/program.PerNanosecond(b.m.Engines.Rate.Value*b.linksFaster()))
 			}
 			took = max(took, float64(latency)+sent)
 		}
@@ -164,35 +165,35 @@ func (b *bounds) command(gpu int, c *Command, at float64) (end float64) {
 }
 
 // phases is when a workgroup that begins them at a time ends them.
-func (b *bounds) phases(gpu int, k *Kernel, phases []Phase, at float64) float64 {
-	far := Time(0)
+func (b *bounds) phases(gpu int, k *program.Kernel, phases []program.Phase, at float64) float64 {
+	far := program.Time(0)
 	for i := range phases {
 		p := &phases[i]
 		key, size := b.key(&nactor{gpu: gpu, kernel: &nkernel{k: k}}, p, 1)
 		switch p.Op {
-		case WaitFor:
+		case program.WaitFor:
 			at = max(at, b.reached(p.Flag, p.Count))
-		case Sleep:
+		case program.Sleep:
 			at = b.takes(at, float64(p.Time), float64(p.Time))
-		case Work, Store:
+		case program.Work, program.Store:
 			took := float64(p.Time)
-			if p.Op == Work && !k.Free {
+			if p.Op == program.Work && !k.Free {
 				took *= max(1, k.Pipe)
 			}
 			if size > 0 {
 				took = max(took, b.send(&key, size))
 			}
-			at = b.takes(at, took, took*b.unsure()*max(1, p.Beside))
-			if p.Op == Store && took > 0 { // one of nothing is none
+			at = b.takes(at, took, took*b.unsure()*max(1, p.Slowdown))
+			if p.Op == program.Store && took > 0 { // one of nothing is none
 				far = max(far, b.latency(gpu, int(p.Peer)))
 			}
-		case PostTo:
+		case program.PostTo:
 			way := p.Time
 			if way == 0 {
 				way = far
 			}
 			b.post(p.Flag, p.Count, b.takes(at, float64(way), float64(way)+b.m.Fabric.Message.Value*1e9)-fluid.Slack*float64(b.n))
-		case Put:
+		case program.Put:
 			to := int(p.Peer)
 			messages := 0.0
 			if b.node(gpu) != b.node(to) {
@@ -225,9 +226,9 @@ func (b *bounds) send(k *nkey, bytes float64) (took float64) {
 // unsure is by how much an arbiter may slow what its side of a memory has no share for.
 func (b *bounds) unsure() float64 {
 	switch b.p.Arbiter.Policy {
-	case RoundRobin:
+	case program.RoundRobin:
 		return 2
-	case ComputeFirst:
+	case program.ComputeFirst:
 		least, most := b.p.Arbiter.Share, b.p.Arbiter.Share
 		for _, g := range b.p.GPUs {
 			for _, st := range g.Streams {

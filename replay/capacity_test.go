@@ -7,6 +7,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // At every instant no resource carries more than it can, what is sent is fair, no path
@@ -21,7 +22,7 @@ func TestCapacityHoldsAndBytesAreMoved(t *testing.T) {
 			replicate(p, &m)
 		}
 		m.GPU.Update = q(1) // a byte of memory is a byte
-		if err := check(&m, p); err != nil {
+		if err := program.Check(&m, p); err != nil {
 			t.Fatal(err)
 		}
 		s := newSim(&m, p, Options{})
@@ -68,19 +69,19 @@ func TestRestOfLargeComponentIsAccounted(t *testing.T) {
 	m := small(6, 1)
 	m.GPU.WGs, m.GPU.Memory, m.Fabric = q(2), q(40e9), machine.Fabric{Topology: machine.Switch, Pair: q(7e9)}
 	send := kernel("send", 4, nil, threads(1))
-	send.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+	send.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		if tile%2 == 0 {
 			return buf
 		}
 		to := int32(tile)
 		return append(buf,
-			Phase{Op: Store, Peer: (4 + to) % 6, Bytes: 10_000},
-			Phase{Op: Store, Peer: to, Bytes: 10_000, Read: 10_000},
-			Phase{Op: Put, Peer: to, Bytes: 10_000, Time: 1})
+			program.Phase{Op: program.Store, Peer: (4 + to) % 6, Bytes: 10_000},
+			program.Phase{Op: program.Store, Peer: to, Bytes: 10_000, Read: 10_000},
+			program.Phase{Op: program.Put, Peer: to, Bytes: 10_000, Time: 1})
 	}
-	first := Command{Op: Start, Copy: &Copy{Name: "first", From: 0, Peer: 3, Bytes: 10_000}}
-	writes := kernel("writes", 1, []Phase{{Op: Work, Write: 10_000}})
-	p := prog(nil, nil, []Stream{{Commands: []Command{first, send}}}, []Stream{{Commands: []Command{writes}}}, nil, nil)
+	first := program.Command{Op: program.Start, Copy: &program.Copy{Name: "first", From: 0, Peer: 3, Bytes: 10_000}}
+	writes := kernel("writes", 1, []program.Phase{{Op: program.Work, Write: 10_000}})
+	p := prog(nil, nil, []program.Stream{{Commands: []program.Command{first, send}}}, []program.Stream{{Commands: []program.Command{writes}}}, nil, nil)
 	s := newSim(&m, p, Options{})
 	s.flows.ExactPaths = 1
 	for more := true; more; more = s.next() {
@@ -90,7 +91,7 @@ func TestRestOfLargeComponentIsAccounted(t *testing.T) {
 }
 
 // enlarge multiplies the bytes of a program.
-func enlarge(p *Program, factor float64) {
+func enlarge(p *program.Program, factor float64) {
 	for g := range p.GPUs {
 		for _, st := range p.GPUs[g].Streams {
 			for _, c := range st.Commands {
@@ -100,23 +101,23 @@ func enlarge(p *Program, factor float64) {
 			}
 		}
 	}
-	eachPhase(p, func(x *Phase) {
+	eachPhase(p, func(x *program.Phase) {
 		x.Bytes, x.Read, x.Write = x.Bytes*factor, x.Read*factor, x.Write*factor
 	})
 }
 
 // replicate makes the program's stores to GPU 0 stores to everyone, on a machine that can.
-func replicate(p *Program, m *machine.Machine) {
+func replicate(p *program.Program, m *machine.Machine) {
 	m.Fabric.Topology = machine.Switch
-	eachPhase(p, func(x *Phase) {
-		if x.Op == Store && x.Peer == 0 {
-			x.Peer = Everyone
+	eachPhase(p, func(x *program.Phase) {
+		if x.Op == program.Store && x.Peer == 0 {
+			x.Peer = program.Everyone
 		}
 	})
 }
 
 // eachKernel changes a program's kernels.
-func eachKernel(p *Program, change func(*Kernel)) {
+func eachKernel(p *program.Program, change func(*program.Kernel)) {
 	for g := range p.GPUs {
 		for _, st := range p.GPUs[g].Streams {
 			for _, c := range st.Commands {
@@ -129,12 +130,12 @@ func eachKernel(p *Program, change func(*Kernel)) {
 }
 
 // eachPhase changes the phases of a program's kernels.
-func eachPhase(p *Program, change func(*Phase)) {
-	changed := func(phases func(int, []Phase) []Phase) func(int, []Phase) []Phase {
+func eachPhase(p *program.Program, change func(*program.Phase)) {
+	changed := func(phases func(int, []program.Phase) []program.Phase) func(int, []program.Phase) []program.Phase {
 		if phases == nil {
 			return nil
 		}
-		return func(of int, buf []Phase) []Phase {
+		return func(of int, buf []program.Phase) []program.Phase {
 			from := len(buf)
 			buf = phases(of, buf)
 			for i := range buf[from:] {
@@ -143,7 +144,7 @@ func eachPhase(p *Program, change func(*Phase)) {
 			return buf
 		}
 	}
-	eachKernel(p, func(k *Kernel) {
+	eachKernel(p, func(k *program.Kernel) {
 		k.Recipe, k.Prologue, k.Epilogue = changed(k.Recipe), changed(k.Prologue), changed(k.Epilogue)
 	})
 }
@@ -175,7 +176,7 @@ func checkCUs(t *rapid.T, s *sim, n *naive) {
 			for _, w := range u.wgs {
 				free = free.Minus(n.need(&s.kernels.at(s.wgs.at(w).launch).kernel.Footprint))
 			}
-			if !free.Holds(room{}) || free != u.free {
+			if !free.Holds(program.Room{}) || free != u.free {
 				t.Fatalf("at %d: GPU %d CU %d: %d workgroups leave %v free, accounted %v", s.now, g, c, len(u.wgs), free, u.free)
 			}
 		}

@@ -1,6 +1,9 @@
 package replay
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace"
+)
 
 // Causes
 //
@@ -80,19 +83,19 @@ func (b Bound) String() string {
 // A Segment is one step of the critical path, on the kernel, copy or stream of
 // a rank. Segments follow each other: each starts where the one before it ends.
 type Segment struct {
-	Start, End Time
+	Start, End program.Time
 	Step       Step
 	Rank       int
 	Stream     int
 	Command    int // of the stream
 	Kind       CommandKind
-	Name       string // of the kernel, copy or command
-	Peer       int    // Storing, Sending, Starting, Copying: where the bytes go; else -1
-	Alone      Time   // Working, Storing: of the time, what it takes alone
-	Bound      Bound  // what the rest was lost to
-	Flag       Flag   // Woken, Flying: which
-	Waited     Time   // Woken, Placed: for how long, by now
-	Cause      Cause  // Delaying: what the command says that the time is lost to
+	Name       string        // of the kernel, copy or command
+	Peer       int           // Storing, Sending, Starting, Copying: where the bytes go; else -1
+	Alone      program.Time  // Working, Storing: of the time, what it takes alone
+	Bound      Bound         // what the rest was lost to
+	Flag       program.Flag  // Woken, Flying: which
+	Waited     program.Time  // Woken, Placed: for how long, by now
+	Cause      program.Cause // Delaying: what the command says that the time is lost to
 }
 
 // A CommandKind is what kind of command a segment belongs to.
@@ -108,9 +111,9 @@ const (
 
 // A moment is when something ended.
 type moment struct {
-	at     Time
-	alone  Time  // of a phase; of a wake, how long it had been waited for
-	before int32 // the moment that brought it about, or none: the program's start
+	at     program.Time
+	alone  program.Time // of a phase; of a wake, how long it had been waited for
+	before int32        // the moment that brought it about, or none: the program's start
 	party  int32
 	arg    int32 // peer, flag or cause
 	step   Step
@@ -161,7 +164,7 @@ func (c *causes) note(wg, moment int32) {
 }
 
 // at is when a moment was.
-func (c *causes) at(id int32) Time {
+func (c *causes) at(id int32) program.Time {
 	if id == none {
 		return 0
 	}
@@ -179,16 +182,16 @@ func (s *sim) phaseEnded(id int32, w *workgroup, l *launch) {
 	c, p := s.causes, s.current(id)
 	m := moment{at: s.now, before: c.wgs[id], party: l.party, alone: min(s.now-w.since, w.alone)}
 	switch w.op {
-	case WaitFor:
+	case program.WaitFor:
 		m.step, m.arg, m.alone = Woken, int32(p.Flag), s.now-w.since
-	case Sleep:
+	case program.Sleep:
 		m.step = Sleeping
-	case Store:
+	case program.Store:
 		m.step, m.arg = Storing, max(none, p.Peer)
 	default:
 		m.step = Working
 	}
-	if w.op != WaitFor && w.op != Sleep && s.now-w.since > m.alone+1 { // one is rounding
+	if w.op != program.WaitFor && w.op != program.Sleep && s.now-w.since > m.alone+1 { // one is rounding
 		m.bound = s.boundOf(w)
 	}
 	c.note(id, c.add(m))
@@ -273,7 +276,7 @@ func (s *sim) resumed(id int32, st *stream, step Step) {
 
 // arrived adds the end of what a post or put spent on its way, unless that is
 // nothing and went on from the same command.
-func (c *causes) arrived(now Time, before, party, arg int32, step Step) {
+func (c *causes) arrived(now program.Time, before, party, arg int32, step Step) {
 	c.now = before
 	if c.at(before) == now && (before == none || c.moment(before).party == party) {
 		return
@@ -321,7 +324,7 @@ func (s *sim) segment(m *moment) Segment {
 	of := &st.Commands[by.command]
 	g := Segment{
 		Start: s.causes.at(m.before), End: m.at, Step: m.step, Bound: m.bound,
-		Rank: int(st.gpu), Stream: int(st.index), Command: int(by.command), Kind: of.kind(), Name: of.label(), Peer: none,
+		Rank: int(st.gpu), Stream: int(st.index), Command: int(by.command), Kind: kind(of), Name: of.Label(), Peer: none,
 	}
 	switch m.step {
 	case Working, Sleeping:
@@ -331,19 +334,19 @@ func (s *sim) segment(m *moment) Segment {
 	case Sending, Starting, Copying:
 		g.Peer = int(m.arg)
 	case Flying:
-		g.Flag = Flag(m.arg)
+		g.Flag = program.Flag(m.arg)
 	case Woken:
-		g.Flag, g.Waited = Flag(m.arg), m.alone
+		g.Flag, g.Waited = program.Flag(m.arg), m.alone
 	case Placed, Served:
 		g.Waited = m.alone
 	case Delaying:
-		g.Cause = Cause(m.arg)
+		g.Cause = program.Cause(m.arg)
 	}
 	return g
 }
 
 // kind is what kind of work the command is.
-func (c *Command) kind() CommandKind {
+func kind(c *program.Command) CommandKind {
 	switch {
 	case c.Copy != nil:
 		return OfCopy

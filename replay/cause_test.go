@@ -11,18 +11,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // chain shows a path, one segment a line.
-func chain(p *Program, path []Segment) string {
+func chain(p *program.Program, path []Segment) string {
 	var out []string
 	for _, g := range path {
 		line := fmt.Sprintf("%d-%d %s of %d %q", g.Start, g.End, g.Step, g.Rank, g.Name)
 		if g.Peer != none {
 			line += fmt.Sprintf(" to %d", g.Peer)
 		}
-		if g.Flag != NoFlag {
+		if g.Flag != program.NoFlag {
 			line += fmt.Sprintf(" %q", p.Flags[g.Flag])
 		}
 		if g.Waited > 0 {
@@ -40,16 +41,16 @@ func TestCriticalPath(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		m    func(*machine.Machine)
-		prog func(p *Program)
+		prog func(p *program.Program)
 		want string
 	}{
 		{
 			// A's only workgroup holds the one CU until 30; B was ready at 5.
 			name: "slot",
-			prog: func(p *Program) {
+			prog: func(p *program.Program) {
 				b := kernel("B", 1, work(20))
 				b.Delay = 5
-				p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{kernel("A", 1, work(30))}}, {Commands: []Command{b}}}}}
+				p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{kernel("A", 1, work(30))}}, {Commands: []program.Command{b}}}}}
 			},
 			want: `
 				0-0 launch of 0 "A"
@@ -60,8 +61,8 @@ func TestCriticalPath(t *testing.T) {
 		{
 			// The second wave of one kernel follows the first: no change of hands.
 			name: "waves",
-			prog: func(p *Program) {
-				p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{kernel("A", 2, work(30))}}}}}
+			prog: func(p *program.Program) {
+				p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{kernel("A", 2, work(30))}}}}}
 			},
 			want: `
 				0-0 launch of 0 "A"
@@ -72,14 +73,14 @@ func TestCriticalPath(t *testing.T) {
 			// GPU 1 ends last because GPU 0's post reaches it at 40 + 7.
 			name: "flag of a peer",
 			m:    func(m *machine.Machine) { m.Fabric.Latency = q(7e-9) },
-			prog: func(p *Program) {
+			prog: func(p *program.Program) {
 				f := p.NewFlag("tile")
-				p.GPUs = []GPU{
-					{Streams: []Stream{{Commands: []Command{kernel("A", 1, []Phase{
-						{Op: Work, Time: 10}, {Op: Store, Peer: 1, Bytes: 3000, Time: 4}, {Op: PostTo, Flag: f, Count: 1}, {Op: Work, Time: 1},
+				p.GPUs = []program.GPU{
+					{Streams: []program.Stream{{Commands: []program.Command{kernel("A", 1, []program.Phase{
+						{Op: program.Work, Time: 10}, {Op: program.Store, Peer: 1, Bytes: 3000, Time: 4}, {Op: program.PostTo, Flag: f, Count: 1}, {Op: program.Work, Time: 1},
 					})}}}},
-					{Streams: []Stream{{Commands: []Command{kernel("B", 1, []Phase{
-						{Op: Work, Time: 15}, {Op: WaitFor, Flag: f, Count: 1}, {Op: Sleep, Time: 2},
+					{Streams: []program.Stream{{Commands: []program.Command{kernel("B", 1, []program.Phase{
+						{Op: program.Work, Time: 15}, {Op: program.WaitFor, Flag: f, Count: 1}, {Op: program.Sleep, Time: 2},
 					})}}}},
 				}
 			},
@@ -94,16 +95,16 @@ func TestCriticalPath(t *testing.T) {
 		{
 			// The host issues at 5; the gap ends at 8. Puts leave one after the other, 20 each.
 			name: "host, gap, put",
-			prog: func(p *Program) {
+			prog: func(p *program.Program) {
 				issued, there := p.NewFlag("issued"), p.NewFlag("there")
-				a := kernel("A", 1, []Phase{{Op: Work, Time: 2}, {Op: Put, Peer: 1, Bytes: 2000, Flag: there, Count: 1}, {Op: Put, Peer: 1, Bytes: 2000, Flag: there, Count: 1}})
+				a := kernel("A", 1, []program.Phase{{Op: program.Work, Time: 2}, {Op: program.Put, Peer: 1, Bytes: 2000, Flag: there, Count: 1}, {Op: program.Put, Peer: 1, Bytes: 2000, Flag: there, Count: 1}})
 				a.Delay = 3
-				p.GPUs = []GPU{
-					{Streams: []Stream{
-						{Name: "main", Commands: []Command{{Op: Wait, Flag: issued, Count: 1}, a}},
-						{Name: "host", Host: true, Queue: 1, Commands: []Command{{Op: Delay, Delay: 5, Why: HostIssue, Name: "A"}, {Op: Post, Flag: issued, Count: 1}}},
+				p.GPUs = []program.GPU{
+					{Streams: []program.Stream{
+						{Name: "main", Commands: []program.Command{{Op: program.Wait, Flag: issued, Count: 1}, a}},
+						{Name: "host", Host: true, Queue: 1, Commands: []program.Command{{Op: program.Delay, Delay: 5, Why: program.HostIssue, Name: "A"}, {Op: program.Post, Flag: issued, Count: 1}}},
 					}},
-					{Streams: []Stream{{Commands: []Command{{Op: Wait, Flag: there, Count: 2, Name: "A"}, kernel("B", 1, work(9))}}}},
+					{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Wait, Flag: there, Count: 2, Name: "A"}, kernel("B", 1, work(9))}}}},
 				}
 			},
 			want: `
@@ -119,12 +120,12 @@ func TestCriticalPath(t *testing.T) {
 		{
 			// A's put of nothing, behind B's 10, takes no time but posts the flag.
 			name: "put of nothing",
-			prog: func(p *Program) {
+			prog: func(p *program.Program) {
 				there := p.NewFlag("there")
-				p.GPUs = []GPU{{Streams: []Stream{
-					{Commands: []Command{kernel("B", 1, []Phase{{Op: Put, Peer: 1, Bytes: 1000}})}},
-					{Commands: []Command{kernel("A", 1, []Phase{{Op: Put, Peer: 1, Flag: there, Count: 1}})}},
-				}}, {Streams: []Stream{{Commands: []Command{{Op: Wait, Flag: there, Count: 1}, kernel("C", 1, work(9))}}}}}
+				p.GPUs = []program.GPU{{Streams: []program.Stream{
+					{Commands: []program.Command{kernel("B", 1, []program.Phase{{Op: program.Put, Peer: 1, Bytes: 1000}})}},
+					{Commands: []program.Command{kernel("A", 1, []program.Phase{{Op: program.Put, Peer: 1, Flag: there, Count: 1}})}},
+				}}, {Streams: []program.Stream{{Commands: []program.Command{{Op: program.Wait, Flag: there, Count: 1}, kernel("C", 1, work(9))}}}}}
 			},
 			want: `
 				0-0 launch of 0 "B"
@@ -139,12 +140,12 @@ func TestCriticalPath(t *testing.T) {
 			m: func(m *machine.Machine) {
 				m.Engines = machine.Engines{Count: q(1), Rate: q(10e9), Latency: q(3e-9)}
 			},
-			prog: func(p *Program) {
-				cp := func(name string) Command {
-					return Command{Op: Start, Copy: &Copy{Name: name, From: 0, Peer: 1, Bytes: 100}}
+			prog: func(p *program.Program) {
+				cp := func(name string) program.Command {
+					return program.Command{Op: program.Start, Copy: &program.Copy{Name: name, From: 0, Peer: 1, Bytes: 100}}
 				}
-				p.GPUs = []GPU{
-					{Streams: []Stream{{Commands: []Command{cp("C1")}}, {Commands: []Command{cp("C2"), kernel("A", 2, work(10), threads(4))}}}}, {},
+				p.GPUs = []program.GPU{
+					{Streams: []program.Stream{{Commands: []program.Command{cp("C1")}}, {Commands: []program.Command{cp("C2"), kernel("A", 2, work(10), threads(4))}}}}, {},
 				}
 			},
 			want: `
@@ -157,7 +158,7 @@ func TestCriticalPath(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := &Program{}
+			p := &program.Program{}
 			c.prog(p)
 			m := small(len(p.GPUs), 1)
 			if c.m != nil {
@@ -187,11 +188,11 @@ func TestCriticalPathIsWhatHappened(t *testing.T) {
 		}
 		idle := func(g Segment) bool {
 			return slices.ContainsFunc(r.Idle, func(i Idle) bool {
-				return i.Rank == g.Rank && i.Stream == g.Stream && i.Cause == LaunchGap && i.Start <= g.Start && i.End >= g.End
+				return i.Rank == g.Rank && i.Stream == g.Stream && i.Cause == program.LaunchGap && i.Start <= g.Start && i.End >= g.End
 			})
 		}
 		kinds := map[Step]trace.Kind{Working: trace.PhaseCompute, Storing: trace.PhaseStore, Sleeping: trace.PhaseWait}
-		var at, sum Time
+		var at, sum program.Time
 		for i, g := range r.Path {
 			if g.Start != at || g.End < g.Start {
 				t.Fatalf("segment %d is %d-%d, the one before ends at %d", i, g.Start, g.End, at)
@@ -236,9 +237,9 @@ func TestCriticalPathIsWhatHappened(t *testing.T) {
 
 // couldPost reports whether the stream that a segment belongs to posts the flag
 // itself or by one of its kernels.
-func couldPost(p *Program, g Segment, f Flag) bool {
+func couldPost(p *program.Program, g Segment, f program.Flag) bool {
 	for _, c := range p.GPUs[g.Rank].Streams[g.Stream].Commands {
-		if c.Op == Post && c.Flag == f || c.Kernel != nil && postsOf(c.Kernel, 0, c.Kernel.WGs, 0)[f] {
+		if c.Op == program.Post && c.Flag == f || c.Kernel != nil && postsOf(c.Kernel, 0, c.Kernel.WGs, 0)[f] {
 			return true
 		}
 	}
@@ -252,20 +253,20 @@ func TestCriticalPathIsCritical(t *testing.T) {
 		gpus := rapid.IntRange(1, 3).Draw(t, "gpus")
 		const longer = 50
 		type node struct {
-			time Time
+			time program.Time
 			deps []int
 		}
 		nodes := make([]node, rapid.IntRange(1, 12).Draw(t, "n"))
 		for i := range nodes {
-			nodes[i].time = Time(rapid.IntRange(1, 100).Draw(t, "time"))
+			nodes[i].time = program.Time(rapid.IntRange(1, 100).Draw(t, "time"))
 			for range rapid.IntRange(0, 2).Draw(t, "deps") {
 				if i > 0 {
 					nodes[i].deps = append(nodes[i].deps, rapid.IntRange(0, i-1).Draw(t, "dep"))
 				}
 			}
 		}
-		build := func(slow int) *Program {
-			p := &Program{GPUs: make([]GPU, gpus)}
+		build := func(slow int) *program.Program {
+			p := &program.Program{GPUs: make([]program.GPU, gpus)}
 			for i := range nodes {
 				p.NewFlag(fmt.Sprint(i))
 			}
@@ -273,13 +274,13 @@ func TestCriticalPathIsCritical(t *testing.T) {
 				if i == slow {
 					n.time += longer
 				}
-				var phases []Phase
+				var phases []program.Phase
 				for _, d := range n.deps {
-					phases = append(phases, Phase{Op: WaitFor, Flag: Flag(d + 1), Count: 1})
+					phases = append(phases, program.Phase{Op: program.WaitFor, Flag: program.Flag(d + 1), Count: 1})
 				}
-				phases = append(phases, Phase{Op: Work, Time: n.time}, Phase{Op: PostTo, Flag: Flag(i + 1), Count: 1})
+				phases = append(phases, program.Phase{Op: program.Work, Time: n.time}, program.Phase{Op: program.PostTo, Flag: program.Flag(i + 1), Count: 1})
 				g := &p.GPUs[i%gpus]
-				g.Streams = append(g.Streams, Stream{Queue: int64(i), Commands: []Command{kernel(fmt.Sprint(i), 1, phases)}})
+				g.Streams = append(g.Streams, program.Stream{Queue: int64(i), Commands: []program.Command{kernel(fmt.Sprint(i), 1, phases)}})
 			}
 			return p
 		}
@@ -303,7 +304,7 @@ func TestCriticalPathIsCritical(t *testing.T) {
 
 // A simulation that is asked to stop does, within a few hundred instants.
 func TestStop(t *testing.T) {
-	p := prog([]Stream{{Commands: slices.Repeat([]Command{kernel("A", 1, work(10))}, 10_000)}})
+	p := prog([]program.Stream{{Commands: slices.Repeat([]program.Command{kernel("A", 1, work(10))}, 10_000)}})
 	asked := 0
 	_, err := Simulate(small(1, 1), p, Options{Stop: func() bool { asked++; return asked == 3 }})
 	if !errors.Is(err, ErrStopped) || asked != 3 {
@@ -320,8 +321,8 @@ func TestBounds(t *testing.T) {
 	m.GPU.Memory, m.GPU.CacheRate = q(1e9), q(2e9)
 	m.Fabric = machine.Fabric{Topology: machine.Mesh, Egress: q(3e9), Ingress: q(4e9), Pair: q(5e9)}
 	m.Network = machine.Network{Node: q(4), NICs: q(2), Topology: machine.Mesh, Egress: q(6e9), Ingress: q(7e9), Pair: q(8e9)}
-	p := prog(make([][]Stream, 8)...)
-	p.Arbiter = Arbiter{Policy: ComputeFirst, Share: .5}
+	p := prog(make([][]program.Stream, 8)...)
+	p.Arbiter = program.Arbiter{Policy: program.ComputeFirst, Share: .5}
 	f := newFabric(&m, p)
 	want := map[float64]Bound{1: ByMemory, 2: ByCache, 3: ByEgress, 4: ByIngress, 5: ByLink, 6: ByNIC, 7: ByNIC, 8: ByLink}
 	seen := map[Bound]bool{}

@@ -6,56 +6,61 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 func TestErrorsNameThePlace(t *testing.T) {
-	phase := func(p Phase) *Program {
-		return prog([]Stream{{Name: "main", Commands: []Command{
-			{Op: Delay, Delay: 1}, kernel("gemm", 2, []Phase{{Op: Sleep, Time: 1}, p}),
+	phase := func(p program.Phase) *program.Program {
+		return prog([]program.Stream{{Name: "main", Commands: []program.Command{
+			{Op: program.Delay, Delay: 1}, kernel("gemm", 2, []program.Phase{{Op: program.Sleep, Time: 1}, p}),
 		}}})
 	}
-	command := func(c Command) *Program { return prog(nil, []Stream{{Name: "main", Commands: []Command{c}}}) }
-	shaped := func(change func(*Kernel)) *Program { return command(kernel("gemm", 1, work(1), change)) }
+	command := func(c program.Command) *program.Program {
+		return prog(nil, []program.Stream{{Name: "main", Commands: []program.Command{c}}})
+	}
+	shaped := func(change func(*program.Kernel)) *program.Program {
+		return command(kernel("gemm", 1, work(1), change))
+	}
 	for _, c := range []struct {
-		p    *Program
+		p    *program.Program
 		want string
 	}{
-		{phase(Phase{Op: Store, Peer: 3, Bytes: 1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: peer: GPU 3 of 1`},
-		{phase(Phase{Op: Put, Peer: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: peer: GPU -1 of 1`},
-		{phase(Phase{Op: Work, Time: -5}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: time: -5 ns`},
-		{phase(Phase{Op: Work, Read: math.NaN()}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: NaN bytes (want 0 to 1e+18)`},
-		{phase(Phase{Op: Work, Beside: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: beside: factor -1 (want 0 to 1e6)`},
-		{phase(Phase{Op: WaitFor, Flag: 9}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: flag 9: the program has 0`},
-		{phase(Phase{Op: PostTo, Last: 2}), `phase 1: last: 2 (want a post to a flag that is there at once, or 0)`},
-		{phase(Phase{Op: Sleep, Last: -1}), `phase 1: last: -1 (want a post`},
-		{phase(Phase{Op: 77}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: op 77 is not known`},
-		{command(Command{Op: Wait, Flag: 1, Name: "event"}), `gpu 1: stream "main": command 0 "event": flag 1: the program has 0`},
-		{command(Command{Op: Post, Flag: -1}), `gpu 1: stream "main": command 0 "post": flag -1: the program has 0`},
-		{command(Command{Op: Post, Count: -1}), `gpu 1: stream "main": command 0 "post": flag "": count -1 (flags only grow from 0)`},
-		{command(Command{Op: Delay, Delay: -1}), `gpu 1: stream "main": command 0 "delay": delay: -1 ns`},
-		{command(Command{Op: 200}), `gpu 1: stream "main": command 0 "": op 200 is not known`},
-		{command(Command{Op: Launch}), `gpu 1: stream "main": command 0 "launch": want a kernel to launch or a copy to start, and only that`},
-		{command(Command{Op: Start, Copy: &Copy{Name: "c", Peer: 2}}), `gpu 1: stream "main": command 0 "c": peer: GPU 2 of 2`},
-		{command(Command{Op: Start, Copy: &Copy{Name: "c", Bytes: math.Inf(1)}}), `gpu 1: stream "main": command 0 "c": +Inf bytes (want 0 to 1e+18)`},
-		{shaped(func(k *Kernel) { k.WGs = -1 }), `gpu 1: stream "main": command 0 "gemm": -1 workgroups (want 0 to 2147483647)`},
-		{shaped(func(k *Kernel) { k.Recipe = nil }), `gpu 1: stream "main": command 0 "gemm": no recipe`},
-		{shaped(func(k *Kernel) { k.Footprint.Threads = 9 }), `gpu 1: stream "main": command 0 "gemm": footprint: needs 9 threads, a CU has 8`},
-		{shaped(func(k *Kernel) { k.Pipe = math.NaN() }), `gpu 1: stream "main": command 0 "gemm": pipe share NaN (want 0 to 1024)`},
+		{phase(program.Phase{Op: program.Store, Peer: 3, Bytes: 1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: peer: GPU 3 of 1`},
+		{phase(program.Phase{Op: program.Put, Peer: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: peer: GPU -1 of 1`},
+		{phase(program.Phase{Op: program.Work, Time: -5}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: time: -5 ns`},
+		{phase(program.Phase{Op: program.Work, Read: math.NaN()}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: NaN bytes (want 0 to 1e+18)`},
+		{phase(program.Phase{Op: program.Work, Slowdown: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: beside: factor -1 (want 0 to 1e6)`},
+		{phase(program.Phase{Op: program.WaitFor, Flag: 9}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: flag 9: the program has 0`},
+		{phase(program.Phase{Op: program.PostTo, Last: 2}), `phase 1: last: 2 (want a post to a flag that is there at once, or 0)`},
+		{phase(program.Phase{Op: program.Sleep, Last: -1}), `phase 1: last: -1 (want a post`},
+		{phase(program.Phase{Op: 77}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: op 77 is not known`},
+		{command(program.Command{Op: program.Wait, Flag: 1, Name: "event"}), `gpu 1: stream "main": command 0 "event": flag 1: the program has 0`},
+		{command(program.Command{Op: program.Post, Flag: -1}), `gpu 1: stream "main": command 0 "post": flag -1: the program has 0`},
+		{command(program.Command{Op: program.Post, Count: -1}), `gpu 1: stream "main": command 0 "post": flag "": count -1 (flags only grow from 0)`},
+		{command(program.Command{Op: program.Delay, Delay: -1}), `gpu 1: stream "main": command 0 "delay": delay: -1 ns`},
+		{command(program.Command{Op: 200}), `gpu 1: stream "main": command 0 "": op 200 is not known`},
+		{command(program.Command{Op: program.Launch}), `gpu 1: stream "main": command 0 "launch": want a kernel to launch or a copy to start, and only that`},
+		{command(program.Command{Op: program.Start, Copy: &program.Copy{Name: "c", Peer: 2}}), `gpu 1: stream "main": command 0 "c": peer: GPU 2 of 2`},
+		{command(program.Command{Op: program.Start, Copy: &program.Copy{Name: "c", Bytes: math.Inf(1)}}), `gpu 1: stream "main": command 0 "c": +Inf bytes (want 0 to 1e+18)`},
+		{shaped(func(k *program.Kernel) { k.WGs = -1 }), `gpu 1: stream "main": command 0 "gemm": -1 workgroups (want 0 to 2147483647)`},
+		{shaped(func(k *program.Kernel) { k.Recipe = nil }), `gpu 1: stream "main": command 0 "gemm": no recipe`},
+		{shaped(func(k *program.Kernel) { k.Footprint.Threads = 9 }), `gpu 1: stream "main": command 0 "gemm": footprint: needs 9 threads, a CU has 8`},
+		{shaped(func(k *program.Kernel) { k.Pipe = math.NaN() }), `gpu 1: stream "main": command 0 "gemm": pipe share NaN (want 0 to 1024)`},
 		{
-			prog([]Stream{{Name: "h", Host: true, Commands: []Command{kernel("gemm", 1, work(1))}}}),
+			prog([]program.Stream{{Name: "h", Host: true, Commands: []program.Command{kernel("gemm", 1, work(1))}}}),
 			`gpu 0: stream "h": command 0 "gemm": a host stream holds no device work (want delay, wait or post)`,
 		},
 		{prog(nil, nil, nil), `program for 3 GPUs: machine "small" has 2`},
-		{&Program{Links: math.NaN()}, `links: factor NaN`},
-		{func() *Program {
-			p := &Program{}
+		{&program.Program{Links: math.NaN()}, `links: factor NaN`},
+		{func() *program.Program {
+			p := &program.Program{}
 			f := p.NewFlag("big")
-			post := Command{Op: Post, Flag: f, Count: math.MaxInt64}
-			p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{post, post}}}}}
+			post := program.Command{Op: program.Post, Flag: f, Count: math.MaxInt64}
+			p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{post, post}}}}}
 			return p
 		}(), `flag "big": count runs beyond`},
-		{prog([]Stream{{Commands: []Command{
-			{Op: Delay, Delay: lastTime - 1}, {Op: Delay, Delay: lastTime - 1},
+		{prog([]program.Stream{{Commands: []program.Command{
+			{Op: program.Delay, Delay: program.MaxTime - 1}, {Op: program.Delay, Delay: program.MaxTime - 1},
 		}}}), `time runs beyond`},
 	} {
 		_, err := Simulate(small(2, 1), c.p, Options{})
@@ -81,7 +86,7 @@ func TestMachineErrors(t *testing.T) {
 	} {
 		m := small(1, 1)
 		change(&m)
-		_, err := Simulate(m, prog([]Stream{{Commands: []Command{kernel("gemm", 1, work(1))}}}), Options{})
+		_, err := Simulate(m, prog([]program.Stream{{Commands: []program.Command{kernel("gemm", 1, work(1))}}}), Options{})
 		if m.GPUs < 0 {
 			if err != nil {
 				t.Errorf("a machine of unknown size: %v", err)
@@ -97,10 +102,10 @@ func TestMachineErrors(t *testing.T) {
 // A phase that cannot be ends the run, whatever else is due at the same time.
 func TestErrorBesideOthers(t *testing.T) {
 	bad := kernel("gemm", 8, work(1))
-	bad.Kernel.Recipe = func(i int, buf []Phase) []Phase {
-		return append(buf, Phase{Op: Work, Time: 5, Read: []float64{math.Inf(1), 0}[i%2]})
+	bad.Kernel.Recipe = func(i int, buf []program.Phase) []program.Phase {
+		return append(buf, program.Phase{Op: program.Work, Time: 5, Read: []float64{math.Inf(1), 0}[i%2]})
 	}
-	_, err := Simulate(small(1, 4), prog([]Stream{{Commands: []Command{bad}}}), Options{})
+	_, err := Simulate(small(1, 4), prog([]program.Stream{{Commands: []program.Command{bad}}}), Options{})
 	if err == nil || !strings.Contains(err.Error(), "+Inf bytes") {
 		t.Errorf("got %v", err)
 	}
@@ -112,7 +117,7 @@ func TestBytesBeyondTime(t *testing.T) {
 	for _, wgs := range []int{1, 2} {
 		m := small(1, 2)
 		m.GPU.Memory = q(1) // byte a second
-		p := prog([]Stream{{Commands: []Command{kernel("gemm", wgs, []Phase{{Op: Work, Read: 1e12}})}}})
+		p := prog([]program.Stream{{Commands: []program.Command{kernel("gemm", wgs, []program.Phase{{Op: program.Work, Read: 1e12}})}}})
 		if _, err := Simulate(m, p, Options{}); err == nil || !strings.Contains(err.Error(), "time runs beyond") {
 			t.Errorf("%d workgroups: got %v", wgs, err)
 		}
@@ -121,13 +126,13 @@ func TestBytesBeyondTime(t *testing.T) {
 
 // The empty program, and what a caller leaves out, run.
 func TestEmptyPrograms(t *testing.T) {
-	for _, p := range []*Program{
+	for _, p := range []*program.Program{
 		{},
 		prog(nil),
-		prog([]Stream{{}}),
-		prog([]Stream{{Commands: []Command{{Op: Wait}, {Op: Post}, {Op: Delay}}}}),
-		prog([]Stream{{Commands: []Command{kernel("none", 0, nil)}}}),
-		prog([]Stream{{Commands: []Command{kernel("nothing", 3, nil)}}}),
+		prog([]program.Stream{{}}),
+		prog([]program.Stream{{Commands: []program.Command{{Op: program.Wait}, {Op: program.Post}, {Op: program.Delay}}}}),
+		prog([]program.Stream{{Commands: []program.Command{kernel("none", 0, nil)}}}),
+		prog([]program.Stream{{Commands: []program.Command{kernel("nothing", 3, nil)}}}),
 	} {
 		r, err := Simulate(machine.Machine{GPU: machine.GPU{CUs: q(1)}}, p, Options{Level: Phases})
 		if err != nil || r.Makespan != 0 {

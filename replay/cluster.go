@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // Clusters
@@ -75,7 +76,7 @@ func (s *sim) placeClusters(g *gpu, id int32) {
 }
 
 // roomFor reports whether CUs of the set have room for so many workgroups.
-func (g *gpu) roomFor(set []uint64, need room, n int) bool {
+func (g *gpu) roomFor(set []uint64, need program.Room, n int) bool {
 	for c := range each(set) {
 		n -= int(g.cus[c].free.Times(need))
 		if n <= 0 {
@@ -121,7 +122,7 @@ func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 //
 //	groups of 1, 2 and 3 clusters, 6 clusters:  a 0 | b 1 2 | c 3 4 5
 //	started in turn:                            0 1 3 2 4 5
-func (gs *groups) deal(k *Kernel) []int32 {
+func (gs *groups) deal(k *program.Kernel) []int32 {
 	if k.Cluster <= 1 || k.Tiles == 0 {
 		return nil
 	}

@@ -9,10 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
-func clusters(n int) kernelOption { return func(k *Kernel) { k.Cluster = n } }
+func clusters(n int) kernelOption { return func(k *program.Kernel) { k.Cluster = n } }
 
 // grouped is small with groups of CUs: pairs of a size and how many groups there are.
 func grouped(rows ...[]float64) machine.Machine {
@@ -25,23 +26,23 @@ func grouped(rows ...[]float64) machine.Machine {
 func TestClusters(t *testing.T) {
 	// CUs 0 and 1 are a lone pair; of two groups of four, CUs 2, 4, 6, 8 and 3, 5, 7, 9.
 	nine := grouped([]float64{2, 1}, []float64{4, 2})
-	hold := func(wgs, times int) Stream {
-		return Stream{Name: "hold", Commands: []Command{kernel("H", wgs, work(Time(times)*10))}}
+	hold := func(wgs, times int) program.Stream {
+		return program.Stream{Name: "hold", Commands: []program.Command{kernel("H", wgs, work(program.Time(times)*10))}}
 	}
-	after := func(d Time, c Command) Stream {
-		return Stream{Name: "main", Commands: []Command{{Op: Delay, Delay: d}, c}}
+	after := func(d program.Time, c program.Command) program.Stream {
+		return program.Stream{Name: "main", Commands: []program.Command{{Op: program.Delay, Delay: d}, c}}
 	}
 	for _, test := range []struct {
 		name    string
 		m       machine.Machine
-		streams []Stream
+		streams []program.Stream
 		want    string
 	}{
 		{
 			// Of five clusters four find room; the fifth starts where the first ends.
 			"a held CU costs a lone pair",
 			nine,
-			[]Stream{hold(1, 3), after(10, kernel("G", 10, work(10), clusters(2)))},
+			[]program.Stream{hold(1, 3), after(10, kernel("G", 10, work(10), clusters(2)))},
 			`0/000.0 |HHH|
 			 0/002.0 |.GG|
 			 0/003.0 |.G.|
@@ -57,7 +58,7 @@ func TestClusters(t *testing.T) {
 			// Two of one group leave one as well, of any two CUs.
 			"what is left of a group holds whole clusters",
 			nine,
-			[]Stream{hold(5, 3), after(10, kernel("G", 4, work(10), clusters(2)))},
+			[]program.Stream{hold(5, 3), after(10, kernel("G", 4, work(10), clusters(2)))},
 			`0/000.0 |HHH|
 			 0/001.0 |HHH|
 			 0/002.0 |HHH|
@@ -71,7 +72,7 @@ func TestClusters(t *testing.T) {
 		{
 			"a larger cluster waits for its group",
 			nine,
-			[]Stream{hold(4, 3), after(10, kernel("C", 4, work(10), clusters(4)))},
+			[]program.Stream{hold(4, 3), after(10, kernel("C", 4, work(10), clusters(4)))},
 			`0/000.0 |HHH.|
 			 0/001.0 |HHH.|
 			 0/002.0 |HHHC|
@@ -83,7 +84,7 @@ func TestClusters(t *testing.T) {
 		{
 			"plain kernels take what a waiting cluster cannot",
 			grouped([]float64{2, 1}),
-			[]Stream{hold(1, 3), after(10, kernel("G", 2, work(10), clusters(2))), {Name: "late", Commands: []Command{{Op: Delay, Delay: 20}, kernel("P", 1, work(20))}}},
+			[]program.Stream{hold(1, 3), after(10, kernel("G", 2, work(10), clusters(2))), {Name: "late", Commands: []program.Command{{Op: program.Delay, Delay: 20}, kernel("P", 1, work(20))}}},
 			`0/000.0 |HHH.G|
 			 0/001.0 |..PPG|`,
 		},
@@ -92,10 +93,10 @@ func TestClusters(t *testing.T) {
 			// though there would be room for it beside G.
 			"a cluster takes what was freed from plain kernels",
 			nine,
-			[]Stream{
-				{Name: "hold", Commands: []Command{kernel("H", 10, work(10))}},
-				{Name: "main", Commands: []Command{kernel("G", 2, work(10), clusters(2), threads(5), pipe(.1))}},
-				{Name: "late", Commands: []Command{kernel("P", 1, work(10), threads(3), pipe(.1))}},
+			[]program.Stream{
+				{Name: "hold", Commands: []program.Command{kernel("H", 10, work(10))}},
+				{Name: "main", Commands: []program.Command{kernel("G", 2, work(10), clusters(2), threads(5), pipe(.1))}},
+				{Name: "late", Commands: []program.Command{kernel("P", 1, work(10), threads(3), pipe(.1))}},
 			},
 			`0/000.0 |HG|
 			 0/001.0 |HG|
@@ -111,7 +112,7 @@ func TestClusters(t *testing.T) {
 		{
 			"unknown groups: clusters are no matter",
 			small(1, 3),
-			[]Stream{hold(1, 3), after(10, kernel("G", 4, work(10), clusters(2)))},
+			[]program.Stream{hold(1, 3), after(10, kernel("G", 4, work(10), clusters(2)))},
 			`0/000.0 |HHH|
 			 0/001.0 |.GG|
 			 0/002.0 |.GG|`,
@@ -138,10 +139,10 @@ func TestClusters(t *testing.T) {
 //	held 64   34 late, 32 run: 32 to 63 after two rounds, two more after four: 5
 func TestStaticClustersBesideHeldCUs(t *testing.T) {
 	h200 := grouped([]float64{2, 4}, []float64{8, 1}, []float64{16, 5}, []float64{18, 2})
-	for held, rounds := range map[int]Time{0: 2, 1: 2, 2: 3, 3: 3, 4: 4, 8: 4, 12: 4, 16: 4, 24: 4, 64: 5} {
-		p := prog([]Stream{
-			{Name: "hold", Commands: []Command{kernel("H", held, work(1000))}},
-			{Name: "main", Commands: []Command{{Op: Delay, Delay: 1}, kernel("G", 132, work(10), clusters(2), persistent(256, -1))}},
+	for held, rounds := range map[int]program.Time{0: 2, 1: 2, 2: 3, 3: 3, 4: 4, 8: 4, 12: 4, 16: 4, 24: 4, 64: 5} {
+		p := prog([]program.Stream{
+			{Name: "hold", Commands: []program.Command{kernel("H", held, work(1000))}},
+			{Name: "main", Commands: []program.Command{{Op: program.Delay, Delay: 1}, kernel("G", 132, work(10), clusters(2), persistent(256, -1))}},
 		})
 		r := mustSimulate(t, h200, p, Options{})
 		for _, s := range r.Run.Spans {
@@ -160,7 +161,7 @@ func TestClustersStartTogetherInOneGroup(t *testing.T) {
 		if !m.GPU.Groups.Known() {
 			return
 		}
-		if err := check(&m, p); err != nil {
+		if err := program.Check(&m, p); err != nil {
 			t.Fatal(err)
 		}
 		s := newSim(&m, p, Options{})
@@ -197,12 +198,12 @@ func TestCapturedClustersAreNotDealt(t *testing.T) {
 	m := grouped([]float64{2, 1}, []float64{4, 2})
 	m.GPUs = 2
 	m.Fabric.Egress = q(1e9)
-	k := kernel("k", 10, nil, clusters(2), persistent(10, -1), func(k *Kernel) { k.Free = true })
-	k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
-		return append(buf, Phase{Op: Put, Peer: 1, Bytes: float64(tile + 1)})
+	k := kernel("k", 10, nil, clusters(2), persistent(10, -1), func(k *program.Kernel) { k.Free = true })
+	k.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
+		return append(buf, program.Phase{Op: program.Put, Peer: 1, Bytes: float64(tile + 1)})
 	}
 	var sizes []int64
-	for _, x := range mustSimulate(t, m, prog([]Stream{{Commands: []Command{k}}}, nil), Options{Level: Phases}).Run.Copies {
+	for _, x := range mustSimulate(t, m, prog([]program.Stream{{Commands: []program.Command{k}}}, nil), Options{Level: Phases}).Run.Copies {
 		sizes = append(sizes, x.Bytes)
 	}
 	if want := []int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}; !slices.Equal(sizes, want) {
@@ -214,16 +215,16 @@ func TestCapturedClustersAreNotDealt(t *testing.T) {
 func TestDeal(t *testing.T) {
 	gs := newGroups(&machine.GPU{CUs: q(12), Groups: machine.Table{Rows: [][]float64{{2, 1}, {4, 1}, {6, 1}}}})
 	for clusters, want := range map[int]string{6: "0 1 3 2 4 5", 5: "0 1 3 2 4", 3: "0 1 2", 7: ""} {
-		got := fmt.Sprint(gs.deal(&Kernel{WGs: 2 * clusters, Cluster: 2, Tiles: 1}))
+		got := fmt.Sprint(gs.deal(&program.Kernel{WGs: 2 * clusters, Cluster: 2, Tiles: 1}))
 		if got = strings.Trim(got, "[]"); got != want {
 			t.Errorf("%d clusters: %q, want %q", clusters, got, want)
 		}
 	}
-	if got := gs.deal(&Kernel{WGs: 12, Cluster: 2}); got != nil {
+	if got := gs.deal(&program.Kernel{WGs: 12, Cluster: 2}); got != nil {
 		t.Errorf("a plain kernel: %v", got)
 	}
 	h200 := newGroups(&machine.GPU{CUs: q(132), Groups: machine.Table{Rows: [][]float64{{2, 4}, {8, 1}, {16, 5}, {18, 2}}}})
-	order := h200.deal(&Kernel{WGs: 132, Cluster: 2, Tiles: 1})
+	order := h200.deal(&program.Kernel{WGs: 132, Cluster: 2, Tiles: 1})
 	// As tiles were seen to appear with one pair of CUs free: 4096x2048x4096.
 	if seen := []int32{0, 1, 2, 3, 4, 8, 16, 24, 32, 40, 48, 57}; !slices.Equal(order[:12], seen) {
 		t.Errorf("%v, want %v", order[:12], seen)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/fluid"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // A dueKey orders what is due at one instant.
@@ -13,7 +14,7 @@ type dueKey struct {
 }
 
 // collect puts everything that is due at now into the queue, in order.
-func (s *sim) collect(now Time) {
+func (s *sim) collect(now program.Time) {
 	s.due, s.keys = s.events.Due(s.due[:0]), s.keys[:0]
 	s.queue, s.head, s.ends = s.queue[:0], 0, s.ends[:0]
 	for _, number := range s.due {
@@ -53,7 +54,7 @@ func (s *sim) collect(now Time) {
 }
 
 // wakeAt sets the actor's alarm.
-func (s *sim) wakeAt(a *alarm, at Time, who actor) {
+func (s *sim) wakeAt(a *alarm, at program.Time, who actor) {
 	*a = at
 	s.events.Set(int64(at), who.number())
 }

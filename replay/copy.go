@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // engines are the copy engines of a GPU.
@@ -12,14 +13,14 @@ type engines struct {
 	taken   []bool
 	line    []actor // streams whose copies, and channels whose puts, wait for one, the first first
 	rate    float64 // bytes a nanosecond of one copy between GPUs
-	latency Time
+	latency program.Time
 }
 
-func newEngines(m *machine.Machine, p *Program) engines {
+func newEngines(m *machine.Machine, p *program.Program) engines {
 	e := engines{
 		limited: m.Engines.Count.Value > 0,
 		taken:   make([]bool, int(m.Engines.Count.Value)),
-		rate:    perNanosecond(m.Engines.Rate.Value),
+		rate:    program.PerNanosecond(m.Engines.Rate.Value),
 		latency: nanoseconds(m.Engines.Latency.Value),
 	}
 	if p.Links > 0 {
@@ -45,14 +46,14 @@ func (e *engines) take() int32 {
 }
 
 // stepCopy reports whether the stream's copy is over.
-func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
+func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 	c := cmd.Copy
 	switch st.step {
 	case issued:
 		if !c.Free && st.engine == none && !s.takeEngine(actor{dueStream, id}, st.gpu) {
 			return false
 		}
-		st.lose(st.since, s.now, Idle{Cause: NoSlot, Note: "copy engines taken"})
+		st.lose(st.since, s.now, Idle{Cause: program.NoSlot, Note: "copy engines taken"})
 		s.resumed(id, st, Served)
 		s.record.copy(st, cmd, s.now)
 		st.step = moving
@@ -63,10 +64,10 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 		fallthrough
 	case moving:
 		st.step = ended
-		if !c.Free && c.Bytes >= leastBytes {
+		if !c.Free && c.Bytes >= program.LeastBytes {
 			s.passed(id, st, Starting, c.Peer)
 		}
-		if !c.Free && c.Bytes >= leastBytes {
+		if !c.Free && c.Bytes >= program.LeastBytes {
 			s.chargeCopy(st, c)
 			s.entry = append(s.entry, actor{dueStream, id})
 			return false
@@ -84,12 +85,12 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *Command) bool {
 }
 
 // beforeBytes is how long a copy takes that moves no bytes, or before it moves any.
-func (s *sim) beforeBytes(st *stream, c *Copy) Time {
+func (s *sim) beforeBytes(st *stream, c *program.Copy) program.Time {
 	if c.Free {
 		return c.Time
 	}
 	latency := s.copyLatency(st, c)
-	if c.Bytes < leastBytes {
+	if c.Bytes < program.LeastBytes {
 		return max(latency, c.Time)
 	}
 	return latency
@@ -132,7 +133,7 @@ func (s *sim) freeEngine(who actor, gpu int32) {
 
 // copyLatency is the time from a copy's command to its first byte. To a GPU of
 // the node the engine's latency, as measured, is all there is.
-func (s *sim) copyLatency(st *stream, c *Copy) Time {
+func (s *sim) copyLatency(st *stream, c *program.Copy) program.Time {
 	latency := s.gpus[st.gpu].engines.latency
 	if s.flows.apart(c.From, c.Peer) {
 		latency += s.flows.latency(c.From, c.Peer)

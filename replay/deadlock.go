@@ -3,6 +3,8 @@ package replay
 import (
 	"fmt"
 	"slices"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // When no timer is left but something waits, nothing will ever move again.
@@ -49,7 +51,7 @@ func (s *sim) chain(w waiter) []string {
 	}
 }
 
-type flagSet map[Flag]bool
+type flagSet map[program.Flag]bool
 
 // A launchPart is the workgroups of a launch that are resident, or those that are not.
 type launchPart struct {
@@ -81,7 +83,7 @@ func (d *waitSearch) follow(w waiter) (text string, next waiter, ok bool) {
 	st := &d.streams[w.stream]
 	c := &st.Commands[st.next]
 	who := fmt.Sprintf("GPU %d: stream %q", st.gpu, st.Name)
-	if c.Op == Wait {
+	if c.Op == program.Wait {
 		return d.awaiting(who+" waits", c.Flag, c.Count)
 	}
 	l := d.kernels.at(st.launch)
@@ -113,7 +115,7 @@ func (d *waitSearch) resident(id int32, l *launch, who string) (string, waiter, 
 }
 
 // awaiting follows a flag to who could post it.
-func (d *waitSearch) awaiting(who string, f Flag, count int64) (string, waiter, bool) {
+func (d *waitSearch) awaiting(who string, f program.Flag, count int64) (string, waiter, bool) {
 	text := fmt.Sprintf("%s for flag %q (%d of %d)", who, d.program.Flags[f], d.flags[f].value, count)
 	if next, whose, ok := d.poster(f); ok {
 		return fmt.Sprintf("%s that %s would post", text, whose), next, true
@@ -123,7 +125,7 @@ func (d *waitSearch) awaiting(who string, f Flag, count int64) (string, waiter, 
 
 // poster finds who could post the flag: workgroups, not placed ones first, in
 // order of launch, then streams.
-func (d *waitSearch) poster(f Flag) (w waiter, whose string, ok bool) {
+func (d *waitSearch) poster(f program.Flag) (w waiter, whose string, ok bool) {
 	for _, unplaced := range []bool{true, false} {
 		best := int32(none)
 		for i := range d.kernels.all {
@@ -147,13 +149,13 @@ func (d *waitSearch) poster(f Flag) (w waiter, whose string, ok bool) {
 }
 
 // streamPosts reports whether a command after the present one could post the flag.
-func (d *waitSearch) streamPosts(st *stream, f Flag) bool {
+func (d *waitSearch) streamPosts(st *stream, f program.Flag) bool {
 	for i := st.next + 1; i < len(st.Commands); i++ {
 		c := &st.Commands[i]
-		if c.Op == Post && c.Flag == f && c.Count > 0 {
+		if c.Op == program.Post && c.Flag == f && c.Count > 0 {
 			return true
 		}
-		if c.Op == Launch && postsOf(c.Kernel, 0, c.Kernel.WGs, 0)[f] {
+		if c.Op == program.Launch && postsOf(c.Kernel, 0, c.Kernel.WGs, 0)[f] {
 			return true
 		}
 	}
@@ -206,7 +208,7 @@ func (d *waitSearch) residentPosts(id int32, l *launch, set flagSet) {
 }
 
 // postsOf is what workgroups from..to of a kernel could post, and tiles not handed out.
-func postsOf(k *Kernel, from, to, ticket int) flagSet {
+func postsOf(k *program.Kernel, from, to, ticket int) flagSet {
 	set := flagSet{}
 	for w := from; w < to; w++ {
 		if k.Tiles == 0 {
@@ -216,7 +218,7 @@ func postsOf(k *Kernel, from, to, ticket int) flagSet {
 		if k.Prologue != nil {
 			set.add(k.Prologue(w, nil))
 		}
-		owned, next := k.owned()
+		owned, next := k.TilesOwned()
 		ticket = max(ticket, next)
 		for round := 0; round < owned && w+round*k.WGs < k.Tiles; round++ {
 			set.add(k.Recipe(w+round*k.WGs, nil))
@@ -231,7 +233,7 @@ func postsOf(k *Kernel, from, to, ticket int) flagSet {
 	return set
 }
 
-func (f flagSet) tickets(k *Kernel, ticket int) {
+func (f flagSet) tickets(k *program.Kernel, ticket int) {
 	if k.Tiles == 0 {
 		return
 	}
@@ -240,9 +242,9 @@ func (f flagSet) tickets(k *Kernel, ticket int) {
 	}
 }
 
-func (f flagSet) add(phases []Phase) {
+func (f flagSet) add(phases []program.Phase) {
 	for i := range phases {
-		if p := &phases[i]; (p.Op == PostTo || p.Op == Put) && p.Count > 0 {
+		if p := &phases[i]; (p.Op == program.PostTo || p.Op == program.Put) && p.Count > 0 {
 			f[p.Flag] = true
 		}
 	}

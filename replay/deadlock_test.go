@@ -9,32 +9,34 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // The deadlock that a real machine showed: a tile-synchronised pair whose
 // consumers came first and hold every slot while they wait for the producers.
 func TestDeadlockOfTileSynchronisedPair(t *testing.T) {
-	build := func(consumerFirst bool, producerPriority int) *Program {
-		p := &Program{}
-		var rows [8]Flag
+	build := func(consumerFirst bool, producerPriority int) *program.Program {
+		p := &program.Program{}
+		var rows [8]program.Flag
 		for i := range rows {
 			rows[i] = p.NewFlag("row " + string(rune('0'+i)))
 		}
 		producer := kernel("producer", 192, nil)
-		producer.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
-			return append(buf, Phase{Op: Work, Time: 100}, Phase{Op: PostTo, Flag: rows[tile/24], Count: 1})
+		producer.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
+			return append(buf, program.Phase{Op: program.Work, Time: 100}, program.Phase{Op: program.PostTo, Flag: rows[tile/24], Count: 1})
 		}
 		consumer := kernel("consumer", 384, nil)
-		consumer.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
-			return append(buf, Phase{Op: WaitFor, Flag: rows[tile/48], Count: 24}, Phase{Op: Work, Time: 100})
+		consumer.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
+			return append(buf, program.Phase{Op: program.WaitFor, Flag: rows[tile/48], Count: 24}, program.Phase{Op: program.Work, Time: 100})
 		}
-		delay := Time(0)
+		delay := program.Time(0)
 		if consumerFirst {
 			delay = 50
 		}
-		p.GPUs = []GPU{{Streams: []Stream{
-			{Name: "produce", Priority: producerPriority, Commands: []Command{{Op: Delay, Delay: delay}, producer}},
-			{Name: "consume", Commands: []Command{consumer}},
+		p.GPUs = []program.GPU{{Streams: []program.Stream{
+			{Name: "produce", Priority: producerPriority, Commands: []program.Command{{Op: program.Delay, Delay: delay}, producer}},
+			{Name: "consume", Commands: []program.Command{consumer}},
 		}}}
 		return p
 	}
@@ -57,31 +59,31 @@ func TestDeadlockOfTileSynchronisedPair(t *testing.T) {
 }
 
 func TestDeadlockExplanations(t *testing.T) {
-	swap := func() *Program { // two collectives in different order on two ranks
-		p := &Program{}
-		c := func(name string) Command {
+	swap := func() *program.Program { // two collectives in different order on two ranks
+		p := &program.Program{}
+		c := func(name string) program.Command {
 			f := p.NewFlag(name + " arrived")
-			return kernel(name, 1, []Phase{{Op: PostTo, Flag: f, Count: 1}, {Op: WaitFor, Flag: f, Count: 2}})
+			return kernel(name, 1, []program.Phase{{Op: program.PostTo, Flag: f, Count: 1}, {Op: program.WaitFor, Flag: f, Count: 2}})
 		}
 		x, y := c("X"), c("Y")
-		p.GPUs = []GPU{
-			{Streams: []Stream{{Name: "s", Commands: []Command{x, y}}}},
-			{Streams: []Stream{{Name: "s", Commands: []Command{y, x}}}},
+		p.GPUs = []program.GPU{
+			{Streams: []program.Stream{{Name: "s", Commands: []program.Command{x, y}}}},
+			{Streams: []program.Stream{{Name: "s", Commands: []program.Command{y, x}}}},
 		}
 		return p
 	}
-	nobody := &Program{}
+	nobody := &program.Program{}
 	f := nobody.NewFlag("never")
-	nobody.GPUs = []GPU{{Streams: []Stream{{Name: "s", Commands: []Command{{Op: Wait, Flag: f, Count: 3}}}}}}
-	crossed := &Program{}
+	nobody.GPUs = []program.GPU{{Streams: []program.Stream{{Name: "s", Commands: []program.Command{{Op: program.Wait, Flag: f, Count: 3}}}}}}
+	crossed := &program.Program{}
 	a, b := crossed.NewFlag("a"), crossed.NewFlag("b")
-	crossed.GPUs = []GPU{{Streams: []Stream{
-		{Name: "s", Commands: []Command{{Op: Wait, Flag: a, Count: 1}, {Op: Post, Flag: b, Count: 1}}},
-		{Name: "t", Commands: []Command{{Op: Wait, Flag: b, Count: 1}, {Op: Post, Flag: a, Count: 1}}},
+	crossed.GPUs = []program.GPU{{Streams: []program.Stream{
+		{Name: "s", Commands: []program.Command{{Op: program.Wait, Flag: a, Count: 1}, {Op: program.Post, Flag: b, Count: 1}}},
+		{Name: "t", Commands: []program.Command{{Op: program.Wait, Flag: b, Count: 1}, {Op: program.Post, Flag: a, Count: 1}}},
 	}}}
 	for _, c := range []struct {
 		name string
-		p    *Program
+		p    *program.Program
 		want string
 	}{
 		{"collectives in different order", swap(), `
@@ -118,14 +120,14 @@ func TestDeadlockWhenConsumersHoldEverySlot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cus, each := rapid.IntRange(1, 5).Draw(t, "CUs"), rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "slots of each")
 		consumers, producers := rapid.IntRange(1, 20).Draw(t, "consumers"), rapid.IntRange(1, 20).Draw(t, "producers")
-		at := Time(rapid.IntRange(1, 9).Draw(t, "at"))
-		p := &Program{}
+		at := program.Time(rapid.IntRange(1, 9).Draw(t, "at"))
+		p := &program.Program{}
 		f := p.NewFlag("produced")
 		size := threads(8 / each)
-		p.GPUs = []GPU{{Streams: []Stream{
-			{Name: "consume", Commands: []Command{kernel("consumer", consumers, []Phase{{Op: WaitFor, Flag: f, Count: int64(producers)}}, size)}},
-			{Name: "produce", Priority: 1, Commands: []Command{
-				{Op: Delay, Delay: at}, kernel("producer", producers, []Phase{{Op: Work, Time: 10}, {Op: PostTo, Flag: f, Count: 1}}, size),
+		p.GPUs = []program.GPU{{Streams: []program.Stream{
+			{Name: "consume", Commands: []program.Command{kernel("consumer", consumers, []program.Phase{{Op: program.WaitFor, Flag: f, Count: int64(producers)}}, size)}},
+			{Name: "produce", Priority: 1, Commands: []program.Command{
+				{Op: program.Delay, Delay: at}, kernel("producer", producers, []program.Phase{{Op: program.Work, Time: 10}, {Op: program.PostTo, Flag: f, Count: 1}}, size),
 			}},
 		}}}
 		_, err := Simulate(small(1, cus), p, Options{})

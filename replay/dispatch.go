@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // Dispatch
@@ -24,24 +25,6 @@ import (
 // became ready. Each time a slot is free the first in line whose next
 // workgroup fits takes it: a kernel further back gets only what those before
 // it cannot use (leftover policy).
-
-type room = machine.Room
-
-// need is what one workgroup takes.
-func (f Footprint) need(g *machine.GPU) room {
-	if f.Exclusive {
-		return g.Room()
-	}
-	return g.Need(f.Threads, f.Registers, f.Shared)
-}
-
-// Residents is how many workgroups of the footprint one CU holds at once.
-func (f Footprint) Residents(g *machine.GPU) int {
-	if f.Exclusive {
-		return 1
-	}
-	return g.Residents(f.Threads, f.Registers, f.Shared)
-}
 
 // A gpu is the state of one device. What every phase touches comes first.
 type gpu struct {
@@ -64,7 +47,7 @@ type gpu struct {
 }
 
 type cu struct {
-	free        room
+	free        program.Room
 	freed       int32   // workgroups that left in this instant and were not replaced
 	collectives int32   // resident workgroups of collectives
 	left        int32   // the last one's moment, if causes are kept
@@ -84,7 +67,7 @@ type pipes struct {
 
 type cuRef struct{ gpu, cu int32 }
 
-func newGPU(m *machine.Machine, p *Program) gpu {
+func newGPU(m *machine.Machine, p *program.Program) gpu {
 	n := int(m.GPU.CUs.Value)
 	words := (n + 63) / 64
 	g := gpu{
@@ -103,11 +86,11 @@ func newGPU(m *machine.Machine, p *Program) gpu {
 // A gauge is the integral of a count over time.
 type gauge struct {
 	count int
-	since Time
+	since program.Time
 	sum   float64 // until since
 }
 
-func (g *gauge) add(n int, now Time) {
+func (g *gauge) add(n int, now program.Time) {
 	g.sum += float64(g.count) * float64(now-g.since)
 	g.since = now
 	g.count += n
@@ -240,7 +223,7 @@ func (s *sim) sweep(g *gpu, id int32) {
 }
 
 // occupy and vacate keep the room and load of a CU.
-func (s *sim) occupy(g *gpu, c, wg int32, need room) {
+func (s *sim) occupy(g *gpu, c, wg int32, need program.Room) {
 	u := &g.cus[c]
 	if len(u.wgs) == 0 {
 		g.held.add(1, s.now)
@@ -251,7 +234,7 @@ func (s *sim) occupy(g *gpu, c, wg int32, need room) {
 	u.wgs = append(u.wgs, wg)
 }
 
-func (s *sim) vacate(g *gpu, c, wg int32, need room) {
+func (s *sim) vacate(g *gpu, c, wg int32, need program.Room) {
 	u := &g.cus[c]
 	n := len(u.wgs) - 1
 	at, last := s.wgs.at(wg).at, u.wgs[n]

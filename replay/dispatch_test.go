@@ -5,24 +5,25 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // A column is 10 ns; rows are CUs and their slots.
 func TestDispatch(t *testing.T) {
-	one := func(c ...Command) []Stream { return []Stream{{Name: "s", Commands: c}} }
+	one := func(c ...program.Command) []program.Stream { return []program.Stream{{Name: "s", Commands: c}} }
 	for _, c := range []struct {
 		name string
 		cus  int
-		p    *Program
+		p    *program.Program
 		want string
 	}{
 		{
 			name: "in order, to the emptiest CU, the lowest among equals",
 			cus:  3,
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{kernel("A", 1, work(20), threads(4), pipe(.5))}},
-				{Name: "b", Commands: []Command{kernel("B", 3, work(10), threads(4), pipe(.5))}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{kernel("A", 1, work(20), threads(4), pipe(.5))}},
+				{Name: "b", Commands: []program.Command{kernel("B", 3, work(10), threads(4), pipe(.5))}},
 			}),
 			want: `
 				0/000.0 |AA|
@@ -51,9 +52,9 @@ func TestDispatch(t *testing.T) {
 		{
 			name: "one for each that left, on every CU, before a second on any",
 			cus:  2,
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{kernel("A", 2, work(10))}},
-				{Name: "b", Commands: []Command{kernel("B", 2, work(10), threads(4), pipe(.5))}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{kernel("A", 2, work(10))}},
+				{Name: "b", Commands: []program.Command{kernel("B", 2, work(10), threads(4), pipe(.5))}},
 			}),
 			want: `
 				0/000.0 |AB|
@@ -62,7 +63,7 @@ func TestDispatch(t *testing.T) {
 		{
 			name: "a stream's next kernel starts after the last workgroup and the gap",
 			cus:  2,
-			p: prog(one(kernel("A", 3, work(20)), func() Command {
+			p: prog(one(kernel("A", 3, work(20)), func() program.Command {
 				c := kernel("B", 2, work(10))
 				c.Delay = 10
 				return c
@@ -74,9 +75,9 @@ func TestDispatch(t *testing.T) {
 		{
 			name: "a later kernel gets only what an earlier cannot use",
 			cus:  2,
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{kernel("A", 3, work(20))}},
-				{Name: "b", Commands: []Command{kernel("B", 2, work(10))}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{kernel("A", 3, work(20))}},
+				{Name: "b", Commands: []program.Command{kernel("B", 2, work(10))}},
 			}),
 			want: `
 				0/000.0 |AAAA|
@@ -85,9 +86,9 @@ func TestDispatch(t *testing.T) {
 		{
 			name: "a later kernel that fits where the earlier does not starts at once",
 			cus:  1,
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{kernel("A", 2, work(20), threads(5), pipe(.1))}},
-				{Name: "b", Commands: []Command{kernel("B", 2, work(10), threads(3), pipe(.1))}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{kernel("A", 2, work(20), threads(5), pipe(.1))}},
+				{Name: "b", Commands: []program.Command{kernel("B", 2, work(10), threads(3), pipe(.1))}},
 			}),
 			want: `
 				0/000.0 |AAAA|
@@ -96,27 +97,27 @@ func TestDispatch(t *testing.T) {
 		{
 			name: "priority decides among those who wait and preempts nobody",
 			cus:  1,
-			p: prog([]Stream{
-				{Name: "low", Commands: []Command{kernel("A", 3, work(20))}},
-				{Name: "high", Priority: 1, Commands: []Command{{Op: Delay, Delay: 10}, kernel("B", 2, work(10))}},
+			p: prog([]program.Stream{
+				{Name: "low", Commands: []program.Command{kernel("A", 3, work(20))}},
+				{Name: "high", Priority: 1, Commands: []program.Command{{Op: program.Delay, Delay: 10}, kernel("B", 2, work(10))}},
 			}),
 			want: `0/000.0 |AABBAAAA|`,
 		},
 		{
 			name: "priority decides among those who come at one instant",
 			cus:  1,
-			p: prog([]Stream{
-				{Name: "low", Commands: []Command{kernel("A", 1, work(20))}},
-				{Name: "high", Priority: 1, Commands: []Command{kernel("B", 1, work(10))}},
+			p: prog([]program.Stream{
+				{Name: "low", Commands: []program.Command{kernel("A", 1, work(20))}},
+				{Name: "high", Priority: 1, Commands: []program.Command{kernel("B", 1, work(10))}},
 			}),
 			want: `0/000.0 |BAA|`,
 		},
 		{
 			name: "an exclusive workgroup needs the whole CU",
 			cus:  2,
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{kernel("A", 1, work(30), threads(1))}},
-				{Name: "b", Commands: []Command{kernel("B", 2, work(10), threads(0), func(k *Kernel) { k.Footprint.Exclusive = true })}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{kernel("A", 1, work(30), threads(1))}},
+				{Name: "b", Commands: []program.Command{kernel("B", 2, work(10), threads(0), func(k *program.Kernel) { k.Footprint.Exclusive = true })}},
 			}),
 			want: `
 				0/000.0 |AAA|
@@ -133,9 +134,9 @@ func TestDispatch(t *testing.T) {
 		{
 			name: "one that joins half way slows the other from there",
 			cus:  1,
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{kernel("A", 1, work(40), threads(4))}},
-				{Name: "b", Commands: []Command{{Op: Delay, Delay: 20}, kernel("B", 1, work(10), threads(4))}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{kernel("A", 1, work(40), threads(4))}},
+				{Name: "b", Commands: []program.Command{{Op: program.Delay, Delay: 20}, kernel("B", 1, work(10), threads(4))}},
 			}),
 			// 20 of A's 40 are done at 20; both run at half speed until B is done at 40.
 			want: `
@@ -145,13 +146,13 @@ func TestDispatch(t *testing.T) {
 		{
 			name: "waiting workgroups hold their slots",
 			cus:  1,
-			p: func() *Program {
-				p := &Program{}
+			p: func() *program.Program {
+				p := &program.Program{}
 				f := p.NewFlag("go")
-				p.GPUs = []GPU{{Streams: []Stream{
-					{Name: "a", Commands: []Command{kernel("A", 1, []Phase{{Op: WaitFor, Flag: f, Count: 1}, {Op: Work, Time: 10}})}},
-					{Name: "b", Commands: []Command{kernel("B", 1, work(10))}},
-					{Name: "host", Host: true, Commands: []Command{{Op: Delay, Delay: 30}, {Op: Post, Flag: f, Count: 1}}},
+				p.GPUs = []program.GPU{{Streams: []program.Stream{
+					{Name: "a", Commands: []program.Command{kernel("A", 1, []program.Phase{{Op: program.WaitFor, Flag: f, Count: 1}, {Op: program.Work, Time: 10}})}},
+					{Name: "b", Commands: []program.Command{kernel("B", 1, work(10))}},
+					{Name: "host", Host: true, Commands: []program.Command{{Op: program.Delay, Delay: 30}, {Op: program.Post, Flag: f, Count: 1}}},
 				}}}
 				return p
 			}(),
@@ -169,10 +170,10 @@ func TestDispatch(t *testing.T) {
 
 // Tiles that workgroups own wait for them however late they come; others go to whoever asks.
 func TestPersistent(t *testing.T) {
-	late := func(tiles, owned int) *Program {
-		return prog([]Stream{
-			{Name: "first", Commands: []Command{kernel("X", 1, work(30))}},
-			{Name: "tiles", Commands: []Command{kernel("T", 2, work(10), persistent(tiles, owned))}},
+	late := func(tiles, owned int) *program.Program {
+		return prog([]program.Stream{
+			{Name: "first", Commands: []program.Command{kernel("X", 1, work(30))}},
+			{Name: "tiles", Commands: []program.Command{kernel("T", 2, work(10), persistent(tiles, owned))}},
 		})
 	}
 	for _, c := range []struct {
@@ -209,17 +210,17 @@ func TestPersistent(t *testing.T) {
 // Whoever brings a counter to its count does what is left of the tile, at once;
 // the others go on to their next tile. "done" marks who was last.
 func TestLastFinisherGoesOn(t *testing.T) {
-	p := &Program{}
-	pairs := []Flag{p.NewFlag("pair 0"), p.NewFlag("pair 1"), p.NewFlag("pair 2")}
-	took := []Time{20, 10, 20, 10, 20, 90} // by tile; workgroup w has tiles w, w+2, w+4
+	p := &program.Program{}
+	pairs := []program.Flag{p.NewFlag("pair 0"), p.NewFlag("pair 1"), p.NewFlag("pair 2")}
+	took := []program.Time{20, 10, 20, 10, 20, 90} // by tile; workgroup w has tiles w, w+2, w+4
 	k := kernel("T", 2, nil, persistent(6, -1))
-	k.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+	k.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		return append(buf,
-			Phase{Op: Work, Time: took[tile]},
-			Phase{Op: PostTo, Flag: pairs[tile/2], Count: 1, Last: 2},
-			Phase{Op: Sleep, Time: 10, Mark: "done"})
+			program.Phase{Op: program.Work, Time: took[tile]},
+			program.Phase{Op: program.PostTo, Flag: pairs[tile/2], Count: 1, Last: 2},
+			program.Phase{Op: program.Sleep, Time: 10, Mark: "done"})
 	}
-	p.GPUs = []GPU{{Streams: []Stream{{Name: "tiles", Commands: []Command{k}}}}}
+	p.GPUs = []program.GPU{{Streams: []program.Stream{{Name: "tiles", Commands: []program.Command{k}}}}}
 	r := mustSimulate(t, small(1, 2), p, Options{Level: Phases})
 	// Workgroup 0 ends its tiles at 20, 30+20 and 60+20, and is last of the first
 	// two pairs, each of which costs it 10; workgroup 1 ends its own at 10, 20 and 110.
@@ -239,11 +240,11 @@ func TestPersistentTilesOnce(t *testing.T) {
 	for owned := -1; owned < 5; owned++ {
 		var tiles []int
 		c := kernel("T", 3, nil, persistent(11, owned))
-		c.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+		c.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 			tiles = append(tiles, tile)
-			return append(buf, Phase{Op: Work, Time: Time(1 + tile%4)})
+			return append(buf, program.Phase{Op: program.Work, Time: program.Time(1 + tile%4)})
 		}
-		mustSimulate(t, small(1, 2), prog([]Stream{{Commands: []Command{c}}}), Options{})
+		mustSimulate(t, small(1, 2), prog([]program.Stream{{Commands: []program.Command{c}}}), Options{})
 		slices.Sort(tiles)
 		if !slices.Equal(tiles, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}) {
 			t.Errorf("owned %d: tiles run: %v", owned, tiles)
@@ -253,12 +254,16 @@ func TestPersistentTilesOnce(t *testing.T) {
 
 func TestPrologueAndEpilogueFrameTheTiles(t *testing.T) {
 	c := kernel("T", 2, work(20), persistent(3, -1))
-	c.Kernel.Prologue = func(_ int, buf []Phase) []Phase { return append(buf, Phase{Op: Sleep, Time: 10}) }
-	c.Kernel.Epilogue = func(wg int, buf []Phase) []Phase { return append(buf, Phase{Op: Sleep, Time: Time(10 * (wg + 1))}) }
-	r := mustSimulate(t, small(1, 2), prog([]Stream{{Commands: []Command{c}}}), Options{Level: Phases})
+	c.Kernel.Prologue = func(_ int, buf []program.Phase) []program.Phase {
+		return append(buf, program.Phase{Op: program.Sleep, Time: 10})
+	}
+	c.Kernel.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
+		return append(buf, program.Phase{Op: program.Sleep, Time: program.Time(10 * (wg + 1))})
+	}
+	r := mustSimulate(t, small(1, 2), prog([]program.Stream{{Commands: []program.Command{c}}}), Options{Level: Phases})
 	type span struct {
 		id         int32
-		start, end Time
+		start, end program.Time
 	}
 	var got []span
 	for _, s := range r.Run.Spans {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // A fabric says which resources bytes cross. Resources lie in a row: memory, egress
@@ -21,11 +22,11 @@ type fabric struct {
 	inner      level     // of the GPUs of a node; one node's links after another's
 	outer      level     // of the nodes
 	nics       int
-	caches     int32   // first resource of the last-level caches, or none
-	sides      int32   // first resource of the sides of memories, or none
-	update     float64 // memory that a byte takes that is added to what is there
-	message    Time    // that a message takes a NIC at least
-	flag       Time    // that a flag to a GPU of the node takes at least
+	caches     int32        // first resource of the last-level caches, or none
+	sides      int32        // first resource of the sides of memories, or none
+	update     float64      // memory that a byte takes that is added to what is there
+	message    program.Time // that a message takes a NIC at least
+	flag       program.Time // that a flag to a GPU of the node takes at least
 	steps      []machine.Step
 	way        []crossing
 }
@@ -42,10 +43,10 @@ type level struct {
 	topology     machine.Topology
 	layout       machine.Layout // of the members
 	members      int
-	ports        int   // of a member
-	links        int32 // first resource
-	limited      bool  // links have a capacity of their own
-	latency, hop Time  // of the first link, and of each further one
+	ports        int          // of a member
+	links        int32        // first resource
+	limited      bool         // links have a capacity of their own
+	latency, hop program.Time // of the first link, and of each further one
 }
 
 const (
@@ -53,7 +54,7 @@ const (
 	resourcesPerNIC = 2 // NICEgress, NICIngress
 )
 
-func newFabric(m *machine.Machine, p *Program) fabric {
+func newFabric(m *machine.Machine, p *program.Program) fabric {
 	factor := 1.0
 	if p.Links > 0 {
 		factor = p.Links
@@ -70,12 +71,12 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 	add := func(count int, rate machine.Quantity) int32 {
 		at := int32(len(f.capacities))
 		for range count {
-			f.capacities = append(f.capacities, factor*perNanosecond(rate.Value))
+			f.capacities = append(f.capacities, factor*program.PerNanosecond(rate.Value))
 		}
 		return at
 	}
 	for range f.homes {
-		f.capacities = append(f.capacities, perNanosecond(m.GPU.Memory.Value))
+		f.capacities = append(f.capacities, program.PerNanosecond(m.GPU.Memory.Value))
 		add(1, m.Fabric.Egress)
 		add(1, m.Fabric.Ingress)
 	}
@@ -113,10 +114,10 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 	if m.GPU.CacheRate.Value > 0 {
 		f.caches = int32(len(f.capacities))
 		for range f.homes {
-			f.capacities = append(f.capacities, perNanosecond(m.GPU.CacheRate.Value))
+			f.capacities = append(f.capacities, program.PerNanosecond(m.GPU.CacheRate.Value))
 		}
 	}
-	if p.Arbiter.Policy != Fair && m.GPU.Memory.Value > 0 {
+	if p.Arbiter.Policy != program.Fair && m.GPU.Memory.Value > 0 {
 		f.sides = int32(len(f.capacities))
 		for g := range f.homes {
 			for range numSides {
@@ -127,9 +128,7 @@ func newFabric(m *machine.Machine, p *Program) fabric {
 	return f
 }
 
-func perNanosecond(perSecond float64) float64 { return perSecond / 1e9 }
-
-func nanoseconds(seconds float64) Time { return Time(math.Round(seconds * 1e9)) }
+func nanoseconds(seconds float64) program.Time { return program.Time(math.Round(seconds * 1e9)) }
 
 // resource is that of a GPU, or of the NIC that serves it; none where there is none.
 func (f *fabric) resource(gpu int, r Resource) int32 {
@@ -146,15 +145,15 @@ func (f *fabric) resource(gpu int, r Resource) int32 {
 
 // apart reports whether bytes between the GPUs go through the network.
 func (f *fabric) apart(from, to int32) bool {
-	return to != Everyone && f.homes[from].node != f.homes[to].node
+	return to != program.Everyone && f.homes[from].node != f.homes[to].node
 }
 
 // latency is how long after it was written one GPU sees what another wrote to it.
-func (f *fabric) latency(from, to int32) Time {
+func (f *fabric) latency(from, to int32) program.Time {
 	switch to {
 	case from:
 		return 0
-	case Everyone:
+	case program.Everyone:
 		return f.inner.latency
 	}
 	a, b := &f.homes[from], &f.homes[to]
@@ -165,11 +164,11 @@ func (f *fabric) latency(from, to int32) Time {
 	return f.inner.delay(a.at, b.at)
 }
 
-func (l *level) delay(from, to int32) Time {
+func (l *level) delay(from, to int32) program.Time {
 	if l.hop == 0 {
 		return l.latency
 	}
-	return l.latency + Time(l.layout.Hops(int(from), int(to))-1)*l.hop
+	return l.latency + program.Time(l.layout.Hops(int(from), int(to))-1)*l.hop
 }
 
 // route is the resources that a byte crosses on the path, until the next call.
@@ -184,7 +183,7 @@ func (f *fabric) route(k pathKey) []crossing {
 		return s
 	}
 	s := f.memory(f.way[:0], from, k.side, k.read)
-	if k.to == Everyone {
+	if k.to == program.Everyone {
 		f.way = f.replicated(s, k)
 		return f.way
 	}

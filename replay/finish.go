@@ -1,13 +1,16 @@
 package replay
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace"
+)
 
 // result gathers what the finished simulation found.
 func (s *sim) result() *Result {
 	r := &Result{Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
 	for i := range s.streams {
 		st := &s.streams[i]
-		st.lose(st.since, s.makespan, Idle{Cause: NoWork})
+		st.lose(st.since, s.makespan, Idle{Cause: program.NoWork})
 		r.Idle = append(r.Idle, st.idle...)
 	}
 	for g := range s.gpus {
@@ -30,7 +33,7 @@ func (s *sim) use(g int) []Use {
 		}
 		moved, full := s.flows.Used(id, int64(s.now))
 		all = append(all, Use{
-			GPU: g, Resource: res, Saturated: Time(full),
+			GPU: g, Resource: res, Saturated: program.Time(full),
 			Fraction: moved / (s.flows.capacities[id] * float64(s.makespan)),
 		})
 	}

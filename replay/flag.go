@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // A flag is a counter and who waits for it.
@@ -24,13 +26,13 @@ type flagWaiter struct {
 // A poster is who brought a flag to its count: a kernel's launch, or a stream.
 type poster struct {
 	stream int32
-	kernel *Kernel // nil: the stream itself, or a copy of it
+	kernel *program.Kernel // nil: the stream itself, or a copy of it
 }
 
 // A post is additions of one poster and instant, on their way to a peer.
 type post struct {
 	at     alarm // when it arrives
-	flag   Flag
+	flag   program.Flag
 	count  int64
 	from   poster
 	moment int32 // at which it was sent, if causes are kept
@@ -38,9 +40,9 @@ type post struct {
 
 // await reports whether the flag has reached the count; if not, who is
 // appended to the queue when it does.
-func (s *sim) await(f Flag, count int64, who actor) bool {
+func (s *sim) await(f program.Flag, count int64, who actor) bool {
 	fl := &s.flags[f]
-	if f == NoFlag || fl.value >= count {
+	if f == program.NoFlag || fl.value >= count {
 		return true
 	}
 	if fl.head == len(fl.waiters) {
@@ -52,8 +54,8 @@ func (s *sim) await(f Flag, count int64, who actor) bool {
 }
 
 // post adds to a flag and releases who waited for it.
-func (s *sim) post(f Flag, count int64, from poster) {
-	if f == NoFlag {
+func (s *sim) post(f program.Flag, count int64, from poster) {
+	if f == program.NoFlag {
 		return
 	}
 	fl := &s.flags[f]
@@ -77,8 +79,8 @@ func (s *sim) post(f Flag, count int64, from poster) {
 }
 
 // postAfter posts once delay has passed.
-func (s *sim) postAfter(delay Time, f Flag, count int64, from poster) {
-	if delay == 0 || f == NoFlag {
+func (s *sim) postAfter(delay program.Time, f program.Flag, count int64, from poster) {
+	if delay == 0 || f == program.NoFlag {
 		s.post(f, count, from)
 		return
 	}
@@ -102,7 +104,7 @@ func (s *sim) postAfter(delay Time, f Flag, count int64, from poster) {
 
 // sendFlag is how long a flag takes to a GPU: the way, and before it how long
 // flags that were sent earlier keep it. Without a message time none does.
-func (s *sim) sendFlag(from, to int32) Time {
+func (s *sim) sendFlag(from, to int32) program.Time {
 	way := s.flows.latency(from, to)
 	if from == to || s.flows.apart(from, to) || s.flows.flag == 0 {
 		return way

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // Flags to peers leave a GPU one after another, whichever peer they go to; those
@@ -13,20 +15,20 @@ import (
 func TestFlagsCrowd(t *testing.T) {
 	m := nodes(3, 3)
 	m.Fabric.Latency, m.Fabric.Message = q(50e-9), q(7e-9)
-	send := func(peer int32, flag Flag) []Phase {
-		return []Phase{{Op: Store, Peer: peer, Time: 10}, {Op: PostTo, Flag: flag, Count: 1}}
+	send := func(peer int32, flag program.Flag) []program.Phase {
+		return []program.Phase{{Op: program.Store, Peer: peer, Time: 10}, {Op: program.PostTo, Flag: flag, Count: 1}}
 	}
 	for _, c := range []struct {
 		name   string
-		phases map[int][]Phase
-		want   []Time
+		phases map[int][]program.Phase
+		want   []program.Time
 	}{
-		{"one", map[int][]Phase{0: send(1, 1)}, []Time{60}},
-		{"a tile's three", map[int][]Phase{0: append(send(1, 1), Phase{Op: PostTo, Flag: 2, Count: 1}, Phase{Op: PostTo, Flag: 3, Count: 1})}, []Time{60, 67, 74}},
-		{"after a pause", map[int][]Phase{0: append(send(1, 1), Phase{Op: Sleep, Time: 5}, Phase{Op: PostTo, Flag: 2, Count: 1}, Phase{Op: Sleep, Time: 20}, Phase{Op: PostTo, Flag: 3, Count: 1})}, []Time{60, 67, 85}},
-		{"of two GPUs", map[int][]Phase{0: send(2, 1), 1: send(2, 2)}, []Time{60, 60}},
-		{"to everyone", map[int][]Phase{0: append(send(Everyone, 1), Phase{Op: PostTo, Flag: 2, Count: 1})}, []Time{60, 67}},
-		{"at home", map[int][]Phase{0: append(send(0, 1), Phase{Op: PostTo, Flag: 2, Count: 1})}, []Time{10, 10}},
+		{"one", map[int][]program.Phase{0: send(1, 1)}, []program.Time{60}},
+		{"a tile's three", map[int][]program.Phase{0: append(send(1, 1), program.Phase{Op: program.PostTo, Flag: 2, Count: 1}, program.Phase{Op: program.PostTo, Flag: 3, Count: 1})}, []program.Time{60, 67, 74}},
+		{"after a pause", map[int][]program.Phase{0: append(send(1, 1), program.Phase{Op: program.Sleep, Time: 5}, program.Phase{Op: program.PostTo, Flag: 2, Count: 1}, program.Phase{Op: program.Sleep, Time: 20}, program.Phase{Op: program.PostTo, Flag: 3, Count: 1})}, []program.Time{60, 67, 85}},
+		{"of two GPUs", map[int][]program.Phase{0: send(2, 1), 1: send(2, 2)}, []program.Time{60, 60}},
+		{"to everyone", map[int][]program.Phase{0: append(send(program.Everyone, 1), program.Phase{Op: program.PostTo, Flag: 2, Count: 1})}, []program.Time{60, 67}},
+		{"at home", map[int][]program.Phase{0: append(send(0, 1), program.Phase{Op: program.PostTo, Flag: 2, Count: 1})}, []program.Time{10, 10}},
 	} {
 		if got := arrivals(t, m, c.phases); !slices.Equal(got, c.want) {
 			t.Errorf("%s: seen at %v, want %v", c.name, got, c.want)
@@ -34,8 +36,8 @@ func TestFlagsCrowd(t *testing.T) {
 	}
 	away := nodes(4, 2) // 20 from each other
 	away.Fabric.Message = q(7e-9)
-	two := map[int][]Phase{0: append(send(3, 1), Phase{Op: PostTo, Flag: 2, Count: 1})}
-	if got := arrivals(t, away, two); !slices.Equal(got, []Time{30, 30}) {
+	two := map[int][]program.Phase{0: append(send(3, 1), program.Phase{Op: program.PostTo, Flag: 2, Count: 1})}
+	if got := arrivals(t, away, two); !slices.Equal(got, []program.Time{30, 30}) {
 		t.Errorf("to another node: seen at %v, want 30 both", got)
 	}
 }
@@ -44,11 +46,11 @@ func TestFlagsCrowd(t *testing.T) {
 // whoever waits knows who brought the flag to its count.
 func TestPostsArrive(t *testing.T) {
 	type arrival struct {
-		at   Time
+		at   program.Time
 		from string
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		p := &Program{GPUs: make([]GPU, 1)}
+		p := &program.Program{GPUs: make([]program.GPU, 1)}
 		const flags = 3
 		for f := range flags {
 			p.NewFlag(fmt.Sprint("flag ", f+1))
@@ -56,21 +58,21 @@ func TestPostsArrive(t *testing.T) {
 		var seen [flags + 1][]arrival
 		for k := range rapid.IntRange(1, 4).Draw(t, "kernels") {
 			name := fmt.Sprint("k", k)
-			now := Time(0)
-			var phases []Phase
+			now := program.Time(0)
+			var phases []program.Phase
 			for range rapid.IntRange(1, 8).Draw(t, "posts") {
-				pause := Time(rapid.IntRange(0, 4).Draw(t, "pause"))
-				way := Time(rapid.SampledFrom([]int{0, 2, 3, 9}).Draw(t, "way"))
-				f := Flag(rapid.IntRange(1, flags).Draw(t, "flag"))
-				phases = append(phases, Phase{Op: Sleep, Time: pause}, Phase{Op: PostTo, Flag: f, Count: 1, Time: way})
+				pause := program.Time(rapid.IntRange(0, 4).Draw(t, "pause"))
+				way := program.Time(rapid.SampledFrom([]int{0, 2, 3, 9}).Draw(t, "way"))
+				f := program.Flag(rapid.IntRange(1, flags).Draw(t, "flag"))
+				phases = append(phases, program.Phase{Op: program.Sleep, Time: pause}, program.Phase{Op: program.PostTo, Flag: f, Count: 1, Time: way})
 				now += pause
 				seen[f] = append(seen[f], arrival{now + way, name})
 			}
-			p.GPUs[0].Streams = append(p.GPUs[0].Streams, Stream{Name: name, Commands: []Command{kernel(name, 1, phases)}})
+			p.GPUs[0].Streams = append(p.GPUs[0].Streams, program.Stream{Name: name, Commands: []program.Command{kernel(name, 1, phases)}})
 		}
 		for f := 1; f <= flags; f++ {
 			for i := range seen[f] {
-				p.GPUs[0].Streams = append(p.GPUs[0].Streams, Stream{Name: "waits", Commands: []Command{{Op: Wait, Flag: Flag(f), Count: int64(i + 1)}}})
+				p.GPUs[0].Streams = append(p.GPUs[0].Streams, program.Stream{Name: "waits", Commands: []program.Command{{Op: program.Wait, Flag: program.Flag(f), Count: int64(i + 1)}}})
 			}
 		}
 		r, err := Simulate(small(1, 4), p, Options{})
@@ -79,7 +81,7 @@ func TestPostsArrive(t *testing.T) {
 		}
 		for s, st := range p.GPUs[0].Streams {
 			c := st.Commands[0]
-			if c.Op != Wait {
+			if c.Op != program.Wait {
 				continue
 			}
 			arrivals := seen[c.Flag]
@@ -87,7 +89,7 @@ func TestPostsArrive(t *testing.T) {
 			last := arrivals[c.Count-1]
 			var got Idle
 			for _, idle := range r.Idle {
-				if idle.Stream == s && idle.Cause == FlagWait {
+				if idle.Stream == s && idle.Cause == program.FlagWait {
 					got = idle
 				}
 			}
@@ -105,11 +107,15 @@ func TestPostsArrive(t *testing.T) {
 // Of posts of two kernels that arrive at one instant the later one brings the
 // flag to two.
 func TestWhoBringsAFlagToItsCount(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	f := p.NewFlag("both")
-	post := func(name string) Command { return kernel(name, 1, []Phase{{Op: PostTo, Flag: f, Count: 1, Time: 9}}) }
-	wait := func(n int64) Stream { return Stream{Commands: []Command{{Op: Wait, Flag: f, Count: n}}} }
-	p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{post("A")}}, wait(1), wait(2)}}, {Streams: []Stream{{Commands: []Command{post("B")}}}}}
+	post := func(name string) program.Command {
+		return kernel(name, 1, []program.Phase{{Op: program.PostTo, Flag: f, Count: 1, Time: 9}})
+	}
+	wait := func(n int64) program.Stream {
+		return program.Stream{Commands: []program.Command{{Op: program.Wait, Flag: f, Count: n}}}
+	}
+	p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{post("A")}}, wait(1), wait(2)}}, {Streams: []program.Stream{{Commands: []program.Command{post("B")}}}}}
 	r := mustSimulate(t, small(2, 1), p, Options{})
 	for _, idle := range r.Idle {
 		want := map[int]string{1: `posted by GPU 0 "A"`, 2: `posted by GPU 1 "B"`}[idle.Stream]

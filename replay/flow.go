@@ -1,8 +1,6 @@
 package replay
 
-import (
-	"github.com/overlapse/overlapse/replay/fluid"
-)
+import "github.com/overlapse/overlapse/replay/fluid"
 
 // Flows
 //
@@ -52,7 +50,7 @@ func (s *sim) newFlows() {
 	f.beside = make([][]int32, len(s.program.GPUs))
 	f.shares = make([]float64, len(s.program.GPUs))
 	for g := range f.shares {
-		f.shares[g] = s.program.Arbiter.share()
+		f.shares[g] = s.program.Arbiter.CommShare()
 	}
 	f.fabric = newFabric(s.machine, s.program)
 	f.routes.between = make([][]int32, len(s.program.GPUs))

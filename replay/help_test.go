@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -23,43 +24,43 @@ func small(gpus, cus int) machine.Machine {
 }
 
 // A kernelOption shapes a kernel of a test.
-type kernelOption func(*Kernel)
+type kernelOption func(*program.Kernel)
 
-func threads(n int) kernelOption { return func(k *Kernel) { k.Footprint.Threads = n } }
+func threads(n int) kernelOption { return func(k *program.Kernel) { k.Footprint.Threads = n } }
 func pipe(share float64) kernelOption {
-	return func(k *Kernel) { k.Pipe = share }
+	return func(k *program.Kernel) { k.Pipe = share }
 }
 
 func persistent(tiles, owned int) kernelOption {
-	return func(k *Kernel) { k.Tiles, k.Owned = tiles, owned }
+	return func(k *program.Kernel) { k.Tiles, k.Owned = tiles, owned }
 }
 
 // kernel makes a launch whose workgroups each take a whole CU and run the given phases.
-func kernel(name string, wgs int, recipe []Phase, options ...kernelOption) Command {
-	k := &Kernel{
-		Name: name, WGs: wgs, Kind: trace.Compute, Footprint: Footprint{Threads: 8},
-		Recipe: func(_ int, buf []Phase) []Phase { return append(buf, recipe...) },
+func kernel(name string, wgs int, recipe []program.Phase, options ...kernelOption) program.Command {
+	k := &program.Kernel{
+		Name: name, WGs: wgs, Kind: trace.Compute, Footprint: program.Footprint{Threads: 8},
+		Recipe: func(_ int, buf []program.Phase) []program.Phase { return append(buf, recipe...) },
 	}
 	for _, o := range options {
 		o(k)
 	}
-	return Command{Op: Launch, Kernel: k}
+	return program.Command{Op: program.Launch, Kernel: k}
 }
 
-func work(t Time) []Phase { return []Phase{{Op: Work, Time: t}} }
+func work(t program.Time) []program.Phase { return []program.Phase{{Op: program.Work, Time: t}} }
 
-func prog(gpus ...[]Stream) *Program {
-	p := &Program{}
+func prog(gpus ...[]program.Stream) *program.Program {
+	p := &program.Program{}
 	for _, g := range gpus {
 		for i := range g {
 			g[i].Queue = int64(i)
 		}
-		p.GPUs = append(p.GPUs, GPU{Streams: g})
+		p.GPUs = append(p.GPUs, program.GPU{Streams: g})
 	}
 	return p
 }
 
-func mustSimulate(t testing.TB, m machine.Machine, p *Program, o Options) *Result {
+func mustSimulate(t testing.TB, m machine.Machine, p *program.Program, o Options) *Result {
 	t.Helper()
 	r, err := Simulate(m, p, o)
 	if err != nil {
@@ -70,7 +71,7 @@ func mustSimulate(t testing.TB, m machine.Machine, p *Program, o Options) *Resul
 
 // draw shows lanes of a kind as rows of text, a column being the given time. A
 // span shows as the first letter of its name. Times must be multiples of it.
-func draw(t testing.TB, r *trace.Run, kind trace.LaneKind, span trace.Kind, column Time) string {
+func draw(t testing.TB, r *trace.Run, kind trace.LaneKind, span trace.Kind, column program.Time) string {
 	t.Helper()
 	rows := map[trace.LaneID][]byte{}
 	width := int(r.End / column)

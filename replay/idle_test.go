@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -16,10 +17,10 @@ import (
 func TestEveryIdleIntervalHasACause(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, _, r := drawRun(t, Options{})
-		type interval struct{ start, end Time }
+		type interval struct{ start, end program.Time }
 		for g := range p.GPUs {
 			for i := range p.GPUs[g].Streams {
-				at := map[Time]interval{}
+				at := map[program.Time]interval{}
 				for _, idle := range r.Idle {
 					if idle.Rank == g && idle.Stream == i {
 						checkCause(t, p, r.Run, &idle)
@@ -41,7 +42,7 @@ func TestEveryIdleIntervalHasACause(t *testing.T) {
 						at[s.Start] = interval{s.Start, s.End}
 					}
 				}
-				now := Time(0)
+				now := program.Time(0)
 				for range at {
 					next, ok := at[now]
 					if !ok {
@@ -57,7 +58,7 @@ func TestEveryIdleIntervalHasACause(t *testing.T) {
 	})
 }
 
-func checkCause(t *rapid.T, p *Program, run *trace.Run, idle *Idle) {
+func checkCause(t *rapid.T, p *program.Program, run *trace.Run, idle *Idle) {
 	var rank int
 	var name string
 	posted := func() bool {
@@ -69,20 +70,20 @@ func checkCause(t *rapid.T, p *Program, run *trace.Run, idle *Idle) {
 	}
 	ok := false
 	switch idle.Cause {
-	case NoSlot:
+	case program.NoSlot:
 		_, _ = fmt.Sscanf(idle.Note, "held by %q", &name)
 		ok = idle.Note == "copy engines taken" || slices.ContainsFunc(run.Spans, func(s trace.Span) bool {
 			return run.NameOf(s) == name && run.RankOf(s) == idle.Rank && s.Start <= idle.Start && s.End >= idle.Start
 		})
-	case FlagWait:
-		ok = posted() && rank == idle.Rank && idle.Flag != NoFlag
-	case PeerSkew:
-		ok = posted() && rank != idle.Rank && idle.Flag != NoFlag
-	case HostIssue:
+	case program.FlagWait:
+		ok = posted() && rank == idle.Rank && idle.Flag != program.NoFlag
+	case program.PeerSkew:
+		ok = posted() && rank != idle.Rank && idle.Flag != program.NoFlag
+	case program.HostIssue:
 		streams := p.GPUs[0].Streams // the last is the host's
-		ok = posted() && rank == 0 && name == streams[len(streams)-1].Name && idle.Flag != NoFlag
-	case LaunchGap, NoWork: // of a Delay, a gap, the end
-		ok = idle.Note == "" && idle.Flag == NoFlag
+		ok = posted() && rank == 0 && name == streams[len(streams)-1].Name && idle.Flag != program.NoFlag
+	case program.LaunchGap, program.NoWork: // of a Delay, a gap, the end
+		ok = idle.Note == "" && idle.Flag == program.NoFlag
 	}
 	if !ok {
 		t.Fatalf("GPU %d stream %d is idle from %d to %d: %s %q", idle.Rank, idle.Stream, idle.Start, idle.End, idle.Cause, idle.Note)
@@ -107,7 +108,7 @@ func TestSlotTimesAddUp(t *testing.T) {
 			gpu  int
 			name string
 		}
-		resident := map[at]Time{}
+		resident := map[at]program.Time{}
 		for _, s := range r.Run.Spans {
 			if s.Kind == trace.Workgroup {
 				resident[at{r.Run.RankOf(s), r.Run.NameOf(s)}] += s.Dur()

@@ -3,6 +3,7 @@ package replay
 import (
 	"testing"
 
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -10,12 +11,12 @@ import (
 // compute on the other eight, as calibrated. Beside less it takes less, in
 // proportion to what compute occupies of them.
 func TestInterferenceFollowsOccupancy(t *testing.T) {
-	took := func(wgs int, share float64) Time {
-		c := kernel("collective", 1, []Phase{{Op: Store, Bytes: 1000, Peer: 1, Time: 1000, Beside: 2}})
+	took := func(wgs int, share float64) program.Time {
+		c := kernel("collective", 1, []program.Phase{{Op: program.Store, Bytes: 1000, Peer: 1, Time: 1000, Slowdown: 2}})
 		c.Kernel.Kind = trace.Collective
-		streams := []Stream{{Commands: []Command{c}}}
+		streams := []program.Stream{{Commands: []program.Command{c}}}
 		if wgs > 0 {
-			streams = append(streams, Stream{Commands: []Command{kernel("compute", wgs, work(10_000), pipe(share))}})
+			streams = append(streams, program.Stream{Commands: []program.Command{kernel("compute", wgs, work(10_000), pipe(share))}})
 		}
 		return ends(mustSimulate(t, small(2, 9), prog(streams, nil), Options{}).Run)["collective"]
 	}
@@ -23,7 +24,7 @@ func TestInterferenceFollowsOccupancy(t *testing.T) {
 		name  string
 		wgs   int
 		share float64
-		want  Time
+		want  program.Time
 	}{
 		{"alone", 0, 1, 1000},
 		{"one workgroup of few threads", 1, 1.0 / 64, 1002},
@@ -36,7 +37,7 @@ func TestInterferenceFollowsOccupancy(t *testing.T) {
 			t.Errorf("%s: the collective takes %d ns, want %d", c.name, got, c.want)
 		}
 	}
-	last := Time(0)
+	last := program.Time(0)
 	for n := range 9 {
 		if got := took(n, .7); got <= last {
 			t.Errorf("beside %d workgroups it takes %d ns, beside %d %d", n, got, n-1, last)
@@ -52,13 +53,13 @@ func TestInterferenceBeginsAtOnset(t *testing.T) {
 	for _, c := range []struct {
 		wgs    int
 		matrix bool
-		want   Time
+		want   program.Time
 	}{{0, true, 1000}, {1, false, 1125}, {1, true, 1213}, {4, true, 1550}, {8, true, 2000}} {
-		k := kernel("collective", 1, []Phase{{Op: Store, Bytes: 1000, Peer: 1, Time: 1000, Beside: 2}})
+		k := kernel("collective", 1, []program.Phase{{Op: program.Store, Bytes: 1000, Peer: 1, Time: 1000, Slowdown: 2}})
 		k.Kernel.Kind, k.Kernel.Onset = trace.Collective, .1
 		compute := kernel("compute", c.wgs, work(10_000))
 		compute.Kernel.Matrix = c.matrix
-		p := prog([]Stream{{Commands: []Command{k}}, {Commands: []Command{compute}}}, nil)
+		p := prog([]program.Stream{{Commands: []program.Command{k}}, {Commands: []program.Command{compute}}}, nil)
 		if got := ends(mustSimulate(t, small(2, 9), p, Options{}).Run)["collective"]; got != c.want {
 			t.Errorf("beside %d workgroups (matrix: %t) the collective takes %d ns, want %d", c.wgs, c.matrix, got, c.want)
 		}
@@ -68,9 +69,9 @@ func TestInterferenceBeginsAtOnset(t *testing.T) {
 // What interferes is what works at that instant: compute that ends halfway
 // through leaves the rest of the collective at its full rate.
 func TestInterferenceEndsWithCompute(t *testing.T) {
-	c := kernel("collective", 1, []Phase{{Op: Store, Bytes: 1000, Peer: 1, Time: 1000, Beside: 2}})
+	c := kernel("collective", 1, []program.Phase{{Op: program.Store, Bytes: 1000, Peer: 1, Time: 1000, Slowdown: 2}})
 	c.Kernel.Kind = trace.Collective
-	p := prog([]Stream{{Commands: []Command{c}}, {Commands: []Command{kernel("compute", 8, work(600))}}}, nil)
+	p := prog([]program.Stream{{Commands: []program.Command{c}}, {Commands: []program.Command{kernel("compute", 8, work(600))}}}, nil)
 	if got := ends(mustSimulate(t, small(2, 9), p, Options{}).Run)["collective"]; got != 1300 {
 		t.Errorf("the collective takes %d ns, want 600 at half its rate and 700 at its own", got)
 	}

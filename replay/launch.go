@@ -2,8 +2,9 @@ package replay
 
 import (
 	"fmt"
-	"math"
 	"slices"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // wholePipe is the pipes of one CU in the units in which shares are added:
@@ -13,7 +14,7 @@ const wholePipe = 1 << 30
 // A launch is a kernel from when its stream reaches it until its last
 // workgroup has left. What every phase touches comes first.
 type launch struct {
-	kernel      *Kernel
+	kernel      *program.Kernel
 	gpu         int32
 	order       int32 // among all launches
 	owned       int   // tiles that every workgroup runs before it asks for more
@@ -26,14 +27,14 @@ type launch struct {
 
 	occupies int64 // of CUs, in the same units, by one workgroup that works
 
-	command  *Command
+	command  *program.Command
 	stream   int32
 	priority int
-	need     room
-	ready    Time
-	full     Time // when its last workgroup was placed
-	placed   int  // workgroups that have started
-	gone     int  // and left
+	need     program.Room
+	ready    program.Time
+	full     program.Time // when its last workgroup was placed
+	placed   int          // workgroups that have started
+	gone     int          // and left
 	fresh    bool
 	cluster  int     // workgroups placed together; 0: each by itself
 	deal     []int32 // clusters by their turn to start; nil: by their numbers
@@ -46,7 +47,7 @@ type launch struct {
 }
 
 // launch makes the stream's kernel ready. A kernel without workgroups is over at once.
-func (s *sim) launch(stream int32, st *stream, c *Command) {
+func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	id := s.kernels.add()
 	l := s.kernels.at(id)
 	k := c.Kernel
@@ -60,7 +61,7 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 		s.causes.launched(l, st)
 	}
 	if !k.Free {
-		l.need = k.Footprint.need(&s.machine.GPU)
+		l.need = k.Footprint.Need(&s.machine.GPU)
 		l.pipe = pipeShare(k.Pipe)
 		l.occupies = l.pipe
 		if k.Cluster > 1 && s.groups.of != nil {
@@ -71,7 +72,7 @@ func (s *sim) launch(stream int32, st *stream, c *Command) {
 		l.occupies = int64(len(s.gpus[st.gpu].cus)) * wholePipe / int64(k.WGs)
 	}
 	if k.Tiles > 0 {
-		l.owned, l.ticket = k.owned()
+		l.owned, l.ticket = k.TilesOwned()
 		l.bank = s.gpus[st.gpu].takeBank()
 	}
 	st.launch = id
@@ -90,12 +91,12 @@ type recentPath struct{ to, path int32 }
 // updating, without local memory traffic of a store) mostly take the path of the
 // kernel's last such phase. Without this cache BenchmarkEmbedding/gpus=8/even=true
 // takes 1.2 times as long, and with a library sort of due actors 1.43 times.
-func (s *sim) pathOf(l *launch, p *Phase) int32 {
+func (s *sim) pathOf(l *launch, p *program.Phase) int32 {
 	to := p.Peer
-	if p.Op == Work {
+	if p.Op == program.Work {
 		to = l.gpu
 	}
-	if p.Update || p.Op == Work && p.Hit > 0 || p.Op == Store && p.Read+p.Write > 0 {
+	if p.Update || p.Op == program.Work && p.Hit > 0 || p.Op == program.Store && p.Read+p.Write > 0 {
 		return s.flows.pathTo(s.pathKeyOf(l, p))
 	}
 	last := &l.recent[p.Op]
@@ -112,22 +113,10 @@ func pipeShare(share float64) int64 {
 	return int64(min(share, 1024) * wholePipe)
 }
 
-// owned is how many tiles a workgroup owns, and the first that none does.
-func (k *Kernel) owned() (each, next int) {
-	if k.WGs == 0 {
-		return 0, k.Tiles
-	}
-	rounds := (k.Tiles + k.WGs - 1) / k.WGs
-	if k.Owned < 0 || k.Owned >= rounds {
-		return math.MaxInt, k.Tiles
-	}
-	return k.Owned, k.Owned * k.WGs
-}
-
 // begin marks that the kernel's first workgroup has started.
 func (s *sim) begin(l *launch) {
 	st := &s.streams[l.stream]
-	st.lose(l.ready, s.now, Idle{Cause: NoSlot, Note: l.holders})
+	st.lose(l.ready, s.now, Idle{Cause: program.NoSlot, Note: l.holders})
 	l.span = s.record.kernel(l, st, s.now)
 	s.beginShare(l)
 }

@@ -3,6 +3,8 @@ package replay
 import (
 	"cmp"
 	"slices"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // A ledger counts by name, of kernels and copies, the bytes through each GPU's
@@ -55,7 +57,7 @@ func (t *ledger) write(row, gpu int32, bytes float64) {
 func (s *sim) move(row, from, to int32, bytes, read float64) {
 	t := &s.ledger
 	t.add(row, from, Memory, read)
-	if to == Everyone {
+	if to == program.Everyone {
 		t.add(row, from, Egress, bytes)
 		for to := range int32(len(s.gpus)) {
 			if to != from && !s.flows.apart(from, to) {
@@ -97,14 +99,14 @@ type uncommitted struct {
 }
 
 // charge counts the bytes of a phase.
-func (s *sim) charge(l *launch, p *Phase) {
+func (s *sim) charge(l *launch, p *program.Phase) {
 	b := &l.uncommitted
 	switch p.Op {
-	case Work:
+	case program.Work:
 		b.read += p.Read * (1 - p.Hit)
 		b.written += p.Write
 		b.cached += p.Read + p.Write
-	case Store:
+	case program.Store:
 		if p.Bytes == 0 {
 			return // nothing is read to be sent
 		}
@@ -115,7 +117,7 @@ func (s *sim) charge(l *launch, p *Phase) {
 		b.stored += p.Bytes
 		b.fetched += p.Read
 		b.written += p.Write
-	case Put:
+	case program.Put:
 		s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Bytes)
 		if p.DMA {
 			s.ledger.add(l.row, l.gpu, DMA, p.Bytes)
@@ -142,7 +144,7 @@ func (s *sim) enterStores(l *launch) {
 	}
 }
 
-func (s *sim) chargeCopy(st *stream, c *Copy) {
+func (s *sim) chargeCopy(st *stream, c *program.Copy) {
 	row := s.ledger.row(c.Name)
 	s.move(row, c.From, c.Peer, c.Bytes, c.Bytes)
 	s.ledger.add(row, st.gpu, DMA, c.Bytes)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -26,18 +27,18 @@ const maxParts = 512
 // A Limit is what limited a GPU for a while.
 type Limit struct {
 	GPU        int
-	Start, End Time
+	Start, End program.Time
 	By         string // "memory", "egress", "compute", "launch", ...
 }
 
 // parts sums time by part.
 type parts struct {
-	width Time // of one, 1 at first
-	sum   []Time
+	width program.Time // of one, 1 at first
+	sum   []program.Time
 }
 
 // add sums an interval; later ones may lie anywhere.
-func (p *parts) add(start, end Time) {
+func (p *parts) add(start, end program.Time) {
 	if p.width == 0 {
 		p.width = 1
 	}
@@ -46,7 +47,7 @@ func (p *parts) add(start, end Time) {
 	}
 	for i := start / p.width; i*p.width < end; i++ {
 		if need := int(i) + 1 - len(p.sum); need > 0 {
-			p.sum = append(p.sum, make([]Time, need)...)
+			p.sum = append(p.sum, make([]program.Time, need)...)
 		}
 		p.sum[i] += min(end, (i+1)*p.width) - max(start, i*p.width)
 	}
@@ -66,8 +67,8 @@ func (p *parts) widen() {
 }
 
 // at is the time summed in a part of the given width, which is no less than p's.
-func (p *parts) at(i int, width Time) Time {
-	var sum Time
+func (p *parts) at(i int, width program.Time) program.Time {
+	var sum program.Time
 	if p.width == 0 {
 		return 0
 	}
@@ -80,7 +81,7 @@ func (p *parts) at(i int, width Time) Time {
 
 // busy is when kernels and copies ran on a GPU.
 type busy struct {
-	start, end Time
+	start, end program.Time
 	what       string
 }
 
@@ -106,7 +107,7 @@ func newLimits(s *sim, o Options) *limits {
 // Full notes that a resource was full.
 func (s *sim) Full(resource int32, from, to int64) {
 	if s.limits != nil && s.limits.full[resource] != nil {
-		s.limits.full[resource].add(Time(from), Time(to))
+		s.limits.full[resource].add(program.Time(from), program.Time(to))
 	}
 }
 
@@ -118,7 +119,7 @@ const (
 )
 
 // ran notes that a kernel or copy has run.
-func (s *sim) ran(gpu int32, start Time, what string) {
+func (s *sim) ran(gpu int32, start program.Time, what string) {
 	if s.limits != nil && s.now > start {
 		s.limits.busy[gpu] = append(s.limits.busy[gpu], busy{start, s.now, what})
 	}
@@ -137,7 +138,7 @@ func (s *sim) limitsOf(idle []Idle) []Limit {
 	if s.limits == nil || s.makespan == 0 {
 		return nil
 	}
-	width := Time(1)
+	width := program.Time(1)
 	for width*maxParts < s.now { // posts may arrive after the makespan
 		width *= 2
 	}
@@ -148,7 +149,7 @@ func (s *sim) limitsOf(idle []Idle) []Limit {
 		sums = append(sums, s.limits.busyParts(g)...)
 		still := map[string]*parts{}
 		for _, i := range idle {
-			if i.Rank == g && i.Cause != NoWork {
+			if i.Rank == g && i.Cause != program.NoWork {
 				name := i.Cause.String()
 				if still[name] == nil {
 					still[name] = &parts{}
@@ -158,8 +159,8 @@ func (s *sim) limitsOf(idle []Idle) []Limit {
 			}
 		}
 		first := len(all)
-		for i := 0; Time(i)*width < s.makespan; i++ {
-			start, end := Time(i)*width, min(Time(i+1)*width, s.makespan)
+		for i := 0; program.Time(i)*width < s.makespan; i++ {
+			start, end := program.Time(i)*width, min(program.Time(i+1)*width, s.makespan)
 			by := mostOf(sums, i, width, end-start)
 			if n := len(all) - 1; n >= first && all[n].By == by {
 				all[n].End = end
@@ -179,8 +180,8 @@ type named struct {
 }
 
 // mostOf is the first name that took half of a part, or, of the last ones, the one that took most.
-func mostOf(sums []named, i int, width, length Time) string {
-	by, most := NoWork.String(), Time(0)
+func mostOf(sums []named, i int, width, length program.Time) string {
+	by, most := program.NoWork.String(), program.Time(0)
 	for _, x := range sums {
 		t := x.at(i, width)
 		if !x.last && 2*t >= length {
@@ -233,7 +234,7 @@ func (l *limits) busyParts(gpu int) []named {
 	var sums []named
 	for _, name := range [...]string{computing, communicating, copying} {
 		sum := named{name, &parts{}, false}
-		until := Time(0)
+		until := program.Time(0)
 		for _, b := range list {
 			if b.what == name && b.end > until {
 				sum.add(max(b.start, until), b.end)

@@ -6,16 +6,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // GPU 0 computes 100, sends 20,000 bytes at 100 a nanosecond, has a gap of 50,
 // and reads 100,000 bytes at 1000 a nanosecond; GPU 1 does nothing but receive.
 func TestLimits(t *testing.T) {
-	b := kernel("B", 1, []Phase{{Op: Work, Time: 50, Read: 100_000}})
+	b := kernel("B", 1, []program.Phase{{Op: program.Work, Time: 50, Read: 100_000}})
 	b.Delay = 50
-	p := prog([]Stream{{Commands: []Command{
-		kernel("A", 1, []Phase{{Op: Work, Time: 100}, {Op: Store, Peer: 1, Bytes: 20_000}}), b,
+	p := prog([]program.Stream{{Commands: []program.Command{
+		kernel("A", 1, []program.Phase{{Op: program.Work, Time: 100}, {Op: program.Store, Peer: 1, Bytes: 20_000}}), b,
 	}}}, nil)
 	r := mustSimulate(t, small(2, 1), p, Options{Limits: true})
 	want := []Limit{
@@ -57,7 +58,7 @@ func TestLimitsCoverTheRun(t *testing.T) {
 		}
 		next := 0
 		for g := range p.GPUs {
-			at, n := Time(0), 0
+			at, n := program.Time(0), 0
 			for ; next < len(with.Limits) && with.Limits[next].GPU == g; next++ {
 				l := with.Limits[next]
 				if l.Start != at || l.End <= at || l.By == "" {
@@ -77,19 +78,19 @@ func TestLimitsCoverTheRun(t *testing.T) {
 func TestParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p parts
-		type interval struct{ start, end Time }
+		type interval struct{ start, end program.Time }
 		var all []interval
 		for range rapid.IntRange(0, 20).Draw(t, "n") {
-			start := Time(rapid.IntRange(0, 1<<rapid.IntRange(0, 20).Draw(t, "bits")).Draw(t, "start"))
-			end := start + Time(rapid.IntRange(1, 5000).Draw(t, "length"))
+			start := program.Time(rapid.IntRange(0, 1<<rapid.IntRange(0, 20).Draw(t, "bits")).Draw(t, "start"))
+			end := start + program.Time(rapid.IntRange(1, 5000).Draw(t, "length"))
 			all = append(all, interval{start, end})
 			p.add(start, end)
 		}
 		width := p.width << rapid.IntRange(0, 3).Draw(t, "wider")
 		for i := range maxParts {
-			var want Time
+			var want program.Time
 			for _, x := range all {
-				want += max(0, min(x.end, Time(i+1)*width)-max(x.start, Time(i)*width))
+				want += max(0, min(x.end, program.Time(i+1)*width)-max(x.start, program.Time(i)*width))
 			}
 			if got := p.at(i, width); got != want {
 				t.Fatalf("part %d of %d: %d, want %d", i, width, got, want)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 func (n *naive) perNode() int {
@@ -24,20 +25,20 @@ func (n *naive) nic(gpu int) string {
 	return fmt.Sprint("node ", n.node(gpu), " NIC ", at)
 }
 
-func (n *naive) latency(from, to int) Time {
+func (n *naive) latency(from, to int) program.Time {
 	if from == to {
 		return 0
 	}
 	f, w := n.m.Fabric, n.m.Network
-	if to == int(Everyone) {
+	if to == int(program.Everyone) {
 		return nanoseconds(f.Latency.Value)
 	}
 	if a, b := n.node(from), n.node(to); a != b {
 		further := max(1, len(n.links(w.Topology, n.nodes(), a, b))) - 1
-		return nanoseconds(w.Latency.Value) + Time(further)*nanoseconds(w.Hop.Value)
+		return nanoseconds(w.Latency.Value) + program.Time(further)*nanoseconds(w.Hop.Value)
 	}
 	further := max(1, len(n.links(f.Topology, n.perNode(), from%n.perNode(), to%n.perNode()))) - 1
-	return nanoseconds(f.Latency.Value) + Time(further)*nanoseconds(f.Hop.Value)
+	return nanoseconds(f.Latency.Value) + program.Time(further)*nanoseconds(f.Hop.Value)
 }
 
 // naiveShapes are the sides of rings and tori of a few members.

@@ -7,9 +7,10 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
-func (n *naive) launch(a *nactor, c *Command) {
+func (n *naive) launch(a *nactor, c *program.Command) {
 	k := &nkernel{k: c.Kernel, gpu: a.gpu, order: n.orders, prio: a.st.Priority, fresh: true, stream: a}
 	k.asked = k.k.Tiles
 	if k.k.Owned >= 0 {
@@ -84,7 +85,7 @@ func (n *naive) clusters(k *nkernel) bool {
 
 // startCluster tries the groups, first that of the emptiest and lowest CU; a
 // kernel that waits only those that something has left in this instant.
-func (n *naive) startCluster(g *ngpu, k *nkernel, need room, fresh bool) bool {
+func (n *naive) startCluster(g *ngpu, k *nkernel, need program.Room, fresh bool) bool {
 	group := n.m.GPU.Grouping()
 	var order []int
 	for i := range g.cus {
@@ -121,7 +122,7 @@ func (n *naive) startCluster(g *ngpu, k *nkernel, need room, fresh bool) bool {
 
 // dealt is the number of the i-th workgroup to start: clusters of a persistent
 // kernel that fit at once are numbered group by group.
-func (n *naive) dealt(k *Kernel, i int) int {
+func (n *naive) dealt(k *program.Kernel, i int) int {
 	if k.Cluster <= 1 || k.Tiles == 0 || k.Free || !n.m.GPU.Groups.Known() {
 		return i
 	}
@@ -172,7 +173,7 @@ func (n *naive) workgroup(w *nactor) {
 		w.in = false
 		p := w.phases[w.phase]
 		n.ledger.spend(w, &p, n.now-w.since)
-		if p.Op == Store {
+		if p.Op == program.Store {
 			if way := n.latency(w.gpu, int(p.Peer)); w.to == none || way > w.seen {
 				w.seen, w.to = way, int(p.Peer)
 			}
@@ -244,18 +245,18 @@ func (n *naive) tile(w *nactor) int {
 }
 
 // enter reports whether the phase takes time.
-func (n *naive) enter(w *nactor, p *Phase) bool {
+func (n *naive) enter(w *nactor, p *program.Phase) bool {
 	switch p.Op {
-	case WaitFor:
-		if p.Flag != NoFlag && n.flags[p.Flag] < p.Count {
+	case program.WaitFor:
+		if p.Flag != program.NoFlag && n.flags[p.Flag] < p.Count {
 			n.waiters = append(n.waiters, nwait{w, p.Flag, p.Count})
 			return true
 		}
-	case PostTo:
+	case program.PostTo:
 		delay := p.Time
 		if delay == 0 && p.Last == 0 {
 			delay = w.seen
-			if w.to == int(Everyone) || w.to != none && w.to != w.gpu && n.node(w.to) == n.node(w.gpu) {
+			if w.to == int(program.Everyone) || w.to != none && w.to != w.gpu && n.node(w.to) == n.node(w.gpu) {
 				start := max(n.now, n.flagged[w.gpu])
 				delay += start - n.now
 				n.flagged[w.gpu] = start + nanoseconds(n.m.Fabric.Message.Value)
@@ -265,7 +266,7 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		if p.Last > 0 && n.flags[p.Flag] != p.Last {
 			w.phase = len(w.phases) - 1
 		}
-	case Put:
+	case program.Put:
 		ch := n.actors[len(n.streams)+w.gpu*len(n.gpus)+int(p.Peer)]
 		ch.puts = append(ch.puts, *p)
 		ch.from = append(ch.from, w.kernel.k)
@@ -276,13 +277,13 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 		if len(ch.puts) == 1 {
 			n.putNext(ch)
 		}
-	case Sleep:
+	case program.Sleep:
 		if p.Time > 0 {
 			w.at = n.now + p.Time
 			return true
 		}
 	default:
-		if p.Time > 0 || p.size() > 0 {
+		if p.Time > 0 || p.Size() > 0 {
 			n.chargePhase(w, p)
 			// Its key is known once the instant has settled.
 			w.flow = &nflow{left: math.NaN()}
@@ -294,18 +295,18 @@ func (n *naive) enter(w *nactor, p *Phase) bool {
 
 // need is what a workgroup takes of a CU: registers are counted a thread, and
 // shared memory comes with what the system takes of it for itself.
-func (n *naive) need(f *Footprint) room {
+func (n *naive) need(f *program.Footprint) program.Room {
 	if f.Exclusive {
 		return n.empty()
 	}
-	return room{
+	return program.Room{
 		Threads: int64(f.Threads), Registers: int64(f.Threads * f.Registers),
 		Shared: int64(f.Shared + int(n.m.GPU.SharedSpare.Value)), WGs: 1,
 	}
 }
 
 // empty is all of a CU.
-func (n *naive) empty() room {
+func (n *naive) empty() program.Room {
 	all := func(q machine.Quantity) int64 {
 		if q.Value == 0 {
 			return math.MaxInt64 / 4
@@ -313,5 +314,5 @@ func (n *naive) empty() room {
 		return int64(q.Value)
 	}
 	g := &n.m.GPU
-	return room{Threads: all(g.Threads), Registers: all(g.Registers), Shared: all(g.Shared), WGs: all(g.WGs)}
+	return program.Room{Threads: all(g.Threads), Registers: all(g.Registers), Shared: all(g.Shared), WGs: all(g.WGs)}
 }

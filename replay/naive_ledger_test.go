@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // An nledger is what a naive simulation adds up: bytes by cause, the time of
@@ -13,14 +15,14 @@ type nledger struct {
 	bytes     map[Traffic]float64 // by GPU, resource and name; Written 1 stands for what is written
 	slots     map[Slots]Slots     // by GPU and name
 	moved     map[string]float64  // by resource
-	saturated map[string]Time
+	saturated map[string]program.Time
 	held      map[int]float64 // by GPU: CUs times nanoseconds
 	working   map[int]float64
 }
 
 func newNledger() nledger {
 	return nledger{
-		map[Traffic]float64{}, map[Slots]Slots{}, map[string]float64{}, map[string]Time{}, map[int]float64{}, map[int]float64{},
+		map[Traffic]float64{}, map[Slots]Slots{}, map[string]float64{}, map[string]program.Time{}, map[int]float64{}, map[int]float64{},
 	}
 }
 
@@ -38,7 +40,7 @@ func (n *naive) charge(name string, from, to int, bytes, read float64) {
 	l := &n.ledger
 	l.add(from, Memory, name, read)
 	switch {
-	case to == int(Everyone):
+	case to == int(program.Everyone):
 		l.add(from, Egress, name, bytes)
 		for g := range n.gpus {
 			if g != from && n.node(g) == n.node(from) {
@@ -59,10 +61,10 @@ func (n *naive) charge(name string, from, to int, bytes, read float64) {
 }
 
 // chargePhase counts the bytes of a Work or Store phase.
-func (n *naive) chargePhase(w *nactor, p *Phase) {
+func (n *naive) chargePhase(w *nactor, p *program.Phase) {
 	name := w.kernel.k.Name
 	switch {
-	case p.Op == Work:
+	case p.Op == program.Work:
 		n.ledger.add(w.gpu, Memory, name, p.Read*(1-p.Hit))
 		n.ledger.write(w.gpu, name, p.Write)
 		if n.m.GPU.CacheRate.Value > 0 {
@@ -75,13 +77,13 @@ func (n *naive) chargePhase(w *nactor, p *Phase) {
 }
 
 // spend counts the time that a workgroup was in a phase.
-func (l *nledger) spend(w *nactor, p *Phase, took Time) {
+func (l *nledger) spend(w *nactor, p *program.Phase, took program.Time) {
 	key := Slots{GPU: w.gpu, Name: w.kernel.k.Name}
 	s := l.slots[key]
 	switch p.Op {
-	case WaitFor:
+	case program.WaitFor:
 		s.Waiting += took
-	case Sleep:
+	case program.Sleep:
 		s.Sleeping += took
 	default:
 		s.Working += min(took, p.Time)
@@ -91,7 +93,7 @@ func (l *nledger) spend(w *nactor, p *Phase, took Time) {
 }
 
 // pass lets time pass for what is as it is.
-func (n *naive) pass(dt Time) {
+func (n *naive) pass(dt program.Time) {
 	used := map[string]float64{}
 	for _, a := range n.actors {
 		if a.flow != nil {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 func (n *naive) written(update bool) float64 {
@@ -19,7 +21,7 @@ func (n *naive) memory(x map[string]float64, k *nkey, gpu int32, weight float64)
 		return x
 	}
 	x[fmt.Sprint("m", gpu)] = weight
-	if n.p.Arbiter.Policy != Fair && n.m.GPU.Memory.Value > 0 {
+	if n.p.Arbiter.Policy != program.Fair && n.m.GPU.Memory.Value > 0 {
 		x[fmt.Sprint("s", gpu, k.side)] = weight
 	}
 	return x
@@ -29,7 +31,7 @@ func (n *naive) memory(x map[string]float64, k *nkey, gpu int32, weight float64)
 // send even if it had the machine to itself, and its share in any case.
 func (n *naive) sides(flows []*nflow, limit map[*nflow]float64) map[string]float64 {
 	capacity := map[string]float64{}
-	if n.p.Arbiter.Policy == Fair || n.m.GPU.Memory.Value == 0 {
+	if n.p.Arbiter.Policy == program.Fair || n.m.GPU.Memory.Value == 0 {
 		return capacity
 	}
 	type way struct {
@@ -59,10 +61,10 @@ func (n *naive) sides(flows []*nflow, limit map[*nflow]float64) map[string]float
 			asks[resource] += weight * all
 		}
 	}
-	rate := perNanosecond(n.m.GPU.Memory.Value)
+	rate := program.PerNanosecond(n.m.GPU.Memory.Value)
 	for g, gpu := range n.gpus {
 		share := .5
-		if n.p.Arbiter.Policy == ComputeFirst {
+		if n.p.Arbiter.Policy == program.ComputeFirst {
 			share = cmp.Or(gpu.commShare, n.p.Arbiter.Share)
 		}
 		compute, comm := fmt.Sprint("s", g, "computation"), fmt.Sprint("s", g, "communication")

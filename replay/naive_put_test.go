@@ -1,5 +1,7 @@
 package replay
 
+import "github.com/overlapse/overlapse/replay/program"
+
 func (n *naive) putArrived(a *nactor) {
 	p := a.puts[0]
 	a.puts = a.puts[1:]
@@ -25,8 +27,8 @@ func (n *naive) putNext(a *nactor) {
 		a.engine = true
 	}
 	if n.m.Network.Message.Value > 0 && n.node(a.gpu) != n.node(a.peer) {
-		messages := Time(1)
-		if a.puts[0].Bytes > 0 && a.puts[0].Flag != NoFlag {
+		messages := program.Time(1)
+		if a.puts[0].Bytes > 0 && a.puts[0].Flag != program.NoFlag {
 			messages = 2
 		}
 		nic := n.nic(a.gpu)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -28,7 +29,7 @@ func (n *naive) share() {
 				own[a.kernel] += by
 				matrix[a.kernel] = a.kernel.k.Matrix
 			}
-			if a.phases[a.phase].Op == Work {
+			if a.phases[a.phase].Op == program.Work {
 				load[a.cu] += float64(pipeShare(a.kernel.k.Pipe)) / wholePipe
 			}
 		}
@@ -44,7 +45,7 @@ func (n *naive) share() {
 		if a.kind == dueWorkgroup {
 			p := &a.phases[a.phase]
 			slow := 1.0
-			if a.cu != nil && p.Op == Work {
+			if a.cu != nil && p.Op == program.Work {
 				slow = max(1, load[a.cu])
 			}
 			key, size := n.key(a, p, slow)
@@ -54,7 +55,7 @@ func (n *naive) share() {
 			}
 			f.key = key
 			most = key.alone() / slow
-			if p.Beside > 1 {
+			if p.Slowdown > 1 {
 				others, rest := whole[a.gpu], 0.0
 				for _, c := range n.gpus[a.gpu].cus {
 					others += min(1, occupied[c])
@@ -71,7 +72,7 @@ func (n *naive) share() {
 						onset = a.kernel.k.Onset
 					}
 				}
-				most /= 1 + (p.Beside-1)*(onset+(1-onset)*min(1, max(0, others)/max(1, rest)))
+				most /= 1 + (p.Slowdown-1)*(onset+(1-onset)*min(1, max(0, others)/max(1, rest)))
 			}
 		} else {
 			most = f.key.limit
@@ -82,13 +83,13 @@ func (n *naive) share() {
 	n.fill(flows, limit)
 }
 
-func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
-	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Beside), onset: a.kernel.k.Onset, slow: 1, weight: 1}
+func (n *naive) key(a *nactor, p *program.Phase, slow float64) (nkey, float64) {
+	k := nkey{from: int32(a.gpu), to: int32(a.gpu), cu: none, launch: none, beside: max(1, p.Slowdown), onset: a.kernel.k.Onset, slow: 1, weight: 1}
 	if k.beside > 1 && a.kernel.k.Kind == trace.Compute {
 		k.launch = int32(a.kernel.order)
 	}
-	if p.size() == 0 {
-		if p.Op == Work {
+	if p.Size() == 0 {
+		if p.Op == program.Work {
 			k.cu = int32(a.cuAt)
 		}
 		return k, float64(p.Time)
@@ -97,17 +98,17 @@ func (n *naive) key(a *nactor, p *Phase, slow float64) (nkey, float64) {
 	if p.Weight > 0 {
 		k.weight = p.Weight
 	}
-	k.limit, k.slow = limitOf(p.size(), float64(p.Time)), slow
-	if p.Op == Store {
+	k.limit, k.slow = limitOf(p.Size(), float64(p.Time)), slow
+	if p.Op == program.Store {
 		k.to, k.read = p.Peer, (p.Read+p.Write)/p.Bytes
 	} else {
 		k.cache = 1
-		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / p.size()
+		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / p.Size()
 	}
-	if a.kernel.k.Kind == trace.Compute && (p.Op == Work || int(p.Peer) == a.gpu) {
+	if a.kernel.k.Kind == trace.Compute && (p.Op == program.Work || int(p.Peer) == a.gpu) {
 		k.side = "computation"
 	}
-	return k, p.size()
+	return k, p.Size()
 }
 
 func (n *naive) fill(flows []*nflow, limit map[*nflow]float64) {
@@ -185,7 +186,7 @@ func (n *naive) way(k *nkey) map[string]float64 {
 		return x
 	}
 	from, to := int(k.from), int(k.to)
-	if k.to == Everyone {
+	if k.to == program.Everyone {
 		x := n.memory(map[string]float64{}, k, k.from, k.read)
 		x[name("e", k.from)] = 1
 		for g := range n.gpus {
@@ -242,7 +243,7 @@ func (n *naive) capacity(resource string) float64 {
 	if resource[0] != 'm' && resource[0] != 'c' {
 		q.Value *= n.linksFaster()
 	}
-	return perNanosecond(q.Value)
+	return program.PerNanosecond(q.Value)
 }
 
 // linksFaster is by how much those of the program are faster than the machine's.

@@ -1,20 +1,22 @@
 package replay
 
+import "github.com/overlapse/overlapse/replay/program"
+
 // command reports whether the stream's command is over.
-func (n *naive) command(a *nactor, c *Command) bool {
+func (n *naive) command(a *nactor, c *program.Command) bool {
 	step := a.step
 	a.step++
 	switch c.Op {
-	case Post:
+	case program.Post:
 		n.post(c.Flag, c.Count)
 		return true
-	case Wait:
+	case program.Wait:
 		if step == 0 && n.flags[c.Flag] < c.Count {
 			n.waiters = append(n.waiters, nwait{a, c.Flag, c.Count})
 			return false
 		}
 		return true
-	case Delay:
+	case program.Delay:
 		if step == 0 && c.Delay > 0 {
 			a.at = n.now + c.Delay
 			return false
@@ -28,7 +30,7 @@ func (n *naive) command(a *nactor, c *Command) bool {
 		}
 		step, a.step = 1, 2
 	}
-	if c.Op == Launch {
+	if c.Op == program.Launch {
 		if step == 1 {
 			n.launch(a, c)
 		}
@@ -37,7 +39,7 @@ func (n *naive) command(a *nactor, c *Command) bool {
 	return n.copy(a, c, step)
 }
 
-func (n *naive) copy(a *nactor, c *Command, step int) bool {
+func (n *naive) copy(a *nactor, c *program.Command, step int) bool {
 	cp := c.Copy
 	g := n.gpus[a.gpu]
 	engines := int(n.m.Engines.Count.Value)
@@ -74,7 +76,7 @@ func (n *naive) copy(a *nactor, c *Command, step int) bool {
 			n.charge(cp.Name, int(cp.From), int(cp.Peer), cp.Bytes, cp.Bytes)
 			limit := limitOf(cp.Bytes, float64(max(0, cp.Time-latency)))
 			if cp.From != cp.Peer && n.m.Engines.Rate.Value > 0 {
-				limit = min(limit, perNanosecond(n.m.Engines.Rate.Value*n.linksFaster()))
+				limit = min(limit, program.PerNanosecond(n.m.Engines.Rate.Value*n.linksFaster()))
 			}
 			n.flow(a, nkey{from: cp.From, to: cp.Peer, cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(cp.Update), beside: 1, slow: 1, weight: 1}, cp.Bytes)
 			return false

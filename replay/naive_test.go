@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // naive is the simulator again, written to be obvious instead of fast: no
@@ -15,22 +16,22 @@ import (
 // every actor and shares every resource anew among single flows.
 type naive struct {
 	m       machine.Machine
-	p       *Program
-	now     Time
+	p       *program.Program
+	now     program.Time
 	round   int
 	actors  []*nactor // streams, then channels, then workgroups as they come
 	streams []*nactor
 	queue   []*nactor
-	flags   map[Flag]int64
+	flags   map[program.Flag]int64
 	waiters []nwait // in the order in which they began to wait
 	posts   []npost
 	gpus    []*ngpu
 	orders  int
-	nics    map[string]Time // when each takes its next message
-	flagged map[int]Time    // by GPU: when it sends its next flag to a peer
+	nics    map[string]program.Time // when each takes its next message
+	flagged map[int]program.Time    // by GPU: when it sends its next flag to a peer
 	ways    map[nkey]map[string]float64
 	log     []string
-	end     Time
+	end     program.Time
 	ledger  nledger
 	rounded bool // some flow ended between two nanoseconds
 	stuck   bool // streams have not come to their end
@@ -46,32 +47,32 @@ type ngpu struct {
 }
 
 type ncu struct {
-	free  room
+	free  program.Room
 	wgs   []*nactor
 	freed int
 	left  bool // by some workgroup, in this instant
 }
 
 type nkernel struct {
-	k                   *Kernel
+	k                   *program.Kernel
 	gpu, order, prio    int
 	placed, gone, asked int
 	fresh, begun        bool
-	start               Time
+	start               program.Time
 	stream              *nactor
 }
 
 type nwait struct {
 	who   *nactor
-	flag  Flag
+	flag  program.Flag
 	count int64
 }
 
 type npost struct {
-	at    Time
-	flag  Flag
+	at    program.Time
+	flag  program.Flag
 	count int64
-	from  *Kernel
+	from  *program.Kernel
 	rank  int
 }
 
@@ -81,25 +82,25 @@ type nactor struct {
 	gpu  int
 
 	// What it waits for: a time, a flag, or a flow's end.
-	at      Time // or -1
+	at      program.Time // or -1
 	flow    *nflow
 	last    nflow // the one before
 	lastEnd int   // the round in which it ended
 
 	// Streams.
-	st     *Stream
+	st     *program.Stream
 	index  int
 	next   int
 	step   int
-	start  Time
+	start  program.Time
 	engine bool // of streams and channels
 
 	// Channels.
 	peer  int
-	puts  []Phase
-	from  []*Kernel // of puts
-	sent  bool      // the first is
-	wants bool      // the first waits for an engine
+	puts  []program.Phase
+	from  []*program.Kernel // of puts
+	sent  bool              // the first is
+	wants bool              // the first waits for an engine
 
 	// Workgroups.
 	kernel *nkernel
@@ -109,12 +110,12 @@ type nactor struct {
 	stage  int
 	rounds int
 	tile   int
-	begun  Time
-	phases []Phase
+	begun  program.Time
+	phases []program.Phase
 	phase  int
-	in     bool // in the phase, not before it
-	since  Time // when the phase began
-	seen   Time
+	in     bool         // in the phase, not before it
+	since  program.Time // when the phase began
+	seen   program.Time
 	to     int // that the flags behind it go to: a GPU more than 0 away, or the first stored to
 }
 
@@ -149,8 +150,8 @@ type nflow struct {
 	rate float64
 }
 
-func newNaive(m machine.Machine, p *Program) *naive {
-	n := &naive{m: m, p: p, flags: map[Flag]int64{}, nics: map[string]Time{}, flagged: map[int]Time{}, ways: map[nkey]map[string]float64{}, ledger: newNledger()}
+func newNaive(m machine.Machine, p *program.Program) *naive {
+	n := &naive{m: m, p: p, flags: map[program.Flag]int64{}, nics: map[string]program.Time{}, flagged: map[int]program.Time{}, ways: map[nkey]map[string]float64{}, ledger: newNledger()}
 	for g := range p.GPUs {
 		gp := &ngpu{}
 		for range int(m.GPU.CUs.Value) {
@@ -165,7 +166,7 @@ func newNaive(m machine.Machine, p *Program) *naive {
 	return n
 }
 
-func runNaive(m machine.Machine, p *Program) *naive {
+func runNaive(m machine.Machine, p *program.Program) *naive {
 	n := newNaive(m, p)
 	n.actors = append(n.actors, n.streams...)
 	for from := range p.GPUs {
@@ -192,18 +193,18 @@ func runNaive(m machine.Machine, p *Program) *naive {
 }
 
 // due is when the actor's time or flow ends.
-func (n *naive) due(a *nactor) Time {
+func (n *naive) due(a *nactor) program.Time {
 	if a.at >= 0 {
 		return a.at
 	}
 	if a.flow != nil && a.flow.rate > 0 { // else an arbiter gives it nothing at present
-		return max(n.now, n.now+Time(math.Ceil(a.flow.left/a.flow.rate-fluid.Slack)))
+		return max(n.now, n.now+program.Time(math.Ceil(a.flow.left/a.flow.rate-fluid.Slack)))
 	}
 	return math.MaxInt64
 }
 
 func (n *naive) advance() bool {
-	next := Time(math.MaxInt64)
+	next := program.Time(math.MaxInt64)
 	for _, a := range n.actors {
 		next = min(next, n.due(a))
 	}
@@ -282,7 +283,7 @@ func (n *naive) drain() {
 	}
 }
 
-func (n *naive) post(f Flag, count int64) {
+func (n *naive) post(f program.Flag, count int64) {
 	n.flags[f] += count
 	var released, rest []nwait
 	for _, w := range n.waiters {
@@ -300,8 +301,8 @@ func (n *naive) post(f Flag, count int64) {
 }
 
 // postLater adds to the flag's latest post where it is of the same kernel and instant.
-func (n *naive) postLater(delay Time, f Flag, count int64, from *Kernel, rank int) {
-	if delay == 0 || f == NoFlag {
+func (n *naive) postLater(delay program.Time, f program.Flag, count int64, from *program.Kernel, rank int) {
+	if delay == 0 || f == program.NoFlag {
 		n.post(f, count)
 		return
 	}
@@ -319,7 +320,7 @@ func (n *naive) postLater(delay Time, f Flag, count int64, from *Kernel, rank in
 	n.posts = append(n.posts, p)
 }
 
-func (n *naive) write(what string, gpu, at int, name string, start Time) {
+func (n *naive) write(what string, gpu, at int, name string, start program.Time) {
 	n.end = max(n.end, n.now)
 	n.log = append(n.log, fmt.Sprintf("%s gpu %d at %d %s: %d-%d", what, gpu, at, name, start, n.now))
 }

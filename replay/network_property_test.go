@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // drawExchange draws a machine of single GPUs, and how much each puts to each other one.
@@ -28,7 +29,7 @@ func drawExchange(t *rapid.T) (machine.Machine, [][]float64) {
 	return m, bytes
 }
 
-func exchange(t *rapid.T, m machine.Machine, bytes [][]float64) Time {
+func exchange(t *rapid.T, m machine.Machine, bytes [][]float64) program.Time {
 	return mustRun(t, m, allToAll(m.GPUs, func(from, to int) float64 { return bytes[from][to] }))
 }
 
@@ -75,7 +76,7 @@ func TestFasterLinksAreNotSlower(t *testing.T) {
 		fast.Network.Ingress.Value *= by
 		fast.Network.Pair.Value *= by
 		// Ends are rounded up to nanoseconds, one after another at most once a put.
-		if slow, quick := exchange(t, m, bytes), exchange(t, fast, bytes); quick > slow+Time(m.GPUs*m.GPUs) {
+		if slow, quick := exchange(t, m, bytes), exchange(t, fast, bytes); quick > slow+program.Time(m.GPUs*m.GPUs) {
 			t.Fatalf("%d ns, with links faster by %g %d", slow, by, quick)
 		}
 		to := rapid.IntRange(1, m.GPUs-1).Draw(t, "to")

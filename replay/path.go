@@ -1,6 +1,9 @@
 package replay
 
-import "github.com/overlapse/overlapse/replay/fluid"
+import (
+	"github.com/overlapse/overlapse/replay/fluid"
+	"github.com/overlapse/overlapse/replay/program"
+)
 
 // A pathKey is what makes a path.
 type pathKey struct {
@@ -25,7 +28,7 @@ func (f *flows) pathTo(k pathKey) int32 {
 		f.between[k.from] = make([]int32, len(f.between)+1)
 	}
 	to := int(k.to)
-	if k.to == Everyone {
+	if k.to == program.Everyone {
 		to = len(f.between)
 	}
 	last := &f.between[k.from][to]

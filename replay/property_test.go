@@ -9,11 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // drawRun simulates a drawn program; a program that deadlocks is drawn anew.
-func drawRun(t *rapid.T, o Options) (*Program, machine.Machine, *Result) {
+func drawRun(t *rapid.T, o Options) (*program.Program, machine.Machine, *Result) {
 	p := drawProgram(t)
 	m := drawMachine(t, len(p.GPUs))
 	r, err := Simulate(m, p, o)
@@ -45,14 +46,14 @@ func TestExtremesEnd(t *testing.T) {
 				q.Value = rapid.SampledFrom([]float64{0, 1e-300, 1e-9, 1, 1e6}).Draw(t, "latency")
 			}
 		}
-		var odd []Phase
+		var odd []program.Phase
 		for range rapid.IntRange(1, 5).Draw(t, "n") {
-			odd = append(odd, Phase{
-				Op:    rapid.SampledFrom([]PhaseOp{Work, Store, Put}).Draw(t, "op"),
+			odd = append(odd, program.Phase{
+				Op:    rapid.SampledFrom([]program.PhaseOp{program.Work, program.Store, program.Put}).Draw(t, "op"),
 				Bytes: number("bytes"), Read: number("read"), Write: number("write"),
-				Beside: rapid.SampledFrom([]float64{0, 1e-300, 1.5, 1e6}).Draw(t, "beside"),
-				Weight: rapid.SampledFrom([]float64{0, 1e-6, 1, 1e6}).Draw(t, "weight"),
-				Time:   rapid.SampledFrom([]Time{0, 1, 1 << 30, lastTime - 1}).Draw(t, "time"),
+				Slowdown: rapid.SampledFrom([]float64{0, 1e-300, 1.5, 1e6}).Draw(t, "beside"),
+				Weight:   rapid.SampledFrom([]float64{0, 1e-6, 1, 1e6}).Draw(t, "weight"),
+				Time:     rapid.SampledFrom([]program.Time{0, 1, 1 << 30, program.MaxTime - 1}).Draw(t, "time"),
 			})
 		}
 		for g := range p.GPUs {
@@ -62,7 +63,7 @@ func TestExtremesEnd(t *testing.T) {
 						c.Copy.Bytes = number("bytes of a copy")
 					}
 					if c.Kernel != nil {
-						c.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+						c.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 							x := odd[tile%len(odd)]
 							x.Peer = int32((g + tile) % len(p.GPUs))
 							return append(buf, x)
@@ -84,16 +85,16 @@ func TestPriorityNeverPreempts(t *testing.T) {
 		low := rapid.IntRange(1, 12).Draw(t, "low")
 		high := rapid.IntRange(1, 12).Draw(t, "high")
 		cus := rapid.IntRange(1, 4).Draw(t, "cus")
-		at := Time(rapid.IntRange(1, 25).Draw(t, "at"))
-		p := prog([]Stream{
-			{Name: "low", Commands: []Command{kernel("low", low, work(10))}},
-			{Name: "high", Priority: 1, Commands: []Command{{Op: Delay, Delay: at}, kernel("high", high, work(7))}},
+		at := program.Time(rapid.IntRange(1, 25).Draw(t, "at"))
+		p := prog([]program.Stream{
+			{Name: "low", Commands: []program.Command{kernel("low", low, work(10))}},
+			{Name: "high", Priority: 1, Commands: []program.Command{{Op: program.Delay, Delay: at}, kernel("high", high, work(7))}},
 		})
 		r, err := Simulate(small(1, cus), p, Options{Level: Workgroups})
 		if err != nil {
 			t.Fatal(err)
 		}
-		lastHigh := Time(0)
+		lastHigh := program.Time(0)
 		for _, s := range r.Run.Spans {
 			if s.Kind == trace.Workgroup && r.Run.NameOf(s) == "high" {
 				lastHigh = max(lastHigh, s.Start)
@@ -122,33 +123,33 @@ func TestGangsMoveTogether(t *testing.T) {
 		channels := rapid.IntRange(1, 4).Draw(t, "channels")
 		steps := rapid.IntRange(1, 3).Draw(t, "steps")
 		m := small(ranks, rapid.IntRange(channels, channels+2).Draw(t, "CUs"))
-		p := &Program{GPUs: make([]GPU, ranks)}
-		var phases []Phase
+		p := &program.Program{GPUs: make([]program.GPU, ranks)}
+		var phases []program.Phase
 		for range steps {
 			f := p.NewFlag("arrived")
 			phases = append(phases,
-				Phase{Op: PostTo, Flag: f, Count: 1, Time: 7},
-				Phase{Op: WaitFor, Flag: f, Count: int64(ranks * channels)},
-				Phase{Op: Store, Bytes: 1000})
+				program.Phase{Op: program.PostTo, Flag: f, Count: 1, Time: 7},
+				program.Phase{Op: program.WaitFor, Flag: f, Count: int64(ranks * channels)},
+				program.Phase{Op: program.Store, Bytes: 1000})
 		}
 		for g := range p.GPUs {
-			gang := kernel("gang", channels, nil, func(k *Kernel) { k.Kind = trace.Collective })
-			gang.Kernel.Recipe = func(_ int, buf []Phase) []Phase {
+			gang := kernel("gang", channels, nil, func(k *program.Kernel) { k.Kind = trace.Collective })
+			gang.Kernel.Recipe = func(_ int, buf []program.Phase) []program.Phase {
 				buf = append(buf, phases...)
 				for i := range buf {
 					buf[i].Peer = int32((g + 1) % ranks)
 				}
 				return buf
 			}
-			gang.Delay = Time(rapid.IntRange(0, 40).Draw(t, "comes"))
-			before := kernel("before", rapid.IntRange(0, 6).Draw(t, "before"), work(Time(rapid.IntRange(1, 30).Draw(t, "takes"))))
-			p.GPUs[g].Streams = []Stream{{Commands: []Command{before}}, {Queue: 1, Commands: []Command{gang}}}
+			gang.Delay = program.Time(rapid.IntRange(0, 40).Draw(t, "comes"))
+			before := kernel("before", rapid.IntRange(0, 6).Draw(t, "before"), work(program.Time(rapid.IntRange(1, 30).Draw(t, "takes"))))
+			p.GPUs[g].Streams = []program.Stream{{Commands: []program.Command{before}}, {Queue: 1, Commands: []program.Command{gang}}}
 		}
 		r, err := Simulate(m, p, Options{Level: Phases})
 		if err != nil {
 			t.Fatal(err)
 		}
-		last, stores, ends := Time(0), map[Time]int{}, map[Time]int{}
+		last, stores, ends := program.Time(0), map[program.Time]int{}, map[program.Time]int{}
 		for _, s := range r.Run.Spans {
 			switch {
 			case s.Kind == trace.PhaseStore:
@@ -159,13 +160,13 @@ func TestGangsMoveTogether(t *testing.T) {
 			}
 		}
 		// Every step: 7 until the flags are seen, then 1000 bytes of each channel through an egress of 100 a nanosecond.
-		all, took := ranks*channels, Time(10*channels)
-		for i := range Time(steps) {
+		all, took := ranks*channels, program.Time(10*channels)
+		for i := range program.Time(steps) {
 			if at := last + 7 + i*(7+took); stores[at] != all {
 				t.Fatalf("the last member came at %d; %d of %d store at %d: %v", last, stores[at], all, at, stores)
 			}
 		}
-		if end := last + Time(steps)*(7+took); ends[end] != all {
+		if end := last + program.Time(steps)*(7+took); ends[end] != all {
 			t.Fatalf("slots are given back at %v, want all %d at %d", ends, all, end)
 		}
 	})

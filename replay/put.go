@@ -1,6 +1,9 @@
 package replay
 
-import "github.com/overlapse/overlapse/replay/fluid"
+import (
+	"github.com/overlapse/overlapse/replay/fluid"
+	"github.com/overlapse/overlapse/replay/program"
+)
 
 // A channel carries the puts of one GPU to one other: in order, one at a time.
 type channel struct {
@@ -14,10 +17,10 @@ type channel struct {
 }
 
 type put struct {
-	flag   Flag
+	flag   program.Flag
 	count  int64
 	bytes  float64
-	time   Time
+	time   program.Time
 	update bool
 	dma    bool
 	from   poster
@@ -27,7 +30,7 @@ type put struct {
 }
 
 // put hands a transfer to the channel to its peer.
-func (s *sim) put(l *launch, p *Phase) {
+func (s *sim) put(l *launch, p *program.Phase) {
 	if s.puts[l.gpu] == nil {
 		s.puts[l.gpu] = make([]channel, len(s.gpus))
 		for i := range s.puts[l.gpu] {
@@ -77,7 +80,7 @@ func (s *sim) beginPut(id int32) {
 
 // takeNIC hands a put's messages to the NIC, if they go through one, and returns
 // since when it is free for them, or none. The payload is a message and the flag another.
-func (s *sim) takeNIC(from, to int32, p *put) (free Time) {
+func (s *sim) takeNIC(from, to int32, p *put) (free program.Time) {
 	if s.flows.message == 0 || !s.flows.apart(from, to) {
 		return none
 	}
@@ -87,8 +90,8 @@ func (s *sim) takeNIC(from, to int32, p *put) (free Time) {
 	return free
 }
 
-func (p *put) messages() Time {
-	if p.bytes >= leastBytes && p.flag != NoFlag {
+func (p *put) messages() program.Time {
+	if p.bytes >= program.LeastBytes && p.flag != program.NoFlag {
 		return 2
 	}
 	return 1
@@ -128,7 +131,7 @@ func (s *sim) putFlow(id int32) (classKey, float64) {
 	p := &ch.puts[ch.head]
 	n := int32(len(s.gpus))
 	limit := boundless
-	if p.bytes >= leastBytes {
+	if p.bytes >= program.LeastBytes {
 		least := p.time
 		if s.flows.apart(id/n, id%n) {
 			least = max(least, s.flows.message)

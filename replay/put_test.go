@@ -4,15 +4,16 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // Puts that a copy engine moves take it one after the other, with copies; those
 // of stores or a NIC go side by side.
 func TestPutsTakeEngines(t *testing.T) {
-	puts := func(dma bool) []Phase {
-		return []Phase{
-			{Op: Put, Peer: 1, Bytes: 1000, Time: 20, DMA: dma},
-			{Op: Put, Peer: 2, Bytes: 1000, Time: 20, DMA: dma},
+	puts := func(dma bool) []program.Phase {
+		return []program.Phase{
+			{Op: program.Put, Peer: 1, Bytes: 1000, Time: 20, DMA: dma},
+			{Op: program.Put, Peer: 2, Bytes: 1000, Time: 20, DMA: dma},
 		}
 	}
 	for _, c := range []struct {
@@ -20,7 +21,7 @@ func TestPutsTakeEngines(t *testing.T) {
 		engines float64
 		dma     bool
 		copies  bool
-		want    Time
+		want    program.Time
 	}{
 		{"stores", 1, false, false, 20},
 		{"one engine", 1, true, false, 40},
@@ -30,10 +31,10 @@ func TestPutsTakeEngines(t *testing.T) {
 	} {
 		m := small(3, 1)
 		m.Engines = machine.Engines{Count: q(c.engines)}
-		streams := []Stream{{Commands: []Command{kernel("K", 1, puts(c.dma))}}}
+		streams := []program.Stream{{Commands: []program.Command{kernel("K", 1, puts(c.dma))}}}
 		if c.copies {
-			first := Command{Op: Start, Copy: &Copy{Name: "copy", From: 0, Peer: 0, Bytes: 1000, Time: 20}}
-			streams = append([]Stream{{Commands: []Command{first}}}, streams...)
+			first := program.Command{Op: program.Start, Copy: &program.Copy{Name: "copy", From: 0, Peer: 0, Bytes: 1000, Time: 20}}
+			streams = append([]program.Stream{{Commands: []program.Command{first}}}, streams...)
 		}
 		r := mustSimulate(t, m, prog(streams, nil, nil), Options{Causes: true})
 		if r.Makespan != c.want {

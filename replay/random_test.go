@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -46,17 +47,17 @@ func drawTopology(t *rapid.T) machine.Topology {
 }
 
 // drawProgram draws a program whose waits may or may not be met.
-func drawProgram(t *rapid.T) *Program {
-	p := &Program{}
+func drawProgram(t *rapid.T) *program.Program {
+	p := &program.Program{}
 	for i := range 3 {
 		p.NewFlag(fmt.Sprint("flag ", i))
 	}
 	gpus := rapid.SampledFrom([]int{1, 2, 2, 3, 3, 4, 6, 8}).Draw(t, "gpus")
 	named := 0
 	for range gpus {
-		var g GPU
+		var g program.GPU
 		for i := range rapid.IntRange(1, 3).Draw(t, "streams") {
-			s := Stream{Name: fmt.Sprint(i), Queue: int64(i), Priority: rapid.IntRange(0, 1).Draw(t, "priority")}
+			s := program.Stream{Name: fmt.Sprint(i), Queue: int64(i), Priority: rapid.IntRange(0, 1).Draw(t, "priority")}
 			for range rapid.IntRange(0, 4).Draw(t, "commands") {
 				named++
 				s.Commands = append(s.Commands, drawCommand(t, gpus, fmt.Sprint("k", named)))
@@ -66,13 +67,13 @@ func drawProgram(t *rapid.T) *Program {
 		p.GPUs = append(p.GPUs, g)
 	}
 	p.Links = rapid.SampledFrom([]float64{0, 0, 0, .5, 3}).Draw(t, "links")
-	p.Arbiter = rapid.SampledFrom([]Arbiter{{}, {}, {Policy: RoundRobin}, {Policy: ComputeFirst, Share: .1}, {Policy: ComputeFirst, Share: 1}}).Draw(t, "arbiter")
-	var posts Stream // that all waits can hope for
-	for f := Flag(1); f <= 3; f++ {
+	p.Arbiter = rapid.SampledFrom([]program.Arbiter{{}, {}, {Policy: program.RoundRobin}, {Policy: program.ComputeFirst, Share: .1}, {Policy: program.ComputeFirst, Share: 1}}).Draw(t, "arbiter")
+	var posts program.Stream // that all waits can hope for
+	for f := program.Flag(1); f <= 3; f++ {
 		if n := rapid.Int64Range(0, 4).Draw(t, "posts"); n > 0 {
 			posts.Commands = append(posts.Commands,
-				Command{Op: Delay, Delay: Time(rapid.IntRange(0, 50).Draw(t, "delay"))},
-				Command{Op: Post, Flag: f, Count: n})
+				program.Command{Op: program.Delay, Delay: program.Time(rapid.IntRange(0, 50).Draw(t, "delay"))},
+				program.Command{Op: program.Post, Flag: f, Count: n})
 		}
 	}
 	posts.Host = true
@@ -80,31 +81,31 @@ func drawProgram(t *rapid.T) *Program {
 	return p
 }
 
-func drawCommand(t *rapid.T, gpus int, name string) Command {
+func drawCommand(t *rapid.T, gpus int, name string) program.Command {
 	peer := func(what string) int32 { return int32(rapid.IntRange(0, gpus-1).Draw(t, what)) }
-	flag := func() Flag { return Flag(rapid.IntRange(1, 3).Draw(t, "flag")) }
-	gap := Time(rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "gap"))
-	switch rapid.SampledFrom([]Op{Launch, Launch, Launch, Launch, Start, Start, Delay, Post, Wait}).Draw(t, "op") {
-	case Start:
-		return Command{Op: Start, Delay: gap, Copy: &Copy{
+	flag := func() program.Flag { return program.Flag(rapid.IntRange(1, 3).Draw(t, "flag")) }
+	gap := program.Time(rapid.SampledFrom([]int{0, 0, 3}).Draw(t, "gap"))
+	switch rapid.SampledFrom([]program.Op{program.Launch, program.Launch, program.Launch, program.Launch, program.Start, program.Start, program.Delay, program.Post, program.Wait}).Draw(t, "op") {
+	case program.Start:
+		return program.Command{Op: program.Start, Delay: gap, Copy: &program.Copy{
 			Name: name, From: peer("from"), Peer: peer("to"),
 			Bytes: float64(rapid.IntRange(0, 300).Draw(t, "bytes")),
-			Time:  Time(rapid.SampledFrom([]int{0, 0, 40}).Draw(t, "time")),
+			Time:  program.Time(rapid.SampledFrom([]int{0, 0, 40}).Draw(t, "time")),
 			Free:  rapid.SampledFrom([]bool{false, false, true}).Draw(t, "free"),
 
 			Update: rapid.SampledFrom([]bool{false, true}).Draw(t, "update"),
 		}}
-	case Delay:
-		return Command{Op: Delay, Delay: Time(rapid.IntRange(0, 30).Draw(t, "delay")), Why: LaunchGap}
-	case Post:
-		return Command{Op: Post, Flag: flag(), Count: 1}
-	case Wait:
-		return Command{Op: Wait, Flag: flag(), Count: rapid.Int64Range(0, 2).Draw(t, "count")}
+	case program.Delay:
+		return program.Command{Op: program.Delay, Delay: program.Time(rapid.IntRange(0, 30).Draw(t, "delay")), Why: program.LaunchGap}
+	case program.Post:
+		return program.Command{Op: program.Post, Flag: flag(), Count: 1}
+	case program.Wait:
+		return program.Command{Op: program.Wait, Flag: flag(), Count: rapid.Int64Range(0, 2).Draw(t, "count")}
 	}
-	k := &Kernel{
+	k := &program.Kernel{
 		Name: name, WGs: rapid.SampledFrom([]int{0, 1, 2, 3, 4, 5, 7, 10}).Draw(t, "wgs"),
 		Kind:      rapid.SampledFrom([]trace.Kind{trace.Compute, trace.Collective}).Draw(t, "kind"),
-		Footprint: Footprint{Threads: rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "threads"), Shared: rapid.SampledFrom([]int{0, 40}).Draw(t, "shared")},
+		Footprint: program.Footprint{Threads: rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "threads"), Shared: rapid.SampledFrom([]int{0, 40}).Draw(t, "shared")},
 		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
 		Matrix:    rapid.Bool().Draw(t, "matrix"),
 		Onset:     rapid.SampledFrom([]float64{0, .25, 1}).Draw(t, "onset"),
@@ -122,25 +123,25 @@ func drawCommand(t *rapid.T, gpus int, name string) Command {
 		k.Owned = rapid.IntRange(-1, 3).Draw(t, "owned")
 		k.Prologue, k.Epilogue = drawRecipe(t, gpus), drawRecipe(t, gpus)
 	}
-	return Command{Op: Launch, Delay: gap, Kernel: k}
+	return program.Command{Op: program.Launch, Delay: gap, Kernel: k}
 }
 
 // drawRecipe draws one of two kinds of tiles, of which no two need to be alike,
 // or of one that has many phases.
-func drawRecipe(t *rapid.T, gpus int) func(int, []Phase) []Phase {
-	kinds := [][]Phase{drawPhases(t, gpus)}
+func drawRecipe(t *rapid.T, gpus int) func(int, []program.Phase) []program.Phase {
+	kinds := [][]program.Phase{drawPhases(t, gpus)}
 	if rapid.Bool().Draw(t, "two kinds") {
 		kinds = append(kinds, drawPhases(t, gpus))
 	}
 	times := rapid.SampledFrom([]int{1, 1, 1, 1, 6}).Draw(t, "times over")
-	uneven := Time(rapid.IntRange(0, 5).Draw(t, "uneven"))
-	return func(tile int, buf []Phase) []Phase {
+	uneven := program.Time(rapid.IntRange(0, 5).Draw(t, "uneven"))
+	return func(tile int, buf []program.Phase) []program.Phase {
 		for range times {
 			for _, p := range kinds[tile%len(kinds)] {
 				if p.Time > 0 {
-					p.Time += uneven * Time(tile)
+					p.Time += uneven * program.Time(tile)
 				}
-				if p.Op == Store || p.Op == Put {
+				if p.Op == program.Store || p.Op == program.Put {
 					p.Peer = (p.Peer + int32(tile)) % int32(gpus)
 				}
 				buf = append(buf, p)
@@ -150,51 +151,51 @@ func drawRecipe(t *rapid.T, gpus int) func(int, []Phase) []Phase {
 	}
 }
 
-func drawPhases(t *rapid.T, gpus int) []Phase {
-	var phases []Phase
+func drawPhases(t *rapid.T, gpus int) []program.Phase {
+	var phases []program.Phase
 	for range rapid.IntRange(0, 4).Draw(t, "phases") {
-		op := rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store, Store, Put, Put, Sleep, PostTo, WaitFor}).Draw(t, "phase")
+		op := rapid.SampledFrom([]program.PhaseOp{program.Work, program.Work, program.Work, program.Store, program.Store, program.Put, program.Put, program.Sleep, program.PostTo, program.WaitFor}).Draw(t, "phase")
 		phases = append(phases, drawPhase(t, gpus, op))
-		if op == Store && rapid.Bool().Draw(t, "announced") {
-			phases = append(phases, drawPhase(t, gpus, PostTo))
+		if op == program.Store && rapid.Bool().Draw(t, "announced") {
+			phases = append(phases, drawPhase(t, gpus, program.PostTo))
 		}
 	}
 	return phases
 }
 
-func drawPhase(t *rapid.T, gpus int, op PhaseOp) Phase {
+func drawPhase(t *rapid.T, gpus int, op program.PhaseOp) program.Phase {
 	bytes := func(what string) float64 {
 		return float64(rapid.SampledFrom([]int{0, 1, 64, 100, 333}).Draw(t, what))
 	}
-	p := Phase{Op: op}
-	if op != PostTo && op != WaitFor {
-		p.Time = Time(rapid.SampledFrom([]int{0, 1, 10, 17}).Draw(t, "time"))
+	p := program.Phase{Op: op}
+	if op != program.PostTo && op != program.WaitFor {
+		p.Time = program.Time(rapid.SampledFrom([]int{0, 1, 10, 17}).Draw(t, "time"))
 	}
 	switch op {
-	case Work:
+	case program.Work:
 		p.Read, p.Write = bytes("read"), bytes("write")
 		p.Hit = rapid.SampledFrom([]float64{0, 0, .5, 1}).Draw(t, "hit")
-	case Store:
+	case program.Store:
 		p.Bytes, p.Read, p.Write = bytes("bytes"), bytes("read"), bytes("write")
-	case Put:
+	case program.Put:
 		p.DMA = rapid.Bool().Draw(t, "by an engine")
-		p.Bytes, p.Flag, p.Count = bytes("bytes"), Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
-	case PostTo:
-		p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")
-		if p.Time = Time(rapid.SampledFrom([]int{0, 0, 0, 9}).Draw(t, "seen after")); p.Time == 0 {
+		p.Bytes, p.Flag, p.Count = bytes("bytes"), program.Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
+	case program.PostTo:
+		p.Flag, p.Count = program.Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")
+		if p.Time = program.Time(rapid.SampledFrom([]int{0, 0, 0, 9}).Draw(t, "seen after")); p.Time == 0 {
 			p.Last = rapid.SampledFrom([]int64{0, 0, 1, 2, 5}).Draw(t, "last")
 		}
-	case WaitFor:
-		p.Flag, p.Count = Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 3).Draw(t, "count")
+	case program.WaitFor:
+		p.Flag, p.Count = program.Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 3).Draw(t, "count")
 	}
-	if op == Work || op == Store || op == Put {
+	if op == program.Work || op == program.Store || op == program.Put {
 		p.Update = rapid.SampledFrom([]bool{false, false, true}).Draw(t, "update")
 	}
-	if op == Work || op == Store {
-		p.Beside = rapid.SampledFrom([]float64{0, 0, 0, 1.5, 2}).Draw(t, "beside")
+	if op == program.Work || op == program.Store {
+		p.Slowdown = rapid.SampledFrom([]float64{0, 0, 0, 1.5, 2}).Draw(t, "beside")
 		p.Weight = rapid.SampledFrom([]float64{0, 0, 0, .7, 3}).Draw(t, "weight")
 	}
-	if op == Store || op == Put {
+	if op == program.Store || op == program.Put {
 		p.Peer = int32(rapid.IntRange(0, gpus-1).Draw(t, "peer"))
 	}
 	return p

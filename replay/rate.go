@@ -1,21 +1,9 @@
 package replay
 
-import "github.com/overlapse/overlapse/trace"
-
-// leastBytes is what counts as bytes to move; less takes no time of its own.
-const leastBytes = 1e-6
-
-// size is the bytes whose progress is the phase's: 0 where only time passes.
-func (p *Phase) size() float64 {
-	b := p.Bytes
-	if p.Op == Work {
-		b = p.Read + p.Write
-	}
-	if b < leastBytes {
-		return 0
-	}
-	return b
-}
+import (
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace"
+)
 
 func (l *launch) computes() bool { return l.kernel.Kind == trace.Compute }
 
@@ -124,7 +112,7 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 		k.launch = w.launch
 	}
 	if k.path == none {
-		if w.op == Work {
+		if w.op == program.Work {
 			k.cu = w.cu
 		}
 		return float64(w.alone)
@@ -135,7 +123,7 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 
 // slowed is how many times as long the workgroup's phase takes for the load of its CU.
 func (s *sim) slowed(w *workgroup) float64 {
-	if w.op == Store || w.cu == none {
+	if w.op == program.Store || w.cu == none {
 		return 1
 	}
 	return s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow
@@ -145,19 +133,19 @@ func (s *sim) slowed(w *workgroup) float64 {
 func (w *workgroup) limit() float64 { return limitOf(w.size, float64(w.alone)) }
 
 // pathKeyOf is the path of a phase's bytes.
-func (s *sim) pathKeyOf(l *launch, p *Phase) pathKey {
+func (s *sim) pathKeyOf(l *launch, p *program.Phase) pathKey {
 	k := pathKey{from: l.gpu, to: l.gpu, side: s.flows.side(communication), write: s.flows.written(p.Update)}
-	if l.computes() && (p.Op == Work || p.Peer == l.gpu) {
+	if l.computes() && (p.Op == program.Work || p.Peer == l.gpu) {
 		k.side = s.flows.side(computation)
 	}
 	switch {
-	case p.Op == Store:
+	case p.Op == program.Store:
 		k.to, k.read = p.Peer, (p.Read+p.Write)/p.Bytes
 	case p.Hit > 0 || p.Update: // of a byte, what is read and what is written
 		all := p.Read + p.Write
 		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / all
 	}
-	if p.Op == Work {
+	if p.Op == program.Work {
 		k.cache = 1
 	}
 	return k
@@ -199,7 +187,7 @@ func (s *sim) slowPipes(at cuRef) {
 		s.flows.SetLimit(id, s.limit(&s.flows.classes[id].key))
 	}
 	for _, id := range u.wgs {
-		if w := s.wgs.at(id); w.op == Work {
+		if w := s.wgs.at(id); w.op == program.Work {
 			s.rejoin(id, w)
 		}
 	}

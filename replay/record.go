@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -19,7 +20,7 @@ type spanRef = trace.SpanID
 //	                                            Phases
 type recorder struct {
 	trace.Builder
-	program *Program
+	program *program.Program
 	options Options
 	whose   func(poster) string // says who posted
 	deep    []bool              // ranks recorded beyond kernels
@@ -31,7 +32,7 @@ type recorder struct {
 	group   int32   // of all ranks
 }
 
-func newRecorder(m *machine.Machine, p *Program, o Options) recorder {
+func newRecorder(m *machine.Machine, p *program.Program, o Options) recorder {
 	r := recorder{program: p, options: o, group: trace.None, waits: map[wait]trace.NameID{}}
 	r.deep = make([]bool, len(p.GPUs))
 	r.seqs = make([]int64, len(p.GPUs))
@@ -65,7 +66,7 @@ func (r *recorder) queueLane(st *stream) trace.LaneID {
 }
 
 // kernel opens the span of a launch.
-func (r *recorder) kernel(l *launch, st *stream, now Time) spanRef {
+func (r *recorder) kernel(l *launch, st *stream, now program.Time) spanRef {
 	k := l.kernel
 	row := k.Attr
 	row.Stream = st.Queue
@@ -95,14 +96,14 @@ func (r *recorder) kernel(l *launch, st *stream, now Time) spanRef {
 }
 
 // end closes a span.
-func (r *recorder) end(id spanRef, now Time) {
+func (r *recorder) end(id spanRef, now program.Time) {
 	if id != none {
 		r.Span(id).End = now
 	}
 }
 
 // copy opens the spans of a stream's copy.
-func (r *recorder) copy(st *stream, cmd *Command, now Time) {
+func (r *recorder) copy(st *stream, cmd *program.Command, now program.Time) {
 	c := cmd.Copy
 	row := c.Attr
 	row.Stream, row.Origin, row.Op = st.Queue, cmd.Origin, trace.None
@@ -135,7 +136,7 @@ func (r *recorder) copy(st *stream, cmd *Command, now Time) {
 }
 
 // transfer opens the span of a put's bytes.
-func (r *recorder) transfer(from, to int32, p *put, engine int32, now Time) spanRef {
+func (r *recorder) transfer(from, to int32, p *put, engine int32, now program.Time) spanRef {
 	if r.options.Level < Phases || !r.watched(from, now) {
 		return none
 	}
@@ -165,7 +166,7 @@ func (r *recorder) tooMany() bool {
 const leastShown = 32
 
 // shown is how many workgroups of a kernel are recorded.
-func (r *recorder) shown(k *Kernel) int {
+func (r *recorder) shown(k *program.Kernel) int {
 	if r.options.Tiles <= 0 || k.Tiles <= r.options.Tiles {
 		return k.WGs
 	}
@@ -173,7 +174,7 @@ func (r *recorder) shown(k *Kernel) int {
 }
 
 // tile opens the span of a workgroup's tile, prologue or epilogue.
-func (r *recorder) tile(w *workgroup, l *launch, c *cu, now Time) {
+func (r *recorder) tile(w *workgroup, l *launch, c *cu, now program.Time) {
 	if !r.watched(l.gpu, now) || l.kernel.Merged || int(w.index) >= r.shown(l.kernel) {
 		return
 	}
@@ -198,7 +199,7 @@ func (r *recorder) tile(w *workgroup, l *launch, c *cu, now Time) {
 }
 
 // endTile closes it.
-func (r *recorder) endTile(w *workgroup, now Time) {
+func (r *recorder) endTile(w *workgroup, now program.Time) {
 	r.end(w.span, now)
 	w.span = none
 }
@@ -207,22 +208,22 @@ var phaseKinds = [...]struct {
 	kind trace.Kind
 	name string
 }{
-	Work:    {trace.PhaseCompute, "compute"},
-	Store:   {trace.PhaseStore, "store"},
-	Put:     {trace.PhasePut, "put"},
-	WaitFor: {trace.PhaseWait, "wait"},
-	PostTo:  {trace.PhasePut, "post"},
-	Sleep:   {trace.PhaseWait, "latency"},
+	program.Work:    {trace.PhaseCompute, "compute"},
+	program.Store:   {trace.PhaseStore, "store"},
+	program.Put:     {trace.PhasePut, "put"},
+	program.WaitFor: {trace.PhaseWait, "wait"},
+	program.PostTo:  {trace.PhasePut, "post"},
+	program.Sleep:   {trace.PhaseWait, "latency"},
 }
 
 // phase records a phase that took from w.since until now.
-func (r *recorder) phase(id int32, w *workgroup, l *launch, p *Phase, now Time) {
+func (r *recorder) phase(id int32, w *workgroup, l *launch, p *program.Phase, now program.Time) {
 	if r.options.Level < Phases {
 		return
 	}
 	is := phaseKinds[p.Op]
 	name := r.Intern(is.name)
-	if p.Op == WaitFor {
+	if p.Op == program.WaitFor {
 		name = r.waitName(id, p.Flag)
 	}
 	r.inTile(w, l, p, is.kind, name, w.since, now)
@@ -230,7 +231,7 @@ func (r *recorder) phase(id int32, w *workgroup, l *launch, p *Phase, now Time) 
 
 // A wait is what a wait phase is named after.
 type wait struct {
-	flag Flag
+	flag program.Flag
 	from poster
 }
 
@@ -243,32 +244,32 @@ func (r *recorder) released(id int32, from poster) {
 }
 
 // waitName says what a workgroup waited for and who posted it.
-func (r *recorder) waitName(id int32, f Flag) trace.NameID {
+func (r *recorder) waitName(id int32, f program.Flag) trace.NameID {
 	w := wait{f, r.posters[id]}
 	if name, ok := r.waits[w]; ok {
 		return name
 	}
-	name := r.Intern(fmt.Sprintf("%s, %s", flagName(r.program, f), r.whose(w.from)))
+	name := r.Intern(fmt.Sprintf("%s, %s", program.FlagName(r.program, f), r.whose(w.from)))
 	r.waits[w] = name
 	return name
 }
 
 // mark records what is over at once: a put, or the mark at the end of a phase.
-func (r *recorder) mark(w *workgroup, l *launch, p *Phase, now Time) {
-	if r.options.Level < Phases || p.Op != Put && p.Mark == "" {
+func (r *recorder) mark(w *workgroup, l *launch, p *program.Phase, now program.Time) {
+	if r.options.Level < Phases || p.Op != program.Put && p.Mark == "" {
 		return
 	}
 	name := p.Mark
 	if name == "" {
-		name = phaseKinds[Put].name
+		name = phaseKinds[program.Put].name
 	}
 	r.inTile(w, l, p, trace.PhasePut, r.Intern(name), now, now)
 }
 
-func (r *recorder) inTile(w *workgroup, l *launch, p *Phase, kind trace.Kind, name trace.NameID, start, end Time) {
+func (r *recorder) inTile(w *workgroup, l *launch, p *program.Phase, kind trace.Kind, name trace.NameID, start, end program.Time) {
 	tile := r.Span(w.span)
 	attr := tile.Attr
-	if p.Op == Store || p.Op == Put {
+	if p.Op == program.Store || p.Op == program.Put {
 		row := trace.WorkgroupAttr{
 			ID: w.tile, Persistent: trace.None, CU: w.cu,
 			Peer: max(trace.None, p.Peer), Row: trace.None, Col: trace.None,

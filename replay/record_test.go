@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -33,23 +34,23 @@ func list(r *trace.Run) string {
 }
 
 func TestRecordPhases(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	f := p.NewFlag("slice")
-	c := kernel("fused", 1, nil, persistent(2, -1), func(k *Kernel) {
+	c := kernel("fused", 1, nil, persistent(2, -1), func(k *program.Kernel) {
 		k.Peer = func(tile int) int { return 1 - tile }
-		k.Recipe = func(tile int, buf []Phase) []Phase {
+		k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 			if tile == 0 {
 				return append(buf,
-					Phase{Op: Work, Time: 10, Mark: "computed"},
-					Phase{Op: Put, Peer: 1, Bytes: 2000, Flag: f, Count: 1})
+					program.Phase{Op: program.Work, Time: 10, Mark: "computed"},
+					program.Phase{Op: program.Put, Peer: 1, Bytes: 2000, Flag: f, Count: 1})
 			}
-			return append(buf, Phase{Op: Store, Peer: 0, Bytes: 1000, Time: 5})
+			return append(buf, program.Phase{Op: program.Store, Peer: 0, Bytes: 1000, Time: 5})
 		}
-		k.Epilogue = func(_ int, buf []Phase) []Phase {
-			return append(buf, Phase{Op: WaitFor, Flag: f, Count: 1}, Phase{Op: Sleep, Time: 3})
+		k.Epilogue = func(_ int, buf []program.Phase) []program.Phase {
+			return append(buf, program.Phase{Op: program.WaitFor, Flag: f, Count: 1}, program.Phase{Op: program.Sleep, Time: 3})
 		}
 	})
-	p.GPUs = []GPU{{Streams: []Stream{{Queue: 7, Commands: []Command{c}}}}, {}}
+	p.GPUs = []program.GPU{{Streams: []program.Stream{{Queue: 7, Commands: []program.Command{c}}}}, {}}
 	r := mustSimulate(t, small(2, 1), p, Options{Level: Phases})
 	want := trim(`
 		0-33 compute "fused" on queue 7.0
@@ -71,8 +72,8 @@ func TestRecordPhases(t *testing.T) {
 func TestRecordingLevels(t *testing.T) {
 	kinds := func(o Options) string {
 		p := prog(
-			[]Stream{{Commands: []Command{kernel("A", 2, work(10))}}},
-			[]Stream{{Commands: []Command{kernel("A", 2, work(10))}}})
+			[]program.Stream{{Commands: []program.Command{kernel("A", 2, work(10))}}},
+			[]program.Stream{{Commands: []program.Command{kernel("A", 2, work(10))}}})
 		count := map[string]int{}
 		run := mustSimulate(t, small(2, 1), p, o).Run
 		for _, s := range run.Spans {
@@ -97,15 +98,15 @@ func TestRecordingLevels(t *testing.T) {
 
 func TestRecordAttributes(t *testing.T) {
 	ar := &trace.Comm{Op: trace.AllReduce, In: 100, Group: 5, Seq: 99}
-	c := kernel("ar", 2, work(10), func(k *Kernel) {
+	c := kernel("ar", 2, work(10), func(k *program.Kernel) {
 		k.Kind, k.Comm = trace.Collective, ar
 		k.Attr = trace.Kernel{Block: [3]int32{8, 1, 1}, Op: 12, Comm: 3}
 	})
 	c.Origin = 42
-	streams := func() []Stream {
-		return []Stream{
-			{Name: "comm", Queue: 20, Priority: 2, Commands: []Command{c, c}},
-			{Queue: 9, Commands: []Command{{Op: Start, Origin: 6, Copy: &Copy{Name: "pull", From: 1, Bytes: 100}}}},
+	streams := func() []program.Stream {
+		return []program.Stream{
+			{Name: "comm", Queue: 20, Priority: 2, Commands: []program.Command{c, c}},
+			{Queue: 9, Commands: []program.Command{{Op: program.Start, Origin: 6, Copy: &program.Copy{Name: "pull", From: 1, Bytes: 100}}}},
 		}
 	}
 	p := prog(streams(), nil)
@@ -144,8 +145,8 @@ func TestRecordAttributes(t *testing.T) {
 
 // Persistent kernels that run beside each other have lanes of their own.
 func TestPersistentKernelsDoNotShareLanes(t *testing.T) {
-	k := func(name string) Command { return kernel(name, 1, work(10), persistent(2, -1)) }
-	p := prog([]Stream{{Commands: []Command{k("A"), k("C")}}, {Commands: []Command{k("B")}}})
+	k := func(name string) program.Command { return kernel(name, 1, work(10), persistent(2, -1)) }
+	p := prog([]program.Stream{{Commands: []program.Command{k("A"), k("C")}}, {Commands: []program.Command{k("B")}}})
 	r := mustSimulate(t, small(1, 2), p, Options{Level: Workgroups})
 	want := trim(`
 		0/000.0 |AACC|
@@ -159,17 +160,17 @@ func TestPersistentKernelsDoNotShareLanes(t *testing.T) {
 }
 
 func TestTrafficByCause(t *testing.T) {
-	p := &Program{}
-	p.GPUs = []GPU{
-		{Streams: []Stream{{Commands: []Command{
-			kernel("A", 2, []Phase{
-				{Op: Work, Read: 10, Write: 5},
-				{Op: Store, Peer: 1, Bytes: 100, Read: 7},
-				{Op: Store, Peer: 0, Bytes: 1},
-				{Op: Put, Peer: 1, Bytes: 30},
+	p := &program.Program{}
+	p.GPUs = []program.GPU{
+		{Streams: []program.Stream{{Commands: []program.Command{
+			kernel("A", 2, []program.Phase{
+				{Op: program.Work, Read: 10, Write: 5},
+				{Op: program.Store, Peer: 1, Bytes: 100, Read: 7},
+				{Op: program.Store, Peer: 0, Bytes: 1},
+				{Op: program.Put, Peer: 1, Bytes: 30},
 			}),
-			{Op: Start, Copy: &Copy{Name: "C", From: 1, Peer: 0, Bytes: 1000}},
-			{Op: Start, Copy: &Copy{Name: "free", From: 1, Peer: 0, Bytes: 1000, Free: true}},
+			{Op: program.Start, Copy: &program.Copy{Name: "C", From: 1, Peer: 0, Bytes: 1000}},
+			{Op: program.Start, Copy: &program.Copy{Name: "free", From: 1, Peer: 0, Bytes: 1000, Free: true}},
 		}}}},
 		{},
 	}
@@ -191,39 +192,39 @@ func TestTrafficByCause(t *testing.T) {
 }
 
 func TestIdleCauses(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	issued, ready, remote := p.NewFlag("issued"), p.NewFlag("ready"), p.NewFlag("remote")
-	last := kernel("C", 1, []Phase{{Op: Work, Time: 10}, {Op: PostTo, Flag: ready, Count: 1}})
+	last := kernel("C", 1, []program.Phase{{Op: program.Work, Time: 10}, {Op: program.PostTo, Flag: ready, Count: 1}})
 	last.Delay = 3
-	p.GPUs = []GPU{
-		{Streams: []Stream{
-			{Name: "main", Commands: []Command{
-				{Op: Wait, Flag: issued, Count: 1},
+	p.GPUs = []program.GPU{
+		{Streams: []program.Stream{
+			{Name: "main", Commands: []program.Command{
+				{Op: program.Wait, Flag: issued, Count: 1},
 				kernel("A", 1, work(10)),
-				{Op: Delay, Delay: 4, Why: PeerSkew},
+				{Op: program.Delay, Delay: 4, Why: program.PeerSkew},
 				last,
 			}},
-			{Name: "side", Queue: 1, Commands: []Command{
-				{Op: Wait, Flag: issued, Count: 1},
+			{Name: "side", Queue: 1, Commands: []program.Command{
+				{Op: program.Wait, Flag: issued, Count: 1},
 				kernel("B", 1, work(10)),
-				{Op: Wait, Flag: ready, Count: 1},
-				{Op: Wait, Flag: remote, Count: 1},
+				{Op: program.Wait, Flag: ready, Count: 1},
+				{Op: program.Wait, Flag: remote, Count: 1},
 			}},
-			{Name: "host", Host: true, Commands: []Command{{Op: Delay, Delay: 5}, {Op: Post, Flag: issued, Count: 1}}},
+			{Name: "host", Host: true, Commands: []program.Command{{Op: program.Delay, Delay: 5}, {Op: program.Post, Flag: issued, Count: 1}}},
 		}},
-		{Streams: []Stream{{Name: "main", Commands: []Command{kernel("D", 1, work(50)), {Op: Post, Flag: remote, Count: 1}}}}},
+		{Streams: []program.Stream{{Name: "main", Commands: []program.Command{kernel("D", 1, work(50)), {Op: program.Post, Flag: remote, Count: 1}}}}},
 	}
 	r := mustSimulate(t, small(2, 1), p, Options{})
 	want := []Idle{
-		{0, 0, 0, 0, 5, HostIssue, issued, `posted by GPU 0 stream "host"`},
-		{0, 0, 0, 15, 19, PeerSkew, 0, ""},
-		{0, 0, 0, 19, 22, LaunchGap, 0, ""},
-		{0, 0, 0, 22, 25, NoSlot, 0, `held by "B"`},
-		{0, 0, 0, 35, 50, NoWork, 0, ""},
-		{0, 1, 1, 0, 5, HostIssue, issued, `posted by GPU 0 stream "host"`},
-		{0, 1, 1, 5, 15, NoSlot, 0, `held by "A"`},
-		{0, 1, 1, 25, 35, FlagWait, ready, `posted by GPU 0 "C"`},
-		{0, 1, 1, 35, 50, PeerSkew, remote, `posted by GPU 1 stream "main"`},
+		{0, 0, 0, 0, 5, program.HostIssue, issued, `posted by GPU 0 stream "host"`},
+		{0, 0, 0, 15, 19, program.PeerSkew, 0, ""},
+		{0, 0, 0, 19, 22, program.LaunchGap, 0, ""},
+		{0, 0, 0, 22, 25, program.NoSlot, 0, `held by "B"`},
+		{0, 0, 0, 35, 50, program.NoWork, 0, ""},
+		{0, 1, 1, 0, 5, program.HostIssue, issued, `posted by GPU 0 stream "host"`},
+		{0, 1, 1, 5, 15, program.NoSlot, 0, `held by "A"`},
+		{0, 1, 1, 25, 35, program.FlagWait, ready, `posted by GPU 0 "C"`},
+		{0, 1, 1, 35, 50, program.PeerSkew, remote, `posted by GPU 1 stream "main"`},
 	}
 	if !slices.Equal(want, r.Idle) {
 		t.Error(cmp.Diff(want, r.Idle))
@@ -233,18 +234,18 @@ func TestIdleCauses(t *testing.T) {
 // Two workgroups on one CU take twice as long as alone, half of it lost; then
 // one waits for the other.
 func TestSlotsAreAccountedFor(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	f := p.NewFlag("both")
 	c := kernel("A", 2, nil, threads(4))
-	c.Kernel.Recipe = func(wg int, buf []Phase) []Phase {
+	c.Kernel.Recipe = func(wg int, buf []program.Phase) []program.Phase {
 		return append(buf,
-			Phase{Op: Work, Time: 10},
-			Phase{Op: Sleep, Time: Time(1 + 5*wg)},
-			Phase{Op: PostTo, Flag: f, Count: 1},
-			Phase{Op: WaitFor, Flag: f, Count: 2},
-			Phase{Op: Store, Peer: 1, Bytes: 1000, Time: 7})
+			program.Phase{Op: program.Work, Time: 10},
+			program.Phase{Op: program.Sleep, Time: program.Time(1 + 5*wg)},
+			program.Phase{Op: program.PostTo, Flag: f, Count: 1},
+			program.Phase{Op: program.WaitFor, Flag: f, Count: 2},
+			program.Phase{Op: program.Store, Peer: 1, Bytes: 1000, Time: 7})
 	}
-	p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{c}}}}, {}}
+	p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{c}}}}, {}}
 	r := mustSimulate(t, small(2, 1), p, Options{})
 	// Stores of 2·1000 bytes through an egress of 100 a nanosecond: 20 each.
 	want := []Slots{{GPU: 0, Name: "A", Working: 2 * (10 + 7), Slowed: 2 * (10 + 13), Sleeping: 1 + 6, Waiting: 5}}
@@ -255,9 +256,9 @@ func TestSlotsAreAccountedFor(t *testing.T) {
 
 // A run of more spans than are wanted has its kernels only, and is else the same.
 func TestRecordMost(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	c := kernel("plain", 100, work(10))
-	p.GPUs = []GPU{{Streams: []Stream{{Queue: 7, Commands: []Command{c}}}}}
+	p.GPUs = []program.GPU{{Streams: []program.Stream{{Queue: 7, Commands: []program.Command{c}}}}}
 	m := small(1, 1)
 	all := mustSimulate(t, m, p, Options{Level: Workgroups})
 	kernels := mustSimulate(t, m, p, Options{})

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // Equal inputs give equal results, whatever ran before, however many processors
@@ -37,13 +39,13 @@ func TestRepeatsAreIdentical(t *testing.T) {
 func TestNumbersDecideNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, m, first := drawRun(t, Options{Level: Phases})
-		others := append([]Flag{NoFlag}, rapid.Permutation([]Flag{1, 2, 3}).Draw(t, "flags")...)
+		others := append([]program.Flag{program.NoFlag}, rapid.Permutation([]program.Flag{1, 2, 3}).Draw(t, "flags")...)
 		names := make([]string, len(others))
 		for f, other := range others {
 			names[other] = p.Flags[f]
 		}
 		p.Flags = names
-		eachPhase(p, func(x *Phase) { x.Flag = others[x.Flag] })
+		eachPhase(p, func(x *program.Phase) { x.Flag = others[x.Flag] })
 		for g := range p.GPUs {
 			for _, st := range p.GPUs[g].Streams {
 				for i := range st.Commands {

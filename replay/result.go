@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -23,10 +24,10 @@ type Options struct {
 	Name      string // of the run
 	Estimated string // as trace.Run has it
 	Level     Level
-	Ranks     []int // ranks recorded beyond kernels; nil: all
-	From, To  Time  // of what lies below kernels, only what begins in this window is recorded; To 0: no end
-	Causes    bool  // keep why everything happened: Result.Path
-	Limits    bool  // find what limits over time: Result.Limits, and a lane a rank
+	Ranks     []int        // ranks recorded beyond kernels; nil: all
+	From, To  program.Time // of what lies below kernels, only what begins in this window is recorded; To 0: no end
+	Causes    bool         // keep why everything happened: Result.Path
+	Limits    bool         // find what limits over time: Result.Limits, and a lane a rank
 	// Stop is asked now and then whether to give up; the error is then ErrStopped. nil: never.
 	Stop func() bool
 	// Tiles bounds what is recorded of a persistent kernel with more: only as many of
@@ -40,7 +41,7 @@ type Options struct {
 // A Result is what a simulation found.
 type Result struct {
 	Run      *trace.Run
-	Makespan Time
+	Makespan program.Time
 	Coarse   bool      // recorded at the level of kernels, for Options.Most
 	Traffic  []Traffic // by GPU, resource, kernel name
 	Use      []Use     // by GPU, resource
@@ -101,8 +102,8 @@ type Traffic struct {
 type Use struct {
 	GPU       int
 	Resource  Resource
-	Fraction  float64 // mean
-	Saturated Time    // in which all of it was used: it may have been what limited
+	Fraction  float64      // mean
+	Saturated program.Time // in which all of it was used: it may have been what limited
 }
 
 // CUs is how the CUs of a GPU spent the makespan, as fractions of all CU time.
@@ -117,10 +118,10 @@ type CUs struct {
 type Slots struct {
 	GPU      int
 	Name     string
-	Working  Time // work and stores, as long as they take alone
-	Slowed   Time // what they took beyond it: pipes, memory, links, other work beside
-	Waiting  Time // for flags
-	Sleeping Time // latencies
+	Working  program.Time // work and stores, as long as they take alone
+	Slowed   program.Time // what they took beyond it: pipes, memory, links, other work beside
+	Waiting  program.Time // for flags
+	Sleeping program.Time // latencies
 }
 
 // Idle is an interval in which a stream that belongs to a device had nothing
@@ -129,10 +130,10 @@ type Slots struct {
 type Idle struct {
 	Rank, Stream int
 	Queue        int64 // the stream's
-	Start, End   Time
-	Cause        Cause
-	Flag         Flag   // FlagWait: which
-	Note         string // who was to post it, which kernel held the slots
+	Start, End   program.Time
+	Cause        program.Cause
+	Flag         program.Flag // FlagWait: which
+	Note         string       // who was to post it, which kernel held the slots
 }
 
 // ErrStopped is the error of a simulation that Options.Stop ended.
@@ -141,7 +142,7 @@ var ErrStopped = errors.New("stopped")
 // A DeadlockError is a program that cannot go on: everything left waits for
 // what only something else that waits could bring about.
 type DeadlockError struct {
-	At    Time
+	At    program.Time
 	Chain []string // who holds what and waits for whom; the last waits for the first
 }
 

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // latencies are the times of a machine, rates what it can carry.
@@ -25,7 +26,7 @@ func rates(m *machine.Machine) []*machine.Quantity {
 }
 
 // scale makes all times, bytes and latencies so many times as large; rates stay.
-func scale(p *Program, m *machine.Machine, by Time) {
+func scale(p *program.Program, m *machine.Machine, by program.Time) {
 	for g := range p.GPUs {
 		for s := range p.GPUs[g].Streams {
 			for i := range p.GPUs[g].Streams[s].Commands {
@@ -37,7 +38,7 @@ func scale(p *Program, m *machine.Machine, by Time) {
 			}
 		}
 	}
-	eachPhase(p, func(x *Phase) { x.Time *= by })
+	eachPhase(p, func(x *program.Phase) { x.Time *= by })
 	enlarge(p, float64(by))
 	for _, q := range latencies(m) {
 		q.Value *= float64(by)
@@ -67,7 +68,7 @@ func TestScaledProgramScales(t *testing.T) {
 	})
 }
 
-func mustRecord(t *rapid.T, m machine.Machine, p *Program) *Result {
+func mustRecord(t *rapid.T, m machine.Machine, p *program.Program) *Result {
 	r, err := Simulate(m, p, Options{Level: Workgroups})
 	if err != nil {
 		t.Fatal(err)
@@ -98,9 +99,9 @@ func TestRoundingCostsANanosecondEach(t *testing.T) {
 // A has read: A takes 11. A thousand times as large, B comes half way through
 // and has half the memory from there: A reads for 500 + 1000.
 func TestRoundingDecidesWhoMeets(t *testing.T) {
-	p := prog([]Stream{
-		{Commands: []Command{kernel("A", 1, []Phase{{Op: Work, Read: 1000}, {Op: Sleep, Time: 10}})}},
-		{Commands: []Command{kernel("B", 1, []Phase{{Op: Store, Peer: 1, Bytes: 50}, {Op: Work, Read: 1000}})}},
+	p := prog([]program.Stream{
+		{Commands: []program.Command{kernel("A", 1, []program.Phase{{Op: program.Work, Read: 1000}, {Op: program.Sleep, Time: 10}})}},
+		{Commands: []program.Command{kernel("B", 1, []program.Phase{{Op: program.Store, Peer: 1, Bytes: 50}, {Op: program.Work, Read: 1000}})}},
 	}, nil)
 	m := small(2, 2)
 	if got := mustSimulate(t, m, p, Options{}).Makespan; got != 11 {
@@ -118,10 +119,10 @@ func TestRoundingDecidesWhoMeets(t *testing.T) {
 // does 4.57 more, and the 4.86 that are left take until 16. From nothing at 5 it
 // took until 17.
 func TestRoundingIsMadeUpFor(t *testing.T) {
-	p := prog([]Stream{
-		{Commands: []Command{kernel("A", 1, []Phase{{Op: Work, Time: 3}, {Op: Work, Time: 10}}, threads(4), pipe(.7))}},
-		{Commands: []Command{kernel("B", 1, work(3), threads(4), pipe(.7))}},
-		{Commands: []Command{{Op: Delay, Delay: 6}, kernel("C", 1, work(3), threads(4), pipe(.7))}},
+	p := prog([]program.Stream{
+		{Commands: []program.Command{kernel("A", 1, []program.Phase{{Op: program.Work, Time: 3}, {Op: program.Work, Time: 10}}, threads(4), pipe(.7))}},
+		{Commands: []program.Command{kernel("B", 1, work(3), threads(4), pipe(.7))}},
+		{Commands: []program.Command{{Op: program.Delay, Delay: 6}, kernel("C", 1, work(3), threads(4), pipe(.7))}},
 	})
 	if got := mustSimulate(t, small(1, 1), p, Options{}).Makespan; got != 16 {
 		t.Errorf("takes %d, want 16", got)
@@ -132,8 +133,8 @@ func TestRoundingIsMadeUpFor(t *testing.T) {
 // 21.3, but its two messages keep the NIC until 22: the second takes from there
 // until 43.3, not from 21.3 until 42.7.
 func TestNothingIsMadeUpForBeforeItsTime(t *testing.T) {
-	put := Phase{Op: Put, Peer: 1, Bytes: 64, Flag: 1, Count: 1}
-	p := prog([]Stream{{Commands: []Command{kernel("A", 1, []Phase{put, put})}}}, nil)
+	put := program.Phase{Op: program.Put, Peer: 1, Bytes: 64, Flag: 1, Count: 1}
+	p := prog([]program.Stream{{Commands: []program.Command{kernel("A", 1, []program.Phase{put, put})}}}, nil)
 	p.NewFlag("there")
 	m := small(2, 1)
 	m.Network = machine.Network{Node: q(1), NICs: q(1), Egress: q(3e9), Ingress: q(3e9), Message: q(11e-9)}
@@ -160,9 +161,9 @@ func TestFasterMachineIsNotSlower(t *testing.T) {
 		for i, q := range latencies(&better) {
 			q.Value /= factor(fmt.Sprint("latency ", i))
 		}
-		copies := Time(0)
+		copies := program.Time(0)
 		for _, c := range p.GPUs[0].Streams[0].Commands {
-			if c.Op == Start {
+			if c.Op == program.Start {
 				copies++
 			}
 		}
@@ -174,40 +175,40 @@ func TestFasterMachineIsNotSlower(t *testing.T) {
 
 // drawChain draws a program that does one thing at a time, all from GPU 0, and
 // how many things at most take time.
-func drawChain(t *rapid.T) (p *Program, things Time) {
+func drawChain(t *rapid.T) (p *program.Program, things program.Time) {
 	gpus := rapid.SampledFrom([]int{1, 2, 3, 4, 6, 8}).Draw(t, "gpus")
-	p = &Program{GPUs: make([]GPU, gpus)}
-	var commands []Command
+	p = &program.Program{GPUs: make([]program.GPU, gpus)}
+	var commands []program.Command
 	for i := range rapid.IntRange(1, 5).Draw(t, "commands") {
 		c := drawCommand(t, gpus, fmt.Sprint(i))
-		if c.Op == Wait || c.Op == Post {
+		if c.Op == program.Wait || c.Op == program.Post {
 			continue
 		}
 		if k := c.Kernel; k != nil {
-			k.WGs, k.Tiles, k.Cluster, k.Footprint = 1, 0, 0, Footprint{Threads: 1}
-			var phases []Phase
+			k.WGs, k.Tiles, k.Cluster, k.Footprint = 1, 0, 0, program.Footprint{Threads: 1}
+			var phases []program.Phase
 			for _, x := range k.Recipe(rapid.IntRange(0, 3).Draw(t, "tile"), nil) {
 				switch x.Last = 0; x.Op {
-				case WaitFor:
+				case program.WaitFor:
 					continue
-				case PostTo, Put:
+				case program.PostTo, program.Put:
 					x.Flag, x.Count = p.NewFlag("done"), 1
-					phases = append(phases, x, Phase{Op: WaitFor, Flag: x.Flag, Count: 1})
+					phases = append(phases, x, program.Phase{Op: program.WaitFor, Flag: x.Flag, Count: 1})
 				default:
 					phases = append(phases, x)
 				}
 			}
-			k.Recipe = func(_ int, buf []Phase) []Phase { return append(buf, phases...) }
-			things += 2 * Time(len(phases)) // a put's flag follows it
+			k.Recipe = func(_ int, buf []program.Phase) []program.Phase { return append(buf, phases...) }
+			things += 2 * program.Time(len(phases)) // a put's flag follows it
 		}
 		commands = append(commands, c)
 		things += 3 // a gap, a latency, a copy
 	}
-	p.GPUs[0].Streams = []Stream{{Commands: commands}}
+	p.GPUs[0].Streams = []program.Stream{{Commands: commands}}
 	return p, things
 }
 
-func mustRun(t *rapid.T, m machine.Machine, p *Program) Time {
+func mustRun(t *rapid.T, m machine.Machine, p *program.Program) program.Time {
 	r, err := Simulate(m, p, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,10 @@
 package replay
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/overlapse/overlapse/replay/program"
+)
 
 // Scripts
 //
@@ -56,12 +60,12 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 	phases := s.phases(id, w, l)
 	w.n = int32(len(phases))
 	for i := range phases {
-		if err := s.program.checkPhase(&phases[i], s.flows.inner.topology); err != nil {
+		if err := s.program.CheckPhase(&phases[i], s.flows.inner.topology); err != nil {
 			where := fmt.Sprintf("tile %d", tile)
 			if tile == none {
 				where = fmt.Sprintf("workgroup %d", w.index)
 			}
-			s.fail(fmt.Errorf("%s: %s: phase %d: %w", s.streams[l.stream].where(int(l.gpu), l.command), where, i, err))
+			s.fail(fmt.Errorf("%s: %s: phase %d: %w", s.streams[l.stream].Where(int(l.gpu), l.command), where, i, err))
 			return false
 		}
 	}
@@ -71,7 +75,7 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 	if len(phases) > manyHalts && halts(phases) > manyHalts {
 		w.keeps = true
 		if n := len(s.wgs.all); n > len(s.kept) {
-			s.kept = append(s.kept, make([][]Phase, n-len(s.kept))...)
+			s.kept = append(s.kept, make([][]program.Phase, n-len(s.kept))...)
 		}
 		s.kept[id] = append(s.kept[id][:0], phases...)
 	}
@@ -79,10 +83,10 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 }
 
 // halts is how many of the phases may take time.
-func halts(phases []Phase) int {
+func halts(phases []program.Phase) int {
 	n := 0
 	for i := range phases {
-		if op := phases[i].Op; op != PostTo && op != Put {
+		if op := phases[i].Op; op != program.PostTo && op != program.Put {
 			n++
 		}
 	}
@@ -92,11 +96,11 @@ func halts(phases []Phase) int {
 // A script is the phases last asked for: those of a tile or, with tile none, of
 // a workgroup's prologue or epilogue.
 type script struct {
-	kernel *Kernel
+	kernel *program.Kernel
 	stage  stage
 	tile   int32
 	index  int32
-	phases []Phase
+	phases []program.Phase
 }
 
 // manyHalts is how often a workgroup may have to wait in a tile before it keeps
@@ -104,7 +108,7 @@ type script struct {
 const manyHalts = 8
 
 // phases returns those of what the workgroup does, valid until another's are asked for.
-func (s *sim) phases(id int32, w *workgroup, l *launch) []Phase {
+func (s *sim) phases(id int32, w *workgroup, l *launch) []program.Phase {
 	if w.keeps {
 		return s.kept[id]
 	}
@@ -126,7 +130,7 @@ func (s *sim) phases(id int32, w *workgroup, l *launch) []Phase {
 }
 
 // current is the phase that the workgroup is in.
-func (s *sim) current(id int32) *Phase {
+func (s *sim) current(id int32) *program.Phase {
 	w := s.wgs.at(id)
 	return &s.phases(id, w, s.kernels.at(w.launch))[w.next]
 }

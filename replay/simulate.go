@@ -1,3 +1,17 @@
+// Package replay runs programs of GPU work on a modelled machine.
+//
+// Simulate is pure: the same machine, program and options give the same result,
+// byte for byte. Its rules are in MODEL.md. An instant of the simulation:
+//
+//	collect.go      what is due now: phases, copies and puts that end, posts that arrive
+//	stream.go       commands of streams; launch.go, copy.go begin them
+//	dispatch.go     workgroups take slots; cluster.go those that start together
+//	workgroup.go    phases of workgroups; script.go asks recipes for them
+//	put.go, flag.go transfers and flags that leave a workgroup
+//	rate.go         rates of all flows (package fluid), on the paths of fabric.go;
+//	                interference.go, arbiter.go change what they may use
+//	record.go       the simulated run; cause.go, limits.go, ledger.go, vacant.go what
+//	                explains it; deadlock.go why it stands still
 package replay
 
 import (
@@ -8,16 +22,14 @@ import (
 	"github.com/overlapse/overlapse/replay/event"
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
-
-// lastTime bounds simulated time: 36 years. Sums of two times below it do not overflow.
-const lastTime = Time(event.Last)
 
 // none is the absent value of indices.
 const none = -1
 
 // An alarm is when its owner is due, or none.
-type alarm = Time
+type alarm = program.Time
 
 // Simulate runs the program on the machine. Its error is about the program or
 // machine, naming GPU, stream and command, or a *DeadlockError.
@@ -43,8 +55,8 @@ type alarm = Time
 //	    in it; drain those. Repeat until nothing moves.
 //	 5. Settle: find the rates of the flows that changed, once for the instant,
 //	    and set the timers of their completions.
-func Simulate(m machine.Machine, p *Program, o Options) (*Result, error) {
-	if err := check(&m, p); err != nil {
+func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error) {
+	if err := program.Check(&m, p); err != nil {
 		return nil, err
 	}
 	s := newSim(&m, p, o)
@@ -113,8 +125,8 @@ func actorOf(number int64) actor { return actor{actorKind(number >> 32), int32(n
 // A sim is one simulation under way.
 type sim struct {
 	machine *machine.Machine
-	program *Program
-	now     Time
+	program *program.Program
+	now     program.Time
 	events  *event.Queue
 	flows   flows
 	gpus    []gpu
@@ -122,12 +134,12 @@ type sim struct {
 	streams []stream // of all GPUs, by rank
 	flags   []flag
 	posts   arena[post]
-	puts    [][]channel // by source and destination; nil where there are none
-	nics    []Time      // when each takes its next message
-	flagged []Time      // by GPU: when it sends its next flag to a peer
+	puts    [][]channel    // by source and destination; nil where there are none
+	nics    []program.Time // when each takes its next message
+	flagged []program.Time // by GPU: when it sends its next flag to a peer
 	kernels arena[launch]
 	wgs     arena[workgroup]
-	kept    [][]Phase // by workgroup, of those that keep them
+	kept    [][]program.Phase // by workgroup, of those that keep them
 	script  script
 
 	queue        []actor // of this instant, in order
@@ -142,7 +154,7 @@ type sim struct {
 	interfered   []int32 // GPUs on which work began or ended in this instant
 
 	launches int32 // so far
-	makespan Time
+	makespan program.Time
 	ledger   ledger
 	record   recorder
 	causes   *causes // nil: not kept
@@ -150,7 +162,7 @@ type sim struct {
 	err      error
 }
 
-func newSim(m *machine.Machine, p *Program, o Options) *sim {
+func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	s := &sim{machine: m, program: p, events: &event.Queue{}}
 	s.newFlows()
 	s.flags = make([]flag, max(1, len(p.Flags)))
@@ -158,8 +170,8 @@ func newSim(m *machine.Machine, p *Program, o Options) *sim {
 		s.flags[i].coming = none
 	}
 	s.puts = make([][]channel, len(p.GPUs))
-	s.nics = make([]Time, s.flows.nics)
-	s.flagged = make([]Time, len(p.GPUs))
+	s.nics = make([]program.Time, s.flows.nics)
+	s.flagged = make([]program.Time, len(p.GPUs))
 	s.ledger = newLedger(len(p.GPUs))
 	s.record = newRecorder(m, p, o)
 	s.record.whose = s.postedBy
@@ -196,14 +208,14 @@ func (s *sim) instant() {
 func (s *sim) next() bool {
 	for s.err == nil {
 		at, ok := s.events.Advance()
-		now := Time(at)
+		now := program.Time(at)
 		if !ok {
 			return false
 		}
 		s.collect(now)
 		switch due := len(s.queue) > 0 || !s.flows.Calm(); {
-		case due && now >= lastTime:
-			s.fail(fmt.Errorf("replay: time runs beyond %d ns", lastTime))
+		case due && now >= program.MaxTime:
+			s.fail(fmt.Errorf("replay: time runs beyond %d ns", program.MaxTime))
 		case due:
 			return true
 		}

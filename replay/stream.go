@@ -4,21 +4,22 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/replay/fluid"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // A stream is one of the program's and how far it has come.
 type stream struct {
-	*Stream
+	*program.Stream
 	fluid.Member
 	gpu     int32
 	index   int32 // of the GPU's streams
 	next    int   // of Commands
 	step    int   // of the command
 	alarm   alarm
-	since   Time   // when it came to where it is
-	launch  int32  // of the kernel that runs, or none
-	awaited poster // who brought the flag that released it
-	engine  int32  // of the copy under way, or none
+	since   program.Time // when it came to where it is
+	launch  int32        // of the kernel that runs, or none
+	awaited poster       // who brought the flag that released it
+	engine  int32        // of the copy under way, or none
 	span    spanRef
 	moves   spanRef // the copy on its engine's lane
 	idle    []Idle
@@ -51,14 +52,14 @@ func (s *sim) stepStream(id int32) {
 }
 
 // stepCommand reports whether the command is over; if not, something is set to step it again.
-func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
+func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 	switch c.Op {
-	case Post:
+	case program.Post:
 		s.post(c.Flag, c.Count, poster{stream: id})
 		return true
-	case Wait:
+	case program.Wait:
 		return s.stepWait(id, st, c)
-	case Delay:
+	case program.Delay:
 		if s.gap(id, st, c.Delay) {
 			return false
 		}
@@ -73,15 +74,15 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 		st.step = ready
 	}
 	if st.step == ready {
-		st.lose(st.since, s.now, Idle{Cause: LaunchGap})
+		st.lose(st.since, s.now, Idle{Cause: program.LaunchGap})
 		s.passed(id, st, Launching, 0)
 		st.since, st.step = s.now, issued
-		if c.Op == Launch {
+		if c.Op == program.Launch {
 			s.launch(id, st, c)
 			return false
 		}
 	}
-	if c.Op == Launch {
+	if c.Op == program.Launch {
 		st.launch = none
 		return true
 	}
@@ -89,7 +90,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *Command) bool {
 }
 
 // gap lets the delay pass once; true while it does.
-func (s *sim) gap(id int32, st *stream, d Time) bool {
+func (s *sim) gap(id int32, st *stream, d program.Time) bool {
 	if st.step != arrived || d == 0 {
 		return false
 	}
@@ -98,7 +99,7 @@ func (s *sim) gap(id int32, st *stream, d Time) bool {
 	return true
 }
 
-func (s *sim) stepWait(id int32, st *stream, c *Command) bool {
+func (s *sim) stepWait(id int32, st *stream, c *program.Command) bool {
 	if st.step == arrived {
 		st.step = ready
 		return s.await(c.Flag, c.Count, actor{dueStream, id})
@@ -109,14 +110,14 @@ func (s *sim) stepWait(id int32, st *stream, c *Command) bool {
 }
 
 // explain says what a wait that is over was for.
-func (s *sim) explain(st *stream, f Flag) Idle {
+func (s *sim) explain(st *stream, f program.Flag) Idle {
 	from := &s.streams[st.awaited.stream]
-	idle := Idle{Cause: FlagWait, Flag: f}
+	idle := Idle{Cause: program.FlagWait, Flag: f}
 	switch {
 	case from.Host:
-		idle.Cause = HostIssue
+		idle.Cause = program.HostIssue
 	case from.gpu != st.gpu:
-		idle.Cause = PeerSkew
+		idle.Cause = program.PeerSkew
 	}
 	idle.Note = s.postedBy(st.awaited)
 	return idle
@@ -133,7 +134,7 @@ func (s *sim) postedBy(p poster) string {
 }
 
 // lose records that nothing ran on the stream from start to end.
-func (st *stream) lose(start, end Time, why Idle) {
+func (st *stream) lose(start, end program.Time, why Idle) {
 	if start >= end || st.Host {
 		return
 	}
@@ -148,20 +149,4 @@ func (st *stream) lose(start, end Time, why Idle) {
 		}
 	}
 	st.idle = append(st.idle, why)
-}
-
-// label is the most telling name of a command.
-func (c *Command) label() string {
-	switch {
-	case c.Name != "":
-		return c.Name
-	case c.Kernel != nil:
-		return c.Kernel.Name
-	case c.Copy != nil:
-		return c.Copy.Name
-	}
-	if c.Op <= Delay {
-		return [...]string{"launch", "start", "wait", "post", "delay"}[c.Op]
-	}
-	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -12,19 +13,19 @@ import (
 func TestStreams(t *testing.T) {
 	ring := small(2, 1)
 	ring.Engines = machine.Engines{Count: q(1), Rate: q(50e9), Latency: q(10e-9)}
-	copyTo := func(name string, from, to int32, bytes float64) Command {
-		return Command{Op: Start, Copy: &Copy{Name: name, From: from, Peer: to, Bytes: bytes}}
+	copyTo := func(name string, from, to int32, bytes float64) program.Command {
+		return program.Command{Op: program.Start, Copy: &program.Copy{Name: name, From: from, Peer: to, Bytes: bytes}}
 	}
 	for _, c := range []struct {
 		name string
-		p    *Program
+		p    *program.Program
 		want string
 	}{
 		{
 			name: "copies queue for the engine, with its latency and rate",
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{copyTo("A", 0, 1, 1000)}},
-				{Name: "b", Commands: []Command{copyTo("B", 0, 1, 500)}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{copyTo("A", 0, 1, 1000)}},
+				{Name: "b", Commands: []program.Command{copyTo("B", 0, 1, 500)}},
 			}, nil),
 			want: `
 				0/a |AAA..|
@@ -32,10 +33,10 @@ func TestStreams(t *testing.T) {
 		},
 		{
 			name: "the copy that waits longest has the engine next",
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{copyTo("A", 0, 1, 500)}},
-				{Name: "b", Commands: []Command{copyTo("B", 0, 1, 500)}},
-				{Name: "c", Commands: []Command{copyTo("C", 0, 1, 500)}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{copyTo("A", 0, 1, 500)}},
+				{Name: "b", Commands: []program.Command{copyTo("B", 0, 1, 500)}},
+				{Name: "c", Commands: []program.Command{copyTo("C", 0, 1, 500)}},
 			}, nil),
 			want: `
 				0/a |AA....|
@@ -45,8 +46,8 @@ func TestStreams(t *testing.T) {
 		{
 			name: "a pull uses the other's egress",
 			p: prog(
-				[]Stream{{Name: "a", Commands: []Command{copyTo("A", 1, 0, 1000)}}},
-				[]Stream{{Name: "b", Commands: []Command{copyTo("B", 1, 0, 1000)}}}),
+				[]program.Stream{{Name: "a", Commands: []program.Command{copyTo("A", 1, 0, 1000)}}},
+				[]program.Stream{{Name: "b", Commands: []program.Command{copyTo("B", 1, 0, 1000)}}}),
 			// Two engines of 50 into one ingress of 100.
 			want: `
 				0/a |AAA|
@@ -54,9 +55,9 @@ func TestStreams(t *testing.T) {
 		},
 		{
 			name: "a captured copy just lasts",
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{{Op: Start, Copy: &Copy{Name: "A", Time: 40, Bytes: 1e9, Free: true}}}},
-				{Name: "b", Commands: []Command{copyTo("B", 0, 1, 500)}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{{Op: program.Start, Copy: &program.Copy{Name: "A", Time: 40, Bytes: 1e9, Free: true}}}},
+				{Name: "b", Commands: []program.Command{copyTo("B", 0, 1, 500)}},
 			}, nil),
 			want: `
 				0/a |AAAA|
@@ -64,9 +65,9 @@ func TestStreams(t *testing.T) {
 		},
 		{
 			name: "a captured kernel holds no slot",
-			p: prog([]Stream{
-				{Name: "a", Commands: []Command{kernel("A", 1, work(30), func(k *Kernel) { k.Free = true })}},
-				{Name: "b", Commands: []Command{kernel("B", 1, work(20))}},
+			p: prog([]program.Stream{
+				{Name: "a", Commands: []program.Command{kernel("A", 1, work(30), func(k *program.Kernel) { k.Free = true })}},
+				{Name: "b", Commands: []program.Command{kernel("B", 1, work(20))}},
 			}, nil),
 			want: `
 				0/a |AAA|
@@ -74,12 +75,12 @@ func TestStreams(t *testing.T) {
 		},
 		{
 			name: "events order streams",
-			p: func() *Program {
-				p := &Program{}
+			p: func() *program.Program {
+				p := &program.Program{}
 				f := p.NewFlag("A is done")
-				p.GPUs = []GPU{{Streams: []Stream{
-					{Name: "a", Queue: 1, Commands: []Command{kernel("A", 1, work(20)), {Op: Post, Flag: f, Count: 1}}},
-					{Name: "b", Queue: 2, Commands: []Command{{Op: Wait, Flag: f, Count: 1}, kernel("B", 1, work(10))}},
+				p.GPUs = []program.GPU{{Streams: []program.Stream{
+					{Name: "a", Queue: 1, Commands: []program.Command{kernel("A", 1, work(20)), {Op: program.Post, Flag: f, Count: 1}}},
+					{Name: "b", Queue: 2, Commands: []program.Command{{Op: program.Wait, Flag: f, Count: 1}, kernel("B", 1, work(10))}},
 				}}, {}}
 				return p
 			}(),
@@ -100,20 +101,20 @@ func TestStreams(t *testing.T) {
 // A collective is workgroups that wait for each other: it moves nothing until
 // the last is there, and holds its slots from the first.
 func TestGangMovesTogether(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	arrived, done := p.NewFlag("arrived"), p.NewFlag("done")
-	gang := func(peer int32) Command {
-		return kernel("C", 1, []Phase{
-			{Op: PostTo, Flag: arrived, Count: 1},
-			{Op: WaitFor, Flag: arrived, Count: 2},
-			{Op: Store, Peer: peer, Bytes: 1000},
-			{Op: PostTo, Flag: done, Count: 1},
-			{Op: WaitFor, Flag: done, Count: 2},
-		}, func(k *Kernel) { k.Kind = trace.Collective })
+	gang := func(peer int32) program.Command {
+		return kernel("C", 1, []program.Phase{
+			{Op: program.PostTo, Flag: arrived, Count: 1},
+			{Op: program.WaitFor, Flag: arrived, Count: 2},
+			{Op: program.Store, Peer: peer, Bytes: 1000},
+			{Op: program.PostTo, Flag: done, Count: 1},
+			{Op: program.WaitFor, Flag: done, Count: 2},
+		}, func(k *program.Kernel) { k.Kind = trace.Collective })
 	}
-	p.GPUs = []GPU{
-		{Streams: []Stream{{Name: "c", Commands: []Command{gang(1)}}}},
-		{Streams: []Stream{{Name: "c", Commands: []Command{kernel("A", 1, work(30)), gang(0)}}}},
+	p.GPUs = []program.GPU{
+		{Streams: []program.Stream{{Name: "c", Commands: []program.Command{gang(1)}}}},
+		{Streams: []program.Stream{{Name: "c", Commands: []program.Command{kernel("A", 1, work(30)), gang(0)}}}},
 	}
 	r := mustSimulate(t, small(2, 1), p, Options{})
 	want := trim(`
@@ -129,22 +130,22 @@ func TestFlagNeverOvertakesItsData(t *testing.T) {
 	m.Fabric.Latency = q(70e-9)
 	for _, c := range []struct {
 		name   string
-		phases []Phase
-		want   Time
+		phases []program.Phase
+		want   program.Time
 	}{
-		{"put", []Phase{{Op: Put, Peer: 1, Bytes: 1000, Flag: 1, Count: 1}}, 10 + 70},
-		{"second put to the same peer", []Phase{{Op: Put, Peer: 1, Bytes: 1000}, {Op: Put, Peer: 1, Flag: 1, Count: 1}}, 10 + 70},
-		{"put here", []Phase{{Op: Put, Peer: 0, Bytes: 1000, Flag: 1, Count: 1}}, 2},
-		{"post after a store to a peer", []Phase{{Op: Store, Peer: 1, Bytes: 1000}, {Op: PostTo, Flag: 1, Count: 1}}, 10 + 70},
-		{"post after a store here", []Phase{{Op: Store, Peer: 0, Bytes: 1000}, {Op: PostTo, Flag: 1, Count: 1}}, 1},
-		{"post seen later", []Phase{{Op: PostTo, Flag: 1, Count: 1, Time: 33}}, 33},
+		{"put", []program.Phase{{Op: program.Put, Peer: 1, Bytes: 1000, Flag: 1, Count: 1}}, 10 + 70},
+		{"second put to the same peer", []program.Phase{{Op: program.Put, Peer: 1, Bytes: 1000}, {Op: program.Put, Peer: 1, Flag: 1, Count: 1}}, 10 + 70},
+		{"put here", []program.Phase{{Op: program.Put, Peer: 0, Bytes: 1000, Flag: 1, Count: 1}}, 2},
+		{"post after a store to a peer", []program.Phase{{Op: program.Store, Peer: 1, Bytes: 1000}, {Op: program.PostTo, Flag: 1, Count: 1}}, 10 + 70},
+		{"post after a store here", []program.Phase{{Op: program.Store, Peer: 0, Bytes: 1000}, {Op: program.PostTo, Flag: 1, Count: 1}}, 1},
+		{"post seen later", []program.Phase{{Op: program.PostTo, Flag: 1, Count: 1, Time: 33}}, 33},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := &Program{}
+			p := &program.Program{}
 			f := p.NewFlag("here")
-			p.GPUs = []GPU{
-				{Streams: []Stream{{Commands: []Command{kernel("A", 1, c.phases)}}}},
-				{Streams: []Stream{{Commands: []Command{{Op: Wait, Flag: f, Count: 1}, kernel("B", 1, work(1))}}}},
+			p.GPUs = []program.GPU{
+				{Streams: []program.Stream{{Commands: []program.Command{kernel("A", 1, c.phases)}}}},
+				{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Wait, Flag: f, Count: 1}, kernel("B", 1, work(1))}}}},
 			}
 			if r := mustSimulate(t, m, p, Options{}); r.Makespan != c.want+1 {
 				t.Errorf("seen at %d, want %d", r.Makespan-1, c.want)
@@ -156,27 +157,27 @@ func TestFlagNeverOvertakesItsData(t *testing.T) {
 // What is due at one instant acts in order of launch and index, whatever
 // order timers and classes come in: here workgroups take tickets.
 func TestTiesActInOrderOfLaunchAndIndex(t *testing.T) {
-	order := func(first Time) []int {
+	order := func(first program.Time) []int {
 		var tiles []int
 		c := kernel("T", 4, nil, persistent(100, 1))
-		c.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+		c.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 			if !slices.Contains(tiles, tile) {
 				tiles = append(tiles, tile)
 			}
 			if tile < 4 {
 				// The even ones join their class early, the odd ones late; all are done at 100.
 				if tile%2 == 0 {
-					return append(buf, Phase{Op: Work, Time: 100})
+					return append(buf, program.Phase{Op: program.Work, Time: 100})
 				}
-				return append(buf, Phase{Op: Sleep, Time: first}, Phase{Op: Work, Time: 100 - first})
+				return append(buf, program.Phase{Op: program.Sleep, Time: first}, program.Phase{Op: program.Work, Time: 100 - first})
 			}
-			return append(buf, Phase{Op: Work, Time: 1000})
+			return append(buf, program.Phase{Op: program.Work, Time: 1000})
 		}
 		c.Kernel.Tiles = 8
-		mustSimulate(t, small(1, 4), prog([]Stream{{Commands: []Command{c}}}), Options{})
+		mustSimulate(t, small(1, 4), prog([]program.Stream{{Commands: []program.Command{c}}}), Options{})
 		return tiles
 	}
-	for _, first := range []Time{1, 50, 99} {
+	for _, first := range []program.Time{1, 50, 99} {
 		if got := order(first); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5, 6, 7}) {
 			t.Errorf("tickets handed out: %v", got)
 		}
@@ -186,12 +187,12 @@ func TestTiesActInOrderOfLaunchAndIndex(t *testing.T) {
 // Z is launched after Y, though in the place in memory of X that has ended: of
 // two puts to one GPU at one instant Y's leaves first.
 func TestTiesActInOrderOfLaunchThatIsNoPlace(t *testing.T) {
-	put := func(name string, d Time) Command {
-		return kernel(name, 1, []Phase{{Op: Work, Time: d}, {Op: Put, Peer: 1, Bytes: 1000}})
+	put := func(name string, d program.Time) program.Command {
+		return kernel(name, 1, []program.Phase{{Op: program.Work, Time: d}, {Op: program.Put, Peer: 1, Bytes: 1000}})
 	}
-	p := prog([]Stream{
-		{Commands: []Command{kernel("X", 1, work(10)), put("Z", 10)}},
-		{Commands: []Command{put("Y", 20)}},
+	p := prog([]program.Stream{
+		{Commands: []program.Command{kernel("X", 1, work(10)), put("Z", 10)}},
+		{Commands: []program.Command{put("Y", 20)}},
 	}, nil)
 	r := mustSimulate(t, small(2, 2), p, Options{Level: Phases})
 	if got, want := draw(t, r.Run, trace.Link, trace.Transfer, 10), "0/000.0 |..YZ|"; got != want {
@@ -202,19 +203,19 @@ func TestTiesActInOrderOfLaunchThatIsNoPlace(t *testing.T) {
 // Of two flags that arrive at one instant the one that was sent first does first,
 // though the other has the place in memory of one that is there already.
 func TestPostsOfOneInstantArriveAsSent(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	done, early, late := p.NewFlag("done"), p.NewFlag("early"), p.NewFlag("late")
-	waits := func(name string, f Flag) []Stream {
-		return []Stream{{Commands: []Command{kernel(name, 1, []Phase{{Op: WaitFor, Flag: f, Count: 1}, {Op: Put, Peer: 1, Bytes: 1000}})}}}
+	waits := func(name string, f program.Flag) []program.Stream {
+		return []program.Stream{{Commands: []program.Command{kernel(name, 1, []program.Phase{{Op: program.WaitFor, Flag: f, Count: 1}, {Op: program.Put, Peer: 1, Bytes: 1000}})}}}
 	}
-	p.GPUs = []GPU{{Streams: append(waits("Z", late), waits("Y", early)...)}, {}}
-	send := kernel("send", 1, []Phase{
-		{Op: PostTo, Flag: done, Count: 1, Time: 1},
-		{Op: PostTo, Flag: early, Count: 1, Time: 10},
-		{Op: Sleep, Time: 4},
-		{Op: PostTo, Flag: late, Count: 1, Time: 6},
+	p.GPUs = []program.GPU{{Streams: append(waits("Z", late), waits("Y", early)...)}, {}}
+	send := kernel("send", 1, []program.Phase{
+		{Op: program.PostTo, Flag: done, Count: 1, Time: 1},
+		{Op: program.PostTo, Flag: early, Count: 1, Time: 10},
+		{Op: program.Sleep, Time: 4},
+		{Op: program.PostTo, Flag: late, Count: 1, Time: 6},
 	})
-	p.GPUs[1].Streams = []Stream{{Commands: []Command{send}}}
+	p.GPUs[1].Streams = []program.Stream{{Commands: []program.Command{send}}}
 	r := mustSimulate(t, small(2, 2), p, Options{Level: Phases})
 	if got, want := draw(t, r.Run, trace.Link, trace.Transfer, 10), "0/000.0 |.YZ|"; got != want {
 		t.Errorf("got %s, want %s", got, want)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // torus is a machine of single GPUs on a torus of links of 25 bytes a nanosecond, 700 ns each.
@@ -18,38 +19,38 @@ func torus(gpus int) machine.Machine {
 
 // allToAll puts a buffer of the bytes, cut by size into shares for each other
 // GPU, from every GPU of the machine.
-func allToAll(gpus int, share func(from, to int) float64) *Program {
-	p := &Program{}
-	arrived := make([]Flag, gpus)
+func allToAll(gpus int, share func(from, to int) float64) *program.Program {
+	p := &program.Program{}
+	arrived := make([]program.Flag, gpus)
 	for g := range arrived {
 		arrived[g] = p.NewFlag("arrived")
 	}
 	for g := range gpus {
-		var puts []Phase
+		var puts []program.Phase
 		for i := 1; i < gpus; i++ {
 			to := (g + i) % gpus
-			puts = append(puts, Phase{Op: Put, Peer: int32(to), Bytes: share(g, to), Flag: arrived[to], Count: 1})
+			puts = append(puts, program.Phase{Op: program.Put, Peer: int32(to), Bytes: share(g, to), Flag: arrived[to], Count: 1})
 		}
-		puts = append(puts, Phase{Op: WaitFor, Flag: arrived[g], Count: int64(gpus - 1)})
-		p.GPUs = append(p.GPUs, GPU{Streams: []Stream{{Commands: []Command{kernel("all-to-all", 1, puts)}}}})
+		puts = append(puts, program.Phase{Op: program.WaitFor, Flag: arrived[g], Count: int64(gpus - 1)})
+		p.GPUs = append(p.GPUs, program.GPU{Streams: []program.Stream{{Commands: []program.Command{kernel("all-to-all", 1, puts)}}}})
 	}
 	return p
 }
 
 // storeToAll is allToAll by so many workgroups of each GPU, each of which stores
 // to one GPU after another.
-func storeToAll(gpus, wgs int, share func(from, to int) float64) *Program {
-	p := &Program{}
+func storeToAll(gpus, wgs int, share func(from, to int) float64) *program.Program {
+	p := &program.Program{}
 	for g := range gpus {
 		k := kernel("stores", wgs, nil, threads(1), pipe(.1))
-		k.Kernel.Recipe = func(w int, buf []Phase) []Phase {
+		k.Kernel.Recipe = func(w int, buf []program.Phase) []program.Phase {
 			for i := range gpus - 1 {
 				to := (g + 1 + (i+w)%(gpus-1)) % gpus
-				buf = append(buf, Phase{Op: Store, Peer: int32(to), Bytes: share(g, to) / float64(wgs)})
+				buf = append(buf, program.Phase{Op: program.Store, Peer: int32(to), Bytes: share(g, to) / float64(wgs)})
 			}
 			return buf
 		}
-		p.GPUs = append(p.GPUs, GPU{Streams: []Stream{{Commands: []Command{k}}}})
+		p.GPUs = append(p.GPUs, program.GPU{Streams: []program.Stream{{Commands: []program.Command{k}}}})
 	}
 	return p
 }
@@ -71,7 +72,7 @@ func least(m machine.Machine, share func(from, to int) float64) float64 {
 			}
 		}
 	}
-	return most / perNanosecond(m.Network.Pair.Value)
+	return most / program.PerNanosecond(m.Network.Pair.Value)
 }
 
 // An all-to-all of equal shares takes as long as its fullest link is busy, and
@@ -88,11 +89,11 @@ func TestTorusAllToAll(t *testing.T) {
 		m.Network.Topology = c.topology
 		equal := func(int, int) float64 { return each }
 		r := mustSimulate(t, m, allToAll(c.gpus, equal), Options{})
-		want := Time(c.shares * each / 25)
+		want := program.Time(c.shares * each / 25)
 		if r.Makespan < want || r.Makespan > want+20*700 {
 			t.Errorf("%s of %d: %d ns, want %d and at most twenty links' latency", c.topology, c.gpus, r.Makespan, want)
 		}
-		if got := Time(least(m, equal)); got != want {
+		if got := program.Time(least(m, equal)); got != want {
 			t.Errorf("%s of %d: the fullest link is busy for %d ns, want %d", c.topology, c.gpus, got, want)
 		}
 	}
@@ -111,7 +112,7 @@ func BenchmarkTorus(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			p := allToAll(gpus, c.share)
 			b.ReportAllocs()
-			var took Time
+			var took program.Time
 			for b.Loop() {
 				took = mustSimulate(b, torus(gpus), p, Options{}).Makespan
 			}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -32,17 +33,17 @@ func TestManyEqualNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := small(2, rapid.IntRange(1, 40).Draw(t, "CUs"))
 		m.GPU.Memory, m.Network = q(40e9), machine.Network{Node: q(rapid.SampledFrom([]float64{1, 2}).Draw(t, "node")), Message: q(3e-9)}
-		p := &Program{}
+		p := &program.Program{}
 		f := p.NewFlag("put")
-		several := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Phase {
-			x := drawPhase(t, 2, rapid.SampledFrom([]PhaseOp{Work, Work, Work, Store}).Draw(t, "op"))
+		several := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) program.Phase {
+			x := drawPhase(t, 2, rapid.SampledFrom([]program.PhaseOp{program.Work, program.Work, program.Work, program.Store}).Draw(t, "op"))
 			x.Read += float64(rapid.IntRange(0, 99).Draw(t, "read more"))
 			x.Weight = rapid.SampledFrom([]float64{0, 0, .5, 1.5, 2, 3}).Draw(t, "weight")
 			return x
 		}), 1, 40).Draw(t, "phases")
 		many := kernel("many", rapid.IntRange(1, 50).Draw(t, "workgroups"), nil, threads(rapid.SampledFrom([]int{1, 4, 8}).Draw(t, "threads")), pipe(.3))
 		each := rapid.IntRange(1, 12).Draw(t, "phases of each")
-		many.Kernel.Recipe = func(tile int, buf []Phase) []Phase {
+		many.Kernel.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 			for i := range each {
 				buf = append(buf, several[(tile*each+i)%len(several)])
 			}
@@ -51,18 +52,18 @@ func TestManyEqualNaive(t *testing.T) {
 		sizes := rapid.SliceOfN(rapid.IntRange(0, 200), 1, 5).Draw(t, "puts of")
 		puts := rapid.IntRange(0, 150).Draw(t, "puts")
 		put := kernel("put", 1, nil, threads(0), pipe(.1))
-		put.Kernel.Recipe = func(_ int, buf []Phase) []Phase {
+		put.Kernel.Recipe = func(_ int, buf []program.Phase) []program.Phase {
 			for i := range puts {
-				buf = append(buf, Phase{Op: Put, Peer: 1, Bytes: float64(sizes[i%len(sizes)]) / 4, Flag: f, Count: 1})
+				buf = append(buf, program.Phase{Op: program.Put, Peer: 1, Bytes: float64(sizes[i%len(sizes)]) / 4, Flag: f, Count: 1})
 			}
-			return append(buf, Phase{Op: WaitFor, Flag: f, Count: int64(puts)})
+			return append(buf, program.Phase{Op: program.WaitFor, Flag: f, Count: int64(puts)})
 		}
-		p.GPUs = []GPU{{Streams: []Stream{{Commands: []Command{many}}, {Queue: 1, Commands: []Command{put}}}}, {}}
+		p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{many}}, {Queue: 1, Commands: []program.Command{put}}}}, {}}
 		equalsNaive(t, m, p)
 	})
 }
 
-func equalsNaive(t *rapid.T, m machine.Machine, p *Program) {
+func equalsNaive(t *rapid.T, m machine.Machine, p *program.Program) {
 	naive := runNaive(m, p)
 	r, err := Simulate(m, p, Options{Level: Workgroups})
 	var deadlock *DeadlockError
@@ -100,7 +101,7 @@ func differences(got, want []string) string {
 }
 
 // logOf writes a run as the naive simulator does, in so many nanoseconds.
-func logOf(p *Program, r *trace.Run, unit Time) []string {
+func logOf(p *program.Program, r *trace.Run, unit program.Time) []string {
 	in := func(s trace.Span) string {
 		return fmt.Sprint(float64(s.Start)/float64(unit), "-", float64(s.End)/float64(unit))
 	}

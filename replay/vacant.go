@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -22,7 +23,7 @@ import (
 
 // A stay is a workgroup's time in a slot.
 type stay struct {
-	start, end Time
+	start, end program.Time
 	cu, slot   int32
 	index      int32        // of a persistent workgroup
 	bank       int32        // of a persistent workgroup's kernel, or none
@@ -31,7 +32,7 @@ type stay struct {
 
 // A presence is the life of a kernel.
 type presence struct {
-	ready, start, full, end Time // full: all workgroups have been placed
+	ready, start, full, end program.Time // full: all workgroups have been placed
 	name                    string
 	order                   int32
 	stream                  int32
@@ -45,7 +46,7 @@ type vacancies struct {
 }
 
 // settleIn takes a slot of a CU for a workgroup, for its lane.
-func (r *recorder) settleIn(l *launch, w *workgroup, c *cu, now Time) int32 {
+func (r *recorder) settleIn(l *launch, w *workgroup, c *cu, now program.Time) int32 {
 	at := slices.Index(c.slots, none)
 	if at < 0 {
 		at = len(c.slots)
@@ -64,7 +65,7 @@ func (r *recorder) settleIn(l *launch, w *workgroup, c *cu, now Time) int32 {
 }
 
 // moveOut gives the slot back.
-func (r *recorder) moveOut(gpu int32, c *cu, slot int32, now Time) {
+func (r *recorder) moveOut(gpu int32, c *cu, slot int32, now program.Time) {
 	id := c.slots[slot]
 	c.slots[slot] = none
 	v := &r.vacant[gpu]
@@ -77,15 +78,15 @@ func (r *recorder) moveOut(gpu int32, c *cu, slot int32, now Time) {
 }
 
 // past reports whether a time is after the window.
-func (r *recorder) past(t Time) bool { return r.options.To > 0 && t >= r.options.To }
+func (r *recorder) past(t program.Time) bool { return r.options.To > 0 && t >= r.options.To }
 
 // watched reports whether what begins now on the rank is recorded.
-func (r *recorder) watched(rank int32, now Time) bool {
+func (r *recorder) watched(rank int32, now program.Time) bool {
 	return r.deep[rank] && now >= r.options.From && !r.past(now)
 }
 
 // lived keeps the life of a kernel.
-func (r *recorder) lived(l *launch, now Time) {
+func (r *recorder) lived(l *launch, now program.Time) {
 	if r.deep[l.gpu] {
 		v := &r.vacant[l.gpu]
 		v.kernels = append(v.kernels, presence{l.ready, r.Span(l.span).Start, l.full, now, l.kernel.Name, l.order, l.stream})
@@ -94,7 +95,7 @@ func (r *recorder) lived(l *launch, now Time) {
 
 // A reason is why slots are vacant for a while.
 type reason struct {
-	start, end Time
+	start, end program.Time
 	name       string
 }
 
@@ -156,8 +157,8 @@ func (v *vacancies) byLane() []stay {
 }
 
 // recordGap records a vacant time, cut by reasons.
-func (s *sim) recordGap(lane trace.LaneID, start, end Time, reasons []reason) {
-	at, _ := slices.BinarySearchFunc(reasons, start, func(r reason, t Time) int { return cmp.Compare(r.end, t+1) })
+func (s *sim) recordGap(lane trace.LaneID, start, end program.Time, reasons []reason) {
+	at, _ := slices.BinarySearchFunc(reasons, start, func(r reason, t program.Time) int { return cmp.Compare(r.end, t+1) })
 	for ; at < len(reasons) && reasons[at].start < end; at++ {
 		from, to := max(start, reasons[at].start), min(end, reasons[at].end)
 		if from < to {
@@ -170,11 +171,11 @@ func (s *sim) recordGap(lane trace.LaneID, start, end Time, reasons []reason) {
 }
 
 // reasons says of every time until the end why slots of the GPU were vacant then.
-func (s *sim) reasons(v *vacancies, until Time) []reason {
+func (s *sim) reasons(v *vacancies, until program.Time) []reason {
 	slices.SortFunc(v.kernels, func(a, b presence) int { return cmp.Or(cmp.Compare(a.ready, b.ready), cmp.Compare(a.order, b.order)) })
-	cuts := []Time{0, until}
+	cuts := []program.Time{0, until}
 	for _, k := range v.kernels {
-		for _, t := range [...]Time{k.ready, k.start, k.full, k.end} {
+		for _, t := range [...]program.Time{k.ready, k.start, k.full, k.end} {
 			if t < until {
 				cuts = append(cuts, t)
 			}
@@ -196,7 +197,7 @@ func (s *sim) reasons(v *vacancies, until Time) []reason {
 			continue
 		}
 		if next == len(v.kernels) {
-			all = append(all, reason{from, to, NoWork.String()})
+			all = append(all, reason{from, to, program.NoWork.String()})
 			continue
 		}
 		all = s.streamReasons(all, from, to, &v.kernels[next])
@@ -205,24 +206,24 @@ func (s *sim) reasons(v *vacancies, until Time) []reason {
 }
 
 // kernelReason is why slots are vacant while kernels are ready or running.
-func kernelReason(alive []presence, now Time) (string, bool) {
+func kernelReason(alive []presence, now program.Time) (string, bool) {
 	for _, k := range alive {
 		if now < k.full {
-			return fmt.Sprintf("%s for %s", NoSlot, k.name), true
+			return fmt.Sprintf("%s for %s", program.NoSlot, k.name), true
 		}
 	}
 	if n := len(alive); n > 0 {
-		return fmt.Sprintf("%s of %s", Tail, alive[n-1].name), true
+		return fmt.Sprintf("%s of %s", program.Tail, alive[n-1].name), true
 	}
 	return "", false
 }
 
 // streamReasons appends what the stream that launches the next kernel stands
 // still for; where it does not, it copies.
-func (s *sim) streamReasons(all []reason, from, to Time, next *presence) []reason {
+func (s *sim) streamReasons(all []reason, from, to program.Time, next *presence) []reason {
 	copying := fmt.Sprintf("copy before %s", next.name)
 	idle := s.streams[next.stream].idle
-	at, _ := slices.BinarySearchFunc(idle, from, func(i Idle, t Time) int { return cmp.Compare(i.End, t+1) })
+	at, _ := slices.BinarySearchFunc(idle, from, func(i Idle, t program.Time) int { return cmp.Compare(i.End, t+1) })
 	for ; at < len(idle) && idle[at].Start < to; at++ {
 		if idle[at].Start > from {
 			all = append(all, reason{from, idle[at].Start, copying})
@@ -240,8 +241,8 @@ func (s *sim) streamReasons(all []reason, from, to Time, next *presence) []reaso
 
 func (s *sim) idleReason(i *Idle, next *presence) string {
 	text := fmt.Sprintf("%s before %s", i.Cause, next.name)
-	if i.Flag != NoFlag {
-		text = fmt.Sprintf("%s: %s", i.Cause, flagName(s.program, i.Flag))
+	if i.Flag != program.NoFlag {
+		text = fmt.Sprintf("%s: %s", i.Cause, program.FlagName(s.program, i.Flag))
 	}
 	if i.Note != "" {
 		text += ", " + i.Note

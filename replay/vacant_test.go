@@ -10,38 +10,41 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // Every way for a slot to be vacant, on a GPU of two CUs that hold one
 // workgroup of A, B, C or E each.
 func TestWhySlotsAreVacant(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	issued, remote := p.NewFlag("issued"), p.NewFlag("remote")
 	uneven := kernel("A", 2, nil)
-	uneven.Kernel.Recipe = func(wg int, buf []Phase) []Phase { return append(buf, Phase{Op: Work, Time: Time(10 + 20*wg)}) }
+	uneven.Kernel.Recipe = func(wg int, buf []program.Phase) []program.Phase {
+		return append(buf, program.Phase{Op: program.Work, Time: program.Time(10 + 20*wg)})
+	}
 	b := kernel("B", 2, work(10))
 	b.Delay = 5
 	small2 := kernel("C", 1, work(20), threads(4))
 	whole := kernel("E", 2, work(10))
-	p.GPUs = []GPU{
-		{Streams: []Stream{
-			{Name: "main", Commands: []Command{
-				{Op: Wait, Flag: issued, Count: 1}, // 0-3
-				uneven,                             // 3-13, 3-33
-				b,                                  // 38-48
-				{Op: Start, Copy: &Copy{Name: "fill", Time: 7, Free: true}}, // 48-55
-				{Op: Wait, Flag: remote, Count: 1},                          // 55-60
-				small2,                                                      // CU 0, 60-80
+	p.GPUs = []program.GPU{
+		{Streams: []program.Stream{
+			{Name: "main", Commands: []program.Command{
+				{Op: program.Wait, Flag: issued, Count: 1}, // 0-3
+				uneven, // 3-13, 3-33
+				b,      // 38-48
+				{Op: program.Start, Copy: &program.Copy{Name: "fill", Time: 7, Free: true}}, // 48-55
+				{Op: program.Wait, Flag: remote, Count: 1},                                  // 55-60
+				small2, // CU 0, 60-80
 			}},
-			{Name: "side", Queue: 1, Commands: []Command{
-				{Op: Wait, Flag: remote, Count: 1},
-				{Op: Delay, Delay: 1, Why: LaunchGap},
+			{Name: "side", Queue: 1, Commands: []program.Command{
+				{Op: program.Wait, Flag: remote, Count: 1},
+				{Op: program.Delay, Delay: 1, Why: program.LaunchGap},
 				whole, // CU 1 from 61 to 71 and from 71 to 81
 			}},
-			{Name: "host", Host: true, Queue: 2, Commands: []Command{{Op: Delay, Delay: 3, Why: HostIssue}, {Op: Post, Flag: issued, Count: 1}}},
+			{Name: "host", Host: true, Queue: 2, Commands: []program.Command{{Op: program.Delay, Delay: 3, Why: program.HostIssue}, {Op: program.Post, Flag: issued, Count: 1}}},
 		}},
-		{Streams: []Stream{{Name: "far", Commands: []Command{kernel("D", 1, work(60)), {Op: Post, Flag: remote, Count: 1}, kernel("D", 1, work(40))}}}},
+		{Streams: []program.Stream{{Name: "far", Commands: []program.Command{kernel("D", 1, work(60)), {Op: program.Post, Flag: remote, Count: 1}, kernel("D", 1, work(40))}}}},
 	}
 	const want = `
 		CU 0.0 0-3 host: issued, posted by GPU 0 stream "host"
@@ -71,8 +74,10 @@ func TestWhySlotsAreVacant(t *testing.T) {
 // Halves of a CU: what half of it A leaves does not hold B.
 func TestRoomIsNoSlot(t *testing.T) {
 	a := kernel("A", 2, nil, threads(4), pipe(.5))
-	a.Kernel.Recipe = func(wg int, buf []Phase) []Phase { return append(buf, Phase{Op: Work, Time: Time(10 + 20*wg)}) }
-	p := prog([]Stream{{Commands: []Command{a}}, {Commands: []Command{kernel("B", 1, work(10))}}})
+	a.Kernel.Recipe = func(wg int, buf []program.Phase) []program.Phase {
+		return append(buf, program.Phase{Op: program.Work, Time: program.Time(10 + 20*wg)})
+	}
+	p := prog([]program.Stream{{Commands: []program.Command{a}}, {Commands: []program.Command{kernel("B", 1, work(10))}}})
 	checkSlots(t, mustSimulate(t, small(1, 1), p, Options{Level: Workgroups}), `
 		CU 0.0 0-10 A
 		CU 0.0 10-30 no slot for B
@@ -124,7 +129,7 @@ func TestSlotsAreHeldOrVacant(t *testing.T) {
 				}
 			}
 			slices.SortFunc(spans, func(a, b trace.Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
-			var until, vacant Time
+			var until, vacant program.Time
 			for _, s := range spans {
 				name := r.Run.NameOf(s)
 				if s.Start > until {
@@ -150,8 +155,8 @@ func TestSlotsAreHeldOrVacant(t *testing.T) {
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, m, whole := drawRun(t, Options{Level: Phases})
-		from := Time(rapid.IntRange(0, int(whole.Makespan)).Draw(t, "from"))
-		to := from + Time(rapid.IntRange(1, int(whole.Makespan)+1).Draw(t, "length"))
+		from := program.Time(rapid.IntRange(0, int(whole.Makespan)).Draw(t, "from"))
+		to := from + program.Time(rapid.IntRange(1, int(whole.Makespan)+1).Draw(t, "length"))
 		part, err := Simulate(m, p, Options{Level: Phases, From: from, To: to})
 		if err != nil {
 			t.Fatal(err)

@@ -7,24 +7,25 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // One GPU computes 100, stores 4000 bytes through an egress of 100 a
 // nanosecond, posts over a latency of 10 to the other, whose stream waits, has
 // a gap of 6, and gathers 80,000 bytes at the memory's full 1000 a nanosecond.
 func TestWhatIf(t *testing.T) {
-	p := &Program{}
+	p := &program.Program{}
 	f := p.NewFlag("there")
-	b := kernel("gather", 1, []Phase{{Op: Work, Time: 80, Read: 80_000}})
+	b := kernel("gather", 1, []program.Phase{{Op: program.Work, Time: 80, Read: 80_000}})
 	b.Delay = 6
-	p.GPUs = []GPU{
-		{Streams: []Stream{{Commands: []Command{
-			kernel("A", 1, []Phase{{Op: Work, Time: 100}, {Op: Store, Peer: 1, Bytes: 4000, Time: 30}, {Op: PostTo, Flag: f, Count: 1}}),
+	p.GPUs = []program.GPU{
+		{Streams: []program.Stream{{Commands: []program.Command{
+			kernel("A", 1, []program.Phase{{Op: program.Work, Time: 100}, {Op: program.Store, Peer: 1, Bytes: 4000, Time: 30}, {Op: program.PostTo, Flag: f, Count: 1}}),
 		}}}},
-		{Streams: []Stream{{Commands: []Command{
-			{Op: Wait, Flag: f, Count: 1},
-			{Op: Delay, Delay: 4, Why: HostIssue},
-			{Op: Delay, Delay: 5, Why: PeerSkew},
+		{Streams: []program.Stream{{Commands: []program.Command{
+			{Op: program.Wait, Flag: f, Count: 1},
+			{Op: program.Delay, Delay: 4, Why: program.HostIssue},
+			{Op: program.Delay, Delay: 5, Why: program.PeerSkew},
 			b,
 		}}}},
 	}
@@ -33,15 +34,15 @@ func TestWhatIf(t *testing.T) {
 	m.Engines = machine.Engines{Count: q(1)}
 	for _, c := range []struct {
 		name string
-		x    WhatIf
-		want Time
+		x    program.WhatIf
+		want program.Time
 	}{
-		{"as it is", WhatIf{}, 100 + 40 + 10 + 4 + 5 + 6 + 80},
-		{"links", WhatIf{Links: 2}, 100 + 20 + 10 + 4 + 5 + 6 + 80},
-		{"memory", WhatIf{Memory: 2}, 100 + 40 + 10 + 4 + 5 + 6 + 40},
-		{"compute", WhatIf{Compute: 2}, 50 + 40 + 10 + 4 + 5 + 6 + 80},
-		{"launches", WhatIf{Launches: true}, 100 + 40 + 10 + 5 + 80},
-		{"latency", WhatIf{Latency: true}, 100 + 40 + 4 + 6 + 80},
+		{"as it is", program.WhatIf{}, 100 + 40 + 10 + 4 + 5 + 6 + 80},
+		{"links", program.WhatIf{Links: 2}, 100 + 20 + 10 + 4 + 5 + 6 + 80},
+		{"memory", program.WhatIf{Memory: 2}, 100 + 40 + 10 + 4 + 5 + 6 + 40},
+		{"compute", program.WhatIf{Compute: 2}, 50 + 40 + 10 + 4 + 5 + 6 + 80},
+		{"launches", program.WhatIf{Launches: true}, 100 + 40 + 10 + 5 + 80},
+		{"latency", program.WhatIf{Latency: true}, 100 + 40 + 4 + 6 + 80},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, p := c.x.Of(m, p)
@@ -62,7 +63,7 @@ func TestWhatIfNothing(t *testing.T) {
 		p := drawProgram(t)
 		m := drawMachine(t, len(p.GPUs))
 		want, wantErr := Simulate(m, p, Options{Level: Phases, Causes: true})
-		m, p = WhatIf{}.Of(m, p)
+		m, p = program.WhatIf{}.Of(m, p)
 		got, err := Simulate(m, p, Options{Level: Phases, Causes: true})
 		if (err == nil) != (wantErr == nil) {
 			t.Fatalf("error %v, without the WhatIf %v", err, wantErr)

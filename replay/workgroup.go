@@ -1,6 +1,9 @@
 package replay
 
-import "github.com/overlapse/overlapse/replay/fluid"
+import (
+	"github.com/overlapse/overlapse/replay/fluid"
+	"github.com/overlapse/overlapse/replay/program"
+)
 
 // A workgroup is one that is resident. It steps through the phases of its
 // prologue, its tiles and its epilogue. Tens of thousands are resident and met
@@ -9,8 +12,8 @@ import "github.com/overlapse/overlapse/replay/fluid"
 // one, the rest is asked for anew (script).
 type workgroup struct {
 	alarm       alarm
-	since       Time // when the phase began
-	alone       Time // how long it takes alone
+	since       program.Time // when the phase began
+	alone       program.Time // how long it takes alone
 	launch      int32
 	cu          int32 // or none
 	index       int32 // of the kernel's workgroups
@@ -22,10 +25,10 @@ type workgroup struct {
 	far         int16 // GPU that sees last what was stored in this tile; or none
 	stage       stage
 	phase       phaseState
-	op          PhaseOp // of the phase
-	keeps       bool    // the tile's phases, in sim.kept
-	lone        bool    // the phase moves no bytes and goes no slower beside other work
-	uncontended bool    // has an uncontended flow, at pathAt
+	op          program.PhaseOp // of the phase
+	keeps       bool            // the tile's phases, in sim.kept
+	lone        bool            // the phase moves no bytes and goes no slower beside other work
+	uncontended bool            // has an uncontended flow, at pathAt
 
 	// Of flows, and of what is recorded.
 	fluid.Member
@@ -91,7 +94,7 @@ func (s *sim) start(launch, cu int32) {
 func (s *sim) stepWorkgroup(id int32) {
 	w := s.wgs.at(id)
 	l := s.kernels.at(w.launch)
-	was := Sleep
+	was := program.Sleep
 	if w.phase != fresh {
 		was = w.op
 		s.finishPhase(id, w, l)
@@ -102,7 +105,7 @@ func (s *sim) stepWorkgroup(id int32) {
 	for s.err == nil {
 		if w.next == w.n {
 			if !s.nextTile(id, w, l) {
-				s.turn(w, l, was, Sleep)
+				s.turn(w, l, was, program.Sleep)
 				s.depart(id, w, l)
 				return
 			}
@@ -118,17 +121,17 @@ func (s *sim) stepWorkgroup(id int32) {
 }
 
 // beginPhase starts a phase; true when it is over already.
-func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
+func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *program.Phase) bool {
 	w.since, w.alone, w.op = s.now, p.Time, p.Op
 	who := actor{dueWorkgroup, id}
 	switch p.Op {
-	case WaitFor:
+	case program.WaitFor:
 		if s.await(p.Flag, p.Count, who) {
 			break
 		}
 		w.phase = waiting
 		return false
-	case PostTo:
+	case program.PostTo:
 		delay := p.Time
 		if delay == 0 && w.far != none && p.Last == 0 {
 			delay = s.sendFlag(l.gpu, int32(w.far))
@@ -137,15 +140,15 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 		if p.Last != 0 && s.flags[p.Flag].value != p.Last {
 			w.next = w.n - 1
 		}
-	case Put:
+	case program.Put:
 		s.put(l, p)
-	case Sleep:
+	case program.Sleep:
 		if p.Time > 0 {
 			s.sleep(id, w, p.Time)
 			return false
 		}
-	case Work, Store:
-		if p.Time > 0 || p.size() > 0 {
+	case program.Work, program.Store:
+		if p.Time > 0 || p.Size() > 0 {
 			s.charge(l, p)
 			s.bound(w, l, p)
 			if w.phase == flowing || !s.beginAlone(id, w) {
@@ -161,21 +164,21 @@ func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *Phase) bool {
 	return true
 }
 
-func (s *sim) sleep(id int32, w *workgroup, d Time) {
+func (s *sim) sleep(id int32, w *workgroup, d program.Time) {
 	s.wakeAt(&w.alarm, s.now+d, actor{dueWorkgroup, id})
 	w.phase = sleeping
 }
 
 // bound notes what bounds the rate of a Work or Store phase.
-func (s *sim) bound(w *workgroup, l *launch, p *Phase) {
-	if p.Op == Store && (w.far == none || s.flows.latency(l.gpu, p.Peer) > s.flows.latency(l.gpu, int32(w.far))) {
+func (s *sim) bound(w *workgroup, l *launch, p *program.Phase) {
+	if p.Op == program.Store && (w.far == none || s.flows.latency(l.gpu, p.Peer) > s.flows.latency(l.gpu, int32(w.far))) {
 		w.far = int16(p.Peer)
 	}
-	size := p.size()
-	if w.lone = size == 0 && p.Beside <= 1; w.lone {
+	size := p.Size()
+	if w.lone = size == 0 && p.Slowdown <= 1; w.lone {
 		return
 	}
-	if w.size, w.beside, w.weight, w.path = size, max(1, p.Beside), 1, none; size == 0 {
+	if w.size, w.beside, w.weight, w.path = size, max(1, p.Slowdown), 1, none; size == 0 {
 		return
 	}
 	if p.Weight > 0 {
@@ -202,11 +205,11 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 }
 
 // spend adds the time of a phase.
-func (l *launch) spend(w *workgroup, took Time) {
+func (l *launch) spend(w *workgroup, took program.Time) {
 	switch w.op {
-	case WaitFor:
+	case program.WaitFor:
 		l.spent.Waiting += took
-	case Sleep:
+	case program.Sleep:
 		l.spent.Sleeping += took
 	default:
 		alone := min(took, w.alone)
@@ -217,12 +220,12 @@ func (l *launch) spend(w *workgroup, took Time) {
 
 // turn counts a workgroup that turns from one phase to another among those that
 // do something and use their CU's pipes.
-func (s *sim) turn(w *workgroup, l *launch, from, to PhaseOp) {
+func (s *sim) turn(w *workgroup, l *launch, from, to program.PhaseOp) {
 	if from == to {
 		return
 	}
 	g := &s.gpus[l.gpu]
-	n := to.works() - from.works()
+	n := to.Works() - from.Works()
 	if n != 0 {
 		l.working += n
 		if l.computes() {
@@ -240,9 +243,9 @@ func (s *sim) turn(w *workgroup, l *launch, from, to PhaseOp) {
 		x.working += int32(n)
 	}
 	switch {
-	case from == Work:
+	case from == program.Work:
 		x.load -= l.pipe
-	case to == Work:
+	case to == program.Work:
 		x.load += l.pipe
 	default:
 		return
@@ -251,14 +254,6 @@ func (s *sim) turn(w *workgroup, l *launch, from, to PhaseOp) {
 		x.changed = true
 		s.pipesChanged = append(s.pipesChanged, cuRef{l.gpu, w.cu})
 	}
-}
-
-// works is 1 of phases that do something, else 0.
-func (op PhaseOp) works() int {
-	if op == Work || op == Store {
-		return 1
-	}
-	return 0
 }
 
 // depart gives the workgroup's slot back.

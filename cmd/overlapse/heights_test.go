@@ -31,7 +31,7 @@ type folder struct {
 	spawns bool     // it may start goroutines, with the help of sync
 }
 
-const command = 8 // the height of the command: the only folder with files, flags, signals, clock and randomness
+const command = 9 // the height of the command: the only folder with files, flags, signals, clock and randomness
 
 var folders = map[string]folder{
 	"trace": {height: 0},
@@ -53,19 +53,20 @@ var folders = map[string]folder{
 	"viz/plain":                {height: 1},
 
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
-	"replay":          {height: 2},
-	"replay/workload": {height: 2, beside: []string{"replay"}},
-	"replay/operator": {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
+	"replay/program":  {height: 2},
+	"replay":          {height: 3},
+	"replay/workload": {height: 3},
+	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 2, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
 	"viz/html":        {height: 2, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 2, uses: []string{"github.com/google/pprof"}},
 
-	"engines/plan":     {height: 3},
-	"engines/compare":  {height: 4, spawns: true},
-	"engines":          {height: 5},
-	"engines/explain":  {height: 5, spawns: true},
-	"engines/verdict":  {height: 6},
-	"engines/validate": {height: 7, spawns: true},
+	"engines/plan":     {height: 4},
+	"engines/compare":  {height: 5, spawns: true},
+	"engines":          {height: 6},
+	"engines/explain":  {height: 6, spawns: true},
+	"engines/verdict":  {height: 7},
+	"engines/validate": {height: 8, spawns: true},
 
 	"cmd/overlapse": {height: command, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
@@ -87,11 +88,11 @@ func ruleOf(dir string) (rule folder, known bool) {
 	}
 	switch {
 	case strings.HasSuffix(dir, "test"):
-		return folder{height: 7}, true
+		return folder{height: 8}, true
 	case path.Dir(dir) == "trace":
 		return reader(), true
 	case path.Dir(dir) == "engines":
-		return folder{height: 4}, true
+		return folder{height: 5}, true
 	}
 	return folder{}, false
 }
@@ -152,7 +153,7 @@ func TestHeightRules(t *testing.T) {
 	for _, c := range []struct{ name, src, want string }{
 		{"trace/a.go", `import "fmt"`, ""},
 		{"engines/a.go", `import "` + module + `/replay/workload"`, ""},
-		{"replay/workload/a.go", `import "` + module + `/replay"`, ""},
+		{"replay/workload/a.go", `import "` + module + `/replay/program"`, ""},
 		{"trace/chrome/a.go", `import "github.com/klauspost/compress/gzip"`, ""},
 		{"trace/format/a.go", `import ("os"; "golang.org/x/sync/errgroup")`, ""},
 		{"cmd/overlapse/a.go", `import ("os"; "time"); var _, _ = os.Args, time.Now()`, ""},
@@ -163,10 +164,10 @@ func TestHeightRules(t *testing.T) {
 		{"replay/tool.go", "//go:build ignore\n\npackage main\n\nimport \"os\"", ""},
 
 		{"trace/a.go", `import "` + module + `/trace/chrome"`, "trace/a.go:1: imports trace/chrome: height 1 from height 0"},
-		{"replay/a.go", `import "` + module + `/replay/workload"`, "replay/a.go:1: imports replay/workload: height 2 from height 2"},
+		{"replay/a.go", `import "` + module + `/replay/workload"`, "replay/a.go:1: imports replay/workload: height 3 from height 3"},
 		{"viz/tui/a.go", `import "` + module + `/replay/machine"`, "viz/tui/a.go:1: imports replay/machine: views know runs only"},
 		{"engines/a.go", `import "` + module + `/viz/layout"`, "engines/a.go:1: imports viz/layout: only views and the command draw"},
-		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 8 from height 5"},
+		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 9 from height 6"},
 		{"trace/a.go", `import "` + module + `/internal/util"`, "trace/a.go:1: imports internal/util: a folder without a height"},
 		{"internal/util/a.go", ``, "internal/util/a.go: a folder without a height"},
 		{"samples/a.go", ``, "samples/a.go: a folder without a height"},

@@ -12,8 +12,8 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -102,6 +102,6 @@ func (r *replayRow) spread() []string {
 	if r.Seeds == nil {
 		return []string{"", "", ""}
 	}
-	us := func(t replay.Time) string { return fmt.Sprintf("%.3f", float64(t)/1e3) }
+	us := func(t program.Time) string { return fmt.Sprintf("%.3f", float64(t)/1e3) }
 	return []string{us(r.Seeds.Fastest()), us(r.Seeds.Median()), us(r.Seeds.Slowest())}
 }

@@ -11,12 +11,13 @@ import (
 
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // parseWhatIf reads "links=2,memory=1.2": how many times as fast each is.
 // "" changes nothing.
-func parseWhatIf(s string) (x replay.WhatIf, err error) {
+func parseWhatIf(s string) (x program.WhatIf, err error) {
 	if s == "" {
 		return x, nil
 	}
@@ -37,7 +38,7 @@ func parseWhatIf(s string) (x replay.WhatIf, err error) {
 }
 
 // whatIf replays every strategy on the machine that was asked for.
-func (a *app) whatIf(ctx context.Context, r *replayed, asked string, x replay.WhatIf, opts replay.Options) error {
+func (a *app) whatIf(ctx context.Context, r *replayed, asked string, x program.WhatIf, opts replay.Options) error {
 	bar := a.progress(len(r.Rows), "replaying what if")
 	found, err := explain.Altered(r.workload, r.outcomes, asked, x, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()

@@ -14,6 +14,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -31,7 +32,7 @@ type Outcome struct {
 
 	Races    plan.Races         // that the plan holds
 	Asked    []machine.Question // measured times that the plan asked the profile for
-	Program  *replay.Program    // if causes were asked for
+	Program  *program.Program   // if causes were asked for
 	Window   plan.Interval      // that was asked for; none: {}
 	Machine  machine.Machine    // that it was planned for
 	Scenario plan.Scenario      // the same, with the pace found
@@ -117,7 +118,7 @@ const (
 // the clock falls, and the slower its kernels become. It takes up to clockRounds
 // rounds; what the last one still changed is ClockOff. Durations of a schedule
 // that is replayed as captured are not changed (rule P3).
-func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*replay.Program, error) {
+func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	clock := plan.ClockOf(w, &o.Machine, sc)
 	asCaptured := o.Strategy.Exact && sc.Clock == plan.CapturedClock
 	if sc.Pace = clock.Pace(&o.Machine, sc, 0); asCaptured {
@@ -140,7 +141,7 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 }
 
 // simulate plans the selection for a scenario, runs it and takes its time.
-func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*replay.Program, error) {
+func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	pl, err := o.Strategy.Planned(w, o.Machine, o.Values, sc)
 	var na *plan.NotApplicable
 	if errors.As(err, &na) {

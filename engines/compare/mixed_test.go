@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -137,7 +138,7 @@ func TestSettingsOfOnePair(t *testing.T) {
 				for _, st := range g.Streams {
 					hosts := 0
 					for _, c := range st.Commands {
-						if c.Op == replay.Wait && c.Name == "host" {
+						if c.Op == program.Wait && c.Name == "host" {
 							hosts++
 						}
 						if c.Kernel == nil {
@@ -195,7 +196,7 @@ func TestSettingsOfParts(t *testing.T) {
 			for _, st := range g.Streams {
 				host := false
 				for _, c := range st.Commands {
-					host = host || c.Op == replay.Wait && c.Name == "host"
+					host = host || c.Op == program.Wait && c.Name == "host"
 					if c.Kernel == nil && (c.Copy == nil || c.Copy.Attr.Dir == trace.Fill) { // fills go with what follows
 						continue
 					}

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -187,7 +187,7 @@ type chunked struct {
 	first, second     *workload.Op
 	onCompute, onComm *plan.Stream
 	events            string         // name of the stream on which events between its streams are on their way
-	done, seen        replay.Flag    // chunks of first, and those of which the other stream knows
+	done, seen        program.Flag   // chunks of first, and those of which the other stream knows
 	within            []*workload.Op // what it is part of replaces, which it need not wait for
 }
 
@@ -240,7 +240,7 @@ func (c *chunked) follow(k int) {
 	gap := min(event, usual, plan.Duration(r.Planner.Machine.Launch.Gap.Value))
 	events := r.Added(c.events)
 	events.Wait(c.done, int64(k+1), c.first.Name)
-	events.Delay(event-gap, replay.LaunchGap, "event")
+	events.Delay(event-gap, program.LaunchGap, "event")
 	events.Post(c.seen, 1)
 	s.Wait(c.seen, int64(k+1), c.first.Name)
 	c.launch(c.second, k, gap)

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -29,7 +29,7 @@ type ringDecomposition struct {
 type ringState struct {
 	ranks          []int32
 	up, down       int // hops that chunks travel at most, each way
-	arrived, ready [][]replay.Flag
+	arrived, ready [][]program.Flag
 }
 
 // ringPasses says why a pair cannot become a ring of pieces, or nothing.
@@ -195,14 +195,14 @@ func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me 
 func (t *ringDecomposition) combine(r *plan.Rank, compute *workload.Op, s *plan.Stream, name string, read, write float64) {
 	l := t.pl.Machine.Launch
 	s.Wait(r.HostIssued, r.Issue(l.Host.Value, name), "host")
-	s.Launch(plan.Duration(l.Gap.Value), replay.Command{Op: replay.Launch, Name: name, Origin: compute.ID, Kernel: t.pl.Sweep(name, read, write)})
+	s.Launch(plan.Duration(l.Gap.Value), program.Command{Op: program.Launch, Name: name, Origin: compute.ID, Kernel: t.pl.Sweep(name, read, write)})
 }
 
 // pass copies a chunk to a neighbour when it is there.
-func (t *ringDecomposition) pass(r *plan.Rank, lane *plan.Stream, comm *workload.Op, b *ringState, me, to, chunk int, bytes float64, there replay.Flag) {
+func (t *ringDecomposition) pass(r *plan.Rank, lane *plan.Stream, comm *workload.Op, b *ringState, me, to, chunk int, bytes float64, there program.Flag) {
 	lane.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, "copy"), "host")
 	lane.Wait(there, 1, "chunk")
-	lane.Launch(0, replay.Command{Op: replay.Start, Name: comm.Name, Origin: comm.ID, Copy: &replay.Copy{
+	lane.Launch(0, program.Command{Op: program.Start, Name: comm.Name, Origin: comm.ID, Copy: &program.Copy{
 		Name: fmt.Sprintf("copy %d→%d", b.ranks[me], b.ranks[to]), From: b.ranks[me], Peer: b.ranks[to], Bytes: bytes,
 	}})
 	lane.Post(b.arrived[to][chunk], 1)

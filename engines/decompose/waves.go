@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -18,7 +18,7 @@ const pollNap = trace.Time(100)
 type groups struct {
 	plan.Grid
 	size, n int
-	counted []replay.Flag
+	counted []program.Flag
 }
 
 // countsWaves says why the tiles of a pair's product cannot be counted in groups, or nothing.
@@ -75,8 +75,8 @@ func inWaves(r *plan.Rank, p *plan.Pair, waves, n, channels int) {
 	r.BeginPair(p)
 	k := r.Planner.KernelOf(compute, g.Grid)
 	work := k.Recipe
-	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
-		return append(work(i, buf), replay.Phase{Op: replay.PostTo, Flag: g.counted[i/g.size], Count: 1})
+	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
+		return append(work(i, buf), program.Phase{Op: program.PostTo, Flag: g.counted[i/g.size], Count: 1})
 	}
 	gap := r.WaitUntilReady(onCompute, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
 	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")

@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -16,7 +17,7 @@ import (
 // differs as x says: what the user of a replay asks, where Sensitivity asks
 // questions of its own. The list is in the order of the outcomes; Name is "" where
 // an outcome is not Sensitive or cannot run there.
-func Altered(w *workload.Workload, outs []compare.Outcome, name string, x replay.WhatIf, stop func() bool, done func()) ([]WhatIf, error) {
+func Altered(w *workload.Workload, outs []compare.Outcome, name string, x program.WhatIf, stop func() bool, done func()) ([]WhatIf, error) {
 	all := make([]WhatIf, len(outs))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))

@@ -8,6 +8,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // What a user asks is answered as what Sensitivity asks by itself; nothing changed changes nothing.
@@ -25,11 +26,11 @@ func TestAlteredAgreesWithSensitivity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Altered(w, outs, "links=2", replay.WhatIf{Links: 2}, nil, nil)
+	got, err := Altered(w, outs, "links=2", program.WhatIf{Links: 2}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, err := Altered(w, outs, "links=1", replay.WhatIf{Links: 1}, nil, nil)
+	same, err := Altered(w, outs, "links=1", program.WhatIf{Links: 1}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

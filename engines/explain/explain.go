@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -156,9 +157,9 @@ func split(g replay.Segment) (need string, alone trace.Time, loss string) {
 		return "launch gaps", took, ""
 	case replay.Delaying:
 		switch g.Cause {
-		case replay.HostIssue:
+		case program.HostIssue:
 			return "the host", took, ""
-		case replay.PeerSkew:
+		case program.PeerSkew:
 			return "barriers", took, ""
 		}
 		return "launch gaps", took, ""
@@ -288,7 +289,7 @@ func newLink(path []replay.Segment) Link {
 
 // nameOf is whose time a segment is.
 func nameOf(g replay.Segment) string {
-	if g.Step == replay.Delaying && g.Cause == replay.HostIssue {
+	if g.Step == replay.Delaying && g.Cause == program.HostIssue {
 		return "host"
 	}
 	return g.Name

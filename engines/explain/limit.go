@@ -9,6 +9,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -74,18 +75,18 @@ func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
 
 // An IdleSum is how long streams stood still for one reason.
 type IdleSum struct {
-	Cause   replay.Cause `json:"cause"`
-	Time    replay.Time  `json:"time_ns"`           // summed over streams and ranks
-	Longest string       `json:"longest,omitempty"` // what the longest of them waited for
+	Cause   program.Cause `json:"cause"`
+	Time    program.Time  `json:"time_ns"`           // summed over streams and ranks
+	Longest string        `json:"longest,omitempty"` // what the longest of them waited for
 }
 
 // idleByCause sums up why streams stood still, longest first. Streams that had
 // nothing left to do are left out.
 func idleByCause(idle []replay.Idle) []IdleSum {
 	var sums []IdleSum
-	var longest []replay.Time
+	var longest []program.Time
 	for _, i := range idle {
-		if i.Cause == replay.NoWork {
+		if i.Cause == program.NoWork {
 			continue
 		}
 		k := slices.IndexFunc(sums, func(s IdleSum) bool { return s.Cause == i.Cause })
@@ -108,7 +109,7 @@ func idleByCause(idle []replay.Idle) []IdleSum {
 // the host counts where devices are idle: else it is other streams' turn.
 func waits(r *replay.Result, from []trace.Time, idle bool) string {
 	var late []replay.Idle
-	var whole replay.Time
+	var whole program.Time
 	for _, i := range r.Idle {
 		if i.Rank < len(from) && i.End > from[i.Rank] {
 			i.Start = max(i.Start, from[i.Rank])
@@ -119,10 +120,10 @@ func waits(r *replay.Result, from []trace.Time, idle bool) string {
 		whole += r.Makespan - f
 	}
 	for _, s := range idleByCause(late) {
-		name := map[replay.Cause]string{
-			replay.NoSlot: "free compute units", replay.HostIssue: "the host",
+		name := map[program.Cause]string{
+			program.NoSlot: "free compute units", program.HostIssue: "the host",
 		}[s.Cause]
-		if s.Cause == replay.HostIssue && !idle {
+		if s.Cause == program.HostIssue && !idle {
 			continue
 		}
 		if name != "" && s.Time*50 >= whole {

@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
@@ -42,7 +43,7 @@ func TestSamplesHaveReasons(t *testing.T) {
 					continue
 				}
 				for _, i := range out.Result.Idle {
-					if i.Cause == replay.Unexplained {
+					if i.Cause == program.Unexplained {
 						t.Errorf("%s: stream %d of rank %d stands still from %d to %d", e.Name, i.Queue, i.Rank, i.Start, i.End)
 					}
 				}
@@ -53,7 +54,7 @@ func TestSamplesHaveReasons(t *testing.T) {
 						held++
 					case s.Vacant():
 						vacant++
-						if name := out.Result.Run.NameOf(s); name == "" || strings.HasPrefix(name, replay.Unexplained.String()) {
+						if name := out.Result.Run.NameOf(s); name == "" || strings.HasPrefix(name, program.Unexplained.String()) {
 							t.Errorf("%s: a slot is vacant from %d to %d: %q", e.Name, s.Start, s.End, name)
 						}
 					}

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -23,13 +24,13 @@ type WhatIf struct {
 // whatIfs are the machines that Sensitivity tries.
 var whatIfs = []struct {
 	name string
-	is   replay.WhatIf
+	is   program.WhatIf
 }{
-	{"links twice as fast", replay.WhatIf{Links: 2}},
-	{"memory twice as fast", replay.WhatIf{Memory: 2}},
-	{"compute twice as fast", replay.WhatIf{Compute: 2}},
-	{"launches free", replay.WhatIf{Launches: true}},
-	{"no latencies", replay.WhatIf{Latency: true}},
+	{"links twice as fast", program.WhatIf{Links: 2}},
+	{"memory twice as fast", program.WhatIf{Memory: 2}},
+	{"compute twice as fast", program.WhatIf{Compute: 2}},
+	{"launches free", program.WhatIf{Launches: true}},
+	{"no latencies", program.WhatIf{Latency: true}},
 }
 
 // Sensitivity replays the plan of each outcome that ran on machines that differ

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -31,8 +31,8 @@ type slicing struct {
 	wgs    int     // persistent workgroups of a GPU, whole clusters
 	bytes  float64 // of a vector
 	aware  bool
-	done   [][]replay.Flag // by place, slice of the rank's own: vectors finished
-	ready  [][]replay.Flag // by place, source·slices + slice: the slice is there
+	done   [][]program.Flag // by place, slice of the rank's own: vectors finished
+	ready  [][]program.Flag // by place, source·slices + slice: the slice is there
 }
 
 // ofEight is the part of a CU's workgroups that a fused kernel can keep
@@ -176,10 +176,10 @@ func acrossNodes(pl *plan.Planner, p *workload.Pair) bool {
 }
 
 // storeTo is a workgroup's store of what it computed into a peer's memory.
-func storeTo(pl *plan.Planner, peer int32, bytes float64) replay.Phase {
+func storeTo(pl *plan.Planner, peer int32, bytes float64) program.Phase {
 	f := &pl.Machine.Fabric
-	return replay.Phase{
-		Op: replay.Store, Peer: peer, Bytes: bytes * f.StoreCost(machine.ToAll),
+	return program.Phase{
+		Op: program.Store, Peer: peer, Bytes: bytes * f.StoreCost(machine.ToAll),
 		Time: plan.Duration(bytes / f.StoreCU.Or(f.Egress.Value)),
 	}
 }
@@ -200,7 +200,7 @@ func reorders(pl *plan.Planner, comm *workload.Op) *workload.Op {
 }
 
 // slicedKernel computes vectors, and sends slices as they are complete.
-func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *replay.Kernel {
+func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *program.Kernel {
 	me := slices.Index(d.ranks, int32(op.Rank))
 	g := lookups(pl, op, d.wgs)
 	g.Tiles = d.tiles()
@@ -208,35 +208,35 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
 	k.Attr.Grid = [3]int32{int32(d.wgs), 1, 1}
 	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(me, tile).to]) }
-	work := replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read, Write: d.bytes}
-	k.Recipe = func(tile int, buf []replay.Phase) []replay.Phase {
+	work := program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: d.bytes}
+	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		x := d.pooled(me, tile)
 		if !x.ok {
 			return buf
 		}
-		done := replay.Phase{Op: replay.PostTo, Flag: d.done[me][x.to*d.slices+x.slice], Count: 1, Last: int64(x.size)}
+		done := program.Phase{Op: program.PostTo, Flag: d.done[me][x.to*d.slices+x.slice], Count: 1, Last: int64(x.size)}
 		ready := d.ready[x.to][me*d.slices+x.slice]
 		to, from := int(d.ranks[x.to]), op.Rank
 		work := work
 		work.Time = trace.Time(float64(work.Time)*(1+pl.Machine.GPU.GatherSpread.Value*height(levelOf(tile*len(d.ranks)+me))) + 0.5)
 		switch {
 		case to == from:
-			return append(buf, work, done, replay.Phase{Op: replay.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})
+			return append(buf, work, done, program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})
 		case pl.Machine.Node(to) == pl.Machine.Node(from): // within a node every thread stores what it computed
 			store := storeTo(pl, int32(to), d.bytes)
 			stay := work
 			stay.Write = 0
-			return append(buf, stay, store, pl.Fence(), done, replay.Phase{
-				Op: replay.PostTo, Flag: ready, Count: 1, Mark: "flag",
+			return append(buf, stay, store, pl.Fence(), done, program.Phase{
+				Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag",
 			})
 		}
 		return append(buf, work, done,
-			replay.Phase{Op: replay.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)},
-			replay.Phase{Op: replay.Put, Peer: int32(to), Bytes: float64(x.size) * d.bytes, Flag: ready, Count: 1, Mark: "put"})
+			program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)},
+			program.Phase{Op: program.Put, Peer: int32(to), Bytes: float64(x.size) * d.bytes, Flag: ready, Count: 1, Mark: "put"})
 	}
-	k.Epilogue = func(wg int, buf []replay.Phase) []replay.Phase {
+	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
 		for i := wg; i < len(d.ready[me]); i += d.wgs {
-			buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: d.ready[me][i], Count: 1})
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: d.ready[me][i], Count: 1})
 		}
 		return buf
 	}

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -130,7 +130,7 @@ func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
 	s.Post(g.Arrive, 1)
 	s.Wait(g.Arrive, int64(len(p.First)), "barrier")
-	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), replay.PeerSkew, "barrier")
+	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), program.PeerSkew, "barrier")
 	for _, op := range r.ReplacedOps(p) {
 		r.Written(s, op)
 	}
@@ -139,7 +139,7 @@ func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
 
 // fusedKernel computes and stores the tiles of an operation. Tiles fall into
 // one contiguous share a rank, in index order, as the rows of the output do.
-func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *replay.Kernel {
+func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *program.Kernel {
 	me, n := int32(op.Rank), len(p.First)
 	dest := pl.Destinations(p)
 	g := pl.TilesOf(op)
@@ -165,9 +165,9 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 		}
 	}
 	payload := float64(p.Coll.Bytes) / float64(g.Tiles)
-	local := replay.Phase{Op: replay.Store, Peer: me, Bytes: payload}
-	remote := replay.Phase{
-		Op: replay.Store, Bytes: payload * pl.Machine.Fabric.StoreCost(pattern),
+	local := program.Phase{Op: program.Store, Peer: me, Bytes: payload}
+	remote := program.Phase{
+		Op: program.Store, Bytes: payload * pl.Machine.Fabric.StoreCost(pattern),
 		Time: plan.Duration(payload / pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)),
 	}
 	shares := uneven(storeSpread)
@@ -175,13 +175,13 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
 	k.Attr.Grid = [3]int32{int32(g.WGs), 1, 1}
 	k.Peer = func(tile int) int { return int(owner(tile)) }
-	k.Recipe = func(tile int, buf []replay.Phase) []replay.Phase {
+	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		store := local
 		if to := owner(tile); to != me {
 			store = remote
 			store.Peer, store.Weight = to, shares[levelOf(tile)]
 		}
-		return append(buf, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read}, store)
+		return append(buf, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read}, store)
 	}
 	return k
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -20,15 +20,15 @@ import (
 // Workgroup w computes the same tiles on every GPU, so it waits for its
 // counterparts only. Buffers and flags alternate between launches: nothing is reset.
 type reduction struct {
-	ranks  []int32         // in the group's order
-	tiles  int             // shared by wgs: workgroup w computes w, w+wgs, ...
-	wgs    int             // of a GPU
-	bytes  float64         // of a tile's partial result
-	aware  bool            // tiles of peers first, own last
-	spread bool            // peers' in another order by workgroup: all links of a mesh are used at once
-	all    bool            // all-reduce: owners store their sums to all peers
-	landed [][]replay.Flag // by place, workgroup: peers whose partial results are here
-	summed [][]replay.Flag // by place, workgroup: owners whose sums are here
+	ranks  []int32          // in the group's order
+	tiles  int              // shared by wgs: workgroup w computes w, w+wgs, ...
+	wgs    int              // of a GPU
+	bytes  float64          // of a tile's partial result
+	aware  bool             // tiles of peers first, own last
+	spread bool             // peers' in another order by workgroup: all links of a mesh are used at once
+	all    bool             // all-reduce: owners store their sums to all peers
+	landed [][]program.Flag // by place, workgroup: peers whose partial results are here
+	summed [][]program.Flag // by place, workgroup: owners whose sums are here
 }
 
 // reduces reports whether a pair can be fused with its reduction; why says what
@@ -58,7 +58,7 @@ func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware bool) *redu
 		aware: aware, spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
 	}
 	for _, id := range d.ranks {
-		var landed, summed []replay.Flag
+		var landed, summed []program.Flag
 		for w := range d.wgs {
 			landed = append(landed, pl.Program.NewFlag(fmt.Sprintf("partial results for workgroup %d on rank %d", w, id)))
 			if d.all {
@@ -127,7 +127,7 @@ func fuseReduction(r *plan.Rank, p *plan.Pair, d *reduction, g plan.Grid) {
 
 // reducingKernel computes tiles, stores those of peers into their memory, and
 // sums its own.
-func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reduction, g plan.Grid) *replay.Kernel {
+func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reduction, g plan.Grid) *program.Kernel {
 	me := slices.Index(d.ranks, int32(op.Rank))
 	pattern := machine.ToOne
 	switch {
@@ -137,16 +137,16 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 		pattern = machine.ToNext
 	}
 	rate := pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)
-	store := replay.Phase{Op: replay.Store, Bytes: d.bytes * pl.Machine.Fabric.StoreCost(pattern), Time: plan.Duration(d.bytes / rate)}
+	store := program.Phase{Op: program.Store, Bytes: d.bytes * pl.Machine.Fabric.StoreCost(pattern), Time: plan.Duration(d.bytes / rate)}
 	shares := uneven(storeSpread)
 	k := pl.KernelOf(op, g)
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
 	k.Attr.Grid = [3]int32{int32(g.WGs), 1, 1}
 	k.Peer = func(t int) int { return int(d.ranks[d.owner(d.tile(me, t%d.wgs, t/d.wgs))]) }
-	k.Recipe = func(t int, buf []replay.Phase) []replay.Phase {
+	k.Recipe = func(t int, buf []program.Phase) []program.Phase {
 		wg, turn := t%d.wgs, t/d.wgs
 		to := d.owner(d.tile(me, wg, turn))
-		work := replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read}
+		work := program.Phase{Op: program.Work, Time: g.Time, Read: g.Read}
 		if to == me {
 			work.Write = d.bytes
 			return append(buf, work)
@@ -155,25 +155,25 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 		out.Peer, out.Weight = d.ranks[to], shares[levelOf(t)]
 		buf = append(buf, work, out)
 		if turn+1 == d.turns(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // its last for this peer
-			buf = append(buf, pl.Fence(), replay.Phase{Op: replay.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
+			buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
 		}
 		return buf
 	}
-	k.Epilogue = func(wg int, buf []replay.Phase) []replay.Phase { return sum(pl, d, me, wg, buf) }
+	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase { return sum(pl, d, me, wg, buf) }
 	return k
 }
 
 // sum is what a workgroup does after its last tile: it adds the partial results
 // of its own tiles and, in an all-reduce, exchanges sums with its counterparts.
-func sum(pl *plan.Planner, d *reduction, me, wg int, buf []replay.Phase) []replay.Phase {
+func sum(pl *plan.Planner, d *reduction, me, wg int, buf []program.Phase) []program.Phase {
 	n, tiles := len(d.ranks), d.owners(wg)
 	bytes := float64(tiles[me]) * d.bytes
 	if tiles[me] > 0 {
 		read := bytes * float64(n)
 		each := pl.Machine.GPU.StreamAt(d.wgs) / float64(d.wgs)
 		buf = append(buf,
-			replay.Phase{Op: replay.WaitFor, Flag: d.landed[me][wg], Count: int64(n - 1)},
-			replay.Phase{Op: replay.Work, Time: plan.Duration((read + bytes) / each), Read: read, Write: bytes, Mark: "sum"})
+			program.Phase{Op: program.WaitFor, Flag: d.landed[me][wg], Count: int64(n - 1)},
+			program.Phase{Op: program.Work, Time: plan.Duration((read + bytes) / each), Read: read, Write: bytes, Mark: "sum"})
 	}
 	if !d.all {
 		return buf
@@ -185,14 +185,14 @@ func sum(pl *plan.Planner, d *reduction, me, wg int, buf []replay.Phase) []repla
 			owners++
 		}
 		if tiles[me] > 0 {
-			buf = append(buf, replay.Phase{
-				Op: replay.Store, Peer: d.ranks[to], Bytes: bytes * pl.Machine.Fabric.StoreCost(machine.ToAll),
+			buf = append(buf, program.Phase{
+				Op: program.Store, Peer: d.ranks[to], Bytes: bytes * pl.Machine.Fabric.StoreCost(machine.ToAll),
 				Time: plan.Duration(bytes / pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)),
 			})
 		}
 	}
 	for i := 1; i < n && tiles[me] > 0; i++ {
-		buf = append(buf, pl.Fence(), replay.Phase{Op: replay.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
+		buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
 	}
-	return append(buf, replay.Phase{Op: replay.WaitFor, Flag: d.summed[me][wg], Count: int64(owners)})
+	return append(buf, program.Phase{Op: program.WaitFor, Flag: d.summed[me][wg], Count: int64(owners)})
 }

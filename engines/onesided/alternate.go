@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -69,7 +69,7 @@ func (a *alternate) product(s *plan.Stream, shard int) {
 // the other stream's, which is for another rank, goes first.
 func (a *alternate) sleep(s *plan.Stream) {
 	a.t.issue(a.r, s, "sleep")
-	s.Delay(plan.Duration(a.t.pl.Machine.Launch.Gap.Value), replay.LaunchGap, "sleep")
+	s.Delay(plan.Duration(a.t.pl.Machine.Launch.Gap.Value), program.LaunchGap, "sleep")
 }
 
 // gatherInTurns writes an all-gather and the product behind it.
@@ -83,9 +83,9 @@ func (t *operator) gatherInTurns(r *plan.Rank, p *plan.Pair) {
 		shard *= float64(n)
 	}
 	r.BeginPair(p)
-	s.Delay(r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, comm), r.Dependencies(p, compute)), r.ReplacedOps(p)...), replay.LaunchGap, "")
+	s.Delay(r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, comm), r.Dependencies(p, compute)), r.ReplacedOps(p)...), program.LaunchGap, "")
 	a.barrier(s)
-	s.Launch(0, replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", shard, shard)})
+	s.Launch(0, program.Command{Op: program.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", shard, shard)})
 	a.barrier(s)
 	a.join(a.streams[1], s)
 	a.product(s, me)
@@ -110,7 +110,7 @@ func (t *operator) scatterInTurns(r *plan.Rank, p *plan.Pair) {
 	a := t.alternate(r, p, s)
 	me, n := a.b.place(r), len(a.b.ranks)
 	r.BeginPair(p)
-	s.Delay(r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...), replay.LaunchGap, "")
+	s.Delay(r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...), program.LaunchGap, "")
 	a.barrier(s)
 	a.join(a.streams[1], s)
 	for step := 1; step < n; step++ {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -13,7 +13,7 @@ import (
 // it, once ready is posted, and returns the flag of its end. Launched before, the product waits until
 // all its workgroups are placed. Launched after, they get the slots that the GEMM
 // leaves; if the GEMM waits for them and leaves none, it is a deadlock (rule O9).
-func (t *operator) carry(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready replay.Flag, kernel func(placed replay.Flag) *replay.Kernel, product func()) (end replay.Flag) {
+func (t *operator) carry(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready program.Flag, kernel func(placed program.Flag) *program.Kernel, product func()) (end program.Flag) {
 	compute, comm := r.Split(p)
 	lane, l := r.CommStream(compute, comm), t.pl.Machine.Launch
 	placed := t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", r.ID))
@@ -41,17 +41,17 @@ func (t *operator) carry(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready repla
 // carrier is the communication kernel: its workgroups store every piece to every
 // peer together, or, with the swizzle for a mesh, each begins with another peer.
 // Pieces of a scattered product are waited for.
-func (t *operator) carrier(p *plan.Pair, comm *workload.Op, b *state, seq *sequence, me int, placed replay.Flag) *replay.Kernel {
+func (t *operator) carrier(p *plan.Pair, comm *workload.Op, b *state, seq *sequence, me int, placed program.Flag) *program.Kernel {
 	n := len(b.ranks)
 	gather := p.Direction == workload.CollectiveThenCompute
 	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*t.blocks)
-	k := &replay.Kernel{
+	k := &program.Kernel{
 		Name: comm.Name, Kind: trace.Collective, WGs: t.blocks, Footprint: plan.SweepFootprint,
-		Recipe: func(wg int, buf []replay.Phase) []replay.Phase {
-			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: placed, Count: 1})
+		Recipe: func(wg int, buf []program.Phase) []program.Phase {
+			buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
 			computed := func(shard, piece int) {
 				if !gather {
-					buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.done[me][shard*b.cuts+piece], Count: seq.count(shard, piece)})
+					buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.done[me][shard*b.cuts+piece], Count: seq.count(shard, piece)})
 				}
 			}
 			for c := range b.cuts {
@@ -69,7 +69,7 @@ func (t *operator) carrier(p *plan.Pair, comm *workload.Op, b *state, seq *seque
 					break
 				}
 				computed(me, c)
-				buf = append(buf, replay.Phase{Op: replay.Store, Peer: b.ranks[me], Bytes: bytes, Read: bytes})
+				buf = append(buf, program.Phase{Op: program.Store, Peer: b.ranks[me], Bytes: bytes, Read: bytes})
 			}
 			return buf
 		},
@@ -80,10 +80,10 @@ func (t *operator) carrier(p *plan.Pair, comm *workload.Op, b *state, seq *seque
 }
 
 // storeTo writes bytes into a peer's buffer once that is free, and signals behind a fence.
-func (t *operator) storeTo(b *state, to int, bytes float64, done replay.Flag, buf []replay.Phase) []replay.Phase {
+func (t *operator) storeTo(b *state, to int, bytes float64, done program.Flag, buf []program.Phase) []program.Phase {
 	return append(buf,
-		replay.Phase{Op: replay.WaitFor, Flag: b.free[to], Count: 1},
-		replay.Phase{Op: replay.Store, Peer: b.ranks[to], Bytes: bytes * t.pl.Machine.Fabric.StoreCost(t.pattern()), Read: bytes, Time: t.storeTime(bytes)},
+		program.Phase{Op: program.WaitFor, Flag: b.free[to], Count: 1},
+		program.Phase{Op: program.Store, Peer: b.ranks[to], Bytes: bytes * t.pl.Machine.Fabric.StoreCost(t.pattern()), Read: bytes, Time: t.storeTime(bytes)},
 		t.pl.Fence(),
-		replay.Phase{Op: replay.PostTo, Flag: done, Count: 1})
+		program.Phase{Op: program.PostTo, Flag: done, Count: 1})
 }

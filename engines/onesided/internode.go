@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -24,26 +24,26 @@ func (t *operator) forwards(c plan.Cluster) int {
 //
 //	send     |put to node q-1|                          wait for node q+1|
 //	forward  |own to l+1|own to l+2|...|from q+1 to l+1|from q+1 to l+2|...
-func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, placed replay.Flag) *replay.Kernel {
+func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, placed program.Flag) *program.Kernel {
 	_, comm := r.Split(p)
 	me, forwards := b.place(r), t.forwards(c)
 	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
-	k := &replay.Kernel{
+	k := &program.Kernel{
 		Name: comm.Name, Kind: trace.Collective, WGs: c.Nodes - 1 + forwards, Footprint: plan.SweepFootprint,
-		Recipe: func(wg int, buf []replay.Phase) []replay.Phase {
-			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: placed, Count: 1})
+		Recipe: func(wg int, buf []program.Phase) []program.Phase {
+			buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
 			if d := wg + 1; d < c.Nodes {
 				to, from := c.At(c.Nodes-d, 0), c.At(d, 0)
 				return append(buf,
-					replay.Phase{Op: replay.WaitFor, Flag: b.free[to], Count: 1},
-					replay.Phase{Op: replay.Put, Peer: b.ranks[to], Bytes: shard, Flag: b.arrived[to][me], Count: int64(b.posts), Mark: "put"},
-					replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][from], Count: int64(b.posts)})
+					program.Phase{Op: program.WaitFor, Flag: b.free[to], Count: 1},
+					program.Phase{Op: program.Put, Peer: b.ranks[to], Bytes: shard, Flag: b.arrived[to][me], Count: int64(b.posts), Mark: "put"},
+					program.Phase{Op: program.WaitFor, Flag: b.arrived[me][from], Count: int64(b.posts)})
 			}
 			bytes := shard / float64(forwards)
 			for d := range c.Nodes {
 				which := c.At(d, 0)
 				if d > 0 {
-					buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][which], Count: int64(b.posts)})
+					buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.arrived[me][which], Count: int64(b.posts)})
 				}
 				for i := 1; i < c.Per; i++ {
 					buf = t.storeTo(b, c.At(0, i), bytes, b.arrived[c.At(0, i)][which], buf)
@@ -59,8 +59,8 @@ func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clus
 
 // A relay is what the ranks of a scatter between nodes share beyond the board.
 type relay struct {
-	partial [][]replay.Flag // by place, node: partial results of the node's shard that ranks of its own node have brought
-	sums    []replay.Flag   // by place: sums of nodes that have come
+	partial [][]program.Flag // by place, node: partial results of the node's shard that ranks of its own node have brought
+	sums    []program.Flag   // by place: sums of nodes that have come
 }
 
 func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
@@ -69,7 +69,7 @@ func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
 	}
 	y := &relay{}
 	for _, id := range b.ranks {
-		var of []replay.Flag
+		var of []program.Flag
 		for q := range c.Nodes {
 			of = append(of, t.pl.Program.NewFlag(fmt.Sprintf("partial results for node %d on rank %d", q, id)))
 		}
@@ -96,9 +96,9 @@ func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clu
 	a := r.CommStream(compute, comm)
 	onB := r.Added("sums between nodes")
 	onB.Priority = 1
-	launch := func(name string, k *replay.Kernel) {
+	launch := func(name string, k *program.Kernel) {
 		t.issue(r, onB, name)
-		onB.Launch(plan.Duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: k})
+		onB.Launch(plan.Duration(l.Hop.Value), program.Command{Op: program.Launch, Name: name, Origin: comm.ID, Kernel: k})
 	}
 	for d := 1; d <= c.Nodes; d++ {
 		target := (c.Node + d) % c.Nodes
@@ -126,17 +126,17 @@ func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clu
 	s.Wait(y.sums[me], int64(c.Nodes), "sums of nodes")
 	name := fmt.Sprintf("sum of %d nodes", c.Nodes)
 	t.issue(r, s, name)
-	s.Launch(plan.Duration(l.Hop.Value), replay.Command{Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.Sweep(name, shard*float64(c.Nodes), shard)})
+	s.Launch(plan.Duration(l.Hop.Value), program.Command{Op: program.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.Sweep(name, shard*float64(c.Nodes), shard)})
 }
 
 // sender is one workgroup that writes a shard to another node and stays until it has left.
-func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float64, done replay.Flag) *replay.Kernel {
-	k := &replay.Kernel{
+func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float64, done program.Flag) *program.Kernel {
+	k := &program.Kernel{
 		Name: "send to node", Kind: trace.Collective, WGs: 1, Footprint: plan.SweepFootprint,
-		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+		Recipe: func(_ int, buf []program.Phase) []program.Phase {
 			return append(buf,
-				replay.Phase{Op: replay.Store, Peer: to, Bytes: bytes, Read: bytes},
-				replay.Phase{Op: replay.PostTo, Flag: done, Count: 1, Mark: "sum sent"})
+				program.Phase{Op: program.Store, Peer: to, Bytes: bytes, Read: bytes},
+				program.Phase{Op: program.PostTo, Flag: done, Count: 1, Mark: "sum sent"})
 		},
 	}
 	t.pl.Describe(k, comm, plan.Piece{Coll: p.Coll, Of: len(p.Coll.Members)})

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -20,7 +20,7 @@ type quick struct {
 	pl    *plan.Planner
 	proto string
 	per   int // workgroups for every rank
-	calls map[*workload.Collective][][]replay.Flag
+	calls map[*workload.Collective][][]program.Flag
 }
 
 // protocols is bytes on the wire per byte of data, by protocol. LL stores 4
@@ -30,7 +30,7 @@ type quick struct {
 var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
 
 func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	q := &quick{pl: pl, proto: v["impl"], per: 1, calls: map[*workload.Collective][][]replay.Flag{}}
+	q := &quick{pl: pl, proto: v["impl"], per: 1, calls: map[*workload.Collective][][]program.Flag{}}
 	if why := q.refuses(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
@@ -52,7 +52,7 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no pair with an %s was found", q.proto, q.ops())}
 	}
 	pl.Graph = v["graph"] == "on"
-	pl.CollectiveKernel = func(op *workload.Op) *replay.Kernel {
+	pl.CollectiveKernel = func(op *workload.Op) *program.Kernel {
 		c := &pl.Workload.Collectives[op.Collective]
 		switch {
 		case !q.serves(c):
@@ -97,13 +97,13 @@ func (q *quick) refuses() string {
 }
 
 // landed are the flags of a call: by receiver, then sender and workgroup.
-func (q *quick) landed(c *workload.Collective) [][]replay.Flag {
+func (q *quick) landed(c *workload.Collective) [][]program.Flag {
 	if f, ok := q.calls[c]; ok {
 		return f
 	}
-	var all [][]replay.Flag
+	var all [][]program.Flag
 	for range c.Members {
-		var from []replay.Flag
+		var from []program.Flag
 		for _, m := range c.Members {
 			for range q.per {
 				from = append(from, q.pl.Program.NewFlag(fmt.Sprintf("data of rank %d in %s %d", q.pl.Workload.Ops[m].Rank, c.Op, c.Seq)))
@@ -121,7 +121,7 @@ type caller struct {
 	me      int
 	ranks   []int32
 	near    []bool
-	landed  [][]replay.Flag
+	landed  [][]program.Flag
 	part    float64 // bytes of a workgroup
 	perRank int
 }
@@ -137,7 +137,7 @@ func (q *quick) caller(op *workload.Op, c *workload.Collective) caller {
 }
 
 // flag is set on a member when what a workgroup of another sent has come.
-func (k *caller) flag(to, from, wg int) replay.Flag { return k.landed[to][from*k.perRank+wg] }
+func (k *caller) flag(to, from, wg int) program.Flag { return k.landed[to][from*k.perRank+wg] }
 
 // counterpart reports whether a member of another node is this rank's own there:
 // as many members of that node come before it as of this node before this rank.
@@ -157,25 +157,25 @@ func (q *quick) counterpart(k *caller, other int) bool {
 // to its counterparts in other nodes and stores it to its node; those of the
 // counterparts pass on to the node what comes from there; the others receive
 // (rule O12). Every one unpacks what it has received.
-func (q *quick) allGather(op *workload.Op, c *workload.Collective) *replay.Kernel {
+func (q *quick) allGather(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
 	factor := protocols[q.proto]
 	each := q.pl.Machine.GPU.StreamAt(len(k.ranks)*q.per) / float64(len(k.ranks)*q.per)
-	move := func(read, write float64) replay.Phase {
-		return replay.Phase{Op: replay.Work, Time: plan.Duration((read + write) / each), Read: read, Write: write}
+	move := func(read, write float64) program.Phase {
+		return program.Phase{Op: program.Work, Time: plan.Duration((read + write) / each), Read: read, Write: write}
 	}
-	return q.kernel(op, c, func(i int, buf []replay.Phase) []replay.Phase {
+	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
 		from, wg := i/q.per, i%q.per
 		if from == k.me {
 			buf = append(buf, move(k.part, k.part))
 			for j := range k.ranks {
 				if q.counterpart(&k, j) {
-					buf = append(buf, replay.Phase{Op: replay.Put, Peer: k.ranks[j], Bytes: k.part * factor, Flag: k.flag(j, from, wg), Count: 1, Mark: "put"})
+					buf = append(buf, program.Phase{Op: program.Put, Peer: k.ranks[j], Bytes: k.part * factor, Flag: k.flag(j, from, wg), Count: 1, Mark: "put"})
 				}
 			}
 			return q.broadcast(&k, from, wg, buf)
 		}
-		buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: k.flag(k.me, from, wg), Count: 1})
+		buf = append(buf, program.Phase{Op: program.WaitFor, Flag: k.flag(k.me, from, wg), Count: 1})
 		if q.counterpart(&k, from) {
 			buf = q.broadcast(&k, from, wg, buf)
 		}
@@ -184,12 +184,12 @@ func (q *quick) allGather(op *workload.Op, c *workload.Collective) *replay.Kerne
 }
 
 // broadcast stores a part to every other rank of the node: one store each.
-func (q *quick) broadcast(k *caller, from, wg int, buf []replay.Phase) []replay.Phase {
+func (q *quick) broadcast(k *caller, from, wg int, buf []program.Phase) []program.Phase {
 	f, n := q.pl.Machine.Fabric, len(k.ranks)
 	bytes := k.part * protocols[q.proto]
 	time := plan.Duration(bytes / f.StoreCU.Or(f.Egress.Value))
 	if q.proto == "multimem" && q.pl.Machine.PerNode() > 1 {
-		buf = append(buf, replay.Phase{Op: replay.Store, Peer: replay.Everyone, Bytes: bytes, Time: time})
+		buf = append(buf, program.Phase{Op: program.Store, Peer: program.Everyone, Bytes: bytes, Time: time})
 	}
 	for i := 1; i < n; i++ {
 		to := (k.me + i) % n
@@ -197,42 +197,42 @@ func (q *quick) broadcast(k *caller, from, wg int, buf []replay.Phase) []replay.
 			continue
 		}
 		if q.proto != "multimem" {
-			buf = append(buf, replay.Phase{Op: replay.Store, Peer: k.ranks[to], Bytes: bytes * f.StoreCost(machine.ToAll), Time: time})
+			buf = append(buf, program.Phase{Op: program.Store, Peer: k.ranks[to], Bytes: bytes * f.StoreCost(machine.ToAll), Time: time})
 		}
-		buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: k.flag(to, from, wg), Count: 1})
+		buf = append(buf, program.Phase{Op: program.PostTo, Flag: k.flag(to, from, wg), Count: 1})
 	}
 	return buf
 }
 
 // allToAll has a workgroup for every peer: it puts the tokens and a signal behind
 // them, and waits for the peer's.
-func (q *quick) allToAll(op *workload.Op, c *workload.Collective) *replay.Kernel {
+func (q *quick) allToAll(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
 	f := q.pl.Machine.Fabric
-	return q.kernel(op, c, func(i int, buf []replay.Phase) []replay.Phase {
+	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
 		to, wg := (k.me+i/q.per)%len(k.ranks), i%q.per
 		switch {
 		case to == k.me:
-			return append(buf, replay.Phase{Op: replay.Store, Peer: k.ranks[to], Bytes: k.part, Read: k.part})
+			return append(buf, program.Phase{Op: program.Store, Peer: k.ranks[to], Bytes: k.part, Read: k.part})
 		case k.near[to]:
 			buf = append(buf,
-				replay.Phase{
-					Op: replay.Store, Peer: k.ranks[to], Bytes: k.part * f.StoreCost(machine.ToAll), Read: k.part,
+				program.Phase{
+					Op: program.Store, Peer: k.ranks[to], Bytes: k.part * f.StoreCost(machine.ToAll), Read: k.part,
 					Time: plan.Duration(k.part / f.StoreCU.Or(f.Egress.Value)),
 				},
 				q.pl.Fence(),
-				replay.Phase{Op: replay.PostTo, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "signal"})
+				program.Phase{Op: program.PostTo, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "signal"})
 		default:
-			buf = append(buf, replay.Phase{Op: replay.Put, Peer: k.ranks[to], Bytes: k.part, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "put"})
+			buf = append(buf, program.Phase{Op: program.Put, Peer: k.ranks[to], Bytes: k.part, Flag: k.flag(to, k.me, wg), Count: 1, Mark: "put"})
 		}
-		return append(buf, replay.Phase{Op: replay.WaitFor, Flag: k.flag(k.me, to, wg), Count: 1})
+		return append(buf, program.Phase{Op: program.WaitFor, Flag: k.flag(k.me, to, wg), Count: 1})
 	})
 }
 
 // kernel is one of as many workgroups as ranks, times per, that stands for a
 // collective of the library.
-func (q *quick) kernel(op *workload.Op, c *workload.Collective, recipe func(i int, buf []replay.Phase) []replay.Phase) *replay.Kernel {
-	k := &replay.Kernel{
+func (q *quick) kernel(op *workload.Op, c *workload.Collective, recipe func(i int, buf []program.Phase) []program.Phase) *program.Kernel {
+	k := &program.Kernel{
 		Name: fmt.Sprintf("low-latency %s (%s)", c.Op, q.proto), Kind: trace.Collective,
 		WGs: len(c.Members) * q.per, Footprint: plan.SweepFootprint, Recipe: recipe,
 	}

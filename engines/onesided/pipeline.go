@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -26,7 +26,7 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	if b.impl == "pull" && p.Coll.Op == trace.AllToAll {
 		staged *= float64(n) // peers read their parts here
 	}
-	stage := replay.Command{Op: replay.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", staged, staged)}
+	stage := program.Command{Op: program.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", staged, staged)}
 	s.Post(b.free[me], 1)
 	if b.impl == "pull" { // peers read from a buffer that must hold the shard first (rule O1)
 		s.Launch(gap, stage)
@@ -43,9 +43,9 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	switch {
 	case b.across:
 		c, _ := t.pl.Cluster(b.ranks, me)
-		t.carry(r, p, s, mine, func(placed replay.Flag) *replay.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
+		t.carry(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
 	case t.kernel:
-		t.carry(r, p, s, mine, func(placed replay.Flag) *replay.Kernel { return t.carrier(p, comm, b, seq, me, placed) }, launch)
+		t.carry(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.carrier(p, comm, b, seq, me, placed) }, launch)
 	case b.impl == "ring":
 		t.handOn(r, p, b, mine, shard)
 		launch()
@@ -73,7 +73,7 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 // handOn writes the copies of a ring push: a rank's own shard to the next rank,
 // then whatever has come from the one before. In a ring cut into parts a shard
 // crosses to the rank's counterpart in the next part once, and goes round there.
-func (t *operator) handOn(r *plan.Rank, p *plan.Pair, b *state, mine replay.Flag, shard float64) {
+func (t *operator) handOn(r *plan.Rank, p *plan.Pair, b *state, mine program.Flag, shard float64) {
 	compute, comm := r.Split(p)
 	me, n := b.place(r), len(b.ranks)
 	g := n / t.numa
@@ -103,10 +103,10 @@ func (t *operator) handOn(r *plan.Rank, p *plan.Pair, b *state, mine replay.Flag
 func (t *operator) gathered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
 	compute, _ := r.Split(p)
 	me := b.place(r)
-	s.Launch(r.WriteFills(s, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+	s.Launch(r.WriteFills(s, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, seq.kernel(t.pl, func(buf []program.Phase, x *run, work program.Phase) []program.Phase {
 		for _, i := range x.units {
 			if u := seq.units[i]; u.shard != me {
-				buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: b.arrived[me][u.shard], Count: int64((u.piece + 1) * b.posts)})
+				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.arrived[me][u.shard], Count: int64((u.piece + 1) * b.posts)})
 			}
 		}
 		return append(buf, work)
@@ -135,7 +135,7 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 	case t.kernel:
 		inputs := t.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.ID))
 		s.Post(inputs, 1)
-		kernel := func(placed replay.Flag) *replay.Kernel { return t.carrier(p, comm, b, seq, me, placed) }
+		kernel := func(placed program.Flag) *program.Kernel { return t.carrier(p, comm, b, seq, me, placed) }
 		s.Wait(t.carry(r, p, s, inputs, kernel, launch), 1, "communication kernel")
 	default:
 		launch()
@@ -164,8 +164,8 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 		least = write / rate
 	}
 	t.issue(r, s, name)
-	s.Launch(plan.Duration(t.pl.Machine.Launch.Hop.Value), replay.Command{
-		Op: replay.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.SweepOn(name, t.pl.Sweepers(read, write), read, write, least),
+	s.Launch(plan.Duration(t.pl.Machine.Launch.Hop.Value), program.Command{
+		Op: program.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.SweepOn(name, t.pl.Sweepers(read, write), read, write, least),
 	})
 }
 
@@ -201,11 +201,11 @@ func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state,
 func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence, gap trace.Time) {
 	compute, _ := r.Split(p)
 	me := b.place(r)
-	k := seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+	k := seq.kernel(t.pl, func(buf []program.Phase, x *run, work program.Phase) []program.Phase {
 		buf = append(buf, work)
 		for _, i := range x.units {
 			u := seq.units[i]
-			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: b.done[me][u.shard*b.cuts+u.piece], Count: 1})
+			buf = append(buf, program.Phase{Op: program.PostTo, Flag: b.done[me][u.shard*b.cuts+u.piece], Count: 1})
 		}
 		return buf
 	})
@@ -217,16 +217,16 @@ func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *stat
 
 // storing is a product whose tiles store themselves into their owners' buffers:
 // no signals, a barrier follows the kernel.
-func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *replay.Kernel {
+func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *program.Kernel {
 	payload := seq.payload(float64(p.Coll.Bytes))
 	cost := t.pl.Machine.Fabric.StoreCost(t.pattern())
-	k := seq.kernel(t.pl, func(buf []replay.Phase, x *run, work replay.Phase) []replay.Phase {
+	k := seq.kernel(t.pl, func(buf []program.Phase, x *run, work program.Phase) []program.Phase {
 		work.Write = 0
 		buf = append(buf, work)
 		for _, i := range x.units {
 			to := seq.units[i].shard
 			bytes := payload[x.part] / float64(len(x.units))
-			store := replay.Phase{Op: replay.Store, Peer: b.ranks[to], Bytes: bytes}
+			store := program.Phase{Op: program.Store, Peer: b.ranks[to], Bytes: bytes}
 			if to != me {
 				store.Time = t.storeTime(bytes)
 				store.Bytes *= cost

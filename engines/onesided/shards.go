@@ -5,7 +5,7 @@ import (
 	"sort"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -116,17 +116,17 @@ func (s *sequence) count(shard, piece int) int64 {
 
 // kernel is one launch that computes the tiles in order; around adds to the
 // phases of a tile what it waits for, and what it does with its result.
-func (s *sequence) kernel(pl *plan.Planner, around func(buf []replay.Phase, r *run, work replay.Phase) []replay.Phase) *replay.Kernel {
+func (s *sequence) kernel(pl *plan.Planner, around func(buf []program.Phase, r *run, work program.Phase) []program.Phase) *program.Kernel {
 	lead := &s.parts[0]
 	k := pl.KernelOf(lead.op, lead.g)
 	if len(s.parts) > 1 { // one grouped kernel: as many persistent workgroups as fit
 		k.Tiles, k.Owned = s.runs[len(s.runs)-1].until, -1
 		k.WGs = min(k.Tiles, int(pl.Machine.GPU.CUs.Value)*pl.Residents(lead.g.Footprint))
 	}
-	k.Recipe = func(tile int, buf []replay.Phase) []replay.Phase {
+	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
 		r := s.run(tile)
 		g := &s.parts[r.part].g
-		return around(buf, r, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read, Write: g.Write})
+		return around(buf, r, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write})
 	}
 	return k
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -84,17 +84,17 @@ func (t *operator) implOf(p *plan.Pair) string {
 // A state is what the ranks of one pair share.
 type state struct {
 	impl     string
-	ranks    []int32         // in the group's order
-	cuts     int             // pieces in which a shard travels
-	there    replay.Flag     // ranks whose buffers hold what peers may read
-	over     replay.Flag     // ranks whose transfers are over
-	free     []replay.Flag   // by rank: its buffer may be written
-	sent     []replay.Flag   // by rank: copies that it has finished
-	arrived  [][]replay.Flag // by destination, source: pieces that have arrived, times posts
-	done     [][]replay.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
-	meetings []replay.Flag   // barriers of the pipelines that launch a product a shard
-	across   bool            // the ranks are of several nodes
-	posts    int             // by which a piece's arrival counts: one, or one a workgroup that stores
+	ranks    []int32          // in the group's order
+	cuts     int              // pieces in which a shard travels
+	there    program.Flag     // ranks whose buffers hold what peers may read
+	over     program.Flag     // ranks whose transfers are over
+	free     []program.Flag   // by rank: its buffer may be written
+	sent     []program.Flag   // by rank: copies that it has finished
+	arrived  [][]program.Flag // by destination, source: pieces that have arrived, times posts
+	done     [][]program.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
+	meetings []program.Flag   // barriers of the pipelines that launch a product a shard
+	across   bool             // the ranks are of several nodes
+	posts    int              // by which a piece's arrival counts: one, or one a workgroup that stores
 }
 
 func (t *operator) stateOf(p *plan.Pair) *state {
@@ -218,12 +218,12 @@ const signalBytes = 4
 // move copies one piece between this rank and another, and signals. The signal is
 // the write of a value behind the copy; on a mesh a small copy, because the
 // driver's writes disturb the GEMM (rule O8).
-func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, to int32, bytes float64, done ...replay.Flag) {
+func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, to int32, bytes float64, done ...program.Flag) {
 	t.issue(r, s, "copy")
-	copyOf := func(name string, bytes float64) replay.Command {
-		return replay.Command{
-			Op: replay.Start, Name: comm.Name, Origin: comm.ID,
-			Copy: &replay.Copy{Name: fmt.Sprintf("%s %d→%d", name, from, to), From: from, Peer: to, Bytes: bytes},
+	copyOf := func(name string, bytes float64) program.Command {
+		return program.Command{
+			Op: program.Start, Name: comm.Name, Origin: comm.ID,
+			Copy: &program.Copy{Name: fmt.Sprintf("%s %d→%d", name, from, to), From: from, Peer: to, Bytes: bytes},
 		}
 	}
 	s.Launch(0, copyOf("copy", bytes))
@@ -233,7 +233,7 @@ func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, t
 		t.issue(r, s, "signal")
 		s.Launch(0, copyOf("signal", signalBytes))
 	case int(to) != r.ID: // into another GPU's memory
-		s.Delay(plan.Duration(t.pl.Machine.Fabric.Latency.Value), replay.LaunchGap, "signal")
+		s.Delay(plan.Duration(t.pl.Machine.Fabric.Latency.Value), program.LaunchGap, "signal")
 	}
 	for _, f := range done {
 		s.Post(f, 1)
@@ -241,8 +241,8 @@ func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, t
 }
 
 // barrier makes a stream wait until those of all n ranks have come to it (rule S12).
-func barrier(r *plan.Rank, s *plan.Stream, all replay.Flag, n int) {
+func barrier(r *plan.Rank, s *plan.Stream, all program.Flag, n int) {
 	s.Post(all, 1)
 	s.Wait(all, int64(n), "barrier")
-	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), replay.PeerSkew, "barrier")
+	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), program.PeerSkew, "barrier")
 }

@@ -3,8 +3,8 @@ package plan
 import (
 	"fmt"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -12,7 +12,7 @@ import (
 // chunkOf is the k-th of n parts of a compute operation, cut along its rows: its
 // own launch, its own tiles, its own last wave. The parts together have all of
 // its rows, tiles and workgroups (portion; rule G13).
-func (pl *Planner) chunkOf(op *workload.Op, k, n int) *replay.Kernel {
+func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, k, n)
 	}
@@ -115,7 +115,7 @@ func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 }
 
 // MidPart is the k-th of n parts of an operation between a pair's two.
-func (pl *Planner) MidPart(op *workload.Op, k, n int) replay.Command {
+func (pl *Planner) MidPart(op *workload.Op, k, n int) program.Command {
 	if op.Kind == trace.Copy {
 		c := pl.CopyOf(op)
 		c.Copy.Time = Share(op.DurAlone(), k, n)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -17,12 +17,12 @@ import (
 // 4124/1056 GB/s (gpu.stream of h200). Cut workgroups of a product do not get faster.
 func TestChunkOfStreamingKernel(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 1)}
-	op := workload.Op{End: 100_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMV}, Tiling: workload.Tiling{Tiles: 1055, WGs: 1055}, Footprint: replay.Footprint{Threads: 128}}}
+	op := workload.Op{End: 100_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMV}, Tiling: workload.Tiling{Tiles: 1055, WGs: 1055}, Footprint: program.Footprint{Threads: 128}}}
 	var b trace.Builder
 	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
 	pl.Workload = &workload.Workload{Run: b.Finish(trace.Options{})}
 	whole, part := pl.kernel(&op), pl.chunkOf(&op, 0, 4)
-	time := func(k *replay.Kernel) float64 { return float64(k.Recipe(0, nil)[0].Time) }
+	time := func(k *program.Kernel) float64 { return float64(k.Recipe(0, nil)[0].Time) }
 	if want := (4124.0 / 1056) / (3388.0 / 264); part.WGs != 264 || math.Abs(time(part)/time(whole)-want) > 0.01 {
 		t.Errorf("%d workgroups, %.3f of the time; want 264 and %.3f", part.WGs, time(part)/time(whole), want)
 	}
@@ -46,7 +46,7 @@ func TestChunksAreTheWhole(t *testing.T) {
 			Kernel: &workload.Kernel{
 				Shape:     workload.Shape{Kind: workload.GEMM, M: rapid.Int64Range(int64(n), 10_000).Draw(t, "M"), N: 512, K: 512, ElemSize: 2},
 				Tiling:    workload.Tiling{WGs: rapid.IntRange(n, 5000).Draw(t, "workgroups")},
-				Footprint: replay.Footprint{Threads: 128},
+				Footprint: program.Footprint{Threads: 128},
 			},
 		}
 		var rows int64

@@ -3,8 +3,8 @@ package plan
 import (
 	"fmt"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -36,7 +36,7 @@ const Whole = -1
 // product on 112 of 132 CUs, 20 finish while it runs, and only four run on into
 // the next product (samples/measurements/2026-11-21-h200x2-third, qwen7b_fc2 in 8 chunks).
 type Gang struct {
-	Arrive, depart replay.Flag
+	Arrive, depart program.Flag
 }
 
 type gangKey struct {
@@ -83,22 +83,22 @@ func (pl *Planner) Gang(p Piece, channel int, of rankPair) *Gang {
 
 // measuredCollective waits for its peers and then takes what was measured from
 // the last arrival to this rank's end.
-func (pl *Planner) measuredCollective(op *workload.Op) *replay.Kernel {
+func (pl *Planner) measuredCollective(op *workload.Op) *program.Kernel {
 	c := &pl.Workload.Collectives[op.Collective]
 	return pl.GangFor(op, c, op.End-c.Arrive)
 }
 
 // GangFor is one rank's part of a collective that takes a time from the arrival
 // of the last rank, and holds nothing.
-func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *replay.Kernel {
+func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *program.Kernel {
 	g := pl.Gang(Piece{Coll: c, Index: Whole}, 0, Everyone)
-	k := &replay.Kernel{
+	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
-		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
+		Recipe: func(_ int, buf []program.Phase) []program.Phase {
 			return append(buf,
-				replay.Phase{Op: replay.PostTo, Flag: g.Arrive, Count: 1},
-				replay.Phase{Op: replay.WaitFor, Flag: g.Arrive, Count: int64(len(c.Members))},
-				replay.Phase{Op: replay.Sleep, Time: rest})
+				program.Phase{Op: program.PostTo, Flag: g.Arrive, Count: 1},
+				program.Phase{Op: program.WaitFor, Flag: g.Arrive, Count: int64(len(c.Members))},
+				program.Phase{Op: program.Sleep, Time: rest})
 		},
 	}
 	pl.Describe(k, op, Piece{Coll: c, Of: 1})
@@ -106,7 +106,7 @@ func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.T
 }
 
 // Describe fills in what the simulated run shows of a collective kernel.
-func (pl *Planner) Describe(k *replay.Kernel, op *workload.Op, p Piece) {
+func (pl *Planner) Describe(k *program.Kernel, op *workload.Op, p Piece) {
 	c := p.Coll
 	span := pl.Workload.Run.Spans[op.Span]
 	if a := pl.Workload.Run.Kernel(span); a != nil {
@@ -189,21 +189,21 @@ func (pl *Planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
 
 // Collective is one rank's kernel of a part: a workgroup a channel, holding its
 // slot from start to end, moving its share of the wire bytes once it is on all ranks (rule C12).
-func (pl *Planner) Collective(op *workload.Op, p Piece) *replay.Kernel {
+func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	n := len(c.Members)
 	lots := pl.channelSchedules(op, p)
 	alpha := min(p.DurAlone, Duration(pl.Machine.Library.Time(c.Op, 0, n, 0)))
 	way := pl.algoProtoOf(c)
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(way)
-	k := &replay.Kernel{
+	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
 		Cluster: pl.startsTogether(pl.Machine.Library.Clusters(p.Channels)),
-		Recipe: func(ch int, buf []replay.Phase) []replay.Phase {
+		Recipe: func(ch int, buf []program.Phase) []program.Phase {
 			l := &lots[ch]
 			buf = append(buf,
-				replay.Phase{Op: replay.PostTo, Flag: l.Arrive, Count: 1},
-				replay.Phase{Op: replay.WaitFor, Flag: l.Arrive, Count: l.members},
+				program.Phase{Op: program.PostTo, Flag: l.Arrive, Count: 1},
+				program.Phase{Op: program.WaitFor, Flag: l.Arrive, Count: l.members},
 				p.latency(alpha, int32(op.Rank)))
 			read, written := machine.MemoryOf(c.Op, n)
 			if l.pairwise {
@@ -214,14 +214,14 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *replay.Kernel {
 				each = min(each, Duration(bytes/own))
 			}
 			for i := range l.peers {
-				buf = append(buf, replay.Phase{
-					Op: replay.Store, Peer: l.peers[(i+ch)%len(l.peers)], Bytes: bytes, Time: each,
-					Read: read * bytes, Write: written * bytes, Beside: p.Slowdown,
+				buf = append(buf, program.Phase{
+					Op: program.Store, Peer: l.peers[(i+ch)%len(l.peers)], Bytes: bytes, Time: each,
+					Read: read * bytes, Write: written * bytes, Slowdown: p.Slowdown,
 				})
 			}
 			return append(buf,
-				replay.Phase{Op: replay.PostTo, Flag: l.depart, Count: 1},
-				replay.Phase{Op: replay.WaitFor, Flag: l.depart, Count: l.members})
+				program.Phase{Op: program.PostTo, Flag: l.depart, Count: 1},
+				program.Phase{Op: program.WaitFor, Flag: l.depart, Count: l.members})
 		},
 	}
 	pl.Describe(k, op, p)
@@ -231,11 +231,11 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *replay.Kernel {
 
 // latency is the phase of a channel in which it moves nothing yet. What compute
 // beside a collective adds whatever its size is a longer latency (rule I4).
-func (p Piece) latency(alone trace.Time, self int32) replay.Phase {
+func (p Piece) latency(alone trace.Time, self int32) program.Phase {
 	if alone == 0 || p.late == 0 && p.Slowdown <= 1 {
-		return replay.Phase{Op: replay.Sleep, Time: alone}
+		return program.Phase{Op: program.Sleep, Time: alone}
 	}
-	return replay.Phase{Op: replay.Store, Peer: self, Time: alone, Beside: p.Slowdown + float64(p.late)/float64(alone)}
+	return program.Phase{Op: program.Store, Peer: self, Time: alone, Slowdown: p.Slowdown + float64(p.late)/float64(alone)}
 }
 
 // A channelSchedule is what one channel does on one rank.
@@ -282,12 +282,12 @@ func (pl *Planner) algoProtoOf(c *workload.Collective) machine.AlgoProto {
 }
 
 // ChannelFootprint is what one channel's workgroup takes: as captured, or as the library's profile says.
-func (pl *Planner) ChannelFootprint(op *workload.Op) replay.Footprint {
+func (pl *Planner) ChannelFootprint(op *workload.Op) program.Footprint {
 	if op.Footprint.Threads > 0 {
 		return op.Footprint
 	}
 	lib := pl.Machine.Library
-	return replay.Footprint{Threads: int(lib.Threads.Value), Registers: int(lib.Registers.Value), Shared: int(lib.Shared.Value)}
+	return program.Footprint{Threads: int(lib.Threads.Value), Registers: int(lib.Registers.Value), Shared: int(lib.Shared.Value)}
 }
 
 // peers are the GPUs a rank sends to through a channel: its neighbour on a ring,

@@ -6,7 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -23,9 +23,9 @@ func TestChannelsGoOnByThemselves(t *testing.T) {
 	c := &w.Collectives[0]
 	cut := pl.Chunks(c, 2, 0, nil)
 	cut.Index = 0
-	waits := func(op *workload.Op, channel int) (flags []replay.Flag) {
+	waits := func(op *workload.Op, channel int) (flags []program.Flag) {
 		for _, p := range pl.Collective(op, cut).Recipe(channel, nil) {
-			if p.Op == replay.WaitFor {
+			if p.Op == program.WaitFor {
 				flags = append(flags, p.Flag)
 				if p.Count != int64(s.Ranks) {
 					t.Errorf("channel %d waits for %d of %d ranks", channel, p.Count, s.Ranks)
@@ -34,7 +34,7 @@ func TestChannelsGoOnByThemselves(t *testing.T) {
 		}
 		return flags
 	}
-	seen := map[replay.Flag]bool{}
+	seen := map[program.Flag]bool{}
 	for channel := range s.Channels {
 		mine, theirs := waits(&w.Ops[c.Members[0]], channel), waits(&w.Ops[c.Members[1]], channel)
 		if len(mine) != 2 || len(theirs) != 2 || mine[0] != theirs[0] || mine[1] != theirs[1] {
@@ -61,8 +61,8 @@ func TestAllToAllServesPairs(t *testing.T) {
 			t.Fatal(err)
 		}
 		coll := &w.Collectives[0]
-		posted, wanted, late := map[replay.Flag]int64{}, map[replay.Flag]int64{}, map[replay.Flag]bool{}
-		waits := make([][]replay.Flag, c.ranks)
+		posted, wanted, late := map[program.Flag]int64{}, map[program.Flag]int64{}, map[program.Flag]bool{}
+		waits := make([][]program.Flag, c.ranks)
 		sent := make([]map[int32]float64, c.ranks)
 		for r, id := range coll.Members {
 			sent[r] = map[int32]float64{}
@@ -70,13 +70,13 @@ func TestAllToAllServesPairs(t *testing.T) {
 			for ch := range k.WGs {
 				for _, p := range k.Recipe(ch, nil) {
 					switch p.Op {
-					case replay.PostTo:
+					case program.PostTo:
 						posted[p.Flag] += p.Count
 						late[p.Flag] = late[p.Flag] || r == c.ranks-1
-					case replay.WaitFor:
+					case program.WaitFor:
 						wanted[p.Flag] = p.Count
 						waits[r] = append(waits[r], p.Flag)
-					case replay.Store:
+					case program.Store:
 						sent[r][p.Peer] += p.Bytes
 					}
 				}

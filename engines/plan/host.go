@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -43,7 +43,7 @@ func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
 func (r *Rank) pause(d trace.Time, name string) {
 	used := min(d, r.ahead)
 	r.ahead -= used
-	r.Host.Delay(d-used, replay.HostIssue, name)
+	r.Host.Delay(d-used, program.HostIssue, name)
 }
 
 // waitForDevice writes a host wait for everything that had ended when the call returned (rule H5).
@@ -55,7 +55,7 @@ func (r *Rank) waitForDevice(s workload.HostSync) {
 			latest = max(latest, last.End)
 		}
 	}
-	r.Host.Delay(s.End-latest, replay.HostIssue, "synchronize")
+	r.Host.Delay(s.End-latest, program.HostIssue, "synchronize")
 	r.clock = max(r.clock, s.End)
 }
 
@@ -109,7 +109,7 @@ func (r *Rank) notBefore(op *workload.Op) {
 		return
 	}
 	if d := op.Issued - r.clock - r.ahead; d > 0 {
-		r.Host.Delay(d, replay.HostIssue, op.Name)
+		r.Host.Delay(d, program.HostIssue, op.Name)
 		r.ahead += d
 	}
 }
@@ -118,7 +118,7 @@ func (r *Rank) notBefore(op *workload.Op) {
 // costs on the profile's host.
 func (r *Rank) Issue(seconds float64, name string) int64 {
 	d := Duration(seconds * r.HostPace)
-	r.Host.Delay(d, replay.HostIssue, name)
+	r.Host.Delay(d, program.HostIssue, name)
 	if !r.Planner.Workload.Unprofiled {
 		r.ahead += d
 	}

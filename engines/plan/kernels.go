@@ -1,17 +1,17 @@
 package plan
 
 import (
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // MeasuredKernel lasts the given time and holds nothing.
-func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *replay.Kernel {
-	k := &replay.Kernel{
+func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Kernel {
+	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
-		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-			return append(buf, replay.Phase{Op: replay.Work, Time: took})
+		Recipe: func(_ int, buf []program.Phase) []program.Phase {
+			return append(buf, program.Phase{Op: program.Work, Time: took})
 		},
 	}
 	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
@@ -35,7 +35,7 @@ type Grid struct {
 	Pipe      float64    // share of a CU's pipes a workgroup uses
 	Read      float64    // bytes a tile
 	Write     float64
-	Footprint replay.Footprint
+	Footprint program.Footprint
 
 	cluster int // workgroups that start together; 0: each by itself
 
@@ -112,10 +112,10 @@ func (pl *Planner) clusterOf(g Grid) int {
 }
 
 // Residents is how many workgroups of a footprint fit on one CU, at least 1.
-func (pl *Planner) Residents(f replay.Footprint) int { return max(1, f.Residents(&pl.Machine.GPU)) }
+func (pl *Planner) Residents(f program.Footprint) int { return max(1, f.Residents(&pl.Machine.GPU)) }
 
 // kernel is a compute operation with the workgroups it had.
-func (pl *Planner) kernel(op *workload.Op) *replay.Kernel {
+func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, 0, 1)
 	}
@@ -124,19 +124,19 @@ func (pl *Planner) kernel(op *workload.Op) *replay.Kernel {
 
 // AsLaunched is kernelOf for a kernel that does what it did when captured, or a
 // part of that: its workgroups start in clusters as they did.
-func (pl *Planner) AsLaunched(op *workload.Op, g Grid) *replay.Kernel {
+func (pl *Planner) AsLaunched(op *workload.Op, g Grid) *program.Kernel {
 	k := pl.KernelOf(op, g)
 	k.Cluster = pl.clusterOf(g)
 	return k
 }
 
 // KernelOf is the kernel of an operation with other workgroups than it was launched with.
-func (pl *Planner) KernelOf(op *workload.Op, g Grid) *replay.Kernel {
-	k := &replay.Kernel{
+func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
+	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Compute, Matrix: op.Shape.Kind == workload.GEMM,
 		WGs: g.WGs, Tiles: g.Tiles, Owned: g.Owned, Footprint: g.Footprint, Pipe: g.Pipe, Merged: g.Merged,
-		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-			return append(buf, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read, Write: g.Write})
+		Recipe: func(_ int, buf []program.Phase) []program.Phase {
+			return append(buf, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write})
 		},
 	}
 	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {

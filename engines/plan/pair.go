@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -33,7 +33,7 @@ func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 func (r *Rank) BeginPair(p *Pair) {
 	first, _ := r.Ops(p)
 	r.reach(first)
-	r.Stream(first.Queue).Delay(r.Planner.late(r.ID, p), replay.PeerSkew, "arrives later")
+	r.Stream(first.Queue).Delay(r.Planner.late(r.ID, p), program.PeerSkew, "arrives later")
 }
 
 // EndPair is to be called when a pair is written on the rank.

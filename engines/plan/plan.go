@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -25,8 +25,8 @@ type Planner struct {
 	Machine  machine.Machine
 	Scenario Scenario
 	Asked    machine.Questions // measured times that the plan asked the profile for
-	Program  *replay.Program
-	Done     []replay.Flag // by op; reaches 1 when it, or what stands for it, has ended
+	Program  *program.Program
+	Done     []program.Flag // by op; reaches 1 when it, or what stands for it, has ended
 	ranks    []*Rank
 	Pairs    []Pair // the ones that the strategy takes over
 	First    map[int32]int
@@ -49,9 +49,9 @@ type Planner struct {
 // holds for the strategy's pairs and, unless the strategy is kept to some pairs,
 // for what lies around them.
 type Settings struct {
-	Graph            bool                              // launched by a captured graph, not by the host
-	AlgoProto        machine.AlgoProto                 // in which the library is told to move collectives
-	CollectiveKernel func(*workload.Op) *replay.Kernel // of a collective of the library, where not nil
+	Graph            bool                               // launched by a captured graph, not by the host
+	AlgoProto        machine.AlgoProto                  // in which the library is told to move collectives
+	CollectiveKernel func(*workload.Op) *program.Kernel // of a collective of the library, where not nil
 }
 
 // A Rank is the streams of one GPU under construction.
@@ -60,7 +60,7 @@ type Rank struct {
 	ID         int
 	Streams    []*Stream
 	Host       *Stream
-	HostIssued replay.Flag // counts the operations that the host has issued
+	HostIssued program.Flag // counts the operations that the host has issued
 	count      int64
 	clock      trace.Time // captured time up to which the host stream has been written
 	ahead      trace.Time // how much of the captured time after clock it has used already
@@ -72,7 +72,7 @@ type Rank struct {
 
 // A Stream is one under construction.
 type Stream struct {
-	replay.Stream
+	program.Stream
 	End  trace.Time   // captured end of the last op written
 	last *workload.Op // that op; nil at first
 }
@@ -110,16 +110,16 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 		return nil, fmt.Errorf("the trace has %d ranks and machine %s has %d GPUs (choose one with at least %d)", w.World, m.Name, m.GPUs, w.World)
 	}
 	pl := &Planner{
-		Workload: w, Machine: m, Scenario: sc, Program: &replay.Program{},
+		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
 		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{},
-		Done: make([]replay.Flag, len(w.Ops)),
+		Done: make([]program.Flag, len(w.Ops)),
 	}
 	for i := range w.Ops {
 		pl.Done[i] = pl.Program.NewFlag(fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank))
 	}
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, Separation: separation{comm: -1}}
-		r.Host = &Stream{Stream: replay.Stream{Name: "host", Queue: hostQueue, Host: true}}
+		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
 		r.syncs, r.HostPace = workload.HostSyncs(w, id), pl.hostPace(id)
 		pl.ranks = append(pl.ranks, r)
 	}
@@ -240,7 +240,7 @@ func (pl *Planner) LimitToPairs(from int) {
 }
 
 // Write walks the ranks.
-func (pl *Planner) Write(emit Emitter) *replay.Program {
+func (pl *Planner) Write(emit Emitter) *program.Program {
 	for _, r := range pl.ranks {
 		if pl.WriteOp != nil {
 			order := pl.Workload.Ranks
@@ -272,14 +272,14 @@ func (pl *Planner) Write(emit Emitter) *replay.Program {
 		}
 	}
 	for _, r := range pl.ranks {
-		gpu := replay.GPU{Streams: []replay.Stream{r.Host.Stream}}
+		gpu := program.GPU{Streams: []program.Stream{r.Host.Stream}}
 		for _, s := range r.Streams {
 			gpu.Streams = append(gpu.Streams, s.Stream)
 		}
 		pl.Program.GPUs = append(pl.Program.GPUs, gpu)
 	}
 	for len(pl.Program.GPUs) < pl.Machine.GPUs {
-		pl.Program.GPUs = append(pl.Program.GPUs, replay.GPU{})
+		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
 	}
 	return pl.Program
 }
@@ -318,7 +318,7 @@ func (r *Rank) Added(name string) *Stream {
 const hostQueue = -1
 
 func (r *Rank) newStream(name string, queue int64) *Stream {
-	s := &Stream{Stream: replay.Stream{Name: name, Queue: queue}}
+	s := &Stream{Stream: program.Stream{Name: name, Queue: queue}}
 	r.Streams = append(r.Streams, s)
 	return s
 }
@@ -344,7 +344,7 @@ func (r *Rank) writeCaptured(op *workload.Op) {
 }
 
 // commandOf is the kernel or copy for an operation that is kept.
-func (pl *Planner) commandOf(op *workload.Op) replay.Command {
+func (pl *Planner) commandOf(op *workload.Op) program.Command {
 	switch {
 	case op.Kind == trace.Copy:
 		return pl.CopyOf(op)
@@ -359,46 +359,46 @@ func (pl *Planner) commandOf(op *workload.Op) replay.Command {
 }
 
 // LaunchOf launches a kernel that stands for an operation.
-func LaunchOf(op *workload.Op, k *replay.Kernel) replay.Command {
-	return replay.Command{Op: replay.Launch, Kernel: k, Name: op.Name, Origin: op.ID}
+func LaunchOf(op *workload.Op, k *program.Kernel) program.Command {
+	return program.Command{Op: program.Launch, Kernel: k, Name: op.Name, Origin: op.ID}
 }
 
 // CopyOf keeps a copy or fill as measured.
-func (pl *Planner) CopyOf(op *workload.Op) replay.Command {
-	c := &replay.Copy{Name: op.Name, From: int32(op.Rank), Peer: int32(op.Rank), Time: op.Dur(), Free: true}
+func (pl *Planner) CopyOf(op *workload.Op) program.Command {
+	c := &program.Copy{Name: op.Name, From: int32(op.Rank), Peer: int32(op.Rank), Time: op.Dur(), Free: true}
 	if a := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span]); a != nil {
 		c.Attr = *a
 	}
-	return replay.Command{Op: replay.Start, Copy: c, Name: op.Name, Origin: op.ID}
+	return program.Command{Op: program.Start, Copy: c, Name: op.Name, Origin: op.ID}
 }
 
 // Launch adds a kernel or copy that starts a gap after what is before it.
-func (s *Stream) Launch(gap trace.Time, c replay.Command) {
+func (s *Stream) Launch(gap trace.Time, c program.Command) {
 	c.Delay = gap
 	s.Commands = append(s.Commands, c)
 }
 
 // Wait holds the stream until a flag reaches n. The name is what is waited for.
-func (s *Stream) Wait(f replay.Flag, n int64, name string) {
-	s.Commands = append(s.Commands, replay.Command{Op: replay.Wait, Flag: f, Count: n, Name: name, Origin: -1})
+func (s *Stream) Wait(f program.Flag, n int64, name string) {
+	s.Commands = append(s.Commands, program.Command{Op: program.Wait, Flag: f, Count: n, Name: name, Origin: -1})
 }
 
 // Post adds n to a flag when all before it has ended.
-func (s *Stream) Post(f replay.Flag, n int64) {
-	s.Commands = append(s.Commands, replay.Command{Op: replay.Post, Flag: f, Count: n, Origin: -1})
+func (s *Stream) Post(f program.Flag, n int64) {
+	s.Commands = append(s.Commands, program.Command{Op: program.Post, Flag: f, Count: n, Origin: -1})
 }
 
 // Delay holds the stream for a time, which is lost to a cause.
-func (s *Stream) Delay(d trace.Time, why replay.Cause, name string) {
+func (s *Stream) Delay(d trace.Time, why program.Cause, name string) {
 	if d > 0 {
-		s.Commands = append(s.Commands, replay.Command{Op: replay.Delay, Delay: d, Why: why, Name: name, Origin: -1})
+		s.Commands = append(s.Commands, program.Command{Op: program.Delay, Delay: d, Why: why, Name: name, Origin: -1})
 	}
 }
 
 // atCapturedStart emits an operation that starts when it did, whatever others do.
 func (r *Rank) atCapturedStart(op *workload.Op) {
 	s := r.free(op.Queue, op.Start)
-	r.Host.Delay(op.Start-r.clock, replay.HostIssue, op.Name)
+	r.Host.Delay(op.Start-r.clock, program.HostIssue, op.Name)
 	r.clock = max(r.clock, op.Start)
 	s.Wait(r.HostIssued, r.postIssued(), "captured start")
 	s.Launch(0, r.Planner.commandOf(op))

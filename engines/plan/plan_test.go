@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -50,7 +50,7 @@ func TestClustersOfProducts(t *testing.T) {
 			End: 300_000,
 			Kernel: &workload.Kernel{
 				Shape: workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, ElemSize: 2}, Tiling: t,
-				Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+				Footprint: program.Footprint{Threads: 384, Registers: 168, Shared: 213188},
 			},
 		}
 	}
@@ -111,7 +111,7 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 		took := func(p Piece) (all float64) {
 			k := pl.Collective(&w.Ops[w.Collectives[0].Members[0]], p)
 			for _, x := range k.Recipe(0, nil) {
-				all += float64(x.Time) * max(1, x.Beside)
+				all += float64(x.Time) * max(1, x.Slowdown)
 			}
 			return all
 		}

@@ -21,8 +21,8 @@ package plan
 import (
 	"fmt"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -56,7 +56,7 @@ type Strategy struct {
 type Emitter func(r *Rank, p *Pair)
 
 // Program is the workload under the strategy: a NotApplicable error where it has nothing to plan.
-func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*replay.Program, error) {
+func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*program.Program, error) {
 	pl, err := e.Planned(w, m, v, sc)
 	if err != nil {
 		return nil, err

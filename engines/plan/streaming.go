@@ -3,7 +3,7 @@ package plan
 import (
 	"math"
 
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -38,7 +38,7 @@ func (pl *Planner) streams(op *workload.Op) bool {
 }
 
 // streaming is the k-th of n parts of an operation that streams (rule M11).
-func (pl *Planner) streaming(op *workload.Op, k, n int) *replay.Kernel {
+func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 	cus, per := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
 	slots, wgs := cus*per, portion(op.Tiling.WGs, k, n)
 	if wgs <= slots {
@@ -55,10 +55,10 @@ func (pl *Planner) streaming(op *workload.Op, k, n int) *replay.Kernel {
 	kernel := pl.KernelOf(op, g)
 	time := float64(op.DurAlone()) / float64(n)
 	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
-	kernel.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+	kernel.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		from, to := upTo(i/cus), upTo(i/cus+1)
-		return append(buf, replay.Phase{
-			Op: replay.Work, Time: trace.Time(math.Round(time*to) - math.Round(time*from)),
+		return append(buf, program.Phase{
+			Op: program.Work, Time: trace.Time(math.Round(time*to) - math.Round(time*from)),
 			Read: read * (to - from), Write: write * (to - from),
 		})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -15,7 +16,7 @@ import (
 func streamer(wgs int) (*workload.Op, *workload.Workload) {
 	op := &workload.Op{
 		End: 200_000, Read: 400e6, Write: 400e6,
-		Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.Elementwise}, Tiling: workload.Tiling{WGs: wgs}, Footprint: replay.Footprint{Threads: 128}},
+		Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.Elementwise}, Tiling: workload.Tiling{WGs: wgs}, Footprint: program.Footprint{Threads: 128}},
 	}
 	var b trace.Builder
 	b.Add(trace.Span{End: op.End, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
@@ -33,17 +34,17 @@ func TestStreamingKernelFollowsItsBytes(t *testing.T) {
 			op, w := streamer(wgs)
 			pl := &Planner{Machine: m, Workload: w}
 			k := pl.chunkOf(op, 0, c.parts)
-			holder := &replay.Kernel{
-				Name: "holder", Kind: trace.Collective, WGs: c.held, Footprint: replay.Footprint{Exclusive: true},
-				Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-					return append(buf, replay.Phase{Op: replay.Sleep, Time: 10 * op.End})
+			holder := &program.Kernel{
+				Name: "holder", Kind: trace.Collective, WGs: c.held, Footprint: program.Footprint{Exclusive: true},
+				Recipe: func(_ int, buf []program.Phase) []program.Phase {
+					return append(buf, program.Phase{Op: program.Sleep, Time: 10 * op.End})
 				},
 			}
-			var p replay.Program
-			kernel := replay.Stream{Queue: 1, Commands: []replay.Command{{Kernel: k, Origin: -1}}}
-			p.GPUs = []replay.GPU{{Streams: []replay.Stream{kernel}}}
+			var p program.Program
+			kernel := program.Stream{Queue: 1, Commands: []program.Command{{Kernel: k, Origin: -1}}}
+			p.GPUs = []program.GPU{{Streams: []program.Stream{kernel}}}
 			if c.held > 0 {
-				p.GPUs[0].Streams = []replay.Stream{{Queue: 2, Commands: []replay.Command{{Kernel: holder, Origin: -1}}}, kernel}
+				p.GPUs[0].Streams = []program.Stream{{Queue: 2, Commands: []program.Command{{Kernel: holder, Origin: -1}}}, kernel}
 			}
 			r, err := replay.Simulate(m, &p, replay.Options{})
 			if err != nil {

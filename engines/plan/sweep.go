@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -10,10 +10,10 @@ import (
 const sweepGrain = 8 << 10
 
 // sweepFootprint is that of kernels that only move data.
-var SweepFootprint = replay.Footprint{Threads: 512, Registers: 32}
+var SweepFootprint = program.Footprint{Threads: 512, Registers: 32}
 
 // Sweep is a kernel that does nothing but read and write memory (rule M9).
-func (pl *Planner) Sweep(name string, read, write float64) *replay.Kernel {
+func (pl *Planner) Sweep(name string, read, write float64) *program.Kernel {
 	return pl.SweepOn(name, pl.Sweepers(read, write), read, write, 0)
 }
 
@@ -24,16 +24,16 @@ func (pl *Planner) Sweepers(read, write float64) int {
 }
 
 // SweepOn is such a kernel with so many workgroups, that takes at least so many seconds.
-func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *replay.Kernel {
+func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *program.Kernel {
 	time := max(pl.Machine.Launch.Graph.Value, least)
 	if rate := pl.Machine.GPU.StreamAt(wgs); rate > 0 {
 		time = max(time, (read+write)/rate)
 	}
 	n := float64(wgs)
-	return &replay.Kernel{
+	return &program.Kernel{
 		Name: name, Kind: trace.Compute, WGs: wgs, Footprint: SweepFootprint, Pipe: 1 / float64(max(1, CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value)))),
-		Recipe: func(_ int, buf []replay.Phase) []replay.Phase {
-			return append(buf, replay.Phase{Op: replay.Work, Time: Duration(time), Read: read / n, Write: write / n})
+		Recipe: func(_ int, buf []program.Phase) []program.Phase {
+			return append(buf, program.Phase{Op: program.Work, Time: Duration(time), Read: read / n, Write: write / n})
 		},
 		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Block: [3]int32{512, 1, 1}},
 	}

@@ -1,7 +1,7 @@
 package plan
 
 import (
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -44,7 +44,7 @@ func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
 
 // communication is what moves the bytes of a collective: the library's kernel, or
 // the one that a strategy has instead.
-func (pl *Planner) communication(op *workload.Op, channels int) *replay.Kernel {
+func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel {
 	if pl.CollectiveKernel != nil {
 		if k := pl.CollectiveKernel(op); k != nil {
 			return k
@@ -78,8 +78,8 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 
 // Fence holds a workgroup until what it stored to peers, an earlier flag too, has
 // been acknowledged: a flag must not overtake what it announces (rule F4).
-func (pl *Planner) Fence() replay.Phase {
-	return replay.Phase{Op: replay.Sleep, Time: Duration(pl.Machine.Fabric.Fence.Value)}
+func (pl *Planner) Fence() program.Phase {
+	return program.Phase{Op: program.Sleep, Time: Duration(pl.Machine.Fabric.Fence.Value)}
 }
 
 // OpBetween names the first kernel or copy, other than a fill, that lies between

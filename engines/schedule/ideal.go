@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -51,7 +51,7 @@ func reduced(w *workload.Workload, p *workload.Pair) bool {
 }
 
 // alone is an operation that takes its own time and holds nothing.
-func alone(pl *plan.Planner, op *workload.Op) replay.Command {
+func alone(pl *plan.Planner, op *workload.Op) program.Command {
 	switch {
 	case op.Kind == trace.Copy:
 		return pl.CopyOf(op)
@@ -74,7 +74,7 @@ func besideReduction(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nm
 	r.BeginPair(p)
 	begun := r.Planner.Program.NewFlag(compute.Name + " next on its stream")
 	gap := r.WaitUntilReady(onCompute, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
-	onCompute.Delay(gap, replay.LaunchGap, compute.Name)
+	onCompute.Delay(gap, program.LaunchGap, compute.Name)
 	onCompute.Post(begun, 1)
 	for _, op := range r.ReplacedOps(p) {
 		if op != comm {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -27,7 +27,7 @@ func boundByLanes(pl *plan.Planner) error {
 	if len(pl.Workload.Collectives) == 0 && !copiesToPeers(pl) {
 		return &plan.NotApplicable{Strategy: "ideal", Why: "no communication was found"}
 	}
-	b := &lanes{pl: pl, of: iterationOf(pl), ends: map[int32]replay.Flag{}, posts: map[int32]int64{}}
+	b := &lanes{pl: pl, of: iterationOf(pl), ends: map[int32]program.Flag{}, posts: map[int32]int64{}}
 	b.count()
 	pl.WriteOp = b.write
 	return nil
@@ -63,9 +63,9 @@ func iterationOf(pl *plan.Planner) []int32 {
 
 type lanes struct {
 	pl    *plan.Planner
-	of    []int32               // by op: its iteration, or -1
-	ends  map[int32]replay.Flag // by iteration: counts its operations that have ended
-	posts map[int32]int64       // by iteration: how many it has
+	of    []int32                // by op: its iteration, or -1
+	ends  map[int32]program.Flag // by iteration: counts its operations that have ended
+	posts map[int32]int64        // by iteration: how many it has
 	keys  map[*plan.Stream]laneKey
 	at    map[*plan.Stream]int32 // the iteration of the last operation written
 }
@@ -111,7 +111,7 @@ func (b *lanes) lane(r *plan.Rank, k laneKey, iteration int32, at trace.Time) *p
 			return s
 		}
 	}
-	s := &plan.Stream{Stream: replay.Stream{Name: fmt.Sprintf("stream %d: %s", k.queue, k.kind), Queue: k.queue}}
+	s := &plan.Stream{Stream: program.Stream{Name: fmt.Sprintf("stream %d: %s", k.queue, k.kind), Queue: k.queue}}
 	r.Streams = append(r.Streams, s)
 	b.keys[s] = k
 	return s

@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -24,7 +25,7 @@ func TestShapedGridsComputeAllTiles(t *testing.T) {
 	for _, o := range []occupancy{{}, {blocks: 54}, {blocks: 864}, {carve: 8}, {carve: 107}, {shared: 50 << 10, carve: 16}, {blocks: 100, carve: 50}, {shared: 80 << 10, blocks: 300}} {
 		g := shaped(pl, op, o)
 		k := pl.KernelOf(op, g)
-		res, err := replay.Simulate(m, &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}, replay.Options{})
+		res, err := replay.Simulate(m, &program.Program{GPUs: []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Launch, Kernel: k}}}}}}}, replay.Options{})
 		if err != nil {
 			t.Fatalf("%+v: %v", o, err)
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -80,7 +80,7 @@ type link struct {
 	pl       *plan.Planner
 	from, to *workload.Op
 	cover    plan.Cover // of the producer
-	flags    []replay.Flag
+	flags    []program.Flag
 }
 
 func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
@@ -96,21 +96,21 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 
 // post appends what says that a tile of the producer is written: a barrier of the
 // workgroup, a fence and an addition (rules F7 and T3).
-func (l *link) post(row, col int, buf []replay.Phase) []replay.Phase {
+func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 	return append(buf,
-		replay.Phase{Op: replay.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
-		replay.Phase{Op: replay.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1})
+		program.Phase{Op: program.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
+		program.Phase{Op: program.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1})
 }
 
 // wait appends what a tile of the consumer waits for before it comes to a part:
 // that part of every row of the producer's tiles that its own rows lie in.
-func (l *link) wait(row, part int, buf []replay.Phase) []replay.Phase {
+func (l *link) wait(row, part int, buf []program.Phase) []program.Phase {
 	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
 	lo := row * to / from
 	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
 	for g := range l.groups {
 		for r := lo; r <= hi; r++ {
-			buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: l.flags[r*l.parts+g*l.parts/l.groups+part], Count: l.posts})
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: l.flags[r*l.parts+g*l.parts/l.groups+part], Count: l.posts})
 		}
 		buf = append(buf, poll(l.pl))
 	}
@@ -119,8 +119,8 @@ func (l *link) wait(row, part int, buf []replay.Phase) []replay.Phase {
 
 // poll is what a workgroup loses at a semaphore that is posted already: one thread
 // reads it, and the rest meet it at a barrier (rule F7).
-func poll(pl *plan.Planner) replay.Phase {
-	return replay.Phase{Op: replay.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
+func poll(pl *plan.Planner) program.Phase {
+	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
 }
 
 // needs is the parts that a tile of the consumer comes to: all in a loop over K;
@@ -135,7 +135,7 @@ func (l *link) needs(col int) (lo, hi int) {
 
 // synchronisedKernels fills in the kernels of a chain on one rank. Their first
 // workgroups post the flags that are returned, which say that they have started.
-func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started []replay.Flag) {
+func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started []program.Flag) {
 	var in *link
 	for i := range sides {
 		op := sides[i].op
@@ -152,28 +152,28 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 }
 
 // synchronisedKernel waits for what comes in over a link and posts what goes out; nil: nothing does.
-func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun replay.Flag, v plan.Values) *replay.Kernel {
+func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
 	c, _ := plan.CoverOf(op, v["order"] == "column")
 	if out != nil {
 		c = out.cover
 	}
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
 	k := pl.KernelOf(op, g)
-	var early replay.Phase // loads before the first wait
+	var early program.Phase // loads before the first wait
 	if in != nil && v["reorder"] == "on" {
 		early = firstWeights(pl, op, g)
 	}
 	tickets := v["tickets"] == "on"
-	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
+	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		if i == 0 {
-			buf = append(buf, replay.Phase{Op: replay.PostTo, Flag: begun, Count: 1})
+			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})
 		}
 		if tickets {
 			buf = append(buf, poll(pl)) // an addition that waits for its result, as long as a read does
 		}
 		row, col := c.At(i)
 		if in == nil {
-			buf = append(buf, replay.Phase{Op: replay.Work, Time: g.Time, Read: g.Read, Write: g.Write})
+			buf = append(buf, program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: g.Write})
 		} else {
 			if early.Time > 0 {
 				buf = append(buf, early)
@@ -181,8 +181,8 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			lo, hi := in.needs(col)
 			n := hi - lo + 1
 			for part := range n {
-				buf = append(in.wait(row, lo+part, buf), replay.Phase{
-					Op: replay.Work, Time: plan.Share(g.Time-early.Time, part, n),
+				buf = append(in.wait(row, lo+part, buf), program.Phase{
+					Op: program.Work, Time: plan.Share(g.Time-early.Time, part, n),
 					Read: (g.Read - early.Read) / float64(n), Write: g.Write / float64(n),
 				})
 			}
@@ -197,15 +197,15 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 
 // firstWeights loads the weights' half of a workgroup's buffers, which does not
 // depend on the producer (rule T5).
-func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid) replay.Phase {
+func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid) program.Phase {
 	if op.Shape.Kind != workload.GEMM {
-		return replay.Phase{}
+		return program.Phase{}
 	}
 	t := op.Tiling
 	bytes := min(g.Read, float64(op.Footprint.Shared)*float64(t.TileN)/float64(t.TileM+t.TileN))
 	rate := pl.Machine.GPU.StreamAt(g.WGs) / float64(min(g.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint)))
 	if rate <= 0 {
-		return replay.Phase{}
+		return program.Phase{}
 	}
-	return replay.Phase{Op: replay.Work, Time: min(g.Time, plan.Duration(bytes/rate)), Read: bytes}
+	return program.Phase{Op: program.Work, Time: min(g.Time, plan.Duration(bytes/rate)), Read: bytes}
 }

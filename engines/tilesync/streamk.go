@@ -2,7 +2,7 @@ package tilesync
 
 import (
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -33,7 +33,7 @@ const partialBytes = 4
 
 // splitAlongK is a product's whole waves, and the rest of its tiles spread over
 // all slots: parts of a tile are written to memory, read again and summed.
-func splitAlongK(pl *plan.Planner, op *workload.Op) []*replay.Kernel {
+func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
 	c, _ := plan.CoverOf(op, false)
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
 	slots := g.WGs // persistent: a tile at a time each
@@ -42,7 +42,7 @@ func splitAlongK(pl *plan.Planner, op *workload.Op) []*replay.Kernel {
 	}
 	tiles := max(g.Tiles, g.WGs)
 	rest := tiles % slots
-	var kernels []*replay.Kernel
+	var kernels []*program.Kernel
 	if even := tiles - rest; even > 0 {
 		h := g
 		if h.Tiles > 0 {
@@ -58,10 +58,10 @@ func splitAlongK(pl *plan.Planner, op *workload.Op) []*replay.Kernel {
 		h := g
 		h.WGs, h.Tiles = slots, 0
 		k := pl.KernelOf(op, h)
-		k.Recipe = func(_ int, buf []replay.Phase) []replay.Phase {
+		k.Recipe = func(_ int, buf []program.Phase) []program.Phase {
 			return append(buf,
-				replay.Phase{Op: replay.Work, Time: trace.Time(float64(g.Time) * part), Read: g.Read * part},
-				replay.Phase{Op: replay.Work, Read: partial, Write: partial + g.Write*part})
+				program.Phase{Op: program.Work, Time: trace.Time(float64(g.Time) * part), Read: g.Read * part},
+				program.Phase{Op: program.Work, Read: partial, Write: partial + g.Write*part})
 		}
 		kernels = append(kernels, k)
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -127,7 +127,7 @@ type side struct {
 	fills  []int32        // the library's fills before it
 	after  []workload.Dep // what it waits for
 	within []*workload.Op // what the chain replaces, which it need not wait for
-	kernel *replay.Kernel
+	kernel *program.Kernel
 }
 
 // sides are the kernels of a chain, in order.
@@ -152,21 +152,21 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 
 // lead launches a side as soon as what it waits for has ended, and returns a
 // flag that is posted when its stream has come to it and the semaphores are clear.
-func lead(r *plan.Rank, s *side, reset bool) replay.Flag {
+func lead(r *plan.Rank, s *side, reset bool) program.Flag {
 	l := r.Planner.Machine.Launch
 	gap := r.WaitUntilReady(s.on, s.op, s.after, s.within...) - plan.Duration(l.Gap.Value)
 	if reset {
 		s.on.Wait(r.HostIssued, r.Issue(l.Host.Value, "clear semaphores"), "host")
 		gap += plan.Duration(l.MemsetGap.Value)
 	}
-	s.on.Delay(gap, replay.LaunchGap, "clear semaphores")
+	s.on.Delay(gap, program.LaunchGap, "clear semaphores")
 	return start(r, s, plan.Duration(l.Gap.Value))
 }
 
 // follow launches a side an event after the stream of the one before came to that.
-func follow(r *plan.Rank, s *side, after replay.Flag) replay.Flag {
+func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 	l := r.Planner.Machine.Launch
-	r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), replay.HostIssue, "event")
+	r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), program.HostIssue, "event")
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
 	s.on.Wait(after, 1, "event")
 	return start(r, s, plan.Duration(l.Event.Value))
@@ -175,7 +175,7 @@ func follow(r *plan.Rank, s *side, after replay.Flag) replay.Flag {
 // behindStart launches the consumer behind a kernel of one thread that waits for
 // the producer's first workgroup (rule T1). Streams have no event between
 // them, so that kernel may be there, and hold its slot, long before.
-func behindStart(r *plan.Rank, s *side, started replay.Flag) {
+func behindStart(r *plan.Rank, s *side, started program.Flag) {
 	l := r.Planner.Machine.Launch
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)
 	s.on.Launch(plan.Duration(l.Gap.Value), plan.WaitKernel(started, 1, 0))
@@ -184,7 +184,7 @@ func behindStart(r *plan.Rank, s *side, started replay.Flag) {
 }
 
 // start writes a side's fills and kernel, and returns a flag for when its stream has come to them.
-func start(r *plan.Rank, s *side, gap trace.Time) replay.Flag {
+func start(r *plan.Rank, s *side, gap trace.Time) program.Flag {
 	next := r.Planner.Program.NewFlag(s.op.Name + " next on its stream")
 	s.on.Post(next, 1)
 	s.on.Launch(r.WriteFills(s.on, s.fills, gap), plan.LaunchOf(s.op, s.kernel))

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/engines/tilesync"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 )
 
 // Rows that complete while the producer's last wave still runs let the
@@ -125,7 +126,7 @@ func TestSynchronisedGridKeepsTheTime(t *testing.T) {
 				t.Fatal("no tiles")
 			}
 			k := pl.KernelOf(&op, pl.ApartGrid(&op, c.Tiles()*c.Splits))
-			p := &replay.Program{GPUs: []replay.GPU{{Streams: []replay.Stream{{Commands: []replay.Command{{Op: replay.Launch, Kernel: k}}}}}}}
+			p := &program.Program{GPUs: []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{{Op: program.Launch, Kernel: k}}}}}}}
 			res, err := replay.Simulate(m, p, replay.Options{})
 			if err != nil {
 				t.Fatal(err)

@@ -4,23 +4,23 @@ import (
 	"fmt"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // gemm is the kernel whose stores are tracked. Tiles for other ranks never
 // reach the memory here, unless all ranks are to have them.
-func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *replay.Kernel {
+func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *program.Kernel {
 	shape := t.pl.GridOf(op, op.DurAlone())
 	read := shape.Read * bypass(t.pl, op)
 	k := t.pl.KernelOf(op, shape)
 	if t.auto {
 		k.CommShare = queueShare(threshold(intensity(t.pl, op)))
 	}
-	k.Recipe = func(i int, buf []replay.Phase) []replay.Phase {
-		work := replay.Phase{Op: replay.Work, Time: shape.Time, Read: read}
-		post := replay.Phase{Op: replay.PostTo, Flag: g.left[me], Count: 1}
+	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
+		work := program.Phase{Op: program.Work, Time: shape.Time, Read: read}
+		post := program.Phase{Op: program.PostTo, Flag: g.left[me], Count: 1}
 		if i >= g.remote || g.gather {
 			work.Write, work.Update = g.bytes(p, i), t.adds(p, g)
 		}
@@ -47,21 +47,21 @@ func (g *ring) bytes(p *plan.Pair, i int) float64 {
 
 // stores is the tiles on their way to other ranks. A workgroup does not wait for
 // its stores: they are in the write queues when it leaves, and hold no slot.
-func (t *tracker) stores(p *plan.Pair, g *ring, me int) *replay.Kernel {
+func (t *tracker) stores(p *plan.Pair, g *ring, me int) *program.Kernel {
 	n := len(g.ranks)
 	rate := t.pl.Machine.Fabric.StoreCU.Or(t.pl.Machine.Fabric.Egress.Value)
-	return &replay.Kernel{
+	return &program.Kernel{
 		Name: fmt.Sprintf("%s by tracked stores", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true, WGs: g.remote,
 		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
-		Recipe: func(i int, buf []replay.Phase) []replay.Phase {
+		Recipe: func(i int, buf []program.Phase) []program.Phase {
 			stage, block := g.of(i)
 			bytes := g.bytes(p, i)
 			to := func(dest, at int) {
 				buf = append(buf,
-					replay.Phase{Op: replay.Store, Peer: g.ranks[dest], Bytes: bytes, Time: plan.Duration(bytes / rate), Update: t.adds(p, g)},
-					replay.Phase{Op: replay.PostTo, Flag: g.counter(dest, at, block), Count: 1})
+					program.Phase{Op: program.Store, Peer: g.ranks[dest], Bytes: bytes, Time: plan.Duration(bytes / rate), Update: t.adds(p, g)},
+					program.Phase{Op: program.PostTo, Flag: g.counter(dest, at, block), Count: 1})
 			}
-			buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: g.left[me], Count: int64(i + 1)})
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.left[me], Count: int64(i + 1)})
 			switch {
 			case t.direct && g.gather:
 				for d := 1; d < n; d++ {
@@ -79,7 +79,7 @@ func (t *tracker) stores(p *plan.Pair, g *ring, me int) *replay.Kernel {
 
 // transfers is the DMA commands that were queued beforehand, each behind its
 // counter, and the end of the last chunk. It holds no slot.
-func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *replay.Kernel {
+func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 	n := len(g.ranks)
 	next := (me + n - 1) % n
 	bytes := float64(p.Coll.Bytes) / float64(n*g.blocks)
@@ -89,28 +89,28 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *replay.Kernel {
 		rounds = 0
 	}
 	last := n - 1
-	k := &replay.Kernel{
+	k := &program.Kernel{
 		Name: fmt.Sprintf("%s by triggered transfers", firstHalf(p.Coll.Op)), Kind: trace.Collective, Free: true,
 		WGs:  (rounds + 1) * g.blocks,
 		Attr: trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None},
 	}
-	k.Recipe = func(wg int, buf []replay.Phase) []replay.Phase {
+	k.Recipe = func(wg int, buf []program.Phase) []program.Phase {
 		stage, block := 1+wg/g.blocks, wg%g.blocks
 		if wg >= rounds*g.blocks {
 			stage = last
 		}
-		buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: g.counter(me, stage, block), Count: t.count(g, stage, block)})
+		buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, stage, block), Count: t.count(g, stage, block)})
 		if stage == last {
 			for hop := 1; hop < last && g.gather && !t.direct; hop++ { // all have to be there
-				buf = append(buf, replay.Phase{Op: replay.WaitFor, Flag: g.counter(me, hop, block), Count: t.count(g, hop, block)})
+				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, hop, block), Count: t.count(g, hop, block)})
 			}
 			return buf
 		}
 		if !t.nmc && reduces(p.Coll.Op) { // the other partial result
-			buf = append(buf, replay.Phase{Op: replay.Work, Read: bytes})
+			buf = append(buf, program.Phase{Op: program.Work, Read: bytes})
 		}
-		return append(buf, replay.Phase{
-			Op: replay.Put, Peer: g.ranks[next], Bytes: bytes, Time: plan.Duration(bytes / rate), DMA: true,
+		return append(buf, program.Phase{
+			Op: program.Put, Peer: g.ranks[next], Bytes: bytes, Time: plan.Duration(bytes / rate), DMA: true,
 			Flag: g.counter(next, stage+1, block), Count: 1, Update: t.adds(p, g),
 		})
 	}

@@ -2,7 +2,7 @@ package trigger
 
 import (
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -16,15 +16,15 @@ const unlimited = queueEntries / 2
 // arbiterOf is how memory is divided. With compute first, a threshold on the queue
 // is the share of it that transfers may fill however much compute asks for.
 // queue=auto sets it from the start of each GEMM; before the first there is no limit.
-func arbiterOf(v plan.Values) replay.Arbiter {
+func arbiterOf(v plan.Values) program.Arbiter {
 	if v["arbitration"] == "rr" {
-		return replay.Arbiter{Policy: replay.RoundRobin}
+		return program.Arbiter{Policy: program.RoundRobin}
 	}
 	entries := unlimited
 	if v["queue"] != "none" && v["queue"] != "auto" {
 		entries = v.Int("queue")
 	}
-	return replay.Arbiter{Policy: replay.ComputeFirst, Share: queueShare(entries)}
+	return program.Arbiter{Policy: program.ComputeFirst, Share: queueShare(entries)}
 }
 
 func queueShare(entries int) float64 { return float64(entries) / queueEntries }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -141,9 +141,9 @@ type ring struct {
 	splits   int                  // parts along K of a tile: each is a workgroup, and stores all of it
 	tiles    int                  // of the product
 	remote   int                  // of them the first ones, which are stored to other ranks
-	left     []replay.Flag        // by rank: remote tiles computed
+	left     []program.Flag       // by rank: remote tiles computed
 	blocks   int                  // of a chunk, each tracked by itself
-	counters [][]replay.Flag      // by rank, stage·blocks + block: stores and transfers seen
+	counters [][]program.Flag     // by rank, stage·blocks + block: stores and transfers seen
 	gathered *workload.Collective // second half of an all-reduce
 }
 
@@ -228,7 +228,7 @@ func (g *ring) complete(stage, block int) int64 {
 	return own + 1
 }
 
-func (g *ring) counter(rank, stage, block int) replay.Flag {
+func (g *ring) counter(rank, stage, block int) program.Flag {
 	return g.counters[rank][stage*g.blocks+block]
 }
 
@@ -248,10 +248,10 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 
 	q := r.Added("stores")
 	q.Wait(begun, 1, compute.Name)
-	q.Launch(0, replay.Command{Op: replay.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.stores(p, g, me)})
+	q.Launch(0, program.Command{Op: program.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.stores(p, g, me)})
 	c.Wait(r.HostIssued, r.Issue(l.Host.Value, "transfers"), "host")
 	c.Wait(begun, 1, compute.Name)
-	c.Launch(0, replay.Command{Op: replay.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.transfers(p, g, me)})
+	c.Launch(0, program.Command{Op: program.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.transfers(p, g, me)})
 	chunk := float64(p.Coll.Bytes) / float64(len(g.ranks))
 	if !t.nmc && reduces(p.Coll.Op) {
 		parts := 2.0
@@ -259,7 +259,7 @@ func (t *tracker) emit(r *plan.Rank, p *plan.Pair) {
 			parts = float64(len(g.ranks))
 		}
 		c.Wait(r.HostIssued, r.Issue(l.Host.Value, "sum"), "host")
-		c.Launch(plan.Duration(l.Gap.Value), replay.Command{Op: replay.Launch, Name: "sum of the last chunk", Origin: comm.ID, Kernel: t.pl.Sweep("sum of the last chunk", parts*chunk, chunk)})
+		c.Launch(plan.Duration(l.Gap.Value), program.Command{Op: program.Launch, Name: "sum of the last chunk", Origin: comm.ID, Kernel: t.pl.Sweep("sum of the last chunk", parts*chunk, chunk)})
 	}
 	if g.gathered != nil {
 		c.Wait(r.HostIssued, r.Issue(l.HostCollective.Value, "all_gather"), "host")

@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -57,7 +57,7 @@ func sync(s plantest.Chain, t *testing.T, residents int, set map[string]string) 
 	v100 := plantest.Profile(t, "v100x1")
 	w := s.Build(t)
 	for i := range w.Ops { // shared memory such that so many fit
-		w.Ops[i].Footprint = replay.Footprint{Threads: 256, Registers: 64, Shared: (96 << 10) / residents}
+		w.Ops[i].Footprint = program.Footprint{Threads: 256, Registers: 64, Shared: (96 << 10) / residents}
 	}
 	got := enginetest.Outcome(t, w, v100, "tilesync", set)
 	if got.Result == nil {

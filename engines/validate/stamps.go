@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -138,7 +139,7 @@ func replayStamped(row *dataset.Row, run *trace.Run, m machine.Machine, as stamp
 }
 
 // delay puts off the launches of a late consumer.
-func (as stampedAs) delay(p *replay.Program) {
+func (as stampedAs) delay(p *program.Program) {
 	for g := range p.GPUs {
 		for s := range p.GPUs[g].Streams {
 			commands := p.GPUs[g].Streams[s].Commands

@@ -6,7 +6,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -24,7 +24,7 @@ func TestMover(t *testing.T) {
 // earlier: lone tiles reach the profile's matmul.lone of its matmul.compiled.
 func TestLoneTilesEndEarlier(t *testing.T) {
 	m := plantest.H200(t, 1)
-	op := workload.Op{End: 144_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM}, Tiling: workload.Tiling{Tiles: 192, WGs: 192}, Footprint: replay.Footprint{Threads: 256, Shared: 96 << 10}}}
+	op := workload.Op{End: 144_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM}, Tiling: workload.Tiling{Tiles: 192, WGs: 192}, Footprint: program.Footprint{Threads: 256, Shared: 96 << 10}}}
 	pl := &plan.Planner{Machine: m}
 	g := pl.GridOf(&op, op.Dur())
 	share := m.Matmul.Lone.Value / m.Matmul.Compiled.Value

@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -97,7 +97,7 @@ func (v *assessment) machine() {
 func (v *assessment) otherGPU() {
 	for i := range v.w.Ops {
 		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
-			if err := replay.Fits(v.m, op.Footprint); err != nil {
+			if err := program.Fits(v.m, op.Footprint); err != nil {
 				v.doubt(Low, "the trace is of another GPU than %s: %s: %v", v.m.Name, plan.ShortName(op.Name), err)
 				return
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -197,7 +197,7 @@ func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
 	late, busy := make([][]plan.Interval, len(from)), make([][]plan.Interval, len(from))
 	for _, i := range out.Result.Idle {
-		if i.Cause == replay.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
+		if i.Cause == program.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
 			late[i.Rank] = append(late[i.Rank], plan.Interval{Start: max(i.Start, from[i.Rank]), End: i.End})
 		}
 	}

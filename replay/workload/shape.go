@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -41,11 +41,11 @@ func (l *lifter) measure(src *source) {
 }
 
 // footprint is what a workgroup of a kernel takes of a CU, as far as the trace says.
-func footprint(k *trace.Kernel) replay.Footprint {
+func footprint(k *trace.Kernel) program.Footprint {
 	if k == nil {
-		return replay.Footprint{}
+		return program.Footprint{}
 	}
-	return replay.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
+	return program.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
 }
 
 // measureOp fills in the sizes, tiles and traffic of an op.

@@ -4,7 +4,7 @@
 package workload
 
 import (
-	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -70,7 +70,7 @@ type Kernel struct {
 	Dense     bool // multiplies matrices, by its name, though of no one product's shape: attention, convolution
 	Shape     Shape
 	Tiling    Tiling
-	Footprint replay.Footprint
+	Footprint program.Footprint
 }
 
 // Dur is the op's measured duration.

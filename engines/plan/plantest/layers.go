@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -59,7 +59,7 @@ func (s Sublayer) Build(t testing.TB, m machine.Machine) (w *workload.Workload, 
 	w = sp.Build(t)
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		op.Footprint = replay.Footprint{Threads: 256, Registers: 64, Shared: 32 << 10}
+		op.Footprint = program.Footprint{Threads: 256, Registers: 64, Shared: 32 << 10}
 		if op.Collective >= 0 {
 			op.Footprint.Registers = 32
 			continue
@@ -95,12 +95,12 @@ func (l Load) Build(t testing.TB, m machine.Machine) *workload.Workload {
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Collective >= 0 {
-			op.Footprint = replay.Footprint{Threads: int(lib.Threads.Value), Registers: int(lib.Registers.Value), Shared: int(lib.Shared.Value)}
+			op.Footprint = program.Footprint{Threads: int(lib.Threads.Value), Registers: int(lib.Registers.Value), Shared: int(lib.Shared.Value)}
 			continue
 		}
 		op.Shape = workload.Shape{Kind: workload.GEMM, M: 4096, N: 4096, K: 8192, ElemSize: 2}
 		op.Tiling = workload.Tiling{TileM: 64, TileN: 64, Tiles: 4096, WGs: 4096}
-		op.Footprint = replay.Footprint{Threads: 128, Registers: 64, Shared: 32 << 10}
+		op.Footprint = program.Footprint{Threads: 128, Registers: 64, Shared: 32 << 10}
 	}
 	return w
 }
@@ -169,7 +169,7 @@ func (s Chain) Build(t testing.TB) *workload.Workload {
 					Kernel: &workload.Kernel{
 						Name: x.Name, Shape: sh,
 						Tiling:    workload.Tiling{TileM: rows, TileN: cols, Tiles: tiles * splits, WGs: tiles * splits},
-						Footprint: replay.Footprint{Threads: 256, Registers: 116, Shared: 98304},
+						Footprint: program.Footprint{Threads: 256, Registers: 116, Shared: 98304},
 					},
 				}
 				if prev >= 0 {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -70,7 +70,7 @@ func (s Spec) Build(t testing.TB) *workload.Workload {
 							Name:      "gemm_256x128",
 							Shape:     workload.Shape{Kind: workload.GEMM, M: 8192 / int64(parts), N: 4096, K: 3584, ElemSize: 2},
 							Tiling:    workload.Tiling{TileM: 256, TileN: 128, Tiles: 1024 / parts, WGs: 132, Persistent: true},
-							Footprint: replay.Footprint{Threads: 384, Registers: 168, Shared: 213188},
+							Footprint: program.Footprint{Threads: 384, Registers: 168, Shared: 213188},
 						},
 					}
 					if isComm {
@@ -78,7 +78,7 @@ func (s Spec) Build(t testing.TB) *workload.Workload {
 						op.End = at + s.Late + s.Comm
 						op.Collective = int32(step)
 						op.Shape, op.Tiling = workload.Shape{}, workload.Tiling{WGs: s.Channels}
-						op.Footprint = replay.Footprint{Threads: 640, Registers: 96, Shared: 103808}
+						op.Footprint = program.Footprint{Threads: 640, Registers: 96, Shared: 103808}
 						if r == 0 && s.Late > 0 {
 							op.Start += s.Late
 							op.Gap += s.Late

@@ -1,4 +1,4 @@
-package replay
+package program
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ const (
 	maxEngines   = 1 << 10
 )
 
-// check reports what is wrong with a machine or a program, short of the
+// Check reports what is wrong with a machine or a program, short of the
 // phases that recipes will make: checkPhase sees to those.
-func check(m *machine.Machine, p *Program) error {
+func Check(m *machine.Machine, p *Program) error {
 	if err := checkMachine(m); err != nil {
 		return fmt.Errorf("replay: machine %q: %w", m.Name, err)
 	}
@@ -39,7 +39,7 @@ func check(m *machine.Machine, p *Program) error {
 			st := &p.GPUs[g].Streams[i]
 			for c := range st.Commands {
 				if err := checkCommand(m, p, st, &st.Commands[c]); err != nil {
-					return fmt.Errorf("%s: %w", st.where(g, &st.Commands[c]), err)
+					return fmt.Errorf("%s: %w", st.Where(g, &st.Commands[c]), err)
 				}
 			}
 		}
@@ -102,7 +102,7 @@ func checkMachine(m *machine.Machine) error {
 }
 
 func checkCommand(m *machine.Machine, p *Program, st *Stream, c *Command) error {
-	if c.Delay < 0 || c.Delay >= lastTime {
+	if c.Delay < 0 || c.Delay >= MaxTime {
 		return fmt.Errorf("delay: %d ns", c.Delay)
 	}
 	switch c.Op {
@@ -130,12 +130,12 @@ func checkFlag(p *Program, f Flag, count int64) error {
 		return fmt.Errorf("flag %d: the program has %d", f, max(0, len(p.Flags)-1))
 	}
 	if count < 0 {
-		return fmt.Errorf("flag %q: count %d (flags only grow from 0)", flagName(p, f), count)
+		return fmt.Errorf("flag %q: count %d (flags only grow from 0)", FlagName(p, f), count)
 	}
 	return nil
 }
 
-func flagName(p *Program, f Flag) string {
+func FlagName(p *Program, f Flag) string {
 	if int(f) < len(p.Flags) {
 		return p.Flags[f]
 	}
@@ -164,7 +164,7 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 	case k.Free:
 		return nil
 	}
-	if err := checkFits(m, f.need(&m.GPU)); err != nil {
+	if err := checkFits(m, f.Need(&m.GPU)); err != nil {
 		return err
 	}
 	return checkCluster(m, k)
@@ -184,9 +184,9 @@ func checkCluster(m *machine.Machine, k *Kernel) error {
 }
 
 // Fits says why a workgroup with the footprint fits on no CU of the machine; nil where it does.
-func Fits(m *machine.Machine, f Footprint) error { return checkFits(m, f.need(&m.GPU)) }
+func Fits(m *machine.Machine, f Footprint) error { return checkFits(m, f.Need(&m.GPU)) }
 
-func checkFits(m *machine.Machine, need room) error {
+func checkFits(m *machine.Machine, need Room) error {
 	if m.GPU.CUs.Value < 1 {
 		return fmt.Errorf("footprint: machine %q has no CUs", m.Name)
 	}
@@ -214,7 +214,7 @@ func checkCopy(p *Program, c *Copy) error {
 	if err := checkPeer(p, c.From); err != nil {
 		return err
 	}
-	if c.Time < 0 || c.Time >= lastTime {
+	if c.Time < 0 || c.Time >= MaxTime {
 		return fmt.Errorf("time: %d ns", c.Time)
 	}
 	return checkBytes(c.Bytes)
@@ -234,20 +234,20 @@ func checkBytes(b float64) error {
 	return nil
 }
 
-// checkPhase reports what is wrong with a phase of a recipe. What most are like
+// CheckPhase reports what is wrong with a phase of a recipe. What most are like
 // is seen at a glance: among floats that are 0 or more the greater has the greater bits.
-func (prog *Program) checkPhase(p *Phase, topology machine.Topology) error {
+func (prog *Program) CheckPhase(p *Phase, topology machine.Topology) error {
 	bits := math.Float64bits
-	if p.Op <= Sleep && uint64(p.Time) < uint64(lastTime) && uint32(p.Peer) < uint32(len(prog.GPUs)) &&
+	if p.Op <= Sleep && uint64(p.Time) < uint64(MaxTime) && uint32(p.Peer) < uint32(len(prog.GPUs)) &&
 		uint32(p.Flag) < uint32(len(prog.Flags)) && p.Count >= 0 && p.Last == 0 &&
 		max(bits(p.Bytes), bits(p.Read), bits(p.Write)) <= bits(maxBytes) &&
-		bits(p.Weight) == 0 && bits(p.Beside) == 0 && bits(p.Hit) == 0 {
+		bits(p.Weight) == 0 && bits(p.Slowdown) == 0 && bits(p.Hit) == 0 {
 		return nil
 	}
 	if p.Op > Sleep {
 		return fmt.Errorf("op %d is not known", p.Op)
 	}
-	if p.Time < 0 || p.Time >= lastTime {
+	if p.Time < 0 || p.Time >= MaxTime {
 		return fmt.Errorf("time: %d ns", p.Time)
 	}
 	switch everyone := p.Peer == Everyone && p.Op == Store; {
@@ -274,8 +274,8 @@ func (prog *Program) checkPhase(p *Phase, topology machine.Topology) error {
 	if !(p.Hit >= 0 && p.Hit <= 1) {
 		return fmt.Errorf("hit: share %g (want 0 to 1)", p.Hit)
 	}
-	if !(p.Beside >= 0 && p.Beside <= 1e6) {
-		return fmt.Errorf("beside: factor %g (want 0 to 1e6)", p.Beside)
+	if !(p.Slowdown >= 0 && p.Slowdown <= 1e6) {
+		return fmt.Errorf("beside: factor %g (want 0 to 1e6)", p.Slowdown)
 	}
 	if !(p.Weight >= 0 && p.Weight <= 1e6) || p.Weight > 0 && p.Weight < 1e-6 {
 		return fmt.Errorf("weight: %g (want 1e-6 to 1e6)", p.Weight)
@@ -283,13 +283,13 @@ func (prog *Program) checkPhase(p *Phase, topology machine.Topology) error {
 	return nil
 }
 
-// where names a command for an error message.
-func (st *Stream) where(gpu int, c *Command) string {
+// Where names a command for an error message.
+func (st *Stream) Where(gpu int, c *Command) string {
 	at := -1
 	for i := range st.Commands {
 		if &st.Commands[i] == c {
 			at = i
 		}
 	}
-	return fmt.Sprintf("gpu %d: stream %q: command %d %q", gpu, st.Name, at, c.label())
+	return fmt.Sprintf("gpu %d: stream %q: command %d %q", gpu, st.Name, at, c.Label())
 }

@@ -1,16 +1,17 @@
-// Package replay runs programs of GPU work on a modelled machine.
-//
-// A Program is written in three words. Workgroups do work; workgroups and
+// Package program is the vocabulary that strategies write in and the simulator
+// runs. A Program is written in three words. Workgroups do work; workgroups and
 // copy engines transfer bytes; and everything that waits, waits for a flag to
 // reach a count. Flags are counters that only grow. Kernel boundaries, stream
 // events, the arrival of all ranks at a collective, slice-ready flags of fused
 // operators, tile semaphores and trigger counters are all flags.
-//
-// Simulate is pure: the same machine, program and options give the same
-// result, byte for byte.
-package replay
+package program
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"math"
+
+	"github.com/overlapse/overlapse/replay/event"
+	"github.com/overlapse/overlapse/trace"
+)
 
 // Time is nanoseconds since the program's start.
 type Time = trace.Time
@@ -164,7 +165,7 @@ type Phase struct {
 	// Beside, if over 1, is how many times as long the phase takes while compute of
 	// another kernel works on all CUs of this GPU that collectives leave: loaded
 	// memory latency. Beside less it takes less (interference.go).
-	Beside float64
+	Slowdown float64
 	// Weight is the phase's share of a contended link or memory relative to others;
 	// 0 stands for 1. Hardware does not arbitrate evenly: with even shares the median
 	// error of fused operators on measured rows of four H200 grows from 4.6 % to 13.7 %,
@@ -219,4 +220,60 @@ func (c Cause) String() string {
 		return causeNames[c]
 	}
 	return causeNames[0]
+}
+
+func PerNanosecond(perSecond float64) float64 { return perSecond / 1e9 }
+
+// TilesOwned is how many tiles a workgroup owns, and the first that none does.
+func (k *Kernel) TilesOwned() (each, next int) {
+	if k.WGs == 0 {
+		return 0, k.Tiles
+	}
+	rounds := (k.Tiles + k.WGs - 1) / k.WGs
+	if k.Owned < 0 || k.Owned >= rounds {
+		return math.MaxInt, k.Tiles
+	}
+	return k.Owned, k.Owned * k.WGs
+}
+
+// leastBytes is what counts as bytes to move; less takes no time of its own.
+const LeastBytes = 1e-6
+
+// Size is the bytes whose progress is the phase's: 0 where only time passes.
+func (p *Phase) Size() float64 {
+	b := p.Bytes
+	if p.Op == Work {
+		b = p.Read + p.Write
+	}
+	if b < LeastBytes {
+		return 0
+	}
+	return b
+}
+
+// lastTime bounds simulated time: 36 years. Sums of two times below it do not overflow.
+const MaxTime = Time(event.Last)
+
+// Label is the most telling name of a command.
+func (c *Command) Label() string {
+	switch {
+	case c.Name != "":
+		return c.Name
+	case c.Kernel != nil:
+		return c.Kernel.Name
+	case c.Copy != nil:
+		return c.Copy.Name
+	}
+	if c.Op <= Delay {
+		return [...]string{"launch", "start", "wait", "post", "delay"}[c.Op]
+	}
+	return ""
+}
+
+// Works is 1 of phases that do something, else 0.
+func (op PhaseOp) Works() int {
+	if op == Work || op == Store {
+		return 1
+	}
+	return 0
 }

@@ -1,4 +1,4 @@
-package replay
+package program
 
 import "github.com/overlapse/overlapse/replay/machine"
 
@@ -130,5 +130,5 @@ func (k *Kernel) boundByMemory(m *machine.Machine) bool {
 			rate = max(rate, beside*(p.Read+p.Write)/float64(p.Time))
 		}
 	}
-	return rate > perNanosecond(m.GPU.Memory.Value)/2
+	return rate > PerNanosecond(m.GPU.Memory.Value)/2
 }

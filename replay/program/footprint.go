@@ -1,0 +1,21 @@
+package program
+
+import "github.com/overlapse/overlapse/replay/machine"
+
+type Room = machine.Room
+
+// Need is what one workgroup takes.
+func (f Footprint) Need(g *machine.GPU) Room {
+	if f.Exclusive {
+		return g.Room()
+	}
+	return g.Need(f.Threads, f.Registers, f.Shared)
+}
+
+// Residents is how many workgroups of the footprint one CU holds at once.
+func (f Footprint) Residents(g *machine.GPU) int {
+	if f.Exclusive {
+		return 1
+	}
+	return g.Residents(f.Threads, f.Registers, f.Shared)
+}
