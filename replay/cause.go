@@ -19,7 +19,7 @@ import (
 //	GPU 1  B |--work--|  wait           |--work------|
 //
 // Followed backwards from the end of what ended last they are the critical
-// path: a chain without gap from time 0 to the makespan.
+// path: a chain without gap from time 0 to the makespan (rule Z6).
 
 // A Step is what passed between two moments of a critical path.
 type Step uint8

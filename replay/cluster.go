@@ -87,7 +87,7 @@ func (g *gpu) roomFor(set []uint64, need program.Room, n int) bool {
 }
 
 // startCluster places the next cluster on the emptiest CUs of a group with room
-// for it, the lowest among equals.
+// for it, the lowest among equals (rule D7).
 func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 	l := s.kernels.at(id)
 	freed := int32(none) // a cluster that waited, waited for this one
@@ -118,7 +118,7 @@ func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 // all fit at once: each group gets neighbouring ones, as many as it takes when
 // the groups take in turn, and in turn they start. So clusters that have a tile
 // less are not those that start last (measured on cuBLAS:
-// samples/measurements/2026-11-22-h200-groups). nil: in the order of their numbers.
+// samples/measurements/2026-11-22-h200-groups). nil: in the order of their numbers (rule D9).
 //
 //	groups of 1, 2 and 3 clusters, 6 clusters:  a 0 | b 1 2 | c 3 4 5
 //	started in turn:                            0 1 3 2 4 5

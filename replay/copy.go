@@ -84,7 +84,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 	return true
 }
 
-// beforeBytes is how long a copy takes that moves no bytes, or before it moves any.
+// beforeBytes is how long a copy takes that moves no bytes, or before it moves any (rule S9).
 func (s *sim) beforeBytes(st *stream, c *program.Copy) program.Time {
 	if c.Free {
 		return c.Time
@@ -104,7 +104,7 @@ func (s *sim) engineOf(who actor) *int32 {
 	return &s.channel(who.id).engine
 }
 
-// takeEngine gives the actor an engine of the GPU, or puts it in line for one.
+// takeEngine gives the actor an engine of the GPU, or puts it in line for one (rule S6).
 func (s *sim) takeEngine(who actor, gpu int32) bool {
 	e := &s.gpus[gpu].engines
 	at := e.take()
@@ -132,7 +132,7 @@ func (s *sim) freeEngine(who actor, gpu int32) {
 }
 
 // copyLatency is the time from a copy's command to its first byte. To a GPU of
-// the node the engine's latency, as measured, is all there is.
+// the node the engine's latency, as measured, is all there is (rule S7).
 func (s *sim) copyLatency(st *stream, c *program.Copy) program.Time {
 	latency := s.gpus[st.gpu].engines.latency
 	if s.flows.apart(c.From, c.Peer) {
@@ -141,7 +141,7 @@ func (s *sim) copyLatency(st *stream, c *program.Copy) program.Time {
 	return latency
 }
 
-// copyFlow is what bounds a copy's bytes. Its least duration includes the latency.
+// copyFlow is what bounds a copy's bytes. Its least duration includes the latency (rule S8).
 func (st *stream) copyFlow(s *sim) (classKey, float64) {
 	c := st.Commands[st.next].Copy
 	e := &s.gpus[st.gpu].engines

@@ -23,7 +23,7 @@ type waiter struct {
 	unplaced bool
 }
 
-// deadlock is nil when every stream has come to its end.
+// deadlock is nil when every stream has come to its end (rule Z4).
 func (s *sim) deadlock() error {
 	for i := range s.streams {
 		if st := &s.streams[i]; st.next < len(st.Commands) {

@@ -12,7 +12,7 @@ import (
 // Dispatch
 //
 // Workgroups leave a kernel in order and stay where they are placed. A CU has
-// room of four kinds; a workgroup fits where all four suffice.
+// room of four kinds; a workgroup fits where all four suffice (rules D1 to D3).
 //
 //	CU 0  threads   |AAAAAAAABBBB....|
 //	      registers |AAAABB..........|   one A and one B are resident,
@@ -24,7 +24,7 @@ import (
 // Kernels with workgroups left stand in line by priority, then by when they
 // became ready. Each time a slot is free the first in line whose next
 // workgroup fits takes it: a kernel further back gets only what those before
-// it cannot use (leftover policy).
+// it cannot use (leftover policy, rule D4).
 
 // A gpu is the state of one device. What every phase touches comes first.
 type gpu struct {
@@ -151,8 +151,8 @@ func (s *sim) dispatchGPU(id int32) {
 
 // place gives the kernel the slots that it can take. One that waits already
 // takes those freed in this instant one for one, CU by CU: two freed on one CU
-// are refilled there. What is left, and all to one that has
-// just come, goes to the emptiest CU, the lowest among equals.
+// are refilled there. What is left, and all of a kernel that has just come, goes
+// to the CU with the fewest workgroups, the lowest among equals (rule D5).
 func (s *sim) place(g *gpu, id int32) {
 	l := s.kernels.at(id)
 	switch {

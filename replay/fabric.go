@@ -3,9 +3,66 @@ package replay
 import (
 	"math"
 
+	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 )
+
+// A pathKey is what makes a path.
+type pathKey struct {
+	from, to int32   // GPUs
+	side     side    // of their memories, where an arbiter tells sides apart
+	read     float64 // bytes of memory at from, read or written, for each byte that goes its way
+	write    float64 // bytes of memory at to for each
+	cache    float64 // bytes of the last-level cache at from for each
+}
+
+// routes are the paths by key.
+type routes struct {
+	keys     []pathKey // by path
+	siblings []int32   // by path: the next path between the same GPUs, in a ring
+	between  [][]int32 // by GPU and GPU or Everyone: the path last found, and one; nil where there are none
+}
+
+// pathTo returns the path of a key. Those between the same GPUs lie in a ring,
+// which is entered where the last one was found.
+func (f *flows) pathTo(k pathKey) int32 {
+	if f.between[k.from] == nil {
+		f.between[k.from] = make([]int32, len(f.between)+1)
+	}
+	to := int(k.to)
+	if k.to == program.Everyone {
+		to = len(f.between)
+	}
+	last := &f.between[k.from][to]
+	first := *last - 1
+	for id := first; id != none; {
+		if f.keys[id] == k {
+			*last = id + 1
+			return id
+		}
+		if id = f.siblings[id]; id == first {
+			break
+		}
+	}
+	id := f.newPath(k)
+	if first != none {
+		f.siblings[id], f.siblings[first] = f.siblings[first], id
+	}
+	*last = id + 1
+	return id
+}
+
+func (f *flows) newPath(k pathKey) int32 {
+	id := f.NewPath(f.route(k))
+	f.keys = append(f.keys, k)
+	f.siblings = append(f.siblings, id)
+	f.uncontended = append(f.uncontended, uncontended{})
+	return id
+}
+
+// crossing is that a path takes so much of a resource for a byte.
+type crossing = fluid.Crossing
 
 // A fabric says which resources bytes cross. Resources lie in a row: memory, egress
 // and ingress of each GPU, then the links inside the nodes, then egress and
@@ -148,7 +205,7 @@ func (f *fabric) apart(from, to int32) bool {
 	return to != program.Everyone && f.homes[from].node != f.homes[to].node
 }
 
-// latency is how long after it was written one GPU sees what another wrote to it.
+// latency is how long after it was written one GPU sees what another wrote to it (rules F2 and F3).
 func (f *fabric) latency(from, to int32) program.Time {
 	switch to {
 	case from:
@@ -171,7 +228,8 @@ func (l *level) delay(from, to int32) program.Time {
 	return l.latency + program.Time(l.layout.Hops(int(from), int(to))-1)*l.hop
 }
 
-// route is the resources that a byte crosses on the path, until the next call.
+// route is the resources that a byte crosses on the path (rule R1), valid until the
+// next call.
 func (f *fabric) route(k pathKey) []crossing {
 	from, to := int(k.from), int(k.to)
 	if from == to {
@@ -202,7 +260,7 @@ func (f *fabric) route(k pathKey) []crossing {
 }
 
 // replicated appends the way behind the source's memory of bytes that leave once
-// and reach every other GPU of the node.
+// and reach every other GPU of the node (rule R7).
 func (f *fabric) replicated(s []crossing, k pathKey) []crossing {
 	from := int(k.from)
 	s = f.cross(s, f.resource(from, Egress), 1)

@@ -53,7 +53,7 @@ func (s *sim) await(f program.Flag, count int64, who actor) bool {
 	return false
 }
 
-// post adds to a flag and releases who waited for it.
+// post adds to a flag and releases who waited for it (rule F1).
 func (s *sim) post(f program.Flag, count int64, from poster) {
 	if f == program.NoFlag {
 		return
@@ -103,7 +103,7 @@ func (s *sim) postAfter(delay program.Time, f program.Flag, count int64, from po
 }
 
 // sendFlag is how long a flag takes to a GPU: the way, and before it how long
-// flags that were sent earlier keep it. Without a message time none does.
+// flags that were sent earlier keep it. Without a message time none does (rule F5).
 func (s *sim) sendFlag(from, to int32) program.Time {
 	way := s.flows.latency(from, to)
 	if from == to || s.flows.apart(from, to) || s.flows.flag == 0 {

@@ -46,7 +46,7 @@ type launch struct {
 	party    int32
 }
 
-// launch makes the stream's kernel ready. A kernel without workgroups is over at once.
+// launch makes the stream's kernel ready. A kernel without workgroups is over at once (rule I7).
 func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	id := s.kernels.add()
 	l := s.kernels.at(id)

@@ -98,7 +98,7 @@ type uncommitted struct {
 	stored, fetched       float64 // by those
 }
 
-// charge counts the bytes of a phase.
+// charge counts the bytes of a phase (rule M3).
 func (s *sim) charge(l *launch, p *program.Phase) {
 	b := &l.uncommitted
 	switch p.Op {

@@ -14,7 +14,7 @@ import (
 // longer. In each, the time in which every resource carried all it can is summed.
 // A part is limited by the resource that was full for most of it, if that is half
 // of it or more; else by computing or communicating, if that took half of it;
-// else by what streams stood still for.
+// else by what streams stood still for (rule Z9).
 //
 //	memory   |.##...####......|
 //	egress   |..........####..|       full

@@ -5,7 +5,7 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A channel carries the puts of one GPU to one other: in order, one at a time.
+// A channel carries the puts of one GPU to one other: in order, one at a time (rule S10).
 type channel struct {
 	fluid.Member
 	puts   []put // the first is under way
@@ -54,7 +54,7 @@ func (s *sim) channel(id int32) *channel {
 }
 
 // beginPut begins the first put of a channel, once it has the copy engine that it
-// needs and the NIC takes its message.
+// needs and the NIC takes its message (rule S11).
 func (s *sim) beginPut(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))
@@ -79,7 +79,7 @@ func (s *sim) beginPut(id int32) {
 }
 
 // takeNIC hands a put's messages to the NIC, if they go through one, and returns
-// since when it is free for them, or none. The payload is a message and the flag another.
+// since when it is free for them, or none. The payload is a message and the flag another (rule N5).
 func (s *sim) takeNIC(from, to int32, p *put) (free program.Time) {
 	if s.flows.message == 0 || !s.flows.apart(from, to) {
 		return none
@@ -141,7 +141,7 @@ func (s *sim) putFlow(id int32) (classKey, float64) {
 	return s.transfer(id/n, id%n, limit, p.update), p.bytes
 }
 
-// putDone ends the first put of a channel: its flag follows the bytes.
+// putDone ends the first put of a channel: its flag follows the bytes (rule F6).
 func (s *sim) putDone(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))

@@ -12,7 +12,7 @@ import (
 // kept: only the phases last asked for are at hand, and those of tiles in which
 // a workgroup has to wait often.
 
-// nextTile fetches the phases of what comes next; false when nothing does.
+// nextTile fetches the phases of what comes next; false when nothing does (rule D13).
 func (s *sim) nextTile(id int32, w *workgroup, l *launch) bool {
 	k := l.kernel
 	if w.span != none {

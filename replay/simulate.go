@@ -86,7 +86,7 @@ var errTooMany = errors.New("too many spans")
 // stopEvery is how many instants pass between two questions whether to stop.
 const stopEvery = 256
 
-// run goes from instant to instant to the end.
+// run goes from instant to instant to the end (rule Z3).
 func (s *sim) run(stop func() bool) {
 	s.instant()
 	for n := 1; s.next(); n++ {
@@ -108,7 +108,7 @@ type actor struct {
 
 type actorKind uint8
 
-// The kinds, in the order in which they act at one instant.
+// The kinds, in the order in which they act at one instant (rule Z2).
 const (
 	duePost actorKind = iota
 	duePut            // the first put of a channel may be sent, or has arrived

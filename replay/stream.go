@@ -35,7 +35,7 @@ const (
 	ended
 )
 
-// stepStream goes on until the stream has to wait for something.
+// stepStream goes on until the stream has to wait for something (rule S1).
 func (s *sim) stepStream(id int32) {
 	st := &s.streams[id]
 	for st.next < len(st.Commands) && s.err == nil {
@@ -89,7 +89,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 	return s.stepCopy(id, st, c)
 }
 
-// gap lets the delay pass once; true while it does.
+// gap lets the delay pass once; true while it does (rule S2).
 func (s *sim) gap(id int32, st *stream, d program.Time) bool {
 	if st.step != arrived || d == 0 {
 		return false
@@ -133,7 +133,7 @@ func (s *sim) postedBy(p poster) string {
 	return fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
 }
 
-// lose records that nothing ran on the stream from start to end.
+// lose records that nothing ran on the stream from start to end (rule Z5).
 func (st *stream) lose(start, end program.Time, why Idle) {
 	if start >= end || st.Host {
 		return

@@ -14,7 +14,7 @@ import (
 // A slot of which workgroups are recorded, or a persistent workgroup, is held
 // or vacant. Why it is vacant is the same for all slots of a GPU: it follows
 // from the kernels that run, and where none does from what the stream that
-// launches the next one stands still for.
+// launches the next one stands still for (rule Z8).
 //
 //	kernels   |A ready|A, WGs left|A, all placed|  gap  |B______|
 //	slot      |no slot|aaaa|no slot|aaa|tail of A|launch |bbbb|..

@@ -256,7 +256,7 @@ func (s *sim) turn(w *workgroup, l *launch, from, to program.PhaseOp) {
 	}
 }
 
-// depart gives the workgroup's slot back.
+// depart gives the workgroup's slot back (rule D6).
 func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	if s.err != nil {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// decompose cuts the communication of a pair into pieces that run beside the
+// Strategy cuts the communication of a pair into pieces that run beside the
 // compute of others (rules W1 to W5). The variant says what is cut and what moves
 // the pieces.
 //

@@ -218,6 +218,7 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 		ready := d.ready[x.to][me*d.slices+x.slice]
 		to, from := int(d.ranks[x.to]), op.Rank
 		work := work
+		// rule U11
 		work.Time = trace.Time(float64(work.Time)*(1+pl.Machine.GPU.GatherSpread.Value*height(levelOf(tile*len(d.ranks)+me))) + 0.5)
 		switch {
 		case to == from:
@@ -231,7 +232,7 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 			})
 		}
 		return append(buf, work, done,
-			program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)},
+			program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)}, // rule U13
 			program.Phase{Op: program.Put, Peer: int32(to), Bytes: float64(x.size) * d.bytes, Flag: ready, Count: 1, Mark: "put"})
 	}
 	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {

@@ -14,12 +14,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// storeSpread is how unevenly the workgroups that store to one link share it: the
-// workgroup stamps of the first wave of stores (H200, GEMM with 64 KiB tiles) lie
-// between 10 and 24 µs around a mean of 19 (rule U10).
-const storeSpread = 0.35
-
-// fused is one persistent kernel a GPU that stores its tiles straight into the
+// Strategy is one persistent kernel a GPU that stores its tiles straight into the
 // peers' output (SC'24 section III, rules U1 to U4).
 var Strategy = plan.Strategy{
 	Name:    "fused",
@@ -170,7 +165,7 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 		Op: program.Store, Bytes: payload * pl.Machine.Fabric.StoreCost(pattern),
 		Time: plan.Duration(payload / pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)),
 	}
-	shares := uneven(storeSpread)
+	shares := uneven(pl.Machine.Fabric.StoreUneven.Value)
 	k := pl.KernelOf(op, g)
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
 	k.Attr.Grid = [3]int32{int32(g.WGs), 1, 1}
@@ -186,7 +181,7 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 	return k
 }
 
-// uneven lists the shares of a link that tiles' stores get relative to each
+// uneven lists the shares of a link (rule U10) that tiles' stores get relative to each
 // other, by the tile's level: between e^-spread and e^spread. With even shares
 // workgroups that start together would store together to the end; on the machine
 // they drift apart within a few tiles.

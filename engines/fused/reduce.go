@@ -138,7 +138,7 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 	}
 	rate := pl.Machine.Fabric.StoreCU.Or(pl.Machine.Fabric.Egress.Value)
 	store := program.Phase{Op: program.Store, Bytes: d.bytes * pl.Machine.Fabric.StoreCost(pattern), Time: plan.Duration(d.bytes / rate)}
-	shares := uneven(storeSpread)
+	shares := uneven(pl.Machine.Fabric.StoreUneven.Value)
 	k := pl.KernelOf(op, g)
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
 	k.Attr.Grid = [3]int32{int32(g.WGs), 1, 1}

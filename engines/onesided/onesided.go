@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// onesided moves shards beside a GEMM and lets signals in peer memory say which
+// Strategy moves shards beside a GEMM and lets signals in peer memory say which
 // have arrived (Triton-distributed, rules O1 to O16).
 //
 //	all-gather + product, switch        product + reduce-scatter, switch

@@ -51,7 +51,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 
 // shown is the relative clock that the capture itself shows: products whose times
 // alone are measured tell it. Without them it is taken for the full clock, if that
-// lasted for the seconds that the GPUs had computed.
+// lasted for the seconds that the GPUs had computed (rule P6).
 func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
 	settled := m.Clock.Settled(c.demand)
 	if known, took, all := LibraryGEMMs(w, m, false); took > all/2 {

@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// bulk runs producer, collective and consumer one after another, the baseline of
+// Bulk runs producer, collective and consumer one after another, the baseline of
 // every paper (rule B4).
 var Bulk = plan.Strategy{
 	Name:    "bulk",

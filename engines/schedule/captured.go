@@ -2,7 +2,7 @@ package schedule
 
 import "github.com/overlapse/overlapse/engines/plan"
 
-// captured replays what was measured: every kernel with its own time, in its
+// Captured replays what was measured: every kernel with its own time, in its
 // own order, behind its own dependencies. It is the oracle for everything
 // else: it must give the run back (rule B1).
 var Captured = plan.Strategy{
@@ -20,7 +20,7 @@ var Captured = plan.Strategy{
 	},
 }
 
-// asScheduled replays the captured schedule with interference: kernels start from
+// AsScheduled replays the captured schedule with interference: kernels start from
 // their durations alone, hold what they need and slow each other.
 var AsScheduled = plan.Strategy{
 	Name: "captured with interference",

@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// ideal is the bound that T3 compares with (section 5.3), for whole runs: compute
+// Ideal is the bound that T3 compares with (section 5.3), for whole runs: compute
 // and communication side by side, each as fast as alone.
 var Ideal = plan.Strategy{
 	Name:    "ideal",

@@ -5,7 +5,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// multistream runs the collective of one iteration beside the compute of the
+// Multistream runs the collective of one iteration beside the compute of the
 // next (rules W6 to W9).
 var Multistream = plan.Strategy{
 	Name:    "multistream",

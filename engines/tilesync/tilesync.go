@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// tilesync lets a kernel start on the tiles of the one before it while that one
+// Strategy lets a kernel start on the tiles of the one before it while that one
 // still runs (cuSync sections III to V, rules T1 to T7).
 //
 //	producer |P0 P1 P2 P3 P4|          each tile posts a semaphore of its row

@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// trigger is a GEMM whose stores are counted in memory, where the last one
+// Strategy is a GEMM whose stores are counted in memory, where the last one
 // starts the transfer of what they completed (T3 section 4, rules K1 to K10).
 //
 //	stage      1          2          3          4 (own)

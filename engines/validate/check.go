@@ -190,7 +190,7 @@ const (
 	aheadFar = 1.5e-3
 )
 
-// rest is the seconds for which GPUs idle after an iteration of a row.
+// rest is the seconds for which GPUs idle after an iteration of a row (rule P7).
 func rest(p dataset.Params) float64 {
 	switch {
 	case p.RestUs > 0:

@@ -10,7 +10,7 @@
 // The level of a flow is its rate over its weight. The rates are max-min fair: no
 // flow could have a higher level but at the cost of one whose level is no higher.
 // They are found by water-filling (Bertsekas and Gallager, Data Networks, 2nd
-// edition, section 6.5.2), once for every instant at which something changed:
+// edition, section 6.5.2; rules R2 and R4), once for every instant at which something changed:
 //
 //  1. Tally: enter the classes whose members or limits changed into the rate table
 //     of their path, and what the path could send at most into the demand on its
@@ -34,7 +34,7 @@
 //	       +----+------------------------ time
 //	         a,b join
 //
-// Completions are rounded up to whole units of time.
+// Completions are rounded up to whole units of time (rule Z1).
 //
 // Components of more than ExactPaths paths are solved approximately (approx.go).
 // Two fast paths are exact: flows on resources that are not contended need no class

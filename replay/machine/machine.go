@@ -68,6 +68,7 @@ type Fabric struct {
 	StoreCU     Quantity // bytes a second that one CU can store to peers
 	StoreRing   Quantity // bytes a second out of one GPU when all store to the next
 	StoreSpread Quantity // bytes a second out of one GPU when all store to all
+	StoreUneven Quantity // logarithm of the largest share of a link that storing workgroups get, over the mean one
 	StoreIncast Quantity // bytes a second into one GPU that all others store to
 }
 

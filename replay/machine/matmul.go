@@ -115,7 +115,7 @@ func (m Machine) LawWithTile(M, N, K int64, rows, columns, splits int) Tiling {
 }
 
 // Splits is into how many parts along K the library may cut each tile of a GEMM.
-// Every part has a CU of its own (samples/measurements/2026-11-22-h200x2-kernels).
+// Every part has a CU of its own (rule G5).
 func (m Machine) Splits(M, N, K int64, rows, columns int) []int {
 	if m.Matmul.Reduce.Known() {
 		tiles := CeilDiv(N, int64(rows)) * CeilDiv(M, int64(columns))

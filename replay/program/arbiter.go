@@ -12,7 +12,7 @@ type Arbiter struct {
 type Policy uint8
 
 // The policies. T3 (section 4.5) compares RoundRobin with ComputeFirst, where
-// communication that has waited too long goes first: its Share.
+// communication that has waited too long goes first: its Share (rules Q2 and Q3).
 const (
 	Fair         Policy = iota // no sides: all flows alike, so that many have more than few
 	RoundRobin                 // half each; what one does not ask for is the other's

@@ -173,7 +173,7 @@ type Phase struct {
 	// (TestErrorsAgainstHardware of package engines).
 	Weight float64
 	// Last, if set, lets only the last to post go on: unless a PostTo brings the
-	// flag to this very count, the workgroup leaves out the rest of the tile.
+	// flag to this very count, the workgroup leaves out the rest of the tile (rule F8).
 	Last int64
 	Mark string // a mark to show at the end of the phase: "put", "slice ready"; "" none
 }

@@ -16,7 +16,7 @@ type WhatIf struct {
 // Of is the machine and the program as the WhatIf has them. A kernel's own time
 // follows the memory if its bytes need more than half of it at the memory's
 // full rate, else the CUs. What a captured copy or a kernel without workgroups
-// of its own was measured to take is left as it is, but for Work.
+// of its own was measured to take is left as it is, but for Work (rule Z7).
 func (x WhatIf) Of(m machine.Machine, p *Program) (machine.Machine, *Program) {
 	x.Links, x.Memory, x.Compute = orOne(x.Links), orOne(x.Memory), orOne(x.Compute)
 	q := *p

@@ -145,6 +145,7 @@ func Entries(m *machine.Machine) []Entry {
 		one("fabric.store_cu", machine.Rate, &f.StoreCU),
 		option("fabric.store_ring", machine.Rate, &f.StoreRing),
 		option("fabric.store_spread", machine.Rate, &f.StoreSpread),
+		within("fabric.store_uneven", option("fabric.store_uneven", machine.Ratio, &f.StoreUneven)),
 		option("fabric.store_incast", machine.Rate, &f.StoreIncast),
 
 		within("network.", one("network.node", machine.Count, &w.Node)),
