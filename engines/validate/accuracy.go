@@ -114,6 +114,7 @@ looking at them) or calibrate (profiles are read off them; nothing is predicted)
 			}
 		}
 	}
+	w.gains(results)
 	for _, split := range splits {
 		for _, r := range results {
 			if r.Set.Split == split && len(r.Checks) > 0 {
