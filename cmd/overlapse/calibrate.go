@@ -1,16 +1,20 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"io"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // calibrateOptions are the flags of `overlapse calibrate`.
@@ -18,7 +22,7 @@ type calibrateOptions struct {
 	files  []string
 	base   string
 	output string
-	plan   question
+	plan   replayFlags
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
@@ -104,4 +108,39 @@ func (a *app) calibrate(o calibrateOptions) error {
 		return nil
 	}
 	return a.writeFile(o.output, func(w io.Writer) error { return profile.WriteYAML(m, w) })
+}
+
+// plan prints, or writes to a file, the benchmarks that would narrow the
+// predictions for a trace.
+func (a *app) plan(o replayFlags, output string) error {
+	sel, w, m, err := prepare(a, o, engines.ParseSelection)
+	if err != nil {
+		return err
+	}
+	requests, err := validate.Benchmarks(w, m, sel)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	var guesses int
+	for _, x := range profile.Assumptions(m) {
+		if !x.Absent {
+			guesses++
+		}
+	}
+	a.notef("%d benchmarks for %s on %s; %d numbers of the profile are assumed (overlapse machines %s; capture.py without --plan measures them)", len(requests), o.path, m.Name, guesses, m.Name)
+	write := func(w io.Writer) error { return writeRequests(w, requests) }
+	if output != "" {
+		return a.writeFile(output, write)
+	}
+	return write(a.out)
+}
+
+func writeRequests(w io.Writer, requests []calibrate.Request) error {
+	e := json.NewEncoder(plain.JSON(w))
+	for _, r := range requests {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -23,7 +23,7 @@ func TestStepResults(t *testing.T) {
 	size := func(o replayOptions) (bytesWritten int64, said string) {
 		var out, talk bytes.Buffer
 		a := &app{in: strings.NewReader(""), out: &out, err: &talk}
-		o.question, o.format, o.ranks = question{path: path, strategy: "bulk,fused"}, "table", []int{0}
+		o.replayFlags, o.format, o.ranks = replayFlags{path: path, strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func isDir(path string) bool {
 func TestShownRuns(t *testing.T) {
 	var out, talk bytes.Buffer
 	a := &app{in: strings.NewReader(""), out: &out, err: &talk}
-	q := question{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
+	q := replayFlags{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
 	sel, w, m, err := prepare(a, q, engines.ParseSelection)
 	if err != nil {
 		t.Fatal(err)

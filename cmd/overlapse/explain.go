@@ -13,7 +13,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -70,11 +69,6 @@ func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*explai
 	return &e, nil
 }
 
-// strategyIn is the index of the first outcome of a strategy, or -1.
-func strategyIn(outcomes []compare.Outcome, name string) int {
-	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
-}
-
 // printExplanations tells, strategy by strategy, what its time consists of.
 func (a *app) printExplanations(r *replayed) {
 	for _, row := range r.Rows {
@@ -86,13 +80,13 @@ func (a *app) printExplanations(r *replayed) {
 		if v := e.Versus; v != nil {
 			fmt.Fprintf(a.out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
-		unit := r.explained(e)
+		unit := r.explainedUnit(e)
 		if e.Time == 0 {
 			fmt.Fprintf(a.out, "\n  over before %s\n", unit)
 			continue
 		}
 		fmt.Fprintf(a.out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
-		if len(e.Path) > crowded {
+		if len(e.Path) > longPath {
 			fmt.Fprintf(a.out, "  most of it: %s\n", mostOf(e.Names, e.Time))
 		}
 		for _, l := range e.Path {
@@ -118,8 +112,8 @@ func (a *app) printExplanations(r *replayed) {
 	}
 }
 
-// explained says what an explanation is of.
-func (r *replayed) explained(e *explain.Explanation) string {
+// explainedUnit says what an explanation is of.
+func (r *replayed) explainedUnit(e *explain.Explanation) string {
 	switch {
 	case r.Window == iteration && e.Rounds > 1:
 		return fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
@@ -131,8 +125,8 @@ func (r *replayed) explained(e *explain.Explanation) string {
 	return r.Window
 }
 
-// span says when idle times are summed.
-func (r *replayed) span() string {
+// idleScope says when idle times are summed.
+func (r *replayed) idleScope() string {
 	if r.Window == "" || r.Window == iteration || r.Window == "all" {
 		return "of the whole replay"
 	}
@@ -150,41 +144,6 @@ func idleText(idle []explain.IdleSum) string {
 		words = append(words, word)
 	}
 	return strings.Join(words, ", ")
-}
-
-// explainTables are the report's share of it: nil where nobody asked.
-func (r *replayed) explainTables() []html.Table {
-	of := "one iteration"
-	if r.Window != iteration {
-		of = "the window " + r.Window
-	}
-	sum := html.Table{Title: "Against bulk", Columns: []html.Column{{Name: "strategy"}, {Name: "why"}}}
-	path := html.Table{
-		Title: "Critical paths",
-		Note:  "Of " + of + ", from what caused what in the simulation. The times of a strategy add up.",
-		Columns: []html.Column{
-			{Name: "strategy"}, {Name: "time, µs", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "went to"}, {Name: "waited before for"},
-		},
-	}
-	for i, row := range r.Rows {
-		e := row.Explanation
-		if e == nil {
-			continue
-		}
-		name := r.outcomes[i].Result.Run.Name
-		if v := e.Versus; v != nil {
-			sum.Rows = append(sum.Rows, []string{name, v.Sentence(e.Time/trace.Time(e.Rounds) - v.Change)})
-		}
-		for _, l := range e.Path {
-			path.Rows = append(path.Rows, []string{
-				name, fmt.Sprintf("%.1f", float64(l.Time)/1e3), ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After,
-			})
-		}
-	}
-	if len(path.Rows) == 0 {
-		return nil
-	}
-	return []html.Table{sum, path}
 }
 
 // mainRank is the rank on which the critical path spends most.
@@ -236,7 +195,7 @@ func strip(e *explain.Explanation, rank int) string {
 }
 
 // crowded is how many lines of a critical path can be taken in without a sum.
-const crowded = 8
+const longPath = 8
 
 // mostOf lists the names that at least a twentieth of the time went to.
 func mostOf(names []explain.Part, of trace.Time) string {

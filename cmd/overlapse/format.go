@@ -1,9 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // micros renders a time for a table: microseconds with one digit, or more of
@@ -38,4 +41,41 @@ func counted(n int, thing string) string {
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// uncertainty renders how well a rank's clock agrees with the first one's.
+func uncertainty(t trace.Time) string {
+	if t == trace.None {
+		return "unknown"
+	}
+	return micros(t)
+}
+
+// quoted is a text in quotes, or "" for none.
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+func percent(change float64) string {
+	if change > -0.0005 && change < 0.0005 {
+		return "0.0 %"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*change)
+}
+
+func shorten(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-1]) + "…"
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(plain.JSON(w))
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }

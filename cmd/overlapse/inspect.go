@@ -61,7 +61,7 @@ type inspected struct {
 }
 
 // mostListed bounds the lists of the JSON form that grow with the trace.
-const mostListed = 10_000
+const maxListed = 10_000
 
 // leftOut is how many elements of metrics are not listed, beyond mostListed:
 // sums and tables are of all.
@@ -70,9 +70,9 @@ type leftOut struct {
 	CriticalPath int `json:"critical_path_steps"`
 }
 
-// bounded cuts a list to mostListed elements and returns how many it had more.
-func bounded[T any](list *[]T) (more int) {
-	more = max(0, len(*list)-mostListed)
+// truncateList cuts a list to mostListed elements and returns how many it had more.
+func truncateList[T any](list *[]T) (more int) {
+	more = max(0, len(*list)-maxListed)
 	*list = (*list)[:len(*list)-more]
 	return more
 }
@@ -111,7 +111,7 @@ func (a *app) inspect(o inspectOptions) error {
 	debug.FreeOSMemory() // what lifting took beyond the workload
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
-		left := leftOut{bounded(&m.Collectives), bounded(&m.CriticalPath.Steps)}
+		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
 		r := inspected{Workload: s, Metrics: m, Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
@@ -186,14 +186,6 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 	}
 }
 
-// uncertainty renders how well a rank's clock agrees with the first one's.
-func uncertainty(t trace.Time) string {
-	if t == trace.None {
-		return "unknown"
-	}
-	return micros(t)
-}
-
 func (a *app) printLedger(run *trace.Run, all bool) {
 	l := &run.Ledger
 	fmt.Fprintf(a.out, "\nledger: %d events skipped, %d repaired, %d noted", l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted))
@@ -215,4 +207,55 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 		t.AppendRow(table.Row{e.Action, e.Count, shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
 	}
 	t.Render()
+}
+
+// printMetrics shows where each rank's time went, with our definitions or another tool's.
+func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, compat string) {
+	title := "where the time went"
+	parts := make([]overlap.Breakdown, len(m.Ranks))
+	for i, r := range m.Ranks {
+		parts[i] = r.Breakdown
+	}
+	if compat != "" {
+		title += ", as " + compat + " defines it"
+		parts = overlap.Compat(run, overlap.Tool(compat))
+	}
+	t := a.section(title, "rank", "total", "compute", "communication", "overlapped", "overlap", "exposed", "exposed copies", "idle", "idle because")
+	for i, b := range parts {
+		percent := "-"
+		if p, ok := b.OverlapPercent(); ok {
+			percent = fmt.Sprintf("%.2f %%", p)
+		}
+		t.AppendRow(table.Row{
+			m.Ranks[i].Rank, micros(b.Total), micros(b.Compute), micros(b.Communication), micros(b.Overlapped), percent,
+			micros(b.Exposed), micros(b.ExposedCopy), micros(b.Idle), idleWaits(m.Ranks[i].IdleCauses),
+		})
+	}
+	t.Render()
+}
+
+// idleWaits lists causes of idle time, those that are a tenth of it or more.
+func idleWaits(c overlap.Causes) string {
+	all := c.Host + c.Sync + c.Launch + c.Queued + c.Unknown
+	var words []string
+	for _, x := range []struct {
+		name string
+		t    trace.Time
+	}{{"host late", c.Host}, {"synchronised", c.Sync}, {"launch", c.Launch}, {"queued", c.Queued}, {"unknown", c.Unknown}} {
+		if x.t > 0 && x.t*10 >= all {
+			words = append(words, fmt.Sprintf("%s %.0f %%", x.name, 100*float64(x.t)/float64(all)))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// explainMetrics prints what every figure means.
+func (a *app) explainMetrics(compat string) {
+	fmt.Fprintln(a.out)
+	for _, d := range overlap.Explain() {
+		fmt.Fprintf(a.out, "%s: %s\n", d.Term, d.Meaning)
+	}
+	if compat != "" {
+		fmt.Fprintf(a.out, "%s: %s\n", compat, overlap.Tool(compat).Definition())
+	}
 }

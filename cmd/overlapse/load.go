@@ -53,7 +53,7 @@ func (a *app) reading() format.Options {
 	const most = 1 << 40 // MiB
 	o := format.Options{Stdin: a.in, Limit: max(0, min(a.limit, most)) << 20}
 	if a.skipBad {
-		o.SkipBad = func(err error) { a.note("left out: %v", err) }
+		o.SkipBad = func(err error) { a.notef("left out: %v", err) }
 	}
 	return o
 }
@@ -143,7 +143,7 @@ func (a *app) workload(run *trace.Run, path string, o workload.Options) (*worklo
 		return nil, fmt.Errorf("%s: no GPU kernel or copy among its %d events (record GPU activity too: ProfilerActivity.CUDA, or rocprofv3 --kernel-trace)", path, len(run.Spans))
 	}
 	for _, n := range w.Notes {
-		a.note("%s", n)
+		a.notef("%s", n)
 	}
 	return w, nil
 }

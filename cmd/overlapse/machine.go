@@ -27,7 +27,7 @@ func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 		m, err = m.Sized(gpus)
 	}
 	if err == nil && m.AssumedNetwork() {
-		a.note("%s is %d nodes of %d GPUs; the network between them is assumed: %v a NIC, %v NICs a node (network: in a machine file gives another)",
+		a.notef("%s is %d nodes of %d GPUs; the network between them is assumed: %v a NIC, %v NICs a node (network: in a machine file gives another)",
 			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
 	}
 	return m, err
@@ -66,7 +66,7 @@ func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, er
 	}
 	m, err := a.machineNamed(name, w.World)
 	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
-		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device.Name, m.Name)
+		a.notef("the trace was captured on %q: on %s, kernels keep the times they had there", device.Name, m.Name)
 	}
 	return m, err
 }
@@ -98,18 +98,10 @@ func (a *app) suggested(device trace.Device, ranks int) (machine.Machine, error)
 	}
 	m, err := a.machineNamed(fmt.Sprintf("%s:%d", name, max(1, ranks)), 0)
 	if err == nil {
-		a.note("machine %s, from the trace's device %q (choose another with --machine)", m.Name, device.Name)
+		a.notef("machine %s, from the trace's device %q (choose another with --machine)", m.Name, device.Name)
 	}
 	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
-		a.note("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
+		a.notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
 	}
 	return m, err
-}
-
-// quoted is a text in quotes, or "" for none.
-func quoted(s string) string {
-	if s == "" {
-		return ""
-	}
-	return fmt.Sprintf("%q", s)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -236,4 +237,18 @@ func withoutPath(err error) error {
 		return l.Err
 	}
 	return err
+}
+
+// interruptible is a writer that fails once the context is done, so that a
+// long file is given up instead of finished.
+type interruptible struct {
+	io.Writer
+	ctx context.Context //nolint:containedctx // a writer's method has no other way to see it
+}
+
+func (w interruptible) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(p)
 }

@@ -37,7 +37,7 @@ type strategyError struct{ error }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	root := a.root()
 	root.SetArgs(args)
@@ -69,7 +69,7 @@ func run(args []string, a *app) int {
 }
 
 // mostErrors is how many errors of a file are shown.
-const mostErrors = 10
+const maxErrors = 10
 
 // errorLines are the lines that tell an error: one for each of several joined
 // ones, the first few.
@@ -80,7 +80,7 @@ func errorLines(err error) []string {
 	}
 	var lines []string
 	for i, e := range joined.Unwrap() {
-		if more := len(joined.Unwrap()) - i; i == mostErrors && more > 1 {
+		if more := len(joined.Unwrap()) - i; i == maxErrors && more > 1 {
 			return append(lines, fmt.Sprintf("and %d errors more", more))
 		}
 		lines = append(lines, e.Error())
@@ -88,9 +88,9 @@ func errorLines(err error) []string {
 	return lines
 }
 
-// endings are the signals that end a command in order. One that the process
+// endSignals are the signals that end a command in order. One that the process
 // was started to ignore, as nohup does, stays ignored.
-func endings() []os.Signal {
+func endSignals() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	return slices.DeleteFunc(all, signal.Ignored)
 }

@@ -11,18 +11,15 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/program"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // mostSeeds is more than a distribution needs and less than an evening takes.
-const mostSeeds = 1000
+const maxSeeds = 1000
 
 func seedsInRange(n int) error {
-	if n < 0 || n > mostSeeds {
-		return usageError{fmt.Errorf("--seeds %d: give 0 to %d", n, mostSeeds)}
+	if n < 0 || n > maxSeeds {
+		return usageError{fmt.Errorf("--seeds %d: give 0 to %d", n, maxSeeds)}
 	}
 	return nil
 }
@@ -70,38 +67,4 @@ func modesOf(s *compare.Spread) string {
 		words = append(words, fmt.Sprintf("%d near %s", m.Seeds, micros(m.Median)))
 	}
 	return strings.Join(words, ", ")
-}
-
-// printDoubts says why predictions are to be taken with care, each reason once.
-func (a *app) printDoubts(r *replayed) {
-	type doubt struct{ level, why string }
-	var order []doubt
-	by := map[doubt][]string{}
-	for _, row := range r.Rows {
-		d := doubt{string(row.Confidence.Level), row.Confidence.Why}
-		if !row.Applies || row.Confidence.Level == verdict.High {
-			continue
-		}
-		if by[d] == nil {
-			order = append(order, d)
-		}
-		if !slices.Contains(by[d], r.shown(row.Strategy)) {
-			by[d] = append(by[d], r.shown(row.Strategy))
-		}
-	}
-	if len(order) > 0 {
-		fmt.Fprintln(a.out)
-	}
-	for _, d := range order {
-		fmt.Fprintf(a.out, "confidence %s: %s: %s\n", d.level, strings.Join(by[d], ", "), plain.Line(d.why))
-	}
-}
-
-// spread is a row's fastest, median and slowest time for CSV; empty without seeds.
-func (r *replayRow) spread() []string {
-	if r.Seeds == nil {
-		return []string{"", "", ""}
-	}
-	us := func(t program.Time) string { return fmt.Sprintf("%.3f", float64(t)/1e3) }
-	return []string{us(r.Seeds.Fastest()), us(r.Seeds.Median()), us(r.Seeds.Slowest())}
 }

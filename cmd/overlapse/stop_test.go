@@ -33,7 +33,7 @@ func TestInterruptedReplay(t *testing.T) {
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
 		err := a.replay(patient{t.Context(), left}, replayOptions{
-			question: question{path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger"}, format: "table",
+			replayFlags: replayFlags{path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger"}, format: "table",
 			dir: dir, explain: true, ranks: []int{0}, window: "all",
 		})
 		if !errors.Is(err, context.Canceled) || out.Len() > 0 {

@@ -69,7 +69,7 @@ func suggest(err error) string {
 	case errors.As(err, &name):
 		typed, known = name.Name, name.Known
 	case errors.As(err, &m):
-		typed, known = m.Name, likeMachines(m.Name)
+		typed, known = m.Name, machineNames(m.Name)
 	}
 	if near := nearest(typed, known); near != "" {
 		return fmt.Sprintf("%v: did you mean %s?", err, near)
@@ -77,8 +77,8 @@ func suggest(err error) string {
 	return err.Error()
 }
 
-// likeMachines are the profiles' names with the number of GPUs that was typed.
-func likeMachines(typed string) []string {
+// machineNames are the profiles' names with the number of GPUs that was typed.
+func machineNames(typed string) []string {
 	names := profile.Names()
 	if i := strings.LastIndexByte(typed, 'x'); i > 0 && strings.Trim(typed[i+1:], "0123456789") == "" {
 		for j := range names {

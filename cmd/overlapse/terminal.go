@@ -41,8 +41,8 @@ func terminal() *app {
 	return a
 }
 
-// note writes a line of talk to standard error.
-func (a *app) note(format string, args ...any) {
+// notef writes a line of talk to standard error.
+func (a *app) notef(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintln(a.err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
 	}
@@ -74,7 +74,7 @@ func (a *app) table(columns ...string) table.Writer {
 	if a.width > 0 { // the last column is the sentence: it wraps
 		t.SetColumnConfigs([]table.ColumnConfig{{Number: len(columns), WidthMax: max(40, a.width-90), WidthMaxEnforcer: text.WrapSoft}})
 	}
-	return lines{t}
+	return singleLineTable{t}
 }
 
 // section is a table below a title.
@@ -83,11 +83,11 @@ func (a *app) section(title string, columns ...string) table.Writer {
 	return a.table(columns...)
 }
 
-// lines is a table in which no text from outside breaks a line.
-type lines struct{ table.Writer }
+// singleLineTable is a table in which no text from outside breaks a line.
+type singleLineTable struct{ table.Writer }
 
 // AppendRow implements table.Writer.
-func (l lines) AppendRow(row table.Row, configs ...table.RowConfig) {
+func (l singleLineTable) AppendRow(row table.Row, configs ...table.RowConfig) {
 	for i, cell := range row {
 		if s, ok := cell.(string); ok {
 			row[i] = plain.Line(s)

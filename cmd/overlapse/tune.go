@@ -20,7 +20,7 @@ import (
 
 // tuneOptions are the flags of `overlapse tune`.
 type tuneOptions struct {
-	question
+	replayFlags
 	format string
 	top    int
 	pair   string
@@ -80,7 +80,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err := choice("format", o.format, "table", "json"); err != nil {
 		return err
 	}
-	candidates, w, m, err := prepare(a, o.question, engines.ParseCandidates)
+	candidates, w, m, err := prepare(a, o.replayFlags, engines.ParseCandidates)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		n += len(candidates[i])
 	}
-	opts := replay.Options{Stop: until(ctx)}
+	opts := replay.Options{Stop: stopFunc(ctx)}
 	base, err := compare.Run(w, m, engines.CapturedSelection(), o.scenario(), opts)
 	if err != nil {
 		return stopped(ctx, err)
@@ -126,7 +126,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		if err := writeJSON(a.out, found); err != nil {
 			return err
 		}
-		return o.cannotTune(found.Strategies)
+		return o.failedError(found.Strategies)
 	}
 	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), n, micros(base.Time))
 	if w.Run.Estimated != "" {
@@ -134,11 +134,11 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	a.printTuned(found.Strategies)
 	a.printVerdict(found.Verdict)
-	return o.cannotTune(found.Strategies)
+	return o.failedError(found.Strategies)
 }
 
-// cannotTune is an error where the user named strategies that run with no settings.
-func (o *tuneOptions) cannotTune(tuned []tunedStrategy) error {
+// failedError is an error where the user named strategies that run with no settings.
+func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
 	var names []string
 	for _, s := range tuned {
 		if s.Ran == 0 {

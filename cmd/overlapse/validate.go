@@ -159,7 +159,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 	if err := v.write(a, o.format); err != nil {
 		return err
 	}
-	return v.within(o.above)
+	return v.checkLimit(o.above)
 }
 
 // write prints the checks in a format.
@@ -174,8 +174,8 @@ func (v *validated) write(a *app, format string) error {
 	return nil
 }
 
-// within is an error if the median error is above a limit; 0 is none.
-func (v *validated) within(limit float64) error {
+// checkLimit is an error if the median error is above a limit; 0 is none.
+func (v *validated) checkLimit(limit float64) error {
 	if all := v.Strategies["all"]; limit > 0 && (all.N == 0 || all.Median > limit) {
 		return thresholdError{fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
@@ -244,7 +244,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 			return err
 		}
 	}
-	return v.within(o.above)
+	return v.checkLimit(o.above)
 }
 
 func readRows(path string) ([]dataset.Row, error) {

@@ -21,7 +21,7 @@ import (
 
 // viewOptions are the flags of `overlapse view`.
 type viewOptions struct {
-	question
+	replayFlags
 	print  bool
 	figure bool
 	rank   int
@@ -106,12 +106,12 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 		views, err = viewsOf(trace.Split(run), o)
 		return views, nil, err
 	}
-	sel, w, m, err := prepare(a, o.question, engines.ParseSelection)
+	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: until(ctx),
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: stopFunc(ctx),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -119,12 +119,12 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 	views = []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
-			a.note("%s: %s", out.Strategy.Name, out.Why)
+			a.notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Gaps: gaps(out.Result)})
 	}
-	return views, o.cannot(r.outcomes), nil
+	return views, o.failedError(r.outcomes), nil
 }
 
 // viewsOf are the runs of the strategies that were asked for, or all.

@@ -15,8 +15,8 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A question is which strategies are replayed of which trace on which machine.
-type question struct {
+// A replayFlags is which strategies are replayed of which trace on which machine.
+type replayFlags struct {
 	path     string
 	machine  string
 	strategy string
@@ -25,7 +25,7 @@ type question struct {
 }
 
 // flags are those of commands that replay; strategies says what the listed ones are for.
-func (q *question) flags(c *cobra.Command, strategies string) {
+func (q *replayFlags) flags(c *cobra.Command, strategies string) {
 	f := c.Flags()
 	f.StringVar(&q.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
 	f.StringVar(&q.strategy, "strategy", "all", strategies+" behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
@@ -35,7 +35,7 @@ func (q *question) flags(c *cobra.Command, strategies string) {
 
 // prepare reads a question's strategies in the way that parse does, then its
 // trace: what is mistyped is told before anything is read.
-func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
+func prepare[S any](a *app, q replayFlags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
 	if _, err := regimeOf(q.clock); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
@@ -52,7 +52,7 @@ func prepare[S any](a *app, q question, parse func(string) ([]S, error)) ([]S, *
 }
 
 // scenario is the one that the flags choose, once prepare has checked them.
-func (q *question) scenario() plan.Scenario {
+func (q *replayFlags) scenario() plan.Scenario {
 	regime, _ := regimeOf(q.clock)
 	return plan.Scenario{Clock: regime}
 }
@@ -65,12 +65,12 @@ func regimeOf(clock string) (plan.ClockRegime, error) {
 	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
 }
 
-// until asks whether a simulation is to be given up.
-func until(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
+// stopFunc asks whether a simulation is to be given up.
+func stopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
 
-// cannot is an error where the user named strategies that do not run, and nil
+// failedError is an error where the user named strategies that do not run, and nil
 // where all ran or all were asked for.
-func (q *question) cannot(outcomes []compare.Outcome) error {
+func (q *replayFlags) failedError(outcomes []compare.Outcome) error {
 	if q.strategy == "all" {
 		return nil
 	}
