@@ -13,14 +13,13 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A claim is what a paper says one strategy gains over another, and the
-// workload files on which it can be looked at. Nothing in overlapse is fitted
-// to a claim.
+// A claim is the published gain of one strategy over another, with the workload
+// file that reproduces it. Nothing in overlapse is fitted to a claim.
 type claim struct {
 	ID       string             `json:"id"`
 	From     string             `json:"from"`
 	Says     string             `json:"says"`
-	File     string             `json:"file"`              // beside the claims
+	File     string             `json:"file"`              // in the folder of the claims
 	Machine  string             `json:"machine,omitempty"` // other than the file's
 	Vary     map[string][]int64 `json:"vary,omitempty"`    // sizes: every combination
 	Cases    []claimCase        `json:"cases,omitempty"`   // or these
@@ -62,7 +61,7 @@ func (c *claimCase) UnmarshalJSON(data []byte) error {
 func readClaims(path string, only []string) ([]claim, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (give a file of claims, one JSON object a line, as samples/workloads/claims.jsonl)", path, withoutPath(err))
+		return nil, fmt.Errorf("%s: %w (give a file of claims, one JSON object per line, such as samples/workloads/claims.jsonl)", path, withoutPath(err))
 	}
 	var claims []claim
 	var ids []string
@@ -80,7 +79,7 @@ func readClaims(path string, only []string) ([]claim, error) {
 			err = fmt.Errorf("as %q is neither reduction nor speedup", c.As)
 		}
 		if err != nil {
-			return nil, &trace.SyntaxError{File: path, Pos: line, Unit: "line", Msg: "no claim", Err: err, Cure: "see samples/workloads/claims.jsonl"}
+			return nil, &trace.SyntaxError{File: path, Pos: line, Unit: "line", Msg: "not a claim", Err: err, Cure: "see samples/workloads/claims.jsonl"}
 		}
 		ids = append(ids, c.ID)
 		if len(only) == 0 || slices.Contains(only, c.ID) {
@@ -88,11 +87,11 @@ func readClaims(path string, only []string) ([]claim, error) {
 		}
 	}
 	if len(ids) == 0 {
-		return nil, fmt.Errorf("%s: no claim in it (see samples/workloads/claims.jsonl)", path)
+		return nil, fmt.Errorf("%s: no claims in the file (see samples/workloads/claims.jsonl)", path)
 	}
 	for _, id := range only {
 		if !slices.Contains(ids, id) {
-			return nil, usageError{&unknownError{fmt.Sprintf("%s: no claim %q (it holds %s)", path, id, strings.Join(ids, ", ")), id, ids}}
+			return nil, usageError{&unknownError{fmt.Sprintf("%s: no claim %q (available: %s)", path, id, strings.Join(ids, ", ")), id, ids}}
 		}
 	}
 	return claims, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
-// completions are what a shell completes the values of flags with.
+// completions registers the shell completion of flag values.
 func completions(root *cobra.Command) {
 	words := map[string]cobra.CompletionFunc{
 		"strategy": completeStrategies,
@@ -25,7 +25,7 @@ func completions(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		for flag, f := range words {
 			if c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, f) // fails on a flag that is not there
+				_ = c.RegisterFlagCompletionFunc(flag, f) // fails only for a missing flag
 			}
 		}
 		if f := c.Flags().Lookup("format"); f != nil {
@@ -44,7 +44,7 @@ func oneOf(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// completeMachines completes with profiles; a path to a YAML file may be meant too.
+// completeMachines completes profiles, and paths of YAML files.
 func completeMachines(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return withPrefix(profile.Names(), typed), cobra.ShellCompDirectiveDefault
 }
@@ -80,7 +80,7 @@ func prefixed(prefix string, words []string) []string {
 	return out
 }
 
-// withPrefix are the words that begin as typed.
+// withPrefix filters the words that begin as typed.
 func withPrefix(words []string, typed string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, typed) })
 }

@@ -77,7 +77,7 @@ func TestMemoryPerEvent(t *testing.T) {
 	runtime.KeepAlive(w)
 }
 
-// Lists in inspect's JSON that grow with the trace are cut, and say so.
+// Lists in inspect's JSON that grow with the trace are cut, and the rest is counted.
 func TestBoundedLists(t *testing.T) {
 	short, long := make([]int, 3), make([]int, maxListed+5)
 	if n := truncateList(&short); n != 0 || len(short) != 3 {

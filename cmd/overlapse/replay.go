@@ -9,7 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -19,13 +22,13 @@ type replayOptions struct {
 	format  string
 	dir     string
 	explain bool
-	pair    string // numbers of pairs to replan; "" all
-	pairs   bool   // also each kind of pair by itself, and the best of each together
+	pair    string // numbers of the pairs that the strategies change; "": all
+	pairs   bool   // also compare the strategies on each kind of pair alone, and the best of each together
 	ranks   []int
 	window  string
-	full    bool // record what was asked for, however much it is
+	full    bool // the user chose ranks or a window: record them without a limit
 	seeds   int
-	whatIf  string // links=2,memory=1.2; "" nothing
+	whatIf  string // links=2,memory=1.2; "": nothing
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -33,24 +36,24 @@ func (a *app) replayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay PATH...",
 		Short: "Predict a captured trace's time under the overlap strategies",
-		Long: `Replays a captured trace on a modelled machine under one or more strategies and
-prints what each would take, how that compares with the capture, how much
-communication stays exposed, and what limits it.
+		Long: `Replays a captured trace on a modelled machine under one or more strategies. Prints
+the predicted time of each, the change against the capture, the exposed communication,
+the confidence in the prediction, and where the time goes.
 
-The captured schedule is always replayed too; how far that is from the trace is
-printed as the residual. Times are of one step where the trace marks steps
+The captured schedule is always replayed too, as a self-check: the output states how far
+this replay is from the trace. Times are per step if the trace marks steps
 (ProfilerStep#3, name#3), else of the whole trace.
 
-With --explain every strategy's critical path is printed: which kernel, copy or
-host took how long on which rank, what it waited for and who ended the wait, what
-the strategy gains and pays against bulk, what limited a rank over time, and what
-faster links, memory, compute units or launches would change.
+--explain prints the critical path of every strategy: the kernel, copy or host call, its
+rank and duration, what it waited for and what ended the wait. It also prints gains and
+losses against bulk, what limited a rank over time, and the effect of faster links,
+memory, compute units or launches.
 
-With -o, workgroups and their phases are recorded of rank 0 in one iteration where
-that is no more than 131,072 spans a strategy, else kernels only; --rank and --window
-choose others and record them however many they are. What --explain says is of that window too, except
-for the what-ifs; a window by time lies elsewhere in bulk's iteration, so it is not
-compared with bulk's.`,
+-o records the workgroups of rank 0 and their phases in one iteration. Above 131,072
+spans per strategy it records kernels only. --rank and --window choose other ranks and
+times and have no such limit. --explain then covers the same window, except for the
+what-ifs. A window given as a time is not compared with bulk, since the same time holds
+other work in bulk.`,
 		Example: `  overlapse replay samples/moe-ep4
   overlapse replay samples/moe-ep4 --machine h200x4 --strategy decompose:chunks=8:priority=on,fused
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
@@ -66,14 +69,14 @@ compared with bulk's.`,
 	o.flags(c, "strategies, with settings")
 	f := c.Flags()
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
-	f.BoolVar(&o.explain, "explain", false, "also say why: the critical path of each strategy, what it gains and pays against bulk, and what would change it")
-	f.BoolVar(&o.pairs, "pairs", false, "also replan each kind of pair by itself, and all at once, each under its best strategy")
-	f.StringVar(&o.pair, "pair", "", "replan only these pairs, numbered as inspect lists them (1,3); the rest stays as captured")
+	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
+	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
+	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.pb.gz and result.json into this folder")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
-	f.StringVar(&o.window, "window", iteration, "with -o and --explain: when: one iteration, all, or a time like 1.2ms-3ms")
-	f.IntVar(&o.seeds, "seeds", 0, "also replay so many times with other luck: which rank's kernels get compute units first, and when ranks arrive; 0: the median case only")
-	f.StringVar(&o.whatIf, "what-if", "", "also replay each strategy's plan where links, memory or compute are so many times as fast: links=2,memory=1.2")
+	f.StringVar(&o.window, "window", iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
+	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
+	f.StringVar(&o.whatIf, "what-if", "", "also replay each strategy with links, memory or compute faster by these factors: links=2,memory=1.2")
 	return c
 }
 
@@ -92,18 +95,9 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err != nil {
 		return err
 	}
-	opts := replay.Options{Causes: o.explain || o.whatIf != "", Limits: o.explain || o.dir != "", Stop: stopFunc(ctx)}
-	if err := o.setWindow(&opts); err != nil {
+	opts, err := o.simulation(ctx, w.World)
+	if err != nil {
 		return err
-	}
-	if o.dir != "" {
-		if err := o.checkRanks(w.World); err != nil {
-			return err
-		}
-		opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, shownTiles
-		if !o.full {
-			opts.Most = shownSpans
-		}
 	}
 	if o.pair != "" {
 		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
@@ -118,6 +112,23 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if o.clock != "captured" {
 		r.Clock = o.clock
 	}
+	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
+		return err
+	}
+	if o.dir != "" {
+		if err := a.writeResults(ctx, o.dir, r); err != nil {
+			return err
+		}
+	}
+	if err := a.writeReplayed(o, r); err != nil {
+		return err
+	}
+	return o.failedError(r.outcomes)
+}
+
+// replayMore runs the further replays that flags request: seeds, single pairs,
+// what-ifs and explanations.
+func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered program.WhatIf) error {
 	if o.seeds > 0 {
 		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err
@@ -134,35 +145,42 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		}
 	}
 	if o.explain {
-		if err := a.explain(ctx, r, m, opts); err != nil {
-			return err
-		}
+		return a.explain(ctx, r, m, opts)
 	}
-	if o.dir != "" {
-		if err := a.writeResults(ctx, o.dir, r); err != nil {
-			return err
-		}
-	}
-	switch o.format {
-	case "json":
-		err = writeJSON(a.out, r)
-	case "csv":
-		err = writeCSV(a.out, r)
-	default:
-		a.printReplay(r)
-		a.printWhatIf(r, o.whatIf)
-		a.printExplanations(r)
-	}
-	if err != nil {
-		return err
-	}
-	return o.failedError(r.outcomes)
+	return nil
 }
 
-// iteration is the window that engines choose without one.
+// writeReplayed prints the result in the format of the flags.
+func (a *app) writeReplayed(o replayOptions, r *replayed) error {
+	switch o.format {
+	case "json":
+		return writeJSON(a.out, r)
+	case "csv":
+		return writeCSV(a.out, r)
+	}
+	a.printReplay(r)
+	a.printWhatIf(r, o.whatIf)
+	a.printExplanations(r)
+	return nil
+}
+
+// iteration is the default window: one iteration in the steady state.
 const iteration = "iteration"
 
-// setWindow sets the window of what is recorded and explained.
+// simulation is what the simulator records for these flags.
+func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
+	opts := replay.Options{Causes: o.explain || o.whatIf != "", Limits: o.explain || o.dir != "", Stop: stopFunc(ctx)}
+	if err := o.setWindow(&opts); err != nil || o.dir == "" {
+		return opts, err
+	}
+	opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, shownTiles
+	if !o.full {
+		opts.Most = shownSpans
+	}
+	return opts, o.checkRanks(world)
+}
+
+// setWindow sets the part of the replay that is recorded and explained.
 func (o *replayOptions) setWindow(opts *replay.Options) error {
 	switch o.window {
 	case iteration:
@@ -175,13 +193,13 @@ func (o *replayOptions) setWindow(opts *replay.Options) error {
 	start, err1 := time.ParseDuration(from)
 	end, err2 := time.ParseDuration(to)
 	if !ok || err1 != nil || err2 != nil || start < 0 || end <= start {
-		return usageError{fmt.Errorf("--window %q is neither iteration nor all nor a time like 1.2ms-3ms", o.window)}
+		return usageError{fmt.Errorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)}
 	}
 	opts.From, opts.To = trace.Time(start), trace.Time(end)
 	return nil
 }
 
-// checkRanks refuses ranks to record that the job does not have.
+// checkRanks rejects ranks to record that are not in the job.
 func (o *replayOptions) checkRanks(world int) error {
 	for _, r := range o.ranks {
 		if r < 0 || r >= world {

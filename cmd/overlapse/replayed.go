@@ -23,21 +23,21 @@ func strategyIn(outcomes []compare.Outcome, name string) int {
 	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
 }
 
-// A replayed is a trace replayed under several strategies: what the table,
-// result.json and the report are made of.
+// A replayed is a trace replayed under several strategies. The table, result.json
+// and the report are made from it.
 type replayed struct {
 	Path       string              `json:"path"`
 	Machine    string              `json:"machine"`
 	Ranks      int                 `json:"ranks"`
 	Captured   int                 `json:"captured_ranks"`
-	Iterations int                 `json:"iterations"` // times below are of one, if there are any
+	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
 	Pairs      int                 `json:"pairs"`
 	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
-	Window     string              `json:"window,omitempty"`    // that was recorded and explained: iteration, all, or a time
-	Measured   int64               `json:"measured_ns"`         // of the schedule as given, where it is estimated
-	Estimated  string              `json:"estimated,omitempty"` // what times rest on where nobody measured the trace's
+	Window     string              `json:"window,omitempty"`    // recorded and explained: iteration, all, or a time range
+	Measured   int64               `json:"measured_ns"`         // estimated if the trace is
+	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
 	Residual   compare.Residual    `json:"residual"`
-	Isolation  *workload.Isolation `json:"isolation"` // how durations alone were found
+	Isolation  *workload.Isolation `json:"isolation"` // how isolated durations were found
 	Verdict    verdict.Verdict     `json:"verdict"`
 	Rows       []replayRow         `json:"strategies"`
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
@@ -47,6 +47,7 @@ type replayed struct {
 	limits     []explain.Limit     // as Rows
 	workload   *workload.Workload
 	scenario   plan.Scenario
+	profile    string // of the machine
 }
 
 // A replayRow is one strategy's line. Times are nanoseconds.
@@ -54,31 +55,31 @@ type replayRow struct {
 	Strategy   string      `json:"strategy"`
 	Parameters plan.Values `json:"parameters"`
 	Applies    bool        `json:"applies"`
-	Why        string      `json:"why,omitempty"`               // it does not apply
-	Time       int64       `json:"time_ns,omitempty"`           // expected: the mean over who gets compute units first
-	Change     float64     `json:"change"`                      // of the captured replay's time: -0.1 is 10 % less
+	Why        string      `json:"why,omitempty"`               // why it does not apply
+	Time       int64       `json:"time_ns,omitempty"`           // expected: the mean over dispatch orders
+	Change     float64     `json:"change"`                      // relative to the captured schedule's replay: -0.1 is 10 % less
 	Compute    int64       `json:"compute_ns"`                  // mean over ranks, as the three below
-	Overlapped int64       `json:"overlapped_communication_ns"` // with compute beside it
+	Overlapped int64       `json:"overlapped_communication_ns"` // while compute runs
 	Exposed    int64       `json:"exposed_communication_ns"`    // without
 	Idle       int64       `json:"idle_ns"`                     // no compute, communication or copy
 	Limit      string      `json:"limited_by,omitempty"`
-	// Memory is the bytes of memory a rank and iteration, by cause.
+	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
-	// Explanation is there if it was asked for.
+	// Explanation is set with --explain.
 	Explanation *explain.Explanation `json:"explanation,omitempty"`
-	// Confidence is how far the time can be trusted.
+	// Confidence is that of the predicted time.
 	Confidence verdict.Confidence `json:"confidence"`
-	// Approximation is there if rates were approximate.
+	// Approximation is set if bandwidth shares are approximate.
 	Approximation *replay.Approximation `json:"approximation,omitempty"`
-	// Seeds is there if it was asked for.
+	// Seeds is set with --seeds.
 	Seeds *compare.Spread `json:"seeds,omitempty"`
-	// WhatIf is the change on the machine that --what-if asked about.
+	// WhatIf is the change on the machine of --what-if.
 	WhatIf   *explain.WhatIf `json:"what_if,omitempty"`
 	settings string
 }
 
-// compare replays the selections, and the captured schedule whether it was asked
-// for or not: if not, only its times are needed.
+// compare replays the selections, and always the captured schedule: if it is not
+// selected, only its times are needed.
 func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*replayed, error) {
 	bar := a.progress(len(sel), "replaying")
 	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { _ = bar.Add(1) })
@@ -109,7 +110,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc,
+		base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile,
 	}
 	for _, out := range r.outcomes {
 		r.add(out)
@@ -118,7 +119,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 	return r, nil
 }
 
-// stopped is the interruption where that is why a replay failed, else the error.
+// stopped is the context's error if it ended the replay, else the error itself.
 func stopped(ctx context.Context, err error) error {
 	if errors.Is(err, replay.ErrStopped) && ctx.Err() != nil {
 		return ctx.Err()
@@ -148,7 +149,7 @@ func (r *replayed) add(out compare.Outcome) {
 	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
 }
 
-// reason is why a row has no time.
+// reason says why a row has no time.
 func (r *replayRow) reason() string {
 	if strings.HasPrefix(r.Why, "cannot run") {
 		return r.Why
@@ -156,15 +157,13 @@ func (r *replayRow) reason() string {
 	return "does not apply: " + r.Why
 }
 
-// unit says what the times are of.
+// unit is what the times are of.
 func (r *replayed) unit() string {
 	switch {
-	case r.Iterations > 1:
-		return fmt.Sprintf("one iteration of %d", r.Iterations)
-	case r.Iterations == 1:
-		return "the one iteration"
+	case r.Iterations > 0:
+		return fmt.Sprintf("per iteration (%d %s)", r.Iterations, r.given())
 	}
-	return "the whole trace"
+	return "of the whole trace"
 }
 
 // shownTiles bounds what reports and timelines hold of one persistent kernel: a
@@ -176,7 +175,7 @@ const shownTiles = 1 << 15
 // 131,072 spans are one to two megabytes of a compressed timeline.
 const shownSpans = 1 << 17
 
-// coarse says of which strategies workgroups are left out, and how to get them.
+// coarse names the strategies recorded without workgroups, and how to record them.
 func (r *replayed) coarse() string {
 	var names []string
 	for _, out := range r.outcomes {
@@ -187,11 +186,11 @@ func (r *replayed) coarse() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("recorded without workgroups, which would be more than %d spans each: %s (--window 1ms-3ms records all of a part, --window iteration all of rank 0)", shownSpans, strings.Join(names, ", "))
+	return fmt.Sprintf("recorded without workgroups, which need more than %d spans per strategy: %s (--window 1ms-3ms records all workgroups of that time, --window iteration those of rank 0)", shownSpans, strings.Join(names, ", "))
 }
 
-// given says what the schedule that strategies are compared with is: nobody
-// captured that of a workload file.
+// given is the kind of the schedule that strategies are compared with: captured,
+// or given by a workload file.
 func (r *replayed) given() string {
 	if r.Estimated != "" {
 		return "given"
@@ -199,7 +198,7 @@ func (r *replayed) given() string {
 	return "captured"
 }
 
-// shown is what a strategy is called in tables.
+// shown is the strategy's name in tables.
 func (r *replayed) shown(strategy string) string {
 	if strategy == "captured" {
 		return r.given()
@@ -207,7 +206,7 @@ func (r *replayed) shown(strategy string) string {
 	return strategy
 }
 
-// basis says whether the schedule as given was measured.
+// basis is "measured", or "estimated" for a workload file.
 func (r *replayed) basis() string { return basisOf(r.workload.Run) }
 
 func basisOf(run *trace.Run) string {
@@ -228,7 +227,7 @@ func (r *replayed) runs() []*trace.Run {
 	return runs
 }
 
-// captured says how many of the ranks somebody recorded.
+// captured is the number of captured ranks in words.
 func (r *replayed) captured() string {
 	if r.Estimated != "" {
 		return "none captured"

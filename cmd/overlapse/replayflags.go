@@ -15,35 +15,35 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A replayFlags is which strategies are replayed of which trace on which machine.
+// replayFlags are the flags of commands that replay: trace, machine, strategies.
 type replayFlags struct {
 	path     string
 	machine  string
 	strategy string
-	clock    string // regimes by name
+	clock    string // name of a clock regime
 	lift     workload.Options
 }
 
-// flags are those of commands that replay; strategies says what the listed ones are for.
-func (q *replayFlags) flags(c *cobra.Command, strategies string) {
-	f := c.Flags()
-	f.StringVar(&q.machine, "machine", "", "machine to replay on: a profile with its number of GPUs (h200x4) or a YAML file; default: the trace's own")
-	f.StringVar(&q.strategy, "strategy", "all", strategies+" behind colons: "+strings.Join(engines.Names(), ", ")+", or all")
-	f.StringVar(&q.clock, "clock", "captured", "at which clock iterations are predicted: captured; cool, as the first ones after a pause; or sustained, as those that settle under the power limit")
-	f.BoolVar(&q.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: pauses of the host under 1 ms between launches are the profiler's")
+// flags adds them to a command; strategies describes the use of --strategy.
+func (f *replayFlags) flags(c *cobra.Command, strategies string) {
+	set := c.Flags()
+	set.StringVar(&f.machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200x4), or a YAML file; default: that of the trace")
+	set.StringVar(&f.strategy, "strategy", "all", strategies+" after colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
+	set.BoolVar(&f.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: remove host pauses under 1 ms between launches, which the profiler causes")
 }
 
-// prepare reads a question's strategies in the way that parse does, then its
-// trace: what is mistyped is told before anything is read.
-func prepare[S any](a *app, q replayFlags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
-	if _, err := regimeOf(q.clock); err != nil {
+// prepare checks the flags, parses the strategies with parse, then reads the trace,
+// so that mistyped flags fail at once.
+func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
+	if _, err := regimeOf(f.clock); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
-	sel, err := parse(q.strategy)
+	sel, err := parse(f.strategy)
 	if err != nil {
 		return nil, nil, machine.Machine{}, usageError{err}
 	}
-	w, m, err := a.subject(q.path, q.machine, q.lift)
+	w, m, err := a.subject(f.path, f.machine, f.lift)
 	if err != nil {
 		return nil, nil, m, err
 	}
@@ -51,9 +51,9 @@ func prepare[S any](a *app, q replayFlags, parse func(string) ([]S, error)) ([]S
 	return sel, w, m, err
 }
 
-// scenario is the one that the flags choose, once prepare has checked them.
-func (q *replayFlags) scenario() plan.Scenario {
-	regime, _ := regimeOf(q.clock)
+// scenario is that of the flags, which prepare has checked.
+func (f *replayFlags) scenario() plan.Scenario {
+	regime, _ := regimeOf(f.clock)
 	return plan.Scenario{Clock: regime}
 }
 
@@ -65,23 +65,23 @@ func regimeOf(clock string) (plan.ClockRegime, error) {
 	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
 }
 
-// stopFunc asks whether a simulation is to be given up.
+// stopFunc reports to a simulation whether the context is done.
 func stopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
 
-// failedError is an error where the user named strategies that do not run, and nil
-// where all ran or all were asked for.
-func (q *replayFlags) failedError(outcomes []compare.Outcome) error {
-	if q.strategy == "all" {
+// failedError is an error if a strategy that the user selected did not run; nil
+// with --strategy all.
+func (f *replayFlags) failedError(outcomes []compare.Outcome) error {
+	if f.strategy == "all" {
 		return nil
 	}
 	var names []string
 	for _, out := range outcomes {
-		if out.Why != "" && slices.Contains(engines.Names(), out.Strategy.Name) { // the mix is not named
+		if out.Why != "" && slices.Contains(engines.Names(), out.Strategy.Name) { // the mix of --pairs is not selected
 			names = append(names, fmt.Sprintf("%s: %s", strings.TrimSpace(out.Strategy.Name+" "+out.Strategy.String(out.Values)), out.Why))
 		}
 	}
 	if len(names) == 0 {
 		return nil
 	}
-	return strategyError{fmt.Errorf("%s: asked for, but not replayed: %s", q.path, strings.Join(names, "; "))}
+	return strategyError{fmt.Errorf("%s: selected strategies did not run: %s", f.path, strings.Join(names, "; "))}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/viz/html"
 )
 
-// explainTables are the report's share of it: nil where nobody asked.
+// explainTables are the report's tables of --explain; nil without it.
 func (r *replayed) explainTables() []html.Table {
 	of := "one iteration"
 	if r.Window != iteration {
@@ -19,9 +19,9 @@ func (r *replayed) explainTables() []html.Table {
 	sum := html.Table{Title: "Against bulk", Columns: []html.Column{{Name: "strategy"}, {Name: "why"}}}
 	path := html.Table{
 		Title: "Critical paths",
-		Note:  "Of " + of + ", from what caused what in the simulation. The times of a strategy add up.",
+		Note:  "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
 		Columns: []html.Column{
-			{Name: "strategy"}, {Name: "time, µs", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "went to"}, {Name: "waited before for"},
+			{Name: "strategy"}, {Name: "time, µs", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "breakdown"}, {Name: "waited before for"},
 		},
 	}
 	for i, row := range r.Rows {
@@ -45,7 +45,7 @@ func (r *replayed) explainTables() []html.Table {
 	return []html.Table{sum, path}
 }
 
-// report is the HTML report's plain data.
+// report is the data of the HTML report.
 func (a *app) report(r *replayed) html.Report {
 	rep := html.Report{
 		Title:    "overlapse: " + filepath.Base(r.Path),
@@ -54,9 +54,9 @@ func (a *app) report(r *replayed) html.Report {
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
-			{Name: "times are of", Value: r.unit()},
+			{Name: "times", Value: r.unit()},
 			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
-			{Name: "residual of the " + r.given() + " schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
+			{Name: "self-check", Value: fmt.Sprintf("replay of the %s schedule differs by at most %s over %d operations", r.given(), micros(r.Residual.Worst), r.Residual.Ops)},
 		},
 	}
 	if left := r.coarse(); left != "" {
@@ -91,60 +91,60 @@ func (a *app) report(r *replayed) html.Report {
 	return rep
 }
 
-// runNote is what stands beside the length of a whole run: the time and change of
-// one iteration, where it has several.
+// runNote is printed next to the length of a whole run: the time and change of one
+// iteration if the run has several.
 func (r *replayed) runNote(row replayRow) string {
 	if r.Iterations > 1 {
-		return fmt.Sprintf("(%s: %s, %s)", r.unit(), micros(trace.Time(row.Time)), percent(row.Change))
+		return fmt.Sprintf("(per iteration: %s, %s)", micros(trace.Time(row.Time)), percent(row.Change))
 	}
 	return percent(row.Change)
 }
 
-// confidenceTable says how far each prediction can be trusted, and how much luck changes it.
+// confidenceTable has the confidence in each prediction, and its spread over random seeds.
 func (r *replayed) confidenceTable() html.Table {
 	t := html.Table{
-		Title:   "How far to trust it",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "confidence"}, {Name: "because"}, {Name: "with other luck"}},
+		Title:   "Confidence",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "confidence"}, {Name: "reason"}, {Name: "with other random seeds"}},
 	}
 	for _, row := range r.Rows {
 		if !row.Applies {
 			continue
 		}
-		luck := ""
+		spread := ""
 		if s := row.Seeds; s != nil {
-			luck = fmt.Sprintf("%s to %s, median %s", micros(s.Fastest()), micros(s.Slowest()), micros(s.Median()))
+			spread = fmt.Sprintf("%s to %s, median %s", micros(s.Fastest()), micros(s.Slowest()), micros(s.Median()))
 			if m := modesOf(s); m != "" {
-				luck += "; " + m
+				spread += "; " + m
 			}
 		}
-		t.Rows = append(t.Rows, []string{row.Strategy, row.settings, string(row.Confidence.Level), row.Confidence.Why, luck})
+		t.Rows = append(t.Rows, []string{row.Strategy, row.settings, string(row.Confidence.Level), row.Confidence.Why, spread})
 	}
 	return t
 }
 
-// idleTable sums up, by strategy and reason, how long streams stood still.
+// idleTable has the idle time of streams by strategy and cause.
 func (r *replayed) idleTable() html.Table {
 	t := html.Table{
-		Title:   "Why streams stood still",
-		Note:    "Summed over streams and ranks " + r.idleScope() + ". A flag is a dependency: another stream's work, or another rank's.",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "reason"}, {Name: "time, µs", Number: true}, {Name: "the longest"}},
+		Title:   "Idle time of streams",
+		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "time, µs", Number: true}, {Name: "longest"}},
 	}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
 			continue
 		}
 		for _, s := range explain.IdleByCause(&out) {
-			t.Rows = append(t.Rows, []string{out.Result.Run.Name, s.Cause.String(), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
+			t.Rows = append(t.Rows, []string{out.Result.Run.Name, causeText(s.Cause), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
 		}
 	}
 	return t
 }
 
-// memoryTable shows what each strategy's memory traffic was for.
+// memoryTable has each strategy's memory traffic by cause.
 func (r *replayed) memoryTable() html.Table {
 	t := html.Table{
 		Title:   "Memory traffic by cause",
-		Note:    "Bytes of a rank in one iteration. The library's collectives count by the rule of their ring, all else as simulated.",
+		Note:    "Bytes per rank and iteration. Library collectives count by the rule of their ring, all other traffic as simulated.",
 		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "read, MB", Number: true}, {Name: "written, MB", Number: true}},
 	}
 	for i, row := range r.Rows {
@@ -155,7 +155,7 @@ func (r *replayed) memoryTable() html.Table {
 	return t
 }
 
-// pairTable shows what was replanned and why it is believed.
+// pairTable has the pairs of the trace with their evidence.
 func (r *replayed) pairTable() html.Table {
 	t := html.Table{
 		Title:   "Pairs of computation and communication",

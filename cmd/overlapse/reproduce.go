@@ -22,7 +22,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A reproduced is a claim beside what the replay says.
+// A reproduced is a claim with the result of the replay.
 type reproduced struct {
 	ID        string `json:"id"`
 	From      string `json:"from"`
@@ -32,7 +32,7 @@ type reproduced struct {
 	Published gains  `json:"published"`
 	Here      *gains `json:"here,omitempty"`
 	Same      bool   `json:"same_sign"`
-	Why       string `json:"why,omitempty"` // there is nothing here
+	Why       string `json:"why,omitempty"` // why nothing was replayed
 }
 
 // gains are fractions of the other strategy's time, or of one's own.
@@ -45,16 +45,16 @@ func (a *app) reproduceCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "reproduce CLAIMS.jsonl [ID...]",
-		Short: "Put what papers claim beside what the replay of their experiments says",
-		Long: `Replays the workload files that each published claim is about, under the strategy and
-the one that it is compared with, over the claim's sizes. The machines are profiles of
-other makes than the papers' own, and durations are rooflines: look at signs and
-orders, not at digits. Nothing in overlapse is fitted to a claim.`,
+		Short: "Compare published claims with replays of their experiments",
+		Long: `Replays the workload file of each published claim under its strategy and its baseline,
+over the sizes of the claim. The machine profiles are not those of the papers, and
+durations are rooflines: compare signs and orders of magnitude only. Nothing in
+overlapse is fitted to a claim.`,
 		Example: `  overlapse reproduce samples/workloads/claims.jsonl
   overlapse reproduce samples/workloads/claims.jsonl SC-7 SC-10a --format json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{fmt.Errorf("reproduce takes a file of claims (samples/workloads/claims.jsonl)")}
+				return usageError{fmt.Errorf("reproduce needs a file of claims (samples/workloads/claims.jsonl)")}
 			}
 			return a.reproduce(c.Context(), args[0], args[1:], format)
 		},
@@ -94,11 +94,11 @@ func (a *app) reproduceOne(ctx context.Context, c claim, dir string) (reproduced
 		return r, err
 	}
 	if len(sel) != 2 {
-		return r, fmt.Errorf("%q against %q are not two strategies", c.Strategy, c.Against)
+		return r, fmt.Errorf("%q and %q are not two strategies", c.Strategy, c.Against)
 	}
 	in, err := os.Open(filepath.Join(dir, c.File))
 	if err != nil {
-		return r, fmt.Errorf("file: %s: %w (a workload file beside the claims)", filepath.Join(dir, c.File), withoutPath(err))
+		return r, fmt.Errorf("file: %s: %w (a workload file in the folder of the claims)", filepath.Join(dir, c.File), withoutPath(err))
 	}
 	defer in.Close()
 	file, err := operator.Parse(in, filepath.Join(dir, c.File))
@@ -157,7 +157,7 @@ func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machin
 	return times[0] / times[1], "", nil
 }
 
-// gainsOf sums up ratios of times in the way that the paper does.
+// gainsOf summarises ratios of times as the paper does.
 func gainsOf(ratios []float64, as string) *gains {
 	sum, least := 0.0, slices.Min(ratios)
 	for _, r := range ratios {
@@ -175,8 +175,8 @@ func gainsOf(ratios []float64, as string) *gains {
 }
 
 func (a *app) printReproduced(rows []reproduced) {
-	fmt.Fprintf(a.out, "Published, and replayed from rooflines; nothing was fitted to these. reduction: 1-t/t'; speedup: t'/t-1.\n\n")
-	t := a.table("claim", "as", "published", "here", "points", "of")
+	fmt.Fprintf(a.out, "Published gains and replays from rooflines; nothing was fitted to them. reduction: 1-t/t'; speedup: t'/t-1.\n\n")
+	t := a.table("claim", "as", "published", "replayed", "points", "claim text")
 	same, here := 0, 0
 	for _, r := range rows {
 		got := r.Why
@@ -200,5 +200,5 @@ func (g gains) String(most bool) string {
 	if !most || g.Most == 0 {
 		return fmt.Sprintf("%+.0f %%", 100*g.Typical)
 	}
-	return fmt.Sprintf("%+.0f %%, most %+.0f %%", 100*g.Typical, 100*g.Most)
+	return fmt.Sprintf("%+.0f %%, max %+.0f %%", 100*g.Typical, 100*g.Most)
 }

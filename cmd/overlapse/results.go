@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/viz/pprof"
 )
 
-// writeResults writes the four files of `replay -o`. Each is whole or absent.
+// writeResults writes the four files of `replay -o`. Each is complete or absent.
 func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err error) {
 	_, missing := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -21,7 +21,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	}
 	defer func() {
 		if err != nil && missing != nil {
-			os.Remove(dir) // if nothing is in it
+			os.Remove(dir) // fails if it is not empty
 		}
 	}()
 	runs := r.runs()

@@ -14,7 +14,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// mostSeeds is more than a distribution needs and less than an evening takes.
+// maxSeeds bounds the time of a command.
 const maxSeeds = 1000
 
 func seedsInRange(n int) error {
@@ -26,7 +26,7 @@ func seedsInRange(n int) error {
 
 // spread replays every strategy under n seeds.
 func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
-	bar := a.progress(len(sel)*n, "replaying with other luck")
+	bar := a.progress(len(sel)*n, "replaying with other random seeds")
 	found, err := compare.Spreads(r.workload, m, sel, r.scenario, n, stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
@@ -43,12 +43,12 @@ func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []
 	return nil
 }
 
-// printSpreads prints fastest, median and slowest where they were asked for.
+// printSpreads prints the fastest, median and slowest time over the seeds of --seeds.
 func (a *app) printSpreads(r *replayed) {
 	if !slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Seeds != nil }) {
 		return
 	}
-	t := a.section("with other luck: who gets compute units first, when ranks arrive", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
+	t := a.section("with other random seeds (dispatch order, arrival of ranks)", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
 	for _, row := range r.Rows {
 		if s := row.Seeds; s != nil {
 			t.AppendRow(table.Row{row.Strategy, row.settings, len(s.Times), micros(s.Fastest()), micros(s.Median()), micros(s.Slowest()), modesOf(s)})
@@ -57,7 +57,7 @@ func (a *app) printSpreads(r *replayed) {
 	t.Render()
 }
 
-// modesOf names two groups of times, if there are two.
+// modesOf describes the two modes of a bimodal distribution; "" if there is one mode.
 func modesOf(s *compare.Spread) string {
 	if len(s.Modes) < 2 {
 		return ""
