@@ -154,6 +154,16 @@ func causeText(c program.Cause) string {
 	return c.String()
 }
 
+// limitText is what limits a rank, in a user's words: a resource or a cause of idle time.
+func limitText(by string) string {
+	for c := program.FlagWait; c <= program.NoWork; c++ {
+		if c.String() == by {
+			return causeText(c)
+		}
+	}
+	return by
+}
+
 // idleText lists the causes of idle time, with what the longest interval waited for.
 func idleText(idle []explain.IdleSum) string {
 	var words []string
@@ -208,7 +218,7 @@ func strip(e *explain.Explanation, rank int) string {
 		for i := from; i < to; i++ {
 			row[i] = c
 		}
-		if word := fmt.Sprintf("%c %s", c, l.By); from < to && !slices.Contains(legend, word) {
+		if word := fmt.Sprintf("%c %s", c, limitText(l.By)); from < to && !slices.Contains(legend, word) {
 			legend = append(legend, word)
 		}
 	}
