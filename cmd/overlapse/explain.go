@@ -87,16 +87,7 @@ func (a *app) printExplanations(r *replayed) {
 			continue
 		}
 		fmt.Fprintf(a.out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
-		if len(e.Path) > longPath {
-			fmt.Fprintf(a.out, "  mostly: %s\n", mostOf(e.Names, e.Time))
-		}
-		for _, l := range e.Path {
-			if l.After != "" {
-				fmt.Fprintf(a.out, "  %21s↳ %s\n", "", plain.Line(l.After))
-			}
-			fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
-				ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
-		}
+		a.printPath(e)
 		if rank, ok := mainRank(e); ok {
 			fmt.Fprintf(a.out, "  what limits rank %d over time: %s\n", rank, strip(e, rank))
 		}
@@ -110,6 +101,20 @@ func (a *app) printExplanations(r *replayed) {
 			}
 			fmt.Fprintf(a.out, "  what if: %s\n", strings.Join(words, "; "))
 		}
+	}
+}
+
+// printPath prints the links of a critical path, after a summary if there are many.
+func (a *app) printPath(e *explain.Explanation) {
+	if len(e.Path) > longPath {
+		fmt.Fprintf(a.out, "  mostly: %s\n", mostOf(e.Names, e.Time))
+	}
+	for _, l := range e.Path {
+		if l.After != "" {
+			fmt.Fprintf(a.out, "  %21s↳ %s\n", "", plain.Line(l.After))
+		}
+		fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
 	}
 }
 
