@@ -105,7 +105,7 @@ type Group struct {
 	Size  int
 }
 
-// CopyDir says between which memories a copy moved bytes.
+// CopyDir is the source and destination memory of a copy.
 type CopyDir uint8
 
 // The directions. Fill is a memset.

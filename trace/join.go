@@ -193,17 +193,17 @@ func (m *merger) addRanks(r *Run, index int) {
 		}
 		m.b.AddRank(k)
 		if a.lagged {
-			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: its profile begins with another collective than the others: renumbered so that their ends agree", k.ID), "", 0)
+			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: its profile starts with a different collective: renumbered so that the ends agree", k.ID), "", 0)
 		}
 		switch {
 		case a.stamped:
-			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: has its own timer: shifted by %v, as if kernels that store for each other started together", k.ID, time.Duration(a.shift)), "", 0)
+			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: separate timer: shifted by %v, assuming that kernels that store to each other start together", k.ID, time.Duration(a.shift)), "", 0)
 		case a.shift != 0:
 			m.b.Note(Repaired, k.Source, fmt.Sprintf("rank %d: clock shifted by %v to agree on the ends of collectives", k.ID, time.Duration(a.shift)), "", 0)
 		case !a.known && m.epoch == 0 && !m.hostClock:
-			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks and no clock: assumed to begin with them", k.ID), "", 0)
+			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks and no clock: assumed to start with them", k.ID), "", 0)
 		case !a.known:
-			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks, its clock is not checked", k.ID), "", 0)
+			m.b.Note(Noted, k.Source, fmt.Sprintf("rank %d: no collective in common with other ranks: its clock is not checked", k.ID), "", 0)
 		}
 	}
 }

@@ -20,8 +20,8 @@ func (a Action) String() string {
 	return [...]string{"skipped", "repaired", "noted"}[a]
 }
 
-// A Ledger accounts for every input event that did not become a span as it
-// stood. Nothing is dropped or changed silently.
+// A Ledger records every input event that did not become an unchanged span.
+// Nothing is dropped or changed silently.
 type Ledger struct {
 	Entries []Entry // by file, then reason
 }

@@ -17,7 +17,7 @@ import (
 // Uncertainty. A rank that has nothing in common with row 0 is compared with the first row
 // that it does share a collective with.
 //
-// If none of several runs has a rank id, they are numbered in order of their
+// If no run has a rank id, they are numbered in order of their
 // names. Runs that hold different parts of the same
 // rank, such as kernels and host calls, on one clock, become one first; it is an
 // error if two hold the same part. It is an error if runs have no collective in
@@ -101,7 +101,7 @@ func (m *merger) number(runs []*Run) {
 		numbered.Ranks[0].ID = i
 		runs[i] = &numbered
 		m.numbered = true
-		m.b.Note(Noted, r.Ranks[0].Source, fmt.Sprintf("the file does not say which rank it is: taken as rank %d, by order of names", i), "", 0)
+		m.b.Note(Noted, r.Ranks[0].Source, fmt.Sprintf("the file has no rank id: assigned rank %d, by order of names", i), "", 0)
 	}
 }
 
@@ -120,7 +120,7 @@ func distinct(runs []*Run) error {
 				return &SyntaxError{
 					File: k.Source,
 					Msg:  fmt.Sprintf("rank %d is also in %s", k.ID, first),
-					Cure: "give one file a rank, all of one profiled window",
+					Cure: "give one file per rank, all of the same profiled window",
 				}
 			}
 			seen[rank{k.Run, k.ID}] = k.Source
@@ -173,7 +173,7 @@ func tooFar(file string, off Time) error {
 	return &SyntaxError{
 		File: file,
 		Msg:  fmt.Sprintf("its times are up to %v from those of the other ranks", time.Duration(off)),
-		Cure: "give the ranks of one profiled window",
+		Cure: "give the ranks of the same profiled window",
 	}
 }
 
@@ -200,7 +200,7 @@ func (m *merger) oneWindow(runs []*Run) error {
 			return &SyntaxError{
 				File: runs[a.run].Ranks[a.row].Source,
 				Msg:  fmt.Sprintf("its times are %v from those of %s, and they have no collective in common", time.Duration(gap), runs[0].Ranks[0].Source),
-				Cure: "open each separately, or give the ranks of one profiled window",
+				Cure: "open each separately, or give the ranks of the same profiled window",
 			}
 		}
 	}
@@ -237,7 +237,7 @@ func (m *merger) only(r *Run) *Run {
 	return &run
 }
 
-// noteMissing says how many ranks of the job no file was given for.
+// noteMissing notes the number of ranks of the job without a file.
 func (m *merger) noteMissing(r *Run) {
 	world := 0
 	have := map[int]bool{}

@@ -153,7 +153,7 @@ func TestMergeNumbersCollectivesAlike(t *testing.T) {
 			t.Errorf("rank %d: shift %v, uncertainty %v", k.ID, k.Shift, k.Uncertainty)
 		}
 	}
-	if l := ledger(run); !strings.Contains(l, "rank 1: its profile begins with another") || !strings.Contains(l, "rank 2: its profile") || strings.Contains(l, "rank 0:") {
+	if l := ledger(run); !strings.Contains(l, "rank 1: its profile starts with a different") || !strings.Contains(l, "rank 2: its profile") || strings.Contains(l, "rank 0:") {
 		t.Error(l)
 	}
 }
@@ -168,7 +168,7 @@ func ledger(r *Run) string {
 
 func TestMergeRanks(t *testing.T) {
 	_, err := Merge([]*Run{rankRun(1, 2, 0), rankRun(0, 2, 0), rankRun(1, 2, 0)}, "")
-	if want := "rank1.json: rank 1 is also in rank1.json (give one file a rank, all of one profiled window)"; err == nil || err.Error() != want {
+	if want := "rank1.json: rank 1 is also in rank1.json (give one file per rank, all of the same profiled window)"; err == nil || err.Error() != want {
 		t.Errorf("two of a rank: got %v, want %s", err, want)
 	}
 	for _, n := range []int{1, 3} {

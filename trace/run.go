@@ -107,7 +107,7 @@ func (s Span) Dur() Time { return s.End - s.Start }
 // persistent workgroup was not there; its name says why.
 func (s Span) Vacant() bool { return s.Kind == PhaseWait && s.Parent == None && s.Attr == None }
 
-// LaneKind says what a lane stands for.
+// LaneKind is the kind of a lane.
 type LaneKind uint8
 
 // The kinds of lanes and what ID and Peer mean on each.

@@ -43,7 +43,7 @@ func TestMergeStamps(t *testing.T) {
 		if start != c.start || run.Ranks[0].Uncertainty != 0 || run.Ranks[1].Uncertainty != None {
 			t.Errorf("%s: starts at %d, clock %+v", c.what, start, run.Ranks)
 		}
-		if shifted := strings.Contains(ledger(run), "has its own timer"); shifted != (run.Ranks[1].Shift != 0) {
+		if shifted := strings.Contains(ledger(run), "separate timer"); shifted != (run.Ranks[1].Shift != 0) {
 			t.Errorf("%s: %s", c.what, ledger(run))
 		}
 	}

@@ -104,14 +104,14 @@ func joinParts(a, b *Run) (*Run, error) {
 	hasA, hasB := parts(a), parts(b)
 	for p := range numParts {
 		if hasA[p] && hasB[p] {
-			return nil, fail("rank %d is also in %s, and both have "+p.String(), "give one file a rank, all of one profiled window")
+			return nil, fail("rank %d is also in %s, and both have "+p.String(), "give one file per rank, all of the same profiled window")
 		}
 	}
 	switch {
 	case hasA == [numParts]bool{} && hasB == [numParts]bool{}:
-		return nil, fail("rank %d is also in %s", "give one file a rank, all of one profiled window")
+		return nil, fail("rank %d is also in %s", "give one file per rank, all of the same profiled window")
 	case !oneClock(a, b):
-		return nil, fail("rank %d is also in %s, and nothing says how their clocks relate", "give one of them, or parts on one clock")
+		return nil, fail("rank %d is also in %s, and the relation of their clocks is unknown", "give one of them, or parts on one clock")
 	case apart(a, b) > 0:
 		return nil, fail("rank %d is also in %s, "+time.Duration(apart(a, b)).String()+" apart", "give the files of one profiled window")
 	}
@@ -139,7 +139,7 @@ func joinParts(a, b *Run) (*Run, error) {
 			t.Copies[i].Correlation = 0
 		}
 		linkParts(t) // what is left is of one part
-		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers are not those of "+a.Ranks[0].Source+": launches are unknown", "", 0)
+		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers differ from those of "+a.Ranks[0].Source+": launches are unknown", "", 0)
 	}
 	return m.b.Finish(Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
 }

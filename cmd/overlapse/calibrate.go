@@ -1,16 +1,20 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/overlapse/overlapse/replay/machine/profile"
 	"io"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // calibrateOptions are the flags of `overlapse calibrate`.
@@ -18,7 +22,7 @@ type calibrateOptions struct {
 	files  []string
 	base   string
 	output string
-	plan   question
+	plan   replayFlags
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
@@ -28,13 +32,13 @@ func (a *app) calibrateCommand() *cobra.Command {
 		Short: "Fit a machine profile to micro-benchmark rows",
 		Long: `Reads rows of isolated measurements (samples/capture makes them on your machine),
 fits every parameter of a machine profile by its documented rule, and prints each
-with the rows it was read from and its residual. Parameters whose rows are missing
-keep the base profile's value and are named. Rows of the base profile's own machine
-add to what it has recorded; rows of another machine replace that.
+parameter with the number of rows and the residual of the fit. Parameters without rows
+keep the value of the base profile and are listed as missing. Rows of the machine of the
+base profile are added to its tables; rows of another machine replace them.
 
-With --plan nothing is fitted: it prints the isolated benchmarks that would narrow the
-predictions for a trace, products and collectives of just the sizes and channels that
-the strategies would run, one JSON object a line, for capture.py --plan.`,
+--plan fits nothing. It prints the isolated benchmarks that would make the predictions
+for a trace more certain: GEMMs and collectives of the sizes and channels that the
+strategies run, as one JSON object per line, for capture.py --plan.`,
 		Example: `  overlapse calibrate calibrate.jsonl --base h200 -o mine.yaml
   overlapse calibrate --plan samples/moe-ep4 --strategy decompose:chunks=8 -o plan.jsonl
   torchrun --nproc-per-node 4 samples/capture/capture.py --plan plan.jsonl --out more
@@ -42,14 +46,14 @@ the strategies would run, one JSON object a line, for capture.py --plan.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.plan.path != "" && len(args) > 0:
-				return usageError{errors.New("calibrate takes rows, or a trace after --plan, not both (see overlapse calibrate --help)")}
+				return usageError{errors.New("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")}
 			case o.plan.path != "":
 				return nil
 			case o.plan.strategy != "all" || o.plan.machine != "":
-				return usageError{errors.New("--strategy and --machine are for --plan (see overlapse calibrate --help)")}
+				return usageError{errors.New("--strategy and --machine need --plan (see overlapse calibrate --help)")}
 			}
 			if len(args) == 0 {
-				return usageError{errors.New("calibrate takes at least one file of rows (see overlapse calibrate --help)")}
+				return usageError{errors.New("calibrate needs at least one file of rows (see overlapse calibrate --help)")}
 			}
 			return nil
 		},
@@ -62,11 +66,11 @@ the strategies would run, one JSON object a line, for capture.py --plan.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.base, "base", "h200", "profile, or a YAML file, that gives what rows cannot: device limits, topology")
-	f.StringVarP(&o.output, "output", "o", "", "write the profile here, as YAML; with --plan: the requests, as JSON lines")
-	f.StringVar(&o.plan.path, "plan", "", "trace for which to list the benchmarks that would narrow its predictions")
-	f.StringVar(&o.plan.machine, "machine", "", "with --plan: machine to replay on; default: the trace's own")
-	f.StringVar(&o.plan.strategy, "strategy", "all", "with --plan: strategies, with settings behind colons")
+	f.StringVar(&o.base, "base", "h200", "base profile or YAML file for unmeasured values: device limits, topology")
+	f.StringVarP(&o.output, "output", "o", "", "file for the profile, as YAML; with --plan: for the requests, as JSON lines")
+	f.StringVar(&o.plan.path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
+	f.StringVar(&o.plan.machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
+	f.StringVar(&o.plan.strategy, "strategy", "all", "with --plan: strategies, with settings after colons")
 	return c
 }
 
@@ -104,4 +108,39 @@ func (a *app) calibrate(o calibrateOptions) error {
 		return nil
 	}
 	return a.writeFile(o.output, func(w io.Writer) error { return profile.WriteYAML(m, w) })
+}
+
+// plan prints, or writes to a file, the benchmarks that would make the predictions
+// for a trace more certain.
+func (a *app) plan(o replayFlags, output string) error {
+	sel, w, m, err := prepare(a, o, engines.ParseSelection)
+	if err != nil {
+		return err
+	}
+	requests, err := validate.Benchmarks(w, m, sel)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.path, err)
+	}
+	var assumed int
+	for _, x := range profile.Assumptions(m) {
+		if !x.Absent {
+			assumed++
+		}
+	}
+	a.notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.path, m.Name, assumed, m.Name)
+	write := func(w io.Writer) error { return writeRequests(w, requests) }
+	if output != "" {
+		return a.writeFile(output, write)
+	}
+	return write(a.out)
+}
+
+func writeRequests(w io.Writer, requests []calibrate.Request) error {
+	e := json.NewEncoder(plain.JSON(w))
+	for _, r := range requests {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }

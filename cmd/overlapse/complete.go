@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
-// completions are what a shell completes the values of flags with.
+// completions registers the shell completion of flag values.
 func completions(root *cobra.Command) {
 	words := map[string]cobra.CompletionFunc{
 		"strategy": completeStrategies,
@@ -25,7 +25,7 @@ func completions(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		for flag, f := range words {
 			if c.Flags().Lookup(flag) != nil {
-				_ = c.RegisterFlagCompletionFunc(flag, f) // fails on a flag that is not there
+				_ = c.RegisterFlagCompletionFunc(flag, f) // fails only for a missing flag
 			}
 		}
 		if f := c.Flags().Lookup("format"); f != nil {
@@ -44,9 +44,9 @@ func oneOf(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// completeMachines completes with profiles; a path to a YAML file may be meant too.
+// completeMachines completes profiles, and paths of YAML files.
 func completeMachines(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	return with(profile.Names(), typed), cobra.ShellCompDirectiveDefault
+	return withPrefix(profile.Names(), typed), cobra.ShellCompDirectiveDefault
 }
 
 // completeStrategies completes the last strategy of a list, its settings and their values.
@@ -56,7 +56,7 @@ func completeStrategies(_ *cobra.Command, _ []string, typed string) ([]string, c
 	name, _, settings := strings.Cut(typed[at:], ":")
 	i := slices.IndexFunc(engines.All(), func(e plan.Strategy) bool { return e.Name == name })
 	if !settings || i < 0 {
-		return with(prefixed(typed[:at], append(engines.Names(), "all")), typed), more
+		return withPrefix(prefixed(typed[:at], append(engines.Names(), "all")), typed), more
 	}
 	at = strings.LastIndexByte(typed, ':') + 1
 	param, _, valued := strings.Cut(typed[at:], "=")
@@ -69,7 +69,7 @@ func completeStrategies(_ *cobra.Command, _ []string, typed string) ([]string, c
 			words = prefixed(typed[:at]+p.Name+"=", p.Choices)
 		}
 	}
-	return with(words, typed), more
+	return withPrefix(words, typed), more
 }
 
 func prefixed(prefix string, words []string) []string {
@@ -80,7 +80,7 @@ func prefixed(prefix string, words []string) []string {
 	return out
 }
 
-// with are the words that begin as typed.
-func with(words []string, typed string) []string {
+// withPrefix filters the words that begin as typed.
+func withPrefix(words []string, typed string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return !strings.HasPrefix(w, typed) })
 }

@@ -14,16 +14,16 @@ import (
 )
 
 // The results of a training step of two ranks are files to open: its millions
-// of workgroups are left out, which is said, and recorded of a part that is asked for.
+// of workgroups are skipped with a note, and recorded for a window.
 func TestStepResults(t *testing.T) {
 	path := "../../../shared/data/steps/h200x2/traces/h200x2_fsdp_h4096_channels0_priorityFalse_overlapTrue_reshardTrue"
 	if testing.Short() || !isDir(path) {
 		t.Skip("needs the captured step " + filepath.Base(path))
 	}
-	size := func(o replayOptions) (bytesWritten int64, said string) {
-		var out, talk bytes.Buffer
-		a := &app{in: strings.NewReader(""), out: &out, err: &talk}
-		o.question, o.format, o.ranks = question{path: path, strategy: "bulk,fused"}, "table", []int{0}
+	size := func(o replayOptions) (bytesWritten int64, notes string) {
+		var out, stderr bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
+		o.replayFlags, o.format, o.ranks = replayFlags{path: path, strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -32,15 +32,15 @@ func TestStepResults(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return info.Size(), talk.String()
+		return info.Size(), stderr.String()
 	}
-	whole, said := size(replayOptions{window: iteration})
-	if whole > 5e6 || !strings.Contains(said, "recorded without workgroups") {
-		t.Errorf("a timeline of %d bytes; said: %s", whole, said)
+	whole, notes := size(replayOptions{window: iteration})
+	if whole > 5e6 || !strings.Contains(notes, "recorded without workgroups") {
+		t.Errorf("a timeline of %d bytes; notes: %s", whole, notes)
 	}
-	part, said := size(replayOptions{window: "10ms-11ms", full: true})
-	if part < whole || strings.Contains(said, "without workgroups") {
-		t.Errorf("the timeline of a part has %d bytes, the whole one without workgroups %d; said: %s", part, whole, said)
+	part, notes := size(replayOptions{window: "10ms-11ms", full: true})
+	if part < whole || strings.Contains(notes, "without workgroups") {
+		t.Errorf("the timeline of a part has %d bytes, the whole one without workgroups %d; notes: %s", part, whole, notes)
 	}
 }
 
@@ -49,11 +49,11 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// What a simulated run shows has a name, and a kernel that stands for a captured one has its grid.
+// Lanes of simulated runs have names, and replayed kernels have the grid of the captured ones.
 func TestShownRuns(t *testing.T) {
-	var out, talk bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &talk}
-	q := question{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
+	var out, stderr bytes.Buffer
+	a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
+	q := replayFlags{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
 	sel, w, m, err := prepare(a, q, engines.ParseSelection)
 	if err != nil {
 		t.Fatal(err)

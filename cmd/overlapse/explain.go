@@ -12,12 +12,12 @@ import (
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// explain adds to every row why it takes its time, and why more or less than bulk.
+// explain adds to every row its critical path and the comparison with bulk.
 func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts replay.Options) error {
 	bulk, err := a.bulk(r, m, opts)
 	if err != nil {
@@ -29,7 +29,7 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 			replays += explain.WhatIfs()
 		}
 	}
-	bar := a.progress(replays, "asking what if")
+	bar := a.progress(replays, "replaying what-ifs")
 	whatIf, err := explain.Sensitivity(r.workload, r.outcomes, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 	return nil
 }
 
-// bulk explains bulk, which is replayed for it if it was not asked for; nil where it cannot run.
+// bulk explains the strategy bulk, and replays it first if it was not selected; nil if it cannot run.
 func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*explain.Explanation, error) {
 	sel, err := engines.ParseSelection("bulk")
 	if err != nil {
@@ -70,12 +70,7 @@ func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*explai
 	return &e, nil
 }
 
-// strategyIn is the index of the first outcome of a strategy, or -1.
-func strategyIn(outcomes []compare.Outcome, name string) int {
-	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
-}
-
-// printExplanations tells, strategy by strategy, what its time consists of.
+// printExplanations prints the explanation of each strategy.
 func (a *app) printExplanations(r *replayed) {
 	for _, row := range r.Rows {
 		e := row.Explanation
@@ -86,27 +81,18 @@ func (a *app) printExplanations(r *replayed) {
 		if v := e.Versus; v != nil {
 			fmt.Fprintf(a.out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
-		unit := r.explained(e)
+		unit := r.explainedUnit(e)
 		if e.Time == 0 {
-			fmt.Fprintf(a.out, "\n  over before %s\n", unit)
+			fmt.Fprintf(a.out, "\n  ends before %s\n", unit)
 			continue
 		}
 		fmt.Fprintf(a.out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
-		if len(e.Path) > crowded {
-			fmt.Fprintf(a.out, "  most of it: %s\n", mostOf(e.Names, e.Time))
-		}
-		for _, l := range e.Path {
-			if l.After != "" {
-				fmt.Fprintf(a.out, "  %21s↳ %s\n", "", plain.Line(l.After))
-			}
-			fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
-				ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
-		}
+		a.printPath(e)
 		if rank, ok := mainRank(e); ok {
-			fmt.Fprintf(a.out, "  limits of rank %d over time: %s\n", rank, strip(e, rank))
+			fmt.Fprintf(a.out, "  what limits rank %d over time: %s\n", rank, strip(e, rank))
 		}
 		if len(e.Idle) > 0 {
-			fmt.Fprintf(a.out, "  streams of all ranks stood still: %s\n", idleText(e.Idle))
+			fmt.Fprintf(a.out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
 		}
 		if len(e.WhatIf) > 0 {
 			var words []string
@@ -118,73 +104,82 @@ func (a *app) printExplanations(r *replayed) {
 	}
 }
 
-// explained says what an explanation is of.
-func (r *replayed) explained(e *explain.Explanation) string {
+// printPath prints the links of a critical path, after a summary if there are many.
+func (a *app) printPath(e *explain.Explanation) {
+	if len(e.Path) > longPath {
+		fmt.Fprintf(a.out, "  mostly: %s\n", mostOf(e.Names, e.Time))
+	}
+	for _, l := range e.Path {
+		if l.After != "" {
+			fmt.Fprintf(a.out, "  %21s↳ %s\n", "", plain.Line(l.After))
+		}
+		fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
+	}
+}
+
+// explainedUnit is the part of the replay that an explanation covers.
+func (r *replayed) explainedUnit(e *explain.Explanation) string {
 	switch {
 	case r.Window == iteration && e.Rounds > 1:
 		return fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
 	case r.Window == iteration:
-		return r.unit()
+		if r.Iterations > 0 {
+			return "one iteration"
+		}
+		return "the whole trace"
 	case e.Rounds > 0:
 		return "the whole replay"
 	}
 	return r.Window
 }
 
-// span says when idle times are summed.
-func (r *replayed) span() string {
+// idleScope is the part of the replay over which idle times are summed.
+func (r *replayed) idleScope() string {
 	if r.Window == "" || r.Window == iteration || r.Window == "all" {
 		return "of the whole replay"
 	}
 	return "in " + r.Window
 }
 
-// idleText lists why streams stood still and what the longest waited for.
+// causeText is a cause of idle time in a user's words.
+func causeText(c program.Cause) string {
+	switch c {
+	case program.FlagWait:
+		return "waiting for a dependency"
+	case program.NoSlot:
+		return "no free compute units"
+	case program.LaunchGap:
+		return "launch gaps"
+	case program.HostIssue:
+		return "waiting for the host"
+	case program.PeerSkew:
+		return "waiting for a slower rank"
+	}
+	return c.String()
+}
+
+// limitText is what limits a rank, in a user's words: a resource or a cause of idle time.
+func limitText(by string) string {
+	for c := program.FlagWait; c <= program.NoWork; c++ {
+		if c.String() == by {
+			return causeText(c)
+		}
+	}
+	return by
+}
+
+// idleText lists the causes of idle time, with what the longest interval waited for.
 func idleText(idle []explain.IdleSum) string {
 	var words []string
 	for _, s := range idle {
-		word := micros(s.Time) + " " + s.Cause.String()
+		word := micros(s.Time) + " " + causeText(s.Cause)
 		if s.Longest != "" {
-			word += fmt.Sprintf(" (the longest: %s)", plain.Line(shorten(s.Longest, 60)))
+			word += fmt.Sprintf(" (longest: %s)", plain.Line(shorten(s.Longest, 60)))
 		}
 		words = append(words, word)
 	}
 	return strings.Join(words, ", ")
-}
-
-// explainTables are the report's share of it: nil where nobody asked.
-func (r *replayed) explainTables() []html.Table {
-	of := "one iteration"
-	if r.Window != iteration {
-		of = "the window " + r.Window
-	}
-	sum := html.Table{Title: "Against bulk", Columns: []html.Column{{Name: "strategy"}, {Name: "why"}}}
-	path := html.Table{
-		Title: "Critical paths",
-		Note:  "Of " + of + ", from what caused what in the simulation. The times of a strategy add up.",
-		Columns: []html.Column{
-			{Name: "strategy"}, {Name: "time, µs", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "went to"}, {Name: "waited before for"},
-		},
-	}
-	for i, row := range r.Rows {
-		e := row.Explanation
-		if e == nil {
-			continue
-		}
-		name := r.outcomes[i].Result.Run.Name
-		if v := e.Versus; v != nil {
-			sum.Rows = append(sum.Rows, []string{name, v.Sentence(e.Time/trace.Time(e.Rounds) - v.Change)})
-		}
-		for _, l := range e.Path {
-			path.Rows = append(path.Rows, []string{
-				name, fmt.Sprintf("%.1f", float64(l.Time)/1e3), ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After,
-			})
-		}
-	}
-	if len(path.Rows) == 0 {
-		return nil
-	}
-	return []html.Table{sum, path}
 }
 
 // mainRank is the rank on which the critical path spends most.
@@ -204,10 +199,10 @@ func mainRank(e *explain.Explanation) (rank int, ok bool) {
 	return rank, true
 }
 
-// stripWidth is the letters for an iteration.
+// stripWidth is the number of letters for an iteration.
 const stripWidth = 72
 
-// strip draws what limited a rank, a letter for each part of the iteration, and says what they mean.
+// strip draws what limited a rank, one letter per part of the iteration, with a legend.
 func strip(e *explain.Explanation, rank int) string {
 	letters := map[string]byte{
 		"compute": 'C', "communication": 'x', "copies": 'd', "memory": 'M', "egress": 'E', "ingress": 'I',
@@ -228,17 +223,17 @@ func strip(e *explain.Explanation, rank int) string {
 		for i := from; i < to; i++ {
 			row[i] = c
 		}
-		if word := fmt.Sprintf("%c %s", c, l.By); from < to && !slices.Contains(legend, word) {
+		if word := fmt.Sprintf("%c %s", c, limitText(l.By)); from < to && !slices.Contains(legend, word) {
 			legend = append(legend, word)
 		}
 	}
 	return fmt.Sprintf("%s  %s", row, strings.Join(legend, ", "))
 }
 
-// crowded is how many lines of a critical path can be taken in without a sum.
-const crowded = 8
+// longPath is the number of lines above which a critical path gets a summary.
+const longPath = 8
 
-// mostOf lists the names that at least a twentieth of the time went to.
+// mostOf lists the names that took at least 5 % of the time.
 func mostOf(names []explain.Part, of trace.Time) string {
 	brief := slices.Clone(names)
 	for i := range brief {
@@ -247,7 +242,7 @@ func mostOf(names []explain.Part, of trace.Time) string {
 	return partsOf(brief, of, 5)
 }
 
-// partsOf lists what a time went to, in shares of at least the given percentage.
+// partsOf lists the parts of a time, those of at least the given percentage.
 func partsOf(parts []explain.Part, of trace.Time, least float64) string {
 	var words []string
 	for _, p := range parts {
@@ -284,7 +279,7 @@ func namesOf(l explain.Link) string {
 		text += fmt.Sprintf(" and %d more", n-1)
 	}
 	if l.Late > 0 && l.After == "" {
-		text += fmt.Sprintf(" (workgroups found a slot up to %s late)", micros(l.Late))
+		text += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", micros(l.Late))
 	}
 	return text
 }

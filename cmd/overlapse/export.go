@@ -25,8 +25,8 @@ func (a *app) exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export PATH --to chrome|pprof|html",
 		Short: "Write a measured trace as a Perfetto timeline, a pprof profile or an HTML report",
-		Long: `Converts a trace without replaying it. All ranks are joined on one clock. To write
-the same of predicted strategies, use overlapse replay -o.`,
+		Long: `Converts a trace without replaying it. All ranks are aligned to one clock. For the
+files of predicted strategies, use overlapse replay -o.`,
 		Example: `  overlapse export samples/moe-ep4 --to chrome -o moe.json
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
   overlapse export samples/moe-down-fused-wg --to html -o fused.html`,
@@ -61,7 +61,7 @@ func (a *app) export(o exportOptions) error {
 	}
 	if o.output == "" {
 		if o.to == "pprof" && a.width > 0 {
-			return usageError{errors.New("a pprof profile is no text for a terminal: give -o FILE, or a pipe")}
+			return usageError{errors.New("a pprof profile is binary: give -o FILE, or a pipe")}
 		}
 		if err := write(a.data); err != nil {
 			return fmt.Errorf("standard output: %w", err)

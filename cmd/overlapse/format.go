@@ -1,13 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// micros renders a time for a table: microseconds with one digit, or more of
-// either where that reads better.
+// micros formats a time for a table: "12.3 µs", "12.34 ms" or "1.234 s".
 func micros(t trace.Time) string {
 	us := float64(t) / 1e3
 	switch {
@@ -19,23 +21,47 @@ func micros(t trace.Time) string {
 	return fmt.Sprintf("%.1f µs", us)
 }
 
-// bytesOf renders a size with binary units, as collective libraries count.
-func bytesOf(n int64) string {
-	const units = "KMGT"
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	f, u := float64(n)/1024, 0
-	for f >= 1024 && u < len(units)-1 {
-		f, u = f/1024, u+1
-	}
-	return fmt.Sprintf("%.4g %ciB", f, units[u])
-}
-
-// counted is a number of things: "1 pair", "2 pairs".
+// counted formats a number with its noun: "1 pair", "2 pairs".
 func counted(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
+}
+
+// uncertainty formats the alignment error of a rank's clock against the first rank's.
+func uncertainty(t trace.Time) string {
+	if t == trace.None {
+		return "unknown"
+	}
+	return micros(t)
+}
+
+// quoted is a text in quotes, or "" for none.
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}
+
+func percent(change float64) string {
+	if change > -0.0005 && change < 0.0005 {
+		return "0.0 %"
+	}
+	return fmt.Sprintf("%+.1f %%", 100*change)
+}
+
+func shorten(s string, n int) string {
+	r := []rune(s)
+	if len(r) <= n {
+		return s
+	}
+	return string(r[:n-1]) + "…"
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(plain.JSON(w))
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }

@@ -22,13 +22,13 @@ const (
 	root   = "../.."
 )
 
-// folder says what the Go files of one folder may do. Tests are exempt.
+// folder has the rules for the Go files of one folder. Tests are exempt.
 type folder struct {
-	height int      // an import inside the module points to a lower height
-	beside []string // the folders of the same height that it may import all the same
-	uses   []string // what it may import from other modules, with everything below
-	opens  bool     // it may open files
-	spawns bool     // it may start goroutines, with the help of sync
+	height   int      // an import inside the module points to a lower height
+	siblings []string // folders of the same height that it may import
+	uses     []string // what it may import from other modules, with everything below
+	opens    bool     // it may open files
+	spawns   bool     // it may start goroutines, with the help of sync
 }
 
 const command = 9 // the height of the command: the only folder with files, flags, signals, clock and randomness
@@ -70,14 +70,14 @@ var folders = map[string]folder{
 
 	"cmd/overlapse": {height: command, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
-		"github.com/jedib0t/go-pretty/v6", "github.com/dustin/go-humanize", "github.com/mattn/go-isatty", "golang.org/x/term",
+		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-isatty", "golang.org/x/term",
 	}},
 }
 
 // reader is the rule for a folder below trace that reads a format family. One
 // that uses no other module needs no row above.
 func reader(uses ...string) folder {
-	return folder{height: 1, uses: uses, beside: []string{"trace/assemble", "trace/sqldb"}}
+	return folder{height: 1, uses: uses, siblings: []string{"trace/assemble", "trace/sqldb"}}
 }
 
 // ruleOf is the rule of a folder. A folder of trace or engines that the table does
@@ -280,7 +280,7 @@ func uphill(dir string, own folder, to string) string {
 		return "views know runs only"
 	case draws(to) && !draws(dir) && own.height < command:
 		return "only views and the command draw"
-	case other.height >= own.height && !slices.Contains(own.beside, to):
+	case other.height >= own.height && !slices.Contains(own.siblings, to):
 		return fmt.Sprintf("height %d from height %d", other.height, own.height)
 	}
 	return ""

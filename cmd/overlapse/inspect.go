@@ -11,6 +11,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -28,11 +29,11 @@ func (a *app) inspectCommand() *cobra.Command {
 	var o inspectOptions
 	c := &cobra.Command{
 		Use:   "inspect PATH...",
-		Short: "Show what a trace holds: ranks, kernels, collectives, pairs and the evidence for them",
-		Long: `Reads a trace and prints what was found in it: ranks and devices, kernels with their
-shapes and tiles, collectives matched across ranks with transfer and arrival skew
-apart, the pairs of computation and communication that a strategy can replan, each
-with its evidence, and the assumptions that were made.`,
+		Short: "Show the contents of a trace: ranks, kernels, collectives, pairs and the evidence for them",
+		Long: `Reads a trace and prints its contents: ranks and devices; kernels with shapes and
+tiles; collectives matched across ranks, with transfer time and arrival skew; the pairs
+of computation and communication that a strategy can overlap, with the evidence for
+each; and the assumptions of the reader.`,
 		Example: `  overlapse inspect samples/moe-ep4
   overlapse inspect samples/moe-ep4 --ledger
   overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,
@@ -44,9 +45,9 @@ with its evidence, and the assumptions that were made.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.format, "format", "table", "table or json")
-	f.BoolVar(&o.ledger, "ledger", false, "also list every event that is not simply a span, with file, position and reason")
-	f.StringVar(&o.compat, "compat", "", "metrics as another tool defines them: hta, hta-last or tracelens")
-	f.BoolVar(&o.explain, "explain", false, "also print what every metric means")
+	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
+	f.StringVar(&o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens")
+	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
 	return c
 }
 
@@ -54,25 +55,25 @@ with its evidence, and the assumptions that were made.`,
 type inspected struct {
 	Workload workload.Summary    `json:"workload"`
 	Metrics  overlap.Metrics     `json:"metrics"`
-	Compat   []overlap.Breakdown `json:"compat,omitempty"` // by rank row, as the tool that was named defines it
+	Compat   []overlap.Breakdown `json:"compat,omitempty"` // by rank row, with the definitions of --compat
 	Spans    map[string]int      `json:"spans"`            // by kind
 	Ledger   []ledgerEntry       `json:"ledger"`
 	LeftOut  leftOut             `json:"left_out"`
 }
 
-// mostListed bounds the lists of the JSON form that grow with the trace.
-const mostListed = 10_000
+// maxListed bounds the lists of the JSON form that grow with the trace.
+const maxListed = 10_000
 
-// leftOut is how many elements of metrics are not listed, beyond mostListed:
-// sums and tables are of all.
+// leftOut counts the elements of metrics beyond maxListed, which are not listed.
+// Sums and tables include them.
 type leftOut struct {
 	Collectives  int `json:"collectives"`
 	CriticalPath int `json:"critical_path_steps"`
 }
 
-// bounded cuts a list to mostListed elements and returns how many it had more.
-func bounded[T any](list *[]T) (more int) {
-	more = max(0, len(*list)-mostListed)
+// truncateList cuts a list to maxListed elements and returns the number that it cut.
+func truncateList[T any](list *[]T) (more int) {
+	more = max(0, len(*list)-maxListed)
 	*list = (*list)[:len(*list)-more]
 	return more
 }
@@ -95,23 +96,23 @@ func (a *app) inspect(o inspectOptions) error {
 			return err
 		}
 	}
-	// The run and its workload are held to the end, and few pointers are in them:
-	// collecting early costs little time and saves as much memory as they take.
+	// The run and its workload live to the end and have few pointers: collecting
+	// garbage early costs little time and saves as much memory as they take.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	run, err := a.one(o.path)
 	if err != nil {
 		return err
 	}
-	debug.FreeOSMemory() // what reading took beyond the run
+	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(5)
 	w, err := workload.Lift(run, workload.Options{})
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.path, err)
 	}
-	debug.FreeOSMemory() // what lifting took beyond the workload
+	debug.FreeOSMemory() // temporary memory of lifting
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
-		left := leftOut{bounded(&m.Collectives), bounded(&m.CriticalPath.Steps)}
+		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
 		r := inspected{Workload: s, Metrics: m, Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
@@ -142,11 +143,11 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 	for _, n := range s.Notes {
 		fmt.Fprintf(a.out, "note: %s\n", plain.Line(n))
 	}
-	t := a.section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock ±", "source")
+	t := a.section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock alignment ±", "source")
 	for _, r := range s.Ranks {
 		source := r.Source
 		if r.CopyOf != nil {
-			source = fmt.Sprintf("as rank %d", *r.CopyOf)
+			source = fmt.Sprintf("copy of rank %d", *r.CopyOf)
 		}
 		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), uncertainty(r.UncertaintyNs), source})
 	}
@@ -161,17 +162,17 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 	}
 	t.Render()
 	if len(s.Collectives) > 0 {
-		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "most")
+		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
 		for _, c := range s.Collectives {
-			t.AppendRow(table.Row{c.Op, bytesOf(c.Bytes), c.Group, c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
+			t.AppendRow(table.Row{c.Op, layout.Bytes(c.Bytes), c.Group, c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
 		}
 		t.Render()
 	}
 	if len(s.Pairs) > 0 {
-		t = a.section("pairs (--pair takes the numbers)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
+		t = a.section("pairs (numbers for --pair)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
 		for _, p := range s.Pairs {
 			t.AppendRow(table.Row{
-				p.Number, p.Direction, shorten(p.First, 28), shorten(p.Second, 28), bytesOf(p.Bytes), p.Count,
+				p.Number, p.Direction, shorten(p.First, 28), shorten(p.Second, 28), layout.Bytes(p.Bytes), p.Count,
 				fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
 			})
 		}
@@ -184,14 +185,6 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		}
 		t.Render()
 	}
-}
-
-// uncertainty renders how well a rank's clock agrees with the first one's.
-func uncertainty(t trace.Time) string {
-	if t == trace.None {
-		return "unknown"
-	}
-	return micros(t)
 }
 
 func (a *app) printLedger(run *trace.Run, all bool) {
@@ -215,4 +208,55 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 		t.AppendRow(table.Row{e.Action, e.Count, shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
 	}
 	t.Render()
+}
+
+// printMetrics prints the time breakdown of each rank, with overlapse's definitions or another tool's.
+func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, compat string) {
+	title := "time breakdown"
+	parts := make([]overlap.Breakdown, len(m.Ranks))
+	for i, r := range m.Ranks {
+		parts[i] = r.Breakdown
+	}
+	if compat != "" {
+		title += ", as defined by " + compat
+		parts = overlap.Compat(run, overlap.Tool(compat))
+	}
+	t := a.section(title, "rank", "total", "compute", "communication", "overlapped", "overlap", "exposed", "exposed copies", "idle", "idle: waiting for")
+	for i, b := range parts {
+		percent := "-"
+		if p, ok := b.OverlapPercent(); ok {
+			percent = fmt.Sprintf("%.2f %%", p)
+		}
+		t.AppendRow(table.Row{
+			m.Ranks[i].Rank, micros(b.Total), micros(b.Compute), micros(b.Communication), micros(b.Overlapped), percent,
+			micros(b.Exposed), micros(b.ExposedCopy), micros(b.Idle), idleWaits(m.Ranks[i].IdleCauses),
+		})
+	}
+	t.Render()
+}
+
+// idleWaits lists what idle time waited for, the causes of at least a tenth of it.
+func idleWaits(c overlap.Causes) string {
+	all := c.Host + c.Sync + c.Launch + c.Queued + c.Unknown
+	var words []string
+	for _, x := range []struct {
+		name string
+		t    trace.Time
+	}{{"host", c.Host}, {"host synchronization", c.Sync}, {"launch", c.Launch}, {"dependency or dispatch", c.Queued}, {"unknown", c.Unknown}} {
+		if x.t > 0 && x.t*10 >= all {
+			words = append(words, fmt.Sprintf("%s %.0f %%", x.name, 100*float64(x.t)/float64(all)))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// explainMetrics prints the definition of every figure.
+func (a *app) explainMetrics(compat string) {
+	fmt.Fprintln(a.out)
+	for _, d := range overlap.Explain() {
+		fmt.Fprintf(a.out, "%s: %s\n", d.Term, d.Meaning)
+	}
+	if compat != "" {
+		fmt.Fprintf(a.out, "%s: %s\n", compat, overlap.Tool(compat).Definition())
+	}
 }

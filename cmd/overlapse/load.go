@@ -18,7 +18,7 @@ import (
 )
 
 // open reads a trace from a file, a folder of ranks, a glob, an archive or "-",
-// or makes the run of a workload file on a machine, "" being the one that it names.
+// or makes the run of a workload file on a machine; "" is the one that the file names.
 func (a *app) open(path, machineName string) (*trace.Run, error) {
 	if isYAML(path) {
 		run, _, err := a.estimate(path, machineName)
@@ -33,12 +33,12 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 	}
 	var p *fs.PathError
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace a rank, or - for standard input)", path)
+		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
 	}
 	return run, err
 }
 
-// input is the name of a trace that is given as one path or several, which open takes.
+// input is the name under which open finds a trace given as one path or several.
 func (a *app) input(paths []string) string {
 	if len(paths) == 1 {
 		return paths[0]
@@ -48,12 +48,12 @@ func (a *app) input(paths []string) string {
 	return name
 }
 
-// reading says how files are read.
+// reading is the options of the readers from the flags.
 func (a *app) reading() format.Options {
 	const most = 1 << 40 // MiB
 	o := format.Options{Stdin: a.in, Limit: max(0, min(a.limit, most)) << 20}
 	if a.skipBad {
-		o.SkipBad = func(err error) { a.note("left out: %v", err) }
+		o.SkipBad = func(err error) { a.notef("skipped: %v", err) }
 	}
 	return o
 }
@@ -69,13 +69,13 @@ func (a *app) one(path string) (*trace.Run, error) {
 		for _, r := range runs {
 			names = append(names, r.Name)
 		}
-		return nil, fmt.Errorf("%s: holds %d runs side by side: %s (overlapse view shows them; give the trace they were made from)", path, len(runs), strings.Join(names, ", "))
+		return nil, fmt.Errorf("%s: contains %d runs side by side: %s (overlapse view shows them; give the trace that they were predicted from)", path, len(runs), strings.Join(names, ", "))
 	}
 	return run, nil
 }
 
-// subject is what a command replays, and on which machine: a trace, or a
-// workload file, whose durations are those of the machine.
+// subject loads the workload that a command replays and its machine. The workload
+// is a trace, or a workload file, whose durations come from the machine.
 func (a *app) subject(path, machineName string, o workload.Options) (*workload.Workload, machine.Machine, error) {
 	if isYAML(path) {
 		run, m, err := a.estimate(path, machineName)
@@ -93,13 +93,13 @@ func (a *app) subject(path, machineName string, o workload.Options) (*workload.W
 	return w, m, err
 }
 
-// isYAML reports whether a path is a workload file or a machine's: no trace is YAML.
+// isYAML reports whether a path is a workload file or a machine file.
 func isYAML(path string) bool {
 	return strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".yml")
 }
 
-// estimate makes the run of a workload file on the machine that was asked for,
-// or the one that the file names.
+// estimate makes the run of a workload file on the named machine, or on the one
+// that the file names.
 func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, error) {
 	in, err := os.Open(path)
 	if err != nil {
@@ -118,13 +118,13 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 	case err != nil && machineName != "":
 		return nil, m, err
 	case err != nil:
-		return nil, m, fmt.Errorf("%s: %s", path, err.Error()) // the file's mistake is not the command line's
+		return nil, m, fmt.Errorf("%s: %s", path, err.Error()) // an error of the file, not of the command line
 	}
 	run, err := f.Run(m)
 	return run, m, err
 }
 
-// lift reads a trace that holds device work and turns it into a workload.
+// lift reads a trace with device work and turns it into a workload.
 func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) {
 	run, err := a.one(path)
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) 
 	return a.workload(run, path, o)
 }
 
-// workload turns a run that holds device work into what can be replanned.
+// workload turns a run with device work into the workload that strategies change.
 func (a *app) workload(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
 	w, err := workload.Lift(run, o)
 	if err != nil {
@@ -143,7 +143,7 @@ func (a *app) workload(run *trace.Run, path string, o workload.Options) (*worklo
 		return nil, fmt.Errorf("%s: no GPU kernel or copy among its %d events (record GPU activity too: ProfilerActivity.CUDA, or rocprofv3 --kernel-trace)", path, len(run.Spans))
 	}
 	for _, n := range w.Notes {
-		a.note("%s", n)
+		a.notef("%s", n)
 	}
 	return w, nil
 }

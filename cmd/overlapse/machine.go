@@ -12,10 +12,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// machineNamed is what every command loads a machine with: a profile, a profile
+// machineNamed loads a machine for every command: a profile, a profile
 // and a number of GPUs (h200x4, h200:4), a YAML file, or a file and a number
-// (mine.yaml:4). Without a number the machine has at least as many GPUs as are
-// needed.
+// (mine.yaml:4). Without a number the machine has at least the given number of
+// GPUs.
 func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 	m, sized, err := a.readMachine(name)
 	switch {
@@ -27,13 +27,13 @@ func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 		m, err = m.Sized(gpus)
 	}
 	if err == nil && m.AssumedNetwork() {
-		a.note("%s is %d nodes of %d GPUs; the network between them is assumed: %v a NIC, %v NICs a node (network: in a machine file gives another)",
+		a.notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
 			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
 	}
 	return m, err
 }
 
-// readMachine loads a machine; sized says whether its name has a number of GPUs.
+// readMachine loads a machine; sized reports whether its name has a number of GPUs.
 func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error) {
 	file, gpus, sized := profile.CutCount(name)
 	if !isPath(name) {
@@ -51,14 +51,14 @@ func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error
 	return m, sized, err
 }
 
-// isPath reports whether a machine's name is a file's, with a number of GPUs or without.
+// isPath reports whether a machine's name is a file, with or without a number of GPUs.
 func isPath(name string) bool {
 	file, _, _ := profile.CutCount(name)
 	return isYAML(file) || strings.ContainsRune(file, os.PathSeparator)
 }
 
-// machineFor loads the machine a user named, or the one that the trace's device
-// and number of ranks suggest.
+// machineFor loads the named machine, or the one for the trace's device and number
+// of ranks.
 func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, error) {
 	device := deviceOf(w)
 	if name == "" {
@@ -66,13 +66,13 @@ func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, er
 	}
 	m, err := a.machineNamed(name, w.World)
 	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
-		a.note("the trace was captured on %q: on %s, kernels keep the times they had there", device.Name, m.Name)
+		a.notef("the trace was captured on %q: on %s, kernels keep their captured durations", device.Name, m.Name)
 	}
 	return m, err
 }
 
-// deviceOf is the device of the first rank. Where a trace does not name it, or
-// gives a name that says nothing, a kernel's name may state the architecture.
+// deviceOf is the device of the first rank. If no profile has its name, the
+// architecture in a kernel's name is used.
 func deviceOf(w *workload.Workload) (d trace.Device) {
 	if len(w.Run.Ranks) > 0 {
 		d = w.Run.Ranks[0].Device
@@ -93,23 +93,15 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 func (a *app) suggested(device trace.Device, ranks int) (machine.Machine, error) {
 	name := profile.ForDevice(device)
 	if name == "" {
-		return machine.Machine{}, usageError{fmt.Errorf("the trace's device is %s and no profile has that name: give --machine (one of %s, or a YAML file)",
+		return machine.Machine{}, usageError{fmt.Errorf("no profile matches the trace's device %s: give --machine (one of %s, or a YAML file)",
 			cmp.Or(quoted(device.Name), "unknown"), strings.Join(profile.Names(), ", "))}
 	}
 	m, err := a.machineNamed(fmt.Sprintf("%s:%d", name, max(1, ranks)), 0)
 	if err == nil {
-		a.note("machine %s, from the trace's device %q (choose another with --machine)", m.Name, device.Name)
+		a.notef("machine %s, from the trace's device %q (--machine selects another)", m.Name, device.Name)
 	}
 	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
-		a.note("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
+		a.notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
 	}
 	return m, err
-}
-
-// quoted is a text in quotes, or "" for none.
-func quoted(s string) string {
-	if s == "" {
-		return ""
-	}
-	return fmt.Sprintf("%q", s)
 }

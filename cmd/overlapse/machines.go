@@ -16,24 +16,24 @@ func (a *app) machinesCommand() *cobra.Command {
 		Short: "List the machine profiles, or print one with the source of every number",
 		Long: `List the machine profiles, or print one with the source of every number.
 
-A machine is a profile and a number of GPUs: h200x4 or h200:4, mi300x:8. One GPU
-of mi250x is one of a module's two dies. More GPUs than a node has are nodes, their
-ranks in order: GPUs of a node are joined by the profile's fabric, nodes by its
-network, through NICs. h800x16 is two nodes of eight. Where a profile states no
-network, as in h200x16, one NIC of 400 Gb/s a GPU is assumed. Members of a torus lie
-in rows as nearly square as their number allows: torus128 is 16 by 8.
+A machine is a profile and a number of GPUs: h200x4 or h200:4, mi300x:8. One GPU of
+mi250x is one of the two dies of a module. More GPUs than fit in a node make several
+nodes, with ranks in order. The fabric of the profile connects the GPUs of a node; its
+network connects nodes through NICs. h800x16 is two nodes of eight. If a profile has no
+network, as in h200x16, one NIC of 400 Gb/s per GPU is assumed. A torus is near-square:
+torus128 is 16 by 8.
 
-Wherever a machine is named, a YAML file may stand: mine.yaml or mine.yaml:8. It
-holds all that a printed profile does, or a base and what differs from it:
+A YAML file can replace the name of a profile: mine.yaml or mine.yaml:8. It contains
+a full profile as printed, or a base and the differences from it:
 
   base: h200
   network: {topology: switch, node: 8, nics: 4, egress: 25 GB/s, ingress: 25 GB/s,
     pair: 100 GB/s, latency: 2 us, hop: 0 us, message: 0.1 us}
   gpu: {groups: [], cus: 264}
 
-Numbers without a source are marked as assumed. groups: [] leaves the groups of CUs
-unknown. A replay on another machine plans anew, but what was captured keeps its
-time; to ask what faster links, memory or compute would change, use
+Values without a source are marked as assumed. groups: [] leaves the groups of CUs
+unknown. A replay on another machine plans the strategies for that machine, but captured
+kernels keep their durations. For the effect of faster links, memory or compute, use
 replay --what-if.`,
 		Example: "  overlapse machines\n  overlapse machines h200x4 > mine.yaml",
 		Args:    atMostOne,
@@ -58,16 +58,16 @@ func (a *app) listMachines() error {
 		if err != nil {
 			return err
 		}
-		t.AppendRow(table.Row{name, m.GPU.Name, m.GPU.CUs.String(), m.GPU.Memory.String(), string(m.Fabric.Topology) + ", " + m.Fabric.Egress.String() + " out of a GPU", networkOf(m)})
+		t.AppendRow(table.Row{name, m.GPU.Name, m.GPU.CUs.String(), m.GPU.Memory.String(), string(m.Fabric.Topology) + ", " + m.Fabric.Egress.String() + " egress per GPU", networkOf(m)})
 	}
 	t.Render()
 	return nil
 }
 
-// networkOf says how nodes are joined; nothing for a machine of one.
+// networkOf describes the network between nodes; "" for a machine of one node.
 func networkOf(m machine.Machine) string {
 	if m.Network.Node.Value == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s, GPUs a node: %v, NICs of %v", m.Network.Topology, m.Network.Node, m.Network.Egress)
+	return fmt.Sprintf("%s, GPUs per node: %v, %v per NIC", m.Network.Topology, m.Network.Node, m.Network.Egress)
 }

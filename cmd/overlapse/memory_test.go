@@ -77,13 +77,13 @@ func TestMemoryPerEvent(t *testing.T) {
 	runtime.KeepAlive(w)
 }
 
-// Lists in inspect's JSON that grow with the trace are cut, and say so.
+// Lists in inspect's JSON that grow with the trace are cut, and the rest is counted.
 func TestBoundedLists(t *testing.T) {
-	short, long := make([]int, 3), make([]int, mostListed+5)
-	if n := bounded(&short); n != 0 || len(short) != 3 {
+	short, long := make([]int, 3), make([]int, maxListed+5)
+	if n := truncateList(&short); n != 0 || len(short) != 3 {
 		t.Errorf("%d of 3 left out", n)
 	}
-	if n := bounded(&long); n != 5 || len(long) != mostListed {
+	if n := truncateList(&long); n != 5 || len(long) != maxListed {
 		t.Errorf("%d left out, %d listed", n, len(long))
 	}
 }

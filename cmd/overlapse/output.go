@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,19 +15,19 @@ import (
 	"sync"
 )
 
-// files are the files that a command writes. A file is written into a temporary
-// one beside it, which takes its name when it is complete and on the disk.
+// files are the files that a command writes. A file is written under a temporary
+// name in the same folder, and renamed when it is complete and on the disk.
 type files struct {
 	mu      sync.Mutex
 	part    []string // temporary files
 	written []string // complete files, in the order in which they were completed
-	closed  bool     // the process is about to end: nothing is completed any more
+	closed  bool     // the process is about to end: no file is completed any more
 }
 
 // errClosed is what completing a file returns when the process is about to end.
 var errClosed = errors.New("interrupted")
 
-// temporary remembers a temporary file.
+// temporary records a temporary file.
 func (f *files) temporary(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -59,7 +60,7 @@ func (f *files) drop(temporary string) {
 	f.part = slices.DeleteFunc(f.part, func(s string) bool { return s == temporary })
 }
 
-// close removes what is incomplete and lets nothing be completed any more.
+// close removes incomplete files and prevents further completions.
 func (f *files) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,7 +70,7 @@ func (f *files) close() {
 	}
 }
 
-// String says which files were written.
+// String lists the files that were written.
 func (f *files) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,9 +80,9 @@ func (f *files) String() string {
 	return "complete files: " + strings.Join(f.written, ", ") + "; nothing else was written"
 }
 
-// writeFile writes a file whole or not at all. A link is followed, an existing
-// file keeps its mode, a new one has what the umask leaves of rw-rw-rw-. What is
-// no regular file (a device, a pipe, a terminal) is written directly.
+// writeFile writes a file completely or not at all. Links are followed. An existing
+// file keeps its mode; a new one has rw-rw-rw- less the umask. Files that are not
+// regular (a device, a pipe, a terminal) are written directly.
 func (a *app) writeFile(path string, write func(io.Writer) error) error {
 	target, info, err := follow(path)
 	if err != nil {
@@ -101,9 +102,9 @@ func (a *app) writeFile(path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// follow finds what a path leads to: the path behind its links, and what lies
-// there; nil if nothing does. Links of the kernel's own folders lead to open
-// files, not to paths: what they name is not regular here.
+// follow resolves the links of a path. It returns the target and what exists
+// there; nil if nothing does. Links in /proc and /dev lead to open files, not to
+// paths, and count as not regular.
 func follow(path string) (target string, info fs.FileInfo, err error) {
 	const most = 40 // links, as Linux follows
 	target = path
@@ -126,7 +127,7 @@ func follow(path string) (target string, info fs.FileInfo, err error) {
 		if err != nil {
 			return "", nil, err
 		}
-		if !filepath.IsAbs(to) { // unlike Join, keeps what ".." means behind a link
+		if !filepath.IsAbs(to) { // unlike Join, keeps ".." after a link
 			to = filepath.Dir(target) + string(filepath.Separator) + to
 		}
 		target = to
@@ -134,18 +135,18 @@ func follow(path string) (target string, info fs.FileInfo, err error) {
 	return "", nil, errors.New("too many links")
 }
 
-// isOpened reports whether a path stands for a file that is open.
+// isOpened reports whether a path names an open file of a process.
 func isOpened(path string) bool {
 	return slices.ContainsFunc([]string{"/dev/std", "/dev/fd/", "/proc/"}, func(p string) bool { return strings.HasPrefix(filepath.ToSlash(path), p) })
 }
 
-// opened is a file that somebody else has open, as /dev/stdout may be.
+// opened is a file that another process may have open, such as /dev/stdout.
 type opened struct{ fs.FileInfo }
 
 // Mode implements fs.FileInfo.
 func (o opened) Mode() fs.FileMode { return o.FileInfo.Mode() | fs.ModeIrregular }
 
-// writeInto writes what is there already: a device, a pipe, an open file.
+// writeInto writes to an existing device, pipe or open file.
 func writeInto(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
@@ -164,7 +165,7 @@ func writeInto(path string, write func(io.Writer) error) error {
 
 // replaceFile writes a temporary file and gives it the target's name.
 func (a *app) replaceFile(target, name string, old fs.FileInfo, write func(io.Writer) error) (err error) {
-	if old != nil { // a file that may not be written may not be replaced either
+	if old != nil { // a file that cannot be written must not be replaced
 		f, err := os.OpenFile(target, os.O_WRONLY, 0)
 		if err != nil {
 			return withoutPath(err)
@@ -176,7 +177,7 @@ func (a *app) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 		return withoutPath(err)
 	}
 	defer a.files.drop(f.Name())
-	defer f.Close() // closing again does no harm
+	defer f.Close() // a second Close is harmless
 	w := bufio.NewWriterSize(f, 1<<16)
 	if err := write(w); err != nil {
 		return err
@@ -199,13 +200,13 @@ func (a *app) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 		return err
 	}
 	if dir, err := os.Open(filepath.Dir(target)); err == nil {
-		_ = dir.Sync() // some file systems cannot
+		_ = dir.Sync() // not supported by all file systems
 		dir.Close()
 	}
 	return nil
 }
 
-// create makes a temporary file with the mode that the umask leaves.
+// create makes a temporary file with the mode that the umask allows.
 func (a *app) create(dir string) (*os.File, error) {
 	for {
 		name := filepath.Join(dir, fmt.Sprintf(".overlapse-%08x.tmp", rand.Uint32()))
@@ -236,4 +237,18 @@ func withoutPath(err error) error {
 		return l.Err
 	}
 	return err
+}
+
+// interruptible is a writer that fails once the context is done, so that a
+// long file is given up instead of finished.
+type interruptible struct {
+	io.Writer
+	ctx context.Context //nolint:containedctx // a writer's method has no other way to see it
+}
+
+func (w interruptible) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(p)
 }

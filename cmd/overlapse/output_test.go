@@ -63,7 +63,7 @@ func TestWriteFileMode(t *testing.T) {
 	}
 }
 
-// The file behind a chain of links is written, there or not, and the links stay.
+// The target of a chain of links is written, whether it exists or not, and the links are kept.
 func TestWriteFileThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"data", "data/deep"} {
@@ -93,7 +93,7 @@ func TestWriteFileThroughLinks(t *testing.T) {
 	}
 }
 
-// Devices and pipes stay what they are and get the bytes; a folder is refused.
+// Devices and pipes are not replaced and get the bytes; a folder is rejected.
 func TestWriteFileInto(t *testing.T) {
 	dir := t.TempDir()
 	if err := new(app).writeFile("/dev/null", hello); err != nil {

@@ -15,9 +15,10 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// A pairRow is a kind of pair, and every strategy where only it is replanned.
+// A pairRow is a kind of pair, with every strategy applied to this kind only.
 type pairRow struct {
 	Number     int        `json:"number"` // from 1, as inspect lists them
 	Direction  string     `json:"direction"`
@@ -26,20 +27,20 @@ type pairRow struct {
 	Bytes      int64      `json:"bytes"`
 	Count      int        `json:"count"`
 	Strategies []pairTime `json:"strategies"`
-	Best       string     `json:"best,omitempty"` // with its settings; "" where none beats the captured schedule
+	Best       string     `json:"best,omitempty"` // with its settings; "" if none is faster than the captured schedule
 	best       *pairTime  // or nil
 }
 
-// A pairTime is a strategy's iteration where only that kind of pair is replanned.
+// A pairTime is the time of an iteration with a strategy applied to one kind of pair.
 type pairTime struct {
 	Strategy string  `json:"strategy"`
 	Settings string  `json:"settings,omitempty"`
-	Why      string  `json:"why,omitempty"` // it does not apply
+	Why      string  `json:"why,omitempty"` // why it does not apply
 	Time     int64   `json:"time_ns,omitempty"`
 	Change   float64 `json:"change"`
 }
 
-// selectedPairs are the selections kept to the pairs that --pair names: numbers of
+// selectedPairs restricts the selections to the pairs of --pair: numbers of
 // inspect's table, separated by commas.
 func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
 	kinds := w.PairKinds()
@@ -47,7 +48,7 @@ func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) (
 	for _, word := range strings.Split(numbers, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 || n > len(kinds) {
-			return nil, usageError{fmt.Errorf("--pair %q: the trace has %s (overlapse inspect lists them)", word, numbersOf(len(kinds)))}
+			return nil, usageError{fmt.Errorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))}
 		}
 		rows = append(rows, kinds[n-1].Rows...)
 	}
@@ -60,7 +61,7 @@ func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) (
 	return kept, nil
 }
 
-// numbersOf says which numbers pairs have.
+// numbersOf is the range of pair numbers in words.
 func numbersOf(kinds int) string {
 	switch kinds {
 	case 0:
@@ -71,7 +72,7 @@ func numbersOf(kinds int) string {
 	return fmt.Sprintf("pairs 1 to %d", kinds)
 }
 
-// comparePairs fills in the rows by pair, and the row of the mix.
+// comparePairs adds the rows by kind of pair, and the row of the best mix.
 func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Exact })
 	bar := a.progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
@@ -101,19 +102,19 @@ func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, 
 	return nil
 }
 
-// printPairs prints which strategy wins where.
+// printPairs prints the fastest strategy of each kind of pair.
 func (a *app) printPairs(r *replayed) {
 	if len(r.PairKinds) == 0 {
 		return
 	}
-	fmt.Fprintf(a.out, "\nthe same iteration where only one kind of pair is replanned\n")
+	fmt.Fprintf(a.out, "\nchange of the iteration with the strategy applied to one kind of pair only\n")
 	header := []string{"pair", "kernels", "size", "count"}
 	for _, s := range r.PairKinds[0].Strategies {
 		header = append(header, strings.TrimSpace(s.Strategy+" "+s.Settings))
 	}
 	t := a.table(append(header, "best")...)
 	for _, p := range r.PairKinds {
-		row := table.Row{p.Number, shorten(p.First, 22) + " → " + shorten(p.Second, 22), bytesOf(p.Bytes), p.Count}
+		row := table.Row{p.Number, shorten(p.First, 22) + " → " + shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
 			change := "-"
 			if s.Why == "" {

@@ -13,9 +13,9 @@ var update = flag.Bool("update", false, "rewrite what tests compare with")
 // The README's picture is what its first command prints.
 func TestReadmePicture(t *testing.T) {
 	t.Chdir("../..")
-	var out, talk bytes.Buffer
-	if code := run([]string{"-q", "replay", "samples/moe-ep4"}, &app{in: strings.NewReader(""), out: &out, err: &talk}); code != exitOK {
-		t.Fatalf("exit %d: %s", code, talk.String())
+	var out, stderr bytes.Buffer
+	if code := run([]string{"-q", "replay", "samples/moe-ep4"}, &app{in: strings.NewReader(""), out: &out, err: &stderr}); code != exitOK {
+		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
 	for i := range lines {

@@ -13,13 +13,13 @@ import (
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var o question
+	var o replayFlags
 	var output string
 	c := &cobra.Command{
 		Use:   "report PATH...",
-		Short: "Write one HTML file to mail: the strategies' times and timelines",
-		Long: `Replays a trace and writes the report alone. overlapse replay -o writes it beside the
-Perfetto timeline, the pprof profile and the numbers.`,
+		Short: "Write one self-contained HTML file with the strategies' times and timelines",
+		Long: `Replays a trace and writes only the report. overlapse replay -o also writes the Perfetto
+timeline, the pprof profile and the results as JSON.`,
 		Example: `  overlapse report samples/moe-ep4
   overlapse report samples/moe-ep4 --strategy bulk,fused -o moe.html`,
 		Args: tracePaths,
@@ -33,13 +33,13 @@ Perfetto timeline, the pprof profile and the numbers.`,
 	return c
 }
 
-func (a *app) writeReport(ctx context.Context, o question, output string) error {
+func (a *app) writeReport(ctx context.Context, o replayFlags, output string) error {
 	sel, w, m, err := prepare(a, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Most: shownSpans, Stop: until(ctx),
+		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Most: shownSpans, Stop: stopFunc(ctx),
 	})
 	if err != nil {
 		return err
@@ -48,8 +48,8 @@ func (a *app) writeReport(ctx context.Context, o question, output string) error 
 		return err
 	}
 	if left := r.coarse(); left != "" {
-		a.note("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
+		a.notef("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
 	}
-	a.note("wrote %s", output)
-	return o.cannot(r.outcomes)
+	a.notef("wrote %s", output)
+	return o.failedError(r.outcomes)
 }

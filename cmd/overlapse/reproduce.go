@@ -1,19 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -25,56 +20,9 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
 )
 
-// A claim is what a paper says one strategy gains over another, and the
-// workload files on which it can be looked at. Nothing in overlapse is fitted
-// to a claim.
-type claim struct {
-	ID       string             `json:"id"`
-	From     string             `json:"from"`
-	Says     string             `json:"says"`
-	File     string             `json:"file"`              // beside the claims
-	Machine  string             `json:"machine,omitempty"` // other than the file's
-	Vary     map[string][]int64 `json:"vary,omitempty"`    // sizes: every combination
-	Cases    []claimCase        `json:"cases,omitempty"`   // or these
-	Strategy string             `json:"strategy"`
-	Against  string             `json:"against"`
-	As       string             `json:"as"`             // reduction: 1-t/t'; speedup: t'/t-1
-	Typical  float64            `json:"typical"`        // mean of reductions, geometric mean of speedups
-	Most     float64            `json:"most,omitempty"` // the largest; 0: not published
-}
-
-// A claimCase is one point: sizes, and the machine if it is another one.
-type claimCase struct {
-	machine string
-	sizes   map[string]int64
-}
-
-func (c *claimCase) UnmarshalJSON(data []byte) error {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(data, &fields); err != nil {
-		return err
-	}
-	c.sizes = map[string]int64{}
-	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		if key == "machine" {
-			if err := json.Unmarshal(fields[key], &c.machine); err != nil {
-				return err
-			}
-			continue
-		}
-		var n int64
-		if err := json.Unmarshal(fields[key], &n); err != nil {
-			return err
-		}
-		c.sizes[key] = n
-	}
-	return nil
-}
-
-// A reproduced is a claim beside what the replay says.
+// A reproduced is a claim with the result of the replay.
 type reproduced struct {
 	ID        string `json:"id"`
 	From      string `json:"from"`
@@ -84,7 +32,7 @@ type reproduced struct {
 	Published gains  `json:"published"`
 	Here      *gains `json:"here,omitempty"`
 	Same      bool   `json:"same_sign"`
-	Why       string `json:"why,omitempty"` // there is nothing here
+	Why       string `json:"why,omitempty"` // why nothing was replayed
 }
 
 // gains are fractions of the other strategy's time, or of one's own.
@@ -97,16 +45,16 @@ func (a *app) reproduceCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:   "reproduce CLAIMS.jsonl [ID...]",
-		Short: "Put what papers claim beside what the replay of their experiments says",
-		Long: `Replays the workload files that each published claim is about, under the strategy and
-the one that it is compared with, over the claim's sizes. The machines are profiles of
-other makes than the papers' own, and durations are rooflines: look at signs and
-orders, not at digits. Nothing in overlapse is fitted to a claim.`,
+		Short: "Compare published claims with replays of their experiments",
+		Long: `Replays the workload file of each published claim under its strategy and its baseline,
+over the sizes of the claim. The machine profiles are not those of the papers, and
+durations are rooflines: compare signs and orders of magnitude only. Nothing in
+overlapse is fitted to a claim.`,
 		Example: `  overlapse reproduce samples/workloads/claims.jsonl
   overlapse reproduce samples/workloads/claims.jsonl SC-7 SC-10a --format json`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usageError{fmt.Errorf("reproduce takes a file of claims (samples/workloads/claims.jsonl)")}
+				return usageError{fmt.Errorf("reproduce needs a file of claims (samples/workloads/claims.jsonl)")}
 			}
 			return a.reproduce(c.Context(), args[0], args[1:], format)
 		},
@@ -139,65 +87,6 @@ func (a *app) reproduce(ctx context.Context, path string, only []string, format 
 	return nil
 }
 
-func readClaims(path string, only []string) ([]claim, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w (give a file of claims, one JSON object a line, as samples/workloads/claims.jsonl)", path, withoutPath(err))
-	}
-	var claims []claim
-	var ids []string
-	s := bufio.NewScanner(bytes.NewReader(data))
-	s.Buffer(nil, len(data)+1)
-	for line := int64(1); s.Scan(); line++ {
-		if len(bytes.TrimSpace(s.Bytes())) == 0 {
-			continue
-		}
-		c := claim{}
-		d := json.NewDecoder(bytes.NewReader(s.Bytes()))
-		d.DisallowUnknownFields()
-		err := d.Decode(&c)
-		if err == nil && c.As != "reduction" && c.As != "speedup" {
-			err = fmt.Errorf("as %q is neither reduction nor speedup", c.As)
-		}
-		if err != nil {
-			return nil, &trace.SyntaxError{File: path, Pos: line, Unit: "line", Msg: "no claim", Err: err, Cure: "see samples/workloads/claims.jsonl"}
-		}
-		ids = append(ids, c.ID)
-		if len(only) == 0 || slices.Contains(only, c.ID) {
-			claims = append(claims, c)
-		}
-	}
-	if len(ids) == 0 {
-		return nil, fmt.Errorf("%s: no claim in it (see samples/workloads/claims.jsonl)", path)
-	}
-	for _, id := range only {
-		if !slices.Contains(ids, id) {
-			return nil, usageError{&unknownError{fmt.Sprintf("%s: no claim %q (it holds %s)", path, id, strings.Join(ids, ", ")), id, ids}}
-		}
-	}
-	return claims, nil
-}
-
-// points are the combinations of the sizes that vary, or the cases.
-func (c *claim) points() []claimCase {
-	if c.Cases != nil {
-		return c.Cases
-	}
-	list := []claimCase{{sizes: map[string]int64{}}}
-	for _, key := range slices.Sorted(maps.Keys(c.Vary)) {
-		var next []claimCase
-		for _, p := range list {
-			for _, n := range c.Vary[key] {
-				sizes := maps.Clone(p.sizes)
-				sizes[key] = n
-				next = append(next, claimCase{sizes: sizes})
-			}
-		}
-		list = next
-	}
-	return list
-}
-
 func (a *app) reproduceOne(ctx context.Context, c claim, dir string) (reproduced, error) {
 	r := reproduced{ID: c.ID, From: c.From, Says: c.Says, As: c.As, Published: gains{c.Typical, c.Most}}
 	sel, err := engines.ParseSelection(c.Strategy + "," + c.Against)
@@ -205,11 +94,11 @@ func (a *app) reproduceOne(ctx context.Context, c claim, dir string) (reproduced
 		return r, err
 	}
 	if len(sel) != 2 {
-		return r, fmt.Errorf("%q against %q are not two strategies", c.Strategy, c.Against)
+		return r, fmt.Errorf("%q and %q are not two strategies", c.Strategy, c.Against)
 	}
 	in, err := os.Open(filepath.Join(dir, c.File))
 	if err != nil {
-		return r, fmt.Errorf("file: %s: %w (a workload file beside the claims)", filepath.Join(dir, c.File), withoutPath(err))
+		return r, fmt.Errorf("file: %s: %w (a workload file in the folder of the claims)", filepath.Join(dir, c.File), withoutPath(err))
 	}
 	defer in.Close()
 	file, err := operator.Parse(in, filepath.Join(dir, c.File))
@@ -259,7 +148,7 @@ func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machin
 	}
 	var times [2]float64
 	for i, s := range sel {
-		out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{Stop: until(ctx)})
+		out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{Stop: stopFunc(ctx)})
 		if err != nil || out.Why != "" {
 			return 0, out.Why, err
 		}
@@ -268,7 +157,7 @@ func (a *app) ratioAt(ctx context.Context, f *operator.File, p claimCase, machin
 	return times[0] / times[1], "", nil
 }
 
-// gainsOf sums up ratios of times in the way that the paper does.
+// gainsOf summarises ratios of times as the paper does.
 func gainsOf(ratios []float64, as string) *gains {
 	sum, least := 0.0, slices.Min(ratios)
 	for _, r := range ratios {
@@ -286,8 +175,8 @@ func gainsOf(ratios []float64, as string) *gains {
 }
 
 func (a *app) printReproduced(rows []reproduced) {
-	fmt.Fprintf(a.out, "Published, and replayed from rooflines; nothing was fitted to these. reduction: 1-t/t'; speedup: t'/t-1.\n\n")
-	t := a.table("claim", "as", "published", "here", "points", "of")
+	fmt.Fprintf(a.out, "Published gains and replays from rooflines; nothing was fitted to them. reduction: 1-t/t'; speedup: t'/t-1.\n\n")
+	t := a.table("claim", "as", "published", "replayed", "points", "claim text")
 	same, here := 0, 0
 	for _, r := range rows {
 		got := r.Why
@@ -311,5 +200,5 @@ func (g gains) String(most bool) string {
 	if !most || g.Most == 0 {
 		return fmt.Sprintf("%+.0f %%", 100*g.Typical)
 	}
-	return fmt.Sprintf("%+.0f %%, most %+.0f %%", 100*g.Typical, 100*g.Most)
+	return fmt.Sprintf("%+.0f %%, max %+.0f %%", 100*g.Typical, 100*g.Most)
 }

@@ -3,20 +3,17 @@ package main
 import (
 	"compress/gzip"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
-	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/pprof"
 )
 
-// writeResults writes the four files of `replay -o`. Each is whole or absent.
+// writeResults writes the four files of `replay -o`. Each is complete or absent.
 func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err error) {
 	_, missing := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -24,7 +21,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	}
 	defer func() {
 		if err != nil && missing != nil {
-			os.Remove(dir) // if nothing is in it
+			os.Remove(dir) // fails if it is not empty
 		}
 	}()
 	runs := r.runs()
@@ -46,9 +43,9 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	}
 	_ = bar.Finish()
 	if left := r.coarse(); left != "" {
-		a.note("%s", left)
+		a.notef("%s", left)
 	}
-	a.note("wrote report.html, timeline.json.gz, profile.pb.gz and result.json to %s", dir)
+	a.notef("wrote report.html, timeline.json.gz, profile.pb.gz and result.json to %s", dir)
 	return nil
 }
 
@@ -59,152 +56,4 @@ func compressed(w io.Writer, run *trace.Run) error {
 		return err
 	}
 	return z.Close()
-}
-
-// runs are the simulated runs of the strategies that apply, in table order.
-func (r *replayed) runs() []*trace.Run {
-	var runs []*trace.Run
-	for _, out := range r.outcomes {
-		if out.Result != nil {
-			runs = append(runs, out.Result.Run)
-		}
-	}
-	return runs
-}
-
-// report is the HTML report's plain data.
-func (a *app) report(r *replayed) html.Report {
-	rep := html.Report{
-		Title:    "overlapse: " + filepath.Base(r.Path),
-		Verdict:  strings.Join(r.Verdict.Sentences, ". "),
-		Captured: trace.Time(r.base),
-		Facts: []html.Fact{
-			{Name: "trace", Value: r.Path},
-			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
-			{Name: "times are of", Value: r.unit()},
-			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
-			{Name: "residual of the " + r.given() + " schedule", Value: fmt.Sprintf("worst %s of %d operations", micros(r.Residual.Worst), r.Residual.Ops)},
-		},
-	}
-	if left := r.coarse(); left != "" {
-		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
-	}
-	if r.Estimated != "" {
-		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
-	}
-	for i, row := range r.Rows {
-		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}
-		if !row.Applies {
-			bar.Note = row.why()
-			rep.Strategies = append(rep.Strategies, bar)
-			continue
-		}
-		l := r.limits[i]
-		bar.Time = trace.Time(row.Time)
-		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
-		rep.Strategies = append(rep.Strategies, bar)
-		result := r.outcomes[i].Result
-		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: r.beside(row), Run: result.Run, Gaps: gaps(result)})
-	}
-	rep.Tables = append(rep.Tables, r.explainTables()...)
-	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
-	if len(r.Notes) > 0 {
-		t := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
-		for _, n := range r.Notes {
-			t.Rows = append(t.Rows, []string{n})
-		}
-		rep.Tables = append(rep.Tables, t)
-	}
-	return rep
-}
-
-// beside is what stands beside the length of a whole run: the time and change of
-// one iteration, where it has several.
-func (r *replayed) beside(row replayRow) string {
-	if r.Iterations > 1 {
-		return fmt.Sprintf("(%s: %s, %s)", r.unit(), micros(trace.Time(row.Time)), percent(row.Change))
-	}
-	return percent(row.Change)
-}
-
-// captured says how many of the ranks somebody recorded.
-func (r *replayed) captured() string {
-	if r.Estimated != "" {
-		return "none captured"
-	}
-	return fmt.Sprintf("%d captured", r.Captured)
-}
-
-// confidenceTable says how far each prediction can be trusted, and how much luck changes it.
-func (r *replayed) confidenceTable() html.Table {
-	t := html.Table{
-		Title:   "How far to trust it",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "confidence"}, {Name: "because"}, {Name: "with other luck"}},
-	}
-	for _, row := range r.Rows {
-		if !row.Applies {
-			continue
-		}
-		luck := ""
-		if s := row.Seeds; s != nil {
-			luck = fmt.Sprintf("%s to %s, median %s", micros(s.Fastest()), micros(s.Slowest()), micros(s.Median()))
-			if m := modesOf(s); m != "" {
-				luck += "; " + m
-			}
-		}
-		t.Rows = append(t.Rows, []string{row.Strategy, row.settings, string(row.Confidence.Level), row.Confidence.Why, luck})
-	}
-	return t
-}
-
-// idleTable sums up, by strategy and reason, how long streams stood still.
-func (r *replayed) idleTable() html.Table {
-	t := html.Table{
-		Title:   "Why streams stood still",
-		Note:    "Summed over streams and ranks " + r.span() + ". A flag is a dependency: another stream's work, or another rank's.",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "reason"}, {Name: "time, µs", Number: true}, {Name: "the longest"}},
-	}
-	for _, out := range r.outcomes {
-		if out.Result == nil {
-			continue
-		}
-		for _, s := range explain.IdleByCause(&out) {
-			t.Rows = append(t.Rows, []string{out.Result.Run.Name, s.Cause.String(), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
-		}
-	}
-	return t
-}
-
-// memoryTable shows what each strategy's memory traffic was for.
-func (r *replayed) memoryTable() html.Table {
-	t := html.Table{
-		Title:   "Memory traffic by cause",
-		Note:    "Bytes of a rank in one iteration. The library's collectives count by the rule of their ring, all else as simulated.",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "read, MB", Number: true}, {Name: "written, MB", Number: true}},
-	}
-	for i, row := range r.Rows {
-		for _, m := range row.Memory {
-			t.Rows = append(t.Rows, []string{r.outcomes[i].Result.Run.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
-		}
-	}
-	return t
-}
-
-// pairTable shows what was replanned and why it is believed.
-func (r *replayed) pairTable() html.Table {
-	t := html.Table{
-		Title:   "Pairs of computation and communication",
-		Columns: []html.Column{{Name: "kind"}, {Name: "first"}, {Name: "second"}, {Name: "bytes", Number: true}, {Name: "count", Number: true}, {Name: "evidence"}},
-	}
-	for _, p := range r.workload.Summary().Pairs {
-		evidence := ""
-		for i, e := range p.Evidence {
-			if i > 0 {
-				evidence += "; "
-			}
-			evidence += e
-		}
-		t.Rows = append(t.Rows, []string{p.Direction, p.First, p.Second, fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), evidence})
-	}
-	return t
 }

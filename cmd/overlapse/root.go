@@ -23,7 +23,7 @@ const (
 	exitThreshold = 3
 )
 
-// usageError is a command line that cannot be understood: exit code 2.
+// usageError is a wrong command line: exit code 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -31,13 +31,13 @@ func (e usageError) Unwrap() error { return e.error }
 // thresholdError is a limit the caller set that was not met: exit code 3.
 type thresholdError struct{ error }
 
-// strategyError is strategies that a user named and that cannot run on the
-// trace: exit code 1, after the others' results.
+// strategyError reports selected strategies that cannot run on the trace: exit
+// code 1, after the results of the others.
 type strategyError struct{ error }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
-	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop := signal.NotifyContext(context.Background(), endSignals()...)
 	defer stop()
 	root := a.root()
 	root.SetArgs(args)
@@ -68,11 +68,11 @@ func run(args []string, a *app) int {
 	return exitFailed
 }
 
-// mostErrors is how many errors of a file are shown.
-const mostErrors = 10
+// maxErrors is the largest number of errors of a file that are printed.
+const maxErrors = 10
 
-// errorLines are the lines that tell an error: one for each of several joined
-// ones, the first few.
+// errorLines are the lines to print for an error: one for each of the first joined
+// errors.
 func errorLines(err error) []string {
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {
@@ -80,26 +80,26 @@ func errorLines(err error) []string {
 	}
 	var lines []string
 	for i, e := range joined.Unwrap() {
-		if more := len(joined.Unwrap()) - i; i == mostErrors && more > 1 {
-			return append(lines, fmt.Sprintf("and %d errors more", more))
+		if more := len(joined.Unwrap()) - i; i == maxErrors && more > 1 {
+			return append(lines, fmt.Sprintf("and %d more errors", more))
 		}
 		lines = append(lines, e.Error())
 	}
 	return lines
 }
 
-// endings are the signals that end a command in order. One that the process
-// was started to ignore, as nohup does, stays ignored.
-func endings() []os.Signal {
+// endSignals are the signals that end a command in order. Signals that the
+// process was started to ignore, as by nohup, stay ignored.
+func endSignals() []os.Signal {
 	all := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
 	return slices.DeleteFunc(all, signal.Ignored)
 }
 
-// grace is how long a command has to end by itself after a signal: enough to
-// restore a terminal. Reading a trace, for one, does not look whether to end.
+// grace is the time for a command to end after a signal: enough to restore a
+// terminal. Some work, such as reading a trace, does not check for the signal.
 const grace = time.Second
 
-// execute runs a command until it ends, or until a signal came and grace is over.
+// execute runs a command until it ends, or until grace is over after a signal.
 func (a *app) execute(ctx context.Context, root *cobra.Command) error {
 	done := make(chan error, 1)
 	go func() { done <- root.ExecuteContext(ctx) }()
@@ -120,12 +120,12 @@ func (a *app) execute(ctx context.Context, root *cobra.Command) error {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "overlapse",
-		Short: "Which way of overlapping computation with communication pays, by how much, and why?",
-		Long: `overlapse takes a GPU trace that somebody captured, replays its kernels, workgroups,
-collectives and copies on a modelled multi-GPU machine under every overlap strategy,
-and shows what would have happened.
+		Short: "Predict which overlap of computation and communication pays off, by how much, and why",
+		Long: `overlapse replays the kernels, workgroups, collectives and copies of a captured GPU
+trace on a modelled multi-GPU machine, under every overlap strategy, and predicts the
+time of each.
 
-Exit codes: 0 fine, 1 failed, 2 wrong usage, 3 a threshold that you set was not met.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 a threshold that you set was exceeded.
 Results go to standard output, everything else to standard error.`,
 		Version:       version(),
 		Args:          unknownCommand,
@@ -137,8 +137,8 @@ Results go to standard output, everything else to standard error.`,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
-	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "most MiB to read of all files together, once inflated (0: 32768, and files with an implausible compression ratio are refused)")
-	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "leave out files of a run that cannot be read, with a warning for each")
+	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
+	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
@@ -151,18 +151,18 @@ Results go to standard output, everything else to standard error.`,
 	return root
 }
 
-// atMostOne is the argument check of commands that list things, or show one.
+// atMostOne is the argument check of commands that list entries or show one.
 func atMostOne(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageError{fmt.Errorf("%s takes one name at most and got %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+		return usageError{fmt.Errorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
 	}
 	return nil
 }
 
-// onePath is the argument check of commands that take one trace.
+// onePath is the argument check of commands that take one path.
 func onePath(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s takes one path to a trace and got %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+		return usageError{fmt.Errorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
 	}
 	return nil
 }
@@ -170,11 +170,11 @@ func onePath(c *cobra.Command, args []string) error {
 // tracePaths is the argument check of commands that take one trace, in one or several files.
 func tracePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usageError{fmt.Errorf("%s takes the path to a trace, or those of its ranks, and got none (see overlapse %s --help)", c.Name(), c.Name())}
+		return usageError{fmt.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())}
 	}
 	for _, path := range args {
 		if len(args) > 1 && (isYAML(path) || path == "-") {
-			return usageError{fmt.Errorf("%s: give it by itself, not with other paths", path)}
+			return usageError{fmt.Errorf("%s: cannot be combined with other paths", path)}
 		}
 	}
 	return nil

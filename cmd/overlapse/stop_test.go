@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// patient is a context that is cancelled once it has been asked so many times.
+// patient is a context that is cancelled after a number of checks.
 type patient struct {
 	context.Context
 	left *atomic.Int64
@@ -24,16 +24,16 @@ func (p patient) Err() error {
 	return nil
 }
 
-// An interrupted replay ends, says so, and leaves no file and no folder.
+// An interrupted replay ends with a message, and leaves no file and no folder.
 func TestInterruptedReplay(t *testing.T) {
 	for _, after := range []int64{0, 1, 5, 20} { // questions whether to stop: one each 256 instants, and one a write
-		var out, talk bytes.Buffer
-		a := &app{in: strings.NewReader(""), out: &out, err: &talk}
+		var out, stderr bytes.Buffer
+		a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
 		left := new(atomic.Int64)
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
 		err := a.replay(patient{t.Context(), left}, replayOptions{
-			question: question{path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger"}, format: "table",
+			replayFlags: replayFlags{path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger"}, format: "table",
 			dir: dir, explain: true, ranks: []int{0}, window: "all",
 		})
 		if !errors.Is(err, context.Canceled) || out.Len() > 0 {
@@ -59,7 +59,7 @@ func TestInterruptedWrite(t *testing.T) {
 	}
 }
 
-// unfinished lists what lies in a folder, hidden files too.
+// unfinished lists the files of a folder, including hidden ones.
 func unfinished(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

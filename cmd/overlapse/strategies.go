@@ -17,7 +17,7 @@ func (a *app) strategiesCommand() *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use:     "strategies [NAME]",
-		Short:   "List the overlap strategies, or explain one",
+		Short:   "List the overlap strategies, or describe one",
 		Example: "  overlapse strategies\n  overlapse strategies decompose\n  overlapse strategies --format json",
 		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -66,8 +66,8 @@ type strategyDoc struct {
 	Summary    string     `json:"summary"`
 	Detail     string     `json:"detail"`
 	Parameters []paramDoc `json:"parameters"`
-	Bound      bool       `json:"bound,omitempty"`  // no schedule, but what one can be compared with
-	Future     bool       `json:"future,omitempty"` // needs hardware that no GPU has
+	Bound      bool       `json:"bound,omitempty"`  // a bound, not a schedule
+	Future     bool       `json:"future,omitempty"` // needs hardware that does not exist yet
 }
 
 type paramDoc struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
-// unknownError is a word that is none of those known.
+// unknownError is a word that is not among the known ones.
 type unknownError struct {
 	text  string
 	typed string
@@ -22,7 +22,7 @@ type unknownError struct {
 
 func (e *unknownError) Error() string { return e.text }
 
-// choice is a flag value that must be one of a few words.
+// choice checks that the value of a flag is one of the words.
 func choice(flag, value string, words ...string) error {
 	if slices.Contains(words, value) {
 		return nil
@@ -41,10 +41,10 @@ func unknownCommand(root *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError{&unknownError{fmt.Sprintf("unknown command %q (there are %s)", args[0], strings.Join(names, ", ")), args[0], names}}
+	return usageError{&unknownError{fmt.Sprintf("unknown command %q (commands: %s)", args[0], strings.Join(names, ", ")), args[0], names}}
 }
 
-// flagError is a flag that cannot be understood.
+// flagError turns a wrong flag into a usage error.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var known []string
@@ -57,7 +57,7 @@ func flagError(c *cobra.Command, err error) error {
 	return usageError{&unknownError{fmt.Sprintf("%v (see overlapse %s)", err, strings.TrimSpace(path+" --help")), typed, known}}
 }
 
-// suggest is the error's text and, where a word is nearly a known one, which.
+// suggest is the error's text, with the nearest known word if there is one.
 func suggest(err error) string {
 	typed, known := "", []string(nil)
 	var word *unknownError
@@ -69,7 +69,7 @@ func suggest(err error) string {
 	case errors.As(err, &name):
 		typed, known = name.Name, name.Known
 	case errors.As(err, &m):
-		typed, known = m.Name, likeMachines(m.Name)
+		typed, known = m.Name, machineNames(m.Name)
 	}
 	if near := nearest(typed, known); near != "" {
 		return fmt.Sprintf("%v: did you mean %s?", err, near)
@@ -77,8 +77,8 @@ func suggest(err error) string {
 	return err.Error()
 }
 
-// likeMachines are the profiles' names with the number of GPUs that was typed.
-func likeMachines(typed string) []string {
+// machineNames are the profiles' names with the number of GPUs that was typed.
+func machineNames(typed string) []string {
 	names := profile.Names()
 	if i := strings.LastIndexByte(typed, 'x'); i > 0 && strings.Trim(typed[i+1:], "0123456789") == "" {
 		for j := range names {

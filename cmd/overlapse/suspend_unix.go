@@ -21,7 +21,7 @@ func suspend() func() {
 		}
 		select { // the signal may take effect after Kill has returned
 		case <-continued:
-		case <-time.After(time.Second): // nobody stops a process that no shell can continue
+		case <-time.After(time.Second): // no job control: the signal was ignored
 		}
 	}
 }

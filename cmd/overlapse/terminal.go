@@ -13,21 +13,21 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// An app is the world outside: streams and what is known of them. Names from
-// traces, files and arguments are hostile text, so out and err are made safe
-// for a terminal where the process begins (terminal); the bar and data are not,
-// and nothing from outside is written to the bar.
+// An app has the standard streams and the global flags. Names from traces, files
+// and arguments are untrusted text: the writers out and err remove escape sequences
+// (see terminal). The writers bar and data do not; untrusted text is never written
+// to bar.
 type app struct {
 	in       io.Reader
 	out, err io.Writer // text
-	data     io.Writer // standard output for bytes that are no text
-	bar      io.Writer // progress: escape sequences and words of this program
+	data     io.Writer // standard output for binary data
+	bar      io.Writer // progress bar, with escape sequences
 	tty      bool      // err is a terminal: progress may be drawn
 	width    int       // of out, if it is a terminal; else 0
 	quiet    bool
-	limit    int64               // MiB to read of all files; 0 stands for the default
-	skipBad  bool                // leave out files of a run that cannot be read
-	inputs   map[string][]string // by the name of a trace that was given as several paths: those
+	limit    int64               // MiB to read of all files; 0: the default
+	skipBad  bool                // skip files of a run that cannot be read
+	inputs   map[string][]string // paths of a trace that was given as several paths, by its name
 	files    files               // that were written
 }
 
@@ -41,8 +41,8 @@ func terminal() *app {
 	return a
 }
 
-// note writes a line of talk to standard error.
-func (a *app) note(format string, args ...any) {
+// notef writes a line to standard error, unless --quiet is set.
+func (a *app) notef(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintln(a.err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
 	}
@@ -58,7 +58,7 @@ func (a *app) progress(n int, what string) *progressbar.ProgressBar {
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
 }
 
-// table is an empty table in the house style, written to standard output.
+// table is an empty table for standard output.
 func (a *app) table(columns ...string) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(a.out)
@@ -71,23 +71,23 @@ func (a *app) table(columns ...string) table.Writer {
 		row[i] = c
 	}
 	t.AppendHeader(row)
-	if a.width > 0 { // the last column is the sentence: it wraps
+	if a.width > 0 { // the last column is text: it wraps
 		t.SetColumnConfigs([]table.ColumnConfig{{Number: len(columns), WidthMax: max(40, a.width-90), WidthMaxEnforcer: text.WrapSoft}})
 	}
-	return lines{t}
+	return singleLineTable{t}
 }
 
-// section is a table below a title.
+// section is a table with a title.
 func (a *app) section(title string, columns ...string) table.Writer {
 	fmt.Fprintf(a.out, "\n%s\n", title)
 	return a.table(columns...)
 }
 
-// lines is a table in which no text from outside breaks a line.
-type lines struct{ table.Writer }
+// singleLineTable is a table whose cells cannot break a line.
+type singleLineTable struct{ table.Writer }
 
 // AppendRow implements table.Writer.
-func (l lines) AppendRow(row table.Row, configs ...table.RowConfig) {
+func (l singleLineTable) AppendRow(row table.Row, configs ...table.RowConfig) {
 	for i, cell := range row {
 		if s, ok := cell.(string); ok {
 			row[i] = plain.Line(s)

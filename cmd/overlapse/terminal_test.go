@@ -18,7 +18,7 @@ import (
 type pane struct {
 	t      *testing.T
 	socket string
-	asked  int
+	checks int
 }
 
 func newPane(t *testing.T, name string) *pane {
@@ -75,9 +75,9 @@ func (p *pane) restored() {
 	if p.tmux("display-message", "-p", "#{alternate_on}#{mouse_any_flag}") != "00" {
 		p.t.Error("the alternate screen or the mouse is still on")
 	}
-	p.asked++
-	p.types(fmt.Sprintf("stty -a | grep -ow -e '-*icanon' -e '-*echo' | tr '\\n' ' '; echo answ''er %d", p.asked))
-	p.sees(fmt.Sprintf("icanon echo answer %d", p.asked))
+	p.checks++
+	p.types(fmt.Sprintf("stty -a | grep -ow -e '-*icanon' -e '-*echo' | tr '\\n' ' '; echo answ''er %d", p.checks))
+	p.sees(fmt.Sprintf("icanon echo answer %d", p.checks))
 }
 
 // child is the process that the shell runs.

@@ -20,7 +20,7 @@ import (
 
 // tuneOptions are the flags of `overlapse tune`.
 type tuneOptions struct {
-	question
+	replayFlags
 	format string
 	top    int
 	pair   string
@@ -32,9 +32,9 @@ func (a *app) tuneCommand() *cobra.Command {
 		Use:   "tune PATH...",
 		Short: "Search the settings of strategies for the fastest on a trace",
 		Long: `Replays a trace under every combination of the settings of one or more strategies:
-chunks, channels, priority, order, variants. The whole iteration counts, not a kernel of
-it. Settings that you give stay as they are. What cannot run there is left out and counted.
-Where it is tossed whose kernel gets compute units first, the time is the mean over how that falls.`,
+chunks, channels, priority, order, variants. Settings are ranked by the time of the
+whole iteration. Settings that you give are kept. Settings that cannot run are skipped
+and counted. If dispatch order varies between runs, the time is the mean over the orders.`,
 		Example: `  overlapse tune samples/llama70b-fc2-allreduce --strategy decompose
   overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3`,
 		Args: tracePaths,
@@ -46,8 +46,8 @@ Where it is tossed whose kernel gets compute units first, the time is the mean o
 	o.flags(c, "strategies to tune, with the settings to keep")
 	f := c.Flags()
 	f.StringVar(&o.format, "format", "table", "table or json")
-	f.IntVar(&o.top, "top", 5, "times to list of each strategy; 0: all")
-	f.StringVar(&o.pair, "pair", "", "replan only these pairs, numbered as inspect lists them")
+	f.IntVar(&o.top, "top", 5, "number of settings to list per strategy; 0: all")
+	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
 }
 
@@ -57,30 +57,30 @@ type tuning struct {
 	Strategies []tunedStrategy `json:"strategies"`
 }
 
-// A tunedStrategy is one strategy's settings, the fastest first.
+// A tunedStrategy has the settings of one strategy, fastest first.
 type tunedStrategy struct {
 	Strategy   string             `json:"strategy"`
 	Tried      int                `json:"tried"`
 	Ran        int                `json:"ran"`
-	Why        string             `json:"why,omitempty"` // why others did not
-	Confidence verdict.Confidence `json:"confidence"`    // in the best
+	Why        string             `json:"why,omitempty"` // why the others did not run
+	Confidence verdict.Confidence `json:"confidence"`    // of the best
 	Default    *tunedTime         `json:"default,omitempty"`
 	Best       []tunedTime        `json:"best"`
 }
 
-// A tunedTime is one of them.
+// A tunedTime is the time with one combination of settings.
 type tunedTime struct {
 	Settings   string      `json:"settings"`
 	Parameters plan.Values `json:"parameters"`
 	Time       int64       `json:"time_ns"`
-	Change     float64     `json:"change"` // of the captured replay's time
+	Change     float64     `json:"change"` // relative to the captured schedule's replay
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err := choice("format", o.format, "table", "json"); err != nil {
 		return err
 	}
-	candidates, w, m, err := prepare(a, o.question, engines.ParseCandidates)
+	candidates, w, m, err := prepare(a, o.replayFlags, engines.ParseCandidates)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		n += len(candidates[i])
 	}
-	opts := replay.Options{Stop: until(ctx)}
+	opts := replay.Options{Stop: stopFunc(ctx)}
 	base, err := compare.Run(w, m, engines.CapturedSelection(), o.scenario(), opts)
 	if err != nil {
 		return stopped(ctx, err)
@@ -126,7 +126,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		if err := writeJSON(a.out, found); err != nil {
 			return err
 		}
-		return o.cannotTune(found.Strategies)
+		return o.failedError(found.Strategies)
 	}
 	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), n, micros(base.Time))
 	if w.Run.Estimated != "" {
@@ -134,11 +134,11 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	a.printTuned(found.Strategies)
 	a.printVerdict(found.Verdict)
-	return o.cannotTune(found.Strategies)
+	return o.failedError(found.Strategies)
 }
 
-// cannotTune is an error where the user named strategies that run with no settings.
-func (o *tuneOptions) cannotTune(tuned []tunedStrategy) error {
+// failedError is an error if a strategy that the user selected runs with no settings.
+func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
 	var names []string
 	for _, s := range tuned {
 		if s.Ran == 0 {
@@ -148,7 +148,7 @@ func (o *tuneOptions) cannotTune(tuned []tunedStrategy) error {
 	if o.strategy == "all" || len(names) == 0 {
 		return nil
 	}
-	return strategyError{fmt.Errorf("%s: asked for, but no settings could be replayed: %s", o.path, strings.Join(names, "; "))}
+	return strategyError{fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.path, strings.Join(names, "; "))}
 }
 
 func tunedOf(sel []plan.Selection, ran []compare.Outcome, why string, base trace.Time, top int) tunedStrategy {
@@ -173,39 +173,39 @@ func tunedOf(sel []plan.Selection, ran []compare.Outcome, why string, base trace
 }
 
 func (a *app) printTuned(tuned []tunedStrategy) {
-	t := a.table("strategy", "settings", "time", "change", "of its defaults", "confidence")
-	var none []string
+	t := a.table("strategy", "settings", "time", "change", "vs defaults", "confidence")
+	var notes []string
 	for _, s := range tuned {
 		if s.Ran == 0 {
-			none = append(none, s.Strategy+": "+s.Why)
+			notes = append(notes, s.Strategy+": "+s.Why)
 			continue
 		}
 		for i, b := range s.Best {
 			if i > 0 && b.Time == s.Best[i-1].Time {
-				continue // the same program by other words
+				continue // the same program with other settings
 			}
-			name, than, confidence := "", "", ""
+			name, versus, confidence := "", "", ""
 			if i == 0 {
 				name, confidence = s.Strategy, string(s.Confidence.Level)
 			}
 			if s.Default != nil {
-				than = percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
+				versus = percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
 			}
 			settings := b.Settings
 			if settings == "" {
 				settings = "(defaults)"
 			}
-			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), than, confidence})
+			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), versus, confidence})
 		}
 		if d := s.Default; d != nil && float64(d.Time)*(1-compare.RunsDiffer) < float64(s.Best[0].Time) {
-			none = append(none, fmt.Sprintf("%s: no clear difference from its defaults: two runs of one program differ by %.0f %%", s.Strategy, 100*compare.RunsDiffer))
+			notes = append(notes, fmt.Sprintf("%s: no clear difference from its defaults: runs of the same program vary by %.0f %%", s.Strategy, 100*compare.RunsDiffer))
 		}
 		if left := s.Tried - s.Ran; left > 0 {
-			none = append(none, fmt.Sprintf("%s: %d of %d settings do not apply or cannot run, the first: %s", s.Strategy, left, s.Tried, s.Why))
+			notes = append(notes, fmt.Sprintf("%s: %d of %d settings do not apply or cannot run; the first: %s", s.Strategy, left, s.Tried, s.Why))
 		}
 	}
 	t.Render()
-	for i, n := range none {
+	for i, n := range notes {
 		if i == 0 {
 			fmt.Fprintln(a.out)
 		}

@@ -38,26 +38,24 @@ func (a *app) validateCommand() *cobra.Command {
 	var o validateOptions
 	c := &cobra.Command{
 		Use:   "validate FILE.jsonl | DATASET",
-		Short: "Compare predictions with measured times, row by row",
-		Long: `Replays, for every row of measurements, the row's trace under its strategy and
-settings, and prints predicted and measured time; the median and 90th percentile of
-the absolute error by strategy; and what choosing by prediction would cost: the
-measured time of the chosen strategy over that of the best. Chosen is the least
-predicted time; it says so where bulk is within the 2 % by which two runs of one
-program differ.
+		Short: "Compare predictions with measured times",
+		Long: `Replays the trace of every measured row under the row's strategy and settings. Prints
+the predicted and the measured time; the median and the 90th percentile of the absolute
+error by strategy; and the regret: the measured time of the strategy that is predicted
+fastest, over that of the strategy that is measured fastest. The output states where
+bulk is within 2 %, the variation between runs of the same program.
 
-A row is predicted at the clock that it was measured at: at full clock (params cool),
-where iterations settle under the power limit (sustained), or whichever of the two its
-thirteen iterations, rest_us between them, came to after those of the rows before it
-that start from the same trace.
+A row is predicted at the clock of its measurement: the full clock (params: cool), the
+steady clock under the power limit (sustained), or by default the clock of its thirteen
+iterations with rest_us between them, after the rows before it of the same trace.
 
 A row that cannot be predicted is listed with the reason. Exit code 3 if the median
 error over all rows is above --fail-above.
 
-Of a dataset, a folder with an index.yaml such as samples/measurements, it verifies
-every checksum, predicts all sets, compares the start and end of workgroups with
-stamps where a set has them, and writes the accuracy tables as Markdown, held-out sets
-first. --format csv or json then gives every row, with its set, on standard output.`,
+For a dataset, a folder with an index.yaml such as samples/measurements, it verifies
+every checksum, predicts all sets, compares the start and end of workgroups with time
+stamps if a set has them, and writes the accuracy tables as Markdown, held-out sets
+first. --format csv or json also prints every row, with its set, on standard output.`,
 		Example: `  overlapse validate rows.jsonl --machine h200x4 --fail-above 0.1
   overlapse validate samples/measurements/2026-11-21-h200x2/rows.jsonl
   overlapse validate samples/measurements -o samples/measurements/ACCURACY.md`,
@@ -68,12 +66,12 @@ first. --format csv or json then gives every row, with its set, on standard outp
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: the file's own")
-	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: each row's")
+	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: that of the file")
+	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: that of each row")
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
-	f.StringVarP(&o.output, "output", "o", "", "write the accuracy tables of a dataset here; default: standard output")
+	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
 	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
-	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median of so many replays with other random choices, and print the fastest and slowest; 0: the mean over dispatch races")
+	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
 	return c
 }
 
@@ -134,7 +132,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 		return a.validateDataset(ctx, o, formatted)
 	}
 	if o.output != "" {
-		return usageError{errors.New("--output is for a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")}
+		return usageError{errors.New("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")}
 	}
 	rows, err := readRows(o.path)
 	if err != nil {
@@ -159,10 +157,10 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 	if err := v.write(a, o.format); err != nil {
 		return err
 	}
-	return v.within(o.above)
+	return v.checkLimit(o.above)
 }
 
-// write prints the checks in a format.
+// write prints the results in a format.
 func (v *validated) write(a *app, format string) error {
 	switch format {
 	case "json":
@@ -174,8 +172,8 @@ func (v *validated) write(a *app, format string) error {
 	return nil
 }
 
-// within is an error if the median error is above a limit; 0 is none.
-func (v *validated) within(limit float64) error {
+// checkLimit is an error if the median error is above a limit; 0 is none.
+func (v *validated) checkLimit(limit float64) error {
 	if all := v.Strategies["all"]; limit > 0 && (all.N == 0 || all.Median > limit) {
 		return thresholdError{fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
@@ -183,10 +181,10 @@ func (v *validated) within(limit float64) error {
 }
 
 // validateDataset writes the accuracy tables of a dataset, and all rows if a
-// format is asked for.
+// format is given.
 func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted bool) error {
 	if o.traces != "" {
-		return usageError{errors.New("--traces is for a file of rows (see overlapse validate --help)")}
+		return usageError{errors.New("--traces needs a file of rows (see overlapse validate --help)")}
 	}
 	d, err := dataset.Open(o.path)
 	if err != nil {
@@ -244,13 +242,13 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 			return err
 		}
 	}
-	return v.within(o.above)
+	return v.checkLimit(o.above)
 }
 
 func readRows(path string) ([]dataset.Row, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object a line; samples/capture makes them)", path, withoutPath(err))
+		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, withoutPath(err))
 	}
 	defer f.Close()
 	return dataset.ReadRows(f, path)
@@ -290,7 +288,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 		}
 		m, err := a.machineNamed(name, 0)
 		if err != nil {
-			return nil, fmt.Errorf("row %s: %s", row.ID, err.Error()) // a row's mistake is not the command line's
+			return nil, fmt.Errorf("row %s: %s", row.ID, err.Error()) // an error of the row, not of the command line
 		}
 		machines[name] = m
 	}
@@ -337,7 +335,7 @@ func (v *validated) print(a *app) {
 		t.AppendRow(table.Row{r.ID, name, k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
 	}
 	t.Render()
-	t = a.section("what choosing by prediction costs", "workload", "measured best", "chosen", "regret")
+	t = a.section("regret: measured time of the predicted fastest strategy over that of the measured fastest", "workload", "measured fastest", "predicted fastest", "regret")
 	for _, c := range v.choices {
 		chosen := c.Predicted
 		if c.Plain != "" {
@@ -346,23 +344,23 @@ func (v *validated) print(a *app) {
 		t.AppendRow(table.Row{c.Workload, c.Best, chosen, fmt.Sprintf("%.1f %%", 100*c.Regret)})
 	}
 	t.Render()
-	t = a.section("|predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
+	t = a.section("error by strategy: |predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
 	for _, s := range v.scores {
 		t.AppendRow(table.Row{s.Strategy, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
 	}
 	t.Render()
-	t = a.section("by confidence", "confidence", "rows", "median", "90th percentile")
+	t = a.section("error by confidence", "confidence", "rows", "median", "90th percentile")
 	for _, s := range v.classes {
 		t.AppendRow(table.Row{s.Level, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
 	}
 	t.Render()
-	fmt.Fprintf(a.out, "\nregret: mean %.1f %%, the best chosen on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
+	fmt.Fprintf(a.out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
 	for _, x := range v.refusals {
 		fmt.Fprintf(a.out, "  %d: %s\n", x.N, plain.Line(x.Why))
 	}
 }
 
-// predicted is the prediction with, if there were seeds, its range.
+// predicted is the prediction, with its range if there were seeds.
 func (r *validatedRow) predicted() string {
 	s := fmt.Sprintf("%.1f µs", r.PredictedUs)
 	if r.SlowestUs > 0 {

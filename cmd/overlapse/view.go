@@ -21,7 +21,7 @@ import (
 
 // viewOptions are the flags of `overlapse view`.
 type viewOptions struct {
-	question
+	replayFlags
 	print  bool
 	figure bool
 	rank   int
@@ -34,12 +34,11 @@ func (a *app) viewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "view PATH...",
 		Short: "Browse timelines in the terminal",
-		Long: `Opens a trace, or a folder that replay -o wrote, in a terminal browser. With
---strategy the trace is replayed first and the strategies stand below it on one
-time axis. Press ? inside for the keys.
+		Long: `Opens a trace, or a folder written by replay -o, in a terminal browser. With
+--strategy the trace is replayed first and the strategies are shown below it on the
+same time axis. Press ? for the keys.
 
-Where standard output is not a terminal, or with --print, the timeline is printed
-instead.`,
+If standard output is not a terminal, or with --print, the timeline is printed instead.`,
 		Example: `  overlapse view samples/moe-ep4
   overlapse view samples/moe-ep4 --strategy bulk,fused
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
@@ -50,12 +49,12 @@ instead.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.strategy, "strategy", "", "also replay under these strategies, and show them below the trace; of a folder that replay wrote, show only these")
+	f.StringVar(&o.strategy, "strategy", "", "also replay under these strategies and show them below the trace; for a folder written by replay -o: show only these")
 	f.StringVar(&o.machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
-	f.BoolVar(&o.figure, "figure11", false, "one row a persistent workgroup, in clusters, as in Figure 11 of the fused operators' paper")
+	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
 	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups --figure11 shows")
-	f.IntVar(&o.width, "width", 0, "columns to print; 0: the terminal's, or 120")
+	f.IntVar(&o.width, "width", 0, "columns to print; 0: those of the terminal, or 120")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	return c
 }
@@ -91,8 +90,8 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 	return cannot
 }
 
-// views are the trace, or the runs of a folder that replay wrote, and what the
-// strategies make of it; and an error where strategies cannot run.
+// views are the trace and its replays under the strategies, or the runs of a folder
+// written by replay -o; cannot is an error if selected strategies cannot run.
 func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, cannot, err error) {
 	path := o.path
 	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
@@ -106,12 +105,12 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 		views, err = viewsOf(trace.Split(run), o)
 		return views, nil, err
 	}
-	sel, w, m, err := prepare(a, o.question, engines.ParseSelection)
+	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: until(ctx),
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: stopFunc(ctx),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -119,33 +118,33 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 	views = []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
-			a.note("%s: %s", out.Strategy.Name, out.Why)
+			a.notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Gaps: gaps(out.Result)})
 	}
-	return views, o.cannot(r.outcomes), nil
+	return views, o.failedError(r.outcomes), nil
 }
 
-// viewsOf are the runs of the strategies that were asked for, or all.
+// viewsOf are the runs of the selected strategies, or all.
 func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
-	asked := strings.Split(o.strategy, ",")
+	selected := strings.Split(o.strategy, ",")
 	var views []layout.View
 	var names []string
 	for _, r := range runs {
 		name, _, _ := strings.Cut(r.Name, " ")
 		names = append(names, r.Name)
-		if o.strategy == "" || slices.Contains(asked, name) || slices.Contains(asked, r.Name) {
+		if o.strategy == "" || slices.Contains(selected, name) || slices.Contains(selected, r.Name) {
 			views = append(views, layout.View{Run: r})
 		}
 	}
 	if len(views) == 0 {
-		return nil, usageError{&unknownError{fmt.Sprintf("%s: no strategy %q (it holds %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names}}
+		return nil, usageError{&unknownError{fmt.Sprintf("%s: no strategy %q (available: %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names}}
 	}
 	return views, nil
 }
 
-// gaps says in the view's terms why streams stood still.
+// gaps are the idle intervals of streams for the views.
 func gaps(r *replay.Result) []layout.Gap {
 	var list []layout.Gap
 	for _, i := range r.Idle {

@@ -15,8 +15,7 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// parseWhatIf reads "links=2,memory=1.2": how many times as fast each is.
-// "" changes nothing.
+// parseWhatIf reads factors such as "links=2,memory=1.2"; "" changes nothing.
 func parseWhatIf(s string) (x program.WhatIf, err error) {
 	if s == "" {
 		return x, nil
@@ -26,21 +25,21 @@ func parseWhatIf(s string) (x program.WhatIf, err error) {
 		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		at := factors[key]
 		if at == nil {
-			return x, usageError{fmt.Errorf("--what-if %q: %q is none of links, memory, compute (links=2,memory=1.2; another number of CUs is another plan: give --machine a file with base: and gpu.cus:)", s, key)}
+			return x, usageError{fmt.Errorf("--what-if %q: %q is none of links, memory, compute (example: links=2,memory=1.2; for another number of CUs, give --machine a file with base: and gpu.cus:)", s, key)}
 		}
 		f, err := strconv.ParseFloat(value, 64)
 		if err != nil || !(f >= 0.01 && f <= 100) {
-			return x, usageError{fmt.Errorf("--what-if %q: %s is how many times as fast: a number from 0.01 to 100, not %q", s, key, value)}
+			return x, usageError{fmt.Errorf("--what-if %q: %s takes a factor from 0.01 to 100, not %q", s, key, value)}
 		}
 		*at = f
 	}
 	return x, nil
 }
 
-// whatIf replays every strategy on the machine that was asked for.
-func (a *app) whatIf(ctx context.Context, r *replayed, asked string, x program.WhatIf, opts replay.Options) error {
-	bar := a.progress(len(r.Rows), "replaying what if")
-	found, err := explain.Altered(r.workload, r.outcomes, asked, x, opts.Stop, func() { _ = bar.Add(1) })
+// whatIf replays every strategy on the machine of --what-if.
+func (a *app) whatIf(ctx context.Context, r *replayed, factors string, x program.WhatIf, opts replay.Options) error {
+	bar := a.progress(len(r.Rows), "replaying --what-if")
+	found, err := explain.Altered(r.workload, r.outcomes, factors, x, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)
@@ -56,12 +55,12 @@ func (a *app) whatIf(ctx context.Context, r *replayed, asked string, x program.W
 	return nil
 }
 
-// printWhatIf prints what the machine that was asked about changes.
-func (a *app) printWhatIf(r *replayed, asked string) {
-	if asked == "" {
+// printWhatIf prints the change of every strategy on the machine of --what-if.
+func (a *app) printWhatIf(r *replayed, factors string) {
+	if factors == "" {
 		return
 	}
-	t := a.section("what if "+plain.Line(asked)+": the same plans on that machine", "strategy", "parameters", "change of its time")
+	t := a.section("what if "+plain.Line(factors)+": the same schedules on that machine", "strategy", "parameters", "change")
 	for _, row := range r.Rows {
 		if x := row.WhatIf; x != nil {
 			t.AppendRow(table.Row{row.Strategy, row.settings, percent(x.Change)})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Draws the README's pictures again: the report in a browser without a window, the terminal view in tmux.
-# Needs go, chromium, tmux and aha (a converter of terminal colours to HTML). Run it from anywhere.
+# Regenerates the pictures of README.md: the report in a headless browser, the terminal view in tmux.
+# Needs go, chromium, tmux and aha (converts terminal colours to HTML). Runs from any folder.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repository=$here/../..

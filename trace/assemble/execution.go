@@ -109,7 +109,7 @@ func Alone(file string) error {
 	return &trace.SyntaxError{
 		File: file,
 		Msg:  "this is an execution trace",
-		Cure: "give it beside the Kineto trace of the same rank, as a folder or a pattern with both",
+		Cure: "give it with the Kineto trace of the same rank, as a folder or a pattern with both",
 		Err:  ErrNoTimes,
 	}
 }

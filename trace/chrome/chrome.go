@@ -32,7 +32,7 @@ var ErrNoEvents = errors.New("no traceEvents")
 type Options struct {
 	File       string // what errors and the ledger call the input; the rank may be read from it
 	KeepPython bool   // keep the frames of Python functions, which can be most of a file
-	Limit      int64  // most bytes of JSON to read; 0 stands for DefaultLimit
+	Limit      int64  // most bytes of JSON to read; 0: DefaultLimit
 
 	// Companion, if not nil, returns the execution trace of the rank, which may be
 	// trace.None, or of a process that the file has; or nil.
@@ -75,7 +75,7 @@ func (d *reader) documents() error {
 	case !ok:
 		return d.whole("the file is empty", "was the profiler stopped before it wrote?")
 	case c == '<':
-		return d.whole("this is a web page, not a trace", "download the raw file instead of the page that shows it")
+		return d.whole("this is a web page, not a trace", "download the raw file instead of the web page")
 	case c != '{' && c != '[':
 		return d.w.syntax(d.w.pos, "a Chrome trace starts with { or [, not with "+printable(d.w.b[d.w.pos:min(len(d.w.b), d.w.pos+12)]),
 			"give a trace of PyTorch's profiler or any Chrome trace", nil)

@@ -10,7 +10,7 @@ import (
 // zero is no position: short means that the window ends inside the token, any
 // other is bad(p), a syntax error at p.
 //
-// It accepts what JSON is and, because profilers write them, five things more:
+// It accepts JSON and five extensions that profilers write:
 // NaN and Infinity in the spellings of Python and C, a comma before a closing
 // bracket, raw control characters in strings, and bare words of NCCL's profiler
 // plugin (0x262ca50, ncclFloat32). FuzzLex compares it with encoding/json.

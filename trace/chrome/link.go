@@ -125,7 +125,7 @@ func (d *reader) geometry(k *trace.Kernel, pos int64, launch *launchInfo) {
 	if d.header.sdk1 || k.Threads() > mostThreads {
 		k.Grid, k.Block = k.Block, k.Grid
 		inItems = true
-		d.note(trace.Repaired, "grid and block are exchanged", pos)
+		d.note(trace.Repaired, "grid and block are swapped", pos)
 	}
 	if !inItems || k.Threads() > mostThreads {
 		return

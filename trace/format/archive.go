@@ -72,7 +72,7 @@ func readZip(in *input) (*trace.Run, error) {
 	}
 	z, err := zip.NewReader(in.disk, info.Size())
 	if err != nil {
-		return nil, a.fail("not a whole zip archive", "copy it again", err)
+		return nil, a.fail("the zip archive is truncated or damaged", "copy it again", err)
 	}
 	packed := in.inflation() // of all entries: they may share bytes
 	packed.in.Store(info.Size())
@@ -113,7 +113,7 @@ func readTar(f *input) (*trace.Run, error) {
 			break
 		}
 		if err != nil {
-			return nil, a.fail("not a whole tar archive", "copy it again", err)
+			return nil, a.fail("the tar archive is truncated or damaged", "copy it again", err)
 		}
 		mode, n := h.FileInfo().Mode(), int64(0)
 		switch h.Typeflag {

@@ -24,7 +24,7 @@ func (b *budget) take(n int64) error {
 	if b.read.Add(n) <= b.limit {
 		return nil
 	}
-	return fmt.Errorf("more than %d MiB in all files together (raise the limit (--limit) if this is a real trace)", b.limit>>20)
+	return fmt.Errorf("more than %d MiB in all files together (raise --limit if this is a real trace)", b.limit>>20)
 }
 
 // bounded returns a reader that fails once the budget is spent.
@@ -71,7 +71,7 @@ func (f *inflated) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
 	in, out := f.i.in.Load(), f.i.out.Add(int64(n))
 	if !f.i.any && out > inflationFrom && out/mostInflation > in {
-		return 0, fmt.Errorf("%d MiB inflate to over %d MiB (give a limit (--limit) if this is a real trace)", in>>20, out>>20)
+		return 0, fmt.Errorf("%d MiB decompress to over %d MiB (set --limit if this is a real trace)", in>>20, out>>20)
 	}
 	return n, err
 }

@@ -32,7 +32,7 @@ func TestInflation(t *testing.T) {
 		i.out.Add(c.before)
 		i.in.Add(c.packed)
 		_, err = io.Copy(io.Discard, r)
-		if (err != nil) != c.fails || err != nil && !strings.Contains(err.Error(), "0 MiB inflate to over 64 MiB (give a limit (--limit) if this is a real trace)") {
+		if (err != nil) != c.fails || err != nil && !strings.Contains(err.Error(), "0 MiB decompress to over 64 MiB (set --limit if this is a real trace)") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -43,8 +43,8 @@ func TestRefused(t *testing.T) {
 	header := strings.Repeat("x", 257) + "ustar\x0000"
 	dir := folder(t, map[string]string{"ranks.tar": header, "ranks.tgz": zipped(header), "none.json": "{}", "a.nsys-rep": "\x01\x02"})
 	for path, want := range map[string]string{
-		"ranks.tar":  "ranks.tar: not a whole tar archive: unexpected EOF (copy it again)",
-		"ranks.tgz":  "ranks.tgz: not a whole tar archive: unexpected EOF (copy it again)",
+		"ranks.tar":  "ranks.tar: the tar archive is truncated or damaged: unexpected EOF (copy it again)",
+		"ranks.tgz":  "ranks.tgz: the tar archive is truncated or damaged: unexpected EOF (copy it again)",
 		"none.json":  "none.json: keys none: no traceEvents (",
 		"a.nsys-rep": "a.nsys-rep: this is a report of Nsight Systems (.nsys-rep, .qdrep), which is not supported: unrecognized format (nsys export --type sqlite a.nsys-rep; overlapse reads",
 	} {

@@ -158,9 +158,9 @@ func TestCompanionErrors(t *testing.T) {
 		"cut2/0.et":       chakraTrace(true, 11)[:90],
 	})
 	for path, want := range map[string]string{
-		"et.json":    "et.json: this is an execution trace: it has shapes but no times (give it beside the Kineto trace of the same rank, as a folder or a pattern with both)",
-		"model.0.et": "model.0.et: this is an execution trace: it has shapes but no times (give it beside the Kineto trace",
-		"two":        "0.et: this is an execution trace: it has shapes but no times (give it beside the Kineto trace",
+		"et.json":    "et.json: this is an execution trace: it has shapes but no times (give it with the Kineto trace of the same rank, as a folder or a pattern with both)",
+		"model.0.et": "model.0.et: this is an execution trace: it has shapes but no times (give it with the Kineto trace",
+		"two":        "0.et: this is an execution trace: it has shapes but no times (give it with the Kineto trace",
 		"cut":        fmt.Sprintf("et.json:byte %d: the file ends inside a value: it is truncated", len(cut)-60),
 		"cut2":       "0.et:byte 48: the file ends inside a message (it may be cut short: copy it again)",
 	} {

@@ -26,7 +26,7 @@ func readDatabase(in *input) (*trace.Run, error) {
 	}
 	return nil, &trace.SyntaxError{
 		File: db.File,
-		Msg:  "a database of no known profiler, with the tables " + list(db.Tables()),
+		Msg:  "not the database of a known profiler; its tables are " + list(db.Tables()),
 		Cure: in.supported(),
 		Err:  errUnknown,
 	}

@@ -77,7 +77,7 @@ func TestOpenFolder(t *testing.T) {
 		}, want: []string{"rank -1 at 0: launch hipLaunchKernel", "rank -1 at 100: compute k"}, note: "parts of one rank"},
 		{name: "calls that another tool numbered", files: map[string]string{
 			"gpu_kernel_trace.csv": kernelAt(2000), "cpu_hip_api_trace.csv": apiAt(2050, 2100, 5),
-		}, want: []string{"rank -1 at 0: compute k", "rank -1 at 50: host hipLaunchKernel"}, note: "its correlation numbers are not those of"},
+		}, want: []string{"rank -1 at 0: compute k", "rank -1 at 50: host hipLaunchKernel"}, note: "its correlation numbers differ from those of"},
 		{name: "kernels of a rank twice", files: map[string]string{
 			"rank0_kernel_trace.csv": kernelAt(2000), "rank0-b_kernel_trace.csv": kernelAt(2010),
 		}, err: "rank0_kernel_trace.csv: rank 0 is also in "},
@@ -86,7 +86,7 @@ func TestOpenFolder(t *testing.T) {
 		}, err: "1h0m0s apart (give the files of one profiled window)"},
 		{name: "parts of a rank by two clocks", files: map[string]string{
 			"rank0_memory_copy_trace.csv": copyAt(2000), "rank0.json": `{"distributedInfo":{"rank":0},"baseTimeNanoseconds":1790857026000000000,"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":1}]}`,
-		}, err: "nothing says how their clocks relate"},
+		}, err: "the relation of their clocks is unknown"},
 		{name: "unrelated files of one process' name", files: map[string]string{
 			"kernel_trace.csv": kernelAt(2000), "memory_copy_trace.csv": copyAt(2100 + hour + 1),
 		}, err: "memory_copy_trace.csv: its times are 1h0m0.000000001s from those of"},

@@ -24,9 +24,9 @@ import (
 
 // Options of Open. The zero value is ready to use.
 type Options struct {
-	Stdin      io.Reader // what the path - stands for
+	Stdin      io.Reader // the input for the path -
 	KeepPython bool      // keep frames of Python functions
-	Limit      int64     // most bytes to read of all files together, once inflated; 0 stands for 32 GiB
+	Limit      int64     // most bytes to read of all files together, once inflated; 0: 32 GiB
 
 	// SkipBad is called with the error of each file of several that cannot be
 	// read, which is then left out; where it is nil the first one is Open's error.
@@ -62,7 +62,7 @@ type format struct {
 	execution func(r io.Reader, file string, limit int64) (*assemble.Execution, error) // of an execution trace, which has no times
 	noTrace   error                                                                    // cause of read's errors about a file that is of the format but no trace
 
-	cure  string // where read is nil; FILE stands for the name of the file
+	cure  string // where read is nil; FILE is replaced with the name of the file
 	cause error  // of the error then
 }
 
@@ -72,10 +72,10 @@ const sniffSize = 4096
 // table is in order of looking.
 func table() []format {
 	return []format{
-		{name: "web page", sniff: starts("<"), cure: "download the raw file instead of the page that shows it"},
+		{name: "web page", sniff: starts("<"), cure: "download the raw file instead of the web page"},
 		{name: "zip archive of these (.zip)", extensions: []string{".zip"}, sniff: starts("PK\x03\x04", "PK\x05\x06"), read: readZip},
 		{name: "waves of a thread trace (occupancy.json)", sniff: matches(occupancyList), read: readOccupancy},
-		{name: "part of a thread trace without the rest", sniff: matches(threadTraceKeys), cure: "give the folder that it lies in"},
+		{name: "part of a thread trace without the rest", sniff: matches(threadTraceKeys), cure: "give the folder that contains it"},
 		{name: "rocprofv3 (.json)", extensions: []string{".json"}, sniff: isRocprofJSON, read: readRocprofJSON, noTrace: rocprof.ErrNoTimes},
 		{name: "execution trace beside its Kineto file (.json)", sniff: isExecutionJSON, execution: chrome.ReadExecution, noTrace: assemble.ErrNoTimes},
 		{

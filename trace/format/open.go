@@ -77,7 +77,7 @@ func (o Options) filesAt(path string) ([]string, error) {
 	case strings.ContainsAny(path, "*?[") && errors.Is(err, fs.ErrNotExist):
 		return matching(path)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Cure: "give a trace, a folder with one a rank, a pattern, or - for standard input", Err: fs.ErrNotExist}
+		return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Cure: "give a trace, a folder with one file per rank, a pattern, or - for standard input", Err: fs.ErrNotExist}
 	}
 	return nil, &trace.SyntaxError{File: path, Msg: "cannot open", Err: err}
 }
@@ -85,7 +85,7 @@ func (o Options) filesAt(path string) ([]string, error) {
 func matching(pattern string) ([]string, error) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil {
-		return nil, &trace.SyntaxError{File: pattern, Msg: "not a valid pattern", Cure: "* stands for any letters, ? for one", Err: err}
+		return nil, &trace.SyntaxError{File: pattern, Msg: "not a valid pattern", Cure: "* matches any characters, ? matches one", Err: err}
 	}
 	if len(paths) == 0 {
 		return nil, &trace.SyntaxError{File: pattern, Msg: "no file matches the pattern", Cure: "check the path"}

@@ -253,24 +253,24 @@ func TestOpenErrors(t *testing.T) {
 		{"cut.json", ":byte 250: the file ends inside an event: it is truncated (copy it again, or let the job finish writing it)"},
 		{"head.json.gz", ": the compressed file is truncated: unexpected EOF (copy it again, or let the job finish writing it)"},
 		{"damaged.json.gz", "corrupt"},
-		{"page.json", ": this is a web page, which is not supported (download the raw file instead of the page that shows it; " + reads + ")"},
+		{"page.json", ": this is a web page, which is not supported (download the raw file instead of the web page; " + reads + ")"},
 		{"empty.json", ": the file is empty (was the profiler stopped before it wrote?)"},
 		{"words.txt", `: the file starts with "hello, world\n": unrecognized format (` + reads + ")"},
 		{"other.json", `: keys "metrics", "list": no traceEvents (give a trace of PyTorch's profiler or any Chrome trace)`},
-		{"wstates1.json", ": this is a part of a thread trace without the rest, which is not supported (give the folder that it lies in; overlapse reads"},
+		{"wstates1.json", ": this is a part of a thread trace without the rest, which is not supported (give the folder that contains it; overlapse reads"},
 		{"realtime.json", ": this is a part of a thread trace without the rest"},
 		{"record.json", `: keys "name": no traceEvents (`},
 		{"nsys.sqlite", ": cannot read the database: sqlite: prepare: file is not a database (it may be cut short: copy it again, or let the profiler finish)"},
 		{"trace.pftrace", ":byte 0: the file ends inside a packet (it may be cut short: copy it again)"},
 		{"table.csv", `: the file starts with "strategy,us\n": unrecognized format (` + reads + ")"},
-		{"cut.zip", ": not a whole zip archive: zip: not a valid zip file (copy it again)"},
+		{"cut.zip", ": the zip archive is truncated or damaged: zip: not a valid zip file (copy it again)"},
 		{"none.zip", ": the archive is empty ("},
 		{"twice", "b.json: rank 1 is also in "},
 		{"empty", ": the folder is empty (" + reads + ")"},
 		{"texts", ": no trace in this folder, only a.md (" + reads + ")"},
 		{"parent", ": no trace in this folder, but folders: run1, run2 (give one of them)"},
 		{"one-broken", "b.json:byte 250: the file ends inside an event"},
-		{"absent.json", ": cannot open: file does not exist (give a trace, a folder with one a rank, a pattern, or - for standard input)"},
+		{"absent.json", ": cannot open: file does not exist (give a trace, a folder with one file per rank, a pattern, or - for standard input)"},
 		{"absent*.json", ": no file matches the pattern (check the path)"},
 	} {
 		t.Run(c.path, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestLimitInTotal(t *testing.T) {
 	})
 	for _, name := range []string{"ranks", "ranks/*.json", "ranks.zip", "ranks.tar.gz", "two"} {
 		_, err := Open(filepath.Join(dir, name), Options{Limit: 1 << 20})
-		if err == nil || !strings.Contains(err.Error(), "more than 1 MiB in all files together (raise the limit (--limit) if this is a real trace)") {
+		if err == nil || !strings.Contains(err.Error(), "more than 1 MiB in all files together (raise --limit if this is a real trace)") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := Open(filepath.Join(dir, name), Options{Limit: 2 << 20}); err != nil {

@@ -58,7 +58,7 @@ func TestAddReader(t *testing.T) {
 		t.Errorf("not among what is read: %v", err)
 	}
 	o.Limit = 10
-	if _, err := Open(dir, o); err == nil || !strings.Contains(err.Error(), "raise the limit") {
+	if _, err := Open(dir, o); err == nil || !strings.Contains(err.Error(), "raise --limit") {
 		t.Errorf("beyond the limit: %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A place is the workgroup and warp that a track stands for.
+// A place is the workgroup and warp of a track.
 type place struct {
 	kernel string // "" where the track does not name it
 	rank   int    // trace.None where the track does not name it
@@ -60,7 +60,7 @@ func Lift(run *trace.Run) *trace.Run {
 	return run
 }
 
-// places returns what each lane stands for, or nil if most spans are on lanes
+// places returns the workgroup and warp of each lane, or nil if most spans are on lanes
 // that are not named in the dialect, or are no slices of it.
 func (d *dialect) places(run *trace.Run) []*place {
 	places := make([]*place, len(run.Lanes))
@@ -72,7 +72,7 @@ func (d *dialect) places(run *trace.Run) []*place {
 	in := 0
 	for _, s := range run.Spans {
 		if s.Kind != trace.Marker {
-			return nil // somebody knows better what this is
+			return nil // already resolved by the reader
 		}
 		if places[s.Lane] != nil && strings.HasPrefix(run.NameOf(s), d.slices) {
 			in++
@@ -171,7 +171,7 @@ func (l *lifter) setUnit() {
 	const thousand = 1000
 	for _, s := range l.run.Spans {
 		if s.Start%thousand != 0 || s.End%thousand != 0 {
-			l.b.Note(trace.Noted, l.run.Name, "time stamps have decimals: taken as microseconds", "", 0)
+			l.b.Note(trace.Noted, l.run.Name, "time stamps have decimals: assumed to be microseconds", "", 0)
 			return
 		}
 	}
@@ -298,7 +298,7 @@ func hasPrefix(word string, prefixes ...string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(word, p) })
 }
 
-// addOthers keeps what is beside the workgroups: markers on lanes of their own.
+// addOthers keeps the other slices: markers on lanes of their own.
 func (l *lifter) addOthers() {
 	ids := make([]trace.SpanID, len(l.run.Spans))
 	for i, s := range l.run.Spans {

@@ -165,7 +165,7 @@ func profilerSteps(run *trace.Run) (last []trace.Time, steps int) {
 	return last, len(seen)
 }
 
-// matching says by name id which names a pattern matches.
+// matching reports by name id whether a pattern matches.
 func matching(names []string, pattern *regexp.Regexp) []bool {
 	matches := make([]bool, len(names))
 	for i, n := range names {

@@ -11,7 +11,7 @@ import (
 // It starts from what ended last and goes back in time: work is preceded by
 // what ended last before it on the same rank, a collective by the arrival of
 // its latest member on that member's rank. Where two things ended before a
-// start, a trace cannot tell which of them was waited for; the later is taken.
+// start, a trace does not show which one was waited for; the later is taken.
 // If the file has synchronizations (cuda_sync events), work is preceded by what it waited
 // for: the work before it on its stream, an event of another stream, or what
 // its thread had waited for.
@@ -24,7 +24,7 @@ type Path struct {
 	Steps      []Step     `json:"steps"` // in time, each from where the one before ends
 }
 
-// A StepKind says what a part of the critical path was.
+// A StepKind is the kind of a part of the critical path.
 type StepKind string
 
 // The kinds. The last five are gaps, named after Causes.

@@ -8,18 +8,18 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Causes splits the idle time of a rank by what the next device work waited
-// for. Their sum is Breakdown.Idle.
+// Causes splits the idle time of a rank by the reason for which the next device
+// work did not start. Their sum is Breakdown.Idle.
 type Causes struct {
 	// Host: the host issued the next work only after the device had run dry.
 	Host trace.Time `json:"host_ns"`
 	// Sync is like Host, but when the device ran dry the issuing thread was
-	// waiting for it (cudaStreamSynchronize, hipMemcpy), and so had nothing queued.
+	// synchronizing with it (cudaStreamSynchronize, hipMemcpy), and so had nothing queued.
 	Sync trace.Time `json:"sync_ns"`
 	// Launch: the next work was issued and on its way to the device.
 	Launch trace.Time `json:"launch_ns"`
 	// Queued: the next work had been issued before the device ran dry, and
-	// still did not start: an event, a dispatch, or another queue held it back.
+	// still did not start: an event, a dispatch, or another queue delayed it.
 	Queued trace.Time `json:"queued_ns"`
 	// Unknown: the file does not say when the next work was issued.
 	Unknown trace.Time `json:"unknown_ns"`
@@ -100,7 +100,7 @@ func compareSyncs(a, b sync) int {
 	return cmp.Or(cmp.Compare(a.thread, b.thread), cmp.Compare(a.start, b.start))
 }
 
-// syncNames says by name id which calls make the host wait for the device.
+// syncNames reports by name id whether a call makes the host wait for the device.
 func syncNames(names []string) []bool {
 	waits := make([]bool, len(names))
 	for i, n := range names {

@@ -1,6 +1,6 @@
 // Package overlap measures how well a run overlaps computation with
 // communication, and what the rest of the time went to. It measures recorded
-// and simulated runs alike. Every figure is exact to the nanosecond: nothing is
+// and simulated runs in the same way. Every figure is exact to the nanosecond: nothing is
 // rounded, sampled or left out. Explain defines each in words.
 //
 // Below, U(X) is the union over all queues of one rank of the intervals of
@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Breakdown says what the time of one rank went to. These always hold:
+// A Breakdown splits the time of one rank. These always hold:
 //
 //	Exposed = Communication − Overlapped
 //	Total = Compute + Exposed + ExposedCopy + Idle

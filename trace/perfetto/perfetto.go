@@ -135,7 +135,7 @@ func (d *reader) packet(message []byte, at int64) error {
 		}
 	}
 	if len(f.rest) > 0 {
-		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet that is not a protobuf message", Cure: "is this a Perfetto trace?"}
+		return &trace.SyntaxError{File: d.Name, Pos: at, Unit: "byte", Msg: "a packet is not a protobuf message", Cure: "is this a Perfetto trace?"}
 	}
 	if p.squeeze != nil {
 		return d.inflate(p.squeeze, at)
@@ -171,7 +171,7 @@ func (d *reader) inflate(squeezed []byte, at int64) error {
 	}
 	z, err := zlib.NewReader(bytes.NewReader(squeezed))
 	if err != nil {
-		return fail("compressed packets that cannot be inflated", err)
+		return fail("compressed packets that cannot be decompressed", err)
 	}
 	d.depth++
 	defer func() { d.depth-- }()

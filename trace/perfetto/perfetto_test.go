@@ -178,7 +178,7 @@ func TestReadErrors(t *testing.T) {
 		{"cut short", good[:len(good)-3], "t:byte 489: the file ends inside a packet (it may be cut short: copy it again)"},
 		{"no packet", []byte("\x08\x01"), "t:byte 0: no packet begins here: field 1 of type 0"},
 		{"too large", []byte("\x0a\xff\xff\xff\xff\x7f"), "t:byte 0: a packet of 34359738367 bytes: the most is 268435456"},
-		{"no message", traceOf(message("\x0a\x05a")), "t:byte 0: a packet that is not a protobuf message (is this a Perfetto trace?)"},
+		{"no message", traceOf(message("\x0a\x05a")), "t:byte 0: a packet is not a protobuf message (is this a Perfetto trace?)"},
 		{"nothing", traceOf(trackOf(1, 0, "x", 0, nil)), "t: nothing to show: no slices (record track events: with rocprofv3, --kernel-trace or --sys-trace)"},
 	} {
 		_, err := Read(bytes.NewReader(c.data), "t", unbounded)

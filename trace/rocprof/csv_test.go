@@ -163,7 +163,7 @@ noted test: ranks are numbered by process and GPU: the files have no rank ids ×
 			`rank -1
 -1/1 queue 1.0 compute "k" 0-100 grid [16 1 1] block [64 1 1] lds 0 vgprs 8 stream 0 corr 1
 skipped x_counter_collection.csv: further counters of a dispatch ×1 line [3]
-noted x_counter_collection.csv: kernels ran one by one while counters were read: overlap is not that of the program ×1  [0]
+noted x_counter_collection.csv: kernels ran serially while counters were read: the overlap is not that of the program ×1  [0]
 `,
 		},
 		{

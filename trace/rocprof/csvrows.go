@@ -169,7 +169,7 @@ func setGrid(k *trace.Kernel, items, workgroup [3]int64) {
 func (r *csvReader) counters() {
 	if r.seen == nil {
 		r.seen = map[int64]bool{}
-		r.Builder.Note(trace.Noted, r.t.file, "kernels ran one by one while counters were read: overlap is not that of the program", "", 0)
+		r.Builder.Note(trace.Noted, r.t.file, "kernels ran serially while counters were read: the overlap is not that of the program", "", 0)
 	}
 	id := r.count(r.columns.dispatch)
 	if r.seen[id] {

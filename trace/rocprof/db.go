@@ -17,7 +17,7 @@ func ReadDB(db *sqldb.DB) (*trace.Run, error) {
 	read := dbKind(db.Tables())
 	if read == nil {
 		return nil, &trace.SyntaxError{
-			File: db.File, Msg: "no database of rocprof: it has the tables " + shorten(strings.Join(db.Tables(), ", ")),
+			File: db.File, Msg: "not a rocprof database; its tables are " + shorten(strings.Join(db.Tables(), ", ")),
 			Cure: "give one of rocprofv3, rocmProfileData or rocprof",
 		}
 	}

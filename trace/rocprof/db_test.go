@@ -198,7 +198,7 @@ func TestReadDBErrors(t *testing.T) {
 	other := create(t, "other.db", "CREATE TABLE people (name TEXT);")
 	empty := create(t, "empty.db", "CREATE TABLE rocpd_op (id INTEGER);")
 	for _, c := range []struct{ path, want string }{
-		{other, other + ": no database of rocprof: it has the tables people (give one of rocprofv3, rocmProfileData or rocprof)"},
+		{other, other + ": not a rocprof database; its tables are people (give one of rocprofv3, rocmProfileData or rocprof)"},
 		{empty, empty + ": no kernel, copy or call in the database: nothing with a time (profile with rocprofv3 --kernel-trace, or --sys-trace)"},
 	} {
 		_, err := readDB(c.path)

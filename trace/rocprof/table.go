@@ -146,7 +146,7 @@ func (t *table) next() (ok bool, err error) {
 				return true, nil
 			}
 			if t.end-t.at >= maxRecord {
-				return false, t.fail("is a quote never closed?", "record longer than %d bytes", maxRecord)
+				return false, t.fail("check for an unclosed quote", "record longer than %d bytes", maxRecord)
 			}
 		} else if errors.Is(t.err, io.EOF) {
 			return false, nil

@@ -25,7 +25,7 @@ func (d *dbReader) v1() {
 	operation := []string{"beginns", "endns", "pid", "dev-id", "queue-id", "name", "stream-id", "index"}
 	d.Timed("OPS", operation, func(r sqldb.Row, start, end trace.Time) {
 		if kernels {
-			d.Builder.Note(trace.Skipped, d.Name, "OPS: kernels that KERN describes better", "row", r.Number)
+			d.Builder.Note(trace.Skipped, d.Name, "OPS: kernels that KERN has in more detail", "row", r.Number)
 			return
 		}
 		p := d.Process(r.Text(2), r.Int(2), d.Name)

@@ -147,7 +147,7 @@ func (g *wgReader) optional(column int) int32 {
 	f := g.t.field(column)
 	id, ok := id32(f)
 	if !ok && len(bytes.TrimSpace(f)) > 0 {
-		g.t.note(&g.b, trace.Repaired, g.t.header[column]+" is not an id: taken as unknown")
+		g.t.note(&g.b, trace.Repaired, g.t.header[column]+" is not an id: treated as unknown")
 	}
 	return id
 }

@@ -62,7 +62,7 @@ func Load(r io.Reader, file string) (*DB, error) {
 	return prepare(conn, file)
 }
 
-// size is how long a database is by its header, or 0 if the header does not say.
+// size is the length of a database from its header, or 0 if the header lacks it.
 func size(data []byte) int64 {
 	if len(data) < 100 || string(data[24:28]) != string(data[92:96]) { // written by something before SQLite 3.7
 		return 0

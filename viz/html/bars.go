@@ -31,7 +31,7 @@ func parts() []part {
 	}
 }
 
-// used leaves out what no bar has.
+// used removes parts that no bar has.
 func (r Report) used(all []part) []part {
 	var used []part
 	for _, p := range all {

@@ -1,12 +1,12 @@
 // Package html writes a report: one HTML file with charts, timelines and
-// tables that needs nothing but itself.
+// tables, self-contained.
 //
 //	Report ──bars───────▶ go-echarts options ─┐
 //	       ──lanes──────▶ panel of rows       ├─▶ JSON in the page ──page/*.js──▶ canvas
 //	       ──workgroups─▶ panel of rows      ─┘
 //	       ──tables─────▶ html/template ─────────────────────────────────────────▶ tables
 //
-// Names in a report come from traces and are hostile text. They reach the page
+// Names in a report come from traces and are untrusted text. They reach the page
 // as escaped HTML or as strings of a JSON document, never as markup or code,
 // and the page's policy lets only the scripts run that this package wrote.
 package html
@@ -32,12 +32,12 @@ import (
 // A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
 type Report struct {
 	Title      string
-	Verdict    string     // what to do, in a sentence or two; may be ""
+	Verdict    string     // the recommendation in one or two sentences; may be ""
 	Facts      []Fact     // shown below the title: machine, capture, model error
 	Strategies []Bar      // in the order they are shown
 	Captured   trace.Time // the captured schedule's time, which changes are measured against; 0: show none
 	Runs       []Named    // in the order they are shown, one below the other on one time axis
-	Tables     []Table    // the why: idle causes, evidence, ledger
+	Tables     []Table    // idle causes, evidence, ledger
 }
 
 // A Fact is a short statement about the whole report.
@@ -49,25 +49,25 @@ type Bar struct {
 	Params string     // "chunks=4 channels=8"; may be ""
 	Time   trace.Time // makespan; 0 if it did not run, and Note says why
 	Parts  Parts
-	Bound  bool   // a bound to compare with, which no schedule need reach
+	Bound  bool   // a bound, not a schedule
 	Note   string // what limits it
 }
 
 // Parts is what a makespan went to. What they lack of it counts as idle.
 type Parts struct {
-	Compute    trace.Time // computation with nothing beside it
+	Compute    trace.Time // computation without communication or copies
 	Overlapped trace.Time // computation and communication or copies at once
-	Exposed    trace.Time // communication with nothing beside it
-	Copies     trace.Time // copies with nothing beside them
+	Exposed    trace.Time // communication without computation
+	Copies     trace.Time // copies without computation or communication
 }
 
-// A Named is a run under the name that the reader knows it by.
+// A Named is a run with its name in the report.
 type Named struct {
 	Name    string
-	Note    string // beside its time: "−22.8 %"; may be ""
+	Note    string // printed next to its time: "−22.8 %"; may be ""
 	Run     *trace.Run
 	Gaps    []layout.Gap // why queues were stalled, where known
-	Cluster int          // workgroups that compute one slice together, for the order of rows; 0 stands for 16
+	Cluster int          // workgroups that compute one slice together, for the order of rows; 0: 16
 }
 
 // A Table is rows of text under a heading.
@@ -78,7 +78,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// A Column is the head of a column. Numbers stand to the right and sort by value.
+// A Column is the header of a column. Numbers are right-aligned and sorted by value.
 type Column struct {
 	Name   string
 	Number bool

@@ -60,7 +60,7 @@ type panel struct {
 type section struct {
 	Run   int        `json:"run"`
 	Name  string     `json:"name"`  // of the run
-	Title string     `json:"title"` // the name, with what else there is to say
+	Title string     `json:"title"` // the name with additional information
 	Time  string     `json:"time"`
 	Group string     `json:"group"`
 	End   trace.Time `json:"end"`

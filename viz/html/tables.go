@@ -48,7 +48,7 @@ func (r Report) strategyCells() *cells {
 	for _, p := range used {
 		c.Columns = append(c.Columns, Column{p.Label, true})
 	}
-	c.Columns = append(c.Columns, Column{"limited by", false})
+	c.Columns = append(c.Columns, Column{"time breakdown", false})
 	for _, b := range r.Strategies {
 		c.Cells = append(c.Cells, r.strategyRow(b, used))
 	}

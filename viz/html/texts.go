@@ -50,18 +50,18 @@ func (t *texts) detail(s trace.Span) int32 {
 
 func (t *texts) describe(s trace.Span) string {
 	r := t.run
-	var says []string
-	say := func(format string, args ...any) { says = append(says, fmt.Sprintf(format, args...)) }
+	var words []string
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	if c := r.Comm(s); c != nil {
-		says = append(says, t.communication(s, c)...)
+		words = append(words, t.communication(s, c)...)
 	}
 	if c := r.Copy(s); c != nil {
-		say("%s", c.Dir)
+		add("%s", c.Dir)
 		if c.Bytes > 0 {
-			say("%s", layout.Bytes(c.Bytes))
+			add("%s", layout.Bytes(c.Bytes))
 		}
 		if c.Peer != trace.None {
-			say("rank %d", c.Peer)
+			add("rank %d", c.Peer)
 		}
 	}
 	k := r.Kernel(s)
@@ -73,35 +73,35 @@ func (t *texts) describe(s trace.Span) string {
 		if k.Threads() > 0 {
 			size += fmt.Sprintf(" of %d threads", k.Threads())
 		}
-		say("%s", size)
+		add("%s", size)
 	}
 	if op := r.Operator(k); op != nil {
-		say("%s", op.Name)
+		add("%s", op.Name)
 	}
-	return strings.Join(says, " · ")
+	return strings.Join(words, " · ")
 }
 
 // communication splits a collective's time into waiting for peers and moving bytes.
 func (t *texts) communication(s trace.Span, c *trace.Comm) []string {
-	says := []string{c.Op.String()}
+	words := []string{c.Op.String()}
 	if c.Bytes() > 0 {
-		says = append(says, layout.Bytes(c.Bytes()))
+		words = append(words, layout.Bytes(c.Bytes()))
 	}
 	if c.Group == trace.None {
-		return says
+		return words
 	}
 	g := t.run.Groups[c.Group]
-	says = append(says, fmt.Sprintf("group %s of %d", g.Name, g.Size))
+	words = append(words, fmt.Sprintf("group %s of %d", g.Name, g.Size))
 	all := t.run.Collective(s)
 	if len(all.Members) < 2 || all.Transfer == 0 {
-		return says
+		return words
 	}
 	moves := fmt.Sprintf("moves bytes for %s", layout.Short(all.Transfer))
 	if wire := c.Op.WireBytes(c.Bytes(), max(g.Size, len(all.Members))); wire > 0 {
 		moves += fmt.Sprintf(" at %.1f GB/s", float64(wire)/float64(all.Transfer))
 	}
 	if s.Start < all.Arrive {
-		says = append(says, fmt.Sprintf("waits %s for peers", layout.Short(all.Arrive-s.Start)))
+		words = append(words, fmt.Sprintf("waits %s for peers", layout.Short(all.Arrive-s.Start)))
 	}
-	return append(says, moves)
+	return append(words, moves)
 }

@@ -170,7 +170,7 @@ func (l *launch) addVacant(r *trace.Run) []trace.SpanID {
 		}
 	}
 	l.spans = append(l.spans, vacant...)
-	slices.Sort(l.spans) // spans stand by start
+	slices.Sort(l.spans) // spans are sorted by start
 	return vacant
 }
 

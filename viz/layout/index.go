@@ -7,7 +7,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// stride is how many spans lie between two kept running sums: a power of two
+// stride is the number of spans between two stored running sums: a power of two
 // that makes the sums cost about as much memory as the ids.
 const stride = 64
 

@@ -32,7 +32,7 @@ import (
 // A View is a run to be shown and its place on the common time axis.
 type View struct {
 	Run    *trace.Run
-	Name   string     // heading; "" stands for the run's name
+	Name   string     // heading; "": the run's name
 	Offset trace.Time // added to the run's times to give times of the axis
 	Gaps   []Gap      // why queues were stalled, where known
 }
@@ -89,7 +89,7 @@ type Row struct {
 	Lane   trace.LaneID // None on headings
 	Parent int          // row, or None
 	After  int          // the first row that is no descendant: descendants are Rows[i+1 : After]
-	Lanes  int          // lanes that a full cell stands for: those of a group, the ranks of a run; else 1
+	Lanes  int          // lanes that a full cell represents: those of a group, the ranks of a run; else 1
 	Detail bool         // hidden by default
 
 	// Spans by start, each after the span it nests in. On a lane they nest or

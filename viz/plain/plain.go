@@ -18,7 +18,7 @@ import (
 	"unicode/utf8"
 )
 
-// dot stands for each character that a terminal must not get.
+// dot replaces each unsafe character.
 const dot = '·'
 
 // mostMarks is how many marks may combine with one letter.
@@ -86,7 +86,7 @@ func JSON(w io.Writer) io.Writer {
 // A writer replaces unsafe characters. The bytes of a character may come in two writes.
 type writer struct {
 	w      io.Writer
-	unsafe func(b []byte, r rune) []byte // appends what stands for r
+	unsafe func(b []byte, r rune) []byte // appends the replacement of r
 	part   []byte                        // the beginning of a character
 	b      []byte                        // reused
 }

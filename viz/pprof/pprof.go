@@ -53,7 +53,7 @@ var valueTypes = [numValues]profile.ValueType{
 // Write writes the device work of runs to w as one gzipped profile.proto, with
 // the sample types time (the default), wall, workgroup_time, count and bytes,
 // and the labels rank, kind, stream, op and bytes. Host calls, markers and
-// transfers on links are left out: they run beside device work, whose time
+// transfers on links are left out: they overlap with device work, whose time
 // they would count twice. Of several runs each is a root of its own, named as
 // the label "run" is (`go tool pprof -tagfocus=run=bulk`).
 func Write(w io.Writer, runs ...*trace.Run) error {

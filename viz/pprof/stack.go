@@ -27,7 +27,7 @@ type partTimes [trace.PhaseWait + 1]trace.Time
 // parts are the indices of partTimes, in the order of samples.
 var parts = [...]trace.Kind{trace.PhaseCompute, trace.PhaseStore, trace.PhasePut, trace.PhaseWait, trace.Workgroup}
 
-// A builder sums spans into samples. Samples and frames stand in the order in
+// A builder sums spans into samples. Samples and frames are in the order in
 // which they are first needed, which is the order of the run's spans.
 type builder struct {
 	run     *trace.Run // the one being added

@@ -132,7 +132,7 @@ func (m *Model) drawHeader(c canvas, p *page, r regions) {
 	x := c.text(0, y, r.width, "overlapse", c.strong())
 	for i, t := range m.tabs() {
 		style := c.plain()
-		if i == m.tab || m.beside {
+		if i == m.tab || m.together {
 			style = c.cursor()
 		}
 		x = c.text(t.from, y, r.width, t.text, style)

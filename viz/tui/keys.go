@@ -13,7 +13,7 @@ type binding struct {
 	do   func(*Model) // nil: Model.key answers itself
 }
 
-// bindings is every key there is.
+// bindings are all keys.
 func bindings() []binding {
 	return []binding{
 		{[]string{"w", "W", "+", "="}, "zoom in", func(m *Model) { m.zoom(0.6) }},
@@ -100,7 +100,7 @@ func (m *Model) enter() {
 
 func (m *Model) toggleFigure() {
 	m.figure = !m.figure
-	m.beside = false
+	m.together = false
 	m.page() // finds out whether the run has one
 }
 
@@ -108,7 +108,7 @@ func (m *Model) toggleFigure() {
 func (m *Model) refigure(change func(*layout.Figure)) {
 	was := m.chosen
 	change(&m.chosen)
-	m.figure, m.beside = true, false
+	m.figure, m.together = true, false
 	clear(m.figures)
 	if m.figurePage() == nil {
 		m.chosen = was

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// shortest is the least time that a window shows.
+// shortest is the minimum length of a window.
 const shortest trace.Time = 16
 
 // A Model is the state of browsing runs.
@@ -19,13 +19,13 @@ type Model struct {
 	theme theme
 	keys  map[string]func(*Model)
 
-	tab     int     // which run is shown
-	beside  bool    // all runs on one axis instead
-	figure  bool    // Figure 11 instead of lanes
-	pages   []*page // by tab; the last shows all runs. nil until first shown
-	figures []*page // by tab, of Figure 11
-	chosen  layout.Figure
-	window  layout.Window // of all pages that are no figures
+	tab      int     // which run is shown
+	together bool    // all runs on one axis instead
+	figure   bool    // Figure 11 instead of lanes
+	pages    []*page // by tab; the last shows all runs. nil until first shown
+	figures  []*page // by tab, of Figure 11
+	chosen   layout.Figure
+	window   layout.Window // of all pages that are no figures
 
 	width, height int  // of the surface last drawn on
 	suspends      bool // there is a shell to go back to
@@ -102,7 +102,7 @@ func (m *Model) page() *page {
 		m.figure = false
 	}
 	at, views := m.tab, m.views[m.tab:m.tab+1]
-	if m.beside {
+	if m.together {
 		at, views = len(m.views), m.views
 	}
 	if m.pages[at] == nil {
@@ -124,8 +124,8 @@ func (m *Model) figurePage() *page {
 	return m.figures[m.tab]
 }
 
-// Update takes one event. It never blocks, and what it does depends on nothing
-// but the model and the event.
+// Update handles one event. It never blocks, and depends only on the model and the
+// event.
 func (m *Model) Update(ev tcell.Event) Effect {
 	switch ev := ev.(type) {
 	case *tcell.EventResize:
@@ -210,14 +210,14 @@ func (m *Model) fit(selection bool) {
 	*p.window = layout.Window{From: from - room, To: to + room}.Zoom(1, from, p.bounds, shortest)
 }
 
-// show goes to a run; the rows and the window of each stay as they were left.
+// show goes to a run; the rows and the window of each run are kept.
 func (m *Model) show(tab int) {
 	n := len(m.views)
-	m.tab, m.beside = (tab%n+n)%n, false
+	m.tab, m.together = (tab%n+n)%n, false
 }
 
 func (m *Model) compare() {
-	m.beside = !m.beside && len(m.views) > 1
+	m.together = !m.together && len(m.views) > 1
 	m.figure = false
 	if len(m.views) == 1 {
 		m.message = "there is one run only"

@@ -14,7 +14,7 @@ import (
 
 // Print writes the runs as text, so wide, on one axis, for logs and pipes.
 // With o.Figure set it writes that Figure 11 of each run that has the
-// workgroups, and names those that have not; it is an error if none has. Colours are ANSI
+// workgroups, and names those without; it is an error if none has them. Colours are ANSI
 // sequences; o.Colors 0 writes none.
 func Print(w io.Writer, views []layout.View, width int, o Options) error {
 	out := bufio.NewWriter(w)

@@ -54,7 +54,7 @@ func (m *Model) goTo(text string) {
 }
 
 // search finds the spans whose name contains the text in any case, in order of
-// time, and goes to the first from the window's start on. No text forgets the hits.
+// time, and goes to the first from the window's start on. Empty text clears the hits.
 func (m *Model) search(text string) {
 	p := m.page()
 	p.hits = nil

@@ -55,7 +55,7 @@ type Effect struct {
 func Run(ctx context.Context, views []layout.View, o Options) error {
 	screen, err := tcell.NewScreen()
 	if err != nil {
-		return fmt.Errorf("this terminal cannot be drawn on: %w (set TERM, or print the timeline instead)", err)
+		return fmt.Errorf("the terminal is not supported: %w (set TERM, or print the timeline instead)", err)
 	}
 	return browse(ctx, screen, views, o)
 }

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// printApproximation names the strategies whose bandwidth shares are approximate.
+func (a *app) printApproximation(r *replayed) {
+	for _, row := range r.Rows {
+		if x := row.Approximation; x != nil {
+			fmt.Fprintf(a.out, "\n%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late\n",
+				row.Strategy, x.Paths, 100*x.Error)
+		}
+	}
+}
+
+func (a *app) printReplay(r *replayed) {
+	fmt.Fprintf(a.out, "%s on %s: %d ranks, %s of %s; times %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, counted(r.Pairs, "pair"), counted(len(r.workload.PairKinds()), "kind"), r.unit())
+	if r.Clock != "" {
+		fmt.Fprintf(a.out, "all times, including the captured schedule's, are at clock %s\n", r.Clock)
+	}
+	if r.Estimated != "" {
+		fmt.Fprintln(a.out, plain.Line(r.Estimated))
+	}
+	fmt.Fprintln(a.out)
+	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
+	for _, row := range r.Rows {
+		if !row.Applies {
+			t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, "-", "-", "-", "-", row.reason()})
+			continue
+		}
+		t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), r.confidence(row), row.Limit})
+	}
+	t.Render()
+	a.printApproximation(r)
+	a.printVerdict(r.Verdict)
+	a.printPairs(r)
+	a.printSpreads(r)
+	a.printConfidence(r)
+	a.printIsolation(r.Isolation)
+	res := r.Residual
+	fmt.Fprintf(a.out, "\nself-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), micros(res.Worst), res.Ops)
+	if res.Worst > 0 {
+		fmt.Fprintf(a.out, " (%s, %.2f %%)", plain.Line(shorten(res.WorstOp, 40)), res.WorstPct)
+	}
+	fmt.Fprintf(a.out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), micros(trace.Time(r.Measured)))
+}
+
+// confidenceBands are, by level of confidence, the 90th percentile of
+// |predicted / measured - 1| in percent over all rows of samples/measurements,
+// which were measured on H200. TestConfidenceBands compares them with errors.csv.
+var confidenceBands = map[verdict.Level]int{verdict.High: 7, verdict.Medium: 8, verdict.Low: 46}
+
+// hasBands reports whether the bands hold for the machine.
+func (r *replayed) hasBands() bool { return r.profile == "h200" && r.Estimated == "" }
+
+// confidence is a row's level with its band, where one was measured.
+func (r *replayed) confidence(row replayRow) string {
+	i := strategyIn(r.outcomes, row.Strategy)
+	if i < 0 || !r.hasBands() {
+		return string(row.Confidence.Level)
+	}
+	if s := r.outcomes[i].Strategy; s.Exact || s.Bound || s.Future { // no such row predicts a schedule
+		return string(row.Confidence.Level)
+	}
+	return fmt.Sprintf("%s ±%d %%", row.Confidence.Level, confidenceBands[row.Confidence.Level])
+}
+
+// writeCSV writes a line for each strategy.
+func writeCSV(w io.Writer, r *replayed) error {
+	c := csv.NewWriter(w)
+	_ = c.Write([]string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "confidence", "confidence_why", "fastest_us", "median_us", "slowest_us", "basis"})
+	for _, row := range r.Rows {
+		why := row.Limit
+		if !row.Applies {
+			why = row.Why
+		}
+		_ = c.Write(slices.Concat([]string{
+			row.Strategy, row.settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
+			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed)/1e3), why,
+			string(row.Confidence.Level), row.Confidence.Why,
+		}, row.spread(), []string{r.basis()}))
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// printVerdict prints the recommendation, and strategies that are faster than the bound.
+func (a *app) printVerdict(v verdict.Verdict) {
+	for i, sentence := range v.Sentences {
+		if i == 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintln(a.out, plain.Line(sentence))
+	}
+	for i, b := range v.Below {
+		if i == 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintf(a.out, "%s is faster than ideal because it saves work that ideal includes: %s\n", plain.Line(b.Strategy), b.Why)
+	}
+}
+
+// printIsolation prints how much the overlap in the capture slowed kernels and collectives.
+func (a *app) printIsolation(i *workload.Isolation) {
+	switch {
+	case i == nil || i.Disturbed == 0:
+	case i.Why != "":
+		fmt.Fprintf(a.out, "\n%d of %d operations ran concurrently with others in the capture; their isolated times are unknown: %s\n", i.Disturbed, i.Operations, plain.Line(i.Why))
+	default:
+		fmt.Fprintf(a.out, "\n%d of %d operations ran concurrently with others in the capture: isolated, their compute takes %.0f %% less time and their collectives %.0f %% less "+
+			"(self-check: simulated with interference, they differ from their captured times by %.1f %% in the median and %.1f %% at the 90th percentile)\n",
+			i.Disturbed, i.Operations, 100*(1-1/max(1, i.Compute)), 100*(1-1/max(1, i.Collective)), 100*i.Median, 100*i.P90)
+	}
+}
+
+// printConfidence prints why predictions are uncertain, each reason once. The
+// verdict has already printed the reason of the predicted fastest strategy.
+func (a *app) printConfidence(r *replayed) {
+	type reason struct{ level, why string }
+	var order []reason
+	strategies := map[reason][]string{}
+	for _, row := range r.Rows {
+		why := reason{string(row.Confidence.Level), row.Confidence.Why}
+		if !row.Applies || row.Confidence.Level == verdict.High {
+			continue
+		}
+		if strategies[why] == nil {
+			order = append(order, why)
+		}
+		if !slices.Contains(strategies[why], r.shown(row.Strategy)) {
+			strategies[why] = append(strategies[why], r.shown(row.Strategy))
+		}
+	}
+	stated := strings.Join(r.Verdict.Sentences, "\n")
+	var text []string
+	for _, why := range order {
+		names, whyText := strategies[why], why.why
+		if r.Verdict.Strategy != "" && strings.Contains(stated, whyText) {
+			names = slices.DeleteFunc(names, func(name string) bool { return name == r.shown(r.Verdict.Strategy) })
+			whyText = "as for " + r.Verdict.Strategy
+		}
+		if len(names) > 0 {
+			text = append(text, fmt.Sprintf("confidence %s: %s: %s", why.level, strings.Join(names, ", "), plain.Line(whyText)))
+		}
+	}
+	if r.hasBands() {
+		text = append(text, "confidence ±: error of the predicted time, 90th percentile over the measured H200 rows of that level")
+	}
+	for i, line := range text {
+		if i == 0 {
+			fmt.Fprintln(a.out)
+		}
+		fmt.Fprintln(a.out, line)
+	}
+}
+
+// spread is a row's fastest, median and slowest time for CSV; empty without seeds.
+func (r *replayRow) spread() []string {
+	if r.Seeds == nil {
+		return []string{"", "", ""}
+	}
+	us := func(t program.Time) string { return fmt.Sprintf("%.3f", float64(t)/1e3) }
+	return []string{us(r.Seeds.Fastest()), us(r.Seeds.Median()), us(r.Seeds.Slowest())}
+}

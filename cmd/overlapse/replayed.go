@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// strategyIn is the index of the first outcome of a strategy, or -1.
+func strategyIn(outcomes []compare.Outcome, name string) int {
+	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
+}
+
+// A replayed is a trace replayed under several strategies. The table, result.json
+// and the report are made from it.
+type replayed struct {
+	Path       string              `json:"path"`
+	Machine    string              `json:"machine"`
+	Ranks      int                 `json:"ranks"`
+	Captured   int                 `json:"captured_ranks"`
+	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
+	Pairs      int                 `json:"pairs"`
+	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
+	Window     string              `json:"window,omitempty"`    // recorded and explained: iteration, all, or a time range
+	Measured   int64               `json:"measured_ns"`         // estimated if the trace is
+	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
+	Residual   compare.Residual    `json:"residual"`
+	Isolation  *workload.Isolation `json:"isolation"` // how isolated durations were found
+	Verdict    verdict.Verdict     `json:"verdict"`
+	Rows       []replayRow         `json:"strategies"`
+	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
+	Notes      []string            `json:"notes"`
+	base       int64               // time of the captured schedule, replayed
+	outcomes   []compare.Outcome   // as Rows
+	limits     []explain.Limit     // as Rows
+	workload   *workload.Workload
+	scenario   plan.Scenario
+	profile    string // of the machine
+}
+
+// A replayRow is one strategy's line. Times are nanoseconds.
+type replayRow struct {
+	Strategy   string      `json:"strategy"`
+	Parameters plan.Values `json:"parameters"`
+	Applies    bool        `json:"applies"`
+	Why        string      `json:"why,omitempty"`               // why it does not apply
+	Time       int64       `json:"time_ns,omitempty"`           // expected: the mean over dispatch orders
+	Change     float64     `json:"change"`                      // relative to the captured schedule's replay: -0.1 is 10 % less
+	Compute    int64       `json:"compute_ns"`                  // mean over ranks, as the three below
+	Overlapped int64       `json:"overlapped_communication_ns"` // while compute runs
+	Exposed    int64       `json:"exposed_communication_ns"`    // without
+	Idle       int64       `json:"idle_ns"`                     // no compute, communication or copy
+	Limit      string      `json:"limited_by,omitempty"`
+	// Memory is the memory traffic in bytes per rank and iteration, by cause.
+	Memory []explain.Moved `json:"memory,omitempty"`
+	// Explanation is set with --explain.
+	Explanation *explain.Explanation `json:"explanation,omitempty"`
+	// Confidence is that of the predicted time.
+	Confidence verdict.Confidence `json:"confidence"`
+	// Approximation is set if bandwidth shares are approximate.
+	Approximation *replay.Approximation `json:"approximation,omitempty"`
+	// Seeds is set with --seeds.
+	Seeds *compare.Spread `json:"seeds,omitempty"`
+	// WhatIf is the change on the machine of --what-if.
+	WhatIf   *explain.WhatIf `json:"what_if,omitempty"`
+	settings string
+}
+
+// compare replays the selections, and always the captured schedule: if it is not
+// selected, only its times are needed.
+func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*replayed, error) {
+	bar := a.progress(len(sel), "replaying")
+	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { _ = bar.Add(1) })
+	_ = bar.Finish()
+	var base compare.Outcome
+	if i := strategyIn(outcomes, "captured"); i >= 0 {
+		base = outcomes[i]
+	} else if err == nil {
+		base, err = compare.Run(w, m, engines.CapturedSelection(), sc, replay.Options{Stop: opts.Stop})
+	}
+	if err != nil {
+		return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if base.Result == nil {
+		return nil, fmt.Errorf("%s: %s", path, base.Why)
+	}
+	asMeasured := base
+	if sc.Clock != plan.CapturedClock { // the capture's own clock
+		same := sc
+		same.Clock = plan.CapturedClock
+		if asMeasured, err = compare.Run(w, m, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
+			return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
+		}
+	}
+	r := &replayed{
+		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
+		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
+		base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile,
+	}
+	for _, out := range r.outcomes {
+		r.add(out)
+	}
+	r.Verdict = verdict.Judge(w, base, outcomes)
+	return r, nil
+}
+
+// stopped is the context's error if it ended the replay, else the error itself.
+func stopped(ctx context.Context, err error) error {
+	if errors.Is(err, replay.ErrStopped) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// add appends a strategy's row.
+func (r *replayed) add(out compare.Outcome) {
+	row := replayRow{
+		Strategy: out.Strategy.Name, Parameters: out.Values, settings: out.Strategy.String(out.Values),
+		Applies: out.Result != nil, Why: out.Why,
+	}
+	var l explain.Limit
+	if out.Result != nil {
+		l = explain.LimitOf(r.workload, out)
+		row.Time = int64(out.Expected)
+		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
+		row.Compute, row.Overlapped, row.Exposed, row.Idle = int64(l.Compute+l.Overlapped), int64(l.Communication), int64(l.Exposed), int64(l.Idle)
+		row.Limit = l.Text
+		row.Memory = explain.MemoryByCause(r.workload, out)
+		row.Confidence = verdict.ConfidenceOf(r.workload, out)
+		if x := out.Result.Approximation; x.Paths > 0 {
+			row.Approximation = &x
+		}
+	}
+	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
+}
+
+// reason says why a row has no time.
+func (r *replayRow) reason() string {
+	if strings.HasPrefix(r.Why, "cannot run") {
+		return r.Why
+	}
+	return "does not apply: " + r.Why
+}
+
+// unit is what the times are of.
+func (r *replayed) unit() string {
+	switch {
+	case r.Iterations > 0:
+		return fmt.Sprintf("per iteration (%d %s)", r.Iterations, r.given())
+	}
+	return "of the whole trace"
+}
+
+// shownTiles bounds what reports and timelines hold of one persistent kernel: a
+// lookup of half a million vectors would fill hundreds of megabytes.
+const shownTiles = 1 << 15
+
+// shownSpans bounds what files hold of one strategy unless the user chose ranks or
+// a window: a training step of 80 ms has millions of workgroups and waits, and
+// 131,072 spans are one to two megabytes of a compressed timeline.
+const shownSpans = 1 << 17
+
+// coarse names the strategies recorded without workgroups, and how to record them.
+func (r *replayed) coarse() string {
+	var names []string
+	for _, out := range r.outcomes {
+		if out.Result != nil && out.Result.Coarse {
+			names = append(names, out.Result.Run.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("recorded without workgroups, which need more than %d spans per strategy: %s (--window 1ms-3ms records all workgroups of that time, --window iteration those of rank 0)", shownSpans, strings.Join(names, ", "))
+}
+
+// given is the kind of the schedule that strategies are compared with: captured,
+// or given by a workload file.
+func (r *replayed) given() string {
+	if r.Estimated != "" {
+		return "given"
+	}
+	return "captured"
+}
+
+// shown is the strategy's name in tables.
+func (r *replayed) shown(strategy string) string {
+	if strategy == "captured" {
+		return r.given()
+	}
+	return strategy
+}
+
+// basis is "measured", or "estimated" for a workload file.
+func (r *replayed) basis() string { return basisOf(r.workload.Run) }
+
+func basisOf(run *trace.Run) string {
+	if run.Estimated != "" {
+		return "estimated"
+	}
+	return "measured"
+}
+
+// runs are the simulated runs of the strategies that apply, in table order.
+func (r *replayed) runs() []*trace.Run {
+	var runs []*trace.Run
+	for _, out := range r.outcomes {
+		if out.Result != nil {
+			runs = append(runs, out.Result.Run)
+		}
+	}
+	return runs
+}
+
+// captured is the number of captured ranks in words.
+func (r *replayed) captured() string {
+	if r.Estimated != "" {
+		return "none captured"
+	}
+	return fmt.Sprintf("%d captured", r.Captured)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// replayFlags are the flags of commands that replay: trace, machine, strategies.
+type replayFlags struct {
+	path     string
+	machine  string
+	strategy string
+	clock    string // name of a clock regime
+	lift     workload.Options
+}
+
+// flags adds them to a command; strategies describes the use of --strategy.
+func (f *replayFlags) flags(c *cobra.Command, strategies string) {
+	set := c.Flags()
+	set.StringVar(&f.machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200x4), or a YAML file; default: that of the trace")
+	set.StringVar(&f.strategy, "strategy", "all", strategies+" after colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
+	set.BoolVar(&f.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: remove host pauses under 1 ms between launches, which the profiler causes")
+}
+
+// prepare checks the flags, parses the strategies with parse, then reads the trace,
+// so that mistyped flags fail at once.
+func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
+	if _, err := regimeOf(f.clock); err != nil {
+		return nil, nil, machine.Machine{}, err
+	}
+	sel, err := parse(f.strategy)
+	if err != nil {
+		return nil, nil, machine.Machine{}, usageError{err}
+	}
+	w, m, err := a.subject(f.path, f.machine, f.lift)
+	if err != nil {
+		return nil, nil, m, err
+	}
+	w, err = compare.Isolate(w, m, nil)
+	return sel, w, m, err
+}
+
+// scenario is that of the flags, which prepare has checked.
+func (f *replayFlags) scenario() plan.Scenario {
+	regime, _ := regimeOf(f.clock)
+	return plan.Scenario{Clock: regime}
+}
+
+func regimeOf(clock string) (plan.ClockRegime, error) {
+	if clock == "" { // of a command without the flag
+		return plan.CapturedClock, nil
+	}
+	regimes := map[string]plan.ClockRegime{"captured": plan.CapturedClock, "cool": plan.FullClock, "sustained": plan.SettledClock}
+	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
+}
+
+// stopFunc reports to a simulation whether the context is done.
+func stopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
+
+// failedError is an error if a strategy that the user selected did not run; nil
+// with --strategy all.
+func (f *replayFlags) failedError(outcomes []compare.Outcome) error {
+	if f.strategy == "all" {
+		return nil
+	}
+	var names []string
+	for _, out := range outcomes {
+		if out.Why != "" && slices.Contains(engines.Names(), out.Strategy.Name) { // the mix of --pairs is not selected
+			names = append(names, fmt.Sprintf("%s: %s", strings.TrimSpace(out.Strategy.Name+" "+out.Strategy.String(out.Values)), out.Why))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return strategyError{fmt.Errorf("%s: selected strategies did not run: %s", f.path, strings.Join(names, "; "))}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/html"
+)
+
+// explainTables are the report's tables of --explain; nil without it.
+func (r *replayed) explainTables() []html.Table {
+	of := "one iteration"
+	if r.Window != iteration {
+		of = "the window " + r.Window
+	}
+	sum := html.Table{Title: "Against bulk", Columns: []html.Column{{Name: "strategy"}, {Name: "why"}}}
+	path := html.Table{
+		Title: "Critical paths",
+		Note:  "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
+		Columns: []html.Column{
+			{Name: "strategy"}, {Name: "time, µs", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "breakdown"}, {Name: "waited before for"},
+		},
+	}
+	for i, row := range r.Rows {
+		e := row.Explanation
+		if e == nil {
+			continue
+		}
+		name := r.outcomes[i].Result.Run.Name
+		if v := e.Versus; v != nil {
+			sum.Rows = append(sum.Rows, []string{name, v.Sentence(e.Time/trace.Time(e.Rounds) - v.Change)})
+		}
+		for _, l := range e.Path {
+			path.Rows = append(path.Rows, []string{
+				name, fmt.Sprintf("%.1f", float64(l.Time)/1e3), ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After,
+			})
+		}
+	}
+	if len(path.Rows) == 0 {
+		return nil
+	}
+	return []html.Table{sum, path}
+}
+
+// report is the data of the HTML report.
+func (a *app) report(r *replayed) html.Report {
+	rep := html.Report{
+		Title:    "overlapse: " + filepath.Base(r.Path),
+		Verdict:  strings.Join(r.Verdict.Sentences, ". "),
+		Captured: trace.Time(r.base),
+		Facts: []html.Fact{
+			{Name: "trace", Value: r.Path},
+			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
+			{Name: "times", Value: r.unit()},
+			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
+			{Name: "self-check", Value: fmt.Sprintf("replay of the %s schedule differs by at most %s over %d operations", r.given(), micros(r.Residual.Worst), r.Residual.Ops)},
+		},
+	}
+	if left := r.coarse(); left != "" {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
+	}
+	if r.Estimated != "" {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
+	}
+	for i, row := range r.Rows {
+		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}
+		if !row.Applies {
+			bar.Note = row.reason()
+			rep.Strategies = append(rep.Strategies, bar)
+			continue
+		}
+		l := r.limits[i]
+		bar.Time = trace.Time(row.Time)
+		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
+		rep.Strategies = append(rep.Strategies, bar)
+		result := r.outcomes[i].Result
+		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: r.runNote(row), Run: result.Run, Gaps: gaps(result)})
+	}
+	rep.Tables = append(rep.Tables, r.explainTables()...)
+	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
+	if len(r.Notes) > 0 {
+		t := html.Table{Title: "Assumptions", Columns: []html.Column{{Name: "note"}}}
+		for _, n := range r.Notes {
+			t.Rows = append(t.Rows, []string{n})
+		}
+		rep.Tables = append(rep.Tables, t)
+	}
+	return rep
+}
+
+// runNote is printed next to the length of a whole run: the time and change of one
+// iteration if the run has several.
+func (r *replayed) runNote(row replayRow) string {
+	if r.Iterations > 1 {
+		return fmt.Sprintf("(per iteration: %s, %s)", micros(trace.Time(row.Time)), percent(row.Change))
+	}
+	return percent(row.Change)
+}
+
+// confidenceTable has the confidence in each prediction, and its spread over random seeds.
+func (r *replayed) confidenceTable() html.Table {
+	t := html.Table{
+		Title:   "Confidence",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "confidence"}, {Name: "reason"}, {Name: "with other random seeds"}},
+	}
+	for _, row := range r.Rows {
+		if !row.Applies {
+			continue
+		}
+		spread := ""
+		if s := row.Seeds; s != nil {
+			spread = fmt.Sprintf("%s to %s, median %s", micros(s.Fastest()), micros(s.Slowest()), micros(s.Median()))
+			if m := modesOf(s); m != "" {
+				spread += "; " + m
+			}
+		}
+		t.Rows = append(t.Rows, []string{row.Strategy, row.settings, string(row.Confidence.Level), row.Confidence.Why, spread})
+	}
+	return t
+}
+
+// idleTable has the idle time of streams by strategy and cause.
+func (r *replayed) idleTable() html.Table {
+	t := html.Table{
+		Title:   "Idle time of streams",
+		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "time, µs", Number: true}, {Name: "longest"}},
+	}
+	for _, out := range r.outcomes {
+		if out.Result == nil {
+			continue
+		}
+		for _, s := range explain.IdleByCause(&out) {
+			t.Rows = append(t.Rows, []string{out.Result.Run.Name, causeText(s.Cause), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
+		}
+	}
+	return t
+}
+
+// memoryTable has each strategy's memory traffic by cause.
+func (r *replayed) memoryTable() html.Table {
+	t := html.Table{
+		Title:   "Memory traffic by cause",
+		Note:    "Bytes per rank and iteration. Library collectives count by the rule of their ring, all other traffic as simulated.",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "read, MB", Number: true}, {Name: "written, MB", Number: true}},
+	}
+	for i, row := range r.Rows {
+		for _, m := range row.Memory {
+			t.Rows = append(t.Rows, []string{r.outcomes[i].Result.Run.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
+		}
+	}
+	return t
+}
+
+// pairTable has the pairs of the trace with their evidence.
+func (r *replayed) pairTable() html.Table {
+	t := html.Table{
+		Title:   "Pairs of computation and communication",
+		Columns: []html.Column{{Name: "kind"}, {Name: "first"}, {Name: "second"}, {Name: "bytes", Number: true}, {Name: "count", Number: true}, {Name: "evidence"}},
+	}
+	for _, p := range r.workload.Summary().Pairs {
+		evidence := ""
+		for i, e := range p.Evidence {
+			if i > 0 {
+				evidence += "; "
+			}
+			evidence += e
+		}
+		t.Rows = append(t.Rows, []string{p.Direction, p.First, p.Second, fmt.Sprint(p.Bytes), fmt.Sprint(p.Count), evidence})
+	}
+	return t
+}
