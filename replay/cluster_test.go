@@ -127,7 +127,7 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// A product of 128 pairs of tiles on an H200 with some CUs held throughout by a
+// A GEMM of 128 pairs of tiles on an H200 with some CUs held throughout by a
 // plain kernel: 62 of its 66 clusters have two rounds, and the four that have
 // one are the 49th, 56th, 63rd and 65th to start. Late clusters start when
 // others end, so the whole takes, in rounds (measured with 1 to 8, 12, 16, 64

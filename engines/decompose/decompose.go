@@ -27,17 +27,17 @@ var Strategy = plan.Strategy{
 	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
 		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
 		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch. " +
-		"Where a gather's product feeds one whose output a collective moves, the two pairs are one pipeline: a chunk of rows goes through all of it before the next. " +
-		"variant=waves (FlashOverlap) leaves the product whole, a workgroup a tile: tiles count themselves in groups of " +
+		"Where a gather's GEMM feeds one whose output a collective moves, the two pairs are one pipeline: a chunk of rows goes through all of it before the next. " +
+		"variant=waves (FlashOverlap) leaves the GEMM whole, a workgroup a tile: tiles count themselves in groups of " +
 		"waves, a kernel of one thread on the urgent communication stream spins on each group's counter, and behind it a plain library call sends the " +
-		"group, whose tiles were stored next to each other. The product gives up slots to the library's channels, small " +
+		"group, whose tiles were stored next to each other. The GEMM gives up slots to the library's channels, small " +
 		"groups reach a fraction of the links' rate, and large ones leave head and tail exposed. What storing in " +
-		"that order costs the product (under 1 %) and its readers is not counted. " +
-		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the product behind it, or a " +
-		"product and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
+		"that order costs the GEMM (under 1 %) and its readers is not counted. " +
+		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the GEMM behind it, or a " +
+		"GEMM and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
 		"multiplied, and a small kernel puts each piece in its place or adds it. both=on sends half of them the other way round.",
 	Params: []plan.Param{
-		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one product's waves; a ring of copies"},
+		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies"},
 		{Name: "chunks", Default: "4", Least: 1, For: "variant=chunks|waves", Doc: "parts of each pair"},
 		{Name: "group", Default: "0", For: "variant=waves", Doc: "waves: of tiles in a group; 0: as many as make so many chunks"},
 		{Name: "both", Default: "off", Choices: []string{"off", "on"}, For: "variant=ring", Doc: "ring: both ways round"},
@@ -88,15 +88,15 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return func(r *plan.Rank, p *plan.Pair) { inChunks(r, p, n, v.Int("channels"), v["priority"] == "on") }, nil
 }
 
-// joinStages makes one pipeline of a gather with its product and a product with its
-// collective, of those from the given pair on, where the second product sums over
+// joinStages makes one pipeline of a gather with its GEMM and a GEMM with its
+// collective, of those from the given pair on, where the second GEMM sums over
 // the columns of the first: rows then go through all of them.
 //
 //	gather   |C0|C1|C2|C3|
 //	compute     |G0 e H0|G1 e H1|G2 e H2|G3 e H3|        e: the link
 //	collective          |D0|    |D1|    |D2|    |D3|
 func joinStages(pl *plan.Planner, from int) {
-	next := map[int32]int32{} // by product: the one that sums over its columns
+	next := map[int32]int32{} // by GEMM: the one that sums over its columns
 	for i := range pl.Workload.Pairs {
 		p := &pl.Workload.Pairs[i]
 		for k, id := range p.First {
@@ -106,7 +106,7 @@ func joinStages(pl *plan.Planner, from int) {
 			}
 		}
 	}
-	by := map[int32]*plan.Pair{} // by product on the first rank of its collective
+	by := map[int32]*plan.Pair{} // by GEMM on the first rank of its collective
 	for i := from; i < len(pl.Pairs); i++ {
 		if p := &pl.Pairs[i]; p.Direction == workload.ComputeThenCollective {
 			by[p.First[0]] = p

@@ -44,10 +44,10 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 		compute = &pl.Workload.Ops[p.Second[0]]
 	case op == trace.ReduceScatter && p.Direction == workload.ComputeThenCollective:
 	default:
-		return fmt.Sprintf("variant=ring needs an all-gather before a product or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
+		return fmt.Sprintf("variant=ring needs an all-gather before a GEMM or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
 	}
 	if compute.Shape.Kind != workload.GEMM {
-		return fmt.Sprintf("variant=ring needs a matrix product, and the shape of %s is not known", plan.ShortName(compute.Name))
+		return fmt.Sprintf("variant=ring needs a GEMM, and the shape of %s is not known", plan.ShortName(compute.Name))
 	}
 	for k := range p.First {
 		if name := pl.OpBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]); name != "" {
@@ -144,7 +144,7 @@ func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me 
 			}
 		}
 	}
-	out := compute.Write / float64(len(b.ranks)) // its part of the product, put in its place
+	out := compute.Write / float64(len(b.ranks)) // its part of the GEMM, put in its place
 	product := func(c int, gap trace.Time) {
 		r.WriteChunk(p, s, compute, c, len(p.First), gap)
 		t.combine(r, compute, s, "place in the whole", out, out)
@@ -163,7 +163,7 @@ func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me 
 	compute, comm := r.Split(p)
 	chunk := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	l := t.pl.Machine.Launch
-	product := func(c int, arrivals int64) { // sums that come in are waited for behind the product
+	product := func(c int, arrivals int64) { // sums that come in are waited for behind the GEMM
 		r.WriteChunk(p, s, compute, c, len(p.First), gap)
 		if arrivals > 0 {
 			s.Wait(b.arrived[me][c], arrivals, "partial sums")
@@ -191,7 +191,7 @@ func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me 
 	product(me, arrivals)
 }
 
-// combine launches the small kernel behind a piece's product.
+// combine launches the small kernel behind a piece's GEMM.
 func (t *ringDecomposition) combine(r *plan.Rank, compute *workload.Op, s *plan.Stream, name string, read, write float64) {
 	l := t.pl.Machine.Launch
 	s.Wait(r.HostIssued, r.Issue(l.Host.Value, name), "host")

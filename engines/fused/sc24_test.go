@@ -92,7 +92,7 @@ func TestZeroCopyGainsMoreThanCommunication(t *testing.T) {
 	}
 }
 
-// Figure 9: a matrix-vector product and its all-reduce gain by fusion, the least
+// Figure 9: a GEMV and its all-reduce gain by fusion, the least
 // where the output is longest: everything is sent at once at the end.
 func TestVectorGains(t *testing.T) {
 	var last float64
@@ -106,8 +106,8 @@ func TestVectorGains(t *testing.T) {
 	}
 }
 
-// Figure 10: a product and its all-to-all gain at most what the all-to-all takes
-// of bulk's time: the product dominates.
+// Figure 10: a GEMM and its all-to-all gain at most what the all-to-all takes
+// of bulk's time: the GEMM dominates.
 func TestProductGainIsBounded(t *testing.T) {
 	for _, n := range []int{1024, 4096, 14336} {
 		text := fmt.Sprintf("operator: gemm+all_to_all\nmachine: mi210x4\niterations: 3\ntype: bf16\nshape: {m: 8192, n: %d, k: 4096}\nkernel: {tile: 128x128, threads: 256, registers: 128, shared: 32768}", n)

@@ -10,14 +10,14 @@ import (
 )
 
 // The pipelines of PyTorch's symmetric memory (torch/distributed/_symmetric_memory,
-// functions _pipelined_*) launch a product a shard, on two streams in turn, so
+// functions _pipelined_*) launch a GEMM a shard, on two streams in turn, so
 // that the last wave of one fills up with the next. Copies are the peers' to
 // wait for: barriers of all ranks, on the stream itself, take the place of signals (rule O10).
 //
-//	gather   stream 0 |b|mv|b|own     |cp 2|product 2 |
-//	         stream 1         |cp 1|product 1|cp 3|product 3|cp own|
-//	scatter  stream 0 |b|product 2|b|cp 2|b|own      |
-//	         stream 1   |product 1|b|cp 1|b|product 3|b|cp 3|b|
+//	gather   stream 0 |b|mv|b|own     |cp 2|GEMM 2 |
+//	         stream 1         |cp 1|GEMM 1|cp 3|GEMM 3|cp own|
+//	scatter  stream 0 |b|GEMM 2|b|cp 2|b|own      |
+//	         stream 1   |GEMM 1|b|cp 1|b|GEMM 3|b|cp 3|b|
 
 // alternate is the two streams of a pair on one rank.
 type alternate struct {
@@ -58,21 +58,21 @@ func (a *alternate) copy(s *plan.Stream, from int) {
 	a.t.move(a.r, s, comm, a.b.ranks[from], a.b.ranks[me], float64(a.p.Coll.Bytes)/float64(n))
 }
 
-// product computes a rank's shard of the rows.
+// GEMM computes a rank's shard of the rows.
 func (a *alternate) product(s *plan.Stream, shard int) {
 	compute, _ := a.r.Split(a.p)
 	a.t.issue(a.r, s, compute.Name)
 	a.r.WriteChunk(a.p, s, compute, shard, len(a.b.ranks), plan.Duration(a.t.pl.Machine.Launch.Gap.Value))
 }
 
-// sleep is a kernel of 100 cycles before the first product on a stream, so that
+// sleep is a kernel of 100 cycles before the first GEMM on a stream, so that
 // the other stream's, which is for another rank, goes first.
 func (a *alternate) sleep(s *plan.Stream) {
 	a.t.issue(a.r, s, "sleep")
 	s.Delay(plan.Duration(a.t.pl.Machine.Launch.Gap.Value), program.LaunchGap, "sleep")
 }
 
-// gatherInTurns writes an all-gather and the product behind it.
+// gatherInTurns writes an all-gather and the GEMM behind it.
 func (t *operator) gatherInTurns(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
 	s := r.Stream(compute.Queue)
@@ -103,7 +103,7 @@ func (t *operator) gatherInTurns(r *plan.Rank, p *plan.Pair) {
 	r.EndPair(p)
 }
 
-// scatterInTurns writes a product and the reduce-scatter, or all-to-all, behind it.
+// scatterInTurns writes a GEMM and the reduce-scatter, or all-to-all, behind it.
 func (t *operator) scatterInTurns(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
 	s := r.Stream(compute.Queue)

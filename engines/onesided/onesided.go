@@ -13,7 +13,7 @@ import (
 // Strategy moves shards beside a GEMM and lets signals in peer memory say which
 // have arrived (Triton-distributed, rules O1 to O16).
 //
-//	all-gather + product, switch        product + reduce-scatter, switch
+//	all-gather + GEMM, switch        GEMM + reduce-scatter, switch
 //	engine |from 1|from 2|from 3|       compute |for 1|for 2|for 3|own|
 //	compute|own|from 1|from 2|from 3|   engine        |to 1 |to 2 |to 3 |own|
 //	                                    compute                             |sum|
@@ -21,21 +21,21 @@ var Strategy = plan.Strategy{
 	Name:    "onesided",
 	From:    "Triton-distributed, PyTorch symmetric memory",
 	Saves:   "copy engines and stores move the bytes without the library's protocol and channels",
-	Summary: "shards move beside the product, signals tell which have arrived",
-	Detail: "An all-gather or all-to-all and the product behind it, or a product and the reduce-scatter or all-to-all behind " +
+	Summary: "shards move beside the GEMM, signals tell which have arrived",
+	Detail: "An all-gather or all-to-all and the GEMM behind it, or a GEMM and the reduce-scatter or all-to-all behind " +
 		"it, become one pipeline. Copy engines move the shards and hold no compute unit; memory and links they share. A " +
-		"gathered product starts at once with the rank's own shard and goes on in the order in which the others should " +
-		"arrive; a tile waits for every shard that its rows touch. Several products of one collective, the experts of a " +
+		"gathered GEMM starts at once with the rank's own shard and goes on in the order in which the others should " +
+		"arrive; a tile waits for every shard that its rows touch. Several GEMMs of one collective, the experts of a " +
 		"mixture, become one grouped kernel that goes by shard. A scattered one counts its tiles by destination, its own " +
 		"last, so that every copy but the last hides behind compute; after a barrier the partial results are added. " +
 		"impl=pull copies the own shard to a buffer that peers read after a barrier, rank+1 first. push writes to rank+1 " +
 		"first and needs no barrier, but then rank-1's shard comes first, and nobody controls when. ring hands every shard " +
 		"on to the next rank, for PCIe; numa=N cuts the ring into N, and each shard crosses between two once. store lets the " +
-		"tiles of a scattered product go straight into the peers' buffers. auto is pull before and push behind a product on a " +
+		"tiles of a scattered GEMM go straight into the peers' buffers. auto is pull before and push behind a GEMM on a " +
 		"switch, ring and push on a ring; push and store on a mesh. swizzle=switch takes one remote shard at a time; mesh all at " +
 		"once, in pieces of so many rows, a stream a peer and a small copy as signal, tiles by piece and then rank; index " +
 		"and reverse are the wrong orders, to see what they cost. mover=kernel stores by workgroups of a communication " +
-		"kernel: a product that waits and was launched first may hold every slot that it needs, which is a deadlock. " +
+		"kernel: a GEMM that waits and was launched first may hold every slot that it needs, which is a deadlock. " +
 		"Between nodes an all-gather is a communication kernel: a workgroup for each other node puts the own shard to this " +
 		"rank's counterpart there, the others pass on to the node what has come. A reduce-scatter goes by target node, the own " +
 		"one last: copies within the node, a few workgroups that add, one that sends the sum to the counterpart, beside the " +
@@ -47,14 +47,14 @@ var Strategy = plan.Strategy{
 		"or 128 for 120; multimem stores once, and the switch hands it to every rank of the node. ll is the low-latency all-to-all too: every workgroup puts tokens and a signal to one peer.",
 	Params: []plan.Param{
 		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where"},
-		{Name: "product", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as PyTorch has it, a launch a shard on two streams in turn"},
+		{Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as PyTorch has it, a launch a shard on two streams in turn"},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
 		{Name: "rows", Default: "256", Least: 1, Doc: "height of the pieces of a mesh swizzle"},
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, or one a rank for low latency"},
-		{Name: "first", Default: "communication", Choices: []string{"communication", "product"}, Doc: "which kernel is launched first with mover=kernel"},
-		{Name: "reserve", Default: "0", Doc: "compute units that the product leaves free; 0: none, or between nodes what the kernels beside it take"},
-		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results beside a product between nodes; 0: as few as keep up with the copies"},
+		{Name: "first", Default: "communication", Choices: []string{"communication", "gemm"}, Doc: "which kernel is launched first with mover=kernel"},
+		{Name: "reserve", Default: "0", Doc: "compute units that the GEMM leaves free; 0: none, or between nodes what the kernels beside it take"},
+		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results beside a GEMM between nodes; 0: as few as keep up with the copies"},
 		{Name: "numa", Default: "1", Least: 1, Doc: "parts of the ring with impl=ring"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
@@ -74,7 +74,7 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := t.contradiction(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
-	why := "no all-gather or all-to-all before a product and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)"
+	why := "no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)"
 	if t.impl == "oneshot" {
 		why = "no kernel followed by an all-reduce was found"
 	}
@@ -122,14 +122,14 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	case behind && (op == trace.AllGather || op == trace.AllToAll):
 		compute = &t.pl.Workload.Ops[p.Second[0]]
 		if t.impl == "store" {
-			return false, "impl=store is for what a product makes, not for what it reads"
+			return false, "impl=store is for what a GEMM makes, not for what it reads"
 		}
 		if t.impl == "ring" && op == trace.AllToAll {
 			return false, "impl=ring hands on what all ranks need: all-gathers, not all-to-alls"
 		}
 	case p.Direction == workload.ComputeThenCollective && (op == trace.ReduceScatter || op == trace.AllToAll):
 		if t.impl == "ring" {
-			return false, "impl=ring is for what a product reads, not for what it makes"
+			return false, "impl=ring is for what a GEMM reads, not for what it makes"
 		}
 	default:
 		return false, ""
@@ -144,7 +144,7 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 		return false, fmt.Sprintf("numa=%d does not divide %d ranks", t.numa, len(p.First))
 	}
 	if grouped { // nothing but fills lies between
-		return !t.chunks, "a group of products is one kernel: product=whole"
+		return !t.chunks, "a group of GEMMs is one kernel: gemm=whole"
 	}
 	for k := range p.First {
 		if name := t.pl.OpBetween(&t.pl.Workload.Ops[p.First[k]], &t.pl.Workload.Ops[p.Second[k]]); name != "" {

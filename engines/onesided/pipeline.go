@@ -169,7 +169,7 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 	})
 }
 
-// copyOut writes the copies of a scattered product, each behind the signal of the
+// copyOut writes the copies of a scattered GEMM, each behind the signal of the
 // tiles that it moves. Those of the next rank go first and the own shard last:
 // nothing is left to hide it but it does not cross a link (rule O5).
 func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence) {
@@ -215,7 +215,7 @@ func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *stat
 	s.Launch(r.WriteFills(s, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, k))
 }
 
-// storing is a product whose tiles store themselves into their owners' buffers:
+// storing is a GEMM whose tiles store themselves into their owners' buffers:
 // no signals, a barrier follows the kernel.
 func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *program.Kernel {
 	payload := seq.payload(float64(p.Coll.Bytes))
@@ -239,7 +239,7 @@ func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *progr
 	return k
 }
 
-// payload is the bytes that a tile of each product sends of all of them.
+// payload is the bytes that a tile of each GEMM sends of all of them.
 func (s *sequence) payload(bytes float64) []float64 {
 	whole := 0.0
 	each := make([]float64, len(s.parts))

@@ -124,7 +124,7 @@ func (pl *Planner) MidPart(op *workload.Op, k, n int) program.Command {
 	return LaunchOf(op, pl.chunkOf(op, k, n))
 }
 
-// WriteChunk launches the k-th of n parts of a product.
+// WriteChunk launches the k-th of n parts of a GEMM.
 func (r *Rank) WriteChunk(p *Pair, s *Stream, op *workload.Op, k, n int, gap trace.Time) {
 	kernel := r.Planner.chunkOf(op, k, n)
 	if kernel.Owned > 0 {

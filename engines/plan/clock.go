@@ -49,7 +49,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	return c
 }
 
-// shown is the relative clock that the capture itself shows: products whose times
+// shown is the relative clock that the capture itself shows: GEMMs whose times
 // alone are measured tell it. Without them it is taken for the full clock, if that
 // lasted for the seconds that the GPUs had computed (rule P6).
 func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
@@ -90,9 +90,9 @@ func streaming(op *workload.Op, m *machine.Machine) float64 {
 	return took
 }
 
-// LibraryGEMMs is the seconds that the matrix library's products take by the profile
+// LibraryGEMMs is the seconds that the matrix library's GEMMs take by the profile
 // at full clock, those that were measured alone or all by its law; what these
-// took; and what all products took.
+// took; and what all GEMMs took.
 func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
 	for i := range w.Ops {
 		op := &w.Ops[i]
@@ -138,7 +138,7 @@ func (c Clock) Demand(sc Scenario, step trace.Time) machine.Demand {
 }
 
 // Paced is how long an operation that lasts dur alone in the capture takes at the
-// pace: products slow as the clock does, others as far as the memory lets them (rule P5).
+// pace: GEMMs slow as the clock does, others as far as the memory lets them (rule P5).
 func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
 	slow := trace.Time(float64(dur)*pl.Scenario.Pace + 0.5)
 	switch {

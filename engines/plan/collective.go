@@ -19,7 +19,7 @@ type Piece struct {
 	DurAlone trace.Time
 	Channels int
 	Slowdown float64    // factor on its time while compute has the CUs that it leaves; 0 or 1: none
-	onset    float64    // the part of what that adds which the first workgroup of a product is enough for
+	onset    float64    // the part of what that adds which the first workgroup of a GEMM is enough for
 	late     trace.Time // what that adds besides, once
 }
 
@@ -33,8 +33,8 @@ const Whole = -1
 // into channels. Its bytes move once it is resident on every rank, and its
 // workgroups leave together (rules C1 and C2). Channels do not wait
 // for each other, since each has its own share of the buffer: of 24 beside a
-// product on 112 of 132 CUs, 20 finish while it runs, and only four run on into
-// the next product (samples/measurements/2026-11-21-h200x2-third, qwen7b_fc2 in 8 chunks).
+// GEMM on 112 of 132 CUs, 20 finish while it runs, and only four run on into
+// the next GEMM (samples/measurements/2026-11-21-h200x2-third, qwen7b_fc2 in 8 chunks).
 type Gang struct {
 	Arrive, depart program.Flag
 }
@@ -159,7 +159,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 	}
 	if beside != nil {
 		parts := 1
-		if p.Shares == 0 { // chunks of a collective run beside chunks of the product
+		if p.Shares == 0 { // chunks of a collective run beside chunks of the GEMM
 			parts = p.Of
 		}
 		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.Channels, With: pl.neighbour(beside, parts)}
@@ -175,7 +175,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 
 // neighbour says what kind of compute a collective runs beside, if it is cut
 // into so many parts: what the matrix library wrote, other matrix kernels, or
-// kernels bound by memory, as are products of few rows (rule I5).
+// kernels bound by memory, as are GEMMs of few rows (rule I5).
 func (pl *Planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
 	sh := op.Shape
 	switch {

@@ -5,7 +5,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Cover is a product's output in tiles, and the order in which they are computed.
+// A Cover is a GEMM's output in tiles, and the order in which they are computed.
 type Cover struct {
 	Rows, Cols int  // tiles along M and along N
 	Splits     int  // workgroups a tile, each with a part of K

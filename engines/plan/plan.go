@@ -87,7 +87,7 @@ type Pair struct {
 	Dropped     [][]int32 // by rank: ops behind Second that the strategy makes needless
 	Continued   []*Pair   // that continue it: each begins with what the one before ends with, or behind its link
 	OpsBefore   [][]int32 // by rank: ops between what it continues and it
-	Grouped     bool      // several products of one collective
+	Grouped     bool      // several GEMMs of one collective
 	Racing      int       // parts that race for compute units, if over 1: who gets them first varies between runs
 	Settings    *Settings // of a strategy that is kept to some pairs; nil: the planner's
 }

@@ -21,7 +21,7 @@ func TestPaced(t *testing.T) {
 		op   workload.Op
 		want int64 // of 1000 µs
 	}{
-		{"a product", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 1e9}, 1_100_000},
+		{"a GEMM", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 1e9}, 1_100_000},
 		{"all the memory gives", workload.Op{Kernel: &workload.Kernel{}, Read: 6e8, Write: 4e8}, 1_000_000},
 		{"half of it", workload.Op{Kernel: &workload.Kernel{}, Read: 5e8}, 1_100_000},
 		{"of unknown traffic", workload.Op{Kernel: &workload.Kernel{}}, 1_000_000},
@@ -37,7 +37,7 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// A captured product keeps its clusters where its grid is one that they fill and
+// A captured GEMM keeps its clusters where its grid is one that they fill and
 // the machine's groups hold at once; its chunks have those of their own tile.
 func TestClustersOfProducts(t *testing.T) {
 	planAll := func(m machine.Machine) *Planner {

@@ -156,8 +156,8 @@ func MedianOutcome(ranks int, gather bool) RaceOutcome {
 // Races says in which pairs of a program chunks of a collective and of compute
 // become ready at the same time, so that dispatch order varies between runs.
 type Races struct {
-	GEMMs   bool // of a product and its collective
-	Gathers bool // of a gather and the product behind it
+	GEMMs   bool // of a GEMM and its collective
+	Gathers bool // of a gather and the GEMM behind it
 	Chunks  int  // of the gathers, at most
 }
 

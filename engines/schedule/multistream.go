@@ -17,7 +17,7 @@ var Multistream = plan.Strategy{
 		"for that kernel's tail. Priority decides only among workgroups that wait together. What compute leaves free can be " +
 		"shaped: lds asks for more shared memory a workgroup, so that fewer are resident and a channel may fit beside them; blocks " +
 		"launches fewer workgroups, which loop over the tiles; carve keeps whole compute units for the collective, and gives it no more " +
-		"channels than fit there. Shaping has its price: a product on fewer units or with fewer residents takes longer, as " +
+		"channels than fit there. Shaping has its price: a GEMM on fewer units or with fewer residents takes longer, as " +
 		"far as one workgroup alone does not fill a unit's pipes.",
 	Params: []plan.Param{
 		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},

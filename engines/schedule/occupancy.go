@@ -106,7 +106,7 @@ func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
 }
 
 // channels is how many of a collective's workgroups may run beside: with CUs
-// carved out, no more than fit there, for a gang that does not fit waits for the product's tail.
+// carved out, no more than fit there, for a gang that does not fit waits for the GEMM's tail.
 func (o occupancy) channels(pl *plan.Planner, comm *workload.Op, want int) int {
 	if o.carve == 0 {
 		return want

@@ -78,7 +78,7 @@ func TestChainDeadlock(t *testing.T) {
 	}
 }
 
-// Pairs of convolutions, as products over 3×3 positions of the channels: by tile
+// Pairs of convolutions, as GEMMs over 3×3 positions of the channels: by tile
 // of channels or by row.
 func TestConvolutionPairs(t *testing.T) {
 	conv := func(channels int64) plantest.Chain {

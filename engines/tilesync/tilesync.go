@@ -21,7 +21,7 @@ var Strategy = plan.Strategy{
 	Name:    "tilesync",
 	From:    "cuSync",
 	Saves:   "compute units that are idle in the producer's last wave run the consumer",
-	Summary: "dependent products side by side, tiles waiting for tiles",
+	Summary: "dependent GEMMs side by side, tiles waiting for tiles",
 	Detail: "Kernels of which each consumes the one before, two or a whole chain (attention's three), run on streams of their own. A producer's workgroup posts a semaphore when its tile is " +
 		"written; a consumer's waits, in its slot, for those that its loop over K comes to: once for a whole row (row), at each " +
 		"tile of it (tile), for tiles a stride apart that it needs together (strided, queries, keys and values of attention), or " +
@@ -47,7 +47,7 @@ var Strategy = plan.Strategy{
 }
 
 func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	why, policy, served := "no two dependent matrix products were found (give their shapes)", v["policy"], false
+	why, policy, served := "no two dependent GEMMs were found (give their shapes)", v["policy"], false
 	pl.TakeChains(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCompute {
 			return false
@@ -77,7 +77,7 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 // none, and why it is not the one that was asked for.
 func unsynchronised(pl *plan.Planner, first, second *workload.Op, policy string) (own, why string) {
 	if name := pl.OpBetween(first, second); name != "" {
-		return "", fmt.Sprintf("%s lies between the two products and reads the first one's whole output", plan.ShortName(name))
+		return "", fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", plan.ShortName(name))
 	}
 	for _, op := range []*workload.Op{first, second} {
 		if _, ok := plan.CoverOf(op, false); !ok {

@@ -16,15 +16,15 @@ import (
 // starts the transfer of what they completed (T3 section 4, rules K1 to K10).
 //
 //	stage      1          2          3          4 (own)
-//	product |stores →   |writes    |writes    |writes    |
+//	GEMM |stores →   |writes    |writes    |writes    |
 //	arrives |           |stores    |DMA 2     |DMA 3     |
 //	DMA     |           |     2 →  |     3 →  |          |  N-2 rounds
 var Strategy = plan.Strategy{
 	Name:    "trigger",
 	From:    "T3",
 	Saves:   "the collective's kernel, and its reads and writes of memory",
-	Summary: "stores counted in memory start DMA transfers of a ring beside the product",
-	Detail: "A product and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
+	Summary: "stores counted in memory start DMA transfers of a ring beside the GEMM",
+	Detail: "A GEMM and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
 		"as many stages as there are ranks, each rank one chunk ahead of the next, so that what arrives in a stage is the chunk " +
 		"being computed. The first stage's stores go straight into the neighbour's memory. In the others a tracker counts the " +
 		"rank's own stores and those that arrive; when both are complete, a transfer that was queued beforehand reads the " +
@@ -34,13 +34,13 @@ var Strategy = plan.Strategy{
 		"are read for each transfer and a kernel adds the last. The second half of an all-reduce is the library's all-gather, afterwards. " +
 		"Output bypasses the last-level cache, which leaves that to the inputs: they are read from memory less often. " +
 		"Memory serves both sides in turn (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
-		"entries of the controller's queue, fewer the more of the memory's rate the product takes in its first stage, and " +
+		"entries of the controller's queue, fewer the more of the memory's rate the GEMM takes in its first stage, and " +
 		"those they are sure of. The queue's length and where intensities part are assumed.",
 	Params: []plan.Param{
 		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner"},
 		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: transfers as much as compute in turn, or compute first"},
-		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the product's intensity"},
+		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity"},
 		{Name: "updates", Default: "0", Doc: "ring: stores of an element that complete it for the tracker; 0: two for each part along K"},
 	},
 	Inside: true, Rebuilds: true,
@@ -139,7 +139,7 @@ type ring struct {
 	ranks    []int32
 	gather   bool
 	splits   int                  // parts along K of a tile: each is a workgroup, and stores all of it
-	tiles    int                  // of the product
+	tiles    int                  // of the GEMM
 	remote   int                  // of them the first ones, which are stored to other ranks
 	left     []program.Flag       // by rank: remote tiles computed
 	blocks   int                  // of a chunk, each tracked by itself

@@ -279,7 +279,7 @@ func (v *assessment) clock() {
 		return
 	}
 	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/v.m.Clock.InPlace.Or(1) < took*(1-2*v.m.Matmul.RunSpread.Value) {
-		v.doubt(Medium, "the captured products take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
+		v.doubt(Medium, "the captured GEMMs take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
 	}
 	d := c.Demand(v.out.Scenario, v.out.Time)
 	if settled < fullClock && timedIterations*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {
@@ -296,13 +296,13 @@ const fullClock = 0.97
 // timedIterations is how many iterations a measurement of one strategy takes in a row.
 const timedIterations = 10
 
-// How many times larger or smaller than anything measured a product may be.
+// How many times larger or smaller than anything measured a GEMM may be.
 const (
 	shapeFar    = 2.0
 	shapeBeyond = 4.0
 )
 
-// shapes: products that the profile knows by its law only.
+// shapes: GEMMs that the profile knows by its law only.
 func (v *assessment) shapes() {
 	var far machine.Question
 	var from [3]int64
@@ -316,11 +316,11 @@ func (v *assessment) shapes() {
 		}
 	}
 	of := func() string {
-		return fmt.Sprintf("a product of %dx%dx%d: the nearest one measured is %dx%dx%d", far.M, far.N, far.K, from[0], from[1], from[2])
+		return fmt.Sprintf("a GEMM of %dx%dx%d: the nearest one measured is %dx%dx%d", far.M, far.N, far.K, from[0], from[1], from[2])
 	}
 	switch {
 	case math.IsInf(worst, 1):
-		v.doubt(Low, "no product was measured on %s", v.m.Profile)
+		v.doubt(Low, "no GEMM was measured on %s", v.m.Profile)
 	case worst > shapeBeyond:
 		v.doubt(Low, "%s", of())
 	case worst > shapeFar:

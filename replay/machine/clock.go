@@ -3,9 +3,9 @@ package machine
 import "math"
 
 // A Clock is how far the clock falls under load. The board's power is capped. A
-// product draws power for the flop it does, and less of it at a lower clock and
+// GEMM draws power for the flop it does, and less of it at a lower clock and
 // voltage; memory and links draw theirs for the bytes they move. In units of
-// what a GPU draws that does nothing but products at full clock:
+// what a GPU draws that does nothing but GEMMs at full clock:
 //
 //	draw = Matrix·c^(1/Exponent − 1) + Memory·(its seconds) + Link·(its seconds)
 //
@@ -15,7 +15,7 @@ import "math"
 // (samples/measurements/2026-11-21-h200-power, rules P1 and P2).
 type Clock struct {
 	Knee     Quantity // draw that can be kept up
-	Exponent Quantity // of the relative clock over the share of the time that products may be busy
+	Exponent Quantity // of the relative clock over the share of the time that GEMMs may be busy
 	Memory   Quantity // draw of memory at full rate
 	Link     Quantity // draw of a collective that moves data
 	InPlace  Quantity // rate of a GEMM between other kernels relative to alone, at one clock
@@ -24,7 +24,7 @@ type Clock struct {
 
 // A Demand is what one GPU does in one iteration of many.
 type Demand struct {
-	Matrix float64 // seconds that its products would take at GPU.Flops
+	Matrix float64 // seconds that its GEMMs would take at GPU.Flops
 	Memory float64 // seconds that other kernels' traffic takes at GPU.Memory
 	Link   float64 // seconds in which its collectives move data
 	Time   float64 // seconds from the start of an iteration to that of the next
@@ -34,7 +34,7 @@ type Demand struct {
 // Known reports whether the profile has a clock that falls.
 func (c Clock) Known() bool { return c.Knee.Value > 0 && c.Exponent.Value > 0 }
 
-// DurationAt is the demand's at another relative clock: only its products get slower.
+// DurationAt is the demand's at another relative clock: only its GEMMs get slower.
 // Where At is 0 it takes its Time at whichever clock is asked for.
 func (d Demand) DurationAt(clock float64) float64 {
 	if d.At == 0 {

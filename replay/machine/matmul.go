@@ -2,14 +2,14 @@ package machine
 
 import "math"
 
-// A Matmul is the matrix library: how it cuts a product into tiles and what a
+// A Matmul is the matrix library: how it cuts a GEMM into tiles and what a
 // tile takes. Persistent workgroups, one a CU, run one tile after another, so
-// a product takes whole waves:
+// a GEMM takes whole waves:
 //
 //	time = waves · (TileStart + slowness · 2·rows·columns·K / (Rate/CUs)) + Exposed·moving,  waves = ⌈tiles/CUs⌉
 //
 // (rules G1 and G2) but no less than moving, which is what the memory takes for the
-// operands, each once: products of few rows read all of B for little work. Where all
+// operands, each once: GEMMs of few rows read all of B for little work. Where all
 // tiles leave half of the CUs idle, the library may split them along K into as many parts
 // as fill the CUs; another kernel then sums what the parts have, which takes Reduce and
 // the memory's time for it.
@@ -31,9 +31,9 @@ type Matmul struct {
 	Taken      Table    // seen: M, N, K, rows and columns of the tile, parts along K, where the preferences say otherwise
 }
 
-// A Tiling is how the library computes one product.
+// A Tiling is how the library computes one GEMM.
 type Tiling struct {
-	Rows, Columns int     // output elements of a tile along N and along M: the library sees the transpose of a row-major product
+	Rows, Columns int     // output elements of a tile along N and along M: the library sees the transpose of a row-major GEMM
 	Splits        int     // parts along K that each tile is cut into, each a workgroup's; 1: none
 	Tiles         int     // parts counted
 	Waves         int     // of one workgroup a CU
@@ -134,7 +134,7 @@ func (m Machine) Reducing(M, N int64, splits int) float64 {
 	return m.Matmul.Reduce.Or(0) + float64(4*splits+2)*float64(M)*float64(N)/m.GPU.Memory.Value
 }
 
-// Moving is how long the memory takes for the operands of a product, two bytes an element, each once.
+// Moving is how long the memory takes for the operands of a GEMM, two bytes an element, each once.
 func (m Machine) Moving(M, N, K int64) float64 {
 	if !m.GPU.Memory.Known() {
 		return 0
@@ -164,7 +164,7 @@ func (m Machine) Cluster(t Tiling) int {
 // cluster is how many tiles the library hands out together along each side; a
 // cluster at the edge is whole, whether or not there is output for all of it. Of each
 // tile there are several, and the library takes one that costs no wave: so in all 992
-// products of samples/measurements/2026-11-22-h200x2-kernels (rule G6).
+// GEMMs of samples/measurements/2026-11-22-h200x2-kernels (rule G6).
 func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
 	for _, c := range mm.Clusters.Rows {
 		if int(c[0]) == rows && int(c[1]) == columns {

@@ -68,7 +68,7 @@ func TestTilingTaken(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if got := m.Tiling(4096, 8192, 7170); got.Rows == 64 {
-		t.Errorf("another product: %+v", got)
+		t.Errorf("another GEMM: %+v", got)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestTilingIsWhole(t *testing.T) {
 	}
 }
 
-// A product of few rows reads all of the other factor: 268 MB here, which the
+// A GEMM of few rows reads all of the other factor: 268 MB here, which the
 // memory needs 63 us for, whatever the tiles do.
 func TestTilingOfFewRows(t *testing.T) {
 	m := machinetest.Load(t, "h200")

@@ -11,7 +11,7 @@ import (
 // on the machine could have answered. A comparable value.
 type Question struct {
 	Kind     QuestionKind
-	M, N, K  int64 // a product; with Beside, the one that runs beside, 0 where it is none
+	M, N, K  int64 // a GEMM; with Beside, the one that runs beside, 0 where it is none
 	DType    string
 	Op       trace.CollectiveOp
 	Bytes    int64 // the larger of one rank's input and output
@@ -25,7 +25,7 @@ type QuestionKind uint8
 
 // The kinds.
 const (
-	AboutProduct    QuestionKind = iota // the time of a product: Tiling
+	AboutProduct    QuestionKind = iota // the time of a GEMM: Tiling
 	AboutCollective                     // the time of a collective alone: Library.Time
 	AboutBeside                         // its slowdown beside compute: Library.Slowdown
 )
@@ -73,7 +73,7 @@ func (m *Machine) Answered(q Question) bool {
 	return false
 }
 
-// Nearest is the product in the profile's table that is most like another one
+// Nearest is the GEMM in the profile's table that is most like another one
 // and by what factor the side that differs most does; infinite without a table.
 // Of equals it is the one whose sides differ least together.
 func (m *Machine) Nearest(M, N, K int64) (shape [3]int64, factor float64) {

@@ -29,7 +29,7 @@ type File struct {
 	lines map[string]int // of the file, by key
 }
 
-// A Kernel is what a file says of the workgroups of its products where they are
+// A Kernel is what a file says of the workgroups of its GEMMs where they are
 // not the matrix library's. Zero fields are left to the machine's profile.
 type Kernel struct {
 	TileM, TileN int // output elements of a tile
@@ -54,7 +54,7 @@ var (
 )
 
 // operations lists what a file can name. m, n and k are those of a rank's
-// product C[m,n] = A[m,k]·B[k,n], with A gathered where an all-gather precedes it.
+// GEMM C[m,n] = A[m,k]·B[k,n], with A gathered where an all-gather precedes it.
 var operations = []operation{
 	// Of every rank, tables of its own are looked up for the samples of all: batch·tables sums of pooling rows
 	// of dim elements. Ranks get back the sums of their share of the batch, and bring them in order.

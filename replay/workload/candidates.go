@@ -31,7 +31,7 @@ type finder struct {
 	reader []int32 // by op: the first op but a collective that waited for it, or -1
 }
 
-// findCandidates looks at every collective and every product of a source.
+// findCandidates looks at every collective and every GEMM of a source.
 func (l *lifter) findCandidates(src *source) candidates {
 	f := finder{lifter: l, source: src, next: filled(len(src.ops)), reader: filled(len(src.ops))}
 	for i := range src.ops {
@@ -288,7 +288,7 @@ func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float6
 	}
 	switch f.kernelName(op).class {
 	case matrix:
-		return productByIt, "a product by its name, of unknown size"
+		return productByIt, "a GEMM by its name, of unknown size"
 	case lookup:
 		return productByIt, "a lookup by its name, of unknown size"
 	case unknown:
@@ -297,7 +297,7 @@ func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float6
 	return 0, ""
 }
 
-// consumer finds the product that reads what a collective brought.
+// consumer finds the GEMM that reads what a collective brought.
 func (f *finder) consumer(c *Op) candidate {
 	comm := f.Run.Comm(f.Run.Spans[c.Span])
 	if comm == nil || comm.Op != trace.AllGather && comm.Op != trace.AllToAll || comm.Bytes() <= 0 {
@@ -343,7 +343,7 @@ func (f *finder) consumer(c *Op) candidate {
 	return candidate{}
 }
 
-// operands are the sizes of a product's inputs.
+// operands are the sizes of a GEMM's inputs.
 func operands(op *Op) (a, b size) {
 	s := op.Shape
 	if s.Kind != GEMM && s.Kind != GEMV {
@@ -358,7 +358,7 @@ func operands(op *Op) (a, b size) {
 	return a, b
 }
 
-// gemmBefore finds the product whose output is another one's first input:
+// gemmBefore finds the GEMM whose output is another one's first input:
 // the last heavy kernel before it on its stream, with no collective between.
 func (f *finder) gemmBefore(g *Op) candidate {
 	t := search{confidence: 1, evidence: []string{StreamOrder.String()}}
@@ -392,7 +392,7 @@ func (f *finder) gemmBefore(g *Op) candidate {
 	return candidate{}
 }
 
-// feeds reports whether a product's columns are what another one sums over:
+// feeds reports whether a GEMM's columns are what another one sums over:
 // themselves, once a filter position, or three times as many: queries, keys and values.
 func (f *finder) feeds(s Shape, g *Op) bool {
 	k := g.Shape.K

@@ -34,12 +34,12 @@ const (
 	light                // short, and of no simple size: sorts, scans, reductions, bookkeeping
 	matrix               // multiplies matrices
 	lookup               // gathers rows of a table
-	dense                // multiplies matrices too, but its output is not one product's: attention, convolution
+	dense                // multiplies matrices too, but its output is not one GEMM's: attention, convolution
 	other                // heavy, and none of these
 )
 
 // classOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
-// no product, and flash attention multiplies more than two matrices.
+// no GEMM, and flash attention multiplies more than two matrices.
 func classOf(kernel string) class {
 	name := strings.ToLower(kernel)
 	for _, c := range [...]struct {

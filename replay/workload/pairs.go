@@ -11,7 +11,7 @@ import (
 // factor for everything that weakens it.
 const (
 	sizesAgree   = 0.95 // one's output has the size of the other's input
-	productByIt  = 0.60 // adjacent, a product by its name, sizes unknown
+	productByIt  = 0.60 // adjacent, a GEMM by its name, sizes unknown
 	adjacentOnly = 0.45 // adjacent, a kernel of the program's own, sizes unknown
 
 	throughSame  = 0.80 // a light kernel between, of that size too
@@ -23,7 +23,7 @@ const (
 	leastConfidence = 0.30 // beneath, a pair is not worth showing
 )
 
-// How far from a collective or a product its partner is sought.
+// How far from a collective or a GEMM its partner is sought.
 const (
 	maxSteps = 8
 	maxLight = 2
@@ -78,7 +78,7 @@ func (p *Pair) join(h candidate, base int32) {
 	}
 }
 
-// pairProducts pairs products of which one consumes the other's output. Ranks
+// pairProducts pairs GEMMs of which one consumes the other's output. Ranks
 // are joined by step, names and order.
 func (l *lifter) pairProducts(bases []int32) {
 	type kin struct {

@@ -9,12 +9,12 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// skinny is the smaller side of an output up to which a product counts as
+// skinny is the smaller side of an output up to which a GEMM counts as
 // matrix times vector: that of the narrowest matrix instruction. Such a kernel
 // reads its weights once and is bound by memory.
 const skinny = 8
 
-// A sized is what one operator computes, and how many products it is a batch of.
+// A sized is what one operator computes, and how many GEMMs it is a batch of.
 type sized struct {
 	shape Shape
 	batch int64
@@ -118,8 +118,8 @@ func productKind(m, n int64) ShapeKind {
 	return GEMM
 }
 
-// shapeOf reads the sizes of a product or an embedding from the operator's
-// inputs, and how many products it is a batch of (rule V2).
+// shapeOf reads the sizes of a GEMM or an embedding from the operator's
+// inputs, and how many GEMMs it is a batch of (rule V2).
 func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	a, b, transposed := factors(o.Name)
 	switch {
@@ -145,7 +145,7 @@ func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	return Shape{}, 1
 }
 
-// Operators whose kernels are taken for products, so that tiles of one can wait for another's.
+// Operators whose kernels are taken for GEMMs, so that tiles of one can wait for another's.
 const (
 	convolution = "aten::conv2d"
 	attention   = "aten::scaled_dot_product_attention"
@@ -163,7 +163,7 @@ func inputs(o *trace.Operator) (bytes float64) {
 }
 
 // conv2d reads a convolution, input [batch, channels, height, width] and filters
-// [outputs, channels, rows, columns], as the product that computes it: an output
+// [outputs, channels, rows, columns], as the GEMM that computes it: an output
 // element sums over channels and filter positions. The trace does not tell a
 // stride or a margin: one output an input position.
 func conv2d(o *trace.Operator) Shape {
@@ -199,7 +199,7 @@ func dotProduct(o *trace.Operator) Shape {
 	return s
 }
 
-// factors says which inputs of an operator are the A and B of a product, and
+// factors says which inputs of an operator are the A and B of a GEMM, and
 // whether B has a row an output column; a is -1 for other operators.
 func factors(operator string) (a, b int, transposed bool) {
 	switch operator {
@@ -213,7 +213,7 @@ func factors(operator string) (a, b int, transposed bool) {
 	return -1, -1, false
 }
 
-// product multiplies shapes as matmul does: rows before the last two axes are a
+// GEMM multiplies shapes as matmul does: rows before the last two axes are a
 // batch if both sides have them, else more rows of A.
 func product(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
 	if len(a) == 0 || len(b) == 0 {
@@ -312,7 +312,7 @@ func (s Shape) Traffic() (read, write float64) {
 	m, n, k, e := float64(s.M), float64(s.N), float64(s.K), float64(s.ElemSize)
 	switch s.Kind {
 	case GEMM, GEMV:
-		return (m*k + k*n) * e, m * n * max(e, min(2, 2*e)) // products of single bytes are not stored in one
+		return (m*k + k*n) * e, m * n * max(e, min(2, 2*e)) // GEMMs of single bytes are not stored in one
 	case Embedding:
 		return m * k * n * e, m * n * e
 	case Elementwise:

@@ -177,7 +177,7 @@ func TestMegatron(t *testing.T) {
 			}
 		}
 		if products != 241 {
-			t.Errorf("rank %d: %d products, want 241", rank, products)
+			t.Errorf("rank %d: %d GEMMs, want 241", rank, products)
 		}
 	}
 	if len(w.Collectives) != 84 {
@@ -190,6 +190,6 @@ func TestMegatron(t *testing.T) {
 		}
 	}
 	if reduced != 80 { // two of each of 40 layers
-		t.Errorf("%d products before a collective, want 80", reduced)
+		t.Errorf("%d GEMMs before a collective, want 80", reduced)
 	}
 }

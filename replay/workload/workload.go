@@ -67,7 +67,7 @@ type Op struct {
 // that of one op, point the op to a changed copy.
 type Kernel struct {
 	Name      string
-	Dense     bool // multiplies matrices, by its name, though of no one product's shape: attention, convolution
+	Dense     bool // multiplies matrices, by its name, though of no one GEMM's shape: attention, convolution
 	Shape     Shape
 	Tiling    Tiling
 	Footprint program.Footprint
@@ -133,7 +133,7 @@ func (k ShapeKind) String() string {
 }
 
 // A Shape is the operator's sizes: C[M,N] = A[M,K]·B[K,N] for matrices, where a
-// batch of products counts as more rows M. For an Embedding, M output vectors of
+// batch of GEMMs counts as more rows M. For an Embedding, M output vectors of
 // N elements, each the sum of K rows. For Elementwise, M rows of N elements.
 type Shape struct {
 	Kind     ShapeKind

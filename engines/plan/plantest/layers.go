@@ -20,12 +20,12 @@ func SelfAttention(m int64) Chain {
 	}}
 }
 
-// A Sublayer is a product of a transformer whose output an all-reduce sums over
+// A Sublayer is a GEMM of a transformer whose output an all-reduce sums over
 // tensor-parallel ranks: T3's Tables 1 and 2.
 type Sublayer struct {
 	Model, Name    string
 	Hidden, Tokens float64
-	Share          float64 // of the product's inner dimension, in units of hidden
+	Share          float64 // of the GEMM's inner dimension, in units of hidden
 	Ranks          int
 }
 
@@ -48,7 +48,7 @@ func Sublayers() []Sublayer {
 	return all
 }
 
-// Build is one product and its all-reduce with the times that Table 1 gives them.
+// Build is one GEMM and its all-reduce with the times that Table 1 gives them.
 func (s Sublayer) Build(t testing.TB, m machine.Machine) (w *workload.Workload, gemm, half trace.Time) {
 	k := s.Share * s.Hidden / float64(s.Ranks)
 	peak := 80 * 1.4e9 * 1024 * 0.8 * k / (k + 130) // efficiency falls with a short inner dimension
@@ -72,11 +72,11 @@ func (s Sublayer) Build(t testing.TB, m machine.Machine) (w *workload.Workload, 
 	return w, gemm, half
 }
 
-// A Load is a loop of products of 4096 tiles of 64×64, 32 KiB of shared memory
+// A Load is a loop of GEMMs of 4096 tiles of 64×64, 32 KiB of shared memory
 // each, and collectives of 128 MiB: the experiment of resource-aware overlap.
 type Load struct {
 	Op   trace.CollectiveOp
-	Gemm float64 // time of the product in that of the collective
+	Gemm float64 // time of the GEMM in that of the collective
 }
 
 const rounds = 10
@@ -105,7 +105,7 @@ func (l Load) Build(t testing.TB, m machine.Machine) *workload.Workload {
 	return w
 }
 
-// An Mlp is a chain of two products in tiles of 128×128, two workgroups a CU:
+// An Mlp is a chain of two GEMMs in tiles of 128×128, two workgroups a CU:
 // batch×ffn over hidden, then batch×hidden over ffn.
 type Mlp struct {
 	Ranks, Steps       int
@@ -124,7 +124,7 @@ func (s Mlp) Build(t testing.TB) *workload.Workload {
 	return Chain{Ranks: s.Ranks, Steps: s.Steps, M: s.Batch, Products: []Dense{up, down}}.Build(t)
 }
 
-// A Chain is a loop of dependent products over the same m rows.
+// A Chain is a loop of dependent GEMMs over the same m rows.
 type Chain struct {
 	Ranks, Steps int
 	M            int64

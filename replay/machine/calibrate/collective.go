@@ -55,7 +55,7 @@ func collectiveRules(op trace.CollectiveOp) []rule {
 			return f
 		})},
 		{key + ".times", "time of the row less launch.timing, least of repeats and of fewer channels", kind + ", queued or of 60 us and more", at(readTimes)},
-		{key + ".beside_latency", "time at no bytes, by the line over bytes, beside products of whole waves less that alone, median over channels", kind + ", strategy beside_cublas with kernel and gemm: 32 MiB and less, three sizes, products of whole waves", at(readBesideLatency)},
+		{key + ".beside_latency", "time at no bytes, by the line over bytes, beside GEMMs of whole waves less that alone, median over channels", kind + ", strategy beside_cublas with kernel and gemm: 32 MiB and less, three sizes, GEMMs of whole waves", at(readBesideLatency)},
 		{key + ".beside_library", "slowdown beside cuBLAS over the square of the channels' part of the time, median over channels", kind + ", strategy beside_cublas", beside(machine.BesideLibrary)},
 		{key + ".beside_tiles", "slowdown beside Triton GEMMs over the square of the channels' part of the time, median over channels", kind + ", strategy beside_triton", beside(machine.BesideTiles)},
 		{key + ".beside_memory", "slowdown beside memory-bound kernels over the channels' part of the time, median over channels", kind + ", strategy beside_membound", beside(machine.BesideMemory)},
@@ -272,7 +272,7 @@ func readBeside(c *calibration, op trace.CollectiveOp, n machine.Neighbour) read
 // latency can be told from what it takes off its rate.
 const latencyBytes = 32 << 20
 
-// readBesideLatency reads the BesideLatency of Library.Slowdown. Beside products
+// readBesideLatency reads the BesideLatency of Library.Slowdown. Beside GEMMs
 // whose last wave leaves CUs idle, channels start one after the other, which is
 // dispatch and no latency: those rows do not count.
 func readBesideLatency(c *calibration, op trace.CollectiveOp) reading {

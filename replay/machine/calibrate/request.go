@@ -29,7 +29,7 @@ func RequestFor(m *machine.Machine, q machine.Question) Request {
 	case machine.AboutProduct:
 		r.Workload = Workload{Kind: "gemm", M: q.M, N: q.N, K: q.K, DType: cmp.Or(q.DType, "bf16")}
 		r.Params, r.World, r.Trace = Params{Cool: true}, 1, "traces/gemm_chunks"
-		r.Why = "the profile has no product of this size"
+		r.Why = "the profile has no GEMM of this size"
 		if s, d := m.Nearest(q.M, q.N, q.K); !math.IsInf(d, 1) {
 			r.Why += fmt.Sprintf("; the nearest is %dx%dx%d", s[0], s[1], s[2])
 		}
