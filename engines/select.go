@@ -13,7 +13,7 @@ import (
 // or "all" for every engine with its defaults. A comma followed by name=value
 // continues the engine before it.
 func ParseSelection(s string) ([]plan.Selection, error) {
-	asked, err := parseAsked(s)
+	asked, err := parseItems(s)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func ParseSelection(s string) ([]plan.Selection, error) {
 // ParseCandidates reads the same, and returns for each strategy the selections
 // to tune over: settings that are given stay as they are, all others vary.
 func ParseCandidates(s string) ([][]plan.Selection, error) {
-	asked, err := parseAsked(s)
+	asked, err := parseItems(s)
 	if err != nil {
 		return nil, err
 	}
@@ -46,19 +46,19 @@ func ParseCandidates(s string) ([][]plan.Selection, error) {
 	return out, nil
 }
 
-// asked is a strategy and the settings that a user gave it.
-type asked struct {
+// item is a strategy and the settings that a user gave it.
+type item struct {
 	engine plan.Strategy
 	set    map[string]string
 }
 
-func parseAsked(s string) ([]asked, error) {
-	var out []asked
+func parseItems(s string) ([]item, error) {
+	var out []item
 	for _, word := range splitSelection(s) {
 		name, rest, _ := strings.Cut(word, ":")
 		if name == "all" {
 			for _, e := range All() {
-				out = append(out, asked{e, nil})
+				out = append(out, item{e, nil})
 			}
 			continue
 		}
@@ -77,7 +77,7 @@ func parseAsked(s string) ([]asked, error) {
 			}
 			set[k] = value
 		}
-		out = append(out, asked{All()[i], set})
+		out = append(out, item{All()[i], set})
 	}
 	return out, nil
 }

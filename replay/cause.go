@@ -109,28 +109,28 @@ const (
 	OfCopy
 )
 
-// A moment is when something ended.
-type moment struct {
-	at     program.Time
-	alone  program.Time // of a phase; of a wake, how long it had been waited for
-	before int32        // the moment that brought it about, or none: the program's start
-	party  int32
-	arg    int32 // peer, flag or cause
-	step   Step
-	bound  Bound
+// A causeEvent is when something ended.
+type causeEvent struct {
+	at      program.Time
+	alone   program.Time // of a phase; of a wake, how long it had been waited for
+	before  int32        // the moment that brought it about, or none: the program's start
+	command int32
+	arg     int32 // peer, flag or cause
+	step    Step
+	bound   Bound
 }
 
-// A party is a command of which moments are kept.
-type party struct{ stream, command int32 }
+// A commandRef is a command of which moments are kept.
+type commandRef struct{ stream, command int32 }
 
 // causes keeps moments. A nil one keeps none.
 type causes struct {
-	chunks  [][]moment // of chunkSize moments each, so that none is copied as they grow
-	count   int32
-	parties []party
-	wgs     []int32 // by workgroup: the moment why it is where it is
-	now     int32   // the moment of what is being stepped
-	last    int32   // of what ended last
+	chunks      [][]causeEvent // of chunkSize moments each, so that none is copied as they grow
+	count       int32
+	commandRefs []commandRef
+	wgs         []int32 // by workgroup: the moment why it is where it is
+	now         int32   // the moment of what is being stepped
+	last        int32   // of what ended last
 }
 
 func newCauses(o Options) *causes {
@@ -143,12 +143,12 @@ func newCauses(o Options) *causes {
 // chunkSize is how many moments are allocated at once: half a megabyte.
 const chunkSize = 1 << 14
 
-func (c *causes) moment(id int32) *moment { return &c.chunks[id/chunkSize][id%chunkSize] }
+func (c *causes) event(id int32) *causeEvent { return &c.chunks[id/chunkSize][id%chunkSize] }
 
-func (c *causes) add(m moment) int32 {
+func (c *causes) add(m causeEvent) int32 {
 	at := c.count % chunkSize
 	if at == 0 {
-		c.chunks = append(c.chunks, make([]moment, chunkSize))
+		c.chunks = append(c.chunks, make([]causeEvent, chunkSize))
 	}
 	c.chunks[len(c.chunks)-1][at] = m
 	c.count++
@@ -168,19 +168,19 @@ func (c *causes) at(id int32) program.Time {
 	if id == none {
 		return 0
 	}
-	return c.moment(id).at
+	return c.event(id).at
 }
 
-// party is the command that a stream has come to.
-func (c *causes) party(stream int32, st *stream) int32 {
-	c.parties = append(c.parties, party{stream, int32(st.next)})
-	return int32(len(c.parties) - 1)
+// commandRef is the command that a stream has come to.
+func (c *causes) commandRef(stream int32, st *stream) int32 {
+	c.commandRefs = append(c.commandRefs, commandRef{stream, int32(st.next)})
+	return int32(len(c.commandRefs) - 1)
 }
 
 // phaseEnded adds the end of the phase that the workgroup is in.
 func (s *sim) phaseEnded(id int32, w *workgroup, l *launch) {
 	c, p := s.causes, s.current(id)
-	m := moment{at: s.now, before: c.wgs[id], party: l.party, alone: min(s.now-w.since, w.alone)}
+	m := causeEvent{at: s.now, before: c.wgs[id], command: l.commandRef, alone: min(s.now-w.since, w.alone)}
 	switch w.op {
 	case program.WaitFor:
 		m.step, m.arg, m.alone = Woken, int32(p.Flag), s.now-w.since
@@ -210,7 +210,7 @@ func (s *sim) boundOf(w *workgroup) Bound {
 	if w.cu != none && s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow > 1 {
 		return ByPipes
 	}
-	if !w.lone && w.beside > 1 {
+	if !w.lone && w.coRun > 1 {
 		return ByLoad
 	}
 	return ByPipes
@@ -235,32 +235,32 @@ func (f *fabric) boundBy(resource int32) Bound {
 // of the launch, or that at which another left the slot.
 func (s *sim) placed(l *launch, cu int32) int32 {
 	c := s.causes
-	if cu == none || c.at(l.moment) == s.now {
-		return l.moment
+	if cu == none || c.at(l.causeEvent) == s.now {
+		return l.causeEvent
 	}
 	left := s.gpus[l.gpu].cus[cu].left
-	if c.moment(left).party == l.party && l.kernel.Tiles == 0 {
+	if c.event(left).command == l.commandRef && l.kernel.Tiles == 0 {
 		return left
 	}
-	return c.add(moment{at: s.now, before: left, party: l.party, alone: s.now - l.ready, step: Placed})
+	return c.add(causeEvent{at: s.now, before: left, command: l.commandRef, alone: s.now - l.ready, step: Placed})
 }
 
 // launched is the moment of a launch.
 func (c *causes) launched(l *launch, st *stream) {
-	l.party = c.party(l.stream, st)
+	l.commandRef = c.commandRef(l.stream, st)
 	if c.now == none { // what workgroups begin with is known to be their kernel's
-		c.now = c.add(moment{before: none, party: l.party, step: Launching})
+		c.now = c.add(causeEvent{before: none, command: l.commandRef, step: Launching})
 	}
-	l.moment = c.now
+	l.causeEvent = c.now
 }
 
 // passed adds what a stream spent its time with since its last moment.
 func (s *sim) passed(id int32, st *stream, step Step, arg int32) {
-	if s.causes == nil || s.causes.at(st.moment) == s.now {
+	if s.causes == nil || s.causes.at(st.causeEvent) == s.now {
 		return
 	}
-	st.moment = s.causes.add(moment{at: s.now, before: st.moment, party: s.causes.party(id, st), arg: arg, step: step})
-	s.causes.now = st.moment
+	st.causeEvent = s.causes.add(causeEvent{at: s.now, before: st.causeEvent, command: s.causes.commandRef(id, st), arg: arg, step: step})
+	s.causes.now = st.causeEvent
 }
 
 // resumed adds that a stream was let go on by another's moment.
@@ -268,26 +268,26 @@ func (s *sim) resumed(id int32, st *stream, step Step) {
 	if s.causes == nil || step == Served && st.since == s.now {
 		return
 	}
-	st.moment = s.causes.add(moment{
-		at: s.now, before: st.moment, party: s.causes.party(id, st), arg: int32(st.Commands[st.next].Flag), alone: s.now - st.since, step: step,
+	st.causeEvent = s.causes.add(causeEvent{
+		at: s.now, before: st.causeEvent, command: s.causes.commandRef(id, st), arg: int32(st.Commands[st.next].Flag), alone: s.now - st.since, step: step,
 	})
-	s.causes.now = st.moment
+	s.causes.now = st.causeEvent
 }
 
 // arrived adds the end of what a post or put spent on its way, unless that is
 // nothing and went on from the same command.
 func (c *causes) arrived(now program.Time, before, party, arg int32, step Step) {
 	c.now = before
-	if c.at(before) == now && (before == none || c.moment(before).party == party) {
+	if c.at(before) == now && (before == none || c.event(before).command == party) {
 		return
 	}
-	c.now = c.add(moment{at: now, before: before, party: party, arg: arg, step: step})
+	c.now = c.add(causeEvent{at: now, before: before, command: party, arg: arg, step: step})
 }
 
-// letGo notes that what is being stepped is why the actor goes on.
-func (s *sim) letGo(who actor) {
+// released notes that what is being stepped is why the actor goes on.
+func (s *sim) released(who actor) {
 	if who.kind == dueStream {
-		s.streams[who.id].moment = s.causes.now
+		s.streams[who.id].causeEvent = s.causes.now
 	} else {
 		s.causes.note(who.id, s.causes.now)
 	}
@@ -307,19 +307,19 @@ func (s *sim) path() []Segment {
 		return nil
 	}
 	n := 0
-	for id := s.causes.last; id != none; id = s.causes.moment(id).before {
+	for id := s.causes.last; id != none; id = s.causes.event(id).before {
 		n++
 	}
 	path := make([]Segment, n)
-	for id := s.causes.last; id != none; id = s.causes.moment(id).before {
+	for id := s.causes.last; id != none; id = s.causes.event(id).before {
 		n--
-		path[n] = s.segment(s.causes.moment(id))
+		path[n] = s.segment(s.causes.event(id))
 	}
 	return path
 }
 
-func (s *sim) segment(m *moment) Segment {
-	by := s.causes.parties[m.party]
+func (s *sim) segment(m *causeEvent) Segment {
+	by := s.causes.commandRefs[m.command]
 	st := &s.streams[by.stream]
 	of := &st.Commands[by.command]
 	g := Segment{

@@ -63,7 +63,7 @@ func (s *sim) placeClusters(g *gpu, id int32) {
 				group := s.groups.cus[s.groups.of[c]]
 				switch {
 				case !g.cus[c].free.Holds(l.need):
-				case g.roomFor(group, l.need, l.cluster):
+				case g.clusterSlots(group, l.need, l.cluster):
 					s.startCluster(g, id, group)
 				default:
 					for i, w := range group {
@@ -75,8 +75,8 @@ func (s *sim) placeClusters(g *gpu, id int32) {
 	}
 }
 
-// roomFor reports whether CUs of the set have room for so many workgroups.
-func (g *gpu) roomFor(set []uint64, need program.Room, n int) bool {
+// clusterSlots reports whether CUs of the set have room for so many workgroups.
+func (g *gpu) clusterSlots(set []uint64, need program.CUResources, n int) bool {
 	for c := range each(set) {
 		n -= int(g.cus[c].free.Times(need))
 		if n <= 0 {
@@ -114,7 +114,7 @@ func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 	}
 }
 
-// deal is the order in which the clusters of a persistent kernel start, where
+// clusterOrder is the order in which the clusters of a persistent kernel start, where
 // all fit at once: each group gets neighbouring ones, as many as it takes when
 // the groups take in turn, and in turn they start. So clusters that have a tile
 // less are not those that start last (measured on cuBLAS:
@@ -122,7 +122,7 @@ func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 //
 //	groups of 1, 2 and 3 clusters, 6 clusters:  a 0 | b 1 2 | c 3 4 5
 //	started in turn:                            0 1 3 2 4 5
-func (gs *groups) deal(k *program.Kernel) []int32 {
+func (gs *groups) clusterOrder(k *program.Kernel) []int32 {
 	if k.Cluster <= 1 || k.Tiles == 0 {
 		return nil
 	}

@@ -53,7 +53,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 		if !c.Free && st.engine == none && !s.takeEngine(actor{dueStream, id}, st.gpu) {
 			return false
 		}
-		st.lose(st.since, s.now, Idle{Cause: program.NoSlot, Note: "copy engines taken"})
+		st.recordIdle(st.since, s.now, Idle{Cause: program.NoSlot, Note: "copy engines taken"})
 		s.resumed(id, st, Served)
 		s.record.copy(st, cmd, s.now)
 		st.step = moving
@@ -124,7 +124,7 @@ func (s *sim) freeEngine(who actor, gpu int32) {
 		e.line = slices.Delete(e.line, 0, 1)
 		*s.engineOf(next) = *engine
 		if s.causes != nil && next.kind == dueStream {
-			s.letGo(next)
+			s.released(next)
 		}
 		s.queue = append(s.queue, next)
 	}
@@ -156,6 +156,6 @@ func (st *stream) copyFlow(s *sim) (classKey, float64) {
 func (s *sim) transfer(from, to int32, limit float64, update bool) classKey {
 	return classKey{
 		path: s.flows.pathTo(pathKey{from: from, to: to, side: s.flows.side(communication), read: 1, write: s.flows.written(update)}),
-		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, beside: 1, weight: 1,
+		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, coRun: 1, weight: 1,
 	}
 }

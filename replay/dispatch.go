@@ -40,14 +40,14 @@ type gpu struct {
 	line        []int32    // launches with workgroups left, the first in line first
 	freed       []uint64   // bit c: workgroups have left CU c in this instant
 	mask        []uint64   // scratch: CUs to look at
-	banks       []bool     // persistent kernels running, for their lanes
+	laneSets    []bool     // persistent kernels running, for their lanes
 	engines     engines
 	held        gauge // CUs with a resident workgroup
 	collectives int   // CUs with a resident workgroup of a collective
 }
 
 type cu struct {
-	free        program.Room
+	free        program.CUResources
 	freed       int32   // workgroups that left in this instant and were not replaced
 	collectives int32   // resident workgroups of collectives
 	left        int32   // the last one's moment, if causes are kept
@@ -76,7 +76,7 @@ func newGPU(m *machine.Machine, p *program.Program) gpu {
 	}
 	empty := make([]uint64, words)
 	for i := range g.cus {
-		g.cus[i], g.pipes[i] = cu{free: m.GPU.Room()}, pipes{slow: 1}
+		g.cus[i], g.pipes[i] = cu{free: m.GPU.CUResources()}, pipes{slow: 1}
 		empty[i/64] |= 1 << (i % 64)
 	}
 	g.load = [][]uint64{empty}
@@ -223,7 +223,7 @@ func (s *sim) sweep(g *gpu, id int32) {
 }
 
 // occupy and vacate keep the room and load of a CU.
-func (s *sim) occupy(g *gpu, c, wg int32, need program.Room) {
+func (s *sim) occupy(g *gpu, c, wg int32, need program.CUResources) {
 	u := &g.cus[c]
 	if len(u.wgs) == 0 {
 		g.held.add(1, s.now)
@@ -234,7 +234,7 @@ func (s *sim) occupy(g *gpu, c, wg int32, need program.Room) {
 	u.wgs = append(u.wgs, wg)
 }
 
-func (s *sim) vacate(g *gpu, c, wg int32, need program.Room) {
+func (s *sim) vacate(g *gpu, c, wg int32, need program.CUResources) {
 	u := &g.cus[c]
 	n := len(u.wgs) - 1
 	at, last := s.wgs.at(wg).at, u.wgs[n]

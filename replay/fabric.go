@@ -296,7 +296,7 @@ func (f *fabric) links(s []crossing, l *level, group, from, to int32) []crossing
 	if !l.limited {
 		return s
 	}
-	f.steps = l.layout.Way(int(from), int(to), f.steps[:0])
+	f.steps = l.layout.Route(int(from), int(to), f.steps[:0])
 	for _, step := range f.steps {
 		at := (int(group)*l.members+step.From)*l.ports + step.Port
 		s = f.cross(s, l.links+int32(at), 1)

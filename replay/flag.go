@@ -72,7 +72,7 @@ func (s *sim) post(f program.Flag, count int64, from poster) {
 			s.record.released(who.id, from)
 		}
 		if s.causes != nil {
-			s.letGo(who)
+			s.released(who)
 		}
 		s.queue = append(s.queue, who)
 	}
@@ -123,7 +123,7 @@ func (s *sim) arrive(id int32) {
 	}
 	s.posts.drop(id)
 	if s.causes != nil {
-		s.causes.arrived(s.now, p.moment, s.causes.moment(p.moment).party, int32(p.flag), Flying)
+		s.causes.arrived(s.now, p.moment, s.causes.event(p.moment).command, int32(p.flag), Flying)
 	}
 	s.post(p.flag, p.count, p.from)
 }

@@ -20,7 +20,7 @@ type classKey struct {
 	limit  float64 // bytes a nanosecond of one member alone; 1 for work that touches no memory
 	slow   float64 // divides limit for the load of its CU; at least 1
 	onset  float64 // the part of the co-run slowdown that any matrix work is enough for
-	beside float64 // co-run slowdown at full interference: divides limit; at least 1
+	coRun  float64 // co-run slowdown at full interference: divides limit; at least 1
 	weight float64 // of a member's share in others' where they contend
 }
 
@@ -33,21 +33,21 @@ type flows struct {
 	uncontended []uncontended // by path
 	index       map[classKey]int32
 	classes     []flowClass // by class of the System
-	beside      [][]int32   // by GPU: classes that go slower beside other work
+	coRun       [][]int32   // by GPU: classes that go slower beside other work
 	shares      []float64   // by GPU: of its memory that communication is sure of
 }
 
 // A flowClass is what replay knows of a class.
 type flowClass struct {
-	key    classKey
-	beside int32 // place in flows.beside
+	key     classKey
+	coRunAt int32 // place in flows.beside
 }
 
 func (s *sim) newFlows() {
 	f := &s.flows
 	f.System = fluid.New(s)
 	f.index = map[classKey]int32{}
-	f.beside = make([][]int32, len(s.program.GPUs))
+	f.coRun = make([][]int32, len(s.program.GPUs))
 	f.shares = make([]float64, len(s.program.GPUs))
 	for g := range f.shares {
 		f.shares[g] = s.program.Arbiter.CommShare()
@@ -70,9 +70,9 @@ func (f *flows) classOf(k *classKey) (id int32, isNew bool) {
 	}
 	f.index[*k] = id
 	f.classes[id].key = *k
-	if k.beside > 1 {
-		f.classes[id].beside = int32(len(f.beside[k.gpu]))
-		f.beside[k.gpu] = append(f.beside[k.gpu], id)
+	if k.coRun > 1 {
+		f.classes[id].coRunAt = int32(len(f.coRun[k.gpu]))
+		f.coRun[k.gpu] = append(f.coRun[k.gpu], id)
 	}
 	return id, true
 }
@@ -82,11 +82,11 @@ func (s *sim) Dropped(id int32) {
 	f := &s.flows
 	c := &f.classes[id]
 	delete(f.index, c.key)
-	if c.key.beside > 1 {
-		b := f.beside[c.key.gpu]
+	if c.key.coRun > 1 {
+		b := f.coRun[c.key.gpu]
 		last := b[len(b)-1]
-		b[c.beside], f.classes[last].beside = last, c.beside
-		f.beside[c.key.gpu] = b[:len(b)-1]
+		b[c.coRunAt], f.classes[last].coRunAt = last, c.coRunAt
+		f.coRun[c.key.gpu] = b[:len(b)-1]
 	}
 }
 

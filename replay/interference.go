@@ -51,7 +51,7 @@ func (s *sim) communicates(l *launch, cu int32, n int32) {
 
 // interferes notes that phases on the GPU may be slowed more or less from now on.
 func (s *sim) interferes(gpu int32) {
-	if g := &s.gpus[gpu]; !g.interferenceChanged && len(s.flows.beside[gpu]) > 0 {
+	if g := &s.gpus[gpu]; !g.interferenceChanged && len(s.flows.coRun[gpu]) > 0 {
 		g.interferenceChanged = true
 		s.interfered = append(s.interfered, gpu)
 	}
@@ -61,7 +61,7 @@ func (s *sim) interferes(gpu int32) {
 func (s *sim) interfere() {
 	for _, g := range s.interfered {
 		s.gpus[g].interferenceChanged = false
-		for _, id := range s.flows.beside[g] {
+		for _, id := range s.flows.coRun[g] {
 			s.flows.SetLimit(id, s.limit(&s.flows.classes[id].key))
 		}
 	}
@@ -85,5 +85,5 @@ func (s *sim) interference(k *classKey) float64 {
 	if matrix > 0 {
 		onset = k.onset
 	}
-	return machine.Interference(k.beside, onset, share)
+	return machine.Interference(k.coRun, onset, share)
 }

@@ -27,23 +27,23 @@ type launch struct {
 
 	occupies int64 // of CUs, in the same units, by one workgroup that works
 
-	command  *program.Command
-	stream   int32
-	priority int
-	need     program.Room
-	ready    program.Time
-	full     program.Time // when its last workgroup was placed
-	placed   int          // workgroups that have started
-	gone     int          // and left
-	fresh    bool
-	cluster  int     // workgroups placed together; 0: each by itself
-	deal     []int32 // clusters by their turn to start; nil: by their numbers
-	bank     int32   // of a persistent kernel, among those running on the GPU
-	holders  string  // what held the slots when it first found none
-	row      int32   // of the ledger
-	span     spanRef
-	moment   int32 // at which it was launched, if causes are kept
-	party    int32
+	command      *program.Command
+	stream       int32
+	priority     int
+	need         program.CUResources
+	ready        program.Time
+	full         program.Time // when its last workgroup was placed
+	placed       int          // workgroups that have started
+	gone         int          // and left
+	fresh        bool
+	cluster      int     // workgroups placed together; 0: each by itself
+	clusterOrder []int32 // clusters by their turn to start; nil: by their numbers
+	laneSet      int32   // of a persistent kernel, among those running on the GPU
+	holders      string  // what held the slots when it first found none
+	row          int32   // of the ledger
+	span         spanRef
+	causeEvent   int32 // at which it was launched, if causes are kept
+	commandRef   int32
 }
 
 // launch makes the stream's kernel ready. A kernel without workgroups is over at once (rule I7).
@@ -53,7 +53,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	k := c.Kernel
 	*l = launch{
 		kernel: k, command: c, gpu: st.gpu, stream: stream, order: s.launches,
-		priority: st.Priority, ready: s.now, bank: none,
+		priority: st.Priority, ready: s.now, laneSet: none,
 		row: s.ledger.row(k.Name), recent: [2]recentPath{{path: none}, {path: none}},
 	}
 	s.launches++
@@ -65,7 +65,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 		l.pipe = pipeShare(k.Pipe)
 		l.occupies = l.pipe
 		if k.Cluster > 1 && s.groups.of != nil {
-			l.cluster, l.deal = k.Cluster, s.groups.deal(k)
+			l.cluster, l.clusterOrder = k.Cluster, s.groups.clusterOrder(k)
 		}
 	}
 	if k.Free && k.WGs > 0 { // it stands for a kernel that has the whole GPU
@@ -73,7 +73,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	}
 	if k.Tiles > 0 {
 		l.owned, l.ticket = k.TilesOwned()
-		l.bank = s.gpus[st.gpu].takeBank()
+		l.laneSet = s.gpus[st.gpu].takeLaneSet()
 	}
 	st.launch = id
 	if k.WGs == 0 {
@@ -116,7 +116,7 @@ func pipeShare(share float64) int64 {
 // begin marks that the kernel's first workgroup has started.
 func (s *sim) begin(l *launch) {
 	st := &s.streams[l.stream]
-	st.lose(l.ready, s.now, Idle{Cause: program.NoSlot, Note: l.holders})
+	st.recordIdle(l.ready, s.now, Idle{Cause: program.NoSlot, Note: l.holders})
 	l.span = s.record.kernel(l, st, s.now)
 	s.beginShare(l)
 }
@@ -125,28 +125,28 @@ func (s *sim) begin(l *launch) {
 func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
 	s.record.end(l.span, s.now)
-	s.record.lived(l, s.now)
+	s.record.endPresence(l, s.now)
 	s.ran(l.gpu, s.record.Span(l.span).Start, l.busyWith())
 	s.ended()
-	if l.bank != none {
-		s.gpus[l.gpu].banks[l.bank] = false
+	if l.laneSet != none {
+		s.gpus[l.gpu].laneSets[l.laneSet] = false
 	}
 	s.enter(l)
 	if s.causes != nil {
-		s.letGo(actor{dueStream, l.stream})
+		s.released(actor{dueStream, l.stream})
 	}
 	s.queue = append(s.queue, actor{dueStream, l.stream})
 	s.kernels.drop(id)
 	l.kernel = nil
 }
 
-func (g *gpu) takeBank() int32 {
-	at := slices.Index(g.banks, false)
+func (g *gpu) takeLaneSet() int32 {
+	at := slices.Index(g.laneSets, false)
 	if at < 0 {
-		at = len(g.banks)
-		g.banks = append(g.banks, false)
+		at = len(g.laneSets)
+		g.laneSets = append(g.laneSets, false)
 	}
-	g.banks[at] = true
+	g.laneSets[at] = true
 	return int32(at)
 }
 

@@ -17,16 +17,16 @@ type channel struct {
 }
 
 type put struct {
-	flag   program.Flag
-	count  int64
-	bytes  float64
-	time   program.Time
-	update bool
-	dma    bool
-	from   poster
-	span   spanRef
-	moment int32 // at which it began, if causes are kept
-	party  int32 // its kernel, then
+	flag       program.Flag
+	count      int64
+	bytes      float64
+	time       program.Time
+	update     bool
+	dma        bool
+	from       poster
+	span       spanRef
+	causeEvent int32 // at which it began, if causes are kept
+	commandRef int32 // its kernel, then
 }
 
 // put hands a transfer to the channel to its peer.
@@ -41,7 +41,7 @@ func (s *sim) put(l *launch, p *program.Phase) {
 	ch := s.channel(id)
 	s.charge(l, p)
 	ch.puts = append(ch.puts, put{
-		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, party: l.party,
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, commandRef: l.commandRef,
 	})
 	if len(ch.puts)-ch.head == 1 {
 		s.beginPut(id)
@@ -59,7 +59,7 @@ func (s *sim) beginPut(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))
 	if s.causes != nil {
-		ch.puts[ch.head].moment = s.causes.now
+		ch.puts[ch.head].causeEvent = s.causes.now
 	}
 	if ch.puts[ch.head].dma && ch.engine == none && !s.takeEngine(actor{duePut, id}, id/n) {
 		ch.wants = true
@@ -115,8 +115,8 @@ func (s *sim) stepPut(id int32) {
 		return
 	}
 	if s.causes != nil {
-		s.causes.arrived(s.now, ch.puts[ch.head].moment, ch.puts[ch.head].party, none, Queueing)
-		ch.puts[ch.head].moment = s.causes.now
+		s.causes.arrived(s.now, ch.puts[ch.head].causeEvent, ch.puts[ch.head].commandRef, none, Queueing)
+		ch.puts[ch.head].causeEvent = s.causes.now
 	}
 	if ch.wants {
 		ch.wants = false
@@ -154,7 +154,7 @@ func (s *sim) putDone(id int32) {
 	}
 	s.record.end(p.span, s.now)
 	if s.causes != nil {
-		s.causes.arrived(s.now, p.moment, p.party, id%n, Sending)
+		s.causes.arrived(s.now, p.causeEvent, p.commandRef, id%n, Sending)
 	}
 	if ch.engine != none {
 		s.freeEngine(actor{duePut, id}, id/n)

@@ -15,7 +15,7 @@ type uncontended struct {
 
 // beginUncontended begins a workgroup's flow without a class, if it may be.
 func (s *sim) beginUncontended(id int32, w *workgroup) bool {
-	if w.path == none || w.beside > 1 || w.alone == 0 || s.slowed(w) > 1 || !s.flows.Admit(w.path, w.limit(), int64(s.now)) {
+	if w.path == none || w.coRun > 1 || w.alone == 0 || s.slowed(w) > 1 || !s.flows.Admit(w.path, w.limit(), int64(s.now)) {
 		return false
 	}
 	u := &s.flows.uncontended[w.path]
@@ -126,16 +126,16 @@ func (s *sim) beginFlow(who actor) {
 		s.join(who, &k, size)
 		return
 	}
-	if w := s.wgs.at(who.id); s.staysHeldBack(w) || !s.beginAlone(who.id, w) {
+	if w := s.wgs.at(who.id); s.remainsHeldBack(w) || !s.beginAlone(who.id, w) {
 		var k classKey
 		size := s.phaseFlow(w, &k)
 		s.join(who, &k, size)
 	}
 }
 
-// staysHeldBack reports whether the workgroup was held back until this instant
+// remainsHeldBack reports whether the workgroup was held back until this instant
 // on the path of its phase.
-func (s *sim) staysHeldBack(w *workgroup) bool {
+func (s *sim) remainsHeldBack(w *workgroup) bool {
 	if w.lone || w.path == none {
 		return s.flows.HeldBack(&w.Member, none, 1)
 	}
@@ -159,7 +159,7 @@ func (s *sim) classFor(who actor, k *classKey) int32 {
 			}
 		}
 	}
-	if who.kind == dueWorkgroup && k.path != none && k.beside <= 1 && s.flows.sides == none {
+	if who.kind == dueWorkgroup && k.path != none && k.coRun <= 1 && s.flows.sides == none {
 		if id := s.flows.Aggregate(k.path, k.weight, k.limit/k.slow); id != none {
 			return id
 		}
@@ -186,14 +186,14 @@ func (s *sim) flowOf(who actor) (classKey, float64) {
 // phaseFlow is what bounds the flow of a workgroup's phase, put into k, and its size.
 func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 	l := s.kernels.at(w.launch)
-	*k = classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: 1, weight: 1}
+	*k = classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, coRun: 1, weight: 1}
 	if !w.lone {
-		k.path, k.beside = w.path, w.beside
+		k.path, k.coRun = w.path, w.coRun
 	}
-	if k.beside > 1 {
+	if k.coRun > 1 {
 		k.onset = l.kernel.Onset
 	}
-	if k.beside > 1 && l.computes() {
+	if k.coRun > 1 && l.computes() {
 		k.launch = w.launch
 	}
 	if k.path == none {
@@ -251,7 +251,7 @@ func (s *sim) limit(k *classKey) float64 {
 	if k.cu != none {
 		limit /= s.gpus[k.gpu].pipes[k.cu].slow
 	}
-	if k.beside > 1 {
+	if k.coRun > 1 {
 		limit /= s.interference(k)
 	}
 	return limit

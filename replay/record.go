@@ -185,13 +185,13 @@ func (r *recorder) tile(w *workgroup, l *launch, c *cu, now program.Time) {
 	lane := trace.Lane{Kind: trace.Slot, Rank: l.gpu, ID: int64(w.cu), Sub: w.slot}
 	if l.kernel.Tiles > 0 {
 		attr.Persistent = w.index
-		lane = trace.Lane{Kind: trace.Persistent, Rank: l.gpu, ID: int64(w.index), Sub: l.bank}
+		lane = trace.Lane{Kind: trace.Persistent, Rank: l.gpu, ID: int64(w.index), Sub: l.laneSet}
 	}
 	if l.kernel.Peer != nil && w.tile != none {
 		attr.Peer = int32(l.kernel.Peer(int(w.tile)))
 	}
 	on := r.lane(lane)
-	r.vacant[l.gpu].stays[c.slots[w.slot]].lane = on
+	r.vacant[l.gpu].residencies[c.slots[w.slot]].lane = on
 	w.span = r.Add(trace.Span{
 		Start: now, End: now, Kind: trace.Workgroup, Name: r.Intern(l.kernel.Name),
 		Lane: on, Parent: l.span, Attr: r.AddWorkgroup(attr),

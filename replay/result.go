@@ -155,7 +155,7 @@ func (s *sim) result() *Result {
 	r := &Result{Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
 	for i := range s.streams {
 		st := &s.streams[i]
-		st.lose(st.since, s.makespan, Idle{Cause: program.NoWork})
+		st.recordIdle(st.since, s.makespan, Idle{Cause: program.NoWork})
 		r.Idle = append(r.Idle, st.idle...)
 	}
 	for g := range s.gpus {

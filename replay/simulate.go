@@ -184,7 +184,7 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 			id := int32(len(s.streams))
 			s.streams = append(s.streams, stream{
 				Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i), launch: none, engine: none, span: none, moves: none,
-				Member: fluid.NewMember(), moment: none, alarm: none,
+				Member: fluid.NewMember(), causeEvent: none, alarm: none,
 			})
 			s.queue = append(s.queue, actor{dueStream, id})
 		}
@@ -262,16 +262,16 @@ func (a *arena[T]) add() int32 {
 		a.free = a.free[:n-1]
 		return id
 	}
-	a.all = append(roomier(a.all, 1), *new(T))
+	a.all = append(reserve(a.all, 1), *new(T))
 	return int32(len(a.all) - 1)
 }
 
 func (a *arena[T]) drop(id int32) { a.free = append(a.free, id) }
 
-// roomier returns the slice with room for n more, and if there was none for
+// reserve returns the slice with room for n more, and if there was none for
 // three times as many as there are: large values are moved less often than
 // append would, and leave less behind.
-func roomier[T any](s []T, n int) []T {
+func reserve[T any](s []T, n int) []T {
 	if len(s)+n > cap(s) {
 		s = slices.Grow(s, max(16, n, 3*len(s)))
 	}

@@ -11,19 +11,19 @@ import (
 type stream struct {
 	*program.Stream
 	fluid.Member
-	gpu     int32
-	index   int32 // of the GPU's streams
-	next    int   // of Commands
-	step    int   // of the command
-	alarm   alarm
-	since   program.Time // when it came to where it is
-	launch  int32        // of the kernel that runs, or none
-	awaited poster       // who brought the flag that released it
-	engine  int32        // of the copy under way, or none
-	span    spanRef
-	moves   spanRef // the copy on its engine's lane
-	idle    []Idle
-	moment  int32 // why it is where it is, if causes are kept
+	gpu        int32
+	index      int32 // of the GPU's streams
+	next       int   // of Commands
+	step       int   // of the command
+	alarm      alarm
+	since      program.Time // when it came to where it is
+	launch     int32        // of the kernel that runs, or none
+	awaited    poster       // who brought the flag that released it
+	engine     int32        // of the copy under way, or none
+	span       spanRef
+	moves      spanRef // the copy on its engine's lane
+	idle       []Idle
+	causeEvent int32 // why it is where it is, if causes are kept
 }
 
 // The steps of a command. A launch or copy goes through all of them.
@@ -41,7 +41,7 @@ func (s *sim) stepStream(id int32) {
 	for st.next < len(st.Commands) && s.err == nil {
 		c := &st.Commands[st.next]
 		if s.causes != nil {
-			s.causes.now = st.moment
+			s.causes.now = st.causeEvent
 		}
 		if !s.stepCommand(id, st, c) {
 			return
@@ -63,7 +63,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 		if s.gap(id, st, c.Delay) {
 			return false
 		}
-		st.lose(st.since, s.now, Idle{Cause: c.Why})
+		st.recordIdle(st.since, s.now, Idle{Cause: c.Why})
 		s.passed(id, st, Delaying, int32(c.Why))
 		return true
 	}
@@ -74,7 +74,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 		st.step = ready
 	}
 	if st.step == ready {
-		st.lose(st.since, s.now, Idle{Cause: program.LaunchGap})
+		st.recordIdle(st.since, s.now, Idle{Cause: program.LaunchGap})
 		s.passed(id, st, Launching, 0)
 		st.since, st.step = s.now, issued
 		if c.Op == program.Launch {
@@ -104,7 +104,7 @@ func (s *sim) stepWait(id int32, st *stream, c *program.Command) bool {
 		st.step = ready
 		return s.await(c.Flag, c.Count, actor{dueStream, id})
 	}
-	st.lose(st.since, s.now, s.explain(st, c.Flag))
+	st.recordIdle(st.since, s.now, s.explain(st, c.Flag))
 	s.resumed(id, st, Woken)
 	return true
 }
@@ -133,8 +133,8 @@ func (s *sim) postedBy(p poster) string {
 	return fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
 }
 
-// lose records that nothing ran on the stream from start to end (rule Z5).
-func (st *stream) lose(start, end program.Time, why Idle) {
+// recordIdle records that nothing ran on the stream from start to end (rule Z5).
+func (st *stream) recordIdle(start, end program.Time, why Idle) {
 	if start >= end || st.Host {
 		return
 	}

@@ -21,12 +21,12 @@ import (
 //
 // They become spans of kind PhaseWait without parent (trace.Span.Vacant).
 
-// A stay is a workgroup's time in a slot.
-type stay struct {
+// A residency is a workgroup's time in a slot.
+type residency struct {
 	start, end program.Time
 	cu, slot   int32
 	index      int32        // of a persistent workgroup
-	bank       int32        // of a persistent workgroup's kernel, or none
+	laneSet    int32        // of a persistent workgroup's kernel, or none
 	lane       trace.LaneID // of its workgroup spans, or None where none was recorded
 }
 
@@ -40,53 +40,53 @@ type presence struct {
 
 // vacancies are what is kept of the GPUs recorded beyond kernels.
 type vacancies struct {
-	stays   []stay
-	spare   []int32 // of stays that nobody will ask for
-	kernels []presence
+	residencies []residency
+	spare       []int32 // of stays that nobody will ask for
+	kernels     []presence
 }
 
-// settleIn takes a slot of a CU for a workgroup, for its lane.
-func (r *recorder) settleIn(l *launch, w *workgroup, c *cu, now program.Time) int32 {
+// beginResidency takes a slot of a CU for a workgroup, for its lane.
+func (r *recorder) beginResidency(l *launch, w *workgroup, c *cu, now program.Time) int32 {
 	at := slices.Index(c.slots, none)
 	if at < 0 {
 		at = len(c.slots)
 		c.slots = append(c.slots, none)
 	}
 	v := &r.vacant[l.gpu]
-	id := int32(len(v.stays))
+	id := int32(len(v.residencies))
 	if n := len(v.spare); n > 0 {
 		id, v.spare = v.spare[n-1], v.spare[:n-1]
 	} else {
-		v.stays = append(v.stays, stay{})
+		v.residencies = append(v.residencies, residency{})
 	}
-	v.stays[id] = stay{start: now, end: trace.Infinity, cu: w.cu, slot: int32(at), index: w.index, bank: l.bank, lane: trace.None}
+	v.residencies[id] = residency{start: now, end: trace.Infinity, cu: w.cu, slot: int32(at), index: w.index, laneSet: l.laneSet, lane: trace.None}
 	c.slots[at] = id
 	return int32(at)
 }
 
-// moveOut gives the slot back.
-func (r *recorder) moveOut(gpu int32, c *cu, slot int32, now program.Time) {
+// endResidency gives the slot back.
+func (r *recorder) endResidency(gpu int32, c *cu, slot int32, now program.Time) {
 	id := c.slots[slot]
 	c.slots[slot] = none
 	v := &r.vacant[gpu]
-	x := &v.stays[id]
+	x := &v.residencies[id]
 	x.end = now
-	if x.lane == trace.None && (now <= r.options.From || r.past(x.start)) {
-		*x = stay{lane: trace.None}
+	if x.lane == trace.None && (now <= r.options.From || r.afterWindow(x.start)) {
+		*x = residency{lane: trace.None}
 		v.spare = append(v.spare, id)
 	}
 }
 
-// past reports whether a time is after the window.
-func (r *recorder) past(t program.Time) bool { return r.options.To > 0 && t >= r.options.To }
+// afterWindow reports whether a time is after the window.
+func (r *recorder) afterWindow(t program.Time) bool { return r.options.To > 0 && t >= r.options.To }
 
 // watched reports whether what begins now on the rank is recorded.
 func (r *recorder) watched(rank int32, now program.Time) bool {
-	return r.deep[rank] && now >= r.options.From && !r.past(now)
+	return r.deep[rank] && now >= r.options.From && !r.afterWindow(now)
 }
 
-// lived keeps the life of a kernel.
-func (r *recorder) lived(l *launch, now program.Time) {
+// endPresence keeps the life of a kernel.
+func (r *recorder) endPresence(l *launch, now program.Time) {
 	if r.deep[l.gpu] {
 		v := &r.vacant[l.gpu]
 		v.kernels = append(v.kernels, presence{l.ready, r.Span(l.span).Start, l.full, now, l.kernel.Name, l.order, l.stream})
@@ -107,7 +107,7 @@ func (s *sim) recordVacant() {
 	}
 	for g := range s.record.vacant {
 		v := &s.record.vacant[g]
-		if len(v.stays) == 0 {
+		if len(v.residencies) == 0 {
 			continue
 		}
 		held := v.byLane()
@@ -130,20 +130,20 @@ func (s *sim) recordVacant() {
 
 // byLane lists the stays on each lane, by lane and start. A persistent
 // workgroup is on its own lane and, if others were recorded there, on its slot's.
-func (v *vacancies) byLane() []stay {
+func (v *vacancies) byLane() []residency {
 	slots, persistent := map[[2]int32]trace.LaneID{}, map[[2]int32]trace.LaneID{}
-	for _, x := range v.stays {
+	for _, x := range v.residencies {
 		switch {
 		case x.lane == trace.None:
-		case x.bank == none:
+		case x.laneSet == none:
 			slots[[2]int32{x.cu, x.slot}] = x.lane
 		default:
-			persistent[[2]int32{x.index, x.bank}] = x.lane
+			persistent[[2]int32{x.index, x.laneSet}] = x.lane
 		}
 	}
-	var held []stay
-	for _, x := range v.stays {
-		if lane, ok := persistent[[2]int32{x.index, x.bank}]; ok && x.bank != none {
+	var held []residency
+	for _, x := range v.residencies {
+		if lane, ok := persistent[[2]int32{x.index, x.laneSet}]; ok && x.laneSet != none {
 			x.lane = lane
 			held = append(held, x)
 		}
@@ -152,7 +152,7 @@ func (v *vacancies) byLane() []stay {
 			held = append(held, x)
 		}
 	}
-	slices.SortFunc(held, func(a, b stay) int { return cmp.Or(cmp.Compare(a.lane, b.lane), cmp.Compare(a.start, b.start)) })
+	slices.SortFunc(held, func(a, b residency) int { return cmp.Or(cmp.Compare(a.lane, b.lane), cmp.Compare(a.start, b.start)) })
 	return held
 }
 

@@ -33,7 +33,7 @@ type workgroup struct {
 	// Of flows, and of what is recorded.
 	fluid.Member
 	size   float64 // bytes whose progress is the phase's, or 0
-	beside float64 // of the phase, at least 1
+	coRun  float64 // of the phase, at least 1
 	weight float64
 	path   int32 // of the phase's bytes; none where there are none
 	pathAt int32 // index in flows.uncontended of the path
@@ -71,8 +71,8 @@ func (s *sim) start(launch, cu int32) {
 		Member: fluid.NewMember(), alarm: none,
 		launch: launch, cu: cu, index: int32(l.placed), path: none, far: none, slot: none, tile: none, span: none,
 	}
-	if l.deal != nil {
-		w.index = l.deal[l.placed/l.cluster]*int32(l.cluster) + w.index%int32(l.cluster)
+	if l.clusterOrder != nil {
+		w.index = l.clusterOrder[l.placed/l.cluster]*int32(l.cluster) + w.index%int32(l.cluster)
 	}
 	l.placed++
 	if cu != none {
@@ -80,7 +80,7 @@ func (s *sim) start(launch, cu int32) {
 		s.occupy(g, cu, id, l.need)
 		s.communicates(l, cu, 1)
 		if s.record.deep[l.gpu] {
-			w.slot = s.record.settleIn(l, w, &g.cus[cu], s.now)
+			w.slot = s.record.beginResidency(l, w, &g.cus[cu], s.now)
 		}
 	}
 	if s.causes != nil {
@@ -105,7 +105,7 @@ func (s *sim) stepWorkgroup(id int32) {
 	for s.err == nil {
 		if w.next == w.n {
 			if !s.nextTile(id, w, l) {
-				s.turn(w, l, was, program.Sleep)
+				s.countState(w, l, was, program.Sleep)
 				s.depart(id, w, l)
 				return
 			}
@@ -113,7 +113,7 @@ func (s *sim) stepWorkgroup(id int32) {
 		}
 		for phases := s.phases(id, w, l); w.next < w.n; w.next++ {
 			if !s.beginPhase(id, w, l, &phases[w.next]) {
-				s.turn(w, l, was, w.op)
+				s.countState(w, l, was, w.op)
 				return
 			}
 		}
@@ -178,7 +178,7 @@ func (s *sim) bound(w *workgroup, l *launch, p *program.Phase) {
 	if w.lone = size == 0 && p.Slowdown <= 1; w.lone {
 		return
 	}
-	if w.size, w.beside, w.weight, w.path = size, max(1, p.Slowdown), 1, none; size == 0 {
+	if w.size, w.coRun, w.weight, w.path = size, max(1, p.Slowdown), 1, none; size == 0 {
 		return
 	}
 	if p.Weight > 0 {
@@ -218,9 +218,9 @@ func (l *launch) spend(w *workgroup, took program.Time) {
 	}
 }
 
-// turn counts a workgroup that turns from one phase to another among those that
+// countState counts a workgroup that turns from one phase to another among those that
 // do something and use their CU's pipes.
-func (s *sim) turn(w *workgroup, l *launch, from, to program.PhaseOp) {
+func (s *sim) countState(w *workgroup, l *launch, from, to program.PhaseOp) {
 	if from == to {
 		return
 	}
@@ -265,7 +265,7 @@ func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	if w.cu != none {
 		g := &s.gpus[l.gpu]
 		if w.slot != none {
-			s.record.moveOut(l.gpu, &g.cus[w.cu], w.slot, s.now)
+			s.record.endResidency(l.gpu, &g.cus[w.cu], w.slot, s.now)
 		}
 		if s.causes != nil {
 			g.cus[w.cu].left = s.causes.wgs[id]

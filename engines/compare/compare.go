@@ -31,7 +31,7 @@ type Outcome struct {
 	Err                   error  // what kept it from running: a *replay.DeadlockError, say
 
 	Races    plan.Races         // that the plan holds
-	Asked    []machine.Question // measured times that the plan asked the profile for
+	Lookups  []machine.Question // measured times that the plan asked the profile for
 	Program  *program.Program   // if causes were asked for
 	Window   plan.Interval      // that was asked for; none: {}
 	Machine  machine.Machine    // that it was planned for
@@ -151,7 +151,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if err != nil {
 		return nil, err
 	}
-	o.Scenario, o.Races, o.Asked = sc, pl.Races(), pl.Asked.List()
+	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
 	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
 	if errors.Is(o.Err, replay.ErrStopped) {
 		return nil, o.Err

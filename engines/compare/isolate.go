@@ -93,8 +93,8 @@ func (s *subject) alone() *trace.Time {
 
 func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 	s := &isolation{w: w, m: m}
-	disturbed, beside := neighbours(w)
-	s.Beside = beside
+	disturbed, beside := coRunners(w)
+	s.CoRunners = beside
 	known := undisturbed(w, disturbed, &m)
 	for i := range w.Ops {
 		op := &w.Ops[i]
@@ -255,16 +255,16 @@ func (s *isolation) score(simulated []trace.Time) {
 }
 
 // Which operations and collectives had others beside them.
-type disturbances struct {
+type overlaps struct {
 	ops         []bool // by op
 	collectives []bool // by row
 }
 
-// neighbours finds what ran beside what, and by collective the compute kernel
+// coRunners finds what ran beside what, and by collective the compute kernel
 // that ran beside its transfer for longest: an op, or -1. Copies disturb nobody:
 // the simulator replays captured ones without taking bandwidth (rule L4).
-func neighbours(w *workload.Workload) (d disturbances, beside []int32) {
-	d = disturbances{make([]bool, len(w.Ops)), make([]bool, len(w.Collectives))}
+func coRunners(w *workload.Workload) (d overlaps, beside []int32) {
+	d = overlaps{make([]bool, len(w.Ops)), make([]bool, len(w.Collectives))}
 	beside = slices.Repeat([]int32{-1}, len(w.Collectives))
 	longest := make([]trace.Time, len(w.Collectives))
 	meet := func(a, b *workload.Op) { // a is what is disturbed
@@ -335,7 +335,7 @@ type instances struct {
 	transfers   ratios
 }
 
-func undisturbed(w *workload.Workload, d disturbances, m *machine.Machine) instances {
+func undisturbed(w *workload.Workload, d overlaps, m *machine.Machine) instances {
 	found := instances{ops: map[instanceClass][]trace.Time{}, collectives: map[instanceClass][]trace.Time{}}
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Kind == trace.Compute && op.Dur() > 0 && !d.ops[i] {

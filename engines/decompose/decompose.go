@@ -78,7 +78,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	case "waves":
 		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, v.Int("group"), n, v.Int("channels")) }, nil
 	case "ring":
-		t := ringDecomposition{pl: pl, both: v["both"] == "on", boards: map[int]*ringState{}}
+		t := ringDecomposition{pl: pl, both: v["both"] == "on", states: map[int]*ringState{}}
 		return t.emit, nil
 	}
 	for i := from; i < len(pl.Pairs); i++ {

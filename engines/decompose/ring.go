@@ -22,7 +22,7 @@ import (
 type ringDecomposition struct {
 	pl     *plan.Planner
 	both   bool
-	boards map[int]*ringState // by index of pair
+	states map[int]*ringState // by index of pair
 }
 
 // A ringState is what the ranks of one pair share. Flags are by place in the ring, then chunk.
@@ -57,8 +57,8 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	return ""
 }
 
-func (t *ringDecomposition) board(p *plan.Pair) *ringState {
-	if b, ok := t.boards[p.Index]; ok {
+func (t *ringDecomposition) state(p *plan.Pair) *ringState {
+	if b, ok := t.states[p.Index]; ok {
 		return b
 	}
 	b := &ringState{ranks: t.pl.Destinations(p)}
@@ -75,7 +75,7 @@ func (t *ringDecomposition) board(p *plan.Pair) *ringState {
 			b.ready[i] = append(b.ready[i], t.pl.Program.NewFlag(fmt.Sprintf("rank %d's sum of chunk %d", b.ranks[i], c)))
 		}
 	}
-	t.boards[p.Index] = b
+	t.states[p.Index] = b
 	return b
 }
 
@@ -112,7 +112,7 @@ func (b *ringState) most(step int) int {
 
 func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
-	b := t.board(p)
+	b := t.state(p)
 	me := slices.Index(b.ranks, int32(r.ID))
 	s := r.Stream(compute.Queue)
 	lanes := map[int]*plan.Stream{1: r.CommStream(compute, comm), -1: r.Added("copies the other way round")}

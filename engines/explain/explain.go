@@ -222,7 +222,7 @@ func linksOf(path []replay.Segment, flags []string) []Link {
 		for end < len(path) && nameOf(path[end]) == nameOf(path[at]) {
 			end++
 		}
-		if lasts(path[at:end])*100 >= total || end == len(path) {
+		if pathTime(path[at:end])*100 >= total || end == len(path) {
 			links = appendLink(links, path[small:end])
 			small = end
 		}
@@ -231,7 +231,7 @@ func linksOf(path []replay.Segment, flags []string) []Link {
 	for len(links) > maxLinks {
 		least := 0
 		for i := range links[1:] {
-			if lasts(links[i].of)+lasts(links[i+1].of) < lasts(links[least].of)+lasts(links[least+1].of) {
+			if pathTime(links[i].of)+pathTime(links[i+1].of) < pathTime(links[least].of)+pathTime(links[least+1].of) {
 				least = i
 			}
 		}
@@ -240,17 +240,17 @@ func linksOf(path []replay.Segment, flags []string) []Link {
 	}
 	before := replay.Segment{}
 	for i := range links {
-		links[i].After = letBegin(links[i].of, before, flags)
+		links[i].After = startCause(links[i].of, before, flags)
 		before = links[i].of[len(links[i].of)-1]
 	}
 	return links
 }
 
-func lasts(path []replay.Segment) trace.Time { return path[len(path)-1].End - path[0].Start }
+func pathTime(path []replay.Segment) trace.Time { return path[len(path)-1].End - path[0].Start }
 
 // appendLink adds a link, or continues the last if both are mostly the same kernel's.
 func appendLink(links []Link, path []replay.Segment) []Link {
-	if lasts(path) == 0 {
+	if pathTime(path) == 0 {
 		return links
 	}
 	l := newLink(path)
@@ -262,7 +262,7 @@ func appendLink(links []Link, path []replay.Segment) []Link {
 }
 
 func newLink(path []replay.Segment) Link {
-	l := Link{Time: lasts(path), Parts: partsOf(path), of: path}
+	l := Link{Time: pathTime(path), Parts: partsOf(path), of: path}
 	l.Names = total(path, nameOf)
 	launches := map[int]map[[2]int]bool{}
 	for _, g := range path {
@@ -295,8 +295,8 @@ func nameOf(g replay.Segment) string {
 	return g.Name
 }
 
-// letBegin says what a link waited for before it began, where that is another's doing.
-func letBegin(path []replay.Segment, before replay.Segment, flags []string) string {
+// startCause says what a link waited for before it began, where that is another's doing.
+func startCause(path []replay.Segment, before replay.Segment, flags []string) string {
 	for _, g := range path {
 		switch {
 		case g.End > g.Start:

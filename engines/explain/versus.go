@@ -19,8 +19,8 @@ type Versus struct {
 	Late     trace.Time `json:"late_ns,omitempty"` // how long workgroups of the last of them waited for a slot
 }
 
-// each is the parts' share of one of n iterations.
-func each(parts []Part, n int) []Part {
+// signedParts is the parts' share of one of n iterations.
+func signedParts(parts []Part, n int) []Part {
 	parts = slices.Clone(parts)
 	for i := range parts {
 		parts[i].Time /= trace.Time(n)
@@ -43,8 +43,8 @@ func difference(of, base []Part) []Part {
 func (e *Explanation) Against(strategy string, base Explanation) {
 	e.Versus = &Versus{
 		Strategy: strategy, Change: e.Time/trace.Time(e.Rounds) - base.Time/trace.Time(base.Rounds),
-		Parts: difference(each(e.Parts, e.Rounds), each(base.Parts, base.Rounds)),
-		Names: difference(each(e.Names, e.Rounds), each(base.Names, base.Rounds)),
+		Parts: difference(signedParts(e.Parts, e.Rounds), signedParts(base.Parts, base.Rounds)),
+		Names: difference(signedParts(e.Names, e.Rounds), signedParts(base.Names, base.Rounds)),
 	}
 	if n := len(e.Versus.Names); n > 0 {
 		for _, l := range e.Path {

@@ -73,8 +73,8 @@ func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware bool) *redu
 // owner is the place of the rank that sums a tile: contiguous shares, in index order.
 func (d *reduction) owner(tile int) int { return tile * len(d.ranks) / d.tiles }
 
-// turns is how many tiles a workgroup computes.
-func (d *reduction) turns(wg int) int { return plan.CeilDiv(d.tiles-wg, d.wgs) }
+// tilesOf is how many tiles a workgroup computes.
+func (d *reduction) tilesOf(wg int) int { return plan.CeilDiv(d.tiles-wg, d.wgs) }
 
 // tile is the one that a workgroup of the rank at a place computes on its i-th
 // turn: in aware order those of the next rank first and its own last.
@@ -88,7 +88,7 @@ func (d *reduction) tile(me, wg, i int) int {
 		if d.spread && step < n-1 {
 			to = (me + 1 + (step+wg)%(n-1)) % n
 		}
-		first, next := d.turn(wg, to), d.turn(wg, to+1)
+		first, next := d.firstTileFor(wg, to), d.firstTileFor(wg, to+1)
 		if i < next-first {
 			return wg + (first+i)*d.wgs
 		}
@@ -97,8 +97,8 @@ func (d *reduction) tile(me, wg, i int) int {
 	return d.tiles
 }
 
-// turn is a workgroup's first turn, in index order, whose tile belongs to a place or one behind it.
-func (d *reduction) turn(wg, place int) int {
+// firstTileFor is a workgroup's first turn, in index order, whose tile belongs to a place or one behind it.
+func (d *reduction) firstTileFor(wg, place int) int {
 	return max(0, plan.CeilDiv(plan.CeilDiv(place*d.tiles, len(d.ranks))-wg, d.wgs))
 }
 
@@ -154,7 +154,7 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 		out := store
 		out.Peer, out.Weight = d.ranks[to], shares[levelOf(t)]
 		buf = append(buf, work, out)
-		if turn+1 == d.turns(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // its last for this peer
+		if turn+1 == d.tilesOf(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // its last for this peer
 			buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
 		}
 		return buf

@@ -96,9 +96,9 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		case t.impl == "oneshot":
 			t.oneShot(r, p)
 		case t.chunks && p.Direction == workload.CollectiveThenCompute:
-			t.gatherInTurns(r, p)
+			t.gatherAlternating(r, p)
 		case t.chunks:
-			t.scatterInTurns(r, p)
+			t.scatterAlternating(r, p)
 		case p.Direction == workload.CollectiveThenCompute:
 			t.gather(r, p)
 		default:

@@ -43,11 +43,11 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	switch {
 	case b.across:
 		c, _ := t.pl.Cluster(b.ranks, me)
-		t.carry(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
+		t.launchCommKernel(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
 	case t.kernel:
-		t.carry(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.carrier(p, comm, b, seq, me, placed) }, launch)
+		t.launchCommKernel(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.commKernel(p, comm, b, seq, me, placed) }, launch)
 	case b.impl == "ring":
-		t.handOn(r, p, b, mine, shard)
+		t.forwardShard(r, p, b, mine, shard)
 		launch()
 	default:
 		for range b.cuts {
@@ -70,10 +70,10 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	r.EndPair(p)
 }
 
-// handOn writes the copies of a ring push: a rank's own shard to the next rank,
+// forwardShard writes the copies of a ring push: a rank's own shard to the next rank,
 // then whatever has come from the one before. In a ring cut into parts a shard
 // crosses to the rank's counterpart in the next part once, and goes round there.
-func (t *operator) handOn(r *plan.Rank, p *plan.Pair, b *state, mine program.Flag, shard float64) {
+func (t *operator) forwardShard(r *plan.Rank, p *plan.Pair, b *state, mine program.Flag, shard float64) {
 	compute, comm := r.Split(p)
 	me, n := b.place(r), len(b.ranks)
 	g := n / t.numa
@@ -135,8 +135,8 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 	case t.kernel:
 		inputs := t.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.ID))
 		s.Post(inputs, 1)
-		kernel := func(placed program.Flag) *program.Kernel { return t.carrier(p, comm, b, seq, me, placed) }
-		s.Wait(t.carry(r, p, s, inputs, kernel, launch), 1, "communication kernel")
+		kernel := func(placed program.Flag) *program.Kernel { return t.commKernel(p, comm, b, seq, me, placed) }
+		s.Wait(t.launchCommKernel(r, p, s, inputs, kernel, launch), 1, "communication kernel")
 	default:
 		launch()
 		t.copyOut(r, p, s, b, seq)

@@ -21,7 +21,7 @@ type run struct {
 	until int // index behind its last tile
 	part  int // of the GEMMs
 	units []int
-	turn  int // the unit whose turn they wait for
+	unit  int // the unit whose turn they wait for
 }
 
 // runs puts the tiles of GEMMs into the order of the units. A tile that waits
@@ -38,11 +38,11 @@ func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
 		all = append(all, parts[i].runs(i, at)...)
 	}
 	for i := range all {
-		if all[i].turn = slices.Min(all[i].units); waits {
-			all[i].turn = slices.Max(all[i].units)
+		if all[i].unit = slices.Min(all[i].units); waits {
+			all[i].unit = slices.Max(all[i].units)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b run) int { return a.turn - b.turn })
+	slices.SortStableFunc(all, func(a, b run) int { return a.unit - b.unit })
 	tiles := 0
 	for i := range all {
 		tiles += all[i].until

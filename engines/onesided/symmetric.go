@@ -25,7 +25,7 @@ type operator struct {
 	numa     int
 	reducers int            // workgroups that add beside a GEMM between nodes; 0: as few as keep up
 	relays   map[int]*relay // by index of pair
-	boards   map[int]*state // by index of pair
+	states   map[int]*state // by index of pair
 }
 
 func newOperator(pl *plan.Planner, v plan.Values) *operator {
@@ -33,7 +33,7 @@ func newOperator(pl *plan.Planner, v plan.Values) *operator {
 		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["gemm"] == "chunks",
 		kernel: v["mover"] == "kernel", after: v["first"] == "gemm",
 		blocks: v.Int("blocks"), reserve: v.Int("reserve"), rows: v.Int("rows"), numa: max(1, v.Int("numa")),
-		reducers: v.Int("reducers"), relays: map[int]*relay{}, boards: map[int]*state{},
+		reducers: v.Int("reducers"), relays: map[int]*relay{}, states: map[int]*state{},
 	}
 	if t.swizzle == "auto" {
 		t.swizzle = "switch"
@@ -92,13 +92,13 @@ type state struct {
 	sent     []program.Flag   // by rank: copies that it has finished
 	arrived  [][]program.Flag // by destination, source: pieces that have arrived, times posts
 	done     [][]program.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
-	meetings []program.Flag   // barriers of the pipelines that launch a GEMM a shard
+	barriers []program.Flag   // barriers of the pipelines that launch a GEMM a shard
 	across   bool             // the ranks are of several nodes
 	posts    int              // by which a piece's arrival counts: one, or one a workgroup that stores
 }
 
 func (t *operator) stateOf(p *plan.Pair) *state {
-	if b, ok := t.boards[p.Index]; ok {
+	if b, ok := t.states[p.Index]; ok {
 		return b
 	}
 	pl := t.pl
@@ -131,7 +131,7 @@ func (t *operator) stateOf(p *plan.Pair) *state {
 			}
 		}
 	}
-	t.boards[p.Index] = b
+	t.states[p.Index] = b
 	return b
 }
 

@@ -92,8 +92,8 @@ func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
 func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 	sh := op.Shape
 	rows := rowsOf(op, k, n)
-	pl.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
-	pl.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
+	pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
+	pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
 	part := pl.Machine.Tiling(rows, sh.N, sh.K)
 	full := pl.Machine.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
 	if full.Seconds > 0 {

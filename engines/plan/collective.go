@@ -148,8 +148,8 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 	channels = lib.Runs(c.Op, channels)
 	p.Channels, p.DurAlone, p.Slowdown = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
 	if bytes != c.Bytes || channels != captured { // else the captured time stands
-		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
-		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
 	}
 	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Slowed(pl.Scenario.Pace).Time(c.Op, bytes, n, channels) / from)
@@ -162,29 +162,29 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 		if p.Shares == 0 { // chunks of a collective run beside chunks of the GEMM
 			parts = p.Of
 		}
-		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.Channels, With: pl.neighbour(beside, parts)}
+		q := machine.Question{Kind: machine.AboutCoRun, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.Channels, With: pl.coRunKind(beside, parts)}
 		if sh := beside.Shape; sh.Kind == workload.GEMM {
 			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
 		}
-		pl.Asked.Add(q)
-		factor, onset, latency := lib.Beside(c.Op, bytes, n, p.Channels, q.With)
+		pl.Lookups.Add(q)
+		factor, onset, latency := lib.CoRun(c.Op, bytes, n, p.Channels, q.With)
 		p.Slowdown, p.onset, p.late = factor, onset, Duration(latency)
 	}
 	return p
 }
 
-// neighbour says what kind of compute a collective runs beside, if it is cut
+// coRunKind says what kind of compute a collective runs beside, if it is cut
 // into so many parts: what the matrix library wrote, other matrix kernels, or
 // kernels bound by memory, as are GEMMs of few rows (rule I5).
-func (pl *Planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
+func (pl *Planner) coRunKind(op *workload.Op, parts int) machine.CoRunKind {
 	sh := op.Shape
 	switch {
 	case sh.Kind != workload.GEMM, parts > 1 && pl.Machine.Tiling(rowsOf(op, 0, parts), sh.N, sh.K).InMemory:
-		return machine.BesideMemory
+		return machine.CoRunMemory
 	case op.Tiling.Persistent:
-		return machine.BesideLibrary
+		return machine.CoRunLibrary
 	}
-	return machine.BesideTiles
+	return machine.CoRunTiles
 }
 
 // Collective is one rank's kernel of a part: a workgroup a channel, holding its
@@ -338,7 +338,7 @@ func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	}
 	lib, n, channels := &pl.Machine.Library, len(c.Members), pl.Channels(c)
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
-		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
 	}
 	a, b := lib.Time(trace.ReduceScatter, c.Bytes, n, channels), lib.Time(trace.AllGather, c.Bytes, n, channels)
 	if a+b <= 0 {
@@ -348,10 +348,10 @@ func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	return c.TransferAlone() - gather, gather
 }
 
-// besideIn is the compute that ran beside a collective's transfer in the capture, or nil (rule L5).
-func (pl *Planner) besideIn(row int32) *workload.Op {
-	if i := pl.Workload.Isolation; i != nil && int(row) < len(i.Beside) && i.Beside[row] >= 0 {
-		return &pl.Workload.Ops[i.Beside[row]]
+// coRunnerOf is the compute that ran beside a collective's transfer in the capture, or nil (rule L5).
+func (pl *Planner) coRunnerOf(row int32) *workload.Op {
+	if i := pl.Workload.Isolation; i != nil && int(row) < len(i.CoRunners) && i.CoRunners[row] >= 0 {
+		return &pl.Workload.Ops[i.CoRunners[row]]
 	}
 	return nil
 }

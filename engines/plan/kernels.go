@@ -175,7 +175,7 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	factor := 1.0
 	switch op.Shape.Kind {
 	case workload.GEMM:
-		factor = pl.Machine.Crowded(programs) / pl.Machine.Crowded(g.WGs)
+		factor = pl.Machine.TileTimeFactor(programs) / pl.Machine.TileTimeFactor(g.WGs)
 	case workload.Embedding:
 		perTile := func(n int) float64 { return float64(n) / pl.Machine.GPU.GatherAt(n, true) }
 		factor = perTile(programs) / perTile(g.WGs)

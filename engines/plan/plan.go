@@ -24,7 +24,7 @@ type Planner struct {
 	Workload *workload.Workload
 	Machine  machine.Machine
 	Scenario Scenario
-	Asked    machine.Questions // measured times that the plan asked the profile for
+	Lookups  machine.Questions // measured times that the plan asked the profile for
 	Program  *program.Program
 	Done     []program.Flag // by op; reaches 1 when it, or what stands for it, has ended
 	ranks    []*Rank

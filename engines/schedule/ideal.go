@@ -39,7 +39,7 @@ var Ideal = plan.Strategy{
 			if gathers[p.Index] == nil {
 				gathers[p.Index] = plan.GatherOf(p.Coll)
 			}
-			besideReduction(r, p, gathers[p.Index], variant == "rs-nmc")
+			reductionOverlap(r, p, gathers[p.Index], variant == "rs-nmc")
 		}, nil
 	},
 }
@@ -62,9 +62,9 @@ func alone(pl *plan.Planner, op *workload.Op) program.Command {
 	return plan.LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, op.DurAlone())))
 }
 
-// besideReduction writes a kernel and the reduce-scatter of its output side by
+// reductionOverlap writes a kernel and the reduce-scatter of its output side by
 // side, and behind both, where they were an all-reduce, its all-gather (rule B3).
-func besideReduction(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
+func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
 	reduce, rest := r.Planner.Halves(p.Coll)

@@ -47,7 +47,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			}
 		}
 	}
-	return func(r *plan.Rank, p *plan.Pair) { besideNext(r, p, o, v) }, nil
+	return func(r *plan.Rank, p *plan.Pair) { overlapsNext(r, p, o, v) }, nil
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where
@@ -70,7 +70,7 @@ func independent(pl *plan.Planner) string {
 	return ""
 }
 
-func besideNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
+func overlapsNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
 	if v["priority"] == "on" {

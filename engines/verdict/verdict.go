@@ -210,14 +210,14 @@ func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 	worst := 0.0
 	for r, f := range from {
 		if whole := out.Result.Makespan - f; whole > 0 {
-			worst = max(worst, float64(outside(united(late[r]), united(busy[r])))/float64(whole))
+			worst = max(worst, float64(outside(mergeIntervals(late[r]), mergeIntervals(busy[r])))/float64(whole))
 		}
 	}
 	return worst
 }
 
-// united is the union of intervals, in order and apart from each other.
-func united(all []plan.Interval) []plan.Interval {
+// mergeIntervals is the union of intervals, in order and apart from each other.
+func mergeIntervals(all []plan.Interval) []plan.Interval {
 	slices.SortFunc(all, func(a, b plan.Interval) int { return cmp.Compare(a.Start, b.Start) })
 	var apart []plan.Interval
 	for _, i := range all {

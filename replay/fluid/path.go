@@ -53,7 +53,7 @@ func (s *System) NewPath(way []Crossing) int32 {
 	p := path{bound: math.Inf(1), narrowest: none, aggregate: none, alarm: none}
 	st := state{}
 	st.from, st.costs = int32(len(s.ways)), s.costsOf(way)
-	s.ways, s.listed = roomier(s.ways, len(way)), roomier(s.listed, len(way))
+	s.ways, s.listed = reserve(s.ways, len(way)), reserve(s.listed, len(way))
 	s.listed = s.listed[:len(s.listed)+len(way)]
 	for _, x := range way {
 		s.ways = append(s.ways, x.Resource)
@@ -63,7 +63,7 @@ func (s *System) NewPath(way []Crossing) int32 {
 		}
 	}
 	st.to = int32(len(s.ways))
-	s.paths, s.states, s.visits = append(roomier(s.paths, 1), p), append(roomier(s.states, 1), st), append(roomier(s.visits, 1), none)
+	s.paths, s.states, s.visits = append(reserve(s.paths, 1), p), append(reserve(s.states, 1), st), append(reserve(s.visits, 1), none)
 	return id
 }
 

@@ -29,19 +29,19 @@ type Library struct {
 // N-1 of the steps send (2·(N-1) in an all-reduce); one more only receives or
 // copies, with the link idle.
 type Collective struct {
-	Channels      Quantity // workgroups when not limited
-	Grain         Quantity // bytes of the buffer a channel takes at least: smaller ones use fewer channels
-	Alpha         Quantity // seconds at zero bytes and zero steps
-	Hop           Quantity // seconds a sending step costs at zero bytes
-	Send          Quantity // bytes a second of one channel in a sending step
-	Receive       Quantity // bytes a second of one channel in the step that does not send
-	Link          Quantity // bytes a second that all channels send together at most
-	Smooth        Quantity // exponent of the soft minimum between the channels' rate and the link's
-	Times         Table    // measured: ranks, channels, bytes, seconds of the kernel
-	BesideLibrary Quantity // slowdown beside GEMMs of the matrix library, channels being all that limits
-	BesideTiles   Quantity // the same beside GEMMs of compiled tiles
-	BesideMemory  Quantity // the same beside kernels that saturate the memory
-	BesideLatency Quantity // seconds more beside compute, whatever the size
+	Channels     Quantity // workgroups when not limited
+	Grain        Quantity // bytes of the buffer a channel takes at least: smaller ones use fewer channels
+	Alpha        Quantity // seconds at zero bytes and zero steps
+	Hop          Quantity // seconds a sending step costs at zero bytes
+	Send         Quantity // bytes a second of one channel in a sending step
+	Receive      Quantity // bytes a second of one channel in the step that does not send
+	Link         Quantity // bytes a second that all channels send together at most
+	Smooth       Quantity // exponent of the soft minimum between the channels' rate and the link's
+	Times        Table    // measured: ranks, channels, bytes, seconds of the kernel
+	CoRunLibrary Quantity // slowdown beside GEMMs of the matrix library, channels being all that limits
+	CoRunTiles   Quantity // the same beside GEMMs of compiled tiles
+	CoRunMemory  Quantity // the same beside kernels that saturate the memory
+	CoRunLatency Quantity // seconds more beside compute, whatever the size
 }
 
 // Clusters is how many of so many channels start together; 0 where each does by itself (rule C6).
@@ -202,14 +202,14 @@ func (c *Collective) nearestRanks(ranks float64) float64 {
 	return best
 }
 
-// A Neighbour is what runs on the same GPUs beside a collective.
-type Neighbour uint8
+// A CoRunKind is what runs on the same GPUs beside a collective.
+type CoRunKind uint8
 
 // The neighbours.
 const (
-	BesideLibrary Neighbour = iota // GEMMs of the matrix library: persistent, one workgroup a CU
-	BesideTiles                    // GEMMs of compiled tiles, and other compute-bound kernels
-	BesideMemory                   // kernels that saturate the memory
+	CoRunLibrary CoRunKind = iota // GEMMs of the matrix library: persistent, one workgroup a CU
+	CoRunTiles                    // GEMMs of compiled tiles, and other compute-bound kernels
+	CoRunMemory                   // kernels that saturate the memory
 )
 
 // Slowdown is the factor, at least 1, on Time while neighbours are resident on
@@ -221,18 +221,18 @@ const (
 // with K the profile's Beside of that kind and D its BesideLatency. Delays of memory add up (q = 1);
 // those beside compute also hide behind the link (q = 2). Both exponents were
 // read off collectives at 4 to 32 channels beside kernels that run without end (rule I1).
-func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) float64 {
-	factor, _, latency := l.Beside(op, bytes, ranks, channels, beside)
+func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunKind) float64 {
+	factor, _, latency := l.CoRun(op, bytes, ranks, channels, beside)
 	if latency == 0 {
 		return factor
 	}
 	return factor + latency/l.Time(op, bytes, ranks, channels)
 }
 
-// Beside is the two parts of Slowdown: the factor on all of the time, and the
+// CoRun is the two parts of Slowdown: the factor on all of the time, and the
 // seconds that are added to it once, whatever the size; and the onset: the part
 // of what the factor adds that one workgroup of the neighbour is enough for (rule I3).
-func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) (factor, onset, latency float64) {
+func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunKind) (factor, onset, latency float64) {
 	if ranks < 2 || bytes <= 0 {
 		return 1, 0, 0
 	}
@@ -243,11 +243,11 @@ func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
 	x := min(1, c.InChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
-	k := c.beside(beside).Or(0)
-	if beside != BesideMemory && k > 0 {
+	k := c.coRunSlowdown(beside).Or(0)
+	if beside != CoRunMemory && k > 0 {
 		onset = min(1, l.Onset.Or(0)/k)
 	}
-	return 1 + k*math.Pow(x, beside.Exponent()), onset, c.BesideLatency.Or(0)
+	return 1 + k*math.Pow(x, beside.Exponent()), onset, c.CoRunLatency.Or(0)
 }
 
 // Interference is the slowdown beside neighbours that occupy only a share, 0 to 1,
@@ -265,15 +265,15 @@ func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes fl
 }
 
 // besideNames are the strategies of rows that measure it.
-var BesideNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
+var CoRunNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
 
-func (c *Collective) beside(n Neighbour) *Quantity {
-	return [...]*Quantity{&c.BesideLibrary, &c.BesideTiles, &c.BesideMemory}[n]
+func (c *Collective) coRunSlowdown(n CoRunKind) *Quantity {
+	return [...]*Quantity{&c.CoRunLibrary, &c.CoRunTiles, &c.CoRunMemory}[n]
 }
 
 // Exponent is that of the neighbour's slowdown over the share of CUs that collectives hold.
-func (n Neighbour) Exponent() float64 {
-	if n == BesideMemory {
+func (n CoRunKind) Exponent() float64 {
+	if n == CoRunMemory {
 		return 1
 	}
 	return 2

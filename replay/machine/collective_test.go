@@ -82,7 +82,7 @@ func TestTimeOfNothing(t *testing.T) {
 	if v := m.Library.Time(trace.AllReduce, 0, 4, 0); !(v > 0 && v < 20e-6) {
 		t.Errorf("no bytes: %v", v)
 	}
-	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, machine.BesideMemory); v != 1 {
+	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, machine.CoRunMemory); v != 1 {
 		t.Errorf("no bytes: slowdown %v", v)
 	}
 }
@@ -116,7 +116,7 @@ func TestChannelsFor(t *testing.T) {
 func TestSlowdownFallsWithChannels(t *testing.T) {
 	m := machinetest.Load(t, "h200")
 	for _, op := range profile.RecordedOps {
-		for _, n := range []machine.Neighbour{machine.BesideLibrary, machine.BesideTiles, machine.BesideMemory} {
+		for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {
 			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, n), m.Library.Slowdown(op, 128<<20, 4, 32, n)
 			if !(few > many && many >= 1) {
 				t.Errorf("%v beside %d: %v at 4 channels, %v at 32", op, n, few, many)

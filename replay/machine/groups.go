@@ -33,11 +33,11 @@ func (g GPU) Grouping() []int {
 			lone = len(sizes)
 		}
 	}
-	return append(dealt(sizes[:lone], 0), dealt(sizes[lone:], lone)...)
+	return append(roundRobin(sizes[:lone], 0), roundRobin(sizes[lone:], lone)...)
 }
 
-// dealt is the groups, counted from first on, in the order in which their CUs fill.
-func dealt(sizes []int, first int) (order []int) {
+// roundRobin is the groups, counted from first on, in the order in which their CUs fill.
+func roundRobin(sizes []int, first int) (order []int) {
 	for other := range 2 {
 		for pair, more := 0, true; more; pair++ {
 			more = false

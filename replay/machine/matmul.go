@@ -215,9 +215,9 @@ func (m Machine) LonePipe() float64 {
 	return min(1, m.Matmul.Lone.Value/m.Matmul.Compiled.Value)
 }
 
-// Crowded is the factor on a compiled tile's time when n of the CUs compute,
+// TileTimeFactor is the factor on a compiled tile's time when n of the CUs compute,
 // relative to all of them computing: 1 - Crowd·(1 - n/CUs) (rule G11).
-func (m Machine) Crowded(n int) float64 {
+func (m Machine) TileTimeFactor(n int) float64 {
 	return 1 - m.Matmul.Crowd.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
 }
 

@@ -35,11 +35,11 @@ func (g GPU) reach(t Table, wgs int) float64 {
 	return at(t.curve(0, 1), n) * min(1, n/first[0])
 }
 
-// Uncrowded is the share of its best rate that the memory reaches for random
+// OccupancyShare is the share of its best rate that the memory reaches for random
 // reads at an occupancy, resident threads over those that fit: it rises while
 // loads are too few and falls again when rows of too many are open at once
 // (rule M6). 1 where the profile has no curve.
-func (g GPU) Uncrowded(occupancy float64) float64 {
+func (g GPU) OccupancyShare(occupancy float64) float64 {
 	if !g.Crowding.Known() || occupancy <= 0 {
 		return 1
 	}
@@ -49,7 +49,7 @@ func (g GPU) Uncrowded(occupancy float64) float64 {
 // LookupAt is the bytes a second that so many workgroups of so many threads reach
 // together with random reads: GatherAt, where they do not crowd the memory.
 func (g GPU) LookupAt(wgs, threads int, fused bool) float64 {
-	return g.GatherAt(wgs, fused) * g.Uncrowded(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
+	return g.GatherAt(wgs, fused) * g.OccupancyShare(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
 }
 
 // HitShare is the share of repeated reads that the last-level cache serves when

@@ -17,7 +17,7 @@ type Question struct {
 	Bytes    int64 // the larger of one rank's input and output
 	Ranks    int
 	Channels int
-	With     Neighbour // what runs beside
+	With     CoRunKind // what runs beside
 }
 
 // QuestionKind is what was asked.
@@ -25,9 +25,9 @@ type QuestionKind uint8
 
 // The kinds.
 const (
-	AboutProduct    QuestionKind = iota // the time of a GEMM: Tiling
+	AboutGEMM       QuestionKind = iota // the time of a GEMM: Tiling
 	AboutCollective                     // the time of a collective alone: Library.Time
-	AboutBeside                         // its slowdown beside compute: Library.Slowdown
+	AboutCoRun                          // its slowdown beside compute: Library.Slowdown
 )
 
 // Questions gathers what is asked, each once, in the order of asking. A nil
@@ -60,7 +60,7 @@ func (q *Questions) List() []Question {
 // Answered reports whether the profile has a measured time for the very thing.
 func (m *Machine) Answered(q Question) bool {
 	switch q.Kind {
-	case AboutProduct:
+	case AboutGEMM:
 		_, ok := m.Matmul.measured(q.M, q.N, q.K)
 		return ok
 	case AboutCollective:

@@ -81,10 +81,10 @@ func (t Topology) Ports(members int) int {
 // A Step is one link of a way: out of a member through one of its ports.
 type Step struct{ From, Port int }
 
-// Way appends to buf the links from one member to another; see Layout.
-func (t Topology) Way(members, from, to int, buf []Step) []Step {
+// Route appends to buf the links from one member to another; see Layout.
+func (t Topology) Route(members, from, to int, buf []Step) []Step {
 	l := t.Layout(members)
-	return l.Way(from, to, buf)
+	return l.Route(from, to, buf)
 }
 
 // Hops is how many links the way has.
@@ -103,12 +103,12 @@ type Layout struct {
 // Layout lays members out.
 func (t Topology) Layout(members int) Layout { return Layout{t.axes(), t.Shape(members)} }
 
-// Way appends to buf the links from one member to another in the order in
+// Route appends to buf the links from one member to another in the order in
 // which bytes cross them: along the first axis to the end, then the second,
 // then the third (dimension order), the shorter way round each. Where both ways
 // round are equally long, members at even places go up and those at odd places
 // down, so that an all-to-all loads both alike (rule N2).
-func (l *Layout) Way(from, to int, buf []Step) []Step {
+func (l *Layout) Route(from, to int, buf []Step) []Step {
 	if from == to {
 		return buf
 	}
@@ -118,7 +118,7 @@ func (l *Layout) Way(from, to int, buf []Step) []Step {
 	stride := 1
 	for axis, size := range l.shape[:l.axes] {
 		at, end := from/stride%size, to/stride%size
-		hops, down := turn(at, end, size)
+		hops, down := ringDistance(at, end, size)
 		for range hops {
 			buf = append(buf, Step{from, 2*axis + down})
 			next := at + 1 - 2*down
@@ -146,15 +146,15 @@ func (l *Layout) Hops(from, to int) int {
 	}
 	sum, stride := 0, 1
 	for _, size := range l.shape[:l.axes] {
-		hops, _ := turn(from/stride%size, to/stride%size, size)
+		hops, _ := ringDistance(from/stride%size, to/stride%size, size)
 		sum += hops
 		stride *= size
 	}
 	return sum
 }
 
-// turn is how many links lie between two places of a ring, and whether the way goes down (1).
-func turn(at, end, size int) (hops, down int) {
+// ringDistance is how many links lie between two places of a ring, and whether the way goes down (1).
+func ringDistance(at, end, size int) (hops, down int) {
 	up := (end - at + size) % size
 	if 2*up > size || 2*up == size && at%2 == 1 {
 		return size - up, 1

@@ -68,7 +68,7 @@ func (b *bench) memory(bytes float64, wgs int) roof {
 
 // GEMM is C[m,n] = A[m,k]·B[k,n] by the matrix library, or in tiles that the
 // file gives. Both take whole waves of tiles; memory is a second roof.
-func (b *bench) product(m, n, k int64) {
+func (b *bench) gemm(m, n, k int64) {
 	e := b.f.elements()
 	b.multiply("", m, n, k, m*k+k*n+m*n, trace.Operator{
 		Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{e.torch, e.torch},

@@ -186,11 +186,11 @@ func checkCluster(m *machine.Machine, k *Kernel) error {
 // Fits says why a workgroup with the footprint fits on no CU of the machine; nil where it does.
 func Fits(m *machine.Machine, f Footprint) error { return checkFits(m, f.Need(&m.GPU)) }
 
-func checkFits(m *machine.Machine, need Room) error {
+func checkFits(m *machine.Machine, need CUResources) error {
 	if m.GPU.CUs.Value < 1 {
 		return fmt.Errorf("footprint: machine %q has no CUs", m.Name)
 	}
-	has := m.GPU.Room()
+	has := m.GPU.CUResources()
 	for _, r := range []struct {
 		what      string
 		need, has int64

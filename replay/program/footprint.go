@@ -2,12 +2,12 @@ package program
 
 import "github.com/overlapse/overlapse/replay/machine"
 
-type Room = machine.Room
+type CUResources = machine.CUResources
 
 // Need is what one workgroup takes.
-func (f Footprint) Need(g *machine.GPU) Room {
+func (f Footprint) Need(g *machine.GPU) CUResources {
 	if f.Exclusive {
-		return g.Room()
+		return g.CUResources()
 	}
 	return g.Need(f.Threads, f.Registers, f.Shared)
 }

@@ -288,9 +288,9 @@ func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float6
 	}
 	switch f.kernelName(op).class {
 	case matrix:
-		return productByIt, "a GEMM by its name, of unknown size"
+		return gemmByName, "a GEMM by its name, of unknown size"
 	case lookup:
-		return productByIt, "a lookup by its name, of unknown size"
+		return gemmByName, "a lookup by its name, of unknown size"
 	case unknown:
 		return adjacentOnly, "a kernel of unknown work"
 	}

@@ -11,7 +11,7 @@ import (
 // factor for everything that weakens it.
 const (
 	sizesAgree   = 0.95 // one's output has the size of the other's input
-	productByIt  = 0.60 // adjacent, a GEMM by its name, sizes unknown
+	gemmByName   = 0.60 // adjacent, a GEMM by its name, sizes unknown
 	adjacentOnly = 0.45 // adjacent, a kernel of the program's own, sizes unknown
 
 	throughSame  = 0.80 // a light kernel between, of that size too
@@ -44,7 +44,7 @@ func (l *lifter) pair() {
 		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) candidate { return l.halves[row].producers[op] })
 		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) candidate { return l.halves[row].consumers[op] })
 	}
-	l.pairProducts(bases)
+	l.pairGEMMs(bases)
 	slices.SortStableFunc(l.Pairs, func(a, b Pair) int {
 		x, y := &l.Ops[a.First[0]], &l.Ops[b.First[0]]
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ID, y.ID), cmp.Compare(a.Direction, b.Direction))
@@ -78,9 +78,9 @@ func (p *Pair) join(h candidate, base int32) {
 	}
 }
 
-// pairProducts pairs GEMMs of which one consumes the other's output. Ranks
+// pairGEMMs pairs GEMMs of which one consumes the other's output. Ranks
 // are joined by step, names and order.
-func (l *lifter) pairProducts(bases []int32) {
+func (l *lifter) pairGEMMs(bases []int32) {
 	type kin struct {
 		step          int32
 		first, second string

@@ -103,7 +103,7 @@ func lookUp[T any](given map[string]T, name string, k *trace.Kernel) (v T, ok bo
 // completed is a shape that the user gave, with its kind if they left it open.
 func completed(s Shape) Shape {
 	if s.Kind == NoShape {
-		s.Kind = productKind(s.M, s.N)
+		s.Kind = gemmKind(s.M, s.N)
 	}
 	if s.Evidence == "" {
 		s.Evidence = "given"
@@ -111,7 +111,7 @@ func completed(s Shape) Shape {
 	return s
 }
 
-func productKind(m, n int64) ShapeKind {
+func gemmKind(m, n int64) ShapeKind {
 	if min(m, n) <= skinny {
 		return GEMV
 	}
@@ -124,11 +124,11 @@ func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	a, b, transposed := factors(o.Name)
 	switch {
 	case a >= 0 && b < len(o.Dims):
-		batch, m, n, k, ok := product(o.Dims[a], o.Dims[b], transposed)
+		batch, m, n, k, ok := gemmSizes(o.Dims[a], o.Dims[b], transposed)
 		if !ok {
 			return Shape{}, 1
 		}
-		s = Shape{Kind: productKind(batch*m, n), M: batch * m, N: n, K: k}
+		s = Shape{Kind: gemmKind(batch*m, n), M: batch * m, N: n, K: k}
 		s.Evidence = fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])
 		if batch > 1 {
 			s.Evidence += fmt.Sprintf(", a batch of %d taken as more rows", batch)
@@ -215,7 +215,7 @@ func factors(operator string) (a, b int, transposed bool) {
 
 // GEMM multiplies shapes as matmul does: rows before the last two axes are a
 // batch if both sides have them, else more rows of A.
-func product(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
+func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return 0, 0, 0, 0, false
 	}

@@ -36,7 +36,7 @@ type Isolation struct {
 	Compute    float64 `json:"compute_slowdown"`    // captured over alone, disturbed compute kernels together; 1 where none was
 	Collective float64 `json:"collective_slowdown"` // the same of collectives' transfers
 	Rounds     int     `json:"rounds"`
-	Beside     []int32 `json:"-"`             // by collective: the op, of any rank, that computed beside its transfer for longest, or -1
+	CoRunners  []int32 `json:"-"`             // by collective: the op, of any rank, that computed beside its transfer for longest, or -1
 	Why        string  `json:"why,omitempty"` // the captured schedule could not be simulated on this machine: durations alone are the captured ones
 }
 

@@ -13,7 +13,7 @@ import (
 // SelfAttention is three dependent kernels: queries, keys and values side by
 // side, the dot product of those of one column, the output projection.
 func SelfAttention(m int64) Chain {
-	return Chain{Ranks: 1, Steps: 4, M: m, Products: []Dense{
+	return Chain{Ranks: 1, Steps: 4, M: m, GEMMs: []Dense{
 		{Name: "qkv", N: 4608, K: 12288, Dur: 160_000},
 		{Name: "dot product", N: 1536, K: 1536, Dur: 40_000},
 		{Name: "projection", N: 12288, K: 1536, Dur: 66_000},
@@ -121,14 +121,14 @@ func (s Mlp) Build(t testing.TB) *workload.Workload {
 	t.Helper()
 	up := Dense{Name: "up", N: s.Ffn, K: s.Hidden, Dur: s.Up}
 	down := Dense{Name: "down", N: s.Hidden, K: s.Ffn, Dur: s.Down}
-	return Chain{Ranks: s.Ranks, Steps: s.Steps, M: s.Batch, Products: []Dense{up, down}}.Build(t)
+	return Chain{Ranks: s.Ranks, Steps: s.Steps, M: s.Batch, GEMMs: []Dense{up, down}}.Build(t)
 }
 
 // A Chain is a loop of dependent GEMMs over the same m rows.
 type Chain struct {
 	Ranks, Steps int
 	M            int64
-	Products     []Dense
+	GEMMs        []Dense
 }
 
 // A Dense is one GEMM of a chain.
@@ -151,14 +151,14 @@ func (s Chain) Build(t testing.TB) *workload.Workload {
 		b.AddRank(trace.Rank{ID: r, World: s.Ranks})
 		w.Ranks = append(w.Ranks, nil)
 	}
-	links := len(s.Products) - 1
+	links := len(s.GEMMs) - 1
 	w.Pairs = make([]workload.Pair, s.Steps*links)
 	w.Steps = make([]workload.Step, s.Steps)
 	for r := range s.Ranks {
 		at, prev := trace.Time(10_000), int32(-1)
 		for step := range s.Steps {
 			w.Steps[step].Start = append(w.Steps[step].Start, at)
-			for i, x := range s.Products {
+			for i, x := range s.GEMMs {
 				rows, cols, splits := cmp.Or(x.Rows, 128), cmp.Or(x.Cols, 128), max(1, x.Splits)
 				sh := workload.Shape{Kind: max(workload.GEMM, x.Kind), M: s.M, N: x.N, K: x.K, ElemSize: 2}
 				tiles := ceilDiv(int(sh.M), rows) * ceilDiv(int(sh.N), cols)

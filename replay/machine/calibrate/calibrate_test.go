@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"github.com/overlapse/overlapse/replay/dataset"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -248,7 +248,7 @@ func TestCalibrateNarrows(t *testing.T) {
 	if off(m.Matmul.Rate.Value, base.Matmul.Rate.Value) > 0.02 {
 		t.Errorf("one GEMM moves the rate from %v to %v", base.Matmul.Rate, m.Matmul.Rate)
 	}
-	if !m.Answered(machine.Question{Kind: machine.AboutProduct, M: 3000, N: 8192, K: 7168}) || !m.Answered(machine.Question{Kind: machine.AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
+	if !m.Answered(machine.Question{Kind: machine.AboutGEMM, M: 3000, N: 8192, K: 7168}) || !m.Answered(machine.Question{Kind: machine.AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
 		t.Error("what was measured is still asked")
 	}
 	other, _, err := Calibrate(row("h100x4"), base)
