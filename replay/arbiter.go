@@ -12,7 +12,7 @@ import "github.com/overlapse/overlapse/replay/program"
 //	memory     |compute ......|communication|
 //	                     share: ^
 //
-// Each side is a resource that all its flows cross beside the memory. Its capacity
+// Each side is a resource that all its flows cross alongside the memory. Its capacity
 // follows what the other side could send at most.
 
 // A side is whose bytes they are.

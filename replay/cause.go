@@ -11,7 +11,7 @@ import (
 // end then: a workgroup's phase because the one before it ended, a wait because
 // of the post that brought its flag to the count, a workgroup's start because of
 // the launch or of who left the slot, a kernel's end because of its last
-// workgroup. If asked to, the simulator keeps those moments, each with the one
+// workgroup. If asked to, the simulator keeps those times, each with the one
 // that brought it about:
 //
 //	GPU 0  A |--work--|-store-|                     end
@@ -21,7 +21,7 @@ import (
 // Followed backwards from the end of what ended last they are the critical
 // path: a chain without gap from time 0 to the makespan (rule Z6).
 
-// A Step is what passed between two moments of a critical path.
+// A Step is what passed between two times of a critical path.
 type Step uint8
 
 // The steps. Woken, Placed and Served take no time: they say whose end let
@@ -67,11 +67,11 @@ const (
 	ByNIC           // what leaves or enters a NIC
 	ByCache         // the last-level cache
 	ByPipes         // other workgroups on the same CU
-	ByLoad          // work of other kernels beside it (Phase.Beside)
+	ByLoad          // work of other kernels alongside it (Phase.Beside)
 	numBounds
 )
 
-var boundNames = [numBounds]string{"nothing", "memory", "egress", "ingress", "link", "NIC", "cache", "shared CUs", "work beside it"}
+var boundNames = [numBounds]string{"nothing", "memory", "egress", "ingress", "link", "NIC", "cache", "shared CUs", "work alongside it"}
 
 func (b Bound) String() string {
 	if b < numBounds {
@@ -113,23 +113,23 @@ const (
 type causeEvent struct {
 	at      program.Time
 	alone   program.Time // of a phase; of a wake, how long it had been waited for
-	before  int32        // the moment that brought it about, or none: the program's start
+	before  int32        // the time that brought it about, or none: the program's start
 	command int32
 	arg     int32 // peer, flag or cause
 	step    Step
 	bound   Bound
 }
 
-// A commandRef is a command of which moments are kept.
+// A commandRef is a command of which times are kept.
 type commandRef struct{ stream, command int32 }
 
-// causes keeps moments. A nil one keeps none.
+// causes keeps times. A nil one keeps none.
 type causes struct {
-	chunks      [][]causeEvent // of chunkSize moments each, so that none is copied as they grow
+	chunks      [][]causeEvent // of chunkSize times each, so that none is copied as they grow
 	count       int32
 	commandRefs []commandRef
-	wgs         []int32 // by workgroup: the moment why it is where it is
-	now         int32   // the moment of what is being stepped
+	wgs         []int32 // by workgroup: the time why it is where it is
+	now         int32   // the time of what is being stepped
 	last        int32   // of what ended last
 }
 
@@ -140,7 +140,7 @@ func newCauses(o Options) *causes {
 	return &causes{now: none, last: none}
 }
 
-// chunkSize is how many moments are allocated at once: half a megabyte.
+// chunkSize is how many times are allocated at once: half a megabyte.
 const chunkSize = 1 << 14
 
 func (c *causes) event(id int32) *causeEvent { return &c.chunks[id/chunkSize][id%chunkSize] }
@@ -163,7 +163,7 @@ func (c *causes) note(wg, moment int32) {
 	c.wgs[wg] = moment
 }
 
-// at is when a moment was.
+// at is when a time was.
 func (c *causes) at(id int32) program.Time {
 	if id == none {
 		return 0
@@ -231,7 +231,7 @@ func (f *fabric) boundBy(resource int32) Bound {
 	return ByLink
 }
 
-// placed is the moment at which a workgroup of the launch starts on a CU: that
+// placed is the time at which a workgroup of the launch starts on a CU: that
 // of the launch, or that at which another left the slot.
 func (s *sim) placed(l *launch, cu int32) int32 {
 	c := s.causes
@@ -245,7 +245,7 @@ func (s *sim) placed(l *launch, cu int32) int32 {
 	return c.add(causeEvent{at: s.now, before: left, command: l.commandRef, alone: s.now - l.ready, step: Placed})
 }
 
-// launched is the moment of a launch.
+// launched is the time of a launch.
 func (c *causes) launched(l *launch, st *stream) {
 	l.commandRef = c.commandRef(l.stream, st)
 	if c.now == none { // what workgroups begin with is known to be their kernel's
@@ -254,7 +254,7 @@ func (c *causes) launched(l *launch, st *stream) {
 	l.causeEvent = c.now
 }
 
-// passed adds what a stream spent its time with since its last moment.
+// passed adds what a stream spent its time with since its last time.
 func (s *sim) passed(id int32, st *stream, step Step, arg int32) {
 	if s.causes == nil || s.causes.at(st.causeEvent) == s.now {
 		return
@@ -263,7 +263,7 @@ func (s *sim) passed(id int32, st *stream, step Step, arg int32) {
 	s.causes.now = st.causeEvent
 }
 
-// resumed adds that a stream was let go on by another's moment.
+// resumed adds that a stream was let go on by another's time.
 func (s *sim) resumed(id int32, st *stream, step Step) {
 	if s.causes == nil || step == Served && st.since == s.now {
 		return

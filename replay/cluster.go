@@ -116,12 +116,12 @@ func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 
 // clusterOrder is the order in which the clusters of a persistent kernel start, where
 // all fit at once: each group gets neighbouring ones, as many as it takes when
-// the groups take in turn, and in turn they start. So clusters that have a tile
+// the groups take one after another, and one after another they start. So clusters that have a tile
 // less are not those that start last (measured on cuBLAS:
 // samples/measurements/2026-11-22-h200-groups). nil: in the order of their numbers (rule D9).
 //
 //	groups of 1, 2 and 3 clusters, 6 clusters:  a 0 | b 1 2 | c 3 4 5
-//	started in turn:                            0 1 3 2 4 5
+//	started one after another:                            0 1 3 2 4 5
 func (gs *groups) clusterOrder(k *program.Kernel) []int32 {
 	if k.Cluster <= 1 || k.Tiles == 0 {
 		return nil

@@ -90,7 +90,7 @@ func TestClusters(t *testing.T) {
 		},
 		{
 			// G takes what left CUs 0 and 1, so that P replaces what left CU 2,
-			// though there would be room for it beside G.
+			// though there would be room for it alongside G.
 			"a cluster takes what was freed from plain kernels",
 			nine,
 			[]program.Stream{

@@ -50,7 +50,7 @@ type cu struct {
 	free        program.CUResources
 	freed       int32   // workgroups that left in this instant and were not replaced
 	collectives int32   // resident workgroups of collectives
-	left        int32   // the last one's moment, if causes are kept
+	left        int32   // the last one's time, if causes are kept
 	wgs         []int32 // resident, in no order
 	slots       []int32 // by slot, for lanes: who is in it (vacancies.stays), or none
 	classes     []int32 // classes of its work that touches no memory

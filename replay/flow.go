@@ -33,14 +33,14 @@ type flows struct {
 	uncontended []uncontended // by path
 	index       map[classKey]int32
 	classes     []flowClass // by class of the System
-	coRun       [][]int32   // by GPU: classes that go slower beside other work
+	coRun       [][]int32   // by GPU: classes that go slower alongside other work
 	shares      []float64   // by GPU: of its memory that communication is sure of
 }
 
 // A flowClass is what replay knows of a class.
 type flowClass struct {
 	key     classKey
-	coRunAt int32 // place in flows.beside
+	coRunAt int32 // place in flows.alongside
 }
 
 func (s *sim) newFlows() {

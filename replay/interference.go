@@ -9,9 +9,9 @@ import "github.com/overlapse/overlapse/replay/machine"
 // more requests in flight there. Each CU that computes adds its own, so that the
 // co-run slowdown of a phase grows in proportion to the CUs that compute, up to
 // the measured one (Phase.Beside), which is of kernels that fill all CUs that the
-// collective leaves. It begins at none, or, beside matrix instructions, at a part of
+// collective leaves. It begins at none, or, alongside matrix instructions, at a part of
 // that (Kernel.Onset): the first one lowers the clock of the whole GPU, and channels with
-// it (samples/measurements/2026-11-22-h200x2-beside; rules I3 and I8).
+// it (samples/measurements/2026-11-22-h200x2-alongside; rules I3 and I8).
 //
 //	CUs  |cccccc|GGGGGGGGGGGG......|     share = G / (all - c)
 //	     collective   compute
@@ -69,7 +69,7 @@ func (s *sim) interfere() {
 }
 
 // interference is how many times as long a member of the class takes at present
-// beside compute of other kernels (rule I6).
+// alongside compute of other kernels (rule I6).
 func (s *sim) interference(k *classKey) float64 {
 	g := &s.gpus[k.gpu]
 	occupied, matrix := g.occupied, g.matrix

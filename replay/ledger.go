@@ -93,7 +93,7 @@ func (t *ledger) spend(row, gpu int32, by *Slots) {
 
 // uncommitted is the bytes of a kernel's phases that are not in the ledger yet.
 type uncommitted struct {
-	read, written, cached float64 // by Work; written by Stores too, beside what they send
+	read, written, cached float64 // by Work; written by Stores too, alongside what they send
 	peer                  int32   // of the last Stores
 	stored, fetched       float64 // by those
 }

@@ -148,7 +148,7 @@ func (s *sim) join(who actor, k *classKey, size float64) {
 	s.flows.Join(s.classFor(who, k), s.MemberOf(number), number, k.path, k.limit, size, int64(s.now))
 }
 
-// classFor returns the class of a flow. What goes slower beside other work has a limit
+// classFor returns the class of a flow. What goes slower alongside other work has a limit
 // that others change, and an arbiter goes by what all could send at most: those are
 // not aggregated.
 func (s *sim) classFor(who actor, k *classKey) int32 {

@@ -119,7 +119,7 @@ type Slots struct {
 	GPU      int
 	Name     string
 	Working  program.Time // work and stores, as long as they take alone
-	Slowed   program.Time // what they took beyond it: pipes, memory, links, other work beside
+	Slowed   program.Time // what they took beyond it: pipes, memory, links, other work alongside
 	Waiting  program.Time // for flags
 	Sleeping program.Time // latencies
 }

@@ -27,7 +27,7 @@ type workgroup struct {
 	phase       phaseState
 	op          program.PhaseOp // of the phase
 	keeps       bool            // the tile's phases, in sim.kept
-	lone        bool            // the phase moves no bytes and goes no slower beside other work
+	lone        bool            // the phase moves no bytes and goes no slower alongside other work
 	uncontended bool            // has an uncontended flow, at pathAt
 
 	// Of flows, and of what is recorded.

@@ -13,11 +13,11 @@ import (
 )
 
 // A captured duration contains the interference of the captured schedule:
-// kernels beside collectives lost compute units and memory bandwidth,
-// collectives beside kernels moved slower. Strategies start from durations
+// kernels alongside collectives lost compute units and memory bandwidth,
+// collectives alongside kernels moved slower. Strategies start from durations
 // alone. Isolate finds them:
 //
-//  1. An operation is disturbed if compute or a collective ran beside it on its
+//  1. An operation is disturbed if compute or a collective ran alongside it on its
 //     rank. What was not disturbed took its captured time alone (rule L1).
 //  2. A disturbed operation of which the capture holds undisturbed instances (the
 //     same kernel, grid and sizes on the same rank; the same collective) takes
@@ -254,14 +254,14 @@ func (s *isolation) score(simulated []trace.Time) {
 	}
 }
 
-// Which operations and collectives had others beside them.
+// Which operations and collectives had others alongside them.
 type overlaps struct {
 	ops         []bool // by op
 	collectives []bool // by row
 }
 
-// coRunners finds what ran beside what, and by collective the compute kernel
-// that ran beside its transfer for longest: an op, or -1. Copies disturb nobody:
+// coRunners finds what ran alongside what, and by collective the compute kernel
+// that ran alongside its transfer for longest: an op, or -1. Copies disturb nobody:
 // the simulator replays captured ones without taking bandwidth (rule L4).
 func coRunners(w *workload.Workload) (d overlaps, beside []int32) {
 	d = overlaps{make([]bool, len(w.Ops)), make([]bool, len(w.Collectives))}

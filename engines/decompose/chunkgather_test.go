@@ -20,8 +20,8 @@ import (
 // both ranks, takes 997 to 1004 us in all four such iterations of
 // samples/measurements/2026-11-22-h200x2-kernels. Its gathers start 57, 258 and 430 us
 // after the first, its GEMMs 326, 529 and 796 us. Predicted are 966 us: gathers
-// beside the tail of a GEMM, on a few CUs, are slowed by little where interference
-// grows with what computes, as the benchmark 2026-11-22-h200x2-beside has it.
+// alongside the tail of a GEMM, on a few CUs, are slowed by little where interference
+// grows with what computes, as the benchmark 2026-11-22-h200x2-alongside has it.
 func TestGatherBehindProduct(t *testing.T) {
 	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/bulk_command_r_in_all_gather_w2", format.Options{})
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package decompose cuts a GEMM and its collective into chunks and runs one
-// chunk's communication beside the next chunk's compute (Wang et al., ASPLOS'23;
+// chunk's communication alongside the next chunk's compute (Wang et al., ASPLOS'23;
 // CoCoNet; FlashOverlap).
 package decompose
 
@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy cuts the communication of a pair into pieces that run beside the
+// Strategy cuts the communication of a pair into pieces that run alongside the
 // compute of others (rules W1 to W5). The variant says what is cut and what moves
 // the pieces.
 //
@@ -23,7 +23,7 @@ var Strategy = plan.Strategy{
 	Name:    "decompose",
 	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
 	Saves:   "chunks are tiled anew, and may leave fewer compute units idle in the last wave",
-	Summary: "the communication of one piece beside the compute of the next, on two streams",
+	Summary: "the communication of one piece alongside the compute of the next, on two streams",
 	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
 		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
 		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch. " +
@@ -272,7 +272,7 @@ func (c *chunked) finish() {
 }
 
 // eventGap is the time from the end of a chunk to the start of what waits for it
-// on the other stream. The next chunk is ready at the same moment (commFirst).
+// on the other stream. The next chunk is ready at the same time (commFirst).
 func eventGap(r *plan.Rank, p *plan.Pair, k int) float64 {
 	l := r.Planner.Machine.Launch
 	switch gather := p.Direction == workload.CollectiveThenCompute; {

@@ -150,7 +150,7 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 	}
 	owner := func(tile int) int32 { return dest[(tile*n/g.Tiles+start)%n] }
 	if v["order"] == "aware" && pl.Machine.Fabric.Topology == machine.Mesh {
-		// A link serves one peer: tiles for all of them in turn keep every link busy (rule U3).
+		// A link serves one peer: tiles for all of them one after another keep every link busy (rule U3).
 		pattern = machine.ToAll
 		owner = func(tile int) int32 {
 			if away := g.Tiles * (n - 1) / n; tile >= away {

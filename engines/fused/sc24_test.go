@@ -26,7 +26,7 @@ func change(t testing.TB, text, name string, set map[string]string) float64 {
 // What the fused operators' paper (SC'24) found on MI210, as far as it follows
 // from the mechanism. No number of the machine's profile was fitted to these;
 // sizes that its text leaves out are ours, so only orders and signs are held,
-// and how large a gain is, is logged beside what was published.
+// and how large a gain is, is logged alongside what was published.
 
 // Figure 12: across two nodes the fused kernel gains over many sizes.
 func TestAcrossNodesGains(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 )
 
 // The pipelines of PyTorch's symmetric memory (torch/distributed/_symmetric_memory,
-// functions _pipelined_*) launch a GEMM a shard, on two streams in turn, so
+// functions _pipelined_*) launch a GEMM a shard, on two streams one after another, so
 // that the last wave of one fills up with the next. Copies are the peers' to
 // wait for: barriers of all ranks, on the stream itself, take the place of signals (rule O10).
 //

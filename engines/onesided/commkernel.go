@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// launchCommKernel launches a communication kernel beside a pair's GEMM, before or after
+// launchCommKernel launches a communication kernel alongside a pair's GEMM, before or after
 // it, once ready is posted, and returns the flag of its end. Launched before, the GEMM waits until
 // all its workgroups are placed. Launched after, they get the slots that the GEMM
 // leaves; if the GEMM waits for them and leaves none, it is a deadlock (rule O9).

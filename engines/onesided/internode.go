@@ -162,7 +162,7 @@ func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 	return most
 }
 
-// spares is how many compute units the GEMM leaves to the kernels beside it.
+// spares is how many compute units the GEMM leaves to the kernels alongside it.
 func (t *operator) spares(p *plan.Pair, b *state) int {
 	c, ok := t.pl.Cluster(b.ranks, 0)
 	switch {

@@ -66,8 +66,8 @@ func TestBytesBetweenNodes(t *testing.T) {
 	}
 }
 
-// Adding beside the GEMM takes as few workgroups as keep up, or as many as
-// are given; the last sum, beside which nothing computes, takes them all.
+// Adding alongside the GEMM takes as few workgroups as keep up, or as many as
+// are given; the last sum, alongside which nothing computes, takes them all.
 func TestReducers(t *testing.T) {
 	s := plantest.Scattered
 	s.Steps = 1

@@ -13,7 +13,7 @@ import (
 )
 
 // lowLatency plans small collectives as one kernel of a few workgroups in which no
-// rank waits for another at its start: two buffers take turns from call to call,
+// rank waits for another at its start: two buffers alternate from call to call,
 // and who sees the data of a call knows that its sender has left the one before
 // (rules O12 and O13). What lies around the collective stays.
 type lowLatency struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy moves shards beside a GEMM and lets signals in peer memory say which
+// Strategy moves shards alongside a GEMM and lets signals in peer memory say which
 // have arrived (Triton-distributed, rules O1 to O16).
 //
 //	all-gather + GEMM, switch        GEMM + reduce-scatter, switch
@@ -21,7 +21,7 @@ var Strategy = plan.Strategy{
 	Name:    "onesided",
 	From:    "Triton-distributed, PyTorch symmetric memory",
 	Saves:   "copy engines and stores move the bytes without the library's protocol and channels",
-	Summary: "shards move beside the GEMM, signals tell which have arrived",
+	Summary: "shards move alongside the GEMM, signals tell which have arrived",
 	Detail: "An all-gather or all-to-all and the GEMM behind it, or a GEMM and the reduce-scatter or all-to-all behind " +
 		"it, become one pipeline. Copy engines move the shards and hold no compute unit; memory and links they share. A " +
 		"gathered GEMM starts at once with the rank's own shard and goes on in the order in which the others should " +
@@ -38,11 +38,11 @@ var Strategy = plan.Strategy{
 		"kernel: a GEMM that waits and was launched first may hold every slot that it needs, which is a deadlock. " +
 		"Between nodes an all-gather is a communication kernel: a workgroup for each other node puts the own shard to this " +
 		"rank's counterpart there, the others pass on to the node what has come. A reduce-scatter goes by target node, the own " +
-		"one last: copies within the node, a few workgroups that add, one that sends the sum to the counterpart, beside the " +
+		"one last: copies within the node, a few workgroups that add, one that sends the sum to the counterpart, alongside the " +
 		"copies for the next node. " +
 		"impl=oneshot is the all-reduce for small messages: one kernel stores the whole vector to every peer and adds what " +
 		"arrives, more bytes than a ring's in one step. ll, ll128 and multimem put a kernel of one workgroup a rank in the place " +
-		"of every all-gather, beside a kernel or alone (as before the combination of partial attention in distributed flash " +
+		"of every all-gather, alongside a kernel or alone (as before the combination of partial attention in distributed flash " +
 		"decoding): flags travel in the data, so that nothing waits for a fence or a barrier, at the price of twice the bytes, " +
 		"or 128 for 120; multimem stores once, and the switch hands it to every rank of the node. ll is the low-latency all-to-all too: every workgroup puts tokens and a signal to one peer.",
 	Params: []plan.Param{
@@ -53,8 +53,8 @@ var Strategy = plan.Strategy{
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, or one a rank for low latency"},
 		{Name: "first", Default: "communication", Choices: []string{"communication", "gemm"}, Doc: "which kernel is launched first with mover=kernel"},
-		{Name: "reserve", Default: "0", Doc: "compute units that the GEMM leaves free; 0: none, or between nodes what the kernels beside it take"},
-		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results beside a GEMM between nodes; 0: as few as keep up with the copies"},
+		{Name: "reserve", Default: "0", Doc: "compute units that the GEMM leaves free; 0: none, or between nodes what the kernels alongside it take"},
+		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results alongside a GEMM between nodes; 0: as few as keep up with the copies"},
 		{Name: "numa", Default: "1", Least: 1, Doc: "parts of the ring with impl=ring"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},

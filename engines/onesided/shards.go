@@ -26,7 +26,7 @@ type run struct {
 
 // runs puts the tiles of GEMMs into the order of the units. A tile that waits
 // for units comes with the last that its rows touch, one that completes units with
-// the first. Several GEMMs take turns unit by unit, as the experts of a grouped
+// the first. Several GEMMs alternate unit by unit, as the experts of a grouped
 // GEMM do whose rows are sorted by rank.
 func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
 	at := make([]int, ranks*cuts) // by piece of all rows: its place in the order

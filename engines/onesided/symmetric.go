@@ -23,7 +23,7 @@ type operator struct {
 	reserve  int    // CUs that the GEMM leaves free
 	rows     int    // of a piece
 	numa     int
-	reducers int            // workgroups that add beside a GEMM between nodes; 0: as few as keep up
+	reducers int            // workgroups that add alongside a GEMM between nodes; 0: as few as keep up
 	relays   map[int]*relay // by index of pair
 	states   map[int]*state // by index of pair
 }

@@ -63,7 +63,7 @@ func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 	return sel, nil
 }
 
-// Matters reports whether the setting means something beside those before it.
+// Matters reports whether the setting means something alongside those before it.
 func (p Param) Matters(set map[string]string) bool {
 	name, values, _ := strings.Cut(p.For, "=")
 	return p.For == "" || slices.Contains(strings.Split(values, "|"), set[name])

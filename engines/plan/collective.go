@@ -32,7 +32,7 @@ const Whole = -1
 // A Gang is one channel of a part on all ranks, or all of a part that is not cut
 // into channels. Its bytes move once it is resident on every rank, and its
 // workgroups leave together (rules C1 and C2). Channels do not wait
-// for each other, since each has its own share of the buffer: of 24 beside a
+// for each other, since each has its own share of the buffer: of 24 alongside a
 // GEMM on 112 of 132 CUs, 20 finish while it runs, and only four run on into
 // the next GEMM (samples/measurements/2026-11-21-h200x2-third, qwen7b_fc2 in 8 chunks).
 type Gang struct {
@@ -130,7 +130,7 @@ func (pl *Planner) Channels(c *workload.Collective) int {
 
 // Chunks cuts a captured collective into equal parts and says how long each takes
 // alone: its measured time, scaled by what the library is known to take for the
-// smaller size and the number of channels (rule C11). beside is the compute
+// smaller size and the number of channels (rule C11). alongside is the compute
 // that may be resident with it; nil: none.
 func (pl *Planner) Chunks(c *workload.Collective, of, channels int, beside *workload.Op) Piece {
 	return pl.PieceOf(Piece{Coll: c, Index: Whole, Of: of}, channels, beside)
@@ -159,7 +159,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 	}
 	if beside != nil {
 		parts := 1
-		if p.Shares == 0 { // chunks of a collective run beside chunks of the GEMM
+		if p.Shares == 0 { // chunks of a collective run alongside chunks of the GEMM
 			parts = p.Of
 		}
 		q := machine.Question{Kind: machine.AboutCoRun, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.Channels, With: pl.coRunKind(beside, parts)}
@@ -173,7 +173,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 	return p
 }
 
-// coRunKind says what kind of compute a collective runs beside, if it is cut
+// coRunKind says what kind of compute a collective runs alongside, if it is cut
 // into so many parts: what the matrix library wrote, other matrix kernels, or
 // kernels bound by memory, as are GEMMs of few rows (rule I5).
 func (pl *Planner) coRunKind(op *workload.Op, parts int) machine.CoRunKind {
@@ -230,7 +230,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 }
 
 // latency is the phase of a channel in which it moves nothing yet. What compute
-// beside a collective adds whatever its size is a longer latency (rule I4).
+// alongside a collective adds whatever its size is a longer latency (rule I4).
 func (p Piece) latency(alone trace.Time, self int32) program.Phase {
 	if alone == 0 || p.late == 0 && p.Slowdown <= 1 {
 		return program.Phase{Op: program.Sleep, Time: alone}
@@ -348,7 +348,7 @@ func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	return c.TransferAlone() - gather, gather
 }
 
-// coRunnerOf is the compute that ran beside a collective's transfer in the capture, or nil (rule L5).
+// coRunnerOf is the compute that ran alongside a collective's transfer in the capture, or nil (rule L5).
 func (pl *Planner) coRunnerOf(row int32) *workload.Op {
 	if i := pl.Workload.Isolation; i != nil && int(row) < len(i.CoRunners) && i.CoRunners[row] >= 0 {
 		return &pl.Workload.Ops[i.CoRunners[row]]

@@ -103,7 +103,7 @@ func (r *Rank) ReplacedOps(p *Pair) []*workload.Op {
 	return ops
 }
 
-// CommStream returns the stream on which a pair's communication runs beside its
+// CommStream returns the stream on which a pair's communication runs alongside its
 // compute: the one it was captured on, or one more where both shared a stream.
 func (r *Rank) CommStream(compute, comm *workload.Op) *Stream {
 	if comm.Queue != compute.Queue {

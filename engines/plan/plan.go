@@ -39,7 +39,7 @@ type Planner struct {
 	// Of a schedule that writes every operation by itself (oneAtATime, lanes).
 	WriteOp     func(r *Rank, op *workload.Op) // nil: pairs are the emitter's, others as captured
 	Order       [][]int32                      // by rank: in which they are written; nil: as captured
-	Serial      bool                           // no communication beside compute
+	Serial      bool                           // no communication alongside compute
 	EndedBefore []int32                        // of a serial schedule: timeOrder
 	BusyAt      []bool
 	skews       [][]trace.Time // of captured collectives, by rank: what late draws from

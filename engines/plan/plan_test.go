@@ -86,7 +86,7 @@ func TestClustersOfProducts(t *testing.T) {
 }
 
 // Beside chunks whose operands the memory takes longer to read than their tiles
-// compute, a collective is slowed as beside any kernel that saturates the memory.
+// compute, a collective is slowed as alongside any kernel that saturates the memory.
 func TestNeighbourOfFewRows(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 2)}
 	op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 2048, N: 16384, K: 8192}, Tiling: workload.Tiling{Persistent: true}}}
@@ -95,7 +95,7 @@ func TestNeighbourOfFewRows(t *testing.T) {
 	}
 }
 
-// A library's collective that runs beside compute on all CUs that it leaves takes
+// A library's collective that runs alongside compute on all CUs that it leaves takes
 // as much longer as was calibrated, its latency included.
 func TestSlowdownAsCalibrated(t *testing.T) {
 	for _, op := range []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter, trace.AllToAll} {
@@ -117,7 +117,7 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 		}
 		factor, _, latency := m.Library.CoRun(op, s.Bytes, s.Ranks, alone.Channels, pl.coRunKind(compute, 1))
 		if got, want := took(beside), factor*took(alone)+1e9*latency; !plantest.Near(got, want) {
-			t.Errorf("%s takes %.0f ns beside compute and %.0f alone, want %.0f", op, got, took(alone), want)
+			t.Errorf("%s takes %.0f ns alongside compute and %.0f alone, want %.0f", op, got, took(alone), want)
 		}
 	}
 }

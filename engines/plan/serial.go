@@ -10,7 +10,7 @@ import (
 )
 
 // SerialOrder is every rank's operations in the order of a serial schedule, in which
-// no communication runs beside compute. All ranks have the collectives in the same
+// no communication runs alongside compute. All ranks have the collectives in the same
 // order, so that they cannot deadlock (rule B4).
 //
 // The order is a topological one of a graph over all ranks: a node is a kernel, a
@@ -129,7 +129,7 @@ type separation struct {
 }
 
 // separatedFrom is what an operation must also wait for, so that no communication runs
-// beside it or, if it communicates, beside anything.
+// alongside it or, if it communicates, alongside anything.
 func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 	const why = workload.Planned
 	b := &r.Separation
@@ -172,7 +172,7 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 	if before := r.Planner.EndedBefore[op.ID]; before >= 0 {
 		after = append(after, workload.Dep{Op: before})
 	}
-	event := false // something that ran beside it when captured is waited for
+	event := false // something that ran alongside it when captured is waited for
 	for _, d := range after {
 		dep := &r.Planner.Workload.Ops[d.Op]
 		if r.where[d.Op] == nil || r.where[d.Op] == s {

@@ -11,7 +11,7 @@ import (
 // A kernel that streams memory, of more workgroups than fit at once, takes time
 // by its bytes and not by its waves: workgroups drift apart, and those of a
 // partial last wave share with fewer. On n of N compute units it takes N/n times
-// as long (one of 201 µs beside 4, 8, 16 and 24 held units of 132: 208, 213, 228
+// as long (one of 201 µs alongside 4, 8, 16 and 24 held units of 132: 208, 213, 228
 // and 235 to 245 µs, rows beside_membound), not a whole wave more (rule M10).
 //
 // Each compute unit's share is cut into pieces, finer towards the end, so that

@@ -19,10 +19,10 @@ var Ideal = plan.Strategy{
 		"alone. Nothing holds slots or bandwidth, and nothing waits for a launch, for the host or for other streams' data. " +
 		"An iteration begins when the one before has ended on all ranks. A strategy that takes less has removed work, as stores " +
 		"of intermediate results, or made it cheaper; the replay says which. variant=gemm-rs is T3's Ideal-GEMM-RS-Overlap: of an all-reduce only the " +
-		"reduce-scatter runs beside the GEMM, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
+		"reduce-scatter runs alongside the GEMM, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
 		"where memory adds what arrives, which saves the reduce-scatter's last step, in which nothing is sent and the last sum is formed.",
 	Params: []plan.Param{
-		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs beside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
+		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
 	},
 	Bound: true,
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

@@ -83,7 +83,7 @@ func TestIdealVariants(t *testing.T) {
 		s.Gemm = c.gemm
 		got := enginetest.Outcome(t, s.Build(t), m, "ideal", map[string]string{"variant": c.variant})
 		if d := got.Time - c.want; d < 0 || d > 10_000 {
-			t.Errorf("%s beside a GEMM of %d ns: %d ns, want %d and a launch", c.variant, c.gemm, got.Time, c.want)
+			t.Errorf("%s alongside a GEMM of %d ns: %d ns, want %d and a launch", c.variant, c.gemm, got.Time, c.want)
 		}
 	}
 	s.Gemm = 100_000

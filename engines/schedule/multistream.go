@@ -5,17 +5,17 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// Multistream runs the collective of one iteration beside the compute of the
+// Multistream runs the collective of one iteration alongside the compute of the
 // next (rules W6 to W9).
 var Multistream = plan.Strategy{
 	Name:    "multistream",
 	From:    "resource-aware overlap",
-	Summary: "the collective of one iteration beside the compute of the next, on two streams",
+	Summary: "the collective of one iteration alongside the compute of the next, on two streams",
 	Detail: "Iterations are taken to be independent, as two micro-batches are: the compute of an iteration no longer waits " +
 		"for the collective of the one before. The collective becomes ready when the last workgroup of its producer retires, " +
 		"the same moment at which the next iteration's first workgroups are eligible; without free compute units it waits " +
 		"for that kernel's tail. Priority decides only among workgroups that wait together. What compute leaves free can be " +
-		"shaped: lds asks for more shared memory a workgroup, so that fewer are resident and a channel may fit beside them; blocks " +
+		"shaped: lds asks for more shared memory a workgroup, so that fewer are resident and a channel may fit alongside them; blocks " +
 		"launches fewer workgroups, which loop over the tiles; carve keeps whole compute units for the collective, and gives it no more " +
 		"channels than fit there. Shaping has its price: a GEMM on fewer units or with fewer residents takes longer, as " +
 		"far as one workgroup alone does not fill a unit's pipes.",
@@ -58,7 +58,7 @@ func independent(pl *plan.Planner) string {
 	case len(pl.Pairs) == 0:
 		return "no compute kernel followed by a collective was found"
 	case len(pl.Pairs) < 2:
-		return "a single pair has no next iteration to run beside"
+		return "a single pair has no next iteration to run alongside"
 	case n == 0:
 		return "iterations are not marked in the trace, so nothing says that they are independent"
 	}

@@ -11,7 +11,7 @@ import (
 // An occupancy is what a GEMM's kernel leaves of the device for others
 // (resource-aware overlap, section 3.1; rules W7 to W9). Zero values change nothing.
 //
-//	residents of a CU    |AAAABBBB....|   blocks of 24 KiB: a channel fits beside
+//	residents of a CU    |AAAABBBB....|   blocks of 24 KiB: a channel fits alongside
 //	with more LDS each   |AAAAAAAA....|   blocks of 48 KiB: one less resident
 //	fewer blocks         |AAAA|AAAA|..|   whole CUs stay free
 //	CUs carved out       |AABB|AABB|xx|   compute may not use the last
@@ -105,7 +105,7 @@ func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
 	return g
 }
 
-// channels is how many of a collective's workgroups may run beside: with CUs
+// channels is how many of a collective's workgroups may run alongside: with CUs
 // carved out, no more than fit there, for a gang that does not fit waits for the GEMM's tail.
 func (o occupancy) channels(pl *plan.Planner, comm *workload.Op, want int) int {
 	if o.carve == 0 {

@@ -17,7 +17,7 @@ import (
 type sideBySide struct {
 	plain, urgent, sequential trace.Time
 	exposed                   trace.Time // communication a rank, without priority
-	rate                      float64    // of communication that runs beside compute
+	rate                      float64    // of communication that runs alongside compute
 }
 
 func besides(t testing.TB, w *workload.Workload, m machine.Machine, perCU float64) sideBySide {
@@ -114,7 +114,7 @@ func TestCarvedCUs(t *testing.T) {
 func ratio(a, b trace.Time) float64 { return float64(a) / float64(b) }
 
 // On V100 three workgroups a CU leave no registers for a channel. Asking for all
-// shared memory leaves one, and the collective runs beside it from the start.
+// shared memory leaves one, and the collective runs alongside it from the start.
 func TestSharedMemoryLeavesRoom(t *testing.T) {
 	m := plantest.Profile(t, "v100x4")
 	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)

@@ -12,7 +12,7 @@ import (
 )
 
 // The three kernels of attention run as one chain: each once a step, on streams of their
-// own, the third beside the first if there is room, and no kernel before its producer's first tile.
+// own, the third alongside the first if there is room, and no kernel before its producer's first tile.
 func TestChainsOfThree(t *testing.T) {
 	w, m := plantest.SelfAttention(1024).Build(t), plantest.H200(t, 1)
 	for _, policy := range []string{"row", "tile", "strided"} {

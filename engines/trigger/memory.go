@@ -10,7 +10,7 @@ import (
 // hold. T3 gives the thresholds (section 4.5), not the length.
 const queueEntries = 64
 
-// unlimited is the threshold of transfers that no threshold limits: they take turns.
+// unlimited is the threshold of transfers that no threshold limits: they alternate.
 const unlimited = queueEntries / 2
 
 // arbiterOf is how memory is divided. With compute first, a threshold on the queue

@@ -23,7 +23,7 @@ var Strategy = plan.Strategy{
 	Name:    "trigger",
 	From:    "T3",
 	Saves:   "the collective's kernel, and its reads and writes of memory",
-	Summary: "stores counted in memory start DMA transfers of a ring beside the GEMM",
+	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
 	Detail: "A GEMM and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
 		"as many stages as there are ranks, each rank one chunk ahead of the next, so that what arrives in a stage is the chunk " +
 		"being computed. The first stage's stores go straight into the neighbour's memory. In the others a tracker counts the " +

@@ -17,7 +17,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Check is one measured row beside the prediction for it.
+// A Check is one measured row alongside the prediction for it.
 type Check struct {
 	Row        dataset.Row
 	Predicted  float64 // microseconds an iteration, the mean over the outcomes of dispatch races; 0 where Why says that there is none

@@ -117,7 +117,7 @@ func TestPublishedMLP(t *testing.T) {
 // Pairs of convolutions of 128 channels, with the grids of Table V. From two
 // waves on a gain is predicted where one was measured. Of one wave or less
 // the model has nothing to gain, and 15 to 23 % were: kernels of 30 µs spend a good
-// part of their time starting and ending, which these do beside each other.
+// part of their time starting and ending, which these do alongside each other.
 func TestPublishedConvolutions(t *testing.T) {
 	sizes := []string{"1", "4", "8", "12", "16", "20", "24", "28", "32"}
 	grids := map[string][2]int{"1": {64, 3}, "4": {64, 2}} // columns of a tile, parts along K

@@ -15,7 +15,7 @@ type Library struct {
 	Registers     Quantity // a thread
 	Shared        Quantity // bytes of one channel's workgroup
 	Cluster       Quantity // channels whose workgroups start together, where it divides their number
-	Onset         Quantity // slowdown beside the first matrix instructions, channels being all that limits: they lower the clock of the whole GPU
+	Onset         Quantity // slowdown alongside the first matrix instructions, channels being all that limits: they lower the clock of the whole GPU
 	AllReduce     Collective
 	AllGather     Collective
 	ReduceScatter Collective
@@ -38,10 +38,10 @@ type Collective struct {
 	Link         Quantity // bytes a second that all channels send together at most
 	Smooth       Quantity // exponent of the soft minimum between the channels' rate and the link's
 	Times        Table    // measured: ranks, channels, bytes, seconds of the kernel
-	CoRunLibrary Quantity // slowdown beside GEMMs of the matrix library, channels being all that limits
-	CoRunTiles   Quantity // the same beside GEMMs of compiled tiles
-	CoRunMemory  Quantity // the same beside kernels that saturate the memory
-	CoRunLatency Quantity // seconds more beside compute, whatever the size
+	CoRunLibrary Quantity // slowdown alongside GEMMs of the matrix library, channels being all that limits
+	CoRunTiles   Quantity // the same alongside GEMMs of compiled tiles
+	CoRunMemory  Quantity // the same alongside kernels that saturate the memory
+	CoRunLatency Quantity // seconds more alongside compute, whatever the size
 }
 
 // Clusters is how many of so many channels start together; 0 where each does by itself (rule C6).
@@ -202,7 +202,7 @@ func (c *Collective) nearestRanks(ranks float64) float64 {
 	return best
 }
 
-// A CoRunKind is what runs on the same GPUs beside a collective.
+// A CoRunKind is what runs on the same GPUs alongside a collective.
 type CoRunKind uint8
 
 // The neighbours.
@@ -219,8 +219,8 @@ const (
 //	1 + K·x^q + D/Time,  x = time in channels alone ÷ Time alone
 //
 // with K the profile's Beside of that kind and D its BesideLatency. Delays of memory add up (q = 1);
-// those beside compute also hide behind the link (q = 2). Both exponents were
-// read off collectives at 4 to 32 channels beside kernels that run without end (rule I1).
+// those alongside compute also hide behind the link (q = 2). Both exponents were
+// read off collectives at 4 to 32 channels alongside kernels that run without end (rule I1).
 func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunKind) float64 {
 	factor, _, latency := l.CoRun(op, bytes, ranks, channels, beside)
 	if latency == 0 {
@@ -250,8 +250,8 @@ func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int,
 	return 1 + k*math.Pow(x, beside.Exponent()), onset, c.CoRunLatency.Or(0)
 }
 
-// Interference is the slowdown beside neighbours that occupy only a share, 0 to 1,
-// of the CUs that the collective leaves, given that beside such as fill them and
+// Interference is the slowdown alongside neighbours that occupy only a share, 0 to 1,
+// of the CUs that the collective leaves, given that alongside such as fill them and
 // the part of what they add, 0 to 1, that the first of their workgroups is enough
 // for. Delays of memory and of the interconnect follow the requests in flight,
 // which grow with the CUs that make them (rule I2).

@@ -119,7 +119,7 @@ func TestSlowdownFallsWithChannels(t *testing.T) {
 		for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {
 			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, n), m.Library.Slowdown(op, 128<<20, 4, 32, n)
 			if !(few > many && many >= 1) {
-				t.Errorf("%v beside %d: %v at 4 channels, %v at 32", op, n, few, many)
+				t.Errorf("%v alongside %d: %v at 4 channels, %v at 32", op, n, few, many)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import "math"
 // A plain grid fills an idle GPU in an order of its own (measured:
 // samples/measurements/2026-11-22-h200-groups): CUs come in pairs; groups of a
 // single pair go first, one CU of each, then the other; then the larger groups
-// in turn, one CU of each pair, then the other halves:
+// one after another, one CU of each pair, then the other halves:
 //
 //	group 0 |0 2|  group 1 |1 3|  group 2 |4 6 8 10|  group 3 |5 7 9 11|
 //	                                pairs   4 8|6 10            5 9|7 11

@@ -50,6 +50,6 @@ func TestClustersBesideHeldCUs(t *testing.T) {
 	}
 	unknown := machine.GPU{CUs: machine.Quantity{Value: 132}}
 	if a, b := unknown.Clusters(2, 3), unknown.Clustered(8); a != 64 || b != 132 {
-		t.Errorf("unknown groups: %d clusters beside 3 held, %v CUs", a, b)
+		t.Errorf("unknown groups: %d clusters alongside 3 held, %v CUs", a, b)
 	}
 }

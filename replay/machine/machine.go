@@ -93,7 +93,7 @@ type Launch struct {
 	HostEvent      Quantity // host seconds to record an event and let another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective
 	NetworkCall    Quantity // seconds that a workgroup takes to hand a transfer and its flag to the network library
-	RaceKeeps      Quantity // one in how many collectives that were dispatched before the GEMM beside them are so at the next chunk
+	RaceKeeps      Quantity // one in how many collectives that were dispatched before the GEMM alongside them are so at the next chunk
 	GatherRaces    Quantity // at how many chunks of an all-gather dispatch order varies
 	Barrier        Quantity // seconds of a barrier among all GPUs through peer memory
 }

@@ -41,7 +41,7 @@ func (r CUResources) Plus(n CUResources) CUResources {
 	return CUResources{r.Threads + n.Threads, r.Registers + n.Registers, r.Shared + n.Shared, r.WGs + n.WGs}
 }
 
-// Minus is the room that is left beside n.
+// Minus is the room that is left alongside n.
 func (r CUResources) Minus(n CUResources) CUResources {
 	return CUResources{r.Threads - n.Threads, r.Registers - n.Registers, r.Shared - n.Shared, r.WGs - n.WGs}
 }

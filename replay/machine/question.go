@@ -11,13 +11,13 @@ import (
 // on the machine could have answered. A comparable value.
 type Question struct {
 	Kind     QuestionKind
-	M, N, K  int64 // a GEMM; with Beside, the one that runs beside, 0 where it is none
+	M, N, K  int64 // a GEMM; with Beside, the one that runs alongside, 0 where it is none
 	DType    string
 	Op       trace.CollectiveOp
 	Bytes    int64 // the larger of one rank's input and output
 	Ranks    int
 	Channels int
-	With     CoRunKind // what runs beside
+	With     CoRunKind // what runs alongside
 }
 
 // QuestionKind is what was asked.
@@ -27,7 +27,7 @@ type QuestionKind uint8
 const (
 	AboutGEMM       QuestionKind = iota // the time of a GEMM: Tiling
 	AboutCollective                     // the time of a collective alone: Library.Time
-	AboutCoRun                          // its slowdown beside compute: Library.Slowdown
+	AboutCoRun                          // its slowdown alongside compute: Library.Slowdown
 )
 
 // Questions gathers what is asked, each once, in the order of asking. A nil

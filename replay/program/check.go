@@ -275,7 +275,7 @@ func (prog *Program) CheckPhase(p *Phase, topology machine.Topology) error {
 		return fmt.Errorf("hit: share %g (want 0 to 1)", p.Hit)
 	}
 	if !(p.Slowdown >= 0 && p.Slowdown <= 1e6) {
-		return fmt.Errorf("beside: factor %g (want 0 to 1e6)", p.Slowdown)
+		return fmt.Errorf("slowdown: factor %g (want 0 to 1e6)", p.Slowdown)
 	}
 	if !(p.Weight >= 0 && p.Weight <= 1e6) || p.Weight > 0 && p.Weight < 1e-6 {
 		return fmt.Errorf("weight: %g (want 1e-6 to 1e6)", p.Weight)

@@ -192,7 +192,7 @@ func (h *hostOrder) awaited(p *wait, waiting int32) int32 {
 	return -1
 }
 
-// ended reports whether a was over when b started. Of two moments at one time, the one of lower id is first.
+// ended reports whether a was over when b started. Of two times at one time, the one of lower id is first.
 func (src *source) ended(a, b int32) bool {
 	return a < b && src.ops[a].End <= src.ops[b].Start
 }

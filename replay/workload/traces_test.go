@@ -16,12 +16,12 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 
 const root = "../.."
 
-// open lifts a trace that lies beside or in the checkout; it skips where that is absent.
+// open lifts a trace that lies alongside or in the checkout; it skips where that is absent.
 func open(t testing.TB, path string, o Options) *Workload {
 	t.Helper()
 	path = filepath.Join(root, path)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no %s beside the checkout", path)
+		t.Skipf("no %s alongside the checkout", path)
 	}
 	run, err := format.Open(path, format.Options{})
 	if err != nil {

@@ -30,13 +30,13 @@ type Workload struct {
 // An Isolation says how well the durations alone explain the captured ones.
 type Isolation struct {
 	Operations int     `json:"operations"`          // compute kernels and collectives
-	Disturbed  int     `json:"disturbed"`           // of them: something ran beside them that may have slowed them
+	Disturbed  int     `json:"disturbed"`           // of them: something ran alongside them that may have slowed them
 	Median     float64 `json:"residual_median"`     // |simulated / captured - 1| of the disturbed, where the captured schedule is simulated with interference
 	P90        float64 `json:"residual_p90"`        // the same, 90th percentile
 	Compute    float64 `json:"compute_slowdown"`    // captured over alone, disturbed compute kernels together; 1 where none was
 	Collective float64 `json:"collective_slowdown"` // the same of collectives' transfers
 	Rounds     int     `json:"rounds"`
-	CoRunners  []int32 `json:"-"`             // by collective: the op, of any rank, that computed beside its transfer for longest, or -1
+	CoRunners  []int32 `json:"-"`             // by collective: the op, of any rank, that computed alongside its transfer for longest, or -1
 	Why        string  `json:"why,omitempty"` // the captured schedule could not be simulated on this machine: durations alone are the captured ones
 }
 
@@ -48,7 +48,7 @@ type Op struct {
 	Rank       int          // 0 .. World-1
 	Queue      int64        // as the file numbers it; one that a second device of the rank numbers alike has a number of its own
 	Start, End trace.Time
-	Alone      trace.Time // how long it takes with nothing beside it (Isolation); 0: as captured
+	Alone      trace.Time // how long it takes with nothing alongside it (Isolation); 0: as captured
 	After      []Dep      // what it waited for, by op: earlier ones of its rank that ended by Start; the last to end decided
 	Gap        trace.Time // Start minus the end of the last of After, or minus 0: launch, host, and what the trace does not show
 	Issued     trace.Time // start of the host call that launched it; trace.Infinity where unknown
@@ -76,7 +76,7 @@ type Kernel struct {
 // Dur is the op's measured duration.
 func (o *Op) Dur() trace.Time { return o.End - o.Start }
 
-// DurAlone is how long the op takes with nothing beside it.
+// DurAlone is how long the op takes with nothing alongside it.
 func (o *Op) DurAlone() trace.Time {
 	if o.Alone > 0 {
 		return o.Alone
@@ -174,7 +174,7 @@ type Collective struct {
 	Members  []int32    // op ids, one a member rank, in rank order
 	Arrive   trace.Time // the latest member's start: from here bytes can move
 	Depart   trace.Time // the earliest member's end
-	Alone    trace.Time // how long the transfer takes with no compute beside it (Isolation); 0: as captured
+	Alone    trace.Time // how long the transfer takes with no compute alongside it (Isolation); 0: as captured
 	Shortest trace.Time // the least time that a member was in it, by its own clock; 0 where not noted
 	Evidence string     // how members were matched
 	Part     bool       // one of several kernels of a collective by copy engines, whose bytes count with the last
@@ -185,7 +185,7 @@ type Collective struct {
 // profiler lets drift by up to 1.8 % (2026-11-22-h200x2-fourth, pipe_grok_op_reduce_scatter_w2), less seems to pass (rule C10).
 func (c *Collective) Transfer() trace.Time { return max(c.Shortest, c.Depart-c.Arrive) }
 
-// TransferAlone is how long the transfer takes with no compute beside it.
+// TransferAlone is how long the transfer takes with no compute alongside it.
 func (c *Collective) TransferAlone() trace.Time {
 	if c.Alone > 0 {
 		return c.Alone

@@ -21,7 +21,7 @@ func clockRules() []rule {
 			"clock.knee", "draw at which GEMMs back to back settle, median", cycles + ", gap 0, or kind gemm+collective, part compute, once with back_to_back and once without", readKnee,
 		},
 		{
-			"clock.memory", "what is left of the knee beside GEMMs with a triad between them, over the triad's part of the time, median", cycles + " with fill triad", readFill("triad"),
+			"clock.memory", "what is left of the knee alongside GEMMs with a triad between them, over the triad's part of the time, median", cycles + " with fill triad", readFill("triad"),
 		},
 		{
 			"clock.link", "the same of a collective between them", cycles + " with fill of a collective, on two GPUs or more", readFill(""),

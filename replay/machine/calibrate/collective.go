@@ -55,10 +55,10 @@ func collectiveRules(op trace.CollectiveOp) []rule {
 			return f
 		})},
 		{key + ".times", "time of the row less launch.timing, least of repeats and of fewer channels", kind + ", queued or of 60 us and more", at(readTimes)},
-		{key + ".beside_latency", "time at no bytes, by the line over bytes, beside GEMMs of whole waves less that alone, median over channels", kind + ", strategy beside_cublas with kernel and gemm: 32 MiB and less, three sizes, GEMMs of whole waves", at(readCoRunLatency)},
-		{key + ".beside_library", "slowdown beside cuBLAS over the square of the channels' part of the time, median over channels", kind + ", strategy beside_cublas", beside(machine.CoRunLibrary)},
-		{key + ".beside_tiles", "slowdown beside Triton GEMMs over the square of the channels' part of the time, median over channels", kind + ", strategy beside_triton", beside(machine.CoRunTiles)},
-		{key + ".beside_memory", "slowdown beside memory-bound kernels over the channels' part of the time, median over channels", kind + ", strategy beside_membound", beside(machine.CoRunMemory)},
+		{key + ".beside_latency", "time at no bytes, by the line over bytes, alongside GEMMs of whole waves less that alone, median over channels", kind + ", strategy beside_cublas with kernel and gemm: 32 MiB and less, three sizes, GEMMs of whole waves", at(readCoRunLatency)},
+		{key + ".beside_library", "slowdown alongside cuBLAS over the square of the channels' part of the time, median over channels", kind + ", strategy beside_cublas", beside(machine.CoRunLibrary)},
+		{key + ".beside_tiles", "slowdown alongside Triton GEMMs over the square of the channels' part of the time, median over channels", kind + ", strategy beside_triton", beside(machine.CoRunTiles)},
+		{key + ".beside_memory", "slowdown alongside memory-bound kernels over the channels' part of the time, median over channels", kind + ", strategy beside_membound", beside(machine.CoRunMemory)},
 	}
 }
 
@@ -225,7 +225,7 @@ func readTimes(c *calibration, op trace.CollectiveOp) reading {
 	return f
 }
 
-// aloneSeconds is what the collective of a beside row takes alone.
+// aloneSeconds is what the collective of a alongside row takes alone.
 func (c *calibration) aloneSeconds(r Row) float64 {
 	if r.Params.Kernel {
 		return r.Params.AloneUs * 1e-6

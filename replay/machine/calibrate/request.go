@@ -38,7 +38,7 @@ func RequestFor(m *machine.Machine, q machine.Question) Request {
 	case machine.AboutCoRun:
 		r.Strategy = machine.CoRunNames[q.With]
 		r.Params.Channels, r.Params.Kernel = q.Channels, true
-		r.Why = "how much this collective slows down beside this compute"
+		r.Why = "how much this collective slows down alongside this compute"
 		if q.With != machine.CoRunMemory && q.M > 0 {
 			r.Params.GEMM = []int64{q.M, q.N, q.K}
 		}
