@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// What a program may ask for at most; beyond it sums would overflow.
+// Upper bounds of a program's values. Beyond them sums would overflow.
 const (
 	maxWGs       = math.MaxInt32
 	maxTiles     = math.MaxInt32
@@ -19,8 +19,8 @@ const (
 	maxEngines   = 1 << 10
 )
 
-// Check reports what is wrong with a machine or a program, short of the
-// phases that recipes will make: checkPhase sees to those.
+// Check returns an error for a machine or program with invalid values. Phases are checked
+// when they are generated (CheckPhase).
 func Check(m *machine.Machine, p *Program) error {
 	if err := checkMachine(m); err != nil {
 		return fmt.Errorf("replay: machine %q: %w", m.Name, err)
@@ -170,7 +170,7 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 	return checkCluster(m, k)
 }
 
-// checkCluster refuses clusters for which an idle GPU has no room.
+// checkCluster refuses clusters that do not fit on an idle GPU.
 func checkCluster(m *machine.Machine, k *Kernel) error {
 	if k.Cluster <= 1 || !m.GPU.Groups.Known() {
 		return nil
@@ -183,7 +183,7 @@ func checkCluster(m *machine.Machine, k *Kernel) error {
 	return nil
 }
 
-// Fits says why a workgroup with the footprint fits on no CU of the machine; nil where it does.
+// Fits returns an error if a workgroup with the footprint fits on no CU of the machine.
 func Fits(m *machine.Machine, f Footprint) error { return checkFits(m, f.Need(&m.GPU)) }
 
 func checkFits(m *machine.Machine, need CUResources) error {
@@ -234,8 +234,8 @@ func checkBytes(b float64) error {
 	return nil
 }
 
-// CheckPhase reports what is wrong with a phase of a recipe. What most are like
-// is seen at a glance: among floats that are 0 or more the greater has the greater bits.
+// CheckPhase returns an error for an invalid phase of a recipe. Valid phases take a fast
+// path: among floats of 0 or more the order of their bits is their order.
 func (prog *Program) CheckPhase(p *Phase, topology machine.Topology) error {
 	bits := math.Float64bits
 	if p.Op <= Sleep && uint64(p.Time) < uint64(MaxTime) && uint32(p.Peer) < uint32(len(prog.GPUs)) &&
@@ -283,7 +283,7 @@ func (prog *Program) CheckPhase(p *Phase, topology machine.Topology) error {
 	return nil
 }
 
-// Where names a command for an error message.
+// Where identifies a command in an error message: GPU, stream, command.
 func (st *Stream) Where(gpu int, c *Command) string {
 	at := -1
 	for i := range st.Commands {
