@@ -46,8 +46,8 @@ type launch struct {
 	commandRef   int32
 }
 
-// launch makes the stream's kernel ready. A kernel without workgroups ends at once (rule
-// I7).
+// launch makes the stream's kernel ready. A kernel without workgroups ends at once
+// (rule I7).
 func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	id := s.kernels.add()
 	l := s.kernels.at(id)

@@ -5,8 +5,8 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A channel transfers the puts from one GPU to another, in order, one at a time (rule
-// S10).
+// A channel transfers the puts from one GPU to another, in order, one at a time
+// (rule S10).
 type channel struct {
 	fluid.Member
 	puts   []put // the first one is in transfer

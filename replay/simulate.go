@@ -34,7 +34,7 @@ const none = -1
 type alarm = program.Time
 
 // Simulate runs the program on the machine. It returns a *DeadlockError if the program
-// cannot finish, Options.Stop's error if that stops the run, and otherwise an error that
+// cannot finish, ErrStopped if Options.Stop ends it, and otherwise an error that
 // names the GPU, stream and command at fault.
 //
 // A machine quantity of 0 is not modelled: memory of bandwidth 0 imposes no limit, and a

@@ -82,8 +82,8 @@ func TestTilingSplits(t *testing.T) {
 	}
 }
 
-// What was measured of 1664 tiles of 320x128 with K 7168, in tile times (rules D12
-// and G7). 832 pairs on 66, of which held CUs cost 4, 4, 12, 12, 20 and 27: with 12 of
+// What was measured of 1664 tiles of 320x128 with K 7168, in tile times
+// (rules D12 and G7). 832 pairs on 66, of which held CUs cost 4, 4, 12, 12, 20 and 27: with 12 of
 // them 54 pairs of CUs share 832-24 = 14·54+52, two are free after 14 rounds for
 // twelve late ones, the others start after 15: 17. Tiles run up to 8 % faster while
 // CUs idle, which the rule leaves out.
