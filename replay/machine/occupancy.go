@@ -2,10 +2,11 @@ package machine
 
 import "math"
 
-// A CUResources is how much of a CU is free, or what a workgroup takes of it.
+// CUResources are free resources of a CU, or those that a workgroup takes.
 type CUResources struct{ Threads, Registers, Shared, WGs int64 }
 
-// CUResources is an empty CU. What the machine gives as 0 is not modelled.
+// CUResources are those of an empty CU. A resource that the machine gives as 0 is not
+// modelled.
 func (g *GPU) CUResources() CUResources {
 	limit := func(q Quantity) int64 {
 		if q.Value <= 0 {
@@ -16,7 +17,8 @@ func (g *GPU) CUResources() CUResources {
 	return CUResources{limit(g.Threads), limit(g.Registers), limit(g.Shared), limit(g.WGs)}
 }
 
-// Need is what a workgroup takes of a CU, with registers a thread and bytes of shared memory.
+// Need is the CU resources of a workgroup with the given registers per thread and bytes of
+// shared memory.
 func (g *GPU) Need(threads, registers, shared int) CUResources {
 	return CUResources{
 		Threads:   int64(threads),
@@ -26,22 +28,23 @@ func (g *GPU) Need(threads, registers, shared int) CUResources {
 	}
 }
 
-// Residents is how many such workgroups one CU holds at once: its occupancy. 0 where none fits.
+// Residents is the number of such workgroups that one CU holds at once (occupancy); 0 if
+// none fits.
 func (g *GPU) Residents(threads, registers, shared int) int {
 	return int(min(g.CUResources().Times(g.Need(threads, registers, shared)), math.MaxInt32))
 }
 
-// Holds reports whether something with the need fits (rule D1).
+// Holds reports whether a workgroup with the need fits (rule D1).
 func (r CUResources) Holds(n CUResources) bool {
 	return r.Threads >= n.Threads && r.Registers >= n.Registers && r.Shared >= n.Shared && r.WGs >= n.WGs
 }
 
-// Plus is the room that is free when what took n leaves.
+// Plus is the free resources after n workgroups have left.
 func (r CUResources) Plus(n CUResources) CUResources {
 	return CUResources{r.Threads + n.Threads, r.Registers + n.Registers, r.Shared + n.Shared, r.WGs + n.WGs}
 }
 
-// Minus is the room that is left alongside n.
+// Minus is the free resources after n workgroups were placed.
 func (r CUResources) Minus(n CUResources) CUResources {
 	return CUResources{r.Threads - n.Threads, r.Registers - n.Registers, r.Shared - n.Shared, r.WGs - n.WGs}
 }
