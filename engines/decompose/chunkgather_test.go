@@ -18,10 +18,10 @@ import (
 // takes the CUs that the gather after that is about to leave, so that the next one has
 // to wait for its tail: 3072x8192x12288 in four chunks, where the gather went first on
 // both ranks, takes 997 to 1004 us in all four such iterations of
-// samples/measurements/2026-11-22-h200x2-kernels. Its gathers start 57, 258 and 430 us
+// a run on two H200 (2026-11-22). Its gathers start 57, 258 and 430 us
 // after the first, its GEMMs 326, 529 and 796 us. Predicted are 966 us: gathers
 // alongside the tail of a GEMM, on a few CUs, are slowed by little where interference
-// grows with what computes, as the benchmark 2026-11-22-h200x2-alongside has it.
+// grows with the CUs that compute (rule I2).
 func TestGatherBehindProduct(t *testing.T) {
 	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/bulk_command_r_in_all_gather_w2", format.Options{})
 	if err != nil {

@@ -102,7 +102,6 @@ func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 			// A ratio within the law's error is the error for this tile and says nothing about other
 			// tiles. Chunks between other kernels run within 2 % of their time alone
 			// (samples/measurements/2026-11-22-h200-products).
-			// faster to 2 % slower (samples/measurements/2026-11-22-h200x2-kernels).
 			if slower < 1+pl.Machine.Matmul.RunSpread.Value {
 				slower = 1
 			}

@@ -16,8 +16,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Level is how far a prediction can be trusted. What the levels came to on
-// measured rows is in `overlapse validate` and in the README.
+// A Level is the reliability of a prediction. Measured errors by level are in `overlapse
+// validate` and in the README.
 type Level string
 
 // The levels, best first.
@@ -30,21 +30,21 @@ const (
 // Levels lists them, best first.
 func Levels() []Level { return []Level{High, Medium, Low} }
 
-// A Confidence is a level and the one reason that speaks most against the
-// prediction; for High, what speaks for it.
+// A Confidence is a level and its main reason: the strongest caveat or, for High, the
+// measurements behind the prediction.
 type Confidence struct {
 	Level Level  `json:"level"`
 	Why   string `json:"why"`
 }
 
-// A caveat is one thing that speaks against a prediction.
+// A caveat is a reason against a prediction.
 type caveat struct {
 	level Level
 	why   string
 }
 
-// ConfidenceOf says how far an outcome can be trusted, and why. It looks at
-// where the numbers come from and never at measured times of strategies.
+// ConfidenceOf returns the reliability of an outcome and the reason. It depends on the
+// sources of the numbers and never on measured times of strategies.
 func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 	if out.Result == nil {
 		return Confidence{}
@@ -53,7 +53,7 @@ func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
 		ask()
 	}
-	for _, part := range out.Strategy.Parts { // no mix can be trusted further than what it is made of
+	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
 		v.out.Selection = part
 		for _, ask := range []func(){v.untested, v.build, v.programs} {
 			ask()
@@ -67,7 +67,7 @@ func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 	return Confidence{High, v.basisText()}
 }
 
-// An assessment gathers what speaks against one prediction.
+// An assessment collects the caveats of one prediction.
 type assessment struct {
 	w       *workload.Workload
 	out     compare.Outcome
@@ -86,7 +86,7 @@ func (v *assessment) basisText() string {
 	return "kernels as captured, parts as measured on this machine"
 }
 
-// machine: a profile that no benchmark stands behind.
+// machine: a profile without benchmarks.
 func (v *assessment) machine() {
 	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && !v.out.Strategy.Exact {
 		v.addCaveat(Low, "no benchmark of %s is behind its profile: %d of its numbers are assumed", v.m.Profile, guessed(v.m))
@@ -114,7 +114,7 @@ func guessed(m *machine.Machine) (n int) {
 	return n
 }
 
-// basis: what the trace lacks.
+// basis: information that the trace does not have.
 func (v *assessment) basis() {
 	if v.w.Run.Estimated != "" {
 		v.addCaveat(Low, "nobody measured these kernels: %s", v.w.Run.Estimated)
@@ -128,7 +128,7 @@ func (v *assessment) basis() {
 	}
 }
 
-// untested: strategies and variants that nobody has run on hardware for this project.
+// untested: strategies and variants that were not run on hardware for this project.
 func (v *assessment) untested() {
 	switch {
 	case v.out.Strategy.Bound && !v.out.Strategy.Exact:
@@ -143,7 +143,7 @@ func (v *assessment) untested() {
 	}
 }
 
-// build: a strategy that needs another kernel than the captured one.
+// build: a strategy that needs another build of a captured kernel.
 func (v *assessment) build() {
 	if !v.out.Strategy.Rebuilds {
 		return
@@ -176,10 +176,11 @@ func ofLibrary(name string) bool {
 	})
 }
 
-// saturates is the fraction of the best recorded rate from which a gather leaves the memory nothing.
+// saturates is the fraction of the best recorded rate from which a gather leaves no memory
+// bandwidth.
 const saturates = 0.95
 
-// saturated reports whether so many workgroups of a gather take all that the memory gives.
+// saturated reports whether n workgroups of a gather use all memory bandwidth.
 func (v *assessment) saturated(wgs int) bool {
 	best := 0.0
 	for _, r := range v.m.GPU.Gather.Rows {

@@ -11,7 +11,7 @@ import (
 )
 
 // What sends in pairs runs on a power of two of channels, rings on as many as they are
-// given: workgroups of NCCL's kernels in 2026-11-22-h200x2-kernels. So an all-to-all of
+// given: workgroups of NCCL's kernels in 2026-11-22-h200-products. So an all-to-all of
 // 72 MiB in five takes what it takes in eight, 451 us, and not the 663 us of four.
 func TestRuns(t *testing.T) {
 	m := machinetest.Load(t, "h200")

@@ -29,7 +29,7 @@ func TestGrouping(t *testing.T) {
 }
 
 // What an H200 held at once while a plain grid held so many SMs
-// (samples/measurements/2026-11-22-h200-groups/clusters.txt: those not late).
+// (H200, 2026-11-22; clusters that did not start late).
 func TestClustersBesideHeldCUs(t *testing.T) {
 	g := machinetest.Load(t, "h200").GPU
 	for size, want := range map[int]map[int]int{ // by how many are held

@@ -105,8 +105,8 @@ func (m Machine) Resize(gpus int) Machine {
 	return m
 }
 
-// NameOf is the name of a profile with a number of GPUs: "h200x4", or "mi300x:8" after a
-// digit or x.
+// NameOf is the name of a profile with a number of GPUs: "h200x4", or "mi300x:8" if the
+// name ends in x.
 func NameOf(profile string, gpus int) string {
 	sign := "x"
 	if strings.HasSuffix(profile, "x") {
