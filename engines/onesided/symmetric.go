@@ -14,14 +14,14 @@ import (
 // operator plans the copies and signals of all pairs of the one-sided strategies.
 type operator struct {
 	pl       *plan.Planner
-	impl     string // as the user has it; see implOf
+	impl     string // as given by the user; see implOf
 	swizzle  string // never auto
-	chunks   bool   // a launch a shard
+	chunks   bool   // one launch per shard
 	kernel   bool   // a communication kernel moves the data, not copy engines
-	after    bool   // and is launched after the GEMM
+	after    bool   // the communication kernel is launched after the GEMM
 	blocks   int    // workgroups of the communication kernel
 	reserve  int    // CUs that the GEMM leaves free
-	rows     int    // of a piece
+	rows     int    // rows of a piece
 	numa     int
 	reducers int            // workgroups that add alongside a GEMM between nodes; 0: as few as keep up
 	relays   map[int]*relay // by index of pair
@@ -48,7 +48,7 @@ func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	return t
 }
 
-// contradiction says which settings cannot go together; "" where all can.
+// contradiction is the reason why settings cannot be combined; "" if they can.
 func (t *operator) contradiction() string {
 	switch {
 	case t.kernel && t.impl != "auto" && t.impl != "push":
@@ -61,7 +61,7 @@ func (t *operator) contradiction() string {
 	return ""
 }
 
-// implOf is how a pair's data move (rules O1 to O3, O5, O7 and O8).
+// implOf is the implementation for a pair (rules O1 to O3, O5, O7 and O8).
 func (t *operator) implOf(p *plan.Pair) string {
 	gather, top := p.Direction == workload.CollectiveThenCompute, t.pl.Machine.Fabric.Topology
 	switch {
@@ -81,11 +81,11 @@ func (t *operator) implOf(p *plan.Pair) string {
 	return "push"
 }
 
-// A state is what the ranks of one pair share.
+// A state is the data that the ranks of one pair share.
 type state struct {
 	impl     string
 	ranks    []int32          // in the group's order
-	cuts     int              // pieces in which a shard travels
+	cuts     int              // number of pieces per shard
 	there    program.Flag     // ranks whose buffers hold what peers may read
 	over     program.Flag     // ranks whose transfers are over
 	free     []program.Flag   // by rank: its buffer may be written

@@ -7,10 +7,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// What evidence is worth. A pair's confidence is its best evidence times a
-// factor for everything that weakens it.
+// Confidence of evidence. A pair's confidence is that of its best evidence times a factor
+// for each weakness.
 const (
-	sizesAgree   = 0.95 // one's output has the size of the other's input
+	sizesAgree   = 0.95 // the output of one has the size of the other's input
 	gemmByName   = 0.60 // adjacent, a GEMM by its name, sizes unknown
 	adjacentOnly = 0.45 // adjacent, a kernel of the program's own, sizes unknown
 
@@ -20,15 +20,15 @@ const (
 	otherType    = 0.90 // as many elements, of another type
 	onlyByTime   = 0.80 // the trace lacks the host's calls
 
-	leastConfidence = 0.30 // beneath, a pair is not worth showing
+	leastConfidence = 0.30 // pairs below this are not shown
 )
 
-// How far from a collective or a GEMM its partner is sought.
+// Search limits for the partner of a collective or GEMM.
 const (
 	maxSteps = 8
 	maxLight = 2
 	maxHeavy = 1
-	tiny     = trace.Time(10_000) // a kernel of unknown work shorter than this is light
+	tiny     = trace.Time(10_000) // an unknown kernel shorter than this is light
 )
 
 // pair finds dependent operations. What one rank shows is a pair only if all
