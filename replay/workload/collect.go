@@ -12,7 +12,7 @@ import (
 
 // A matchKey is the properties that the members of one collective share.
 type matchKey struct {
-	team  int32 // row of matcher.teams
+	group int32 // row of matcher.teams
 	queue int32 // which of the rank's queues with collectives, if the trace names no group; else -1
 	op    trace.CollectiveOp
 	a, b  int32 // the two ranks of a message, else -1
@@ -23,13 +23,13 @@ type matchKey struct {
 // A matcher matches the collective ops of all ranks.
 type matcher struct {
 	*lifter
-	teams    []processGroup
-	teamRows map[string]int32 // by group and ranks
-	teamMemo map[rankGroup]int32
-	found    map[matchKey]int32 // row of Collectives
-	teamOfC  []int32            // by row of Collectives
-	alike    map[matchKey]int32 // on the current rank
-	early    map[int32]bool     // rows of Collectives that another part of the same collective follows
+	groups            []processGroup
+	groupRows         map[string]int32 // by group and ranks
+	groupMemo         map[rankGroup]int32
+	found             map[matchKey]int32 // row of Collectives
+	groupOfCollective []int32            // by row of Collectives
+	alike             map[matchKey]int32 // on the current rank
+	early             map[int32]bool     // rows of Collectives that another part of the same collective follows
 }
 
 type rankGroup struct {
@@ -55,12 +55,12 @@ const copyEnginePart = "__amd_rocclr_"
 // operations in the same order (rule C21).
 func (l *lifter) collect() {
 	m := matcher{
-		lifter:   l,
-		teamRows: map[string]int32{},
-		teamMemo: map[rankGroup]int32{},
-		found:    map[matchKey]int32{},
-		alike:    map[matchKey]int32{},
-		early:    map[int32]bool{},
+		lifter:    l,
+		groupRows: map[string]int32{},
+		groupMemo: map[rankGroup]int32{},
+		found:     map[matchKey]int32{},
+		alike:     map[matchKey]int32{},
+		early:     map[int32]bool{},
 	}
 	for rank := range l.Ranks {
 		m.addRank(rank)
@@ -111,7 +111,7 @@ func (m *matcher) addRank(rank int) {
 			row = int32(len(m.Collectives))
 			m.found[k] = row
 			m.Collectives = append(m.Collectives, Collective{Op: comm.Op, Group: comm.Group, Seq: k.seq + int64(k.nth), Evidence: how})
-			m.teamOfC = append(m.teamOfC, k.team)
+			m.groupOfCollective = append(m.groupOfCollective, k.group)
 		}
 		m.Collectives[row].add(m.Workload, op, &comm)
 	}
@@ -137,21 +137,21 @@ func (m *matcher) keyOf(rank int, op *Op, c *trace.Comm, queues map[int64]int32)
 	if c.Op == trace.SendRecv && c.Peer >= 0 && int(c.Peer) != rank {
 		k.seq = 0
 		k.a, k.b = int32(min(rank, int(c.Peer))), int32(max(rank, int(c.Peer)))
-		k.team = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
+		k.group = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
 		if int(c.Peer) >= m.World || m.Copies[rank] || m.Copies[c.Peer] {
 			k.a, k.b = int32(rank), int32(rank)
-			k.team = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
+			k.group = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
 			return k, alone
 		}
 		return k, byPeers
 	}
 	memo := rankGroup{rank, c.Group}
-	row, ok := m.teamMemo[memo]
+	row, ok := m.groupMemo[memo]
 	if !ok {
 		row = m.groupRow(c.Group, m.processGroupOf(rank, c.Group))
-		m.teamMemo[memo] = row
+		m.groupMemo[memo] = row
 	}
-	k.team = row
+	k.group = row
 	if c.Group < 0 {
 		k.queue, k.seq = queues[op.Queue], 0
 		return k, byQueue
@@ -163,11 +163,11 @@ func (m *matcher) keyOf(rank int, op *Op, c *trace.Comm, queues map[int64]int32)
 // same ranks are distinct.
 func (m *matcher) groupRow(group int32, t processGroup) int32 {
 	key := fmt.Sprint(group, t.ranks)
-	row, ok := m.teamRows[key]
+	row, ok := m.groupRows[key]
 	if !ok {
-		row = int32(len(m.teams))
-		m.teamRows[key] = row
-		m.teams = append(m.teams, t)
+		row = int32(len(m.groups))
+		m.groupRows[key] = row
+		m.groups = append(m.groups, t)
 	}
 	return row
 }
@@ -204,7 +204,7 @@ func (m *matcher) check() {
 			m.split(c)
 			continue
 		}
-		t := m.teams[m.teamOfC[i]]
+		t := m.groups[m.groupOfCollective[i]]
 		if t.reason != "" && c.Group >= 0 {
 			c.Evidence += "; " + t.reason
 		}

@@ -47,14 +47,14 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}, evidence: map[string][]string{}}
 	l.noteEstimates()
 	l.markSteps()
-	l.halves = make([]candidates, len(sources))
+	l.candidates = make([]candidates, len(sources))
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
 		l.order(src)
 		l.measure(src)
 		src.assignSteps()
-		l.halves[i] = l.findCandidates(src)
+		l.candidates[i] = l.findCandidates(src)
 		src.facts = nil
 	}
 	if err := l.spread(); err != nil {
@@ -74,14 +74,14 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 // A lifter is the state of one Lift.
 type lifter struct {
 	*Workload
-	opt      Options
-	sources  []source            // by row of Run.Ranks
-	halves   []candidates        // by row of Run.Ranks; ids count from the source's first op
-	ids      []int               // by row of Run.Ranks: its rank in the world
-	names    []kernelName        // by id; read on demand
-	kernels  map[Kernel]*Kernel  // kernels of all ops
-	evidence map[string][]string // evidence of all candidates, by line
-	refuted  int                 // number of dependencies that host calls suggest and times contradict
+	opt        Options
+	sources    []source            // by row of Run.Ranks
+	candidates []candidates        // by row of Run.Ranks; ids count from the source's first op
+	ids        []int               // by row of Run.Ranks: its rank in the world
+	names      []kernelName        // by id; read on demand
+	kernels    map[Kernel]*Kernel  // kernels of all ops
+	evidence   map[string][]string // evidence of all candidates, by line
+	refuted    int                 // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }

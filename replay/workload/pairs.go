@@ -41,8 +41,8 @@ func (l *lifter) pair() {
 		}
 	}
 	for i := range l.Collectives {
-		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) candidate { return l.halves[row].producers[op] })
-		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) candidate { return l.halves[row].consumers[op] })
+		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) candidate { return l.candidates[row].producers[op] })
+		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) candidate { return l.candidates[row].consumers[op] })
 	}
 	l.pairGEMMs(bases)
 	slices.SortStableFunc(l.Pairs, func(a, b Pair) int {
@@ -89,7 +89,7 @@ func (l *lifter) pairGEMMs(bases []int32) {
 	rows := map[kin]int{}
 	for rank, row := range l.Rows {
 		seen := map[kin]int{}
-		for _, h := range l.halves[row].gemms {
+		for _, h := range l.candidates[row].gemms {
 			a, b := &l.sources[row].ops[h.first], &l.sources[row].ops[h.second]
 			k := kin{step: a.Step, first: a.Name, second: b.Name}
 			seen[k]++

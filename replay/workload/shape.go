@@ -22,14 +22,14 @@ type sized struct {
 // measure sets the sizes, tiles and traffic of a rank's ops. Ops with equal Kernel values
 // share one.
 func (l *lifter) measure(src *source) {
-	products := map[int32]sized{} // by row of Run.Operators: computed once
+	sizes := map[int32]sized{} // by row of Run.Operators: computed once
 	var own Kernel                // of the current op
 	for i := range src.ops {
 		op := &src.ops[i]
 		span := l.Run.Spans[op.Span]
 		own = Kernel{Name: l.Run.NameOf(span), Footprint: footprint(l.Run.Kernel(span))}
 		op.Kernel = &own
-		l.measureOp(src, op, products)
+		l.measureOp(src, op, sizes)
 		shared := l.kernels[own]
 		if shared == nil {
 			shared = new(own)
@@ -48,7 +48,7 @@ func footprint(k *trace.Kernel) program.Footprint {
 }
 
 // measureOp sets the sizes, tiles and traffic of an op.
-func (l *lifter) measureOp(src *source, op *Op, products map[int32]sized) {
+func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
 	run, operator := l.Run, src.facts[op.ID].operator
 	if op.Kind == trace.Copy {
 		op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
@@ -69,10 +69,10 @@ func (l *lifter) measureOp(src *source, op *Op, products map[int32]sized) {
 		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
 	default:
 		o := &run.Operators[operator]
-		p, ok := products[operator]
+		p, ok := sizes[operator]
 		if !ok {
 			p.shape, p.batch = shapeOf(o)
-			products[operator] = p
+			sizes[operator] = p
 		}
 		op.Shape, batch = p.shape, max(1, p.batch)
 		op.Read, op.Write = op.Shape.Traffic()
