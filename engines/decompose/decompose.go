@@ -124,7 +124,7 @@ func joinStages(pl *plan.Planner, from int) {
 	}
 }
 
-// join makes a pair, and what lies between, part of the one that it continues.
+// join makes a pair, and the operations between, part of the pair that it continues.
 func join(pl *plan.Planner, p, second *plan.Pair) {
 	joined := *second
 	for k, a := range p.Second {
@@ -160,7 +160,7 @@ func inChunks(r *plan.Rank, p *plan.Pair, n, channels int, urgent bool) {
 		}
 	} else {
 		next := newChunked(r, p.Continued[0], 1, n, channels, urgent, within)
-		for k := range n { // gathers wait for nobody
+		for k := range n { // gathers have no predecessors
 			c.lead(k)
 		}
 		for k := range n {
@@ -187,8 +187,8 @@ type chunked struct {
 	first, second     *workload.Op
 	onCompute, onComm *plan.Stream
 	events            string         // name of the stream on which events between its streams are on their way
-	done, seen        program.Flag   // chunks of first, and those of which the other stream knows
-	within            []*workload.Op // what it is part of replaces, which it need not wait for
+	done, seen        program.Flag   // chunks of first; chunks that the other stream has waited for
+	within            []*workload.Op // operations that the pair replaces; it does not wait for them
 }
 
 func newChunked(r *plan.Rank, p *plan.Pair, stage, n, channels int, urgent bool, within []*workload.Op) chunked {
@@ -212,7 +212,7 @@ func (c *chunked) on(op *workload.Op) *plan.Stream {
 	return c.onCompute
 }
 
-// lead writes chunk k of the first operation and of what lies behind it.
+// lead writes chunk k of the first operation and of the operations behind it.
 func (c *chunked) lead(k int) {
 	r, s := c.r, c.on(c.first)
 	var after []workload.Dep // the first chunk waits, and the others behind it
@@ -264,7 +264,7 @@ func (c *chunked) pass(s *plan.Stream, op *workload.Op, k int) {
 	s.Launch(plan.Duration(l.Gap.Value), c.r.Planner.MidPart(op, k, c.n))
 }
 
-// finish marks what the pair replaces as done.
+// finish marks the operations that the pair replaces as done.
 func (c *chunked) finish() {
 	for _, op := range c.r.ReplacedOps(c.p) {
 		c.r.Written(c.on(op), op)

@@ -25,14 +25,15 @@ type ringDecomposition struct {
 	states map[int]*ringState // by index of pair
 }
 
-// A ringState is what the ranks of one pair share. Flags are by place in the ring, then chunk.
+// A ringState is the data that the ranks of one pair share. Flags are by position in the
+// ring, then chunk.
 type ringState struct {
 	ranks          []int32
 	up, down       int // hops that chunks travel at most, each way
 	arrived, ready [][]program.Flag
 }
 
-// ringPasses says why a pair cannot become a ring of pieces, or nothing.
+// ringPasses is the reason why a pair cannot become a ring of pieces, or "".
 func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	op, compute := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]
 	switch {
@@ -79,10 +80,11 @@ func (t *ringDecomposition) state(p *plan.Pair) *ringState {
 	return b
 }
 
-// A hop is a distance on the ring: from where a chunk comes, or to where it goes.
+// A hop is a distance on the ring from the source, or to the destination, of a chunk.
 type hop struct{ distance, step int } // step: 1 upwards, -1 downwards
 
-// hops lists the distances at which a rank meets the others' chunks, near ones first.
+// hops lists the distances in the order in which a rank gets the other ranks' chunks, near
+// ones first.
 func (b *ringState) hops() []hop {
 	var all []hop
 	for d := 1; d <= max(b.up, b.down); d++ {
@@ -96,7 +98,7 @@ func (b *ringState) hops() []hop {
 	return all
 }
 
-// at is the place so many steps from another.
+// at is the position the given number of steps from another.
 func (b *ringState) at(me, steps int) int {
 	n := len(b.ranks)
 	return ((me+steps)%n + n) % n
@@ -131,12 +133,12 @@ func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
 	r.EndPair(p)
 }
 
-// gather multiplies with the shard at hand while copies pass it on.
+// gather multiplies with the current shard while copies forward it.
 func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me int, s *plan.Stream, lanes map[int]*plan.Stream, gap trace.Time) {
 	compute, comm := r.Split(p)
 	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	s.Post(b.arrived[me][me], 1)
-	for d := range b.up { // the shard that has come d hops goes one on
+	for d := range b.up { // the shard that has made d hops makes one more
 		for _, step := range []int{1, -1} {
 			if d < b.most(step) {
 				c := b.at(me, -d*step)
@@ -158,12 +160,13 @@ func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me 
 	}
 }
 
-// reduce computes far chunks first, adds what has arrived of each, and passes the sum on.
+// reduce computes distant chunks first, adds the partial sum that has arrived, and
+// forwards the sum.
 func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me int, s *plan.Stream, lanes map[int]*plan.Stream, gap trace.Time) {
 	compute, comm := r.Split(p)
 	chunk := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	l := t.pl.Machine.Launch
-	product := func(c int, arrivals int64) { // sums that come in are waited for behind the GEMM
+	product := func(c int, arrivals int64) { // waits for incoming sums behind the GEMM
 		r.WriteChunk(p, s, compute, c, len(p.First), gap)
 		if arrivals > 0 {
 			s.Wait(b.arrived[me][c], arrivals, "partial sums")

@@ -57,10 +57,10 @@ func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clus
 	return k
 }
 
-// A relay is what the ranks of a scatter between nodes share beyond the board.
+// A relay is the additional data that the ranks of a scatter between nodes share.
 type relay struct {
 	partial [][]program.Flag // by place, node: partial results of the node's shard that ranks of its own node have brought
-	sums    []program.Flag   // by place: sums of nodes that have come
+	sums    []program.Flag   // by rank index: number of node sums that have arrived
 }
 
 func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
@@ -129,7 +129,7 @@ func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clu
 	s.Launch(plan.Duration(l.Hop.Value), program.Command{Op: program.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.Sweep(name, shard*float64(c.Nodes), shard)})
 }
 
-// sender is one workgroup that writes a shard to another node and stays until it has left.
+// sender is one workgroup that writes a shard to another node and ends when it has left.
 func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float64, done program.Flag) *program.Kernel {
 	k := &program.Kernel{
 		Name: "send to node", Kind: trace.Collective, WGs: 1, Footprint: plan.SweepFootprint,
@@ -176,8 +176,8 @@ func (t *operator) spares(p *plan.Pair, b *state) int {
 	return t.reducersFor(float64(p.Coll.Bytes)/float64(len(b.ranks)), c) + 1
 }
 
-// acrossNodes says what keeps a pair whose ranks are of several nodes from being
-// one for the engine; "" where nothing does, or they are of one.
+// acrossNodes is the reason why the strategy cannot serve a pair whose ranks are on
+// several nodes; "" if it can, or if they are on one node.
 func (t *operator) acrossNodes(p *workload.Pair) string {
 	coll := &t.pl.Workload.Collectives[p.Collective]
 	var ranks []int32

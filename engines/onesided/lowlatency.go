@@ -65,7 +65,7 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
 }
 
-// ops names what the protocol is for.
+// ops describes the operations of the protocol.
 func (q *lowLatency) ops() string {
 	if q.proto == "ll" {
 		return "all-gather or all-to-all"
@@ -83,7 +83,7 @@ func (q *lowLatency) serves(c *workload.Collective) bool {
 	return len(c.Members) > 1 && c.Bytes > 0 && (c.Op == trace.AllGather || q.proto == "ll" && c.Op == trace.AllToAll)
 }
 
-// refuses says what the machine lacks for the protocol; "" where nothing.
+// refuses is what the machine lacks for the protocol; "" for nothing.
 func (q *lowLatency) refuses() string {
 	m := q.pl.Machine
 	nvlink := strings.HasPrefix(m.GPU.Name, "NVIDIA")
@@ -115,8 +115,8 @@ func (q *lowLatency) landed(c *workload.Collective) [][]program.Flag {
 	return all
 }
 
-// A caller is a rank in a call: its place among the members, who they are, and
-// which of them share its node.
+// A caller is a rank in a call: its index among the members, the members, and those on its
+// node.
 type caller struct {
 	me      int
 	ranks   []int32
@@ -136,7 +136,7 @@ func (q *lowLatency) caller(op *workload.Op, c *workload.Collective) caller {
 	return k
 }
 
-// flag is set on a member when what a workgroup of another sent has come.
+// flag is set on a member when the data of another member's workgroup has arrived.
 func (k *caller) flag(to, from, wg int) program.Flag { return k.landed[to][from*k.perRank+wg] }
 
 // counterpart reports whether a member of another node is this rank's own there:

@@ -21,7 +21,7 @@ type run struct {
 	until int // index behind its last tile
 	part  int // of the GEMMs
 	units []int
-	unit  int // the unit whose turn they wait for
+	unit  int // the unit that its position follows from
 }
 
 // runs puts the tiles of GEMMs into the order of the units. A tile that waits
@@ -80,7 +80,7 @@ type sequence struct {
 	counts []int64 // by unit: tiles that touch it
 }
 
-// sequence orders the tiles of GEMMs that leave so many compute units free.
+// sequence orders the tiles of GEMMs that leave the given number of compute units free.
 func (t *operator) sequence(b *state, me int, gather bool, ops []*workload.Op, spare int) *sequence {
 	s := &sequence{units: t.units(b, me, gather)}
 	for _, op := range ops {

@@ -14,8 +14,8 @@ import (
 //     at the same time, the dispatch order varies between runs and ranks. A
 //     collective moves only when it is resident on all ranks, so ranks whose order
 //     differs wait for each other.
-// - Arrival: each rank arrives at a pair as late as at one of the captured
-// collectives, relative to that rank's median.
+//   - Arrival: each rank arrives at a pair as late as at one of the captured
+//     collectives, relative to that rank's median.
 //
 // Race outcomes were measured on two and four H200 with decomposed GEMMs and collectives
 // (samples/measurements). At the first chunk both orders are equally likely and ranks are

@@ -73,8 +73,8 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, nil
 }
 
-// unsynchronised is the policy by which two kernels meet tile by tile, "" for
-// none, and why it is not the one that was asked for.
+// unsynchronised is the policy that synchronises two kernels by tile, "" for none, and the
+// reason if it is not the selected one.
 func unsynchronised(pl *plan.Planner, first, second *workload.Op, policy string) (own, why string) {
 	if name := pl.OpBetween(first, second); name != "" {
 		return "", fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", plan.ShortName(name))
@@ -120,13 +120,13 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	r.EndPair(p.Last())
 }
 
-// A side is one kernel of a chain and where it is launched.
+// A side is one kernel of a chain and its place in the streams.
 type side struct {
 	op     *workload.Op
 	on     *plan.Stream
 	fills  []int32        // the library's fills before it
-	after  []workload.Dep // what it waits for
-	within []*workload.Op // what the chain replaces, which it need not wait for
+	after  []workload.Dep // its dependencies
+	within []*workload.Op // operations that the chain replaces; it does not wait for them
 	kernel *program.Kernel
 }
 
@@ -150,8 +150,8 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 	return sides
 }
 
-// lead launches a side as soon as what it waits for has ended, and returns a
-// flag that is posted when its stream has come to it and the semaphores are clear.
+// lead launches a side when its dependencies have ended. It returns a flag that is posted
+// when its stream has reached it and the semaphores are cleared.
 func lead(r *plan.Rank, s *side, reset bool) program.Flag {
 	l := r.Planner.Machine.Launch
 	gap := r.WaitUntilReady(s.on, s.op, s.after, s.within...) - plan.Duration(l.Gap.Value)
@@ -183,7 +183,8 @@ func behindStart(r *plan.Rank, s *side, started program.Flag) {
 	start(r, s, plan.Duration(l.Gap.Value))
 }
 
-// start writes a side's fills and kernel, and returns a flag for when its stream has come to them.
+// start writes a side's fills and kernel. It returns a flag that is posted when its stream
+// has reached them.
 func start(r *plan.Rank, s *side, gap trace.Time) program.Flag {
 	next := r.Planner.Program.NewFlag(s.op.Name + " next on its stream")
 	s.on.Post(next, 1)

@@ -12,8 +12,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy is a GEMM whose stores are counted in memory, where the last one
-// starts the transfer of what they completed (T3 section 4, rules K1 to K10).
+// Strategy is a GEMM whose stores are counted in memory; the last store of a block starts
+// its transfer (T3 section 4, rules K1 to K10).
 //
 //	stage      1          2          3          4 (own)
 //	GEMM |stores →   |writes    |writes    |writes    |
@@ -73,7 +73,7 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return t.emit, nil
 }
 
-// refuses says why the settings cannot be right for a pair, or nothing.
+// refuses is the reason why the settings do not fit a pair, or "".
 func (t *tracker) refuses(p *plan.Pair) string {
 	op := &t.pl.Workload.Ops[p.First[0]]
 	splits := splitsOf(op)
@@ -94,11 +94,11 @@ func splitsOf(op *workload.Op) int {
 	return max(1, c.Splits)
 }
 
-// reduces reports whether what ranks send to each other is added.
+// reduces reports whether the collective adds data of the ranks.
 func reduces(op trace.CollectiveOp) bool { return op == trace.ReduceScatter || op == trace.AllReduce }
 
-// triggers reports whether a pair is one for the engine; why says what is
-// missing where the operation is the right one.
+// triggers reports whether the strategy serves a pair; why is the reason if the operation
+// matches but something is missing.
 func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why string) {
 	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 || len(p.First) < 2 {
 		return false, ""
@@ -138,9 +138,9 @@ type tracker struct {
 type ring struct {
 	ranks    []int32
 	gather   bool
-	splits   int                  // parts along K of a tile: each is a workgroup, and stores all of it
+	splits   int                  // parts along K of a tile; each is a workgroup that stores the whole tile
 	tiles    int                  // of the GEMM
-	remote   int                  // of them the first ones, which are stored to other ranks
+	remote   int                  // number of first ones that are stored to other ranks
 	left     []program.Flag       // by rank: remote tiles computed
 	blocks   int                  // of a chunk, each tracked by itself
 	counters [][]program.Flag     // by rank, stage·blocks + block: stores and transfers seen
@@ -219,7 +219,7 @@ func (g *ring) size(stage, block int) int64 {
 // neighbour's part: stored tile by tile in the first stage, one transfer after it.
 func (g *ring) complete(stage, block int) int64 {
 	own := g.size(stage, block)
-	if g.gather { // what the neighbour stored, or passed on
+	if g.gather { // stored or forwarded by the neighbour
 		return map[bool]int64{true: own, false: 1}[stage == 1]
 	}
 	if stage == 1 {

@@ -20,7 +20,7 @@ import (
 // A Check is one measured row alongside the prediction for it.
 type Check struct {
 	Row        dataset.Row
-	Predicted  float64 // microseconds an iteration, the mean over the outcomes of dispatch races; 0 where Why says that there is none
+	Predicted  float64 // microseconds per iteration, mean over race outcomes; 0 if Why is set
 	Fastest    float64 // with seeds: microseconds; else 0
 	Slowest    float64
 	Confidence verdict.Confidence
@@ -34,10 +34,10 @@ func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 // Inputs are where a run of checks gets its traces and machines from. Functions
 // are called from several goroutines.
 type Inputs struct {
-	Trace   func(dataset.Row) (*trace.Run, error)      // opens what Row.Trace names
+	Trace   func(dataset.Row) (*trace.Run, error)      // opens the trace of Row.Trace
 	Machine func(dataset.Row) (machine.Machine, error) // to predict for
-	Seeds   int                                        // predict by the median of so many replays; 0: the mean over races
-	Stop    func() error                               // asked before each row; its error ends the run
+	Seeds   int                                        // number of replays whose median is the prediction; 0: the mean over race outcomes
+	Stop    func() error                               // called before each row; its error ends the run
 	Done    func()                                     // called after each row; may be nil
 }
 
@@ -100,7 +100,7 @@ func groupRows(rows []dataset.Row) [][]int {
 // A rowGroup is rows that start from the same trace, one after another.
 type rowGroup struct {
 	run    *trace.Run
-	lifted map[string]*workload.Workload // with durations alone, by what rows add to the trace
+	lifted map[string]*workload.Workload // with durations alone, by the information that rows add to the trace
 	warm   float64                       // the GPUs' average draw after the row before; 0 after a pause
 }
 

@@ -29,16 +29,14 @@ const maxOps = 1 << 23
 //
 // The stages, each in a file of its own:
 //
-// 1. steps.go   iterations marked by the program
-// 2. ops.go     device spans become ops, by rank, and are joined with their launches
-// 3. order.go   dependencies of each op, and the remaining gap
+//  1. steps.go   iterations marked by the program
+//  2. ops.go     device spans become ops, by rank, and are joined with their launches
+//  3. order.go   dependencies of each op, and the remaining gap
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
-//
-// 5. world.go   ranks that were not captured become copies
+//  5. world.go   ranks that were not captured become copies
 //  6. collect.go collectives, matched over ranks
-//
-// 7. pairs.go   pairs of a producer and a consumer
+//  7. pairs.go   pairs of a producer and a consumer
 //
 // It returns an error if the ranks of the run do not fit Options.World.
 func Lift(run *trace.Run, o Options) (*Workload, error) {

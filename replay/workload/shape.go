@@ -23,7 +23,7 @@ type sized struct {
 // share one.
 func (l *lifter) measure(src *source) {
 	sizes := map[int32]sized{} // by row of Run.Operators: computed once
-	var own Kernel                // of the current op
+	var own Kernel             // of the current op
 	for i := range src.ops {
 		op := &src.ops[i]
 		span := l.Run.Spans[op.Span]
