@@ -111,7 +111,7 @@ func (r *Rank) CommStream(compute, comm *workload.Op) *Stream {
 	if comm.Queue != compute.Queue {
 		return r.Stream(comm.Queue)
 	}
-	return r.Added(fmt.Sprintf("communication beside stream %d", comm.Queue))
+	return r.Added(fmt.Sprintf("communication of stream %d", comm.Queue))
 }
 
 // Written records that an operation was written to a stream.

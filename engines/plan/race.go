@@ -1,9 +1,9 @@
 package plan
 
 import (
-	"github.com/overlapse/overlapse/replay/machine"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )

@@ -15,7 +15,7 @@ var Multistream = plan.Strategy{
 		"for the collective of the one before. The collective becomes ready when the last workgroup of its producer retires, " +
 		"the same moment at which the next iteration's first workgroups are eligible; without free compute units it waits " +
 		"for that kernel's tail. Priority decides only among workgroups that wait together. What compute leaves free can be " +
-		"shaped: lds asks for more shared memory a workgroup, so that fewer are resident and a channel may fit alongside them; blocks " +
+		"shaped: lds requests more shared memory per workgroup, so that fewer are resident and a channel may fit alongside them; blocks " +
 		"launches fewer workgroups, which loop over the tiles; carve keeps whole compute units for the collective, and gives it no more " +
 		"channels than fit there. Shaping has its price: a GEMM on fewer units or with fewer residents takes longer, as " +
 		"far as one workgroup alone does not fill a unit's pipes.",
@@ -23,7 +23,7 @@ var Multistream = plan.Strategy{
 		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
 		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
 		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed"},
-		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute asks for; 0: as captured"},
+		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured"},
 		{Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective"},
 	},

@@ -139,7 +139,7 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 		_, second := r.Ops(l)
 		on := r.CommStream(first, second)
 		if i > 0 && second.Queue == first.Queue {
-			on = r.Added(fmt.Sprintf("kernel %d of a chain beside stream %d", i+2, second.Queue))
+			on = r.Added(fmt.Sprintf("kernel %d of a chain on stream %d", i+2, second.Queue))
 		}
 		sides = append(sides, side{op: second, on: on, fills: l.Between[r.ID], after: r.Dependencies(l, second)})
 		within = append(within, r.ReplacedOps(l)...)

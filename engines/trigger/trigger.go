@@ -28,18 +28,18 @@ var Strategy = plan.Strategy{
 		"as many stages as there are ranks, each rank one chunk ahead of the next, so that what arrives in a stage is the chunk " +
 		"being computed. The first stage's stores go straight into the neighbour's memory. In the others a tracker counts the " +
 		"rank's own stores and those that arrive; when both are complete, a transfer that was queued beforehand reads the " +
-		"sum and sends it on, without a compute unit. The last chunk stays. algorithm=direct stores each chunk to its owner " +
+		"sum and forwards it, without a compute unit. The last chunk is not sent. algorithm=direct stores each chunk to its owner " +
 		"instead, and serves all-to-alls too. Before an all-gather both pass stores on, without sums: to the neighbour, whose transfers " +
 		"forward them, or to every peer. Stores update memory in place (nmc=on), which takes it longer (gpu.update); without that (nmc=off) both partial results " +
 		"are read for each transfer and a kernel adds the last. The second half of an all-reduce is the library's all-gather, afterwards. " +
 		"Output bypasses the last-level cache, which leaves that to the inputs: they are read from memory less often. " +
-		"Memory serves both sides in turn (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
+		"Memory alternates between both sides (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
 		"entries of the controller's queue, fewer the more of the memory's rate the GEMM takes in its first stage, and " +
 		"those they are sure of. The queue's length and where intensities part are assumed.",
 	Params: []plan.Param{
 		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner"},
 		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
-		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: transfers as much as compute in turn, or compute first"},
+		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first"},
 		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity"},
 		{Name: "updates", Default: "0", Doc: "ring: stores of an element that complete it for the tracker; 0: two for each part along K"},
 	},

@@ -288,9 +288,6 @@ func (v *assessment) clock() {
 	}
 }
 
-// timed is the iterations of which samples/capture takes the median.
-const timed = 10
-
 // fullClock is how far from the full clock nobody would see.
 const fullClock = 0.97
 

@@ -2,6 +2,7 @@ package program
 
 import "github.com/overlapse/overlapse/replay/machine"
 
+// CUResources are free resources of a CU, or those that a workgroup takes.
 type CUResources = machine.CUResources
 
 // Need is the CU resources that one workgroup takes.

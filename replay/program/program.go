@@ -219,6 +219,7 @@ func (c Cause) String() string {
 	return causeNames[0]
 }
 
+// PerNanosecond converts a rate per second to one per nanosecond.
 func PerNanosecond(perSecond float64) float64 { return perSecond / 1e9 }
 
 // TilesOwned returns the number of tiles fixed to each workgroup and the first tile that
