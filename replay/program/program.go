@@ -1,9 +1,9 @@
 // Package program defines the programs that strategies write and the simulator runs. A
 // Program has three elements: workgroups do work, workgroups and copy engines transfer
 // bytes, and everything that waits waits for a flag to reach a count. Flags are counters
-// that only grow. Kernel boundaries, stream
-// events, the arrival of all ranks at a collective, slice-ready flags of fused
-// operators, tile semaphores and trigger counters are all flags.
+// that only grow. Kernel boundaries, stream events, the arrival of all ranks at a
+// collective, slice-ready flags of fused operators, tile semaphores and trigger counters
+// are all flags.
 package program
 
 import (
