@@ -69,7 +69,7 @@ func conform(t *testing.T, s plan.Selection, w *workload.Workload, m machine.Mac
 }
 
 // leastCompute is a time below which no step can end: that of its longest matrix
-// product as captured, but for times of tiles that are rounded to a nanosecond, or
+// GEMM as captured, but for times of tiles that are rounded to a nanosecond, or
 // of the memory reads of any other kernel.
 func leastCompute(w *workload.Workload, m *machine.Machine) (least trace.Time) {
 	for i := range w.Ops {
@@ -179,7 +179,7 @@ func TestOverlapTies(t *testing.T) {
 		spec         plantest.Spec
 		set          map[string]string
 	}{
-		{"a product in one group", "decompose", plantest.MoeDown, map[string]string{"variant": "waves", "chunks": "1"}},
+		{"a GEMM in one group", "decompose", plantest.MoeDown, map[string]string{"variant": "waves", "chunks": "1"}},
 		{"one chunk", "decompose", plantest.MoeDown, map[string]string{"chunks": "1"}},
 	} {
 		w, m := c.spec.Build(t), plantest.H200(t, c.spec.Ranks)

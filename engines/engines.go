@@ -1,4 +1,5 @@
-// Package engines is the table of overlap strategies, and how users name them.
+// Package engines is the table of overlap strategies and the parser of their names and
+// settings.
 package engines
 
 import (
@@ -11,12 +12,12 @@ import (
 	"github.com/overlapse/overlapse/engines/trigger"
 )
 
-// All lists the engines in the order of tables.
+// All lists the strategies in the order of tables.
 func All() []plan.Strategy {
 	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, decompose.Strategy, schedule.Multistream, fused.Strategy, tilesync.Strategy, onesided.Strategy, trigger.Strategy}
 }
 
-// CapturedSelection is the selection that every comparison starts from.
+// CapturedSelection is the captured schedule, with which every comparison starts.
 func CapturedSelection() plan.Selection {
 	return plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}
 }

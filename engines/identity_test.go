@@ -14,7 +14,7 @@ import (
 
 // The captured schedule, replayed, gives every measured kernel and copy back:
 // start and end within 1 µs or 1 % of its duration. The samples are always
-// there; the other captures lie in the folder shared beside the checkout.
+// there; the other captures lie in the folder shared alongside the checkout.
 func TestIdentityReplay(t *testing.T) {
 	folders, err := filepath.Glob("../samples/*/rank0.json.gz")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestIdentityReplay(t *testing.T) {
 	}
 	more, _ := filepath.Glob("../samples/measurements/2026-11-20-h200x4/traces/*/rank0.json.gz")
 	if len(more) == 0 {
-		t.Log("no captures beside the checkout: only the samples are replayed")
+		t.Log("no captures alongside the checkout: only the samples are replayed")
 	}
 	if len(folders) != 4 {
 		t.Errorf("%d samples, want 4", len(folders))

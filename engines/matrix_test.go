@@ -123,7 +123,7 @@ const applies = "yes"
 // refusals are the reasons for which a strategy may not apply, by what their message contains.
 var refusals = []struct{ cell, meaning, contains string }{
 	{"-", "the workload has no pair of operations that the strategy serves", " found"},
-	{"-", "", "needs an all-gather before a product or a reduce-scatter behind one"},
+	{"-", "", "needs an all-gather before a GEMM or a reduce-scatter behind one"},
 	{"-", "", "the collectives here come first"},
 	{"ring", "an all-to-all has nothing to pass around a ring", "nothing to pass around a ring"},
 	{"nodes", "the strategy serves this pair within a node only", "several nodes"},

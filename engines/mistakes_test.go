@@ -58,8 +58,8 @@ func TestCopiesTakeMemory(t *testing.T) {
 	}
 }
 
-// Copies of a ring hide behind the products between them: sums are waited for
-// behind a product, not before it.
+// Copies of a ring hide behind the GEMMs between them: sums are waited for
+// behind a GEMM, not before it.
 func TestRingHidesItsCopies(t *testing.T) {
 	for _, both := range []string{"off", "on"} {
 		s := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.ReduceScatter, Bytes: 128 << 20, Gemm: 1_240_000, Comm: 380_000, Channels: 24}

@@ -8,12 +8,11 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 )
 
-// ParseSelection reads what users type after --strategy: names separated by
-// commas, each with settings behind colons ("decompose:chunks=4:priority=on,bulk"),
-// or "all" for every engine with its defaults. A comma followed by name=value
-// continues the engine before it.
+// ParseSelection parses the value of --strategy: names separated by commas, each with
+// settings after colons ("decompose:chunks=4:priority=on,bulk"), or "all" for every
+// strategy with its defaults. name=value after a comma belongs to the strategy before it.
 func ParseSelection(s string) ([]plan.Selection, error) {
-	asked, err := parseAsked(s)
+	asked, err := parseItems(s)
 	if err != nil {
 		return nil, err
 	}
@@ -28,10 +27,10 @@ func ParseSelection(s string) ([]plan.Selection, error) {
 	return out, nil
 }
 
-// ParseCandidates reads the same, and returns for each strategy the selections
-// to tune over: settings that are given stay as they are, all others vary.
+// ParseCandidates parses the same syntax and returns, for each strategy, the selections to
+// tune over: given settings are fixed, all others vary.
 func ParseCandidates(s string) ([][]plan.Selection, error) {
-	asked, err := parseAsked(s)
+	asked, err := parseItems(s)
 	if err != nil {
 		return nil, err
 	}
@@ -46,19 +45,19 @@ func ParseCandidates(s string) ([][]plan.Selection, error) {
 	return out, nil
 }
 
-// asked is a strategy and the settings that a user gave it.
-type asked struct {
+// item is a strategy and the settings that a user gave it.
+type item struct {
 	engine plan.Strategy
 	set    map[string]string
 }
 
-func parseAsked(s string) ([]asked, error) {
-	var out []asked
+func parseItems(s string) ([]item, error) {
+	var out []item
 	for _, word := range splitSelection(s) {
 		name, rest, _ := strings.Cut(word, ":")
 		if name == "all" {
 			for _, e := range All() {
-				out = append(out, asked{e, nil})
+				out = append(out, item{e, nil})
 			}
 			continue
 		}
@@ -77,12 +76,13 @@ func parseAsked(s string) ([]asked, error) {
 			}
 			set[k] = value
 		}
-		out = append(out, asked{All()[i], set})
+		out = append(out, item{All()[i], set})
 	}
 	return out, nil
 }
 
-// splitSelection cuts at commas, and joins a piece that is only a setting to the engine before it.
+// splitSelection splits at commas and joins a piece that is only a setting to the strategy
+// before it.
 func splitSelection(s string) []string {
 	var words []string
 	for _, w := range strings.Split(s, ",") {
@@ -99,7 +99,7 @@ func splitSelection(s string) []string {
 	return words
 }
 
-// Names lists the engines' names in the order of All.
+// Names lists the names of strategies in the order of All.
 func Names() []string {
 	var names []string
 	for _, e := range All() {

@@ -41,8 +41,8 @@ func TestApproxPathsBeginAgain(t *testing.T) {
 		ingress float64
 		puts    map[int][]put
 	}{
-		// From 8 to 10, beside three others, alone until 2600, when another begins, and
-		// beside that one. The large component of that time has always been elsewhere.
+		// From 8 to 10, alongside three others, alone until 2600, when another begins, and
+		// alongside that one. The large component of that time has always been elsewhere.
 		"component elsewhere": {0, map[int][]put{
 			0: {{0, 2, 1e6}, {2000, 3, 1e6}, {6000, 4, 1e6}},
 			1: {{0, 2, 1e6}, {0, 3, 1e6}},
@@ -50,7 +50,7 @@ func TestApproxPathsBeginAgain(t *testing.T) {
 			8: {{0, 10, 50_000}, {0, 9, 10_000}, {2600, 9, 1e5}, {6000, 10, 1e5}},
 			9: {{0, 10, 1000}},
 		}},
-		// From 15 to 1, beside two others on the link from 0 to 1, until 1200, when others
+		// From 15 to 1, alongside two others on the link from 0 to 1, until 1200, when others
 		// begin on the link to 0, and again at 3000, when one of the two ends.
 		"another's resource": {20e9, map[int][]put{
 			0:  {{0, 1, 1e6}, {0, 2, 32_500}},
@@ -167,7 +167,7 @@ func TestApproxIsNearlyExact(t *testing.T) {
 	}
 }
 
-// putSlices puts a slice to every other GPU in turn, once it has been computed, so
+// putSlices puts a slice to every other GPU one after another, once it has been computed, so
 // that paths begin and end all the time and many that begin find their links full.
 func putSlices(gpus, slices int, each float64, compute program.Time) *program.Program {
 	p := &program.Program{}

@@ -4,28 +4,28 @@ import "github.com/overlapse/overlapse/replay/program"
 
 // Arbitration of memory
 //
-// A memory controller that tells computation and communication apart gives
-// each side what it asks for as long as there is enough. When there is not,
-// each is sure of its share, and has what the other leaves:
+// A memory controller that distinguishes computation and communication serves both sides
+// in full while bandwidth suffices. Otherwise each side gets its guaranteed share and what
+// the other side does not use:
 //
 //	asked for  |compute ..............|communication ........|
 //	memory     |compute ......|communication|
 //	                     share: ^
 //
-// Each side is a resource that all its flows cross beside the memory. Its capacity
-// follows what the other side could send at most.
+// Each side is a resource that its flows cross in addition to the memory. Its capacity
+// depends on the maximum rate of the other side.
 
-// A side is whose bytes they are.
+// A side is the owner of memory traffic: computation or communication.
 type side uint8
 
 const (
-	oneSide side = iota // where no arbiter tells
+	oneSide side = iota // no arbiter
 	computation
 	communication
 	numSides = 2
 )
 
-// side is s where the memories have sides (rules R10 and Q1).
+// side is s if the memories have sides, else oneSide (rules R10 and Q1).
 func (f *fabric) side(s side) side {
 	if f.sides == none {
 		return oneSide
@@ -37,7 +37,7 @@ func (f *fabric) sideOf(gpu int, s side) int32 {
 	return f.sides + int32(numSides*gpu) + int32(s-computation)
 }
 
-// beginShare puts the share that a kernel states in force on its GPU (rule Q4).
+// beginShare applies the share that a kernel sets on its GPU (rule Q4).
 func (s *sim) beginShare(l *launch) {
 	share := l.kernel.CommShare
 	if share == 0 || s.program.Arbiter.Policy != program.ComputeFirst || s.flows.sides == none {
@@ -47,7 +47,7 @@ func (s *sim) beginShare(l *launch) {
 	s.flows.NoteDemand(s.flows.sideOf(int(l.gpu), computation))
 }
 
-// Demanded divides the memories whose sides ask for more or less than before.
+// Demanded divides the memories whose demand by side has changed.
 func (s *sim) Demanded(sides []int32) {
 	f := &s.flows
 	for _, id := range sides {

@@ -58,7 +58,7 @@ func TestArbiter(t *testing.T) {
 	}
 }
 
-// Each of two kernels states communication's share of GPU 0's memory, beside which
+// Each of two kernels states communication's share of GPU 0's memory, alongside which
 // GPU 1's keeps the program's; a kernel that states none leaves the share as it is.
 // A copy of 1000 bytes a nanosecond is under way on both GPUs throughout.
 func TestKernelsSetCommShare(t *testing.T) {

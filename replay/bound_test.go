@@ -45,7 +45,7 @@ func TestNotFasterThanPhysics(t *testing.T) {
 // other, each alone on the machine, and as its fullest resource needs for all that
 // crosses it: memory, cache, card, or link of a ring. It takes at most as long as
 // all it does one after another: something always goes on, as fast as alone or
-// beside others that make up for it. Each that ends is rounded up once.
+// alongside others that make up for it. Each that ends is rounded up once.
 func TestBetweenCriticalPathAndSerialSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProgram(t)

@@ -176,7 +176,7 @@ func checkCUs(t *rapid.T, s *sim, n *naive) {
 			for _, w := range u.wgs {
 				free = free.Minus(n.need(&s.kernels.at(s.wgs.at(w).launch).kernel.Footprint))
 			}
-			if !free.Holds(program.Room{}) || free != u.free {
+			if !free.Holds(program.CUResources{}) || free != u.free {
 				t.Fatalf("at %d: GPU %d CU %d: %d workgroups leave %v free, accounted %v", s.now, g, c, len(u.wgs), free, u.free)
 			}
 		}

@@ -7,39 +7,38 @@ import (
 
 // Causes
 //
-// Whatever happens at an instant happens because something else came to its
-// end then: a workgroup's phase because the one before it ended, a wait because
-// of the post that brought its flag to the count, a workgroup's start because of
-// the launch or of who left the slot, a kernel's end because of its last
-// workgroup. If asked to, the simulator keeps those moments, each with the one
-// that brought it about:
+// Everything that starts at an instant starts because something else ended then: a
+// workgroup's phase because the previous one ended, a wait because of the post that
+// completed its count, a workgroup because of its launch or because another workgroup left
+// the slot, a kernel's end because of its last workgroup. If Options.Causes is set, the
+// simulator records these ends, each with its predecessor:
 //
 //	GPU 0  A |--work--|-store-|                     end
 //	                          '-flight-.             |
 //	GPU 1  B |--work--|  wait           |--work------|
 //
-// Followed backwards from the end of what ended last they are the critical
-// path: a chain without gap from time 0 to the makespan (rule Z6).
+// The chain of predecessors of the last end is the critical path. It covers time 0 to the
+// makespan without gaps (rule Z6).
 
-// A Step is what passed between two moments of a critical path.
+// A Step is the kind of activity between two events of a critical path.
 type Step uint8
 
-// The steps. Woken, Placed and Served take no time: they say whose end let
-// the next step begin.
+// The steps. Woken, Placed and Served take no time: they name the event that allowed the
+// next step to begin.
 const (
-	Working   Step = iota // a workgroup's Work
-	Storing               // a workgroup's Store
-	Sleeping              // a workgroup's Sleep
-	Flying                // a post on its way to who sees it
-	Queueing              // a put until a copy engine is free for it, or the NIC takes its message
-	Sending               // the bytes of a put
-	Launching             // the gap before a kernel or copy
-	Delaying              // a stream's Delay
-	Starting              // a copy before its first byte
-	Copying               // a copy's bytes, or the time of one that moves none
+	Working   Step = iota // Work of a workgroup
+	Storing               // Store of a workgroup
+	Sleeping              // Sleep of a workgroup
+	Flying                // latency of a post
+	Queueing              // wait of a put for a copy engine or for the NIC's message rate
+	Sending               // transfer of a put's bytes
+	Launching             // gap before a kernel or copy
+	Delaying              // Delay of a stream
+	Starting              // latency of a copy before its first byte
+	Copying               // transfer of a copy's bytes, or the duration of one that moves none
 	Woken                 // a flag reached its count
-	Placed                // a workgroup took the slot that another kernel's, or a persistent one, had left
-	Served                // a copy took the engine that another's had left
+	Placed                // a workgroup got a slot that another kernel or a persistent workgroup left
+	Served                // a copy got an engine that another copy left
 	numSteps
 )
 
@@ -54,24 +53,24 @@ func (s Step) String() string {
 	return "unknown"
 }
 
-// A Bound is what makes a phase take longer than alone.
+// A Bound is the resource that makes a phase take longer than alone.
 type Bound uint8
 
 // The bounds.
 const (
 	Unbound   Bound = iota
-	ByMemory        // the memory's bandwidth, of this GPU or the peer
-	ByEgress        // what leaves a GPU
-	ByIngress       // what enters one
-	ByLink          // a link between two, or between nodes
-	ByNIC           // what leaves or enters a NIC
+	ByMemory        // memory bandwidth of this GPU or of the peer
+	ByEgress        // bandwidth out of a GPU
+	ByIngress       // bandwidth into a GPU
+	ByLink          // a link between GPUs or between nodes
+	ByNIC           // a NIC, in or out
 	ByCache         // the last-level cache
 	ByPipes         // other workgroups on the same CU
-	ByLoad          // work of other kernels beside it (Phase.Beside)
+	ByLoad          // co-run slowdown (Phase.Slowdown)
 	numBounds
 )
 
-var boundNames = [numBounds]string{"nothing", "memory", "egress", "ingress", "link", "NIC", "cache", "shared CUs", "work beside it"}
+var boundNames = [numBounds]string{"nothing", "memory", "egress", "ingress", "link", "NIC", "cache", "shared CUs", "work alongside it"}
 
 func (b Bound) String() string {
 	if b < numBounds {
@@ -80,25 +79,25 @@ func (b Bound) String() string {
 	return "unknown"
 }
 
-// A Segment is one step of the critical path, on the kernel, copy or stream of
-// a rank. Segments follow each other: each starts where the one before it ends.
+// A Segment is one step of the critical path on a kernel, copy or stream of a rank. Each
+// segment starts where the previous one ends.
 type Segment struct {
 	Start, End program.Time
 	Step       Step
 	Rank       int
 	Stream     int
-	Command    int // of the stream
+	Command    int // index in the stream
 	Kind       CommandKind
 	Name       string        // of the kernel, copy or command
-	Peer       int           // Storing, Sending, Starting, Copying: where the bytes go; else -1
-	Alone      program.Time  // Working, Storing: of the time, what it takes alone
-	Bound      Bound         // what the rest was lost to
-	Flag       program.Flag  // Woken, Flying: which
-	Waited     program.Time  // Woken, Placed: for how long, by now
-	Cause      program.Cause // Delaying: what the command says that the time is lost to
+	Peer       int           // Storing, Sending, Starting, Copying: destination GPU; else -1
+	Alone      program.Time  // Working, Storing: duration without contention
+	Bound      Bound         // the limit that caused the rest of the duration
+	Flag       program.Flag  // Woken, Flying: the flag
+	Waited     program.Time  // Woken, Placed: length of the wait that ended
+	Cause      program.Cause // Delaying: cause given by the command
 }
 
-// A CommandKind is what kind of command a segment belongs to.
+// A CommandKind is the kind of command that a segment belongs to.
 type CommandKind uint8
 
 // The kinds.
@@ -109,28 +108,28 @@ const (
 	OfCopy
 )
 
-// A moment is when something ended.
-type moment struct {
-	at     program.Time
-	alone  program.Time // of a phase; of a wake, how long it had been waited for
-	before int32        // the moment that brought it about, or none: the program's start
-	party  int32
-	arg    int32 // peer, flag or cause
-	step   Step
-	bound  Bound
+// A causeEvent is the end of an activity.
+type causeEvent struct {
+	at      program.Time
+	alone   program.Time // duration of a phase without contention; for Woken, length of the wait
+	before  int32        // predecessor event, or none: the program's start
+	command int32
+	arg     int32 // peer, flag or cause
+	step    Step
+	bound   Bound
 }
 
-// A party is a command of which moments are kept.
-type party struct{ stream, command int32 }
+// A commandRef identifies a command of a stream.
+type commandRef struct{ stream, command int32 }
 
-// causes keeps moments. A nil one keeps none.
+// causes records events. A nil *causes records none.
 type causes struct {
-	chunks  [][]moment // of chunkSize moments each, so that none is copied as they grow
-	count   int32
-	parties []party
-	wgs     []int32 // by workgroup: the moment why it is where it is
-	now     int32   // the moment of what is being stepped
-	last    int32   // of what ended last
+	chunks      [][]causeEvent // of chunkSize events each, so that growing copies none
+	count       int32
+	commandRefs []commandRef
+	wgs         []int32 // by workgroup: event that put it in its current state
+	now         int32   // event of the actor that is being stepped
+	last        int32   // event of the last end
 }
 
 func newCauses(o Options) *causes {
@@ -140,22 +139,22 @@ func newCauses(o Options) *causes {
 	return &causes{now: none, last: none}
 }
 
-// chunkSize is how many moments are allocated at once: half a megabyte.
+// chunkSize is the number of events allocated at once: half a megabyte.
 const chunkSize = 1 << 14
 
-func (c *causes) moment(id int32) *moment { return &c.chunks[id/chunkSize][id%chunkSize] }
+func (c *causes) event(id int32) *causeEvent { return &c.chunks[id/chunkSize][id%chunkSize] }
 
-func (c *causes) add(m moment) int32 {
+func (c *causes) add(m causeEvent) int32 {
 	at := c.count % chunkSize
 	if at == 0 {
-		c.chunks = append(c.chunks, make([]moment, chunkSize))
+		c.chunks = append(c.chunks, make([]causeEvent, chunkSize))
 	}
 	c.chunks[len(c.chunks)-1][at] = m
 	c.count++
 	return c.count - 1
 }
 
-// note keeps why a workgroup is where it is.
+// note records the event that put a workgroup in its current state.
 func (c *causes) note(wg, moment int32) {
 	if n := int(wg) + 1 - len(c.wgs); n > 0 {
 		c.wgs = append(c.wgs, make([]int32, n)...)
@@ -163,24 +162,24 @@ func (c *causes) note(wg, moment int32) {
 	c.wgs[wg] = moment
 }
 
-// at is when a moment was.
+// at is the time of an event.
 func (c *causes) at(id int32) program.Time {
 	if id == none {
 		return 0
 	}
-	return c.moment(id).at
+	return c.event(id).at
 }
 
-// party is the command that a stream has come to.
-func (c *causes) party(stream int32, st *stream) int32 {
-	c.parties = append(c.parties, party{stream, int32(st.next)})
-	return int32(len(c.parties) - 1)
+// commandRef is the current command of a stream.
+func (c *causes) commandRef(stream int32, st *stream) int32 {
+	c.commandRefs = append(c.commandRefs, commandRef{stream, int32(st.next)})
+	return int32(len(c.commandRefs) - 1)
 }
 
-// phaseEnded adds the end of the phase that the workgroup is in.
+// phaseEnded adds the end of the workgroup's current phase.
 func (s *sim) phaseEnded(id int32, w *workgroup, l *launch) {
 	c, p := s.causes, s.current(id)
-	m := moment{at: s.now, before: c.wgs[id], party: l.party, alone: min(s.now-w.since, w.alone)}
+	m := causeEvent{at: s.now, before: c.wgs[id], command: l.commandRef, alone: min(s.now-w.since, w.alone)}
 	switch w.op {
 	case program.WaitFor:
 		m.step, m.arg, m.alone = Woken, int32(p.Flag), s.now-w.since
@@ -191,13 +190,13 @@ func (s *sim) phaseEnded(id int32, w *workgroup, l *launch) {
 	default:
 		m.step = Working
 	}
-	if w.op != program.WaitFor && w.op != program.Sleep && s.now-w.since > m.alone+1 { // one is rounding
+	if w.op != program.WaitFor && w.op != program.Sleep && s.now-w.since > m.alone+1 { // 1 ns is rounding
 		m.bound = s.boundOf(w)
 	}
 	c.note(id, c.add(m))
 }
 
-// boundOf is what held the workgroup's phase back until this instant.
+// boundOf is what limited the workgroup's phase until this instant.
 func (s *sim) boundOf(w *workgroup) Bound {
 	if w.Class == none {
 		return Unbound
@@ -210,13 +209,13 @@ func (s *sim) boundOf(w *workgroup) Bound {
 	if w.cu != none && s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow > 1 {
 		return ByPipes
 	}
-	if !w.lone && w.beside > 1 {
+	if !w.lone && w.coRun > 1 {
 		return ByLoad
 	}
 	return ByPipes
 }
 
-// boundBy is the bound that a resource is.
+// boundBy is the bound of a resource.
 func (f *fabric) boundBy(resource int32) Bound {
 	switch cards := f.homes[0].card; {
 	case int(resource) < resourcesPerGPU*len(f.homes):
@@ -231,63 +230,63 @@ func (f *fabric) boundBy(resource int32) Bound {
 	return ByLink
 }
 
-// placed is the moment at which a workgroup of the launch starts on a CU: that
-// of the launch, or that at which another left the slot.
+// placed is the event that lets a workgroup of the launch start on a CU: the launch
+// itself, or the end of the workgroup that left the slot.
 func (s *sim) placed(l *launch, cu int32) int32 {
 	c := s.causes
-	if cu == none || c.at(l.moment) == s.now {
-		return l.moment
+	if cu == none || c.at(l.causeEvent) == s.now {
+		return l.causeEvent
 	}
 	left := s.gpus[l.gpu].cus[cu].left
-	if c.moment(left).party == l.party && l.kernel.Tiles == 0 {
+	if c.event(left).command == l.commandRef && l.kernel.Tiles == 0 {
 		return left
 	}
-	return c.add(moment{at: s.now, before: left, party: l.party, alone: s.now - l.ready, step: Placed})
+	return c.add(causeEvent{at: s.now, before: left, command: l.commandRef, alone: s.now - l.ready, step: Placed})
 }
 
-// launched is the moment of a launch.
+// launched adds the event of a launch.
 func (c *causes) launched(l *launch, st *stream) {
-	l.party = c.party(l.stream, st)
-	if c.now == none { // what workgroups begin with is known to be their kernel's
-		c.now = c.add(moment{before: none, party: l.party, step: Launching})
+	l.commandRef = c.commandRef(l.stream, st)
+	if c.now == none { // workgroups that start at once belong to this kernel
+		c.now = c.add(causeEvent{before: none, command: l.commandRef, step: Launching})
 	}
-	l.moment = c.now
+	l.causeEvent = c.now
 }
 
-// passed adds what a stream spent its time with since its last moment.
+// passed adds the end of the stream's activity since its last event.
 func (s *sim) passed(id int32, st *stream, step Step, arg int32) {
-	if s.causes == nil || s.causes.at(st.moment) == s.now {
+	if s.causes == nil || s.causes.at(st.causeEvent) == s.now {
 		return
 	}
-	st.moment = s.causes.add(moment{at: s.now, before: st.moment, party: s.causes.party(id, st), arg: arg, step: step})
-	s.causes.now = st.moment
+	st.causeEvent = s.causes.add(causeEvent{at: s.now, before: st.causeEvent, command: s.causes.commandRef(id, st), arg: arg, step: step})
+	s.causes.now = st.causeEvent
 }
 
-// resumed adds that a stream was let go on by another's moment.
+// resumed adds that another actor's event let the stream continue.
 func (s *sim) resumed(id int32, st *stream, step Step) {
 	if s.causes == nil || step == Served && st.since == s.now {
 		return
 	}
-	st.moment = s.causes.add(moment{
-		at: s.now, before: st.moment, party: s.causes.party(id, st), arg: int32(st.Commands[st.next].Flag), alone: s.now - st.since, step: step,
+	st.causeEvent = s.causes.add(causeEvent{
+		at: s.now, before: st.causeEvent, command: s.causes.commandRef(id, st), arg: int32(st.Commands[st.next].Flag), alone: s.now - st.since, step: step,
 	})
-	s.causes.now = st.moment
+	s.causes.now = st.causeEvent
 }
 
-// arrived adds the end of what a post or put spent on its way, unless that is
-// nothing and went on from the same command.
+// arrived adds the end of a post's or put's transfer, unless it took no time within the
+// same command.
 func (c *causes) arrived(now program.Time, before, party, arg int32, step Step) {
 	c.now = before
-	if c.at(before) == now && (before == none || c.moment(before).party == party) {
+	if c.at(before) == now && (before == none || c.event(before).command == party) {
 		return
 	}
-	c.now = c.add(moment{at: now, before: before, party: party, arg: arg, step: step})
+	c.now = c.add(causeEvent{at: now, before: before, command: party, arg: arg, step: step})
 }
 
-// letGo notes that what is being stepped is why the actor goes on.
-func (s *sim) letGo(who actor) {
+// released records the current event as the reason why the actor continues.
+func (s *sim) released(who actor) {
 	if who.kind == dueStream {
-		s.streams[who.id].moment = s.causes.now
+		s.streams[who.id].causeEvent = s.causes.now
 	} else {
 		s.causes.note(who.id, s.causes.now)
 	}
@@ -301,25 +300,25 @@ func (s *sim) ended() {
 	}
 }
 
-// path is the chain of segments that ends with what ended last.
+// path is the chain of segments that ends with the last event.
 func (s *sim) path() []Segment {
 	if s.causes == nil {
 		return nil
 	}
 	n := 0
-	for id := s.causes.last; id != none; id = s.causes.moment(id).before {
+	for id := s.causes.last; id != none; id = s.causes.event(id).before {
 		n++
 	}
 	path := make([]Segment, n)
-	for id := s.causes.last; id != none; id = s.causes.moment(id).before {
+	for id := s.causes.last; id != none; id = s.causes.event(id).before {
 		n--
-		path[n] = s.segment(s.causes.moment(id))
+		path[n] = s.segment(s.causes.event(id))
 	}
 	return path
 }
 
-func (s *sim) segment(m *moment) Segment {
-	by := s.causes.parties[m.party]
+func (s *sim) segment(m *causeEvent) Segment {
+	by := s.causes.commandRefs[m.command]
 	st := &s.streams[by.stream]
 	of := &st.Commands[by.command]
 	g := Segment{

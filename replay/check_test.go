@@ -29,7 +29,7 @@ func TestErrorsNameThePlace(t *testing.T) {
 		{phase(program.Phase{Op: program.Put, Peer: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: peer: GPU -1 of 1`},
 		{phase(program.Phase{Op: program.Work, Time: -5}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: time: -5 ns`},
 		{phase(program.Phase{Op: program.Work, Read: math.NaN()}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: NaN bytes (want 0 to 1e+18)`},
-		{phase(program.Phase{Op: program.Work, Slowdown: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: beside: factor -1 (want 0 to 1e6)`},
+		{phase(program.Phase{Op: program.Work, Slowdown: -1}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: slowdown: factor -1 (want 0 to 1e6)`},
 		{phase(program.Phase{Op: program.WaitFor, Flag: 9}), `gpu 0: stream "main": command 1 "gemm": tile 0: phase 1: flag 9: the program has 0`},
 		{phase(program.Phase{Op: program.PostTo, Last: 2}), `phase 1: last: 2 (want a post to a flag that is there at once, or 0)`},
 		{phase(program.Phase{Op: program.Sleep, Last: -1}), `phase 1: last: -1 (want a post`},

@@ -9,15 +9,15 @@ import (
 
 // Clusters
 //
-// The workgroups of a cluster start together, on CUs of one group. A machine
-// that knows its groups counts its CUs in the order in which a plain grid
-// fills them, so plain kernels need no more than the lowest CU; a cluster
-// takes the group of the emptiest, lowest CU whose group has room for all of it:
+// The workgroups of a cluster start together on CUs of one group. A machine with known
+// groups numbers its CUs in the order in which a plain grid fills them, so plain kernels
+// take the lowest free CU. A cluster goes to the group that contains the least loaded,
+// lowest CU and has free resources for the whole cluster:
 //
 //	group a  CU 0 |X| CU 2 |.| CU 4 |.|     clusters of 2: one in a,
 //	group b  CU 1 |X| CU 3 |.|              none in b, though CU 3 is free
 
-// groups are the CUs of a GPU by group; none where the machine knows no groups.
+// groups are the CUs of a GPU by group; empty if the machine's groups are unknown.
 type groups struct {
 	of  []int      // by CU
 	cus [][]uint64 // by group, bit c: CU c
@@ -35,8 +35,8 @@ func newGroups(g *machine.GPU) groups {
 	return gs
 }
 
-// placeClusters gives the kernel what clusters find room: one that has just come
-// anywhere, one that waits in the groups of CUs that were freed in this instant.
+// placeClusters places all clusters that fit: those of a new kernel on any CU, those of a
+// waiting kernel only in groups with CUs freed in this instant.
 func (s *sim) placeClusters(g *gpu, id int32) {
 	l := s.kernels.at(id)
 	for i := range g.mask {
@@ -63,7 +63,7 @@ func (s *sim) placeClusters(g *gpu, id int32) {
 				group := s.groups.cus[s.groups.of[c]]
 				switch {
 				case !g.cus[c].free.Holds(l.need):
-				case g.roomFor(group, l.need, l.cluster):
+				case g.clusterSlots(group, l.need, l.cluster):
 					s.startCluster(g, id, group)
 				default:
 					for i, w := range group {
@@ -75,8 +75,8 @@ func (s *sim) placeClusters(g *gpu, id int32) {
 	}
 }
 
-// roomFor reports whether CUs of the set have room for so many workgroups.
-func (g *gpu) roomFor(set []uint64, need program.Room, n int) bool {
+// clusterSlots reports whether the CUs of the set have free resources for n workgroups.
+func (g *gpu) clusterSlots(set []uint64, need program.CUResources, n int) bool {
 	for c := range each(set) {
 		n -= int(g.cus[c].free.Times(need))
 		if n <= 0 {
@@ -86,11 +86,11 @@ func (g *gpu) roomFor(set []uint64, need program.Room, n int) bool {
 	return false
 }
 
-// startCluster places the next cluster on the emptiest CUs of a group with room
-// for it, the lowest among equals (rule D7).
+// startCluster places the next cluster on the least loaded CUs of a group that fits it,
+// the lowest among equals (rule D7).
 func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 	l := s.kernels.at(id)
-	freed := int32(none) // a cluster that waited, waited for this one
+	freed := int32(none) // the instant in which a waiting cluster found its CUs
 	for c := range each(g.freed) {
 		if group[c/64]&(1<<(c%64)) != 0 {
 			freed = int32(c)
@@ -114,15 +114,15 @@ func (s *sim) startCluster(g *gpu, id int32, group []uint64) {
 	}
 }
 
-// deal is the order in which the clusters of a persistent kernel start, where
-// all fit at once: each group gets neighbouring ones, as many as it takes when
-// the groups take in turn, and in turn they start. So clusters that have a tile
-// less are not those that start last (measured on cuBLAS:
-// samples/measurements/2026-11-22-h200-groups). nil: in the order of their numbers (rule D9).
+// clusterOrder is the order in which the clusters of a persistent kernel start if all fit
+// at once; nil: by number. Each group gets neighbouring cluster numbers, as many as it
+// holds when the groups fill round-robin, and clusters start round-robin over the groups.
+// Clusters with one tile less are therefore not the last to start (measured on cuBLAS;
+// rule D9).
 //
 //	groups of 1, 2 and 3 clusters, 6 clusters:  a 0 | b 1 2 | c 3 4 5
-//	started in turn:                            0 1 3 2 4 5
-func (gs *groups) deal(k *program.Kernel) []int32 {
+//	started one after another:                            0 1 3 2 4 5
+func (gs *groups) clusterOrder(k *program.Kernel) []int32 {
 	if k.Cluster <= 1 || k.Tiles == 0 {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (gs *groups) deal(k *program.Kernel) []int32 {
 		left[g]++
 	}
 	want := k.WGs / k.Cluster
-	var turns []int // groups as they take their turn
+	var turns []int // groups in round-robin order
 	for more := true; more && len(turns) < want; {
 		more = false
 		for g := range left {

@@ -90,7 +90,7 @@ func TestClusters(t *testing.T) {
 		},
 		{
 			// G takes what left CUs 0 and 1, so that P replaces what left CU 2,
-			// though there would be room for it beside G.
+			// though there would be room for it alongside G.
 			"a cluster takes what was freed from plain kernels",
 			nine,
 			[]program.Stream{
@@ -127,7 +127,7 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// A product of 128 pairs of tiles on an H200 with some CUs held throughout by a
+// A GEMM of 128 pairs of tiles on an H200 with some CUs held throughout by a
 // plain kernel: 62 of its 66 clusters have two rounds, and the four that have
 // one are the 49th, 56th, 63rd and 65th to start. Late clusters start when
 // others end, so the whole takes, in rounds (measured with 1 to 8, 12, 16, 64
@@ -215,16 +215,16 @@ func TestCapturedClustersAreNotDealt(t *testing.T) {
 func TestDeal(t *testing.T) {
 	gs := newGroups(&machine.GPU{CUs: q(12), Groups: machine.Table{Rows: [][]float64{{2, 1}, {4, 1}, {6, 1}}}})
 	for clusters, want := range map[int]string{6: "0 1 3 2 4 5", 5: "0 1 3 2 4", 3: "0 1 2", 7: ""} {
-		got := fmt.Sprint(gs.deal(&program.Kernel{WGs: 2 * clusters, Cluster: 2, Tiles: 1}))
+		got := fmt.Sprint(gs.clusterOrder(&program.Kernel{WGs: 2 * clusters, Cluster: 2, Tiles: 1}))
 		if got = strings.Trim(got, "[]"); got != want {
 			t.Errorf("%d clusters: %q, want %q", clusters, got, want)
 		}
 	}
-	if got := gs.deal(&program.Kernel{WGs: 12, Cluster: 2}); got != nil {
+	if got := gs.clusterOrder(&program.Kernel{WGs: 12, Cluster: 2}); got != nil {
 		t.Errorf("a plain kernel: %v", got)
 	}
 	h200 := newGroups(&machine.GPU{CUs: q(132), Groups: machine.Table{Rows: [][]float64{{2, 4}, {8, 1}, {16, 5}, {18, 2}}}})
-	order := h200.deal(&program.Kernel{WGs: 132, Cluster: 2, Tiles: 1})
+	order := h200.clusterOrder(&program.Kernel{WGs: 132, Cluster: 2, Tiles: 1})
 	// As tiles were seen to appear with one pair of CUs free: 4096x2048x4096.
 	if seen := []int32{0, 1, 2, 3, 4, 8, 16, 24, 32, 40, 48, 57}; !slices.Equal(order[:12], seen) {
 		t.Errorf("%v, want %v", order[:12], seen)

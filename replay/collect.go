@@ -10,13 +10,14 @@ import (
 
 // Sorting what is due
 //
-// What is due at one instant is sorted by where its keys differ: a few by
-// insertion, more by digits from the lowest, leaving out those that are equal.
+// Actors due at one instant are sorted by the key bits in which they differ: few keys by
+// insertion sort, more by radix sort from the lowest digit, skipping digits that are equal
+// in all keys.
 //
 //	keys    2:017:0094  2:017:0031  2:020:0031      kind : launch : index
 //	differ  0:00f:00ff                              digits to sort by
 //
-// With slices.SortFunc in its place and without a launch's recent paths
+// With slices.SortFunc instead, and without recentPath,
 // BenchmarkEmbedding/gpus=8/even=true takes 1.4 times as long.
 
 const (
@@ -24,7 +25,7 @@ const (
 	keyBits = 8
 )
 
-// sortKeys returns the sorted keys and what else it used.
+// sortKeys returns the sorted keys and the scratch slice.
 func sortKeys(keys, spare []dueKey) (sorted, left []dueKey) {
 	if len(keys) <= fewKeys {
 		for i := 1; i < len(keys); i++ {
@@ -66,13 +67,13 @@ func sortKeys(keys, spare []dueKey) (sorted, left []dueKey) {
 	return keys, spare
 }
 
-// A dueKey orders what is due at one instant.
+// A dueKey is an actor and its order among those due at one instant.
 type dueKey struct {
 	key uint64
 	who actor
 }
 
-// collect puts everything that is due at now into the queue, in order.
+// collect appends everything due now to the queue, in order.
 func (s *sim) collect(now program.Time) {
 	s.due, s.keys = s.events.Due(s.due[:0]), s.keys[:0]
 	s.queue, s.head, s.ends = s.queue[:0], 0, s.ends[:0]
@@ -86,11 +87,11 @@ func (s *sim) collect(now program.Time) {
 			continue
 		}
 		a := s.alarm(who)
-		if *a != now { // overtaken
+		if *a != now { // the alarm has changed since
 			continue
 		}
 		*a, s.now = none, now
-		if who.kind == duePost { // first of all, and in the order in which they were sent
+		if who.kind == duePost { // first of all, in the order in which they were sent
 			s.queue = append(s.queue, who)
 		} else {
 			s.keys = append(s.keys, dueKey{s.order(who), who})
@@ -118,7 +119,7 @@ func (s *sim) wakeAt(a *alarm, at program.Time, who actor) {
 	s.events.Set(int64(at), who.number())
 }
 
-// alarm is where it lies when the actor is due.
+// alarm points to the time at which the actor is due.
 func (s *sim) alarm(who actor) *alarm {
 	switch who.kind {
 	case duePost:
@@ -131,8 +132,8 @@ func (s *sim) alarm(who actor) *alarm {
 	return &s.wgs.at(who.id).alarm
 }
 
-// order is the place of an actor among all that are due at one instant: two
-// bits for its kind, 31 for its launch, 31 for its index.
+// order is an actor's sort key within one instant: two bits for its kind, 31 for its
+// launch, 31 for its index.
 func (s *sim) order(who actor) uint64 {
 	of := uint64(who.id)
 	if who.kind == dueWorkgroup {

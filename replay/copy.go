@@ -11,8 +11,8 @@ import (
 type engines struct {
 	limited bool
 	taken   []bool
-	line    []actor // streams whose copies, and channels whose puts, wait for one, the first first
-	rate    float64 // bytes a nanosecond of one copy between GPUs
+	line    []actor // actors that wait for an engine, in order
+	rate    float64 // bytes per nanosecond of one copy between GPUs
 	latency program.Time
 }
 
@@ -24,7 +24,7 @@ func newEngines(m *machine.Machine, p *program.Program) engines {
 		latency: nanoseconds(m.Engines.Latency.Value),
 	}
 	if p.Links > 0 {
-		e.rate *= p.Links // what an engine reaches between GPUs is what its link gives
+		e.rate *= p.Links // the engine's rate between GPUs is the link's
 	}
 	if e.rate == 0 {
 		e.rate = boundless
@@ -32,7 +32,7 @@ func newEngines(m *machine.Machine, p *program.Program) engines {
 	return e
 }
 
-// take returns an engine, or none when all are taken.
+// take returns a free engine, or none.
 func (e *engines) take() int32 {
 	at := slices.Index(e.taken, false)
 	if at < 0 && !e.limited {
@@ -45,7 +45,7 @@ func (e *engines) take() int32 {
 	return int32(at)
 }
 
-// stepCopy reports whether the stream's copy is over.
+// stepCopy reports whether the stream's copy has ended.
 func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 	c := cmd.Copy
 	switch st.step {
@@ -53,7 +53,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 		if !c.Free && st.engine == none && !s.takeEngine(actor{dueStream, id}, st.gpu) {
 			return false
 		}
-		st.lose(st.since, s.now, Idle{Cause: program.NoSlot, Note: "copy engines taken"})
+		st.recordIdle(st.since, s.now, Idle{Cause: program.NoSlot, Note: "copy engines taken"})
 		s.resumed(id, st, Served)
 		s.record.copy(st, cmd, s.now)
 		st.step = moving
@@ -84,7 +84,8 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 	return true
 }
 
-// beforeBytes is how long a copy takes that moves no bytes, or before it moves any (rule S9).
+// beforeBytes is the time of a copy before its first byte, or of a copy that moves none
+// (rule S9).
 func (s *sim) beforeBytes(st *stream, c *program.Copy) program.Time {
 	if c.Free {
 		return c.Time
@@ -96,7 +97,7 @@ func (s *sim) beforeBytes(st *stream, c *program.Copy) program.Time {
 	return latency
 }
 
-// engineOf is where it lies which engine a stream's copy, or a channel's put, has.
+// engineOf points to the engine index of a stream's copy or of a channel's put.
 func (s *sim) engineOf(who actor) *int32 {
 	if who.kind == dueStream {
 		return &s.streams[who.id].engine
@@ -104,7 +105,7 @@ func (s *sim) engineOf(who actor) *int32 {
 	return &s.channel(who.id).engine
 }
 
-// takeEngine gives the actor an engine of the GPU, or puts it in line for one (rule S6).
+// takeEngine gives the actor a free engine or queues it for one (rule S6).
 func (s *sim) takeEngine(who actor, gpu int32) bool {
 	e := &s.gpus[gpu].engines
 	at := e.take()
@@ -114,7 +115,7 @@ func (s *sim) takeEngine(who actor, gpu int32) bool {
 	return at != none
 }
 
-// freeEngine hands the actor's engine to who waits longest.
+// freeEngine hands the actor's engine to the actor that has waited longest.
 func (s *sim) freeEngine(who actor, gpu int32) {
 	e, engine := &s.gpus[gpu].engines, s.engineOf(who)
 	if len(e.line) == 0 {
@@ -124,15 +125,15 @@ func (s *sim) freeEngine(who actor, gpu int32) {
 		e.line = slices.Delete(e.line, 0, 1)
 		*s.engineOf(next) = *engine
 		if s.causes != nil && next.kind == dueStream {
-			s.letGo(next)
+			s.released(next)
 		}
 		s.queue = append(s.queue, next)
 	}
 	*engine = none
 }
 
-// copyLatency is the time from a copy's command to its first byte. To a GPU of
-// the node the engine's latency, as measured, is all there is (rule S7).
+// copyLatency is the time from a copy's command to its first byte. Between GPUs of one
+// node it is the measured latency of the engine (rule S7).
 func (s *sim) copyLatency(st *stream, c *program.Copy) program.Time {
 	latency := s.gpus[st.gpu].engines.latency
 	if s.flows.apart(c.From, c.Peer) {
@@ -141,7 +142,8 @@ func (s *sim) copyLatency(st *stream, c *program.Copy) program.Time {
 	return latency
 }
 
-// copyFlow is what bounds a copy's bytes. Its least duration includes the latency (rule S8).
+// copyFlow is the class key of a copy's bytes. The copy's least duration includes the
+// latency (rule S8).
 func (st *stream) copyFlow(s *sim) (classKey, float64) {
 	c := st.Commands[st.next].Copy
 	e := &s.gpus[st.gpu].engines
@@ -152,10 +154,10 @@ func (st *stream) copyFlow(s *sim) (classKey, float64) {
 	return s.transfer(c.From, c.Peer, limit, c.Update), c.Bytes
 }
 
-// transfer bounds bytes that neither CUs nor other work slow.
+// transfer is the class key of bytes that neither CUs nor other work slow.
 func (s *sim) transfer(from, to int32, limit float64, update bool) classKey {
 	return classKey{
 		path: s.flows.pathTo(pathKey{from: from, to: to, side: s.flows.side(communication), read: 1, write: s.flows.written(update)}),
-		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, beside: 1, weight: 1,
+		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, coRun: 1, weight: 1,
 	}
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// When no timer is left but something waits, nothing will ever move again.
-// The explanation follows one wait to who could end it, and that one's wait,
-// until it meets a wait seen before (the cycle) or a flag that nobody posts:
+// If no timer is left but an actor waits, the program cannot continue. The explanation
+// follows a wait to the actor that could end it, then that actor's wait, until a wait
+// repeats (a cycle) or no actor posts the flag:
 //
 //	stream "b" ─waits for─▶ flag 7 ◀─would post─ unplaced workgroups of "producer"
 //	   ▲                                            │ no slot: held by
 //	   └── flag 9 ◀── ... ◀─waits for── resident workgroups of "consumer"
 
-// A waiter is one side of a wait: a stream, or a launch's workgroups of which
-// some are resident or not yet placed.
+// A waiter is a node of the wait-for graph: a stream, or the resident or unplaced
+// workgroups of a launch.
 type waiter struct {
-	stream   int32 // of a stream's own command; else none
+	stream   int32 // a stream's own command; else none
 	launch   int32
 	unplaced bool
 }
 
-// deadlock is nil when every stream has come to its end (rule Z4).
+// deadlock is nil if every stream has ended (rule Z4).
 func (s *sim) deadlock() error {
 	for i := range s.streams {
 		if st := &s.streams[i]; st.next < len(st.Commands) {
@@ -53,19 +53,20 @@ func (s *sim) chain(w waiter) []string {
 
 type flagSet map[program.Flag]bool
 
-// A launchPart is the workgroups of a launch that are resident, or those that are not.
+// A launchPart is the resident or the unplaced workgroups of a launch.
 type launchPart struct {
 	launch   int32
 	unplaced bool
 }
 
-// A waitSearch finds out who could still post a flag.
+// A waitSearch finds the actors that could still post a flag.
 type waitSearch struct {
 	*sim
 	found map[launchPart]flagSet
 }
 
-// follow describes a wait and finds who could end it; ok is false if nobody could.
+// follow describes a wait and finds the waiter that could end it; ok is false if there is
+// none.
 func (d *waitSearch) follow(w waiter) (text string, next waiter, ok bool) {
 	if w.launch != none {
 		l := d.kernels.at(w.launch)
@@ -91,7 +92,7 @@ func (d *waitSearch) follow(w waiter) (text string, next waiter, ok bool) {
 	return fmt.Sprintf("%s waits for the end of kernel %q", who, l.kernel.Name), next, true
 }
 
-// resident follows the first resident workgroup of a launch that waits.
+// resident follows the first waiting resident workgroup of a launch.
 func (d *waitSearch) resident(id int32, l *launch, who string) (string, waiter, bool) {
 	first, waits := none, 0
 	for i := range d.wgs.all {
@@ -103,7 +104,7 @@ func (d *waitSearch) resident(id int32, l *launch, who string) (string, waiter, 
 			}
 		}
 	}
-	if first == none { // its workgroups are done but for those not placed
+	if first == none { // only unplaced workgroups are left
 		return d.follow(waiter{stream: none, launch: id, unplaced: true})
 	}
 	p := d.current(int32(first))
@@ -114,7 +115,7 @@ func (d *waitSearch) resident(id int32, l *launch, who string) (string, waiter, 
 	return d.awaiting(fmt.Sprintf("%s: %d workgroups%s wait, the first", who, waits, held), p.Flag, p.Count)
 }
 
-// awaiting follows a flag to who could post it.
+// awaiting follows a flag to a waiter that could post it.
 func (d *waitSearch) awaiting(who string, f program.Flag, count int64) (string, waiter, bool) {
 	text := fmt.Sprintf("%s for flag %q (%d of %d)", who, d.program.Flags[f], d.flags[f].value, count)
 	if next, whose, ok := d.poster(f); ok {
@@ -123,8 +124,8 @@ func (d *waitSearch) awaiting(who string, f program.Flag, count int64) (string, 
 	return text + " that nothing left would post", waiter{}, false
 }
 
-// poster finds who could post the flag: workgroups, not placed ones first, in
-// order of launch, then streams.
+// poster finds a waiter that could post the flag: workgroups first (unplaced before
+// resident), by launch, then streams.
 func (d *waitSearch) poster(f program.Flag) (w waiter, whose string, ok bool) {
 	for _, unplaced := range []bool{true, false} {
 		best := int32(none)
@@ -148,7 +149,7 @@ func (d *waitSearch) poster(f program.Flag) (w waiter, whose string, ok bool) {
 	return waiter{}, "", false
 }
 
-// streamPosts reports whether a command after the present one could post the flag.
+// streamPosts reports whether a later command of the stream could post the flag.
 func (d *waitSearch) streamPosts(st *stream, f program.Flag) bool {
 	for i := st.next + 1; i < len(st.Commands); i++ {
 		c := &st.Commands[i]
@@ -162,7 +163,7 @@ func (d *waitSearch) streamPosts(st *stream, f program.Flag) bool {
 	return false
 }
 
-// posts is what the workgroups of a launch could still post.
+// posts are the flags that the workgroups of a launch could still post.
 func (d *waitSearch) posts(a launchPart) flagSet {
 	if set, ok := d.found[a]; ok {
 		return set
@@ -207,7 +208,8 @@ func (d *waitSearch) residentPosts(id int32, l *launch, set flagSet) {
 	}
 }
 
-// postsOf is what workgroups from..to of a kernel could post, and tiles not handed out.
+// postsOf are the flags that workgroups from..to of a kernel, and tiles not yet handed
+// out, could post.
 func postsOf(k *program.Kernel, from, to, ticket int) flagSet {
 	set := flagSet{}
 	for w := from; w < to; w++ {

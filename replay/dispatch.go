@@ -11,8 +11,8 @@ import (
 
 // Dispatch
 //
-// Workgroups leave a kernel in order and stay where they are placed. A CU has
-// room of four kinds; a workgroup fits where all four suffice (rules D1 to D3).
+// Workgroups are placed in order and do not migrate. A CU has four resources; a workgroup
+// fits if all four suffice (rules D1 to D3).
 //
 //	CU 0  threads   |AAAAAAAABBBB....|
 //	      registers |AAAABB..........|   one A and one B are resident,
@@ -21,48 +21,48 @@ import (
 //
 // Workgroups of a cluster are placed together (cluster.go).
 //
-// Kernels with workgroups left stand in line by priority, then by when they
-// became ready. Each time a slot is free the first in line whose next
-// workgroup fits takes it: a kernel further back gets only what those before
-// it cannot use (leftover policy, rule D4).
+// Kernels with unplaced workgroups wait in a queue, by priority, then by the time at which
+// they became ready. A free slot goes to the first kernel in the queue whose next
+// workgroup fits. A later kernel gets only what earlier ones cannot use (leftover policy,
+// rule D4).
 
-// A gpu is the state of one device. What every phase touches comes first.
+// A gpu is the state of one device. Fields that every phase reads come first.
 type gpu struct {
 	pipes               []pipes // by CU
-	occupied            int64   // by compute workgroups in a Work or Store phase, in units of 1/wholePipe of a CU
+	occupied            int64   // CU share of compute workgroups in a Work or Store phase, in units of 1/wholePipe
 	matrix              int     // workgroups of Matrix kernels in a Work or Store phase
-	busy                gauge   // CUs with one in a Work or Store phase
+	busy                gauge   // CUs with a workgroup in a Work or Store phase
 	interferenceChanged bool    // is in sim.interfered
 
 	dirty       bool // is in sim.dirty
 	cus         []cu
 	load        [][]uint64 // bit c of load[n]: CU c has n resident workgroups
-	line        []int32    // launches with workgroups left, the first in line first
-	freed       []uint64   // bit c: workgroups have left CU c in this instant
-	mask        []uint64   // scratch: CUs to look at
-	banks       []bool     // persistent kernels running, for their lanes
+	line        []int32    // dispatch queue: launches with unplaced workgroups
+	freed       []uint64   // bit c: workgroups left CU c in this instant
+	mask        []uint64   // scratch: candidate CUs
+	laneSets    []bool     // lane sets in use by running persistent kernels
 	engines     engines
 	held        gauge // CUs with a resident workgroup
 	collectives int   // CUs with a resident workgroup of a collective
 }
 
 type cu struct {
-	free        program.Room
+	free        program.CUResources
 	freed       int32   // workgroups that left in this instant and were not replaced
 	collectives int32   // resident workgroups of collectives
-	left        int32   // the last one's moment, if causes are kept
-	wgs         []int32 // resident, in no order
-	slots       []int32 // by slot, for lanes: who is in it (vacancies.stays), or none
-	classes     []int32 // classes of its work that touches no memory
+	left        int32   // cause event of the last one that left, if causes are recorded
+	wgs         []int32 // resident workgroups, unordered
+	slots       []int32 // by slot: index into vacancies.residencies, or none
+	classes     []int32 // flow classes of this CU's work that touches no memory
 }
 
-// Pipes are what every phase on a CU touches.
+// Pipes is the part of a CU's state that every phase reads.
 type pipes struct {
-	load    int64   // what work takes, in units of 1/wholePipe
-	slow    float64 // how many times as long work takes; at least 1
-	compute int64   // what compute in a Work or Store phase occupies, in the same units
+	load    int64   // sum of pipe shares of resident work, in units of 1/wholePipe
+	slow    float64 // slowdown of work on this CU; at least 1
+	compute int64   // pipe share of compute in a Work or Store phase, same units
 	working int32   // workgroups in a Work or Store phase
-	changed bool    // are in sim.pipesChanged
+	changed bool    // is in sim.pipesChanged
 }
 
 type cuRef struct{ gpu, cu int32 }
@@ -76,7 +76,7 @@ func newGPU(m *machine.Machine, p *program.Program) gpu {
 	}
 	empty := make([]uint64, words)
 	for i := range g.cus {
-		g.cus[i], g.pipes[i] = cu{free: m.GPU.Room()}, pipes{slow: 1}
+		g.cus[i], g.pipes[i] = cu{free: m.GPU.CUResources()}, pipes{slow: 1}
 		empty[i/64] |= 1 << (i % 64)
 	}
 	g.load = [][]uint64{empty}
@@ -87,7 +87,7 @@ func newGPU(m *machine.Machine, p *program.Program) gpu {
 type gauge struct {
 	count int
 	since program.Time
-	sum   float64 // until since
+	sum   float64 // up to since
 }
 
 func (g *gauge) add(n int, now program.Time) {
@@ -96,7 +96,7 @@ func (g *gauge) add(n int, now program.Time) {
 	g.count += n
 }
 
-// wake puts the GPU on the list of those with something to dispatch.
+// wake marks the GPU as having workgroups to dispatch.
 func (s *sim) wake(id int32) {
 	if g := &s.gpus[id]; !g.dirty {
 		g.dirty = true
@@ -104,7 +104,7 @@ func (s *sim) wake(id int32) {
 	}
 }
 
-// enqueue puts a launch in line.
+// enqueue adds a launch to the dispatch queue.
 func (s *sim) enqueue(id int32) {
 	l := s.kernels.at(id)
 	g := &s.gpus[l.gpu]
@@ -117,7 +117,7 @@ func (s *sim) enqueue(id int32) {
 	s.wake(l.gpu)
 }
 
-// dispatch places what can be placed and reports whether anything was.
+// dispatch places all workgroups that fit and reports whether it placed any.
 func (s *sim) dispatch() bool {
 	if len(s.dirty) > 1 {
 		slices.Sort(s.dirty)
@@ -149,10 +149,10 @@ func (s *sim) dispatchGPU(id int32) {
 	clear(g.freed)
 }
 
-// place gives the kernel the slots that it can take. One that waits already
-// takes those freed in this instant one for one, CU by CU: two freed on one CU
-// are refilled there. What is left, and all of a kernel that has just come, goes
-// to the CU with the fewest workgroups, the lowest among equals (rule D5).
+// place gives the kernel the slots that it can use. A kernel that was already waiting
+// first replaces the workgroups that left in this instant, one for one on the same CU. All
+// other workgroups go to the CU with the fewest residents, the lowest index among equals
+// (rule D5).
 func (s *sim) place(g *gpu, id int32) {
 	l := s.kernels.at(id)
 	switch {
@@ -173,8 +173,8 @@ func (s *sim) place(g *gpu, id int32) {
 	}
 }
 
-// refill places one workgroup for each that left, and reports whether some
-// CUs, left in the mask, have room for more.
+// refill places one workgroup for each that left. It reports whether CUs in the mask can
+// hold more.
 func (s *sim) refill(g *gpu, id int32) (more bool) {
 	l := s.kernels.at(id)
 	clear(g.mask)
@@ -204,8 +204,8 @@ func each(set []uint64) iter.Seq[int] {
 	}
 }
 
-// sweep places workgroups on the masked CUs, the emptiest first. A CU that
-// takes one is met again among those that hold one more.
+// sweep places workgroups on the masked CUs, those with the fewest residents first. A CU
+// that takes one is visited again at its new resident count.
 func (s *sim) sweep(g *gpu, id int32) {
 	l := s.kernels.at(id)
 	for n := 0; n < len(g.load); n++ {
@@ -222,8 +222,8 @@ func (s *sim) sweep(g *gpu, id int32) {
 	}
 }
 
-// occupy and vacate keep the room and load of a CU.
-func (s *sim) occupy(g *gpu, c, wg int32, need program.Room) {
+// occupy and vacate update the free resources and load of a CU.
+func (s *sim) occupy(g *gpu, c, wg int32, need program.CUResources) {
 	u := &g.cus[c]
 	if len(u.wgs) == 0 {
 		g.held.add(1, s.now)
@@ -234,7 +234,7 @@ func (s *sim) occupy(g *gpu, c, wg int32, need program.Room) {
 	u.wgs = append(u.wgs, wg)
 }
 
-func (s *sim) vacate(g *gpu, c, wg int32, need program.Room) {
+func (s *sim) vacate(g *gpu, c, wg int32, need program.CUResources) {
 	u := &g.cus[c]
 	n := len(u.wgs) - 1
 	at, last := s.wgs.at(wg).at, u.wgs[n]

@@ -8,24 +8,24 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A pathKey is what makes a path.
+// A pathKey identifies a path.
 type pathKey struct {
 	from, to int32   // GPUs
-	side     side    // of their memories, where an arbiter tells sides apart
-	read     float64 // bytes of memory at from, read or written, for each byte that goes its way
-	write    float64 // bytes of memory at to for each
-	cache    float64 // bytes of the last-level cache at from for each
+	side     side    // of their memories, if the arbiter distinguishes sides
+	read     float64 // bytes of memory traffic at from, per byte of the flow
+	write    float64 // bytes of memory traffic at to, per byte
+	cache    float64 // bytes of the last-level cache at from, per byte
 }
 
 // routes are the paths by key.
 type routes struct {
 	keys     []pathKey // by path
-	siblings []int32   // by path: the next path between the same GPUs, in a ring
-	between  [][]int32 // by GPU and GPU or Everyone: the path last found, and one; nil where there are none
+	siblings []int32   // by path: the next path between the same GPUs, a circular list
+	between  [][]int32 // by source and destination (or Everyone): the path found last; nil if there is none
 }
 
-// pathTo returns the path of a key. Those between the same GPUs lie in a ring,
-// which is entered where the last one was found.
+// pathTo returns the path of a key. The search starts at the path found last between the
+// same GPUs.
 func (f *flows) pathTo(k pathKey) int32 {
 	if f.between[k.from] == nil {
 		f.between[k.from] = make([]int32, len(f.between)+1)
@@ -61,49 +61,47 @@ func (f *flows) newPath(k pathKey) int32 {
 	return id
 }
 
-// crossing is that a path takes so much of a resource for a byte.
+// A crossing is a resource of a path and the amount that one byte uses.
 type crossing = fluid.Crossing
 
-// A fabric says which resources bytes cross. Resources lie in a row: memory, egress
-// and ingress of each GPU, then the links inside the nodes, then egress and
-// ingress of each NIC, the links between nodes, last-level caches, and the
-// sides of memories that an arbiter tells apart. A resource whose
-// capacity the machine does not give (0) holds nothing back and is no part of
-// a route.
+// A fabric maps routes to resources. Resource indices are ordered: memory, egress and
+// ingress of each GPU; links inside the nodes; egress and ingress of each NIC; links
+// between nodes; last-level caches; memory sides of an arbiter. A resource of capacity 0
+// is not modelled and is not part of a route.
 //
 //	GPU 0 ─ egress ─ links of the node ─ ingress ─ GPU 1        in one node
 //	GPU 0 ─ NIC out ─ links of the network ─ NIC in ─ GPU 9     between nodes
 type fabric struct {
-	capacities []float64 // of resources, bytes a nanosecond
+	capacities []float64 // by resource, bytes per nanosecond
 	homes      []home    // by GPU
-	inner      level     // of the GPUs of a node; one node's links after another's
-	outer      level     // of the nodes
+	inner      level     // the GPUs of a node; the links of all nodes follow each other
+	outer      level     // the nodes
 	nics       int
 	caches     int32        // first resource of the last-level caches, or none
-	sides      int32        // first resource of the sides of memories, or none
-	update     float64      // memory that a byte takes that is added to what is there
-	message    program.Time // that a message takes a NIC at least
-	flag       program.Time // that a flag to a GPU of the node takes at least
+	sides      int32        // first resource of the memory sides, or none
+	update     float64      // memory bytes that one byte of an update uses
+	message    program.Time // minimum time of a message on a NIC
+	flag       program.Time // minimum time of a flag to a GPU of the same node
 	steps      []machine.Step
 	way        []crossing
 }
 
-// A home is where a GPU is.
+// A home is the location of a GPU.
 type home struct {
-	node, at int32 // in the node
-	nic      int32 // counted over all nodes; none where there is one node
-	card     int32 // its first resource
+	node, at int32 // at: index in the node
+	nic      int32 // index over all nodes; none with a single node
+	card     int32 // first resource of the NIC
 }
 
-// A level is members joined by links.
+// A level is a set of members joined by links: the GPUs of a node, or the nodes.
 type level struct {
 	topology     machine.Topology
 	layout       machine.Layout // of the members
 	members      int
-	ports        int          // of a member
+	ports        int          // per member
 	links        int32        // first resource
-	limited      bool         // links have a capacity of their own
-	latency, hop program.Time // of the first link, and of each further one
+	limited      bool         // links have their own capacity
+	latency, hop program.Time // of the first link; of each further one
 }
 
 const (
@@ -187,7 +185,7 @@ func newFabric(m *machine.Machine, p *program.Program) fabric {
 
 func nanoseconds(seconds float64) program.Time { return program.Time(math.Round(seconds * 1e9)) }
 
-// resource is that of a GPU, or of the NIC that serves it; none where there is none.
+// resource returns the resource of a GPU, or of its NIC; none if it is not modelled.
 func (f *fabric) resource(gpu int, r Resource) int32 {
 	switch {
 	case r <= Ingress:
@@ -200,12 +198,12 @@ func (f *fabric) resource(gpu int, r Resource) int32 {
 	return none
 }
 
-// apart reports whether bytes between the GPUs go through the network.
+// apart reports whether the GPUs are on different nodes.
 func (f *fabric) apart(from, to int32) bool {
 	return to != program.Everyone && f.homes[from].node != f.homes[to].node
 }
 
-// latency is how long after it was written one GPU sees what another wrote to it (rules F2 and F3).
+// latency is the time from a write of one GPU until another GPU sees it (rules F2 and F3).
 func (f *fabric) latency(from, to int32) program.Time {
 	switch to {
 	case from:
@@ -228,8 +226,8 @@ func (l *level) delay(from, to int32) program.Time {
 	return l.latency + program.Time(l.layout.Hops(int(from), int(to))-1)*l.hop
 }
 
-// route is the resources that a byte crosses on the path (rule R1), valid until the
-// next call.
+// route returns the resources that a byte crosses on the path (rule R1). The slice is
+// valid until the next call.
 func (f *fabric) route(k pathKey) []crossing {
 	from, to := int(k.from), int(k.to)
 	if from == to {
@@ -259,8 +257,8 @@ func (f *fabric) route(k pathKey) []crossing {
 	return f.way
 }
 
-// replicated appends the way behind the source's memory of bytes that leave once
-// and reach every other GPU of the node (rule R7).
+// replicated appends the resources of a replicated store, behind the source's memory: its
+// bytes leave once and reach every other GPU of the node (rule R7).
 func (f *fabric) replicated(s []crossing, k pathKey) []crossing {
 	from := int(k.from)
 	s = f.cross(s, f.resource(from, Egress), 1)
@@ -273,8 +271,8 @@ func (f *fabric) replicated(s []crossing, k pathKey) []crossing {
 	return s
 }
 
-// memory appends that of a GPU, and the side of it. A side may have no capacity at
-// present.
+// memory appends a GPU's memory and the arbiter's side of it. A side may have capacity 0
+// for a while.
 func (f *fabric) memory(s []crossing, gpu int, of side, cost float64) []crossing {
 	s = f.cross(s, f.resource(gpu, Memory), cost)
 	if f.sides != none && cost > 0 {
@@ -283,7 +281,7 @@ func (f *fabric) memory(s []crossing, gpu int, of side, cost float64) []crossing
 	return s
 }
 
-// written is the memory that a byte takes which is written, or added to what is there.
+// written is the memory traffic of bytes written or added in place.
 func (f *fabric) written(update bool) float64 {
 	if update {
 		return f.update
@@ -291,12 +289,12 @@ func (f *fabric) written(update bool) float64 {
 	return 1
 }
 
-// links appends those of the way between two members of the level, in one of its groups.
+// links appends the links between two members of one group of the level.
 func (f *fabric) links(s []crossing, l *level, group, from, to int32) []crossing {
 	if !l.limited {
 		return s
 	}
-	f.steps = l.layout.Way(int(from), int(to), f.steps[:0])
+	f.steps = l.layout.Route(int(from), int(to), f.steps[:0])
 	for _, step := range f.steps {
 		at := (int(group)*l.members+step.From)*l.ports + step.Port
 		s = f.cross(s, l.links+int32(at), 1)

@@ -9,37 +9,37 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A flag is a counter and who waits for it.
+// A flag is a counter and the actors that wait for it.
 type flag struct {
 	value   int64
-	waiters []flagWaiter // by the count they wait for, then by who came first
-	head    int          // of waiters: those before it have gone on
-	coming  int32        // the post last sent on its way, or none
+	waiters []flagWaiter // by count, then by arrival
+	head    int          // number of waiters already released
+	coming  int32        // the post sent last that has not arrived, or none
 }
 
-// A flagWaiter is who waits for a flag to reach a count.
+// A flagWaiter is an actor that waits for a count.
 type flagWaiter struct {
 	count int64
 	who   actor
 }
 
-// A poster is who brought a flag to its count: a kernel's launch, or a stream.
+// A poster is the source of a post: a kernel's launch, or a stream.
 type poster struct {
 	stream int32
-	kernel *program.Kernel // nil: the stream itself, or a copy of it
+	kernel *program.Kernel // nil: the stream itself, or one of its copies
 }
 
-// A post is additions of one poster and instant, on their way to a peer.
+// A post is additions of one poster and instant, in flight to a peer.
 type post struct {
-	at     alarm // when it arrives
+	at     alarm // arrival time
 	flag   program.Flag
 	count  int64
 	from   poster
-	moment int32 // at which it was sent, if causes are kept
+	moment int32 // event at which it was sent, if causes are recorded
 }
 
-// await reports whether the flag has reached the count; if not, who is
-// appended to the queue when it does.
+// await reports whether the flag has reached the count. If not, the actor is queued when
+// it does.
 func (s *sim) await(f program.Flag, count int64, who actor) bool {
 	fl := &s.flags[f]
 	if f == program.NoFlag || fl.value >= count {
@@ -53,7 +53,7 @@ func (s *sim) await(f program.Flag, count int64, who actor) bool {
 	return false
 }
 
-// post adds to a flag and releases who waited for it (rule F1).
+// post adds to a flag and releases the waiters whose count is reached (rule F1).
 func (s *sim) post(f program.Flag, count int64, from poster) {
 	if f == program.NoFlag {
 		return
@@ -72,13 +72,13 @@ func (s *sim) post(f program.Flag, count int64, from poster) {
 			s.record.released(who.id, from)
 		}
 		if s.causes != nil {
-			s.letGo(who)
+			s.released(who)
 		}
 		s.queue = append(s.queue, who)
 	}
 }
 
-// postAfter posts once delay has passed.
+// postAfter posts after a delay.
 func (s *sim) postAfter(delay program.Time, f program.Flag, count int64, from poster) {
 	if delay == 0 || f == program.NoFlag {
 		s.post(f, count, from)
@@ -102,8 +102,9 @@ func (s *sim) postAfter(delay program.Time, f program.Flag, count int64, from po
 	s.wakeAt(&s.posts.at(id).at, at, actor{duePost, id})
 }
 
-// sendFlag is how long a flag takes to a GPU: the way, and before it how long
-// flags that were sent earlier keep it. Without a message time none does (rule F5).
+// sendFlag is the time from a post until its arrival at a GPU: the latency, after the wait
+// for earlier flags. Flags do not wait for each other if the machine has no message time
+// (rule F5).
 func (s *sim) sendFlag(from, to int32) program.Time {
 	way := s.flows.latency(from, to)
 	if from == to || s.flows.apart(from, to) || s.flows.flag == 0 {
@@ -115,7 +116,7 @@ func (s *sim) sendFlag(from, to int32) program.Time {
 	return wait + way
 }
 
-// arrive is a post's end of way.
+// arrive ends a post's flight.
 func (s *sim) arrive(id int32) {
 	p := *s.posts.at(id)
 	if s.flags[p.flag].coming == id {
@@ -123,7 +124,7 @@ func (s *sim) arrive(id int32) {
 	}
 	s.posts.drop(id)
 	if s.causes != nil {
-		s.causes.arrived(s.now, p.moment, s.causes.moment(p.moment).party, int32(p.flag), Flying)
+		s.causes.arrived(s.now, p.moment, s.causes.event(p.moment).command, int32(p.flag), Flying)
 	}
 	s.post(p.flag, p.count, p.from)
 }

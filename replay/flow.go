@@ -4,28 +4,28 @@ import "github.com/overlapse/overlapse/replay/fluid"
 
 // Flows
 //
-// Everything that proceeds at a rate is a flow: phases of workgroups, copies and
-// puts alike. Package fluid shares the machine's resources among them. Here is what
-// a flow takes and what bounds it.
+// Phases of workgroups, copies and puts proceed at rates: each is a flow. Package fluid
+// shares the machine's resources among flows. This file says which resources a flow uses
+// and what limits its rate.
 
-// boundless is the rate, in bytes a nanosecond, of what nothing bounds.
+// boundless is the rate of a flow without a limit, in bytes per nanosecond.
 const boundless = fluid.Boundless
 
-// A classKey is what bounds a flow. Flows with equal keys are one class.
+// A classKey identifies a class: flows with equal keys have the same path and limits.
 type classKey struct {
-	path   int32   // or none: work that touches no memory
-	gpu    int32   // where it comes from
-	cu     int32   // of work that touches no memory; else none
-	launch int32   // whose own work does not slow it; none: all work does
-	limit  float64 // bytes a nanosecond of one member alone; 1 for work that touches no memory
-	slow   float64 // divides limit for the load of its CU; at least 1
-	onset  float64 // the part of the co-run slowdown that any matrix work is enough for
-	beside float64 // co-run slowdown at full interference: divides limit; at least 1
-	weight float64 // of a member's share in others' where they contend
+	path   int32   // none: work that touches no memory
+	gpu    int32   // source GPU
+	cu     int32   // set for work that touches no memory; else none
+	launch int32   // launch whose own work does not slow this flow; none: all work does
+	limit  float64 // bytes per nanosecond of one member alone; 1 for work that touches no memory
+	slow   float64 // divides limit: slowdown by the load of the CU; at least 1
+	onset  float64 // share of the co-run slowdown that any matrix work causes
+	coRun  float64 // co-run slowdown at full interference: divides limit; at least 1
+	weight float64 // of a member in max-min fair sharing
 }
 
-// flows are the resources of the machine, the paths through them, and the classes of
-// what flows on the paths.
+// flows are the machine's resources, the paths through them, and the classes of the flows
+// on them.
 type flows struct {
 	*fluid.System
 	fabric
@@ -33,21 +33,21 @@ type flows struct {
 	uncontended []uncontended // by path
 	index       map[classKey]int32
 	classes     []flowClass // by class of the System
-	beside      [][]int32   // by GPU: classes that go slower beside other work
-	shares      []float64   // by GPU: of its memory that communication is sure of
+	coRun       [][]int32   // by GPU: classes with a co-run slowdown
+	shares      []float64   // by GPU: share of its memory guaranteed to communication
 }
 
-// A flowClass is what replay knows of a class.
+// A flowClass is the data of a class that package fluid does not need.
 type flowClass struct {
-	key    classKey
-	beside int32 // place in flows.beside
+	key     classKey
+	coRunAt int32 // index in flows.coRun
 }
 
 func (s *sim) newFlows() {
 	f := &s.flows
 	f.System = fluid.New(s)
 	f.index = map[classKey]int32{}
-	f.beside = make([][]int32, len(s.program.GPUs))
+	f.coRun = make([][]int32, len(s.program.GPUs))
 	f.shares = make([]float64, len(s.program.GPUs))
 	for g := range f.shares {
 		f.shares[g] = s.program.Arbiter.CommShare()
@@ -59,7 +59,7 @@ func (s *sim) newFlows() {
 	}
 }
 
-// classOf returns the class of a key, making it if it is new.
+// classOf returns the class of a key and creates it if needed.
 func (f *flows) classOf(k *classKey) (id int32, isNew bool) {
 	if id, ok := f.index[*k]; ok {
 		return id, false
@@ -70,32 +70,32 @@ func (f *flows) classOf(k *classKey) (id int32, isNew bool) {
 	}
 	f.index[*k] = id
 	f.classes[id].key = *k
-	if k.beside > 1 {
-		f.classes[id].beside = int32(len(f.beside[k.gpu]))
-		f.beside[k.gpu] = append(f.beside[k.gpu], id)
+	if k.coRun > 1 {
+		f.classes[id].coRunAt = int32(len(f.coRun[k.gpu]))
+		f.coRun[k.gpu] = append(f.coRun[k.gpu], id)
 	}
 	return id, true
 }
 
-// Dropped forgets a class.
+// Dropped removes a class that package fluid has discarded.
 func (s *sim) Dropped(id int32) {
 	f := &s.flows
 	c := &f.classes[id]
 	delete(f.index, c.key)
-	if c.key.beside > 1 {
-		b := f.beside[c.key.gpu]
+	if c.key.coRun > 1 {
+		b := f.coRun[c.key.gpu]
 		last := b[len(b)-1]
-		b[c.beside], f.classes[last].beside = last, c.beside
-		f.beside[c.key.gpu] = b[:len(b)-1]
+		b[c.coRunAt], f.classes[last].coRunAt = last, c.coRunAt
+		f.coRun[c.key.gpu] = b[:len(b)-1]
 	}
 }
 
-// Schedule wakes the flows' System.
+// Schedule sets the timer of the flows' System.
 func (s *sim) Schedule(at int64, t fluid.Timer) {
 	s.events.Set(at, actor{dueFlow, int32(t)}.number())
 }
 
-// MemberOf is the membership of an actor's flow.
+// MemberOf returns the class membership of an actor's flow.
 func (s *sim) MemberOf(id int64) *fluid.Member {
 	who := actorOf(id)
 	switch who.kind {
@@ -107,7 +107,7 @@ func (s *sim) MemberOf(id int64) *fluid.Member {
 	return &s.channel(who.id).Member
 }
 
-// Split moves a workgroup's flow to the class of its own limit.
+// Split moves a workgroup's flow to a class of its own limit.
 func (s *sim) Split(id int64) {
 	who := actorOf(id)
 	s.rejoin(who.id, s.wgs.at(who.id))

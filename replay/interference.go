@@ -4,20 +4,18 @@ import "github.com/overlapse/overlapse/replay/machine"
 
 // Interference
 //
-// A collective's workgroup that shares the GPU with compute waits longer for
-// memory and for the interconnect between CUs and caches, because compute keeps
-// more requests in flight there. Each CU that computes adds its own, so that the
-// co-run slowdown of a phase grows in proportion to the CUs that compute, up to
-// the measured one (Phase.Beside), which is of kernels that fill all CUs that the
-// collective leaves. It begins at none, or, beside matrix instructions, at a part of
-// that (Kernel.Onset): the first one lowers the clock of the whole GPU, and channels with
-// it (samples/measurements/2026-11-22-h200x2-beside; rules I3 and I8).
+// Compute that runs alongside a collective slows it: the collective's workgroups wait
+// longer for memory and for the interconnect between CUs and caches. The co-run slowdown
+// of a phase grows in proportion to the CUs that compute, up to the measured slowdown
+// (Phase.Slowdown), which holds for compute on all CUs that the collective leaves. With
+// matrix instructions it starts at a share of that (Kernel.Onset), because the first one
+// lowers the clock of the whole GPU (rules I3 and I8).
 //
 //	CUs  |cccccc|GGGGGGGGGGGG......|     share = G / (all - c)
 //	     collective   compute
 
-// computed counts n workgroups of a compute kernel, 1 or -1, that begin to work on
-// a CU or on none. A CU is not more than occupied.
+// computed adds n, 1 or -1, to the workgroups of a compute kernel that work on a CU (or on
+// none). A CU counts at most once.
 func (s *sim) computed(l *launch, cu int32, n int) {
 	g := &s.gpus[l.gpu]
 	by := int64(n) * l.occupies
@@ -35,7 +33,7 @@ func (s *sim) computed(l *launch, cu int32, n int) {
 	s.interferes(l.gpu)
 }
 
-// communicates counts a workgroup of a collective that comes to a CU or leaves it.
+// communicates updates the count of CUs that hold a workgroup of a collective.
 func (s *sim) communicates(l *launch, cu int32, n int32) {
 	if l.computes() || cu == none {
 		return
@@ -49,34 +47,34 @@ func (s *sim) communicates(l *launch, cu int32, n int32) {
 	u.collectives += n
 }
 
-// interferes notes that phases on the GPU may be slowed more or less from now on.
+// interferes marks the GPU: co-run slowdowns of its phases may have changed.
 func (s *sim) interferes(gpu int32) {
-	if g := &s.gpus[gpu]; !g.interferenceChanged && len(s.flows.beside[gpu]) > 0 {
+	if g := &s.gpus[gpu]; !g.interferenceChanged && len(s.flows.coRun[gpu]) > 0 {
 		g.interferenceChanged = true
 		s.interfered = append(s.interfered, gpu)
 	}
 }
 
-// interfere slows phases as much as the work of this instant has them.
+// interfere updates the co-run slowdowns that changed in this instant.
 func (s *sim) interfere() {
 	for _, g := range s.interfered {
 		s.gpus[g].interferenceChanged = false
-		for _, id := range s.flows.beside[g] {
+		for _, id := range s.flows.coRun[g] {
 			s.flows.SetLimit(id, s.limit(&s.flows.classes[id].key))
 		}
 	}
 	s.interfered = s.interfered[:0]
 }
 
-// interference is how many times as long a member of the class takes at present
-// beside compute of other kernels (rule I6).
+// interference is the current co-run slowdown of a class member, caused by compute of
+// other kernels (rule I6).
 func (s *sim) interference(k *classKey) float64 {
 	g := &s.gpus[k.gpu]
 	occupied, matrix := g.occupied, g.matrix
 	if k.launch != none {
 		l := s.kernels.at(k.launch)
 		occupied -= int64(l.working) * l.occupies
-		if l.working > 0 && l.kernel.Matrix { // else it may be over
+		if l.working > 0 && l.kernel.Matrix { // else it may have ended
 			matrix -= l.working
 		}
 	}
@@ -85,5 +83,5 @@ func (s *sim) interference(k *classKey) float64 {
 	if matrix > 0 {
 		onset = k.onset
 	}
-	return machine.Interference(k.beside, onset, share)
+	return machine.Interference(k.coRun, onset, share)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A collective on one of nine CUs takes 1000 ns alone and twice as long beside
+// A collective on one of nine CUs takes 1000 ns alone and twice as long alongside
 // compute on the other eight, as calibrated. Beside less it takes less, in
 // proportion to what compute occupies of them.
 func TestInterferenceFollowsOccupancy(t *testing.T) {
@@ -40,7 +40,7 @@ func TestInterferenceFollowsOccupancy(t *testing.T) {
 	last := program.Time(0)
 	for n := range 9 {
 		if got := took(n, .7); got <= last {
-			t.Errorf("beside %d workgroups it takes %d ns, beside %d %d", n, got, n-1, last)
+			t.Errorf("alongside %d workgroups it takes %d ns, alongside %d %d", n, got, n-1, last)
 		} else {
 			last = got
 		}
@@ -61,7 +61,7 @@ func TestInterferenceBeginsAtOnset(t *testing.T) {
 		compute.Kernel.Matrix = c.matrix
 		p := prog([]program.Stream{{Commands: []program.Command{k}}, {Commands: []program.Command{compute}}}, nil)
 		if got := ends(mustSimulate(t, small(2, 9), p, Options{}).Run)["collective"]; got != c.want {
-			t.Errorf("beside %d workgroups (matrix: %t) the collective takes %d ns, want %d", c.wgs, c.matrix, got, c.want)
+			t.Errorf("alongside %d workgroups (matrix: %t) the collective takes %d ns, want %d", c.wgs, c.matrix, got, c.want)
 		}
 	}
 }

@@ -7,53 +7,54 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// wholePipe is the pipes of one CU in the units in which shares are added:
-// integers, so that what is added and taken away leaves nothing behind.
+// wholePipe is the pipe capacity of one CU. Shares are integers in this unit, so that sums
+// return to exactly 0.
 const wholePipe = 1 << 30
 
-// A launch is a kernel from when its stream reaches it until its last
-// workgroup has left. What every phase touches comes first.
+// A launch is a kernel from the time at which its stream reaches it until its last
+// workgroup has left. Fields that every phase reads come first.
 type launch struct {
 	kernel      *program.Kernel
 	gpu         int32
 	order       int32 // among all launches
-	owned       int   // tiles that every workgroup runs before it asks for more
-	ticket      int   // next tile that nobody owns
+	owned       int   // tiles that are fixed to each workgroup (Kernel.Owned)
+	ticket      int   // next tile that is not fixed to a workgroup
 	working     int   // workgroups in a Work or Store phase
-	spent       Slots // by its workgroups
+	spent       Slots // time of its workgroups
 	uncommitted uncommitted
-	recent      [2]recentPath // of plain Work and Store phases
-	pipe        int64         // of wholePipe, by one workgroup's work
+	recent      [2]recentPath // for plain Work and Store phases
+	pipe        int64         // pipe share of one workgroup's work, in units of 1/wholePipe
 
-	occupies int64 // of CUs, in the same units, by one workgroup that works
+	occupies int64 // CU share of one working workgroup, same units
 
-	command  *program.Command
-	stream   int32
-	priority int
-	need     program.Room
-	ready    program.Time
-	full     program.Time // when its last workgroup was placed
-	placed   int          // workgroups that have started
-	gone     int          // and left
-	fresh    bool
-	cluster  int     // workgroups placed together; 0: each by itself
-	deal     []int32 // clusters by their turn to start; nil: by their numbers
-	bank     int32   // of a persistent kernel, among those running on the GPU
-	holders  string  // what held the slots when it first found none
-	row      int32   // of the ledger
-	span     spanRef
-	moment   int32 // at which it was launched, if causes are kept
-	party    int32
+	command      *program.Command
+	stream       int32
+	priority     int
+	need         program.CUResources
+	ready        program.Time
+	full         program.Time // when its last workgroup was placed
+	placed       int          // workgroups that have started
+	gone         int          // workgroups that have left
+	fresh        bool
+	cluster      int     // workgroups placed together; 0: no clusters
+	clusterOrder []int32 // order in which clusters start; nil: by number
+	laneSet      int32   // of a persistent kernel: index of its lanes among those running on the GPU
+	holders      string  // kernels that held the slots when it first found none
+	row          int32   // of the ledger
+	span         spanRef
+	causeEvent   int32 // of the launch, if causes are recorded
+	commandRef   int32
 }
 
-// launch makes the stream's kernel ready. A kernel without workgroups is over at once (rule I7).
+// launch makes the stream's kernel ready. A kernel without workgroups ends at once
+// (rule I7).
 func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	id := s.kernels.add()
 	l := s.kernels.at(id)
 	k := c.Kernel
 	*l = launch{
 		kernel: k, command: c, gpu: st.gpu, stream: stream, order: s.launches,
-		priority: st.Priority, ready: s.now, bank: none,
+		priority: st.Priority, ready: s.now, laneSet: none,
 		row: s.ledger.row(k.Name), recent: [2]recentPath{{path: none}, {path: none}},
 	}
 	s.launches++
@@ -65,15 +66,15 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 		l.pipe = pipeShare(k.Pipe)
 		l.occupies = l.pipe
 		if k.Cluster > 1 && s.groups.of != nil {
-			l.cluster, l.deal = k.Cluster, s.groups.deal(k)
+			l.cluster, l.clusterOrder = k.Cluster, s.groups.clusterOrder(k)
 		}
 	}
-	if k.Free && k.WGs > 0 { // it stands for a kernel that has the whole GPU
+	if k.Free && k.WGs > 0 { // it stands for a captured kernel that uses the whole GPU
 		l.occupies = int64(len(s.gpus[st.gpu].cus)) * wholePipe / int64(k.WGs)
 	}
 	if k.Tiles > 0 {
 		l.owned, l.ticket = k.TilesOwned()
-		l.bank = s.gpus[st.gpu].takeBank()
+		l.laneSet = s.gpus[st.gpu].takeLaneSet()
 	}
 	st.launch = id
 	if k.WGs == 0 {
@@ -84,7 +85,7 @@ func (s *sim) launch(stream int32, st *stream, c *program.Command) {
 	s.enqueue(id)
 }
 
-// A recentPath is the path that a kernel's bytes took last, to a GPU.
+// A recentPath is the path that a kernel used last to reach a GPU.
 type recentPath struct{ to, path int32 }
 
 // pathOf is the path of a phase's bytes. Plain phases (neither cached nor
@@ -113,44 +114,44 @@ func pipeShare(share float64) int64 {
 	return int64(min(share, 1024) * wholePipe)
 }
 
-// begin marks that the kernel's first workgroup has started.
+// begin records the start of the kernel's first workgroup.
 func (s *sim) begin(l *launch) {
 	st := &s.streams[l.stream]
-	st.lose(l.ready, s.now, Idle{Cause: program.NoSlot, Note: l.holders})
+	st.recordIdle(l.ready, s.now, Idle{Cause: program.NoSlot, Note: l.holders})
 	l.span = s.record.kernel(l, st, s.now)
 	s.beginShare(l)
 }
 
-// end marks that its last has left, and lets the stream go on.
+// end records that the last workgroup has left and lets the stream continue.
 func (s *sim) end(id int32) {
 	l := s.kernels.at(id)
 	s.record.end(l.span, s.now)
-	s.record.lived(l, s.now)
+	s.record.endPresence(l, s.now)
 	s.ran(l.gpu, s.record.Span(l.span).Start, l.busyWith())
 	s.ended()
-	if l.bank != none {
-		s.gpus[l.gpu].banks[l.bank] = false
+	if l.laneSet != none {
+		s.gpus[l.gpu].laneSets[l.laneSet] = false
 	}
 	s.enter(l)
 	if s.causes != nil {
-		s.letGo(actor{dueStream, l.stream})
+		s.released(actor{dueStream, l.stream})
 	}
 	s.queue = append(s.queue, actor{dueStream, l.stream})
 	s.kernels.drop(id)
 	l.kernel = nil
 }
 
-func (g *gpu) takeBank() int32 {
-	at := slices.Index(g.banks, false)
+func (g *gpu) takeLaneSet() int32 {
+	at := slices.Index(g.laneSets, false)
 	if at < 0 {
-		at = len(g.banks)
-		g.banks = append(g.banks, false)
+		at = len(g.laneSets)
+		g.laneSets = append(g.laneSets, false)
 	}
-	g.banks[at] = true
+	g.laneSets[at] = true
 	return int32(at)
 }
 
-// starve notes who holds the slots when a kernel that is ready first finds none.
+// starve records which kernels hold the slots when a ready kernel first finds none.
 func (s *sim) starve(l *launch) {
 	if l.placed > 0 || l.holders != "" {
 		return

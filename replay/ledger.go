@@ -7,14 +7,14 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A ledger counts by name, of kernels and copies, the bytes through each GPU's
-// resources and the time of workgroups.
+// A ledger counts, by name of kernels and copies, the bytes through each GPU's resources
+// and the time of workgroups.
 type ledger struct {
 	gpus  int
 	index map[string]int32
 	names []string
-	bytes [][]float64 // by name, then GPU and column; nil until there are any
-	spent [][]Slots   // by name, then GPU; nil until there is any
+	bytes [][]float64 // by name, then GPU and column; nil: none yet
+	spent [][]Slots   // by name, then GPU; nil: none yet
 }
 
 // A column of a ledger is a resource, or the part of Memory's that was written.
@@ -91,11 +91,11 @@ func (t *ledger) spend(row, gpu int32, by *Slots) {
 	of.Sleeping += by.Sleeping
 }
 
-// uncommitted is the bytes of a kernel's phases that are not in the ledger yet.
+// uncommitted is the bytes of a kernel's phases that the ledger does not count yet.
 type uncommitted struct {
-	read, written, cached float64 // by Work; written by Stores too, beside what they send
+	read, written, cached float64 // by Work; written also by Stores, in addition to the bytes sent
 	peer                  int32   // of the last Stores
-	stored, fetched       float64 // by those
+	stored, fetched       float64 // by Stores to peer
 }
 
 // charge counts the bytes of a phase (rule M3).
@@ -108,7 +108,7 @@ func (s *sim) charge(l *launch, p *program.Phase) {
 		b.cached += p.Read + p.Write
 	case program.Store:
 		if p.Bytes == 0 {
-			return // nothing is read to be sent
+			return // sends nothing that it read here
 		}
 		if p.Peer != b.peer {
 			s.enterStores(l)
@@ -125,7 +125,7 @@ func (s *sim) charge(l *launch, p *program.Phase) {
 	}
 }
 
-// enter puts what a launch has moved into the ledger.
+// enter adds a launch's uncommitted bytes to the ledger.
 func (s *sim) enter(l *launch) {
 	s.enterStores(l)
 	b := &l.uncommitted
@@ -150,7 +150,7 @@ func (s *sim) chargeCopy(st *stream, c *program.Copy) {
 	s.ledger.add(row, st.gpu, DMA, c.Bytes)
 }
 
-// traffics lists what was counted by GPU, resource and name.
+// traffics lists the counts by GPU, resource and name.
 func (t *ledger) traffics() []Traffic {
 	var all []Traffic
 	for row, bytes := range t.bytes {
@@ -172,7 +172,7 @@ func (t *ledger) traffics() []Traffic {
 	return all
 }
 
-// slots lists how workgroups spent their time by GPU and name.
+// slots lists the time of workgroups by GPU and name.
 func (t *ledger) slots() []Slots {
 	var all []Slots
 	for row, spent := range t.spent {

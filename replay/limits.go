@@ -10,21 +10,21 @@ import (
 
 // What limits a GPU over time
 //
-// The run is divided into a bounded number of equal parts, wider as it gets
-// longer. In each, the time in which every resource carried all it can is summed.
-// A part is limited by the resource that was full for most of it, if that is half
-// of it or more; else by computing or communicating, if that took half of it;
-// else by what streams stood still for (rule Z9).
+// The run is divided into at most maxParts equal parts, which widen as the run grows. Each
+// part sums the time for which each resource was saturated. A part is limited by the
+// resource that was saturated for most of it, if that is at least half; else by computing
+// or communicating, if that took at least half; else by the cause of the streams' idle
+// time (rule Z9).
 //
 //	memory   |.##...####......|
 //	egress   |..........####..|       full
 //	kernels  |ccccccccccmmmm..|
 //	limit    |c|mem|c|m...|egr|...
 
-// maxParts is how many parts a run has at most; even.
+// maxParts is the maximum number of parts of a run; even.
 const maxParts = 512
 
-// A Limit is what limited a GPU for a while.
+// A Limit is the main limit of a GPU in an interval.
 type Limit struct {
 	GPU        int
 	Start, End program.Time
@@ -33,11 +33,11 @@ type Limit struct {
 
 // parts sums time by part.
 type parts struct {
-	width program.Time // of one, 1 at first
+	width program.Time // of one part; 1 at first
 	sum   []program.Time
 }
 
-// add sums an interval; later ones may lie anywhere.
+// add adds an interval. Intervals may come in any order.
 func (p *parts) add(start, end program.Time) {
 	if p.width == 0 {
 		p.width = 1
@@ -53,7 +53,7 @@ func (p *parts) add(start, end program.Time) {
 	}
 }
 
-// widen joins pairs.
+// widen merges pairs of parts.
 func (p *parts) widen() {
 	for i := range (len(p.sum) + 1) / 2 {
 		sum := p.sum[2*i]
@@ -66,7 +66,7 @@ func (p *parts) widen() {
 	p.width *= 2
 }
 
-// at is the time summed in a part of the given width, which is no less than p's.
+// at is the time in a part of the given width, which is at least p.width.
 func (p *parts) at(i int, width program.Time) program.Time {
 	var sum program.Time
 	if p.width == 0 {
@@ -79,16 +79,16 @@ func (p *parts) at(i int, width program.Time) program.Time {
 	return sum
 }
 
-// busy is when kernels and copies ran on a GPU.
+// busy is an interval in which a kernel or copy ran on a GPU.
 type busy struct {
 	start, end program.Time
 	what       string
 }
 
-// limits gathers what limited each GPU. A nil one gathers nothing.
+// limits records the limit of each GPU. A nil *limits records nothing.
 type limits struct {
 	busy [][]busy // by GPU
-	full []*parts // by resource: when it was full; nil where it holds nothing back
+	full []*parts // by resource: when it was saturated; nil: not modelled
 }
 
 func newLimits(s *sim, o Options) *limits {
@@ -104,28 +104,28 @@ func newLimits(s *sim, o Options) *limits {
 	return l
 }
 
-// Full notes that a resource was full.
+// Full records that a resource was saturated.
 func (s *sim) Full(resource int32, from, to int64) {
 	if s.limits != nil && s.limits.full[resource] != nil {
 		s.limits.full[resource].add(program.Time(from), program.Time(to))
 	}
 }
 
-// The words for what limits where no resource does.
+// The limits of a part in which no resource is saturated.
 const (
 	computing     = "compute"
 	communicating = "communication" // below the capacity of every resource: latencies, few channels, peers
 	copying       = "copies"
 )
 
-// ran notes that a kernel or copy has run.
+// ran records the interval of a kernel or copy.
 func (s *sim) ran(gpu int32, start program.Time, what string) {
 	if s.limits != nil && s.now > start {
 		s.limits.busy[gpu] = append(s.limits.busy[gpu], busy{start, s.now, what})
 	}
 }
 
-// busyWith is the word for a kernel.
+// busyWith is the limit that a running kernel counts as.
 func (l *launch) busyWith() string {
 	if l.kernel.Kind == trace.Collective {
 		return communicating
@@ -133,7 +133,7 @@ func (l *launch) busyWith() string {
 	return computing
 }
 
-// limitsOf lists what limited the GPUs, by GPU and start.
+// limitsOf lists the limits by GPU and start.
 func (s *sim) limitsOf(idle []Idle) []Limit {
 	if s.limits == nil || s.makespan == 0 {
 		return nil
@@ -172,14 +172,16 @@ func (s *sim) limitsOf(idle []Idle) []Limit {
 	return all
 }
 
-// A named is times of one name. Last ones count only where nothing else took half of a part.
+// A named is the time of one limit. Entries with last count only if no other entry takes
+// half of a part.
 type named struct {
 	name string
 	*parts
 	last bool
 }
 
-// mostOf is the first name that took half of a part, or, of the last ones, the one that took most.
+// mostOf is the first limit that took half of a part, else the longest of the last
+// entries.
 func mostOf(sums []named, i int, width, length program.Time) string {
 	by, most := program.NoWork.String(), program.Time(0)
 	for _, x := range sums {
@@ -194,12 +196,12 @@ func mostOf(sums []named, i int, width, length program.Time) string {
 	return by
 }
 
-// fullByGPU lists, by GPU, the resources that were full at some time: its memory,
-// ports, links that leave it and NICs.
+// fullByGPU lists, by GPU, the resources that were saturated at some time: memory, ports,
+// outgoing links and NICs.
 func (s *sim) fullByGPU() [][]named {
 	all := make([][]named, len(s.gpus))
 	add := func(gpu int, resource int32, name string) {
-		s.flows.Used(resource, int64(s.now)) // up to now
+		s.flows.Used(resource, int64(s.now)) // account up to now
 		if full := s.limits.full[resource]; full != nil && len(full.sum) > 0 {
 			all[gpu] = append(all[gpu], named{name, full, false})
 		}
@@ -227,7 +229,7 @@ func (s *sim) fullByGPU() [][]named {
 	return all
 }
 
-// busyParts sums when a GPU computed, else communicated, else copied.
+// busyParts sums the time in which a GPU computed, else communicated, else copied.
 func (l *limits) busyParts(gpu int) []named {
 	list := l.busy[gpu]
 	slices.SortFunc(list, func(a, b busy) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
@@ -246,7 +248,7 @@ func (l *limits) busyParts(gpu int) []named {
 	return sums
 }
 
-// recordLimits shows what limited each GPU above its lanes, from when the first kernel or copy began.
+// recordLimits adds a lane with the limits of each GPU, from its first kernel or copy on.
 func (s *sim) recordLimits(all []Limit) {
 	first := s.makespan
 	if s.limits != nil {

@@ -85,7 +85,7 @@ func (n *naive) clusters(k *nkernel) bool {
 
 // startCluster tries the groups, first that of the emptiest and lowest CU; a
 // kernel that waits only those that something has left in this instant.
-func (n *naive) startCluster(g *ngpu, k *nkernel, need program.Room, fresh bool) bool {
+func (n *naive) startCluster(g *ngpu, k *nkernel, need program.CUResources, fresh bool) bool {
 	group := n.m.GPU.Grouping()
 	var order []int
 	for i := range g.cus {
@@ -295,18 +295,18 @@ func (n *naive) enter(w *nactor, p *program.Phase) bool {
 
 // need is what a workgroup takes of a CU: registers are counted a thread, and
 // shared memory comes with what the system takes of it for itself.
-func (n *naive) need(f *program.Footprint) program.Room {
+func (n *naive) need(f *program.Footprint) program.CUResources {
 	if f.Exclusive {
 		return n.empty()
 	}
-	return program.Room{
+	return program.CUResources{
 		Threads: int64(f.Threads), Registers: int64(f.Threads * f.Registers),
 		Shared: int64(f.Shared + int(n.m.GPU.SharedSpare.Value)), WGs: 1,
 	}
 }
 
 // empty is all of a CU.
-func (n *naive) empty() program.Room {
+func (n *naive) empty() program.CUResources {
 	all := func(q machine.Quantity) int64 {
 		if q.Value == 0 {
 			return math.MaxInt64 / 4
@@ -314,5 +314,5 @@ func (n *naive) empty() program.Room {
 		return int64(q.Value)
 	}
 	g := &n.m.GPU
-	return program.Room{Threads: all(g.Threads), Registers: all(g.Registers), Shared: all(g.Shared), WGs: all(g.WGs)}
+	return program.CUResources{Threads: all(g.Threads), Registers: all(g.Registers), Shared: all(g.Shared), WGs: all(g.WGs)}
 }

@@ -47,7 +47,7 @@ type ngpu struct {
 }
 
 type ncu struct {
-	free  program.Room
+	free  program.CUResources
 	wgs   []*nactor
 	freed int
 	left  bool // by some workgroup, in this instant

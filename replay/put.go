@@ -5,31 +5,32 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A channel carries the puts of one GPU to one other: in order, one at a time (rule S10).
+// A channel transfers the puts from one GPU to another, in order, one at a time
+// (rule S10).
 type channel struct {
 	fluid.Member
-	puts   []put // the first is under way
+	puts   []put // the first one is in transfer
 	head   int
 	alarm  alarm // of a put that waits for the NIC
 	waits  bool
 	wants  bool  // the first put waits for a copy engine
-	engine int32 // that the first put has, or none
+	engine int32 // engine of the first put, or none
 }
 
 type put struct {
-	flag   program.Flag
-	count  int64
-	bytes  float64
-	time   program.Time
-	update bool
-	dma    bool
-	from   poster
-	span   spanRef
-	moment int32 // at which it began, if causes are kept
-	party  int32 // its kernel, then
+	flag       program.Flag
+	count      int64
+	bytes      float64
+	time       program.Time
+	update     bool
+	dma        bool
+	from       poster
+	span       spanRef
+	causeEvent int32 // event at which it began, if causes are recorded
+	commandRef int32 // its kernel, if causes are recorded
 }
 
-// put hands a transfer to the channel to its peer.
+// put queues a transfer on the channel to its peer.
 func (s *sim) put(l *launch, p *program.Phase) {
 	if s.puts[l.gpu] == nil {
 		s.puts[l.gpu] = make([]channel, len(s.gpus))
@@ -41,7 +42,7 @@ func (s *sim) put(l *launch, p *program.Phase) {
 	ch := s.channel(id)
 	s.charge(l, p)
 	ch.puts = append(ch.puts, put{
-		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, party: l.party,
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, commandRef: l.commandRef,
 	})
 	if len(ch.puts)-ch.head == 1 {
 		s.beginPut(id)
@@ -53,13 +54,13 @@ func (s *sim) channel(id int32) *channel {
 	return &s.puts[id/n][id%n]
 }
 
-// beginPut begins the first put of a channel, once it has the copy engine that it
-// needs and the NIC takes its message (rule S11).
+// beginPut begins the first put of a channel when it has its copy engine and the NIC takes
+// its message (rule S11).
 func (s *sim) beginPut(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))
 	if s.causes != nil {
-		ch.puts[ch.head].moment = s.causes.now
+		ch.puts[ch.head].causeEvent = s.causes.now
 	}
 	if ch.puts[ch.head].dma && ch.engine == none && !s.takeEngine(actor{duePut, id}, id/n) {
 		ch.wants = true
@@ -68,7 +69,7 @@ func (s *sim) beginPut(id int32) {
 	}
 	free := s.takeNIC(id/n, id%n, &ch.puts[ch.head])
 	if free >= s.now {
-		ch.Restart() // it goes by the NIC, not on from where the one before was done
+		ch.Restart() // the NIC sets its start time, not the end of the previous flow
 	}
 	if free > s.now {
 		ch.waits = true
@@ -78,8 +79,8 @@ func (s *sim) beginPut(id int32) {
 	s.sendPut(id)
 }
 
-// takeNIC hands a put's messages to the NIC, if they go through one, and returns
-// since when it is free for them, or none. The payload is a message and the flag another (rule N5).
+// takeNIC hands a put's messages to the NIC and returns the time at which the NIC takes
+// them, or none without a NIC. The payload is one message and the flag another (rule N5).
 func (s *sim) takeNIC(from, to int32, p *put) (free program.Time) {
 	if s.flows.message == 0 || !s.flows.apart(from, to) {
 		return none
@@ -106,8 +107,8 @@ func (s *sim) sendPut(id int32) {
 	s.entry = append(s.entry, actor{duePut, id})
 }
 
-// stepPut goes on with a channel that is due: its first put has an engine, may be
-// sent, or has arrived.
+// stepPut steps a channel that is due: its first put has an engine, may be sent, or has
+// arrived.
 func (s *sim) stepPut(id int32) {
 	ch := s.channel(id)
 	if !ch.wants && !ch.waits {
@@ -115,8 +116,8 @@ func (s *sim) stepPut(id int32) {
 		return
 	}
 	if s.causes != nil {
-		s.causes.arrived(s.now, ch.puts[ch.head].moment, ch.puts[ch.head].party, none, Queueing)
-		ch.puts[ch.head].moment = s.causes.now
+		s.causes.arrived(s.now, ch.puts[ch.head].causeEvent, ch.puts[ch.head].commandRef, none, Queueing)
+		ch.puts[ch.head].causeEvent = s.causes.now
 	}
 	if ch.wants {
 		ch.wants = false
@@ -141,7 +142,7 @@ func (s *sim) putFlow(id int32) (classKey, float64) {
 	return s.transfer(id/n, id%n, limit, p.update), p.bytes
 }
 
-// putDone ends the first put of a channel: its flag follows the bytes (rule F6).
+// putDone ends the first put of a channel. Its flag is posted after the bytes (rule F6).
 func (s *sim) putDone(id int32) {
 	ch := s.channel(id)
 	n := int32(len(s.gpus))
@@ -154,7 +155,7 @@ func (s *sim) putDone(id int32) {
 	}
 	s.record.end(p.span, s.now)
 	if s.causes != nil {
-		s.causes.arrived(s.now, p.moment, p.party, id%n, Sending)
+		s.causes.arrived(s.now, p.causeEvent, p.commandRef, id%n, Sending)
 	}
 	if ch.engine != none {
 		s.freeEngine(actor{duePut, id}, id/n)

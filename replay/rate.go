@@ -5,17 +5,17 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// uncontended is the workgroups with an uncontended flow along a path: it is held
-// back by nothing, takes its time alone and needs only a timer. When a resource of
-// the path becomes contended, they join classes.
+// uncontended lists the workgroups with an uncontended flow on a path. Such a flow is not
+// limited by any resource: it takes its time alone and needs only a timer. When a resource
+// of the path becomes contended, the flows join classes.
 type uncontended struct {
-	wgs []int32 // with such a flow, and some whose flow has ended
-	n   int     // of them, those with one
+	wgs []int32 // workgroups with such a flow, and some whose flow has ended
+	n   int     // number of live ones in wgs
 }
 
-// beginUncontended begins a workgroup's flow without a class, if it may be.
+// beginUncontended starts a workgroup's flow without a class, if the path is uncontended.
 func (s *sim) beginUncontended(id int32, w *workgroup) bool {
-	if w.path == none || w.beside > 1 || w.alone == 0 || s.slowed(w) > 1 || !s.flows.Admit(w.path, w.limit(), int64(s.now)) {
+	if w.path == none || w.coRun > 1 || w.alone == 0 || s.slowed(w) > 1 || !s.flows.Admit(w.path, w.limit(), int64(s.now)) {
 		return false
 	}
 	u := &s.flows.uncontended[w.path]
@@ -29,21 +29,21 @@ func (s *sim) beginUncontended(id int32, w *workgroup) bool {
 	return true
 }
 
-// endUncontended ends the workgroup's uncontended flow. Its place in the path is
-// left as it is: moving another one to it takes a cache miss.
+// endUncontended ends the workgroup's uncontended flow. Its entry in wgs stays: moving
+// another workgroup to its place would cost a cache miss.
 func (s *sim) endUncontended(w *workgroup) {
 	s.flows.uncontended[w.path].n--
 	s.flows.Dismiss(w.path, w.limit(), int64(w.since), int64(s.now))
 	w.uncontended = false
 }
 
-// isUncontended reports whether the flow at a place of the path is uncontended still.
+// isUncontended reports whether the flow at an index of the path is still uncontended.
 func (s *sim) isUncontended(path, at int32, id int32) bool {
 	w := s.wgs.at(id)
 	return w.uncontended && w.path == path && w.pathAt == at
 }
 
-// forgetEnded keeps of a path's flows those that are uncontended still.
+// forgetEnded removes the ended flows of a path from its list.
 func (s *sim) forgetEnded(id int32, u *uncontended) {
 	n := int32(0)
 	for at, wg := range u.wgs {
@@ -67,8 +67,8 @@ func (s *sim) Contended(path int32) {
 	}
 }
 
-// rejoin moves work that is slowed from now on, or no longer, to the class where it
-// belongs: out of an uncontended flow, or out of another class.
+// rejoin moves work whose slowdown has changed to the right class, from an uncontended
+// flow or from another class.
 func (s *sim) rejoin(id int32, w *workgroup) {
 	var k classKey
 	s.phaseFlow(w, &k)
@@ -85,14 +85,14 @@ func (s *sim) rejoin(id int32, w *workgroup) {
 	case w.In() && s.flows.PathOf(w.Class) != none:
 		rest = s.flows.Leave(&w.Member, int64(s.now))
 	default:
-		return // it has yet to begin, or its class is that of the CU's work
+		return // it has not begun, or its class is that of the CU's work
 	}
 	s.join(actor{dueWorkgroup, id}, &k, rest)
 }
 
 func (l *launch) computes() bool { return l.kernel.Kind == trace.Compute }
 
-// settle begins the flows of this instant and finds the rates of all.
+// settle begins the flows of this instant and solves all rates.
 func (s *sim) settle() {
 	for _, c := range s.pipesChanged {
 		s.slowPipes(c)
@@ -105,9 +105,8 @@ func (s *sim) settle() {
 	s.flows.Solve(int64(s.now))
 }
 
-// beginAlone begins a workgroup's phase outside of any class, if nothing holds
-// it back at present. What will hold it back when the instant settles finds it
-// there (slowPipes, Contended).
+// beginAlone begins a workgroup's phase outside of any class if nothing limits it now.
+// slowPipes and Contended move it to a class if that changes before the instant settles.
 func (s *sim) beginAlone(id int32, w *workgroup) bool {
 	if !w.lone {
 		return s.beginUncontended(id, w)
@@ -119,47 +118,48 @@ func (s *sim) beginAlone(id int32, w *workgroup) bool {
 	return true
 }
 
-// beginFlow begins what the actor has to do: in a class, unless nothing holds it back any more.
+// beginFlow begins the actor's flow: without a class if nothing limits it any more, else
+// in one.
 func (s *sim) beginFlow(who actor) {
 	if who.kind != dueWorkgroup {
 		k, size := s.flowOf(who)
 		s.join(who, &k, size)
 		return
 	}
-	if w := s.wgs.at(who.id); s.staysHeldBack(w) || !s.beginAlone(who.id, w) {
+	if w := s.wgs.at(who.id); s.remainsHeldBack(w) || !s.beginAlone(who.id, w) {
 		var k classKey
 		size := s.phaseFlow(w, &k)
 		s.join(who, &k, size)
 	}
 }
 
-// staysHeldBack reports whether the workgroup was held back until this instant
-// on the path of its phase.
-func (s *sim) staysHeldBack(w *workgroup) bool {
+// remainsHeldBack reports whether the workgroup's previous flow on the same path was
+// limited until this instant.
+func (s *sim) remainsHeldBack(w *workgroup) bool {
 	if w.lone || w.path == none {
 		return s.flows.HeldBack(&w.Member, none, 1)
 	}
 	return s.flows.HeldBack(&w.Member, w.path, w.limit())
 }
 
-// join makes the actor's flow, with size to go, a member of the class of its key.
+// join adds the actor's flow, with size still to do, to the class of its key.
 func (s *sim) join(who actor, k *classKey, size float64) {
 	number := who.number()
 	s.flows.Join(s.classFor(who, k), s.MemberOf(number), number, k.path, k.limit, size, int64(s.now))
 }
 
-// classFor returns the class of a flow. What goes slower beside other work has a limit
-// that others change, and an arbiter goes by what all could send at most: those are
-// not aggregated.
+// classFor returns the class of a flow. Flows with a co-run slowdown are not aggregated,
+// because others change their limit. Flows under an arbiter are not, because it needs each
+// flow's maximum rate.
 func (s *sim) classFor(who actor, k *classKey) int32 {
-	if k.cu != none { // a few, close at hand
+	if k.cu != none { // few classes: search the CU's own list
 		for _, id := range s.gpus[k.gpu].cus[k.cu].classes {
 			if s.flows.classes[id].key == *k {
 				return id
 			}
 		}
 	}
-	if who.kind == dueWorkgroup && k.path != none && k.beside <= 1 && s.flows.sides == none {
+	if who.kind == dueWorkgroup && k.path != none && k.coRun <= 1 && s.flows.sides == none {
 		if id := s.flows.Aggregate(k.path, k.weight, k.limit/k.slow); id != none {
 			return id
 		}
@@ -175,7 +175,7 @@ func (s *sim) classFor(who actor, k *classKey) int32 {
 	return id
 }
 
-// flowOf is what bounds the flow of a stream's copy or of a put, and how much it has to do.
+// flowOf returns the class key and the size of a stream's copy or of a put.
 func (s *sim) flowOf(who actor) (classKey, float64) {
 	if who.kind == dueStream {
 		return s.streams[who.id].copyFlow(s)
@@ -183,17 +183,17 @@ func (s *sim) flowOf(who actor) (classKey, float64) {
 	return s.putFlow(who.id)
 }
 
-// phaseFlow is what bounds the flow of a workgroup's phase, put into k, and its size.
+// phaseFlow writes the class key of a workgroup's phase into k and returns its size.
 func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 	l := s.kernels.at(w.launch)
-	*k = classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, beside: 1, weight: 1}
+	*k = classKey{path: none, gpu: l.gpu, cu: none, launch: none, limit: 1, slow: 1, coRun: 1, weight: 1}
 	if !w.lone {
-		k.path, k.beside = w.path, w.beside
+		k.path, k.coRun = w.path, w.coRun
 	}
-	if k.beside > 1 {
+	if k.coRun > 1 {
 		k.onset = l.kernel.Onset
 	}
-	if k.beside > 1 && l.computes() {
+	if k.coRun > 1 && l.computes() {
 		k.launch = w.launch
 	}
 	if k.path == none {
@@ -206,7 +206,7 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 	return w.size
 }
 
-// slowed is how many times as long the workgroup's phase takes for the load of its CU.
+// slowed is the slowdown of the workgroup's phase by the load of its CU.
 func (s *sim) slowed(w *workgroup) float64 {
 	if w.op == program.Store || w.cu == none {
 		return 1
@@ -214,11 +214,11 @@ func (s *sim) slowed(w *workgroup) float64 {
 	return s.gpus[s.kernels.at(w.launch).gpu].pipes[w.cu].slow
 }
 
-// limit is the rate of the phase's bytes alone.
+// limit is the rate at which the phase moves its bytes alone.
 func (w *workgroup) limit() float64 { return limitOf(w.size, float64(w.alone)) }
 
-// pathKeyOf is the path of a phase's bytes. What the cache serves does not reach
-// the memory (rule R6), and updates cost it more (rule R5).
+// pathKeyOf is the path of a phase's bytes. Bytes served by the cache do not use memory
+// bandwidth (rule R6); updates use more of it (rule R5).
 func (s *sim) pathKeyOf(l *launch, p *program.Phase) pathKey {
 	k := pathKey{from: l.gpu, to: l.gpu, side: s.flows.side(communication), write: s.flows.written(p.Update)}
 	if l.computes() && (p.Op == program.Work || p.Peer == l.gpu) {
@@ -227,7 +227,7 @@ func (s *sim) pathKeyOf(l *launch, p *program.Phase) pathKey {
 	switch {
 	case p.Op == program.Store:
 		k.to, k.read = p.Peer, (p.Read+p.Write)/p.Bytes
-	case p.Hit > 0 || p.Update: // of a byte, what is read and what is written
+	case p.Hit > 0 || p.Update: // bytes read and written, per byte of the flow
 		all := p.Read + p.Write
 		k.write = (p.Read*(1-p.Hit) + p.Write*k.write) / all
 	}
@@ -237,7 +237,7 @@ func (s *sim) pathKeyOf(l *launch, p *program.Phase) pathKey {
 	return k
 }
 
-// limitOf is the rate at which size takes the given nanoseconds.
+// limitOf is the rate that moves size in the given nanoseconds.
 func limitOf(size, ns float64) float64 {
 	if ns == 0 {
 		return boundless
@@ -245,20 +245,20 @@ func limitOf(size, ns float64) float64 {
 	return min(size/ns, boundless)
 }
 
-// limit is how fast a member of the class can go at present (rule R3).
+// limit is the current maximum rate of a class member (rule R3).
 func (s *sim) limit(k *classKey) float64 {
 	limit := k.limit / k.slow
 	if k.cu != none {
 		limit /= s.gpus[k.gpu].pipes[k.cu].slow
 	}
-	if k.beside > 1 {
+	if k.coRun > 1 {
 		limit /= s.interference(k)
 	}
 	return limit
 }
 
-// slowPipes makes the work on a CU as slow as the shares of its pipes now have it:
-// k workgroups take k times Kernel.Pipe as long, and at least as long as alone.
+// slowPipes updates the slowdown of the work on a CU: k workgroups take k times
+// Kernel.Pipe as long, and at least as long as alone.
 func (s *sim) slowPipes(at cuRef) {
 	g := &s.gpus[at.gpu]
 	x := &g.pipes[at.cu]

@@ -9,10 +9,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// spanRef is a span of the run being recorded, or none.
+// spanRef is an index of a recorded span, or none.
 type spanRef = trace.SpanID
 
-// A recorder turns what happens into a run.
+// A recorder builds the simulated run:
 //
 //	queue      |kernel_______________|copy__|   Kernels
 //	CU 3.0     |wg 3________|wg 19___|          Workgroups; tiles on lanes of
@@ -22,13 +22,13 @@ type recorder struct {
 	trace.Builder
 	program *program.Program
 	options Options
-	whose   func(poster) string // says who posted
+	whose   func(poster) string // name of a poster
 	deep    []bool              // ranks recorded beyond kernels
-	full    bool                // more spans than Options.Most
-	vacant  []vacancies         // of those ranks
-	posters []poster            // by workgroup: who ended its last wait, if phases are recorded
+	full    bool                // reached Options.Most
+	vacant  []vacancies         // by rank, for ranks recorded beyond kernels
+	posters []poster            // by workgroup: poster of its last wait, if phases are recorded
 	waits   map[wait]trace.NameID
-	seqs    []int64 // by rank: collectives so far
+	seqs    []int64 // by rank: number of collectives so far
 	group   int32   // of all ranks
 }
 
@@ -156,16 +156,16 @@ func (r *recorder) transfer(from, to int32, p *put, engine int32, now program.Ti
 	})
 }
 
-// tooMany reports whether there are more spans than may be recorded beyond kernels.
+// tooMany reports whether Options.Most is exceeded.
 func (r *recorder) tooMany() bool {
 	r.full = r.full || r.options.Most > 0 && r.options.Level > Kernels && r.Len() > r.options.Most
 	return r.full
 }
 
-// leastShown is the workgroups of the fused operators' Figure 11.
+// leastShown is the number of workgroups in Figure 11 of the fused operators' paper.
 const leastShown = 32
 
-// shown is how many workgroups of a kernel are recorded.
+// shown is the number of a kernel's workgroups that are recorded.
 func (r *recorder) shown(k *program.Kernel) int {
 	if r.options.Tiles <= 0 || k.Tiles <= r.options.Tiles {
 		return k.WGs
@@ -185,20 +185,20 @@ func (r *recorder) tile(w *workgroup, l *launch, c *cu, now program.Time) {
 	lane := trace.Lane{Kind: trace.Slot, Rank: l.gpu, ID: int64(w.cu), Sub: w.slot}
 	if l.kernel.Tiles > 0 {
 		attr.Persistent = w.index
-		lane = trace.Lane{Kind: trace.Persistent, Rank: l.gpu, ID: int64(w.index), Sub: l.bank}
+		lane = trace.Lane{Kind: trace.Persistent, Rank: l.gpu, ID: int64(w.index), Sub: l.laneSet}
 	}
 	if l.kernel.Peer != nil && w.tile != none {
 		attr.Peer = int32(l.kernel.Peer(int(w.tile)))
 	}
 	on := r.lane(lane)
-	r.vacant[l.gpu].stays[c.slots[w.slot]].lane = on
+	r.vacant[l.gpu].residencies[c.slots[w.slot]].lane = on
 	w.span = r.Add(trace.Span{
 		Start: now, End: now, Kind: trace.Workgroup, Name: r.Intern(l.kernel.Name),
 		Lane: on, Parent: l.span, Attr: r.AddWorkgroup(attr),
 	})
 }
 
-// endTile closes it.
+// endTile closes the span that tile opened.
 func (r *recorder) endTile(w *workgroup, now program.Time) {
 	r.end(w.span, now)
 	w.span = none
@@ -216,7 +216,7 @@ var phaseKinds = [...]struct {
 	program.Sleep:   {trace.PhaseWait, "latency"},
 }
 
-// phase records a phase that took from w.since until now.
+// phase records a phase from w.since to now.
 func (r *recorder) phase(id int32, w *workgroup, l *launch, p *program.Phase, now program.Time) {
 	if r.options.Level < Phases {
 		return
@@ -229,13 +229,13 @@ func (r *recorder) phase(id int32, w *workgroup, l *launch, p *program.Phase, no
 	r.inTile(w, l, p, is.kind, name, w.since, now)
 }
 
-// A wait is what a wait phase is named after.
+// A wait is the key of a wait phase's name.
 type wait struct {
 	flag program.Flag
 	from poster
 }
 
-// released notes who ended a workgroup's wait.
+// released records the poster that ended a workgroup's wait.
 func (r *recorder) released(id int32, from poster) {
 	if need := int(id) + 1 - len(r.posters); need > 0 {
 		r.posters = append(r.posters, make([]poster, need)...)
@@ -243,7 +243,7 @@ func (r *recorder) released(id int32, from poster) {
 	r.posters[id] = from
 }
 
-// waitName says what a workgroup waited for and who posted it.
+// waitName is the name of a wait: the flag and its poster.
 func (r *recorder) waitName(id int32, f program.Flag) trace.NameID {
 	w := wait{f, r.posters[id]}
 	if name, ok := r.waits[w]; ok {
@@ -254,7 +254,7 @@ func (r *recorder) waitName(id int32, f program.Flag) trace.NameID {
 	return name
 }
 
-// mark records what is over at once: a put, or the mark at the end of a phase.
+// mark records an instant: a put, or the mark at the end of a phase.
 func (r *recorder) mark(w *workgroup, l *launch, p *program.Phase, now program.Time) {
 	if r.options.Level < Phases || p.Op != program.Put && p.Mark == "" {
 		return

@@ -143,7 +143,7 @@ func TestRecordAttributes(t *testing.T) {
 	}
 }
 
-// Persistent kernels that run beside each other have lanes of their own.
+// Persistent kernels that run alongside each other have lanes of their own.
 func TestPersistentKernelsDoNotShareLanes(t *testing.T) {
 	k := func(name string) program.Command { return kernel(name, 1, work(10), persistent(2, -1)) }
 	p := prog([]program.Stream{{Commands: []program.Command{k("A"), k("C")}}, {Commands: []program.Command{k("B")}}})

@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Level is how much of a simulation is recorded.
+// A Level is the level of detail at which a simulation is recorded.
 type Level uint8
 
 // The levels. Each includes the ones before it.
@@ -22,56 +22,57 @@ const (
 // Options of Simulate. The zero value records kernels only.
 type Options struct {
 	Name      string // of the run
-	Estimated string // as trace.Run has it
+	Estimated string // copied to trace.Run.Estimated
 	Level     Level
 	Ranks     []int        // ranks recorded beyond kernels; nil: all
-	From, To  program.Time // of what lies below kernels, only what begins in this window is recorded; To 0: no end
-	Causes    bool         // keep why everything happened: Result.Path
-	Limits    bool         // find what limits over time: Result.Limits, and a lane a rank
-	// Stop is asked now and then whether to give up; the error is then ErrStopped. nil: never.
+	From, To  program.Time // window of simulated time, ns: below kernels, only spans that begin in it are recorded; To 0: no end
+	Causes    bool         // record the critical path: Result.Path
+	Limits    bool         // record what limits each GPU over time: Result.Limits, and a lane per rank
+	// Stop is called from time to time; true ends the simulation with ErrStopped. nil: never.
 	Stop func() bool
-	// Tiles bounds what is recorded of a persistent kernel with more: only as many of
-	// its first workgroups as run that many together, but 32. 0: all.
+	// Tiles bounds the recorded tiles of a persistent kernel: only the first workgroups that
+	// run so many tiles together are recorded, at least 32 of them. 0: no bound.
 	Tiles int
-	// Most bounds the spans that are recorded: a run that would have more is recorded
-	// at the level of kernels, and Result.Coarse is set. 0: no bound.
+	// Most bounds the number of spans. A run with more is recorded at level Kernels, and
+	// Result.Coarse is set. 0: no bound.
 	Most int
 }
 
-// A Result is what a simulation found.
+// A Result is the outcome of a simulation.
 type Result struct {
 	Run      *trace.Run
 	Makespan program.Time
-	Coarse   bool      // recorded at the level of kernels, for Options.Most
+	Coarse   bool      // recorded at level Kernels because of Options.Most
 	Traffic  []Traffic // by GPU, resource, kernel name
 	Use      []Use     // by GPU, resource
 	CUs      []CUs     // by GPU
 	Slots    []Slots   // by GPU, kernel name
 	Idle     []Idle    // by rank, stream, start
-	Path     []Segment // the critical path, if Options.Causes: from 0 to the makespan without gap
-	// Approximation says how exact the rates of large components were.
+	Path     []Segment // critical path if Options.Causes: from 0 to the makespan without gaps
+	// Approximation is the exactness of rates in large components.
 	Approximation Approximation
-	Limits        []Limit // by GPU and start, if Options.Limits: from 0 to the makespan without gap, at most 512 a GPU
+	Limits        []Limit // by GPU and start, if Options.Limits: from 0 to the makespan without gaps, at most 512 per GPU
 }
 
-// An Approximation says how exact rates were. Components of up to 4096 paths,
-// connected by resources that they contend for, have max-min fair rates at every
-// instant. Larger ones have them from time to time, and in between the rates are
+// An Approximation is the exactness of rates. Components of up to 4096 paths, connected by
+// contended resources, have max-min fair rates at every instant. Larger ones have them at
+// some instants and feasible rates in between. The zero value means that all rates were
+// exact.
 // feasible. The zero value says that all rates were exact.
 type Approximation struct {
-	Paths int `json:"paths"` // of the largest component with approximate rates; 0: there was none
-	// Error bounds by what share of the makespan the transfers between any two GPUs
-	// ran early or late: the relative difference between rates before and after each
-	// solve, times the time since the first change before it, summed over all solves.
-	// To first order: it does not follow what an early or late end causes elsewhere.
+	Paths int `json:"paths"` // size of the largest component with approximate rates; 0: none
+	// Error bounds the time by which transfers between any two GPUs ran early or late, as a
+	// share of the makespan: the relative difference between rates before and after each
+	// solve, times the time since the first change before it, summed over all solves. First
+	// order: consequences of an early or late end are not followed.
 	Error float64 `json:"error"`
 }
 
-// A Resource is what bytes pass through.
+// A Resource is a kind of bandwidth that bytes use.
 type Resource uint8
 
-// The resources of one GPU. Egress and Ingress are those of its links inside
-// the node; what goes to or comes from another node crosses the NIC that serves it.
+// The resources of one GPU. Egress and Ingress are the links inside the node; traffic with
+// another node uses the GPU's NIC.
 const (
 	Memory Resource = iota
 	Egress
@@ -93,69 +94,69 @@ type Traffic struct {
 	Resource Resource
 	Name     string
 	Bytes    float64
-	Written  float64 // of Bytes, those written; 0 for what is no memory
+	Written  float64 // part of Bytes that was written; 0 for resources other than memory
 }
 
-// Use is how much of a resource's capacity was used over the makespan.
-// Resources whose capacity the machine does not give, and DMA, have none. GPUs
-// that share a NIC each have its use.
+// Use is the used share of a resource's capacity over the makespan. Resources without a
+// capacity in the machine profile, and DMA, have none. GPUs that share a NIC each report
+// its use.
 type Use struct {
 	GPU       int
 	Resource  Resource
 	Fraction  float64      // mean
-	Saturated program.Time // in which all of it was used: it may have been what limited
+	Saturated program.Time // time at full capacity
 }
 
-// CUs is how the CUs of a GPU spent the makespan, as fractions of all CU time.
+// CUs is the share of all CU time of a GPU by state, over the makespan.
 type CUs struct {
 	GPU     int
-	Held    float64 // with a workgroup resident
-	Working float64 // with one that works or stores, neither waits nor sleeps
+	Held    float64 // a workgroup is resident
+	Working float64 // a workgroup is in a Work or Store phase
 }
 
-// Slots is how the workgroups of one GPU's kernels of one name spent their
-// time, summed over workgroups: the four times are all there is.
+// Slots is the time of the workgroups of one GPU's kernels of one name, summed over
+// workgroups. The four parts add up to all of it.
 type Slots struct {
 	GPU      int
 	Name     string
-	Working  program.Time // work and stores, as long as they take alone
-	Slowed   program.Time // what they took beyond it: pipes, memory, links, other work beside
+	Working  program.Time // Work and Store phases, as long as they take alone
+	Slowed   program.Time // additional time of these phases: pipes, memory, links, co-run slowdown
 	Waiting  program.Time // for flags
 	Sleeping program.Time // latencies
 }
 
-// Idle is an interval in which a stream that belongs to a device had nothing
-// running, and why. With the stream's kernels and copies the intervals cover
-// the whole time until the makespan; NoWork is after a stream's last command.
+// Idle is an interval in which a device stream ran nothing, and the cause. Together with
+// the stream's kernels and copies the intervals cover the makespan; NoWork follows a
+// stream's last command.
 type Idle struct {
 	Rank, Stream int
-	Queue        int64 // the stream's
+	Queue        int64 // of the stream
 	Start, End   program.Time
 	Cause        program.Cause
-	Flag         program.Flag // FlagWait: which
-	Note         string       // who was to post it, which kernel held the slots
+	Flag         program.Flag // FlagWait: the flag
+	Note         string       // the poster of the flag, or the kernel that held the slots
 }
 
 // ErrStopped is the error of a simulation that Options.Stop ended.
 var ErrStopped = errors.New("stopped")
 
-// A DeadlockError is a program that cannot go on: everything left waits for
-// what only something else that waits could bring about.
+// A DeadlockError is a program that cannot continue: every remaining actor waits for
+// another one that waits.
 type DeadlockError struct {
 	At    program.Time
-	Chain []string // who holds what and waits for whom; the last waits for the first
+	Chain []string // each entry names a waiter and what it waits for; the last waits for the first
 }
 
 func (e *DeadlockError) Error() string {
 	return fmt.Sprintf("deadlock at %d ns: %s", e.At, strings.Join(e.Chain, "; "))
 }
 
-// result gathers what the finished simulation found.
+// result builds the Result of the finished simulation.
 func (s *sim) result() *Result {
 	r := &Result{Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
 	for i := range s.streams {
 		st := &s.streams[i]
-		st.lose(st.since, s.makespan, Idle{Cause: program.NoWork})
+		st.recordIdle(st.since, s.makespan, Idle{Cause: program.NoWork})
 		r.Idle = append(r.Idle, st.idle...)
 	}
 	for g := range s.gpus {

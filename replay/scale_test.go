@@ -115,7 +115,7 @@ func TestRoundingDecidesWhoMeets(t *testing.T) {
 
 // What was slowed until this instant goes on between two nanoseconds, even if
 // nothing slows it any more. A and B share a CU, on which 3 takes 4.2: at 5, when
-// that is seen, A has done .57 of its 10. Alone until 6 and beside C until 11 it
+// that is seen, A has done .57 of its 10. Alone until 6 and alongside C until 11 it
 // does 4.57 more, and the 4.86 that are left take until 16. From nothing at 5 it
 // took until 17.
 func TestRoundingIsMadeUpFor(t *testing.T) {

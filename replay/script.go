@@ -8,11 +8,12 @@ import (
 
 // Scripts
 //
-// What a workgroup does next is asked of its kernel when it is needed, and not
-// kept: only the phases last asked for are at hand, and those of tiles in which
-// a workgroup has to wait often.
+// The phases of a tile are generated when a workgroup needs them and are not stored per
+// workgroup. Only the last generated script is kept, and the phases of tiles in which a
+// workgroup waits often.
 
-// nextTile fetches the phases of what comes next; false when nothing does (rule D13).
+// nextTile generates the phases of the workgroup's next tile, prologue or epilogue; false
+// if there is none (rule D13).
 func (s *sim) nextTile(id int32, w *workgroup, l *launch) bool {
 	k := l.kernel
 	if w.span != none {
@@ -38,7 +39,7 @@ func (s *sim) nextTile(id int32, w *workgroup, l *launch) bool {
 	return false
 }
 
-// nextTile is the workgroup's next tile.
+// nextTile is the index of the workgroup's next tile.
 func (l *launch) nextTile(w *workgroup) (tile int, ok bool) {
 	k := l.kernel
 	round := int(w.rounds)
@@ -82,7 +83,7 @@ func (s *sim) fetch(id int32, w *workgroup, l *launch, tile int) bool {
 	return true
 }
 
-// halts is how many of the phases may take time.
+// halts is the number of phases that may take time.
 func halts(phases []program.Phase) int {
 	n := 0
 	for i := range phases {
@@ -93,8 +94,8 @@ func halts(phases []program.Phase) int {
 	return n
 }
 
-// A script is the phases last asked for: those of a tile or, with tile none, of
-// a workgroup's prologue or epilogue.
+// A script is the phases generated last: those of a tile or, if tile is none, of a
+// workgroup's prologue or epilogue.
 type script struct {
 	kernel *program.Kernel
 	stage  stage
@@ -103,11 +104,12 @@ type script struct {
 	phases []program.Phase
 }
 
-// manyHalts is how often a workgroup may have to wait in a tile before it keeps
-// the tile's phases rather than ask for all of them after each.
+// manyHalts is the number of waits in a tile from which a workgroup keeps the tile's
+// phases instead of generating them again after each wait.
 const manyHalts = 8
 
-// phases returns those of what the workgroup does, valid until another's are asked for.
+// phases returns the phases of the workgroup's current script. The slice is valid until
+// the next call.
 func (s *sim) phases(id int32, w *workgroup, l *launch) []program.Phase {
 	if w.keeps {
 		return s.kept[id]
@@ -129,7 +131,7 @@ func (s *sim) phases(id int32, w *workgroup, l *launch) []program.Phase {
 	return x.phases
 }
 
-// current is the phase that the workgroup is in.
+// current is the workgroup's current phase.
 func (s *sim) current(id int32) *program.Phase {
 	w := s.wgs.at(id)
 	return &s.phases(id, w, s.kernels.at(w.launch))[w.next]

@@ -2,16 +2,18 @@
 //
 // Simulate is pure: the same machine, program and options give the same result,
 // byte for byte. Its rules are in MODEL.md. An instant of the simulation:
+// byte for byte. Its rules are in MODEL.md. Files in the order in which one instant uses
+// them:
 //
 //	collect.go      what is due now: phases, copies and puts that end, posts that arrive
-//	stream.go       commands of streams; launch.go, copy.go begin them
-//	dispatch.go     workgroups take slots; cluster.go those that start together
-//	workgroup.go    phases of workgroups; script.go asks recipes for them
+//	stream.go       commands of streams; launch.go, copy.go start them
+//	dispatch.go     placement of workgroups; cluster.go places clusters
+//	workgroup.go    phases of workgroups; script.go calls their recipes
 //	put.go, flag.go transfers and flags that leave a workgroup
 //	rate.go         rates of all flows (package fluid), on the paths of fabric.go;
 //	                interference.go, arbiter.go change what they may use
-//	record.go       the simulated run; cause.go, limits.go, ledger.go, vacant.go what
-//	                explains it; deadlock.go why it stands still
+//	record.go       the simulated run; cause.go, limits.go, ledger.go, vacant.go
+//	                explain it; deadlock.go explains a run that cannot continue
 package replay
 
 import (
@@ -25,19 +27,20 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// none is the absent value of indices.
+// none is the index that stands for no value.
 const none = -1
 
-// An alarm is when its owner is due, or none.
+// An alarm is the time at which its owner is due, or none.
 type alarm = program.Time
 
-// Simulate runs the program on the machine. Its error is about the program or
-// machine, naming GPU, stream and command, or a *DeadlockError.
+// Simulate runs the program on the machine. It returns a *DeadlockError if the program
+// cannot finish, ErrStopped if Options.Stop ends it, and otherwise an error that
+// names the GPU, stream and command at fault.
 //
-// A quantity of the machine that is 0 is not modelled: memory of bandwidth 0
-// holds nothing back, and a CU with 0 registers has enough of them.
+// A machine quantity of 0 is not modelled: memory of bandwidth 0 imposes no limit, and a
+// CU with 0 registers has enough of them.
 //
-// Time goes from instant to instant, integer nanoseconds apart:
+// Time is in integer nanoseconds and advances from instant to instant:
 //
 //		 timers ─▶ 1 advance ──▶ 2 collect ──▶ 3 drain ◀─────▶ 4 dispatch
 //		   ▲                                     │ flags, steps   slots
@@ -46,14 +49,14 @@ type alarm = program.Time
 //
 //	 1. Advance to the earliest timer: a gap's end, a flag's arrival, or the
 //	    next completion of a class of flows.
-//	 2. Collect everything due now and put it in order: flags before puts before
-//	    streams before workgroups, and of each kind by rank, stream, launch and
-//	    index. How the work was grouped or recorded decides nothing.
-//	 3. Drain: step each to where it has to wait. What a flag releases is
-//	    appended, in order of count, then of waiting.
-//	 4. Dispatch workgroups to slots freed in this instant, and of kernels ready
-//	    in it; drain those. Repeat until nothing moves.
-//	 5. Settle: find the rates of the flows that changed, once for the instant,
+//	 2. Collect everything due now and sort it: flags before puts before
+//	    streams before workgroups, and each kind by rank, stream, launch and
+//	    index. Recording and aggregation do not change this order.
+//	 3. Drain: step each actor until it has to wait. Actors that a flag releases
+//	    are appended, in order of count, then of waiting.
+//	 4. Dispatch workgroups to slots freed in this instant, and workgroups of
+//	    kernels that became ready in it; drain those. Repeat until nothing changes.
+//	 5. Settle: solve the rates of the flows that changed, once per instant,
 //	    and set the timers of their completions.
 func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error) {
 	if err := program.Check(&m, p); err != nil {
@@ -83,10 +86,10 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 // errTooMany ends a simulation that records more than Options.Most spans.
 var errTooMany = errors.New("too many spans")
 
-// stopEvery is how many instants pass between two questions whether to stop.
+// stopEvery is the number of instants between two calls of Options.Stop.
 const stopEvery = 256
 
-// run goes from instant to instant to the end (rule Z3).
+// run simulates instant by instant until no timer is left (rule Z3).
 func (s *sim) run(stop func() bool) {
 	s.instant()
 	for n := 1; s.next(); n++ {
@@ -100,7 +103,7 @@ func (s *sim) run(stop func() bool) {
 	}
 }
 
-// An actor is something that is due or waits: an index and what it indexes.
+// An actor is an entity that is due or waits: its kind and its index.
 type actor struct {
 	kind actorKind
 	id   int32
@@ -108,21 +111,21 @@ type actor struct {
 
 type actorKind uint8
 
-// The kinds, in the order in which they act at one instant (rule Z2).
+// The kinds, in the order in which they act within one instant (rule Z2).
 const (
 	duePost actorKind = iota
 	duePut            // the first put of a channel may be sent, or has arrived
 	dueStream
 	dueWorkgroup
-	dueFlow // a timer of the flows: stands for those that are done
+	dueFlow // a timer of the flows; stands for the flows that end
 )
 
-// number is the actor as timers and flows know it.
+// number encodes the actor for timers and flows.
 func (a actor) number() int64 { return int64(a.kind)<<32 | int64(uint32(a.id)) }
 
 func actorOf(number int64) actor { return actor{actorKind(number >> 32), int32(number)} }
 
-// A sim is one simulation under way.
+// A sim is the state of one simulation.
 type sim struct {
 	machine *machine.Machine
 	program *program.Program
@@ -134,31 +137,31 @@ type sim struct {
 	streams []stream // of all GPUs, by rank
 	flags   []flag
 	posts   arena[post]
-	puts    [][]channel    // by source and destination; nil where there are none
-	nics    []program.Time // when each takes its next message
-	flagged []program.Time // by GPU: when it sends its next flag to a peer
+	puts    [][]channel    // by source and destination; nil for pairs without puts
+	nics    []program.Time // when each NIC can take its next message
+	flagged []program.Time // by GPU: earliest time of its next flag to a peer
 	kernels arena[launch]
 	wgs     arena[workgroup]
-	kept    [][]program.Phase // by workgroup, of those that keep them
+	kept    [][]program.Phase // by workgroup, for workgroups that keep their phases
 	script  script
 
-	queue        []actor // of this instant, in order
-	head         int     // of queue: what is next
-	due          []int64 // numbers of those whose timers are due, overtaken or not
-	ends         []int64 // and of those whose flows are done
+	queue        []actor // actors of this instant, in order
+	head         int     // index of the next one in queue
+	due          []int64 // numbers of actors whose timers are due; some may be outdated
+	ends         []int64 // numbers of actors whose flows have ended
 	keys         []dueKey
 	spare        []dueKey
-	dirty        []int32 // GPUs with something to dispatch
+	dirty        []int32 // GPUs with workgroups to dispatch
 	entry        []actor // flows that begin in this instant
 	pipesChanged []cuRef // CUs whose load changed in this instant
 	interfered   []int32 // GPUs on which work began or ended in this instant
 
-	launches int32 // so far
+	launches int32 // number so far
 	makespan program.Time
 	ledger   ledger
 	record   recorder
-	causes   *causes // nil: not kept
-	limits   *limits // nil: not gathered
+	causes   *causes // nil: not recorded
+	limits   *limits // nil: not recorded
 	err      error
 }
 
@@ -184,7 +187,7 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 			id := int32(len(s.streams))
 			s.streams = append(s.streams, stream{
 				Stream: &p.GPUs[g].Streams[i], gpu: int32(g), index: int32(i), launch: none, engine: none, span: none, moves: none,
-				Member: fluid.NewMember(), moment: none, alarm: none,
+				Member: fluid.NewMember(), causeEvent: none, alarm: none,
 			})
 			s.queue = append(s.queue, actor{dueStream, id})
 		}
@@ -193,7 +196,7 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 	return s
 }
 
-// instant does what is in the queue, and all that follows from it at this time.
+// instant processes the queue and everything that follows from it at this time.
 func (s *sim) instant() {
 	s.drain()
 	for s.err == nil && s.dispatch() {
@@ -204,7 +207,7 @@ func (s *sim) instant() {
 	}
 }
 
-// next moves to the next instant; false after the last, or on an error.
+// next advances to the next instant. It returns false after the last one and on an error.
 func (s *sim) next() bool {
 	for s.err == nil {
 		at, ok := s.events.Advance()
@@ -229,7 +232,7 @@ func (s *sim) fail(err error) {
 	}
 }
 
-// drain steps everything in the queue to where it has to wait.
+// drain steps every actor in the queue until it has to wait.
 func (s *sim) drain() {
 	for s.head < len(s.queue) && s.err == nil {
 		who := s.queue[s.head]
@@ -247,7 +250,7 @@ func (s *sim) drain() {
 	}
 }
 
-// An arena hands out indices of values and takes them back.
+// An arena allocates indices of values and reuses freed ones.
 type arena[T any] struct {
 	all  []T
 	free []int32
@@ -255,23 +258,22 @@ type arena[T any] struct {
 
 func (a *arena[T]) at(id int32) *T { return &a.all[id] }
 
-// add returns an index whose value is as its last user left it.
+// add returns the index of a value. A reused value is not cleared.
 func (a *arena[T]) add() int32 {
 	if n := len(a.free); n > 0 {
 		id := a.free[n-1]
 		a.free = a.free[:n-1]
 		return id
 	}
-	a.all = append(roomier(a.all, 1), *new(T))
+	a.all = append(reserve(a.all, 1), *new(T))
 	return int32(len(a.all) - 1)
 }
 
 func (a *arena[T]) drop(id int32) { a.free = append(a.free, id) }
 
-// roomier returns the slice with room for n more, and if there was none for
-// three times as many as there are: large values are moved less often than
-// append would, and leave less behind.
-func roomier[T any](s []T, n int) []T {
+// reserve returns the slice with room for n more elements. It grows the capacity to four
+// times the length, which copies large values less often than append does.
+func reserve[T any](s []T, n int) []T {
 	if len(s)+n > cap(s) {
 		s = slices.Grow(s, max(16, n, 3*len(s)))
 	}

@@ -7,41 +7,41 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A stream is one of the program's and how far it has come.
+// A stream is the state of one of the program's streams.
 type stream struct {
 	*program.Stream
 	fluid.Member
-	gpu     int32
-	index   int32 // of the GPU's streams
-	next    int   // of Commands
-	step    int   // of the command
-	alarm   alarm
-	since   program.Time // when it came to where it is
-	launch  int32        // of the kernel that runs, or none
-	awaited poster       // who brought the flag that released it
-	engine  int32        // of the copy under way, or none
-	span    spanRef
-	moves   spanRef // the copy on its engine's lane
-	idle    []Idle
-	moment  int32 // why it is where it is, if causes are kept
+	gpu        int32
+	index      int32 // index in the GPU's streams
+	next       int   // index in Commands
+	step       int   // step of the current command
+	alarm      alarm
+	since      program.Time // time at which the current step began
+	launch     int32        // of the running kernel, or none
+	awaited    poster       // poster of the flag that released it
+	engine     int32        // of the running copy, or none
+	span       spanRef
+	moves      spanRef // the copy's span on its engine's lane
+	idle       []Idle
+	causeEvent int32 // event that put it in its current state, if causes are recorded
 }
 
-// The steps of a command. A launch or copy goes through all of them.
+// The steps of a command. Launches and copies use all of them.
 const (
-	arrived = iota // the command before has ended
+	arrived = iota // the previous command has ended
 	ready          // its gap has passed
-	issued         // a kernel's workgroups are on their way; a copy has its engine
-	moving         // a copy's bytes are
+	issued         // a kernel has been launched; a copy has its engine
+	moving         // a copy's bytes are being transferred
 	ended
 )
 
-// stepStream goes on until the stream has to wait for something (rule S1).
+// stepStream runs commands until the stream has to wait (rule S1).
 func (s *sim) stepStream(id int32) {
 	st := &s.streams[id]
 	for st.next < len(st.Commands) && s.err == nil {
 		c := &st.Commands[st.next]
 		if s.causes != nil {
-			s.causes.now = st.moment
+			s.causes.now = st.causeEvent
 		}
 		if !s.stepCommand(id, st, c) {
 			return
@@ -51,7 +51,8 @@ func (s *sim) stepStream(id int32) {
 	}
 }
 
-// stepCommand reports whether the command is over; if not, something is set to step it again.
+// stepCommand reports whether the command has ended. If not, it has set what will step it
+// again.
 func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 	switch c.Op {
 	case program.Post:
@@ -63,7 +64,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 		if s.gap(id, st, c.Delay) {
 			return false
 		}
-		st.lose(st.since, s.now, Idle{Cause: c.Why})
+		st.recordIdle(st.since, s.now, Idle{Cause: c.Why})
 		s.passed(id, st, Delaying, int32(c.Why))
 		return true
 	}
@@ -74,7 +75,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 		st.step = ready
 	}
 	if st.step == ready {
-		st.lose(st.since, s.now, Idle{Cause: program.LaunchGap})
+		st.recordIdle(st.since, s.now, Idle{Cause: program.LaunchGap})
 		s.passed(id, st, Launching, 0)
 		st.since, st.step = s.now, issued
 		if c.Op == program.Launch {
@@ -89,7 +90,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 	return s.stepCopy(id, st, c)
 }
 
-// gap lets the delay pass once; true while it does (rule S2).
+// gap waits for the command's delay once; true while it waits (rule S2).
 func (s *sim) gap(id int32, st *stream, d program.Time) bool {
 	if st.step != arrived || d == 0 {
 		return false
@@ -104,12 +105,12 @@ func (s *sim) stepWait(id int32, st *stream, c *program.Command) bool {
 		st.step = ready
 		return s.await(c.Flag, c.Count, actor{dueStream, id})
 	}
-	st.lose(st.since, s.now, s.explain(st, c.Flag))
+	st.recordIdle(st.since, s.now, s.explain(st, c.Flag))
 	s.resumed(id, st, Woken)
 	return true
 }
 
-// explain says what a wait that is over was for.
+// explain is the cause of a wait that has ended.
 func (s *sim) explain(st *stream, f program.Flag) Idle {
 	from := &s.streams[st.awaited.stream]
 	idle := Idle{Cause: program.FlagWait, Flag: f}
@@ -123,7 +124,7 @@ func (s *sim) explain(st *stream, f program.Flag) Idle {
 	return idle
 }
 
-// postedBy names a poster.
+// postedBy is the name of a poster.
 func (s *sim) postedBy(p poster) string {
 	from := &s.streams[p.stream]
 	what := fmt.Sprintf("stream %q", from.Name)
@@ -133,8 +134,8 @@ func (s *sim) postedBy(p poster) string {
 	return fmt.Sprintf("posted by GPU %d %s", from.gpu, what)
 }
 
-// lose records that nothing ran on the stream from start to end (rule Z5).
-func (st *stream) lose(start, end program.Time, why Idle) {
+// recordIdle records that nothing ran on the stream from start to end (rule Z5).
+func (st *stream) recordIdle(start, end program.Time, why Idle) {
 	if start >= end || st.Host {
 		return
 	}

@@ -66,7 +66,7 @@ func least(m machine.Machine, share func(from, to int) float64) float64 {
 	most := 0.0
 	for from := range m.GPUs {
 		for to := range m.GPUs {
-			for _, s := range m.Network.Topology.Way(m.GPUs, from, to, nil) {
+			for _, s := range m.Network.Topology.Route(m.GPUs, from, to, nil) {
 				load[s] += share(from, to)
 				most = max(most, load[s])
 			}

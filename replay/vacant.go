@@ -11,95 +11,97 @@ import (
 
 // Vacant slots
 //
-// A slot of which workgroups are recorded, or a persistent workgroup, is held
-// or vacant. Why it is vacant is the same for all slots of a GPU: it follows
-// from the kernels that run, and where none does from what the stream that
-// launches the next one stands still for (rule Z8).
+// A slot is recorded if its workgroups are, or if a persistent workgroup has it. At any
+// time it is held or vacant. The reason of a vacancy is the same for all slots of a GPU:
+// it follows from the running kernels, or, if none runs, from the cause for which the
+// stream of the next kernel waits (rule Z8).
 //
 //	kernels   |A ready|A, WGs left|A, all placed|  gap  |B______|
 //	slot      |no slot|aaaa|no slot|aaa|tail of A|launch |bbbb|..
 //
-// They become spans of kind PhaseWait without parent (trace.Span.Vacant).
+// Vacancies become spans of kind PhaseWait without a parent (trace.Span.Vacant).
 
-// A stay is a workgroup's time in a slot.
-type stay struct {
+// A residency is a workgroup's time in a slot.
+type residency struct {
 	start, end program.Time
 	cu, slot   int32
 	index      int32        // of a persistent workgroup
-	bank       int32        // of a persistent workgroup's kernel, or none
-	lane       trace.LaneID // of its workgroup spans, or None where none was recorded
+	laneSet    int32        // of a persistent kernel, or none
+	lane       trace.LaneID // lane of its workgroup spans; None: not recorded
 }
 
-// A presence is the life of a kernel.
+// A presence is the lifetime of a kernel.
 type presence struct {
-	ready, start, full, end program.Time // full: all workgroups have been placed
+	ready, start, full, end program.Time // full: time at which its last workgroup was placed
 	name                    string
 	order                   int32
 	stream                  int32
 }
 
-// vacancies are what is kept of the GPUs recorded beyond kernels.
+// vacancies holds the residencies and kernel lifetimes of a GPU that is recorded beyond
+// kernels.
 type vacancies struct {
-	stays   []stay
-	spare   []int32 // of stays that nobody will ask for
-	kernels []presence
+	residencies []residency
+	spare       []int32 // free indices of residencies
+	kernels     []presence
 }
 
-// settleIn takes a slot of a CU for a workgroup, for its lane.
-func (r *recorder) settleIn(l *launch, w *workgroup, c *cu, now program.Time) int32 {
+// beginResidency assigns a workgroup the first free slot of its CU, which selects its
+// lane.
+func (r *recorder) beginResidency(l *launch, w *workgroup, c *cu, now program.Time) int32 {
 	at := slices.Index(c.slots, none)
 	if at < 0 {
 		at = len(c.slots)
 		c.slots = append(c.slots, none)
 	}
 	v := &r.vacant[l.gpu]
-	id := int32(len(v.stays))
+	id := int32(len(v.residencies))
 	if n := len(v.spare); n > 0 {
 		id, v.spare = v.spare[n-1], v.spare[:n-1]
 	} else {
-		v.stays = append(v.stays, stay{})
+		v.residencies = append(v.residencies, residency{})
 	}
-	v.stays[id] = stay{start: now, end: trace.Infinity, cu: w.cu, slot: int32(at), index: w.index, bank: l.bank, lane: trace.None}
+	v.residencies[id] = residency{start: now, end: trace.Infinity, cu: w.cu, slot: int32(at), index: w.index, laneSet: l.laneSet, lane: trace.None}
 	c.slots[at] = id
 	return int32(at)
 }
 
-// moveOut gives the slot back.
-func (r *recorder) moveOut(gpu int32, c *cu, slot int32, now program.Time) {
+// endResidency frees the slot.
+func (r *recorder) endResidency(gpu int32, c *cu, slot int32, now program.Time) {
 	id := c.slots[slot]
 	c.slots[slot] = none
 	v := &r.vacant[gpu]
-	x := &v.stays[id]
+	x := &v.residencies[id]
 	x.end = now
-	if x.lane == trace.None && (now <= r.options.From || r.past(x.start)) {
-		*x = stay{lane: trace.None}
+	if x.lane == trace.None && (now <= r.options.From || r.afterWindow(x.start)) {
+		*x = residency{lane: trace.None}
 		v.spare = append(v.spare, id)
 	}
 }
 
-// past reports whether a time is after the window.
-func (r *recorder) past(t program.Time) bool { return r.options.To > 0 && t >= r.options.To }
+// afterWindow reports whether a time is after the window.
+func (r *recorder) afterWindow(t program.Time) bool { return r.options.To > 0 && t >= r.options.To }
 
-// watched reports whether what begins now on the rank is recorded.
+// watched reports whether spans of the rank that begin now are recorded.
 func (r *recorder) watched(rank int32, now program.Time) bool {
-	return r.deep[rank] && now >= r.options.From && !r.past(now)
+	return r.deep[rank] && now >= r.options.From && !r.afterWindow(now)
 }
 
-// lived keeps the life of a kernel.
-func (r *recorder) lived(l *launch, now program.Time) {
+// endPresence stores the lifetime of a kernel.
+func (r *recorder) endPresence(l *launch, now program.Time) {
 	if r.deep[l.gpu] {
 		v := &r.vacant[l.gpu]
 		v.kernels = append(v.kernels, presence{l.ready, r.Span(l.span).Start, l.full, now, l.kernel.Name, l.order, l.stream})
 	}
 }
 
-// A reason is why slots are vacant for a while.
+// A reason is the reason of vacancies in an interval.
 type reason struct {
 	start, end program.Time
 	name       string
 }
 
-// recordVacant adds the vacant times of every recorded slot.
+// recordVacant adds the vacant intervals of every recorded slot.
 func (s *sim) recordVacant() {
 	until := s.makespan
 	if to := s.record.options.To; to > 0 {
@@ -107,7 +109,7 @@ func (s *sim) recordVacant() {
 	}
 	for g := range s.record.vacant {
 		v := &s.record.vacant[g]
-		if len(v.stays) == 0 {
+		if len(v.residencies) == 0 {
 			continue
 		}
 		held := v.byLane()
@@ -128,22 +130,22 @@ func (s *sim) recordVacant() {
 	}
 }
 
-// byLane lists the stays on each lane, by lane and start. A persistent
-// workgroup is on its own lane and, if others were recorded there, on its slot's.
-func (v *vacancies) byLane() []stay {
+// byLane lists the residencies by lane and start. A persistent workgroup is on its own
+// lane and, if other workgroups are recorded in its slot, on the slot's lane too.
+func (v *vacancies) byLane() []residency {
 	slots, persistent := map[[2]int32]trace.LaneID{}, map[[2]int32]trace.LaneID{}
-	for _, x := range v.stays {
+	for _, x := range v.residencies {
 		switch {
 		case x.lane == trace.None:
-		case x.bank == none:
+		case x.laneSet == none:
 			slots[[2]int32{x.cu, x.slot}] = x.lane
 		default:
-			persistent[[2]int32{x.index, x.bank}] = x.lane
+			persistent[[2]int32{x.index, x.laneSet}] = x.lane
 		}
 	}
-	var held []stay
-	for _, x := range v.stays {
-		if lane, ok := persistent[[2]int32{x.index, x.bank}]; ok && x.bank != none {
+	var held []residency
+	for _, x := range v.residencies {
+		if lane, ok := persistent[[2]int32{x.index, x.laneSet}]; ok && x.laneSet != none {
 			x.lane = lane
 			held = append(held, x)
 		}
@@ -152,11 +154,11 @@ func (v *vacancies) byLane() []stay {
 			held = append(held, x)
 		}
 	}
-	slices.SortFunc(held, func(a, b stay) int { return cmp.Or(cmp.Compare(a.lane, b.lane), cmp.Compare(a.start, b.start)) })
+	slices.SortFunc(held, func(a, b residency) int { return cmp.Or(cmp.Compare(a.lane, b.lane), cmp.Compare(a.start, b.start)) })
 	return held
 }
 
-// recordGap records a vacant time, cut by reasons.
+// recordGap records a vacant interval, split by reason.
 func (s *sim) recordGap(lane trace.LaneID, start, end program.Time, reasons []reason) {
 	at, _ := slices.BinarySearchFunc(reasons, start, func(r reason, t program.Time) int { return cmp.Compare(r.end, t+1) })
 	for ; at < len(reasons) && reasons[at].start < end; at++ {
@@ -170,7 +172,7 @@ func (s *sim) recordGap(lane trace.LaneID, start, end program.Time, reasons []re
 	}
 }
 
-// reasons says of every time until the end why slots of the GPU were vacant then.
+// reasons lists, for the whole makespan, why slots of the GPU were vacant.
 func (s *sim) reasons(v *vacancies, until program.Time) []reason {
 	slices.SortFunc(v.kernels, func(a, b presence) int { return cmp.Or(cmp.Compare(a.ready, b.ready), cmp.Compare(a.order, b.order)) })
 	cuts := []program.Time{0, until}
@@ -205,7 +207,7 @@ func (s *sim) reasons(v *vacancies, until program.Time) []reason {
 	return all
 }
 
-// kernelReason is why slots are vacant while kernels are ready or running.
+// kernelReason is the reason while kernels are ready or running.
 func kernelReason(alive []presence, now program.Time) (string, bool) {
 	for _, k := range alive {
 		if now < k.full {
@@ -218,8 +220,8 @@ func kernelReason(alive []presence, now program.Time) (string, bool) {
 	return "", false
 }
 
-// streamReasons appends what the stream that launches the next kernel stands
-// still for; where it does not, it copies.
+// streamReasons appends the idle causes of the stream that launches the next kernel; while
+// it is not idle, it copies.
 func (s *sim) streamReasons(all []reason, from, to program.Time, next *presence) []reason {
 	copying := fmt.Sprintf("copy before %s", next.name)
 	idle := s.streams[next.stream].idle

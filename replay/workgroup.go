@@ -5,40 +5,39 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A workgroup is one that is resident. It steps through the phases of its
-// prologue, its tiles and its epilogue. Tens of thousands are resident and met
-// in no order, so each is two cache lines of 64 bytes, and of the second only
-// flows have need. Of the phases of its tile it knows what bounds the present
-// one, the rest is asked for anew (script).
+// A workgroup is a resident workgroup. It runs the phases of its prologue, its tiles and
+// its epilogue. Tens of thousands are resident and are visited in random order, so the
+// struct is two cache lines of 64 bytes, and only flows use the second. It stores only the
+// current phase; recipes are called again for the others (script.go).
 type workgroup struct {
 	alarm       alarm
 	since       program.Time // when the phase began
 	alone       program.Time // how long it takes alone
 	launch      int32
-	cu          int32 // or none
-	index       int32 // of the kernel's workgroups
-	tile        int32 // or none
-	rounds      int32 // tiles begun
-	next        int32 // of the tile's phases
-	n           int32 // how many those are
+	cu          int32 // none: holds no CU
+	index       int32 // among the kernel's workgroups
+	tile        int32 // none: prologue or epilogue
+	rounds      int32 // number of tiles begun
+	next        int32 // index of the tile's next phase
+	n           int32 // number of the tile's phases
 	span        spanRef
-	far         int16 // GPU that sees last what was stored in this tile; or none
+	far         int16 // GPU with the longest store latency of this tile, or none
 	stage       stage
 	phase       phaseState
-	op          program.PhaseOp // of the phase
-	keeps       bool            // the tile's phases, in sim.kept
-	lone        bool            // the phase moves no bytes and goes no slower beside other work
-	uncontended bool            // has an uncontended flow, at pathAt
+	op          program.PhaseOp // of the current phase
+	keeps       bool            // the tile's phases are kept in sim.kept
+	lone        bool            // the phase moves no bytes and has no co-run slowdown
+	uncontended bool            // has an uncontended flow at pathAt
 
-	// Of flows, and of what is recorded.
+	// Used by flows and by the recorder.
 	fluid.Member
-	size   float64 // bytes whose progress is the phase's, or 0
-	beside float64 // of the phase, at least 1
+	size   float64 // bytes that measure the phase's progress, or 0
+	coRun  float64 // co-run slowdown of the phase; at least 1
 	weight float64
-	path   int32 // of the phase's bytes; none where there are none
+	path   int32 // path of the phase's bytes; none if it moves none
 	pathAt int32 // index in flows.uncontended of the path
 	at     int32 // index in cu.wgs
-	slot   int32 // of the CU, for its lane
+	slot   int32 // slot of the CU, which selects the lane
 }
 
 type stage uint8
@@ -54,12 +53,12 @@ type phaseState uint8
 
 const (
 	fresh   phaseState = iota
-	waiting            // for a flag
+	waiting            // on a flag
 	sleeping
-	flowing // in or about to join a class
+	flowing // member of a class, or about to join one
 )
 
-// start places the kernel's next workgroup on a CU, or on none.
+// start places the kernel's next workgroup on a CU, or on none if the kernel is Free.
 func (s *sim) start(launch, cu int32) {
 	id := s.wgs.add()
 	l := s.kernels.at(launch)
@@ -71,8 +70,8 @@ func (s *sim) start(launch, cu int32) {
 		Member: fluid.NewMember(), alarm: none,
 		launch: launch, cu: cu, index: int32(l.placed), path: none, far: none, slot: none, tile: none, span: none,
 	}
-	if l.deal != nil {
-		w.index = l.deal[l.placed/l.cluster]*int32(l.cluster) + w.index%int32(l.cluster)
+	if l.clusterOrder != nil {
+		w.index = l.clusterOrder[l.placed/l.cluster]*int32(l.cluster) + w.index%int32(l.cluster)
 	}
 	l.placed++
 	if cu != none {
@@ -80,7 +79,7 @@ func (s *sim) start(launch, cu int32) {
 		s.occupy(g, cu, id, l.need)
 		s.communicates(l, cu, 1)
 		if s.record.deep[l.gpu] {
-			w.slot = s.record.settleIn(l, w, &g.cus[cu], s.now)
+			w.slot = s.record.beginResidency(l, w, &g.cus[cu], s.now)
 		}
 	}
 	if s.causes != nil {
@@ -89,8 +88,7 @@ func (s *sim) start(launch, cu int32) {
 	s.queue = append(s.queue, actor{dueWorkgroup, id})
 }
 
-// stepWorkgroup finishes the phase that the workgroup was in and goes on to
-// the next one that takes time.
+// stepWorkgroup ends the current phase and begins the next one that takes time.
 func (s *sim) stepWorkgroup(id int32) {
 	w := s.wgs.at(id)
 	l := s.kernels.at(w.launch)
@@ -105,7 +103,7 @@ func (s *sim) stepWorkgroup(id int32) {
 	for s.err == nil {
 		if w.next == w.n {
 			if !s.nextTile(id, w, l) {
-				s.turn(w, l, was, program.Sleep)
+				s.countState(w, l, was, program.Sleep)
 				s.depart(id, w, l)
 				return
 			}
@@ -113,14 +111,14 @@ func (s *sim) stepWorkgroup(id int32) {
 		}
 		for phases := s.phases(id, w, l); w.next < w.n; w.next++ {
 			if !s.beginPhase(id, w, l, &phases[w.next]) {
-				s.turn(w, l, was, w.op)
+				s.countState(w, l, was, w.op)
 				return
 			}
 		}
 	}
 }
 
-// beginPhase starts a phase; true when it is over already.
+// beginPhase begins a phase. It returns true if the phase takes no time.
 func (s *sim) beginPhase(id int32, w *workgroup, l *launch, p *program.Phase) bool {
 	w.since, w.alone, w.op = s.now, p.Time, p.Op
 	who := actor{dueWorkgroup, id}
@@ -169,7 +167,7 @@ func (s *sim) sleep(id int32, w *workgroup, d program.Time) {
 	w.phase = sleeping
 }
 
-// bound notes what bounds the rate of a Work or Store phase.
+// bound records what limits the rate of a Work or Store phase.
 func (s *sim) bound(w *workgroup, l *launch, p *program.Phase) {
 	if p.Op == program.Store && (w.far == none || s.flows.latency(l.gpu, p.Peer) > s.flows.latency(l.gpu, int32(w.far))) {
 		w.far = int16(p.Peer)
@@ -178,7 +176,7 @@ func (s *sim) bound(w *workgroup, l *launch, p *program.Phase) {
 	if w.lone = size == 0 && p.Slowdown <= 1; w.lone {
 		return
 	}
-	if w.size, w.beside, w.weight, w.path = size, max(1, p.Slowdown), 1, none; size == 0 {
+	if w.size, w.coRun, w.weight, w.path = size, max(1, p.Slowdown), 1, none; size == 0 {
 		return
 	}
 	if p.Weight > 0 {
@@ -187,7 +185,7 @@ func (s *sim) bound(w *workgroup, l *launch, p *program.Phase) {
 	w.path = s.pathOf(l, p)
 }
 
-// finishPhase ends the phase that the workgroup was in.
+// finishPhase ends the current phase.
 func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 	l.spend(w, s.now-w.since)
 	if s.causes != nil {
@@ -204,7 +202,7 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 	w.next++
 }
 
-// spend adds the time of a phase.
+// spend adds the time of a phase to the launch's totals.
 func (l *launch) spend(w *workgroup, took program.Time) {
 	switch w.op {
 	case program.WaitFor:
@@ -218,9 +216,9 @@ func (l *launch) spend(w *workgroup, took program.Time) {
 	}
 }
 
-// turn counts a workgroup that turns from one phase to another among those that
-// do something and use their CU's pipes.
-func (s *sim) turn(w *workgroup, l *launch, from, to program.PhaseOp) {
+// countState updates the counts of workgroups in a Work or Store phase when a workgroup
+// changes from one phase to another.
+func (s *sim) countState(w *workgroup, l *launch, from, to program.PhaseOp) {
 	if from == to {
 		return
 	}
@@ -256,7 +254,7 @@ func (s *sim) turn(w *workgroup, l *launch, from, to program.PhaseOp) {
 	}
 }
 
-// depart gives the workgroup's slot back (rule D6).
+// depart frees the workgroup's slot (rule D6).
 func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	if s.err != nil {
 		return
@@ -265,7 +263,7 @@ func (s *sim) depart(id int32, w *workgroup, l *launch) {
 	if w.cu != none {
 		g := &s.gpus[l.gpu]
 		if w.slot != none {
-			s.record.moveOut(l.gpu, &g.cus[w.cu], w.slot, s.now)
+			s.record.endResidency(l.gpu, &g.cus[w.cu], w.slot, s.now)
 		}
 		if s.causes != nil {
 			g.cus[w.cu].left = s.causes.wgs[id]

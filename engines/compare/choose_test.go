@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Of two ranks a product stays first on one or both, tossed for twice, in 7 cases of
+// Of two ranks a GEMM stays first on one or both, tossed for twice, in 7 cases of
 // 16; of four in 175 of 256.
 func TestFalls(t *testing.T) {
 	for _, c := range []struct {

@@ -1,6 +1,5 @@
-// Package compare plans and simulates strategies on one workload and says what
-// each came to: its time, how much that varies between runs, and, for tuning,
-// which settings and which pairs it pays for.
+// Package compare plans and simulates strategies on one workload. It returns their times,
+// their variation between runs and, for tuning, the best settings and pairs.
 package compare
 
 import (
@@ -19,30 +18,29 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An Outcome is what one strategy came to on a workload.
+// An Outcome is the result of one strategy on a workload.
 type Outcome struct {
 	plan.Selection
-	Result *replay.Result // nil where Why says that it does not apply
-	Time   trace.Time     // of one step where the trace marks steps, else the makespan
-	// Expected is the mean over how races fall, Best and Worst are the extremes; all
-	// are Time where nothing races.
+	Result *replay.Result // nil if Why is set
+	Time   trace.Time     // ns of one step if the trace marks steps, else the makespan
+	// Expected is the mean over race outcomes, Best and Worst are the extremes; all equal Time
+	// if there are no races.
 	Expected, Best, Worst trace.Time
 	Why                   string // why the strategy does not apply or cannot run; else ""
-	Err                   error  // what kept it from running: a *replay.DeadlockError, say
+	Err                   error  // error behind Why, such as a *replay.DeadlockError
 
-	Races    plan.Races         // that the plan holds
-	Asked    []machine.Question // measured times that the plan asked the profile for
-	Program  *program.Program   // if causes were asked for
-	Window   plan.Interval      // that was asked for; none: {}
-	Machine  machine.Machine    // that it was planned for
-	Scenario plan.Scenario      // the same, with the pace found
-	ClockOff float64            // what the last round of settleClock changed the pace by, if it has not converged
+	Races    plan.Races         // races in the plan
+	Lookups  []machine.Question // measured times that the plan looked up in the profile
+	Program  *program.Program   // set if causes were recorded
+	Window   plan.Interval      // window of the options; {}: none
+	Machine  machine.Machine    // machine of the plan
+	Scenario plan.Scenario      // its scenario, including the pace that was found
+	ClockOff float64            // relative change of the pace in the last round of settleClock if it did not converge
 }
 
-// Compare plans and simulates every selection on one workload, side by side on
-// the machine's cores, and returns the outcomes in the order of the
-// selections. The results do not depend on the number of cores. done is called
-// as each finishes, from several goroutines; nil is fine.
+// Compare plans and simulates every selection on one workload in parallel and returns the
+// outcomes in the order of the selections. Results do not depend on the number of cores.
+// done is called as each finishes, from several goroutines; nil is allowed.
 func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, o replay.Options, done func()) ([]Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
@@ -64,10 +62,9 @@ func Compare(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	return out, g.Wait()
 }
 
-// Run plans and simulates one selection. Workgroups are recorded of one iteration
-// unless the options have a window, and phases only of strategies that overlap
-// inside kernels. A strategy that does not apply is an Outcome with its reason,
-// not an error.
+// Run plans and simulates one selection. Workgroups are recorded for one iteration unless
+// the options have a window, and phases only for strategies that overlap inside kernels. A
+// strategy that does not apply is an Outcome with Why, not an error.
 func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scenario, o replay.Options) (Outcome, error) {
 	o.Name, o.Estimated = s.String(), w.Run.Estimated
 	if !s.Strategy.Inside {
@@ -78,8 +75,8 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	if err != nil {
 		return out, err
 	}
-	// Workgroups are recorded where an iteration lies, which is known after a first
-	// simulation. Recording kernels in it costs less than a second one.
+	// The iteration whose workgroups are recorded is known after a first simulation. Recording
+	// only kernels in that one costs less than a full second one.
 	deep := o.Level > replay.Kernels
 	first := o
 	if deep {
@@ -105,19 +102,18 @@ func Run(w *workload.Workload, m machine.Machine, s plan.Selection, sc plan.Scen
 	return out, err
 }
 
-// How often a program is planned anew for the clock that it settles at, and the
-// change of the pace below which it has settled.
+// Maximum number of rounds of settleClock, and the change of the pace below which it has
+// converged.
 const (
 	clockRounds = 4
 	clockClose  = 0.003
 )
 
-// settleClock plans and simulates until the pace that kernels were planned with
-// is the pace at which the simulated iterations settle. The two depend on each
-// other: the faster a strategy is, the more power its iterations draw, the lower
-// the clock falls, and the slower its kernels become. It takes up to clockRounds
-// rounds; what the last one still changed is ClockOff. Durations of a schedule
-// that is replayed as captured are not changed (rule P3).
+// settleClock plans and simulates until the pace of the plan is the pace at which the
+// simulated iterations settle. Each depends on the other: a faster strategy draws more
+// power per time, which lowers the clock and slows its kernels. It takes up to clockRounds
+// rounds; ClockOff is the change in the last one if it did not converge. Durations of a
+// schedule that is replayed as captured do not change (rule P3).
 func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	clock := plan.ClockOf(w, &o.Machine, sc)
 	asCaptured := o.Strategy.Exact && sc.Clock == plan.CapturedClock
@@ -140,7 +136,7 @@ func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts repla
 	}
 }
 
-// simulate plans the selection for a scenario, runs it and takes its time.
+// simulate plans the selection for a scenario, simulates it and sets its time.
 func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	pl, err := o.Strategy.Planned(w, o.Machine, o.Values, sc)
 	var na *plan.NotApplicable
@@ -151,25 +147,25 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if err != nil {
 		return nil, err
 	}
-	o.Scenario, o.Races, o.Asked = sc, pl.Races(), pl.Asked.List()
+	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
 	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
 	if errors.Is(o.Err, replay.ErrStopped) {
 		return nil, o.Err
 	}
 	if o.Err != nil {
-		// A deadlock, or a workgroup that fits no compute unit of this machine, is
-		// what the strategy comes to here.
+		// A deadlock, or a workgroup that fits on no compute unit of this machine, is the outcome
+		// of the strategy.
 		o.Why, o.Result, o.Time = "cannot run: "+o.Err.Error(), nil, 0
 		return nil, nil //nolint:nilnil,nilerr // the outcome has the reason
 	}
 	o.Time = plan.StepTime(w, o.Result.Run)
-	if o.Strategy.Bound && !o.Strategy.Exact { // of schedules, those that overlap iterations count by the mean
+	if o.Strategy.Bound && !o.Strategy.Exact { // overlapping iterations count by the mean
 		o.Time = min(o.Time, plan.StepsOf(w, o.Result.Run).Mean())
 	}
 	return pl.Program, nil
 }
 
-// A Residual is how far a replay of the captured schedule is from the trace.
+// A Residual is the difference between a replay of the captured schedule and the trace.
 type Residual struct {
 	Ops      int        `json:"ops"`
 	Outside  int        `json:"outside"` // ops off by more than 1 µs and 1 % of their duration
@@ -178,8 +174,8 @@ type Residual struct {
 	WorstPct float64    `json:"worst_percent"` // of that op's duration
 }
 
-// ResidualOf compares a replay of the captured schedule with the trace, op by op:
-// both the start and the end count.
+// ResidualOf compares a replay of the captured schedule with the trace op by op, both
+// start and end.
 func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 	var r Residual
 	base := trace.Infinity
@@ -209,5 +205,5 @@ func ResidualOf(w *workload.Workload, run *trace.Run) Residual {
 	return r
 }
 
-// Abs is the magnitude of a time.
+// Abs is the absolute value of a time.
 func Abs(t trace.Time) trace.Time { return max(t, -t) }

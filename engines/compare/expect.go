@@ -9,17 +9,16 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A raceOutcome is how races fall, and in which share of runs (rule X5).
+// A raceOutcome is an outcome of the races and its share of runs (rule X5).
 type raceOutcome struct {
 	race  plan.RaceOutcome
 	share float64
 }
 
-// raceOutcomes are the ways that races fall on n ranks. In one race the GEMM goes
-// first on all ranks with probability 1/2^n, the collective on all with the same,
-// and else ranks differ. An all-gather races again at its second chunk: the GEMM
-// stays first on a rank with probability 1/2^races, and one such rank holds
-// up all (rule X4).
+// raceOutcomes are the outcomes of races on n ranks. In one race the GEMM goes first on
+// all ranks with probability 1/2^n and the collective on all with the same; else ranks
+// differ. An all-gather races again at its second chunk: the GEMM stays first on a rank
+// with probability 1/2^races, and one such rank delays all (rule X4).
 func raceOutcomes(n int, gathers bool, chunks, races int) []raceOutcome {
 	alike := math.Exp2(-float64(n))
 	if gathers && chunks > races {
@@ -29,14 +28,14 @@ func raceOutcomes(n int, gathers bool, chunks, races int) []raceOutcome {
 	return []raceOutcome{{plan.GEMMFirst, alike}, {plan.CommFirst, alike}, {plan.RanksDiffer, 1 - 2*alike}}
 }
 
-// RunsDiffer is how far two runs of one program are apart: rows measured twice
-// differ by 1.4 to 1.8 % in the median, decompositions by 2 % (samples/measurements).
+// RunsDiffer is the relative difference between two runs of one program: rows measured
+// twice differ by 1.4 to 1.8 % in the median, decompositions by 2 %
+// (samples/measurements).
 const RunsDiffer = 0.02
 
-// Choose is which of some strategies to take: the one with the least expected
-// time, which loses least in the mean. plain is the best plain one if two runs of
-// one program could not tell it from that. Both are -1 where there is none; an
-// expected time of 0 is none.
+// Choose returns the index of the strategy with the least expected time and, in plain,
+// that of the best plain strategy if it is within RunsDiffer of it. Both are -1 if there
+// is none. An expected time of 0 does not count.
 func Choose(expected []float64, isPlain []bool) (take, plain int) {
 	take, plain = -1, -1
 	for i, t := range expected {
@@ -53,8 +52,8 @@ func Choose(expected []float64, isPlain []bool) (take, plain int) {
 	return take, plain
 }
 
-// expect finds the mean of an outcome's times over how its races fall. Choosing by
-// the mean loses least in the mean; the median of few modes says little.
+// expect sets the mean of an outcome's times over the race outcomes. Choosing by the mean
+// has the least mean regret; the median of few modes does not.
 func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
 	o.Expected, o.Best, o.Worst = o.Time, o.Time, o.Time
 	if sc.Seed != 0 || sc.Race != plan.MedianRace || !o.Races.Any() {

@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 )
 
-// On two ranks a quarter of fair tosses falls to both products, a quarter to both
+// On two ranks a quarter of fair tosses falls to both GEMMs, a quarter to both
 // collectives and a half differs; on four a sixteenth, a sixteenth and the rest.
 func TestExpected(t *testing.T) {
 	for _, c := range []struct {

@@ -12,12 +12,12 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A captured duration contains the interference of the captured schedule:
-// kernels beside collectives lost compute units and memory bandwidth,
-// collectives beside kernels moved slower. Strategies start from durations
-// alone. Isolate finds them:
+// A captured duration includes the interference of the captured schedule: kernels that ran
+// alongside collectives had fewer compute units and less memory bandwidth, collectives
+// alongside kernels were slower. Strategies start from durations alone. Isolate estimates
+// them:
 //
-//  1. An operation is disturbed if compute or a collective ran beside it on its
+//  1. An operation is disturbed if compute or a collective ran alongside it on its
 //     rank. What was not disturbed took its captured time alone (rule L1).
 //  2. A disturbed operation of which the capture holds undisturbed instances (the
 //     same kernel, grid and sizes on the same rank; the same collective) takes
@@ -28,8 +28,8 @@ import (
 //     captured. Where the machine has a law for it, as for GEMMs and collectives,
 //     it is within what that law does on the capture's undisturbed operations (rule L3).
 //
-// What is left between simulated and captured durations is the residual that
-// Isolation reports. The workload is returned as a copy; captured times stay.
+// The remaining difference between simulated and captured durations is the residual that
+// Isolation reports. The workload is returned as a copy; captured times stay unchanged.
 func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*workload.Workload, error) {
 	if w.Isolation != nil {
 		return w, nil
@@ -46,7 +46,7 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 	if errors.Is(err, replay.ErrStopped) {
 		return nil, err
 	}
-	if err != nil { // the machine cannot run what was captured
+	if err != nil { // the machine cannot run the captured schedule
 		for i := range w.Ops {
 			w.Ops[i].Alone = 0
 		}
@@ -58,14 +58,14 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 	return w, nil
 }
 
-// rounds of the fixed point at most, and the largest relative difference between
-// simulated and captured durations at which it has converged.
+// Maximum number of rounds of the fixed point, and the largest relative difference between
+// simulated and captured durations at convergence.
 const (
 	isolationRounds = 6
 	isolationClose  = 0.002
 )
 
-// An isolation is the search for one workload's durations alone.
+// An isolation is the estimation of one workload's durations alone.
 type isolation struct {
 	workload.Isolation
 	w    *workload.Workload
@@ -78,12 +78,12 @@ type subject struct {
 	op       *workload.Op         // nil: a collective
 	coll     *workload.Collective // nil: a kernel
 	captured trace.Time
-	least    trace.Time // by the machine's law for it; 0 where it has none
-	most     trace.Time // the same, or captured
+	least    trace.Time // by the machine's law; 0 without a law
+	most     trace.Time // by the law, or captured
 	known    bool       // from undisturbed instances
 }
 
-// alone is where the subject's duration alone is kept.
+// alone points to the subject's duration alone.
 func (s *subject) alone() *trace.Time {
 	if s.op != nil {
 		return &s.op.Alone
@@ -93,8 +93,8 @@ func (s *subject) alone() *trace.Time {
 
 func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 	s := &isolation{w: w, m: m}
-	disturbed, beside := neighbours(w)
-	s.Beside = beside
+	disturbed, beside := coRunners(w)
+	s.CoRunners = beside
 	known := undisturbed(w, disturbed, &m)
 	for i := range w.Ops {
 		op := &w.Ops[i]
@@ -127,8 +127,8 @@ func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 	return s
 }
 
-// gemmLaw is how long the machine's profile says that a GEMM takes alone; 0 for
-// other kernels, and for element types that the profile does not know.
+// gemmLaw is the profile's time of a GEMM alone, ns; 0 for other kernels and for element
+// types without a law.
 func gemmLaw(op *workload.Op, m *machine.Machine) trace.Time {
 	sh := op.Shape
 	if sh.Kind != workload.GEMM || sh.ElemSize != 2 {
@@ -141,7 +141,7 @@ func gemmLaw(op *workload.Op, m *machine.Machine) trace.Time {
 	return plan.Duration(max(0, t.Seconds))
 }
 
-// collectiveLaw is the same of a collective's transfer.
+// collectiveLaw is the profile's time of a collective's transfer alone, ns.
 func collectiveLaw(c *workload.Collective, m *machine.Machine) trace.Time {
 	n := len(c.Members)
 	if n < 2 || c.Bytes <= 0 {
@@ -154,7 +154,7 @@ func collectiveLaw(c *workload.Collective, m *machine.Machine) trace.Time {
 	return plan.Duration(max(0, m.Library.Time(c.Op, c.Bytes, n, channels)))
 }
 
-// start adds a subject with what undisturbed instances of it took, if there are any.
+// start adds a subject with the median of its undisturbed instances, if there are any.
 func (s *isolation) start(x subject, instances []trace.Time) {
 	x.least, x.most = min(x.least, x.captured), min(x.most, x.captured)
 	*x.alone() = x.most
@@ -166,7 +166,7 @@ func (s *isolation) start(x subject, instances []trace.Time) {
 	s.open = append(s.open, x)
 }
 
-// solve is the fixed point.
+// solve runs the fixed point.
 func (s *isolation) solve(stop func() bool) error {
 	for s.Rounds = 1; ; s.Rounds++ {
 		simulated, err := s.simulate(stop)
@@ -191,8 +191,8 @@ func (s *isolation) solve(stop func() bool) error {
 	}
 }
 
-// simulate runs the captured schedule with interference, every operation at its
-// captured start, and returns how long the subjects take in it.
+// simulate runs the captured schedule with interference, every operation at its captured
+// start, and returns the simulated durations of the subjects.
 func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	pl, err := plan.NewPlanner(s.w, s.m, plan.Scenario{})
 	if err != nil {
@@ -226,7 +226,8 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	return took, nil
 }
 
-// score sums up what the captured schedule did to the subjects and how well the simulation explains it.
+// score computes the effect of the captured schedule on the subjects and the residual of
+// the simulation.
 func (s *isolation) score(simulated []trace.Time) {
 	var captured, alone [2]float64
 	var off []float64
@@ -254,20 +255,20 @@ func (s *isolation) score(simulated []trace.Time) {
 	}
 }
 
-// Which operations and collectives had others beside them.
-type disturbances struct {
+// overlaps are the operations and collectives with others alongside them.
+type overlaps struct {
 	ops         []bool // by op
 	collectives []bool // by row
 }
 
-// neighbours finds what ran beside what, and by collective the compute kernel
-// that ran beside its transfer for longest: an op, or -1. Copies disturb nobody:
-// the simulator replays captured ones without taking bandwidth (rule L4).
-func neighbours(w *workload.Workload) (d disturbances, beside []int32) {
-	d = disturbances{make([]bool, len(w.Ops)), make([]bool, len(w.Collectives))}
+// coRunners finds the operations that ran alongside others and, by collective, the compute
+// kernel that ran alongside its transfer for longest: an op, or -1. Copies do not disturb:
+// captured copies are simulated without bandwidth (rule L4).
+func coRunners(w *workload.Workload) (d overlaps, beside []int32) {
+	d = overlaps{make([]bool, len(w.Ops)), make([]bool, len(w.Collectives))}
 	beside = slices.Repeat([]int32{-1}, len(w.Collectives))
 	longest := make([]trace.Time, len(w.Collectives))
-	meet := func(a, b *workload.Op) { // a is what is disturbed
+	meet := func(a, b *workload.Op) { // b disturbs a
 		if a.Collective < 0 {
 			d.ops[a.ID] = true
 			return
@@ -300,7 +301,7 @@ func neighbours(w *workload.Workload) (d disturbances, beside []int32) {
 	return d, beside
 }
 
-// A class is what instances of one operation have in common.
+// An instanceClass is the properties that instances of one operation share.
 type instanceClass struct {
 	rank      int
 	name      string
@@ -326,8 +327,8 @@ func collectiveClass(c *workload.Collective) instanceClass {
 	return instanceClass{coll: c.Op, bytes: c.Bytes, ranks: len(c.Members), channels: c.Channels}
 }
 
-// instances are durations of undisturbed operations by class, and how they
-// compare with the machine's laws.
+// instances are durations of undisturbed operations by class, and their ratios to the
+// machine's laws.
 type instances struct {
 	ops         map[instanceClass][]trace.Time
 	collectives map[instanceClass][]trace.Time
@@ -335,7 +336,7 @@ type instances struct {
 	transfers   ratios
 }
 
-func undisturbed(w *workload.Workload, d disturbances, m *machine.Machine) instances {
+func undisturbed(w *workload.Workload, d overlaps, m *machine.Machine) instances {
 	found := instances{ops: map[instanceClass][]trace.Time{}, collectives: map[instanceClass][]trace.Time{}}
 	for i := range w.Ops {
 		if op := &w.Ops[i]; op.Kind == trace.Compute && op.Dur() > 0 && !d.ops[i] {
@@ -356,7 +357,7 @@ func undisturbed(w *workload.Workload, d disturbances, m *machine.Machine) insta
 	return found
 }
 
-// ratios are captured times of undisturbed operations over a law's, ascending.
+// ratios are captured times of undisturbed operations over the law's, ascending.
 type ratios []float64
 
 func (r *ratios) add(took, law trace.Time) {
@@ -365,9 +366,9 @@ func (r *ratios) add(took, law trace.Time) {
 	}
 }
 
-// around bounds the time alone of an operation for which the law has a time: by
-// the 10th and 90th percentile of the ratios, or by the law alone, which is of
-// the full clock, from below. Without a law, nothing is bounded.
+// around bounds the time alone of an operation with a law: by the 10th and 90th percentile
+// of the ratios or, without ratios, from below by the law, which holds at full clock.
+// Without a law there are no bounds.
 func (r ratios) around(law trace.Time) (least, most trace.Time) {
 	switch n := len(r); {
 	case law <= 0:

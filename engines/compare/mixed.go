@@ -16,7 +16,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// On is the engine kept to some rows of Workload.Pairs; everything else stays as captured.
+// On limits a strategy to some rows of Workload.Pairs; all other operations stay as
+// captured.
 func On(e plan.Strategy, rows []int) plan.Strategy {
 	planAll := e.Plan
 	e.Plan = func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
@@ -37,24 +38,21 @@ func setOf(rows []int) map[int]bool {
 	return set
 }
 
-// A PairChoice is how the strategies do where they replan only the pairs of
-// one kind, and everything else stays as captured.
+// A PairChoice is the outcomes of strategies that replan only the pairs of one kind.
 type PairChoice struct {
 	workload.PairSummary
-	Outcomes []Outcome // as the selections, without results
-	Best     int       // of Outcomes: that of the least expected time if it beats the captured schedule; else -1
+	Outcomes []Outcome // in the order of the selections, without results
+	Best     int       // index of the least expected time if it beats the captured schedule; else -1
 }
 
-// worthwhile is the least gain that makes a strategy worth recommending, of the
-// captured schedule's time or, where modelled kernels alone (bulk) make that
-// shorter, of bulk's.
+// worthwhile is the minimum gain for which a strategy is recommended, relative to the
+// captured schedule's time or, if shorter, to bulk's.
 const worthwhile = 0.005
 
-// Pairs tries every selection on every kind of pair by itself, and then
-// all kinds at once, each under the selection that was best for it alone.
-// Bounds, strategies that overlap iterations and those without hardware are
-// tried but not mixed. done is called as each simulation finishes, from several
-// goroutines; nil is fine.
+// Pairs runs every selection on every kind of pair separately, then all kinds together,
+// each with its best selection. Bounds, strategies that overlap iterations and strategies
+// without hardware are run but not mixed. done is called as each simulation finishes, from
+// several goroutines; nil is allowed.
 func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, base trace.Time, o replay.Options, done func()) ([]PairChoice, Outcome, error) {
 	w, err := Isolate(w, m, o.Stop)
 	if err != nil {
@@ -88,7 +86,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 	return choices, mixed, err
 }
 
-// Choose sets Best; whole says that there is no other kind to mix with.
+// Choose sets Best. whole means that there is no other kind to mix with.
 func (c *PairChoice) Choose(base trace.Time, whole bool) {
 	c.Best = -1
 	for _, out := range c.Outcomes {
@@ -105,8 +103,8 @@ func (c *PairChoice) Choose(base trace.Time, whole bool) {
 	}
 }
 
-// MixedOf is the engine that plans each kind of pair in the way that is best
-// for it. Where two pairs share an operation, the kind that gains more has it.
+// MixedOf plans each kind of pair with its best strategy. If two pairs share an operation,
+// the kind with the larger gain has it.
 func MixedOf(choices []PairChoice) plan.Strategy {
 	var order, named []int
 	for k := range choices {
@@ -128,7 +126,7 @@ func MixedOf(choices []PairChoice) plan.Strategy {
 		if len(order) == 0 {
 			return nil, &plan.NotApplicable{Strategy: "mixed", Why: "no strategy beats the captured schedule on any pair"}
 		}
-		var emits []plan.Emitter // by pair taken
+		var emits []plan.Emitter // by served pair
 		for _, k := range order {
 			s := best(k)
 			emit, err := On(s.Strategy, choices[k].Rows).Plan(pl, s.Values)

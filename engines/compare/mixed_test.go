@@ -18,8 +18,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A mixture-of-experts layer: the all-to-all before the first product, the two
-// products, and the all-to-all behind the second.
+// A mixture-of-experts layer: the all-to-all before the first GEMM, the two
+// GEMMs, and the all-to-all behind the second.
 func TestComparePairs(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
 	sel, err := engines.ParseSelection("bulk,ideal,decompose,fused,multistream")
@@ -51,11 +51,11 @@ func TestComparePairs(t *testing.T) {
 			fastest = min(fastest, c.Outcomes[c.Best].Time)
 		}
 	}
-	// The fused product is another kernel than the library's, alone and in the mix.
+	// The fused GEMM is another kernel than the library's, alone and in the mix.
 	if c := verdict.ConfidenceOf(w, mixed); c.Level != verdict.Low {
 		t.Errorf("a mix with a fused kernel is trusted: %s, %s", c.Level, c.Why)
 	}
-	// Kinds two and three begin and end at different products, so they gain independently.
+	// Kinds two and three begin and end at different GEMMs, so they gain independently.
 	if mixed.Time > fastest {
 		t.Errorf("all best at once take %d ns, one of them alone %d", mixed.Time, fastest)
 	}

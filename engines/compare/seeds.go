@@ -13,22 +13,22 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Spread is what one strategy takes over several seeds (plan.Scenario.Seed).
+// A Spread is the times of one strategy over several seeds (plan.Scenario.Seed).
 type Spread struct {
-	Times []trace.Time `json:"times_ns"` // by seed, the first of which is 1
-	Modes []Mode       `json:"modes"`    // two where the times fall into two groups, else one
+	Times []trace.Time `json:"times_ns"` // by seed, from 1
+	Modes []Mode       `json:"modes"`    // two if the times form two groups, else one
 }
 
 // A Mode is a group of times.
 type Mode struct {
 	Seeds  int        `json:"seeds"`
-	Median trace.Time `json:"median_ns"` // the lower one of two
+	Median trace.Time `json:"median_ns"` // lower median
 }
 
 // Sorted returns the times, fastest first.
 func (s Spread) Sorted() []trace.Time { return slices.Sorted(slices.Values(s.Times)) }
 
-// Fastest, Median and Slowest of the times; the median is the lower one of two.
+// Fastest is the smallest time.
 func (s Spread) Fastest() trace.Time { return s.Sorted()[0] }
 
 // Median is the lower median.
@@ -37,9 +37,9 @@ func (s Spread) Median() trace.Time { return lowerMedian(s.Sorted()) }
 // Slowest is the largest time.
 func (s Spread) Slowest() trace.Time { return s.Sorted()[len(s.Times)-1] }
 
-// Spreads replays every selection under seeds 1 to n, side by side on the
-// machine's cores. A strategy that does not apply has no times. done is called as each
-// replay finishes, from several goroutines; nil is fine.
+// Spreads simulates every selection with seeds 1 to n in parallel. A strategy that does
+// not apply has no times. done is called as each simulation finishes, from several
+// goroutines; nil is allowed.
 func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, n int, stop func() bool, done func()) ([]Spread, error) {
 	w, err := Isolate(w, m, stop)
 	if err != nil {
@@ -69,7 +69,7 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 		return nil, err
 	}
 	for i := range out {
-		if n == 0 || slices.Contains(out[i].Times, 0) { // does not apply, or cannot run
+		if n == 0 || slices.Contains(out[i].Times, 0) { // does not apply, or failed
 			out[i] = Spread{}
 			continue
 		}
@@ -78,8 +78,8 @@ func Spreads(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc p
 	return out, nil
 }
 
-// modes splits sorted times at their widest gap where that is at least as wide
-// as what lies on either side of it and wider than runs differ anyway.
+// modes splits sorted times at their widest gap if it is at least as wide as the spread on
+// either side and wider than RunsDiffer.
 func modes(sorted []trace.Time) []Mode {
 	at, widest := 0, trace.Time(0)
 	for i := 1; i < len(sorted); i++ {

@@ -13,11 +13,10 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// Tune replays the candidates and returns those that run, the least expected time first;
-// equal times keep the candidates' order. Settings that change nothing on this
-// workload come out equal: the one nearest to the defaults is first. why is why
-// the first of those that do not run does not. done is called as each finishes,
-// from several goroutines; nil is fine.
+// Tune simulates the candidates and returns those that run, by expected time; equal times
+// keep the order of the candidates, so of settings without effect the one nearest to the
+// defaults comes first. why is the reason of the first candidate that does not run. done
+// is called as each finishes, from several goroutines; nil is allowed.
 func Tune(w *workload.Workload, m machine.Machine, candidates []plan.Selection, sc plan.Scenario, o replay.Options, done func()) (ran []Outcome, why string, err error) {
 	if w, err = Isolate(w, m, o.Stop); err != nil {
 		return nil, "", err

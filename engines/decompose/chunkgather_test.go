@@ -14,14 +14,14 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 )
 
-// A product whose gather is long done starts right behind the product before it, and
+// A GEMM whose gather is long done starts right behind the GEMM before it, and
 // takes the CUs that the gather after that is about to leave, so that the next one has
 // to wait for its tail: 3072x8192x12288 in four chunks, where the gather went first on
 // both ranks, takes 997 to 1004 us in all four such iterations of
-// samples/measurements/2026-11-22-h200x2-kernels. Its gathers start 57, 258 and 430 us
-// after the first, its products 326, 529 and 796 us. Predicted are 966 us: gathers
-// beside the tail of a product, on a few CUs, are slowed by little where interference
-// grows with what computes, as the benchmark 2026-11-22-h200x2-beside has it.
+// a run on two H200 (2026-11-22). Its gathers start 57, 258 and 430 us
+// after the first, its GEMMs 326, 529 and 796 us. Predicted are 966 us: gathers
+// alongside the tail of a GEMM, on a few CUs, are slowed by little where interference
+// grows with the CUs that compute (rule I2).
 func TestGatherBehindProduct(t *testing.T) {
 	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/bulk_command_r_in_all_gather_w2", format.Options{})
 	if err != nil {
@@ -60,12 +60,12 @@ func TestGatherBehindProduct(t *testing.T) {
 		}
 	}
 	if len(gathers) != 4 || len(products) != 4 {
-		t.Fatalf("%d gathers and %d products", len(gathers), len(products))
+		t.Fatalf("%d gathers and %d GEMMs", len(gathers), len(products))
 	}
 	if gap := products[1].Start - products[0].End; gap > 2000 {
-		t.Errorf("the second product starts %d ns after the first", gap)
+		t.Errorf("the second GEMM starts %d ns after the first", gap)
 	}
 	if gathers[3].Start < products[1].Start+50_000 || gathers[3].Start > products[1].End {
-		t.Errorf("the last gather starts at %d, the second product from %d to %d", gathers[3].Start, products[1].Start, products[1].End)
+		t.Errorf("the last gather starts at %d, the second GEMM from %d to %d", gathers[3].Start, products[1].Start, products[1].End)
 	}
 }

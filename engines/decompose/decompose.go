@@ -1,5 +1,5 @@
 // Package decompose cuts a GEMM and its collective into chunks and runs one
-// chunk's communication beside the next chunk's compute (Wang et al., ASPLOS'23;
+// chunk's communication alongside the next chunk's compute (Wang et al., ASPLOS'23;
 // CoCoNet; FlashOverlap).
 package decompose
 
@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy cuts the communication of a pair into pieces that run beside the
+// Strategy cuts the communication of a pair into pieces that run alongside the
 // compute of others (rules W1 to W5). The variant says what is cut and what moves
 // the pieces.
 //
@@ -23,21 +23,21 @@ var Strategy = plan.Strategy{
 	Name:    "decompose",
 	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
 	Saves:   "chunks are tiled anew, and may leave fewer compute units idle in the last wave",
-	Summary: "the communication of one piece beside the compute of the next, on two streams",
+	Summary: "the communication of one piece alongside the compute of the next, on two streams",
 	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
 		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
 		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch. " +
-		"Where a gather's product feeds one whose output a collective moves, the two pairs are one pipeline: a chunk of rows goes through all of it before the next. " +
-		"variant=waves (FlashOverlap) leaves the product whole, a workgroup a tile: tiles count themselves in groups of " +
+		"If the GEMM behind a gather feeds a GEMM whose output a collective moves, the two pairs form one pipeline: a chunk of rows passes through all of it before the next. " +
+		"variant=waves (FlashOverlap) leaves the GEMM whole, a workgroup a tile: tiles count themselves in groups of " +
 		"waves, a kernel of one thread on the urgent communication stream spins on each group's counter, and behind it a plain library call sends the " +
-		"group, whose tiles were stored next to each other. The product gives up slots to the library's channels, small " +
+		"group, whose tiles were stored next to each other. The GEMM leaves slots to the library's channels, small " +
 		"groups reach a fraction of the links' rate, and large ones leave head and tail exposed. What storing in " +
-		"that order costs the product (under 1 %) and its readers is not counted. " +
-		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the product behind it, or a " +
-		"product and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
+		"that order costs the GEMM (under 1 %) and its readers is not counted. " +
+		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the GEMM behind it, or a " +
+		"GEMM and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
 		"multiplied, and a small kernel puts each piece in its place or adds it. both=on sends half of them the other way round.",
 	Params: []plan.Param{
-		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one product's waves; a ring of copies"},
+		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies"},
 		{Name: "chunks", Default: "4", Least: 1, For: "variant=chunks|waves", Doc: "parts of each pair"},
 		{Name: "group", Default: "0", For: "variant=waves", Doc: "waves: of tiles in a group; 0: as many as make so many chunks"},
 		{Name: "both", Default: "off", Choices: []string{"off", "on"}, For: "variant=ring", Doc: "ring: both ways round"},
@@ -78,7 +78,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	case "waves":
 		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, v.Int("group"), n, v.Int("channels")) }, nil
 	case "ring":
-		t := ringDecomposition{pl: pl, both: v["both"] == "on", boards: map[int]*ringState{}}
+		t := ringDecomposition{pl: pl, both: v["both"] == "on", states: map[int]*ringState{}}
 		return t.emit, nil
 	}
 	for i := from; i < len(pl.Pairs); i++ {
@@ -88,15 +88,15 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return func(r *plan.Rank, p *plan.Pair) { inChunks(r, p, n, v.Int("channels"), v["priority"] == "on") }, nil
 }
 
-// joinStages makes one pipeline of a gather with its product and a product with its
-// collective, of those from the given pair on, where the second product sums over
+// joinStages makes one pipeline of a gather with its GEMM and a GEMM with its
+// collective, of those from the given pair on, where the second GEMM sums over
 // the columns of the first: rows then go through all of them.
 //
 //	gather   |C0|C1|C2|C3|
 //	compute     |G0 e H0|G1 e H1|G2 e H2|G3 e H3|        e: the link
 //	collective          |D0|    |D1|    |D2|    |D3|
 func joinStages(pl *plan.Planner, from int) {
-	next := map[int32]int32{} // by product: the one that sums over its columns
+	next := map[int32]int32{} // by GEMM: the one that sums over its columns
 	for i := range pl.Workload.Pairs {
 		p := &pl.Workload.Pairs[i]
 		for k, id := range p.First {
@@ -106,7 +106,7 @@ func joinStages(pl *plan.Planner, from int) {
 			}
 		}
 	}
-	by := map[int32]*plan.Pair{} // by product on the first rank of its collective
+	by := map[int32]*plan.Pair{} // by GEMM on the first rank of its collective
 	for i := from; i < len(pl.Pairs); i++ {
 		if p := &pl.Pairs[i]; p.Direction == workload.ComputeThenCollective {
 			by[p.First[0]] = p
@@ -124,7 +124,7 @@ func joinStages(pl *plan.Planner, from int) {
 	}
 }
 
-// join makes a pair, and what lies between, part of the one that it continues.
+// join makes a pair, and the operations between, part of the pair that it continues.
 func join(pl *plan.Planner, p, second *plan.Pair) {
 	joined := *second
 	for k, a := range p.Second {
@@ -160,7 +160,7 @@ func inChunks(r *plan.Rank, p *plan.Pair, n, channels int, urgent bool) {
 		}
 	} else {
 		next := newChunked(r, p.Continued[0], 1, n, channels, urgent, within)
-		for k := range n { // gathers wait for nobody
+		for k := range n { // gathers have no predecessors
 			c.lead(k)
 		}
 		for k := range n {
@@ -187,8 +187,8 @@ type chunked struct {
 	first, second     *workload.Op
 	onCompute, onComm *plan.Stream
 	events            string         // name of the stream on which events between its streams are on their way
-	done, seen        program.Flag   // chunks of first, and those of which the other stream knows
-	within            []*workload.Op // what it is part of replaces, which it need not wait for
+	done, seen        program.Flag   // chunks of first; chunks that the other stream has waited for
+	within            []*workload.Op // operations that the pair replaces; it does not wait for them
 }
 
 func newChunked(r *plan.Rank, p *plan.Pair, stage, n, channels int, urgent bool, within []*workload.Op) chunked {
@@ -212,7 +212,7 @@ func (c *chunked) on(op *workload.Op) *plan.Stream {
 	return c.onCompute
 }
 
-// lead writes chunk k of the first operation and of what lies behind it.
+// lead writes chunk k of the first operation and of the operations behind it.
 func (c *chunked) lead(k int) {
 	r, s := c.r, c.on(c.first)
 	var after []workload.Dep // the first chunk waits, and the others behind it
@@ -264,7 +264,7 @@ func (c *chunked) pass(s *plan.Stream, op *workload.Op, k int) {
 	s.Launch(plan.Duration(l.Gap.Value), c.r.Planner.MidPart(op, k, c.n))
 }
 
-// finish marks what the pair replaces as done.
+// finish marks the operations that the pair replaces as done.
 func (c *chunked) finish() {
 	for _, op := range c.r.ReplacedOps(c.p) {
 		c.r.Written(c.on(op), op)
@@ -272,7 +272,7 @@ func (c *chunked) finish() {
 }
 
 // eventGap is the time from the end of a chunk to the start of what waits for it
-// on the other stream. The next chunk is ready at the same moment (commFirst).
+// on the other stream. The next chunk is ready at the same time (commFirst).
 func eventGap(r *plan.Rank, p *plan.Pair, k int) float64 {
 	l := r.Planner.Machine.Launch
 	switch gather := p.Direction == workload.CollectiveThenCompute; {

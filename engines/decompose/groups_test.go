@@ -41,7 +41,7 @@ func TestPipelineIsOfOneStrategy(t *testing.T) {
 	}
 }
 
-// A product of 1024 tiles on 132 CUs takes 8 waves; groups are whole waves, the
+// A GEMM of 1024 tiles on 132 CUs takes 8 waves; groups are whole waves, the
 // last one what is left.
 func TestGroupsOfWaves(t *testing.T) {
 	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 4)
@@ -65,7 +65,7 @@ func TestGroupsOfWaves(t *testing.T) {
 	}
 }
 
-// No grouping beats both of FlashOverlap's bounds: the whole product and its
+// No grouping beats both of FlashOverlap's bounds: the whole GEMM and its
 // last group's communication, or the first group and all communication.
 func TestWavesKeepTheirBounds(t *testing.T) {
 	s := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}
@@ -129,9 +129,9 @@ func TestDecomposeRefusals(t *testing.T) {
 		spoil   func(*workload.Workload)
 		want    string
 	}{
-		{gather, "waves", nil, "variant=waves counts tiles of a product before a collective, and the collectives here come first"},
-		{plantest.MoeDown, "ring", nil, "variant=ring needs an all-gather before a product or a reduce-scatter behind one, not all_to_all in a pair compute→collective"},
-		{gather, "ring", shapeless, "variant=ring needs a matrix product, and the shape of gemm_256x128 is not known"},
+		{gather, "waves", nil, "variant=waves counts tiles of a GEMM before a collective, and the collectives here come first"},
+		{plantest.MoeDown, "ring", nil, "variant=ring needs an all-gather before a GEMM or a reduce-scatter behind one, not all_to_all in a pair compute→collective"},
+		{gather, "ring", shapeless, "variant=ring needs a GEMM, and the shape of gemm_256x128 is not known"},
 	} {
 		w := c.spec.Build(t)
 		if c.spoil != nil {

@@ -22,17 +22,18 @@ import (
 type ringDecomposition struct {
 	pl     *plan.Planner
 	both   bool
-	boards map[int]*ringState // by index of pair
+	states map[int]*ringState // by index of pair
 }
 
-// A ringState is what the ranks of one pair share. Flags are by place in the ring, then chunk.
+// A ringState is the data that the ranks of one pair share. Flags are by position in the
+// ring, then chunk.
 type ringState struct {
 	ranks          []int32
 	up, down       int // hops that chunks travel at most, each way
 	arrived, ready [][]program.Flag
 }
 
-// ringPasses says why a pair cannot become a ring of pieces, or nothing.
+// ringPasses is the reason why a pair cannot become a ring of pieces, or "".
 func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	op, compute := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]
 	switch {
@@ -44,10 +45,10 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 		compute = &pl.Workload.Ops[p.Second[0]]
 	case op == trace.ReduceScatter && p.Direction == workload.ComputeThenCollective:
 	default:
-		return fmt.Sprintf("variant=ring needs an all-gather before a product or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
+		return fmt.Sprintf("variant=ring needs an all-gather before a GEMM or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
 	}
 	if compute.Shape.Kind != workload.GEMM {
-		return fmt.Sprintf("variant=ring needs a matrix product, and the shape of %s is not known", plan.ShortName(compute.Name))
+		return fmt.Sprintf("variant=ring needs a GEMM, and the shape of %s is not known", plan.ShortName(compute.Name))
 	}
 	for k := range p.First {
 		if name := pl.OpBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]); name != "" {
@@ -57,8 +58,8 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	return ""
 }
 
-func (t *ringDecomposition) board(p *plan.Pair) *ringState {
-	if b, ok := t.boards[p.Index]; ok {
+func (t *ringDecomposition) state(p *plan.Pair) *ringState {
+	if b, ok := t.states[p.Index]; ok {
 		return b
 	}
 	b := &ringState{ranks: t.pl.Destinations(p)}
@@ -75,14 +76,15 @@ func (t *ringDecomposition) board(p *plan.Pair) *ringState {
 			b.ready[i] = append(b.ready[i], t.pl.Program.NewFlag(fmt.Sprintf("rank %d's sum of chunk %d", b.ranks[i], c)))
 		}
 	}
-	t.boards[p.Index] = b
+	t.states[p.Index] = b
 	return b
 }
 
-// A hop is a distance on the ring: from where a chunk comes, or to where it goes.
+// A hop is a distance on the ring from the source, or to the destination, of a chunk.
 type hop struct{ distance, step int } // step: 1 upwards, -1 downwards
 
-// hops lists the distances at which a rank meets the others' chunks, near ones first.
+// hops lists the distances in the order in which a rank gets the other ranks' chunks, near
+// ones first.
 func (b *ringState) hops() []hop {
 	var all []hop
 	for d := 1; d <= max(b.up, b.down); d++ {
@@ -96,7 +98,7 @@ func (b *ringState) hops() []hop {
 	return all
 }
 
-// at is the place so many steps from another.
+// at is the position the given number of steps from another.
 func (b *ringState) at(me, steps int) int {
 	n := len(b.ranks)
 	return ((me+steps)%n + n) % n
@@ -112,7 +114,7 @@ func (b *ringState) most(step int) int {
 
 func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
-	b := t.board(p)
+	b := t.state(p)
 	me := slices.Index(b.ranks, int32(r.ID))
 	s := r.Stream(compute.Queue)
 	lanes := map[int]*plan.Stream{1: r.CommStream(compute, comm), -1: r.Added("copies the other way round")}
@@ -131,12 +133,12 @@ func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
 	r.EndPair(p)
 }
 
-// gather multiplies with the shard at hand while copies pass it on.
+// gather multiplies with the current shard while copies forward it.
 func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me int, s *plan.Stream, lanes map[int]*plan.Stream, gap trace.Time) {
 	compute, comm := r.Split(p)
 	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	s.Post(b.arrived[me][me], 1)
-	for d := range b.up { // the shard that has come d hops goes one on
+	for d := range b.up { // the shard that has made d hops makes one more
 		for _, step := range []int{1, -1} {
 			if d < b.most(step) {
 				c := b.at(me, -d*step)
@@ -144,7 +146,7 @@ func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me 
 			}
 		}
 	}
-	out := compute.Write / float64(len(b.ranks)) // its part of the product, put in its place
+	out := compute.Write / float64(len(b.ranks)) // its part of the GEMM, put in its place
 	product := func(c int, gap trace.Time) {
 		r.WriteChunk(p, s, compute, c, len(p.First), gap)
 		t.combine(r, compute, s, "place in the whole", out, out)
@@ -158,12 +160,13 @@ func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me 
 	}
 }
 
-// reduce computes far chunks first, adds what has arrived of each, and passes the sum on.
+// reduce computes distant chunks first, adds the partial sum that has arrived, and
+// forwards the sum.
 func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me int, s *plan.Stream, lanes map[int]*plan.Stream, gap trace.Time) {
 	compute, comm := r.Split(p)
 	chunk := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	l := t.pl.Machine.Launch
-	product := func(c int, arrivals int64) { // sums that come in are waited for behind the product
+	product := func(c int, arrivals int64) { // waits for incoming sums behind the GEMM
 		r.WriteChunk(p, s, compute, c, len(p.First), gap)
 		if arrivals > 0 {
 			s.Wait(b.arrived[me][c], arrivals, "partial sums")
@@ -191,7 +194,7 @@ func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me 
 	product(me, arrivals)
 }
 
-// combine launches the small kernel behind a piece's product.
+// combine launches the small kernel behind a piece's GEMM.
 func (t *ringDecomposition) combine(r *plan.Rank, compute *workload.Op, s *plan.Stream, name string, read, write float64) {
 	l := t.pl.Machine.Launch
 	s.Wait(r.HostIssued, r.Issue(l.Host.Value, name), "host")

@@ -14,7 +14,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// onRankZero are the products and what lies between them, of the first step on
+// onRankZero are the GEMMs and what lies between them, of the first step on
 // rank 0, in order of their starts: G, e, and c for copies.
 func onRankZero(t *testing.T, w *workload.Workload, out compare.Outcome) string {
 	t.Helper()
@@ -40,8 +40,8 @@ func onRankZero(t *testing.T, w *workload.Workload, out compare.Outcome) string 
 	return order.String()
 }
 
-// Where the second product sums over the first one's columns, chunks of rows go
-// from the dispatch through both products to the combine; else each pair is cut by itself.
+// Where the second GEMM sums over the first one's columns, chunks of rows go
+// from the dispatch through both GEMMs to the combine; else each pair is cut by itself.
 func TestGatherAndCombineArePipelined(t *testing.T) {
 	m := plantest.H200(t, 4)
 	bytes := func(out compare.Outcome) (sent float64) {
@@ -58,7 +58,7 @@ func TestGatherAndCombineArePipelined(t *testing.T) {
 		want   string
 	}{
 		{"as captured", func(*workload.Workload) {}, "GeGcGeGc"},
-		{"nothing says that the products depend on each other", func(w *workload.Workload) {
+		{"nothing says that the GEMMs depend on each other", func(w *workload.Workload) {
 			w.Pairs = slices.DeleteFunc(w.Pairs, func(p workload.Pair) bool { return p.Collective < 0 })
 		}, "GGeGcGcG"},
 		{"the second reads columns of several rows", func(w *workload.Workload) {

@@ -13,7 +13,7 @@ import (
 // pollNap is the pause between two looks of FlashOverlap's wait kernel (src/wait.cuh).
 const pollNap = trace.Time(100)
 
-// Groups are the tiles of a product, in the order in which they leave, counted
+// Groups are the tiles of a GEMM, in the order in which they leave, counted
 // together: all but the last have size tiles.
 type groups struct {
 	plan.Grid
@@ -21,10 +21,10 @@ type groups struct {
 	counted []program.Flag
 }
 
-// countsWaves says why the tiles of a pair's product cannot be counted in groups, or nothing.
+// countsWaves says why the tiles of a pair's GEMM cannot be counted in groups, or nothing.
 func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 	if p.Direction != workload.ComputeThenCollective {
-		return "variant=waves counts tiles of a product before a collective, and the collectives here come first"
+		return "variant=waves counts tiles of a GEMM before a collective, and the collectives here come first"
 	}
 	tiles := pl.Workload.Ops[p.First[0]].Tiling.Tiles
 	for k := range p.First {
@@ -41,7 +41,7 @@ func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 	return ""
 }
 
-// groupsOf counts a product's tiles in groups of whole waves: of so many, or as
+// groupsOf counts a GEMM's tiles in groups of whole waves: of so many, or as
 // many as make n groups. It leaves slots to nobody, so each tile is a workgroup.
 func groupsOf(pl *plan.Planner, op *workload.Op, waves, n int) groups {
 	g := groups{Grid: pl.GridOf(op, op.DurAlone())}

@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// The bytes that a ring of pieces reads and writes beyond the products: a piece
+// The bytes that a ring of pieces reads and writes beyond the GEMMs: a piece
 // put in its place is read and written; a sum reads two chunks, or three where
 // both ways round meet, and writes one (rule W5).
 func TestRingCombines(t *testing.T) {
@@ -38,7 +38,7 @@ func TestRingCombines(t *testing.T) {
 	}
 }
 
-// outputChunk is a rank's part of the product's output, in chunks of the collective.
+// outputChunk is a rank's part of the GEMM's output, in chunks of the collective.
 func outputChunk(s plantest.Spec) float64 { return 2 * 8192 * 4096 / float64(s.Bytes) }
 
 // On a ring of links both ways round take half as long as one; through a switch,

@@ -13,10 +13,9 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// Altered replays the plan of each outcome, made with causes, on a machine that
-// differs as x says: what the user of a replay asks, where Sensitivity asks
-// questions of its own. The list is in the order of the outcomes; Name is "" where
-// an outcome is not Sensitive or cannot run there.
+// Altered simulates the plan of each outcome, made with causes, on the machine changed by
+// x. The list is in the order of the outcomes; Name is "" for an outcome that is not
+// Sensitive or cannot run there.
 func Altered(w *workload.Workload, outs []compare.Outcome, name string, x program.WhatIf, stop func() bool, done func()) ([]WhatIf, error) {
 	all := make([]WhatIf, len(outs))
 	var g errgroup.Group

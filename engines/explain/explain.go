@@ -1,6 +1,5 @@
-// Package explain says why a strategy takes the time it does: its critical path,
-// what limits it, the memory traffic by cause, and what a faster part of the
-// machine would bring.
+// Package explain explains the time of a strategy: its critical path, its limits, its
+// memory traffic by cause, and its sensitivity to parts of the machine.
 package explain
 
 import (
@@ -16,23 +15,22 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An Explanation is why a strategy takes the time it does: the critical path of
-// one iteration, or of a window that was asked for, from recorded causes, and
-// what it consists of.
+// An Explanation is the critical path of one iteration, or of a window, from recorded
+// causes, and the parts of its time.
 type Explanation struct {
 	Start  trace.Time `json:"start_ns"`   // of the iteration or window in the simulated run
-	Time   trace.Time `json:"time_ns"`    // its length, which the links add up to; 0 where the run is over before the window
-	Rounds int        `json:"iterations"` // that it covers: more than one where they overlap; 1 of the whole run, 0 of another part of it
+	Time   trace.Time `json:"time_ns"`    // its length, the sum of the links; 0 if the run ends before the window
+	Rounds int        `json:"iterations"` // number of iterations covered: more than one if they overlap; 1 for the whole run, 0 for another part of it
 	Path   []Link     `json:"critical_path"`
-	Parts  []Part     `json:"parts"` // add up to Time, the longest first
+	Parts  []Part     `json:"parts"` // sum is Time; longest first
 	Names  []Part     `json:"names"` // the same by name of kernel and copy
 	Versus *Versus    `json:"against,omitempty"`
 	WhatIf []WhatIf   `json:"what_if,omitempty"`
 	Limits []Limited  `json:"limits,omitempty"` // by rank and start, if replay.Options.Limits
-	Idle   []IdleSum  `json:"idle,omitempty"`   // why streams stood still, the longest first
+	Idle   []IdleSum  `json:"idle,omitempty"`   // idle time of streams by cause, longest first
 }
 
-// A Limited is what limited a rank for a while of the iteration.
+// A Limited is the limit of a rank in an interval of the iteration.
 type Limited struct {
 	Rank  int        `json:"rank"`
 	Start trace.Time `json:"start_ns"`
@@ -40,31 +38,31 @@ type Limited struct {
 	By    string     `json:"by"`
 }
 
-// A Link is what one kernel, copy or stream, or several in a row, contribute to
+// A Link is the contribution of one kernel, copy or stream, or of several in sequence, to
 // the critical path.
 type Link struct {
 	Time     trace.Time `json:"time_ns"`
-	Names    []Part     `json:"names"`             // of kernels and copies and what each contributes, the longest first
-	Ranks    []int      `json:"ranks"`             // on which the path passes, ascending
+	Names    []Part     `json:"names"`             // of kernels and copies with their times, longest first
+	Ranks    []int      `json:"ranks"`             // ranks of this part of the path, ascending
 	Launches int        `json:"launches"`          // of the first name, on the rank with most
-	Parts    []Part     `json:"parts"`             // what the time went to, the longest first
+	Parts    []Part     `json:"parts"`             // time by cause, longest first
 	After    string     `json:"after,omitempty"`   // what it waited for before it began
-	Late     trace.Time `json:"late_ns,omitempty"` // how long after the launch persistent workgroups found a slot
+	Late     trace.Time `json:"late_ns,omitempty"` // delay from the launch until persistent workgroups got a slot
 
 	of []replay.Segment
 }
 
-// A Part is time that went to one thing.
+// A Part is the time of one cause or name.
 type Part struct {
 	What string     `json:"what"`
 	Time trace.Time `json:"time_ns"`
 }
 
-// maxLinks is how many lines of a critical path can be taken in.
+// maxLinks is the maximum number of lines of a critical path.
 const maxLinks = 15
 
-// Explain explains an outcome that was run with replay.Options.Causes: the window
-// of the options, or where they have none the iteration that its time stands for.
+// Explain explains an outcome that was run with replay.Options.Causes, in the window of
+// the options or, without one, in the iteration that its time stands for.
 func Explain(w *workload.Workload, out compare.Outcome) Explanation {
 	is, rounds := plan.StepsOf(w, out.Result.Run).Typical()
 	if x := out.Window; x.End > 0 {
@@ -87,7 +85,7 @@ func Explain(w *workload.Workload, out compare.Outcome) Explanation {
 	return e
 }
 
-// idleIn cuts intervals to a window.
+// idleIn clips intervals to a window.
 func idleIn(idle []replay.Idle, is plan.Interval) []replay.Idle {
 	var in []replay.Idle
 	for _, i := range idle {
@@ -98,8 +96,8 @@ func idleIn(idle []replay.Idle, is plan.Interval) []replay.Idle {
 	return in
 }
 
-// IdleByCause sums up why the strategy's streams stood still, longest first: in
-// the window that was asked for, else in the whole replay.
+// IdleByCause sums the idle time of the strategy's streams by cause, longest first, in the
+// window of the options or else in the whole run.
 func IdleByCause(o *compare.Outcome) []IdleSum {
 	if o.Window.End > 0 {
 		return idleByCause(idleIn(o.Result.Idle, o.Window))
@@ -107,7 +105,7 @@ func IdleByCause(o *compare.Outcome) []IdleSum {
 	return idleByCause(o.Result.Idle)
 }
 
-// within cuts the path to a window.
+// within clips the path to a window.
 func within(path []replay.Segment, from, to trace.Time) []replay.Segment {
 	var part []replay.Segment
 	for _, g := range path {
@@ -125,8 +123,8 @@ func within(path []replay.Segment, from, to trace.Time) []replay.Segment {
 	return part
 }
 
-// split says what a segment's time went to: what it needs alone, and what it
-// loses to others.
+// split divides a segment's time into the time that it takes alone and the time lost to
+// contention.
 func split(g replay.Segment) (need string, alone trace.Time, loss string) {
 	took := g.End - g.Start
 	what := "computation"
@@ -167,7 +165,7 @@ func split(g replay.Segment) (need string, alone trace.Time, loss string) {
 	return "", 0, ""
 }
 
-// partsOf sums up what a path's time went to, the longest first.
+// partsOf sums a path's time by cause, longest first.
 func partsOf(path []replay.Segment) []Part {
 	var sum sums
 	for _, g := range path {
@@ -178,7 +176,7 @@ func partsOf(path []replay.Segment) []Part {
 	return sum.sorted()
 }
 
-// total sums up a path's time by what of says, the longest first.
+// total sums a path's time by the names that of returns, longest first.
 func total(path []replay.Segment, of func(replay.Segment) string) []Part {
 	var sum sums
 	for _, g := range path {
@@ -208,21 +206,21 @@ func (s sums) sorted() []Part {
 	return s
 }
 
-// linksOf gathers what follows each other in one kernel, whatever the ranks.
-// What is less than a hundredth of the path goes with what it leads to.
+// linksOf joins consecutive segments of one kernel over all ranks. A link shorter than a
+// hundredth of the path is merged with the next one.
 func linksOf(path []replay.Segment, flags []string) []Link {
 	var total trace.Time
 	if len(path) > 0 {
 		total = path[len(path)-1].End - path[0].Start
 	}
 	var links []Link
-	small := 0 // from here on the path waits for something to go with
+	small := 0 // first segment of a short stretch that is merged with the next link
 	for at := 0; at < len(path); {
 		end := at + 1
 		for end < len(path) && nameOf(path[end]) == nameOf(path[at]) {
 			end++
 		}
-		if lasts(path[at:end])*100 >= total || end == len(path) {
+		if pathTime(path[at:end])*100 >= total || end == len(path) {
 			links = appendLink(links, path[small:end])
 			small = end
 		}
@@ -231,7 +229,7 @@ func linksOf(path []replay.Segment, flags []string) []Link {
 	for len(links) > maxLinks {
 		least := 0
 		for i := range links[1:] {
-			if lasts(links[i].of)+lasts(links[i+1].of) < lasts(links[least].of)+lasts(links[least+1].of) {
+			if pathTime(links[i].of)+pathTime(links[i+1].of) < pathTime(links[least].of)+pathTime(links[least+1].of) {
 				least = i
 			}
 		}
@@ -240,17 +238,17 @@ func linksOf(path []replay.Segment, flags []string) []Link {
 	}
 	before := replay.Segment{}
 	for i := range links {
-		links[i].After = letBegin(links[i].of, before, flags)
+		links[i].After = startCause(links[i].of, before, flags)
 		before = links[i].of[len(links[i].of)-1]
 	}
 	return links
 }
 
-func lasts(path []replay.Segment) trace.Time { return path[len(path)-1].End - path[0].Start }
+func pathTime(path []replay.Segment) trace.Time { return path[len(path)-1].End - path[0].Start }
 
-// appendLink adds a link, or continues the last if both are mostly the same kernel's.
+// appendLink adds a link or extends the last one if both mostly belong to the same kernel.
 func appendLink(links []Link, path []replay.Segment) []Link {
-	if lasts(path) == 0 {
+	if pathTime(path) == 0 {
 		return links
 	}
 	l := newLink(path)
@@ -262,7 +260,7 @@ func appendLink(links []Link, path []replay.Segment) []Link {
 }
 
 func newLink(path []replay.Segment) Link {
-	l := Link{Time: lasts(path), Parts: partsOf(path), of: path}
+	l := Link{Time: pathTime(path), Parts: partsOf(path), of: path}
 	l.Names = total(path, nameOf)
 	launches := map[int]map[[2]int]bool{}
 	for _, g := range path {
@@ -287,7 +285,7 @@ func newLink(path []replay.Segment) Link {
 	return l
 }
 
-// nameOf is whose time a segment is.
+// nameOf is the name that a segment's time belongs to.
 func nameOf(g replay.Segment) string {
 	if g.Step == replay.Delaying && g.Cause == program.HostIssue {
 		return "host"
@@ -295,8 +293,9 @@ func nameOf(g replay.Segment) string {
 	return g.Name
 }
 
-// letBegin says what a link waited for before it began, where that is another's doing.
-func letBegin(path []replay.Segment, before replay.Segment, flags []string) string {
+// startCause describes what a link waited for before it began, if another rank or kernel
+// caused it.
+func startCause(path []replay.Segment, before replay.Segment, flags []string) string {
 	for _, g := range path {
 		switch {
 		case g.End > g.Start:

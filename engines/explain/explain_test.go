@@ -140,7 +140,7 @@ func TestExplanationsOfWindows(t *testing.T) {
 	}
 }
 
-// Bulk is its matrix product and its collective, one after the other.
+// Bulk is its GEMM and its collective, one after the other.
 func TestBulkIsExplained(t *testing.T) {
 	outs, all := explained(t, plantest.MoeDown)
 	for i, e := range all {

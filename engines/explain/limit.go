@@ -15,22 +15,22 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A Limit is what an outcome's time went to, for one iteration (mean over ranks
-// and iterations), and the sentence for it.
+// A Limit is the breakdown of an outcome's time for one iteration (mean over ranks and
+// iterations), and a sentence about it.
 type Limit struct {
 	Compute       trace.Time // computing, nothing else
 	Overlapped    trace.Time // computing and communicating or copying at once
 	Exposed       trace.Time // communicating, computing nothing
 	Communication trace.Time // communicating and computing at once
 	Copies        trace.Time // copying, nothing else
-	Idle          trace.Time // nothing of all that
+	Idle          trace.Time // none of these
 	Text          string
 }
 
-// LimitOf measures an outcome with the definitions of trace/overlap and says
-// what limits it: the largest shares, and what compute waited for beyond its
-// dependencies. With several iterations the first is left out: what it waited
-// for, other ranks or a cold host, is none of the strategy's.
+// LimitOf measures an outcome with the definitions of trace/overlap and describes what
+// limits it: the largest shares, and what compute waited for beyond its dependencies. With
+// several iterations the first is excluded, because it includes the start of other ranks
+// and of the host.
 func LimitOf(w *workload.Workload, out compare.Outcome) Limit {
 	c := plan.StepsOf(w, out.Result.Run)
 	from, n := c.Steady()
@@ -73,15 +73,14 @@ func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
 	return s
 }
 
-// An IdleSum is how long streams stood still for one reason.
+// An IdleSum is the idle time of streams for one cause.
 type IdleSum struct {
 	Cause   program.Cause `json:"cause"`
 	Time    program.Time  `json:"time_ns"`           // summed over streams and ranks
-	Longest string        `json:"longest,omitempty"` // what the longest of them waited for
+	Longest string        `json:"longest,omitempty"` // cause of the longest interval
 }
 
-// idleByCause sums up why streams stood still, longest first. Streams that had
-// nothing left to do are left out.
+// idleByCause sums the idle time of streams by cause, longest first. NoWork is excluded.
 func idleByCause(idle []replay.Idle) []IdleSum {
 	var sums []IdleSum
 	var longest []program.Time
@@ -104,9 +103,8 @@ func idleByCause(idle []replay.Idle) []IdleSum {
 	return sums
 }
 
-// waits names what streams stood still for most, apart from waiting for each
-// other, which is what a dependency is; nothing below 2 % of the time. Waiting for
-// the host counts where devices are idle: else it is other streams' turn.
+// waits lists the main causes of idle time other than dependencies between streams;
+// nothing below 2 % of the time. Waiting for the host counts only if devices are idle.
 func waits(r *replay.Result, from []trace.Time, idle bool) string {
 	var late []replay.Idle
 	var whole program.Time

@@ -14,17 +14,17 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Moved is the bytes of memory that one cause reads and writes on a rank in an
-// iteration (mean over both).
+// A Moved is the bytes that one cause reads and writes in memory per rank and iteration
+// (mean over both).
 type Moved struct {
-	Cause   string  `json:"cause"` // "compute", "reduce_scatter", "all_gather", ...: as T3's Figure 18 has them
+	Cause   string  `json:"cause"` // "compute", "reduce_scatter", "all_gather", ...: the causes of T3's Figure 18
 	Read    float64 `json:"read_bytes"`
 	Written float64 `json:"written_bytes"`
 }
 
-// MemoryByCause says what an outcome's memory traffic was for, compute first: the
-// bytes that were simulated, and nothing else. An all-reduce counts as its two
-// halves. Empty where nothing was: captured and ideal hold no memory.
+// MemoryByCause divides an outcome's simulated memory traffic by cause, compute first. An
+// all-reduce counts as its two halves. It is empty for captured and ideal, which simulate
+// no memory.
 func MemoryByCause(w *workload.Workload, out compare.Outcome) []Moved {
 	run := out.Result.Run
 	per := float64(max(1, w.World) * max(1, workload.Iterations(w)))
@@ -90,8 +90,8 @@ func causeOrder(cause string) int {
 	return 1
 }
 
-// opShares is what kernels of one name, which may run several operations of the
-// library, read and write for each, by the rule that they are simulated by.
+// opShares is the bytes read and written by kernels of one name, by operation of the
+// library, according to the rule of the simulation.
 type opShares struct{ read, written [trace.Barrier + 1]float64 }
 
 // add counts a kernel of a rank.
@@ -108,7 +108,7 @@ func (s *opShares) add(comm *trace.Comm, ranks int) {
 	}
 }
 
-// split hands what the kernels moved to the operations.
+// split divides the kernels' traffic among the operations.
 func (s *opShares) split(read, written float64, add func(cause string, read, written float64)) {
 	var reads, writes float64
 	for op := range s.read {

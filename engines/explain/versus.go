@@ -10,17 +10,17 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Versus says where a strategy differs from another on the critical path of one iteration.
+// A Versus is the difference between two strategies on the critical path of one iteration.
 type Versus struct {
 	Strategy string     `json:"strategy"`
-	Change   trace.Time `json:"change_ns"`         // its sum
+	Change   trace.Time `json:"change_ns"`         // sum of the differences
 	Parts    []Part     `json:"parts"`             // differences, the largest gain first
 	Names    []Part     `json:"names"`             // the same by name of kernel and copy
-	Late     trace.Time `json:"late_ns,omitempty"` // how long workgroups of the last of them waited for a slot
+	Late     trace.Time `json:"late_ns,omitempty"` // time for which workgroups of the last name waited for a slot
 }
 
-// each is the parts' share of one of n iterations.
-func each(parts []Part, n int) []Part {
+// signedParts is the parts of one of n iterations, with a sign.
+func signedParts(parts []Part, n int) []Part {
 	parts = slices.Clone(parts)
 	for i := range parts {
 		parts[i].Time /= trace.Time(n)
@@ -28,7 +28,7 @@ func each(parts []Part, n int) []Part {
 	return parts
 }
 
-// difference is what the first parts have more than the others, the least first.
+// difference is the first parts minus the others, smallest first.
 func difference(of, base []Part) []Part {
 	sum := sums(slices.Clone(of))
 	for _, p := range base {
@@ -39,12 +39,12 @@ func difference(of, base []Part) []Part {
 	return sum
 }
 
-// Against says where the explained strategy gains and loses against another, for one iteration.
+// Against compares the explained strategy with another for one iteration.
 func (e *Explanation) Against(strategy string, base Explanation) {
 	e.Versus = &Versus{
 		Strategy: strategy, Change: e.Time/trace.Time(e.Rounds) - base.Time/trace.Time(base.Rounds),
-		Parts: difference(each(e.Parts, e.Rounds), each(base.Parts, base.Rounds)),
-		Names: difference(each(e.Names, e.Rounds), each(base.Names, base.Rounds)),
+		Parts: difference(signedParts(e.Parts, e.Rounds), signedParts(base.Parts, base.Rounds)),
+		Names: difference(signedParts(e.Names, e.Rounds), signedParts(base.Names, base.Rounds)),
 	}
 	if n := len(e.Versus.Names); n > 0 {
 		for _, l := range e.Path {
@@ -55,9 +55,8 @@ func (e *Explanation) Against(strategy string, base Explanation) {
 	}
 }
 
-// Sentence is a Versus in words: by how much the strategy wins or loses, and
-// what the critical path gained and paid; nothing below a twentieth of the
-// largest part.
+// Sentence describes a Versus: the total change, and what was gained and lost on the
+// critical path; nothing below a twentieth of the largest part.
 func (v *Versus) Sentence(base trace.Time) string {
 	var gains, pays []string
 	most := trace.Time(0)
@@ -101,7 +100,7 @@ func (v *Versus) Sentence(base trace.Time) string {
 	return how
 }
 
-// list joins words as a sentence does.
+// list joins words with commas and "and".
 func list(words []string) string {
 	if n := len(words) - 1; n > 0 {
 		return strings.Join(words[:n], ", ") + " and " + words[n]
@@ -109,7 +108,7 @@ func list(words []string) string {
 	return words[0]
 }
 
-// Brief is a kernel's name without its templates and what is beyond recognition anyway.
+// Brief is a short form of a kernel's name without templates.
 func Brief(name string) string {
 	name = strings.TrimPrefix(name, "void ")
 	if at := strings.IndexAny(name, "<("); at > 0 {

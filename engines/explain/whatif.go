@@ -14,14 +14,13 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A WhatIf is how much shorter or longer an iteration would be on a machine
-// that differs in one respect.
+// A WhatIf is the change of an iteration's time on a machine with one changed property.
 type WhatIf struct {
 	Name   string  `json:"name"`
-	Change float64 `json:"change"` // of the time: -0.1 is 10 % less
+	Change float64 `json:"change"` // relative: -0.1 is 10 % less
 }
 
-// whatIfs are the machines that Sensitivity tries.
+// whatIfs are the changes that Sensitivity tries.
 var whatIfs = []struct {
 	name string
 	is   program.WhatIf
@@ -33,11 +32,10 @@ var whatIfs = []struct {
 	{"no latencies", program.WhatIf{Latency: true}},
 }
 
-// Sensitivity replays the plan of each outcome that ran on machines that differ
-// in one respect each, side by side on the machine's cores. The lists are in
-// the order of the outcomes; those of schedules whose kernels hold nothing and
-// take what was measured, captured and ideal, are empty. done is called as each
-// replay finishes, from several goroutines; nil is fine.
+// Sensitivity simulates the plan of each outcome on machines with one changed property
+// each, in parallel. The lists are in the order of the outcomes. They are empty for
+// captured and ideal, whose kernels have measured durations. done is called as each
+// simulation finishes, from several goroutines; nil is allowed.
 func Sensitivity(w *workload.Workload, outs []compare.Outcome, stop func() bool, done func()) ([][]WhatIf, error) {
 	all := make([][]WhatIf, len(outs))
 	ran := make([][]bool, len(outs))
@@ -58,7 +56,7 @@ func Sensitivity(w *workload.Workload, outs []compare.Outcome, stop func() bool,
 				if errors.Is(err, replay.ErrStopped) {
 					return err
 				}
-				if err == nil { // what cannot run there has no time
+				if err == nil { // no time if it cannot run there
 					all[i][k], ran[i][k] = WhatIf{x.name, float64(plan.StepTime(w, r.Run))/float64(max(1, out.Time)) - 1}, true
 				}
 				return nil
@@ -78,10 +76,10 @@ func Sensitivity(w *workload.Workload, outs []compare.Outcome, stop func() bool,
 	return all, err
 }
 
-// WhatIfs is how many replays Sensitivity makes of an outcome that is Sensitive.
+// WhatIfs is the number of simulations that Sensitivity runs for a Sensitive outcome.
 func WhatIfs() int { return len(whatIfs) }
 
-// Sensitive reports whether an outcome follows its machine.
+// Sensitive reports whether an outcome depends on the machine.
 func Sensitive(o *compare.Outcome) bool {
 	return o.Result != nil && o.Strategy.Name != schedule.Captured.Name && o.Strategy.Name != schedule.Ideal.Name
 }

@@ -40,7 +40,7 @@ type slicing struct {
 // IV-C: 12.5 % fewer).
 const ofEight = 7
 
-// newSlicing makes what the ranks of a pair share.
+// newSlicing creates the shared data of a pair's ranks.
 func newSlicing(pl *plan.Planner, p *plan.Pair, v plan.Values) (*slicing, error) {
 	op := &pl.Workload.Ops[p.First[0]]
 	n := len(p.First)
@@ -71,7 +71,8 @@ func newSlicing(pl *plan.Planner, p *plan.Pair, v plan.Values) (*slicing, error)
 	return d, nil
 }
 
-// resident is how many workgroups of a fused embedding the settings let be resident (rule U9).
+// resident is the number of workgroups of a fused embedding that the settings allow to be
+// resident (rule U9).
 func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (int, error) {
 	full := pl.Residents(op.Footprint)
 	perCU := max(1, (full*v.Int("occupancy")+50)/100)
@@ -85,8 +86,8 @@ func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (int, error) {
 	return slots, nil
 }
 
-// looksUp reports whether an operation is an embedding that nobody measured: its
-// kernel is then what the file says, not a build of its own.
+// looksUp reports whether an operation is an embedding without a measurement: its kernel
+// is then the one in the file, not another build.
 func looksUp(pl *plan.Planner, op *workload.Op) bool {
 	return pl.Workload.Run.Estimated != "" && op.Shape.Kind == workload.Embedding
 }
@@ -131,7 +132,7 @@ func (d *slicing) pooled(me, tile int) pooled {
 	return x
 }
 
-// tiles is how many there are, some of them empty.
+// tiles is the number of tiles; some are empty.
 func (d *slicing) tiles() int {
 	return plan.CeilDiv(len(d.ranks)*d.slices, d.wgs/d.size) * d.wgs
 }
@@ -151,8 +152,8 @@ func fuseSlices(r *plan.Rank, p *plan.Pair, d *slicing) {
 	r.EndPair(p)
 }
 
-// leaveOutReorders takes the kernels that bring what an embedding's all-to-all
-// delivered in order into the pairs: fused kernels store and put where it belongs (rule U15).
+// leaveOutReorders adds to the pairs the kernels that reorder the output of an embedding's
+// all-to-all: fused kernels store to the final position (rule U15).
 func leaveOutReorders(pl *plan.Planner, pairs []plan.Pair) {
 	for i := range pairs {
 		p := &pairs[i]
@@ -175,7 +176,7 @@ func acrossNodes(pl *plan.Planner, p *workload.Pair) bool {
 	return slices.ContainsFunc(p.First, func(id int32) bool { return node(id) != node(p.First[0]) })
 }
 
-// storeTo is a workgroup's store of what it computed into a peer's memory.
+// storeTo is a workgroup's store of its result into a peer's memory.
 func storeTo(pl *plan.Planner, peer int32, bytes float64) program.Phase {
 	f := &pl.Machine.Fabric
 	return program.Phase{
@@ -223,7 +224,7 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 		switch {
 		case to == from:
 			return append(buf, work, done, program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})
-		case pl.Machine.Node(to) == pl.Machine.Node(from): // within a node every thread stores what it computed
+		case pl.Machine.Node(to) == pl.Machine.Node(from): // within a node every thread stores its own result
 			store := storeTo(pl, int32(to), d.bytes)
 			stay := work
 			stay.Write = 0

@@ -232,7 +232,7 @@ func TestObliviousOrderDelaysThePeer(t *testing.T) {
 func TestOnlyEmbeddingsCrossNodes(t *testing.T) {
 	w, m := plantest.OperatorOf(t, "operator: gemm+all_to_all\nmachine: mi210ibx2\ntype: bf16\nshape: {m: 1024, n: 1024, k: 1024}")
 	if out := enginetest.Outcome(t, w, m, "fused", nil); !strings.Contains(out.Why, "on several nodes") {
-		t.Errorf("a product across nodes: %q", out.Why)
+		t.Errorf("a GEMM across nodes: %q", out.Why)
 	}
 }
 

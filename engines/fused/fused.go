@@ -14,8 +14,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy is one persistent kernel a GPU that stores its tiles straight into the
-// peers' output (SC'24 section III, rules U1 to U4).
+// Strategy is one persistent kernel per GPU that stores its tiles directly into the peers'
+// output (SC'24 section III, rules U1 to U4).
 var Strategy = plan.Strategy{
 	Name:    "fused",
 	From:    "fused computation-collective operators, SC'24",
@@ -23,13 +23,13 @@ var Strategy = plan.Strategy{
 	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",
 	Detail: "Compute and all-to-all become one persistent kernel. A workgroup computes a tile, stores it into the memory of " +
 		"the GPU it belongs to, and takes its next tile; nothing is written at home and read again. Aware order computes " +
-		"tiles for peers first, beginning with the next rank or, on a mesh, with all of them in turn, its own last; oblivious order goes by index, so that every " +
+		"tiles for peers first, beginning with the next rank or, on a mesh, alternating between all of them, its own last; oblivious order is by index, so that every " +
 		"rank stores into rank 0 first and its ingress is shared. The kernel ends with a barrier of all ranks. Before an " +
 		"all-reduce or a reduce-scatter every tile has an owner: the others store their partial results into its memory, one " +
 		"flag a workgroup and peer, and the owner's workgroup adds them and, in an all-reduce, stores the sum to all peers. " +
 		"A workgroup waits for its counterparts only. Between nodes nothing can be stored: there an embedding's vectors fall into " +
 		"slices, each computed by a cluster of workgroups, and whichever of them finishes a slice last puts it, behind it a " +
-		"flag, and goes on; at the end every workgroup waits for its share of the slices that the rank needs. More resident " +
+		"flag, and continues; at the end every workgroup waits for its share of the slices that the rank needs. More resident " +
 		"workgroups (occupancy) have more loads under way, and get in each other's way in memory where the machine's profile says so. Tiles keep the time that the captured kernel took for them: where a " +
 		"library's kernel was captured, the fused one is another build, and usually slower.",
 	Params: []plan.Param{
@@ -49,7 +49,7 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		return nil, &plan.NotApplicable{Strategy: "fused", Why: "machine " + pl.Machine.Name + " has no links between GPUs"}
 	}
 	why := "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found"
-	others := len(pl.Pairs) // of a mix: not this strategy's
+	others := len(pl.Pairs) // pairs of other strategies in a mix
 	pl.Take(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
 			return false
@@ -120,8 +120,8 @@ func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
 	s.Launch(gap, plan.LaunchOf(compute, fusedKernel(r.Planner, compute, p, v)))
 
-	// Kernels between the two rearranged the output for the collective; the
-	// stores of the fused kernel put every tile in its final place (rule U1).
+	// Kernels between the two rearrange the output for the collective. The stores of the fused
+	// kernel write every tile to its final position (rule U1).
 	g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
 	s.Post(g.Arrive, 1)
 	s.Wait(g.Arrive, int64(len(p.First)), "barrier")
@@ -132,25 +132,25 @@ func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	r.EndPair(p)
 }
 
-// fusedKernel computes and stores the tiles of an operation. Tiles fall into
-// one contiguous share a rank, in index order, as the rows of the output do.
+// fusedKernel computes and stores the tiles of an operation. Each rank gets one contiguous
+// share of tiles, in index order, like the rows of the output.
 func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values) *program.Kernel {
 	me, n := int32(op.Rank), len(p.First)
 	dest := pl.Destinations(p)
 	g := pl.TilesOf(op)
 	g = pl.WithPrograms(op, g, v.Int("programs"))
 	if looksUp(pl, op) {
-		wgs, _ := resident(pl, op, v) // planFused has checked
+		wgs, _ := resident(pl, op, v) // planFused has checked it
 		g = lookups(pl, op, wgs)
 	}
-	start := 0 // the share that is computed first
+	start := 0 // share that is computed first
 	pattern := machine.ToOne
 	if v["order"] == "aware" {
 		start, pattern = (slices.Index(dest, me)+1)%n, machine.ToNext
 	}
 	owner := func(tile int) int32 { return dest[(tile*n/g.Tiles+start)%n] }
 	if v["order"] == "aware" && pl.Machine.Fabric.Topology == machine.Mesh {
-		// A link serves one peer: tiles for all of them in turn keep every link busy (rule U3).
+		// A link serves one peer: alternating peers tile by tile keeps every link busy (rule U3).
 		pattern = machine.ToAll
 		owner = func(tile int) int32 {
 			if away := g.Tiles * (n - 1) / n; tile >= away {
@@ -181,10 +181,9 @@ func fusedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, v plan.Values)
 	return k
 }
 
-// uneven lists the shares of a link (rule U10) that tiles' stores get relative to each
-// other, by the tile's level: between e^-spread and e^spread. With even shares
-// workgroups that start together would store together to the end; on the machine
-// they drift apart within a few tiles.
+// uneven lists the relative link shares of tiles' stores by level (rule U10): between
+// e^-spread and e^spread. With equal shares workgroups that start together would store
+// together to the end; on hardware they drift apart within a few tiles.
 func uneven(spread float64) (shares [levels]float64) {
 	for i := range shares {
 		shares[i] = math.Exp(spread * height(i))
@@ -192,14 +191,14 @@ func uneven(spread float64) (shares [levels]float64) {
 	return shares
 }
 
-// levels is how many there are.
+// levels is the number of levels.
 const levels = 8
 
-// levelOf is a tile's, as even in the long run as chance would have it.
+// levelOf is a tile's level, pseudo-random and uniform over many tiles.
 func levelOf(tile int) int {
 	h := uint32(tile) * 2654435761 // Knuth's multiplicative hash
 	return int(h >> 29)
 }
 
-// height is where a level lies between -1 and 1.
+// height is the position of a level between -1 and 1.
 func height(level int) float64 { return float64(level)/3.5 - 1 }

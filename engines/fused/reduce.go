@@ -11,28 +11,29 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A reduction is what the fused kernels of one pair share: a compute operation
-// whose partial results are summed by the tiles' owners (SC'24 section III-B, rules U5 and U6).
+// A reduction is the data that the fused kernels of one pair share: a compute operation
+// whose partial results are summed by the owners of tiles (SC'24 section III-B,
+// rules U5 and U6).
 //
 //	workgroup w, rank 0   |tile of 1|tile of 2|tile of 3|own tile|wait|sum|store to 1, 2, 3|wait|
 //	               stores   to 1 ↗   to 2 ↗    to 3 ↗
 //
-// Workgroup w computes the same tiles on every GPU, so it waits for its
-// counterparts only. Buffers and flags alternate between launches: nothing is reset.
+// Workgroup w computes the same tiles on every GPU, so it waits only for workgroup w of
+// its peers. Buffers and flags alternate between launches, so no reset is needed.
 type reduction struct {
 	ranks  []int32          // in the group's order
 	tiles  int              // shared by wgs: workgroup w computes w, w+wgs, ...
-	wgs    int              // of a GPU
-	bytes  float64          // of a tile's partial result
+	wgs    int              // per GPU
+	bytes  float64          // partial result of a tile
 	aware  bool             // tiles of peers first, own last
-	spread bool             // peers' in another order by workgroup: all links of a mesh are used at once
+	spread bool             // the order of peers differs by workgroup, which uses all links of a mesh at once
 	all    bool             // all-reduce: owners store their sums to all peers
-	landed [][]program.Flag // by place, workgroup: peers whose partial results are here
-	summed [][]program.Flag // by place, workgroup: owners whose sums are here
+	landed [][]program.Flag // by rank index and workgroup: number of peers whose partial results have arrived
+	summed [][]program.Flag // by rank index and workgroup: number of owners whose sums have arrived
 }
 
-// reduces reports whether a pair can be fused with its reduction; why says what
-// is missing where the operation is the right one.
+// reduces reports whether a pair can be fused with its reduction; why is the reason if the
+// operation matches but something is missing.
 func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	op, compute := pl.Workload.Collectives[p.Collective].Op, &pl.Workload.Ops[p.First[0]]
 	switch {
@@ -51,7 +52,7 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	return true, ""
 }
 
-// newReduction makes what the ranks of a pair share; g is the same on all of them.
+// newReduction creates the shared data of a pair's ranks; g is the same on all of them.
 func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware bool) *reduction {
 	d := &reduction{
 		ranks: pl.Destinations(p), tiles: g.Tiles, wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
@@ -70,14 +71,14 @@ func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware bool) *redu
 	return d
 }
 
-// owner is the place of the rank that sums a tile: contiguous shares, in index order.
+// owner is the index of the rank that sums a tile: contiguous shares in index order.
 func (d *reduction) owner(tile int) int { return tile * len(d.ranks) / d.tiles }
 
-// turns is how many tiles a workgroup computes.
-func (d *reduction) turns(wg int) int { return plan.CeilDiv(d.tiles-wg, d.wgs) }
+// tilesOf is the number of tiles of a workgroup.
+func (d *reduction) tilesOf(wg int) int { return plan.CeilDiv(d.tiles-wg, d.wgs) }
 
-// tile is the one that a workgroup of the rank at a place computes on its i-th
-// turn: in aware order those of the next rank first and its own last.
+// tile is the i-th tile of a workgroup on a rank: in aware order those of the next rank
+// first and the rank's own last.
 func (d *reduction) tile(me, wg, i int) int {
 	if !d.aware {
 		return wg + i*d.wgs
@@ -88,7 +89,7 @@ func (d *reduction) tile(me, wg, i int) int {
 		if d.spread && step < n-1 {
 			to = (me + 1 + (step+wg)%(n-1)) % n
 		}
-		first, next := d.turn(wg, to), d.turn(wg, to+1)
+		first, next := d.firstTileFor(wg, to), d.firstTileFor(wg, to+1)
 		if i < next-first {
 			return wg + (first+i)*d.wgs
 		}
@@ -97,12 +98,13 @@ func (d *reduction) tile(me, wg, i int) int {
 	return d.tiles
 }
 
-// turn is a workgroup's first turn, in index order, whose tile belongs to a place or one behind it.
-func (d *reduction) turn(wg, place int) int {
+// firstTileFor is the index, in the workgroup's index order, of its first tile owned by
+// the given rank or a later one.
+func (d *reduction) firstTileFor(wg, place int) int {
 	return max(0, plan.CeilDiv(plan.CeilDiv(place*d.tiles, len(d.ranks))-wg, d.wgs))
 }
 
-// owners counts the tiles of a workgroup by the place of their owner.
+// owners counts the tiles of a workgroup by owner.
 func (d *reduction) owners(wg int) []int {
 	n := make([]int, len(d.ranks))
 	for t := wg; t < d.tiles; t += d.wgs {
@@ -111,8 +113,8 @@ func (d *reduction) owners(wg int) []int {
 	return n
 }
 
-// fuseReduction writes a pair as one kernel. It ends when what its peers store
-// here has arrived, so no barrier follows.
+// fuseReduction writes a pair as one kernel. It ends when the stores of its peers have
+// arrived, so no barrier follows.
 func fuseReduction(r *plan.Rank, p *plan.Pair, d *reduction, g plan.Grid) {
 	compute, comm := r.Ops(p)
 	s := r.Stream(compute.Queue)
@@ -154,7 +156,7 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 		out := store
 		out.Peer, out.Weight = d.ranks[to], shares[levelOf(t)]
 		buf = append(buf, work, out)
-		if turn+1 == d.turns(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // its last for this peer
+		if turn+1 == d.tilesOf(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // last one for this peer
 			buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
 		}
 		return buf
@@ -163,8 +165,8 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 	return k
 }
 
-// sum is what a workgroup does after its last tile: it adds the partial results
-// of its own tiles and, in an all-reduce, exchanges sums with its counterparts.
+// sum is the work of a workgroup after its last tile: it adds the partial results of its
+// own tiles and, in an all-reduce, exchanges sums with its peers.
 func sum(pl *plan.Planner, d *reduction, me, wg int, buf []program.Phase) []program.Phase {
 	n, tiles := len(d.ranks), d.owners(wg)
 	bytes := float64(tiles[me]) * d.bytes

@@ -21,7 +21,7 @@ func TestFusedReduction(t *testing.T) {
 		set  map[string]string
 		wins bool
 	}{
-		{"scatter behind a product", plantest.Scattered, nil, true},
+		{"scatter behind a GEMM", plantest.Scattered, nil, true},
 		{"small vector", plantest.Vector, nil, true},
 		{"fences cost more than a fast collective", slow, map[string]string{"graph": "on"}, false},
 		{"a few workgroups add a large vector", vast, map[string]string{"programs": "16"}, false},
@@ -43,6 +43,6 @@ func TestFusedReductionWaits(t *testing.T) {
 	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
 	on := enginetest.Outcome(t, w, m, "fused", nil).Time
 	if least := plantest.Vector.Gemm + 6*plan.Duration(m.Fabric.Latency.Value); on < least {
-		t.Errorf("%d ns: the product and two exchanges of flags take %d", on, least)
+		t.Errorf("%d ns: the GEMM and two exchanges of flags take %d", on, least)
 	}
 }

@@ -26,7 +26,7 @@ func change(t testing.TB, text, name string, set map[string]string) float64 {
 // What the fused operators' paper (SC'24) found on MI210, as far as it follows
 // from the mechanism. No number of the machine's profile was fitted to these;
 // sizes that its text leaves out are ours, so only orders and signs are held,
-// and how large a gain is, is logged beside what was published.
+// and how large a gain is, is logged alongside what was published.
 
 // Figure 12: across two nodes the fused kernel gains over many sizes.
 func TestAcrossNodesGains(t *testing.T) {
@@ -92,7 +92,7 @@ func TestZeroCopyGainsMoreThanCommunication(t *testing.T) {
 	}
 }
 
-// Figure 9: a matrix-vector product and its all-reduce gain by fusion, the least
+// Figure 9: a GEMV and its all-reduce gain by fusion, the least
 // where the output is longest: everything is sent at once at the end.
 func TestVectorGains(t *testing.T) {
 	var last float64
@@ -106,8 +106,8 @@ func TestVectorGains(t *testing.T) {
 	}
 }
 
-// Figure 10: a product and its all-to-all gain at most what the all-to-all takes
-// of bulk's time: the product dominates.
+// Figure 10: a GEMM and its all-to-all gain at most what the all-to-all takes
+// of bulk's time: the GEMM dominates.
 func TestProductGainIsBounded(t *testing.T) {
 	for _, n := range []int{1024, 4096, 14336} {
 		text := fmt.Sprintf("operator: gemm+all_to_all\nmachine: mi210x4\niterations: 3\ntype: bf16\nshape: {m: 8192, n: %d, k: 4096}\nkernel: {tile: 128x128, threads: 256, registers: 128, shared: 32768}", n)

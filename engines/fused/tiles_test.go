@@ -36,7 +36,7 @@ func TestSpreadReductionTiles(t *testing.T) {
 		begin := map[int]int{}
 		for wg := range d.wgs {
 			var got, want []int
-			for i := range d.turns(wg) {
+			for i := range d.tilesOf(wg) {
 				got, want = append(got, d.tile(me, wg, i)), append(want, wg+i*d.wgs)
 			}
 			begin[d.owner(got[0])]++
@@ -65,7 +65,7 @@ func TestReductionTiles(t *testing.T) {
 			for me := range d.ranks {
 				for wg := range wgs {
 					var got, want, at []int
-					for i := range d.turns(wg) {
+					for i := range d.tilesOf(wg) {
 						got, want = append(got, d.tile(me, wg, i)), append(want, wg+i*wgs)
 						at = append(at, (d.owner(got[i])-me-1+4)%4)
 					}

@@ -10,23 +10,23 @@ import (
 )
 
 // The pipelines of PyTorch's symmetric memory (torch/distributed/_symmetric_memory,
-// functions _pipelined_*) launch a product a shard, on two streams in turn, so
+// functions _pipelined_*) launch a GEMM a shard, on two streams one after another, so
 // that the last wave of one fills up with the next. Copies are the peers' to
 // wait for: barriers of all ranks, on the stream itself, take the place of signals (rule O10).
 //
-//	gather   stream 0 |b|mv|b|own     |cp 2|product 2 |
-//	         stream 1         |cp 1|product 1|cp 3|product 3|cp own|
-//	scatter  stream 0 |b|product 2|b|cp 2|b|own      |
-//	         stream 1   |product 1|b|cp 1|b|product 3|b|cp 3|b|
+//	gather   stream 0 |b|mv|b|own     |cp 2|GEMM 2 |
+//	         stream 1         |cp 1|GEMM 1|cp 3|GEMM 3|cp own|
+//	scatter  stream 0 |b|GEMM 2|b|cp 2|b|own      |
+//	         stream 1   |GEMM 1|b|cp 1|b|GEMM 3|b|cp 3|b|
 
 // alternate is the two streams of a pair on one rank.
 type alternate struct {
-	t       *operator
-	r       *plan.Rank
-	p       *plan.Pair
-	b       *state
-	streams [2]*plan.Stream
-	meeting int // barriers so far
+	t        *operator
+	r        *plan.Rank
+	p        *plan.Pair
+	b        *state
+	streams  [2]*plan.Stream
+	barriers int // barriers so far
 }
 
 func (t *operator) alternate(r *plan.Rank, p *plan.Pair, s *plan.Stream) *alternate {
@@ -43,12 +43,12 @@ func (a *alternate) join(s, other *plan.Stream) {
 
 // barrier is the next one of all ranks; every rank has them in the same order.
 func (a *alternate) barrier(s *plan.Stream) {
-	if a.meeting == len(a.b.meetings) {
-		a.b.meetings = append(a.b.meetings, a.t.pl.Program.NewFlag(fmt.Sprintf("all ranks at barrier %d", a.meeting)))
+	if a.barriers == len(a.b.barriers) {
+		a.b.barriers = append(a.b.barriers, a.t.pl.Program.NewFlag(fmt.Sprintf("all ranks at barrier %d", a.barriers)))
 	}
 	a.t.issue(a.r, s, "barrier")
-	barrier(a.r, s, a.b.meetings[a.meeting], len(a.b.ranks))
-	a.meeting++
+	barrier(a.r, s, a.b.barriers[a.barriers], len(a.b.ranks))
+	a.barriers++
 }
 
 // copy brings a shard from a rank's buffer.
@@ -58,22 +58,22 @@ func (a *alternate) copy(s *plan.Stream, from int) {
 	a.t.move(a.r, s, comm, a.b.ranks[from], a.b.ranks[me], float64(a.p.Coll.Bytes)/float64(n))
 }
 
-// product computes a rank's shard of the rows.
-func (a *alternate) product(s *plan.Stream, shard int) {
+// GEMM computes a rank's shard of the rows.
+func (a *alternate) gemm(s *plan.Stream, shard int) {
 	compute, _ := a.r.Split(a.p)
 	a.t.issue(a.r, s, compute.Name)
 	a.r.WriteChunk(a.p, s, compute, shard, len(a.b.ranks), plan.Duration(a.t.pl.Machine.Launch.Gap.Value))
 }
 
-// sleep is a kernel of 100 cycles before the first product on a stream, so that
+// sleep is a kernel of 100 cycles before the first GEMM on a stream, so that
 // the other stream's, which is for another rank, goes first.
 func (a *alternate) sleep(s *plan.Stream) {
 	a.t.issue(a.r, s, "sleep")
 	s.Delay(plan.Duration(a.t.pl.Machine.Launch.Gap.Value), program.LaunchGap, "sleep")
 }
 
-// gatherInTurns writes an all-gather and the product behind it.
-func (t *operator) gatherInTurns(r *plan.Rank, p *plan.Pair) {
+// gatherAlternating writes an all-gather and the GEMM behind it.
+func (t *operator) gatherAlternating(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
 	s := r.Stream(compute.Queue)
 	a := t.alternate(r, p, s)
@@ -88,11 +88,11 @@ func (t *operator) gatherInTurns(r *plan.Rank, p *plan.Pair) {
 	s.Launch(0, program.Command{Op: program.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", shard, shard)})
 	a.barrier(s)
 	a.join(a.streams[1], s)
-	a.product(s, me)
+	a.gemm(s, me)
 	for step := 1; step < n; step++ {
 		on := a.streams[step%2]
 		a.copy(on, (me+step)%n)
-		a.product(on, (me+step)%n)
+		a.gemm(on, (me+step)%n)
 	}
 	a.copy(a.streams[n%2], me)
 	a.join(s, a.streams[1])
@@ -103,8 +103,8 @@ func (t *operator) gatherInTurns(r *plan.Rank, p *plan.Pair) {
 	r.EndPair(p)
 }
 
-// scatterInTurns writes a product and the reduce-scatter, or all-to-all, behind it.
-func (t *operator) scatterInTurns(r *plan.Rank, p *plan.Pair) {
+// scatterAlternating writes a GEMM and the reduce-scatter, or all-to-all, behind it.
+func (t *operator) scatterAlternating(r *plan.Rank, p *plan.Pair) {
 	compute, comm := r.Split(p)
 	s := r.Stream(compute.Queue)
 	a := t.alternate(r, p, s)
@@ -118,7 +118,7 @@ func (t *operator) scatterInTurns(r *plan.Rank, p *plan.Pair) {
 		if step == 2 {
 			a.sleep(s)
 		}
-		a.product(on, (me+step)%n)
+		a.gemm(on, (me+step)%n)
 		a.barrier(on)
 		a.copy(on, (me-step+n)%n)
 		a.barrier(on)
@@ -126,7 +126,7 @@ func (t *operator) scatterInTurns(r *plan.Rank, p *plan.Pair) {
 	if n == 2 {
 		a.sleep(s)
 	}
-	a.product(s, me)
+	a.gemm(s, me)
 	a.join(s, a.streams[1])
 	a.barrier(s)
 	if p.Coll.Op == trace.ReduceScatter {

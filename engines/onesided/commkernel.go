@@ -9,11 +9,11 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// carry launches a communication kernel beside a pair's product, before or after
-// it, once ready is posted, and returns the flag of its end. Launched before, the product waits until
+// launchCommKernel launches a communication kernel alongside a pair's GEMM, before or after
+// it, once ready is posted, and returns the flag of its end. Launched before, the GEMM waits until
 // all its workgroups are placed. Launched after, they get the slots that the GEMM
 // leaves; if the GEMM waits for them and leaves none, it is a deadlock (rule O9).
-func (t *operator) carry(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready program.Flag, kernel func(placed program.Flag) *program.Kernel, product func()) (end program.Flag) {
+func (t *operator) launchCommKernel(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready program.Flag, kernel func(placed program.Flag) *program.Kernel, product func()) (end program.Flag) {
 	compute, comm := r.Split(p)
 	lane, l := r.CommStream(compute, comm), t.pl.Machine.Launch
 	placed := t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", r.ID))
@@ -25,8 +25,8 @@ func (t *operator) carry(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready progr
 		lane.Launch(plan.Duration(l.Event.Value), plan.LaunchOf(comm, k))
 		lane.Post(end, 1)
 	}
-	if t.after { // an event later than the product, whose launch gap is shorter
-		ready = t.pl.Program.NewFlag(fmt.Sprintf("product of rank %d launched", r.ID))
+	if t.after { // an event later than the GEMM, whose launch gap is shorter
+		ready = t.pl.Program.NewFlag(fmt.Sprintf("GEMM of rank %d launched", r.ID))
 		s.Post(ready, 1)
 		product()
 		launch()
@@ -38,10 +38,10 @@ func (t *operator) carry(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready progr
 	return end
 }
 
-// carrier is the communication kernel: its workgroups store every piece to every
+// commKernel is the communication kernel: its workgroups store every piece to every
 // peer together, or, with the swizzle for a mesh, each begins with another peer.
-// Pieces of a scattered product are waited for.
-func (t *operator) carrier(p *plan.Pair, comm *workload.Op, b *state, seq *sequence, me int, placed program.Flag) *program.Kernel {
+// Pieces of a scattered GEMM are waited for.
+func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *sequence, me int, placed program.Flag) *program.Kernel {
 	n := len(b.ranks)
 	gather := p.Direction == workload.CollectiveThenCompute
 	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*t.blocks)

@@ -11,8 +11,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Four experts' products become one kernel that goes by shard, and take as long
-// as one product of all rows: 1024 tiles of 38 µs on 132 compute units, the last
+// Four experts' GEMMs become one kernel that goes by shard, and take as long
+// as one GEMM of all rows: 1024 tiles of 38 µs on 132 compute units, the last
 // shard's two rounds behind its arrival.
 func TestGroupedProducts(t *testing.T) {
 	for _, c := range []struct {
@@ -22,7 +22,7 @@ func TestGroupedProducts(t *testing.T) {
 		bytes   int64
 		want    trace.Time
 	}{
-		// What the products read is 56 MiB: a shard takes 87.5 µs, the last arrives at 262.5.
+		// What the GEMMs read is 56 MiB: a shard takes 87.5 µs, the last arrives at 262.5.
 		{"all-gather + grouped", trace.AllGather, true, 56 << 20, 338_500},
 		{"all-to-all + grouped", trace.AllToAll, true, 56 << 20, 338_500},
 		// The first shard of all experts is computed at 76, and three copies of 100 follow.
@@ -41,11 +41,11 @@ func TestGroupedProducts(t *testing.T) {
 			}
 		}
 		if launched != s.Steps {
-			t.Errorf("%s: %d products launched in %d steps", c.name, launched, s.Steps)
+			t.Errorf("%s: %d GEMMs launched in %d steps", c.name, launched, s.Steps)
 		}
 		s.Bytes = 60 << 20
 		if out := enginetest.Outcome(t, s.Build(t), plantest.Bare(t, 4, machine.Switch), "onesided", nil); out.Result != nil || !strings.Contains(out.Why, "was found") {
-			t.Errorf("%s: products that do not make what is sent: %q", c.name, out.Why)
+			t.Errorf("%s: GEMMs that do not make what is sent: %q", c.name, out.Why)
 		}
 	}
 }

@@ -57,10 +57,10 @@ func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clus
 	return k
 }
 
-// A relay is what the ranks of a scatter between nodes share beyond the board.
+// A relay is the additional data that the ranks of a scatter between nodes share.
 type relay struct {
 	partial [][]program.Flag // by place, node: partial results of the node's shard that ranks of its own node have brought
-	sums    []program.Flag   // by place: sums of nodes that have come
+	sums    []program.Flag   // by rank index: number of node sums that have arrived
 }
 
 func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
@@ -86,7 +86,7 @@ func (t *operator) relay(p *plan.Pair, b *state, c plan.Cluster) *relay {
 // sends the sum to the rank's counterpart; while that goes on the next node's
 // shards are scattered.
 //
-//	product  |for node q+1   |for node q     |
+//	GEMM  |for node q+1   |for node q     |
 //	engine          |l+1|l+2|own|l+1|l+2|own|
 //	stream B                    |add|send....|add|add sums of nodes|
 func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, s *plan.Stream, seq *sequence) {
@@ -114,7 +114,7 @@ func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clu
 		case c.Per == 1:
 		case d < c.Nodes:
 			launch(name, t.pl.SweepOn(name, t.reducersFor(shard, c), shard*float64(c.Per), shard, 0))
-		default: // the product is over: all compute units
+		default: // the GEMM is over: all compute units
 			launch(name, t.pl.Sweep(name, shard*float64(c.Per), shard))
 		}
 		if d == c.Nodes {
@@ -129,7 +129,7 @@ func (t *operator) scatterNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clu
 	s.Launch(plan.Duration(l.Hop.Value), program.Command{Op: program.Launch, Name: name, Origin: comm.ID, Kernel: t.pl.Sweep(name, shard*float64(c.Nodes), shard)})
 }
 
-// sender is one workgroup that writes a shard to another node and stays until it has left.
+// sender is one workgroup that writes a shard to another node and ends when it has left.
 func (t *operator) sender(p *plan.Pair, comm *workload.Op, to int32, bytes float64, done program.Flag) *program.Kernel {
 	k := &program.Kernel{
 		Name: "send to node", Kind: trace.Collective, WGs: 1, Footprint: plan.SweepFootprint,
@@ -162,7 +162,7 @@ func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 	return most
 }
 
-// spares is how many compute units the product leaves to the kernels beside it.
+// spares is how many compute units the GEMM leaves to the kernels alongside it.
 func (t *operator) spares(p *plan.Pair, b *state) int {
 	c, ok := t.pl.Cluster(b.ranks, 0)
 	switch {
@@ -176,8 +176,8 @@ func (t *operator) spares(p *plan.Pair, b *state) int {
 	return t.reducersFor(float64(p.Coll.Bytes)/float64(len(b.ranks)), c) + 1
 }
 
-// acrossNodes says what keeps a pair whose ranks are of several nodes from being
-// one for the engine; "" where nothing does, or they are of one.
+// acrossNodes is the reason why the strategy cannot serve a pair whose ranks are on
+// several nodes; "" if it can, or if they are on one node.
 func (t *operator) acrossNodes(p *workload.Pair) string {
 	coll := &t.pl.Workload.Collectives[p.Collective]
 	var ranks []int32
@@ -193,12 +193,12 @@ func (t *operator) acrossNodes(p *workload.Pair) string {
 	case coll.Op == trace.AllToAll:
 		return "an all-to-all between nodes is for impl=ll"
 	case t.impl != "auto" && t.impl != "push" || t.chunks:
-		return "between nodes shards are put: impl=push, product=whole"
+		return "between nodes shards are put: impl=push, gemm=whole"
 	}
 	return ""
 }
 
-// order lists the shards as a product between nodes takes them: of a gather
+// order lists the shards as a GEMM between nodes takes them: of a gather
 // the own node's first, then the next one's, in each the own rank's counterpart
 // first and the others as they are passed on; of a scatter the next node's
 // first, in each the next rank's first (rules O14 and O15).

@@ -11,7 +11,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Two nodes of two. The product leaves 5 of 132 compute units: 127 workgroups on
+// Two nodes of two. The GEMM leaves 5 of 132 compute units: 127 workgroups on
 // 1024 tiles of 38 µs, so that the first eight have nine tiles.
 func TestOnesidedBetweenNodes(t *testing.T) {
 	for _, c := range []struct {
@@ -66,8 +66,8 @@ func TestBytesBetweenNodes(t *testing.T) {
 	}
 }
 
-// Adding beside the product takes as few workgroups as keep up, or as many as
-// are given; the last sum, beside which nothing computes, takes them all.
+// Adding alongside the GEMM takes as few workgroups as keep up, or as many as
+// are given; the last sum, alongside which nothing computes, takes them all.
 func TestReducers(t *testing.T) {
 	s := plantest.Scattered
 	s.Steps = 1
@@ -103,7 +103,7 @@ func TestBetweenNodesRefuses(t *testing.T) {
 		set  string
 		want string
 	}{
-		{plantest.Gathered, 2, "impl=pull", "impl=push, product=whole"},
+		{plantest.Gathered, 2, "impl=pull", "impl=push, gemm=whole"},
 		{plantest.MoeDown, 2, "", "impl=ll"},
 		{six, 4, "", "not equally many ranks of each node"},
 	} {

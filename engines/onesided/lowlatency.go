@@ -12,11 +12,11 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// quick plans small collectives as one kernel of a few workgroups in which no
-// rank waits for another at its start: two buffers take turns from call to call,
+// lowLatency plans small collectives as one kernel of a few workgroups in which no
+// rank waits for another at its start: two buffers alternate from call to call,
 // and who sees the data of a call knows that its sender has left the one before
 // (rules O12 and O13). What lies around the collective stays.
-type quick struct {
+type lowLatency struct {
 	pl    *plan.Planner
 	proto string
 	per   int // workgroups for every rank
@@ -30,7 +30,7 @@ type quick struct {
 var protocols = map[string]float64{"ll": 2, "ll128": 128.0 / 120, "multimem": 2}
 
 func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	q := &quick{pl: pl, proto: v["impl"], per: 1, calls: map[*workload.Collective][][]program.Flag{}}
+	q := &lowLatency{pl: pl, proto: v["impl"], per: 1, calls: map[*workload.Collective][][]program.Flag{}}
 	if why := q.refuses(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
@@ -65,8 +65,8 @@ func planLowLatency(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
 }
 
-// ops names what the protocol is for.
-func (q *quick) ops() string {
+// ops describes the operations of the protocol.
+func (q *lowLatency) ops() string {
 	if q.proto == "ll" {
 		return "all-gather or all-to-all"
 	}
@@ -76,15 +76,15 @@ func (q *quick) ops() string {
 // replicating are the GPUs whose switch hands one store to all.
 var replicating = []string{"NVIDIA H100", "NVIDIA H200", "NVIDIA H800"}
 
-func (q *quick) serves(c *workload.Collective) bool {
+func (q *lowLatency) serves(c *workload.Collective) bool {
 	if per := min(q.pl.Machine.PerNode(), q.pl.Machine.GPUs); q.proto == "multimem" && len(c.Members)%per != 0 { // it reaches whole nodes
 		return false
 	}
 	return len(c.Members) > 1 && c.Bytes > 0 && (c.Op == trace.AllGather || q.proto == "ll" && c.Op == trace.AllToAll)
 }
 
-// refuses says what the machine lacks for the protocol; "" where nothing.
-func (q *quick) refuses() string {
+// refuses is what the machine lacks for the protocol; "" for nothing.
+func (q *lowLatency) refuses() string {
 	m := q.pl.Machine
 	nvlink := strings.HasPrefix(m.GPU.Name, "NVIDIA")
 	switch {
@@ -97,7 +97,7 @@ func (q *quick) refuses() string {
 }
 
 // landed are the flags of a call: by receiver, then sender and workgroup.
-func (q *quick) landed(c *workload.Collective) [][]program.Flag {
+func (q *lowLatency) landed(c *workload.Collective) [][]program.Flag {
 	if f, ok := q.calls[c]; ok {
 		return f
 	}
@@ -115,8 +115,8 @@ func (q *quick) landed(c *workload.Collective) [][]program.Flag {
 	return all
 }
 
-// A caller is a rank in a call: its place among the members, who they are, and
-// which of them share its node.
+// A caller is a rank in a call: its index among the members, the members, and those on its
+// node.
 type caller struct {
 	me      int
 	ranks   []int32
@@ -126,7 +126,7 @@ type caller struct {
 	perRank int
 }
 
-func (q *quick) caller(op *workload.Op, c *workload.Collective) caller {
+func (q *lowLatency) caller(op *workload.Op, c *workload.Collective) caller {
 	k := caller{landed: q.landed(c), part: float64(c.Bytes) / float64(len(c.Members)*q.per), perRank: q.per}
 	for _, m := range c.Members {
 		k.ranks = append(k.ranks, int32(q.pl.Workload.Ops[m].Rank))
@@ -136,12 +136,12 @@ func (q *quick) caller(op *workload.Op, c *workload.Collective) caller {
 	return k
 }
 
-// flag is set on a member when what a workgroup of another sent has come.
+// flag is set on a member when the data of another member's workgroup has arrived.
 func (k *caller) flag(to, from, wg int) program.Flag { return k.landed[to][from*k.perRank+wg] }
 
 // counterpart reports whether a member of another node is this rank's own there:
 // as many members of that node come before it as of this node before this rank.
-func (q *quick) counterpart(k *caller, other int) bool {
+func (q *lowLatency) counterpart(k *caller, other int) bool {
 	at := func(i int) (n int) {
 		for j := range i {
 			if q.pl.Machine.Node(int(k.ranks[j])) == q.pl.Machine.Node(int(k.ranks[i])) {
@@ -157,7 +157,7 @@ func (q *quick) counterpart(k *caller, other int) bool {
 // to its counterparts in other nodes and stores it to its node; those of the
 // counterparts pass on to the node what comes from there; the others receive
 // (rule O12). Every one unpacks what it has received.
-func (q *quick) allGather(op *workload.Op, c *workload.Collective) *program.Kernel {
+func (q *lowLatency) allGather(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
 	factor := protocols[q.proto]
 	each := q.pl.Machine.GPU.StreamAt(len(k.ranks)*q.per) / float64(len(k.ranks)*q.per)
@@ -184,7 +184,7 @@ func (q *quick) allGather(op *workload.Op, c *workload.Collective) *program.Kern
 }
 
 // broadcast stores a part to every other rank of the node: one store each.
-func (q *quick) broadcast(k *caller, from, wg int, buf []program.Phase) []program.Phase {
+func (q *lowLatency) broadcast(k *caller, from, wg int, buf []program.Phase) []program.Phase {
 	f, n := q.pl.Machine.Fabric, len(k.ranks)
 	bytes := k.part * protocols[q.proto]
 	time := plan.Duration(bytes / f.StoreCU.Or(f.Egress.Value))
@@ -206,7 +206,7 @@ func (q *quick) broadcast(k *caller, from, wg int, buf []program.Phase) []progra
 
 // allToAll has a workgroup for every peer: it puts the tokens and a signal behind
 // them, and waits for the peer's.
-func (q *quick) allToAll(op *workload.Op, c *workload.Collective) *program.Kernel {
+func (q *lowLatency) allToAll(op *workload.Op, c *workload.Collective) *program.Kernel {
 	k := q.caller(op, c)
 	f := q.pl.Machine.Fabric
 	return q.kernel(op, c, func(i int, buf []program.Phase) []program.Phase {
@@ -231,7 +231,7 @@ func (q *quick) allToAll(op *workload.Op, c *workload.Collective) *program.Kerne
 
 // kernel is one of as many workgroups as ranks, times per, that stands for a
 // collective of the library.
-func (q *quick) kernel(op *workload.Op, c *workload.Collective, recipe func(i int, buf []program.Phase) []program.Phase) *program.Kernel {
+func (q *lowLatency) kernel(op *workload.Op, c *workload.Collective, recipe func(i int, buf []program.Phase) []program.Phase) *program.Kernel {
 	k := &program.Kernel{
 		Name: fmt.Sprintf("low-latency %s (%s)", c.Op, q.proto), Kind: trace.Collective,
 		WGs: len(c.Members) * q.per, Footprint: plan.SweepFootprint, Recipe: recipe,

@@ -14,7 +14,7 @@ import (
 
 // A shard of 16 KiB for each of three peers, stored by one workgroup at a
 // quarter of the link's rate: 390.6 ns a peer, times the bytes of the protocol.
-// Nothing else takes time on the bare machine, so a step is the product and that.
+// Nothing else takes time on the bare machine, so a step is the GEMM and that.
 func TestLowLatencyByHand(t *testing.T) {
 	small := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllGather, Bytes: 64 << 10, Gemm: 30_000, Comm: 28_000, Channels: 4, Reverse: true}
 	behind := small

@@ -10,10 +10,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy moves shards beside a GEMM and lets signals in peer memory say which
-// have arrived (Triton-distributed, rules O1 to O16).
+// Strategy moves shards alongside a GEMM; signals in peer memory tell which have arrived
+// (Triton-distributed, rules O1 to O16).
 //
-//	all-gather + product, switch        product + reduce-scatter, switch
+//	all-gather + GEMM, switch        GEMM + reduce-scatter, switch
 //	engine |from 1|from 2|from 3|       compute |for 1|for 2|for 3|own|
 //	compute|own|from 1|from 2|from 3|   engine        |to 1 |to 2 |to 3 |own|
 //	                                    compute                             |sum|
@@ -21,40 +21,40 @@ var Strategy = plan.Strategy{
 	Name:    "onesided",
 	From:    "Triton-distributed, PyTorch symmetric memory",
 	Saves:   "copy engines and stores move the bytes without the library's protocol and channels",
-	Summary: "shards move beside the product, signals tell which have arrived",
-	Detail: "An all-gather or all-to-all and the product behind it, or a product and the reduce-scatter or all-to-all behind " +
-		"it, become one pipeline. Copy engines move the shards and hold no compute unit; memory and links they share. A " +
-		"gathered product starts at once with the rank's own shard and goes on in the order in which the others should " +
-		"arrive; a tile waits for every shard that its rows touch. Several products of one collective, the experts of a " +
-		"mixture, become one grouped kernel that goes by shard. A scattered one counts its tiles by destination, its own " +
-		"last, so that every copy but the last hides behind compute; after a barrier the partial results are added. " +
+	Summary: "shards move alongside the GEMM, signals tell which have arrived",
+	Detail: "An all-gather or all-to-all and the GEMM behind it, or a GEMM and the reduce-scatter or all-to-all behind " +
+		"it, become one pipeline. Copy engines move the shards: they use no compute units, but share memory and links. A " +
+		"GEMM behind a gather starts with the rank's own shard and computes the others in the order of their expected " +
+		"arrival; a tile waits for every shard that its rows need. Several GEMMs of one collective (experts) become one " +
+		"grouped kernel ordered by shard. A GEMM before a scatter computes tiles by destination, its own last, so that all " +
+		"copies but the last overlap with compute; after a barrier the partial results are added. " +
 		"impl=pull copies the own shard to a buffer that peers read after a barrier, rank+1 first. push writes to rank+1 " +
-		"first and needs no barrier, but then rank-1's shard comes first, and nobody controls when. ring hands every shard " +
-		"on to the next rank, for PCIe; numa=N cuts the ring into N, and each shard crosses between two once. store lets the " +
-		"tiles of a scattered product go straight into the peers' buffers. auto is pull before and push behind a product on a " +
-		"switch, ring and push on a ring; push and store on a mesh. swizzle=switch takes one remote shard at a time; mesh all at " +
-		"once, in pieces of so many rows, a stream a peer and a small copy as signal, tiles by piece and then rank; index " +
-		"and reverse are the wrong orders, to see what they cost. mover=kernel stores by workgroups of a communication " +
-		"kernel: a product that waits and was launched first may hold every slot that it needs, which is a deadlock. " +
-		"Between nodes an all-gather is a communication kernel: a workgroup for each other node puts the own shard to this " +
-		"rank's counterpart there, the others pass on to the node what has come. A reduce-scatter goes by target node, the own " +
-		"one last: copies within the node, a few workgroups that add, one that sends the sum to the counterpart, beside the " +
+		"first and needs no barrier, but the order of arrival is not controlled. ring forwards every shard to the next " +
+		"rank, for PCIe; numa=N cuts the ring into N parts, and each shard crosses between two parts once. store lets the " +
+		"tiles of a GEMM store directly into the peers' buffers. auto is pull before and push behind a GEMM on a " +
+		"switch, ring and push on a ring, push and store on a mesh. swizzle=switch moves one remote shard at a time; mesh all at " +
+		"once, in pieces of the given rows, with one stream per peer, a small copy as signal, and tiles by piece, then rank; index " +
+		"and reverse are unsuitable orders for comparison. mover=kernel stores by workgroups of a communication " +
+		"kernel; a waiting GEMM that was launched first may hold every slot, which is a deadlock. " +
+		"Between nodes an all-gather is a communication kernel: one workgroup per other node puts the own shard to the " +
+		"same local rank there, and the others forward arrived shards within the node. A reduce-scatter is ordered by target " +
+		"node, the own one last: copies within the node, a few workgroups that add, and one that sends the sum, alongside the " +
 		"copies for the next node. " +
 		"impl=oneshot is the all-reduce for small messages: one kernel stores the whole vector to every peer and adds what " +
-		"arrives, more bytes than a ring's in one step. ll, ll128 and multimem put a kernel of one workgroup a rank in the place " +
-		"of every all-gather, beside a kernel or alone (as before the combination of partial attention in distributed flash " +
-		"decoding): flags travel in the data, so that nothing waits for a fence or a barrier, at the price of twice the bytes, " +
-		"or 128 for 120; multimem stores once, and the switch hands it to every rank of the node. ll is the low-latency all-to-all too: every workgroup puts tokens and a signal to one peer.",
+		"arrives, with more bytes than a ring but in one step. ll, ll128 and multimem replace every all-gather by a kernel of one " +
+		"workgroup per rank, alongside a kernel or alone (as before the combination of partial attention in distributed flash " +
+		"decoding): flags travel with the data, so no fence or barrier is needed, at twice the bytes (ll) " +
+		"or 128 for 120 (ll128); multimem stores once, and the switch replicates to every rank of the node. ll is also the low-latency all-to-all: every workgroup puts tokens and a signal to one peer.",
 	Params: []plan.Param{
 		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where"},
-		{Name: "product", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as PyTorch has it, a launch a shard on two streams in turn"},
+		{Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as in PyTorch, one launch per shard, alternating between two streams"},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
 		{Name: "rows", Default: "256", Least: 1, Doc: "height of the pieces of a mesh swizzle"},
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, or one a rank for low latency"},
-		{Name: "first", Default: "communication", Choices: []string{"communication", "product"}, Doc: "which kernel is launched first with mover=kernel"},
-		{Name: "reserve", Default: "0", Doc: "compute units that the product leaves free; 0: none, or between nodes what the kernels beside it take"},
-		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results beside a product between nodes; 0: as few as keep up with the copies"},
+		{Name: "first", Default: "communication", Choices: []string{"communication", "gemm"}, Doc: "which kernel is launched first with mover=kernel"},
+		{Name: "reserve", Default: "0", Doc: "compute units that the GEMM leaves free; 0: none, or between nodes what the kernels alongside it take"},
+		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results alongside a GEMM between nodes; 0: as few as keep up with the copies"},
 		{Name: "numa", Default: "1", Least: 1, Doc: "parts of the ring with impl=ring"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
@@ -74,7 +74,7 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := t.contradiction(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
-	why := "no all-gather or all-to-all before a product and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)"
+	why := "no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)"
 	if t.impl == "oneshot" {
 		why = "no kernel followed by an all-reduce was found"
 	}
@@ -96,9 +96,9 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		case t.impl == "oneshot":
 			t.oneShot(r, p)
 		case t.chunks && p.Direction == workload.CollectiveThenCompute:
-			t.gatherInTurns(r, p)
+			t.gatherAlternating(r, p)
 		case t.chunks:
-			t.scatterInTurns(r, p)
+			t.scatterAlternating(r, p)
 		case p.Direction == workload.CollectiveThenCompute:
 			t.gather(r, p)
 		default:
@@ -107,8 +107,8 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}, nil
 }
 
-// pipelines reports whether a pair is one for the engine; why says what is
-// missing where the operation is the right one.
+// pipelines reports whether the strategy serves a pair; why is the reason if the operation
+// matches but something is missing.
 func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why string) {
 	if p.Collective < 0 || len(p.First) < 2 {
 		return false, ""
@@ -122,14 +122,14 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	case behind && (op == trace.AllGather || op == trace.AllToAll):
 		compute = &t.pl.Workload.Ops[p.Second[0]]
 		if t.impl == "store" {
-			return false, "impl=store is for what a product makes, not for what it reads"
+			return false, "impl=store is for what a GEMM makes, not for what it reads"
 		}
 		if t.impl == "ring" && op == trace.AllToAll {
 			return false, "impl=ring hands on what all ranks need: all-gathers, not all-to-alls"
 		}
 	case p.Direction == workload.ComputeThenCollective && (op == trace.ReduceScatter || op == trace.AllToAll):
 		if t.impl == "ring" {
-			return false, "impl=ring is for what a product reads, not for what it makes"
+			return false, "impl=ring is for what a GEMM reads, not for what it makes"
 		}
 	default:
 		return false, ""
@@ -143,8 +143,8 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	if t.impl == "ring" && len(p.First)%t.numa != 0 {
 		return false, fmt.Sprintf("numa=%d does not divide %d ranks", t.numa, len(p.First))
 	}
-	if grouped { // nothing but fills lies between
-		return !t.chunks, "a group of products is one kernel: product=whole"
+	if grouped { // only fills lie between
+		return !t.chunks, "a group of GEMMs is one kernel: gemm=whole"
 	}
 	for k := range p.First {
 		if name := t.pl.OpBetween(&t.pl.Workload.Ops[p.First[k]], &t.pl.Workload.Ops[p.Second[k]]); name != "" {

@@ -22,20 +22,20 @@ func TestOnesidedPipelines(t *testing.T) {
 		w, m := s.Build(t), plantest.H200(t, s.Ranks)
 		base := enginetest.Outcome(t, w, m, "bulk", nil)
 		for _, impl := range []string{"pull", "push"} {
-			for _, product := range []string{"whole", "chunks"} {
-				if impl == "push" && product == "chunks" {
+			for _, gemm := range []string{"whole", "chunks"} {
+				if impl == "push" && gemm == "chunks" {
 					continue
 				}
-				got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": impl, "product": product})
+				got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": impl, "gemm": gemm})
 				if got.Result == nil {
-					t.Fatalf("%s %s %s: %s", s.Op, impl, product, got.Why)
+					t.Fatalf("%s %s %s: %s", s.Op, impl, gemm, got.Why)
 				}
 				if got.Time >= base.Time {
-					t.Errorf("%s %s %s: %d ns, bulk %d", s.Op, impl, product, got.Time, base.Time)
+					t.Errorf("%s %s %s: %d ns, bulk %d", s.Op, impl, gemm, got.Time, base.Time)
 				}
 				want := float64(s.Steps) * float64(s.Bytes) * float64(s.Ranks-1) / float64(s.Ranks)
 				if b := enginetest.Sum(enginetest.Sent(got)); !plantest.Near(b, want) {
-					t.Errorf("%s %s %s: rank 0 sent %.0f bytes, want %.0f", s.Op, impl, product, b, want)
+					t.Errorf("%s %s %s: rank 0 sent %.0f bytes, want %.0f", s.Op, impl, gemm, b, want)
 				}
 			}
 		}
@@ -46,22 +46,22 @@ func TestOnesidedPipelines(t *testing.T) {
 func TestSumsOfPartialResults(t *testing.T) {
 	s := plantest.Scattered
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
-	for product, want := range map[string]float64{
+	for gemm, want := range map[string]float64{
 		"chunks": float64(s.Bytes) / float64(s.Ranks) / m.GPU.SumAt(s.Ranks),
 		"whole":  float64(s.Bytes) * (1 + 1/float64(s.Ranks)) / m.GPU.StreamAt(4*int(m.GPU.CUs.Value)),
 	} {
-		run := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "pull", "product": product}).Result.Run
+		run := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "pull", "gemm": gemm}).Result.Run
 		sums := 0
 		for _, x := range run.Spans {
 			if run.Kernel(x) != nil && strings.HasPrefix(run.NameOf(x), "sum of") {
 				sums++
 				if got := plan.Seconds(x.End - x.Start); math.Abs(got/want-1) > .02 {
-					t.Errorf("%s: a sum takes %g s, want %g", product, got, want)
+					t.Errorf("%s: a sum takes %g s, want %g", gemm, got, want)
 				}
 			}
 		}
 		if sums != s.Steps*s.Ranks {
-			t.Errorf("%s: %d sums in %d steps of %d ranks", product, sums, s.Steps, s.Ranks)
+			t.Errorf("%s: %d sums in %d steps of %d ranks", gemm, sums, s.Steps, s.Ranks)
 		}
 	}
 }
@@ -138,9 +138,9 @@ func TestOnesidedByHand(t *testing.T) {
 		{"mesh, order of a switch: one link of three", trace.AllGather, machine.Mesh, "swizzle=switch", 376 * µs},
 
 		// 128 workgroups on the compute units that four of the communication kernel leave: two rounds a shard.
-		{"communication kernel on reserved units", trace.AllGather, machine.Switch, "mover=kernel:reserve=4:first=product", 376 * µs},
+		{"communication kernel on reserved units", trace.AllGather, machine.Switch, "mover=kernel:reserve=4:first=gemm", 376 * µs},
 		// 132 workgroups on 128: the last four start when the kernel is over, at 300, with seven tiles each.
-		{"communication kernel on the product's units", trace.AllGather, machine.Switch, "mover=kernel", 566 * µs},
+		{"communication kernel on the GEMM's units", trace.AllGather, machine.Switch, "mover=kernel", 566 * µs},
 	} {
 		s := plantest.Gathered
 		s.Op = c.op
@@ -161,7 +161,7 @@ func TestOnesidedByHand(t *testing.T) {
 		{"pull, own last", trace.ReduceScatter, machine.Switch, "impl=pull", 376 * µs},
 		{"own first: the shard that is sent first is computed last", trace.ReduceScatter, machine.Switch, "swizzle=reverse", 604 * µs},
 		{"all-to-all like reduce-scatter", trace.AllToAll, machine.Switch, "", 376 * µs},
-		// The fourth step of eight begins at 152... a piece is sent in 12.5 and computed in 38: the last leaves after the product.
+		// The fourth step of eight begins at 152... a piece is sent in 12.5 and computed in 38: the last leaves after the GEMM.
 		{"mesh, copies", trace.ReduceScatter, machine.Mesh, "impl=push", 316_500},
 	} {
 		s := plantest.Scattered
@@ -217,7 +217,7 @@ func TestOnesidedCopies(t *testing.T) {
 	}
 }
 
-// A pull waits for all ranks before the product starts; a push only for its own.
+// A pull waits for all ranks before the GEMM starts; a push only for its own.
 func TestPushNeedsNoBarrier(t *testing.T) {
 	const late = trace.Time(500_000)
 	s := plantest.Gathered
@@ -236,11 +236,11 @@ func TestPushNeedsNoBarrier(t *testing.T) {
 		}
 	}
 	if starts["pull"]-starts["push"] < late/2 {
-		t.Errorf("with a late rank 0, rank 1's product starts at %d ns with push and at %d with pull", starts["push"], starts["pull"])
+		t.Errorf("with a late rank 0, rank 1's GEMM starts at %d ns with push and at %d with pull", starts["push"], starts["pull"])
 	}
 }
 
-// Stores of a scattered product: every byte crosses once, from the product itself.
+// Stores of a scattered GEMM: every byte crosses once, from the GEMM itself.
 func TestOnesidedStores(t *testing.T) {
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllToAll} {
 		s := plantest.Scattered
@@ -255,15 +255,15 @@ func TestOnesidedStores(t *testing.T) {
 	}
 }
 
-// A product that waits and holds every slot that the communication kernel needs
+// A GEMM that waits and holds every slot that the communication kernel needs
 // is a deadlock, found and named; kernels in the other order, or free compute
 // units, are a way out (rule O9).
 func TestOnesidedDeadlock(t *testing.T) {
 	w, m := plantest.Gathered.Build(t), plantest.H200(t, 4)
-	got := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:first=product"))
+	got := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:first=gemm"))
 	var dead *replay.DeadlockError
 	if !errors.As(got.Err, &dead) {
-		t.Fatalf("the product was launched first and took every compute unit: %q, %v", got.Why, got.Err)
+		t.Fatalf("the GEMM was launched first and took every compute unit: %q, %v", got.Why, got.Err)
 	}
 	chain := strings.Join(dead.Chain, "\n")
 	for _, want := range []string{`"gemm_256x128"`, `"nccl_all_gather"`, "hold their slots and wait", "shard of rank", "find no slot: held by"} {
@@ -271,16 +271,16 @@ func TestOnesidedDeadlock(t *testing.T) {
 			t.Errorf("the cycle does not say %q:\n%s", want, chain)
 		}
 	}
-	for _, set := range []string{"mover=kernel", "mover=kernel:first=product:reserve=8"} {
+	for _, set := range []string{"mover=kernel", "mover=kernel:first=gemm:reserve=8"} {
 		if out := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings(set)); out.Result == nil {
 			t.Errorf("%s: %s", set, out.Why)
 		}
 	}
-	// A scattered product waits for nothing: launched first, it only hides nothing.
+	// A scattered GEMM waits for nothing: launched first, it only hides nothing.
 	w = plantest.Scattered.Build(t)
-	first := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:first=product"))
+	first := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:first=gemm"))
 	if spare := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("mover=kernel:reserve=8")); first.Result == nil || spare.Time >= first.Time {
-		t.Errorf("reduce-scatter: %d ns with the product first (%s), %d with reserved compute units", first.Time, first.Why, spare.Time)
+		t.Errorf("reduce-scatter: %d ns with the GEMM first (%s), %d with reserved compute units", first.Time, first.Why, spare.Time)
 	}
 }
 
@@ -293,13 +293,13 @@ func TestOnesidedRefuses(t *testing.T) {
 		set  string
 		want string
 	}{
-		{plantest.Gathered, "impl=store", "for what a product makes"},
-		{plantest.Scattered, "impl=ring", "for what a product reads"},
+		{plantest.Gathered, "impl=store", "for what a GEMM makes"},
+		{plantest.Scattered, "impl=ring", "for what a GEMM reads"},
 		{dispatched, "impl=ring", "all-gathers, not all-to-alls"},
 		{plantest.Gathered, "impl=ring:numa=3", "does not divide 4 ranks"},
 		{plantest.Gathered, "impl=pull:mover=kernel", "a communication kernel stores"},
-		{plantest.Gathered, "product=chunks:mover=kernel", "product=chunks is for copy engines that read"},
-		{plantest.Gathered, "reserve=132", "leaves the product none"},
+		{plantest.Gathered, "gemm=chunks:mover=kernel", "gemm=chunks is for copy engines that read"},
+		{plantest.Gathered, "reserve=132", "leaves the GEMM none"},
 		{plantest.Vector, "", "impl=oneshot"},
 		{plantest.Gathered, "impl=oneshot", "followed by an all-reduce"},
 	} {

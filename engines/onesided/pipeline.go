@@ -43,11 +43,11 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	switch {
 	case b.across:
 		c, _ := t.pl.Cluster(b.ranks, me)
-		t.carry(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
+		t.launchCommKernel(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.gatherNodes(r, p, b, c, placed) }, launch)
 	case t.kernel:
-		t.carry(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.carrier(p, comm, b, seq, me, placed) }, launch)
+		t.launchCommKernel(r, p, s, mine, func(placed program.Flag) *program.Kernel { return t.commKernel(p, comm, b, seq, me, placed) }, launch)
 	case b.impl == "ring":
-		t.handOn(r, p, b, mine, shard)
+		t.forwardShard(r, p, b, mine, shard)
 		launch()
 	default:
 		for range b.cuts {
@@ -70,10 +70,10 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 	r.EndPair(p)
 }
 
-// handOn writes the copies of a ring push: a rank's own shard to the next rank,
+// forwardShard writes the copies of a ring push: a rank's own shard to the next rank,
 // then whatever has come from the one before. In a ring cut into parts a shard
 // crosses to the rank's counterpart in the next part once, and goes round there.
-func (t *operator) handOn(r *plan.Rank, p *plan.Pair, b *state, mine program.Flag, shard float64) {
+func (t *operator) forwardShard(r *plan.Rank, p *plan.Pair, b *state, mine program.Flag, shard float64) {
 	compute, comm := r.Split(p)
 	me, n := b.place(r), len(b.ranks)
 	g := n / t.numa
@@ -135,8 +135,8 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 	case t.kernel:
 		inputs := t.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.ID))
 		s.Post(inputs, 1)
-		kernel := func(placed program.Flag) *program.Kernel { return t.carrier(p, comm, b, seq, me, placed) }
-		s.Wait(t.carry(r, p, s, inputs, kernel, launch), 1, "communication kernel")
+		kernel := func(placed program.Flag) *program.Kernel { return t.commKernel(p, comm, b, seq, me, placed) }
+		s.Wait(t.launchCommKernel(r, p, s, inputs, kernel, launch), 1, "communication kernel")
 	default:
 		launch()
 		t.copyOut(r, p, s, b, seq)
@@ -169,7 +169,7 @@ func (t *operator) add(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 	})
 }
 
-// copyOut writes the copies of a scattered product, each behind the signal of the
+// copyOut writes the copies of a scattered GEMM, each behind the signal of the
 // tiles that it moves. Those of the next rank go first and the own shard last:
 // nothing is left to hide it but it does not cross a link (rule O5).
 func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state, seq *sequence) {
@@ -215,7 +215,7 @@ func (t *operator) scattered(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *stat
 	s.Launch(r.WriteFills(s, p.FillsBefore[r.ID], gap), plan.LaunchOf(compute, k))
 }
 
-// storing is a product whose tiles store themselves into their owners' buffers:
+// storing is a GEMM whose tiles store themselves into their owners' buffers:
 // no signals, a barrier follows the kernel.
 func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *program.Kernel {
 	payload := seq.payload(float64(p.Coll.Bytes))
@@ -239,7 +239,7 @@ func (t *operator) storing(p *plan.Pair, b *state, seq *sequence, me int) *progr
 	return k
 }
 
-// payload is the bytes that a tile of each product sends of all of them.
+// payload is the bytes that a tile of each GEMM sends of all of them.
 func (s *sequence) payload(bytes float64) []float64 {
 	whole := 0.0
 	each := make([]float64, len(s.parts))

@@ -9,25 +9,25 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A gemm is a matrix product of a pair and the workgroups that compute it.
+// A gemm is a GEMM of a pair and the workgroups that compute it.
 type gemm struct {
 	op    *workload.Op
 	g     plan.Grid
 	tiles int
 }
 
-// A run is consecutive tiles of one product whose rows touch the same units.
+// A run is consecutive tiles of one GEMM whose rows touch the same units.
 type run struct {
 	until int // index behind its last tile
-	part  int // of the products
+	part  int // of the GEMMs
 	units []int
-	turn  int // the unit whose turn they wait for
+	unit  int // the unit that its position follows from
 }
 
-// runs puts the tiles of products into the order of the units. A tile that waits
+// runs puts the tiles of GEMMs into the order of the units. A tile that waits
 // for units comes with the last that its rows touch, one that completes units with
-// the first. Several products take turns unit by unit, as the experts of a grouped
-// product do whose rows are sorted by rank.
+// the first. Several GEMMs alternate unit by unit, as the experts of a grouped
+// GEMM do whose rows are sorted by rank.
 func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
 	at := make([]int, ranks*cuts) // by piece of all rows: its place in the order
 	for i, u := range units {
@@ -38,11 +38,11 @@ func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
 		all = append(all, parts[i].runs(i, at)...)
 	}
 	for i := range all {
-		if all[i].turn = slices.Min(all[i].units); waits {
-			all[i].turn = slices.Max(all[i].units)
+		if all[i].unit = slices.Min(all[i].units); waits {
+			all[i].unit = slices.Max(all[i].units)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b run) int { return a.turn - b.turn })
+	slices.SortStableFunc(all, func(a, b run) int { return a.unit - b.unit })
 	tiles := 0
 	for i := range all {
 		tiles += all[i].until
@@ -51,7 +51,7 @@ func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
 	return all
 }
 
-// runs are a product's in the order of rows; until counts tiles still. Where
+// runs are a GEMM's in the order of rows; until counts tiles still. Where
 // tiles have no known height, they are taken to follow one another down the rows.
 func (p *gemm) runs(part int, at []int) []run {
 	panels, each := p.tiles, 1
@@ -72,7 +72,7 @@ func (p *gemm) runs(part int, at []int) []run {
 	return all
 }
 
-// A sequence is the tiles of a pair's products in the order of its units.
+// A sequence is the tiles of a pair's GEMMs in the order of its units.
 type sequence struct {
 	parts  []gemm
 	units  []unit
@@ -80,7 +80,7 @@ type sequence struct {
 	counts []int64 // by unit: tiles that touch it
 }
 
-// sequence orders the tiles of products that leave so many compute units free.
+// sequence orders the tiles of GEMMs that leave the given number of compute units free.
 func (t *operator) sequence(b *state, me int, gather bool, ops []*workload.Op, spare int) *sequence {
 	s := &sequence{units: t.units(b, me, gather)}
 	for _, op := range ops {

@@ -14,26 +14,26 @@ import (
 // operator plans the copies and signals of all pairs of the one-sided strategies.
 type operator struct {
 	pl       *plan.Planner
-	impl     string // as the user has it; see implOf
+	impl     string // as given by the user; see implOf
 	swizzle  string // never auto
-	chunks   bool   // a launch a shard
+	chunks   bool   // one launch per shard
 	kernel   bool   // a communication kernel moves the data, not copy engines
-	after    bool   // and is launched after the product
+	after    bool   // the communication kernel is launched after the GEMM
 	blocks   int    // workgroups of the communication kernel
-	reserve  int    // CUs that the product leaves free
-	rows     int    // of a piece
+	reserve  int    // CUs that the GEMM leaves free
+	rows     int    // rows of a piece
 	numa     int
-	reducers int            // workgroups that add beside a product between nodes; 0: as few as keep up
+	reducers int            // workgroups that add alongside a GEMM between nodes; 0: as few as keep up
 	relays   map[int]*relay // by index of pair
-	boards   map[int]*state // by index of pair
+	states   map[int]*state // by index of pair
 }
 
 func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	t := &operator{
-		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["product"] == "chunks",
-		kernel: v["mover"] == "kernel", after: v["first"] == "product",
+		pl: pl, impl: v["impl"], swizzle: v["swizzle"], chunks: v["gemm"] == "chunks",
+		kernel: v["mover"] == "kernel", after: v["first"] == "gemm",
 		blocks: v.Int("blocks"), reserve: v.Int("reserve"), rows: v.Int("rows"), numa: max(1, v.Int("numa")),
-		reducers: v.Int("reducers"), relays: map[int]*relay{}, boards: map[int]*state{},
+		reducers: v.Int("reducers"), relays: map[int]*relay{}, states: map[int]*state{},
 	}
 	if t.swizzle == "auto" {
 		t.swizzle = "switch"
@@ -48,20 +48,20 @@ func newOperator(pl *plan.Planner, v plan.Values) *operator {
 	return t
 }
 
-// contradiction says which settings cannot go together; "" where all can.
+// contradiction is the reason why settings cannot be combined; "" if they can.
 func (t *operator) contradiction() string {
 	switch {
 	case t.kernel && t.impl != "auto" && t.impl != "push":
 		return "a communication kernel stores: mover=kernel is for impl=push, not " + t.impl
 	case t.chunks && (t.kernel || t.impl != "auto" && t.impl != "pull"):
-		return "product=chunks is for copy engines that read: impl=pull"
+		return "gemm=chunks is for copy engines that read: impl=pull"
 	case t.reserve >= int(t.pl.Machine.GPU.CUs.Value):
-		return fmt.Sprintf("reserve=%d leaves the product none of %.0f compute units", t.reserve, t.pl.Machine.GPU.CUs.Value)
+		return fmt.Sprintf("reserve=%d leaves the GEMM none of %.0f compute units", t.reserve, t.pl.Machine.GPU.CUs.Value)
 	}
 	return ""
 }
 
-// implOf is how a pair's data move (rules O1 to O3, O5, O7 and O8).
+// implOf is the implementation for a pair (rules O1 to O3, O5, O7 and O8).
 func (t *operator) implOf(p *plan.Pair) string {
 	gather, top := p.Direction == workload.CollectiveThenCompute, t.pl.Machine.Fabric.Topology
 	switch {
@@ -81,24 +81,24 @@ func (t *operator) implOf(p *plan.Pair) string {
 	return "push"
 }
 
-// A state is what the ranks of one pair share.
+// A state is the data that the ranks of one pair share.
 type state struct {
 	impl     string
 	ranks    []int32          // in the group's order
-	cuts     int              // pieces in which a shard travels
+	cuts     int              // number of pieces per shard
 	there    program.Flag     // ranks whose buffers hold what peers may read
 	over     program.Flag     // ranks whose transfers are over
 	free     []program.Flag   // by rank: its buffer may be written
 	sent     []program.Flag   // by rank: copies that it has finished
 	arrived  [][]program.Flag // by destination, source: pieces that have arrived, times posts
 	done     [][]program.Flag // by source, destination·cuts + piece: tiles of a scatter that are computed
-	meetings []program.Flag   // barriers of the pipelines that launch a product a shard
+	barriers []program.Flag   // barriers of the pipelines that launch a GEMM a shard
 	across   bool             // the ranks are of several nodes
 	posts    int              // by which a piece's arrival counts: one, or one a workgroup that stores
 }
 
 func (t *operator) stateOf(p *plan.Pair) *state {
-	if b, ok := t.boards[p.Index]; ok {
+	if b, ok := t.states[p.Index]; ok {
 		return b
 	}
 	pl := t.pl
@@ -131,14 +131,14 @@ func (t *operator) stateOf(p *plan.Pair) *state {
 			}
 		}
 	}
-	t.boards[p.Index] = b
+	t.states[p.Index] = b
 	return b
 }
 
 // place is a rank's position in the group.
 func (b *state) place(r *plan.Rank) int { return max(0, slices.Index(b.ranks, int32(r.ID))) }
 
-// A unit is one piece of one shard, in the order in which a product computes them.
+// A unit is one piece of one shard, in the order in which a GEMM computes them.
 type unit struct{ shard, piece int }
 
 // arrival lists the shards in the order in which they should reach a rank, its
@@ -163,7 +163,7 @@ func (t *operator) arrival(b *state, me int) []int {
 	return order
 }
 
-// units lists the pieces of all shards in the order in which a product takes
+// units lists the pieces of all shards in the order in which a GEMM takes
 // them. Where shards travel in pieces, the first pieces of all ranks come before
 // the second ones.
 func (t *operator) units(b *state, me int, gather bool) []unit {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// tuned are the values that tuning tries of settings that are whole numbers;
-// settings that are words are tried in all their choices.
+// tuned are the values that tuning tries for integer parameters; other parameters are
+// tried with all their choices.
 var tuned = map[string][]int{
 	"chunks":   {1, 2, 4, 8, 16},
 	"channels": {0, 2, 4, 8, 16, 24, 32},
@@ -16,9 +16,8 @@ var tuned = map[string][]int{
 	"slice":    {8, 16, 32, 64},
 }
 
-// Candidates are the settings of an engine that tuning tries: every combination
-// of what is not fixed, the defaults first. What graphs of the host do is the
-// user's to say, not to tune.
+// Candidates are the settings that tuning tries: every combination of parameters that are
+// not fixed, the defaults first. Whether the host launches graphs is not tuned.
 func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 	if _, err := e.Values(fixed); err != nil {
 		return nil, err
@@ -63,7 +62,7 @@ func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 	return sel, nil
 }
 
-// Matters reports whether the setting means something beside those before it.
+// Matters reports whether the parameter has an effect with the given settings.
 func (p Param) Matters(set map[string]string) bool {
 	name, values, _ := strings.Cut(p.For, "=")
 	return p.For == "" || slices.Contains(strings.Split(values, "|"), set[name])

@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// chunkOf is the k-th of n parts of a compute operation, cut along its rows: its
-// own launch, its own tiles, its own last wave. The parts together have all of
-// its rows, tiles and workgroups (portion; rule G13).
+// chunkOf is the k-th of n parts of a compute operation, cut along its rows: a launch with
+// its own tiles and its own last wave. The parts together have all of its rows, tiles and
+// workgroups (rule G13).
 func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, k, n)
@@ -37,8 +37,8 @@ func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 		g.Tiles = max(1, portion(g.Tiles, k, n))
 		g.WGs = min(g.WGs, g.Tiles)
 	case g.WGs%int(pl.Machine.GPU.CUs.Value) == 0 && g.rounds == 1:
-		// A grid of a whole number of workgroups a CU, all resident at once: as
-		// many were launched as fit, and each loops over its share.
+		// A whole number of workgroups per CU, all resident: the kernel launches as many as fit,
+		// and each loops over its share.
 		g.Time = Share(g.Time, k, n)
 		g.Read, g.Write = g.Read/float64(n), g.Write/float64(n)
 	default:
@@ -51,9 +51,9 @@ func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 	return pl.AsLaunched(op, g)
 }
 
-// fewer is the factor on the time of a workgroup that streams memory when so many
-// of them run instead of the whole grid: each gets more of the memory, as the
-// profile's curve of streaming kernels has it.
+// fewer is the factor on the time of a workgroup that streams memory if wgs of them run
+// instead of the whole grid: each gets more bandwidth, by the profile's curve of streaming
+// kernels.
 func (pl *Planner) fewer(wgs, whole int) float64 {
 	each := func(n int) float64 { return pl.Machine.GPU.StreamAt(n) / float64(max(1, n)) }
 	if each(wgs) <= 0 || each(whole) <= 0 {
@@ -62,8 +62,8 @@ func (pl *Planner) fewer(wgs, whole int) float64 {
 	return min(1, each(whole)/each(wgs))
 }
 
-// portion is the k-th of n parts of a whole that are as equal as whole numbers
-// can be: what does not divide goes to the first ones, one each.
+// portion is the k-th of n nearly equal integer parts of a whole. The first parts get the
+// remainder, one each.
 func portion[T int | int64](whole T, k, n int) T {
 	p := whole / T(n)
 	if T(k) < whole%T(n) {
@@ -72,11 +72,11 @@ func portion[T int | int64](whole T, k, n int) T {
 	return p
 }
 
-// rowsOf is how many rows the k-th of n parts of a GEMM has.
+// rowsOf is the number of rows in the k-th of n parts of a GEMM.
 func rowsOf(op *workload.Op, k, n int) int64 { return portion(op.Shape.M, k, n) }
 
-// TooFewRows says why a pair cannot be cut into n parts, or nothing: a part
-// without rows is none.
+// TooFewRows is the reason why a pair cannot be cut into n parts; "" if it can. Every part
+// needs at least one row.
 func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
 	for _, id := range append(p.First[:1:1], p.Second[:1]...) {
 		if op := &pl.Workload.Ops[id]; op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.M < int64(n) {
@@ -86,22 +86,22 @@ func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
 	return ""
 }
 
-// retile predicts how the library tiles the k-th of n parts of a GEMM's rows, and how
-// long a tile takes: what the machine's profile says of the part, scaled by how
-// the captured whole compares with what it says of that in the tiles of its name (rule G12).
+// retile predicts the library's tiling of the k-th of n parts of a GEMM's rows and the
+// time of a tile: the profile's prediction for the part, scaled by captured over predicted
+// time of the whole in its captured tile (rule G12).
 func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 	sh := op.Shape
 	rows := rowsOf(op, k, n)
-	pl.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
-	pl.Asked.Add(machine.Question{Kind: machine.AboutProduct, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
+	pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
+	pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
 	part := pl.Machine.Tiling(rows, sh.N, sh.K)
 	full := pl.Machine.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
 	if full.Seconds > 0 {
 		slower := float64(op.DurAlone()) / 1e9 / full.Seconds
 		if part.Rows != full.Rows || part.Columns != full.Columns {
-			// Up to what laws of tiles err by it shows how that errs on this tile, and nothing
-			// of others: those of chunks run between other kernels as they do alone, 2 %
-			// faster to 2 % slower (samples/measurements/2026-11-22-h200x2-kernels).
+			// A ratio within the law's error is the error for this tile and says nothing about other
+			// tiles. Chunks between other kernels run within 2 % of their time alone
+			// (samples/measurements/2026-11-22-h200-products).
 			if slower < 1+pl.Machine.Matmul.RunSpread.Value {
 				slower = 1
 			}
@@ -114,7 +114,7 @@ func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 	return part
 }
 
-// MidPart is the k-th of n parts of an operation between a pair's two.
+// MidPart is the k-th of n parts of an operation between the two of a pair.
 func (pl *Planner) MidPart(op *workload.Op, k, n int) program.Command {
 	if op.Kind == trace.Copy {
 		c := pl.CopyOf(op)
@@ -124,7 +124,7 @@ func (pl *Planner) MidPart(op *workload.Op, k, n int) program.Command {
 	return LaunchOf(op, pl.chunkOf(op, k, n))
 }
 
-// WriteChunk launches the k-th of n parts of a product.
+// WriteChunk launches the k-th of n parts of a GEMM after gap ns.
 func (r *Rank) WriteChunk(p *Pair, s *Stream, op *workload.Op, k, n int, gap trace.Time) {
 	kernel := r.Planner.chunkOf(op, k, n)
 	if kernel.Owned > 0 {

@@ -14,7 +14,7 @@ import (
 
 // A kernel of one round that streams memory, cut in four: a quarter of its 1056
 // workgroups, each of which gets more of the memory, 3388/264 instead of
-// 4124/1056 GB/s (gpu.stream of h200). Cut workgroups of a product do not get faster.
+// 4124/1056 GB/s (gpu.stream of h200). Cut workgroups of a GEMM do not get faster.
 func TestChunkOfStreamingKernel(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 1)}
 	op := workload.Op{End: 100_000, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMV}, Tiling: workload.Tiling{Tiles: 1055, WGs: 1055}, Footprint: program.Footprint{Threads: 128}}}
@@ -32,7 +32,7 @@ func TestChunkOfStreamingKernel(t *testing.T) {
 	}
 }
 
-// The parts of a product have all of its rows, and those of other kernels all
+// The parts of a GEMM have all of its rows, and those of other kernels all
 // workgroups, tiles and bytes, whatever does not divide.
 func TestChunksAreTheWhole(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 1)}

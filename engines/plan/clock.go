@@ -6,14 +6,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Clock is the power that a workload demands of a GPU, and the clock at which it
-// was captured.
+// A Clock is the power demand of a workload on a GPU and the clock at which it was
+// captured.
 type Clock struct {
-	demand machine.Demand // of an iteration and GPU; its Time as captured
-	met    float64        // relative clock at which that was captured
+	demand machine.Demand // of one iteration on one GPU; its Time as captured
+	met    float64        // relative clock of the capture
 }
 
-// ClockOf reads both off the captured operations.
+// ClockOf derives both from the captured operations.
 func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	c := Clock{met: 1}
 	step := MeasuredStepTime(w)
@@ -22,7 +22,7 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	}
 	c.demand = machine.Demand{Time: Seconds(step)}
 	of, n := workload.IterationsOf(w)
-	loaded := 0.0 // seconds for which all ranks computed until the middle of the iterations
+	loaded := 0.0 // seconds of compute on all ranks up to the middle of the iterations
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Collective < 0 {
@@ -49,9 +49,9 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	return c
 }
 
-// shown is the relative clock that the capture itself shows: products whose times
-// alone are measured tell it. Without them it is taken for the full clock, if that
-// lasted for the seconds that the GPUs had computed (rule P6).
+// shown is the relative clock of the capture, derived from GEMMs whose times alone are
+// measured. Without such GEMMs it is the full clock, if that lasts for the seconds that
+// the GPUs had computed (rule P6).
 func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
 	settled := m.Clock.Settled(c.demand)
 	if known, took, all := LibraryGEMMs(w, m, false); took > all/2 {
@@ -66,12 +66,12 @@ func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) f
 	return 1
 }
 
-// add counts one operation.
+// add adds one operation to the demand.
 func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 	switch {
 	case op.Collective >= 0:
 		c.demand.Link += Seconds(w.Collectives[op.Collective].TransferAlone())
-	case op.Shape.Kind == workload.GEMM: // one faster than the profile has them draws for its time
+	case op.Shape.Kind == workload.GEMM: // a GEMM faster than the profile's draws power for its own time
 		c.demand.Matrix += min(Seconds(op.DurAlone()), op.Shape.Flops()/m.GPU.Flops.Value)
 	case op.Matrix():
 		c.demand.Matrix += Seconds(op.DurAlone())
@@ -80,8 +80,8 @@ func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
 	}
 }
 
-// streaming is the seconds that an operation's traffic takes the memory; all
-// that it took where its traffic is unknown.
+// streaming is the memory time of an operation's traffic in seconds; its whole duration if
+// the traffic is unknown.
 func streaming(op *workload.Op, m *machine.Machine) float64 {
 	took := Seconds(op.DurAlone())
 	if bytes := op.Read + op.Write; bytes > 0 && m.GPU.Memory.Value > 0 {
@@ -90,9 +90,9 @@ func streaming(op *workload.Op, m *machine.Machine) float64 {
 	return took
 }
 
-// LibraryGEMMs is the seconds that the matrix library's products take by the profile
-// at full clock, those that were measured alone or all by its law; what these
-// took; and what all products took.
+// LibraryGEMMs returns, in seconds: the profile's time at full clock of the matrix
+// library's GEMMs (those measured alone, or with law all of them), their captured time,
+// and the captured time of all GEMMs.
 func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
 	for i := range w.Ops {
 		op := &w.Ops[i]
@@ -109,8 +109,8 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 	return known, took, all
 }
 
-// Pace is Scenario.Pace for iterations that were found to take step at the pace
-// of sc; with step 0, the pace to begin with (rule P4). It is 0 where nothing is known.
+// Pace is Scenario.Pace for iterations that take step ns at the pace of sc; for step 0,
+// the initial pace (rule P4). It is 0 if the clock is unknown.
 func (c Clock) Pace(m *machine.Machine, sc Scenario, step trace.Time) float64 {
 	switch {
 	case sc.Clock == FullClock:
@@ -121,8 +121,8 @@ func (c Clock) Pace(m *machine.Machine, sc Scenario, step trace.Time) float64 {
 	return c.met / c.Settled(m, sc, step)
 }
 
-// Settled is the relative clock at which iterations settle that take step at the
-// pace of sc.
+// Settled is the relative clock at which iterations settle that take step at the pace of
+// sc.
 func (c Clock) Settled(m *machine.Machine, sc Scenario, step trace.Time) float64 {
 	if c.demand.Time == 0 || step <= 0 {
 		return 1
@@ -137,8 +137,9 @@ func (c Clock) Demand(sc Scenario, step trace.Time) machine.Demand {
 	return d
 }
 
-// Paced is how long an operation that lasts dur alone in the capture takes at the
-// pace: products slow as the clock does, others as far as the memory lets them (rule P5).
+// Paced is the duration at the current pace of an operation that lasts dur alone in the
+// capture: GEMMs slow down with the clock, other kernels as far as they are not
+// memory-bound (rule P5).
 func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
 	slow := trace.Time(float64(dur)*pl.Scenario.Pace + 0.5)
 	switch {
@@ -154,8 +155,8 @@ func (pl *Planner) Paced(op *workload.Op, dur trace.Time) trace.Time {
 	return dur
 }
 
-// boundByMemory is how much longer than its traffic a kernel may take that waits
-// for nothing else.
+// boundByMemory is the maximum duration of a memory-bound kernel, relative to the time of
+// its traffic.
 const boundByMemory = 1.03
 
 // Seconds is a time in seconds.

@@ -1,13 +1,13 @@
 package plan
 
-// A Cluster is ranks of several nodes: rank l of node q is at place q·per + l of the board.
+// A Cluster is ranks on several nodes: local rank l of node q has index q·Per + l.
 type Cluster struct {
 	Nodes, Per  int
 	Node, Local int // of this rank
 }
 
-// Cluster places a rank. ok is false where the ranks are not equally many of each
-// node, one node after another.
+// Cluster locates a rank. ok is false unless every node has equally many of the ranks and
+// they are ordered by node.
 func (pl *Planner) Cluster(ranks []int32, me int) (c Cluster, ok bool) {
 	m := &pl.Machine
 	c.Per = 1
@@ -24,5 +24,5 @@ func (pl *Planner) Cluster(ranks []int32, me int) (c Cluster, ok bool) {
 	return c, c.Nodes*c.Per == len(ranks)
 }
 
-// At is the place of the i-th next rank of the d-th next node.
+// At is the index of the rank i places further in the node d nodes further.
 func (c Cluster) At(d, i int) int { return (c.Node+d)%c.Nodes*c.Per + (c.Local+i)%c.Per }

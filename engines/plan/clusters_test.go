@@ -27,7 +27,7 @@ func TestNoGroupHoldsACluster(t *testing.T) {
 	m := plantest.H200(t, 4)
 	m.GPU.Groups.Rows = [][]float64{{1, 132}}
 	if n := m.Cluster(m.Tiling(8192, 4096, 3584)); n != 1 {
-		t.Errorf("the library's product starts in clusters of %d", n)
+		t.Errorf("the library's GEMM starts in clusters of %d", n)
 	}
 	w := plantest.MoeDown.Build(t)
 	for i := range w.Ops {

@@ -9,32 +9,30 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Piece is a piece of a captured collective, on all its ranks: the whole, or
-// one chunk of it.
+// A Piece is the whole or a chunk of a captured collective, on all its ranks.
 type Piece struct {
 	Coll     *workload.Collective
-	Index    int // which chunk, or whole
-	Of       int // equal shares that its bytes are counted in
-	Shares   int // of them this part has; 0 stands for 1
+	Index    int // index of the chunk, or Whole
+	Of       int // number of equal shares that its bytes are counted in
+	Shares   int // number of shares in this piece; 0 stands for 1
 	DurAlone trace.Time
 	Channels int
-	Slowdown float64    // factor on its time while compute has the CUs that it leaves; 0 or 1: none
-	onset    float64    // the part of what that adds which the first workgroup of a product is enough for
-	late     trace.Time // what that adds besides, once
+	Slowdown float64    // co-run slowdown while compute uses all CUs that the collective leaves; 0 or 1: none
+	onset    float64    // share of the added time that the first workgroup of a GEMM causes
+	late     trace.Time // added latency alongside compute, once
 }
 
-// share is the part's share of the whole's bytes.
+// share is the piece's share of the whole's bytes.
 func (p Piece) share(bytes int64) int64 { return bytes * int64(max(1, p.Shares)) / int64(p.Of) }
 
-// whole is the index of a part that is all of its collective.
+// Whole is the index of a piece that is all of its collective.
 const Whole = -1
 
-// A Gang is one channel of a part on all ranks, or all of a part that is not cut
-// into channels. Its bytes move once it is resident on every rank, and its
-// workgroups leave together (rules C1 and C2). Channels do not wait
-// for each other, since each has its own share of the buffer: of 24 beside a
-// product on 112 of 132 CUs, 20 finish while it runs, and only four run on into
-// the next product (samples/measurements/2026-11-21-h200x2-third, qwen7b_fc2 in 8 chunks).
+// A Gang is one channel of a piece on all ranks, or a whole piece that has no channels.
+// Its bytes move once it is resident on every rank, and its workgroups leave together
+// (rules C1 and C2). Channels do not wait for each other, since each has its own share of
+// the buffer: of 24 channels alongside a GEMM on 112 of 132 CUs, 20 finish while it runs
+// and four run into the next GEMM (two H200, 2026-11-21, qwen7b_fc2 in 8 chunks).
 type Gang struct {
 	Arrive, depart program.Flag
 }
@@ -46,8 +44,8 @@ type gangKey struct {
 	pair    rankPair
 }
 
-// A rankPair is two ranks that have a channel of their own, the lesser first, or twice
-// the one that has; everyone where a channel is of all ranks.
+// A rankPair is two ranks that share a channel, the lower one first; a rank with itself
+// for its own copy; Everyone for a channel of all ranks.
 type rankPair [2]int32
 
 // Everyone stands for a channel of all ranks.
@@ -63,7 +61,7 @@ func (p rankPair) String() string {
 	return fmt.Sprintf("ranks %d and %d", p[0], p[1])
 }
 
-// Gang is the flags of one channel of a piece, for the ranks that it serves.
+// Gang returns the flags of one channel of a piece for the given ranks.
 func (pl *Planner) Gang(p Piece, channel int, of rankPair) *Gang {
 	key := gangKey{p.Coll, p.Index, channel, of}
 	if g, ok := pl.gangs[key]; ok {
@@ -81,15 +79,15 @@ func (pl *Planner) Gang(p Piece, channel int, of rankPair) *Gang {
 	return g
 }
 
-// measuredCollective waits for its peers and then takes what was measured from
-// the last arrival to this rank's end.
+// measuredCollective waits for all ranks and then lasts the measured time from the last
+// arrival to this rank's end.
 func (pl *Planner) measuredCollective(op *workload.Op) *program.Kernel {
 	c := &pl.Workload.Collectives[op.Collective]
 	return pl.GangFor(op, c, op.End-c.Arrive)
 }
 
-// GangFor is one rank's part of a collective that takes a time from the arrival
-// of the last rank, and holds nothing.
+// GangFor is one rank's kernel of a collective that lasts a given time from the last
+// rank's arrival and holds no slots.
 func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.Time) *program.Kernel {
 	g := pl.Gang(Piece{Coll: c, Index: Whole}, 0, Everyone)
 	k := &program.Kernel{
@@ -105,7 +103,7 @@ func (pl *Planner) GangFor(op *workload.Op, c *workload.Collective, rest trace.T
 	return k
 }
 
-// Describe fills in what the simulated run shows of a collective kernel.
+// Describe sets the attributes of a collective kernel that the simulated run shows.
 func (pl *Planner) Describe(k *program.Kernel, op *workload.Op, p Piece) {
 	c := p.Coll
 	span := pl.Workload.Run.Spans[op.Span]
@@ -120,7 +118,8 @@ func (pl *Planner) Describe(k *program.Kernel, op *workload.Op, p Piece) {
 	k.Comm = &comm
 }
 
-// Channels is how many workgroups the library used, or would.
+// Channels is the number of workgroups that the library used in the capture or, if
+// unknown, would use.
 func (pl *Planner) Channels(c *workload.Collective) int {
 	if c.Channels > 0 {
 		return c.Channels
@@ -128,16 +127,15 @@ func (pl *Planner) Channels(c *workload.Collective) int {
 	return max(1, pl.Machine.Library.ChannelsFor(c.Op, c.Bytes))
 }
 
-// Chunks cuts a captured collective into equal parts and says how long each takes
-// alone: its measured time, scaled by what the library is known to take for the
-// smaller size and the number of channels (rule C11). beside is the compute
-// that may be resident with it; nil: none.
-func (pl *Planner) Chunks(c *workload.Collective, of, channels int, beside *workload.Op) Piece {
-	return pl.PieceOf(Piece{Coll: c, Index: Whole, Of: of}, channels, beside)
+// Chunks cuts a captured collective into equal parts and sets their duration alone: the
+// captured one, scaled by the library's times for the chunk's size and number of channels
+// (rule C11). coRunner is the compute that may run alongside; nil: none.
+func (pl *Planner) Chunks(c *workload.Collective, of, channels int, coRunner *workload.Op) Piece {
+	return pl.PieceOf(Piece{Coll: c, Index: Whole, Of: of}, channels, coRunner)
 }
 
-// PieceOf fills in how long a part of a collective takes, and on how many channels.
-func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
+// PieceOf sets the duration and the number of channels of a piece.
+func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	c := p.Coll
 	captured := pl.Channels(c)
 	if channels == 0 {
@@ -147,9 +145,9 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 	bytes := p.share(c.Bytes)
 	channels = lib.Runs(c.Op, channels)
 	p.Channels, p.DurAlone, p.Slowdown = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
-	if bytes != c.Bytes || channels != captured { // else the captured time stands
-		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
-		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
+	if bytes != c.Bytes || channels != captured { // else the captured time holds
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
 	}
 	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Slowed(pl.Scenario.Pace).Time(c.Op, bytes, n, channels) / from)
@@ -157,50 +155,51 @@ func (pl *Planner) PieceOf(p Piece, channels int, beside *workload.Op) Piece {
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Relative(c.Op, bytes, n, p.Channels, w))
 	}
-	if beside != nil {
+	if coRunner != nil {
 		parts := 1
-		if p.Shares == 0 { // chunks of a collective run beside chunks of the product
+		if p.Shares == 0 { // chunks of a collective run alongside chunks of the GEMM
 			parts = p.Of
 		}
-		q := machine.Question{Kind: machine.AboutBeside, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.Channels, With: pl.neighbour(beside, parts)}
-		if sh := beside.Shape; sh.Kind == workload.GEMM {
-			q.M, q.N, q.K, q.DType = rowsOf(beside, 0, parts), sh.N, sh.K, sh.DType
+		q := machine.Question{Kind: machine.AboutCoRun, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.Channels, With: pl.coRunKind(coRunner, parts)}
+		if sh := coRunner.Shape; sh.Kind == workload.GEMM {
+			q.M, q.N, q.K, q.DType = rowsOf(coRunner, 0, parts), sh.N, sh.K, sh.DType
 		}
-		pl.Asked.Add(q)
-		factor, onset, latency := lib.Beside(c.Op, bytes, n, p.Channels, q.With)
+		pl.Lookups.Add(q)
+		factor, onset, latency := lib.CoRun(c.Op, bytes, n, p.Channels, q.With)
 		p.Slowdown, p.onset, p.late = factor, onset, Duration(latency)
 	}
 	return p
 }
 
-// neighbour says what kind of compute a collective runs beside, if it is cut
-// into so many parts: what the matrix library wrote, other matrix kernels, or
-// kernels bound by memory, as are products of few rows (rule I5).
-func (pl *Planner) neighbour(op *workload.Op, parts int) machine.Neighbour {
+// coRunKind is the kind of compute alongside a collective if that compute is cut into
+// parts: GEMMs of the matrix library, other GEMMs, or memory-bound kernels, which includes
+// GEMMs of few rows (rule I5).
+func (pl *Planner) coRunKind(op *workload.Op, parts int) machine.CoRunKind {
 	sh := op.Shape
 	switch {
 	case sh.Kind != workload.GEMM, parts > 1 && pl.Machine.Tiling(rowsOf(op, 0, parts), sh.N, sh.K).InMemory:
-		return machine.BesideMemory
+		return machine.CoRunMemory
 	case op.Tiling.Persistent:
-		return machine.BesideLibrary
+		return machine.CoRunLibrary
 	}
-	return machine.BesideTiles
+	return machine.CoRunTiles
 }
 
-// Collective is one rank's kernel of a part: a workgroup a channel, holding its
-// slot from start to end, moving its share of the wire bytes once it is on all ranks (rule C12).
+// Collective is one rank's kernel of a piece: one workgroup per channel, which holds its
+// slot from start to end and moves its share of the wire bytes once all ranks are there
+// (rule C12).
 func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	n := len(c.Members)
-	lots := pl.channelSchedules(op, p)
+	schedules := pl.channelSchedules(op, p)
 	alpha := min(p.DurAlone, Duration(pl.Machine.Library.Time(c.Op, 0, n, 0)))
-	way := pl.algoProtoOf(c)
-	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(way)
+	algoProto := pl.algoProtoOf(c)
+	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(algoProto)
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Collective, Onset: p.onset, WGs: p.Channels, Footprint: pl.ChannelFootprint(op),
 		Cluster: pl.startsTogether(pl.Machine.Library.Clusters(p.Channels)),
 		Recipe: func(ch int, buf []program.Phase) []program.Phase {
-			l := &lots[ch]
+			l := &schedules[ch]
 			buf = append(buf,
 				program.Phase{Op: program.PostTo, Flag: l.Arrive, Count: 1},
 				program.Phase{Op: program.WaitFor, Flag: l.Arrive, Count: l.members},
@@ -210,7 +209,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 				read, written = 1, 0
 			}
 			bytes, each := wire*l.share/float64(len(l.peers)), (p.DurAlone-alpha)/trace.Time(len(l.peers))
-			if own := pl.Machine.Library.AllToAll.Receive.Or(0); l.members == 1 && n > 1 && own > 0 { // a copy crosses no link (rule C20)
+			if own := pl.Machine.Library.AllToAll.Receive.Or(0); l.members == 1 && n > 1 && own > 0 { // a local copy crosses no link (rule C20)
 				each = min(each, Duration(bytes/own))
 			}
 			for i := range l.peers {
@@ -229,8 +228,8 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	return k
 }
 
-// latency is the phase of a channel in which it moves nothing yet. What compute
-// beside a collective adds whatever its size is a longer latency (rule I4).
+// latency is the phase of a channel before it moves bytes. The part of the co-run slowdown
+// that does not depend on size is additional latency (rule I4).
 func (p Piece) latency(alone trace.Time, self int32) program.Phase {
 	if alone == 0 || p.late == 0 && p.Slowdown <= 1 {
 		return program.Phase{Op: program.Sleep, Time: alone}
@@ -238,42 +237,42 @@ func (p Piece) latency(alone trace.Time, self int32) program.Phase {
 	return program.Phase{Op: program.Store, Peer: self, Time: alone, Slowdown: p.Slowdown + float64(p.late)/float64(alone)}
 }
 
-// A channelSchedule is what one channel does on one rank.
+// A channelSchedule is the work of one channel on one rank.
 type channelSchedule struct {
 	*Gang
-	members  int64   // ranks of the gang
-	peers    []int32 // GPUs it sends to
-	share    float64 // of the wire bytes of a channel, which are those of all over their number
-	pairwise bool    // a rank's copy to itself is another channel's
+	members  int64   // number of ranks in the gang
+	peers    []int32 // destination GPUs
+	share    float64 // of a channel's equal part of the wire bytes
+	pairwise bool    // the copy of a rank to itself is another channel
 }
 
-// channelSchedules are a rank's by channel. Each channel of a library's all-to-all serves one
-// pair of ranks, or a rank's copy to itself, and leaves when that is done: while one
-// of four ranks is late, 8 of 32 workgroups stay on the others; one of two, 16
-// (samples/measurements/2026-11-22-h200x4-models). Where ranks do not divide the
-// channels, all wait for all (rule C3).
+// channelSchedules returns a rank's schedules by channel. Each channel of a library's
+// all-to-all serves one pair of ranks, or a rank's copy to itself, and leaves when that is
+// done: while one of four ranks is late, 8 of 32 workgroups stay resident on the others;
+// of two ranks, 16 (samples/measurements/2026-11-22-h200x4-models). If the number of ranks
+// does not divide the channels, all wait for all (rule C3).
 func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule {
 	c, n, me := p.Coll, len(p.Coll.Members), int32(op.Rank)
-	lots := make([]channelSchedule, p.Channels)
+	schedules := make([]channelSchedule, p.Channels)
 	pairwise := c.Op == trace.AllToAll && n > 1 && p.Channels%n == 0
-	share := float64(n) / float64(n-1) // bytes, one's own among them, over those on the wire
-	for ch := range lots {
+	share := float64(n) / float64(n-1) // all bytes, including the rank's own, relative to those on the wire
+	for ch := range schedules {
 		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
-			lots[ch] = channelSchedule{Gang: pl.Gang(p, ch, Everyone), members: int64(n), peers: peers, share: 1}
+			schedules[ch] = channelSchedule{Gang: pl.Gang(p, ch, Everyone), members: int64(n), peers: peers, share: 1}
 		case peer == 0:
-			lots[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share, true}
+			schedules[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share, true}
 		default:
 			at := peers[peer-1]
-			lots[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, share, true}
+			schedules[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{min(me, at), max(me, at)}), 2, []int32{at}, share, true}
 		}
 	}
-	return lots
+	return schedules
 }
 
-// algoProtoOf is how the library is told to move a collective; the zero value where it
-// is not told, or the way is none for that operation.
+// algoProtoOf is the algorithm and protocol that the library is set to for a collective;
+// the zero value if none is set or the setting does not apply to the operation.
 func (pl *Planner) algoProtoOf(c *workload.Collective) machine.AlgoProto {
 	if pl.Machine.Library.Refuses(c.Op, pl.Machine.Fabric.Topology, pl.AlgoProto) != "" {
 		return machine.AlgoProto{}
@@ -281,7 +280,8 @@ func (pl *Planner) algoProtoOf(c *workload.Collective) machine.AlgoProto {
 	return pl.AlgoProto
 }
 
-// ChannelFootprint is what one channel's workgroup takes: as captured, or as the library's profile says.
+// ChannelFootprint is the footprint of one channel's workgroup: as captured, else from the
+// library's profile.
 func (pl *Planner) ChannelFootprint(op *workload.Op) program.Footprint {
 	if op.Footprint.Threads > 0 {
 		return op.Footprint
@@ -290,9 +290,9 @@ func (pl *Planner) ChannelFootprint(op *workload.Op) program.Footprint {
 	return program.Footprint{Threads: int(lib.Threads.Value), Registers: int(lib.Registers.Value), Shared: int(lib.Shared.Value)}
 }
 
-// peers are the GPUs a rank sends to through a channel: its neighbour on a ring,
-// or, pairwise, every other member. Over several nodes every channel's ring
-// leaves them from another GPU, so that all NICs carry their share (rule C18).
+// peers are the GPUs that a rank sends to through a channel: the next rank on a ring, or
+// all other members. Between nodes every channel's ring leaves the node at another GPU, so
+// that all NICs carry an equal share (rule C18).
 func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
 	var ids []int32
 	me := 0
@@ -329,16 +329,16 @@ func GatherOf(c *workload.Collective) *workload.Collective {
 	return &g
 }
 
-// Halves is how long the reduce-scatter of a captured collective takes and how
-// long the all-gather behind it: an all-reduce's time in the ratio of the
-// library's for either; all and nothing of a reduce-scatter.
+// Halves returns the duration of the reduce-scatter and of the all-gather of a captured
+// collective. An all-reduce's time is divided in the ratio of the library's times for the
+// two; a reduce-scatter has no gather.
 func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	if c.Op != trace.AllReduce {
 		return c.TransferAlone(), 0
 	}
 	lib, n, channels := &pl.Machine.Library, len(c.Members), pl.Channels(c)
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
-		pl.Asked.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
 	}
 	a, b := lib.Time(trace.ReduceScatter, c.Bytes, n, channels), lib.Time(trace.AllGather, c.Bytes, n, channels)
 	if a+b <= 0 {
@@ -348,10 +348,11 @@ func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	return c.TransferAlone() - gather, gather
 }
 
-// besideIn is the compute that ran beside a collective's transfer in the capture, or nil (rule L5).
-func (pl *Planner) besideIn(row int32) *workload.Op {
-	if i := pl.Workload.Isolation; i != nil && int(row) < len(i.Beside) && i.Beside[row] >= 0 {
-		return &pl.Workload.Ops[i.Beside[row]]
+// coRunnerOf is the compute operation that ran alongside a collective's transfer in the
+// capture, or nil (rule L5).
+func (pl *Planner) coRunnerOf(row int32) *workload.Op {
+	if i := pl.Workload.Isolation; i != nil && int(row) < len(i.CoRunners) && i.CoRunners[row] >= 0 {
+		return &pl.Workload.Ops[i.CoRunners[row]]
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func TestAllToAllServesPairs(t *testing.T) {
 	}
 }
 
-// A product of fewer rows than chunks is not decomposed.
+// A GEMM of fewer rows than chunks is not decomposed.
 func TestMoreChunksThanRows(t *testing.T) {
 	w := plantest.MoeDown.Build(t)
 	for i := range w.Ops {

@@ -5,16 +5,16 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Cover is a product's output in tiles, and the order in which they are computed.
+// A Cover is the tiles of a GEMM's output and their order.
 type Cover struct {
 	Rows, Cols int  // tiles along M and along N
-	Splits     int  // workgroups a tile, each with a part of K
-	byColumn   bool // order
-	Stride     int  // of columns computed one after another; 0 or 1: neighbours
+	Splits     int  // workgroups per tile, each with a part of K
+	byColumn   bool // tiles are ordered by column
+	Stride     int  // distance of columns computed one after another; 0 or 1: adjacent
 }
 
-// CoverOf is the tiles of an operation; false where they are not known or do
-// not make up its output.
+// CoverOf returns the tiles of an operation; false if they are unknown or do not cover its
+// output.
 func CoverOf(op *workload.Op, byColumn bool) (c Cover, ok bool) {
 	s, t := op.Shape, op.Tiling
 	if s.Kind != workload.GEMM && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
@@ -27,11 +27,11 @@ func CoverOf(op *workload.Op, byColumn bool) (c Cover, ok bool) {
 	return c, t.Persistent && t.Tiles == c.Tiles() || !t.Persistent && t.WGs == c.Tiles()*c.Splits
 }
 
-// Tiles is the number of tiles, splits not counted.
+// Tiles is the number of tiles, not counting splits.
 func (c Cover) Tiles() int { return c.Rows * c.Cols }
 
-// At is the row and column of the i-th tile to be computed. Split parts of a
-// tile are a whole grid apart, as a grid's third dimension is.
+// At is the row and column of the i-th tile in order. Split parts of a tile are a whole
+// grid apart, as in the third dimension of a grid.
 func (c Cover) At(i int) (row, col int) {
 	i %= c.Tiles()
 	if c.byColumn {
@@ -46,19 +46,19 @@ func (c Cover) At(i int) (row, col int) {
 	return row, col
 }
 
-// ApartGrid is a workgroup a tile, or as many persistent ones as were captured,
-// none standing for several, such that the kernel alone takes its measured time.
+// ApartGrid has one workgroup per tile, or the captured number of persistent ones, none
+// merged. The kernel alone takes its measured time.
 func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
 	cus, perCU := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
 	g := pl.GridOf(op, op.DurAlone())
 	merged := g.Merged
-	if merged { // gridOf draws short workgroups together
+	if merged { // GridOf merges short workgroups
 		g.WGs, g.Footprint, g.Merged = op.Tiling.WGs, op.Footprint, false
 		g.Time = g.Time * MaxWaves / trace.Time(CeilDiv(g.WGs, cus*perCU))
 	}
 	n := float64(tiles)
 	g.Read, g.Write = op.Read/n, op.Write/n
-	together := min(perCU, CeilDiv(g.WGs, cus)) // workgroups on a CU, as measured
+	together := min(perCU, CeilDiv(g.WGs, cus)) // resident workgroups per CU in the measurement
 	if merged {
 		g.Pipe = 1 / float64(max(1, together))
 	}

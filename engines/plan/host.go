@@ -6,13 +6,13 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// The host is a stream of delays and posts: an operation cannot start before
-// its launch has been issued. Where a strategy issues other operations than
-// were captured, they cost what the machine's profile says (rules H1 and H2).
+// The host is a stream of delays and posts: an operation cannot start before its launch
+// has been issued. Operations that were not captured cost the profile's issue times
+// (rules H1 and H2).
 
-// hostPace is how many times longer a rank's host takes to issue than the one
-// that the profile was measured on: as many times as the driver's launch calls
-// took, of the same profiler's. 1 where the trace or the profile has none (rule H3).
+// hostPace is the issue time of a rank's host relative to the profile's host: the ratio of
+// the driver's launch calls, with the same profiler. 1 if the trace or the profile has
+// none (rule H3).
 func (pl *Planner) hostPace(rank int) float64 {
 	call := pl.Machine.Launch.Call.Or(0)
 	if call <= 0 || rank >= len(pl.Workload.Calls) || pl.Workload.Calls[rank] == 0 {
@@ -21,9 +21,9 @@ func (pl *Planner) hostPace(rank int) float64 {
 	return float64(pl.Workload.Calls[rank]) / 1e9 / call
 }
 
-// issueAsCaptured writes the host's side of an operation and returns the count
-// of r.issued to wait for and the captured time at which it was issued; 0 where
-// the trace has no host calls.
+// issueAsCaptured writes the host's part of an operation. It returns the count of
+// HostIssued to wait for and the captured time of the issue; 0 if the trace has no host
+// calls.
 func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
 	if op.Issued == trace.Infinity || op.Issued > op.Start {
 		return 0, 0
@@ -38,15 +38,16 @@ func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
 	return r.postIssued(), at
 }
 
-// pause writes captured host time, less what issuing other operations than the
-// captured ones has taken already (rule H4).
+// pause writes captured host time, minus the time already used to issue operations that
+// were not captured (rule H4).
 func (r *Rank) pause(d trace.Time, name string) {
 	used := min(d, r.ahead)
 	r.ahead -= used
 	r.Host.Delay(d-used, program.HostIssue, name)
 }
 
-// waitForDevice writes a host wait for everything that had ended when the call returned (rule H5).
+// waitForDevice writes a host wait for all operations that had ended when the call
+// returned (rule H5).
 func (r *Rank) waitForDevice(s workload.HostSync) {
 	latest := r.clock
 	for _, st := range r.Streams {
@@ -59,7 +60,7 @@ func (r *Rank) waitForDevice(s workload.HostSync) {
 	r.clock = max(r.clock, s.End)
 }
 
-// lastEnded is the last operation written to a stream that had ended by the time.
+// lastEnded is the last operation of a stream that had ended by the given time.
 func (r *Rank) lastEnded(st *Stream, by trace.Time) *workload.Op {
 	for i := len(st.Commands) - 1; i >= 0; i-- {
 		if id := st.Commands[i].Origin; id >= 0 && r.Planner.Workload.Ops[id].End <= by {
@@ -69,10 +70,9 @@ func (r *Rank) lastEnded(st *Stream, by trace.Time) *workload.Op {
 	return nil
 }
 
-// hostStall is the pause of the host beyond which it was busy with the
-// program's own work. Where a run without the profiler is predicted, shorter
-// ones are taken to be the launch path's, which a profiler slows down several
-// times over; there the machine's profile counts instead (rule H6).
+// hostStall is the pause from which the host was busy with the program's own work. If a
+// run without profiler is predicted, shorter pauses count as the launch path, which a
+// profiler slows several times; the profile's times replace them (rule H6).
 const hostStall = trace.Time(1_000_000)
 
 // reach writes the host's time up to the first operation of a pair.
@@ -91,8 +91,8 @@ func (r *Rank) reach(op *workload.Op) {
 	r.clock = max(r.clock, op.Issued)
 }
 
-// passed writes what is left of the captured time up to the issue of an
-// operation, when a strategy has issued all that stands for it.
+// passed writes the remaining captured time up to the issue of an operation, after a
+// strategy has issued its replacement.
 func (r *Rank) passed(op *workload.Op) {
 	if op.Issued == trace.Infinity {
 		return
@@ -103,7 +103,8 @@ func (r *Rank) passed(op *workload.Op) {
 	r.clock = max(r.clock, op.Issued)
 }
 
-// notBefore keeps an operation of a pair from being issued before the program came to it.
+// notBefore delays the issue of an operation of a pair until the program had reached it in
+// the capture.
 func (r *Rank) notBefore(op *workload.Op) {
 	if op.Issued == trace.Infinity || r.Planner.Workload.Unprofiled {
 		return
@@ -114,8 +115,8 @@ func (r *Rank) notBefore(op *workload.Op) {
 	}
 }
 
-// Issue writes the issue of one operation that was not captured; seconds is what it
-// costs on the profile's host.
+// Issue writes the issue of one operation that was not captured. seconds is its cost on
+// the profile's host.
 func (r *Rank) Issue(seconds float64, name string) int64 {
 	d := Duration(seconds * r.HostPace)
 	r.Host.Delay(d, program.HostIssue, name)
@@ -131,5 +132,5 @@ func (r *Rank) postIssued() int64 {
 	return r.count
 }
 
-// Duration converts seconds to whole nanoseconds, to nearest.
+// Duration converts seconds to nanoseconds, rounded to nearest.
 func Duration(seconds float64) trace.Time { return trace.Time(seconds*1e9 + 0.5) }

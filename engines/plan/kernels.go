@@ -6,7 +6,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// MeasuredKernel lasts the given time and holds nothing.
+// MeasuredKernel is a kernel that lasts the given time and holds no slots.
 func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Kernel {
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
@@ -20,30 +20,30 @@ func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Ker
 	return k
 }
 
-// A plain kernel of more than maxWaves rounds of short workgroups is cut more
-// coarsely: the workgroups that are resident on a CU together count as one, and
-// CUs come free maxWaves times while it runs (rule D14).
+// MaxWaves bounds the waves of a plain kernel. A kernel with more is simulated more
+// coarsely: the workgroups that are resident on a CU together count as one, and CUs come
+// free MaxWaves times while it runs (rule D14).
 const MaxWaves = 16
 
-// A Grid is the workgroups of a compute kernel, such that alone on the machine it
-// takes its measured time (rule G9).
+// A Grid is the workgroups of a compute kernel. Alone on the machine the kernel takes its
+// measured time (rule G9).
 type Grid struct {
-	WGs       int        // launched
-	Tiles     int        // 0: plain; else shared by the workgroups
-	Owned     int        // tiles fixed to a persistent workgroup; -1 all
-	Time      trace.Time // of one tile, or of one plain workgroup, alone
-	Pipe      float64    // share of a CU's pipes a workgroup uses
-	Read      float64    // bytes a tile
+	WGs       int        // number launched
+	Tiles     int        // 0: a plain grid; else tiles shared by persistent workgroups
+	Owned     int        // tiles fixed to a persistent workgroup; -1: all
+	Time      trace.Time // ns of one tile, or of one plain workgroup, alone
+	Pipe      float64    // share of a CU's pipes that a workgroup uses
+	Read      float64    // bytes per tile
 	Write     float64
 	Footprint program.Footprint
 
-	cluster int // workgroups that start together; 0: each by itself
+	cluster int // workgroups that start together; 0: no clusters
 
-	rounds int  // of a plain grid: how often every slot is filled
-	Merged bool // a workgroup stands for several
+	rounds int  // of a plain grid: number of waves
+	Merged bool // each workgroup stands for several
 }
 
-// GridOf derives the workgroups of an operation lasting dur alone.
+// GridOf derives the workgroups of an operation that lasts dur alone.
 func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	t := op.Tiling
 	dur = pl.Paced(op, dur)
@@ -70,19 +70,19 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 		}
 		g.Time = dur / trace.Time(waves)
 		if op.Shape.Kind == workload.NoShape && waves == 1 && t.WGs%cus == 0 && t.WGs == slots {
-			// As many workgroups as fit: they loop over work that the trace does not
-			// show, and take the next piece when they are done with one (rule D15).
+			// Exactly as many workgroups as fit: they loop over pieces of work that the trace does not
+			// show, and take the next piece when they finish one (rule D15).
 			g.Tiles, g.Owned, g.Time = MaxWaves*t.WGs, 0, dur/MaxWaves
 		}
 	default: // the trace has no grid
 		g.WGs, g.Time = cus, dur
 	}
-	// Alone, the workgroups that share a CU reproduce the measured time together.
+	// Alone, the workgroups that share a CU together take the measured time.
 	together := float64(min(perCU, max(1, CeilDiv(g.WGs, cus))))
 	g.Pipe = 1 / together
 	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.Merged {
-		// Of one compiled tile alone on its CU the trace shows no time. It takes less
-		// than those that share one, so CUs with fewer tiles come free earlier (rule G10).
+		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
+		// tiles that share a CU, so CUs with fewer tiles come free earlier (rule G10).
 		g.Pipe = max(pl.Machine.LonePipe(), g.Pipe)
 		g.Time = trace.Time(float64(g.Time) / (together * g.Pipe))
 	}
@@ -91,9 +91,9 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	return g
 }
 
-// startsTogether is how many workgroups of a kernel that was captured in clusters
-// of a size start together on this machine: 0 where none of its groups of CUs
-// holds such a cluster. A kernel for that machine is built without (rule D10).
+// startsTogether is the cluster size on this machine of a kernel captured with clusters: 0
+// if no group of CUs holds such a cluster. A kernel for that machine is built without
+// clusters (rule D10).
 func (pl *Planner) startsTogether(cluster int) int {
 	if cluster > 1 && pl.Machine.GPU.Clustered(cluster) == 0 {
 		return 0
@@ -101,8 +101,8 @@ func (pl *Planner) startsTogether(cluster int) int {
 	return cluster
 }
 
-// clusterOf is the grid's cluster, where the grid is one of whole clusters; what
-// shares tiles among its workgroups has been sized to be resident at once.
+// clusterOf is the grid's cluster size; 0 if clusters do not divide the grid, or if
+// persistent workgroups that share tiles would not all be resident.
 func (pl *Planner) clusterOf(g Grid) int {
 	whole := g.cluster > 1 && g.WGs%g.cluster == 0
 	if !whole || g.Tiles > 0 && g.WGs > int(pl.Machine.GPU.Clustered(g.cluster))*pl.Residents(g.Footprint) {
@@ -111,10 +111,10 @@ func (pl *Planner) clusterOf(g Grid) int {
 	return g.cluster
 }
 
-// Residents is how many workgroups of a footprint fit on one CU, at least 1.
+// Residents is the number of workgroups of a footprint that fit on one CU, at least 1.
 func (pl *Planner) Residents(f program.Footprint) int { return max(1, f.Residents(&pl.Machine.GPU)) }
 
-// kernel is a compute operation with the workgroups it had.
+// kernel is a compute operation with its captured workgroups.
 func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
 	if pl.streams(op) {
 		return pl.streaming(op, 0, 1)
@@ -122,15 +122,15 @@ func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
 	return pl.AsLaunched(op, pl.GridOf(op, op.DurAlone()))
 }
 
-// AsLaunched is kernelOf for a kernel that does what it did when captured, or a
-// part of that: its workgroups start in clusters as they did.
+// AsLaunched is KernelOf for the captured kernel or a part of it: its workgroups start in
+// clusters as captured.
 func (pl *Planner) AsLaunched(op *workload.Op, g Grid) *program.Kernel {
 	k := pl.KernelOf(op, g)
 	k.Cluster = pl.clusterOf(g)
 	return k
 }
 
-// KernelOf is the kernel of an operation with other workgroups than it was launched with.
+// KernelOf is the kernel of an operation with other workgroups than captured.
 func (pl *Planner) KernelOf(op *workload.Op, g Grid) *program.Kernel {
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Compute, Matrix: op.Shape.Kind == workload.GEMM,
@@ -153,8 +153,8 @@ func CeilDiv(a, b int) int {
 	return (a + b - 1) / b
 }
 
-// TilesOf is an operation as persistent workgroups over all of its tiles, one
-// a slot, as fused kernels are written.
+// TilesOf is an operation as persistent workgroups over all of its tiles, one per slot, as
+// fused kernels are written.
 func (pl *Planner) TilesOf(op *workload.Op) Grid {
 	g := pl.GridOf(op, op.DurAlone())
 	if g.Tiles == 0 {
@@ -165,9 +165,9 @@ func (pl *Planner) TilesOf(op *workload.Op) Grid {
 	return g
 }
 
-// WithPrograms changes how many persistent workgroups share the tiles; 0 leaves
-// it. Fewer of them leave a compiled matrix kernel more of the caches and of the
-// power, and a gather more of the memory, each as the machine's profile says (rule U14).
+// WithPrograms changes the number of persistent workgroups that share the tiles; 0 leaves
+// it. With fewer, a compiled GEMM kernel has more cache and power per workgroup, and a
+// gather more memory bandwidth, according to the profile (rule U14).
 func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	if programs == 0 || programs == g.WGs {
 		return g
@@ -175,7 +175,7 @@ func (pl *Planner) WithPrograms(op *workload.Op, g Grid, programs int) Grid {
 	factor := 1.0
 	switch op.Shape.Kind {
 	case workload.GEMM:
-		factor = pl.Machine.Crowded(programs) / pl.Machine.Crowded(g.WGs)
+		factor = pl.Machine.TileTimeFactor(programs) / pl.Machine.TileTimeFactor(g.WGs)
 	case workload.Embedding:
 		perTile := func(n int) float64 { return float64(n) / pl.Machine.GPU.GatherAt(n, true) }
 		factor = perTile(programs) / perTile(g.WGs)

@@ -20,7 +20,7 @@ func (r *Rank) Ops(p *Pair) (first, second *workload.Op) {
 	panic("engines: a pair was emitted on a rank that has no part in it")
 }
 
-// compute and communication of a pair, whichever runs first.
+// Split returns the compute and the communication of a pair, whichever runs first.
 func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 	first, second := r.Ops(p)
 	if p.Direction == workload.CollectiveThenCompute {
@@ -29,21 +29,21 @@ func (r *Rank) Split(p *Pair) (compute, comm *workload.Op) {
 	return first, second
 }
 
-// BeginPair is to be called before a pair is written on the rank.
+// BeginPair must be called before a pair is written on the rank.
 func (r *Rank) BeginPair(p *Pair) {
 	first, _ := r.Ops(p)
 	r.reach(first)
 	r.Stream(first.Queue).Delay(r.Planner.late(r.ID, p), program.PeerSkew, "arrives later")
 }
 
-// EndPair is to be called when a pair is written on the rank.
+// EndPair must be called after a pair is written on the rank.
 func (r *Rank) EndPair(p *Pair) {
 	_, second := r.Ops(p)
 	r.passed(second)
 }
 
-// WriteFills writes the library's fills before a compute operation, the first of
-// which waits for what the operation waits for, and returns the gap behind them (rule S5).
+// WriteFills writes the library's fills before a compute operation and returns the gap
+// after them. The first fill waits for the operation's dependencies (rule S5).
 func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
 	for _, id := range fills {
 		op := &r.Planner.Workload.Ops[id]
@@ -54,8 +54,8 @@ func (r *Rank) WriteFills(s *Stream, fills []int32, gap trace.Time) trace.Time {
 	return gap
 }
 
-// waitFor makes a stream wait for predecessors that were written to other
-// streams, and reports whether the last of them to end is one of those.
+// waitFor makes a stream wait for predecessors on other streams. It reports whether the
+// last predecessor to end is one of them.
 func (r *Rank) waitFor(s *Stream, after []workload.Dep, except ...*workload.Op) bool {
 	event, latest := false, s.End
 next:
@@ -77,7 +77,8 @@ next:
 	return event
 }
 
-// Dependencies lists what an operation of the pair waits for, and what the fills before it do.
+// Dependencies lists the dependencies of an operation of the pair and of the fills before
+// it.
 func (r *Rank) Dependencies(p *Pair, op *workload.Op) []workload.Dep {
 	after := slices.Clone(op.After)
 	if compute, _ := r.Split(p); op == compute {
@@ -89,7 +90,8 @@ func (r *Rank) Dependencies(p *Pair, op *workload.Op) []workload.Dep {
 	return after
 }
 
-// ReplacedOps lists what a pair replaces on this rank, which its own operations need not wait for.
+// ReplacedOps lists the ops that a pair replaces on this rank. The pair's own operations
+// do not wait for them.
 func (r *Rank) ReplacedOps(p *Pair) []*workload.Op {
 	first, second := r.Ops(p)
 	ops := []*workload.Op{first}
@@ -103,23 +105,23 @@ func (r *Rank) ReplacedOps(p *Pair) []*workload.Op {
 	return ops
 }
 
-// CommStream returns the stream on which a pair's communication runs beside its
-// compute: the one it was captured on, or one more where both shared a stream.
+// CommStream returns the stream for a pair's communication: the captured one, or an added
+// one if compute was captured on the same stream.
 func (r *Rank) CommStream(compute, comm *workload.Op) *Stream {
 	if comm.Queue != compute.Queue {
 		return r.Stream(comm.Queue)
 	}
-	return r.Added(fmt.Sprintf("communication beside stream %d", comm.Queue))
+	return r.Added(fmt.Sprintf("communication of stream %d", comm.Queue))
 }
 
-// Written marks an operation as written to a stream.
+// Written records that an operation was written to a stream.
 func (r *Rank) Written(s *Stream, op *workload.Op) {
 	s.Post(r.Planner.Done[op.ID], 1)
 	s.End, s.last = max(s.End, op.End), op
 	r.where[op.ID] = s
 }
 
-// Share is the k-th of n parts of a time, such that they add up to it.
+// Share is the k-th of n parts of a time. The parts add up to it.
 func Share(t trace.Time, k, n int) trace.Time {
 	return t*trace.Time(k+1)/trace.Time(n) - t*trace.Time(k)/trace.Time(n)
 }

@@ -10,92 +10,92 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Planner writes one program. It walks every rank's operations in order and
-// emits them on the streams they were captured on; a strategy takes over at
-// the first operation of a pair and writes both in its own way. What surrounds
-// the pairs stays as captured: its order, its dependencies, the time the host
-// took to issue it, and the gaps that nothing else explains.
+// A Planner writes one program. It walks every rank's operations in order and writes them
+// on the streams they were captured on. At the first operation of a pair a strategy takes
+// over and writes both operations. Operations outside of pairs stay as captured: their
+// order, their dependencies, the host's time to issue them, and the gaps that have no
+// other cause.
 //
 //	host    |issue G|issue C|...          a Delay and a Post an operation
 //	queue 7 |wait host|wait events|gap|G  Post done
 //	queue 19|wait host|wait G     |gap|C  Post done
 type Planner struct {
-	Settings // of what is being written: a strategy's, or of a pair that has its own
+	Settings // of the strategy; those of a pair replace them while it is written
 	Workload *workload.Workload
 	Machine  machine.Machine
 	Scenario Scenario
-	Asked    machine.Questions // measured times that the plan asked the profile for
+	Lookups  machine.Questions // measured times that the plan looked up in the profile
 	Program  *program.Program
-	Done     []program.Flag // by op; reaches 1 when it, or what stands for it, has ended
+	Done     []program.Flag // by op; reaches 1 when the op, or its replacement, has ended
 	ranks    []*Rank
-	Pairs    []Pair // the ones that the strategy takes over
+	Pairs    []Pair // pairs that the strategy serves
 	First    map[int32]int
 	Replaced map[int32]bool // ops of those pairs
-	Only     map[int]bool   // rows of Workload.Pairs that a strategy may take; nil: all
+	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
 	gangs    map[gangKey]*Gang
-	Measured bool // captured: kernels as measured, holding nothing
-	Anchored bool // every operation starts when it did when captured
+	Measured bool // kernels last their measured times and hold no slots
+	Anchored bool // every operation starts at its captured time
 
-	// Of a schedule that writes every operation by itself (oneAtATime, lanes).
-	WriteOp     func(r *Rank, op *workload.Op) // nil: pairs are the emitter's, others as captured
-	Order       [][]int32                      // by rank: in which they are written; nil: as captured
-	Serial      bool                           // no communication beside compute
-	EndedBefore []int32                        // of a serial schedule: timeOrder
+	// Set by schedules that write every operation themselves (oneAtATime, lanes).
+	WriteOp     func(r *Rank, op *workload.Op) // nil: the emitter writes pairs, other operations stay as captured
+	Order       [][]int32                      // by rank: order of writing; nil: as captured
+	Serial      bool                           // communication never runs alongside compute
+	EndedBefore []int32                        // for a serial schedule: result of TimeOrder
 	BusyAt      []bool
-	skews       [][]trace.Time // of captured collectives, by rank: what late draws from
+	skews       [][]trace.Time // of captured collectives, by rank: distribution that late draws from
 }
 
-// A Settings is how a strategy has operations launched and collectives moved. It
-// holds for the strategy's pairs and, unless the strategy is kept to some pairs,
-// for what lies around them.
+// Settings are how a strategy launches operations and moves collectives. They hold for the
+// strategy's pairs and, unless the strategy is limited to some pairs, for all other
+// operations.
 type Settings struct {
-	Graph            bool                               // launched by a captured graph, not by the host
-	AlgoProto        machine.AlgoProto                  // in which the library is told to move collectives
-	CollectiveKernel func(*workload.Op) *program.Kernel // of a collective of the library, where not nil
+	Graph            bool                               // launched by a captured graph instead of by the host
+	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
+	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
 }
 
-// A Rank is the streams of one GPU under construction.
+// A Rank is the streams of one GPU while they are written.
 type Rank struct {
 	Planner    *Planner
 	ID         int
 	Streams    []*Stream
 	Host       *Stream
-	HostIssued program.Flag // counts the operations that the host has issued
+	HostIssued program.Flag // number of operations that the host has issued
 	count      int64
 	clock      trace.Time // captured time up to which the host stream has been written
-	ahead      trace.Time // how much of the captured time after clock it has used already
+	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
-	HostPace   float64           // of its host: how many times longer than the profile says it takes to issue
-	where      map[int32]*Stream // by op: the stream it was written to
-	Separation separation        // of a serial schedule
+	HostPace   float64           // host's issue time relative to the profile's host
+	where      map[int32]*Stream // by op: stream that it was written to
+	Separation separation        // for a serial schedule
 }
 
-// A Stream is one under construction.
+// A Stream is a stream of the program while it is written.
 type Stream struct {
 	program.Stream
-	End  trace.Time   // captured end of the last op written
-	last *workload.Op // that op; nil at first
+	End  trace.Time   // captured end of the last op written, ns
+	last *workload.Op // nil: none yet
 }
 
-// A Pair is a workload pair with what lies between its two operations.
+// A Pair is a workload pair and the operations around its two operations.
 type Pair struct {
 	*workload.Pair
 	Index       int
 	Coll        *workload.Collective
 	FillsBefore [][]int32 // by rank: fills that the library enqueues before the compute operation
 	Between     [][]int32 // by rank: ops between First and Second that use First's output
-	Dropped     [][]int32 // by rank: ops behind Second that the strategy makes needless
-	Continued   []*Pair   // that continue it: each begins with what the one before ends with, or behind its link
-	OpsBefore   [][]int32 // by rank: ops between what it continues and it
-	Grouped     bool      // several products of one collective
-	Racing      int       // parts that race for compute units, if over 1: who gets them first varies between runs
-	Settings    *Settings // of a strategy that is kept to some pairs; nil: the planner's
+	Dropped     [][]int32 // by rank: ops after Second that the strategy makes unnecessary
+	Continued   []*Pair   // next pairs of the chain: each begins with the last operation of the one before, or after its link
+	OpsBefore   [][]int32 // by rank: ops between the previous pair of the chain and this one
+	Grouped     bool      // several GEMMs of one collective
+	Racing      int       // number of parts that race for compute units, if over 1: their dispatch order varies between runs
+	Settings    *Settings // of a strategy limited to some pairs; nil: the planner's
 }
 
-// Links is the pair and what continues it.
+// Links returns the pair and the pairs that continue it.
 func (p *Pair) Links() []*Pair { return append([]*Pair{p}, p.Continued...) }
 
-// Last is the end of the chain.
+// Last returns the last pair of the chain.
 func (p *Pair) Last() *Pair {
 	if n := len(p.Continued); n > 0 {
 		return p.Continued[n-1]
@@ -103,8 +103,8 @@ func (p *Pair) Last() *Pair {
 	return p
 }
 
-// NewPlanner begins a program for a workload. It is an error if the machine has
-// fewer GPUs than the workload has ranks.
+// NewPlanner begins a program for a workload. It returns an error if the machine has fewer
+// GPUs than the workload has ranks.
 func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner, error) {
 	if m.GPUs < w.World {
 		return nil, fmt.Errorf("the trace has %d ranks and machine %s has %d GPUs (choose one with at least %d)", w.World, m.Name, m.GPUs, w.World)
@@ -126,16 +126,16 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	return pl, nil
 }
 
-// Take hands the pairs for which ok is true to the strategy. An operation is
-// part of one pair at most; the earlier pair wins.
+// Take assigns the pairs for which ok is true to the strategy. An operation belongs to at
+// most one pair; the earlier pair wins.
 func (pl *Planner) Take(ok func(*workload.Pair) bool) { pl.takeAll(ok, false) }
 
-// TakeChains is take, but where a pair begins with the operations that another
-// ends with, it continues that one: a chain.
+// TakeChains is Take, but a pair whose first operations are another pair's second ones
+// continues that pair: a chain.
 func (pl *Planner) TakeChains(ok func(*workload.Pair) bool) { pl.takeAll(ok, true) }
 
 func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
-	ends := map[int32]int{} // by last op of a chain on its first rank: its head in pl.pairs
+	ends := map[int32]int{} // by last op of a chain on its first rank: index of the chain's head in Pairs
 	for i := range pl.Workload.Pairs {
 		p := &pl.Workload.Pairs[i]
 		if pl.Only != nil && !pl.Only[i] || !ok(p) {
@@ -165,7 +165,7 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 		for _, id := range p.First {
 			pl.First[id] = pr.Index
 		}
-		// A fill before the compute operation is where the pair begins.
+		// The pair begins at a fill before the compute operation.
 		if p.Direction != workload.CollectiveThenCompute {
 			for k, id := range p.First {
 				if pre := pr.FillsBefore[pl.Workload.Ops[p.First[k]].Rank]; len(pre) > 0 {
@@ -178,7 +178,7 @@ func (pl *Planner) takeAll(ok func(*workload.Pair) bool, chains bool) {
 	}
 }
 
-// NewPair is a pair that the strategy takes next, of which nothing else is known.
+// NewPair returns the next pair that the strategy serves, with empty lists.
 func (pl *Planner) NewPair(p *workload.Pair) Pair {
 	byRank := func() [][]int32 { return make([][]int32, pl.Workload.World) }
 	pr := Pair{Pair: p, Index: len(pl.Pairs), FillsBefore: byRank(), Between: byRank(), Dropped: byRank(), OpsBefore: byRank()}
@@ -188,7 +188,7 @@ func (pl *Planner) NewPair(p *workload.Pair) Pair {
 	return pr
 }
 
-// members fills in what surrounds a pair's two operations on every rank and lists all of it.
+// members fills in the operations around a pair on every rank and returns all its ops.
 func (pl *Planner) members(p *Pair) []int32 {
 	var all []int32
 	for k := range p.First {
@@ -209,8 +209,8 @@ func (pl *Planner) members(p *Pair) []int32 {
 	return all
 }
 
-// fillsBefore are the memsets directly before an operation on its queue, which
-// libraries use to reset the counters that hand out tiles.
+// fillsBefore are the memsets directly before an operation on its queue. Libraries use
+// them to reset tile counters.
 func (pl *Planner) fillsBefore(id int32) []int32 {
 	var fills []int32
 	op := &pl.Workload.Ops[id]
@@ -229,8 +229,7 @@ func (pl *Planner) fillsBefore(id int32) []int32 {
 	return fills
 }
 
-// LimitToPairs makes what a strategy has set hold for the pairs that it took, those
-// from the given one on, and for nothing else.
+// LimitToPairs limits the planner's settings to the pairs from the given one on.
 func (pl *Planner) LimitToPairs(from int) {
 	own := pl.Settings
 	pl.Settings = Settings{}
@@ -239,7 +238,7 @@ func (pl *Planner) LimitToPairs(from int) {
 	}
 }
 
-// Write walks the ranks.
+// Write writes all ranks and returns the program.
 func (pl *Planner) Write(emit Emitter) *program.Program {
 	for _, r := range pl.ranks {
 		if pl.WriteOp != nil {
@@ -287,8 +286,8 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 // Stream returns the rank's stream for a captured queue.
 func (r *Rank) Stream(queue int64) *Stream { return r.free(queue, trace.Infinity) }
 
-// free returns a stream of the queue that is idle at the captured time:
-// operations that overlap on one queue, as AMD's do, need streams of their own.
+// free returns a stream of the queue that is idle at the captured time. Operations that
+// overlap on one queue (AMD) need several streams.
 func (r *Rank) free(queue int64, at trace.Time) *Stream {
 	for _, s := range r.Streams {
 		if s.Queue == queue && s.End <= at {
@@ -298,8 +297,8 @@ func (r *Rank) free(queue int64, at trace.Time) *Stream {
 	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
 }
 
-// Added returns a stream that a strategy adds to the captured ones, by its name.
-// Its queue is numbered below that of the host.
+// Added returns the stream of that name that a strategy adds to the captured ones. Its
+// queue number is below the host's.
 func (r *Rank) Added(name string) *Stream {
 	added := int64(0)
 	for _, s := range r.Streams {
@@ -323,7 +322,8 @@ func (r *Rank) newStream(name string, queue int64) *Stream {
 	return s
 }
 
-// writeCaptured emits an operation where, and after what, it was captured.
+// writeCaptured writes an operation on its captured stream, after its captured
+// dependencies.
 func (r *Rank) writeCaptured(op *workload.Op) {
 	s := r.free(op.Queue, op.Start)
 	after := s.End
@@ -343,7 +343,7 @@ func (r *Rank) writeCaptured(op *workload.Op) {
 	r.Written(s, op)
 }
 
-// commandOf is the kernel or copy for an operation that is kept.
+// commandOf is the kernel or copy of an operation that no strategy replaces.
 func (pl *Planner) commandOf(op *workload.Op) program.Command {
 	switch {
 	case op.Kind == trace.Copy:
@@ -363,7 +363,7 @@ func LaunchOf(op *workload.Op, k *program.Kernel) program.Command {
 	return program.Command{Op: program.Launch, Kernel: k, Name: op.Name, Origin: op.ID}
 }
 
-// CopyOf keeps a copy or fill as measured.
+// CopyOf is a copy or fill with its measured duration.
 func (pl *Planner) CopyOf(op *workload.Op) program.Command {
 	c := &program.Copy{Name: op.Name, From: int32(op.Rank), Peer: int32(op.Rank), Time: op.Dur(), Free: true}
 	if a := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span]); a != nil {
@@ -372,30 +372,31 @@ func (pl *Planner) CopyOf(op *workload.Op) program.Command {
 	return program.Command{Op: program.Start, Copy: c, Name: op.Name, Origin: op.ID}
 }
 
-// Launch adds a kernel or copy that starts a gap after what is before it.
+// Launch adds a kernel or copy that starts gap ns after the previous command.
 func (s *Stream) Launch(gap trace.Time, c program.Command) {
 	c.Delay = gap
 	s.Commands = append(s.Commands, c)
 }
 
-// Wait holds the stream until a flag reaches n. The name is what is waited for.
+// Wait holds the stream until a flag reaches n. The name is the reason shown.
 func (s *Stream) Wait(f program.Flag, n int64, name string) {
 	s.Commands = append(s.Commands, program.Command{Op: program.Wait, Flag: f, Count: n, Name: name, Origin: -1})
 }
 
-// Post adds n to a flag when all before it has ended.
+// Post adds n to a flag when all previous commands have ended.
 func (s *Stream) Post(f program.Flag, n int64) {
 	s.Commands = append(s.Commands, program.Command{Op: program.Post, Flag: f, Count: n, Origin: -1})
 }
 
-// Delay holds the stream for a time, which is lost to a cause.
+// Delay holds the stream for d ns, which count as idle time of the given cause.
 func (s *Stream) Delay(d trace.Time, why program.Cause, name string) {
 	if d > 0 {
 		s.Commands = append(s.Commands, program.Command{Op: program.Delay, Delay: d, Why: why, Name: name, Origin: -1})
 	}
 }
 
-// atCapturedStart emits an operation that starts when it did, whatever others do.
+// atCapturedStart writes an operation that starts at its captured time regardless of all
+// others.
 func (r *Rank) atCapturedStart(op *workload.Op) {
 	s := r.free(op.Queue, op.Start)
 	r.Host.Delay(op.Start-r.clock, program.HostIssue, op.Name)

@@ -21,7 +21,7 @@ func TestPaced(t *testing.T) {
 		op   workload.Op
 		want int64 // of 1000 µs
 	}{
-		{"a product", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 1e9}, 1_100_000},
+		{"a GEMM", workload.Op{Kernel: &workload.Kernel{Dense: true}, Read: 1e9}, 1_100_000},
 		{"all the memory gives", workload.Op{Kernel: &workload.Kernel{}, Read: 6e8, Write: 4e8}, 1_000_000},
 		{"half of it", workload.Op{Kernel: &workload.Kernel{}, Read: 5e8}, 1_100_000},
 		{"of unknown traffic", workload.Op{Kernel: &workload.Kernel{}}, 1_000_000},
@@ -37,7 +37,7 @@ func TestPaced(t *testing.T) {
 	}
 }
 
-// A captured product keeps its clusters where its grid is one that they fill and
+// A captured GEMM keeps its clusters where its grid is one that they fill and
 // the machine's groups hold at once; its chunks have those of their own tile.
 func TestClustersOfProducts(t *testing.T) {
 	planAll := func(m machine.Machine) *Planner {
@@ -86,16 +86,16 @@ func TestClustersOfProducts(t *testing.T) {
 }
 
 // Beside chunks whose operands the memory takes longer to read than their tiles
-// compute, a collective is slowed as beside any kernel that saturates the memory.
+// compute, a collective is slowed as alongside any kernel that saturates the memory.
 func TestNeighbourOfFewRows(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 2)}
 	op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 2048, N: 16384, K: 8192}, Tiling: workload.Tiling{Persistent: true}}}
-	if few, many := pl.neighbour(op, 16), pl.neighbour(op, 4); few != machine.BesideMemory || many != machine.BesideLibrary {
+	if few, many := pl.coRunKind(op, 16), pl.coRunKind(op, 4); few != machine.CoRunMemory || many != machine.CoRunLibrary {
 		t.Errorf("chunks of 128 rows are %d, of 512 rows %d", few, many)
 	}
 }
 
-// A library's collective that runs beside compute on all CUs that it leaves takes
+// A library's collective that runs alongside compute on all CUs that it leaves takes
 // as much longer as was calibrated, its latency included.
 func TestSlowdownAsCalibrated(t *testing.T) {
 	for _, op := range []trace.CollectiveOp{trace.AllReduce, trace.ReduceScatter, trace.AllToAll} {
@@ -115,9 +115,9 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 			}
 			return all
 		}
-		factor, _, latency := m.Library.Beside(op, s.Bytes, s.Ranks, alone.Channels, pl.neighbour(compute, 1))
+		factor, _, latency := m.Library.CoRun(op, s.Bytes, s.Ranks, alone.Channels, pl.coRunKind(compute, 1))
 		if got, want := took(beside), factor*took(alone)+1e9*latency; !plantest.Near(got, want) {
-			t.Errorf("%s takes %.0f ns beside compute and %.0f alone, want %.0f", op, got, took(alone), want)
+			t.Errorf("%s takes %.0f ns alongside compute and %.0f alone, want %.0f", op, got, took(alone), want)
 		}
 	}
 }

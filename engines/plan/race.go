@@ -1,36 +1,36 @@
 package plan
 
 import (
-	"github.com/overlapse/overlapse/replay/machine"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Two things vary between runs of one program, and Scenario.Seed decides both:
+// Two things vary between runs of one program. Scenario.Seed selects both:
 //
 //   - Races: where a chunk's collective and the next chunk of a GEMM become ready
 //     at the same time, the dispatch order varies between runs and ranks. A
 //     collective moves only when it is resident on all ranks, so ranks whose order
 //     differs wait for each other.
-//   - Arrival: each rank comes to a pair as late as in one of the captured
-//     collectives, beyond what is usual for that rank.
+//   - Arrival: each rank arrives at a pair as late as at one of the captured
+//     collectives, relative to that rank's median.
 //
-// How races fall was recorded on two and four H200, where a GEMM's collective is
-// decomposed (samples/measurements). At the first chunk both orders are equally
-// likely and ranks are independent: of 456 iterations on four ranks the collective
-// went first on 0 to 4 of them in 31, 110, 180, 112 and 23. At a later chunk it goes
-// first in 158 of 486 cases where it did so at the chunk before, and in 8 of 78
-// where it did not, which is taken as never (rules X1 and X2).
+// Race outcomes were measured on two and four H200 with decomposed GEMMs and collectives
+// (samples/measurements). At the first chunk both orders are equally likely and ranks are
+// independent: of 456 iterations on four ranks the collective went first on 0 to 4 of them
+// in 31, 110, 180, 112 and 23. At a later chunk it goes first in 158 of 486 cases after it
+// did so at the previous chunk, and in 8 of 78 after it did not, which is modelled as
+// never (rules X1 and X2).
 //
-// Of an all-gather in chunks, the next chunk and the GEMM behind the last one race.
-// The all-gather goes first in 72 of 178 cases at the first chunk; where the GEMM
-// did, in 31 of 75 at the second and in 21 of 152 later: two races, then the GEMM.
-// Where an all-gather went first, the next ones do in 248 of 255 cases (rule X3).
+// With an all-gather in chunks, the next chunk races with the GEMM of the previous one.
+// The all-gather goes first in 72 of 178 cases at the first chunk; after the GEMM went
+// first, in 31 of 75 at the second chunk and in 21 of 152 later: two races, then the GEMM.
+// After an all-gather went first, the next ones do in 248 of 255 cases (rule X3).
 
-// CommFirst reports whether a pair's collective is dispatched before the compute
-// that becomes ready together with it, at a chunk on this rank.
+// CommFirst reports whether a pair's collective is dispatched before the compute that
+// becomes ready at the same time, at a chunk on this rank.
 func (r *Rank) CommFirst(p *Pair, chunk int) bool {
 	if p.Direction == workload.CollectiveThenCompute {
 		for k := range min(chunk+1, GatherRaces(&r.Planner.Machine)) {
@@ -48,10 +48,10 @@ func (r *Rank) CommFirst(p *Pair, chunk int) bool {
 	return r.raceWon(p, 0)
 }
 
-// GatherRaces is at how many chunks of an all-gather there is a race.
+// GatherRaces is the number of chunks of an all-gather at which there is a race.
 func GatherRaces(m *machine.Machine) int { return int(m.Launch.GatherRaces.Value) }
 
-// raceWon reports whether the collective wins the race at a chunk.
+// raceWon reports whether the collective is dispatched first at a chunk.
 func (r *Rank) raceWon(p *Pair, chunk int) bool {
 	sc := &r.Planner.Scenario
 	if sc.Seed > 0 {
@@ -72,7 +72,7 @@ func (r *Rank) raceWon(p *Pair, chunk int) bool {
 	return false
 }
 
-// draw is a number that depends on nothing but its arguments (splitmix64).
+// draw is a pseudo-random number that depends only on its arguments (splitmix64).
 func draw(keys ...int64) uint64 {
 	var x uint64
 	for _, k := range keys {
@@ -84,7 +84,7 @@ func draw(keys ...int64) uint64 {
 	return x
 }
 
-// late is how much later than usual a rank comes to a pair (rule X6).
+// late is how much later than its median a rank arrives at a pair, ns (rule X6).
 func (pl *Planner) late(rank int, p *Pair) trace.Time {
 	if pl.Scenario.Seed <= 0 {
 		return 0
@@ -99,9 +99,9 @@ func (pl *Planner) late(rank int, p *Pair) trace.Time {
 	return of[rank]
 }
 
-// skews are, by captured collective of all ranks, how much later than its median
-// each rank arrived, relative to the rank of which that is least. The first
-// collective starts with the host and is left out.
+// skews are, by rank and captured collective of all ranks, the arrival of the rank
+// relative to its median, minus that of the least late rank. The first collective is
+// excluded: it includes the start of the host.
 func skews(w *workload.Workload) [][]trace.Time {
 	var all [][]trace.Time
 	for i := range w.Collectives {
@@ -143,9 +143,9 @@ func skews(w *workload.Workload) [][]trace.Time {
 	return all
 }
 
-// MedianOutcome is the outcome with the median time. Two ranks agree in half of the
-// runs, and the lower median of the times is the one without waiting; more ranks
-// mostly differ, and so do two ranks over the chunks of an all-gather.
+// MedianOutcome is the outcome with the median time. Two ranks agree in half of the runs,
+// and the lower median is the time without waiting; more ranks mostly differ, and so do
+// two ranks over the chunks of an all-gather.
 func MedianOutcome(ranks int, gather bool) RaceOutcome {
 	if ranks > 2 || gather {
 		return RanksDiffer
@@ -153,18 +153,18 @@ func MedianOutcome(ranks int, gather bool) RaceOutcome {
 	return GEMMFirst
 }
 
-// Races says in which pairs of a program chunks of a collective and of compute
-// become ready at the same time, so that dispatch order varies between runs.
+// Races are the pairs of a program in which chunks of a collective and of compute become
+// ready at the same time, so that dispatch order varies between runs.
 type Races struct {
-	GEMMs   bool // of a product and its collective
-	Gathers bool // of a gather and the product behind it
-	Chunks  int  // of the gathers, at most
+	GEMMs   bool // a GEMM and its collective
+	Gathers bool // an all-gather and its GEMM
+	Chunks  int  // maximum number of chunks of the gathers
 }
 
-// Any reports whether there are any.
+// Any reports whether there is a race.
 func (r Races) Any() bool { return r.GEMMs || r.Gathers }
 
-// Races are those of the pairs that strategies have taken.
+// Races returns the races in the pairs that strategies serve.
 func (pl *Planner) Races() (all Races) {
 	if pl.Workload.World < 2 {
 		return all

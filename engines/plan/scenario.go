@@ -1,40 +1,39 @@
 package plan
 
-// A Scenario is what the result of a program depends on besides the program and
-// the machine: the state of the GPUs' clocks and how races fall. The zero value
-// is the median race at the clock of the capture.
+// A Scenario holds the conditions of a run other than the program and the machine: the
+// clock of the GPUs and the outcome of dispatch races. The zero value is the median race
+// at the captured clock.
 type Scenario struct {
-	Seed int64       // over 0: races and late arrivals are drawn from it
-	Race RaceOutcome // how races fall where Seed is 0
+	Seed int64       // over 0: races and late arrivals are drawn with it
+	Race RaceOutcome // race outcome if Seed is 0
 
 	Clock ClockRegime
-	Rest  float64 // seconds for which the GPUs idle between two iterations
+	Rest  float64 // idle time of the GPUs between two iterations, seconds
 
-	// Pace is how many times as long work that is bound by the clock takes as in
-	// the capture, because the clock stands lower; 0 stands for durations as
-	// captured. Package compare finds it.
+	// Pace is the duration of clock-bound work relative to the capture; 0 stands for 1.
+	// Package compare finds it.
 	Pace float64
 }
 
-// A RaceOutcome is which of two kernels that become ready together is dispatched
-// first: the GEMM (or the next chunk of one) or the collective, on each rank.
+// A RaceOutcome is the kernel that is dispatched first on each rank if two become ready at
+// the same time: the GEMM (or its next chunk) or the collective.
 type RaceOutcome uint8
 
 // The outcomes.
 const (
-	MedianRace    RaceOutcome = iota // of the times that the others lead to, the median one
+	MedianRace    RaceOutcome = iota // the outcome with the median time
 	GEMMFirst                        // the GEMM on every rank
 	CommFirst                        // the collective on every rank
 	RanksDiffer                      // the collective on every other rank: ranks wait for each other
-	LastGEMMFirst                    // the collective on every rank but the last
+	LastGEMMFirst                    // the collective on every rank except the last
 )
 
-// A ClockRegime says at which clock iterations are predicted.
+// A ClockRegime is the clock at which iterations are predicted.
 type ClockRegime uint8
 
 // The regimes.
 const (
-	CapturedClock ClockRegime = iota // settled, as the capture's: only what a strategy draws more or less counts
-	FullClock                        // full: of the first iterations after a pause
-	SettledClock                     // settled, whichever clock the capture met
+	CapturedClock ClockRegime = iota // settled, as in the capture: only a strategy's change of power counts
+	FullClock                        // full clock: the first iterations after a pause
+	SettledClock                     // settled, whatever the clock of the capture
 )

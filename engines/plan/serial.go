@@ -9,14 +9,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// SerialOrder is every rank's operations in the order of a serial schedule, in which
-// no communication runs beside compute. All ranks have the collectives in the same
-// order, so that they cannot deadlock (rule B4).
+// SerialOrder orders every rank's operations for a serial schedule, in which no
+// communication runs alongside compute. All ranks have the collectives in the same order,
+// so they cannot deadlock (rule B4).
 //
-// The order is a topological one of a graph over all ranks: a node is a kernel, a
-// copy, or a collective with all its members; an edge is what an operation waited
-// for when captured. Among nodes that are ready the earliest captured goes first,
-// where a collective counts from its last arrival: there its data is ready.
+// It is a topological order of a graph over all ranks: a node is a kernel, a copy, or a
+// collective with all its members; an edge is a captured dependency. Among ready nodes the
+// earliest captured goes first. A collective counts from its last arrival, when its data
+// is ready.
 func SerialOrder(w *workload.Workload) [][]int32 {
 	nodeOf := make([]int32, len(w.Ops))
 	var nodes []serialNode
@@ -53,7 +53,7 @@ func SerialOrder(w *workload.Workload) [][]int32 {
 		}
 	}
 	for done := 0; done < len(nodes); done++ {
-		if q.Len() == 0 { // a cycle, where clocks of ranks disagree: break it at the earliest node
+		if q.Len() == 0 { // a cycle, because clocks of ranks disagree: break it at the earliest node
 			heap.Push(q, earliestLeft(nodes))
 		}
 		id := heap.Pop(q).(int32)
@@ -78,7 +78,7 @@ type serialNode struct {
 	ops   []int32
 	at    trace.Time
 	next  []int32
-	waits int // predecessors left; -1: written
+	waits int // number of unwritten predecessors; -1: written
 }
 
 func earliestLeft(nodes []serialNode) int32 {
@@ -92,7 +92,7 @@ func earliestLeft(nodes []serialNode) int32 {
 	return best
 }
 
-// A serialQueue holds nodes that are ready, the earliest captured first.
+// A serialQueue holds ready nodes, the earliest captured first.
 type serialQueue struct {
 	nodes []serialNode
 	ready []int32
@@ -112,8 +112,8 @@ func (q *serialQueue) Pop() any {
 	return x
 }
 
-// Communicates reports whether an operation moves bytes between ranks, as
-// package overlap has it.
+// Communicates reports whether an operation moves bytes between ranks, as defined by
+// package overlap.
 func (pl *Planner) Communicates(op *workload.Op) bool {
 	if op.Kind != trace.Copy {
 		return op.Collective >= 0 || op.Kind == trace.Collective
@@ -122,14 +122,14 @@ func (pl *Planner) Communicates(op *workload.Op) bool {
 	return c != nil && c.Dir == trace.PeerToPeer
 }
 
-// A separation keeps communication and compute of one rank apart.
+// A separation prevents communication and compute of one rank from overlapping.
 type separation struct {
-	compute []int32 // kernels since the last communication, the last of each stream
+	compute []int32 // kernels since the last communication, the last one of each stream
 	comm    int32   // the last communication, or -1
 }
 
-// separatedFrom is what an operation must also wait for, so that no communication runs
-// beside it or, if it communicates, beside anything.
+// separatedFrom lists the additional dependencies that keep an operation from running
+// alongside communication or, if it communicates, alongside anything.
 func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 	const why = workload.Planned
 	b := &r.Separation
@@ -145,7 +145,7 @@ func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 	return after
 }
 
-// Wrote notes that an operation was written.
+// Wrote records that an operation was written.
 func (b *separation) Wrote(r *Rank, op *workload.Op) {
 	switch {
 	case r.Planner.Communicates(op):
@@ -157,9 +157,10 @@ func (b *separation) Wrote(r *Rank, op *workload.Op) {
 	}
 }
 
-// WriteSerial writes an operation of no pair in a serial schedule. It starts behind what
-// it waited for, what had ended on the rank when it started, and what the schedule
-// keeps apart from it, plus the part of its captured gap in which the rank was idle.
+// WriteSerial writes an operation of no pair in a serial schedule. It starts after its
+// dependencies, the operations that had ended on the rank when it started, and those that
+// the schedule separates from it, plus the part of its captured gap in which the rank was
+// idle.
 func (r *Rank) WriteSerial(op *workload.Op) {
 	s := r.free(op.Queue, op.Start)
 	from := s.End
@@ -172,7 +173,7 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 	if before := r.Planner.EndedBefore[op.ID]; before >= 0 {
 		after = append(after, workload.Dep{Op: before})
 	}
-	event := false // something that ran beside it when captured is waited for
+	event := false // waits for an operation that ran alongside it in the capture
 	for _, d := range after {
 		dep := &r.Planner.Workload.Ops[d.Op]
 		if r.where[d.Op] == nil || r.where[d.Op] == s {
@@ -194,8 +195,8 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 	r.Written(s, op)
 }
 
-// TimeOrder finds, by op, the last operation of its rank that had ended when it
-// started (-1: none), and whether another one was running then.
+// TimeOrder finds, by op, the last operation of its rank that had ended when it started
+// (-1: none), and whether another one was running then.
 func TimeOrder(w *workload.Workload) (endedBefore []int32, busy []bool) {
 	endedBefore, busy = slices.Repeat([]int32{-1}, len(w.Ops)), make([]bool, len(w.Ops))
 	for _, ids := range w.Ranks {

@@ -7,17 +7,17 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// StepTime is the time of one iteration in a simulated run: the median distance
-// between the ends of successive ones, the last device operation of any rank
-// counting, so that what the first one waited for (other ranks, a cold host)
-// does not weigh. Of iterations that overlap it is the mean, filling and
-// draining the pipeline included, waiting for other ranks at its start not. One has its length; without any, the whole
-// run's time is returned (rule B5).
+// StepTime is the time of one iteration in a simulated run, ns: the median distance
+// between the ends of successive iterations, counting the last device operation of any
+// rank. This excludes the start of the first one (other ranks, a cold host). For
+// iterations that overlap it is the mean, including the fill and drain of the pipeline but
+// not the initial wait for other ranks. A single iteration has its length; a run without
+// iterations has the whole run's time (rule B5).
 func StepTime(w *workload.Workload, run *trace.Run) trace.Time {
 	return StepsOf(w, run).time()
 }
 
-// StepsOf gathers the iterations of a simulated run.
+// StepsOf collects the iterations of a simulated run.
 func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 	c := newSteps(w)
 	for _, s := range run.Spans {
@@ -37,10 +37,10 @@ func MeasuredStepTime(w *workload.Workload) trace.Time {
 	return c.time()
 }
 
-// Steps gathers when each iteration began and ended on every rank.
+// Steps holds the start and end of each iteration on every rank.
 type Steps struct {
 	of    []int32      // by op: its iteration, or -1
-	each  [][]Interval // by iteration, rank
+	each  [][]Interval // by iteration and rank
 	whole Interval
 	ranks int
 }
@@ -68,8 +68,8 @@ func (c *Steps) add(op *workload.Op, start, end trace.Time) {
 	}
 }
 
-// Ran lists the iterations that ran, over all ranks, and whether any began on a
-// rank before the one before it had ended there.
+// Ran lists the iterations that ran, over all ranks. It reports whether one began on a
+// rank before the previous one had ended there.
 func (c *Steps) Ran() (all []Interval, overlap bool) {
 	for i, ranks := range c.each {
 		x := Interval{Start: trace.Infinity}
@@ -100,7 +100,8 @@ func (c *Steps) time() trace.Time {
 	return between(ran, func(i Interval) trace.Time { return i.End })
 }
 
-// Mean is the time from the first iteration's start to the last one's end, over their number.
+// Mean is the time from the start of the first iteration to the end of the last, divided
+// by their number.
 func (c *Steps) Mean() trace.Time {
 	ran, _ := c.Ran()
 	if len(ran) == 0 {
@@ -109,8 +110,8 @@ func (c *Steps) Mean() trace.Time {
 	return (ran[len(ran)-1].End - ran[0].Start) / trace.Time(len(ran))
 }
 
-// filled is how long the first of overlapping iterations takes on the rank that
-// nobody kept waiting.
+// filled is the duration of the first of overlapping iterations on the rank that waited
+// least.
 func (c *Steps) filled(ran []Interval) trace.Time {
 	least := ran[0].End - ran[0].Start
 	for _, x := range c.each[0] {
@@ -131,8 +132,8 @@ func between(ran []Interval, of func(Interval) trace.Time) trace.Time {
 	return d[(len(d)-1)/2]
 }
 
-// Steady is when, on each rank, all but the first iteration begin to count, and
-// how many those are; with one or none, the whole run and 1.
+// Steady is the start, on each rank, of the iterations after the first one, and their
+// number; with one iteration or none, the whole run and 1.
 func (c *Steps) Steady() (from []trace.Time, n int) {
 	if len(c.each) == 0 {
 		return make([]trace.Time, c.ranks), 1
@@ -157,8 +158,8 @@ func OriginOf(run *trace.Run, s trace.Span) int32 {
 	return trace.None
 }
 
-// Typical is the iteration that StepTime stands for: from the end of the one
-// before to its end, or all of them where they overlap, and how many that are.
+// Typical is the iteration that StepTime describes: from the end of the previous one to
+// its end; or all iterations if they overlap, and their number.
 func (c *Steps) Typical() (is Interval, rounds int) {
 	ran, overlap := c.Ran()
 	switch n := len(ran); {

@@ -1,10 +1,10 @@
-// Package plan is what overlap strategies are written with.
+// Package plan defines overlap strategies and the planner that they write programs with.
 //
-// A Strategy turns a workload into a program of work, transfers and flags; it
-// runs nothing. Its Plan function takes the pairs of operations that it serves
-// (Planner.Take) and returns the function that writes one pair on one rank. The
-// Planner writes everything else as it was captured: kernels, collectives and
-// copies on their streams, behind their dependencies and the host's launches.
+// A Strategy turns a workload into a program of work, transfers and flags; it does not run
+// the program. Its Plan function selects the pairs of operations that it serves
+// (Planner.Take) and returns the function that writes one pair on one rank. The Planner
+// writes all other operations as captured: kernels, collectives and copies on their
+// streams, after their dependencies and the host's launches.
 //
 //	plan.go         Planner, Rank, Stream: walks the operations of every rank
 //	write.go        writes one operation, or a pair in sequence
@@ -14,8 +14,7 @@
 //	race.go         which of two kernels is dispatched first where that varies
 //	clock.go        the clock that the power limit leaves
 //
-// Somebody who writes a strategy of their own imports this package and adds a
-// row to the table in package engines.
+// To add a strategy, import this package and add a row to the table in package engines.
 package plan
 
 import (
@@ -26,36 +25,37 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A Strategy is one way of overlapping computation with communication.
+// A Strategy is one method of overlapping computation with communication.
 type Strategy struct {
-	Name    string  // what users type
-	From    string  // the paper or system it comes from
+	Name    string  // as in --strategy
+	From    string  // paper or system
 	Summary string  // one line
 	Detail  string  // a paragraph for `overlapse strategies NAME`
-	Params  []Param // in the order they are printed
+	Params  []Param // in printing order
 
-	Inside    bool     // overlaps inside kernels: phases of workgroups are worth recording
-	Bound     bool     // a reference to compare with, not a strategy
+	Inside    bool     // overlaps inside kernels: phases of workgroups are recorded
+	Bound     bool     // a bound for comparison, not a schedule that runs
 	Future    bool     // needs hardware that no GPU has: shown, never recommended
-	Plain     bool     // overlaps nothing: recommended where no other strategy is clearly faster
+	Plain     bool     // overlaps nothing: recommended unless another strategy is clearly faster
 	Exact     bool     // replays measured durations
 	Loop      bool     // overlaps iterations, so it serves all pairs of a trace or none
-	Rebuilds  bool     // runs other kernels than the captured ones
-	Saves     string   // the work that it removes and ideal pays for; "" where it schedules the same operations
-	Untested  []string // settings, as "variant=ring", that no measurement stands behind
-	DependsOn []string // keys of the profile that decide its result beyond what all strategies need; by their beginning
+	Rebuilds  bool     // runs other kernels than captured
+	Saves     string   // work that it removes and ideal still includes; "": same operations as captured
+	Untested  []string // settings without a measurement, as "variant=ring"
+	DependsOn []string // prefixes of profile keys that its result depends on, beyond those that all strategies need
 
-	Parts []Selection // of a mix: what it is made of
+	Parts []Selection // for a mix: the strategies that it combines
 
-	// Plan takes the pairs that the strategy serves (Planner.Take) and returns the
-	// function that writes them; a NotApplicable error where there are none.
+	// Plan selects the pairs that the strategy serves (Planner.Take) and returns the function
+	// that writes them. It returns a NotApplicable error if there are none.
 	Plan func(pl *Planner, v Values) (Emitter, error)
 }
 
-// An Emitter writes a pair's operations of one rank.
+// An Emitter writes the operations of a pair on one rank.
 type Emitter func(r *Rank, p *Pair)
 
-// Program is the workload under the strategy: a NotApplicable error where it has nothing to plan.
+// Program plans the workload. It returns a NotApplicable error if the strategy does not
+// apply.
 func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*program.Program, error) {
 	pl, err := e.Planned(w, m, v, sc)
 	if err != nil {
@@ -64,8 +64,8 @@ func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values, sc 
 	return pl.Program, nil
 }
 
-// Planned is the planner that has written the program, to see besides what of
-// it varies between runs and which measured times it asked for.
+// Planned returns the planner after it has written the program. It also holds the races of
+// the program and the profile lookups.
 func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, error) {
 	pl, err := NewPlanner(w, m, sc)
 	if err != nil {
@@ -79,18 +79,19 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 	return pl, nil
 }
 
-// A Param is one setting of an engine.
+// A Param is one parameter of a strategy.
 type Param struct {
 	Name    string
 	Default string
-	Choices []string // nil: a whole number
-	Least   int      // of a whole number
-	Most    int      // of a whole number; 0: no bound
-	For     string   // "variant=ring|waves": all other values of that setting make nothing of this one; "" always
+	Choices []string // nil: an integer
+	Least   int      // minimum of an integer
+	Most    int      // maximum of an integer; 0: no bound
+	For     string   // "variant=ring|waves": has an effect only with these values of that parameter; "": always
 	Doc     string
 }
 
-// A NotApplicable error says in one line why an engine has nothing to plan on a workload.
+// A NotApplicable error is the reason, in one line, why a strategy does not apply to a
+// workload.
 type NotApplicable struct{ Strategy, Why string }
 
 func (e *NotApplicable) Error() string {

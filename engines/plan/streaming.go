@@ -8,14 +8,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A kernel that streams memory, of more workgroups than fit at once, takes time
-// by its bytes and not by its waves: workgroups drift apart, and those of a
-// partial last wave share with fewer. On n of N compute units it takes N/n times
-// as long (one of 201 µs beside 4, 8, 16 and 24 held units of 132: 208, 213, 228
-// and 235 to 245 µs, rows beside_membound), not a whole wave more (rule M10).
+// A streaming kernel with more workgroups than slots takes time by its bytes, not by whole
+// waves: workgroups drift apart, and those of a partial last wave share bandwidth with
+// fewer. On n of N compute units it takes N/n times as long: 201 µs on 132 units, 208,
+// 213, 228 and 235 to 245 µs with 4, 8, 16 and 24 of them held (rows beside_membound;
+// rule M10).
 //
-// Each compute unit's share is cut into pieces, finer towards the end, so that
-// little is left over at the end however many units there are:
+// Each compute unit's share is cut into pieces, finer towards the end, so that little
+// remains at the end for any number of units:
 //
 //	|1/8|1/8|...7 times...|1/8|1/64|1/64|...8 times...|
 const (
@@ -23,21 +23,22 @@ const (
 	fine                 = 64
 )
 
-// pieces is how many that makes: what coarse ones leave is cut finely.
+// pieces is the number of pieces: the remainder of the coarse ones is cut finely.
 const pieces = coarsePieces + fine*(coarse-coarsePieces)/coarse
 
-// upTo is the share of the work that the first of so many pieces are.
+// upTo is the share of the work in the first n pieces.
 func upTo(n int) float64 {
 	return float64(min(n, coarsePieces))/coarse + float64(max(0, n-coarsePieces))/fine
 }
 
-// streams reports whether an operation is such a kernel.
+// streams reports whether an operation is a streaming kernel with more workgroups than
+// slots.
 func (pl *Planner) streams(op *workload.Op) bool {
 	slots := int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
 	return op.Shape.Kind == workload.Elementwise && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
-// streaming is the k-th of n parts of an operation that streams (rule M11).
+// streaming is the k-th of n parts of a streaming operation (rule M11).
 func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 	cus, per := int(pl.Machine.GPU.CUs.Value), pl.Residents(op.Footprint)
 	slots, wgs := cus*per, portion(op.Tiling.WGs, k, n)

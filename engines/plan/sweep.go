@@ -5,25 +5,25 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// sweepGrain is the bytes that a workgroup of a memory-bound kernel handles at
-// least: 512 threads of 16 bytes.
+// sweepGrain is the minimum number of bytes per workgroup of a memory-bound kernel: 512
+// threads of 16 bytes.
 const sweepGrain = 8 << 10
 
-// sweepFootprint is that of kernels that only move data.
+// SweepFootprint is the footprint of kernels that only move data.
 var SweepFootprint = program.Footprint{Threads: 512, Registers: 32}
 
-// Sweep is a kernel that does nothing but read and write memory (rule M9).
+// Sweep is a kernel that only reads and writes memory (rule M9).
 func (pl *Planner) Sweep(name string, read, write float64) *program.Kernel {
 	return pl.SweepOn(name, pl.Sweepers(read, write), read, write, 0)
 }
 
-// Sweepers is how many workgroups such a kernel has.
+// Sweepers is the number of workgroups of a Sweep.
 func (pl *Planner) Sweepers(read, write float64) int {
-	slots := min(4, pl.Residents(SweepFootprint)) * int(pl.Machine.GPU.CUs.Value) // all resident: some wait for each other
+	slots := min(4, pl.Residents(SweepFootprint)) * int(pl.Machine.GPU.CUs.Value) // all resident, because some wait for others
 	return min(slots, max(1, int(max(read, write)/sweepGrain)))
 }
 
-// SweepOn is such a kernel with so many workgroups, that takes at least so many seconds.
+// SweepOn is a Sweep with the given number of workgroups and minimum seconds.
 func (pl *Planner) SweepOn(name string, wgs int, read, write, least float64) *program.Kernel {
 	time := max(pl.Machine.Launch.Graph.Value, least)
 	if rate := pl.Machine.GPU.StreamAt(wgs); rate > 0 {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Values are the settings of one engine, every parameter present. Make them
-// with Engine.Values or ParseSelection.
+// Values are the settings of one strategy, every parameter present. Strategy.Values and
+// ParseSelection make them.
 type Values map[string]string
 
-// Int returns a whole number. Engine.Values has checked that it is one.
+// Int returns an integer setting. Strategy.Values has checked it.
 func (v Values) Int(name string) int {
 	n, _ := strconv.Atoi(v[name])
 	return n
 }
 
-// String lists the settings that differ from the engine's defaults, as users type them.
+// String lists the settings that differ from the defaults, as users type them.
 func (e Strategy) String(v Values) string {
 	var set []string
 	for _, p := range e.Params {
@@ -28,7 +28,7 @@ func (e Strategy) String(v Values) string {
 	return strings.Join(set, " ")
 }
 
-// Values completes settings with the engine's defaults and checks every one.
+// Values completes settings with the defaults and checks every one.
 func (e Strategy) Values(set map[string]string) (Values, error) {
 	v := Values{}
 	for _, p := range e.Params {
@@ -74,7 +74,7 @@ func (e Strategy) paramNames() []string {
 	return names
 }
 
-// An UnknownError is a name of a strategy or of a parameter that there is not.
+// An UnknownError is an unknown name of a strategy or parameter.
 type UnknownError struct {
 	What, Name, There string
 	Known             []string
@@ -88,7 +88,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%s %q (%s %s)", e.What, e.Name, e.There, known)
 }
 
-// A Selection is an engine with settings.
+// A Selection is a strategy with settings.
 type Selection struct {
 	Strategy Strategy
 	Values   Values

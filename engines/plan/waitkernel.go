@@ -5,9 +5,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// WaitKernel is one thread that spins until a flag has reached a count, and
-// holds back what its stream has behind it. It may be there, in its slot, long
-// before. nap is how long it sleeps between looks: that late it sees the count (rule S13).
+// WaitKernel is one thread that polls a flag until it reaches a count and thereby delays
+// its stream. It holds its slot while it waits. nap is the time between polls, and so its
+// maximum delay (rule S13).
 func WaitKernel(f program.Flag, count int64, nap trace.Time) program.Command {
 	return program.Command{Op: program.Launch, Origin: -1, Name: "wait kernel", Kernel: &program.Kernel{
 		Name: "wait kernel", Kind: trace.Compute, WGs: 1, Footprint: program.Footprint{Threads: 1},

@@ -6,7 +6,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// WithCollective are the pairs of compute and communication.
+// WithCollective selects the pairs of compute and communication.
 func WithCollective(p *workload.Pair) bool { return p.Collective >= 0 }
 
 // WriteInSequence writes a pair as two operations with an event between them.
@@ -21,7 +21,7 @@ func (r *Rank) WriteInSequence(p *Pair, channels, programs int) {
 	r.EndPair(p)
 }
 
-// WriteOp writes one operation of a pair in one piece.
+// WriteOp writes one operation of a pair without cutting it.
 func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
 	s := r.Stream(op.Queue)
 	after := r.Dependencies(p, op)
@@ -42,19 +42,19 @@ func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
 	r.Written(s, op)
 }
 
-// communication is what moves the bytes of a collective: the library's kernel, or
-// the one that a strategy has instead.
+// communication is the kernel of a collective: the library's, or the strategy's
+// replacement.
 func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel {
 	if pl.CollectiveKernel != nil {
 		if k := pl.CollectiveKernel(op); k != nil {
 			return k
 		}
 	}
-	return pl.Collective(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.besideIn(op.Collective)))
+	return pl.Collective(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
 }
 
-// WaitUntilReady makes a stream wait for the host and for an operation's predecessors,
-// and returns the gap before it then starts (rules S3 and S4).
+// WaitUntilReady makes a stream wait for the host and for an operation's predecessors. It
+// returns the gap before the operation starts (rules S3 and S4).
 func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, except ...*workload.Op) trace.Time {
 	l := r.Planner.Machine.Launch
 	cost := l.Host
@@ -76,14 +76,14 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 	return Duration(l.Gap.Value)
 }
 
-// Fence holds a workgroup until what it stored to peers, an earlier flag too, has
-// been acknowledged: a flag must not overtake what it announces (rule F4).
+// Fence holds a workgroup until its stores and flags to peers have been acknowledged: a
+// flag must not overtake the data that it announces (rule F4).
 func (pl *Planner) Fence() program.Phase {
 	return program.Phase{Op: program.Sleep, Time: Duration(pl.Machine.Fabric.Fence.Value)}
 }
 
-// OpBetween names the first kernel or copy, other than a fill, that lies between
-// two operations on the stream of either.
+// OpBetween is the name of the first kernel or copy, other than a fill, between two
+// operations on the stream of either.
 func (pl *Planner) OpBetween(a, b *workload.Op) string {
 	for id := a.ID + 1; id < b.ID; id++ {
 		op := &pl.Workload.Ops[id]

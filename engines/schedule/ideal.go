@@ -19,10 +19,10 @@ var Ideal = plan.Strategy{
 		"alone. Nothing holds slots or bandwidth, and nothing waits for a launch, for the host or for other streams' data. " +
 		"An iteration begins when the one before has ended on all ranks. A strategy that takes less has removed work, as stores " +
 		"of intermediate results, or made it cheaper; the replay says which. variant=gemm-rs is T3's Ideal-GEMM-RS-Overlap: of an all-reduce only the " +
-		"reduce-scatter runs beside the GEMM, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
+		"reduce-scatter runs alongside the GEMM, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
 		"where memory adds what arrives, which saves the reduce-scatter's last step, in which nothing is sent and the last sum is formed.",
 	Params: []plan.Param{
-		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs beside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
+		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
 	},
 	Bound: true,
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
@@ -39,7 +39,7 @@ var Ideal = plan.Strategy{
 			if gathers[p.Index] == nil {
 				gathers[p.Index] = plan.GatherOf(p.Coll)
 			}
-			besideReduction(r, p, gathers[p.Index], variant == "rs-nmc")
+			reductionOverlap(r, p, gathers[p.Index], variant == "rs-nmc")
 		}, nil
 	},
 }
@@ -62,9 +62,9 @@ func alone(pl *plan.Planner, op *workload.Op) program.Command {
 	return plan.LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, op.DurAlone())))
 }
 
-// besideReduction writes a kernel and the reduce-scatter of its output side by
+// reductionOverlap writes a kernel and the reduce-scatter of its output side by
 // side, and behind both, where they were an all-reduce, its all-gather (rule B3).
-func besideReduction(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
+func reductionOverlap(r *plan.Rank, p *plan.Pair, gather *workload.Collective, nmc bool) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
 	reduce, rest := r.Planner.Halves(p.Coll)

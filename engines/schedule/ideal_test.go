@@ -64,7 +64,7 @@ func TestNearMemorySums(t *testing.T) {
 	}
 }
 
-// T3's references, by hand: a product of 1.22 ms and an all-reduce of 640 µs.
+// T3's references, by hand: a GEMM of 1.22 ms and an all-reduce of 640 µs.
 func TestIdealVariants(t *testing.T) {
 	s := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
@@ -77,13 +77,13 @@ func TestIdealVariants(t *testing.T) {
 	}{
 		{"whole", 1_220_000, 1_220_000},
 		{"gemm-rs", 1_220_000, 1_220_000 + reduce},
-		{"rs-nmc", 1_220_000, 1_220_000 + reduce}, // the product decides
+		{"rs-nmc", 1_220_000, 1_220_000 + reduce}, // the GEMM decides
 		{"gemm-rs", 100_000, 2 * reduce},
 	} {
 		s.Gemm = c.gemm
 		got := enginetest.Outcome(t, s.Build(t), m, "ideal", map[string]string{"variant": c.variant})
 		if d := got.Time - c.want; d < 0 || d > 10_000 {
-			t.Errorf("%s beside a product of %d ns: %d ns, want %d and a launch", c.variant, c.gemm, got.Time, c.want)
+			t.Errorf("%s alongside a GEMM of %d ns: %d ns, want %d and a launch", c.variant, c.gemm, got.Time, c.want)
 		}
 	}
 	s.Gemm = 100_000

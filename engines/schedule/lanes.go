@@ -10,7 +10,7 @@ import (
 )
 
 // A laneKey names a lane of the bound: the compute, the communication or the
-// copies of one captured stream. Its operations never ran beside each other when
+// copies of one captured stream. Its operations never ran alongside each other when
 // captured, so no schedule of that stream's operations takes less than all of them.
 type laneKey struct {
 	queue int64

@@ -5,25 +5,25 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// Multistream runs the collective of one iteration beside the compute of the
+// Multistream runs the collective of one iteration alongside the compute of the
 // next (rules W6 to W9).
 var Multistream = plan.Strategy{
 	Name:    "multistream",
 	From:    "resource-aware overlap",
-	Summary: "the collective of one iteration beside the compute of the next, on two streams",
+	Summary: "the collective of one iteration alongside the compute of the next, on two streams",
 	Detail: "Iterations are taken to be independent, as two micro-batches are: the compute of an iteration no longer waits " +
 		"for the collective of the one before. The collective becomes ready when the last workgroup of its producer retires, " +
 		"the same moment at which the next iteration's first workgroups are eligible; without free compute units it waits " +
 		"for that kernel's tail. Priority decides only among workgroups that wait together. What compute leaves free can be " +
-		"shaped: lds asks for more shared memory a workgroup, so that fewer are resident and a channel may fit beside them; blocks " +
+		"shaped: lds requests more shared memory per workgroup, so that fewer are resident and a channel may fit alongside them; blocks " +
 		"launches fewer workgroups, which loop over the tiles; carve keeps whole compute units for the collective, and gives it no more " +
-		"channels than fit there. Shaping has its price: a product on fewer units or with fewer residents takes longer, as " +
+		"channels than fit there. Shaping has its price: a GEMM on fewer units or with fewer residents takes longer, as " +
 		"far as one workgroup alone does not fill a unit's pipes.",
 	Params: []plan.Param{
 		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
 		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
 		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed"},
-		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute asks for; 0: as captured"},
+		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured"},
 		{Name: "carve", Default: "0", Doc: "compute units that compute leaves to the collective"},
 	},
@@ -47,7 +47,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			}
 		}
 	}
-	return func(r *plan.Rank, p *plan.Pair) { besideNext(r, p, o, v) }, nil
+	return func(r *plan.Rank, p *plan.Pair) { overlapsNext(r, p, o, v) }, nil
 }
 
 // independent says why iterations cannot overlap, or nothing. They can where
@@ -58,7 +58,7 @@ func independent(pl *plan.Planner) string {
 	case len(pl.Pairs) == 0:
 		return "no compute kernel followed by a collective was found"
 	case len(pl.Pairs) < 2:
-		return "a single pair has no next iteration to run beside"
+		return "a single pair has no next iteration to run alongside"
 	case n == 0:
 		return "iterations are not marked in the trace, so nothing says that they are independent"
 	}
@@ -70,7 +70,7 @@ func independent(pl *plan.Planner) string {
 	return ""
 }
 
-func besideNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
+func overlapsNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
 	compute, comm := r.Ops(p)
 	onCompute, onComm := r.Stream(compute.Queue), r.CommStream(compute, comm)
 	if v["priority"] == "on" {

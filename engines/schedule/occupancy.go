@@ -11,12 +11,12 @@ import (
 // An occupancy is what a GEMM's kernel leaves of the device for others
 // (resource-aware overlap, section 3.1; rules W7 to W9). Zero values change nothing.
 //
-//	residents of a CU    |AAAABBBB....|   blocks of 24 KiB: a channel fits beside
+//	residents of a CU    |AAAABBBB....|   blocks of 24 KiB: a channel fits alongside
 //	with more LDS each   |AAAAAAAA....|   blocks of 48 KiB: one less resident
 //	fewer blocks         |AAAA|AAAA|..|   whole CUs stay free
 //	CUs carved out       |AABB|AABB|xx|   compute may not use the last
 type occupancy struct {
-	shared int // bytes of LDS that each workgroup asks for
+	shared int // bytes of LDS that each workgroup requests
 	blocks int // workgroups, looping over the tiles
 	carve  int // CUs that compute may not use
 }
@@ -25,7 +25,7 @@ func occupancyOf(v plan.Values) occupancy {
 	return occupancy{shared: v.Int("lds") << 10, blocks: v.Int("blocks"), carve: v.Int("carve")}
 }
 
-// refuses says why an operation cannot run so, or nothing.
+// refuses is the reason why an operation cannot run with the settings, or "".
 func (o occupancy) refuses(pl *plan.Planner, op *workload.Op) string {
 	gpu := &pl.Machine.GPU
 	switch {
@@ -64,7 +64,7 @@ func shaped(pl *plan.Planner, op *workload.Op, o occupancy) plan.Grid {
 	return g
 }
 
-// looping gives the tiles of a grid to so many workgroups.
+// looping distributes the tiles of a grid over n workgroups.
 func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Grid {
 	if g.Tiles > 0 {
 		return pl.WithPrograms(op, g, min(blocks, g.WGs))
@@ -76,8 +76,8 @@ func looping(pl *plan.Planner, op *workload.Op, g plan.Grid, blocks int) plan.Gr
 	return g
 }
 
-// reach is how much so many workgroups of an operation get done together: in
-// proportion, but where memory bounds them only what the profile says they reach.
+// reach is the relative throughput of n workgroups of an operation: proportional, or the
+// profile's curve if memory-bound.
 func reach(pl *plan.Planner, op *workload.Op, n int) float64 {
 	switch {
 	case op.Shape.Kind == workload.Embedding && pl.Machine.GPU.Gather.Known():
@@ -105,8 +105,8 @@ func carved(pl *plan.Planner, g plan.Grid, carve int) plan.Grid {
 	return g
 }
 
-// channels is how many of a collective's workgroups may run beside: with CUs
-// carved out, no more than fit there, for a gang that does not fit waits for the product's tail.
+// channels is how many of a collective's workgroups may run alongside: with CUs
+// carved out, no more than fit there, for a gang that does not fit waits for the GEMM's tail.
 func (o occupancy) channels(pl *plan.Planner, comm *workload.Op, want int) int {
 	if o.carve == 0 {
 		return want

@@ -17,7 +17,7 @@ import (
 type sideBySide struct {
 	plain, urgent, sequential trace.Time
 	exposed                   trace.Time // communication a rank, without priority
-	rate                      float64    // of communication that runs beside compute
+	rate                      float64    // of communication that runs alongside compute
 }
 
 func besides(t testing.TB, w *workload.Workload, m machine.Machine, perCU float64) sideBySide {
@@ -78,7 +78,7 @@ func TestBlocksAndPriority(t *testing.T) {
 
 // CUs kept for the collective slow compute, and few of them slow the
 // collective more (T3 section 3.2.1: 8 of 80 CUs slow the all-reduce by 41 %, 16
-// by 7 % and the product by 21 %; the second is better, and neither near the ideal).
+// by 7 % and the GEMM by 21 %; the second is better, and neither near the ideal).
 func TestCarvedCUs(t *testing.T) {
 	m := plantest.Profile(t, "a100x4")
 	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)
@@ -96,12 +96,12 @@ func TestCarvedCUs(t *testing.T) {
 	}
 	reduce0, reduce8, reduce16 := longest(trace.Collective, "0"), longest(trace.Collective, "8"), longest(trace.Collective, "16")
 	gemm0, gemm8, gemm16 := longest(trace.Compute, "0"), longest(trace.Compute, "8"), longest(trace.Compute, "16")
-	t.Logf("all-reduce ×%.2f on 8 CUs, ×%.2f on 16; product ×%.2f and ×%.2f", ratio(reduce8, reduce0), ratio(reduce16, reduce0), ratio(gemm8, gemm0), ratio(gemm16, gemm0))
+	t.Logf("all-reduce ×%.2f on 8 CUs, ×%.2f on 16; GEMM ×%.2f and ×%.2f", ratio(reduce8, reduce0), ratio(reduce16, reduce0), ratio(gemm8, gemm0), ratio(gemm16, gemm0))
 	if reduce8 <= reduce16 || reduce16 < reduce0 {
 		t.Errorf("the all-reduce takes %d ns on all CUs, %d on 16, %d on 8", reduce0, reduce16, reduce8)
 	}
 	if gemm16 < gemm8 || gemm8 <= gemm0 {
-		t.Errorf("the product takes %d ns on all CUs, %d without 8, %d without 16", gemm0, gemm8, gemm16)
+		t.Errorf("the GEMM takes %d ns on all CUs, %d without 8, %d without 16", gemm0, gemm8, gemm16)
 	}
 	if ideal := enginetest.Outcome(t, w, m, "ideal", nil).Time; all("16") >= all("8") || all("16") <= ideal {
 		t.Errorf("8 CUs: %d ns, 16: %d, ideal %d", all("8"), all("16"), ideal)
@@ -114,7 +114,7 @@ func TestCarvedCUs(t *testing.T) {
 func ratio(a, b trace.Time) float64 { return float64(a) / float64(b) }
 
 // On V100 three workgroups a CU leave no registers for a channel. Asking for all
-// shared memory leaves one, and the collective runs beside it from the start.
+// shared memory leaves one, and the collective runs alongside it from the start.
 func TestSharedMemoryLeavesRoom(t *testing.T) {
 	m := plantest.Profile(t, "v100x4")
 	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Whatever is asked for, all tiles are computed: a product alone takes no less
+// Whatever is asked for, all tiles are computed: a GEMM alone takes no less
 // than its flop on the CUs that it may use.
 func TestShapedGridsComputeAllTiles(t *testing.T) {
 	m := plantest.Profile(t, "a100x4")

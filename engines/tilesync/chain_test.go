@@ -12,7 +12,7 @@ import (
 )
 
 // The three kernels of attention run as one chain: each once a step, on streams of their
-// own, the third beside the first if there is room, and no kernel before its producer's first tile.
+// own, the third alongside the first if there is room, and no kernel before its producer's first tile.
 func TestChainsOfThree(t *testing.T) {
 	w, m := plantest.SelfAttention(1024).Build(t), plantest.H200(t, 1)
 	for _, policy := range []string{"row", "tile", "strided"} {
@@ -78,14 +78,14 @@ func TestChainDeadlock(t *testing.T) {
 	}
 }
 
-// Pairs of convolutions, as products over 3×3 positions of the channels: by tile
+// Pairs of convolutions, as GEMMs over 3×3 positions of the channels: by tile
 // of channels or by row.
 func TestConvolutionPairs(t *testing.T) {
 	conv := func(channels int64) plantest.Chain {
 		x := plantest.Dense{N: channels, K: 9 * channels, Dur: 60_000}
 		first, second := x, x
 		first.Name, second.Name = "conv 1", "conv 2"
-		return plantest.Chain{Ranks: 1, Steps: 4, M: 56 * 56 * 12, Products: []plantest.Dense{first, second}}
+		return plantest.Chain{Ranks: 1, Steps: 4, M: 56 * 56 * 12, GEMMs: []plantest.Dense{first, second}}
 	}
 	w, m := conv(256).Build(t), plantest.H200(t, 1)
 	base := enginetest.Outcome(t, w, m, "captured", nil)
@@ -125,9 +125,9 @@ func TestTilesyncRefusals(t *testing.T) {
 		policy string
 		want   string
 	}{
-		{plantest.Chain{Ranks: 1, Steps: 2, M: 512, Products: []plantest.Dense{{Name: "qkv", N: 768, K: 512, Dur: 20_000}, {Name: "out", N: 512, K: 256, Dur: 20_000}}}, "tile", "policy tile needs a consumer that sums over the producer's 768 columns, not 256"},
+		{plantest.Chain{Ranks: 1, Steps: 2, M: 512, GEMMs: []plantest.Dense{{Name: "qkv", N: 768, K: 512, Dur: 20_000}, {Name: "out", N: 512, K: 256, Dur: 20_000}}}, "tile", "policy tile needs a consumer that sums over the producer's 768 columns, not 256"},
 		{plantest.SelfAttention(512), "conv", "policy conv needs a consumer that sums over a whole number of filter positions of the producer's channels"},
-		{plantest.Chain{Ranks: 1, Steps: 2, M: 512, Products: []plantest.Dense{{Name: "up", N: 1024, K: 512, Dur: 20_000}, {Name: "down", N: 512, K: 1024, Dur: 20_000}}}, "strided", "policy strided needs a producer whose columns hold several matrices (queries, keys, values), each as wide as the consumer sums over"},
+		{plantest.Chain{Ranks: 1, Steps: 2, M: 512, GEMMs: []plantest.Dense{{Name: "up", N: 1024, K: 512, Dur: 20_000}, {Name: "down", N: 512, K: 1024, Dur: 20_000}}}, "strided", "policy strided needs a producer whose columns hold several matrices (queries, keys, values), each as wide as the consumer sums over"},
 	} {
 		if got := enginetest.Outcome(t, c.chain.Build(t), m, "tilesync", map[string]string{"policy": c.policy}); got.Why != c.want {
 			t.Errorf("%s: %q\nwant %q", c.policy, got.Why, c.want)

@@ -24,7 +24,7 @@ func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphor
 	if a.M != b.M {
 		return s, fmt.Sprintf("the consumer has %d rows, the producer %d", b.M, a.M)
 	}
-	inner := b.K // columns of the producer's output that the consumer goes along
+	inner := b.K // columns of the producer's output that the consumer sums over
 	if ownColumns(a, b) {
 		inner = b.N
 	}
@@ -73,7 +73,7 @@ func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
 	return policy
 }
 
-// A link is what two kernels of a chain have in common: semaphores of the
+// A link is the semaphores between two kernels of a chain, and the tiles of the producer.
 // producer's rows, each in parts.
 type link struct {
 	semaphores
@@ -151,7 +151,7 @@ func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started
 	return started
 }
 
-// synchronisedKernel waits for what comes in over a link and posts what goes out; nil: nothing does.
+// synchronisedKernel waits for the incoming link and posts the outgoing one; nil: none.
 func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun program.Flag, v plan.Values) *program.Kernel {
 	c, _ := plan.CoverOf(op, v["order"] == "column")
 	if out != nil {

@@ -31,7 +31,7 @@ func streamK(r *plan.Rank, p *plan.Pair) {
 // partialBytes is an element of a partial sum, in single precision.
 const partialBytes = 4
 
-// splitAlongK is a product's whole waves, and the rest of its tiles spread over
+// splitAlongK is a GEMM's whole waves, and the rest of its tiles spread over
 // all slots: parts of a tile are written to memory, read again and summed.
 func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
 	c, _ := plan.CoverOf(op, false)

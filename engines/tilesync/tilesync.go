@@ -21,7 +21,7 @@ var Strategy = plan.Strategy{
 	Name:    "tilesync",
 	From:    "cuSync",
 	Saves:   "compute units that are idle in the producer's last wave run the consumer",
-	Summary: "dependent products side by side, tiles waiting for tiles",
+	Summary: "dependent GEMMs side by side, tiles waiting for tiles",
 	Detail: "Kernels of which each consumes the one before, two or a whole chain (attention's three), run on streams of their own. A producer's workgroup posts a semaphore when its tile is " +
 		"written; a consumer's waits, in its slot, for those that its loop over K comes to: once for a whole row (row), at each " +
 		"tile of it (tile), for tiles a stride apart that it needs together (strided, queries, keys and values of attention), or " +
@@ -47,7 +47,7 @@ var Strategy = plan.Strategy{
 }
 
 func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	why, policy, served := "no two dependent matrix products were found (give their shapes)", v["policy"], false
+	why, policy, served := "no two dependent GEMMs were found (give their shapes)", v["policy"], false
 	pl.TakeChains(func(p *workload.Pair) bool {
 		if p.Direction != workload.ComputeThenCompute {
 			return false
@@ -73,11 +73,11 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return func(r *plan.Rank, p *plan.Pair) { synchronised(r, p, v) }, nil
 }
 
-// unsynchronised is the policy by which two kernels meet tile by tile, "" for
-// none, and why it is not the one that was asked for.
+// unsynchronised is the policy that synchronises two kernels by tile, "" for none, and the
+// reason if it is not the selected one.
 func unsynchronised(pl *plan.Planner, first, second *workload.Op, policy string) (own, why string) {
 	if name := pl.OpBetween(first, second); name != "" {
-		return "", fmt.Sprintf("%s lies between the two products and reads the first one's whole output", plan.ShortName(name))
+		return "", fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", plan.ShortName(name))
 	}
 	for _, op := range []*workload.Op{first, second} {
 		if _, ok := plan.CoverOf(op, false); !ok {
@@ -120,13 +120,13 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	r.EndPair(p.Last())
 }
 
-// A side is one kernel of a chain and where it is launched.
+// A side is one kernel of a chain and its place in the streams.
 type side struct {
 	op     *workload.Op
 	on     *plan.Stream
 	fills  []int32        // the library's fills before it
-	after  []workload.Dep // what it waits for
-	within []*workload.Op // what the chain replaces, which it need not wait for
+	after  []workload.Dep // its dependencies
+	within []*workload.Op // operations that the chain replaces; it does not wait for them
 	kernel *program.Kernel
 }
 
@@ -139,7 +139,7 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 		_, second := r.Ops(l)
 		on := r.CommStream(first, second)
 		if i > 0 && second.Queue == first.Queue {
-			on = r.Added(fmt.Sprintf("kernel %d of a chain beside stream %d", i+2, second.Queue))
+			on = r.Added(fmt.Sprintf("kernel %d of a chain on stream %d", i+2, second.Queue))
 		}
 		sides = append(sides, side{op: second, on: on, fills: l.Between[r.ID], after: r.Dependencies(l, second)})
 		within = append(within, r.ReplacedOps(l)...)
@@ -150,8 +150,8 @@ func sides(r *plan.Rank, p *plan.Pair) []side {
 	return sides
 }
 
-// lead launches a side as soon as what it waits for has ended, and returns a
-// flag that is posted when its stream has come to it and the semaphores are clear.
+// lead launches a side when its dependencies have ended. It returns a flag that is posted
+// when its stream has reached it and the semaphores are cleared.
 func lead(r *plan.Rank, s *side, reset bool) program.Flag {
 	l := r.Planner.Machine.Launch
 	gap := r.WaitUntilReady(s.on, s.op, s.after, s.within...) - plan.Duration(l.Gap.Value)
@@ -183,7 +183,8 @@ func behindStart(r *plan.Rank, s *side, started program.Flag) {
 	start(r, s, plan.Duration(l.Gap.Value))
 }
 
-// start writes a side's fills and kernel, and returns a flag for when its stream has come to them.
+// start writes a side's fills and kernel. It returns a flag that is posted when its stream
+// has reached them.
 func start(r *plan.Rank, s *side, gap trace.Time) program.Flag {
 	next := r.Planner.Program.NewFlag(s.op.Name + " next on its stream")
 	s.on.Post(next, 1)

@@ -55,7 +55,7 @@ func TestTilesyncDeadlock(t *testing.T) {
 	}{
 		{"consumer first", plantest.Mlp512, map[string]string{"waitkernel": "off", "first": "consumer"}, true},
 		{"consumer first, by tiles", plantest.Mlp512, map[string]string{"waitkernel": "off", "first": "consumer", "policy": "tile"}, true},
-		{"consumer first, but it fits beside", small, map[string]string{"waitkernel": "off", "first": "consumer"}, false},
+		{"consumer first, but it fits alongside", small, map[string]string{"waitkernel": "off", "first": "consumer"}, false},
 		{"producer first", plantest.Mlp512, map[string]string{"waitkernel": "off"}, false},
 		{"wait kernel", plantest.Mlp512, map[string]string{"first": "consumer"}, false},
 	} {

@@ -10,7 +10,7 @@ import (
 // hold. T3 gives the thresholds (section 4.5), not the length.
 const queueEntries = 64
 
-// unlimited is the threshold of transfers that no threshold limits: they take turns.
+// unlimited is the threshold of transfers that no threshold limits: they alternate.
 const unlimited = queueEntries / 2
 
 // arbiterOf is how memory is divided. With compute first, a threshold on the queue
@@ -29,7 +29,7 @@ func arbiterOf(v plan.Values) program.Arbiter {
 
 func queueShare(entries int) float64 { return float64(entries) / queueEntries }
 
-// intensity is the share of the memory's rate that a product takes alone, in
+// intensity is the share of the memory's rate that a GEMM takes alone, in
 // its first stage as in all others: its stages are alike.
 func intensity(pl *plan.Planner, op *workload.Op) float64 {
 	if op.DurAlone() <= 0 || pl.Machine.GPU.Memory.Value <= 0 {
@@ -38,7 +38,7 @@ func intensity(pl *plan.Planner, op *workload.Op) float64 {
 	return (op.Read*bypass(pl, op) + op.Write) / (float64(op.DurAlone()) / 1e9) / pl.Machine.GPU.Memory.Value
 }
 
-// threshold is T3's choice among its four, smaller for products that use more
+// threshold is T3's choice among its four, smaller for GEMMs that use more
 // of the memory; where they part, by quarters, is assumed.
 func threshold(intensity float64) int {
 	switch {
@@ -52,7 +52,7 @@ func threshold(intensity float64) int {
 	return unlimited
 }
 
-// bypass is a product's reads of memory when its output does not go through the
+// bypass is a GEMM's reads of memory when its output does not go through the
 // last-level cache, relative to when it does. Tiles that are resident together
 // share the panels of both inputs; what an earlier wave has read is found in the
 // cache as far as that holds what goes through it.

@@ -2,7 +2,7 @@ package trigger
 
 import "testing"
 
-// Products that use more of the memory leave less of its queue.
+// GEMMs that use more of the memory leave less of its queue.
 func TestThresholds(t *testing.T) {
 	last := queueEntries
 	for _, intensity := range []float64{0, 0.3, 0.6, 0.9} {
@@ -14,7 +14,7 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// Blocks make up stages and stages the product, for any number of tiles; each
+// Blocks make up stages and stages the GEMM, for any number of tiles; each
 // counter's posts add up to what its transfer waits for.
 func TestTrackerCounts(t *testing.T) {
 	for _, n := range []int{2, 3, 8} {

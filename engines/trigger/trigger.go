@@ -12,35 +12,35 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy is a GEMM whose stores are counted in memory, where the last one
-// starts the transfer of what they completed (T3 section 4, rules K1 to K10).
+// Strategy is a GEMM whose stores are counted in memory; the last store of a block starts
+// its transfer (T3 section 4, rules K1 to K10).
 //
 //	stage      1          2          3          4 (own)
-//	product |stores →   |writes    |writes    |writes    |
+//	GEMM |stores →   |writes    |writes    |writes    |
 //	arrives |           |stores    |DMA 2     |DMA 3     |
 //	DMA     |           |     2 →  |     3 →  |          |  N-2 rounds
 var Strategy = plan.Strategy{
 	Name:    "trigger",
 	From:    "T3",
 	Saves:   "the collective's kernel, and its reads and writes of memory",
-	Summary: "stores counted in memory start DMA transfers of a ring beside the product",
-	Detail: "A product and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
+	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
+	Detail: "A GEMM and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
 		"as many stages as there are ranks, each rank one chunk ahead of the next, so that what arrives in a stage is the chunk " +
 		"being computed. The first stage's stores go straight into the neighbour's memory. In the others a tracker counts the " +
 		"rank's own stores and those that arrive; when both are complete, a transfer that was queued beforehand reads the " +
-		"sum and sends it on, without a compute unit. The last chunk stays. algorithm=direct stores each chunk to its owner " +
+		"sum and forwards it, without a compute unit. The last chunk is not sent. algorithm=direct stores each chunk to its owner " +
 		"instead, and serves all-to-alls too. Before an all-gather both pass stores on, without sums: to the neighbour, whose transfers " +
 		"forward them, or to every peer. Stores update memory in place (nmc=on), which takes it longer (gpu.update); without that (nmc=off) both partial results " +
 		"are read for each transfer and a kernel adds the last. The second half of an all-reduce is the library's all-gather, afterwards. " +
 		"Output bypasses the last-level cache, which leaves that to the inputs: they are read from memory less often. " +
-		"Memory serves both sides in turn (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
-		"entries of the controller's queue, fewer the more of the memory's rate the product takes in its first stage, and " +
+		"Memory alternates between both sides (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
+		"entries of the controller's queue, fewer the more of the memory's rate the GEMM takes in its first stage, and " +
 		"those they are sure of. The queue's length and where intensities part are assumed.",
 	Params: []plan.Param{
 		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner"},
 		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
-		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: transfers as much as compute in turn, or compute first"},
-		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the product's intensity"},
+		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first"},
+		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity"},
 		{Name: "updates", Default: "0", Doc: "ring: stores of an element that complete it for the tracker; 0: two for each part along K"},
 	},
 	Inside: true, Rebuilds: true,
@@ -73,7 +73,7 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	return t.emit, nil
 }
 
-// refuses says why the settings cannot be right for a pair, or nothing.
+// refuses is the reason why the settings do not fit a pair, or "".
 func (t *tracker) refuses(p *plan.Pair) string {
 	op := &t.pl.Workload.Ops[p.First[0]]
 	splits := splitsOf(op)
@@ -94,11 +94,11 @@ func splitsOf(op *workload.Op) int {
 	return max(1, c.Splits)
 }
 
-// reduces reports whether what ranks send to each other is added.
+// reduces reports whether the collective adds data of the ranks.
 func reduces(op trace.CollectiveOp) bool { return op == trace.ReduceScatter || op == trace.AllReduce }
 
-// triggers reports whether a pair is one for the engine; why says what is
-// missing where the operation is the right one.
+// triggers reports whether the strategy serves a pair; why is the reason if the operation
+// matches but something is missing.
 func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why string) {
 	if p.Direction != workload.ComputeThenCollective || p.Collective < 0 || len(p.First) < 2 {
 		return false, ""
@@ -138,9 +138,9 @@ type tracker struct {
 type ring struct {
 	ranks    []int32
 	gather   bool
-	splits   int                  // parts along K of a tile: each is a workgroup, and stores all of it
-	tiles    int                  // of the product
-	remote   int                  // of them the first ones, which are stored to other ranks
+	splits   int                  // parts along K of a tile; each is a workgroup that stores the whole tile
+	tiles    int                  // of the GEMM
+	remote   int                  // number of first ones that are stored to other ranks
 	left     []program.Flag       // by rank: remote tiles computed
 	blocks   int                  // of a chunk, each tracked by itself
 	counters [][]program.Flag     // by rank, stage·blocks + block: stores and transfers seen
@@ -219,7 +219,7 @@ func (g *ring) size(stage, block int) int64 {
 // neighbour's part: stored tile by tile in the first stage, one transfer after it.
 func (g *ring) complete(stage, block int) int64 {
 	own := g.size(stage, block)
-	if g.gather { // what the neighbour stored, or passed on
+	if g.gather { // stored or forwarded by the neighbour
 		return map[bool]int64{true: own, false: 1}[stage == 1]
 	}
 	if stage == 1 {

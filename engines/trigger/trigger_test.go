@@ -92,10 +92,10 @@ func TestTriggerArbitration(t *testing.T) {
 	none := product(map[string]string{"arbitration": "mca", "queue": "none"})
 	five := product(map[string]string{"arbitration": "mca", "queue": "5"})
 	if none < rr*99/100 || none > rr*101/100 {
-		t.Errorf("the product takes %d ns in turn, %d first without a limit", rr, none)
+		t.Errorf("the GEMM takes %d ns in turn, %d first without a limit", rr, none)
 	}
 	if five >= none*95/100 {
-		t.Errorf("the product takes %d ns with transfers in five entries, %d without a limit", five, none)
+		t.Errorf("the GEMM takes %d ns with transfers in five entries, %d without a limit", five, none)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestTriggerOnT3(t *testing.T) {
 }
 
 // T3's Figure 18 by counting bytes: a reduce-scatter of N ranks reads 2N-1 chunks
-// and T3's N-2; product and reduce-scatter write 2N chunks, with T3 2N-2; the
+// and T3's N-2; GEMM and reduce-scatter write 2N chunks, with T3 2N-2; the
 // all-gather is the same. Published: 2.5 and 2.2 times fewer reads, 14 and 7 % fewer writes.
 func TestTriggerTrafficByCause(t *testing.T) {
 	for _, ranks := range []int{8, 16} {
@@ -161,9 +161,9 @@ func TestTriggerTrafficByCause(t *testing.T) {
 			}
 			return sum
 		}
-		t.Logf("%d ranks: reads of the product %.2f times fewer (published %s), traffic %.0f %% less", ranks, reads, map[int]string{8: "1.2", 16: "2"}[ranks], 100*(1-total(after)/total(before)))
+		t.Logf("%d ranks: reads of the GEMM %.2f times fewer (published %s), traffic %.0f %% less", ranks, reads, map[int]string{8: "1.2", 16: "2"}[ranks], 100*(1-total(after)/total(before)))
 		if reads <= 1.05 || reads > 2.2 {
-			t.Errorf("%d ranks: %.2f times fewer reads of the product", ranks, reads)
+			t.Errorf("%d ranks: %.2f times fewer reads of the GEMM", ranks, reads)
 		}
 		if less := 1 - total(after)/total(before); less < 0.1 || less > 0.36 {
 			t.Errorf("%d ranks: %.2f less traffic", ranks, less)
@@ -194,7 +194,7 @@ func TestTriggerGathers(t *testing.T) {
 			t.Errorf("%s: %.2f shards passed on, want %.0f", c.algorithm, b/shard, c.passed)
 		}
 		if b := moved["gemm_256x128"]; !plantest.Near(b, shard) {
-			t.Errorf("%s: the product moved %.2f shards, want 1", c.algorithm, b/shard)
+			t.Errorf("%s: the GEMM moved %.2f shards, want 1", c.algorithm, b/shard)
 		}
 		if got.Time >= base.Time {
 			t.Errorf("%s: %d ns, bulk %d", c.algorithm, got.Time, base.Time)

@@ -25,7 +25,7 @@ func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) (
 		if err != nil {
 			return nil, err
 		}
-		for _, q := range pl.Asked.List() {
+		for _, q := range pl.Lookups.List() {
 			asked.Add(q)
 		}
 	}
@@ -50,7 +50,7 @@ func Benchmarks(w *workload.Workload, m machine.Machine, sel []plan.Selection) (
 		if err := add(calibrate.RequestFor(&m, q)); err != nil {
 			return nil, err
 		}
-		if q.Kind != machine.AboutBeside || q.With != machine.BesideLibrary || q.M == 0 {
+		if q.Kind != machine.AboutCoRun || q.With != machine.CoRunLibrary || q.M == 0 {
 			continue
 		}
 		for _, held := range []int{0, q.Channels} {

@@ -17,10 +17,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Check is one measured row beside the prediction for it.
+// A Check is one measured row alongside the prediction for it.
 type Check struct {
 	Row        dataset.Row
-	Predicted  float64 // microseconds an iteration, the mean over the outcomes of dispatch races; 0 where Why says that there is none
+	Predicted  float64 // microseconds per iteration, mean over race outcomes; 0 if Why is set
 	Fastest    float64 // with seeds: microseconds; else 0
 	Slowest    float64
 	Confidence verdict.Confidence
@@ -34,10 +34,10 @@ func (c Check) Error() float64 { return c.Predicted/c.Row.Us - 1 }
 // Inputs are where a run of checks gets its traces and machines from. Functions
 // are called from several goroutines.
 type Inputs struct {
-	Trace   func(dataset.Row) (*trace.Run, error)      // opens what Row.Trace names
+	Trace   func(dataset.Row) (*trace.Run, error)      // opens the trace of Row.Trace
 	Machine func(dataset.Row) (machine.Machine, error) // to predict for
-	Seeds   int                                        // predict by the median of so many replays; 0: the mean over races
-	Stop    func() error                               // asked before each row; its error ends the run
+	Seeds   int                                        // number of replays whose median is the prediction; 0: the mean over race outcomes
+	Stop    func() error                               // called before each row; its error ends the run
 	Done    func()                                     // called after each row; may be nil
 }
 
@@ -49,9 +49,9 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 	checks := make([]Check, len(rows))
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	for _, same := range inTurn(rows) {
+	for _, same := range groupRows(rows) {
 		g.Go(func() error {
-			t := turn{lifted: map[string]*workload.Workload{}}
+			t := rowGroup{lifted: map[string]*workload.Workload{}}
 			why := ""
 			if name := rows[same[0]].Trace; name == "" {
 				why = "the row names no trace to start from"
@@ -84,9 +84,9 @@ func Rows(rows []dataset.Row, in Inputs) ([]Check, error) {
 	return checks, g.Wait()
 }
 
-// inTurn groups rows, by their index, that were measured one after another by one
+// groupRows groups rows, by their index, that were measured one after another by one
 // process: neighbours that start from the same trace.
-func inTurn(rows []dataset.Row) [][]int {
+func groupRows(rows []dataset.Row) [][]int {
 	var turns [][]int
 	for i, row := range rows {
 		if i == 0 || row.Trace != rows[i-1].Trace || row.Trace == "" {
@@ -97,15 +97,15 @@ func inTurn(rows []dataset.Row) [][]int {
 	return turns
 }
 
-// A turn is rows that start from the same trace, one after another.
-type turn struct {
+// A rowGroup is rows that start from the same trace, one after another.
+type rowGroup struct {
 	run    *trace.Run
-	lifted map[string]*workload.Workload // with durations alone, by what rows add to the trace
+	lifted map[string]*workload.Workload // with durations alone, by the information that rows add to the trace
 	warm   float64                       // the GPUs' average draw after the row before; 0 after a pause
 }
 
 // lift is the row's workload.
-func (t *turn) lift(row *dataset.Row, m machine.Machine) (*workload.Workload, error) {
+func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload, error) {
 	given := given(row, t.run)
 	key := fmt.Sprint(given.Shapes, given.Tiles, row.Params.Queued) // which sets the cost of launches
 	if w := t.lifted[key]; w != nil {
@@ -126,7 +126,7 @@ func (t *turn) lift(row *dataset.Row, m machine.Machine) (*workload.Workload, er
 
 // check replays the turn's trace under the row's strategy and settings. What
 // cannot be predicted is a Check with the reason.
-func (t *turn) check(row dataset.Row, m machine.Machine, seeds int) Check {
+func (t *rowGroup) check(row dataset.Row, m machine.Machine, seeds int) Check {
 	c := Check{Row: row, warm: t.warm}
 	s, why := selectionOf(&row)
 	if why != "" {
@@ -182,12 +182,12 @@ func (c *Check) spread(w *workload.Workload, m machine.Machine, s plan.Selection
 // and the host is ahead again. Before loops and one-sided operators they idle for
 // longer: 2.7 to 3.3 ms between the loops of the set h200x4-fifth.
 const (
-	warmUps  = 3
-	timed    = 10
-	meeting  = 1.3e-3 // seconds
-	ahead    = 0.4e-3
-	aheadPer = 0.1e-3 // chunk
-	aheadFar = 1.5e-3
+	warmUps           = 3
+	timed             = 10
+	barrierRest       = 1.3e-3 // seconds
+	hostAheadRest     = 0.4e-3
+	hostAheadPerChunk = 0.1e-3 // chunk
+	networkRest       = 1.5e-3
 )
 
 // rest is the seconds for which GPUs idle after an iteration of a row (rule P7).
@@ -198,11 +198,11 @@ func rest(p dataset.Params) float64 {
 	case p.Sustained:
 		return 0
 	case !p.Queued:
-		return meeting
+		return barrierRest
 	case p.Iterations > 0 || p.Impl != "":
-		return meeting + aheadFar
+		return barrierRest + networkRest
 	}
-	return meeting + ahead + aheadPer*float64(p.Chunks)
+	return barrierRest + hostAheadRest + hostAheadPerChunk*float64(p.Chunks)
 }
 
 // measuredIn is the regime that the median iteration of the row was in, where out

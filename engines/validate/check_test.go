@@ -33,7 +33,7 @@ func TestInTurn(t *testing.T) {
 		rows[i].Trace = trace
 	}
 	want := [][]int{{0, 1}, {2}, {3}, {4}, {5, 6}}
-	if got := inTurn(rows); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
+	if got := groupRows(rows); !slices.EqualFunc(got, want, slices.Equal[[]int]) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -102,7 +102,7 @@ func TestPublishedMLP(t *testing.T) {
 			g := mlpGrids[size]
 			up := plantest.Dense{Name: "up", N: 6144, K: 12288, Dur: inMicros(r.first), Rows: 256, Cols: g.columns, Splits: g.parts}
 			down := plantest.Dense{Name: "down", N: 12288, K: 6144, Dur: inMicros(r.second), Rows: 256}
-			c := plantest.Chain{Ranks: 1, Steps: 4, M: batch, Products: []plantest.Dense{up, down}}
+			c := plantest.Chain{Ranks: 1, Steps: 4, M: batch, GEMMs: []plantest.Dense{up, down}}
 			return sync(c, t, 2, map[string]string{"policy": policy})
 		}
 	}
@@ -117,7 +117,7 @@ func TestPublishedMLP(t *testing.T) {
 // Pairs of convolutions of 128 channels, with the grids of Table V. From two
 // waves on a gain is predicted where one was measured. Of one wave or less
 // the model has nothing to gain, and 15 to 23 % were: kernels of 30 µs spend a good
-// part of their time starting and ending, which these do beside each other.
+// part of their time starting and ending, which these do alongside each other.
 func TestPublishedConvolutions(t *testing.T) {
 	sizes := []string{"1", "4", "8", "12", "16", "20", "24", "28", "32"}
 	grids := map[string][2]int{"1": {64, 3}, "4": {64, 2}} // columns of a tile, parts along K
@@ -131,7 +131,7 @@ func TestPublishedConvolutions(t *testing.T) {
 			x := plantest.Dense{N: 128, K: 9 * 128, Dur: inMicros(r.base / 2), Rows: 64, Cols: g[0], Splits: g[1]}
 			first, second := x, x
 			first.Name, second.Name = "conv 1", "conv 2"
-			pair := plantest.Chain{Ranks: 1, Steps: 4, M: 28 * 28 * batch, Products: []plantest.Dense{first, second}}
+			pair := plantest.Chain{Ranks: 1, Steps: 4, M: 28 * 28 * batch, GEMMs: []plantest.Dense{first, second}}
 			got := sync(pair, t, 4, map[string]string{"policy": c.policy, "reorder": "on"})
 			if waves := batch * 784 / 64 * 2 / 320; waves >= 2 && (got > 0.95*r.base) != (r.synced > 0.95*r.base) {
 				t.Errorf("%s, batch %d: %.0f µs of %.0f predicted, %.0f measured", c.policy, batch, got, r.base, r.synced)
@@ -151,7 +151,7 @@ func TestPublishedAttention(t *testing.T) {
 	for _, policy := range []string{"row", "tile", "strided"} {
 		errs := published(t, policy, sizes, cusyncRows(t, "attention-results-gpt-3-cuda-12.2", "12288", policy+"sync"), func(size string, r cusyncRow) float64 {
 			batch, _ := strconv.ParseInt(size, 10, 64)
-			c := plantest.Chain{Ranks: 1, Steps: 4, M: batch, Products: []plantest.Dense{
+			c := plantest.Chain{Ranks: 1, Steps: 4, M: batch, GEMMs: []plantest.Dense{
 				{Name: "qkv", N: 4608, K: 12288, Dur: inMicros(r.first), Rows: 256},
 				{Name: "dot product", N: 1536, Dur: inMicros(r.base - r.first - r.second), Rows: 256, Kind: workload.Elementwise},
 				{Name: "projection", N: 12288, K: 1536, Dur: inMicros(r.second), Rows: 256},

@@ -67,7 +67,7 @@ func part(d *dataset.Dataset, s *dataset.Set, seen map[string]bool) []dataset.Ro
 	if !Predictable(s) {
 		return nil
 	}
-	for _, same := range inTurn(s.Rows) {
+	for _, same := range groupRows(s.Rows) {
 		news := false
 		for _, i := range same {
 			r := s.Rows[i]

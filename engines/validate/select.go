@@ -43,7 +43,7 @@ func selectionOf(row *dataset.Row) (plan.Selection, string) {
 	}
 	switch p.Impl {
 	case "torch_fused_all_gather_matmul", "torch_fused_matmul_reduce_scatter": // a library call a shard
-		set["impl"], set["product"] = "pull", "chunks"
+		set["impl"], set["gemm"] = "pull", "chunks"
 	case "one_shot_all_reduce":
 		set["impl"] = "oneshot"
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // A Stamped is one measured set of workgroup stamps, a kernel on all ranks,
-// beside the prediction for it. Distances are fractions of the measured
+// alongside the prediction for it. Distances are fractions of the measured
 // kernel's duration, means over ranks; both kernels begin at 0.
 type Stamped struct {
 	Name       string

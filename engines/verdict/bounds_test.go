@@ -20,7 +20,7 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// Over all samples and workload files: under bulk no communication runs beside
+// Over all samples and workload files: under bulk no communication runs alongside
 // compute on any rank; ideal is no slower than any strategy, the captured schedule
 // included, unless the strategy says what work it saves.
 func TestBulkAndIdealOfSamples(t *testing.T) {
@@ -105,7 +105,7 @@ func bulkAndIdeal(t *testing.T, w *workload.Workload, m machine.Machine) {
 	if serial := of("bulk"); serial.Result != nil {
 		for rank, r := range overlap.Measure(serial.Result.Run).Ranks {
 			if r.Overlapped > 0 {
-				t.Errorf("bulk: %d ns of communication beside compute on rank %d", r.Overlapped, rank)
+				t.Errorf("bulk: %d ns of communication alongside compute on rank %d", r.Overlapped, rank)
 			}
 		}
 	} else {

@@ -16,8 +16,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Level is how far a prediction can be trusted. What the levels came to on
-// measured rows is in `overlapse validate` and in the README.
+// A Level is the reliability of a prediction. Measured errors by level are in `overlapse
+// validate` and in the README.
 type Level string
 
 // The levels, best first.
@@ -30,21 +30,21 @@ const (
 // Levels lists them, best first.
 func Levels() []Level { return []Level{High, Medium, Low} }
 
-// A Confidence is a level and the one reason that speaks most against the
-// prediction; for High, what speaks for it.
+// A Confidence is a level and its main reason: the strongest caveat or, for High, the
+// measurements behind the prediction.
 type Confidence struct {
 	Level Level  `json:"level"`
 	Why   string `json:"why"`
 }
 
-// A doubt is one thing that speaks against a prediction.
-type doubt struct {
+// A caveat is a reason against a prediction.
+type caveat struct {
 	level Level
 	why   string
 }
 
-// ConfidenceOf says how far an outcome can be trusted, and why. It looks at
-// where the numbers come from and never at measured times of strategies.
+// ConfidenceOf returns the reliability of an outcome and the reason. It depends on the
+// sources of the numbers and never on measured times of strategies.
 func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 	if out.Result == nil {
 		return Confidence{}
@@ -53,30 +53,30 @@ func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
 		ask()
 	}
-	for _, part := range out.Strategy.Parts { // no mix can be trusted further than what it is made of
+	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
 		v.out.Selection = part
 		for _, ask := range []func(){v.untested, v.build, v.programs} {
 			ask()
 		}
 	}
 	for _, level := range []Level{Low, Medium} {
-		if i := slices.IndexFunc(v.found, func(d doubt) bool { return d.level == level }); i >= 0 {
-			return Confidence{level, v.found[i].why}
+		if i := slices.IndexFunc(v.caveats, func(d caveat) bool { return d.level == level }); i >= 0 {
+			return Confidence{level, v.caveats[i].why}
 		}
 	}
 	return Confidence{High, v.basisText()}
 }
 
-// An assessment gathers what speaks against one prediction.
+// An assessment collects the caveats of one prediction.
 type assessment struct {
-	w     *workload.Workload
-	out   compare.Outcome
-	m     *machine.Machine
-	found []doubt
+	w       *workload.Workload
+	out     compare.Outcome
+	m       *machine.Machine
+	caveats []caveat
 }
 
-func (v *assessment) doubt(level Level, format string, args ...any) {
-	v.found = append(v.found, doubt{level, fmt.Sprintf(format, args...)})
+func (v *assessment) addCaveat(level Level, format string, args ...any) {
+	v.caveats = append(v.caveats, caveat{level, fmt.Sprintf(format, args...)})
 }
 
 func (v *assessment) basisText() string {
@@ -86,10 +86,10 @@ func (v *assessment) basisText() string {
 	return "kernels as captured, parts as measured on this machine"
 }
 
-// machine: a profile that no benchmark stands behind.
+// machine: a profile without benchmarks.
 func (v *assessment) machine() {
 	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && !v.out.Strategy.Exact {
-		v.doubt(Low, "no benchmark of %s is behind its profile: %d of its numbers are assumed", v.m.Profile, guessed(v.m))
+		v.addCaveat(Low, "no benchmark of %s is behind its profile: %d of its numbers are assumed", v.m.Profile, guessed(v.m))
 	}
 }
 
@@ -98,7 +98,7 @@ func (v *assessment) otherGPU() {
 	for i := range v.w.Ops {
 		if op := &v.w.Ops[i]; op.Kind == trace.Compute {
 			if err := program.Fits(v.m, op.Footprint); err != nil {
-				v.doubt(Low, "the trace is of another GPU than %s: %s: %v", v.m.Name, plan.ShortName(op.Name), err)
+				v.addCaveat(Low, "the trace is of another GPU than %s: %s: %v", v.m.Name, plan.ShortName(op.Name), err)
 				return
 			}
 		}
@@ -114,36 +114,36 @@ func guessed(m *machine.Machine) (n int) {
 	return n
 }
 
-// basis: what the trace lacks.
+// basis: information that the trace does not have.
 func (v *assessment) basis() {
 	if v.w.Run.Estimated != "" {
-		v.doubt(Low, "nobody measured these kernels: %s", v.w.Run.Estimated)
+		v.addCaveat(Low, "nobody measured these kernels: %s", v.w.Run.Estimated)
 	}
 	if v.w.Captured < v.w.World {
 		level := Medium
 		if v.w.Captured == 1 {
 			level = Low
 		}
-		v.doubt(level, "%d of %d ranks were captured; the others are taken to do the same", v.w.Captured, v.w.World)
+		v.addCaveat(level, "%d of %d ranks were captured; the others are taken to do the same", v.w.Captured, v.w.World)
 	}
 }
 
-// untested: strategies and variants that nobody has run on hardware for this project.
+// untested: strategies and variants that were not run on hardware for this project.
 func (v *assessment) untested() {
 	switch {
 	case v.out.Strategy.Bound && !v.out.Strategy.Exact:
-		v.doubt(Low, "a bound, not a schedule that runs")
+		v.addCaveat(Low, "a bound, not a schedule that runs")
 	case v.out.Strategy.Future:
-		v.doubt(Low, "hardware that tracks and triggers exists in simulators only")
+		v.addCaveat(Low, "hardware that tracks and triggers exists in simulators only")
 	}
 	for _, setting := range v.out.Strategy.Untested {
 		if name, value, _ := strings.Cut(setting, "="); v.out.Values[name] == value {
-			v.doubt(Low, "no run on hardware is behind %s of %s", setting, v.out.Strategy.Name)
+			v.addCaveat(Low, "no run on hardware is behind %s of %s", setting, v.out.Strategy.Name)
 		}
 	}
 }
 
-// build: a strategy that needs another kernel than the captured one.
+// build: a strategy that needs another build of a captured kernel.
 func (v *assessment) build() {
 	if !v.out.Strategy.Rebuilds {
 		return
@@ -155,11 +155,11 @@ func (v *assessment) build() {
 			case op.Kind != trace.Compute:
 				continue
 			case ofLibrary(op.Name):
-				v.doubt(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
+				v.addCaveat(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
-				v.doubt(Low, "%d workgroups of a gather saturate the memory: how their stores to peers share it with their loads was not measured", v.wgs(op))
+				v.addCaveat(Low, "%d workgroups of a gather saturate the memory: how their stores to peers share it with their loads was not measured", v.wgs(op))
 			case op.Shape.Kind == workload.GEMM:
-				v.doubt(Medium, "%s that stores to peers or waits for tiles is another build than the captured one", plan.ShortName(op.Name))
+				v.addCaveat(Medium, "%s that stores to peers or waits for tiles is another build than the captured one", plan.ShortName(op.Name))
 			default:
 				continue
 			}
@@ -176,10 +176,11 @@ func ofLibrary(name string) bool {
 	})
 }
 
-// saturates is the fraction of the best recorded rate from which a gather leaves the memory nothing.
+// saturates is the fraction of the best recorded rate from which a gather leaves no memory
+// bandwidth.
 const saturates = 0.95
 
-// saturated reports whether so many workgroups of a gather take all that the memory gives.
+// saturated reports whether n workgroups of a gather use all memory bandwidth.
 func (v *assessment) saturated(wgs int) bool {
 	best := 0.0
 	for _, r := range v.m.GPU.Gather.Rows {
@@ -197,7 +198,7 @@ func (v *assessment) programs() {
 	for i := range v.w.Pairs {
 		for _, id := range v.w.Pairs[i].First {
 			if op := &v.w.Ops[id]; op.Kind == trace.Compute && op.Tiling.Persistent && op.Tiling.WGs != n {
-				v.doubt(Medium, "%s was captured with %d workgroups, not %d", plan.ShortName(op.Name), op.Tiling.WGs, n)
+				v.addCaveat(Medium, "%s was captured with %d workgroups, not %d", plan.ShortName(op.Name), op.Tiling.WGs, n)
 				return
 			}
 		}
@@ -227,17 +228,17 @@ func (v *assessment) host() {
 	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
 	switch whole := float64(v.out.Time); {
 	case hostSpread*issue > whole:
-		v.doubt(Low, "host-bound where the host is slow: issuing an iteration takes %.0f us or %.0f, as hosts differ", issue/1e3, hostSpread*issue/1e3)
+		v.addCaveat(Low, "host-bound where the host is slow: issuing an iteration takes %.0f us or %.0f, as hosts differ", issue/1e3, hostSpread*issue/1e3)
 	case worst > 0.2:
 		why := "host-bound: devices wait %.0f %% of the time for a launch"
 		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
 			why += " (--unprofiled leaves out what a profiler adds)"
 		}
-		v.doubt(Low, why, 100*worst)
+		v.addCaveat(Low, why, 100*worst)
 	case worst > 0.05:
-		v.doubt(Medium, "devices wait %.0f %% of the time for the host", 100*worst)
+		v.addCaveat(Medium, "devices wait %.0f %% of the time for the host", 100*worst)
 	case v.out.Strategy.Inside && hostSpread*alone > whole/5:
-		v.doubt(Medium, "launching the one kernel takes a slow host %.0f us of %.0f", hostSpread*alone/1e3, whole/1e3)
+		v.addCaveat(Medium, "launching the one kernel takes a slow host %.0f us of %.0f", hostSpread*alone/1e3, whole/1e3)
 	}
 }
 
@@ -269,26 +270,23 @@ func (v *assessment) clock() {
 	}
 	c := plan.ClockOf(v.w, v.m, v.out.Scenario)
 	if off := v.out.ClockOff; off > 0 {
-		v.doubt(Medium, "the clock did not settle: the last round changed durations by another %.1f %%", 100*off)
+		v.addCaveat(Medium, "the clock did not settle: the last round changed durations by another %.1f %%", 100*off)
 	}
 	settled := c.Settled(v.m, v.out.Scenario, v.out.Time)
 	if v.out.Scenario.Clock == plan.SettledClock {
 		if settled < fullClock {
-			v.doubt(Medium, "at %.2f of the full clock under the power limit: how far it falls differs by a few percent from GPU to GPU", settled)
+			v.addCaveat(Medium, "at %.2f of the full clock under the power limit: how far it falls differs by a few percent from GPU to GPU", settled)
 		}
 		return
 	}
 	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/v.m.Clock.InPlace.Or(1) < took*(1-2*v.m.Matmul.RunSpread.Value) {
-		v.doubt(Medium, "the captured products take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
+		v.addCaveat(Medium, "the captured GEMMs take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
 	}
 	d := c.Demand(v.out.Scenario, v.out.Time)
 	if settled < fullClock && timedIterations*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {
-		v.doubt(Medium, "some iterations of %.1f ms on, the power limit lowers the clock, to %.2f of the full one: the capture may show either (--clock)", float64(v.out.Time)/1e6, settled)
+		v.addCaveat(Medium, "some iterations of %.1f ms on, the power limit lowers the clock, to %.2f of the full one: the capture may show either (--clock)", float64(v.out.Time)/1e6, settled)
 	}
 }
-
-// timed is the iterations of which samples/capture takes the median.
-const timed = 10
 
 // fullClock is how far from the full clock nobody would see.
 const fullClock = 0.97
@@ -296,19 +294,19 @@ const fullClock = 0.97
 // timedIterations is how many iterations a measurement of one strategy takes in a row.
 const timedIterations = 10
 
-// How many times larger or smaller than anything measured a product may be.
+// How many times larger or smaller than anything measured a GEMM may be.
 const (
 	shapeFar    = 2.0
 	shapeBeyond = 4.0
 )
 
-// shapes: products that the profile knows by its law only.
+// shapes: GEMMs that the profile knows by its law only.
 func (v *assessment) shapes() {
 	var far machine.Question
 	var from [3]int64
 	worst := 0.0
-	for _, q := range v.out.Asked {
-		if q.Kind != machine.AboutProduct || v.m.Answered(q) {
+	for _, q := range v.out.Lookups {
+		if q.Kind != machine.AboutGEMM || v.m.Answered(q) {
 			continue
 		}
 		if shape, d := v.m.Nearest(q.M, q.N, q.K); d > worst {
@@ -316,22 +314,22 @@ func (v *assessment) shapes() {
 		}
 	}
 	of := func() string {
-		return fmt.Sprintf("a product of %dx%dx%d: the nearest one measured is %dx%dx%d", far.M, far.N, far.K, from[0], from[1], from[2])
+		return fmt.Sprintf("a GEMM of %dx%dx%d: the nearest one measured is %dx%dx%d", far.M, far.N, far.K, from[0], from[1], from[2])
 	}
 	switch {
 	case math.IsInf(worst, 1):
-		v.doubt(Low, "no product was measured on %s", v.m.Profile)
+		v.addCaveat(Low, "no GEMM was measured on %s", v.m.Profile)
 	case worst > shapeBeyond:
-		v.doubt(Low, "%s", of())
+		v.addCaveat(Low, "%s", of())
 	case worst > shapeFar:
-		v.doubt(Medium, "%s", of())
+		v.addCaveat(Medium, "%s", of())
 	}
 }
 
 // sizes: collectives outside what was measured.
 func (v *assessment) sizes() {
 	worst, why := 1.0, ""
-	for _, q := range v.out.Asked {
+	for _, q := range v.out.Lookups {
 		if q.Kind != machine.AboutCollective {
 			continue
 		}
@@ -341,16 +339,16 @@ func (v *assessment) sizes() {
 	}
 	switch {
 	case worst > 2:
-		v.doubt(Low, "%s", why)
+		v.addCaveat(Low, "%s", why)
 	case worst > 1:
-		v.doubt(Medium, "%s", why)
+		v.addCaveat(Medium, "%s", why)
 	}
 }
 
 // race: who gets the compute units first differs from run to run.
 func (v *assessment) race() {
 	if v.out.Races.Any() {
-		v.doubt(Medium, "which rank's collective gets compute units first differs from run to run: %s to %s", explain.Micros(v.out.Best), explain.Micros(v.out.Worst))
+		v.addCaveat(Medium, "which rank's collective gets compute units first differs from run to run: %s to %s", explain.Micros(v.out.Best), explain.Micros(v.out.Worst))
 	}
 }
 
@@ -359,7 +357,7 @@ func (v *assessment) assumed() {
 	for _, a := range profile.Assumptions(*v.m) {
 		for _, key := range v.out.Strategy.DependsOn {
 			if strings.HasPrefix(a.Key, key) {
-				v.doubt(Medium, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)
+				v.addCaveat(Medium, "%s of %s is assumed (%s)", a.Key, v.m.Profile, a.Value)
 				return
 			}
 		}

@@ -1,5 +1,5 @@
-// Package verdict says what to do about a workload, which strategy is predicted
-// to be the fastest, by how much, and how far that prediction can be trusted.
+// Package verdict recommends a strategy for a workload, with its predicted gain and the
+// reliability of the prediction.
 package verdict
 
 import (
@@ -15,27 +15,27 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Verdict is what to do about a workload. It is formed once, by Judge; the
-// terminal, the report, the JSON and tune show the same one.
+// A Verdict is the recommendation for a workload. Judge forms it once; the terminal, the
+// report, the JSON and tune all show the same one.
 type Verdict struct {
 	Kind       Kind         `json:"kind"`
-	Strategy   string       `json:"strategy,omitempty"` // predicted fastest; "" where there is nothing to compare
+	Strategy   string       `json:"strategy,omitempty"` // predicted fastest; "" if there is nothing to compare
 	Parameters plan.Values  `json:"parameters,omitempty"`
-	Change     float64      `json:"change"`     // of the captured schedule's time: -0.1 is 10 % less
+	Change     float64      `json:"change"`     // of the captured schedule's time, relative: -0.1 is 10 % less
 	Confidence Confidence   `json:"confidence"` // in the predicted fastest
 	HostWait   float64      `json:"host_wait"`  // share of the captured schedule in which devices wait for a launch by the host
-	HostBound  bool         `json:"host_bound"` // that is more than a tenth
+	HostBound  bool         `json:"host_bound"` // HostWait exceeds a tenth
 	Below      []BelowBound `json:"below_bound,omitempty"`
-	Sentences  []string     `json:"sentences"` // the verdict in words, the most important first
+	Sentences  []string     `json:"sentences"` // most important first
 }
 
-// BelowBound is a strategy that takes less than ideal, and the work that it saves.
+// BelowBound is a strategy with less time than ideal, and the work that it saves.
 type BelowBound struct {
 	Strategy string `json:"strategy"`
 	Why      string `json:"why"`
 }
 
-// A Kind says what a verdict comes to.
+// A Kind is the kind of a verdict.
 type Kind string
 
 // The kinds of verdicts.
@@ -46,13 +46,12 @@ const (
 	Winner           Kind = "predicted fastest"
 )
 
-// hostBound is the share of the time that devices wait for a launch from which a
-// verdict begins with it.
+// hostBound is the HostWait from which a verdict starts with it.
 const hostBound = 0.1
 
-// Judge forms the verdict on outcomes of one workload. captured is the outcome of
-// the captured schedule, which competes whether it is among the others or not.
-// Bounds and strategies without hardware do not compete.
+// Judge forms the verdict on outcomes of one workload. captured is the outcome of the
+// captured schedule; it competes even if it is not among the others. Bounds and strategies
+// without hardware do not compete.
 func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Outcome) Verdict {
 	all := outcomes
 	base := slices.IndexFunc(all, func(o compare.Outcome) bool { return o.Strategy.Exact })
@@ -85,7 +84,7 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Ou
 	return v
 }
 
-// judge says which of the competing outcomes to take.
+// judge selects among the competing outcomes.
 func (v *Verdict) judge(w *workload.Workload, all []compare.Outcome, times []float64, base, take, alike, others int) {
 	name := func(i int) string {
 		if i == base {
@@ -99,7 +98,7 @@ func (v *Verdict) judge(w *workload.Workload, all []compare.Outcome, times []flo
 	switch {
 	case others == 0:
 		v.Kind = NothingToCompare
-		if why := firstReason(all); why != "" { // else none was asked for
+		if why := firstReason(all); why != "" { // else no strategy was selected
 			v.say("nothing to compare: no overlap strategy applies to this trace (%s)", why)
 		}
 	case take == base:
@@ -138,7 +137,7 @@ func (v *Verdict) say(format string, args ...any) {
 	v.Sentences = append(v.Sentences, fmt.Sprintf(format, args...))
 }
 
-// boundBy notes which outcomes take less than the bound, and why they can.
+// boundBy lists the outcomes with less time than the bound, and why.
 func (v *Verdict) boundBy(all []compare.Outcome) {
 	i := slices.IndexFunc(all, func(o compare.Outcome) bool {
 		return o.Result != nil && o.Strategy.Bound && !o.Strategy.Exact && o.Strategy.String(o.Values) == ""
@@ -153,7 +152,7 @@ func (v *Verdict) boundBy(all []compare.Outcome) {
 	}
 }
 
-// workSaved is what work a strategy does without that the bound still pays for.
+// workSaved is the work that a strategy avoids and the bound includes.
 func workSaved(s plan.Selection) string {
 	if s.Strategy.Saves != "" {
 		return s.Strategy.Saves
@@ -169,7 +168,7 @@ func workSaved(s plan.Selection) string {
 	return ""
 }
 
-// baseName is what to call the schedule that a comparison starts from.
+// baseName is the name of the schedule that a comparison starts from.
 func baseName(w *workload.Workload) string {
 	if w.Run.Estimated != "" {
 		return "the given schedule"
@@ -177,7 +176,7 @@ func baseName(w *workload.Workload) string {
 	return "the captured schedule"
 }
 
-// firstReason is why the first of the strategies does not apply.
+// firstReason is the reason why the first strategy does not apply.
 func firstReason(all []compare.Outcome) string {
 	for _, o := range all {
 		if o.Why != "" && !o.Strategy.Bound && !o.Strategy.Plain {
@@ -187,9 +186,9 @@ func firstReason(all []compare.Outcome) string {
 	return ""
 }
 
-// hostWait is the share of an outcome's time in which a device has nothing to run
-// because its host has not launched it: of the ranks the largest. What the first
-// iteration waited for is a cold start's and left out.
+// hostWait is the share of an outcome's time in which a device is idle because its host
+// has not launched the next operation: the largest of all ranks. The first iteration is
+// excluded because of the cold start.
 func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 	if out.Result == nil {
 		return 0
@@ -210,14 +209,14 @@ func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 	worst := 0.0
 	for r, f := range from {
 		if whole := out.Result.Makespan - f; whole > 0 {
-			worst = max(worst, float64(outside(united(late[r]), united(busy[r])))/float64(whole))
+			worst = max(worst, float64(outside(mergeIntervals(late[r]), mergeIntervals(busy[r])))/float64(whole))
 		}
 	}
 	return worst
 }
 
-// united is the union of intervals, in order and apart from each other.
-func united(all []plan.Interval) []plan.Interval {
+// mergeIntervals is the union of intervals, sorted and disjoint.
+func mergeIntervals(all []plan.Interval) []plan.Interval {
 	slices.SortFunc(all, func(a, b plan.Interval) int { return cmp.Compare(a.Start, b.Start) })
 	var apart []plan.Interval
 	for _, i := range all {
@@ -230,7 +229,7 @@ func united(all []plan.Interval) []plan.Interval {
 	return apart
 }
 
-// outside is how much of some intervals lies in none of others; both are united.
+// outside is the length of some intervals outside of others; both are merged.
 func outside(some, others []plan.Interval) (length trace.Time) {
 	for _, i := range some {
 		at := i.Start

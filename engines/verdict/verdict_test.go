@@ -14,8 +14,8 @@ import (
 // A device waits for its host where nothing runs on it and a launch is late: not
 // where one stream waits while another one's kernels run.
 func TestOutside(t *testing.T) {
-	late := united([]plan.Interval{{Start: 10, End: 20}, {Start: 0, End: 5}, {Start: 18, End: 40}})
-	busy := united([]plan.Interval{{Start: 3, End: 12}, {Start: 30, End: 35}})
+	late := mergeIntervals([]plan.Interval{{Start: 10, End: 20}, {Start: 0, End: 5}, {Start: 18, End: 40}})
+	busy := mergeIntervals([]plan.Interval{{Start: 3, End: 12}, {Start: 30, End: 35}})
 	if got, want := outside(late, busy), trace.Time(3+18+5); got != want {
 		t.Errorf("%v outside of %v: %d, want %d", late, busy, got, want)
 	}
@@ -45,7 +45,7 @@ func TestMixRaces(t *testing.T) {
 		t.Errorf("in a mix %d (%d to %d), alone %d (%d to %d)", mixed.Expected, mixed.Best, mixed.Worst, alone.Expected, alone.Best, alone.Worst)
 	}
 	v := assessment{w: w, out: mixed, m: &m}
-	if v.race(); len(v.found) != 1 || v.found[0].level != Medium {
-		t.Errorf("doubts %+v, want one of medium confidence", v.found)
+	if v.race(); len(v.caveats) != 1 || v.caveats[0].level != Medium {
+		t.Errorf("doubts %+v, want one of medium confidence", v.caveats)
 	}
 }

@@ -98,7 +98,7 @@ type Params struct {
 	Graph        bool    `json:"graph,omitempty"`
 	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
 	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters stay gathered until backward
-	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that take turns
+	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
 
 	// The state of the GPUs and the host.
 	Cool      bool    `json:"cool,omitempty"`      // after a pause: at full clock
@@ -127,13 +127,13 @@ type Params struct {
 	Every10Us     []float64 `json:"every10_us,omitempty"`     // every tenth iteration of a duty cycle, from the first on
 	DurUs         []float64 `json:"dur_us,omitempty"`         // durations of a collective's kernel
 	TransferUs    []float64 `json:"transfer_us,omitempty"`    // from the last rank's start to its end
-	AloneUs       float64   `json:"alone_us,omitempty"`       // without what runs beside it
-	ComputeUs     []float64 `json:"compute_us,omitempty"`     // kernels beside a collective
-	GEMM          []int64   `json:"gemm,omitempty"`           // M, N, K of the GEMM beside a collective
+	AloneUs       float64   `json:"alone_us,omitempty"`       // without what runs alongside it
+	ComputeUs     []float64 `json:"compute_us,omitempty"`     // kernels alongside a collective
+	GEMM          []int64   `json:"gemm,omitempty"`           // M, N, K of the GEMM alongside a collective
 	GEMMUs        float64   `json:"gemm_us,omitempty"`        // and its time there
-	CopyBytes     int64     `json:"copy_bytes,omitempty"`     // of a copy to the next rank beside it
+	CopyBytes     int64     `json:"copy_bytes,omitempty"`     // of a copy to the next rank alongside it
 	CopyUs        float64   `json:"copy_us,omitempty"`        // and its time there
-	TriadBytes    int64     `json:"triad_bytes,omitempty"`    // of a triad beside it
+	TriadBytes    int64     `json:"triad_bytes,omitempty"`    // of a triad alongside it
 	TriadPrograms int       `json:"triad_programs,omitempty"` // workgroups of that
 	TriadUs       float64   `json:"triad_us,omitempty"`       // and its time there
 }

@@ -25,7 +25,7 @@ import "math"
 //
 // Components of up to ExactPaths paths are solved at every change (rule A1).
 
-const staleShare = 256 // .4 %, so that times are within half a percent of those with exact rates
+const staleShare = 256 // 0.4 %, so that times are within half a percent of those with exact rates
 
 // approx is the state of all large components.
 type approx struct {
@@ -55,7 +55,7 @@ type rateError struct {
 	sum   float64 // time, each unit times the relative error of the rate in it
 }
 
-// Approximation says how large components were solved.
+// Approximation is the exactness of the rates of large components.
 type Approximation struct {
 	Paths int // of the largest component that was solved approximately; 0 if none was
 	// Error is the relative difference between rates before and after each solve, times
@@ -126,7 +126,7 @@ func (s *System) keepsRate(id int32, now int64) bool {
 	return true
 }
 
-// divide divides what the path may send among all its rows.
+// divide divides the path's rate among all its rows.
 func (st *state) divide(total float64, rows []row) {
 	st.next, st.rest, st.sends, st.level = 0, st.weight, 0, 0
 	for ; st.next < len(rows); st.next++ {
@@ -228,7 +228,7 @@ func (s *System) measure(now int64) {
 	for _, id := range s.component {
 		p, st, e := &s.paths[id], &s.states[id], s.errorOf(id)
 		was, is := p.level, st.level
-		if was == 0 || is == 0 { // it holds none of its flows back
+		if was == 0 || is == 0 { // it limits none of its flows
 			was, is = st.out, st.sends
 		}
 		if begins := st.out == 0 && p.fair == 0; !begins && was != is {
@@ -243,7 +243,7 @@ func (s *System) measure(now int64) {
 func (s *System) errorOf(id int32) *rateError {
 	c := &s.approx
 	if n := len(s.paths); len(c.errors) < n {
-		c.errors = append(roomier(c.errors, n-len(c.errors)), make([]rateError, n-len(c.errors))...)
+		c.errors = append(reserve(c.errors, n-len(c.errors)), make([]rateError, n-len(c.errors))...)
 	}
 	return &c.errors[id]
 }

@@ -59,7 +59,7 @@ func (s *System) NewClass(path int32, weight, nominal float64) (id int32) {
 		id, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		id = int32(len(s.classes))
-		s.classes = append(roomier(s.classes, 1), class{alarm: none})
+		s.classes = append(reserve(s.classes, 1), class{alarm: none})
 	}
 	c := &s.classes[id]
 	c.path, c.weight, c.nominal, c.place, c.held = path, weight, nominal, none, false
@@ -231,9 +231,9 @@ func dueAt(at int64, while float64, now int64) int64 {
 	return max(now, at+int64(min(math.Ceil(while-Slack), float64(Last))))
 }
 
-// roomier returns the slice with room for n more, and if there was none for three
+// reserve returns the slice with room for n more, and if there was none for three
 // times as many as there are: large values are moved less often than append would.
-func roomier[T any](s []T, n int) []T {
+func reserve[T any](s []T, n int) []T {
 	if len(s)+n > cap(s) {
 		s = slices.Grow(s, max(16, n, 3*len(s)))
 	}

@@ -11,9 +11,9 @@ import (
 //	                    at their     held back: all go
 //	                    limit        at the path's level
 //
-// What a solve touches of it is its state.
+// Fields that a solve uses are in its state.
 type path struct {
-	level     float64 // rate, over weight, of what is held back
+	level     float64 // rate per weight of the flows held back
 	clock     float64 // of that level, at time `at`
 	at        int64
 	alarm     int64
@@ -33,13 +33,13 @@ type path struct {
 	uncontended bool // has had uncontended flows
 }
 
-// A state is what a solve knows of a path.
+// A state is the state of a path during a solve.
 type state struct {
 	weight    float64 // of all classes
 	out       float64 // rate as entered in its resources' use
 	rest      float64 // weight of the rows not settled
 	sends     float64 // rate of settled rows
-	level     float64 // found; 0 where nothing is held back
+	level     float64 // result; 0: no flow is held back
 	next      int     // the first row not settled
 	from, to  int32   // its crossings, in System.crossed and System.listed
 	costs     int32   // the first of their costs in System.costs
@@ -53,7 +53,7 @@ func (s *System) NewPath(way []Crossing) int32 {
 	p := path{bound: math.Inf(1), narrowest: none, aggregate: none, alarm: none}
 	st := state{}
 	st.from, st.costs = int32(len(s.ways)), s.costsOf(way)
-	s.ways, s.listed = roomier(s.ways, len(way)), roomier(s.listed, len(way))
+	s.ways, s.listed = reserve(s.ways, len(way)), reserve(s.listed, len(way))
 	s.listed = s.listed[:len(s.listed)+len(way)]
 	for _, x := range way {
 		s.ways = append(s.ways, x.Resource)
@@ -63,7 +63,7 @@ func (s *System) NewPath(way []Crossing) int32 {
 		}
 	}
 	st.to = int32(len(s.ways))
-	s.paths, s.states, s.visits = append(roomier(s.paths, 1), p), append(roomier(s.states, 1), st), append(roomier(s.visits, 1), none)
+	s.paths, s.states, s.visits = append(reserve(s.paths, 1), p), append(reserve(s.states, 1), st), append(reserve(s.visits, 1), none)
 	return id
 }
 
@@ -234,7 +234,7 @@ func (s *System) enqueue(id int32, due float64) {
 	s.put(p, int(c.place), heldClass{due, id})
 }
 
-// dequeue takes the class out of it.
+// dequeue removes the class from the queue.
 func (s *System) dequeue(id int32) {
 	c := &s.classes[id]
 	if c.place == none {
@@ -251,7 +251,7 @@ func (s *System) dequeue(id int32) {
 	}
 }
 
-// put puts an entry where it belongs, from a place on that is free for it.
+// put inserts an entry at its position, starting from a free one.
 func (s *System) put(p *path, at int, h heldClass) {
 	q := p.queue
 	for at > 0 {

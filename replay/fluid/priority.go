@@ -137,7 +137,7 @@ func (o *others) grow() {
 }
 
 // put puts an entry into the heap. When that has become large for what lies
-// beside it, all goes onto the unsorted.
+// alongside it, all goes onto the unsorted.
 func (o *others) put(e entry, low float64) {
 	o.up(e)
 	if len(o.heap) <= largeHeap || len(o.heap) <= o.n+len(o.unsorted) {

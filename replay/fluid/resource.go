@@ -11,7 +11,7 @@ type resource struct {
 	since        int64
 	moved        float64 // by flows in classes until since, and by uncontended ones that have ended
 	uncontendedN int32   // flows
-	observed     bool    // its owner is told of its demand and sets its capacity
+	observed     bool    // calls Owner.Demanded when its demand changes; the owner sets its capacity
 	noted        bool    // is in System.demanded
 	listed       bool    // is in System.contended
 	full         bool    // used and uncontended are capacity, since `since`
@@ -31,7 +31,7 @@ type resource struct {
 // A crosser is a path of a resource, and the place of the crossing in System.crossings.
 type crosser struct{ path, at int32 }
 
-// A residual is what a solve knows of a resource.
+// A residual is the state of a resource during a solve.
 type residual struct {
 	capacity float64 // that nothing settled takes
 	weight   float64 // costs times weights of everything unsettled
@@ -105,7 +105,7 @@ func (s *System) account(id int32, r *resource, now int64) {
 	r.since = now
 }
 
-// use sets what flows in classes take from now on.
+// use updates the use of resources by flows in classes.
 func (s *System) use(id int32, r *resource, rate float64, now int64) {
 	s.account(id, r, now)
 	if r.used = rate; r.crosses == 0 {

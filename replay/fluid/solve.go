@@ -121,7 +121,7 @@ func (s *System) list(id int32, st *state) {
 	}
 }
 
-// solveFrom solves the component that the path lies in.
+// solveFrom solves the component of the path.
 func (s *System) solveFrom(id int32, now int64) {
 	if s.visits[id] != none {
 		s.visits[id] = s.search
@@ -185,7 +185,7 @@ func (s *System) visit(id int32) {
 	connects := r.oversubscribed
 	if r.changed {
 		r.changed, r.oversubscribed = false, r.isOversubscribed()
-		connects = connects || r.oversubscribed // what it held back is released
+		connects = connects || r.oversubscribed // its flows are released
 	}
 	*b = residual{capacity: r.capacity - r.uncontended, visited: s.search}
 	if !connects {
@@ -243,7 +243,7 @@ func (s *System) fill() {
 	}
 	for level := 0.0; s.open > 0; {
 		full := s.full(level)
-		if math.IsInf(full, 1) { // no resource holds back what is left
+		if math.IsInf(full, 1) { // no resource limits the rest
 			s.saturateAll()
 			return
 		}
@@ -330,14 +330,15 @@ func (s *System) stop(id int32, level float64) {
 	s.visits[id]++
 	s.open--
 	st.level = level
-	if st.next != 0 { // what is left of a sum
+	if st.next != 0 { // rounding residue of a sum
 		st.rest = max(st.rest, s.paths[id].table.rows[st.next].weight)
 	}
 	st.sends += st.rest * level
 	s.settle(st, st.rest*level, st.rest, 1)
 }
 
-// settle takes what has been settled of a path, and the path if that is all, off its resources.
+// settle removes the settled classes of a path from its resources, and the path if none is
+// left.
 func (s *System) settle(st *state, rate, weight float64, paths int32) {
 	residuals := s.residuals
 	resources, costs := s.crossed(st)

@@ -12,32 +12,32 @@ const Last int64 = 1 << 60
 // at every change.
 const ExactPaths = 4096
 
-// Boundless is the rate of what nothing bounds.
+// Boundless is the rate of a flow without a limit.
 const Boundless = 1e15
 
 // An Owner is whose flows a System shares resources among.
 type Owner interface {
-	// Schedule asks for Complete to be called with the timer at a time. A timer
-	// that Pending does not know at that time has been overtaken.
+	// Schedule requests a call of Complete with the timer at a time. A timer
+	// that Pending does not know at that time is outdated.
 	Schedule(at int64, t Timer)
 	// MemberOf returns the membership of a flow.
 	MemberOf(id int64) *Member
-	// Dropped says that a class without members has been given back. Its number is
-	// used again.
+	// Dropped reports that a class without members has been discarded. Its number
+	// is reused.
 	Dropped(class int32)
-	// Contended says that the uncontended flows of a path are to join classes.
+	// Contended reports that the uncontended flows of a path must join classes.
 	Contended(path int32)
-	// Split says that a member of an aggregated class is to leave it and to join
+	// Split reports that a member of an aggregated class must leave it and join
 	// the class of its own limit.
 	Split(id int64)
-	// Demanded lists resources that were observed and of which the demand has
-	// changed. The owner may set their capacities.
+	// Demanded lists the observed resources whose demand has changed. The owner may
+	// set their capacities.
 	Demanded(resources []int32)
-	// Full says that a resource carried its capacity for a while.
+	// Full reports an interval in which a resource was saturated.
 	Full(resource int32, from, to int64)
 }
 
-// A Timer is what a System is waiting for.
+// A Timer identifies a deadline of a System.
 type Timer int32
 
 // The timers: the completion of a class's first member, that of the first member
@@ -65,7 +65,7 @@ type System struct {
 	free      []int32 // classes without members, to be used again
 	approx    approx
 
-	touched   []int32 // classes to look at before time goes on
+	touched   []int32 // classes to update before time advances
 	altered   []int32 // classes to tally: of a path, with other members or another limit
 	dirty     []int32 // paths whose rows changed
 	changed   []int32 // paths to solve

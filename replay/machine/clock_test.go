@@ -16,12 +16,12 @@ func TestClockSettles(t *testing.T) {
 		d    machine.Demand
 		want float64
 	}{
-		// A second of products a second: c¹ · 1 = 0.64 · 1/c, the clock is 0.8.
-		{"products alone", machine.Demand{Matrix: 1, Time: 1, At: 1}, 0.8},
+		// A second of GEMMs a second: c¹ · 1 = 0.64 · 1/c, the clock is 0.8.
+		{"GEMMs alone", machine.Demand{Matrix: 1, Time: 1, At: 1}, 0.8},
 		{"the same, timed at that clock", machine.Demand{Matrix: 1, Time: 1.25, At: 0.8}, 0.8},
 		{"the same, at whichever clock", machine.Demand{Matrix: 1, Time: 1.25}, 0.8},
 		{"idle for a third", machine.Demand{Matrix: 0.6, Time: 1, At: 1}, 1},
-		// 0.6 of products and 0.4 of memory at half the power: 0.8 a second.
+		// 0.6 of GEMMs and 0.4 of memory at half the power: 0.8 a second.
 		{"memory draws too", machine.Demand{Matrix: 0.6, Memory: 0.4, Time: 0.64 * 1.25, At: 0}, 0.52},
 		{"links draw half of that", machine.Demand{Matrix: 0.54, Link: 0.4, Time: 1, At: 1}, 1},
 		{"nothing to do", machine.Demand{}, 1},

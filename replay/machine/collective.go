@@ -10,41 +10,41 @@ import (
 // A Library is the collective library. Use Of, Time, ChannelsFor and Slowdown.
 type Library struct {
 	Name          string
-	Ranks         Quantity // in the group that most times were recorded with
-	Threads       Quantity // of one channel's workgroup
-	Registers     Quantity // a thread
-	Shared        Quantity // bytes of one channel's workgroup
-	Cluster       Quantity // channels whose workgroups start together, where it divides their number
-	Onset         Quantity // slowdown beside the first matrix instructions, channels being all that limits: they lower the clock of the whole GPU
+	Ranks         Quantity // group size of most recorded times
+	Threads       Quantity // per workgroup of one channel
+	Registers     Quantity // per thread
+	Shared        Quantity // bytes per workgroup of one channel
+	Cluster       Quantity // channels whose workgroups start together, if it divides their number
+	Onset         Quantity // co-run slowdown caused by the first matrix instructions if only channels limit: they lower the clock of the whole GPU
 	AllReduce     Collective
 	AllGather     Collective
 	ReduceScatter Collective
 	AllToAll      Collective
-	Network       Network // between nodes, as the machine's: more ranks than a node has GPUs lie on several
+	Network       Network // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
 }
 
-// A Collective is what the library reaches in one operation. A channel is one
-// workgroup that takes the steps of its share of the buffer one after another.
-// Over N ranks a buffer of B bytes is N chunks of B/N; a step handles one chunk.
-// N-1 of the steps send (2·(N-1) in an all-reduce); one more only receives or
-// copies, with the link idle.
+// A Collective is the library's performance in one operation. A channel is one workgroup
+// that performs the steps of its share of the buffer in sequence. Over N ranks a buffer of
+// B bytes is N chunks of B/N; a step handles one chunk. N-1 of the steps send (2·(N-1) in
+// an all-reduce); one more only receives or copies, with the link idle.
 type Collective struct {
-	Channels      Quantity // workgroups when not limited
-	Grain         Quantity // bytes of the buffer a channel takes at least: smaller ones use fewer channels
-	Alpha         Quantity // seconds at zero bytes and zero steps
-	Hop           Quantity // seconds a sending step costs at zero bytes
-	Send          Quantity // bytes a second of one channel in a sending step
-	Receive       Quantity // bytes a second of one channel in the step that does not send
-	Link          Quantity // bytes a second that all channels send together at most
-	Smooth        Quantity // exponent of the soft minimum between the channels' rate and the link's
-	Times         Table    // measured: ranks, channels, bytes, seconds of the kernel
-	BesideLibrary Quantity // slowdown beside GEMMs of the matrix library, channels being all that limits
-	BesideTiles   Quantity // the same beside GEMMs of compiled tiles
-	BesideMemory  Quantity // the same beside kernels that saturate the memory
-	BesideLatency Quantity // seconds more beside compute, whatever the size
+	Channels     Quantity // workgroups when not limited
+	Grain        Quantity // least bytes of the buffer per channel: smaller buffers use fewer channels
+	Alpha        Quantity // seconds at zero bytes and zero steps
+	Hop          Quantity // seconds of a sending step at zero bytes
+	Send         Quantity // bytes per second of one channel in a sending step
+	Receive      Quantity // bytes per second of one channel in the step that does not send
+	Link         Quantity // maximum bytes per second of all sending channels together
+	Smooth       Quantity // exponent of the soft minimum between the channels' rate and the link's
+	Times        Table    // measured: ranks, channels, bytes, seconds of the kernel
+	CoRunLibrary Quantity // co-run slowdown alongside GEMMs of the matrix library if only channels limit
+	CoRunTiles   Quantity // the same alongside GEMMs of compiled tiles
+	CoRunMemory  Quantity // the same alongside kernels that saturate the memory
+	CoRunLatency Quantity // additional seconds alongside compute, independent of size
 }
 
-// Clusters is how many of so many channels start together; 0 where each does by itself (rule C6).
+// Clusters is the number of channels that start together, of n; 0 without clusters
+// (rule C6).
 func (l *Library) Clusters(channels int) int {
 	if n := int(l.Cluster.Or(0)); n > 1 && channels%n == 0 {
 		return n
@@ -52,8 +52,8 @@ func (l *Library) Clusters(channels int) int {
 	return 0
 }
 
-// Of is the entry for an operation: of the four that are measured, the one
-// that moves its bytes in the same way.
+// Of is the entry for an operation: of the four measured ones, the one that moves bytes in
+// the same way.
 func (l *Library) Of(op trace.CollectiveOp) *Collective {
 	switch op {
 	case trace.AllReduce, trace.Reduce:
@@ -66,17 +66,17 @@ func (l *Library) Of(op trace.CollectiveOp) *Collective {
 	return &l.AllGather
 }
 
-// ChannelsFor is how many channels, each a workgroup, the library gives to an
-// operation on a buffer of the bytes when it is not limited (rule C4).
+// ChannelsFor is the number of channels, one workgroup each, that the library uses for a
+// buffer of the given bytes if it is not limited (rule C4).
 func (l *Library) ChannelsFor(op trace.CollectiveOp, bytes int64) int {
 	c := l.Of(op)
 	return int(min(c.Channels.Value, math.Ceil(max(1, float64(bytes)/c.Grain.Or(1)))))
 }
 
-// Runs is how many channels an operation runs on that is given so many. What
-// sends in pairs takes a power of two, the next one: kernels of NCCL 2.28 that are
-// given 3, 5 to 7, 9 to 14 and 20 to 28 have 4, 8, 16 and 32 workgroups, and their
-// times (samples/measurements/2026-11-22-h200x2-kernels; rule C5).
+// Runs is the number of channels that an operation uses if it is given n. Operations that
+// send in pairs use the next power of two: NCCL 2.28 given 3, 5 to 7, 9 to 14 and 20 to 28
+// runs 4, 8, 16 and 32 workgroups, with the same times
+// (samples/measurements/2026-11-22-h200-products; rule C5).
 func (l *Library) Runs(op trace.CollectiveOp, channels int) int {
 	most := int(l.Of(op).Channels.Value)
 	if !Pairwise(op) || channels < 1 || channels >= most {
@@ -85,7 +85,7 @@ func (l *Library) Runs(op trace.CollectiveOp, channels int) int {
 	return min(most, 1<<bits.Len(uint(channels-1)))
 }
 
-// Sends is how many steps of a channel send, over so many ranks.
+// Sends is the number of a channel's sending steps, over n ranks.
 func Sends(op trace.CollectiveOp, ranks float64) float64 {
 	if op == trace.AllReduce || op == trace.Reduce {
 		return 2 * (ranks - 1)
@@ -93,9 +93,9 @@ func Sends(op trace.CollectiveOp, ranks float64) float64 {
 	return ranks - 1
 }
 
-// MemoryOf is what a rank reads of, and writes to, its own GPU's memory in an
-// operation over so many ranks, for each byte that it sends. The bytes that peers
-// send to it are written besides. The rules count chunks of a rank's N:
+// MemoryOf is the traffic of a rank in its own GPU's memory, per byte that it sends, in an
+// operation over n ranks. Bytes that peers store to it are counted by the peers. In chunks
+// of a rank's N:
 //
 //   - Reduce-scatter, on a ring: the first step reads a chunk and sends it. Each of
 //     the N-2 others reads what has arrived and its own chunk, and sends their sum.
@@ -118,19 +118,19 @@ func MemoryOf(op trace.CollectiveOp, ranks int) (read, written float64) {
 	return 1, 0
 }
 
-// Time predicts how long the kernel of an operation takes, alone and with all
-// ranks there from its start, in seconds. bytes is the larger of one rank's
-// input and output. channels limits the workgroups; 0 leaves it to the library.
+// Time predicts the duration in seconds of an operation's kernel, alone and with all ranks
+// there from its start. bytes is the larger of one rank's input and output. channels
+// limits the workgroups; 0 leaves the number to the library.
 //
-// Channel by channel (the steps one after another, those that send sharing the link),
+// By channel (steps in sequence, sending channels sharing the link):
 //
 //	law = Alpha + Hop·s + B/(N·n)·(s·soft(1/Send, n/Link) + 1/Receive),  soft(a,b) = (a^p+b^p)^(1/p)
 //
-// with s sending steps, n channels and p = Smooth. The law gives the times of
-// few channels within 2 % and, which a count of bytes on the wire does not,
-// carries over to other numbers of ranks. What it leaves (protocols by size,
-// uneven channels of an all-to-all) is the ratio of the recorded times to it,
-// interpolated over size and channels. Where there are none, or ranks lie on
+// with s sending steps, n channels and p = Smooth. The law gives the times of few channels
+// within 2 % and holds for other numbers of ranks, unlike a count of wire bytes. Its
+// remaining error (protocols by size, uneven channels of an all-to-all) is corrected by
+// the ratio of recorded times to the law, interpolated over size and channels. Without
+// recorded times, or with ranks on several nodes, the tuner's model applies (Expected).
 // several nodes, protocols and the network's rates take their place (expected).
 func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) float64 {
 	if ranks < 2 {
@@ -163,11 +163,11 @@ func (c *Collective) Law(op trace.CollectiveOp, ranks, channels, bytes float64) 
 	return c.Alpha.Value + c.Hop.Or(0)*s + bytes/(ranks*n)*(s*step+1/c.Receive.Value)
 }
 
-// soft is a smooth maximum: the larger where they differ much.
+// soft is a smooth maximum: close to the larger argument if they differ much.
 func soft(a, b, p float64) float64 { return math.Pow(math.Pow(a, p)+math.Pow(b, p), 1/p) }
 
-// Ratio is recorded time over law, for the recorded number of ranks nearest to
-// the wanted one; 1 where nothing was recorded (rule C9).
+// Ratio is recorded time over law at the recorded number of ranks nearest to the given
+// one; 1 without recorded times (rule C9).
 func (c *Collective) Ratio(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
 	if !c.Times.Known() {
 		return 1
@@ -191,7 +191,7 @@ func (c *Collective) Ratio(op trace.CollectiveOp, ranks, channels, bytes float64
 	return at(columns, channels)
 }
 
-// nearestRanks is the recorded number of ranks that is nearest by ratio, the larger of equals.
+// nearestRanks is the recorded number of ranks nearest by ratio, the larger of equals.
 func (c *Collective) nearestRanks(ranks float64) float64 {
 	best, least := 0.0, math.Inf(1)
 	for _, r := range c.Times.Rows {
@@ -202,37 +202,38 @@ func (c *Collective) nearestRanks(ranks float64) float64 {
 	return best
 }
 
-// A Neighbour is what runs on the same GPUs beside a collective.
-type Neighbour uint8
+// A CoRunKind is the kind of compute that runs on the same GPUs alongside a collective.
+type CoRunKind uint8
 
-// The neighbours.
+// The kinds.
 const (
-	BesideLibrary Neighbour = iota // GEMMs of the matrix library: persistent, one workgroup a CU
-	BesideTiles                    // GEMMs of compiled tiles, and other compute-bound kernels
-	BesideMemory                   // kernels that saturate the memory
+	CoRunLibrary CoRunKind = iota // GEMMs of the matrix library: persistent, one workgroup a CU
+	CoRunTiles                    // GEMMs of compiled tiles, and other compute-bound kernels
+	CoRunMemory                   // kernels that saturate the memory
 )
 
-// Slowdown is the factor, at least 1, on Time while neighbours are resident on
-// the same GPUs. A neighbour delays what a channel does, not the link, so that
-// it matters to the extent that channels limit:
+// Slowdown is the co-run slowdown of a collective, at least 1: the factor on Time while
+// compute of the given kind is resident on the same GPUs. Compute delays channels, not the
+// link, so the slowdown depends on the share of the time for which channels limit:
 //
 //	1 + K·x^q + D/Time,  x = time in channels alone ÷ Time alone
 //
-// with K the profile's Beside of that kind and D its BesideLatency. Delays of memory add up (q = 1);
-// those beside compute also hide behind the link (q = 2). Both exponents were
-// read off collectives at 4 to 32 channels beside kernels that run without end (rule I1).
-func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) float64 {
-	factor, _, latency := l.Beside(op, bytes, ranks, channels, beside)
+// with K the profile's CoRun value of that kind and D its CoRunLatency. q is 1 alongside
+// memory-bound kernels, whose delays add up, and 2 alongside compute-bound kernels, whose
+// delays partly hide behind the link. Both exponents were measured with collectives of 4
+// to 32 channels alongside kernels that run without end (rule I1).
+func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunKind) float64 {
+	factor, _, latency := l.CoRun(op, bytes, ranks, channels, beside)
 	if latency == 0 {
 		return factor
 	}
 	return factor + latency/l.Time(op, bytes, ranks, channels)
 }
 
-// Beside is the two parts of Slowdown: the factor on all of the time, and the
-// seconds that are added to it once, whatever the size; and the onset: the part
-// of what the factor adds that one workgroup of the neighbour is enough for (rule I3).
-func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int, beside Neighbour) (factor, onset, latency float64) {
+// CoRun returns the parts of Slowdown: the factor on the whole time; onset, the share of
+// the added time that one workgroup of the compute causes (rule I3); and latency, the
+// seconds added once, independent of size.
+func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunKind) (factor, onset, latency float64) {
 	if ranks < 2 || bytes <= 0 {
 		return 1, 0, 0
 	}
@@ -243,46 +244,46 @@ func (l *Library) Beside(op trace.CollectiveOp, bytes int64, ranks, channels int
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
 	x := min(1, c.InChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
-	k := c.beside(beside).Or(0)
-	if beside != BesideMemory && k > 0 {
+	k := c.coRunSlowdown(beside).Or(0)
+	if beside != CoRunMemory && k > 0 {
 		onset = min(1, l.Onset.Or(0)/k)
 	}
-	return 1 + k*math.Pow(x, beside.Exponent()), onset, c.BesideLatency.Or(0)
+	return 1 + k*math.Pow(x, beside.Exponent()), onset, c.CoRunLatency.Or(0)
 }
 
-// Interference is the slowdown beside neighbours that occupy only a share, 0 to 1,
-// of the CUs that the collective leaves, given that beside such as fill them and
-// the part of what they add, 0 to 1, that the first of their workgroups is enough
-// for. Delays of memory and of the interconnect follow the requests in flight,
-// which grow with the CUs that make them (rule I2).
+// Interference is the co-run slowdown alongside compute that uses only a share, 0 to 1, of
+// the CUs that the collective leaves. factor is the slowdown at share 1; onset, 0 to 1, is
+// the part of the added time that the first workgroup causes. Delays of memory and
+// interconnect follow the requests in flight, which grow with the CUs that issue them
+// (rule I2).
 func Interference(slowdown, onset, share float64) float64 {
 	return 1 + (slowdown-1)*(onset+(1-onset)*share)
 }
 
-// InChannels is the law without latency and without a limit of the link.
+// InChannels is the law without latency and without the link's limit.
 func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes float64) float64 {
 	return bytes / (ranks * channels) * (Sends(op, ranks)/c.Send.Value + 1/c.Receive.Value)
 }
 
-// besideNames are the strategies of rows that measure it.
-var BesideNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
+// CoRunNames are the strategies of dataset rows that measure each kind.
+var CoRunNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
 
-func (c *Collective) beside(n Neighbour) *Quantity {
-	return [...]*Quantity{&c.BesideLibrary, &c.BesideTiles, &c.BesideMemory}[n]
+func (c *Collective) coRunSlowdown(n CoRunKind) *Quantity {
+	return [...]*Quantity{&c.CoRunLibrary, &c.CoRunTiles, &c.CoRunMemory}[n]
 }
 
-// Exponent is that of the neighbour's slowdown over the share of CUs that collectives hold.
-func (n Neighbour) Exponent() float64 {
-	if n == BesideMemory {
+// Exponent is that of the co-run slowdown over the share of time for which channels limit.
+func (n CoRunKind) Exponent() float64 {
+	if n == CoRunMemory {
 		return 1
 	}
 	return 2
 }
 
-// Slowed is the library at a pace (Machine.Pace): under the load that lowers the
-// clock of matrix kernels, channels slow too, by 1.27 at a pace of 1.17, while
-// the link does not (samples/measurements/2026-11-21-h200x4, strategy after_gemm,
-// 4 and 8 channels) (rule C19).
+// Slowed is the library at a pace (Scenario.Pace): under the load that lowers the clock of
+// GEMM kernels channels slow too, by 1.27 at a pace of 1.17, while the link does not
+// (samples/measurements/2026-11-21-h200x4, strategy after_gemm, 4 and 8 channels;
+// rule C19).
 func (l Library) Slowed(pace float64) *Library {
 	if pace > 0 && pace != 1 {
 		by := math.Pow(pace, 1.5)

@@ -11,7 +11,7 @@ import (
 )
 
 // What sends in pairs runs on a power of two of channels, rings on as many as they are
-// given: workgroups of NCCL's kernels in 2026-11-22-h200x2-kernels. So an all-to-all of
+// given: workgroups of NCCL's kernels in 2026-11-22-h200-products. So an all-to-all of
 // 72 MiB in five takes what it takes in eight, 451 us, and not the 663 us of four.
 func TestRuns(t *testing.T) {
 	m := machinetest.Load(t, "h200")
@@ -82,7 +82,7 @@ func TestTimeOfNothing(t *testing.T) {
 	if v := m.Library.Time(trace.AllReduce, 0, 4, 0); !(v > 0 && v < 20e-6) {
 		t.Errorf("no bytes: %v", v)
 	}
-	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, machine.BesideMemory); v != 1 {
+	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, machine.CoRunMemory); v != 1 {
 		t.Errorf("no bytes: slowdown %v", v)
 	}
 }
@@ -116,10 +116,10 @@ func TestChannelsFor(t *testing.T) {
 func TestSlowdownFallsWithChannels(t *testing.T) {
 	m := machinetest.Load(t, "h200")
 	for _, op := range profile.RecordedOps {
-		for _, n := range []machine.Neighbour{machine.BesideLibrary, machine.BesideTiles, machine.BesideMemory} {
+		for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {
 			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, n), m.Library.Slowdown(op, 128<<20, 4, 32, n)
 			if !(few > many && many >= 1) {
-				t.Errorf("%v beside %d: %v at 4 channels, %v at 32", op, n, few, many)
+				t.Errorf("%v alongside %d: %v at 4 channels, %v at 32", op, n, few, many)
 			}
 		}
 	}

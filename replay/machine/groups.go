@@ -4,21 +4,19 @@ import "math"
 
 // Groups of CUs
 //
-// The workgroups of a cluster share one group of CUs (NVIDIA, from compute
-// capability 9.0 on: a graphics processing cluster). What others leave of a
-// group holds only whole clusters, so a held CU may cost a kernel in clusters
-// more than itself.
+// The workgroups of a cluster share one group of CUs (NVIDIA, from compute capability 9.0
+// on: a graphics processing cluster). The free CUs of a group hold only whole clusters, so
+// one held CU may cost a clustered kernel more than that CU.
 //
-// A plain grid fills an idle GPU in an order of its own (measured:
-// samples/measurements/2026-11-22-h200-groups): CUs come in pairs; groups of a
-// single pair go first, one CU of each, then the other; then the larger groups
-// in turn, one CU of each pair, then the other halves:
+// A plain grid fills an idle GPU in this order (H200, 2026-11-22): CUs come in pairs;
+// groups of a single pair go first, one CU of each, then the other; then the larger groups
+// round-robin, one CU of each pair, then the other CUs:
 //
 //	group 0 |0 2|  group 1 |1 3|  group 2 |4 6 8 10|  group 3 |5 7 9 11|
 //	                                pairs   4 8|6 10            5 9|7 11
 
-// Grouping is the group of each CU, the CUs in the order in which a plain grid
-// fills an idle GPU; nil where the groups are unknown (rule D8).
+// Grouping is the group of each CU, with CUs numbered in the order in which a plain grid
+// fills an idle GPU; nil if the groups are unknown (rule D8).
 func (g GPU) Grouping() []int {
 	if !g.Groups.Known() {
 		return nil
@@ -33,11 +31,11 @@ func (g GPU) Grouping() []int {
 			lone = len(sizes)
 		}
 	}
-	return append(dealt(sizes[:lone], 0), dealt(sizes[lone:], lone)...)
+	return append(roundRobin(sizes[:lone], 0), roundRobin(sizes[lone:], lone)...)
 }
 
-// dealt is the groups, counted from first on, in the order in which their CUs fill.
-func dealt(sizes []int, first int) (order []int) {
+// roundRobin lists the groups, counted from first, in the order in which their CUs fill.
+func roundRobin(sizes []int, first int) (order []int) {
 	for other := range 2 {
 		for pair, more := 0, true; more; pair++ {
 			more = false
@@ -52,9 +50,9 @@ func dealt(sizes []int, first int) (order []int) {
 	return order
 }
 
-// Clusters is how many clusters of a number of workgroups, one a CU, are
-// resident at once while the first so many CUs of Grouping are held. Where
-// groups are unknown any CUs make a cluster.
+// Clusters is the number of clusters of size n, one workgroup per CU, that are resident at
+// once while the first held CUs of Grouping are held. If groups are unknown, any CUs form
+// a cluster.
 func (g GPU) Clusters(size, held int) int {
 	cus := int(g.CUs.Value)
 	if size <= 1 || !g.Groups.Known() {
@@ -71,8 +69,8 @@ func (g GPU) Clusters(size, held int) int {
 	return n
 }
 
-// Clustered is how many CUs a kernel in clusters of a number of workgroups can
-// use at once; 0 where no group holds one.
+// Clustered is the number of CUs that a kernel with clusters of the given size can use at
+// once; 0 if no group holds one.
 func (g GPU) Clustered(size int) float64 {
 	if size <= 1 || !g.Groups.Known() {
 		return g.CUs.Value
@@ -80,8 +78,8 @@ func (g GPU) Clustered(size int) float64 {
 	return float64(size * g.Clusters(size, 0))
 }
 
-// Ungrouped is how many CUs the groups lack or have too many; NaN where a size
-// is no whole number. 0 where the groups are unknown.
+// Ungrouped is the difference between the number of CUs and the sum of the groups; NaN if
+// a size is not an integer; 0 if the groups are unknown.
 func (g GPU) Ungrouped() float64 {
 	if !g.Groups.Known() {
 		return 0

@@ -29,7 +29,7 @@ func TestGrouping(t *testing.T) {
 }
 
 // What an H200 held at once while a plain grid held so many SMs
-// (samples/measurements/2026-11-22-h200-groups/clusters.txt: those not late).
+// (H200, 2026-11-22; clusters that did not start late).
 func TestClustersBesideHeldCUs(t *testing.T) {
 	g := machinetest.Load(t, "h200").GPU
 	for size, want := range map[int]map[int]int{ // by how many are held
@@ -50,6 +50,6 @@ func TestClustersBesideHeldCUs(t *testing.T) {
 	}
 	unknown := machine.GPU{CUs: machine.Quantity{Value: 132}}
 	if a, b := unknown.Clusters(2, 3), unknown.Clustered(8); a != 64 || b != 132 {
-		t.Errorf("unknown groups: %d clusters beside 3 held, %v CUs", a, b)
+		t.Errorf("unknown groups: %d clusters alongside 3 held, %v CUs", a, b)
 	}
 }

@@ -1,6 +1,7 @@
-// Package machine describes the machines that programs are replayed on: GPUs,
-// links, copy engines, launch costs, the collective library and the matrix
-// library. Every number of a profile carries its source, and what nobody
+// Package machine describes the machines that programs are simulated on: GPUs, links, copy
+// engines, launch costs, the collective library and the matrix library. Every number of a
+// profile has a source; numbers that were not measured on that machine are marked as
+// assumed or unknown.
 // measured on that machine is marked as assumed or unknown.
 package machine
 
@@ -14,7 +15,7 @@ type Machine struct {
 	Name    string // "h200x4"
 	Profile string // "h200"
 	GPUs    int
-	Most    Quantity // GPUs that the fabric joins at most
+	Most    Quantity // maximum number of GPUs of the fabric
 
 	GPU     GPU
 	Matmul  Matmul
@@ -26,86 +27,86 @@ type Machine struct {
 	Library Library
 }
 
-// A GPU is one device. Its rates are what programs reach, not what the data
-// sheet promises.
+// A GPU is one device. Its rates are achieved rates, not data sheet peaks.
 type GPU struct {
 	Name         string
 	CUs          Quantity
-	Threads      Quantity // a CU
-	Registers    Quantity // 32-bit, a CU
-	Shared       Quantity // bytes a CU
-	SharedSpare  Quantity // bytes a workgroup takes beyond what it asks for
-	WGs          Quantity // workgroups a CU
-	Memory       Quantity // bytes a second, read and write together, as reached by a copy
-	Read         Quantity // bytes a second of a kernel that only reads
+	Threads      Quantity // per CU
+	Registers    Quantity // 32-bit registers per CU
+	Shared       Quantity // bytes per CU
+	SharedSpare  Quantity // bytes per workgroup in addition to what it requests
+	WGs          Quantity // workgroups per CU
+	Memory       Quantity // bytes per second, read and write together, achieved by a copy
+	Read         Quantity // bytes per second of a kernel that only reads
 	Cache        Quantity // bytes of the last-level cache
-	CacheRate    Quantity // bytes a second out of it and into it, together
-	Update       Quantity // memory that a byte takes which the memory adds to what is there, relative to one written
-	Post         Quantity // seconds that a workgroup takes to post a semaphore in the GPU's own memory behind what it stored there
-	Poll         Quantity // seconds that a workgroup takes to see that one is posted
-	Flops        Quantity // matrix flop a second, dense bf16, as reached by the library at full clock
-	Stream       Table    // workgroups, bytes a second that they reach together with a streaming kernel
-	Gather       Table    // workgroups, bytes a second with random rows of 1 KiB
-	GatherFused  Table    // the same, by a kernel whose results may go to peers
-	Sum          Table    // partial results, bytes a second of their sum that PyTorch's kernel writes
-	Groups       Table    // CUs of a group that a cluster of workgroups lies in, groups of that size
-	GatherSpread Quantity // relative spread of the times of one gather's vectors around their mean
-	Crowding     Table    // occupancy as a share of the threads that a CU holds, memory rate of random reads relative to the best
+	CacheRate    Quantity // bytes per second, read and write together
+	Update       Quantity // bandwidth use of a byte that memory adds in place, relative to a written byte
+	Post         Quantity // seconds of a workgroup to post a semaphore in the GPU's own memory after its stores
+	Poll         Quantity // seconds of a workgroup to see that a semaphore is posted
+	Flops        Quantity // dense bf16 flop per second, achieved by the matrix library at full clock
+	Stream       Table    // workgroups; bytes per second of all of them in a streaming kernel
+	Gather       Table    // workgroups; bytes per second with random rows of 1 KiB
+	GatherFused  Table    // the same for a kernel that may store its results to peers
+	Sum          Table    // partial results; output bytes per second of PyTorch's sum kernel
+	Groups       Table    // CUs per group for clusters; number of groups of that size
+	GatherSpread Quantity // relative spread of the times of one gather's vectors
+	Crowding     Table    // occupancy (share of a CU's threads); memory rate of random reads relative to the best
 }
 
-// A Fabric joins the GPUs of one node. Egress, Ingress and Pair are what copy
-// engines reach; stores of kernels reach less of the same links, because their
-// packets are smaller: StoreRing, StoreSpread and StoreIncast.
+// A Fabric joins the GPUs of one node. Egress, Ingress and Pair are achieved by copy
+// engines. Stores of kernels achieve less on the same links, because their packets are
+// smaller: StoreRing, StoreSpread and StoreIncast.
 type Fabric struct {
 	Topology    Topology
-	Egress      Quantity // bytes a second out of one GPU
-	Ingress     Quantity // bytes a second into one GPU
-	Pair        Quantity // bytes a second between two GPUs, one way
-	Latency     Quantity // seconds, a store becoming visible on a peer, over one link
-	Hop         Quantity // seconds more for each further link
-	Fence       Quantity // seconds until a workgroup knows that what it stored to a peer has arrived, and may post a flag
-	Message     Quantity // seconds that a flag to a peer takes a GPU at least: it sends no more than one in that time
-	StoreCU     Quantity // bytes a second that one CU can store to peers
-	StoreRing   Quantity // bytes a second out of one GPU when all store to the next
-	StoreSpread Quantity // bytes a second out of one GPU when all store to all
-	StoreUneven Quantity // logarithm of the largest share of a link that storing workgroups get, over the mean one
-	StoreIncast Quantity // bytes a second into one GPU that all others store to
+	Egress      Quantity // bytes per second out of one GPU
+	Ingress     Quantity // bytes per second into one GPU
+	Pair        Quantity // bytes per second between two GPUs, one direction
+	Latency     Quantity // seconds until a store is visible on a peer, over one link
+	Hop         Quantity // additional seconds per further link
+	Fence       Quantity // seconds until a workgroup knows that its stores to a peer have arrived and may post a flag
+	Message     Quantity // minimum seconds between two flags that a GPU sends to peers
+	StoreCU     Quantity // bytes per second that one CU stores to peers
+	StoreRing   Quantity // bytes per second out of one GPU when each stores to the next
+	StoreSpread Quantity // bytes per second out of one GPU when all store to all
+	StoreUneven Quantity // logarithm of the largest share of a link among storing workgroups, relative to the mean share
+	StoreIncast Quantity // bytes per second into one GPU when all others store to it
 }
 
 // Engines are the copy engines of one GPU.
 type Engines struct {
 	Count   Quantity
-	Rate    Quantity // bytes a second of one peer copy
-	Latency Quantity // seconds from command to first byte
+	Rate    Quantity // bytes per second of one peer copy
+	Latency Quantity // seconds from the command to the first byte
 }
 
-// Launch is what starting work costs.
+// Launch is the cost of starting work.
 type Launch struct {
-	Gap            Quantity // seconds between kernels of one stream, queued ahead
-	MemsetGap      Quantity // more seconds where a memset lies between
-	Event          Quantity // seconds from the end of a kernel to the start of one on another stream that waits for it, while the first stream has more to do
-	Hop            Quantity // the same where the first stream has nothing more to do
-	Graph          Quantity // seconds a kernel of a captured graph takes beyond its work
-	Timing         Quantity // seconds of a timed kernel that are not the kernel: events, launch, skew of the ranks
+	Gap            Quantity // seconds between queued kernels of one stream
+	MemsetGap      Quantity // additional seconds if a memset lies between them
+	Event          Quantity // seconds from the end of a kernel to the start of a waiting one on another stream, while the first stream has more work
+	Hop            Quantity // the same if the first stream has no more work
+	Graph          Quantity // seconds per kernel of a captured graph in addition to its work
+	Timing         Quantity // seconds of a timed kernel outside of it: events, launch, skew of the ranks
 	Host           Quantity // host seconds to enqueue a kernel through the framework
-	Compiled       Quantity // the same for a kernel of the program's own, such as Triton's
-	Call           Quantity // host seconds of the driver's call within that, as a profiler records it: the pace of the host that Host, Compiled, HostEvent and HostCollective were measured on
-	HostEvent      Quantity // host seconds to record an event and let another stream wait for it
+	Compiled       Quantity // host seconds to enqueue a compiled kernel (Triton)
+	Call           Quantity // host seconds of the driver call within that, as profiled: the host pace of Host, Compiled, HostEvent and HostCollective
+	HostEvent      Quantity // host seconds to record an event and make another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective
-	NetworkCall    Quantity // seconds that a workgroup takes to hand a transfer and its flag to the network library
-	RaceKeeps      Quantity // one in how many collectives that were dispatched before the GEMM beside them are so at the next chunk
-	GatherRaces    Quantity // at how many chunks of an all-gather dispatch order varies
-	Barrier        Quantity // seconds of a barrier among all GPUs through peer memory
+	NetworkCall    Quantity // seconds of a workgroup to hand a transfer and its flag to the network library
+	RaceKeeps      Quantity // n: one in n collectives that were dispatched before their GEMM are again at the next chunk
+	GatherRaces    Quantity // number of chunks of an all-gather with varying dispatch order
+	Barrier        Quantity // seconds of a barrier of all GPUs through peer memory
 }
 
-// Resize is the machine with another number of GPUs, whether or not its fabric joins so many.
+// Resize is the machine with another number of GPUs, even beyond the fabric's maximum.
 func (m Machine) Resize(gpus int) Machine {
 	m.GPUs = gpus
 	m.Name = NameOf(m.Profile, gpus)
 	return m
 }
 
-// NameOf is the name of a profile with a number of GPUs: "h200x4", but "mi300x:8".
+// NameOf is the name of a profile with a number of GPUs: "h200x4", or "mi300x:8" if the
+// name ends in x.
 func NameOf(profile string, gpus int) string {
 	sign := "x"
 	if strings.HasSuffix(profile, "x") {

@@ -2,50 +2,47 @@ package machine
 
 import "math"
 
-// A Matmul is the matrix library: how it cuts a product into tiles and what a
-// tile takes. Persistent workgroups, one a CU, run one tile after another, so
-// a product takes whole waves:
+// A Matmul is the matrix library: how it tiles a GEMM and the time of a tile. Persistent
+// workgroups, one per CU, compute tiles in sequence, so a GEMM takes whole waves:
 //
 //	time = waves · (TileStart + slowness · 2·rows·columns·K / (Rate/CUs)) + Exposed·moving,  waves = ⌈tiles/CUs⌉
 //
-// (rules G1 and G2) but no less than moving, which is what the memory takes for the
-// operands, each once: products of few rows read all of B for little work. Where all
-// tiles leave half of the CUs idle, the library may split them along K into as many parts
-// as fill the CUs; another kernel then sums what the parts have, which takes Reduce and
-// the memory's time for it.
+// (rules G1 and G2), and at least moving, the memory's time for each operand once: GEMMs
+// of few rows read all of B for little work. If the tiles leave half of the CUs idle, the
+// library may split them along K into as many parts as fill the CUs. A second kernel then
+// sums the parts, in Reduce plus the memory's time.
 type Matmul struct {
-	Rate       Quantity // flop a second of all CUs in the main loop of tiles
-	TileStart  Quantity // seconds of a tile beyond its main loop: prologue, epilogue
-	Exposed    Quantity // share of the memory's time for the operands that main loops do not hide
-	Reduce     Quantity // seconds of the kernel that sums parts, beyond its traffic; unknown: no tile is split
+	Rate       Quantity // flop per second of all CUs in the main loop of tiles
+	TileStart  Quantity // seconds of a tile outside its main loop: prologue, epilogue
+	Exposed    Quantity // share of the operands' memory time that main loops do not hide
+	Reduce     Quantity // seconds of the kernel that sums parts, in addition to its traffic; unknown: tiles are never split
 	Tiles      Table    // candidates: rows (of N), columns (of M), preference, slowness
 	Clusters   Table    // rows, columns of a tile; tiles of a cluster along rows (of N), along columns (of M)
-	Owned      Quantity // tiles that a persistent workgroup owns before a counter hands out the rest
-	Dynamic    Quantity // waves above which there is a counter, which a memset clears before the kernel
-	Compiled   Quantity // flop a second of all CUs that compiled tiles reach with full CUs
-	Lone       Quantity // the same with one tile on a CU: some of its pipes' time goes by waiting for memory
-	LeastDepth Quantity // least part of K that tiles are cut into
+	Owned      Quantity // tiles fixed to a persistent workgroup before a counter hands out the rest
+	Dynamic    Quantity // number of waves above which tiles are handed out by a counter, which a memset clears before the kernel
+	Compiled   Quantity // flop per second of all CUs with compiled tiles and full CUs
+	Lone       Quantity // the same with one tile per CU: part of its pipes' time is spent waiting for memory
+	LeastDepth Quantity // minimum K of a part
 	RunSpread  Quantity // relative difference between the times of one GEMM in two processes, at full clock
-	Crowd      Quantity // fraction by which a compiled tile is faster when nearly all other CUs are idle
+	Crowd      Quantity // fraction by which a compiled tile is faster if nearly all other CUs are idle
 	Shapes     Table    // measured: M, N, K, seconds of the kernel
-	Taken      Table    // seen: M, N, K, rows and columns of the tile, parts along K, where the preferences say otherwise
+	Taken      Table    // observed: M, N, K, rows and columns of the tile, parts along K, if different from the preferred tile
 }
 
-// A Tiling is how the library computes one product.
+// A Tiling is how the library computes one GEMM.
 type Tiling struct {
-	Rows, Columns int     // output elements of a tile along N and along M: the library sees the transpose of a row-major product
-	Splits        int     // parts along K that each tile is cut into, each a workgroup's; 1: none
-	Tiles         int     // parts counted
-	Waves         int     // of one workgroup a CU
-	Tile          float64 // seconds of one tile, if the memory does not hold it up
+	Rows, Columns int     // output elements of a tile along N and along M: for the library a row-major GEMM is transposed
+	Splits        int     // parts along K per tile, one workgroup each; 1: none
+	Tiles         int     // number of tiles, counting parts
+	Waves         int     // with one workgroup per CU
+	Tile          float64 // seconds of one tile without memory limit
 	Seconds       float64 // of the kernel, at full clock
-	InMemory      bool    // the memory takes longer for the operands than the tiles for their work
-	Measured      bool    // Seconds was measured for this very shape
+	InMemory      bool    // memory-bound: the operands take longer than the tiles
+	Measured      bool    // Seconds was measured for this shape
 }
 
-// Tiling predicts how the library computes C[M,N] = A[M,K]·B[K,N] on all CUs of
-// the GPU, alone and at full clock: with the tile that it was seen to take, else with
-// the one that it is expected to prefer.
+// Tiling predicts how the library computes C[M,N] = A[M,K]·B[K,N] on all CUs of the GPU,
+// alone and at full clock. It uses the observed tile of the shape, else the preferred one.
 func (m Machine) Tiling(M, N, K int64) Tiling {
 	for _, t := range m.Matmul.Taken.Rows {
 		if int64(t[0]) == M && int64(t[1]) == N && int64(t[2]) == K {
@@ -55,9 +52,9 @@ func (m Machine) Tiling(M, N, K int64) Tiling {
 	return m.Preferred(M, N, K)
 }
 
-// Preferred is the tiling of the candidate with the least expected time, weighted by
-// the library's preference; the first of equals. A profile without candidates counts
-// with tiles of 256x128 at GPU.Flops (rule G3).
+// Preferred is the tiling of the candidate with the least expected time, weighted by the
+// library's preference; the first of equals. Without candidates in the profile it is a
+// tile of 256x128 at GPU.Flops (rule G3).
 func (m Machine) Preferred(M, N, K int64) Tiling {
 	mm := &m.Matmul
 	cus := m.GPU.CUs.Value
@@ -66,7 +63,7 @@ func (m Machine) Preferred(M, N, K int64) Tiling {
 		rows, columns := int(c[0]), int(c[1])
 		for _, splits := range m.Splits(M, N, K, rows, columns) {
 			t := m.LawWithTile(M, N, K, rows, columns, splits)
-			// The library does not know how slow its own tile is: slowness is left out.
+			// Slowness is left out: the library's choice does not consider it.
 			loop := 2 * c[0] * c[1] * float64(K) / float64(splits) * cus / mm.Rate.Value
 			expected := float64(t.Waves)*(mm.TileStart.Value+loop)*c[2] + m.Reducing(M, N, splits)
 			if expected < least {
@@ -80,7 +77,8 @@ func (m Machine) Preferred(M, N, K int64) Tiling {
 	return mm.asMeasured(best, M, N, K)
 }
 
-// asMeasured is a tiling that takes the recorded time of the very shape, if there is one (rule G4).
+// asMeasured is a tiling with the recorded time of the same shape, if there is one
+// (rule G4).
 func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {
 	if s, ok := mm.measured(M, N, K); ok {
 		t.Tile *= s / t.Seconds
@@ -89,12 +87,12 @@ func (mm *Matmul) asMeasured(t Tiling, M, N, K int64) Tiling {
 	return t
 }
 
-// WithTile is Tiling for a tile that is known, as from a kernel's name.
+// WithTile is Tiling with a known tile, as from a kernel's name.
 func (m Machine) WithTile(M, N, K int64, rows, columns int) Tiling {
 	return m.Matmul.asMeasured(m.LawWithTile(M, N, K, rows, columns, 1), M, N, K)
 }
 
-// LawWithTile is the law for a tile.
+// LawWithTile is the law's time for a tile.
 func (m Machine) LawWithTile(M, N, K int64, rows, columns, splits int) Tiling {
 	mm := &m.Matmul
 	t := Tiling{Rows: rows, Columns: columns, Splits: splits}
@@ -114,8 +112,8 @@ func (m Machine) LawWithTile(M, N, K int64, rows, columns, splits int) Tiling {
 	return t
 }
 
-// Splits is into how many parts along K the library may cut each tile of a GEMM.
-// Every part has a CU of its own (rule G5).
+// Splits is the number of parts along K into which the library may cut each tile. Every
+// part has its own CU (rule G5).
 func (m Machine) Splits(M, N, K int64, rows, columns int) []int {
 	if m.Matmul.Reduce.Known() {
 		tiles := CeilDiv(N, int64(rows)) * CeilDiv(M, int64(columns))
@@ -126,7 +124,7 @@ func (m Machine) Splits(M, N, K int64, rows, columns int) []int {
 	return []int{1}
 }
 
-// Reducing is how long the sum of parts takes, of four bytes an element each.
+// Reducing is the time of the sum of parts, of four bytes per element, in seconds.
 func (m Machine) Reducing(M, N int64, splits int) float64 {
 	if splits <= 1 || !m.GPU.Memory.Known() {
 		return 0
@@ -134,7 +132,8 @@ func (m Machine) Reducing(M, N int64, splits int) float64 {
 	return m.Matmul.Reduce.Or(0) + float64(4*splits+2)*float64(M)*float64(N)/m.GPU.Memory.Value
 }
 
-// Moving is how long the memory takes for the operands of a product, two bytes an element, each once.
+// Moving is the memory's time for the operands of a GEMM, two bytes per element, each
+// once, in seconds.
 func (m Machine) Moving(M, N, K int64) float64 {
 	if !m.GPU.Memory.Known() {
 		return 0
@@ -142,15 +141,15 @@ func (m Machine) Moving(M, N, K int64) float64 {
 	return 2 * (float64(M)*float64(K) + float64(K)*float64(N) + float64(M)*float64(N)) / m.GPU.Memory.Value
 }
 
-// Dynamic reports whether a kernel with the tiling hands out tiles by a
-// counter, with a memset before it.
+// Dynamic reports whether a kernel with the tiling hands out tiles by a counter, with a
+// memset before it.
 func (m Machine) Dynamic(t Tiling) bool {
 	return m.Matmul.Dynamic.Known() && float64(t.Tiles) > m.Matmul.Dynamic.Value*m.GPU.CUs.Value
 }
 
-// Cluster is how many workgroups of the library's kernel start together; 1 where
-// the tile's usual cluster would cost a wave, since of most tiles the library has
-// several, and where no group of CUs holds it.
+// Cluster is the number of workgroups of the library's kernel that start together. It is 1
+// if the tile's usual cluster would cost a wave (the library has several for most tiles),
+// or if no group of CUs holds it.
 func (m Machine) Cluster(t Tiling) int {
 	alongN, alongM := m.Matmul.cluster(t.Rows, t.Columns)
 	n := int(alongN * alongM)
@@ -161,10 +160,10 @@ func (m Machine) Cluster(t Tiling) int {
 	return n
 }
 
-// cluster is how many tiles the library hands out together along each side; a
-// cluster at the edge is whole, whether or not there is output for all of it. Of each
-// tile there are several, and the library takes one that costs no wave: so in all 992
-// products of samples/measurements/2026-11-22-h200x2-kernels (rule G6).
+// cluster is the number of tiles that the library hands out together along each side. A
+// cluster at the edge is whole, even beyond the output. The library has several clusters
+// for each tile and takes one that costs no wave, in all 992 GEMMs of
+// samples/measurements/2026-11-22-h200-products (rule G6).
 func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
 	for _, c := range mm.Clusters.Rows {
 		if int(c[0]) == rows && int(c[1]) == columns {
@@ -174,8 +173,8 @@ func (mm *Matmul) cluster(rows, columns int) (alongN, alongM int64) {
 	return 1, 1
 }
 
-// Slowness is the recorded factor of a tile, or of the same tile lying the other way;
-// 1 where neither is a candidate.
+// Slowness is the recorded factor of a tile or of its transpose; 1 if neither is a
+// candidate.
 func (mm *Matmul) Slowness(rows, columns int) float64 {
 	s := 1.0
 	for _, c := range mm.Tiles.Rows {
@@ -189,7 +188,7 @@ func (mm *Matmul) Slowness(rows, columns int) float64 {
 	return s
 }
 
-// measured is the recorded time of the very shape.
+// measured is the recorded time of the same shape.
 func (mm *Matmul) measured(M, N, K int64) (seconds float64, ok bool) {
 	for _, r := range mm.Shapes.Rows {
 		if int64(r[0]) == M && int64(r[1]) == N && int64(r[2]) == K {
@@ -199,15 +198,15 @@ func (mm *Matmul) measured(M, N, K int64) (seconds float64, ok bool) {
 	return 0, false
 }
 
-// Pipe is the share of its CU's matrix pipes that a compiled tile of so many
-// flop uses when it takes so many seconds alone on the CU: two such tiles on
-// one CU each take 2·Pipe times as long, if that is more than 1 (rule D11).
+// Pipe is the share of its CU's matrix pipes that a compiled tile of the given flop uses
+// if it takes the given seconds alone on the CU: two such tiles on one CU each take 2·Pipe
+// times as long, if that exceeds 1 (rule D11).
 func (m Machine) Pipe(tileFlops, aloneSeconds float64) float64 {
 	peak := m.Matmul.Compiled.Or(m.GPU.Flops.Value) / m.GPU.CUs.Value
 	return min(1, tileFlops/(peak*aloneSeconds))
 }
 
-// LonePipe is Pipe of compiled tiles where no trace shows one alone on its CU.
+// LonePipe is Pipe of compiled tiles for traces that show none alone on its CU.
 func (m Machine) LonePipe() float64 {
 	if !m.Matmul.Lone.Known() || !m.Matmul.Compiled.Known() {
 		return 1
@@ -215,9 +214,9 @@ func (m Machine) LonePipe() float64 {
 	return min(1, m.Matmul.Lone.Value/m.Matmul.Compiled.Value)
 }
 
-// Crowded is the factor on a compiled tile's time when n of the CUs compute,
-// relative to all of them computing: 1 - Crowd·(1 - n/CUs) (rule G11).
-func (m Machine) Crowded(n int) float64 {
+// TileTimeFactor is the factor on a compiled tile's time if n of the CUs compute, relative
+// to all of them: 1 - Crowd·(1 - n/CUs) (rule G11).
+func (m Machine) TileTimeFactor(n int) float64 {
 	return 1 - m.Matmul.Crowd.Or(0)*(1-min(1, float64(n)/m.GPU.CUs.Value))
 }
 

@@ -68,7 +68,7 @@ func TestTilingTaken(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	if got := m.Tiling(4096, 8192, 7170); got.Rows == 64 {
-		t.Errorf("another product: %+v", got)
+		t.Errorf("another GEMM: %+v", got)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestTilingIsWhole(t *testing.T) {
 	}
 }
 
-// A product of few rows reads all of the other factor: 268 MB here, which the
+// A GEMM of few rows reads all of the other factor: 268 MB here, which the
 // memory needs 63 us for, whatever the tiles do.
 func TestTilingOfFewRows(t *testing.T) {
 	m := machinetest.Load(t, "h200")
@@ -163,8 +163,8 @@ func TestPipe(t *testing.T) {
 
 func TestCrowded(t *testing.T) {
 	m := machinetest.Load(t, "h200")
-	if m.Crowded(132) != 1 || m.Crowded(1000) != 1 || !(m.Crowded(33) < m.Crowded(99)) || m.Crowded(1) < 0.85 {
-		t.Errorf("%v %v %v", m.Crowded(132), m.Crowded(33), m.Crowded(99))
+	if m.TileTimeFactor(132) != 1 || m.TileTimeFactor(1000) != 1 || !(m.TileTimeFactor(33) < m.TileTimeFactor(99)) || m.TileTimeFactor(1) < 0.85 {
+		t.Errorf("%v %v %v", m.TileTimeFactor(132), m.TileTimeFactor(33), m.TileTimeFactor(99))
 	}
 }
 

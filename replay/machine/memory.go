@@ -1,12 +1,12 @@
 package machine
 
-// StreamAt is the bytes a second that so many workgroups of a streaming kernel
-// reach together: each has only so many loads under way, so few workgroups do
-// not saturate the memory. Where the profile has no curve, CUs share it evenly (rule M4).
+// StreamAt is the bytes per second of n workgroups of a streaming kernel together. The
+// loads in flight per workgroup are limited, so few workgroups do not saturate the memory.
+// Without a curve in the profile, the bandwidth is divided evenly over CUs (rule M4).
 func (g GPU) StreamAt(wgs int) float64 { return g.reach(g.Stream, wgs) }
 
-// GatherAt is StreamAt for random rows of 1 KiB, as of an embedding table; fused
-// says that the kernel is one whose results may go to peers, which is another build (rule M5).
+// GatherAt is StreamAt for random rows of 1 KiB, as in an embedding table. fused selects
+// the kernel whose results may go to peers, which is another build (rule M5).
 func (g GPU) GatherAt(wgs int, fused bool) float64 {
 	if fused {
 		return g.reach(g.GatherFused, wgs)
@@ -14,9 +14,8 @@ func (g GPU) GatherAt(wgs int, fused bool) float64 {
 	return g.reach(g.Gather, wgs)
 }
 
-// SumAt is the bytes a second that PyTorch writes of the sum of n partial results:
-// its kernel is bound by what it writes rather than by the memory. 0 where the
-// profile does not know (rule M8).
+// SumAt is the output bytes per second of PyTorch's sum of n partial results; the kernel
+// is limited by its output rather than by memory bandwidth. 0 if unknown (rule M8).
 func (g GPU) SumAt(n int) float64 {
 	if !g.Sum.Known() {
 		return 0
@@ -24,8 +23,8 @@ func (g GPU) SumAt(n int) float64 {
 	return at(g.Sum.curve(0, 1), float64(n))
 }
 
-// reach interpolates a curve of bytes a second by workgroups; below its first
-// point every workgroup has its share of that point.
+// reach interpolates a curve of bytes per second over workgroups. Below the first point it
+// is proportional to the number of workgroups.
 func (g GPU) reach(t Table, wgs int) float64 {
 	n := float64(wgs)
 	if !t.Known() {
@@ -35,27 +34,25 @@ func (g GPU) reach(t Table, wgs int) float64 {
 	return at(t.curve(0, 1), n) * min(1, n/first[0])
 }
 
-// Uncrowded is the share of its best rate that the memory reaches for random
-// reads at an occupancy, resident threads over those that fit: it rises while
-// loads are too few and falls again when rows of too many are open at once
-// (rule M6). 1 where the profile has no curve.
-func (g GPU) Uncrowded(occupancy float64) float64 {
+// OccupancyShare is the memory rate of random reads relative to the best, at an occupancy
+// (resident threads over maximum): low with too few loads in flight, and lower again when
+// too many DRAM rows are open (rule M6). 1 if the profile has no curve.
+func (g GPU) OccupancyShare(occupancy float64) float64 {
 	if !g.Crowding.Known() || occupancy <= 0 {
 		return 1
 	}
 	return at(g.Crowding.curve(0, 1), occupancy)
 }
 
-// LookupAt is the bytes a second that so many workgroups of so many threads reach
-// together with random reads: GatherAt, where they do not crowd the memory.
+// LookupAt is the bytes per second of n workgroups of the given threads with random reads:
+// GatherAt times OccupancyShare.
 func (g GPU) LookupAt(wgs, threads int, fused bool) float64 {
-	return g.GatherAt(wgs, fused) * g.Uncrowded(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
+	return g.GatherAt(wgs, fused) * g.OccupancyShare(float64(wgs*threads)/(g.CUs.Value*g.Threads.Value))
 }
 
-// HitShare is the share of repeated reads that the last-level cache serves when
-// what is read again spans a footprint: all where it fits, else the part of it
-// that fits. Reading in order with strict least-recently-used replacement would
-// do worse, tiled reading better. 0 where the profile knows no cache (rule M7).
+// HitShare is the share of repeated reads that the last-level cache serves for a
+// footprint: all if it fits, else the part that fits. In-order reads with strict LRU
+// replacement would do worse, tiled reads better. 0 if the profile has no cache (rule M7).
 func (g GPU) HitShare(footprint float64) float64 {
 	if g.Cache.Value == 0 || footprint <= 0 {
 		return 0
@@ -63,18 +60,18 @@ func (g GPU) HitShare(footprint float64) float64 {
 	return min(1, g.Cache.Value/footprint)
 }
 
-// A Pattern is which peers the kernels of all GPUs store to at one time.
+// A Pattern is the set of peers that the kernels of all GPUs store to at one time.
 type Pattern uint8
 
 // The patterns.
 const (
-	ToNext Pattern = iota // every GPU to its next one: tiles in communication-aware order
+	ToNext Pattern = iota // every GPU to the next one: tiles in communication-aware order
 	ToAll                 // every GPU to all others
 	ToOne                 // all GPUs to one: tiles in index order
 )
 
-// StoreCost is how many bytes of link time a byte stored by a kernel takes,
-// relative to one moved by a copy engine: multiply a store's bytes by it (rule R8).
+// StoreCost is the link time of a byte stored by a kernel, relative to one moved by a copy
+// engine; a store's bytes are multiplied by it (rule R8).
 func (f Fabric) StoreCost(p Pattern) float64 {
 	switch p {
 	case ToAll:

@@ -1,20 +1,20 @@
 package machine
 
-// A Network joins the nodes of a machine through their network cards (NICs).
-// The zero value is none: the machine is one node.
+// A Network joins the nodes of a machine through their NICs. The zero value means a single
+// node.
 type Network struct {
-	Node     Quantity // GPUs of a node
-	NICs     Quantity // of a node; each serves equally many of its GPUs
+	Node     Quantity // GPUs per node
+	NICs     Quantity // per node; each serves an equal number of GPUs
 	Topology Topology // of the nodes
-	Egress   Quantity // bytes a second out of one NIC
-	Ingress  Quantity // bytes a second into one NIC
-	Pair     Quantity // bytes a second between two nodes, on a ring or torus between neighbours, one way
-	Latency  Quantity // seconds, a put becoming visible on another node, over one link
-	Hop      Quantity // seconds more for each further link
-	Message  Quantity // seconds that a message takes a NIC at least: it sends no more than one in that time
+	Egress   Quantity // bytes per second out of one NIC
+	Ingress  Quantity // bytes per second into one NIC
+	Pair     Quantity // bytes per second between two nodes (on a ring or torus, neighbours), one direction
+	Latency  Quantity // seconds until a put is visible on another node, over one link
+	Hop      Quantity // additional seconds per further link
+	Message  Quantity // minimum seconds between two messages of a NIC
 }
 
-// PerNode is how many GPUs a node has; the last may have fewer.
+// PerNode is the number of GPUs per node; the last node may have fewer.
 func (m *Machine) PerNode() int {
 	if n := int(m.Network.Node.Value); n > 0 {
 		return n
@@ -22,20 +22,20 @@ func (m *Machine) PerNode() int {
 	return max(1, m.GPUs)
 }
 
-// Node is the node that a rank's GPU is in, from 0. Ranks fill one node after another.
+// Node is the node of a rank's GPU, from 0. Ranks fill one node after another.
 func (m *Machine) Node(rank int) int { return rank / m.PerNode() }
 
-// Nodes is how many nodes the machine has.
+// Nodes is the number of nodes.
 func (m *Machine) Nodes() int { return (max(1, m.GPUs) + m.PerNode() - 1) / m.PerNode() }
 
-// NIC is the network card that serves a rank's GPU, counted over all nodes (rule N4).
+// NIC is the NIC that serves a rank's GPU, numbered over all nodes (rule N4).
 func (m *Machine) NIC(rank int) int {
 	per, nics := m.PerNode(), max(1, int(m.Network.NICs.Value))
 	return m.Node(rank)*nics + rank%per*nics/per
 }
 
-// Latency is how many seconds after it was written a rank sees what another
-// wrote to it: the latency of the first link and of each further one.
+// Latency is the seconds from a write of one rank until another rank sees it, over all
+// links between them.
 func (m *Machine) Latency(from, to int) float64 {
 	f, n, per := &m.Fabric, &m.Network, m.PerNode()
 	if a, b := m.Node(from), m.Node(to); a != b {

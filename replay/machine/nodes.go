@@ -2,12 +2,12 @@ package machine
 
 import "fmt"
 
-// MaxGPUs is how many GPUs a machine may have.
+// MaxGPUs is the maximum number of GPUs of a machine.
 const MaxGPUs = 1 << 12
 
-// Sized is the machine with a number of GPUs. More than the fabric joins are
-// several nodes, joined by the profile's network; where it has none, by an
-// assumed one. The error says how many a ring or torus has at most (rule N6).
+// Sized is the machine with a number of GPUs. A number beyond the fabric's maximum means
+// several nodes, joined by the profile's network or, without one, by an assumed one. It
+// returns an error beyond the maximum of a ring or torus (rule N6).
 func (m Machine) Sized(gpus int) (Machine, error) {
 	most := int(m.Most.Value)
 	name := NameOf(m.Profile, gpus)
@@ -25,7 +25,8 @@ func (m Machine) Sized(gpus int) (Machine, error) {
 	return m.Resize(gpus), nil
 }
 
-// outermost is the topology that more GPUs add to: of the nodes where there are some.
+// outermost is the topology that more GPUs extend: that of the nodes, if there are
+// several.
 func (m *Machine) outermost() Topology {
 	if m.Network.Node.Value > 0 {
 		return m.Network.Topology
@@ -33,13 +34,13 @@ func (m *Machine) outermost() Topology {
 	return m.Fabric.Topology
 }
 
-// AssumedNetwork reports whether no profile states the network between the machine's nodes.
+// AssumedNetwork reports whether the network between the machine's nodes is assumed.
 func (m *Machine) AssumedNetwork() bool {
 	return m.Nodes() > 1 && m.Network.Node.Mark == Assumed && m.Network.Egress.Mark == Assumed
 }
 
-// assumedNetwork joins nodes of so many GPUs as is usual for GPUs of today: by
-// one NIC of 400 Gb/s a GPU, through switches that never limit.
+// assumedNetwork joins nodes by one NIC of 400 Gb/s per GPU through switches without
+// contention.
 func assumedNetwork(node float64) Network {
 	assume := func(number float64, unit, why string) Quantity {
 		return Quantity{Value: number * ScaleOf(unit), Unit: unit, Source: why, Mark: Assumed}

@@ -7,27 +7,26 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Where no times of a collective were recorded, or its ranks lie on more nodes
-// than were, the library's time is what its own tuner would expect: the least
-// over its algorithms and protocols of
+// Without recorded times of a collective, or with its ranks on more nodes than recorded,
+// the library's time is that of its own tuner's model: the least over algorithms and
+// protocols of
 //
 //	Alpha + near·hop + far·hop + bytes on the wire ÷ rate
 //
-// with near steps inside nodes and far ones between them. The tuner's numbers
+// with near steps inside nodes and far steps between them. The tuner's numbers are made to
 // choose between algorithms; as predictions they are good to 10 or 20 % (rule C13).
 
-// A protocol is a way in which the library moves bytes. LL sends a flag with
-// each word and waits for nothing else, Simple sends large pieces behind fences (rule C14).
+// A protocol is a method by which the library moves bytes. LL sends a flag with each word
+// and needs no other wait; Simple sends large pieces behind fences (rule C14).
 type protocol struct {
-	Base, treeBase float64 // seconds a call takes
-	Hop, treeHop   float64 // seconds a step inside a node takes
-	far, treeFar   float64 // seconds a step between nodes takes
-	Rate           float64 // of what the wire carries, that is payload
+	Base, treeBase float64 // seconds of a call
+	Hop, treeHop   float64 // seconds of a step inside a node
+	far, treeFar   float64 // seconds of a step between nodes
+	Rate           float64 // payload share of the wire bytes
 }
 
-// The tuners of NCCL (src/graph/tuning, commit 5067397) and RCCL (commit
-// 0cbce2a); the steps between nodes of RCCL are NCCL's. LL first: it is what a
-// profile's Alpha and Hop stand for.
+// The tuners of NCCL (src/graph/tuning, commit 5067397) and RCCL (commit 0cbce2a); RCCL's
+// steps between nodes are NCCL's. LL comes first: Alpha and Hop of a profile refer to it.
 var (
 	NcclProtocols = []protocol{
 		{6.6e-6, 6.8e-6, 0.6e-6, 0.6e-6, 2.7e-6, 5e-6, 0.5},
@@ -57,7 +56,7 @@ type Placement struct {
 	ranks, nodes, per float64 // per: ranks of a full node
 }
 
-// Spread is how ranks lie on nodes: they fill one after another.
+// Spread is the placement of n ranks on nodes.
 func (l *Library) Spread(ranks int) Placement {
 	per := int(l.Network.Node.Value)
 	if per == 0 || per > ranks {
@@ -66,7 +65,7 @@ func (l *Library) Spread(ranks int) Placement {
 	return Placement{float64(ranks), float64((ranks + per - 1) / per), float64(per)}
 }
 
-// Expected is what the library takes by its tuner.
+// Expected is the tuner's time of an operation in seconds.
 func (l *Library) Expected(op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
 	best := math.Inf(1)
 	for i := range l.protocols() {
@@ -77,8 +76,8 @@ func (l *Library) Expected(op trace.CollectiveOp, at Placement, channels, bytes 
 	return best
 }
 
-// far is how many of the steps go from node to node one after another. A ring
-// enters and leaves every node once a round; pairs are met one by one.
+// far is the number of steps between nodes in sequence. A ring enters and leaves every
+// node once per round; pairs communicate one after another.
 func (at Placement) far(op trace.CollectiveOp, steps float64) float64 {
 	switch {
 	case at.nodes == 1:
@@ -91,7 +90,7 @@ func (at Placement) far(op trace.CollectiveOp, steps float64) float64 {
 	return min(steps, at.nodes-1)
 }
 
-// Pairwise reports whether every rank sends to every other, and not to its next alone.
+// Pairwise reports whether every rank sends to every other one, not only to the next.
 func Pairwise(op trace.CollectiveOp) bool {
 	switch op {
 	case trace.AllToAll, trace.SendRecv, trace.Gather, trace.Scatter:
@@ -100,16 +99,16 @@ func Pairwise(op trace.CollectiveOp) bool {
 	return false
 }
 
-// sums reports whether an operation adds what ranks have.
+// sums reports whether an operation adds data of the ranks.
 func sums(op trace.CollectiveOp) bool {
 	return op == trace.AllReduce || op == trace.Reduce || op == trace.ReduceScatter
 }
 
-// rankRate is the bytes a second that each rank sends at most when ranks on several
-// nodes send, by the network alone. In a ring all that a rank sends leaves its
-// node once, through all its NICs. In pairs each rank of a node sends to all of
-// the others, and the fullest link bounds all (on a torus half of the pairs
-// of each ring cross its middle) (rule C17).
+// rankRate is the maximum bytes per second that each rank sends when ranks on several
+// nodes send, limited by the network alone. In a ring all bytes of a rank leave its node
+// once, through all NICs. In pairs each rank of a node sends to all others, and the most
+// loaded link limits all (on a torus half of the pairs of each ring cross its middle)
+// (rule C17).
 func (w *Network) rankRate(pairs bool, at Placement) float64 {
 	nics := max(1, w.NICs.Value) * w.Egress.Value
 	if !pairs {
@@ -123,7 +122,8 @@ func (w *Network) rankRate(pairs bool, at Placement) float64 {
 	return least(nics*others/(at.per*(at.ranks-at.per)), w.Pair.Value*others/(at.per*at.per*w.Topology.fullest(int(at.nodes))))
 }
 
-// fullest is how many pairs of members cross the fullest link when all send to all.
+// fullest is the number of pairs of members that cross the most loaded link when all send
+// to all.
 func (t Topology) fullest(members int) float64 {
 	most := 1.0
 	if t.axes() == 0 {
@@ -135,7 +135,7 @@ func (t Topology) fullest(members int) float64 {
 	return most
 }
 
-// least is the smaller of two rates, of which 0 is no bound.
+// least is the smaller of two rates; 0 means no limit.
 func least(a, b float64) float64 {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -7,23 +7,24 @@ import (
 	"strings"
 )
 
-// A Mark says how far a number can be trusted.
+// A Mark is the reliability of a number.
 type Mark uint8
 
-// The marks. Sourced is the zero value: Source says who measured or states it.
+// The marks. Sourced is the zero value: Source is the measurement or document.
 const (
 	Sourced Mark = iota
-	Assumed      // nobody measured it on this machine; Source says what it was taken from
-	Unknown      // there is no number: Value is 0; Source says what was looked for
+	Assumed      // not measured on this machine; Source says where it was taken from
+	Unknown      // no number: Value is 0; Source says what was looked for
 )
 
-// markKeys are the words that carry a mark in a profile: "source: ...", "assumed: ...", "unknown: ...".
+// MarkKeys are the keys of a mark in a profile: "source: ...", "assumed: ...", "unknown:
+// ...".
 var MarkKeys = [...]string{"source", "assumed", "unknown"}
 
 func (m Mark) String() string { return [...]string{"", "assumed", "unknown"}[m] }
 
-// A Quantity is a number in SI units (bytes, bytes a second, seconds, flop a
-// second, counts) with where it comes from.
+// A Quantity is a number in SI units (bytes, bytes per second, seconds, flop per second,
+// counts) and its source.
 type Quantity struct {
 	Value  float64
 	Unit   string // as written in the profile: "GB/s"; "" for counts and ratios
@@ -31,7 +32,7 @@ type Quantity struct {
 	Mark   Mark
 }
 
-// Known reports whether there is a number.
+// Known reports whether the quantity has a number.
 func (q Quantity) Known() bool { return q.Mark != Unknown }
 
 // Or is the value, or d where it is unknown.
@@ -53,7 +54,7 @@ func (q Quantity) String() string {
 	return formatNumber(q.Value/ScaleOf(q.Unit)) + " " + q.Unit
 }
 
-// A Dimension is what a number measures, and by that which units it may have.
+// A Dimension is the kind of a number, which determines its units.
 type Dimension uint8
 
 // The dimensions.
@@ -61,7 +62,7 @@ const (
 	Count Dimension = iota
 	Ratio
 	Size // bytes
-	Rate // bytes a second
+	Rate // bytes per second
 	Span // seconds
 	Flops
 	numDimensions
@@ -71,7 +72,8 @@ var dimensionNames = [numDimensions]string{"a count", "a ratio", "bytes", "bytes
 
 func (d Dimension) String() string { return dimensionNames[d] }
 
-// A unit is one way to write a dimension. Those of a dimension stand largest first.
+// A unit is one notation of a dimension. The units of a dimension are ordered largest
+// first.
 type unit struct {
 	dim   Dimension
 	name  string
@@ -99,7 +101,7 @@ var units = [...]unit{
 	{Flops, "GFLOP/s", 1e9},
 }
 
-// ScaleOf is what one of the unit is in SI units; 1 for no unit.
+// ScaleOf is the value of one unit in SI units; 1 for no unit.
 func ScaleOf(name string) float64 {
 	for _, u := range units {
 		if u.name == name {
@@ -109,7 +111,7 @@ func ScaleOf(name string) float64 {
 	return 1
 }
 
-// unitNames lists a dimension's units for an error's cure.
+// unitNames lists a dimension's units for error messages.
 func unitNames(d Dimension) string {
 	var names []string
 	for _, u := range units {
@@ -166,15 +168,15 @@ func UsualUnit(d Dimension) string {
 	return ""
 }
 
-// formatNumber writes at most ten significant digits, so that a value that was
-// multiplied by a unit's scale comes back as it was written.
+// formatNumber writes at most ten significant digits, so that a value scaled by a unit is
+// written as it was read.
 func formatNumber(v float64) string { return strconv.FormatFloat(RoundTo(v, 10), 'f', -1, 64) }
 
-// RoundTo rounds to so many significant digits.
+// RoundTo rounds to the given number of significant digits.
 func RoundTo(v float64, digits int) float64 {
 	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 	if err != nil {
-		return v // only for what is no finite number
+		return v // not a finite number
 	}
 	return r
 }

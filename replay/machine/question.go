@@ -7,37 +7,37 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Question is something that a plan asked of a profile and that a benchmark
-// on the machine could have answered. A comparable value.
+// A Question is a lookup of a plan in a profile that a benchmark on the machine could
+// answer. It is comparable.
 type Question struct {
 	Kind     QuestionKind
-	M, N, K  int64 // a product; with Beside, the one that runs beside, 0 where it is none
+	M, N, K  int64 // a GEMM; for AboutCoRun, the GEMM that runs alongside, 0 if it is none
 	DType    string
 	Op       trace.CollectiveOp
 	Bytes    int64 // the larger of one rank's input and output
 	Ranks    int
 	Channels int
-	With     Neighbour // what runs beside
+	With     CoRunKind // the compute that runs alongside
 }
 
-// QuestionKind is what was asked.
+// QuestionKind is the kind of lookup.
 type QuestionKind uint8
 
 // The kinds.
 const (
-	AboutProduct    QuestionKind = iota // the time of a product: Tiling
+	AboutGEMM       QuestionKind = iota // the time of a GEMM: Tiling
 	AboutCollective                     // the time of a collective alone: Library.Time
-	AboutBeside                         // its slowdown beside compute: Library.Slowdown
+	AboutCoRun                          // the co-run slowdown of a collective: Library.Slowdown
 )
 
-// Questions gathers what is asked, each once, in the order of asking. A nil
-// *Questions gathers nothing. It is not safe for several goroutines.
+// Questions collects lookups without duplicates, in order. A nil *Questions collects
+// nothing. Not safe for concurrent use.
 type Questions struct {
 	list []Question
 	seen map[Question]bool
 }
 
-// Add records a question.
+// Add adds a lookup.
 func (q *Questions) Add(x Question) {
 	if q == nil || q.seen[x] {
 		return
@@ -49,7 +49,7 @@ func (q *Questions) Add(x Question) {
 	q.list = append(q.list, x)
 }
 
-// List is what was asked, first things first.
+// List returns the lookups in order.
 func (q *Questions) List() []Question {
 	if q == nil {
 		return nil
@@ -57,10 +57,10 @@ func (q *Questions) List() []Question {
 	return q.list
 }
 
-// Answered reports whether the profile has a measured time for the very thing.
+// Answered reports whether the profile has a measured time for exactly this lookup.
 func (m *Machine) Answered(q Question) bool {
 	switch q.Kind {
-	case AboutProduct:
+	case AboutGEMM:
 		_, ok := m.Matmul.measured(q.M, q.N, q.K)
 		return ok
 	case AboutCollective:
@@ -73,9 +73,9 @@ func (m *Machine) Answered(q Question) bool {
 	return false
 }
 
-// Nearest is the product in the profile's table that is most like another one
-// and by what factor the side that differs most does; infinite without a table.
-// Of equals it is the one whose sides differ least together.
+// Nearest returns the GEMM in the profile's table nearest to the given one, and the ratio
+// of the side that differs most; infinite without a table. Among equals it takes the one
+// whose sides differ least together.
 func (m *Machine) Nearest(M, N, K int64) (shape [3]int64, factor float64) {
 	factor = math.Inf(1)
 	least := factor
@@ -88,9 +88,9 @@ func (m *Machine) Nearest(M, N, K int64) (shape [3]int64, factor float64) {
 	return shape, factor
 }
 
-// Beyond is by what factor a collective lies outside the recorded sizes,
-// channels and ranks, and which of them it is; 1 and "" inside. Times between
-// recorded ones are interpolated.
+// Beyond returns the factor by which a collective is outside the recorded sizes, channels
+// and ranks, and the name of that property; 1 and "" inside. Times between recorded ones
+// are interpolated.
 func (l *Library) Beyond(op trace.CollectiveOp, bytes int64, ranks, channels int) (factor float64, what string) {
 	rows := l.Of(op).Times.Rows
 	if len(rows) == 0 {

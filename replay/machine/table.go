@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// A Table is rows of numbers in SI units, as in a measured curve. What the
-// columns are is said where the table is declared.
+// A Table is rows of numbers in SI units, such as a measured curve. The columns are
+// documented where the table is declared.
 //
 // Invariant: rows are in ascending order, compared column by column.
 type Table struct {
@@ -16,13 +16,13 @@ type Table struct {
 	Mark   Mark
 }
 
-// Known reports whether there are numbers.
+// Known reports whether the table has rows.
 func (t Table) Known() bool { return t.Mark != Unknown && len(t.Rows) > 0 }
 
-// A Point of a curve.
+// A Point is a point of a curve.
 type Point struct{ X, Y float64 }
 
-// curve is two columns of a table.
+// curve returns two columns of a table.
 func (t Table) curve(x, y int) []Point {
 	points := make([]Point, len(t.Rows))
 	for i, r := range t.Rows {
@@ -31,9 +31,9 @@ func (t Table) curve(x, y int) []Point {
 	return points
 }
 
-// at interpolates y at x, straight in the logarithms of both; beyond the ends
-// the value of the end holds. The points are in ascending order of x and
-// positive; there is at least one.
+// at interpolates y at x, linearly in the logarithms of both. Beyond the ends it is the
+// value of the end. The points are positive and in ascending order of x; there is at least
+// one.
 func at(points []Point, x float64) float64 {
 	i, found := slices.BinarySearchFunc(points, x, func(p Point, x float64) int { return cmp.Compare(p.X, x) })
 	switch {

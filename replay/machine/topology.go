@@ -1,11 +1,11 @@
 package machine
 
-// A Topology names how the members of a fabric or of a network are joined.
+// A Topology is how the members of a fabric or of a network are joined.
 type Topology string
 
-// The topologies. On a Switch one pair can take a member's whole rate; on a
-// Mesh each pair has a link of its own. On a Ring and on a torus neighbours
-// have one, and bytes for others pass through them (rule N1).
+// The topologies. On a Switch one pair can use a member's whole rate. On a Mesh each pair
+// has its own link. On a Ring and on a torus neighbours have a link, and bytes for other
+// members pass through them (rule N1).
 const (
 	Switch  Topology = "switch"
 	Mesh    Topology = "mesh"
@@ -17,7 +17,7 @@ const (
 // topologies are the words of a profile.
 var Topologies = []string{string(Switch), string(Mesh), string(Ring), string(Torus2D), string(Torus3D)}
 
-// Known reports whether there is such a topology.
+// Known reports whether the topology is one of Topologies.
 func (t Topology) Known() bool {
 	switch t {
 	case Switch, Mesh, Ring, Torus2D, Torus3D:
@@ -26,7 +26,7 @@ func (t Topology) Known() bool {
 	return false
 }
 
-// axes is how many rings cross in a member; 0 where every pair is joined directly.
+// axes is the number of rings through a member; 0 if every pair is joined directly.
 func (t Topology) axes() int {
 	switch t {
 	case Ring:
@@ -39,9 +39,9 @@ func (t Topology) axes() int {
 	return 0
 }
 
-// Shape is how many members a ring or torus has along each axis, longest
-// first: the factors of their number that are nearest to each other, so that
-// 128 are 16 by 8 and 8 by 4 by 4. Members count along the first axis first (rule N3).
+// Shape is the number of members of a ring or torus along each axis, longest first: the
+// factors nearest to each other, so that 128 is 16 by 8 and 8 by 4 by 4. Members are
+// numbered along the first axis first (rule N3).
 func (t Topology) Shape(members int) [3]int {
 	shape := [3]int{1, 1, 1}
 	for axis := t.axes() - 1; axis > 0; axis-- {
@@ -52,7 +52,7 @@ func (t Topology) Shape(members int) [3]int {
 	return shape
 }
 
-// factor is the largest divisor of n whose power is not above n.
+// factor is the largest divisor of n whose power does not exceed n.
 func factor(n, power int) int {
 	best := 1
 	for d := 2; ; d++ {
@@ -69,8 +69,8 @@ func factor(n, power int) int {
 	}
 }
 
-// Ports is how many links leave a member: on a Switch or Mesh port p leads to
-// member p; on a ring or torus ports 2·a and 2·a+1 lead up and down axis a.
+// Ports is the number of links out of a member: on a Switch or Mesh port p leads to member
+// p; on a ring or torus ports 2·a and 2·a+1 lead up and down axis a.
 func (t Topology) Ports(members int) int {
 	if axes := t.axes(); axes > 0 {
 		return 2 * axes
@@ -78,37 +78,36 @@ func (t Topology) Ports(members int) int {
 	return members
 }
 
-// A Step is one link of a way: out of a member through one of its ports.
+// A Step is one link of a route: out of a member through one of its ports.
 type Step struct{ From, Port int }
 
-// Way appends to buf the links from one member to another; see Layout.
-func (t Topology) Way(members, from, to int, buf []Step) []Step {
+// Route appends to buf the links from one member to another; see Layout.
+func (t Topology) Route(members, from, to int, buf []Step) []Step {
 	l := t.Layout(members)
-	return l.Way(from, to, buf)
+	return l.Route(from, to, buf)
 }
 
-// Hops is how many links the way has.
+// Hops is the number of links of the route.
 func (t Topology) Hops(members, from, to int) int {
 	l := t.Layout(members)
 	return l.Hops(from, to)
 }
 
-// A Layout is the members of a topology at their places: what ways among them
-// follow from.
+// A Layout is the positions of the members of a topology, from which routes follow.
 type Layout struct {
 	axes  int
 	shape [3]int
 }
 
-// Layout lays members out.
+// Layout assigns positions to members.
 func (t Topology) Layout(members int) Layout { return Layout{t.axes(), t.Shape(members)} }
 
-// Way appends to buf the links from one member to another in the order in
-// which bytes cross them: along the first axis to the end, then the second,
-// then the third (dimension order), the shorter way round each. Where both ways
-// round are equally long, members at even places go up and those at odd places
-// down, so that an all-to-all loads both alike (rule N2).
-func (l *Layout) Way(from, to int, buf []Step) []Step {
+// Route appends to buf the links from one member to another in the order in which bytes
+// cross them: along the first axis to the end, then the second, then the third (dimension
+// order), in the shorter direction of each ring. If both directions are equally long,
+// members at even positions go up and those at odd positions go down, so that an
+// all-to-all loads both alike (rule N2).
+func (l *Layout) Route(from, to int, buf []Step) []Step {
 	if from == to {
 		return buf
 	}
@@ -118,7 +117,7 @@ func (l *Layout) Way(from, to int, buf []Step) []Step {
 	stride := 1
 	for axis, size := range l.shape[:l.axes] {
 		at, end := from/stride%size, to/stride%size
-		hops, down := turn(at, end, size)
+		hops, down := ringDistance(at, end, size)
 		for range hops {
 			buf = append(buf, Step{from, 2*axis + down})
 			next := at + 1 - 2*down
@@ -136,7 +135,7 @@ func (l *Layout) Way(from, to int, buf []Step) []Step {
 	return buf
 }
 
-// Hops is how many links the way has.
+// Hops is the number of links of the route.
 func (l *Layout) Hops(from, to int) int {
 	if from == to {
 		return 0
@@ -146,15 +145,16 @@ func (l *Layout) Hops(from, to int) int {
 	}
 	sum, stride := 0, 1
 	for _, size := range l.shape[:l.axes] {
-		hops, _ := turn(from/stride%size, to/stride%size, size)
+		hops, _ := ringDistance(from/stride%size, to/stride%size, size)
 		sum += hops
 		stride *= size
 	}
 	return sum
 }
 
-// turn is how many links lie between two places of a ring, and whether the way goes down (1).
-func turn(at, end, size int) (hops, down int) {
+// ringDistance is the number of links between two positions of a ring, and 1 if the
+// shorter direction is down.
+func ringDistance(at, end, size int) (hops, down int) {
 	up := (end - at + size) % size
 	if 2*up > size || 2*up == size && at%2 == 1 {
 		return size - up, 1

@@ -51,7 +51,7 @@ func TestWay(t *testing.T) {
 		{Torus2D, 12, 4, 10, []Step{{4, 0}, {5, 0}, {6, 2}}},
 		{Torus2D, 12, 5, 5, nil},
 	} {
-		if got := c.topology.Way(c.members, c.from, c.to, nil); !slices.Equal(got, c.want) {
+		if got := c.topology.Route(c.members, c.from, c.to, nil); !slices.Equal(got, c.want) {
 			t.Errorf("%s of %d from %d to %d: %v, want %v", c.topology, c.members, c.from, c.to, got, c.want)
 		}
 	}
@@ -66,7 +66,7 @@ func TestWaysAreShortest(t *testing.T) {
 		from := rapid.IntRange(0, members-1).Draw(t, "from")
 		distance := searched(topology, members, from)
 		for to := range members {
-			way := topology.Way(members, from, to, nil)
+			way := topology.Route(members, from, to, nil)
 			if len(way) != distance[to] || topology.Hops(members, from, to) != distance[to] {
 				t.Fatalf("from %d to %d: %d links, Hops says %d, a search %d", from, to, len(way), topology.Hops(members, from, to), distance[to])
 			}
@@ -124,7 +124,7 @@ func TestAllToAllLoadsLinksAlike(t *testing.T) {
 		load := map[Step]int{}
 		for from := range c.members {
 			for to := range c.members {
-				for _, s := range c.topology.Way(c.members, from, to, nil) {
+				for _, s := range c.topology.Route(c.members, from, to, nil) {
 					load[s]++
 				}
 			}

@@ -8,20 +8,20 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A AlgoProto is the algorithm and the protocol that a library is told to use; an empty
-// word leaves the choice to it.
+// An AlgoProto is the algorithm and the protocol that the library is set to; "" leaves the
+// choice to the library.
 type AlgoProto struct{ Algorithm, Protocol string }
 
-// Algorithms and Protocols are the words of a Way.
+// Algorithms and Protocols are the values of an AlgoProto.
 var (
 	Algorithms = []string{"ring", "direct", "pairwise", "tree"}
 	Protocols  = []string{"ll", "ll128", "simple"}
 )
 
-// Refuses says why a library cannot move a collective in the way on a topology;
-// "" where it can. A ring hands chunks to the next rank; direct sends every rank's
-// to it at once, which needs links between all; pairwise is what an all-to-all
-// does; a tree is for all-reduces (rule C16).
+// Refuses is the reason why a library cannot run a collective with the algorithm and
+// protocol on a topology; "" if it can. A ring passes chunks to the next rank. direct
+// sends every rank's chunk to it at once, which needs links between all pairs. An
+// all-to-all is pairwise; a tree is for all-reduces (rule C16).
 func (l *Library) Refuses(op trace.CollectiveOp, top Topology, w AlgoProto) string {
 	switch {
 	case w.Protocol != "" && len(l.protocols()) == 1:
@@ -37,9 +37,9 @@ func (l *Library) Refuses(op trace.CollectiveOp, top Topology, w AlgoProto) stri
 	return ""
 }
 
-// Relative is how long the library takes in the way, over what it takes by its own
-// choice: both by its tuner's numbers, so that recorded or captured times can be
-// scaled by it.
+// Relative is the library's time with the algorithm and protocol over its time with its
+// own choice. Both come from the tuner's model, so that recorded or captured times can be
+// scaled by the ratio.
 func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels int, w AlgoProto) float64 {
 	if w == (AlgoProto{}) || ranks < 2 {
 		return 1
@@ -56,7 +56,7 @@ func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels i
 	return best / l.Expected(op, at, n, b)
 }
 
-// choices are the algorithms that a way leaves.
+// choices are the algorithms that remain possible.
 func (l *Library) choices(op trace.CollectiveOp, at Placement, w AlgoProto) []string {
 	switch {
 	case w.Algorithm != "":
@@ -67,7 +67,7 @@ func (l *Library) choices(op trace.CollectiveOp, at Placement, w AlgoProto) []st
 	return []string{"ring"}
 }
 
-// Carried is how many bytes cross the wire for each of payload.
+// Carried is the number of wire bytes per byte of payload.
 func (l *Library) Carried(w AlgoProto) float64 {
 	if i := slices.Index(Protocols, w.Protocol); i >= 0 && i < len(l.protocols()) {
 		return 1 / l.protocols()[i].Rate
@@ -75,14 +75,14 @@ func (l *Library) Carried(w AlgoProto) float64 {
 	return 1
 }
 
-// algorithmTime is what the tuner expects of one algorithm and protocol.
+// algorithmTime is the tuner's time of one algorithm and protocol.
 //
-// Direct is no algorithm of the tuners; its time follows from what it does
-// (rule C15), at the rates and latencies of theirs: every rank sends slice j
-// to rank j, all at once; when all are there a rank reads N slices and writes
-// their sum; an all-reduce then sends the sum to all at once. As many bytes leave
-// a rank as in a ring, but it waits for others once a phase, not once a step, and
-// it adds all slices in one pass. Between nodes its bytes take the ways of pairs.
+// Direct is not an algorithm of the tuners. Its time is derived (rule C15) at their rates
+// and latencies: every rank sends slice j to rank j, all at once; when all have arrived, a
+// rank reads N slices and writes their sum; an all-reduce then sends the sum to all at
+// once. A rank sends as many bytes as in a ring, but waits for others once per phase
+// instead of once per step, and adds all slices in one pass. Between nodes its bytes take
+// the routes of pairs.
 func (l *Library) algorithmTime(algorithm string, p *protocol, op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
 	c, ll := l.Of(op), &l.protocols()[0]
 	n := max(1, min(channels, math.Ceil(bytes/c.Grain.Or(1))))
@@ -91,8 +91,8 @@ func (l *Library) algorithmTime(algorithm string, p *protocol, op trace.Collecti
 	if at.nodes > 1 {
 		wire = min(wire, l.Network.rankRate(Pairwise(op) || algorithm == "direct", at))
 	}
-	last := 1.0                                          // chunks' worth of memory traffic in which nothing is sent: a sum's step reads two and writes one
-	pace := soft(1/c.Send.Value, n/wire, c.Smooth.Value) // seconds a channel takes to send a byte
+	last := 1.0                                          // memory traffic without sending, in chunks: a step of a sum reads two and writes one
+	pace := soft(1/c.Send.Value, n/wire, c.Smooth.Value) // seconds per byte of a sending channel
 	start := c.Alpha.Value + p.Base - ll.Base
 	near, far := steps, at.far(op, steps)
 	switch algorithm {

@@ -66,16 +66,16 @@ func (b *bench) memory(bytes float64, wgs int) roof {
 	return roof{bytes / rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)}
 }
 
-// product is C[m,n] = A[m,k]·B[k,n] by the matrix library, or in tiles that the
+// GEMM is C[m,n] = A[m,k]·B[k,n] by the matrix library, or in tiles that the
 // file gives. Both take whole waves of tiles; memory is a second roof.
-func (b *bench) product(m, n, k int64) {
+func (b *bench) gemm(m, n, k int64) {
 	e := b.f.elements()
 	b.multiply("", m, n, k, m*k+k*n+m*n, trace.Operator{
 		Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{e.torch, e.torch},
 	})
 }
 
-// convolution is computed as the product that it is, whose rows are read from the
+// convolution is computed as the GEMM that it is, whose rows are read from the
 // input once, not once a filter position.
 func (b *bench) convolution(batch, height, width, channels, filter int64) {
 	e := b.f.elements()
@@ -87,7 +87,7 @@ func (b *bench) convolution(batch, height, width, channels, filter int64) {
 	})
 }
 
-// attention is two products a head, scores and sums of values, without the
+// attention is two GEMMs a head, scores and sums of values, without the
 // scores going through memory.
 func (b *bench) attention(m, width, context int64) {
 	e := b.f.elements()
@@ -114,7 +114,7 @@ func (b *bench) multiply(name string, m, n, k, elements int64, o trace.Operator)
 	b.steps = append(b.steps, s)
 }
 
-// library is a product as the machine's matrix library computes it: persistent
+// library is a GEMM as the machine's matrix library computes it: persistent
 // workgroups, one a CU (machine.Matmul).
 func (b *bench) library(s *step, m, n, k int64) roof {
 	mm := &b.m.Matmul

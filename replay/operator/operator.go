@@ -29,7 +29,7 @@ type File struct {
 	lines map[string]int // of the file, by key
 }
 
-// A Kernel is what a file says of the workgroups of its products where they are
+// A Kernel is what a file says of the workgroups of its GEMMs where they are
 // not the matrix library's. Zero fields are left to the machine's profile.
 type Kernel struct {
 	TileM, TileN int // output elements of a tile
@@ -54,7 +54,7 @@ var (
 )
 
 // operations lists what a file can name. m, n and k are those of a rank's
-// product C[m,n] = A[m,k]·B[k,n], with A gathered where an all-gather precedes it.
+// GEMM C[m,n] = A[m,k]·B[k,n], with A gathered where an all-gather precedes it.
 var operations = []operation{
 	// Of every rank, tables of its own are looked up for the samples of all: batch·tables sums of pooling rows
 	// of dim elements. Ranks get back the sums of their share of the batch, and bring them in order.
@@ -69,31 +69,31 @@ var operations = []operation{
 		b.collective(trace.AllReduce, b.size("m"))
 	}},
 	{"gemm+all_reduce", []string{"m", "n", "k"}, halves, "", func(b *bench) {
-		b.product(b.size("m"), b.size("n"), b.size("k"))
+		b.gemm(b.size("m"), b.size("n"), b.size("k"))
 		b.collective(trace.AllReduce, b.size("m")*b.size("n"))
 	}},
 	{"gemm+all_to_all", []string{"m", "n", "k"}, halves, "m", func(b *bench) {
-		b.product(b.size("m"), b.size("n"), b.size("k"))
+		b.gemm(b.size("m"), b.size("n"), b.size("k"))
 		b.collective(trace.AllToAll, b.size("m")*b.size("n"))
 	}},
 	{"gemm+reduce_scatter", []string{"m", "n", "k"}, halves, "m", func(b *bench) {
-		b.product(b.size("m"), b.size("n"), b.size("k"))
+		b.gemm(b.size("m"), b.size("n"), b.size("k"))
 		b.collective(trace.ReduceScatter, b.size("m")*b.size("n"))
 	}},
 	{"all_gather+gemm", []string{"m", "n", "k"}, halves, "m", func(b *bench) {
 		b.collective(trace.AllGather, b.size("m")*b.size("k"))
-		b.product(b.size("m"), b.size("n"), b.size("k"))
+		b.gemm(b.size("m"), b.size("n"), b.size("k"))
 	}},
 	// hidden is the width between the two: [m,k]·[k,hidden], then [m,hidden]·[hidden,n].
 	{"gemm+gemm", []string{"m", "k", "hidden", "n"}, halves, "", func(b *bench) {
-		b.product(b.size("m"), b.size("hidden"), b.size("k"))
-		b.product(b.size("m"), b.size("n"), b.size("hidden"))
+		b.gemm(b.size("m"), b.size("hidden"), b.size("k"))
+		b.gemm(b.size("m"), b.size("n"), b.size("hidden"))
 	}},
 	// A rank's heads are width columns wide: [m,hidden]·[hidden,3·width], each of the m tokens against context, and back to hidden.
 	{"attention", []string{"m", "hidden", "width", "context"}, halves, "", func(b *bench) {
-		b.product(b.size("m"), 3*b.size("width"), b.size("hidden"))
+		b.gemm(b.size("m"), 3*b.size("width"), b.size("hidden"))
 		b.attention(b.size("m"), b.size("width"), b.size("context"))
-		b.product(b.size("m"), b.size("hidden"), b.size("width"))
+		b.gemm(b.size("m"), b.size("hidden"), b.size("width"))
 	}},
 	// Two convolutions of square filters, as many channels out as in, one output an input position.
 	{"conv+conv", []string{"batch", "height", "width", "channels", "filter"}, halves, "", func(b *bench) {

@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// gemmFile is a product and an all-to-all whose numbers a test can work out.
+// gemmFile is a GEMM and an all-to-all whose numbers a test can work out.
 const gemmFile = `operator: gemm+all_to_all
 machine: h200x4
 ranks: 4
@@ -191,7 +191,7 @@ func TestSchedule(t *testing.T) {
 	// 32·32 tiles of 256x128 on 104 CUs are 10 waves: 1040 tiles' time for 1024.
 	want := flops / m.GPU.Flops.Value * 1040 / 1024
 	if got := seconds(gemm); math.Abs(got-want) > 1e-8 {
-		t.Errorf("product %.9f s, want %.9f", got, want)
+		t.Errorf("GEMM %.9f s, want %.9f", got, want)
 	}
 	if got := seconds(a2a); math.Abs(got-m.Library.Time(trace.AllToAll, 8192*4096*2, 4, 32)) > 1e-8 {
 		t.Errorf("all-to-all %.9f s, want the library's", got)
@@ -213,12 +213,12 @@ func TestRoofs(t *testing.T) {
 		want       float64 // seconds
 	}{
 		{
-			"a matrix-vector product reads its matrix once",
+			"a GEMV reads its matrix once",
 			"operator: gemv+all_reduce\nmachine: mi210x4\ntype: f16\nshape: {m: 65536, k: 8192}",
 			(65536*8192 + 8192 + 65536) * 2 / m.GPU.Read.Value,
 		},
 		{
-			"a product with a short sum is bound by its output",
+			"a GEMM with a short sum is bound by its output",
 			"operator: gemm+all_to_all\nmachine: mi210x4\ntype: f16\nshape: {m: 8192, n: 8192, k: 16}",
 			(8192*16*2 + 8192*8192) * 2 / m.GPU.Memory.Value,
 		},
@@ -261,7 +261,7 @@ func TestErrors(t *testing.T) {
 		{"missing size", strings.Replace(gemmFile, ", k: 3584", "", 1), "w.yaml:line 6: shape.k is missing (add k: NUMBER; gemm+all_to_all has m, n, k)"},
 		{"a unit", strings.Replace(gemmFile, "8192", "8 KiB", 1), `w.yaml:line 6: shape.m: "8 KiB" (write a whole number from 1, without a unit)`},
 		{"zero", strings.Replace(gemmFile, "8192", "0", 1), `w.yaml:line 6: shape.m: "0" (write a whole number`},
-		{"a type that products have no rate for", strings.Replace(gemmFile, "bf16", "f32", 1), `w.yaml:line 5: gemm+all_to_all: type "f32" (one of bf16, f16)`},
+		{"a type that GEMMs have no rate for", strings.Replace(gemmFile, "bf16", "f32", 1), `w.yaml:line 5: gemm+all_to_all: type "f32" (one of bf16, f16)`},
 		{"no machine", strings.Replace(gemmFile, "machine: h200x4\n", "", 1), "w.yaml: machine is missing (add machine: h200x4"},
 		{"many iterations", strings.Replace(gemmFile, "iterations: 3", "iterations: 3000", 1), "w.yaml:line 4: 3000 iterations (at most 1000)"},
 		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256)`},

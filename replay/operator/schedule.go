@@ -116,7 +116,7 @@ func (b *bench) rank(t *trace.Builder, id int, group int32) {
 func (b *bench) attr(t *trace.Builder, k int, group int32, iteration int64) int32 {
 	s := &b.steps[k]
 	switch s.kind {
-	case trace.Copy: // the fill before a product, by the same operator
+	case trace.Copy: // the fill before a GEMM, by the same operator
 		return t.AddCopy(trace.CopyAttr{Peer: trace.None, Op: b.steps[k+1].row, Origin: trace.None, Dir: trace.Fill})
 	case trace.Collective:
 		c := *s.comm

@@ -1,26 +1,25 @@
 package program
 
-// An Arbiter says how a memory is divided between computation, which is what
-// compute kernels read and write in their own GPU's memory, and
-// communication, which is all else.
+// An Arbiter divides a GPU's memory bandwidth between computation (traffic of compute
+// kernels in their own GPU's memory) and communication (all other traffic).
 type Arbiter struct {
 	Policy Policy
-	Share  float64 // ComputeFirst: of the memory's rate, what communication is sure of: over 0, to 1; a kernel may change it on its GPU (Kernel.CommShare)
+	Share  float64 // ComputeFirst: share of the memory bandwidth guaranteed to communication, over 0 to 1; Kernel.CommShare changes it on a GPU
 }
 
-// A Policy is what an Arbiter goes by.
+// A Policy is the rule by which an Arbiter divides bandwidth.
 type Policy uint8
 
-// The policies. T3 (section 4.5) compares RoundRobin with ComputeFirst, where
-// communication that has waited too long goes first: its Share (rules Q2 and Q3).
+// The policies. T3 (section 4.5) compares RoundRobin with ComputeFirst, in which
+// communication that has waited too long goes first: Share (rules Q2 and Q3).
 const (
-	Fair         Policy = iota // no sides: all flows alike, so that many have more than few
-	RoundRobin                 // half each; what one does not ask for is the other's
-	ComputeFirst               // computation what it asks for, but for communication's share
+	Fair         Policy = iota // no sides: max-min fair over all flows
+	RoundRobin                 // half for each side; each also gets what the other does not use
+	ComputeFirst               // computation first, except for communication's guaranteed share
 	numPolicies
 )
 
-// CommShare is what communication is sure of.
+// CommShare is the share of bandwidth guaranteed to communication.
 func (a *Arbiter) CommShare() float64 {
 	if a.Policy == RoundRobin {
 		return .5

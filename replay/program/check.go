@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// What a program may ask for at most; beyond it sums would overflow.
+// Upper bounds of a program's values. Beyond them sums would overflow.
 const (
 	maxWGs       = math.MaxInt32
 	maxTiles     = math.MaxInt32
@@ -19,8 +19,8 @@ const (
 	maxEngines   = 1 << 10
 )
 
-// Check reports what is wrong with a machine or a program, short of the
-// phases that recipes will make: checkPhase sees to those.
+// Check returns an error for a machine or program with invalid values. Phases are checked
+// when they are generated (CheckPhase).
 func Check(m *machine.Machine, p *Program) error {
 	if err := checkMachine(m); err != nil {
 		return fmt.Errorf("replay: machine %q: %w", m.Name, err)
@@ -135,6 +135,7 @@ func checkFlag(p *Program, f Flag, count int64) error {
 	return nil
 }
 
+// FlagName is a flag's name for messages.
 func FlagName(p *Program, f Flag) string {
 	if int(f) < len(p.Flags) {
 		return p.Flags[f]
@@ -170,7 +171,7 @@ func checkKernel(m *machine.Machine, k *Kernel) error {
 	return checkCluster(m, k)
 }
 
-// checkCluster refuses clusters for which an idle GPU has no room.
+// checkCluster refuses clusters that do not fit on an idle GPU.
 func checkCluster(m *machine.Machine, k *Kernel) error {
 	if k.Cluster <= 1 || !m.GPU.Groups.Known() {
 		return nil
@@ -183,14 +184,14 @@ func checkCluster(m *machine.Machine, k *Kernel) error {
 	return nil
 }
 
-// Fits says why a workgroup with the footprint fits on no CU of the machine; nil where it does.
+// Fits returns an error if a workgroup with the footprint fits on no CU of the machine.
 func Fits(m *machine.Machine, f Footprint) error { return checkFits(m, f.Need(&m.GPU)) }
 
-func checkFits(m *machine.Machine, need Room) error {
+func checkFits(m *machine.Machine, need CUResources) error {
 	if m.GPU.CUs.Value < 1 {
 		return fmt.Errorf("footprint: machine %q has no CUs", m.Name)
 	}
-	has := m.GPU.Room()
+	has := m.GPU.CUResources()
 	for _, r := range []struct {
 		what      string
 		need, has int64
@@ -234,56 +235,56 @@ func checkBytes(b float64) error {
 	return nil
 }
 
-// CheckPhase reports what is wrong with a phase of a recipe. What most are like
-// is seen at a glance: among floats that are 0 or more the greater has the greater bits.
-func (prog *Program) CheckPhase(p *Phase, topology machine.Topology) error {
+// CheckPhase returns an error for an invalid phase of a recipe. Valid phases take a fast
+// path: among floats of 0 or more the order of their bits is their order.
+func (p *Program) CheckPhase(ph *Phase, topology machine.Topology) error {
 	bits := math.Float64bits
-	if p.Op <= Sleep && uint64(p.Time) < uint64(MaxTime) && uint32(p.Peer) < uint32(len(prog.GPUs)) &&
-		uint32(p.Flag) < uint32(len(prog.Flags)) && p.Count >= 0 && p.Last == 0 &&
-		max(bits(p.Bytes), bits(p.Read), bits(p.Write)) <= bits(maxBytes) &&
-		bits(p.Weight) == 0 && bits(p.Slowdown) == 0 && bits(p.Hit) == 0 {
+	if ph.Op <= Sleep && uint64(ph.Time) < uint64(MaxTime) && uint32(ph.Peer) < uint32(len(p.GPUs)) &&
+		uint32(ph.Flag) < uint32(len(p.Flags)) && ph.Count >= 0 && ph.Last == 0 &&
+		max(bits(ph.Bytes), bits(ph.Read), bits(ph.Write)) <= bits(maxBytes) &&
+		bits(ph.Weight) == 0 && bits(ph.Slowdown) == 0 && bits(ph.Hit) == 0 {
 		return nil
 	}
-	if p.Op > Sleep {
-		return fmt.Errorf("op %d is not known", p.Op)
+	if ph.Op > Sleep {
+		return fmt.Errorf("op %d is not known", ph.Op)
 	}
-	if p.Time < 0 || p.Time >= MaxTime {
-		return fmt.Errorf("time: %d ns", p.Time)
+	if ph.Time < 0 || ph.Time >= MaxTime {
+		return fmt.Errorf("time: %d ns", ph.Time)
 	}
-	switch everyone := p.Peer == Everyone && p.Op == Store; {
+	switch everyone := ph.Peer == Everyone && ph.Op == Store; {
 	case everyone && topology != machine.Switch:
 		return fmt.Errorf("peer: everyone, by a %s (want a switch)", topology)
-	case !everyone && (p.Op == Store || p.Op == Put):
-		if err := checkPeer(prog, p.Peer); err != nil {
+	case !everyone && (ph.Op == Store || ph.Op == Put):
+		if err := checkPeer(p, ph.Peer); err != nil {
 			return err
 		}
 	}
-	if p.Flag != NoFlag || p.Count < 0 {
-		if err := checkFlag(prog, p.Flag, p.Count); err != nil {
+	if ph.Flag != NoFlag || ph.Count < 0 {
+		if err := checkFlag(p, ph.Flag, ph.Count); err != nil {
 			return err
 		}
 	}
-	for _, b := range [...]float64{p.Bytes, p.Read, p.Write} {
+	for _, b := range [...]float64{ph.Bytes, ph.Read, ph.Write} {
 		if !(b >= 0 && b <= maxBytes) {
 			return checkBytes(b)
 		}
 	}
-	if p.Last < 0 || p.Last > 0 && (p.Op != PostTo || p.Time > 0 || p.Flag == NoFlag) {
-		return fmt.Errorf("last: %d (want a post to a flag that is there at once, or 0)", p.Last)
+	if ph.Last < 0 || ph.Last > 0 && (ph.Op != PostTo || ph.Time > 0 || ph.Flag == NoFlag) {
+		return fmt.Errorf("last: %d (want a post to a flag that is there at once, or 0)", ph.Last)
 	}
-	if !(p.Hit >= 0 && p.Hit <= 1) {
-		return fmt.Errorf("hit: share %g (want 0 to 1)", p.Hit)
+	if !(ph.Hit >= 0 && ph.Hit <= 1) {
+		return fmt.Errorf("hit: share %g (want 0 to 1)", ph.Hit)
 	}
-	if !(p.Slowdown >= 0 && p.Slowdown <= 1e6) {
-		return fmt.Errorf("beside: factor %g (want 0 to 1e6)", p.Slowdown)
+	if !(ph.Slowdown >= 0 && ph.Slowdown <= 1e6) {
+		return fmt.Errorf("slowdown: factor %g (want 0 to 1e6)", ph.Slowdown)
 	}
-	if !(p.Weight >= 0 && p.Weight <= 1e6) || p.Weight > 0 && p.Weight < 1e-6 {
-		return fmt.Errorf("weight: %g (want 1e-6 to 1e6)", p.Weight)
+	if !(ph.Weight >= 0 && ph.Weight <= 1e6) || ph.Weight > 0 && ph.Weight < 1e-6 {
+		return fmt.Errorf("weight: %g (want 1e-6 to 1e6)", ph.Weight)
 	}
 	return nil
 }
 
-// Where names a command for an error message.
+// Where identifies a command in an error message: GPU, stream, command.
 func (st *Stream) Where(gpu int, c *Command) string {
 	at := -1
 	for i := range st.Commands {

@@ -2,17 +2,18 @@ package program
 
 import "github.com/overlapse/overlapse/replay/machine"
 
-type Room = machine.Room
+// CUResources are free resources of a CU, or those that a workgroup takes.
+type CUResources = machine.CUResources
 
-// Need is what one workgroup takes.
-func (f Footprint) Need(g *machine.GPU) Room {
+// Need is the CU resources that one workgroup takes.
+func (f Footprint) Need(g *machine.GPU) CUResources {
 	if f.Exclusive {
-		return g.Room()
+		return g.CUResources()
 	}
 	return g.Need(f.Threads, f.Registers, f.Shared)
 }
 
-// Residents is how many workgroups of the footprint one CU holds at once.
+// Residents is the number of workgroups of the footprint that fit on one CU.
 func (f Footprint) Residents(g *machine.GPU) int {
 	if f.Exclusive {
 		return 1

@@ -1,9 +1,9 @@
-// Package program is the vocabulary that strategies write in and the simulator
-// runs. A Program is written in three words. Workgroups do work; workgroups and
-// copy engines transfer bytes; and everything that waits, waits for a flag to
-// reach a count. Flags are counters that only grow. Kernel boundaries, stream
-// events, the arrival of all ranks at a collective, slice-ready flags of fused
-// operators, tile semaphores and trigger counters are all flags.
+// Package program defines the programs that strategies write and the simulator runs. A
+// Program has three elements: workgroups do work, workgroups and copy engines transfer
+// bytes, and everything that waits waits for a flag to reach a count. Flags are counters
+// that only grow. Kernel boundaries, stream events, the arrival of all ranks at a
+// collective, slice-ready flags of fused operators, tile semaphores and trigger counters
+// are all flags.
 package program
 
 import (
@@ -13,26 +13,26 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Time is nanoseconds since the program's start.
+// Time is in nanoseconds since the program's start.
 type Time = trace.Time
 
 // A Flag is an index into Program.Flags. NoFlag is the zero value.
 type Flag int32
 
-// NoFlag is no flag: waiting for it or posting it does nothing.
+// NoFlag is no flag: waiting for it or posting to it does nothing.
 const NoFlag Flag = 0
 
-// A Program is work for every GPU of a machine. Build it with NewFlag and by
-// filling GPUs; a finished program is not changed by simulating it.
+// A Program is the work of every GPU of a machine. Build it with NewFlag and by filling
+// GPUs. Simulating it does not change it.
 type Program struct {
 	GPUs  []GPU    // one a rank, in rank order
 	Flags []string // names, for explanations; Flags[0] is NoFlag
-	Links float64  // 0 or 1: links as the machine has them; else a factor on their rate (sensitivity)
+	Links float64  // factor on the machine's link rates, for sensitivity analysis; 0 stands for 1
 
 	Arbiter Arbiter // of every GPU's memory
 }
 
-// NewFlag adds a flag. The name is shown when something waits for it in vain.
+// NewFlag adds a flag. The name appears in waits, idle causes and deadlock messages.
 func (p *Program) NewFlag(name string) Flag {
 	if len(p.Flags) == 0 {
 		p.Flags = []string{""}
@@ -41,7 +41,7 @@ func (p *Program) NewFlag(name string) Flag {
 	return Flag(len(p.Flags) - 1)
 }
 
-// A GPU is the queues of one device and of the host that feeds it.
+// A GPU is the streams of one device and of its host.
 type GPU struct {
 	Streams []Stream
 }
@@ -51,7 +51,7 @@ type GPU struct {
 type Stream struct {
 	Name     string
 	Queue    int64 // lane id in the simulated run
-	Priority int   // larger is more urgent, among workgroups not yet placed
+	Priority int   // larger is more urgent; orders workgroups that are not yet placed
 	Host     bool
 	Commands []Command
 }
@@ -63,32 +63,32 @@ type Command struct {
 	Kernel *Kernel
 	Copy   *Copy
 	Flag   Flag  // Wait, Post
-	Count  int64 // Wait: the flag's value to reach; Post: how much to add
-	Delay  Time  // Delay: how long; Launch, Start: the gap after the previous command's end
+	Count  int64 // Wait: the value to reach; Post: the amount to add
+	Delay  Time  // Delay: its length; Launch, Start: the gap after the previous command's end
 	Name   string
-	Origin int32 // the workload op this command stands for, or -1
-	Why    Cause // Delay: what the time is lost to
+	Origin int32 // index of the workload op that the command stands for, or -1
+	Why    Cause // Delay: the idle cause that its time counts as
 }
 
-// Op says what a Command does.
+// Op is the kind of a Command.
 type Op uint8
 
 // The operations. Launch ends when the last workgroup of the kernel has left;
 // Start ends when the last byte has arrived.
 const (
 	Launch Op = iota
-	Start     // a copy by an engine
+	Start     // a copy by a copy engine
 	Wait
 	Post
 	Delay
 )
 
-// A Footprint is what one workgroup takes of a CU.
+// A Footprint is the CU resources of one workgroup.
 type Footprint struct {
 	Threads   int
-	Registers int  // a thread
-	Shared    int  // bytes
-	Exclusive bool // takes a whole CU whatever the numbers say
+	Registers int  // per thread
+	Shared    int  // bytes of shared memory
+	Exclusive bool // takes a whole CU
 }
 
 // A Kernel is a grid of workgroups. Workgroups are generated when they are
@@ -96,12 +96,11 @@ type Footprint struct {
 //
 // A plain kernel has Tiles == 0: workgroup w runs Recipe(w). A persistent
 // kernel has WGs workgroups sharing Tiles tiles: workgroup w runs tiles w,
-// w+WGs, w+2·WGs, ... Its first Owned tiles are fixed that way however late it
-// starts; further ones are handed out in order to whoever asks first. Owned < 0
-// fixes all of them.
+// w+WGs, w+2·WGs, ... The first Owned tiles are fixed to it, however late it starts; the
+// others are handed out in order to the first free workgroup. Owned < 0 fixes all of them.
 //
-// Phases are asked for whenever they are needed, of one tile several times: the
-// generators depend on their argument alone.
+// Recipe, Prologue and Epilogue are called whenever phases are needed, several times for
+// one tile. They must depend on their argument alone.
 type Kernel struct {
 	Name      string
 	Kind      trace.Kind // Compute or Collective
@@ -109,42 +108,42 @@ type Kernel struct {
 	Tiles     int
 	Owned     int
 	Recipe    func(tile int, buf []Phase) []Phase // phases of a tile; appends to buf
-	Prologue  func(wg int, buf []Phase) []Phase   // before the first tile of a persistent workgroup; may be nil
-	Epilogue  func(wg int, buf []Phase) []Phase   // after its last; may be nil
+	Prologue  func(wg int, buf []Phase) []Phase   // before a persistent workgroup's first tile; may be nil
+	Epilogue  func(wg int, buf []Phase) []Phase   // after its last tile; may be nil
 	Footprint Footprint
-	Attr      trace.Kernel       // grid, block and so on, as shown in the simulated run
-	Comm      *trace.Comm        // a collective's operation; else nil
-	Peer      func(tile int) int // the rank a tile's output goes to, for display; may be nil
-	Cluster   int                // workgroups that start together in one group of CUs, if over 1: neighbouring numbers, from a multiple of it on
-	Free      bool               // holds no slot: a captured kernel whose residency is part of its measured time
-	Matrix    bool               // its Work is of matrix instructions, which lower the clock of the whole GPU (Onset)
-	Onset     float64            // 0 to 1: the part of what Phase.Beside adds that one working workgroup of a Matrix kernel is enough for
-	Merged    bool               // each workgroup stands for several: they are not recorded
-	// CommShare, if over 0, is the share of this GPU's memory that ComputeFirst
-	// guarantees communication from this kernel's start until that of the next
-	// kernel that states one. Before the first it is Arbiter.Share.
+	Attr      trace.Kernel       // grid, block and so on, copied to the simulated run
+	Comm      *trace.Comm        // the operation of a collective; else nil
+	Peer      func(tile int) int // destination rank of a tile's output, for display; may be nil
+	Cluster   int                // size of clusters if over 1: consecutive workgroups, starting at a multiple of it, are placed together in one group of CUs
+	Free      bool               // holds no slot: a captured kernel whose measured time includes its residency
+	Matrix    bool               // its Work uses matrix instructions, which lower the clock of the whole GPU (Onset)
+	Onset     float64            // 0 to 1: share of the co-run slowdown (Phase.Slowdown) that one working workgroup of a Matrix kernel causes
+	Merged    bool               // each workgroup stands for several; workgroups are not recorded
+	// CommShare, if over 0, is the share of this GPU's memory that ComputeFirst guarantees
+	// communication, from this kernel's start until the next kernel that sets one starts.
+	// Before the first it is Arbiter.Share.
 	CommShare float64
-	// Pipe is the share of its CU's pipes that one workgroup's Work uses alone,
-	// 0 standing for 1. Work on a CU slows when the shares of its resident
-	// workgroups exceed 1 (k workgroups take k·Pipe times as long).
+	// Pipe is the share of its CU's pipes that one workgroup's Work uses alone; 0 stands for
+	// 1. Work on a CU slows when the shares of its resident workgroups exceed 1: k workgroups
+	// take k·Pipe times as long.
 	Pipe float64
 }
 
-// A PhaseOp says what a phase does.
+// A PhaseOp is the kind of a Phase.
 type PhaseOp uint8
 
-// The phases of a recipe.
+// The kinds of phases.
 const (
-	Work    PhaseOp = iota // compute for Time alone, touching Read and Write bytes of memory here
-	Store                  // write Bytes into memory of GPU Peer (may be this one, or Everyone); the workgroup is busy until they have left
-	Put                    // hand Bytes for GPU Peer to an engine or NIC and go on; Flag is posted there when they have arrived. Puts to one peer leave in order, and a NIC takes them as fast as its message rate allows
+	Work    PhaseOp = iota // compute for Time alone, with Read and Write bytes of this GPU's memory
+	Store                  // write Bytes to the memory of GPU Peer (may be this GPU, or Everyone); the workgroup is busy until they have left
+	Put                    // hand Bytes for GPU Peer to a copy engine or NIC and continue; Flag is posted at Peer when they have arrived. Puts to one peer leave in order; a NIC takes them at its message rate
 	WaitFor                // hold the slot until Flag ≥ Count
-	PostTo                 // add Count to Flag: after Time if that is set, after the latency of the farthest GPU that this tile has stored to, no sooner than that of the flags sent before it lets it go, else at once
-	Sleep                  // hold the slot for Time, using nothing: a latency
+	PostTo                 // add Count to Flag after Time, if set; else after the latency of the farthest GPU that this tile has stored to, and not before earlier flags; else at once
+	Sleep                  // hold the slot for Time and use nothing: a latency
 )
 
-// Everyone as the Peer of a Store is all other GPUs of the node: a switch that
-// replicates takes the bytes once and hands them to each (multimem).
+// Everyone as the Peer of a Store means all other GPUs of the node: a switch that
+// replicates receives the bytes once and sends them to each (multimem).
 const Everyone int32 = -2
 
 // A Phase is one step of a workgroup.
@@ -153,58 +152,56 @@ type Phase struct {
 	Peer  int32
 	Flag  Flag
 	Count int64
-	Time  Time    // Work, Sleep: duration alone. Store, Put: the least duration, from what one workgroup or queue can issue. PostTo: until the flag is seen
+	Time  Time    // Work, Sleep: duration alone. Store, Put: least duration, from the issue rate of one workgroup or queue. PostTo: delay until the flag is visible
 	Bytes float64 // Store, Put
-	DMA   bool    // Put: a copy engine of this GPU moves the bytes, and is taken until they have left; else stores or a NIC do
-	Read  float64 // Work: bytes read from this GPU's memory; Store: bytes read here to be sent
-	Write float64 // Work: bytes written to this GPU's memory; Store: bytes written here besides those that are sent
+	DMA   bool    // Put: a copy engine of this GPU moves the bytes and is busy until they have left; else stores or a NIC do
+	Read  float64 // Work: bytes read from this GPU's memory; Store: bytes read here and sent
+	Write float64 // Work: bytes written to this GPU's memory; Store: bytes written here in addition to those sent
 	Hit   float64 // Work: share of Read that the last-level cache serves
-	// Update says that what is written is added to what is there, by the memory
-	// itself: it takes the memory GPU.Update times as long.
+	// Update means that writes are added to memory by the memory itself: they use its
+	// bandwidth GPU.Update times as long.
 	Update bool
-	// Beside, if over 1, is how many times as long the phase takes while compute of
-	// another kernel works on all CUs of this GPU that collectives leave: loaded
-	// memory latency. Beside less it takes less (interference.go).
+	// Slowdown, if over 1, is the duration of the phase relative to alone while compute of
+	// another kernel uses all CUs of this GPU that collectives leave (memory latency under
+	// load). Less compute slows it less (rule I2).
 	Slowdown float64
-	// Weight is the phase's share of a contended link or memory relative to others;
-	// 0 stands for 1. Hardware does not arbitrate evenly: with even shares the median
-	// error of fused operators on measured rows of four H200 grows from 4.6 % to 13.7 %,
-	// and on held-out rows of two from 1.4 to 7.1 %, 1.7 to 5.3 % and 2.7 to 5.8 %
-	// (TestErrorsAgainstHardware of package engines).
+	// Weight is the phase's weight in max-min fair sharing; 0 stands for 1. Hardware does not
+	// arbitrate evenly: with equal weights the median error of fused operators on measured
+	// rows of four H200 grows from 4.6 % to 13.7 %, and on held-out rows of two from 1.4 to
+	// 7.1 %, 1.7 to 5.3 % and 2.7 to 5.8 % (TestErrorsAgainstHardware of package engines).
 	Weight float64
-	// Last, if set, lets only the last to post go on: unless a PostTo brings the
-	// flag to this very count, the workgroup leaves out the rest of the tile (rule F8).
+	// Last, if set, lets only the last poster continue: unless a PostTo brings the flag to
+	// exactly this count, the workgroup skips the rest of the tile (rule F8).
 	Last int64
-	Mark string // a mark to show at the end of the phase: "put", "slice ready"; "" none
+	Mark string // mark shown at the end of the phase: "put", "slice ready"; "": none
 }
 
 // A Copy is a transfer by a DMA engine.
 type Copy struct {
 	Name   string
-	Peer   int32 // destination GPU; the stream's own for a local copy
+	Peer   int32 // destination GPU; the source for a local copy
 	From   int32 // source GPU
 	Bytes  float64
-	Time   Time // the least duration; a captured copy's measured one
-	Free   bool // takes no engine, link or memory: a captured copy
-	Update bool // as of a phase
+	Time   Time // least duration; for a captured copy, the measured one
+	Free   bool // uses no engine, link or memory: a captured copy
+	Update bool // as in Phase
 	Attr   trace.CopyAttr
 }
 
-// A Cause is why a stream stood still. A full link is none: it holds workgroups
-// and copies back in what they do (Slots.Slowed, Segment.Bound), so their stream
-// is busy.
+// A Cause is why a stream was idle. A saturated link is not a cause: it slows workgroups
+// and copies (Slots.Slowed, Segment.Bound), and their stream is busy.
 type Cause uint8
 
 // The causes of idle time.
 const (
 	Unexplained Cause = iota
 	FlagWait          // a flag had not reached its count
-	NoSlot            // every slot that fits was taken
-	LaunchGap         // between one command of a stream and the next
-	HostIssue         // the host had not issued it yet
+	NoSlot            // every suitable slot was taken
+	LaunchGap         // gap between two commands of a stream
+	HostIssue         // the host had not issued the command yet
 	PeerSkew          // another rank arrived later
-	Tail              // nothing left to do in this kernel, others still running
-	NoWork            // nothing left to do at all
+	Tail              // other workgroups of the kernel still run, this slot has none left
+	NoWork            // no kernel or command left
 	numCauses
 )
 
@@ -222,9 +219,11 @@ func (c Cause) String() string {
 	return causeNames[0]
 }
 
+// PerNanosecond converts a rate per second to one per nanosecond.
 func PerNanosecond(perSecond float64) float64 { return perSecond / 1e9 }
 
-// TilesOwned is how many tiles a workgroup owns, and the first that none does.
+// TilesOwned returns the number of tiles fixed to each workgroup and the first tile that
+// is not fixed.
 func (k *Kernel) TilesOwned() (each, next int) {
 	if k.WGs == 0 {
 		return 0, k.Tiles
@@ -236,10 +235,10 @@ func (k *Kernel) TilesOwned() (each, next int) {
 	return k.Owned, k.Owned * k.WGs
 }
 
-// leastBytes is what counts as bytes to move; less takes no time of its own.
+// LeastBytes is the least number of bytes that takes time to move.
 const LeastBytes = 1e-6
 
-// Size is the bytes whose progress is the phase's: 0 where only time passes.
+// Size is the number of bytes that measures the phase's progress; 0 if only time does.
 func (p *Phase) Size() float64 {
 	b := p.Bytes
 	if p.Op == Work {
@@ -251,10 +250,10 @@ func (p *Phase) Size() float64 {
 	return b
 }
 
-// lastTime bounds simulated time: 36 years. Sums of two times below it do not overflow.
+// MaxTime bounds simulated time: 36 years. Sums of two such times do not overflow.
 const MaxTime = Time(event.Last)
 
-// Label is the most telling name of a command.
+// Label is the name of a command for messages.
 func (c *Command) Label() string {
 	switch {
 	case c.Name != "":
@@ -270,7 +269,7 @@ func (c *Command) Label() string {
 	return ""
 }
 
-// Works is 1 of phases that do something, else 0.
+// Works is 1 for Work and Store, else 0.
 func (op PhaseOp) Works() int {
 	if op == Work || op == Store {
 		return 1

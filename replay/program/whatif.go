@@ -2,21 +2,20 @@ package program
 
 import "github.com/overlapse/overlapse/replay/machine"
 
-// A WhatIf is a machine that differs in one respect, to see what a program is
-// sensitive to. Of is the same program there: not planned anew. The zero value
-// changes nothing.
+// A WhatIf changes one property of the machine to measure a program's sensitivity to it.
+// The program is not planned again. The zero value changes nothing.
 type WhatIf struct {
-	Links    float64 // times as fast, links and NICs; 0 stands for 1
-	Memory   float64 // times as fast
-	Compute  float64 // times as fast
-	Launches bool    // cost nothing, on the host or between commands
-	Latency  bool    // is nothing: of links, engines, barriers and protocols
+	Links    float64 // factor on the rate of links and NICs; 0 stands for 1
+	Memory   float64 // factor on the rate of memory; 0 stands for 1
+	Compute  float64 // factor on the rate of compute; 0 stands for 1
+	Launches bool    // launches take no time, on the host and between commands
+	Latency  bool    // latencies of links, engines, barriers and protocols are 0
 }
 
-// Of is the machine and the program as the WhatIf has them. A kernel's own time
-// follows the memory if its bytes need more than half of it at the memory's
-// full rate, else the CUs. What a captured copy or a kernel without workgroups
-// of its own was measured to take is left as it is, but for Work (rule Z7).
+// Of returns the changed machine and program. A kernel's time scales with memory if its
+// bytes need more than half of it at the memory's full rate, else with compute. Measured
+// times of captured copies and of kernels without workgroups stay unchanged, except for
+// Work (rule Z7).
 func (x WhatIf) Of(m machine.Machine, p *Program) (machine.Machine, *Program) {
 	x.Links, x.Memory, x.Compute = orOne(x.Links), orOne(x.Memory), orOne(x.Compute)
 	q := *p
@@ -78,7 +77,7 @@ func (x WhatIf) command(m *machine.Machine, c Command, gpu int32) Command {
 	return c
 }
 
-// recipe is one of a kernel's recipes with its phases' times as they would be.
+// recipe wraps a kernel's recipe and scales the times of its phases.
 func (x WhatIf) recipe(r func(int, []Phase) []Phase, k *Kernel, gpu int32, faster float64) func(int, []Phase) []Phase {
 	if r == nil {
 		return nil
@@ -105,7 +104,7 @@ func (x WhatIf) recipe(r func(int, []Phase) []Phase, k *Kernel, gpu int32, faste
 	}
 }
 
-// quicker is a time divided; what took some takes some.
+// quicker divides a time; the result of a positive time is positive.
 func quicker(t Time, factor float64) Time {
 	if t == 0 || factor == 1 {
 		return t
@@ -113,8 +112,8 @@ func quicker(t Time, factor float64) Time {
 	return max(1, Time(float64(t)/factor+.5))
 }
 
-// boundByMemory reports whether the work of all workgroups that run side by
-// side asks for more than half of the memory's bandwidth.
+// boundByMemory reports whether all resident workgroups together need more than half of
+// the memory's bandwidth.
 func (k *Kernel) boundByMemory(m *machine.Machine) bool {
 	n := max(k.WGs, k.Tiles)
 	if n == 0 || m.GPU.Memory.Value <= 0 {

@@ -8,7 +8,7 @@ import (
 )
 
 // layers makes a run of two ranks with about n device ops: layers of a
-// product, its counter's reset, an all-reduce on its own stream, and two
+// GEMM, its counter's reset, an all-reduce on its own stream, and two
 // elementwise kernels, with the host calls that launched them.
 func layers(n int) *trace.Run {
 	var b trace.Builder

@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A candidate is what one rank shows of a pair: two ops of its source, and why.
+// A candidate is a possible pair on one rank: two ops of its source, and the evidence.
 // The zero value is none.
 type candidate struct {
 	first, second int32
@@ -16,14 +16,14 @@ type candidate struct {
 	confidence    float64
 }
 
-// candidates are the halves of one rank.
+// candidates are the possible pairs of one rank.
 type candidates struct {
 	producers map[int32]candidate // by collective op
 	consumers map[int32]candidate
 	gemms     []candidate // by second
 }
 
-// A finder looks for halves in one source.
+// A finder searches one source for candidates.
 type finder struct {
 	*lifter
 	*source
@@ -31,7 +31,7 @@ type finder struct {
 	reader []int32 // by op: the first op but a collective that waited for it, or -1
 }
 
-// findCandidates looks at every collective and every product of a source.
+// findCandidates looks at every collective and every GEMM of a source.
 func (l *lifter) findCandidates(src *source) candidates {
 	f := finder{lifter: l, source: src, next: filled(len(src.ops)), reader: filled(len(src.ops))}
 	for i := range src.ops {
@@ -92,7 +92,7 @@ type size struct{ elements, bytes int64 }
 
 func (s size) known() bool { return s.bytes > 0 }
 
-// output is the size of what an op writes.
+// output is the size of an op's output.
 func output(op *Op) size {
 	s := op.Shape
 	switch {
@@ -112,7 +112,7 @@ func bytesOf(elements int64, each int) int64 {
 	return elements * int64(each)
 }
 
-// agree is 1 where sizes are the same, less where only the number of elements is, else 0.
+// agree is 1 for equal sizes, less if only the number of elements is equal, else 0.
 func (s size) agree(t size) float64 {
 	switch {
 	case !s.known() || !t.known():
@@ -132,7 +132,7 @@ const (
 	ignored     opRole = iota // a fill: it belongs to the kernel behind it
 	transparent               // light: data go through it
 	heavy
-	boundary // a collective: what lies behind it is not adjacent
+	boundary // a collective: ops behind it are not adjacent
 )
 
 func (f *finder) role(op *Op) opRole {
@@ -160,7 +160,7 @@ func (f *finder) role(op *Op) opRole {
 	return heavy
 }
 
-// A search is what lies between an op and its partner so far.
+// A search is the state of a search from an op to its partner.
 type search struct {
 	evidence      []string
 	confidence    float64
@@ -188,7 +188,7 @@ func (t *search) passHeavy(op *Op) bool {
 	return t.heavy <= maxHeavy
 }
 
-// short is the part of a kernel's name that people say.
+// short is the short form of a kernel's name.
 func short(name string) string {
 	const most = 60
 	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
@@ -251,7 +251,7 @@ func (f *finder) producer(c *Op) candidate {
 	return candidate{}
 }
 
-// launchedBehind is the op that a collective's data come from, as far as order tells.
+// launchedBehind is the op that a collective's data come from, according to stream order.
 func (f *finder) launchedBehind(c *Op) (dep Dep, ok bool) {
 	for _, d := range c.After {
 		if f.ops[d.Op].Kind != trace.Collective && (!ok || f.ops[d.Op].End >= f.ops[dep.Op].End) {
@@ -272,7 +272,7 @@ func sizeOf(c *trace.Comm, bytes int64) size {
 	return s
 }
 
-// makes says how well a heavy op's output is what is wanted; 0: not at all.
+// makes is the confidence that a heavy op's output is the wanted data; 0: not at all.
 func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float64, why string) {
 	out := output(op)
 	if out.known() {
@@ -283,21 +283,21 @@ func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float6
 	}
 	switch sent {
 	case trace.AllReduce, trace.ReduceScatter, trace.AllToAll:
-	default: // what others send is rarely a kernel's output: weights, gradients of long ago
+	default: // other collectives rarely send a kernel's output: weights, older gradients
 		return 0, ""
 	}
 	switch f.kernelName(op).class {
 	case matrix:
-		return productByIt, "a product by its name, of unknown size"
+		return gemmByName, "a GEMM by its name, of unknown size"
 	case lookup:
-		return productByIt, "a lookup by its name, of unknown size"
+		return gemmByName, "a lookup by its name, of unknown size"
 	case unknown:
 		return adjacentOnly, "a kernel of unknown work"
 	}
 	return 0, ""
 }
 
-// consumer finds the product that reads what a collective brought.
+// consumer finds the GEMM that reads a collective's output.
 func (f *finder) consumer(c *Op) candidate {
 	comm := f.Run.Comm(f.Run.Spans[c.Span])
 	if comm == nil || comm.Op != trace.AllGather && comm.Op != trace.AllToAll || comm.Bytes() <= 0 {
@@ -343,7 +343,7 @@ func (f *finder) consumer(c *Op) candidate {
 	return candidate{}
 }
 
-// operands are the sizes of a product's inputs.
+// operands are the sizes of a GEMM's inputs.
 func operands(op *Op) (a, b size) {
 	s := op.Shape
 	if s.Kind != GEMM && s.Kind != GEMV {
@@ -358,7 +358,7 @@ func operands(op *Op) (a, b size) {
 	return a, b
 }
 
-// gemmBefore finds the product whose output is another one's first input:
+// gemmBefore finds the GEMM whose output is another one's first input:
 // the last heavy kernel before it on its stream, with no collective between.
 func (f *finder) gemmBefore(g *Op) candidate {
 	t := search{confidence: 1, evidence: []string{StreamOrder.String()}}
@@ -392,7 +392,7 @@ func (f *finder) gemmBefore(g *Op) candidate {
 	return candidate{}
 }
 
-// feeds reports whether a product's columns are what another one sums over:
+// feeds reports whether a GEMM's columns are what another one sums over:
 // themselves, once a filter position, or three times as many: queries, keys and values.
 func (f *finder) feeds(s Shape, g *Op) bool {
 	k := g.Shape.K

@@ -2,7 +2,7 @@ package workload
 
 import "strings"
 
-// A kernelName is what a kernel's name tells.
+// A kernelName is the information derived from a kernel's name.
 type kernelName struct {
 	class class
 	tile  namedTile
@@ -25,21 +25,21 @@ func (l *lifter) kernelName(op *Op) *kernelName {
 	return n
 }
 
-// A class is what a kernel's name says about its part in the program.
+// A class is the role of a kernel, by its name.
 type class uint8
 
 const (
 	unknown class = iota // a name that tells nothing: a kernel of the program's own
-	sweep                // goes once over its operator's inputs: elementwise, norms, copies
+	sweep                // elementwise over its operator's inputs: norms, copies
 	light                // short, and of no simple size: sorts, scans, reductions, bookkeeping
 	matrix               // multiplies matrices
 	lookup               // gathers rows of a table
-	dense                // multiplies matrices too, but its output is not one product's: attention, convolution
-	other                // heavy, and none of these
+	dense                // multiplies matrices too, but its output is not one GEMM's: attention, convolution
+	other                // heavy, none of these
 )
 
 // classOf reads a kernel's name. Earlier lines win: cublasLt::splitKreduce is
-// no product, and flash attention multiplies more than two matrices.
+// no GEMM, and flash attention multiplies more than two matrices.
 func classOf(kernel string) class {
 	name := strings.ToLower(kernel)
 	for _, c := range [...]struct {

@@ -10,26 +10,26 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A matchKey is what the members of one collective have in common.
+// A matchKey is the properties that the members of one collective share.
 type matchKey struct {
-	team  int32 // row of matcher.teams
-	queue int32 // which of the rank's queues with collectives, where the trace names no group; else -1
+	group int32 // row of matcher.teams
+	queue int32 // which of the rank's queues with collectives, if the trace names no group; else -1
 	op    trace.CollectiveOp
 	a, b  int32 // the two ranks of a message, else -1
 	seq   int64
-	nth   int32 // among those that are alike so far
+	nth   int32 // index among equal keys so far
 }
 
-// A matcher brings the collective ops of all ranks together.
+// A matcher matches the collective ops of all ranks.
 type matcher struct {
 	*lifter
-	teams    []processGroup
-	teamRows map[string]int32 // by group and ranks
-	teamMemo map[rankGroup]int32
-	found    map[matchKey]int32 // row of Collectives
-	teamOfC  []int32            // by row of Collectives
-	alike    map[matchKey]int32 // on the current rank
-	early    map[int32]bool     // rows of Collectives that another part of the same collective followed
+	groups            []processGroup
+	groupRows         map[string]int32 // by group and ranks
+	groupMemo         map[rankGroup]int32
+	found             map[matchKey]int32 // row of Collectives
+	groupOfCollective []int32            // by row of Collectives
+	alike             map[matchKey]int32 // on the current rank
+	early             map[int32]bool     // rows of Collectives that another part of the same collective follows
 }
 
 type rankGroup struct {
@@ -47,20 +47,20 @@ const (
 	byCopying = "its other ranks are copies"
 )
 
-// copyEnginePart begins the names of the several kernels by which RCCL drives
-// copy engines through one collective. The last one waits for them.
+// copyEnginePart is the prefix of the kernels by which RCCL drives copy engines for one
+// collective. The last one waits for them.
 const copyEnginePart = "__amd_rocclr_"
 
 // collect matches collectives over ranks: the members of a group run the same
 // operations in the same order (rule C21).
 func (l *lifter) collect() {
 	m := matcher{
-		lifter:   l,
-		teamRows: map[string]int32{},
-		teamMemo: map[rankGroup]int32{},
-		found:    map[matchKey]int32{},
-		alike:    map[matchKey]int32{},
-		early:    map[int32]bool{},
+		lifter:    l,
+		groupRows: map[string]int32{},
+		groupMemo: map[rankGroup]int32{},
+		found:     map[matchKey]int32{},
+		alike:     map[matchKey]int32{},
+		early:     map[int32]bool{},
 	}
 	for rank := range l.Ranks {
 		m.addRank(rank)
@@ -76,7 +76,7 @@ func (l *lifter) collect() {
 	}
 }
 
-// startOf is when the first member arrived.
+// startOf is the arrival of the first member.
 func (w *Workload) startOf(c *Collective) trace.Time {
 	t := trace.Infinity
 	for _, id := range c.Members {
@@ -111,7 +111,7 @@ func (m *matcher) addRank(rank int) {
 			row = int32(len(m.Collectives))
 			m.found[k] = row
 			m.Collectives = append(m.Collectives, Collective{Op: comm.Op, Group: comm.Group, Seq: k.seq + int64(k.nth), Evidence: how})
-			m.teamOfC = append(m.teamOfC, k.team)
+			m.groupOfCollective = append(m.groupOfCollective, k.group)
 		}
 		m.Collectives[row].add(m.Workload, op, &comm)
 	}
@@ -131,27 +131,27 @@ func (m *matcher) collectiveQueues(rank int) map[int64]int32 {
 	return number
 }
 
-// keyOf is where a collective op meets its peers, and how that is known.
+// keyOf is the match key of a collective op and the evidence for it.
 func (m *matcher) keyOf(rank int, op *Op, c *trace.Comm, queues map[int64]int32) (k matchKey, how string) {
 	k = matchKey{op: c.Op, a: -1, b: -1, queue: -1, seq: c.Seq}
 	if c.Op == trace.SendRecv && c.Peer >= 0 && int(c.Peer) != rank {
 		k.seq = 0
 		k.a, k.b = int32(min(rank, int(c.Peer))), int32(max(rank, int(c.Peer)))
-		k.team = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
+		k.group = m.groupRow(c.Group, processGroup{ranks: []int{int(k.a), int(k.b)}})
 		if int(c.Peer) >= m.World || m.Copies[rank] || m.Copies[c.Peer] {
 			k.a, k.b = int32(rank), int32(rank)
-			k.team = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
+			k.group = m.groupRow(c.Group, processGroup{ranks: []int{rank}})
 			return k, alone
 		}
 		return k, byPeers
 	}
 	memo := rankGroup{rank, c.Group}
-	row, ok := m.teamMemo[memo]
+	row, ok := m.groupMemo[memo]
 	if !ok {
 		row = m.groupRow(c.Group, m.processGroupOf(rank, c.Group))
-		m.teamMemo[memo] = row
+		m.groupMemo[memo] = row
 	}
-	k.team = row
+	k.group = row
 	if c.Group < 0 {
 		k.queue, k.seq = queues[op.Queue], 0
 		return k, byQueue
@@ -159,20 +159,20 @@ func (m *matcher) keyOf(rank int, op *Op, c *trace.Comm, queues map[int64]int32)
 	return k, byGroup
 }
 
-// groupRow returns the row of the team, adding it if it is new. Two groups of the
-// same ranks count apart.
+// groupRow returns the row of the process group and adds it if needed. Two groups of the
+// same ranks are distinct.
 func (m *matcher) groupRow(group int32, t processGroup) int32 {
 	key := fmt.Sprint(group, t.ranks)
-	row, ok := m.teamRows[key]
+	row, ok := m.groupRows[key]
 	if !ok {
-		row = int32(len(m.teams))
-		m.teamRows[key] = row
-		m.teams = append(m.teams, t)
+		row = int32(len(m.groups))
+		m.groupRows[key] = row
+		m.groups = append(m.groups, t)
 	}
 	return row
 }
 
-// add takes one member in.
+// add adds a member.
 func (c *Collective) add(w *Workload, op *Op, comm *trace.Comm) {
 	c.Members = append(c.Members, op.ID)
 	if len(c.Members) == 1 {
@@ -186,7 +186,7 @@ func (c *Collective) add(w *Workload, op *Op, comm *trace.Comm) {
 	c.Channels = max(c.Channels, workgroups(w.Run.Kernel(w.Run.Spans[op.Span])))
 }
 
-// check completes the evidence, and takes apart what cannot have been one gang.
+// check completes the evidence and splits matches that cannot be one collective.
 func (m *matcher) check() {
 	var unmatched, partial, unknown int
 	whole := m.Collectives
@@ -204,7 +204,7 @@ func (m *matcher) check() {
 			m.split(c)
 			continue
 		}
-		t := m.teams[m.teamOfC[i]]
+		t := m.groups[m.groupOfCollective[i]]
 		if t.reason != "" && c.Group >= 0 {
 			c.Evidence += "; " + t.reason
 		}
@@ -232,7 +232,7 @@ func (m *matcher) oneSource(c *Collective) bool {
 	return true
 }
 
-// split makes each member a collective of its own.
+// split makes each member its own collective.
 func (m *matcher) split(c *Collective) {
 	for _, id := range c.Members {
 		op := &m.Ops[id]

@@ -8,40 +8,40 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An edge is a dependency of an op, as the host's calls show it.
+// An edge is a dependency between ops shown by host calls.
 type edge struct {
 	op  int32
 	dep Dep
 }
 
-// An issue is one host call in the order of the host: the launch of an op, or a
-// stream being made to wait.
+// An issue is one host call in host order: the launch of an op, or a call that makes a
+// stream wait.
 type issue struct {
 	at     trace.Time
 	thread trace.LaneID
 	op     int32 // -1: a wait
-	comm   bool  // a wait of the framework's for a collective
+	comm   bool  // the framework waits for a collective
 }
 
-// A thread is what is known of one host thread as its calls are followed.
+// A thread is the state of one host thread while its calls are followed.
 type thread struct {
 	current int32 // queue of its last compute op: the framework's current stream; or -1
 	pending []wait
 }
 
-// A wait is a stream that has been made to wait for an op, until something is
-// launched on it. Which op, the call does not tell: it is found when the time at
-// which the waiting op started is known.
+// A wait is a stream that waits for an op until its next launch. The call does not name
+// the op: it is found when the start of the waiting op is known.
 type wait struct {
-	at   int   // launches so far
-	comm bool  // only a collective will do
+	at   int   // number of launches so far
+	comm bool  // must be a collective
 	op   int32 // -1: not yet found
 }
 
-// waitScan bounds how many launches back the op is sought that a stream was made to wait for.
+// waitScan is the number of earlier launches searched for the op that a stream waits for.
 const waitScan = 64
 
-// maxPending bounds the waits remembered of a thread that launches nothing on the waiting stream.
+// maxPending bounds the waits stored for a thread that launches nothing on the waiting
+// stream.
 const maxPending = 16
 
 // A hostOrder follows the calls of one rank's host.
@@ -50,19 +50,19 @@ type hostOrder struct {
 	run      *trace.Run
 	issued   []int32                  // ops in order of launch
 	last     []int32                  // by queue: the last op launched, or -1
-	waited   []int                    // by queue: the place up to which a stream has waited for it
+	waited   []int                    // by queue: index up to which a stream has waited for it
 	threads  map[trace.LaneID]*thread // by lane
 	current  int32                    // the last thread's
 	refuted  int
 	edges    []edge
-	comms    map[trace.SpanID]bool // the framework's calls that launched a collective
+	comms    map[trace.SpanID]bool // framework calls that launched a collective
 	external map[int64]bool        // their ids
 }
 
-// followHost finds dependencies between queues from the order of host calls:
-// a collective's stream waits for the stream that is current when it is
-// launched, and a stream waits for a collective when the host says so. Edges
-// come by op; those that the times refuted are counted.
+// followHost finds dependencies between queues from the order of host calls: a
+// collective's stream waits for the stream that is current at its launch, and a stream
+// waits for a collective when the host makes it. It returns edges by op and the number of
+// edges that times contradict.
 func (src *source) followHost(w *Workload) (edges []edge, refuted int) {
 	h := &hostOrder{
 		source:   src,
@@ -94,8 +94,8 @@ func (src *source) followHost(w *Workload) (edges []edge, refuted int) {
 	return h.edges, h.refuted
 }
 
-// issues lists launches and waits in the host's order. Launches of many ops at
-// once, of graphs, show no order among them and are left out.
+// issues lists launches and waits in host order. Graph launches of several ops give no
+// order among them and are excluded.
 func (h *hostOrder) issues() []issue {
 	list := make([]issue, 0, len(h.ops)+len(h.waits))
 	for i := range h.ops {
@@ -145,7 +145,7 @@ func external(run *trace.Run, id trace.SpanID) int64 {
 	return 0
 }
 
-// launch takes the launch of an op.
+// launch processes the launch of an op.
 func (h *hostOrder) launch(t *thread, id int32) {
 	op, queue := &h.ops[id], h.facts[id].queue
 	current := t.current
@@ -173,8 +173,8 @@ func (h *hostOrder) launch(t *thread, id int32) {
 	h.last[queue] = id
 }
 
-// awaited is the op of another queue launched last before the wait of those that
-// had ended when the waiting op started and that nobody had waited for; or -1.
+// awaited is the op of another queue launched last before the wait, among those that had
+// ended when the waiting op started and that were not yet waited for; or -1.
 func (h *hostOrder) awaited(p *wait, waiting int32) int32 {
 	for i := p.at - 1; i >= max(0, p.at-waitScan); i-- {
 		id := h.issued[i]
@@ -192,12 +192,13 @@ func (h *hostOrder) awaited(p *wait, waiting int32) int32 {
 	return -1
 }
 
-// ended reports whether a was over when b started. Of two moments at one time, the one of lower id is first.
+// ended reports whether a had ended when b started. Of two instants at the same time, the
+// op with the lower id is first.
 func (src *source) ended(a, b int32) bool {
 	return a < b && src.ops[a].End <= src.ops[b].Start
 }
 
-// depend adds an edge unless stream order has it or the times refute it.
+// depend adds an edge unless stream order implies it or times contradict it.
 func (h *hostOrder) depend(id, on int32, why Reason) {
 	switch {
 	case h.facts[id].queue == h.facts[on].queue:
@@ -211,8 +212,7 @@ func (h *hostOrder) depend(id, on int32, why Reason) {
 // A HostSync is a call in which the host waited for the device.
 type HostSync struct{ Start, End trace.Time }
 
-// HostSyncs are the calls of a rank in which the host waited for the device, by
-// their ends.
+// HostSyncs are the calls of a rank in which the host waited for the device, by end.
 func HostSyncs(w *Workload, rank int) []HostSync {
 	run, row := w.Run, rank
 	if rank < len(w.Rows) {

@@ -7,52 +7,52 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Options of Lift. The zero value takes everything from the run.
+// Options of Lift. The zero value takes all information from the run.
 type Options struct {
-	World int // ranks to replay; 0: those of the job
+	World int // number of ranks to replay; 0: those of the job
 
-	// Unprofiled asks for the times of a run without the profiler, which makes
-	// launching several times slower: short pauses of the host count as its.
+	// Unprofiled predicts a run without the profiler, which makes launches several times
+	// slower: short pauses of the host count as profiler overhead.
 	Unprofiled bool
 
-	// What the user knows better than the trace, by kernel: its name, whole or
-	// up to its arguments, or name@workgroups for the launches with that many.
+	// Sizes and tiles given by the user, by kernel: its name, whole or up to its arguments, or
+	// name@workgroups for launches with that number of workgroups.
 	Shapes map[string]Shape
-	Tiles  map[string]Tiling // Tiles alone, or TileM and TileN; the rest follows
+	Tiles  map[string]Tiling // Tiles alone, or TileM and TileN; the rest is derived
 }
 
-// maxOps bounds what the copies of uncaptured ranks may add up to.
+// maxOps bounds the number of ops including those of copied ranks.
 const maxOps = 1 << 23
 
-// Lift turns a run into what strategies can replan. The run is not changed and
-// the same run gives the same workload, in whatever order it was recorded.
+// Lift turns a run into a Workload. The run is not changed. The result does not depend on
+// the order of recording.
 //
 // The stages, each in a file of its own:
 //
-//  1. steps.go   iterations that the program marked
-//  2. ops.go     device spans become ops, rank by rank, and meet their launches
-//  3. order.go   what each op waited for, and the gap that is left
+//  1. steps.go   iterations marked by the program
+//  2. ops.go     device spans become ops, by rank, and are joined with their launches
+//  3. order.go   dependencies of each op, and the remaining gap
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
-//  5. world.go   ranks that nobody captured become copies
+//  5. world.go   ranks that were not captured become copies
 //  6. collect.go collectives, matched over ranks
-//  7. pairs.go   which op's output another one consumes
+//  7. pairs.go   pairs of a producer and a consumer
 //
-// The error says that the run cannot be spread over the world that was asked for.
+// It returns an error if the ranks of the run do not fit Options.World.
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	sources := gather(run)
 	l := lifter{Workload: w, opt: o, sources: sources, kernels: map[Kernel]*Kernel{}, evidence: map[string][]string{}}
 	l.noteEstimates()
 	l.markSteps()
-	l.halves = make([]candidates, len(sources))
-	for i := range sources { // rank by rank: facts of one are kept at a time
+	l.candidates = make([]candidates, len(sources))
+	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
 		l.order(src)
 		l.measure(src)
 		src.assignSteps()
-		l.halves[i] = l.findCandidates(src)
+		l.candidates[i] = l.findCandidates(src)
 		src.facts = nil
 	}
 	if err := l.spread(); err != nil {
@@ -69,22 +69,22 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	return w, nil
 }
 
-// A lifter carries one Lift from stage to stage.
+// A lifter is the state of one Lift.
 type lifter struct {
 	*Workload
-	opt      Options
-	sources  []source            // by row of Run.Ranks
-	halves   []candidates        // by row of Run.Ranks: found while ids count from the source's first op
-	ids      []int               // by row of Run.Ranks: its rank in the world
-	names    []kernelName        // by id; read on demand
-	kernels  map[Kernel]*Kernel  // those of all ops
-	evidence map[string][]string // that of all halves, by its lines
-	refuted  int                 // dependencies that the host's calls suggest and the times deny
+	opt        Options
+	sources    []source            // by row of Run.Ranks
+	candidates []candidates        // by row of Run.Ranks; ids count from the source's first op
+	ids        []int               // by row of Run.Ranks: its rank in the world
+	names      []kernelName        // by id; read on demand
+	kernels    map[Kernel]*Kernel  // kernels of all ops
+	evidence   map[string][]string // evidence of all candidates, by line
+	refuted    int                 // number of dependencies that host calls suggest and times contradict
 
-	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; found on demand
+	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }
 
-// noteEstimates tells what stands in for measurements in a run that holds none.
+// noteEstimates adds a note about the estimates in a run without measurements.
 func (l *lifter) noteEstimates() {
 	if l.Run.Estimated == "" {
 		return
@@ -101,7 +101,8 @@ func (l *lifter) note(format string, args ...any) {
 	l.Notes = append(l.Notes, fmt.Sprintf(format, args...))
 }
 
-// noteCount notes what applies to n things, if any: "3 collectives left out", with many or one as the noun.
+// noteCount adds a note about n things, if n > 0: "3 collectives left out"; many or one is
+// the noun.
 func (l *lifter) noteCount(n int, one, many, what string) {
 	switch {
 	case n == 1:

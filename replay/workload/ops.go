@@ -8,29 +8,29 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A source is one captured rank on its way to being lifted. Ids of ops in it
-// count from its own first op.
+// A source is one captured rank while it is lifted. Its op ids count from its own first
+// op.
 type source struct {
 	ops      []Op
 	facts    []fact // by op
 	queues   int
-	launches []trace.SpanID // host calls that put work on a queue, by start
+	launches []trace.SpanID // host calls that enqueued work, by start
 	waits    []trace.SpanID // host calls that made a stream wait, by start
 	marks    []mark         // iterations marked on the host or above the device, by start
-	calls    []trace.Time   // how long launches of kernels took the driver
+	calls    []trace.Time   // driver time of kernel launches
 }
 
-// A fact is what only the lift needs of an op.
+// A fact is data about an op that only the lift needs.
 type fact struct {
 	launch      trace.SpanID // the host call, or None
 	operator    int32        // row of Run.Operators, or None
 	correlation int64
 	queue       int32 // 0 .. source.queues-1
-	shared      bool  // other ops have the same launch: a graph's
-	before      int32 // the op of its queue that it followed, or -1
+	shared      bool  // other ops have the same launch (a graph)
+	before      int32 // previous op of its queue, or -1
 }
 
-// gather collects every rank's device operations and what the host did about them.
+// gather collects every rank's device operations and the host calls for them.
 func gather(run *trace.Run) []source {
 	sources := reserve(run)
 	names := classifyNames(run.Names)
@@ -57,7 +57,7 @@ func gather(run *trace.Run) []source {
 	return sources
 }
 
-// reserve makes room for every rank's ops and launches.
+// reserve allocates every rank's ops and launches.
 func reserve(run *trace.Run) []source {
 	ops, launches := make([]int, len(run.Ranks)), make([]int, len(run.Ranks))
 	for _, s := range run.Spans {
@@ -72,7 +72,7 @@ func reserve(run *trace.Run) []source {
 	for _, n := range ops {
 		total += n
 	}
-	all := make([]Op, total) // one array, which becomes Workload.Ops where no rank is a copy
+	all := make([]Op, total) // one array, which becomes Workload.Ops if no rank is a copy
 	sources := make([]source, len(run.Ranks))
 	for row := range sources {
 		sources[row].ops, all = all[:0], all[ops[row]:] // counted: an append stays before the next row
@@ -81,7 +81,7 @@ func reserve(run *trace.Run) []source {
 	return sources
 }
 
-// byCorrelation maps the numbers of launches to the first call with each.
+// byCorrelation maps correlation numbers to the first launch with each.
 func (src *source) byCorrelation(run *trace.Run) map[int64]trace.SpanID {
 	first := make(map[int64]trace.SpanID, len(src.launches))
 	for _, id := range src.launches {
@@ -110,7 +110,8 @@ func newOp(run *trace.Run, id trace.SpanID) Op {
 	}
 }
 
-// settle numbers the queues, orders ops that start together, and joins ops with their launches.
+// settle numbers the queues, orders ops with equal start, and joins ops with their
+// launches.
 func (src *source) settle(run *trace.Run) {
 	launches := src.byCorrelation(run)
 	src.launches = nil
@@ -155,8 +156,8 @@ func joins(run *trace.Run, s trace.Span) (correlation int64, operator int32) {
 	return 0, trace.None
 }
 
-// enclosingOperator is the innermost framework operator around a host call, or
-// None: older files number calls and operators apart, and only nesting joins them.
+// enclosingOperator is the innermost framework operator around a host call, or None. Older
+// files number calls and operators separately, so only nesting joins them.
 func enclosingOperator(run *trace.Run, id trace.SpanID) int32 {
 	for p := run.Spans[id].Parent; p != trace.None; p = run.Spans[p].Parent {
 		s := run.Spans[p]
@@ -167,8 +168,8 @@ func enclosingOperator(run *trace.Run, id trace.SpanID) int32 {
 	return trace.None
 }
 
-// numberQueues gives the lanes that ops lie on rows from 0, sub-lanes of one
-// queue the same row, and each row the number that Op.Queue shows.
+// numberQueues assigns rows from 0 to the lanes of ops. Sub-lanes of a queue share a row.
+// Each row has the number that Op.Queue shows.
 func (src *source) numberQueues(run *trace.Run) (queueOf map[trace.LaneID]int32, numbers []int64) {
 	queueOf = map[trace.LaneID]int32{}
 	var queues []trace.Lane
@@ -212,8 +213,8 @@ func compareQueues(a, b trace.Lane) int {
 	return cmp.Or(cmp.Compare(a.Device, b.Device), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Peer, b.Peer))
 }
 
-// orderTies orders ops that start together by what they are: in the run, they
-// lie as they were recorded.
+// orderTies orders ops with equal start by their properties, independent of the order of
+// recording.
 func (src *source) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
 	for i := 0; i < len(src.ops); {
 		j := i + 1
@@ -236,7 +237,7 @@ func (src *source) orderTies(run *trace.Run, queueOf map[trace.LaneID]int32) {
 	}
 }
 
-// A nameClass is what a span's name alone says.
+// A nameClass is the properties derived from a span's name.
 type nameClass struct {
 	wait   bool   // a stream was made to wait for an event
 	kernel bool   // a kernel was launched

@@ -7,11 +7,11 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// What evidence is worth. A pair's confidence is its best evidence times a
-// factor for everything that weakens it.
+// Confidence of evidence. A pair's confidence is that of its best evidence times a factor
+// for each weakness.
 const (
-	sizesAgree   = 0.95 // one's output has the size of the other's input
-	productByIt  = 0.60 // adjacent, a product by its name, sizes unknown
+	sizesAgree   = 0.95 // the output of one has the size of the other's input
+	gemmByName   = 0.60 // adjacent, a GEMM by its name, sizes unknown
 	adjacentOnly = 0.45 // adjacent, a kernel of the program's own, sizes unknown
 
 	throughSame  = 0.80 // a light kernel between, of that size too
@@ -20,15 +20,15 @@ const (
 	otherType    = 0.90 // as many elements, of another type
 	onlyByTime   = 0.80 // the trace lacks the host's calls
 
-	leastConfidence = 0.30 // beneath, a pair is not worth showing
+	leastConfidence = 0.30 // pairs below this are not shown
 )
 
-// How far from a collective or a product its partner is sought.
+// Search limits for the partner of a collective or GEMM.
 const (
 	maxSteps = 8
 	maxLight = 2
 	maxHeavy = 1
-	tiny     = trace.Time(10_000) // a kernel of unknown work shorter than this is light
+	tiny     = trace.Time(10_000) // an unknown kernel shorter than this is light
 )
 
 // pair finds dependent operations. What one rank shows is a pair only if all
@@ -41,10 +41,10 @@ func (l *lifter) pair() {
 		}
 	}
 	for i := range l.Collectives {
-		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) candidate { return l.halves[row].producers[op] })
-		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) candidate { return l.halves[row].consumers[op] })
+		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) candidate { return l.candidates[row].producers[op] })
+		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) candidate { return l.candidates[row].consumers[op] })
 	}
-	l.pairProducts(bases)
+	l.pairGEMMs(bases)
 	slices.SortStableFunc(l.Pairs, func(a, b Pair) int {
 		x, y := &l.Ops[a.First[0]], &l.Ops[b.First[0]]
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ID, y.ID), cmp.Compare(a.Direction, b.Direction))
@@ -78,9 +78,9 @@ func (p *Pair) join(h candidate, base int32) {
 	}
 }
 
-// pairProducts pairs products of which one consumes the other's output. Ranks
+// pairGEMMs pairs GEMMs of which one consumes the other's output. Ranks
 // are joined by step, names and order.
-func (l *lifter) pairProducts(bases []int32) {
+func (l *lifter) pairGEMMs(bases []int32) {
 	type kin struct {
 		step          int32
 		first, second string
@@ -89,7 +89,7 @@ func (l *lifter) pairProducts(bases []int32) {
 	rows := map[kin]int{}
 	for rank, row := range l.Rows {
 		seen := map[kin]int{}
-		for _, h := range l.halves[row].gemms {
+		for _, h := range l.candidates[row].gemms {
 			a, b := &l.sources[row].ops[h.first], &l.sources[row].ops[h.second]
 			k := kin{step: a.Step, first: a.Name, second: b.Name}
 			seen[k]++

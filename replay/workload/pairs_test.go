@@ -21,7 +21,7 @@ func pairs(w *Workload) string {
 	return strings.Join(lines, "\n")
 }
 
-// gemm is a product of m×k by k×n of two-byte elements.
+// gemm is a GEMM of m×k by k×n of two-byte elements.
 func gemm(m, n, k int64) *trace.Operator {
 	return &trace.Operator{Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{"c10::Half", "c10::Half"}}
 }
@@ -39,7 +39,7 @@ func TestPairs(t *testing.T) {
 		'W': {op: gemm(8, 16, 128)},                                      // its second input has 4096
 		'U': {name: "U_gemm"},                                            // of unknown size
 		'P': {name: "P"},                                                 // of unknown work
-		'F': {name: "F_flash_attention"},                                 // heavy, no product
+		'F': {name: "F_flash_attention"},                                 // heavy, no GEMM
 		'E': {name: "E_elementwise_kernel", op: add},                     // of 4096 bytes
 		'T': {name: "T_reduce_kernel"},                                   // light, of unknown size
 		'M': {kind: trace.Copy, copy: trace.Fill, bytes: 4},              //
@@ -101,7 +101,7 @@ func TestPairs(t *testing.T) {
 			"0G→0S 0.85: stream order; its output is as large as what is sent: 8192 bytes",
 		},
 		{
-			"past another product, since sizes tell", `0 7 | GG HH RR |`,
+			"past another GEMM, since sizes tell", `0 7 | GG HH RR |`,
 			"0G→0R 0.52: stream order; past H, whose output has another size; " + sent,
 		},
 		{"not past two", `0 7 | GG HH KK RR |`, ""},
@@ -111,7 +111,7 @@ func TestPairs(t *testing.T) {
 		{"one collective a kernel", `0 7  | GG      |
 		                             0 19 |   RR    |
 		                             0 23 |   CC    |`, "0G→0R 0.76: " + Timing.String() + "; " + sent},
-		{"a product by its name", `0 7 | UU RR |`, "0U_gemm→0R 0.60: stream order; a product by its name, of unknown size"},
+		{"a GEMM by its name", `0 7 | UU RR |`, "0U_gemm→0R 0.60: stream order; a GEMM by its name, of unknown size"},
 		{"nothing but adjacency", `0 7 | ` + long + ` RR |`, "0P→0R 0.45: stream order; a kernel of unknown work"},
 		{"which is too little through another kernel", `0 7 | ` + long + `TTRR |`, ""},
 		{"nor what others than reductions and exchanges send", `0 7 | UU BB |`, ""},
@@ -141,11 +141,11 @@ func TestPairs(t *testing.T) {
 			"0G→0K 0.95: stream order; its 32×64 output has the shape of the other's first input",
 		},
 		{
-			"products with an activation between", `0 7 | GG EE MKK |
+			"GEMMs with an activation between", `0 7 | GG EE MKK |
 			                                        1 7 | GG EE MKK |`,
 			"0G→0K 1G→1K 0.76: stream order; through E_elementwise_kernel, of the same size; its 32×64 output has the shape of the other's first input",
 		},
-		{"not products around a collective", `0 7 | HH RR KK |`, ""},
+		{"not GEMMs around a collective", `0 7 | HH RR KK |`, ""},
 		{
 			"nor around one on another stream",
 			`0 host |g r w k     |

@@ -9,28 +9,27 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// skinny is the smaller side of an output up to which a product counts as
-// matrix times vector: that of the narrowest matrix instruction. Such a kernel
-// reads its weights once and is bound by memory.
+// skinny is the smaller side of an output up to which a GEMM counts as a GEMV: that of the
+// narrowest matrix instruction. Such a kernel reads its weights once and is memory-bound.
 const skinny = 8
 
-// A sized is what one operator computes, and how many products it is a batch of.
+// A sized is the shape of one operator and its batch size.
 type sized struct {
 	shape Shape
 	batch int64
 }
 
-// measure finds the sizes, tiles and traffic of a rank's ops. Ops of which all
-// that a Kernel holds is the same share one.
+// measure sets the sizes, tiles and traffic of a rank's ops. Ops with equal Kernel values
+// share one.
 func (l *lifter) measure(src *source) {
-	products := map[int32]sized{} // by row of Run.Operators: computed once
-	var own Kernel                // of the op at hand
+	sizes := map[int32]sized{} // by row of Run.Operators: computed once
+	var own Kernel             // of the current op
 	for i := range src.ops {
 		op := &src.ops[i]
 		span := l.Run.Spans[op.Span]
 		own = Kernel{Name: l.Run.NameOf(span), Footprint: footprint(l.Run.Kernel(span))}
 		op.Kernel = &own
-		l.measureOp(src, op, products)
+		l.measureOp(src, op, sizes)
 		shared := l.kernels[own]
 		if shared == nil {
 			shared = new(own)
@@ -40,7 +39,7 @@ func (l *lifter) measure(src *source) {
 	}
 }
 
-// footprint is what a workgroup of a kernel takes of a CU, as far as the trace says.
+// footprint is the CU resources of a kernel's workgroup, as far as the trace shows them.
 func footprint(k *trace.Kernel) program.Footprint {
 	if k == nil {
 		return program.Footprint{}
@@ -48,8 +47,8 @@ func footprint(k *trace.Kernel) program.Footprint {
 	return program.Footprint{Threads: max(0, k.Threads()), Registers: max(0, int(k.Registers)), Shared: max(0, int(k.Shared))}
 }
 
-// measureOp fills in the sizes, tiles and traffic of an op.
-func (l *lifter) measureOp(src *source, op *Op, products map[int32]sized) {
+// measureOp sets the sizes, tiles and traffic of an op.
+func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
 	run, operator := l.Run, src.facts[op.ID].operator
 	if op.Kind == trace.Copy {
 		op.Read, op.Write = copyTraffic(run.Copy(run.Spans[op.Span]))
@@ -70,10 +69,10 @@ func (l *lifter) measureOp(src *source, op *Op, products map[int32]sized) {
 		op.Shape, op.Read, op.Write = elementwise(&run.Operators[operator])
 	default:
 		o := &run.Operators[operator]
-		p, ok := products[operator]
+		p, ok := sizes[operator]
 		if !ok {
 			p.shape, p.batch = shapeOf(o)
-			products[operator] = p
+			sizes[operator] = p
 		}
 		op.Shape, batch = p.shape, max(1, p.batch)
 		op.Read, op.Write = op.Shape.Traffic()
@@ -85,8 +84,8 @@ func (l *lifter) measureOp(src *source, op *Op, products map[int32]sized) {
 	op.Tiling = l.tiling(src, op, k, batch)
 }
 
-// lookUp finds what the user said about a kernel: by its whole name or the part
-// of it that people say, first of its launches with as many workgroups.
+// lookUp finds the user's entry for a kernel: by its whole name or its short name, and
+// first for launches with the same number of workgroups.
 func lookUp[T any](given map[string]T, name string, k *trace.Kernel) (v T, ok bool) {
 	if len(given) == 0 {
 		return v, false
@@ -100,10 +99,10 @@ func lookUp[T any](given map[string]T, name string, k *trace.Kernel) (v T, ok bo
 	return v, false
 }
 
-// completed is a shape that the user gave, with its kind if they left it open.
+// completed is a shape given by the user, with its kind if that is not set.
 func completed(s Shape) Shape {
 	if s.Kind == NoShape {
-		s.Kind = productKind(s.M, s.N)
+		s.Kind = gemmKind(s.M, s.N)
 	}
 	if s.Evidence == "" {
 		s.Evidence = "given"
@@ -111,24 +110,24 @@ func completed(s Shape) Shape {
 	return s
 }
 
-func productKind(m, n int64) ShapeKind {
+func gemmKind(m, n int64) ShapeKind {
 	if min(m, n) <= skinny {
 		return GEMV
 	}
 	return GEMM
 }
 
-// shapeOf reads the sizes of a product or an embedding from the operator's
-// inputs, and how many products it is a batch of (rule V2).
+// shapeOf reads the sizes of a GEMM or an embedding from the operator's
+// inputs, and how many GEMMs it is a batch of (rule V2).
 func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	a, b, transposed := factors(o.Name)
 	switch {
 	case a >= 0 && b < len(o.Dims):
-		batch, m, n, k, ok := product(o.Dims[a], o.Dims[b], transposed)
+		batch, m, n, k, ok := gemmSizes(o.Dims[a], o.Dims[b], transposed)
 		if !ok {
 			return Shape{}, 1
 		}
-		s = Shape{Kind: productKind(batch*m, n), M: batch * m, N: n, K: k}
+		s = Shape{Kind: gemmKind(batch*m, n), M: batch * m, N: n, K: k}
 		s.Evidence = fmt.Sprintf("%s%v·%v", o.Name, o.Dims[a], o.Dims[b])
 		if batch > 1 {
 			s.Evidence += fmt.Sprintf(", a batch of %d taken as more rows", batch)
@@ -145,7 +144,8 @@ func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	return Shape{}, 1
 }
 
-// Operators whose kernels are taken for products, so that tiles of one can wait for another's.
+// Operators whose kernels are treated as GEMMs, so that tiles of one can wait for tiles of
+// another.
 const (
 	convolution = "aten::conv2d"
 	attention   = "aten::scaled_dot_product_attention"
@@ -162,10 +162,10 @@ func inputs(o *trace.Operator) (bytes float64) {
 	return bytes
 }
 
-// conv2d reads a convolution, input [batch, channels, height, width] and filters
-// [outputs, channels, rows, columns], as the product that computes it: an output
-// element sums over channels and filter positions. The trace does not tell a
-// stride or a margin: one output an input position.
+// conv2d reads a convolution, input [batch, channels, height, width] and filters [outputs,
+// channels, rows, columns], as the GEMM that computes it: an output element sums over
+// channels and filter positions. The trace has no stride or padding: one output per input
+// position.
 func conv2d(o *trace.Operator) Shape {
 	if len(o.Dims) < 2 || len(o.Dims[0]) != 4 || len(o.Dims[1]) != 4 || o.Dims[0][1] != o.Dims[1][1] {
 		return Shape{}
@@ -182,9 +182,8 @@ func conv2d(o *trace.Operator) Shape {
 	return s
 }
 
-// dotProduct reads attention without a batch, queries [tokens, columns], keys and
-// values, by what it makes of the projections before it: as many columns as it
-// sums over.
+// dotProduct reads attention without a batch (queries [tokens, columns], keys and values)
+// as a GEMM with as many columns as it sums over.
 func dotProduct(o *trace.Operator) Shape {
 	if len(o.Dims) < 3 || len(o.Dims[0]) != 2 || len(o.Dims[1]) != 2 || o.Dims[0][1] != o.Dims[1][1] {
 		return Shape{}
@@ -199,7 +198,7 @@ func dotProduct(o *trace.Operator) Shape {
 	return s
 }
 
-// factors says which inputs of an operator are the A and B of a product, and
+// factors says which inputs of an operator are the A and B of a GEMM, and
 // whether B has a row an output column; a is -1 for other operators.
 func factors(operator string) (a, b int, transposed bool) {
 	switch operator {
@@ -213,9 +212,9 @@ func factors(operator string) (a, b int, transposed bool) {
 	return -1, -1, false
 }
 
-// product multiplies shapes as matmul does: rows before the last two axes are a
-// batch if both sides have them, else more rows of A.
-func product(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
+// gemmSizes multiplies shapes as matmul does: rows before the last two axes are a batch if
+// both sides have them, else more rows of A.
+func gemmSizes(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
 	if len(a) == 0 || len(b) == 0 {
 		return 0, 0, 0, 0, false
 	}
@@ -244,7 +243,8 @@ func product(a, b []int64, transposed bool) (batch, m, n, k int64, ok bool) {
 	return batch, m, n, k, ok
 }
 
-// volume is the product of extents; not ok if one is negative or there are too many to be real.
+// volume is the product of extents; ok is false if one is negative or the result is
+// implausibly large.
 func volume(dims []int64) (v int64, ok bool) {
 	v = 1
 	for _, d := range dims {
@@ -299,7 +299,7 @@ func elementwise(o *trace.Operator) (s Shape, read, write float64) {
 	s.Evidence = o.Name
 	write = float64(most) * float64(s.ElemSize)
 	switch {
-	case strings.Contains(o.Name, "copy_"): // its first input is what it writes
+	case strings.Contains(o.Name, "copy_"): // its first input is its output
 		read -= write
 	case strings.Contains(o.Name, "fill_"), strings.Contains(o.Name, "zero_"):
 		read = 0
@@ -307,12 +307,13 @@ func elementwise(o *trace.Operator) (s Shape, read, write float64) {
 	return s, max(0, read), write
 }
 
-// Traffic is the least memory traffic of the shape, in bytes: every operand once (rule M1).
+// Traffic is the minimum memory traffic of the shape, in bytes: every operand once
+// (rule M1).
 func (s Shape) Traffic() (read, write float64) {
 	m, n, k, e := float64(s.M), float64(s.N), float64(s.K), float64(s.ElemSize)
 	switch s.Kind {
 	case GEMM, GEMV:
-		return (m*k + k*n) * e, m * n * max(e, min(2, 2*e)) // products of single bytes are not stored in one
+		return (m*k + k*n) * e, m * n * max(e, min(2, 2*e)) // a GEMM of single bytes stores wider elements
 	case Embedding:
 		return m * k * n * e, m * n * e
 	case Elementwise:
@@ -321,7 +322,7 @@ func (s Shape) Traffic() (read, write float64) {
 	return 0, 0
 }
 
-// copyTraffic is what a copy does to the memory of its device.
+// copyTraffic is a copy's traffic in the memory of its device.
 func copyTraffic(c *trace.CopyAttr) (read, write float64) {
 	if c == nil {
 		return 0, 0
@@ -338,7 +339,7 @@ func copyTraffic(c *trace.CopyAttr) (read, write float64) {
 	return 0, 0
 }
 
-// dtype is the type of an operator's input, as papers write it, and its size in bytes.
+// dtype is the type of an operator's input and its size in bytes.
 func dtype(o *trace.Operator, input int) (name string, size int) {
 	if input >= len(o.Types) {
 		return "", 0

@@ -31,7 +31,7 @@ func TestShapeOf(t *testing.T) {
 		{"aten::_scaled_mm", [][]int64{{64, 32}, {32, 16}}, []string{"c10::Float8_e4m3fn", "c10::Float8_e4m3fn"}, "gemm 64x16x32 f8", 1},
 		{"aten::_embedding_bag", [][]int64{{100000, 256}, {286720}, {4096}}, []string{"float", "long int", "long int"}, "embedding 4096x256x70 f32", 1},
 		{"aten::embedding", [][]int64{{50000, 64}, {2, 128}}, []string{"c10::Half", "long int"}, "embedding 256x64x1 f16", 1},
-		// What cannot be a product is none.
+		// What cannot be a GEMM is none.
 		{"aten::mm", [][]int64{{8, 4}, {5, 8}}, bf16, "", 1},
 		{"aten::mm", [][]int64{{8, 4}}, bf16, "", 1},
 		{"aten::mm", [][]int64{nil, {4, 8}}, bf16, "", 1},

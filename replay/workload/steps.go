@@ -19,7 +19,7 @@ type mark struct {
 	step       int32
 }
 
-// stepBase is "train" of "train#3", and "" of what marks no iteration.
+// stepBase is "train" for "train#3"; "" if the name marks no iteration.
 func stepBase(name string) string {
 	i := strings.LastIndexByte(name, '#')
 	if i <= 0 || i == len(name)-1 {

@@ -16,12 +16,12 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 
 const root = "../.."
 
-// open lifts a trace that lies beside or in the checkout; it skips where that is absent.
+// open lifts a trace that lies alongside or in the checkout; it skips where that is absent.
 func open(t testing.TB, path string, o Options) *Workload {
 	t.Helper()
 	path = filepath.Join(root, path)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no %s beside the checkout", path)
+		t.Skipf("no %s alongside the checkout", path)
 	}
 	run, err := format.Open(path, format.Options{})
 	if err != nil {
@@ -177,7 +177,7 @@ func TestMegatron(t *testing.T) {
 			}
 		}
 		if products != 241 {
-			t.Errorf("rank %d: %d products, want 241", rank, products)
+			t.Errorf("rank %d: %d GEMMs, want 241", rank, products)
 		}
 	}
 	if len(w.Collectives) != 84 {
@@ -190,6 +190,6 @@ func TestMegatron(t *testing.T) {
 		}
 	}
 	if reduced != 80 { // two of each of 40 layers
-		t.Errorf("%d products before a collective, want 80", reduced)
+		t.Errorf("%d GEMMs before a collective, want 80", reduced)
 	}
 }

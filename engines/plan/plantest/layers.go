@@ -13,19 +13,19 @@ import (
 // SelfAttention is three dependent kernels: queries, keys and values side by
 // side, the dot product of those of one column, the output projection.
 func SelfAttention(m int64) Chain {
-	return Chain{Ranks: 1, Steps: 4, M: m, Products: []Dense{
+	return Chain{Ranks: 1, Steps: 4, M: m, GEMMs: []Dense{
 		{Name: "qkv", N: 4608, K: 12288, Dur: 160_000},
 		{Name: "dot product", N: 1536, K: 1536, Dur: 40_000},
 		{Name: "projection", N: 12288, K: 1536, Dur: 66_000},
 	}}
 }
 
-// A Sublayer is a product of a transformer whose output an all-reduce sums over
+// A Sublayer is a GEMM of a transformer whose output an all-reduce sums over
 // tensor-parallel ranks: T3's Tables 1 and 2.
 type Sublayer struct {
 	Model, Name    string
 	Hidden, Tokens float64
-	Share          float64 // of the product's inner dimension, in units of hidden
+	Share          float64 // of the GEMM's inner dimension, in units of hidden
 	Ranks          int
 }
 
@@ -48,7 +48,7 @@ func Sublayers() []Sublayer {
 	return all
 }
 
-// Build is one product and its all-reduce with the times that Table 1 gives them.
+// Build is one GEMM and its all-reduce with the times that Table 1 gives them.
 func (s Sublayer) Build(t testing.TB, m machine.Machine) (w *workload.Workload, gemm, half trace.Time) {
 	k := s.Share * s.Hidden / float64(s.Ranks)
 	peak := 80 * 1.4e9 * 1024 * 0.8 * k / (k + 130) // efficiency falls with a short inner dimension
@@ -72,11 +72,11 @@ func (s Sublayer) Build(t testing.TB, m machine.Machine) (w *workload.Workload, 
 	return w, gemm, half
 }
 
-// A Load is a loop of products of 4096 tiles of 64×64, 32 KiB of shared memory
+// A Load is a loop of GEMMs of 4096 tiles of 64×64, 32 KiB of shared memory
 // each, and collectives of 128 MiB: the experiment of resource-aware overlap.
 type Load struct {
 	Op   trace.CollectiveOp
-	Gemm float64 // time of the product in that of the collective
+	Gemm float64 // time of the GEMM in that of the collective
 }
 
 const rounds = 10
@@ -105,7 +105,7 @@ func (l Load) Build(t testing.TB, m machine.Machine) *workload.Workload {
 	return w
 }
 
-// An Mlp is a chain of two products in tiles of 128×128, two workgroups a CU:
+// An Mlp is a chain of two GEMMs in tiles of 128×128, two workgroups a CU:
 // batch×ffn over hidden, then batch×hidden over ffn.
 type Mlp struct {
 	Ranks, Steps       int
@@ -121,14 +121,14 @@ func (s Mlp) Build(t testing.TB) *workload.Workload {
 	t.Helper()
 	up := Dense{Name: "up", N: s.Ffn, K: s.Hidden, Dur: s.Up}
 	down := Dense{Name: "down", N: s.Hidden, K: s.Ffn, Dur: s.Down}
-	return Chain{Ranks: s.Ranks, Steps: s.Steps, M: s.Batch, Products: []Dense{up, down}}.Build(t)
+	return Chain{Ranks: s.Ranks, Steps: s.Steps, M: s.Batch, GEMMs: []Dense{up, down}}.Build(t)
 }
 
-// A Chain is a loop of dependent products over the same m rows.
+// A Chain is a loop of dependent GEMMs over the same m rows.
 type Chain struct {
 	Ranks, Steps int
 	M            int64
-	Products     []Dense
+	GEMMs        []Dense
 }
 
 // A Dense is one GEMM of a chain.
@@ -151,14 +151,14 @@ func (s Chain) Build(t testing.TB) *workload.Workload {
 		b.AddRank(trace.Rank{ID: r, World: s.Ranks})
 		w.Ranks = append(w.Ranks, nil)
 	}
-	links := len(s.Products) - 1
+	links := len(s.GEMMs) - 1
 	w.Pairs = make([]workload.Pair, s.Steps*links)
 	w.Steps = make([]workload.Step, s.Steps)
 	for r := range s.Ranks {
 		at, prev := trace.Time(10_000), int32(-1)
 		for step := range s.Steps {
 			w.Steps[step].Start = append(w.Steps[step].Start, at)
-			for i, x := range s.Products {
+			for i, x := range s.GEMMs {
 				rows, cols, splits := cmp.Or(x.Rows, 128), cmp.Or(x.Cols, 128), max(1, x.Splits)
 				sh := workload.Shape{Kind: max(workload.GEMM, x.Kind), M: s.M, N: x.N, K: x.K, ElemSize: 2}
 				tiles := ceilDiv(int(sh.M), rows) * ceilDiv(int(sh.N), cols)

@@ -30,7 +30,7 @@ type Spec struct {
 	Channels     int
 	Late         trace.Time // how much later rank 0 starts
 	Reverse      bool       // the collective feeds the GEMM
-	Experts      int        // so many products of equal parts of the rows, and no pair
+	Experts      int        // so many GEMMs of equal parts of the rows, and no pair
 }
 
 // MoeDown is the down projection of a mixture of experts and its all-to-all.

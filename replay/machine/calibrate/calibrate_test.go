@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
-	"github.com/overlapse/overlapse/replay/dataset"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -240,15 +240,15 @@ func TestCalibrateNarrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	if was, is := len(base.Matmul.Shapes.Rows), len(m.Matmul.Shapes.Rows); is != was+1 {
-		t.Errorf("%d products, there were %d", is, was)
+		t.Errorf("%d GEMMs, there were %d", is, was)
 	}
 	if was, is := len(base.Library.AllReduce.Times.Rows), len(m.Library.AllReduce.Times.Rows); is != was+1 {
 		t.Errorf("%d times of all-reduces, there were %d", is, was)
 	}
 	if off(m.Matmul.Rate.Value, base.Matmul.Rate.Value) > 0.02 {
-		t.Errorf("one product moves the rate from %v to %v", base.Matmul.Rate, m.Matmul.Rate)
+		t.Errorf("one GEMM moves the rate from %v to %v", base.Matmul.Rate, m.Matmul.Rate)
 	}
-	if !m.Answered(machine.Question{Kind: machine.AboutProduct, M: 3000, N: 8192, K: 7168}) || !m.Answered(machine.Question{Kind: machine.AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
+	if !m.Answered(machine.Question{Kind: machine.AboutGEMM, M: 3000, N: 8192, K: 7168}) || !m.Answered(machine.Question{Kind: machine.AboutCollective, Op: trace.AllReduce, Bytes: 48 << 20, Ranks: 4, Channels: 6}) {
 		t.Error("what was measured is still asked")
 	}
 	other, _, err := Calibrate(row("h100x4"), base)

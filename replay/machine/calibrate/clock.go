@@ -7,7 +7,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// The clock is read off duty cycles: a product over and over, with pauses in
+// The clock is read off duty cycles: a GEMM over and over, with pauses in
 // which nothing, memory traffic or a collective runs. All GPUs of a board share
 // its power and cooling, so that no two machines agree to better than 3 %:
 // medians over those measured.
@@ -21,7 +21,7 @@ func clockRules() []rule {
 			"clock.knee", "draw at which GEMMs back to back settle, median", cycles + ", gap 0, or kind gemm+collective, part compute, once with back_to_back and once without", readKnee,
 		},
 		{
-			"clock.memory", "what is left of the knee beside GEMMs with a triad between them, over the triad's part of the time, median", cycles + " with fill triad", readFill("triad"),
+			"clock.memory", "what is left of the knee alongside GEMMs with a triad between them, over the triad's part of the time, median", cycles + " with fill triad", readFill("triad"),
 		},
 		{
 			"clock.link", "the same of a collective between them", cycles + " with fill of a collective, on two GPUs or more", readFill(""),
@@ -144,7 +144,7 @@ func readKnee(c *calibration) reading {
 	return f
 }
 
-// backToBack is products of several iterations, as duty cycles without pauses.
+// backToBack is GEMMs of several iterations, as duty cycles without pauses.
 func (c *calibration) backToBack() []cycle {
 	parts := c.pick(func(r *Row) bool {
 		return r.Workload.Kind == "gemm+collective" && r.Workload.Part == "compute" && r.Strategy == "isolated" && r.Workload.Tile == nil

@@ -23,7 +23,7 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 		case "all_gather":
 			d.Link = gap
 		}
-		d.Time += d.Matrix - cool // the law's products take all of their time at the full rate
+		d.Time += d.Matrix - cool // the law's GEMMs take all of their time at the full rate
 		cool = d.Matrix
 		slow := cool / truth.Clock.Settled(d)
 		r := Row{

@@ -18,8 +18,8 @@ func collectiveRules(op trace.CollectiveOp) []rule {
 	at := func(read func(*calibration, trace.CollectiveOp) reading) func(*calibration) reading {
 		return func(c *calibration) reading { return read(c, op) }
 	}
-	beside := func(n machine.Neighbour) func(*calibration) reading {
-		return func(c *calibration) reading { return readBeside(c, op, n) }
+	beside := func(n machine.CoRunKind) func(*calibration) reading {
+		return func(c *calibration) reading { return readCoRun(c, op, n) }
 	}
 	const few = "time a byte and channel of large buffers through 1 and 2 channels, over the steps that send"
 	const knee = "limit and exponent that together explain large buffers through 8 channels and more best"
@@ -55,10 +55,10 @@ func collectiveRules(op trace.CollectiveOp) []rule {
 			return f
 		})},
 		{key + ".times", "time of the row less launch.timing, least of repeats and of fewer channels", kind + ", queued or of 60 us and more", at(readTimes)},
-		{key + ".beside_latency", "time at no bytes, by the line over bytes, beside products of whole waves less that alone, median over channels", kind + ", strategy beside_cublas with kernel and gemm: 32 MiB and less, three sizes, products of whole waves", at(readBesideLatency)},
-		{key + ".beside_library", "slowdown beside cuBLAS over the square of the channels' part of the time, median over channels", kind + ", strategy beside_cublas", beside(machine.BesideLibrary)},
-		{key + ".beside_tiles", "slowdown beside Triton GEMMs over the square of the channels' part of the time, median over channels", kind + ", strategy beside_triton", beside(machine.BesideTiles)},
-		{key + ".beside_memory", "slowdown beside memory-bound kernels over the channels' part of the time, median over channels", kind + ", strategy beside_membound", beside(machine.BesideMemory)},
+		{key + ".beside_latency", "time at no bytes, by the line over bytes, alongside GEMMs of whole waves less that alone, median over channels", kind + ", strategy beside_cublas with kernel and gemm: 32 MiB and less, three sizes, GEMMs of whole waves", at(readCoRunLatency)},
+		{key + ".beside_library", "slowdown alongside cuBLAS over the square of the channels' part of the time, median over channels", kind + ", strategy beside_cublas", beside(machine.CoRunLibrary)},
+		{key + ".beside_tiles", "slowdown alongside Triton GEMMs over the square of the channels' part of the time, median over channels", kind + ", strategy beside_triton", beside(machine.CoRunTiles)},
+		{key + ".beside_memory", "slowdown alongside memory-bound kernels over the channels' part of the time, median over channels", kind + ", strategy beside_membound", beside(machine.CoRunMemory)},
 	}
 }
 
@@ -225,7 +225,7 @@ func readTimes(c *calibration, op trace.CollectiveOp) reading {
 	return f
 }
 
-// aloneSeconds is what the collective of a beside row takes alone.
+// aloneSeconds is what the collective of a alongside row takes alone.
 func (c *calibration) aloneSeconds(r Row) float64 {
 	if r.Params.Kernel {
 		return r.Params.AloneUs * 1e-6
@@ -237,9 +237,9 @@ func (c *calibration) aloneSeconds(r Row) float64 {
 // disturb a collective scatter around no factor.
 const leastSlowdown = 1e-4
 
-// readBeside is the factor K of Library.Slowdown.
-func readBeside(c *calibration, op trace.CollectiveOp, n machine.Neighbour) reading {
-	strategy := machine.BesideNames[n]
+// readCoRun is the factor K of Library.Slowdown.
+func readCoRun(c *calibration, op trace.CollectiveOp, n machine.CoRunKind) reading {
+	strategy := machine.CoRunNames[n]
 	f := reading{rows: c.pick(func(r *Row) bool {
 		return r.Workload.Kind == "collective" && r.Strategy == strategy && r.Workload.Op() == op && r.Params.AloneUs > 0 &&
 			(!r.Params.Kernel || r.Workload.Bytes > latencyBytes)
@@ -253,7 +253,7 @@ func readBeside(c *calibration, op trace.CollectiveOp, n machine.Neighbour) read
 		return c.seconds(r) / c.aloneSeconds(r)
 	}
 	late := func(r Row) float64 { // what BesideLatency accounts for
-		return law.BesideLatency.Or(0) / c.aloneSeconds(r)
+		return law.CoRunLatency.Or(0) / c.aloneSeconds(r)
 	}
 	var ks []float64
 	for _, r := range f.rows {
@@ -272,10 +272,10 @@ func readBeside(c *calibration, op trace.CollectiveOp, n machine.Neighbour) read
 // latency can be told from what it takes off its rate.
 const latencyBytes = 32 << 20
 
-// readBesideLatency reads the BesideLatency of Library.Slowdown. Beside products
+// readCoRunLatency reads the BesideLatency of Library.Slowdown. Beside GEMMs
 // whose last wave leaves CUs idle, channels start one after the other, which is
 // dispatch and no latency: those rows do not count.
-func readBesideLatency(c *calibration, op trace.CollectiveOp) reading {
+func readCoRunLatency(c *calibration, op trace.CollectiveOp) reading {
 	type run struct {
 		world, channels int
 		m, n, k         int64
@@ -284,7 +284,7 @@ func readBesideLatency(c *calibration, op trace.CollectiveOp) reading {
 	var runs []run
 	for _, r := range c.rows {
 		g := r.Params.GEMM
-		if r.Strategy != machine.BesideNames[machine.BesideLibrary] || r.Workload.Op() != op || !r.Params.Kernel || r.Workload.Bytes > latencyBytes || len(g) != 3 || r.Params.AloneUs <= 0 {
+		if r.Strategy != machine.CoRunNames[machine.CoRunLibrary] || r.Workload.Op() != op || !r.Params.Kernel || r.Workload.Bytes > latencyBytes || len(g) != 3 || r.Params.AloneUs <= 0 {
 			continue
 		}
 		if t := c.m.Tiling(g[0], g[1], g[2]); t.Tiles%int(c.m.GPU.CUs.Value) != 0 {

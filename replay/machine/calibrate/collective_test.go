@@ -68,8 +68,8 @@ func TestTimeOfOtherRanks(t *testing.T) {
 
 func TestSlowdownAgainstRows(t *testing.T) {
 	m := machinetest.Load(t, "h200")
-	kinds := map[string]machine.Neighbour{"beside_cublas": machine.BesideLibrary, "beside_triton": machine.BesideTiles, "beside_membound": machine.BesideMemory}
-	errors := map[machine.Neighbour][]float64{}
+	kinds := map[string]machine.CoRunKind{"beside_cublas": machine.CoRunLibrary, "beside_triton": machine.CoRunTiles, "beside_membound": machine.CoRunMemory}
+	errors := map[machine.CoRunKind][]float64{}
 	for _, r := range measured(t) {
 		n, ok := kinds[r.Strategy]
 		if !ok {
@@ -78,7 +78,7 @@ func TestSlowdownAgainstRows(t *testing.T) {
 		got := m.Library.Slowdown(r.Workload.Op(), r.Workload.Bytes, r.World, r.Params.Channels, n)
 		errors[n] = append(errors[n], off(got, r.Us/r.Params.AloneUs))
 	}
-	for _, n := range []machine.Neighbour{machine.BesideLibrary, machine.BesideTiles, machine.BesideMemory} {
+	for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {
 		if e := median(errors[n]); e > 0.04 {
 			t.Errorf("neighbour %d: median error %.1f %% of %d rows", n, 100*e, len(errors[n]))
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 func matmulRules() []rule {
-	const cool = "kind gemm with cool: products of several sizes after a pause, some of one wave, some of many; and tiles"
-	const named = "kind gemm with kernel_name: 50 products and more of several sizes; or " + cool
+	const cool = "kind gemm with cool: GEMMs of several sizes after a pause, some of one wave, some of many; and tiles"
+	const named = "kind gemm with kernel_name: 50 GEMMs and more of several sizes; or " + cool
 	tiles := func(read func(f *reading, t tileFit)) func(*calibration) reading {
 		return func(c *calibration) reading {
 			t, ok := c.fitTiles()
@@ -40,7 +40,7 @@ func matmulRules() []rule {
 			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.Exposed.Value }),
 		},
 		{
-			"matmul.reduce", "what that leaves of products whose tiles are split along K, less the sums' traffic, median", "kind gemm with kernel_name: products of few tiles and great depth",
+			"matmul.reduce", "what that leaves of GEMMs whose tiles are split along K, less the sums' traffic, median", "kind gemm with kernel_name: GEMMs of few tiles and great depth",
 			tiles(func(f *reading, t tileFit) { f.rows, f.value, f.residual = t.split, t.m.Matmul.Reduce.Value, 0 }),
 		},
 		{
@@ -58,11 +58,11 @@ func matmulRules() []rule {
 			},
 		},
 		{
-			"matmul.taken", "the kernels' names, where the law prefers another tile; of products that no row has, as before", named,
+			"matmul.taken", "the kernels' names, where the law prefers another tile; of GEMMs that no row has, as before", named,
 			tiles(func(f *reading, t tileFit) { f.residual, f.table = 0, t.taken() }),
 		},
 		{
-			"gpu.flops", "best product of at least 4 waves", cool,
+			"gpu.flops", "best GEMM of at least 4 waves", cool,
 			func(c *calibration) reading {
 				f := reading{}
 				for _, r := range c.cool() {
@@ -178,7 +178,7 @@ func readOwned(c *calibration) reading {
 	return f
 }
 
-// heldWaves is how many tile times a product takes while some CUs are held to
+// heldWaves is how many tile times a GEMM takes while some CUs are held to
 // its end. Clusters that find no room own their tiles nonetheless: they start
 // when others have asked for a tile in vain.
 func heldWaves(m machine.Machine, t machine.Tiling, held int, owned int) int {

@@ -12,7 +12,7 @@ import (
 func TestTilingAgainstRows(t *testing.T) {
 	m := machinetest.Load(t, "h200")
 	m.Matmul.Shapes = machine.Table{}
-	odd := map[[3]int64]bool{ // products that the library computes in another way
+	odd := map[[3]int64]bool{ // GEMMs that the library computes in another way
 		{128, 4096, 16384}: true, // tiles share their sums (split-K), and another kernel adds them
 		{128, 28672, 8192}: true, // tiles of 448x64, half as fast as those it takes for 64 and for 256 rows
 		{64, 3072, 6144}:   true, // split as well; and tiles of few rows by great depth, of which those in the fit took longer
@@ -40,7 +40,7 @@ func TestTilingAgainstRows(t *testing.T) {
 	}
 }
 
-// Of the products of the strategies' sets, which the law is not read off, it has nine
+// Of the GEMMs of the strategies' sets, which the law is not read off, it has nine
 // in ten of the library's tiles right, and the times within 1.5 % (median), 5.5 % (90th
 // percentile).
 func TestTilingForetells(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTilingForetells(t *testing.T) {
 	slices.Sort(res)
 	n := len(res)
 	if half, ninth := median(res), res[9*n/10]; n < 80 || 10*right < 9*n || half > 0.015 || ninth > 0.055 {
-		t.Errorf("of %d products %d tiles right, median error %.1f %%, 90th percentile %.1f %%", n, right, 100*half, 100*ninth)
+		t.Errorf("of %d GEMMs %d tiles right, median error %.1f %%, 90th percentile %.1f %%", n, right, 100*half, 100*ninth)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestTilingSplits(t *testing.T) {
 		t.Errorf("the sum takes %v s", sum)
 	}
 	if got := m.Tiling(512, 4608, 3072); got.Splits != 1 {
-		t.Errorf("a shallow product: %+v", got)
+		t.Errorf("a shallow GEMM: %+v", got)
 	}
 	m.Matmul.Reduce = machine.Quantity{Mark: machine.Unknown}
 	if got := m.Tiling(512, 4608, 18432); got.Splits != 1 {
@@ -82,8 +82,8 @@ func TestTilingSplits(t *testing.T) {
 	}
 }
 
-// What was measured of 1664 tiles of 320x128 with K 7168, in tile times (rules D12
-// and G7). 832 pairs on 66, of which held CUs cost 4, 4, 12, 12, 20 and 27: with 12 of
+// What was measured of 1664 tiles of 320x128 with K 7168, in tile times
+// (rules D12 and G7). 832 pairs on 66, of which held CUs cost 4, 4, 12, 12, 20 and 27: with 12 of
 // them 54 pairs of CUs share 832-24 = 14·54+52, two are free after 14 rounds for
 // twelve late ones, the others start after 15: 17. Tiles run up to 8 % faster while
 // CUs idle, which the rule leaves out.

@@ -22,7 +22,7 @@ func memoryRules() []rule {
 		{
 			"gpu.groups", "CUs that clusters of workgroups share, by the size of their group", "kind cu_groups", readGroups,
 		},
-		{"gpu.read", "slope over bytes of matrix-vector products of 64 MiB and more", "kind gemv of 64 MiB and more, two sizes", readRead},
+		{"gpu.read", "slope over bytes of GEMVs of 64 MiB and more", "kind gemv of 64 MiB and more, two sizes", readRead},
 		{
 			"gpu.stream", "bytes a second of a triad by workgroups", "kind triad with programs",
 			readRates("triad", func(r Row) int { return r.Params.Programs }),
@@ -35,7 +35,7 @@ func memoryRules() []rule {
 			"gpu.post", "a round of storing a tile and posting a semaphore behind it less one of storing only, one workgroup a CU at most", "kind semaphore, what post, with posts 0 and 1", readPost,
 		},
 		{
-			"gpu.poll", "slope over waits for semaphores that are posted already, of a product with one workgroup a CU", "kind semaphore, what product, two numbers of waits from 1 on", readPoll,
+			"gpu.poll", "slope over waits for semaphores that are posted already, of a GEMM with one workgroup a CU", "kind semaphore, what product, two numbers of waits from 1 on", readPoll,
 		},
 		{
 			"gpu.gather", "bytes a second of pooled embedding rows by workgroups, median over sizes", "kind embedding+collective, part compute, with programs",

@@ -26,20 +26,20 @@ func RequestFor(m *machine.Machine, q machine.Question) Request {
 		r.Params.Channels = q.Channels
 	}
 	switch q.Kind {
-	case machine.AboutProduct:
+	case machine.AboutGEMM:
 		r.Workload = Workload{Kind: "gemm", M: q.M, N: q.N, K: q.K, DType: cmp.Or(q.DType, "bf16")}
 		r.Params, r.World, r.Trace = Params{Cool: true}, 1, "traces/gemm_chunks"
-		r.Why = "the profile has no product of this size"
+		r.Why = "the profile has no GEMM of this size"
 		if s, d := m.Nearest(q.M, q.N, q.K); !math.IsInf(d, 1) {
 			r.Why += fmt.Sprintf("; the nearest is %dx%dx%d", s[0], s[1], s[2])
 		}
 	case machine.AboutCollective:
 		r.Why = "the profile has no time of this size and number of channels"
-	case machine.AboutBeside:
-		r.Strategy = machine.BesideNames[q.With]
+	case machine.AboutCoRun:
+		r.Strategy = machine.CoRunNames[q.With]
 		r.Params.Channels, r.Params.Kernel = q.Channels, true
-		r.Why = "how much this collective slows down beside this compute"
-		if q.With != machine.BesideMemory && q.M > 0 {
+		r.Why = "how much this collective slows down alongside this compute"
+		if q.With != machine.CoRunMemory && q.M > 0 {
 			r.Params.GEMM = []int64{q.M, q.N, q.K}
 		}
 	}

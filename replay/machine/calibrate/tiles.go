@@ -189,7 +189,7 @@ func (t *tileFit) slowness() {
 	}
 }
 
-// reduce is the median of what that leaves of products in parts, beyond the sums' traffic.
+// reduce is the median of what that leaves of GEMMs in parts, beyond the sums' traffic.
 func (t *tileFit) reduce() {
 	var left []float64
 	t.split = t.split[:0:0]
@@ -267,7 +267,7 @@ func (t *tileFit) prefer() {
 	}
 }
 
-// taken lists the products of which a kernel's name says that the library takes
+// taken lists the GEMMs of which a kernel's name says that the library takes
 // another tile than it is expected to prefer.
 func (t *tileFit) taken() (list [][]float64) {
 	type product [3]int64

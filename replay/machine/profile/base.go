@@ -11,7 +11,7 @@ import (
 
 // A file that says base: NAME gives only what differs from that embedded
 // profile. Its numbers need no source; one without is marked as assumed, with
-// the base's number beside it:
+// the base's number alongside it:
 //
 //	base: h200
 //	gpu: {groups: [], cus: 264}

@@ -202,10 +202,10 @@ func Entries(m *machine.Machine) []Entry {
 			one(key+".receive", machine.Rate, &c.Receive),
 			one(key+".link", machine.Rate, &c.Link),
 			one(key+".smooth", machine.Ratio, &c.Smooth),
-			option(key+".beside_library", machine.Ratio, &c.BesideLibrary),
-			option(key+".beside_tiles", machine.Ratio, &c.BesideTiles),
-			option(key+".beside_memory", machine.Ratio, &c.BesideMemory),
-			option(key+".beside_latency", machine.Span, &c.BesideLatency),
+			option(key+".beside_library", machine.Ratio, &c.CoRunLibrary),
+			option(key+".beside_tiles", machine.Ratio, &c.CoRunTiles),
+			option(key+".beside_memory", machine.Ratio, &c.CoRunMemory),
+			option(key+".beside_latency", machine.Span, &c.CoRunLatency),
 			table(key+".times", &c.Times, machine.Count, machine.Count, machine.Size, machine.Span),
 		)
 	}

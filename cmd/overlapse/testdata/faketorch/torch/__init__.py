@@ -1,5 +1,5 @@
 """As much of PyTorch as samples/capture/capture.py uses, on a GPU that is a few formulas: streams are clocks in
-microseconds, a product takes its flops at 800 TFLOP/s, a collective its bytes at 25 GB/s a channel, half
+microseconds, a GEMM takes its flops at 800 TFLOP/s, a collective its bytes at 25 GB/s a channel, half
 as long again beside compute. One process plays rank 0; the others do as it does."""
 
 import contextlib
