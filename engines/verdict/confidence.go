@@ -89,7 +89,7 @@ func (v *assessment) basisText() string {
 // machine: a profile without benchmarks.
 func (v *assessment) machine() {
 	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && !v.out.Strategy.Exact {
-		v.addCaveat(Low, "no benchmark of %s is behind its profile: %d of its numbers are assumed", v.m.Profile, guessed(v.m))
+		v.addCaveat(Low, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile, guessed(v.m))
 	}
 }
 
@@ -117,14 +117,14 @@ func guessed(m *machine.Machine) (n int) {
 // basis: information that the trace does not have.
 func (v *assessment) basis() {
 	if v.w.Run.Estimated != "" {
-		v.addCaveat(Low, "nobody measured these kernels: %s", v.w.Run.Estimated)
+		v.addCaveat(Low, "no kernel was measured: %s", v.w.Run.Estimated)
 	}
 	if v.w.Captured < v.w.World {
 		level := Medium
 		if v.w.Captured == 1 {
 			level = Low
 		}
-		v.addCaveat(level, "%d of %d ranks were captured; the others are taken to do the same", v.w.Captured, v.w.World)
+		v.addCaveat(level, "%d of %d ranks were captured; the others are assumed to do the same", v.w.Captured, v.w.World)
 	}
 }
 
@@ -132,9 +132,9 @@ func (v *assessment) basis() {
 func (v *assessment) untested() {
 	switch {
 	case v.out.Strategy.Bound && !v.out.Strategy.Exact:
-		v.addCaveat(Low, "a bound, not a schedule that runs")
+		v.addCaveat(Low, "a bound, not a schedule that can run")
 	case v.out.Strategy.Future:
-		v.addCaveat(Low, "hardware that tracks and triggers exists in simulators only")
+		v.addCaveat(Low, "no GPU has the hardware that this needs")
 	}
 	for _, setting := range v.out.Strategy.Untested {
 		if name, value, _ := strings.Cut(setting, "="); v.out.Values[name] == value {
@@ -157,9 +157,9 @@ func (v *assessment) build() {
 			case ofLibrary(op.Name):
 				v.addCaveat(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
-				v.addCaveat(Low, "%d workgroups of a gather saturate the memory: how their stores to peers share it with their loads was not measured", v.wgs(op))
+				v.addCaveat(Low, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
 			case op.Shape.Kind == workload.GEMM:
-				v.addCaveat(Medium, "%s that stores to peers or waits for tiles is another build than the captured one", plan.ShortName(op.Name))
+				v.addCaveat(Medium, "%s that stores to peers or waits for tiles is another build than the captured kernel", plan.ShortName(op.Name))
 			default:
 				continue
 			}
@@ -228,7 +228,7 @@ func (v *assessment) host() {
 	alone, issue := 1e9*max(l.Host.Or(0), l.Compiled.Or(0)), v.issue()
 	switch whole := float64(v.out.Time); {
 	case hostSpread*issue > whole:
-		v.addCaveat(Low, "host-bound where the host is slow: issuing an iteration takes %.0f us or %.0f, as hosts differ", issue/1e3, hostSpread*issue/1e3)
+		v.addCaveat(Low, "host-bound on a slow host: issuing an iteration takes %.0f to %.0f us, depending on the host", issue/1e3, hostSpread*issue/1e3)
 	case worst > 0.2:
 		why := "host-bound: devices wait %.0f %% of the time for a launch"
 		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
@@ -236,9 +236,9 @@ func (v *assessment) host() {
 		}
 		v.addCaveat(Low, why, 100*worst)
 	case worst > 0.05:
-		v.addCaveat(Medium, "devices wait %.0f %% of the time for the host", 100*worst)
+		v.addCaveat(Medium, "GPUs wait %.0f %% of the time for the host", 100*worst)
 	case v.out.Strategy.Inside && hostSpread*alone > whole/5:
-		v.addCaveat(Medium, "launching the one kernel takes a slow host %.0f us of %.0f", hostSpread*alone/1e3, whole/1e3)
+		v.addCaveat(Medium, "a slow host needs %.0f of %.0f us to launch the one kernel", hostSpread*alone/1e3, whole/1e3)
 	}
 }
 
@@ -275,16 +275,16 @@ func (v *assessment) clock() {
 	settled := c.Settled(v.m, v.out.Scenario, v.out.Time)
 	if v.out.Scenario.Clock == plan.SettledClock {
 		if settled < fullClock {
-			v.addCaveat(Medium, "at %.2f of the full clock under the power limit: how far it falls differs by a few percent from GPU to GPU", settled)
+			v.addCaveat(Medium, "the power limit lowers the clock to %.2f of the maximum; this differs by a few percent between GPUs", settled)
 		}
 		return
 	}
 	if known, took, _ := plan.LibraryGEMMs(v.w, v.m, true); known/v.m.Clock.InPlace.Or(1) < took*(1-2*v.m.Matmul.RunSpread.Value) {
-		v.addCaveat(Medium, "the captured GEMMs take %.0f %% longer than they would at full clock: another run may have more of it", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
+		v.addCaveat(Medium, "the captured GEMMs take %.0f %% longer than at full clock; another run may be at another clock (--clock)", 100*(took*v.m.Clock.InPlace.Or(1)/known-1))
 	}
 	d := c.Demand(v.out.Scenario, v.out.Time)
 	if settled < fullClock && timedIterations*d.Time > v.m.Clock.Lasts(0, v.m.Clock.Draw(d, 1)) {
-		v.addCaveat(Medium, "some iterations of %.1f ms on, the power limit lowers the clock, to %.2f of the full one: the capture may show either (--clock)", float64(v.out.Time)/1e6, settled)
+		v.addCaveat(Medium, "after some iterations of %.1f ms the power limit lowers the clock to %.2f of the maximum, and the capture may be from before or after that (--clock cool|sustained)", float64(v.out.Time)/1e6, settled)
 	}
 }
 
@@ -348,7 +348,7 @@ func (v *assessment) sizes() {
 // race: who gets the compute units first differs from run to run.
 func (v *assessment) race() {
 	if v.out.Races.Any() {
-		v.addCaveat(Medium, "which rank's collective gets compute units first differs from run to run: %s to %s", explain.Micros(v.out.Best), explain.Micros(v.out.Worst))
+		v.addCaveat(Medium, "dispatch order varies between runs: %s to %s (--seeds shows the spread)", explain.Micros(v.out.Best), explain.Micros(v.out.Worst))
 	}
 }
 

@@ -38,7 +38,7 @@ func TestConfidence(t *testing.T) {
 	}{
 		{"as captured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "captured", High, "as it was measured"},
 		{"in sequence", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk", High, "as captured"},
-		{"a race", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=4", Medium, "which rank's collective"},
+		{"a race", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=4", Medium, "dispatch order varies"},
 		{"chunks nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=1024", Low, "8x8192x7168: the nearest one measured is 64x10240x8192"},
 		{"more chunks than a host issues", "llama70b-fc2-allreduce", plantest.H200(t, 4), "decompose:chunks=128", Low, "issuing an iteration takes"},
 		{"channels nobody measured", "llama70b-fc2-allreduce", plantest.H200(t, 4), "bulk:channels=100", Low, "100 channels, recorded were 1 to 32"},
@@ -48,7 +48,7 @@ func TestConfidence(t *testing.T) {
 		{"a profile off a data sheet", "llama70b-fc2-allreduce", h100, "bulk", Low, "no benchmark of h100"},
 		{"a trace of another GPU", "llama70b-fc2-allreduce", mi300x, "captured", Low, "the trace is of another GPU than mi300x:4: nvjet"},
 		{"a bound", "llama70b-fc2-allreduce", plantest.H200(t, 4), "ideal", Low, "a bound"},
-		{"hardware nobody has", "llama70b-fc2-allreduce", plantest.H200(t, 4), "trigger", Low, "simulators"},
+		{"hardware nobody has", "llama70b-fc2-allreduce", plantest.H200(t, 4), "trigger", Low, "no GPU has"},
 		{"a long iteration", "moe-ep4", plantest.H200(t, 4), "bulk", Medium, "power limit"},
 		{"one rank of four", "llama70b-fc2-allreduce/rank0.json.gz", plantest.H200(t, 4), "bulk", Low, "1 of 4 ranks"},
 	} {
