@@ -127,12 +127,12 @@ func traffic(r *replay.Result, gpu int, res replay.Resource) (sum float64) {
 	return sum
 }
 
-// TestIntermediateTrafficIsGone counts bytes by hand. With R gathered and W
+// TestNoIntermediateTraffic counts bytes by hand. With R gathered and W
 // written: in bulk, R + W, then W read and written again, by the peer or where a
 // rank keeps its part, then the reordering's 2·W. Across nodes the fused kernel writes
 // what is for others to a buffer that the NIC reads; within a node it writes
 // nothing twice.
-func TestIntermediateTrafficIsGone(t *testing.T) {
+func TestNoIntermediateTraffic(t *testing.T) {
 	const vector = 256 * 4
 	for _, c := range []struct {
 		on           string

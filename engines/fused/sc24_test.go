@@ -46,7 +46,7 @@ func TestAcrossNodesGains(t *testing.T) {
 
 // Section IV-C: at a batch of 256 the gain exceeds all of the communication: one
 // kernel for all tables fills the device, one a table does not.
-func TestSmallBatchGainsMoreThanCommunication(t *testing.T) {
+func TestSmallBatchGainExceedsCommunication(t *testing.T) {
 	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 256, 256, 70))
 	bulk, fusedOut := enginetest.Outcome(t, w, m, "bulk", nil), enginetest.Outcome(t, w, m, "fused", map[string]string{"slice": "32"})
 	comm := w.Collectives[0].Transfer()
@@ -61,7 +61,7 @@ func TestSmallBatchGainsMoreThanCommunication(t *testing.T) {
 
 // Figure 13: more resident workgroups help until they crowd the memory. The
 // profile's curve is that of another GPU, on which they crowd less.
-func TestOccupancyHasABest(t *testing.T) {
+func TestOccupancyHasOptimum(t *testing.T) {
 	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 1024, 256, 70))
 	at := map[int]trace.Time{}
 	for _, occupancy := range []int{25, 50, 75, 87} {
@@ -77,7 +77,7 @@ func TestOccupancyHasABest(t *testing.T) {
 // Figure 8: within a node the gain at large batches is more than hiding all
 // communication, because nothing is stored twice. (That it is less at a batch of
 // 512 does not come out: there a kernel a table leaves much of the device idle.)
-func TestZeroCopyGainsMoreThanCommunication(t *testing.T) {
+func TestZeroCopyGainExceedsCommunication(t *testing.T) {
 	gains := map[int]float64{}
 	for _, batch := range []int{512, 2048} {
 		text := plantest.EmbeddingFile("mi210x4", 4, batch, 64, 70)
@@ -108,7 +108,7 @@ func TestVectorGains(t *testing.T) {
 
 // Figure 10: a GEMM and its all-to-all gain at most what the all-to-all takes
 // of bulk's time: the GEMM dominates.
-func TestProductGainIsBounded(t *testing.T) {
+func TestGEMMGainIsBounded(t *testing.T) {
 	for _, n := range []int{1024, 4096, 14336} {
 		text := fmt.Sprintf("operator: gemm+all_to_all\nmachine: mi210x4\niterations: 3\ntype: bf16\nshape: {m: 8192, n: %d, k: 4096}\nkernel: {tile: 128x128, threads: 256, registers: 128, shared: 32768}", n)
 		w, m := plantest.OperatorOf(t, text)
@@ -122,7 +122,7 @@ func TestProductGainIsBounded(t *testing.T) {
 }
 
 // Section IV-A: cutting the kernel instead needs a launch a slice.
-func TestSlicesAreMany(t *testing.T) {
+func TestLaunchPerSliceIsSlow(t *testing.T) {
 	w, m := plantest.SampleOperator(t, "sc24-embedding-a2a-2nodes")
 	if n := w.Ops[w.Pairs[0].First[0]].Tiling.Tiles; n != 2048*256 || n/32 != 16384 {
 		t.Errorf("%d vectors, %d slices of 32, want 524288 and 16384", n, n/32)

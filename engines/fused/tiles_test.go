@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// TestMeasuredVectorsKeepTheirTime: where the lookup was measured, a vector takes
+// TestMeasuredVectorsKeepTime: where the lookup was measured, a vector takes
 // what it took there, with as many workgroups resident; nothing is put in its place.
-func TestMeasuredVectorsKeepTheirTime(t *testing.T) {
+func TestMeasuredVectorsKeepTime(t *testing.T) {
 	w, m := plantest.OperatorOf(t, "operator: embedding+all_to_all\nmachine: mi210ibx2\ntype: f32\nshape: {batch: 832, tables: 16, dim: 256, pooling: 70}")
 	run := *w.Run
 	run.Estimated = ""

@@ -44,7 +44,7 @@ func TestChainsOfThree(t *testing.T) {
 }
 
 // The bytes of memory of a chain are those of its kernels, whatever waits for what.
-func TestChainsKeepTheirBytes(t *testing.T) {
+func TestChainsKeepBytes(t *testing.T) {
 	w, m := plantest.SelfAttention(512).Build(t), plantest.H200(t, 1)
 	for _, policy := range []string{"row", "strided"} {
 		moved := enginetest.Memory(enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": policy}))

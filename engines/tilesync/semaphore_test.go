@@ -10,7 +10,7 @@ import (
 
 // A dot product waits for the queries, keys and values of its own columns; a
 // GEMM over all of them waits for every part one after another.
-func TestWhatConsumersWaitFor(t *testing.T) {
+func TestConsumerWaits(t *testing.T) {
 	w := plantest.SelfAttention(256).Build(t)
 	pl, err := plan.NewPlanner(w, plantest.H200(t, 1), plan.Scenario{})
 	if err != nil {

@@ -113,7 +113,7 @@ func TestStreamK(t *testing.T) {
 }
 
 // Alone, a kernel cut into a workgroup a tile takes its measured time again.
-func TestSynchronisedGridKeepsTheTime(t *testing.T) {
+func TestSynchronisedGridKeepsTime(t *testing.T) {
 	for _, s := range []plantest.Mlp{plantest.Mlp512, {Ranks: 1, Steps: 1, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}} {
 		w, m := s.Build(t), plantest.H200(t, s.Ranks)
 		pl, err := plan.NewPlanner(w, m, plan.Scenario{})

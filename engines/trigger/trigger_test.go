@@ -79,7 +79,7 @@ func TestTriggerArbitration(t *testing.T) {
 	for i := range w.Ops {
 		w.Ops[i].Read = 90e6
 	}
-	product := func(set map[string]string) (longest trace.Time) {
+	gemmTime := func(set map[string]string) (longest trace.Time) {
 		got := enginetest.Outcome(t, w, m, "trigger", set)
 		for _, s := range got.Result.Run.Spans {
 			if s.Kind == trace.Compute && got.Result.Run.NameOf(s) == "gemm_256x128" {
@@ -88,9 +88,9 @@ func TestTriggerArbitration(t *testing.T) {
 		}
 		return longest
 	}
-	rr := product(nil)
-	none := product(map[string]string{"arbitration": "mca", "queue": "none"})
-	five := product(map[string]string{"arbitration": "mca", "queue": "5"})
+	rr := gemmTime(nil)
+	none := gemmTime(map[string]string{"arbitration": "mca", "queue": "none"})
+	five := gemmTime(map[string]string{"arbitration": "mca", "queue": "5"})
 	if none < rr*99/100 || none > rr*101/100 {
 		t.Errorf("the GEMM takes %d ns in turn, %d first without a limit", rr, none)
 	}

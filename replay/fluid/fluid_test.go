@@ -305,7 +305,7 @@ func TestRowsAreSorted(t *testing.T) {
 	})
 }
 
-func TestPriorityQueueGivesLeastFirst(t *testing.T) {
+func TestPriorityQueueOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q priorityQueue
 		var model []entry
