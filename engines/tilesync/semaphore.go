@@ -64,7 +64,7 @@ func ownColumns(a, b workload.Shape) bool {
 }
 
 // ownPolicy is the policy of a link in a chain. If strided or conv is selected and does
-// not fit the two shapes, the link uses tile if that fits.
+// not fit the two shapes, the link uses tile.
 func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
 	if policy == "strided" || policy == "conv" {
 		if _, no := semaphoresFor(policy, c, a, b); no != "" {
@@ -75,7 +75,6 @@ func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
 }
 
 // A link is the semaphores between two kernels of a chain, and the tiles of the producer.
-// producer's rows, each in parts.
 type link struct {
 	semaphores
 	pl       *plan.Planner
