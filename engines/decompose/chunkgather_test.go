@@ -22,7 +22,7 @@ import (
 // after the first, its GEMMs 326, 529 and 796 us. Predicted are 966 us: gathers
 // alongside the tail of a GEMM, on a few CUs, are slowed by little where interference
 // grows with the CUs that compute (rule I2).
-func TestGatherBehindProduct(t *testing.T) {
+func TestGatherBehindGEMM(t *testing.T) {
 	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-fourth/traces/bulk_command_r_in_all_gather_w2", format.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestGatherBehindProduct(t *testing.T) {
 	}
 	of, _ := workload.IterationsOf(w)
 	sim := out.Result.Run
-	var gathers, products []trace.Span // of rank 0 in the second iteration
+	var gathers, gemms []trace.Span // of rank 0 in the second iteration
 	for _, s := range sim.Spans {
 		op := plan.OriginOf(sim, s)
 		if op < 0 || of[op] != 1 || w.Ops[op].Rank != 0 {
@@ -56,16 +56,16 @@ func TestGatherBehindProduct(t *testing.T) {
 		if s.Kind == trace.Collective {
 			gathers = append(gathers, s)
 		} else if w.Ops[op].Shape.Kind == workload.GEMM {
-			products = append(products, s)
+			gemms = append(gemms, s)
 		}
 	}
-	if len(gathers) != 4 || len(products) != 4 {
-		t.Fatalf("%d gathers and %d GEMMs", len(gathers), len(products))
+	if len(gathers) != 4 || len(gemms) != 4 {
+		t.Fatalf("%d gathers and %d GEMMs", len(gathers), len(gemms))
 	}
-	if gap := products[1].Start - products[0].End; gap > 2000 {
+	if gap := gemms[1].Start - gemms[0].End; gap > 2000 {
 		t.Errorf("the second GEMM starts %d ns after the first", gap)
 	}
-	if gathers[3].Start < products[1].Start+50_000 || gathers[3].Start > products[1].End {
-		t.Errorf("the last gather starts at %d, the second GEMM from %d to %d", gathers[3].Start, products[1].Start, products[1].End)
+	if gathers[3].Start < gemms[1].Start+50_000 || gathers[3].Start > gemms[1].End {
+		t.Errorf("the last gather starts at %d, the second GEMM from %d to %d", gathers[3].Start, gemms[1].Start, gemms[1].End)
 	}
 }

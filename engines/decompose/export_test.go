@@ -1,6 +1,6 @@
 package decompose
 
-// What tests from outside look into.
+// Names exported for tests.
 var (
 	GroupsOf    = groupsOf
 	CountsWaves = countsWaves

@@ -13,7 +13,7 @@ import (
 
 // A pipeline is for pairs of one strategy: with another one for the combine, the
 // dispatch is cut by itself.
-func TestPipelineIsOfOneStrategy(t *testing.T) {
+func TestPipelineHasOneStrategy(t *testing.T) {
 	w, m := plantest.LiftSample(t, "moe-ep4"), plantest.H200(t, 4)
 	only := map[int]bool{}
 	for i, p := range w.Pairs {
@@ -67,7 +67,7 @@ func TestGroupsOfWaves(t *testing.T) {
 
 // No grouping beats both of FlashOverlap's bounds: the whole GEMM and its
 // last group's communication, or the first group and all communication.
-func TestWavesKeepTheirBounds(t *testing.T) {
+func TestWavesRespectBounds(t *testing.T) {
 	s := plantest.Spec{Ranks: 4, Steps: 3, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}
 	w, m := s.Build(t), plantest.H200(t, s.Ranks)
 	wave := s.Gemm / 8

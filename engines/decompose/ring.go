@@ -147,16 +147,16 @@ func (t *ringDecomposition) gather(r *plan.Rank, p *plan.Pair, b *ringState, me 
 		}
 	}
 	out := compute.Write / float64(len(b.ranks)) // its part of the GEMM, put in its place
-	product := func(c int, gap trace.Time) {
+	writeGEMM := func(c int, gap trace.Time) {
 		r.WriteChunk(p, s, compute, c, len(p.First), gap)
 		t.combine(r, compute, s, "place in the whole", out, out)
 	}
-	product(me, gap)
+	writeGEMM(me, gap)
 	for _, h := range b.hops() {
 		c := b.at(me, -h.distance*h.step)
 		s.Wait(b.arrived[me][c], 1, "shard")
 		s.Wait(r.HostIssued, r.Issue(t.pl.Machine.Launch.Host.Value, compute.Name), "host")
-		product(c, plan.Duration(t.pl.Machine.Launch.Hop.Value))
+		writeGEMM(c, plan.Duration(t.pl.Machine.Launch.Hop.Value))
 	}
 }
 
@@ -166,7 +166,7 @@ func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me 
 	compute, comm := r.Split(p)
 	chunk := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	l := t.pl.Machine.Launch
-	product := func(c int, arrivals int64) { // waits for incoming sums behind the GEMM
+	writeGEMM := func(c int, arrivals int64) { // waits for incoming sums behind the GEMM
 		r.WriteChunk(p, s, compute, c, len(p.First), gap)
 		if arrivals > 0 {
 			s.Wait(b.arrived[me][c], arrivals, "partial sums")
@@ -185,13 +185,13 @@ func (t *ringDecomposition) reduce(r *plan.Rank, p *plan.Pair, b *ringState, me 
 		if h.distance < b.most(h.step) {
 			arrivals = 1
 		}
-		product(c, arrivals)
+		writeGEMM(c, arrivals)
 		s.Post(b.ready[me][c], 1)
 		t.pass(r, lanes[h.step], comm, b, me, b.at(me, h.step), c, chunk, b.ready[me][c])
 	}
 	s.Wait(r.HostIssued, r.Issue(l.Host.Value, compute.Name), "host")
 	arrivals := int64(min(1, b.up) + min(1, b.down))
-	product(me, arrivals)
+	writeGEMM(me, arrivals)
 }
 
 // combine launches the small kernel behind a piece's GEMM.

@@ -60,7 +60,7 @@ func groupsOf(pl *plan.Planner, op *workload.Op, waves, n int) groups {
 	return g
 }
 
-// tilesIn is how many tiles a group has.
+// tilesIn is the number of tiles of a group.
 func (g *groups) tilesIn(i int) int { return min(g.size, g.WGs-i*g.size) }
 
 // inWaves writes a pair as one GEMM and a library call a group of its tiles,

@@ -43,7 +43,7 @@ func outputChunk(s plantest.Spec) float64 { return 2 * 8192 * 4096 / float64(s.B
 
 // On a ring of links both ways round take half as long as one; through a switch,
 // where a GPU's own link is what limits, they take as long.
-func TestBothWaysRound(t *testing.T) {
+func TestBothRingDirections(t *testing.T) {
 	s := plantest.Spec{Ranks: 8, Steps: 2, Op: trace.AllGather, Bytes: 512 << 20, Gemm: 304_000, Comm: 1_300_000, Channels: 32, Reverse: true}
 	w := s.Build(t)
 	times := func(m machine.Machine) (one, both trace.Time) {

@@ -13,26 +13,26 @@ import (
 
 // A slicing is what the fused kernels of one embedding and its all-to-all share
 // (SC'24 section III-A, rules U7 and U8). The vectors that a rank computes for one
-// destination fall into slices of so many. A cluster of as many persistent
-// workgroups computes a slice together, a vector each; whoever finishes last
-// sends it and goes on.
+// destination are divided into slices of size vectors. A cluster of size persistent
+// workgroups computes a slice, one vector per workgroup. The workgroup that finishes
+// last sends the slice and continues with the next one.
 //
 //	workgroup 0 |A0   |B0   |C0   |D0   |wait  |     A, B: slices for the other node
 //	workgroup 1 |A1     ●|B1     ●|C1   |D1 |wait|   ●  put of a slice, then of its flag
 //	NIC                  |A→     |B→
 //
-// A slice's WG_Done bits are a counter that its workgroups raise, its sliceRdy
-// a flag on the rank that the slice is for.
+// The WG_Done bits of a slice are modelled as a counter that its workgroups increment,
+// its sliceRdy as a flag on the destination rank.
 type slicing struct {
 	ranks  []int32 // in the group's order
-	size   int     // vectors of a slice: workgroups of a cluster
-	each   int     // vectors for one destination
-	slices int     // of one destination
+	size   int     // vectors per slice, workgroups per cluster
+	each   int     // vectors per destination
+	slices int     // slices per destination
 	wgs    int     // persistent workgroups of a GPU, whole clusters
-	bytes  float64 // of a vector
+	bytes  float64 // size of a vector
 	aware  bool
-	done   [][]program.Flag // by place, slice of the rank's own: vectors finished
-	ready  [][]program.Flag // by place, source·slices + slice: the slice is there
+	done   [][]program.Flag // by rank index and computed slice: vectors finished
+	ready  [][]program.Flag // by rank index, then source·slices + slice: the slice has arrived
 }
 
 // ofEight is the part of a CU's workgroups that a fused kernel can keep
@@ -86,13 +86,13 @@ func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (int, error) {
 	return slots, nil
 }
 
-// looksUp reports whether an operation is an embedding without a measurement: its kernel
-// is then the one in the file, not another build.
+// looksUp reports whether an operation is an embedding without a measurement. Its kernel
+// is then the kernel of the workload file, not a different build.
 func looksUp(pl *plan.Planner, op *workload.Op) bool {
 	return pl.Workload.Run.Estimated != "" && op.Shape.Kind == workload.Embedding
 }
 
-// lookups is an embedding as persistent workgroups, a tile a vector.
+// lookups is an embedding on persistent workgroups, one tile per vector.
 func lookups(pl *plan.Planner, op *workload.Op, wgs int) plan.Grid {
 	return plan.Grid{
 		WGs: wgs, Tiles: op.Tiling.Tiles, Owned: -1, Footprint: op.Footprint, Time: vectorTime(pl, op, wgs), Read: op.Read / float64(op.Tiling.Tiles),
@@ -100,8 +100,8 @@ func lookups(pl *plan.Planner, op *workload.Op, wgs int) plan.Grid {
 	}
 }
 
-// destination is the place that the i-th share of the order is for: others first,
-// beginning with the next, or by index.
+// destination is the rank index of the i-th share: in aware order the next rank first
+// and the own rank last, else by index.
 func (d *slicing) destination(me, i int) int {
 	if d.aware {
 		return (me + 1 + i) % len(d.ranks)
@@ -117,9 +117,9 @@ type pooled struct {
 	ok               bool
 }
 
-// pooled is what a tile of the kernel computes: turn by turn, each cluster the
-// next slice, each of its workgroups one vector. The last turn may leave clusters
-// without a slice, the last slice workgroups without a vector.
+// pooled is the vector that a tile of the kernel computes. In each turn every cluster
+// takes the next slice, and each of its workgroups one vector. Clusters can be idle in
+// the last turn, and workgroups in the last slice.
 func (d *slicing) pooled(me, tile int) pooled {
 	wg, turn := tile%d.wgs, tile/d.wgs
 	k := turn*(d.wgs/d.size) + wg/d.size
@@ -137,9 +137,9 @@ func (d *slicing) tiles() int {
 	return plan.CeilDiv(len(d.ranks)*d.slices, d.wgs/d.size) * d.wgs
 }
 
-// fuseSlices writes a pair as one kernel. Slices arrive in place, so a kernel
-// that would have brought them in order is left out, and no barrier follows: the
-// workgroups have waited for all that comes in.
+// fuseSlices writes a pair as one kernel. Slices arrive at their final position, so the
+// reordering kernel is left out. No barrier follows, because the workgroups wait for all
+// incoming slices.
 func fuseSlices(r *plan.Rank, p *plan.Pair, d *slicing) {
 	compute, comm := r.Ops(p)
 	s := r.Stream(compute.Queue)
@@ -169,8 +169,8 @@ func leaveOutReorders(pl *plan.Planner, pairs []plan.Pair) {
 	}
 }
 
-// acrossNodes reports whether the ranks of a pair are on several nodes, so that
-// none can store into the memory of all others.
+// acrossNodes reports whether the ranks of a pair are on several nodes, so that a rank
+// cannot store into the memory of all others.
 func acrossNodes(pl *plan.Planner, p *workload.Pair) bool {
 	node := func(id int32) int { return pl.Machine.Node(pl.Workload.Ops[id].Rank) }
 	return slices.ContainsFunc(p.First, func(id int32) bool { return node(id) != node(p.First[0]) })
@@ -185,8 +185,7 @@ func storeTo(pl *plan.Planner, peer int32, bytes float64) program.Phase {
 	}
 }
 
-// reorders is the kernel behind a collective that goes once over what it
-// brought, or nil.
+// reorders is the elementwise kernel that reads the output of a collective, or nil.
 func reorders(pl *plan.Planner, comm *workload.Op) *workload.Op {
 	next := comm.ID + 1
 	if int(next) >= len(pl.Workload.Ops) || pl.Workload.Ops[next].Rank != comm.Rank {
@@ -245,11 +244,11 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 	return k
 }
 
-// vectorTime is how long a resident workgroup takes for one vector: what the
-// captured kernel's took, corrected for how many are resident now. Where
-// nobody measured that kernel, what the machine's memory gives them.
+// vectorTime is the time of a resident workgroup for one vector: the time in the captured
+// kernel, corrected for the number of resident workgroups. Without a measurement of the
+// kernel, it follows from the machine's memory rate.
 func vectorTime(pl *plan.Planner, op *workload.Op, wgs int) trace.Time {
-	done := plan.Duration(pl.Machine.GPU.Post.Value + pl.Machine.GPU.Poll.Value) // its bit among the slice's, and which are set (rule U12)
+	done := plan.Duration(pl.Machine.GPU.Post.Value + pl.Machine.GPU.Poll.Value) // set its bit and read the bits of the slice (rule U12)
 	threads := op.Footprint.Threads
 	rate := pl.Machine.GPU.LookupAt(wgs, threads, true)
 	if pl.Workload.Run.Estimated != "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// TestFigure11 holds the simulated run of the sample to what the figure of the
-// fused operators' paper shows (SC'24 section IV-C).
+// TestFigure11 compares the simulated run of the sample with Figure 11 of the fused
+// operators' paper (SC'24 section IV-C).
 func TestFigure11(t *testing.T) {
 	w, m := plantest.SampleOperator(t, "sc24-embedding-a2a-2nodes")
 	out := enginetest.Detailed(t, w, m, "fused", map[string]string{"slice": "16"}, replay.Options{Ranks: []int{0}, Tiles: 1 << 15})
@@ -75,7 +75,7 @@ func TestFigure11(t *testing.T) {
 	}
 }
 
-// waited is how long a workgroup waited for flags after its last computation.
+// waited is the time for which a workgroup waited for flags after its last computation.
 func waited(run *trace.Run, row layout.Row) (sum trace.Time) {
 	for _, id := range row.Spans {
 		if s := run.Spans[id]; s.Kind == trace.PhaseWait && s.Start >= row.ComputeEnd {
@@ -85,8 +85,8 @@ func waited(run *trace.Run, row layout.Row) (sum trace.Time) {
 	return sum
 }
 
-// computesOn checks that whoever puts goes on at once: its next computation
-// begins as the put is issued, and most of the puts are still under way then.
+// computesOn checks that a workgroup does not wait for its put: its next computation
+// begins when the put is issued, and most puts are still in flight at that time.
 func computesOn(t *testing.T, run *trace.Run, row layout.Row) {
 	t.Helper()
 	starts := map[trace.Time]bool{}
@@ -117,7 +117,7 @@ func computesOn(t *testing.T, run *trace.Run, row layout.Row) {
 	}
 }
 
-// traffic sums up what kernels moved through a resource of a GPU.
+// traffic sums up the bytes that kernels moved through a resource of a GPU.
 func traffic(r *replay.Result, gpu int, res replay.Resource) (sum float64) {
 	for _, x := range r.Traffic {
 		if x.GPU == gpu && x.Resource == res {
@@ -127,12 +127,11 @@ func traffic(r *replay.Result, gpu int, res replay.Resource) (sum float64) {
 	return sum
 }
 
-// TestIntermediateTrafficIsGone counts bytes by hand. With R gathered and W
-// written: in bulk, R + W, then W read and written again, by the peer or where a
-// rank keeps its part, then the reordering's 2·W. Across nodes the fused kernel writes
-// what is for others to a buffer that the NIC reads; within a node it writes
-// nothing twice.
-func TestIntermediateTrafficIsGone(t *testing.T) {
+// TestNoIntermediateTraffic counts bytes by hand. With R gathered and W
+// written, bulk moves R + W, then 2·W for the all-to-all, including a rank's own part,
+// then 2·W for the reordering. Across nodes the fused kernel writes remote slices to a
+// buffer that the NIC reads. Within a node it writes every vector once.
+func TestNoIntermediateTraffic(t *testing.T) {
 	const vector = 256 * 4
 	for _, c := range []struct {
 		on           string
@@ -160,14 +159,14 @@ func TestIntermediateTrafficIsGone(t *testing.T) {
 	}
 }
 
-// TestSlicesArePutOnce holds over slice sizes, even ones that leave a part of a
-// slice over, that every vector is computed, every slice for another node is put
-// once, by one workgroup, and nothing waits for ever.
+// TestSlicesArePutOnce checks for several slice sizes, also with a partial last slice,
+// that every vector is computed, that every slice for another node is put once, by one
+// workgroup, and that no deadlock occurs.
 func TestSlicesArePutOnce(t *testing.T) {
 	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 64, 33, 70))
 	for _, slice := range []int{1, 7, 16, 32, 600, 1056} {
 		set := map[string]string{"slice": fmt.Sprint(slice)}
-		if slice == 1056 { // more than the 624 that are resident
+		if slice == 1056 { // more than the 624 resident workgroups
 			if out := enginetest.Outcome(t, w, m, "fused", set); !strings.Contains(out.Why, "a cluster of as many workgroups does not fit") {
 				t.Errorf("slice=%d: %q", slice, out.Why)
 			}
@@ -201,7 +200,7 @@ func TestSlicesArePutOnce(t *testing.T) {
 	}
 }
 
-// ends is when each rank's last kernel left.
+// ends is the end time of each rank's last kernel.
 func ends(r *replay.Result) []trace.Time {
 	end := make([]trace.Time, len(r.Run.Ranks))
 	for _, s := range r.Run.Spans {
@@ -213,8 +212,8 @@ func ends(r *replay.Result) []trace.Time {
 }
 
 // TestObliviousOrderDelaysThePeer: in index order node 0 computes its own half
-// first, so what node 1 waits for comes late. Node 1 itself does the same in
-// both orders (SC'24 section IV-C).
+// first, so the slices for node 1 arrive late. The order of node 1 is the same in both
+// cases (SC'24 section IV-C).
 func TestObliviousOrderDelaysThePeer(t *testing.T) {
 	for _, pooling := range []int{16, 32, 70} {
 		w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 512, 64, pooling))
@@ -236,8 +235,8 @@ func TestOnlyEmbeddingsCrossNodes(t *testing.T) {
 	}
 }
 
-// TestMeshOrderKeepsLinksBusy: where every pair of GPUs has a link of its own, a
-// fused kernel in aware order loads all links from the beginning and alike.
+// TestMeshOrderKeepsLinksBusy: if every pair of GPUs has its own link, a fused kernel in
+// aware order uses all links equally from the beginning.
 func TestMeshOrderKeepsLinksBusy(t *testing.T) {
 	w, m := plantest.OperatorOf(t, "operator: gemm+all_to_all\nmachine: mi210x4\ntype: bf16\nshape: {m: 4096, n: 4096, k: 2048}\nkernel: {tile: 128x128, threads: 256, registers: 128, shared: 32768}")
 	run := enginetest.Detailed(t, w, m, "fused", nil, replay.Options{}).Result.Run

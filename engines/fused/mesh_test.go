@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// On a mesh, aware order keeps all links busy. Workgroups that stay in step store
-// a third of a wave over each link, 44 tiles of 64 KiB in 17 µs, six times alongside a
-// GEMM of 200 µs; to one peer at a time it would be three times that.
+// On a mesh, aware order keeps all links busy. Workgroups in lockstep store a third of a
+// wave over each link, 44 tiles of 64 KiB in 17 µs, six times alongside a GEMM of
+// 200 µs. With one peer at a time, the stores would take three times as long.
 func TestFusedOnMesh(t *testing.T) {
 	s := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllToAll, Bytes: 64 << 20, Gemm: 200_000, Comm: 640_000, Channels: 24}
 	one := enginetest.Outcome(t, s.Build(t), plantest.Bare(t, 4, machine.Mesh), "fused", nil)

@@ -9,12 +9,12 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A reduction inside the kernel wins where communication can hide behind tiles,
-// and loses where what is added at the end costs more than the library's collective.
+// A fused reduction is faster than bulk if tiles can hide its communication. It is slower
+// if its final sums cost more than the library's collective.
 func TestFusedReduction(t *testing.T) {
 	vast := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 100_000, Comm: 640_000, Channels: 24}
 	slow := plantest.Vector
-	slow.Comm = 4 * plan.Duration(plantest.H200(t, 4).Fabric.Latency.Value) // two exchanges of fences and flags take six
+	slow.Comm = 4 * plan.Duration(plantest.H200(t, 4).Fabric.Latency.Value) // two exchanges of fences and flags take six latencies
 	for _, c := range []struct {
 		name string
 		spec plantest.Spec
@@ -37,8 +37,8 @@ func TestFusedReduction(t *testing.T) {
 	}
 }
 
-// No rank leaves before its peers' sums have come: partial results, then sums,
-// each behind a fence and a flag.
+// No rank ends before the sums of its peers have arrived. Partial results and sums are
+// each followed by a fence and a flag.
 func TestFusedReductionWaits(t *testing.T) {
 	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
 	on := enginetest.Outcome(t, w, m, "fused", nil).Time

@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// change is a strategy's time relative to bulk's: -0.3 is 30 % less.
+// change is a strategy's relative change of bulk's time: -0.3 is 30 % less.
 func change(t testing.TB, text, name string, set map[string]string) float64 {
 	t.Helper()
 	w, m := plantest.OperatorOf(t, text)
@@ -23,10 +23,10 @@ func change(t testing.TB, text, name string, set map[string]string) float64 {
 	return float64(out.Time)/float64(bulk.Time) - 1
 }
 
-// What the fused operators' paper (SC'24) found on MI210, as far as it follows
-// from the mechanism. No number of the machine's profile was fitted to these;
-// sizes that its text leaves out are ours, so only orders and signs are held,
-// and how large a gain is, is logged alongside what was published.
+// Results of the fused operators' paper (SC'24) on MI210 that follow from the mechanism.
+// No number of the machine's profile was fitted to them. The paper does not give all
+// sizes, so the tests check orders and signs only and log the size of a gain next to the
+// published one.
 
 // Figure 12: across two nodes the fused kernel gains over many sizes.
 func TestAcrossNodesGains(t *testing.T) {
@@ -44,9 +44,9 @@ func TestAcrossNodesGains(t *testing.T) {
 	t.Logf("mean %+.1f %%, most %+.1f %% (published: -31 %% and -58 %%)", 100*sum/n, 100*most)
 }
 
-// Section IV-C: at a batch of 256 the gain exceeds all of the communication: one
-// kernel for all tables fills the device, one a table does not.
-func TestSmallBatchGainsMoreThanCommunication(t *testing.T) {
+// Section IV-C: at a batch of 256 the gain exceeds the communication time, because one
+// kernel for all tables fills the device and one kernel per table does not.
+func TestSmallBatchGainExceedsCommunication(t *testing.T) {
 	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 256, 256, 70))
 	bulk, fusedOut := enginetest.Outcome(t, w, m, "bulk", nil), enginetest.Outcome(t, w, m, "fused", map[string]string{"slice": "32"})
 	comm := w.Collectives[0].Transfer()
@@ -59,9 +59,9 @@ func TestSmallBatchGainsMoreThanCommunication(t *testing.T) {
 	}
 }
 
-// Figure 13: more resident workgroups help until they crowd the memory. The
-// profile's curve is that of another GPU, on which they crowd less.
-func TestOccupancyHasABest(t *testing.T) {
+// Figure 13: more resident workgroups help until memory contention dominates. The
+// profile's curve was measured on another GPU, with less contention.
+func TestOccupancyHasOptimum(t *testing.T) {
 	w, m := plantest.OperatorOf(t, plantest.EmbeddingFile("mi210ibx2", 2, 1024, 256, 70))
 	at := map[int]trace.Time{}
 	for _, occupancy := range []int{25, 50, 75, 87} {
@@ -74,10 +74,10 @@ func TestOccupancyHasABest(t *testing.T) {
 	}
 }
 
-// Figure 8: within a node the gain at large batches is more than hiding all
-// communication, because nothing is stored twice. (That it is less at a batch of
-// 512 does not come out: there a kernel a table leaves much of the device idle.)
-func TestZeroCopyGainsMoreThanCommunication(t *testing.T) {
+// Figure 8: within a node the gain at large batches exceeds the communication time,
+// because nothing is stored twice. The smaller gain at a batch of 512 is not reproduced:
+// one kernel per table leaves much of the device idle there.
+func TestZeroCopyGainExceedsCommunication(t *testing.T) {
 	gains := map[int]float64{}
 	for _, batch := range []int{512, 2048} {
 		text := plantest.EmbeddingFile("mi210x4", 4, batch, 64, 70)
@@ -92,8 +92,8 @@ func TestZeroCopyGainsMoreThanCommunication(t *testing.T) {
 	}
 }
 
-// Figure 9: a GEMV and its all-reduce gain by fusion, the least
-// where the output is longest: everything is sent at once at the end.
+// Figure 9: fusion speeds up a GEMV and its all-reduce. The gain is smallest for the
+// longest output, because all data is sent at the end.
 func TestVectorGains(t *testing.T) {
 	var last float64
 	for _, m := range []int{8192, 16384, 32768, 65536} {
@@ -106,9 +106,9 @@ func TestVectorGains(t *testing.T) {
 	}
 }
 
-// Figure 10: a GEMM and its all-to-all gain at most what the all-to-all takes
-// of bulk's time: the GEMM dominates.
-func TestProductGainIsBounded(t *testing.T) {
+// Figure 10: the gain of a GEMM and its all-to-all is at most the share of the all-to-all
+// in bulk's time, because the GEMM dominates.
+func TestGEMMGainIsBounded(t *testing.T) {
 	for _, n := range []int{1024, 4096, 14336} {
 		text := fmt.Sprintf("operator: gemm+all_to_all\nmachine: mi210x4\niterations: 3\ntype: bf16\nshape: {m: 8192, n: %d, k: 4096}\nkernel: {tile: 128x128, threads: 256, registers: 128, shared: 32768}", n)
 		w, m := plantest.OperatorOf(t, text)
@@ -121,8 +121,8 @@ func TestProductGainIsBounded(t *testing.T) {
 	}
 }
 
-// Section IV-A: cutting the kernel instead needs a launch a slice.
-func TestSlicesAreMany(t *testing.T) {
+// Section IV-A: decomposition into kernels needs one launch per slice.
+func TestLaunchPerSliceIsSlow(t *testing.T) {
 	w, m := plantest.SampleOperator(t, "sc24-embedding-a2a-2nodes")
 	if n := w.Ops[w.Pairs[0].First[0]].Tiling.Tiles; n != 2048*256 || n/32 != 16384 {
 		t.Errorf("%d vectors, %d slices of 32, want 524288 and 16384", n, n/32)

@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// TestMeasuredVectorsKeepTheirTime: where the lookup was measured, a vector takes
-// what it took there, with as many workgroups resident; nothing is put in its place.
-func TestMeasuredVectorsKeepTheirTime(t *testing.T) {
+// TestMeasuredVectorsKeepTime: where the lookup was measured, a vector takes
+// its measured time if the same number of workgroups is resident.
+func TestMeasuredVectorsKeepTime(t *testing.T) {
 	w, m := plantest.OperatorOf(t, "operator: embedding+all_to_all\nmachine: mi210ibx2\ntype: f32\nshape: {batch: 832, tables: 16, dim: 256, pooling: 70}")
 	run := *w.Run
 	run.Estimated = ""
@@ -28,8 +28,8 @@ func TestMeasuredVectorsKeepTheirTime(t *testing.T) {
 	}
 }
 
-// Where peers are spread every tile is still computed once, the own ones last,
-// and neighbouring workgroups begin with different peers.
+// With spread peers every tile is computed once, a rank's own tiles last, and
+// neighbouring workgroups begin with different peers.
 func TestSpreadReductionTiles(t *testing.T) {
 	d := &reduction{ranks: []int32{0, 1, 2, 3}, tiles: 1023, wgs: 64, aware: true, spread: true}
 	for me := range d.ranks {
@@ -55,8 +55,8 @@ func TestSpreadReductionTiles(t *testing.T) {
 	}
 }
 
-// On every rank a workgroup computes the same tiles, each once, peers' first,
-// the next rank's before the others'.
+// On every rank a workgroup computes the same tiles, each once: the next rank's first,
+// then those of the other peers, then its own.
 func TestReductionTiles(t *testing.T) {
 	for _, tiles := range []int{4, 7, 256, 1023} {
 		for _, wgs := range []int{1, 3, 64, 132} {

@@ -13,7 +13,7 @@ import (
 // it, once ready is posted, and returns the flag of its end. Launched before, the GEMM waits until
 // all its workgroups are placed. Launched after, they get the slots that the GEMM
 // leaves; if the GEMM waits for them and leaves none, it is a deadlock (rule O9).
-func (t *operator) launchCommKernel(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready program.Flag, kernel func(placed program.Flag) *program.Kernel, product func()) (end program.Flag) {
+func (t *operator) launchCommKernel(r *plan.Rank, p *plan.Pair, s *plan.Stream, ready program.Flag, kernel func(placed program.Flag) *program.Kernel, writeGEMM func()) (end program.Flag) {
 	compute, comm := r.Split(p)
 	lane, l := r.CommStream(compute, comm), t.pl.Machine.Launch
 	placed := t.pl.Program.NewFlag(fmt.Sprintf("communication kernel of rank %d resident", r.ID))
@@ -28,13 +28,13 @@ func (t *operator) launchCommKernel(r *plan.Rank, p *plan.Pair, s *plan.Stream, 
 	if t.after { // an event later than the GEMM, whose launch gap is shorter
 		ready = t.pl.Program.NewFlag(fmt.Sprintf("GEMM of rank %d launched", r.ID))
 		s.Post(ready, 1)
-		product()
+		writeGEMM()
 		launch()
 		return end
 	}
 	launch()
 	s.Wait(placed, int64(k.WGs), "communication kernel resident")
-	product()
+	writeGEMM()
 	return end
 }
 

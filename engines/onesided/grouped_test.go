@@ -11,10 +11,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Four experts' GEMMs become one kernel that goes by shard, and take as long
+// Four experts' GEMMs become one kernel ordered by shard, and take as long
 // as one GEMM of all rows: 1024 tiles of 38 µs on 132 compute units, the last
 // shard's two rounds behind its arrival.
-func TestGroupedProducts(t *testing.T) {
+func TestGroupedGEMMs(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		op      trace.CollectiveOp

@@ -15,7 +15,7 @@ import (
 // lowLatency plans small collectives as one kernel of a few workgroups in which no
 // rank waits for another at its start: two buffers alternate from call to call,
 // and who sees the data of a call knows that its sender has left the one before
-// (rules O12 and O13). What lies around the collective stays.
+// (rules O12 and O13). Operations around the collective are unchanged.
 type lowLatency struct {
 	pl    *plan.Planner
 	proto string
@@ -83,7 +83,7 @@ func (q *lowLatency) serves(c *workload.Collective) bool {
 	return len(c.Members) > 1 && c.Bytes > 0 && (c.Op == trace.AllGather || q.proto == "ll" && c.Op == trace.AllToAll)
 }
 
-// refuses is what the machine lacks for the protocol; "" for nothing.
+// refuses is the reason why the machine cannot run the protocol, or "".
 func (q *lowLatency) refuses() string {
 	m := q.pl.Machine
 	nvlink := strings.HasPrefix(m.GPU.Name, "NVIDIA")

@@ -284,7 +284,7 @@ func TestOnesidedDeadlock(t *testing.T) {
 	}
 }
 
-// What cannot be is said, not replaced.
+// Unsupported settings are rejected with a reason.
 func TestOnesidedRefuses(t *testing.T) {
 	dispatched := plantest.Gathered
 	dispatched.Op = trace.AllToAll

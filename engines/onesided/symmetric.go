@@ -212,7 +212,7 @@ func (t *operator) issue(r *plan.Rank, s *plan.Stream, name string) {
 	}
 }
 
-// signalBytes is what a copy moves that only sets a signal.
+// signalBytes is the size of a copy that only sets a signal.
 const signalBytes = 4
 
 // move copies one piece between this rank and another, and signals. The signal is
@@ -240,7 +240,7 @@ func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, t
 	}
 }
 
-// barrier makes a stream wait until those of all n ranks have come to it (rule S12).
+// barrier makes a stream wait until the streams of all n ranks have reached it (rule S12).
 func barrier(r *plan.Rank, s *plan.Stream, all program.Flag, n int) {
 	s.Post(all, 1)
 	s.Wait(all, int64(n), "barrier")

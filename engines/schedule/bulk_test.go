@@ -12,7 +12,7 @@ import (
 
 // The library told how to move its bytes: LL puts twice as many on the wire,
 // direct sends to all peers, what has no meaning is refused in a line.
-func TestBulkWays(t *testing.T) {
+func TestBulkSettings(t *testing.T) {
 	large := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllReduce, Bytes: 128 << 20, Gemm: 1_220_000, Comm: 640_000, Channels: 24}
 	w, m := large.Build(t), plantest.H200(t, 4)
 	base := enginetest.Outcome(t, w, m, "bulk", nil)

@@ -128,7 +128,7 @@ func TestSharedMemoryLeavesRoom(t *testing.T) {
 // The price of shaping, on H200, where a lone tile is known not to fill its CU's
 // pipes. 4096 tiles are 6 waves of 6 a CU, each as long as 6 lone tiles but for
 // that; or 32 lone tiles one after another.
-func TestShapingHasItsPrice(t *testing.T) {
+func TestShapingCost(t *testing.T) {
 	m := plantest.H200(t, 4)
 	w := plantest.Load{Op: trace.AllReduce, Gemm: 2}.Build(t, m)
 	gemm := func(lds string) (d trace.Time) {

@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Whatever is asked for, all tiles are computed: a GEMM alone takes no less
-// than its flop on the CUs that it may use.
+// All tiles are computed with any setting: a GEMM alone takes at least the time of its
+// flop on the CUs that it may use.
 func TestShapedGridsComputeAllTiles(t *testing.T) {
 	m := plantest.Profile(t, "a100x4")
 	w := plantest.Load{Op: trace.AllReduce, Gemm: 1}.Build(t, m)

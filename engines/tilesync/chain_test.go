@@ -11,8 +11,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// The three kernels of attention run as one chain: each once a step, on streams of their
-// own, the third alongside the first if there is room, and no kernel before its producer's first tile.
+// The three kernels of attention run as one chain: each once per step, each on its own
+// stream, the third concurrent with the first if slots are free, and no kernel before
+// the first tile of its producer.
 func TestChainsOfThree(t *testing.T) {
 	w, m := plantest.SelfAttention(1024).Build(t), plantest.H200(t, 1)
 	for _, policy := range []string{"row", "tile", "strided"} {
@@ -43,8 +44,8 @@ func TestChainsOfThree(t *testing.T) {
 	}
 }
 
-// The bytes of memory of a chain are those of its kernels, whatever waits for what.
-func TestChainsKeepTheirBytes(t *testing.T) {
+// The memory traffic of a chain is the sum over its kernels, for any policy.
+func TestChainsKeepBytes(t *testing.T) {
 	w, m := plantest.SelfAttention(512).Build(t), plantest.H200(t, 1)
 	for _, policy := range []string{"row", "strided"} {
 		moved := enginetest.Memory(enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": policy}))
@@ -57,9 +58,8 @@ func TestChainsKeepTheirBytes(t *testing.T) {
 	}
 }
 
-// Without wait kernels a chain that is launched last kernel first, and fills the
-// device with it, stands still; launched first kernel first, or with wait
-// kernels, it does not.
+// A chain without wait kernels deadlocks if its last kernel is launched first and fills
+// the device. It does not deadlock if its first kernel is launched first, or with wait kernels.
 func TestChainDeadlock(t *testing.T) {
 	w, m := plantest.SelfAttention(1024).Build(t), plantest.H200(t, 1)
 	for _, c := range []struct {
@@ -78,8 +78,8 @@ func TestChainDeadlock(t *testing.T) {
 	}
 }
 
-// Pairs of convolutions, as GEMMs over 3×3 positions of the channels: by tile
-// of channels or by row.
+// Pairs of convolutions, as GEMMs over 3×3 positions of the channels, synchronised by
+// tile of channels or by row.
 func TestConvolutionPairs(t *testing.T) {
 	conv := func(channels int64) plantest.Chain {
 		x := plantest.Dense{N: channels, K: 9 * channels, Dur: 60_000}
@@ -98,7 +98,7 @@ func TestConvolutionPairs(t *testing.T) {
 			t.Errorf("%s: %d ns, one after the other %d", policy, got.Time, base.Time)
 		}
 	}
-	// With one tile of channels a row is a tile, and the policies are one.
+	// With one tile of channels a row is a tile, and the policies are equal.
 	w = conv(128).Build(t)
 	row := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "row"})
 	tile := enginetest.Outcome(t, w, m, "tilesync", map[string]string{"policy": "conv"})
@@ -107,7 +107,7 @@ func TestConvolutionPairs(t *testing.T) {
 	}
 }
 
-// A counter of tiles costs each workgroup a trip to memory and nothing more.
+// A tile counter costs each workgroup one memory latency.
 func TestTickets(t *testing.T) {
 	w, m := plantest.Mlp512.Build(t), plantest.H200(t, plantest.Mlp512.Ranks)
 	off := enginetest.Outcome(t, w, m, "tilesync", nil)
@@ -117,7 +117,7 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// What cannot be synchronised is said in one line.
+// The reason why a pair cannot be synchronised is one line.
 func TestTilesyncRefusals(t *testing.T) {
 	m := plantest.H200(t, 1)
 	for _, c := range []struct {

@@ -8,18 +8,19 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// Semaphores are what a policy makes of a row of the producer's tiles: each
-// column posts to one of a number of parts, and a consumer's loop over K waits
-// at the beginning of each part for all the posts that it gets.
+// Semaphores are the semaphores of a row of the producer's tiles under a policy. Each
+// column posts to one part. A consumer's loop over K waits at the beginning of each part
+// for all posts of the part.
 type semaphores struct {
 	parts  int
-	groups int           // matrices side by side, of each of which a consumer without a loop over K waits for its own part
-	posts  int64         // that complete a part
-	stride int           // columns that post to one part are cols/stride apart; 1 where they are neighbours
+	groups int           // adjacent matrices; a consumer without a loop over K waits for its own part of each
+	posts  int64         // posts that complete a part
+	stride int           // columns that post to one part are cols/stride apart; 1 if they are neighbours
 	of     func(int) int // the part that a column posts to
 }
 
-// semaphoresFor is a policy for two shapes, or why there is none (rule T2).
+// semaphoresFor returns the semaphores of a policy for two shapes, or the reason why
+// the policy does not fit (rule T2).
 func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphores, why string) {
 	if a.M != b.M {
 		return s, fmt.Sprintf("the consumer has %d rows, the producer %d", b.M, a.M)
@@ -55,15 +56,15 @@ func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphor
 	return s, ""
 }
 
-// ownColumns reports whether a tile of the consumer needs only the producer's
-// tiles of its own columns: no sum, or the dot products of attention, which are
-// as wide as the queries, the keys and the values that they are made of.
+// ownColumns reports whether a tile of the consumer needs only the producer's tiles of
+// its own columns. This holds without a sum over K, and for the dot products of
+// attention, which are as wide as the queries, the keys and the values.
 func ownColumns(a, b workload.Shape) bool {
 	return b.Kind == workload.Elementwise || b.N == b.K && a.N > b.N && a.N%b.N == 0
 }
 
-// ownPolicy is the policy of a link in a chain: where strided and conv are not
-// for two shapes and tile is, a chain that has one of those elsewhere goes on by tiles.
+// ownPolicy is the policy of a link in a chain. If strided or conv is selected and does
+// not fit the two shapes, the link uses tile.
 func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
 	if policy == "strided" || policy == "conv" {
 		if _, no := semaphoresFor(policy, c, a, b); no != "" {
@@ -74,12 +75,11 @@ func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
 }
 
 // A link is the semaphores between two kernels of a chain, and the tiles of the producer.
-// producer's rows, each in parts.
 type link struct {
 	semaphores
 	pl       *plan.Planner
 	from, to *workload.Op
-	cover    plan.Cover // of the producer
+	cover    plan.Cover // tiles of the producer
 	flags    []program.Flag
 }
 
@@ -94,7 +94,7 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 	return l
 }
 
-// post appends what says that a tile of the producer is written: a barrier of the
+// post appends the phases that signal a written tile of the producer: a barrier of the
 // workgroup, a fence and an addition (rules F7 and T3).
 func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 	return append(buf,
@@ -102,8 +102,8 @@ func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 		program.Phase{Op: program.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1})
 }
 
-// wait appends what a tile of the consumer waits for before it comes to a part:
-// that part of every row of the producer's tiles that its own rows lie in.
+// wait appends the waits of a consumer's tile before a part: for that part in every row
+// of the producer's tiles that overlaps the rows of the tile.
 func (l *link) wait(row, part int, buf []program.Phase) []program.Phase {
 	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
 	lo := row * to / from
@@ -117,14 +117,14 @@ func (l *link) wait(row, part int, buf []program.Phase) []program.Phase {
 	return buf
 }
 
-// poll is what a workgroup loses at a semaphore that is posted already: one thread
-// reads it, and the rest meet it at a barrier (rule F7).
+// poll is the cost of a semaphore that is already posted: one thread reads it, and the
+// workgroup synchronises at a barrier (rule F7).
 func poll(pl *plan.Planner) program.Phase {
 	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
 }
 
-// needs is the parts that a tile of the consumer comes to: all in a loop over K;
-// without one, those of its own columns.
+// needs is the parts that a tile of the consumer reads: all parts in a loop over K, else
+// those of its own columns.
 func (l *link) needs(col int) (lo, hi int) {
 	if !ownColumns(l.from.Shape, l.to.Shape) || l.parts == 1 {
 		return 0, l.parts - 1
@@ -133,8 +133,8 @@ func (l *link) needs(col int) (lo, hi int) {
 	return min(col*to/from, most), min(((col+1)*to-1)/from, most)
 }
 
-// synchronisedKernels fills in the kernels of a chain on one rank. Their first
-// workgroups post the flags that are returned, which say that they have started.
+// synchronisedKernels fills in the kernels of a chain on one rank. The first workgroup of
+// each kernel posts one of the returned flags when it starts.
 func synchronisedKernels(pl *plan.Planner, sides []side, v plan.Values) (started []program.Flag) {
 	var in *link
 	for i := range sides {
@@ -169,7 +169,7 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})
 		}
 		if tickets {
-			buf = append(buf, poll(pl)) // an addition that waits for its result, as long as a read does
+			buf = append(buf, poll(pl)) // an addition with a result takes as long as a read
 		}
 		row, col := c.At(i)
 		if in == nil {
@@ -195,8 +195,8 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 	return k
 }
 
-// firstWeights loads the weights' half of a workgroup's buffers, which does not
-// depend on the producer (rule T5).
+// firstWeights loads the weights into half of a workgroup's buffers. They do not depend
+// on the producer (rule T5).
 func firstWeights(pl *plan.Planner, op *workload.Op, g plan.Grid) program.Phase {
 	if op.Shape.Kind != workload.GEMM {
 		return program.Phase{}

@@ -8,9 +8,9 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A dot product waits for the queries, keys and values of its own columns; a
-// GEMM over all of them waits for every part one after another.
-func TestWhatConsumersWaitFor(t *testing.T) {
+// A dot product waits for the queries, keys and values of its own columns. A GEMM that
+// sums over all columns waits for every part in sequence.
+func TestConsumerWaits(t *testing.T) {
 	w := plantest.SelfAttention(256).Build(t)
 	pl, err := plan.NewPlanner(w, plantest.H200(t, 1), plan.Scenario{})
 	if err != nil {

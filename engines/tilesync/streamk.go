@@ -7,9 +7,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// streamK writes the GEMMs of a chain one after the other, each as two kernels: the tiles
-// that fill every slot a whole number of times, and the rest of them, each slot
-// computing an equal part of their loops over K (rule T6).
+// streamK writes the GEMMs of a chain in sequence, each as two kernels: the tiles of full
+// waves, and the remaining tiles, of whose loops over K each slot computes an equal part
+// (rule T6).
 func streamK(r *plan.Rank, p *plan.Pair) {
 	sides, l := sides(r, p), r.Planner.Machine.Launch
 	s := sides[0].on
@@ -28,15 +28,15 @@ func streamK(r *plan.Rank, p *plan.Pair) {
 	r.EndPair(p.Last())
 }
 
-// partialBytes is an element of a partial sum, in single precision.
+// partialBytes is the size of an element of a partial sum, in single precision.
 const partialBytes = 4
 
-// splitAlongK is a GEMM's whole waves, and the rest of its tiles spread over
-// all slots: parts of a tile are written to memory, read again and summed.
+// splitAlongK returns a GEMM's full waves, and its remaining tiles distributed over all
+// slots. Parts of a tile are written to memory, read again and summed.
 func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
 	c, _ := plan.CoverOf(op, false)
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
-	slots := g.WGs // persistent: a tile at a time each
+	slots := g.WGs // persistent workgroups, one tile at a time
 	if g.Tiles == 0 {
 		slots = int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
 	}

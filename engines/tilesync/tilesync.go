@@ -1,5 +1,5 @@
-// Package tilesync runs dependent kernels side by side and synchronises their
-// tiles with semaphores (cuSync, CGO'24).
+// Package tilesync runs dependent kernels concurrently and synchronises their tiles
+// with semaphores (cuSync, CGO'24).
 package tilesync
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Strategy lets a kernel start on the tiles of the one before it while that one
+// Strategy starts a consumer kernel on finished tiles of its producer while the producer
 // still runs (cuSync sections III to V, rules T1 to T7).
 //
 //	producer |P0 P1 P2 P3 P4|          each tile posts a semaphore of its row
@@ -93,7 +93,7 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, policy string)
 	return own, why
 }
 
-// synchronised writes a chain, each kernel on a stream of its own.
+// synchronised writes a chain, each kernel on its own stream.
 func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 	sides := sides(r, p)
 	started := synchronisedKernels(r.Planner, sides, v)
@@ -163,7 +163,7 @@ func lead(r *plan.Rank, s *side, reset bool) program.Flag {
 	return start(r, s, plan.Duration(l.Gap.Value))
 }
 
-// follow launches a side an event after the stream of the one before came to that.
+// follow launches a side one event after the previous side's stream has reached that side.
 func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 	l := r.Planner.Machine.Launch
 	r.Host.Delay(plan.Duration(l.HostEvent.Value*r.HostPace), program.HostIssue, "event")
@@ -172,9 +172,9 @@ func follow(r *plan.Rank, s *side, after program.Flag) program.Flag {
 	return start(r, s, plan.Duration(l.Event.Value))
 }
 
-// behindStart launches the consumer behind a kernel of one thread that waits for
-// the producer's first workgroup (rule T1). Streams have no event between
-// them, so that kernel may be there, and hold its slot, long before.
+// behindStart launches the consumer after a kernel of one thread that waits for the
+// producer's first workgroup (rule T1). The streams share no event, so the wait kernel
+// can start, and hold its slot, long before the producer.
 func behindStart(r *plan.Rank, s *side, started program.Flag) {
 	l := r.Planner.Machine.Launch
 	r.WaitUntilReady(s.on, s.op, s.after, s.within...)

@@ -13,10 +13,10 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// Rows that complete while the producer's last wave still runs let the
-// consumer's first wave fill the CUs that wave leaves idle; with one wave there
-// is nothing to fill, and semaphores only cost. So do those of 48 tiles a row, one
-// after another: measured, they lose what the wave gains (validate.jsonl v0107 to v0109).
+// The consumer's first wave fills CUs left idle by the producer's last wave if rows
+// complete early. With one wave, no CU is idle and semaphores only add cost. With 48
+// tiles per row, the measured cost of semaphores cancels the gain (validate.jsonl v0107
+// to v0109).
 func TestTilesyncWinsAndLoses(t *testing.T) {
 	many := plantest.Mlp{Ranks: 1, Steps: 4, Batch: 1024, Hidden: 12288, Ffn: 6144, Up: 290_000, Down: 233_000}
 	one := plantest.Mlp{Ranks: 1, Steps: 4, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}
@@ -42,9 +42,9 @@ func TestTilesyncWinsAndLoses(t *testing.T) {
 	}
 }
 
-// The pitfall of waiting in a slot: 384 consumers fill 264 slots before the
-// producer is there. Fewer consumers than slots, the producer first, or a wait
-// kernel, and all ends well.
+// Waiting in a slot can deadlock: 384 consumers fill 264 slots before the producer
+// starts. Fewer consumers than slots, launching the producer first, or a wait kernel
+// avoid the deadlock.
 func TestTilesyncDeadlock(t *testing.T) {
 	small := plantest.Mlp{Ranks: 1, Steps: 2, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestTilesyncDeadlock(t *testing.T) {
 	}
 }
 
-// Loading weights before waiting can only help, and only by that load.
+// Loading weights before waiting saves at most the time of that load and never costs time.
 func TestTilesyncReorder(t *testing.T) {
 	w, m := plantest.Mlp512.Build(t), plantest.H200(t, plantest.Mlp512.Ranks)
 	plain := enginetest.Outcome(t, w, m, "tilesync", nil)
@@ -89,8 +89,8 @@ func TestTilesyncReorder(t *testing.T) {
 	}
 }
 
-// Stream-K saves most of a last wave that is nearly empty, and pays for a
-// second kernel and partial sums where it is nearly full.
+// Stream-K saves most of a last wave that is nearly empty. If the last wave is nearly
+// full, a second kernel and partial sums cost more than they save.
 func TestStreamK(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -112,8 +112,8 @@ func TestStreamK(t *testing.T) {
 	}
 }
 
-// Alone, a kernel cut into a workgroup a tile takes its measured time again.
-func TestSynchronisedGridKeepsTheTime(t *testing.T) {
+// A kernel with one workgroup per tile takes its measured time when it runs alone.
+func TestSynchronisedGridKeepsTime(t *testing.T) {
 	for _, s := range []plantest.Mlp{plantest.Mlp512, {Ranks: 1, Steps: 1, Batch: 128, Hidden: 12288, Ffn: 6144, Up: 91_400, Down: 53_500}} {
 		w, m := s.Build(t), plantest.H200(t, s.Ranks)
 		pl, err := plan.NewPlanner(w, m, plan.Scenario{})

@@ -11,8 +11,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// GEMMs of different memory intensity have different thresholds in one program:
-// each takes as long as where its threshold is that of all.
+// GEMMs of different memory intensity have different thresholds in one program. Each
+// takes as long as with its threshold applied to all.
 func TestTriggerArbitrationOfEachGEMM(t *testing.T) {
 	two := plantest.Scattered
 	two.Steps = 2

@@ -1,6 +1,6 @@
 package trigger
 
-// What tests from outside look into.
+// Names exported for tests.
 var (
 	Threshold = threshold
 	Intensity = intensity

@@ -9,8 +9,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// gemm is the kernel whose stores are tracked. Tiles for other ranks never
-// reach the memory here, unless all ranks are to have them.
+// gemm is the kernel whose stores are tracked. Tiles for other ranks are not written to
+// local memory, except before an all-gather.
 func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *program.Kernel {
 	shape := t.pl.GridOf(op, op.DurAlone())
 	read := shape.Read * bypass(t.pl, op)
@@ -33,20 +33,20 @@ func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *program.
 	return k
 }
 
-// adds reports whether memory adds what is stored.
+// adds reports whether memory adds stored values.
 func (t *tracker) adds(p *plan.Pair, g *ring) bool {
 	return t.nmc && (reduces(p.Coll.Op) || g.splits > 1)
 }
 
-// bytes is the output of the i-th tile.
+// bytes is the output size of the i-th tile.
 func (g *ring) bytes(p *plan.Pair, i int) float64 {
 	stage, _ := g.of(i)
 	from, to := g.stage(stage)
 	return float64(p.Coll.Bytes) / float64(len(g.ranks)*(to-from)) * float64(g.splits)
 }
 
-// stores is the tiles on their way to other ranks. A workgroup does not wait for
-// its stores: they are in the write queues when it leaves, and hold no slot.
+// stores is the transfer of tiles to other ranks. A workgroup does not wait for its
+// stores: they are in the write queues when it ends, and hold no slot.
 func (t *tracker) stores(p *plan.Pair, g *ring, me int) *program.Kernel {
 	n := len(g.ranks)
 	rate := t.pl.Machine.Fabric.StoreCU.Or(t.pl.Machine.Fabric.Egress.Value)
@@ -77,8 +77,8 @@ func (t *tracker) stores(p *plan.Pair, g *ring, me int) *program.Kernel {
 	}
 }
 
-// transfers is the DMA commands that were queued beforehand, each behind its
-// counter, and the end of the last chunk. It holds no slot.
+// transfers is the DMA commands queued in advance, each triggered by its counter, and the
+// end of the last chunk. It holds no slot.
 func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 	n := len(g.ranks)
 	next := (me + n - 1) % n
@@ -101,7 +101,7 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 		}
 		buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, stage, block), Count: t.count(g, stage, block)})
 		if stage == last {
-			for hop := 1; hop < last && g.gather && !t.direct; hop++ { // all have to be there
+			for hop := 1; hop < last && g.gather && !t.direct; hop++ { // wait for all forwarded shards
 				buf = append(buf, program.Phase{Op: program.WaitFor, Flag: g.counter(me, hop, block), Count: t.count(g, hop, block)})
 			}
 			return buf
@@ -117,8 +117,8 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 	return k
 }
 
-// count is what a counter reaches when its block may be sent on or used. A
-// tracker that was told of more stores than there are never gets there.
+// count is the value of a counter at which its block may be sent or used. A tracker
+// configured with too many stores never reaches it.
 func (t *tracker) count(g *ring, stage, block int) int64 {
 	switch {
 	case t.direct && g.gather:
@@ -131,7 +131,7 @@ func (t *tracker) count(g *ring, stage, block int) int64 {
 	return g.complete(stage, block)
 }
 
-// firstHalf is the part of an operation that stores and transfers do.
+// firstHalf is the part of an operation that stores and transfers perform.
 func firstHalf(op trace.CollectiveOp) trace.CollectiveOp {
 	if op == trace.AllReduce {
 		return trace.ReduceScatter

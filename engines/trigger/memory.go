@@ -6,16 +6,16 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// queueEntries is how many commands a memory controller's queue is taken to
-// hold. T3 gives the thresholds (section 4.5), not the length.
+// queueEntries is the assumed length of a memory controller's queue in commands. T3 gives
+// the thresholds (section 4.5), not the length.
 const queueEntries = 64
 
-// unlimited is the threshold of transfers that no threshold limits: they alternate.
+// unlimited means no threshold: transfers and compute alternate.
 const unlimited = queueEntries / 2
 
-// arbiterOf is how memory is divided. With compute first, a threshold on the queue
-// is the share of it that transfers may fill however much compute asks for.
-// queue=auto sets it from the start of each GEMM; before the first there is no limit.
+// arbiterOf is the arbitration of memory. With compute first, the threshold is the share
+// of the queue that transfers may fill regardless of compute's demand. queue=auto sets it
+// at the start of each GEMM; before the first GEMM there is no limit.
 func arbiterOf(v plan.Values) program.Arbiter {
 	if v["arbitration"] == "rr" {
 		return program.Arbiter{Policy: program.RoundRobin}
@@ -29,8 +29,8 @@ func arbiterOf(v plan.Values) program.Arbiter {
 
 func queueShare(entries int) float64 { return float64(entries) / queueEntries }
 
-// intensity is the share of the memory's rate that a GEMM takes alone, in
-// its first stage as in all others: its stages are alike.
+// intensity is the share of the memory's rate that a GEMM uses when it runs alone. All
+// its stages have the same intensity.
 func intensity(pl *plan.Planner, op *workload.Op) float64 {
 	if op.DurAlone() <= 0 || pl.Machine.GPU.Memory.Value <= 0 {
 		return 0
@@ -38,8 +38,8 @@ func intensity(pl *plan.Planner, op *workload.Op) float64 {
 	return (op.Read*bypass(pl, op) + op.Write) / (float64(op.DurAlone()) / 1e9) / pl.Machine.GPU.Memory.Value
 }
 
-// threshold is T3's choice among its four, smaller for GEMMs that use more
-// of the memory; where they part, by quarters, is assumed.
+// threshold is one of T3's four thresholds, smaller for GEMMs that use more of the
+// memory. The boundaries between them, at quarters, are assumed.
 func threshold(intensity float64) int {
 	switch {
 	case intensity >= 0.75:
@@ -52,10 +52,9 @@ func threshold(intensity float64) int {
 	return unlimited
 }
 
-// bypass is a GEMM's reads of memory when its output does not go through the
-// last-level cache, relative to when it does. Tiles that are resident together
-// share the panels of both inputs; what an earlier wave has read is found in the
-// cache as far as that holds what goes through it.
+// bypass is the ratio of a GEMM's memory reads when its output bypasses the last-level
+// cache to those when it does not. Concurrent tiles share the panels of both inputs.
+// Panels read by an earlier wave hit in the cache to the extent that it can hold them.
 func bypass(pl *plan.Planner, op *workload.Op) float64 {
 	s, t := op.Shape, op.Tiling
 	if s.Kind != workload.GEMM || t.TileM <= 0 || t.TileN <= 0 {

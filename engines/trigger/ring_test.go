@@ -2,7 +2,7 @@ package trigger
 
 import "testing"
 
-// GEMMs that use more of the memory leave less of its queue.
+// GEMMs that use more of the memory get a lower threshold.
 func TestThresholds(t *testing.T) {
 	last := queueEntries
 	for _, intensity := range []float64{0, 0.3, 0.6, 0.9} {
@@ -14,8 +14,8 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// Blocks make up stages and stages the GEMM, for any number of tiles; each
-// counter's posts add up to what its transfer waits for.
+// For any number of tiles, the blocks add up to stages and the stages to the GEMM. The
+// posts of each counter add up to the value that its transfer waits for.
 func TestTrackerCounts(t *testing.T) {
 	for _, n := range []int{2, 3, 8} {
 		for _, tiles := range []int{n, 17, 100, 513} {

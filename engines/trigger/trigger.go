@@ -1,5 +1,5 @@
-// Package trigger models hardware that tracks a GEMM's stores and starts DMA
-// transfers of what is complete (T3, ASPLOS'24).
+// Package trigger models hardware that tracks a GEMM's stores and starts DMA transfers
+// of completed blocks (T3, ASPLOS'24).
 package trigger
 
 import (
@@ -88,7 +88,7 @@ func (t *tracker) refuses(p *plan.Pair) string {
 	return ""
 }
 
-// splitsOf is how many workgroups compute parts along K of one tile.
+// splitsOf is the number of workgroups that compute parts along K of one tile.
 func splitsOf(op *workload.Op) int {
 	c, _ := plan.CoverOf(op, false)
 	return max(1, c.Splits)
@@ -127,8 +127,8 @@ func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why str
 type tracker struct {
 	pl          *plan.Planner
 	direct, nmc bool
-	auto        bool          // transfers may fill as much of the memory's queue as the GEMM's intensity leaves
-	updates     int64         // stores of an element that complete it; 0: as many as there are
+	auto        bool          // the threshold of transfers follows from the GEMM's intensity
+	updates     int64         // stores that complete an element; 0: the actual number
 	rings       map[int]*ring // by index of pair
 }
 
@@ -139,16 +139,16 @@ type ring struct {
 	ranks    []int32
 	gather   bool
 	splits   int                  // parts along K of a tile; each is a workgroup that stores the whole tile
-	tiles    int                  // of the GEMM
-	remote   int                  // number of first ones that are stored to other ranks
+	tiles    int                  // tiles of the GEMM
+	remote   int                  // the first remote tiles are stored to other ranks
 	left     []program.Flag       // by rank: remote tiles computed
-	blocks   int                  // of a chunk, each tracked by itself
+	blocks   int                  // blocks of a chunk, tracked separately
 	counters [][]program.Flag     // by rank, stage·blocks + block: stores and transfers seen
 	gathered *workload.Collective // second half of an all-reduce
 }
 
-// mostBlocks is into how many parts a chunk's transfer is cut at most; the
-// tracker itself counts single tiles of wavefronts.
+// mostBlocks is the maximum number of blocks of a chunk's transfer. The hardware tracker
+// counts single tiles of wavefronts.
 const mostBlocks = 32
 
 func (t *tracker) ring(p *plan.Pair) *ring {
@@ -188,7 +188,7 @@ func (t *tracker) ring(p *plan.Pair) *ring {
 	return g
 }
 
-// of is the stage and the block of the i-th tile.
+// of returns the stage and the block of the i-th tile.
 func (g *ring) of(i int) (stage, block int) {
 	n := len(g.ranks)
 	if g.gather {
@@ -208,15 +208,16 @@ func (g *ring) stage(s int) (from, to int) {
 	return plan.CeilDiv(s*g.tiles, n), plan.CeilDiv((s+1)*g.tiles, n)
 }
 
-// size is how many tiles make up a block.
+// size is the number of tiles of a block.
 func (g *ring) size(stage, block int) int64 {
 	from, to := g.stage(stage)
 	n := to - from
 	return int64(plan.CeilDiv((block+1)*n, g.blocks) - plan.CeilDiv(block*n, g.blocks))
 }
 
-// complete is the count at which a block of a stage holds the rank's own and the
-// neighbour's part: stored tile by tile in the first stage, one transfer after it.
+// complete is the count at which a block of a stage has the parts of the rank and of its
+// neighbour. The neighbour's part is stored tile by tile in the first stage and arrives
+// as one transfer in later stages.
 func (g *ring) complete(stage, block int) int64 {
 	own := g.size(stage, block)
 	if g.gather { // stored or forwarded by the neighbour

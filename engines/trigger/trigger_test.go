@@ -12,8 +12,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// One chunk of N leaves by stores and N-2 by transfers, each of which reads the
-// memory once, or twice where memory does not add (rules K2, K3 and K5).
+// Of N chunks, one is sent by stores and N-2 by transfers. Each transfer reads the memory
+// once, or twice if memory does not add (rules K2, K3 and K5).
 func TestTriggerTraffic(t *testing.T) {
 	for _, ranks := range []int{2, 4, 8} {
 		s := plantest.Scattered
@@ -71,15 +71,15 @@ func TestTriggerWins(t *testing.T) {
 	}
 }
 
-// Where memory is what limits, compute comes first with mca, and transfers pay:
-// the more, the fewer entries of the queue they may fill.
+// If memory is the bottleneck, mca prioritises compute at the cost of transfers. The cost
+// grows as the transfers' threshold decreases.
 func TestTriggerArbitration(t *testing.T) {
 	w, m := plantest.Scattered.Build(t), plantest.H200(t, 4)
 	m.GPU.Memory.Value = 400e9
 	for i := range w.Ops {
 		w.Ops[i].Read = 90e6
 	}
-	product := func(set map[string]string) (longest trace.Time) {
+	gemmTime := func(set map[string]string) (longest trace.Time) {
 		got := enginetest.Outcome(t, w, m, "trigger", set)
 		for _, s := range got.Result.Run.Spans {
 			if s.Kind == trace.Compute && got.Result.Run.NameOf(s) == "gemm_256x128" {
@@ -88,9 +88,9 @@ func TestTriggerArbitration(t *testing.T) {
 		}
 		return longest
 	}
-	rr := product(nil)
-	none := product(map[string]string{"arbitration": "mca", "queue": "none"})
-	five := product(map[string]string{"arbitration": "mca", "queue": "5"})
+	rr := gemmTime(nil)
+	none := gemmTime(map[string]string{"arbitration": "mca", "queue": "none"})
+	five := gemmTime(map[string]string{"arbitration": "mca", "queue": "5"})
 	if none < rr*99/100 || none > rr*101/100 {
 		t.Errorf("the GEMM takes %d ns in turn, %d first without a limit", rr, none)
 	}
@@ -99,8 +99,8 @@ func TestTriggerArbitration(t *testing.T) {
 	}
 }
 
-// T3's sub-layers on its own machine: the strategy stays below its reference
-// and near it. Published are a mean of 1.30 and at most 1.47 with compute first.
+// T3's sub-layers on its machine: the speedup is below the ideal and close to it.
+// The published mean is 1.30 and the maximum 1.47 with compute first.
 func TestTriggerOnT3(t *testing.T) {
 	logs, most, n := 0.0, 0.0, 0
 	for _, s := range plantest.Sublayers() {
@@ -122,9 +122,9 @@ func TestTriggerOnT3(t *testing.T) {
 	}
 }
 
-// T3's Figure 18 by counting bytes: a reduce-scatter of N ranks reads 2N-1 chunks
-// and T3's N-2; GEMM and reduce-scatter write 2N chunks, with T3 2N-2; the
-// all-gather is the same. Published: 2.5 and 2.2 times fewer reads, 14 and 7 % fewer writes.
+// T3's Figure 18 by counting bytes: a reduce-scatter of N ranks reads 2N-1 chunks, with
+// T3 N-2. GEMM and reduce-scatter write 2N chunks, with T3 2N-2. The all-gather is
+// unchanged. Published: 2.5 and 2.2 times fewer reads, 14 and 7 % fewer writes.
 func TestTriggerTrafficByCause(t *testing.T) {
 	for _, ranks := range []int{8, 16} {
 		s := plantest.Sublayer{Model: "T-NLG", Name: "FC-2", Hidden: 4256, Tokens: 8 << 10, Share: 4, Ranks: ranks}
@@ -171,8 +171,8 @@ func TestTriggerTrafficByCause(t *testing.T) {
 	}
 }
 
-// Before an all-gather each rank's output goes once round the ring, or once to
-// every peer, and stays at home too.
+// Before an all-gather each rank's output is forwarded once around the ring, or stored
+// once to every peer, and is also written to local memory.
 func TestTriggerGathers(t *testing.T) {
 	s := plantest.Spec{Ranks: 4, Steps: 2, Op: trace.AllGather, Bytes: 256 << 20, Gemm: 304_000, Comm: 600_000, Channels: 16}
 	w, m := s.Build(t), plantest.H200(t, 4)
@@ -202,8 +202,8 @@ func TestTriggerGathers(t *testing.T) {
 	}
 }
 
-// A tracker that counts too few stores would send sums that are not complete:
-// refused. One that counts too many waits for ever: a deadlock.
+// A tracker that expects too few stores would send incomplete sums and is rejected. A
+// tracker that expects too many stores deadlocks.
 func TestTrackerThreshold(t *testing.T) {
 	w, m := plantest.Scattered.Build(t), plantest.H200(t, 4)
 	split := plantest.Scattered.Build(t)

@@ -64,10 +64,10 @@ type Stamps struct {
 	Files string `yaml:"files"` // pattern, relative to the set's file of rows
 	Row   string `yaml:"row"`   // id of the row whose workload and strategy ran; "" with Trace
 	Trace string `yaml:"trace"` // capture of kernels that ran side by side as captured
-	// Persistent: the stamped kernel is a loop over what is a grid in the trace.
+	// Persistent: the stamped kernel loops over the tiles that form a grid in the trace.
 	Persistent bool `yaml:"persistent"`
 	// Late: the kernel began long after its producer had ended, because kernels with
-	// stamps are compiled when they are first launched.
+	// stamps are compiled at their first launch.
 	Late bool `yaml:"late"`
 }
 
@@ -112,7 +112,7 @@ func indexError(file string, err error) error {
 	return e
 }
 
-// cause is an error without the path, which the message names.
+// cause returns an error without its path, because the message already has the path.
 func cause(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -160,7 +160,7 @@ func sum(file string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// read reads the rows of all sets and checks what holds between them.
+// read reads the rows of all sets and checks them against each other.
 func (d *Dataset) read(index string) error {
 	var errs []error
 	fail := func(s *Set, cure, format string, args ...any) {
@@ -220,7 +220,7 @@ func (d *Dataset) readSet(s *Set) error {
 	return err
 }
 
-// Row is the row of an id, nil if the set has none.
+// Row returns the row with an id, or nil.
 func (s *Set) Row(id string) *Row {
 	if i := slices.IndexFunc(s.Rows, func(r Row) bool { return r.ID == id }); i >= 0 {
 		return &s.Rows[i]
@@ -228,7 +228,7 @@ func (s *Set) Row(id string) *Row {
 	return nil
 }
 
-// Set is the set of a name, nil if there is none.
+// Set returns the set with a name, or nil.
 func (d *Dataset) Set(name string) *Set {
 	if i := slices.IndexFunc(d.Sets, func(s Set) bool { return s.Name == name }); i >= 0 {
 		return &d.Sets[i]
@@ -236,7 +236,7 @@ func (d *Dataset) Set(name string) *Set {
 	return nil
 }
 
-// Path is where a file or folder that a set names relative to its rows lies.
+// Path returns the path of a file or folder that a set names relative to its rows.
 func (d *Dataset) Path(s *Set, name string) string {
 	return filepath.Join(d.Dir, filepath.FromSlash(path.Dir(s.File)), filepath.FromSlash(name))
 }
@@ -248,7 +248,7 @@ func (d *Dataset) Absent(s *Set, name string) bool {
 	return listed(d.absent, in) && !listed(d.files, in)
 }
 
-// listed reports whether a file, or any file of a folder, has a sum.
+// listed reports whether the index has a checksum of a file, or of any file of a folder.
 func listed(sums map[string]string, name string) bool {
 	if _, ok := sums[name]; ok {
 		return true

@@ -11,8 +11,8 @@ import (
 
 const repository = "../../samples/measurements"
 
-// The repository's own dataset: every file is listed and has its sum, ids are
-// unique, every trace is listed.
+// In the repository's dataset every file and trace is listed, checksums match and ids
+// are unique.
 func TestOpenRepository(t *testing.T) {
 	d, err := Open(repository)
 	if err != nil {

@@ -61,7 +61,7 @@ func ReadRows(r io.Reader, file string) ([]Row, error) {
 	return rows, errors.Join(errs...)
 }
 
-// decode reads one row. It says what is wrong and what to do, "" if nothing is.
+// decode reads one row. It returns the error message with a remedy, or "".
 func decode(text []byte, row *Row) (msg, cure string) {
 	err := json.Unmarshal(text, row, json.RejectUnknownMembers(true))
 	if err == nil {
@@ -80,7 +80,7 @@ func decode(text []byte, row *Row) (msg, cure string) {
 	return "no JSON object", rowCure
 }
 
-// dotted is a JSON pointer as the messages write keys: params.channels.
+// dotted converts a JSON pointer to the notation of the messages: params.channels.
 func dotted(p jsontext.Pointer) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(p), "/"), "/", ".")
 }

@@ -11,10 +11,10 @@ import (
 //
 //   - a benchmark settles a parameter of a machine profile: Strategy is "isolated",
 //     "held_slots", "beside_cublas" and the like, and no trace is needed;
-//   - an operator ran under a strategy: Strategy and Params say which, Trace is the
+//   - an operator is a run under a strategy, given by Strategy and Params; Trace is the
 //     capture that a prediction starts from;
 //   - a step (Workload.Kind "step") is a whole training or inference iteration;
-//     CapturedUs is what the captured variant took.
+//     CapturedUs is the time of the captured variant.
 //
 // Times are microseconds of the slowest rank, measured without a profiler unless
 // Params say otherwise. Bytes are bytes.
@@ -29,7 +29,7 @@ type Row struct {
 	MinUs    float64  `json:"min_us"`
 	MaxUs    float64  `json:"max_us"`
 
-	// The same measured again by other processes; 0: it was not.
+	// The same measurement repeated by other processes; 0: not repeated.
 	AgainUs    float64 `json:"again_us,omitempty"`
 	AgainMinUs float64 `json:"again_min_us,omitempty"`
 	AgainMaxUs float64 `json:"again_max_us,omitempty"`
@@ -48,7 +48,7 @@ type Row struct {
 	Line int    `json:"-"`
 }
 
-// Workload is what ran. Fields that its kind does not use are zero.
+// Workload describes the measured operations. Fields that its kind does not use are zero.
 type Workload struct {
 	Kind       string `json:"kind"` // "gemm", "collective", "gemm+collective", "model", "step", ...
 	Name       string `json:"name,omitempty"`
@@ -78,67 +78,67 @@ type Workload struct {
 	BackToBack bool   `json:"back_to_back,omitempty"`
 }
 
-// Op is the collective operation, UnknownOp where there is none.
+// Op is the collective operation, or UnknownOp.
 func (w Workload) Op() trace.CollectiveOp {
 	op, _ := trace.ParseCollectiveOp(w.Collective)
 	return op
 }
 
-// Params is how it ran. Fields that the strategy does not use are zero.
+// Params are the settings of the run. Fields that the strategy does not use are zero.
 type Params struct {
 	Channels     int     `json:"channels,omitempty"` // 0: the library's choice
 	Chunks       int     `json:"chunks,omitempty"`
 	Iterations   int     `json:"iterations,omitempty"`
 	Programs     int     `json:"programs,omitempty"` // workgroups of a compiled kernel
-	Tiles        int     `json:"tiles,omitempty"`    // a program stores
+	Tiles        int     `json:"tiles,omitempty"`    // stored by each program
 	CommPriority bool    `json:"comm_priority,omitempty"`
 	Order        string  `json:"order,omitempty"`
 	Impl         string  `json:"impl,omitempty"`
 	Policy       string  `json:"policy,omitempty"`
 	Graph        bool    `json:"graph,omitempty"`
 	BucketMB     float64 `json:"bucket_mb,omitempty"`     // DDP: size of a gradient bucket
-	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters stay gathered until backward
+	KeepGathered bool    `json:"keep_gathered,omitempty"` // FSDP: parameters are kept gathered until backward
 	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
 
 	// The state of the GPUs and the host.
 	Cool      bool    `json:"cool,omitempty"`      // after a pause: at full clock
-	Sustained bool    `json:"sustained,omitempty"` // after so many iterations that the clock has settled
-	RestUs    float64 `json:"rest_us,omitempty"`   // in which GPUs idle between iterations
-	Queued    bool    `json:"queued,omitempty"`    // behind other work, so that the host is never late
+	Sustained bool    `json:"sustained,omitempty"` // measured after the clock has settled
+	RestUs    float64 `json:"rest_us,omitempty"`   // idle time of GPUs between iterations
+	Queued    bool    `json:"queued,omitempty"`    // enqueued behind other work, so the host is never late
 	Profiled  bool    `json:"profiled,omitempty"`  // a profiler was on
 	Kernel    bool    `json:"kernel,omitempty"`    // Us is the kernel's duration by a profiler
 
 	// Settings and results of single benchmarks.
 	KernelName    string    `json:"kernel_name,omitempty"`    // the library's
-	Kernels       int       `json:"kernels,omitempty"`        // in a row
-	Groups        [][]int   `json:"groups,omitempty"`         // of CUs that clusters share
+	Kernels       int       `json:"kernels,omitempty"`        // consecutive kernels
+	Groups        [][]int   `json:"groups,omitempty"`         // groups of CUs that clusters share
 	FillOrder     []int     `json:"fill_order,omitempty"`     // CUs in the order in which a plain grid fills them
-	CallUs        float64   `json:"call_us,omitempty"`        // the driver's launch calls, by the profiler
-	GapsUs        []float64 `json:"gaps_us,omitempty"`        // between kernels
-	Flags         int       `json:"flags,omitempty"`          // a workgroup posts behind its data; 0: 1
-	Posts         int       `json:"posts,omitempty"`          // of a semaphore
-	Waits         int       `json:"waits,omitempty"`          // for semaphores that are posted already
-	HeldCUs       int       `json:"held_cus,omitempty"`       // by a kernel that only waits
-	HoldUs        float64   `json:"hold_us,omitempty"`        // for how long, from the start
+	CallUs        float64   `json:"call_us,omitempty"`        // time of the driver's launch calls, by the profiler
+	GapsUs        []float64 `json:"gaps_us,omitempty"`        // gaps between kernels
+	Flags         int       `json:"flags,omitempty"`          // flags that a workgroup posts after its data; 0: 1
+	Posts         int       `json:"posts,omitempty"`          // posts of a semaphore
+	Waits         int       `json:"waits,omitempty"`          // waits for semaphores that are already posted
+	HeldCUs       int       `json:"held_cus,omitempty"`       // CUs held by a kernel that only waits
+	HoldUs        float64   `json:"hold_us,omitempty"`        // time for which they are held, from the start
 	GapUs         float64   `json:"gap_us,omitempty"`         // pause in a duty cycle
-	Fill          string    `json:"fill,omitempty"`           // what runs in the pauses
-	FilledUs      float64   `json:"filled_us,omitempty"`      // how long that is
-	EveryUs       []float64 `json:"every_us,omitempty"`       // every iteration
-	Every10Us     []float64 `json:"every10_us,omitempty"`     // every tenth iteration of a duty cycle, from the first on
+	Fill          string    `json:"fill,omitempty"`           // kernel that runs in the pauses
+	FilledUs      float64   `json:"filled_us,omitempty"`      // its time per pause
+	EveryUs       []float64 `json:"every_us,omitempty"`       // times of all iterations
+	Every10Us     []float64 `json:"every10_us,omitempty"`     // times of every tenth iteration of a duty cycle, beginning with the first
 	DurUs         []float64 `json:"dur_us,omitempty"`         // durations of a collective's kernel
 	TransferUs    []float64 `json:"transfer_us,omitempty"`    // from the last rank's start to its end
-	AloneUs       float64   `json:"alone_us,omitempty"`       // without what runs alongside it
-	ComputeUs     []float64 `json:"compute_us,omitempty"`     // kernels alongside a collective
-	GEMM          []int64   `json:"gemm,omitempty"`           // M, N, K of the GEMM alongside a collective
-	GEMMUs        float64   `json:"gemm_us,omitempty"`        // and its time there
-	CopyBytes     int64     `json:"copy_bytes,omitempty"`     // of a copy to the next rank alongside it
-	CopyUs        float64   `json:"copy_us,omitempty"`        // and its time there
-	TriadBytes    int64     `json:"triad_bytes,omitempty"`    // of a triad alongside it
-	TriadPrograms int       `json:"triad_programs,omitempty"` // workgroups of that
-	TriadUs       float64   `json:"triad_us,omitempty"`       // and its time there
+	AloneUs       float64   `json:"alone_us,omitempty"`       // time without concurrent kernels
+	ComputeUs     []float64 `json:"compute_us,omitempty"`     // kernels concurrent with a collective
+	GEMM          []int64   `json:"gemm,omitempty"`           // M, N, K of a GEMM concurrent with a collective
+	GEMMUs        float64   `json:"gemm_us,omitempty"`        // time of that GEMM
+	CopyBytes     int64     `json:"copy_bytes,omitempty"`     // size of a concurrent copy to the next rank
+	CopyUs        float64   `json:"copy_us,omitempty"`        // time of that copy
+	TriadBytes    int64     `json:"triad_bytes,omitempty"`    // memory traffic of a concurrent triad
+	TriadPrograms int       `json:"triad_programs,omitempty"` // workgroups of that triad
+	TriadUs       float64   `json:"triad_us,omitempty"`       // time of that triad
 }
 
-// check reports the first thing that a row lacks.
+// check reports the first missing or invalid field of a row.
 func (r *Row) check() error {
 	switch {
 	case r.ID == "":

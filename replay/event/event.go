@@ -1,5 +1,5 @@
-// Package event is the event queue of a discrete simulation: a radix heap of
-// timers. It knows times, which are integers, and the numbers of those to wake.
+// Package event is the event queue of a discrete-event simulation: a radix heap of
+// timers. A timer has an integer time and the number of its owner.
 package event
 
 import "math/bits"
@@ -16,26 +16,25 @@ const (
 // none is the absent value of indices.
 const none = -1
 
-// A Queue gives out timers by time. It is a radix heap over the digits of time
+// A Queue returns timers in the order of their times. It is a radix heap over the digits of time
 // (Ahuja, Mehlhorn, Orlin and Tarjan, Faster algorithms for the shortest path
-// problem, 1990): no timer is set before the time that the queue has advanced to.
-// A timer lies on the level of the highest digit in which its time differs from
-// that time, in the slot of that digit. When no timer lies before a slot, the
-// queue advances to the slot's earliest time and its timers move to lower levels,
-// in the order in which they lie. So timers of one time come out in the order in
+// problem, 1990): no timer is set before the queue's current time. The level of a
+// timer is the highest digit in which its time differs from the current time; its slot
+// is the value of that digit. When all earlier slots are empty, the queue advances to
+// the earliest time of the slot, and the timers of the slot move to lower levels
+// without a change of order. So timers with equal times are returned in the order in
 // which they were set.
 //
 //	now = 0x0005 (digits 00 05)  level 1: | 00 | 01: 0x0141, 0x01f2 | 02 | ...
 //	                             level 0: | ... | 05 | 06: 0x0006 | ...
 //
-// Setting a timer costs the same however many there are: timers are appended and
-// read in sequence, at most once a level. The queue does not cancel timers: whoever
-// sets one notes its time, and ignores a timer whose time is another.
+// The cost of a timer does not depend on the number of timers: timers are appended and
+// read in sequence, at most once per level. The queue does not cancel timers: the owner
+// stores the time of its current timer and ignores timers with a different time.
 //
-// A binary heap in its place takes 2.0 times as long on BenchmarkEmbedding/gpus=32/even=false
-// of package replay. Slots are lists of chunks, and a chunk that has been emptied is
-// the next to be filled: a slice per slot takes 14 times the memory on
-// BenchmarkEmbedding/gpus=32/even=true.
+// BenchmarkEmbedding/gpus=32/even=false of package replay takes 2.0 times as long with a
+// binary heap. Slots are lists of chunks, and the chunk emptied last is filled next. With
+// a slice per slot, BenchmarkEmbedding/gpus=32/even=true takes 14 times the memory.
 type Queue struct {
 	now    int64
 	slots  [levels * digits]list
@@ -52,13 +51,13 @@ type timer struct {
 // A list is the chunks of a slot: all but the last are full.
 type list struct {
 	first, last int32
-	n           int32 // timers in the last; 0 where the slot is empty
+	n           int32 // timers in the last chunk; 0 if the slot is empty
 }
 
 // A chunk is four cache lines.
 type chunk struct {
 	timers [15]timer
-	next   int32 // of its list
+	next   int32 // next chunk of the list
 	_      [12]byte
 }
 
@@ -79,8 +78,8 @@ func (d *digitSet) least() int {
 	return none
 }
 
-// Set adds a timer: who is due at time at, which is not before the time that the
-// queue has advanced to, nor beyond twice Last.
+// Set adds a timer of owner who at time at. at must not be before the current time of
+// the queue or after twice Last.
 func (q *Queue) Set(at, who int64) { q.put(timer{at, who}) }
 
 // put appends the timer to its slot.
@@ -102,7 +101,7 @@ func (q *Queue) put(t timer) {
 	slot.n++
 }
 
-// chunk returns one to be filled.
+// chunk returns an empty chunk.
 func (q *Queue) chunk() int32 {
 	if n := len(q.free); n > 0 {
 		id := q.free[n-1]
@@ -113,7 +112,7 @@ func (q *Queue) chunk() int32 {
 	return int32(len(q.chunks) - 1)
 }
 
-// empty takes a slot's list out.
+// empty removes and returns the list of a slot.
 func (q *Queue) empty(level, digit int) list {
 	q.used[level].remove(digit)
 	slot := &q.slots[level*digits+digit]
@@ -122,7 +121,7 @@ func (q *Queue) empty(level, digit int) list {
 	return r
 }
 
-// in are the timers in a chunk of the list.
+// in returns the timers in a chunk of the list.
 func (q *Queue) in(r list, id int32) []timer {
 	c := &q.chunks[id]
 	if id == r.last {
@@ -131,7 +130,7 @@ func (q *Queue) in(r list, id int32) []timer {
 	return c.timers[:]
 }
 
-// Advance moves to the earliest time of a timer and returns it; ok is false where there is none.
+// Advance moves to the earliest time of a timer and returns it; ok is false if there is no timer.
 func (q *Queue) Advance() (now int64, ok bool) {
 	for {
 		if digit := q.used[0].least(); digit != none {
@@ -148,7 +147,7 @@ func (q *Queue) Advance() (now int64, ok bool) {
 			return q.now, false
 		}
 		r := q.empty(level, digit)
-		if level == 1 { // all go to level 0, whenever the first is
+		if level == 1 { // all timers of the slot move to level 0
 			q.now = q.now&^(digits*digits-1) | int64(digit*digits)
 		} else {
 			q.now = q.earliest(r)
@@ -156,7 +155,7 @@ func (q *Queue) Advance() (now int64, ok bool) {
 		for id, last := r.first, false; !last; {
 			last = id == r.last
 			for i := range q.in(r, id) {
-				q.put(q.chunks[id].timers[i]) // there may be more chunks by now, elsewhere
+				q.put(q.chunks[id].timers[i]) // put may reallocate q.chunks
 			}
 			q.free = append(q.free, id)
 			id = q.chunks[id].next
@@ -164,7 +163,7 @@ func (q *Queue) Advance() (now int64, ok bool) {
 	}
 }
 
-// earliest is the first time in a list.
+// earliest is the least time in a list.
 func (q *Queue) earliest(r list) int64 {
 	least := Last * 2
 	for id := r.first; ; id = q.chunks[id].next {
@@ -177,7 +176,7 @@ func (q *Queue) earliest(r list) int64 {
 	}
 }
 
-// Due takes the timers of the time that the queue has advanced to and appends who is due.
+// Due removes the timers at the current time and appends their owners.
 func (q *Queue) Due(into []int64) []int64 {
 	digit := int(q.now & (digits - 1))
 	if !q.used[0].has(digit) {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Timers come out by time, and those of one time in the order in which they were set.
+// Timers are returned by time, equal times in the order in which they were set.
 func TestTimersComeOutInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q Queue
@@ -46,7 +46,7 @@ func TestTimersComeOutInOrder(t *testing.T) {
 	})
 }
 
-// BenchmarkPending is the cost of one timer among many, with and without ties.
+// BenchmarkPending measures the cost of one timer among many, with and without ties.
 func BenchmarkPending(b *testing.B) {
 	for _, pending := range []int{1e2, 1e3, 1e4, 1e5, 1e6} {
 		for _, spread := range []struct {

@@ -2,22 +2,22 @@ package fluid
 
 // Aggregated classes
 //
-// While a path holds flows back, they go at its level, whatever their limits are.
-// Where a thousand flows all differ, a class for each limit would be a thousand rows
-// of the path, to be inserted and removed with every flow. So flows that are sure to
-// be held back are members of one aggregated class. Its limit lies above the level
-// and below all of theirs:
+// Flows that a path holds back are sent at its level, regardless of their limits.
+// If a thousand flows have different limits, one class per limit would give the path
+// a thousand rows, inserted and removed with every flow. Flows that are certain to be
+// held back therefore share one aggregated class. Its limit is above the level and
+// below the limits of all its members:
 //
 //	rate    0 ------ level --|-- aggregated limit -- o - o o -- o ----->
 //	                          aboveLevel              their limits
 //
 // When the level rises to the aggregated limit, each flow moves to the class of its
-// own limit (split), and rates are found again. That happens to a flow once, so a
-// level that rises and falls costs little.
+// own limit (split), and rates are solved again. A flow is split at most once, so a
+// level that rises and falls repeatedly costs little.
 //
 // Without it BenchmarkPhases/memory/jittered of package replay takes 2.9 times as long.
 
-// aboveLevel is how many times the level an aggregated limit is at least.
+// aboveLevel is the least ratio of an aggregated limit to the level.
 const aboveLevel = 1.125
 
 // Aggregate returns the aggregated class of a path that a flow of the weight and

@@ -29,14 +29,14 @@ const staleShare = 256 // 0.4 %, so that times are within half a percent of thos
 
 // approx is the state of all large components.
 type approx struct {
-	alarm      int64       // of the next solve
+	alarm      int64       // time of the next solve
 	paths      int         // of the last large component; 0: there is none
 	most       int         // paths of the largest component so far
-	since      int64       // there has been a large component
+	since      int64       // time from which there has been a large component
 	stale      []int32     // paths whose demand has changed since the last solve
-	staleSince int64       // the first of them is, or was before this solve
-	due        bool        // all stale paths are to be solved now
-	found      bool        // this solve has met a large component
+	staleSince int64       // time at which the first path became stale, now or before this solve
+	due        bool        // all stale paths must be solved now
+	found      bool        // this solve has found a large component
 	errors     []rateError // by path
 }
 
@@ -44,15 +44,15 @@ type approx struct {
 type large struct {
 	is     bool
 	level  float64 // at which it was full in the last solve; 0 if it was not
-	unused float64 // share of its capacity, since idleAt
-	idle   float64 // time until idleAt, each unit times unused
+	unused float64 // unused share of its capacity, since idleAt
+	idle   float64 // integral of unused over time until idleAt
 	idleAt int64
 }
 
-// A rateError is how wrong the rate of a path was.
+// A rateError is the accumulated error of the rate of a path.
 type rateError struct {
-	since int64   // last solve of the path, or its begin
-	sum   float64 // time, each unit times the relative error of the rate in it
+	since int64   // time of the last solve of the path, or of its start
+	sum   float64 // integral of the relative error over time
 }
 
 // Approximation is the exactness of the rates of large components.
@@ -64,7 +64,7 @@ type Approximation struct {
 	Error float64
 }
 
-// Approximation is that of the time from 0 to end.
+// Approximation returns the approximation from time 0 to end.
 func (s *System) Approximation(end int64) (a Approximation) {
 	a.Paths = s.approx.most
 	for i := range s.approx.errors {
@@ -88,10 +88,10 @@ func (s *System) keepsRate(id int32, now int64) bool {
 		r := &s.resources[at]
 		left := r.capacity - r.uncontended - r.used
 		if left < -1e-9*r.capacity {
-			return false // its capacity has become less
+			return false // its capacity has decreased
 		}
 		if left < 1e-9*r.capacity {
-			left = 0 // a rounding error is no rate
+			left = 0 // only a rounding error is left
 		}
 		total = min(total, st.out+left/costs[i])
 		if r.large.is {
@@ -126,7 +126,7 @@ func (s *System) keepsRate(id int32, now int64) bool {
 	return true
 }
 
-// divide divides the path's rate among all its rows.
+// divide distributes the path's rate over all its rows.
 func (st *state) divide(total float64, rows []row) {
 	st.next, st.rest, st.sends, st.level = 0, st.weight, 0, 0
 	for ; st.next < len(rows); st.next++ {
@@ -143,12 +143,12 @@ func (st *state) divide(total float64, rows []row) {
 }
 
 // noteUnused accounts the unused capacity of a resource that was full at the last
-// solve, and sets the deadline at which there is too much of it.
+// solve, and sets the deadline at which it exceeds its budget.
 func (s *System) noteUnused(r *resource, now int64) {
 	l := &r.large
 	l.idle += l.unused * float64(now-l.idleAt)
 	l.unused, l.idleAt = 0, now
-	if r.capacity > 0 { // it may have none at present
+	if r.capacity > 0 { // the owner may have set it to 0
 		l.unused = max(0, 1-(r.used+r.uncontended)/r.capacity)
 	}
 	if excess := l.unused - 1.0/staleShare; excess > 0 {
@@ -165,7 +165,7 @@ func (s *System) noteStarved(p *path, now int64) {
 	}
 }
 
-// solveBy sees to it that the stale paths are solved within so much time.
+// solveBy sets a deadline for the next solve of the stale paths.
 func (s *System) solveBy(now int64, within float64) {
 	c := &s.approx
 	if due := now + 1 + int64(min(within, float64(Last))); c.alarm == none || due < c.alarm {
@@ -185,7 +185,7 @@ func (s *System) scheduleRecompute(now int64) {
 	}
 }
 
-// recomputeAll notes all stale paths, to be solved.
+// recomputeAll marks all stale paths as changed.
 func (s *System) recomputeAll() {
 	c := &s.approx
 	c.due, c.alarm = true, none
@@ -196,7 +196,7 @@ func (s *System) recomputeAll() {
 	c.stale = c.stale[:0]
 }
 
-// markComponent notes in its resources whether the component that has been found is a large one.
+// markComponent records in the resources of the current component whether it is large.
 func (s *System) markComponent(now int64) (isLarge bool) {
 	c := &s.approx
 	isLarge = len(s.component) > s.ExactPaths
@@ -214,7 +214,7 @@ func (s *System) markComponent(now int64) (isLarge bool) {
 		if l.is {
 			l.idle += l.unused * float64(now-l.idleAt)
 		} else {
-			l.idle = float64(now-c.since) / staleShare // nothing is left of its budget
+			l.idle = float64(now-c.since) / staleShare // its budget is used up
 		}
 		l.level, l.unused, l.idleAt = 0, 0, now
 		l.is, r.weight = isLarge, s.residuals[id].weight
@@ -222,13 +222,13 @@ func (s *System) markComponent(now int64) (isLarge bool) {
 	return isLarge
 }
 
-// measure adds up by how much the rates of the component's paths were off since the
-// first path became stale. Called before the new rates are set.
+// measure accumulates the rate errors of the component's paths since the first path
+// became stale. It is called before the new rates are set.
 func (s *System) measure(now int64) {
 	for _, id := range s.component {
 		p, st, e := &s.paths[id], &s.states[id], s.errorOf(id)
 		was, is := p.level, st.level
-		if was == 0 || is == 0 { // it limits none of its flows
+		if was == 0 || is == 0 { // the path holds no flow back
 			was, is = st.out, st.sends
 		}
 		if begins := st.out == 0 && p.fair == 0; !begins && was != is {
@@ -239,7 +239,7 @@ func (s *System) measure(now int64) {
 	}
 }
 
-// errorOf is that of a path.
+// errorOf returns the accumulated rate error of a path.
 func (s *System) errorOf(id int32) *rateError {
 	c := &s.approx
 	if n := len(s.paths); len(c.errors) < n {
@@ -249,7 +249,7 @@ func (s *System) errorOf(id int32) *rateError {
 }
 
 // endSolve ends a solve. When all stale paths have been solved and no large component
-// was found, there is none any more.
+// was found, no large component is left.
 func (s *System) endSolve() {
 	c := &s.approx
 	if c.due && !c.found {

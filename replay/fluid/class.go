@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// Slack is how far past a whole unit of time a completion may lie and still count as
-// that unit: above the rounding of clocks, and below anything that could be seen.
-// It is no ratio of whole numbers: round sizes at round rates never end just as
-// late, where rounding would decide.
+// Slack is the tolerance for rounding completions up: a completion at most Slack after
+// a whole unit of time counts as that unit. It is above the rounding error of clocks
+// and below any visible difference. It is not a ratio of small integers, so that round
+// sizes at round rates never end exactly at the tolerance.
 const Slack = 1e-3 / math.Phi
 
-// A class is flows with one rate.
+// A class is a set of flows with the same rate.
 type class struct {
 	queue      priorityQueue // members, by the clock at which they are done
 	clock      float64       // at time `at`; while held back, at clock `base` of the path
@@ -21,39 +21,39 @@ type class struct {
 	limit      float64 // of one member now
 	nominal    float64 // of one member when nothing slows it
 	weight     float64
-	n          int32 // members that have not left
-	left       int32 // entries of members that have
+	n          int32 // current members
+	left       int32 // queue entries of members that have left
 	alarm      int64
 	path       int32
 	place      int32   // in path.queue, or none
-	held       bool    // is held back: goes at the path's level
+	held       bool    // is held back: its rate is the path's level times its weight
 	touched    bool    // is in System.touched
 	altered    bool    // is in System.altered
 	aggregated bool    // its members' limits are above its own
-	talliedN   int32   // n as its path knows it
-	tallied    float64 // limit as its path knows it
+	talliedN   int32   // n at the last tally
+	tallied    float64 // limit at the last tally
 }
 
 // A Member is the membership of a flow in a class. The owner of the flow keeps it.
 type Member struct {
-	Class  int32   // it is or was last in
+	Class  int32   // current or last class
 	ending uint32  // if it was held back, the commit before which it was done; else 0
-	seq    uint64  // of its entry; 0 when it is in no class
+	seq    uint64  // sequence number of its entry; 0 when it is in no class
 	done   float64 // clock of the class at which it is or was done
 }
 
-// NewMember is the membership of a flow that has not been in any class.
+// NewMember returns the membership of a flow that has not been in any class.
 func NewMember() Member { return Member{Class: none} }
 
 // In reports whether the flow is in a class.
 func (m *Member) In() bool { return m.seq != 0 }
 
-// Restart forgets when the flow was done: its next part begins at a whole time.
+// Restart clears the completion time of the flow: its next part begins at a whole unit of time.
 func (m *Member) Restart() { m.ending = 0 }
 
 // NewClass makes a class of flows on a path, or on none. Its members' limit is
-// nominal while nothing slows them; SetLimit says what it is now. A class without
-// members is given back at the end of the next Solve, if it has a path.
+// nominal at full speed; SetLimit sets the current limit. A class with a path and
+// without members is discarded at the end of the next Solve.
 func (s *System) NewClass(path int32, weight, nominal float64) (id int32) {
 	if n := len(s.free); n > 0 {
 		id, s.free = s.free[n-1], s.free[:n-1]
@@ -67,7 +67,7 @@ func (s *System) NewClass(path int32, weight, nominal float64) (id int32) {
 	return id
 }
 
-// discard gives a class without members back.
+// discard makes the slot of a class without members free for reuse.
 func (s *System) discard(id int32, c *class) {
 	if !c.aggregated {
 		s.owner.Dropped(id)
@@ -96,9 +96,9 @@ func (s *System) rateOf(c *class) float64 {
 	return c.rate
 }
 
-// Join makes a flow a member of the class, with size to go. One that was held back
-// on the same path until now, below the nominal limit that it now has, goes on from
-// where it was done, between two units of time, so that rounding up does not add up.
+// Join makes a flow a member of the class, with size remaining. If the flow was held
+// back on the same path until now, below its new nominal limit, it continues from its
+// exact completion time between two units of time, so that rounding does not accumulate.
 func (s *System) Join(id int32, m *Member, who int64, path int32, nominal, size float64, now int64) {
 	c := &s.classes[id]
 	start := s.read(c, now)
@@ -112,8 +112,8 @@ func (s *System) Join(id int32, m *Member, who int64, path int32, nominal, size 
 	s.alter(id)
 }
 
-// HeldBack reports whether, until now, a flow was held back on the path and went
-// slower than a limit that it now has.
+// HeldBack reports whether a flow was held back on the path until now, at a rate below
+// its new limit.
 func (s *System) HeldBack(m *Member, path int32, nominal float64) bool {
 	if m.ending != s.commits {
 		return false
@@ -130,7 +130,7 @@ func (s *System) End(m *Member) {
 	}
 }
 
-// Leave takes a member out before it is done and returns what it had to go.
+// Leave removes a member before it is done and returns its remaining size.
 func (s *System) Leave(m *Member, now int64) (rest float64) {
 	c := &s.classes[m.Class]
 	c.n--
@@ -141,8 +141,8 @@ func (s *System) Leave(m *Member, now int64) (rest float64) {
 	return rest
 }
 
-// take removes a member that is done at now; ok is false when none is left. With
-// sure the first is done, whatever its clock has been rounded to.
+// take removes a member that is done at now; ok is false when none is left. If sure is
+// set, the first member is done regardless of rounding errors of the clock.
 func (s *System) take(id int32, now int64, sure bool) (who int64, ok bool) {
 	c := &s.classes[id]
 	e := s.first(c)
@@ -154,7 +154,7 @@ func (s *System) take(id int32, now int64, sure bool) (who int64, ok bool) {
 	return c.queue.pop().id, true
 }
 
-// first is the member that is done next, or nil.
+// first is the member that completes next, or nil.
 func (s *System) first(c *class) *entry {
 	for !c.queue.empty() {
 		e := c.queue.min()
@@ -167,7 +167,7 @@ func (s *System) first(c *class) *entry {
 	return nil
 }
 
-// alter notes that the class has other members or another limit.
+// alter records that the members or the limit of the class have changed.
 func (s *System) alter(id int32) {
 	s.touch(id)
 	if c := &s.classes[id]; !c.altered && c.path != none {
@@ -183,7 +183,7 @@ func (s *System) touch(id int32) {
 	}
 }
 
-// SetLimit changes how fast one member can go.
+// SetLimit changes the rate limit of each member.
 func (s *System) SetLimit(id int32, limit float64) {
 	if c := &s.classes[id]; c.limit != limit {
 		c.limit = limit
@@ -191,7 +191,7 @@ func (s *System) SetLimit(id int32, limit float64) {
 	}
 }
 
-// commit lets the rates found hold from now on and sets the timers of the next completions.
+// commit applies the new rates from now on and sets the timers of the next completions.
 func (s *System) commit(now int64) {
 	for _, id := range s.touched {
 		c := &s.classes[id]
@@ -208,7 +208,7 @@ func (s *System) commit(now int64) {
 	s.commits++
 }
 
-// scheduleClass sees to it that the class is due when its first member is done.
+// scheduleClass sets the timer of the class to the completion of its first member.
 func (s *System) scheduleClass(id int32, c *class, now int64) {
 	e := s.first(c)
 	switch {
@@ -226,13 +226,13 @@ func (s *System) scheduleClass(id int32, c *class, now int64) {
 	}
 }
 
-// dueAt is when a while after at is over, rounded up, but not before now.
+// dueAt is the end of an interval that begins at at, rounded up, and not before now.
 func dueAt(at int64, while float64, now int64) int64 {
 	return max(now, at+int64(min(math.Ceil(while-Slack), float64(Last))))
 }
 
-// reserve returns the slice with room for n more, and if there was none for three
-// times as many as there are: large values are moved less often than append would.
+// reserve returns the slice with room for n more elements. If it must grow, it makes
+// room for three times its length, so large values are moved less often than by append.
 func reserve[T any](s []T, n int) []T {
 	if len(s)+n > cap(s) {
 		s = slices.Grow(s, max(16, n, 3*len(s)))

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// bench is an owner of flows that start at given times, and of the clock.
+// bench owns the clock and flows that start at given times.
 type bench struct {
 	t      rapid.TB
 	s      *System
@@ -16,7 +16,7 @@ type bench struct {
 	timers []timerAt
 	flows  []flow
 	class  map[flowKey]int32
-	admits bool // flows are uncontended as long as they may be
+	admits bool // flows are uncontended as long as possible
 	ticks  int
 }
 
@@ -79,7 +79,7 @@ func (b *bench) join(id int64, size float64) {
 	b.s.Join(class, &f.member, id, f.path, f.limit, size, b.now)
 }
 
-// begin begins a flow. A bench that admits none uses aggregated classes.
+// begin starts a flow. A bench that does not admit uncontended flows uses aggregated classes.
 func (b *bench) begin(id int64) {
 	f := &b.flows[id]
 	if b.admits && b.s.Admit(f.path, f.limit, b.now) {
@@ -94,7 +94,7 @@ func (b *bench) begin(id int64) {
 	b.join(id, f.size)
 }
 
-// run runs all flows to their end, and each between every two instants.
+// run runs all flows to their end, and calls each between every two instants.
 func (b *bench) run(each func()) {
 	for {
 		next := Last
@@ -139,7 +139,7 @@ func (b *bench) instant() {
 			f.uncontended = false
 			b.s.Dismiss(f.path, f.limit, f.start, b.now)
 		case f.start == b.now && f.end == 0:
-			f.end = none // under way
+			f.end = none // in progress
 			b.begin(int64(i))
 		}
 	}
@@ -176,9 +176,9 @@ func (b *bench) draw(t *rapid.T, observed bool) {
 	b.admits = rapid.Bool().Draw(t, "admits")
 }
 
-// Rates are max-min fair, as a naive solver finds them; no resource carries more than
-// its capacity, now and when its capacity changes; every flow ends; and each resource
-// has carried what its flows took.
+// Rates equal those of a naive max-min fair solver. No resource exceeds its capacity,
+// also after the capacity changes. Every flow ends. The amount that each resource moved
+// equals the sum over its flows.
 func TestRatesAreMaxMinFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBench(t)
@@ -210,7 +210,7 @@ func TestRatesAreMaxMinFair(t *testing.T) {
 			}
 		}
 		for id, want := range took {
-			// A flow is taken to go on until the whole unit of time at which it ends.
+			// A flow counts as active until the whole unit of time at which it ends.
 			got, _ := b.s.Used(int32(id), b.now)
 			if late := 50 * float64(len(b.flows)); got < want*(1-1e-9)-late*1e-3 || got > want+late {
 				t.Fatalf("resource %d carried %g, want %g", id, got, want)
@@ -219,15 +219,15 @@ func TestRatesAreMaxMinFair(t *testing.T) {
 	})
 }
 
-// Rates know no unit: with sizes, limits and capacities a thousand times as large,
-// every flow ends at the same time.
+// Rates are independent of the unit: if sizes, limits and capacities are all multiplied
+// by the same factor, every flow ends at the same time.
 func TestRatesScale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one := newBench(t)
 		one.draw(t, false)
 		many := newBench(t)
 		for _, r := range one.s.resources {
-			many.s.NewResource(1024*r.capacity, false) // a power of two rounds nothing
+			many.s.NewResource(1024*r.capacity, false) // a power of two causes no rounding
 		}
 		for i := range one.s.states {
 			resources, costs := one.s.crossed(&one.s.states[i])
@@ -272,7 +272,7 @@ func TestSharing(t *testing.T) {
 	}
 }
 
-// Rows stay in order, and those held back stay all that lie behind a place.
+// Rows remain sorted, and the rows held back are always a suffix.
 func TestRowsAreSorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x rateTable
@@ -305,7 +305,7 @@ func TestRowsAreSorted(t *testing.T) {
 	})
 }
 
-func TestPriorityQueueGivesLeastFirst(t *testing.T) {
+func TestPriorityQueueOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q priorityQueue
 		var model []entry

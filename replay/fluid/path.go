@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// A path is a way through resources, and the classes of flows that take it.
+// A path is a list of crossed resources with the classes of flows that take it.
 //
 //	classes by level   |--0.5--0.7--|--1.2--2.0--2.0--|     level = 1
-//	                    at their     held back: all go
-//	                    limit        at the path's level
+//	                    at their     held back: all at
+//	                    limit        the path's level
 //
 // Fields that a solve uses are in its state.
 type path struct {
 	level     float64 // rate per weight of the flows held back
-	clock     float64 // of that level, at time `at`
+	clock     float64 // integral of level over time, at time `at`
 	at        int64
 	alarm     int64
 	queue     []heldClass // heap of held classes, the next to be done first
 	table     rateTable   // of classes with members
-	bound     float64     // most that its resources allow
-	narrowest int32       // the resource that sets bound; none if none does
-	aggregate int32       // class that held flows share, or none
-	demand    float64     // most that its classes can send, as entered in its resources
-	fair      float64     // of a stale path: its estimated level; else 0
+	bound     float64     // maximum rate that its resources allow
+	narrowest int32       // the resource that sets bound, or none
+	aggregate int32       // class shared by flows held back, or none
+	demand    float64     // maximum rate of its classes, as entered in its resources
+	fair      float64     // estimated level of a stale path; else 0
 
 	dirty       bool // is in System.dirty
 	changed     bool // is in System.changed
@@ -35,15 +35,15 @@ type path struct {
 
 // A state is the state of a path during a solve.
 type state struct {
-	weight    float64 // of all classes
+	weight    float64 // sum over all classes
 	out       float64 // rate as entered in its resources' use
-	rest      float64 // weight of the rows not settled
-	sends     float64 // rate of settled rows
+	rest      float64 // weight of the unsettled rows
+	sends     float64 // rate of the settled rows
 	level     float64 // result; 0: no flow is held back
-	next      int     // the first row not settled
+	next      int     // the first unsettled row
 	from, to  int32   // its crossings, in System.crossed and System.listed
 	costs     int32   // the first of their costs in System.costs
-	saturates bool    // its first row may reach its limit: its narrowest resource does not stop it before
+	saturates bool    // its first row may reach its limit before its narrowest resource is full
 	unsolved  bool    // it crosses a resource that is not solved
 }
 
@@ -67,8 +67,8 @@ func (s *System) NewPath(way []Crossing) int32 {
 	return id
 }
 
-// costsOf returns where the costs of a way are. Those of many ways are equal, and are
-// kept once, so that they stay in the cache.
+// costsOf returns the index of the costs of a path's crossings. Many paths have equal
+// costs; these are stored once to save cache space.
 func (s *System) costsOf(way []Crossing) int32 {
 	same := func(cost float64, x Crossing) bool { return cost == x.Cost }
 	if last := s.costs[s.lastCosts:]; len(way) <= len(last) && slices.EqualFunc(last[:len(way)], way, same) {
@@ -101,7 +101,7 @@ func (s *System) FullResource(path int32) int32 {
 // read is the clock of the path's level at now.
 func (p *path) read(now int64) float64 { return p.clock + p.level*float64(now-p.at) }
 
-// tally brings the class's row in the path up to date.
+// tally updates the class's row in the path.
 func (s *System) tally(id int32, c *class, now int64) {
 	p := &s.paths[c.path]
 	if c.talliedN > 0 && (c.n == 0 || c.limit != c.tallied) {
@@ -125,7 +125,7 @@ func (s *System) tally(id int32, c *class, now int64) {
 	}
 }
 
-// hold lets the class go at its path's level from now on.
+// hold sets the class to its path's level from now on.
 func (s *System) hold(id int32, c *class, now int64) {
 	c.clock, c.base = s.read(c, now), s.paths[c.path].read(now)
 	c.held = true
@@ -133,7 +133,7 @@ func (s *System) hold(id int32, c *class, now int64) {
 	s.touch(id)
 }
 
-// release lets the class go at its limit from now on.
+// release sets the class to its limit from now on.
 func (s *System) release(id int32, c *class, now int64) {
 	if !c.held {
 		return
@@ -144,7 +144,7 @@ func (s *System) release(id int32, c *class, now int64) {
 	s.touch(id)
 }
 
-// setLevel sets what holds the path's classes back, and from which row on.
+// setLevel sets the level of the path and the first row that is held back.
 func (s *System) setLevel(id int32, level float64, from int, now int64) {
 	p := &s.paths[id]
 	t := &p.table
@@ -171,16 +171,15 @@ func (s *System) move(id int32) {
 	}
 }
 
-// A heldClass is a class in the queue of its path: the classes that the path holds
-// back, by the clock of the path when their first members are done, so that one
-// alarm for the path is enough. The queue is a 4-ary heap, and every class knows
-// its place in it.
+// A heldClass is an entry of the queue of its path. The queue has the classes that the
+// path holds back, ordered by the path's clock at which their first members are done,
+// so the path needs only one timer. It is a 4-ary heap; every class stores its position.
 type heldClass struct {
-	due   float64 // the path's clock when its first member is done
+	due   float64 // the path's clock at which its first member is done
 	class int32
 }
 
-// schedulePath sees to it that the path is due when the first of its held classes is.
+// schedulePath sets the timer of the path to the completion of the first held class.
 func (s *System) schedulePath(id int32, now int64) {
 	p := &s.paths[id]
 	p.moved = false
@@ -196,8 +195,8 @@ func (s *System) schedulePath(id int32, now int64) {
 	}
 }
 
-// dueAt is when the first of the path's held classes is due: Last where there is
-// none, or where the path is given nothing.
+// dueAt is the time at which the first held class of the path is due, or Last if there
+// is none or the path's level is 0.
 func (p *path) dueAt(now int64) int64 {
 	if len(p.queue) == 0 || p.level == 0 {
 		return Last
@@ -222,7 +221,7 @@ func (s *System) takeHeld(id int32, now int64, sure bool) (who int64, ok bool) {
 	return who, ok
 }
 
-// enqueue puts the class into its path's queue, or where it belongs after a change.
+// enqueue inserts the class into its path's queue, or moves it to its new position.
 func (s *System) enqueue(id int32, due float64) {
 	c := &s.classes[id]
 	p := &s.paths[c.path]

@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// A priorityQueue holds entries and gives out the least key first, equal keys by seq.
-// One alone lies in it; only a queue that had others once has room for them.
+// A priorityQueue returns entries by ascending key, equal keys by seq. A single entry is
+// stored inline; space for further entries is allocated when first needed.
 type priorityQueue struct {
-	top    entry // the least, if there is any
-	full   bool  // there is
+	top    entry // the least entry, if full
+	full   bool  // the queue is not empty
 	others *others
 }
 
-// Others are sorted as far as they have to be (a lazy priority queue). Keys that
-// arrive in order, as those of equal flows do, are appended to a ring buffer; others
-// go to a heap. A heap of a thousand entries has more cache lines than stay in the
-// cache. So only what is next is in order, and the rest is an unsorted list: when the
-// ring and the heap are empty, the next third of it is sorted into the ring.
+// Other entries are sorted only when needed (a lazy priority queue). Keys that arrive in
+// order, such as those of equal flows, are appended to a ring buffer; other keys are
+// inserted into a heap. A heap of a thousand entries does not fit in the cache.
+// Therefore only the next entries are in order, and the rest is an unsorted list. When
+// the ring and the heap are empty, the next third of the list is sorted into the ring.
 //
 //	ring      |3 4 5 7|                   keys up to reach, 7
-//	heap      |6|                         of those, what came late
+//	heap      |6|                         keys up to reach that arrived out of order
 //	unsorted  |12 40 9 8 31 17 22 ...     keys above it
 //
-// With a heap and a sorted list in its place BenchmarkPhases/memory/jittered_bytes of
-// package replay takes 1.3 times as long, with a heap alone 1.4 times.
+// BenchmarkPhases/memory/jittered_bytes of package replay takes 1.3 times as long with
+// a heap and a sorted list instead, and 1.4 times with a heap alone.
 type others struct {
 	ring     []entry // ascending; its length is a power of two
 	head     int     // of ring, counted without wrapping
@@ -57,7 +57,7 @@ func (e entry) compare(f entry) int {
 
 func (o *priorityQueue) empty() bool { return !o.full }
 
-// reset takes everything out.
+// reset removes all entries.
 func (o *priorityQueue) reset() {
 	if o.full = false; o.others != nil {
 		o.others.n, o.others.heap, o.others.unsorted = 0, o.others.heap[:0], o.others.unsorted[:0]
@@ -83,7 +83,7 @@ func (o *priorityQueue) push(e entry) {
 // min is the least entry, valid until the next change. The queue must not be empty.
 func (o *priorityQueue) min() *entry { return &o.top }
 
-// pop takes the least entry out.
+// pop removes the least entry.
 func (o *priorityQueue) pop() entry {
 	e := o.top
 	if o.others == nil {
@@ -94,7 +94,7 @@ func (o *priorityQueue) pop() entry {
 	return e
 }
 
-// push puts an entry in. No key is below low, here and below.
+// push inserts an entry. No key is below low, here and below.
 func (o *others) push(e entry, low float64) {
 	switch {
 	case len(o.unsorted) > 0 && e.key > o.reach:
@@ -110,7 +110,7 @@ func (o *others) push(e entry, low float64) {
 	}
 }
 
-// pop takes the least entry out; ok is false where there is none.
+// pop removes the least entry; ok is false if there is none.
 func (o *others) pop(low float64) (e entry, ok bool) {
 	if o.n == 0 && len(o.heap) == 0 && len(o.unsorted) > 0 {
 		o.refill(low)
@@ -127,7 +127,7 @@ func (o *others) pop(low float64) (e entry, ok bool) {
 	return e, false
 }
 
-// grow makes room in a ring that is full.
+// grow enlarges a full ring.
 func (o *others) grow() {
 	ring := make([]entry, max(4, 2*len(o.ring)))
 	for i := range o.n {
@@ -136,8 +136,8 @@ func (o *others) grow() {
 	o.ring, o.head = ring, 0
 }
 
-// put puts an entry into the heap. When that has become large for what lies
-// alongside it, all goes onto the unsorted.
+// put inserts an entry into the heap. If the heap becomes large relative to the
+// unsorted list, all entries move to the unsorted list.
 func (o *others) put(e entry, low float64) {
 	o.up(e)
 	if len(o.heap) <= largeHeap || len(o.heap) <= o.n+len(o.unsorted) {
@@ -152,13 +152,13 @@ func (o *others) put(e entry, low float64) {
 }
 
 const (
-	fewKeys   = 48  // are sorted by insertion
+	fewKeys   = 48  // up to this number, keys are sorted by insertion
 	largeHeap = 128 // entries
-	spreads   = 256 // how many parts of a unsorted's next keys are told apart at once
+	spreads   = 256 // number of buckets that the next keys are distributed to
 )
 
-// refill moves the entries that come next, about a third of them, from the unsorted to
-// the ring, which is empty: first each to its part of the keys, then these are sorted.
+// refill moves the next entries, about a third of the unsorted list, to the empty ring.
+// It distributes them to buckets by key and sorts each bucket.
 func (o *others) refill(low float64) {
 	at := len(o.unsorted) / 3
 	o.reach = min(o.unsorted[at].key, o.unsorted[len(o.unsorted)-1-at].key) // in the middle: the first and the last may be the least of all
@@ -199,15 +199,15 @@ func (o *others) refill(low float64) {
 	}
 }
 
-// part is in which part of the keys, as wide as 1/scale, one lies; with scale 0 there is one.
+// part is the bucket of a key. Buckets are 1/scale wide; with scale 0 there is one bucket.
 func part(above float64, scale float64) uint8 {
 	if scale == 0 {
-		return 0 // whatever above is
+		return 0 // above may be infinite
 	}
 	return uint8(above * scale)
 }
 
-// sortEntries sorts a few by insertion.
+// sortEntries sorts a small slice by insertion.
 func sortEntries(all []entry) {
 	if len(all) > fewKeys {
 		slices.SortFunc(all, entry.compare)

@@ -4,44 +4,44 @@ import "math"
 
 // A resource is shared by the paths that cross it.
 type resource struct {
-	capacity     float64 // units of the resource a unit of time
-	headroom     float64 // that uncontended flows may have
-	uncontended  float64 // that they have
-	used         float64 // by flows in classes, since `since`
+	capacity     float64 // units of the resource per unit of time
+	headroom     float64 // maximum rate of uncontended flows
+	uncontended  float64 // rate of uncontended flows
+	used         float64 // rate of flows in classes, since `since`
 	since        int64
-	moved        float64 // by flows in classes until since, and by uncontended ones that have ended
-	uncontendedN int32   // flows
+	moved        float64 // amount moved by flows in classes until since, and by ended uncontended flows
+	uncontendedN int32   // number of uncontended flows
 	observed     bool    // calls Owner.Demanded when its demand changes; the owner sets its capacity
 	noted        bool    // is in System.demanded
 	listed       bool    // is in System.contended
-	full         bool    // used and uncontended are capacity, since `since`
+	full         bool    // used plus uncontended equal capacity, since `since`
 
 	oversubscribed bool      // demand exceeds capacity, so it may hold its classes back
-	changed        bool      // oversubscribed may have, since
-	weight         float64   // costs times weights of all classes that cross it
-	demand         float64   // most that its classes could take
-	narrowed       int32     // paths of which it is the narrowest and that could send more
-	crosses        int32     // paths with classes that cross it
-	paths          []crosser // those, and some that have no classes any more
+	changed        bool      // oversubscribed may have changed
+	weight         float64   // sum of cost times weight over all classes that cross it
+	demand         float64   // maximum rate of its classes
+	narrowed       int32     // number of paths whose demand it limits
+	crosses        int32     // number of paths with classes that cross it
+	paths          []crosser // paths with classes, and some that no longer have classes
 	ways           []int32   // paths that cross it and have had uncontended flows
-	saturated      int64     // time until since in which it was full
+	saturated      int64     // time until since during which it was full
 	large          large
 }
 
-// A crosser is a path of a resource, and the place of the crossing in System.crossings.
+// A crosser is a path of a resource and the index of their crossing.
 type crosser struct{ path, at int32 }
 
 // A residual is the state of a resource during a solve.
 type residual struct {
-	capacity float64 // that nothing settled takes
-	weight   float64 // costs times weights of everything unsettled
+	capacity float64 // residual capacity, not used by settled rows
+	weight   float64 // sum of cost times weight over unsettled rows
 	open     int32   // unsettled paths
-	solved   bool    // it is oversubscribed, so that it connects its paths and is solved
+	solved   bool    // it is oversubscribed, so it connects its paths and is solved
 	visited  int     // the last search that visited it
 }
 
-// NewResource adds a resource. If it is observed, the owner is told when its demand
-// changes, so that it can set the capacity.
+// NewResource adds a resource. If it is observed, Owner.Demanded is called when its
+// demand changes, and the owner can set the capacity.
 func (s *System) NewResource(capacity float64, observed bool) int32 {
 	r := resource{capacity: capacity, observed: observed}
 	r.updateHeadroom()
@@ -49,21 +49,21 @@ func (s *System) NewResource(capacity float64, observed bool) int32 {
 	return int32(len(s.resources) - 1)
 }
 
-// Demand is the most that all flows through a resource could take, with the
-// narrowest resource of their path as a bound.
+// Demand is the maximum total rate of the flows through a resource, each bounded by the
+// narrowest resource of its path.
 func (s *System) Demand(id int32) float64 {
 	return s.resources[id].demand + s.resources[id].uncontended
 }
 
-// Used is how much of a resource was taken until now, and for how long it was full.
+// Used is the amount that a resource moved until now, and the time during which it was full.
 func (s *System) Used(id int32, now int64) (moved float64, full int64) {
 	r := &s.resources[id]
 	s.account(id, r, now)
 	return r.moved, r.saturated
 }
 
-// SetCapacity changes what an observed resource can carry from now on. The capacity
-// of others bounds the demand of paths, and is fixed.
+// SetCapacity changes the capacity of an observed resource from now on. The capacity of
+// other resources bounds the demand of paths and is fixed.
 func (s *System) SetCapacity(id int32, capacity float64, now int64) {
 	r := &s.resources[id]
 	if r.capacity == capacity {
@@ -91,7 +91,7 @@ func (s *System) NoteDemand(id int32) {
 	}
 }
 
-// account brings moved and saturated up to now.
+// account updates moved and saturated to now.
 func (s *System) account(id int32, r *resource, now int64) {
 	dt := now - r.since
 	if dt == 0 {
@@ -114,21 +114,21 @@ func (s *System) use(id int32, r *resource, rate float64, now int64) {
 	r.full = r.isFull()
 }
 
-// isFull reports whether as much flows through as can.
+// isFull reports whether the resource carries its capacity.
 func (r *resource) isFull() bool { return r.used+r.uncontended >= r.capacity*(1-1e-6) }
 
-// isOversubscribed reports whether more could flow through than it can carry.
+// isOversubscribed reports whether demand exceeds capacity.
 func (r *resource) isOversubscribed() bool { return r.uncontended > r.headroom }
 
-// updateHeadroom finds what is left for uncontended flows. The demand of a path that
-// another resource narrows more is bounded by that one.
+// updateHeadroom computes the rate left for uncontended flows. The demand of a path is
+// bounded by its narrowest resource, which may be a different one.
 func (r *resource) updateHeadroom() {
 	if r.headroom = r.capacity*(1+1e-9) - r.demand; r.narrowed > 0 {
 		r.headroom = math.Inf(-1)
 	}
 }
 
-// alterResource notes that a resource has another demand or capacity.
+// alterResource records that the demand or capacity of a resource has changed.
 func (s *System) alterResource(r *resource) {
 	r.updateHeadroom()
 	r.changed = true

@@ -3,12 +3,12 @@ package fluid
 import "math"
 
 // Water-filling. Only components that may have changed are solved. Paths influence
-// each other through oversubscribed resources alone:
+// each other only through oversubscribed resources:
 //
 //	path A ── resource 1 (oversubscribed) ── path B ── resource 2 ── path C
 //
-// A change of A affects B and ends there. A solve costs the paths of the component
-// and their classes at their limit. Classes held back cost nothing.
+// A change of A affects B but not C. The cost of a solve is proportional to the paths of
+// the component plus their classes at their limit. Classes held back cost nothing.
 
 // solve finds the levels of the paths whose rates may have changed.
 func (s *System) solve(now int64) {
@@ -20,7 +20,7 @@ func (s *System) solve(now int64) {
 			s.solveFrom(id, now)
 		}
 		if i == len(s.changed)-1 {
-			s.scheduleRecompute(now) // may note more
+			s.scheduleRecompute(now) // may add paths to solve
 		}
 	}
 	s.changed = s.changed[:0]
@@ -28,7 +28,7 @@ func (s *System) solve(now int64) {
 	s.search += 2
 }
 
-// tallyAll brings the demand on the resources of altered classes up to date.
+// tallyAll updates the demand of altered classes on their resources.
 func (s *System) tallyAll(now int64) {
 	for _, id := range s.altered {
 		c := &s.classes[id]
@@ -54,7 +54,7 @@ func (s *System) tallyAll(now int64) {
 	s.demanded = s.demanded[:0]
 }
 
-// change notes a path to solve.
+// change marks a path to be solved.
 func (s *System) change(id int32) {
 	if p := &s.paths[id]; !p.changed {
 		p.changed = true
@@ -62,8 +62,8 @@ func (s *System) change(id int32) {
 	}
 }
 
-// enterDemand brings up to date in a path's resources whether it has classes, and
-// what they could send.
+// enterDemand updates in a path's resources whether the path has classes and their
+// maximum rate.
 func (s *System) enterDemand(id int32) {
 	p, st := &s.paths[id], &s.states[id]
 	crosses := int32(0)
@@ -109,8 +109,8 @@ func (s *System) enterDemand(id int32) {
 	}
 }
 
-// list puts a path that has classes into its resources' paths. When it has none any
-// more it stays there until those are looked at: it may come back.
+// list adds a path with classes to its resources' paths. A path that loses its classes
+// is removed later, by purge, because it may get classes again.
 func (s *System) list(id int32, st *state) {
 	for at := st.from; at < st.to; at++ {
 		if !s.listed[at] {
@@ -139,7 +139,7 @@ func (s *System) solveFrom(id int32, now int64) {
 	for _, id := range s.members {
 		r := &s.resources[id]
 		s.use(id, r, r.capacity-r.uncontended-s.residuals[id].capacity, now)
-		if large && r.large.level == 0 && r.full { // another was full at the same level before
+		if large && r.large.level == 0 && r.full { // another resource was full at the same level
 			r.large.level = (r.capacity - r.uncontended) / r.weight
 		}
 	}
@@ -185,7 +185,7 @@ func (s *System) visit(id int32) {
 	connects := r.oversubscribed
 	if r.changed {
 		r.changed, r.oversubscribed = false, r.isOversubscribed()
-		connects = connects || r.oversubscribed // its flows are released
+		connects = connects || r.oversubscribed // a resource that was oversubscribed until now releases its flows
 	}
 	*b = residual{capacity: r.capacity - r.uncontended, visited: s.search}
 	if !connects {
@@ -203,7 +203,7 @@ func (s *System) visit(id int32) {
 	}
 }
 
-// purge takes the paths that have no classes any more out of a resource's.
+// purge removes the paths without classes from a resource's paths.
 func (s *System) purge(r *resource) {
 	n := 0
 	for _, x := range r.paths {
@@ -217,7 +217,7 @@ func (s *System) purge(r *resource) {
 	r.paths = r.paths[:n]
 }
 
-// enterUse brings what the path sends up to date in its resources but for those just solved.
+// enterUse updates the path's rate in its resources, except those just solved.
 func (s *System) enterUse(st *state, now int64) {
 	if st.sends == st.out {
 		return
@@ -233,7 +233,7 @@ func (s *System) enterUse(st *state, now int64) {
 	st.out = st.sends
 }
 
-// fill finds, of each path of the component, the level and the first row held back.
+// fill computes the level and the first row held back of each path of the component.
 func (s *System) fill() {
 	s.nextFull.reset()
 	for _, id := range s.members {
@@ -243,7 +243,7 @@ func (s *System) fill() {
 	}
 	for level := 0.0; s.open > 0; {
 		full := s.full(level)
-		if math.IsInf(full, 1) { // no resource limits the rest
+		if math.IsInf(full, 1) { // no resource limits the remaining rows
 			s.saturateAll()
 			return
 		}
@@ -263,7 +263,7 @@ func (s *System) fill() {
 			}
 		}
 		if reached {
-			continue // they left some to the others
+			continue // the settled rows left capacity to the others
 		}
 		level = full
 		r := &s.resources[s.nextFull.pop().id]
@@ -279,9 +279,10 @@ func (s *System) fill() {
 	}
 }
 
-// full is the level at which the first resource is full, not below the one already
-// reached; that resource is then the first of nextFull. What settles only puts off
-// when a resource is full, so those are looked at again whose turn comes.
+// full is the level at which the next resource is full, at least the level already
+// reached. That resource is then the first of nextFull. Settling a row only raises the
+// level at which a resource is full, so keys in nextFull are lower bounds and are
+// recomputed when they become the least.
 func (s *System) full(reached float64) float64 {
 	for !s.nextFull.empty() {
 		e := *s.nextFull.min()
@@ -315,7 +316,7 @@ func (s *System) saturate(id int32, level float64) {
 	s.settle(st, rate, weight, settled)
 }
 
-// saturateAll settles all that is left at its limit.
+// saturateAll settles all remaining rows at their limit.
 func (s *System) saturateAll() {
 	for _, id := range s.component {
 		if s.visits[id] == s.search {
@@ -324,7 +325,7 @@ func (s *System) saturateAll() {
 	}
 }
 
-// stop settles the rest of the path's rows at a level.
+// stop settles the remaining rows of the path at a level.
 func (s *System) stop(id int32, level float64) {
 	st := &s.states[id]
 	s.visits[id]++
@@ -337,8 +338,8 @@ func (s *System) stop(id int32, level float64) {
 	s.settle(st, st.rest*level, st.rest, 1)
 }
 
-// settle removes the settled classes of a path from its resources, and the path if none is
-// left.
+// settle removes the settled classes of a path from its resources, and the path if it
+// has no other classes.
 func (s *System) settle(st *state, rate, weight float64, paths int32) {
 	residuals := s.residuals
 	resources, costs := s.crossed(st)

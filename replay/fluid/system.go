@@ -15,10 +15,10 @@ const ExactPaths = 4096
 // Boundless is the rate of a flow without a limit.
 const Boundless = 1e15
 
-// An Owner is whose flows a System shares resources among.
+// An Owner owns the flows among which a System shares resources.
 type Owner interface {
-	// Schedule requests a call of Complete with the timer at a time. A timer
-	// that Pending does not know at that time is outdated.
+	// Schedule requests a call of Complete with the timer at a time. A timer for
+	// which Pending returns false at that time is outdated.
 	Schedule(at int64, t Timer)
 	// MemberOf returns the membership of a flow.
 	MemberOf(id int64) *Member
@@ -56,31 +56,31 @@ type System struct {
 	residuals []residual // by resource, of a solve
 	paths     []path
 	states    []state   // by path, of a solve
-	visits    []int     // by path: none while it has no classes, else the search that visited it last, and one more once settled
+	visits    []int     // by path: none if it has no classes, else the last search that visited it, plus one when settled
 	ways      []int32   // the resources of one path after another
 	listed    []bool    // by way: the path is in the resource's paths
-	costs     []float64 // of ways
-	lastCosts int32     // in costs: those last used
+	costs     []float64 // costs of ways
+	lastCosts int32     // index in costs of the last ones used
 	classes   []class
-	free      []int32 // classes without members, to be used again
+	free      []int32 // discarded classes, for reuse
 	approx    approx
 
 	touched   []int32 // classes to update before time advances
-	altered   []int32 // classes to tally: of a path, with other members or another limit
+	altered   []int32 // classes to tally: on a path, with changed members or limit
 	dirty     []int32 // paths whose rows changed
 	changed   []int32 // paths to solve
 	moved     []int32 // paths whose next completion may have changed
-	demanded  []int32 // observed resources with another demand
+	demanded  []int32 // observed resources whose demand changed
 	contended []int32 // resources that have uncontended flows and may have become oversubscribed
-	commits   uint32  // how often rates have been committed
+	commits   uint32  // number of commits so far
 	seq       uint64
 
 	search     int
 	component  []int32       // paths of the component being solved
 	members    []int32       // its resources
-	open       int           // its paths that are not settled
+	open       int           // its unsettled paths
 	nextLimits priorityQueue // its paths, by the level of their next row
-	nextFull   priorityQueue // its resources, by a level at which they are not full before
+	nextFull   priorityQueue // its resources, by a lower bound of the level at which they are full
 }
 
 // New returns a system without resources.
@@ -91,7 +91,7 @@ func New(owner Owner) *System {
 	}
 }
 
-// A Crossing is that a path takes Cost of a resource for one unit of a flow.
+// A Crossing is the use of a resource by a path: Cost units of it per unit of flow.
 type Crossing struct {
 	Resource int32
 	Cost     float64
@@ -115,7 +115,7 @@ func (s *System) Solve(now int64) {
 	s.commit(now)
 }
 
-// Pending reports whether the timer is due now, and takes it.
+// Pending reports whether the timer is due now, and clears it.
 func (s *System) Pending(t Timer, now int64) bool {
 	alarm := &s.approx.alarm
 	switch {
@@ -132,9 +132,8 @@ func (s *System) Pending(t Timer, now int64) bool {
 	return true
 }
 
-// Complete takes the members out of their classes that the timer stands for and that
-// are done now, and appends whose they are. End is to be called for each before the
-// next Join.
+// Complete removes the members that are done now from the classes of the timer, and
+// appends their flows. The caller must call End for each flow before the next Join.
 func (s *System) Complete(t Timer, now int64, into []int64) []int64 {
 	take := s.take
 	switch {

@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// A rateTable is the classes of a path in the order in which they reach their
-// limit as the level of the path rises. Those from some row on are held back.
+// A rateTable has the classes of a path in the order in which they reach their limit
+// as the level of the path rises. The last rows are held back.
 //
 //	level  0.5 0.7 0.7 1.2 | 2.0 2.0 2.1 4.0
 //	       at their limit    held back
 type rateTable struct {
 	rows []row
-	held int // the last so many rows are held back
+	held int // number of rows at the end that are held back
 }
 
 // A row is a class in its path.
 type row struct {
 	level  float64 // at which its members reach their limit: limit over weight
-	rate   float64 // of all members together at their limit
-	weight float64 // of all members together
+	rate   float64 // total of all members at their limit
+	weight float64 // total of all members
 	class  int32
 }
 
@@ -31,7 +31,7 @@ func (t *rateTable) find(level float64, class int32) int {
 	return at
 }
 
-// insert adds a row and reports whether it is held back: whether the one before it is.
+// insert adds a row and reports whether it is held back, which the row before it decides.
 func (t *rateTable) insert(x row) (held bool) {
 	at := t.find(x.level, x.class)
 	if held = at > len(t.rows)-t.held; held {
@@ -62,8 +62,8 @@ func (t *rateTable) sum() (rate, weight float64) {
 	return rate, weight
 }
 
-// saturate returns the rate and weight of the rows from one on that reach their
-// limit at the level or below it, and the first row that does not.
+// saturate returns the rate and weight of the rows, starting at one row, that reach
+// their limit at or below the level, and the first row that does not.
 func (t *rateTable) saturate(at int, level float64) (rate, weight float64, to int) {
 	for ; at < len(t.rows) && t.rows[at].level <= level; at++ {
 		rate += t.rows[at].rate

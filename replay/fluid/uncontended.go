@@ -2,20 +2,20 @@ package fluid
 
 // Uncontended flows
 //
-// A flow that nothing holds back takes exactly its time alone. It needs no class, only
-// a timer of its owner. That holds as long as every resource of its path could carry
-// all that may flow:
+// A flow that no resource holds back takes exactly as long as when it runs alone. It
+// needs no class, only a timer of its owner. This holds as long as the capacity of every
+// resource on its path is at least the maximum rate of all flows:
 //
 //	resource  |#### classes, at most ####|== uncontended ==|......|
 //	          0                                               capacity
 //
-// When a resource cannot any more, the uncontended flows through it join classes. A
-// flow does so once, so that a resource near its capacity costs little.
+// When the demand on a resource exceeds its capacity, the uncontended flows through it
+// join classes. A flow does so at most once, so a resource near its capacity costs little.
 //
 // Without it BenchmarkEmbedding/gpus=32/even=false of package replay takes 7 times as long.
 
 // Admit adds an uncontended flow of the given rate to the path's resources, if none
-// of them holds flows back.
+// of them is oversubscribed.
 func (s *System) Admit(id int32, rate float64, now int64) bool {
 	resources, costs := s.crossed(&s.states[id])
 	for _, at := range resources {
@@ -30,7 +30,7 @@ func (s *System) Admit(id int32, rate float64, now int64) bool {
 		s.alterUncontended(at, r, now)
 		s.watch(at)
 	}
-	if p := &s.paths[id]; !p.uncontended { // the first ever
+	if p := &s.paths[id]; !p.uncontended { // first uncontended flow of the path
 		p.uncontended = true
 		for _, at := range resources {
 			r := &s.resources[at]
@@ -40,7 +40,7 @@ func (s *System) Admit(id int32, rate float64, now int64) bool {
 	return true
 }
 
-// Dismiss takes a flow away that was admitted at since.
+// Dismiss removes a flow that was admitted at since.
 func (s *System) Dismiss(id int32, rate float64, since, now int64) {
 	resources, costs := s.crossed(&s.states[id])
 	for i, at := range resources {
@@ -55,9 +55,9 @@ func (s *System) Dismiss(id int32, rate float64, since, now int64) {
 	}
 }
 
-// alterUncontended notes that uncontended flows have begun or ended. What they take
-// is counted when they end, so that only what begins or ends to fill the resource
-// costs more.
+// alterUncontended updates a resource after uncontended flows have begun or ended. The
+// amount that they moved is added when they end, so the resource is accounted only if
+// it becomes full or stops being full.
 func (s *System) alterUncontended(id int32, r *resource, now int64) {
 	if full := r.isFull(); full != r.full {
 		s.account(id, r, now)
@@ -68,7 +68,7 @@ func (s *System) alterUncontended(id int32, r *resource, now int64) {
 	}
 }
 
-// watch notes a resource that has uncontended flows, to look at it when all demand is known.
+// watch marks a resource with uncontended flows for a check when all demand is known.
 func (s *System) watch(id int32) {
 	if r := &s.resources[id]; !r.listed && r.isOversubscribed() {
 		r.listed = true
@@ -76,10 +76,9 @@ func (s *System) watch(id int32) {
 	}
 }
 
-// resolveContention moves the uncontended flows through resources that have become
-// oversubscribed to classes. What a flow may send at most is less in a class, where
-// the narrowest resource bounds it, so that demand is known when no resource is noted
-// any more.
+// resolveContention moves the uncontended flows through oversubscribed resources to
+// classes. In a class the narrowest resource bounds the demand of a flow, so a move can
+// lower demand on other resources. Demand is final when no marked resource is left.
 func (s *System) resolveContention(now int64) {
 	for s.tallyAll(now); len(s.contended) > 0; s.tallyAll(now) {
 		last := len(s.contended) - 1

@@ -10,7 +10,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// elements is how one element is stored.
+// elements describes how one element is stored.
 type elements struct {
 	bytes int64
 	torch string // as a framework writes it
@@ -20,7 +20,7 @@ func (f *File) elements() elements {
 	return map[string]elements{"f32": {4, "float"}, "bf16": {2, "c10::BFloat16"}, "f16": {2, "c10::Half"}}[f.Type]
 }
 
-// rest notes that a duration rests on a number of the profile.
+// rest records that a duration depends on a number of the profile.
 func (b *bench) rest(key string, q machine.Quantity) {
 	b.restOn(key, q.String()+": ", q.Mark, q.Source)
 }
@@ -40,13 +40,13 @@ func (b *bench) restOn(key, value string, mark machine.Mark, source string) {
 	}
 }
 
-// A roof is one of the times that a kernel cannot beat, and why.
+// A roof is a lower bound of a kernel's time, with its reason.
 type roof struct {
 	seconds float64
 	why     string
 }
 
-// under is the highest roof; the first of equals.
+// under is the highest roof, the first of equal ones.
 func under(roofs ...roof) roof {
 	best := roofs[0]
 	for _, r := range roofs[1:] {
@@ -57,8 +57,8 @@ func under(roofs ...roof) roof {
 	return best
 }
 
-// memory is the time in which bytes pass through memory at the rate that so
-// many workgroups reach together.
+// memory is the time to move bytes through memory at the rate that the given number
+// of workgroups reaches.
 func (b *bench) memory(bytes float64, wgs int) roof {
 	g := &b.m.GPU
 	b.rest("gpu.memory", g.Memory)
@@ -66,8 +66,8 @@ func (b *bench) memory(bytes float64, wgs int) roof {
 	return roof{bytes / rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)}
 }
 
-// GEMM is C[m,n] = A[m,k]·B[k,n] by the matrix library, or in tiles that the
-// file gives. Both take whole waves of tiles; memory is a second roof.
+// GEMM is C[m,n] = A[m,k]·B[k,n] by the matrix library, or in tiles given by the
+// file. The time is a whole number of waves of tiles; memory is a second roof.
 func (b *bench) gemm(m, n, k int64) {
 	e := b.f.elements()
 	b.multiply("", m, n, k, m*k+k*n+m*n, trace.Operator{
@@ -75,8 +75,8 @@ func (b *bench) gemm(m, n, k int64) {
 	})
 }
 
-// convolution is computed as the GEMM that it is, whose rows are read from the
-// input once, not once a filter position.
+// convolution is computed as an implicit GEMM. The input is read once, not once per
+// filter position.
 func (b *bench) convolution(batch, height, width, channels, filter int64) {
 	e := b.f.elements()
 	m, k := batch*height*width, channels*filter*filter
@@ -87,8 +87,8 @@ func (b *bench) convolution(batch, height, width, channels, filter int64) {
 	})
 }
 
-// attention is two GEMMs a head, scores and sums of values, without the
-// scores going through memory.
+// attention is two GEMMs per head, scores and weighted values. The scores are not
+// written to memory.
 func (b *bench) attention(m, width, context int64) {
 	e := b.f.elements()
 	b.multiply("attention_", m, width, 2*context, 2*(m+context)*width, trace.Operator{
@@ -98,8 +98,8 @@ func (b *bench) attention(m, width, context int64) {
 	})
 }
 
-// multiply is 2·m·n·k flop on tiles of an m by n output, with so many elements
-// through memory.
+// multiply is 2·m·n·k flop on tiles of an m by n output, with the given number of
+// elements moved through memory.
 func (b *bench) multiply(name string, m, n, k, elements int64, o trace.Operator) {
 	bytes := float64(elements) * float64(b.f.elements().bytes)
 	s := step{name: name, kind: trace.Compute, operator: o}
@@ -114,8 +114,8 @@ func (b *bench) multiply(name string, m, n, k, elements int64, o trace.Operator)
 	b.steps = append(b.steps, s)
 }
 
-// library is a GEMM as the machine's matrix library computes it: persistent
-// workgroups, one a CU (machine.Matmul).
+// library is a GEMM of the machine's matrix library: persistent workgroups, one per
+// CU (machine.Matmul).
 func (b *bench) library(s *step, m, n, k int64) roof {
 	mm := &b.m.Matmul
 	t := b.m.Tiling(m, n, k)
@@ -128,7 +128,7 @@ func (b *bench) library(s *step, m, n, k int64) roof {
 	cus := int(b.m.GPU.CUs.Value)
 	s.name += fmt.Sprintf("gemm_%dx%d", t.Columns, t.Rows) // the library's rows lie along N
 	s.kernel = b.block(min(t.Tiles, cus), 256, 0, int(b.m.GPU.Shared.Value-b.m.GPU.SharedSpare.Value))
-	if b.m.Dynamic(t) { // a fill clears the counter that hands out tiles
+	if b.m.Dynamic(t) { // a fill clears the tile counter of the dynamic schedule
 		fill := step{name: "fill", kind: trace.Copy, why: "the launch gap that such a fill adds"}
 		fill.seconds = max(0, b.m.Launch.MemsetGap.Value-b.m.Launch.Gap.Value)
 		b.steps = append(b.steps, fill)
@@ -140,9 +140,8 @@ func (b *bench) library(s *step, m, n, k int64) roof {
 	return roof{t.Seconds, why}
 }
 
-// tiles is a GEMM by a compiled kernel, a workgroup a tile. Tiles that share
-// a CU share its pipes; one alone leaves some of their time unused
-// (rules D11 and G10).
+// tiles is a GEMM by a compiled kernel, one workgroup per tile. Tiles on the same CU
+// share its pipes; a single tile does not saturate them (rules D11 and G10).
 func (b *bench) tiles(s *step, m, n, k int64) roof {
 	tm, tn := int64(b.f.Kernel.TileM), int64(b.f.Kernel.TileN)
 	count := ceilDiv(m, tm) * ceilDiv(n, tn)
@@ -190,9 +189,8 @@ func (b *bench) matvec(m, k int64) {
 	b.steps = append(b.steps, s)
 }
 
-// lookup is batch·tables sums of pooling rows of dim elements, a workgroup a
-// sum. Workgroups beyond the slots come in whole waves, the last of which may
-// not reach the rate that full slots do.
+// lookup is batch·tables sums of pooling rows of dim elements, one workgroup per sum.
+// Workgroups run in waves. The last wave may not reach the memory rate of a full wave.
 func (b *bench) lookup(batch, tables, dim, pooling int64) {
 	e := b.f.elements()
 	sums, launches := batch*tables, max(1, int64(b.f.Kernel.Launches))
@@ -223,7 +221,7 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 	b.steps = append(b.steps, s)
 }
 
-// shuffle brings what an all-to-all delivered rank by rank into the order that is wanted.
+// shuffle permutes the output of an all-to-all, ordered by rank, into the final order.
 func (b *bench) shuffle(count int64) {
 	e := b.f.elements()
 	s := step{
@@ -235,8 +233,8 @@ func (b *bench) shuffle(count int64) {
 	b.steps = append(b.steps, s)
 }
 
-// collective is an operation of the library on a buffer of so many elements,
-// the larger of a rank's input and output.
+// collective is an operation of the library on a buffer with the given number of
+// elements: the larger of a rank's input and output.
 func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	if b.ranks < 2 {
 		return
@@ -266,7 +264,7 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	b.steps = append(b.steps, s)
 }
 
-// block is a kernel's launch with the footprint that the file gives, or these numbers.
+// block is a kernel's launch with the footprint of the file, or these defaults.
 func (b *bench) block(wgs, threads, registers, shared int) trace.Kernel {
 	k := b.f.Kernel
 	or := func(given, otherwise int) int {
@@ -285,7 +283,7 @@ func (b *bench) plain(wgs, threads, registers, shared int) trace.Kernel {
 	}
 }
 
-// residents is how many workgroups of a kernel fit on one CU, at least 1.
+// residents is the number of workgroups of a kernel that fit on one CU, at least 1.
 func (b *bench) residents(k *trace.Kernel) int {
 	return max(1, b.m.GPU.Residents(k.Threads(), int(k.Registers), int(k.Shared)))
 }

@@ -1,8 +1,7 @@
-// Package operator makes a run out of a workload file: one operator with its
-// sizes, for machines and shapes that nobody has captured yet. The run is the
-// bulk-synchronous schedule of that operator, every duration a roofline on a
-// machine's profile, and says so (trace.Run.Estimated); from there on it is a
-// run like any other.
+// Package operator makes a run from a workload file: one operator with its sizes, for
+// machines and shapes without a capture. The run is the bulk-synchronous schedule of
+// the operator. Every duration is a roofline on a machine's profile, and the run is
+// marked as estimated (trace.Run.Estimated).
 package operator
 
 import (
@@ -13,13 +12,12 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A File is a workload file. Sizes are counts; what they count is said where
-// the operator is listed.
+// A File is a workload file. Sizes are counts; the list of operations explains them.
 type File struct {
 	Path       string
 	Operator   string
 	Machine    string // a profile with its number of GPUs, or a profile's file
-	Ranks      int    // 0: as many as the machine has GPUs
+	Ranks      int    // 0: one per GPU of the machine
 	Iterations int    // independent ones, each marked as a step
 	Type       string // "bf16", "f16", "f32"
 	Kernel     Kernel
@@ -29,22 +27,22 @@ type File struct {
 	lines map[string]int // of the file, by key
 }
 
-// A Kernel is what a file says of the workgroups of its GEMMs where they are
-// not the matrix library's. Zero fields are left to the machine's profile.
+// A Kernel describes the workgroups of a file's GEMMs that do not run in the matrix
+// library. Zero fields are taken from the machine's profile.
 type Kernel struct {
 	TileM, TileN int // output elements of a tile
 	Threads      int
-	Registers    int // a thread
+	Registers    int // per thread
 	Shared       int // bytes
-	Launches     int // kernels that a lookup is cut into, one after another; 0: one
+	Launches     int // number of sequential kernels that a lookup is split into; 0: one
 }
 
 // An operation is one operator that a file can name.
 type operation struct {
 	name  string
-	sizes []string // keys of shape, all of them needed
+	sizes []string // keys of shape, all required
 	types []string
-	split string // the size that is cut into equal parts, one a rank; "" none
+	split string // the size that is divided equally among the ranks; "" none
 	steps func(b *bench)
 }
 
@@ -53,11 +51,11 @@ var (
 	floats = []string{"bf16", "f16", "f32"}
 )
 
-// operations lists what a file can name. m, n and k are those of a rank's
-// GEMM C[m,n] = A[m,k]·B[k,n], with A gathered where an all-gather precedes it.
+// operations lists the operators that a file can name. m, n and k are the sizes of a
+// rank's GEMM C[m,n] = A[m,k]·B[k,n]; after an all-gather, A is the gathered matrix.
 var operations = []operation{
-	// Of every rank, tables of its own are looked up for the samples of all: batch·tables sums of pooling rows
-	// of dim elements. Ranks get back the sums of their share of the batch, and bring them in order.
+	// Each rank looks up its tables for the samples of all ranks: batch·tables sums of pooling rows
+	// of dim elements. Each rank receives the sums of its share of the batch and reorders them.
 	{"embedding+all_to_all", []string{"batch", "tables", "dim", "pooling"}, floats, "batch", func(b *bench) {
 		b.lookup(b.size("batch"), b.size("tables"), b.size("dim"), b.size("pooling"))
 		all := b.size("batch") * b.size("tables") * b.size("dim")
@@ -89,13 +87,13 @@ var operations = []operation{
 		b.gemm(b.size("m"), b.size("hidden"), b.size("k"))
 		b.gemm(b.size("m"), b.size("n"), b.size("hidden"))
 	}},
-	// A rank's heads are width columns wide: [m,hidden]·[hidden,3·width], each of the m tokens against context, and back to hidden.
+	// The heads of a rank have width columns in total: [m,hidden]·[hidden,3·width], attention of m tokens to context, [m,width]·[width,hidden].
 	{"attention", []string{"m", "hidden", "width", "context"}, halves, "", func(b *bench) {
 		b.gemm(b.size("m"), 3*b.size("width"), b.size("hidden"))
 		b.attention(b.size("m"), b.size("width"), b.size("context"))
 		b.gemm(b.size("m"), b.size("hidden"), b.size("width"))
 	}},
-	// Two convolutions of square filters, as many channels out as in, one output an input position.
+	// Two convolutions with square filters, equal numbers of input and output channels, one output per input position.
 	{"conv+conv", []string{"batch", "height", "width", "channels", "filter"}, halves, "", func(b *bench) {
 		for range 2 {
 			b.convolution(b.size("batch"), b.size("height"), b.size("width"), b.size("channels"), b.size("filter"))
@@ -119,7 +117,7 @@ func operationNamed(name string) (operation, bool) {
 	return operations[i], true
 }
 
-// world is how many ranks the operator runs on.
+// world is the number of ranks that the operator runs on.
 func (f *File) world(m machine.Machine) (int, error) {
 	ranks := f.Ranks
 	if ranks == 0 {

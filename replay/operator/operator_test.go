@@ -12,7 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// gemmFile is a GEMM and an all-to-all whose numbers a test can work out.
+// gemmFile is a GEMM and an all-to-all with durations that are easy to compute by hand.
 const gemmFile = `operator: gemm+all_to_all
 machine: h200x4
 ranks: 4
@@ -30,7 +30,7 @@ func load(t *testing.T, name string) machine.Machine {
 	return m
 }
 
-// runOf is the run of a file's text on a machine.
+// runOf returns the run of a file's text on a machine.
 func runOf(t *testing.T, text, on string) *trace.Run {
 	t.Helper()
 	f, err := operator.Parse(strings.NewReader(text), "w.yaml")
@@ -62,7 +62,7 @@ func ops(w *workload.Workload, rank int) string {
 	return strings.Join(names, " ")
 }
 
-// TestLift holds that a file's run is lifted to the pairs that the operator is about.
+// TestLift checks that the lifted run of a file has the pairs of its operator.
 func TestLift(t *testing.T) {
 	for _, c := range []struct {
 		operator, shape, ops string
@@ -139,8 +139,8 @@ func TestLift(t *testing.T) {
 	}
 }
 
-// TestChains holds that operators of several dependent kernels are lifted to as
-// many pairs, in order, whatever each sums over.
+// TestChains checks that an operator of several dependent kernels is lifted to one pair
+// per dependency, in order, for any reduction dimension.
 func TestChains(t *testing.T) {
 	for _, c := range []struct {
 		text, ops string
@@ -180,10 +180,10 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// TestSchedule works out a timeline by hand: kernels one after another, the
-// profile's gap between, and so on again.
+// TestSchedule compares with a timeline computed by hand: sequential kernels, separated
+// by the profile's launch gap, repeated every iteration.
 func TestSchedule(t *testing.T) {
-	m := load(t, "mi210x4") // no fill: nothing is known of its library's counters
+	m := load(t, "mi210x4") // no fill: the profile has no tile counters for its library
 	w := lift(t, runOf(t, gemmFile, "mi210x4"))
 	gap := trace.Time(math.Round(m.Launch.Gap.Value * 1e9))
 	gemm, a2a := &w.Ops[w.Ranks[0][0]], &w.Ops[w.Ranks[0][1]]
@@ -205,7 +205,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// TestRoofs holds that a duration is the higher of its roofs.
+// TestRoofs checks that a duration is the higher of its roofs.
 func TestRoofs(t *testing.T) {
 	m := load(t, "mi210x4")
 	for _, c := range []struct {
@@ -235,7 +235,7 @@ func TestRoofs(t *testing.T) {
 	}
 }
 
-// TestAssumptionsCarry holds that a profile's assumed numbers are named with what rests on them.
+// TestAssumptionsCarry checks that the notes name assumed numbers of the profile and the durations that depend on them.
 func TestAssumptionsCarry(t *testing.T) {
 	notes := strings.Join(lift(t, runOf(t, gemmFile, "mi210x4")).Notes, "\n")
 	for _, want := range []string{"not measured: roofline on mi210x4", "gpu.flops of mi210x4 is assumed", "library.all_to_all.link of mi210x4 is assumed"} {
@@ -249,7 +249,7 @@ func TestAssumptionsCarry(t *testing.T) {
 	}
 }
 
-// TestErrors holds what is said, and where, about files that are wrong.
+// TestErrors checks the messages and positions of errors in files.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "w.yaml: operator is missing"},
@@ -286,7 +286,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// FuzzParse: no text makes the reader or the schedule panic.
+// FuzzParse checks that the reader and the schedule never panic.
 func FuzzParse(f *testing.F) {
 	f.Add(gemmFile)
 	f.Add("operator: gemm+gemm\nmachine: v100x1\ntype: f16\nshape: {m: 1, k: 1, hidden: 1, n: 1}\nkernel: {tile: 1x1}")

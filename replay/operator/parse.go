@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	maxFile = 64 << 10 // bytes that are read
+	maxFile = 64 << 10 // maximum file size in bytes
 	maxSize = 1 << 31  // of one dimension, exclusive
 )
 
@@ -49,8 +49,8 @@ func Parse(r io.Reader, path string) (*File, error) {
 	return p.file, nil
 }
 
-// A reader takes a file apart: its values by key, those below a heading as
-// "shape.m". What is left at the end is what nobody asked for.
+// A reader has the values of a file by key; keys below a heading are written as
+// "shape.m". Keys that remain after reading are unknown.
 type reader struct {
 	file  *File
 	nodes map[string]ast.Node
@@ -102,7 +102,7 @@ func (p *reader) flatten(prefix string, n ast.Node) {
 	}
 }
 
-// take is the text of a key, which is then spoken for; ok is false where it is absent or no word.
+// take removes a key and returns its text; ok is false if the key is absent or not a scalar.
 func (p *reader) take(key string) (text string, ok bool) {
 	n, ok := p.nodes[key]
 	if !ok {
@@ -142,7 +142,7 @@ func (p *reader) read() {
 		f.lines[key] = f.lines["shape."+key]
 	}
 	p.kernel(op)
-	if op.name != "" { // else its sizes would all be unknown too
+	if op.name != "" { // without an operator all sizes would be reported as unknown
 		p.rest(op)
 	}
 	if f.Iterations > maxIterations {
@@ -150,7 +150,7 @@ func (p *reader) read() {
 	}
 }
 
-// maxIterations is more than any pipeline needs to be full.
+// maxIterations is more than any pipeline needs to reach its steady state.
 const maxIterations = 1000
 
 func (p *reader) operation() operation {
@@ -166,7 +166,7 @@ func (p *reader) operation() operation {
 	return op
 }
 
-// count reads a whole number; absent is that many where the key may be left out.
+// count reads a whole number; absent is the default of an optional key.
 func (p *reader) count(key string, absent int64) int64 {
 	text, ok := p.take(key)
 	if !ok {
@@ -199,10 +199,10 @@ func (p *reader) kernel(op operation) {
 	}
 }
 
-// maxTile is more than any tile's side.
+// maxTile is larger than the side of any tile.
 const maxTile = 4096
 
-// rest reports keys that no file has.
+// rest reports the unknown keys.
 func (p *reader) rest(op operation) {
 	known := []string{
 		"operator", "machine", "ranks", "iterations", "channels", "type",

@@ -17,26 +17,26 @@ type step struct {
 	operator trace.Operator // Compute: the sizes
 	row      int32          // of Run.Operators
 	comm     *trace.Comm    // Collective
-	why      string         // how the seconds came about
+	why      string         // how the duration was computed
 }
 
-// A bench works out the steps of a file on a machine.
+// A bench computes the steps of a file on a machine.
 type bench struct {
 	f     *File
 	m     machine.Machine
 	ranks int
 	steps []step
-	rests []string // numbers of the profile that durations rest on and nobody measured
+	rests []string // unmeasured numbers of the profile that durations depend on
 }
 
 func (b *bench) size(key string) int64 { return b.f.shape[key] }
 
-// mostSeconds bounds a kernel: beyond, a size was mistyped.
+// mostSeconds bounds the duration of a kernel; a longer one indicates a mistyped size.
 const mostSeconds = 3600
 
-// Run is the file's bulk-synchronous schedule on a machine: one stream a rank,
-// kernels one after another with the profile's launch gap between, all ranks
-// alike. Nothing in it was measured. Each iteration is marked as a step.
+// Run returns the file's bulk-synchronous schedule on a machine: one stream per rank,
+// sequential kernels separated by the profile's launch gap, identical on all ranks.
+// All times are estimated. Each iteration is marked as a step.
 func (f *File) Run(m machine.Machine) (*trace.Run, error) {
 	ranks, err := f.world(m)
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *bench) run() *trace.Run {
 	return t.Finish(trace.Options{Name: b.f.Path, Simulated: true, KeepZero: true, Estimated: estimated})
 }
 
-// rank lays out one rank's timeline.
+// rank writes the timeline of one rank.
 func (b *bench) rank(t *trace.Builder, id int, group int32) {
 	g := &b.m.GPU
 	rank := t.AddRank(trace.Rank{ID: id, World: b.ranks, Source: b.f.Path, Device: trace.Device{
@@ -112,7 +112,7 @@ func (b *bench) rank(t *trace.Builder, id int, group int32) {
 	}
 }
 
-// attr is the side row of step k in an iteration.
+// attr is the attribute row of step k in an iteration.
 func (b *bench) attr(t *trace.Builder, k int, group int32, iteration int64) int32 {
 	s := &b.steps[k]
 	switch s.kind {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// With is the file with other sizes: keys of its shape, and their values.
+// With returns a copy of the file with changed sizes, by key of its shape.
 func (f *File) With(sizes map[string]int64) (*File, error) {
 	g := *f
 	g.shape = maps.Clone(f.shape)

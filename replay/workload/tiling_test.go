@@ -90,7 +90,7 @@ func TestResidents(t *testing.T) {
 }
 
 func TestTiling(t *testing.T) {
-	product := func(m, n, k int64) *trace.Operator {
+	gemmOf := func(m, n, k int64) *trace.Operator {
 		return &trace.Operator{Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{"c10::BFloat16", "c10::BFloat16"}}
 	}
 	nvjet := func(name string, op *trace.Operator, wgs int32) part {
@@ -105,51 +105,51 @@ func TestTiling(t *testing.T) {
 	}{
 		{
 			// 16 columns of 256 by 64 rows of 128: the library sees the transpose (rule G8).
-			"persistent, a counter reset before it", nvjet("nvjet_sm90_tst_256x128_64x4_h", product(8192, 4096, 3584), 132), true,
+			"persistent, a counter reset before it", nvjet("nvjet_sm90_tst_256x128_64x4_h", gemmOf(8192, 4096, 3584), 132), true,
 			Options{},
 			"132 workgroups, 1024 tiles of 128x256 persistent dynamic",
 		},
 		{
-			"persistent, static", nvjet("nvjet_sm90_tst_256x128_64x4_h", product(8192, 4096, 3584), 132), false,
+			"persistent, static", nvjet("nvjet_sm90_tst_256x128_64x4_h", gemmOf(8192, 4096, 3584), 132), false,
 			Options{},
 			"132 workgroups, 1024 tiles of 128x256 persistent",
 		},
 		{
-			"two waves are always static (rule G7)", nvjet("nvjet_sm90_tst_256x128_64x4_h", product(2048, 4096, 3584), 132), true,
+			"two waves are always static (rule G7)", nvjet("nvjet_sm90_tst_256x128_64x4_h", gemmOf(2048, 4096, 3584), 132), true,
 			Options{},
 			"132 workgroups, 256 tiles of 128x256 persistent",
 		},
 		{
-			"the transpose counts: 27 by 32, not 52 by 17", nvjet("nvjet_sm90_tst_160x256_64x3_v", product(8192, 4256, 4256), 132), true,
+			"the transpose counts: 27 by 32, not 52 by 17", nvjet("nvjet_sm90_tst_160x256_64x3_v", gemmOf(8192, 4256, 4256), 132), true,
 			Options{},
 			"132 workgroups, 864 tiles of 256x160 persistent dynamic",
 		},
 		{
-			"a matrix times a vector is not transposed: the grid tells", nvjet("nvjet_sm90_tst_64x8_64x16_v", product(8192, 1, 2048), 128), false,
+			"a matrix times a vector is not transposed: the grid tells", nvjet("nvjet_sm90_tst_64x8_64x16_v", gemmOf(8192, 1, 2048), 128), false,
 			Options{},
 			"128 workgroups, 128 tiles of 64x8",
 		},
 		{
 			// 11 by 22.2 tiles of 192, 23 in clusters of two are 24 (rule G6), as seen one by one on an H200.
-			"clusters at the edge are whole", nvjet("nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_NNN", product(2048, 4256, 4256), 132), false,
+			"clusters at the edge are whole", nvjet("nvjet_sm90_tst_192x192_64x3_2x1_v_bz_coopB_NNN", gemmOf(2048, 4256, 4256), 132), false,
 			Options{},
 			"132 workgroups in clusters of 2, 264 tiles of 192x192 persistent",
 		},
 		{
-			"no cluster where the grid is none of whole ones", nvjet("nvjet_sm90_tst_256x128_64x4_1x2_h", product(8192, 4096, 3584), 131), false,
+			"no cluster where the grid is none of whole ones", nvjet("nvjet_sm90_tst_256x128_64x4_1x2_h", gemmOf(8192, 4096, 3584), 131), false,
 			Options{},
 			"131 workgroups, 1024 tiles of 128x256 persistent",
 		},
 		{
 			"plain, padded",
-			part{name: "sm80_xmma_gemm_tilesize192x128x32_s", op: product(8192, 1536, 4096), grid: 516, block: 256, lds: 81920},
+			part{name: "sm80_xmma_gemm_tilesize192x128x32_s", op: gemmOf(8192, 1536, 4096), grid: 516, block: 256, lds: 81920},
 			false,
 			Options{},
 			"516 workgroups, 516 tiles of 192x128",
 		},
 		{
 			"more tiles than the grid, which does not fit at once: the name means something else",
-			part{name: "sgemm_32x32_x", op: product(8192, 8192, 64), grid: 8192, block: 256},
+			part{name: "sgemm_32x32_x", op: gemmOf(8192, 8192, 64), grid: 8192, block: 256},
 			false,
 			Options{},
 			"8192 workgroups, 8192 tiles of 0x0",
@@ -163,7 +163,7 @@ func TestTiling(t *testing.T) {
 		},
 		{
 			"no grid",
-			part{name: "Cijk_MT256x128x64_SN", op: product(8192, 4096, 3584)},
+			part{name: "Cijk_MT256x128x64_SN", op: gemmOf(8192, 4096, 3584)},
 			false,
 			Options{},
 			"0 workgroups, 1024 tiles of 128x256",

@@ -170,14 +170,14 @@ func TestMegatron(t *testing.T) {
 		t.Errorf("world %d, captured %d, want 8 and 8", w.World, w.Captured)
 	}
 	for rank, ids := range w.Ranks {
-		products := 0
+		gemms := 0
 		for _, id := range ids {
 			if w.Ops[id].Shape.Kind == GEMM {
-				products++
+				gemms++
 			}
 		}
-		if products != 241 {
-			t.Errorf("rank %d: %d GEMMs, want 241", rank, products)
+		if gemms != 241 {
+			t.Errorf("rank %d: %d GEMMs, want 241", rank, gemms)
 		}
 	}
 	if len(w.Collectives) != 84 {
