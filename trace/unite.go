@@ -159,7 +159,7 @@ func linkParts(r *Run) bool {
 			}
 		}
 	}
-	const mostLate = 10 // percent: host and device clocks agree to a microsecond at best
+	const mostLate = 10 // percent of launches: host and device clocks agree to a microsecond at best
 	if late*100 > mostLate*launches {
 		return false
 	}
