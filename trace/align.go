@@ -104,8 +104,8 @@ func (a *alignment) compare(with *alignment, oneClock bool) bool {
 	return true
 }
 
-// differences returns how much later each of a's collectives ended than the
-// one of b's whose number is lag higher; both are in order of their numbers.
+// differences returns, for each of a's collectives, its end minus the end of b's
+// collective whose number is lag higher. Both are sorted by number.
 func differences(a, b []ending, lag int64) []Time {
 	var diff []Time
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -124,10 +124,10 @@ func differences(a, b []ending, lag int64) []Time {
 	return diff
 }
 
-// lag returns the offset of the numbers of a's collectives. Where the file has
-// no numbers they are counted, and a profile that starts one collective earlier
-// counts one more. On a common clock the ends then differ by an iteration, and
-// agree once the numbers are shifted.
+// lag returns the offset of the numbers of a's collectives. Files without numbers are
+// numbered by counting, so a profile that starts one collective earlier is off by one.
+// On a common clock the ends then differ by an iteration, and agree once the numbers
+// are shifted.
 func lag(a, b []ending, base int64) int64 {
 	const most = 8
 	best, least := base, shiftAlone
@@ -184,8 +184,8 @@ func median(d []Time) Time {
 	return d[mid-1] + (d[mid]-d[mid-1])/2
 }
 
-// groupKeys names each group by its name and ranks. Tensor-parallel groups may
-// share a name: only those with the same ranks are one group.
+// groupKeys returns a key of each group from its name and ranks. Tensor-parallel groups
+// may share a name; only those with the same ranks are one group.
 func groupKeys(r *Run) []string {
 	keys := make([]string, len(r.Groups))
 	for i, g := range r.Groups {
@@ -228,8 +228,8 @@ func collectiveEnds(r *Run, start Time) []map[string][]ending {
 	return ends
 }
 
-// lastOfEach sorts by number and keeps the last end where several kernels are
-// one operation.
+// lastOfEach sorts by number. If several kernels are one operation, it keeps the last
+// end.
 func lastOfEach(e []ending) []ending {
 	slices.SortFunc(e, func(a, b ending) int {
 		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(b.at, a.at))
@@ -237,8 +237,8 @@ func lastOfEach(e []ending) []ending {
 	return slices.CompactFunc(e, func(a, b ending) bool { return a.seq == b.seq })
 }
 
-// endsTogether reports whether no member can end before all have arrived. A
-// sender or a root can.
+// endsTogether reports whether no member can end before all have arrived. A sender or a
+// root can end earlier.
 func endsTogether(op CollectiveOp) bool {
 	switch op {
 	case AllReduce, AllGather, ReduceScatter, AllToAll, Barrier:

@@ -1,29 +1,30 @@
 package trace
 
-// A Kernel is what is known of one kernel launch beyond its time.
+// A Kernel has the attributes of one kernel launch.
 type Kernel struct {
-	Grid, Block [3]int32 // workgroups, and threads of a workgroup, per axis; zero where unknown
-	Shared      int32    // bytes of LDS or shared memory a workgroup
-	Registers   int32    // 32-bit registers a thread
-	Correlation int64    // the file's number of the call that launched it; 0 where unknown
-	Stream      int64    // as the file names it
+	Grid, Block [3]int32 // workgroups, and threads per workgroup, per axis; zero if unknown
+	Shared      int32    // bytes of LDS or shared memory per workgroup
+	Registers   int32    // 32-bit registers per thread
+	Correlation int64    // id in the file of the call that launched it; 0 if unknown
+	Stream      int64    // stream id in the file
 	Launch      SpanID   // the call that launched it, or None; set by Builder.Link
 	Comm        int32    // row of Run.Comms for a Collective, else None
 	Op          int32    // row of Run.Operators, else None
-	Priority    int32    // as the programming model has it: lower is more urgent on CUDA and HIP
+	Priority    int32    // as in the programming model: lower is more urgent on CUDA and HIP
 	Origin      int32    // simulated: the workload op this kernel stands for, else None
 }
 
-// WGs is the number of workgroups of the grid; 0 where the file has none.
+// WGs is the number of workgroups of the grid; 0 if unknown.
 func (k *Kernel) WGs() int { return int(k.Grid[0]) * int(k.Grid[1]) * int(k.Grid[2]) }
 
-// Threads is the number of threads of one workgroup; 0 where the file has none.
+// Threads is the number of threads per workgroup; 0 if unknown.
 func (k *Kernel) Threads() int { return int(k.Block[0]) * int(k.Block[1]) * int(k.Block[2]) }
 
 // CollectiveOp names an operation of a collective library.
 type CollectiveOp uint8
 
-// The operations. UnknownOp is a communication kernel whose file does not say which.
+// The operations. UnknownOp is a communication kernel whose operation the file does not
+// give.
 const (
 	UnknownOp CollectiveOp = iota
 	AllReduce
@@ -61,10 +62,10 @@ func ParseCollectiveOp(s string) (op CollectiveOp, ok bool) {
 	return UnknownOp, false
 }
 
-// WireBytes is what each of n ranks must send for the operation on a buffer of
-// the given bytes: the whole of the larger side, input or output. It is the
-// same for ring, direct and pairwise algorithms (rule C7; NCCL's
-// "bus bandwidth" uses the same factors).
+// WireBytes returns the bytes that each of n ranks must send for the operation on a
+// buffer of the given bytes, the larger of input and output. It is the same for ring,
+// direct and pairwise algorithms (rule C7; the "bus bandwidth" of nccl-tests uses the
+// same factors).
 func (op CollectiveOp) WireBytes(bytes int64, n int) int64 {
 	if n <= 1 {
 		return 0
@@ -81,27 +82,27 @@ func (op CollectiveOp) WireBytes(bytes int64, n int) int64 {
 	return bytes
 }
 
-// A Comm is what a collective kernel does. Kernels that are one operation
-// together, as those of copy-engine collectives are, share a row.
+// A Comm has the communication attributes of a collective kernel. Kernels of one
+// operation, such as those of a copy-engine collective, share a row.
 type Comm struct {
 	Op       CollectiveOp
 	Group    int32  // row of Run.Groups, or None
-	Seq      int64  // number of this operation among the group's: from the file where it numbers all, else counted from 0 on each rank
+	Seq      int64  // number of this operation in the group: from the file if it numbers all, else counted from 0 on each rank
 	In, Out  int64  // bytes of this rank's input and output; 0 where unknown
-	DType    string // as the file names it
-	ElemSize int32  // bytes an element; 0 where unknown
-	Peer     int32  // SendRecv, Broadcast, Reduce: the other or the root rank id, else None
+	DType    string // data type in the file's spelling
+	ElemSize int32  // bytes per element; 0 if unknown
+	Peer     int32  // SendRecv: rank id of the other rank; Broadcast, Reduce: of the root; else None
 
 	Collective int32 `json:"-"` // row of Run.Collectives, or None; set by Builder.Finish
 }
 
-// Bytes is the buffer size that message-size curves are drawn over: the larger of input and output.
+// Bytes is the message size: the larger of input and output.
 func (c *Comm) Bytes() int64 { return max(c.In, c.Out) }
 
 // A Group is a set of ranks that communicate.
 type Group struct {
 	Name  string
-	Ranks []int // rank ids, ascending; nil where the file does not say
+	Ranks []int // rank ids, ascending; nil if unknown
 	Size  int
 }
 
@@ -128,7 +129,7 @@ func (d CopyDir) String() string {
 	return dirNames[0]
 }
 
-// A CopyAttr is what is known of one copy, or of bytes under way on a link.
+// A CopyAttr has the attributes of one copy, or of one transfer on a link.
 type CopyAttr struct {
 	Bytes       int64 // 0 where unknown
 	Correlation int64
@@ -140,21 +141,21 @@ type CopyAttr struct {
 	Dir         CopyDir
 }
 
-// A WorkgroupAttr is what is known of one workgroup or tile, and of its phases.
+// A WorkgroupAttr has the attributes of one workgroup or tile, and of its phases.
 type WorkgroupAttr struct {
 	ID         int32 // logical: the tile or the linear workgroup id
-	Persistent int32 // the physical workgroup that ran it, or None
+	Persistent int32 // persistent workgroup that ran it, or None
 	CU         int32 // or None
-	Peer       int32 // rank id its output goes to, or None
+	Peer       int32 // rank id that receives its output, or None
 	Row, Col   int32 // tile coordinates, or None
 }
 
-// A Call is what is known of one host call beyond its time.
+// A Call has the attributes of one host call.
 type Call struct {
 	Correlation int64
-	External    int64 // the framework operator's id
+	External    int64 // id of the framework operator
 	Op          int32 // row of Run.Operators for framework operators, else None
-	OnStream    bool  // the file names a stream for an operator, as Triton's launchers do
+	OnStream    bool  // the file gives a stream for an operator, as for Triton's launchers
 }
 
 // A Wait is a synchronization: a stream waits for an event of another stream, or
@@ -163,18 +164,19 @@ type Wait struct {
 	Rank        int32 // row of Run.Ranks
 	Device      int32
 	Start, End  Time  // of the waiting call
-	Stream      int64 // that waits, as in Kernel.Stream; None where the host does
-	On          int64 // stream that is waited for; None where it is the device, or unknown
-	Record      int64 // correlation of the call that recorded the event; 0 where there is none, or unknown
-	Correlation int64 // of the waiting call; 0 where unknown
+	Stream      int64 // waiting stream, as in Kernel.Stream; None if the host waits
+	On          int64 // awaited stream; None for the whole device, or if unknown
+	Record      int64 // correlation of the call that recorded the event; 0 if there is none or it is unknown
+	Correlation int64 // of the waiting call; 0 if unknown
 
-	// Call waits and Recorded recorded the event; None where unknown. Set by Builder.Link.
+	// Call is the waiting call, Recorded the call that recorded the event; None if
+	// unknown. Set by Builder.Link.
 	Call, Recorded SpanID `json:"-"`
 }
 
 // An Operator is a framework operator with the shapes of its inputs.
 type Operator struct {
 	Name  string
-	Dims  [][]int64 // one shape an input; nil for what is no tensor
+	Dims  [][]int64 // one shape per input; nil for an input that is not a tensor
 	Types []string
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// keysOf are sort keys of spans in the order of a file whose queues are written one after another.
+// keysOf returns sort keys of spans in file order, with the queues written one after
+// another.
 func keysOf(n int) []sortKey {
 	r := rand.New(rand.NewPCG(1, 2))
 	keys := make([]sortKey, n)
@@ -37,7 +38,7 @@ func BenchmarkByStartSlices(b *testing.B) {
 	}
 }
 
-// Eight sources are merged, as in Merge.
+// It merges eight sources, as Merge does.
 func BenchmarkHeap(b *testing.B) {
 	keys := keysOf(500_000)
 	before := func(a, b sortKey) bool { return a.start < b.start }

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// A Builder gathers spans in any order and finishes them into a Run. The zero
-// value is ready to use. Times given to it are nanoseconds of one clock;
-// Finish makes them relative to the first span.
+// A Builder collects spans in any order and finishes them into a Run. The zero value is
+// ready to use. Times passed to it are nanoseconds of one clock; Finish makes them
+// relative to the first span.
 type Builder struct {
 	run   Run
 	names map[string]NameID
 	lanes map[Lane]LaneID
 
 	groups map[string]int32
-	linked bool // Link was called, or the launches came with the runs that were joined
+	linked bool // Link was called, or the merged runs were linked already
 
 	spans      table[Span]
 	kernels    table[Kernel]
@@ -65,12 +65,12 @@ func (b *Builder) AddRank(r Rank) int32 {
 // Rank gives access to a rank already added.
 func (b *Builder) Rank(row int32) *Rank { return &b.run.Ranks[row] }
 
-// Lane returns the id of the lane, adding it if it is new. Peer must be None
-// on anything but a link.
+// Lane returns the id of the lane, adding it if it is new. Peer must be None unless the
+// lane is a link.
 func (b *Builder) Lane(l Lane) LaneID {
 	b.init()
 	name := l.Name
-	l.Name = "" // a late name is the same lane
+	l.Name = "" // the name is no part of a lane's identity
 	id, ok := b.lanes[l]
 	if !ok {
 		id = LaneID(len(b.run.Lanes))
@@ -83,7 +83,7 @@ func (b *Builder) Lane(l Lane) LaneID {
 	return id
 }
 
-// LaneOf is the inverse of Lane, with the name that the lane was given.
+// LaneOf is the inverse of Lane, including the lane's name.
 func (b *Builder) LaneOf(id LaneID) Lane { return b.run.Lanes[id] }
 
 // Add appends a span and returns its provisional id, valid as a Parent until Finish.
@@ -164,8 +164,9 @@ func (b *Builder) AddGroup(g Group) int32 {
 	return row
 }
 
-// Nest gives every span of a host thread or annotation row the innermost span
-// of its lane that holds it as its parent. Call it when all spans are added and have their lanes.
+// Nest sets the parent of every span on a host thread or annotation lane to the
+// innermost span of that lane that contains it. Call it when all spans are added and
+// have their lanes.
 func (b *Builder) Nest() {
 	var order []SpanID
 	for i := range b.Len() {
@@ -201,7 +202,7 @@ func (b *Builder) Nest() {
 	}
 }
 
-// Note adds to the run's ledger.
+// Note adds an entry to the run's ledger.
 func (b *Builder) Note(a Action, file, reason, unit string, pos int64) {
 	b.run.Ledger.Add(a, file, reason, unit, pos)
 }
@@ -212,14 +213,14 @@ type Options struct {
 	Epoch     int64 // nanoseconds since 1970 of clock value 0; 0 where unknown
 	HostClock bool  // times are readings of the machine's clock since it started: see Run.Clock
 	Simulated bool
-	Estimated string // as Run has it
+	Estimated string // see Run.Estimated
 	KeepZero  bool   // do not shift times so that the first span starts at 0
 }
 
-// Finish links calls with the work that they launched, sorts, checks and shifts
-// the spans, matches collectives, and hands the run over. The
-// builder must not be used afterwards. A span with an end before its start is
-// the caller's bug and panics: readers repair such spans and call Note.
+// Finish links calls with the work that they launched, sorts, checks and shifts the
+// spans, matches collectives, and returns the run. The builder must not be used
+// afterwards. A span with an end before its start is a caller's bug and panics: readers
+// repair such spans and call Note.
 func (b *Builder) Finish(o Options) *Run {
 	b.init()
 	if !b.linked {
@@ -256,7 +257,7 @@ func (b *Builder) Finish(o Options) *Run {
 	}
 	r.sort()
 	if b.subLanes() {
-		r.sort() // by lanes as they are now
+		r.sort() // by the new lanes
 	}
 	r.matchCollectives()
 	r.Ledger.sort()
@@ -265,7 +266,7 @@ func (b *Builder) Finish(o Options) *Run {
 	return &done
 }
 
-// assemble puts the tables into the run. (A merger fills those of the run itself.)
+// assemble puts the tables into the run. (A merger fills the tables of the run itself.)
 func (b *Builder) assemble() {
 	r := &b.run
 	b.spans.moveTo(&r.Spans)

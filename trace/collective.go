@@ -11,25 +11,25 @@ import (
 type MatchedCollective struct {
 	Op    CollectiveOp `json:"-"`
 	Group int32        `json:"-"`    // row of Run.Groups, or None
-	Size  int          `json:"size"` // ranks of the group; 0 where unknown
+	Size  int          `json:"size"` // ranks of the group; 0 if unknown
 	Seq   int64        `json:"seq"`
-	Bytes int64        `json:"bytes"` // larger of input and output of one rank; 0 where unknown
+	Bytes int64        `json:"bytes"` // larger of input and output of one rank; 0 if unknown
 	// Arrive is the latest member's start, Depart the earliest member's end.
 	Arrive Time `json:"arrive_ns"`
 	Depart Time `json:"depart_ns"`
-	// Transfer is Depart − Arrive, the time in which bytes can move. It is an
-	// upper bound while fewer members than Size were captured, and 0 where a
-	// member ends before another starts, as a buffered sender may.
+	// Transfer is Depart − Arrive, the time in which bytes can move. It is an upper
+	// bound if fewer members than Size were captured. It is 0 if a member ends before
+	// another starts, as a buffered sender may.
 	Transfer Time     `json:"transfer_ns"`
 	Late     int      `json:"late_rank"` // rank id of the member that arrived last
-	Members  []Member `json:"members"`   // captured, by rank row
+	Members  []Member `json:"members"`   // captured members, by rank row
 }
 
-// A Member is the part of one rank in a collective.
+// A Member is one rank's part in a collective.
 type Member struct {
 	Row   int32  `json:"-"` // of Run.Ranks
 	Rank  int    `json:"rank"`
-	Span  SpanID `json:"-"` // the first, where several kernels make up one operation
+	Span  SpanID `json:"-"` // the first span, if several kernels make up one operation
 	Start Time   `json:"start_ns"`
 	End   Time   `json:"end_ns"`
 	Wait  Time   `json:"wait_ns"` // from its start until the last member arrived or it ended
@@ -45,7 +45,7 @@ func (c *MatchedCollective) BusBytesPerSec() float64 {
 	return float64(c.Op.WireBytes(c.Bytes, c.Size)) * 1e9 / float64(c.Transfer)
 }
 
-// Last returns the member that arrived last, the first by row of several.
+// Last returns the member that arrived last; on a tie, the first by row.
 func (c *MatchedCollective) Last() *Member {
 	last := &c.Members[0]
 	for i := range c.Members {
@@ -56,22 +56,22 @@ func (c *MatchedCollective) Last() *Member {
 	return last
 }
 
-// An operation is what all members of a collective know of it. Sends and
-// receives are counted per pair of ranks.
+// An operation identifies a collective across its members. Sends and receives are
+// counted per pair of ranks.
 type operation struct {
-	run       string // of the ranks, where several runs stand side by side
+	run       string // of the ranks, if several runs are compared side by side
 	group     int32
 	op        CollectiveOp
 	low, high int32 // rank ids of a pair; None for a collective
 	seq       int64
 }
 
-// A pairCount counts the operations of a rank with one other.
+// A pairCount counts the operations of a rank with one other rank.
 type pairCount struct{ row, group, low, high int32 }
 
-// matchCollectives joins the collective kernels of all ranks by group,
-// operation and number. A send is matched with its receive by the order of
-// operations between the two ranks.
+// matchCollectives matches the collective kernels of all ranks by group, operation and
+// number. A send is matched with its receive by the order of operations between the two
+// ranks.
 func (r *Run) matchCollectives() {
 	r.Collectives = nil
 	if len(r.Comms) == 0 {
@@ -85,7 +85,7 @@ func (r *Run) matchCollectives() {
 		of   int32 // row of r.Collectives
 	}
 	var parts []part
-	var sizes []int32 // of the rows: kernels, an upper bound of members
+	var sizes []int32 // by row: kernels, an upper bound of its members
 	rows := map[operation]int32{}
 	pairs := map[pairCount]int64{}
 	for i := range r.Spans {
@@ -95,7 +95,7 @@ func (r *Run) matchCollectives() {
 		}
 		comm := r.Comm(*s)
 		if comm == nil {
-			continue // nothing states what it communicates, nor with whom
+			continue // neither operation nor group is known
 		}
 		key := r.operation(comm, r.Lanes[s.Lane].Rank, pairs)
 		at, ok := rows[key]
@@ -109,7 +109,7 @@ func (r *Run) matchCollectives() {
 		sizes[at]++
 		parts = append(parts, part{SpanID(i), at})
 	}
-	members := make([]Member, len(parts)) // of all: they are as many as kernels
+	members := make([]Member, len(parts)) // of all collectives: one allocation
 	for i, n := range sizes {
 		r.Collectives[i].Members, members = members[:0:n], members[n:]
 	}
@@ -147,7 +147,7 @@ func (r *Run) newCollective(c *Comm, key operation) MatchedCollective {
 	return n
 }
 
-// join adds a kernel; a second one of a rank extends its part.
+// join adds a kernel; a second kernel of the same rank extends the member.
 func (c *MatchedCollective) join(m Member) {
 	for i := range c.Members {
 		if old := &c.Members[i]; old.Row == m.Row {
@@ -158,7 +158,7 @@ func (c *MatchedCollective) join(m Member) {
 	c.Members = append(c.Members, m)
 }
 
-// finish computes what depends on all members.
+// finish computes the values that depend on all members.
 func (c *MatchedCollective) finish() {
 	slices.SortFunc(c.Members, func(a, b Member) int { return cmp.Compare(a.Row, b.Row) })
 	last := c.Last()

@@ -1,7 +1,7 @@
 package trace
 
-// A heap is a slice whose first element is before all others. container/heap
-// takes three times as long (BenchmarkContainerHeap, BenchmarkHeap).
+// A heap is a slice whose first element is the smallest. container/heap takes three
+// times as long (BenchmarkContainerHeap, BenchmarkHeap).
 
 func heapPush[T any](h []T, v T, before func(a, b T) bool) []T {
 	h = append(h, v)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// joinAll adds the runs and then their spans. The merged run's side tables are
-// filled first, so that those of the runs can be collected before there is room
-// for spans: spans and tables never exist twice at the same time.
+// joinAll adds the tables of all runs, then their spans. It fills the merged run's side
+// tables first, so that the runs' side tables can be freed before spans are allocated:
+// spans and tables never exist twice at the same time.
 func (m *merger) joinAll(runs []*Run) {
 	m.reserve(runs)
 	for i, r := range runs {
@@ -39,7 +39,7 @@ func (m *merger) reserve(runs []*Run) {
 	t.Operators = slices.Grow(t.Operators, operators)
 }
 
-// shiftRow returns a row index after n rows were put before its table.
+// shiftRow returns a row index after n rows were inserted before its table.
 func shiftRow(row, n int32) int32 {
 	if row == None {
 		return None
@@ -47,31 +47,31 @@ func shiftRow(row, n int32) int32 {
 	return row + n
 }
 
-// A source is a run on its way into the merged one: how its indices are rewritten.
+// A source is a run being merged: how its indices are rewritten.
 type source struct {
 	spans  []Span // of the run
 	depth  []int8 // by span: number of ancestors
-	offset []Time // by lane: what to add to times
+	offset []Time // by lane: added to times
 	names  []NameID
 	lanes  []LaneID
-	rows   [numKinds]int32 // by kind: how far rows of the side table moved
-	at     []SpanID        // by span: where it went, for its children and what it launched
+	rows   [numKinds]int32 // by kind: added to rows of the side table
+	at     []SpanID        // by span: its id in the merged run, for its children and the work it launched
 
 	kernels, copies, waits int     // rows of the side tables
-	head                   sortKey // of the next span, whose span number is its lane
+	head                   sortKey // of the next span; its span number is its lane
 }
 
-// next is the number of the span that goes next.
+// next is the index of the next span to merge.
 func (s *source) next() int { return len(s.at) }
 
-// load sets head.
+// load sets head to the key of the next span.
 func (s *source) load() {
 	n := s.next()
 	span := &s.spans[n]
 	s.head = sortKey{span.Start + s.offset[span.Lane], int32(s.lanes[span.Lane]), s.depth[n]}
 }
 
-// before is the order of Run.compare; ties go to the source that comes first.
+// before is the order of Run.compare; on a tie the first source comes first.
 func (s *source) before(t *source) bool {
 	if s.head.start != t.head.start {
 		return s.head.start < t.head.start
@@ -86,7 +86,7 @@ func (s *source) before(t *source) bool {
 	return s.head.span < t.head.span
 }
 
-// add takes in all of the run but its spans.
+// add adds everything of the run except its spans.
 func (m *merger) add(r *Run, index int) {
 	t := &m.b.run
 	firstRow := int32(len(t.Ranks))
@@ -129,9 +129,9 @@ func (m *merger) add(r *Run, index int) {
 	m.sources = append(m.sources, s)
 }
 
-// interleave adds the spans of all runs, which are sorted, in the order that
-// the merged run must have, so that nothing is left to sort. (If ranks of one
-// run are shifted apart, there is.)
+// interleave merges the sorted spans of all runs in the order of the merged run, so
+// that no sort is needed afterwards. (If ranks of one run are shifted by different
+// offsets, one is.)
 func (m *merger) interleave() {
 	var heads []*source // a heap
 	spans := 0
@@ -208,8 +208,8 @@ func (m *merger) addRanks(r *Run, index int) {
 	}
 }
 
-// lags is, by group row, what to add to the numbers of collectives. A run of
-// several ranks has one window for all.
+// lags returns, by group row, the offset to add to the numbers of collectives. A run of
+// several ranks has one offset for all of them.
 func (m *merger) lags(r *Run, firstRow int32) []int64 {
 	lags := make([]int64, len(r.Groups))
 	if len(r.Ranks) != 1 {
@@ -221,7 +221,8 @@ func (m *merger) lags(r *Run, firstRow int32) []int64 {
 	return lags
 }
 
-// addTables appends the side tables and returns, by Kind, how far rows moved.
+// addTables appends the side tables and returns, by Kind, the offset of the appended
+// rows.
 func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds]int32) {
 	t := &m.b.run
 	kernels, comms, copies := int32(len(t.Kernels)), int32(len(t.Comms)), int32(len(t.Copies))

@@ -5,7 +5,7 @@ import (
 	"path"
 )
 
-// RankID is a rank's number in its job, or its row where no file says.
+// RankID is a rank's number in its job, or its row if no file gives one.
 func (r *Run) RankID(row int32) int {
 	if id := r.Ranks[row].ID; id != None {
 		return id
@@ -13,8 +13,8 @@ func (r *Run) RankID(row int32) int {
 	return int(row)
 }
 
-// RankLabel is what a rank is called in a heading: its number, or its file where
-// that does not say, and its device.
+// RankLabel is the heading of a rank: its number, or its file if the number is unknown,
+// and its device.
 func (r *Run) RankLabel(row int32) string {
 	rank := &r.Ranks[row]
 	label := fmt.Sprintf("rank %d", r.RankID(row))
@@ -27,7 +27,7 @@ func (r *Run) RankLabel(row int32) string {
 	return label
 }
 
-// LaneLabel is what a lane is called beside its row: its name, or what it is.
+// LaneLabel is the label of a lane's row: its name, or its kind and id.
 func (r *Run) LaneLabel(id LaneID) string {
 	l := &r.Lanes[id]
 	label := l.Name

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// Action is what happened to an input event that did not become a span unchanged.
+// Action says what a reader did with an input event that did not become an unchanged
+// span.
 type Action uint8
 
 // The actions.
@@ -39,7 +40,7 @@ type Entry struct {
 // EndsEarly is the reason of an Entry for a span that ended before it started.
 const EndsEarly = "ends before it starts: clamped to zero duration"
 
-// MaxPositions is how many positions an Entry keeps; Count is always exact.
+// MaxPositions is the number of positions an Entry keeps; Count is always exact.
 const MaxPositions = 1000
 
 // Add counts one event.
@@ -73,12 +74,12 @@ func (l *Ledger) sort() {
 	})
 }
 
-// A SyntaxError is an input that cannot be read, and where.
+// A SyntaxError is the position and cause of input that cannot be read.
 type SyntaxError struct {
 	File string
 	Pos  int64
-	Unit string // "byte", "line", "row"; "" where the position is the file as a whole
-	Msg  string // what is wrong, with the value
+	Unit string // "byte", "line", "row"; "" if the position is the whole file
+	Msg  string // the error, with the value
 	Cure string // what the user can do; may be ""
 	Err  error  // cause; may be nil
 }

@@ -10,7 +10,7 @@ import (
 // a correlation. Fill it with Add, then call Sort once, then Find.
 type Index struct {
 	entries []indexEntry
-	last    int // where Find found something last: look-ups mostly come in order
+	last    int // index of the last row found: look-ups mostly come in order
 }
 
 type indexEntry struct {
@@ -19,7 +19,7 @@ type indexEntry struct {
 	key  int64
 }
 
-// Reserve makes room for n rows.
+// Reserve allocates space for n rows.
 func (x *Index) Reserve(n int) { x.entries = slices.Grow(x.entries, n) }
 
 // Add adds a row under a number of a rank.
@@ -30,7 +30,7 @@ func (x *Index) Add(rank int32, key int64, row int32) {
 // Sort sorts the rows by rank and number, then by row.
 func (x *Index) Sort() { x.sort(cmp.Compare[int32]) }
 
-// sort takes the order of rows that have the same number.
+// sort sorts by rank and number, then by the given order of rows.
 func (x *Index) sort(rows func(a, b int32) int) {
 	order := func(a, b indexEntry) int {
 		if c := compareEntries(a, b); c != 0 {
@@ -76,10 +76,9 @@ func (x *Index) found(i int, want indexEntry) int32 {
 }
 
 // Link sets Kernel.Launch, CopyAttr.Launch and the calls of waits from the
-// correlations, and gives the calls that launched something the kind Launch.
-// Readers that need launches before the end call it when all spans have their
-// lanes; Finish calls it otherwise. Of several calls with one correlation, the
-// first to start is taken.
+// correlations, and sets the kind of calls that launched something to Launch. Readers
+// that need launches before Finish call it when all spans have their lanes; otherwise
+// Finish calls it. If several calls have one correlation, the first to start is taken.
 func (b *Builder) Link() {
 	b.link(true)
 	b.linked = true
@@ -116,7 +115,7 @@ func (b *Builder) link(mark bool) {
 	}
 }
 
-// launchOf returns the Launch of a kernel or copy; nil for other spans.
+// launchOf returns a pointer to the Launch of a kernel or copy; nil for other spans.
 func (b *Builder) launchOf(s *Span) *SpanID {
 	switch {
 	case s.Attr == None:
@@ -128,7 +127,7 @@ func (b *Builder) launchOf(s *Span) *SpanID {
 	return nil
 }
 
-// correlation is that of a kernel or copy.
+// correlation returns the correlation of a kernel or copy.
 func (b *Builder) correlation(s *Span) int64 {
 	if s.Kind == Compute || s.Kind == Collective {
 		return b.kernels.at(s.Attr).Correlation
@@ -165,8 +164,8 @@ func (b *Builder) numberedCalls() *Index {
 	return x
 }
 
-// hostRows returns, by rank row, the row whose host threads launched its work:
-// of the ranks of one process, the first has them all.
+// hostRows returns, by rank row, the row whose host threads launched its work: if ranks
+// share a process, the first has all host threads.
 func (b *Builder) hostRows(calls *Index) []int32 {
 	ranks := b.run.Ranks
 	has := make([]bool, len(ranks))

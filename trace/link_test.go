@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// linked builds a run of one rank whose calls launch kernels, in any order of
-// adding them, and name both after the pair.
+// linked builds a run of one rank whose calls launch kernels, with spans added in the
+// given order. Call and kernel have the name of their pair.
 func linked(t *rapid.T, rank int) *Run {
 	var b Builder
 	row := b.AddRank(Rank{ID: rank, Source: fmt.Sprint("rank", rank)})

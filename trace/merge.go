@@ -8,20 +8,18 @@ import (
 	"time"
 )
 
-// Merge joins runs of different ranks of one job into one, whose rank rows are
-// in order of rank id. Times are put on one clock by the runs' epochs, or
-// by the clock of the machine that recorded all of them. Then the
-// ends of collectives that a rank has in common with rank row 0 say how well
-// the clocks agree: a clock that is off by the same amount again and again is
-// shifted, and the median of the absolute differences that remain is the rank's
-// Uncertainty. A rank that has nothing in common with row 0 is compared with the first row
-// that it does share a collective with.
+// Merge joins runs of different ranks of one job into one run, with rank rows in order
+// of rank id. Times are put on one clock by the runs' epochs, or by the clock of the
+// machine that recorded all of them. The ends of collectives that a rank shares with
+// rank row 0 then show how well the clocks agree: a clock with a constant offset is
+// shifted, and the median of the remaining absolute differences is the rank's
+// Uncertainty. A rank that shares no collective with row 0 is compared with the first
+// row that it does share one with.
 //
-// If no run has a rank id, they are numbered in order of their
-// names. Runs that hold different parts of the same
-// rank, such as kernels and host calls, on one clock, become one first; it is an
-// error if two hold the same part. It is an error if runs have no collective in
-// common, and their clocks say that they are of two windows.
+// If no run has a rank id, runs are numbered in order of their names. Runs that hold
+// different parts of the same rank, such as kernels and host calls, on one clock, are
+// first united; it is an error if two hold the same part. It is an error if runs have
+// no collective in common and their clocks put them in different time windows.
 func Merge(runs []*Run, name string) (*Run, error) {
 	m := merger{name: name}
 	runs = slices.Clone(runs)
@@ -37,7 +35,7 @@ func Merge(runs []*Run, name string) (*Run, error) {
 		return nil, err
 	}
 	if len(runs) == 1 {
-		return m.only(runs[0]), nil // its reader's result was checked
+		return m.only(runs[0]), nil // the reader has validated it
 	}
 	m.simulated = len(runs) > 0 && runs[0].Simulated
 	if err := m.clock(runs); err != nil {
@@ -84,13 +82,13 @@ func natural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// leadingNumber cuts the digits off that s begins with, without leading zeros.
+// leadingNumber cuts the leading digits off s and returns them without leading zeros.
 func leadingNumber(s string) (digits, rest string) {
 	rest = strings.TrimLeft(s, "0123456789")
 	return strings.TrimLeft(s[:len(s)-len(rest)], "0"), rest
 }
 
-// number gives the runs rank ids in their order if no file says which rank it is.
+// number gives the runs rank ids in their order if no file has a rank id.
 func (m *merger) number(runs []*Run) {
 	if len(runs) < 2 || slices.ContainsFunc(runs, func(r *Run) bool { return len(r.Ranks) != 1 || r.Ranks[0].ID != None }) {
 		return
@@ -138,15 +136,15 @@ type merger struct {
 	ranks []alignment
 
 	simulated bool
-	hostClock bool // the common clock is that of the machine
-	numbered  bool // no file says which rank it is
+	hostClock bool // the common clock is the machine's clock since its start
+	numbered  bool // no file has a rank id
 	parts     bool // all runs are of one rank
 	sources   []*source
 }
 
-// clock puts the runs on one clock: by their epochs, if all have one, by the
-// clock of the machine, if all were recorded on one, else so that all begin
-// together. It is an error if that puts times out of Time's range.
+// clock puts the runs on one clock: by their epochs if all have one, else by the
+// machine's clock if all were recorded on one machine, else with a common start. It is
+// an error if that puts times out of Time's range.
 func (m *merger) clock(runs []*Run) error {
 	m.start = make([]Time, len(runs))
 	switch {
@@ -177,13 +175,12 @@ func tooFar(file string, off Time) error {
 	}
 }
 
-// mostApart is the largest accepted distance between the windows of two ranks:
-// clocks of two nodes may differ.
+// mostApart is the largest accepted gap between the windows of two ranks: the clocks of
+// two nodes may differ.
 const mostApart = Time(10 * time.Second)
 
-// oneWindow is an error if a run has no collective in common with the first,
-// and its clock says that it is of another time. Runs that do not even say
-// which ranks they are must overlap.
+// oneWindow is an error if a run has no collective in common with the first and its
+// clock puts it in a different window. Runs without rank ids must overlap.
 func (m *merger) oneWindow(runs []*Run) error {
 	if m.epoch == 0 && !m.hostClock {
 		return nil
@@ -207,8 +204,8 @@ func (m *merger) oneWindow(runs []*Run) error {
 	return nil
 }
 
-// oneMachine reports whether all runs have readings of the clock of one
-// machine, as far as they say which.
+// oneMachine reports whether all runs have readings of one machine's clock, as far as
+// known.
 func oneMachine(runs []*Run) bool {
 	host := ""
 	for _, r := range runs {
@@ -227,7 +224,7 @@ func oneMachine(runs []*Run) bool {
 	return true
 }
 
-// only returns the single run of a merge. It shares its tables.
+// only returns the result for a merge of a single run. It shares the run's tables.
 func (m *merger) only(r *Run) *Run {
 	run := *r
 	run.Name = m.name

@@ -6,7 +6,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// clocked is a run of one span that began at a reading of its machine's clock.
+// clocked returns a run of one span that began at the given reading of its machine's
+// clock.
 func clocked(rank int, host string, start trace.Time) *trace.Run {
 	var b trace.Builder
 	b.AddRank(trace.Rank{ID: rank, Host: host})
@@ -17,8 +18,8 @@ func clocked(rank int, host string, start trace.Time) *trace.Run {
 	return b.Finish(trace.Options{HostClock: true})
 }
 
-// Runs without a date are joined by the clock of their machine, and by nothing
-// if they are of two.
+// Runs without a date are aligned by their machine's clock, and start together if they
+// are from two machines.
 func TestMergeMachineClock(t *testing.T) {
 	const boot = 1_000_000
 	for _, c := range []struct {

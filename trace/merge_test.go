@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A team is a group and when, by a rank's own clock, its all-reduces ended.
+// A team is a group and the ends of its all-reduces on a rank's own clock.
 type team struct {
 	group Group
 	ends  []Time
@@ -34,7 +34,7 @@ func teamRun(id, world int, epoch int64, teams ...team) *Run {
 	return b.Finish(Options{Name: file, Epoch: epoch})
 }
 
-// rankRun is a teamRun in one group with all.
+// rankRun is a teamRun in one group of all ranks.
 func rankRun(id, world int, epoch int64, ends ...Time) *Run {
 	return teamRun(id, world, epoch, team{Group{Name: "0", Ranks: []int{0, 1, 2}, Size: 3}, ends})
 }
@@ -90,14 +90,15 @@ func TestMergeClocks(t *testing.T) {
 						t.Errorf("rank %d: got %v, want %v", i+1, got, w)
 					}
 				}
-				slices.Reverse(c.runs) // the order in which they are given does not matter
+				slices.Reverse(c.runs) // the input order does not matter
 			}
 		})
 	}
 }
 
-// Rank 2 shares no collective with rank 0, but with rank 1, which does. Groups
-// of other ranks may have the same name, as tensor-parallel groups do.
+// Rank 2 shares no collective with rank 0, but one with rank 1, which shares one with
+// rank 0. Groups of different ranks may have the same name, as tensor-parallel groups
+// do.
 func TestMergeAlignsThroughOthers(t *testing.T) {
 	ends := func(offset Time) []Time { return []Time{offset + 1000*us, offset + 2000*us, offset + 3000*us} }
 	run, err := Merge([]*Run{
@@ -121,8 +122,8 @@ func TestMergeAlignsThroughOthers(t *testing.T) {
 	}
 }
 
-// A profile that begins one collective earlier counts one more. On one clock
-// that is found out; the numbers then agree and the clock is left alone.
+// A profile that begins one collective earlier counts one more. On a common clock the
+// offset is found; the numbers then agree and the clock is not shifted.
 func TestMergeNumbersCollectivesAlike(t *testing.T) {
 	ends := func(from, to int) (e []Time) {
 		for i := from; i < to; i++ {
@@ -203,7 +204,7 @@ func TestMergeRanks(t *testing.T) {
 	}
 }
 
-// Times that no clock has are told, not added up.
+// Times outside the valid range are an error, not an overflow.
 func TestMergeYearsApart(t *testing.T) {
 	for _, far := range []*Run{rankRun(1, 2, int64(Infinity)-20), rankRun(1, 2, 1, Infinity-20)} {
 		_, err := Merge([]*Run{rankRun(0, 2, 1), far}, "")
@@ -213,8 +214,8 @@ func TestMergeYearsApart(t *testing.T) {
 	}
 }
 
-// TestMergeKeepsEverything: each span of the merged run has the row, names and
-// parent that it had, at the time that its clock says.
+// TestMergeKeepsEverything: each span of the merged run keeps its row, names and
+// parent, and starts at the time of its clock.
 func TestMergeKeepsEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var runs []*Run
@@ -241,7 +242,7 @@ func TestMergeKeepsEverything(t *testing.T) {
 	})
 }
 
-// richRun draws a run with something in every table, without collectives.
+// richRun draws a run with rows in every table, without collectives.
 func richRun(t *rapid.T, id int, epoch int64) *Run {
 	var b Builder
 	row := b.AddRank(Rank{ID: id})
@@ -279,7 +280,8 @@ func richRun(t *rapid.T, id int, epoch int64) *Run {
 	return b.Finish(Options{Epoch: epoch})
 }
 
-// resolved prints every span with all that its indices point to, at absolute times.
+// resolved prints every span with the values that its indices refer to, at absolute
+// times.
 func resolved(r *Run) []string {
 	var out []string
 	for _, s := range r.Spans {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Communicates reports whether a kernel is one of a collective library, by its name.
+// Communicates reports whether a kernel is a communication kernel, by its name.
 func Communicates(kernel string) bool {
 	for _, w := range [...]string{
-		"nccl", // NCCL, and RCCL, which kept the name
+		"nccl", // NCCL, and RCCL, which uses the same names
 		"rccl",
 		"symmetric_memory::",  // PyTorch's one-sided collectives
 		"cross_device_reduce", // vLLM's and SGLang's all-reduce
@@ -59,8 +59,8 @@ var (
 	rankFolder = regexp.MustCompile(`(?i)^rank[_.-]?(\d{1,6})$`)
 )
 
-// RankInName reads the rank from the name of a file such as rank-3.json.gz, or
-// of the folder that it lies in where that is called rank-3, or returns None.
+// RankInName reads the rank from the name of a file such as rank-3.json.gz, or of its
+// folder such as rank-3. It returns None if neither has one.
 func RankInName(file string) int {
 	file = strings.ReplaceAll(file, `\`, "/")
 	if m := rankWord.FindStringSubmatch(path.Base(file)); m != nil {

@@ -42,8 +42,8 @@ func (r *Run) sort() {
 	r.Spans = sorted
 }
 
-// order sorts the keys: by start with a radix sort, then each group that starts
-// at one time by comparison.
+// order sorts the keys: by start with a radix sort, then each group of equal starts by
+// comparison.
 func (r *Run) order(keys []sortKey) []sortKey {
 	keys = byStart(keys)
 	for i := 0; i < len(keys); {
@@ -59,7 +59,7 @@ func (r *Run) order(keys []sortKey) []sortKey {
 	return keys
 }
 
-// byStart sorts by start alone, stably: a radix sort from the lowest digit.
+// byStart sorts by start only, stably: a radix sort from the lowest digit.
 // slices.SortStableFunc takes three times as long (BenchmarkByStartSlices).
 func byStart(keys []sortKey) []sortKey {
 	const bits = 11
@@ -69,7 +69,7 @@ func byStart(keys []sortKey) []sortKey {
 	}
 	other := make([]sortKey, len(keys))
 	for shift := 0; shift < 64 && uint64(last-first)>>shift > 0; shift += bits {
-		var at [1 << bits]int32 // of each digit: where its next key goes
+		var at [1 << bits]int32 // by digit: index of its next key
 		for _, k := range keys {
 			at[digit(k.start-first, shift, bits)]++
 		}
@@ -103,7 +103,7 @@ func (r *Run) compare(a, b sortKey) int {
 	if x.End != y.End {
 		return cmp.Compare(y.End, x.End)
 	}
-	if a.depth == maxDepth { // of two that deep one may be the parent: it was added first
+	if a.depth == maxDepth { // depth is saturated, so one may be the parent of the other; the parent was added first
 		return cmp.Compare(a.span, b.span)
 	}
 	return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(a.span, b.span))

@@ -1,7 +1,6 @@
-// Package trace holds a run: what happened on every rank of a job, as spans
-// of time on lanes. A measured run (read from a profiler's file) and a
-// simulated run (made by package replay) are the same type, so every view,
-// metric and exporter works on both and comparing them is comparing values.
+// Package trace holds a run: the spans of time on the lanes of every rank of a job. A
+// measured run (read from a profiler's file) and a simulated run (made by package
+// replay) have the same type, so every view, metric and exporter works on both.
 package trace
 
 import "math"
@@ -15,30 +14,30 @@ const Infinity Time = math.MaxInt64
 // None is the absent value of every id and row index in this package.
 const None = -1
 
-// Ids are indices into the slices of a Run that their names suggest.
+// Ids are indices into the slices of a Run with the corresponding names.
 type (
 	SpanID int32
 	LaneID int32
 	NameID int32 // into Run.Names; 0 is ""
 )
 
-// Kind says what a span is, and by that which side table its Attr points into.
+// Kind is the kind of a span. It determines which side table Attr indexes.
 type Kind uint8
 
 // The kinds. A workgroup's parent is its kernel; a phase's parent is its workgroup.
 const (
-	Marker     Kind = iota // a range a program or a framework named; no side table
+	Marker     Kind = iota // a range named by a program or a framework; no side table
 	HostCall               // an API call or framework operator on a host thread: Run.Calls
 	Launch                 // a host call that put work on a queue: Run.Calls
 	Compute                // a kernel that computes: Run.Kernels
-	Collective             // a kernel that communicates: Run.Kernels, whose Comm row says what
+	Collective             // a communication kernel: Run.Kernels, with a Comm row
 	Copy                   // a copy or fill by an engine or the runtime: Run.Copies
 	Workgroup              // one workgroup, or one logical tile of a persistent one: Run.Workgroups
 	PhaseCompute
-	PhaseStore // storing results, to memory here or on a peer: Run.Workgroups, Peer says where
+	PhaseStore // storing results, to local memory or to a peer: Run.Workgroups, with Peer
 	PhasePut   // issuing a non-blocking put
-	PhaseWait  // waiting for a flag: the slot is held, nothing is done; without a workgroup: see Span.Vacant
-	Transfer   // bytes under way on a link or an engine: Run.Copies
+	PhaseWait  // waiting for a flag while holding the slot; without a workgroup: see Span.Vacant
+	Transfer   // bytes in flight on a link or an engine: Run.Copies
 	numKinds
 )
 
@@ -54,16 +53,17 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// OnDevice reports whether the kind is device work scheduled by a queue: kernels and copies.
+// OnDevice reports whether spans of the kind are device work on a queue: kernels and
+// copies.
 func (k Kind) OnDevice() bool { return k == Compute || k == Collective || k == Copy }
 
-// InKernel reports whether the kind is a workgroup or a part of one.
+// InKernel reports whether spans of the kind are workgroups or phases of one.
 func (k Kind) InKernel() bool { return k >= Workgroup && k <= PhaseWait }
 
-// A Class is what device work counts as.
+// A Class groups kinds of device work for reports.
 type Class uint8
 
-// The classes. NoClass is host work, markers, and what is inside kernels.
+// The classes. NoClass is host work, markers, and spans inside kernels.
 const (
 	ClassCompute Class = iota
 	ClassCommunication
@@ -72,8 +72,8 @@ const (
 	NoClass = NumClasses
 )
 
-// Class returns what a span counts as. Bytes under way between ranks are
-// communication: kernels, copies and engines alike.
+// Class returns the class of a span. Transfers between ranks are communication, whether
+// by kernel, copy or engine.
 func (r *Run) Class(s Span) Class {
 	switch s.Kind {
 	case Compute:
@@ -96,21 +96,21 @@ type Span struct {
 	Name       NameID
 	Lane       LaneID
 	Parent     SpanID // None at top level
-	Attr       int32  // row of the side table that Kind names, or None
+	Attr       int32  // row of the side table of Kind, or None
 	Kind       Kind
 }
 
 // Dur is the span's length; never negative in a finished run.
 func (s Span) Dur() Time { return s.End - s.Start }
 
-// Vacant reports whether the span is time in which nothing held a slot, or a
-// persistent workgroup was not there; its name says why.
+// Vacant reports whether the span is time in which no workgroup held a slot, or a
+// persistent workgroup was not resident; its name is the reason.
 func (s Span) Vacant() bool { return s.Kind == PhaseWait && s.Parent == None && s.Attr == None }
 
 // LaneKind is the kind of a lane.
 type LaneKind uint8
 
-// The kinds of lanes and what ID and Peer mean on each.
+// The kinds of lanes, and the meaning of ID and Peer for each.
 const (
 	HostThread LaneKind = iota // ID: the thread
 	Queue                      // ID: the stream or hardware queue
@@ -131,36 +131,36 @@ func (k LaneKind) String() string {
 	return "lane"
 }
 
-// A Lane is a row of a timeline. Spans on a lane other than a HostThread or
-// Annotation never overlap: overlaps, which AMD queues really have, are put on
-// sub-lanes by Builder.Finish.
+// A Lane is a row of a timeline. Spans on a lane other than a HostThread or Annotation
+// never overlap: Builder.Finish puts overlapping spans, which AMD queues do have, on
+// sub-lanes.
 type Lane struct {
 	Kind   LaneKind
 	Rank   int32 // row of Run.Ranks
 	Device int32
 	ID     int64
-	Sub    int32 // 0 for the first; sub-lanes of one queue differ only here
+	Sub    int32 // 0 for the first; sub-lanes of one queue differ only in Sub
 	Peer   int32 // Link: row of Run.Ranks at the other end; else None
 	Name   string
 }
 
-// A Rank is one process of the job and the device that it drove.
+// A Rank is one process of the job and its device.
 type Rank struct {
-	ID     int    // the rank in its job; None where the file does not say
-	World  int    // ranks in the job; 0 where the file does not say
-	Source string // the file it came from, "" for a simulated rank
+	ID     int    // the rank in its job; None if unknown
+	World  int    // ranks in the job; 0 if unknown
+	Source string // the file of the rank, "" for a simulated rank
 	Host   string
-	Run    string // the run it belongs to, of several in one Run (SideBySide); else ""
+	Run    string // name of its run, if the Run holds several (SideBySide); else ""
 	Device Device
 
-	// Process is the operating system's number of the process; 0 where unknown.
-	// Of rows of one process, each with a GPU, the first has its host threads.
+	// Process is the operating system's process id; 0 if unknown. If several rows share
+	// a process, each with a GPU, the first has its host threads.
 	Process int64 `json:",omitempty"`
 
-	// Shift was added to every time of this rank to align it with rank row 0;
-	// Uncertainty is how far ends of common collectives still disagree (median
-	// absolute); None where nothing relates the rank's clock to that of row 0.
-	// Zero both for a run of one rank.
+	// Shift was added to every time of this rank to align it with rank row 0.
+	// Uncertainty is the median absolute difference that remains between the ends of
+	// common collectives; None if nothing relates the rank's clock to that of row 0.
+	// Both are zero for a run of one rank.
 	Shift, Uncertainty Time
 }
 
@@ -172,7 +172,7 @@ type Device struct {
 	ThreadsPerCU    int
 	RegistersPerCU  int // 32-bit registers
 	SharedPerCU     int // bytes of LDS or shared memory
-	SharedPerWG     int // bytes, the most one workgroup may take
+	SharedPerWG     int // bytes, maximum of one workgroup
 	MemoryBytes     int64
 	ComputeMajor    int // NVIDIA's compute capability; 0 elsewhere
 	ComputeMinor    int
@@ -181,10 +181,10 @@ type Device struct {
 	ProfilerVersion string
 }
 
-// A Run is everything known about what happened. Values of this type are
+// A Run holds all data of a measured or simulated run. Values of this type are
 // finished: they are not changed after Builder.Finish.
 type Run struct {
-	Name  string   // what to call it in a heading: the path it came from, or the strategy
+	Name  string   // for headings: the path of the input, or the strategy
 	Names []string // interned; Names[0] is ""
 	Ranks []Rank
 	Lanes []Lane
@@ -197,19 +197,19 @@ type Run struct {
 	Calls      []Call
 	Operators  []Operator
 	Groups     []Group
-	Waits      []Wait // in the order of the file
+	Waits      []Wait // in file order
 
-	Collectives []MatchedCollective // over ranks, by arrival of the first member
+	Collectives []MatchedCollective // over all ranks, by arrival of the first member
 
-	Epoch  int64 // nanoseconds since 1970 of time 0 where the file says, else 0
-	Clock  int64 // what the machine's clock since its start read at time 0, where the file has no date, else 0; compares runs of one machine
+	Epoch  int64 // nanoseconds since 1970 of time 0; 0 if the file has no date
+	Clock  int64 // reading at time 0 of the machine's clock since its start if the file has no date, else 0; relates runs of one machine
 	End    Time  // the latest End of any span
 	Ledger Ledger
 
-	// Simulated is false for what a profiler recorded.
+	// Simulated is false for a profiler's trace.
 	Simulated bool
-	// Estimated is the basis of the durations where they, or those of the run that a
-	// simulated one was made from, were not measured; else "".
+	// Estimated is the basis of the durations if they, or those of the run that was
+	// simulated from, were not measured; else "".
 	Estimated string
 }
 
@@ -227,7 +227,7 @@ func (r *Run) Kernel(s Span) *Kernel {
 	return &r.Kernels[s.Attr]
 }
 
-// Comm returns what a Collective span communicates, or nil where it is unknown.
+// Comm returns the communication attributes of a Collective span, or nil if unknown.
 func (r *Run) Comm(s Span) *Comm {
 	k := r.Kernel(s)
 	if k == nil || k.Comm == None {
@@ -247,8 +247,7 @@ func (r *Run) LaunchOf(s Span) SpanID {
 	return None
 }
 
-// Collective returns the operation of all ranks that a Collective span is part
-// of, or nil where nothing says what it communicates.
+// Collective returns the matched operation of a Collective span, or nil if unknown.
 func (r *Run) Collective(s Span) *MatchedCollective {
 	c := r.Comm(s)
 	if c == nil || c.Collective == None {

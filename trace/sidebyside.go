@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// SideBySide puts several runs into one, to compare strategies. Each run keeps
-// its times and has separate rank rows with its name.
+// SideBySide puts several runs into one, to compare strategies. Each run keeps its
+// times and has separate rank rows labelled with its name.
 func SideBySide(runs []*Run, name string) *Run {
 	m := merger{name: name, start: make([]Time, len(runs))}
 	for i, r := range runs {
@@ -47,8 +47,8 @@ func Split(r *Run) []*Run {
 	return runs
 }
 
-// only is the part of a run whose rank rows carry the name. It shares the side
-// tables, but for those that refer to spans.
+// only returns the part of a run whose rank rows have the name. It shares the side
+// tables, except those that refer to spans.
 func (r *Run) only(name string) *Run {
 	part := *r
 	part.Name, part.Ranks, part.Lanes, part.Spans, part.End = name, nil, nil, nil, 0
@@ -96,16 +96,16 @@ func (r *Run) only(name string) *Run {
 	return &part
 }
 
-// refer copies the side tables that refer to spans and updates them: at has the
-// new id of each span of the whole run, or None.
+// refer copies the side tables that refer to spans and updates them: at maps each span
+// of the whole run to its new id, or None.
 func (r *Run) refer(at []SpanID) {
 	r.Kernels, r.Copies, r.Comms = slices.Clone(r.Kernels), slices.Clone(r.Copies), slices.Clone(r.Comms)
 	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
 	r.matchCollectives()
 }
 
-// After is the kernels and copies of a run from a time on, by rank row; work
-// under way then starts at that time. Host calls and waits are left out.
+// After returns the kernels and copies of a run from a time on, by rank row; work in
+// progress at that time starts then. Host calls and waits are left out.
 func (r *Run) After(from []Time) *Run {
 	part := *r
 	part.Spans, part.Waits = nil, nil

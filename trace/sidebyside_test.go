@@ -27,7 +27,7 @@ func twoRanks(name string, scale Time) *Run {
 	return b.Finish(Options{Name: name, Simulated: true, KeepZero: true})
 }
 
-// Split gives back what SideBySide put together.
+// Split is the inverse of SideBySide.
 func TestBesideSplit(t *testing.T) {
 	runs := []*Run{twoRanks("bulk", 100), twoRanks("fused", 60)}
 	got := Split(SideBySide(runs, "both"))
@@ -44,7 +44,7 @@ func TestBesideSplit(t *testing.T) {
 	}
 }
 
-// describe spells out every span with what its ids stand for.
+// describe prints every span with the values that its ids refer to.
 func describe(r *Run) []string {
 	out := []string{fmt.Sprint(r.Name, r.End, len(r.Ranks), len(r.Lanes))}
 	for _, s := range r.Spans {

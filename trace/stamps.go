@@ -1,10 +1,9 @@
 package trace
 
-// stampShift returns the offset that makes the kernels of a run start with those
-// of the first run, or 0. It applies to runs of one rank that have only
-// timestamps of workgroups: each GPU has its own timer, and timers differ by
-// milliseconds. Kernels that store to each other's ranks must overlap in time, so
-// if none does, the timers differ.
+// stampShift returns the offset that aligns the start of a run's kernels with those of
+// the first run, or 0. It applies to runs of one rank that have only timestamps of
+// workgroups: each GPU has its own timer, and timers differ by milliseconds. Kernels
+// that store to each other's ranks must overlap in time; if none do, the timers differ.
 // Offset is time 0 of the run on the first one's clock.
 func stampShift(first, r *Run, offset Time) Time {
 	a, b := stamped(first), stamped(r)
@@ -22,8 +21,8 @@ func stampShift(first, r *Run, offset Time) Time {
 	return -median(diff)
 }
 
-// stamped lists the kernels of a run of one rank that holds only them and their
-// workgroups, if some of these store for other ranks; else nil.
+// stamped returns the kernels of a run of one rank that has only kernels and
+// workgroups, if some workgroups store to other ranks; else nil.
 func stamped(r *Run) []Span {
 	if has := parts(r); len(r.Ranks) != 1 || has[partHost] || has[partCopies] || !has[partWorkgroups] {
 		return nil

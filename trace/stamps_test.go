@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// stampedRun is a kernel of 400 ns with a workgroup that stores for a peer, by
-// a timer that reads its start as at.
+// stampedRun returns a run with a kernel of 400 ns and a workgroup that stores to a
+// peer, on a timer that reads at when the kernel starts.
 func stampedRun(rank int, at Time, peer int32) *Run {
 	var b Builder
 	b.AddRank(Rank{ID: rank, Source: fmt.Sprintf("rank%d.csv", rank)})
@@ -16,12 +16,12 @@ func stampedRun(rank int, at Time, peer int32) *Run {
 	return b.Finish(Options{Epoch: 1e18})
 }
 
-// Each GPU stamps workgroups by its own timer: how ranks relate is unknown.
+// Each GPU stamps workgroups with its own timer: the offset between ranks is unknown.
 func TestMergeStamps(t *testing.T) {
 	for _, c := range []struct {
 		what  string
 		at    Time  // of rank 1's kernel; that of rank 0 is at 1000
-		peer  int32 // that workgroups of rank 1 store for
+		peer  int32 // that workgroups of rank 1 store to
 		start Time  // of rank 1's kernel in the joint run
 	}{
 		{"timers are apart", 9000, 0, 0},

@@ -2,12 +2,12 @@ package trace
 
 import "fmt"
 
-// An occupancy is which sub-lanes of a lane are taken.
+// An occupancy is the set of sub-lanes of a lane that are in use.
 type occupancy struct {
 	busy []busySpan // a heap: the first ends first
 	free []subLane  // a heap: the first is the lowest
 	ids  []LaneID   // by sub-lane; the first is the lane itself
-	last int32      // the highest Lane.Sub looked at
+	last int32      // highest Lane.Sub visited
 }
 
 // A busySpan is a span on a sub-lane.
@@ -24,8 +24,8 @@ func (s busySpan) before(t busySpan) bool {
 
 func (s subLane) before(t subLane) bool { return s < t }
 
-// take returns the lowest sub-lane that is free at the start of the span, and
-// whether it is new. Starts ascend from call to call.
+// take returns the lowest sub-lane that is free at the start of the span, and whether
+// it is new. Calls are in order of start.
 func (o *occupancy) take(s *Span) (sub subLane, isNew bool) {
 	for len(o.busy) > 0 && o.busy[0].end <= s.Start {
 		var gone busySpan
@@ -41,9 +41,9 @@ func (o *occupancy) take(s *Span) (sub subLane, isNew bool) {
 	return sub, isNew
 }
 
-// subLanes moves spans that overlap an earlier one of their lane to sub-lanes
-// of their own, and reports whether it moved any. Host threads and annotations
-// nest instead and are left alone.
+// subLanes moves spans that overlap an earlier span of their lane to sub-lanes, and
+// reports whether it moved any. Host threads and annotations nest instead and are not
+// changed.
 func (b *Builder) subLanes() (moved bool) {
 	r := &b.run
 	taken := make([]occupancy, len(r.Lanes))
@@ -74,7 +74,7 @@ func (b *Builder) subLanes() (moved bool) {
 	return moved
 }
 
-// subLane returns the lane itself at first, then new lanes that differ in Sub.
+// subLane returns the lane itself for index 0, then new lanes that differ in Sub.
 func (b *Builder) subLane(lane LaneID, o *occupancy) LaneID {
 	l := b.run.Lanes[lane]
 	if len(o.ids) == 0 {

@@ -13,7 +13,7 @@ func TestSubLanes(t *testing.T) {
 		{"AA.BB.CC", "AA.BB.CC"},
 		{"AABBCC", "AABBCC"},
 		{"AAAA|.BB.|..CC|....DD", "AAAADD|.BB|..CC"},
-		{"AAAAA|.BB|....CC|.....DD", "AAAAADD|.BB.CC"}, // the lowest that is free
+		{"AAAAA|.BB|....CC|.....DD", "AAAAADD|.BB.CC"}, // reuses the lowest free sub-lane
 	} {
 		var b Builder
 		b.AddRank(Rank{})
@@ -46,7 +46,7 @@ func TestSubLanes(t *testing.T) {
 	}
 }
 
-// TestSubLanesAgainstNaive compares with trying one sub-lane after the other.
+// TestSubLanesAgainstNaive compares with a linear search for a free sub-lane.
 func TestSubLanesAgainstNaive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Builder
@@ -76,12 +76,12 @@ func TestSubLanesAgainstNaive(t *testing.T) {
 	})
 }
 
-// deepest is the most spans that are open at one start.
+// deepest returns the largest number of spans that are open at one start.
 func deepest(spans []Span) int {
 	most := 0
 	for i, s := range spans {
 		n := 1
-		for _, o := range spans[:i] { // sorted: these began no later
+		for _, o := range spans[:i] { // sorted: these do not start later
 			if o.End > s.Start {
 				n++
 			}

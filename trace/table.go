@@ -2,8 +2,8 @@ package trace
 
 import "slices"
 
-// A table is a list of rows in pieces. A growing slice would be copied many times
-// and leave as much garbage.
+// A table is a list of rows in chunks. A growing slice would be copied many times and
+// leave as much garbage.
 type table[T any] struct {
 	pieces [][]T // all but the last have pieceRows rows
 	rows   int
@@ -17,7 +17,7 @@ const (
 func (t *table[T]) add(row T) int32 {
 	last := len(t.pieces) - 1
 	if last < 0 || len(t.pieces[last]) == pieceRows {
-		var piece []T // the first grows: most tables are small
+		var piece []T // the first chunk grows by append: most tables are small
 		if last >= 0 {
 			piece = make([]T, 0, pieceRows)
 		}
@@ -29,14 +29,14 @@ func (t *table[T]) add(row T) int32 {
 	return int32(t.rows - 1)
 }
 
-// tableOf is a table whose pieces are those of a slice.
+// tableOf returns a table whose pieces are subslices of a slice.
 func tableOf[T any](all []T) table[T] {
 	return table[T]{slices.Collect(slices.Chunk(all, pieceRows)), len(all)}
 }
 
 func (t *table[T]) at(i int32) *T { return &t.pieces[i>>pieceBits][i&(pieceRows-1)] }
 
-// moveTo puts all rows into one slice without slack, if there are any.
+// moveTo moves all rows into one slice of exact capacity, if there are any.
 func (t *table[T]) moveTo(to *[]T) {
 	if t.rows == 0 {
 		return

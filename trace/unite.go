@@ -21,7 +21,7 @@ func (p part) String() string {
 	return [...]string{"kernels", "copies", "workgroups", "host calls"}[p]
 }
 
-// parts returns which parts a run has.
+// parts returns the parts that a run has.
 func parts(r *Run) (has [numParts]bool) {
 	for _, s := range r.Spans {
 		switch {
@@ -38,9 +38,9 @@ func parts(r *Run) (has [numParts]bool) {
 	return has
 }
 
-// unite joins runs that are parts of one rank: those with the same rank id, and
-// a run that has host calls only with a single other run without rank id. The
-// parts must share a clock, and no two may be of the same kind.
+// unite joins runs that are parts of one rank: those with the same rank id, and a run
+// of only host calls with the single other run without rank id. The parts must share a
+// clock, and no two may be of the same kind.
 func unite(runs []*Run) ([]*Run, error) {
 	var whole []*Run
 	for _, r := range joinHostSide(runs) {
@@ -63,7 +63,8 @@ func sameRank(a, b *Run) bool {
 		a.Ranks[0].ID == b.Ranks[0].ID && a.Ranks[0].Run == b.Ranks[0].Run
 }
 
-// joinHostSide joins two runs without rank id if one has only the host calls of the other.
+// joinHostSide joins two runs without rank id if one has only host calls and the other
+// has none.
 func joinHostSide(runs []*Run) []*Run {
 	if len(runs) != 2 || len(runs[0].Ranks) != 1 || len(runs[1].Ranks) != 1 || runs[0].Ranks[0].ID != None || runs[1].Ranks[0].ID != None {
 		return runs
@@ -81,13 +82,12 @@ func joinHostSide(runs []*Run) []*Run {
 	return runs
 }
 
-// oneClock reports whether times of the runs can be compared.
+// oneClock reports whether the runs have a common clock.
 func oneClock(a, b *Run) bool {
 	return a.Epoch != 0 && b.Epoch != 0 || oneMachine([]*Run{a, b})
 }
 
-// apart is the time from the end of the run that ends first to the start of
-// the other; 0 where they overlap. Both are of one clock.
+// apart is the gap between two runs on one clock; 0 if they overlap.
 func apart(a, b *Run) Time {
 	from := Time(b.Epoch - a.Epoch)
 	if a.Epoch == 0 || b.Epoch == 0 {
@@ -138,15 +138,15 @@ func joinParts(a, b *Run) (*Run, error) {
 		for i := copies; i < len(t.Copies); i++ {
 			t.Copies[i].Correlation = 0
 		}
-		linkParts(t) // what is left is of one part
+		linkParts(t) // the remaining work is of one part
 		m.b.Note(Noted, b.Ranks[0].Source, "its correlation numbers differ from those of "+a.Ranks[0].Source+": launches are unknown", "", 0)
 	}
 	return m.b.Finish(Options{Name: a.Name, Epoch: m.epoch, HostClock: m.hostClock, Simulated: m.simulated}), nil
 }
 
-// linkParts links the calls of one part with the device work of the other. It
-// does nothing and reports false where numbers agree but would have work start
-// before its call: then two tools counted, each for itself.
+// linkParts links the calls of one part with the device work of the other. It does
+// nothing and returns false if matching correlations would start work before its call:
+// then two tools numbered independently.
 func linkParts(r *Run) bool {
 	b := Builder{run: *r, spans: tableOf(r.Spans), kernels: tableOf(r.Kernels), copies: tableOf(r.Copies), calls: tableOf(r.Calls)}
 	b.link(false)
@@ -159,7 +159,7 @@ func linkParts(r *Run) bool {
 			}
 		}
 	}
-	const mostLate = 10 // of a hundred: clocks of host and device are compared to a microsecond at best
+	const mostLate = 10 // percent of launches: host and device clocks agree to a microsecond at best
 	if late*100 > mostLate*launches {
 		return false
 	}

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// MaxTime bounds every time: readers skip events beyond it in either direction,
-// and no run is longer. It is a quarter of Time's range, so that sums and
-// differences of a few times cannot overflow. As nanoseconds since 1970 it is
-// in the year 2043.
+// MaxTime bounds every time: readers skip events beyond it in either direction, and no
+// run is longer. It is a quarter of Time's range, so that sums and differences of a few
+// times cannot overflow. As nanoseconds since 1970 it is in the year 2043.
 const MaxTime = math.MaxInt64 / 4
 
-// ValidTime reports whether a reader may take the number of nanoseconds as a time.
+// ValidTime reports whether a number of nanoseconds is within MaxTime.
 func ValidTime(ns int64) bool { return ns >= -MaxTime && ns <= MaxTime }
 
 // Validate checks the invariants of a finished run: ids and rows are in bounds,
@@ -31,7 +30,7 @@ func Validate(r *Run) error {
 	return nil
 }
 
-// Check is Validate with an error for the user of the file that the run is of.
+// Check is Validate with an error message for the user of the input file.
 func Check(r *Run) error {
 	err := Validate(r)
 	if err == nil {
@@ -42,7 +41,7 @@ func Check(r *Run) error {
 
 type validator struct{ *Run }
 
-// row reports whether an index is None or that of one of n rows.
+// row reports whether an index is None or below n.
 func row(i int32, n int) bool { return i == None || i >= 0 && int(i) < n }
 
 func (v validator) ranks() error {
@@ -83,7 +82,7 @@ func (v validator) call(id SpanID) bool {
 	return id >= 0 && int(id) < len(v.Spans) && (v.Spans[id].Kind == HostCall || v.Spans[id].Kind == Launch)
 }
 
-// tables checks what spans refer to.
+// tables checks the rows that spans refer to.
 func (v validator) tables() error {
 	for i := range v.Kernels {
 		k := &v.Kernels[i]
@@ -143,7 +142,7 @@ func (v validator) waits() error {
 }
 
 func (v validator) spans() error {
-	free := make([]Time, len(v.Lanes)) // when each lane's last span ended
+	free := make([]Time, len(v.Lanes)) // end of each lane's last span
 	for i := range free {
 		free[i] = -Infinity
 	}
@@ -197,11 +196,11 @@ func (v validator) collectives() error {
 	return nil
 }
 
-// contains reports whether another span lies in this one.
+// contains reports whether another span lies within this one.
 func (s *Span) contains(t *Span) bool { return s.Start <= t.Start && t.End <= s.End }
 
-// nests reports whether the span may overlap others of its lane: those of host
-// threads and annotations, and phases, lie in their parents.
+// nests reports whether the span may overlap others of its lane: host thread and
+// annotation spans, and phases, lie within their parents.
 func nests(l *Lane, s *Span) bool {
 	return l.Kind == HostThread || l.Kind == Annotation || s.Kind.InKernel() && s.Kind != Workgroup
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestMain gives random tests one seed, unless the command line gives another.
+// TestMain fixes the seed of random tests, unless the command line sets one.
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.seed", "1"); err != nil {
 		panic(err)
@@ -15,7 +15,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// validRun is a kernel with a workgroup of two phases, launched by a call, and a collective.
+// validRun has a kernel with a workgroup of two phases, launched by a call, and a
+// collective.
 func validRun() *Run {
 	var b Builder
 	b.AddRank(Rank{ID: 0, World: 2})
@@ -87,7 +88,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// It runs after every reader and every join: it must cost nothing per span but time.
+// Validate runs after every reader and every merge: it must not allocate per span.
 func TestValidateAllocatesPerLaneOnly(t *testing.T) {
 	r := validRun()
 	for len(r.Spans) < 1<<12 {
@@ -102,7 +103,7 @@ func TestValidateAllocatesPerLaneOnly(t *testing.T) {
 	}
 }
 
-// Spans that are nested deeper than depths are counted stay behind their parents.
+// Spans nested deeper than maxDepth come after their parents.
 func TestDeepNesting(t *testing.T) {
 	var b Builder
 	b.AddRank(Rank{})
@@ -114,7 +115,7 @@ func TestDeepNesting(t *testing.T) {
 		}
 		parent = b.Add(Span{Start: 0, End: 9, Lane: lane, Parent: parent, Attr: None})
 	}
-	for i := range 2 { // the later lane comes first
+	for i := range 2 { // the later lane is added first
 		parent = b.Add(Span{Start: 0, End: 9, Lane: LaneID(1 - i), Parent: parent, Attr: None})
 	}
 	if err := Validate(b.Finish(Options{})); err != nil {

@@ -8,16 +8,17 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Description is what a file says of an agent beside the records that name it.
+// A Description is a file's description of an agent, separate from the records that
+// refer to it.
 type Description struct {
 	GPU     bool
-	Logical int64 // number among all that the process sees, CPUs included
-	OfKind  int64 // number among those of its kind; trace.None where the file does not say
+	Logical int64 // number among all agents of the process, CPUs included
+	OfKind  int64 // number among agents of its kind; trace.None if unknown
 	Device  trace.Device
 }
 
-// Describe keeps a description until the end: records and descriptions may
-// come in any order.
+// Describe stores a description until Finish: records and descriptions may come in any
+// order.
 func (s *Session) Describe(process int32, d Description) {
 	if s.descriptions == nil {
 		s.descriptions = map[int32][]Description{}
@@ -25,9 +26,9 @@ func (s *Session) Describe(process int32, d Description) {
 	s.descriptions[process] = append(s.descriptions[process], d)
 }
 
-// describeAgents joins agents with their descriptions. Records call an agent
-// "Agent 4" or 4 by its logical number, unless rocprofv3 wrote the
-// absolute one, or "GPU 3" by its number among GPUs.
+// describeAgents matches agents with their descriptions. Records refer to an agent by
+// its logical number ("Agent 4" or 4), by its absolute number if rocprofv3 wrote that,
+// or by its number among GPUs ("GPU 3").
 func (s *Session) describeAgents() {
 	for _, all := range s.descriptions {
 		slices.SortFunc(all, func(a, b Description) int { return cmp.Compare(a.Logical, b.Logical) })

@@ -1,6 +1,6 @@
-// Package assemble builds a run from the records of GPU profilers: processes,
-// GPUs, kernels, copies and calls, in any order and with the numbers that the
-// files use. Collectives of all formats are completed and numbered here.
+// Package assemble builds a run from the records of GPU profilers: processes, GPUs,
+// kernels, copies and calls, in any order and with the ids of the files. It completes
+// and numbers the collectives of all formats.
 //
 //	reader of a format ──▶ Session ──▶ ranks ▶ lanes ▶ launches ▶ collectives ──▶ trace.Run
 package assemble
@@ -13,10 +13,10 @@ import (
 
 // A Session collects the records of one profiled job. Make one with New.
 //
-// Lanes and ranks are known only at the end: files describe all GPUs that a
-// process can use, and the records name those that it did use. Until Finish, a
-// span's Lane is the index of its track. Readers add spans with the methods of
-// Session, and use the Builder for names, the ledger and late changes of a span.
+// Lanes and ranks are known only at the end: files describe all GPUs that are visible
+// to a process, and the records show which ones it used. Until Finish, a span's Lane is
+// the index of its track. Readers add spans with the methods of Session, and use the
+// Builder for names, the ledger and late changes of a span.
 type Session struct {
 	Builder   trace.Builder
 	Name      string
@@ -28,8 +28,8 @@ type Session struct {
 
 	tracks    []track
 	trackIDs  map[track]int32
-	last      [numTrackKinds]int32 // the track of each kind that was used last
-	collects  []bool               // by name id: is it a kernel of a collective library
+	last      [numTrackKinds]int32 // the last used track of each kind
+	collects  []bool               // by name id: it is a kernel of a collective library
 	kernels   []processSpan
 	commCalls []commCall // calls of collective libraries
 	first     trace.Time // earliest
@@ -38,25 +38,25 @@ type Session struct {
 
 	sizes    map[communicator]int // ranks of communicators
 	pointers map[communicator]int // communicators that are pointers, by order of first use
-	used     map[int32]int        // how many of those each process has
+	used     map[int32]int        // number of those in each process
 }
 
-// A Process is one that was profiled.
+// A Process is a profiled process.
 type Process struct {
 	Key    string // unique in the session
-	ID     int64  // the operating system's
-	Rank   int    // trace.None where nothing says it
+	ID     int64  // the operating system's process id
+	Rank   int    // trace.None if unknown
 	World  int
 	Host   string
 	Source string // file
 }
 
-// An Agent is a CPU or GPU as one process numbers it.
+// An Agent is a CPU or GPU in one process's numbering.
 type Agent struct {
 	Process int32
-	Key     string // what records call it
+	Key     string // its id in records
 	GPU     bool
-	Ordinal int32 // among agents of its kind, once it is described; before, the number in its key
+	Ordinal int32 // among agents of its kind after describeAgents; before that, the number in its key
 	Device  trace.Device
 }
 
@@ -75,11 +75,11 @@ const (
 	numTrackKinds
 )
 
-// A track is what becomes a lane.
+// A track becomes a lane.
 type track struct {
 	kind    trackKind
 	process int32
-	agent   int32 // row of Agents; trace.None where the kind has none
+	agent   int32 // row of Agents; trace.None if the kind has none
 	other   int32 // engines: the agent at the other end, or trace.None
 	id      int64 // queue, thread, or trace.CopyDir of an engine
 	name    string
@@ -102,7 +102,7 @@ type communicator struct {
 	name    string
 }
 
-// New returns a session for a run of that name.
+// New returns a session for a run with the given name.
 func New(name string) *Session {
 	s := &Session{
 		Name: name, trackIDs: map[track]int32{}, first: trace.Infinity, processRow: map[string]int32{}, agentRow: map[agentKey]int32{},
@@ -126,8 +126,8 @@ func (s *Session) Process(key string, id int64, source string) int32 {
 	return row
 }
 
-// Agent returns the row of the agent with the key, adding it if it is new: as a
-// GPU whose number is the one in the key, until more is known.
+// Agent returns the row of the agent with the key, adding it if it is new: as a GPU
+// with the number in the key, until it is described.
 func (s *Session) Agent(process int32, key string) int32 {
 	row, ok := s.agentRow[agentKey{process, key}]
 	if !ok {
@@ -148,7 +148,7 @@ func lastNumber(key string) int32 {
 	return Narrow(n)
 }
 
-// Narrow is a count as side tables hold it; 0, unknown, for one that does not fit.
+// Narrow converts a count to the type of side tables; 0, unknown, if it does not fit.
 func Narrow(n int64) int32 {
 	if n < 0 || n > math.MaxInt32 {
 		return 0
@@ -156,7 +156,7 @@ func Narrow(n int64) int32 {
 	return int32(n)
 }
 
-// track returns the index of a track, which stands for its lane until Finish.
+// track returns the index of a track, which is used as a lane id until Finish.
 func (s *Session) track(t track) trace.LaneID {
 	if i := s.last[t.kind]; i != trace.None && s.tracks[i] == t {
 		return trace.LaneID(i)
@@ -171,7 +171,8 @@ func (s *Session) track(t track) trace.LaneID {
 	return trace.LaneID(i)
 }
 
-// add adds a span on a track. It reports false if it ends before it starts, and repairs that.
+// add adds a span on a track. If it ends before it starts, add repairs it and returns
+// false.
 func (s *Session) add(span trace.Span, t track) (id trace.SpanID, good bool) {
 	good = span.End >= span.Start
 	span.End = max(span.Start, span.End)
@@ -181,13 +182,13 @@ func (s *Session) add(span trace.Span, t track) (id trace.SpanID, good bool) {
 	return s.Builder.Add(span), good
 }
 
-// A Dispatch is a kernel that ran.
+// A Dispatch is one kernel execution.
 type Dispatch struct {
 	Agent      int32 // row of Agents, or trace.None
 	Queue      int64
 	Name       trace.NameID
 	Start, End trace.Time
-	Kernel     trace.Kernel // but for Comm, Op and Origin
+	Kernel     trace.Kernel // without Comm, Op and Origin
 }
 
 // AddKernel adds a kernel. It reports false if its times had to be repaired.
@@ -203,7 +204,7 @@ func (s *Session) AddKernel(process int32, d *Dispatch) bool {
 	return good
 }
 
-// IsCollective reports whether a name is that of a kernel of a collective library.
+// IsCollective reports whether a name belongs to a kernel of a collective library.
 func (s *Session) IsCollective(name trace.NameID) bool {
 	for int(name) >= len(s.collects) {
 		s.collects = append(s.collects, trace.Communicates(s.Builder.NameOf(trace.NameID(len(s.collects)))))
@@ -211,7 +212,7 @@ func (s *Session) IsCollective(name trace.NameID) bool {
 	return s.collects[name]
 }
 
-// A Copy is one that was made. Agents are trace.None where unknown.
+// A Copy is one copy. Agents are trace.None if unknown.
 type Copy struct {
 	Name        trace.NameID
 	From, To    int32 // rows of Agents
@@ -248,14 +249,14 @@ func (s *Session) AddCopy(process int32, c *Copy) bool {
 	return good
 }
 
-// isCPU keeps what a record implies of an agent.
+// isCPU marks an agent as a CPU, as implied by a record.
 func (s *Session) isCPU(agent int32) {
 	if agent != trace.None {
 		s.Agents[agent].GPU = false
 	}
 }
 
-// Between is the direction of a copy between two agents.
+// Between returns the direction of a copy between two agents.
 func (s *Session) Between(from, to int32) trace.CopyDir {
 	if from == trace.None || to == trace.None {
 		return trace.UnknownDir
@@ -271,7 +272,7 @@ func (s *Session) Between(from, to int32) trace.CopyDir {
 	return trace.HostToHost
 }
 
-// A Call is a call of a host thread, or a range that the program marked on it.
+// A Call is a call of a host thread, or a program's range on it.
 type Call struct {
 	Name        trace.NameID
 	Thread      int64
@@ -280,12 +281,13 @@ type Call struct {
 	Start, End  trace.Time
 	Marker      bool
 	Collective  bool       // of a collective library
-	Arguments   *Arguments // of such a call; nil where the file does not have them
+	Arguments   *Arguments // of a collective call; nil if unknown
 }
 
-// Arguments are those of a call of a collective library. Zero fields are unknown.
+// Arguments are the arguments of a call of a collective library. Zero fields are
+// unknown.
 type Arguments struct {
-	Bytes        int64  // of the count: the input of one rank, but for reduce-scatter the output
+	Bytes        int64  // of the count argument: one rank's input, or output of a reduce-scatter
 	DType        string // of an element
 	Communicator string // the same on all ranks, or a pointer in hexadecimal
 	Ranks        int    // of the communicator
@@ -314,18 +316,18 @@ func (s *Session) AddCall(process int32, c *Call) bool {
 	return good
 }
 
-// AddRange adds what belongs to a process but to no thread or GPU. It reports
-// false if its times had to be repaired.
+// AddRange adds a range of a process without thread or GPU. It reports false if its
+// times had to be repaired.
 func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Time) bool {
 	_, good := s.add(trace.Span{Start: start, End: end, Name: name, Kind: trace.Marker, Attr: trace.None},
 		track{kind: rangeTrack, process: process, agent: trace.None, other: trace.None})
 	return good
 }
 
-// Finish adds ranks and lanes, links calls and matches collectives. Epoch is nanoseconds since 1970
-// of time 0, if times count from somewhere else. Times from 2001 on count from
-// 1970, others from the start of the machine: that clock would have to run for
-// 31 years to get there. The session must hold a span and not be used afterwards.
+// Finish adds ranks and lanes, links calls and matches collectives. Epoch is time 0 in
+// nanoseconds since 1970, if times have another origin. Times from 2001 on count from
+// 1970, others from the boot of the machine: that clock would have to run for 31 years
+// to reach 2001. The session must hold a span and not be used afterwards.
 func (s *Session) Finish(epoch int64) *trace.Run {
 	const year2001 = 1e18
 	s.describeAgents()

@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// TestMain gives random tests one seed, unless the command line gives another.
+// TestMain fixes the seed of random tests, unless the command line sets one.
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.seed", "1"); err != nil {
 		panic(err)
@@ -24,13 +24,13 @@ func TestMain(m *testing.M) {
 // A step adds one record to a session.
 type step func(s *Session)
 
-// records of two processes with two GPUs each, as steps that may go in any order.
+// records draws records of two processes with two GPUs each, as steps in any order.
 func records(t *rapid.T) []step {
 	var steps []step
 	for i := range rapid.IntRange(1, 12).Draw(t, "records") {
 		process := rapid.IntRange(0, 1).Draw(t, "process")
 		gpu := rapid.IntRange(0, 1).Draw(t, "gpu")
-		start := trace.Time(10*i + rapid.IntRange(0, 9).Draw(t, "start")) // apart, so that none are equal
+		start := trace.Time(10*i + rapid.IntRange(0, 9).Draw(t, "start")) // distinct, so that there are no ties
 		what := rapid.SampledFrom([]string{"kernel", "copy", "call"}).Draw(t, "what")
 		steps = append(steps, func(s *Session) {
 			p := s.Process(fmt.Sprint(process), int64(process), "f")
@@ -62,7 +62,7 @@ func draw(steps []step) string {
 	return b.String()
 }
 
-// The order of records in a file says nothing.
+// The run does not depend on the order of records.
 func TestOrderOfRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := records(rt)
@@ -77,7 +77,7 @@ func TestOrderOfRecords(t *testing.T) {
 func TestRanks(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		files []string // one a process, each with a kernel on GPU n
+		files []string // one per process, each with a kernel on GPU n
 		want  []int
 	}{
 		{"numbered by their names", []string{"rank3.csv", "rank1.csv"}, []int{1, 3}},
@@ -103,7 +103,7 @@ func TestRanks(t *testing.T) {
 func TestTimes(t *testing.T) {
 	for _, c := range []struct {
 		start        trace.Time
-		epoch        int64 // given to Finish
+		epoch        int64 // argument of Finish
 		clock, dated int64
 	}{
 		{1000, 0, 1000, 0},

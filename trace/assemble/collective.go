@@ -9,8 +9,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A commUnit is what one kernel of the collective library does: one call, or
-// all calls between ncclGroupStart and ncclGroupEnd.
+// A commUnit is the work of one kernel of the collective library: one call, or all
+// calls between ncclGroupStart and ncclGroupEnd.
 type commUnit struct {
 	process      int32
 	thread       trace.LaneID
@@ -19,11 +19,10 @@ type commUnit struct {
 	start, end   trace.Time
 }
 
-// collectives finds the operation, group and bytes of every kernel of the
-// collective library. RCCL's kernels do not name their operation, and no kernel
-// has its group or bytes: they come from the call during which the kernel was
-// launched. Without launches, calls and kernels are matched in order if there
-// are as many of both.
+// collectives finds the operation, group and bytes of every kernel of the collective
+// library. RCCL's kernels do not name their operation, and no kernel has its group or
+// bytes: they come from the call during which the kernel was launched. Without
+// launches, calls and kernels are matched in order if there are equally many.
 func (s *Session) collectives() {
 	kernels := slices.DeleteFunc(s.kernels, func(k processSpan) bool { return s.Builder.Span(k.span).Kind != trace.Collective })
 	if len(kernels) == 0 {
@@ -48,8 +47,8 @@ func (s *Session) collectives() {
 	AddCollectives(&s.Builder, all)
 }
 
-// group returns the row of the group of a communicator. A communicator that is
-// a pointer has another value in each process: it is named by order of first use.
+// group returns the row of the group of a communicator. A pointer to a communicator
+// differs between processes: it is named by order of first use.
 func (s *Session) group(process int32, name string) int32 {
 	key := communicator{process, name}
 	if strings.HasPrefix(name, "0x") {
@@ -64,7 +63,7 @@ func (s *Session) group(process int32, name string) int32 {
 	return s.Builder.AddGroup(trace.Group{Name: name, Size: s.sizes[key]})
 }
 
-// operations returns what each kernel does, nil where unknown.
+// operations returns the operation of each kernel, nil if unknown.
 func (s *Session) operations(kernels []processSpan) []*commUnit {
 	ops := make([]*commUnit, len(kernels))
 	units := s.commUnits()
@@ -90,7 +89,8 @@ func (s *Session) operations(kernels []processSpan) []*commUnit {
 	return ops
 }
 
-// unitAt returns the unit of the call's thread that was under way when the call started, or nil.
+// unitAt returns the unit in progress on the call's thread when the call started, or
+// nil.
 func unitAt(units []commUnit, call *trace.Span) *commUnit {
 	i, _ := slices.BinarySearchFunc(units, call.Start+1, func(u commUnit, start trace.Time) int {
 		return cmp.Or(cmp.Compare(u.thread, call.Lane), cmp.Compare(u.start, start))
@@ -104,8 +104,8 @@ func unitAt(units []commUnit, call *trace.Span) *commUnit {
 	return nil
 }
 
-// matchInOrder gives the operations of the RCCL calls of a process to its
-// kernels, where there are as many.
+// matchInOrder assigns the operations of a process's RCCL calls to its kernels if there
+// are equally many.
 func (s *Session) matchInOrder(kernels []processSpan, ops []*commUnit, units []commUnit) {
 	byTime := make([]*commUnit, len(units))
 	for i := range units {
@@ -141,7 +141,7 @@ func (s *Session) matchInOrder(kernels []processSpan, ops []*commUnit, units []c
 	}
 }
 
-// commUnits returns the operations that the library was called for, by thread and time.
+// commUnits returns the operations of the library's calls, by thread and time.
 func (s *Session) commUnits() []commUnit {
 	calls := s.commCalls
 	slices.SortFunc(calls, func(a, b commCall) int {
@@ -180,7 +180,7 @@ func (s *Session) commUnits() []commUnit {
 	return units
 }
 
-// join adds the count-th operation of a group, which one kernel does together.
+// join adds the count-th operation of a group, which one kernel executes together.
 func (g *commUnit) join(u *commUnit, count int) {
 	switch {
 	case count == 1:
@@ -196,7 +196,7 @@ func (g *commUnit) join(u *commUnit, count int) {
 	}
 }
 
-// communicationCall is the operation of a call of NCCL or RCCL, or UnknownOp.
+// communicationCall returns the operation of a call of NCCL or RCCL, or UnknownOp.
 func communicationCall(name string) trace.CollectiveOp {
 	if !strings.HasPrefix(name, "nccl") {
 		return trace.UnknownOp

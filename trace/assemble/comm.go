@@ -7,8 +7,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A CollectiveKernel is a kernel of a collective library and what its file
-// has of the operation.
+// A CollectiveKernel is a kernel of a collective library and the file's attributes of
+// its operation.
 type CollectiveKernel struct {
 	Row  int32 // of the builder's kernels
 	Span trace.SpanID
@@ -19,9 +19,9 @@ type CollectiveKernel struct {
 	Same int32
 }
 
-// AddCollectives gives every kernel its Comm row. What the file left open comes
-// from the name of the kernel, the shapes of its operator and the size of the
-// group. Kernels are in order of rank, then start.
+// AddCollectives adds the Comm row of every kernel. Attributes that the file lacks come
+// from the name of the kernel, the shapes of its operator and the size of the group.
+// Kernels are in order of rank, then start.
 func AddCollectives(b *trace.Builder, kernels []CollectiveKernel) {
 	var all []numbered
 	for _, k := range kernels {
@@ -50,8 +50,8 @@ type numbered struct {
 	seq        int64
 }
 
-// number numbers the operations of every group on every rank: as the file does
-// where it numbers them all, each once, else in order.
+// number numbers the operations of every group on every rank: with the file's numbers
+// if all are present and unique, else in order.
 func number(b *trace.Builder, all []numbered) {
 	type member struct{ rank, group int32 }
 	members := map[member][]numbered{}
@@ -74,9 +74,9 @@ func number(b *trace.Builder, all []numbered) {
 	}
 }
 
-// fromKernelName completes what a collective's arguments left open: NCCL's
-// kernels are called ncclDevKernel_AllReduce_Sum_bf16_RING_LL or, before 2.19,
-// ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic has neither.
+// fromKernelName completes attributes that the arguments lack: NCCL's kernels are
+// called ncclDevKernel_AllReduce_Sum_bf16_RING_LL or, before 2.19,
+// ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic has neither operation nor type.
 func fromKernelName(c *trace.Comm, name string) {
 	if i := strings.IndexAny(name, "(<"); i >= 0 {
 		name = name[:i]
@@ -94,8 +94,8 @@ func fromKernelName(c *trace.Comm, name string) {
 	}
 }
 
-// fromOperator takes the size from the shape of the operator's first input, as
-// Kineto files before 2024 need it.
+// fromOperator takes the size from the shape of the operator's first input, which
+// Kineto files before 2024 need.
 func fromOperator(c *trace.Comm, o *trace.Operator) {
 	if c.In > 0 || c.Out > 0 {
 		return
@@ -115,10 +115,10 @@ func fromOperator(c *trace.Comm, o *trace.Operator) {
 	c.In = n
 }
 
-// MaxBytes is more than any buffer has: larger sizes are errors of the file.
+// MaxBytes is larger than any buffer: larger sizes are errors of the file.
 const MaxBytes = 1 << 50
 
-// complete fills the side of the buffer that the file left open.
+// complete computes the missing side of the buffer.
 func complete(c *trace.Comm, ranks int64) {
 	switch {
 	case c.In > 0 && c.Out > 0 || c.In == 0 && c.Out == 0:
@@ -136,9 +136,9 @@ func complete(c *trace.Comm, ranks int64) {
 	}
 }
 
-// ElemSize is the number of bytes an element of the type takes, as PyTorch
-// (Float, BFloat16, c10::Half), NCCL's kernels (f32, bf16) or NCCL's API
-// (ncclFloat32, or its number) name it; 0 where unknown.
+// ElemSize returns the bytes per element of a type in the spelling of PyTorch (Float,
+// BFloat16, c10::Half), NCCL's kernels (f32, bf16) or NCCL's API (ncclFloat32, or its
+// number); 0 if unknown.
 func ElemSize(dtype string) int32 {
 	s := strings.ToLower(strings.TrimPrefix(dtype, "c10::"))
 	switch strings.TrimPrefix(s, "nccl") {
@@ -174,7 +174,7 @@ func DType(arg string) string {
 	return arg
 }
 
-// comm is what a call does, without its group.
+// comm returns the operation of a call, without its group.
 func (a *Arguments) comm(op trace.CollectiveOp) trace.Comm {
 	c := trace.Comm{Op: op, Group: trace.None, Peer: a.Peer, DType: a.DType, ElemSize: ElemSize(a.DType)}
 	switch {

@@ -13,24 +13,24 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An Execution is an execution trace of one process, as PyTorch's observer
-// writes it, or as Chakra converts that: operators with the shapes of their
-// inputs, without times. A Kineto file without record_shapes lacks these shapes.
+// An Execution is an execution trace of one process, as written by PyTorch's observer
+// or converted by Chakra: operators with the shapes of their inputs, without times. A
+// Kineto file without record_shapes lacks these shapes.
 type Execution struct {
 	File      string
-	Rank      int        // as the file's name says, or trace.None
-	Process   int64      // the operating system's number of it; 0 where unknown
-	Operators []Recorded // in order of their ids, which is that of their calls
+	Rank      int        // from the file's name, or trace.None
+	Process   int64      // the operating system's process id; 0 if unknown
+	Operators []Recorded // in order of their ids, which is call order
 }
 
 // A Recorded is one call of an operator.
 type Recorded struct {
-	ID       int64 // of the node in its file
-	Record   int64 // of the call, as Kineto's "Record function id"; 0 where unknown
+	ID       int64 // node id in the file
+	Record   int64 // Kineto's "Record function id" of the call; 0 if unknown
 	Operator trace.Operator
 }
 
-// NewExecution returns an empty execution trace of the rank that the file is named after.
+// NewExecution returns an empty execution trace of the rank in the file's name.
 func NewExecution(file string) *Execution {
 	return &Execution{File: file, Rank: executionRank(file)}
 }
@@ -65,7 +65,8 @@ func (x *Execution) Add(id, record int64, name string, shapesJSON, typesJSON []b
 	x.Operators = append(x.Operators, n)
 }
 
-// elementType is a type as Kineto writes it: float for Tensor(float), as for a list of such.
+// elementType returns a type in Kineto's spelling: float for Tensor(float), and for a
+// list of such tensors.
 func elementType(t string) string {
 	t = strings.TrimSuffix(strings.TrimPrefix(t, "GenericList["), "]")
 	t, _, _ = strings.Cut(t, ",")
@@ -75,13 +76,13 @@ func elementType(t string) string {
 	return t
 }
 
-// Sort puts the operators in order of their ids.
+// Sort sorts the operators by id.
 func (x *Execution) Sort() {
 	slices.SortStableFunc(x.Operators, func(a, b Recorded) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// Shapes reads "Input Dims": a list with one shape an input. A list of one
-// tensor is that tensor; longer lists and what is no tensor have no shape.
+// Shapes reads "Input Dims": a list with one shape per input. A list of one tensor has
+// that tensor's shape; longer lists and other values have none.
 func Shapes(b []byte) [][]int64 {
 	var inputs []json.RawMessage
 	if json.Unmarshal(b, &inputs) != nil {
@@ -101,10 +102,10 @@ func Shapes(b []byte) [][]int64 {
 	return dims
 }
 
-// ErrNoTimes is the cause of an error about an execution trace that stands alone.
+// ErrNoTimes is the cause of an error about an execution trace without a Kineto file.
 var ErrNoTimes = errors.New("it has shapes but no times")
 
-// Alone is the error about an execution trace without its Kineto file.
+// Alone returns the error for an execution trace without its Kineto file.
 func Alone(file string) error {
 	return &trace.SyntaxError{
 		File: file,

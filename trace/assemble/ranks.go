@@ -10,9 +10,9 @@ import (
 // A processGPU is a process and one GPU that it used: a row of Run.Ranks.
 type processGPU struct{ process, agent int32 }
 
-// ranks adds the rank rows, one for each GPU that a process used, in order of
-// rank, process id and GPU, and returns the row of each processGPU. A process that
-// used none has a processGPU without agent.
+// ranks adds the rank rows, one for each GPU that a process used, in order of rank,
+// process id and GPU, and returns the row of each processGPU. A process without GPU
+// work has a processGPU without agent.
 func (s *Session) ranks() map[processGPU]int32 {
 	used := map[processGPU]bool{}
 	for _, t := range s.tracks {
@@ -65,12 +65,12 @@ func (s *Session) compareGPUs(a, b processGPU) int {
 	if c := cmp.Or(cmp.Compare(p.Rank, q.Rank), cmp.Compare(p.ID, q.ID), cmp.Compare(p.Key, q.Key)); c != 0 || a.agent == b.agent {
 		return c
 	}
-	x, y := &s.Agents[a.agent], &s.Agents[b.agent] // two gpus of one process have agents
+	x, y := &s.Agents[a.agent], &s.Agents[b.agent] // two GPUs of one process have agents
 	return cmp.Or(cmp.Compare(x.Ordinal, y.Ordinal), cmp.Compare(x.Key, y.Key))
 }
 
-// numberedByFile reports whether each processGPU is a rank that the files number, or
-// there is only one.
+// numberedByFile reports whether the files give each processGPU a rank, or there is
+// only one processGPU.
 func (s *Session) numberedByFile(gpus []processGPU) bool {
 	if len(gpus) == 1 {
 		return true
@@ -86,8 +86,8 @@ func (s *Session) numberedByFile(gpus []processGPU) bool {
 	return true
 }
 
-// gpuOf returns the GPU that an engine's track belongs to: the one at either end
-// that the process ran kernels on, else the nearer one.
+// gpuOf returns the GPU that an engine's track belongs to: the end on which the process
+// ran kernels, else the nearer end.
 func (s *Session) gpuOf(t *track, used map[processGPU]bool) processGPU {
 	near, far := processGPU{t.process, t.agent}, processGPU{t.process, t.other}
 	isGPU := func(k processGPU) bool { return k.agent != trace.None && s.Agents[k.agent].GPU }
@@ -104,7 +104,7 @@ func (s *Session) gpuOf(t *track, used map[processGPU]bool) processGPU {
 	return processGPU{t.process, trace.None}
 }
 
-// lanes gives every track its lane and every span the lane of its track.
+// lanes assigns a lane to every track and to every span the lane of its track.
 func (s *Session) lanes(rows map[processGPU]int32) {
 	firstRow := make([]int32, len(s.Processes)) // of the process
 	for i := range firstRow {
@@ -117,7 +117,7 @@ func (s *Session) lanes(rows map[processGPU]int32) {
 			firstRow[k.process] = row
 		}
 	}
-	order := make([]int32, len(s.tracks)) // so that lanes do not depend on the order of records
+	order := make([]int32, len(s.tracks)) // lanes must not depend on the order of records
 	for i := range order {
 		order[i] = int32(i)
 	}
@@ -153,7 +153,7 @@ func (s *Session) lanes(rows map[processGPU]int32) {
 	}
 }
 
-// place puts a lane on the rank row and device of a processGPU, where it has one.
+// place sets the rank row and device of a lane from a processGPU, if it has them.
 func (s *Session) place(l *trace.Lane, k processGPU, rows map[processGPU]int32) {
 	row, ok := rows[k]
 	if !ok {

@@ -7,9 +7,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// An arrow is one end of a flow between two rows. rocprof v1 and rocmProfileData
-// link calls to the work that they launched by flows only; Kineto also has
-// correlations.
+// An arrow is one end of a flow between two rows. rocprof v1 and rocmProfileData link
+// calls to launched work only by flows; Kineto also has correlations.
 type arrow struct {
 	id    int32 // number of the flow
 	track trace.LaneID
@@ -18,7 +17,7 @@ type arrow struct {
 	pos   int64
 }
 
-// flow takes an arrow in.
+// flow adds an arrow.
 func (d *reader) flow(e *event) {
 	switch string(e.cat) {
 	case `"ac2g"`, `"fwdbwd"`, `"async"`, `"async_cpu_to_gpu"`:
@@ -40,8 +39,8 @@ func (d *reader) flow(e *event) {
 	d.arrows = append(d.arrows, arrow{id: id, track: d.track(e, elsewhere), at: at, from: e.ph == 's', pos: e.pos})
 }
 
-// follow gives the calls and the device work that arrows join a correlation in
-// common, if they have none of their own: the number of the flow in order of time.
+// follow gives calls and device work that arrows connect a common correlation if they
+// have none: the number of the flow in order of time.
 func (d *reader) follow() {
 	rows := d.rowsUnder(d.arrows)
 	for i, flow := range d.flows() {
@@ -90,7 +89,8 @@ func (d *reader) isCall(id trace.SpanID) bool {
 	return s.Kind == trace.HostCall && s.Attr != trace.None
 }
 
-// join gives the call and the work the call's correlation, or the one offered.
+// join sets the correlation of the call and the work to the call's, or to the given
+// one.
 func (d *reader) join(from, to trace.SpanID, offered int64) bool {
 	work := d.b.Span(to)
 	if !d.isCall(from) || !work.Kind.OnDevice() {
@@ -116,7 +116,7 @@ func (d *reader) join(from, to trace.SpanID, offered int64) bool {
 // rowSpans are the spans of some lanes in order of start.
 type rowSpans map[trace.LaneID][]trace.SpanID
 
-// rowsUnder lists the spans on the rows of the arrows.
+// rowsUnder lists the spans on the rows that arrows touch.
 func (d *reader) rowsUnder(arrows []arrow) rowSpans {
 	rows := rowSpans{}
 	for _, a := range arrows {
@@ -142,7 +142,7 @@ func (d *reader) rowsUnder(arrows []arrow) rowSpans {
 }
 
 // at returns the innermost span that the arrow touches, or None. Arrows may be
-// cut to microseconds where spans are not.
+// truncated to microseconds, unlike spans.
 func (rows rowSpans) at(d *reader, a arrow) trace.SpanID {
 	const cut = 999
 	spans := rows[d.tracks[a.track].lane]

@@ -11,7 +11,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// benchmarkEvents is a rank of a job of which HTA needs 142 s for eight.
+// benchmarkEvents is the number of events of one rank of the eight-rank job that HTA
+// reads in 142 s.
 const benchmarkEvents = 525005
 
 func syntheticBytes(b *testing.B) []byte {
@@ -23,7 +24,7 @@ func syntheticBytes(b *testing.B) []byte {
 	return out.Bytes()
 }
 
-// benchmark reports JSON a second and the memory that stays in use a span.
+// benchmark reports JSON bytes per second and retained memory per span.
 func benchmark(b *testing.B, json int, read func() (*trace.Run, error)) {
 	b.SetBytes(int64(json))
 	b.ReportAllocs()
@@ -38,7 +39,7 @@ func benchmark(b *testing.B, json int, read func() (*trace.Run, error)) {
 	runtime.GC()
 	runtime.ReadMemStats(&with)
 	spans := len(run.Spans)
-	runtime.KeepAlive(run) // and no longer: the next collection takes it
+	runtime.KeepAlive(run) // the next collection frees it
 	runtime.GC()
 	runtime.ReadMemStats(&without)
 	runtime.KeepAlive(read)

@@ -5,9 +5,9 @@
 //
 //	bytes ── window ──▶ event (raw values) ──▶ spans with provisional tracks ── finish ──▶ trace.Run
 //
-// Thread names, the rank, the time base and links between events may be anywhere
-// in a file. finish uses them at the end: first the pairs of B and E, then ranks
-// and lanes, then the calls that launched kernels, then the collectives.
+// Thread names, the rank, the time base and links between events may be anywhere in a
+// file. finish resolves them at the end: first the pairs of B and E, then ranks and
+// lanes, then the calls that launched kernels, then the collectives.
 package chrome
 
 import (
@@ -21,21 +21,21 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// DefaultLimit is the number of bytes of JSON after which reading stops, so
-// that a small archive cannot fill the memory.
+// DefaultLimit is the maximum number of bytes of JSON, so that a small archive cannot
+// fill the memory.
 const DefaultLimit = 8 << 30
 
-// ErrNoEvents is the cause of an error about JSON that is no trace.
+// ErrNoEvents is the cause of an error about JSON that is not a trace.
 var ErrNoEvents = errors.New("no traceEvents")
 
 // Options of Read. The zero value is ready to use.
 type Options struct {
-	File       string // what errors and the ledger call the input; the rank may be read from it
+	File       string // name of the input in errors and the ledger; the rank may be read from it
 	KeepPython bool   // keep the frames of Python functions, which can be most of a file
-	Limit      int64  // most bytes of JSON to read; 0: DefaultLimit
+	Limit      int64  // maximum bytes of JSON; 0: DefaultLimit
 
-	// Companion, if not nil, returns the execution trace of the rank, which may be
-	// trace.None, or of a process that the file has; or nil.
+	// Companion, if not nil, returns the execution trace of a rank, which may be
+	// trace.None, or of a process of the file; or nil if there is none.
 	Companion func(rank int, hasProcess func(pid int64) bool) *assemble.Execution
 }
 
@@ -45,8 +45,8 @@ func (e *limitError) Error() string {
 	return fmt.Sprintf("more than %d MiB of JSON", e.bytes>>20)
 }
 
-// Read reads one trace, uncompressed. An error is a *trace.SyntaxError or, if r
-// fails, wraps what it returned.
+// Read reads one uncompressed trace. An error is a *trace.SyntaxError or, if r fails,
+// wraps the error of r.
 func Read(r io.Reader, o Options) (*trace.Run, error) {
 	if o.Limit == 0 {
 		o.Limit = DefaultLimit
@@ -108,13 +108,13 @@ func (d *reader) documents() error {
 	return nil
 }
 
-// whole is an error about the file as a whole.
+// whole returns an error about the file as a whole.
 func (d *reader) whole(msg, cure string) error {
 	return &trace.SyntaxError{File: d.o.File, Msg: msg, Cure: cure}
 }
 
-// events reads an array of events, whose opening bracket is next. It may lack
-// its end: a program that died cannot write it.
+// events reads an array of events, whose opening bracket is next. The end may be
+// missing: a crashed program cannot write it.
 func (d *reader) events() error {
 	d.sawEvents = true
 	d.w.pos++
@@ -165,8 +165,8 @@ func (d *reader) one() error {
 	}
 }
 
-// object reads a top-level object, whose opening bracket is next: a trace, or
-// in files with an object to a line, an event.
+// object reads a top-level object, whose opening bracket is next: a trace, or an event
+// in files with one object per line.
 func (d *reader) object() error {
 	if key := d.firstKey(); isEventKey(key) {
 		if len(d.keys) == 0 {
@@ -229,7 +229,7 @@ func (d *reader) member(key string) error {
 	switch {
 	case key == "traceEvents" && c == '[':
 		return d.events()
-	case key == "traceEvents" && c == '{': // seen in the wild: the object form inside itself
+	case key == "traceEvents" && c == '{': // some files nest the object form in itself
 		return d.object()
 	case key != "overlapse" && !d.header.wants(key):
 		return d.w.skip()

@@ -30,7 +30,8 @@ func (d *reader) comm(a *args) (c trace.Comm, seq int64) {
 	return c, seq
 }
 
-// kindOfComm reads the arguments that most collectives of a job share, and caches the result.
+// kindOfComm reads the arguments that most collectives of a job have in common, and
+// caches the result.
 func (d *reader) kindOfComm(a *args) trace.Comm {
 	k := d.key[:0]
 	for _, v := range [...][]byte{a.collective, a.dtype, a.group, a.groupSize, a.groupRanks, a.src, a.dst, lastOf(a.concrete)} {
@@ -57,7 +58,7 @@ func (d *reader) kindOfComm(a *args) trace.Comm {
 	return c
 }
 
-// elements reads a number of elements; 0 for what no memory could hold.
+// elements reads a number of elements; 0 if it exceeds any memory.
 func elements(b []byte) int64 {
 	if n := number(b); n > 0 && n < assemble.MaxBytes {
 		return n
@@ -86,8 +87,8 @@ func (d *reader) group(a *args) int32 {
 	return d.groupRow(g)
 }
 
-// groupRow returns the row in d.groups, adding the group if it is new. A list of
-// ranks that was cut, and is nil, may be any of that name and size.
+// groupRow returns the row in d.groups, adding the group if it is new. A truncated list
+// of ranks is nil and matches any group of that name and size.
 func (d *reader) groupRow(g trace.Group) int32 {
 	key := groupKey{g.Name, g.Size}
 	for _, row := range d.groupRows[key] {
@@ -111,7 +112,7 @@ type groupKey struct {
 }
 
 // worldOf reads the size of the group from the "Concrete Inputs" of a
-// record_param_comms before 2024, whose last is just that.
+// record_param_comms before 2024, whose last element is the size.
 func worldOf(concrete []byte) (size int, ok bool) {
 	n, ok := integer(lastOf(concrete))
 	return int(n), ok && n > 0 && n < maxRanks
@@ -126,7 +127,7 @@ func lastOf(list []byte) []byte {
 	return bytes.Trim(list[i+1:], " ]")
 }
 
-// collectives finds what every collective kernel communicates: from its
+// collectives finds the operation and group of every collective kernel: from its
 // arguments, else from record_param_comms on the host, else from its name.
 func (d *reader) collectives() {
 	var kernels []assemble.CollectiveKernel
@@ -149,7 +150,7 @@ func (d *reader) collectives() {
 		rank     int32
 		external int64
 	}
-	first := map[operation]int32{} // kernel of an operation that took several
+	first := map[operation]int32{} // first kernel of an operation with several
 	for i := range kernels {
 		k := &kernels[i]
 		info := d.kernels[k.Row]
@@ -174,7 +175,7 @@ func (d *reader) collectives() {
 	assemble.AddCollectives(&d.b, kernels)
 }
 
-// paramFinder returns the look-up of a kernel's collective parameters.
+// paramFinder returns a function that looks up a kernel's collective parameters.
 func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
 	var byExternal trace.Index
 	bySpan := map[trace.SpanID]int32{}
@@ -199,9 +200,9 @@ func (d *reader) paramFinder() func(deviceInfo) (param, bool) {
 	}
 }
 
-// addGroups adds the groups of the header, and returns what gives the row of one
-// of d.groups, adding it when it is first used. The header lists a group's ranks
-// where an event's list may be cut.
+// addGroups adds the groups of the header. It returns a function that gives the row of
+// a group of d.groups and adds it on first use. The header lists all of a group's
+// ranks; an event's list may be truncated.
 func (d *reader) addGroups() func(row int32) int32 {
 	listed := map[groupKey][]int{}
 	for _, g := range d.header.groups {

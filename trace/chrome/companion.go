@@ -9,18 +9,18 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// An operatorCall is a call of a framework operator as a Kineto file numbers it.
+// An operatorCall is a call of a framework operator with its numbers in a Kineto file.
 type operatorCall struct {
 	call          int32 // row of Run.Calls
 	pos           int64
 	record, index int64 // "Record function id", "Ev Idx"
 }
 
-// complement takes the shapes of operators that the file lacks from the
-// execution trace of its rank. Its calls are found by number: "Record function
-// id" is what the observer calls rf_id; files before that had the number as
-// "External id", or none, and then operators of a name are joined in order, if
-// there are as many. A number joins only what has one name.
+// complement takes operator shapes that the file lacks from the execution trace of its
+// rank. Calls are matched by number: "Record function id" is the observer's rf_id;
+// older files have the number as "External id", or no number. Without numbers,
+// operators of one name are matched in order if both sides have equally many. A number
+// matches only calls of the same name.
 func (d *reader) complement() {
 	if d.o.Companion == nil || len(d.operatorCalls) == 0 {
 		return
@@ -96,8 +96,8 @@ func (d *reader) counterparts(x *assemble.Execution) []int32 {
 	return d.byOrder(x)
 }
 
-// byNumber joins what has a number in common; ok is false if hardly anything
-// does, or if names say that the numbers mean something else.
+// byNumber matches calls by number; ok is false if few numbers match, or if names show
+// that the numbers have another meaning.
 func (d *reader) byNumber(x *assemble.Execution, at map[int64]int32, number func(operatorCall) int64) (joined []int32, ok bool) {
 	joined = make([]int32, len(d.operatorCalls))
 	same, other := 0, 0
@@ -113,11 +113,12 @@ func (d *reader) byNumber(x *assemble.Execution, at map[int64]int32, number func
 			other++
 		}
 	}
-	const mostOthers = 10 // of a hundred
+	const mostOthers = 10 // percent
 	return joined, same > 0 && other*100 <= mostOthers*(same+other)
 }
 
-// byOrder joins the calls of every name that has as many on both sides, as they began.
+// byOrder matches the calls of a name in order of start, if both sides have equally
+// many.
 func (d *reader) byOrder(x *assemble.Execution) []int32 {
 	theirs := map[string][]int32{}
 	for i, r := range x.Operators {

@@ -19,7 +19,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// shared is the folder beside the checkout with traces that are not in it.
+// shared is the folder next to the checkout with traces that are not part of it.
 const shared = "../../../shared/data"
 
 func needShared(t testing.TB) {
@@ -47,7 +47,7 @@ func open(t testing.TB, path string) io.Reader {
 	return z
 }
 
-// The manifest says of each file what a script counted in it.
+// The manifest has counts of each file, made by an independent script.
 var (
 	manifestRow     = regexp.MustCompile(`(?m)^\| (\S+\.json(?:\.gz)?) \|.*; (\d+) ev; ([^|]*)\|$`)
 	manifestPhase   = regexp.MustCompile(`(\w+):(\d+)`)
@@ -55,7 +55,7 @@ var (
 	manifestRank    = regexp.MustCompile(`rank (\d+)/(\d+)`)
 )
 
-// TestManifest reads every JSON trace of the collection and compares with its manifest.
+// TestManifest compares every JSON trace of the collection with the manifest.
 func TestManifest(t *testing.T) {
 	needShared(t)
 	manifest, err := os.ReadFile(filepath.Join(shared, "traces/MANIFEST.md"))
@@ -70,7 +70,7 @@ func TestManifest(t *testing.T) {
 		name, events, rest := row[1], atoi(row[2]), row[3]
 		path := filepath.Join(shared, "traces", name)
 		if _, err := os.Stat(path); err != nil {
-			path += ".gz" // the larger ones are compressed there
+			path += ".gz" // the larger files are compressed
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,7 +111,7 @@ func atoi(s string) int {
 	return n
 }
 
-// accounted is the number of events that are spans, or in the ledger as no span.
+// accounted is the number of events that are spans or skipped in the ledger.
 func accounted(run *trace.Run) int {
 	n := len(run.Spans) + run.Ledger.Count(trace.Skipped)
 	for _, e := range run.Ledger.Entries {
@@ -137,7 +137,7 @@ func counts(run *trace.Run) (kernels, nccl, copies int) {
 	return kernels, nccl, copies
 }
 
-// A naiveEvent is a device event as encoding/json and exact arithmetic give it.
+// A naiveEvent is a device event decoded by encoding/json and exact arithmetic.
 type naiveEvent struct {
 	Name       string
 	Start, Dur int64 // nanoseconds
@@ -147,7 +147,7 @@ type naiveEvent struct {
 	Op         string
 }
 
-// naive reads the device events of a Kineto file the slow and obvious way.
+// naive reads the device events of a Kineto file with a simple slow algorithm.
 func naive(t *testing.T, r io.Reader) (events []naiveEvent) {
 	t.Helper()
 	var doc struct {
@@ -183,7 +183,7 @@ func exact(t *testing.T, n json.Number) int64 {
 	return x.Num().Int64()
 }
 
-// deviceEvents is what naive returns, from a run.
+// deviceEvents returns the device events of a run in the form of naive.
 func deviceEvents(run *trace.Run) (events []naiveEvent) {
 	for _, s := range run.Spans {
 		e := naiveEvent{Name: run.NameOf(s), Start: int64(s.Start) + run.Epoch, Dur: int64(s.Dur()), Grid: "[]", Op: "unknown"}
@@ -194,7 +194,7 @@ func deviceEvents(run *trace.Run) (events []naiveEvent) {
 		} else {
 			continue
 		}
-		if c := run.Comm(s); c != nil && c.Op != trace.Barrier { // symmetric memory's barrier has only its name
+		if c := run.Comm(s); c != nil && c.Op != trace.Barrier { // symmetric memory's barrier has only a name
 			e.Op = c.Op.String()
 		}
 		events = append(events, e)
@@ -202,8 +202,8 @@ func deviceEvents(run *trace.Run) (events []naiveEvent) {
 	return events
 }
 
-// TestAgainstNaiveTwin compares all device work of one rank of each measured
-// trace with a decoder that cannot be wrong.
+// TestAgainstNaiveTwin compares all device work of one rank of each measured trace with
+// a simple decoder.
 func TestAgainstNaiveTwin(t *testing.T) {
 	needShared(t)
 	paths, err := filepath.Glob(filepath.Join(shared, "h200/traces/*/rank1.json.gz"))

@@ -7,10 +7,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// micros reads a decimal number of microseconds as nanoseconds: exactly, if it
-// has at most three decimals; what is finer is rounded to the nearest. (Files
-// that went through a float have 4318151435072.2799.) The text may be quoted.
-// ok is false for anything but a number whose nanoseconds fit int64.
+// micros reads a decimal number of microseconds as nanoseconds. It is exact with at
+// most three decimals; further decimals are rounded to nearest. (Files that passed
+// through a float have 4318151435072.2799.) The text may be quoted. ok is false for
+// anything but a number whose nanoseconds fit int64.
 func micros(b []byte) (ns int64, ok bool) { return decimal(unquote(b), 3) }
 
 // integer reads a decimal integer, quoted or not.
@@ -22,9 +22,9 @@ func decimal(b []byte, scale int) (n int64, ok bool) {
 	if negative {
 		b = b[1:]
 	}
-	var m uint64     // the first 19 digits that count
-	kept := 0        // how many m has
-	roundUp := false // the first digit that m lacks is 5 or more
+	var m uint64     // the first 19 significant digits
+	kept := 0        // number of digits in m
+	roundUp := false // the first digit after m is 5 or more
 	digits, after := 0, 0
 	point := false
 	i := 0
@@ -111,7 +111,7 @@ func exponent(b []byte) (e int, ok bool) {
 		if !isDigit(c) {
 			return 0, false
 		}
-		e = min(10*e+int(c-'0'), 1000) // beyond, every number is 0 or too large
+		e = min(10*e+int(c-'0'), 1000) // beyond 1000, every number is 0 or too large
 	}
 	return sign * e, len(b) > 0
 }

@@ -2,11 +2,11 @@ package chrome
 
 import "bytes"
 
-// An event is one trace event as the file has it.
+// An event is one trace event of the file.
 type event struct {
 	head
 	args args
-	used bool // args has something in it
+	used bool // args has values
 }
 
 // A head has the members of an event without its arguments: raw values, strings
@@ -21,7 +21,8 @@ type head struct {
 	id, id2, scope []byte
 }
 
-// reset empties the event. Arguments are many fields, and many events have none.
+// reset clears the event. args is large and many events have none, so it is cleared
+// only if used.
 func (e *event) reset() {
 	e.head = head{}
 	e.resetArgs()
@@ -83,7 +84,7 @@ func (e *event) decode(b []byte, i int) int {
 	}
 }
 
-// set takes a member of the event.
+// set stores a member of the event.
 func (e *event) set(key, v []byte) {
 	switch string(key) {
 	case `"ph"`:
@@ -110,7 +111,7 @@ func (e *event) set(key, v []byte) {
 		e.id2 = v
 	case `"scope"`:
 		e.scope = v
-	case `"args"`: // of two, the second counts
+	case `"args"`: // if repeated, the last counts
 		if e.resetArgs(); v[0] == '{' {
 			e.used = true
 			e.args.decode(v, 0)
@@ -122,8 +123,8 @@ func (e *event) set(key, v []byte) {
 	}
 }
 
-// plainKey returns the key without its escapes, or nil if it has none. No
-// profiler escapes the keys looked for, but it may.
+// plainKey returns the key with its escapes resolved, or nil if it has none. No
+// profiler escapes these keys, but JSON permits it.
 func plainKey(key []byte) []byte {
 	if bytes.IndexByte(key, '\\') < 0 {
 		return nil
@@ -131,7 +132,7 @@ func plainKey(key []byte) []byte {
 	var buf []byte
 	plain := text(key, &buf)
 	if bytes.ContainsAny(plain, `\"`) {
-		return nil // none of them has one
+		return nil // known keys have no escapes
 	}
 	return append(append([]byte{'"'}, plain...), '"')
 }
@@ -156,7 +157,7 @@ func (a *args) decode(b []byte, i int) int {
 	}
 }
 
-// field returns where the argument of this name belongs, or nil.
+// field returns the field for the argument of this name, or nil.
 func (a *args) field(key []byte) *[]byte {
 	switch string(key) {
 	case `"name"`:

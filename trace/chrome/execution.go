@@ -6,9 +6,8 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// ReadExecution reads PyTorch's execution trace in JSON, uncompressed: of the
-// schema that has attributes, and of the one before, whose nodes have
-// input_shapes and rf_id themselves.
+// ReadExecution reads PyTorch's execution trace in uncompressed JSON: the schema with
+// attributes, and the earlier one whose nodes have input_shapes and rf_id as members.
 func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, error) {
 	x := assemble.NewExecution(file)
 	w := window{r: r, limit: limit, file: file}
@@ -28,7 +27,7 @@ func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, 
 		if string(key) == `"nodes"` {
 			err = executionNodes(x, &w)
 		} else {
-			isProcess := string(key) == `"pid"` // the key moves with the window
+			isProcess := string(key) == `"pid"` // the window may move and overwrite the key
 			var v []byte
 			if v, err = w.value(); err == nil && isProcess {
 				x.Process = number(v)
@@ -105,7 +104,7 @@ func executionNode(x *assemble.Execution, v []byte) {
 	x.Add(id, record, name, shapes, types)
 }
 
-// members calls f for every member of an object; of anything else there is none.
+// members calls f for every member of an object, and not at all for other values.
 func members(b []byte, f func(key, v []byte)) {
 	if len(b) == 0 || b[0] != '{' {
 		return

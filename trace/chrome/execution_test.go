@@ -41,7 +41,7 @@ func TestExecutionRank(t *testing.T) {
 	}
 }
 
-// FuzzReadExecution: whatever the bytes, there is a trace or an error with its place.
+// FuzzReadExecution: any input yields a trace or an error with a position.
 func FuzzReadExecution(f *testing.F) {
 	f.Add(`{"nodes":[{"id":1,"attrs":[{"name":"rf_id","value":"x"},{},3]}]}`)
 	f.Add(`{"nodes":[{"id":1,"attrs":[`)

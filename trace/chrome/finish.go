@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// finish joins data from different places of the file.
+// finish resolves references between parts of the file.
 func (d *reader) finish() *trace.Run {
 	d.pair()
 	d.recognise()
@@ -22,8 +22,8 @@ func (d *reader) finish() *trace.Run {
 	return d.b.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch()})
 }
 
-// epoch is what the builder's time 0 is in nanoseconds since 1970, or 0. Kineto
-// writes times either relative to a base or, before 2024, since 1970.
+// epoch returns the builder's time 0 in nanoseconds since 1970, or 0. Kineto writes
+// times either relative to a base or, before 2024, since 1970.
 func (d *reader) epoch() int64 {
 	const year2001 = 1e18
 	if d.header.base != 0 || d.origin > year2001 {
@@ -32,8 +32,8 @@ func (d *reader) epoch() int64 {
 	return 0
 }
 
-// lanes gives every track its lane and every span the lane of its track.
-// Tracks are sorted first, so that lanes do not depend on the order of events.
+// lanes assigns a lane to every track and to every span the lane of its track. Tracks
+// are sorted first, so that lanes do not depend on the order of events.
 func (d *reader) lanes() {
 	rows := d.ranks()
 	first := slices.IndexFunc(d.tracks, func(t track) bool { return t.place == elsewhere })
@@ -74,7 +74,7 @@ func (d *reader) lanes() {
 	}
 }
 
-// subLanes keeps threads apart that would be one lane: those of several
+// subLanes distinguishes threads that have the same lane id: threads of different
 // processes may have the same number, and rows of two places may be one thread.
 type subLanes struct {
 	threads map[subThread]int32
@@ -102,7 +102,7 @@ func (u *subLanes) of(l trace.Lane, t *track) int32 {
 	return sub
 }
 
-// lane says where the track belongs.
+// lane returns the lane of the track.
 func (d *reader) lane(t *track, row int32) trace.Lane {
 	l := trace.Lane{Rank: row, Peer: trace.None, Name: d.laneName(t)}
 	switch t.place {
@@ -147,9 +147,8 @@ func (d *reader) laneName(t *track) string {
 	return process + " · " + thread
 }
 
-// processName is what the file calls the process of a track: by a name, by a
-// word in place of a number, or by a number, which says something where there
-// are several.
+// processName returns the name of a track's process: its name, a word in place of a
+// number, or its number if there are several processes.
 func (d *reader) processName(t *track) string {
 	if name := strings.TrimSpace(d.processNames[t.pid]); name != "" || t.place != elsewhere {
 		return name
@@ -165,8 +164,8 @@ func (d *reader) processName(t *track) string {
 	return ""
 }
 
-// ranks adds the rank rows and returns the row of every track. A file is one
-// rank's, but for TraceLens' fused files.
+// ranks adds the rank rows and returns the row of every track. A file has one rank,
+// except for TraceLens' fused files.
 func (d *reader) ranks() []int32 {
 	rows := make([]int32, len(d.tracks))
 	row := map[int32]int32{}
@@ -209,7 +208,7 @@ func (d *reader) ranks() []int32 {
 	return rows
 }
 
-// devices returns the device on which most of each rank's work ran, the lowest of several.
+// devices returns the device that ran most of each rank's work; the lowest on a tie.
 func (d *reader) devices() map[int32]int32 {
 	type device struct{ rank, number int32 }
 	work := map[device]int{}

@@ -48,7 +48,7 @@ func (d *reader) recognise() {
 	}
 }
 
-// onGPU makes the marker on a GPU's row a kernel or a copy.
+// onGPU changes the marker on a GPU's row to a kernel or a copy.
 func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 	name := d.b.NameOf(s.Name)
 	info := deviceInfo{span: id, issuer: trace.None, param: trace.None}
@@ -66,7 +66,7 @@ func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 	d.kernels = append(d.kernels, info)
 }
 
-// isAPI reports whether a name is that of a call of a GPU runtime.
+// isAPI reports whether a name is a call of a GPU runtime.
 func isAPI(name string) bool {
 	for _, p := range [...]string{"hip", "hsa_", "cuda", "roctx"} {
 		if strings.HasPrefix(name, p) {

@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// maxRanks is more than any job has.
+// maxRanks is larger than any job.
 const maxRanks = 1 << 20
 
 // A header has the top-level values of a Kineto file.
@@ -24,7 +24,7 @@ type header struct {
 	profiler  string
 	amd       bool
 	sdk1      bool // rocprofiler-sdk 1.0, which swaps grid and block
-	roctracer bool // numbers devices with CPUs among them
+	roctracer bool // counts CPUs in its device numbers
 }
 
 type deviceProperties struct {
@@ -44,7 +44,7 @@ type deviceProperties struct {
 	NumSms            int
 }
 
-// wants reports whether set has a use for the key.
+// wants reports whether set uses the key.
 func (h *header) wants(key string) bool {
 	switch key {
 	case "deviceProperties", "computeProperties", "distributedInfo", "baseTimeNanoseconds", "host_name",
@@ -54,7 +54,7 @@ func (h *header) wants(key string) bool {
 	return false
 }
 
-// set takes a top-level value; ok is false for one that is not as expected.
+// set stores a top-level value; ok is false for an unexpected value.
 func (h *header) set(key string, v []byte) (ok bool) {
 	switch key {
 	case "deviceProperties", "computeProperties":
@@ -122,7 +122,8 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 	return true
 }
 
-// rankList reads [0, 1], or the same in quotes, ascending. It is nil for a list that was cut.
+// rankList reads [0, 1], or the same in quotes, ascending. It returns nil for a
+// truncated list.
 func rankList(b []byte) []int {
 	b = unquote(b)
 	if len(b) < 2 || b[0] != '[' || b[len(b)-1] != ']' {
@@ -149,7 +150,7 @@ func rankList(b []byte) []int {
 	return ranks
 }
 
-// device returns what is known of the device with this number in GPU rows.
+// device returns the properties of the device with this number in GPU rows.
 func (h *header) device(number int32) trace.Device {
 	d := trace.Device{RuntimeVersion: h.runtime, ProfilerVersion: h.profiler}
 	if h.library != "" {
@@ -176,8 +177,8 @@ func (h *header) device(number int32) trace.Device {
 	return d
 }
 
-// properties finds the entry of deviceProperties. roctracer counts CPUs among
-// the devices, so there the number is no index; the GPUs of a node are alike.
+// properties finds the entry of deviceProperties. roctracer counts CPUs among the
+// devices, so its number is not an index; the GPUs of a node are identical.
 func (h *header) properties(number int32) (p deviceProperties, ok bool) {
 	if !h.roctracer {
 		for _, p := range h.devices {

@@ -8,13 +8,12 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// TestHostileShapes reads traces whose events are all different in the one way
-// that a list searched from its start would suffer from: a reader whose time
-// grows with the square does not come back from these.
+// TestHostileShapes reads traces whose events all differ in one field, the worst case
+// of a linear search: a reader with quadratic time does not finish.
 func TestHostileShapes(t *testing.T) {
 	const n = 100_000
 	for _, c := range []struct {
-		name, event string // of the event's number
+		name, event string // formatted with the event's number
 	}{
 		{"threads", `{"ph":"X","name":"a","ts":1,"dur":1,"pid":1,"tid":"t%d"}`},
 		{"processes", `{"ph":"X","name":"a","ts":1,"dur":1,"pid":"p%d","tid":1}`},

@@ -16,9 +16,9 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// BenchmarkEightRanks reads the job for which HTA takes 142 s and over 1 GB: 8
-// ranks of 525,005 events each, 770 MB of JSON in 47 MB of gzip. It reports the
-// most memory that the process had.
+// BenchmarkEightRanks reads a job that HTA reads in 142 s with over 1 GB: 8 ranks of
+// 525,005 events each, 770 MB of JSON in 47 MB of gzip. It reports the peak memory of
+// the process.
 func BenchmarkEightRanks(b *testing.B) {
 	const ranks, events = 8, 525005
 	dir := b.TempDir()
@@ -27,7 +27,7 @@ func BenchmarkEightRanks(b *testing.B) {
 		size += writeRank(b, filepath.Join(dir, fmt.Sprintf("rank%d.json.gz", rank)), rank, ranks, events)
 	}
 	debug.FreeOSMemory()
-	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // Linux: count the peak anew; elsewhere it is not reported
+	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // Linux: reset the peak; elsewhere it is not reported
 	b.SetBytes(size)
 	spans := 0
 	for b.Loop() {
@@ -40,7 +40,7 @@ func BenchmarkEightRanks(b *testing.B) {
 			b.Fatalf("metrics of %d ranks", len(m.Ranks))
 		}
 		b.StopTimer()
-		debug.FreeOSMemory() // each reading is one by itself
+		debug.FreeOSMemory() // free the memory of the previous iteration
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(spans), "spans")
@@ -81,7 +81,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return c.w.Write(p)
 }
 
-// peakMemory is the most memory that this process had at once, in bytes; 0 where unknown.
+// peakMemory is the peak resident memory of this process in bytes; 0 if unknown.
 func peakMemory() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

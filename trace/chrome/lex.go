@@ -5,19 +5,19 @@ import (
 	"math/bits"
 )
 
-// The lexer works on a window of the file that holds whole values, so it is
-// pure functions from a position to the position after a token. A result below
-// zero is no position: short means that the window ends inside the token, any
-// other is bad(p), a syntax error at p.
+// The lexer works on a window of the file that holds whole values. It consists of pure
+// functions from a position to the position after a token. A negative result is not a
+// position: short means that the window ends inside the token, any other is bad(p), a
+// syntax error at p.
 //
 // It accepts JSON and five extensions that profilers write:
 // NaN and Infinity in the spellings of Python and C, a comma before a closing
 // bracket, raw control characters in strings, and bare words of NCCL's profiler
 // plugin (0x262ca50, ncclFloat32). FuzzLex compares it with encoding/json.
 //
-// Why not a library: it would refuse those five, and files without their end;
-// and reading a .json.gz from end to end takes one and a half times as long with
-// the fastest that streams (BenchmarkLibraryGzip beside BenchmarkReadGzip).
+// A JSON library would reject those five and truncated files. Reading a .json.gz takes
+// 1.5 times as long with the fastest streaming library (BenchmarkLibraryGzip,
+// BenchmarkReadGzip).
 
 const short = -1
 
@@ -50,7 +50,8 @@ func skipString(b []byte, i int) int {
 		if i+8 <= len(b) {
 			w := binary.LittleEndian.Uint64(b[i:])
 			q, s := w^quote, w^slash
-			// The lowest bit set marks the first quote or backslash; higher ones may be false.
+			// The lowest bit set marks the first quote or backslash; higher bits may be
+			// false positives.
 			m := ((q - ones) &^ q & highs) | ((s - ones) &^ s & highs)
 			if m == 0 {
 				i += 8
@@ -102,8 +103,8 @@ func isHex(c byte) bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// skipNumber returns the position after the number at i. A number that touches
-// the end of the window is short: it may go on.
+// skipNumber returns the position after the number at i. A number that touches the end
+// of the window is short: it may continue.
 func skipNumber(b []byte, i int) int {
 	start := i
 	if b[i] == '-' {
@@ -144,7 +145,7 @@ func skipNumber(b []byte, i int) int {
 	return i
 }
 
-// skipDigits wants one digit or more.
+// skipDigits requires at least one digit.
 func skipDigits(b []byte, i int) int {
 	if i >= len(b) {
 		return short

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// strict returns what the lexer accepts beyond JSON as JSON: NaN and its like
-// and bare words as 0, no comma before a closing bracket, no raw control character in a string.
+// strict converts the lexer's extensions to JSON: NaN, infinities and bare words become
+// 0; commas before a closing bracket and raw control characters in strings are removed.
 func strict(b []byte) []byte {
 	var out []byte
 	for i := 0; i < len(b); {
@@ -46,8 +46,8 @@ func strict(b []byte) []byte {
 	return out
 }
 
-// FuzzLex: what encoding/json takes, the lexer takes, and what it takes beyond
-// that is only what strict undoes.
+// FuzzLex: the lexer accepts everything that encoding/json accepts, and beyond that
+// only the extensions that strict converts.
 func FuzzLex(f *testing.F) {
 	for _, s := range []string{
 		`{"a":[1,-2.5e+3,true,false,null,"x\u00e9\n"],"b":{}}`, `[NaN,Infinity,-inf,nan,]`, `{"a":1,}`, `[,]`, `{"a" 1}`, `[0x1F,ncclFloat32]`, `0x`, `nccl`, `00x1`, `ncc`, `"\ud800"`,
@@ -56,7 +56,7 @@ func FuzzLex(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		in := append(bytes.Clone(b), '\n') // a number at the very end could go on
+		in := append(bytes.Clone(b), '\n') // a number at the very end could continue
 		j := skipValue(in, skipSpace(in, 0), 0)
 		whole := j >= 0 && skipSpace(in, j) == len(in)
 		if j >= 0 && j > len(in) || j < short && (badAt(j) < 0 || badAt(j) >= len(in)) {
@@ -71,7 +71,7 @@ func FuzzLex(f *testing.F) {
 	})
 }
 
-// FuzzEvent: an event has the members that encoding/json finds.
+// FuzzEvent: an event has the same members as with encoding/json.
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte(`{"ph":"X","name":"a\u0062\ud83d\ude42","ts":1.5,"dur":"2","args":{"stream":7,"n\u0061me":"x"},"ts":3}`))
 	f.Add([]byte(`{"args":{"name":1},"args":null,"\u006eame":"\/\b"}`))
@@ -119,7 +119,7 @@ func TestMicros(t *testing.T) {
 		{"1.5", 1500, true},
 		{"1706850123148546", 1706850123148546000, true},
 		{"4318151435072.280", 4318151435072280, true},
-		{"4318151435072.2799", 4318151435072280, true}, // went through a float
+		{"4318151435072.2799", 4318151435072280, true}, // passed through a float
 		{"0.0004", 0, true},
 		{"0.0005", 1, true},
 		{"-0.001", -1, true},

@@ -12,8 +12,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// readWithLibrary is Read on the tokens of a library, for well-formed files of
-// one object: the twin that shows what the lexer of this package is worth.
+// readWithLibrary is Read on the tokens of a library, for well-formed files of one
+// object. It measures the gain of this package's lexer.
 func readWithLibrary(r io.Reader, o Options) (*trace.Run, error) {
 	in := jsontext.NewDecoder(r, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	d := newReader(o)
@@ -45,7 +45,7 @@ func (d *reader) eventsOfLibrary(in *jsontext.Decoder) error {
 	if _, err := in.ReadToken(); err != nil { // [
 		return err
 	}
-	var keep []byte // what the decoder may overwrite while the event is read
+	var keep []byte // copies of values that the decoder may overwrite while the event is read
 	hold := func(v jsontext.Value) []byte {
 		n := len(keep)
 		keep = append(keep, v...)

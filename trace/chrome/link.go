@@ -9,9 +9,9 @@ import (
 // rankOf returns the rank row of a span whose lane is final.
 func (d *reader) rankOf(id trace.SpanID) int32 { return d.b.LaneOf(d.b.Span(id).Lane).Rank }
 
-// link joins device work to the framework operator that issued it: the one
-// with its External id or, where that is only the correlation again (Kineto
-// before 2023), the one around the launching call.
+// link sets the framework operator that issued device work: the one with its External
+// id or, if that equals the correlation (Kineto before 2023), the one around the
+// launching call.
 func (d *reader) link() {
 	d.b.Link()
 	operators := d.operators()
@@ -60,8 +60,8 @@ func (d *reader) operators() *trace.Index {
 	return x
 }
 
-// setIssuer sets the host span from which the operators around a device
-// operation are found: its operator by External id, else the launching call.
+// setIssuer sets the host span whose enclosing operators issued a device operation: its
+// operator by External id, else the launching call.
 func (d *reader) setIssuer(info *deviceInfo, launch trace.SpanID, correlation int64, operators *trace.Index) {
 	info.issuer = launch
 	if launch != trace.None && info.external == correlation {
@@ -77,7 +77,7 @@ func (d *reader) setIssuer(info *deviceInfo, launch trace.SpanID, correlation in
 	}
 }
 
-// shaped returns the operator row of the innermost span with shapes, from the span outwards.
+// shaped returns the operator row of the innermost enclosing span with shapes.
 func (d *reader) shaped(id trace.SpanID) int32 {
 	for ; id != trace.None; id = d.b.Span(id).Parent {
 		s := d.b.Span(id)
@@ -92,11 +92,10 @@ func (d *reader) shaped(id trace.SpanID) int32 {
 	return trace.None
 }
 
-// geometry sets a kernel's grid and block. NVIDIA's are workgroups and
-// threads. On AMD it depends on the call and on the profiler's version
-// (see trace/FORMATS.md, Grid and block): absent or zero, in work-items for the
-// extended launch calls, or exchanged. launch has the geometry of the launching
-// call, or is nil.
+// geometry sets a kernel's grid and block. NVIDIA's are workgroups and threads. On AMD
+// it depends on the call and on the profiler's version (see trace/FORMATS.md, Grid and
+// block): absent or zero, in work-items for the extended launch calls, or exchanged.
+// launch is the geometry of the launching call, or nil.
 func (d *reader) geometry(k *trace.Kernel, pos int64, launch *launchInfo) {
 	if k.WGs() == 0 || k.Threads() == 0 {
 		k.Grid, k.Block = [3]int32{}, [3]int32{}

@@ -13,7 +13,7 @@ type nativeReader struct {
 	spans []trace.SpanID // by number of the X event, for parents
 }
 
-// setOwn takes the header of a trace that Write wrote.
+// setOwn sets the header of a trace that Write wrote.
 func (d *reader) setOwn(v []byte) error {
 	var o nativeReader
 	if err := json.Unmarshal(v, &o.head); err != nil {
@@ -63,7 +63,7 @@ func (d *reader) setOwn(v []byte) error {
 
 func within(i int32, n int) bool { return i >= 0 && int(i) < n }
 
-// reference is an index, or None. A dangling index becomes None.
+// reference returns an index, or None. A dangling index becomes None.
 func (d *reader) reference(i int32, n int) int32 {
 	if within(i, n) {
 		return i
@@ -74,7 +74,7 @@ func (d *reader) reference(i int32, n int) int32 {
 	return trace.None
 }
 
-// index reads an argument that is an index below n; None where absent.
+// index reads an argument that is an index below n; None if absent.
 func (d *reader) index(b []byte, n int) int32 {
 	if b == nil {
 		return trace.None
@@ -86,7 +86,7 @@ func (d *reader) index(b []byte, n int) int32 {
 	return int32(i)
 }
 
-// either reads an argument that is some number; None where absent.
+// either reads an integer argument; None if absent.
 func either(b []byte) int32 {
 	if b == nil {
 		return trace.None
@@ -94,10 +94,10 @@ func either(b []byte) int32 {
 	return small(b)
 }
 
-// nativeEvent takes an event that Write wrote.
+// nativeEvent adds an event that Write wrote.
 func (d *reader) nativeEvent(e *event) {
 	if e.ph != 'X' {
-		return // names and arrows, made from what the header and the spans hold
+		return // names and arrows are redundant with the header and the spans
 	}
 	o := d.native
 	lane, ok := integer(e.tid)
@@ -223,7 +223,7 @@ func nativeDirection(kind []byte) trace.CopyDir {
 	return trace.UnknownDir
 }
 
-// finishNative hands over the run that was written.
+// finishNative returns the run that was written.
 func (d *reader) finishNative() *trace.Run {
 	h := &d.native.head
 	return d.b.Finish(trace.Options{Name: h.Name, Epoch: h.Epoch, Simulated: h.Simulated, Estimated: h.Estimated, KeepZero: true})

@@ -9,7 +9,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// nativeTrace is what Write writes of a kernel with a workgroup, as text.
+// nativeTrace is the output of Write for a kernel with a workgroup.
 func nativeTrace(t *testing.T, rank int) string {
 	t.Helper()
 	var b trace.Builder
@@ -23,7 +23,7 @@ func nativeTrace(t *testing.T, rank int) string {
 	return out.String()
 }
 
-// A file may say that a span lies in one that it does not lie in.
+// A file may give a span a parent that does not contain it.
 func TestNativeSpanOutsideOfItsParent(t *testing.T) {
 	for _, c := range []struct{ what, from, to string }{
 		{"starts before", `"ts":0.000,"dur":9.000`, `"ts":5.000,"dur":9.000`},

@@ -17,7 +17,7 @@ type boundary struct {
 	pos   int64
 }
 
-// boundary keeps one end of a span for pairing.
+// boundary stores one end of a span for pairing.
 func (d *reader) boundary(e *event) {
 	at, ok := d.start(e)
 	if !ok {
@@ -38,8 +38,8 @@ func (d *reader) boundary(e *event) {
 	d.boundaries = append(d.boundaries, m)
 }
 
-// async returns the track of an asynchronous event, one a category, and the
-// number of its identity: category, scope, id, and for a local id the process.
+// async returns the track of an asynchronous event, one per category, and the number of
+// its identity: category, scope, id, and for a local id the process.
 func (d *reader) async(e *event) (trace.LaneID, int32) {
 	pid, cat := unquote(e.pid), unquote(e.cat)
 	k := append(d.key[:0], "async\x00"...)
@@ -68,7 +68,7 @@ func (d *reader) async(e *event) (trace.LaneID, int32) {
 	return track, id
 }
 
-// named returns the track with the key, made by add if it is new.
+// named returns the track with the key; add creates a new one.
 func (d *reader) named(key []byte, add func() track) trace.LaneID {
 	d.key = key
 	id, ok := d.trackOf[string(key)]

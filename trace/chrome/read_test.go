@@ -15,7 +15,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// TestMain gives random tests one seed, unless the command line gives another.
+// TestMain fixes the seed of random tests, unless the command line sets one.
 func TestMain(m *testing.M) {
 	if err := flag.Set("rapid.seed", "1"); err != nil {
 		panic(err)
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 var update = flag.Bool("update", false, "write the goldens anew")
 
-// describe prints a run, a line a thing.
+// describe prints a run, one item per line.
 func describe(run *trace.Run) string {
 	var b strings.Builder
 	for i, r := range run.Ranks {
@@ -84,8 +84,8 @@ func describeRow(run *trace.Run, s trace.Span) string {
 	return b.String()
 }
 
-// TestGoldens reads every case of testdata/read.txtar: what follows a name is
-// the input, what follows name.want the run or the error. -update writes it anew.
+// TestGoldens reads every case of testdata/read.txtar: file NAME is the input,
+// NAME.want the run or the error. -update rewrites it.
 func TestGoldens(t *testing.T) {
 	const file = "testdata/read.txtar"
 	archive, err := txtar.ParseFile(file)
@@ -125,7 +125,7 @@ func TestGoldens(t *testing.T) {
 	}
 }
 
-// checkPosition wants a typed error whose position is in the input.
+// checkPosition requires a typed error whose position is in the input.
 func checkPosition(t *testing.T, name string, err error, size int) {
 	t.Helper()
 	var e *trace.SyntaxError
@@ -141,7 +141,8 @@ func checkPosition(t *testing.T, name string, err error, size int) {
 	}
 }
 
-// TestOrderOfEventsDoesNotMatter shuffles the events of each golden that is an object to a line.
+// TestOrderOfEventsDoesNotMatter shuffles the events of each golden with one object per
+// line.
 func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/read.txtar")
 	if err != nil {
@@ -177,7 +178,7 @@ func TestOrderOfEventsDoesNotMatter(t *testing.T) {
 	}
 }
 
-// TestLimit stops an endless input.
+// TestLimit: the limit stops an endless input.
 func TestLimit(t *testing.T) {
 	_, err := Read(&endless{[]byte(`[`), []byte(`{"ph":"X","ts":1,"dur":1},`)}, Options{File: "bomb.json", Limit: 3 << 20})
 	if err == nil || !strings.Contains(err.Error(), "more than 3 MiB of JSON") {
@@ -194,7 +195,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// endless yields head, then body for ever.
+// endless returns a reader of head followed by endless repetitions of body.
 type endless struct{ head, body []byte }
 
 func (e *endless) Read(b []byte) (int, error) {
@@ -214,9 +215,8 @@ func (e *endless) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzRead: no input panics or hangs, an error has a position in the input, a
-// run keeps its promises, is the same when written and read back, and can be
-// joined with another.
+// FuzzRead: no input panics or hangs; an error has a position in the input; a run is
+// valid, is the same when written and read back, and can be merged.
 func FuzzRead(f *testing.F) {
 	archive, err := txtar.ParseFile("testdata/read.txtar")
 	if err != nil {
@@ -247,7 +247,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// checkRun checks what trace.Run promises, and what this reader does beyond that.
+// checkRun checks the invariants of trace.Run and those of this reader.
 func checkRun(t *testing.T, run *trace.Run) {
 	t.Helper()
 	if err := trace.Validate(run); err != nil {

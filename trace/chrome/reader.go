@@ -14,12 +14,12 @@ type reader struct {
 	e      event
 	b      trace.Builder
 	header header
-	native *nativeReader // of a trace that Write wrote, else nil
+	native *nativeReader // for a trace that Write wrote, else nil
 	keys   []string      // of the top-level object, for an error
 
 	sawEvents bool
 
-	origin  int64 // clock value that times in the builder count from
+	origin  int64 // clock value at the builder's time 0
 	started bool  // origin is set
 
 	texts
@@ -28,7 +28,7 @@ type reader struct {
 	groupTable
 }
 
-// texts caches names, by the text that the file has: quotes and escapes included.
+// texts caches names, keyed by the raw text with quotes and escapes.
 type texts struct {
 	names        map[string]knownName
 	processNames map[string]string
@@ -36,20 +36,20 @@ type texts struct {
 	key, str     []byte            // scratch
 }
 
-// rows are the tracks that events are on.
+// rows are the tracks of the events.
 type rows struct {
 	tracks  []track
 	trackOf map[string]int32
 	recent  [numPlaces]recentTrack
-	several bool // processes that are nothing of Kineto's
+	several bool // there are several processes that Kineto does not define
 }
 
-// deferred is what finish needs beside the spans.
+// deferred is the data that finish needs in addition to the spans.
 type deferred struct {
 	boundaries []boundary // B, E and asynchronous events, to be paired
-	arrows     []arrow    // to be followed
+	arrows     []arrow    // to be resolved
 
-	operatorCalls []operatorCall // where there is an execution trace
+	operatorCalls []operatorCall // if there is an execution trace
 	calls         []trace.SpanID // by row of Run.Calls
 	kernels       []deviceInfo   // by row of Run.Kernels
 	copies        []deviceInfo   // by row of Run.Copies
@@ -61,7 +61,8 @@ type deferred struct {
 	ops           map[string]int32
 }
 
-// groupTable has the process groups, and collectives without sizes by their raw arguments.
+// groupTable has the process groups, and caches collectives without sizes by their raw
+// arguments.
 type groupTable struct {
 	comms     map[string]trace.Comm
 	groups    []trace.Group
@@ -81,7 +82,7 @@ func newReader(o Options) *reader {
 	}
 }
 
-// What finish needs of a row of a side table beside the row itself.
+// Data that finish needs in addition to a row of a side table.
 type (
 	deviceInfo struct {
 		span     trace.SpanID
@@ -98,7 +99,7 @@ type (
 	}
 )
 
-// A category is what a Kineto event is.
+// A category is the cat of a Kineto event.
 type category uint8
 
 const (
@@ -145,7 +146,7 @@ func (d *reader) note(a trace.Action, reason string, pos int64) {
 	d.b.Note(a, d.o.File, reason, "byte", pos)
 }
 
-// event takes one event in.
+// event adds one event.
 func (d *reader) event(e *event) error {
 	if d.b.Len() >= math.MaxInt32-1 {
 		return d.w.syntax(d.w.pos, "more than 2147483646 spans", "split the trace", nil)
@@ -187,7 +188,7 @@ func (d *reader) event(e *event) error {
 	return nil
 }
 
-// A knownName is a name that was seen before.
+// A knownName is a cached name.
 type knownName struct {
 	id         trace.NameID
 	collective bool // a kernel with this name communicates
@@ -204,14 +205,14 @@ func (d *reader) name(raw []byte) knownName {
 	return n
 }
 
-// string resolves a raw string.
+// string returns the text of a raw string.
 func (d *reader) string(raw []byte) string { return validUTF8(text(raw, &d.str)) }
 
 // start reads the event's time.
 func (d *reader) start(e *event) (t trace.Time, ok bool) {
 	ns, ok := micros(e.ts)
 	if e.args.begin != nil && e.args.end != nil {
-		ns, ok = integer(e.args.begin) // rocprof: ts is cut to microseconds
+		ns, ok = integer(e.args.begin) // rocprof truncates ts to microseconds
 	}
 	if !ok || !trace.ValidTime(ns) {
 		what := "time is not a number, or out of range"
@@ -228,7 +229,7 @@ func (d *reader) start(e *event) (t trace.Time, ok bool) {
 	return trace.Time(ns - d.origin), true
 }
 
-// end reads the event's duration and adds it.
+// end reads the event's duration and returns its end.
 func (d *reader) end(e *event, start trace.Time) (t trace.Time, ok bool) {
 	if e.args.begin != nil && e.args.end != nil {
 		if ns, ok := integer(e.args.end); ok && ns >= 0 && trace.ValidTime(ns) {
@@ -255,7 +256,7 @@ func (d *reader) notBefore(e *event, start, end trace.Time) trace.Time {
 	return end
 }
 
-// complete takes an X event in.
+// complete adds an X event.
 func (d *reader) complete(e *event) {
 	c := categoryOf(e.cat)
 	if c == pythonFrame && !d.o.KeepPython {
@@ -314,7 +315,7 @@ func (d *reader) complete(e *event) {
 	d.b.Add(s)
 }
 
-// instant takes a moment in, as a span without length.
+// instant adds an instant as a span of zero duration.
 func (d *reader) instant(e *event) {
 	at, ok := d.start(e)
 	if !ok {
@@ -340,7 +341,7 @@ func (d *reader) instant(e *event) {
 	})
 }
 
-// metadata takes the name of a process or thread in.
+// metadata stores the name of a process or thread.
 func (d *reader) metadata(e *event) {
 	switch string(e.name) {
 	case `"process_name"`:
@@ -352,7 +353,7 @@ func (d *reader) metadata(e *event) {
 	d.note(trace.Noted, "metadata: names and order of rows", e.pos)
 }
 
-// title sets a name, without allocating for one that says the same again.
+// title sets a name, without allocating if it is unchanged.
 func (d *reader) title(names map[string]string, key, raw []byte) {
 	if name := text(raw, &d.str); names[string(key)] != string(name) {
 		names[string(key)] = validUTF8(name)

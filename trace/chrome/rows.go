@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/trace/assemble"
 )
 
-// push appends, doubling what is full: append itself grows large slices by a
-// quarter only, and copies each element five times over.
+// push appends and doubles a full slice. append itself grows large slices by only a
+// quarter, which copies each element five times.
 func push[T any](s []T, v T) []T {
 	if len(s) == cap(s) {
 		s = slices.Grow(s, max(len(s), 64))
@@ -19,13 +19,13 @@ func push[T any](s []T, v T) []T {
 	return append(s, v)
 }
 
-// number reads an integer argument; 0 where it is absent or none.
+// number reads an integer argument; 0 if absent or invalid.
 func number(b []byte) int64 {
 	n, _ := integer(b)
 	return n
 }
 
-// small reads an integer argument that fits int32; 0 where it is absent or none.
+// small reads an integer argument that fits int32; 0 if absent or invalid.
 func small(b []byte) int32 {
 	n, ok := integer(b)
 	if !ok || n > math.MaxInt32 || n < math.MinInt32 {
@@ -34,7 +34,7 @@ func small(b []byte) int32 {
 	return int32(n)
 }
 
-// triple reads [x, y, z]; zeros where it is absent or anything else.
+// triple reads [x, y, z]; zeros if absent or invalid.
 func triple(b []byte) (t [3]int32) {
 	i := 1
 	for k := range t {
@@ -97,7 +97,7 @@ func (d *reader) copy(e *event, span trace.SpanID, c category, stream int64) int
 	return d.b.AddCopy(row)
 }
 
-// direction reads HtoD, DtoH and their like from the name or the kind.
+// direction reads HtoD, DtoH and similar from the name or the kind.
 func direction(name, kind []byte) trace.CopyDir {
 	for _, s := range [...][]byte{name, kind} {
 		for _, d := range [...]struct {
@@ -131,7 +131,7 @@ func (d *reader) call(e *event, span trace.SpanID) int32 {
 	})
 }
 
-// launch keeps the geometry that a call has: on AMD, the kernel's event may lack it.
+// launch stores the geometry of a call: on AMD, the kernel's event may lack it.
 func (d *reader) launch(e *event, call int32) {
 	a := &e.args
 	if a.grid == nil && a.size == nil && a.bytes == nil {

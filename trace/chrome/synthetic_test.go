@@ -10,10 +10,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// synthetic writes a Kineto file of one rank with exactly so many events, as a
-// training job has them: operators around the calls that launch kernels,
-// arrows between them, and an all-reduce after every tenth kernel. No name
-// repeats another tool's file; sizes and shares are those of real ones.
+// synthetic writes a Kineto file of one rank with exactly n events, similar to a
+// training job: operators around the calls that launch kernels, arrows between them,
+// and an all-reduce after every tenth kernel. Names are made up; sizes and shares are
+// realistic.
 func synthetic(w io.Writer, rank, world, events int) error {
 	out := bufio.NewWriterSize(w, 1<<16)
 	fmt.Fprintf(out, `{"schemaVersion":1,"deviceProperties":[{"id":%d,"name":"NVIDIA H200","numSms":132,"warpSize":32}],

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// unquote removes the quotes of a raw string and leaves anything else alone.
+// unquote removes the quotes of a raw string and returns other values unchanged.
 func unquote(b []byte) []byte {
 	if len(b) >= 2 && b[0] == '"' {
 		return b[1 : len(b)-1]
@@ -14,8 +14,8 @@ func unquote(b []byte) []byte {
 	return b
 }
 
-// text returns what a raw string says, resolving escapes into buf, which grows as
-// needed. Without escapes, as is nearly always the case, it is a part of b.
+// text returns the value of a raw string. It resolves escapes into buf, which grows as
+// needed. Without escapes, the usual case, the result is a subslice of b.
 func text(b []byte, buf *[]byte) []byte {
 	b = unquote(b)
 	i := 0
@@ -70,7 +70,8 @@ func escape(b []byte, i int) (rune, int) {
 	}
 }
 
-// validUTF8 replaces invalid UTF-8, as JSON decoders do: other formats require it.
+// validUTF8 replaces invalid UTF-8, as JSON decoders do: other formats require valid
+// UTF-8.
 func validUTF8(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)
@@ -89,7 +90,7 @@ func hex4(b []byte) rune {
 	return rune(n)
 }
 
-// quote is for error messages: short, printable, on one line.
+// quote formats a value for an error message: short, printable, on one line.
 func quote(s string) string {
 	const most = 40
 	if len(s) > most {

@@ -7,23 +7,23 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A place is which rows of the timeline an event belongs to.
+// A place is the group of timeline rows that an event belongs to.
 type place uint8
 
 const (
 	onHost      place = iota
 	onDevice          // kernels and copies
-	aboveDevice       // annotations and waits of a stream, which overlap its kernels
-	ofProfiler        // what the profiler says of itself
-	elsewhere         // of a trace that is not Kineto's: decided in finish
+	aboveDevice       // annotations and stream waits, which overlap kernels
+	ofProfiler        // events about the profiler itself
+	elsewhere         // of a trace that is not from Kineto: resolved in finish
 	numPlaces
 )
 
 // A track is one (rank, pid, tid) of the file in one place.
 type track struct {
 	place    place
-	rank     int32  // as args.rank says, or None
-	pid, tid string // as the file has them, without quotes
+	rank     int32  // args.rank, or None
+	pid, tid string // raw, without quotes
 	device   int32
 	stream   int64
 	lane     trace.LaneID
@@ -42,7 +42,7 @@ func (d *reader) track(e *event, p place) trace.LaneID {
 	k = append(k, pid...)
 	k = append(k, 0)
 	k = append(k, tid...)
-	if e.args.pidRaw != nil { // pids may be alike in a fused file
+	if e.args.pidRaw != nil { // pids of a fused file may collide
 		k = append(k, 0)
 		k = append(k, e.args.rank...)
 	}
@@ -83,7 +83,7 @@ func newTrack(e *event, p place) track {
 	return t
 }
 
-// trailing reads the number that a text ends with: 7 of "stream 7".
+// trailing reads the number at the end of a text: 7 of "stream 7".
 func trailing(s string) (n int64, ok bool) {
 	i := len(s)
 	for i > 0 && isDigit(s[i-1]) {

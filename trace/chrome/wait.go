@@ -6,14 +6,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A waitInfo is a cuda_sync event, whose rank is not yet known.
+// A waitInfo is a cuda_sync event whose rank is not yet known.
 type waitInfo struct {
 	span trace.SpanID
 	wait trace.Wait
 }
 
-// wait reads a cuda_sync event. Its stream
-// is the one that waits, but for Stream Sync, where the host waits for it.
+// wait reads a cuda_sync event. Its stream is the waiting one, except for Stream Sync,
+// where the host waits for the stream.
 func (d *reader) wait(e *event, span trace.SpanID) {
 	a := &e.args
 	w := trace.Wait{
@@ -32,7 +32,7 @@ func (d *reader) wait(e *event, span trace.SpanID) {
 	d.waits = append(d.waits, waitInfo{span, w})
 }
 
-// streamOf reads a stream; None for CUPTI's invalid value, however wide.
+// streamOf reads a stream; None for CUPTI's invalid value in any width.
 func streamOf(b []byte) int64 {
 	const invalid = 1<<32 - 1
 	n, ok := integer(b)

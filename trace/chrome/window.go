@@ -9,29 +9,30 @@ import (
 
 const (
 	windowSize = 256 << 10
-	// maxValue bounds the one value, an event or a header, that must be in memory as a whole.
+	// maxValue bounds a single value, an event or a header, which must be in memory as
+	// a whole.
 	maxValue = 64 << 20
 )
 
-// A window is the part of the input that is in memory. What is read in one
-// piece, an event, is decoded optimistically where it lies; when the window
-// ends inside it, more is called and it is decoded again from its start.
+// A window is the part of the input that is in memory. An event is decoded in place; if
+// the window ends inside it, more is called and the event is decoded again from its
+// start.
 type window struct {
 	r     io.Reader
 	b     []byte // b[pos:] is not yet consumed
 	pos   int
 	base  int64 // position of b[0] in the input
-	limit int64 // most bytes to read
+	limit int64 // maximum bytes to read
 	file  string
-	err   error // sticky: why nothing follows b, io.EOF at the regular end
+	err   error // sticky: the error after b, io.EOF at the regular end
 }
 
-// at is the position in the input of b[i].
+// at returns the position of b[i] in the input.
 func (w *window) at(i int) int64 { return w.base + int64(i) }
 
-// more reads on behind b, dropping what is consumed, and reports whether
-// anything came. It fills all of the free space, so that a value that takes n
-// bytes is looked at log n times.
+// more reads further input behind b, drops the consumed bytes, and reports whether it
+// read any. It fills all of the free space, so that a value of n bytes is scanned log n
+// times.
 func (w *window) more() bool {
 	if w.err != nil {
 		return false
@@ -63,8 +64,8 @@ func (w *window) more() bool {
 	return len(w.b) > had
 }
 
-// peek returns the first byte that is no white space, consuming what is before
-// it; ok is false at the end of the input.
+// peek returns the first byte that is not white space, consuming the white space; ok is
+// false at the end of the input.
 func (w *window) peek() (c byte, ok bool) {
 	for {
 		if w.pos = skipSpace(w.b, w.pos); w.pos < len(w.b) {
@@ -97,8 +98,8 @@ func (w *window) value() ([]byte, error) {
 	}
 }
 
-// key returns the next key of an object with its quotes, and leaves the window
-// before its value. At the end of the object the key is nil.
+// key returns the next key of an object with its quotes, and moves to its value. At the
+// end of the object the key is nil.
 func (w *window) key() ([]byte, error) {
 	for {
 		key, j := nextKey(w.b, w.pos)
@@ -115,9 +116,9 @@ func (w *window) key() ([]byte, error) {
 	}
 }
 
-// skip passes over a value of any size, in pieces where it is larger than the window.
+// skip skips a value of any size, in pieces if it is larger than the window.
 func (w *window) skip() error {
-	var open []byte // the closing brackets due
+	var open []byte // the pending closing brackets
 	for {
 		c, ok := w.peek()
 		switch {
@@ -163,13 +164,13 @@ func (w *window) skip() error {
 	}
 }
 
-// unexpected is the error for a byte that cannot be where it is.
+// unexpected returns the error for an invalid byte.
 func (w *window) unexpected(i int) error {
 	return w.syntax(i, "unexpected "+printable(w.b[i:min(len(w.b), i+12)]),
 		"this is no valid JSON; a profiler may have written a name without escaping it", nil)
 }
 
-// ended is the error for an input that stops too early, or cannot be read on.
+// ended returns the error for truncated input or a failed read.
 func (w *window) ended(what string) error {
 	var syntax *trace.SyntaxError
 	var limit *limitError
@@ -190,5 +191,5 @@ func (w *window) syntax(i int, msg, cure string, err error) error {
 	return &trace.SyntaxError{File: w.file, Pos: w.at(i), Unit: "byte", Msg: msg, Cure: cure, Err: err}
 }
 
-// printable quotes a piece of the input for an error message.
+// printable quotes a part of the input for an error message.
 func printable(b []byte) string { return quote(string(b)) }

@@ -11,13 +11,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// nativeVersion is that of the nativeHeader. A reader that knows a lower one must not guess.
+// nativeVersion is the version of nativeHeader. A reader of a lower version must reject
+// it.
 const nativeVersion = 1
 
-// A nativeHeader is what a trace written by this package has under the key
-// "overlapse", before its events: the parts of a run that are no spans. In the
-// events, pid-1 is then a row of Ranks, tid-1 a row of Lanes, and args.parent
-// the number of an earlier event of phase X.
+// A nativeHeader is the value of the key "overlapse" in a trace written by this
+// package, before its events: the parts of a run that are not spans. In the events,
+// pid-1 is then a row of Ranks, tid-1 a row of Lanes, and args.parent the number of an
+// earlier X event.
 type nativeHeader struct {
 	Version   int
 	Name      string
@@ -32,8 +33,8 @@ type nativeHeader struct {
 	Waits     []trace.Wait `json:",omitempty"`
 }
 
-// categories are the values of cat, by kind: Kineto's words where it has any.
-// A fill has its own, below.
+// categories are the values of cat, by kind: Kineto's words if there are any. The
+// category of a fill is below.
 var categories = [...]string{
 	trace.Marker:       "user_annotation",
 	trace.HostCall:     "cpu_op",
@@ -51,10 +52,9 @@ var categories = [...]string{
 
 const fillCategory = "gpu_memset"
 
-// Write writes the run as Chrome trace events, which Perfetto and
-// chrome://tracing open: a process a rank, a thread a lane, an arrow from each
-// launch to what it launched. Times are exact. Read gives the same run back,
-// but for its ledger.
+// Write writes the run as Chrome trace events, which Perfetto and chrome://tracing
+// open: a process per rank, a thread per lane, an arrow from each launch to the
+// launched work. Times are exact. Read returns the same run, except for its ledger.
 func Write(w io.Writer, run *trace.Run) error {
 	head, err := json.Marshal(nativeHeader{
 		Version:   nativeVersion,
@@ -114,7 +114,7 @@ func (w *writer) raw(s string) { w.b = append(w.b, s...) }
 
 func (w *writer) int(n int64) { w.b = strconv.AppendInt(w.b, n, 10) }
 
-// field writes another member with an integer value.
+// field writes a further member with an integer value.
 func (w *writer) field(name string, n int64) {
 	w.raw(`,"`)
 	w.raw(name)
@@ -129,7 +129,7 @@ func (w *writer) optional(name string, n int32) {
 	}
 }
 
-// rows names processes and threads and puts them in order.
+// rows writes the names and order of processes and threads.
 func (w *writer) rows() {
 	for i, r := range w.run.Ranks {
 		label := w.run.RankLabel(int32(i))
@@ -159,8 +159,8 @@ func (w *writer) rows() {
 	}
 }
 
-// height orders the lanes of a rank: annotations, host threads, device queues,
-// inside kernels, transfers.
+// height returns the position of a lane within its rank: annotations, host threads,
+// device queues, inside kernels, transfers.
 func height(k trace.LaneKind) int {
 	switch k {
 	case trace.Annotation:
@@ -247,7 +247,7 @@ func (w *writer) place(s trace.Span) {
 	w.field("tid", int64(s.Lane)+1)
 }
 
-// arrow joins device work to the call that launched it.
+// arrow links device work to the call that launched it.
 func (w *writer) arrow(id trace.SpanID) {
 	s := w.run.Spans[id]
 	from := w.run.LaunchOf(s)

@@ -13,7 +13,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A row is a span with everything that its indices point to.
+// A row is a span with the values that its indices refer to.
 type row struct {
 	Span      trace.Span
 	Name      string
@@ -28,7 +28,8 @@ type row struct {
 	Operator  *trace.Operator
 }
 
-// rowsOf resolves all indices, so that runs whose tables are in another order compare equal.
+// rowsOf resolves all indices, so that runs whose tables are in different order compare
+// equal.
 func rowsOf(run *trace.Run) []row {
 	rows := make([]row, len(run.Spans))
 	for i, s := range run.Spans {
@@ -82,7 +83,8 @@ func rowsOf(run *trace.Run) []row {
 	return rows
 }
 
-// sameRun reports how two runs differ, ledgers and the order of tables aside.
+// sameRun reports the differences of two runs, except for ledgers and the order of
+// tables.
 func sameRun(a, b *trace.Run) string {
 	if d := cmp.Diff(rowsOf(a), rowsOf(b)); d != "" {
 		return d
@@ -133,7 +135,7 @@ func TestWriteThenReadIsIdentity(t *testing.T) {
 	})
 }
 
-// anyRun draws a run that has some of everything.
+// anyRun draws a run with rows of every kind.
 func anyRun(t *rapid.T) *trace.Run {
 	var b trace.Builder
 	text := rapid.String()

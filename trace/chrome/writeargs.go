@@ -39,7 +39,8 @@ func (w *writer) triple(name string, t [3]int32) {
 	w.raw("]")
 }
 
-// comm writes a collective in Kineto's words, for other tools; Read takes the header's row.
+// comm writes a collective's arguments under Kineto's names, for other tools; Read uses
+// the header's row.
 func (w *writer) comm(c *trace.Comm) {
 	w.raw(`,"Collective name":`)
 	w.str(c.Op.String())
