@@ -10,9 +10,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Of two ranks a GEMM stays first on one or both, tossed for twice, in 7 cases of
-// 16; of four in 175 of 256.
-func TestFalls(t *testing.T) {
+// In two races the GEMM stays first on at least one of two ranks in 7 of 16 cases, and
+// on at least one of four ranks in 175 of 256.
+func TestRaceOutcomes(t *testing.T) {
 	for _, c := range []struct {
 		ranks   int
 		gathers bool

@@ -13,8 +13,8 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 )
 
-// On two ranks a quarter of fair tosses falls to both GEMMs, a quarter to both
-// collectives and a half differs; on four a sixteenth, a sixteenth and the rest.
+// On two ranks both GEMMs win the race in a quarter of the runs, both collectives in a
+// quarter, and the ranks differ in half. On four ranks: a sixteenth, a sixteenth, the rest.
 func TestExpected(t *testing.T) {
 	for _, c := range []struct {
 		path  string

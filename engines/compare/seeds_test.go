@@ -51,9 +51,9 @@ func TestSpreads(t *testing.T) {
 	}
 }
 
-// In the median case two ranks fall alike and four do not, at the first chunk; a
-// seed's toss is fair there, and a collective goes first later only where it did
-// before, in a third of the cases.
+// In the median case two ranks have the same race outcome at the first chunk, and four
+// do not. With a seed both outcomes are equally likely there. At a later chunk a
+// collective goes first only where it did at the chunk before, in a third of the cases.
 func TestRaces(t *testing.T) {
 	first := func(seed int64, ranks, id, index, chunk int) bool {
 		r := &plan.Rank{Planner: &plan.Planner{Machine: plantest.H200(t, ranks), Scenario: plan.Scenario{Seed: seed}}, ID: id}

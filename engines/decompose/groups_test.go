@@ -33,7 +33,7 @@ func TestPipelineHasOneStrategy(t *testing.T) {
 	}
 	for i := range pl.Pairs {
 		if len(pl.Pairs[i].Continued) > 0 {
-			t.Errorf("pair %d goes on in one that was not taken", i)
+			t.Errorf("pair %d continues in a pair that was not selected", i)
 		}
 	}
 	if len(pl.Pairs) == 0 {

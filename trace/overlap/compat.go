@@ -19,9 +19,6 @@ const (
 	TraceLens Tool = "tracelens"
 )
 
-// Tools lists the tools.
-func Tools() []Tool { return []Tool{HTA, HTALast, TraceLens} }
-
 const (
 	htaDefinition = "all rows that have a stream are work of the device, waits and operators among them; classes by name: communication ^nccl|^hip|^hccl|ncclKernel, copies ^(hip)?Memcpy|^(hip)?Memset|^dma, all else compute; " +
 		"starts rounded up and ends down to whole microseconds, so that what is shorter may count as less than nothing; " +

@@ -29,10 +29,6 @@ type Breakdown struct {
 	Idle           trace.Time `json:"idle_ns"`            // Total less |U(compute) ∪ U(communication) ∪ U(copies)|
 }
 
-// OverlappedCompute is the time in which the rank computed and at once
-// communicated or copied.
-func (b Breakdown) OverlappedCompute() trace.Time { return b.Overlapped + b.OverlappedCopy }
-
 // OverlapPercent is the share of communication that was hidden behind
 // computation; ok is false where nothing was communicated.
 func (b Breakdown) OverlapPercent() (percent float64, ok bool) {

@@ -108,9 +108,6 @@ func (db *DB) list() error {
 // Close closes the database.
 func (db *DB) Close() { db.conn.Close() }
 
-// Has reports whether there is a table of that name.
-func (db *DB) Has(table string) bool { return db.tables[table] != nil }
-
 // Tables lists the tables, sorted.
 func (db *DB) Tables() []string { return db.names }
 
