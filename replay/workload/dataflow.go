@@ -1,0 +1,39 @@
+package workload
+
+// An EdgeKind is the reason why one operation has to run after another one.
+type EdgeKind uint8
+
+// The kinds of edges. Stream order is one schedule of the dataflow, not part of it: an edge
+// of kind StreamOnly may be broken by a schedule.
+const (
+	ReadAfterWrite  EdgeKind = iota + 1 // it reads what the earlier one wrote
+	WriteAfterRead                      // it overwrites what the earlier one read
+	WriteAfterWrite                     // both write the same bytes
+	StreamOnly                          // nothing is known but the order on a stream, or an event
+)
+
+func (k EdgeKind) String() string {
+	return [...]string{"", "read after write", "write after read", "write after write", "stream order only"}[k]
+}
+
+// An Evidence is the source of a data dependency. Higher values are better.
+type Evidence uint8
+
+// The evidence, worst first.
+const (
+	Guessed   Evidence = iota // streams, events, sizes and names
+	Annotated                 // ranges that a framework marks
+	Exact                     // tensors in an execution trace
+	Given                     // the user's corrections
+)
+
+func (e Evidence) String() string { return [...]string{"guessed", "annotated", "exact", "given"}[e] }
+
+// An Edge is a dependency of one operation on an earlier one of its rank.
+type Edge struct {
+	Op       int32 // the earlier operation
+	Kind     EdgeKind
+	Evidence Evidence
+	Reused   bool  // exists only because an allocator reused memory: an artefact of the captured schedule
+	Bytes    int64 // that both access; 0: unknown
+}
