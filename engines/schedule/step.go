@@ -172,7 +172,7 @@ func (s *step) addPrep(row int, id int32) {
 			return
 		}
 	}
-	if s.readyAt(id) >= s.at[id]-1 {
+	if ready := s.readyAt(id); ready >= 0 && ready >= s.at[id]-1 {
 		return // directly behind its producer
 	}
 	s.preps[row] = append(s.preps[row], id)
