@@ -91,7 +91,7 @@ func (s *stepBuilder) line(rank int, words []string) {
 	id := int32(len(s.w.Ops))
 	op := workload.Op{
 		ID: id, Rank: rank, Kind: trace.Compute, Queue: queue, Collective: -1, Issued: trace.Infinity, Step: -1, Start: s.ends[queue],
-		Kernel: &workload.Kernel{Name: name, Tiling: workload.Tiling{WGs: 132}, Footprint: program.Footprint{Threads: 1024, Registers: 64}},
+		Kernel: &workload.Kernel{Name: name, Tiling: workload.Tiling{WGs: 132}, Footprint: program.Footprint{Threads: 256, Registers: 32}},
 	}
 	if name[0] < 'a' {
 		op.Dense = true
@@ -116,7 +116,7 @@ func (s *stepBuilder) line(rank int, words []string) {
 	row := s.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: trace.None, Launch: trace.None, Stream: queue})
 	for _, c := range stepOps {
 		if strings.HasPrefix(name, c.prefix) {
-			op.Kind, op.Tiling.WGs, op.Footprint = trace.Collective, 16, program.Footprint{Threads: 640, Registers: 96}
+			op.Kind, op.Tiling.WGs, op.Footprint = trace.Collective, 16, program.Footprint{Threads: 640, Registers: 64}
 			s.Kernel(row).Comm = s.AddComm(trace.Comm{Op: c.op, Group: s.group, In: bytes, Out: bytes, Peer: trace.None})
 			op.Collective = s.collective(&op, c.op, name, bytes)
 		}
