@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -220,6 +221,36 @@ func (rw *rankWriter) exchange(x *exchange) {
 	if rw.priority {
 		s.Priority = 1
 	}
+	first := s // stream that waits for the data: that of the copies in front, if there are any
+	if len(m.preps) > 0 && !rw.serial {
+		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
+	}
+	rw.waitForAll(first, m)
+	gap := plan.Duration(rw.pl.Machine.Launch.Event.Value)
+	for _, p := range m.preps {
+		rw.issue(first, p.op)
+		command := rw.pl.CommandOf(p.op)
+		if p.of > 1 {
+			command = rw.pl.Part(p.op, p.k, p.of)
+		}
+		first.Launch(gap, command)
+		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
+	}
+	if first != s {
+		copied := rw.pl.Program.NewFlag("copies for " + m.op.Name)
+		first.Post(copied, 1)
+		s.Wait(copied, 1, "copies for "+m.op.Name)
+		gap = plan.Duration(rw.pl.Machine.Launch.Event.Value)
+	}
+	rw.issue(s, m.op)
+	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.beside)))
+	s.Post(m.done, 1)
+	m.started = true
+	rw.comm = x
+}
+
+// waitForAll makes a stream wait for what a collective depends on.
+func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) {
 	deps := m.deps
 	if rw.serial {
 		deps = append(slices.Clone(deps), rw.last...)
@@ -235,19 +266,4 @@ func (rw *rankWriter) exchange(x *exchange) {
 	for _, y := range m.after {
 		rw.waitFor(s, y)
 	}
-	gap := plan.Duration(rw.pl.Machine.Launch.Event.Value)
-	for _, p := range m.preps {
-		rw.issue(s, p.op)
-		command := rw.pl.CommandOf(p.op)
-		if p.of > 1 {
-			command = rw.pl.Part(p.op, p.k, p.of)
-		}
-		s.Launch(gap, command)
-		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
-	}
-	rw.issue(s, m.op)
-	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.beside)))
-	s.Post(m.done, 1)
-	m.started = true
-	rw.comm = x
 }
