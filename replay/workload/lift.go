@@ -47,6 +47,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l.noteEstimates()
 	l.markSteps()
 	l.candidates = make([]candidates, len(sources))
+	l.ranges = markRanges(run)
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
@@ -75,13 +76,14 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 type lifter struct {
 	*Workload
 	opt        Options
-	sources    []source            // by row of Run.Ranks
-	candidates []candidates        // by row of Run.Ranks; ids count from the source's first op
-	ids        []int               // by row of Run.Ranks: its rank in the world
-	names      []kernelName        // by id; read on demand
-	kernels    map[Kernel]*Kernel  // kernels of all ops
-	evidence   map[string][]string // evidence of all candidates, by line
-	refuted    int                 // number of dependencies that host calls suggest and times contradict
+	sources    []source                // by row of Run.Ranks
+	candidates []candidates            // by row of Run.Ranks; ids count from the source's first op
+	ids        []int                   // by row of Run.Ranks: its rank in the world
+	names      []kernelName            // by id; read on demand
+	kernels    map[Kernel]*Kernel      // kernels of all ops
+	evidence   map[string][]string     // evidence of all candidates, by line
+	ranges     map[trace.SpanID]marked // of frameworks, by host span
+	refuted    int                     // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }
