@@ -46,6 +46,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l.noteEstimates()
 	l.markSteps()
 	l.candidates = make([]candidates, len(sources))
+	records, hosts := recordHosts(run), make([]Host, len(sources))
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
@@ -53,6 +54,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		l.measure(src)
 		src.assignSteps()
 		l.candidates[i] = l.findCandidates(src)
+		hosts[i], records[i] = src.host(run, &records[i]), hostRecord{}
 		src.facts = nil
 	}
 	if err := l.spread(); err != nil {
@@ -60,6 +62,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	}
 	for _, row := range w.Rows {
 		w.Calls = append(w.Calls, middle(sources[row].calls))
+		w.Hosts = append(w.Hosts, &hosts[row])
 	}
 	l.collect()
 	l.pair()
