@@ -63,6 +63,8 @@ func (r *Rank) IssueInOrder(order []int32) {
 		at[id] = i
 	}
 	r.issued = make(map[int32]int64, len(costs))
+	r.latency = w.Hosts[r.ID].Latency
+	r.Host.Delay(r.latency, program.LaunchGap, "launch latency") // posts say when an operation can start
 	after := r.syncsAfter()
 	for _, id := range order {
 		op := &w.Ops[id]
@@ -139,4 +141,64 @@ func (pl *Planner) CapturedHostOrder() [][]int32 {
 		}
 	}
 	return order
+}
+
+// RunAhead has the hosts issue all operations in the captured order at the pace of
+// IssueCosts, and lets them run ahead of the devices as in a loop of many iterations: the
+// devices begin when their host has issued the first iteration. They begin at once if the
+// host waits for the device within the iterations, if it is known to be slower than the
+// devices (Scenario.HostBound), or if there is one iteration (rule H8).
+func (pl *Planner) RunAhead() {
+	pl.HostOrder = pl.CapturedHostOrder()
+	pl.WriteOp = (*Rank).writeAhead
+	of, n := workload.IterationsOf(pl.Workload)
+	if n < 2 || pl.Scenario.HostBound {
+		return
+	}
+	for _, r := range pl.ranks {
+		if len(r.syncsAfter()) > 0 {
+			return
+		}
+	}
+	pl.Ahead = true
+	for _, r := range pl.ranks {
+		for i, id := range pl.HostOrder[r.ID] {
+			if of[id] == 0 {
+				r.lead = int64(i + 1)
+			}
+		}
+	}
+}
+
+// writeAhead writes an operation on its captured stream, after its captured dependencies
+// and the issue that IssueInOrder wrote.
+func (r *Rank) writeAhead(op *workload.Op) {
+	s := r.free(op.Queue, op.Start)
+	if len(s.Commands) == 0 && r.lead > 0 {
+		s.Wait(r.HostIssued, r.lead, "host")
+	}
+	r.WaitIssued(s, op)
+	after, event := s.End, false
+	for _, d := range op.After {
+		dep := &r.Planner.Workload.Ops[d.Op]
+		if dep.End <= op.Start && r.where[d.Op] != s {
+			s.Wait(r.Planner.Done[d.Op], 1, dep.Name)
+			event = event || dep.End > after
+			after = max(after, dep.End)
+		}
+	}
+	gap := op.Start - after
+	if op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
+		gap = r.Planner.deviceGap(event)
+	}
+	s.Launch(gap, r.Planner.commandOf(op))
+	r.Written(s, op)
+}
+
+// deviceGap is the gap before an operation that the host issued early enough.
+func (pl *Planner) deviceGap(event bool) trace.Time {
+	if event {
+		return Duration(pl.Machine.Launch.Event.Value)
+	}
+	return Duration(pl.Machine.Launch.Gap.Value)
 }

@@ -34,6 +34,7 @@ type Planner struct {
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
 	gangs    map[gangKey]*Gang
 	Measured bool // kernels last their measured times and hold no slots
+	Ahead    bool // hosts run ahead of the devices as in a loop (RunAhead)
 	Anchored bool // every operation starts at its captured time
 
 	// Set by schedules that write every operation themselves (oneAtATime, lanes).
@@ -66,6 +67,8 @@ type Rank struct {
 	clock      trace.Time // captured time up to which the host stream has been written
 	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
+	lead       int64             // count of HostIssued from which the devices begin
+	latency    trace.Time        // of a launch, which IssueInOrder includes
 	issued     map[int32]int64   // by op: count of HostIssued, if IssueInOrder wrote it
 	HostPace   float64           // host's issue time relative to the profile's host
 	where      map[int32]*Stream // by op: stream that it was written to

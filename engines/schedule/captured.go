@@ -16,6 +16,9 @@ var Captured = plan.Strategy{
 	Exact: true,
 	Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
 		pl.Measured = true
+		if pl.Workload.Unprofiled {
+			pl.RunAhead()
+		}
 		return nil, nil
 	},
 }

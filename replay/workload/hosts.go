@@ -13,16 +13,19 @@ type Host struct {
 	Issues []Issue    // by position in Workload.Ranks
 	Order  []int32    // positions in order of issue; ops without a host call are not in it
 	Syncs  []HostSync // calls in which it waited for the device, by end
+
+	// Latency is the time from the start of a launch call to the start of its op on an idle
+	// device, ns: the median; 0 if no op found the device idle.
+	Latency trace.Time
 }
 
 // An Issue is the host's work to issue one op: from the start of the call that issued the
-// previous one to the start of the call that issues this one. The zero value is for ops
+// previous one to the start of the call that issues this one. It is zero for ops
 // without a host call and for all but the first op of a graph.
 type Issue struct {
 	Work      trace.Time // ns, without the time in which the host waited for the device
 	Operators int        // framework operators and ranges that the profiler recorded in it
 	Calls     int        // runtime and driver calls that it recorded
-	Latency   trace.Time // from the start of the call to the start of the op, ns
 }
 
 // A HostSync is a call in which the host waited for the device.
@@ -119,11 +122,19 @@ func callKindOf(name string) callKind {
 // host derives what the host of a captured rank did for each op from its record.
 func (src *source) host(run *trace.Run, rec *hostRecord) Host {
 	h := Host{Issues: make([]Issue, len(src.ops)), Syncs: rec.syncs}
+	var latencies []trace.Time
+	busy := trace.Time(0) // until then
 	for i := range src.ops {
+		op := &src.ops[i]
 		if src.facts[i].launch != trace.None {
 			h.Order = append(h.Order, int32(i))
+			if op.Issued >= busy && op.Start >= op.Issued {
+				latencies = append(latencies, op.Start-op.Issued)
+			}
 		}
+		busy = max(busy, op.End)
 	}
+	h.Latency = middle(latencies)
 	slices.SortStableFunc(h.Order, func(a, b int32) int {
 		return cmp.Compare(src.ops[a].Issued, src.ops[b].Issued)
 	})
@@ -132,7 +143,6 @@ func (src *source) host(run *trace.Run, rec *hostRecord) Host {
 	for n, i := range h.Order {
 		op, is := &src.ops[i], &h.Issues[i]
 		own := run.Spans[src.facts[i].launch].Lane
-		is.Latency = op.Start - op.Issued
 		if n > 0 {
 			is.Work = op.Issued - from
 		} // what the host did before the first op is not recorded
