@@ -147,10 +147,14 @@ func (pl *Planner) CapturedHostOrder() [][]int32 {
 // IssueCosts, and lets them run ahead of the devices as in a loop of many iterations: the
 // devices begin when their host has issued the first iteration. They begin at once if the
 // host waits for the device within the iterations, if it is known to be slower than the
-// devices (Scenario.HostBound), or if there is one iteration (rule H8).
+// devices (Scenario.HostBound), or if there is one iteration (rule H8). With a captured
+// graph there is no host.
 func (pl *Planner) RunAhead() {
-	pl.HostOrder = pl.CapturedHostOrder()
 	pl.WriteOp = (*Rank).writeAhead
+	if pl.Graph {
+		return
+	}
+	pl.HostOrder = pl.CapturedHostOrder()
 	of, n := workload.IterationsOf(pl.Workload)
 	if n < 2 || pl.Scenario.HostBound {
 		return
@@ -188,17 +192,22 @@ func (r *Rank) writeAhead(op *workload.Op) {
 		}
 	}
 	gap := op.Start - after
-	if op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
+	if r.Planner.Graph || op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
 		gap = r.Planner.deviceGap(event)
 	}
 	s.Launch(gap, r.Planner.commandOf(op))
 	r.Written(s, op)
 }
 
-// deviceGap is the gap before an operation that the host issued early enough.
+// deviceGap is the gap before an operation that the host issued early enough, or that a
+// captured graph launches. event: it waits for one on another stream.
 func (pl *Planner) deviceGap(event bool) trace.Time {
-	if event {
-		return Duration(pl.Machine.Launch.Event.Value)
+	l := &pl.Machine.Launch
+	switch {
+	case pl.Graph:
+		return Duration(l.Graph.Or(l.Gap.Value))
+	case event:
+		return Duration(l.Event.Value)
 	}
-	return Duration(pl.Machine.Launch.Gap.Value)
+	return Duration(l.Gap.Value)
 }
