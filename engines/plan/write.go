@@ -65,8 +65,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 		cost = l.Compiled
 	}
 	if r.Planner.Graph {
-		r.waitFor(s, after, except...)
-		return Duration(l.Graph.Or(l.Gap.Value))
+		return r.Planner.deviceGap(r.waitFor(s, after, except...))
 	}
 	r.notBefore(op)
 	s.Wait(r.HostIssued, r.Issue(cost.Value, op.Name), "host")

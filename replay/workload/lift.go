@@ -48,6 +48,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l.markSteps()
 	l.candidates = make([]candidates, len(sources))
 	l.ranges = markRanges(run)
+	records, hosts := recordHosts(run), make([]Host, len(sources))
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
@@ -56,6 +57,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		src.assignSteps()
 		l.flow(src)
 		l.candidates[i] = l.findCandidates(src)
+		hosts[i], records[i] = src.host(run, &records[i]), hostRecord{}
 		src.facts = nil
 	}
 	if err := l.spread(); err != nil {
@@ -63,6 +65,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	}
 	for _, row := range w.Rows {
 		w.Calls = append(w.Calls, middle(sources[row].calls))
+		w.Hosts = append(w.Hosts, &hosts[row])
 	}
 	l.collect()
 	l.pair()

@@ -24,6 +24,7 @@ type Workload struct {
 	Steps       []Step       // iterations that the program marked; may be empty
 	Flow        [][]Edge     // by op: what its data depend on, by earlier op; nil: not known
 	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
+	Hosts       []*Host      // by rank; copies share that of the captured rank
 	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
 	Isolation   *Isolation   // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
 }
