@@ -54,7 +54,8 @@ func (l *lifter) pair() {
 // pairCollective pairs a collective with a kernel before or after it.
 func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func(row, op int32) candidate) {
 	c := &l.Collectives[row]
-	if c.Bytes == 0 {
+	gather := c.Op == trace.AllGather || c.Op == trace.AllToAll
+	if c.Part || c.Op == trace.Barrier || d == CollectiveThenCompute && !gather || d == ComputeThenCollective && c.Guessed && gather {
 		return
 	}
 	p := Pair{Direction: d, Collective: row, Step: l.Ops[c.Members[0]].Step, Confidence: 1}
