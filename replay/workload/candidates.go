@@ -368,8 +368,8 @@ func (f *finder) consumer(c *Op) candidate {
 				return candidate{}
 			}
 		case heavy:
-			worth, why := f.reads(op, brought)
-			if worth > 0 {
+			worth, why, sized := f.reads(op, brought)
+			if worth > 0 && (sized || !f.busyDuring(c)) {
 				return candidate{c.ID, at, append(t.evidence, why), worth * t.confidence}
 			}
 			return candidate{}
@@ -379,21 +379,29 @@ func (f *finder) consumer(c *Op) candidate {
 	return candidate{}
 }
 
-// reads is the confidence that a heavy op reads the wanted data; 0: not at all. If a size
-// is unknown, the first GEMM that waits for a gather is taken for its reader (rule V13).
-func (f *finder) reads(op *Op, brought size) (worth float64, why string) {
+// reads is the confidence that a heavy op reads the wanted data, 0: not at all, and whether
+// sizes say so. If a size is unknown, the first GEMM that waits for a gather is taken for
+// its reader (rule V13).
+func (f *finder) reads(op *Op, brought size) (worth float64, why string, sized bool) {
 	a, b := operands(op)
 	switch {
 	case !brought.known() || !a.known() && !b.known():
 		if f.multiplies(op) {
-			return gemmByName, "the first GEMM behind it by its name; one of the two is of unknown size"
+			return gemmByName, "the first GEMM behind it by its name; one of the two is of unknown size", false
 		}
 	case a.agree(brought) > 0:
-		return sizesAgree * a.agree(brought), fmt.Sprintf("its first input is as large as what was brought: %d bytes", brought.bytes)
+		return sizesAgree * a.agree(brought), fmt.Sprintf("its first input is as large as what was brought: %d bytes", brought.bytes), true
 	case b.agree(brought) > 0:
-		return sizesAgree * b.agree(brought), fmt.Sprintf("its second input is as large as what was brought: %d bytes", brought.bytes)
+		return sizesAgree * b.agree(brought), fmt.Sprintf("its second input is as large as what was brought: %d bytes", brought.bytes), true
 	}
-	return 0, ""
+	return 0, "", false
+}
+
+// busyDuring reports whether a heavy op ran alongside a gather and before its first reader:
+// the gather was issued ahead of need, and the two are not adjacent.
+func (f *finder) busyDuring(c *Op) bool {
+	before := f.facts[f.reader[c.ID]].before
+	return before >= 0 && before != c.ID && f.ops[before].End > c.Start && f.role(&f.ops[before]) == heavy
 }
 
 // operands are the sizes of a GEMM's inputs.
