@@ -70,7 +70,7 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 	n := 0
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
-		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || !moves(w, c) {
+		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
 			continue
 		}
 		channels := c.Channels
@@ -92,12 +92,6 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, mebibytes(least), mebibytes(most))
-}
-
-// moves reports whether kernels, not copy engines, move a collective's bytes: the law is
-// of kernels.
-func moves(w *Workload, c *Collective) bool {
-	return !strings.HasPrefix(w.Ops[c.Members[0]].Name, copyEnginePart)
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the
