@@ -101,7 +101,7 @@ func fromKernelName(c *trace.Comm, name string) {
 // deep_ep::dispatch. The operator of compute that a collective is launched within
 // (aten::linear) does not have its size.
 func fromOperator(c *trace.Comm, o *trace.Operator) {
-	if c.In > 0 || c.Out > 0 || !communicates(o.Name) {
+	if c.In > 0 || c.Out > 0 || c.Op == trace.Barrier || !communicates(o.Name) {
 		return
 	}
 	input := slices.IndexFunc(o.Dims, func(dims []int64) bool { return len(dims) > 0 })
