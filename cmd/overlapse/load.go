@@ -90,6 +90,12 @@ func (a *app) subject(path, machineName string, o workload.Options) (*workload.W
 		return nil, machine.Machine{}, err
 	}
 	m, err := a.machineFor(machineName, w)
+	if err == nil {
+		if note := workload.GuessSizes(w, &m); note != "" {
+			w.Notes = append(w.Notes, note)
+			a.notef("%s", note)
+		}
+	}
 	return w, m, err
 }
 

@@ -53,6 +53,7 @@ type Planner struct {
 type Settings struct {
 	Graph            bool                               // launched by a captured graph instead of by the host
 	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
+	Carrier          string                             // what moves collectives (Carriers); "": as captured
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
 }
 

@@ -67,7 +67,7 @@ func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels i
 			return k
 		}
 	}
-	return pl.Collective(op, pl.Chunks(c, 1, channels, beside))
+	return pl.Carried(op, pl.Chunks(c, 1, channels, beside))
 }
 
 // TimeOf is the library's time of a collective alone, ns; 0 where the profile has no law.

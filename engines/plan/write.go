@@ -50,7 +50,7 @@ func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel 
 			return k
 		}
 	}
-	return pl.Collective(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
+	return pl.Carried(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
 }
 
 // WaitUntilReady makes a stream wait for the host and for an operation's predecessors. It

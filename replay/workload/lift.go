@@ -37,6 +37,7 @@ const maxOps = 1 << 23
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
 //  5. world.go   ranks that were not captured become copies
 //  6. collect.go collectives, matched over ranks
+//     guess.go   their operations where the trace does not give them
 //  7. pairs.go   pairs of a producer and a consumer
 //
 // It returns an error if the ranks of the run do not fit Options.World.
@@ -68,7 +69,9 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		w.Hosts = append(w.Hosts, &hosts[row])
 	}
 	l.collect()
+	l.guessOperations()
 	l.pair()
+	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note("the run holds no device operation")
 	}

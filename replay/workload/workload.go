@@ -179,6 +179,9 @@ type Collective struct {
 	Alone    trace.Time // duration of the transfer with no compute alongside, ns (Isolation); 0: as captured
 	Shortest trace.Time // shortest stay of a member, by its own clock, ns; 0: not recorded
 	Evidence string     // evidence for the match of its members
+	Guessed  bool       // the trace does not give its operation, or its size (GuessSizes)
+	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
+	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first to the arrival here, ns
 	Part     bool       // one of several kernels of a collective by copy engines; the last one has the bytes
 }
 
