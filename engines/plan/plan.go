@@ -280,7 +280,20 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	for len(pl.Program.GPUs) < pl.Machine.GPUs {
 		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
 	}
+	pl.nameOrigins()
 	return pl.Program
+}
+
+// nameOrigins lets commands stand for captured operations if the workload was changed
+// before it was planned.
+func (pl *Planner) nameOrigins() {
+	for _, gpu := range pl.Program.GPUs {
+		for _, s := range gpu.Streams {
+			for i := range s.Commands {
+				s.Commands[i].Origin = pl.Workload.Origin(s.Commands[i].Origin)
+			}
+		}
+	}
 }
 
 // Stream returns the rank's stream for a captured queue.

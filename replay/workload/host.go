@@ -221,7 +221,7 @@ func HostSyncs(w *Workload, rank int) []HostSync {
 	var syncs []HostSync
 	for _, s := range run.Spans {
 		if s.Kind == trace.HostCall && run.RankOf(s) == row && strings.HasSuffix(run.NameOf(s), "Synchronize") {
-			syncs = append(syncs, HostSync{s.Start, s.End})
+			syncs = append(syncs, HostSync{w.movedHost(rank, s.Start), w.movedHost(rank, s.End)})
 		}
 	}
 	slices.SortFunc(syncs, func(a, b HostSync) int { return cmp.Compare(a.End, b.End) })

@@ -25,7 +25,18 @@ type Workload struct {
 	Flow        [][]Edge     // by op: what its data depend on, by earlier op; nil: not known
 	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
 	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
+	Origins     []int32      // by op: the captured op that it stands for, in the workload that Recut changed; nil: itself
 	Isolation   *Isolation   // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
+
+	hostMoves [][]hostMove // by rank: how Recut moved host times, in order; nil: not
+}
+
+// Origin is the captured op that an op stands for.
+func (w *Workload) Origin(id int32) int32 {
+	if id < 0 || w.Origins == nil {
+		return id
+	}
+	return w.Origins[id]
 }
 
 // An Isolation is the quality of the estimated durations alone.
