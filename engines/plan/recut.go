@@ -29,11 +29,20 @@ func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int
 	}
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
 	return workload.Recut(w, chains, n, workload.Cutter{
-		Part:       pl.partOf,
-		Collective: func(captured []*workload.Collective, n int) workload.Collective { return pl.partOfCollective(captured, n, channels) },
-		Gap:        Duration(m.Launch.Gap.Value),
-		Event:      Duration(m.Launch.Hop.Or(m.Launch.Event.Value)),
+		Part: pl.partOf,
+		Collective: func(captured []*workload.Collective, n int) workload.Collective {
+			return pl.partOfCollective(captured, n, channels)
+		},
+		Disturbs: pl.disturbs,
+		Gap:      Duration(m.Launch.Gap.Value),
+		Event:    Duration(m.Launch.Hop.Or(m.Launch.Event.Value)),
 	}), ""
+}
+
+// disturbs reports whether an operation slows a collective alongside it: GEMMs, and others
+// that need more than half of the memory's rate or whose traffic is unknown (rule I5).
+func (pl *Planner) disturbs(op *workload.Op) bool {
+	return op.Matrix() || op.Read+op.Write == 0 || 2*streaming(op, &pl.Machine) > Seconds(op.DurAlone())
 }
 
 // tooFewRows is the reason why a chain cannot be cut into n parts; "" if it can.
@@ -85,7 +94,9 @@ func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
 
 // fixedGrid reports whether a kernel launches the same number of workgroups for every
 // size: PyTorch's EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024).
-func fixedGrid(op *workload.Op) bool { return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel") }
+func fixedGrid(op *workload.Op) bool {
+	return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel")
+}
 
 // shareTime is the time alone of a share of an operation, in parts or several together,
 // that itself takes the given time alone. A GEMM follows the law of the library. The time

@@ -35,7 +35,7 @@ func upTo(n int) float64 {
 // slots.
 func (pl *Planner) streams(op *workload.Op) bool {
 	slots := int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
-	return op.Shape.Kind == workload.Elementwise && !op.Tiling.Persistent && op.Tiling.WGs > slots
+	return (op.Shape.Kind == workload.Elementwise || op.Shape.Kind == workload.Embedding) && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
 // streaming is the k-th of n parts of a streaming operation (rule M11).

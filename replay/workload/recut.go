@@ -15,8 +15,9 @@ type Cutter struct {
 	// Collective is one of n equal parts of a collective that was captured in the given parts:
 	// a copy of one of them with the part's sizes, Channels and Alone.
 	Collective func(captured []*Collective, n int) Collective
-	Gap        trace.Time // between kernels of a stream, ns
-	Event      trace.Time // from the end of a kernel to the start of one of another stream that waits for it, ns
+	Disturbs   func(*Op) bool // whether an op slows a collective alongside it
+	Gap        trace.Time     // between kernels of a stream, ns
+	Event      trace.Time     // from the end of a kernel to the start of one of another stream that waits for it, ns
 }
 
 // Recut returns a copy of a workload in which the given chains have n parts each. Parts
@@ -391,7 +392,7 @@ func (r *recut) coRunners(w *Workload, id []int32) []int32 {
 			continue
 		}
 		for next := row + 1; next < len(r.ops) && r.ops[next].role == sending; next++ {
-			if op := &w.Ops[id[next]]; f.isHeavy(op) {
+			if op := &w.Ops[id[next]]; f.isHeavy(op) && r.c.Disturbs(op) {
 				runners[w.Ops[id[row]].Collective] = op.ID
 				break
 			}
