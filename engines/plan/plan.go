@@ -42,6 +42,7 @@ type Planner struct {
 	Serial      bool                           // communication never runs alongside compute
 	EndedBefore []int32                        // for a serial schedule: result of TimeOrder
 	BusyAt      []bool
+	inGraph     *trace.Time    // graphGap; nil: not yet known
 	skews       [][]trace.Time // of captured collectives, by rank: distribution that late draws from
 }
 
@@ -52,6 +53,7 @@ type Settings struct {
 	Graph            bool                               // launched by a captured graph instead of by the host
 	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
+	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none
 }
 
 // A Rank is the streams of one GPU while they are written.
@@ -352,7 +354,12 @@ func (r *Rank) writeCaptured(op *workload.Op) {
 			after = max(after, dep.End)
 		}
 	}
-	s.Launch(op.Start-after, r.Planner.commandOf(op))
+	gap := op.Start - after
+	if op.Graph && r.Planner.replaces(op) {
+		gap = min(gap, r.Planner.graphGap())
+	}
+	s.Launch(gap, r.Planner.commandOf(op))
+	r.writeTail(s, op)
 	r.Written(s, op)
 }
 

@@ -46,6 +46,8 @@ func selectionOf(row *dataset.Row) (plan.Selection, string) {
 		set["impl"], set["gemm"] = "pull", "chunks"
 	case "one_shot_all_reduce":
 		set["impl"] = "oneshot"
+	case "two_shot_all_reduce":
+		set["impl"] = "twoshot"
 	}
 	v, err := e.Values(set)
 	if err != nil {
