@@ -312,6 +312,11 @@ func (r *Rank) free(queue int64, at trace.Time) *Stream {
 	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
 }
 
+// NewStream adds another stream of a captured queue, for operations that overlap on it.
+func (r *Rank) NewStream(queue int64) *Stream {
+	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
+}
+
 // Added returns the stream of that name that a strategy adds to the captured ones. Its
 // queue number is below the host's.
 func (r *Rank) Added(name string) *Stream {

@@ -27,6 +27,8 @@ var Bulk = plan.Strategy{
 		{Name: "algorithm", Default: "library", Choices: append([]string{"library"}, machine.Algorithms...), Doc: "of the collectives that have it; library: as captured"},
 		{Name: "protocol", Default: "library", Choices: append([]string{"library"}, machine.Protocols...), Doc: "the same of the library's protocols"},
 		{Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured"},
+		bucketParam,
+		keepParam,
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
 	Plain: true,
@@ -51,6 +53,10 @@ var Bulk = plan.Strategy{
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
 		}
 		pl.Graph = v["graph"] == "on"
+		if (v.Int("bucket_mb") > 0 || v["keep_gathered"] != "captured") && pl.Only == nil {
+			pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
+			return nil, planStep(pl, "bulk", v, true)
+		}
 		if pl.Only == nil { // else it is kept to some pairs, and the rest stays as captured
 			oneAtATime(pl, v.Int("channels"), v.Int("programs"))
 		}

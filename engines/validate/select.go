@@ -23,11 +23,19 @@ func selectionOf(row *dataset.Row) (plan.Selection, string) {
 			set[name] = strconv.Itoa(n)
 		}
 	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(e.Params, func(p plan.Param) bool { return p.Name == name })
+	}
 	p := row.Params
 	whole("channels", p.Channels)
 	whole("chunks", p.Chunks)
-	if slices.ContainsFunc(e.Params, func(p plan.Param) bool { return p.Name == "programs" }) {
+	if has("programs") {
 		whole("programs", p.Programs)
+	}
+	whole("bucket_mb", int(p.BucketMB))
+	whole("interleave", p.Interleave)
+	if row.Workload.Framework == "fsdp" && has("keep_gathered") { // rows leave out what is off
+		set["keep_gathered"] = map[bool]string{true: "on", false: "off"}[p.KeepGathered]
 	}
 	if p.Order != "" {
 		set["order"] = p.Order
