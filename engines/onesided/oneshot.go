@@ -73,8 +73,9 @@ func (t *allReduce) serves(c *workload.Collective) bool {
 const sizeSpread = 0.25
 
 // bytes is the size of a collective. If the trace does not show it, as in a captured
-// graph, it is the middle of the range of sizes for which the library takes the median
-// time of all collectives of that kernel and grid.
+// graph, it is that of the elementwise kernel behind it or, if the collective's time does
+// not allow for that, the middle of the range of sizes for which the library takes the
+// median time of all collectives of that kernel and grid.
 func (t *allReduce) bytes(c *workload.Collective) int64 {
 	if c.Bytes > 0 {
 		return c.Bytes
@@ -87,7 +88,10 @@ func (t *allReduce) bytes(c *workload.Collective) int64 {
 	}
 	slices.Sort(times)
 	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, sizeSpread)
-	bytes := least + (most-least)/2
+	bytes := workload.SizeBehind(t.pl.Workload, c)
+	if bytes < least || bytes > most {
+		bytes = least + (most-least)/2
+	}
 	t.pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: len(c.Members), Channels: c.Channels})
 	return bytes / bytesPerThread * bytesPerThread
 }
@@ -139,7 +143,7 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 		k.Name = "two-shot all-reduce"
 	}
 	if c.Bytes == 0 {
-		k.Name += fmt.Sprintf(" of about %d KiB (guessed from its time)", (int64(whole)+1023)>>10)
+		k.Name += fmt.Sprintf(" of about %d KiB (guessed)", (int64(whole)+1023)>>10)
 	}
 	t.pl.Describe(k, op, plan.Piece{Coll: c, Of: 1})
 	k.Attr.Grid = [3]int32{int32(blocks), 1, 1}
