@@ -61,7 +61,7 @@ func tooFewRows(w *workload.Workload, c *workload.Chain, n int) string {
 	return ""
 }
 
-// partOf is the k-th of n parts of an operation that was captured in parts (rule G16).
+// partOf is the k-th of n parts of an operation that was captured in parts (rule G20).
 func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
 	op := *captured[0]
 	share := float64(len(captured)) / float64(n)

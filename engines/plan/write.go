@@ -83,7 +83,7 @@ func (r *Rank) writeTail(s *Stream, op *workload.Op) {
 
 // graphGap is the median captured gap between kernels of a graph, without collectives of
 // the library, whose launch takes longer. Kernels that replace them start as the others do
-// (rule S14).
+// (rule S20).
 func (pl *Planner) graphGap() trace.Time {
 	if pl.inGraph == nil {
 		var gaps []trace.Time

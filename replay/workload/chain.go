@@ -29,8 +29,11 @@ const maxChain = 4096
 
 // Chains finds the chains of a workload in order of their collectives: those captured in
 // several parts, and those of several lookups whose outputs one collective sends together
-// (rule V8). A single kernel and its collective, captured whole, is a Pair instead.
+// (rule V20). A single kernel and its collective, captured whole, is a Pair instead.
 func Chains(w *Workload) []Chain {
+	if len(w.Steps) <= 1 && loop(w) { // rounds are iterations, not parts
+		return nil
+	}
 	f := newChainFinder(w)
 	var all []Chain
 	for row := range w.Collectives {
@@ -124,7 +127,7 @@ func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, why string) {
 	var heavies []int32
 	sum := int64(0)
 	for sum < sent {
-		if at < 0 || len(ops) == maxChain || !sameStep(&f.w.Ops[at], c) || f.w.Ops[at].Kind == trace.Collective || f.waitsForCollective(at) {
+		if at < 0 || len(ops) == maxChain || !sameStep(&f.w.Ops[at], c) || f.w.Ops[at].Kind == trace.Collective {
 			return nil, ""
 		}
 		op := &f.w.Ops[at]
@@ -136,6 +139,9 @@ func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, why string) {
 			}
 			heavies = append(heavies, at)
 			sum += out
+		}
+		if sum < sent && f.waitsForCollective(at) {
+			return nil, ""
 		}
 		at = f.before[at]
 	}
@@ -150,17 +156,23 @@ func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, why string) {
 	return ops, fmt.Sprintf("its output is as large as what is sent: %d bytes", sent)
 }
 
-// withPreparation adds to ops, latest first, the light ones before the first of several
-// heavy ones if they are those before the second too.
+// withPreparation adds to ops, latest first, the fills before the first heavy one, or the
+// light ones if they are those before the second heavy one too.
 func (f *chainFinder) withPreparation(ops, heavies []int32) []int32 {
-	if len(heavies) < 2 {
+	first := heavies[len(heavies)-1]
+	if f.waitsForCollective(first) {
 		return ops
 	}
-	first, second := heavies[len(heavies)-1], heavies[len(heavies)-2]
-	var found []int32
 	at := f.before[first]
-	for same := f.before[second]; same != first; same = f.before[same] {
-		if at < 0 || f.w.Ops[at].Name != f.w.Ops[same].Name || f.waitsForCollective(at) {
+	if len(heavies) < 2 {
+		for ; at >= 0 && f.w.IsFill(&f.w.Ops[at]); at = f.before[at] {
+			ops = append(ops, at)
+		}
+		return ops
+	}
+	var found []int32
+	for same := f.before[heavies[len(heavies)-2]]; same != first; same = f.before[same] {
+		if at < 0 || f.w.Ops[at].Name != f.w.Ops[same].Name || len(found) > 0 && f.waitsForCollective(found[len(found)-1]) {
 			return ops
 		}
 		found = append(found, at)
@@ -276,7 +288,8 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 			continue
 		}
 		ids := c.Before[r][last]
-		if f.next[ids[len(ids)-1]] != part.Before[r][0][0] {
+		first := part.Before[r][0][0]
+		if f.next[ids[len(ids)-1]] != first || f.waitsForCollective(first) || f.w.Ops[first].Step != f.w.Ops[ids[0]].Step {
 			return false
 		}
 	}

@@ -24,7 +24,7 @@ type Cutter struct {
 // run one after another, each collective behind its part; the operations behind the
 // collectives follow the last one. Operations around the chains move to new times: they
 // keep their dependencies, the delays behind them and the host's time to issue them
-// (rule V9). Origins maps operations to the captured ones.
+// (rule V21). Origins maps operations to the captured ones.
 func Recut(w *Workload, chains []Chain, n int, c Cutter) *Workload {
 	r := recut{w: w, n: n, c: c, chains: chains, at: make([]place, len(w.Ops)), now: make([][]int32, len(w.Ops)), calls: make([][]*planned, w.World)}
 	r.mark()
@@ -118,7 +118,9 @@ func (r *recut) cutCollectives() {
 			captured = append(captured, &r.w.Collectives[row])
 		}
 		for range r.n {
-			r.colls = append(r.colls, r.c.Collective(captured, r.n))
+			c := r.c.Collective(captured, r.n)
+			c.Shortest = 0
+			r.colls = append(r.colls, c)
 		}
 	}
 	for i := range r.colls {
@@ -200,7 +202,18 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 	}
 	op := r.w.Ops[own[0]]
 	op.Alone = 0
+	if r.n > 1 && op.Queue == r.w.Ops[side[0][0]].Queue { // parts cannot overlap on one stream
+		op.Queue = r.freeQueue(rank)
+	}
 	add(planned{op: op, from: own[0], place: place{at.chain, k, 0, moving}, coll: r.firstOf(at.chain) + int32(k), delay: r.c.Event}, own...)
+}
+
+// freeQueue is the number of a queue that a rank does not use.
+func (r *recut) freeQueue(rank int) (free int64) {
+	for _, id := range r.w.Ranks[rank] {
+		free = max(free, r.w.Ops[id].Queue+1)
+	}
+	return free
 }
 
 // delayOf is the captured time from the last of an op's causes, its issue included, to its
@@ -239,7 +252,8 @@ func (r *recut) link() {
 				}
 			}
 			for _, d := range r.w.Ops[p.from].After {
-				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside || r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain) {
+				// The first part has waited for what is outside of the chain.
+				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside || p.part == 0 && (r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain)) {
 					p.after = append(p.after, Dep{now[len(now)-1], d.Why})
 				}
 			}
