@@ -217,7 +217,7 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 			return false
 		}
 		m := member{rank: op.Rank, op: op}
-		for _, p := range s.prepsOf(id) {
+		for _, p := range s.copiesFor(id) {
 			m.preps = append(m.preps, prep{&s.w.Ops[p], 0, 1})
 		}
 		x.members = append(x.members, m)
@@ -235,17 +235,6 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 	}
 	s.exchanges = append(s.exchanges, x)
 	return true
-}
-
-// prepsOf are the copies that make a collective's input on its rank and nothing else.
-func (s *step) prepsOf(id int32) []int32 {
-	var list []int32
-	for _, e := range s.w.Flow[id] {
-		if real(e) && e.Kind == workload.ReadAfterWrite && s.w.Ops[e.Op].Collective < 0 && len(s.readers[e.Op]) == 1 && !s.w.Ops[e.Op].Matrix() {
-			list = append(list, e.Op)
-		}
-	}
-	return list
 }
 
 // useInBackward finds the copy that reads a gather's output, nil if compute reads it in

@@ -32,6 +32,7 @@ const maxOps = 1 << 23
 //  1. steps.go   iterations marked by the program
 //  2. ops.go     device spans become ops, by rank, and are joined with their launches
 //  3. order.go   dependencies of each op, and the remaining gap
+//     dataflow_build.go  what the data of each op depend on
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
 //  5. world.go   ranks that were not captured become copies
@@ -52,6 +53,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		l.order(src)
 		l.measure(src)
 		src.assignSteps()
+		l.flow(src)
 		l.candidates[i] = l.findCandidates(src)
 		src.facts = nil
 	}

@@ -18,6 +18,7 @@ type source struct {
 	waits    []trace.SpanID // host calls that made a stream wait, by start
 	marks    []mark         // iterations marked on the host or above the device, by start
 	calls    []trace.Time   // driver time of kernel launches
+	flow     [][]Edge       // by op: what its data depend on
 }
 
 // A fact is data about an op that only the lift needs.
