@@ -194,7 +194,7 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 		gap = min(gap, Duration(r.Planner.Machine.Launch.Event.Value))
 	}
 	if r.Planner.Graph {
-		gap = min(gap, Duration(r.Planner.Machine.Launch.Graph.Or(r.Planner.Machine.Launch.Gap.Value)))
+		gap = min(gap, r.Planner.graphLaunch(op))
 	}
 	s.Launch(gap, r.Planner.commandOf(op))
 	r.Written(s, op)

@@ -81,6 +81,17 @@ func (r *Rank) writeTail(s *Stream, op *workload.Op) {
 	s.Launch(gap, program.Command{Op: program.Launch, Kernel: k, Name: k.Name, Origin: op.ID})
 }
 
+// graphLaunch is the gap before an operation that a captured graph launches behind another
+// one (rule S21).
+func (pl *Planner) graphLaunch(op *workload.Op) trace.Time {
+	l := &pl.Machine.Launch
+	gap := l.GraphGap.Or(l.Graph.Or(l.Gap.Value))
+	if op.Collective >= 0 && !pl.replaces(op) {
+		gap = l.GraphComm.Or(gap)
+	}
+	return Duration(gap)
+}
+
 // graphGap is the median captured gap between kernels of a graph, without collectives of
 // the library, whose launch takes longer. Kernels that replace them start as the others do
 // (rule S20).
@@ -116,7 +127,7 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 	}
 	if r.Planner.Graph {
 		r.waitFor(s, after, except...)
-		return Duration(l.Graph.Or(l.Gap.Value))
+		return r.Planner.graphLaunch(op)
 	}
 	r.notBefore(op)
 	s.Wait(r.HostIssued, r.Issue(cost.Value, op.Name), "host")
