@@ -34,7 +34,7 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 // dependencies, to its start. It is at most the time of an event (rule S4).
 func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 	if pl.Graph {
-		return Duration(pl.Machine.Launch.Graph.Or(pl.Machine.Launch.Gap.Value))
+		return pl.graphLaunch(op)
 	}
 	from := trace.Time(0)
 	if before != nil {

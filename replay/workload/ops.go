@@ -144,6 +144,7 @@ func (src *source) settle(run *trace.Run) {
 	for i := range src.facts {
 		f := &src.facts[i]
 		f.shared = count[f.launch] > 1
+		src.ops[i].Graph = f.shared
 		src.ops[i].Own = operators && f.operator == trace.None && f.launch != trace.None && !f.shared && src.ops[i].Kind == trace.Compute
 	}
 }
