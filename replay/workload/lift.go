@@ -19,6 +19,8 @@ type Options struct {
 	// name@workgroups for launches with that number of workgroups.
 	Shapes map[string]Shape
 	Tiles  map[string]Tiling // Tiles alone, or TileM and TileN; the rest is derived
+
+	Dataflow []Correction // of what depends on what, by the user
 }
 
 // maxOps bounds the number of ops including those of copied ranks.
@@ -65,6 +67,9 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		w.Calls = append(w.Calls, middle(sources[row].calls))
 	}
 	l.collect()
+	if err := l.correct(); err != nil {
+		return nil, err
+	}
 	l.pair()
 	if len(w.Ops) == 0 {
 		l.note("the run holds no device operation")
