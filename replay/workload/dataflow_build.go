@@ -127,6 +127,10 @@ func (l *lifter) takeFlow(src *source, base int32) {
 			e.Op += base
 			all = append(all, e)
 		}
+		if first == len(all) {
+			l.Flow = append(l.Flow, nil)
+			continue
+		}
 		l.Flow = append(l.Flow, all[first:len(all):len(all)])
 	}
 }

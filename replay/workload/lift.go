@@ -19,6 +19,8 @@ type Options struct {
 	// name@workgroups for launches with that number of workgroups.
 	Shapes map[string]Shape
 	Tiles  map[string]Tiling // Tiles alone, or TileM and TileN; the rest is derived
+
+	Dataflow []Correction // of what depends on what, by the user
 }
 
 // maxOps bounds the number of ops including those of copied ranks.
@@ -70,6 +72,9 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	}
 	l.collect()
 	l.guessOperations()
+	if err := l.correct(); err != nil {
+		return nil, err
+	}
 	l.pair()
 	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {

@@ -14,7 +14,7 @@ import (
 // (from may be run). Operations are aligned by name and size, in the order in which the
 // host issued them, in each iteration that the profiler marked. A rank takes them from
 // the rank with its id, else from the first one that fits; file is the place of from.
-// The run is not changed; it is returned if nothing fits.
+// The run is not changed.
 func Transfer(run, from *trace.Run, file string) *trace.Run {
 	t := transfer{run: run, from: from, file: file, keys: map[string]int32{}, done: *run}
 	t.done.Kernels, t.done.Copies = slices.Clone(run.Kernels), slices.Clone(run.Copies)
@@ -33,7 +33,9 @@ func Transfer(run, from *trace.Run, file string) *trace.Run {
 		}
 	}
 	if !found {
-		return run
+		ledger := t.done.Ledger
+		t.done = *run
+		t.done.Ledger = ledger
 	}
 	return &t.done
 }
@@ -149,7 +151,9 @@ func (t *transfer) rank(row int, ours, theirs []sequence) bool {
 			known, ours[row].ops, source.ID, t.from.Ranks[other].ID), "", 0)
 		return true
 	}
-	if t.from != t.run {
+	if t.from != t.run && len(t.from.Uses) == 0 {
+		t.done.Ledger.Add(trace.Noted, t.file, "folder ignored: it has no execution trace of its profile", "", 0)
+	} else if t.from != t.run {
 		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("execution trace ignored for rank %d: %d of its %d operations are like those of this trace", source.ID, best, ours[row].ops), "", 0)
 	}
 	return false
