@@ -34,6 +34,9 @@ func (a *app) printReplay(r *replayed) {
 	if r.Estimated != "" {
 		fmt.Fprintln(a.out, plain.Line(r.Estimated))
 	}
+	if r.Unprofiled {
+		fmt.Fprintf(a.out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", micros(trace.Time(r.Measured)))
+	}
 	fmt.Fprintln(a.out)
 	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
 	for _, row := range r.Rows {

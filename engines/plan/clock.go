@@ -118,7 +118,7 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 		}
 		all += Seconds(op.DurAlone())
 		sh := op.Shape
-		if t := m.Tiling(sh.M, sh.N, sh.K); op.Tiling.Persistent && (law || t.Measured) {
+		if t := m.Tiling(sh.M, sh.N, sh.K); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
 			known += t.Seconds
 			took += Seconds(op.DurAlone())
 		}
