@@ -87,7 +87,7 @@ func (src *source) settled(id int32, found []Edge) []Edge {
 	return kept
 }
 
-// guess adds what streams and events say about ops without accesses. A collective reads
+// guess adds what streams and events say about ops without accesses (rule V8). A collective reads
 // what the op before its issue wrote, and an op that waited for a collective reads what
 // that received; other orders may mean nothing.
 func (src *source) guess(unknown []bool) {
