@@ -200,6 +200,8 @@ type Run struct {
 	Operators  []Operator
 	Groups     []Group
 	Waits      []Wait // in file order
+	Uses       []Uses // what operators read and write, from an execution trace
+	Accesses   []Access
 
 	Collectives []MatchedCollective // over all ranks, by arrival of the first member
 

@@ -33,6 +33,10 @@ var Bulk = plan.Strategy{
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
 	Plain: true,
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+		whole, _ := plan.Recut(w, m, sc, 1, v.Int("channels"), func(c *workload.Chain) bool { return c.Parts() > 1 })
+		return whole
+	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.AlgoProto = machine.AlgoProto{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}
 		why := "no collective was found"

@@ -71,12 +71,24 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) {
 			}
 		}
 		if i >= n {
-			at := used[gathers[i-n]]
-			m.place = max(m.place, at)
-			m.deps = append(m.deps, s.items[rank][at])
+			s.waitForUse(m, gathers[i-n], used[gathers[i-n]])
 		} else {
 			m.place = max(m.place, s.firstOf(rank, used[x])-1)
 		}
+	}
+}
+
+// waitForUse makes a gather wait until the parameters of another one are in use: copied out
+// of its buffer or, if compute reads them in place, when that begins.
+func (s *step) waitForUse(m *member, other *exchange, at int32) {
+	m.place = max(m.place, at)
+	if s.readsOnly(s.items[m.rank][at].op.ID, other.member(m.rank).op.ID) {
+		m.deps = append(m.deps, s.items[m.rank][at])
+		return
+	}
+	m.after = append(m.after, other)
+	if at > 0 {
+		m.deps = append(m.deps, s.items[m.rank][at-1])
 	}
 }
 
@@ -217,7 +229,7 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 			return false
 		}
 		m := member{rank: op.Rank, op: op}
-		for _, p := range s.prepsOf(id) {
+		for _, p := range s.copiesFor(id) {
 			m.preps = append(m.preps, prep{&s.w.Ops[p], 0, 1})
 		}
 		x.members = append(x.members, m)
@@ -235,17 +247,6 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 	}
 	s.exchanges = append(s.exchanges, x)
 	return true
-}
-
-// prepsOf are the copies that make a collective's input on its rank and nothing else.
-func (s *step) prepsOf(id int32) []int32 {
-	var list []int32
-	for _, e := range s.w.Flow[id] {
-		if real(e) && e.Kind == workload.ReadAfterWrite && s.w.Ops[e.Op].Collective < 0 && len(s.readers[e.Op]) == 1 && !s.w.Ops[e.Op].Matrix() {
-			list = append(list, e.Op)
-		}
-	}
-	return list
 }
 
 // useInBackward finds the copy that reads a gather's output, nil if compute reads it in

@@ -106,11 +106,32 @@ func newStep(pl *plan.Planner) *step {
 		}
 		s.items = append(s.items, items)
 	}
-	for row := range w.Collectives {
-		c := &w.Collectives[row]
-		s.async[row] = s.ranAlongside(c) || !s.knowsData(c)
-	}
+	s.findAsync()
 	return s
+}
+
+// findAsync finds the collectives that ran alongside compute when captured: all of a stream
+// of which one did.
+func (s *step) findAsync() {
+	type stream struct {
+		rank  int
+		queue int64
+	}
+	async := map[stream]bool{}
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if s.ranAlongside(c) {
+			for _, id := range c.Members {
+				async[stream{s.w.Ops[id].Rank, s.w.Ops[id].Queue}] = true
+			}
+		}
+	}
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		s.async[row] = !s.knowsData(c) || slices.ContainsFunc(c.Members, func(id int32) bool {
+			return async[stream{s.w.Ops[id].Rank, s.w.Ops[id].Queue}]
+		})
+	}
 }
 
 // knowsData reports whether the dataflow shows on every rank what a collective reads or who
@@ -126,24 +147,43 @@ func marksFSDP(w *workload.Workload) bool {
 	return slices.ContainsFunc(w.Run.Names, func(n string) bool { return len(n) > 6 && n[:6] == "FSDP::" })
 }
 
-// ranAlongside reports whether, on any rank, the host issued compute behind the collective
-// that did not wait for it.
+// ranAlongside reports whether a collective has a stream of its own and, on any rank, either
+// the host issued compute behind it that did not wait for it, or compute ran during a tenth
+// of its time.
 func (s *step) ranAlongside(c *workload.Collective) bool {
 	for _, id := range c.Members {
 		op := &s.w.Ops[id]
 		items := s.items[op.Rank]
-		next := int(s.issued[id])
-		for next < len(items) && items[next].op.Kind != trace.Compute {
-			next++
+		next, waits := int(s.issued[id]), false
+		for ; next < len(items) && !waits; next++ {
+			waits = slices.ContainsFunc(items[next].op.After, func(d workload.Dep) bool { return d.Op == id })
+			if items[next].op.Kind == trace.Compute {
+				break
+			}
 		}
-		if next == len(items) || items[next].op.Queue == op.Queue {
+		if next == len(items) || s.computesOn(op) {
 			continue
 		}
-		if !slices.ContainsFunc(items[next].op.After, func(d workload.Dep) bool { return d.Op == id }) {
+		if !waits || s.computedDuring(op) > op.Dur()/10 {
 			return true
 		}
 	}
 	return false
+}
+
+// computesOn reports whether compute ran on an operation's stream.
+func (s *step) computesOn(op *workload.Op) bool {
+	return slices.ContainsFunc(s.items[op.Rank], func(it *item) bool { return it.op.Queue == op.Queue && it.op.Kind == trace.Compute })
+}
+
+// computedDuring is the time of a collective's kernel during which its rank computed.
+func (s *step) computedDuring(c *workload.Op) (sum trace.Time) {
+	for _, it := range s.items[c.Rank] {
+		if it.op.Kind == trace.Compute {
+			sum += max(0, min(it.op.End, c.End)-max(it.op.Start, c.Start))
+		}
+	}
+	return sum
 }
 
 // real reports whether an edge holds under every schedule.
@@ -153,45 +193,53 @@ func real(e workload.Edge) bool { return e.Kind != workload.StreamOnly && !e.Reu
 // were ready before the operation in front of them: they move with the collective.
 func (s *step) findPreps(row int) {
 	for _, id := range s.w.Collectives[row].Members {
-		for _, e := range s.w.Flow[id] {
-			if e.Kind == workload.ReadAfterWrite && !e.Reused {
-				s.addPrep(row, e.Op)
-			}
-		}
+		s.preps[row] = append(s.preps[row], s.copiesFor(id)...)
 	}
 	slices.Sort(s.preps[row])
 }
 
-func (s *step) addPrep(row int, id int32) {
-	op := &s.w.Ops[id]
-	if k := op.Shape.Kind; s.at[id] < 0 || op.Matrix() || k == workload.GEMV || k == workload.Embedding || slices.Contains(s.preps[row], id) {
-		return
-	}
-	for _, reader := range s.readers[id] {
-		if c := s.w.Ops[reader].Collective; int(c) != row && !slices.Contains(s.preps[row], reader) {
-			return
+// copiesFor are the operations of a rank whose results nothing but the collective reads,
+// directly or through others of them, and that neither multiply matrices nor look up tables
+// nor follow directly on what they read.
+func (s *step) copiesFor(id int32) []int32 {
+	var group []int32
+	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
+		for _, e := range s.w.Flow[todo[0]] {
+			if e.Kind == workload.ReadAfterWrite && !e.Reused && !slices.Contains(group, e.Op) && s.onlyFor(e.Op, id, group) && s.waited(e.Op, id, group) {
+				group, todo = append(group, e.Op), append(todo, e.Op)
+			}
 		}
 	}
-	if s.readyAt(id) >= s.at[id]-1 {
-		return // directly behind its producer
-	}
-	s.preps[row] = append(s.preps[row], id)
-	for _, e := range s.w.Flow[id] {
-		if e.Kind == workload.ReadAfterWrite && !e.Reused {
-			s.addPrep(row, e.Op)
-		}
-	}
+	return group
 }
 
-// readyAt is the index of the last item that an operation depends on; -1: none.
-func (s *step) readyAt(id int32) int32 {
-	last := int32(-1)
-	for _, e := range s.w.Flow[id] {
-		if real(e) {
-			last = max(last, s.at[e.Op])
+// onlyFor reports whether an operation is a kernel or copy of which only a collective, or
+// the group, reads the result.
+func (s *step) onlyFor(id, collective int32, group []int32) bool {
+	op := &s.w.Ops[id]
+	k := op.Shape.Kind
+	return s.at[id] >= 0 && !op.Matrix() && k != workload.GEMV && k != workload.Embedding &&
+		!slices.ContainsFunc(s.readers[id], func(r int32) bool { return r != collective && !slices.Contains(group, r) })
+}
+
+// waited reports whether other work was issued between an operation and the last one that
+// it depends on. Kernels of one operator, which lie next to each other, count as one.
+func (s *step) waited(id, collective int32, group []int32) bool {
+	ready, first := int32(-1), s.at[id]
+	seen := []int32{id}
+	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
+		for _, e := range s.w.Flow[todo[0]] {
+			switch {
+			case !real(e) || slices.Contains(seen, e.Op):
+			case s.at[e.Op] == first-1 && s.w.Ops[e.Op].Name == s.w.Ops[id].Name && s.onlyFor(e.Op, collective, append(group, seen...)):
+				first = s.at[e.Op]
+				seen, todo = append(seen, e.Op), append(todo, e.Op)
+			default:
+				ready = max(ready, s.at[e.Op])
+			}
 		}
 	}
-	return last
+	return ready < 0 || ready < first-1
 }
 
 // move takes the copies that prepare collectives out of the order of compute.
@@ -258,7 +306,7 @@ func (s *step) exchange(row int) *exchange {
 func (s *step) streamName(c *workload.Collective) string {
 	for _, id := range c.Members {
 		op := &s.w.Ops[id]
-		if slices.ContainsFunc(s.items[op.Rank], func(it *item) bool { return it.op.Queue == op.Queue && it.op.Kind == trace.Compute }) {
+		if s.computesOn(op) {
 			if s.fsdp {
 				return c.Op.String() + " stream"
 			}

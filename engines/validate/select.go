@@ -50,10 +50,12 @@ func selectionOf(row *dataset.Row) (plan.Selection, string) {
 		set["policy"], set["reset"], set["waitkernel"] = p.Policy, "on", "off"
 	}
 	switch p.Impl {
-	case "torch_fused_all_gather_matmul", "torch_fused_matmul_reduce_scatter": // a library call a shard
+	case "torch_fused_all_gather_matmul", "torch_fused_matmul_reduce_scatter", "torch_async_tp": // a library call a shard
 		set["impl"], set["gemm"] = "pull", "chunks"
 	case "one_shot_all_reduce":
 		set["impl"] = "oneshot"
+	case "two_shot_all_reduce":
+		set["impl"] = "twoshot"
 	}
 	v, err := e.Values(set)
 	if err != nil {

@@ -85,11 +85,15 @@ type Launch struct {
 	MemsetGap      Quantity // additional seconds if a memset lies between them
 	Event          Quantity // seconds from the end of a kernel to the start of a waiting one on another stream, while the first stream has more work
 	Hop            Quantity // the same if the first stream has no more work
-	Graph          Quantity // seconds per kernel of a captured graph in addition to its work
+	Graph          Quantity // seconds of a kernel of a captured graph that does nothing, including its launch
+	GraphGap       Quantity // seconds between dependent kernels of a captured graph
+	GraphComm      Quantity // seconds from a kernel of a captured graph to a collective of the library behind it
 	Timing         Quantity // seconds of a timed kernel outside of it: events, launch, skew of the ranks
 	Host           Quantity // host seconds to enqueue a kernel through the framework
 	Compiled       Quantity // host seconds to enqueue a compiled kernel (Triton)
 	Call           Quantity // host seconds of the driver call within that, as profiled: the host pace of Host, Compiled, HostEvent and HostCollective
+	ProfiledOp     Quantity // host seconds that a profiler with shapes adds to a recorded operator, on a host with the pace of Call
+	ProfiledCall   Quantity // the same for a recorded runtime or driver call
 	HostEvent      Quantity // host seconds to record an event and make another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective
 	NetworkCall    Quantity // seconds of a workgroup to hand a transfer and its flag to the network library

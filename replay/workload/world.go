@@ -32,6 +32,7 @@ func (l *lifter) spread() error {
 	} else {
 		l.Ops = make([]Op, 0, total)
 		for rank, row := range l.Rows {
+			l.takeFlow(&l.sources[row], int32(len(l.Ops)))
 			l.copyRank(rank, l.sources[row].ops)
 		}
 	}
@@ -54,6 +55,7 @@ func (l *lifter) inPlace() bool {
 // takeRank makes the ops of a source, which lie behind those of the workload, part of it.
 func (l *lifter) takeRank(rank int) {
 	base, ops := int32(len(l.Ops)), l.sources[rank].ops
+	l.takeFlow(&l.sources[rank], base)
 	l.Ops = l.Ops[:len(l.Ops)+len(ops)]
 	ids := make([]int32, len(ops))
 	for i := range ops {
