@@ -159,6 +159,10 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, nil //nolint:nilnil,nilerr // the outcome has the reason
 	}
 	o.Time = plan.StepTime(w, o.Result.Run)
+	if pl.Ahead && pl.HostPeriod() > o.Time {
+		sc.HostBound = true
+		return o.simulate(w, sc, opts)
+	}
 	if o.Strategy.Bound && !o.Strategy.Exact { // overlapping iterations count by the mean
 		o.Time = min(o.Time, plan.StepsOf(w, o.Result.Run).Mean())
 	}

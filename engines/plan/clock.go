@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"math"
+
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -49,21 +51,34 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	return c
 }
 
-// shown is the relative clock of the capture, derived from GEMMs whose times alone are
-// measured. Without such GEMMs it is the full clock, if that lasts for the seconds that
+// shown is the relative clock of the capture, derived from its GEMMs: those whose times
+// alone are measured if they take most of the GEMMs' time, else those of the matrix library
+// by its law. A reading within the spread of runs of the full clock or of the settled one
+// counts as that. Without GEMMs it is the full clock, if that lasts for the seconds that
 // the GPUs had computed (rule P6).
 func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
-	settled := m.Clock.Settled(c.demand)
-	if known, took, all := LibraryGEMMs(w, m, false); took > all/2 {
-		if at := known / took / m.Clock.InPlace.Or(1); at < 1-m.Matmul.RunSpread.Value {
-			return max(at, settled)
+	near, law := m.Matmul.RunSpread.Value, false
+	known, took, all := LibraryGEMMs(w, m, law)
+	if took <= all/2 {
+		law = true
+		known, took, all = LibraryGEMMs(w, m, law)
+	}
+	if took <= all/2 {
+		settled := m.Clock.Settled(c.demand)
+		if loaded > m.Clock.Lasts(0, m.Clock.Draw(c.demand, 1)) {
+			return settled
 		}
 		return 1
 	}
-	if loaded > m.Clock.Lasts(0, m.Clock.Draw(c.demand, 1)) {
+	at := known / took / m.Clock.InPlace.Or(1)
+	if at >= 1-near {
+		return 1
+	}
+	c.demand.At = at
+	if settled := m.Clock.Settled(c.demand); math.Abs(at/settled-1) <= near {
 		return settled
 	}
-	return 1
+	return at
 }
 
 // add adds one operation to the demand.
@@ -92,11 +107,13 @@ func streaming(op *workload.Op, m *machine.Machine) float64 {
 
 // LibraryGEMMs returns, in seconds: the profile's time at full clock of the matrix
 // library's GEMMs (those measured alone, or with law all of them), their captured time,
-// and the captured time of all GEMMs.
+// and the captured time of all GEMMs. The first of several iterations does not count, as in
+// StepTime.
 func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, took, all float64) {
+	of, n := workload.IterationsOf(w)
 	for i := range w.Ops {
 		op := &w.Ops[i]
-		if op.Shape.Kind != workload.GEMM {
+		if op.Shape.Kind != workload.GEMM || n > 1 && of[i] < 1 {
 			continue
 		}
 		all += Seconds(op.DurAlone())

@@ -25,7 +25,7 @@ func (pl *Planner) hostPace(rank int) float64 {
 // HostIssued to wait for and the captured time of the issue; 0 if the trace has no host
 // calls.
 func (r *Rank) issueAsCaptured(op *workload.Op) (int64, trace.Time) {
-	if op.Issued == trace.Infinity || op.Issued > op.Start {
+	if op.Issued == trace.Infinity || op.Issued > op.Start || r.Planner.Graph {
 		return 0, 0
 	}
 	at := max(op.Issued, r.clock)

@@ -34,11 +34,13 @@ type Planner struct {
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
 	gangs    map[gangKey]*Gang
 	Measured bool // kernels last their measured times and hold no slots
+	Ahead    bool // hosts run ahead of the devices as in a loop (RunAhead)
 	Anchored bool // every operation starts at its captured time
 
 	// Set by schedules that write every operation themselves (oneAtATime, lanes).
 	WriteOp     func(r *Rank, op *workload.Op) // nil: the emitter writes pairs, other operations stay as captured
 	Order       [][]int32                      // by rank: order of writing; nil: as captured
+	HostOrder   [][]int32                      // by rank: order in which IssueInOrder writes the host's part; nil: WriteOp writes it
 	Serial      bool                           // communication never runs alongside compute
 	EndedBefore []int32                        // for a serial schedule: result of TimeOrder
 	BusyAt      []bool
@@ -52,6 +54,7 @@ type Planner struct {
 type Settings struct {
 	Graph            bool                               // launched by a captured graph instead of by the host
 	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
+	Carrier          string                             // what moves collectives (Carriers); "": as captured
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
 	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none
 }
@@ -67,6 +70,9 @@ type Rank struct {
 	clock      trace.Time // captured time up to which the host stream has been written
 	ahead      trace.Time // captured time after clock that is already used
 	syncs      []workload.HostSync
+	lead       int64             // count of HostIssued from which the devices begin
+	latency    trace.Time        // of a launch, which IssueInOrder includes
+	issued     map[int32]int64   // by op: count of HostIssued, if IssueInOrder wrote it
 	HostPace   float64           // host's issue time relative to the profile's host
 	where      map[int32]*Stream // by op: stream that it was written to
 	Separation separation        // for a serial schedule
@@ -122,7 +128,10 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, Separation: separation{comm: -1}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
-		r.syncs, r.HostPace = workload.HostSyncs(w, id), pl.hostPace(id)
+		r.HostPace = pl.hostPace(id)
+		if id < len(w.Hosts) {
+			r.syncs = w.Hosts[id].Syncs
+		}
 		pl.ranks = append(pl.ranks, r)
 	}
 	return pl, nil
@@ -243,6 +252,9 @@ func (pl *Planner) LimitToPairs(from int) {
 // Write writes all ranks and returns the program.
 func (pl *Planner) Write(emit Emitter) *program.Program {
 	for _, r := range pl.ranks {
+		if pl.HostOrder != nil {
+			r.IssueInOrder(pl.HostOrder[r.ID])
+		}
 		if pl.WriteOp != nil {
 			order := pl.Workload.Ranks
 			if pl.Order != nil {

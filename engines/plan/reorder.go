@@ -29,39 +29,6 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 	return order
 }
 
-// IssueCosts is, by op of a rank (index: id minus that of the rank's first op), the time
-// that its host spent from the issue before to this one, less what it waited for the
-// device; 0 where the trace has no host calls.
-func (r *Rank) IssueCosts() []trace.Time {
-	w := r.Planner.Workload
-	ids := w.Ranks[r.ID]
-	costs := make([]trace.Time, len(ids))
-	last, syncs := trace.Time(0), workload.HostSyncs(w, r.ID)
-	for _, id := range IssueOrder(w, r.ID) {
-		op := &w.Ops[id]
-		if op.Issued == trace.Infinity || op.Issued > op.Start {
-			continue
-		}
-		cost := op.Issued - last
-		for len(syncs) > 0 && syncs[0].End <= op.Issued {
-			cost -= syncs[0].End - max(last, syncs[0].Start)
-			syncs = syncs[1:]
-		}
-		costs[id-ids[0]], last = max(0, cost), op.Issued
-	}
-	return costs
-}
-
-// IssueIn writes the issue of an operation that costs the host d and returns the count of
-// HostIssued to wait for; 0 for a captured graph or where the trace has no host calls.
-func (r *Rank) IssueIn(op *workload.Op, d trace.Time) int64 {
-	if r.Planner.Graph || op.Issued == trace.Infinity || op.Issued > op.Start {
-		return 0
-	}
-	r.Host.Delay(d, program.HostIssue, op.Name)
-	return r.postIssued()
-}
-
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its
 // dependencies, to its start. It is at most the time of an event (rule S4).
@@ -100,7 +67,7 @@ func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels i
 			return k
 		}
 	}
-	return pl.Collective(op, pl.Chunks(c, 1, channels, beside))
+	return pl.Carried(op, pl.Chunks(c, 1, channels, beside))
 }
 
 // TimeOf is the library's time of a collective alone, ns; 0 where the profile has no law.

@@ -10,6 +10,10 @@ type Scenario struct {
 	Clock ClockRegime
 	Rest  float64 // idle time of the GPUs between two iterations, seconds
 
+	// HostBound is set if the hosts take longer to issue an iteration than the devices to run
+	// it, so that they never run ahead. Package compare finds it.
+	HostBound bool
+
 	// Pace is the duration of clock-bound work relative to the capture; 0 stands for 1.
 	// Package compare finds it.
 	Pace float64

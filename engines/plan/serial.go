@@ -190,7 +190,9 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 		}
 	}
 	gap := max(0, op.Start-from)
-	if event || r.Planner.BusyAt[op.ID] {
+	if r.Planner.Graph {
+		gap = r.Planner.deviceGap(event)
+	} else if event || r.Planner.BusyAt[op.ID] {
 		gap = min(gap, Duration(r.Planner.Machine.Launch.Event.Value))
 	}
 	if r.Planner.Graph {

@@ -12,6 +12,7 @@
 //	kernels.go      kernels of compute, by workgroup
 //	chunk.go        parts of either
 //	race.go         which of two kernels is dispatched first where that varies
+//	issue.go        the host's time for every operation, with or without a profiler
 //	clock.go        the clock that the power limit leaves
 //
 // To add a strategy, import this package and add a row to the table in package engines.

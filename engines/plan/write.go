@@ -53,7 +53,7 @@ func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel 
 			return k
 		}
 	}
-	return pl.Collective(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
+	return pl.Carried(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
 }
 
 // replaces reports whether a kernel of the strategy's replaces that of a collective.

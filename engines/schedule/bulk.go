@@ -29,6 +29,7 @@ var Bulk = plan.Strategy{
 		{Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured"},
 		bucketParam,
 		keepParam,
+		plan.CarrierParam,
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
 	Plain: true,
@@ -49,6 +50,9 @@ var Bulk = plan.Strategy{
 			return no == ""
 		})
 		if pl.AlgoProto != (machine.AlgoProto{}) && len(pl.Pairs) == 0 {
+			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
+		}
+		if why := pl.SetCarrier(v["carrier"]); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
 		}
 		pl.Graph = v["graph"] == "on"

@@ -14,8 +14,14 @@ var Captured = plan.Strategy{
 		"to the trace is the replay's residual.",
 	Bound: true,
 	Exact: true,
-	Plan: func(pl *plan.Planner, _ plan.Values) (plan.Emitter, error) {
-		pl.Measured = true
+	Params: []plan.Param{
+		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+	},
+	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+		pl.Measured, pl.Graph = true, v["graph"] == "on"
+		if pl.Workload.Unprofiled || pl.Graph {
+			pl.RunAhead()
+		}
 		return nil, nil
 	},
 }

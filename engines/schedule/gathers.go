@@ -71,12 +71,24 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) {
 			}
 		}
 		if i >= n {
-			at := used[gathers[i-n]]
-			m.place = max(m.place, at)
-			m.deps = append(m.deps, s.items[rank][at])
+			s.waitForUse(m, gathers[i-n], used[gathers[i-n]])
 		} else {
 			m.place = max(m.place, s.firstOf(rank, used[x])-1)
 		}
+	}
+}
+
+// waitForUse makes a gather wait until the parameters of another one are in use: copied out
+// of its buffer or, if compute reads them in place, when that begins.
+func (s *step) waitForUse(m *member, other *exchange, at int32) {
+	m.place = max(m.place, at)
+	if s.readsOnly(s.items[m.rank][at].op.ID, other.member(m.rank).op.ID) {
+		m.deps = append(m.deps, s.items[m.rank][at])
+		return
+	}
+	m.after = append(m.after, other)
+	if at > 0 {
+		m.deps = append(m.deps, s.items[m.rank][at-1])
 	}
 }
 

@@ -27,6 +27,7 @@ var Multistream = plan.Strategy{
 		keepParam,
 		{Name: "interleave", Default: "0", Doc: "independent chains of an iteration, as micro-batches, that alternate on the compute stream; 0: as captured"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		plan.CarrierParam,
 		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed"},
 		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured"},
@@ -46,6 +47,9 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && p.Collective >= 0
 	})
+	if why := pl.SetCarrier(v["carrier"]); why != "" {
+		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
+	}
 	if why := independent(pl); why != "" || ofStep(v) {
 		if pl.Only != nil {
 			return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
@@ -108,7 +112,7 @@ func overlapsNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
 		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
 	}
 	r.WaitUntilReady(onComm, comm, r.Dependencies(p, comm))
-	onComm.Launch(plan.Duration(r.Planner.Machine.Launch.Event.Value), plan.LaunchOf(comm, r.Planner.Collective(comm, cut)))
+	onComm.Launch(plan.Duration(r.Planner.Machine.Launch.Event.Value), plan.LaunchOf(comm, r.Planner.Carried(comm, cut)))
 	r.Written(onComm, comm)
 	r.EndPair(p)
 }

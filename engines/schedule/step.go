@@ -149,20 +149,22 @@ func marksFSDP(w *workload.Workload) bool {
 
 // ranAlongside reports whether a collective has a stream of its own and, on any rank, either
 // the host issued compute behind it that did not wait for it, or compute ran during a tenth
-// of its transfer.
+// of its time.
 func (s *step) ranAlongside(c *workload.Collective) bool {
 	for _, id := range c.Members {
 		op := &s.w.Ops[id]
 		items := s.items[op.Rank]
-		next := int(s.issued[id])
-		for next < len(items) && items[next].op.Kind != trace.Compute {
-			next++
+		next, waits := int(s.issued[id]), false
+		for ; next < len(items) && !waits; next++ {
+			waits = slices.ContainsFunc(items[next].op.After, func(d workload.Dep) bool { return d.Op == id })
+			if items[next].op.Kind == trace.Compute {
+				break
+			}
 		}
 		if next == len(items) || s.computesOn(op) {
 			continue
 		}
-		waits := slices.ContainsFunc(items[next].op.After, func(d workload.Dep) bool { return d.Op == id })
-		if !waits || s.computedDuring(op.Rank, c) > c.Transfer()/10 {
+		if !waits || s.computedDuring(op) > op.Dur()/10 {
 			return true
 		}
 	}
@@ -174,16 +176,11 @@ func (s *step) computesOn(op *workload.Op) bool {
 	return slices.ContainsFunc(s.items[op.Rank], func(it *item) bool { return it.op.Queue == op.Queue && it.op.Kind == trace.Compute })
 }
 
-// computedDuring is the time of a collective's transfer during which its rank computed.
-func (s *step) computedDuring(rank int, c *workload.Collective) (sum trace.Time) {
-	items := s.items[rank]
-	from, _ := slices.BinarySearchFunc(items, c.Arrive, func(it *item, t trace.Time) int { return cmp.Compare(it.op.End, t) })
-	for _, it := range items[max(0, from-1):] {
-		if it.op.Start >= c.Depart {
-			break
-		}
+// computedDuring is the time of a collective's kernel during which its rank computed.
+func (s *step) computedDuring(c *workload.Op) (sum trace.Time) {
+	for _, it := range s.items[c.Rank] {
 		if it.op.Kind == trace.Compute {
-			sum += max(0, min(it.op.End, c.Depart)-max(it.op.Start, c.Arrive))
+			sum += max(0, min(it.op.End, c.End)-max(it.op.Start, c.Start))
 		}
 	}
 	return sum
@@ -196,46 +193,53 @@ func real(e workload.Edge) bool { return e.Kind != workload.StreamOnly && !e.Reu
 // were ready before the operation in front of them: they move with the collective.
 func (s *step) findPreps(row int) {
 	for _, id := range s.w.Collectives[row].Members {
-		group := s.copiesFor(id)
-		if len(group) == 0 {
-			continue
-		}
-		first, ready := s.at[slices.MinFunc(group, s.inOrder)], int32(-1)
-		for _, p := range group {
-			for _, e := range s.w.Flow[p] {
-				if real(e) && !slices.Contains(group, e.Op) {
-					ready = max(ready, s.at[e.Op])
-				}
-			}
-		}
-		if ready < 0 || ready < first-1 {
-			s.preps[row] = append(s.preps[row], group...)
-		}
+		s.preps[row] = append(s.preps[row], s.copiesFor(id)...)
 	}
 	slices.Sort(s.preps[row])
 }
 
-func (s *step) inOrder(a, b int32) int { return cmp.Compare(s.at[a], s.at[b]) }
-
 // copiesFor are the operations of a rank whose results nothing but the collective reads,
-// directly or through others of them, and that neither multiply matrices nor look up tables.
+// directly or through others of them, and that neither multiply matrices nor look up tables
+// nor follow directly on what they read.
 func (s *step) copiesFor(id int32) []int32 {
 	var group []int32
 	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
 		for _, e := range s.w.Flow[todo[0]] {
-			if e.Kind != workload.ReadAfterWrite || e.Reused || s.at[e.Op] < 0 || slices.Contains(group, e.Op) {
-				continue
+			if e.Kind == workload.ReadAfterWrite && !e.Reused && !slices.Contains(group, e.Op) && s.onlyFor(e.Op, id, group) && s.waited(e.Op, id, group) {
+				group, todo = append(group, e.Op), append(todo, e.Op)
 			}
-			op := &s.w.Ops[e.Op]
-			k := op.Shape.Kind
-			elsewhere := slices.ContainsFunc(s.readers[e.Op], func(r int32) bool { return r != id && !slices.Contains(group, r) })
-			if op.Matrix() || k == workload.GEMV || k == workload.Embedding || elsewhere {
-				continue
-			}
-			group, todo = append(group, e.Op), append(todo, e.Op)
 		}
 	}
 	return group
+}
+
+// onlyFor reports whether an operation is a kernel or copy of which only a collective, or
+// the group, reads the result.
+func (s *step) onlyFor(id, collective int32, group []int32) bool {
+	op := &s.w.Ops[id]
+	k := op.Shape.Kind
+	return s.at[id] >= 0 && !op.Matrix() && k != workload.GEMV && k != workload.Embedding &&
+		!slices.ContainsFunc(s.readers[id], func(r int32) bool { return r != collective && !slices.Contains(group, r) })
+}
+
+// waited reports whether other work was issued between an operation and the last one that
+// it depends on. Kernels of one operator, which lie next to each other, count as one.
+func (s *step) waited(id, collective int32, group []int32) bool {
+	ready, first := int32(-1), s.at[id]
+	seen := []int32{id}
+	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
+		for _, e := range s.w.Flow[todo[0]] {
+			switch {
+			case !real(e) || slices.Contains(seen, e.Op):
+			case s.at[e.Op] == first-1 && s.w.Ops[e.Op].Name == s.w.Ops[id].Name && s.onlyFor(e.Op, collective, append(group, seen...)):
+				first = s.at[e.Op]
+				seen, todo = append(seen, e.Op), append(todo, e.Op)
+			default:
+				ready = max(ready, s.at[e.Op])
+			}
+		}
+	}
+	return ready < 0 || ready < first-1
 }
 
 // move takes the copies that prepare collectives out of the order of compute.

@@ -42,19 +42,19 @@ func shared(a, b plan.Interval) trace.Time { return max(0, min(a.End, b.End)-max
 //	               |in2|AG2|
 const gathered = `
 7 in1  20
-7 AG1 400 in1
+7 AG1 200 in1
 7 F1  900 AG1
 7 in2  20
-7 AG2 400 in2
+7 AG2 200 in2
 7 F2  900 AG2 F1
 7 in3  20
-7 AG3 400 in3
+7 AG3 200 in3
 7 F3  900 AG3 F2`
 
 func TestGathersRunAhead(t *testing.T) {
 	w, m := plantest.Step(t, 2, gathered), plantest.H200(t, 2)
 	at := spans(t, w, enginetest.Outcome(t, w, m, "multistream", nil))
-	if o := shared(at["AG2"][0], at["F1"][0]); o < 300_000 {
+	if o := shared(at["AG2"][0], at["F1"][0]); o < 150_000 {
 		t.Errorf("AG2 runs %v alongside F1 %v for %d ns: want all of it", at["AG2"], at["F1"], o)
 	}
 	// With one gather ahead, the third waits until the second block is in use.

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
@@ -38,6 +39,44 @@ func (sw *stepWriter) write() {
 		sw.pl.Order[rank] = ids[:min(1, len(ids))] // one call a rank, which writes all of it
 	}
 	sw.pl.WriteOp = func(r *plan.Rank, _ *workload.Op) { sw.rank(r) }
+	order := make([][]int32, len(sw.w.Ranks))
+	for rank := range order {
+		issued := map[int32]bool{}
+		add := func(op *workload.Op) {
+			if !issued[op.ID] && op.Issued != trace.Infinity {
+				issued[op.ID] = true
+				order[rank] = append(order[rank], op.ID)
+			}
+		}
+		sw.walk(rank, func(it *item) { add(it.op) }, func(x *exchange) {
+			m := x.member(rank)
+			for _, p := range m.preps {
+				add(p.op)
+			}
+			add(m.op)
+		})
+	}
+	sw.pl.IssueAhead(order)
+}
+
+// walk visits the items and exchanges of a rank in the order in which its host issues them.
+func (sw *stepWriter) walk(rank int, visitItem func(*item), visitExchange func(*exchange)) {
+	var mine []*exchange
+	for _, x := range sw.exchanges {
+		if x.member(rank) != nil {
+			mine = append(mine, x)
+		}
+	}
+	slices.SortStableFunc(mine, func(a, b *exchange) int { return cmp.Compare(a.member(rank).place, b.member(rank).place) })
+	for i := int32(-1); int(i) < len(sw.items[rank]); i++ {
+		if i >= 0 {
+			visitItem(sw.items[rank][i])
+		}
+		for len(mine) > 0 && mine[0].member(rank).place <= i {
+			visitExchange(mine[0])
+			mine = mine[1:]
+		}
+	}
 }
 
 // beside finds, for each member, the largest compute operation between its place and the
@@ -61,40 +100,22 @@ func (sw *stepWriter) beside(x *exchange) {
 type rankWriter struct {
 	*stepWriter
 	*plan.Rank
-	costs  []trace.Time
-	first  int32
-	before map[int64]*workload.Op // by queue: the captured operation before, for gaps
-	prev   map[int32]*workload.Op // by op: the captured one before on its queue
-	lane   map[int32]int          // by op: which of the queue's streams it ran on
-	known  map[*plan.Stream]map[*exchange]bool
-	last   []*item   // serial: the last item of each stream
-	comm   *exchange // serial: the last exchange
-	where  map[*item]*plan.Stream
+	prev  map[int32]*workload.Op // by op: the captured one before on its queue
+	lane  map[int32]int          // by op: which of the queue's streams it ran on
+	known map[*plan.Stream]map[*exchange]bool
+	last  []*item   // serial: the last item of each stream
+	comm  *exchange // serial: the last exchange
+	where map[*item]*plan.Stream
 }
 
 func (sw *stepWriter) rank(r *plan.Rank) {
 	ids := sw.w.Ranks[r.ID]
 	rw := &rankWriter{
-		stepWriter: sw, Rank: r, costs: r.IssueCosts(), first: ids[0],
+		stepWriter: sw, Rank: r,
 		prev: map[int32]*workload.Op{}, lane: map[int32]int{}, known: map[*plan.Stream]map[*exchange]bool{}, where: map[*item]*plan.Stream{},
 	}
 	rw.captured(ids)
-	var mine []*exchange
-	for _, x := range sw.exchanges {
-		if x.member(r.ID) != nil {
-			mine = append(mine, x)
-		}
-	}
-	slices.SortStableFunc(mine, func(a, b *exchange) int { return int(a.member(r.ID).place) - int(b.member(r.ID).place) })
-	for i := int32(-1); int(i) < len(sw.items[r.ID]); i++ {
-		if i >= 0 {
-			rw.item(sw.items[r.ID][i])
-		}
-		for len(mine) > 0 && mine[0].member(r.ID).place <= i {
-			rw.exchange(mine[0])
-			mine = mine[1:]
-		}
-	}
+	sw.walk(r.ID, rw.item, rw.exchange)
 }
 
 func (x *exchange) member(rank int) *member {
@@ -140,10 +161,10 @@ func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
 	return rw.NewStream(op.Queue)
 }
 
+// issue makes a stream wait until the host has issued an operation.
 func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) {
-	if n := rw.IssueIn(op, rw.costs[op.ID-rw.first]); n > 0 {
-		s.Wait(rw.HostIssued, n, "host")
-	}
+	rw.BeginAhead(s)
+	rw.WaitIssued(s, op)
 }
 
 // item writes a kernel or copy of compute.
@@ -220,6 +241,36 @@ func (rw *rankWriter) exchange(x *exchange) {
 	if rw.priority {
 		s.Priority = 1
 	}
+	first := s // stream that waits for the data: that of the copies in front, if there are any
+	if len(m.preps) > 0 && !rw.serial {
+		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
+	}
+	rw.waitForAll(first, m)
+	gap := plan.Duration(rw.pl.Machine.Launch.Event.Value)
+	for _, p := range m.preps {
+		rw.issue(first, p.op)
+		command := rw.pl.CommandOf(p.op)
+		if p.of > 1 {
+			command = rw.pl.Part(p.op, p.k, p.of)
+		}
+		first.Launch(gap, command)
+		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
+	}
+	if first != s {
+		copied := rw.pl.Program.NewFlag("copies for " + m.op.Name)
+		first.Post(copied, 1)
+		s.Wait(copied, 1, "copies for "+m.op.Name)
+		gap = plan.Duration(rw.pl.Machine.Launch.Event.Value)
+	}
+	rw.issue(s, m.op)
+	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.beside)))
+	s.Post(m.done, 1)
+	m.started = true
+	rw.comm = x
+}
+
+// waitForAll makes a stream wait for what a collective depends on.
+func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) {
 	deps := m.deps
 	if rw.serial {
 		deps = append(slices.Clone(deps), rw.last...)
@@ -235,19 +286,4 @@ func (rw *rankWriter) exchange(x *exchange) {
 	for _, y := range m.after {
 		rw.waitFor(s, y)
 	}
-	gap := plan.Duration(rw.pl.Machine.Launch.Event.Value)
-	for _, p := range m.preps {
-		rw.issue(s, p.op)
-		command := rw.pl.CommandOf(p.op)
-		if p.of > 1 {
-			command = rw.pl.Part(p.op, p.k, p.of)
-		}
-		s.Launch(gap, command)
-		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
-	}
-	rw.issue(s, m.op)
-	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.beside)))
-	s.Post(m.done, 1)
-	m.started = true
-	rw.comm = x
 }

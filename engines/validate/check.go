@@ -133,7 +133,7 @@ func (t *rowGroup) check(row dataset.Row, m machine.Machine, seeds int) Check {
 		c.Why = why
 		return c
 	}
-	sc := plan.Scenario{Clock: plan.FullClock, Rest: rest(row.Params) / float64(max(1, row.Params.Iterations))}
+	sc := plan.Scenario{Clock: plan.FullClock, Rest: rest(&row) / float64(max(1, row.Params.Iterations))}
 	if row.Params.Queued {
 		l := &m.Launch
 		l.Host.Value, l.Compiled.Value, l.HostEvent.Value, l.HostCollective.Value = 0, 0, 0, 0
@@ -191,8 +191,11 @@ const (
 )
 
 // rest is the seconds for which GPUs idle after an iteration of a row (rule P7).
-func rest(p dataset.Params) float64 {
+func rest(row *dataset.Row) float64 {
+	p := row.Params
 	switch {
+	case row.Workload.Kind == "step": // of a loop
+		return 0
 	case p.RestUs > 0:
 		return p.RestUs * 1e-6
 	case p.Sustained:

@@ -7,21 +7,23 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// flow finds what the data of every op of a rank depend on.
+// flow finds what the data of every op of a rank depend on (rule V7).
 //
 // Ops with accesses are followed in the order in which the host issued them: for every
-// byte range, the last writer and the readers since are kept. An op without accesses
-// depends on what its stream and events say, and so does the next op of its stream.
+// byte range, the last writer and the readers since are kept. For other ops, ranges that
+// frameworks mark, streams and events tell.
 //
 //	host order |A writes x  B reads x  C writes x|   B read after write of A, C write after read of B
 func (l *lifter) flow(src *source) {
 	run := l.Run
 	src.flow = make([][]Edge, len(src.ops))
+	unknown := make([]bool, len(src.ops))
+	order := src.hostOrder()
 	m := memory{storages: map[int32]*storage{}}
 	last := map[int32]int32{} // by number in Run.Uses: the last kernel of the operator
-	for _, id := range src.hostOrder() {
+	for _, id := range order {
 		uses := run.UsesOf(run.Spans[src.ops[id].Span])
-		if uses == 0 {
+		if unknown[id] = uses == 0; unknown[id] {
 			continue
 		}
 		before, several := last[uses]
@@ -36,7 +38,8 @@ func (l *lifter) flow(src *source) {
 		}
 		src.flow[id] = src.settled(id, m.found)
 	}
-	src.guess(run)
+	src.annotate(l.ranges, unknown, order)
+	src.guess(unknown)
 }
 
 // hostOrder lists ops in the order in which the host issued them; those of one launch,
@@ -84,18 +87,18 @@ func (src *source) settled(id int32, found []Edge) []Edge {
 	return kept
 }
 
-// guess adds what streams and events say for ops whose accesses are not known.
-func (src *source) guess(run *trace.Run) {
-	unknown := func(id int32) bool { return run.UsesOf(run.Spans[src.ops[id].Span]) == 0 }
+// guess adds what streams and events say about ops without accesses. A collective reads
+// what the op before its issue wrote, and an op that waited for a collective reads what
+// that received; other orders may mean nothing.
+func (src *source) guess(unknown []bool) {
 	for i := range src.ops {
 		id := int32(i)
-		op := &src.ops[i]
-		for _, d := range op.After {
-			if !unknown(id) && !unknown(d.Op) {
+		for _, d := range src.ops[i].After {
+			if !unknown[id] && !unknown[d.Op] {
 				continue
 			}
 			kind := StreamOnly
-			if d.Why != StreamOrder && (op.Kind == trace.Collective) != (src.ops[d.Op].Kind == trace.Collective) {
+			if src.facts[i].reads && (src.ops[i].Kind == trace.Collective) != (src.ops[d.Op].Kind == trace.Collective) {
 				kind = ReadAfterWrite
 			}
 			src.addEdge(id, Edge{Op: d.Op, Kind: kind, Evidence: Guessed})
@@ -123,6 +126,10 @@ func (l *lifter) takeFlow(src *source, base int32) {
 		for _, e := range edges {
 			e.Op += base
 			all = append(all, e)
+		}
+		if first == len(all) {
+			l.Flow = append(l.Flow, nil)
+			continue
 		}
 		l.Flow = append(l.Flow, all[first:len(all):len(all)])
 	}

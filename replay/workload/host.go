@@ -3,7 +3,6 @@ package workload
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -220,23 +219,4 @@ func (h *hostOrder) depend(id, on int32, why Reason) {
 	default:
 		h.edges = append(h.edges, edge{id, Dep{on, why}})
 	}
-}
-
-// A HostSync is a call in which the host waited for the device.
-type HostSync struct{ Start, End trace.Time }
-
-// HostSyncs are the calls of a rank in which the host waited for the device, by end.
-func HostSyncs(w *Workload, rank int) []HostSync {
-	run, row := w.Run, rank
-	if rank < len(w.Rows) {
-		row = int(w.Rows[rank])
-	}
-	var syncs []HostSync
-	for _, s := range run.Spans {
-		if s.Kind == trace.HostCall && run.RankOf(s) == row && strings.HasSuffix(run.NameOf(s), "Synchronize") {
-			syncs = append(syncs, HostSync{w.movedHost(rank, s.Start), w.movedHost(rank, s.End)})
-		}
-	}
-	slices.SortFunc(syncs, func(a, b HostSync) int { return cmp.Compare(a.End, b.End) })
-	return syncs
 }

@@ -28,6 +28,7 @@ type fact struct {
 	correlation int64
 	queue       int32 // 0 .. source.queues-1
 	shared      bool  // other ops have the same launch (a graph)
+	reads       bool  // it reads memory of a device: no fill, no copy from the host
 	before      int32 // previous op of its queue, or -1
 }
 
@@ -128,6 +129,7 @@ func (src *source) settle(run *trace.Run) {
 		f.queue = queueOf[s.Lane]
 		op.Queue = numbers[f.queue]
 		f.correlation, f.operator = joins(run, s)
+		f.reads = s.Kind != trace.Copy || run.Copy(s) == nil || run.Copy(s).Dir != trace.HostToDevice && run.Copy(s).Dir != trace.Fill
 		f.launch, f.before = trace.None, -1
 		if launch, ok := launches[f.correlation]; ok && f.correlation != 0 {
 			f.launch = launch

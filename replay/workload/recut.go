@@ -397,6 +397,34 @@ func (r *recut) carryOver(w *Workload, id []int32) {
 	w.Steps = slices.Clone(r.w.Steps)
 	(&lifter{Workload: w}).timeSteps()
 	w.hostMoves = r.moves
+	r.carryHosts(w, id)
+}
+
+// carryHosts brings what the host did for each op to the new ops: each part of a chain
+// costs the host what the captured op did.
+func (r *recut) carryHosts(w *Workload, id []int32) {
+	w.Hosts = make([]*Host, len(r.w.Hosts))
+	for rank, old := range r.w.Hosts {
+		from := map[int32]int32{} // by new op: captured op
+		for row := range r.ops {
+			from[id[row]] = r.ops[row].from
+		}
+		base := r.w.Ranks[rank][0]
+		h := &Host{Issues: make([]Issue, len(w.Ranks[rank])), Latency: old.Latency}
+		for i, op := range w.Ranks[rank] {
+			if w.Ops[op].Issued != trace.Infinity {
+				h.Order = append(h.Order, int32(i))
+				h.Issues[i] = old.Issues[from[op]-base]
+			}
+		}
+		slices.SortStableFunc(h.Order, func(a, b int32) int {
+			return cmp.Compare(w.Ops[w.Ranks[rank][a]].Issued, w.Ops[w.Ranks[rank][b]].Issued)
+		})
+		for _, s := range old.Syncs {
+			h.Syncs = append(h.Syncs, HostSync{w.movedHost(rank, s.Start), w.movedHost(rank, s.End)})
+		}
+		w.Hosts[rank] = h
+	}
 }
 
 // collectiveOf is the member of a pair's collective on its first rank.

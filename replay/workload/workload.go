@@ -24,6 +24,7 @@ type Workload struct {
 	Steps       []Step       // iterations that the program marked; may be empty
 	Flow        [][]Edge     // by op: what its data depend on, by earlier op; nil: not known
 	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
+	Hosts       []*Host      // by rank; copies share that of the captured rank
 	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
 	Origins     []int32      // by op: the captured op that it stands for, in the workload that Recut changed; nil: itself
 	Isolation   *Isolation   // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
@@ -190,6 +191,9 @@ type Collective struct {
 	Alone    trace.Time // duration of the transfer with no compute alongside, ns (Isolation); 0: as captured
 	Shortest trace.Time // shortest stay of a member, by its own clock, ns; 0: not recorded
 	Evidence string     // evidence for the match of its members
+	Guessed  bool       // the trace does not give its operation, or its size (GuessSizes)
+	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
+	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first to the arrival here, ns
 	Part     bool       // one of several kernels of a collective by copy engines; the last one has the bytes
 }
 

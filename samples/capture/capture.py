@@ -18,6 +18,7 @@ import os
 import re
 import statistics
 import sys
+import tempfile
 import time
 
 try:
@@ -112,6 +113,8 @@ def default_plan(cus, quick):
     for what in HOST_CALLS:
         yield request({"kind": "host_issue", "what": what})
         yield request({"kind": "host_issue", "what": what}, params={"profiled": True})
+    for what, recorder in itertools.product(HOST_LOOPS, RECORDERS):
+        yield request({"kind": "host_loop", "what": what}, params=recorder)
     for op, size in itertools.product(COLLECTIVES, (16384, 262144)):
         yield request({"kind": "collective_kernel", "collective": op, "bytes": size})
 
@@ -696,6 +699,90 @@ def measure_host_issue(lab, w, p):
     return lab.slowest(us), {"call_us": round(statistics.median(found), 2)} if found else {}
 
 
+def host_loops(lab):
+    """Loops of small operators, by name: what a step's host does between and in launches."""
+    x = torch.randn(64, 64, device=lab.device)
+    w = torch.randn(64, 64, device=lab.device)
+    many = [torch.randn(16, 16, device=lab.device) for _ in range(16)]
+    layers = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4))).to(lab.device)
+    optimizer = torch.optim.SGD(layers.parameters(), lr=1e-6, momentum=0.9)
+    for p in layers.parameters():
+        p.grad = torch.zeros_like(p)
+
+    def repeat(n, call):
+        return lambda: [call() for _ in range(n)]
+
+    def backward():
+        layers(x).sum().backward()
+
+    def collective():
+        lab.small_all_reduce(async_op=True).wait()
+
+    loops = {
+        "add": repeat(8, lambda: torch.add(x, w)),
+        "zero": repeat(8, x.zero_),
+        "views": repeat(8, lambda: x.view(8, 8, 64).transpose(0, 1).chunk(2, -1)),
+        "linear": repeat(8, lambda: F.linear(x, w)),
+        "norm": repeat(8, lambda: F.layer_norm(x, (64,))),
+        "foreach": repeat(8, lambda: torch._foreach_add_(many, 1.0)),
+        "optimizer": optimizer.step,
+        "backward": backward,
+        "event": repeat(8, lambda: lab.side.wait_stream(torch.cuda.current_stream())),
+    }
+    if not lab.alone:
+        lab.small_all_reduce = lab.collective("all_reduce", 16384)[0]
+        loops["collective"] = collective
+    return loops
+
+
+HOST_LOOPS = ("add", "zero", "views", "linear", "norm", "foreach", "optimizer", "backward", "event", "collective")
+RECORDERS = ({}, {"profiled": True}, {"profiled": True, "shapes": True}, {"profiled": True, "shapes": True, "execution_trace": True})
+
+
+def measure_host_loop(lab, w, p):
+    """Host time of an iteration of a loop of small operators, with and without a profiler; with one also how much it recorded."""
+    if w["what"] == "collective":
+        need_peers(lab)
+    work, count = host_loops(lab)[w["what"]], 20
+
+    def once():
+        torch.cuda.synchronize()
+        if not lab.alone:
+            dist.barrier(group=lab.host)
+        start = time.perf_counter()
+        for _ in range(count):
+            work()
+        us = (time.perf_counter() - start) * 1e6 / count
+        torch.cuda.synchronize()
+        return us
+
+    once()
+    if not p.get("profiled"):
+        return lab.slowest([once() for _ in range(lab.iterations)]), {}
+    observer = None
+    file = tempfile.NamedTemporaryFile(suffix=".json")
+    if p.get("execution_trace"):
+        observer = torch.profiler.ExecutionTraceObserver()
+        observer.register_callback(file.name)
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities, record_shapes=bool(p.get("shapes")), execution_trace_observer=observer) as profiler:
+        once()  # the profiler's buffers grow
+        us = [once() for _ in range(lab.iterations)]
+    profiler.export_chrome_trace(file.name)
+    with open(file.name) as f:
+        events = [e for e in json.load(f)["traceEvents"] if e.get("ph") == "X"]
+    calls = [e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver")]
+    launches = [e["dur"] for e in calls if "LaunchKernel" in e["name"]]
+    iterations = count * (lab.iterations + 1)
+    found = {
+        "operators": round(sum(e.get("cat") == "cpu_op" for e in events) / iterations, 2),
+        "calls": round(len(calls) / iterations, 2),
+    }
+    if launches:
+        found["call_us"] = round(statistics.median(launches), 2)
+    return lab.slowest(us), found
+
+
 def device_spans(lab, work, head_us=3000):
     """What work() runs on the GPU, by the profiler: name, start and end in microseconds, in order."""
     work()
@@ -1183,6 +1270,7 @@ ISOLATED = {
     "graph40_same": measure_graph,
     "graph40_hops": measure_graph,
     "host_issue": measure_host_issue,
+    "host_loop": measure_host_loop,
     "p2p_copy_ring": measure_p2p_ring,
     "p2p_copy_fanout": measure_p2p_fanout,
     "peer_store": measure_peer_store,

@@ -54,10 +54,19 @@ func (x *Execution) resolve() {
 type life struct {
 	number  int32          // of the present allocation; 0: it was there at the start
 	touched int32          // the last operator that had it as an argument or a result
+	read    int32          // the last operator that reads it
 	objects map[int32]bool // tensors seen in this life
+	covered int64          // end of the last byte that a tensor of this life had
 }
 
-func (l *life) renew() { l.number, l.objects = l.number+1, nil }
+func (l *life) renew() { l.number, l.objects, l.covered = l.number+1, nil, 0 }
+
+// replaced reports whether an operator that does not read t gives all bytes of memory
+// that was allocated during the recording new values: then nothing depends on the old
+// ones but the order in which the memory is used, as where Inductor reuses a buffer.
+func (l *life) replaced(t *Tensor) bool {
+	return t.Write && !t.Read && l.number > 0 && t.From == 0 && t.To >= l.covered
+}
 
 // see adds a tensor object and reports whether it was seen before in this life.
 func (l *life) see(object int32) bool {
@@ -72,7 +81,7 @@ func (l *life) see(object int32) bool {
 func lifeOf(lives map[int32]*life, storage int32) *life {
 	l := lives[storage]
 	if l == nil {
-		l = &life{touched: trace.None}
+		l = &life{touched: trace.None, read: trace.None}
 		lives[storage] = l
 	}
 	return l
@@ -85,18 +94,29 @@ func (x *Execution) start(i int32, lives map[int32]*life) {
 	for k := range op.inputs {
 		t := &op.inputs[k]
 		l := lifeOf(lives, t.Storage)
-		if t.Write && !t.Read && allocatesOut[op.Operator.Name] {
-			l.renew()
-		}
 		if l.see(t.Object) {
 			unseen = 0
 		} else {
 			unseen++
 		}
-		t.Life, l.touched = l.number, i
 	}
 	if op.triton {
 		tritonRoles(op.inputs, unseen)
+	}
+	for k := range op.inputs {
+		if t := &op.inputs[k]; t.Read {
+			lives[t.Storage].read = i
+		}
+	}
+	for k := range op.inputs {
+		t := &op.inputs[k]
+		l := lives[t.Storage]
+		fresh := l.replaced(t) || t.Write && !t.Read && allocatesOut[op.Operator.Name]
+		if fresh && !op.isComm() && l.touched < i && l.read < i {
+			l.renew()
+			l.see(t.Object)
+		}
+		t.Life, l.touched, l.covered = l.number, i, max(l.covered, t.To)
 	}
 }
 
@@ -131,7 +151,7 @@ func (x *Execution) end(i int32, lives map[int32]*life) {
 			l.renew()
 		}
 		l.see(t.Object)
-		t.Life, l.touched = l.number, max(l.touched, i)
+		t.Life, l.touched, l.covered = l.number, max(l.touched, i), max(l.covered, t.To)
 	}
 }
 
@@ -141,25 +161,85 @@ func (r *Recorded) isComm() bool {
 	return r.Operator.Name == "record_param_comms" || strings.HasPrefix(r.Operator.Name, "nccl:") || strings.HasPrefix(r.Operator.Name, "c10d::")
 }
 
-// Accesses returns what the kernels that an operator, and not a callee, launched read
-// and write, and the operator that says so, or nothing if that is not recorded.
-func (x *Execution) Accesses(i int32) (list []trace.Access, of int32) {
+// Owner returns the operator that says what the kernels launched by an operator, and not
+// by a callee, read and write: itself, or the record of the collective around it.
+func (x *Execution) Owner(i int32) int32 {
 	if p := x.calls.caller[i]; p != trace.None && strings.HasPrefix(x.Operators[i].Operator.Name, "nccl:") {
-		i = p // which has the results, too
+		return p
 	}
+	return i
+}
+
+// Accesses returns what the kernels of an owner read and write; nothing if that is not
+// recorded. Storages that its callees made are temporary ones, which it may read.
+func (x *Execution) Accesses(i int32) []trace.Access {
 	op := &x.Operators[i]
-	list = op.own()
+	if len(op.inputs)+len(op.outputs) == 0 || x.delegates(i) {
+		return nil
+	}
+	list := op.own()
+	in, out := storagesOf(op.inputs), storagesOf(op.outputs)
 	for c := x.calls.callee[i]; c != trace.None && !op.isComm(); c = x.calls.next[c] {
 		callee := &x.Operators[c]
+		arguments := storagesOf(callee.inputs)
 		for _, t := range callee.outputs {
-			if has(op.inputs, t) || has(callee.inputs, t) {
-				continue
+			if key := keyOf(t); !in[key] && !arguments[key] {
+				t.Read, t.Write = true, allocates(callee.Operator.Name) && !out[key]
+				list = append(list, t.Access)
 			}
-			t.Read, t.Write = true, allocates(callee.Operator.Name) && !has(op.outputs, t)
-			list = append(list, t.Access)
 		}
 	}
-	return unique(list), i
+	if !op.declared && !op.isComm() && !op.triton {
+		for k := range list {
+			list[k].Inferred = true
+		}
+	}
+	return unique(list)
+}
+
+// delegates reports whether callees write all that an operator outside of ATen returns:
+// the kernels that it launches itself, such as the barriers of a symmetric memory
+// between copies and products, have effects that no tensor shows.
+func (x *Execution) delegates(i int32) bool {
+	op := &x.Operators[i]
+	if strings.HasPrefix(op.Operator.Name, "aten::") || op.isComm() || op.triton || x.calls.callee[i] == trace.None {
+		return false
+	}
+	if slices.ContainsFunc(op.inputs, func(t Tensor) bool { return t.Write }) {
+		return false
+	}
+	left := storagesOf(op.outputs)
+	const most = 10_000 // callees to look at
+	next := []int32{x.calls.callee[i]}
+	for seen := 0; len(next) > 0 && seen < most; seen++ {
+		c := next[len(next)-1]
+		next = next[:len(next)-1]
+		for _, t := range x.calls.push(&next, c, x.Operators) {
+			delete(left, keyOf(t))
+		}
+	}
+	return len(left) == 0
+}
+
+// push adds a callee's next one and its own first callee to a stack, and returns what
+// the callee writes.
+func (t *tree) push(stack *[]int32, c int32, all []Recorded) []Tensor {
+	for _, n := range [...]int32{t.next[c], t.callee[c]} {
+		if n != trace.None {
+			*stack = append(*stack, n)
+		}
+	}
+	op := &all[c]
+	var list []Tensor
+	for _, in := range op.inputs {
+		if in.Write {
+			list = append(list, in)
+		}
+	}
+	if !allocates(op.Operator.Name) {
+		list = append(list, op.outputs...)
+	}
+	return list
 }
 
 // allocates reports whether an operator makes a tensor without a value.
@@ -171,13 +251,14 @@ func allocates(name string) bool {
 // no argument is written. The record of a collective has its buffers as both.
 func (r *Recorded) own() []trace.Access {
 	list := make([]trace.Access, 0, len(r.inputs)+len(r.outputs))
+	in := storagesOf(r.inputs)
 	for _, t := range r.inputs {
 		if r.way != receives {
 			list = append(list, t.Access)
 		}
 	}
 	for _, t := range r.outputs {
-		if r.way != sends && (r.isComm() || !has(r.inputs, t)) {
+		if r.way != sends && (r.isComm() || !in[keyOf(t)]) {
 			t.Read, t.Write = false, true
 			list = append(list, t.Access)
 		}
@@ -207,9 +288,20 @@ func wayOf(values []byte) way {
 	return both
 }
 
-// has reports whether a list has a tensor of the same storage.
-func has(list []Tensor, t Tensor) bool {
-	return slices.ContainsFunc(list, func(u Tensor) bool { return u.Storage == t.Storage && u.Life == t.Life })
+// A storageKey is one life of a storage.
+type storageKey struct{ storage, life int32 }
+
+func keyOf(t Tensor) storageKey { return storageKey{t.Storage, t.Life} }
+
+func storagesOf(list []Tensor) map[storageKey]bool {
+	if len(list) == 0 {
+		return nil
+	}
+	set := make(map[storageKey]bool, len(list))
+	for _, t := range list {
+		set[keyOf(t)] = true
+	}
+	return set
 }
 
 // unique sorts accesses and joins those of the same bytes.

@@ -34,6 +34,7 @@ type Recorded struct {
 	caller          int64 // node id
 	inputs, outputs []Tensor
 	triton          bool // a kernel of Inductor
+	declared        bool // its declaration says which arguments it changes
 	way             way
 }
 
@@ -70,7 +71,7 @@ func executionRank(file string) int {
 
 // Add adds the call of an operator.
 func (x *Execution) Add(n Node) {
-	r := Recorded{ID: n.ID, Record: n.Record, caller: n.Caller, triton: n.Triton}
+	r := Recorded{ID: n.ID, Record: n.Record, caller: n.Caller, triton: n.Triton, declared: n.Schema != "" || strings.HasPrefix(n.Name, "aten::")}
 	r.Operator = trace.Operator{Name: n.Name, Dims: Shapes(n.Inputs.Shapes)}
 	if json.Unmarshal(n.Inputs.Types, &r.Operator.Types) != nil {
 		r.Operator.Types = nil

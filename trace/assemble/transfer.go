@@ -14,7 +14,7 @@ import (
 // (from may be run). Operations are aligned by name and size, in the order in which the
 // host issued them, in each iteration that the profiler marked. A rank takes them from
 // the rank with its id, else from the first one that fits; file is the place of from.
-// The run is not changed; it is returned if nothing fits.
+// The run is not changed.
 func Transfer(run, from *trace.Run, file string) *trace.Run {
 	t := transfer{run: run, from: from, file: file, keys: map[string]int32{}, done: *run}
 	t.done.Kernels, t.done.Copies = slices.Clone(run.Kernels), slices.Clone(run.Copies)
@@ -33,7 +33,9 @@ func Transfer(run, from *trace.Run, file string) *trace.Run {
 		}
 	}
 	if !found {
-		return run
+		ledger := t.done.Ledger
+		t.done = *run
+		t.done.Ledger = ledger
 	}
 	return &t.done
 }
@@ -144,12 +146,14 @@ func (t *transfer) rank(row int, ours, theirs []sequence) bool {
 		if len(pairs)*100 < fewestAligned*ours[row].ops {
 			continue
 		}
-		t.apply(pairs)
+		known := t.apply(pairs)
 		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("storages of %d of %d operations of rank %d taken from rank %d of this execution trace",
-			len(pairs), ours[row].ops, source.ID, t.from.Ranks[other].ID), "", 0)
+			known, ours[row].ops, source.ID, t.from.Ranks[other].ID), "", 0)
 		return true
 	}
-	if t.from != t.run {
+	if t.from != t.run && len(t.from.Uses) == 0 {
+		t.done.Ledger.Add(trace.Noted, t.file, "folder ignored: it has no execution trace of its profile", "", 0)
+	} else if t.from != t.run {
 		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("execution trace ignored for rank %d: %d of its %d operations are like those of this trace", source.ID, best, ours[row].ops), "", 0)
 	}
 	return false
@@ -176,7 +180,7 @@ func (t *transfer) order(row int, theirs []sequence) []int {
 	return rows[:min(len(rows), maxTried)]
 }
 
-// A pairing is an operation and the number of another one's row of Uses.
+// A pairing is an operation and the number of another one's row of Uses, or 0.
 type pairing struct {
 	span trace.SpanID
 	uses int32
@@ -197,7 +201,7 @@ func pairSteps(ours, theirs *sequence) []pairing {
 		for _, p := range align(ours.steps[0], repeated) {
 			list = append(list, pairing{ours.steps[0][p[0]].span, repeated[p[1]].uses, int32(p[1] / max(1, len(theirs.steps[0])))})
 		}
-		return known(list)
+		return list
 	}
 	last := len(theirs.steps) - 1
 	for i, step := range ours.steps {
@@ -206,15 +210,12 @@ func pairSteps(ours, theirs *sequence) []pairing {
 			list = append(list, pairing{step[p[0]].span, of[p[1]].uses, int32(max(0, i-last))})
 		}
 	}
-	return known(list)
+	return list
 }
 
-func known(list []pairing) []pairing {
-	return slices.DeleteFunc(list, func(p pairing) bool { return p.uses == 0 })
-}
-
-// apply sets the accesses of operations. Those of one operator in one pass share a row.
-func (t *transfer) apply(pairs []pairing) {
+// apply sets the accesses of operations and returns the number of those. Those of one
+// operator in one pass share a row.
+func (t *transfer) apply(pairs []pairing) (known int) {
 	type key struct{ uses, pass int32 }
 	rows := map[key]int32{}
 	first := int32(0)
@@ -222,6 +223,10 @@ func (t *transfer) apply(pairs []pairing) {
 		first = int32(len(t.run.Accesses))
 	}
 	for _, p := range pairs {
+		if p.uses == 0 {
+			continue
+		}
+		known++
 		n, ok := rows[key{p.uses, p.pass}]
 		if !ok {
 			u := t.from.Uses[p.uses-1]
@@ -239,4 +244,5 @@ func (t *transfer) apply(pairs []pairing) {
 			t.done.Kernels[s.Attr].Uses = n
 		}
 	}
+	return known
 }

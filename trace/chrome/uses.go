@@ -48,10 +48,10 @@ func (d *reader) usesOf(issuer trace.SpanID) int32 {
 		if !ok {
 			continue
 		}
-		list, of := d.recorded.Accesses(at)
+		of := d.recorded.Owner(at)
 		n, seen := d.recorded.uses[of]
 		if !seen {
-			n = d.b.AddUses(list, 0)
+			n = d.b.AddUses(d.recorded.Accesses(of), 0)
 			d.recorded.uses[of] = n
 		}
 		return n

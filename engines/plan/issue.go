@@ -1,0 +1,225 @@
+package plan
+
+import (
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// IssueCosts is the host time that a rank spends to issue each of its operations, by
+// position in Workload.Ranks: from the issue of the previous one, in the captured order of
+// issue, without the time in which the host waited for the device. If a run without
+// profiler is predicted, what the profiler adds to every recorded operator and call is
+// subtracted (rule H7). It is nil if the trace has no host calls.
+func (pl *Planner) IssueCosts(rank int) []trace.Time {
+	if rank >= len(pl.Workload.Hosts) || len(pl.Workload.Hosts[rank].Order) == 0 {
+		return nil
+	}
+	h, l := pl.Workload.Hosts[rank], &pl.Machine.Launch
+	pace := 1e9 * pl.hostPace(rank)
+	op, call := pace*l.ProfiledOp.Or(0), pace*l.ProfiledCall.Or(0)
+	least := max(0, pace*l.Call.Or(0)-call)
+	costs := make([]trace.Time, len(h.Issues))
+	for i, is := range h.Issues {
+		costs[i] = is.Work
+		if pl.Workload.Unprofiled && is.Work > 0 {
+			own := float64(is.Work) - op*float64(is.Operators) - call*float64(is.Calls)
+			costs[i] = min(is.Work, trace.Time(max(own, least)))
+		}
+	}
+	return costs
+}
+
+// HostPeriod is the host time that the slowest rank spends to issue one iteration, ns: the
+// last one, so that what the first one loads and allocates does not count. It is 0 if the
+// trace has no host calls or no iterations.
+func (pl *Planner) HostPeriod() trace.Time {
+	of, n := workload.IterationsOf(pl.Workload)
+	var slowest trace.Time
+	for rank, ids := range pl.Workload.Ranks {
+		var sum trace.Time
+		for i, cost := range pl.IssueCosts(rank) {
+			if int(of[ids[i]]) == n-1 {
+				sum += cost
+			}
+		}
+		slowest = max(slowest, sum)
+	}
+	return slowest
+}
+
+// IssueInOrder writes the host's part of all operations of the rank, in the given order:
+// the time to issue each of them, and the captured waits for the device. The operations
+// themselves wait for it with WaitIssued. Without host calls in the trace it writes
+// nothing.
+func (r *Rank) IssueInOrder(order []int32) {
+	costs := r.Planner.IssueCosts(r.ID)
+	if costs == nil {
+		return
+	}
+	w := r.Planner.Workload
+	at := make(map[int32]int, len(costs)) // by op: position
+	for i, id := range w.Ranks[r.ID] {
+		at[id] = i
+	}
+	r.issued = make(map[int32]int64, len(costs))
+	r.latency = w.Hosts[r.ID].Latency
+	r.Host.Delay(r.latency, program.LaunchGap, "launch latency") // posts say when an operation can start
+	after := r.syncsAfter()
+	for _, id := range order {
+		op := &w.Ops[id]
+		if op.Issued == trace.Infinity {
+			continue
+		}
+		r.Host.Delay(costs[at[id]], program.HostIssue, op.Name)
+		r.issued[id] = r.postIssued()
+		for _, s := range after[id] {
+			r.waitForEnded(s)
+		}
+	}
+}
+
+// syncsAfter is the rank's waits for the device by the op that was issued before them.
+func (r *Rank) syncsAfter() map[int32][]workload.HostSync {
+	w := r.Planner.Workload
+	h, ids := w.Hosts[r.ID], w.Ranks[r.ID]
+	after := map[int32][]workload.HostSync{}
+	next := 0
+	for _, s := range h.Syncs {
+		for next < len(h.Order) && w.Ops[ids[h.Order[next]]].Issued <= s.Start {
+			next++
+		}
+		if next > 0 && next < len(h.Order) {
+			id := ids[h.Order[next-1]]
+			after[id] = append(after[id], s)
+		}
+	}
+	return after
+}
+
+// waitForEnded makes the host wait for the operations that ended during a captured wait,
+// the last one of each queue, as far as it has issued them.
+func (r *Rank) waitForEnded(s workload.HostSync) {
+	w := r.Planner.Workload
+	last := map[int64]int32{} // by queue
+	var queues []int64
+	for _, id := range w.Ranks[r.ID] {
+		op := &w.Ops[id]
+		if _, issued := r.issued[id]; !issued || op.End <= s.Start || op.End > s.End {
+			continue
+		}
+		before, ok := last[op.Queue]
+		if !ok {
+			queues = append(queues, op.Queue)
+		}
+		if !ok || w.Ops[before].End < op.End {
+			last[op.Queue] = id
+		}
+	}
+	for _, q := range queues {
+		r.Host.Wait(r.Planner.Done[last[q]], 1, w.Ops[last[q]].Name)
+	}
+}
+
+// WaitIssued makes a stream wait until the host has issued an operation that IssueInOrder
+// wrote.
+func (r *Rank) WaitIssued(s *Stream, op *workload.Op) {
+	if n := r.issued[op.ID]; n > 0 {
+		s.Wait(r.HostIssued, n, "host")
+	}
+}
+
+// CapturedHostOrder is the order in which every rank's host issued its operations.
+func (pl *Planner) CapturedHostOrder() [][]int32 {
+	order := make([][]int32, pl.Workload.World)
+	for rank := range order {
+		if rank >= len(pl.Workload.Hosts) {
+			break
+		}
+		for _, i := range pl.Workload.Hosts[rank].Order {
+			order[rank] = append(order[rank], pl.Workload.Ranks[rank][i])
+		}
+	}
+	return order
+}
+
+// RunAhead has the planner write all operations on their captured streams, with the hosts
+// running ahead in the captured order (IssueAhead).
+func (pl *Planner) RunAhead() {
+	pl.WriteOp = (*Rank).writeAhead
+	pl.IssueAhead(pl.CapturedHostOrder())
+}
+
+// IssueAhead has the hosts issue all operations in the given order, by rank, at the pace of
+// IssueCosts, and lets them run ahead of the devices as in a loop of many iterations: the
+// devices begin when their host has issued the first iteration. They begin at once if the
+// host waits for the device within the iterations, if it is known to be slower than the
+// devices (Scenario.HostBound), or if there is one iteration (rule H8). With a captured
+// graph there is no host.
+func (pl *Planner) IssueAhead(order [][]int32) {
+	if pl.Graph {
+		return
+	}
+	pl.HostOrder = order
+	of, n := workload.IterationsOf(pl.Workload)
+	if n < 2 || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
+		return
+	}
+	for _, r := range pl.ranks {
+		if len(r.syncsAfter()) > 0 {
+			return
+		}
+	}
+	pl.Ahead = true
+	for _, r := range pl.ranks {
+		for i, id := range pl.HostOrder[r.ID] {
+			if of[id] == 0 {
+				r.lead = int64(i + 1)
+			}
+		}
+	}
+}
+
+// BeginAhead makes a stream that has no command yet wait for the issue of the first
+// iteration, if the hosts run ahead.
+func (r *Rank) BeginAhead(s *Stream) {
+	if len(s.Commands) == 0 && r.lead > 0 {
+		s.Wait(r.HostIssued, r.lead, "host")
+	}
+}
+
+// writeAhead writes an operation on its captured stream, after its captured dependencies
+// and the issue that IssueInOrder wrote.
+func (r *Rank) writeAhead(op *workload.Op) {
+	s := r.free(op.Queue, op.Start)
+	r.BeginAhead(s)
+	r.WaitIssued(s, op)
+	after, event := s.End, false
+	for _, d := range op.After {
+		dep := &r.Planner.Workload.Ops[d.Op]
+		if dep.End <= op.Start && r.where[d.Op] != s {
+			s.Wait(r.Planner.Done[d.Op], 1, dep.Name)
+			event = event || dep.End > after
+			after = max(after, dep.End)
+		}
+	}
+	gap := op.Start - after
+	if r.Planner.Graph || op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
+		gap = r.Planner.deviceGap(event)
+	}
+	s.Launch(gap, r.Planner.commandOf(op))
+	r.Written(s, op)
+}
+
+// deviceGap is the gap before an operation that the host issued early enough, or that a
+// captured graph launches. event: it waits for one on another stream.
+func (pl *Planner) deviceGap(event bool) trace.Time {
+	l := &pl.Machine.Launch
+	switch {
+	case pl.Graph:
+		return Duration(l.Graph.Or(l.Gap.Value))
+	case event:
+		return Duration(l.Event.Value)
+	}
+	return Duration(l.Gap.Value)
+}
