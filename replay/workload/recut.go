@@ -452,8 +452,9 @@ func (r *recut) flowOf(row int32, id []int32) (flow []Edge) {
 	return flow
 }
 
-// coRunners are, by collective, the ops that computed alongside. Alongside the parts of a
-// chain run the first heavy op of the next part.
+// coRunners are, by collective, the ops that compute alongside: those of the capture and,
+// for the parts of a chain, the first heavy op of the next part or, for the last part, the
+// first op that rearranges what the others brought.
 func (r *recut) coRunners(w *Workload, id []int32) []int32 {
 	runners := filled(len(w.Collectives))
 	f := chainFinder{w: w, classes: map[*Kernel]class{}}
@@ -465,16 +466,26 @@ func (r *recut) coRunners(w *Workload, id []int32) []int32 {
 		}
 	}
 	for row := range r.ops {
-		p := &r.ops[row]
-		if p.role != moving || p.part == r.n-1 {
-			continue
-		}
-		for next := row + 1; next < len(r.ops) && r.ops[next].role == sending; next++ {
-			if op := &w.Ops[id[next]]; f.isHeavy(op) && r.c.Disturbs(op) {
-				runners[w.Ops[id[row]].Collective] = op.ID
-				break
+		if p := &r.ops[row]; p.role == moving && r.n > 1 {
+			if with := r.alongside(&f, int32(row)); with >= 0 && r.c.Disturbs(&w.Ops[id[with]]) {
+				runners[w.Ops[id[row]].Collective] = id[with]
 			}
 		}
 	}
 	return runners
+}
+
+// alongside is the row of the op that computes alongside a chain's collective, or -1.
+func (r *recut) alongside(f *chainFinder, row int32) int32 {
+	p := &r.ops[row]
+	for next := int(row) + 1; next < len(r.ops) && r.ops[next].op.Rank == p.op.Rank; next++ {
+		q := &r.ops[next]
+		if q.role == outside || q.chain != p.chain {
+			continue
+		}
+		if q.role == receiving && q.part < p.part || q.role == sending && f.isHeavy(&q.op) {
+			return int32(next)
+		}
+	}
+	return -1
 }
