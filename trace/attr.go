@@ -12,6 +12,7 @@ type Kernel struct {
 	Op          int32    // row of Run.Operators, else None
 	Priority    int32    // as in the programming model: lower is more urgent on CUDA and HIP
 	Origin      int32    // simulated: the workload op this kernel stands for, else None
+	Uses        int32    // number of a row of Run.Uses, from 1; 0: unknown
 }
 
 // WGs is the number of workgroups of the grid; 0 if unknown.
@@ -138,6 +139,7 @@ type CopyAttr struct {
 	Peer        int32  // rank id at the other end of a peer copy, else None
 	Op          int32  // row of Run.Operators, else None
 	Origin      int32  // simulated: the workload op, else None
+	Uses        int32  // number of a row of Run.Uses, from 1; 0: unknown
 	Dir         CopyDir
 }
 

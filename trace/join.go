@@ -227,7 +227,9 @@ func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds
 	t := &m.b.run
 	kernels, comms, copies := int32(len(t.Kernels)), int32(len(t.Comms)), int32(len(t.Copies))
 	workgroups, calls, operators := int32(len(t.Workgroups)), int32(len(t.Calls)), int32(len(t.Operators))
+	uses := m.addUses(r)
 	for _, k := range r.Kernels {
+		k.Uses = shiftUses(k.Uses, uses)
 		k.Comm, k.Op = shiftRow(k.Comm, comms), shiftRow(k.Op, operators)
 		t.Kernels = append(t.Kernels, k)
 	}
@@ -239,7 +241,7 @@ func (m *merger) addTables(r *Run, groups []int32, lags []int64) (rows [numKinds
 		t.Comms = append(t.Comms, c)
 	}
 	for _, c := range r.Copies {
-		c.Op = shiftRow(c.Op, operators)
+		c.Op, c.Uses = shiftRow(c.Op, operators), shiftUses(c.Uses, uses)
 		t.Copies = append(t.Copies, c)
 	}
 	for _, c := range r.Calls {

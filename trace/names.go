@@ -7,23 +7,6 @@ import (
 	"strings"
 )
 
-// Communicates reports whether a kernel is a communication kernel, by its name.
-func Communicates(kernel string) bool {
-	for _, w := range [...]string{
-		"nccl", // NCCL, and RCCL, which uses the same names
-		"rccl",
-		"symmetric_memory::",  // PyTorch's one-sided collectives
-		"cross_device_reduce", // vLLM's and SGLang's all-reduce
-		"_all_reduce_kernel",
-		"allreduce_fusion_kernel", // TensorRT-LLM, FlashInfer
-	} {
-		if strings.Contains(kernel, w) {
-			return true
-		}
-	}
-	return false
-}
-
 // CollectiveOpIn reads the operation from a framework's name for it, such as
 // allreduce, _allgather_base or reduce_scatter_tensor_coalesced, from a call of
 // NCCL or RCCL, or from the name of a kernel.

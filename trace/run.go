@@ -153,6 +153,8 @@ type Rank struct {
 	Run    string // name of its run, if the Run holds several (SideBySide); else ""
 	Device Device
 
+	NodeGPUs int `json:",omitempty"` // GPUs of its node, as the file lists them; 0 if unknown
+
 	// Process is the operating system's process id; 0 if unknown. If several rows share
 	// a process, each with a GPU, the first has its host threads.
 	Process int64 `json:",omitempty"`
@@ -198,6 +200,8 @@ type Run struct {
 	Operators  []Operator
 	Groups     []Group
 	Waits      []Wait // in file order
+	Uses       []Uses // what operators read and write, from an execution trace
+	Accesses   []Access
 
 	Collectives []MatchedCollective // over all ranks, by arrival of the first member
 

@@ -21,6 +21,8 @@ type inspectOptions struct {
 	format string
 	ledger bool
 
+	dataflow string // a file of corrections
+
 	compat  string
 	explain bool
 }
@@ -47,18 +49,20 @@ each; and the assumptions of the reader.`,
 	f.StringVar(&o.format, "format", "table", "table or json")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	f.StringVar(&o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens")
+	dataflowFlag(c, &o.dataflow)
 	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
 	return c
 }
 
 // An inspected is the JSON form.
 type inspected struct {
-	Workload workload.Summary    `json:"workload"`
-	Metrics  overlap.Metrics     `json:"metrics"`
-	Compat   []overlap.Breakdown `json:"compat,omitempty"` // by rank row, with the definitions of --compat
-	Spans    map[string]int      `json:"spans"`            // by kind
-	Ledger   []ledgerEntry       `json:"ledger"`
-	LeftOut  leftOut             `json:"left_out"`
+	Workload workload.Summary     `json:"workload"`
+	Metrics  overlap.Metrics      `json:"metrics"`
+	Flows    workload.FlowSummary `json:"dependencies"`
+	Compat   []overlap.Breakdown  `json:"compat,omitempty"` // by rank row, with the definitions of --compat
+	Spans    map[string]int       `json:"spans"`            // by kind
+	Ledger   []ledgerEntry        `json:"ledger"`
+	LeftOut  leftOut              `json:"left_out"`
 }
 
 // maxListed bounds the lists of the JSON form that grow with the trace.
@@ -105,15 +109,19 @@ func (a *app) inspect(o inspectOptions) error {
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(5)
-	w, err := workload.Lift(run, workload.Options{})
+	corrections, err := readCorrections(o.dataflow)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.path, err)
+		return err
+	}
+	w, err := workload.Lift(run, workload.Options{Dataflow: corrections})
+	if err != nil {
+		return liftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-		r := inspected{Workload: s, Metrics: m, Spans: map[string]int{}, LeftOut: left}
+		r := inspected{Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
 		}
@@ -126,6 +134,7 @@ func (a *app) inspect(o inspectOptions) error {
 		return writeJSON(a.out, r)
 	}
 	a.printSummary(s, run)
+	a.printDependencies(w)
 	a.printMetrics(run, &m, o.compat)
 	if o.explain {
 		a.explainMetrics(o.compat)

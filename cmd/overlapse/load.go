@@ -90,6 +90,12 @@ func (a *app) subject(path, machineName string, o workload.Options) (*workload.W
 		return nil, machine.Machine{}, err
 	}
 	m, err := a.machineFor(machineName, w)
+	if err == nil {
+		if note := workload.GuessSizes(w, &m); note != "" {
+			w.Notes = append(w.Notes, note)
+			a.notef("%s", note)
+		}
+	}
 	return w, m, err
 }
 
@@ -137,7 +143,7 @@ func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) 
 func (a *app) workload(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
 	w, err := workload.Lift(run, o)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, liftError(path, err)
 	}
 	if len(w.Ops) == 0 {
 		return nil, fmt.Errorf("%s: no GPU kernel or copy among its %d events (record GPU activity too: ProfilerActivity.CUDA, or rocprofv3 --kernel-trace)", path, len(run.Spans))

@@ -21,6 +21,7 @@ type replayFlags struct {
 	machine  string
 	strategy string
 	clock    string // name of a clock regime
+	dataflow string // a file of corrections
 	profiled bool   // times under the profiler
 	lift     workload.Options
 }
@@ -31,6 +32,7 @@ func (f *replayFlags) flags(c *cobra.Command, strategies string) {
 	set.StringVar(&f.machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200x4), or a YAML file; default: that of the trace")
 	set.StringVar(&f.strategy, "strategy", "all", strategies+" after colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
+	dataflowFlag(c, &f.dataflow)
 	set.BoolVar(&f.profiled, "profiled", false, "predict times under the profiler that recorded the trace; default: without what it adds to operators and calls of the host")
 }
 
@@ -43,6 +45,9 @@ func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S
 	sel, err := parse(f.strategy)
 	if err != nil {
 		return nil, nil, machine.Machine{}, usageError{err}
+	}
+	if f.lift.Dataflow, err = readCorrections(f.dataflow); err != nil {
+		return nil, nil, machine.Machine{}, err
 	}
 	f.lift.Unprofiled = !f.profiled
 	w, m, err := a.subject(f.path, f.machine, f.lift)

@@ -104,15 +104,16 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	var found tuning
 	var best []compare.Outcome // of each strategy
-	bar := a.progress(n, "tuning")
+	bar, tried := a.progress(n, "tuning"), 0
 	for _, sel := range candidates {
-		ran, why, err := compare.Tune(w, m, sel, o.scenario(), opts, func() { _ = bar.Add(1) })
+		tuned, err := compare.Tune(w, m, sel, o.scenario(), opts, func() { _ = bar.Add(1) })
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		t := tunedOf(sel, ran, why, base.Time, o.top)
-		if len(ran) > 0 {
-			out, err := compare.Run(w, m, ran[0].Selection, o.scenario(), opts) // Tune keeps no results
+		t := tunedOf(sel, tuned, base.Time, o.top)
+		tried += tuned.Tried
+		if len(tuned.Ran) > 0 {
+			out, err := compare.Run(w, m, tuned.Ran[0].Selection, o.scenario(), opts) // Tune keeps no results
 			if err != nil {
 				return stopped(ctx, err)
 			}
@@ -128,7 +129,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), n, micros(base.Time))
+	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), tried, micros(base.Time))
 	if w.Run.Estimated != "" {
 		fmt.Fprintln(a.out, plain.Line(w.Run.Estimated))
 	}
@@ -151,9 +152,10 @@ func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
 	return strategyError{fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.path, strings.Join(names, "; "))}
 }
 
-func tunedOf(sel []plan.Selection, ran []compare.Outcome, why string, base trace.Time, top int) tunedStrategy {
+func tunedOf(sel []plan.Selection, found compare.Tuning, base trace.Time, top int) tunedStrategy {
 	e := sel[0].Strategy
-	t := tunedStrategy{Strategy: e.Name, Tried: len(sel), Ran: len(ran), Why: why, Best: []tunedTime{}}
+	ran := found.Ran
+	t := tunedStrategy{Strategy: e.Name, Tried: found.Tried, Ran: len(ran), Why: found.Why, Best: []tunedTime{}}
 	first := e.String(sel[0].Values)
 	distinct := 0
 	for i, out := range ran {

@@ -20,6 +20,7 @@ import (
 // captured.
 func On(e plan.Strategy, rows []int) plan.Strategy {
 	planAll := e.Plan
+	e.Rebuild = nil // rows are those of the captured workload
 	e.Plan = func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.Only = setOf(rows)
 		before := len(pl.Pairs)

@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -21,12 +22,12 @@ func TestTune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ran, why, err := compare.Tune(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
-	if err != nil || len(ran) != len(sel) {
-		t.Fatalf("%d of %d ran (%s), %v", len(ran), len(sel), why, err)
+	found, err := compare.Tune(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	if err != nil || len(found.Ran) != len(sel) || found.Tried != len(sel) {
+		t.Fatalf("%d of %d ran (%s), %v", len(found.Ran), len(sel), found.Why, err)
 	}
-	for i, out := range ran {
-		if i > 0 && out.Time < ran[i-1].Time {
+	for i, out := range found.Ran {
+		if i > 0 && out.Time < found.Ran[i-1].Time {
 			t.Errorf("%s is listed behind a slower one", decompose.Strategy.String(out.Values))
 		}
 		alone, err := compare.Run(w, m, out.Selection, plan.Scenario{}, replay.Options{})
@@ -34,6 +35,38 @@ func TestTune(t *testing.T) {
 			t.Errorf("%s: %d ns tuned, %d alone, %v", decompose.Strategy.String(out.Values), out.Time, alone.Time, err)
 		}
 	}
+}
+
+// Of many settings, those that differ in one parameter from the fastest so far are tried, and
+// the result is one from which no single change gains.
+func TestTuneByParameter(t *testing.T) {
+	w, m := plantest.LiftSample(t, "llama70b-fc2-allreduce"), plantest.H200(t, 4)
+	sel, err := schedule.Multistream.Candidates(map[string]string{"bucket_mb": "0", "keep_gathered": "captured", "carve": "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := compare.Tune(w, m, sel, plan.Scenario{}, replay.Options{}, nil)
+	if err != nil || len(found.Ran) == 0 || found.Tried >= len(sel)/2 {
+		t.Fatalf("%d of %d tried, %d ran, %v", found.Tried, len(sel), len(found.Ran), err)
+	}
+	best := found.Ran[0]
+	for _, s := range sel {
+		if same := countSame(s.Values, best.Values); same < len(s.Values)-1 {
+			continue
+		}
+		if out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{}); err != nil || out.Why == "" && float64(out.Expected) < 0.99*float64(best.Expected) {
+			t.Errorf("%s: %d ns, %v; tuning found %d", s, out.Expected, err, best.Expected)
+		}
+	}
+}
+
+func countSame(a, b plan.Values) (n int) {
+	for k := range a {
+		if a[k] == b[k] {
+			n++
+		}
+	}
+	return n
 }
 
 // What modelled kernels gain by themselves is no strategy's.

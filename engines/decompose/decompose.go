@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -46,7 +47,13 @@ var Strategy = plan.Strategy{
 	},
 	DependsOn: []string{"launch.event"},
 	Untested:  []string{"variant=waves", "variant=ring"},
-	Plan:      planDecompose,
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+		if v["variant"] == "chunks" {
+			w, _ = plan.Recut(w, m, sc, v.Int("chunks"), v.Int("channels"), nil)
+		}
+		return w
+	},
+	Plan: planDecompose,
 }
 
 func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
@@ -71,7 +78,7 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		}
 		return no == ""
 	})
-	if len(pl.Pairs) == 0 {
+	if len(pl.Pairs) == 0 && pl.Workload.Origins == nil {
 		return nil, &plan.NotApplicable{Strategy: "decompose", Why: why}
 	}
 	switch v["variant"] {

@@ -2,67 +2,169 @@ package onesided
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// oneShot writes a kernel and the all-reduce behind it as a copy into the buffer
-// that peers share and one kernel that stores the whole vector to every peer and
-// adds what arrives: N-1 times the vector over the links, in one step where a
-// ring takes 2(N-1) (rule O11).
-func (t *operator) oneShot(r *plan.Rank, p *plan.Pair) {
-	compute, comm := r.Ops(p)
-	s, l := r.Stream(compute.Queue), t.pl.Machine.Launch
-	bytes := float64(p.Coll.Bytes)
+// PyTorch's all-reduces in symmetric memory (torch/csrc/distributed/c10d/symm_mem/
+// CUDASymmetricMemoryOps.cu) read the peers' buffers with loads of 16 bytes a thread, from
+// all peers at once, one load a thread in flight. The GEMM before writes to the buffer.
+//
+//	one-shot  |flags|read all of every peer, add, ...|flags|
+//	two-shot  |flags|read own share of every peer, add, store it to every peer, ...|fence|flags|copy|
+const (
+	bytesPerThread = 16
+	mostBlocks     = 24
+	oneShotThreads = 512
+	twoShotThreads = 1024
+)
 
-	r.BeginPair(p)
-	r.WriteOp(p, compute, 0, 0)
-	for _, id := range p.Between[r.ID] {
-		r.WriteOp(p, &t.pl.Workload.Ops[id], 0, 0)
-	}
-	within := r.ReplacedOps(p)
-	s.Launch(r.WaitUntilReady(s, compute, r.Dependencies(p, comm), within...), program.Command{
-		Op: program.Launch, Name: "copy to symmetric memory", Origin: comm.ID, Kernel: t.pl.Sweep("copy to symmetric memory", bytes, bytes),
-	})
-	s.Wait(r.HostIssued, r.Issue(l.Host.Value, "one-shot all-reduce"), "host")
-	s.Launch(plan.Duration(l.Gap.Value), program.Command{Op: program.Launch, Name: comm.Name, Origin: comm.ID, Kernel: t.oneShotKernel(r, p)})
-	r.Written(s, comm)
-	r.EndPair(p)
+// An allReduce replaces the library's all-reduces by one kernel that reads peers' buffers
+// (rules O11 and O17).
+type allReduce struct {
+	pl     *plan.Planner
+	shares bool // two-shot: every rank adds a share and stores it to the others
+	flags  map[*workload.Collective]*[2]program.Flag
 }
 
-// oneShotKernel begins with a barrier and ends with an exchange of flags: no rank
-// stores into a buffer that its owner may still read.
-func (t *operator) oneShotKernel(r *plan.Rank, p *plan.Pair) *program.Kernel {
-	b := t.stateOf(p)
-	me, n := b.place(r), len(b.ranks)
-	bytes := float64(p.Coll.Bytes)
-	k := t.pl.Sweep(fmt.Sprintf("one-shot %s", p.Coll.Op), bytes*float64(n), bytes)
-	part := bytes / float64(k.WGs)
-	store := plan.Duration(part / t.pl.Machine.Fabric.StoreCU.Or(t.pl.Machine.Fabric.Egress.Value))
-	barrier := plan.Duration(t.pl.Machine.Launch.Barrier.Value)
-	reduce := k.Recipe
-	k.Kind = trace.Collective
-	k.Recipe = func(wg int, buf []program.Phase) []program.Phase {
-		all := int64(n * k.WGs)
-		buf = append(buf,
-			program.Phase{Op: program.PostTo, Flag: b.there, Count: 1},
-			program.Phase{Op: program.WaitFor, Flag: b.there, Count: all},
-			program.Phase{Op: program.Sleep, Time: barrier})
-		for i := 1; i < n; i++ {
-			buf = append(buf, program.Phase{Op: program.Store, Peer: b.ranks[(me+i)%n], Bytes: part, Read: part, Time: store})
-		}
-		for i := 1; i < n; i++ {
-			buf = append(buf, program.Phase{Op: program.PostTo, Flag: b.arrived[(me+i)%n][me], Count: 1})
-		}
-		for i := 1; i < n; i++ {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.arrived[me][(me+i)%n], Count: int64(k.WGs)})
-		}
-		buf = reduce(wg, buf)
-		return append(buf,
-			program.Phase{Op: program.PostTo, Flag: b.there, Count: 1},
-			program.Phase{Op: program.WaitFor, Flag: b.there, Count: 2 * all})
+// planAllReduce serves all-reduces of known and guessed size, in pairs or not.
+func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+	t := &allReduce{pl: pl, shares: v["impl"] == "twoshot", flags: map[*workload.Collective]*[2]program.Flag{}}
+	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return t.serves(&c) })
+	before := len(pl.Pairs)
+	pl.Take(func(p *workload.Pair) bool {
+		return p.Direction == workload.ComputeThenCollective && t.serves(&pl.Workload.Collectives[p.Collective]) && !pl.Workload.Ops[p.Second[0]].Graph
+	})
+	if !found || pl.Only != nil && len(pl.Pairs) == before {
+		return nil, &plan.NotApplicable{Strategy: "onesided", Why: fmt.Sprintf("impl=%s: no all-reduce was found", v["impl"])}
 	}
+	pl.Graph = v["graph"] == "on"
+	pl.CollectiveKernel = func(op *workload.Op) *program.Kernel {
+		if c := &pl.Workload.Collectives[op.Collective]; t.serves(c) {
+			return t.kernel(op, c)
+		}
+		return nil
+	}
+	if t.shares {
+		pl.CollectiveTail = func(op *workload.Op) *program.Kernel {
+			c := &pl.Workload.Collectives[op.Collective]
+			if !t.serves(c) {
+				return nil
+			}
+			bytes := float64(t.bytes(c))
+			return pl.Sweep("copy from symmetric memory", bytes, bytes)
+		}
+	}
+	return func(r *plan.Rank, p *plan.Pair) { r.WriteInSequence(p, 0, 0) }, nil
+}
+
+func (t *allReduce) serves(c *workload.Collective) bool {
+	return c.Op == trace.AllReduce && len(c.Members) > 1 && t.bytes(c) > 0
+}
+
+// sizeSpread is the relative error of a small collective's time, from which its size is
+// guessed: residuals of the profiles' laws are up to 10 %, and collectives in a step vary
+// by as much.
+const sizeSpread = 0.25
+
+// bytes is the size of a collective. If the trace does not show it, as in a captured
+// graph, it is that of the elementwise kernel behind it or, if the collective's time does
+// not allow for that, the middle of the range of sizes for which the library takes the
+// median time of all collectives of that kernel and grid.
+func (t *allReduce) bytes(c *workload.Collective) int64 {
+	if c.Bytes > 0 {
+		return c.Bytes
+	}
+	var times []trace.Time
+	for i := range t.pl.Workload.Collectives {
+		if x := &t.pl.Workload.Collectives[i]; x.Op == c.Op && x.Channels == c.Channels && len(x.Members) == len(c.Members) && x.Bytes == 0 {
+			times = append(times, x.TransferAlone())
+		}
+	}
+	slices.Sort(times)
+	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, sizeSpread)
+	bytes := workload.SizeBehind(t.pl.Workload, c)
+	if bytes < least || bytes > most {
+		bytes = least + (most-least)/2
+	}
+	t.pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: len(c.Members), Channels: c.Channels})
+	return bytes / bytesPerThread * bytesPerThread
+}
+
+// kernel is one rank's kernel. It begins as PyTorch's barrier kernel, reads in rounds of
+// as many bytes as its threads load at once, each a round trip, and ends with an exchange
+// of flags, another round trip. A store of the two-shot kernel is acknowledged before its
+// flag is set.
+func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Kernel {
+	n, f := len(c.Members), &t.pl.Machine.Fabric
+	whole := float64(t.bytes(c))
+	threads, share := oneShotThreads, whole
+	if t.shares {
+		threads, share = twoShotThreads, whole/float64(n)
+	}
+	blocks := min(mostBlocks, max(1, plan.CeilDiv(plan.CeilDiv(int(share), bytesPerThread), threads)))
+	rounds := plan.CeilDiv(int(share), blocks*threads*bytesPerThread)
+	trip := plan.Duration(2 * f.Latency.Value)
+	end := trip
+	if t.shares {
+		end += t.pl.Fence().Time
+	}
+	barrier := plan.Duration(t.pl.Machine.Launch.Barrier.Value)
+	peers, flags := t.peers(op, c), t.flagsOf(c)
+	part := share / float64(blocks) // of a workgroup, from each peer
+	sent := part
+	if t.shares {
+		sent *= 2 // read by a peer, and stored to it
+	}
+	all := int64(n * blocks)
+	k := &program.Kernel{
+		Name: "one-shot all-reduce", Kind: trace.Collective, WGs: blocks, Footprint: program.Footprint{Threads: threads, Registers: 32},
+		Recipe: func(_ int, buf []program.Phase) []program.Phase {
+			buf = append(buf,
+				program.Phase{Op: program.PostTo, Flag: flags[0], Count: 1},
+				program.Phase{Op: program.WaitFor, Flag: flags[0], Count: all},
+				program.Phase{Op: program.Sleep, Time: barrier})
+			for i, peer := range peers {
+				time := plan.Share(trip*trace.Time(rounds), i, len(peers))
+				buf = append(buf, program.Phase{Op: program.Store, Peer: peer, Bytes: sent, Read: part, Time: time})
+			}
+			return append(buf,
+				program.Phase{Op: program.PostTo, Flag: flags[1], Count: 1},
+				program.Phase{Op: program.WaitFor, Flag: flags[1], Count: all},
+				program.Phase{Op: program.Sleep, Time: end})
+		},
+	}
+	if t.shares {
+		k.Name = "two-shot all-reduce"
+	}
+	if c.Bytes == 0 {
+		k.Name += fmt.Sprintf(" of about %d KiB (guessed)", (int64(whole)+1023)>>10)
+	}
+	t.pl.Describe(k, op, plan.Piece{Coll: c, Of: 1})
+	k.Attr.Grid = [3]int32{int32(blocks), 1, 1}
 	return k
+}
+
+// flagsOf are the two flags of a call: workgroups that have arrived, and that have read.
+func (t *allReduce) flagsOf(c *workload.Collective) *[2]program.Flag {
+	if t.flags[c] == nil {
+		name := fmt.Sprintf("%s %d", c.Op, c.Seq)
+		t.flags[c] = &[2]program.Flag{t.pl.Program.NewFlag("workgroups in " + name), t.pl.Program.NewFlag("workgroups that have read in " + name)}
+	}
+	return t.flags[c]
+}
+
+// peers are the other members' GPUs, the next one first.
+func (t *allReduce) peers(op *workload.Op, c *workload.Collective) []int32 {
+	var peers []int32
+	me := slices.Index(c.Members, op.ID)
+	for i := 1; i < len(c.Members); i++ {
+		peers = append(peers, int32(t.pl.Workload.Ops[c.Members[(me+i)%len(c.Members)]].Rank))
+	}
+	return peers
 }

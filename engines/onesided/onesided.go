@@ -40,13 +40,14 @@ var Strategy = plan.Strategy{
 		"same local rank there, and the others forward arrived shards within the node. A reduce-scatter is ordered by target " +
 		"node, the own one last: copies within the node, a few workgroups that add, and one that sends the sum, alongside the " +
 		"copies for the next node. " +
-		"impl=oneshot is the all-reduce for small messages: one kernel stores the whole vector to every peer and adds what " +
-		"arrives, with more bytes than a ring but in one step. ll, ll128 and multimem replace every all-gather by a kernel of one " +
+		"impl=oneshot is the all-reduce for small messages: one kernel reads the whole vector of every peer and adds, with " +
+		"more bytes than a ring but in one step; with impl=twoshot every rank adds a share and stores it to all, and the result " +
+		"is copied out of the shared buffer. The kernel before writes to that buffer. ll, ll128 and multimem replace every all-gather by a kernel of one " +
 		"workgroup per rank, alongside a kernel or alone (as before the combination of partial attention in distributed flash " +
 		"decoding): flags travel with the data, so no fence or barrier is needed, at twice the bytes (ll) " +
 		"or 128 for 120 (ll128); multimem stores once, and the switch replicates to every rank of the node. ll is also the low-latency all-to-all: every workgroup puts tokens and a signal to one peer.",
 	Params: []plan.Param{
-		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where"},
+		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where"},
 		{Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as in PyTorch, one launch per shard, alternating between two streams"},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
 		{Name: "rows", Default: "256", Least: 1, Doc: "height of the pieces of a mesh swizzle"},
@@ -70,14 +71,14 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if _, ok := protocols[v["impl"]]; ok {
 		return planLowLatency(pl, v)
 	}
+	if v["impl"] == "oneshot" || v["impl"] == "twoshot" {
+		return planAllReduce(pl, v)
+	}
 	t := newOperator(pl, v)
 	if why := t.contradiction(); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "onesided", Why: why}
 	}
 	why := "no all-gather or all-to-all before a GEMM and no reduce-scatter or all-to-all behind one was found (all-reduces: impl=oneshot)"
-	if t.impl == "oneshot" {
-		why = "no kernel followed by an all-reduce was found"
-	}
 	serves := func(p *workload.Pair, grouped bool) bool {
 		ok, no := t.pipelines(p, grouped)
 		if no != "" {
@@ -93,8 +94,6 @@ func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	pl.Graph = v["graph"] == "on"
 	return func(r *plan.Rank, p *plan.Pair) {
 		switch {
-		case t.impl == "oneshot":
-			t.oneShot(r, p)
 		case t.chunks && p.Direction == workload.CollectiveThenCompute:
 			t.gatherAlternating(r, p)
 		case t.chunks:
@@ -117,8 +116,6 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	compute := &t.pl.Workload.Ops[p.First[0]]
 	behind := p.Direction == workload.CollectiveThenCompute
 	switch {
-	case t.impl == "oneshot":
-		return op == trace.AllReduce && p.Direction == workload.ComputeThenCollective, ""
 	case behind && (op == trace.AllGather || op == trace.AllToAll):
 		compute = &t.pl.Workload.Ops[p.Second[0]]
 		if t.impl == "store" {

@@ -97,6 +97,44 @@ func TestOneShot(t *testing.T) {
 	}
 }
 
+// Two shot sends every share twice: to who adds it, and from there.
+func TestTwoShot(t *testing.T) {
+	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
+	got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": "twoshot"})
+	if b, want := enginetest.Sum(enginetest.Sent(got)), float64(plantest.Vector.Steps)*2*3/4*float64(plantest.Vector.Bytes); !plantest.Near(b, want) {
+		t.Errorf("rank 0 sent %.0f bytes, want %.0f", b, want)
+	}
+	copies := 0
+	for _, s := range got.Result.Run.Spans {
+		if got.Result.Run.NameOf(s) == "copy from symmetric memory" {
+			copies++
+		}
+	}
+	if want := plantest.Vector.Ranks * plantest.Vector.Steps; copies != want {
+		t.Errorf("%d copies of the result, want %d", copies, want)
+	}
+}
+
+// All-reduces of a captured graph have no sizes: the elementwise kernels behind them tell.
+// Their replacements start as soon as the graph's other kernels do, and no host launches
+// them. Measured: one-shot -1.9 and -2.4 %, two-shot -0.5 and -1.8 %.
+func TestAllReduceInGraph(t *testing.T) {
+	for _, b := range []string{"b1", "b32"} {
+		w := plantest.LiftSample(t, "measurements/2026-11-22-h200x2-steps/traces/h200x2_decode_tp_"+b+"_allreducenccl_graphTrue")
+		m := plantest.H200(t, 2)
+		captured := enginetest.Outcome(t, w, m, "captured", nil)
+		for _, impl := range []string{"oneshot", "twoshot"} {
+			got := enginetest.Outcome(t, w, m, "onesided", map[string]string{"impl": impl})
+			if got.Result == nil {
+				t.Fatalf("%s: %s", impl, got.Why)
+			}
+			if change := float64(got.Time)/float64(captured.Time) - 1; change < -0.04 || change > 0.015 {
+				t.Errorf("%s %s: %+.1f %%", b, impl, 100*change)
+			}
+		}
+	}
+}
+
 // On a mesh a link serves one peer, so all are used at once: a gather takes
 // the time of one shard over one link, not of three.
 func TestOnesidedOnMesh(t *testing.T) {
@@ -301,7 +339,7 @@ func TestOnesidedRefuses(t *testing.T) {
 		{plantest.Gathered, "gemm=chunks:mover=kernel", "gemm=chunks is for copy engines that read"},
 		{plantest.Gathered, "reserve=132", "leaves the GEMM none"},
 		{plantest.Vector, "", "impl=oneshot"},
-		{plantest.Gathered, "impl=oneshot", "followed by an all-reduce"},
+		{plantest.Gathered, "impl=oneshot", "no all-reduce was found"},
 	} {
 		out := enginetest.Outcome(t, c.spec.Build(t), plantest.H200(t, 4), "onesided", enginetest.Settings(c.set))
 		if out.Result != nil || !strings.Contains(out.Why, c.want) {

@@ -9,11 +9,14 @@ import (
 // tuned are the values that tuning tries for integer parameters; other parameters are
 // tried with all their choices.
 var tuned = map[string][]int{
-	"chunks":   {1, 2, 4, 8, 16},
-	"channels": {0, 2, 4, 8, 16, 24, 32},
-	"buffers":  {0, 2},
-	"group":    {1, 2, 4},
-	"slice":    {8, 16, 32, 64},
+	"chunks":     {1, 2, 4, 8, 16},
+	"channels":   {0, 2, 4, 8, 16, 24, 32},
+	"bucket_mb":  {0, 12, 25, 50, 100, 200},
+	"prefetch":   {0, 1, 2, 3},
+	"interleave": {0, 2},
+	"buffers":    {0, 2},
+	"group":      {1, 2, 4},
+	"slice":      {8, 16, 32, 64},
 }
 
 // Candidates are the settings that tuning tries: every combination of parameters that are

@@ -143,20 +143,26 @@ func (pl *Planner) CapturedHostOrder() [][]int32 {
 	return order
 }
 
-// RunAhead has the hosts issue all operations in the captured order at the pace of
+// RunAhead has the planner write all operations on their captured streams, with the hosts
+// running ahead in the captured order (IssueAhead).
+func (pl *Planner) RunAhead() {
+	pl.WriteOp = (*Rank).writeAhead
+	pl.IssueAhead(pl.CapturedHostOrder())
+}
+
+// IssueAhead has the hosts issue all operations in the given order, by rank, at the pace of
 // IssueCosts, and lets them run ahead of the devices as in a loop of many iterations: the
 // devices begin when their host has issued the first iteration. They begin at once if the
 // host waits for the device within the iterations, if it is known to be slower than the
 // devices (Scenario.HostBound), or if there is one iteration (rule H8). With a captured
 // graph there is no host.
-func (pl *Planner) RunAhead() {
-	pl.WriteOp = (*Rank).writeAhead
+func (pl *Planner) IssueAhead(order [][]int32) {
 	if pl.Graph {
 		return
 	}
-	pl.HostOrder = pl.CapturedHostOrder()
+	pl.HostOrder = order
 	of, n := workload.IterationsOf(pl.Workload)
-	if n < 2 || pl.Scenario.HostBound {
+	if n < 2 || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
 		return
 	}
 	for _, r := range pl.ranks {
@@ -174,13 +180,19 @@ func (pl *Planner) RunAhead() {
 	}
 }
 
+// BeginAhead makes a stream that has no command yet wait for the issue of the first
+// iteration, if the hosts run ahead.
+func (r *Rank) BeginAhead(s *Stream) {
+	if len(s.Commands) == 0 && r.lead > 0 {
+		s.Wait(r.HostIssued, r.lead, "host")
+	}
+}
+
 // writeAhead writes an operation on its captured stream, after its captured dependencies
 // and the issue that IssueInOrder wrote.
 func (r *Rank) writeAhead(op *workload.Op) {
 	s := r.free(op.Queue, op.Start)
-	if len(s.Commands) == 0 && r.lead > 0 {
-		s.Wait(r.HostIssued, r.lead, "host")
-	}
+	r.BeginAhead(s)
 	r.WaitIssued(s, op)
 	after, event := s.End, false
 	for _, d := range op.After {

@@ -44,6 +44,7 @@ type Planner struct {
 	Serial      bool                           // communication never runs alongside compute
 	EndedBefore []int32                        // for a serial schedule: result of TimeOrder
 	BusyAt      []bool
+	inGraph     *trace.Time    // graphGap; nil: not yet known
 	skews       [][]trace.Time // of captured collectives, by rank: distribution that late draws from
 }
 
@@ -53,7 +54,9 @@ type Planner struct {
 type Settings struct {
 	Graph            bool                               // launched by a captured graph instead of by the host
 	AlgoProto        machine.AlgoProto                  // algorithm and protocol that the collective library is set to
+	Carrier          string                             // what moves collectives (Carriers); "": as captured
 	CollectiveKernel func(*workload.Op) *program.Kernel // kernel that replaces the library's for a collective; nil: the library's
+	CollectiveTail   func(*workload.Op) *program.Kernel // kernel behind such a kernel on its stream; nil: none
 }
 
 // A Rank is the streams of one GPU while they are written.
@@ -291,7 +294,20 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 	for len(pl.Program.GPUs) < pl.Machine.GPUs {
 		pl.Program.GPUs = append(pl.Program.GPUs, program.GPU{})
 	}
+	pl.nameOrigins()
 	return pl.Program
+}
+
+// nameOrigins lets commands stand for captured operations if the workload was changed
+// before it was planned.
+func (pl *Planner) nameOrigins() {
+	for _, gpu := range pl.Program.GPUs {
+		for _, s := range gpu.Streams {
+			for i := range s.Commands {
+				s.Commands[i].Origin = pl.Workload.Origin(s.Commands[i].Origin)
+			}
+		}
+	}
 }
 
 // Stream returns the rank's stream for a captured queue.
@@ -305,6 +321,11 @@ func (r *Rank) free(queue int64, at trace.Time) *Stream {
 			return s
 		}
 	}
+	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
+}
+
+// NewStream adds another stream of a captured queue, for operations that overlap on it.
+func (r *Rank) NewStream(queue int64) *Stream {
 	return r.newStream(fmt.Sprintf("stream %d", queue), queue)
 }
 
@@ -350,7 +371,12 @@ func (r *Rank) writeCaptured(op *workload.Op) {
 			after = max(after, dep.End)
 		}
 	}
-	s.Launch(op.Start-after, r.Planner.commandOf(op))
+	gap := op.Start - after
+	if op.Graph && r.Planner.replaces(op) {
+		gap = min(gap, r.Planner.graphGap())
+	}
+	s.Launch(gap, r.Planner.commandOf(op))
+	r.writeTail(s, op)
 	r.Written(s, op)
 }
 

@@ -164,10 +164,12 @@ func (b *separation) Wrote(r *Rank, op *workload.Op) {
 func (r *Rank) WriteSerial(op *workload.Op) {
 	s := r.free(op.Queue, op.Start)
 	from := s.End
-	n, issued := r.issueAsCaptured(op)
-	if n > 0 {
-		s.Wait(r.HostIssued, n, "host")
-		from = max(from, issued)
+	if !r.Planner.Graph { // else the host launches all operations at once
+		n, issued := r.issueAsCaptured(op)
+		if n > 0 {
+			s.Wait(r.HostIssued, n, "host")
+			from = max(from, issued)
+		}
 	}
 	after := slices.Concat(op.After, r.separatedFrom(op))
 	if before := r.Planner.EndedBefore[op.ID]; before >= 0 {
@@ -192,6 +194,9 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 		gap = r.Planner.deviceGap(event)
 	} else if event || r.Planner.BusyAt[op.ID] {
 		gap = min(gap, Duration(r.Planner.Machine.Launch.Event.Value))
+	}
+	if r.Planner.Graph {
+		gap = min(gap, r.Planner.graphLaunch(op))
 	}
 	s.Launch(gap, r.Planner.commandOf(op))
 	r.Written(s, op)

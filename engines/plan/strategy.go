@@ -47,6 +47,10 @@ type Strategy struct {
 
 	Parts []Selection // for a mix: the strategies that it combines
 
+	// Rebuild changes the workload before it is planned, as by cutting chains anew; nil: not.
+	// It returns the workload itself if there is nothing to change.
+	Rebuild func(w *workload.Workload, m machine.Machine, v Values, sc Scenario) *workload.Workload
+
 	// Plan selects the pairs that the strategy serves (Planner.Take) and returns the function
 	// that writes them. It returns a NotApplicable error if there are none.
 	Plan func(pl *Planner, v Values) (Emitter, error)
@@ -68,6 +72,9 @@ func (e Strategy) Program(w *workload.Workload, m machine.Machine, v Values, sc 
 // Planned returns the planner after it has written the program. It also holds the races of
 // the program and the profile lookups.
 func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc Scenario) (*Planner, error) {
+	if e.Rebuild != nil {
+		w = e.Rebuild(w, m, v, sc)
+	}
 	pl, err := NewPlanner(w, m, sc)
 	if err != nil {
 		return nil, err

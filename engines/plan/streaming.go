@@ -8,7 +8,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A streaming kernel with more workgroups than slots takes time by its bytes, not by whole
+// A streaming kernel or a lookup with more workgroups than slots takes time by its bytes, not by whole
 // waves: workgroups drift apart, and those of a partial last wave share bandwidth with
 // fewer. On n of N compute units it takes N/n times as long: 201 µs on 132 units, 208,
 // 213, 228 and 235 to 245 µs with 4, 8, 16 and 24 of them held (rows beside_membound;
@@ -35,7 +35,7 @@ func upTo(n int) float64 {
 // slots.
 func (pl *Planner) streams(op *workload.Op) bool {
 	slots := int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
-	return op.Shape.Kind == workload.Elementwise && !op.Tiling.Persistent && op.Tiling.WGs > slots
+	return (op.Shape.Kind == workload.Elementwise || op.Shape.Kind == workload.Embedding) && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
 // streaming is the k-th of n parts of a streaming operation (rule M11).

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -39,6 +41,7 @@ func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
 		}
 	}
 	s.Launch(gap, c)
+	r.writeTail(s, op)
 	r.Written(s, op)
 }
 
@@ -50,7 +53,65 @@ func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel 
 			return k
 		}
 	}
-	return pl.Collective(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
+	return pl.Carried(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
+}
+
+// replaces reports whether a kernel of the strategy's replaces that of a collective.
+func (pl *Planner) replaces(op *workload.Op) bool {
+	return op.Collective >= 0 && !pl.Measured && pl.CollectiveKernel != nil && pl.CollectiveKernel(op) != nil
+}
+
+// writeTail writes the kernel that a strategy puts behind a collective, if any.
+func (r *Rank) writeTail(s *Stream, op *workload.Op) {
+	pl := r.Planner
+	if op.Collective < 0 || pl.Measured || pl.CollectiveTail == nil {
+		return
+	}
+	k := pl.CollectiveTail(op)
+	if k == nil {
+		return
+	}
+	gap := Duration(pl.Machine.Launch.Gap.Value)
+	switch {
+	case op.Graph:
+		gap = pl.graphGap()
+	case !pl.Graph:
+		s.Wait(r.HostIssued, r.Issue(pl.Machine.Launch.Host.Value, k.Name), "host")
+	}
+	s.Launch(gap, program.Command{Op: program.Launch, Kernel: k, Name: k.Name, Origin: op.ID})
+}
+
+// graphLaunch is the gap before an operation that a captured graph launches behind another
+// one (rule S21).
+func (pl *Planner) graphLaunch(op *workload.Op) trace.Time {
+	l := &pl.Machine.Launch
+	gap := l.GraphGap.Or(l.Graph.Or(l.Gap.Value))
+	if op.Collective >= 0 && !pl.replaces(op) {
+		gap = l.GraphComm.Or(gap)
+	}
+	return Duration(gap)
+}
+
+// graphGap is the median captured gap between kernels of a graph, without collectives of
+// the library, whose launch takes longer. Kernels that replace them start as the others do
+// (rule S20).
+func (pl *Planner) graphGap() trace.Time {
+	if pl.inGraph == nil {
+		var gaps []trace.Time
+		for i := range pl.Workload.Ops {
+			op := &pl.Workload.Ops[i]
+			if op.Graph && op.Kind == trace.Compute && len(op.After) > 0 && pl.Workload.Ops[op.After[len(op.After)-1].Op].Kind == trace.Compute {
+				gaps = append(gaps, op.Gap)
+			}
+		}
+		slices.Sort(gaps)
+		gap := Duration(pl.Machine.Launch.Gap.Value)
+		if len(gaps) > 0 {
+			gap = max(0, gaps[len(gaps)/2])
+		}
+		pl.inGraph = &gap
+	}
+	return *pl.inGraph
 }
 
 // WaitUntilReady makes a stream wait for the host and for an operation's predecessors. It
@@ -65,7 +126,8 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 		cost = l.Compiled
 	}
 	if r.Planner.Graph {
-		return r.Planner.deviceGap(r.waitFor(s, after, except...))
+		r.waitFor(s, after, except...)
+		return r.Planner.graphLaunch(op)
 	}
 	r.notBefore(op)
 	s.Wait(r.HostIssued, r.Issue(cost.Value, op.Name), "host")

@@ -27,9 +27,16 @@ var Bulk = plan.Strategy{
 		{Name: "algorithm", Default: "library", Choices: append([]string{"library"}, machine.Algorithms...), Doc: "of the collectives that have it; library: as captured"},
 		{Name: "protocol", Default: "library", Choices: append([]string{"library"}, machine.Protocols...), Doc: "the same of the library's protocols"},
 		{Name: "programs", Default: "0", Doc: "persistent workgroups of kernels that have them; 0: as captured"},
+		bucketParam,
+		keepParam,
+		plan.CarrierParam,
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
 	Plain: true,
+	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
+		whole, _ := plan.Recut(w, m, sc, 1, v.Int("channels"), func(c *workload.Chain) bool { return c.Parts() > 1 })
+		return whole
+	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.AlgoProto = machine.AlgoProto{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}
 		why := "no collective was found"
@@ -46,7 +53,14 @@ var Bulk = plan.Strategy{
 		if pl.AlgoProto != (machine.AlgoProto{}) && len(pl.Pairs) == 0 {
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
 		}
+		if why := pl.SetCarrier(v["carrier"]); why != "" {
+			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
+		}
 		pl.Graph = v["graph"] == "on"
+		if (v.Int("bucket_mb") > 0 || v["keep_gathered"] != "captured") && pl.Only == nil {
+			pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
+			return nil, planStep(pl, "bulk", v, true)
+		}
 		if pl.Only == nil { // else it is kept to some pairs, and the rest stays as captured
 			oneAtATime(pl, v.Int("channels"), v.Int("programs"))
 		}

@@ -22,6 +22,12 @@ var Multistream = plan.Strategy{
 	Params: []plan.Param{
 		{Name: "channels", Default: "0", Doc: "workgroups of each collective; 0: as captured"},
 		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, Doc: "communication stream first among waiting workgroups"},
+		bucketParam,
+		{Name: "prefetch", Default: "0", Doc: "parameters gathered ahead of those in use; 0: as captured, or as fully_shard does"},
+		keepParam,
+		{Name: "interleave", Default: "0", Doc: "independent chains of an iteration, as micro-batches, that alternate on the compute stream; 0: as captured"},
+		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		plan.CarrierParam,
 		{Name: "buffers", Default: "0", Doc: "outputs in flight: compute waits for the collective this many iterations back (1: nothing overlaps, 2: double buffering); 0: as many as needed"},
 		{Name: "lds", Default: "0", Doc: "KiB of shared memory that each workgroup of compute requests; 0: as captured"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of compute, looping over its tiles; 0: as captured"},
@@ -32,12 +38,25 @@ var Multistream = plan.Strategy{
 	Plan:      planMultistream,
 }
 
+// ofStep reports whether a setting is given that only schedules of whole steps have.
+func ofStep(v plan.Values) bool {
+	return v.Int("bucket_mb") > 0 || v.Int("prefetch") > 0 || v.Int("interleave") > 0 || v["keep_gathered"] != "captured"
+}
+
 func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && p.Collective >= 0
 	})
-	if why := independent(pl); why != "" {
+	if why := pl.SetCarrier(v["carrier"]); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
+	}
+	if why := independent(pl); why != "" || ofStep(v) {
+		if pl.Only != nil {
+			return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
+		}
+		pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
+		pl.Graph = v["graph"] == "on"
+		return nil, planStep(pl, "multistream", v, false)
 	}
 	o := occupancyOf(v)
 	for _, p := range pl.Pairs {
@@ -93,7 +112,7 @@ func overlapsNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
 		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
 	}
 	r.WaitUntilReady(onComm, comm, r.Dependencies(p, comm))
-	onComm.Launch(plan.Duration(r.Planner.Machine.Launch.Event.Value), plan.LaunchOf(comm, r.Planner.Collective(comm, cut)))
+	onComm.Launch(plan.Duration(r.Planner.Machine.Launch.Event.Value), plan.LaunchOf(comm, r.Planner.Carried(comm, cut)))
 	r.Written(onComm, comm)
 	r.EndPair(p)
 }

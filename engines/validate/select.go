@@ -23,11 +23,19 @@ func selectionOf(row *dataset.Row) (plan.Selection, string) {
 			set[name] = strconv.Itoa(n)
 		}
 	}
+	has := func(name string) bool {
+		return slices.ContainsFunc(e.Params, func(p plan.Param) bool { return p.Name == name })
+	}
 	p := row.Params
 	whole("channels", p.Channels)
 	whole("chunks", p.Chunks)
-	if slices.ContainsFunc(e.Params, func(p plan.Param) bool { return p.Name == "programs" }) {
+	if has("programs") {
 		whole("programs", p.Programs)
+	}
+	whole("bucket_mb", int(p.BucketMB))
+	whole("interleave", p.Interleave)
+	if row.Workload.Framework == "fsdp" && has("keep_gathered") { // rows leave out what is off
+		set["keep_gathered"] = map[bool]string{true: "on", false: "off"}[p.KeepGathered]
 	}
 	if p.Order != "" {
 		set["order"] = p.Order
@@ -42,10 +50,12 @@ func selectionOf(row *dataset.Row) (plan.Selection, string) {
 		set["policy"], set["reset"], set["waitkernel"] = p.Policy, "on", "off"
 	}
 	switch p.Impl {
-	case "torch_fused_all_gather_matmul", "torch_fused_matmul_reduce_scatter": // a library call a shard
+	case "torch_fused_all_gather_matmul", "torch_fused_matmul_reduce_scatter", "torch_async_tp": // a library call a shard
 		set["impl"], set["gemm"] = "pull", "chunks"
 	case "one_shot_all_reduce":
 		set["impl"] = "oneshot"
+	case "two_shot_all_reduce":
+		set["impl"] = "twoshot"
 	}
 	v, err := e.Values(set)
 	if err != nil {

@@ -26,7 +26,8 @@ type Verdict struct {
 	HostWait   float64      `json:"host_wait"`  // share of the captured schedule in which devices wait for a launch by the host
 	HostBound  bool         `json:"host_bound"` // HostWait exceeds a tenth
 	Below      []BelowBound `json:"below_bound,omitempty"`
-	Sentences  []string     `json:"sentences"` // most important first
+	Advice     *Advice      `json:"advice,omitempty"` // how to get the predicted fastest; nil if it is the captured schedule
+	Sentences  []string     `json:"sentences"`        // most important first
 }
 
 // BelowBound is a strategy with less time than ideal, and the work that it saves.
@@ -118,6 +119,10 @@ func (v *Verdict) judge(w *workload.Workload, all []compare.Outcome, times []flo
 		if i != base && t > 0 && (next < 0 || t < times[next]) {
 			next = i
 		}
+	}
+	if take != base && v.Kind != NothingToCompare {
+		a := AdviceOn(w, all[base], all[take])
+		v.Advice, v.Sentences = &a, append(v.Sentences, a.sentences(name(take))...)
 	}
 	if v.Kind == KeepCaptured {
 		v.say("predicted fastest: %s; the next is %s, %.1f %% more", name(base), name(next), 100*(times[next]/max(1, times[base])-1))

@@ -85,7 +85,9 @@ type Launch struct {
 	MemsetGap      Quantity // additional seconds if a memset lies between them
 	Event          Quantity // seconds from the end of a kernel to the start of a waiting one on another stream, while the first stream has more work
 	Hop            Quantity // the same if the first stream has no more work
-	Graph          Quantity // seconds per kernel of a captured graph in addition to its work
+	Graph          Quantity // seconds of a kernel of a captured graph that does nothing, including its launch
+	GraphGap       Quantity // seconds between dependent kernels of a captured graph
+	GraphComm      Quantity // seconds from a kernel of a captured graph to a collective of the library behind it
 	Timing         Quantity // seconds of a timed kernel outside of it: events, launch, skew of the ranks
 	Host           Quantity // host seconds to enqueue a kernel through the framework
 	Compiled       Quantity // host seconds to enqueue a compiled kernel (Triton)

@@ -20,7 +20,8 @@ type candidate struct {
 type candidates struct {
 	producers map[int32]candidate // by collective op
 	consumers map[int32]candidate
-	gemms     []candidate // by second
+	gemms     []candidate                  // by second
+	guessed   map[int32]trace.CollectiveOp // by collective op whose operation the trace does not give
 }
 
 // A finder searches one source for candidates.
@@ -45,12 +46,15 @@ func (l *lifter) findCandidates(src *source) candidates {
 			}
 		}
 	}
-	found := candidates{producers: map[int32]candidate{}, consumers: map[int32]candidate{}}
+	found := candidates{producers: map[int32]candidate{}, consumers: map[int32]candidate{}, guessed: map[int32]trace.CollectiveOp{}}
 	producing, consuming := map[int32]bool{}, map[int32]bool{} // a kernel is in one pair of a kind
 	for i := range src.ops {
 		op := &src.ops[i]
 		switch {
 		case op.Kind == trace.Collective:
+			if c := f.commOf(op); c.Op == trace.UnknownOp {
+				found.guessed[op.ID] = f.guessOperation(op)
+			}
 			if h := f.producer(op); h.confidence > 0 && !producing[h.first] {
 				producing[h.first] = true
 				found.producers[op.ID] = l.shareEvidence(h)
@@ -211,15 +215,12 @@ func sameStep(a, b *Op) bool { return a.Step == b.Step || a.Step < 0 || b.Step <
 //	queue 7  |GGGGGGcc      |   G, through the light c, makes what C sends
 //	queue 19 |        CCCC  |
 func (f *finder) producer(c *Op) candidate {
-	comm := f.Run.Comm(f.Run.Spans[c.Span])
-	if comm == nil || comm.Bytes() <= 0 {
-		return candidate{}
-	}
+	comm := f.commOf(c)
 	dep, ok := f.launchedBehind(c)
-	if !ok {
+	if !ok || comm.Op == trace.Barrier {
 		return candidate{}
 	}
-	sent := sizeOf(comm, comm.In)
+	sent := sizeOf(&comm, comm.In)
 	t := search{confidence: 1, evidence: []string{dep.Why.String()}}
 	if dep.Why == Timing {
 		t.confidence = onlyByTime
@@ -239,7 +240,7 @@ func (f *finder) producer(c *Op) candidate {
 			}
 		case heavy:
 			worth, why := f.makes(op, comm.Op, sent)
-			if worth > 0 && (output(op).known() || t.heavy == 0) {
+			if worth > 0 && (output(op).known() && sent.known() || t.heavy == 0) {
 				return candidate{at, c.ID, append(t.evidence, why), worth * t.confidence}
 			}
 			if !t.passHeavy(op) {
@@ -261,6 +262,36 @@ func (f *finder) launchedBehind(c *Op) (dep Dep, ok bool) {
 	return dep, ok
 }
 
+// commOf is what the trace says of a collective op; sizes are 0 and the operation may be
+// unknown where it says nothing.
+func (f *finder) commOf(c *Op) trace.Comm {
+	if comm := f.Run.Comm(f.Run.Spans[c.Span]); comm != nil {
+		return *comm
+	}
+	return trace.Comm{Op: trace.KernelOp(f.Run.NameOf(f.Run.Spans[c.Span])), Group: trace.None, Peer: trace.None}
+}
+
+// guessOperation guesses the operation of a collective that the trace does not name, as
+// RCCL's kernels without API records, from the kernel before it on the stream that
+// launched it: gradients are concatenated before they are reduced and scattered (PyTorch's
+// foreach_reduce of FSDP), a GEMM's partial results are reduced everywhere, and anything
+// else is a gather, as of parameters (rule V10).
+func (f *finder) guessOperation(c *Op) trace.CollectiveOp {
+	dep, ok := f.launchedBehind(c)
+	if !ok {
+		return trace.AllGather
+	}
+	op := &f.ops[dep.Op]
+	name := strings.ToLower(op.Name)
+	switch {
+	case strings.Contains(name, "catarray"), strings.Contains(name, "chunk_cat"):
+		return trace.ReduceScatter
+	case f.kernelName(op).class == matrix:
+		return trace.AllReduce
+	}
+	return trace.AllGather
+}
+
 func sizeOf(c *trace.Comm, bytes int64) size {
 	if bytes <= 0 {
 		bytes = c.Bytes()
@@ -275,35 +306,43 @@ func sizeOf(c *trace.Comm, bytes int64) size {
 // makes is the confidence that a heavy op's output is the wanted data; 0: not at all.
 func (f *finder) makes(op *Op, sent trace.CollectiveOp, want size) (worth float64, why string) {
 	out := output(op)
-	if out.known() {
+	if out.known() && want.known() {
 		if a := out.agree(want); a > 0 {
 			return sizesAgree * a, fmt.Sprintf("its output is as large as what is sent: %d bytes", want.bytes)
 		}
 		return 0, ""
 	}
 	switch sent {
-	case trace.AllReduce, trace.ReduceScatter, trace.AllToAll:
+	case trace.AllReduce, trace.ReduceScatter, trace.AllToAll, trace.UnknownOp:
 	default: // other collectives rarely send a kernel's output: weights, older gradients
 		return 0, ""
 	}
-	switch f.kernelName(op).class {
-	case matrix:
+	class := f.kernelName(op).class
+	switch {
+	case out.known() && f.multiplies(op):
+		return gemmByName, "a GEMM before a collective of unknown size"
+	case class == matrix:
 		return gemmByName, "a GEMM by its name, of unknown size"
-	case lookup:
+	case class == lookup:
 		return gemmByName, "a lookup by its name, of unknown size"
-	case unknown:
+	case class == unknown && want.known() && !out.known():
 		return adjacentOnly, "a kernel of unknown work"
 	}
 	return 0, ""
 }
 
+// multiplies reports whether an op is a GEMM, by its shape or its name.
+func (f *finder) multiplies(op *Op) bool {
+	return op.Shape.Kind == GEMM || op.Shape.Kind == GEMV || f.kernelName(op).class == matrix
+}
+
 // consumer finds the GEMM that reads a collective's output.
 func (f *finder) consumer(c *Op) candidate {
-	comm := f.Run.Comm(f.Run.Spans[c.Span])
-	if comm == nil || comm.Op != trace.AllGather && comm.Op != trace.AllToAll || comm.Bytes() <= 0 {
+	comm := f.commOf(c)
+	if comm.Op != trace.AllGather && comm.Op != trace.AllToAll && comm.Op != trace.UnknownOp {
 		return candidate{}
 	}
-	brought := sizeOf(comm, comm.Out)
+	brought := sizeOf(&comm, comm.Out)
 	at := f.reader[c.ID]
 	t := search{confidence: 1}
 	if at >= 0 {
@@ -329,18 +368,40 @@ func (f *finder) consumer(c *Op) candidate {
 				return candidate{}
 			}
 		case heavy:
-			a, b := operands(op)
-			if worth := a.agree(brought); worth > 0 {
-				return candidate{c.ID, at, append(t.evidence, fmt.Sprintf("its first input is as large as what was brought: %d bytes", brought.bytes)), sizesAgree * worth * t.confidence}
-			}
-			if worth := b.agree(brought); worth > 0 {
-				return candidate{c.ID, at, append(t.evidence, fmt.Sprintf("its second input is as large as what was brought: %d bytes", brought.bytes)), sizesAgree * worth * t.confidence}
+			worth, why, sized := f.reads(op, brought)
+			if worth > 0 && (sized || !f.busyDuring(c)) {
+				return candidate{c.ID, at, append(t.evidence, why), worth * t.confidence}
 			}
 			return candidate{}
 		}
 		at = f.next[at]
 	}
 	return candidate{}
+}
+
+// reads is the confidence that a heavy op reads the wanted data, 0: not at all, and whether
+// sizes say so. If a size is unknown, the first GEMM that waits for a gather is taken for
+// its reader (rule V13).
+func (f *finder) reads(op *Op, brought size) (worth float64, why string, sized bool) {
+	a, b := operands(op)
+	switch {
+	case !brought.known() || !a.known() && !b.known():
+		if f.multiplies(op) {
+			return gemmByName, "the first GEMM behind it by its name; one of the two is of unknown size", false
+		}
+	case a.agree(brought) > 0:
+		return sizesAgree * a.agree(brought), fmt.Sprintf("its first input is as large as what was brought: %d bytes", brought.bytes), true
+	case b.agree(brought) > 0:
+		return sizesAgree * b.agree(brought), fmt.Sprintf("its second input is as large as what was brought: %d bytes", brought.bytes), true
+	}
+	return 0, "", false
+}
+
+// busyDuring reports whether a heavy op ran alongside a gather and before its first reader:
+// the gather was issued ahead of need, and the two are not adjacent.
+func (f *finder) busyDuring(c *Op) bool {
+	before := f.facts[f.reader[c.ID]].before
+	return before >= 0 && before != c.ID && f.ops[before].End > c.Start && f.role(&f.ops[before]) == heavy
 }
 
 // operands are the sizes of a GEMM's inputs.

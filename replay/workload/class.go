@@ -8,6 +8,8 @@ type kernelName struct {
 	tile  namedTile
 	tiled bool // the name gives a tile
 	read  bool // the name has been read
+
+	registers int // of a thread; 0: not known from the name
 }
 
 // kernelName reads the name of an op; each name of a run is read once.
@@ -21,6 +23,7 @@ func (l *lifter) kernelName(op *Op) *kernelName {
 		n.read = true
 		n.class = classOf(l.Run.Names[i])
 		n.tile, n.tiled = nameTile(l.Run.Names[i])
+		n.registers = tensileRegisters(l.Run.Names[i])
 	}
 	return n
 }

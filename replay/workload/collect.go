@@ -30,6 +30,7 @@ type matcher struct {
 	groupOfCollective []int32            // by row of Collectives
 	alike             map[matchKey]int32 // on the current rank
 	early             map[int32]bool     // rows of Collectives that another part of the same collective follows
+	firstPart         map[int32]int32    // by row of a later part: row of the first
 }
 
 type rankGroup struct {
@@ -61,6 +62,7 @@ func (l *lifter) collect() {
 		found:     map[matchKey]int32{},
 		alike:     map[matchKey]int32{},
 		early:     map[int32]bool{},
+		firstPart: map[int32]int32{},
 	}
 	for rank := range l.Ranks {
 		m.addRank(rank)
@@ -101,11 +103,6 @@ func (m *matcher) addRank(rank int) {
 		nth := m.alike[k]
 		m.alike[k]++
 		k.nth = nth
-		if nth > 0 && strings.HasPrefix(op.Name, copyEnginePart) {
-			before := k
-			before.nth--
-			m.early[m.found[before]] = true
-		}
 		row, ok := m.found[k]
 		if !ok {
 			row = int32(len(m.Collectives))
@@ -114,6 +111,15 @@ func (m *matcher) addRank(rank int) {
 			m.groupOfCollective = append(m.groupOfCollective, k.group)
 		}
 		m.Collectives[row].add(m.Workload, op, &comm)
+		if nth > 0 && strings.HasPrefix(op.Name, copyEnginePart) {
+			k.nth--
+			before := m.found[k]
+			m.early[before] = true
+			m.firstPart[row] = before
+			if first, ok := m.firstPart[before]; ok {
+				m.firstPart[row] = first
+			}
+		}
 	}
 }
 
@@ -175,6 +181,7 @@ func (m *matcher) groupRow(group int32, t processGroup) int32 {
 // add adds a member.
 func (c *Collective) add(w *Workload, op *Op, comm *trace.Comm) {
 	c.Members = append(c.Members, op.ID)
+	c.Engines = strings.HasPrefix(op.Name, copyEnginePart)
 	if len(c.Members) == 1 {
 		c.Arrive, c.Depart, c.Shortest = op.Start, op.End, op.Dur()
 	}
@@ -193,6 +200,9 @@ func (m *matcher) check() {
 	m.Collectives = make([]Collective, 0, len(whole))
 	for i := range whole {
 		c := &whole[i]
+		if first, ok := m.firstPart[int32(i)]; ok {
+			c.Before = max(0, c.Arrive-whole[first].Arrive)
+		}
 		if m.early[int32(i)] {
 			c.In, c.Out, c.Bytes, c.Part = 0, 0, 0, true
 			c.Evidence += "; one of several parts of a collective by copy engines, whose bytes count with the last"

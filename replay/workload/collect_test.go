@@ -140,8 +140,9 @@ func TestCollect(t *testing.T) {
 				       1 7 | CC |`,
 				parts: map[byte]part{'C': {kind: trace.Collective}},
 			},
-			want:  `unknown: 0C 1C; arrive 1, depart 3; 0 bytes`,
-			notes: `1 collective of unknown size`,
+			want: `all_gather: 0C 1C; arrive 1, depart 3; 0 bytes`,
+			notes: `1 collective of unknown size
+			        1 collective without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

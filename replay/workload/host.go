@@ -51,6 +51,7 @@ type hostOrder struct {
 	last     []int32                  // by queue: the last op launched, or -1
 	waited   []int                    // by queue: index up to which a stream has waited for it
 	threads  map[trace.LaneID]*thread // by lane
+	started  []*thread                // in order of their first call
 	current  int32                    // the last thread's
 	refuted  int
 	edges    []edge
@@ -81,6 +82,7 @@ func (src *source) followHost(w *Workload) (edges []edge, refuted int) {
 		if t == nil {
 			t = &thread{current: -1}
 			h.threads[is.thread] = t
+			h.started = append(h.started, t)
 		}
 		if is.op < 0 {
 			t.pending = append(t.pending, wait{at: len(h.issued), comm: is.comm, op: -1})
@@ -151,13 +153,11 @@ func (h *hostOrder) launch(t *thread, id int32) {
 	if current < 0 {
 		current = h.current
 	}
-	for i := range t.pending {
-		p := &t.pending[i]
-		if p.op < 0 {
-			p.op = h.awaited(p, id)
-		}
-		if p.op >= 0 {
-			h.depend(id, p.op, HostWait)
+	h.waitAll(t, id)
+	for _, other := range h.started { // autograd makes the stream wait on which the program's thread goes on
+		if other != t && other.current == queue && op.Kind == trace.Compute {
+			h.waitAll(other, id)
+			other.pending = other.pending[:0]
 		}
 	}
 	if op.Kind == trace.Collective {
@@ -170,6 +170,19 @@ func (h *hostOrder) launch(t *thread, id int32) {
 	}
 	h.issued = append(h.issued, id)
 	h.last[queue] = id
+}
+
+// waitAll makes an op wait for what a thread's pending calls wait for.
+func (h *hostOrder) waitAll(t *thread, id int32) {
+	for i := range t.pending {
+		p := &t.pending[i]
+		if p.op < 0 {
+			p.op = h.awaited(p, id)
+		}
+		if p.op >= 0 {
+			h.depend(id, p.op, HostWait)
+		}
+	}
 }
 
 // awaited is the op of another queue launched last before the wait, among those that had

@@ -1,18 +1,35 @@
 package workload
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
 
 // IterationsOf says which iteration each op belongs to (-1: none), and how many
-// there are: the steps that the program marked, or, where one step is a loop of
-// one pair repeated and nothing else, its rounds.
+// there are: the steps that the program marked; or, where one step is a loop of
+// one pair repeated and nothing else, its rounds; or, where no step is marked and no
+// compute is paired with a collective, the rounds of a sequence of kernels that every rank repeats exactly (rule V5).
 func IterationsOf(w *Workload) (of []int32, n int) {
 	of = make([]int32, len(w.Ops))
-	if len(w.Steps) > 1 || !loop(w) {
-		for i := range w.Ops {
-			of[i] = w.Ops[i].Step
+	switch {
+	case len(w.Steps) > 1:
+	case loop(w):
+		return roundsOfPairs(w, of)
+	case len(w.Steps) == 0:
+		if n = repeats(w, of); n > 1 {
+			return of, n
 		}
-		return of, len(w.Steps)
 	}
+	for i := range w.Ops {
+		of[i] = w.Ops[i].Step
+	}
+	return of, len(w.Steps)
+}
+
+// roundsOfPairs makes an iteration of each pair and what follows it.
+func roundsOfPairs(w *Workload, of []int32) ([]int32, int) {
 	for i := range of {
 		of[i] = -1
 	}
@@ -58,6 +75,105 @@ func loop(w *Workload) bool {
 		}
 	}
 	return true
+}
+
+// repeats cuts a workload into the rounds of a loop and returns their number, 0 or 1 where
+// it is none. On every queue of every rank the sequence of kernels and collectives repeats
+// exactly; the number of rounds is the greatest common divisor of the repetitions of all
+// queues. Copies belong to the round of the kernel before them.
+//
+//	queue 7   |G H H G H H|   2 repetitions of G H H
+//	queue 19  |C D C D C D C D|   4 of C D: two rounds of C D C D
+//
+// A workload whose compute is paired with collectives is left whole: its repetitions may be
+// layers, each of which needs the result of the one before.
+func repeats(w *Workload, of []int32) int {
+	if len(w.Collectives) < 2 || slices.ContainsFunc(w.Pairs, func(p Pair) bool { return p.Collective >= 0 }) {
+		return 0
+	}
+	type queue struct {
+		rank int
+		id   int64
+	}
+	ops := map[queue][]int32{}
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Kind != trace.Copy {
+			q := queue{op.Rank, op.Queue}
+			ops[q] = append(ops[q], op.ID)
+		}
+	}
+	rounds := 0
+	for _, ids := range ops { // the order does not change a greatest common divisor
+		if rounds = commonDivisor(rounds, w.repetitions(ids)); rounds == 1 {
+			return 1
+		}
+	}
+	if rounds < 2 || !slices.ContainsFunc(w.Ops, func(op Op) bool { return op.Kind == trace.Compute }) {
+		return 0
+	}
+	for i := range of {
+		of[i] = -1
+	}
+	for _, ids := range ops {
+		each := len(ids) / rounds
+		for i, id := range ids {
+			of[id] = int32(i / each)
+		}
+	}
+	for _, ids := range w.Ranks {
+		at := int32(-1)
+		for _, id := range ids {
+			if of[id] >= 0 {
+				at = max(at, of[id])
+			} else {
+				of[id] = max(0, at)
+			}
+		}
+	}
+	return rounds
+}
+
+// repetitions is how often the shortest sequence that makes up all ops of a queue comes.
+func (w *Workload) repetitions(ids []int32) int {
+	// The failure function of Knuth, Morris and Pratt: border[i] is the length of the longest
+	// proper prefix of the first i+1 ops that also ends them.
+	border := make([]int, len(ids))
+	for i := 1; i < len(ids); i++ {
+		k := border[i-1]
+		for k > 0 && !w.alike(ids[i], ids[k]) {
+			k = border[k-1]
+		}
+		if w.alike(ids[i], ids[k]) {
+			k++
+		}
+		border[i] = k
+	}
+	n := len(ids)
+	if period := n - border[n-1]; n%period == 0 {
+		return n / period
+	}
+	return 1
+}
+
+// alike reports whether two ops are the same kernel, or collectives of the same operation,
+// size and group.
+func (w *Workload) alike(a, b int32) bool {
+	x, y := &w.Ops[a], &w.Ops[b]
+	if (x.Collective < 0) != (y.Collective < 0) {
+		return false
+	}
+	if x.Collective < 0 {
+		return x.Name == y.Name && x.Tiling.WGs == y.Tiling.WGs && x.Shape == y.Shape
+	}
+	c, d := &w.Collectives[x.Collective], &w.Collectives[y.Collective]
+	return cmp.Or(cmp.Compare(c.Op, d.Op), cmp.Compare(c.Bytes, d.Bytes), cmp.Compare(c.Group, d.Group)) == 0 && c.Part == d.Part
+}
+
+func commonDivisor(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // Iterations is how many iterations a workload's times are averaged over; 0

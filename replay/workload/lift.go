@@ -19,6 +19,8 @@ type Options struct {
 	// name@workgroups for launches with that number of workgroups.
 	Shapes map[string]Shape
 	Tiles  map[string]Tiling // Tiles alone, or TileM and TileN; the rest is derived
+
+	Dataflow []Correction // of what depends on what, by the user
 }
 
 // maxOps bounds the number of ops including those of copied ranks.
@@ -32,10 +34,12 @@ const maxOps = 1 << 23
 //  1. steps.go   iterations marked by the program
 //  2. ops.go     device spans become ops, by rank, and are joined with their launches
 //  3. order.go   dependencies of each op, and the remaining gap
+//     dataflow_build.go  what the data of each op depend on
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
 //  5. world.go   ranks that were not captured become copies
 //  6. collect.go collectives, matched over ranks
+//     guess.go   their operations where the trace does not give them
 //  7. pairs.go   pairs of a producer and a consumer
 //
 // It returns an error if the ranks of the run do not fit Options.World.
@@ -46,6 +50,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l.noteEstimates()
 	l.markSteps()
 	l.candidates = make([]candidates, len(sources))
+	l.ranges = markRanges(run)
 	hosts := make([]Host, len(sources))
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
@@ -53,6 +58,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		l.order(src)
 		l.measure(src)
 		src.assignSteps()
+		l.flow(src)
 		l.candidates[i] = l.findCandidates(src)
 		hosts[i] = src.host(run)
 		src.facts = nil
@@ -66,7 +72,12 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		w.Hosts = append(w.Hosts, &hosts[row])
 	}
 	l.collect()
+	l.guessOperations()
+	if err := l.correct(); err != nil {
+		return nil, err
+	}
 	l.pair()
+	l.noteUnknownCommunication()
 	if len(w.Ops) == 0 {
 		l.note("the run holds no device operation")
 	}
@@ -77,13 +88,14 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 type lifter struct {
 	*Workload
 	opt        Options
-	sources    []source            // by row of Run.Ranks
-	candidates []candidates        // by row of Run.Ranks; ids count from the source's first op
-	ids        []int               // by row of Run.Ranks: its rank in the world
-	names      []kernelName        // by id; read on demand
-	kernels    map[Kernel]*Kernel  // kernels of all ops
-	evidence   map[string][]string // evidence of all candidates, by line
-	refuted    int                 // number of dependencies that host calls suggest and times contradict
+	sources    []source                // by row of Run.Ranks
+	candidates []candidates            // by row of Run.Ranks; ids count from the source's first op
+	ids        []int                   // by row of Run.Ranks: its rank in the world
+	names      []kernelName            // by id; read on demand
+	kernels    map[Kernel]*Kernel      // kernels of all ops
+	evidence   map[string][]string     // evidence of all candidates, by line
+	ranges     map[trace.SpanID]marked // of frameworks, by host span
+	refuted    int                     // number of dependencies that host calls suggest and times contradict
 
 	groupUsers [][]int // by row of Run.Groups: captured ranks that communicate in it; filled on demand
 }

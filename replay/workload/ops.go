@@ -18,6 +18,7 @@ type source struct {
 	waits    []trace.SpanID // host calls that made a stream wait, by start
 	marks    []mark         // iterations marked on the host or above the device, by start
 	calls    []trace.Time   // driver time of kernel launches
+	flow     [][]Edge       // by op: what its data depend on
 }
 
 // A fact is data about an op that only the lift needs.
@@ -27,6 +28,7 @@ type fact struct {
 	correlation int64
 	queue       int32 // 0 .. source.queues-1
 	shared      bool  // other ops have the same launch (a graph)
+	reads       bool  // it reads memory of a device: no fill, no copy from the host
 	before      int32 // previous op of its queue, or -1
 }
 
@@ -127,6 +129,7 @@ func (src *source) settle(run *trace.Run) {
 		f.queue = queueOf[s.Lane]
 		op.Queue = numbers[f.queue]
 		f.correlation, f.operator = joins(run, s)
+		f.reads = s.Kind != trace.Copy || run.Copy(s) == nil || run.Copy(s).Dir != trace.HostToDevice && run.Copy(s).Dir != trace.Fill
 		f.launch, f.before = trace.None, -1
 		if launch, ok := launches[f.correlation]; ok && f.correlation != 0 {
 			f.launch = launch
@@ -141,6 +144,7 @@ func (src *source) settle(run *trace.Run) {
 	for i := range src.facts {
 		f := &src.facts[i]
 		f.shared = count[f.launch] > 1
+		src.ops[i].Graph = f.shared
 		src.ops[i].Own = operators && f.operator == trace.None && f.launch != trace.None && !f.shared && src.ops[i].Kind == trace.Compute
 	}
 }

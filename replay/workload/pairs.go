@@ -44,6 +44,7 @@ func (l *lifter) pair() {
 		l.pairCollective(int32(i), ComputeThenCollective, bases, func(row, op int32) candidate { return l.candidates[row].producers[op] })
 		l.pairCollective(int32(i), CollectiveThenCompute, bases, func(row, op int32) candidate { return l.candidates[row].consumers[op] })
 	}
+	l.pairRounds()
 	l.pairGEMMs(bases)
 	slices.SortStableFunc(l.Pairs, func(a, b Pair) int {
 		x, y := &l.Ops[a.First[0]], &l.Ops[b.First[0]]
@@ -54,7 +55,8 @@ func (l *lifter) pair() {
 // pairCollective pairs a collective with a kernel before or after it.
 func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func(row, op int32) candidate) {
 	c := &l.Collectives[row]
-	if c.Bytes == 0 {
+	gather := c.Op == trace.AllGather || c.Op == trace.AllToAll
+	if c.Part || c.Op == trace.Barrier || d == CollectiveThenCompute && !gather || d == ComputeThenCollective && c.Guessed && gather {
 		return
 	}
 	p := Pair{Direction: d, Collective: row, Step: l.Ops[c.Members[0]].Step, Confidence: 1}
@@ -67,6 +69,52 @@ func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func
 		p.join(h, bases[rank])
 	}
 	l.Pairs = append(l.Pairs, p)
+}
+
+// pairRounds pairs the kernels and the collectives of a loop whose rounds are one of each,
+// alike in every round, where nothing else was paired: their sizes need not be related, as
+// in benchmarks of overlap (rule V14).
+//
+//	stream 7  |GGGG CCC GGGG CCC GGGG CCC|
+func (l *lifter) pairRounds() {
+	n := len(l.Collectives)
+	if n < 2 || slices.ContainsFunc(l.Pairs, func(p Pair) bool { return p.Collective >= 0 }) {
+		return
+	}
+	kernels := make([][]int32, l.World)
+	for rank, ids := range l.Ranks {
+		for _, id := range ids {
+			op := &l.Ops[id]
+			if op.Kind != trace.Compute {
+				continue
+			}
+			if kernels[rank] = append(kernels[rank], id); op.Kernel != l.Ops[kernels[rank][0]].Kernel {
+				return
+			}
+		}
+		if len(kernels[rank]) != n {
+			return
+		}
+	}
+	pairs := make([]Pair, n)
+	for i := range l.Collectives {
+		c := &l.Collectives[i]
+		if first := &l.Collectives[0]; c.Op != first.Op || c.Bytes != first.Bytes || c.Op == trace.Barrier || c.Part || len(c.Members) != l.World {
+			return
+		}
+		pairs[i] = Pair{
+			Direction: ComputeThenCollective, Collective: int32(i), Step: l.Ops[c.Members[0]].Step, Confidence: adjacentOnly,
+			Evidence: []string{"a loop of one kernel and one collective, whose sizes differ: that the one sends what the other made is not known"},
+		}
+		for _, id := range c.Members {
+			k := kernels[l.Ops[id].Rank][i]
+			if l.Ops[k].End > l.Ops[id].Start {
+				return
+			}
+			pairs[i].First, pairs[i].Second = append(pairs[i].First, k), append(pairs[i].Second, id)
+		}
+	}
+	l.Pairs = append(l.Pairs, pairs...)
 }
 
 // join adds one rank's half. The weakest rank's evidence counts.

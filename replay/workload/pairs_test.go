@@ -37,6 +37,7 @@ func TestPairs(t *testing.T) {
 		'H': {op: gemm(32, 128, 16)},                                     // makes 8192
 		'K': {op: gemm(32, 16, 64)},                                      // reads 4096, makes 1024
 		'W': {op: gemm(8, 16, 128)},                                      // its second input has 4096
+		'V': {name: "V_gemm"},                                            // of unknown size
 		'U': {name: "U_gemm"},                                            // of unknown size
 		'P': {name: "P"},                                                 // of unknown work
 		'F': {name: "F_flash_attention"},                                 // heavy, no GEMM
@@ -107,7 +108,22 @@ func TestPairs(t *testing.T) {
 		{"not past two", `0 7 | GG HH KK RR |`, ""},
 		{"not past attention to what is unknown", `0 7 | UU FF RR |`, ""},
 		{"not past a collective", `0 7 | GG BB RR |`, "0G→0B 0.95: stream order; " + sent},
-		{"not of unknown size", `0 7 | GG XX |`, ""},
+		{
+			"of unknown size, a GEMM", `0 7 | GG XX |`,
+			"0G→0X 0.60: stream order; a GEMM before a collective of unknown size",
+		},
+		{"of unknown size, no kernel of unknown work", `0 7 | ` + long + ` XX |`, ""},
+		{
+			"a gather before a GEMM of unknown size", `0 7 | AA UU |`,
+			"0A→0U_gemm 0.60: stream order; the first GEMM behind it by its name; one of the two is of unknown size",
+		},
+		{
+			"nor one that was issued ahead, beside another GEMM",
+			`0 host |a u w v    |
+			 0 7    | UUUU VVV  |
+			 0 19   | AA        |`,
+			"",
+		},
 		{"one collective a kernel", `0 7  | GG      |
 		                             0 19 |   RR    |
 		                             0 23 |   CC    |`, "0G→0R 0.76: " + Timing.String() + "; " + sent},

@@ -28,6 +28,9 @@ func (l *lifter) measure(src *source) {
 		op := &src.ops[i]
 		span := l.Run.Spans[op.Span]
 		own = Kernel{Name: l.Run.NameOf(span), Footprint: footprint(l.Run.Kernel(span))}
+		if own.Footprint.Threads > 0 && own.Footprint.Registers == 0 {
+			own.Footprint.Registers = l.kernelName(op).registers
+		}
 		op.Kernel = &own
 		l.measureOp(src, op, sizes)
 		shared := l.kernels[own]

@@ -26,7 +26,18 @@ type Workload struct {
 	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
 	Hosts       []*Host      // by rank; copies share that of the captured rank
 	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
+	Origins     []int32      // by op: the captured op that it stands for, in the workload that Recut changed; nil: itself
 	Isolation   *Isolation   // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
+
+	hostMoves [][]hostMove // by rank: how Recut moved host times, in order; nil: not
+}
+
+// Origin is the captured op that an op stands for.
+func (w *Workload) Origin(id int32) int32 {
+	if id < 0 || w.Origins == nil {
+		return id
+	}
+	return w.Origins[id]
 }
 
 // An Isolation is the quality of the estimated durations alone.
@@ -57,6 +68,7 @@ type Op struct {
 	Collective int32      // row of Collectives; -1 for other kinds
 	Step       int32      // row of Steps, or -1
 	Kind       trace.Kind // Compute, Collective or Copy
+	Graph      bool       // launched by a call that launched other ops too: a captured graph
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
 	Read       float64    // bytes of memory traffic; 0: unknown
 	Write      float64
@@ -179,6 +191,9 @@ type Collective struct {
 	Alone    trace.Time // duration of the transfer with no compute alongside, ns (Isolation); 0: as captured
 	Shortest trace.Time // shortest stay of a member, by its own clock, ns; 0: not recorded
 	Evidence string     // evidence for the match of its members
+	Guessed  bool       // the trace does not give its operation, or its size (GuessSizes)
+	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
+	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first to the arrival here, ns
 	Part     bool       // one of several kernels of a collective by copy engines; the last one has the bytes
 }
 

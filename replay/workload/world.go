@@ -32,6 +32,7 @@ func (l *lifter) spread() error {
 	} else {
 		l.Ops = make([]Op, 0, total)
 		for rank, row := range l.Rows {
+			l.takeFlow(&l.sources[row], int32(len(l.Ops)))
 			l.copyRank(rank, l.sources[row].ops)
 		}
 	}
@@ -54,6 +55,7 @@ func (l *lifter) inPlace() bool {
 // takeRank makes the ops of a source, which lie behind those of the workload, part of it.
 func (l *lifter) takeRank(rank int) {
 	base, ops := int32(len(l.Ops)), l.sources[rank].ops
+	l.takeFlow(&l.sources[rank], base)
 	l.Ops = l.Ops[:len(l.Ops)+len(ops)]
 	ids := make([]int32, len(ops))
 	for i := range ops {
@@ -104,6 +106,11 @@ func (l *lifter) place() error {
 	for _, r := range ranks {
 		l.World = max(l.World, r.World, r.ID+1)
 	}
+	// A rank with collectives is not alone (rule V12).
+	if n := ranks[0].NodeGPUs; l.World == 1 && l.opt.World == 0 && n > 1 && l.communicates() {
+		l.World = n
+		l.note("the trace does not say which ranks its collectives join: taken as the %d GPUs of its node", n)
+	}
 	if l.opt.World > 0 {
 		if l.opt.World < len(ranks) {
 			return fmt.Errorf("world %d: the trace holds %d ranks (ask for at least as many)", l.opt.World, len(ranks))
@@ -145,6 +152,13 @@ func (l *lifter) place() error {
 	}
 	l.copyMissing()
 	return nil
+}
+
+// communicates reports whether any captured rank runs collectives.
+func (l *lifter) communicates() bool {
+	return slices.ContainsFunc(l.sources, func(src source) bool {
+		return slices.ContainsFunc(src.ops, func(op Op) bool { return op.Kind == trace.Collective })
+	})
 }
 
 func sourceName(r trace.Rank) string { return cmp.Or(r.Source, "a rank without a file") }

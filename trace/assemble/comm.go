@@ -1,6 +1,7 @@
 package assemble
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,11 +79,11 @@ func number(b *trace.Builder, all []numbered) {
 // called ncclDevKernel_AllReduce_Sum_bf16_RING_LL or, before 2.19,
 // ncclKernel_AllReduce_RING_LL_Sum_half. RCCL's Generic has neither operation nor type.
 func fromKernelName(c *trace.Comm, name string) {
+	if c.Op == trace.UnknownOp {
+		c.Op = trace.KernelOp(name)
+	}
 	if i := strings.IndexAny(name, "(<"); i >= 0 {
 		name = name[:i]
-	}
-	if c.Op == trace.UnknownOp {
-		c.Op = trace.CollectiveOpIn(name)
 	}
 	if c.ElemSize > 0 {
 		return
@@ -94,25 +95,44 @@ func fromKernelName(c *trace.Comm, name string) {
 	}
 }
 
-// fromOperator takes the size from the shape of the operator's first input, which
-// Kineto files before 2024 need.
+// fromOperator takes the size from the shape of the operator's first tensor, which Kineto
+// files before 2024 and the kernels of other libraries than NCCL need: an operator such as
+// record_param_comms, symm_mem::one_shot_all_reduce, _C_custom_ar::all_reduce or
+// deep_ep::dispatch. The operator of compute that a collective is launched within
+// (aten::linear) does not have its size.
 func fromOperator(c *trace.Comm, o *trace.Operator) {
-	if c.In > 0 || c.Out > 0 {
+	if c.In > 0 || c.Out > 0 || c.Op == trace.Barrier || !communicates(o.Name) {
 		return
 	}
-	if c.ElemSize == 0 && len(o.Types) > 0 {
-		c.DType, c.ElemSize = o.Types[0], ElemSize(o.Types[0])
-	}
-	if len(o.Dims) == 0 || len(o.Dims[0]) == 0 {
+	input := slices.IndexFunc(o.Dims, func(dims []int64) bool { return len(dims) > 0 })
+	if input < 0 {
 		return
+	}
+	if c.ElemSize == 0 && input < len(o.Types) {
+		c.DType, c.ElemSize = o.Types[input], ElemSize(o.Types[input])
 	}
 	n := int64(c.ElemSize)
-	for _, d := range o.Dims[0] {
+	for _, d := range o.Dims[input] {
 		if n *= d; n < 0 || n > MaxBytes {
 			return
 		}
 	}
 	c.In = n
+}
+
+// communicates reports whether an operator of a framework is one of communication.
+func communicates(operator string) bool {
+	name := strings.ToLower(operator)
+	for _, word := range [...]string{
+		"record_param_comms", "c10d::", "nccl", "symm_mem", "custom_ar", "deep_ep",
+		"allreduce", "all_reduce", "allgather", "all_gather", "reducescatter", "reduce_scatter",
+		"alltoall", "all_to_all", "dispatch", "combine", "broadcast", "send", "recv",
+	} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // MaxBytes is larger than any buffer: larger sizes are errors of the file.

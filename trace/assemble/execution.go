@@ -14,13 +14,15 @@ import (
 )
 
 // An Execution is an execution trace of one process, as written by PyTorch's observer
-// or converted by Chakra: operators with the shapes of their inputs, without times. A
-// Kineto file without record_shapes lacks these shapes.
+// or converted by Chakra: operators with the shapes and storages of their tensors, without
+// times. A Kineto file has no storages, and without record_shapes no shapes.
 type Execution struct {
 	File      string
 	Rank      int        // from the file's name, or trace.None
 	Process   int64      // the operating system's process id; 0 if unknown
 	Operators []Recorded // in order of their ids, which is call order
+
+	calls tree
 }
 
 // A Recorded is one call of an operator.
@@ -28,6 +30,20 @@ type Recorded struct {
 	ID       int64 // node id in the file
 	Record   int64 // Kineto's "Record function id" of the call; 0 if unknown
 	Operator trace.Operator
+
+	caller          int64 // node id
+	inputs, outputs []Tensor
+	triton          bool // a kernel of Inductor
+	declared        bool // its declaration says which arguments it changes
+	way             way
+}
+
+// A Node is one operator's record in an execution trace, with lists as JSON.
+type Node struct {
+	ID, Record, Caller int64
+	Name, Schema       string // Schema: the operator's declaration, or ""
+	Triton             bool
+	Inputs, Outputs    Values
 }
 
 // NewExecution returns an empty execution trace of the rank in the file's name.
@@ -53,16 +69,22 @@ func executionRank(file string) int {
 	return n
 }
 
-// Add adds the call of an operator whose shapes and types are lists in JSON.
-func (x *Execution) Add(id, record int64, name string, shapesJSON, typesJSON []byte) {
-	n := Recorded{ID: id, Record: record, Operator: trace.Operator{Name: name, Dims: Shapes(shapesJSON)}}
-	if json.Unmarshal(typesJSON, &n.Operator.Types) != nil {
-		n.Operator.Types = nil
+// Add adds the call of an operator.
+func (x *Execution) Add(n Node) {
+	r := Recorded{ID: n.ID, Record: n.Record, caller: n.Caller, triton: n.Triton, declared: n.Schema != "" || strings.HasPrefix(n.Name, "aten::")}
+	r.Operator = trace.Operator{Name: n.Name, Dims: Shapes(n.Inputs.Shapes)}
+	if json.Unmarshal(n.Inputs.Types, &r.Operator.Types) != nil {
+		r.Operator.Types = nil
 	}
-	for i, t := range n.Operator.Types {
-		n.Operator.Types[i] = elementType(t)
+	for i, t := range r.Operator.Types {
+		r.Operator.Types[i] = elementType(t)
 	}
-	x.Operators = append(x.Operators, n)
+	r.inputs = n.Inputs.tensors(parseSchema(n.Name, n.Schema).access)
+	r.outputs = n.Outputs.tensors(func(int) (read, write bool) { return false, true })
+	if r.isComm() {
+		r.way = wayOf(n.Inputs.Values)
+	}
+	x.Operators = append(x.Operators, r)
 }
 
 // elementType returns a type in Kineto's spelling: float for Tensor(float), and for a
@@ -76,9 +98,10 @@ func elementType(t string) string {
 	return t
 }
 
-// Sort sorts the operators by id.
-func (x *Execution) Sort() {
+// Finish sorts the operators by id and resolves their storages.
+func (x *Execution) Finish() {
 	slices.SortStableFunc(x.Operators, func(a, b Recorded) int { return cmp.Compare(a.ID, b.ID) })
+	x.resolve()
 }
 
 // Shapes reads "Input Dims": a list with one shape per input. A list of one tensor has

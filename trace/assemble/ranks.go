@@ -51,6 +51,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 		}
 		if k.agent != trace.None {
 			r.Device = s.Agents[k.agent].Device
+			r.NodeGPUs = s.gpusOf(k.process)
 		}
 		rows[k] = s.Builder.AddRank(r)
 	}
@@ -58,6 +59,22 @@ func (s *Session) ranks() map[processGPU]int32 {
 		s.Builder.Note(trace.Noted, s.Name, "ranks are numbered by process and GPU: the files have no rank ids", "", 0)
 	}
 	return rows
+}
+
+// gpusOf is the number of GPUs that the files list for a process.
+func (s *Session) gpusOf(process int32) int {
+	var described, used int
+	for _, d := range s.descriptions[process] {
+		if d.GPU {
+			described++
+		}
+	}
+	for i := range s.Agents {
+		if a := &s.Agents[i]; a.Process == process && a.GPU {
+			used++
+		}
+	}
+	return max(described, used)
 }
 
 func (s *Session) compareGPUs(a, b processGPU) int {

@@ -82,7 +82,7 @@ func Read(in io.Reader, file string) (*assemble.Execution, error) {
 	var buf bytes.Buffer
 	for first := true; ; first = false {
 		if _, err := r.Peek(1); errors.Is(err, io.EOF) {
-			x.Sort()
+			x.Finish()
 			return x, nil
 		}
 		size, err := binary.ReadUvarint(r)
@@ -155,7 +155,7 @@ func node(x *assemble.Execution, b []byte) error {
 	if err != nil {
 		return err
 	}
-	x.Add(id, record, name, shapes, types)
+	x.Add(assemble.Node{ID: id, Record: record, Name: name, Inputs: assemble.Values{Shapes: shapes, Types: types}})
 	return nil
 }
 

@@ -155,7 +155,7 @@ func (d *reader) collectives() {
 		k := &kernels[i]
 		info := d.kernels[k.Row]
 		name := d.b.NameOf(d.b.Span(k.Span).Name)
-		if info.external != 0 && !strings.Contains(name, "nccl") && !strings.Contains(name, "rccl") {
+		if info.external != 0 && strings.HasPrefix(name, "__amd_rocclr_") {
 			// A copy-engine collective of RCCL: batchMemOp, then copyBufferBatch.
 			op := operation{d.rankOf(k.Span), info.external}
 			if at, ok := first[op]; ok {

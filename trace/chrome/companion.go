@@ -30,6 +30,7 @@ func (d *reader) complement() {
 		return
 	}
 	joined := d.counterparts(x)
+	d.adopt(x, joined)
 	used := make([]bool, len(x.Operators))
 	for i, a := range d.operatorCalls {
 		call := d.b.Call(a.call)

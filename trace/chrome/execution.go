@@ -21,7 +21,7 @@ func ReadExecution(r io.Reader, file string, limit int64) (*assemble.Execution, 
 			return nil, err
 		}
 		if key == nil {
-			x.Sort()
+			x.Finish()
 			return x, nil
 		}
 		if string(key) == `"nodes"` {
@@ -71,37 +71,62 @@ func executionNodes(x *assemble.Execution, w *window) error {
 
 // executionNode adds the operator of a node.
 func executionNode(x *assemble.Execution, v []byte) {
-	var id, record int64
-	var name string
-	var shapes, types, buf []byte
+	var n assemble.Node
+	var buf []byte
 	members(v, func(key, v []byte) {
 		switch string(key) {
 		case `"id"`:
-			id = number(v)
+			n.ID = number(v)
 		case `"name"`:
-			name = validUTF8(text(v, &buf))
+			n.Name = validUTF8(text(v, &buf))
+		case `"ctrl_deps"`, `"parent"`:
+			n.Caller = number(v)
 		case `"rf_id"`:
-			record = number(v)
+			n.Record = number(v)
+		case `"op_schema"`:
+			n.Schema = string(text(v, &buf))
 		case `"input_shapes"`:
-			shapes = v
+			n.Inputs.Shapes = v
 		case `"input_types"`:
-			types = v
+			n.Inputs.Types = v
 		case `"inputs"`:
-			members(v, func(key, v []byte) {
-				switch string(key) {
-				case `"shapes"`:
-					shapes = v
-				case `"types"`:
-					types = v
+			operands(&n.Inputs, v)
+		case `"outputs"`:
+			operands(&n.Outputs, v)
+		case `"attrs"`:
+			attributes(v, func(name, value []byte) {
+				switch string(name) {
+				case `"rf_id"`:
+					n.Record = number(value)
+				case `"op_schema"`:
+					n.Schema = string(text(value, &buf))
+				case `"kernel_backend"`:
+					n.Triton = string(value) == `"triton"`
 				}
 			})
-		case `"attrs"`:
-			if r, ok := attribute(v, `"rf_id"`); ok {
-				record = number(r)
-			}
 		}
 	})
-	x.Add(id, record, name, shapes, types)
+	x.Add(n)
+}
+
+// operands reads the inputs or outputs of a node: an object of lists, or in the earlier
+// schema the values alone.
+func operands(to *assemble.Values, v []byte) {
+	if len(v) > 0 && v[0] == '[' {
+		to.Values = v
+	}
+	members(v, func(key, v []byte) {
+		switch string(key) {
+		case `"values"`:
+			to.Values = v
+		case `"shapes"`:
+			to.Shapes = v
+		case `"types"`:
+			to.Types = v
+		case `"strides"`:
+			to.Strides = v
+		}
+	})
 }
 
 // members calls f for every member of an object, and not at all for other values.
@@ -125,31 +150,28 @@ func members(b []byte, f func(key, v []byte)) {
 	}
 }
 
-// attribute finds the value of a named attribute in a list of {"name":…,"value":…}.
-func attribute(b []byte, name string) (value []byte, ok bool) {
+// attributes calls f for every item of a list of {"name":…,"value":…}.
+func attributes(b []byte, f func(name, value []byte)) {
 	for i := 1; i < len(b); i++ {
 		if i = skipSpace(b, i); i >= len(b) || b[i] != '{' {
-			return nil, false
+			return
 		}
 		end := skipValue(b, i, 0)
 		if end < 0 {
-			return nil, false
+			return
 		}
-		found := false
+		var name, value []byte
 		members(b[i:end], func(key, v []byte) {
 			switch string(key) {
 			case `"name"`:
-				found = string(v) == name
+				name = v
 			case `"value"`:
 				value = v
 			}
 		})
-		if found {
-			return value, true
-		}
+		f(name, value)
 		if i = skipSpace(b, end); i >= len(b) || b[i] != ',' {
-			return nil, false
+			return
 		}
 	}
-	return nil, false
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
@@ -25,7 +26,7 @@ func TestReadExecution(t *testing.T) {
 		{ID: 4, Operator: trace.Operator{Name: "odd"}},
 		{ID: 9, Record: 77, Operator: trace.Operator{Name: "later", Dims: [][]int64{{2, 3}, nil, nil}, Types: []string{"float", "long", "Int"}}},
 	}}
-	if d := cmp.Diff(want, x); d != "" {
+	if d := cmp.Diff(want, x, cmpopts.IgnoreUnexported(assemble.Execution{}, assemble.Recorded{})); d != "" {
 		t.Error(d)
 	}
 }

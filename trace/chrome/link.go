@@ -23,13 +23,13 @@ func (d *reader) link() {
 	for row := range d.kernels {
 		info, k := &d.kernels[row], d.b.Kernel(int32(row))
 		d.setIssuer(info, k.Launch, k.Correlation, operators)
-		k.Op = d.shaped(info.issuer)
+		k.Op, k.Uses = d.shaped(info.issuer), d.usesOf(info.issuer)
 		d.geometry(k, info.pos, described[k.Launch])
 	}
 	for row := range d.copies {
 		info, c := &d.copies[row], d.b.Copy(int32(row))
 		d.setIssuer(info, c.Launch, c.Correlation, operators)
-		c.Op = d.shaped(info.issuer)
+		c.Op, c.Uses = d.shaped(info.issuer), d.usesOf(info.issuer)
 		if l := described[c.Launch]; l != nil && c.Bytes == 0 && l.bytes > 0 && l.bytes < 1<<50 {
 			c.Bytes = l.bytes
 			d.note(trace.Repaired, "copy without its size: taken from the call that launched it", info.pos)

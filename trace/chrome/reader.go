@@ -50,6 +50,7 @@ type deferred struct {
 	arrows     []arrow    // to be resolved
 
 	operatorCalls []operatorCall // if there is an execution trace
+	recorded      *recorded      // the same
 	calls         []trace.SpanID // by row of Run.Calls
 	kernels       []deviceInfo   // by row of Run.Kernels
 	copies        []deviceInfo   // by row of Run.Copies

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os" // opening what the user names is what this package is for
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -59,7 +60,12 @@ func openFolder(path string, o Options) (*trace.Run, error) {
 	if len(l.traces) > 0 {
 		run, err := openFiles(l.traces, path, o)
 		if err == nil {
+			var execution []string
+			run, execution = withExecution(run, path, l.folders, o)
 			for _, name := range l.folders {
+				if slices.Contains(execution, name) {
+					continue
+				}
 				run.Ledger.Add(trace.Noted, filepath.Join(path, name), "folder ignored: open it separately", "", 0)
 			}
 		}

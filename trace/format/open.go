@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
 )
 
 // Open reads the run at a path: a file, a folder with a file a rank, a pattern
@@ -58,7 +59,15 @@ func openPath(path string, o Options) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openFiles(files, path, o)
+	if len(files) > 1 {
+		return openFiles(files, path, o)
+	}
+	run, err := openFiles(besideFile(files[0]), path, o)
+	if err != nil {
+		return nil, err
+	}
+	run, _ = withExecution(run, filepath.Dir(files[0]), executionFolders, o)
+	return run, nil
 }
 
 // filesAt lists the files at one path: itself, what matches the pattern, or the
@@ -147,6 +156,9 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 	}
 	for _, i := range found.others {
 		run.Ledger.Add(trace.Noted, all[i].paths[0], "ignored: not a trace", "", 0)
+	}
+	if companions != nil && len(run.Uses) > 0 && lacksUses(run) {
+		run = assemble.Transfer(run, run, name)
 	}
 	return run, nil
 }

@@ -166,6 +166,8 @@ func Entries(m *machine.Machine) []Entry {
 		one("launch.event", machine.Span, &n.Event),
 		one("launch.hop", machine.Span, &n.Hop),
 		one("launch.graph", machine.Span, &n.Graph),
+		within("launch.graph_", option("launch.graph_gap", machine.Span, &n.GraphGap)),
+		within("launch.graph_", option("launch.graph_collective", machine.Span, &n.GraphComm)),
 		one("launch.timing", machine.Span, &n.Timing),
 		one("launch.host", machine.Span, &n.Host),
 		one("launch.compiled", machine.Span, &n.Compiled),

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// dataflowFlag adds the flag for a file of corrections.
+func dataflowFlag(c *cobra.Command, path *string) {
+	c.Flags().StringVar(path, "dataflow", "", "YAML file that corrects which operations depend on each other: a list of {op: NAME, reads: NAME} and {op: NAME, independent: NAME}; NAME#2 is the second one of a rank")
+}
+
+// readCorrections reads the file of the flag; none for "".
+func readCorrections(path string) ([]workload.Correction, error) {
+	if path == "" {
+		return nil, nil
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return workload.ParseCorrections(in, path)
+}
+
+// liftError is the error of lifting the run of a path. One about a file of corrections
+// names that file.
+func liftError(path string, err error) error {
+	var syntax *trace.SyntaxError
+	if errors.As(err, &syntax) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+// printDependencies prints the dataflow graph in numbers.
+func (a *app) printDependencies(w *workload.Workload) {
+	s := w.Flows()
+	total := 0
+	for _, n := range s.Operations {
+		total += n
+	}
+	if total == 0 {
+		return
+	}
+	t := a.section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges", "of these by stream order only", "more by reused memory", "longest chain", "of step")
+	edges := 0
+	for _, n := range s.Edges {
+		edges += n
+	}
+	chain := fmt.Sprintf("%s, %d operations", micros(s.ChainNs), s.ChainOps)
+	if s.ChainNs == 0 {
+		chain = "unknown"
+	}
+	t.AppendRow([]any{
+		total, s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
+		edges, s.Edges[workload.StreamOnly.String()], s.Reused, chain, micros(s.StepNs),
+	})
+	t.Render()
+	if guessed := s.Operations["guessed"]; 2*guessed > total {
+		fmt.Fprintln(a.out, strings.Join([]string{
+			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
+			"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
+			"export its trace to et/rank0.json, and keep the folder et beside these files.",
+		}, "\n"))
+	}
+}

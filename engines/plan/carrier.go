@@ -1,0 +1,155 @@
+package plan
+
+import (
+	"math"
+
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// What moves the bytes of collectives: workgroups of the library's kernels, or copy engines
+// (NCCL 2.28 with CTA policy zero, RCCL's symmetric memory). Copy engines take no compute
+// unit; they use the memory and the links as copies do.
+//
+//	compute units  |GGGGG GGGG|GGGGG GGGG|     copy engines  |GGGGGGGGGG|GGGGGGGGGG|
+//	channels       |    CCCCCCCCC       |     engines       |    |11111|
+//	                                                        |    |22222|  to each peer
+const (
+	AsCaptured = "captured"
+	ByUnits    = "cu"
+	ByEngines  = "dma"
+)
+
+// Carriers are the values of Settings.Carrier.
+var Carriers = []string{AsCaptured, ByUnits, ByEngines}
+
+// CarrierParam is the parameter of strategies that can change the carrier.
+var CarrierParam = Param{Name: "carrier", Default: AsCaptured, Choices: Carriers, Doc: "what moves the bytes of collectives: workgroups on compute units, or copy engines, for all-gathers and all-to-alls within a node"}
+
+// SetCarrier sets what moves collectives. It returns the reason why copy engines can move
+// none of them, or "".
+func (pl *Planner) SetCarrier(carrier string) string {
+	if carrier == AsCaptured {
+		return ""
+	}
+	pl.Carrier = carrier
+	for i := range pl.Workload.Collectives {
+		if carrier == ByUnits || pl.movedByEngines(&pl.Workload.Collectives[i]) {
+			return ""
+		}
+	}
+	return "carrier=dma is for all-gathers, all-to-alls, gathers and scatters within a node: copy engines do not add"
+}
+
+// movedByEngines reports whether copy engines move a collective's bytes: as captured,
+// unless the settings say otherwise and the operation allows it (rule C22).
+func (pl *Planner) movedByEngines(c *workload.Collective) bool {
+	switch {
+	case pl.Carrier == ByUnits:
+		return false
+	case c.Engines:
+		return true
+	}
+	return pl.Carrier == ByEngines && pl.enginesCan(c)
+}
+
+// enginesCan reports whether copy engines can do a collective: one that only copies,
+// between GPUs of one node.
+func (pl *Planner) enginesCan(c *workload.Collective) bool {
+	switch c.Op {
+	case trace.AllGather, trace.AllToAll, trace.Gather, trace.Scatter:
+		return len(c.Members) > 1 && len(c.Members) <= pl.Machine.PerNode() && pl.engineTime(c) > 0
+	}
+	return false
+}
+
+// Carried is one rank's kernel of a whole collective, moved by what the settings say. A
+// change of carrier scales the time alone by the ratio of the two carriers' times (rule
+// C22).
+func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
+	c := p.Coll
+	whole := c.TransferAlone()
+	if !pl.Anchored {
+		whole += c.Before
+	}
+	engines := pl.movedByEngines(c)
+	switch {
+	case c.Part && pl.Anchored:
+		return pl.GangFor(op, c, whole)
+	case c.Part: // its time counts with the last part
+		return pl.GangFor(op, c, 0)
+	case engines && c.Engines:
+		return pl.engineKernel(op, c, whole)
+	case engines:
+		return pl.engineKernel(op, c, trace.Time(float64(whole)*pl.engineTime(c)/pl.unitTime(c, 0)))
+	}
+	if took := pl.engineTime(c); c.Engines && took > 0 {
+		p.DurAlone = trace.Time(float64(whole) * pl.unitTime(c, p.Channels) / took)
+	}
+	return pl.Collective(op, p)
+}
+
+// unitTime is the library's time of a collective on compute units, seconds.
+func (pl *Planner) unitTime(c *workload.Collective, channels int) float64 {
+	return pl.Machine.Library.Time(c.Op, c.Bytes, len(c.Members), channels)
+}
+
+// engineTime is the time of a collective by copy engines, seconds; 0 where the profile has
+// no rate. A copy goes to each peer, all at once: each at the rate of an engine and of the
+// link between two GPUs, all of them together at the rate of the GPU's links, after a
+// barrier and before another (rule C23).
+func (pl *Planner) engineTime(c *workload.Collective) float64 {
+	m := &pl.Machine
+	peers := float64(len(c.Members) - 1)
+	rate := min(m.Engines.Rate.Or(math.Inf(1)), m.Fabric.Pair.Or(math.Inf(1)), m.Fabric.Egress.Or(math.Inf(1)))
+	if peers < 1 || math.IsInf(rate, 1) || rate <= 0 {
+		return 0
+	}
+	each := toEachPeer(c)
+	turns := 1.0
+	if count := m.Engines.Count.Or(0); count > 0 {
+		turns = math.Ceil(peers / count)
+	}
+	moved := max(turns*each/rate, peers*each/m.Fabric.Egress.Or(math.Inf(1)))
+	return 2*m.Launch.Barrier.Or(0) + m.Engines.Latency.Or(0) + moved
+}
+
+// toEachPeer is the bytes that a member sends to each of the others.
+func toEachPeer(c *workload.Collective) float64 { return float64(c.Bytes) / float64(len(c.Members)) }
+
+// engineKernel is one rank's part in a collective by copy engines that lasts the given time
+// alone. It holds no slot: its kernels are one thread that waits and signals, or commands
+// in the engines' queues. All ranks end with the last copy (rule C22).
+func (pl *Planner) engineKernel(op *workload.Op, c *workload.Collective, whole trace.Time) *program.Kernel {
+	n, g := len(c.Members), pl.Gang(Piece{Coll: c, Index: Whole}, 0, Everyone)
+	start := min(whole, Duration(2*pl.Machine.Launch.Barrier.Or(0)+pl.Machine.Engines.Latency.Or(0)))
+	var peers []int32
+	me := 0
+	for i, id := range c.Members {
+		if id == op.ID {
+			me = i
+		}
+	}
+	for i := 1; i < n; i++ {
+		peers = append(peers, int32(pl.Workload.Ops[c.Members[(me+i)%n]].Rank))
+	}
+	k := &program.Kernel{
+		Name: op.Name, Kind: trace.Collective, WGs: 1, Free: true,
+		Recipe: func(_ int, buf []program.Phase) []program.Phase {
+			buf = append(buf,
+				program.Phase{Op: program.PostTo, Flag: g.Arrive, Count: 1},
+				program.Phase{Op: program.WaitFor, Flag: g.Arrive, Count: int64(n)},
+				program.Phase{Op: program.Sleep, Time: start})
+			if len(peers) == 0 {
+				return append(buf, program.Phase{Op: program.Sleep, Time: whole - start})
+			}
+			for _, to := range peers {
+				buf = append(buf, program.Phase{Op: program.Put, Peer: to, Bytes: toEachPeer(c), Time: whole - start, DMA: true, Flag: g.depart, Count: 1})
+			}
+			return append(buf, program.Phase{Op: program.WaitFor, Flag: g.depart, Count: int64(n * (n - 1))})
+		},
+	}
+	pl.Describe(k, op, Piece{Coll: c, Of: 1})
+	return k
+}

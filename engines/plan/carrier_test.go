@@ -1,0 +1,145 @@
+package plan_test
+
+import (
+	"math"
+	"os"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// With copy engines a collective takes no compute unit, and its bytes cross the links as
+// copies; sums stay on compute units.
+func TestCarriers(t *testing.T) {
+	for _, c := range []struct {
+		op      trace.CollectiveOp
+		engines bool
+	}{
+		{trace.AllGather, true}, {trace.AllToAll, true}, {trace.AllReduce, false}, {trace.ReduceScatter, false},
+	} {
+		s := plantest.Spec{Ranks: 4, Steps: 1, Op: c.op, Bytes: 64 << 20, Gemm: 500_000, Comm: 300_000, Channels: 8}
+		w := s.Build(t)
+		pl, err := plan.NewPlanner(w, plantest.H200(t, s.Ranks), plan.Scenario{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := pl.SetCarrier(plan.ByEngines); (why == "") != c.engines {
+			t.Errorf("%v: %q", c.op, why)
+		}
+		coll := &w.Collectives[0]
+		k := pl.Carried(&w.Ops[coll.Members[1]], pl.Chunks(coll, 1, 0, nil))
+		if k.Free != c.engines {
+			t.Errorf("%v: holds no slot: %v, want %v", c.op, k.Free, c.engines)
+		}
+		if !c.engines {
+			continue
+		}
+		var moved float64
+		var to []int32
+		for _, p := range k.Recipe(0, nil) {
+			if p.Op == program.Put {
+				moved += p.Bytes
+				to = append(to, p.Peer)
+				if !p.DMA {
+					t.Errorf("%v: a put without a copy engine", c.op)
+				}
+			}
+		}
+		if want := float64(c.op.WireBytes(s.Bytes, s.Ranks)); moved != want || len(to) != 3 || to[0] != 2 {
+			t.Errorf("%v: %.0f bytes to %v, want %.0f", c.op, moved, to, want)
+		}
+	}
+}
+
+// A change of carrier scales the captured time by the ratio of the carriers' times.
+func TestEngineTime(t *testing.T) {
+	s := plantest.Spec{Ranks: 8, Steps: 1, Op: trace.AllGather, Bytes: 448 << 20, Gemm: 2_000_000, Comm: 1_400_000, Channels: 32}
+	w := s.Build(t)
+	m, err := profile.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := pl.SetCarrier(plan.ByEngines); why != "" {
+		t.Fatal(why)
+	}
+	c := &w.Collectives[0]
+	var took trace.Time
+	for _, p := range pl.Carried(&w.Ops[c.Members[0]], pl.Chunks(c, 1, 0, nil)).Recipe(0, nil) {
+		if p.Op == program.Sleep || p.Op == program.Put && p.Peer == 1 {
+			took += p.Time
+		}
+	}
+	engines := float64(s.Bytes)/8/m.Fabric.Pair.Value + 2*m.Launch.Barrier.Value + m.Engines.Latency.Value
+	want := float64(s.Comm) * engines / m.Library.Time(trace.AllGather, s.Bytes, 8, 0)
+	if math.Abs(float64(took)/want-1) > 0.001 {
+		t.Errorf("%d ns, want %.0f", took, want)
+	}
+}
+
+// Two captures of one program, 48 GEMMs beside six all-gathers of eight MI300X (public,
+// Z-Y00/ROCM-sdma-rccl-test): gathers on compute units, and by copy engines. Each predicts
+// the change to the other.
+func TestCarriersAgainstHardware(t *testing.T) {
+	const folder = "../../../shared/data/traces/ROCM-sdma-rccl-test/ag_gemm_llama70b_ffn_down_"
+	units, engines := folder+"cu_rank0.json", folder+"sdma_rank0.json"
+	if _, err := os.Stat(units); err != nil {
+		t.Skip("no traces of MI300X alongside the checkout")
+	}
+	lift := func(path string) *workload.Workload {
+		run, err := format.Open(path, format.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := workload.Lift(run, workload.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	m, err := profile.Load("mi300x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byUnits, byEngines := lift(units), lift(engines)
+	measured := float64(plan.MeasuredStepTime(byEngines)) / float64(plan.MeasuredStepTime(byUnits))
+	for _, c := range []struct {
+		w       *workload.Workload
+		carrier string
+		want    float64
+	}{
+		{byUnits, plan.ByEngines, measured},
+		{byEngines, plan.ByUnits, 1 / measured},
+	} {
+		w, err := compare.Isolate(c.w, m, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := enginetest.EngineNamed(t, "multistream")
+		v, err := e.Values(map[string]string{"carrier": c.carrier})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := compare.Run(w, m, plan.Selection{Strategy: e, Values: v}, plan.Scenario{}, replay.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := float64(out.Time) / float64(plan.MeasuredStepTime(c.w))
+		t.Logf("to %s: %+.2f %%, measured %+.2f %%", c.carrier, 100*(got-1), 100*(c.want-1))
+		if math.Abs(got-c.want) > 0.02 {
+			t.Errorf("to %s: %+.2f %%, measured %+.2f %%", c.carrier, 100*(got-1), 100*(c.want-1))
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package plan
+
+import (
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Recut is the workload with its chains in n equal parts, and their collectives through
+// the given channels (0: as captured). Chains that cannot be cut stay as captured. only
+// limits it to some chains; nil: all. It returns the workload itself and the reason if
+// there is nothing to cut.
+func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int, only func(*workload.Chain) bool) (cut *workload.Workload, why string) {
+	var chains []workload.Chain
+	for _, c := range workload.Chains(w) {
+		if only != nil && !only(&c) {
+			continue
+		}
+		if short := tooFewRows(w, &c, n); short != "" {
+			why = short
+			continue
+		}
+		chains = append(chains, c)
+	}
+	if len(chains) == 0 {
+		return w, why
+	}
+	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
+	return workload.Recut(w, chains, n, workload.Cutter{
+		Part: pl.partOf,
+		Collective: func(captured []*workload.Collective, n int) workload.Collective {
+			return pl.partOfCollective(captured, n, channels)
+		},
+		Disturbs: pl.disturbs,
+		Gap:      Duration(m.Launch.Gap.Value),
+		Event:    Duration(m.Launch.Hop.Or(m.Launch.Event.Value)),
+	}), ""
+}
+
+// disturbs reports whether an operation slows a collective alongside it: GEMMs, and others
+// that need more than half of the memory's rate or whose traffic is unknown (rule I5).
+func (pl *Planner) disturbs(op *workload.Op) bool {
+	return op.Matrix() || op.Read+op.Write == 0 || 2*streaming(op, &pl.Machine) > Seconds(op.DurAlone())
+}
+
+// tooFewRows is the reason why a chain cannot be cut into n parts; "" if it can.
+func tooFewRows(w *workload.Workload, c *workload.Chain, n int) string {
+	pl := Planner{Workload: w}
+	for _, parts := range c.Before {
+		for _, part := range parts {
+			for _, id := range part {
+				p := workload.Pair{First: []int32{id}, Second: []int32{id}}
+				if why := pl.TooFewRows(&p, max(1, n/c.Parts())); why != "" {
+					return why
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// partOf is the k-th of n parts of an operation that was captured in parts (rule G20).
+func (pl *Planner) partOf(captured []*workload.Op, k, n int) workload.Op {
+	op := *captured[0]
+	share := float64(len(captured)) / float64(n)
+	var alone trace.Time
+	for _, c := range captured {
+		alone += c.DurAlone()
+	}
+	alone /= trace.Time(len(captured))
+	op.Read, op.Write = op.Read*share, op.Write*share
+	op.Alone = max(1, pl.shareTime(&op, alone, share))
+	kernel := *op.Kernel
+	op.Kernel = &kernel
+	if kernel.Shape.M > 0 {
+		kernel.Shape.M = portion(kernel.Shape.M*int64(len(captured)), k, n)
+	}
+	if kernel.Tiling.WGs > 0 && !fixedGrid(&op) {
+		kernel.Tiling.WGs = max(1, portion(kernel.Tiling.WGs*len(captured), k, n))
+		kernel.Tiling.Tiles = kernel.Tiling.WGs
+	}
+	if kernel.Shape.Kind == workload.GEMM && kernel.Tiling.TileM > 0 {
+		sh := kernel.Shape
+		t := pl.Machine.Tiling(sh.M, sh.N, sh.K)
+		kernel.Tiling.TileM, kernel.Tiling.TileN, kernel.Tiling.Tiles = t.Columns, t.Rows, t.Tiles
+		if kernel.Tiling.Persistent {
+			kernel.Tiling.WGs = min(t.Tiles, captured[0].Tiling.WGs)
+		}
+	}
+	return op
+}
+
+// fixedGrid reports whether a kernel launches the same number of workgroups for every
+// size: PyTorch's EmbeddingBag (aten/src/ATen/native/cuda/EmbeddingBag.cu: grid = 1024).
+func fixedGrid(op *workload.Op) bool {
+	return strings.Contains(op.Name, "EmbeddingBag_updateOutputKernel")
+}
+
+// shareTime is the time alone of a share of an operation, in parts or several together,
+// that itself takes the given time alone. A GEMM follows the law of the library. The time
+// of others is in proportion to their rows but for what each launch costs once: the time
+// of a kernel that does nothing and, for lookups, the time in which only the last vectors
+// are read.
+func (pl *Planner) shareTime(op *workload.Op, alone trace.Time, share float64) trace.Time {
+	if op.Kind == trace.Copy {
+		return trace.Time(float64(alone)*share + 0.5)
+	}
+	if sh := op.Shape; sh.Kind == workload.GEMM {
+		from, to := pl.Machine.Tiling(sh.M, sh.N, sh.K), pl.Machine.Tiling(max(1, int64(float64(sh.M)*share)), sh.N, sh.K)
+		if from.Seconds > 0 {
+			return trace.Time(float64(alone)*to.Seconds/from.Seconds + 0.5)
+		}
+	}
+	once := Seconds(alone)
+	once = min(once, pl.Machine.Launch.Graph.Or(0)+pl.lastVectors(op, once))
+	return trace.Time((once+(Seconds(alone)-once)*share)*1e9 + 0.5)
+}
+
+// lastVectors is the time at the end of a lookup in which workgroups run out of vectors,
+// in seconds: as long as the times of one vector differ. A thread reads one column, so
+// the threads of all workgroups together read that many columns at a time.
+func (pl *Planner) lastVectors(op *workload.Op, seconds float64) float64 {
+	sh := op.Shape
+	if sh.Kind != workload.Embedding || op.Tiling.WGs == 0 || op.Footprint.Threads == 0 {
+		return 0
+	}
+	slots := min(op.Tiling.WGs, int(pl.Machine.GPU.CUs.Value)*pl.Residents(op.Footprint))
+	rounds := float64(sh.M) * float64(sh.N) / (float64(slots) * float64(op.Footprint.Threads))
+	return 2 * pl.Machine.GPU.GatherSpread.Or(0) * seconds / max(1, rounds)
+}
+
+// partOfCollective is one of n equal parts of a collective that was captured in parts. Its
+// time is the captured one, scaled by the library's times (rule C11).
+func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels int) workload.Collective {
+	c := *captured[0]
+	parts := int64(len(captured))
+	var alone trace.Time
+	for _, x := range captured {
+		alone += x.TransferAlone()
+	}
+	c.Alone = alone / trace.Time(parts)
+	whole := c
+	whole.Bytes, whole.In, whole.Out = c.Bytes*parts, c.In*parts, c.Out*parts
+	lib, ranks := &pl.Machine.Library, len(c.Members)
+	from := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c))
+	c.Bytes, c.In, c.Out = whole.Bytes/int64(n), whole.In/int64(n), whole.Out/int64(n)
+	if channels > 0 || c.Channels > 0 {
+		c.Channels = min(lib.Runs(c.Op, max(1, pl.channelsOr(channels, captured[0]))), max(1, lib.ChannelsFor(c.Op, c.Bytes)))
+	}
+	if to := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c)); from > 0 {
+		c.Alone = trace.Time(float64(c.Alone)*to/from + 0.5)
+	} else {
+		c.Alone = c.Alone * trace.Time(parts) / trace.Time(n)
+	}
+	c.Alone = max(1, c.Alone)
+	return c
+}
+
+// channelsOr is the given number of channels or, if 0, the captured one.
+func (pl *Planner) channelsOr(channels int, c *workload.Collective) int {
+	if channels > 0 {
+		return channels
+	}
+	return pl.Channels(c)
+}

@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// What a schedule needs that writes the operations of a step in an order of its own: the
+// host's order of issue and what each issue costs, gaps on the device, and kernels of
+// operations and of collectives that were not captured.
+
+// IssueOrder returns a rank's operations in the order in which its host issued them; without
+// host calls, in order of start.
+func IssueOrder(w *workload.Workload, rank int) []int32 {
+	order := slices.Clone(w.Ranks[rank])
+	at := func(id int32) trace.Time {
+		op := &w.Ops[id]
+		if op.Issued == trace.Infinity || op.Issued > op.Start {
+			return op.Start
+		}
+		return op.Issued
+	}
+	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(a, b)) })
+	return order
+}
+
+// GapOf is the pause before an operation that has no other cause than its launch: from the
+// latest of its issue, the end of the operation before it on its stream and the ends of its
+// dependencies, to its start. It is at most the time of an event (rule S4).
+func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
+	if pl.Graph {
+		return pl.graphLaunch(op)
+	}
+	from := trace.Time(0)
+	if before != nil {
+		from = before.End
+	}
+	if op.Issued != trace.Infinity && op.Issued <= op.Start {
+		from = max(from, op.Issued)
+	}
+	for _, d := range op.After {
+		if end := pl.Workload.Ops[d.Op].End; end <= op.Start {
+			from = max(from, end)
+		}
+	}
+	return min(max(0, op.Start-from), Duration(pl.Machine.Launch.Event.Value))
+}
+
+// CommandOf is the captured kernel or copy of an operation that no strategy replaces.
+func (pl *Planner) CommandOf(op *workload.Op) program.Command { return pl.commandOf(op) }
+
+// Part is the k-th of n parts of a compute operation or copy.
+func (pl *Planner) Part(op *workload.Op, k, n int) program.Command { return pl.MidPart(op, k, n) }
+
+// Regrouped is one rank's kernel of a collective that was not captured: one that carries
+// the bytes of several captured ones, or a share of one. alone is its duration alone with
+// the channels of the capture, channels the new number (0: the same), beside the compute
+// that may run alongside (nil: none).
+func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels int, beside *workload.Op) *program.Kernel {
+	if pl.CollectiveKernel != nil {
+		if k := pl.CollectiveKernel(op); k != nil {
+			return k
+		}
+	}
+	return pl.Carried(op, pl.Chunks(c, 1, channels, beside))
+}
+
+// TimeOf is the library's time of a collective alone, ns; 0 where the profile has no law.
+func (pl *Planner) TimeOf(c *workload.Collective, bytes int64) trace.Time {
+	n, channels := len(c.Members), pl.Channels(c)
+	pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
+	return Duration(max(0, pl.Machine.Library.Time(c.Op, bytes, n, channels)))
+}
+
+// RankOf returns the streams of a rank.
+func (pl *Planner) RankOf(id int) *Rank { return pl.ranks[id] }

@@ -1,0 +1,203 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Data parallel training sums gradients in buckets, in the order in which backward makes
+// them. Buckets of another size carry the same gradients in the same order (rule W13).
+
+// A gradient is one of the parts of a bucket that backward makes one after another.
+type gradient struct {
+	row   int32 // of Collectives: the captured bucket
+	bytes int64
+	by    []int32 // by member of the bucket: the operation that makes it
+}
+
+// firstBucket is the size of the first bucket, from which communication starts early: DDP's
+// default, whatever bucket_cap_mb is.
+const firstBucket = 1 << 20
+
+// regroup puts gradients into buckets that are closed when they reach size bytes. It
+// returns the reason why it cannot, or "".
+func (s *step) regroup(size int64) string {
+	grads, why := s.gradients()
+	if why != "" {
+		return why
+	}
+	taken := map[int32]bool{}
+	for step, list := range grads {
+		limit := int64(firstBucket)
+		var bucket []gradient
+		var bytes int64
+		for i, g := range list {
+			bucket, bytes = append(bucket, g), bytes+g.bytes
+			taken[g.row] = true
+			if bytes >= limit || i == len(list)-1 || step < 0 {
+				s.bucket(bucket, bytes)
+				bucket, bytes, limit = nil, 0, size
+			}
+		}
+	}
+	for row := range s.w.Collectives {
+		if !taken[int32(row)] {
+			s.exchange(row)
+		}
+	}
+	s.shareParts()
+	return ""
+}
+
+// gradients lists the gradients of every iteration in the order in which they become ready.
+func (s *step) gradients() ([][]gradient, string) {
+	byStep := map[int32][]gradient{}
+	var steps []int32
+	const unknown = "which gradients a bucket holds is not known (record an execution trace beside the profile)"
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if c.Op != trace.AllReduce {
+			continue
+		}
+		list, ok := s.gradientsOf(int32(row), c)
+		if !ok {
+			continue
+		}
+		step := s.w.Ops[c.Members[0]].Step
+		if len(byStep[step]) == 0 {
+			steps = append(steps, step)
+		}
+		byStep[step] = append(byStep[step], list...)
+	}
+	if len(steps) == 0 {
+		return nil, unknown
+	}
+	slices.Sort(steps)
+	var all [][]gradient
+	for _, step := range steps {
+		list := byStep[step]
+		slices.SortStableFunc(list, func(a, b gradient) int { return cmp.Compare(s.at[a.by[0]], s.at[b.by[0]]) })
+		all = append(all, list)
+	}
+	return all, ""
+}
+
+// gradientsOf is the parts of one bucket: the operations whose output its all-reduce, or the
+// copy in front of it, reads. They are known if their bytes make up the bucket's.
+func (s *step) gradientsOf(row int32, c *workload.Collective) ([]gradient, bool) {
+	var list []gradient
+	for k, id := range c.Members {
+		makers := s.makers(row, id)
+		var sum int64
+		for _, m := range makers {
+			sum += m.bytes
+		}
+		if sum < c.Bytes-c.Bytes/50 || k > 0 && len(makers) != len(list) {
+			return nil, false
+		}
+		for i, m := range makers {
+			if k == 0 {
+				list = append(list, gradient{row: row, bytes: m.bytes})
+			}
+			list[i].by = append(list[i].by, m.op)
+		}
+	}
+	return list, len(list) > 0
+}
+
+type maker struct {
+	op    int32
+	bytes int64
+}
+
+// makers are the operations that make a collective's input on a rank, by order of issue.
+func (s *step) makers(row, id int32) []maker {
+	bytes := map[int32]int64{}
+	var walk func(id int32)
+	walk = func(id int32) {
+		for _, e := range s.w.Flow[id] {
+			switch {
+			case e.Kind != workload.ReadAfterWrite || e.Reused:
+			case slices.Contains(s.preps[row], e.Op):
+				walk(e.Op)
+			case s.at[e.Op] >= 0:
+				bytes[e.Op] += e.Bytes
+			}
+		}
+	}
+	walk(id)
+	var list []maker
+	for op, n := range bytes {
+		list = append(list, maker{op, n})
+	}
+	slices.SortFunc(list, func(a, b maker) int { return cmp.Compare(s.at[a.op], s.at[b.op]) })
+	return list
+}
+
+// bucket adds the exchange of a bucket: a captured one if its gradients are the same.
+func (s *step) bucket(grads []gradient, bytes int64) {
+	var rows []int32
+	share := map[int32]int64{}
+	for _, g := range grads {
+		if share[g.row] == 0 {
+			rows = append(rows, g.row)
+		}
+		share[g.row] += g.bytes
+	}
+	first := &s.w.Collectives[rows[0]]
+	c := *first
+	c.Bytes, c.In, c.Out, c.Alone = bytes, bytes, bytes, 0
+	if len(rows) == 1 && bytes >= first.Bytes-first.Bytes/50 {
+		c = *first
+	} else {
+		c.Alone = s.timeOf(&c, rows, share)
+	}
+	x := &exchange{coll: &c, carries: rows, name: s.streamName(first)}
+	for k, id := range first.Members {
+		m := member{rank: s.w.Ops[id].Rank, op: &s.w.Ops[id], place: -1}
+		for _, g := range grads {
+			m.place = max(m.place, s.at[g.by[k]])
+			m.deps = append(m.deps, s.items[m.rank][s.at[g.by[k]]])
+		}
+		x.members = append(x.members, m)
+	}
+	x.placed = true
+	for _, row := range rows {
+		s.carriers[row] = append(s.carriers[row], x)
+	}
+	s.exchanges = append(s.exchanges, x)
+}
+
+// timeOf is the duration alone of a bucket's all-reduce: the library's law for its size,
+// scaled by what the captured buckets that it shares bytes with took over the law.
+func (s *step) timeOf(c *workload.Collective, rows []int32, share map[int32]int64) trace.Time {
+	var took, law float64
+	for _, row := range rows {
+		old := &s.w.Collectives[row]
+		part := float64(share[row]) / float64(old.Bytes)
+		took += part * float64(old.TransferAlone())
+		law += part * float64(s.pl.TimeOf(old, old.Bytes))
+	}
+	if of := s.pl.TimeOf(c, c.Bytes); law > 0 && of > 0 {
+		return trace.Time(took * float64(of) / law)
+	}
+	return trace.Time(took)
+}
+
+// shareParts divides the copies in front of captured buckets among those that carry their
+// gradients now.
+func (s *step) shareParts() {
+	for row, ids := range s.preps {
+		n := len(s.carriers[row])
+		for _, id := range ids {
+			for k, x := range s.carriers[row] {
+				if m := x.member(s.w.Ops[id].Rank); m != nil && x.placed {
+					m.preps = append(m.preps, prep{&s.w.Ops[id], k, n})
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// Two micro-batches, or any operations of an iteration that share no data but parameters,
+// are chains that may alternate on the compute stream: while one waits for its collective,
+// the other computes (two-batch overlap; rule W14).
+
+// interleave has n chains of each iteration alternate. It returns the reason why it
+// cannot, or "".
+func (s *step) interleave(n int) string {
+	chains := s.chains()
+	for rank := range s.items {
+		var order []*item
+		for from := 0; from < len(s.items[rank]); {
+			to := from
+			for to < len(s.items[rank]) && s.sameStep(rank, int32(from), int32(to)) {
+				to++
+			}
+			part := s.items[rank][from:to]
+			groups := chains.of(part, n)
+			if len(groups) < n {
+				return fmt.Sprintf("an iteration has %d independent %s, not %d", len(groups), plural(len(groups), "chain", "chains"), n)
+			}
+			order = append(order, s.alternate(groups)...)
+			from = to
+		}
+		s.items[rank] = order
+	}
+	s.number()
+	return ""
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// alternate orders the items of chains: each runs until it needs a collective of its own
+// that was issued since its turn began, or before.
+func (s *step) alternate(groups [][]*item) []*item {
+	var order []*item
+	for left := true; left; {
+		left = false
+		for g := range groups {
+			if len(groups[g]) == 0 {
+				continue
+			}
+			n := 1
+			for n < len(groups[g]) && !s.needsCollective(groups[g][n]) {
+				n++
+			}
+			order = append(order, groups[g][:n]...)
+			groups[g] = groups[g][n:]
+			left = left || len(groups[g]) > 0
+		}
+	}
+	return order
+}
+
+// needsCollective reports whether an item reads what a collective brought.
+func (s *step) needsCollective(it *item) bool {
+	return slices.ContainsFunc(s.w.Flow[it.op.ID], func(e workload.Edge) bool {
+		return e.Kind == workload.ReadAfterWrite && !e.Reused && s.w.Ops[e.Op].Collective >= 0
+	})
+}
+
+// A chainSet joins operations that depend on each other within an iteration.
+type chainSet struct{ parent []int32 }
+
+func (c *chainSet) find(i int32) int32 {
+	for c.parent[i] != i {
+		c.parent[i] = c.parent[c.parent[i]]
+		i = c.parent[i]
+	}
+	return i
+}
+
+// chains joins the operations of each iteration by the edges between them.
+func (s *step) chains() *chainSet {
+	c := &chainSet{parent: make([]int32, len(s.w.Ops))}
+	for i := range c.parent {
+		c.parent[i] = int32(i)
+	}
+	for i := range s.w.Flow {
+		for _, e := range s.w.Flow[i] {
+			if real(e) && s.w.Ops[e.Op].Step == s.w.Ops[i].Step {
+				a, b := c.find(e.Op), c.find(int32(i))
+				c.parent[max(a, b)] = min(a, b)
+			}
+		}
+	}
+	return c
+}
+
+// of divides items into n chains: the independent ones in order of their first item, the
+// remaining ones with the last. There are fewer if the items have fewer.
+func (c *chainSet) of(items []*item, n int) [][]*item {
+	group := map[int32]int{}
+	var groups [][]*item
+	for _, it := range items {
+		root := c.find(it.op.ID)
+		g, ok := group[root]
+		if !ok {
+			g = min(len(group), n-1)
+			group[root] = g
+			if g == len(groups) {
+				groups = append(groups, nil)
+			}
+		}
+		groups[g] = append(groups[g], it)
+	}
+	return groups
+}

@@ -1,0 +1,279 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Parameters that are sharded over ranks are gathered before they are used (ZeRO-3, FSDP).
+// Their all-gathers depend on nothing in the same iteration, so that only memory limits how
+// early they run: prefetch is how many may be gathered ahead of the one in use.
+
+// limitPrefetch makes moved all-gathers wait until the parameters gathered some places before
+// them are in use (rule W11). With ahead 0, fully_shard's own limits hold: in forward the
+// host issues a gather in front of the compute that uses it, and two are in flight; in
+// backward it issues the next one behind the copy of this one.
+func (s *step) limitPrefetch(ahead int) {
+	type key struct {
+		rank  int
+		group int32
+	}
+	gathers := map[key][]*exchange{}
+	var keys []key
+	for _, x := range s.exchanges {
+		if x.coll.Op != trace.AllGather {
+			continue
+		}
+		for k := range x.members {
+			id := key{x.members[k].rank, x.coll.Group}
+			if len(gathers[id]) == 0 {
+				keys = append(keys, id)
+			}
+			gathers[id] = append(gathers[id], x)
+		}
+	}
+	for _, id := range keys {
+		s.limitOf(id.rank, gathers[id], ahead)
+	}
+}
+
+func (s *step) limitOf(rank int, gathers []*exchange, ahead int) {
+	used := map[*exchange]int32{}
+	for _, x := range gathers {
+		used[x] = s.consumer(x, rank)
+	}
+	gathers = slices.DeleteFunc(slices.Clone(gathers), func(x *exchange) bool {
+		m := x.member(rank)
+		ofStep := !s.async[x.carries[0]] && m.place >= 0 && s.sameStep(rank, m.place, used[x]) // its data are made in the same iteration
+		return used[x] < 0 || ofStep && !x.repeats
+	})
+	slices.SortStableFunc(gathers, func(a, b *exchange) int { return cmp.Compare(used[a], used[b]) })
+	for i, x := range gathers {
+		if s.async[x.carries[0]] && ahead == 0 && !x.repeats {
+			continue
+		}
+		m, in := x.member(rank), s.items[rank][used[x]].op
+		n := ahead
+		switch {
+		case ahead > 0:
+		case !s.fsdp:
+			n = 1
+		case !s.backward(in) && !x.repeats:
+			n = 2
+			m.place = max(m.place, used[x]-1)
+		default:
+			n = 1
+			if i == 0 || !s.backward(s.items[rank][used[gathers[i-1]]].op) && !gathers[i-1].repeats {
+				m.place = max(m.place, used[x]-1)
+			}
+		}
+		if i >= n {
+			s.waitForUse(m, gathers[i-n], used[gathers[i-n]])
+		} else {
+			m.place = max(m.place, s.firstOf(rank, used[x])-1)
+		}
+	}
+}
+
+// waitForUse makes a gather wait until the parameters of another one are in use: copied out
+// of its buffer or, if compute reads them in place, when that begins.
+func (s *step) waitForUse(m *member, other *exchange, at int32) {
+	m.place = max(m.place, at)
+	if s.readsOnly(s.items[m.rank][at].op.ID, other.member(m.rank).op.ID) {
+		m.deps = append(m.deps, s.items[m.rank][at])
+		return
+	}
+	m.after = append(m.after, other)
+	if at > 0 {
+		m.deps = append(m.deps, s.items[m.rank][at-1])
+	}
+}
+
+// limitReductions keeps one reduce-scatter in flight, as fully_shard does: the copy that
+// prepares the next one waits for the one before (rule W11).
+func (s *step) limitReductions() {
+	last := map[int]*exchange{}
+	for _, x := range s.exchanges {
+		if !s.fsdp || x.coll.Op != trace.ReduceScatter || s.async[x.carries[0]] {
+			continue
+		}
+		for k := range x.members {
+			m := &x.members[k]
+			if before := last[m.rank]; before != nil && m.place >= 0 {
+				it := s.items[m.rank][m.place]
+				it.waits = append(it.waits, before)
+			}
+			last[m.rank] = x
+		}
+	}
+}
+
+// sameStep reports whether two items of a rank belong to the same iteration.
+func (s *step) sameStep(rank int, a, b int32) bool {
+	return s.items[rank][a].op.Step == s.items[rank][b].op.Step
+}
+
+// firstOf is the first item of the iteration of an item.
+func (s *step) firstOf(rank int, at int32) int32 {
+	for at > 0 && s.sameStep(rank, at-1, at) {
+		at--
+	}
+	return at
+}
+
+// backward reports whether autograd launched an operation.
+func (s *step) backward(op *workload.Op) bool {
+	return s.launchedIn(op, "autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward")
+}
+
+// launchedIn reports whether a range with one of the prefixes is open on the host where it
+// launches an operation.
+func (s *step) launchedIn(op *workload.Op, prefixes ...string) bool {
+	run := s.w.Run
+	k := run.Kernel(run.Spans[op.Span])
+	if k == nil || k.Launch == trace.None {
+		return false
+	}
+	for id := k.Launch; id != trace.None; id = run.Spans[id].Parent {
+		name := run.NameOf(run.Spans[id])
+		if slices.ContainsFunc(prefixes, func(p string) bool { return len(name) >= len(p) && name[:len(p)] == p }) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepGathered leaves out the gathers of backward, whose parameters forward has gathered
+// already, with the copies in front of and behind them (rule W12). It returns their number
+// and the memory that the parameters keep, bytes.
+func (s *step) keepGathered() (left int, kept int64) {
+	out := map[int32]bool{}
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if c.Op != trace.AllGather || !s.backward(&s.w.Ops[c.Members[0]]) || s.gatheredBefore(row) == 0 {
+			continue
+		}
+		left++
+		kept += c.Bytes
+		s.preps[row] = nil
+		s.async[row] = false
+		s.findPreps(row)
+		for _, id := range s.preps[row] {
+			out[id] = true
+		}
+		for _, id := range c.Members {
+			out[id] = true
+			for _, reader := range s.readers[id] {
+				if s.readsOnly(reader, id) {
+					out[reader] = true
+				}
+			}
+		}
+		s.preps[row] = nil
+	}
+	s.dropped = out
+	s.leaveOut(func(it *item) bool { return out[it.op.ID] })
+	return left, kept
+}
+
+// gatheredBefore is how many gathers of the same size forward did in the same iteration.
+func (s *step) gatheredBefore(row int) int {
+	c, n := &s.w.Collectives[row], 0
+	for other := range row {
+		d := &s.w.Collectives[other]
+		if d.Op == c.Op && d.Bytes == c.Bytes && s.w.Ops[d.Members[0]].Step == s.w.Ops[c.Members[0]].Step && !s.backward(&s.w.Ops[d.Members[0]]) {
+			n++
+		}
+	}
+	return n
+}
+
+// readsOnly reports whether all that an operation reads, of what this iteration wrote, was
+// written by the given one: a copy out of a gather's buffer.
+func (s *step) readsOnly(reader, from int32) bool {
+	for _, e := range s.w.Flow[reader] {
+		if e.Kind == workload.ReadAfterWrite && !e.Reused && e.Op != from && s.w.Ops[e.Op].Kind == trace.Compute {
+			return false
+		}
+	}
+	op := &s.w.Ops[reader]
+	return !op.Matrix()
+}
+
+// gatherAgain adds the gathers of backward to a capture that keeps parameters gathered: for
+// each gather of forward whose parameters backward reads, one more with the same copies
+// (rule W12). It returns their number.
+func (s *step) gatherAgain() int {
+	added := 0
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if c.Op == trace.AllGather && s.gatherAgainOf(int32(row), c) {
+			added++
+		}
+	}
+	s.number()
+	return added
+}
+
+func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
+	again := *c
+	x := &exchange{coll: &again, carries: []int32{row}, name: s.streamName(c), repeats: true}
+	var uses [][2]*item // by member: the copy behind the gather, and the item of backward that first reads it
+	for _, id := range c.Members {
+		op := &s.w.Ops[id]
+		copyOut, use := s.useInBackward(id)
+		if use == nil {
+			return false
+		}
+		m := member{rank: op.Rank, op: op}
+		for _, p := range s.copiesFor(id) {
+			m.preps = append(m.preps, prep{&s.w.Ops[p], 0, 1})
+		}
+		x.members = append(x.members, m)
+		uses = append(uses, [2]*item{copyOut, use})
+	}
+	for k, u := range uses {
+		rank := x.members[k].rank
+		waiting := u[1]
+		if u[0] != nil {
+			waiting = &item{op: u[0].op, again: true}
+			at := slices.Index(s.items[rank], u[1])
+			s.items[rank] = slices.Insert(s.items[rank], at, waiting)
+		}
+		waiting.waits = append(waiting.waits, x)
+	}
+	s.exchanges = append(s.exchanges, x)
+	return true
+}
+
+// useInBackward finds the copy that reads a gather's output, nil if compute reads it in
+// place, and the first item of backward that reads the parameters; nil: none does, or
+// backward gathers them already.
+func (s *step) useInBackward(id int32) (copyOut, use *item) {
+	rank := s.w.Ops[id].Rank
+	from := []int32{id}
+	for _, r := range s.readers[id] {
+		if s.at[r] >= 0 && s.readsOnly(r, id) {
+			copyOut = s.items[rank][s.at[r]]
+			from = append(from, r)
+		}
+	}
+	if s.backward(&s.w.Ops[id]) {
+		return nil, nil
+	}
+	best := int32(-1)
+	for _, f := range from {
+		for _, r := range s.readers[f] {
+			if at := s.at[r]; at >= 0 && s.backward(&s.w.Ops[r]) && (best < 0 || at < best) {
+				best = at
+			}
+		}
+	}
+	if best < 0 {
+		return nil, nil
+	}
+	return copyOut, s.items[rank][best]
+}

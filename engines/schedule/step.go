@@ -1,0 +1,446 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A step is the captured operations of all ranks under another schedule. Compute keeps its
+// streams and, except for interleaved chains, its order. Collectives run on streams of
+// their own as early as the settings allow:
+//
+//	captured, one stream   |copy in|AG1.....|F1......|copy in|AG2.....|F2......|
+//	compute                         |F1......|F2......|
+//	all-gathers     |copy in|AG1....|AG2....|
+//
+// A collective that already ran alongside compute when captured keeps its dependencies and
+// its place in the host's order of issue. One that compute waited for at once is moved to
+// where its data allow, by Workload.Flow (rules W10 to W12).
+type step struct {
+	pl        *plan.Planner
+	w         *workload.Workload
+	readers   [][]int32      // by op: ops that read what it wrote
+	items     [][]*item      // by rank: compute and copies, in the order in which the host issues them
+	at        []int32        // by op: its index in items; -1: a collective, a copy that prepares one, or left out
+	issued    []int32        // by op: number of items that its host had issued before it when captured
+	async     []bool         // by row of Collectives: ran alongside compute when captured
+	preps     [][]int32      // by row of Collectives: copies of all ranks that prepare its input
+	exchanges []*exchange    // in the order in which every rank runs those of one stream
+	carriers  [][]*exchange  // by row of Collectives: the exchanges that carry its bytes
+	fsdp      bool           // the framework marks FSDP's phases
+	dropped   map[int32]bool // ops that the schedule leaves out
+}
+
+// An item is a kernel or copy of one rank at its place in the order of issue.
+type item struct {
+	op    *workload.Op
+	again bool // written a second time, for parameters that are gathered again
+	waits []*exchange
+	done  program.Flag // of a second time; else the planner's
+}
+
+// An exchange is one collective of the schedule: a captured one, or one with the bytes of
+// several or of a part.
+type exchange struct {
+	coll    *workload.Collective
+	carries []int32 // rows of Collectives
+	name    string  // of its stream, where the captured one is compute's; "": the captured stream
+	members []member
+	index   int  // in exchanges
+	repeats bool // added: what it carries is carried before, too
+	placed  bool // its members' places are known
+}
+
+// A member is one rank's part of an exchange.
+type member struct {
+	rank    int
+	op      *workload.Op // the captured kernel that it stands for
+	preps   []prep
+	place   int32   // index of the item after which the host issues it; -1: before the first
+	deps    []*item // what it waits for on other streams
+	after   []*exchange
+	beside  *workload.Op // largest compute operation that may run alongside, or nil
+	done    program.Flag
+	started bool
+}
+
+// A prep is a copy that prepares a collective's input, or a part of it.
+type prep struct {
+	op    *workload.Op
+	k, of int
+}
+
+// newStep finds the compute and the collectives of a captured step.
+func newStep(pl *plan.Planner) *step {
+	w := pl.Workload
+	s := &step{
+		pl: pl, w: w,
+		readers:  make([][]int32, len(w.Ops)),
+		at:       make([]int32, len(w.Ops)),
+		issued:   make([]int32, len(w.Ops)),
+		async:    make([]bool, len(w.Collectives)),
+		preps:    make([][]int32, len(w.Collectives)),
+		carriers: make([][]*exchange, len(w.Collectives)),
+		fsdp:     marksFSDP(w),
+	}
+	for i := range w.Flow {
+		for _, e := range w.Flow[i] {
+			if e.Kind == workload.ReadAfterWrite && !e.Reused {
+				s.readers[e.Op] = append(s.readers[e.Op], int32(i))
+			}
+		}
+	}
+	for rank := range w.Ranks {
+		var items []*item
+		for _, id := range plan.IssueOrder(w, rank) {
+			s.at[id], s.issued[id] = -1, int32(len(items))
+			if op := &w.Ops[id]; op.Collective < 0 {
+				s.at[id] = int32(len(items))
+				items = append(items, &item{op: op})
+			}
+		}
+		s.items = append(s.items, items)
+	}
+	s.findAsync()
+	return s
+}
+
+// findAsync finds the collectives that ran alongside compute when captured: all of a stream
+// of which one did.
+func (s *step) findAsync() {
+	type stream struct {
+		rank  int
+		queue int64
+	}
+	async := map[stream]bool{}
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		if s.ranAlongside(c) {
+			for _, id := range c.Members {
+				async[stream{s.w.Ops[id].Rank, s.w.Ops[id].Queue}] = true
+			}
+		}
+	}
+	for row := range s.w.Collectives {
+		c := &s.w.Collectives[row]
+		s.async[row] = !s.knowsData(c) || slices.ContainsFunc(c.Members, func(id int32) bool {
+			return async[stream{s.w.Ops[id].Rank, s.w.Ops[id].Queue}]
+		})
+	}
+}
+
+// knowsData reports whether the dataflow shows on every rank what a collective reads or who
+// reads its result. Otherwise it keeps its place.
+func (s *step) knowsData(c *workload.Collective) bool {
+	return !slices.ContainsFunc(c.Members, func(id int32) bool {
+		return len(s.readers[id]) == 0 && !slices.ContainsFunc(s.w.Flow[id], real)
+	})
+}
+
+// marksFSDP reports whether the capture has the ranges of fully_shard.
+func marksFSDP(w *workload.Workload) bool {
+	return slices.ContainsFunc(w.Run.Names, func(n string) bool { return len(n) > 6 && n[:6] == "FSDP::" })
+}
+
+// ranAlongside reports whether a collective has a stream of its own and, on any rank, either
+// the host issued compute behind it that did not wait for it, or compute ran during a tenth
+// of its time.
+func (s *step) ranAlongside(c *workload.Collective) bool {
+	for _, id := range c.Members {
+		op := &s.w.Ops[id]
+		items := s.items[op.Rank]
+		next, waits := int(s.issued[id]), false
+		for ; next < len(items) && !waits; next++ {
+			waits = slices.ContainsFunc(items[next].op.After, func(d workload.Dep) bool { return d.Op == id })
+			if items[next].op.Kind == trace.Compute {
+				break
+			}
+		}
+		if next == len(items) || s.computesOn(op) {
+			continue
+		}
+		if !waits || s.computedDuring(op) > op.Dur()/10 {
+			return true
+		}
+	}
+	return false
+}
+
+// computesOn reports whether compute ran on an operation's stream.
+func (s *step) computesOn(op *workload.Op) bool {
+	return slices.ContainsFunc(s.items[op.Rank], func(it *item) bool { return it.op.Queue == op.Queue && it.op.Kind == trace.Compute })
+}
+
+// computedDuring is the time of a collective's kernel during which its rank computed.
+func (s *step) computedDuring(c *workload.Op) (sum trace.Time) {
+	for _, it := range s.items[c.Rank] {
+		if it.op.Kind == trace.Compute {
+			sum += max(0, min(it.op.End, c.End)-max(it.op.Start, c.Start))
+		}
+	}
+	return sum
+}
+
+// real reports whether an edge holds under every schedule.
+func real(e workload.Edge) bool { return e.Kind != workload.StreamOnly && !e.Reused }
+
+// findPreps finds the copies that do nothing but prepare a collective's input, of data that
+// were ready before the operation in front of them: they move with the collective.
+func (s *step) findPreps(row int) {
+	for _, id := range s.w.Collectives[row].Members {
+		s.preps[row] = append(s.preps[row], s.copiesFor(id)...)
+	}
+	slices.Sort(s.preps[row])
+}
+
+// copiesFor are the operations of a rank whose results nothing but the collective reads,
+// directly or through others of them, and that neither multiply matrices nor look up tables
+// nor follow directly on what they read.
+func (s *step) copiesFor(id int32) []int32 {
+	var group []int32
+	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
+		for _, e := range s.w.Flow[todo[0]] {
+			if e.Kind == workload.ReadAfterWrite && !e.Reused && !slices.Contains(group, e.Op) && s.onlyFor(e.Op, id, group) && s.waited(e.Op, id, group) {
+				group, todo = append(group, e.Op), append(todo, e.Op)
+			}
+		}
+	}
+	return group
+}
+
+// onlyFor reports whether an operation is a kernel or copy of which only a collective, or
+// the group, reads the result.
+func (s *step) onlyFor(id, collective int32, group []int32) bool {
+	op := &s.w.Ops[id]
+	k := op.Shape.Kind
+	return s.at[id] >= 0 && !op.Matrix() && k != workload.GEMV && k != workload.Embedding &&
+		!slices.ContainsFunc(s.readers[id], func(r int32) bool { return r != collective && !slices.Contains(group, r) })
+}
+
+// waited reports whether other work was issued between an operation and the last one that
+// it depends on. Kernels of one operator, which lie next to each other, count as one.
+func (s *step) waited(id, collective int32, group []int32) bool {
+	ready, first := int32(-1), s.at[id]
+	seen := []int32{id}
+	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
+		for _, e := range s.w.Flow[todo[0]] {
+			switch {
+			case !real(e) || slices.Contains(seen, e.Op):
+			case s.at[e.Op] == first-1 && s.w.Ops[e.Op].Name == s.w.Ops[id].Name && s.onlyFor(e.Op, collective, append(group, seen...)):
+				first = s.at[e.Op]
+				seen, todo = append(seen, e.Op), append(todo, e.Op)
+			default:
+				ready = max(ready, s.at[e.Op])
+			}
+		}
+	}
+	return ready < 0 || ready < first-1
+}
+
+// move takes the copies that prepare collectives out of the order of compute.
+func (s *step) move(ids []int32) {
+	out := map[int32]bool{}
+	for _, id := range ids {
+		out[id] = true
+	}
+	s.leaveOut(func(it *item) bool { return out[it.op.ID] })
+}
+
+// leaveOut removes items and numbers the others.
+func (s *step) leaveOut(drop func(*item) bool) {
+	for rank := range s.items {
+		for _, it := range s.items[rank] {
+			if !it.again && drop(it) {
+				s.at[it.op.ID] = -1
+			}
+		}
+		s.items[rank] = slices.DeleteFunc(s.items[rank], func(it *item) bool { return !it.again && drop(it) })
+	}
+	s.number()
+}
+
+// number sets the index of every item and how many were issued before each operation.
+func (s *step) number() {
+	for rank, items := range s.items {
+		for i, it := range items {
+			if !it.again {
+				s.at[it.op.ID] = int32(i)
+			}
+		}
+		n := int32(0)
+		for _, id := range plan.IssueOrder(s.w, rank) {
+			s.issued[id] = n
+			if s.at[id] >= 0 {
+				n = s.at[id] + 1
+			}
+		}
+	}
+}
+
+// exchange adds a captured collective as it is.
+func (s *step) exchange(row int) *exchange {
+	c := &s.w.Collectives[row]
+	x := &exchange{coll: c, carries: []int32{int32(row)}, name: s.streamName(c)}
+	for _, id := range c.Members {
+		x.members = append(x.members, member{rank: s.w.Ops[id].Rank, op: &s.w.Ops[id]})
+	}
+	for _, id := range s.preps[row] {
+		for k := range x.members {
+			if m := &x.members[k]; m.rank == s.w.Ops[id].Rank {
+				m.preps = append(m.preps, prep{&s.w.Ops[id], 0, 1})
+			}
+		}
+	}
+	s.carriers[row] = append(s.carriers[row], x)
+	s.exchanges = append(s.exchanges, x)
+	return x
+}
+
+// streamName is the name of the added stream for a collective that was captured on a
+// stream of compute; "" if it had its own. FSDP gathers and reduces on streams of their own.
+func (s *step) streamName(c *workload.Collective) string {
+	for _, id := range c.Members {
+		op := &s.w.Ops[id]
+		if s.computesOn(op) {
+			if s.fsdp {
+				return c.Op.String() + " stream"
+			}
+			return "collectives"
+		}
+	}
+	return ""
+}
+
+// place finds where the host issues each member of an exchange and what it waits for.
+func (s *step) place(x *exchange) {
+	for k := range x.members {
+		m := &x.members[k]
+		m.place = -1
+		for _, row := range x.carries {
+			id := s.memberOf(row, m.rank)
+			if s.async[row] {
+				m.place = max(m.place, s.issued[id]-1)
+				s.waitAsCaptured(m, x, &s.w.Ops[id])
+				continue
+			}
+			s.waitForData(m, x, id)
+			for _, p := range m.preps {
+				s.waitForData(m, x, p.op.ID)
+			}
+		}
+	}
+}
+
+// memberOf is the captured kernel of a collective on a rank.
+func (s *step) memberOf(row int32, rank int) int32 {
+	for _, id := range s.w.Collectives[row].Members {
+		if s.w.Ops[id].Rank == rank {
+			return id
+		}
+	}
+	return -1
+}
+
+// waitAsCaptured takes over the captured dependencies of a collective.
+func (s *step) waitAsCaptured(m *member, x *exchange, op *workload.Op) {
+	for _, d := range op.After {
+		s.wait(m, x, d.Op)
+	}
+}
+
+// waitForData makes a member wait for the operations whose data it needs.
+func (s *step) waitForData(m *member, x *exchange, id int32) {
+	for _, e := range s.w.Flow[id] {
+		if real(e) {
+			s.wait(m, x, e.Op)
+		}
+	}
+}
+
+func (s *step) wait(m *member, x *exchange, on int32) {
+	switch at, c := s.at[on], s.w.Ops[on].Collective; {
+	case at >= 0:
+		m.place = max(m.place, at)
+		m.deps = append(m.deps, s.items[m.rank][at])
+	case c >= 0:
+		for _, y := range s.carriers[c] {
+			if y != x && !slices.Contains(m.after, y) {
+				m.after = append(m.after, y)
+			}
+		}
+	}
+}
+
+// need makes compute wait for the exchanges whose results it uses.
+func (s *step) need() {
+	for _, items := range s.items {
+		for _, it := range items {
+			if !it.again {
+				s.needOf(it)
+			}
+		}
+	}
+}
+
+func (s *step) needOf(it *item) {
+	for _, d := range it.op.After {
+		if c := s.w.Ops[d.Op].Collective; c >= 0 && s.async[c] {
+			it.waits = append(it.waits, s.carriers[c]...)
+		}
+	}
+	for _, e := range s.w.Flow[it.op.ID] {
+		if c := s.w.Ops[e.Op].Collective; c >= 0 && real(e) {
+			it.waits = append(it.waits, s.carriers[c]...)
+		}
+		for row := range s.preps { // what a moved copy reads must not be overwritten before
+			if s.at[e.Op] < 0 && real(e) && slices.Contains(s.preps[row], e.Op) {
+				it.waits = append(it.waits, s.carriers[row]...)
+			}
+		}
+	}
+	slices.SortFunc(it.waits, func(a, b *exchange) int { return cmp.Compare(a.index, b.index) })
+	it.waits = slices.Compact(it.waits)
+}
+
+// consumer is the index on a rank of the first item that waits for an exchange; -1: none.
+func (s *step) consumer(x *exchange, rank int) int32 {
+	for i, it := range s.items[rank] {
+		if slices.Contains(it.waits, x) {
+			return int32(i)
+		}
+	}
+	return -1
+}
+
+// sort orders the exchanges by their place on their first rank. On the other ranks those of
+// one stream follow the same order, so that no two ranks wait for each other.
+func (s *step) sort() {
+	slices.SortStableFunc(s.exchanges, func(a, b *exchange) int {
+		return cmp.Or(cmp.Compare(a.members[0].place, b.members[0].place), cmp.Compare(a.carries[0], b.carries[0]))
+	})
+	type key struct {
+		rank  int
+		queue int64
+		name  string
+	}
+	last := map[key]int32{}
+	for i, x := range s.exchanges {
+		x.index = i
+		for k := range x.members {
+			m := &x.members[k]
+			on := key{m.rank, m.op.Queue, x.name}
+			if x.name != "" {
+				on.queue = 0
+			}
+			if before, ok := last[on]; ok {
+				m.place = max(m.place, before)
+			}
+			last[on] = m.place
+		}
+	}
+}

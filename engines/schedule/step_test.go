@@ -1,0 +1,169 @@
+package schedule_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// spans are the kernels of rank 0 by name, in order of start.
+func spans(t *testing.T, w *workload.Workload, out compare.Outcome) map[string][]plan.Interval {
+	t.Helper()
+	if out.Result == nil {
+		t.Fatal(out.Why)
+	}
+	found := map[string][]plan.Interval{}
+	run := out.Result.Run
+	for _, s := range run.Spans {
+		if id := plan.OriginOf(run, s); id >= 0 && w.Ops[id].Rank == 0 {
+			name := w.Ops[id].Name
+			found[name] = append(found[name], plan.Interval{Start: s.Start, End: s.End})
+		}
+	}
+	for _, list := range found {
+		slices.SortFunc(list, func(a, b plan.Interval) int { return int(a.Start - b.Start) })
+	}
+	return found
+}
+
+func shared(a, b plan.Interval) trace.Time { return max(0, min(a.End, b.End)-max(a.Start, b.Start)) }
+
+// Two sharded blocks, each gathered in front of its use, on one stream:
+//
+//	captured   |in1|AG1|F1|in2|AG2|F2|
+//	schedule   |in1|AG1|F1|F2|
+//	               |in2|AG2|
+const gathered = `
+7 in1  20
+7 AG1 200 in1
+7 F1  900 AG1
+7 in2  20
+7 AG2 200 in2
+7 F2  900 AG2 F1
+7 in3  20
+7 AG3 200 in3
+7 F3  900 AG3 F2`
+
+func TestGathersRunAhead(t *testing.T) {
+	w, m := plantest.Step(t, 2, gathered), plantest.H200(t, 2)
+	at := spans(t, w, enginetest.Outcome(t, w, m, "multistream", nil))
+	if o := shared(at["AG2"][0], at["F1"][0]); o < 150_000 {
+		t.Errorf("AG2 runs %v alongside F1 %v for %d ns: want all of it", at["AG2"], at["F1"], o)
+	}
+	// With one gather ahead, the third waits until the second block is in use.
+	if at["AG3"][0].Start < at["F2"][0].Start {
+		t.Errorf("AG3 starts at %v, before F2 %v: prefetch is 1", at["AG3"], at["F2"])
+	}
+	two := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("prefetch=2")))
+	if two["AG3"][0].Start >= two["F2"][0].Start {
+		t.Errorf("prefetch=2: AG3 starts at %v, after F2 %v", two["AG3"], two["F2"])
+	}
+	for _, x := range []string{"F1", "F2", "F3"} {
+		if g := "AG" + x[1:]; at[x][0].Start < at[g][0].End {
+			t.Errorf("%s starts before %s has ended", x, g)
+		}
+	}
+}
+
+// Gradients G1 to G4 of 32 MiB each, summed in buckets of two behind backward:
+//
+//	captured   |G1|G2|G3|G4|AR1|AR2|opt|
+const gradients = `
+7 G1  500
+7 G2  500
+7 G3  500
+7 G4  500
+7 AR1=64 300 G1=32 G2=32
+7 AR2=64 300 G3=32 G4=32
+7 opt 100 AR1 AR2`
+
+func TestBucketsStartWhenTheirGradientsAreReady(t *testing.T) {
+	w, m := plantest.Step(t, 2, gradients), plantest.H200(t, 2)
+	at := spans(t, w, enginetest.Outcome(t, w, m, "multistream", nil))
+	if at["AR1"][0].Start < at["G2"][0].End || shared(at["AR1"][0], at["G3"][0]) == 0 {
+		t.Errorf("AR1 %v does not run alongside G3 %v", at["AR1"], at["G3"])
+	}
+	if at["opt"][0].Start < at["AR2"][0].End {
+		t.Errorf("opt %v starts before AR2 %v has ended", at["opt"], at["AR2"])
+	}
+	// The first bucket closes at one MiB: G1 alone; the others hold 64.
+	at = spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=64")))
+	if n := len(at["AR1"]) + len(at["AR2"]); n != 3 {
+		t.Errorf("%d all-reduces with buckets of 64 MiB: want 32, 64 and 32 MiB", n)
+	}
+	all := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=1000")))
+	if n := len(all["AR1"]) + len(all["AR2"]); n != 2 {
+		t.Errorf("%d all-reduces with large buckets: want 2", n)
+	}
+	// A bucket of an unknown content is refused.
+	for i := range w.Flow {
+		for k := range w.Flow[i] {
+			w.Flow[i][k].Bytes = 0
+		}
+	}
+	if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("bucket_mb=64")); !strings.Contains(out.Why, "execution trace") {
+		t.Errorf("unknown gradients: %q", out.Why)
+	}
+}
+
+// Two micro-batches through one layer of experts:
+//
+//	captured   |d0|A2A0|e0|d1|A2A1|e1|
+//	schedule   |d0|d1|e0|e1|
+//	              |A2A0|A2A1|
+const batches = `
+7 D0   500
+7 A2A0 400 D0
+7 E0   500 A2A0
+7 D1   500
+7 A2A1 400 D1
+7 E1   500 A2A1`
+
+func TestChainsAlternate(t *testing.T) {
+	w, m := plantest.Step(t, 2, batches), plantest.H200(t, 2)
+	at := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("interleave=2")))
+	if !(at["D0"][0].End <= at["D1"][0].Start && at["D1"][0].End <= at["E0"][0].Start && at["E0"][0].End <= at["E1"][0].Start) {
+		t.Errorf("order D0 %v, D1 %v, E0 %v, E1 %v", at["D0"], at["D1"], at["E0"], at["E1"])
+	}
+	if shared(at["A2A0"][0], at["D1"][0]) < 300_000 {
+		t.Errorf("A2A0 %v does not run alongside D1 %v", at["A2A0"], at["D1"])
+	}
+	if out := enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("interleave=3")); !strings.Contains(out.Why, "2 independent chains") {
+		t.Errorf("three chains of two: %q", out.Why)
+	}
+}
+
+// Serial schedules with other settings keep compute away from collectives.
+func TestSerialStep(t *testing.T) {
+	w, m := plantest.Step(t, 2, gradients), plantest.H200(t, 2)
+	at := spans(t, w, enginetest.Outcome(t, w, m, "bulk", enginetest.Settings("bucket_mb=64")))
+	for name, list := range at {
+		for _, ar := range append(slices.Clone(at["AR1"]), at["AR2"]...) {
+			for _, x := range list {
+				if !strings.HasPrefix(name, "AR") && shared(x, ar) > 0 {
+					t.Errorf("%s %v runs alongside an all-reduce %v", name, x, ar)
+				}
+			}
+		}
+	}
+}
+
+// A collective that ran alongside compute when captured keeps its place and dependencies.
+func TestCapturedOverlapStays(t *testing.T) {
+	w := plantest.Step(t, 2, `
+7 G1  500
+9 AR1 400 G1 waits G1
+7 G2  500 G1
+7 opt 100 AR1 G2 waits AR1`)
+	at := spans(t, w, enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", nil))
+	if shared(at["AR1"][0], at["G2"][0]) == 0 || at["opt"][0].Start < at["AR1"][0].End {
+		t.Errorf("AR1 %v, G2 %v, opt %v", at["AR1"], at["G2"], at["opt"])
+	}
+}

@@ -1,0 +1,105 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// Settings of schedules of whole steps, shared by bulk and multistream.
+var (
+	bucketParam = plan.Param{Name: "bucket_mb", Default: "0", Doc: "MiB of gradients that an all-reduce sums (DDP's bucket_cap_mb); 0: as captured"}
+	keepParam   = plan.Param{Name: "keep_gathered", Default: "captured", Choices: []string{"captured", "on", "off"}, Doc: "keep parameters gathered between forward and backward (fully_shard's reshard_after_forward=False)"}
+)
+
+// planStep writes the workload as a step: see type step. serial keeps compute away from
+// collectives.
+func planStep(pl *plan.Planner, name string, v plan.Values, serial bool) error {
+	refuse := func(why string) error { return &plan.NotApplicable{Strategy: name, Why: why} }
+	switch {
+	case len(pl.Workload.Collectives) == 0:
+		return refuse("no collective was found")
+	}
+	if pl.Workload.Flow == nil { // nothing is known: every collective keeps its place
+		c := *pl.Workload
+		c.Flow = make([][]workload.Edge, len(c.Ops))
+		pl.Workload = &c
+	}
+	s := newStep(pl)
+	if v["keep_gathered"] == "on" {
+		s.keepGathered()
+	}
+	var moved []int32
+	for row := range s.w.Collectives {
+		if !s.leftOut(int32(row)) && (!s.async[row] || v.Int("bucket_mb") > 0) {
+			s.findPreps(row)
+			moved = append(moved, s.preps[row]...)
+		}
+	}
+	s.move(moved)
+	if why := s.group(v); why != "" {
+		return refuse(why)
+	}
+	if n := v.Int("interleave"); n > 1 && slices.Contains(s.async, false) {
+		if why := s.interleave(n); why != "" {
+			return refuse(why)
+		}
+	}
+	s.settle(v.Int("prefetch"))
+	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", serial: serial}
+	if o := occupancyOf(v); o != (occupancy{}) {
+		sw.shape = func(op *workload.Op) *plan.Grid { return shapedOrNil(pl, op, o) }
+	}
+	sw.write()
+	return nil
+}
+
+// leftOut reports whether the schedule leaves a collective out.
+func (s *step) leftOut(row int32) bool { return s.dropped[s.w.Collectives[row].Members[0]] }
+
+// group makes the exchanges: the captured collectives, gradients in other buckets, gathers
+// again. It returns the reason why it cannot, or "".
+func (s *step) group(v plan.Values) string {
+	if mb := v.Int("bucket_mb"); mb > 0 {
+		if why := s.regroup(int64(mb) << 20); why != "" {
+			return why
+		}
+	} else {
+		for row := range s.w.Collectives {
+			if !s.leftOut(int32(row)) {
+				s.exchange(row)
+			}
+		}
+	}
+	if v["keep_gathered"] == "off" {
+		s.gatherAgain()
+	}
+	return ""
+}
+
+// settle decides when the host issues every exchange and what it and compute wait for.
+func (s *step) settle(prefetch int) {
+	for i, x := range s.exchanges {
+		x.index = i
+	}
+	for _, x := range s.exchanges {
+		if !x.placed {
+			s.place(x)
+		}
+	}
+	s.need()
+	s.limitPrefetch(prefetch)
+	s.sort()
+	s.limitReductions()
+}
+
+// shapedOrNil is the grid of an operation that leaves room for collectives; nil where the
+// settings do not fit it, so that it stays as captured.
+func shapedOrNil(pl *plan.Planner, op *workload.Op, o occupancy) *plan.Grid {
+	if o.refuses(pl, op) != "" {
+		return nil
+	}
+	g := shaped(pl, op, o)
+	return &g
+}

@@ -1,0 +1,289 @@
+package schedule
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A stepWriter writes a step's program.
+type stepWriter struct {
+	*step
+	channels int                           // of each collective; 0: as captured
+	priority bool                          // of the collectives' streams
+	serial   bool                          // nothing runs alongside a collective
+	shape    func(*workload.Op) *plan.Grid // grid that leaves room for collectives, or nil
+}
+
+// write has the planner write the step instead of the captured schedule.
+func (sw *stepWriter) write() {
+	for _, x := range sw.exchanges {
+		for k := range x.members {
+			x.members[k].done = sw.pl.Program.NewFlag(x.coll.Op.String() + " done")
+		}
+		sw.beside(x)
+	}
+	for rank := range sw.items {
+		for _, it := range sw.items[rank] {
+			it.done = sw.pl.Done[it.op.ID]
+			if it.again {
+				it.done = sw.pl.Program.NewFlag(it.op.Name + " again")
+			}
+		}
+	}
+	sw.pl.Order = make([][]int32, len(sw.w.Ranks))
+	for rank, ids := range sw.w.Ranks {
+		sw.pl.Order[rank] = ids[:min(1, len(ids))] // one call a rank, which writes all of it
+	}
+	sw.pl.WriteOp = func(r *plan.Rank, _ *workload.Op) { sw.rank(r) }
+	order := make([][]int32, len(sw.w.Ranks))
+	for rank := range order {
+		issued := map[int32]bool{}
+		add := func(op *workload.Op) {
+			if !issued[op.ID] && op.Issued != trace.Infinity {
+				issued[op.ID] = true
+				order[rank] = append(order[rank], op.ID)
+			}
+		}
+		sw.walk(rank, func(it *item) { add(it.op) }, func(x *exchange) {
+			m := x.member(rank)
+			for _, p := range m.preps {
+				add(p.op)
+			}
+			add(m.op)
+		})
+	}
+	sw.pl.IssueAhead(order)
+}
+
+// walk visits the items and exchanges of a rank in the order in which its host issues them.
+func (sw *stepWriter) walk(rank int, visitItem func(*item), visitExchange func(*exchange)) {
+	var mine []*exchange
+	for _, x := range sw.exchanges {
+		if x.member(rank) != nil {
+			mine = append(mine, x)
+		}
+	}
+	slices.SortStableFunc(mine, func(a, b *exchange) int { return cmp.Compare(a.member(rank).place, b.member(rank).place) })
+	for i := int32(-1); int(i) < len(sw.items[rank]); i++ {
+		if i >= 0 {
+			visitItem(sw.items[rank][i])
+		}
+		for len(mine) > 0 && mine[0].member(rank).place <= i {
+			visitExchange(mine[0])
+			mine = mine[1:]
+		}
+	}
+}
+
+// beside finds, for each member, the largest compute operation between its place and the
+// first item that waits for it: the one that decides how it is slowed (rule L5).
+func (sw *stepWriter) beside(x *exchange) {
+	if sw.serial {
+		return
+	}
+	for k := range x.members {
+		m := &x.members[k]
+		items := sw.items[m.rank]
+		for i := int(m.place) + 1; i < len(items) && !slices.Contains(items[i].waits, x); i++ {
+			if op := items[i].op; op.Kind == trace.Compute && (m.beside == nil || op.DurAlone() > m.beside.DurAlone()) {
+				m.beside = op
+			}
+		}
+	}
+}
+
+// A rankWriter is the state of writing one rank.
+type rankWriter struct {
+	*stepWriter
+	*plan.Rank
+	prev  map[int32]*workload.Op // by op: the captured one before on its queue
+	lane  map[int32]int          // by op: which of the queue's streams it ran on
+	known map[*plan.Stream]map[*exchange]bool
+	last  []*item   // serial: the last item of each stream
+	comm  *exchange // serial: the last exchange
+	where map[*item]*plan.Stream
+}
+
+func (sw *stepWriter) rank(r *plan.Rank) {
+	ids := sw.w.Ranks[r.ID]
+	rw := &rankWriter{
+		stepWriter: sw, Rank: r,
+		prev: map[int32]*workload.Op{}, lane: map[int32]int{}, known: map[*plan.Stream]map[*exchange]bool{}, where: map[*item]*plan.Stream{},
+	}
+	rw.captured(ids)
+	sw.walk(r.ID, rw.item, rw.exchange)
+}
+
+func (x *exchange) member(rank int) *member {
+	for k := range x.members {
+		if x.members[k].rank == rank {
+			return &x.members[k]
+		}
+	}
+	return nil
+}
+
+// captured finds, for every operation, the one before it on its queue, and on which of the
+// queue's streams it ran: operations of one queue may overlap (AMD).
+func (rw *rankWriter) captured(ids []int32) {
+	ends := map[int64][]trace.Time{}
+	last := map[int64]*workload.Op{}
+	for _, id := range ids {
+		op := &rw.w.Ops[id]
+		rw.prev[id] = last[op.Queue]
+		last[op.Queue] = op
+		lane := slices.IndexFunc(ends[op.Queue], func(end trace.Time) bool { return end <= op.Start })
+		if lane < 0 {
+			lane = len(ends[op.Queue])
+			ends[op.Queue] = append(ends[op.Queue], 0)
+		}
+		ends[op.Queue][lane] = op.End
+		rw.lane[id] = lane
+	}
+}
+
+// stream is the stream of an item: the captured one.
+func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
+	n := rw.lane[op.ID]
+	for _, s := range rw.Streams {
+		if s.Queue != op.Queue {
+			continue
+		}
+		if n == 0 {
+			return s
+		}
+		n--
+	}
+	return rw.NewStream(op.Queue)
+}
+
+// issue makes a stream wait until the host has issued an operation.
+func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) {
+	rw.BeginAhead(s)
+	rw.WaitIssued(s, op)
+}
+
+// item writes a kernel or copy of compute.
+func (rw *rankWriter) item(it *item) {
+	op := it.op
+	s := rw.stream(op)
+	rw.issue(s, op)
+	event := false
+	if !it.again {
+		for _, d := range op.After {
+			if at := rw.at[d.Op]; at >= 0 {
+				dep := rw.items[op.Rank][at]
+				if on := rw.where[dep]; on != nil && on != s {
+					s.Wait(dep.done, 1, dep.op.Name)
+				}
+			}
+		}
+	}
+	for _, x := range it.waits {
+		event = rw.waitFor(s, x) || event
+	}
+	if rw.serial && rw.comm != nil {
+		event = rw.waitFor(s, rw.comm) || event
+	}
+	gap := rw.pl.GapOf(op, rw.prev[op.ID])
+	if event {
+		gap = max(gap, plan.Duration(rw.pl.Machine.Launch.Event.Value))
+	}
+	command := rw.pl.CommandOf(op)
+	if rw.shape != nil && op.Kind == trace.Compute {
+		if g := rw.shape(op); g != nil {
+			command = plan.LaunchOf(op, rw.pl.AsLaunched(op, *g))
+		}
+	}
+	s.Launch(gap, command)
+	rw.wrote(s, it)
+}
+
+// wrote records where an item was written.
+func (rw *rankWriter) wrote(s *plan.Stream, it *item) {
+	if it.again {
+		s.Post(it.done, 1)
+	} else {
+		rw.Written(s, it.op)
+	}
+	rw.where[it] = s
+	if rw.serial {
+		rw.last = slices.DeleteFunc(rw.last, func(x *item) bool { return rw.where[x] == s })
+		rw.last = append(rw.last, it)
+	}
+}
+
+// waitFor makes a stream wait for an exchange; false if it already has.
+func (rw *rankWriter) waitFor(s *plan.Stream, x *exchange) bool {
+	m := x.member(rw.ID)
+	if m == nil || rw.known[s][x] || !m.started {
+		return false
+	}
+	if rw.known[s] == nil {
+		rw.known[s] = map[*exchange]bool{}
+	}
+	rw.known[s][x] = true
+	s.Wait(m.done, 1, m.op.Name)
+	return true
+}
+
+// exchange writes one rank's part of a collective.
+func (rw *rankWriter) exchange(x *exchange) {
+	m := x.member(rw.ID)
+	s := rw.Stream(m.op.Queue)
+	if x.name != "" {
+		s = rw.Added(x.name)
+	}
+	if rw.priority {
+		s.Priority = 1
+	}
+	first := s // stream that waits for the data: that of the copies in front, if there are any
+	if len(m.preps) > 0 && !rw.serial {
+		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
+	}
+	rw.waitForAll(first, m)
+	gap := plan.Duration(rw.pl.Machine.Launch.Event.Value)
+	for _, p := range m.preps {
+		rw.issue(first, p.op)
+		command := rw.pl.CommandOf(p.op)
+		if p.of > 1 {
+			command = rw.pl.Part(p.op, p.k, p.of)
+		}
+		first.Launch(gap, command)
+		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
+	}
+	if first != s {
+		copied := rw.pl.Program.NewFlag("copies for " + m.op.Name)
+		first.Post(copied, 1)
+		s.Wait(copied, 1, "copies for "+m.op.Name)
+		gap = plan.Duration(rw.pl.Machine.Launch.Event.Value)
+	}
+	rw.issue(s, m.op)
+	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.beside)))
+	s.Post(m.done, 1)
+	m.started = true
+	rw.comm = x
+}
+
+// waitForAll makes a stream wait for what a collective depends on.
+func (rw *rankWriter) waitForAll(s *plan.Stream, m *member) {
+	deps := m.deps
+	if rw.serial {
+		deps = append(slices.Clone(deps), rw.last...)
+		if rw.comm != nil {
+			rw.waitFor(s, rw.comm)
+		}
+	}
+	for _, it := range deps {
+		if on := rw.where[it]; on != nil && on != s {
+			s.Wait(it.done, 1, it.op.Name)
+		}
+	}
+	for _, y := range m.after {
+		rw.waitFor(s, y)
+	}
+}

@@ -1,0 +1,325 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Chain is operations through which rows pass on their way into and out of a collective,
+// so that any number of parts of the rows can be computed and sent one after another:
+//
+//	compute  |a0 b0|a1 b1|a2 b2|...  |d0|d1|d2|     Before: a b, After: d
+//	comm.          |C0   |C1   |C2   |              Collectives: C0 C1 C2
+//
+// A program may run it as one part, or decomposed into several equal ones.
+type Chain struct {
+	Collectives []int32     // by captured part: row of Workload.Collectives
+	Before      [][][]int32 // by rank, part: ops whose output is sent, in stream order
+	After       [][][]int32 // by rank, part: ops that rearrange what was received; may be empty
+	Evidence    []string
+}
+
+// Parts is the number of captured parts.
+func (c *Chain) Parts() int { return len(c.Collectives) }
+
+// maxChain bounds the operations of one part on one rank.
+const maxChain = 4096
+
+// Chains finds the chains of a workload in order of their collectives: those captured in
+// several parts, and those of several lookups whose outputs one collective sends together
+// (rule V20). A single kernel and its collective, captured whole, is a Pair instead.
+func Chains(w *Workload) []Chain {
+	if len(w.Steps) <= 1 && loop(w) { // rounds are iterations, not parts
+		return nil
+	}
+	f := newChainFinder(w)
+	var all []Chain
+	for row := range w.Collectives {
+		part, ok := f.partOf(int32(row))
+		if !ok {
+			continue
+		}
+		if n := len(all); n > 0 && f.continues(&all[n-1], &part) {
+			all[n-1].append(&part)
+			continue
+		}
+		all = append(all, part)
+	}
+	all = slices.DeleteFunc(all, func(c Chain) bool { return c.Parts() == 1 && !f.several(&c) })
+	for i := range all {
+		c := &all[i]
+		f.follow(c)
+		if n := c.Parts(); n > 1 {
+			c.Evidence = append(c.Evidence, fmt.Sprintf("captured in %d parts: the same kernels and an equal collective %d times, and no part waits for another's collective", n, n))
+		}
+	}
+	return all
+}
+
+// append adds the only part of another chain.
+func (c *Chain) append(part *Chain) {
+	c.Collectives = append(c.Collectives, part.Collectives[0])
+	for r := range c.Before {
+		c.Before[r] = append(c.Before[r], part.Before[r]...)
+	}
+}
+
+// A chainFinder holds the order of every rank's queues.
+type chainFinder struct {
+	w            *Workload
+	before, next []int32 // by op: neighbours on its queue, or -1
+	reader       []int32 // by op: the first compute op or copy that waits for it, or -1
+	classes      map[*Kernel]class
+}
+
+func newChainFinder(w *Workload) *chainFinder {
+	f := &chainFinder{w: w, before: filled(len(w.Ops)), next: filled(len(w.Ops)), reader: filled(len(w.Ops)), classes: map[*Kernel]class{}}
+	for _, ids := range w.Ranks {
+		last := map[int64]int32{}
+		for _, id := range ids {
+			op := &w.Ops[id]
+			if b, ok := last[op.Queue]; ok {
+				f.before[id], f.next[b] = b, id
+			}
+			last[op.Queue] = id
+			for _, d := range op.After {
+				if op.Kind != trace.Collective && f.reader[d.Op] < 0 {
+					f.reader[d.Op] = id
+				}
+			}
+		}
+	}
+	return f
+}
+
+// partOf is the chain of one collective in one part.
+func (f *chainFinder) partOf(row int32) (Chain, bool) {
+	c := &f.w.Collectives[row]
+	if len(c.Members) < 2 || c.In <= 0 || c.Part {
+		return Chain{}, false
+	}
+	part := Chain{Collectives: []int32{row}, Before: make([][][]int32, f.w.World), After: make([][][]int32, f.w.World)}
+	for _, id := range c.Members {
+		op := &f.w.Ops[id]
+		before, why := f.producers(op, c.In)
+		if before == nil {
+			return Chain{}, false
+		}
+		part.Before[op.Rank] = [][]int32{before}
+		if part.Evidence == nil {
+			part.Evidence = []string{why}
+		}
+	}
+	return part, f.alike(&part, 0, &part)
+}
+
+// producers are the ops whose outputs together have the size of what a collective sends,
+// those that prepare or pass them on included; nil if there are none.
+func (f *chainFinder) producers(c *Op, sent int64) (ops []int32, why string) {
+	at := int32(-1)
+	for _, d := range c.After {
+		if f.w.Ops[d.Op].Collective < 0 && (at < 0 || f.w.Ops[d.Op].End > f.w.Ops[at].End) {
+			at = d.Op
+		}
+	}
+	var heavies []int32
+	sum := int64(0)
+	for sum < sent {
+		if at < 0 || len(ops) == maxChain || !sameStep(&f.w.Ops[at], c) || f.w.Ops[at].Kind == trace.Collective {
+			return nil, ""
+		}
+		op := &f.w.Ops[at]
+		ops = append(ops, at)
+		if f.isHeavy(op) {
+			out := output(op).bytes
+			if out <= 0 || len(heavies) > 0 && (op.Shape != f.w.Ops[heavies[0]].Shape || op.Shape.Kind != Embedding) {
+				return nil, ""
+			}
+			heavies = append(heavies, at)
+			sum += out
+		}
+		if sum < sent && f.waitsForCollective(at) {
+			return nil, ""
+		}
+		at = f.before[at]
+	}
+	if sum != sent || len(heavies) == 0 {
+		return nil, ""
+	}
+	ops = f.withPreparation(ops, heavies)
+	slices.Reverse(ops)
+	if n := len(heavies); n > 1 {
+		return ops, fmt.Sprintf("outputs of %d lookups together are as large as what is sent: %d bytes", n, sent)
+	}
+	return ops, fmt.Sprintf("its output is as large as what is sent: %d bytes", sent)
+}
+
+// withPreparation adds to ops, latest first, the fills before the first heavy one, or the
+// light ones if they are those before the second heavy one too.
+func (f *chainFinder) withPreparation(ops, heavies []int32) []int32 {
+	first := heavies[len(heavies)-1]
+	if f.waitsForCollective(first) {
+		return ops
+	}
+	at := f.before[first]
+	if len(heavies) < 2 {
+		for ; at >= 0 && f.w.IsFill(&f.w.Ops[at]); at = f.before[at] {
+			ops = append(ops, at)
+		}
+		return ops
+	}
+	var found []int32
+	for same := f.before[heavies[len(heavies)-2]]; same != first; same = f.before[same] {
+		if at < 0 || f.w.Ops[at].Name != f.w.Ops[same].Name || len(found) > 0 && f.waitsForCollective(found[len(found)-1]) {
+			return ops
+		}
+		found = append(found, at)
+		at = f.before[at]
+	}
+	return append(ops, found...)
+}
+
+func (f *chainFinder) waitsForCollective(id int32) bool {
+	return slices.ContainsFunc(f.w.Ops[id].After, func(d Dep) bool { return f.w.Ops[d.Op].Kind == trace.Collective })
+}
+
+// follow sets After: the light ops behind a chain's collectives that rewrite all of what
+// was received, equally many for each part.
+func (f *chainFinder) follow(c *Chain) {
+	parts := c.Parts()
+	for r := range c.Before {
+		if len(c.Before[r]) == 0 {
+			continue
+		}
+		ops := f.rearranging(c, r)
+		n := len(ops) / parts
+		c.After[r] = make([][]int32, parts)
+		for p := range parts {
+			c.After[r][p] = ops[p*n : (p+1)*n]
+		}
+		if n*parts < len(ops) || !f.alike(c, parts-1, c) {
+			c.After = make([][][]int32, f.w.World)
+			for r := range c.Before {
+				c.After[r] = make([][]int32, len(c.Before[r]))
+			}
+			return
+		}
+	}
+}
+
+// rearranging are the ops of all parts on a rank, those before the first known reader
+// included: if several of the collectives had ended, the host's calls do not show which
+// one an op waits for.
+func (f *chainFinder) rearranging(c *Chain, rank int) (ops []int32) {
+	at := int32(-1)
+	own := map[int32]bool{}
+	for _, row := range c.Collectives {
+		for _, id := range f.w.Collectives[row].Members {
+			if f.w.Ops[id].Rank == rank {
+				own[id] = true
+				if next := f.reader[id]; next >= 0 && (at < 0 || next < at) {
+					at = next
+				}
+			}
+		}
+	}
+	parts := c.Before[rank]
+	first, last := &f.w.Ops[parts[0][0]], parts[len(parts)-1][len(parts[0])-1]
+	is := func(id int32) bool {
+		op := &f.w.Ops[id]
+		others := slices.ContainsFunc(op.After, func(d Dep) bool { return f.w.Ops[d.Op].Kind == trace.Collective && !own[d.Op] })
+		return !f.isHeavy(op) && output(op).bytes == f.w.Collectives[c.Collectives[0]].Out && op.Queue == first.Queue && sameStep(op, first) && !others
+	}
+	for at >= 0 && is(at) && f.before[at] > last && is(f.before[at]) {
+		at = f.before[at]
+	}
+	for ; at >= 0 && len(ops) < len(parts)*maxSteps && is(at); at = f.next[at] {
+		ops = append(ops, at)
+	}
+	return ops
+}
+
+// isHeavy reports whether an op computes instead of moving or preparing data.
+func (f *chainFinder) isHeavy(op *Op) bool {
+	switch {
+	case op.Kind == trace.Copy, op.Shape.Kind == Elementwise:
+		return false
+	case op.Shape.Kind != NoShape:
+		return true
+	}
+	c, ok := f.classes[op.Kernel]
+	if !ok {
+		c = classOf(op.Name)
+		f.classes[op.Kernel] = c
+	}
+	return c != light && c != sweep && (c != unknown || op.Dur() >= tiny)
+}
+
+// several reports whether a chain's part has several heavy ops.
+func (f *chainFinder) several(c *Chain) bool {
+	for r := range c.Before {
+		for _, ids := range c.Before[r] {
+			n := 0
+			for _, id := range ids {
+				if f.isHeavy(&f.w.Ops[id]) {
+					n++
+				}
+			}
+			if n > 1 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// continues reports whether a part is the next one of a chain: on every rank its ops
+// follow those of the last part with nothing between, and all is alike.
+func (f *chainFinder) continues(c, part *Chain) bool {
+	last := c.Parts() - 1
+	a, b := &f.w.Collectives[c.Collectives[last]], &f.w.Collectives[part.Collectives[0]]
+	if a.Op != b.Op || a.Group != b.Group || a.In != b.In || a.Out != b.Out || len(a.Members) != len(b.Members) || !f.alike(c, last, part) {
+		return false
+	}
+	for r := range c.Before {
+		if len(c.Before[r]) == 0 {
+			continue
+		}
+		ids := c.Before[r][last]
+		first := part.Before[r][0][0]
+		if f.next[ids[len(ids)-1]] != first || f.waitsForCollective(first) || f.w.Ops[first].Step != f.w.Ops[ids[0]].Step {
+			return false
+		}
+	}
+	return true
+}
+
+// alike reports whether a chain's part i and another chain's first part run the same
+// kernels on all ranks.
+func (f *chainFinder) alike(a *Chain, i int, b *Chain) bool {
+	same := func(x, y int32) bool {
+		p, q := &f.w.Ops[x], &f.w.Ops[y]
+		return p.Name == q.Name && p.Shape == q.Shape && p.Tiling.WGs == q.Tiling.WGs
+	}
+	lead := -1
+	for r := range a.Before {
+		if len(a.Before[r]) == 0 != (len(b.Before[r]) == 0) {
+			return false
+		}
+		if len(a.Before[r]) == 0 {
+			continue
+		}
+		if lead < 0 {
+			lead = r
+		}
+		if !slices.EqualFunc(a.Before[lead][i], b.Before[r][0], same) {
+			return false
+		}
+		if len(a.After[lead]) > i && len(b.After[r]) > 0 && !slices.EqualFunc(a.After[lead][i], b.After[r][0], same) {
+			return false
+		}
+	}
+	return lead >= 0
+}

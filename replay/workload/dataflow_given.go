@@ -1,0 +1,193 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Correction is the user's word on the dependency of an op on an earlier one.
+//
+// Ops are named by kernel, whole or up to its arguments, or by a collective's operation
+// (all_reduce). NAME#2 is the second one of each rank. Without a number all are meant;
+// what is read is then the last one before.
+type Correction struct {
+	Op          string
+	Reads       string // it reads what this one wrote
+	Independent string // no data pass between the two
+	File        string
+	Line        int
+}
+
+// ParseCorrections reads a YAML list of {op: NAME, reads: NAME} and {op: NAME,
+// independent: NAME}. Errors are *trace.SyntaxError with a line.
+func ParseCorrections(r io.Reader, file string) ([]Correction, error) {
+	const most = 1 << 20
+	data, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if len(data) > most {
+		return nil, &trace.SyntaxError{File: file, Msg: "larger than 1 MiB", Cure: cureCorrection}
+	}
+	tree, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		var bad yaml.Error
+		if !errors.As(err, &bad) || bad.GetToken() == nil {
+			return nil, &trace.SyntaxError{File: file, Msg: "no YAML", Err: err}
+		}
+		return nil, badCorrection(file, bad.GetToken().Position.Line, bad.GetMessage())
+	}
+	var list []Correction
+	for _, doc := range tree.Docs {
+		if doc.Body == nil {
+			continue
+		}
+		items, ok := doc.Body.(*ast.SequenceNode)
+		if !ok {
+			return nil, badCorrection(file, doc.Body.GetToken().Position.Line, "no list")
+		}
+		for _, item := range items.Values {
+			c, err := parseCorrection(item, file)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+const cureCorrection = "write - {op: NAME, reads: NAME} or - {op: NAME, independent: NAME}, NAME as overlapse inspect lists kernels, NAME#2 for the second of a rank"
+
+func badCorrection(file string, line int, msg string) error {
+	return &trace.SyntaxError{File: file, Pos: int64(line), Unit: "line", Msg: msg, Cure: cureCorrection}
+}
+
+// parseCorrection reads one item of the list.
+func parseCorrection(item ast.Node, file string) (c Correction, err error) {
+	c.File, c.Line = file, item.GetToken().Position.Line
+	var values []*ast.MappingValueNode
+	switch n := item.(type) {
+	case *ast.MappingNode:
+		values = n.Values
+	case *ast.MappingValueNode:
+		values = []*ast.MappingValueNode{n}
+	default:
+		return c, badCorrection(file, c.Line, "no keys and values")
+	}
+	for _, v := range values {
+		key, line := v.Key.GetToken().Value, v.Key.GetToken().Position.Line
+		to := map[string]*string{"op": &c.Op, "reads": &c.Reads, "independent": &c.Independent}[key]
+		s, isText := v.Value.(ast.ScalarNode)
+		switch {
+		case to == nil:
+			return c, badCorrection(file, line, fmt.Sprintf("unknown key %q", key))
+		case !isText || s.GetToken().Value == "":
+			return c, badCorrection(file, line, key+" has no name")
+		case *to != "":
+			return c, badCorrection(file, line, key+" is given twice")
+		}
+		*to = s.GetToken().Value
+	}
+	if c.Op == "" || (c.Reads == "") == (c.Independent == "") {
+		return c, badCorrection(file, c.Line, "give op, and one of reads and independent")
+	}
+	return c, nil
+}
+
+// An opPattern is a name of ops, and the number of the one meant, from 1; 0: all.
+type opPattern struct {
+	name string
+	n    int
+}
+
+func parsePattern(text string) opPattern {
+	if i := strings.LastIndexByte(text, '#'); i > 0 {
+		if n, err := strconv.Atoi(text[i+1:]); err == nil && n > 0 {
+			return opPattern{text[:i], n}
+		}
+	}
+	return opPattern{text, 0}
+}
+
+// find lists the ops of a rank that a pattern means, ascending.
+func (w *Workload) find(p opPattern, ids []int32) []int32 {
+	var list []int32
+	for _, id := range ids {
+		op := &w.Ops[id]
+		name := op.Name == p.name || short(op.Name) == p.name
+		if op.Collective >= 0 && w.Collectives[op.Collective].Op.String() == p.name {
+			name = true
+		}
+		if name {
+			list = append(list, id)
+		}
+	}
+	switch {
+	case p.n == 0:
+		return list
+	case p.n > len(list):
+		return nil
+	}
+	return list[p.n-1 : p.n]
+}
+
+// correct changes the graph as the user says. It is an error if a correction fits no op
+// of any rank.
+func (l *lifter) correct() error {
+	for _, c := range l.opt.Dataflow {
+		op, other := parsePattern(c.Op), parsePattern(c.Reads+c.Independent)
+		fits := false
+		for _, ids := range l.Ranks {
+			later, earlier := l.find(op, ids), l.find(other, ids)
+			for _, id := range later {
+				if c.Independent != "" {
+					fits = l.separate(id, earlier) || fits
+					continue
+				}
+				if at, _ := slices.BinarySearch(earlier, id); at > 0 {
+					l.give(id, earlier[at-1])
+					fits = true
+				}
+			}
+		}
+		if !fits {
+			return badCorrection(c.File, c.Line, fmt.Sprintf("no %s depends on an earlier %s, or can", c.Op, c.Reads+c.Independent))
+		}
+	}
+	return nil
+}
+
+// give adds the edge that an op reads what an earlier one wrote.
+func (l *lifter) give(id, earlier int32) {
+	edges := slices.Clone(l.Flow[id])
+	e := Edge{Op: earlier, Kind: ReadAfterWrite, Evidence: Given}
+	at, ok := slices.BinarySearchFunc(edges, earlier, func(e Edge, op int32) int { return int(e.Op) - int(op) })
+	if ok {
+		e.Bytes = edges[at].Bytes
+		edges[at] = e
+	} else {
+		edges = slices.Insert(edges, at, e)
+	}
+	l.Flow[id] = edges
+}
+
+// separate removes the edges between an op and others, and reports whether the op and
+// one of them exist.
+func (l *lifter) separate(id int32, others []int32) bool {
+	for _, o := range others {
+		first, second := min(id, o), max(id, o)
+		l.Flow[second] = slices.DeleteFunc(slices.Clone(l.Flow[second]), func(e Edge) bool { return e.Op == first })
+	}
+	return len(others) > 0
+}

@@ -1,0 +1,190 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Producers returns the earlier ops of its rank whose data an op reads, ascending. The
+// kernels of one operator read each other's.
+func (w *Workload) Producers(op int32) []int32 {
+	var list []int32
+	for _, e := range w.edgesOf(op) {
+		if e.Kind == ReadAfterWrite {
+			list = append(list, e.Op)
+		}
+	}
+	return list
+}
+
+// Consumers returns the later ops of its rank that read what an op wrote, ascending. It
+// takes time linear in the edges of the rank: for more than a few ops, use AllConsumers.
+func (w *Workload) Consumers(op int32) []int32 {
+	var list []int32
+	for _, id := range w.Ranks[w.Ops[op].Rank] {
+		if id > op && slices.Contains(w.Producers(id), op) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// AllConsumers returns Consumers of every op, in time linear in the number of edges.
+func (w *Workload) AllConsumers() [][]int32 {
+	count := make([]int32, len(w.Ops)+1)
+	total := int32(0)
+	for _, edges := range w.Flow {
+		for _, e := range edges {
+			if e.Kind == ReadAfterWrite {
+				count[e.Op]++
+				total++
+			}
+		}
+	}
+	all, lists := make([]int32, total), make([][]int32, len(w.Ops))
+	for op := range lists {
+		lists[op], all = all[:0:count[op]], all[count[op]:]
+	}
+	for op, edges := range w.Flow {
+		for _, e := range edges {
+			if e.Kind == ReadAfterWrite {
+				lists[e.Op] = append(lists[e.Op], int32(op))
+			}
+		}
+	}
+	return lists
+}
+
+// Waits returns the edges of an op that every schedule has to keep: those of data,
+// without those that exist only because memory was reused or that a stream's order
+// alone suggests.
+func (w *Workload) Waits(op int32) []Edge {
+	var list []Edge
+	for _, e := range w.edgesOf(op) {
+		if e.Kind != StreamOnly && !e.Reused {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func (w *Workload) edgesOf(op int32) []Edge {
+	if int(op) < len(w.Flow) {
+		return w.Flow[op]
+	}
+	return nil
+}
+
+// EvidenceOf is the best evidence for what an op depends on. An op without edges whose
+// accesses are recorded is Exact.
+func (w *Workload) EvidenceOf(op int32) Evidence {
+	edges := w.edgesOf(op)
+	if len(edges) == 0 && w.Run != nil && w.Run.UsesOf(w.Run.Spans[w.Ops[op].Span]) != 0 {
+		return Exact
+	}
+	best := Guessed
+	for _, e := range edges {
+		best = max(best, e.Evidence)
+	}
+	return best
+}
+
+// ExactShare is the share of ops, 0 to 1, whose dependencies are Exact or Given.
+func (w *Workload) ExactShare() float64 {
+	n := 0
+	for i := range w.Ops {
+		if w.EvidenceOf(int32(i)) >= Exact {
+			n++
+		}
+	}
+	return float64(n) / float64(max(1, len(w.Ops)))
+}
+
+// A FlowSummary is the dataflow graph in numbers, of captured ranks only.
+type FlowSummary struct {
+	Operations map[string]int `json:"operations"` // by the best evidence for what they depend on
+	Edges      map[string]int `json:"edges"`      // by kind, without those of Reused
+	Reused     int            `json:"reused"`     // edges that exist only because memory was reused
+	ChainNs    trace.Time     `json:"chain_ns"`   // longest chain of a step (median over steps): durations of ops that wait for each other's data; 0: unknown, as most dependencies are guessed
+	ChainOps   int            `json:"chain_operations"`
+	StepNs     trace.Time     `json:"step_ns"` // captured duration of that step on that rank; without steps, of the run
+}
+
+// Flows describes the dataflow graph.
+func (w *Workload) Flows() FlowSummary {
+	s := FlowSummary{Operations: map[string]int{}, Edges: map[string]int{}}
+	var chains []chain
+	for rank, ids := range w.Ranks {
+		if w.Copies[rank] {
+			continue
+		}
+		for _, id := range ids {
+			s.Operations[w.EvidenceOf(id).String()]++
+			for _, e := range w.edgesOf(id) {
+				if e.Reused {
+					s.Reused++
+				} else {
+					s.Edges[e.Kind.String()]++
+				}
+			}
+		}
+		chains = append(chains, w.chains(ids)...)
+	}
+	if len(chains) > 0 {
+		slices.SortStableFunc(chains, func(a, b chain) int { return cmp.Compare(a.time, b.time) })
+		c := chains[len(chains)/2]
+		s.ChainNs, s.ChainOps, s.StepNs = c.time, c.ops, c.end-c.start
+		if ops := s.Operations[Guessed.String()]; ops > 0 && ops >= s.Operations[Exact.String()] {
+			s.ChainNs, s.ChainOps = 0, 0
+		}
+	}
+	return s
+}
+
+// A chain is the longest one of a step: ops each of which waits for the data of the
+// one before.
+type chain struct {
+	time       trace.Time
+	ops        int
+	start, end trace.Time // of the step's ops
+}
+
+// chains finds the longest chain of every step of a rank, or of all ops if no step is
+// marked. A collective takes the time of its transfer.
+func (w *Workload) chains(ids []int32) []chain {
+	if len(ids) == 0 {
+		return nil
+	}
+	base := ids[0]
+	best := make([]chain, len(ids)) // by op: the longest that ends with it
+	steps := make([]chain, len(w.Steps)+1)
+	for _, id := range ids {
+		op := &w.Ops[id]
+		var before chain
+		for _, e := range w.Waits(id) {
+			if c := best[e.Op-base]; w.Ops[e.Op].Step == op.Step && c.time > before.time {
+				before = c
+			}
+		}
+		took := op.Dur()
+		if op.Collective >= 0 {
+			took = min(took, w.Collectives[op.Collective].Transfer())
+		}
+		c := chain{time: before.time + took, ops: before.ops + 1}
+		best[id-base] = c
+		s := &steps[op.Step+1]
+		if s.ops == 0 {
+			s.start = op.Start
+		}
+		s.end = max(s.end, op.End)
+		if c.time >= s.time {
+			s.time, s.ops = c.time, c.ops
+		}
+	}
+	if len(w.Steps) > 0 {
+		steps = steps[1:]
+	}
+	return slices.DeleteFunc(steps, func(c chain) bool { return c.ops == 0 })
+}

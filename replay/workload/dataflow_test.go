@@ -1,0 +1,342 @@
+package workload
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	diff "github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// recordUses gives the kernels of a drawn run accesses: "A w1[0,8) r2.1[0,4)" has the
+// storage, its life, and the bytes; the kernels named AB are of one operator.
+func recordUses(t testing.TB, run *trace.Run, lines string) {
+	t.Helper()
+	for _, line := range strings.Split(strings.TrimSpace(lines), "\n") {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		var list []trace.Access
+		for _, w := range words[1:] {
+			mode, rest := strings.TrimLeft(w, "rw?"), ""
+			mode, rest = w[:len(w)-len(mode)], mode
+			a := trace.Access{Read: strings.Contains(mode, "r"), Write: strings.Contains(mode, "w"), Inferred: strings.Contains(mode, "?")}
+			if _, err := fmt.Sscanf(rest, "%d.%d[%d,%d)", &a.Storage, &a.Life, &a.From, &a.To); err != nil {
+				a.Life = 0
+				if _, err := fmt.Sscanf(rest, "%d[%d,%d)", &a.Storage, &a.From, &a.To); err != nil {
+					t.Fatalf("%s: %v", w, err)
+				}
+			}
+			list = append(list, a)
+		}
+		run.Uses = append(run.Uses, trace.Uses{First: int32(len(run.Accesses)), Count: int32(len(list))})
+		run.Accesses = append(run.Accesses, list...)
+		for _, s := range run.Spans {
+			if k := run.Kernel(s); k != nil && strings.Contains(words[0], run.NameOf(s)) {
+				k.Uses = int32(len(run.Uses))
+			}
+		}
+	}
+}
+
+// showFlow writes a line for each op with edges.
+func showFlow(w *Workload) string {
+	var b strings.Builder
+	for i, edges := range w.Flow {
+		for _, e := range edges {
+			fmt.Fprintf(&b, "%s %s of %s", w.Ops[i].Name, e.Kind, w.Ops[e.Op].Name)
+			if e.Bytes > 0 {
+				fmt.Fprintf(&b, ", %d", e.Bytes)
+			}
+			if e.Reused {
+				b.WriteString(", reused")
+			}
+			if e.Evidence != Exact {
+				b.WriteString(", " + e.Evidence.String())
+			}
+			b.WriteString("\n")
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+func TestFlow(t *testing.T) {
+	const row = "0 7 |A B C D |"
+	for _, c := range []struct{ name, text, uses, want string }{
+		{"a chain, and a write behind readers", row, "A w1[0,8)\nB r1[0,8)\nC r1[0,4)\nD w1[0,8)",
+			"B read after write of A, 8\nC read after write of A, 4\nD write after read of B, 8\nD write after read of C, 4"},
+		{"parts", row, "A w1[0,8)\nB w1[8,16)\nC r1[4,12)\nD w1[4,6)",
+			"C read after write of A, 4\nC read after write of B, 4\nD write after read of C, 2"},
+		{"a write behind a write", row, "A w1[0,8)\nB w1[0,8)\nC w2[0,8)\nD r1[0,8)", "B write after write of A, 8\nD read after write of B, 8"},
+		{"in place", row, "A w1[0,8)\nB rw1[0,8)\nC r1[0,8)", "B read after write of A, 8\nC read after write of B, 8\nD stream order only of C, guessed"},
+		{"an address is used again", row, "A w1.1[0,8)\nB r1.1[0,8)\nC w1.2[0,8)\nD r1.2[0,8)",
+			"B read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8"},
+		{"uninitialized memory has no producer", row, "A w1.1[0,8)\nB r1.2[0,8)\nC w1.2[0,8)\nD r2[0,1)", "C write after read of B, 8, reused"},
+		{"memory that is both used again and read", row, "A w1.1[0,8) w2[0,8)\nB r1.1[0,8) r2[0,8)\nC w1.2[0,8) r2[0,8)\nD r1.2[0,8)",
+			"B read after write of A, 16\nC read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8"},
+		{"several kernels of an operator", row, "A w1[0,8)\nBC r1[0,8) w2[0,8)\nD r2[0,8)",
+			"B read after write of A, 8\nC read after write of B\nD read after write of C, 8"},
+		{"inferred accesses", row, "A w?1[0,8)\nB r1[0,8)\nC w?1[0,8)\nD r2[0,1)",
+			"B read after write of A, 8, annotated\nC write after read of B, 8, annotated"},
+		{"other streams: what overlaps did not wait", "0 7 |AAA  BB|\n0 9 |  CCC  |", "A w1[0,8)\nC r1[0,8)\nB r1[0,8)", "B read after write of A, 8"},
+		{"the host's order, not that of times", "0 host |a b    |\n0 7 |    AA |\n0 9 |  B    |", "A w1[0,8)\nB r1[0,8)", ""},
+		{"an op of unknown accesses stands between", row, "A w1[0,8)\nC r1[0,8)\nD r1[0,8)",
+			"B stream order only of A, guessed\nC read after write of A, 8\nC stream order only of B, guessed\nD read after write of A, 8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run := drawing{text: c.text}.run(t)
+			recordUses(t, run, c.uses)
+			w, err := Lift(run, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := diff.Diff(c.want, showFlow(w)); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestFlowPasses: the steps to which one recorded step was applied share storages that
+// were there before, and not what a step allocates.
+func TestFlowPasses(t *testing.T) {
+	run := drawing{text: "0 7 |A B A B |"}.run(t)
+	recordUses(t, run, "A r1[0,8) w2.1[0,8)\nB r2.1[0,8) rw1[0,8)")
+	for i, s := range run.Spans {
+		if i >= 2 {
+			k := run.Kernel(s)
+			u := run.Uses[k.Uses-1]
+			u.Pass = 1
+			run.Uses = append(run.Uses, u)
+			k.Uses = int32(len(run.Uses))
+		}
+	}
+	w, err := Lift(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]Edge{
+		nil,
+		{{0, ReadAfterWrite, Exact, false, 8}},
+		{{1, ReadAfterWrite, Exact, false, 8}},
+		{{1, ReadAfterWrite, Exact, false, 8}, {2, ReadAfterWrite, Exact, false, 8}},
+	}
+	if d := diff.Diff(want, w.Flow); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestMemory compares segments with a twin that follows every byte.
+func TestMemory(t *testing.T) {
+	type cell struct {
+		life, writer int32
+		readers      []int32
+	}
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		m := memory{storages: map[int32]*storage{}}
+		cells := map[[2]int64]*cell{}
+		lives, present := map[int32]int32{}, map[int32]int32{}
+		for op := range int32(40) {
+			var list []trace.Access
+			for range 1 + r.IntN(3) {
+				from := r.Int64N(12)
+				list = append(list, trace.Access{Storage: r.Int32N(3), From: from, To: from + 1 + r.Int64N(8), Read: r.IntN(2) == 0, Write: r.IntN(3) == 0})
+			}
+			if r.IntN(6) == 0 {
+				list[0].Life = 1 + op
+			}
+			var want []Edge
+			for _, write := range []bool{false, true} {
+				for _, a := range list {
+					if write && !a.Write || !write && !a.Read {
+						continue
+					}
+					if a.Life > 0 && present[a.Storage] != a.Life {
+						present[a.Storage] = a.Life
+						lives[a.Storage]++
+					}
+					for at := a.From; at < a.To; at++ {
+						key := [2]int64{int64(a.Storage), at}
+						c := cells[key]
+						if c == nil {
+							c = &cell{life: lives[a.Storage], writer: -1}
+							cells[key] = c
+						}
+						stale := c.life != lives[a.Storage]
+						others := slices.ContainsFunc(c.readers, func(r int32) bool { return r != op })
+						switch {
+						case !write:
+							if !stale && c.writer >= 0 && c.writer != op {
+								want = append(want, Edge{c.writer, ReadAfterWrite, Exact, false, 1})
+							}
+							if !slices.Contains(c.readers, op) {
+								c.readers = append(c.readers, op)
+							}
+							continue
+						case others:
+							for _, r := range c.readers {
+								if r != op {
+									want = append(want, Edge{r, WriteAfterRead, Exact, stale, 1})
+								}
+							}
+						case c.writer >= 0 && c.writer != op:
+							want = append(want, Edge{c.writer, WriteAfterWrite, Exact, stale, 1})
+						}
+						*c = cell{life: lives[a.Storage], writer: op}
+					}
+				}
+			}
+			m.found = nil
+			m.access(op, list, 0, -1)
+			for i := range m.found { // the twin knows nothing of inferred writes
+				m.found[i].Evidence = Exact
+			}
+			if d := diff.Diff(sum(want), sum(m.found)); d != "" {
+				t.Fatalf("seed %d, op %d %+v: %s", seed, op, list, d)
+			}
+		}
+	}
+}
+
+// sum adds the bytes of equal edges.
+func sum(edges []Edge) []Edge {
+	bytes := map[Edge]int64{}
+	for _, e := range edges {
+		n := e.Bytes
+		e.Bytes = 0
+		bytes[e] += n
+	}
+	var list []Edge
+	for e, n := range bytes {
+		e.Bytes = n
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Edge) int {
+		return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.Kind, b.Kind), cmp.Compare(fmt.Sprint(a.Reused), fmt.Sprint(b.Reused)))
+	})
+	return list
+}
+
+// TestManyPieces: a storage in too many pieces is followed as a whole, and no order is
+// lost.
+func TestManyPieces(t *testing.T) {
+	m := memory{storages: map[int32]*storage{}}
+	const n = maxSegments + 10
+	for i := range int32(n) {
+		m.access(i, []trace.Access{{Storage: 1, From: 2 * int64(i), To: 2*int64(i) + 1, Write: true}}, 0, -1)
+	}
+	m.found = nil
+	m.access(n, []trace.Access{{Storage: 1, From: 0, To: 1, Write: true}}, 0, -1)
+	if len(m.found) == 0 || m.found[0].Op != n-1 || len(m.storages[1].segments) != 1 {
+		t.Errorf("%d segments, %v", len(m.storages[1].segments), m.found)
+	}
+}
+
+// TestQueries asks a small graph.
+func TestQueries(t *testing.T) {
+	run := drawing{text: "0 7 |A BB C D |"}.run(t)
+	recordUses(t, run, "A w1.1[0,8)\nB r1.1[0,8) w2[0,8)\nC r2[0,8) w1.2[0,8)\nD r2[0,8)")
+	w, err := Lift(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := w.AllConsumers()
+	for op, want := range [][]int32{{1}, {2, 3}, nil, nil} {
+		if got := w.Consumers(int32(op)); !slices.Equal(got, want) || !slices.Equal(all[op], want) {
+			t.Errorf("consumers of %d: %v, %v", op, got, all[op])
+		}
+	}
+	if got := w.Producers(3); !slices.Equal(got, []int32{1}) {
+		t.Errorf("producers %v", got)
+	}
+	if got := w.Waits(2); len(got) != 1 || got[0].Op != 1 {
+		t.Errorf("waits %v", got)
+	}
+	if w.EvidenceOf(0) != Exact || w.ExactShare() != 1 {
+		t.Errorf("%v, %v exact", w.EvidenceOf(0), w.ExactShare())
+	}
+	s := w.Flows()
+	if s.ChainNs != 4*column || s.ChainOps != 3 || s.Reused != 0 || s.StepNs != 8*column {
+		t.Errorf("%+v", s)
+	}
+	if want := map[string]int{"read after write": 3}; !maps.Equal(s.Edges, want) {
+		t.Errorf("%v", s.Edges)
+	}
+}
+
+// TestCorrections: the user has the last word.
+func TestCorrections(t *testing.T) {
+	lift := func(text string) (*Workload, error) {
+		run := drawing{text: "0 7 |A B A B |"}.run(t)
+		list, err := ParseCorrections(strings.NewReader(text), "flow.yaml")
+		if err != nil {
+			return nil, err
+		}
+		return Lift(run, Options{Dataflow: list})
+	}
+	for _, c := range []struct{ text, want string }{
+		{"", "B stream order only of A, guessed\nA stream order only of B, guessed\nB stream order only of A, guessed"},
+		{"- {op: A#2, reads: B}", "B stream order only of A, guessed\nA read after write of B, given\nB stream order only of A, guessed"},
+		{"- op: B\n  reads: A\n", "B read after write of A, given\nA stream order only of B, guessed\nB read after write of A, given"},
+		{"- {op: B#2, reads: A#1}", "B stream order only of A, guessed\nA stream order only of B, guessed\nB read after write of A, given\nB stream order only of A, guessed"},
+		{"- {op: B, independent: A}", ""},
+		{"- {op: A#1, independent: B#1}", "A stream order only of B, guessed\nB stream order only of A, guessed"},
+	} {
+		w, err := lift(c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if d := diff.Diff(c.want, showFlow(w)); d != "" {
+			t.Errorf("%s: %s", c.text, d)
+		}
+	}
+	for _, c := range []struct {
+		text string
+		line int64
+	}{
+		{"- {op: A, reads: C}", 1},
+		{"- {op: B#3, reads: A}", 1},
+		{"- {op: B, reads: A}\n- {op: A#1, reads: B}", 2},
+		{"- {op: B}", 1},
+		{"- {op: B, reads: A, independent: A}", 1},
+		{"- {op: B, reads: A}\n\n- {op: B, writes: A}", 3},
+		{"- op: B\n  op: A\n  reads: A", 2},
+		{"- {op: [B], reads: A}", 1},
+		{"- B", 1},
+		{"op: B", 1},
+		{"- {op: B", 1},
+	} {
+		_, err := lift(c.text)
+		var syntax *trace.SyntaxError
+		if !errors.As(err, &syntax) || syntax.File != "flow.yaml" || syntax.Pos != c.line {
+			t.Errorf("%q: %v", c.text, err)
+		}
+	}
+}
+
+// FuzzCorrections: any text is a list or an error with a line.
+func FuzzCorrections(f *testing.F) {
+	f.Add("- {op: A#2, reads: B}\n- {op: A, independent: B}")
+	f.Add("- &a [*a]")
+	f.Fuzz(func(t *testing.T, text string) {
+		list, err := ParseCorrections(strings.NewReader(text), "f")
+		if err != nil {
+			return
+		}
+		for _, c := range list {
+			if c.Op == "" || c.Line < 1 {
+				t.Errorf("%+v", c)
+			}
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// guessOperations sets the operations of collectives that the trace does not name to what
+// their first members suggest (rule V10).
+func (l *lifter) guessOperations() {
+	n := 0
+	for i := range l.Collectives {
+		c := &l.Collectives[i]
+		if c.Op != trace.UnknownOp {
+			continue
+		}
+		first := &l.Ops[c.Members[0]]
+		op, ok := l.candidates[l.Rows[first.Rank]].guessed[first.ID-l.Ranks[first.Rank][0]]
+		if !ok {
+			continue
+		}
+		c.Op, c.Guessed = op, true
+		c.Evidence += "; its operation is guessed from the kernel before it"
+		n++
+	}
+	l.noteCount(n, "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
+}
+
+// noteUnknownCommunication adds a note about compute kernels with names as of
+// communication kernels.
+func (l *lifter) noteUnknownCommunication() {
+	looks := make([]bool, len(l.Run.Names))
+	for i, name := range l.Run.Names {
+		looks[i] = trace.LooksLikeCommunication(name)
+	}
+	spent, count := map[string]trace.Time{}, 0
+	for i := range l.Run.Spans {
+		if s := l.Run.Spans[i]; s.Kind == trace.Compute && looks[s.Name] {
+			spent[short(l.Run.NameOf(s))] += s.Dur()
+			count++
+		}
+	}
+	if count == 0 {
+		return
+	}
+	const most = 3
+	var names []string
+	for name := range spent {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(spent[b], spent[a]), cmp.Compare(a, b)) })
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	l.noteCount(count, "kernel", "kernels", "with names as of communication that are not known: "+strings.Join(names, ", ")+"; counted as compute")
+}
+
+// GuessSizes gives every collective of unknown size the bytes that the library moves in
+// its captured time: the inverse of Library.Time. With few of the ranks captured, a
+// collective's time includes waits for others, and the size is an upper bound. It returns
+// what to tell the user, "" if every size is known. The workload is changed (rule V11).
+func GuessSizes(w *Workload, m *machine.Machine) string {
+	least, most := int64(math.MaxInt64), int64(0)
+	n := 0
+	for i := range w.Collectives {
+		c := &w.Collectives[i]
+		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
+			continue
+		}
+		channels := c.Channels
+		bytes := bytesIn(&m.Library, c.Op, c.Transfer(), len(c.Members), channels)
+		if bytes == 0 {
+			continue
+		}
+		c.Bytes, c.In, c.Out, c.Guessed = bytes, bytes, bytes, true
+		switch each := max(1, bytes/int64(len(c.Members))); c.Op {
+		case trace.AllGather:
+			c.In = each
+		case trace.ReduceScatter:
+			c.Out = each
+		}
+		least, most = min(least, bytes), max(most, bytes)
+		n++
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, mebibytes(least), mebibytes(most))
+}
+
+// bytesIn is the size that the library moves in the given time; 0 if it is less than the
+// time of no bytes.
+func bytesIn(lib *machine.Library, op trace.CollectiveOp, d trace.Time, ranks, channels int) int64 {
+	const most = 1 << 44
+	seconds := float64(d) / 1e9
+	if lib.Time(op, 1, ranks, channels) >= seconds {
+		return 0
+	}
+	low, high := int64(1), int64(2) // Time(low) < seconds
+	for high < most && lib.Time(op, high, ranks, channels) < seconds {
+		low, high = high, 2*high
+	}
+	for high-low > max(1, low/1000) {
+		if mid := low + (high-low)/2; lib.Time(op, mid, ranks, channels) < seconds {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+func mebibytes(b int64) string { return fmt.Sprintf("%.3g MiB", float64(b)/(1<<20)) }
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n, " ", many)
+}

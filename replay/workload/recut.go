@@ -1,0 +1,444 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Cutter is what Recut needs to know about the machine.
+type Cutter struct {
+	// Part is the k-th of n parts of an operation that was captured in the given parts: a copy
+	// of one of them with the part's Kernel, Read, Write and Alone.
+	Part func(captured []*Op, k, n int) Op
+	// Collective is one of n equal parts of a collective that was captured in the given parts:
+	// a copy of one of them with the part's sizes, Channels and Alone.
+	Collective func(captured []*Collective, n int) Collective
+	Disturbs   func(*Op) bool // whether an op slows a collective alongside it
+	Gap        trace.Time     // between kernels of a stream, ns
+	Event      trace.Time     // from the end of a kernel to the start of one of another stream that waits for it, ns
+}
+
+// Recut returns a copy of a workload in which the given chains have n parts each. Parts
+// run one after another, each collective behind its part; the operations behind the
+// collectives follow the last one. Operations around the chains move to new times: they
+// keep their dependencies, the delays behind them and the host's time to issue them
+// (rule V21). Origins maps operations to the captured ones.
+func Recut(w *Workload, chains []Chain, n int, c Cutter) *Workload {
+	r := recut{w: w, n: n, c: c, chains: chains, at: make([]place, len(w.Ops)), now: make([][]int32, len(w.Ops)), calls: make([][]*planned, w.World)}
+	r.mark()
+	r.cutCollectives()
+	for rank := range w.Ranks {
+		r.list(rank)
+	}
+	r.link()
+	for rank := range w.Ranks {
+		r.issue(rank)
+	}
+	r.retime()
+	return r.build()
+}
+
+// A recut is the state of one Recut.
+type recut struct {
+	w      *Workload
+	n      int
+	c      Cutter
+	chains []Chain
+	at     []place   // by captured op
+	now    [][]int32 // by captured op: rows of ops that replace it
+	ops    []planned // by rank, in order of writing
+	ranks  [][]int32 // by rank: rows of ops
+	colls  []Collective
+	calls  [][]*planned // by rank: in order of issue
+	moves  [][]hostMove // by rank
+}
+
+// A place is an op's place in a chain.
+type place struct {
+	chain, part, index int
+	role               chainRole
+}
+
+// chainRole is what an op does in a chain.
+type chainRole uint8
+
+const (
+	outside   chainRole = iota
+	sending             // Before
+	moving              // a member of the collective
+	receiving           // After
+)
+
+// A planned op is one of the new workload.
+type planned struct {
+	op     Op
+	from   int32 // captured op that it is, or is made from
+	place        // part is the new one's
+	after  []Dep // rows of ops
+	delay  trace.Time
+	host   trace.Time // from the issue of the op before it on the host
+	coll   int32      // row of colls, or -1
+	placed bool       // op.Start is set
+	ended  bool       // op.End is set
+}
+
+// mark finds the place of every op of a chain.
+func (r *recut) mark() {
+	for i := range r.chains {
+		c := &r.chains[i]
+		for role, ids := range map[chainRole][][][]int32{sending: c.Before, receiving: c.After} {
+			for _, parts := range ids {
+				for p, part := range parts {
+					for x, id := range part {
+						r.at[id] = place{i, p, x, role}
+					}
+				}
+			}
+		}
+		for p, row := range c.Collectives {
+			for _, id := range r.w.Collectives[row].Members {
+				r.at[id] = place{i, p, 0, moving}
+			}
+		}
+	}
+}
+
+// cutCollectives lists the collectives outside of chains, then n for each chain.
+func (r *recut) cutCollectives() {
+	for i := range r.w.Collectives {
+		if c := &r.w.Collectives[i]; r.at[c.Members[0]].role == outside {
+			r.colls = append(r.colls, *c)
+		}
+	}
+	for i := range r.chains {
+		var captured []*Collective
+		for _, row := range r.chains[i].Collectives {
+			captured = append(captured, &r.w.Collectives[row])
+		}
+		for range r.n {
+			c := r.c.Collective(captured, r.n)
+			c.Shortest = 0
+			r.colls = append(r.colls, c)
+		}
+	}
+	for i := range r.colls {
+		r.colls[i].Members = nil
+	}
+}
+
+// firstOf is the row in colls of a chain's first part.
+func (r *recut) firstOf(chain int) int32 {
+	return int32(len(r.colls) - (len(r.chains)-chain)*r.n)
+}
+
+// list writes one rank's ops in order.
+func (r *recut) list(rank int) {
+	var rows []int32
+	whole := map[int32]int32{} // by captured collective: its row in colls
+	row := int32(0)
+	for i := range r.w.Collectives {
+		if r.at[r.w.Collectives[i].Members[0]].role == outside {
+			whole[int32(i)] = row
+			row++
+		}
+	}
+	add := func(p planned, replaces ...int32) {
+		at := int32(len(r.ops))
+		rows = append(rows, at)
+		for _, id := range replaces {
+			r.now[id] = append(r.now[id], at)
+		}
+		r.ops = append(r.ops, p)
+	}
+	for _, id := range r.w.Ranks[rank] {
+		op, at := &r.w.Ops[id], r.at[id]
+		switch {
+		case at.role == outside:
+			coll := int32(-1)
+			if op.Collective >= 0 {
+				coll = whole[op.Collective]
+			}
+			add(planned{op: *op, from: id, coll: coll, delay: r.delayOf(op)}, id)
+		case at.part == 0 && at.index == 0 && at.role != moving:
+			for k := range r.n {
+				r.part(rank, at, k, add)
+			}
+		}
+	}
+	r.ranks = append(r.ranks, rows)
+}
+
+// part writes part k of one side of a chain, and its collective.
+func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
+	c := &r.chains[at.chain]
+	side := c.Before[rank]
+	if at.role == receiving {
+		side = c.After[rank]
+	}
+	for x, first := range side[0] {
+		var captured []*Op
+		var replaces []int32
+		for p := range side {
+			captured, replaces = append(captured, &r.w.Ops[side[p][x]]), append(replaces, side[p][x])
+		}
+		p := planned{op: r.c.Part(captured, k, r.n), from: first, place: place{at.chain, k, x, at.role}, coll: -1, delay: r.c.Gap}
+		if k == 0 && x == 0 && at.role == sending {
+			p.delay = r.delayOf(captured[0])
+		}
+		add(p, replaces...)
+	}
+	if at.role == receiving {
+		return
+	}
+	var own []int32
+	for _, row := range c.Collectives {
+		for _, id := range r.w.Collectives[row].Members {
+			if r.w.Ops[id].Rank == rank {
+				own = append(own, id)
+			}
+		}
+	}
+	op := r.w.Ops[own[0]]
+	op.Alone = 0
+	if r.n > 1 && op.Queue == r.w.Ops[side[0][0]].Queue { // parts cannot overlap on one stream
+		op.Queue = r.freeQueue(rank)
+	}
+	add(planned{op: op, from: own[0], place: place{at.chain, k, 0, moving}, coll: r.firstOf(at.chain) + int32(k), delay: r.c.Event}, own...)
+}
+
+// freeQueue is the number of a queue that a rank does not use.
+func (r *recut) freeQueue(rank int) (free int64) {
+	for _, id := range r.w.Ranks[rank] {
+		free = max(free, r.w.Ops[id].Queue+1)
+	}
+	return free
+}
+
+// delayOf is the captured time from the last of an op's causes, its issue included, to its
+// start.
+func (r *recut) delayOf(op *Op) trace.Time {
+	cause := trace.Time(0)
+	if op.Issued != trace.Infinity {
+		cause = min(op.Issued, op.Start)
+	}
+	for _, d := range op.After {
+		if end := r.w.Ops[d.Op].End; end <= op.Start {
+			cause = max(cause, end)
+		}
+	}
+	return op.Start - cause
+}
+
+// link finds what every new op waits for: what the captured op did, and in a chain what is
+// of its own part.
+func (r *recut) link() {
+	for _, rows := range r.ranks {
+		last := map[int64]int32{}
+		for _, row := range rows {
+			p := &r.ops[row]
+			if before, ok := last[p.op.Queue]; ok && p.role != outside {
+				p.after = append(p.after, Dep{before, StreamOrder})
+			}
+			switch {
+			case p.role == moving:
+				p.after = append(p.after, Dep{row - 1, EnqueuedAfter})
+			case p.role == receiving && p.index == 0:
+				for _, before := range rows {
+					if q := &r.ops[before]; q.role == moving && q.chain == p.chain && q.part == p.part {
+						p.after = append(p.after, Dep{before, HostWait})
+					}
+				}
+			}
+			for _, d := range r.w.Ops[p.from].After {
+				// The first part has waited for what is outside of the chain.
+				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside || p.part == 0 && (r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain)) {
+					p.after = append(p.after, Dep{now[len(now)-1], d.Why})
+				}
+			}
+			p.after = slices.DeleteFunc(p.after, func(d Dep) bool { return d.Op >= row })
+			slices.SortStableFunc(p.after, func(a, b Dep) int { return cmp.Compare(a.Op, b.Op) })
+			p.after = slices.CompactFunc(p.after, func(a, b Dep) bool { return a.Op == b.Op })
+			last[p.op.Queue] = row
+		}
+	}
+}
+
+// build makes the workload from the planned ops.
+func (r *recut) build() *Workload {
+	w := *r.w
+	w.Ops, w.Ranks, w.Origins = nil, nil, nil
+	id := make([]int32, len(r.ops)) // by row
+	for _, rows := range r.ranks {
+		slices.SortStableFunc(rows, func(a, b int32) int { return cmp.Compare(r.ops[a].op.Start, r.ops[b].op.Start) })
+		var ids []int32
+		for _, row := range rows {
+			id[row] = int32(len(w.Ops))
+			ids = append(ids, id[row])
+			w.Ops = append(w.Ops, r.ops[row].op)
+			w.Origins = append(w.Origins, r.w.Origin(r.ops[row].from))
+		}
+		w.Ranks = append(w.Ranks, ids)
+	}
+	for row := range r.ops {
+		p, op := &r.ops[row], &w.Ops[id[row]]
+		op.ID, op.After, op.Collective = id[row], nil, p.coll
+		latest := trace.Time(0)
+		for _, d := range p.after {
+			op.After = append(op.After, Dep{id[d.Op], d.Why})
+			latest = max(latest, r.ops[d.Op].op.End)
+		}
+		slices.SortFunc(op.After, func(a, b Dep) int { return cmp.Compare(a.Op, b.Op) })
+		op.Gap = op.Start - latest
+		if p.coll >= 0 {
+			r.colls[p.coll].Members = append(r.colls[p.coll].Members, id[row])
+		}
+	}
+	r.finishCollectives(&w)
+	r.carryOver(&w, id)
+	return &w
+}
+
+// finishCollectives sorts the collectives and sets their times.
+func (r *recut) finishCollectives(w *Workload) {
+	for i := range r.colls {
+		c := &r.colls[i]
+		slices.Sort(c.Members)
+		c.Arrive, c.Depart = 0, trace.Infinity
+		for _, id := range c.Members {
+			c.Arrive, c.Depart = max(c.Arrive, w.Ops[id].Start), min(c.Depart, w.Ops[id].End)
+		}
+	}
+	order := make([]int32, len(r.colls))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortStableFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(w.startOf(&r.colls[a]), w.startOf(&r.colls[b])), cmp.Compare(a, b))
+	})
+	w.Collectives = nil
+	for at, i := range order {
+		w.Collectives = append(w.Collectives, r.colls[i])
+		for _, id := range r.colls[i].Members {
+			w.Ops[id].Collective = int32(at)
+		}
+	}
+}
+
+// carryOver brings pairs, dataflow, steps and co-runners to the new ops.
+func (r *recut) carryOver(w *Workload, id []int32) {
+	ids := func(captured []int32) (now []int32) {
+		for _, c := range captured {
+			if r.at[c].role != outside {
+				return nil
+			}
+			now = append(now, id[r.now[c][0]])
+		}
+		return now
+	}
+	w.Pairs = nil
+	for _, p := range r.w.Pairs {
+		if p.First, p.Second = ids(p.First), ids(p.Second); p.First == nil || p.Second == nil {
+			continue
+		}
+		if p.Collective >= 0 {
+			p.Collective = w.Ops[collectiveOf(w, &p)].Collective
+		}
+		w.Pairs = append(w.Pairs, p)
+	}
+	if r.w.Flow != nil {
+		w.Flow = make([][]Edge, len(w.Ops))
+		for row := range r.ops {
+			w.Flow[id[row]] = r.flowOf(int32(row), id)
+		}
+	}
+	if r.w.Isolation != nil {
+		isolation := *r.w.Isolation
+		isolation.CoRunners = r.coRunners(w, id)
+		w.Isolation = &isolation
+	}
+	w.Steps = slices.Clone(r.w.Steps)
+	(&lifter{Workload: w}).timeSteps()
+	w.hostMoves = r.moves
+	r.carryHosts(w, id)
+}
+
+// carryHosts brings what the host did for each op to the new ops: each part of a chain
+// costs the host what the captured op did.
+func (r *recut) carryHosts(w *Workload, id []int32) {
+	w.Hosts = make([]*Host, len(r.w.Hosts))
+	for rank, old := range r.w.Hosts {
+		from := map[int32]int32{} // by new op: captured op
+		for row := range r.ops {
+			from[id[row]] = r.ops[row].from
+		}
+		base := r.w.Ranks[rank][0]
+		h := &Host{Issues: make([]Issue, len(w.Ranks[rank])), Latency: old.Latency}
+		for i, op := range w.Ranks[rank] {
+			if w.Ops[op].Issued != trace.Infinity {
+				h.Order = append(h.Order, int32(i))
+				h.Issues[i] = old.Issues[from[op]-base]
+			}
+		}
+		slices.SortStableFunc(h.Order, func(a, b int32) int {
+			return cmp.Compare(w.Ops[w.Ranks[rank][a]].Issued, w.Ops[w.Ranks[rank][b]].Issued)
+		})
+		for _, s := range old.Syncs {
+			h.Syncs = append(h.Syncs, HostSync{w.movedHost(rank, s.Start), w.movedHost(rank, s.End)})
+		}
+		w.Hosts[rank] = h
+	}
+}
+
+// collectiveOf is the member of a pair's collective on its first rank.
+func collectiveOf(w *Workload, p *Pair) int32 {
+	if w.Ops[p.First[0]].Collective >= 0 {
+		return p.First[0]
+	}
+	return p.Second[0]
+}
+
+// flowOf is the data dependencies of a new op: of its own part within a chain, else of all
+// parts.
+func (r *recut) flowOf(row int32, id []int32) (flow []Edge) {
+	p := &r.ops[row]
+	for _, e := range r.w.Flow[p.from] {
+		for _, now := range r.now[e.Op] {
+			if q := &r.ops[now]; p.role != outside && q.role != outside && q.chain == p.chain && q.part != p.part || now >= row {
+				continue
+			}
+			e.Op = id[now]
+			flow = append(flow, e)
+		}
+	}
+	slices.SortStableFunc(flow, func(a, b Edge) int { return cmp.Compare(a.Op, b.Op) })
+	return flow
+}
+
+// coRunners are, by collective, the ops that computed alongside. Alongside the parts of a
+// chain run the first heavy op of the next part.
+func (r *recut) coRunners(w *Workload, id []int32) []int32 {
+	runners := filled(len(w.Collectives))
+	f := chainFinder{w: w, classes: map[*Kernel]class{}}
+	for i := range r.w.Collectives {
+		if with := r.w.Isolation.CoRunners; i < len(with) && with[i] >= 0 && r.at[r.w.Collectives[i].Members[0]].role == outside {
+			if now := r.now[with[i]]; len(now) > 0 {
+				runners[w.Ops[id[r.now[r.w.Collectives[i].Members[0]][0]]].Collective] = id[now[0]]
+			}
+		}
+	}
+	for row := range r.ops {
+		p := &r.ops[row]
+		if p.role != moving || p.part == r.n-1 {
+			continue
+		}
+		for next := row + 1; next < len(r.ops) && r.ops[next].role == sending; next++ {
+			if op := &w.Ops[id[next]]; f.isHeavy(op) && r.c.Disturbs(op) {
+				runners[w.Ops[id[row]].Collective] = op.ID
+				break
+			}
+		}
+	}
+	return runners
+}

@@ -1,0 +1,226 @@
+package assemble
+
+import (
+	"bytes"
+	"math"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Tensor is an argument or a result of an operator, with the bytes of its storage
+// that it covers.
+type Tensor struct {
+	trace.Access
+	Object int32 // number of the tensor object: views of one storage are different objects
+}
+
+// maxTensorNesting is how deep lists of tensors nest in arguments.
+const maxTensorNesting = 4
+
+// A Values is lists of an operator's arguments or results in JSON, as the observer
+// writes them.
+type Values struct{ Values, Shapes, Types, Strides []byte }
+
+// tensors returns the tensors among the values. access is what the operator does with
+// the argument of an index.
+func (v Values) tensors(access func(arg int) (read, write bool)) []Tensor {
+	var list []Tensor
+	shapes, strides := elements(v.Shapes), elements(v.Strides)
+	for i, b := range elements(v.Values) {
+		first := len(list)
+		list = appendTensors(list, b, at(shapes, i), at(strides, i), 0)
+		for k := first; k < len(list); k++ {
+			list[k].Read, list[k].Write = access(i)
+		}
+	}
+	return list
+}
+
+func at(list [][]byte, i int) []byte {
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// appendTensors appends the tensor that a value is, or the tensors of a list.
+func appendTensors(list []Tensor, value, shape, strides []byte, depth int) []Tensor {
+	if len(value) == 0 || value[0] != '[' || depth > maxTensorNesting {
+		return list
+	}
+	parts := elements(value)
+	if t, ok := tensorOf(parts, shape, strides); ok {
+		if t.To > t.From {
+			list = append(list, t)
+		}
+		return list
+	}
+	shapes, all := elements(shape), elements(strides)
+	for i, p := range parts {
+		list = appendTensors(list, p, at(shapes, i), at(all, i), depth+1)
+	}
+	return list
+}
+
+// tensorOf reads [tensor id, storage id, offset, elements, element size, device]. Both
+// ids stand for addresses: of the tensor object and of the first byte of its storage.
+func tensorOf(parts [][]byte, shape, strides []byte) (t Tensor, ok bool) {
+	const members = 6
+	if len(parts) != members || len(parts[members-1]) == 0 || parts[members-1][0] != '"' {
+		return t, false
+	}
+	var n [members - 1]int64
+	for i := range n {
+		if n[i], ok = whole(parts[i]); !ok {
+			return t, false
+		}
+	}
+	object, storage, offset, count, size := n[0], n[1], n[2], n[3], n[4]
+	t.Object, t.Storage = Narrow(object), Narrow(storage)
+	if storage == 0 || t.Storage == 0 || string(parts[members-1]) == `"meta"` {
+		return t, true
+	}
+	count = extent(count, shape, strides)
+	const most = math.MaxInt64 / 4
+	if size <= 0 || offset < 0 || count <= 0 || offset > most/size || count > most/size {
+		return t, true
+	}
+	t.From, t.To = offset*size, (offset+count)*size
+	return t, true
+}
+
+// extent is the number of elements from the first to the last one of a tensor.
+func extent(count int64, shape, strides []byte) int64 {
+	sizes, steps := elements(shape), elements(strides)
+	if len(sizes) != len(steps) || len(sizes) == 0 {
+		return count
+	}
+	last := int64(0)
+	for i := range sizes {
+		n, ok := whole(sizes[i])
+		step, isStep := whole(steps[i])
+		if !ok || !isStep || n <= 0 || step < 0 || step > math.MaxInt32 || n > math.MaxInt32 || last > math.MaxInt64/2 {
+			return count
+		}
+		last += (n - 1) * step
+	}
+	return last + 1
+}
+
+// elements splits a list in JSON into its elements. What is not a list has none.
+func elements(b []byte) [][]byte {
+	b = bytes.TrimSpace(b)
+	if len(b) < 2 || b[0] != '[' || b[len(b)-1] != ']' {
+		return nil
+	}
+	b = b[1 : len(b)-1]
+	var list [][]byte
+	depth, first, text := 0, 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		case c == ',' && depth == 0:
+			list = append(list, bytes.TrimSpace(b[first:i]))
+			first = i + 1
+		}
+	}
+	if last := bytes.TrimSpace(b[first:]); len(last) > 0 || len(list) > 0 {
+		list = append(list, last)
+	}
+	return list
+}
+
+// whole reads a whole number.
+func whole(b []byte) (n int64, ok bool) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || len(b) > 18 {
+		return 0, false
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(c-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
+}
+
+// A schema is what an operator's declaration says of its arguments.
+type schema struct {
+	written []bool // by argument
+	out     []bool // by argument: results are written to it, and it is not read
+}
+
+// parseSchema reads a declaration such as
+// "aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)":
+// an argument with an exclamation mark is written.
+func parseSchema(name, text string) schema {
+	_, rest, ok := strings.Cut(text, "(")
+	var s schema
+	if !ok && strings.HasPrefix(name, "aten::") && strings.HasSuffix(name, "_") {
+		rest = "Tensor(a!) self)" // earlier traces have no declarations; the name says that it works in place
+	}
+	for _, arg := range arguments(rest) {
+		if arg == "*" {
+			continue
+		}
+		kind, word, _ := strings.Cut(arg, " ")
+		written := strings.Contains(kind, "!")
+		s.written = append(s.written, written)
+		s.out = append(s.out, written && (strings.HasPrefix(word, "out") || overwrites[name]))
+	}
+	return s
+}
+
+// overwrites are the in-place operators that do not read what they write. All others
+// may.
+var overwrites = map[string]bool{
+	"aten::copy_": true, "aten::fill_": true, "aten::zero_": true, "aten::_foreach_copy_": true, "aten::_foreach_zero_": true,
+	"aten::normal_": true, "aten::uniform_": true, "aten::random_": true, "aten::bernoulli_": true, "aten::exponential_": true,
+}
+
+// arguments splits the arguments of a declaration up to the closing bracket.
+func arguments(s string) []string {
+	var list []string
+	depth, first := 0, 0
+	for i, c := range s {
+		switch {
+		case c == '(' || c == '[':
+			depth++
+		case (c == ')' || c == ']') && depth > 0:
+			depth--
+		case c == ')' || c == ',' && depth == 0:
+			if arg := strings.TrimSpace(s[first:i]); arg != "" {
+				list = append(list, arg)
+			}
+			if c == ')' {
+				return list
+			}
+			first = i + 1
+		}
+	}
+	return list
+}
+
+// access is what the operator does with an argument.
+func (s schema) access(arg int) (read, write bool) {
+	if arg >= len(s.written) {
+		return true, false
+	}
+	return !s.out[arg], s.written[arg]
+}

@@ -1,0 +1,60 @@
+package chrome
+
+import (
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
+)
+
+// A recorded is an execution trace whose operators are joined with the calls of the
+// file.
+type recorded struct {
+	*assemble.Execution
+	at   map[int32]int32 // by row of Run.Calls: the operator
+	uses map[int32]int32 // by operator: its number in Run.Uses
+}
+
+// fewestJoined is the smallest share, in percent, of a file's operators for which an
+// execution trace is one of the same run.
+const fewestJoined = 90
+
+// adopt takes storages from the execution trace, if most operators of the file are in
+// it.
+func (d *reader) adopt(x *assemble.Execution, joined []int32) {
+	r := &recorded{Execution: x, at: make(map[int32]int32, len(joined)), uses: map[int32]int32{}}
+	for i, a := range d.operatorCalls {
+		if joined[i] != trace.None {
+			r.at[a.call] = joined[i]
+		}
+	}
+	if len(r.at)*100 < fewestJoined*min(len(joined), len(x.Operators)) {
+		d.b.Note(trace.Noted, x.File, "storages ignored: few of its operators are in the Kineto file, so it is of another run", "", 0)
+		return
+	}
+	d.recorded = r
+}
+
+// usesOf returns the number in Run.Uses of the innermost recorded operator around the
+// host span that issued device work; 0 if there is none, or it has no tensors.
+func (d *reader) usesOf(issuer trace.SpanID) int32 {
+	if d.recorded == nil {
+		return 0
+	}
+	for id := issuer; id != trace.None; id = d.b.Span(id).Parent {
+		s := d.b.Span(id)
+		if s.Kind != trace.HostCall && s.Kind != trace.Launch {
+			continue
+		}
+		at, ok := d.recorded.at[s.Attr]
+		if !ok {
+			continue
+		}
+		of := d.recorded.Owner(at)
+		n, seen := d.recorded.uses[of]
+		if !seen {
+			n = d.b.AddUses(d.recorded.Accesses(of), 0)
+			d.recorded.uses[of] = n
+		}
+		return n
+	}
+	return 0
+}

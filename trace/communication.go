@@ -1,0 +1,164 @@
+package trace
+
+import (
+	"slices"
+	"strings"
+)
+
+// A communicationKernel recognises the communication kernels of one library by their names.
+type communicationKernel struct {
+	words   string       // lower case, all found in the name up to its arguments, in this order
+	op      CollectiveOp // UnknownOp: as the name says, see CollectiveOpIn
+	library string
+	source  string // where the library defines the kernels
+}
+
+// communicationKernels are the known communication kernels. Earlier rows win.
+//
+// A dispatch sends tokens to the ranks of their experts and a combine sends the results
+// back: both are an all-to-all of uneven parts. A kernel that only exchanges counts or
+// flags is a barrier. A kernel that fuses an all-reduce with a norm is an all-reduce.
+var communicationKernels = [...]communicationKernel{
+	{"deep_ep notify", Barrier, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/{intranode,internode}.cu"},
+	{"deep_ep barrier", Barrier, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/runtime.cu"},
+	{"deep_ep clean_low_latency_buffer", Barrier, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/internode_ll.cu"},
+	{"deep_ep dispatch", AllToAll, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu; primus_turbo::deep_ep of AMD's Primus-Turbo"},
+	{"deep_ep combine", AllToAll, "DeepEP", "deepseek-ai/DeepEP csrc/kernels/{intranode,internode,internode_ll}.cu"},
+	{"epdispatch barrier", Barrier, "MORI", "ROCm/mori src/ops/dispatch_combine"},
+	{"epcombinesync", Barrier, "MORI", "ROCm/mori src/ops/dispatch_combine"},
+	{"epdispatch", AllToAll, "MORI", "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
+	{"epcombine", AllToAll, "MORI", "ROCm/mori src/ops/dispatch_combine/{intranode,internode}.hpp"},
+	{"moea2adispatch", AllToAll, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
+	{"moea2acombine", AllToAll, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/moeAlltoAllKernels.cu"},
+	{"a2a_dispatch_", AllToAll, "pplx-garden", "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
+	{"a2a_combine_", AllToAll, "pplx-garden", "perplexityai/pplx-garden p2p-all-to-all/a2a-kernels/src/a2a"},
+	{"intranode_alltoall_kernel", AllToAll, "dlslime", "DeepLink-org/DLSlime csrc/ops/intra_ll/all_to_all"},
+	{"cross_device_reduce", AllReduce, "vLLM, SGLang, aiter", "vllm-project/vllm csrc/custom_all_reduce.cuh; ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"reduce_scatter_cross_device_store", ReduceScatter, "aiter", "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"aiter allreduce_fusion_kernel", AllReduce, "aiter", "ROCm/aiter csrc/include/custom_all_reduce.cuh"},
+	{"aiter allgather_", AllGather, "aiter", "ROCm/aiter csrc/include/custom_all_reduce.cuh: allgather_naive, _vec, _lastdim"},
+	{"quickreduce allreduce_prototype", AllReduce, "quickreduce of vLLM and SGLang", "vllm-project/vllm csrc/quickreduce/quick_reduce.h"},
+	{"allreduce_fusion_kernel", AllReduce, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/allReduceFusionKernels.cu; flashinfer comm/trtllm_allreduce_fusion.cuh"},
+	{"oneshotallreduce", AllReduce, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
+	{"twoshotallreduce", AllReduce, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/customAllReduceKernels.cu, mnnvlAllreduceKernels.cu"},
+	{"twoshot_allreduce_kernel", AllReduce, "TensorRT-LLM, FlashInfer", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/communicationKernels/mnnvlTwoShotAllreduceKernels.cu"},
+	{"userbuffers_fp16_sum_inplace_gpu _ag", AllGather, "userbuffers of Transformer Engine", "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"userbuffers res_allgather", AllGather, "userbuffers of TensorRT-LLM", "NVIDIA/TensorRT-LLM cpp/tensorrt_llm/kernels/userbuffers/userbuffers.cu"},
+	{"userbuffers_fp16_sum_inplace_gpu _rs", ReduceScatter, "userbuffers of Transformer Engine", "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"userbuffers_fp16_sum", AllReduce, "userbuffers of Transformer Engine and TensorRT-LLM", "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"kuserbuffers_push", SendRecv, "userbuffers of Transformer Engine", "NVIDIA/TransformerEngine transformer_engine/common/comm_gemm_overlap/userbuffers/userbuffers.cu"},
+	{"exchangesplitandoffset", Barrier, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu"},
+	{"alltoallv", AllToAll, "PyTorch symmetric memory, mscclpp", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/nvshmem_extension.cu; microsoft/mscclpp src/ext/collectives"},
+	{"symmetric_memory barrier_kernel", Barrier, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
+	{"symmetric_memory signal_kernel", Barrier, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemory.cu"},
+	{"symmetric_memory::", UnknownOp, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ all_gather", AllGather, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ reduce_scatter", ReduceScatter, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"multimem_ all_reduce", AllReduce, "PyTorch symmetric memory", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"_shot_all_reduce", AllReduce, "PyTorch symmetric memory, and Triton kernels on it", "pytorch/pytorch torch/csrc/distributed/c10d/symm_mem/CUDASymmetricMemoryOps.cu"},
+	{"all_reduce_ _shot", AllReduce, "SGLang", "sgl-project/sglang python/sglang/jit_kernel: all_reduce_one_shot_push_kernel and its like"},
+	{"_all_reduce_kernel", AllReduce, "Triton kernels on symmetric memory", "meta-pytorch/kraken"},
+	{"mscclpp", UnknownOp, "mscclpp", "microsoft/mscclpp src/ext/collectives, src/core/executor"},
+	{"rocshmem barrier", Barrier, "rocSHMEM", "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
+	{"rocshmem quiet", Barrier, "rocSHMEM", "ROCm/rocSHMEM src/rocshmem_gpu.cpp"},
+	{"rocshmem", UnknownOp, "rocSHMEM", "ROCm/rocSHMEM src/rocshmem_gpu.cpp, src/host"},
+	{"barrier _on_stream_kernel", Barrier, "NVSHMEM", "NVIDIA/nvshmem src/device/launch"},
+	{"rdxn _on_stream_kernel", AllReduce, "NVSHMEM", "NVIDIA/nvshmem src/device/launch"},
+	{"fcollect _on_stream_kernel", AllGather, "NVSHMEM", "NVIDIA/nvshmem src/device/launch"},
+	{"_on_stream_kernel", UnknownOp, "NVSHMEM", "NVIDIA/nvshmem src/device/launch"},
+	{"nvshmem", UnknownOp, "NVSHMEM", "NVIDIA/nvshmem src/device"},
+	{"mscclkernel", UnknownOp, "MSCCL in RCCL", "ROCm/rccl src/device/msccl_kernel_impl.h"},
+	{"nccl", UnknownOp, "NCCL", "NVIDIA/nccl src/device; RCCL uses the same names"},
+	{"rccl", UnknownOp, "RCCL", "ROCm/rccl src/device"},
+}
+
+// computeDespiteName are words of compute kernels whose names also hold words of
+// communication kernels: Inductor names a fused kernel after the operators whose outputs it
+// reads, DeepEP counts tokens by rank before it sends them, and buffers are cleared.
+var computeDespiteName = [...]string{
+	"triton_poi_", "triton_per_", "triton_red_", "triton_for_", "triton_tem_", "triton_fused_", "triton__",
+	"get_dispatch_layout", "lamport_initialize", "__amd_rocclr_",
+}
+
+// communicationOf returns the row that matches a kernel's name, or nil.
+func communicationOf(kernel string) *communicationKernel {
+	name := kernelWord(kernel)
+	if isCompute(name) {
+		return nil
+	}
+	for i := range communicationKernels {
+		if containsAll(name, communicationKernels[i].words) {
+			return &communicationKernels[i]
+		}
+	}
+	return nil
+}
+
+// kernelWord is a kernel's name without its template arguments and parameters, in lower
+// case.
+func kernelWord(kernel string) string {
+	kernel = strings.ReplaceAll(kernel, "(anonymous namespace)::", "")
+	if i := strings.IndexAny(kernel, "(<"); i > 0 {
+		kernel = kernel[:i]
+	}
+	return strings.ToLower(kernel)
+}
+
+func isCompute(name string) bool {
+	return slices.ContainsFunc(computeDespiteName[:], func(word string) bool { return strings.Contains(name, word) })
+}
+
+// containsAll reports whether a name contains words, which are separated by spaces, one
+// behind the other.
+func containsAll(name, words string) bool {
+	for word := range strings.SplitSeq(words, " ") {
+		i := strings.Index(name, word)
+		if i < 0 {
+			return false
+		}
+		name = name[i+len(word):]
+	}
+	return true
+}
+
+// Communicates reports whether a kernel is a communication kernel, by its name.
+func Communicates(kernel string) bool { return communicationOf(kernel) != nil }
+
+// CommunicationLibrary returns the library of a communication kernel, "" for any other
+// kernel.
+func CommunicationLibrary(kernel string) string {
+	if c := communicationOf(kernel); c != nil {
+		return c.library
+	}
+	return ""
+}
+
+// KernelOp returns the operation of a communication kernel, by its name.
+func KernelOp(kernel string) CollectiveOp {
+	c := communicationOf(kernel)
+	if c != nil && c.op != UnknownOp {
+		return c.op
+	}
+	return CollectiveOpIn(kernelWord(kernel))
+}
+
+// LooksLikeCommunication reports whether a kernel that Communicates does not know has a
+// name as communication kernels have.
+func LooksLikeCommunication(kernel string) bool {
+	name := kernelWord(kernel)
+	if isCompute(name) || Communicates(kernel) {
+		return false
+	}
+	for _, words := range [...]string{
+		"allreduce", "all_reduce", "allgather", "all_gather", "reducescatter", "reduce_scatter",
+		"alltoall", "all_to_all", "all2all", "a2a", "sendrecv", "send_recv", "p2p", "rdma",
+		"cross_device", "cross_rank", "multimem", "symm_mem", "lamport", "ibgda",
+		"moe dispatch", "moe combine", "expert dispatch", "expert combine", "ep_dispatch", "ep_combine", "ep_scatter_send",
+	} {
+		if containsAll(name, words) {
+			return true
+		}
+	}
+	parts := strings.FieldsFunc(name, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return slices.Contains(parts, "comm") || slices.Contains(parts, "peer")
+}

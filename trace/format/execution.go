@@ -1,0 +1,66 @@
+package format
+
+import (
+	"os" // opening what the user names is what this package is for
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/assemble"
+)
+
+// executionFolders are the names of a folder, beside the profiles of a run, with the
+// profile and the execution trace of another step of the same program.
+var executionFolders = []string{"et", "execution", "execution_trace", "execution_traces"}
+
+// withExecution gives a run the storages that an execution trace in a folder below
+// recorded, and those of one rank to ranks without an execution trace. It returns the
+// folders that it read. An execution trace that cannot be read is noted.
+func withExecution(run *trace.Run, path string, folders []string, o Options) (*trace.Run, []string) {
+	var read []string
+	for _, name := range folders {
+		if !slices.Contains(executionFolders, name) || !lacksUses(run) {
+			continue
+		}
+		below := filepath.Join(path, name)
+		l, err := o.listFolder(below)
+		if err != nil || len(l.traces) == 0 {
+			continue
+		}
+		read = append(read, name)
+		other, err := openFiles(l.traces, below, o)
+		if err != nil {
+			run.Ledger.Add(trace.Noted, below, "execution trace ignored: "+err.Error(), "", 0)
+			continue
+		}
+		run = assemble.Transfer(run, other, below)
+	}
+	return run, read
+}
+
+// lacksUses reports whether a rank has no storages.
+func lacksUses(run *trace.Run) bool {
+	known := make([]bool, len(run.Ranks))
+	for _, s := range run.Spans {
+		if run.UsesOf(s) != 0 {
+			known[run.RankOf(s)] = true
+		}
+	}
+	return slices.Contains(known, false)
+}
+
+// besideFile lists a profile and its execution trace, rank0.json.gz and rank0.et.json.gz,
+// if there is one.
+func besideFile(path string) []string {
+	stem, ok := strings.CutSuffix(strings.TrimSuffix(path, ".gz"), ".json")
+	if !ok || strings.HasSuffix(stem, ".et") {
+		return []string{path}
+	}
+	for _, end := range []string{".et.json", ".et.json.gz"} {
+		if info, err := os.Stat(stem + end); err == nil && info.Mode().IsRegular() {
+			return []string{path, stem + end}
+		}
+	}
+	return []string{path}
+}
