@@ -79,6 +79,9 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	}
 	// Alone, the workgroups that share a CU together take the measured time.
 	together := float64(min(perCU, max(1, CeilDiv(g.WGs, cus))))
+	if lone := together == 1 && g.Tiles == 0; lone && !op.Matrix() && op.Shape.Kind != workload.GEMV && op.Shape.Kind != workload.Embedding {
+		together = float64(perCU) // a workgroup alone on its CU leaves room in its pipes (rule D11)
+	}
 	g.Pipe = 1 / together
 	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.Merged {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of

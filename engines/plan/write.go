@@ -50,7 +50,9 @@ func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel 
 			return k
 		}
 	}
-	return pl.Collective(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
+	p := pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, nil)
+	pl.slowAsCaptured(&p, op.Collective)
+	return pl.Collective(op, p)
 }
 
 // WaitUntilReady makes a stream wait for the host and for an operation's predecessors. It
