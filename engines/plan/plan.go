@@ -35,6 +35,7 @@ type Planner struct {
 	gangs    map[gangKey]*Gang
 	Measured bool // kernels last their measured times and hold no slots
 	Ahead    bool // hosts run ahead of the devices as in a loop (RunAhead)
+	once     bool // IssueAhead: there is one iteration
 	Anchored bool // every operation starts at its captured time
 
 	// Set by schedules that write every operation themselves (oneAtATime, lanes).
