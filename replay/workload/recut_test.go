@@ -7,7 +7,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-const steps = "samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_"
+const stepTraces = "samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_"
 
 // A step of DLRM is one chain of lookups, captured whole or in parts. Its parts end at the
 // all-to-all: the MLPs around it are not part of it.
@@ -17,12 +17,12 @@ func TestChains(t *testing.T) {
 		chains, parts, before, after int
 	}{
 		{"samples/measurements/2026-11-20-h200x4/traces/dlrm_train", 2, 1, 33, 0},
-		{steps + "dlrm_d256_b32768_chunks1_channels0", 2, 1, 65, 2},
-		{steps + "dlrm_d256_b32768_chunks4_channels0", 2, 4, 65, 1},
-		{steps + "dlrm_d128_b16384_chunks4_channels0", 2, 4, 27, 1},
+		{stepTraces + "dlrm_d256_b32768_chunks1_channels0", 2, 1, 65, 2},
+		{stepTraces + "dlrm_d256_b32768_chunks4_channels0", 2, 4, 65, 1},
+		{stepTraces + "dlrm_d128_b16384_chunks4_channels0", 2, 4, 27, 1},
 		{"samples/measurements/2026-11-20-h200x4/traces/pipe_multistream_llama70b_fc2_tp4_all_reduce", 0, 0, 0, 0}, // a loop
-		{steps + "ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue", 0, 0, 0, 0},
-		{steps + "moe_ep_h4096_t8192_scheduletwo_batch_overlap_channels0_priorityFalse", 0, 0, 0, 0},
+		{stepTraces + "ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue", 0, 0, 0, 0},
+		{stepTraces + "moe_ep_h4096_t8192_scheduletwo_batch_overlap_channels0_priorityFalse", 0, 0, 0, 0},
 	} {
 		t.Run(c.path[strings.LastIndex(c.path, "/")+1:], func(t *testing.T) {
 			w := open(t, c.path, Options{})
@@ -101,7 +101,7 @@ func TestRecut(t *testing.T) {
 // workgroups of 128 threads of 8 bf16 behind an all-reduce of 32 x 8192.
 func TestSizeBehind(t *testing.T) {
 	for path, want := range map[string]int64{"decode_tp_b1_allreducenccl_graphTrue": 16 << 10, "decode_tp_b32_allreducenccl_graphTrue": 512 << 10} {
-		w := open(t, steps+path, Options{})
+		w := open(t, stepTraces+path, Options{})
 		for i := range w.Collectives {
 			if got := SizeBehind(w, &w.Collectives[i]); got != want {
 				t.Errorf("%s: all-reduce %d of %d bytes, want %d", path, i, got, want)
@@ -110,5 +110,40 @@ func TestSizeBehind(t *testing.T) {
 		if n := len(w.Collectives); n != 32 {
 			t.Errorf("%s: %d collectives", path, n)
 		}
+	}
+}
+
+// A step with async tensor parallelism has pipelined all-gathers and reduce-scatters in
+// turn; whole, it has as many collectives of the library as the same model compiled
+// without, GEMMs over all rows and no barriers.
+func TestUnpipelined(t *testing.T) {
+	w := open(t, stepTraces+"tp_sp_s4096_modeasync_tp", Options{})
+	compiled := open(t, stepTraces+"tp_sp_s4096_modecompiled", Options{})
+	pipelines := Pipelines(w)
+	if n := len(Pipelines(compiled)); n != 0 {
+		t.Errorf("%d in the compiled step, want none", n)
+	}
+	if got, want := len(pipelines), len(compiled.Collectives); got != want {
+		t.Fatalf("%d pipelined collectives, want %d", got, want)
+	}
+	for i := range pipelines {
+		if c := &compiled.Collectives[i]; pipelines[i].Op != c.Op || pipelines[i].Bytes != c.Bytes {
+			t.Errorf("%d: %s of %d bytes, want %s of %d", i, pipelines[i].Op, pipelines[i].Bytes, c.Op, c.Bytes)
+		}
+	}
+	cut := halves
+	cut.Alone = func(*Collective) trace.Time { return 160_000 }
+	whole := Unpipelined(w, pipelines, cut)
+	checkInvariants(t, whole)
+	gemms := func(w *Workload) (rows int64) {
+		for i := range w.Ops {
+			if w.Ops[i].Shape.Kind == GEMM {
+				rows += w.Ops[i].Shape.M
+			}
+		}
+		return rows
+	}
+	if got, want := gemms(whole), gemms(compiled); got != want || len(whole.Collectives) != len(compiled.Collectives) {
+		t.Errorf("GEMMs of %d rows and %d collectives, want %d and %d", got, len(whole.Collectives), want, len(compiled.Collectives))
 	}
 }
