@@ -35,6 +35,7 @@ type replayed struct {
 	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
 	Window     string              `json:"window,omitempty"`    // recorded and explained: iteration, all, or a time range
 	Measured   int64               `json:"measured_ns"`         // estimated if the trace is
+	Unprofiled bool                `json:"unprofiled"`          // times below are without the profiler, which Measured includes
 	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
 	Residual   compare.Residual    `json:"residual"`
 	Isolation  *workload.Isolation `json:"isolation"` // how isolated durations were found
@@ -100,17 +101,17 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
 	asMeasured := base
-	if sc.Clock != plan.CapturedClock { // the capture's own clock
-		same := sc
-		same.Clock = plan.CapturedClock
-		if asMeasured, err = compare.Run(w, m, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
+	if sc.Clock != plan.CapturedClock || w.Unprofiled { // the capture's own clock and host
+		same, profiled := sc, *w
+		same.Clock, profiled.Unprofiled = plan.CapturedClock, false
+		if asMeasured, err = compare.Run(&profiled, m, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
 			return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
 	}
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile,
+		Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile,
 	}
 	for _, out := range r.outcomes {
 		r.add(out)

@@ -22,6 +22,7 @@ type replayFlags struct {
 	strategy string
 	clock    string // name of a clock regime
 	dataflow string // a file of corrections
+	profiled bool   // times under the profiler
 	lift     workload.Options
 }
 
@@ -32,7 +33,7 @@ func (f *replayFlags) flags(c *cobra.Command, strategies string) {
 	set.StringVar(&f.strategy, "strategy", "all", strategies+" after colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
 	dataflowFlag(c, &f.dataflow)
-	set.BoolVar(&f.lift.Unprofiled, "unprofiled", false, "predict a run without the profiler: remove host pauses under 1 ms between launches, which the profiler causes")
+	set.BoolVar(&f.profiled, "profiled", false, "predict times under the profiler that recorded the trace; default: without what it adds to operators and calls of the host")
 }
 
 // prepare checks the flags, parses the strategies with parse, then reads the trace,
@@ -48,6 +49,7 @@ func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S
 	if f.lift.Dataflow, err = readCorrections(f.dataflow); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
+	f.lift.Unprofiled = !f.profiled
 	w, m, err := a.subject(f.path, f.machine, f.lift)
 	if err != nil {
 		return nil, nil, m, err

@@ -51,35 +51,45 @@ func ClockOf(w *workload.Workload, m *machine.Machine, sc Scenario) Clock {
 	return c
 }
 
-// shown is the relative clock of the capture, derived from its GEMMs: those whose times
-// alone are measured if they take most of the GEMMs' time, else those of the matrix library
-// by its law. A reading within the spread of runs of the full clock or of the settled one
-// counts as that. Without GEMMs it is the full clock, if that lasts for the seconds that
-// the GPUs had computed (rule P6).
+// shown is the relative clock of the capture, derived from GEMMs whose times alone are
+// measured. Without such GEMMs it is what the law of the matrix library says; a reading
+// within twice the spread of runs of the full clock or of the settled one counts as the
+// nearer of the two. Without GEMMs of the library, and in a short burst, it is the full
+// clock, if that lasts for the seconds that the GPUs had computed (rule P6).
 func (c Clock) shown(w *workload.Workload, m *machine.Machine, loaded float64) float64 {
-	near, law := m.Matmul.RunSpread.Value, false
-	known, took, all := LibraryGEMMs(w, m, law)
-	if took <= all/2 {
-		law = true
-		known, took, all = LibraryGEMMs(w, m, law)
-	}
-	if took <= all/2 {
-		settled := m.Clock.Settled(c.demand)
-		if loaded > m.Clock.Lasts(0, m.Clock.Draw(c.demand, 1)) {
-			return settled
+	near := m.Matmul.RunSpread.Value
+	settled := m.Clock.Settled(c.demand)
+	if known, took, all := LibraryGEMMs(w, m, false); took > all/2 {
+		if at := known / took / m.Clock.InPlace.Or(1); at < 1-near {
+			return max(at, settled)
 		}
 		return 1
 	}
-	at := known / took / m.Clock.InPlace.Or(1)
-	if at >= 1-near {
+	known, took, all := LibraryGEMMs(w, m, true)
+	lasts := m.Clock.Lasts(0, m.Clock.Draw(c.demand, 1))
+	switch {
+	case took > all/2 && loaded > burst*lasts:
+	case loaded > lasts:
+		return settled
+	default:
 		return 1
 	}
+	at := min(1, known/took/m.Clock.InPlace.Or(1))
 	c.demand.At = at
-	if settled := m.Clock.Settled(c.demand); math.Abs(at/settled-1) <= near {
-		return settled
+	settled = m.Clock.Settled(c.demand)
+	switch far, low := 1-at, math.Abs(at/settled-1); {
+	case min(far, low) > 2*near:
+		return at
+	case far <= low:
+		return 1
 	}
-	return at
+	return settled
 }
+
+// burst is the length of a capture, relative to the time for which the full clock lasts from
+// rest, that moves the average draw too little to lower the clock: the error of the law of
+// GEMMs then exceeds what it could show.
+const burst = 0.1
 
 // add adds one operation to the demand.
 func (c *Clock) add(w *workload.Workload, m *machine.Machine, op *workload.Op) {
@@ -118,7 +128,7 @@ func LibraryGEMMs(w *workload.Workload, m *machine.Machine, law bool) (known, to
 		}
 		all += Seconds(op.DurAlone())
 		sh := op.Shape
-		if t := m.Tiling(sh.M, sh.N, sh.K); op.Tiling.Persistent && (law || t.Measured) {
+		if t := m.Tiling(sh.M, sh.N, sh.K); op.Tiling.Persistent && (t.Measured || law && !op.Own) {
 			known += t.Seconds
 			took += Seconds(op.DurAlone())
 		}

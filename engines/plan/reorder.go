@@ -57,17 +57,24 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command { return pl.comman
 // Part is the k-th of n parts of a compute operation or copy.
 func (pl *Planner) Part(op *workload.Op, k, n int) program.Command { return pl.MidPart(op, k, n) }
 
-// Regrouped is one rank's kernel of a collective that was not captured: one that carries
-// the bytes of several captured ones, or a share of one. alone is its duration alone with
-// the channels of the capture, channels the new number (0: the same), beside the compute
-// that may run alongside (nil: none).
-func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels int, beside *workload.Op) *program.Kernel {
+// Regrouped is one rank's kernel of a collective at a place of its own, captured or with the
+// bytes of several captured ones. channels is the number of its channels (0: as captured),
+// runners what computes alongside it.
+func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels int, runners []workload.CoRun) *program.Kernel {
 	if pl.CollectiveKernel != nil {
 		if k := pl.CollectiveKernel(op); k != nil {
 			return k
 		}
 	}
-	return pl.Carried(op, pl.Chunks(c, 1, channels, beside))
+	p := pl.Chunks(c, 1, channels, nil)
+	pl.slowBeside(&p, runners)
+	return pl.Carried(op, p)
+}
+
+// AloneAt is the duration alone of a collective with that number of channels (0: as
+// captured), ns.
+func (pl *Planner) AloneAt(c *workload.Collective, channels int) trace.Time {
+	return pl.Chunks(c, 1, channels, nil).DurAlone
 }
 
 // TimeOf is the library's time of a collective alone, ns; 0 where the profile has no law.

@@ -24,8 +24,8 @@ func (sw *stepWriter) write() {
 		for k := range x.members {
 			x.members[k].done = sw.pl.Program.NewFlag(x.coll.Op.String() + " done")
 		}
-		sw.beside(x)
 	}
+	sw.beside()
 	for rank := range sw.items {
 		for _, it := range sw.items[rank] {
 			it.done = sw.pl.Done[it.op.ID]
@@ -79,18 +79,43 @@ func (sw *stepWriter) walk(rank int, visitItem func(*item), visitExchange func(*
 	}
 }
 
-// beside finds, for each member, the largest compute operation between its place and the
-// first item that waits for it: the one that decides how it is slowed (rule L5).
-func (sw *stepWriter) beside(x *exchange) {
+// beside estimates what computes alongside each exchange, which decides how it is slowed
+// (rule L5): compute runs back to back, and the exchanges of a stream run one after another,
+// each from its place on. What waits for an exchange does not run alongside it.
+func (sw *stepWriter) beside() {
 	if sw.serial {
 		return
 	}
-	for k := range x.members {
-		m := &x.members[k]
-		items := sw.items[m.rank]
-		for i := int(m.place) + 1; i < len(items) && !slices.Contains(items[i].waits, x); i++ {
-			if op := items[i].op; op.Kind == trace.Compute && (m.beside == nil || op.DurAlone() > m.beside.DurAlone()) {
-				m.beside = op
+	type stream struct {
+		rank int
+		name string
+	}
+	busy := map[stream]trace.Time{}
+	starts := make([][]trace.Time, len(sw.items)) // by rank and item
+	for rank, items := range sw.items {
+		at := trace.Time(0)
+		for _, it := range items {
+			starts[rank] = append(starts[rank], at)
+			at += it.op.DurAlone()
+		}
+		starts[rank] = append(starts[rank], at)
+	}
+	for _, x := range sw.exchanges {
+		alone := sw.pl.AloneAt(x.coll, sw.channels)
+		for k := range x.members {
+			m := &x.members[k]
+			on := stream{m.rank, x.name + x.coll.Op.String()}
+			from := max(starts[m.rank][m.place+1], busy[on])
+			busy[on] = from + alone
+			i, _ := slices.BinarySearch(starts[m.rank], from+1)
+			for i = max(0, i-1); i < len(sw.items[m.rank]) && starts[m.rank][i] < from+alone; i++ {
+				it := sw.items[m.rank][i]
+				if slices.Contains(it.waits, x) {
+					break
+				}
+				if it.op.Kind == trace.Compute {
+					m.runners = append(m.runners, workload.CoRun{Op: it.op.ID, Time: min(starts[m.rank][i+1], from+alone) - max(starts[m.rank][i], from)})
+				}
 			}
 		}
 	}
@@ -263,7 +288,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		gap = plan.Duration(rw.pl.Machine.Launch.Event.Value)
 	}
 	rw.issue(s, m.op)
-	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.beside)))
+	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)))
 	s.Post(m.done, 1)
 	m.started = true
 	rw.comm = x

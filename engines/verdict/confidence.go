@@ -232,7 +232,7 @@ func (v *assessment) host() {
 	case worst > 0.2:
 		why := "host-bound: devices wait %.0f %% of the time for a launch"
 		if !v.w.Unprofiled && v.w.Run.Estimated == "" {
-			why += " (--unprofiled leaves out what a profiler adds)"
+			why += ", the profiler's part included"
 		}
 		v.addCaveat(Low, why, 100*worst)
 	case worst > 0.05:
@@ -253,6 +253,9 @@ func (v *assessment) issue() float64 {
 	}
 	run := v.out.Result.Run
 	for _, s := range run.Spans {
+		if v.w.InGraph(plan.OriginOf(run, s)) {
+			continue
+		}
 		switch s.Kind {
 		case trace.Collective:
 			each += l.HostCollective.Or(0)

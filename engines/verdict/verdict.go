@@ -63,7 +63,7 @@ func Judge(w *workload.Workload, captured compare.Outcome, outcomes []compare.Ou
 	v.HostBound = v.HostWait > hostBound
 	if v.HostBound {
 		v.say("host-bound: devices wait %.0f %% of the time for the host to launch the next kernel, which no overlap strategy changes; "+
-			"a captured graph or a compiled step removes it (bulk:graph=on predicts the pairs in a graph)", 100*v.HostWait)
+			"a captured graph removes it (captured:graph=on predicts that), torch.compile and fewer, larger operators reduce it", 100*v.HostWait)
 	}
 	times, plain := make([]float64, len(all)), make([]bool, len(all))
 	others := 0

@@ -87,12 +87,20 @@ func (src *source) settled(id int32, found []Edge) []Edge {
 	return kept
 }
 
-// guess adds what streams and events say about ops without accesses. A collective reads
+// guess adds what streams and events say about ops without accesses (rule V8). A collective reads
 // what the op before its issue wrote, and an op that waited for a collective reads what
 // that received; other orders may mean nothing.
 func (src *source) guess(unknown []bool) {
+	total := 0
 	for i := range src.ops {
-		id := int32(i)
+		total += len(src.ops[i].After)
+	}
+	room := make([]Edge, total) // one array, for speed
+	for i := range src.ops {
+		id, n := int32(i), len(src.ops[i].After)
+		if src.flow[i] == nil {
+			src.flow[i], room = room[:0:n], room[n:]
+		}
 		for _, d := range src.ops[i].After {
 			if !unknown[id] && !unknown[d.Op] {
 				continue

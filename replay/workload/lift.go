@@ -51,7 +51,7 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l.markSteps()
 	l.candidates = make([]candidates, len(sources))
 	l.ranges = markRanges(run)
-	records, hosts := recordHosts(run), make([]Host, len(sources))
+	hosts := make([]Host, len(sources))
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
@@ -60,14 +60,15 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 		src.assignSteps()
 		l.flow(src)
 		l.candidates[i] = l.findCandidates(src)
-		hosts[i], records[i] = src.host(run, &records[i]), hostRecord{}
+		hosts[i] = src.host(run)
 		src.facts = nil
 	}
+	recordHosts(run, hosts, sources)
 	if err := l.spread(); err != nil {
 		return nil, err
 	}
 	for _, row := range w.Rows {
-		w.Calls = append(w.Calls, middle(sources[row].calls))
+		w.Calls = append(w.Calls, hosts[row].call)
 		w.Hosts = append(w.Hosts, &hosts[row])
 	}
 	l.collect()

@@ -455,20 +455,26 @@ func (r *recut) flowOf(row int32, id []int32) (flow []Edge) {
 // coRunners are, by collective, the ops that compute alongside: those of the capture and,
 // for the parts of a chain, the first heavy op of the next part or, for the last part, the
 // first op that rearranges what the others brought.
-func (r *recut) coRunners(w *Workload, id []int32) []int32 {
-	runners := filled(len(w.Collectives))
+func (r *recut) coRunners(w *Workload, id []int32) [][]CoRun {
+	runners := make([][]CoRun, len(w.Collectives))
 	f := chainFinder{w: w, classes: map[*Kernel]class{}}
-	for i := range r.w.Collectives {
-		if with := r.w.Isolation.CoRunners; i < len(with) && with[i] >= 0 && r.at[r.w.Collectives[i].Members[0]].role == outside {
-			if now := r.now[with[i]]; len(now) > 0 {
-				runners[w.Ops[id[r.now[r.w.Collectives[i].Members[0]][0]]].Collective] = id[now[0]]
+	for i, with := range r.w.Isolation.CoRunners {
+		first := r.w.Collectives[i].Members[0]
+		if r.at[first].role != outside {
+			continue
+		}
+		row := w.Ops[id[r.now[first][0]]].Collective
+		for _, run := range with {
+			if now := r.now[run.Op]; len(now) > 0 {
+				runners[row] = append(runners[row], CoRun{Op: id[now[0]], Time: run.Time})
 			}
 		}
 	}
 	for row := range r.ops {
 		if p := &r.ops[row]; p.role == moving && r.n > 1 {
 			if with := r.alongside(&f, int32(row)); with >= 0 && r.c.Disturbs(&w.Ops[id[with]]) {
-				runners[w.Ops[id[row]].Collective] = id[with]
+				op := &w.Ops[id[with]]
+				runners[w.Ops[id[row]].Collective] = []CoRun{{Op: op.ID, Time: max(1, op.DurAlone())}}
 			}
 		}
 	}
