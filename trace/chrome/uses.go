@@ -1,6 +1,9 @@
 package chrome
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
 )
@@ -57,4 +60,55 @@ func (d *reader) usesOf(issuer trace.SpanID) int32 {
 		return n
 	}
 	return 0
+}
+
+// groupUses gives a collective kernel that no recorded collective launched the accesses
+// of the recorded ones before it on its thread that launched none: several collectives
+// in one NCCL group, such as a batch of sends and receives, are one kernel, which is
+// launched behind the last of them.
+func (d *reader) groupUses() {
+	if d.recorded == nil {
+		return
+	}
+	type event struct {
+		lane   trace.LaneID
+		at     trace.Time
+		kernel int32 // row, or None
+		of     int32 // else the operator
+	}
+	var events []event
+	for _, a := range d.operatorCalls {
+		at, ok := d.recorded.at[a.call]
+		if !ok || d.nameOfCall(a.call) != "record_param_comms" {
+			continue
+		}
+		if _, launched := d.recorded.uses[at]; !launched {
+			s := d.b.Span(d.calls[a.call])
+			events = append(events, event{s.Lane, s.Start, trace.None, at})
+		}
+	}
+	if len(events) == 0 {
+		return
+	}
+	for row, info := range d.kernels {
+		k := d.b.Kernel(int32(row))
+		if k.Uses == 0 && k.Launch != trace.None && d.b.Span(info.span).Kind == trace.Collective {
+			s := d.b.Span(k.Launch)
+			events = append(events, event{s.Lane, s.Start, int32(row), trace.None})
+		}
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Or(cmp.Compare(a.lane, b.lane), cmp.Compare(a.at, b.at)) })
+	var list []trace.Access
+	lane := trace.LaneID(trace.None)
+	for _, e := range events {
+		if e.lane != lane {
+			lane, list = e.lane, nil
+		}
+		if e.kernel == trace.None {
+			list = append(list, d.recorded.Accesses(e.of)...)
+			continue
+		}
+		d.b.Kernel(e.kernel).Uses = d.b.AddUses(list, 0)
+		list = nil
+	}
 }
