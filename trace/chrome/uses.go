@@ -16,20 +16,29 @@ type recorded struct {
 	uses map[int32]int32 // by operator: its number in Run.Uses
 }
 
-// fewestJoined is the smallest share, in percent, of a file's operators for which an
-// execution trace is one of the same run.
+// fewestJoined is the smallest share, in percent, of the operators of a file in an
+// execution trace, or of those with tensors in it in the file, for which both are of
+// the same run. Either may have recorded for longer.
 const fewestJoined = 90
 
-// adopt takes storages from the execution trace, if most operators of the file are in
-// it.
+// adopt takes storages from the execution trace, if it is one of the same run.
 func (d *reader) adopt(x *assemble.Execution, joined []int32) {
 	r := &recorded{Execution: x, at: make(map[int32]int32, len(joined)), uses: map[int32]int32{}}
+	found, known := 0, 0
 	for i, a := range d.operatorCalls {
 		if joined[i] != trace.None {
 			r.at[a.call] = joined[i]
+			if x.HasTensors(joined[i]) {
+				found++
+			}
 		}
 	}
-	if len(r.at)*100 < fewestJoined*min(len(joined), len(x.Operators)) {
+	for i := range x.Operators {
+		if x.HasTensors(int32(i)) {
+			known++
+		}
+	}
+	if len(r.at)*100 < fewestJoined*len(joined) && (known == 0 || found*100 < fewestJoined*known) {
 		d.b.Note(trace.Noted, x.File, "storages ignored: few of its operators are in the Kineto file, so it is of another run", "", 0)
 		return
 	}
