@@ -56,9 +56,26 @@ func (pl *Planner) slowAsCaptured(p *Piece, row int32) {
 	if iso == nil || int(row) >= len(iso.CoRunners) || len(iso.CoRunners[row]) == 0 {
 		return
 	}
+	key := coRunKey{row, p.Channels}
+	mean, ok := pl.coRuns[key]
+	if !ok {
+		mean = pl.meanCoRun(*p, iso.CoRunners[row])
+		pl.coRuns[key] = mean
+	}
+	p.Slowdown, p.onset, p.late = mean.Slowdown, mean.onset, mean.late
+}
+
+// A coRunKey is a captured collective on a number of channels.
+type coRunKey struct {
+	row      int32
+	channels int
+}
+
+// meanCoRun is a piece with its mean co-run slowdown alongside several operations.
+func (pl *Planner) meanCoRun(p Piece, with []workload.CoRun) Piece {
 	var all, factor, onset, late float64
-	for _, r := range iso.CoRunners[row] {
-		pl.slow(p, &pl.Workload.Ops[r.Op])
+	for _, r := range with {
+		pl.slow(&p, &pl.Workload.Ops[r.Op])
 		t := float64(r.Time)
 		all, factor, late = all+t, factor+t*p.Slowdown, late+t*float64(p.late)
 		onset += t * (p.Slowdown - 1) * p.onset
@@ -67,4 +84,5 @@ func (pl *Planner) slowAsCaptured(p *Piece, row int32) {
 	if added := factor - all; added > 0 {
 		p.onset = onset / added
 	}
+	return p
 }
