@@ -56,6 +56,11 @@ func (b *Builder) AddUses(accesses []Access, pass int32) int32 {
 	return int32(len(t.Uses))
 }
 
+// SetUses sets the tables that AddUses fills.
+func (b *Builder) SetUses(uses []Uses, accesses []Access) {
+	b.run.Uses, b.run.Accesses = uses, accesses
+}
+
 // addUses appends the accesses of a run, and returns the offset of the numbers.
 func (m *merger) addUses(r *Run) int32 {
 	t := &m.b.run

@@ -117,8 +117,11 @@ const (
 func (o *Outcome) settleClock(w *workload.Workload, sc plan.Scenario, opts replay.Options) (*program.Program, error) {
 	clock := plan.ClockOf(w, &o.Machine, sc)
 	asCaptured := o.Strategy.Exact && sc.Clock == plan.CapturedClock
-	if sc.Pace = clock.Pace(&o.Machine, sc, 0); asCaptured {
+	switch {
+	case asCaptured:
 		sc.Pace = 0
+	case !(sc.Pace > 0): // else that of another outcome of the same races
+		sc.Pace = clock.Pace(&o.Machine, sc, 0)
 	}
 	for round := 1; ; round++ {
 		p, err := o.simulate(w, sc, opts)
@@ -148,7 +151,11 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 		return nil, err
 	}
 	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
-	o.Result, o.Err = replay.Simulate(o.Machine, pl.Program, opts)
+	p := pl.Program
+	if opts.Level == replay.Kernels && !opts.Causes {
+		p = p.Coarse()
+	}
+	o.Result, o.Err = replay.Simulate(o.Machine, p, opts)
 	if errors.Is(o.Err, replay.ErrStopped) {
 		return nil, o.Err
 	}

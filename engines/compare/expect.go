@@ -64,7 +64,7 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 	for _, fall := range raceOutcomes(w.World, !o.Races.GEMMs, o.Races.Chunks, plan.GatherRaces(&o.Machine)) {
 		t := o.Time
 		if both || fall.race != plan.MedianOutcome(w.World, o.Races.Gathers) {
-			sc.Race = fall.race
+			sc.Race, sc.Pace = fall.race, o.Scenario.Pace
 			other, err := Run(w, o.Machine, o.Selection, sc, replay.Options{Stop: stop})
 			if err != nil {
 				return err

@@ -57,7 +57,7 @@ func TestExpected(t *testing.T) {
 			if i == 0 {
 				want = c.alike*(fell[plan.GEMMFirst]+fell[plan.CommFirst]) + (1-2*c.alike)*fell[plan.RanksDiffer]
 			}
-			if got := float64(out.Expected); math.Abs(got-want) > 1 {
+			if got := float64(out.Expected); math.Abs(got-want) > 0.001*want { // outcomes settle their clocks from the same start or from each other's
 				t.Errorf("%d ranks, %s: expected %.0f ns, want %.0f", c.ranks, s.Strategy.Name, got, want)
 			}
 			if out.Best > out.Expected || out.Worst < out.Expected || i > 0 && out.Best != out.Worst {

@@ -19,17 +19,21 @@ import (
 //
 //  1. An operation is disturbed if compute or a collective ran alongside it on its
 //     rank. What was not disturbed took its captured time alone (rule L1).
-//  2. A disturbed operation of which the capture holds undisturbed instances (the
-//     same kernel, grid and sizes on the same rank; the same collective) takes
-//     their median alone, if that is less than its captured time (rule L2).
-//  3. Of the others, the captured schedule is simulated with interference, every
-//     operation at its captured start, and the duration alone is scaled by captured
-//     over simulated until both agree (a fixed point). It is never longer than
-//     captured. Where the machine has a law for it, as for GEMMs and collectives,
-//     it is within what that law does on the capture's undisturbed operations (rule L3).
+//  2. The captured schedule is simulated with interference, every disturbed operation at
+//     its captured start. Simulated time over time alone is the operation's stretch, and
+//     captured time over stretch an estimate of its time alone. The times alone are then
+//     replaced by the estimates, and so on until they stay (a fixed point, rule L3).
+//  3. Instances of the same kernel, grid and sizes, or of the same collective, take the
+//     same time alone, on all ranks. The estimate of the instances of which the smallest
+//     share was disturbed, best nothing, holds for the others: it has the least of the
+//     model's error (rule L2).
+//  4. A time alone is never longer than captured. Where the machine has a law for it, as
+//     for GEMMs and collectives, it is within what that law does on the capture's
+//     undisturbed operations (rule L3).
 //
-// The remaining difference between simulated and captured durations is the residual that
-// Isolation reports. The workload is returned as a copy; captured times stay unchanged.
+// Where step 3 took a time alone from other instances, simulated against captured time is
+// an independent check of the interference in the model: the residual that Isolation
+// reports. The workload is returned as a copy; captured times stay unchanged.
 func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*workload.Workload, error) {
 	if w.Isolation != nil {
 		return w, nil
@@ -58,19 +62,22 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 	return w, nil
 }
 
-// Maximum number of rounds of the fixed point, and the largest relative difference between
-// simulated and captured durations at convergence.
+// Maximum number of rounds of the fixed point, and the largest relative change of the sum
+// of durations alone at convergence, of compute and of collectives.
 const (
-	isolationRounds = 6
+	isolationRounds = 4
 	isolationClose  = 0.002
 )
 
 // An isolation is the estimation of one workload's durations alone.
 type isolation struct {
 	workload.Isolation
-	w    *workload.Workload
-	m    machine.Machine
-	open []subject // disturbed operations
+	w       *workload.Workload
+	m       machine.Machine
+	open    []subject // disturbed operations
+	classes []instances
+	clock   []float64 // by rank: duration of its matrix kernels relative to the ranks' mean
+	beside  []bool    // by op: shares time with others, or is a collective of which a member does
 }
 
 // A subject is a disturbed operation: a compute kernel, or a collective on all its ranks.
@@ -80,7 +87,11 @@ type subject struct {
 	captured trace.Time
 	least    trace.Time // by the machine's law; 0 without a law
 	most     trace.Time // by the law, or captured
-	known    bool       // from undisturbed instances
+	class    int32      // row of isolation.classes
+	clock    float64    // of its rank, for matrix kernels; else 1
+	share    float64    // of its captured duration, 0 to 1, alongside others
+	stretch  float64    // simulated duration over duration alone; at least 1
+	borrowed bool       // its duration alone is that of other instances
 }
 
 // alone points to the subject's duration alone.
@@ -91,23 +102,42 @@ func (s *subject) alone() *trace.Time {
 	return &s.coll.Alone
 }
 
+// own is the subject's own estimate of its duration alone.
+func (s *subject) own() float64 { return float64(s.captured) / s.stretch }
+
 func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 	s := &isolation{w: w, m: m}
-	disturbed, beside := coRunners(w)
-	s.CoRunners = beside
-	known := undisturbed(w, disturbed, &m)
+	disturbed := coRunners(w)
+	s.CoRunners, s.beside = disturbed.with, disturbed.beside
+	known := undisturbed(w, &disturbed, &m)
+	s.clock = known.clocks(w)
+	rows := map[instanceClass]int32{}
+	classOf := func(c instanceClass) int32 {
+		row, ok := rows[c]
+		if !ok {
+			row = int32(len(s.classes))
+			rows[c] = row
+			s.classes = append(s.classes, instances{})
+			for _, k := range known.classes[c] {
+				s.classes[row].undisturbed = append(s.classes[row].undisturbed, float64(k.took)/s.clockOf(k.op))
+			}
+		}
+		s.classes[row].subjects = append(s.classes[row].subjects, int32(len(s.open)))
+		return row
+	}
 	for i := range w.Ops {
 		op := &w.Ops[i]
 		if op.Kind != trace.Compute || op.Dur() <= 0 {
 			continue
 		}
 		s.Operations++
-		if !disturbed.ops[i] {
+		if disturbed.ops[i] == 0 {
 			continue
 		}
-		x := subject{op: op, captured: op.Dur()}
+		x := subject{op: op, captured: op.Dur(), share: float64(disturbed.ops[i]) / float64(op.Dur()), clock: s.clockOf(op)}
 		x.least, x.most = known.gemms.around(gemmLaw(op, &m))
-		s.start(x, known.ops[kernelClass(w, op)])
+		x.class = classOf(kernelClass(w, op))
+		s.start(x)
 	}
 	for i := range w.Collectives {
 		c := &w.Collectives[i]
@@ -115,16 +145,33 @@ func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 			continue
 		}
 		s.Operations++
-		if !disturbed.collectives[i] {
+		if disturbed.collectives[i] == 0 {
 			continue
 		}
-		x := subject{coll: c, captured: c.Transfer()}
+		x := subject{coll: c, captured: c.Transfer(), share: float64(disturbed.collectives[i]) / float64(c.Transfer()), clock: 1}
 		x.least, x.most = known.transfers.around(collectiveLaw(c, &m))
-		s.start(x, known.collectives[collectiveClass(c)])
+		x.class = classOf(collectiveClass(c))
+		s.start(x)
 	}
 	s.Disturbed = len(s.open)
 	s.score(nil)
 	return s
+}
+
+// clockOf is the relative duration of an operation on its rank because of the rank's clock.
+func (s *isolation) clockOf(op *workload.Op) float64 {
+	if op == nil || !op.Matrix() {
+		return 1
+	}
+	return s.clock[op.Rank]
+}
+
+// start adds a subject whose duration alone is at first as captured.
+func (s *isolation) start(x subject) {
+	x.least, x.most = min(x.least, x.captured), min(x.most, x.captured)
+	x.stretch = 1
+	*x.alone() = x.most
+	s.open = append(s.open, x)
 }
 
 // gemmLaw is the profile's time of a GEMM alone, ns; 0 for other kernels and for element
@@ -154,51 +201,59 @@ func collectiveLaw(c *workload.Collective, m *machine.Machine) trace.Time {
 	return plan.Duration(max(0, m.Library.Time(c.Op, c.Bytes, n, channels)))
 }
 
-// start adds a subject with the median of its undisturbed instances, if there are any.
-func (s *isolation) start(x subject, instances []trace.Time) {
-	x.least, x.most = min(x.least, x.captured), min(x.most, x.captured)
-	*x.alone() = x.most
-	if len(instances) > 0 {
-		slices.Sort(instances)
-		x.known = true
-		*x.alone() = min(x.captured, instances[(len(instances)-1)/2])
-	}
-	s.open = append(s.open, x)
-}
-
 // solve runs the fixed point.
 func (s *isolation) solve(stop func() bool) error {
+	s.estimate() // of undisturbed instances
 	for s.Rounds = 1; ; s.Rounds++ {
 		simulated, err := s.simulate(stop)
 		if err != nil {
 			return err
 		}
-		worst := 0.0
 		for i := range s.open {
-			x := &s.open[i]
-			if x.known || simulated[i] <= 0 {
-				continue
+			if x := &s.open[i]; simulated[i] > 0 {
+				x.stretch = max(1, float64(simulated[i])/float64(*x.alone()))
 			}
-			next := trace.Time(float64(*x.alone())*float64(x.captured)/float64(simulated[i]) + 0.5)
-			next = max(1, x.least, min(x.most, next))
-			worst = max(worst, math.Abs(float64(next)/float64(*x.alone())-1))
-			*x.alone() = next
 		}
-		if worst < isolationClose || s.Rounds == isolationRounds {
+		changed := s.estimate()
+		if changed < isolationClose || s.Rounds == isolationRounds {
 			s.score(simulated)
 			return nil
 		}
 	}
 }
 
-// simulate runs the captured schedule with interference, every operation at its captured
-// start, and returns the simulated durations of the subjects.
+// estimate sets the durations alone from captured durations and stretches. It returns by
+// how much the sum of all changed, relative to it: the larger of compute and collectives.
+func (s *isolation) estimate() float64 {
+	var before, after [2]float64
+	for c := range s.classes {
+		k := &s.classes[c]
+		all, same := k.alone(s.open)
+		for _, i := range k.subjects {
+			x, of := &s.open[i], 0
+			if x.coll != nil {
+				of = 1
+			}
+			next := x.own()
+			if x.borrowed = same && x.share > alikeShare; x.borrowed {
+				next = all * x.clock
+			}
+			before[of] += float64(*x.alone())
+			*x.alone() = max(1, x.least, min(x.most, trace.Time(next+0.5)))
+			after[of] += float64(*x.alone())
+		}
+	}
+	return max(math.Abs(after[0]-before[0])/max(1, before[0]), math.Abs(after[1]-before[1])/max(1, before[1]))
+}
+
+// simulate runs the disturbed part of the captured schedule with interference, every
+// operation at its captured start, and returns the simulated durations of the subjects.
 func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 	pl, err := plan.NewPlanner(s.w, s.m, plan.Scenario{})
 	if err != nil {
 		return nil, err
 	}
-	pl.Anchored = true
+	pl.Anchored = s.beside
 	p := pl.Write(nil)
 	result, err := replay.Simulate(s.m, p, replay.Options{Name: "captured with interference", Stop: stop})
 	if err != nil {
@@ -227,7 +282,7 @@ func (s *isolation) simulate(stop func() bool) ([]trace.Time, error) {
 }
 
 // score computes the effect of the captured schedule on the subjects and the residual of
-// the simulation.
+// the simulation over those whose duration alone is that of other instances.
 func (s *isolation) score(simulated []trace.Time) {
 	var captured, alone [2]float64
 	var off []float64
@@ -238,7 +293,7 @@ func (s *isolation) score(simulated []trace.Time) {
 		}
 		captured[of] += float64(x.captured)
 		alone[of] += float64(*x.alone())
-		if simulated != nil {
+		if simulated != nil && x.borrowed {
 			off = append(off, math.Abs(float64(simulated[i])/float64(x.captured)-1))
 		}
 	}
@@ -248,134 +303,9 @@ func (s *isolation) score(simulated []trace.Time) {
 		}
 		return captured[of] / alone[of]
 	}
-	s.Compute, s.Collective = ratio(0), ratio(1)
+	s.Compute, s.Collective, s.Checked = ratio(0), ratio(1), len(off)
 	if len(off) > 0 {
 		slices.Sort(off)
 		s.Median, s.P90 = off[(len(off)-1)/2], off[(len(off)-1)*9/10]
-	}
-}
-
-// overlaps are the operations and collectives with others alongside them.
-type overlaps struct {
-	ops         []bool // by op
-	collectives []bool // by row
-}
-
-// coRunners finds the operations that ran alongside others and, by collective, the compute
-// kernel that ran alongside its transfer for longest: an op, or -1. Copies do not disturb:
-// captured copies are simulated without bandwidth (rule L4).
-func coRunners(w *workload.Workload) (d overlaps, beside []int32) {
-	d = overlaps{make([]bool, len(w.Ops)), make([]bool, len(w.Collectives))}
-	beside = slices.Repeat([]int32{-1}, len(w.Collectives))
-	longest := make([]trace.Time, len(w.Collectives))
-	meet := func(a, b *workload.Op) { // b disturbs a
-		if a.Collective < 0 {
-			d.ops[a.ID] = true
-			return
-		}
-		c := &w.Collectives[a.Collective]
-		both := min(c.Depart, b.End) - max(c.Arrive, b.Start)
-		if both <= 0 || b.Collective == a.Collective {
-			return
-		}
-		d.collectives[a.Collective] = true
-		if b.Collective < 0 && both > longest[a.Collective] {
-			longest[a.Collective], beside[a.Collective] = both, b.ID
-		}
-	}
-	for _, ids := range w.Ranks {
-		var running []int32
-		for _, id := range ids {
-			op := &w.Ops[id]
-			if op.Kind == trace.Copy || op.Dur() <= 0 {
-				continue
-			}
-			running = slices.DeleteFunc(running, func(r int32) bool { return w.Ops[r].End <= op.Start })
-			for _, r := range running {
-				meet(op, &w.Ops[r])
-				meet(&w.Ops[r], op)
-			}
-			running = append(running, id)
-		}
-	}
-	return d, beside
-}
-
-// An instanceClass is the properties that instances of one operation share.
-type instanceClass struct {
-	rank      int
-	name      string
-	wgs       int
-	shape     workload.Shape
-	coll      trace.CollectiveOp
-	bytes     int64
-	ranks     int
-	channels  int
-	isCompute bool
-}
-
-func kernelClass(w *workload.Workload, op *workload.Op) instanceClass {
-	c := instanceClass{rank: op.Rank, name: op.Name, wgs: op.Tiling.WGs, shape: op.Shape, isCompute: true}
-	c.shape.Evidence = ""
-	if a := w.Run.Kernel(w.Run.Spans[op.Span]); a != nil && c.wgs == 0 {
-		c.wgs = int(a.Grid[0]) * int(max(1, a.Grid[1])) * int(max(1, a.Grid[2]))
-	}
-	return c
-}
-
-func collectiveClass(c *workload.Collective) instanceClass {
-	return instanceClass{coll: c.Op, bytes: c.Bytes, ranks: len(c.Members), channels: c.Channels}
-}
-
-// instances are durations of undisturbed operations by class, and their ratios to the
-// machine's laws.
-type instances struct {
-	ops         map[instanceClass][]trace.Time
-	collectives map[instanceClass][]trace.Time
-	gemms       ratios
-	transfers   ratios
-}
-
-func undisturbed(w *workload.Workload, d overlaps, m *machine.Machine) instances {
-	found := instances{ops: map[instanceClass][]trace.Time{}, collectives: map[instanceClass][]trace.Time{}}
-	for i := range w.Ops {
-		if op := &w.Ops[i]; op.Kind == trace.Compute && op.Dur() > 0 && !d.ops[i] {
-			class := kernelClass(w, op)
-			found.ops[class] = append(found.ops[class], op.Dur())
-			found.gemms.add(op.Dur(), gemmLaw(op, m))
-		}
-	}
-	for i := range w.Collectives {
-		if c := &w.Collectives[i]; len(c.Members) > 0 && c.Bytes > 0 && !d.collectives[i] {
-			class := collectiveClass(c)
-			found.collectives[class] = append(found.collectives[class], c.Transfer())
-			found.transfers.add(c.Transfer(), collectiveLaw(c, m))
-		}
-	}
-	slices.Sort(found.gemms)
-	slices.Sort(found.transfers)
-	return found
-}
-
-// ratios are captured times of undisturbed operations over the law's, ascending.
-type ratios []float64
-
-func (r *ratios) add(took, law trace.Time) {
-	if law > 0 {
-		*r = append(*r, float64(took)/float64(law))
-	}
-}
-
-// around bounds the time alone of an operation with a law: by the 10th and 90th percentile
-// of the ratios or, without ratios, from below by the law, which holds at full clock.
-// Without a law there are no bounds.
-func (r ratios) around(law trace.Time) (least, most trace.Time) {
-	switch n := len(r); {
-	case law <= 0:
-		return 0, trace.Infinity
-	case n == 0:
-		return law, trace.Infinity
-	default:
-		return trace.Time(r[(n-1)/10] * float64(law)), trace.Time(r[(n-1)*9/10]*float64(law)) + 1
 	}
 }

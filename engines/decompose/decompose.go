@@ -81,6 +81,9 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if len(pl.Pairs) == 0 && pl.Workload.Origins == nil {
 		return nil, &plan.NotApplicable{Strategy: "decompose", Why: why}
 	}
+	if len(pl.Pairs) == 0 && pl.Workload.Unprofiled { // only chains, which Rebuild has cut
+		pl.RunAhead()
+	}
 	switch v["variant"] {
 	case "waves":
 		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, v.Int("group"), n, v.Int("channels")) }, nil

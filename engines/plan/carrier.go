@@ -70,12 +70,12 @@ func (pl *Planner) enginesCan(c *workload.Collective) bool {
 func (pl *Planner) Carried(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	whole := c.TransferAlone()
-	if !pl.Anchored {
+	if pl.Anchored == nil {
 		whole += c.Before
 	}
 	engines := pl.movedByEngines(c)
 	switch {
-	case c.Part && pl.Anchored:
+	case c.Part && pl.Anchored != nil:
 		return pl.GangFor(op, c, whole)
 	case c.Part: // its time counts with the last part
 		return pl.GangFor(op, c, 0)

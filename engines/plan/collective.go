@@ -156,17 +156,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Relative(c.Op, bytes, n, p.Channels, w))
 	}
 	if coRunner != nil {
-		parts := 1
-		if p.Shares == 0 { // chunks of a collective run alongside chunks of the GEMM
-			parts = p.Of
-		}
-		q := machine.Question{Kind: machine.AboutCoRun, Op: c.Op, Bytes: bytes, Ranks: n, Channels: p.Channels, With: pl.coRunKind(coRunner, parts)}
-		if sh := coRunner.Shape; sh.Kind == workload.GEMM {
-			q.M, q.N, q.K, q.DType = rowsOf(coRunner, 0, parts), sh.N, sh.K, sh.DType
-		}
-		pl.Lookups.Add(q)
-		factor, onset, latency := lib.CoRun(c.Op, bytes, n, p.Channels, q.With)
-		p.Slowdown, p.onset, p.late = factor, onset, Duration(latency)
+		pl.slow(&p, coRunner)
 	}
 	return p
 }

@@ -3,27 +3,75 @@ package plan
 import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
-// coRunKind is the kind of compute alongside a collective if that compute is cut into
-// parts: GEMMs of the matrix library, other GEMMs, or memory-bound kernels, which includes
-// GEMMs of few rows (rule I5).
-func (pl *Planner) coRunKind(op *workload.Op, parts int) machine.CoRunKind {
+// coRunner is a compute operation alongside a collective if that compute is cut into parts:
+// a GEMM of the matrix library, another kernel of matrix instructions, or a memory-bound
+// kernel, which includes GEMMs of few rows (rule I5).
+func (pl *Planner) coRunner(op *workload.Op, parts int) machine.CoRunner {
 	sh := op.Shape
 	switch {
-	case sh.Kind != workload.GEMM, parts > 1 && pl.Machine.Tiling(rowsOf(op, 0, parts), sh.N, sh.K).InMemory:
-		return machine.CoRunMemory
-	case op.Tiling.Persistent:
-		return machine.CoRunLibrary
+	case sh.Kind == workload.GEMM && parts > 1 && pl.Machine.Tiling(rowsOf(op, 0, parts), sh.N, sh.K).InMemory:
+		return machine.CoRunner{Kind: machine.CoRunMemory, Load: 1}
+	case sh.Kind == workload.GEMM && op.Tiling.Persistent:
+		return machine.CoRunner{Kind: machine.CoRunLibrary}
+	case op.Matrix():
+		return machine.CoRunner{Kind: machine.CoRunTiles}
 	}
-	return machine.CoRunTiles
+	return machine.CoRunner{Kind: machine.CoRunMemory, Load: pl.memoryLoad(op)}
 }
 
-// coRunnerOf is the compute operation that ran alongside a collective's transfer in the
-// capture, or nil (rule L5).
-func (pl *Planner) coRunnerOf(row int32) *workload.Op {
-	if i := pl.Workload.Isolation; i != nil && int(row) < len(i.CoRunners) && i.CoRunners[row] >= 0 {
-		return &pl.Workload.Ops[i.CoRunners[row]]
+// memoryLoad is the share of the memory's rate that an operation uses alone; 0 if its
+// traffic is unknown.
+func (pl *Planner) memoryLoad(op *workload.Op) float64 {
+	took, rate := Seconds(op.DurAlone()), pl.Machine.GPU.Memory.Value
+	if took <= 0 || rate <= 0 {
+		return 0
 	}
-	return nil
+	return (op.Read + op.Write) / took / rate
+}
+
+// slow sets the co-run slowdown of a piece alongside a compute operation.
+func (pl *Planner) slow(p *Piece, coRunner *workload.Op) {
+	parts := 1
+	if p.Shares == 0 { // chunks of a collective run alongside chunks of the GEMM
+		parts = p.Of
+	}
+	with := pl.coRunner(coRunner, parts)
+	bytes, ranks := p.share(p.Coll.Bytes), len(p.Coll.Members)
+	q := machine.Question{Kind: machine.AboutCoRun, Op: p.Coll.Op, Bytes: bytes, Ranks: ranks, Channels: p.Channels, With: with.Kind}
+	if sh := coRunner.Shape; sh.Kind == workload.GEMM {
+		q.M, q.N, q.K, q.DType = rowsOf(coRunner, 0, parts), sh.N, sh.K, sh.DType
+	}
+	pl.Lookups.Add(q)
+	factor, onset, latency := pl.Machine.Library.CoRun(p.Coll.Op, bytes, ranks, p.Channels, with)
+	p.Slowdown, p.onset, p.late = factor, onset, Duration(latency)
+}
+
+// slowAsCaptured sets the co-run slowdown of a captured collective that keeps its place:
+// that of the compute that ran alongside its transfer (rule L5).
+func (pl *Planner) slowAsCaptured(p *Piece, row int32) {
+	if iso := pl.Workload.Isolation; iso != nil && int(row) < len(iso.CoRunners) {
+		pl.slowBeside(p, iso.CoRunners[row])
+	}
+}
+
+// slowBeside sets the co-run slowdown of a piece: the mean over the compute that runs
+// alongside it, by time.
+func (pl *Planner) slowBeside(p *Piece, runners []workload.CoRun) {
+	if len(runners) == 0 {
+		return
+	}
+	var all, factor, onset, late float64
+	for _, r := range runners {
+		pl.slow(p, &pl.Workload.Ops[r.Op])
+		t := float64(r.Time)
+		all, factor, late = all+t, factor+t*p.Slowdown, late+t*float64(p.late)
+		onset += t * (p.Slowdown - 1) * p.onset
+	}
+	p.Slowdown, p.late, p.onset = factor/all, trace.Time(late/all), 0
+	if added := factor - all; added > 0 {
+		p.onset = onset / added
+	}
 }

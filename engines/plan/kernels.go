@@ -79,6 +79,9 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	}
 	// Alone, the workgroups that share a CU together take the measured time.
 	together := float64(min(perCU, max(1, CeilDiv(g.WGs, cus))))
+	if lone := together == 1 && g.Tiles == 0; lone && !op.Matrix() && op.Shape.Kind != workload.GEMV && op.Shape.Kind != workload.Embedding {
+		together = float64(perCU) // a workgroup alone on its CU leaves room in its pipes (rule D11)
+	}
 	g.Pipe = 1 / together
 	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.Merged {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
@@ -117,10 +120,42 @@ func (pl *Planner) Residents(f program.Footprint) int { return max(1, f.Resident
 // kernel is a compute operation with its captured workgroups.
 func (pl *Planner) kernel(op *workload.Op) *program.Kernel {
 	if pl.streams(op) {
-		return pl.streaming(op, 0, 1)
+		k := pl.streaming(op, 0, 1)
+		k.Solo = program.Phase{Op: program.Work, Time: op.DurAlone(), Read: op.Read, Write: op.Write}
+		return k
 	}
-	return pl.AsLaunched(op, pl.GridOf(op, op.DurAlone()))
+	k := pl.AsLaunched(op, pl.coarser(op, pl.GridOf(op, op.DurAlone())))
+	if op.Shape.Kind != workload.GEMV && op.Shape.Kind != workload.Embedding { // their workgroups may take longer than captured
+		k.Solo = program.Phase{Op: program.Work, Time: pl.Paced(op, op.DurAlone()), Read: op.Read, Write: op.Write}
+	}
+	return k
 }
+
+// coarser merges the workgroups of a plain kernel without matrix instructions that are
+// resident together on a CU, and as many of its waves as are shorter than finest. They
+// start and end together, so the CUs come free when they would (rule D14).
+func (pl *Planner) coarser(op *workload.Op, g Grid) Grid {
+	perCU, cus := pl.Residents(op.Footprint), int(pl.Machine.GPU.CUs.Value)
+	if g.rounds < 2 || g.Tiles > 0 || op.Matrix() || op.Shape.Kind == workload.Embedding || op.Shape.Kind == workload.GEMV {
+		return g
+	}
+	dur := pl.Paced(op, op.DurAlone())
+	waves := min(g.rounds, MaxWaves, max(leastWaves, int(dur/finest)))
+	if g.Merged && waves == MaxWaves || perCU == 1 && waves == g.rounds {
+		return g
+	}
+	if !g.Merged {
+		g.Footprint.Threads *= perCU
+		g.Footprint.Shared *= perCU
+	}
+	n := float64(g.WGs)
+	g.WGs, g.Time, g.Pipe, g.Merged, g.cluster = waves*cus, dur/trace.Time(waves), 1, true, 0
+	g.Read, g.Write = g.Read*n/float64(g.WGs), g.Write*n/float64(g.WGs)
+	return g
+}
+
+// leastWaves is the number of waves below which coarser merges none.
+const leastWaves = 4
 
 // AsLaunched is KernelOf for the captured kernel or a part of it: its workgroups start in
 // clusters as captured.

@@ -33,10 +33,10 @@ type Planner struct {
 	Replaced map[int32]bool // ops of those pairs
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
 	gangs    map[gangKey]*Gang
-	Measured bool // kernels last their measured times and hold no slots
-	Ahead    bool // hosts run ahead of the devices as in a loop (RunAhead)
-	once     bool // IssueAhead: there is one iteration
-	Anchored bool // every operation starts at its captured time
+	Measured bool   // kernels last their measured times and hold no slots
+	Ahead    bool   // hosts run ahead of the devices as in a loop (RunAhead)
+	Anchored []bool // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
+	once     bool   // IssueAhead: there is one iteration
 
 	// Set by schedules that write every operation themselves (oneAtATime, lanes).
 	WriteOp     func(r *Rank, op *workload.Op) // nil: the emitter writes pairs, other operations stay as captured
@@ -278,8 +278,10 @@ func (pl *Planner) Write(emit Emitter) *program.Program {
 			}
 			switch {
 			case pl.Replaced[id]:
-			case pl.Anchored:
-				r.atCapturedStart(&pl.Workload.Ops[id])
+			case pl.Anchored != nil:
+				if pl.Anchored[id] {
+					r.atCapturedStart(&pl.Workload.Ops[id])
+				}
 			default:
 				r.writeCaptured(&pl.Workload.Ops[id])
 			}

@@ -90,8 +90,8 @@ func TestClustersOfProducts(t *testing.T) {
 func TestNeighbourOfFewRows(t *testing.T) {
 	pl := &Planner{Machine: plantest.H200(t, 2)}
 	op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{Kind: workload.GEMM, M: 2048, N: 16384, K: 8192}, Tiling: workload.Tiling{Persistent: true}}}
-	if few, many := pl.coRunKind(op, 16), pl.coRunKind(op, 4); few != machine.CoRunMemory || many != machine.CoRunLibrary {
-		t.Errorf("chunks of 128 rows are %d, of 512 rows %d", few, many)
+	if few, many := pl.coRunner(op, 16), pl.coRunner(op, 4); few.Kind != machine.CoRunMemory || many.Kind != machine.CoRunLibrary {
+		t.Errorf("chunks of 128 rows are %v, of 512 rows %v", few, many)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestSlowdownAsCalibrated(t *testing.T) {
 			}
 			return all
 		}
-		factor, _, latency := m.Library.CoRun(op, s.Bytes, s.Ranks, alone.Channels, pl.coRunKind(compute, 1))
+		factor, _, latency := m.Library.CoRun(op, s.Bytes, s.Ranks, alone.Channels, pl.coRunner(compute, 1))
 		if got, want := took(beside), factor*took(alone)+1e9*latency; !plantest.Near(got, want) {
 			t.Errorf("%s takes %.0f ns alongside compute and %.0f alone, want %.0f", op, got, took(alone), want)
 		}

@@ -27,16 +27,34 @@ func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int
 	if len(chains) == 0 {
 		return w, why
 	}
+	return workload.Recut(w, chains, n, cutter(w, m, sc, channels)), ""
+}
+
+// Undecomposed is the workload with its chains in one part each and its pipelined collectives
+// (async tensor parallelism) as the library's; the workload itself if it has neither.
+func Undecomposed(w *workload.Workload, m machine.Machine, sc Scenario, channels int) *workload.Workload {
+	w, _ = Recut(w, m, sc, 1, channels, func(c *workload.Chain) bool { return c.Parts() > 1 })
+	if pipelines := workload.Pipelines(w); len(pipelines) > 0 {
+		w = workload.Unpipelined(w, pipelines, cutter(w, m, sc, channels))
+	}
+	return w
+}
+
+// cutter gives the parts of a workload their times on the machine.
+func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) workload.Cutter {
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
-	return workload.Recut(w, chains, n, workload.Cutter{
+	return workload.Cutter{
 		Part: pl.partOf,
 		Collective: func(captured []*workload.Collective, n int) workload.Collective {
 			return pl.partOfCollective(captured, n, channels)
 		},
+		Alone: func(c *workload.Collective) trace.Time {
+			return Duration(m.Library.Time(c.Op, c.Bytes, len(c.Members), channels))
+		},
 		Disturbs: pl.disturbs,
 		Gap:      Duration(m.Launch.Gap.Value),
 		Event:    Duration(m.Launch.Hop.Or(m.Launch.Event.Value)),
-	}), ""
+	}
 }
 
 // disturbs reports whether an operation slows a collective alongside it: GEMMs, and others

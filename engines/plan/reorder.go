@@ -31,7 +31,8 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its
-// dependencies, to its start. It is at most the time of an event (rule S4).
+// dependencies, to its start. It is at most the time of an event (rule S4), except for what
+// the rank was idle where the trace has no host calls.
 func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 	if pl.Graph {
 		return pl.graphLaunch(op)
@@ -48,7 +49,27 @@ func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 			from = max(from, end)
 		}
 	}
+	if idle := pl.HostIdle(op); idle > 0 {
+		return min(idle, max(0, op.Start-from))
+	}
 	return min(max(0, op.Start-from), Duration(pl.Machine.Launch.Event.Value))
+}
+
+// HostIdle is how long nothing ran on the rank before an operation of which the trace has
+// no host call: the host is the likely cause, which no schedule removes. It is 0 if the
+// trace has the call (rule S14).
+func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
+	if op.Issued != trace.Infinity {
+		return 0
+	}
+	if pl.EndedBefore == nil {
+		pl.EndedBefore, pl.BusyAt = TimeOrder(pl.Workload)
+	}
+	before := pl.EndedBefore[op.ID]
+	if before < 0 || pl.BusyAt[op.ID] {
+		return 0
+	}
+	return max(0, op.Start-pl.Workload.Ops[before].End)
 }
 
 // CommandOf is the captured kernel or copy of an operation that no strategy replaces.
@@ -57,17 +78,24 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command { return pl.comman
 // Part is the k-th of n parts of a compute operation or copy.
 func (pl *Planner) Part(op *workload.Op, k, n int) program.Command { return pl.MidPart(op, k, n) }
 
-// Regrouped is one rank's kernel of a collective that was not captured: one that carries
-// the bytes of several captured ones, or a share of one. alone is its duration alone with
-// the channels of the capture, channels the new number (0: the same), beside the compute
-// that may run alongside (nil: none).
-func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels int, beside *workload.Op) *program.Kernel {
+// Regrouped is one rank's kernel of a collective at a place of its own, captured or with the
+// bytes of several captured ones. channels is the number of its channels (0: as captured),
+// runners what computes alongside it.
+func (pl *Planner) Regrouped(op *workload.Op, c *workload.Collective, channels int, runners []workload.CoRun) *program.Kernel {
 	if pl.CollectiveKernel != nil {
 		if k := pl.CollectiveKernel(op); k != nil {
 			return k
 		}
 	}
-	return pl.Carried(op, pl.Chunks(c, 1, channels, beside))
+	p := pl.Chunks(c, 1, channels, nil)
+	pl.slowBeside(&p, runners)
+	return pl.Carried(op, p)
+}
+
+// AloneAt is the duration alone of a collective with that number of channels (0: as
+// captured), ns.
+func (pl *Planner) AloneAt(c *workload.Collective, channels int) trace.Time {
+	return pl.Chunks(c, 1, channels, nil).DurAlone
 }
 
 // TimeOf is the library's time of a collective alone, ns; 0 where the profile has no law.

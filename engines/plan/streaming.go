@@ -15,20 +15,34 @@ import (
 // rule M10).
 //
 // Each compute unit's share is cut into pieces, finer towards the end, so that little
-// remains at the end for any number of units:
+// remains at the end for any number of units. Short kernels have fewer, because pieces far
+// shorter than the gap between two kernels change nothing but the time that a simulation
+// takes:
 //
-//	|1/8|1/8|...7 times...|1/8|1/64|1/64|...8 times...|
-const (
-	coarse, coarsePieces = 8, 7
-	fine                 = 64
-)
+//	|1/8|1/8|...7 times...|1/8|1/64|1/64|...8 times...|   from 64 µs
+//	|1/4|1/4|1/4|1/16|1/16|1/16|1/16|                     from 16 µs
+//	|1/2|1/4|1/4|                                         below
+type pieces struct{ coarse, fine int }
 
-// pieces is the number of pieces: the remainder of the coarse ones is cut finely.
-const pieces = coarsePieces + fine*(coarse-coarsePieces)/coarse
+func piecesOf(took trace.Time) pieces {
+	switch {
+	case took >= 64*finest:
+		return pieces{8, 64}
+	case took >= 16*finest:
+		return pieces{4, 16}
+	}
+	return pieces{2, 4}
+}
+
+// finest is the shortest piece, ns.
+const finest = 1000
+
+// n is the number of pieces: the last coarse one is cut finely.
+func (p pieces) n() int { return p.coarse - 1 + p.fine/p.coarse }
 
 // upTo is the share of the work in the first n pieces.
-func upTo(n int) float64 {
-	return float64(min(n, coarsePieces))/coarse + float64(max(0, n-coarsePieces))/fine
+func (p pieces) upTo(n int) float64 {
+	return float64(min(n, p.coarse-1))/float64(p.coarse) + float64(max(0, n-p.coarse+1))/float64(p.fine)
 }
 
 // streams reports whether an operation is a streaming kernel with more workgroups than
@@ -50,14 +64,15 @@ func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 			Footprint: op.Footprint, Read: op.Read / each, Write: op.Write / each,
 		})
 	}
-	g := Grid{WGs: pieces * cus, Pipe: 1, Footprint: op.Footprint, Merged: true}
+	time := float64(op.DurAlone()) / float64(n)
+	cut := piecesOf(trace.Time(time))
+	g := Grid{WGs: cut.n() * cus, Pipe: 1, Footprint: op.Footprint, Merged: true}
 	g.Footprint.Threads *= per
 	g.Footprint.Shared *= per
 	kernel := pl.KernelOf(op, g)
-	time := float64(op.DurAlone()) / float64(n)
 	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
 	kernel.Recipe = func(i int, buf []program.Phase) []program.Phase {
-		from, to := upTo(i/cus), upTo(i/cus+1)
+		from, to := cut.upTo(i/cus), cut.upTo(i/cus+1)
 		return append(buf, program.Phase{
 			Op: program.Work, Time: trace.Time(math.Round(time*to) - math.Round(time*from)),
 			Read: read * (to - from), Write: write * (to - from),

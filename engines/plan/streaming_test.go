@@ -57,7 +57,8 @@ func TestStreamingKernelFollowsItsBytes(t *testing.T) {
 				}
 			}
 			want := float64(op.End) / float64(c.parts) * 132 / float64(132-c.held)
-			last := float64(op.End) / fine // no more than one piece is left over
+			part := op.End / trace.Time(c.parts)
+			last := float64(part) / float64(piecesOf(part).fine) // no more than one piece is left over
 			if off := float64(took) - want; off < -1 || off > last || c.held == 0 && off > 1 {
 				t.Errorf("%d workgroups, in %d parts, %d units held: %d ns, want %.0f", wgs, c.parts, c.held, took, want)
 			}

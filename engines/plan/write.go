@@ -53,7 +53,9 @@ func (pl *Planner) communication(op *workload.Op, channels int) *program.Kernel 
 			return k
 		}
 	}
-	return pl.Carried(op, pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, pl.coRunnerOf(op.Collective)))
+	p := pl.Chunks(&pl.Workload.Collectives[op.Collective], 1, channels, nil)
+	pl.slowAsCaptured(&p, op.Collective)
+	return pl.Carried(op, p)
 }
 
 // replaces reports whether a kernel of the strategy's replaces that of a collective.

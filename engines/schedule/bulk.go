@@ -34,8 +34,7 @@ var Bulk = plan.Strategy{
 	},
 	Plain: true,
 	Rebuild: func(w *workload.Workload, m machine.Machine, v plan.Values, sc plan.Scenario) *workload.Workload {
-		whole, _ := plan.Recut(w, m, sc, 1, v.Int("channels"), func(c *workload.Chain) bool { return c.Parts() > 1 })
-		return whole
+		return plan.Undecomposed(w, m, sc, v.Int("channels"))
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.AlgoProto = machine.AlgoProto{Algorithm: unlessLibrary(v["algorithm"]), Protocol: unlessLibrary(v["protocol"])}

@@ -64,7 +64,7 @@ type member struct {
 	place   int32   // index of the item after which the host issues it; -1: before the first
 	deps    []*item // what it waits for on other streams
 	after   []*exchange
-	beside  *workload.Op // largest compute operation that may run alongside, or nil
+	runners []workload.CoRun // compute that runs alongside
 	done    program.Flag
 	started bool
 }

@@ -24,8 +24,8 @@ func (sw *stepWriter) write() {
 		for k := range x.members {
 			x.members[k].done = sw.pl.Program.NewFlag(x.coll.Op.String() + " done")
 		}
-		sw.beside(x)
 	}
+	sw.beside()
 	for rank := range sw.items {
 		for _, it := range sw.items[rank] {
 			it.done = sw.pl.Done[it.op.ID]
@@ -79,18 +79,43 @@ func (sw *stepWriter) walk(rank int, visitItem func(*item), visitExchange func(*
 	}
 }
 
-// beside finds, for each member, the largest compute operation between its place and the
-// first item that waits for it: the one that decides how it is slowed (rule L5).
-func (sw *stepWriter) beside(x *exchange) {
+// beside estimates what computes alongside each exchange, which decides how it is slowed
+// (rule L5): compute runs back to back, and the exchanges of a stream run one after another,
+// each from its place on. What waits for an exchange does not run alongside it.
+func (sw *stepWriter) beside() {
 	if sw.serial {
 		return
 	}
-	for k := range x.members {
-		m := &x.members[k]
-		items := sw.items[m.rank]
-		for i := int(m.place) + 1; i < len(items) && !slices.Contains(items[i].waits, x); i++ {
-			if op := items[i].op; op.Kind == trace.Compute && (m.beside == nil || op.DurAlone() > m.beside.DurAlone()) {
-				m.beside = op
+	type stream struct {
+		rank int
+		name string
+	}
+	busy := map[stream]trace.Time{}
+	starts := make([][]trace.Time, len(sw.items)) // by rank and item
+	for rank, items := range sw.items {
+		at := trace.Time(0)
+		for _, it := range items {
+			starts[rank] = append(starts[rank], at)
+			at += it.op.DurAlone()
+		}
+		starts[rank] = append(starts[rank], at)
+	}
+	for _, x := range sw.exchanges {
+		alone := sw.pl.AloneAt(x.coll, sw.channels)
+		for k := range x.members {
+			m := &x.members[k]
+			on := stream{m.rank, x.name + x.coll.Op.String()}
+			from := max(starts[m.rank][m.place+1], busy[on])
+			busy[on] = from + alone
+			i, _ := slices.BinarySearch(starts[m.rank], from+1)
+			for i = max(0, i-1); i < len(sw.items[m.rank]) && starts[m.rank][i] < from+alone; i++ {
+				it := sw.items[m.rank][i]
+				if slices.Contains(it.waits, x) {
+					break
+				}
+				if it.op.Kind == trace.Compute {
+					m.runners = append(m.runners, workload.CoRun{Op: it.op.ID, Time: min(starts[m.rank][i+1], from+alone) - max(starts[m.rank][i], from)})
+				}
 			}
 		}
 	}
@@ -189,6 +214,7 @@ func (rw *rankWriter) item(it *item) {
 	if rw.serial && rw.comm != nil {
 		event = rw.waitFor(s, rw.comm) || event
 	}
+	rw.afterIdle(s, op)
 	gap := rw.pl.GapOf(op, rw.prev[op.ID])
 	if event {
 		gap = max(gap, plan.Duration(rw.pl.Machine.Launch.Event.Value))
@@ -201,6 +227,25 @@ func (rw *rankWriter) item(it *item) {
 	}
 	s.Launch(gap, command)
 	rw.wrote(s, it)
+}
+
+// afterIdle makes a stream wait for what ended last before a pause of the host: the pause
+// begins there (rule S14).
+func (rw *rankWriter) afterIdle(s *plan.Stream, op *workload.Op) {
+	if rw.pl.HostIdle(op) == 0 {
+		return
+	}
+	before := rw.pl.EndedBefore[op.ID]
+	if at := rw.at[before]; at >= 0 {
+		it := rw.items[op.Rank][at]
+		if on := rw.where[it]; on != nil && on != s {
+			s.Wait(it.done, 1, it.op.Name)
+		}
+	} else if row := rw.w.Ops[before].Collective; row >= 0 {
+		for _, x := range rw.carriers[row] {
+			rw.waitFor(s, x)
+		}
+	}
 }
 
 // wrote records where an item was written.
@@ -246,7 +291,8 @@ func (rw *rankWriter) exchange(x *exchange) {
 		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
 	}
 	rw.waitForAll(first, m)
-	gap := plan.Duration(rw.pl.Machine.Launch.Event.Value)
+	rw.afterIdle(s, m.op)
+	gap := max(plan.Duration(rw.pl.Machine.Launch.Event.Value), rw.pl.HostIdle(m.op))
 	for _, p := range m.preps {
 		rw.issue(first, p.op)
 		command := rw.pl.CommandOf(p.op)
@@ -263,7 +309,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		gap = plan.Duration(rw.pl.Machine.Launch.Event.Value)
 	}
 	rw.issue(s, m.op)
-	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.beside)))
+	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)))
 	s.Post(m.done, 1)
 	m.started = true
 	rw.comm = x

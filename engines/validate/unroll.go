@@ -75,6 +75,9 @@ func (u *unroller) id(old int32, j int) int32 {
 func (u *unroller) build() *workload.Workload {
 	w := *u.old
 	w.Ops = make([]workload.Op, u.size)
+	if u.old.Flow != nil {
+		w.Flow = make([][]workload.Edge, u.size)
+	}
 	w.Ranks = make([][]int32, len(u.old.Ranks))
 	w.Collectives = slices.Clone(u.old.Collectives)
 	w.Pairs = slices.Clone(u.old.Pairs)
@@ -145,6 +148,19 @@ func (u *unroller) ids(old []int32, j int) []int32 {
 	return list
 }
 
+// earlier is the new id of an op on which the j-th repetition of one depends: that of
+// the same repetition or, if it is of an iteration before the last, of the one before.
+func (u *unroller) earlier(r int, old int32, j int) (id int32, ok bool) {
+	if j == 0 || old >= u.tail[r] {
+		return u.id(old, j), true
+	}
+	same, ok := u.prev[r][old]
+	if !ok {
+		return 0, false
+	}
+	return u.id(same, j-1), true
+}
+
 // put writes an op's j-th repetition.
 func (u *unroller) put(w *workload.Workload, id int32, j int, colls map[[2]int]int32) {
 	op := u.old.Ops[id]
@@ -164,12 +180,15 @@ func (u *unroller) put(w *workload.Workload, id int32, j int, colls map[[2]int]i
 	}
 	op.After = nil
 	for _, d := range after {
-		switch {
-		case j == 0 || d.Op >= u.tail[r]:
-			op.After = append(op.After, workload.Dep{Op: u.id(d.Op, j), Why: d.Why})
-		default:
-			if same, ok := u.prev[r][d.Op]; ok {
-				op.After = append(op.After, workload.Dep{Op: u.id(same, j-1), Why: d.Why})
+		if same, ok := u.earlier(r, d.Op, j); ok {
+			op.After = append(op.After, workload.Dep{Op: same, Why: d.Why})
+		}
+	}
+	if u.old.Flow != nil {
+		for _, e := range u.old.Flow[id] {
+			if same, ok := u.earlier(r, e.Op, j); ok {
+				e.Op = same
+				w.Flow[op.ID] = append(w.Flow[op.ID], e)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/compare"
@@ -30,5 +31,28 @@ func TestUnroll(t *testing.T) {
 	same := few.Build(t)
 	if unroll(same, 2) != same {
 		t.Error("a workload with enough iterations was rebuilt")
+	}
+}
+
+// TestUnrollFlow: dependencies of data are repeated like those of streams.
+func TestUnrollFlow(t *testing.T) {
+	few := plantest.MoeDown
+	few.Steps = 3
+	w := few.Build(t)
+	w.Flow = make([][]workload.Edge, len(w.Ops))
+	for i := range w.Ops {
+		for _, d := range w.Ops[i].After {
+			w.Flow[i] = append(w.Flow[i], workload.Edge{Op: d.Op, Kind: workload.ReadAfterWrite})
+		}
+	}
+	w = unroll(w, 6)
+	for i := range w.Ops {
+		var want []workload.Edge
+		for _, d := range w.Ops[i].After {
+			want = append(want, workload.Edge{Op: d.Op, Kind: workload.ReadAfterWrite})
+		}
+		if !slices.Equal(w.Flow[i], want) {
+			t.Errorf("op %d: %v, want %v", i, w.Flow[i], want)
+		}
 	}
 }

@@ -82,7 +82,7 @@ func TestTimeOfNothing(t *testing.T) {
 	if v := m.Library.Time(trace.AllReduce, 0, 4, 0); !(v > 0 && v < 20e-6) {
 		t.Errorf("no bytes: %v", v)
 	}
-	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, machine.CoRunMemory); v != 1 {
+	if v := m.Library.Slowdown(trace.AllReduce, 0, 4, 0, machine.CoRunner{Kind: machine.CoRunMemory}); v != 1 {
 		t.Errorf("no bytes: slowdown %v", v)
 	}
 }
@@ -117,10 +117,30 @@ func TestSlowdownFallsWithChannels(t *testing.T) {
 	m := machinetest.Load(t, "h200")
 	for _, op := range profile.RecordedOps {
 		for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {
-			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, n), m.Library.Slowdown(op, 128<<20, 4, 32, n)
+			few, many := m.Library.Slowdown(op, 128<<20, 4, 4, machine.CoRunner{Kind: n, Load: 1}), m.Library.Slowdown(op, 128<<20, 4, 32, machine.CoRunner{Kind: n, Load: 1})
 			if !(few > many && many >= 1) {
 				t.Errorf("%v alongside %d: %v at 4 channels, %v at 32", op, n, few, many)
 			}
 		}
+	}
+}
+
+// A kernel that uses less of the memory delays a collective less, and one of unknown
+// traffic less than one that saturates the memory.
+func TestCoRunnersThatSpareTheMemory(t *testing.T) {
+	m := machinetest.Load(t, "h200")
+	slow := func(load float64) float64 {
+		return m.Library.Slowdown(trace.AllReduce, 256<<20, 2, 24, machine.CoRunner{Kind: machine.CoRunMemory, Load: load})
+	}
+	last := slow(1)
+	for _, load := range []float64{0.8, 0.5, 0.1} {
+		if s := slow(load); s >= last {
+			t.Errorf("alongside a load of %g %.3f, not less than %.3f", load, s, last)
+		} else {
+			last = s
+		}
+	}
+	if s := slow(0); s <= slow(0.5) || s >= slow(1) {
+		t.Errorf("alongside unknown traffic %.3f", s)
 	}
 }

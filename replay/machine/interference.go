@@ -12,21 +12,47 @@ type CoRunKind uint8
 // The kinds.
 const (
 	CoRunLibrary CoRunKind = iota // GEMMs of the matrix library: persistent, one workgroup a CU
-	CoRunTiles                    // GEMMs of compiled tiles
-	CoRunMemory                   // all other kernels: taken to saturate the memory
+	CoRunTiles                    // GEMMs of compiled tiles, attention, convolutions
+	CoRunMemory                   // all other kernels: limited by the memory
 )
+
+// A CoRunner is compute alongside a collective.
+type CoRunner struct {
+	Kind CoRunKind
+	Load float64 // of CoRunMemory: its traffic over what the memory moves in its time alone; 0: unknown
+}
+
+// weight is how much the co-runner delays a collective, relative to compute of its kind
+// that saturates the memory. Requests queue in front of a memory that is nearly saturated,
+// so the delay falls with the fourth power of the load (rule I9). Two H200, collectives of
+// 256 MiB through 8 to 24 channels, delay relative to an addition of 180 MB: normalisation
+// (load 0.81) 0.33, multi-tensor addition (0.78) 0.38, sum over rows (0.77) 0.22, softmax
+// (0.58) 0.27, strided product (0.50) 0.06, SiLU (0.33) 0.03. Kernels whose traffic a trace
+// does not show: multi-tensor 0.3, embedding gradient 0.3, strided concatenation 0.15.
+func (r CoRunner) weight() float64 {
+	switch {
+	case r.Kind != CoRunMemory:
+		return 1
+	case r.Load <= 0:
+		return unknownLoad
+	}
+	return math.Pow(min(1, r.Load), 4)
+}
+
+// unknownLoad is the weight of a kernel of unknown traffic.
+const unknownLoad = 0.3
 
 // Slowdown is the co-run slowdown of a collective, at least 1: the factor on Time while
 // compute of the given kind is resident on the same GPUs. Compute delays channels, not the
 // link, so the slowdown depends on the share of the time for which channels limit:
 //
-//	1 + K·x^q + D/Time,  x = time in channels alone ÷ Time alone
+//	1 + w·K·x^q + D/Time,  x = time in channels alone ÷ Time alone
 //
-// with K the profile's CoRun value of that kind and D its CoRunLatency. q is 1 alongside
+// with K the profile's CoRun value of that kind, w the co-runner's weight and D its CoRunLatency. q is 1 alongside
 // memory-bound kernels, whose delays add up, and 2 alongside compute-bound kernels, whose
 // delays partly hide behind the link. Both exponents were measured with collectives of 4
 // to 32 channels alongside kernels that run without end (rule I1).
-func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunKind) float64 {
+func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunner) float64 {
 	factor, _, latency := l.CoRun(op, bytes, ranks, channels, beside)
 	if latency == 0 {
 		return factor
@@ -37,7 +63,7 @@ func (l *Library) Slowdown(op trace.CollectiveOp, bytes int64, ranks, channels i
 // CoRun returns the parts of Slowdown: the factor on the whole time; onset, the share of
 // the added time that one workgroup of the compute causes (rule I3); and latency, the
 // seconds added once, independent of size.
-func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunKind) (factor, onset, latency float64) {
+func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int, beside CoRunner) (factor, onset, latency float64) {
 	if ranks < 2 || bytes <= 0 {
 		return 1, 0, 0
 	}
@@ -48,11 +74,11 @@ func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int,
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
 	x := min(1, c.InChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
-	k := c.coRunSlowdown(beside).Or(0)
-	if beside != CoRunMemory && k > 0 {
+	k := c.coRunSlowdown(beside.Kind).Or(0) * beside.weight()
+	if beside.Kind != CoRunMemory && k > 0 {
 		onset = min(1, l.Onset.Or(0)/k)
 	}
-	return 1 + k*math.Pow(x, beside.Exponent()), onset, c.CoRunLatency.Or(0)
+	return 1 + k*math.Pow(x, beside.Kind.Exponent()), onset, c.CoRunLatency.Or(0)
 }
 
 // Interference is the co-run slowdown alongside compute that uses only a share, 0 to 1, of

@@ -72,3 +72,37 @@ func BenchmarkLift(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFlow lifts a job of 64 ranks, one of them captured: two steps of 2,000 ops
+// each with a chain of activations, weights that a last op changes, and memory that is
+// used again.
+func BenchmarkFlow(b *testing.B) {
+	const ops, ranks = 4000, 64
+	run := layers(2 * ops)
+	run.Ranks[0].World, run.Ranks[1].World = ranks, ranks
+	access := func(storage, life int32, read, write bool) trace.Access {
+		return trace.Access{Storage: storage, Life: life, From: 0, To: 1 << 20, Read: read, Write: write}
+	}
+	n := int32(0)
+	for i := range run.Spans {
+		k := run.Kernel(run.Spans[i])
+		if k == nil || run.RankOf(run.Spans[i]) != 0 {
+			continue
+		}
+		n++
+		run.Uses = append(run.Uses, trace.Uses{First: int32(len(run.Accesses)), Count: 3})
+		run.Accesses = append(run.Accesses,
+			access(1+n%50, n, true, false), access(1+(n+1)%50, n+1, false, true), access(100+n%500, 0, true, n%1500 == 0))
+		k.Uses = int32(len(run.Uses))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		w, err := Lift(run, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(w.Ops) != ops*ranks || len(w.Flow) != len(w.Ops) {
+			b.Fatalf("%d ops", len(w.Ops))
+		}
+	}
+}

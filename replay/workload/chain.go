@@ -287,6 +287,9 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 		if len(c.Before[r]) == 0 {
 			continue
 		}
+		if f.reads(part.Before[r][0], c.Before[r]) {
+			return false
+		}
 		ids := c.Before[r][last]
 		first := part.Before[r][0][0]
 		if f.next[ids[len(ids)-1]] != first || f.waitsForCollective(first) || f.w.Ops[first].Step != f.w.Ops[ids[0]].Step {
@@ -294,6 +297,22 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 		}
 	}
 	return true
+}
+
+// reads reports whether the dataflow, if known, has ops read what earlier parts of a chain
+// wrote: they are layers, not parts.
+func (f *chainFinder) reads(ops []int32, parts [][]int32) bool {
+	if f.w.Flow == nil {
+		return false
+	}
+	for _, id := range ops {
+		for _, e := range f.w.Flow[id] {
+			if e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && slices.ContainsFunc(parts, func(part []int32) bool { return slices.Contains(part, e.Op) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // alike reports whether a chain's part i and another chain's first part run the same

@@ -93,7 +93,7 @@ type annotator struct {
 	sum       int32            // the collective of the present range, or -1
 }
 
-// annotate adds the edges that frameworks' ranges show (rule V7).
+// annotate adds the edges that frameworks' ranges show (rule V8).
 func (src *source) annotate(ranges map[trace.SpanID]marked, unknown []bool, order []int32) {
 	if len(ranges) == 0 {
 		return

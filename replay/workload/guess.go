@@ -74,7 +74,12 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 			continue
 		}
 		channels := c.Channels
-		bytes := bytesIn(&m.Library, c.Op, c.Transfer(), len(c.Members), channels)
+		bytes := min(bytesIn(&m.Library, c.Op, c.Transfer(), len(c.Members), channels), linksCarry(m, c))
+		if behind := SizeBehind(w, c); behind > 0 {
+			if least, most := m.Library.SizesOf(c.Op, float64(c.Transfer())/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
+				bytes = behind
+			}
+		}
 		if bytes == 0 {
 			continue
 		}
@@ -114,6 +119,22 @@ func bytesIn(lib *machine.Library, op trace.CollectiveOp, d trace.Time, ranks, c
 		}
 	}
 	return low
+}
+
+// linksCarry is the largest size whose bytes the links between the members carry in a
+// collective's time: on a mesh of fewer GPUs than the library's law is for, it is less.
+func linksCarry(m *machine.Machine, c *Collective) int64 {
+	n := len(c.Members)
+	rate := m.Fabric.Egress.Or(math.Inf(1))
+	if m.Fabric.Topology == machine.Mesh {
+		rate = min(rate, float64(n-1)*m.Fabric.Pair.Or(math.Inf(1)))
+	}
+	const unit = 1 << 20
+	each := float64(c.Op.WireBytes(unit*int64(n), n)) / float64(unit*n) // sent per byte of the size
+	if n > m.PerNode() || each <= 0 || math.IsInf(rate, 1) {
+		return math.MaxInt64
+	}
+	return int64(float64(c.Transfer()) / 1e9 * rate / each)
 }
 
 func mebibytes(b int64) string { return fmt.Sprintf("%.3g MiB", float64(b)/(1<<20)) }

@@ -15,9 +15,11 @@ type Cutter struct {
 	// Collective is one of n equal parts of a collective that was captured in the given parts:
 	// a copy of one of them with the part's sizes, Channels and Alone.
 	Collective func(captured []*Collective, n int) Collective
-	Disturbs   func(*Op) bool // whether an op slows a collective alongside it
-	Gap        trace.Time     // between kernels of a stream, ns
-	Event      trace.Time     // from the end of a kernel to the start of one of another stream that waits for it, ns
+	// Alone is the library's time of a collective that was not captured, ns.
+	Alone    func(*Collective) trace.Time
+	Disturbs func(*Op) bool // whether an op slows a collective alongside it
+	Gap      trace.Time     // between kernels of a stream, ns
+	Event    trace.Time     // from the end of a kernel to the start of one of another stream that waits for it, ns
 }
 
 // Recut returns a copy of a workload in which the given chains have n parts each. Parts
@@ -26,7 +28,19 @@ type Cutter struct {
 // keep their dependencies, the delays behind them and the host's time to issue them
 // (rule V21). Origins maps operations to the captured ones.
 func Recut(w *Workload, chains []Chain, n int, c Cutter) *Workload {
-	r := recut{w: w, n: n, c: c, chains: chains, at: make([]place, len(w.Ops)), now: make([][]int32, len(w.Ops)), calls: make([][]*planned, w.World)}
+	return (&recut{w: w, n: n, c: c, chains: chains}).run()
+}
+
+// Unpipelined returns a copy of a workload in which the given collectives and their GEMMs
+// are whole: a collective of the library and one GEMM (rule V22). Operations around them
+// move to new times as in Recut.
+func Unpipelined(w *Workload, pipelines []Pipelined, c Cutter) *Workload {
+	return (&recut{w: w, n: 1, c: c, pipelines: pipelines}).run()
+}
+
+func (r *recut) run() *Workload {
+	w := r.w
+	r.at, r.now = make([]place, len(w.Ops)), make([][]int32, len(w.Ops))
 	r.mark()
 	r.cutCollectives()
 	for rank := range w.Ranks {
@@ -51,8 +65,9 @@ type recut struct {
 	ops    []planned // by rank, in order of writing
 	ranks  [][]int32 // by rank: rows of ops
 	colls  []Collective
-	calls  [][]*planned // by rank: in order of issue
 	moves  [][]hostMove // by rank
+
+	pipelines []Pipelined
 }
 
 // A place is an op's place in a chain.
@@ -69,12 +84,14 @@ const (
 	sending             // Before
 	moving              // a member of the collective
 	receiving           // After
+	fused               // of a Pipelined, whose number comes after those of the chains
 )
 
 // A planned op is one of the new workload.
 type planned struct {
 	op     Op
-	from   int32 // captured op that it is, or is made from
+	from   int32 // captured op that it is, or whose place it takes
+	origin int32 // captured op that it stands for; 0: from
 	place        // part is the new one's
 	after  []Dep // rows of ops
 	delay  trace.Time
@@ -103,9 +120,17 @@ func (r *recut) mark() {
 			}
 		}
 	}
+	for i := range r.pipelines {
+		for _, ids := range r.pipelines[i].Ops {
+			for x, id := range ids {
+				r.at[id] = place{len(r.chains) + i, 0, x, fused}
+			}
+		}
+	}
 }
 
-// cutCollectives lists the collectives outside of chains, then n for each chain.
+// cutCollectives lists the collectives outside of chains, then n for each chain, then one
+// for each Pipelined.
 func (r *recut) cutCollectives() {
 	for i := range r.w.Collectives {
 		if c := &r.w.Collectives[i]; r.at[c.Members[0]].role == outside {
@@ -123,14 +148,20 @@ func (r *recut) cutCollectives() {
 			r.colls = append(r.colls, c)
 		}
 	}
+	for i := range r.pipelines {
+		r.colls = append(r.colls, r.collectiveFor(&r.pipelines[i]))
+	}
 	for i := range r.colls {
 		r.colls[i].Members = nil
 	}
 }
 
-// firstOf is the row in colls of a chain's first part.
+// firstOf is the row in colls of the first part of a chain, or of a Pipelined.
 func (r *recut) firstOf(chain int) int32 {
-	return int32(len(r.colls) - (len(r.chains)-chain)*r.n)
+	if i := chain - len(r.chains); i >= 0 {
+		return int32(len(r.colls) - len(r.pipelines) + i)
+	}
+	return int32(len(r.colls) - len(r.pipelines) - (len(r.chains)-chain)*r.n)
 }
 
 // list writes one rank's ops in order.
@@ -150,6 +181,9 @@ func (r *recut) list(rank int) {
 		for _, id := range replaces {
 			r.now[id] = append(r.now[id], at)
 		}
+		if p.origin == 0 {
+			p.origin = p.from
+		}
 		r.ops = append(r.ops, p)
 	}
 	for _, id := range r.w.Ranks[rank] {
@@ -161,6 +195,8 @@ func (r *recut) list(rank int) {
 				coll = whole[op.Collective]
 			}
 			add(planned{op: *op, from: id, coll: coll, delay: r.delayOf(op)}, id)
+		case at.index == 0 && at.role == fused:
+			r.whole(rank, at, add)
 		case at.part == 0 && at.index == 0 && at.role != moving:
 			for k := range r.n {
 				r.part(rank, at, k, add)
@@ -242,7 +278,7 @@ func (r *recut) link() {
 				p.after = append(p.after, Dep{before, StreamOrder})
 			}
 			switch {
-			case p.role == moving:
+			case p.role == moving, p.role == fused && p.index > 0:
 				p.after = append(p.after, Dep{row - 1, EnqueuedAfter})
 			case p.role == receiving && p.index == 0:
 				for _, before := range rows {
@@ -253,7 +289,7 @@ func (r *recut) link() {
 			}
 			for _, d := range r.w.Ops[p.from].After {
 				// The first part has waited for what is outside of the chain.
-				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside || p.part == 0 && (r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain)) {
+				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside || p.part == 0 && !(p.role == fused && p.index > 0) && (r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain)) {
 					p.after = append(p.after, Dep{now[len(now)-1], d.Why})
 				}
 			}
@@ -277,7 +313,7 @@ func (r *recut) build() *Workload {
 			id[row] = int32(len(w.Ops))
 			ids = append(ids, id[row])
 			w.Ops = append(w.Ops, r.ops[row].op)
-			w.Origins = append(w.Origins, r.w.Origin(r.ops[row].from))
+			w.Origins = append(w.Origins, r.w.Origin(r.ops[row].origin))
 		}
 		w.Ranks = append(w.Ranks, ids)
 	}
@@ -416,29 +452,46 @@ func (r *recut) flowOf(row int32, id []int32) (flow []Edge) {
 	return flow
 }
 
-// coRunners are, by collective, the ops that computed alongside. Alongside the parts of a
-// chain run the first heavy op of the next part.
-func (r *recut) coRunners(w *Workload, id []int32) []int32 {
-	runners := filled(len(w.Collectives))
+// coRunners are, by collective, the ops that compute alongside: those of the capture and,
+// for the parts of a chain, the first heavy op of the next part or, for the last part, the
+// first op that rearranges what the others brought.
+func (r *recut) coRunners(w *Workload, id []int32) [][]CoRun {
+	runners := make([][]CoRun, len(w.Collectives))
 	f := chainFinder{w: w, classes: map[*Kernel]class{}}
-	for i := range r.w.Collectives {
-		if with := r.w.Isolation.CoRunners; i < len(with) && with[i] >= 0 && r.at[r.w.Collectives[i].Members[0]].role == outside {
-			if now := r.now[with[i]]; len(now) > 0 {
-				runners[w.Ops[id[r.now[r.w.Collectives[i].Members[0]][0]]].Collective] = id[now[0]]
+	for i, with := range r.w.Isolation.CoRunners {
+		first := r.w.Collectives[i].Members[0]
+		if r.at[first].role != outside {
+			continue
+		}
+		row := w.Ops[id[r.now[first][0]]].Collective
+		for _, run := range with {
+			if now := r.now[run.Op]; len(now) > 0 {
+				runners[row] = append(runners[row], CoRun{Op: id[now[0]], Time: run.Time})
 			}
 		}
 	}
 	for row := range r.ops {
-		p := &r.ops[row]
-		if p.role != moving || p.part == r.n-1 {
-			continue
-		}
-		for next := row + 1; next < len(r.ops) && r.ops[next].role == sending; next++ {
-			if op := &w.Ops[id[next]]; f.isHeavy(op) && r.c.Disturbs(op) {
-				runners[w.Ops[id[row]].Collective] = op.ID
-				break
+		if p := &r.ops[row]; p.role == moving && r.n > 1 {
+			if with := r.alongside(&f, int32(row)); with >= 0 && r.c.Disturbs(&w.Ops[id[with]]) {
+				op := &w.Ops[id[with]]
+				runners[w.Ops[id[row]].Collective] = []CoRun{{Op: op.ID, Time: max(1, op.DurAlone())}}
 			}
 		}
 	}
 	return runners
+}
+
+// alongside is the row of the op that computes alongside a chain's collective, or -1.
+func (r *recut) alongside(f *chainFinder, row int32) int32 {
+	p := &r.ops[row]
+	for next := int(row) + 1; next < len(r.ops) && r.ops[next].op.Rank == p.op.Rank; next++ {
+		q := &r.ops[next]
+		if q.role == outside || q.chain != p.chain {
+			continue
+		}
+		if q.role == receiving && q.part < p.part || q.role == sending && f.isHeavy(&q.op) {
+			return int32(next)
+		}
+	}
+	return -1
 }

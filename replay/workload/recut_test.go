@@ -112,3 +112,38 @@ func TestSizeBehind(t *testing.T) {
 		}
 	}
 }
+
+// A step with async tensor parallelism has pipelined all-gathers and reduce-scatters in
+// turn; whole, it has as many collectives of the library as the same model compiled
+// without, GEMMs over all rows and no barriers.
+func TestUnpipelined(t *testing.T) {
+	w := open(t, stepTraces+"tp_sp_s4096_modeasync_tp", Options{})
+	compiled := open(t, stepTraces+"tp_sp_s4096_modecompiled", Options{})
+	pipelines := Pipelines(w)
+	if n := len(Pipelines(compiled)); n != 0 {
+		t.Errorf("%d in the compiled step, want none", n)
+	}
+	if got, want := len(pipelines), len(compiled.Collectives); got != want {
+		t.Fatalf("%d pipelined collectives, want %d", got, want)
+	}
+	for i := range pipelines {
+		if c := &compiled.Collectives[i]; pipelines[i].Op != c.Op || pipelines[i].Bytes != c.Bytes {
+			t.Errorf("%d: %s of %d bytes, want %s of %d", i, pipelines[i].Op, pipelines[i].Bytes, c.Op, c.Bytes)
+		}
+	}
+	cut := halves
+	cut.Alone = func(*Collective) trace.Time { return 160_000 }
+	whole := Unpipelined(w, pipelines, cut)
+	checkInvariants(t, whole)
+	gemms := func(w *Workload) (rows int64) {
+		for i := range w.Ops {
+			if w.Ops[i].Shape.Kind == GEMM {
+				rows += w.Ops[i].Shape.M
+			}
+		}
+		return rows
+	}
+	if got, want := gemms(whole), gemms(compiled); got != want || len(whole.Collectives) != len(compiled.Collectives) {
+		t.Errorf("GEMMs of %d rows and %d collectives, want %d and %d", got, len(whole.Collectives), want, len(compiled.Collectives))
+	}
+}

@@ -66,7 +66,7 @@ func (r *recut) issueParts(rank int, at place, since map[int32]trace.Time, put f
 	usual := r.usual(rank, at, since)
 	for _, row := range r.ranks[rank] {
 		p := &r.ops[row]
-		if p.chain != at.chain || p.role == outside || (p.role == receiving) != (at.role == receiving) {
+		if p.chain != at.chain || p.role == outside || (p.role == receiving) != (at.role == receiving) || (p.role == fused) != (at.role == fused) {
 			continue
 		}
 		d, known := since[p.from]
@@ -82,6 +82,9 @@ func (r *recut) issueParts(rank int, at place, since map[int32]trace.Time, put f
 
 // usual is the median time of the host for an op of one side of a chain's first part.
 func (r *recut) usual(rank int, at place, since map[int32]trace.Time) trace.Time {
+	if at.role == fused {
+		return 0
+	}
 	side := r.chains[at.chain].Before[rank]
 	if at.role == receiving {
 		side = r.chains[at.chain].After[rank]
@@ -169,7 +172,7 @@ func (r *recut) start(row int32, members [][]int32, force bool) bool {
 
 // transfer is the time of a member of a collective from the last arrival to its end.
 func (r *recut) transfer(p *planned) trace.Time {
-	if p.role == moving {
+	if p.role != outside {
 		return r.colls[p.coll].Alone
 	}
 	op := &r.w.Ops[p.from]

@@ -42,15 +42,22 @@ func (w *Workload) Origin(id int32) int32 {
 
 // An Isolation is the quality of the estimated durations alone.
 type Isolation struct {
-	Operations int     `json:"operations"`          // compute kernels and collectives
-	Disturbed  int     `json:"disturbed"`           // of them: others ran alongside and may have slowed them
-	Median     float64 `json:"residual_median"`     // |simulated / captured - 1| of the disturbed operations, with the captured schedule simulated with interference
-	P90        float64 `json:"residual_p90"`        // the same, 90th percentile
-	Compute    float64 `json:"compute_slowdown"`    // captured over alone, all disturbed compute kernels; 1: none
-	Collective float64 `json:"collective_slowdown"` // the same for transfers of collectives
-	Rounds     int     `json:"rounds"`
-	CoRunners  []int32 `json:"-"`             // by collective: the op, of any rank, that computed alongside its transfer for longest, or -1
-	Why        string  `json:"why,omitempty"` // reason why the captured schedule cannot be simulated on this machine; durations alone are then the captured ones
+	Operations int       `json:"operations"`          // compute kernels and collectives
+	Disturbed  int       `json:"disturbed"`           // of them: others ran alongside and may have slowed them
+	Checked    int       `json:"checked"`             // of the disturbed: their durations alone are those of less disturbed instances of the same operation, so that simulating the captured schedule is an independent check
+	Median     float64   `json:"residual_median"`     // |simulated / captured - 1| of the checked operations, with the captured schedule simulated with interference
+	P90        float64   `json:"residual_p90"`        // the same, 90th percentile
+	Compute    float64   `json:"compute_slowdown"`    // captured over alone, all disturbed compute kernels; 1: none
+	Collective float64   `json:"collective_slowdown"` // the same for transfers of collectives
+	Rounds     int       `json:"rounds"`
+	CoRunners  [][]CoRun `json:"-"`             // by collective: the ops of any rank that computed alongside its transfer
+	Why        string    `json:"why,omitempty"` // reason why the captured schedule cannot be simulated on this machine; durations alone are then the captured ones
+}
+
+// A CoRun is an operation that ran alongside another one for a time.
+type CoRun struct {
+	Op   int32
+	Time trace.Time // ns
 }
 
 // An Op is one captured device operation of one rank.

@@ -25,14 +25,15 @@ func (l *lifter) spread() error {
 		return fmt.Errorf("a world of %d ranks makes %d operations, more than %d (ask for fewer ranks)", l.World, total, maxOps)
 	}
 	if l.inPlace() {
+		l.Flow = l.sources[0].flow[:0:total]
 		l.Ops = l.sources[0].ops[:0:total]
 		for rank := range l.Rows {
 			l.takeRank(rank)
 		}
 	} else {
-		l.Ops = make([]Op, 0, total)
+		l.Ops, l.Flow = make([]Op, 0, total), make([][]Edge, 0, total)
 		for rank, row := range l.Rows {
-			l.takeFlow(&l.sources[row], int32(len(l.Ops)))
+			l.copyFlow(&l.sources[row], int32(len(l.Ops)))
 			l.copyRank(rank, l.sources[row].ops)
 		}
 	}
@@ -106,10 +107,8 @@ func (l *lifter) place() error {
 	for _, r := range ranks {
 		l.World = max(l.World, r.World, r.ID+1)
 	}
-	// A rank with collectives is not alone (rule V12).
-	if n := ranks[0].NodeGPUs; l.World == 1 && l.opt.World == 0 && n > 1 && l.communicates() {
-		l.World = n
-		l.note("the trace does not say which ranks its collectives join: taken as the %d GPUs of its node", n)
+	if l.World == 1 && l.opt.World == 0 && l.communicates() {
+		l.guessWorld(ranks[0].NodeGPUs)
 	}
 	if l.opt.World > 0 {
 		if l.opt.World < len(ranks) {
@@ -152,6 +151,22 @@ func (l *lifter) place() error {
 	}
 	l.copyMissing()
 	return nil
+}
+
+// guessWorld sets the size of a job of which one rank was captured and nothing else is
+// known: a rank with collectives is not alone. It is as many ranks as its node has GPUs,
+// or fewer, at least two, if so many copies would make a slow replay (rule V12).
+func (l *lifter) guessWorld(gpus int) {
+	const many = 1 << 17 // operations
+	if gpus < 2 {
+		return
+	}
+	l.World = max(2, min(gpus, many/max(1, len(l.sources[0].ops))))
+	why := ""
+	if l.World < gpus {
+		why = ", fewer than its GPUs for a replay in reasonable time"
+	}
+	l.note("the trace does not say which ranks its collectives join: taken as %d ranks of its node of %d GPUs%s", l.World, gpus, why)
 }
 
 // communicates reports whether any captured rank runs collectives.

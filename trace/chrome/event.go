@@ -53,8 +53,8 @@ type args struct {
 	begin, end   []byte // of rocprof: nanoseconds
 
 	// Arguments that only Write writes.
-	parent, op, comm, origin, peer      []byte
-	workgroup, persistent, cu, row, col []byte
+	parent, op, comm, origin, peer, uses []byte
+	workgroup, persistent, cu, row, col  []byte
 }
 
 // decode reads the event whose opening bracket is at i and returns the position after it.
@@ -240,6 +240,8 @@ func (a *args) field(key []byte) *[]byte {
 		return &a.comm
 	case `"origin"`:
 		return &a.origin
+	case `"uses"`:
+		return &a.uses
 	case `"peer"`:
 		return &a.peer
 	case `"workgroup"`:

@@ -48,8 +48,17 @@ func FuzzReadExecution(f *testing.F) {
 	f.Add(`{"nodes":[{"id":1,"attrs":[`)
 	f.Add(`{"nodes":{"id":1}}`)
 	f.Add(`{"pid":99999999999999999999,"nodes":[,,{"inputs":{"shapes":"[[","types":[1]}},]}`)
+	f.Add(`{"nodes":[{"id":5,"ctrl_deps":6,"name":"aten::add_","inputs":{"values":[[1,2,0,4,2,"cuda:0"],[[3,2,1,4,2,"cuda:0"]]],"shapes":[[4]],"strides":[[1]]},"outputs":{"values":[[1,2,0,4,2,"cuda:0"]]},"attrs":[{"name":"op_schema","value":"aten::add_(Tensor(a!) self, Tensor[] o) -> Tensor(a!)"}]},{"id":6,"ctrl_deps":5}]}`)
+	f.Add(`{"nodes":[{"id":1,"ctrl_deps":1,"inputs":{"values":[[1,2,3,4,5,"cuda:0"]]},"attrs":[{"name":"kernel_backend","value":"triton"}]},{"id":1,"outputs":{"values":[[1,2,3,4,5,"cuda:0"]]}}]}`)
 	f.Fuzz(func(t *testing.T, s string) {
-		_, err := ReadExecution(strings.NewReader(s), "f", 1<<20)
+		x, err := ReadExecution(strings.NewReader(s), "f", 1<<20)
+		for i := 0; err == nil && i < len(x.Operators); i++ {
+			for _, a := range x.Accesses(x.Owner(int32(i))) {
+				if a.From < 0 || a.To <= a.From || a.Life < 0 {
+					t.Errorf("%+v", a)
+				}
+			}
+		}
 		var syntax *trace.SyntaxError
 		if err != nil && (!errors.As(err, &syntax) || syntax.Pos < 0 || syntax.Pos > int64(len(s))) {
 			t.Errorf("%v", err)

@@ -57,6 +57,12 @@ func (d *reader) setOwn(v []byte) error {
 		}
 		d.b.AddWait(w)
 	}
+	for i, u := range h.Uses {
+		if u.First < 0 || u.Count < 0 || int(u.First)+int(u.Count) > len(h.Accesses) {
+			return fmt.Errorf("uses %d: accesses %d to %d of %d", i, u.First, int(u.First)+int(u.Count), len(h.Accesses))
+		}
+	}
+	d.b.SetUses(h.Uses, h.Accesses)
 	d.native = &o
 	return nil
 }
@@ -181,6 +187,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 			Op:          d.index(a.op, len(head.Operators)),
 			Priority:    small(a.priority),
 			Origin:      either(a.origin),
+			Uses:        d.index(a.uses, len(head.Uses)) + 1,
 		})
 	case kind == trace.Copy || kind == trace.Transfer || string(e.cat) == `"`+fillCategory+`"`:
 		if kind == trace.Marker {
@@ -196,6 +203,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 			Peer:        either(a.peer),
 			Op:          d.index(a.op, len(head.Operators)),
 			Origin:      either(a.origin),
+			Uses:        d.index(a.uses, len(head.Uses)) + 1,
 			Dir:         nativeDirection(a.kind),
 		})
 	case kind.InKernel():

@@ -30,7 +30,9 @@ type nativeHeader struct {
 	Groups    []trace.Group
 	Operators []trace.Operator
 	Comms     []trace.Comm
-	Waits     []trace.Wait `json:",omitempty"`
+	Waits     []trace.Wait   `json:",omitempty"`
+	Uses      []trace.Uses   `json:",omitempty"`
+	Accesses  []trace.Access `json:",omitempty"`
 }
 
 // categories are the values of cat, by kind: Kineto's words if there are any. The
@@ -68,6 +70,8 @@ func Write(w io.Writer, run *trace.Run) error {
 		Operators: run.Operators,
 		Comms:     run.Comms,
 		Waits:     run.Waits,
+		Uses:      run.Uses,
+		Accesses:  run.Accesses,
 	})
 	if err != nil {
 		return err

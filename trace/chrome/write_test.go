@@ -97,10 +97,12 @@ func sameRun(a, b *trace.Run) string {
 		Epoch     int64
 		End       trace.Time
 		Simulated bool
+		Uses      []trace.Uses
+		Accesses  []trace.Access
 	}
 	return cmp.Diff(
-		rest{a.Name, a.Ranks, a.Lanes, a.Groups, a.Epoch, a.End, a.Simulated},
-		rest{b.Name, b.Ranks, b.Lanes, b.Groups, b.Epoch, b.End, b.Simulated})
+		rest{a.Name, a.Ranks, a.Lanes, a.Groups, a.Epoch, a.End, a.Simulated, a.Uses, a.Accesses},
+		rest{b.Name, b.Ranks, b.Lanes, b.Groups, b.Epoch, b.End, b.Simulated, b.Uses, b.Accesses})
 }
 
 func writeRead(t interface {
@@ -158,6 +160,10 @@ func anyRun(t *rapid.T) *trace.Run {
 	for range operators {
 		b.AddOperator(trace.Operator{Name: text.Draw(t, "operator"), Dims: [][]int64{{1, 2}, nil}, Types: []string{text.Draw(t, "type"), ""}})
 	}
+	uses := rapid.Int32Range(0, 2).Draw(t, "uses")
+	for i := range uses {
+		b.AddUses([]trace.Access{{Storage: 1 + i, Life: small.Draw(t, "life"), From: 3, To: rapid.Int64Range(4, 1<<60).Draw(t, "to"), Read: rapid.Bool().Draw(t, "read"), Write: true}}, i)
+	}
 	var lanes []trace.LaneID
 	for range rapid.IntRange(1, 5).Draw(t, "lanes") {
 		l := trace.Lane{
@@ -199,6 +205,7 @@ func anyRun(t *rapid.T) *trace.Run {
 				Shared: any32.Draw(t, "shared") + 1, Registers: small.Draw(t, "registers"),
 				Correlation: rapid.Int64().Draw(t, "correlation"), Stream: rapid.Int64().Draw(t, "stream"),
 				Comm: trace.None, Op: maybe(operators), Priority: rapid.Int32Range(-5, 0).Draw(t, "priority"), Origin: any32.Draw(t, "origin"),
+				Uses: maybe(int(uses)) + 1,
 			}
 			if s.Kind == trace.Collective && rapid.Bool().Draw(t, "comm") {
 				if comms == 0 || rapid.Bool().Draw(t, "new comm") {
@@ -214,7 +221,7 @@ func anyRun(t *rapid.T) *trace.Run {
 		case s.Kind == trace.Copy || s.Kind == trace.Transfer:
 			s.Attr = b.AddCopy(trace.CopyAttr{
 				Bytes: rapid.Int64().Draw(t, "bytes"), Correlation: rapid.Int64().Draw(t, "correlation"), Stream: rapid.Int64().Draw(t, "stream"),
-				Peer: any32.Draw(t, "peer"), Op: maybe(operators), Origin: any32.Draw(t, "origin"), Dir: trace.CopyDir(rapid.IntRange(0, int(trace.Fill)).Draw(t, "dir")),
+				Peer: any32.Draw(t, "peer"), Op: maybe(operators), Origin: any32.Draw(t, "origin"), Uses: maybe(int(uses)) + 1, Dir: trace.CopyDir(rapid.IntRange(0, int(trace.Fill)).Draw(t, "dir")),
 			})
 		case s.Kind.InKernel():
 			s.Attr = b.AddWorkgroup(trace.WorkgroupAttr{

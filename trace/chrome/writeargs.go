@@ -21,6 +21,7 @@ func (w *writer) kernel(k *trace.Kernel) {
 	w.triple("block", k.Block)
 	w.optional("op", k.Op)
 	w.optional("origin", k.Origin)
+	w.optional("uses", k.Uses-1)
 	if k.Comm != trace.None {
 		w.field("comm", int64(k.Comm))
 		w.comm(&w.run.Comms[k.Comm])
@@ -91,6 +92,7 @@ func (w *writer) copy(c *trace.CopyAttr) {
 	w.optional("peer", c.Peer)
 	w.optional("op", c.Op)
 	w.optional("origin", c.Origin)
+	w.optional("uses", c.Uses-1)
 }
 
 func (w *writer) workgroup(g *trace.WorkgroupAttr) {

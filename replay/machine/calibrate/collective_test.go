@@ -75,7 +75,7 @@ func TestSlowdownAgainstRows(t *testing.T) {
 		if !ok {
 			continue
 		}
-		got := m.Library.Slowdown(r.Workload.Op(), r.Workload.Bytes, r.World, r.Params.Channels, n)
+		got := m.Library.Slowdown(r.Workload.Op(), r.Workload.Bytes, r.World, r.Params.Channels, machine.CoRunner{Kind: n, Load: 1})
 		errors[n] = append(errors[n], off(got, r.Us/r.Params.AloneUs))
 	}
 	for _, n := range []machine.CoRunKind{machine.CoRunLibrary, machine.CoRunTiles, machine.CoRunMemory} {

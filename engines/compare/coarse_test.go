@@ -1,0 +1,41 @@
+package compare_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// A schedule takes the same time whether kernels that are alone are simulated as one phase,
+// as for times, or by workgroup, as for pictures (rule D17).
+func TestCoarseKeepsTimes(t *testing.T) {
+	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue", format.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sel, err := engines.ParseSelection("bulk,decompose")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := plantest.H200(t, w.World)
+	for _, s := range sel {
+		out, err := compare.Run(w, m, s, plan.Scenario{}, replay.Options{Level: replay.Workgroups, Ranks: []int{0}, To: 1})
+		if err != nil || out.Result == nil {
+			t.Fatal(err, out.Why)
+		}
+		if full := plan.StepTime(w, out.Result.Run); math.Abs(float64(full)/float64(out.Time)-1) > 0.001 {
+			t.Errorf("%s: %d ns by workgroup, %d as for times", s.Strategy.Name, full, out.Time)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package compare
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// overlaps are the operations and collectives with others alongside them.
+type overlaps struct {
+	ops         []trace.Time       // by op: ns alongside others, at most its duration
+	collectives []trace.Time       // by row: ns of the transfer alongside compute or another collective, on the rank with most
+	beside      []bool             // by op: shares time with another one on its rank, or a member of its collective does
+	with        [][]workload.CoRun // by collective: compute alongside its transfer
+}
+
+// coRunners finds the operations that ran alongside others. Copies do not disturb: captured
+// copies are simulated without bandwidth (rule L4).
+func coRunners(w *workload.Workload) overlaps {
+	d := overlaps{make([]trace.Time, len(w.Ops)), make([]trace.Time, len(w.Collectives)), make([]bool, len(w.Ops)), make([][]workload.CoRun, len(w.Collectives))}
+	onRank := make([]trace.Time, len(w.Collectives))
+	meet := func(a, b *workload.Op) { // b disturbs a
+		d.beside[a.ID] = true
+		if a.Collective < 0 {
+			d.ops[a.ID] = min(a.Dur(), d.ops[a.ID]+min(a.End, b.End)-max(a.Start, b.Start))
+			return
+		}
+		c := &w.Collectives[a.Collective]
+		both := min(c.Depart, b.End) - max(c.Arrive, b.Start)
+		if both <= 0 || b.Collective == a.Collective {
+			return
+		}
+		onRank[a.Collective] = min(c.Transfer(), onRank[a.Collective]+both)
+		if b.Collective < 0 {
+			d.with[a.Collective] = append(d.with[a.Collective], workload.CoRun{Op: b.ID, Time: both})
+		}
+	}
+	for _, ids := range w.Ranks {
+		clear(onRank)
+		var running []int32
+		for _, id := range ids {
+			op := &w.Ops[id]
+			if op.Kind == trace.Copy || op.Dur() <= 0 {
+				continue
+			}
+			running = slices.DeleteFunc(running, func(r int32) bool { return w.Ops[r].End <= op.Start })
+			for _, r := range running {
+				meet(op, &w.Ops[r])
+				meet(&w.Ops[r], op)
+			}
+			running = append(running, id)
+		}
+		for i, t := range onRank {
+			d.collectives[i] = max(d.collectives[i], t)
+		}
+	}
+	for i := range w.Collectives {
+		members := w.Collectives[i].Members
+		if slices.ContainsFunc(members, func(id int32) bool { return d.beside[id] }) {
+			for _, id := range members {
+				d.beside[id] = true
+			}
+		}
+	}
+	return d
+}
+
+// An instanceClass is the properties that instances of one operation share, on any rank.
+type instanceClass struct {
+	name      string
+	wgs       int
+	shape     workload.Shape
+	coll      trace.CollectiveOp
+	bytes     int64
+	ranks     int
+	channels  int
+	isCompute bool
+}
+
+func kernelClass(w *workload.Workload, op *workload.Op) instanceClass {
+	c := instanceClass{name: op.Name, wgs: op.Tiling.WGs, shape: op.Shape, isCompute: true}
+	c.shape.Evidence = ""
+	if a := w.Run.Kernel(w.Run.Spans[op.Span]); a != nil && c.wgs == 0 {
+		c.wgs = int(a.Grid[0]) * int(max(1, a.Grid[1])) * int(max(1, a.Grid[2]))
+	}
+	return c
+}
+
+func collectiveClass(c *workload.Collective) instanceClass {
+	return instanceClass{coll: c.Op, bytes: c.Bytes, ranks: len(c.Members), channels: c.Channels}
+}
+
+// instances are the operations of one class.
+type instances struct {
+	undisturbed []float64 // ns, without the clock of their ranks
+	subjects    []int32   // rows of isolation.open
+}
+
+// Instances count as equally disturbed up to a difference of their disturbed shares, and
+// as different work if their durations spread further than clocks and placement explain:
+// undisturbed instances of one kernel differ by 2 % in the median, and by at most 20 %
+// between the 10th and the 90th percentile, in the captures of samples/measurements.
+const (
+	alikeShare = 0.05
+	alikeWork  = 1.25
+)
+
+// alone is the duration alone, ns, of the class by its least disturbed instances: the
+// median of their own estimates. same is false if these differ too much to be the same
+// work, as kernels of unknown sizes may be.
+func (k *instances) alone(open []subject) (median float64, same bool) {
+	took := slices.Clone(k.undisturbed)
+	least := 0.0
+	if len(took) == 0 {
+		least = 1
+		for _, i := range k.subjects {
+			least = min(least, open[i].share)
+		}
+	}
+	for _, i := range k.subjects {
+		if x := &open[i]; x.share <= least+alikeShare {
+			took = append(took, x.own()/x.clock)
+		}
+	}
+	slices.Sort(took)
+	n := len(took) - 1
+	return took[n/2], took[n*9/10] <= alikeWork*took[n/10]
+}
+
+// knowns are undisturbed operations by class, and their ratios to the machine's laws.
+type knowns struct {
+	classes   map[instanceClass][]knownInstance
+	gemms     ratios
+	transfers ratios
+}
+
+// A knownInstance is an undisturbed operation.
+type knownInstance struct {
+	op   *workload.Op // nil: a collective
+	took trace.Time
+}
+
+func undisturbed(w *workload.Workload, d *overlaps, m *machine.Machine) knowns {
+	found := knowns{classes: map[instanceClass][]knownInstance{}}
+	for i := range w.Ops {
+		if op := &w.Ops[i]; op.Kind == trace.Compute && op.Dur() > 0 && d.ops[i] == 0 {
+			class := kernelClass(w, op)
+			found.classes[class] = append(found.classes[class], knownInstance{op, op.Dur()})
+			found.gemms.add(op.Dur(), gemmLaw(op, m))
+		}
+	}
+	for i := range w.Collectives {
+		if c := &w.Collectives[i]; len(c.Members) > 0 && c.Bytes > 0 && d.collectives[i] == 0 {
+			class := collectiveClass(c)
+			found.classes[class] = append(found.classes[class], knownInstance{nil, c.Transfer()})
+			found.transfers.add(c.Transfer(), collectiveLaw(c, m))
+		}
+	}
+	slices.Sort(found.gemms)
+	slices.Sort(found.transfers)
+	return found
+}
+
+// clocks is, by rank, the duration of its undisturbed matrix kernels relative to the mean
+// of the ranks' for the same kernels: GPUs of one job run at different clocks.
+func (k *knowns) clocks(w *workload.Workload) []float64 {
+	ratios := make([][]float64, w.World)
+	for _, class := range k.classes {
+		sum, n := make([]float64, w.World), make([]float64, w.World)
+		for _, x := range class {
+			if x.op != nil && x.op.Matrix() {
+				sum[x.op.Rank] += float64(x.took)
+				n[x.op.Rank]++
+			}
+		}
+		all, ranks := 0.0, 0.0
+		for r := range sum {
+			if n[r] > 0 {
+				all, ranks = all+sum[r]/n[r], ranks+1
+			}
+		}
+		for r := range sum {
+			if n[r] > 0 && ranks == float64(w.World) {
+				ratios[r] = append(ratios[r], sum[r]/n[r]*ranks/all)
+			}
+		}
+	}
+	clocks := make([]float64, w.World)
+	for r := range clocks {
+		clocks[r] = 1
+		if slices.Sort(ratios[r]); len(ratios[r]) > 0 {
+			clocks[r] = ratios[r][(len(ratios[r])-1)/2]
+		}
+	}
+	return clocks
+}
+
+// ratios are captured times of undisturbed operations over the law's, ascending.
+type ratios []float64
+
+func (r *ratios) add(took, law trace.Time) {
+	if law > 0 {
+		*r = append(*r, float64(took)/float64(law))
+	}
+}
+
+// around bounds the time alone of an operation with a law: by the 10th and 90th percentile
+// of the ratios or, without ratios, from below by the law, which holds at full clock.
+// Without a law there are no bounds.
+func (r ratios) around(law trace.Time) (least, most trace.Time) {
+	switch n := len(r); {
+	case law <= 0:
+		return 0, trace.Infinity
+	case n == 0:
+		return law, trace.Infinity
+	default:
+		return trace.Time(r[(n-1)/10] * float64(law)), trace.Time(r[(n-1)*9/10]*float64(law)) + 1
+	}
+}

@@ -1,0 +1,52 @@
+package engines_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// BenchmarkReplayStep replays two training steps that overlap all-reduces with backward
+// (3,300 operations on two ranks) under all strategies with their default settings, the
+// durations alone included; and the same as steps of a job of which one rank was captured.
+func BenchmarkReplayStep(b *testing.B) {
+	const folder = "../samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_ddp_h2048_bucket_mb25_channels0_priorityFalse_overlapTrue"
+	for _, ranks := range []int{2, 8, 64} {
+		b.Run(fmt.Sprintf("ranks=%d", ranks), func(b *testing.B) {
+			path := folder
+			if ranks > 2 {
+				path += "/rank0.json.gz"
+			}
+			run, err := format.Open(path, format.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			w, err := workload.Lift(run, workload.Options{World: ranks})
+			if err != nil {
+				b.Fatal(err)
+			}
+			m, err := profile.Load("h200")
+			if err != nil {
+				b.Fatal(err)
+			}
+			m = m.Resize(ranks)
+			sel, err := engines.ParseSelection("all")
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(len(w.Ops)), "ops")
+			for b.Loop() {
+				if _, err := compare.Compare(w, m, sel, plan.Scenario{}, replay.Options{}, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package program
+
+import (
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// Coarse (rule D17) returns a program with the same kernel times in which every compute kernel with a
+// Solo phase that nothing can run alongside is that one phase. It is for simulations of
+// which only kernels are looked at: the phase holds no compute units, and moves the
+// kernel's bytes.
+//
+// Nothing runs alongside a kernel if each launch and copy of the GPU's other streams ends
+// before it or starts behind it, as stream order and the flags that streams post and wait
+// for require. Flags that kernels post, or several streams, are taken to order nothing.
+//
+//	stream 7  |A post 1|B      |wait 2|C     A and C are alone, B is not
+//	stream 20 |wait 1  |D post 2|
+func (p *Program) Coarse() *Program {
+	posts := p.streamPosts()
+	coarse := *p
+	coarse.GPUs = slices.Clone(p.GPUs)
+	for g := range p.GPUs {
+		o := newOrdering(p.GPUs[g].Streams, posts, g)
+		if !o.run() {
+			return p
+		}
+		coarse.GPUs[g].Streams = slices.Clone(p.GPUs[g].Streams)
+		for s := range coarse.GPUs[g].Streams {
+			st := &coarse.GPUs[g].Streams[s]
+			st.Commands = o.coarse(s)
+		}
+	}
+	return &coarse
+}
+
+// A postAt is a Post command and the flag's value behind it.
+type postAt struct {
+	gpu, stream, index int
+	value              int64
+}
+
+// streamPosts lists, by flag, its posts by the one stream that posts it; none if several
+// streams do.
+func (p *Program) streamPosts() [][]postAt {
+	posts := make([][]postAt, max(1, len(p.Flags)))
+	several := make([]bool, len(posts))
+	for g := range p.GPUs {
+		for s := range p.GPUs[g].Streams {
+			for i, c := range p.GPUs[g].Streams[s].Commands {
+				if c.Op != Post || c.Flag <= NoFlag || int(c.Flag) >= len(posts) || several[c.Flag] {
+					continue
+				}
+				of, value := posts[c.Flag], c.Count
+				if n := len(of); n > 0 {
+					several[c.Flag] = of[0].gpu != g || of[0].stream != s
+					value += of[n-1].value
+				}
+				posts[c.Flag] = append(of, postAt{g, s, i, value})
+			}
+		}
+	}
+	for f := range posts {
+		if several[f] {
+			posts[f] = nil
+		}
+	}
+	return posts
+}
+
+// An ordering is what the streams of one GPU know of each other: vector clocks.
+type ordering struct {
+	streams []Stream
+	posts   [][]postAt
+	gpu     int
+	at      []int     // by stream: next command
+	clocks  [][]int32 // by stream: commands of each stream that have ended when the next one starts
+	starts  [][]int32 // by stream: the clock of each launch and copy, one behind the other
+	row     [][]int32 // by stream and command: row of starts, or -1
+	posted  []map[int][]int32
+}
+
+func newOrdering(streams []Stream, posts [][]postAt, gpu int) *ordering {
+	n := len(streams)
+	o := &ordering{
+		streams: streams, posts: posts, gpu: gpu,
+		at: make([]int, n), clocks: make([][]int32, n), starts: make([][]int32, n), row: make([][]int32, n), posted: make([]map[int][]int32, n),
+	}
+	for s := range streams {
+		o.clocks[s] = make([]int32, n)
+		o.row[s] = slices.Repeat([]int32{-1}, len(streams[s].Commands))
+		o.posted[s] = map[int][]int32{}
+	}
+	return o
+}
+
+// run steps all streams to their ends. It returns false if they wait for each other.
+func (o *ordering) run() bool {
+	for stepped := true; stepped; {
+		stepped = false
+		for s := range o.streams {
+			for o.at[s] < len(o.streams[s].Commands) && o.step(s) {
+				stepped = true
+			}
+		}
+	}
+	for s := range o.streams {
+		if o.at[s] < len(o.streams[s].Commands) {
+			return false
+		}
+	}
+	return true
+}
+
+// step runs a stream's next command, unless it waits for one that has not run.
+func (o *ordering) step(s int) bool {
+	i := o.at[s]
+	clock := o.clocks[s]
+	switch c := &o.streams[s].Commands[i]; c.Op {
+	case Launch, Start:
+		o.row[s][i] = int32(len(o.starts[s]) / len(clock))
+		o.starts[s] = append(o.starts[s], clock...)
+	case Post:
+		o.posted[s][i] = slices.Clone(clock)
+	case Wait:
+		if c.Flag <= NoFlag || int(c.Flag) >= len(o.posts) {
+			break
+		}
+		of := o.posts[c.Flag]
+		k, _ := slices.BinarySearchFunc(of, c.Count, func(p postAt, n int64) int { return int(max(-1, min(1, p.value-n))) })
+		if k == len(of) || of[k].gpu != o.gpu {
+			break
+		}
+		if o.at[of[k].stream] <= of[k].index {
+			return false
+		}
+		for t, n := range o.posted[of[k].stream][of[k].index] {
+			clock[t] = max(clock[t], n)
+		}
+	}
+	clock[s] = int32(i + 1)
+	o.at[s]++
+	return true
+}
+
+// coarse is a stream's commands with the kernels that are alone as one phase.
+func (o *ordering) coarse(s int) []Command {
+	commands := slices.Clone(o.streams[s].Commands)
+	next := make([]int, len(o.streams)) // by stream: first launch or copy that may end behind the last one looked at
+	for i := range commands {
+		k := commands[i].Kernel
+		if commands[i].Op != Launch || k == nil || k.Kind != trace.Compute || k.Free || k.Solo.Time <= 0 || !o.alone(s, i, next) {
+			continue
+		}
+		solo := *k
+		solo.WGs, solo.Tiles, solo.Owned, solo.Cluster, solo.Free, solo.Merged = 1, 0, 0, 0, true, true
+		solo.Prologue, solo.Epilogue = nil, nil
+		solo.Recipe = func(_ int, buf []Phase) []Phase { return append(buf, k.Solo) }
+		commands[i].Kernel = &solo
+	}
+	return commands
+}
+
+// alone reports whether every launch and copy of other streams ends before command i of
+// stream s or starts behind it.
+func (o *ordering) alone(s, i int, next []int) bool {
+	n := len(o.streams)
+	start := o.starts[s][int(o.row[s][i])*n:][:n]
+	for t := range o.streams {
+		if t == s {
+			continue
+		}
+		j := max(next[t], int(start[t]))
+		for j < len(o.row[t]) && o.row[t][j] < 0 {
+			j++
+		}
+		next[t] = j
+		if j < len(o.row[t]) && o.starts[t][int(o.row[t][j])*n+s] <= int32(i) {
+			return false
+		}
+	}
+	return true
+}
