@@ -50,6 +50,7 @@ each; and the assumptions of the reader.`,
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	f.StringVar(&o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens")
 	dataflowFlag(c, &o.dataflow)
+	a.outsideFlag(c)
 	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
 	return c
 }

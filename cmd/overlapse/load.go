@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -71,7 +73,21 @@ func (a *app) one(path string) (*trace.Run, error) {
 		}
 		return nil, fmt.Errorf("%s: contains %d runs side by side: %s (overlapse view shows them; give the trace that they were predicted from)", path, len(runs), strings.Join(names, ", "))
 	}
-	return run, nil
+	if a.outside == "" {
+		return run, nil
+	}
+	outside, err := a.open(a.outside, "")
+	if err != nil {
+		return nil, err
+	}
+	named, n, of := trace.NameGraphs(run, outside)
+	a.notef("%d of %d kernels of captured graphs take operators and sizes from %s", n, of, a.outside)
+	return named, nil
+}
+
+// outsideFlag adds the flag for a capture without graphs.
+func (a *app) outsideFlag(c *cobra.Command) {
+	c.Flags().StringVar(&a.outside, "outside-graph", "", "capture of the same step launched without a graph: kernels of captured graphs take operators and sizes from it")
 }
 
 // subject loads the workload that a command replays and its machine. The workload

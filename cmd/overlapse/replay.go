@@ -67,6 +67,7 @@ other work in bulk.`,
 		},
 	}
 	o.flags(c, "strategies, with settings")
+	a.outsideFlag(c)
 	f := c.Flags()
 	f.StringVar(&o.format, "format", "table", "table, json or csv")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")

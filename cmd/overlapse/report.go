@@ -29,6 +29,7 @@ timeline, the pprof profile and the results as JSON.`,
 		},
 	}
 	o.flags(c, "strategies, with settings")
+	a.outsideFlag(c)
 	c.Flags().StringVarP(&output, "output", "o", "report.html", "file to write")
 	return c
 }

@@ -28,6 +28,7 @@ type app struct {
 	limit    int64               // MiB to read of all files; 0: the default
 	skipBad  bool                // skip files of a run that cannot be read
 	inputs   map[string][]string // paths of a trace that was given as several paths, by its name
+	outside  string              // capture of the same step without graphs; "": none
 	files    files               // that were written
 }
 

@@ -44,6 +44,7 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 		},
 	}
 	o.flags(c, "strategies to tune, with the settings to keep")
+	a.outsideFlag(c)
 	f := c.Flags()
 	f.StringVar(&o.format, "format", "table", "table or json")
 	f.IntVar(&o.top, "top", 5, "number of settings to list per strategy; 0: all")

@@ -67,11 +67,6 @@ func (t *allReduce) serves(c *workload.Collective) bool {
 	return c.Op == trace.AllReduce && len(c.Members) > 1 && t.bytes(c) > 0
 }
 
-// sizeSpread is the relative error of a small collective's time, from which its size is
-// guessed: residuals of the profiles' laws are up to 10 %, and collectives in a step vary
-// by as much.
-const sizeSpread = 0.25
-
 // bytes is the size of a collective. If the trace does not show it, as in a captured
 // graph, it is that of the elementwise kernel behind it or, if the collective's time does
 // not allow for that, the middle of the range of sizes for which the library takes the
@@ -87,7 +82,7 @@ func (t *allReduce) bytes(c *workload.Collective) int64 {
 		}
 	}
 	slices.Sort(times)
-	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, sizeSpread)
+	least, most := t.pl.Machine.Library.SizesOf(c.Op, plan.Seconds(times[len(times)/2]), len(c.Members), c.Channels, workload.SizeSpread)
 	bytes := workload.SizeBehind(t.pl.Workload, c)
 	if bytes < least || bytes > most {
 		bytes = least + (most-least)/2

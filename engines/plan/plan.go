@@ -36,6 +36,7 @@ type Planner struct {
 	Measured bool   // kernels last their measured times and hold no slots
 	Ahead    bool   // hosts run ahead of the devices as in a loop (RunAhead)
 	Anchored []bool // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
+	once     bool   // IssueAhead: there is one iteration
 
 	// Set by schedules that write every operation themselves (oneAtATime, lanes).
 	WriteOp     func(r *Rank, op *workload.Op) // nil: the emitter writes pairs, other operations stay as captured

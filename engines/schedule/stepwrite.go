@@ -188,7 +188,7 @@ func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
 
 // issue makes a stream wait until the host has issued an operation.
 func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) {
-	rw.BeginAhead(s)
+	rw.BeginAhead(s, op)
 	rw.WaitIssued(s, op)
 }
 

@@ -7,6 +7,10 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+// SizeSpread is the relative error of a collective's time within which its size is guessed:
+// laws of small collectives are off by up to 10 %, and collectives of a step vary by as much.
+const SizeSpread = 0.25
+
 // SizeBehind is the bytes of an all-reduce whose size the trace does not show, by the grid
 // of the elementwise kernel that follows it on its stream; 0 if another kernel follows.
 // PyTorch's kernels of that name cover threads × vector elements a workgroup

@@ -75,6 +75,11 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 		}
 		channels := c.Channels
 		bytes := min(bytesIn(&m.Library, c.Op, c.Transfer(), len(c.Members), channels), linksCarry(m, c))
+		if behind := SizeBehind(w, c); behind > 0 {
+			if least, most := m.Library.SizesOf(c.Op, float64(c.Transfer())/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
+				bytes = behind
+			}
+		}
 		if bytes == 0 {
 			continue
 		}
