@@ -40,7 +40,7 @@ func Unpipelined(w *Workload, pipelines []Pipelined, c Cutter) *Workload {
 
 func (r *recut) run() *Workload {
 	w := r.w
-	r.at, r.now = make([]place, len(w.Ops)), make([][]int32, len(w.Ops))
+	r.at, r.now, r.sides = make([]place, len(w.Ops)), make([][]int32, len(w.Ops)), map[side][2]int32{}
 	r.mark()
 	r.cutCollectives()
 	for rank := range w.Ranks {
@@ -66,6 +66,7 @@ type recut struct {
 	ranks  [][]int32 // by rank: rows of ops
 	colls  []Collective
 	moves  [][]hostMove // by rank
+	sides  map[side][2]int32
 
 	pipelines []Pipelined
 }
@@ -74,6 +75,13 @@ type recut struct {
 type place struct {
 	chain, part, index int
 	role               chainRole
+}
+
+// A side is the ops of a chain on one rank that are written together: those before and in
+// the collectives, or those behind them.
+type side struct {
+	rank, chain int
+	role        chainRole // sending, receiving or fused
 }
 
 // chainRole is what an op does in a chain.
@@ -196,11 +204,15 @@ func (r *recut) list(rank int) {
 			}
 			add(planned{op: *op, from: id, coll: coll, delay: r.delayOf(op)}, id)
 		case at.index == 0 && at.role == fused:
+			first := int32(len(r.ops))
 			r.whole(rank, at, add)
+			r.sides[side{rank, at.chain, at.role}] = [2]int32{first, int32(len(r.ops))}
 		case at.part == 0 && at.index == 0 && at.role != moving:
+			first := int32(len(r.ops))
 			for k := range r.n {
 				r.part(rank, at, k, add)
 			}
+			r.sides[side{rank, at.chain, at.role}] = [2]int32{first, int32(len(r.ops))}
 		}
 	}
 	r.ranks = append(r.ranks, rows)
@@ -272,6 +284,8 @@ func (r *recut) delayOf(op *Op) trace.Time {
 func (r *recut) link() {
 	for _, rows := range r.ranks {
 		last := map[int64]int32{}
+		type chunk struct{ chain, part int }
+		moves := map[chunk]int32{} // rows of collectives
 		for _, row := range rows {
 			p := &r.ops[row]
 			if before, ok := last[p.op.Queue]; ok && p.role != outside {
@@ -280,11 +294,10 @@ func (r *recut) link() {
 			switch {
 			case p.role == moving, p.role == fused && p.index > 0:
 				p.after = append(p.after, Dep{row - 1, EnqueuedAfter})
+				moves[chunk{p.chain, p.part}] = row
 			case p.role == receiving && p.index == 0:
-				for _, before := range rows {
-					if q := &r.ops[before]; q.role == moving && q.chain == p.chain && q.part == p.part {
-						p.after = append(p.after, Dep{before, HostWait})
-					}
+				if before, ok := moves[chunk{p.chain, p.part}]; ok {
+					p.after = append(p.after, Dep{before, HostWait})
 				}
 			}
 			for _, d := range r.w.Ops[p.from].After {
@@ -484,6 +497,9 @@ func (r *recut) coRunners(w *Workload, id []int32) [][]CoRun {
 // alongside is the row of the op that computes alongside a chain's collective, or -1.
 func (r *recut) alongside(f *chainFinder, row int32) int32 {
 	p := &r.ops[row]
+	if _, behind := r.sides[side{p.op.Rank, p.chain, receiving}]; p.part == r.n-1 && !behind {
+		return -1
+	}
 	for next := int(row) + 1; next < len(r.ops) && r.ops[next].op.Rank == p.op.Rank; next++ {
 		q := &r.ops[next]
 		if q.role == outside || q.chain != p.chain {
