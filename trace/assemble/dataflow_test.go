@@ -161,12 +161,15 @@ func TestExtent(t *testing.T) {
 }
 
 func TestSchema(t *testing.T) {
-	s := parseSchema("x", "x(Tensor(a!)[] self, (int, int) y, *, Tensor(b!)? out=None) -> (Tensor(a!), Tensor)")
+	s := parseSchema("aten::x", "aten::x(Tensor(a!)[] self, (int, int) y, *, Tensor(b!)? out=None) -> (Tensor(a!), Tensor)")
 	if d := cmp.Diff([]bool{true, false, true}, s.written); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff([]bool{false, false, true}, s.out); d != "" {
 		t.Error(d)
+	}
+	if s := parseSchema("mine::x", "mine::x(Tensor! out) -> ()"); !s.written[0] || s.out[0] {
+		t.Errorf("%+v", s)
 	}
 }
 

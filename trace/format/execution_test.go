@@ -80,6 +80,10 @@ func TestExecutionTrace(t *testing.T) {
 			"0:- 0:- 0:- 0:-", "execution trace ignored: "},
 		{"without its profile", map[string]string{"rank0.json": step, "et/rank0.et.json": beside}, "", "0:- 0:- 0:- 0:-", "execution trace ignored: "},
 		{"no execution trace below", map[string]string{"rank0.json": step, "et/rank0.json": step}, "", "0:- 0:- 0:- 0:-", "it has no execution trace of its profile"},
+		{"a pattern", map[string]string{"rank0.json": step, "et/rank0.json": profile, "et/rank0.et.json": beside}, "rank*.json", "0:1.0 0:1.0 0:1.1 0:1.1", ""},
+		{"an archive", map[string]string{"all.zip": archivedAs(t, map[string]string{"d/rank0.json": step, "d/et/rank0.json": profile, "d/et/rank0.et.json": beside})}, "all.zip",
+			"0:1.0 0:1.0 0:1.1 0:1.1", ""},
+		{"an archive of the folder itself", map[string]string{"all.zip": archivedAs(t, map[string]string{"et/rank0.json": profile, "et/rank0.et.json": beside})}, "all.zip", "0:1.0 0:1.0", ""},
 		{"an empty folder", map[string]string{"rank0.json": step, "et/readme": "x"}, "", "0:- 0:- 0:- 0:-", "folder ignored"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
