@@ -38,9 +38,13 @@ func withExecution(run *trace.Run, dir string, folders []string, o Options) (*tr
 // withStorages gives a run the storages that the execution traces among some files
 // recorded.
 func (o Options) withStorages(run *trace.Run, files []string, name string) *trace.Run {
+	ignore := func(err error) {
+		run.Ledger.Add(trace.Noted, name, "execution trace ignored: "+err.Error(), "", 0)
+	}
+	o.SkipBad = ignore
 	other, err := openFiles(files, name, o)
 	if err != nil {
-		run.Ledger.Add(trace.Noted, name, "execution trace ignored: "+err.Error(), "", 0)
+		ignore(err)
 		return run
 	}
 	return assemble.Transfer(run, other, name)
