@@ -153,24 +153,21 @@ func readProfiledLaunch(c *calibration) reading {
 }
 
 // profiled is the median over loops of what a profiler with shapes adds to the loop
-// measured before without one, less some seconds, over a number of events.
+// without one of the lines before, less some seconds, over a number of events.
 func (c *calibration) profiled(count func(*Params) (events, seconds float64)) reading {
 	var f reading
 	var each, calls []float64
-	plain := map[string]float64{} // by loop, the last one
 	for _, r := range c.kind("host_loop") {
 		p := &r.Params
-		if !p.Profiled {
-			plain[r.Workload.What] = r.Us
-		}
-		if !p.Shapes || p.Observer || plain[r.Workload.What] == 0 {
+		plain := c.plainLoop(&r)
+		if !p.Shapes || p.Observer || plain == nil {
 			continue
 		}
 		if p.CallUs > 0 {
 			calls = append(calls, p.CallUs*1e-6)
 		}
 		if events, less := count(p); events > 0 {
-			each = append(each, ((r.Us-plain[r.Workload.What])*1e-6-less)/events)
+			each = append(each, ((r.Us-plain.Us)*1e-6-less)/events)
 			f.rows = append(f.rows, r)
 		}
 	}
@@ -179,4 +176,18 @@ func (c *calibration) profiled(count func(*Params) (events, seconds float64)) re
 		f.value *= c.m.Launch.Call.Value / median(calls)
 	}
 	return f
+}
+
+// plainLoop is the last row before another one in its file that measures the same loop
+// without a profiler; nil if there is none.
+func (c *calibration) plainLoop(r *Row) *Row {
+	var last *Row
+	for i := range c.rows {
+		x := &c.rows[i]
+		if x.Workload.Kind == "host_loop" && x.Workload.What == r.Workload.What && !x.Params.Profiled &&
+			x.File == r.File && x.Line < r.Line && (last == nil || x.Line > last.Line) {
+			last = x
+		}
+	}
+	return last
 }
