@@ -17,13 +17,13 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 	}
 	h, l := pl.Workload.Hosts[rank], &pl.Machine.Launch
 	pace := 1e9 * pl.hostPace(rank)
-	op, call := pace*l.ProfiledOp.Or(0), pace*l.ProfiledCall.Or(0)
-	least := max(0, pace*l.Call.Or(0)-call)
+	op, launch, call := pace*l.ProfiledOp.Or(0), pace*l.ProfiledLaunch.Or(0), pace*l.ProfiledCall.Or(0)
+	least := max(0, pace*l.Call.Or(0)-launch)
 	costs := make([]trace.Time, len(h.Issues))
 	for i, is := range h.Issues {
 		costs[i] = is.Work
 		if pl.Workload.Unprofiled && is.Work > 0 {
-			own := float64(is.Work) - op*float64(is.Operators) - call*float64(is.Calls)
+			own := float64(is.Work) - op*float64(is.Operators) - launch*float64(is.Launches) - call*float64(is.Calls)
 			costs[i] = min(is.Work, trace.Time(max(own, least)))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // profiledLoop is two iterations of four kernels of 100 µs on one rank, for each of which
-// the profiled host takes some time and records 10 operators and 5 calls.
+// the profiled host takes some time and records 10 operators, a launch and 5 other calls.
 func profiledLoop(t *testing.T, work trace.Time) *workload.Workload {
 	w := plantest.Step(t, 1, "7 a 100\n7 b 100\n7 c 100\n7 d 100\n7 e 100\n7 f 100\n7 g 100\n7 h 100")
 	w.Unprofiled = true
@@ -25,7 +25,7 @@ func profiledLoop(t *testing.T, work trace.Time) *workload.Workload {
 			w.Ops[k].Start, w.Ops[k].End = w.Ops[k].Start+late, w.Ops[k].End+late
 		}
 		op.Issued = issued
-		is := workload.Issue{Work: work, Operators: 10, Calls: 5}
+		is := workload.Issue{Work: work, Operators: 10, Launches: 1, Calls: 5}
 		if i == 0 {
 			is = workload.Issue{}
 		}
@@ -35,18 +35,18 @@ func profiledLoop(t *testing.T, work trace.Time) *workload.Workload {
 	return w
 }
 
-// Without the profiler the host needs 10·profiled_op + 5·profiled_call less per kernel. If
+// Without the profiler the host needs 10·profiled_op + profiled_launch + 5·profiled_call less per kernel. If
 // that is less than the kernel takes, the device is the bound, without gaps for launches;
 // else the host. In a captured graph the host does not count.
 func TestCapturedWithoutProfiler(t *testing.T) {
 	m := plantest.H200(t, 1)
-	m.Launch.ProfiledOp.Value, m.Launch.ProfiledCall.Value, m.Launch.Call.Value = 2e-6, 1e-6, 5e-6
+	m.Launch.ProfiledOp.Value, m.Launch.ProfiledLaunch.Value, m.Launch.ProfiledCall.Value, m.Launch.Call.Value = 2e-6, 2e-6, 1e-6, 5e-6
 	for _, c := range []struct {
 		work, least, most trace.Time // of an iteration, µs
 		settings          string
 	}{
 		{110_000, 400, 410, ""},
-		{200_000, 700, 705, ""},
+		{200_000, 692, 697, ""},
 		{200_000, 400, 410, "graph=on"},
 		{30_000, 400, 410, ""}, // below the least time of a call
 	} {

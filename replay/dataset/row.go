@@ -118,6 +118,7 @@ type Params struct {
 	CallUs        float64   `json:"call_us,omitempty"`        // time of the driver's launch calls, by the profiler
 	Operators     float64   `json:"operators,omitempty"`      // operators that the profiler recorded per iteration
 	Calls         float64   `json:"calls,omitempty"`          // runtime and driver calls, likewise
+	Launches      float64   `json:"launches,omitempty"`       // of them: kernels, copies and fills
 	GapsUs        []float64 `json:"gaps_us,omitempty"`        // gaps between kernels
 	Flags         int       `json:"flags,omitempty"`          // flags that a workgroup posts after its data; 0: 1
 	Posts         int       `json:"posts,omitempty"`          // posts of a semaphore

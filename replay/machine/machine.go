@@ -93,7 +93,8 @@ type Launch struct {
 	Compiled       Quantity // host seconds to enqueue a compiled kernel (Triton)
 	Call           Quantity // host seconds of the driver call within that, as profiled: the host pace of Host, Compiled, HostEvent and HostCollective
 	ProfiledOp     Quantity // host seconds that a profiler with shapes adds to a recorded operator, on a host with the pace of Call
-	ProfiledCall   Quantity // the same for a recorded runtime or driver call
+	ProfiledLaunch Quantity // the same for a recorded call that enqueues a kernel, copy or fill
+	ProfiledCall   Quantity // the same for any other recorded runtime or driver call
 	HostEvent      Quantity // host seconds to record an event and make another stream wait for it
 	HostCollective Quantity // host seconds to enqueue an asynchronous collective
 	NetworkCall    Quantity // seconds of a workgroup to hand a transfer and its flag to the network library

@@ -29,7 +29,8 @@ type Host struct {
 type Issue struct {
 	Work      trace.Time // ns, without the time in which the host waited for the device
 	Operators int32      // framework operators and ranges that the profiler recorded in it
-	Calls     int32      // runtime and driver calls that it recorded
+	Calls     int32      // runtime and driver calls that it recorded, without launches
+	Launches  int32      // calls that enqueued kernels, copies or fills, likewise
 }
 
 // A HostSync is a call in which the host waited for the device.
@@ -39,7 +40,7 @@ type HostSync struct{ Start, End trace.Time }
 // the host.
 func (w *Workload) Profiled() bool {
 	return slices.ContainsFunc(w.Hosts, func(h *Host) bool {
-		return slices.ContainsFunc(h.Issues, func(i Issue) bool { return i.Operators > 0 || i.Calls > 0 })
+		return slices.ContainsFunc(h.Issues, func(i Issue) bool { return i.Operators > 0 || i.Calls > 0 || i.Launches > 0 })
 	})
 }
 
@@ -105,9 +106,12 @@ func recordHosts(run *trace.Run, hosts []Host, sources []source) {
 			continue
 		}
 		is := &h.Issues[h.Order[h.next]]
-		if kind.call && s.Kind != trace.Marker {
+		switch {
+		case s.Kind == trace.Launch:
+			is.Launches++
+		case kind.call && s.Kind != trace.Marker:
 			is.Calls++
-		} else {
+		default:
 			is.Operators++
 		}
 		switch {

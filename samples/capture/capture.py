@@ -740,7 +740,7 @@ RECORDERS = ({}, {"profiled": True}, {"profiled": True, "shapes": True}, {"profi
 
 
 def measure_host_loop(lab, w, p):
-    """Host time of an iteration of a loop of small operators, with and without a profiler; with one also how much it recorded."""
+    """Host time of a loop of small operators. With a profiler: of the second step of a capture of two, with how much it recorded."""
     if w["what"] == "collective":
         need_peers(lab)
     work, count = host_loops(lab)[w["what"]], 20
@@ -759,24 +759,26 @@ def measure_host_loop(lab, w, p):
     once()
     if not p.get("profiled"):
         return lab.slowest([once() for _ in range(lab.iterations)]), {}
-    observer = None
-    file = tempfile.NamedTemporaryFile(suffix=".json")
-    if p.get("execution_trace"):
-        observer = torch.profiler.ExecutionTraceObserver()
-        observer.register_callback(file.name)
+    us, events = [], []
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities, record_shapes=bool(p.get("shapes")), execution_trace_observer=observer) as profiler:
-        once()  # the profiler's buffers grow
-        us = [once() for _ in range(lab.iterations)]
-    profiler.export_chrome_trace(file.name)
-    with open(file.name) as f:
-        events = [e for e in json.load(f)["traceEvents"] if e.get("ph") == "X"]
+    for _ in range(lab.iterations):
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            observer = None
+            if p.get("execution_trace"):
+                observer = torch.profiler.ExecutionTraceObserver()
+                observer.register_callback(file.name)
+            with torch.profiler.profile(activities=activities, record_shapes=bool(p.get("shapes")), execution_trace_observer=observer) as profiler:
+                once()
+                us.append(once())
+            profiler.export_chrome_trace(file.name)
+            with open(file.name) as f:
+                events = [e for e in json.load(f)["traceEvents"] if e.get("ph") == "X"]  # of the last
     calls = [e for e in events if e.get("cat") in ("cuda_runtime", "cuda_driver")]
     launches = [e["dur"] for e in calls if "LaunchKernel" in e["name"]]
-    iterations = count * (lab.iterations + 1)
     found = {
-        "operators": round(sum(e.get("cat") == "cpu_op" for e in events) / iterations, 2),
-        "calls": round(len(calls) / iterations, 2),
+        "operators": sum(e.get("cat") == "cpu_op" for e in events) // (2 * count),
+        "calls": len(calls) // (2 * count),
+        "launches": sum(bool(re.search("LaunchKernel|Memcpy|Memset", e["name"])) for e in calls) // (2 * count),
     }
     if launches:
         found["call_us"] = round(statistics.median(launches), 2)

@@ -1,7 +1,6 @@
 package calibrate
 
 import (
-	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -41,10 +40,13 @@ func launchRules() []rule {
 			"launch.call", "duration of the driver's launch calls while GEMMs are enqueued, as the profiler has it", "kind host_issue, what gemm, profiled", readCall,
 		},
 		{
-			"launch.profiled_call", "what a profiler with shapes adds to a loop of events, by recorded call", "kind host_loop, what event, with and without profiled", readProfiledCall,
+			"launch.profiled_call", "what a profiler with shapes adds to loops of events, by recorded call, median", "kind host_loop, what event, with and without profiled", readProfiledCall,
 		},
 		{
-			"launch.profiled_op", "what it adds to loops of operators, less that of their calls, by recorded operator, median", "kind host_loop, with and without profiled", readProfiledOp,
+			"launch.profiled_op", "what it adds to loops of operators that launch nothing, by recorded operator, median", "kind host_loop, what views, with and without profiled", readProfiledOp,
+		},
+		{
+			"launch.profiled_launch", "what it adds to loops of launches, less that of their operators and other calls, by launch, median", "kind host_loop, with and without profiled", readProfiledLaunch,
 		},
 		{
 			"launch.host_event", "host time to record an event and wait for it on another stream", "kind host_issue, what event",
@@ -124,53 +126,68 @@ func readCall(c *calibration) reading {
 	return f
 }
 
-// readProfiledCall and readProfiledOp are for a host with the pace of launch.call. The
-// fastest iterations are compared: other work on the host only makes them longer.
+// The costs of a profiler are those of a host with the pace of launch.call.
 func readProfiledCall(c *calibration) reading {
-	return c.profiled(func(r *Row) float64 {
-		if r.Params.Operators >= 1 {
-			return 0
+	return c.profiled(func(p *Params) (events, seconds float64) {
+		if p.Operators > 0 || p.Launches > 0 {
+			return 0, 0
 		}
-		return r.Params.Calls
-	}, 0)
+		return p.Calls, 0
+	})
 }
 
 func readProfiledOp(c *calibration) reading {
-	return c.profiled(func(r *Row) float64 {
-		if r.Params.Operators < 1 {
-			return 0
+	return c.profiled(func(p *Params) (events, seconds float64) {
+		if p.Launches > 0 {
+			return 0, 0
 		}
-		return r.Params.Operators
-	}, c.m.Launch.ProfiledCall.Or(0))
+		return p.Operators, p.Calls * c.m.Launch.ProfiledCall.Or(0)
+	})
 }
 
-// profiled is the median over loops of what a profiler with shapes adds, less that of
-// their calls, over a count of events; loops with a count of 0 are left out.
-func (c *calibration) profiled(count func(*Row) float64, call float64) reading {
+func readProfiledLaunch(c *calibration) reading {
+	l := &c.m.Launch
+	return c.profiled(func(p *Params) (events, seconds float64) {
+		return p.Launches, p.Operators*l.ProfiledOp.Or(0) + (p.Calls-p.Launches)*l.ProfiledCall.Or(0)
+	})
+}
+
+// profiled is the median over loops of what a profiler with shapes adds to the loop
+// without one of the lines before, less some seconds, over a number of events.
+func (c *calibration) profiled(count func(*Params) (events, seconds float64)) reading {
 	var f reading
 	var each, calls []float64
 	for _, r := range c.kind("host_loop") {
-		if !r.Params.Shapes || r.Params.Observer {
+		p := &r.Params
+		plain := c.plainLoop(&r)
+		if !p.Shapes || p.Observer || plain == nil {
 			continue
 		}
-		if r.Params.CallUs > 0 {
-			calls = append(calls, r.Params.CallUs)
+		if p.CallUs > 0 {
+			calls = append(calls, p.CallUs*1e-6)
 		}
-		for _, plain := range c.kind("host_loop") {
-			n := count(&r)
-			if n > 0 && !plain.Params.Profiled && plain.Workload.What == r.Workload.What && plain.World == r.World && plain.Machine == r.Machine {
-				each = append(each, ((r.MinUs-plain.MinUs)*1e-6-r.Params.Calls*call)/n)
-				f.rows = append(f.rows, r)
-			}
+		if events, less := count(p); events > 0 {
+			each = append(each, ((r.Us-plain.Us)*1e-6-less)/events)
+			f.rows = append(f.rows, r)
 		}
 	}
 	f.value = median(each)
-	for i, x := range each {
-		each[i] = off(f.value, x)
-	}
-	f.residual = median(each)
-	if pace := median(calls) * 1e-6 / c.m.Launch.Call.Or(0); pace > 0 && !math.IsInf(pace, 0) {
-		f.value /= pace
+	if c.m.Launch.Call.Value > 0 && len(calls) > 0 {
+		f.value *= c.m.Launch.Call.Value / median(calls)
 	}
 	return f
+}
+
+// plainLoop is the last row before another one in its file that measures the same loop
+// without a profiler; nil if there is none.
+func (c *calibration) plainLoop(r *Row) *Row {
+	var last *Row
+	for i := range c.rows {
+		x := &c.rows[i]
+		if x.Workload.Kind == "host_loop" && x.Workload.What == r.Workload.What && !x.Params.Profiled &&
+			x.File == r.File && x.Line < r.Line && (last == nil || x.Line > last.Line) {
+			last = x
+		}
+	}
+	return last
 }

@@ -173,6 +173,7 @@ func Entries(m *machine.Machine) []Entry {
 		one("launch.compiled", machine.Span, &n.Compiled),
 		option("launch.call", machine.Span, &n.Call),
 		within("launch.profiled_", option("launch.profiled_op", machine.Span, &n.ProfiledOp)),
+		within("launch.profiled_", option("launch.profiled_launch", machine.Span, &n.ProfiledLaunch)),
 		within("launch.profiled_", option("launch.profiled_call", machine.Span, &n.ProfiledCall)),
 		one("launch.host_event", machine.Span, &n.HostEvent),
 		one("launch.host_collective", machine.Span, &n.HostCollective),
