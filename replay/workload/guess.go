@@ -35,13 +35,21 @@ func (l *lifter) guessOperations() {
 // noteUnknownCommunication adds a note about compute kernels with names as of
 // communication kernels.
 func (l *lifter) noteUnknownCommunication() {
-	looks := make([]bool, len(l.Run.Names))
-	for i, name := range l.Run.Names {
-		looks[i] = trace.LooksLikeCommunication(name)
-	}
+	const no, yes = 1, 2
+	looks := make([]uint8, len(l.Run.Names)) // 0: not examined
 	spent, count := map[string]trace.Time{}, 0
 	for i := range l.Run.Spans {
-		if s := l.Run.Spans[i]; s.Kind == trace.Compute && looks[s.Name] {
+		s := l.Run.Spans[i]
+		if s.Kind != trace.Compute {
+			continue
+		}
+		if looks[s.Name] == 0 {
+			looks[s.Name] = no
+			if trace.LooksLikeCommunication(l.Run.NameOf(s)) {
+				looks[s.Name] = yes
+			}
+		}
+		if looks[s.Name] == yes {
 			spent[short(l.Run.NameOf(s))] += s.Dur()
 			count++
 		}
