@@ -234,7 +234,7 @@ func (r *Rank) writeAhead(op *workload.Op) {
 	}
 	gap := op.Start - after
 	if r.Planner.Graph || op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
-		gap = r.Planner.deviceGap(event)
+		gap = r.Planner.deviceGap(op, event)
 	}
 	s.Launch(gap, r.Planner.commandOf(op))
 	r.Written(s, op)
@@ -242,11 +242,11 @@ func (r *Rank) writeAhead(op *workload.Op) {
 
 // deviceGap is the gap before an operation that the host issued early enough, or that a
 // captured graph launches. event: it waits for one on another stream.
-func (pl *Planner) deviceGap(event bool) trace.Time {
+func (pl *Planner) deviceGap(op *workload.Op, event bool) trace.Time {
 	l := &pl.Machine.Launch
 	switch {
-	case pl.Graph:
-		return Duration(l.Graph.Or(l.Gap.Value))
+	case pl.Graph || op.Graph:
+		return pl.graphLaunch(op)
 	case event:
 		return Duration(l.Event.Value)
 	}

@@ -191,7 +191,7 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 	}
 	gap := max(0, op.Start-from)
 	if r.Planner.Graph {
-		gap = r.Planner.deviceGap(event)
+		gap = r.Planner.deviceGap(op, event)
 	} else if event || r.Planner.BusyAt[op.ID] {
 		gap = min(gap, Duration(r.Planner.Machine.Launch.Event.Value))
 	}

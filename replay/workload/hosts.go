@@ -43,16 +43,6 @@ func (w *Workload) Profiled() bool {
 	})
 }
 
-// InGraph reports whether an op was launched with an earlier one, by a captured graph. id
-// may be -1.
-func (w *Workload) InGraph(id int32) bool {
-	if id < 0 || w.Ops[id].Issued == trace.Infinity {
-		return false
-	}
-	op := &w.Ops[id]
-	return id > w.Ranks[op.Rank][0] && w.Ops[id-1].Issued == op.Issued
-}
-
 // latencySamples is the maximum number of latencies of which Host.Latency is the median.
 const latencySamples = 1000
 
