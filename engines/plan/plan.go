@@ -376,7 +376,7 @@ func (r *Rank) writeCaptured(op *workload.Op) {
 		}
 	}
 	gap := op.Start - after
-	if op.Graph && r.Planner.replaces(op) {
+	if op.Graph && (r.Planner.replaces(op) || slices.ContainsFunc(op.After, func(d workload.Dep) bool { return r.Planner.replaces(&r.Planner.Workload.Ops[d.Op]) })) {
 		gap = min(gap, r.Planner.graphGap())
 	}
 	s.Launch(gap, r.Planner.commandOf(op))
