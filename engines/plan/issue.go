@@ -65,6 +65,9 @@ func (r *Rank) IssueInOrder(order []int32) {
 	r.issued = make(map[int32]int64, len(costs))
 	r.latency = w.Hosts[r.ID].Latency
 	r.Host.Delay(r.latency, program.LaunchGap, "launch latency") // posts say when an operation can start
+	if r.Planner.once {
+		r.Host.Delay(r.Planner.firstIssue(r)-r.Planner.firstIssue(r.Planner.ranks...), program.HostIssue, "later than other ranks")
+	}
 	after := r.syncsAfter()
 	for _, id := range order {
 		op := &w.Ops[id]
@@ -153,16 +156,17 @@ func (pl *Planner) RunAhead() {
 // IssueAhead has the hosts issue all operations in the given order, by rank, at the pace of
 // IssueCosts, and lets them run ahead of the devices as in a loop of many iterations: the
 // devices begin when their host has issued the first iteration. They begin at once if the
-// host waits for the device within the iterations, if it is known to be slower than the
-// devices (Scenario.HostBound), or if there is one iteration (rule H8). With a captured
-// graph there is no host.
+// host waits for the device within the iterations, or if it is known to be slower than the
+// devices (Scenario.HostBound). With one iteration, the hosts are as far ahead at its start
+// as in the capture (rule H8). With a captured graph there is no host.
 func (pl *Planner) IssueAhead(order [][]int32) {
 	if pl.Graph {
 		return
 	}
 	pl.HostOrder = order
 	of, n := workload.IterationsOf(pl.Workload)
-	if n < 2 || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
+	pl.once = n < 2
+	if pl.once || pl.Scenario.HostBound || !pl.Workload.Unprofiled {
 		return
 	}
 	for _, r := range pl.ranks {
@@ -180,19 +184,44 @@ func (pl *Planner) IssueAhead(order [][]int32) {
 	}
 }
 
-// BeginAhead makes a stream that has no command yet wait for the issue of the first
-// iteration, if the hosts run ahead.
-func (r *Rank) BeginAhead(s *Stream) {
-	if len(s.Commands) == 0 && r.lead > 0 {
+// BeginAhead makes a stream that has no command yet and begins with the given operation
+// wait for the issue of the first iteration, if the hosts run ahead.
+func (r *Rank) BeginAhead(s *Stream, op *workload.Op) {
+	switch {
+	case len(s.Commands) > 0:
+	case r.lead > 0:
 		s.Wait(r.HostIssued, r.lead, "host")
+	case r.Planner.once:
+		s.Delay(r.startAhead(op), program.FlagWait, "work before the capture")
 	}
+}
+
+// startAhead is the captured time from the first issue of any rank to the start of an
+// operation that its host had issued early enough and that waited for nothing recorded, ns:
+// for work before the capture. It is 0 for other operations.
+func (r *Rank) startAhead(op *workload.Op) trace.Time {
+	if len(op.After) > 0 || op.Issued == trace.Infinity || op.Start-op.Issued <= r.latency {
+		return 0
+	}
+	return op.Start - r.Planner.firstIssue(r.Planner.ranks...)
+}
+
+// firstIssue is the captured time of the first issue of any of some ranks.
+func (pl *Planner) firstIssue(ranks ...*Rank) trace.Time {
+	w, first := pl.Workload, trace.Infinity
+	for _, r := range ranks {
+		if order := w.Hosts[r.ID].Order; len(order) > 0 {
+			first = min(first, w.Ops[w.Ranks[r.ID][order[0]]].Issued)
+		}
+	}
+	return first
 }
 
 // writeAhead writes an operation on its captured stream, after its captured dependencies
 // and the issue that IssueInOrder wrote.
 func (r *Rank) writeAhead(op *workload.Op) {
 	s := r.free(op.Queue, op.Start)
-	r.BeginAhead(s)
+	r.BeginAhead(s, op)
 	r.WaitIssued(s, op)
 	after, event := s.End, false
 	for _, d := range op.After {
@@ -205,7 +234,7 @@ func (r *Rank) writeAhead(op *workload.Op) {
 	}
 	gap := op.Start - after
 	if r.Planner.Graph || op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
-		gap = r.Planner.deviceGap(event)
+		gap = r.Planner.deviceGap(op, event)
 	}
 	s.Launch(gap, r.Planner.commandOf(op))
 	r.Written(s, op)
@@ -213,11 +242,11 @@ func (r *Rank) writeAhead(op *workload.Op) {
 
 // deviceGap is the gap before an operation that the host issued early enough, or that a
 // captured graph launches. event: it waits for one on another stream.
-func (pl *Planner) deviceGap(event bool) trace.Time {
+func (pl *Planner) deviceGap(op *workload.Op, event bool) trace.Time {
 	l := &pl.Machine.Launch
 	switch {
-	case pl.Graph:
-		return Duration(l.Graph.Or(l.Gap.Value))
+	case pl.Graph || op.Graph:
+		return pl.graphLaunch(op)
 	case event:
 		return Duration(l.Event.Value)
 	}

@@ -128,7 +128,7 @@ func Share(t trace.Time, k, n int) trace.Time {
 
 // ShortName is a kernel's name without its template and call arguments.
 func ShortName(name string) string {
-	name = strings.TrimPrefix(name, "void ")
+	name = strings.ReplaceAll(strings.TrimPrefix(name, "void "), "(anonymous namespace)::", "")
 	if i := strings.IndexAny(name, "<("); i > 0 {
 		name = name[:i]
 	}

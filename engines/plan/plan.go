@@ -33,9 +33,11 @@ type Planner struct {
 	Replaced map[int32]bool // ops of those pairs
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
 	gangs    map[gangKey]*Gang
+	coRuns   map[coRunKey]Piece
 	Measured bool   // kernels last their measured times and hold no slots
 	Ahead    bool   // hosts run ahead of the devices as in a loop (RunAhead)
 	Anchored []bool // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
+	once     bool   // IssueAhead: there is one iteration
 
 	// Set by schedules that write every operation themselves (oneAtATime, lanes).
 	WriteOp     func(r *Rank, op *workload.Op) // nil: the emitter writes pairs, other operations stay as captured
@@ -119,7 +121,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{},
+		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
 		Done: make([]program.Flag, len(w.Ops)),
 	}
 	for i := range w.Ops {

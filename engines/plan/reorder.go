@@ -31,7 +31,8 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its
-// dependencies, to its start. It is at most the time of an event (rule S4).
+// dependencies, to its start. It is at most the time of an event (rule S4), except for what
+// the rank was idle where the trace has no host calls.
 func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 	if pl.Graph {
 		return pl.graphLaunch(op)
@@ -48,7 +49,27 @@ func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 			from = max(from, end)
 		}
 	}
+	if idle := pl.HostIdle(op); idle > 0 {
+		return min(idle, max(0, op.Start-from))
+	}
 	return min(max(0, op.Start-from), Duration(pl.Machine.Launch.Event.Value))
+}
+
+// HostIdle is how long nothing ran on the rank before an operation of which the trace has
+// no host call: the host is the likely cause, which no schedule removes. It is 0 if the
+// trace has the call (rule S14).
+func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
+	if op.Issued != trace.Infinity {
+		return 0
+	}
+	if pl.EndedBefore == nil {
+		pl.EndedBefore, pl.BusyAt = TimeOrder(pl.Workload)
+	}
+	before := pl.EndedBefore[op.ID]
+	if before < 0 || pl.BusyAt[op.ID] {
+		return 0
+	}
+	return max(0, op.Start-pl.Workload.Ops[before].End)
 }
 
 // CommandOf is the captured kernel or copy of an operation that no strategy replaces.

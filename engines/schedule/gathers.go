@@ -47,8 +47,11 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) {
 	}
 	gathers = slices.DeleteFunc(slices.Clone(gathers), func(x *exchange) bool {
 		m := x.member(rank)
-		ofStep := !s.async[x.carries[0]] && m.place >= 0 && used[x] >= 0 && s.sameStep(rank, m.place, used[x]) // its data are made in the same iteration
-		return used[x] < 0 || ofStep && !x.repeats
+		if used[x] < 0 {
+			return true
+		}
+		ofStep := !s.async[x.carries[0]] && m.place >= 0 && s.sameStep(rank, m.place, used[x]) // its data are made in the same iteration
+		return ofStep && !x.repeats
 	})
 	slices.SortStableFunc(gathers, func(a, b *exchange) int { return cmp.Compare(used[a], used[b]) })
 	for i, x := range gathers {

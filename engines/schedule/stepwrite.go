@@ -188,7 +188,7 @@ func (rw *rankWriter) stream(op *workload.Op) *plan.Stream {
 
 // issue makes a stream wait until the host has issued an operation.
 func (rw *rankWriter) issue(s *plan.Stream, op *workload.Op) {
-	rw.BeginAhead(s)
+	rw.BeginAhead(s, op)
 	rw.WaitIssued(s, op)
 }
 
@@ -214,6 +214,7 @@ func (rw *rankWriter) item(it *item) {
 	if rw.serial && rw.comm != nil {
 		event = rw.waitFor(s, rw.comm) || event
 	}
+	rw.afterIdle(s, op)
 	gap := rw.pl.GapOf(op, rw.prev[op.ID])
 	if event {
 		gap = max(gap, plan.Duration(rw.pl.Machine.Launch.Event.Value))
@@ -226,6 +227,25 @@ func (rw *rankWriter) item(it *item) {
 	}
 	s.Launch(gap, command)
 	rw.wrote(s, it)
+}
+
+// afterIdle makes a stream wait for what ended last before a pause of the host: the pause
+// begins there (rule S14).
+func (rw *rankWriter) afterIdle(s *plan.Stream, op *workload.Op) {
+	if rw.pl.HostIdle(op) == 0 {
+		return
+	}
+	before := rw.pl.EndedBefore[op.ID]
+	if at := rw.at[before]; at >= 0 {
+		it := rw.items[op.Rank][at]
+		if on := rw.where[it]; on != nil && on != s {
+			s.Wait(it.done, 1, it.op.Name)
+		}
+	} else if row := rw.w.Ops[before].Collective; row >= 0 {
+		for _, x := range rw.carriers[row] {
+			rw.waitFor(s, x)
+		}
+	}
 }
 
 // wrote records where an item was written.
@@ -271,7 +291,8 @@ func (rw *rankWriter) exchange(x *exchange) {
 		first = rw.Added("copies for " + cmp.Or(x.name, x.coll.Op.String()))
 	}
 	rw.waitForAll(first, m)
-	gap := plan.Duration(rw.pl.Machine.Launch.Event.Value)
+	rw.afterIdle(s, m.op)
+	gap := max(plan.Duration(rw.pl.Machine.Launch.Event.Value), rw.pl.HostIdle(m.op))
 	for _, p := range m.preps {
 		rw.issue(first, p.op)
 		command := rw.pl.CommandOf(p.op)

@@ -115,6 +115,7 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 	if err != nil {
 		return nil, err
 	}
+	workload.GuessSizes(w, &m)
 	if unroll(w, row.Params.Iterations) == w {
 		if w, err = compare.Isolate(w, m, nil); err != nil {
 			return nil, err

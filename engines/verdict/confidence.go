@@ -253,7 +253,7 @@ func (v *assessment) issue() float64 {
 	}
 	run := v.out.Result.Run
 	for _, s := range run.Spans {
-		if v.w.InGraph(plan.OriginOf(run, s)) {
+		if id := plan.OriginOf(run, s); id >= 0 && v.w.Ops[id].Graph {
 			continue
 		}
 		switch s.Kind {

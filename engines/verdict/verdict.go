@@ -192,23 +192,27 @@ func firstReason(all []compare.Outcome) string {
 }
 
 // hostWait is the share of an outcome's time in which a device is idle because its host
-// has not launched the next operation: the largest of all ranks. The first iteration is
-// excluded because of the cold start.
+// has not launched the next operation: the largest of all ranks. The first of several
+// iterations, and the time before the first operation, are excluded: a cold start.
 func hostWait(w *workload.Workload, out compare.Outcome) float64 {
 	if out.Result == nil {
 		return 0
 	}
 	from, _ := plan.StepsOf(w, out.Result.Run).Steady()
 	late, busy := make([][]plan.Interval, len(from)), make([][]plan.Interval, len(from))
+	run := out.Result.Run
+	began := make([]bool, len(from))
+	for _, s := range run.Spans { // by start
+		if r := run.RankOf(s); s.Kind.OnDevice() && r < len(from) && s.End > s.Start {
+			if !began[r] {
+				began[r], from[r] = true, max(from[r], s.Start)
+			}
+			busy[r] = append(busy[r], plan.Interval{Start: s.Start, End: s.End})
+		}
+	}
 	for _, i := range out.Result.Idle {
 		if i.Cause == program.HostIssue && i.Rank < len(from) && i.End > from[i.Rank] {
 			late[i.Rank] = append(late[i.Rank], plan.Interval{Start: max(i.Start, from[i.Rank]), End: i.End})
-		}
-	}
-	run := out.Result.Run
-	for _, s := range run.Spans {
-		if r := run.RankOf(s); s.Kind.OnDevice() && r < len(from) && s.End > s.Start {
-			busy[r] = append(busy[r], plan.Interval{Start: s.Start, End: s.End})
 		}
 	}
 	worst := 0.0

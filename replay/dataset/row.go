@@ -101,12 +101,14 @@ type Params struct {
 	Interleave   int     `json:"interleave,omitempty"`    // micro-batches that alternate
 
 	// The state of the GPUs and the host.
-	Cool      bool    `json:"cool,omitempty"`      // after a pause: at full clock
-	Sustained bool    `json:"sustained,omitempty"` // measured after the clock has settled
-	RestUs    float64 `json:"rest_us,omitempty"`   // idle time of GPUs between iterations
-	Queued    bool    `json:"queued,omitempty"`    // enqueued behind other work, so the host is never late
-	Profiled  bool    `json:"profiled,omitempty"`  // a profiler was on
-	Kernel    bool    `json:"kernel,omitempty"`    // Us is the kernel's duration by a profiler
+	Cool      bool    `json:"cool,omitempty"`            // after a pause: at full clock
+	Sustained bool    `json:"sustained,omitempty"`       // measured after the clock has settled
+	RestUs    float64 `json:"rest_us,omitempty"`         // idle time of GPUs between iterations
+	Queued    bool    `json:"queued,omitempty"`          // enqueued behind other work, so the host is never late
+	Profiled  bool    `json:"profiled,omitempty"`        // a profiler was on
+	Shapes    bool    `json:"shapes,omitempty"`          // a profiler recorded shapes
+	Observer  bool    `json:"execution_trace,omitempty"` // an execution trace was recorded too
+	Kernel    bool    `json:"kernel,omitempty"`          // Us is the kernel's duration by a profiler
 
 	// Settings and results of single benchmarks.
 	KernelName    string    `json:"kernel_name,omitempty"`    // the library's
@@ -114,6 +116,8 @@ type Params struct {
 	Groups        [][]int   `json:"groups,omitempty"`         // groups of CUs that clusters share
 	FillOrder     []int     `json:"fill_order,omitempty"`     // CUs in the order in which a plain grid fills them
 	CallUs        float64   `json:"call_us,omitempty"`        // time of the driver's launch calls, by the profiler
+	Operators     float64   `json:"operators,omitempty"`      // operators that the profiler recorded per iteration
+	Calls         float64   `json:"calls,omitempty"`          // runtime and driver calls, likewise
 	GapsUs        []float64 `json:"gaps_us,omitempty"`        // gaps between kernels
 	Flags         int       `json:"flags,omitempty"`          // flags that a workgroup posts after its data; 0: 1
 	Posts         int       `json:"posts,omitempty"`          // posts of a semaphore

@@ -16,7 +16,6 @@ import (
 //	host order |A writes x  B reads x  C writes x|   B read after write of A, C write after read of B
 func (l *lifter) flow(src *source) {
 	run := l.Run
-	src.flow = make([][]Edge, len(src.ops))
 	unknown := make([]bool, len(src.ops))
 	order := src.hostOrder()
 	m := memory{storages: map[int32]*storage{}}
@@ -71,7 +70,7 @@ func (src *source) precedes(earlier, id int32) bool {
 func (src *source) settled(id int32, found []Edge) []Edge {
 	found = slices.DeleteFunc(found, func(e Edge) bool { return !src.precedes(e.Op, id) })
 	slices.SortFunc(found, func(a, b Edge) int { return cmp.Or(cmp.Compare(a.Op, b.Op), cmp.Compare(a.Kind, b.Kind)) })
-	var kept []Edge
+	kept := found[:0]
 	for _, e := range found {
 		n := len(kept) - 1
 		if n < 0 || kept[n].Op != e.Op {
@@ -84,23 +83,32 @@ func (src *source) settled(id int32, found []Edge) []Edge {
 			k.Bytes += e.Bytes
 		}
 	}
-	return kept
+	return src.store(kept)
+}
+
+// store copies edges to memory that many ops share, for speed; nil for none.
+func (src *source) store(edges []Edge) []Edge {
+	const block = 1024
+	n := len(edges)
+	if n == 0 {
+		return nil
+	}
+	if cap(src.room)-len(src.room) < n {
+		src.room = make([]Edge, 0, max(block, n))
+	}
+	first := len(src.room)
+	src.room = append(src.room, edges...)
+	return src.room[first : first+n : first+n]
 }
 
 // guess adds what streams and events say about ops without accesses (rule V8). A collective reads
 // what the op before its issue wrote, and an op that waited for a collective reads what
 // that received; other orders may mean nothing.
 func (src *source) guess(unknown []bool) {
-	total := 0
+	var found []Edge
 	for i := range src.ops {
-		total += len(src.ops[i].After)
-	}
-	room := make([]Edge, total) // one array, for speed
-	for i := range src.ops {
-		id, n := int32(i), len(src.ops[i].After)
-		if src.flow[i] == nil {
-			src.flow[i], room = room[:0:n], room[n:]
-		}
+		id := int32(i)
+		found = append(found[:0], src.flow[i]...)
 		for _, d := range src.ops[i].After {
 			if !unknown[id] && !unknown[d.Op] {
 				continue
@@ -109,21 +117,44 @@ func (src *source) guess(unknown []bool) {
 			if src.facts[i].reads && (src.ops[i].Kind == trace.Collective) != (src.ops[d.Op].Kind == trace.Collective) {
 				kind = ReadAfterWrite
 			}
-			src.addEdge(id, Edge{Op: d.Op, Kind: kind, Evidence: Guessed})
+			if at, ok := edgeTo(found, d.Op); !ok {
+				found = slices.Insert(found, at, Edge{Op: d.Op, Kind: kind, Evidence: Guessed})
+			}
+		}
+		if len(found) > len(src.flow[i]) {
+			src.flow[i] = src.store(found)
 		}
 	}
 }
 
+// edgeTo is the index of the edge to an earlier op, or where it would be.
+func edgeTo(edges []Edge, op int32) (at int, ok bool) {
+	return slices.BinarySearchFunc(edges, op, func(e Edge, op int32) int { return cmp.Compare(e.Op, op) })
+}
+
 // addEdge adds an edge unless there is one to the same op.
 func (src *source) addEdge(id int32, e Edge) {
-	i, ok := slices.BinarySearchFunc(src.flow[id], e.Op, func(have Edge, op int32) int { return cmp.Compare(have.Op, op) })
-	if !ok {
-		src.flow[id] = slices.Insert(src.flow[id], i, e)
+	if at, ok := edgeTo(src.flow[id], e.Op); !ok {
+		src.flow[id] = slices.Insert(src.flow[id], at, e)
 	}
 }
 
-// takeFlow appends the edges of a source whose first op has the id base.
+// takeFlow makes the edges of a source, whose flow lies behind the workload's, part of
+// it.
 func (l *lifter) takeFlow(src *source, base int32) {
+	l.Flow = l.Flow[:len(l.Flow)+len(src.flow)]
+	if base == 0 {
+		return
+	}
+	for _, edges := range src.flow {
+		for k := range edges {
+			edges[k].Op += base
+		}
+	}
+}
+
+// copyFlow appends the edges of a source for a rank whose first op has the id base.
+func (l *lifter) copyFlow(src *source, base int32) {
 	n := 0
 	for _, edges := range src.flow {
 		n += len(edges)

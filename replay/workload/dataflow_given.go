@@ -172,7 +172,7 @@ func (l *lifter) correct() error {
 func (l *lifter) give(id, earlier int32) {
 	edges := slices.Clone(l.Flow[id])
 	e := Edge{Op: earlier, Kind: ReadAfterWrite, Evidence: Given}
-	at, ok := slices.BinarySearchFunc(edges, earlier, func(e Edge, op int32) int { return int(e.Op) - int(op) })
+	at, ok := edgeTo(edges, earlier)
 	if ok {
 		e.Bytes = edges[at].Bytes
 		edges[at] = e

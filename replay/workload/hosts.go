@@ -15,7 +15,7 @@ type Host struct {
 	Syncs  []HostSync // calls in which it waited for the device, by end
 
 	// Latency is the time from the start of a launch call to the start of its op on an idle
-	// device, ns: the median of up to 1000; 0 if no op found the device idle.
+	// device, ns: the median of up to 1000 after the first op; 0 if none found the device idle.
 	Latency trace.Time
 
 	lanes []trace.LaneID // by position in Order: thread of the call
@@ -43,16 +43,6 @@ func (w *Workload) Profiled() bool {
 	})
 }
 
-// InGraph reports whether an op was launched with an earlier one, by a captured graph. id
-// may be -1.
-func (w *Workload) InGraph(id int32) bool {
-	if id < 0 || w.Ops[id].Issued == trace.Infinity {
-		return false
-	}
-	op := &w.Ops[id]
-	return id > w.Ranks[op.Rank][0] && w.Ops[id-1].Issued == op.Issued
-}
-
 // latencySamples is the maximum number of latencies of which Host.Latency is the median.
 const latencySamples = 1000
 
@@ -66,7 +56,7 @@ func (src *source) host(run *trace.Run) Host {
 		op := &src.ops[i]
 		if src.facts[i].launch != trace.None {
 			h.Order = append(h.Order, int32(i))
-			if op.Issued >= busy && op.Start >= op.Issued && len(latencies) < latencySamples {
+			if i > 0 && op.Issued >= busy && op.Start >= op.Issued && len(latencies) < latencySamples {
 				latencies = append(latencies, op.Start-op.Issued)
 			}
 		}

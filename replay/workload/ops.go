@@ -19,6 +19,7 @@ type source struct {
 	marks    []mark         // iterations marked on the host or above the device, by start
 	calls    []trace.Time   // driver time of kernel launches
 	flow     [][]Edge       // by op: what its data depend on
+	room     []Edge         // memory for the edges of later ops
 }
 
 // A fact is data about an op that only the lift needs.
@@ -74,10 +75,12 @@ func reserve(run *trace.Run) []source {
 	for _, n := range ops {
 		total += n
 	}
-	all := make([]Op, total) // one array, which becomes Workload.Ops if no rank is a copy
+	all := make([]Op, total)       // one array, which becomes Workload.Ops if no rank is a copy
+	flows := make([][]Edge, total) // in the same way
 	sources := make([]source, len(run.Ranks))
 	for row := range sources {
 		sources[row].ops, all = all[:0], all[ops[row]:] // counted: an append stays before the next row
+		sources[row].flow, flows = flows[:ops[row]], flows[ops[row]:]
 		sources[row].launches = make([]trace.SpanID, 0, launches[row])
 	}
 	return sources

@@ -25,14 +25,15 @@ func (l *lifter) spread() error {
 		return fmt.Errorf("a world of %d ranks makes %d operations, more than %d (ask for fewer ranks)", l.World, total, maxOps)
 	}
 	if l.inPlace() {
+		l.Flow = l.sources[0].flow[:0:total]
 		l.Ops = l.sources[0].ops[:0:total]
 		for rank := range l.Rows {
 			l.takeRank(rank)
 		}
 	} else {
-		l.Ops = make([]Op, 0, total)
+		l.Ops, l.Flow = make([]Op, 0, total), make([][]Edge, 0, total)
 		for rank, row := range l.Rows {
-			l.takeFlow(&l.sources[row], int32(len(l.Ops)))
+			l.copyFlow(&l.sources[row], int32(len(l.Ops)))
 			l.copyRank(rank, l.sources[row].ops)
 		}
 	}

@@ -41,7 +41,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 		gpus = append(gpus, k)
 	}
 	slices.SortFunc(gpus, s.compareGPUs)
-	numbered := s.numberedByFile(gpus)
+	numbered, listed := s.numberedByFile(gpus), s.countGPUs()
 	rows := make(map[processGPU]int32, len(gpus))
 	for i, k := range gpus {
 		p := &s.Processes[k.process]
@@ -51,7 +51,7 @@ func (s *Session) ranks() map[processGPU]int32 {
 		}
 		if k.agent != trace.None {
 			r.Device = s.Agents[k.agent].Device
-			r.NodeGPUs = s.gpusOf(k.process)
+			r.NodeGPUs = listed[k.process]
 		}
 		rows[k] = s.Builder.AddRank(r)
 	}
@@ -61,20 +61,24 @@ func (s *Session) ranks() map[processGPU]int32 {
 	return rows
 }
 
-// gpusOf is the number of GPUs that the files list for a process.
-func (s *Session) gpusOf(process int32) int {
-	var described, used int
-	for _, d := range s.descriptions[process] {
-		if d.GPU {
-			described++
-		}
-	}
+// countGPUs is, by process, the number of GPUs that the files list for it.
+func (s *Session) countGPUs() []int {
+	gpus := make([]int, len(s.Processes))
 	for i := range s.Agents {
-		if a := &s.Agents[i]; a.Process == process && a.GPU {
-			used++
+		if a := &s.Agents[i]; a.GPU {
+			gpus[a.Process]++
 		}
 	}
-	return max(described, used)
+	for process, all := range s.descriptions {
+		described := 0
+		for _, d := range all {
+			if d.GPU {
+				described++
+			}
+		}
+		gpus[process] = max(gpus[process], described)
+	}
+	return gpus
 }
 
 func (s *Session) compareGPUs(a, b processGPU) int {

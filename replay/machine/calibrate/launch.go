@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -38,6 +39,12 @@ func launchRules() []rule {
 		},
 		{
 			"launch.call", "duration of the driver's launch calls while GEMMs are enqueued, as the profiler has it", "kind host_issue, what gemm, profiled", readCall,
+		},
+		{
+			"launch.profiled_call", "what a profiler with shapes adds to a loop of events, by recorded call", "kind host_loop, what event, with and without profiled", readProfiledCall,
+		},
+		{
+			"launch.profiled_op", "what it adds to loops of operators, less that of their calls, by recorded operator, median", "kind host_loop, with and without profiled", readProfiledOp,
 		},
 		{
 			"launch.host_event", "host time to record an event and wait for it on another stream", "kind host_issue, what event",
@@ -114,5 +121,56 @@ func readCall(c *calibration) reading {
 		calls = append(calls, r.Params.CallUs*1e-6)
 	}
 	f.value = median(calls)
+	return f
+}
+
+// readProfiledCall and readProfiledOp are for a host with the pace of launch.call. The
+// fastest iterations are compared: other work on the host only makes them longer.
+func readProfiledCall(c *calibration) reading {
+	return c.profiled(func(r *Row) float64 {
+		if r.Params.Operators >= 1 {
+			return 0
+		}
+		return r.Params.Calls
+	}, 0)
+}
+
+func readProfiledOp(c *calibration) reading {
+	return c.profiled(func(r *Row) float64 {
+		if r.Params.Operators < 1 {
+			return 0
+		}
+		return r.Params.Operators
+	}, c.m.Launch.ProfiledCall.Or(0))
+}
+
+// profiled is the median over loops of what a profiler with shapes adds, less that of
+// their calls, over a count of events; loops with a count of 0 are left out.
+func (c *calibration) profiled(count func(*Row) float64, call float64) reading {
+	var f reading
+	var each, calls []float64
+	for _, r := range c.kind("host_loop") {
+		if !r.Params.Shapes || r.Params.Observer {
+			continue
+		}
+		if r.Params.CallUs > 0 {
+			calls = append(calls, r.Params.CallUs)
+		}
+		for _, plain := range c.kind("host_loop") {
+			n := count(&r)
+			if n > 0 && !plain.Params.Profiled && plain.Workload.What == r.Workload.What && plain.World == r.World && plain.Machine == r.Machine {
+				each = append(each, ((r.MinUs-plain.MinUs)*1e-6-r.Params.Calls*call)/n)
+				f.rows = append(f.rows, r)
+			}
+		}
+	}
+	f.value = median(each)
+	for i, x := range each {
+		each[i] = off(f.value, x)
+	}
+	f.residual = median(each)
+	if pace := median(calls) * 1e-6 / c.m.Launch.Call.Or(0); pace > 0 && !math.IsInf(pace, 0) {
+		f.value /= pace
+	}
 	return f
 }
