@@ -77,6 +77,7 @@ type Op struct {
 	Step       int32      // row of Steps, or -1
 	Kind       trace.Kind // Compute, Collective or Copy
 	Graph      bool       // launched by a call that launched other ops too: a captured graph
+	Backward   bool       // launched by autograd, in the backward pass
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
 	Read       float64    // bytes of memory traffic; 0: unknown
 	Write      float64
