@@ -81,6 +81,7 @@ type validated struct {
 	Strategies map[string]validateScore `json:"strategies"`
 	Confidence map[string]validateScore `json:"confidence"` // by level
 	Regret     validateRegret           `json:"regret"`
+	Changes    validateChanges          `json:"changes"` // against the reference: the captured variant of a step, else bulk
 	Skipped    []validateSkip           `json:"skipped"`
 	choices    []validate.Choice
 	scores     []validate.Score
@@ -113,6 +114,15 @@ type validateRegret struct {
 	Workloads int     `json:"workloads"`
 	Top1      int     `json:"top1"` // the predicted best is the measured best
 	Mean      float64 `json:"mean"`
+}
+
+// Errors of changes are fractions of the reference's time.
+type validateChanges struct {
+	N      int     `json:"n"`
+	Median float64 `json:"median"`
+	P90    float64 `json:"p90"`
+	Right  int     `json:"signs_right"` // of the changes over 2 %
+	Over   int     `json:"signs"`
 }
 
 type validateSkip struct {
@@ -307,6 +317,8 @@ func summarize(checks []validate.Check) *validated {
 			Confidence: string(c.Confidence.Level), Why: c.Confidence.Why, FastestUs: c.Fastest, SlowestUs: c.Slowest, row: c.Row,
 		})
 	}
+	c := validate.ChangesOf(checks, "")
+	v.Changes = validateChanges{c.N, c.Median, c.P90, c.Right, c.Over}
 	for _, s := range v.scores {
 		v.Strategies[s.Strategy] = validateScore{s.N, s.Median, s.P90}
 	}
@@ -355,6 +367,9 @@ func (v *validated) print(a *app) {
 	}
 	t.Render()
 	fmt.Fprintf(a.out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
+	if c := v.Changes; c.N > 0 {
+		fmt.Fprintf(a.out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
+	}
 	for _, x := range v.refusals {
 		fmt.Fprintf(a.out, "  %d: %s\n", x.N, plain.Line(x.Why))
 	}

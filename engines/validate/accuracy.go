@@ -97,8 +97,9 @@ func WriteAccuracy(out io.Writer, command string, results []SetResult) error {
 Errors are |predicted / measured − 1| of the time of an iteration: the median and the 90th percentile (p90) over the
 predicted rows. Regret is the measured time of the setting that the prediction chooses over that of the best, less one,
 in the mean over workloads. Signs: of the changes over %.0f %% against the reference, how many are predicted with the right
-sign; rows without a prediction count as wrong. The reference is bulk, of steps the captured variant. Measured twice: how far
-the same rows are apart in other processes. Rows marked noisy (two measurements differ by more than 5 %%) are not scored.
+sign; rows without a prediction count as wrong, rows whose trace is not included do not count. The reference is bulk, of steps
+the captured variant. Measured twice: how far the same rows are apart in other processes. Rows marked noisy (two measurements
+differ by more than 5 %%) are not scored.
 
 Sets are blind (measured after the predictions were fixed; no rule was changed since), develop (rules were changed after
 looking at them) or calibrate (profiles are read off them; nothing is predicted). Nothing is fitted to rows of strategies.
@@ -156,14 +157,6 @@ func percent(x float64) string {
 	return fmt.Sprintf("%.1f %%", 100*x)
 }
 
-// rightOf is a number of changes, "" of none.
-func (s Signs) String() string {
-	if s.Changes == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d", s.Right, s.Changes)
-}
-
 func (w *tables) summary(r SetResult) {
 	scores := Scores(r.Checks)
 	median, p90, n := math.NaN(), math.NaN(), 0
@@ -173,7 +166,7 @@ func (w *tables) summary(r SetResult) {
 	}
 	choices := Choices(r.Checks)
 	again, far := again(r.Checks)
-	w.row(r.Set.Name, string(r.Set.Split), fmt.Sprint(len(r.Checks)), fmt.Sprint(n), percent(median), percent(p90), percent(meanRegret(choices)), SignsOf(r.Checks, "").String(), percent(again), percent(far))
+	w.row(r.Set.Name, string(r.Set.Split), fmt.Sprint(len(r.Checks)), fmt.Sprint(n), percent(median), percent(p90), percent(meanRegret(choices)), ChangesOf(r.Checks, "").Signs(), percent(again), percent(far))
 }
 
 func meanRegret(choices []Choice) float64 {
@@ -226,7 +219,7 @@ func (w *tables) set(r SetResult) {
 		if of == "all" {
 			of = ""
 		}
-		w.row(name, fmt.Sprint(rows), fmt.Sprint(x.N), percent(median), percent(p90), SignsOf(r.Checks, of).String())
+		w.row(name, fmt.Sprint(rows), fmt.Sprint(x.N), percent(median), percent(p90), ChangesOf(r.Checks, of).Signs())
 	}
 	for _, x := range ByConfidence(r.Checks) {
 		w.row(string(x.Level)+" confidence", "", fmt.Sprint(x.N), percent(x.Median), percent(x.P90), "")
@@ -239,6 +232,9 @@ func (w *tables) set(r SetResult) {
 			}
 		}
 		w.printf("\nRegret over %d workloads: %s; the best setting is chosen for %d.\n", len(choices), percent(meanRegret(choices)), best)
+	}
+	if c := ChangesOf(r.Checks, ""); c.N > 0 && slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Row.Workload.Kind == "step" }) {
+		w.printf("\nChanges against the captured variant, in percent of its time: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows.\n", 100*c.Median, 100*c.P90, c.N)
 	}
 	w.refused(r.Checks)
 	if len(r.Stamped) > 0 {

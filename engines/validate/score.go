@@ -148,6 +148,15 @@ func RowName(row dataset.Row) string {
 			s += fmt.Sprintf(" %s=%d", x.name, x.n)
 		}
 	}
+	if p.BucketMB > 0 {
+		s += fmt.Sprintf(" bucket_mb=%g", p.BucketMB)
+	}
+	if p.Interleave > 0 {
+		s += fmt.Sprintf(" interleave=%d", p.Interleave)
+	}
+	if p.KeepGathered {
+		s += " keep_gathered"
+	}
 	for _, w := range []string{p.Order, p.Policy, p.Impl} {
 		if w != "" {
 			s += " " + w
@@ -155,6 +164,9 @@ func RowName(row dataset.Row) string {
 	}
 	if p.CommPriority {
 		s += " priority"
+	}
+	if p.Graph && row.Workload.Kind == "step" {
+		s += " graph"
 	}
 	return s
 }
@@ -184,36 +196,58 @@ func ByConfidence(checks []Check) []ClassScore {
 	return scores
 }
 
-// Signs is how many changes against the reference are predicted with the right sign.
-type Signs struct{ Right, Changes int }
+// Changes is how well changes against the reference are predicted. The reference of a step
+// is the captured variant, of other workloads the bulk row with the fewest settings.
+type Changes struct {
+	N           int     // rows that are predicted, and so is their reference
+	Median, P90 float64 // of |predicted change - measured change|, as shares of the reference's time
+	Right       int     // changes over 2 % that are predicted with the right sign
+	Over        int     // changes over 2 %
+}
 
-// SignsOf counts the changes of over 2 % against the reference among the rows of a
-// strategy, of all if it is "". The reference of a step is the captured variant,
-// of other workloads the bulk row with the fewest settings. A row without a
-// prediction, or whose reference has none, counts as wrong; a predicted change of
+// ChangesOf compares the rows of a strategy, of all if it is "", with their references. Of
+// the changes over 2 %, those of a row without a prediction, or whose reference has none,
+// count as wrong; rows whose trace is not included do not count. A predicted change of
 // under 0.2 % is none.
-func SignsOf(checks []Check, strategy string) Signs {
+func ChangesOf(checks []Check, strategy string) Changes {
 	const none = 0.002
 	refs := references(checks)
-	var s Signs
-	for i, c := range checks {
-		ref, ok := refs[workloadKey(c.Row)]
-		if c.Row.Noisy || !ok || ref == i || strategy != "" && c.Row.Strategy != strategy {
+	var c Changes
+	var off []float64
+	for i, x := range checks {
+		ref, ok := refs[workloadKey(x.Row)]
+		if x.Row.Noisy || !ok || ref == i || strategy != "" && x.Row.Strategy != strategy || x.Why == errAbsent.Error() {
 			continue
 		}
 		base := checks[ref]
-		measured := c.Row.Us/base.Row.Us - 1
-		if math.Abs(measured) <= compare.RunsDiffer {
+		measured := x.Row.Us/base.Row.Us - 1
+		over := math.Abs(measured) > compare.RunsDiffer
+		if over {
+			c.Over++
+		}
+		if x.Why != "" || base.Why != "" {
 			continue
 		}
-		s.Changes++
-		if c.Why == "" && base.Why == "" {
-			if p := c.Predicted/base.Predicted - 1; math.Abs(p) > none && (p > 0) == (measured > 0) {
-				s.Right++
-			}
+		predicted := x.Predicted/base.Predicted - 1
+		off = append(off, math.Abs(predicted-measured))
+		if over && math.Abs(predicted) > none && (predicted > 0) == (measured > 0) {
+			c.Right++
 		}
 	}
-	return s
+	if c.N = len(off); c.N > 0 {
+		s := score("", off)
+		c.Median, c.P90 = s.Median, s.P90
+	}
+	return c
+}
+
+// Signs are the changes of over 2 % that are predicted with the right sign, in words; "" if
+// there are none.
+func (c Changes) Signs() string {
+	if c.Over == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d", c.Right, c.Over)
 }
 
 // references are the rows that others of their workload are compared with, by
