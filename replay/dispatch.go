@@ -44,6 +44,7 @@ type gpu struct {
 	engines     engines
 	held        gauge // CUs with a resident workgroup
 	collectives int   // CUs with a resident workgroup of a collective
+	moving      int   // workgroups of collectives on CUs in a Work or Store phase
 }
 
 type cu struct {

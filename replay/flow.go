@@ -13,15 +13,16 @@ const boundless = fluid.Boundless
 
 // A classKey identifies a class: flows with equal keys have the same path and limits.
 type classKey struct {
-	path   int32   // none: work that touches no memory
-	gpu    int32   // source GPU
-	cu     int32   // set for work that touches no memory; else none
-	launch int32   // launch whose own work does not slow this flow; none: all work does
-	limit  float64 // bytes per nanosecond of one member alone; 1 for work that touches no memory
-	slow   float64 // divides limit: slowdown by the load of the CU; at least 1
-	onset  float64 // share of the co-run slowdown that any matrix work causes
-	coRun  float64 // co-run slowdown at full interference: divides limit; at least 1
-	weight float64 // of a member in max-min fair sharing
+	path     int32   // none: work that touches no memory
+	gpu      int32   // source GPU
+	cu       int32   // set for work that touches no memory; else none
+	launch   int32   // launch whose own work does not slow this flow; none: all work does
+	limit    float64 // bytes per nanosecond of one member alone; 1 for work that touches no memory
+	slow     float64 // divides limit: slowdown by the load of the CU; at least 1
+	onset    float64 // share of the co-run slowdown that any matrix work causes
+	coRun    float64 // co-run slowdown at full interference: divides limit; at least 1
+	channels bool    // coRun is that alongside channels that move bytes
+	weight   float64 // of a member in max-min fair sharing
 }
 
 // flows are the machine's resources, the paths through them, and the classes of the flows

@@ -11,6 +11,10 @@ import "github.com/overlapse/overlapse/replay/machine"
 // matrix instructions it starts at a share of that (Kernel.Onset), because the first one
 // lowers the clock of the whole GPU (rules I3 and I8).
 //
+// Channels that move bytes slow compute that waits for memory in turn: the slowdown of a
+// phase of a kernel with Kernel.Channels grows in proportion to the CUs whose channels
+// move bytes (rule I10).
+//
 //	CUs  |cccccc|GGGGGGGGGGGG......|     share = G / (all - c)
 //	     collective   compute
 
@@ -70,6 +74,9 @@ func (s *sim) interfere() {
 // other kernels (rule I6).
 func (s *sim) interference(k *classKey) float64 {
 	g := &s.gpus[k.gpu]
+	if k.channels {
+		return machine.Interference(k.coRun, 0, min(1, float64(g.moving)/float64(len(g.cus))))
+	}
 	occupied, matrix := g.occupied, g.matrix
 	if k.launch != none {
 		l := s.kernels.at(k.launch)

@@ -76,3 +76,28 @@ func TestInterferenceEndsWithCompute(t *testing.T) {
 		t.Errorf("the collective takes %d ns, want 600 at half its rate and 700 at its own", got)
 	}
 }
+
+// A kernel that waits for memory takes longer alongside channels that move bytes, in
+// proportion to the CUs that they hold, and not alongside channels that wait.
+func TestChannelsDelayMemory(t *testing.T) {
+	for _, c := range []struct {
+		channels int
+		wait     bool
+		want     program.Time
+	}{{0, false, 1000}, {2, false, 1250}, {4, false, 1500}, {4, true, 1000}} {
+		phase := program.Phase{Op: program.Store, Bytes: 1000, Peer: 1, Time: 10_000}
+		if c.wait {
+			phase = program.Phase{Op: program.Sleep, Time: 10_000}
+		}
+		k := kernel("collective", c.channels, []program.Phase{phase})
+		k.Kernel.Kind = trace.Collective
+		slowed := work(1000)
+		slowed[0].Slowdown = 2
+		compute := kernel("compute", 4, slowed)
+		compute.Kernel.Channels = true
+		p := prog([]program.Stream{{Commands: []program.Command{k}}, {Commands: []program.Command{compute}}}, nil)
+		if got := ends(mustSimulate(t, small(2, 8), p, Options{}).Run)["compute"]; got != c.want {
+			t.Errorf("alongside %d channels (waiting: %t) it takes %d ns, want %d", c.channels, c.wait, got, c.want)
+		}
+	}
+}

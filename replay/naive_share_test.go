@@ -14,10 +14,14 @@ import (
 func (n *naive) share() {
 	occupied := map[*ncu]float64{} // by compute
 	whole := make([]float64, len(n.gpus))
+	moving := make([]float64, len(n.gpus))
 	own, matrix := map[*nkernel]float64{}, map[*nkernel]bool{}
 	load := map[*ncu]float64{}
 	for _, a := range n.actors {
 		if a.kind == dueWorkgroup && a.flow != nil {
+			if a.kernel.k.Kind != trace.Compute && a.cu != nil {
+				moving[a.gpu]++
+			}
 			if a.kernel.k.Kind == trace.Compute {
 				by := float64(pipeShare(a.kernel.k.Pipe)) / wholePipe
 				if a.cu == nil {
@@ -72,7 +76,11 @@ func (n *naive) share() {
 						onset = a.kernel.k.Onset
 					}
 				}
-				most /= 1 + (p.Slowdown-1)*(onset+(1-onset)*min(1, max(0, others)/max(1, rest)))
+				share := onset + (1-onset)*min(1, max(0, others)/max(1, rest))
+				if a.kernel.k.Kind == trace.Compute && a.kernel.k.Channels {
+					share = min(1, moving[a.gpu]/float64(len(n.gpus[a.gpu].cus)))
+				}
+				most /= 1 + (p.Slowdown-1)*share
 			}
 		} else {
 			most = f.key.limit

@@ -108,6 +108,7 @@ func drawCommand(t *rapid.T, gpus int, name string) program.Command {
 		Footprint: program.Footprint{Threads: rapid.SampledFrom([]int{1, 3, 4, 8}).Draw(t, "threads"), Shared: rapid.SampledFrom([]int{0, 40}).Draw(t, "shared")},
 		Pipe:      rapid.SampledFrom([]float64{0, .25, .7}).Draw(t, "pipe"),
 		Matrix:    rapid.Bool().Draw(t, "matrix"),
+		Channels:  rapid.SampledFrom([]bool{false, false, true}).Draw(t, "slowed by channels"),
 		Onset:     rapid.SampledFrom([]float64{0, .25, 1}).Draw(t, "onset"),
 		Free:      rapid.SampledFrom([]bool{false, false, false, true}).Draw(t, "free"),
 	}

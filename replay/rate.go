@@ -194,7 +194,7 @@ func (s *sim) phaseFlow(w *workgroup, k *classKey) float64 {
 		k.onset = l.kernel.Onset
 	}
 	if k.coRun > 1 && l.computes() {
-		k.launch = w.launch
+		k.launch, k.channels = w.launch, l.kernel.Channels
 	}
 	if k.path == none {
 		if w.op == program.Work {

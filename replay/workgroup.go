@@ -226,8 +226,12 @@ func (s *sim) countState(w *workgroup, l *launch, from, to program.PhaseOp) {
 	n := to.Works() - from.Works()
 	if n != 0 {
 		l.working += n
-		if l.computes() {
+		switch {
+		case l.computes():
 			s.computed(l, w.cu, n)
+		case w.cu != none:
+			g.moving += n
+			s.interferes(l.gpu)
 		}
 	}
 	if w.cu == none {

@@ -174,7 +174,7 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 	if len(s.Collectives) > 0 {
 		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
 		for _, c := range s.Collectives {
-			t.AppendRow(table.Row{c.Op, layout.Bytes(c.Bytes), c.Group, c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
+			t.AppendRow(table.Row{c.Op, sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String()), c.Group, c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
 		}
 		t.Render()
 	}
@@ -182,7 +182,7 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		t = a.section("pairs (numbers for --pair)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
 		for _, p := range s.Pairs {
 			t.AppendRow(table.Row{
-				p.Number, p.Direction, shorten(p.First, 28), shorten(p.Second, 28), layout.Bytes(p.Bytes), p.Count,
+				p.Number, p.Direction, shorten(p.First, 28), shorten(p.Second, 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
 				fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
 			})
 		}
@@ -195,6 +195,14 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run) {
 		}
 		t.Render()
 	}
+}
+
+// sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
+func sizeOrUnknown(bytes int64, moves bool) string {
+	if bytes == 0 && moves {
+		return "unknown"
+	}
+	return layout.Bytes(bytes)
 }
 
 func (a *app) printLedger(run *trace.Run, all bool) {

@@ -16,6 +16,9 @@ type overlaps struct {
 	with        [][]workload.CoRun // by collective: compute alongside its transfer
 }
 
+// copied reports whether a rank is a copy of a captured one.
+func copied(w *workload.Workload, rank int) bool { return rank < len(w.Copies) && w.Copies[rank] }
+
 // coRunners finds the operations that ran alongside others. Copies do not disturb: captured
 // copies are simulated without bandwidth (rule L4).
 func coRunners(w *workload.Workload) overlaps {
@@ -33,7 +36,7 @@ func coRunners(w *workload.Workload) overlaps {
 			return
 		}
 		onRank[a.Collective] = min(c.Transfer(), onRank[a.Collective]+both)
-		if b.Collective < 0 {
+		if b.Collective < 0 && !copied(w, b.Rank) {
 			d.with[a.Collective] = append(d.with[a.Collective], workload.CoRun{Op: b.ID, Time: both})
 		}
 	}

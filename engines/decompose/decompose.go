@@ -28,6 +28,7 @@ var Strategy = plan.Strategy{
 	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
 		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
 		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch. " +
+		"Several lookups and the collective that sends their outputs together are cut as a whole, and so is what was captured in chunks already. " +
 		"If the GEMM behind a gather feeds a GEMM whose output a collective moves, the two pairs form one pipeline: a chunk of rows passes through all of it before the next. " +
 		"variant=waves (FlashOverlap) leaves the GEMM whole, a workgroup a tile: tiles count themselves in groups of " +
 		"waves, a kernel of one thread on the urgent communication stream spins on each group's counter, and behind it a plain library call sends the " +

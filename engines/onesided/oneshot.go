@@ -30,12 +30,16 @@ type allReduce struct {
 	pl     *plan.Planner
 	shares bool // two-shot: every rank adds a share and stores it to the others
 	flags  map[*workload.Collective]*[2]program.Flag
+	sizes  map[*workload.Collective]int64 // guessed
 }
 
 // planAllReduce serves all-reduces of known and guessed size, in pairs or not.
 func planAllReduce(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-	t := &allReduce{pl: pl, shares: v["impl"] == "twoshot", flags: map[*workload.Collective]*[2]program.Flag{}}
-	found := slices.ContainsFunc(pl.Workload.Collectives, func(c workload.Collective) bool { return t.serves(&c) })
+	t := &allReduce{pl: pl, shares: v["impl"] == "twoshot", flags: map[*workload.Collective]*[2]program.Flag{}, sizes: map[*workload.Collective]int64{}}
+	found := false
+	for i := range pl.Workload.Collectives {
+		found = found || t.serves(&pl.Workload.Collectives[i])
+	}
 	before := len(pl.Pairs)
 	pl.Take(func(p *workload.Pair) bool {
 		return p.Direction == workload.ComputeThenCollective && t.serves(&pl.Workload.Collectives[p.Collective]) && !pl.Workload.Ops[p.Second[0]].Graph
@@ -75,6 +79,9 @@ func (t *allReduce) bytes(c *workload.Collective) int64 {
 	if c.Bytes > 0 {
 		return c.Bytes
 	}
+	if guessed, ok := t.sizes[c]; ok {
+		return guessed
+	}
 	var times []trace.Time
 	for i := range t.pl.Workload.Collectives {
 		if x := &t.pl.Workload.Collectives[i]; x.Op == c.Op && x.Channels == c.Channels && len(x.Members) == len(c.Members) && x.Bytes == 0 {
@@ -88,7 +95,8 @@ func (t *allReduce) bytes(c *workload.Collective) int64 {
 		bytes = least + (most-least)/2
 	}
 	t.pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: len(c.Members), Channels: c.Channels})
-	return bytes / bytesPerThread * bytesPerThread
+	t.sizes[c] = bytes / bytesPerThread * bytesPerThread
+	return t.sizes[c]
 }
 
 // kernel is one rank's kernel. It begins as PyTorch's barrier kernel, reads in rounds of
@@ -109,7 +117,7 @@ func (t *allReduce) kernel(op *workload.Op, c *workload.Collective) *program.Ker
 	if t.shares {
 		end += t.pl.Fence().Time
 	}
-	barrier := plan.Duration(t.pl.Machine.Launch.Barrier.Value)
+	barrier := plan.Duration(max(0, t.pl.Machine.Launch.Barrier.Value-f.Latency.Value)) // the flags take the rest
 	peers, flags := t.peers(op, c), t.flagsOf(c)
 	part := share / float64(blocks) // of a workgroup, from each peer
 	sent := part

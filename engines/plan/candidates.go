@@ -20,7 +20,8 @@ var tuned = map[string][]int{
 }
 
 // Candidates are the settings that tuning tries: every combination of parameters that are
-// not fixed, the defaults first. Whether the host launches graphs is not tuned.
+// not fixed, the defaults first. Whether the host launches graphs and what carries collectives
+// are not tuned.
 func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 	if _, err := e.Values(fixed); err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 		switch set, ok := fixed[p.Name]; {
 		case ok:
 			values = []string{set}
-		case p.Name == "graph":
+		case p.Name == "graph", p.Name == CarrierParam.Name:
 		case p.Choices != nil:
 			values = append(values, without(p.Choices, p.Default)...)
 		default:

@@ -52,20 +52,37 @@ func (pl *Planner) slow(p *Piece, coRunner *workload.Op) {
 // slowAsCaptured sets the co-run slowdown of a captured collective that keeps its place:
 // that of the compute that ran alongside its transfer (rule L5).
 func (pl *Planner) slowAsCaptured(p *Piece, row int32) {
-	if iso := pl.Workload.Isolation; iso != nil && int(row) < len(iso.CoRunners) {
-		pl.slowBeside(p, iso.CoRunners[row])
+	iso := pl.Workload.Isolation
+	if iso == nil || int(row) >= len(iso.CoRunners) || len(iso.CoRunners[row]) == 0 {
+		return
+	}
+	key := coRunKey{row, p.Channels}
+	mean, ok := pl.coRuns[key]
+	if !ok {
+		mean = pl.meanCoRun(*p, iso.CoRunners[row])
+		pl.coRuns[key] = mean
+	}
+	p.Slowdown, p.onset, p.late = mean.Slowdown, mean.onset, mean.late
+}
+
+// slowBeside sets the co-run slowdown of a piece alongside the given compute.
+func (pl *Planner) slowBeside(p *Piece, runners []workload.CoRun) {
+	if len(runners) > 0 {
+		*p = pl.meanCoRun(*p, runners)
 	}
 }
 
-// slowBeside sets the co-run slowdown of a piece: the mean over the compute that runs
-// alongside it, by time.
-func (pl *Planner) slowBeside(p *Piece, runners []workload.CoRun) {
-	if len(runners) == 0 {
-		return
-	}
+// A coRunKey is a captured collective on a number of channels.
+type coRunKey struct {
+	row      int32
+	channels int
+}
+
+// meanCoRun is a piece with its mean co-run slowdown alongside several operations, by time.
+func (pl *Planner) meanCoRun(p Piece, with []workload.CoRun) Piece {
 	var all, factor, onset, late float64
-	for _, r := range runners {
-		pl.slow(p, &pl.Workload.Ops[r.Op])
+	for _, r := range with {
+		pl.slow(&p, &pl.Workload.Ops[r.Op])
 		t := float64(r.Time)
 		all, factor, late = all+t, factor+t*p.Slowdown, late+t*float64(p.late)
 		onset += t * (p.Slowdown - 1) * p.onset
@@ -74,4 +91,5 @@ func (pl *Planner) slowBeside(p *Piece, runners []workload.CoRun) {
 	if added := factor - all; added > 0 {
 		p.onset = onset / added
 	}
+	return p
 }

@@ -33,6 +33,7 @@ type Planner struct {
 	Replaced map[int32]bool // ops of those pairs
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
 	gangs    map[gangKey]*Gang
+	coRuns   map[coRunKey]Piece
 	Measured bool   // kernels last their measured times and hold no slots
 	Ahead    bool   // hosts run ahead of the devices as in a loop (RunAhead)
 	Anchored []bool // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
@@ -120,7 +121,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	}
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
-		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{},
+		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
 		Done: make([]program.Flag, len(w.Ops)),
 	}
 	for i := range w.Ops {
@@ -375,7 +376,7 @@ func (r *Rank) writeCaptured(op *workload.Op) {
 		}
 	}
 	gap := op.Start - after
-	if op.Graph && r.Planner.replaces(op) {
+	if op.Graph && (r.Planner.replaces(op) || slices.ContainsFunc(op.After, func(d workload.Dep) bool { return r.Planner.replaces(&r.Planner.Workload.Ops[d.Op]) })) {
 		gap = min(gap, r.Planner.graphGap())
 	}
 	s.Launch(gap, r.Planner.commandOf(op))

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -63,8 +64,14 @@ func (pl *Planner) disturbs(op *workload.Op) bool {
 	return op.Matrix() || op.Read+op.Write == 0 || 2*streaming(op, &pl.Machine) > Seconds(op.DurAlone())
 }
 
+// mostOps bounds the operations of a workload in other parts.
+const mostOps = 1 << 22
+
 // tooFewRows is the reason why a chain cannot be cut into n parts; "" if it can.
 func tooFewRows(w *workload.Workload, c *workload.Chain, n int) string {
+	if n > mostOps/max(1, len(w.Ops)) {
+		return fmt.Sprintf("chunks=%d makes more than %d operations", n, mostOps)
+	}
 	pl := Planner{Workload: w}
 	for _, parts := range c.Before {
 		for _, part := range parts {

@@ -45,6 +45,7 @@ type Strategy struct {
 	Untested  []string // settings without a measurement, as "variant=ring"
 	DependsOn []string // prefixes of profile keys that its result depends on, beyond those that all strategies need
 
+	Base  *Strategy   // the captured schedule as this strategy simulates it, if times are relative to that
 	Parts []Selection // for a mix: the strategies that it combines
 
 	// Rebuild changes the workload before it is planned, as by cutting chains anew; nil: not.

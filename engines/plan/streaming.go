@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -70,12 +71,17 @@ func (pl *Planner) streaming(op *workload.Op, k, n int) *program.Kernel {
 	g.Footprint.Threads *= per
 	g.Footprint.Shared *= per
 	kernel := pl.KernelOf(op, g)
+	slowed := 0.0
+	if op.Read > 0 { // writes wait for nobody
+		slowed = machine.MemoryDelay(pl.memoryLoad(op))
+		kernel.Channels = slowed > 1
+	}
 	read, write := op.Read/float64(n*cus), op.Write/float64(n*cus)
 	kernel.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		from, to := cut.upTo(i/cus), cut.upTo(i/cus+1)
 		return append(buf, program.Phase{
 			Op: program.Work, Time: trace.Time(math.Round(time*to) - math.Round(time*from)),
-			Read: read * (to - from), Write: write * (to - from),
+			Read: read * (to - from), Write: write * (to - from), Slowdown: slowed,
 		})
 	}
 	return kernel

@@ -58,7 +58,7 @@ var Bulk = plan.Strategy{
 		pl.Graph = v["graph"] == "on"
 		if (v.Int("bucket_mb") > 0 || v["keep_gathered"] != "captured") && pl.Only == nil {
 			pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
-			return nil, planStep(pl, "bulk", v, true)
+			return nil, planStep(pl, "bulk", stepOptions{values: v, serial: true})
 		}
 		if pl.Only == nil { // else it is kept to some pairs, and the rest stays as captured
 			oneAtATime(pl, v.Int("channels"), v.Int("programs"))

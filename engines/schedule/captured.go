@@ -32,3 +32,12 @@ var AsScheduled = plan.Strategy{
 	Name: "captured with interference",
 	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
 }
+
+// inPlace is the captured schedule as multistream simulates it, with every collective in its
+// place.
+var inPlace = plan.Strategy{
+	Name: "captured, as multistream",
+	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
+		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true})
+	},
+}

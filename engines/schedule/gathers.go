@@ -47,8 +47,11 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) {
 	}
 	gathers = slices.DeleteFunc(slices.Clone(gathers), func(x *exchange) bool {
 		m := x.member(rank)
+		if used[x] < 0 {
+			return true
+		}
 		ofStep := !s.async[x.carries[0]] && m.place >= 0 && s.sameStep(rank, m.place, used[x]) // its data are made in the same iteration
-		return used[x] < 0 || ofStep && !x.repeats
+		return ofStep && !x.repeats
 	})
 	slices.SortStableFunc(gathers, func(a, b *exchange) int { return cmp.Compare(used[a], used[b]) })
 	for i, x := range gathers {
@@ -61,12 +64,12 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) {
 		case ahead > 0:
 		case !s.fsdp:
 			n = 1
-		case !s.backward(in) && !x.repeats:
+		case !in.Backward && !x.repeats:
 			n = 2
 			m.place = max(m.place, used[x]-1)
 		default:
 			n = 1
-			if i == 0 || !s.backward(s.items[rank][used[gathers[i-1]]].op) && !gathers[i-1].repeats {
+			if i == 0 || !s.items[rank][used[gathers[i-1]]].op.Backward && !gathers[i-1].repeats {
 				m.place = max(m.place, used[x]-1)
 			}
 		}
@@ -124,28 +127,6 @@ func (s *step) firstOf(rank int, at int32) int32 {
 	return at
 }
 
-// backward reports whether autograd launched an operation.
-func (s *step) backward(op *workload.Op) bool {
-	return s.launchedIn(op, "autograd::engine::evaluate_function", "FSDP::pre_backward", "FSDP::post_backward")
-}
-
-// launchedIn reports whether a range with one of the prefixes is open on the host where it
-// launches an operation.
-func (s *step) launchedIn(op *workload.Op, prefixes ...string) bool {
-	run := s.w.Run
-	k := run.Kernel(run.Spans[op.Span])
-	if k == nil || k.Launch == trace.None {
-		return false
-	}
-	for id := k.Launch; id != trace.None; id = run.Spans[id].Parent {
-		name := run.NameOf(run.Spans[id])
-		if slices.ContainsFunc(prefixes, func(p string) bool { return len(name) >= len(p) && name[:len(p)] == p }) {
-			return true
-		}
-	}
-	return false
-}
-
 // keepGathered leaves out the gathers of backward, whose parameters forward has gathered
 // already, with the copies in front of and behind them (rule W12). It returns their number
 // and the memory that the parameters keep, bytes.
@@ -153,7 +134,7 @@ func (s *step) keepGathered() (left int, kept int64) {
 	out := map[int32]bool{}
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
-		if c.Op != trace.AllGather || !s.backward(&s.w.Ops[c.Members[0]]) || s.gatheredBefore(row) == 0 {
+		if c.Op != trace.AllGather || !s.w.Ops[c.Members[0]].Backward || s.gatheredBefore(row) == 0 {
 			continue
 		}
 		left++
@@ -184,7 +165,7 @@ func (s *step) gatheredBefore(row int) int {
 	c, n := &s.w.Collectives[row], 0
 	for other := range row {
 		d := &s.w.Collectives[other]
-		if d.Op == c.Op && d.Bytes == c.Bytes && s.w.Ops[d.Members[0]].Step == s.w.Ops[c.Members[0]].Step && !s.backward(&s.w.Ops[d.Members[0]]) {
+		if d.Op == c.Op && d.Bytes == c.Bytes && s.w.Ops[d.Members[0]].Step == s.w.Ops[c.Members[0]].Step && !s.w.Ops[d.Members[0]].Backward {
 			n++
 		}
 	}
@@ -261,13 +242,13 @@ func (s *step) useInBackward(id int32) (copyOut, use *item) {
 			from = append(from, r)
 		}
 	}
-	if s.backward(&s.w.Ops[id]) {
+	if s.w.Ops[id].Backward {
 		return nil, nil
 	}
 	best := int32(-1)
 	for _, f := range from {
 		for _, r := range s.readers[f] {
-			if at := s.at[r]; at >= 0 && s.backward(&s.w.Ops[r]) && (best < 0 || at < best) {
+			if at := s.at[r]; at >= 0 && s.w.Ops[r].Backward && (best < 0 || at < best) {
 				best = at
 			}
 		}

@@ -35,6 +35,7 @@ var Multistream = plan.Strategy{
 	},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
+	Base:      &inPlace,
 	Plan:      planMultistream,
 }
 
@@ -56,7 +57,7 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		}
 		pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
 		pl.Graph = v["graph"] == "on"
-		return nil, planStep(pl, "multistream", v, false)
+		return nil, planStep(pl, "multistream", stepOptions{values: v})
 	}
 	o := occupancyOf(v)
 	for _, p := range pl.Pairs {

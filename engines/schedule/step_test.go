@@ -167,3 +167,53 @@ func TestCapturedOverlapStays(t *testing.T) {
 		t.Errorf("AR1 %v, G2 %v, opt %v", at["AR1"], at["G2"], at["opt"])
 	}
 }
+
+// A schedule that changes nothing takes the captured time, whatever the model misses of the
+// interference in the capture.
+func TestRelativeToCaptured(t *testing.T) {
+	w := plantest.Step(t, 2, `
+7 G1  500
+9 AR1 400 G1 waits G1
+7 G2  900 G1
+7 opt 100 AR1 G2 waits AR1`)
+	out := enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", nil)
+	took := float64(plan.MeasuredStepTime(w))
+	if got := float64(out.Time) / took; got < 0.999 || got > 1.001 {
+		t.Errorf("%d ns, captured %.0f", out.Time, took)
+	}
+	if half := enginetest.Outcome(t, w, plantest.H200(t, 2), "multistream", enginetest.Settings("channels=4")); half.Time <= out.Time {
+		t.Errorf("4 channels: %d ns, 16: %d", half.Time, out.Time)
+	}
+}
+
+// A block gathered in forward and again in backward, as fully_shard marks it, and the same
+// with parameters kept gathered: each is made from the other.
+func TestKeptAndGatheredAgain(t *testing.T) {
+	const again = `
+7 in1   20
+7 AG1  200 in1
+7 F1   900 AG1
+7 in2   20
+7 AG2  200 in2
+7 B1   900 AG2 F1
+7 opt  100 B1`
+	const kept = `
+7 in1  20
+7 AG1 200 in1
+7 F1  900 AG1
+7 B1  900 AG1 F1
+7 opt 100 B1`
+	m := plantest.H200(t, 2)
+	w := plantest.Step(t, 2, again)
+	plantest.InBackward(t, w, "AG2", "B1")
+	on := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("keep_gathered=on")))
+	if len(on["AG1"]) != 1 || len(on["AG2"])+len(on["in2"]) != 0 {
+		t.Errorf("kept: AG1 %v, AG2 %v, in2 %v", on["AG1"], on["AG2"], on["in2"])
+	}
+	w = plantest.Step(t, 2, kept)
+	plantest.InBackward(t, w, "B1")
+	off := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("keep_gathered=off")))
+	if len(off["AG1"]) != 2 || off["B1"][0].Start < off["AG1"][1].End {
+		t.Errorf("gathered again: AG1 %v, B1 %v", off["AG1"], off["B1"])
+	}
+}

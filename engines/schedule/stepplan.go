@@ -13,9 +13,16 @@ var (
 	keepParam   = plan.Param{Name: "keep_gathered", Default: "captured", Choices: []string{"captured", "on", "off"}, Doc: "keep parameters gathered between forward and backward (fully_shard's reshard_after_forward=False)"}
 )
 
-// planStep writes the workload as a step: see type step. serial keeps compute away from
-// collectives.
-func planStep(pl *plan.Planner, name string, v plan.Values, serial bool) error {
+// stepOptions are the settings of a schedule of a step.
+type stepOptions struct {
+	values plan.Values
+	serial bool // compute keeps away from collectives
+	keep   bool // every collective keeps its place
+}
+
+// planStep writes the workload as a step: see type step.
+func planStep(pl *plan.Planner, name string, o stepOptions) error {
+	v := o.values
 	refuse := func(why string) error { return &plan.NotApplicable{Strategy: name, Why: why} }
 	switch {
 	case len(pl.Workload.Collectives) == 0:
@@ -27,6 +34,9 @@ func planStep(pl *plan.Planner, name string, v plan.Values, serial bool) error {
 		pl.Workload = &c
 	}
 	s := newStep(pl)
+	if o.keep {
+		s.async = slices.Repeat([]bool{true}, len(s.async))
+	}
 	if v["keep_gathered"] == "on" {
 		s.keepGathered()
 	}
@@ -47,7 +57,7 @@ func planStep(pl *plan.Planner, name string, v plan.Values, serial bool) error {
 		}
 	}
 	s.settle(v.Int("prefetch"))
-	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", serial: serial}
+	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", serial: o.serial}
 	if o := occupancyOf(v); o != (occupancy{}) {
 		sw.shape = func(op *workload.Op) *plan.Grid { return shapedOrNil(pl, op, o) }
 	}

@@ -272,21 +272,19 @@ func (f *finder) commOf(c *Op) trace.Comm {
 }
 
 // guessOperation guesses the operation of a collective that the trace does not name, as
-// RCCL's kernels without API records, from the kernel before it on the stream that
-// launched it: gradients are concatenated before they are reduced and scattered (PyTorch's
-// foreach_reduce of FSDP), a GEMM's partial results are reduced everywhere, and anything
-// else is a gather, as of parameters (rule V10).
+// RCCL's kernels without API records, from what ran before it: gradients are concatenated
+// before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's partial
+// results are reduced everywhere, and anything else is a gather, as of parameters (rule
+// V10). A concatenation counts that began last, or shortly before: AMD's time stamps of a kernel and
+// of one that waits for it on another queue overlap by microseconds.
 func (f *finder) guessOperation(c *Op) trace.CollectiveOp {
-	dep, ok := f.launchedBehind(c)
-	if !ok {
-		return trace.AllGather
+	const few = 4
+	for i := c.ID - 1; i >= max(0, c.ID-few) && (i == c.ID-1 || c.Start-f.ops[i].Start <= eventHop); i-- {
+		if name := strings.ToLower(f.ops[i].Name); strings.Contains(name, "catarray") || strings.Contains(name, "chunk_cat") {
+			return trace.ReduceScatter
+		}
 	}
-	op := &f.ops[dep.Op]
-	name := strings.ToLower(op.Name)
-	switch {
-	case strings.Contains(name, "catarray"), strings.Contains(name, "chunk_cat"):
-		return trace.ReduceScatter
-	case f.kernelName(op).class == matrix:
+	if dep, ok := f.launchedBehind(c); ok && f.kernelName(&f.ops[dep.Op]).class == matrix {
 		return trace.AllReduce
 	}
 	return trace.AllGather

@@ -41,11 +41,19 @@ func Chains(w *Workload) []Chain {
 		if !ok {
 			continue
 		}
-		if n := len(all); n > 0 && f.continues(&all[n-1], &part) {
+		if n := len(all); n == 0 || !f.continues(&all[n-1], &part) {
+			clear(f.member)
+			all = append(all, part)
+		} else {
 			all[n-1].append(&part)
-			continue
 		}
-		all = append(all, part)
+		for r := range part.Before {
+			for _, ids := range part.Before[r] {
+				for _, id := range ids {
+					f.member[id] = true
+				}
+			}
+		}
 	}
 	all = slices.DeleteFunc(all, func(c Chain) bool { return c.Parts() == 1 && !f.several(&c) })
 	for i := range all {
@@ -72,10 +80,11 @@ type chainFinder struct {
 	before, next []int32 // by op: neighbours on its queue, or -1
 	reader       []int32 // by op: the first compute op or copy that waits for it, or -1
 	classes      map[*Kernel]class
+	member       map[int32]bool // ops of the last chain found
 }
 
 func newChainFinder(w *Workload) *chainFinder {
-	f := &chainFinder{w: w, before: filled(len(w.Ops)), next: filled(len(w.Ops)), reader: filled(len(w.Ops)), classes: map[*Kernel]class{}}
+	f := &chainFinder{w: w, before: filled(len(w.Ops)), next: filled(len(w.Ops)), reader: filled(len(w.Ops)), classes: map[*Kernel]class{}, member: map[int32]bool{}}
 	for _, ids := range w.Ranks {
 		last := map[int64]int32{}
 		for _, id := range ids {
@@ -287,7 +296,7 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 		if len(c.Before[r]) == 0 {
 			continue
 		}
-		if f.reads(part.Before[r][0], c.Before[r]) {
+		if f.reads(part.Before[r][0]) {
 			return false
 		}
 		ids := c.Before[r][last]
@@ -299,15 +308,15 @@ func (f *chainFinder) continues(c, part *Chain) bool {
 	return true
 }
 
-// reads reports whether the dataflow, if known, has ops read what earlier parts of a chain
-// wrote: they are layers, not parts.
-func (f *chainFinder) reads(ops []int32, parts [][]int32) bool {
+// reads reports whether the dataflow, if known, has ops read what earlier parts of the last
+// chain wrote: they are layers, not parts.
+func (f *chainFinder) reads(ops []int32) bool {
 	if f.w.Flow == nil {
 		return false
 	}
 	for _, id := range ops {
 		for _, e := range f.w.Flow[id] {
-			if e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && slices.ContainsFunc(parts, func(part []int32) bool { return slices.Contains(part, e.Op) }) {
+			if e.Kind == ReadAfterWrite && !e.Reused && e.Evidence > Guessed && f.member[e.Op] {
 				return true
 			}
 		}

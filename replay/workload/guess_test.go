@@ -11,16 +11,16 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// sequence is a run of one rank of a node of 8 GPUs, with a kernel of 100 µs a name on one
-// stream.
-func sequence(t *testing.T, names ...string) *workload.Workload {
+// sequence is a run of one rank of a node of 8 GPUs, with a kernel of the length a name on
+// one stream.
+func sequence(t *testing.T, length trace.Time, names ...string) *workload.Workload {
 	t.Helper()
 	var b trace.Builder
 	rank := b.AddRank(trace.Rank{ID: trace.None, NodeGPUs: 8, Device: trace.Device{Name: "AMD Instinct MI300X"}})
 	lane := b.Lane(trace.Lane{Rank: rank, Kind: trace.Queue, ID: 7, Peer: trace.None})
 	for i, name := range names {
 		k := trace.Kernel{Grid: [3]int32{304, 1, 1}, Block: [3]int32{256, 1, 1}, Launch: trace.None, Comm: trace.None, Op: trace.None, Origin: trace.None}
-		s := trace.Span{Start: trace.Time(i) * 100_000, End: trace.Time(i+1) * 100_000, Name: b.Intern(name), Lane: lane, Parent: trace.None, Kind: trace.Compute}
+		s := trace.Span{Start: trace.Time(i) * length, End: trace.Time(i+1) * length, Name: b.Intern(name), Lane: lane, Parent: trace.None, Kind: trace.Compute}
 		if trace.Communicates(name) {
 			k.Grid[0] = 32
 			k.Comm = b.AddComm(trace.Comm{Op: trace.KernelOp(name), Group: trace.None, Peer: trace.None, Seq: int64(i)})
@@ -40,12 +40,13 @@ func sequence(t *testing.T, names ...string) *workload.Workload {
 const generic = "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)"
 
 func TestGuessOperation(t *testing.T) {
+	const length = 10_000 // of a kernel, ns
 	for before, want := range map[string]trace.CollectiveOp{
 		"void at::native::(anonymous namespace)::CatArrayBatchedCopy_contig<float>": trace.ReduceScatter,
 		"Cijk_Ailk_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT64x64x256_MI16x16x1":        trace.AllReduce,
 		"void at::native::vectorized_elementwise_kernel<4>":                         trace.AllGather,
 	} {
-		w := sequence(t, before, generic)
+		w := sequence(t, length, before, generic)
 		if c := &w.Collectives[0]; c.Op != want || !c.Guessed {
 			t.Errorf("behind %s: %v, guessed %v, want %v", before, c.Op, c.Guessed, want)
 		}
@@ -53,10 +54,10 @@ func TestGuessOperation(t *testing.T) {
 }
 
 func TestWorldOfNode(t *testing.T) {
-	if w := sequence(t, generic); w.World != 8 {
+	if w := sequence(t, 100_000, generic); w.World != 8 {
 		t.Errorf("a rank with collectives of a node of 8: world %d", w.World)
 	}
-	if w := sequence(t, "gemm"); w.World != 1 {
+	if w := sequence(t, 100_000, "gemm"); w.World != 1 {
 		t.Errorf("a rank without collectives: world %d", w.World)
 	}
 }
@@ -68,7 +69,7 @@ func TestGuessSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"ncclDevKernel_AllGather_RING", "ncclDevKernel_AllReduce_Sum_bf16_RING", "ncclDevKernel_AllToAll"} {
-		w := sequence(t, "gemm", name)
+		w := sequence(t, 100_000, "gemm", name)
 		note := workload.GuessSizes(w, &m)
 		c := &w.Collectives[0]
 		took := m.Library.Time(c.Op, c.Bytes, len(c.Members), c.Channels)
@@ -82,10 +83,10 @@ func TestGuessSizes(t *testing.T) {
 			t.Errorf("%s: guessed twice: %s", name, again)
 		}
 	}
-	if w := sequence(t, "deep_ep::intranode::notify_dispatch<8>"); workload.GuessSizes(w, &m) != "" {
+	if w := sequence(t, 100_000, "deep_ep::intranode::notify_dispatch<8>"); workload.GuessSizes(w, &m) != "" {
 		t.Error("a barrier has a size")
 	}
-	w := sequence(t, "gemm", "ncclDevKernel_AllGather_RING")
+	w := sequence(t, 100_000, "gemm", "ncclDevKernel_AllGather_RING")
 	w.Collectives[0].Depart, w.Collectives[0].Shortest = w.Collectives[0].Arrive+1, 1
 	if workload.GuessSizes(w, &machine.Machine{Library: m.Library}) != "" {
 		t.Error("a collective shorter than one of no bytes has a size")
@@ -93,7 +94,7 @@ func TestGuessSizes(t *testing.T) {
 }
 
 func TestUnknownCommunicationIsNoted(t *testing.T) {
-	w := sequence(t, "void acme::comm::push_tiles<8>(void*)", "ring_allgather_kernel", "gemm")
+	w := sequence(t, 100_000, "void acme::comm::push_tiles<8>(void*)", "ring_allgather_kernel", "gemm")
 	notes := strings.Join(w.Notes, "\n")
 	if want := "2 kernels with names as of communication that are not known: acme::comm::push_tiles, ring_allgather_kernel; counted as compute"; !strings.Contains(notes, want) {
 		t.Errorf("notes: %s", notes)

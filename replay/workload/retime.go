@@ -64,11 +64,9 @@ func (r *recut) issue(rank int) {
 // issueParts issues all parts of one side of a chain.
 func (r *recut) issueParts(rank int, at place, since map[int32]trace.Time, put func(int32, trace.Time)) {
 	usual := r.usual(rank, at, since)
-	for _, row := range r.ranks[rank] {
+	rows := r.sides[side{rank, at.chain, at.role}]
+	for row := rows[0]; row < rows[1]; row++ {
 		p := &r.ops[row]
-		if p.chain != at.chain || p.role == outside || (p.role == receiving) != (at.role == receiving) || (p.role == fused) != (at.role == fused) {
-			continue
-		}
 		d, known := since[p.from]
 		if !known { // not issued by a call that the trace shows
 			continue

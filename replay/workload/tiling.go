@@ -30,16 +30,16 @@ func grid(k *trace.Kernel) Tiling {
 // for a persistent kernel, the tiles that its workgroups share (rule G8).
 func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tiling {
 	t := grid(k)
-	slots := residents(&l.Run.Ranks[l.Run.RankOf(l.Run.Spans[op.Span])].Device, k)
+	slots := residents(&l.Run.Ranks[l.Run.RankOf(l.Run.Spans[op.Span])].Device, k, op.Footprint.Registers)
 	if given, ok := lookUp(l.opt.Tiles, op.Name, k); ok {
 		t.take(given, op.Shape, batch, slots)
 		return t
 	}
-	if op.Shape.Kind != GEMM && op.Shape.Kind != GEMV {
-		return t
-	}
 	name := l.kernelName(op)
-	if !name.tiled {
+	if op.Shape.Kind == NoShape && name.class == matrix && name.tiled {
+		t.named(name.tile, slots)
+	}
+	if op.Shape.Kind != GEMM && op.Shape.Kind != GEMV || !name.tiled {
 		return t
 	}
 	tile := name.tile.orient(op.Shape, batch, t.WGs)
@@ -53,6 +53,27 @@ func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tilin
 		t.Evidence += "; a counter is reset before it: tiles beyond the second are handed out"
 	}
 	return t
+}
+
+// named notes the tile that a GEMM's name gives where its sizes are unknown: its output has
+// about as many elements as the grid times the tile, unless it is split along K or
+// persistent (rule V15).
+func (t *Tiling) named(tile namedTile, slots int) {
+	laid := laidTile{rows: tile.first, cols: tile.second}
+	if tile.transposed {
+		laid = laid.turned()
+	}
+	t.TileM, t.TileN = laid.rows, laid.cols
+	if t.WGs == 0 {
+		t.Evidence = fmt.Sprintf("the name's %d×%d; the trace has no grid", laid.rows, laid.cols)
+		return
+	}
+	if slots > 0 && t.WGs <= slots {
+		t.Evidence = fmt.Sprintf("grid; the name's %d×%d; all workgroups are resident at once, and may have several tiles each", laid.rows, laid.cols)
+		return
+	}
+	elements := float64(t.WGs) * float64(laid.rows) * float64(laid.cols)
+	t.Evidence = fmt.Sprintf("grid; the name's %d×%d, one a workgroup, makes an output of %.3g million elements", laid.rows, laid.cols, elements/1e6)
 }
 
 // take lets what the user said of a kernel's tiles stand for what was found.
@@ -128,8 +149,9 @@ func ceilDiv[T int | int64](a, b T) T { return (a-1)/b + 1 }
 // but for some small parts; AMD's limit by waves is reached through threads.
 const maxResidents = 32
 
-// residents is how many workgroups of the kernel fit on the device at once; 0 where unknown.
-func residents(d *trace.Device, k *trace.Kernel) int {
+// residents is how many workgroups of the kernel, with so many registers a thread, fit on
+// the device at once; 0 where unknown.
+func residents(d *trace.Device, k *trace.Kernel, registers int) int {
 	if d.CUs <= 0 || k == nil || k.Threads() <= 0 {
 		return 0
 	}
@@ -142,7 +164,7 @@ func residents(d *trace.Device, k *trace.Kernel) int {
 	if d.ComputeMajor >= 8 && d.WaveSize == 32 {
 		g.SharedSpare = has(1024) // the driver's, of every workgroup, since compute capability 8.0
 	}
-	return d.CUs * max(1, g.Residents(threads, int(k.Registers), int(k.Shared)))
+	return d.CUs * max(1, g.Residents(threads, registers, int(k.Shared)))
 }
 
 // A namedTile is the tile that a kernel's name gives, first and second side, and

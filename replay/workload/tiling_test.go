@@ -83,7 +83,7 @@ func TestResidents(t *testing.T) {
 		{trace.Device{}, kernel(256, 32, 0), 0}, // unknown
 		{h200, &trace.Kernel{}, 0}, {h200, nil, 0},
 	} {
-		if got := residents(&c.device, c.k); got != c.want {
+		if got := residents(&c.device, c.k, registersOf(c.k)); got != c.want {
 			t.Errorf("%+v on %s: %d, want %d", c.k, c.device.Name, got, c.want)
 		}
 	}
@@ -159,7 +159,7 @@ func TestTiling(t *testing.T) {
 			part{name: "nvjet_sm90_tst_256x128_64x4_h", grid: 132, block: 384},
 			false,
 			Options{},
-			"132 workgroups, 132 tiles of 0x0",
+			"132 workgroups, 132 tiles of 128x256",
 		},
 		{
 			"no grid",
@@ -221,4 +221,11 @@ func TestTiling(t *testing.T) {
 			}
 		})
 	}
+}
+
+func registersOf(k *trace.Kernel) int {
+	if k == nil {
+		return 0
+	}
+	return int(k.Registers)
 }

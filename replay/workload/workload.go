@@ -51,6 +51,7 @@ type Isolation struct {
 	Collective float64   `json:"collective_slowdown"` // the same for transfers of collectives
 	Rounds     int       `json:"rounds"`
 	CoRunners  [][]CoRun `json:"-"`             // by collective: the ops of any rank that computed alongside its transfer
+	Memo       *Memo     `json:"-"`             // ratios of simulated to captured times
 	Why        string    `json:"why,omitempty"` // reason why the captured schedule cannot be simulated on this machine; durations alone are then the captured ones
 }
 
@@ -76,6 +77,7 @@ type Op struct {
 	Step       int32      // row of Steps, or -1
 	Kind       trace.Kind // Compute, Collective or Copy
 	Graph      bool       // launched by a call that launched other ops too: a captured graph
+	Backward   bool       // launched by autograd, in the backward pass
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
 	Read       float64    // bytes of memory traffic; 0: unknown
 	Write      float64

@@ -161,6 +161,12 @@ func (r *Recorded) isComm() bool {
 	return r.Operator.Name == "record_param_comms" || strings.HasPrefix(r.Operator.Name, "nccl:") || strings.HasPrefix(r.Operator.Name, "c10d::")
 }
 
+// HasTensors reports whether an operator that a profile shows as such has tensors.
+func (x *Execution) HasTensors(i int32) bool {
+	op := &x.Operators[i]
+	return len(op.inputs)+len(op.outputs) > 0 && !strings.HasPrefix(op.Operator.Name, "nccl:")
+}
+
 // Owner returns the operator that says what the kernels launched by an operator, and not
 // by a callee, read and write: itself, or the record of the collective around it.
 func (x *Execution) Owner(i int32) int32 {

@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// Transfer gives the device operations of the ranks that lack storages those of
-// operations in another run of the same program, or in another rank of the same run
-// (from may be run). Operations are aligned by name and size, in the order in which the
+// Transfer gives the device operations of iterations that lack storages those of
+// operations in another run of the same program, or in another iteration or rank of the
+// same run (from may be run). Operations are aligned by name and size, in the order in which the
 // host issued them, in each iteration that the profiler marked. A rank takes them from
 // the rank with its id, else from the first one that fits; file is the place of from.
 // The run is not changed.
@@ -28,7 +28,7 @@ func Transfer(run, from *trace.Run, file string) *trace.Run {
 	}
 	found := false
 	for row := range ours {
-		if ours[row].known == 0 && ours[row].ops > 0 && t.rank(row, ours, theirs) {
+		if q := ours[row].unknown(); q.ops > 0 && t.rank(row, &q, theirs) {
 			found = true
 		}
 	}
@@ -52,6 +52,25 @@ type sequence struct {
 	steps      [][]issued
 	ops, known int // of them: with storages
 }
+
+// unknown is the iterations of a sequence without any storage.
+func (q *sequence) unknown() sequence {
+	var part sequence
+	for _, ops := range q.steps {
+		if !slices.ContainsFunc(ops, hasUses) {
+			part.steps = append(part.steps, ops)
+			part.ops += len(ops)
+		}
+	}
+	return part
+}
+
+// recorded is the other iterations.
+func (q *sequence) recorded() sequence {
+	return sequence{steps: slices.DeleteFunc(slices.Clone(q.steps), func(ops []issued) bool { return !slices.ContainsFunc(ops, hasUses) })}
+}
+
+func hasUses(op issued) bool { return op.uses != 0 }
 
 type issued struct {
 	span trace.SpanID
@@ -137,24 +156,30 @@ const fewestAligned = 90
 
 // rank gives a rank its accesses, and reports whether a rank with the same operations
 // was found.
-func (t *transfer) rank(row int, ours, theirs []sequence) bool {
+func (t *transfer) rank(row int, ours *sequence, theirs []sequence) bool {
 	source := &t.run.Ranks[row]
 	best := 0
 	for _, other := range t.order(row, theirs) {
-		pairs := pairSteps(&ours[row], &theirs[other])
+		recorded := theirs[other].recorded()
+		pairs := pairSteps(ours, &recorded)
+		if t.from == t.run && other == row {
+			for i := range pairs {
+				pairs[i].pass++ // pass 0 is the recorded iterations themselves
+			}
+		}
 		best = max(best, len(pairs))
-		if len(pairs)*100 < fewestAligned*ours[row].ops {
+		if len(pairs)*100 < fewestAligned*ours.ops {
 			continue
 		}
 		known := t.apply(pairs)
 		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("storages of %d of %d operations of rank %d taken from rank %d of this execution trace",
-			known, ours[row].ops, source.ID, t.from.Ranks[other].ID), "", 0)
+			known, ours.ops, source.ID, t.from.Ranks[other].ID), "", 0)
 		return true
 	}
 	if t.from != t.run && len(t.from.Uses) == 0 {
 		t.done.Ledger.Add(trace.Noted, t.file, "folder ignored: it has no execution trace of its profile", "", 0)
 	} else if t.from != t.run {
-		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("execution trace ignored for rank %d: %d of its %d operations are like those of this trace", source.ID, best, ours[row].ops), "", 0)
+		t.done.Ledger.Add(trace.Noted, t.file, fmt.Sprintf("execution trace ignored for rank %d: %d of its %d operations are like those of this trace", source.ID, best, ours.ops), "", 0)
 	}
 	return false
 }
@@ -187,8 +212,8 @@ type pairing struct {
 	pass int32
 }
 
-// pairSteps aligns the iterations of two ranks. If the second has fewer, its last one
-// stands for the others; if the first one's are not marked, the second one's operations
+// pairSteps aligns iterations of two ranks, or of one. If the second has fewer, its last
+// one stands for the others; if the first one's are not marked, the second one's operations
 // are repeated to about the same number.
 func pairSteps(ours, theirs *sequence) []pairing {
 	var list []pairing

@@ -18,6 +18,7 @@ func (d *reader) finish() *trace.Run {
 	d.addWaits()
 	d.complement()
 	d.link()
+	d.groupUses()
 	d.collectives()
 	return d.b.Finish(trace.Options{Name: d.o.File, Epoch: d.epoch()})
 }

@@ -67,6 +67,10 @@ func TestExecutionTrace(t *testing.T) {
 			"0:1.0 0:1.0 0:1.1 0:1.1", "storages of 4 of 4 operations of rank 0 taken from rank 0"},
 		{"below the folder of a file", map[string]string{"rank0.json": step, "et/rank0.json": profile, "et/rank0.et.json": beside}, "rank0.json",
 			"0:1.0 0:1.0 0:1.1 0:1.1", ""},
+		{"of one step of several", map[string]string{
+			"rank0.json":    strings.NewReplacer(`"External id":903,"Record function id":0`, `"External id":903,"Record function id":11`, `"External id":904,"Record function id":0`, `"External id":904,"Record function id":12`).Replace(marked(0, "gemm", "gemm")),
+			"rank0.et.json": beside,
+		}, "", "0:1.1 0:1.1 0:1.0 0:1.0", "storages of 2 of 2 operations of rank 0 taken from rank 0"},
 		{"the folder itself", map[string]string{"rank0.json": step, "et/rank0.json": profile, "et/rank0.et.json": beside}, "et", "0:1.0 0:1.0", ""},
 		{"of one rank", map[string]string{"rank0.json": marked(0, "gemm", "gemm"), "rank1.json": marked(1, "gemm", "gemm"), "et/rank0.json": profile, "et/rank0.et.json": beside}, "",
 			"0:1.0 1:1.0 0:1.0 1:1.0 0:1.1 1:1.1 0:1.1 1:1.1", "storages of 4 of 4 operations of rank 1 taken from rank 0"},

@@ -157,7 +157,7 @@ func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
 	for _, i := range found.others {
 		run.Ledger.Add(trace.Noted, all[i].paths[0], "ignored: not a trace", "", 0)
 	}
-	if companions != nil && len(run.Uses) > 0 && lacksUses(run) {
+	if companions != nil && len(run.Uses) > 0 {
 		run = assemble.Transfer(run, run, name)
 	}
 	return run, nil

@@ -140,3 +140,13 @@ func (s *stepBuilder) collective(op *workload.Op, kind trace.CollectiveOp, name 
 	c.Members = append(c.Members, op.ID)
 	return row
 }
+
+// InBackward marks operations of a Step as launched by autograd.
+func InBackward(t testing.TB, w *workload.Workload, names ...string) {
+	t.Helper()
+	for i := range w.Ops {
+		if slices.Contains(names, w.Ops[i].Name) {
+			w.Ops[i].Backward = true
+		}
+	}
+}

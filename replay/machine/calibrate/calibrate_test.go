@@ -23,7 +23,7 @@ import (
 func measured(t *testing.T) []Row {
 	t.Helper()
 	var all []Row
-	for _, set := range []string{"h200x4-benchmarks", "h200x4-collectives", "h200-gemms", "h200x2-host"} {
+	for _, set := range []string{"h200x4-benchmarks", "h200x4-collectives", "h200-gemms", "h200x2-beside", "h200x2-host"} {
 		all = append(all, setOf(t, set)...)
 	}
 	return all

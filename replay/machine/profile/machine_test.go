@@ -175,7 +175,7 @@ func TestAssumptions(t *testing.T) {
 	}
 	want := []string{
 		"engines.count", "launch.event", "launch.network_call",
-		"library.all_gather.grain", "library.all_gather.beside_library", "library.all_gather.beside_tiles", "library.all_gather.beside_memory", "library.all_gather.beside_latency",
+		"library.all_gather.grain", "library.all_gather.beside_tiles", "library.all_gather.beside_latency",
 		"library.reduce_scatter.grain", "library.all_to_all.grain",
 	}
 	if d := cmp.Diff(want, keys); d != "" {
