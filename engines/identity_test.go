@@ -24,8 +24,8 @@ func TestIdentityReplay(t *testing.T) {
 	if len(more) == 0 {
 		t.Log("no captures alongside the checkout: only the samples are replayed")
 	}
-	if len(folders) != 4 {
-		t.Errorf("%d samples, want 4", len(folders))
+	if len(folders) != 6 {
+		t.Errorf("%d samples, want 6", len(folders))
 	}
 	for _, f := range append(folders, more...) {
 		dir := filepath.Dir(f)
