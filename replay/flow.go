@@ -89,6 +89,7 @@ func (s *sim) Dropped(id int32) {
 		b[c.coRunAt], f.classes[last].coRunAt = last, c.coRunAt
 		f.coRun[c.key.gpu] = b[:len(b)-1]
 	}
+	c.key.gpu = none // no key is equal
 }
 
 // Schedule sets the timer of the flows' System.

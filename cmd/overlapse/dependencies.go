@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // dataflowFlag adds the flag for a file of corrections.
@@ -64,6 +65,11 @@ func (a *app) printDependencies(w *workload.Workload) {
 		edges, s.Edges[workload.StreamOnly.String()], s.Reused, chain, micros(s.StepNs),
 	})
 	t.Render()
+	for _, e := range w.Run.Ledger.Entries {
+		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
+			fmt.Fprintf(a.out, "note: %s: %s\n", plain.Line(e.File), plain.Line(e.Reason))
+		}
+	}
 	if guessed := s.Operations["guessed"]; 2*guessed > total {
 		fmt.Fprintln(a.out, strings.Join([]string{
 			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",

@@ -35,7 +35,8 @@ func (a *app) inspectCommand() *cobra.Command {
 		Long: `Reads a trace and prints its contents: ranks and devices; kernels with shapes and
 tiles; collectives matched across ranks, with transfer time and arrival skew; the pairs
 of computation and communication that a strategy can overlap, with the evidence for
-each; and the assumptions of the reader.`,
+each; how many operations have known dependencies of data; and the assumptions of the
+reader.`,
 		Example: `  overlapse inspect samples/moe-ep4
   overlapse inspect samples/moe-ep4 --ledger
   overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,

@@ -61,11 +61,6 @@ func (a *app) printReplay(r *replayed) {
 	fmt.Fprintf(a.out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), micros(trace.Time(r.Measured)))
 }
 
-// confidenceBands are, by level of confidence, the 90th percentile of
-// |predicted / measured - 1| in percent over all rows of samples/measurements,
-// which were measured on H200. TestConfidenceBands compares them with errors.csv.
-var confidenceBands = map[verdict.Level]int{verdict.High: 7, verdict.Medium: 8, verdict.Low: 46}
-
 // hasBands reports whether the bands hold for the machine.
 func (r *replayed) hasBands() bool { return r.profile == "h200" && r.Estimated == "" }
 
@@ -75,10 +70,10 @@ func (r *replayed) confidence(row replayRow) string {
 	if i < 0 || !r.hasBands() {
 		return string(row.Confidence.Level)
 	}
-	if s := r.outcomes[i].Strategy; s.Exact || s.Bound || s.Future { // no such row predicts a schedule
+	if !verdict.HasBand(r.outcomes[i]) {
 		return string(row.Confidence.Level)
 	}
-	return fmt.Sprintf("%s ±%d %%", row.Confidence.Level, confidenceBands[row.Confidence.Level])
+	return fmt.Sprintf("%s ±%d %%", row.Confidence.Level, verdict.Band(row.Confidence.Level))
 }
 
 // writeCSV writes a line for each strategy.

@@ -52,6 +52,10 @@ func Choose(expected []float64, isPlain []bool) (take, plain int) {
 	return take, plain
 }
 
+// leastShare is the share of runs below which a race outcome is not simulated: all of more
+// than nine ranks never agree by chance.
+const leastShare = 0.001
+
 // expect sets the mean of an outcome's times over the race outcomes. Choosing by the mean
 // has the least mean regret; the median of few modes does not.
 func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
@@ -60,8 +64,11 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 		return nil
 	}
 	both := o.Races.GEMMs && o.Races.Gathers
-	var mean float64
+	var mean, all float64
 	for _, fall := range raceOutcomes(w.World, !o.Races.GEMMs, o.Races.Chunks, plan.GatherRaces(&o.Machine)) {
+		if fall.share < leastShare {
+			continue
+		}
 		t := o.Time
 		if both || fall.race != plan.MedianOutcome(w.World, o.Races.Gathers) {
 			sc.Race, sc.Pace = fall.race, o.Scenario.Pace
@@ -75,9 +82,9 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 			}
 			t = other.Time
 		}
-		mean += fall.share * float64(t)
+		mean, all = mean+fall.share*float64(t), all+fall.share
 		o.Best, o.Worst = min(o.Best, t), max(o.Worst, t)
 	}
-	o.Expected = trace.Time(mean)
+	o.Expected = trace.Time(mean / all)
 	return nil
 }

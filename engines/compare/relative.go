@@ -18,7 +18,7 @@ import (
 // relativeTo scales the outcome's time by that ratio, for a strategy with a Base.
 func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
 	base := o.Strategy.Base
-	if base == nil || w.Isolation == nil || w.Isolation.Disturbed == 0 || o.Result == nil {
+	if base == nil || w.Isolation == nil || o.Result == nil || !overlapped(w) {
 		return nil
 	}
 	ratio, err := w.Isolation.Memo.Get(fmt.Sprint(base.Name, sc.Clock, sc.Rest, o.Values["graph"]), func() (float64, error) {
@@ -41,6 +41,18 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 	})
 	o.Time = trace.Time(float64(o.Time)*ratio + 0.5)
 	return err
+}
+
+// overlapped reports whether compute ran alongside collectives for a tenth of their time.
+func overlapped(w *workload.Workload) bool {
+	var beside, all trace.Time
+	for row, runs := range w.Isolation.CoRunners {
+		all += w.Collectives[row].Transfer()
+		for _, r := range runs {
+			beside += r.Time
+		}
+	}
+	return beside > 0 && beside > all/10
 }
 
 // measured is the captured schedule with measured durations.

@@ -58,10 +58,10 @@ func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) 
 	}
 }
 
-// disturbs reports whether an operation slows a collective alongside it: GEMMs, and others
-// that need more than half of the memory's rate or whose traffic is unknown (rule I5).
+// disturbs reports whether an operation slows a collective alongside it (rule I5). Lookups
+// that read less than half of the memory's rate do not: they wait for single reads.
 func (pl *Planner) disturbs(op *workload.Op) bool {
-	return op.Matrix() || op.Read+op.Write == 0 || 2*streaming(op, &pl.Machine) > Seconds(op.DurAlone())
+	return op.Shape.Kind != workload.Embedding || 2*streaming(op, &pl.Machine) > Seconds(op.DurAlone())
 }
 
 // mostOps bounds the operations of a workload in other parts.

@@ -38,3 +38,19 @@ func TestShareTime(t *testing.T) {
 		t.Errorf("an eighth of a kernel of 1 us: %d ns on %d workgroups, want 1000 on 64", got.Alone, got.Tiling.WGs)
 	}
 }
+
+// A lookup that waits for single reads leaves a collective alone; one that saturates the
+// memory, and copies, do not.
+func TestDisturbs(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 2)}
+	for _, c := range []struct {
+		kind  workload.ShapeKind
+		bytes float64 // in a millisecond, of 4.1 GB
+		want  bool
+	}{{workload.Embedding, 1.2e9, false}, {workload.Embedding, 3.5e9, true}, {workload.Elementwise, 1.2e9, true}, {workload.GEMM, 0.1e9, true}} {
+		op := &workload.Op{End: 1_000_000, Read: c.bytes, Kernel: &workload.Kernel{Shape: workload.Shape{Kind: c.kind}}}
+		if got := pl.disturbs(op); got != c.want {
+			t.Errorf("%s of %.1f GB: %v", c.kind, c.bytes/1e9, got)
+		}
+	}
+}

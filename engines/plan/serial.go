@@ -164,7 +164,13 @@ func (b *separation) Wrote(r *Rank, op *workload.Op) {
 func (r *Rank) WriteSerial(op *workload.Op) {
 	s := r.free(op.Queue, op.Start)
 	from := s.End
-	if !r.Planner.Graph { // else the host launches all operations at once
+	ahead := r.Planner.HostOrder != nil // the host's part is written
+	switch {
+	case r.Planner.Graph: // the host launches all operations at once
+	case ahead:
+		r.BeginAhead(s, op)
+		r.WaitIssued(s, op)
+	default:
 		n, issued := r.issueAsCaptured(op)
 		if n > 0 {
 			s.Wait(r.HostIssued, n, "host")
@@ -190,13 +196,12 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 		}
 	}
 	gap := max(0, op.Start-from)
-	if r.Planner.Graph {
+	late := ahead && op.Issued != trace.Infinity && op.Issued+r.latency > from // the host, in the capture
+	switch {
+	case r.Planner.Graph || late:
 		gap = r.Planner.deviceGap(op, event)
-	} else if event || r.Planner.BusyAt[op.ID] {
+	case event || r.Planner.BusyAt[op.ID]:
 		gap = min(gap, Duration(r.Planner.Machine.Launch.Event.Value))
-	}
-	if r.Planner.Graph {
-		gap = min(gap, r.Planner.graphLaunch(op))
 	}
 	s.Launch(gap, r.Planner.commandOf(op))
 	r.Written(s, op)

@@ -60,6 +60,9 @@ var Bulk = plan.Strategy{
 			pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
 			return nil, planStep(pl, "bulk", stepOptions{values: v, serial: true})
 		}
+		if len(pl.Pairs) == 0 && pl.Workload.Unprofiled && pl.Only == nil { // operations of pairs are issued at the profile's pace
+			pl.IssueAhead(pl.CapturedHostOrder())
+		}
 		if pl.Only == nil { // else it is kept to some pairs, and the rest stays as captured
 			oneAtATime(pl, v.Int("channels"), v.Int("programs"))
 		}

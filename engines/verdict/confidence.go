@@ -50,7 +50,7 @@ func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 		return Confidence{}
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
-	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.untested, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
+	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.untested, v.dataflow, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
 		ask()
 	}
 	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
@@ -140,6 +140,29 @@ func (v *assessment) untested() {
 		if name, value, _ := strings.Cut(setting, "="); v.out.Values[name] == value {
 			v.addCaveat(Low, "no run on hardware is behind %s of %s", setting, v.out.Strategy.Name)
 		}
+	}
+}
+
+// dataflow: collectives that a schedule moves by dependencies that nobody recorded.
+func (v *assessment) dataflow() {
+	if v.out.Strategy.Base == nil || v.w.Flow == nil {
+		return
+	}
+	guessed, marked := 0, 0
+	for i := range v.w.Collectives {
+		switch v.w.EvidenceOf(v.w.Collectives[i].Members[0]) {
+		case workload.Guessed:
+			guessed++
+		case workload.Annotated:
+			marked++
+		}
+	}
+	const record = "an execution trace beside the profile shows them: torch.profiler.ExecutionTraceObserver"
+	switch n := len(v.w.Collectives); {
+	case 2*guessed > n:
+		v.addCaveat(Low, "what %d of %d collectives depend on is guessed; %s", guessed, n, record)
+	case guessed+marked > 0:
+		v.addCaveat(Medium, "what %d of %d collectives depend on follows from ranges of the framework or is guessed; %s", guessed+marked, n, record)
 	}
 }
 

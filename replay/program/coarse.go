@@ -13,7 +13,8 @@ import (
 //
 // Nothing runs alongside a kernel if each launch and copy of the GPU's other streams ends
 // before it or starts behind it, as stream order and the flags that streams post and wait
-// for require. Flags that kernels post, or several streams, are taken to order nothing.
+// for require. Flags that kernels post, or several streams, are taken to order nothing; no
+// flag is posted by both.
 //
 //	stream 7  |A post 1|B      |wait 2|C     A and C are alone, B is not
 //	stream 20 |wait 1  |D post 2|

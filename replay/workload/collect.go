@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -215,6 +216,7 @@ func (m *matcher) check() {
 			continue
 		}
 		t := m.groups[m.groupOfCollective[i]]
+		c.otherSide(int64(len(t.ranks)))
 		if t.reason != "" && c.Group >= 0 {
 			c.Evidence += "; " + t.reason
 		}
@@ -230,6 +232,21 @@ func (m *matcher) check() {
 	m.noteCount(unmatched, "collective", "collectives", "never had all ranks in at a time: replayed rank by rank")
 	m.noteCount(partial, "collective", "collectives", "found on a part of their ranks only")
 	m.noteCount(unknown, "collective", "collectives", "of unknown size")
+}
+
+// otherSide computes the size that the trace does not give, of a kernel whose group it does
+// not name: the output of a gather, or a rank's part of a sum.
+func (c *Collective) otherSide(ranks int64) {
+	switch {
+	case ranks < 1:
+	case c.Op == trace.AllGather && c.Out == 0 && c.In <= math.MaxInt64/ranks:
+		c.Out = c.In * ranks
+	case c.Op == trace.ReduceScatter && c.Out == 0:
+		c.Out = c.In / ranks
+	case c.Op == trace.ReduceScatter && c.In == 0 && c.Out <= math.MaxInt64/ranks:
+		c.In = c.Out * ranks
+	}
+	c.Bytes = max(c.In, c.Out)
 }
 
 // oneSource reports whether all members are copies of one captured op.

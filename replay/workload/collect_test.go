@@ -134,6 +134,15 @@ func TestCollect(t *testing.T) {
 			       all_gather: 0__amd_rocclr_batchMemOp.kd 1__amd_rocclr_batchMemOp.kd; arrive 2, depart 6; 64 bytes`,
 		},
 		{
+			name: "a gather of which only the input is known",
+			d: drawing{
+				text: `0 7 | CC |
+				       1 7 | CC |`,
+				parts: map[byte]part{'C': {comm: &trace.Comm{Op: trace.AllGather, Group: trace.None, In: 64, Peer: trace.None}}},
+			},
+			want: `all_gather: 0C 1C; arrive 1, depart 3; 128 bytes`,
+		},
+		{
 			name: "of unknown operation",
 			d: drawing{
 				text: `0 7 | CC |

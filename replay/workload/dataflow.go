@@ -22,14 +22,16 @@ type Evidence uint8
 // The evidence, worst first.
 const (
 	Guessed   Evidence = iota // streams, events, sizes and names
-	Annotated                 // ranges that a framework marks
+	Annotated                 // ranges that a framework marks; arguments of Inductor's kernels, by their order
 	Exact                     // tensors in an execution trace
 	Given                     // the user's corrections
 )
 
 func (e Evidence) String() string { return [...]string{"guessed", "annotated", "exact", "given"}[e] }
 
-// An Edge is a dependency of one operation on an earlier one of its rank.
+// An Edge is a dependency of one operation on an earlier one of its rank. The kernels of
+// one operator of the framework share its accesses: each reads what the one before wrote,
+// of unknown bytes, and only the first has the operator's other edges.
 type Edge struct {
 	Op       int32 // the earlier operation
 	Kind     EdgeKind

@@ -17,12 +17,18 @@ import (
 func (l *lifter) flow(src *source) {
 	run := l.Run
 	unknown := make([]bool, len(src.ops))
-	order := src.hostOrder()
+	var order []int32
+	if len(run.Uses) > 0 || len(l.ranges) > 0 {
+		order = src.hostOrder()
+	}
 	m := memory{storages: map[int32]*storage{}}
 	last := map[int32]int32{} // by number in Run.Uses: the last kernel of the operator
+	for i := range src.ops {
+		unknown[i] = run.UsesOf(run.Spans[src.ops[i].Span]) == 0
+	}
 	for _, id := range order {
 		uses := run.UsesOf(run.Spans[src.ops[id].Span])
-		if unknown[id] = uses == 0; unknown[id] {
+		if unknown[id] {
 			continue
 		}
 		before, several := last[uses]

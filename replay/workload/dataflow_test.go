@@ -340,3 +340,18 @@ func FuzzCorrections(f *testing.F) {
 		}
 	})
 }
+
+// TestFlowOfCopies: a rank that nobody captured has the edges of the one that it copies,
+// to its own ops.
+func TestFlowOfCopies(t *testing.T) {
+	run := drawing{text: "0 7 |A B |", ranks: []trace.Rank{{ID: 0, World: 3}}}.run(t)
+	recordUses(t, run, "A w1[0,8)\nB r1[0,8)")
+	w, err := Lift(run, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(op int32) []Edge { return []Edge{{op, ReadAfterWrite, Exact, false, 8}} }
+	if d := diff.Diff([][]Edge{nil, read(0), nil, read(2), nil, read(4)}, w.Flow); d != "" {
+		t.Error(d)
+	}
+}

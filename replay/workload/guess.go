@@ -32,16 +32,43 @@ func (l *lifter) guessOperations() {
 	l.noteCount(n, "collective", "collectives", "without a name of the operation: guessed from the kernels before them (rocprofv3 --rccl-trace records it)")
 }
 
+// guessOperation guesses the operation of a collective that the trace does not name, as
+// RCCL's kernels without API records, from what ran before it: gradients are concatenated
+// before they are reduced and scattered (PyTorch's foreach_reduce of FSDP), a GEMM's partial
+// results are reduced everywhere, and anything else is a gather, as of parameters (rule
+// V10). A concatenation counts that began last, or shortly before: AMD's time stamps of a kernel and
+// of one that waits for it on another queue overlap by microseconds.
+func (f *finder) guessOperation(c *Op) trace.CollectiveOp {
+	const few = 4
+	for i := c.ID - 1; i >= max(0, c.ID-few) && (i == c.ID-1 || c.Start-f.ops[i].Start <= eventHop); i-- {
+		if name := strings.ToLower(f.ops[i].Name); strings.Contains(name, "catarray") || strings.Contains(name, "chunk_cat") {
+			return trace.ReduceScatter
+		}
+	}
+	if dep, ok := f.launchedBehind(c); ok && f.kernelName(&f.ops[dep.Op]).class == matrix {
+		return trace.AllReduce
+	}
+	return trace.AllGather
+}
+
 // noteUnknownCommunication adds a note about compute kernels with names as of
 // communication kernels.
 func (l *lifter) noteUnknownCommunication() {
-	looks := make([]bool, len(l.Run.Names))
-	for i, name := range l.Run.Names {
-		looks[i] = trace.LooksLikeCommunication(name)
-	}
+	const no, yes = 1, 2
+	looks := make([]uint8, len(l.Run.Names)) // 0: not examined
 	spent, count := map[string]trace.Time{}, 0
 	for i := range l.Run.Spans {
-		if s := l.Run.Spans[i]; s.Kind == trace.Compute && looks[s.Name] {
+		s := l.Run.Spans[i]
+		if s.Kind != trace.Compute {
+			continue
+		}
+		if looks[s.Name] == 0 {
+			looks[s.Name] = no
+			if trace.LooksLikeCommunication(l.Run.NameOf(s)) {
+				looks[s.Name] = yes
+			}
+		}
+		if looks[s.Name] == yes {
 			spent[short(l.Run.NameOf(s))] += s.Dur()
 			count++
 		}

@@ -34,7 +34,10 @@ const maxOps = 1 << 23
 //  1. steps.go   iterations marked by the program
 //  2. ops.go     device spans become ops, by rank, and are joined with their launches
 //  3. order.go   dependencies of each op, and the remaining gap
-//     dataflow_build.go  what the data of each op depend on
+//     dataflow_build.go     what the data of each op depend on: from recorded accesses
+//     dataflow_memory.go    (last writer and readers of every byte range),
+//     dataflow_annotate.go  ranges of frameworks,
+//     dataflow_given.go     and the user's corrections
 //  4. shape.go   sizes, from the operator that launched it
 //     tiling.go  workgroups and tiles, from the grid and the kernel's name
 //  5. world.go   ranks that were not captured become copies
@@ -42,7 +45,8 @@ const maxOps = 1 << 23
 //     guess.go   their operations where the trace does not give them
 //  7. pairs.go   pairs of a producer and a consumer
 //
-// It returns an error if the ranks of the run do not fit Options.World.
+// It returns an error if the ranks of the run do not fit Options.World, or if a correction
+// fits no op.
 func Lift(run *trace.Run, o Options) (*Workload, error) {
 	w := &Workload{Run: run, Captured: len(run.Ranks), Unprofiled: o.Unprofiled}
 	sources := gather(run)

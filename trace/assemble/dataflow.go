@@ -111,13 +111,21 @@ func (x *Execution) start(i int32, lives map[int32]*life) {
 	for k := range op.inputs {
 		t := &op.inputs[k]
 		l := lives[t.Storage]
-		fresh := l.replaced(t) || t.Write && !t.Read && allocatesOut[op.Operator.Name]
+		allocated := unseen > 0 && k == len(op.inputs)-1 && t.Write && !t.Read && x.compiled(i)
+		fresh := allocated || l.replaced(t) || t.Write && !t.Read && allocatesOut[op.Operator.Name]
 		if fresh && !op.isComm() && l.touched < i && l.read < i {
 			l.renew()
 			l.see(t.Object)
 		}
 		t.Life, l.touched, l.covered = l.number, i, max(l.covered, t.To)
 	}
+}
+
+// compiled reports whether Inductor's code called the operator. It allocates buffers
+// without an operator and passes them as the last argument.
+func (x *Execution) compiled(i int32) bool {
+	p := x.calls.caller[i]
+	return x.Operators[i].triton || p != trace.None && strings.HasPrefix(x.Operators[p].Operator.Name, "## Call CompiledFxGraph")
 }
 
 // allocatesOut are the operators whose results go to storages that FSDP gave memory

@@ -27,6 +27,7 @@ func recording(t *testing.T, lines string) *Execution {
 			n.Name, _, _ = strings.Cut(n.Name, "(")
 			n.Schema = n.Name + "(" + strings.TrimSpace(rest)
 		}
+		n.Name = strings.Replace(n.Name, "##Call", "## Call CompiledFxGraph x ##", 1) // names in lines have no spaces
 		n.Triton = strings.HasPrefix(n.Name, "triton")
 		for i, to := range []*Values{&n.Inputs, &n.Outputs} {
 			var list []string
@@ -115,7 +116,11 @@ func TestAccesses(t *testing.T) {
 9 1 aten::neg(Tensor self) -> Tensor; 9@8+0:4; 1@2+0:4
 10 1 triton_poi; 1@2+0:4 9@8+0:4 5@6+0:4 64; 
 11 1 triton_poi; 9@8+0:4 5@6+0:4; `,
-			"9: w 2.1[0,8), r 8.0[0,8)\n10: rw? 2.1[0,8), w 6.0[0,8), r 8.0[0,8)\n11: rw? 6.0[0,8), rw? 8.0[0,8)"},
+			"9: w 2.1[0,8), r 8.0[0,8)\n10: rw? 2.1[0,8), w 6.1[0,8), r 8.0[0,8)\n11: rw? 6.1[0,8), rw? 8.0[0,8)"},
+		{"Inductor gives an operator a buffer that it just allocated, a program one that it has", `
+8 1 ##Call; ; 
+9 1 aten::mm.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!); 1@2+0:4 3@4+0:4; 3@4+0:4
+10 8 aten::mm.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!); 3@4+0:4 5@6+0:4; 5@6+0:4`, "9: r 2.0[0,8), w 4.0[0,8)\n10: r 4.0[0,8), w 6.1[0,8)"},
 		{"callees write all results: nothing is known of the operator's own kernels", `
 10 1 symm_mem::fused(Tensor a) -> Tensor; 1@2+0:4; 5@6+0:4
 11 10 fused; ; 
@@ -161,12 +166,15 @@ func TestExtent(t *testing.T) {
 }
 
 func TestSchema(t *testing.T) {
-	s := parseSchema("x", "x(Tensor(a!)[] self, (int, int) y, *, Tensor(b!)? out=None) -> (Tensor(a!), Tensor)")
+	s := parseSchema("aten::x", "aten::x(Tensor(a!)[] self, (int, int) y, *, Tensor(b!)? out=None) -> (Tensor(a!), Tensor)")
 	if d := cmp.Diff([]bool{true, false, true}, s.written); d != "" {
 		t.Error(d)
 	}
 	if d := cmp.Diff([]bool{false, false, true}, s.out); d != "" {
 		t.Error(d)
+	}
+	if s := parseSchema("mine::x", "mine::x(Tensor! out) -> ()"); !s.written[0] || s.out[0] {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -181,8 +181,9 @@ func parseSchema(name, text string) schema {
 		}
 		kind, word, _ := strings.Cut(arg, " ")
 		written := strings.Contains(kind, "!")
+		result := strings.HasPrefix(word, "out") && (strings.HasPrefix(name, "aten::") || strings.HasPrefix(name, "fsdp::")) // of others, out may be a sum
 		s.written = append(s.written, written)
-		s.out = append(s.out, written && (strings.HasPrefix(word, "out") || overwrites[name]))
+		s.out = append(s.out, written && (result || overwrites[name]))
 	}
 	return s
 }

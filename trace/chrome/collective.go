@@ -173,6 +173,31 @@ func (d *reader) collectives() {
 		}
 	}
 	assemble.AddCollectives(&d.b, kernels)
+	d.copyEngineTransfers()
+}
+
+// copyEngineTransfers finds the device-to-device copies that a collective itself issued: the
+// copy engines' part of a collective without workgroups (NCCL 2.28, CTA policy zero). They
+// go to peers. Copies of operators within a collective's (aten::copy_) stay copies.
+func (d *reader) copyEngineTransfers() {
+	group := map[trace.SpanID]int32{}
+	for _, p := range d.params {
+		group[p.span] = p.comm.Group
+	}
+	for row, info := range d.copies {
+		c := d.b.Copy(int32(row))
+		if c.Dir != trace.DeviceToDevice || info.issuer == trace.None {
+			continue
+		}
+		at := info.issuer
+		if s := d.b.Span(at); isAPI(d.b.NameOf(s.Name)) {
+			at = s.Parent
+		}
+		g, ok := group[at]
+		if ok && (g == trace.None || d.groups[g].Size != 1) {
+			c.Dir = trace.PeerToPeer
+		}
+	}
 }
 
 // paramFinder returns a function that looks up a kernel's collective parameters.

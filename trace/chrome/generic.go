@@ -59,7 +59,7 @@ func (d *reader) onGPU(id trace.SpanID, s *trace.Span, t *track) {
 		return
 	}
 	s.Kind = trace.Compute
-	if trace.Communicates(name) {
+	if d.communicates(s.Name) {
 		s.Kind = trace.Collective
 	}
 	s.Attr = d.b.AddKernel(trace.Kernel{Stream: t.stream, Comm: trace.None, Op: trace.None, Origin: trace.None})

@@ -124,7 +124,7 @@ func (d *reader) nativeEvent(e *event) {
 	s := trace.Span{
 		Start:  start,
 		End:    end,
-		Name:   d.name(e.name).id,
+		Name:   d.name(e.name),
 		Lane:   trace.LaneID(lane - 1),
 		Parent: trace.None,
 	}

@@ -26,7 +26,7 @@ func (d *reader) boundary(e *event) {
 	m := boundary{
 		at:    at,
 		id:    -1,
-		name:  d.name(e.name).id,
+		name:  d.name(e.name),
 		begin: e.ph == 'B' || e.ph == 'b' || e.ph == 'S',
 		pos:   e.pos,
 	}

@@ -30,7 +30,8 @@ type reader struct {
 
 // texts caches names, keyed by the raw text with quotes and escapes.
 type texts struct {
-	names        map[string]knownName
+	names        map[string]trace.NameID
+	library      []uint8 // by name: whether it is a communication kernel's; 0: not examined
 	processNames map[string]string
 	threadNames  map[string]string // by pid, 0, tid
 	key, str     []byte            // scratch
@@ -74,7 +75,7 @@ func newReader(o Options) *reader {
 	return &reader{
 		o:      o,
 		header: header{rank: trace.None},
-		texts:  texts{names: map[string]knownName{}, processNames: map[string]string{}, threadNames: map[string]string{}},
+		texts:  texts{names: map[string]trace.NameID{}, processNames: map[string]string{}, threadNames: map[string]string{}},
 		rows:   rows{trackOf: map[string]int32{}},
 		deferred: deferred{
 			markerOp: map[trace.SpanID]int32{}, ops: map[string]int32{},
@@ -189,21 +190,30 @@ func (d *reader) event(e *event) error {
 	return nil
 }
 
-// A knownName is a cached name.
-type knownName struct {
-	id         trace.NameID
-	collective bool // a kernel with this name communicates
-}
-
 // name interns a raw name.
-func (d *reader) name(raw []byte) knownName {
+func (d *reader) name(raw []byte) trace.NameID {
 	if n, ok := d.names[string(raw)]; ok {
 		return n
 	}
-	s := d.string(raw)
-	n := knownName{d.b.Intern(s), trace.Communicates(s)}
+	n := d.b.Intern(d.string(raw))
 	d.names[string(raw)] = n
 	return n
+}
+
+// communicates reports whether a kernel with the name communicates; each name is examined
+// once.
+func (d *reader) communicates(name trace.NameID) bool {
+	const no, yes = 1, 2
+	for int(name) >= len(d.library) {
+		d.library = append(d.library, 0)
+	}
+	if d.library[name] == 0 {
+		d.library[name] = no
+		if trace.Communicates(d.b.NameOf(name)) {
+			d.library[name] = yes
+		}
+	}
+	return d.library[name] == yes
 }
 
 // string returns the text of a raw string.
@@ -276,7 +286,7 @@ func (d *reader) complete(e *event) {
 	s := trace.Span{
 		Start:  start,
 		End:    end,
-		Name:   name.id,
+		Name:   name,
 		Parent: trace.None,
 		Attr:   trace.None,
 	}
@@ -285,7 +295,7 @@ func (d *reader) complete(e *event) {
 	case kernel:
 		s.Kind, s.Lane = trace.Compute, d.track(e, onDevice)
 		s.Attr = d.kernel(e, id, d.tracks[s.Lane].stream)
-		if e.args.collective != nil || name.collective {
+		if e.args.collective != nil || d.communicates(name) {
 			s.Kind = trace.Collective
 		}
 	case memcpy, memset:
@@ -335,7 +345,7 @@ func (d *reader) instant(e *event) {
 	}
 	d.b.Add(trace.Span{
 		Start: at, End: at,
-		Name:   d.name(e.name).id,
+		Name:   d.name(e.name),
 		Lane:   on,
 		Parent: trace.None,
 		Attr:   trace.None,

@@ -39,7 +39,7 @@ func (d *reader) adopt(x *assemble.Execution, joined []int32) {
 		}
 	}
 	if len(r.at)*100 < fewestJoined*len(joined) && (known == 0 || found*100 < fewestJoined*known) {
-		d.b.Note(trace.Noted, x.File, "storages ignored: few of its operators are in the Kineto file, so it is of another run", "", 0)
+		d.b.Note(trace.Noted, x.File, "storages of the execution trace ignored: few of its operators are in the Kineto file, so it is of another run", "", 0)
 		return
 	}
 	d.recorded = r

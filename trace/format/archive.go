@@ -53,7 +53,12 @@ func (a *archive) read(o Options) (*trace.Run, error) {
 		return nil, a.fail("the archive is empty", o.supported(), nil)
 	}
 	o.archive = a
-	return openFiles(a.paths, a.path, o)
+	files, execution := splitExecution(a.paths)
+	run, err := openFiles(files, a.path, o)
+	if err == nil && len(execution) > 0 {
+		run = o.withStorages(run, execution, a.path)
+	}
+	return run, err
 }
 
 // readZip reads the files in a zip archive, whose directory is at its end: a

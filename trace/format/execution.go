@@ -2,6 +2,7 @@ package format
 
 import (
 	"os" // opening what the user names is what this package is for
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,26 +18,52 @@ var executionFolders = []string{"et", "execution", "execution_trace", "execution
 // withExecution gives a run the storages that an execution trace in a folder below
 // recorded, and those of one rank to ranks without an execution trace. It returns the
 // folders that it read. An execution trace that cannot be read is noted.
-func withExecution(run *trace.Run, path string, folders []string, o Options) (*trace.Run, []string) {
+func withExecution(run *trace.Run, dir string, folders []string, o Options) (*trace.Run, []string) {
 	var read []string
 	for _, name := range folders {
 		if !slices.Contains(executionFolders, name) || !lacksUses(run) {
 			continue
 		}
-		below := filepath.Join(path, name)
+		below := filepath.Join(dir, name)
 		l, err := o.listFolder(below)
 		if err != nil || len(l.traces) == 0 {
 			continue
 		}
 		read = append(read, name)
-		other, err := openFiles(l.traces, below, o)
-		if err != nil {
-			run.Ledger.Add(trace.Noted, below, "execution trace ignored: "+err.Error(), "", 0)
-			continue
-		}
-		run = assemble.Transfer(run, other, below)
+		run = o.withStorages(run, l.traces, below)
 	}
 	return run, read
+}
+
+// withStorages gives a run the storages that the execution traces among some files
+// recorded.
+func (o Options) withStorages(run *trace.Run, files []string, name string) *trace.Run {
+	ignore := func(err error) {
+		run.Ledger.Add(trace.Noted, name, "execution trace ignored: "+err.Error(), "", 0)
+	}
+	o.SkipBad = ignore
+	other, err := openFiles(files, name, o)
+	if err != nil {
+		ignore(err)
+		return run
+	}
+	return assemble.Transfer(run, other, name)
+}
+
+// splitExecution separates the files of an archive that lie in a folder for execution
+// traces, if there are others.
+func splitExecution(paths []string) (rest, execution []string) {
+	for _, p := range paths {
+		if slices.Contains(executionFolders, path.Base(path.Dir(p))) {
+			execution = append(execution, p)
+		} else {
+			rest = append(rest, p)
+		}
+	}
+	if len(rest) == 0 {
+		return paths, nil
+	}
+	return rest, execution
 }
 
 // lacksUses reports whether a rank has no storages.
@@ -52,15 +79,15 @@ func lacksUses(run *trace.Run) bool {
 
 // besideFile lists a profile and its execution trace, rank0.json.gz and rank0.et.json.gz,
 // if there is one.
-func besideFile(path string) []string {
-	stem, ok := strings.CutSuffix(strings.TrimSuffix(path, ".gz"), ".json")
+func besideFile(file string) []string {
+	stem, ok := strings.CutSuffix(strings.TrimSuffix(file, ".gz"), ".json")
 	if !ok || strings.HasSuffix(stem, ".et") {
-		return []string{path}
+		return []string{file}
 	}
 	for _, end := range []string{".et.json", ".et.json.gz"} {
 		if info, err := os.Stat(stem + end); err == nil && info.Mode().IsRegular() {
-			return []string{path, stem + end}
+			return []string{file, stem + end}
 		}
 	}
-	return []string{path}
+	return []string{file}
 }

@@ -78,8 +78,15 @@ func TestExecutionTrace(t *testing.T) {
 			"0:- 0:- 0:- 0:-", "execution trace ignored for rank 0: 0 of its 4 operations are like those of this trace"},
 		{"damaged", map[string]string{"rank0.json": step, "et/rank0.json": profile, "et/rank0.et.json": beside[:len(beside)-80]}, "",
 			"0:- 0:- 0:- 0:-", "execution trace ignored: "},
+		{"damaged, of one rank", map[string]string{
+			"rank0.json": marked(0, "gemm", "gemm"), "rank1.json": marked(1, "gemm", "gemm"), "et/rank0.json": profile, "et/rank0.et.json": beside, "et/rank1.et.json": beside[:99],
+		}, "", "0:1.0 1:1.0 0:1.0 1:1.0 0:1.1 1:1.1 0:1.1 1:1.1", "rank1.et.json:byte 99"},
 		{"without its profile", map[string]string{"rank0.json": step, "et/rank0.et.json": beside}, "", "0:- 0:- 0:- 0:-", "execution trace ignored: "},
 		{"no execution trace below", map[string]string{"rank0.json": step, "et/rank0.json": step}, "", "0:- 0:- 0:- 0:-", "it has no execution trace of its profile"},
+		{"a pattern", map[string]string{"rank0.json": step, "et/rank0.json": profile, "et/rank0.et.json": beside}, "rank*.json", "0:1.0 0:1.0 0:1.1 0:1.1", ""},
+		{"an archive", map[string]string{"all.zip": archivedAs(t, map[string]string{"d/rank0.json": step, "d/et/rank0.json": profile, "d/et/rank0.et.json": beside})}, "all.zip",
+			"0:1.0 0:1.0 0:1.1 0:1.1", ""},
+		{"an archive of the folder itself", map[string]string{"all.zip": archivedAs(t, map[string]string{"et/rank0.json": profile, "et/rank0.et.json": beside})}, "all.zip", "0:1.0 0:1.0", ""},
 		{"an empty folder", map[string]string{"rank0.json": step, "et/readme": "x"}, "", "0:- 0:- 0:- 0:-", "folder ignored"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

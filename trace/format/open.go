@@ -59,15 +59,15 @@ func openPath(path string, o Options) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(files) > 1 {
-		return openFiles(files, path, o)
+	dir := filepath.Dir(files[0])
+	if len(files) == 1 {
+		files = besideFile(files[0])
 	}
-	run, err := openFiles(besideFile(files[0]), path, o)
-	if err != nil {
-		return nil, err
+	run, err := openFiles(files, path, o)
+	if err == nil && !slices.ContainsFunc(files, func(f string) bool { return filepath.Dir(f) != dir }) {
+		run, _ = withExecution(run, dir, executionFolders, o)
 	}
-	run, _ = withExecution(run, filepath.Dir(files[0]), executionFolders, o)
-	return run, nil
+	return run, err
 }
 
 // filesAt lists the files at one path: itself, what matches the pattern, or the

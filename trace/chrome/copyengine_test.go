@@ -1,0 +1,34 @@
+package chrome
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A copy that a collective issued itself goes to a peer; one of an operator within the
+// collective's is a copy within the device.
+func TestCopyEngineCollective(t *testing.T) {
+	const text = `{"traceEvents": [
+{"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":1,"tid":1,"ts":0,"dur":50,"args":{"External id":1,"Collective name":"_allgather_base","In msg nelems":64,"Out msg nelems":256,"Group size":4,"dtype":"BFloat16","Process Group Name":"0"}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyBatchAsync","pid":1,"tid":1,"ts":5,"dur":5,"args":{"correlation":7,"External id":1}},
+{"ph":"X","cat":"cpu_op","name":"aten::copy_","pid":1,"tid":1,"ts":20,"dur":20,"args":{"External id":2}},
+{"ph":"X","cat":"cuda_runtime","name":"cudaMemcpyAsync","pid":1,"tid":1,"ts":25,"dur":5,"args":{"correlation":8,"External id":2}},
+{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoD (Device -> Device)","pid":0,"tid":22,"ts":100,"dur":30,"args":{"correlation":7,"External id":1,"device":0,"stream":22,"bytes":128}},
+{"ph":"X","cat":"gpu_memcpy","name":"Memcpy DtoD (Device -> Device)","pid":0,"tid":7,"ts":200,"dur":30,"args":{"correlation":8,"External id":2,"device":0,"stream":7,"bytes":128}}
+]}`
+	run, err := Read(strings.NewReader(text), Options{File: "rank0.json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dirs []trace.CopyDir
+	for _, s := range run.Spans {
+		if c := run.Copy(s); c != nil {
+			dirs = append(dirs, c.Dir)
+		}
+	}
+	if len(dirs) != 2 || dirs[0] != trace.PeerToPeer || dirs[1] != trace.DeviceToDevice {
+		t.Errorf("directions %v", dirs)
+	}
+}
