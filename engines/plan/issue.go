@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -31,19 +33,24 @@ func (pl *Planner) IssueCosts(rank int) []trace.Time {
 }
 
 // HostPeriod is the host time that the slowest rank spends to issue one iteration, ns: the
-// last one, so that what the first one loads and allocates does not count. It is 0 if the
-// trace has no host calls or no iterations.
+// median of those after the first, so that what the first one loads and allocates does not
+// count. It is 0 if the trace has no host calls or fewer than two iterations.
 func (pl *Planner) HostPeriod() trace.Time {
 	of, n := workload.IterationsOf(pl.Workload)
+	if n < 2 {
+		return 0
+	}
 	var slowest trace.Time
 	for rank, ids := range pl.Workload.Ranks {
-		var sum trace.Time
+		sums := make([]trace.Time, n)
 		for i, cost := range pl.IssueCosts(rank) {
-			if int(of[ids[i]]) == n-1 {
-				sum += cost
+			if k := of[ids[i]]; k >= 0 {
+				sums[k] += cost
 			}
 		}
-		slowest = max(slowest, sum)
+		later := sums[1:]
+		slices.Sort(later)
+		slowest = max(slowest, later[(len(later)-1)/2])
 	}
 	return slowest
 }

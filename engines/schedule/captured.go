@@ -2,16 +2,18 @@ package schedule
 
 import "github.com/overlapse/overlapse/engines/plan"
 
-// Captured replays what was measured: every kernel with its own time, in its
-// own order, behind its own dependencies. It is the oracle for everything
-// else: it must give the run back (rule B1).
+// Captured replays what was measured: every kernel with its own time, in its own order,
+// behind its own dependencies. Under the profiler it must give the run back (rule B1);
+// without it, the host issues at its own pace (rules H7 and H8).
 var Captured = plan.Strategy{
 	Name:    "captured",
 	Summary: "the schedule as it was captured",
 	Detail: "Every kernel and copy takes its measured time and starts when what it waited for has ended, " +
 		"plus the gap that was measured. A collective moves bytes once every rank has arrived. Nothing holds " +
-		"a slot or a link: whatever kernels did to each other is part of their measured times. The difference " +
-		"to the trace is the replay's residual.",
+		"a slot or a link: whatever kernels did to each other is part of their measured times. What the profiler adds " +
+		"to operators and calls of the host is subtracted, and in a loop the host runs ahead of the devices, so the time is " +
+		"that of an iteration without the profiler; --profiled replays the capture itself, and the difference to the trace " +
+		"is the replay's residual.",
 	Bound: true,
 	Exact: true,
 	Params: []plan.Param{
