@@ -13,11 +13,11 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 )
 
-// BenchmarkReplayStep replays two training steps that overlap all-reduces with backward
-// (3,300 operations on two ranks) under all strategies with their default settings, the
-// durations alone included; and the same as steps of a job of which one rank was captured.
+// BenchmarkReplayStep replays two training steps of fully_shard (1,800 operations on two
+// ranks) under all strategies with their default settings, the durations alone included; and
+// the same as steps of a job of which one rank was captured.
 func BenchmarkReplayStep(b *testing.B) {
-	const folder = "../samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_ddp_h2048_bucket_mb25_channels0_priorityFalse_overlapTrue"
+	const folder = "../samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_fsdp_h4096_channels0_priorityFalse_overlapTrue_reshardTrue"
 	for _, ranks := range []int{2, 8, 64} {
 		b.Run(fmt.Sprintf("ranks=%d", ranks), func(b *testing.B) {
 			path := folder

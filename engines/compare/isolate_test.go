@@ -23,9 +23,7 @@ func TestIsolateFindsSerialDurations(t *testing.T) {
 	}{
 		"ddp h4096":  {"ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue", "ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapFalse", 0.015, 0.02},
 		"ddp 100 MB": {"ddp_h4096_bucket_mb100_channels0_priorityFalse_overlapTrue", "ddp_h4096_bucket_mb100_channels0_priorityFalse_overlapFalse", 0.015, 0.02},
-		"ddp h2048":  {"ddp_h2048_bucket_mb25_channels0_priorityFalse_overlapTrue", "ddp_h2048_bucket_mb25_channels0_priorityFalse_overlapFalse", 0.015, 0.02},
 		"fsdp h4096": {"fsdp_h4096_channels0_priorityFalse_overlapTrue_reshardTrue", "fsdp_h4096_channels0_priorityFalse_overlapFalse_reshardTrue", 0.015, 0.02},
-		"fsdp h2048": {"fsdp_h2048_channels0_priorityFalse_overlapTrue_reshardTrue", "fsdp_h2048_channels0_priorityFalse_overlapFalse_reshardTrue", 0.015, 0.025},
 		"moe t8192":  {"moe_ep_h4096_t8192_scheduletwo_batch_overlap_channels0_priorityFalse", "moe_ep_h4096_t8192_scheduleserial_channels0_priorityFalse", 0.015, 0.03},
 		"moe t24576": {"moe_ep_h4096_t24576_scheduletwo_batch_overlap_channels0_priorityFalse", "moe_ep_h4096_t24576_scheduleserial_channels0_priorityFalse", 0.015, 0.07},
 	} {
