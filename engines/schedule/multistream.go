@@ -5,13 +5,16 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// Multistream runs the collective of one iteration alongside the compute of the
-// next (rules W6 to W9).
+// Multistream runs collectives alongside compute: in a loop that of one iteration alongside
+// the next (rules W6 to W9), in a step each as early as its data allow (rules W10 to W14).
 var Multistream = plan.Strategy{
 	Name:    "multistream",
-	From:    "resource-aware overlap",
-	Summary: "the collective of one iteration alongside the compute of the next, on two streams",
-	Detail: "Iterations are taken to be independent, as two micro-batches are: the compute of an iteration no longer waits " +
+	From:    "resource-aware overlap; DDP, FSDP2",
+	Summary: "collectives on streams of their own, as early as their data and the settings allow",
+	Detail: "In a step, a collective that ran alongside compute when captured keeps its dependencies and its place; others run " +
+		"beside whatever does not depend on them: gradients in buckets as backward makes them, parameters gathered ahead, micro-batches " +
+		"that alternate. What depends on what comes from an execution trace, from the framework's ranges, or is guessed. " +
+		"In a loop of one kernel and one collective, iterations are taken to be independent, as two micro-batches are: the compute of an iteration no longer waits " +
 		"for the collective of the one before. The collective becomes ready when the last workgroup of its producer retires, " +
 		"the same moment at which the next iteration's first workgroups are eligible; without free compute units it waits " +
 		"for that kernel's tail. Priority decides only among workgroups that wait together. What compute leaves free can be " +
