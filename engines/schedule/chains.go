@@ -91,7 +91,7 @@ func (s *step) chains() *chainSet {
 	}
 	for i := range s.w.Flow {
 		for _, e := range s.w.Flow[i] {
-			if real(e) && s.w.Ops[e.Op].Step == s.w.Ops[i].Step {
+			if binding(e) && s.w.Ops[e.Op].Step == s.w.Ops[i].Step {
 				a, b := c.find(e.Op), c.find(int32(i))
 				c.parent[max(a, b)] = min(a, b)
 			}

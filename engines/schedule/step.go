@@ -138,7 +138,7 @@ func (s *step) findAsync() {
 // reads its result. Otherwise it keeps its place.
 func (s *step) knowsData(c *workload.Collective) bool {
 	return !slices.ContainsFunc(c.Members, func(id int32) bool {
-		return len(s.readers[id]) == 0 && !slices.ContainsFunc(s.w.Flow[id], real)
+		return len(s.readers[id]) == 0 && !slices.ContainsFunc(s.w.Flow[id], binding)
 	})
 }
 
@@ -186,8 +186,8 @@ func (s *step) computedDuring(c *workload.Op) (sum trace.Time) {
 	return sum
 }
 
-// real reports whether an edge holds under every schedule.
-func real(e workload.Edge) bool { return e.Kind != workload.StreamOnly && !e.Reused }
+// binding reports whether an edge holds under every schedule.
+func binding(e workload.Edge) bool { return e.Kind != workload.StreamOnly && !e.Reused }
 
 // findPreps finds the copies that do nothing but prepare a collective's input, of data that
 // were ready before the operation in front of them: they move with the collective.
@@ -230,7 +230,7 @@ func (s *step) waited(id, collective int32, group []int32) bool {
 	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
 		for _, e := range s.w.Flow[todo[0]] {
 			switch {
-			case !real(e) || slices.Contains(seen, e.Op):
+			case !binding(e) || slices.Contains(seen, e.Op):
 			case s.at[e.Op] == first-1 && s.w.Ops[e.Op].Name == s.w.Ops[id].Name && s.onlyFor(e.Op, collective, append(group, seen...)):
 				first = s.at[e.Op]
 				seen, todo = append(seen, e.Op), append(todo, e.Op)
@@ -356,7 +356,7 @@ func (s *step) waitAsCaptured(m *member, x *exchange, op *workload.Op) {
 // waitForData makes a member wait for the operations whose data it needs.
 func (s *step) waitForData(m *member, x *exchange, id int32) {
 	for _, e := range s.w.Flow[id] {
-		if real(e) {
+		if binding(e) {
 			s.wait(m, x, e.Op)
 		}
 	}
@@ -394,11 +394,11 @@ func (s *step) needOf(it *item) {
 		}
 	}
 	for _, e := range s.w.Flow[it.op.ID] {
-		if c := s.w.Ops[e.Op].Collective; c >= 0 && real(e) {
+		if c := s.w.Ops[e.Op].Collective; c >= 0 && binding(e) {
 			it.waits = append(it.waits, s.carriers[c]...)
 		}
 		for row := range s.preps { // what a moved copy reads must not be overwritten before
-			if s.at[e.Op] < 0 && real(e) && slices.Contains(s.preps[row], e.Op) {
+			if s.at[e.Op] < 0 && binding(e) && slices.Contains(s.preps[row], e.Op) {
 				it.waits = append(it.waits, s.carriers[row]...)
 			}
 		}

@@ -26,8 +26,8 @@ func recordUses(t testing.TB, run *trace.Run, lines string) {
 		}
 		var list []trace.Access
 		for _, w := range words[1:] {
-			mode, rest := strings.TrimLeft(w, "rw?"), ""
-			mode, rest = w[:len(w)-len(mode)], mode
+			rest := strings.TrimLeft(w, "rw?")
+			mode := w[:len(w)-len(rest)]
 			a := trace.Access{Read: strings.Contains(mode, "r"), Write: strings.Contains(mode, "w"), Inferred: strings.Contains(mode, "?")}
 			if _, err := fmt.Sscanf(rest, "%d.%d[%d,%d)", &a.Storage, &a.Life, &a.From, &a.To); err != nil {
 				a.Life = 0
@@ -71,25 +71,39 @@ func showFlow(w *Workload) string {
 func TestFlow(t *testing.T) {
 	const row = "0 7 |A B C D |"
 	for _, c := range []struct{ name, text, uses, want string }{
-		{"a chain, and a write behind readers", row, "A w1[0,8)\nB r1[0,8)\nC r1[0,4)\nD w1[0,8)",
-			"B read after write of A, 8\nC read after write of A, 4\nD write after read of B, 8\nD write after read of C, 4"},
-		{"parts", row, "A w1[0,8)\nB w1[8,16)\nC r1[4,12)\nD w1[4,6)",
-			"C read after write of A, 4\nC read after write of B, 4\nD write after read of C, 2"},
+		{
+			"a chain, and a write behind readers", row, "A w1[0,8)\nB r1[0,8)\nC r1[0,4)\nD w1[0,8)",
+			"B read after write of A, 8\nC read after write of A, 4\nD write after read of B, 8\nD write after read of C, 4",
+		},
+		{
+			"parts", row, "A w1[0,8)\nB w1[8,16)\nC r1[4,12)\nD w1[4,6)",
+			"C read after write of A, 4\nC read after write of B, 4\nD write after read of C, 2",
+		},
 		{"a write behind a write", row, "A w1[0,8)\nB w1[0,8)\nC w2[0,8)\nD r1[0,8)", "B write after write of A, 8\nD read after write of B, 8"},
 		{"in place", row, "A w1[0,8)\nB rw1[0,8)\nC r1[0,8)", "B read after write of A, 8\nC read after write of B, 8\nD stream order only of C, guessed"},
-		{"an address is used again", row, "A w1.1[0,8)\nB r1.1[0,8)\nC w1.2[0,8)\nD r1.2[0,8)",
-			"B read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8"},
+		{
+			"an address is used again", row, "A w1.1[0,8)\nB r1.1[0,8)\nC w1.2[0,8)\nD r1.2[0,8)",
+			"B read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8",
+		},
 		{"uninitialized memory has no producer", row, "A w1.1[0,8)\nB r1.2[0,8)\nC w1.2[0,8)\nD r2[0,1)", "C write after read of B, 8, reused"},
-		{"memory that is both used again and read", row, "A w1.1[0,8) w2[0,8)\nB r1.1[0,8) r2[0,8)\nC w1.2[0,8) r2[0,8)\nD r1.2[0,8)",
-			"B read after write of A, 16\nC read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8"},
-		{"several kernels of an operator", row, "A w1[0,8)\nBC r1[0,8) w2[0,8)\nD r2[0,8)",
-			"B read after write of A, 8\nC read after write of B\nD read after write of C, 8"},
-		{"inferred accesses", row, "A w?1[0,8)\nB r1[0,8)\nC w?1[0,8)\nD r2[0,1)",
-			"B read after write of A, 8, annotated\nC write after read of B, 8, annotated"},
+		{
+			"memory that is both used again and read", row, "A w1.1[0,8) w2[0,8)\nB r1.1[0,8) r2[0,8)\nC w1.2[0,8) r2[0,8)\nD r1.2[0,8)",
+			"B read after write of A, 16\nC read after write of A, 8\nC write after read of B, 8, reused\nD read after write of C, 8",
+		},
+		{
+			"several kernels of an operator", row, "A w1[0,8)\nBC r1[0,8) w2[0,8)\nD r2[0,8)",
+			"B read after write of A, 8\nC read after write of B\nD read after write of C, 8",
+		},
+		{
+			"inferred accesses", row, "A w?1[0,8)\nB r1[0,8)\nC w?1[0,8)\nD r2[0,1)",
+			"B read after write of A, 8, annotated\nC write after read of B, 8, annotated",
+		},
 		{"other streams: what overlaps did not wait", "0 7 |AAA  BB|\n0 9 |  CCC  |", "A w1[0,8)\nC r1[0,8)\nB r1[0,8)", "B read after write of A, 8"},
 		{"the host's order, not that of times", "0 host |a b    |\n0 7 |    AA |\n0 9 |  B    |", "A w1[0,8)\nB r1[0,8)", ""},
-		{"an op of unknown accesses stands between", row, "A w1[0,8)\nC r1[0,8)\nD r1[0,8)",
-			"B stream order only of A, guessed\nC read after write of A, 8\nC stream order only of B, guessed\nD read after write of A, 8"},
+		{
+			"an op of unknown accesses stands between", row, "A w1[0,8)\nC r1[0,8)\nD r1[0,8)",
+			"B stream order only of A, guessed\nC read after write of A, 8\nC stream order only of B, guessed\nD read after write of A, 8",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run := drawing{text: c.text}.run(t)

@@ -103,7 +103,6 @@ type planned struct {
 	place        // part is the new one's
 	after  []Dep // rows of ops
 	delay  trace.Time
-	host   trace.Time // from the issue of the op before it on the host
 	coll   int32      // row of colls, or -1
 	placed bool       // op.Start is set
 	ended  bool       // op.End is set

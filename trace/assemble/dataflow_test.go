@@ -78,55 +78,71 @@ func TestAccesses(t *testing.T) {
 10 1 aten::add_(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!); 1@2+0:4 3@4+0:4 1; 1@2+0:4`, "10: rw 2.0[0,8), r 4.0[0,8)"},
 		{"in place without a declaration, by the name", `
 10 1 aten::add_; 1@2+0:4 3@4+0:4; 1@2+0:4`, "10: rw 2.0[0,8), r 4.0[0,8)"},
-		{"a copy only writes, and out does, behind the star", `
+		{
+			"a copy only writes, and out does, behind the star", `
 10 1 aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!); 1@2+0:4 3@4+0:4 x; 1@2+0:4
 11 1 aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!); 1@2+0:4 3@4+0:4 5@6+0:4; 5@6+0:4`,
-			"10: w 2.0[0,8), r 4.0[0,8)\n11: r 2.0[0,8), r 4.0[0,8), w 6.0[0,8)"},
-		{"an address is used again: the next life", `
+			"10: w 2.0[0,8), r 4.0[0,8)\n11: r 2.0[0,8), r 4.0[0,8), w 6.0[0,8)",
+		},
+		{
+			"an address is used again: the next life", `
 10 1 aten::neg(Tensor self) -> Tensor; 1@2+0:4; 3@4+0:4
 11 1 aten::neg(Tensor self) -> Tensor; 3@4+0:4; 5@6+0:4
 12 1 aten::neg(Tensor self) -> Tensor; 1@2+0:4; 7@4+0:8`,
-			"10: r 2.0[0,8), w 4.1[0,8)\n11: r 4.1[0,8), w 6.1[0,8)\n12: r 2.0[0,8), w 4.2[0,16)"},
-		{"a caller returns what its callee made: the same life", `
+			"10: r 2.0[0,8), w 4.1[0,8)\n11: r 4.1[0,8), w 6.1[0,8)\n12: r 2.0[0,8), w 4.2[0,16)",
+		},
+		{
+			"a caller returns what its callee made: the same life", `
 10 1 aten::linear(Tensor input, Tensor weight) -> Tensor; 1@2+0:4 3@4+0:4; 5@6+0:4
 11 10 aten::mm(Tensor self, Tensor mat2) -> Tensor; 1@2+0:4 3@4+0:4; 5@6+0:4
 12 1 aten::neg(Tensor self) -> Tensor; 5@6+0:4; 7@8+0:4`,
-			"10: r 2.0[0,8), r 4.0[0,8), rw 6.1[0,8)\n11: r 2.0[0,8), r 4.0[0,8), w 6.1[0,8)\n12: r 6.1[0,8), w 8.1[0,8)"},
+			"10: r 2.0[0,8), r 4.0[0,8), rw 6.1[0,8)\n11: r 2.0[0,8), r 4.0[0,8), w 6.1[0,8)\n12: r 6.1[0,8), w 8.1[0,8)",
+		},
 		{"temporary storage of a callee", `
 10 1 aten::sum(Tensor self) -> Tensor; 1@2+0:4; 3@4+0:1
 11 10 aten::empty(int[] size) -> Tensor; x; 5@6+0:2`, "10: r 2.0[0,8), w 4.1[0,2), rw 6.1[0,4)\n11: w 6.1[0,4)"},
-		{"a buffer of the recording that is overwritten as a whole is another value", `
+		{
+			"a buffer of the recording that is overwritten as a whole is another value", `
 10 1 aten::empty(int[] size) -> Tensor; x; 1@2+0:4
 11 1 aten::neg(Tensor self) -> Tensor; 1@2+0:4; 3@4+0:4
 12 1 aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!); 5@6+0:4 7@8+0:4 1@2+0:4; 1@2+0:4
 13 1 aten::copy_(Tensor(a!) self, Tensor src) -> Tensor(a!); 9@2+0:2 5@6+0:2; 9@2+0:2`,
-			"10: w 2.1[0,8)\n11: r 2.1[0,8), w 4.1[0,8)\n12: w 2.2[0,8), r 6.0[0,8), r 8.0[0,8)\n13: w 2.2[0,4), r 6.0[0,4)"},
-		{"collectives: in place, out of place, one way", `
+			"10: w 2.1[0,8)\n11: r 2.1[0,8), w 4.1[0,8)\n12: w 2.2[0,8), r 6.0[0,8), r 8.0[0,8)\n13: w 2.2[0,4), r 6.0[0,4)",
+		},
+		{
+			"collectives: in place, out of place, one way", `
 10 1 record_param_comms; 1@2+0:4 allreduce; 1@2+0:4
 11 10 nccl:all_reduce; 1@2+0:4; 
 12 1 record_param_comms; 1@2+0:4 _allgather_base; 3@4+0:8
 13 1 record_param_comms; 1@2+0:4 send; 1@2+0:4
 14 1 record_param_comms; 1@2+0:4 recvAnySource; 1@2+0:4`,
-			"10: rw 2.0[0,8)\n11: rw 2.0[0,8)\n12: r 2.0[0,8), w 4.0[0,16)\n13: r 2.0[0,8)\n14: w 2.0[0,8)"},
-		{"FSDP's copy of what it gathered goes to new memory", `
+			"10: rw 2.0[0,8)\n11: rw 2.0[0,8)\n12: r 2.0[0,8), w 4.0[0,16)\n13: r 2.0[0,8)\n14: w 2.0[0,8)",
+		},
+		{
+			"FSDP's copy of what it gathered goes to new memory", `
 10 1 aten::neg(Tensor self) -> Tensor; 1@2+0:4; 3@4+0:4
 11 1 fsdp::split_with_sizes_copy(Tensor all_gather_output, SymInt[] sizes, int dim, *, Tensor(a!)[] out) -> (); 5@6+0:4 x x 7@4+0:4; `,
-			"10: r 2.0[0,8), w 4.1[0,8)\n11: w 4.2[0,8), r 6.0[0,8)"},
-		{"Inductor: the last argument is new, the first may change", `
+			"10: r 2.0[0,8), w 4.1[0,8)\n11: w 4.2[0,8), r 6.0[0,8)",
+		},
+		{
+			"Inductor: the last argument is new, the first may change", `
 9 1 aten::neg(Tensor self) -> Tensor; 9@8+0:4; 1@2+0:4
 10 1 triton_poi; 1@2+0:4 9@8+0:4 5@6+0:4 64; 
 11 1 triton_poi; 9@8+0:4 5@6+0:4; `,
-			"9: w 2.1[0,8), r 8.0[0,8)\n10: rw? 2.1[0,8), w 6.1[0,8), r 8.0[0,8)\n11: rw? 6.1[0,8), rw? 8.0[0,8)"},
+			"9: w 2.1[0,8), r 8.0[0,8)\n10: rw? 2.1[0,8), w 6.1[0,8), r 8.0[0,8)\n11: rw? 6.1[0,8), rw? 8.0[0,8)",
+		},
 		{"Inductor gives an operator a buffer that it just allocated, a program one that it has", `
 8 1 ##Call; ; 
 9 1 aten::mm.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!); 1@2+0:4 3@4+0:4; 3@4+0:4
 10 8 aten::mm.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!); 3@4+0:4 5@6+0:4; 5@6+0:4`, "9: r 2.0[0,8), w 4.0[0,8)\n10: r 4.0[0,8), w 6.1[0,8)"},
-		{"callees write all results: nothing is known of the operator's own kernels", `
+		{
+			"callees write all results: nothing is known of the operator's own kernels", `
 10 1 symm_mem::fused(Tensor a) -> Tensor; 1@2+0:4; 5@6+0:4
 11 10 fused; ; 
 12 11 aten::empty(int[] size) -> Tensor; x; 3@6+0:4
 13 11 aten::mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!); 1@2+0:4 1@2+0:4 3@6+0:4; 3@6+0:4`,
-			"12: w 6.1[0,8)\n13: r 2.0[0,8), w 6.2[0,8)"},
+			"12: w 6.1[0,8)\n13: r 2.0[0,8), w 6.2[0,8)",
+		},
 		{"an operator that declares nothing", `
 10 1 MyFunction; 1@2+0:4; 5@6+0:4`, "10: r? 2.0[0,8), w? 6.1[0,8)"},
 		{"no bytes, no storage, a number too large", `
