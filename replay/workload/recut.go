@@ -103,9 +103,9 @@ type planned struct {
 	place        // part is the new one's
 	after  []Dep // rows of ops
 	delay  trace.Time
-	coll   int32      // row of colls, or -1
-	placed bool       // op.Start is set
-	ended  bool       // op.End is set
+	coll   int32 // row of colls, or -1
+	placed bool  // op.Start is set
+	ended  bool  // op.End is set
 }
 
 // mark finds the place of every op of a chain.
