@@ -35,6 +35,7 @@ type Outcome struct {
 	Window   plan.Interval      // window of the options; {}: none
 	Machine  machine.Machine    // machine of the plan
 	Scenario plan.Scenario      // its scenario, including the pace that was found
+	step     bool               // the plan is a schedule of the whole step
 	ClockOff float64            // relative change of the pace in the last round of settleClock if it did not converge
 }
 
@@ -153,7 +154,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if err != nil {
 		return nil, err
 	}
-	o.Scenario, o.Races, o.Lookups = sc, pl.Races(), pl.Lookups.List()
+	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WriteOp != nil && len(pl.Pairs) == 0
 	p := pl.Program
 	if opts.Level == replay.Kernels && !opts.Causes {
 		p = p.Coarse()

@@ -13,12 +13,13 @@ import (
 // alone and adds modelled interference. What interference does beyond the model it did to
 // the captured schedule too, so the captured schedule is simulated in the same way, and the
 // new schedule's time is scaled by the captured schedule's measured over simulated time
-// (rule L6, a control variate).
+// (rule L6, a control variate). Where nothing overlapped there is no interference; there the
+// ratio is at least 1: pauses that only the captured schedule has are not gained.
 
 // relativeTo scales the outcome's time by that ratio, for a strategy with a Base.
 func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func() bool) error {
 	base := o.Strategy.Base
-	if base == nil || w.Isolation == nil || o.Result == nil || !overlapped(w) {
+	if base == nil || w.Isolation == nil || w.Isolation.Memo == nil || o.Result == nil || !o.step {
 		return nil
 	}
 	ratio, err := w.Isolation.Memo.Get(fmt.Sprint(base.Name, sc.Clock, sc.Rest, o.Values["graph"]), func() (float64, error) {
@@ -39,6 +40,9 @@ func (o *Outcome) relativeTo(w *workload.Workload, sc plan.Scenario, stop func()
 		}
 		return float64(times[0]) / float64(times[1]), nil
 	})
+	if !overlapped(w) {
+		ratio = max(1, ratio)
+	}
 	o.Time = trace.Time(float64(o.Time)*ratio + 0.5)
 	return err
 }

@@ -31,8 +31,8 @@ func IssueOrder(w *workload.Workload, rank int) []int32 {
 
 // GapOf is the pause before an operation that has no other cause than its launch: from the
 // latest of its issue, the end of the operation before it on its stream and the ends of its
-// dependencies, to its start. It is at most the time of an event (rule S4), except for what
-// the rank was idle where the trace has no host calls.
+// dependencies, to its start. It is at most the time of an event (rule S4), except for pauses
+// of the rank that the trace does not explain (rule S14).
 func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 	if pl.Graph {
 		return pl.graphLaunch(op)
@@ -55,13 +55,10 @@ func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 	return min(max(0, op.Start-from), Duration(pl.Machine.Launch.Event.Value))
 }
 
-// HostIdle is how long nothing ran on the rank before an operation of which the trace has
-// no host call: the host is the likely cause, which no schedule removes. It is 0 if the
-// trace has the call (rule S14).
+// HostIdle is how long nothing ran on the rank before an operation, for no cause that the
+// trace shows: the host had issued it in time, and its dependencies had ended. The host is the likely cause where the trace has no call; no schedule removes
+// the pause (rule S14). Pauses of up to the time of an event are launches.
 func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
-	if op.Issued != trace.Infinity {
-		return 0
-	}
 	if pl.EndedBefore == nil {
 		pl.EndedBefore, pl.BusyAt = TimeOrder(pl.Workload)
 	}
@@ -69,7 +66,17 @@ func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
 	if before < 0 || pl.BusyAt[op.ID] {
 		return 0
 	}
-	return max(0, op.Start-pl.Workload.Ops[before].End)
+	from := pl.Workload.Ops[before].End
+	if op.Issued == trace.Infinity {
+		return max(0, op.Start-from)
+	}
+	if op.Rank < len(pl.Workload.Hosts) && op.Issued+pl.Workload.Hosts[op.Rank].Latency > from {
+		return 0
+	}
+	if idle := op.Start - from; idle > Duration(pl.Machine.Launch.Event.Value) {
+		return idle
+	}
+	return 0
 }
 
 // CommandOf is the captured kernel or copy of an operation that no strategy replaces.

@@ -229,10 +229,10 @@ func (rw *rankWriter) item(it *item) {
 	rw.wrote(s, it)
 }
 
-// afterIdle makes a stream wait for what ended last before a pause of the host: the pause
-// begins there (rule S14).
+// afterIdle makes a stream wait for what ended last before a pause of a host that the trace
+// does not show: the pause begins there (rule S14).
 func (rw *rankWriter) afterIdle(s *plan.Stream, op *workload.Op) {
-	if rw.pl.HostIdle(op) == 0 {
+	if op.Issued != trace.Infinity || rw.pl.HostIdle(op) == 0 {
 		return
 	}
 	before := rw.pl.EndedBefore[op.ID]

@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/workload"
@@ -99,7 +100,32 @@ func (u *unroller) build() *workload.Workload {
 			}
 		}
 	}
+	u.hosts(&w)
 	return &w
+}
+
+// hosts repeats what the hosts did for each op.
+func (u *unroller) hosts(w *workload.Workload) {
+	w.Hosts = make([]*workload.Host, len(u.old.Hosts))
+	for r, old := range u.old.Hosts {
+		h := &workload.Host{Latency: old.Latency, Syncs: old.Syncs}
+		first, tail := u.old.Ranks[r][0], u.tail[r]-u.old.Ranks[r][0]
+		size := int32(len(u.old.Ranks[r]))
+		for i, id := range w.Ranks[r] {
+			from := int32(i)
+			if from >= size { // the last iteration again
+				from = tail + (from-size)%(size-tail)
+			}
+			h.Issues = append(h.Issues, old.Issues[from])
+			if w.Ops[id].Issued != trace.Infinity && u.old.Ops[first+from].Issued != trace.Infinity {
+				h.Order = append(h.Order, int32(i))
+			}
+		}
+		slices.SortStableFunc(h.Order, func(a, b int32) int {
+			return cmp.Compare(w.Ops[w.Ranks[r][a]].Issued, w.Ops[w.Ranks[r][b]].Issued)
+		})
+		w.Hosts[r] = h
+	}
 }
 
 // repeatCollectives appends the last iteration's collectives, pairs and step,
