@@ -72,7 +72,10 @@ func (s *step) gradients() ([][]gradient, string) {
 		}
 		byStep[step] = append(byStep[step], list...)
 	}
-	if len(steps) == 0 {
+	switch reduced := slices.ContainsFunc(s.w.Collectives, func(c workload.Collective) bool { return c.Op == trace.AllReduce }); {
+	case !reduced:
+		return nil, "no all-reduce of gradients was found"
+	case len(steps) == 0:
 		return nil, unknown
 	}
 	slices.Sort(steps)

@@ -24,16 +24,17 @@ import (
 type step struct {
 	pl        *plan.Planner
 	w         *workload.Workload
-	readers   [][]int32      // by op: ops that read what it wrote
-	items     [][]*item      // by rank: compute and copies, in the order in which the host issues them
-	at        []int32        // by op: its index in items; -1: a collective, a copy that prepares one, or left out
-	issued    []int32        // by op: number of items that its host had issued before it when captured
-	async     []bool         // by row of Collectives: ran alongside compute when captured
-	preps     [][]int32      // by row of Collectives: copies of all ranks that prepare its input
-	exchanges []*exchange    // in the order in which every rank runs those of one stream
-	carriers  [][]*exchange  // by row of Collectives: the exchanges that carry its bytes
-	fsdp      bool           // the framework marks FSDP's phases
-	dropped   map[int32]bool // ops that the schedule leaves out
+	readers   [][]int32       // by op: ops that read what it wrote
+	items     [][]*item       // by rank: compute and copies, in the order in which the host issues them
+	at        []int32         // by op: its index in items; -1: a collective, a copy that prepares one, or left out
+	issued    []int32         // by op: number of items that its host had issued before it when captured
+	async     []bool          // by row of Collectives: ran alongside compute when captured
+	preps     [][]int32       // by row of Collectives: copies of all ranks that prepare its input
+	exchanges []*exchange     // in the order in which every rank runs those of one stream
+	carriers  [][]*exchange   // by row of Collectives: the exchanges that carry its bytes
+	fsdp      bool            // the framework marks FSDP's phases
+	moved     map[int32]int32 // by copy in preps: its row
+	dropped   map[int32]bool  // ops that the schedule leaves out
 }
 
 // An item is a kernel or copy of one rank at its place in the order of issue.
@@ -86,6 +87,7 @@ func newStep(pl *plan.Planner) *step {
 		async:    make([]bool, len(w.Collectives)),
 		preps:    make([][]int32, len(w.Collectives)),
 		carriers: make([][]*exchange, len(w.Collectives)),
+		moved:    map[int32]int32{},
 		fsdp:     marksFSDP(w),
 	}
 	for i := range w.Flow {
@@ -243,12 +245,13 @@ func (s *step) waited(id, collective int32, group []int32) bool {
 }
 
 // move takes the copies that prepare collectives out of the order of compute.
-func (s *step) move(ids []int32) {
-	out := map[int32]bool{}
-	for _, id := range ids {
-		out[id] = true
+func (s *step) move() {
+	for row, ids := range s.preps {
+		for _, id := range ids {
+			s.moved[id] = int32(row)
+		}
 	}
-	s.leaveOut(func(it *item) bool { return out[it.op.ID] })
+	s.leaveOut(func(it *item) bool { _, moved := s.moved[it.op.ID]; return moved })
 }
 
 // leaveOut removes items and numbers the others.
@@ -397,10 +400,8 @@ func (s *step) needOf(it *item) {
 		if c := s.w.Ops[e.Op].Collective; c >= 0 && binding(e) {
 			it.waits = append(it.waits, s.carriers[c]...)
 		}
-		for row := range s.preps { // what a moved copy reads must not be overwritten before
-			if s.at[e.Op] < 0 && binding(e) && slices.Contains(s.preps[row], e.Op) {
-				it.waits = append(it.waits, s.carriers[row]...)
-			}
+		if row, moved := s.moved[e.Op]; moved && binding(e) { // what a moved copy reads must not be overwritten before
+			it.waits = append(it.waits, s.carriers[row]...)
 		}
 	}
 	slices.SortFunc(it.waits, func(a, b *exchange) int { return cmp.Compare(a.index, b.index) })

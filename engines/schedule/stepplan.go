@@ -40,14 +40,12 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	if v["keep_gathered"] == "on" {
 		s.keepGathered()
 	}
-	var moved []int32
 	for row := range s.w.Collectives {
 		if !s.leftOut(int32(row)) && (!s.async[row] || v.Int("bucket_mb") > 0) {
 			s.findPreps(row)
-			moved = append(moved, s.preps[row]...)
 		}
 	}
-	s.move(moved)
+	s.move()
 	if why := s.group(v); why != "" {
 		return refuse(why)
 	}

@@ -54,15 +54,24 @@ var settings = []setting{
 func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 	return Advice{
 		Exposed:  [2]int64{int64(explain.LimitOf(w, captured).Exposed), int64(explain.LimitOf(w, out).Exposed)},
-		Settings: settingsOf(out.Selection),
+		Settings: settingsOf(out.Selection, mostChannels(w)),
 	}
 }
 
-// settingsOf lists how to get a selection, the strategy first.
-func settingsOf(s plan.Selection) []string {
+// mostChannels is the largest number of channels of a captured collective.
+func mostChannels(w *workload.Workload) (most int) {
+	for i := range w.Collectives {
+		most = max(most, w.Collectives[i].Channels)
+	}
+	return most
+}
+
+// settingsOf lists how to get a selection, the strategy first. channels is the largest number
+// of captured channels: a limit lowers it, more need a least number.
+func settingsOf(s plan.Selection, channels int) []string {
 	var lines []string
 	for _, part := range s.Strategy.Parts {
-		lines = append(lines, settingsOf(part)...)
+		lines = append(lines, settingsOf(part, channels)...)
 	}
 	own := false
 	for _, x := range settings {
@@ -74,7 +83,11 @@ func settingsOf(s plan.Selection) []string {
 			continue
 		}
 		own = own || x.strategy != ""
-		if line := strings.ReplaceAll(x.text, "%s", value); !slices.Contains(lines, line) {
+		text := x.text
+		if x.param == "channels" && s.Values.Int("channels") > channels {
+			text = "NCCL_MIN_NCHANNELS=%s, or ProcessGroupNCCL.Options().config.min_ctas = %s, as far as the library allows"
+		}
+		if line := strings.ReplaceAll(text, "%s", value); !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}
