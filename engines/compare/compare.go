@@ -30,6 +30,7 @@ type Outcome struct {
 	Err                   error  // error behind Why, such as a *replay.DeadlockError
 
 	Races    plan.Races         // races in the plan
+	Kept     int64              // bytes of parameters that a rank keeps beyond those of the capture; may be negative
 	Lookups  []machine.Question // measured times that the plan looked up in the profile
 	Program  *program.Program   // set if causes were recorded
 	Window   plan.Interval      // window of the options; {}: none
@@ -154,6 +155,7 @@ func (o *Outcome) simulate(w *workload.Workload, sc plan.Scenario, opts replay.O
 	if err != nil {
 		return nil, err
 	}
+	o.Kept = pl.Kept
 	o.Scenario, o.Races, o.Lookups, o.step = sc, pl.Races(), pl.Lookups.List(), pl.WriteOp != nil && len(pl.Pairs) == 0
 	p := pl.Program
 	if opts.Level == replay.Kernels && !opts.Causes {

@@ -34,6 +34,7 @@ type Planner struct {
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
 	gangs    map[gangKey]*Gang
 	coRuns   map[coRunKey]Piece
+	Kept     int64  // bytes of parameters that a rank keeps beyond those of the capture; may be negative
 	Measured bool   // kernels last their measured times and hold no slots
 	Ahead    bool   // hosts run ahead of the devices as in a loop (RunAhead)
 	Anchored []bool // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored

@@ -35,8 +35,18 @@ func (s *step) limitPrefetch(ahead int) {
 			gathers[id] = append(gathers[id], x)
 		}
 	}
+	if len(keys) == 0 {
+		return
+	}
 	for _, id := range keys {
 		s.limitOf(id.rank, gathers[id], ahead)
+	}
+	if ahead > 1 { // each one more than one ahead is a block's parameters
+		largest := int64(0)
+		for _, x := range gathers[keys[0]] {
+			largest = max(largest, x.coll.Bytes)
+		}
+		s.ahead = int64(ahead-1) * largest
 	}
 }
 
@@ -128,17 +138,16 @@ func (s *step) firstOf(rank int, at int32) int32 {
 }
 
 // keepGathered leaves out the gathers of backward, whose parameters forward has gathered
-// already, with the copies in front of and behind them (rule W12). It returns their number
-// and the memory that the parameters keep, bytes.
-func (s *step) keepGathered() (left int, kept int64) {
+// already, with the copies in front of and behind them (rule W12). The parameters stay in
+// memory.
+func (s *step) keepGathered() {
 	out := map[int32]bool{}
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
 		if c.Op != trace.AllGather || !s.w.Ops[c.Members[0]].Backward || s.gatheredBefore(row) == 0 {
 			continue
 		}
-		left++
-		kept += c.Bytes
+		s.kept += c.Bytes
 		s.preps[row] = nil
 		s.async[row] = false
 		s.findPreps(row)
@@ -157,7 +166,6 @@ func (s *step) keepGathered() (left int, kept int64) {
 	}
 	s.dropped = out
 	s.leaveOut(func(it *item) bool { return out[it.op.ID] })
-	return left, kept
 }
 
 // gatheredBefore is how many gathers of the same size forward did in the same iteration.
@@ -186,17 +194,15 @@ func (s *step) readsOnly(reader, from int32) bool {
 
 // gatherAgain adds the gathers of backward to a capture that keeps parameters gathered: for
 // each gather of forward whose parameters backward reads, one more with the same copies
-// (rule W12). It returns their number.
-func (s *step) gatherAgain() int {
-	added := 0
+// (rule W12). In between they take no memory.
+func (s *step) gatherAgain() {
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
 		if c.Op == trace.AllGather && s.gatherAgainOf(int32(row), c) {
-			added++
+			s.kept -= c.Bytes
 		}
 	}
 	s.number()
-	return added
 }
 
 func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {

@@ -33,6 +33,8 @@ type step struct {
 	exchanges []*exchange     // in the order in which every rank runs those of one stream
 	carriers  [][]*exchange   // by row of Collectives: the exchanges that carry its bytes
 	fsdp      bool            // the framework marks FSDP's phases
+	kept      int64           // bytes of parameters kept gathered more than captured, all iterations
+	ahead     int64           // bytes of parameters gathered ahead
 	moved     map[int32]int32 // by copy in preps: its row
 	dropped   map[int32]bool  // ops that the schedule leaves out
 }

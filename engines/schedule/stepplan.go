@@ -55,6 +55,7 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		}
 	}
 	s.settle(v.Int("prefetch"))
+	pl.Kept = s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead
 	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", serial: o.serial}
 	if o := occupancyOf(v); o != (occupancy{}) {
 		sw.shape = func(op *workload.Op) *plan.Grid { return shapedOrNil(pl, op, o) }

@@ -13,8 +13,9 @@ import (
 
 // An Advice is what a strategy changes and how a user gets it.
 type Advice struct {
-	Exposed  [2]int64 `json:"exposed_ns"` // exposed communication of the captured schedule and of the strategy, per rank and iteration
-	Settings []string `json:"settings"`   // calls, variables or libraries, one a line
+	Exposed  [2]int64 `json:"exposed_ns"`   // exposed communication of the captured schedule and of the strategy, per rank and iteration
+	Memory   int64    `json:"memory_bytes"` // of parameters that a rank keeps beyond the captured schedule
+	Settings []string `json:"settings"`     // calls, variables or libraries, one a line
 }
 
 // A setting is a way to get a strategy, or one of its parameters. In text, %s is the value.
@@ -54,6 +55,7 @@ var settings = []setting{
 func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 	return Advice{
 		Exposed:  [2]int64{int64(explain.LimitOf(w, captured).Exposed), int64(explain.LimitOf(w, out).Exposed)},
+		Memory:   out.Kept,
 		Settings: settingsOf(out.Selection, mostChannels(w)),
 	}
 }
@@ -106,6 +108,12 @@ func defaultOf(e plan.Strategy, param string) string {
 // sentences are the advice in words.
 func (a *Advice) sentences(of string) []string {
 	list := []string{fmt.Sprintf("%s changes exposed communication from %.1f to %.1f µs a rank", of, float64(a.Exposed[0])/1e3, float64(a.Exposed[1])/1e3)}
+	switch gib := float64(a.Memory) / (1 << 30); {
+	case a.Memory > 0:
+		list = append(list, fmt.Sprintf("it keeps %.2f GiB more of parameters on each rank", gib))
+	case a.Memory < 0:
+		list = append(list, fmt.Sprintf("it keeps %.2f GiB less of parameters on each rank", -gib))
+	}
 	for i, s := range a.Settings {
 		lead := "to get it: "
 		if i > 0 {
