@@ -29,7 +29,7 @@ func (s *step) regroup(size int64) string {
 	if why != "" {
 		return why
 	}
-	taken := map[int32]bool{}
+	taken, flattens := map[int32]bool{}, s.flattens(grads)
 	for step, list := range grads {
 		limit := int64(firstBucket)
 		var bucket []gradient
@@ -38,7 +38,7 @@ func (s *step) regroup(size int64) string {
 			bucket, bytes = append(bucket, g), bytes+g.bytes
 			taken[g.row] = true
 			if bytes >= limit || i == len(list)-1 || step < 0 {
-				s.bucket(bucket, bytes)
+				s.bucket(bucket, bytes, flattens)
 				bucket, bytes, limit = nil, 0, size
 			}
 		}
@@ -141,7 +141,7 @@ func (s *step) makers(row, id int32) []maker {
 }
 
 // bucket adds the exchange of a bucket: a captured one if its gradients are the same.
-func (s *step) bucket(grads []gradient, bytes int64) {
+func (s *step) bucket(grads []gradient, bytes int64, flattens bool) {
 	var rows []int32
 	share := map[int32]int64{}
 	for _, g := range grads {
@@ -151,19 +151,23 @@ func (s *step) bucket(grads []gradient, bytes int64) {
 		share[g.row] += g.bytes
 	}
 	first := &s.w.Collectives[rows[0]]
+	same := len(rows) == 1 && bytes >= first.Bytes-first.Bytes/50
 	c := *first
 	c.Bytes, c.In, c.Out, c.Alone = bytes, bytes, bytes, 0
-	if len(rows) == 1 && bytes >= first.Bytes-first.Bytes/50 {
+	if same {
 		c = *first
 	} else {
 		c.Alone = s.timeOf(&c, rows, share)
 	}
-	x := &exchange{coll: &c, carries: rows, name: s.streamName(first)}
+	x := &exchange{coll: &c, carries: rows, name: s.streamName(first), copied: flattens && !same}
 	for k, id := range first.Members {
 		m := member{rank: s.w.Ops[id].Rank, op: &s.w.Ops[id], place: -1}
 		for _, g := range grads {
 			m.place = max(m.place, s.at[g.by[k]])
 			m.deps = append(m.deps, s.items[m.rank][s.at[g.by[k]]])
+		}
+		if x.copied && len(grads) > 1 {
+			m.preps = []prep{{op: m.op, bytes: bytes}}
 		}
 		x.members = append(x.members, m)
 	}
@@ -190,6 +194,28 @@ func (s *step) timeOf(c *workload.Collective, rows []int32, share map[int32]int6
 	return trace.Time(took)
 }
 
+// flattens reports whether the captured program copies gradients into a bucket where it
+// holds several, and only there: then new buckets of several are copied together, and those
+// of one are not (rule W13).
+func (s *step) flattens(grads [][]gradient) bool {
+	parts := map[int32]int{}
+	for _, list := range grads {
+		for _, g := range list {
+			parts[g.row]++
+		}
+	}
+	copies := false
+	for row, n := range parts {
+		switch has := len(s.preps[row]) > 0; {
+		case n == 1 && has:
+			return false
+		case n > 1:
+			copies = copies || has
+		}
+	}
+	return copies
+}
+
 // shareParts divides the copies in front of captured buckets among those that carry their
 // gradients now.
 func (s *step) shareParts() {
@@ -197,8 +223,8 @@ func (s *step) shareParts() {
 		n := len(s.carriers[row])
 		for _, id := range ids {
 			for k, x := range s.carriers[row] {
-				if m := x.member(s.w.Ops[id].Rank); m != nil && x.placed {
-					m.preps = append(m.preps, prep{&s.w.Ops[id], k, n})
+				if m := x.member(s.w.Ops[id].Rank); m != nil && x.placed && !x.copied {
+					m.preps = append(m.preps, prep{op: &s.w.Ops[id], k: k, of: n})
 				}
 			}
 		}

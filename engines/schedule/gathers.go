@@ -217,7 +217,7 @@ func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {
 		}
 		m := member{rank: op.Rank, op: op}
 		for _, p := range s.copiesFor(id) {
-			m.preps = append(m.preps, prep{&s.w.Ops[p], 0, 1})
+			m.preps = append(m.preps, prep{op: &s.w.Ops[p], of: 1})
 		}
 		x.members = append(x.members, m)
 		uses = append(uses, [2]*item{copyOut, use})

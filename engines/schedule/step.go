@@ -3,6 +3,7 @@ package schedule
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -57,6 +58,7 @@ type exchange struct {
 	index   int  // in exchanges
 	repeats bool // added: what it carries is carried before, too
 	placed  bool // its members' places are known
+	copied  bool // its gradients are copied into the bucket anew
 }
 
 // A member is one rank's part of an exchange.
@@ -72,10 +74,11 @@ type member struct {
 	started bool
 }
 
-// A prep is a copy that prepares a collective's input, or a part of it.
+// A prep is a copy that prepares a collective's input, or the k-th of several parts of it.
 type prep struct {
 	op    *workload.Op
 	k, of int
+	bytes int64 // over 0: a copy of so many bytes that was not captured; op is the collective's
 }
 
 // newStep finds the compute and the collectives of a captured step.
@@ -203,8 +206,8 @@ func (s *step) findPreps(row int) {
 }
 
 // copiesFor are the operations of a rank whose results nothing but the collective reads,
-// directly or through others of them, and that neither multiply matrices nor look up tables
-// nor follow directly on what they read.
+// directly or through others of them, that move data and compute nothing, and that do not
+// follow directly on what they read.
 func (s *step) copiesFor(id int32) []int32 {
 	var group []int32
 	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
@@ -217,13 +220,20 @@ func (s *step) copiesFor(id int32) []int32 {
 	return group
 }
 
-// onlyFor reports whether an operation is a kernel or copy of which only a collective, or
-// the group, reads the result.
+// onlyFor reports whether an operation is a copy of which only a collective, or the group,
+// reads the result.
 func (s *step) onlyFor(id, collective int32, group []int32) bool {
-	op := &s.w.Ops[id]
-	k := op.Shape.Kind
-	return s.at[id] >= 0 && !op.Matrix() && k != workload.GEMV && k != workload.Embedding &&
+	return s.at[id] >= 0 && copies(&s.w.Ops[id]) &&
 		!slices.ContainsFunc(s.readers[id], func(r int32) bool { return r != collective && !slices.Contains(group, r) })
+}
+
+// copies reports whether an operation moves data and computes nothing, by its name.
+func copies(op *workload.Op) bool {
+	if op.Kind == trace.Copy {
+		return true
+	}
+	name := strings.ToLower(op.Name)
+	return !op.Matrix() && slices.ContainsFunc([]string{"copy", "chunk_cat", "concat", "memcpy"}, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // waited reports whether other work was issued between an operation and the last one that
@@ -297,7 +307,7 @@ func (s *step) exchange(row int) *exchange {
 	for _, id := range s.preps[row] {
 		for k := range x.members {
 			if m := &x.members[k]; m.rank == s.w.Ops[id].Rank {
-				m.preps = append(m.preps, prep{&s.w.Ops[id], 0, 1})
+				m.preps = append(m.preps, prep{op: &s.w.Ops[id], of: 1})
 			}
 		}
 	}

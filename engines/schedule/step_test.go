@@ -37,18 +37,18 @@ func shared(a, b plan.Interval) trace.Time { return max(0, min(a.End, b.End)-max
 
 // Two sharded blocks, each gathered in front of its use, on one stream:
 //
-//	captured   |in1|AG1|F1|in2|AG2|F2|
-//	schedule   |in1|AG1|F1|F2|
-//	               |in2|AG2|
+//	captured   |copy1|AG1|F1|copy2|AG2|F2|
+//	schedule   |copy1|AG1|F1|F2|
+//	               |copy2|AG2|
 const gathered = `
-7 in1  20
-7 AG1 200 in1
+7 copy1  20
+7 AG1 200 copy1
 7 F1  900 AG1
-7 in2  20
-7 AG2 200 in2
+7 copy2  20
+7 AG2 200 copy2
 7 F2  900 AG2 F1
-7 in3  20
-7 AG3 200 in3
+7 copy3  20
+7 AG3 200 copy3
 7 F3  900 AG3 F2`
 
 func TestGathersRunAhead(t *testing.T) {
@@ -190,16 +190,16 @@ func TestRelativeToCaptured(t *testing.T) {
 // with parameters kept gathered: each is made from the other.
 func TestKeptAndGatheredAgain(t *testing.T) {
 	const again = `
-7 in1   20
-7 AG1  200 in1
+7 copy1   20
+7 AG1  200 copy1
 7 F1   900 AG1
-7 in2   20
-7 AG2  200 in2
+7 copy2   20
+7 AG2  200 copy2
 7 B1   900 AG2 F1
 7 opt  100 B1`
 	const kept = `
-7 in1  20
-7 AG1 200 in1
+7 copy1  20
+7 AG1 200 copy1
 7 F1  900 AG1
 7 B1  900 AG1 F1
 7 opt 100 B1`
@@ -207,8 +207,8 @@ func TestKeptAndGatheredAgain(t *testing.T) {
 	w := plantest.Step(t, 2, again)
 	plantest.InBackward(t, w, "AG2", "B1")
 	on := spans(t, w, enginetest.Outcome(t, w, m, "multistream", enginetest.Settings("keep_gathered=on")))
-	if len(on["AG1"]) != 1 || len(on["AG2"])+len(on["in2"]) != 0 {
-		t.Errorf("kept: AG1 %v, AG2 %v, in2 %v", on["AG1"], on["AG2"], on["in2"])
+	if len(on["AG1"]) != 1 || len(on["AG2"])+len(on["copy2"]) != 0 {
+		t.Errorf("kept: AG1 %v, AG2 %v, copy2 %v", on["AG1"], on["AG2"], on["copy2"])
 	}
 	w = plantest.Step(t, 2, kept)
 	plantest.InBackward(t, w, "B1")

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -295,11 +296,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 	gap := max(plan.Duration(rw.pl.Machine.Launch.Event.Value), rw.pl.HostIdle(m.op))
 	for _, p := range m.preps {
 		rw.issue(first, p.op)
-		command := rw.pl.CommandOf(p.op)
-		if p.of > 1 {
-			command = rw.pl.Part(p.op, p.k, p.of)
-		}
-		first.Launch(gap, command)
+		first.Launch(gap, rw.commandOf(p))
 		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
 	}
 	if first != s {
@@ -313,6 +310,17 @@ func (rw *rankWriter) exchange(x *exchange) {
 	s.Post(m.done, 1)
 	m.started = true
 	rw.comm = x
+}
+
+// commandOf is the kernel or copy of a prep.
+func (rw *rankWriter) commandOf(p prep) program.Command {
+	switch {
+	case p.bytes > 0:
+		return plan.LaunchOf(p.op, rw.pl.Sweep("copy of gradients into a bucket", float64(p.bytes), float64(p.bytes)))
+	case p.of > 1:
+		return rw.pl.Part(p.op, p.k, p.of)
+	}
+	return rw.pl.CommandOf(p.op)
 }
 
 // waitForAll makes a stream wait for what a collective depends on.
