@@ -30,6 +30,9 @@ func (s *step) regroup(size int64) string {
 		return why
 	}
 	taken, flattens := map[int32]bool{}, s.flattens(grads)
+	if flattens {
+		s.leaveOut(s.copiesBack)
+	}
 	for step, list := range grads {
 		limit := int64(firstBucket)
 		var bucket []gradient
@@ -159,7 +162,7 @@ func (s *step) bucket(grads []gradient, bytes int64, flattens bool) {
 	} else {
 		c.Alone = s.timeOf(&c, rows, share)
 	}
-	x := &exchange{coll: &c, carries: rows, name: s.streamName(first), copied: flattens && !same}
+	x := &exchange{coll: &c, carries: rows, name: s.streamName(first), copied: flattens}
 	for k, id := range first.Members {
 		m := member{rank: s.w.Ops[id].Rank, op: &s.w.Ops[id], place: -1}
 		for _, g := range grads {
@@ -167,7 +170,7 @@ func (s *step) bucket(grads []gradient, bytes int64, flattens bool) {
 			m.deps = append(m.deps, s.items[m.rank][s.at[g.by[k]]])
 		}
 		if x.copied && len(grads) > 1 {
-			m.preps = []prep{{op: m.op, bytes: bytes}}
+			m.preps, m.back = []prep{{op: m.op, bytes: bytes}}, bytes
 		}
 		x.members = append(x.members, m)
 	}
@@ -214,6 +217,27 @@ func (s *step) flattens(grads [][]gradient) bool {
 		}
 	}
 	return copies
+}
+
+// copiesBack reports whether an item copies gradients out of a bucket: all that it reads an
+// all-reduce has written. What reads the copy waits for the bucket instead.
+func (s *step) copiesBack(it *item) bool {
+	from := int32(-1)
+	for _, e := range s.w.Flow[it.op.ID] {
+		if e.Kind != workload.ReadAfterWrite || e.Reused {
+			continue
+		}
+		c := s.w.Ops[e.Op].Collective
+		if c < 0 || s.w.Collectives[c].Op != trace.AllReduce {
+			return false
+		}
+		from = c
+	}
+	if from < 0 || !copies(it.op) {
+		return false
+	}
+	s.moved[it.op.ID] = from
+	return true
 }
 
 // shareParts divides the copies in front of captured buckets among those that carry their

@@ -66,6 +66,7 @@ type member struct {
 	rank    int
 	op      *workload.Op // the captured kernel that it stands for
 	preps   []prep
+	back    int64   // bytes of gradients that are copied out of the bucket; 0: none are
 	place   int32   // index of the item after which the host issues it; -1: before the first
 	deps    []*item // what it waits for on other streams
 	after   []*exchange

@@ -307,6 +307,9 @@ func (rw *rankWriter) exchange(x *exchange) {
 	}
 	rw.issue(s, m.op)
 	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)))
+	if m.back > 0 {
+		s.Launch(plan.Duration(rw.pl.Machine.Launch.Gap.Value), plan.LaunchOf(m.op, rw.pl.Sweep("copy of gradients out of a bucket", float64(m.back), float64(m.back))))
+	}
 	s.Post(m.done, 1)
 	m.started = true
 	rw.comm = x
