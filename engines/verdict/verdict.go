@@ -198,7 +198,7 @@ func workSaved(s plan.Selection) string {
 
 // Bands are, by level of confidence, the 90th percentile of |predicted / measured - 1| in
 // percent over all rows of samples/measurements, which were measured on H200.
-var bands = map[Level]int{High: 7, Medium: 8, Low: 27}
+var bands = map[Level]int{High: 5, Medium: 8, Low: 27}
 
 // Band is the error that 90 % of the measured predictions of a level stay below, in percent.
 func Band(l Level) int { return bands[l] }
