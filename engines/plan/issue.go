@@ -243,7 +243,7 @@ func (r *Rank) writeAhead(op *workload.Op) {
 	if r.Planner.Graph || op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
 		gap = r.Planner.deviceGap(op, event)
 	}
-	s.Launch(gap, r.Planner.commandOf(op))
+	s.Launch(gap, r.Planner.CommandOf(op))
 	r.Written(s, op)
 }
 

@@ -380,13 +380,13 @@ func (r *Rank) writeCaptured(op *workload.Op) {
 	if op.Graph && (r.Planner.replaces(op) || slices.ContainsFunc(op.After, func(d workload.Dep) bool { return r.Planner.replaces(&r.Planner.Workload.Ops[d.Op]) })) {
 		gap = min(gap, r.Planner.graphGap())
 	}
-	s.Launch(gap, r.Planner.commandOf(op))
+	s.Launch(gap, r.Planner.CommandOf(op))
 	r.writeTail(s, op)
 	r.Written(s, op)
 }
 
-// commandOf is the kernel or copy of an operation that no strategy replaces.
-func (pl *Planner) commandOf(op *workload.Op) program.Command {
+// CommandOf is the kernel or copy of an operation that no strategy replaces.
+func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 	switch {
 	case op.Kind == trace.Copy:
 		return pl.CopyOf(op)
@@ -444,6 +444,6 @@ func (r *Rank) atCapturedStart(op *workload.Op) {
 	r.Host.Delay(op.Start-r.clock, program.HostIssue, op.Name)
 	r.clock = max(r.clock, op.Start)
 	s.Wait(r.HostIssued, r.postIssued(), "captured start")
-	s.Launch(0, r.Planner.commandOf(op))
+	s.Launch(0, r.Planner.CommandOf(op))
 	r.Written(s, op)
 }

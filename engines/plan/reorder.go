@@ -11,8 +11,8 @@ import (
 )
 
 // What a schedule needs that writes the operations of a step in an order of its own: the
-// host's order of issue and what each issue costs, gaps on the device, and kernels of
-// operations and of collectives that were not captured.
+// host's order of issue, gaps on the device, and kernels of collectives that were not
+// captured.
 
 // IssueOrder returns a rank's operations in the order in which its host issued them; without
 // host calls, in order of start.
@@ -56,8 +56,9 @@ func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 }
 
 // HostIdle is how long nothing ran on the rank before an operation, for no cause that the
-// trace shows: the host had issued it in time, and its dependencies had ended. The host is the likely cause where the trace has no call; no schedule removes
-// the pause (rule S14). Pauses of up to the time of an event are launches.
+// trace shows: the host had issued it in time, and its dependencies had ended. The host is
+// the likely cause where the trace has no call; no schedule removes the pause (rule S14).
+// Pauses of up to the time of an event are launches.
 func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
 	if pl.EndedBefore == nil {
 		pl.EndedBefore, pl.BusyAt = TimeOrder(pl.Workload)
@@ -78,12 +79,6 @@ func (pl *Planner) HostIdle(op *workload.Op) trace.Time {
 	}
 	return 0
 }
-
-// CommandOf is the captured kernel or copy of an operation that no strategy replaces.
-func (pl *Planner) CommandOf(op *workload.Op) program.Command { return pl.commandOf(op) }
-
-// Part is the k-th of n parts of a compute operation or copy.
-func (pl *Planner) Part(op *workload.Op, k, n int) program.Command { return pl.MidPart(op, k, n) }
 
 // Regrouped is one rank's kernel of a collective at a place of its own, captured or with the
 // bytes of several captured ones. channels is the number of its channels (0: as captured),
@@ -111,6 +106,3 @@ func (pl *Planner) TimeOf(c *workload.Collective, bytes int64) trace.Time {
 	pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
 	return Duration(max(0, pl.Machine.Library.Time(c.Op, bytes, n, channels)))
 }
-
-// RankOf returns the streams of a rank.
-func (pl *Planner) RankOf(id int) *Rank { return pl.ranks[id] }

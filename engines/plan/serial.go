@@ -203,7 +203,7 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 	case event || r.Planner.BusyAt[op.ID]:
 		gap = min(gap, Duration(r.Planner.Machine.Launch.Event.Value))
 	}
-	s.Launch(gap, r.Planner.commandOf(op))
+	s.Launch(gap, r.Planner.CommandOf(op))
 	r.Written(s, op)
 }
 

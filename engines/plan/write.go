@@ -31,7 +31,7 @@ func (r *Rank) WriteOp(p *Pair, op *workload.Op, channels, programs int) {
 		after = append(after, r.separatedFrom(op)...)
 	}
 	gap := r.WaitUntilReady(s, op, after)
-	c := r.Planner.commandOf(op)
+	c := r.Planner.CommandOf(op)
 	if compute, comm := r.Split(p); op == comm {
 		c = LaunchOf(op, r.Planner.communication(op, channels))
 	} else if op == compute {

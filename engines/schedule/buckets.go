@@ -33,14 +33,14 @@ func (s *step) regroup(size int64) string {
 	if flattens {
 		s.leaveOut(s.copiesBack)
 	}
-	for step, list := range grads {
+	for _, list := range grads {
 		limit := int64(firstBucket)
 		var bucket []gradient
 		var bytes int64
 		for i, g := range list {
 			bucket, bytes = append(bucket, g), bytes+g.bytes
 			taken[g.row] = true
-			if bytes >= limit || i == len(list)-1 || step < 0 {
+			if bytes >= limit || i == len(list)-1 {
 				s.bucket(bucket, bytes, flattens)
 				bucket, bytes, limit = nil, 0, size
 			}

@@ -68,7 +68,7 @@ func (s *step) alternate(groups [][]*item) []*item {
 // needsCollective reports whether an item reads what a collective brought.
 func (s *step) needsCollective(it *item) bool {
 	return slices.ContainsFunc(s.w.Flow[it.op.ID], func(e workload.Edge) bool {
-		return e.Kind == workload.ReadAfterWrite && !e.Reused && s.w.Ops[e.Op].Collective >= 0
+		return reads(e) && s.w.Ops[e.Op].Collective >= 0
 	})
 }
 

@@ -184,7 +184,7 @@ func (s *step) gatheredBefore(row int) int {
 // written by the given one: a copy out of a gather's buffer.
 func (s *step) readsOnly(reader, from int32) bool {
 	for _, e := range s.w.Flow[reader] {
-		if e.Kind == workload.ReadAfterWrite && !e.Reused && e.Op != from && s.w.Ops[e.Op].Kind == trace.Compute {
+		if reads(e) && e.Op != from && s.w.Ops[e.Op].Kind == trace.Compute {
 			return false
 		}
 	}

@@ -3,7 +3,6 @@ package schedule
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -98,7 +97,7 @@ func newStep(pl *plan.Planner) *step {
 	}
 	for i := range w.Flow {
 		for _, e := range w.Flow[i] {
-			if e.Kind == workload.ReadAfterWrite && !e.Reused {
+			if reads(e) {
 				s.readers[e.Op] = append(s.readers[e.Op], int32(i))
 			}
 		}
@@ -197,109 +196,11 @@ func (s *step) computedDuring(c *workload.Op) (sum trace.Time) {
 // binding reports whether an edge holds under every schedule.
 func binding(e workload.Edge) bool { return e.Kind != workload.StreamOnly && !e.Reused }
 
-// findPreps finds the copies that do nothing but prepare a collective's input, of data that
-// were ready before the operation in front of them: they move with the collective.
-func (s *step) findPreps(row int) {
-	for _, id := range s.w.Collectives[row].Members {
-		s.preps[row] = append(s.preps[row], s.copiesFor(id)...)
-	}
-	slices.Sort(s.preps[row])
-}
-
-// copiesFor are the operations of a rank whose results nothing but the collective reads,
-// directly or through others of them, that move data and compute nothing, and that do not
-// follow directly on what they read.
-func (s *step) copiesFor(id int32) []int32 {
-	var group []int32
-	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
-		for _, e := range s.w.Flow[todo[0]] {
-			if e.Kind == workload.ReadAfterWrite && !e.Reused && !slices.Contains(group, e.Op) && s.onlyFor(e.Op, id, group) && s.waited(e.Op, id, group) {
-				group, todo = append(group, e.Op), append(todo, e.Op)
-			}
-		}
-	}
-	return group
-}
-
-// onlyFor reports whether an operation is a copy of which only a collective, or the group,
-// reads the result.
-func (s *step) onlyFor(id, collective int32, group []int32) bool {
-	return s.at[id] >= 0 && copies(&s.w.Ops[id]) &&
-		!slices.ContainsFunc(s.readers[id], func(r int32) bool { return r != collective && !slices.Contains(group, r) })
-}
-
-// copies reports whether an operation moves data and computes nothing, by its name.
-func copies(op *workload.Op) bool {
-	if op.Kind == trace.Copy {
-		return true
-	}
-	name := strings.ToLower(op.Name)
-	return !op.Matrix() && slices.ContainsFunc([]string{"copy", "chunk_cat", "concat", "memcpy"}, func(part string) bool { return strings.Contains(name, part) })
-}
-
-// waited reports whether other work was issued between an operation and the last one that
-// it depends on. Kernels of one operator, which lie next to each other, count as one.
-func (s *step) waited(id, collective int32, group []int32) bool {
-	ready, first := int32(-1), s.at[id]
-	seen := []int32{id}
-	for todo := []int32{id}; len(todo) > 0; todo = todo[1:] {
-		for _, e := range s.w.Flow[todo[0]] {
-			switch {
-			case !binding(e) || slices.Contains(seen, e.Op):
-			case s.at[e.Op] == first-1 && s.w.Ops[e.Op].Name == s.w.Ops[id].Name && s.onlyFor(e.Op, collective, append(group, seen...)):
-				first = s.at[e.Op]
-				seen, todo = append(seen, e.Op), append(todo, e.Op)
-			default:
-				ready = max(ready, s.at[e.Op])
-			}
-		}
-	}
-	return ready < 0 || ready < first-1
-}
-
-// move takes the copies that prepare collectives out of the order of compute.
-func (s *step) move() {
-	for row, ids := range s.preps {
-		for _, id := range ids {
-			s.moved[id] = int32(row)
-		}
-	}
-	s.leaveOut(func(it *item) bool { _, moved := s.moved[it.op.ID]; return moved })
-}
-
-// leaveOut removes items and numbers the others.
-func (s *step) leaveOut(drop func(*item) bool) {
-	for rank := range s.items {
-		for _, it := range s.items[rank] {
-			if !it.again && drop(it) {
-				s.at[it.op.ID] = -1
-			}
-		}
-		s.items[rank] = slices.DeleteFunc(s.items[rank], func(it *item) bool { return !it.again && drop(it) })
-	}
-	s.number()
-}
-
-// number sets the index of every item and how many were issued before each operation.
-func (s *step) number() {
-	for rank, items := range s.items {
-		for i, it := range items {
-			if !it.again {
-				s.at[it.op.ID] = int32(i)
-			}
-		}
-		n := int32(0)
-		for _, id := range plan.IssueOrder(s.w, rank) {
-			s.issued[id] = n
-			if s.at[id] >= 0 {
-				n = s.at[id] + 1
-			}
-		}
-	}
-}
+// reads reports whether an operation reads what another wrote.
+func reads(e workload.Edge) bool { return e.Kind == workload.ReadAfterWrite && !e.Reused }
 
 // exchange adds a captured collective as it is.
-func (s *step) exchange(row int) *exchange {
+func (s *step) exchange(row int) {
 	c := &s.w.Collectives[row]
 	x := &exchange{coll: c, carries: []int32{int32(row)}, name: s.streamName(c)}
 	for _, id := range c.Members {
@@ -314,7 +215,6 @@ func (s *step) exchange(row int) *exchange {
 	}
 	s.carriers[row] = append(s.carriers[row], x)
 	s.exchanges = append(s.exchanges, x)
-	return x
 }
 
 // streamName is the name of the added stream for a collective that was captured on a

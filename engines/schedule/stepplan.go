@@ -24,8 +24,7 @@ type stepOptions struct {
 func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	v := o.values
 	refuse := func(why string) error { return &plan.NotApplicable{Strategy: name, Why: why} }
-	switch {
-	case len(pl.Workload.Collectives) == 0:
+	if len(pl.Workload.Collectives) == 0 {
 		return refuse("no collective was found")
 	}
 	if pl.Workload.Flow == nil { // nothing is known: every collective keeps its place

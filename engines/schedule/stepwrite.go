@@ -321,7 +321,7 @@ func (rw *rankWriter) commandOf(p prep) program.Command {
 	case p.bytes > 0:
 		return plan.LaunchOf(p.op, rw.pl.Sweep("copy of gradients into a bucket", float64(p.bytes), float64(p.bytes)))
 	case p.of > 1:
-		return rw.pl.Part(p.op, p.k, p.of)
+		return rw.pl.MidPart(p.op, p.k, p.of)
 	}
 	return rw.pl.CommandOf(p.op)
 }

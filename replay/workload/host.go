@@ -154,7 +154,7 @@ func (h *hostOrder) launch(t *thread, id int32) {
 		current = h.current
 	}
 	h.waitAll(t, id)
-	for _, other := range h.started { // autograd makes the stream wait on which the program's thread goes on
+	for _, other := range h.started { // autograd's thread makes the stream wait; the program's thread launches on it next
 		if other != t && other.current == queue && op.Kind == trace.Compute {
 			h.waitAll(other, id)
 			other.pending = other.pending[:0]
