@@ -1,10 +1,14 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -12,8 +16,11 @@ import (
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/calibrate"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -22,27 +29,34 @@ type calibrateOptions struct {
 	files  []string
 	base   string
 	output string
+	refit  bool
 	plan   replayFlags
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
 	var o calibrateOptions
 	c := &cobra.Command{
-		Use:   "calibrate FILE.jsonl... | --plan TRACE",
+		Use:   "calibrate FOLDER|FILE.jsonl... | --plan TRACE",
 		Short: "Fit a machine profile to micro-benchmark rows",
-		Long: `Reads rows of isolated measurements (samples/capture makes them on your machine),
-fits every parameter of a machine profile by its documented rule, and prints each
-parameter with the number of rows and the residual of the fit. Parameters without rows
-keep the value of the base profile and are listed as missing. Rows of the machine of the
-base profile are added to its tables; rows of another machine replace them.
+		Long: `Reads what samples/capture/capture.py measured on your machine, a folder or files of
+rows, and fits the parameters of a machine profile by their documented rules.
+
+Parameters that are read together (the time of a GEMM, the clock, collectives alongside
+compute) replace those of the base only if a fit predicts left-out rows better than the
+base does; a table lists both errors. Parameters without rows keep the base's value and
+are listed as missing. Rows of the machine of the base profile are added to its tables;
+rows of another machine replace them.
+
+capture.py also measures some strategies on sizes that no benchmark has (rows.jsonl).
+Nothing is fitted to them: they are predicted with the new profile and with the base, and
+the first lines of the output give the errors by strategy.
 
 --plan fits nothing. It prints the isolated benchmarks that would make the predictions
 for a trace more certain: GEMMs and collectives of the sizes and channels that the
 strategies run, as one JSON object per line, for capture.py --plan.`,
-		Example: `  overlapse calibrate calibrate.jsonl --base h200 -o mine.yaml
-  overlapse calibrate --plan samples/moe-ep4 --strategy decompose:chunks=8 -o plan.jsonl
-  torchrun --nproc-per-node 4 samples/capture/capture.py --plan plan.jsonl --out more
-  overlapse calibrate more/calibrate.jsonl -o mine.yaml`,
+		Example: `  overlapse calibrate mymachine -o mine.yaml
+  overlapse calibrate calibrate.jsonl more/calibrate.jsonl --base h200 -o mine.yaml
+  overlapse calibrate --plan samples/moe-ep4 --strategy decompose:chunks=8 -o plan.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.plan.path != "" && len(args) > 0:
@@ -57,16 +71,17 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if o.plan.path != "" {
 				return a.plan(o.plan, o.output)
 			}
 			o.files = args
-			return a.calibrate(o)
+			return a.calibrate(c.Context(), o)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.base, "base", "h200", "base profile or YAML file for unmeasured values: device limits, topology")
+	f.StringVar(&o.base, "base", "", "base profile or YAML file for unmeasured values: device limits, topology; default: the profile of the rows' machine, else h200")
+	f.BoolVar(&o.refit, "refit", false, "replace every parameter that rows settle, even where the base predicts left-out rows better")
 	f.StringVarP(&o.output, "output", "o", "", "file for the profile, as YAML; with --plan: for the requests, as JSON lines")
 	f.StringVar(&o.plan.path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
 	f.StringVar(&o.plan.machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
@@ -74,40 +89,108 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 	return c
 }
 
-func (a *app) calibrate(o calibrateOptions) error {
-	base, err := a.machineNamed(o.base, 0)
-	if err != nil {
-		return err
-	}
+func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	var rows []dataset.Row
+	var check []string // files of strategies to predict
 	for _, name := range o.files {
+		if info, err := os.Stat(name); err == nil && info.IsDir() {
+			if file := filepath.Join(name, "rows.jsonl"); exists(file) {
+				check = append(check, file)
+			}
+			name = filepath.Join(name, "calibrate.jsonl")
+		}
 		more, err := readRows(name)
 		if err != nil {
 			return err
 		}
 		rows = append(rows, more...)
 	}
-	m, fits, err := calibrate.Calibrate(rows, base)
+	base, err := a.machineNamed(cmp.Or(o.base, baseOf(rows)), 0)
 	if err != nil {
 		return err
 	}
-	t := a.table("parameter", "value", "rows", "residual", "rule")
-	for _, f := range fits {
-		residual := ""
-		if f.Missing == "" {
-			residual = fmt.Sprintf("%.1f %%", 100*f.Residual)
+	res, err := calibrate.Calibrate(rows, base, calibrate.Options{Refit: o.refit})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.out, "%d of %d rows read; base %s\n", res.Rows, len(rows), base.Profile)
+	for _, file := range check {
+		if err := a.checkProfile(ctx, file, base, res.Machine); err != nil {
+			return err
 		}
-		rule := f.Rule
-		if f.Missing != "" {
-			rule = "missing: " + f.Missing
+	}
+	a.printCalibration(res)
+	if o.output == "" {
+		return nil
+	}
+	return a.writeFile(o.output, func(w io.Writer) error { return profile.WriteYAML(res.Machine, w) })
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// baseOf is the shipped profile that the rows' machine names, else h200.
+func baseOf(rows []dataset.Row) string {
+	for i := range rows {
+		if name := profile.Named(rows[i].Machine); name != "" {
+			return name
+		}
+	}
+	return "h200"
+}
+
+// checkProfile predicts measured strategies with the base and with the calibrated profile.
+func (a *app) checkProfile(ctx context.Context, file string, base, calibrated machine.Machine) error {
+	rows, err := readRows(file)
+	if err != nil {
+		return err
+	}
+	var scores [2][]validate.Score
+	for i, m := range []machine.Machine{base, calibrated} {
+		checks, err := validate.Rows(rows, validate.Inputs{
+			Machine: func(row dataset.Row) (machine.Machine, error) { return m.Sized(row.World) },
+			Trace: func(row dataset.Row) (*trace.Run, error) {
+				return format.Open(filepath.Join(filepath.Dir(file), row.Trace), a.reading())
+			},
+			Stop: ctx.Err,
+		})
+		if err != nil {
+			return stopped(ctx, err)
+		}
+		scores[i] = validate.Scores(checks)
+	}
+	t := a.section("error of predicted times over "+plain.Line(file)+", to which nothing was fitted: median, 90th percentile", "strategy", "rows", "base", "", "calibrated", "")
+	for i, s := range scores[1] {
+		b := scores[0][i]
+		t.AppendRow(table.Row{s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90)})
+	}
+	t.Render()
+	return nil
+}
+
+// magnitude prints a fraction as percent, without a sign.
+func magnitude(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+
+func (a *app) printCalibration(res calibrate.Result) {
+	t := a.section("parameters that are read together: mean error over left-out rows", "law", "rows", "base", "fit", "read as")
+	for _, c := range res.Choices {
+		t.AppendRow(table.Row{c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better")})
+	}
+	t.Render()
+	t = a.section("parameters", "parameter", "value", "rows", "error", "rule")
+	for _, f := range res.Fits {
+		residual, rule := magnitude(f.Residual), f.Rule
+		switch {
+		case f.Missing != "":
+			residual, rule = "", "missing: "+f.Missing
+		case f.Kept != "":
+			residual, rule = "", "kept: "+f.Kept
 		}
 		t.AppendRow(table.Row{f.Key, f.Value, len(f.Rows), residual, rule})
 	}
 	t.Render()
-	if o.output == "" {
-		return nil
-	}
-	return a.writeFile(o.output, func(w io.Writer) error { return profile.WriteYAML(m, w) })
 }
 
 // plan prints, or writes to a file, the benchmarks that would make the predictions

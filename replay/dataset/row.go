@@ -111,36 +111,37 @@ type Params struct {
 	Kernel    bool    `json:"kernel,omitempty"`          // Us is the kernel's duration by a profiler
 
 	// Settings and results of single benchmarks.
-	KernelName    string    `json:"kernel_name,omitempty"`    // the library's
-	Kernels       int       `json:"kernels,omitempty"`        // consecutive kernels
-	Groups        [][]int   `json:"groups,omitempty"`         // groups of CUs that clusters share
-	FillOrder     []int     `json:"fill_order,omitempty"`     // CUs in the order in which a plain grid fills them
-	CallUs        float64   `json:"call_us,omitempty"`        // time of the driver's launch calls, by the profiler
-	Operators     float64   `json:"operators,omitempty"`      // operators that the profiler recorded per iteration
-	Calls         float64   `json:"calls,omitempty"`          // runtime and driver calls, likewise
-	Launches      float64   `json:"launches,omitempty"`       // of them: kernels, copies and fills
-	GapsUs        []float64 `json:"gaps_us,omitempty"`        // gaps between kernels
-	Flags         int       `json:"flags,omitempty"`          // flags that a workgroup posts after its data; 0: 1
-	Posts         int       `json:"posts,omitempty"`          // posts of a semaphore
-	Waits         int       `json:"waits,omitempty"`          // waits for semaphores that are already posted
-	HeldCUs       int       `json:"held_cus,omitempty"`       // CUs held by a kernel that only waits
-	HoldUs        float64   `json:"hold_us,omitempty"`        // time for which they are held, from the start
-	GapUs         float64   `json:"gap_us,omitempty"`         // pause in a duty cycle
-	Fill          string    `json:"fill,omitempty"`           // kernel that runs in the pauses
-	FilledUs      float64   `json:"filled_us,omitempty"`      // its time per pause
-	EveryUs       []float64 `json:"every_us,omitempty"`       // times of all iterations
-	Every10Us     []float64 `json:"every10_us,omitempty"`     // times of every tenth iteration of a duty cycle, beginning with the first
-	DurUs         []float64 `json:"dur_us,omitempty"`         // durations of a collective's kernel
-	TransferUs    []float64 `json:"transfer_us,omitempty"`    // from the last rank's start to its end
-	AloneUs       float64   `json:"alone_us,omitempty"`       // time without concurrent kernels
-	ComputeUs     []float64 `json:"compute_us,omitempty"`     // kernels concurrent with a collective
-	GEMM          []int64   `json:"gemm,omitempty"`           // M, N, K of a GEMM concurrent with a collective
-	GEMMUs        float64   `json:"gemm_us,omitempty"`        // time of that GEMM
-	CopyBytes     int64     `json:"copy_bytes,omitempty"`     // size of a concurrent copy to the next rank
-	CopyUs        float64   `json:"copy_us,omitempty"`        // time of that copy
-	TriadBytes    int64     `json:"triad_bytes,omitempty"`    // memory traffic of a concurrent triad
-	TriadPrograms int       `json:"triad_programs,omitempty"` // workgroups of that triad
-	TriadUs       float64   `json:"triad_us,omitempty"`       // time of that triad
+	KernelName    string    `json:"kernel_name,omitempty"`      // the library's
+	Kernels       int       `json:"kernels,omitempty"`          // consecutive kernels
+	Groups        [][]int   `json:"groups,omitempty"`           // groups of CUs that clusters share
+	FillOrder     []int     `json:"fill_order,omitempty"`       // CUs in the order in which a plain grid fills them
+	CallUs        float64   `json:"call_us,omitempty"`          // time of the driver's launch calls, by the profiler
+	Operators     float64   `json:"operators,omitempty"`        // operators that the profiler recorded per iteration
+	Calls         float64   `json:"calls,omitempty"`            // runtime and driver calls, likewise
+	Launches      float64   `json:"launches,omitempty"`         // of them: kernels, copies and fills
+	GapsUs        []float64 `json:"gaps_us,omitempty"`          // gaps between kernels
+	Flags         int       `json:"flags,omitempty"`            // flags that a workgroup posts after its data; 0: 1
+	Posts         int       `json:"posts,omitempty"`            // posts of a semaphore
+	Waits         int       `json:"waits,omitempty"`            // waits for semaphores that are already posted
+	HeldCUs       int       `json:"held_cus,omitempty"`         // CUs held by a kernel that only waits
+	HoldUs        float64   `json:"hold_us,omitempty"`          // time for which they are held, from the start
+	GapUs         float64   `json:"gap_us,omitempty"`           // pause in a duty cycle
+	Fill          string    `json:"fill,omitempty"`             // kernel that runs in the pauses
+	FilledUs      float64   `json:"filled_us,omitempty"`        // its time per pause
+	EveryUs       []float64 `json:"every_us,omitempty"`         // times of all iterations
+	Every10Us     []float64 `json:"every10_us,omitempty"`       // times of every tenth iteration of a duty cycle, beginning with the first
+	DurUs         []float64 `json:"dur_us,omitempty"`           // durations of a collective's kernel
+	TransferUs    []float64 `json:"transfer_us,omitempty"`      // from the last rank's start to its end
+	AloneUs       float64   `json:"alone_us,omitempty"`         // time without concurrent kernels
+	ComputeUs     []float64 `json:"compute_us,omitempty"`       // kernels concurrent with a collective
+	ComputeAlone  float64   `json:"compute_alone_us,omitempty"` // such a kernel without a concurrent collective
+	GEMM          []int64   `json:"gemm,omitempty"`             // M, N, K of a GEMM concurrent with a collective
+	GEMMUs        float64   `json:"gemm_us,omitempty"`          // time of that GEMM
+	CopyBytes     int64     `json:"copy_bytes,omitempty"`       // size of a concurrent copy to the next rank
+	CopyUs        float64   `json:"copy_us,omitempty"`          // time of that copy
+	TriadBytes    int64     `json:"triad_bytes,omitempty"`      // memory traffic of a concurrent triad
+	TriadPrograms int       `json:"triad_programs,omitempty"`   // workgroups of that triad
+	TriadUs       float64   `json:"triad_us,omitempty"`         // time of that triad
 }
 
 // check reports the first missing or invalid field of a row.

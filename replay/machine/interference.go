@@ -74,7 +74,7 @@ func (l *Library) CoRun(op trace.CollectiveOp, bytes int64, ranks, channels int,
 	c := l.Of(op)
 	alone := l.Time(op, bytes, ranks, channels)
 	x := min(1, c.InChannels(op, float64(ranks), float64(channels), float64(bytes))/alone)
-	k := c.coRunSlowdown(beside.Kind).Or(0) * beside.weight()
+	k := c.CoRunSlowdown(beside.Kind).Or(0) * beside.weight()
 	if beside.Kind != CoRunMemory && k > 0 {
 		onset = min(1, l.Onset.Or(0)/k)
 	}
@@ -112,7 +112,8 @@ func (c *Collective) InChannels(op trace.CollectiveOp, ranks, channels, bytes fl
 // CoRunNames are the strategies of dataset rows that measure each kind.
 var CoRunNames = [...]string{"beside_cublas", "beside_triton", "beside_membound"}
 
-func (c *Collective) coRunSlowdown(n CoRunKind) *Quantity {
+// CoRunSlowdown is the profile's K of Library.Slowdown.
+func (c *Collective) CoRunSlowdown(n CoRunKind) *Quantity {
 	return [...]*Quantity{&c.CoRunLibrary, &c.CoRunTiles, &c.CoRunMemory}[n]
 }
 

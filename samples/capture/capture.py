@@ -35,32 +35,21 @@ except ImportError:
 
 MIB = 1 << 20
 
-# Sizes as in overlapse's own h200 measurements: M, N, K of C[M,N] = A[M,K] B[K,N] on one of four GPUs.
+# M, N, K of C[M,N] = A[M,K] B[K,N] on one of four GPUs.
 GEMMS = {
     "llama70b_fc2_tp4": (8192, 8192, 7168),
     "llama70b_op_tp4": (8192, 8192, 2048),
     "tnlg_fc2_tp4": (8192, 4256, 4256),
-    "megagpt2_fc2_tp4": (16384, 3072, 3072),
-    "gpt3_fc2_tp4": (2048, 12288, 12288),
     "moe_down": (8192, 4096, 3584),
-    "moe_down_big": (16384, 7168, 2048),
-    "cb": (8192, 28672, 8192),  # bound by compute
-    "mb": (16384, 16384, 256),  # bound by memory
 }
-PAIRS = [
-    ("llama70b_fc2_tp4", "all_reduce"),
-    ("llama70b_fc2_tp4", "reduce_scatter"),
-    ("llama70b_fc2_tp4", "all_to_all"),
-    ("tnlg_fc2_tp4", "all_reduce"),
-    ("moe_down", "all_to_all"),
-]
 CHUNKED = ["llama70b_fc2_tp4", "llama70b_op_tp4", "tnlg_fc2_tp4", "moe_down"]
 FEW = [(3072, 6144), (4096, 16384), (6144, 3072), (10240, 8192), (12288, 12288), (16384, 4096), (28672, 8192)]  # N, K of products of few rows
+WHOLE_WAVES = (2048, 4256, 4256)  # a GEMM that leaves no CU idle on 132 CUs
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]
 BF16 = 2  # bytes
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}  # as overlapse writes them, as PyTorch does
-BACK_TO_BACK = 16  # iterations
-TILE = (128, 256, 64)  # of the Triton GEMM
+TILE = (128, 256, 64)  # of the Triton GEMM: one a CU
+SMALL_TILE = (128, 128, 64)  # of which two fit on a CU
 
 
 class Unsupported(Exception):
@@ -94,34 +83,50 @@ def gemm_workload(m, n, k, name=None):
     return w | {"m": m, "n": n, "k": k, "dtype": "bf16"}
 
 
-def default_plan(cus, quick):
-    """Requests in the order of measuring: the short ones first."""
+def halton(i, base):
+    """Number i of a sequence that covers 0 to 1 evenly."""
+    x, f = 0.0, 1.0
+    while i:
+        f /= base
+        x, i = x + f * (i % base), i // base
+    return x
+
+
+def spread_gemms(count):
+    """M, N, K that cover the sizes between 128 and 32768 evenly, on a logarithmic scale, from 2 to 3000 GFLOP."""
+    found, i = [], 0
+    while len(found) < count:
+        i += 1
+        m, n, k = (round(128 * 256 ** halton(i, base) / 64) * 64 for base in (2, 3, 5))
+        if 2e9 <= 2 * m * n * k <= 3e12:
+            found.append((m, n, k))
+    return found
+
+
+def default_plan(cus, ranks, quick):
+    """Requests in the order of measuring: the short ones first. Of more than two ranks, collectives are measured on two of them too."""
     sizes = [4096 << i for i in range(18)] + [896 * MIB]
-    grid = (512, 1024, 2048, 4096, 8192, 16384), (2048, 4096, 8192, 16384), (1024, 2048, 4096, 8192)
     channels, bounded = (1, 2, 4, 8, 16, 32), (16 * MIB, 128 * MIB, 896 * MIB)
-    held = (0, 4, 8, 16, 24, 32, 48)
+    held, spread = (0, 4, 8, 16, 24, 32, 48), 120
     if quick:
-        sizes, bounded, channels, held = [16384, MIB, 16 * MIB, 128 * MIB], (128 * MIB,), (4, 16), (0, 16)
-        grid = (2048, 8192), (4096,), (2048,)
+        sizes, bounded, channels, held, spread = [16384, MIB, 16 * MIB, 128 * MIB], (128 * MIB,), (4, 16), (0, 16), 12
 
     yield request({"kind": "hbm_copy", "bytes": 1 << 30}, world=1)
     yield request({"kind": "cu_groups"}, world=1)
-    for kind in "launch_100_tiny", "hops_idle", "hops40_one_stream", "hops40_two_streams", "graph40_same", "graph40_hops":
-        yield request({"kind": kind}, world=1)
+    yield request({"kind": "graph40_same"}, world=1)
     for what in "same", "hops", "across_memset":
         yield request({"kind": "gap", "what": what}, world=1)
+    yield request({"kind": "gap", "what": "copy"})
     for what in HOST_CALLS:
         yield request({"kind": "host_issue", "what": what})
-        yield request({"kind": "host_issue", "what": what}, params={"profiled": True})
+    yield request({"kind": "host_issue", "what": "gemm"}, params={"profiled": True})
     for what, recorder in itertools.product(HOST_LOOPS, RECORDERS):
         yield request({"kind": "host_loop", "what": what}, params=recorder)
     for op, size in itertools.product(COLLECTIVES, (16384, 262144)):
         yield request({"kind": "collective_kernel", "collective": op, "bytes": size})
 
-    for size in (16 * MIB, 128 * MIB) if quick else (4096, 65536, MIB, 16 * MIB, 256 * MIB):
+    for size in (16 * MIB, 128 * MIB) if quick else (4096, 65536, MIB, 16 * MIB, 64 * MIB, 256 * MIB):
         yield request({"kind": "p2p_copy_ring", "bytes": size})
-        yield request({"kind": "p2p_copy_fanout", "bytes": size})
-    yield request({"kind": "symm_barrier"})
     yield request({"kind": "symm_barrier"}, params={"kernel": True})
     for programs in (1, 64, cus, 256):
         for size in (128, 2048):
@@ -134,61 +139,66 @@ def default_plan(cus, quick):
         yield request({"kind": "semaphore", "what": "handover"}, params={"programs": programs, "posts": posts}, world=1)
     for programs, waits in itertools.product((cus, 2 * cus), (0, 1, 2, 4, 8, 16, 32, 64)):
         yield request({"kind": "semaphore", "what": "product", "k": 8192}, params={"programs": programs, "waits": waits}, world=1)
-    for programs in (1, 2, 4, 8, 16, 32, 64, cus, 2 * cus, 4 * cus)[:: 4 if quick else 1]:
+    for size in 2 * MIB, 8 * MIB:
+        yield request({"kind": "peer_store", "pattern": "ring", "bytes": size}, params={"programs": 1})
+    for programs in (32, 64, cus, 2 * cus, 4 * cus)[:: 4 if quick else 1]:
         for pattern in "ring", "spread", "incast":
             size = min(4 * programs, 128) * MIB
             yield request({"kind": "peer_store", "pattern": pattern, "bytes": size}, params={"programs": programs})
 
-    for op, size in itertools.product(COLLECTIVES, sizes):
-        yield request({"kind": "collective", "collective": op, "bytes": size})
-    for op, size, n in itertools.product(COLLECTIVES, bounded, channels):
-        yield request({"kind": "collective", "collective": op, "bytes": size}, params={"channels": n})
+    for world in (None, 2) if ranks > 2 else (None,):  # two numbers of ranks tell what a step takes from what a collective takes
+        for op, size in itertools.product(COLLECTIVES, sizes):
+            yield request({"kind": "collective", "collective": op, "bytes": size}, world=world)
+        for op, size, n in itertools.product(COLLECTIVES, bounded, channels):
+            yield request({"kind": "collective", "collective": op, "bytes": size}, params={"channels": n}, world=world)
 
-    for name, shape in GEMMS.items():
-        yield request(gemm_workload(*shape, name))
-    for m, n, k in itertools.product(*grid):
-        yield request(gemm_workload(m, n, k, "grid"))
     for name, parts in itertools.product(CHUNKED, (1, 2, 4, 8, 16)):
         m, n, k = GEMMS[name]
         yield request(gemm_workload(m // parts, n, k, name), params={"cool": True}, world=1, trace="traces/gemm_chunks")
     for (n, k), m in itertools.product(FEW[::3] if quick else FEW, (128, 512) if quick else (64, 128, 256, 512, 1024)):
         yield request(gemm_workload(m, n, k, "few"), params={"cool": True}, world=1, trace="traces/gemm_chunks")
+    for m, n, k in spread_gemms(spread):
+        yield request(gemm_workload(m, n, k, "spread"), params={"cool": True}, world=1)
     for n, k in itertools.product((8192, 16384, 32768, 65536), (2048, 4096, 8192)):
         yield request({"kind": "gemv", "n": n, "k": k, "dtype": "bf16"})
-
-    for name, op in PAIRS:
-        m, n, k = GEMMS[name]
-        w = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op, "bytes": m * n * BF16}
-        for part in "compute", "comm":
-            yield request(w | {"part": part})
-            yield request(w | {"part": part, "back_to_back": True}, params={"iterations": BACK_TO_BACK})
-        for extra in {"comm_priority": True}, {"channels": 4}, {"channels": 8}, {"channels": 16}:
-            yield request(w | {"part": "comm", "back_to_back": True}, params={"iterations": BACK_TO_BACK} | extra)
+    for programs in cus // 4, cus // 2, cus * 3 // 4, cus:
+        yield request(compiled_workload(programs, 8, TILE, 4096), params={"programs": programs}, world=1)
+    for programs, k in itertools.product((cus // 2, cus, 2 * cus), (4096, 8192)):  # one and two tiles a CU
+        yield request(compiled_workload(programs, 1, SMALL_TILE, k), params={"programs": programs}, world=1)
 
     triad = {"kind": "triad", "bytes": 1536 * MIB}
     for programs in cus // 4, cus // 2, cus, 2 * cus, 4 * cus, 8 * cus, 16 * cus:
         yield request(triad, params={"programs": programs}, world=1)
-    yield request(triad, "beside_copy", {"programs": 4 * cus, "copy_bytes": 256 * MIB})
     for n in 2, 4, 8:
         yield request({"kind": "sum", "bytes": 96 * MIB, "pool": n}, world=1)
+    for peers, programs in itertools.product((False, True), (cus, 2 * cus, 4 * cus, 8 * cus, 16 * cus)):
+        w = {"kind": "embedding+collective", "part": "compute", "batch": 512, "tables": 64, "pool": 64, "dim": 256, "dtype": "f32"}
+        yield request(w | ({"same_build": True} if peers else {}), params={"programs": programs}, world=1)
 
     for k, n, us in itertools.product((2048, 7168), held, (300, 3000)):
         yield request(gemm_workload(8192, 8192, k), "held_slots", {"held_cus": n, "hold_us": us}, world=1)
-    reduce = {"kind": "collective", "collective": "all_reduce", "bytes": 128 * MIB}
-    for n in 0, cus // 2, cus - 32, cus - 12:
-        yield request(reduce, "held_slots", {"held_cus": n, "hold_us": 1500 if n else 0})
-    yield request(reduce, "beside_triad", {"triad_bytes": 1536 * MIB, "triad_programs": cus // 4})
-    for op, n, beside in itertools.product(("all_reduce", "reduce_scatter", "all_to_all"), (4, 8, 16, 24, 32), ("cublas", "triton", "membound")):
-        yield request({"kind": "collective", "collective": op, "bytes": 128 * MIB}, "beside_" + beside, {"channels": n})
+    kinds = ("cublas", "triton", "membound")
+    for op, n, size, kind in itertools.product(COLLECTIVES, (16,) if quick else (4, 8, 16, 32), (128 * MIB,) if quick else (32 * MIB, 128 * MIB), kinds):
+        yield request({"kind": "collective", "collective": op, "bytes": size}, "beside_" + kind, {"channels": n, "kernel": True})
+    for op, n, size in itertools.product(COLLECTIVES, (16,) if quick else (8, 24), (8 * MIB, 16 * MIB, 32 * MIB)):
+        yield request({"kind": "collective", "collective": op, "bytes": size}, "beside_cublas", {"channels": n, "kernel": True, "gemm": list(WHOLE_WAVES)})
 
-    for gap in 0, 200, 400, 800, 1600, 3200:  # last: it heats the GPU
-        yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap}, world=1)
+    big = gemm_workload(*GEMMS["llama70b_fc2_tp4"])  # last: it heats the GPU
+    for gap in 0, 200, 400, 800, 1600:
+        yield request(big, "duty_cycle", {"gap_us": gap}, world=1)
     for gap in 0, 200, 400, 800:  # all GPUs share a board's power
-        yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap})
+        yield request(big, "duty_cycle", {"gap_us": gap})
+    for shape in (16384, 4096, 14336), (8192, 6144, 8192), (4096, 28672, 8192):
+        yield request(gemm_workload(*shape), "duty_cycle", {"gap_us": 0, "iterations": 150})
     for fill, gap in itertools.product(("triad", "all_gather"), (100, 200, 400, 800)):
-        yield request(gemm_workload(*GEMMS["llama70b_fc2_tp4"]), "duty_cycle", {"gap_us": gap, "fill": fill})
-    for name in "moe", "llama70b_prefill":
-        yield request({"kind": "model", "name": name}, "sustained", {"iterations": 12 if quick else 40})
+        yield request(big, "duty_cycle", {"gap_us": gap, "fill": fill})
+    for what in HOST_CALLS:  # again: other programs on the host only ever add
+        yield request({"kind": "host_issue", "what": what})
+
+
+def compiled_workload(programs, tiles_each, tile, k):
+    """A GEMM of a Triton kernel in which every one of so many programs computes so many tiles."""
+    return {"kind": "compiled_gemm", "tile": list(tile), "tiles": programs * tiles_each, "k": k, "dtype": "bf16"}
 
 
 def label(r):
@@ -321,6 +331,34 @@ if triton is not None:
             b += BK * N
         tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
 
+    @triton.jit
+    def persistent_gemm_kernel(a, b, c, tiles, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+        # Tiles in order, to as many programs as there are rows of tiles; M, N and K are multiples of the tile's sides.
+        m0, k0 = tl.arange(0, BM), tl.arange(0, BK)
+        for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+            m = tile // (N // BN) * BM + m0
+            n = tile % (N // BN) * BN + tl.arange(0, BN)
+            pa = a + m[:, None] * K + k0[None, :]
+            pb = b + k0[:, None] * N + n[None, :]
+            acc = tl.zeros((BM, BN), dtype=tl.float32)
+            for _ in range(0, K, BK):
+                acc = tl.dot(tl.load(pa), tl.load(pb), acc)
+                pa += BK
+                pb += BK * N
+            tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.bfloat16))
+
+    @triton.jit
+    def gather_kernel(table, index, out, pointers, vectors, POOL: tl.constexpr, DIM: tl.constexpr, PEERS: tl.constexpr):
+        lane = tl.arange(0, DIM)
+        for v in range(tl.program_id(0), vectors, tl.num_programs(0)):
+            acc = tl.zeros((DIM,), dtype=tl.float32)
+            for i in range(POOL):
+                acc += tl.load(table + tl.load(index + v * POOL + i) * DIM + lane)
+            to = out
+            if PEERS:
+                to = tl.load(pointers + v % 8).to(tl.pointer_type(tl.float32))
+            tl.store(to + v * DIM + lane, acc)
+
 
 # Workgroups that say on which CU they are and stay there for so many cycles, in clusters of a number.
 CENSUS = r"""
@@ -353,6 +391,7 @@ class Lab:
         self.alone = self.world == 1  # whether what is being measured runs on one GPU only
         dist.init_process_group("nccl", timeout=datetime.timedelta(hours=1))
         self.host = dist.new_group(backend="gloo", timeout=datetime.timedelta(hours=1))
+        self.everyone = dist.group.WORLD
         self.groups = {}
         self.symmetric_memory = None
         self.side = torch.cuda.Stream()
@@ -393,7 +432,7 @@ class Lab:
             dist.barrier(group=self.host)
         self.sleep(head_us)
         if not self.alone:
-            dist.all_reduce(self.tick)
+            dist.all_reduce(self.tick, group=self.everyone)
 
     def slowest(self, us):
         """Of each iteration the time of the slowest rank."""
@@ -425,11 +464,27 @@ class Lab:
 
     # -- communication
 
+    @contextlib.contextmanager
+    def first(self, world):
+        """Makes the first so many ranks the whole world, on all ranks alike: those beyond must not measure."""
+        if world in (1, self.world):
+            self.alone = world == 1
+            yield
+            self.alone = self.world == 1
+            return
+        kept = self.world, self.host, self.everyone
+        if ("members", world) not in self.groups:
+            ranks = list(range(world))
+            self.groups["members", world] = dist.new_group(ranks, backend="gloo", timeout=datetime.timedelta(hours=1)), dist.new_group(ranks)
+        self.world, (self.host, self.everyone) = world, self.groups["members", world]
+        yield
+        self.world, self.host, self.everyone = kept
+
     def group(self, channels=None, priority=False):
         """A process group whose collectives take at most so many workgroups; made on first use, by all ranks."""
         if not channels and not priority:
-            return dist.group.WORLD
-        key = channels, priority
+            return self.everyone
+        key = self.world, channels, priority
         if key not in self.groups:
             options = dist.ProcessGroupNCCL.Options()
             options.is_high_priority_stream = priority
@@ -437,11 +492,12 @@ class Lab:
                 if not hasattr(options, "config"):
                     raise Unsupported("this PyTorch cannot bound the channels of a collective")
                 options.config.min_ctas = options.config.max_ctas = channels
-            self.groups[key] = dist.new_group(pg_options=options)
+            self.groups[key] = dist.new_group(list(range(self.world)), pg_options=options)
         return self.groups[key]
 
     def collective(self, op, size, group=None):
         """The collective on fresh buffers: the call, and a call that refreshes its input. size is that of the larger buffer."""
+        group = group or self.everyone
         n = size // BF16 // self.world * self.world
         whole = torch.randn(n, device=self.device, dtype=torch.bfloat16)
         part = torch.randn(n // self.world, device=self.device, dtype=torch.bfloat16)
@@ -602,44 +658,8 @@ def tiny_kernels(lab, count):
     return work
 
 
-def measure_launch(lab, w, p):
-    return lab.time(tiny_kernels(lab, 100), head_us=0), {}
-
-
-def hops(lab, count):
-    """Tiny kernels, each on the other of two streams than the one before."""
-    x = torch.zeros(1, device=lab.device)
-
-    def work():
-        here = torch.cuda.current_stream()
-        for i in range(count):
-            if i % 2:
-                lab.side.wait_stream(here)
-                with torch.cuda.stream(lab.side):
-                    x.add_(1)
-            else:
-                here.wait_stream(lab.side)
-                x.add_(1)
-        here.wait_stream(lab.side)
-
-    return work
-
-
-HOP_SLEEP_US = 100
-
-
-def measure_hops(lab, w, p):
-    kernels = {"hops_idle": lambda: None, "hops40_one_stream": tiny_kernels(lab, 40), "hops40_two_streams": hops(lab, 40)}[w["kind"]]
-
-    def work():
-        lab.sleep(HOP_SLEEP_US)
-        kernels()
-
-    return lab.time(work, head_us=0), {}
-
-
 def measure_graph(lab, w, p):
-    work = tiny_kernels(lab, 40) if w["kind"] == "graph40_same" else hops(lab, 40)
+    work = tiny_kernels(lab, 40)
     warm = torch.cuda.Stream()
     warm.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(warm):
@@ -647,8 +667,6 @@ def measure_graph(lab, w, p):
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # communication has a thread of its own
-        if w["kind"] == "graph40_hops":
-            lab.side.wait_stream(torch.cuda.current_stream())  # joins the capture
         work()
     return lab.time(graph.replay), {}
 
@@ -736,7 +754,7 @@ def host_loops(lab):
 
 
 HOST_LOOPS = ("add", "zero", "views", "linear", "norm", "foreach", "optimizer", "backward", "event", "collective")
-RECORDERS = ({}, {"profiled": True}, {"profiled": True, "shapes": True}, {"profiled": True, "shapes": True, "execution_trace": True})
+RECORDERS = ({}, {"profiled": True, "shapes": True})
 
 
 def measure_host_loop(lab, w, p):
@@ -800,7 +818,10 @@ def device_spans(lab, work, head_us=3000):
 
 def measure_gap(lab, w, p):
     """Time between the end of a GEMM and the start of the next: on one stream, on another stream, across the memset that
-    the library puts before GEMMs of many tiles."""
+    the library puts before GEMMs of many tiles; or, of a peer copy between GEMMs of another stream, the times before and
+    after it together, with the kernels' streams waiting for each other."""
+    if w["what"] == "copy":
+        return measure_copy_gap(lab)
     across = w["what"] == "across_memset"
     call = gemm(lab, 8192, 4096, 512) if across else gemm(lab, 1024, 1024, 1024)
 
@@ -821,6 +842,35 @@ def measure_gap(lab, w, p):
         raise Unsupported("the library puts no memset before a GEMM of many tiles" if across else "the library puts a memset before a small GEMM")
     us = [b[1] - a[2] for a, b in zip(gemms, gemms[1:])]
     return us, {"gaps_us": [round(t, 3) for t in us]}
+
+
+def measure_copy_gap(lab):
+    need_peers(lab)
+    size = MIB
+    _, handle = lab.symmetric(size)
+    source = torch.empty(size, device=lab.device, dtype=torch.uint8).random_()
+    target = handle.get_buffer((lab.rank + 1) % lab.world, (size,), torch.uint8)
+    call = gemm(lab, 1024, 1024, 1024)
+
+    def work():
+        here = torch.cuda.current_stream()
+        for _ in range(12):
+            call()
+            lab.side.wait_stream(here)
+            with torch.cuda.stream(lab.side):
+                target.copy_(source)
+            here.wait_stream(lab.side)
+
+    dist.barrier(group=lab.host)
+    spans = device_spans(lab, work)
+    copies = [i for i, s in enumerate(spans) if "memcpy" in s[0].lower() and 0 < i < len(spans) - 1]
+    if not copies:
+        raise Unsupported("the profiler shows no peer copies")
+    before = [spans[i][1] - spans[i - 1][2] for i in copies]
+    after = [spans[i + 1][1] - spans[i][2] for i in copies]
+    found = {"gaps_us": [round(statistics.median(before), 3), round(statistics.median(after), 3)], "copy_bytes": size}
+    found["copy_us"] = round(statistics.median(spans[i][2] - spans[i][1] for i in copies), 3)
+    return [a + b for a, b in zip(before, after)], found
 
 
 def measure_collective_kernel(lab, w, p):
@@ -849,28 +899,6 @@ def measure_p2p_ring(lab, w, p):
     source = torch.empty(w["bytes"], device=lab.device, dtype=torch.uint8).random_()
     target = handle.get_buffer((lab.rank + 1) % lab.world, (w["bytes"],), torch.uint8)
     return lab.time(lambda: target.copy_(source)), {}
-
-
-def measure_p2p_fanout(lab, w, p):
-    """bytes to every peer at once, a stream a peer."""
-    need_peers(lab)
-    _, handle = lab.symmetric(lab.world * w["bytes"])
-    source = torch.empty(w["bytes"], device=lab.device, dtype=torch.uint8).random_()
-    flows = [
-        (torch.cuda.Stream(), handle.get_buffer((lab.rank + i) % lab.world, (w["bytes"],), torch.uint8, lab.rank * w["bytes"]))
-        for i in range(1, lab.world)
-    ]
-
-    def work():
-        here = torch.cuda.current_stream()
-        for stream, target in flows:
-            stream.wait_stream(here)
-            with torch.cuda.stream(stream):
-                target.copy_(source)
-        for stream, _ in flows:
-            here.wait_stream(stream)
-
-    return lab.time(work), {}
 
 
 def measure_peer_store(lab, w, p):
@@ -983,28 +1011,40 @@ def library_kernel(work):
     return max(kernels, key=lambda e: e.time_range.end - e.time_range.start).name if kernels else None
 
 
+def measure_compiled_gemm(lab, w, p):
+    """p.programs workgroups of a Triton kernel, each of which computes as many output tiles as the others."""
+    need_triton()
+    (bm, bn, bk), k, programs = w["tile"], w["k"], p["programs"]
+    each = w["tiles"] // programs
+    a = torch.randn(programs * bm, k, device=lab.device, dtype=torch.bfloat16)
+    b = torch.randn(k, each * bn, device=lab.device, dtype=torch.bfloat16)
+    c = torch.empty(programs * bm, each * bn, device=lab.device, dtype=torch.bfloat16)
+    shape = {"BM": bm, "BN": bn, "BK": bk, "num_warps": 8, "num_stages": 2 if lab.amd else 3}
+    return lab.time(lambda: persistent_gemm_kernel[(programs,)](a, b, c, w["tiles"], each * bn, k, **shape)), {}
+
+
+def measure_gather(lab, w, p):
+    """Sums of w.pool rows of a table at random places, a vector of w.dim numbers for each of w.batch samples and w.tables
+    tables. same_build: through a table of pointers, as a kernel does that may store to peers."""
+    need_triton()
+    rows, vectors = 2_000_000, w["batch"] * w["tables"]  # far larger than any cache
+    table = torch.randn(rows, w["dim"], device=lab.device)
+    index = torch.randint(rows, (vectors, w["pool"]), device=lab.device, dtype=torch.int32)
+    out = torch.empty(vectors, w["dim"], device=lab.device)
+    pointers = torch.full((8,), out.data_ptr(), device=lab.device, dtype=torch.int64)
+    peers = bool(w.get("same_build"))
+
+    def work():
+        gather_kernel[(p["programs"],)](table, index, out, pointers, vectors, POOL=w["pool"], DIM=w["dim"], PEERS=peers, num_warps=4)
+
+    return lab.time(work), {}
+
+
 def measure_gemv(lab, w, p):
     matrix = torch.randn(w["n"], w["k"], device=lab.device, dtype=torch.bfloat16)
     x = torch.randn(w["k"], device=lab.device, dtype=torch.bfloat16)
     y = torch.empty(w["n"], device=lab.device, dtype=torch.bfloat16)
     return lab.time(lambda: torch.mv(matrix, x, out=y)), {}
-
-
-def measure_part(lab, w, p):
-    """Compute or communication of a pair alone, once or back to back; then the time of one iteration."""
-    need_peers(lab)
-    count, refresh = p.get("iterations", 1), None
-    if w["part"] == "compute":
-        once = gemm(lab, w["m"], w["n"], w["k"])
-    else:
-        once, refresh = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels"), p.get("comm_priority", False)))
-
-    def work():
-        for _ in range(count):
-            once()
-
-    us = lab.time(work, before=refresh, head_us=400 + 50 * count, warm=1)
-    return [t / count for t in us], {}
 
 
 def measure_sum(lab, w, p):
@@ -1014,36 +1054,6 @@ def measure_sum(lab, w, p):
 
 def measure_triad(lab, w, p):
     return lab.time(triad(lab, w["bytes"], p["programs"])), {}
-
-
-def beside(lab, main, other, head_us):
-    """Times main() on the side stream while other() runs on the current one, several times, from before main starts
-    until after it has ended. Returns main's times and those of the other's runs that overlapped it in the last iteration."""
-    alone, each = statistics.median(lab.time(main)), statistics.median(lab.time(other))
-    count = min(400, int((6 * alone + 1000) / each) + 2)
-    us = []
-    for _ in range(lab.iterations):
-        marks = [event() for _ in range(count + 1)]
-        start, end = event(), event()
-        lab.align(head_us + 15 * count)
-        marks[0].record()
-        for i in range(count):
-            other()
-            marks[i + 1].record()
-            if i == 0:
-                lab.side.wait_event(marks[1])
-                with torch.cuda.stream(lab.side):
-                    start.record()
-                    main()
-                    end.record()
-        torch.cuda.synchronize()
-        us.append(between_us(start, end))
-    first, last = between_us(marks[0], start), between_us(marks[0], end)
-    ends = [between_us(marks[0], mark) for mark in marks]
-    overlapped = [round(b - a, 1) for a, b in zip(ends, ends[1:]) if b > first and a < last]
-    if ends[-1] < last:
-        lab.say("  the other kernels ended first: read this row with care")
-    return lab.slowest(us), round(alone, 2), overlapped
 
 
 def neighbour(lab, p, strategy):
@@ -1059,23 +1069,17 @@ def neighbour(lab, p, strategy):
     return triad(lab, 768 * MIB, 16 * lab.cus)
 
 
-def measure_collective_beside_compute(lab, w, p, strategy):
+def measure_beside(lab, w, p, strategy):
+    """The collective's kernels, by the profiler, while kernels of that kind run without end: without the wait for a free
+    compute unit, which events count and which a small collective spends most of its time in. Of each collective the
+    shortest of all ranks: from the arrival of the last one. And those of the other kernels that collectives run beside from
+    start to end."""
     need_peers(lab)
     compute = neighbour(lab, p, strategy)
     call, _ = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels")))
-    if p.get("kernel"):
-        return kernels_beside(lab, call, compute)
-    us, alone, compute_us = beside(lab, call, compute, head_us=400)
-    return us, {"alone_us": alone, "compute_us": compute_us[:10]}
-
-
-def kernels_beside(lab, call, compute):
-    """The collective's kernels, by the profiler, while the others run without end: without the wait for a free compute
-    unit, which events count and which a small collective spends most of its time in. Of each collective the shortest
-    of all ranks: from the arrival of the last one."""
     repeats = lab.iterations
     single, each = statistics.median(lab.time(call)), statistics.median(lab.time(compute))
-    alone = collective_kernels(lab, lambda: [call() for _ in range(repeats)], 15 * repeats)
+    alone, _ = collective_kernels(lab, lambda: [call() for _ in range(repeats)], 15 * repeats)
     count = int(repeats * (2.5 * single / each + 1)) + 3  # each collective may wait for a kernel to end
 
     def work():
@@ -1087,41 +1091,36 @@ def kernels_beside(lab, call, compute):
                     for _ in range(repeats):
                         call()
 
-    us = collective_kernels(lab, work, 15 * (count + repeats))
-    return us, {"alone_us": round(statistics.median(alone), 2)}
+    us, covered = collective_kernels(lab, work, 15 * (count + repeats))
+    found = {"alone_us": round(statistics.median(alone), 2), "compute_alone_us": round(each, 2)}
+    if covered:
+        found["compute_us"] = [round(statistics.median(covered), 2)]
+    return us, found
 
 
 def collective_kernels(lab, work, head_us):
-    """Microseconds of the collective kernels that work() launches, in order, each of the fastest rank."""
+    """Microseconds of the collective kernels that work() launches, in order, each of the fastest rank; and of the longest
+    kind of other kernels, those that collectives run beside for 95 % of their time."""
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
         lab.align(400 + head_us)
         work()
         torch.cuda.synchronize()
-    found = [(e.time_range.start, e.time_range.end) for e in profiler.events() if "nccldevkernel" in e.name.lower()]
-    mine = [end - start for start, end in sorted(found)][1:]  # the first aligned the ranks
+    spans = sorted((e.time_range.start, e.time_range.end, e.name) for e in profiler.events() if e.device_type != torch.autograd.DeviceType.CPU)
+    found = [(start, end) for start, end, name in spans if "nccldevkernel" in name.lower()][1:]  # the first aligned the ranks
+    mine = [end - start for start, end in found]
     ranks = [None] * lab.world
     dist.all_gather_object(ranks, mine, group=lab.host)
     if not all(ranks):
         raise Unsupported("the profiler shows no kernels of the collective library")
-    return [min(times) for times in zip(*ranks)]
-
-
-def measure_collective_beside_triad(lab, w, p):
-    need_peers(lab)
-    call, _ = lab.collective(w["collective"], w["bytes"], lab.group(p.get("channels")))
-    us, alone, triad_us = beside(lab, call, triad(lab, p["triad_bytes"], p["triad_programs"]), head_us=400)
-    return us, {"alone_us": alone, "triad_us": triad_us[0] if triad_us else None}
-
-
-def measure_triad_beside_copy(lab, w, p):
-    need_peers(lab)
-    size = p["copy_bytes"]
-    _, handle = lab.symmetric(size)
-    source = torch.empty(size, device=lab.device, dtype=torch.uint8).random_()
-    target = handle.get_buffer((lab.rank + 1) % lab.world, (size,), torch.uint8)
-    us, alone, copies = beside(lab, triad(lab, w["bytes"], p["programs"]), lambda: target.copy_(source), head_us=400)
-    return us, {"alone_us": alone, "copy_us": statistics.median(copies) if copies else None}
+    others = [s for s in spans if "nccl" not in s[2].lower() and "spin" not in s[2] and "mem" not in s[2].lower()[:3]]
+    longest = max((s[1] - s[0] for s in others), default=0)
+    covered = [
+        end - start
+        for start, end, _ in others
+        if end - start > longest / 2 and sum(max(0, min(end, b) - max(start, a)) for a, b in found) > 0.95 * (end - start)
+    ]
+    return [min(times) for times in zip(*ranks)], covered
 
 
 def census_kernel(lab, cluster):
@@ -1223,14 +1222,14 @@ def filler(lab, p):
 
 
 def measure_duty_cycle(lab, w, p):
-    """120 runs, or p.iterations, with pauses between, which p.fill may fill; the row's times are of the second half, when
+    """300 runs, or p.iterations, with pauses between, which p.fill may fill; the row's times are of the second half, when
     the clock has settled."""
-    work, count = gemm(lab, w["m"], w["n"], w["k"], element(w)), p.get("iterations", 120)
+    work, count = gemm(lab, w["m"], w["n"], w["k"], element(w)), p.get("iterations", 300)
     between, filled = filler(lab, p)
     marks = [(event(), event()) for _ in range(count)]
     work()
     torch.cuda.synchronize()
-    time.sleep(1)  # cool
+    time.sleep(0.4)  # cool: several times as long as the power limit averages
     lab.align(400 + 40 * count)
     for start, end in marks:
         start.record()
@@ -1242,39 +1241,12 @@ def measure_duty_cycle(lab, w, p):
     return us[count // 2 :], {"every10_us": [round(t, 1) for t in us[::10]], "filled_us": round(filled, 1)}
 
 
-def measure_sustained(lab, w, p):
-    """A whole model, iteration after iteration from a cool start; the row's times are of the second half."""
-    work, count = MODELS[w["name"]](lab) if w["name"] in MODELS else None, p["iterations"]
-    if work is None:
-        raise Unsupported(f"no model {w['name']}, only {', '.join(MODELS)}")
-    with torch.no_grad():
-        for _ in range(3):
-            work()
-        torch.cuda.synchronize()
-        time.sleep(1)  # cool
-        lab.align(4000)
-        marks = [event() for _ in range(count + 1)]
-        marks[0].record()
-        for mark in marks[1:]:
-            work()
-            mark.record()
-        torch.cuda.synchronize()
-    us = lab.slowest([between_us(a, b) for a, b in zip(marks, marks[1:])])
-    return us[count // 2 :], {"every_us": [round(t, 1) for t in us]}
-
-
 ISOLATED = {
     "hbm_copy": measure_hbm_copy,
-    "launch_100_tiny": measure_launch,
-    "hops_idle": measure_hops,
-    "hops40_one_stream": measure_hops,
-    "hops40_two_streams": measure_hops,
     "graph40_same": measure_graph,
-    "graph40_hops": measure_graph,
     "host_issue": measure_host_issue,
     "host_loop": measure_host_loop,
     "p2p_copy_ring": measure_p2p_ring,
-    "p2p_copy_fanout": measure_p2p_fanout,
     "peer_store": measure_peer_store,
     "peer_flag": measure_peer_flag,
     "symm_barrier": measure_symm_barrier,
@@ -1285,7 +1257,8 @@ ISOLATED = {
     "cu_groups": measure_cu_groups,
     "gemm": measure_gemm,
     "gemv": measure_gemv,
-    "gemm+collective": measure_part,
+    "compiled_gemm": measure_compiled_gemm,
+    "embedding+collective": measure_gather,
     "sum": measure_sum,
     "triad": measure_triad,
 }
@@ -1300,14 +1273,8 @@ def measure(lab, r):
             return measure_held(lab, w, p)
         case "duty_cycle", "gemm":
             return measure_duty_cycle(lab, w, p)
-        case "sustained", "model":
-            return measure_sustained(lab, w, p)
-        case "beside_copy", "triad":
-            return measure_triad_beside_copy(lab, w, p)
-        case "beside_triad", "collective":
-            return measure_collective_beside_triad(lab, w, p)
         case "beside_cublas" | "beside_triton" | "beside_membound", "collective":
-            return measure_collective_beside_compute(lab, w, p, strategy)
+            return measure_beside(lab, w, p, strategy)
     raise Unsupported(f"no benchmark of {w['kind']} as {strategy}")
 
 
@@ -1347,43 +1314,159 @@ def trace_rows(lab, plan):
         record(lab, os.path.basename(path), lambda calls=calls: [call() for call in calls], 3)
 
 
-def pair(lab, name, op, chunks):
-    """A GEMM and the collective of its output, by rows in so many chunks, each collective as soon as its chunk is done."""
-    m, n, k = GEMMS[name]
-    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+def communicate(lab, op, mine, part, other, group):
+    match op:
+        case "all_reduce":
+            return dist.all_reduce(mine, group=group, async_op=True)
+        case "reduce_scatter":
+            return dist.reduce_scatter_tensor(part, mine, group=group, async_op=True)
+        case "all_to_all":
+            return dist.all_to_all_single(other, mine, group=group, async_op=True)
+        case "all_gather":
+            return dist.all_gather_into_tensor(other, part, group=group, async_op=True)
+
+
+def pair(lab, shape, op, chunks, group):
+    m, n, k = shape
     b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
     c = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
+    rows, kept = m // chunks, m // chunks // lab.world
+    if op == "all_gather":
+        x = torch.empty(m, k, device=lab.device, dtype=torch.bfloat16)
+        shard = torch.randn(m // lab.world, k, device=lab.device, dtype=torch.bfloat16)
+
+        def gathered():
+            pending = [communicate(lab, op, None, shard[i * kept:(i + 1) * kept], x[i * rows:(i + 1) * rows], group) for i in range(chunks)]
+            for i, h in enumerate(pending):
+                h.wait()
+                torch.mm(x[i * rows:(i + 1) * rows], b, out=c[i * rows:(i + 1) * rows])
+        return gathered
+    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
     other = torch.empty_like(c)
     part = torch.empty(m // lab.world, n, device=lab.device, dtype=torch.bfloat16)
-    rows, kept = m // chunks, m // chunks // lab.world
-
-    def communicate(i):
-        mine = c[i * rows : (i + 1) * rows]
-        match op:
-            case "all_reduce":
-                return dist.all_reduce(mine, async_op=True)
-            case "reduce_scatter":
-                return dist.reduce_scatter_tensor(part[i * kept : (i + 1) * kept], mine, async_op=True)
-            case "all_to_all":
-                return dist.all_to_all_single(other[i * rows : (i + 1) * rows], mine, async_op=True)
 
     def work():
         pending = []
         for i in range(chunks):
-            torch.mm(a[i * rows : (i + 1) * rows], b, out=c[i * rows : (i + 1) * rows])
-            pending.append(communicate(i))
-        for handle in pending:
-            handle.wait()
-
+            mine = c[i * rows:(i + 1) * rows]
+            torch.mm(a[i * rows:(i + 1) * rows], b, out=mine)
+            pending.append(communicate(lab, op, mine, part[i * kept:(i + 1) * kept], other[i * rows:(i + 1) * rows], group))
+        for h in pending:
+            h.wait()
     return work
 
 
-def trace_pairs(lab):
+def loop(lab, shape, op, count, overlap, group):
+    m, n, k = shape
+    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
+    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
+    cs = [torch.empty(m, n, device=lab.device, dtype=torch.bfloat16) for _ in range(count if overlap else 1)]
+    other = torch.empty_like(cs[0])
+    part = torch.empty(m // lab.world, n, device=lab.device, dtype=torch.bfloat16)
+
+    def work():
+        pending = []
+        for i in range(count):
+            mine = cs[i % len(cs)]
+            torch.mm(a, b, out=mine)
+            h = communicate(lab, op, mine, part, other, group)
+            if overlap:
+                pending.append(h)
+            else:
+                h.wait()
+        for h in pending:
+            h.wait()
+    return work
+
+
+class Book:
+    """Writes rows.jsonl: strategies, as `overlapse validate` reads them."""
+
+    def __init__(self, lab, prefix):
+        self.lab, self.n, self.prefix = lab, 0, prefix
+        self.file = open(os.path.join(lab.out, "rows.jsonl"), "w") if lab.rank == 0 else None
+
+    def row(self, workload, strategy, params, us, trace, per=1):
+        us = [t / per for t in us]
+        r = {"id": f"{self.prefix}{self.n:04d}", "machine": f"{self.lab.machine}x{self.lab.world}", "world": self.lab.world, "workload": workload,
+             "strategy": strategy, "params": {"queued": True} | params, "us": round(statistics.median(us), 2), "min_us": round(min(us), 2), "max_us": round(max(us), 2)}
+        if trace:
+            r["trace"] = trace
+        self.n += 1
+        if self.file:
+            self.file.write(json.dumps(r) + "\n")
+            self.file.flush()
+        self.lab.say(f"{workload['name']} {workload.get('collective')} {strategy} {params}: {r['us']}")
+
+
+def share(lab, case):
+    """A rank's name, (m, n, k) and collective of a line of SETS."""
+    name, m, n, k, by, op = case
+    return name, (m, n // lab.world if by == "n" else n, k // lab.world if by == "k" else k), op
+
+
+def pairs(lab, book, cases, configs):
+    w = lab.world
+    for case in cases:
+        name, shape, op = share(lab, case)
+        m, n, k = shape
+        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op,
+              "bytes": 2 * m * (k if op == "all_gather" else n)}
+        trace = f"traces/bulk_{name}_{op}_w{w}"
+        bulk = pair(lab, shape, op, 1, lab.group())
+        book.row(wl, "bulk", {}, lab.time(bulk), trace)
+        record(lab, os.path.basename(trace), bulk, 5)
+        del bulk
+        for chunks, channels, prio in configs:
+            work = pair(lab, shape, op, chunks, lab.group(channels or None, prio))
+            params = {"chunks": chunks} | ({"channels": channels} if channels else {}) | ({"comm_priority": True} if prio else {})
+            book.row(wl, "decompose", params, lab.time(work, head_us=400 + 100 * chunks), trace)
+            del work
+        torch.cuda.empty_cache()
+
+
+def loops(lab, book, cases, configs):
+    lab.iterations = 5
+    for case in cases:
+        name, shape, op = share(lab, case)
+        m, n, k = shape
+        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op, "bytes": 2 * m * n}
+        trace = f"traces/pipe_{name}_{op}_w{lab.world}"
+        work = loop(lab, shape, op, 16, False, lab.group())
+        for _ in range(2):
+            work()
+        with profiled(lab, os.path.basename(trace)):
+            work()
+        del work
+        for channels, prio in configs:
+            params = {"iterations": 16} | ({"channels": channels} if channels else {}) | ({"comm_priority": True} if prio else {})
+            for strategy in "bulk", "multistream":
+                work = loop(lab, shape, op, 16, strategy == "multistream", lab.group(channels or None, prio))
+                book.row(wl, strategy, params, lab.time(work, head_us=1500, warm=1), trace, per=16)
+                del work
+        torch.cuda.empty_cache()
+    lab.iterations = 11
+
+
+# What the capture of a machine ends with, to see how well its profile predicts: pairs that no benchmark above has.
+CHECK = {
+    "pairs": [  # a GEMM and the collective of its output; all_gather: of its input. Which of M, N, K the ranks divide
+        ("check_down", 6144, 5120, 13824, "k", "all_reduce"),
+        ("check_out", 8192, 6144, 6144, "k", "reduce_scatter"),
+        ("check_moe", 12288, 3072, 8192, "k", "all_to_all"),
+        ("check_up", 4096, 18432, 6144, "n", "all_gather"),
+    ],
+    "decompose": [(2, 0, False), (4, 0, True), (4, 8, False)],  # chunks, channels (0: the library's own), urgent
+    "loops": [("check_out", 8192, 6144, 6144, "k", "all_reduce"), ("check_moe", 12288, 3072, 8192, "k", "all_to_all")],
+    "multistream": [(0, False), (8, False)],  # channels, urgent
+}
+
+
+def check(lab):
     need_peers(lab)
-    for name, op in PAIRS:
-        record(lab, f"bulk_{name}_{op}", pair(lab, name, op, 1), 5)
-    for name, op in PAIRS[0], PAIRS[-1]:
-        record(lab, f"decompose4_{name}_{op}", pair(lab, name, op, 4), 5)
+    book = Book(lab, "check")
+    pairs(lab, book, CHECK["pairs"], CHECK["decompose"])
+    loops(lab, book, CHECK["loops"], CHECK["multistream"])
 
 
 MOE_TOKENS, LLAMA_TOKENS = 16384, 8192
@@ -1447,7 +1530,7 @@ def trace_llama(lab):
         record(lab, f"whole_llama70b_tp{lab.world}_prefill_s{LLAMA_TOKENS}", llama(lab), 2)
 
 
-TRACES = {"pairs": trace_pairs, "moe": trace_moe, "llama": trace_llama}
+TRACES = {"check": check, "moe": trace_moe, "llama": trace_llama}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -1520,27 +1603,28 @@ def skippable():
 
 
 def run_rows(lab, plan):
-    rows, skipped = Rows(lab), set()
+    rows, skipped, ranks = Rows(lab), set(), lab.world
     for i, r in enumerate(plan):
-        world = r.get("world", lab.world)
-        if world not in (1, lab.world):
+        world = r.get("world", ranks)
+        if world > ranks or world not in (1, ranks) and r["workload"]["kind"] != "collective":
             lab.say(f"{i + 1}/{len(plan)} {brief(r)}: skipped: needs {world} GPUs")
             continue
-        lab.alone = world == 1
-        try:
-            if not lab.alone or lab.rank == 0:
-                us, found = measure(lab, r)
-                if lab.rank == 0:
-                    rows.add(r, world, us, found)
-                    lab.say(f"{i + 1}/{len(plan)} {brief(r)}: {statistics.median(us):.1f} us")
-        except skippable() as e:
-            if (label(r), first_line(e)) not in skipped:
-                lab.say(f"{i + 1}/{len(plan)} {brief(r)}: skipped: {first_line(e)}")
-                skipped.add((label(r), first_line(e)))
+        with lab.first(world):
+            try:
+                if world not in (1, ranks):
+                    lab.group(r["params"].get("channels"))  # every rank takes part in making a group
+                if lab.rank < world:
+                    us, found = measure(lab, r)
+                    if lab.rank == 0:
+                        rows.add(r, world, us, found)
+                        lab.say(f"{i + 1}/{len(plan)} {brief(r)}: {statistics.median(us):.1f} us")
+            except skippable() as e:
+                if (label(r), first_line(e)) not in skipped:
+                    lab.say(f"{i + 1}/{len(plan)} {brief(r)}: skipped: {first_line(e)}")
+                    skipped.add((label(r), first_line(e)))
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         dist.barrier(group=lab.host)
-    lab.alone = lab.world == 1
     return rows.count
 
 
@@ -1565,9 +1649,9 @@ def parse(argv):
     return args
 
 
-def select(args, cus):
+def select(args, cus, ranks):
     """The requests and whether traces are wanted."""
-    plan = list(read_plan(args.plan) if args.plan else default_plan(cus, args.quick))
+    plan = list(read_plan(args.plan) if args.plan else default_plan(cus, ranks, args.quick))
     known = {label(r) for r in plan} | {"traces"}
     wanted = set(args.only.split(",")) if args.only else known
     skip = set(filter(None, args.skip.split(",")))
@@ -1581,7 +1665,7 @@ def select(args, cus):
 
 def main(argv):
     args = parse(argv)
-    plan, traces = select(args, args.cus)  # before any GPU is touched: a wrong label or plan ends it here
+    plan, traces = select(args, args.cus, int(os.environ.get("WORLD_SIZE", "8")))  # before any GPU is touched: a wrong label or plan ends it here
     if args.list or args.labels:
         counts = {}
         for r in plan:
@@ -1593,7 +1677,7 @@ def main(argv):
         sys.exit("capture.py: PyTorch with CUDA or ROCm, and a GPU, are needed to measure; --list needs neither")
     os.makedirs(args.out, exist_ok=True)
     lab = Lab(args)
-    plan, traces = select(args, lab.cus)
+    plan, traces = select(args, lab.cus, lab.world)
     lab.say(f"{lab.world} x {lab.properties.name}, {len(plan)} requests, to {args.out}")
     if lab.rank == 0:
         with open(os.path.join(args.out, "machine.json"), "w") as f:

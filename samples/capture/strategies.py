@@ -7,16 +7,14 @@ Writes OUT/rows.jsonl, a row a measurement, and OUT/traces, the bulk traces that
 them for your own. Needs Triton, and beside it capture.py, whose laboratory it uses.
 """
 import argparse
-import json
 import os
-import statistics
 
 import torch
 import torch.distributed as dist
 import triton
 import triton.language as tl
 
-from capture import Lab, profiled, record
+from capture import TILE, Book, Lab, loops, pairs, record, share
 
 # Sizes of C[M,N] = A[M,K] B[K,N]: of the whole product, and which of them is divided by the ranks.
 SETS = {
@@ -137,141 +135,29 @@ SETS = {
         "onesided": [("wide", 20480, 2560, 12800, "k", "reduce_scatter"), ("starcoder_in", 5120, 24576, 6144, "n", "all_gather")],
         "fused": [("moe_granite", 10240, 3072, 4096), ("moe_olmoe", 6144, 2048, 8192)],
     },
+    "seventh": {
+        "pairs": [
+            ("mistral_fc2", 5120, 5120, 20480, "k", "all_reduce"),
+            ("mistral_fc2", 5120, 5120, 20480, "k", "reduce_scatter"),
+            ("qwen14b_op", 14336, 5120, 5120, "k", "all_reduce"),
+            ("deep_fc2", 3072, 6144, 32768, "k", "reduce_scatter"),
+            ("moe_mid", 9216, 4608, 9216, "k", "all_to_all"),
+            ("gemma_in", 7168, 21504, 5376, "n", "all_gather"),
+        ],
+        "decompose": [
+            (2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (4, 10, False), (2, 5, False), (8, 20, True),
+        ],
+        "loops": [("mistral_fc2", 5120, 5120, 20480, "k", "all_reduce"), ("moe_mid", 9216, 4608, 9216, "k", "all_to_all")],
+        "multistream": [(0, False), (0, True), (10, False), (24, True)],
+        "onesided": [
+            ("mistral_fc2", 5120, 5120, 20480, "k", "reduce_scatter"),
+            ("deep_fc2", 3072, 6144, 32768, "k", "reduce_scatter"),
+            ("gemma_in", 7168, 21504, 5376, "n", "all_gather"),
+        ],
+        "fused": [("moe_glm", 8192, 5120, 3072), ("moe_dbrx", 4096, 6144, 5376)],
+    },
 }
 PROGRAMS = (132, 128, 116, 100, 84)  # persistent workgroups of a fused kernel
-TILE = (128, 256, 64)
-
-
-def communicate(lab, op, mine, part, other, group):
-    match op:
-        case "all_reduce":
-            return dist.all_reduce(mine, group=group, async_op=True)
-        case "reduce_scatter":
-            return dist.reduce_scatter_tensor(part, mine, group=group, async_op=True)
-        case "all_to_all":
-            return dist.all_to_all_single(other, mine, group=group, async_op=True)
-        case "all_gather":
-            return dist.all_gather_into_tensor(other, part, group=group, async_op=True)
-
-
-def pair(lab, shape, op, chunks, group):
-    m, n, k = shape
-    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
-    c = torch.empty(m, n, device=lab.device, dtype=torch.bfloat16)
-    rows, kept = m // chunks, m // chunks // lab.world
-    if op == "all_gather":
-        x = torch.empty(m, k, device=lab.device, dtype=torch.bfloat16)
-        shard = torch.randn(m // lab.world, k, device=lab.device, dtype=torch.bfloat16)
-
-        def gathered():
-            pending = [communicate(lab, op, None, shard[i * kept:(i + 1) * kept], x[i * rows:(i + 1) * rows], group) for i in range(chunks)]
-            for i, h in enumerate(pending):
-                h.wait()
-                torch.mm(x[i * rows:(i + 1) * rows], b, out=c[i * rows:(i + 1) * rows])
-        return gathered
-    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
-    other = torch.empty_like(c)
-    part = torch.empty(m // lab.world, n, device=lab.device, dtype=torch.bfloat16)
-
-    def work():
-        pending = []
-        for i in range(chunks):
-            mine = c[i * rows:(i + 1) * rows]
-            torch.mm(a[i * rows:(i + 1) * rows], b, out=mine)
-            pending.append(communicate(lab, op, mine, part[i * kept:(i + 1) * kept], other[i * rows:(i + 1) * rows], group))
-        for h in pending:
-            h.wait()
-    return work
-
-
-def loop(lab, shape, op, count, overlap, group):
-    m, n, k = shape
-    a = torch.randn(m, k, device=lab.device, dtype=torch.bfloat16)
-    b = torch.randn(k, n, device=lab.device, dtype=torch.bfloat16) / k**0.5
-    cs = [torch.empty(m, n, device=lab.device, dtype=torch.bfloat16) for _ in range(count if overlap else 1)]
-    other = torch.empty_like(cs[0])
-    part = torch.empty(m // lab.world, n, device=lab.device, dtype=torch.bfloat16)
-
-    def work():
-        pending = []
-        for i in range(count):
-            mine = cs[i % len(cs)]
-            torch.mm(a, b, out=mine)
-            h = communicate(lab, op, mine, part, other, group)
-            if overlap:
-                pending.append(h)
-            else:
-                h.wait()
-        for h in pending:
-            h.wait()
-    return work
-
-
-class Book:
-    def __init__(self, lab, prefix):
-        self.lab, self.n, self.prefix = lab, 0, prefix
-        self.file = open(os.path.join(lab.out, "rows.jsonl"), "w") if lab.rank == 0 else None
-
-    def row(self, workload, strategy, params, us, trace, per=1):
-        us = [t / per for t in us]
-        r = {"id": f"{self.prefix}{self.n:04d}", "machine": f"{self.lab.machine}x{self.lab.world}", "world": self.lab.world, "workload": workload,
-             "strategy": strategy, "params": {"queued": True} | params, "us": round(statistics.median(us), 2), "min_us": round(min(us), 2), "max_us": round(max(us), 2)}
-        if trace:
-            r["trace"] = trace
-        self.n += 1
-        if self.file:
-            self.file.write(json.dumps(r) + "\n")
-            self.file.flush()
-        self.lab.say(f"{workload['name']} {workload.get('collective')} {strategy} {params}: {r['us']}")
-
-
-def share(lab, case):
-    """A rank's name, (m, n, k) and collective of a line of SETS."""
-    name, m, n, k, by, op = case
-    return name, (m, n // lab.world if by == "n" else n, k // lab.world if by == "k" else k), op
-
-
-def pairs(lab, book, cases, configs):
-    w = lab.world
-    for case in cases:
-        name, shape, op = share(lab, case)
-        m, n, k = shape
-        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op,
-              "bytes": 2 * m * (k if op == "all_gather" else n)}
-        trace = f"traces/bulk_{name}_{op}_w{w}"
-        bulk = pair(lab, shape, op, 1, lab.group())
-        book.row(wl, "bulk", {}, lab.time(bulk), trace)
-        record(lab, os.path.basename(trace), bulk, 5)
-        del bulk
-        for chunks, channels, prio in configs:
-            work = pair(lab, shape, op, chunks, lab.group(channels or None, prio))
-            params = {"chunks": chunks} | ({"channels": channels} if channels else {}) | ({"comm_priority": True} if prio else {})
-            book.row(wl, "decompose", params, lab.time(work, head_us=400 + 100 * chunks), trace)
-            del work
-        torch.cuda.empty_cache()
-
-
-def loops(lab, book, cases, configs):
-    lab.iterations = 5
-    for case in cases:
-        name, shape, op = share(lab, case)
-        m, n, k = shape
-        wl = {"name": name, "kind": "gemm+collective", "m": m, "n": n, "k": k, "dtype": "bf16", "collective": op, "bytes": 2 * m * n}
-        trace = f"traces/pipe_{name}_{op}_w{lab.world}"
-        work = loop(lab, shape, op, 16, False, lab.group())
-        for _ in range(2):
-            work()
-        with profiled(lab, os.path.basename(trace)):
-            work()
-        del work
-        for channels, prio in configs:
-            params = {"iterations": 16} | ({"channels": channels} if channels else {}) | ({"comm_priority": True} if prio else {})
-            for strategy in "bulk", "multistream":
-                work = loop(lab, shape, op, 16, strategy == "multistream", lab.group(channels or None, prio))
-                book.row(wl, strategy, params, lab.time(work, head_us=1500, warm=1), trace, per=16)
-                del work
-        torch.cuda.empty_cache()
-    lab.iterations = 11
 
 
 def onesided(lab, book, cases):

@@ -3,7 +3,6 @@
 package calibrate
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -17,9 +16,25 @@ type Fit struct {
 	Key      string  // "fabric.egress"
 	Value    string  // as the profile writes it; "19 rows" for a table
 	Rule     string  // how it is read off the rows
-	Rows     []Row   // that it was read off; none where the base's value stays
-	Residual float64 // median of |rule/row - 1| over Rows; 0 where the rule passes through them
+	Rows     []Row   // that it was read off
+	Residual float64 // median of |rule/row - 1| over Rows, 0 where the rule passes through them; of a law its mean error over left-out rows
+	Kept     string  // why the base's value stays although there are rows
 	Missing  string  // the rows that would settle it, where there were none
+}
+
+// A Result is a calibrated profile.
+type Result struct {
+	Machine machine.Machine
+	Fits    []Fit    // of every parameter that calibration can read, in the order of reading
+	Choices []Choice // how each law was read
+	Rows    int      // that anything was read off
+}
+
+// Options of a calibration.
+type Options struct {
+	// Refit replaces every parameter that rows settle, even where the base predicts
+	// left-out rows better: for rows that the base itself was read off.
+	Refit bool
 }
 
 // A rule reads one number or table off the rows.
@@ -40,39 +55,72 @@ type reading struct {
 
 // A calibration is under way: rules read c.rows, and from c.m what earlier rules found.
 type calibration struct {
-	rows []Row
+	rows []Row // without those that are left out for a trial
+	all  []Row
 	m    machine.Machine
+	wait map[string]float64 // by strategy: seconds that collectives wait for free compute units, where rows count it
+}
+
+// A step reads a rule or a law.
+type step struct {
+	rule *rule
+	law  *law
 }
 
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles
 // (data-sheet facts, footprints, gaps that only traces show) stays as base has
-// it. Only isolated measurements are read: rows of strategies are for
-// validation, and nothing is fitted to them. Where rows are of the base's own
-// machine, what its tables have recorded counts with them. The fits come in the order of the
-// rules, those without rows included. The error is for rows that contradict
-// each other or the base (rule E1).
-func Calibrate(rows []Row, base machine.Machine) (machine.Machine, []Fit, error) {
-	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base)}
-	var fits []Fit
-	var errs []error
-	for _, r := range rules() {
-		f := r.read(c)
-		fit := Fit{Key: r.key, Rule: r.how, Rows: f.rows, Residual: f.residual}
-		e := find(&c.m, r.key)
-		switch {
-		case !fresh(f.rows):
-			fit.Rows, fit.Residual, fit.Missing = nil, 0, r.need
-		case e.Table != nil:
-			*e.Table = machine.Table{Rows: tidy(f.table, e.Dims), Source: r.source(f)}
-		case !(f.value > 0) || math.IsInf(f.value, 0):
-			errs = append(errs, fmt.Errorf("%s: %s gives %v from %s: the rows contradict each other", r.key, r.how, f.value, idList(f.rows)))
-		default:
-			*e.Quantity = newQuantity(f.value, e, r.source(f))
+// it, and so does a law that base predicts better (rule E6). Only isolated measurements are
+// read: rows of strategies are for validation, and nothing is fitted to them. Where rows are
+// of the base's own machine, what its tables have recorded counts with them. The error is
+// for rows of which none can be read.
+func Calibrate(rows []Row, base machine.Machine, o Options) (Result, error) {
+	c := &calibration{rows: slices.Concat(rows, recorded(&base, rows)), m: clone(base), wait: map[string]float64{}}
+	c.all = c.rows
+	var res Result
+	read := map[string]bool{}
+	for _, s := range steps() {
+		if s.law != nil {
+			fits, choice := s.law.run(c, o.Refit)
+			res.Fits = append(res.Fits, fits...)
+			if choice.Rows > 0 {
+				res.Choices = append(res.Choices, choice)
+			}
+		} else {
+			res.Fits = append(res.Fits, s.rule.run(c))
 		}
-		fit.Value = e.String()
-		fits = append(fits, fit)
 	}
-	return c.m, fits, errors.Join(errs...)
+	for _, f := range res.Fits {
+		for i := range f.Rows {
+			if f.Rows[i].ID != recordedID {
+				read[f.Rows[i].File+f.Rows[i].ID] = true
+			}
+		}
+	}
+	res.Machine, res.Rows = c.m, len(read)
+	if len(rows) > 0 && res.Rows == 0 {
+		return res, fmt.Errorf("none of %d rows is an isolated benchmark that a profile is read off (samples/capture/README.md lists them)", len(rows))
+	}
+	return res, nil
+}
+
+// run reads a rule into c.m. Where the rows contradict each other the base's value stays.
+func (r *rule) run(c *calibration) Fit {
+	f := r.read(c)
+	fit := Fit{Key: r.key, Rule: r.how, Rows: f.rows, Residual: f.residual}
+	e := find(&c.m, r.key)
+	switch {
+	case !fresh(f.rows):
+		fit.Rows, fit.Residual, fit.Missing = nil, 0, r.need
+	case e.Table != nil:
+		*e.Table = machine.Table{Rows: tidy(f.table, e.Dims), Source: r.source(f)}
+	case !(f.value > 0) || math.IsInf(f.value, 0):
+		fit.Residual = 0
+		fit.Kept = fmt.Sprintf("the rows contradict each other: %s gives %v", r.how, newQuantity(f.value, e, ""))
+	default:
+		*e.Quantity = newQuantity(f.value, e, r.source(f))
+	}
+	fit.Value = e.String()
+	return fit
 }
 
 // source is what the profile says of a number.
@@ -132,14 +180,33 @@ func find(m *machine.Machine, key string) profile.Entry {
 	panic("machine: no key " + key)
 }
 
-// rules lists them in an order in which each finds what it builds on (rule E2).
-func rules() []rule {
-	list := append(launchRules(), memoryRules()...)
-	list = append(list, matmulRules()...)
-	list = append(list, fabricRules()...)
-	for _, op := range profile.RecordedOps {
-		list = append(list, collectiveRules(op)...)
+// steps lists rules and laws in an order in which each finds what it builds on (rule E2).
+func steps() (list []step) {
+	rules := func(rules []rule) {
+		for _, r := range rules {
+			list = append(list, step{rule: &r})
+		}
 	}
+	laws := func(laws ...law) {
+		for _, l := range laws {
+			list = append(list, step{law: &l})
+		}
+	}
+	rules(launchRules())
+	rules(memoryRules())
+	rules(clusterRules())
+	laws(gemmLaw())
+	rules(matmulRules())
+	laws(ownedLaw())
+	rules(compiledRules())
+	laws(clockLaw())
+	rules(clockRules())
+	rules(fabricRules())
+	for _, op := range profile.RecordedOps {
+		laws(channelLaw(op), latencyLaw(op), linkLaw(op))
+		rules([]rule{timesRule(op)})
+	}
+	laws(coRunLaws()...)
 	return list
 }
 
@@ -184,7 +251,10 @@ func off(predicted, measured float64) float64 { return math.Abs(predicted/measur
 
 // solve is least squares of a·x = y, each row weighted by 1/y so that errors
 // are relative. ok is false where the rows do not settle x.
-func solve(a [][]float64, y []float64) (x []float64, ok bool) {
+func solve(a [][]float64, y []float64) (x []float64, ok bool) { return solveWeighted(a, y, y) }
+
+// solveWeighted is least squares of a·x = y, each row weighted by 1/size.
+func solveWeighted(a [][]float64, y, size []float64) (x []float64, ok bool) {
 	if len(a) == 0 || len(a) < len(a[0]) {
 		return nil, false
 	}
@@ -193,7 +263,7 @@ func solve(a [][]float64, y []float64) (x []float64, ok bool) {
 	for i := range normal {
 		normal[i] = make([]float64, n+1)
 		for r := range a {
-			w := 1 / (y[r] * y[r])
+			w := 1 / (size[r] * size[r])
 			for j := range n {
 				normal[i][j] += w * a[r][i] * a[r][j]
 			}

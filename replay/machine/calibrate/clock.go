@@ -7,29 +7,84 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// The clock is read off duty cycles: a GEMM over and over, with pauses in
+// clockLaw reads the clock off duty cycles: a GEMM over and over, with pauses in
 // which nothing, memory traffic or a collective runs. All GPUs of a board share
-// its power and cooling, so that no two machines agree to better than 3 %:
-// medians over those measured.
-func clockRules() []rule {
-	const cycles = "strategy duty_cycle, kind gemm"
-	return []rule{
-		{
-			"clock.exponent", "slope of log slowdown over log busy fraction, of a GEMM with idle pauses", cycles + ", at three gaps and more, one of them 0 and one twice the GEMM's time", readExponent,
-		},
-		{
-			"clock.knee", "draw at which GEMMs back to back settle, median", cycles + ", gap 0, or kind gemm+collective, part compute, once with back_to_back and once without", readKnee,
-		},
-		{
-			"clock.memory", "what is left of the knee alongside GEMMs with a triad between them, over the triad's part of the time, median", cycles + " with fill triad", readFill("triad"),
-		},
-		{
-			"clock.link", "the same of a collective between them", cycles + " with fill of a collective, on two GPUs or more", readFill(""),
-		},
-		{
-			"clock.hold", "time until GEMMs slow down over what the law has it at in times of itself, median", cycles + " with every10_us", readHold,
-		},
+// its power and cooling, so that no two machines agree to better than 3 %. What differs
+// most between GPUs of one kind is the draw that they sustain.
+func clockLaw() law {
+	l := law{
+		name: "clock under the power limit",
+		keys: []string{"clock.exponent", "clock.knee", "clock.memory", "clock.link"},
+		need: "strategy duty_cycle, kind gemm, at three gaps and more, one of them 0; with fill triad, and of a collective",
+		rows: func(c *calibration) []Row { return c.pick(isCycle) },
 	}
+	l.predict = func(c *calibration, r *Row) (predicted, measured float64) {
+		x := cycle{*r, c.coolest()[gemmOf(r)]}
+		return x.cool / c.m.Clock.Settled(x.demand(&c.m)), r.Us * 1e-6
+	}
+	const how = "draws at which GEMMs settle, back to back and with pauses, and alongside"
+	l.ways = []way{
+		{how: "draw at which GEMMs settle, back to back and with pauses", keys: []string{"clock.knee"}, fit: func(c *calibration) bool {
+			return c.m.Clock.Known() && c.fitClock(1)
+		}},
+		{how: how + " triads and collectives", keys: []string{"clock.knee", "clock.memory", "clock.link"}, fit: func(c *calibration) bool {
+			return c.m.Clock.Known() && c.fitClock(3)
+		}},
+		{how: how + " triads and collectives, with the slope over the busy part of the time", keys: l.keys, fit: func(c *calibration) bool { return c.fitClock(4) }},
+	}
+	return l
+}
+
+// fitClock searches the first so many parameters, one after the other, for the least square
+// of log errors.
+func (c *calibration) fitClock(free int) bool {
+	list := c.cycles()
+	var gaps []float64
+	for _, x := range list {
+		if x.Params.Fill == "" && !slices.Contains(gaps, x.Params.GapUs) {
+			gaps = append(gaps, x.Params.GapUs)
+		}
+	}
+	if len(gaps) < min(3, free) || len(list) < free+1 {
+		return false
+	}
+	k := &c.m.Clock
+	if !k.Known() { // where the search begins
+		k.Exponent.Value, k.Knee.Value = 0.5, 0.7
+		k.Memory.Value, k.Link.Value = 0.4, 0.4
+		for _, q := range []*machine.Quantity{&k.Exponent, &k.Knee, &k.Memory, &k.Link} {
+			q.Mark = machine.Sourced
+		}
+	}
+	parameters := []struct {
+		at          *machine.Quantity
+		least, most float64
+	}{
+		{&k.Knee, 0.2, 1.5}, {&k.Memory, 0.01, 1.5}, {&k.Link, 0.01, 1.5}, {&k.Exponent, 0.1, 0.9},
+	}
+	demands := make([]machine.Demand, len(list))
+	for i, x := range list {
+		demands[i] = x.demand(&c.m)
+	}
+	for range 8 {
+		for _, p := range parameters[:free] {
+			p.at.Value = lowest(func(v float64) (sum float64) {
+				p.at.Value = v
+				for i, x := range list {
+					e := math.Log(x.slowdown() * k.Settled(demands[i]))
+					sum += e * e
+				}
+				return sum
+			}, p.least, p.most)
+		}
+	}
+	return true
+}
+
+func clockRules() []rule {
+	return []rule{{
+		"clock.hold", "time until GEMMs slow down over what the law has it at in times of itself, median", "strategy duty_cycle, kind gemm, with every10_us", readHold,
+	}}
 }
 
 // A cycle is a duty cycle and what the GEMM takes in it at full clock.
@@ -38,25 +93,42 @@ type cycle struct {
 	cool float64 // seconds
 }
 
-// cycles pairs duty cycles with the shortest time of their GEMM on their machine.
-func (c *calibration) cycles() []cycle {
-	rows := c.pick(func(r *Row) bool { return r.Strategy == "duty_cycle" && r.Workload.Kind == "gemm" && r.Us > 0 })
-	type gemm struct {
-		machine string
-		world   int
-		m, n, k int64
-	}
-	of := func(r Row) gemm { return gemm{r.Machine, r.World, r.Workload.M, r.Workload.N, r.Workload.K} }
-	cool := map[gemm]float64{}
-	for _, r := range rows {
+// A cycleGEMM is the GEMM of a duty cycle, on a machine.
+type cycleGEMM struct {
+	machine string
+	world   int
+	m, n, k int64
+}
+
+func gemmOf(r *Row) cycleGEMM {
+	return cycleGEMM{r.Machine, r.World, r.Workload.M, r.Workload.N, r.Workload.K}
+}
+
+func isCycle(r *Row) bool {
+	return r.Strategy == "duty_cycle" && r.Workload.Kind == "gemm" && r.Us > 0
+}
+
+// coolest is the shortest time of each GEMM in any of its duty cycles, in seconds.
+func (c *calibration) coolest() map[cycleGEMM]float64 {
+	cool := map[cycleGEMM]float64{}
+	for i := range c.all {
+		r := &c.all[i]
+		if !isCycle(r) {
+			continue
+		}
 		least := slices.Min(append([]float64{r.Us}, r.Params.Every10Us...)) * 1e-6
-		if was, ok := cool[of(r)]; !ok || least < was {
-			cool[of(r)] = least
+		if was, ok := cool[gemmOf(r)]; !ok || least < was {
+			cool[gemmOf(r)] = least
 		}
 	}
-	var list []cycle
-	for _, r := range rows {
-		list = append(list, cycle{r, cool[of(r)]})
+	return cool
+}
+
+// cycles pairs duty cycles with the shortest time of their GEMM on their machine.
+func (c *calibration) cycles() (list []cycle) {
+	cool := c.coolest()
+	for _, r := range c.pick(isCycle) {
+		list = append(list, cycle{r, cool[gemmOf(&r)]})
 	}
 	return list
 }
@@ -87,116 +159,6 @@ func (x cycle) demand(m *machine.Machine) machine.Demand {
 		d.Link = x.filled()
 	}
 	return d
-}
-
-func readExponent(c *calibration) reading {
-	var f reading
-	var points [][]float64
-	var slow []float64
-	for _, x := range c.cycles() {
-		if x.Params.Fill != "" {
-			continue
-		}
-		f.rows = append(f.rows, x.Row)
-		// Below 1.5 % it is noise and leakage, not the cap.
-		if s := x.slowdown(); s > 1.015 {
-			points = append(points, []float64{1, math.Log(x.Us / (x.Us + x.Params.GapUs))})
-			slow = append(slow, math.Log(s))
-		}
-	}
-	if len(f.rows) < 3 || len(points) < 2 {
-		return reading{}
-	}
-	x, ok := solve(points, slow)
-	if !ok {
-		return reading{}
-	}
-	f.value = x[1]
-	var res []float64
-	for i, p := range points {
-		res = append(res, off(math.Exp(x[0]+x[1]*p[1]), math.Exp(slow[i])))
-	}
-	f.residual = median(res)
-	return f
-}
-
-func readKnee(c *calibration) reading {
-	if !c.m.Clock.Exponent.Known() {
-		return reading{}
-	}
-	var f reading
-	var knees []float64
-	hot := c.backToBack()
-	for _, x := range c.cycles() {
-		if x.Params.GapUs == 0 {
-			hot = append(hot, x)
-		}
-	}
-	for _, x := range hot {
-		d := x.demand(&c.m)
-		knees = append(knees, c.m.Clock.Draw(d, d.At))
-		f.rows = append(f.rows, x.Row)
-	}
-	f.value = median(knees)
-	clock := c.m.Clock
-	clock.Knee = machine.Quantity{Value: f.value}
-	f.residual = settles(clock, &c.m, hot)
-	return f
-}
-
-// backToBack is GEMMs of several iterations, as duty cycles without pauses.
-func (c *calibration) backToBack() []cycle {
-	parts := c.pick(func(r *Row) bool {
-		return r.Workload.Kind == "gemm+collective" && r.Workload.Part == "compute" && r.Strategy == "isolated" && r.Workload.Tile == nil
-	})
-	var list []cycle
-	for _, hot := range parts {
-		i := slices.IndexFunc(parts, func(r Row) bool {
-			w, h := r.Workload, hot.Workload
-			return !w.BackToBack && w.M == h.M && w.N == h.N && w.K == h.K
-		})
-		if hot.Workload.BackToBack && i >= 0 {
-			list = append(list, cycle{hot, c.seconds(parts[i])})
-		}
-	}
-	return list
-}
-
-// settles is the median of how far the law is from where cycles settled.
-func settles(c machine.Clock, m *machine.Machine, list []cycle) float64 {
-	var res []float64
-	for _, x := range list {
-		d := x.demand(m)
-		res = append(res, off(d.At, c.Settled(d)))
-	}
-	return median(res)
-}
-
-// readFill is the draw of what fills the pauses: "triad", or "" for collectives.
-func readFill(fill string) func(c *calibration) reading {
-	return func(c *calibration) reading {
-		if !c.m.Clock.Known() {
-			return reading{}
-		}
-		var list []cycle
-		var draws []float64
-		bare := c.m.Clock
-		bare.Memory, bare.Link = machine.Quantity{}, machine.Quantity{}
-		f := reading{}
-		for _, x := range c.cycles() {
-			if is := x.Params.Fill; is == "" || (is == "triad") != (fill == "triad") || x.Params.GapUs == 0 || x.slowdown() < 1.015 {
-				continue
-			}
-			d := x.demand(&c.m)
-			draws = append(draws, (c.m.Clock.Knee.Value-bare.Draw(d, d.At))*d.Time/x.filled())
-			f.rows, list = append(f.rows, x.Row), append(list, x)
-		}
-		f.value = median(draws)
-		clock := bare
-		clock.Memory, clock.Link = machine.Quantity{Value: f.value}, machine.Quantity{Value: f.value} // no cycle has both
-		f.residual = settles(clock, &c.m, list)
-		return f
-	}
 }
 
 // readHold takes the time from the first GEMM to the middle of the ten in which

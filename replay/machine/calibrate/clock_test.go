@@ -47,10 +47,11 @@ func TestCalibrateInvertsTheClock(t *testing.T) {
 		cycle(gap, "triad")
 		cycle(gap, "all_gather")
 	}
-	m, _, err := Calibrate(rows, base)
+	res, err := Calibrate(rows, base, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	m := res.Machine
 	for _, c := range []struct {
 		name      string
 		got, want machine.Quantity

@@ -9,46 +9,67 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-func matmulRules() []rule {
-	const cool = "kind gemm with cool: GEMMs of several sizes after a pause, some of one wave, some of many; and tiles"
-	const named = "kind gemm with kernel_name: 50 GEMMs and more of several sizes; or " + cool
-	tiles := func(read func(f *reading, t tileFit)) func(*calibration) reading {
-		return func(c *calibration) reading {
-			t, ok := c.fitTiles()
-			if !ok {
-				return reading{}
-			}
-			f := reading{rows: t.rows, residual: t.residual}
-			read(&f, t)
-			return f
-		}
+const (
+	coolRows  = "kind gemm with cool: GEMMs of several sizes after a pause, some of one wave, some of many; and tiles"
+	namedRows = "kind gemm with kernel_name: 50 GEMMs and more of several sizes; or " + coolRows
+)
+
+func clusterRules() []rule {
+	return []rule{{
+		"matmul.clusters", "as kernels' names have them, the most frequent of each tile; tiles that were not seen as before", "kind gemm with kernel_name", readClusters,
+	}}
+}
+
+// gemmLaw is the time of the library's GEMMs by their tiles, and which tile it takes.
+func gemmLaw() law {
+	l := law{
+		name:   "GEMMs of other sizes",
+		keys:   []string{"matmul.rate", "matmul.tile_start", "matmul.exposed", "matmul.reduce", "matmul.tiles"},
+		need:   namedRows,
+		rows:   func(c *calibration) []Row { return c.tileRows() },
+		weight: func(measured float64) float64 { return min(1, measured/shortKernel) },
+		predict: func(c *calibration, r *Row) (predicted, measured float64) {
+			m := c.m
+			m.Matmul.Shapes, m.Matmul.Taken = machine.Table{Mark: machine.Unknown}, machine.Table{Mark: machine.Unknown}
+			w := r.Workload
+			return m.Preferred(w.M, w.N, w.K).Seconds, r.Us*1e-6 - c.starting(*r)
+		},
 	}
-	list := []rule{
+	line := []string{"matmul.rate", "matmul.tile_start", "matmul.exposed"}
+	l.ways = []way{
+		{how: "time of GEMMs, the base's rate times one factor", keys: line[:1], fit: func(c *calibration) bool {
+			f := l.factor(c)
+			if !(f > 0) {
+				return false
+			}
+			c.m.Matmul.Rate.Value /= f
+			return true
+		}},
+		{how: "time of GEMMs over waves, multiply-adds a tile and the memory's time for the operands", keys: line, fit: func(c *calibration) bool {
+			t, ok := c.fitTiles(false)
+			if ok {
+				mm := &c.m.Matmul
+				mm.Rate.Value, mm.TileStart.Value, mm.Exposed.Value = t.m.Matmul.Rate.Value, t.m.Matmul.TileStart.Value, t.m.Matmul.Exposed.Value
+			}
+			return ok
+		}},
+		{how: "the same, of tiles as kernels' names have them, each with its slowness; preferences that best reproduce which the library takes, and the times", keys: l.keys, fit: func(c *calibration) bool {
+			t, ok := c.fitTiles(true)
+			if ok {
+				shapes, taken := c.m.Matmul.Shapes, c.m.Matmul.Taken
+				c.m.Matmul = t.m.Matmul
+				c.m.Matmul.Shapes, c.m.Matmul.Taken = shapes, taken
+			}
+			return ok
+		}},
+	}
+	return l
+}
+
+func matmulRules() []rule {
+	return []rule{
 		{
-			"matmul.clusters", "as kernels' names have them, the most frequent of each tile; tiles that were not seen as before", "kind gemm with kernel_name", readClusters,
-		},
-		{
-			"matmul.rate", "time over waves and multiply-adds a tile, tiles as kernels' names have them", named,
-			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.Rate.Value }),
-		},
-		{
-			"matmul.tile_start", "the same at no multiply-adds", named,
-			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.TileStart.Value }),
-		},
-		{
-			"matmul.exposed", "the same over the memory's time for the operands", named + " of few rows by large matrices",
-			tiles(func(f *reading, t tileFit) { f.value = t.m.Matmul.Exposed.Value }),
-		},
-		{
-			"matmul.reduce", "what that leaves of GEMMs whose tiles are split along K, less the sums' traffic, median", "kind gemm with kernel_name: GEMMs of few tiles and great depth",
-			tiles(func(f *reading, t tileFit) { f.rows, f.value, f.residual = t.split, t.m.Matmul.Reduce.Value, 0 }),
-		},
-		{
-			"matmul.tiles", "tiles as kernels' names have them; preferences that best reproduce which the library takes, and the times; slowness: median over rows of what the law leaves", named,
-			tiles(func(f *reading, t tileFit) { f.table = t.m.Matmul.Tiles.Rows }),
-		},
-		{
-			"matmul.shapes", "time of the row less launch.timing", cool,
+			"matmul.shapes", "time of the row less launch.timing", coolRows,
 			func(c *calibration) reading {
 				f := reading{rows: c.cool()}
 				for _, r := range f.rows {
@@ -58,11 +79,14 @@ func matmulRules() []rule {
 			},
 		},
 		{
-			"matmul.taken", "the kernels' names, where the law prefers another tile; of GEMMs that no row has, as before", named,
-			tiles(func(f *reading, t tileFit) { f.residual, f.table = 0, t.taken() }),
+			"matmul.taken", "the kernels' names, where the law prefers another tile; of GEMMs that no row has, as before", namedRows,
+			func(c *calibration) reading {
+				t := c.tileFit()
+				return reading{rows: t.rows, table: t.taken()}
+			},
 		},
 		{
-			"gpu.flops", "best GEMM of at least 4 waves", cool,
+			"gpu.flops", "best GEMM of at least 4 waves", coolRows,
 			func(c *calibration) reading {
 				f := reading{}
 				for _, r := range c.cool() {
@@ -75,22 +99,23 @@ func matmulRules() []rule {
 				return f
 			},
 		},
+	}
+}
+
+func compiledRules() []rule {
+	return []rule{
 		{
-			"matmul.owned", "tiles owned that best explain the time while a kernel holds CUs from start to end", "strategy held_slots, kind gemm, held_cus 0 and several more, hold_us beyond the end", readOwned,
-		},
-		{
-			"matmul.compiled", "two tiles of compiled GEMMs on each CU", "kind gemm+gemm, part producer or consumer, with a grid of more than the CUs and at most twice",
+			"matmul.compiled", "two tiles of compiled GEMMs on each CU", "kind compiled_gemm, one tile for each of twice as many programs as CUs",
 			func(c *calibration) reading { return c.readCompiled(2) },
 		},
 		{
-			"matmul.lone", "one tile of compiled GEMMs on some of the CUs, median", "kind gemm+gemm, part producer or consumer, with a grid of at most the CUs",
+			"matmul.lone", "one tile of compiled GEMMs on some of the CUs, median", "kind compiled_gemm, one tile for each of as many programs as CUs or fewer",
 			func(c *calibration) reading { return c.readCompiled(1) },
 		},
 		{
-			"matmul.crowd", "time of a compiled tile over the idle fraction of the CUs", "kind gemm+collective, part compute, tile, with programs up to the CUs", readCrowd,
+			"matmul.crowd", "time of a compiled tile over the idle fraction of the CUs", "kind compiled_gemm, several tiles a program, programs up to the CUs", readCrowd,
 		},
 	}
-	return append(list, clockRules()...)
 }
 
 // clusterName is cuBLAS's: tile, depth and stages, cluster.
@@ -136,46 +161,51 @@ func (c *calibration) cool() []Row {
 	return c.pick(func(r *Row) bool { return r.Workload.Kind == "gemm" && r.Strategy == "isolated" && r.Params.Cool })
 }
 
-// readOwned tries how many tiles each persistent workgroup owns. While H CUs
+// ownedLaw is how many tiles each persistent workgroup owns. While H CUs
 // are held to the end, their workgroups start only when others have left, with
 // the tiles they own; everybody else shares the rest (rule D12).
-func readOwned(c *calibration) reading {
-	rows := c.pick(func(r *Row) bool {
+func ownedLaw() law {
+	held := func(r *Row) bool {
 		return r.Strategy == "held_slots" && r.Workload.Kind == "gemm" && (r.Params.HeldCUs == 0 || r.Params.HoldUs > r.Us)
-	})
-	base := map[[3]int64]float64{} // time with nothing held
-	for _, r := range rows {
-		if r.Params.HeldCUs == 0 {
-			base[[3]int64{r.Workload.M, r.Workload.N, r.Workload.K}] = r.Us
-		}
 	}
-	f := reading{residual: math.Inf(1)}
-	for _, r := range rows {
-		w := r.Workload
-		if r.Params.HeldCUs > 0 && c.m.Dynamic(c.m.Tiling(w.M, w.N, w.K)) { // else all tiles are owned
-			f.rows = append(f.rows, r)
-		}
-	}
-	for owned := 1; owned <= 8; owned++ {
-		var res []float64
-		for _, r := range f.rows {
+	l := law{
+		name: "GEMMs on part of the CUs",
+		keys: []string{"matmul.owned"},
+		need: "strategy held_slots, kind gemm, held_cus 0 and several more, hold_us beyond the end",
+		rows: func(c *calibration) []Row {
+			return c.pick(func(r *Row) bool {
+				w := r.Workload // where tiles are not handed out, all are owned
+				return held(r) && r.Params.HeldCUs > 0 && c.m.Dynamic(c.m.Tiling(w.M, w.N, w.K))
+			})
+		},
+		predict: func(c *calibration, r *Row) (predicted, measured float64) {
 			w := r.Workload
-			t := c.m.Tiling(w.M, w.N, w.K)
-			alone, ok := base[[3]int64{w.M, w.N, w.K}]
-			if !ok {
-				continue
+			for i := range c.all { // the time with nothing held
+				b := &c.all[i]
+				if held(b) && b.Params.HeldCUs == 0 && b.Workload.M == w.M && b.Workload.N == w.N && b.Workload.K == w.K {
+					t := c.m.Tiling(w.M, w.N, w.K)
+					waves := heldWaves(c.m, t, r.Params.HeldCUs, int(c.m.Matmul.Owned.Or(1)))
+					return b.Us * 1e-6 * float64(waves) / float64(t.Waves), r.Us * 1e-6
+				}
 			}
-			waves := heldWaves(c.m, t, r.Params.HeldCUs, owned)
-			res = append(res, off(float64(waves)/float64(t.Waves), r.Us/alone))
-		}
-		if len(res) == 0 {
-			return reading{}
-		}
-		if m := median(res); m < f.residual {
-			f.value, f.residual = float64(owned), m
-		}
+			return 0, 0
+		},
 	}
-	return f
+	l.ways = []way{{
+		how: "tiles owned that best explain the time while a kernel holds CUs from start to end", keys: l.keys,
+		fit: func(c *calibration) bool {
+			rows, best, least := l.rows(c), 0.0, math.Inf(1)
+			for owned := 1; owned <= 8; owned++ {
+				c.m.Matmul.Owned.Value = float64(owned)
+				if e := l.error(c, rows); e < least {
+					best, least = float64(owned), e
+				}
+			}
+			c.m.Matmul.Owned.Value = best
+			return len(rows) > 0
+		},
+	}}
+	return l
 }
 
 // heldWaves is how many tile times a GEMM takes while some CUs are held to
@@ -203,24 +233,43 @@ func heldWaves(m machine.Machine, t machine.Tiling, held int, owned int) int {
 	return full + 1 + owned*machine.CeilDiv(late-(free-over), free)
 }
 
+// A compiledTile is a row of compiled GEMM tiles in workgroups that have as many each.
+type compiledTile struct {
+	Row
+	flop     float64 // of one tile
+	programs int
+	each     int // tiles of a workgroup, one after the other
+}
+
+// compiledTiles are the rows of compiled GEMMs alone.
+func (c *calibration) compiledTiles() (list []compiledTile) {
+	for _, r := range c.rows {
+		w := &r.Workload
+		if r.Strategy != "isolated" || len(w.Tile) != 3 {
+			continue
+		}
+		area, programs := 2*float64(w.Tile[0]*w.Tile[1]), r.Params.Programs
+		switch part := slices.Index([]string{"producer", "consumer"}, w.Part); {
+		case w.Kind == "gemm+gemm" && part >= 0 && len(w.Grids) == 2:
+			depth := [...]int64{w.Hidden, w.FFN}[part]
+			list = append(list, compiledTile{r, area * float64(depth), w.Grids[part], 1})
+		case (w.Kind == "compiled_gemm" || w.Kind == "gemm+collective" && w.Part == "compute") && programs > 0:
+			list = append(list, compiledTile{r, area * float64(w.K), programs, machine.CeilDiv(w.Tiles, programs)})
+		}
+	}
+	return list
+}
+
 // readCompiled is what kernels reach whose grid fills a number of slots of each CU.
 func (c *calibration) readCompiled(slots float64) reading {
 	f := reading{}
 	cus := c.m.GPU.CUs.Value
 	var rates []float64
-	for _, r := range c.kind("gemm+gemm") {
-		w := r.Workload
-		part := slices.Index([]string{"producer", "consumer"}, w.Part)
-		if part < 0 || len(w.Grids) != 2 || len(w.Tile) != 3 {
-			continue
+	for _, x := range c.compiledTiles() {
+		if x.each == 1 && math.Ceil(float64(x.programs)/cus) == slots {
+			rates = append(rates, slots*x.flop*cus/c.seconds(x.Row))
+			f.rows = append(f.rows, x.Row)
 		}
-		grid, depth := float64(w.Grids[part]), [...]int64{w.Hidden, w.FFN}[part]
-		if math.Ceil(grid/cus) != slots {
-			continue
-		}
-		tile := 2 * float64(w.Tile[0]*w.Tile[1]) * float64(depth)
-		rates = append(rates, slots*tile*cus/c.seconds(r))
-		f.rows = append(f.rows, r)
 	}
 	f.value = median(rates)
 	var res []float64
@@ -234,35 +283,32 @@ func (c *calibration) readCompiled(slots float64) reading {
 func readCrowd(c *calibration) reading {
 	f := reading{}
 	cus := c.m.GPU.CUs.Value
-	rows := c.pick(func(r *Row) bool {
-		w := r.Workload
-		return w.Kind == "gemm+collective" && w.Part == "compute" && r.Strategy == "isolated" && w.Tile != nil && r.Params.Programs > 0 && float64(r.Params.Programs) <= cus
-	})
-	tile := func(r Row) float64 {
-		return c.seconds(r) / math.Ceil(float64(r.Workload.Tiles)/float64(r.Params.Programs))
-	}
-	all := map[string][]float64{}
-	for _, r := range rows {
-		if float64(r.Params.Programs) == cus {
-			all[r.Workload.Name] = append(all[r.Workload.Name], tile(r))
+	all := map[float64][]float64{} // by multiply-adds of a tile: seconds of one with all CUs at work
+	var list []compiledTile
+	tile := func(x compiledTile) float64 { return c.seconds(x.Row) / float64(x.each) }
+	for _, x := range c.compiledTiles() {
+		if x.each > 1 && float64(x.programs) <= cus {
+			list = append(list, x)
+			if float64(x.programs) == cus {
+				all[x.flop] = append(all[x.flop], tile(x))
+			}
 		}
 	}
-	full := map[string]float64{}
-	for name, repeats := range all {
-		full[name] = median(repeats)
+	full := map[float64]float64{}
+	for flop, repeats := range all {
+		full[flop] = median(repeats)
 	}
-	var gains []float64
-	for _, r := range rows {
-		idle := 1 - float64(r.Params.Programs)/cus
-		if t, ok := full[r.Workload.Name]; ok && idle > 0 {
-			gains = append(gains, (1-tile(r)/t)/idle)
-			f.rows = append(f.rows, r)
+	var gains, res []float64
+	for _, x := range list {
+		idle := 1 - float64(x.programs)/cus
+		if t, ok := full[x.flop]; ok && idle > 0 {
+			gains = append(gains, (1-tile(x)/t)/idle)
+			f.rows = append(f.rows, x.Row)
 		}
 	}
-	f.value = median(gains)
-	var res []float64
-	for _, r := range f.rows {
-		res = append(res, off(full[r.Workload.Name]*(1-f.value*(1-float64(r.Params.Programs)/cus)), tile(r)))
+	f.value = median(slices.Clone(gains))
+	for _, g := range gains {
+		res = append(res, math.Abs(g-f.value))
 	}
 	f.residual = median(res)
 	return f

@@ -13,7 +13,7 @@ import (
 type tileFit struct {
 	m        machine.Machine
 	rows     []Row
-	split    []Row       // whose tiles are split along K
+	named    bool        // they name their kernels
 	before   [][]float64 // what the base has of tiles that were taken
 	residual float64
 }
@@ -22,19 +22,15 @@ type tileFit struct {
 // library's preferences are read off those.
 const enoughNamed = 50
 
-// fitTiles settles the law of tiles, and the library's preferences where enough rows
-// name their kernels. Where they do not, which tile each row had hangs on the law
-// itself: so it goes in turns. Where two tiles are about as good, the choices may go
-// round in a circle: after twenty turns, which are more than it takes to come to it, the
-// turn that leaves least counts.
-func (c *calibration) fitTiles() (tileFit, bool) {
-	t := tileFit{m: clone(c.m), rows: c.cool()}
-	t.m.Matmul.Shapes = machine.Table{} // so that Tiling is the law
-	t.before = t.m.Matmul.Taken.Rows
-	t.m.Matmul.Taken = machine.Table{}
-	named := c.pick(func(r *Row) bool { _, ok := tileOf(r); return ok })
-	if len(named) >= enoughNamed {
-		t.rows = named
+// fitTiles settles the law of tiles and, with choices, what differs between tiles and which
+// the library prefers, where enough rows name their kernels. Where they do not, which tile
+// each row had hangs on the law itself: so it goes in turns. Where two tiles are about as
+// good, the choices may go round in a circle: after twenty turns, which are more than it
+// takes to come to it, the turn that leaves least counts.
+func (c *calibration) fitTiles(choices bool) (tileFit, bool) {
+	t := c.tileFit()
+	named := len(t.rows) >= enoughNamed && t.named
+	if choices && named {
 		t.candidates()
 	}
 	if len(t.rows) < 4 || !t.m.Matmul.Tiles.Known() {
@@ -45,8 +41,10 @@ func (c *calibration) fitTiles() (tileFit, bool) {
 		if !t.line() {
 			return tileFit{}, false
 		}
-		t.slowness()
-		t.reduce()
+		if choices {
+			t.slowness()
+			t.reduce()
+		}
 		var res []float64
 		for _, r := range t.rows {
 			res = append(res, off(c.starting(r)+t.tiling(r).Seconds, r.Us*1e-6))
@@ -56,10 +54,33 @@ func (c *calibration) fitTiles() (tileFit, bool) {
 			best.m = clone(t.m)
 		}
 	}
-	if len(named) >= enoughNamed {
+	if choices && named {
 		best.prefer()
 	}
 	return best, true
+}
+
+// tileRows are the rows that tiles are read off: those that name their kernels where they
+// are enough, else all GEMMs after a pause.
+func (c *calibration) tileRows() []Row {
+	named := c.pick(func(r *Row) bool { _, ok := tileOf(r); return ok })
+	if len(named) >= enoughNamed {
+		return named
+	}
+	return c.cool()
+}
+
+// tileFit is where fits of tiles begin: the machine without what it has recorded.
+func (c *calibration) tileFit() tileFit {
+	t := tileFit{m: clone(c.m), rows: c.tileRows(), before: c.m.Matmul.Taken.Rows}
+	t.named = len(t.rows) > 0
+	for i := range t.rows {
+		_, ok := tileOf(&t.rows[i])
+		t.named = t.named && ok
+	}
+	t.m.Matmul.Shapes = machine.Table{} // so that Tiling is the law
+	t.m.Matmul.Taken = machine.Table{}
+	return t
 }
 
 // A tileName is what a kernel's name says of how it computes.
@@ -192,11 +213,9 @@ func (t *tileFit) slowness() {
 // reduce is the median of what that leaves of GEMMs in parts, beyond the sums' traffic.
 func (t *tileFit) reduce() {
 	var left []float64
-	t.split = t.split[:0:0]
 	for _, r := range t.rows {
 		if g := t.tiling(r); g.Splits > 1 {
 			left = append(left, t.kernel(r)-g.Seconds+t.m.Matmul.Reduce.Or(0))
-			t.split = append(t.split, r)
 		}
 	}
 	if len(left) > 0 {

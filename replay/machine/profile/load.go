@@ -82,6 +82,15 @@ func Sized(name string) bool {
 	return len(found) == 1 && found[0].gpus > 0
 }
 
+// Named is the embedded profile that a machine's name means, or "".
+func Named(name string) string {
+	found := Readings(strings.ToLower(name), Names())
+	if len(found) != 1 {
+		return ""
+	}
+	return found[0].profile
+}
+
 // A Selected is what a machine's name may mean. gpus is 0 where the name has no number.
 type Selected struct {
 	profile string

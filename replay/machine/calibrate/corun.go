@@ -1,0 +1,198 @@
+package calibrate
+
+import (
+	"math"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// coRunLaws are the slowdowns of collectives alongside compute: a factor K of
+// Library.Slowdown an operation and kind of compute and, alongside the matrix library's
+// GEMMs, the latency that is added once.
+//
+// Rows with kernel have the time of the collective's kernel from the arrival of its last
+// rank. Other rows count what the collective waits for free compute units as well, which is
+// about a tile or a kernel of the compute, the same for every number of channels: that wait
+// is fitted with them, one number a kind, and left out of K (rule E7).
+func coRunLaws() []law {
+	whose := [...]string{"cuBLAS", "Triton GEMMs", "memory-bound kernels"}
+	var list []law
+	for kind, strategy := range machine.CoRunNames {
+		n := machine.CoRunKind(kind)
+		var ks, all []string
+		for _, op := range profile.RecordedOps {
+			ks = append(ks, "library."+op.String()+"."+[...]string{"beside_library", "beside_tiles", "beside_memory"}[n])
+		}
+		all = ks
+		if n == machine.CoRunLibrary {
+			for _, op := range profile.RecordedOps {
+				all = append(all, "library."+op.String()+".beside_latency")
+			}
+		}
+		how := "slowdown alongside " + whose[n] + " over the channels' part of the time"
+		if n.Exponent() == 2 {
+			how = "slowdown alongside " + whose[n] + " over the square of the channels' part of the time"
+		}
+		l := law{
+			name: "collectives alongside " + whose[n], keys: all, need: "kind collective, strategy " + strategy + " with kernel",
+			rows: func(c *calibration) []Row { return c.alongside(n) },
+			predict: func(c *calibration, r *Row) (predicted, measured float64) {
+				alone := c.aloneSeconds(*r)
+				law := c.m.Library.Of(r.Workload.Op())
+				return alone*(1+law.CoRunSlowdown(n).Or(0)*c.channelShare(n, r)) + law.CoRunLatency.Or(0) + c.waited(r), c.seconds(*r)
+			},
+		}
+		l.settle = func(c *calibration) {
+			var waits []float64
+			rows := l.rows(c)
+			for i := range rows {
+				if p, m := l.predict(c, &rows[i]); !rows[i].Params.Kernel {
+					waits = append(waits, m-p)
+				}
+			}
+			c.wait[strategy] = max(0, median(waits))
+		}
+		l.ways = []way{
+			{how: how + ", the base's times one factor", keys: ks, fit: func(c *calibration) bool { return c.fitCoRun(n, true, false) }},
+			{how: how, keys: ks, fit: func(c *calibration) bool { return c.fitCoRun(n, false, false) }},
+		}
+		if n == machine.CoRunLibrary {
+			l.ways = append(l.ways, way{how: how + ", and what is added at any size", keys: all, fit: func(c *calibration) bool { return c.fitCoRun(n, false, true) }})
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// alongside is the rows of collectives alongside a kind of compute. Alongside GEMMs whose
+// last wave leaves CUs idle, the channels of a small collective start one after the other,
+// which is dispatch and no slowdown: those rows do not count.
+func (c *calibration) alongside(n machine.CoRunKind) []Row {
+	return c.pick(func(r *Row) bool {
+		if r.Workload.Kind != "collective" || r.Strategy != machine.CoRunNames[n] || r.Params.AloneUs <= 0 {
+			return false
+		}
+		if g := r.Params.GEMM; n == machine.CoRunLibrary && len(g) == 3 && r.Workload.Bytes <= smallBytes {
+			return c.m.Tiling(g[0], g[1], g[2]).Tiles%int(c.m.GPU.CUs.Value) == 0
+		}
+		return !r.Params.Kernel || r.Workload.Bytes >= smallBytes
+	})
+}
+
+// smallBytes is the size up to which the start of a collective shows in its time.
+const smallBytes = 32 << 20
+
+// aloneSeconds is what the collective of a row alongside compute takes alone.
+func (c *calibration) aloneSeconds(r Row) float64 {
+	if r.Params.Kernel {
+		return r.Params.AloneUs * 1e-6
+	}
+	return r.Params.AloneUs*1e-6 - c.m.Launch.Timing.Value
+}
+
+// channelShare is x^q of Library.Slowdown.
+func (c *calibration) channelShare(n machine.CoRunKind, r *Row) float64 {
+	op := r.Workload.Op()
+	x := c.m.Library.Of(op).InChannels(op, float64(r.World), channelsOf(&c.m.Library, r), float64(r.Workload.Bytes)) / c.aloneSeconds(*r)
+	return math.Pow(min(1, x), n.Exponent())
+}
+
+// waited is what a row counts of the wait for free compute units.
+func (c *calibration) waited(r *Row) float64 {
+	if r.Params.Kernel {
+		return 0
+	}
+	return c.wait[r.Strategy]
+}
+
+// leastSlowdown stands for none: rows of a machine on which compute does not
+// disturb a collective scatter around no factor.
+const leastSlowdown = 1e-4
+
+// fitCoRun is least squares of the added seconds, relative to the row's time: K an operation
+// (or one factor on the base's), with latency D an operation too, and the wait.
+func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
+	rows := c.alongside(n)
+	column := map[trace.CollectiveOp]int{}
+	for _, op := range profile.RecordedOps {
+		for i := range rows {
+			if _, ok := column[op]; !ok && rows[i].Workload.Op() == op {
+				column[op] = len(column)
+			}
+		}
+	}
+	ops, waits := len(column), false
+	for i := range rows {
+		waits = waits || !rows[i].Params.Kernel
+	}
+	width := 1
+	if !scaled {
+		width = ops
+	}
+	at := width // of the latencies, then the wait
+	if latency {
+		width += ops
+	}
+	if waits {
+		width++
+	}
+	var a [][]float64
+	var y, size []float64
+	for i := range rows {
+		r := &rows[i]
+		op := r.Workload.Op()
+		alone, law, left := c.aloneSeconds(*r), c.m.Library.Of(op), make([]float64, width)
+		share := alone * c.channelShare(n, r)
+		more := c.seconds(*r) - alone
+		if scaled {
+			left[0] = share * law.CoRunSlowdown(n).Or(0)
+		} else {
+			left[column[op]] = share
+		}
+		if latency {
+			left[at+column[op]] = 1
+		} else {
+			more -= law.CoRunLatency.Or(0)
+		}
+		if !r.Params.Kernel {
+			left[width-1] = 1
+		}
+		a, y, size = append(a, left), append(y, more), append(size, c.seconds(*r))
+	}
+	x, ok := solveWeighted(a, y, size)
+	if !ok {
+		return false
+	}
+	if waits {
+		c.wait[machine.CoRunNames[n]] = max(0, x[width-1])
+	}
+	ratio := 0.0 // of fitted to base, for operations without rows
+	for _, op := range profile.RecordedOps {
+		law := c.m.Library.Of(op)
+		q, i := law.CoRunSlowdown(n), column[op]
+		_, has := column[op]
+		was := q.Or(0)
+		switch {
+		case scaled:
+			q.Value = max(leastSlowdown, x[0]*was)
+		case has:
+			q.Value = max(leastSlowdown, x[i])
+			if was > 0 {
+				ratio += math.Log(q.Value/was) / float64(ops)
+			}
+		}
+		if latency && has {
+			law.CoRunLatency.Value = max(1e-9, x[at+i])
+		}
+	}
+	if !scaled {
+		for _, op := range profile.RecordedOps {
+			if _, has := column[op]; !has {
+				c.m.Library.Of(op).CoRunSlowdown(n).Value *= math.Exp(ratio)
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,224 @@
+package calibrate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// A law is parameters that are read together. Its ways of reading them are tried on rows
+// that are left out: the base profile's parameters are replaced only by a way that predicts
+// those better (rule E6).
+type law struct {
+	name    string   // "library.all_reduce, few channels"
+	keys    []string // of its parameters
+	need    string   // the rows that would settle it, if there are none
+	rows    func(c *calibration) []Row
+	predict func(c *calibration, r *Row) (predicted, measured float64) // by c.m; not positive if c.m does not say
+	weight  func(measured float64) float64                             // of a row's error, from its seconds; nil: all alike
+	settle  func(c *calibration)                                       // what belongs to the rows and not to the machine, for the base; may be nil
+	ways    []way                                                      // each with more freedom than those before
+}
+
+// A way of reading a law off rows.
+type way struct {
+	how  string   // the profile says it as the source
+	keys []string // the parameters that it settles
+	fit  func(c *calibration) bool
+}
+
+// A Choice is how a law was read.
+type Choice struct {
+	Law  string
+	Rows int     // that it was tried on
+	Base float64 // mean error of the base profile over those rows
+	Err  float64 // mean error over left-out rows of the way that was chosen
+	How  string  // that way; "" if the base's parameters stay
+}
+
+// mostError is the error that counts for a row, at most, so that a single row does not
+// decide.
+const mostError = 1
+
+// error is the mean error of c.m over rows: |log(predicted/measured)|.
+func (l *law) error(c *calibration, rows []Row) float64 {
+	var sum, weights float64
+	for i := range rows {
+		e, w := float64(mostError), 1.0
+		p, m := l.predict(c, &rows[i])
+		if p > 0 && m > 0 {
+			e = min(mostError, math.Abs(math.Log(p/m)))
+		}
+		if l.weight != nil {
+			w = l.weight(m)
+		}
+		sum, weights = sum+e*w, weights+w
+	}
+	if weights == 0 {
+		return 0
+	}
+	return sum / weights
+}
+
+// run reads the law into c.m. With refit the way with most freedom that the rows settle is
+// taken, whatever the left-out rows say.
+func (l *law) run(c *calibration, refit bool) ([]Fit, Choice) {
+	rows := l.rows(c)
+	choice := Choice{Law: l.name, Rows: len(rows)}
+	var chosen *way
+	if fresh(rows) {
+		if l.settle != nil {
+			l.settle(c)
+		}
+		choice.Base = l.error(c, rows)
+		choice.Err = choice.Base
+		var errs []float64
+		if !refit {
+			errs = l.leaveOut(c, rows)
+		}
+		for i := range l.ways {
+			if trial := c.copy(); !l.ways[i].fit(trial) {
+				continue
+			}
+			if refit || errs[i] < choice.Err {
+				chosen = &l.ways[i]
+				if !refit {
+					choice.Err = errs[i]
+				}
+			}
+		}
+	}
+	if chosen != nil {
+		chosen.fit(c)
+		choice.How = chosen.how
+		if refit {
+			choice.Err = l.error(c, rows)
+		}
+	}
+	return l.fits(c, rows, chosen, choice), choice
+}
+
+// fits rounds what was read and says of each parameter where it comes from.
+func (l *law) fits(c *calibration, rows []Row, chosen *way, choice Choice) []Fit {
+	var list []Fit
+	for _, key := range l.keys {
+		e := find(&c.m, key)
+		fit := Fit{Key: key}
+		switch {
+		case !fresh(rows):
+			fit.Missing = l.need
+		case chosen == nil || !slices.Contains(chosen.keys, key):
+			fit.Rows = rows
+			fit.Kept = fmt.Sprintf("the base predicts the rows within %.1f %%, a fit no better", 100*choice.Base)
+		default:
+			fit.Rule, fit.Rows, fit.Residual = chosen.how, rows, choice.Err
+			source := rule{how: chosen.how}.source(reading{rows: rows, residual: choice.Err})
+			if e.Table != nil {
+				*e.Table = machine.Table{Rows: tidy(e.Table.Rows, e.Dims), Source: source}
+			} else {
+				*e.Quantity = newQuantity(e.Quantity.Value, e, source)
+			}
+		}
+		fit.Value = e.String()
+		list = append(list, fit)
+	}
+	return list
+}
+
+// leaveOut is the mean error of each way over rows that it was not fitted to: the
+// configurations are divided into parts, and each part is predicted by a fit to the others.
+func (l *law) leaveOut(c *calibration, rows []Row) []float64 {
+	parts := partsOf(rows)
+	most := 0
+	for _, p := range parts {
+		most = max(most, p+1)
+	}
+	errs := make([]float64, len(l.ways))
+	for part := range most {
+		var out []Row
+		for i := range rows {
+			if parts[configuration(&rows[i])] == part {
+				out = append(out, rows[i])
+			}
+		}
+		train := c.copy()
+		train.rows = slices.DeleteFunc(slices.Clone(c.rows), func(r Row) bool {
+			p, ok := parts[configuration(&r)]
+			return ok && p == part
+		})
+		for i := range l.ways {
+			e := float64(mostError)
+			if trial := train.copy(); l.ways[i].fit(trial) {
+				e = l.error(trial, out)
+			}
+			errs[i] += e * float64(len(out)) / float64(len(rows))
+		}
+	}
+	return errs
+}
+
+// fewConfigurations is the number up to which each configuration is left out by itself;
+// above it, a fifth of them at a time.
+const fewConfigurations = 12
+
+// partsOf divides the configurations of rows into parts. The order of the rows does not
+// matter.
+func partsOf(rows []Row) map[string]int {
+	var all []string
+	for i := range rows {
+		all = append(all, configuration(&rows[i]))
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(hash(a), hash(b)), cmp.Compare(a, b)) })
+	all = slices.Compact(all)
+	n := 5
+	if len(all) <= fewConfigurations {
+		n = max(1, len(all))
+	}
+	parts := map[string]int{}
+	for i, s := range all {
+		parts[s] = i % n
+	}
+	return parts
+}
+
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s))
+	return h.Sum64()
+}
+
+// configuration is what a row measures: rows that are alike in it repeat each other.
+func configuration(r *Row) string {
+	p := r.Params
+	setting := Params{Channels: p.Channels, Programs: p.Programs, HeldCUs: p.HeldCUs, HoldUs: p.HoldUs, GapUs: p.GapUs, Fill: p.Fill, GEMM: p.GEMM}
+	s, err := json.Marshal([]any{r.World, r.Strategy, r.Workload, setting})
+	if err != nil {
+		panic(err) // of strings and finite numbers
+	}
+	return string(s)
+}
+
+// copy is a calibration that a trial may write into.
+func (c *calibration) copy() *calibration {
+	t := *c
+	t.m, t.wait = clone(c.m), maps.Clone(c.wait)
+	return &t
+}
+
+// factor is the median of measured over predicted, of rows that the law predicts.
+func (l *law) factor(c *calibration) float64 {
+	rows := l.rows(c)
+	var all []float64
+	for i := range rows {
+		if p, m := l.predict(c, &rows[i]); p > 0 && m > 0 {
+			all = append(all, m/p)
+		}
+	}
+	return median(all)
+}
