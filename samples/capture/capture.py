@@ -45,6 +45,7 @@ GEMMS = {
 CHUNKED = ["llama70b_fc2_tp4", "llama70b_op_tp4", "tnlg_fc2_tp4", "moe_down"]
 FEW = [(3072, 6144), (4096, 16384), (6144, 3072), (10240, 8192), (12288, 12288), (16384, 4096), (28672, 8192)]  # N, K of products of few rows
 WHOLE_WAVES = (2048, 4256, 4256)  # a GEMM that leaves no CU idle on 132 CUs
+HELD = [(8192, 4096, 7168), (2048, 8192, 7168), (8192, 8192, 2048), (8192, 8192, 7168)]  # GEMMs of 4 to 16 waves while CUs are held
 COLLECTIVES = ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"]
 BF16 = 2  # bytes
 DTYPES = {"bf16": "bfloat16", "f16": "float16", "f32": "float32"}  # as overlapse writes them, as PyTorch does
@@ -93,12 +94,12 @@ def halton(i, base):
 
 
 def spread_gemms(count):
-    """M, N, K that cover the sizes between 128 and 32768 evenly, on a logarithmic scale, from 2 to 3000 GFLOP."""
+    """M, N, K that cover the sizes from 128 to 32768 evenly, on a logarithmic scale, from 15 to 3000 GFLOP."""
     found, i = [], 0
     while len(found) < count:
         i += 1
         m, n, k = (round(128 * 256 ** halton(i, base) / 64) * 64 for base in (2, 3, 5))
-        if 2e9 <= 2 * m * n * k <= 3e12:
+        if 15e9 <= 2 * m * n * k <= 3e12:
             found.append((m, n, k))
     return found
 
@@ -107,7 +108,7 @@ def default_plan(cus, ranks, quick):
     """Requests in the order of measuring: the short ones first. Of more than two ranks, collectives are measured on two of them too."""
     sizes = [4096 << i for i in range(18)] + [896 * MIB]
     channels, bounded = (1, 2, 4, 8, 16, 32), (16 * MIB, 128 * MIB, 896 * MIB)
-    held, spread = (0, 4, 8, 16, 24, 32, 48), 120
+    held, spread = (0, 2, 4, 8, 16, 24, 32), 120
     if quick:
         sizes, bounded, channels, held, spread = [16384, MIB, 16 * MIB, 128 * MIB], (128 * MIB,), (4, 16), (0, 16), 12
 
@@ -175,8 +176,8 @@ def default_plan(cus, ranks, quick):
         w = {"kind": "embedding+collective", "part": "compute", "batch": 512, "tables": 64, "pool": 64, "dim": 256, "dtype": "f32"}
         yield request(w | ({"same_build": True} if peers else {}), params={"programs": programs}, world=1)
 
-    for k, n, us in itertools.product((2048, 7168), held, (300, 3000)):
-        yield request(gemm_workload(8192, 8192, k), "held_slots", {"held_cus": n, "hold_us": us}, world=1)
+    for shape, n in itertools.product(HELD[:1] if quick else HELD, held):
+        yield request(gemm_workload(*shape), "held_slots", {"held_cus": n, "hold_us": 3000}, world=1)
     kinds = ("cublas", "triton", "membound")
     for op, n, size, kind in itertools.product(COLLECTIVES, (16,) if quick else (4, 8, 16, 32), (128 * MIB,) if quick else (32 * MIB, 128 * MIB), kinds):
         yield request({"kind": "collective", "collective": op, "bytes": size}, "beside_" + kind, {"channels": n, "kernel": True})
@@ -467,18 +468,14 @@ class Lab:
     @contextlib.contextmanager
     def first(self, world):
         """Makes the first so many ranks the whole world, on all ranks alike: those beyond must not measure."""
-        if world in (1, self.world):
-            self.alone = world == 1
-            yield
-            self.alone = self.world == 1
-            return
-        kept = self.world, self.host, self.everyone
-        if ("members", world) not in self.groups:
-            ranks = list(range(world))
-            self.groups["members", world] = dist.new_group(ranks, backend="gloo", timeout=datetime.timedelta(hours=1)), dist.new_group(ranks)
-        self.world, (self.host, self.everyone) = world, self.groups["members", world]
+        kept = self.world, self.host, self.everyone, self.alone
+        if world != self.world:
+            if ("members", world) not in self.groups:
+                ranks = list(range(world))
+                self.groups["members", world] = dist.new_group(ranks, backend="gloo", timeout=datetime.timedelta(hours=1)), dist.new_group(ranks)
+            self.world, (self.host, self.everyone), self.alone = world, self.groups["members", world], world == 1
         yield
-        self.world, self.host, self.everyone = kept
+        self.world, self.host, self.everyone, self.alone = kept
 
     def group(self, channels=None, priority=False):
         """A process group whose collectives take at most so many workgroups; made on first use, by all ranks."""
@@ -1606,7 +1603,7 @@ def run_rows(lab, plan):
     rows, skipped, ranks = Rows(lab), set(), lab.world
     for i, r in enumerate(plan):
         world = r.get("world", ranks)
-        if world > ranks or world not in (1, ranks) and r["workload"]["kind"] != "collective":
+        if world > ranks:
             lab.say(f"{i + 1}/{len(plan)} {brief(r)}: skipped: needs {world} GPUs")
             continue
         with lab.first(world):

@@ -111,6 +111,8 @@ func (r *rule) run(c *calibration) Fit {
 	switch {
 	case !fresh(f.rows):
 		fit.Rows, fit.Residual, fit.Missing = nil, 0, r.need
+	case e.Table != nil && len(f.table) == 0:
+		e.Omit()
 	case e.Table != nil:
 		*e.Table = machine.Table{Rows: tidy(f.table, e.Dims), Source: r.source(f)}
 	case !(f.value > 0) || math.IsInf(f.value, 0):

@@ -25,57 +25,62 @@ func clockLaw() law {
 	const how = "draws at which GEMMs settle, back to back and with pauses, and alongside"
 	l.ways = []way{
 		{how: "draw at which GEMMs settle, back to back and with pauses", keys: []string{"clock.knee"}, fit: func(c *calibration) bool {
-			return c.m.Clock.Known() && c.fitClock(1)
+			return c.m.Clock.Known() && c.fitClock()
 		}},
 		{how: how + " triads and collectives", keys: []string{"clock.knee", "clock.memory", "clock.link"}, fit: func(c *calibration) bool {
-			return c.m.Clock.Known() && c.fitClock(3)
+			return c.m.Clock.Known() && c.fitClock(&c.m.Clock.Memory, &c.m.Clock.Link)
 		}},
-		{how: how + " triads and collectives, with the slope over the busy part of the time", keys: l.keys, fit: func(c *calibration) bool { return c.fitClock(4) }},
+		{how: how + " triads and collectives, with the slope over the busy part of the time", keys: l.keys, fit: func(c *calibration) bool {
+			return c.fitClock(&c.m.Clock.Memory, &c.m.Clock.Link, &c.m.Clock.Exponent)
+		}},
 	}
 	return l
 }
 
-// fitClock searches the first so many parameters, one after the other, for the least square
-// of log errors.
-func (c *calibration) fitClock(free int) bool {
+// fitClock searches the knee and, as free says, the draws of what fills pauses and the
+// exponent, one after the other, for the least square of log errors. Draws of which there
+// are no cycles stay.
+func (c *calibration) fitClock(free ...*machine.Quantity) bool {
 	list := c.cycles()
 	var gaps []float64
+	fills := map[bool]bool{} // with triads, with collectives
 	for _, x := range list {
-		if x.Params.Fill == "" && !slices.Contains(gaps, x.Params.GapUs) {
+		switch {
+		case x.Params.Fill != "":
+			fills[x.Params.Fill == "triad"] = true
+		case !slices.Contains(gaps, x.Params.GapUs):
 			gaps = append(gaps, x.Params.GapUs)
 		}
 	}
-	if len(gaps) < min(3, free) || len(list) < free+1 {
-		return false
-	}
 	k := &c.m.Clock
 	if !k.Known() { // where the search begins
-		k.Exponent.Value, k.Knee.Value = 0.5, 0.7
-		k.Memory.Value, k.Link.Value = 0.4, 0.4
-		for _, q := range []*machine.Quantity{&k.Exponent, &k.Knee, &k.Memory, &k.Link} {
-			q.Mark = machine.Sourced
-		}
+		k.Exponent, k.Knee = machine.Quantity{Value: 0.5}, machine.Quantity{Value: 0.7}
 	}
-	parameters := []struct {
-		at          *machine.Quantity
-		least, most float64
-	}{
-		{&k.Knee, 0.2, 1.5}, {&k.Memory, 0.01, 1.5}, {&k.Link, 0.01, 1.5}, {&k.Exponent, 0.1, 0.9},
+	free = slices.DeleteFunc(append(free, &k.Knee), func(q *machine.Quantity) bool {
+		return q == &k.Memory && !fills[true] || q == &k.Link && !fills[false]
+	})
+	if slices.Contains(free, &k.Exponent) && len(gaps) < 3 || len(list) < len(free)+1 {
+		return false
 	}
 	demands := make([]machine.Demand, len(list))
 	for i, x := range list {
 		demands[i] = x.demand(&c.m)
 	}
 	for range 8 {
-		for _, p := range parameters[:free] {
-			p.at.Value = lowest(func(v float64) (sum float64) {
-				p.at.Value = v
+		for _, q := range free {
+			q.Mark = machine.Sourced
+			least, most := 0.01, 1.5
+			if q == &k.Exponent {
+				least, most = 0.1, 0.9
+			}
+			q.Value = lowest(func(v float64) (sum float64) {
+				q.Value = v
 				for i, x := range list {
 					e := math.Log(x.slowdown() * k.Settled(demands[i]))
 					sum += e * e
 				}
 				return sum
-			}, p.least, p.most)
+			}, least, most)
 		}
 	}
 	return true

@@ -14,8 +14,10 @@ import (
 //
 // Rows with kernel have the time of the collective's kernel from the arrival of its last
 // rank. Other rows count what the collective waits for free compute units as well, which is
-// about a tile or a kernel of the compute, the same for every number of channels: that wait
-// is fitted with them, one number a kind, and left out of K (rule E7).
+// about a tile or a kernel of the compute, the same for every number of channels. Alongside
+// kernels that are not persistent, channels start one after the other, as workgroups end:
+// rows with kernel count that. The simulator dispatches workgroups itself, so these waits
+// are fitted, one number a kind, and left out of K (rule E7).
 func coRunLaws() []law {
 	whose := [...]string{"cuBLAS", "Triton GEMMs", "memory-bound kernels"}
 	var list []law
@@ -45,14 +47,17 @@ func coRunLaws() []law {
 			},
 		}
 		l.settle = func(c *calibration) {
-			var waits []float64
+			waits := map[string][]float64{}
 			rows := l.rows(c)
 			for i := range rows {
-				if p, m := l.predict(c, &rows[i]); !rows[i].Params.Kernel {
-					waits = append(waits, m-p)
+				if key := waitOf(&rows[i]); key != "" {
+					p, m := l.predict(c, &rows[i])
+					waits[key] = append(waits[key], m-p)
 				}
 			}
-			c.wait[strategy] = max(0, median(waits))
+			for key, all := range waits {
+				c.wait[key] = max(0, median(all))
+			}
 		}
 		l.ways = []way{
 			{how: how + ", the base's times one factor", keys: ks, fit: func(c *calibration) bool { return c.fitCoRun(n, true, false) }},
@@ -99,20 +104,26 @@ func (c *calibration) channelShare(n machine.CoRunKind, r *Row) float64 {
 	return math.Pow(min(1, x), n.Exponent())
 }
 
-// waited is what a row counts of the wait for free compute units.
-func (c *calibration) waited(r *Row) float64 {
-	if r.Params.Kernel {
-		return 0
+// waitOf names the wait for compute units that a row counts; "" for none.
+func waitOf(r *Row) string {
+	switch {
+	case !r.Params.Kernel:
+		return r.Strategy
+	case r.Strategy != machine.CoRunNames[machine.CoRunLibrary]:
+		return r.Strategy + ", kernel"
 	}
-	return c.wait[r.Strategy]
+	return ""
 }
+
+// waited is that wait in seconds.
+func (c *calibration) waited(r *Row) float64 { return c.wait[waitOf(r)] }
 
 // leastSlowdown stands for none: rows of a machine on which compute does not
 // disturb a collective scatter around no factor.
 const leastSlowdown = 1e-4
 
 // fitCoRun is least squares of the added seconds, relative to the row's time: K an operation
-// (or one factor on the base's), with latency D an operation too, and the wait.
+// (or one factor on the base's), with latency D an operation too, and the waits.
 func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
 	rows := c.alongside(n)
 	column := map[trace.CollectiveOp]int{}
@@ -123,20 +134,22 @@ func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
 			}
 		}
 	}
-	ops, waits := len(column), false
-	for i := range rows {
-		waits = waits || !rows[i].Params.Kernel
-	}
+	ops := len(column)
 	width := 1
 	if !scaled {
 		width = ops
 	}
-	at := width // of the latencies, then the wait
+	at := width // of the latencies, then the waits
 	if latency {
 		width += ops
 	}
-	if waits {
-		width++
+	waits := map[string]int{}
+	for i := range rows {
+		key := waitOf(&rows[i])
+		if _, ok := waits[key]; !ok && key != "" {
+			waits[key] = width
+			width++
+		}
 	}
 	var a [][]float64
 	var y, size []float64
@@ -156,8 +169,8 @@ func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
 		} else {
 			more -= law.CoRunLatency.Or(0)
 		}
-		if !r.Params.Kernel {
-			left[width-1] = 1
+		if i, ok := waits[waitOf(r)]; ok {
+			left[i] = 1
 		}
 		a, y, size = append(a, left), append(y, more), append(size, c.seconds(*r))
 	}
@@ -165,8 +178,8 @@ func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
 	if !ok {
 		return false
 	}
-	if waits {
-		c.wait[machine.CoRunNames[n]] = max(0, x[width-1])
+	for key, i := range waits {
+		c.wait[key] = max(0, x[i])
 	}
 	ratio := 0.0 // of fitted to base, for operations without rows
 	for _, op := range profile.RecordedOps {

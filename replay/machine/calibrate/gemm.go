@@ -69,11 +69,16 @@ func gemmLaw() law {
 func matmulRules() []rule {
 	return []rule{
 		{
-			"matmul.shapes", "time of the row less launch.timing", coolRows,
+			"matmul.shapes", "time of the row less launch.timing, median of repeats", coolRows,
 			func(c *calibration) reading {
 				f := reading{rows: c.cool()}
+				seconds := map[[3]int64][]float64{}
 				for _, r := range f.rows {
-					f.table = append(f.table, []float64{float64(r.Workload.M), float64(r.Workload.N), float64(r.Workload.K), r.Us*1e-6 - c.starting(r)})
+					shape := [3]int64{r.Workload.M, r.Workload.N, r.Workload.K}
+					seconds[shape] = append(seconds[shape], r.Us*1e-6-c.starting(r))
+				}
+				for shape, repeats := range seconds {
+					f.table = append(f.table, []float64{float64(shape[0]), float64(shape[1]), float64(shape[2]), median(repeats)})
 				}
 				return f
 			},

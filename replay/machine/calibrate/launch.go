@@ -103,11 +103,11 @@ func (c *calibration) beyond(f reading, q machine.Quantity) reading {
 }
 
 // least is the shortest host time of enqueuing one of these: a full queue can
-// only make it longer.
+// only make it longer. A single iteration is no measurement of a host.
 func (c *calibration) least(what ...string) reading {
 	var f reading
 	for _, r := range c.kind("host_issue") {
-		if slices.Contains(what, r.Workload.What) && !r.Params.Profiled && (f.rows == nil || r.Us*1e-6 < f.value) {
+		if slices.Contains(what, r.Workload.What) && !r.Params.Profiled && r.MinUs < r.MaxUs && (f.rows == nil || r.Us*1e-6 < f.value) {
 			f.value, f.rows = r.Us*1e-6, []Row{r}
 		}
 	}

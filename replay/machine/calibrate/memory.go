@@ -160,12 +160,8 @@ func fabricRules() []rule {
 		{"fabric.pair", how, need, copied},
 		{"engines.rate", how, need, copied},
 		{
-			"engines.latency", "the same line at zero bytes, less launch.timing", need,
-			func(c *calibration) reading {
-				f, start := readCopies(c)
-				f.value = start
-				return f
-			},
+			"engines.latency", "peer copy between GEMMs of another stream: from the end of one to the start of the next, less the bytes at engines.rate and launch.hop; without such rows the line over bytes of copies at none, less launch.timing",
+			"kind gap, what copy; or " + need, readCopyLatency,
 		},
 		{
 			"fabric.fence", "each further flag of a round in which one workgroup stores little, posts flags and waits for as many, median",
@@ -178,7 +174,7 @@ func fabricRules() []rule {
 		{
 			"fabric.message", "shortest round a flag of many workgroups", "kind peer_flag with programs from 64 on, bytes up to 128", readMessage,
 		},
-		{"fabric.store_cu", "slope over bytes of one workgroup that stores tiles to the next rank", "kind tile_store, pattern ring, 1 program, two sizes", readStoreCU},
+		{"fabric.store_cu", "slope over bytes of one workgroup that stores tiles to the next rank", "kind peer_store or tile_store, pattern ring, 1 program, two sizes", readStoreCU},
 		{
 			"fabric.store_ring", "best rate of kernels that all store to the next rank", "kind tile_store or peer_store, pattern ring",
 			func(c *calibration) reading { return readStores(c, "ring", 1) },
@@ -211,10 +207,34 @@ func readCopies(c *calibration) (f reading, start float64) {
 	return f, a
 }
 
+// readCopyLatency is what a copy between kernels takes at no bytes. Copies that nothing waits
+// for start sooner: the engine's queue hides most of it.
+func readCopyLatency(c *calibration) reading {
+	f := reading{}
+	var all []float64
+	for _, r := range c.kind("gap") {
+		if r.Workload.What == "copy" && r.Params.CopyBytes > 0 && r.Params.CopyUs > 0 {
+			all = append(all, (r.Us+r.Params.CopyUs)*1e-6-float64(r.Params.CopyBytes)/c.m.Engines.Rate.Value-c.m.Launch.Hop.Value)
+			f.rows = append(f.rows, r)
+		}
+	}
+	if len(all) > 0 {
+		f.value = median(all)
+		return f
+	}
+	f, start := readCopies(c)
+	f.value = start
+	return f
+}
+
 func readStoreCU(c *calibration) reading {
 	f := reading{}
 	var points []machine.Point
-	for _, r := range c.kind("tile_store") {
+	rows := c.kind("tile_store")
+	if len(rows) == 0 {
+		rows = c.kind("peer_store")
+	}
+	for _, r := range rows {
 		if r.Workload.Pattern == "ring" && r.Params.Programs == 1 {
 			points = append(points, machine.Point{X: float64(r.Workload.Bytes), Y: r.Us * 1e-6})
 			f.rows = append(f.rows, r)

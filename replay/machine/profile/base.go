@@ -63,7 +63,7 @@ func (p *profile) drops(e Entry) bool {
 		*e.Table = machine.Table{Source: p.changed(e), Mark: machine.Unknown}
 		return true
 	}
-	e.omit()
+	e.Omit()
 	return true
 }
 

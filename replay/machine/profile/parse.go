@@ -204,7 +204,7 @@ func (p *profile) entry(e Entry) {
 		return
 	}
 	if p.omits(e.part) {
-		e.omit()
+		e.Omit()
 		return
 	}
 	if p.drops(e) {

@@ -25,8 +25,8 @@ func (e Entry) omitted() bool {
 	return e.part != "" && mark == machine.Unknown && why == ""
 }
 
-// omit leaves the entry out.
-func (e Entry) omit() {
+// Omit leaves the entry out.
+func (e Entry) Omit() {
 	if e.Table != nil {
 		*e.Table = machine.Table{Mark: machine.Unknown}
 		return
