@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -40,12 +41,8 @@ func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error
 		m, err = profile.Load(name)
 		return m, profile.Sized(name), err
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return m, false, err
-	}
-	defer f.Close()
-	if m, err = profile.Parse(f, file); err == nil && sized {
+	m, err = profile.ParseFile(file, func(path string) (io.ReadCloser, error) { return os.Open(path) })
+	if err == nil && sized {
 		m, err = m.Sized(gpus)
 	}
 	return m, sized, err

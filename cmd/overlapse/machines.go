@@ -24,7 +24,8 @@ network, as in h200x16, one NIC of 400 Gb/s per GPU is assumed. A torus is near-
 torus128 is 16 by 8.
 
 A YAML file can replace the name of a profile: mine.yaml or mine.yaml:8. It contains
-a full profile as printed, or a base and the differences from it:
+a full profile as printed, or a base and the differences from it. The base is a profile,
+or another file, relative to the first:
 
   base: h200
   network: {topology: switch, node: 8, nics: 4, egress: 25 GB/s, ingress: 25 GB/s,
