@@ -14,7 +14,7 @@ import (
 )
 
 // machineNamed loads a machine for every command: a profile, a profile
-// and a number of GPUs (h200x4, h200:4), a YAML file, or a file and a number
+// and a number of GPUs (h200:4, or h200x4 as in older rows), a YAML file, or a file and a number
 // (mine.yaml:4). Without a number the machine has at least the given number of
 // GPUs.
 func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {

@@ -16,11 +16,11 @@ func (a *app) machinesCommand() *cobra.Command {
 		Short: "List the machine profiles, or print one with the source of every number",
 		Long: `List the machine profiles, or print one with the source of every number.
 
-A machine is a profile and a number of GPUs: h200x4 or h200:4, mi300x:8. One GPU of
+A machine is a profile and a number of GPUs: h200:4, mi300x:8. (h200x4 means the same.) One GPU of
 mi250x is one of the two dies of a module. More GPUs than fit in a node make several
 nodes, with ranks in order. The fabric of the profile connects the GPUs of a node; its
-network connects nodes through NICs. h800x16 is two nodes of eight. If a profile has no
-network, as in h200x16, one NIC of 400 Gb/s per GPU is assumed. A torus is near-square:
+network connects nodes through NICs. h800:16 is two nodes of eight. If a profile has no
+network, as in h200:16, one NIC of 400 Gb/s per GPU is assumed. A torus is near-square:
 torus128 is 16 by 8.
 
 A YAML file can replace the name of a profile: mine.yaml or mine.yaml:8. It contains
@@ -36,7 +36,7 @@ Values without a source are marked as assumed. groups: [] leaves the groups of C
 unknown. A replay on another machine plans the strategies for that machine, but captured
 kernels keep their durations. For the effect of faster links, memory or compute, use
 replay --what-if.`,
-		Example: "  overlapse machines\n  overlapse machines h200x4 > mine.yaml",
+		Example: "  overlapse machines\n  overlapse machines h200:4 > mine.yaml",
 		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

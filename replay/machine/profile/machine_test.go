@@ -47,11 +47,11 @@ func TestLoad(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	unknown := func(name string) string {
-		return `unknown machine "` + name + `" (have ` + strings.Join(Names(), ", ") + ` with a number of GPUs, as in h200x4 or mi300x:8, or a path to a YAML file)`
+		return `unknown machine "` + name + `" (have ` + strings.Join(Names(), ", ") + ` with a number of GPUs, as in h200:4, or a path to a YAML file)`
 	}
 	for name, want := range map[string]string{
-		"torus128x129": "torus128x129: 129 GPUs: the torus2d of torus128 has at most 128 (torus128x1 to torus128x128); a machine file with base: torus128 and gpus: N gives it more",
-		"h200x4097":    "h200x4097: 4097 GPUs (want 1 to 4096)",
+		"torus128x129": "torus128:129: 129 GPUs: the torus2d of torus128 has at most 128 (torus128:1 to torus128:128); a machine file with base: torus128 and gpus: N gives it more",
+		"h200x4097":    "h200:4097: 4097 GPUs (want 1 to 4096)",
 		"h900":         unknown("h900"),
 		"h200x0":       unknown("h200x0"),
 		"h200:-1":      unknown("h200:-1"),

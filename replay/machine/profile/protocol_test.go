@@ -22,14 +22,14 @@ func TestTimeAcrossNodes(t *testing.T) {
 		op      trace.CollectiveOp
 		wire    float64 // seconds
 	}{
-		{"h800x16", trace.AllReduce, 2 * 15. / 16 * bytes / 160e9},
-		{"h800x16", trace.AllGather, 15. / 16 * bytes / 160e9},
-		{"h800x16", trace.AllToAll, 8. / 16 * bytes / 50e9},
-		{"h800x256", trace.AllToAll, 248. / 256 * bytes / 50e9},
-		{"a100x16", trace.AllReduce, 2 * 15. / 16 * bytes / 100e9},
-		{"a100x16", trace.AllToAll, 8. / 16 * bytes / 12.5e9}, // two GPUs a NIC
-		{"mi210ibx2", trace.AllToAll, 1. / 2 * bytes / 20e9},
-		{"mi210ibx2", trace.AllReduce, 1. * bytes / 20e9},
+		{"h800:16", trace.AllReduce, 2 * 15. / 16 * bytes / 160e9},
+		{"h800:16", trace.AllGather, 15. / 16 * bytes / 160e9},
+		{"h800:16", trace.AllToAll, 8. / 16 * bytes / 50e9},
+		{"h800:256", trace.AllToAll, 248. / 256 * bytes / 50e9},
+		{"a100:16", trace.AllReduce, 2 * 15. / 16 * bytes / 100e9},
+		{"a100:16", trace.AllToAll, 8. / 16 * bytes / 12.5e9}, // two GPUs a NIC
+		{"mi210ib:2", trace.AllToAll, 1. / 2 * bytes / 20e9},
+		{"mi210ib:2", trace.AllReduce, 1. * bytes / 20e9},
 		{"torus128", trace.AllToAll, 256. / 128 * bytes / 25e9},
 		{"torus128", trace.ReduceScatter, 127. / 128 * bytes / 50e9},
 	} {
