@@ -34,12 +34,18 @@ type protocol struct {
 // for rings (rule C25).
 var (
 	NcclProtocols = []protocol{
-		{6.6e-6, 6.8e-6, 0.6e-6, 0.6e-6, 2.7e-6, 5e-6, 0.5, 1 / 3.8, 0,
-			[]float64{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1}},
-		{14e-6, 14e-6, 1.9e-6, 1.25e-6, 4e-6, 8.5e-6, 120. / 128, 120. / 128, 0,
-			[]float64{1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1}},
-		{8.4e-6, 8.4e-6, 3.4e-6, 4e-6, 14e-6, 14e-6, 1, 1, 1.4,
-			[]float64{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, .9}},
+		{
+			6.6e-6, 6.8e-6, 0.6e-6, 0.6e-6, 2.7e-6, 5e-6, 0.5, 1 / 3.8, 0,
+			[]float64{1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1},
+		},
+		{
+			14e-6, 14e-6, 1.9e-6, 1.25e-6, 4e-6, 8.5e-6, 120. / 128, 120. / 128, 0,
+			[]float64{1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1},
+		},
+		{
+			8.4e-6, 8.4e-6, 3.4e-6, 4e-6, 14e-6, 14e-6, 1, 1, 1.4,
+			[]float64{.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9, 1},
+		},
 	}
 	rcclProtocols = []protocol{
 		{12e-6, 12e-6, 0.8e-6, 0.8e-6, 2.7e-6, 5e-6, 0.5, 0.5, 0, nil},
@@ -114,8 +120,8 @@ func (l *Library) best(op trace.CollectiveOp, at Placement, channels, bytes floa
 }
 
 // far is the number of steps between nodes in sequence. A ring enters and leaves every
-// node once per round; a channel serves its share of the pairs one after another (rule
-// C27).
+// node once per round; a channel serves its share of the pairs one after another
+// (rule C27).
 func (at Placement) far(op trace.CollectiveOp, steps, channels float64) float64 {
 	switch {
 	case at.nodes == 1:

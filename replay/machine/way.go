@@ -138,7 +138,7 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 		hop = p.treeFar
 	}
 	latency := c.Alpha.Value + p.Base - ll.Base + near*(c.Hop.Or(0)+p.Hop-ll.Hop) + far*max(hop, l.Network.Latency.Value)
-	if p.plateau > 0 && at.nodes > 1 && algorithm == "ring" && op == trace.AllReduce && bytes >= stepBytes*n*at.ranks {
+	if p.plateau > 0 && at.nodes > 1 && algorithm == "ring" && op == trace.AllReduce && bytes >= stepBytes*channels*at.ranks {
 		latency *= p.plateau
 	}
 	moved := bytes / (at.ranks * n) * (steps*pace + last/c.Receive.Value)

@@ -65,9 +65,11 @@ func (p *profile) readBase() (m machine.Machine, err error) {
 	}
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
 		m, err = p.readBaseFile(n, name)
-	} else if m, err = loadProfile(name); err != nil {
+	} else if !slices.Contains(Names(), name) {
 		p.fail(n, "one of "+strings.Join(Names(), ", ")+", or a .yaml file", "base: %q is no profile", name)
 		return m, nil
+	} else {
+		m, err = loadProfile(name)
 	}
 	if err != nil {
 		return m, err

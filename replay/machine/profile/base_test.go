@@ -108,7 +108,7 @@ func TestBrokenBaseFiles(t *testing.T) {
 			"dir/mine.yaml:2:18: fabric.pair: 392.5 GB/s is less than the 785 GB/s out of and into a GPU, but through a switch one pair takes all of it (raise fabric.pair too; to ask what faster links would change, use replay --what-if links=2)",
 		},
 		{
-			"base: h200\nnetwork: {node: 8}\n",
+			"base: t3\nnetwork: {node: 8}\n",
 			"network.nics is missing",
 		},
 		{

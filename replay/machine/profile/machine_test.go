@@ -151,15 +151,30 @@ func TestAmbiguousNames(t *testing.T) {
 	}
 }
 
-// More GPUs than the fabric joins are several nodes.
+// More GPUs than the fabric joins are several nodes, of a network that is assumed where the
+// profile has none.
 func TestNodesBeyondTheFabric(t *testing.T) {
-	m := mustLoad(t, "h200x16")
-	if m.Nodes() != 2 || m.PerNode() != 8 || m.Network.Egress.Value != 50e9 || !m.AssumedNetwork() || m.Library.Network != m.Network {
-		t.Errorf("h200x16: %d nodes of %d, NICs of %s, assumed: %v", m.Nodes(), m.PerNode(), m.Network.Egress, m.AssumedNetwork())
+	bare := mustLoad(t, "h200")
+	bare.Network, bare.Library.Network = machine.Network{}, machine.Network{}
+	m, err := bare.Sized(16)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range []string{"h200x8", "h800x16"} {
-		if m := mustLoad(t, name); m.AssumedNetwork() {
-			t.Errorf("%s: network is said to be assumed", name)
+	if m.Nodes() != 2 || m.PerNode() != 8 || m.Network.Egress.Value != 50e9 || !m.AssumedNetwork() || m.Library.Network != m.Network {
+		t.Errorf("%s: %d nodes of %d, NICs of %s, assumed: %v", m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.AssumedNetwork())
+	}
+	for _, name := range []string{"h200:8", "h200:16", "h800:16"} {
+		if m := mustLoad(t, name); m.AssumedNetwork() || m.Nodes() != (m.GPUs+7)/8 {
+			t.Errorf("%s: %d nodes, network assumed: %v", name, m.Nodes(), m.AssumedNetwork())
+		}
+	}
+}
+
+// Profiles of NVIDIA and AMD have a network, so that more GPUs are more nodes.
+func TestProfilesHaveANetwork(t *testing.T) {
+	for _, name := range Names() {
+		if m := mustLoad(t, name); name != "t3" && (m.Network.Node.Value == 0 || m.Library.Network != m.Network) {
+			t.Errorf("%s has no network", name)
 		}
 	}
 }
@@ -174,6 +189,7 @@ func TestAssumptions(t *testing.T) {
 		}
 	}
 	want := []string{
+		"network.pair", "network.latency", "network.hop", "network.message",
 		"engines.count", "launch.event", "launch.network_call",
 		"library.all_gather.grain", "library.all_gather.beside_tiles", "library.all_gather.beside_latency",
 		"library.reduce_scatter.grain", "library.all_to_all.grain",

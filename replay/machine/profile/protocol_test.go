@@ -26,9 +26,10 @@ func TestTimeAcrossNodes(t *testing.T) {
 		{"h800:16", trace.AllGather, 15. / 16 * bytes / 160e9},
 		{"h800:16", trace.AllToAll, 8. / 16 * bytes / 50e9},
 		{"h800:256", trace.AllToAll, 248. / 256 * bytes / 50e9},
-		{"a100:16", trace.AllReduce, bytes / 100e9}, // a tree of two nodes sends each byte once out of a node
-		{"a100:64", trace.AllReduce, 2 * 63. / 64 * bytes / 100e9},
-		{"a100:16", trace.AllToAll, 8. / 16 * bytes / 12.5e9}, // two GPUs a NIC
+		{"a100:16", trace.AllReduce, 2 * bytes / 240e9}, // a tree of two nodes: NVLink is slower than the NICs
+		{"a100:64", trace.AllReduce, 2 * 63. / 64 * bytes / 192e9},
+		{"a100:16", trace.AllToAll, 8. / 16 * bytes / 24e9},
+		{"v100:16", trace.AllToAll, 8. / 16 * bytes / 5.875e9}, // two GPUs a NIC
 		{"mi210ib:2", trace.AllToAll, 1. / 2 * bytes / 20e9},
 		{"mi210ib:2", trace.AllReduce, 1. * bytes / 20e9},
 		{"torus128", trace.AllToAll, 256. / 128 * bytes / 25e9},
