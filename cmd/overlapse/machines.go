@@ -19,9 +19,9 @@ func (a *app) machinesCommand() *cobra.Command {
 A machine is a profile and a number of GPUs: h200:4, mi300x:8. (h200x4 means the same.) One GPU of
 mi250x is one of the two dies of a module. More GPUs than fit in a node make several
 nodes, with ranks in order. The fabric of the profile connects the GPUs of a node; its
-network connects nodes through NICs. h800:16 is two nodes of eight. If a profile has no
-network, as in h200:16, one NIC of 400 Gb/s per GPU is assumed. A torus is near-square:
-torus128 is 16 by 8.
+network connects nodes through NICs: h200:16 is two nodes of eight. If a machine file has
+no network, one NIC of 400 Gb/s per GPU is assumed. A torus is near-square: torus128 is
+16 by 8.
 
 A YAML file can replace the name of a profile: mine.yaml or mine.yaml:8. It contains
 a full profile as printed, or a base and the differences from it. The base is a profile,
@@ -31,6 +31,12 @@ or another file, relative to the first:
   network: {topology: switch, node: 8, nics: 4, egress: 25 GB/s, ingress: 25 GB/s,
     pair: 100 GB/s, latency: 2 us, hop: 0 us, message: 0.1 us}
   gpu: {groups: [], cus: 264}
+
+scale: multiplies what the base measures, before the file's own values apply, by what
+limits it: flops (matrix units), memory, links, clock (one CU), cus (their number):
+
+  base: h200
+  scale: {memory: {value: 0.833, source: "data sheets: 4.0 over 4.8 TB/s"}, links: 0.5}
 
 Values without a source are marked as assumed. groups: [] leaves the groups of CUs
 unknown. A replay on another machine plans the strategies for that machine, but captured

@@ -46,6 +46,7 @@ func parse(r io.Reader, file string, bases files) (machine.Machine, error) {
 	if err != nil || len(p.errs) > before {
 		return machine.Machine{}, cmp.Or(err, p.err()) // without its base, all that the file leaves out would count as missing
 	}
+	p.scale(&m)
 	for _, t := range texts(&m) {
 		p.text(t)
 	}
@@ -179,6 +180,9 @@ func (p *profile) omits(part string) bool {
 // rest reports keys that no profile has.
 func (p *profile) rest() {
 	known := []string{"base"}
+	for _, name := range factorNames {
+		known = append(known, "scale."+name)
+	}
 	var m machine.Machine
 	for _, t := range texts(&m) {
 		known = append(known, t.key)
