@@ -213,3 +213,31 @@ func mustLoad(t testing.TB, name string) machine.Machine {
 	}
 	return m
 }
+
+// Rates of a profile do not contradict each other: a collective's links carry no more than
+// the GPU's links, a pair no more than a GPU, and memory no more than a kernel that only
+// reads.
+func TestProfilesArePhysical(t *testing.T) {
+	for _, name := range Names() {
+		m := mustLoad(t, name)
+		f, l := &m.Fabric, &m.Library
+		for _, op := range RecordedOps {
+			c := l.Of(op)
+			if c.Link.Value > 1.02*f.Egress.Value {
+				t.Errorf("%s: %v through links of %v, the GPU has %v", name, op, c.Link, f.Egress)
+			}
+			if c.Channels.Value > m.GPU.CUs.Value*m.GPU.WGs.Value {
+				t.Errorf("%s: %v has more channels than fit", name, op)
+			}
+		}
+		if f.Topology == machine.Switch && (f.Pair.Value > 1.001*f.Egress.Value || m.Engines.Rate.Value > 1.05*f.Egress.Value) {
+			t.Errorf("%s: a pair at %v, a copy engine at %v, a GPU at %v", name, f.Pair, m.Engines.Rate, f.Egress)
+		}
+		if m.GPU.Memory.Value > m.GPU.Read.Value {
+			t.Errorf("%s: memory %v, reads %v", name, m.GPU.Memory, m.GPU.Read)
+		}
+		if w := &m.Network; w.Node.Value > 0 && (w.Egress.Value <= 0 || w.Pair.Value <= 0) {
+			t.Errorf("%s: network of %v per NIC, %v per pair of nodes", name, w.Egress, w.Pair)
+		}
+	}
+}
