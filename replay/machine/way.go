@@ -120,7 +120,7 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 		pace = max(pace, n*p.Rate/limit)
 	}
 	steps := Sends(op, at.ranks)
-	far := at.far(op, steps, n)
+	far := at.far(op, steps, channels)
 	near := at.near(op, steps, far)
 	last := 1.0 // memory traffic without sending, in chunks: a step of a sum reads two and writes one
 	if algorithm == "direct" {

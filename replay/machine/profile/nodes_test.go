@@ -70,6 +70,19 @@ func TestAllToAllOverNodes(t *testing.T) {
 	}
 }
 
+// A channel serves its pairs with other nodes one after another: 32 channels have four
+// rounds for the 120 ranks of the other 15 nodes.
+func TestRoundsOfPairs(t *testing.T) {
+	m := nodesOf(t, "h200", 16)
+	c := &m.Library.AllToAll
+	for channels, rounds := range map[int]float64{32: 4, 8: 15, 1: 120} {
+		want := c.Alpha.Value + 7*c.Hop.Value + rounds*2.7e-6
+		if got := m.Library.Time(trace.AllToAll, 0, m.GPUs, channels); machinetest.Off(got, want) > 1e-9 {
+			t.Errorf("%d channels: %.2f us, want %.2f", channels, got*1e6, want*1e6)
+		}
+	}
+}
+
 // Where latency counts, the library runs a tree: its steps grow with the logarithm of the
 // nodes. Large buffers on four nodes and more run a ring.
 func TestTreeForSmallRingForLarge(t *testing.T) {
