@@ -20,9 +20,10 @@ type Library struct {
 	AllGather     Collective
 	ReduceScatter Collective
 	AllToAll      Collective
-	LLNodes       Table   // number of nodes from which on; bytes per second that a rank sends with protocol LL
-	Network       Network // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
-	Nodes         int     // nodes that a collective's ranks are on (Machine.LibraryFor); 0: ranks fill one node after another
+	Host          Quantity // GPUs of one host, if the links of a node join several hosts
+	LLNodes       Table    // number of nodes from which on; bytes per second that a rank sends with protocol LL
+	Network       Network  // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
+	Nodes         int      // nodes that a collective's ranks are on (Machine.LibraryFor); 0: ranks fill one node after another
 }
 
 // A Collective is the library's performance in one operation. A channel is one workgroup

@@ -70,7 +70,7 @@ func (l *Library) choices(op trace.CollectiveOp, at Placement, w AlgoProto) []st
 	switch {
 	case w.Algorithm != "":
 		return []string{w.Algorithm}
-	case at.nodes > 1 && (op == trace.AllReduce || op == trace.Reduce):
+	case (at.nodes > 1 || l.hosts(at) > 1) && (op == trace.AllReduce || op == trace.Reduce):
 		return []string{"ring", "tree"}
 	}
 	return []string{"ring"}
@@ -112,7 +112,9 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 			pace = max(pace, n*p.treeRate/limit)
 		}
 		moved := bytes / n * (2*pace + 1/c.Receive.Value/at.ranks)
-		chain, deep := 2*(at.per-1), 2*math.Ceil(math.Log2(at.nodes))
+		hosts := l.hosts(at)
+		chain := 2 * (math.Ceil(at.per/hosts) - 1 + math.Ceil(math.Log2(hosts)))
+		deep := 2 * math.Ceil(math.Log2(at.nodes))
 		return c.Alpha.Value + p.treeBase - ll.Base + chain*(c.Hop.Or(0)+p.treeHop-ll.Hop) +
 			deep*max(p.treeFar, l.Network.Latency.Value) + moved/(p.treeRate*p.treeShare(bytes))
 	}
@@ -143,6 +145,13 @@ func (l *Library) algorithmTime(algorithm string, proto int, op trace.Collective
 	}
 	moved := bytes / (at.ranks * n) * (steps*pace + last/c.Receive.Value)
 	return latency + moved/p.Rate
+}
+
+// hosts is the number of hosts that a node's links join. The library counts hosts as nodes:
+// a tree has a chain in each host, and a tree over the hosts of a node by the same links
+// (rule C29).
+func (l *Library) hosts(at Placement) float64 {
+	return math.Ceil(at.per / max(1, l.Host.Or(at.per)))
 }
 
 // stepBytes is the bytes of a channel's step from which a ring's latency has its plateau.

@@ -70,6 +70,27 @@ func TestAllToAllOverNodes(t *testing.T) {
 	}
 }
 
+// In one NVLink domain of 18 hosts a small all-reduce is a tree: three links of a chain in
+// each host, five levels over the hosts, up and down.
+func TestTreeOverHosts(t *testing.T) {
+	m := machinetest.Load(t, "gb200:72")
+	c := &m.Library.AllReduce
+	want := c.Alpha.Value + 0.2e-6 + 2*(3+5)*c.Hop.Value
+	if got := m.Library.Time(trace.AllReduce, 0, 72, 0); machinetest.Off(got, want) > 1e-9 {
+		t.Errorf("one domain: %.2f us, want %.2f", got*1e6, want*1e6)
+	}
+	m = machinetest.Load(t, "gb200:144")
+	if got := m.Library.Time(trace.AllReduce, 0, 144, 0); machinetest.Off(got, want+2*5e-6) > 1e-9 {
+		t.Errorf("two domains: %.2f us, want %.2f", got*1e6, (want+2*5e-6)*1e6)
+	}
+	if got, want := m.Library.Time(trace.AllReduce, 8<<30, 72, 0), 2*71./72*8*(1<<30)/c.Link.Value; got < want || got > 1.4*want {
+		t.Errorf("8 GiB: %.1f ms, a ring's links alone %.1f", got*1e3, want*1e3)
+	}
+	if got, want := m.Library.Time(trace.AllReduce, 0, 4, 0), c.Alpha.Value+6*c.Hop.Value; machinetest.Off(got, want) > 1e-9 {
+		t.Errorf("one host: %.2f us, want %.2f", got*1e6, want*1e6)
+	}
+}
+
 // A channel serves its pairs with other nodes one after another: 32 channels have four
 // rounds for the 120 ranks of the other 15 nodes.
 func TestRoundsOfPairs(t *testing.T) {
