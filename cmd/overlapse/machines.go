@@ -76,5 +76,5 @@ func networkOf(m machine.Machine) string {
 	if m.Network.Node.Value == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s, GPUs per node: %v, %v per NIC", m.Network.Topology, m.Network.Node, m.Network.Egress)
+	return fmt.Sprintf("%s, per node %v GPUs and %v NICs of %v", m.Network.Topology, m.Network.Node, m.Network.NICs, m.Network.Egress)
 }
