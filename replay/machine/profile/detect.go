@@ -49,8 +49,9 @@ func devices() []device {
 const amdWave = 64
 
 // ForDevice is the profile for a device: by its name ("NVIDIA A100-SXM4-80GB" is a100; of
-// several profiles the most specific), by AMD's name of its architecture, or, without a
-// name, by properties that only one profile has. "" where there is none.
+// several profiles the most specific), by AMD's name of its architecture (the profile that
+// comes closest), or, without a name, by properties that only one profile has. "" where
+// there is none.
 func ForDevice(d trace.Device) string {
 	in := words(d.Name)
 	best, most := "", 0
@@ -64,11 +65,14 @@ func ForDevice(d trace.Device) string {
 	if best == "" && slices.Contains(in, "mi250") {
 		best = "mi250x"
 	}
-	alike := Alike(d)
+	arch, alike := architecture(in), Alike(d)
+	if arch != "" && len(alike) == 0 { // a part of a GPU, or a relative without a profile
+		alike = Alike(trace.Device{Name: arch})
+	}
 	switch {
 	case best != "" || len(alike) == 0:
 		return best
-	case architecture(in) != "" || generic(in) && len(alike) == 1:
+	case arch != "" || generic(in) && len(alike) == 1:
 		return alike[0]
 	}
 	return ""

@@ -58,7 +58,8 @@ func TestForDevice(t *testing.T) {
 	}{
 		{trace.Device{Name: "gfx942", CUs: 80}, "mi308x", "mi308x"},
 		{trace.Device{Name: "gfx942", CUs: 304, MemoryBytes: 255 * gib}, "mi325x", "mi325x"},
-		{trace.Device{Name: "gfx942", CUs: 228}, "", ""}, // MI300A
+		{trace.Device{Name: "gfx942", CUs: 228}, "mi300x", ""}, // MI300A
+		{trace.Device{Name: "gfx942", CUs: 38}, "mi300x", ""},  // a die, in CPX mode
 		{trace.Device{Name: "gfx950", CUs: 256}, "mi350x", "mi350x mi355x"},
 		{trace.Device{Name: "gfx1100"}, "", ""},
 		{trace.Device{CUs: 304, WaveSize: 64, MemoryBytes: 192 * gib}, "mi300x", "mi300x"},
