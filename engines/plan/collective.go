@@ -224,20 +224,7 @@ type channelSchedule struct {
 
 // libraryFor is the library for the collective's ranks, as they are on nodes.
 func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library {
-	return LibraryFor(&pl.Machine, pl.Workload, c)
-}
-
-// LibraryFor is the machine's library for the ranks of a collective, as they are on nodes
-// (rule C28).
-func LibraryFor(m *machine.Machine, w *workload.Workload, c *workload.Collective) *machine.Library {
-	if m.Nodes() == 1 {
-		return &m.Library
-	}
-	ranks := make([]int, len(c.Members))
-	for i, id := range c.Members {
-		ranks[i] = w.Ops[id].Rank
-	}
-	return m.LibraryFor(ranks)
+	return pl.Workload.LibraryFor(&pl.Machine, c)
 }
 
 // channelSchedules returns a rank's schedules by channel. Each channel of a library's

@@ -84,13 +84,17 @@ func TestProtocolBySize(t *testing.T) {
 // network never takes longer.
 func TestTimeAcrossNodesGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128"}).Draw(t, "machine")
+		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128", "v100", "a100", "a40", "h200", "b200", "gb200", "l40s", "mi300x"}).Draw(t, "machine")
 		m, err := profile.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		op := rapid.SampledFrom(profile.RecordedOps[:]).Draw(t, "op")
-		ranks := rapid.IntRange(2, int(m.Most.Value)).Draw(t, "ranks")
+		most := m.Most.Value
+		if m.Network.Topology == machine.Switch {
+			most = max(most, 8*m.Network.Node.Value)
+		}
+		ranks := rapid.IntRange(2, int(most)).Draw(t, "ranks")
 		bytes := rapid.Int64Range(1<<20, 1<<32).Draw(t, "bytes")
 		lib := m.Library
 		took := lib.Time(op, bytes, ranks, 0)
