@@ -79,6 +79,7 @@ type SyntaxError struct {
 	File string
 	Pos  int64
 	Unit string // "byte", "line", "row"; "" if the position is the whole file
+	Col  int64  // column of the line Pos, from 1; 0 if it is not known
 	Msg  string // the error, with the value
 	Cure string // what the user can do; may be ""
 	Err  error  // cause; may be nil
@@ -86,7 +87,10 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string {
 	s := e.File
-	if e.Unit != "" {
+	switch {
+	case e.Col > 0:
+		s += fmt.Sprintf(":%d:%d", e.Pos, e.Col)
+	case e.Unit != "":
 		s += fmt.Sprintf(":%s %d", e.Unit, e.Pos)
 	}
 	s += ": " + e.Msg

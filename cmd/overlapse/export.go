@@ -15,9 +15,10 @@ import (
 
 // exportOptions are the flags of `overlapse export`.
 type exportOptions struct {
-	path   string
-	to     string
-	output string
+	path    string
+	machine string
+	to      string
+	output  string
 }
 
 func (a *app) exportCommand() *cobra.Command {
@@ -38,6 +39,7 @@ files of predicted strategies, use overlapse replay -o.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof or html")
+	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	return c
 }
@@ -46,7 +48,10 @@ func (a *app) export(o exportOptions) error {
 	if err := choice("to", o.to, "chrome", "pprof", "html"); err != nil {
 		return err
 	}
-	run, err := a.open(o.path, "")
+	if o.machine != "" && !isYAML(o.path) {
+		return usageError{errors.New("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")}
+	}
+	run, err := a.open(o.path, o.machine)
 	if err != nil {
 		return err
 	}

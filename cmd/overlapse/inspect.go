@@ -17,9 +17,10 @@ import (
 
 // inspectOptions are the flags of `overlapse inspect`.
 type inspectOptions struct {
-	path   string
-	format string
-	ledger bool
+	path    string
+	machine string
+	format  string
+	ledger  bool
 
 	dataflow string // a file of corrections
 
@@ -47,6 +48,7 @@ reader.`,
 		},
 	}
 	f := c.Flags()
+	f.StringVar(&o.machine, "machine", "", "machine that unknown sizes of collectives are estimated for, or that a workload file runs on; default: sizes stay unknown, and the machine that the workload file names")
 	f.StringVar(&o.format, "format", "table", "table or json")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	f.StringVar(&o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens")
@@ -105,7 +107,7 @@ func (a *app) inspect(o inspectOptions) error {
 	// The run and its workload live to the end and have few pointers: collecting
 	// garbage early costs little time and saves as much memory as they take.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	run, err := a.one(o.path)
+	run, err := a.one(o.path, o.machine)
 	if err != nil {
 		return err
 	}
@@ -120,6 +122,15 @@ func (a *app) inspect(o inspectOptions) error {
 		return liftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
+	if o.machine != "" && !isYAML(o.path) {
+		m, err := a.machineFor(o.machine, w)
+		if err != nil {
+			return err
+		}
+		if note := workload.GuessSizes(w, &m); note != "" {
+			w.Notes = append(w.Notes, note)
+		}
+	}
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}

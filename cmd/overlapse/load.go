@@ -60,9 +60,9 @@ func (a *app) reading() format.Options {
 	return o
 }
 
-// one reads a trace that holds one run.
-func (a *app) one(path string) (*trace.Run, error) {
-	run, err := a.open(path, "")
+// one reads a trace that holds one run, as open does.
+func (a *app) one(path, machineName string) (*trace.Run, error) {
+	run, err := a.open(path, machineName)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 
 // lift reads a trace with device work and turns it into a workload.
 func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) {
-	run, err := a.one(path)
+	run, err := a.one(path, "")
 	if err != nil {
 		return nil, err
 	}

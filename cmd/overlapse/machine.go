@@ -3,7 +3,9 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -13,7 +15,7 @@ import (
 )
 
 // machineNamed loads a machine for every command: a profile, a profile
-// and a number of GPUs (h200x4, h200:4), a YAML file, or a file and a number
+// and a number of GPUs (h200:4, or h200x4 as in older rows), a YAML file, or a file and a number
 // (mine.yaml:4). Without a number the machine has at least the given number of
 // GPUs.
 func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
@@ -40,12 +42,8 @@ func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error
 		m, err = profile.Load(name)
 		return m, profile.Sized(name), err
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return m, false, err
-	}
-	defer f.Close()
-	if m, err = profile.Parse(f, file); err == nil && sized {
+	m, err = profile.ParseFile(file, func(path string) (io.ReadCloser, error) { return os.Open(path) })
+	if err == nil && sized {
 		m, err = m.Sized(gpus)
 	}
 	return m, sized, err
@@ -91,17 +89,49 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 
 // suggested is the profile for a device, with as many GPUs as the job has ranks.
 func (a *app) suggested(device trace.Device, ranks int) (machine.Machine, error) {
-	name := profile.ForDevice(device)
+	name, alike := profile.ForDevice(device), profile.Alike(device)
 	if name == "" {
-		return machine.Machine{}, usageError{fmt.Errorf("no profile matches the trace's device %s: give --machine (one of %s, or a YAML file)",
-			cmp.Or(quoted(device.Name), "unknown"), strings.Join(profile.Names(), ", "))}
+		return machine.Machine{}, usageError{fmt.Errorf("no profile matches the trace's device %s: %s",
+			cmp.Or(quoted(device.Name), "unknown"), toPass(alike, ranks))}
 	}
-	m, err := a.machineNamed(fmt.Sprintf("%s:%d", name, max(1, ranks)), 0)
+	m, err := a.machineNamed(machine.NameOf(name, max(1, ranks)), 0)
 	if err == nil {
-		a.notef("machine %s, from the trace's device %q (--machine selects another)", m.Name, device.Name)
+		a.notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, cmp.Or(quoted(device.Name), properties(device)))
+		if others := slices.DeleteFunc(alike, func(x string) bool { return x == name }); len(others) > 0 && strings.HasPrefix(device.Name, "gfx") {
+			a.notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
+		}
 	}
 	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
 		a.notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
 	}
 	return m, err
+}
+
+// toPass says what to give as --machine for a device that matches no profile, or several.
+func toPass(alike []string, ranks int) string {
+	if len(alike) == 0 {
+		return fmt.Sprintf("give --machine (one of %s, or a YAML file)", strings.Join(profile.Names(), ", "))
+	}
+	return fmt.Sprintf("its properties are those of %s: give --machine %s, or a YAML file", strings.Join(alike, " and "), strings.Join(sizedNames(alike, ranks), " or "))
+}
+
+// sizedNames are profiles with as many GPUs as the job has ranks.
+func sizedNames(profiles []string, ranks int) []string {
+	names := make([]string, len(profiles))
+	for i, p := range profiles {
+		names[i] = machine.NameOf(p, max(1, ranks))
+	}
+	return names
+}
+
+// properties describes a device without a name.
+func properties(d trace.Device) string {
+	text := fmt.Sprintf("with %d CUs", d.CUs)
+	if d.ComputeMajor > 0 {
+		text += fmt.Sprintf(" of compute capability %d.%d", d.ComputeMajor, d.ComputeMinor)
+	}
+	if d.MemoryBytes > 0 {
+		text += fmt.Sprintf(" and %d GiB", d.MemoryBytes>>30)
+	}
+	return text
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -53,6 +54,32 @@ func TestDeviceOfKernels(t *testing.T) {
 		w := &workload.Workload{Run: &trace.Run{Ranks: []trace.Rank{{Device: trace.Device{Name: c.device}}}}, Ops: []workload.Op{{Kernel: &workload.Kernel{Name: "copy"}}, {Kernel: &workload.Kernel{Name: c.kernel}}}}
 		if got := deviceOf(w).Name; got != c.want {
 			t.Errorf("%q with %s is taken for %q, want %q", c.device, c.kernel, got, c.want)
+		}
+	}
+}
+
+// A device without a name is recognized by its properties; where several machines have
+// them, the message says what to pass.
+func TestSuggestionsByProperties(t *testing.T) {
+	const gib = 1 << 30
+	for _, c := range []struct {
+		d          trace.Device
+		want, note string // of the error, if there is no machine
+	}{
+		{trace.Device{CUs: 80, WaveSize: 64, MemoryBytes: 192 * gib}, "mi308x:8", "machine mi308x:8, from the trace's device with 80 CUs and 192 GiB (--machine selects another)"},
+		{trace.Device{Name: "gfx950", CUs: 256}, "mi350x:8", "its properties are also those of mi355x:8"},
+		{trace.Device{CUs: 132, WaveSize: 32, ComputeMajor: 9, MemoryBytes: 80 * gib}, "", "device unknown: its properties are those of h100 and h800: give --machine h100:8 or h800:8, or a YAML file"},
+		{trace.Device{Name: "NVIDIA L40", CUs: 142, ComputeMajor: 8, ComputeMinor: 9}, "", `device "NVIDIA L40": its properties are those of l40s: give --machine l40s:8, or a YAML file`},
+		{trace.Device{Name: "Other GPU"}, "", `device "Other GPU": give --machine (one of a100, `},
+	} {
+		var notes strings.Builder
+		a := &app{out: io.Discard, err: &notes}
+		m, err := a.suggested(c.d, 8)
+		if err != nil {
+			notes.WriteString(err.Error())
+		}
+		if m.Name != c.want || (err == nil) != (c.want != "") || !strings.Contains(notes.String(), c.note) {
+			t.Errorf("%+v: machine %q, %s\nwant %q, %s", c.d, m.Name, notes.String(), c.want, c.note)
 		}
 	}
 }

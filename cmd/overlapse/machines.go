@@ -16,26 +16,33 @@ func (a *app) machinesCommand() *cobra.Command {
 		Short: "List the machine profiles, or print one with the source of every number",
 		Long: `List the machine profiles, or print one with the source of every number.
 
-A machine is a profile and a number of GPUs: h200x4 or h200:4, mi300x:8. One GPU of
+A machine is a profile and a number of GPUs: h200:4, mi300x:8. (h200x4 means the same.) One GPU of
 mi250x is one of the two dies of a module. More GPUs than fit in a node make several
 nodes, with ranks in order. The fabric of the profile connects the GPUs of a node; its
-network connects nodes through NICs. h800x16 is two nodes of eight. If a profile has no
-network, as in h200x16, one NIC of 400 Gb/s per GPU is assumed. A torus is near-square:
-torus128 is 16 by 8.
+network connects nodes through NICs: h200:16 is two nodes of eight. If a machine file has
+no network, one NIC of 400 Gb/s per GPU is assumed. A torus is near-square: torus128 is
+16 by 8.
 
 A YAML file can replace the name of a profile: mine.yaml or mine.yaml:8. It contains
-a full profile as printed, or a base and the differences from it:
+a full profile as printed, or a base and the differences from it. The base is a profile,
+or another file, relative to the first:
 
   base: h200
   network: {topology: switch, node: 8, nics: 4, egress: 25 GB/s, ingress: 25 GB/s,
     pair: 100 GB/s, latency: 2 us, hop: 0 us, message: 0.1 us}
   gpu: {groups: [], cus: 264}
 
+scale: multiplies what the base measures, before the file's own values apply, by what
+limits it: flops (matrix units), memory, links, clock (one CU), cus (their number):
+
+  base: h200
+  scale: {memory: {value: 0.833, source: "data sheets: 4.0 over 4.8 TB/s"}, links: 0.5}
+
 Values without a source are marked as assumed. groups: [] leaves the groups of CUs
 unknown. A replay on another machine plans the strategies for that machine, but captured
 kernels keep their durations. For the effect of faster links, memory or compute, use
 replay --what-if.`,
-		Example: "  overlapse machines\n  overlapse machines h200x4 > mine.yaml",
+		Example: "  overlapse machines\n  overlapse machines h200:4 > mine.yaml",
 		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -69,5 +76,5 @@ func networkOf(m machine.Machine) string {
 	if m.Network.Node.Value == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s, GPUs per node: %v, %v per NIC", m.Network.Topology, m.Network.Node, m.Network.Egress)
+	return fmt.Sprintf("%s, per node %v GPUs and %v NICs of %v", m.Network.Topology, m.Network.Node, m.Network.NICs, m.Network.Egress)
 }

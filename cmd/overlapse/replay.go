@@ -55,7 +55,7 @@ times and have no such limit. --explain then covers the same window, except for 
 what-ifs. A window given as a time is not compared with bulk, since the same time holds
 other work in bulk.`,
 		Example: `  overlapse replay samples/moe-ep4
-  overlapse replay samples/moe-ep4 --machine h200x4 --strategy decompose:chunks=8:priority=on,fused
+  overlapse replay samples/moe-ep4 --machine h200:4 --strategy decompose:chunks=8:priority=on,fused
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
   overlapse replay samples/moe-ep4 --pairs
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,

@@ -29,7 +29,7 @@ type replayFlags struct {
 // flags adds them to a command; strategies describes the use of --strategy.
 func (f *replayFlags) flags(c *cobra.Command, strategies string) {
 	set := c.Flags()
-	set.StringVar(&f.machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200x4), or a YAML file; default: that of the trace")
+	set.StringVar(&f.machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200:4), or a YAML file; default: that of the trace")
 	set.StringVar(&f.strategy, "strategy", "all", strategies+" after colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
 	dataflowFlag(c, &f.dataflow)

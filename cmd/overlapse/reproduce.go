@@ -42,7 +42,7 @@ type gains struct {
 }
 
 func (a *app) reproduceCommand() *cobra.Command {
-	var format string
+	var format, machineName string
 	c := &cobra.Command{
 		Use:   "reproduce CLAIMS.jsonl [ID...]",
 		Short: "Compare published claims with replays of their experiments",
@@ -56,14 +56,15 @@ overlapse is fitted to a claim.`,
 			if len(args) == 0 {
 				return usageError{fmt.Errorf("reproduce needs a file of claims (samples/workloads/claims.jsonl)")}
 			}
-			return a.reproduce(c.Context(), args[0], args[1:], format)
+			return a.reproduce(c.Context(), args[0], args[1:], machineName, format)
 		},
 	}
+	c.Flags().StringVar(&machineName, "machine", "", "machine to replay all claims on; default: that of each claim")
 	c.Flags().StringVar(&format, "format", "table", "table or json")
 	return c
 }
 
-func (a *app) reproduce(ctx context.Context, path string, only []string, format string) error {
+func (a *app) reproduce(ctx context.Context, path string, only []string, machineName, format string) error {
 	if err := choice("format", format, "table", "json"); err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (a *app) reproduce(ctx context.Context, path string, only []string, format 
 	rows := make([]reproduced, len(claims))
 	bar := a.progress(len(claims), "replaying")
 	for i, c := range claims {
-		if rows[i], err = a.reproduceOne(ctx, c, filepath.Dir(path)); err != nil {
+		if rows[i], err = a.reproduceOne(ctx, c, filepath.Dir(path), machineName); err != nil {
 			return stopped(ctx, fmt.Errorf("%s: %w", c.ID, err))
 		}
 		_ = bar.Add(1)
@@ -87,7 +88,7 @@ func (a *app) reproduce(ctx context.Context, path string, only []string, format 
 	return nil
 }
 
-func (a *app) reproduceOne(ctx context.Context, c claim, dir string) (reproduced, error) {
+func (a *app) reproduceOne(ctx context.Context, c claim, dir, machineName string) (reproduced, error) {
 	r := reproduced{ID: c.ID, From: c.From, Says: c.Says, As: c.As, Published: gains{c.Typical, c.Most}}
 	sel, err := engines.ParseSelection(c.Strategy + "," + c.Against)
 	if err != nil {
@@ -112,7 +113,7 @@ func (a *app) reproduceOne(ctx context.Context, c claim, dir string) (reproduced
 	for i, p := range points {
 		g.Go(func() error {
 			var err error
-			ratios[i], whys[i], err = a.ratioAt(ctx, file, p, cmp.Or(p.machine, c.Machine, file.Machine), sel)
+			ratios[i], whys[i], err = a.ratioAt(ctx, file, p, cmp.Or(machineName, p.machine, c.Machine, file.Machine), sel)
 			return err
 		})
 	}

@@ -69,7 +69,7 @@ func run(args []string, a *app) int {
 }
 
 // maxErrors is the largest number of errors of a file that are printed.
-const maxErrors = 10
+const maxErrors = 5
 
 // errorLines are the lines to print for an error: one for each of the first joined
 // errors.

@@ -69,7 +69,7 @@ func suggest(err error) string {
 	case errors.As(err, &name):
 		typed, known = name.Name, name.Known
 	case errors.As(err, &m):
-		typed, known = m.Name, machineNames(m.Name)
+		return suggestMachine(m)
 	}
 	if near := nearest(typed, known); near != "" {
 		return fmt.Sprintf("%v: did you mean %s?", err, near)
@@ -77,15 +77,17 @@ func suggest(err error) string {
 	return err.Error()
 }
 
-// machineNames are the profiles' names with the number of GPUs that was typed.
-func machineNames(typed string) []string {
-	names := profile.Names()
-	if i := strings.LastIndexByte(typed, 'x'); i > 0 && strings.Trim(typed[i+1:], "0123456789") == "" {
-		for j := range names {
-			names[j] += typed[i:]
-		}
+// suggestMachine is the error's text, with the nearest profile's name and the number of
+// GPUs that was typed behind ":" or "x".
+func suggestMachine(e *profile.UnknownError) string {
+	name, count := e.Name, ""
+	if i := strings.LastIndexAny(name, ":x"); i > 0 && strings.Trim(name[i+1:], "0123456789") == "" && name[i+1:] != "" {
+		name, count = name[:i], ":"+name[i+1:]
 	}
-	return names
+	if near := nearest(name, profile.Names()); near != "" && len(e.Readings) == 0 {
+		return fmt.Sprintf("%v: did you mean %s%s?", e, near, count)
+	}
+	return e.Error()
 }
 
 // nearest is the known word that differs least from the typed one, or "" if

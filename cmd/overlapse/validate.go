@@ -56,7 +56,7 @@ For a dataset, a folder with an index.yaml such as samples/measurements, it veri
 every checksum, predicts all sets, compares the start and end of workgroups with time
 stamps if a set has them, and writes the accuracy tables as Markdown, held-out sets
 first. --format csv or json also prints every row, with its set, on standard output.`,
-		Example: `  overlapse validate rows.jsonl --machine h200x4 --fail-above 0.1
+		Example: `  overlapse validate rows.jsonl --machine h200:4 --fail-above 0.1
   overlapse validate samples/measurements/2026-11-21-h200x2/rows.jsonl
   overlapse validate samples/measurements -o samples/measurements/ACCURACY.md`,
 		Args: onePath,

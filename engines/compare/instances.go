@@ -158,7 +158,7 @@ func undisturbed(w *workload.Workload, d *overlaps, m *machine.Machine) knowns {
 		if c := &w.Collectives[i]; len(c.Members) > 0 && c.Bytes > 0 && d.collectives[i] == 0 {
 			class := collectiveClass(c)
 			found.classes[class] = append(found.classes[class], knownInstance{nil, c.Transfer()})
-			found.transfers.add(c.Transfer(), collectiveLaw(c, m))
+			found.transfers.add(c.Transfer(), collectiveLaw(w, c, m))
 		}
 	}
 	slices.Sort(found.gemms)

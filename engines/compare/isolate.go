@@ -150,7 +150,7 @@ func newIsolation(w *workload.Workload, m machine.Machine) *isolation {
 			continue
 		}
 		x := subject{coll: c, captured: c.Transfer(), share: float64(disturbed.collectives[i]) / float64(c.Transfer()), clock: 1}
-		x.least, x.most = known.transfers.around(collectiveLaw(c, &m))
+		x.least, x.most = known.transfers.around(collectiveLaw(w, c, &m))
 		x.class = classOf(collectiveClass(c))
 		s.start(x)
 	}
@@ -190,16 +190,16 @@ func gemmLaw(op *workload.Op, m *machine.Machine) trace.Time {
 }
 
 // collectiveLaw is the profile's time of a collective's transfer alone, ns.
-func collectiveLaw(c *workload.Collective, m *machine.Machine) trace.Time {
+func collectiveLaw(w *workload.Workload, c *workload.Collective, m *machine.Machine) trace.Time {
 	n := len(c.Members)
 	if n < 2 || c.Bytes <= 0 {
 		return 0
 	}
-	channels := c.Channels
+	lib, channels := w.LibraryFor(m, c), c.Channels
 	if channels == 0 {
-		channels = max(1, m.Library.ChannelsFor(c.Op, c.Bytes))
+		channels = max(1, lib.ChannelsFor(c.Op, c.Bytes))
 	}
-	return plan.Duration(max(0, m.Library.Time(c.Op, c.Bytes, n, channels)))
+	return plan.Duration(max(0, lib.Time(c.Op, c.Bytes, n, channels)))
 }
 
 // solve runs the fixed point.

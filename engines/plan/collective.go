@@ -141,7 +141,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 	if channels == 0 {
 		channels = captured
 	}
-	lib, n := &pl.Machine.Library, len(c.Members)
+	lib, n := pl.libraryFor(c), len(c.Members)
 	bytes := p.share(c.Bytes)
 	channels = lib.Runs(c.Op, channels)
 	p.Channels, p.DurAlone, p.Slowdown = min(channels, max(1, lib.ChannelsFor(c.Op, bytes))), c.TransferAlone(), 1
@@ -168,7 +168,7 @@ func (pl *Planner) Collective(op *workload.Op, p Piece) *program.Kernel {
 	c := p.Coll
 	n := len(c.Members)
 	schedules := pl.channelSchedules(op, p)
-	alpha := min(p.DurAlone, Duration(pl.Machine.Library.Time(c.Op, 0, n, 0)))
+	alpha := min(p.DurAlone, Duration(pl.libraryFor(c).Time(c.Op, 0, n, 0)))
 	algoProto := pl.algoProtoOf(c)
 	wire := float64(c.Op.WireBytes(c.Bytes, n)) / float64(p.Of*p.Channels) * float64(max(1, p.Shares)) * pl.Machine.Library.Carried(algoProto)
 	k := &program.Kernel{
@@ -222,6 +222,11 @@ type channelSchedule struct {
 	pairwise bool    // the copy of a rank to itself is another channel
 }
 
+// libraryFor is the library for the collective's ranks, as they are on nodes.
+func (pl *Planner) libraryFor(c *workload.Collective) *machine.Library {
+	return pl.Workload.LibraryFor(&pl.Machine, c)
+}
+
 // channelSchedules returns a rank's schedules by channel. Each channel of a library's
 // all-to-all serves one pair of ranks, or a rank's copy to itself, and leaves when that is
 // done: while one of four ranks is late, 8 of 32 workgroups stay resident on the others;
@@ -232,11 +237,15 @@ func (pl *Planner) channelSchedules(op *workload.Op, p Piece) []channelSchedule 
 	schedules := make([]channelSchedule, p.Channels)
 	pairwise := c.Op == trace.AllToAll && n > 1 && p.Channels%n == 0
 	share := float64(n) / float64(n-1) // all bytes, including the rank's own, relative to those on the wire
+	between, inside := pl.libraryFor(c).TreeShares(c.Op, p.share(c.Bytes), n, p.Channels, pl.algoProtoOf(c))
 	for ch := range schedules {
 		peers := pl.peers(op, c, ch, pl.algoProtoOf(c).Algorithm)
 		switch peer := ch % n; {
 		case !pairwise:
-			schedules[ch] = channelSchedule{Gang: pl.Gang(p, ch, Everyone), members: int64(n), peers: peers, share: 1}
+			schedules[ch] = channelSchedule{Gang: pl.Gang(p, ch, Everyone), members: int64(n), peers: peers, share: inside}
+			if pl.Machine.Node(int(peers[0])) != pl.Machine.Node(op.Rank) {
+				schedules[ch].share = between
+			}
 		case peer == 0:
 			schedules[ch] = channelSchedule{pl.Gang(p, ch/n, rankPair{me, me}), 1, []int32{me}, share, true}
 		default:
@@ -312,7 +321,7 @@ func (pl *Planner) Halves(c *workload.Collective) (reduce, gather trace.Time) {
 	if c.Op != trace.AllReduce {
 		return c.TransferAlone(), 0
 	}
-	lib, n, channels := &pl.Machine.Library, len(c.Members), pl.Channels(c)
+	lib, n, channels := pl.libraryFor(c), len(c.Members), pl.Channels(c)
 	for _, op := range []trace.CollectiveOp{trace.ReduceScatter, trace.AllGather} {
 		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: op, Bytes: c.Bytes, Ranks: n, Channels: channels})
 	}

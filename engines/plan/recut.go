@@ -168,7 +168,7 @@ func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels
 	c.Alone = alone / trace.Time(parts)
 	whole := c
 	whole.Bytes, whole.In, whole.Out = c.Bytes*parts, c.In*parts, c.Out*parts
-	lib, ranks := &pl.Machine.Library, len(c.Members)
+	lib, ranks := pl.libraryFor(captured[0]), len(c.Members)
 	from := lib.Time(c.Op, c.Bytes, ranks, pl.Channels(&c))
 	c.Bytes, c.In, c.Out = whole.Bytes/int64(n), whole.In/int64(n), whole.Out/int64(n)
 	if channels > 0 || c.Channels > 0 {

@@ -104,5 +104,5 @@ func (pl *Planner) AloneAt(c *workload.Collective, channels int) trace.Time {
 func (pl *Planner) TimeOf(c *workload.Collective, bytes int64) trace.Time {
 	n, channels := len(c.Members), pl.Channels(c)
 	pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: bytes, Ranks: n, Channels: channels})
-	return Duration(max(0, pl.Machine.Library.Time(c.Op, bytes, n, channels)))
+	return Duration(max(0, pl.libraryFor(c).Time(c.Op, bytes, n, channels)))
 }

@@ -20,7 +20,10 @@ type Library struct {
 	AllGather     Collective
 	ReduceScatter Collective
 	AllToAll      Collective
-	Network       Network // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
+	Host          Quantity // GPUs of one host, if the links of a node join several hosts
+	LLNodes       Table    // number of nodes from which on; bytes per second that a rank sends with protocol LL
+	Network       Network  // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
+	Nodes         int      // nodes that a collective's ranks are on (Machine.LibraryFor); 0: ranks fill one node after another
 }
 
 // A Collective is the library's performance in one operation. A channel is one workgroup
@@ -131,7 +134,6 @@ func MemoryOf(op trace.CollectiveOp, ranks int) (read, written float64) {
 // remaining error (protocols by size, uneven channels of an all-to-all) is corrected by
 // the ratio of recorded times to the law, interpolated over size and channels. Without
 // recorded times, or with ranks on several nodes, the tuner's model applies (Expected).
-// several nodes, protocols and the network's rates take their place (expected).
 func (l *Library) Time(op trace.CollectiveOp, bytes int64, ranks, channels int) float64 {
 	if ranks < 2 {
 		return 0

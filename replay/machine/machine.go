@@ -2,17 +2,15 @@
 // engines, launch costs, the collective library and the matrix library. Every number of a
 // profile has a source; numbers that were not measured on that machine are marked as
 // assumed or unknown.
-// measured on that machine is marked as assumed or unknown.
 package machine
 
 import (
 	"strconv"
-	"strings"
 )
 
 // A Machine is one profile scaled to a number of GPUs.
 type Machine struct {
-	Name    string // "h200x4"
+	Name    string // "h200:4"
 	Profile string // "h200"
 	GPUs    int
 	Most    Quantity // maximum number of GPUs of the fabric
@@ -110,12 +108,5 @@ func (m Machine) Resize(gpus int) Machine {
 	return m
 }
 
-// NameOf is the name of a profile with a number of GPUs: "h200x4", or "mi300x:8" if the
-// name ends in x.
-func NameOf(profile string, gpus int) string {
-	sign := "x"
-	if strings.HasSuffix(profile, "x") {
-		sign = ":"
-	}
-	return profile + sign + strconv.Itoa(gpus)
-}
+// NameOf is the name of a profile with a number of GPUs: "h200:4".
+func NameOf(profile string, gpus int) string { return profile + ":" + strconv.Itoa(gpus) }

@@ -46,3 +46,18 @@ func (m *Machine) Latency(from, to int) float64 {
 	}
 	return f.Latency.Value + float64(f.Topology.Hops(min(per, m.GPUs), from%per, to%per)-1)*f.Hop.Value
 }
+
+// LibraryFor is the library for a collective of the given ranks, which need not fill nodes
+// one after another: a group of one rank a node crosses the network (rule C28).
+func (m *Machine) LibraryFor(ranks []int) *Library {
+	if m.Nodes() == 1 || m.Library.Network.Node.Value == 0 {
+		return &m.Library
+	}
+	on := map[int]bool{}
+	for _, r := range ranks {
+		on[m.Node(r)] = true
+	}
+	l := m.Library
+	l.Nodes = len(on)
+	return &l
+}

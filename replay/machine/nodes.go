@@ -36,7 +36,8 @@ func (m *Machine) outermost() Topology {
 
 // AssumedNetwork reports whether the network between the machine's nodes is assumed.
 func (m *Machine) AssumedNetwork() bool {
-	return m.Nodes() > 1 && m.Network.Node.Mark == Assumed && m.Network.Egress.Mark == Assumed
+	n := &m.Network
+	return m.Nodes() > 1 && n.NICs.Mark == Assumed && n.Egress.Mark == Assumed && n.Pair.Mark == Assumed
 }
 
 // assumedNetwork joins nodes by one NIC of 400 Gb/s per GPU through switches without

@@ -45,15 +45,24 @@ func (l *Library) Relative(op trace.CollectiveOp, bytes int64, ranks, channels i
 		return 1
 	}
 	at, n, b := l.Spread(ranks), float64(channels), float64(bytes)
-	best := math.Inf(1)
-	for i := range l.protocols() {
-		if p := &l.protocols()[i]; w.Protocol == "" || Protocols[i] == w.Protocol {
-			for _, algorithm := range l.choices(op, at, w) {
-				best = min(best, l.algorithmTime(algorithm, p, op, at, n, b))
-			}
-		}
+	seconds, _ := l.best(op, at, n, b, w)
+	return seconds / l.Expected(op, at, n, b)
+}
+
+// TreeShares are the bytes that the ranks of an all-reduce over several nodes send to other
+// nodes and inside their nodes, relative to those of a ring, if the library runs a tree; 1
+// and 1 otherwise. Both send 2·(R-1) times the buffer; a tree of N nodes sends 2·(N-1)
+// times between nodes, where a ring sends 2·N·(R-1)/R times (rule C26).
+func (l *Library) TreeShares(op trace.CollectiveOp, bytes int64, ranks, channels int, w AlgoProto) (between, inside float64) {
+	at := l.Spread(ranks)
+	if at.nodes == 1 || Pairwise(op) {
+		return 1, 1
 	}
-	return best / l.Expected(op, at, n, b)
+	if _, algorithm := l.best(op, at, float64(channels), float64(bytes), w); algorithm != "tree" {
+		return 1, 1
+	}
+	inside = at.ranks / (at.ranks - 1)
+	return (at.nodes - 1) / at.nodes * inside, inside
 }
 
 // choices are the algorithms that remain possible.
@@ -61,7 +70,7 @@ func (l *Library) choices(op trace.CollectiveOp, at Placement, w AlgoProto) []st
 	switch {
 	case w.Algorithm != "":
 		return []string{w.Algorithm}
-	case at.nodes > 1 && (op == trace.AllReduce || op == trace.Reduce):
+	case (at.nodes > 1 || l.hosts(at) > 1) && (op == trace.AllReduce || op == trace.Reduce):
 		return []string{"ring", "tree"}
 	}
 	return []string{"ring"}
@@ -83,34 +92,81 @@ func (l *Library) Carried(w AlgoProto) float64 {
 // once. A rank sends as many bytes as in a ring, but waits for others once per phase
 // instead of once per step, and adds all slices in one pass. Between nodes its bytes take
 // the routes of pairs.
-func (l *Library) algorithmTime(algorithm string, p *protocol, op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
-	c, ll := l.Of(op), &l.protocols()[0]
+func (l *Library) algorithmTime(algorithm string, proto int, op trace.CollectiveOp, at Placement, channels, bytes float64) float64 {
+	c, p, ll := l.Of(op), &l.protocols()[proto], &l.protocols()[0]
 	n := max(1, min(channels, math.Ceil(bytes/c.Grain.Or(1))))
-	steps := Sends(op, at.ranks)
 	wire := c.Link.Value
 	if at.nodes > 1 {
-		wire = min(wire, l.Network.rankRate(Pairwise(op) || algorithm == "direct", at))
+		rate := l.Network.rankRate(Pairwise(op) || algorithm == "direct", at)
+		if algorithm == "tree" {
+			rate *= 2 / at.crossing()
+		}
+		wire = least(wire, rate)
 	}
-	last := 1.0                                          // memory traffic without sending, in chunks: a step of a sum reads two and writes one
+	if algorithm == "tree" {
+		wire *= treeLinks
+	}
 	pace := soft(1/c.Send.Value, n/wire, c.Smooth.Value) // seconds per byte of a sending channel
-	start := c.Alpha.Value + p.Base - ll.Base
-	near, far := steps, at.far(op, steps)
-	switch algorithm {
-	case "tree":
-		tree := bytes / n * (2*pace + 1/c.Receive.Value/at.ranks)
-		start = c.Alpha.Value + p.treeBase - ll.Base
+	if algorithm == "tree" {
+		if limit := l.farLL(proto, at); limit > 0 {
+			pace = max(pace, n*p.treeRate/limit)
+		}
+		moved := bytes / n * (2*pace + 1/c.Receive.Value/at.ranks)
+		hosts := l.hosts(at)
+		chain := 2 * (math.Ceil(at.per/hosts) - 1 + math.Ceil(math.Log2(hosts)))
 		deep := 2 * math.Ceil(math.Log2(at.nodes))
-		chain := 2 * (at.per - 1)
-		return start + chain*(c.Hop.Or(0)+p.treeHop-ll.Hop) + deep*max(p.treeFar, l.Network.Latency.Value) + tree/p.Rate
-	case "direct":
+		return c.Alpha.Value + p.treeBase - ll.Base + chain*(c.Hop.Or(0)+p.treeHop-ll.Hop) +
+			deep*max(p.treeFar, l.Network.Latency.Value) + moved/(p.treeRate*p.treeShare(bytes))
+	}
+	if limit := l.farLL(proto, at); limit > 0 {
+		pace = max(pace, n*p.Rate/limit)
+	}
+	steps := Sends(op, at.ranks)
+	far := at.far(op, steps, channels)
+	near := at.near(op, steps, far)
+	last := 1.0 // memory traffic without sending, in chunks: a step of a sum reads two and writes one
+	if algorithm == "direct" {
 		near = steps / (at.ranks - 1)
 		if far = 0; at.nodes > 1 {
 			far = near
 		}
+		near -= far
 		if sums(op) {
 			last = (at.ranks + 1) / 3
 		}
 	}
+	hop := p.far
+	if at.per == 1 && !Pairwise(op) { // nothing inside a node hides the network's latency
+		hop = p.treeFar
+	}
+	latency := c.Alpha.Value + p.Base - ll.Base + near*(c.Hop.Or(0)+p.Hop-ll.Hop) + far*max(hop, l.Network.Latency.Value)
+	if p.plateau > 0 && at.nodes > 1 && algorithm == "ring" && op == trace.AllReduce && bytes >= stepBytes*channels*at.ranks {
+		latency *= p.plateau
+	}
 	moved := bytes / (at.ranks * n) * (steps*pace + last/c.Receive.Value)
-	return start + (near-far)*(c.Hop.Or(0)+p.Hop-ll.Hop) + far*max(p.far, l.Network.Latency.Value) + moved/p.Rate
+	return latency + moved/p.Rate
+}
+
+// hosts is the number of hosts that a node's links join. The library counts hosts as nodes:
+// a tree has a chain in each host, and a tree over the hosts of a node by the same links
+// (rule C29).
+func (l *Library) hosts(at Placement) float64 {
+	return math.Ceil(at.per / max(1, l.Host.Or(at.per)))
+}
+
+// stepBytes is the bytes of a channel's step from which a ring's latency has its plateau.
+const stepBytes = 64
+
+// farLL is the rate that LL reaches between nodes; 0 without a limit. Its flags keep NICs
+// from reading GPU memory in large pieces.
+func (l *Library) farLL(proto int, at Placement) (rate float64) {
+	if proto != 0 || at.nodes == 1 {
+		return 0
+	}
+	for _, r := range l.LLNodes.Rows {
+		if at.nodes >= r[0] {
+			rate = r[1]
+		}
+	}
+	return rate
 }

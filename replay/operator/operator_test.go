@@ -14,7 +14,7 @@ import (
 
 // gemmFile is a GEMM and an all-to-all with durations that are easy to compute by hand.
 const gemmFile = `operator: gemm+all_to_all
-machine: h200x4
+machine: h200:4
 ranks: 4
 iterations: 3
 type: bf16
@@ -106,7 +106,7 @@ func TestLift(t *testing.T) {
 			512 * 16 * 256 * 2,
 		},
 	} {
-		w := lift(t, runOf(t, "operator: "+c.operator+"\nmachine: h200x4\ntype: bf16\nshape: "+c.shape, "h200x4"))
+		w := lift(t, runOf(t, "operator: "+c.operator+"\nmachine: h200:4\ntype: bf16\nshape: "+c.shape, "h200:4"))
 		tiles := func(s string) string { return s[:strings.IndexByte(s+"_", '_')] } // the tile is the library's choice
 		got, want := strings.Fields(ops(w, 3)), strings.Fields(c.ops)
 		for i := range max(len(got), len(want)) {
@@ -160,7 +160,7 @@ func TestChains(t *testing.T) {
 			[]float64{2 * (2*28*28*128 + 9*128*128), 2 * (2*28*28*128 + 9*128*128)},
 		},
 	} {
-		w := lift(t, runOf(t, c.text+"\nmachine: v100x1\ntype: f16\nkernel: {tile: 128x128, threads: 256, registers: 128}", "v100x1"))
+		w := lift(t, runOf(t, c.text+"\nmachine: v100:1\ntype: f16\nkernel: {tile: 128x128, threads: 256, registers: 128}", "v100:1"))
 		if got := ops(w, 0); got != c.ops {
 			t.Errorf("operations %q, want %q", got, c.ops)
 		}
@@ -183,8 +183,8 @@ func TestChains(t *testing.T) {
 // TestSchedule compares with a timeline computed by hand: sequential kernels, separated
 // by the profile's launch gap, repeated every iteration.
 func TestSchedule(t *testing.T) {
-	m := load(t, "mi210x4") // no fill: the profile has no tile counters for its library
-	w := lift(t, runOf(t, gemmFile, "mi210x4"))
+	m := load(t, "mi210:4") // no fill: the profile has no tile counters for its library
+	w := lift(t, runOf(t, gemmFile, "mi210:4"))
 	gap := trace.Time(math.Round(m.Launch.Gap.Value * 1e9))
 	gemm, a2a := &w.Ops[w.Ranks[0][0]], &w.Ops[w.Ranks[0][1]]
 	flops := 2.0 * 8192 * 4096 * 3584
@@ -207,28 +207,28 @@ func TestSchedule(t *testing.T) {
 
 // TestRoofs checks that a duration is the higher of its roofs.
 func TestRoofs(t *testing.T) {
-	m := load(t, "mi210x4")
+	m := load(t, "mi210:4")
 	for _, c := range []struct {
 		what, text string
 		want       float64 // seconds
 	}{
 		{
 			"a GEMV reads its matrix once",
-			"operator: gemv+all_reduce\nmachine: mi210x4\ntype: f16\nshape: {m: 65536, k: 8192}",
+			"operator: gemv+all_reduce\nmachine: mi210:4\ntype: f16\nshape: {m: 65536, k: 8192}",
 			(65536*8192 + 8192 + 65536) * 2 / m.GPU.Read.Value,
 		},
 		{
 			"a GEMM with a short sum is bound by its output",
-			"operator: gemm+all_to_all\nmachine: mi210x4\ntype: f16\nshape: {m: 8192, n: 8192, k: 16}",
+			"operator: gemm+all_to_all\nmachine: mi210:4\ntype: f16\nshape: {m: 8192, n: 8192, k: 16}",
 			(8192*16*2 + 8192*8192) * 2 / m.GPU.Memory.Value,
 		},
 		{
 			"compiled tiles share a CU: 192 of 256x128 on 104 CUs of two slots are two a CU at most, so two tiles' time",
-			"operator: gemm+all_to_all\nmachine: mi210x4\ntype: f16\nshape: {m: 4096, n: 1536, k: 16384}\nkernel: {tile: 256x128, threads: 256, registers: 128, shared: 32768}",
+			"operator: gemm+all_to_all\nmachine: mi210:4\ntype: f16\nshape: {m: 4096, n: 1536, k: 16384}\nkernel: {tile: 256x128, threads: 256, registers: 128, shared: 32768}",
 			2 * 2 * 256 * 128 * 16384 * 104 / m.GPU.Flops.Value,
 		},
 	} {
-		w := lift(t, runOf(t, c.text, "mi210x4"))
+		w := lift(t, runOf(t, c.text, "mi210:4"))
 		if got := seconds(&w.Ops[0]); math.Abs(got/c.want-1) > 1e-5 {
 			t.Errorf("%s: %.3f µs, want %.3f", c.what, got*1e6, c.want*1e6)
 		}
@@ -237,14 +237,14 @@ func TestRoofs(t *testing.T) {
 
 // TestAssumptionsCarry checks that the notes name assumed numbers of the profile and the durations that depend on them.
 func TestAssumptionsCarry(t *testing.T) {
-	notes := strings.Join(lift(t, runOf(t, gemmFile, "mi210x4")).Notes, "\n")
-	for _, want := range []string{"not measured: roofline on mi210x4", "gpu.flops of mi210x4 is assumed", "library.all_to_all.link of mi210x4 is assumed"} {
+	notes := strings.Join(lift(t, runOf(t, gemmFile, "mi210:4")).Notes, "\n")
+	for _, want := range []string{"not measured: roofline on mi210:4", "gpu.flops of mi210:4 is assumed", "library.all_to_all.link of mi210:4 is assumed"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("notes lack %q:\n%s", want, notes)
 		}
 	}
-	measured := strings.Join(lift(t, runOf(t, gemmFile, "h200x4")).Notes, "\n")
-	if strings.Contains(measured, "assumed") || !strings.Contains(measured, "not measured: roofline on h200x4") {
+	measured := strings.Join(lift(t, runOf(t, gemmFile, "h200:4")).Notes, "\n")
+	if strings.Contains(measured, "assumed") || !strings.Contains(measured, "not measured: roofline on h200:4") {
 		t.Errorf("every rate of h200 is sourced, but the notes are\n%s", measured)
 	}
 }
@@ -262,7 +262,7 @@ func TestErrors(t *testing.T) {
 		{"a unit", strings.Replace(gemmFile, "8192", "8 KiB", 1), `w.yaml:line 6: shape.m: "8 KiB" (write a whole number from 1, without a unit)`},
 		{"zero", strings.Replace(gemmFile, "8192", "0", 1), `w.yaml:line 6: shape.m: "0" (write a whole number`},
 		{"a type that GEMMs have no rate for", strings.Replace(gemmFile, "bf16", "f32", 1), `w.yaml:line 5: gemm+all_to_all: type "f32" (one of bf16, f16)`},
-		{"no machine", strings.Replace(gemmFile, "machine: h200x4\n", "", 1), "w.yaml: machine is missing (add machine: h200x4"},
+		{"no machine", strings.Replace(gemmFile, "machine: h200:4\n", "", 1), "w.yaml: machine is missing (add machine: h200:4"},
 		{"many iterations", strings.Replace(gemmFile, "iterations: 3", "iterations: 3000", 1), "w.yaml:line 4: 3000 iterations (at most 1000)"},
 		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256)`},
 	} {
@@ -272,13 +272,13 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"ranks", strings.Replace(gemmFile, "ranks: 4", "ranks: 5", 1), "w.yaml:line 3: 5 ranks on h200x4, which has 4 GPUs (choose a machine with as many GPUs)"},
+		{"ranks", strings.Replace(gemmFile, "ranks: 4", "ranks: 5", 1), "w.yaml:line 3: 5 ranks on h200:4, which has 4 GPUs (choose a machine with as many GPUs)"},
 		{"a share", strings.Replace(gemmFile, "m: 8192", "m: 8190", 1), "w.yaml:line 6: m: 8190 does not divide over 4 ranks (give a multiple of 4)"},
 		{"a mistyped size", strings.ReplaceAll(strings.Replace(gemmFile, "m: 8192, n: 4096", "m: 2000000000, n: 2000000000", 1), "3584", "2000000000"), "is a size mistyped?"},
 	} {
 		f, err := operator.Parse(strings.NewReader(c.text), "w.yaml")
 		if err == nil {
-			_, err = f.Run(load(t, "h200x4"))
+			_, err = f.Run(load(t, "h200:4"))
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -289,8 +289,8 @@ func TestErrors(t *testing.T) {
 // FuzzParse checks that the reader and the schedule never panic.
 func FuzzParse(f *testing.F) {
 	f.Add(gemmFile)
-	f.Add("operator: gemm+gemm\nmachine: v100x1\ntype: f16\nshape: {m: 1, k: 1, hidden: 1, n: 1}\nkernel: {tile: 1x1}")
-	m, err := profile.Load("mi210x4")
+	f.Add("operator: gemm+gemm\nmachine: v100:1\ntype: f16\nshape: {m: 1, k: 1, hidden: 1, n: 1}\nkernel: {tile: 1x1}")
+	m, err := profile.Load("mi210:4")
 	if err != nil {
 		f.Fatal(err)
 	}

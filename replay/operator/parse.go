@@ -124,7 +124,7 @@ func (p *reader) read() {
 	f.Operator = op.name
 	f.Machine, _ = p.take("machine")
 	if f.Machine == "" {
-		p.fail("machine", "add machine: h200x4, or another profile or its file", "machine is missing")
+		p.fail("machine", "add machine: h200:4, or another profile or its file", "machine is missing")
 	}
 	f.Ranks = int(p.count("ranks", 0))
 	f.Iterations = int(p.count("iterations", 1))

@@ -6,7 +6,7 @@ import (
 )
 
 func TestWith(t *testing.T) {
-	f, err := Parse(strings.NewReader("operator: gemm+all_to_all\nmachine: h200x4\ntype: bf16\nshape: {m: 8192, n: 4096, k: 3584}\n"), "w.yaml")
+	f, err := Parse(strings.NewReader("operator: gemm+all_to_all\nmachine: h200:4\ntype: bf16\nshape: {m: 8192, n: 4096, k: 3584}\n"), "w.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,10 +100,10 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 		if c.Bytes > 0 || c.Part || c.Op == trace.Barrier || c.Op == trace.UnknownOp || len(c.Members) < 2 || c.Engines { // the law is of kernels
 			continue
 		}
-		channels := c.Channels
-		bytes := min(bytesIn(&m.Library, c.Op, c.Transfer(), len(c.Members), channels), linksCarry(m, c))
+		lib, channels := w.LibraryFor(m, c), c.Channels
+		bytes := min(bytesIn(lib, c.Op, c.Transfer(), len(c.Members), channels), linksCarry(m, c))
 		if behind := SizeBehind(w, c); behind > 0 {
-			if least, most := m.Library.SizesOf(c.Op, float64(c.Transfer())/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
+			if least, most := lib.SizesOf(c.Op, float64(c.Transfer())/1e9, len(c.Members), channels, SizeSpread); least <= behind && behind <= most {
 				bytes = behind
 			}
 		}
@@ -124,6 +124,19 @@ func GuessSizes(w *Workload, m *machine.Machine) string {
 		return ""
 	}
 	return fmt.Sprintf("%s of unknown size: guessed from the times and the library's law on %s, %s to %s, at most if ranks waited in them", counted(n, "collective", "collectives"), m.Name, mebibytes(least), mebibytes(most))
+}
+
+// LibraryFor is the machine's library for the ranks of a collective, as they are on nodes
+// (rule C28).
+func (w *Workload) LibraryFor(m *machine.Machine, c *Collective) *machine.Library {
+	if m.Nodes() == 1 {
+		return &m.Library
+	}
+	ranks := make([]int, len(c.Members))
+	for i, id := range c.Members {
+		ranks[i] = w.Ops[id].Rank
+	}
+	return m.LibraryFor(ranks)
 }
 
 // bytesIn is the size that the library moves in the given time; 0 if it is less than the

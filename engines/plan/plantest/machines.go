@@ -36,6 +36,7 @@ func T3(t testing.TB, gpus int) machine.Machine {
 func BareNodes(t testing.TB, gpus, node int) machine.Machine {
 	m := Bare(t, gpus, machine.Switch)
 	rate := m.Fabric.Pair
+	m.Network, m.Library.Network = machine.Network{}, machine.Network{}
 	m.Network.Node.Value, m.Network.NICs.Value, m.Network.Topology = float64(node), float64(node), machine.Switch
 	m.Network.Egress, m.Network.Ingress = rate, rate
 	return m

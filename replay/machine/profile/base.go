@@ -1,7 +1,12 @@
 package profile
 
 import (
+	"cmp"
+	"errors"
+	"io"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -10,8 +15,9 @@ import (
 )
 
 // A file that says base: NAME gives only what differs from that embedded
-// profile. Its numbers need no source; one without is marked as assumed, with
-// the base's number alongside it:
+// profile, or from another file, whose path is relative to the first one. Its
+// numbers need no source; one without is marked as assumed, with the base's
+// number alongside it:
 //
 //	base: h200
 //	gpu: {groups: [], cus: 264}
@@ -20,29 +26,84 @@ import (
 // A file that names another GPU describes another device: what is measured of
 // the base is assumed of it.
 
+// maxBases is the largest number of files of which each names the next as its base.
+const maxBases = 8
+
+// files reads the files that machine files name as their base. The zero value reads none.
+type files struct {
+	open  func(path string) (io.ReadCloser, error)
+	chain []string // the files that led here, cleaned, outermost first
+}
+
+// ParseFile reads a machine file, and the files that it names as its base, with open.
+func ParseFile(path string, open func(path string) (io.ReadCloser, error)) (machine.Machine, error) {
+	return files{open: open}.parse(path)
+}
+
+// parse reads a file at the end of the chain.
+func (f files) parse(path string) (machine.Machine, error) {
+	in, err := f.open(path)
+	if err != nil {
+		return machine.Machine{}, err
+	}
+	defer in.Close()
+	f.chain = append(slices.Clip(f.chain), filepath.Clean(path))
+	return parse(in, path, f)
+}
+
 // readBase is the machine that the file differs from; the zero one where it
-// names none.
-func (p *profile) readBase() machine.Machine {
+// names none. An error that is not one of this file's is of the base's.
+func (p *profile) readBase() (m machine.Machine, err error) {
 	n, ok := p.nodes["base"]
 	if !ok {
-		return machine.Machine{}
+		return m, nil
 	}
 	p.taken["base"] = true
 	name := ""
 	if s, ok := n.(ast.ScalarNode); ok {
 		name = s.GetToken().Value
 	}
-	m, err := loadProfile(name)
-	if err != nil {
-		p.fail(n, "one of "+strings.Join(Names(), ", "), "base: %q is no profile", name)
-		return machine.Machine{}
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		m, err = p.readBaseFile(n, name)
+	} else if !slices.Contains(Names(), name) {
+		p.fail(n, "one of "+strings.Join(Names(), ", ")+", or a .yaml file", "base: %q is no profile", name)
+		return m, nil
+	} else {
+		m, err = loadProfile(name)
 	}
-	p.base, p.baseGPU = name, m.GPU.Name
+	if err != nil {
+		return m, err
+	}
+	p.base, p.baseGPU = cmp.Or(m.Profile, name), m.GPU.Name
 	if _, ok := p.nodes["profile"]; !ok {
 		file := filepath.Base(p.file)
 		m.Profile = strings.TrimSuffix(file, filepath.Ext(file))
 	}
-	return m
+	return m, nil
+}
+
+// readBaseFile reads a base that is a file.
+func (p *profile) readBaseFile(n ast.Node, name string) (m machine.Machine, err error) {
+	path := name
+	if !filepath.IsAbs(name) {
+		path = filepath.Join(filepath.Dir(p.file), name)
+	}
+	chain := p.files.chain
+	switch i := slices.Index(chain, filepath.Clean(path)); {
+	case p.files.open == nil:
+		p.fail(n, "name a profile", "base: %q is a file, and this profile cannot refer to files", name)
+	case i >= 0:
+		p.fail(n, "name another file or a profile", "base: a file is its own base: %s", strings.Join(append(slices.Clip(chain[i:]), path), ", "))
+	case len(chain) >= maxBases:
+		p.fail(n, "name a profile", "base: more than %d files, each the base of the one before", maxBases)
+	default:
+		m, err = p.files.parse(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			p.fail(n, "the path is relative to this file", "base: %q does not exist", path)
+			err = nil
+		}
+	}
+	return m, err
 }
 
 // keeps reports whether the base has what the file leaves out.

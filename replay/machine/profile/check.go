@@ -28,7 +28,9 @@ func (p *profile) checkGroups(m *machine.Machine) {
 	}
 	largest := int(g.Groups.Rows[len(g.Groups.Rows)-1][0])
 	for i, c := range m.Matmul.Clusters.Rows {
-		p.checkCluster(c[2]*c[3], largest, p.row("matmul.clusters", i), "matmul.clusters: tiles of %gx%g in clusters of %gx%g", c[0], c[1], c[2], c[3])
+		if p.checkCluster(c[2]*c[3], largest, p.row("matmul.clusters", i), "matmul.clusters: tiles of %gx%g in clusters of %gx%g", c[0], c[1], c[2], c[3]) {
+			break // the others have the same cure
+		}
 	}
 	if c := m.Library.Cluster; c.Known() {
 		p.checkCluster(c.Value, largest, p.nodes["library.cluster"], "library.cluster: clusters of %g channels", c.Value)
@@ -37,15 +39,16 @@ func (p *profile) checkGroups(m *machine.Machine) {
 
 // checkCluster refuses a cluster for which the largest group has no room. n is
 // what states the cluster, nil where the base profile does.
-func (p *profile) checkCluster(size float64, largest int, n ast.Node, what string, args ...any) {
+func (p *profile) checkCluster(size float64, largest int, n ast.Node, what string, args ...any) (refused bool) {
 	if size <= float64(largest) {
-		return
+		return false
 	}
 	if n == nil {
 		n = p.first("gpu.groups", "gpu.cus", "base")
 	}
 	cure := "give larger gpu.groups or smaller clusters; to leave the groups unknown, write groups: []"
 	p.fail(n, cure, what+" do not fit: the largest of gpu.groups has %d CUs", append(args, largest)...)
+	return true
 }
 
 // checkFabric refuses a switch that gives a pair less than a GPU's rate. Who

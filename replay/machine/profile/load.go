@@ -17,7 +17,7 @@ import (
 var profiles embed.FS // read only
 
 // Names lists the embedded profiles, sorted. A machine is a profile and a
-// number of GPUs: "h200x4".
+// number of GPUs: "h200:4".
 func Names() []string {
 	files, err := profiles.ReadDir("profiles")
 	if err != nil {
@@ -52,13 +52,13 @@ func (e *UnknownError) Error() string {
 	if len(e.Readings) > 0 {
 		return fmt.Sprintf("machine %q may mean %s: write one of these", e.Name, strings.Join(e.Readings, " or "))
 	}
-	return fmt.Sprintf("unknown machine %q (have %s with a number of GPUs, as in h200x4 or mi300x:8, or a path to a YAML file)",
+	return fmt.Sprintf("unknown machine %q (have %s with a number of GPUs, as in h200:4, or a path to a YAML file)",
 		e.Name, strings.Join(Names(), ", "))
 }
 
-// Load returns an embedded machine by name: "h200x4" and "h200:4" are profile
+// Load returns an embedded machine by name: "h200:4" and "h200x4" are profile
 // h200 with four GPUs, "h200" has as many as its collectives were recorded
-// with, "h800x16" is two nodes of eight. The error is an *UnknownError where the
+// with, "h800:16" is two nodes of eight. The error is an *UnknownError where the
 // name means no profile, or more than one.
 func Load(name string) (machine.Machine, error) {
 	found := Readings(strings.ToLower(name), Names())

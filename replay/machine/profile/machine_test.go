@@ -47,11 +47,11 @@ func TestLoad(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	unknown := func(name string) string {
-		return `unknown machine "` + name + `" (have ` + strings.Join(Names(), ", ") + ` with a number of GPUs, as in h200x4 or mi300x:8, or a path to a YAML file)`
+		return `unknown machine "` + name + `" (have ` + strings.Join(Names(), ", ") + ` with a number of GPUs, as in h200:4, or a path to a YAML file)`
 	}
 	for name, want := range map[string]string{
-		"torus128x129": "torus128x129: 129 GPUs: the torus2d of torus128 has at most 128 (torus128x1 to torus128x128); a machine file with base: torus128 and gpus: N gives it more",
-		"h200x4097":    "h200x4097: 4097 GPUs (want 1 to 4096)",
+		"torus128x129": "torus128:129: 129 GPUs: the torus2d of torus128 has at most 128 (torus128:1 to torus128:128); a machine file with base: torus128 and gpus: N gives it more",
+		"h200x4097":    "h200:4097: 4097 GPUs (want 1 to 4096)",
 		"h900":         unknown("h900"),
 		"h200x0":       unknown("h200x0"),
 		"h200:-1":      unknown("h200:-1"),
@@ -151,15 +151,30 @@ func TestAmbiguousNames(t *testing.T) {
 	}
 }
 
-// More GPUs than the fabric joins are several nodes.
+// More GPUs than the fabric joins are several nodes, of a network that is assumed where the
+// profile has none.
 func TestNodesBeyondTheFabric(t *testing.T) {
-	m := mustLoad(t, "h200x16")
-	if m.Nodes() != 2 || m.PerNode() != 8 || m.Network.Egress.Value != 50e9 || !m.AssumedNetwork() || m.Library.Network != m.Network {
-		t.Errorf("h200x16: %d nodes of %d, NICs of %s, assumed: %v", m.Nodes(), m.PerNode(), m.Network.Egress, m.AssumedNetwork())
+	bare := mustLoad(t, "h200")
+	bare.Network, bare.Library.Network = machine.Network{}, machine.Network{}
+	m, err := bare.Sized(16)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, name := range []string{"h200x8", "h800x16"} {
-		if m := mustLoad(t, name); m.AssumedNetwork() {
-			t.Errorf("%s: network is said to be assumed", name)
+	if m.Nodes() != 2 || m.PerNode() != 8 || m.Network.Egress.Value != 50e9 || !m.AssumedNetwork() || m.Library.Network != m.Network {
+		t.Errorf("%s: %d nodes of %d, NICs of %s, assumed: %v", m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.AssumedNetwork())
+	}
+	for _, name := range []string{"h200:8", "h200:16", "h800:16"} {
+		if m := mustLoad(t, name); m.AssumedNetwork() || m.Nodes() != (m.GPUs+7)/8 {
+			t.Errorf("%s: %d nodes, network assumed: %v", name, m.Nodes(), m.AssumedNetwork())
+		}
+	}
+}
+
+// Profiles of NVIDIA and AMD have a network, so that more GPUs are more nodes.
+func TestProfilesHaveANetwork(t *testing.T) {
+	for _, name := range Names() {
+		if m := mustLoad(t, name); name != "t3" && (m.Network.Node.Value == 0 || m.Library.Network != m.Network) {
+			t.Errorf("%s has no network", name)
 		}
 	}
 }
@@ -174,6 +189,7 @@ func TestAssumptions(t *testing.T) {
 		}
 	}
 	want := []string{
+		"network.pair", "network.latency", "network.hop", "network.message",
 		"engines.count", "launch.event", "launch.network_call",
 		"library.all_gather.grain", "library.all_gather.beside_tiles", "library.all_gather.beside_latency",
 		"library.reduce_scatter.grain", "library.all_to_all.grain",
@@ -196,4 +212,32 @@ func mustLoad(t testing.TB, name string) machine.Machine {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// Rates of a profile do not contradict each other: a collective's links carry no more than
+// the GPU's links, a pair no more than a GPU, and memory no more than a kernel that only
+// reads.
+func TestProfilesArePhysical(t *testing.T) {
+	for _, name := range Names() {
+		m := mustLoad(t, name)
+		f, l := &m.Fabric, &m.Library
+		for _, op := range RecordedOps {
+			c := l.Of(op)
+			if c.Link.Value > 1.02*f.Egress.Value {
+				t.Errorf("%s: %v through links of %v, the GPU has %v", name, op, c.Link, f.Egress)
+			}
+			if c.Channels.Value > m.GPU.CUs.Value*m.GPU.WGs.Value {
+				t.Errorf("%s: %v has more channels than fit", name, op)
+			}
+		}
+		if f.Topology == machine.Switch && (f.Pair.Value > 1.001*f.Egress.Value || m.Engines.Rate.Value > 1.05*f.Egress.Value) {
+			t.Errorf("%s: a pair at %v, a copy engine at %v, a GPU at %v", name, f.Pair, m.Engines.Rate, f.Egress)
+		}
+		if m.GPU.Memory.Value > m.GPU.Read.Value {
+			t.Errorf("%s: memory %v, reads %v", name, m.GPU.Memory, m.GPU.Read)
+		}
+		if w := &m.Network; w.Node.Value > 0 && (w.Egress.Value <= 0 || w.Pair.Value <= 0) {
+			t.Errorf("%s: network of %v per NIC, %v per pair of nodes", name, w.Egress, w.Pair)
+		}
+	}
 }

@@ -20,14 +20,14 @@ func TestNodesAndNICs(t *testing.T) {
 			t.Errorf("rank %d: node %d, NIC %d, want %v", rank, node, nic, want)
 		}
 	}
-	one := machinetest.Load(t, "h200x4")
+	one := machinetest.Load(t, "h200:4")
 	if one.Nodes() != 1 || one.Node(3) != 0 {
-		t.Errorf("h200x4: %d nodes, rank 3 in node %d", one.Nodes(), one.Node(3))
+		t.Errorf("h200:4: %d nodes, rank 3 in node %d", one.Nodes(), one.Node(3))
 	}
 }
 
 func TestLatencyByPath(t *testing.T) {
-	torus, cluster := machinetest.Load(t, "torus128"), machinetest.Load(t, "h800x16")
+	torus, cluster := machinetest.Load(t, "torus128"), machinetest.Load(t, "h800:16")
 	for _, c := range []struct {
 		m        machine.Machine
 		from, to int

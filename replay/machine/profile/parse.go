@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,10 @@ const maxProfile = 256 << 10
 // Parse reads a profile, or what differs from an embedded one (see base.go). The
 // machine has as many GPUs as the profile's recorded collectives; Sized gives
 // other sizes. file names the profile in errors, which are *trace.SyntaxError
-// with a line, all of them joined.
-func Parse(r io.Reader, file string) (machine.Machine, error) {
+// with a line and a column, all of them joined.
+func Parse(r io.Reader, file string) (machine.Machine, error) { return parse(r, file, files{}) }
+
+func parse(r io.Reader, file string, bases files) (machine.Machine, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxProfile+1))
 	if err != nil {
 		return machine.Machine{}, fmt.Errorf("%s: %w", file, err)
@@ -30,18 +33,20 @@ func Parse(r io.Reader, file string) (machine.Machine, error) {
 	if len(data) > maxProfile {
 		return machine.Machine{}, &trace.SyntaxError{File: file, Msg: fmt.Sprintf("larger than %d KiB", maxProfile>>10), Cure: "is it a machine profile?"}
 	}
-	tree, err := parser.ParseBytes(data, 0)
+	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return machine.Machine{}, yamlError(file, err)
 	}
-	p := profile{file: file, nodes: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
+	p := profile{file: file, files: bases, nodes: map[string]ast.Node{}, keys: map[string]ast.Node{}, taken: map[string]bool{}, sections: map[string]ast.Node{}}
 	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
 		p.flatten("", tree.Docs[0].Body)
 	}
-	m := p.readBase()
-	if err := p.err(); err != nil {
-		return machine.Machine{}, err // without its base, all that the file leaves out would count as missing
+	before := len(p.errs)
+	m, err := p.readBase()
+	if err != nil || len(p.errs) > before {
+		return machine.Machine{}, cmp.Or(err, p.err()) // without its base, all that the file leaves out would count as missing
 	}
+	p.scale(&m)
 	for _, t := range texts(&m) {
 		p.text(t)
 	}
@@ -68,16 +73,19 @@ func yamlError(file string, err error) error {
 	if !errors.As(err, &ye) || ye.GetToken() == nil {
 		return &trace.SyntaxError{File: file, Msg: "no YAML", Err: err}
 	}
-	return &trace.SyntaxError{File: file, Pos: int64(ye.GetToken().Position.Line), Unit: "line", Msg: ye.GetMessage()}
+	at := ye.GetToken().Position
+	return &trace.SyntaxError{File: file, Pos: int64(at.Line), Unit: "line", Col: int64(at.Column), Msg: ye.GetMessage()}
 }
 
 // A profile is a file being read: its numbers by dotted key. Keys that are not
 // taken in the end are unknown ones.
 type profile struct {
 	file     string
-	base     string // the embedded profile that it differs from, or ""
+	files    files
+	base     string // the profile that it differs from, or ""
 	baseGPU  string // its gpu.name
 	nodes    map[string]ast.Node
+	keys     map[string]ast.Node
 	taken    map[string]bool
 	sections map[string]ast.Node // the headings, by dotted key
 	order    []string
@@ -87,14 +95,15 @@ type profile struct {
 func (p *profile) fail(n ast.Node, cure, format string, args ...any) {
 	e := &trace.SyntaxError{File: p.file, Msg: fmt.Sprintf(format, args...), Cure: cure}
 	if n != nil {
-		e.Pos, e.Unit = int64(n.GetToken().Position.Line), "line"
+		at := n.GetToken().Position
+		e.Pos, e.Unit, e.Col = int64(at.Line), "line", int64(at.Column)
 	}
 	p.errs = append(p.errs, e)
 }
 
 // err is all that is wrong, by line.
 func (p *profile) err() error {
-	slices.SortStableFunc(p.errs, func(a, b *trace.SyntaxError) int { return int(a.Pos - b.Pos) })
+	slices.SortStableFunc(p.errs, func(a, b *trace.SyntaxError) int { return cmp.Or(cmp.Compare(a.Pos, b.Pos), cmp.Compare(a.Col, b.Col)) })
 	var list []error
 	for _, e := range p.errs {
 		list = append(list, e)
@@ -126,16 +135,21 @@ func leaf(n ast.Node) bool {
 	return false
 }
 
-// flatten notes every entry under its dotted key.
+// flatten notes every entry under its dotted key. A key that stands twice is an
+// error; the first counts.
 func (p *profile) flatten(prefix string, n ast.Node) {
 	for _, v := range pairs(n) {
 		key := prefix + keyOf(v)
+		if first := p.first(key); first != nil {
+			p.fail(v.Key, "keep one", "%s stands twice, first at line %d", key, first.GetToken().Position.Line)
+			continue
+		}
 		if pairs(v.Value) != nil && !leaf(v.Value) {
 			p.sections[key] = v.Key
 			p.flatten(key+".", v.Value)
 			continue
 		}
-		p.nodes[key] = v.Value
+		p.nodes[key], p.keys[key] = v.Value, v.Key
 		p.order = append(p.order, key)
 	}
 }
@@ -166,6 +180,9 @@ func (p *profile) omits(part string) bool {
 // rest reports keys that no profile has.
 func (p *profile) rest() {
 	known := []string{"base"}
+	for _, name := range factorNames {
+		known = append(known, "scale."+name)
+	}
 	var m machine.Machine
 	for _, t := range texts(&m) {
 		known = append(known, t.key)
@@ -174,8 +191,12 @@ func (p *profile) rest() {
 		known = append(known, e.Key)
 	}
 	for _, key := range p.order {
-		if !p.taken[key] {
-			p.fail(p.nodes[key], "did you mean "+nearest(key, known)+"?", "unknown key %s", key)
+		switch {
+		case p.taken[key]:
+		case slices.ContainsFunc(known, func(k string) bool { return strings.HasPrefix(k, key+".") }):
+			p.fail(p.nodes[key], "write "+key+": {KEY: ..., ...}", "%s is a section, and this is none", key)
+		default:
+			p.fail(p.keys[key], "did you mean "+nearest(key, known)+"?", "unknown key %s", key)
 		}
 	}
 }
@@ -252,6 +273,8 @@ func (p *profile) split(e Entry, n ast.Node) (body ast.Node, source string, mark
 			if _, scalar := v.Value.(ast.ScalarNode); !scalar || source == "" {
 				p.fail(v.Value, "say who measured or states it", "%s: %s is empty", e.Key, k)
 			}
+		case k == e.body() && body != nil:
+			p.fail(v.Key, "keep one", "%s: %s stands twice", e.Key, k)
 		case k == e.body():
 			body = v.Value
 		default:

@@ -110,6 +110,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("gpu: {cus: {value: 1, source: x}}")
 	f.Add("base: h100\ngpu: {groups: [[2, 66]], cus: 132}\nnetwork: {node: 8}")
 	f.Add("base: t3\nprofile: \"a\"\ngpu: {name: x, groups: []}")
+	f.Add("base: h200\nscale: {cus: 0.31, flops: 3, memory: 1e-3, links: 7, clock: 1e9}")
 	f.Add("a: [[[")
 	f.Fuzz(func(t *testing.T, s string) {
 		m, err := Parse(strings.NewReader(s), "f.yaml")

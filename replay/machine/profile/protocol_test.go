@@ -22,14 +22,16 @@ func TestTimeAcrossNodes(t *testing.T) {
 		op      trace.CollectiveOp
 		wire    float64 // seconds
 	}{
-		{"h800x16", trace.AllReduce, 2 * 15. / 16 * bytes / 160e9},
-		{"h800x16", trace.AllGather, 15. / 16 * bytes / 160e9},
-		{"h800x16", trace.AllToAll, 8. / 16 * bytes / 50e9},
-		{"h800x256", trace.AllToAll, 248. / 256 * bytes / 50e9},
-		{"a100x16", trace.AllReduce, 2 * 15. / 16 * bytes / 100e9},
-		{"a100x16", trace.AllToAll, 8. / 16 * bytes / 12.5e9}, // two GPUs a NIC
-		{"mi210ibx2", trace.AllToAll, 1. / 2 * bytes / 20e9},
-		{"mi210ibx2", trace.AllReduce, 1. * bytes / 20e9},
+		{"h800:16", trace.AllReduce, 2 * 15. / 16 * bytes / 160e9},
+		{"h800:16", trace.AllGather, 15. / 16 * bytes / 160e9},
+		{"h800:16", trace.AllToAll, 8. / 16 * bytes / 50e9},
+		{"h800:256", trace.AllToAll, 248. / 256 * bytes / 50e9},
+		{"a100:16", trace.AllReduce, 2 * bytes / 240e9}, // a tree of two nodes: NVLink is slower than the NICs
+		{"a100:64", trace.AllReduce, 2 * 63. / 64 * bytes / 192e9},
+		{"a100:16", trace.AllToAll, 8. / 16 * bytes / 24e9},
+		{"v100:16", trace.AllToAll, 8. / 16 * bytes / 5.875e9}, // two GPUs a NIC
+		{"mi210ib:2", trace.AllToAll, 1. / 2 * bytes / 20e9},
+		{"mi210ib:2", trace.AllReduce, 1. * bytes / 20e9},
 		{"torus128", trace.AllToAll, 256. / 128 * bytes / 25e9},
 		{"torus128", trace.ReduceScatter, 127. / 128 * bytes / 50e9},
 	} {
@@ -82,13 +84,17 @@ func TestProtocolBySize(t *testing.T) {
 // network never takes longer.
 func TestTimeAcrossNodesGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128"}).Draw(t, "machine")
+		name := rapid.SampledFrom([]string{"h800", "mi210ib", "torus128", "v100", "a100", "a40", "h200", "b200", "gb200", "l40s", "mi300x"}).Draw(t, "machine")
 		m, err := profile.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		op := rapid.SampledFrom(profile.RecordedOps[:]).Draw(t, "op")
-		ranks := rapid.IntRange(2, int(m.Most.Value)).Draw(t, "ranks")
+		most := m.Most.Value
+		if m.Network.Topology == machine.Switch {
+			most = max(most, 8*m.Network.Node.Value)
+		}
+		ranks := rapid.IntRange(2, int(most)).Draw(t, "ranks")
 		bytes := rapid.Int64Range(1<<20, 1<<32).Draw(t, "bytes")
 		lib := m.Library
 		took := lib.Time(op, bytes, ranks, 0)

@@ -195,6 +195,8 @@ func Entries(m *machine.Machine) []Entry {
 		one("library.shared", machine.Size, &l.Shared),
 		within("library.cluster", option("library.cluster", machine.Count, &l.Cluster)),
 		option("library.onset", machine.Ratio, &l.Onset),
+		within("library.host", one("library.host", machine.Count, &l.Host)),
+		within("library.ll_nodes", table("library.ll_nodes", &l.LLNodes, machine.Count, machine.Rate)),
 	}
 	for _, op := range RecordedOps {
 		key, c := "library."+op.String(), l.Of(op)
