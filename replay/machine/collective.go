@@ -21,6 +21,8 @@ type Library struct {
 	ReduceScatter Collective
 	AllToAll      Collective
 	Network       Network // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
+
+	Sooner float64 // share of the protocols' latencies that a WhatIf removes
 }
 
 // A Collective is the library's performance in one operation. A channel is one workgroup
