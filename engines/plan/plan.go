@@ -395,7 +395,7 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 	case op.Collective >= 0:
 		return LaunchOf(op, pl.communication(op, 0))
 	case pl.Measured:
-		return LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, op.Dur())))
+		return LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, pl.Workload.Lasts(op))))
 	}
 	return LaunchOf(op, pl.kernel(op))
 }
@@ -407,7 +407,7 @@ func LaunchOf(op *workload.Op, k *program.Kernel) program.Command {
 
 // CopyOf is a copy or fill with its measured duration.
 func (pl *Planner) CopyOf(op *workload.Op) program.Command {
-	c := &program.Copy{Name: op.Name, From: int32(op.Rank), Peer: int32(op.Rank), Time: op.Dur(), Free: true}
+	c := &program.Copy{Name: op.Name, From: int32(op.Rank), Peer: int32(op.Rank), Time: pl.Workload.Lasts(op), Free: true}
 	if a := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span]); a != nil {
 		c.Attr = *a
 	}
