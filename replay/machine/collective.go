@@ -10,6 +10,7 @@ import (
 // A Library is the collective library. Use Of, Time, ChannelsFor and Slowdown.
 type Library struct {
 	Name          string
+	Sooner        float64  // share of the protocols' latencies that a WhatIf removes
 	Ranks         Quantity // group size of most recorded times
 	Threads       Quantity // per workgroup of one channel
 	Registers     Quantity // per thread
@@ -21,8 +22,6 @@ type Library struct {
 	ReduceScatter Collective
 	AllToAll      Collective
 	Network       Network // between nodes, as the machine's; used if a group has more ranks than a node has GPUs
-
-	Sooner float64 // share of the protocols' latencies that a WhatIf removes
 }
 
 // A Collective is the library's performance in one operation. A channel is one workgroup
