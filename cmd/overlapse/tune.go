@@ -145,9 +145,6 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		return o.failedError(found.Strategies)
 	}
 	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), tried, micros(base.Time))
-	if len(altered) > 0 {
-		fmt.Fprintf(a.out, "all times are on the machine with %s, captured durations scaled to it\n", altered)
-	}
 	if w.Run.Estimated != "" {
 		fmt.Fprintln(a.out, plain.Line(w.Run.Estimated))
 	}

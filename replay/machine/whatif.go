@@ -88,6 +88,7 @@ func (x WhatIf) Of(m Machine) Machine {
 		return m
 	}
 	before := m
+	m.Name += " with " + x.String()
 	for _, f := range x {
 		for _, p := range Properties {
 			if p.Name == f.Name && f.By != 1 {

@@ -104,10 +104,11 @@ func (s *scaler) sorted() []workload.Rescaled {
 }
 
 // within is a footprint of at most what a compute unit has.
-func within(f program.Footprint, has machine.CUResources) program.Footprint {
+func within(f program.Footprint, g *machine.GPU) program.Footprint {
+	has := g.CUResources()
 	f.Threads = min(f.Threads, int(has.Threads))
 	f.Registers = min(f.Registers, int(has.Registers)/max(1, f.Threads))
-	f.Shared = min(f.Shared, int(has.Shared))
+	f.Shared = min(f.Shared, int(has.Shared)-int(g.SharedSpare.Value))
 	return f
 }
 
@@ -128,7 +129,7 @@ func (s *scaler) kernel(op *workload.Op) *workload.Kernel {
 	case another && op.Kind == trace.Collective:
 		k.Footprint = program.Footprint{}
 	case another && op.Kind == trace.Compute && program.Fits(s.to, k.Footprint) != nil:
-		k.Footprint = within(k.Footprint, s.to.GPU.CUResources())
+		k.Footprint = within(k.Footprint, &s.to.GPU)
 	}
 	if k == *op.Kernel {
 		return op.Kernel
