@@ -35,7 +35,7 @@ func (f *replayFlags) flags(c *cobra.Command, strategies string) {
 	set.StringVar(&f.strategy, "strategy", "all", strategies+" after colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
 	dataflowFlag(c, &f.dataflow)
-	set.StringVar(&f.ranks, "ranks", "", "replay with this number of ranks in the trace's group, or in one of several groups: 16, or GROUP=16 with the name that inspect prints")
+	set.StringVar(&f.ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")
 	set.StringVar(&f.retarget, "retarget", "", "scale the captured durations to this machine's GPU and replay there: a profile or a YAML file, as --machine")
 	set.BoolVar(&f.profiled, "profiled", false, "predict times under the profiler that recorded the trace; default: without what it adds to operators and calls of the host")
 }

@@ -35,6 +35,10 @@ func (a *app) rescaled(f replayFlags, w *workload.Workload, m machine.Machine) (
 		if err != nil {
 			return nil, m, usageError{fmt.Errorf("--ranks %s: %w", f.ranks, err)}
 		}
+		if z.Ranks == z.Was && f.retarget == "" {
+			a.notef("--ranks %s: as many as captured", f.ranks)
+			return w, m, nil
+		}
 		if lifted, err = workload.Lift(run, f.lift); err != nil {
 			return nil, m, liftError(f.path, err)
 		}

@@ -29,7 +29,7 @@ type Resized struct {
 }
 
 // Ranks returns the run of a job in which one group has n ranks, and what has changed. The
-// group is given by name; "" is the only one in use. The run has the captured ranks only:
+// group is given by name; "" and "dp" are the data-parallel one, or the only one in use. The run has the captured ranks only:
 // the others are copies of these (rule V4). world is the number of ranks of the captured job.
 func Ranks(run *trace.Run, world int, group string, n int) (*trace.Run, *Resized, error) {
 	row, err := chosen(run, world, group)
@@ -78,8 +78,8 @@ func isDataParallel(doc string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(dataParallel, w) })
 }
 
-// chosen is the row of the group with a name or, for "", of the only one in use, or the only
-// one that the program calls data-parallel; -1 for collectives without a group.
+// chosen is the row of the group with a name or, for "" and "dp", of the only one in use, or
+// the only one that the program calls data-parallel; -1 for collectives without a group.
 func chosen(run *trace.Run, world int, name string) (int32, error) {
 	var rows []int32
 	for i := range run.Comms {
@@ -100,6 +100,7 @@ func chosen(run *trace.Run, world int, name string) (int32, error) {
 		names = append(names, strings.TrimSpace(fmt.Sprintf("%s %s", g.Name, g.Doc))+fmt.Sprintf(" (%d ranks)", size(g, world)))
 	}
 	switch {
+	case isDataParallel(name):
 	case name != "" && len(names) > 0:
 		return -1, fmt.Errorf("the trace has no collectives in a group %q: it has %s", name, strings.Join(names, ", "))
 	case name != "":

@@ -27,6 +27,7 @@ func TestGroups(t *testing.T) {
 		named bool // the program calls one group data-parallel
 	}{
 		{group: "", n: 8, rank: 1, named: true, want: "tp [0 1], dp [0 2 4 6 8 10 12 14], world [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15], dp of rank 1 [1 3 5 7 9 11 13 15]"},
+		{group: "data", n: 8, rank: 1, named: true, want: "tp [0 1], dp [0 2 4 6 8 10 12 14], world [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15], dp of rank 1 [1 3 5 7 9 11 13 15]"},
 		{group: "mesh_TP", n: 2, rank: 1, named: true, want: "tp [0 1], dp [0 2 4 6], world [0 1 2 3 4 5 6 7], dp of rank 1 [1 3 5 7]"},
 		{group: "dp", n: 8, rank: 1, want: "tp [0 1], dp [0 2 4 6 8 10 12 14], world [0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15], dp of rank 1 [1 3 5 7 9 11 13 15]"},
 		{group: "DP", n: 2, rank: 1, want: "tp [0 1], dp [0 2], world [0 1 2 3], dp of rank 1 [1 3]"},
