@@ -212,7 +212,7 @@ func (v *assessment) build() {
 			switch {
 			case op.Kind != trace.Compute:
 				continue
-			case ofLibrary(op.Name):
+			case workload.OfLibrary(op.Name):
 				v.addCaveat(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
 				v.addCaveat(Low, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
@@ -224,14 +224,6 @@ func (v *assessment) build() {
 			return
 		}
 	}
-}
-
-// ofLibrary reports whether a kernel's name is of a matrix library: cuBLAS and
-// its ancestors, CUTLASS, hipBLASLt and rocBLAS.
-func ofLibrary(name string) bool {
-	return slices.ContainsFunc([]string{"nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "Cijk_"}, func(part string) bool {
-		return strings.Contains(name, part)
-	})
 }
 
 // saturates is the fraction of the best recorded rate from which a gather leaves no memory

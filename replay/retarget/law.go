@@ -66,13 +66,13 @@ func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law) 
 	return by, of
 }
 
-// gemm is the ratio of the law's times of a GEMM on both machines (rule Y3). Of persistent
+// gemm is the ratio of the law's times of a GEMM on both machines (rule Y3). Of the library's
 // kernels, and those of unknown tile, it is the matrix library's. The tile is that of the
 // capture, if the machine's library has it, else the one that it prefers. The tile of a
 // what-if is the one that the library prefers without it. Times that the profiles recorded
 // count only if both did. Other kernels have compiled tiles, which do not change.
 func (s *scaler) gemm(op *workload.Op) float64 {
-	if t := op.Tiling; t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent {
+	if t := op.Tiling; t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !workload.OfLibrary(op.Name) {
 		return compiled(s.to, op, s.kernel(op).Footprint) / compiled(s.from, op, op.Footprint)
 	}
 	from, to := tilingOn(s.from, op), tilingOn(s.to, op)
