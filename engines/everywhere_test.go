@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/enginetest"
@@ -17,7 +15,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -99,25 +96,9 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 	}
 }
 
-// whatIfNothing checks that the zero program.WhatIf is the identity.
-func whatIfNothing(t *testing.T, out compare.Outcome) {
-	if out.Machine.GPUs > 8 {
-		return // simulated once is enough
-	}
-	m, p := program.WhatIf{}.Of(out.Machine, out.Program)
-	got, err := replay.Simulate(m, p, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(out.Result.Run.Spans, got.Run.Spans); d != "" {
-		t.Errorf("%s %s: the zero WhatIf changes spans:\n%s", out.Strategy.Name, out.Strategy.String(out.Values), d)
-	}
-}
-
 // TestEverywhere checks what holds for every sample, strategy and machine.
 func TestEverywhere(t *testing.T) {
 	everywhere(t, func(t *testing.T, w *workload.Workload, out compare.Outcome) {
-		whatIfNothing(t, out)
 		memoryIsOneAccount(t, w, out)
 	})
 }

@@ -83,13 +83,10 @@ func TestKernelsSetCommShare(t *testing.T) {
 		)
 		p.Arbiter = program.Arbiter{Policy: c.policy, Share: .5}
 		m := memoryOnly()
-		sameMachine, sameProgram := program.WhatIf{}.Of(m, p)
-		for _, r := range []*Result{mustSimulate(t, m, p, Options{}), mustSimulate(t, sameMachine, sameProgram, Options{})} {
-			ends := ends(r.Run)
-			got := []program.Time{ends["default"], ends["quarter"], ends["no share"], ends["quarter again"], ends["GPU 1"]}
-			if d := cmp.Diff(c.want, got); d != "" {
-				t.Errorf("policy %d: ends\n%s", c.policy, d)
-			}
+		ends := ends(mustSimulate(t, m, p, Options{}).Run)
+		got := []program.Time{ends["default"], ends["quarter"], ends["no share"], ends["quarter again"], ends["GPU 1"]}
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("policy %d: ends\n%s", c.policy, d)
 		}
 	}
 }

@@ -51,7 +51,6 @@ func TestErrorsNameThePlace(t *testing.T) {
 			`gpu 0: stream "h": command 0 "gemm": a host stream holds no device work (want delay, wait or post)`,
 		},
 		{prog(nil, nil, nil), `program for 3 GPUs: machine "small" has 2`},
-		{&program.Program{Links: math.NaN()}, `links: factor NaN`},
 		{func() *program.Program {
 			p := &program.Program{}
 			f := p.NewFlag("big")

@@ -16,15 +16,12 @@ type engines struct {
 	latency program.Time
 }
 
-func newEngines(m *machine.Machine, p *program.Program) engines {
+func newEngines(m *machine.Machine) engines {
 	e := engines{
 		limited: m.Engines.Count.Value > 0,
 		taken:   make([]bool, int(m.Engines.Count.Value)),
 		rate:    program.PerNanosecond(m.Engines.Rate.Value),
 		latency: nanoseconds(m.Engines.Latency.Value),
-	}
-	if p.Links > 0 {
-		e.rate *= p.Links // the engine's rate between GPUs is the link's
 	}
 	if e.rate == 0 {
 		e.rate = boundless

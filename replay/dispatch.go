@@ -73,7 +73,7 @@ func newGPU(m *machine.Machine, p *program.Program) gpu {
 	words := (n + 63) / 64
 	g := gpu{
 		cus: make([]cu, n), pipes: make([]pipes, n),
-		mask: make([]uint64, words), freed: make([]uint64, words), engines: newEngines(m, p),
+		mask: make([]uint64, words), freed: make([]uint64, words), engines: newEngines(m),
 	}
 	empty := make([]uint64, words)
 	for i := range g.cus {

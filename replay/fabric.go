@@ -110,10 +110,6 @@ const (
 )
 
 func newFabric(m *machine.Machine, p *program.Program) fabric {
-	factor := 1.0
-	if p.Links > 0 {
-		factor = p.Links
-	}
 	all := m.Resize(max(len(p.GPUs), m.GPUs))
 	nodes, per, nics := all.Nodes(), min(all.PerNode(), max(1, all.GPUs)), max(1, int(m.Network.NICs.Value))
 	f := fabric{
@@ -126,7 +122,7 @@ func newFabric(m *machine.Machine, p *program.Program) fabric {
 	add := func(count int, rate machine.Quantity) int32 {
 		at := int32(len(f.capacities))
 		for range count {
-			f.capacities = append(f.capacities, factor*program.PerNanosecond(rate.Value))
+			f.capacities = append(f.capacities, program.PerNanosecond(rate.Value))
 		}
 		return at
 	}

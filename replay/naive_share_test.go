@@ -248,16 +248,5 @@ func (n *naive) capacity(resource string) float64 {
 	if q.Value == 0 {
 		return math.Inf(1)
 	}
-	if resource[0] != 'm' && resource[0] != 'c' {
-		q.Value *= n.linksFaster()
-	}
 	return program.PerNanosecond(q.Value)
-}
-
-// linksFaster is by how much those of the program are faster than the machine's.
-func (n *naive) linksFaster() float64 {
-	if n.p.Links > 0 {
-		return n.p.Links
-	}
-	return 1
 }

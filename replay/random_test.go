@@ -66,7 +66,6 @@ func drawProgram(t *rapid.T) *program.Program {
 		}
 		p.GPUs = append(p.GPUs, g)
 	}
-	p.Links = rapid.SampledFrom([]float64{0, 0, 0, .5, 3}).Draw(t, "links")
 	p.Arbiter = rapid.SampledFrom([]program.Arbiter{{}, {}, {Policy: program.RoundRobin}, {Policy: program.ComputeFirst, Share: .1}, {Policy: program.ComputeFirst, Share: 1}}).Draw(t, "arbiter")
 	var posts program.Stream // that all waits can hope for
 	for f := program.Flag(1); f <= 3; f++ {

@@ -103,7 +103,8 @@ func (c *Comm) Bytes() int64 { return max(c.In, c.Out) }
 // A Group is a set of ranks that communicate.
 type Group struct {
 	Name  string
-	Ranks []int // rank ids, ascending; nil if unknown
+	Doc   string `json:",omitempty"` // what the program calls it: "mesh_dp", "DATA_PARALLEL_GROUP"; "" if unknown
+	Ranks []int  // rank ids, ascending; nil if unknown
 	Size  int
 }
 

@@ -23,14 +23,9 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 	if err != nil {
 		return err
 	}
-	replays := 0
-	for i := range r.outcomes {
-		if explain.Sensitive(&r.outcomes[i]) {
-			replays += explain.WhatIfs()
-		}
-	}
-	bar := a.progress(replays, "replaying what-ifs")
-	whatIf, err := explain.Sensitivity(r.workload, r.outcomes, opts.Stop, func() { _ = bar.Add(1) })
+	changes := explain.WhatIfs(&m)
+	bar := a.progress(len(changes)*len(r.outcomes), "replaying what-ifs")
+	whatIf, err := explain.Under(r.workload, m, r.outcomes, changes, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
 		return stopped(ctx, err)

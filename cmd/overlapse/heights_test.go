@@ -55,6 +55,7 @@ var folders = map[string]folder{
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
 	"replay/program":  {height: 2},
 	"replay":          {height: 3},
+	"replay/retarget": {height: 4},
 	"replay/workload": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 2, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},

@@ -28,11 +28,18 @@ func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 	case !sized && m.GPUs < gpus:
 		m, err = m.Sized(gpus)
 	}
-	if err == nil && m.AssumedNetwork() {
+	if err == nil {
+		a.noteNetwork(&m)
+	}
+	return m, err
+}
+
+// noteNetwork says if the network between a machine's nodes is assumed.
+func (a *app) noteNetwork(m *machine.Machine) {
+	if m.AssumedNetwork() {
 		a.notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
 			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
 	}
-	return m, err
 }
 
 // readMachine loads a machine; sized reports whether its name has a number of GPUs.
@@ -64,7 +71,7 @@ func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, er
 	}
 	m, err := a.machineNamed(name, w.World)
 	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
-		a.notef("the trace was captured on %q: on %s, kernels keep their captured durations", device.Name, m.Name)
+		a.notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
 	}
 	return m, err
 }

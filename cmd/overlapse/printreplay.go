@@ -48,6 +48,7 @@ func (a *app) printReplay(r *replayed) {
 	}
 	t.Render()
 	a.printApproximation(r)
+	a.printRescaled(r.Rescaled)
 	a.printVerdict(r.Verdict)
 	a.printPairs(r)
 	a.printSpreads(r)
@@ -62,7 +63,9 @@ func (a *app) printReplay(r *replayed) {
 }
 
 // hasBands reports whether the bands hold for the machine.
-func (r *replayed) hasBands() bool { return r.profile == "h200" && r.Estimated == "" }
+func (r *replayed) hasBands() bool {
+	return r.profile == "h200" && r.Estimated == "" && r.Rescaled == nil
+}
 
 // confidence is a row's level with its band, where one was measured.
 func (r *replayed) confidence(row replayRow) string {
@@ -70,7 +73,7 @@ func (r *replayed) confidence(row replayRow) string {
 	if i < 0 || !r.hasBands() {
 		return string(row.Confidence.Level)
 	}
-	if !verdict.HasBand(r.outcomes[i]) {
+	if !verdict.HasBand(r.workload, r.outcomes[i]) {
 		return string(row.Confidence.Level)
 	}
 	return fmt.Sprintf("%s ±%d %%", row.Confidence.Level, verdict.Band(row.Confidence.Level))

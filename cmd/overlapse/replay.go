@@ -12,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -28,7 +27,7 @@ type replayOptions struct {
 	window  string
 	full    bool // the user chose ranks or a window: record them without a limit
 	seeds   int
-	whatIf  string // links=2,memory=1.2; "": nothing
+	whatIf  string // links=2,clock=0.9; "": nothing
 }
 
 func (a *app) replayCommand() *cobra.Command {
@@ -46,8 +45,8 @@ this replay is from the trace. Times are per step if the trace marks steps
 
 --explain prints the critical path of every strategy: the kernel, copy or host call, its
 rank and duration, what it waited for and what ended the wait. It also prints gains and
-losses against bulk, what limited a rank over time, and the effect of faster links,
-memory, compute units or launches.
+losses against bulk, what limited a rank over time, and the time on a machine with other
+links, memory, compute units, clock or latencies (as --what-if).
 
 -o records the workgroups of rank 0 and their phases in one iteration. Above 131,072
 spans per strategy it records kernels only. --rank and --window choose other ranks and
@@ -58,6 +57,7 @@ other work in bulk.`,
   overlapse replay samples/moe-ep4 --machine h200:4 --strategy decompose:chunks=8:priority=on,fused
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
   overlapse replay samples/moe-ep4 --pairs
+  overlapse replay samples/fsdp-step --ranks 16 --retarget h100
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -77,7 +77,7 @@ other work in bulk.`,
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
-	f.StringVar(&o.whatIf, "what-if", "", "also replay each strategy with links, memory or compute faster by these factors: links=2,memory=1.2")
+	whatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
 
@@ -121,7 +121,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	if err := a.writeReplayed(o, r); err != nil {
+	if err := a.writeReplayed(o, r, altered); err != nil {
 		return err
 	}
 	return o.failedError(r.outcomes)
@@ -129,7 +129,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 
 // replayMore runs the further replays that flags request: seeds, single pairs,
 // what-ifs and explanations.
-func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered program.WhatIf) error {
+func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
 	if o.seeds > 0 {
 		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err
@@ -140,8 +140,8 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m ma
 			return err
 		}
 	}
-	if o.whatIf != "" {
-		if err := a.whatIf(ctx, r, o.whatIf, altered, opts); err != nil {
+	if len(altered) > 0 {
+		if err := a.whatIf(ctx, r, m, altered, opts); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m ma
 }
 
 // writeReplayed prints the result in the format of the flags.
-func (a *app) writeReplayed(o replayOptions, r *replayed) error {
+func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf) error {
 	switch o.format {
 	case "json":
 		return writeJSON(a.out, r)
@@ -160,7 +160,7 @@ func (a *app) writeReplayed(o replayOptions, r *replayed) error {
 		return writeCSV(a.out, r)
 	}
 	a.printReplay(r)
-	a.printWhatIf(r, o.whatIf)
+	a.printWhatIf(r, altered)
 	a.printExplanations(r)
 	return nil
 }
@@ -170,7 +170,7 @@ const iteration = "iteration"
 
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Causes: o.explain || o.whatIf != "", Limits: o.explain || o.dir != "", Stop: stopFunc(ctx)}
+	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Stop: stopFunc(ctx)}
 	if err := o.setWindow(&opts); err != nil || o.dir == "" {
 		return opts, err
 	}

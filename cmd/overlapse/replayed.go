@@ -38,7 +38,8 @@ type replayed struct {
 	Unprofiled bool                `json:"unprofiled"`          // times below are without the profiler, which Measured includes
 	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
 	Residual   compare.Residual    `json:"residual"`
-	Isolation  *workload.Isolation `json:"isolation"` // how isolated durations were found
+	Isolation  *workload.Isolation `json:"isolation"`          // how isolated durations were found
+	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"` // to other ranks or another GPU
 	Verdict    verdict.Verdict     `json:"verdict"`
 	Rows       []replayRow         `json:"strategies"`
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
@@ -101,17 +102,24 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 		return nil, fmt.Errorf("%s: %s", path, base.Why)
 	}
 	asMeasured := base
-	if sc.Clock != plan.CapturedClock || w.Unprofiled { // the capture's own clock and host
-		same, profiled := sc, *w
+	asCaptured, on := w, m
+	if w.Rescaled != nil {
+		asCaptured, on = w.Rescaled.Of, w.Rescaled.On
+	}
+	if sc.Clock != plan.CapturedClock || w.Unprofiled || w.Rescaled != nil { // the capture's own clock, host, machine and ranks
+		same, profiled := sc, *asCaptured
 		same.Clock, profiled.Unprofiled = plan.CapturedClock, false
-		if asMeasured, err = compare.Run(&profiled, m, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
+		if asMeasured, err = compare.Run(&profiled, on, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
 			return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
 	}
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
-		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile,
+		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile,
+	}
+	if w.Rescaled != nil {
+		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
 	}
 	for _, out := range r.outcomes {
 		r.add(out)

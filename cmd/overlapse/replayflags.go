@@ -23,6 +23,8 @@ type replayFlags struct {
 	clock    string // name of a clock regime
 	dataflow string // a file of corrections
 	profiled bool   // times under the profiler
+	ranks    string // N or GROUP=N; "": as captured
+	retarget string // machine; "": that of the capture
 	lift     workload.Options
 }
 
@@ -33,6 +35,8 @@ func (f *replayFlags) flags(c *cobra.Command, strategies string) {
 	set.StringVar(&f.strategy, "strategy", "all", strategies+" after colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
 	dataflowFlag(c, &f.dataflow)
+	set.StringVar(&f.ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")
+	set.StringVar(&f.retarget, "retarget", "", "scale the captured durations to this machine's GPU and replay there: a profile or a YAML file, as --machine")
 	set.BoolVar(&f.profiled, "profiled", false, "predict times under the profiler that recorded the trace; default: without what it adds to operators and calls of the host")
 }
 
@@ -54,7 +58,9 @@ func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S
 	if err != nil {
 		return nil, nil, m, err
 	}
-	w, err = compare.Isolate(w, m, nil)
+	if w, err = compare.Isolate(w, m, nil); err == nil {
+		w, m, err = a.rescaled(f, w, m)
+	}
 	return sel, w, m, err
 }
 

@@ -14,6 +14,8 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -24,6 +26,7 @@ type tuneOptions struct {
 	format string
 	top    int
 	pair   string
+	whatIf string
 }
 
 func (a *app) tuneCommand() *cobra.Command {
@@ -48,14 +51,17 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 	f := c.Flags()
 	f.StringVar(&o.format, "format", "table", "table or json")
 	f.IntVar(&o.top, "top", 5, "number of settings to list per strategy; 0: all")
+	whatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
 }
 
 // A tuning is what `tune --format json` prints.
 type tuning struct {
-	Verdict    verdict.Verdict `json:"verdict"` // on the best settings of each strategy
-	Strategies []tunedStrategy `json:"strategies"`
+	Verdict    verdict.Verdict     `json:"verdict"` // on the best settings of each strategy
+	Strategies []tunedStrategy     `json:"strategies"`
+	WhatIf     string              `json:"what_if,omitempty"` // factors on the machine's properties
+	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"`
 }
 
 // A tunedStrategy has the settings of one strategy, fastest first.
@@ -81,9 +87,17 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err := choice("format", o.format, "table", "json"); err != nil {
 		return err
 	}
+	altered, err := parseWhatIf(o.whatIf)
+	if err != nil {
+		return err
+	}
 	candidates, w, m, err := prepare(a, o.replayFlags, engines.ParseCandidates)
 	if err != nil {
 		return err
+	}
+	if len(altered) > 0 {
+		changed := altered.Of(m)
+		w, m = retarget.To(w, m, changed), changed
 	}
 	candidates = slices.DeleteFunc(candidates, func(s []plan.Selection) bool { return s[0].Strategy.Bound })
 	n := 0
@@ -103,7 +117,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if base.Result == nil {
 		return fmt.Errorf("%s: %s", o.path, base.Why)
 	}
-	var found tuning
+	found := tuning{WhatIf: altered.String(), Rescaled: w.Rescaled}
 	var best []compare.Outcome // of each strategy
 	bar, tried := a.progress(n, "tuning"), 0
 	for _, sel := range candidates {
@@ -136,6 +150,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	a.printTuned(found.Strategies)
 	a.printVerdict(found.Verdict)
+	a.printRescaled(found.Rescaled)
 	return o.failedError(found.Strategies)
 }
 

@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"errors"
 	"fmt"
-	"reflect"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
@@ -182,42 +180,5 @@ func TestSentence(t *testing.T) {
 		if got := c.v.Sentence(1_000_000); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
-	}
-}
-
-// Each what-if is a replay of its own; repeating them on another number of
-// cores changes nothing. Bulk's time follows what it consists of.
-func TestSensitivity(t *testing.T) {
-	w := plantest.MoeDown.Build(t)
-	outs, all := explained(t, plantest.MoeDown)
-	first, err := Sensitivity(w, outs, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := Sensitivity(w, outs, nil, nil)
-	if err != nil || !reflect.DeepEqual(first, again) {
-		t.Errorf("two answers: %v, then %v (error %v)", first, again, err)
-	}
-	for i, out := range outs {
-		switch out.Strategy.Name {
-		case "captured", "ideal":
-			if first[i] != nil {
-				t.Errorf("%s holds nothing, yet %v", out.Strategy.Name, first[i])
-			}
-		case "bulk":
-			halves := map[string]string{"links twice as fast": "communication", "compute twice as fast": "computation"}
-			for _, x := range first[i] {
-				for _, p := range all[i].Parts {
-					want := -float64(p.Time) / 2 / float64(out.Time)
-					if p.What == halves[x.Name] && (x.Change > 0.8*want || x.Change < 1.05*want) {
-						t.Errorf("%s: %+.3f, want about %+.3f, half of the %s", x.Name, x.Change, want, p.What)
-					}
-				}
-			}
-		}
-	}
-	_, err = Sensitivity(w, outs, func() bool { return true }, nil)
-	if !errors.Is(err, replay.ErrStopped) {
-		t.Errorf("stopped: error %v", err)
 	}
 }

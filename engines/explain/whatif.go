@@ -8,78 +8,84 @@ import (
 
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
-	"github.com/overlapse/overlapse/engines/schedule"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// A WhatIf is the change of an iteration's time on a machine with one changed property.
+// A WhatIf is a strategy's time on a machine with changed properties: the strategy planned
+// for that machine, from durations that are scaled to it (rule Z7).
 type WhatIf struct {
-	Name   string  `json:"name"`
-	Change float64 `json:"change"` // relative: -0.1 is 10 % less
+	Name   string  `json:"name"` // "links=2"
+	Time   int64   `json:"time_ns"`
+	Change float64 `json:"change"` // relative to the strategy on the machine as it is: -0.1 is 10 % less
 }
 
-// whatIfs are the changes that Sensitivity tries.
-var whatIfs = []struct {
-	name string
-	is   program.WhatIf
-}{
-	{"links twice as fast", program.WhatIf{Links: 2}},
-	{"memory twice as fast", program.WhatIf{Memory: 2}},
-	{"compute twice as fast", program.WhatIf{Compute: 2}},
-	{"launches free", program.WhatIf{Launches: true}},
-	{"no latencies", program.WhatIf{Latency: true}},
+// WhatIfs are the changes that --explain tries, one property each.
+func WhatIfs(m *machine.Machine) []machine.WhatIf {
+	var all []machine.WhatIf
+	for _, p := range machine.Properties {
+		switch {
+		case p.Name == "nics" && m.Nodes() < 2:
+		case p.Name == "latency":
+			all = append(all, machine.WhatIf{{Name: p.Name, By: 0}})
+		default:
+			all = append(all, machine.WhatIf{{Name: p.Name, By: 2}})
+		}
+	}
+	return all
 }
 
-// Sensitivity simulates the plan of each outcome on machines with one changed property
-// each, in parallel. The lists are in the order of the outcomes. They are empty for
-// captured and ideal, whose kernels have measured durations. done is called as each
-// simulation finishes, from several goroutines; nil is allowed.
-func Sensitivity(w *workload.Workload, outs []compare.Outcome, stop func() bool, done func()) ([][]WhatIf, error) {
+// Under replays the strategy of each outcome on machines with the given changes. The lists
+// are in the order of the outcomes and of the changes; what cannot run there is missing. All
+// outcomes are of machine m. done is called as each replay finishes, from several
+// goroutines; nil is allowed.
+func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, changes []machine.WhatIf, stop func() bool, done func()) ([][]WhatIf, error) {
+	w, err := compare.Isolate(w, m, stop)
+	if err != nil {
+		return nil, err
+	}
 	all := make([][]WhatIf, len(outs))
-	ran := make([][]bool, len(outs))
+	for _, x := range changes {
+		found, err := under(w, m, outs, x, stop, done)
+		if err != nil {
+			return nil, err
+		}
+		for i, f := range found {
+			if f != nil {
+				all[i] = append(all[i], *f)
+			}
+		}
+	}
+	return all, nil
+}
+
+// under replays all strategies on one machine; nil for one that cannot run.
+func under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, x machine.WhatIf, stop func() bool, done func()) ([]*WhatIf, error) {
+	found := make([]*WhatIf, len(outs))
+	changed := x.Of(m)
+	w = retarget.To(w, m, changed)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i, out := range outs {
-		if !Sensitive(&out) {
+		if out.Result == nil {
 			continue
 		}
-		all[i], ran[i] = make([]WhatIf, len(whatIfs)), make([]bool, len(whatIfs))
-		for k, x := range whatIfs {
-			g.Go(func() error {
-				m, p := x.is.Of(out.Machine, out.Program)
-				r, err := replay.Simulate(m, p, replay.Options{Stop: stop})
-				if done != nil {
-					done()
-				}
-				if errors.Is(err, replay.ErrStopped) {
-					return err
-				}
-				if err == nil { // no time if it cannot run there
-					all[i][k], ran[i][k] = WhatIf{x.name, float64(plan.StepTime(w, r.Run))/float64(max(1, out.Time)) - 1}, true
-				}
-				return nil
-			})
-		}
-	}
-	err := g.Wait()
-	for i := range all {
-		var list []WhatIf
-		for k, x := range all[i] {
-			if ran[i][k] {
-				list = append(list, x)
+		g.Go(func() error {
+			sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
+			is, err := compare.Run(w, changed, out.Selection, sc, replay.Options{Stop: stop})
+			if done != nil {
+				done()
 			}
-		}
-		all[i] = list
+			if errors.Is(err, replay.ErrStopped) {
+				return err
+			}
+			if err == nil && is.Result != nil {
+				found[i] = &WhatIf{x.String(), int64(is.Expected), float64(is.Expected)/float64(max(1, out.Expected)) - 1}
+			}
+			return nil
+		})
 	}
-	return all, err
-}
-
-// WhatIfs is the number of simulations that Sensitivity runs for a Sensitive outcome.
-func WhatIfs() int { return len(whatIfs) }
-
-// Sensitive reports whether an outcome depends on the machine.
-func Sensitive(o *compare.Outcome) bool {
-	return o.Result != nil && o.Strategy.Name != schedule.Captured.Name && o.Strategy.Name != schedule.Ideal.Name
+	return found, g.Wait()
 }

@@ -83,7 +83,7 @@ func (pl *Planner) Gang(p Piece, channel int, of rankPair) *Gang {
 // arrival to this rank's end.
 func (pl *Planner) measuredCollective(op *workload.Op) *program.Kernel {
 	c := &pl.Workload.Collectives[op.Collective]
-	return pl.GangFor(op, c, op.End-c.Arrive)
+	return pl.GangFor(op, c, workload.Scaled(op.End-c.Arrive, c.Scale))
 }
 
 // GangFor is one rank's kernel of a collective that lasts a given time from the last

@@ -239,7 +239,7 @@ func (r *Rank) writeAhead(op *workload.Op) {
 			after = max(after, dep.End)
 		}
 	}
-	gap := op.Start - after
+	gap := r.Planner.gapHere(op.Start - after)
 	if r.Planner.Graph || op.Issued != trace.Infinity && op.Issued+r.latency > after { // the host was late in the capture
 		gap = r.Planner.deviceGap(op, event)
 	}

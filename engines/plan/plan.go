@@ -376,13 +376,25 @@ func (r *Rank) writeCaptured(op *workload.Op) {
 			after = max(after, dep.End)
 		}
 	}
-	gap := op.Start - after
+	gap := r.Planner.gapHere(op.Start - after)
 	if op.Graph && (r.Planner.replaces(op) || slices.ContainsFunc(op.After, func(d workload.Dep) bool { return r.Planner.replaces(&r.Planner.Workload.Ops[d.Op]) })) {
 		gap = min(gap, r.Planner.graphGap())
 	}
 	s.Launch(gap, r.Planner.CommandOf(op))
 	r.writeTail(s, op)
 	r.Written(s, op)
+}
+
+// gapHere is a captured gap on the machine of the plan. Of a gap, at most launch.gap of the
+// machine of the capture is the device's launch, and follows that of the plan's machine
+// (rule Y10).
+func (pl *Planner) gapHere(gap trace.Time) trace.Time {
+	r := pl.Workload.Rescaled
+	if r == nil || r.On.Launch.Gap.Value <= 0 {
+		return gap
+	}
+	launch := max(0, min(gap, Duration(r.On.Launch.Gap.Value)))
+	return gap - launch + trace.Time(float64(launch)*pl.Machine.Launch.Gap.Value/r.On.Launch.Gap.Value+0.5)
 }
 
 // CommandOf is the kernel or copy of an operation that no strategy replaces.
@@ -395,7 +407,7 @@ func (pl *Planner) CommandOf(op *workload.Op) program.Command {
 	case op.Collective >= 0:
 		return LaunchOf(op, pl.communication(op, 0))
 	case pl.Measured:
-		return LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, op.Dur())))
+		return LaunchOf(op, pl.MeasuredKernel(op, pl.Paced(op, pl.Workload.Lasts(op))))
 	}
 	return LaunchOf(op, pl.kernel(op))
 }
@@ -407,7 +419,7 @@ func LaunchOf(op *workload.Op, k *program.Kernel) program.Command {
 
 // CopyOf is a copy or fill with its measured duration.
 func (pl *Planner) CopyOf(op *workload.Op) program.Command {
-	c := &program.Copy{Name: op.Name, From: int32(op.Rank), Peer: int32(op.Rank), Time: op.Dur(), Free: true}
+	c := &program.Copy{Name: op.Name, From: int32(op.Rank), Peer: int32(op.Rank), Time: pl.Workload.Lasts(op), Free: true}
 	if a := pl.Workload.Run.Copy(pl.Workload.Run.Spans[op.Span]); a != nil {
 		c.Attr = *a
 	}

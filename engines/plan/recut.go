@@ -160,6 +160,7 @@ func (pl *Planner) lastVectors(op *workload.Op, seconds float64) float64 {
 // time is the captured one, scaled by the library's times (rule C11).
 func (pl *Planner) partOfCollective(captured []*workload.Collective, n, channels int) workload.Collective {
 	c := *captured[0]
+	c.Scale = 0 // Alone has it
 	parts := int64(len(captured))
 	var alone trace.Time
 	for _, x := range captured {

@@ -52,7 +52,7 @@ func (pl *Planner) GapOf(op, before *workload.Op) trace.Time {
 	if idle := pl.HostIdle(op); idle > 0 {
 		return min(idle, max(0, op.Start-from))
 	}
-	return min(max(0, op.Start-from), Duration(pl.Machine.Launch.Event.Value))
+	return min(pl.gapHere(max(0, op.Start-from)), Duration(pl.Machine.Launch.Event.Value))
 }
 
 // HostIdle is how long nothing ran on the rank before an operation, for no cause that the

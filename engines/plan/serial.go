@@ -195,7 +195,7 @@ func (r *Rank) WriteSerial(op *workload.Op) {
 			event = true
 		}
 	}
-	gap := max(0, op.Start-from)
+	gap := r.Planner.gapHere(max(0, op.Start-from))
 	late := ahead && op.Issued != trace.Infinity && op.Issued+r.latency > from // the host, in the capture
 	switch {
 	case r.Planner.Graph || late:

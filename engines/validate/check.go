@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -116,6 +117,9 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 		return nil, err
 	}
 	workload.GuessSizes(w, &m)
+	if w.World < row.World {
+		return t.grown(row, w, m, given)
+	}
 	if unroll(w, row.Params.Iterations) == w {
 		if w, err = compare.Isolate(w, m, nil); err != nil {
 			return nil, err
@@ -123,6 +127,25 @@ func (t *rowGroup) lift(row *dataset.Row, m machine.Machine) (*workload.Workload
 		t.lifted[key] = w
 	}
 	return w, nil
+}
+
+// grown is the workload of a row with more ranks than its trace, which are those of one
+// group.
+func (t *rowGroup) grown(row *dataset.Row, w *workload.Workload, m machine.Machine, given workload.Options) (*workload.Workload, error) {
+	captured := m.Resize(w.World)
+	w, err := compare.Isolate(w, captured, nil)
+	if err != nil {
+		return nil, err
+	}
+	run, resized, err := retarget.Ranks(t.run, w.World, "", row.World)
+	if err != nil {
+		return nil, err
+	}
+	lifted, err := workload.Lift(run, given)
+	if err != nil {
+		return nil, err
+	}
+	return resized.Lifted(lifted, w, captured, m), nil
 }
 
 // check replays the turn's trace under the row's strategy and settings. What

@@ -50,7 +50,7 @@ func ConfidenceOf(w *workload.Workload, out compare.Outcome) Confidence {
 		return Confidence{}
 	}
 	v := assessment{w: w, out: out, m: &out.Machine}
-	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.untested, v.dataflow, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
+	for _, ask := range []func(){v.otherGPU, v.machine, v.basis, v.rescaled, v.untested, v.dataflow, v.shapes, v.sizes, v.host, v.build, v.programs, v.race, v.clock, v.assumed} {
 		ask()
 	}
 	for _, part := range out.Strategy.Parts { // a mix is at most as reliable as its parts
@@ -88,7 +88,7 @@ func (v *assessment) basisText() string {
 
 // machine: a profile without benchmarks.
 func (v *assessment) machine() {
-	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && !v.out.Strategy.Exact {
+	if t := v.m.Library.AllReduce.Times; (len(t.Rows) == 0 || t.Mark != machine.Sourced) && (!v.out.Strategy.Exact || v.retargeted()) {
 		v.addCaveat(Low, "no benchmark of %s: %d numbers of its profile are assumed (overlapse calibrate measures them)", v.m.Profile, guessed(v.m))
 	}
 }
@@ -125,6 +125,41 @@ func (v *assessment) basis() {
 			level = Low
 		}
 		v.addCaveat(level, "%d of %d ranks were captured; the others are assumed to do the same", v.w.Captured, v.w.World)
+	}
+}
+
+// Above these, a rescaled prediction is of low confidence: the share of the time whose law is
+// a guess, and how many times larger a group became.
+const (
+	mostGuessed = 0.25
+	mostGrown   = 4
+)
+
+// retargeted reports whether the capture is of another GPU.
+func (v *assessment) retargeted() bool { return v.w.Rescaled != nil && !v.w.Rescaled.Same }
+
+// rescaled: durations that were not measured on this machine, or with this number of ranks.
+func (v *assessment) rescaled() {
+	r := v.w.Rescaled
+	if r == nil {
+		return
+	}
+	if v.retargeted() {
+		level, guessed, why := Medium, r.Guessed(), ""
+		if guessed > mostGuessed {
+			level = Low
+		}
+		if guessed > 0.005 {
+			why = fmt.Sprintf("; for %.0f %% of the captured time the trace does not show which law holds", 100*guessed)
+		}
+		v.addCaveat(level, "captured on %s and scaled to %s by laws%s", r.From, r.To, why)
+	}
+	if r.Ranks > 0 {
+		level := Medium
+		if r.Ranks > mostGrown*r.Was || v.m.Nodes() > r.On.Nodes() {
+			level = Low
+		}
+		v.addCaveat(level, "%d ranks were captured, not %d: collectives follow the library's law, and the delays of more hosts are not known", r.Was, r.Ranks)
 	}
 }
 
@@ -177,7 +212,7 @@ func (v *assessment) build() {
 			switch {
 			case op.Kind != trace.Compute:
 				continue
-			case ofLibrary(op.Name):
+			case workload.OfLibrary(op.Name):
 				v.addCaveat(Low, "%s is the library's: a kernel that does this in one is another build, and usually slower", plan.ShortName(op.Name))
 			case op.Shape.Kind == workload.Embedding && v.saturated(v.wgs(op)):
 				v.addCaveat(Low, "%d gathering workgroups saturate the memory; how their stores to peers share it with their loads was not measured", v.wgs(op))
@@ -189,14 +224,6 @@ func (v *assessment) build() {
 			return
 		}
 	}
-}
-
-// ofLibrary reports whether a kernel's name is of a matrix library: cuBLAS and
-// its ancestors, CUTLASS, hipBLASLt and rocBLAS.
-func ofLibrary(name string) bool {
-	return slices.ContainsFunc([]string{"nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "Cijk_"}, func(part string) bool {
-		return strings.Contains(name, part)
-	})
 }
 
 // saturates is the fraction of the best recorded rate from which a gather leaves no memory

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace/format"
 )
@@ -76,6 +78,53 @@ func TestConfidence(t *testing.T) {
 				t.Errorf("%+v, want %s: ...%s...", got, c.level, c.why)
 			}
 		})
+	}
+}
+
+// Durations that are scaled to another GPU, or to more ranks, are not of high confidence: a
+// capture of H200 on a GPU that is as well known, and a group of twice and of eight times the ranks.
+func TestConfidenceOfRescaled(t *testing.T) {
+	sel, err := engines.ParseSelection("captured")
+	if err != nil {
+		t.Fatal(err)
+	}
+	captured := plantest.MoeDown.Build(t)
+	m := plantest.H200(t, captured.World)
+	other := m
+	other.Name, other.Profile = "other:4", "other"
+	other.GPU.CUs.Value, other.GPU.Groups = 264, machine.Table{Mark: machine.Unknown}
+	guessed := *captured
+	guessed.Ops = slices.Clone(captured.Ops)
+	for i := range guessed.Ops {
+		if op := &guessed.Ops[i]; op.Collective < 0 {
+			op.Kernel = &workload.Kernel{Name: "mine", Footprint: op.Footprint}
+		}
+	}
+	grown := retarget.To(captured, m, m)
+	grown.Rescaled.Was, grown.Rescaled.Ranks = 2, 4
+	more := retarget.To(captured, m, m)
+	more.Rescaled.Was, more.Rescaled.Ranks = 2, 16
+	for _, c := range []struct {
+		name  string
+		w     *workload.Workload
+		m     machine.Machine
+		level Level
+		why   string
+	}{
+		{"as captured", captured, m, High, "as it was measured"},
+		{"the same GPU", retarget.To(captured, m, m), m, High, "as it was measured"},
+		{"another GPU", retarget.To(captured, m, other), other, Medium, "captured on h200x4 and scaled to other:4 by laws"},
+		{"kernels of unknown sizes", retarget.To(&guessed, m, other), other, Low, "of the captured time the trace does not show which law holds"},
+		{"twice the ranks", grown, m, Medium, "2 ranks were captured, not 4"},
+		{"eight times the ranks", more, m, Low, "2 ranks were captured, not 16"},
+	} {
+		out, err := compare.Run(c.w, c.m, sel[0], plan.Scenario{}, replay.Options{})
+		if err != nil || out.Result == nil {
+			t.Fatal(c.name, err, out.Why)
+		}
+		if got := ConfidenceOf(c.w, out); got.Level != c.level || !strings.Contains(strings.ReplaceAll(got.Why, "h200:4", "h200x4"), c.why) {
+			t.Errorf("%s: %+v, want %s: ...%s...", c.name, got, c.level, c.why)
+		}
 	}
 }
 

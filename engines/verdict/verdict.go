@@ -115,7 +115,7 @@ func (v *Verdict) judge(w *workload.Workload, all []compare.Outcome, times []flo
 		v.say("no clear difference: %s is predicted to take %s, but no less than %s does by more than two runs of one program differ, %.0f %%", name(take), less, name(alike), 100*compare.RunsDiffer)
 	default:
 		v.Kind = Winner
-		v.say("predicted fastest: %s, %s (confidence %s%s: %s)", name(take), less, v.Confidence.Level, band(all[take], v.Confidence.Level), v.Confidence.Why)
+		v.say("predicted fastest: %s, %s (confidence %s%s: %s)", name(take), less, v.Confidence.Level, band(w, all[take], v.Confidence.Level), v.Confidence.Why)
 	}
 	next := -1
 	for i, t := range times {
@@ -204,15 +204,15 @@ var bands = map[Level]int{High: 5, Medium: 8, Low: 27}
 func Band(l Level) int { return bands[l] }
 
 // HasBand reports whether predictions like an outcome were compared with measurements: a
-// schedule that runs on an H200.
-func HasBand(out compare.Outcome) bool {
+// schedule that runs on an H200, from a capture on it with the same ranks.
+func HasBand(w *workload.Workload, out compare.Outcome) bool {
 	e := out.Strategy
-	return out.Machine.Profile == "h200" && !e.Exact && !e.Bound && !e.Future
+	return w.Rescaled == nil && out.Machine.Profile == "h200" && !e.Exact && !e.Bound && !e.Future
 }
 
 // band is the band in words, with a space in front; "" if there is none.
-func band(out compare.Outcome, l Level) string {
-	if !HasBand(out) {
+func band(w *workload.Workload, out compare.Outcome, l Level) string {
+	if !HasBand(w, out) {
 		return ""
 	}
 	return fmt.Sprintf(" ±%d %%", Band(l))

@@ -10,6 +10,7 @@ import (
 // A Library is the collective library. Use Of, Time, ChannelsFor and Slowdown.
 type Library struct {
 	Name          string
+	Sooner        float64  // share of the protocols' latencies that a WhatIf removes
 	Ranks         Quantity // group size of most recorded times
 	Threads       Quantity // per workgroup of one channel
 	Registers     Quantity // per thread

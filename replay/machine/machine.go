@@ -42,6 +42,7 @@ type GPU struct {
 	Post         Quantity // seconds of a workgroup to post a semaphore in the GPU's own memory after its stores
 	Poll         Quantity // seconds of a workgroup to see that a semaphore is posted
 	Flops        Quantity // dense bf16 flop per second, achieved by the matrix library at full clock
+	Clock        Quantity // full clock of the CUs, Hz; 0: not known
 	Stream       Table    // workgroups; bytes per second of all of them in a streaming kernel
 	Gather       Table    // workgroups; bytes per second with random rows of 1 KiB
 	GatherFused  Table    // the same for a kernel that may store its results to peers

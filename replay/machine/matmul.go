@@ -92,6 +92,11 @@ func (m Machine) WithTile(M, N, K int64, rows, columns int) Tiling {
 	return m.Matmul.asMeasured(m.LawWithTile(M, N, K, rows, columns, 1), M, N, K)
 }
 
+// WithSplits is Tiling with the tile and the parts along K of another one.
+func (m Machine) WithSplits(M, N, K int64, t Tiling) Tiling {
+	return m.Matmul.asMeasured(m.LawWithTile(M, N, K, t.Rows, t.Columns, t.Splits), M, N, K)
+}
+
 // LawWithTile is the law's time for a tile.
 func (m Machine) LawWithTile(M, N, K int64, rows, columns, splits int) Tiling {
 	mm := &m.Matmul

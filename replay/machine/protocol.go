@@ -2,6 +2,7 @@ package machine
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
@@ -70,13 +71,24 @@ func (p *protocol) treeShare(bytes float64) float64 {
 }
 
 func (l *Library) protocols() []protocol {
+	all := noProtocols
 	switch {
 	case strings.HasPrefix(l.Name, "NCCL"):
-		return NcclProtocols
+		all = NcclProtocols
 	case strings.HasPrefix(l.Name, "RCCL"):
-		return rcclProtocols
+		all = rcclProtocols
 	}
-	return noProtocols
+	if l.Sooner == 0 {
+		return all
+	}
+	scaled := slices.Clone(all)
+	for i := range scaled {
+		p, by := &scaled[i], 1-l.Sooner
+		for _, t := range []*float64{&p.Base, &p.treeBase, &p.Hop, &p.treeHop, &p.far, &p.treeFar} {
+			*t *= by
+		}
+	}
+	return scaled
 }
 
 // A Placement is the ranks of a collective over nodes: they fill one after another.

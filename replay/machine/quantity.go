@@ -65,10 +65,11 @@ const (
 	Rate // bytes per second
 	Span // seconds
 	Flops
+	Frequency // hertz
 	numDimensions
 )
 
-var dimensionNames = [numDimensions]string{"a count", "a ratio", "bytes", "bytes a second", "a time", "flop a second"}
+var dimensionNames = [numDimensions]string{"a count", "a ratio", "bytes", "bytes a second", "a time", "flop a second", "a frequency"}
 
 func (d Dimension) String() string { return dimensionNames[d] }
 
@@ -99,6 +100,8 @@ var units = [...]unit{
 	{Flops, "PFLOP/s", 1e15},
 	{Flops, "TFLOP/s", 1e12},
 	{Flops, "GFLOP/s", 1e9},
+	{Frequency, "GHz", 1e9},
+	{Frequency, "MHz", 1e6},
 }
 
 // ScaleOf is the value of one unit in SI units; 1 for no unit.
@@ -164,6 +167,8 @@ func UsualUnit(d Dimension) string {
 		return "us"
 	case Flops:
 		return "TFLOP/s"
+	case Frequency:
+		return "MHz"
 	}
 	return ""
 }

@@ -28,9 +28,6 @@ func Check(m *machine.Machine, p *Program) error {
 	if len(p.GPUs) > maxGPUs || m.GPUs > 0 && len(p.GPUs) > m.GPUs {
 		return fmt.Errorf("replay: program for %d GPUs: machine %q has %d", len(p.GPUs), m.Name, min(m.GPUs, maxGPUs))
 	}
-	if p.Links != 0 && !(p.Links >= 1e-3 && p.Links <= 1e3) {
-		return fmt.Errorf("replay: links: factor %g (want 1e-3 to 1e3, or 0 for 1)", p.Links)
-	}
 	if a := p.Arbiter; a.Policy >= numPolicies || a.Policy == ComputeFirst && !(a.Share > 0 && a.Share <= 1) {
 		return fmt.Errorf("replay: arbiter: policy %d with a share of %g (want a known one, and over 0 to 1)", a.Policy, a.Share)
 	}

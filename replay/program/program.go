@@ -27,7 +27,6 @@ const NoFlag Flag = 0
 type Program struct {
 	GPUs  []GPU    // one a rank, in rank order
 	Flags []string // names, for explanations; Flags[0] is NoFlag
-	Links float64  // factor on the machine's link rates, for sensitivity analysis; 0 stands for 1
 
 	Arbiter Arbiter // of every GPU's memory
 }

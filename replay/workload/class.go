@@ -69,3 +69,14 @@ func classOf(kernel string) class {
 	}
 	return unknown
 }
+
+// OfLibrary reports whether a kernel's name is of a matrix library: cuBLAS and its
+// ancestors, CUTLASS, hipBLASLt and rocBLAS.
+func OfLibrary(name string) bool {
+	for _, part := range [...]string{"nvjet", "cublas", "cutlass", "xmma", "ampere_", "volta_", "turing_", "Cijk_"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}

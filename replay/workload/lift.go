@@ -55,12 +55,12 @@ func Lift(run *trace.Run, o Options) (*Workload, error) {
 	l.markSteps()
 	l.candidates = make([]candidates, len(sources))
 	l.ranges = markRanges(run)
-	backward := backwardNames(run.Names)
+	phases := phasesOf(run.Names)
 	hosts := make([]Host, len(sources))
 	for i := range sources { // rank by rank: facts of one rank are kept at a time
 		src := &sources[i]
 		src.settle(run)
-		src.markBackward(run, backward)
+		src.markPhases(run, phases)
 		l.order(src)
 		l.measure(src)
 		src.assignSteps()

@@ -10,8 +10,8 @@ import (
 // build makes the workload from the planned ops.
 func (r *recut) build() *Workload {
 	w := *r.w
-	w.Ops, w.Ranks, w.Origins = nil, nil, nil
-	id := make([]int32, len(r.ops)) // by row
+	w.Ops, w.Ranks, w.Origins, w.Scale = nil, nil, nil, nil // durations alone are scaled
+	id := make([]int32, len(r.ops))                         // by row
 	for _, rows := range r.ranks {
 		slices.SortStableFunc(rows, func(a, b int32) int { return cmp.Compare(r.ops[a].op.Start, r.ops[b].op.Start) })
 		var ids []int32

@@ -83,7 +83,8 @@ func (l *lifter) measureOp(src *source, op *Op, sizes map[int32]sized) {
 			op.Read = inputs(o)
 		}
 	}
-	op.Dense = l.kernelName(op).class == dense
+	class := l.kernelName(op).class
+	op.Dense, op.Moves = class == dense, class == sweep || class == light || class == lookup
 	op.Tiling = l.tiling(src, op, k, batch)
 }
 

@@ -25,6 +25,8 @@ type Workload struct {
 	Flow        [][]Edge     // by op: what its data depend on, by earlier op; nil: not known
 	Calls       []trace.Time // by rank: median duration of its host's kernel launch calls, ns; 0: none
 	Hosts       []*Host      // by rank; copies share that of the captured rank
+	Scale       []float64    // by op: duration in a replay of the captured schedule over the captured one; nil: 1
+	Rescaled    *Rescaling   // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
 	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
 	Origins     []int32      // by op: the captured op that it stands for, in the workload that Recut changed; nil: itself
 	Isolation   *Isolation   // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
@@ -78,6 +80,7 @@ type Op struct {
 	Kind       trace.Kind // Compute, Collective or Copy
 	Graph      bool       // launched by a call that launched other ops too: a captured graph
 	Backward   bool       // launched by autograd, in the backward pass
+	Optimizer  bool       // launched in an optimizer's step
 	Own        bool       // launched by the program's own launcher (Triton) instead of by an operator of the framework
 	Read       float64    // bytes of memory traffic; 0: unknown
 	Write      float64
@@ -91,6 +94,7 @@ type Op struct {
 type Kernel struct {
 	Name      string
 	Dense     bool // multiplies matrices, by its name, but is not a single GEMM: attention, convolution
+	Moves     bool // moves memory rather than computes, by its name: norms, copies, reductions, optimizers
 	Shape     Shape
 	Tiling    Tiling
 	Footprint program.Footprint
@@ -98,6 +102,23 @@ type Kernel struct {
 
 // Dur is the op's measured duration.
 func (o *Op) Dur() trace.Time { return o.End - o.Start }
+
+// Lasts is an op's duration in a replay of the captured schedule.
+func (w *Workload) Lasts(op *Op) trace.Time {
+	if w.Scale == nil {
+		return op.Dur()
+	}
+	return Scaled(op.Dur(), w.Scale[op.ID])
+}
+
+// Scaled is a duration times a factor, where 0 stands for 1. A positive duration stays
+// positive.
+func Scaled(t trace.Time, by float64) trace.Time {
+	if by == 0 || by == 1 || t == 0 {
+		return t
+	}
+	return max(1, trace.Time(float64(t)*by+0.5))
+}
 
 // DurAlone is the op's duration with nothing alongside it.
 func (o *Op) DurAlone() trace.Time {
@@ -200,6 +221,7 @@ type Collective struct {
 	Alone    trace.Time // duration of the transfer with no compute alongside, ns (Isolation); 0: as captured
 	Shortest trace.Time // shortest stay of a member, by its own clock, ns; 0: not recorded
 	Evidence string     // evidence for the match of its members
+	Scale    float64    // as Workload.Scale, from the last arrival on; 0 stands for 1
 	Guessed  bool       // the trace does not give its operation, or its size (GuessSizes)
 	Engines  bool       // copy engines move the bytes; its kernels only wait and signal
 	Before   trace.Time // of the last of several kernels of a collective by copy engines: from the arrival at the first to the arrival here, ns

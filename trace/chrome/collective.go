@@ -82,7 +82,7 @@ func (d *reader) group(a *args) int32 {
 		}
 		return d.groupRow(trace.Group{Size: size})
 	}
-	g := trace.Group{Name: d.string(a.group), Ranks: rankList(a.groupRanks)}
+	g := trace.Group{Name: d.string(a.group), Doc: groupDoc(a.groupDesc), Ranks: rankList(a.groupRanks)}
 	g.Size = min(max(int(small(a.groupSize)), len(g.Ranks)), maxRanks)
 	return d.groupRow(g)
 }

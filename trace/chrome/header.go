@@ -96,6 +96,7 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 		Library   string          `json:"nccl_version"`
 		Groups    []struct {
 			Name  string          `json:"pg_name"`
+			Doc   json.RawMessage `json:"pg_desc"`
 			Size  json.RawMessage `json:"pg_size"`
 			Ranks json.RawMessage `json:"ranks"`
 		} `json:"pg_config"`
@@ -115,11 +116,20 @@ func (h *header) setDistributed(v []byte) (ok bool) {
 		size, _ := integer(g.Size)
 		h.groups = append(h.groups, trace.Group{
 			Name:  g.Name,
+			Doc:   groupDoc(g.Doc),
 			Ranks: ranks,
 			Size:  max(int(size), len(ranks)),
 		})
 	}
 	return true
+}
+
+// groupDoc is what the program calls a group; "" if it has no word for it.
+func groupDoc(b []byte) string {
+	if doc := string(unquote(b)); doc != "undefined" { // PyTorch's default
+		return doc
+	}
+	return ""
 }
 
 // rankList reads [0, 1], or the same in quotes, ascending. It returns nil for a

@@ -109,6 +109,7 @@ func Entries(m *machine.Machine) []Entry {
 		within("gpu.cache", option("gpu.cache_rate", machine.Rate, &g.CacheRate)),
 		within("gpu.update", one("gpu.update", machine.Ratio, &g.Update)),
 		one("gpu.flops", machine.Flops, &g.Flops),
+		within("gpu.clock", option("gpu.clock", machine.Frequency, &g.Clock)),
 		one("gpu.post", machine.Span, &g.Post),
 		one("gpu.poll", machine.Span, &g.Poll),
 		table("gpu.stream", &g.Stream, machine.Count, machine.Rate),

@@ -1,0 +1,177 @@
+package retarget
+
+import (
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A law is the reason for a factor. sure is false if the trace does not show what limits
+// the operation.
+type law struct {
+	name string
+	sure bool
+}
+
+var (
+	byMatmul    = law{"matmul law", true}
+	byOtherType = law{"matmul law of 16-bit elements", false}
+	byFlops     = law{"matrix flops", true}
+	byBytes     = law{"bytes of memory", true}
+	byName      = law{"memory rate, bytes unknown", false}
+	byVectors   = law{"compute units and clock", false}
+	byLinks     = law{"link rate", true}
+	byLibrary   = law{"collective library", true}
+	bySize      = law{"unchanged: collective of unknown size", false}
+	byHost      = law{"unchanged: copies from and to the host", true}
+)
+
+// op is the factor on the duration of a kernel or copy (rule Y2).
+func (s *scaler) op(w *workload.Workload, op *workload.Op) (by float64, of law) {
+	took := float64(op.DurAlone()) / 1e9
+	switch {
+	case op.Kind == trace.Copy:
+		return s.copied(w, op)
+	case took <= 0:
+		return 1, byBytes
+	}
+	share := s.shard(op)
+	op.Read, op.Write = op.Read*share, op.Write*share
+	switch {
+	case op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.N > 0 && op.Shape.K > 0:
+		of = byMatmul
+		if op.Shape.ElemSize != 2 {
+			of = byOtherType
+		}
+		by = s.gemm(op)
+	case op.Matrix() || op.Tiling.TileM > 0:
+		by, of = s.from.GPU.Flops.Value/s.to.GPU.Flops.Value, law{byFlops.name, op.Dense}
+	case op.Read+op.Write > 0:
+		by, of = s.memory(op, took, (op.Read+op.Write)/share, share)/took, byBytes
+	case op.Moves:
+		by, of = s.memory(op, took, math.Inf(1), share)/took, byName
+	default:
+		by, of = s.memory(op, took, 0, share)/took, byVectors
+	}
+	if !(by > 0) || math.IsInf(by, 0) { // a profile that lacks the rates
+		return 1, law{of.name + ", unknown", false}
+	}
+	if share != 1 {
+		of = law{"shard of the optimizer: " + of.name, of.sure}
+	}
+	return by, of
+}
+
+// gemm is the ratio of the law's times of a GEMM on both machines (rule Y3). Of the library's
+// kernels, and those of unknown tile, it is the matrix library's. The tile is that of the
+// capture, if the machine's library has it, else the one that it prefers. The tile of a
+// what-if is the one that the library prefers without it. Times that the profiles recorded
+// count only if both did. Other kernels have compiled tiles, which do not change.
+func (s *scaler) gemm(op *workload.Op) float64 {
+	if t := op.Tiling; t.TileM > 0 && t.TileN > 0 && t.Tiles > 0 && !t.Persistent && !workload.OfLibrary(op.Name) {
+		return compiled(s.to, op, s.kernel(op).Footprint) / compiled(s.from, op, op.Footprint)
+	}
+	from, to := tilingOn(s.from, op), tilingOn(s.to, op)
+	sh := op.Shape
+	if s.from.Profile == s.to.Profile && !hasTile(s.from, op) {
+		to = s.to.WithSplits(sh.M, sh.N, sh.K, from)
+	}
+	if from.Measured != to.Measured {
+		from = s.from.LawWithTile(sh.M, sh.N, sh.K, from.Rows, from.Columns, from.Splits)
+		to = s.to.LawWithTile(sh.M, sh.N, sh.K, to.Rows, to.Columns, to.Splits)
+	}
+	return to.Seconds / from.Seconds
+}
+
+// compiled is the seconds of a GEMM of compiled tiles, one workgroup each: whole rounds of the
+// slots of all compute units (rule G10), and at least the memory's time for the operands.
+func compiled(m *machine.Machine, op *workload.Op, f program.Footprint) float64 {
+	t, sh := op.Tiling, op.Shape
+	cus, residents := int(m.GPU.CUs.Value), max(1, f.Residents(&m.GPU))
+	tile := 2 * float64(t.TileM) * float64(t.TileN) * float64(sh.K) * m.GPU.CUs.Value / m.Matmul.Compiled.Or(m.GPU.Flops.Value)
+	round := func(onCU int) float64 { return tile * max(float64(onCU), 1/m.LonePipe()) }
+	seconds := float64(t.Tiles/(cus*residents)) * round(residents)
+	if left := t.Tiles % (cus * residents); left > 0 {
+		seconds += round(machine.CeilDiv(left, cus))
+	}
+	return max(seconds, m.Moving(sh.M, sh.N, sh.K))
+}
+
+func tilingOn(m *machine.Machine, op *workload.Op) machine.Tiling {
+	sh := op.Shape
+	if hasTile(m, op) {
+		return m.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
+	}
+	return m.Tiling(sh.M, sh.N, sh.K)
+}
+
+// hasTile reports whether a machine's library has the captured tile.
+func hasTile(m *machine.Machine, op *workload.Op) bool {
+	a, b := float64(op.Tiling.TileN), float64(op.Tiling.TileM)
+	return a > 0 && b > 0 && slices.ContainsFunc(m.Matmul.Tiles.Rows, func(r []float64) bool {
+		return r[0] == a && r[1] == b || r[0] == b && r[1] == a
+	})
+}
+
+// saturates is the share of the memory's rate from which all of a kernel's time counts as
+// the memory's. Streaming kernels of PyTorch reach 0.77 to 0.81 of it (rule I10).
+const saturates = 0.7
+
+// memory is the seconds of a kernel that takes some seconds on the machine of the capture
+// and moves bytes (rule Y4). Its time has three parts: that of an empty kernel; that in which
+// it moves bytes at saturates times the rate; and the rest, which follows the compute units
+// and their clock. share is the part of its work that is left.
+func (s *scaler) memory(op *workload.Op, took, bytes, share float64) float64 {
+	from, to := s.rates(op)
+	empty, emptyTo := s.from.Launch.Graph.Value, s.to.Launch.Graph.Value
+	if empty <= 0 {
+		empty, emptyTo = 0, 0
+	}
+	floor := min(took, empty)
+	moving := min(took-floor, bytes/(saturates*from))
+	rest := took - floor - moving
+	scaled := 0.0
+	if floor > 0 {
+		scaled = floor * emptyTo / empty
+	}
+	if moving > 0 {
+		scaled += share * moving * from / to
+	}
+	return scaled + share*rest/s.from.GPU.VectorRatio(&s.to.GPU)
+}
+
+// rates are the bytes per second of an operation's workgroups on both machines: those of the
+// recorded curves, or the memory's rates unless both have a curve.
+func (s *scaler) rates(op *workload.Op) (from, to float64) {
+	a, b := &s.from.GPU, &s.to.GPU
+	wgs := op.Tiling.WGs
+	lookup := op.Shape.Kind == workload.Embedding
+	switch {
+	case wgs > 0 && lookup && a.Gather.Known() && b.Gather.Known():
+		return a.GatherAt(wgs, false), b.GatherAt(wgs, false)
+	case wgs > 0 && !lookup && a.Stream.Known() && b.Stream.Known():
+		return a.StreamAt(wgs), b.StreamAt(wgs)
+	}
+	return a.Memory.Value, b.Memory.Value
+}
+
+// copied is the factor of a copy or fill.
+func (s *scaler) copied(w *workload.Workload, op *workload.Op) (by float64, of law) {
+	a := w.Run.Copy(w.Run.Spans[op.Span])
+	switch {
+	case a == nil || a.Dir == trace.HostToDevice || a.Dir == trace.DeviceToHost || a.Dir == trace.UnknownDir:
+		return 1, byHost
+	case a.Dir == trace.PeerToPeer:
+		by, of = s.from.Engines.Rate.Value/s.to.Engines.Rate.Value, byLinks
+	default:
+		by, of = s.from.GPU.Memory.Value/s.to.GPU.Memory.Value, byBytes
+	}
+	if !(by > 0) || math.IsInf(by, 0) {
+		return 1, byHost
+	}
+	return by, of
+}

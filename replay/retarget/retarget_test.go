@@ -1,0 +1,196 @@
+package retarget_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/operator"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// On the machine of the capture nothing changes.
+func TestSameMachine(t *testing.T) {
+	for _, name := range []string{"moe-ep4", "ddp-step"} {
+		w := plantest.LiftSample(t, name)
+		m := plantest.H200(t, w.World)
+		scaled := retarget.To(w, m, m)
+		if !scaled.Rescaled.Same {
+			t.Errorf("%s: %+v", name, scaled.Rescaled)
+		}
+		for i := range w.Ops {
+			if got, want := scaled.Lasts(&scaled.Ops[i]), w.Ops[i].Dur(); got != want || scaled.Ops[i].Kernel != w.Ops[i].Kernel {
+				t.Fatalf("%s: %s takes %d, want %d", name, w.Ops[i].Name, got, want)
+			}
+		}
+	}
+}
+
+// From any machine to any other and back, durations are those of the capture, up to a
+// nanosecond of rounding on the other machine. The workload itself does not change.
+func TestThereAndBack(t *testing.T) {
+	for _, name := range []string{"moe-ep4", "fsdp-step"} {
+		w := plantest.LiftSample(t, name)
+		from := plantest.H200(t, w.World)
+		for _, other := range profile.Names() {
+			to, err := profile.Load(other)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if to.Launch.Graph.Value == 0 { // an empty kernel takes no time there, whatever it took here
+				continue
+			}
+			to = to.Resize(max(to.GPUs, w.World))
+			back := retarget.To(retarget.To(w, from, to), to, from)
+			for i := range w.Ops {
+				if w.Ops[i].Collective >= 0 {
+					continue
+				}
+				near(t, fmt.Sprintf("%s by %s: %s", name, other, w.Ops[i].Name), back.Ops[i].DurAlone(), w.Ops[i].DurAlone())
+			}
+			for i := range w.Collectives {
+				near(t, fmt.Sprintf("%s by %s: %s", name, other, w.Collectives[i].Op), back.Collectives[i].TransferAlone(), w.Collectives[i].TransferAlone())
+			}
+		}
+	}
+}
+
+func near(t *testing.T, what string, got, want trace.Time) {
+	t.Helper()
+	if off := math.Abs(float64(got - want)); off > 20+float64(want)*1e-3 {
+		t.Fatalf("%s: %d ns, want %d", what, got, want)
+	}
+}
+
+// A workload file's kernels have the model's own times on a machine. Scaled to another
+// machine, they are those of the model there. Lookups are left out: h100 has no curve for them.
+func TestScaledAsModelled(t *testing.T) {
+	files, err := filepath.Glob("../../samples/workloads/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no workload files", err)
+	}
+	var off []float64
+	for _, file := range files {
+		for _, pair := range [][2]string{{"h100", "h200"}, {"h200", "h100"}} {
+			a, b := onMachine(t, file, pair[0]), onMachine(t, file, pair[1])
+			if a == nil || b == nil || len(a.Ops) != len(b.Ops) {
+				continue
+			}
+			scaled := retarget.To(a, machineOf(t, pair[0], a.World), machineOf(t, pair[1], a.World))
+			for i := range scaled.Ops {
+				if want := b.Ops[i].Dur(); want > 0 && scaled.Ops[i].Kind == trace.Compute && scaled.Ops[i].Shape.Kind != workload.Embedding {
+					off = append(off, math.Abs(float64(scaled.Lasts(&scaled.Ops[i]))/float64(want)-1))
+				}
+			}
+		}
+	}
+	slices.Sort(off)
+	if n := len(off); n < 50 || off[n/2] > 0.02 || off[n*9/10] > 0.06 {
+		t.Errorf("%d kernels, off by %.3f in the median and %.3f at the 90th percentile", n, off[n/2], off[n*9/10])
+	}
+}
+
+func machineOf(t *testing.T, name string, gpus int) machine.Machine {
+	t.Helper()
+	m, err := profile.Load(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = m.Sized(gpus); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// onMachine is a workload file on another machine; nil if it does not run there.
+func onMachine(t *testing.T, file, name string) *workload.Workload {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := operator.Parse(strings.NewReader(string(text)), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := f.Run(machineOf(t, name, max(1, f.Ranks)))
+	if err != nil {
+		return nil
+	}
+	w, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Laws by hand, from a machine with round numbers to one with twice the memory rate, four
+// times the matrix rate, and as many compute units at half the clock.
+func TestLaws(t *testing.T) {
+	q := func(v float64) machine.Quantity { return machine.Quantity{Value: v} }
+	from := machine.Machine{Name: "a", Profile: "a", GPUs: 1}
+	from.GPU.CUs, from.GPU.Memory, from.GPU.Flops, from.GPU.Clock = q(100), q(1e12), q(1e15), q(2e9)
+	from.Launch.Graph, from.Matmul.Rate.Mark = q(2e-6), machine.Unknown
+	to := from
+	to.Name, to.Profile = "b", "b"
+	to.GPU.Memory, to.GPU.Flops, to.GPU.Clock = q(2e12), q(4e15), q(1e9)
+	to.Launch.Graph = q(1e-6)
+	gemm := workload.Shape{Kind: workload.GEMM, M: 8192, N: 8192, K: 8192, ElemSize: 2}
+	for _, c := range []struct {
+		name string
+		op   workload.Op
+		want trace.Time
+	}{
+		{"GEMM: a quarter", workload.Op{Kernel: &workload.Kernel{Shape: gemm}}, 25_000},
+		{"attention", workload.Op{Kernel: &workload.Kernel{Dense: true}}, 25_000},
+		{"moves all of 98 µs", workload.Op{Kernel: &workload.Kernel{}, Read: 90e6}, 1_000 + 49_000},
+		{"35 of 98 µs at 70 % of the rate, hence 50", workload.Op{Kernel: &workload.Kernel{}, Read: 35e6}, 1_000 + 25_000 + 2*48_000},
+		{"by name", workload.Op{Kernel: &workload.Kernel{Moves: true}}, 1_000 + 49_000},
+		{"nothing known", workload.Op{Kernel: &workload.Kernel{}}, 1_000 + 2*98_000},
+	} {
+		op := c.op
+		op.Kind, op.End, op.Collective = trace.Compute, 100_000, -1
+		w := &workload.Workload{Run: &trace.Run{}, World: 1, Captured: 1, Ops: []workload.Op{op}, Ranks: [][]int32{{0}}}
+		scaled := retarget.To(w, from, to)
+		if got := scaled.Lasts(&scaled.Ops[0]); got != c.want || scaled.Ops[0].DurAlone() != c.want {
+			t.Errorf("%s: %d and %d alone, want %d (%+v)", c.name, got, scaled.Ops[0].DurAlone(), c.want, scaled.Rescaled.Parts)
+		}
+		if w.Ops[0].Alone != 0 {
+			t.Errorf("%s: the captured workload changed", c.name)
+		}
+	}
+}
+
+// Persistent workgroups follow the compute units, and kernels that do not fit take a whole
+// compute unit.
+func TestLaunchesOnAnotherGPU(t *testing.T) {
+	w := plantest.MoeDown.Build(t)
+	from := plantest.H200(t, w.World)
+	for _, name := range profile.Names() {
+		to := machineOf(t, name, 4)
+		for _, op := range retarget.To(w, from, to).Ops {
+			if err := program.Fits(&to, op.Footprint); err != nil {
+				t.Errorf("%s: %s: %v", name, op.Name, err)
+			}
+		}
+	}
+	to := machineOf(t, "mi300x", 8)
+	scaled := retarget.To(w, from, to)
+	k := scaled.Ops[w.Pairs[0].First[0]].Kernel
+	if k.Tiling.WGs != int(to.GPU.CUs.Value) {
+		t.Errorf("%+v", k)
+	}
+	if c := scaled.Collectives[0]; c.Channels != to.Library.ChannelsFor(c.Op, c.Bytes) {
+		t.Errorf("%d channels, the library uses %d", c.Channels, to.Library.ChannelsFor(c.Op, c.Bytes))
+	}
+}
