@@ -258,12 +258,9 @@ func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, compat string) {
 func idleWaits(c overlap.Causes) string {
 	all := c.Host + c.Sync + c.Launch + c.Queued + c.Unknown
 	var words []string
-	for _, x := range []struct {
-		name string
-		t    trace.Time
-	}{{"host", c.Host}, {"host synchronization", c.Sync}, {"launch", c.Launch}, {"dependency or dispatch", c.Queued}, {"unknown", c.Unknown}} {
-		if x.t > 0 && x.t*10 >= all {
-			words = append(words, fmt.Sprintf("%s %.0f %%", x.name, 100*float64(x.t)/float64(all)))
+	for _, x := range c.Parts() {
+		if x.Time*10 >= all {
+			words = append(words, fmt.Sprintf("%s %.0f %%", x.Name, 100*float64(x.Time)/float64(all)))
 		}
 	}
 	return strings.Join(words, ", ")

@@ -77,7 +77,7 @@ func (a *app) report(r *replayed) html.Report {
 		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
 		rep.Strategies = append(rep.Strategies, bar)
 		result := r.outcomes[i].Result
-		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: r.runNote(row), Run: result.Run, Gaps: gaps(result)})
+		rep.Runs = append(rep.Runs, html.Named{Name: r.named(result.Run.Name), Note: r.runNote(row), Run: result.Run, Start: startOf(r.workload, result.Run), Gaps: gaps(result)})
 	}
 	rep.Tables = append(rep.Tables, r.explainTables()...)
 	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
@@ -95,7 +95,7 @@ func (a *app) report(r *replayed) html.Report {
 // iteration if the run has several.
 func (r *replayed) runNote(row replayRow) string {
 	if r.Iterations > 1 {
-		return fmt.Sprintf("(per iteration: %s, %s)", micros(trace.Time(row.Time)), percent(row.Change))
+		return fmt.Sprintf("%s per iteration, %s", micros(trace.Time(row.Time)), percent(row.Change))
 	}
 	return percent(row.Change)
 }

@@ -30,7 +30,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 		write func(io.Writer) error
 	}{
 		{"result.json", func(w io.Writer) error { return writeJSON(w, r) }},
-		{"timeline.json.gz", func(w io.Writer) error { return compressed(w, trace.SideBySide(runs, r.Path)) }},
+		{"timeline.json.gz", func(w io.Writer) error { return compressed(w, trace.SideBySide(aligned(r.workload, runs), r.Path)) }},
 		{"profile.pb.gz", func(w io.Writer) error { return pprof.Write(w, runs...) }},
 		{"report.html", func(w io.Writer) error { return html.Write(w, a.report(r)) }},
 	}

@@ -66,6 +66,7 @@ type Named struct {
 	Name    string
 	Note    string // printed next to its time: "−22.8 %"; may be ""
 	Run     *trace.Run
+	Start   trace.Time   // of its first iteration: timelines show all runs from there
 	Gaps    []layout.Gap // why queues were stalled, where known
 	Cluster int          // workgroups that compute one slice together, for the order of rows; 0: 16
 }

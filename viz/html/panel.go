@@ -71,6 +71,7 @@ type row struct {
 	Label   string `json:"label"`
 	Cluster bool   `json:"cluster,omitempty"` // the first of a cluster
 	Detail  bool   `json:"detail,omitempty"`  // hidden by default
+	Strip   bool   `json:"strip,omitempty"`   // states of the rank, not a lane
 	Spans   int    `json:"spans"`
 	Marks   int    `json:"marks"`
 

@@ -31,6 +31,7 @@ type Model struct {
 	suspends      bool // there is a shell to go back to
 	details       bool
 	marks         bool
+	markKinds     [layout.NumMarks]bool // marks that are drawn in this frame
 	help          bool
 	prompt        *prompt
 	message       string      // until the next key

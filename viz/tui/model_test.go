@@ -221,7 +221,7 @@ func TestMouse(t *testing.T) {
 	}
 	at(0, row(1), tcell.WheelDown)
 	want("wheel over the labels", fmt.Sprintf("stream 20 | - | %s to %s", layout.Exact(m.page().window.From), layout.Exact(m.page().window.To)))
-	click(m.tabs()[1].from, 0)
+	click(m.tabs(m.headerRoom())[1].from, 0)
 	if m.tab != 1 {
 		t.Error("a click on a run's name does not show it")
 	}

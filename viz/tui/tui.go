@@ -19,6 +19,7 @@ package tui
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -76,7 +77,7 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 	if has := max(0, screen.Colors()); o.Colors == 0 || o.Colors > has {
 		o.Colors = has
 	}
-	o.ASCII = o.ASCII || screen.CharacterSet() != "UTF-8"
+	o.ASCII = o.ASCII || !isUTF8(screen.CharacterSet())
 	m := NewModel(views, o)
 	events, quit := make(chan tcell.Event, 64), make(chan struct{})
 	go screen.ChannelEvents(events, quit)
@@ -103,6 +104,12 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 			}
 		}
 	}
+}
+
+// isUTF8 reports whether a locale's character set is UTF-8, in any spelling:
+// C.utf8, en_US.UTF-8.
+func isUTF8(charset string) bool {
+	return strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
 }
 
 // handle updates the model and does outside what it asks for. It reports
