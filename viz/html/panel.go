@@ -25,6 +25,7 @@ type data struct {
 	Kinds      []kind         `json:"kinds"`
 	Names      []string       `json:"names"`   // of spans; [0] is ""
 	Details    []string       `json:"details"` // of spans; [0] is ""
+	Short      map[int]string `json:"short"`   // captions of names that are longer
 	Parts      []part         `json:"parts"`
 	Bars       []barName      `json:"bars"`
 	BarOption  map[string]any `json:"barOption"`

@@ -106,7 +106,12 @@ func newData(rep Report) (data, error) {
 	var err, err2 error
 	out.Lanes, err = rep.lanes(d)
 	out.Workgroups, err2 = rep.workgroups(d)
-	out.Names, out.Details = d.names, d.details
+	out.Names, out.Details, out.Short = d.names, d.details, map[int]string{}
+	for i, name := range d.names {
+		if short := layout.ShortName(name); short != name {
+			out.Short[i] = short
+		}
+	}
 	return out, errors.Join(err, err2)
 }
 
@@ -119,7 +124,8 @@ func (r Report) firstShown() []int {
 	if len(shown) <= 4 {
 		return shown
 	}
-	slices.SortStableFunc(shown[1:], func(a, b int) int { return cmp.Compare(r.Runs[a].Run.End-r.Runs[a].Start, r.Runs[b].Run.End-r.Runs[b].Start)
+	slices.SortStableFunc(shown[1:], func(a, b int) int {
+		return cmp.Compare(r.Runs[a].Run.End-r.Runs[a].Start, r.Runs[b].Run.End-r.Runs[b].Start)
 	})
 	shown = shown[:4]
 	slices.Sort(shown)

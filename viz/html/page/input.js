@@ -15,6 +15,8 @@ Object.assign(Timeline.prototype, {
     // Before ECharts sees it: a press with Shift starts a range and no pan.
     this.stage.addEventListener("mousedown", (e) => this.press(e), { capture: true });
     window.addEventListener("mouseup", (e) => this.release(e), { capture: true });
+    // Before ECharts, which swallows every wheel event. What is not handled scrolls the rows, then the page.
+    this.stage.addEventListener("wheel", (e) => this.wheel(e), { capture: true, passive: false });
     this.stage.addEventListener("dblclick", () => this.fit());
   },
 
@@ -38,6 +40,19 @@ Object.assign(Timeline.prototype, {
     if (!act) return;
     e.preventDefault();
     act();
+  },
+
+  // wheel zooms with Ctrl, pans with Shift or sideways, and else scrolls.
+  wheel(e) {
+    e.stopPropagation();
+    const unit = e.deltaMode === 1 ? 33 : e.deltaMode === 2 ? 400 : 1; // lines, pages, px
+    const sideways = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.shiftKey ? e.deltaY : 0;
+    if (!e.ctrlKey && !e.metaKey && !sideways) return;
+    e.preventDefault();
+    this.at(e);
+    const { start, end } = this.view, by = ((sideways * unit) / this.stage.clientWidth) * (end - start);
+    if (e.ctrlKey || e.metaKey) this.zoom(Math.exp(Math.max(-1, Math.min(1, e.deltaY * unit * 0.0025))), this.pointer);
+    else this.zoomTo(start + by, end + by);
   },
 
   // at finds what is under the pointer: {i, line}, or null.
