@@ -24,6 +24,7 @@ type app struct {
 	bar      io.Writer // progress bar, with escape sequences
 	tty      bool      // err is a terminal: progress may be drawn
 	width    int       // of out, if it is a terminal; else 0
+	wide     bool      // tables may be wider than that
 	quiet    bool
 	limit    int64               // MiB to read of all files; 0: the default
 	skipBad  bool                // skip files of a run that cannot be read
@@ -72,27 +73,15 @@ func (a *app) table(columns ...string) table.Writer {
 		row[i] = c
 	}
 	t.AppendHeader(row)
-	if a.width > 0 { // the last column is text: it wraps
-		t.SetColumnConfigs([]table.ColumnConfig{{Number: len(columns), WidthMax: max(40, a.width-90), WidthMaxEnforcer: text.WrapSoft}})
+	fit := &fittingTable{Writer: t, columns: columns, cells: make([]int, len(columns))}
+	if !a.wide {
+		fit.width = a.width
 	}
-	return singleLineTable{t}
+	return fit
 }
 
 // section is a table with a title.
 func (a *app) section(title string, columns ...string) table.Writer {
 	fmt.Fprintf(a.out, "\n%s\n", title)
 	return a.table(columns...)
-}
-
-// singleLineTable is a table whose cells cannot break a line.
-type singleLineTable struct{ table.Writer }
-
-// AppendRow implements table.Writer.
-func (l singleLineTable) AppendRow(row table.Row, configs ...table.RowConfig) {
-	for i, cell := range row {
-		if s, ok := cell.(string); ok {
-			row[i] = plain.Line(s)
-		}
-	}
-	l.Writer.AppendRow(row, configs...)
 }
