@@ -13,9 +13,11 @@ import (
 // Tables are no wider than the terminal, and --wide prints everything.
 func TestTablesFit(t *testing.T) {
 	headers := []string{"strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown"}
-	row := table.Row{"decompose", "chunks=8 channels=16 priority=on", "22.57 ms", "-1.0 %", "2524.5 µs", "medium ±8 %",
-		"compute 88 %, exposed communication 11 %; streams wait for free compute units"}
-	print := func(width int, wide bool) string {
+	row := table.Row{
+		"decompose", "chunks=8 channels=16 priority=on", "22.57 ms", "-1.0 %", "2524.5 µs", "medium ±8 %",
+		"compute 88 %, exposed communication 11 %; streams wait for free compute units",
+	}
+	printed := func(width int, wide bool) string {
 		var out bytes.Buffer
 		a := &app{out: &out, width: width, wide: wide}
 		tab := a.table(headers...)
@@ -25,7 +27,7 @@ func TestTablesFit(t *testing.T) {
 		return out.String()
 	}
 	for width := 30; width <= 240; width += 7 {
-		for _, line := range strings.Split(print(width, false), "\n") {
+		for _, line := range strings.Split(printed(width, false), "\n") {
 			if strings.Contains(line, "--wide adds") {
 				continue
 			}
@@ -39,7 +41,7 @@ func TestTablesFit(t *testing.T) {
 		80:  {"22.57 ms", "-1.0 %", "exposed"},
 		120: {"2524.5 µs", "medium ±8 %", "chunks=8"},
 	} {
-		got := print(width, false)
+		got := printed(width, false)
 		for _, w := range want {
 			if !strings.Contains(got, w) {
 				t.Errorf("at %d no %q in\n%s", width, w, got)
@@ -47,7 +49,7 @@ func TestTablesFit(t *testing.T) {
 		}
 	}
 	for _, cell := range row {
-		if got := print(80, true); !strings.Contains(got, fmt.Sprint(cell)) {
+		if got := printed(80, true); !strings.Contains(got, fmt.Sprint(cell)) {
 			t.Errorf("--wide lacks %q:\n%s", cell, got)
 		}
 	}

@@ -183,24 +183,24 @@ func (f *firsts) last() trace.Time {
 	return last
 }
 
-// aligned are the runs with their first iterations at the same time.
-func aligned(w *workload.Workload, runs []*trace.Run) []*trace.Run {
+// aligned are the runs with their first iterations at the same time, and what their times
+// were shifted by.
+func aligned(w *workload.Workload, runs []*trace.Run) (shifted []*trace.Run, shifts []trace.Time) {
 	views, starts := make([]layout.View, len(runs)), make([]trace.Time, len(runs))
 	for i, run := range runs {
 		views[i], starts[i] = layout.View{Run: run}, startOf(w, run)
 	}
 	layout.Align(views, starts)
-	shifted := make([]*trace.Run, len(runs))
-	for i, v := range views {
+	for _, v := range views {
 		run := *v.Run
 		run.Spans, run.End = slices.Clone(run.Spans), run.End+v.Offset
 		for k := range run.Spans {
 			run.Spans[k].Start += v.Offset
 			run.Spans[k].End += v.Offset
 		}
-		shifted[i] = &run
+		shifted, shifts = append(shifted, &run), append(shifts, v.Offset)
 	}
-	return shifted
+	return shifted, shifts
 }
 
 // viewsOf are the runs of the selected strategies, or all.

@@ -38,6 +38,7 @@ type Reason struct {
 	Queue      int64 // Lane.ID
 	Start, End trace.Time
 	Cause      string
+	Note       string // who posted the flag, which kernel held the slots; may be ""
 }
 
 // States divides the time of every rank among the states, by rank and start, without
