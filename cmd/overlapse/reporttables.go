@@ -52,6 +52,7 @@ func (a *app) report(r *replayed) html.Report {
 		Title:    "overlapse: " + filepath.Base(r.Path),
 		Verdict:  r.Verdict.Sentences,
 		Captured: trace.Time(r.base),
+		Parts:    r.parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},

@@ -62,11 +62,11 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 }
 
 func (a *app) view(ctx context.Context, o viewOptions) error {
-	views, cannot, err := a.views(ctx, o)
+	views, parts, cannot, err := a.views(ctx, o)
 	if err != nil {
 		return err
 	}
-	opts := tui.Options{ASCII: o.ascii, Suspend: suspend()}
+	opts := tui.Options{ASCII: o.ascii, Suspend: suspend(), Parts: parts}
 	if o.figure {
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
@@ -92,8 +92,9 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 }
 
 // views are the trace and its replays under the strategies, or the runs of a folder
-// written by replay -o; cannot is an error if selected strategies cannot run.
-func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, cannot, err error) {
+// written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
+// strategies cannot run.
+func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, parts []layout.Part, cannot, err error) {
 	path := o.path
 	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
 		path = result
@@ -101,20 +102,20 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 	if replayed := path != o.path; replayed || o.strategy == "" {
 		run, err := a.open(path, o.machine)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		views, err = viewsOf(trace.Split(run), o)
-		return views, nil, err
+		return views, nil, nil, err
 	}
 	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
 		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: stopFunc(ctx),
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	views = []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
 	starts := []trace.Time{measuredStart(w)}
@@ -127,7 +128,7 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 		starts = append(starts, startOf(w, out.Result.Run))
 	}
 	layout.Align(views, starts)
-	return views, o.failedError(r.outcomes), nil
+	return views, r.parts(), o.failedError(r.outcomes), nil
 }
 
 // startOf is when the last rank of a simulated run starts its first iteration, or its

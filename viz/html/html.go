@@ -32,12 +32,13 @@ import (
 // A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
 type Report struct {
 	Title      string
-	Verdict    []string   // the recommendation, then how sure it is, why, and what to do
-	Facts      []Fact     // shown below the title: machine, capture, model error
-	Strategies []Bar      // in the order they are shown
-	Captured   trace.Time // the captured schedule's time, which changes are measured against; 0: show none
-	Runs       []Named    // in the order they are shown, one below the other on one time axis
-	Tables     []Table    // idle causes, evidence, ledger
+	Verdict    []string      // the recommendation, then how sure it is, why, and what to do
+	Facts      []Fact        // shown below the title: machine, capture, model error
+	Strategies []Bar         // in the order they are shown
+	Captured   trace.Time    // the captured schedule's time, which changes are measured against; 0: show none
+	Runs       []Named       // in the order they are shown, one below the other on one time axis
+	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
+	Tables     []Table       // idle causes, evidence, ledger
 }
 
 // A Fact is a short statement about the whole report.

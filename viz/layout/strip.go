@@ -1,6 +1,10 @@
 package layout
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 )
@@ -22,12 +26,46 @@ type strip struct {
 	ranks   [][]trace.SpanID // by rank row
 }
 
-func newStrip(v View) strip {
+// LargestGaps describes the largest intervals of a rank in [from, to) without computation:
+// "exposed communication 437.0 µs; idle: flag 21.00 µs", at most n.
+func LargestGaps(run *trace.Run, gaps []Gap, rank int32, from, to trace.Time, n int) string {
+	s := newStrip(View{Run: run, Gaps: gaps})
+	if s.run == nil || int(rank) >= len(s.ranks) {
+		return ""
+	}
+	var found []trace.Span
+	for _, id := range s.ranks[rank] {
+		x := s.run.Spans[id]
+		x.Start, x.End = max(x.Start, from), min(x.End, to)
+		if c := s.classes[id]; x.Start < x.End && c != Local && c != Overlap {
+			found = append(found, x)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b trace.Span) int { return cmp.Compare(b.Dur(), a.Dur()) })
+	var words []string
+	for _, x := range found[:min(n, len(found))] {
+		words = append(words, s.run.NameOf(x)+" "+Short(x.Dur()))
+	}
+	return strings.Join(words, "; ")
+}
+
+// reasons are the gaps.
+func (v View) reasons() []overlap.Reason {
 	var reasons []overlap.Reason
 	for _, g := range v.Gaps {
-		reasons = append(reasons, overlap.Reason{Rank: g.Rank, Queue: g.Queue, Start: g.From, End: g.To, Cause: g.Cause})
+		reasons = append(reasons, overlap.Reason{Rank: g.Rank, Queue: g.Queue, Start: g.From, End: g.To, Cause: g.Cause, Note: g.Note})
 	}
-	states := overlap.States(v.Run, reasons)
+	return reasons
+}
+
+// An Edge is a span that another one waited for.
+type Edge = overlap.Edge
+
+// Edges finds the edges of a run by To, at most most of each kind.
+func Edges(v View, most int) []Edge { return overlap.Edges(v.Run, v.reasons(), most) }
+
+func newStrip(v View) strip {
+	states := overlap.States(v.Run, v.reasons())
 	if len(states) == 0 {
 		return strip{}
 	}

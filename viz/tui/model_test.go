@@ -149,8 +149,8 @@ func TestMessages(t *testing.T) {
 		{": 9 s Enter", "9 s is outside 0 ns – 480 µs"},
 		{"v", "rank 0 has no workgroups (view a *_wg_trace.csv, or a replay that records them)"},
 		{"m", "select a slice to measure from (Enter)"},
-		{"]", "select a call or a kernel first (Enter)"},
-		{"j Enter ]", "the run does not say what belongs to it"},
+		{"]", "select a call, a kernel or a wait first (Enter)"},
+		{"j Enter ]", "the run does not say what waited for it"},
 		{"c", "copied"},
 	} {
 		m := NewModel(both(), Options{})

@@ -38,6 +38,7 @@ type Options struct {
 	Colors int            // to use at most; 0: none, classes are told apart by shape (Browse: what the screen has)
 	ASCII  bool           // nothing but ASCII, for terminals and fonts without block characters
 	Figure *layout.Figure // start with this Figure 11; nil: with the lanes
+	Parts  []layout.Part  // of the step, whose workgroups are compared; nil: each kernel
 	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
 	// terminal is as it was before. nil: there is no such key.
 	Suspend func()

@@ -126,7 +126,7 @@ class Controls {
 
   rowList() {
     const few = this.timeline.panel.firstRows;
-    if (!few || this.sections.every((s) => s.rows.length <= few)) return null;
+    if (!few || this.sections.every((s) => s.rows.every((row) => (row.nth ?? 0) < few))) return null;
     return this.select("rows", [[`first ${few}`, few], ["all", Infinity]]);
   }
 
@@ -219,7 +219,7 @@ async function boot() {
   const wgs = await timeline("wgs", data.workgroups, data, (i, row) => {
     const s = wgs.spans, kind = data.kinds[s.kind[i]];
     return [kind.label + (s.name[i] ? ", " + data.names[s.name[i]] : ""), ...(s.detail[i] ? [`tile ${s.detail[i] - 1}`] : []), ...span(wgs, i, row)];
-  }, [{ key: "group", name: "rank", pick: data.workgroups?.pick }]);
+  }, [{ key: "kernel", name: "kernel", pick: data.workgroups?.kernel }, { key: "group", name: "rank", pick: data.workgroups?.pick }]);
   const all = [lanes, wgs].filter(Boolean);
   const redraw = () => {
     all.forEach((t) => t.layout());

@@ -65,7 +65,7 @@ class Timeline {
         top += 26;
         run = section.run;
       }
-      section.rows.filter((row) => detail || !row.detail).slice(0, most).forEach((row, i) => {
+      section.rows.filter((row) => (detail || !row.detail) && (row.nth ?? 0) < most).forEach((row, i) => {
         this.lines.push({ top, height: this.panel.rowHeight, row, first: i === 0 });
         top += this.panel.rowHeight;
       });
