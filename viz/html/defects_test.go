@@ -1,8 +1,11 @@
 package html
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Defect 3: the wheel scrolls rows and page, zooms with Ctrl and pans with Shift.
@@ -139,4 +142,54 @@ func TestCaptionsAreShort(t *testing.T) {
 		}
 	}
 	t.Errorf("captions %v of %q", d.Short, d.Names)
+}
+
+// Defect 2: the reader chooses a kernel or pair, and every strategy shows it from the same start.
+func TestBrowserComparesParts(t *testing.T) {
+	t.Parallel()
+	rep := Report{Title: "parts", Captured: 1000}
+	for _, x := range []struct {
+		name        string
+		from, gemm2 trace.Time
+	}{{"bulk", 5000, 200}, {"fused", 0, 100}} {
+		b := new(trace.Builder)
+		rank := b.AddRank(trace.Rank{ID: 0})
+		for op, length := range []trace.Time{1000, x.gemm2} {
+			attr := b.AddKernel(trace.Kernel{Origin: int32(op), Op: trace.None, Comm: trace.None})
+			s := trace.Span{Kind: trace.Compute, Name: b.Intern("gemm"), Lane: queue(b, rank, 7), Parent: trace.None, Attr: attr, Start: x.from + trace.Time(op)*2000}
+			s.End = s.Start + length
+			s.Parent = b.Add(s)
+			s.Kind, s.Lane = trace.Workgroup, b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, Peer: trace.None})
+			s.Attr = b.AddWorkgroup(trace.WorkgroupAttr{Persistent: 0, Peer: trace.None, Row: trace.None, Col: trace.None})
+			b.Add(s)
+		}
+		rep.Runs = append(rep.Runs, Named{Name: x.name, Run: b.Finish(trace.Options{Name: x.name, Simulated: true, KeepZero: true})})
+	}
+	var got struct {
+		Kernels []string
+		First   [][2]float64
+		Second  [][2]float64
+		Titles  []string
+	}
+	visit(t, render(t, rep, echarts()), `
+const t = overlapse.workgroups, select = t.controls.lists[0].select, out = {Kernels: [...select.options].map((o) => o.value)};
+const bars = () => t.lines.filter((l) => l.row?.cluster).map((l) => [t.spans.start[l.row.from], t.spans.end[l.row.from]]);
+out.First = bars();
+location.hash = "#wg.kernel=" + encodeURIComponent("gemm, operation 1");
+await frame();
+out.Second = bars();
+out.Titles = t.lines.filter((l) => l.section).map((l) => l.section.title);
+return out;`, &got)
+	if strings.Join(got.Kernels, "|") != "gemm, operation 0|gemm, operation 1" {
+		t.Errorf("the kernels are %q", got.Kernels)
+	}
+	if want := [][2]float64{{0, 1000}, {0, 1000}}; !slices.Equal(got.First, want) {
+		t.Errorf("the first kernel is at %v", got.First)
+	}
+	if want := [][2]float64{{0, 200}, {0, 100}}; !slices.Equal(got.Second, want) {
+		t.Errorf("the second kernel is at %v", got.Second)
+	}
+	if strings.Join(got.Titles, "|") != "bulk · 200 ns|fused · 100 ns, −50.0 % against bulk" {
+		t.Errorf("titles %q", got.Titles)
+	}
 }

@@ -112,3 +112,75 @@ func TestLocale(t *testing.T) {
 		}
 	}
 }
+
+// pairOf is a simulated run of one kernel of two workgroups, operation 3, the second of
+// which waits for a put of the first.
+func pairOf(name string, from, length trace.Time) *trace.Run {
+	var b trace.Builder
+	rank := b.AddRank(trace.Rank{ID: 0, World: 2})
+	queue := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: 7, Peer: trace.None, Name: "stream 7"})
+	attr := b.AddKernel(trace.Kernel{Origin: 3, Op: trace.None, Comm: trace.None})
+	k := b.Add(trace.Span{Kind: trace.Compute, Name: b.Intern("gemm"), Lane: queue, Parent: trace.None, Attr: attr, Start: from, End: from + length})
+	for wg := range trace.Time(2) {
+		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(wg), Peer: trace.None})
+		tile := b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(wg), Persistent: int32(wg), CU: 0, Peer: trace.None, Row: trace.None, Col: trace.None})
+		w := b.Add(trace.Span{Kind: trace.Workgroup, Name: b.Intern("gemm"), Lane: lane, Parent: k, Attr: tile, Start: from, End: from + length})
+		s := trace.Span{Kind: trace.PhasePut, Name: b.Intern("put"), Lane: lane, Parent: w, Attr: tile, Start: from + length/4, End: from + length/4}
+		if wg == 1 {
+			s.Kind, s.Name, s.Attr, s.End = trace.PhaseWait, b.Intern(`slice, posted by GPU 0 "gemm"`), trace.None, from+length/2
+		}
+		b.Add(s)
+	}
+	return b.Finish(trace.Options{Name: name, Simulated: true, KeepZero: true})
+}
+
+func pressed(m *Model, keys string) {
+	for _, k := range keys {
+		m.Update(tcell.NewEventKey(tcell.KeyRune, k, 0))
+	}
+}
+
+// Defect 2: workgroups of one kernel are compared on one clock under every strategy.
+func TestPartsOnOneClock(t *testing.T) {
+	views := []layout.View{{Run: pairOf("bulk", 5000, 1000)}, {Run: pairOf("fused", 100, 800)}}
+	m := NewModel(views, Options{Colors: 256})
+	pressed(m, "v")
+	one := strings.Join(drawnAt(m, 100, 20), "\n")
+	if !strings.Contains(one, "gemm, operation 3") || !strings.Contains(one, "bulk  1.000 µs") || !strings.Contains(one, "WG 1") {
+		t.Errorf("one run:\n%s", one)
+	}
+	window := *m.page().window
+	pressed(m, "2")
+	if other := strings.Join(drawnAt(m, 100, 20), "\n"); !strings.Contains(other, "fused  800 ns") || *m.page().window != window {
+		t.Errorf("the other run, in %v after %v:\n%s", *m.page().window, window, other)
+	}
+	pressed(m, "x")
+	both := strings.Join(drawnAt(m, 100, 20), "\n")
+	if !strings.Contains(both, "bulk  1.000 µs") || !strings.Contains(both, "fused  800 ns  -20.0 %") {
+		t.Errorf("both runs:\n%s", both)
+	}
+	pressed(m, "pv")
+	if m.figure || strings.Contains(strings.Join(drawnAt(m, 100, 20), "\n"), "-20.0 %") {
+		t.Error("v does not go back")
+	}
+}
+
+// [ goes from a wait to the put that ended it, and ] back.
+func TestFollowPuts(t *testing.T) {
+	m := NewModel([]layout.View{{Run: pairOf("fused", 0, 1000)}}, Options{Colors: 256})
+	p := m.page()
+	run := p.t.Views[0].Run
+	for id, s := range run.Spans {
+		if s.Kind == trace.PhaseWait {
+			p.choose(selection{p.t.RowOf(0, trace.SpanID(id)), trace.SpanID(id)})
+		}
+	}
+	pressed(m, "[")
+	if got := run.Spans[p.sel.span]; got.Kind != trace.PhasePut {
+		t.Fatalf("[ goes to %v: %s", got.Kind, m.message)
+	}
+	pressed(m, "]")
+	if got := run.Spans[p.sel.span]; got.Kind != trace.PhaseWait {
+		t.Errorf("] goes to %v: %s", got.Kind, m.message)
+	}
+}
