@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -58,6 +59,40 @@ func (a *app) progress(n int, what string) *progressbar.ProgressBar {
 	}
 	return progressbar.NewOptions(n, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
+}
+
+// patience is the time after which waiting shows that the command is at work.
+const patience = 200 * time.Millisecond
+
+// waiting shows what the command does, and for how long, on standard error where that is a
+// terminal, until done is called.
+func (a *app) waiting(what string) (done func()) {
+	if !a.tty || a.quiet {
+		return func() {}
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(patience)
+		defer tick.Stop()
+		start, shown := time.Now(), false
+		for {
+			select {
+			case <-stop:
+				if shown {
+					fmt.Fprint(a.bar, "\r\x1b[K")
+				}
+				return
+			case <-tick.C:
+				shown = true
+				fmt.Fprintf(a.bar, "\r%s: %.1f s", plain.Line(what), time.Since(start).Seconds())
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
 }
 
 // table is an empty table for standard output.

@@ -79,6 +79,10 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 		o.Colors = has
 	}
 	o.ASCII = o.ASCII || !isUTF8(screen.CharacterSet())
+	if n := len(views[0].Run.Spans); n > manySpans {
+		canvas{screen, theme{ascii: o.ASCII}}.text(0, 0, 1<<10, fmt.Sprintf("laying out %d spans", n), tcell.StyleDefault)
+		screen.Show()
+	}
 	m := NewModel(views, o)
 	events, quit := make(chan tcell.Event, 64), make(chan struct{})
 	go screen.ChannelEvents(events, quit)
@@ -106,6 +110,9 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 		}
 	}
 }
+
+// manySpans is how many spans take noticeable time to lay out.
+const manySpans = 1 << 20
 
 // isUTF8 reports whether a locale's character set is UTF-8, in any spelling:
 // C.utf8, en_US.UTF-8.
