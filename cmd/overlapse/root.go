@@ -143,7 +143,7 @@ Results go to standard output, everything else to standard error.`,
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
-		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.viewCommand(), a.reportCommand(), a.exportCommand(),
+		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
 		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(),
 	} {
 		root.AddCommand(c)
