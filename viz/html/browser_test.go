@@ -189,7 +189,8 @@ const box = t.stage.getBoundingClientRect(), at = (x, y) => ({clientX: box.x + x
 t.stage.dispatchEvent(new MouseEvent("mousedown", {...at(200, 80), shiftKey: true}));
 t.stage.dispatchEvent(new MouseEvent("mousemove", {...at(400, 80), buttons: 1, shiftKey: true}));
 t.stage.dispatchEvent(new MouseEvent("mouseup", {...at(400, 80), shiftKey: true}));
-await note("range");
+await note("measured");
+await press("f", "range");
 views.asked = {start: 200 / (box.width - 14) * 100000, end: 400 / (box.width - 14) * 100000};
 await press("0", "everything");
 const wheel = new WheelEvent("wheel", {...at(500, 80), deltaY: -120, ctrlKey: true});

@@ -193,3 +193,33 @@ return out;`, &got)
 		t.Errorf("titles %q", got.Titles)
 	}
 }
+
+// Shift and drag sums up a range: states of the ranks, then kernels by name.
+func TestBrowserMeasuresRanges(t *testing.T) {
+	t.Parallel()
+	var got struct {
+		Title string
+		Rows  [][]string
+	}
+	visit(t, render(t, sample(), echarts()), `
+const t = overlapse.lanes;
+t.controls.runs[1].click(); // the captured run only
+t.measure(31000, 97000);
+return {Title: t.picked.querySelector("b").textContent, Rows: [...t.picked.querySelectorAll("tbody tr")].map((r) => [...r.cells].map((c) => c.textContent))};`, &got)
+	if got.Title != "66.00 µs from 31.00 µs to 97.00 µs (F zooms to it)" {
+		t.Errorf("the range is %q", got.Title)
+	}
+	var rows []string
+	for _, r := range got.Rows {
+		rows = append(rows, strings.Join(r, "|"))
+	}
+	for _, want := range []string{
+		"ranks: exposed communication|2|69.50 µs|52.7 %|34.50 µs|34.50 µs|35.00 µs",
+		"ranks: compute|2|60.00 µs|45.5 %|60.00 µs|60.00 µs|60.00 µs",
+		"nvjet_sm90_tst_128x256|2|60.00 µs|45.5 %|60.00 µs|60.00 µs|60.00 µs",
+	} {
+		if !slices.Contains(rows, want) {
+			t.Errorf("no %s in\n%s", want, strings.Join(rows, "\n"))
+		}
+	}
+}

@@ -184,3 +184,30 @@ func TestFollowPuts(t *testing.T) {
 		t.Errorf("] goes to %v: %s", got.Kind, m.message)
 	}
 }
+
+// t shows statistics of what is in view, or from the mark to the selection.
+func TestStatistics(t *testing.T) {
+	m := NewModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
+	pressed(m, "t")
+	screen := strings.Join(drawnAt(m, 110, 30), "\n")
+	for _, want := range []string{"rank 0 · H200 from 0 ns to 480 µs", "exposed communication", "all_reduce", "GB/s", "median", "idle: "} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("no %q in\n%s", want, screen)
+		}
+	}
+	p := m.page()
+	for i, row := range p.t.Rows {
+		if row.Label == "stream 7" && row.Rank == 0 {
+			p.choose(selection{i, row.Spans[0]})
+			pressed(m, "m.")
+			break
+		}
+	}
+	screen = strings.Join(drawnAt(m, 110, 30), "\n")
+	if !strings.Contains(screen, "stream 7 from 100 µs to 210 µs") || !strings.Contains(screen, "gemm_128x256") {
+		t.Errorf("from the mark to the selection:\n%s", screen)
+	}
+	for _, size := range [][2]int{{80, 24}, {40, 10}, {20, 5}, {1, 1}} {
+		drawnAt(m, size[0], size[1])
+	}
+}

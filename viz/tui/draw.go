@@ -35,6 +35,9 @@ func (m *Model) regions() regions {
 	if m.details && h >= 14 {
 		r.details.h = min(8, h/3)
 	}
+	if m.stats && h >= 8 {
+		r.details.h = max(3, h/2-2)
+	}
 	y := 0
 	r.rows.h = max(0, h-r.header.h-r.axis.h-r.status.h-r.legend.h-r.details.h)
 	for _, part := range []*region{&r.header, &r.axis, &r.rows, &r.legend, &r.details, &r.status} {
@@ -83,7 +86,11 @@ func (m *Model) Draw(s Surface) {
 		c.legend(p, r.legend.y, r.width, 1, m.markKinds)
 	}
 	if r.details.h > 0 {
-		m.drawDetails(c, r)
+		if m.stats {
+			m.drawStats(c, p, r)
+		} else {
+			m.drawDetails(c, r)
+		}
 	}
 	if r.status.h > 0 {
 		m.drawStatus(c, p, r)

@@ -57,6 +57,7 @@ func bindings() []binding {
 		{[]string{"<"}, "Figure 11: launch before", func(m *Model) { m.refigure(func(f *layout.Figure) { f.Launch-- }) }},
 		{[]string{"e", "E"}, "workgroups: all", func(m *Model) { m.refigure(allRows) }},
 		{[]string{"m"}, "measure from the selection", (*Model).pin},
+		{[]string{"t", "T"}, "statistics from mark to selection, or in view", func(m *Model) { m.stats = !m.stats }},
 		{[]string{"M"}, "marks of puts and slices", func(m *Model) { m.marks = !m.marks }},
 		{[]string{"i", "I"}, "details", func(m *Model) { m.details = !m.details }},
 		{[]string{"c", "y"}, "copy the details", nil},

@@ -33,6 +33,7 @@ type Model struct {
 	width, height int  // of the surface last drawn on
 	suspends      bool // there is a shell to go back to
 	details       bool
+	stats         bool // statistics of the range instead of details
 	marks         bool
 	markKinds     [layout.NumMarks]bool // marks that are drawn in this frame
 	help          bool
