@@ -52,7 +52,7 @@ var inks = [numClasses]Ink{
 	Marker: {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Basic: 4, Letter: '=', Shade: '═', Dark: true},
 
 	Overlap: {Name: "overlapped", RGB: 0x009E73, Ansi: 35, Basic: 2, Letter: 'O', Shade: '▦', Dark: true},
-	Memory:  {Name: "memory", RGB: 0xF0E442, Ansi: 221, Basic: 3, Letter: 'M', Shade: '▩'},
+	Memory:  {Name: "memory", RGB: 0x6A51A3, Ansi: 61, Basic: 3, Letter: 'M', Shade: '▩', Dark: true},
 	Vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·'},
 }
 

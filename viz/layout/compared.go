@@ -15,13 +15,18 @@ type Part struct {
 	Ops  []int32 // Kernel.Origin: the operations, of all ranks
 }
 
-// PartsOf lists the kernels whose workgroups some run recorded on a rank, by start.
+// PartsOf lists the kernels whose workgroups some run recorded on a rank, in the order of
+// the step: first those that send to peers under some strategy.
 func PartsOf(views []View, rank int32) []Part {
 	var parts []Part
 	var known []int32
+	sends := map[int32]int{}
 	for _, v := range views {
 		for _, l := range launches(v.Run, rank) {
 			op := l.origin(v.Run)
+			if l.senders > 0 {
+				sends[op] = 1
+			}
 			if op == trace.None || slices.Contains(known, op) {
 				continue
 			}
@@ -29,7 +34,9 @@ func PartsOf(views []View, rank int32) []Part {
 			parts = append(parts, Part{fmt.Sprintf("%s, operation %d", ShortName(l.name), op), []int32{op}})
 		}
 	}
-	slices.SortStableFunc(parts, func(a, b Part) int { return cmp.Compare(a.Ops[0], b.Ops[0]) })
+	slices.SortStableFunc(parts, func(a, b Part) int {
+		return cmp.Or(cmp.Compare(sends[b.Ops[0]], sends[a.Ops[0]]), cmp.Compare(a.Ops[0], b.Ops[0]))
+	})
 	return parts
 }
 
