@@ -30,7 +30,7 @@ const (
 func Items(run *trace.Run, reasons []Reason, iterations int) []Item {
 	t := tally{at: map[[2]string]int{}}
 	ranks := trace.Time(max(1, len(run.Ranks)))
-	for _, s := range States(run, reasons) {
+	States(run, reasons, func(s State) {
 		d := s.End - s.Start
 		t.add(ByState, s.Is.String(), d, 0, ranks)
 		if s.Is == Idle {
@@ -43,7 +43,7 @@ func Items(run *trace.Run, reasons []Reason, iterations int) []Item {
 			}
 			t.add(ByRank, "rank "+strconv.Itoa(run.RankID(s.Rank))+" "+is.String(), d, 0, 1)
 		}
-	}
+	})
 	for _, s := range run.Spans {
 		if s.Kind.OnDevice() {
 			t.add(ByClass, s.Kind.String(), s.Dur(), 1, ranks)

@@ -42,18 +42,17 @@ type Reason struct {
 }
 
 // States divides the time of every rank among the states, by rank and start, without
-// gaps. The cause of idle time is that of the queue that ends it; without reasons it is
-// the one of Causes.
-func States(run *trace.Run, reasons []Reason) []State {
+// gaps, and calls emit for each. The cause of idle time is that of the queue that ends it;
+// without reasons it is the one of Causes.
+func States(run *trace.Run, reasons []Reason, emit func(State)) {
 	work := collect(run)
 	queues := byQueue(reasons, len(run.Ranks))
-	var all []State
 	for rank := range work {
 		w := &work[rank]
 		if len(w.ops) == 0 {
 			continue
 		}
-		s := states{rank: int32(rank), list: all}
+		s := states{rank: int32(rank), emit: emit}
 		comp, comm := w.sets[trace.ClassCompute], w.sets[trace.ClassCommunication]
 		s.cut(comp, comm, w.sets[trace.ClassCopy], func(gap interval) {
 			if reasons != nil {
@@ -62,21 +61,35 @@ func States(run *trace.Run, reasons []Reason) []State {
 			}
 			s.issued(run, w, gap)
 		})
-		all = s.list
+		s.flush()
+		*w = rankWork{} // frees it
 	}
-	return all
 }
 
-// states are those found so far.
+// states are those of a rank, of which the last may go on.
 type states struct {
 	rank int32
-	list []State
-	next int // of ops: the first that starts at the end of the last gap, or later
+	emit func(State)
+	last State // not emitted yet, if it has a length
+	next int   // of ops: the first that starts at the end of the last gap, or later
 }
 
+// add adds a state. Compute or communication that goes on stays one state: copies begin
+// and end beside it.
 func (s *states) add(is Is, start, end trace.Time, cause string) {
-	if start < end {
-		s.list = append(s.list, State{s.rank, start, end, is, cause})
+	switch {
+	case start >= end:
+	case s.last.Start < s.last.End && s.last.Is == is && s.last.End == start && s.last.Cause == cause && is != Idle:
+		s.last.End = end
+	default:
+		s.flush()
+		s.last = State{s.rank, start, end, is, cause}
+	}
+}
+
+func (s *states) flush() {
+	if s.last.Start < s.last.End {
+		s.emit(s.last)
 	}
 }
 
@@ -106,9 +119,9 @@ func (s *states) cut(comp, comm, cop set, idle func(gap interval)) {
 		case covered[0] && covered[1]:
 			s.add(Overlapping, at, next, "")
 		case covered[0]:
-			s.extend(Computing, at, next)
+			s.add(Computing, at, next, "")
 		case covered[1]:
-			s.extend(Exposed, at, next)
+			s.add(Exposed, at, next, "")
 		case covered[2]:
 			s.add(Copying, at, next, "")
 		default:
@@ -116,15 +129,6 @@ func (s *states) cut(comp, comm, cop set, idle func(gap interval)) {
 		}
 		at = next
 	}
-}
-
-// extend is add, but a state that goes on stays one: copies begin and end beside it.
-func (s *states) extend(is Is, start, end trace.Time) {
-	if n := len(s.list); n > 0 && s.list[n-1].Rank == s.rank && s.list[n-1].Is == is && s.list[n-1].End == start {
-		s.list[n-1].End = end
-		return
-	}
-	s.add(is, start, end, "")
 }
 
 // issued finds the causes of a gap from the calls of the host, as idle does.

@@ -33,7 +33,7 @@ func TestStatesAreTheBreakdown(t *testing.T) {
 			reasons = []Reason{{Rank: 0, Queue: 1, Start: 0, End: 50, Cause: "flag"}, {Rank: 0, Queue: 1, Start: 50, End: 51, Cause: "host"}, {Rank: 7, Cause: "none"}}
 		}
 		got, at := make([]Breakdown, ranks), make([]trace.Time, ranks)
-		for _, s := range States(run, reasons) {
+		States(run, reasons, func(s State) {
 			g := &got[s.Rank]
 			if s.End <= s.Start || g.Total > 0 && s.Start != at[s.Rank] {
 				t.Fatalf("%+v follows %d", s, at[s.Rank])
@@ -56,7 +56,7 @@ func TestStatesAreTheBreakdown(t *testing.T) {
 					t.Fatalf("%+v has no cause", s)
 				}
 			}
-		}
+		})
 		for r := range got {
 			want := m.Ranks[r].Breakdown
 			want.Copy, want.OverlappedCopy = 0, 0

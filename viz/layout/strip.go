@@ -65,26 +65,38 @@ type Edge = overlap.Edge
 func Edges(v View, most int) []Edge { return overlap.Edges(v.Run, v.reasons(), most) }
 
 func newStrip(v View) strip {
-	states := overlap.States(v.Run, v.reasons())
-	if len(states) == 0 {
+	s := strip{run: &trace.Run{Name: v.Run.Name, Simulated: true, Names: []string{""}, Ranks: v.Run.Ranks}, ranks: make([][]trace.SpanID, len(v.Run.Ranks))}
+	for row := range v.Run.Ranks {
+		s.run.Lanes = append(s.run.Lanes, trace.Lane{Kind: trace.Annotation, Rank: int32(row), Peer: trace.None, Name: stripName})
+	}
+	type state struct {
+		is    overlap.Is
+		cause string
+	}
+	names := map[state]trace.NameID{}
+	overlap.States(v.Run, v.reasons(), func(x overlap.State) {
+		name, ok := names[state{x.Is, x.Cause}]
+		if !ok {
+			name = trace.NameID(len(s.run.Names))
+			names[state{x.Is, x.Cause}] = name
+			text := x.Is.String()
+			if x.Is == overlap.Idle {
+				text += ": " + x.Cause
+			}
+			s.run.Names = append(s.run.Names, text)
+		}
+		s.run.Spans = append(s.run.Spans, trace.Span{
+			Kind: trace.Marker, Start: x.Start, End: x.End, Name: name, Lane: trace.LaneID(x.Rank), Parent: trace.None, Attr: trace.None,
+		})
+		s.run.End = max(s.run.End, x.End)
+	})
+	if len(s.run.Spans) == 0 {
 		return strip{}
 	}
-	b := new(trace.Builder)
-	for row := range v.Run.Ranks {
-		b.AddRank(v.Run.Ranks[row])
-		b.Lane(trace.Lane{Kind: trace.Annotation, Rank: int32(row), Peer: trace.None, Name: stripName})
-	}
-	for _, s := range states {
-		name := s.Is.String()
-		if s.Is == overlap.Idle {
-			name += ": " + s.Cause
-		}
-		b.Add(trace.Span{Kind: trace.Marker, Start: s.Start, End: s.End, Name: b.Intern(name), Lane: trace.LaneID(s.Rank), Parent: trace.None, Attr: trace.None})
-	}
-	s := strip{run: b.Finish(trace.Options{Name: v.Run.Name, Simulated: true, KeepZero: true})}
-	s.classes, s.ranks = classify(s.run), make([][]trace.SpanID, len(v.Run.Ranks))
+	slices.SortFunc(s.run.Spans, func(a, b trace.Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Lane, b.Lane)) })
+	s.classes = classify(s.run)
 	for i := range s.run.Spans {
-		rank := s.run.RankOf(s.run.Spans[i])
+		rank := s.run.Spans[i].Lane
 		s.ranks[rank] = append(s.ranks[rank], trace.SpanID(i))
 	}
 	return s

@@ -107,7 +107,7 @@ func newProfile(run *trace.Run, reasons []overlap.Reason) *profile.Profile {
 			b.orphan(s)
 		}
 	}
-	b.states(overlap.States(run, reasons), wall.idle)
+	b.states(reasons, wall.idle)
 	return b.profile
 }
 
@@ -116,9 +116,9 @@ const ends = "before the first kernel or after the last"
 
 // states adds exposed communication, and idle time by cause. What of a rank's wall time is
 // idle without a cause is before its first or after its last work, or beside bytes under way.
-func (b *builder) states(states []overlap.State, idle []trace.Time) {
+func (b *builder) states(reasons []overlap.Reason, idle []trace.Time) {
 	active := newActive(b.run)
-	for _, s := range states {
+	overlap.States(b.run, reasons, func(s overlap.State) {
 		switch s.Is {
 		case overlap.Exposed:
 			b.exposed(s, active)
@@ -128,7 +128,7 @@ func (b *builder) states(states []overlap.State, idle []trace.Time) {
 			v[valueWall] += int64(s.End - s.Start)
 			idle[s.Rank] -= s.End - s.Start
 		}
-	}
+	})
 	for rank, left := range idle {
 		if left > 0 {
 			b.sample(stack{rank: int32(rank), idle: ends})[valueWall] += int64(left)
