@@ -49,7 +49,7 @@ func Counters(run *trace.Run, most int) []Counter {
 			add(0, 1)
 		case class == trace.ClassCommunication:
 			add(1, 1)
-			if bytes := sentBy(run, s); bytes > 0 {
+			if bytes := Sent(run, s); bytes > 0 {
 				add(3, float64(bytes)/float64(s.Dur()))
 			}
 		}
@@ -63,8 +63,9 @@ func Counters(run *trace.Run, most int) []Counter {
 	return all
 }
 
-// sentBy is the bytes that a span of communication moves; 0 if unknown.
-func sentBy(run *trace.Run, s trace.Span) int64 {
+// Sent is the bytes that a kernel or copy moves: of a collective those that each rank sends
+// over links. 0 if unknown.
+func Sent(run *trace.Run, s trace.Span) int64 {
 	if c := run.Copy(s); c != nil {
 		return c.Bytes
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // A Stat sums up the spans of one name in a range.
@@ -91,20 +92,13 @@ type work struct {
 
 func (w *work) add(r *trace.Run, s *trace.Span) {
 	w.time += s.Dur()
-	switch c, copied := r.Comm(*s), r.Copy(*s); {
-	case c != nil && c.Bytes() > 0:
-		ranks := len(r.Ranks)
-		if c.Group != trace.None {
-			ranks = max(r.Groups[c.Group].Size, len(r.Groups[c.Group].Ranks))
-		}
-		w.bytes += float64(c.Op.WireBytes(c.Bytes(), ranks))
-	case copied != nil && copied.Bytes > 0:
-		w.bytes += float64(copied.Bytes)
-	default:
-		flops := flopsOf(r.Operator(r.Kernel(*s)))
-		w.flops += flops
-		w.unknown = w.unknown || flops == 0
+	if bytes := overlap.Sent(r, *s); bytes > 0 {
+		w.bytes += float64(bytes)
+		return
 	}
+	flops := flopsOf(r.Operator(r.Kernel(*s)))
+	w.flops += flops
+	w.unknown = w.unknown || flops == 0
 }
 
 func (w *work) rate() string {

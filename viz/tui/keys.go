@@ -110,6 +110,9 @@ func (m *Model) toggleFigure() {
 		m.parts = layout.PartsOf(m.views, 0)
 	}
 	m.together = m.together && len(m.parts) > 0
+	if m.figure && len(m.parts) > 0 && m.figurePage() == nil { // such as a captured run
+		m.firstFigure()
+	}
 	m.page() // finds out whether the run has one
 }
 
