@@ -30,7 +30,7 @@ func (r *replayed) explainTables() []html.Table {
 		if e == nil {
 			continue
 		}
-		name := r.outcomes[i].Result.Run.Name
+		name := r.named(r.outcomes[i].Result.Run.Name)
 		if v := e.Versus; v != nil {
 			sum.Rows = append(sum.Rows, []string{name, v.Sentence(e.Time/trace.Time(e.Rounds) - v.Change)})
 		}
@@ -122,7 +122,7 @@ func (r *replayed) confidenceTable() html.Table {
 				spread += "; " + m
 			}
 		}
-		t.Rows = append(t.Rows, []string{row.Strategy, row.settings, string(row.Confidence.Level), row.Confidence.Why, spread})
+		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.settings, string(row.Confidence.Level), row.Confidence.Why, spread})
 	}
 	return t
 }
@@ -168,7 +168,7 @@ func (r *replayed) memoryTable() html.Table {
 	}
 	for i, row := range r.Rows {
 		for _, m := range row.Memory {
-			t.Rows = append(t.Rows, []string{r.outcomes[i].Result.Run.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
+			t.Rows = append(t.Rows, []string{r.named(r.outcomes[i].Result.Run.Name), m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
 		}
 	}
 	return t

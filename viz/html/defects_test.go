@@ -223,3 +223,38 @@ return {Title: t.picked.querySelector("b").textContent, Rows: [...t.picked.query
 		}
 	}
 }
+
+// Defect 14: marks that would hide the bars are left out on all rows, and the legend says so.
+func TestBrowserCrowdedMarks(t *testing.T) {
+	t.Parallel()
+	type look struct {
+		Marks int
+		Hint  string
+	}
+	var got struct{ Far, Close look }
+	b := new(trace.Builder)
+	rank := b.AddRank(trace.Rank{ID: 0, World: 2})
+	for wg := range 2 {
+		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(wg), Peer: trace.None})
+		attr := b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(wg), Persistent: int32(wg), CU: trace.None, Peer: 1, Row: trace.None, Col: trace.None})
+		s := trace.Span{Kind: trace.Workgroup, Lane: lane, End: 1_000_000, Name: b.Intern("k"), Parent: trace.None, Attr: attr}
+		s.Parent = b.Add(s)
+		for i := range 1 + 499*wg { // the second has many
+			at := trace.Time(i) * 2000
+			b.Add(trace.Span{Kind: trace.PhasePut, Lane: lane, Start: at, End: at, Name: b.Intern("put"), Parent: s.Parent, Attr: attr})
+		}
+	}
+	rep := Report{Title: "marks", Runs: []Named{{Name: "fused", Run: b.Finish(trace.Options{KeepZero: true})}}}
+	visit(t, render(t, rep, echarts()), `
+const t = overlapse.workgroups, look = () => ({Marks: t.drawn.marks, Hint: t.hinted.textContent}), out = {Far: look()};
+t.zoomTo(0, 20000);
+await frame();
+out.Close = look();
+return out;`, &got)
+	if want := (look{0, "zoom in for: put issued"}); got.Far != want {
+		t.Errorf("from afar %+v, want %+v", got.Far, want)
+	}
+	if want := (look{1 + 11, ""}); got.Close != want {
+		t.Errorf("closer up %+v, want %+v", got.Close, want)
+	}
+}

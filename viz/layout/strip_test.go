@@ -111,3 +111,17 @@ func TestInksDiffer(t *testing.T) {
 		t.Error("store and compute for a peer have one colour, or vacant time is black")
 	}
 }
+
+// Defect 13: what limited a rank has the colours of what it is limited by.
+func TestLimitsAreColoured(t *testing.T) {
+	var b trace.Builder
+	lane := b.Lane(trace.Lane{Kind: trace.Annotation, Rank: b.AddRank(trace.Rank{ID: 0}), Peer: trace.None, Name: limitName})
+	for i, name := range []string{"compute", "memory", "egress", "dma", "host"} {
+		at := trace.Time(i) * 1000
+		b.Add(trace.Span{Kind: trace.Marker, Start: at, End: at + 1000, Name: b.Intern(name), Lane: lane, Parent: trace.None, Attr: trace.None})
+	}
+	tl := New([]View{{Run: b.Finish(trace.Options{Simulated: true, KeepZero: true})}})
+	if got := letters(tl, 1, 5); got != "CMXD-" {
+		t.Errorf("%s is %q", tl.Rows[1].Label, got)
+	}
+}

@@ -196,7 +196,10 @@ async function timeline(id, panel, data, describe, fields) {
   t.controls = new Controls(t, host, fields);
   key.className = "legend";
   legend(key, panel.legend.map((k) => data.kinds[k]));
+  t.hinted = document.createElement("span");
+  key.append(t.hinted);
   t.scroller.before(key);
+  t.draw();
   if (panel.note) {
     const note = document.createElement("p");
     note.className = "about";

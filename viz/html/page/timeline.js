@@ -131,9 +131,12 @@ class Timeline {
     const scale = (api.coord([this.end, 0])[0] - origin) / this.end;
     this.view = { start: (left - origin) / scale, end: (right - origin) / scale };
     this.geometry = { left, right, top, height, scale, origin };
-    const painter = new Painter(this.kinds, this.spans);
-    const children = [];
     const scrolled = this.scroller.scrollTop;
+    const rowsInSight = this.lines.filter((l) => l.row && l.row.last > l.row.to && top + l.top - scrolled + l.height >= top && l.top - scrolled <= height).map((l) => l.row);
+    const hidden = crowded(this.kinds, this.spans, rowsInSight, this.view.start, this.view.end, width);
+    this.hint(hidden);
+    const painter = new Painter(this.kinds, this.spans, hidden);
+    const children = [];
     let rows = 0;
     for (const line of this.lines) {
       const y = top + line.top - scrolled;
@@ -161,6 +164,12 @@ class Timeline {
       rects: painter.rects.reduce((n, r) => n + r.length / 4, 0), marks: painter.marks.reduce((n, m) => n + m.length / 3, 0),
     };
     return { type: "group", silent: true, children };
+  }
+
+  // hint says in the legend which marks are shown only closer up.
+  hint(hidden) {
+    const text = this.kinds.filter((_, k) => hidden[k]).map((kind) => kind.label).join(", ");
+    if (this.hinted && this.hinted.textContent !== (text && `zoom in for: ${text}`)) this.hinted.textContent = text && `zoom in for: ${text}`;
   }
 
   shape(type, parts, style) {
