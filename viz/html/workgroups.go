@@ -45,7 +45,7 @@ func (r Report) ranks() int32 {
 func (r Report) layoutViews() []layout.View {
 	var views []layout.View
 	for _, n := range r.Runs {
-		views = append(views, layout.View{Run: n.Run, Name: n.Name})
+		views = append(views, layout.View{Run: n.Run, Name: n.Name, Gaps: n.Gaps})
 	}
 	return views
 }
@@ -68,7 +68,7 @@ func (r Report) compared(p *panel, rank int32, part layout.Part, d *dictionary) 
 		if len(sections) > 0 {
 			s.Title += fmt.Sprintf(", %s against %s", percent(float64(t.End)/float64(sections[0].End)-1), sections[0].Name)
 		}
-		if gaps := layout.LargestGaps(v.Run, r.Runs[run].Gaps, rank, -t.Offset(0), t.End-t.Offset(0), 3); gaps != "" {
+		if gaps := t.Rows[0].Gaps; gaps != "" {
 			s.Title += " · " + gaps
 		}
 		nth := 0

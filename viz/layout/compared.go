@@ -84,7 +84,10 @@ func Compared(views []View, rank int32, p Part, most int) (*Timeline, error) {
 		if len(t.Views) > 1 {
 			label += fmt.Sprintf("  %+.1f %%", 100*float64(end-start-first)/float64(first))
 		}
-		t.addPart(Row{Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None}, kernels, most)
+		states := newStrip(v)
+		t.addPart(Row{
+			Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None, Gaps: states.largestGaps(rank, start, end, 3),
+		}, kernels, most)
 		t.End = max(t.End, end-start)
 	}
 	if len(t.Views) == 0 {

@@ -88,6 +88,7 @@ type Row struct {
 	After  int          // the first row that is no descendant: descendants are Rows[i+1 : After]
 	Lanes  int          // lanes that a full cell represents: those of a group, the ranks of a run; else 1
 	Detail bool         // hidden by default
+	Gaps   string       // of the heading of a run in Compared: the largest intervals without computation
 
 	// Spans by start, each after the span it nests in. On a lane they nest or
 	// are disjoint; on a heading they overlap.

@@ -26,10 +26,9 @@ type strip struct {
 	ranks   [][]trace.SpanID // by rank row
 }
 
-// LargestGaps describes the largest intervals of a rank in [from, to) without computation:
+// largestGaps describes the largest intervals of a rank in [from, to) without computation:
 // "exposed communication 437.0 µs; idle: flag 21.00 µs", at most n.
-func LargestGaps(run *trace.Run, gaps []Gap, rank int32, from, to trace.Time, n int) string {
-	s := newStrip(View{Run: run, Gaps: gaps})
+func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) string {
 	if s.run == nil || int(rank) >= len(s.ranks) {
 		return ""
 	}

@@ -59,6 +59,9 @@ func rowFacts(p *page, row int) []layout.Fact {
 	if lanes > 1 {
 		list = append(list, layout.Fact{Name: "lanes", Value: strconv.Itoa(lanes)})
 	}
+	if gaps := p.t.Rows[row].Gaps; gaps != "" {
+		list = append(list, layout.Fact{Name: "largest gaps", Value: gaps})
+	}
 	whole := float64(p.window.Len()) * float64(lanes)
 	for _, c := range layout.Classes() {
 		if d := tally.Time[c]; d > 0 {
@@ -86,12 +89,15 @@ func (m *Model) drawDetails(c canvas, r regions) {
 	x := 0
 	for i := 0; i < len(list) && lines > 0; i += lines {
 		column := list[i:min(i+lines, len(list))]
-		names, width := 0, 0
+		names, width, most := 0, 0, 48
+		if i+lines >= len(list) {
+			most = max(most, r.width-x) // the last column
+		}
 		for _, f := range column {
 			names = max(names, utf8.RuneCountInString(f.Name))
 		}
 		for _, f := range column {
-			width = max(width, min(names+2+utf8.RuneCountInString(clean(f.Value)), 48))
+			width = max(width, min(names+2+utf8.RuneCountInString(clean(f.Value)), most))
 		}
 		for j, f := range column {
 			y := r.details.y + 1 + j
