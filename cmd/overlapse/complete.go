@@ -18,7 +18,7 @@ func completions(root *cobra.Command) {
 		"machine":  completeMachines,
 		"base":     completeMachines,
 		"clock":    oneOf("captured", "cool", "sustained"),
-		"to":       oneOf("chrome", "pprof", "html"),
+		"to":       oneOf("chrome", "pprof", "html", "csv"),
 		"compat":   oneOf("hta", "hta-last", "tracelens"),
 		"window":   oneOf(iteration, "all"),
 	}
@@ -32,6 +32,9 @@ func completions(root *cobra.Command) {
 			formats := []string{"table", "json"}
 			if strings.Contains(f.Usage, "csv") {
 				formats = append(formats, "csv")
+			}
+			if strings.Contains(f.Usage, "markdown") {
+				formats = append(formats, "markdown")
 			}
 			_ = c.RegisterFlagCompletionFunc("format", oneOf(formats...))
 		}

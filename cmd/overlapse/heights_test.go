@@ -49,7 +49,7 @@ var folders = map[string]folder{
 	"replay/machine":           {height: 1},
 	"replay/machine/profile":   {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/machine/calibrate": {height: 3},
-	"viz/layout":               {height: 1},
+	"viz/layout":               {height: 2},
 	"viz/plain":                {height: 1},
 
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},
@@ -58,9 +58,9 @@ var folders = map[string]folder{
 	"replay/retarget": {height: 4},
 	"replay/workload": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
-	"viz/tui":         {height: 2, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
-	"viz/html":        {height: 2, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
-	"viz/pprof":       {height: 2, uses: []string{"github.com/google/pprof"}},
+	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
+	"viz/html":        {height: 3, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
+	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 
 	"engines/plan":     {height: 4},
 	"engines/compare":  {height: 5, spawns: true},

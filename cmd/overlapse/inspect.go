@@ -26,6 +26,7 @@ type inspectOptions struct {
 
 	compat  string
 	explain bool
+	top     int
 }
 
 func (a *app) inspectCommand() *cobra.Command {
@@ -33,7 +34,7 @@ func (a *app) inspectCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect PATH...",
 		Short: "Show the contents of a trace: ranks, kernels, collectives, pairs and the evidence for them",
-		Long: `Reads a trace and prints its contents: ranks and devices; kernels with shapes and
+		Long: `Reads a trace and prints its contents: a summary; ranks and devices; kernels with shapes and
 tiles; collectives matched across ranks, with transfer time and arrival skew; the pairs
 of computation and communication that a strategy can overlap, with the evidence for
 each; how many operations have known dependencies of data; and the assumptions of the
@@ -52,6 +53,7 @@ reader.`,
 	f.StringVar(&o.format, "format", "table", "table or json")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	f.StringVar(&o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens")
+	f.IntVar(&o.top, "top", 10, "rows of each table; 0: all")
 	dataflowFlag(c, &o.dataflow)
 	a.outsideFlag(c)
 	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
@@ -98,6 +100,9 @@ type ledgerEntry struct {
 func (a *app) inspect(o inspectOptions) error {
 	if err := choice("format", o.format, "table", "json"); err != nil {
 		return err
+	}
+	if o.top < 0 {
+		return usageError{fmt.Errorf("--top %d: give a number of rows, or 0 for all", o.top)}
 	}
 	if o.compat != "" {
 		if err := choice("compat", o.compat, "hta", "hta-last", "tracelens"); err != nil {
@@ -146,9 +151,10 @@ func (a *app) inspect(o inspectOptions) error {
 		}
 		return writeJSON(a.out, r)
 	}
-	a.printSummary(s, run)
+	a.printSummary(s, run, &m)
+	a.printMetrics(run, &m, o)
+	a.printContents(s, &m, o.top)
 	a.printDependencies(w)
-	a.printMetrics(run, &m, o.compat)
 	if o.explain {
 		a.explainMetrics(o.compat)
 	}
@@ -156,57 +162,84 @@ func (a *app) inspect(o inspectOptions) error {
 	return nil
 }
 
-func (a *app) printSummary(s workload.Summary, run *trace.Run) {
+// printSummary prints what the tables below say, in a few lines.
+func (a *app) printSummary(s workload.Summary, run *trace.Run, m *overlap.Metrics) {
 	captured := fmt.Sprintf("%d of %d ranks captured", s.Captured, s.World)
 	if s.Estimated {
 		captured = fmt.Sprintf("%d ranks, none captured", s.World)
 	}
 	fmt.Fprintf(a.out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), micros(run.End))
+	if sum := m.Sum(); sum.Total > 0 {
+		part := func(t trace.Time) float64 { return 100 * float64(t) / float64(sum.Total) }
+		fmt.Fprintf(a.out, "time of the ranks: compute %.1f %%, exposed communication %.1f %%, exposed copies %.1f %%, idle %.1f %%",
+			part(sum.Compute), part(sum.Exposed), part(sum.ExposedCopy), part(sum.Idle))
+		if p, ok := sum.OverlapPercent(); ok {
+			fmt.Fprintf(a.out, "; %.1f %% of communication is overlapped", p)
+		}
+		fmt.Fprintln(a.out)
+	}
+	pairs := 0
+	for _, p := range s.Pairs {
+		pairs += p.Count
+	}
+	fmt.Fprintf(a.out, "%s, %s of collectives, %s of %s, %s\n", counted(len(s.Kernels), "kernel"), counted(len(s.Collectives), "kind"),
+		counted(pairs, "pair"), counted(len(s.Pairs), "kind"), counted(len(s.Steps), "step"))
 	for _, n := range s.Notes {
 		fmt.Fprintf(a.out, "note: %s\n", plain.Line(n))
 	}
+}
+
+// printContents prints the tables of what the trace holds, at most top rows of each.
+func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 	t := a.section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock alignment ±", "source")
-	for _, r := range s.Ranks {
-		source := r.Source
+	a.atMost(t, len(s.Ranks), top, func(i int) {
+		r, source := s.Ranks[i], s.Ranks[i].Source
 		if r.CopyOf != nil {
 			source = fmt.Sprintf("copy of rank %d", *r.CopyOf)
 		}
 		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), uncertainty(r.UncertaintyNs), source})
+	})
+	var all trace.Time // of kernels and copies
+	for _, k := range m.Kernels {
+		all += k.Total
 	}
-	t.Render()
-	t = a.section("kernels and copies", "kernel", "count", "total", "median", "shape", "WGs", "tiles", "schedule")
-	for _, k := range s.Kernels {
-		tiles := ""
+	t = a.section("kernels and copies", "kernel", "count", "total", "share", "median", "shape", "WGs", "tiles", "schedule")
+	a.atMost(t, len(s.Kernels), top, func(i int) {
+		k, tiles := s.Kernels[i], ""
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		t.AppendRow(table.Row{shorten(k.Name, 50), k.Count, micros(k.TotalNs), micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
-	}
-	t.Render()
+		t.AppendRow(table.Row{shorten(layout.ShortName(k.Name), 50), k.Count, micros(k.TotalNs), shareOf(k.TotalNs, all), micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
+	})
 	if len(s.Collectives) > 0 {
 		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
-		for _, c := range s.Collectives {
+		a.atMost(t, len(s.Collectives), top, func(i int) {
+			c := s.Collectives[i]
 			t.AppendRow(table.Row{c.Op, sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String()), c.Group, c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
-		}
-		t.Render()
+		})
 	}
 	if len(s.Pairs) > 0 {
 		t = a.section("pairs (numbers for --pair)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
-		for _, p := range s.Pairs {
+		a.atMost(t, len(s.Pairs), top, func(i int) {
+			p := s.Pairs[i]
 			t.AppendRow(table.Row{
-				p.Number, p.Direction, shorten(p.First, 28), shorten(p.Second, 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
+				p.Number, p.Direction, shorten(layout.ShortName(p.First), 28), shorten(layout.ShortName(p.Second), 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
 				fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
 			})
-		}
-		t.Render()
+		})
 	}
 	if len(s.Steps) > 0 {
 		t = a.section("steps", "step", "operations", "from", "median over ranks")
-		for _, st := range s.Steps {
+		a.atMost(t, len(s.Steps), top, func(i int) {
+			st := s.Steps[i]
 			t.AppendRow(table.Row{st.Name, st.Ops, micros(st.StartNs), micros(st.MedianNs)})
-		}
-		t.Render()
+		})
 	}
+}
+
+// shareOf writes a part of a time as a percentage.
+func shareOf(part, whole trace.Time) string {
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
 }
 
 // sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
@@ -241,7 +274,8 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 }
 
 // printMetrics prints the time breakdown of each rank, with overlapse's definitions or another tool's.
-func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, compat string) {
+func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, o inspectOptions) {
+	compat := o.compat
 	title := "time breakdown"
 	parts := make([]overlap.Breakdown, len(m.Ranks))
 	for i, r := range m.Ranks {
@@ -251,30 +285,26 @@ func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, compat string) {
 		title += ", as defined by " + compat
 		parts = overlap.Compat(run, overlap.Tool(compat))
 	}
-	t := a.section(title, "rank", "total", "compute", "communication", "overlapped", "overlap", "exposed", "exposed copies", "idle", "idle: waiting for")
-	for i, b := range parts {
-		percent := "-"
+	t := a.section(title, "rank", "total", "overlap", "exposed", "exposed %", "idle", "idle %", "compute", "communication", "overlapped", "exposed copies", "idle: waiting for")
+	a.atMost(t, len(parts), o.top, func(i int) {
+		b, percent := parts[i], "-"
 		if p, ok := b.OverlapPercent(); ok {
 			percent = fmt.Sprintf("%.2f %%", p)
 		}
 		t.AppendRow(table.Row{
-			m.Ranks[i].Rank, micros(b.Total), micros(b.Compute), micros(b.Communication), micros(b.Overlapped), percent,
-			micros(b.Exposed), micros(b.ExposedCopy), micros(b.Idle), idleWaits(m.Ranks[i].IdleCauses),
+			m.Ranks[i].Rank, micros(b.Total), percent, micros(b.Exposed), shareOf(b.Exposed, b.Total), micros(b.Idle), shareOf(b.Idle, b.Total),
+			micros(b.Compute), micros(b.Communication), micros(b.Overlapped), micros(b.ExposedCopy), idleWaits(m.Ranks[i].IdleCauses),
 		})
-	}
-	t.Render()
+	})
 }
 
 // idleWaits lists what idle time waited for, the causes of at least a tenth of it.
 func idleWaits(c overlap.Causes) string {
 	all := c.Host + c.Sync + c.Launch + c.Queued + c.Unknown
 	var words []string
-	for _, x := range []struct {
-		name string
-		t    trace.Time
-	}{{"host", c.Host}, {"host synchronization", c.Sync}, {"launch", c.Launch}, {"dependency or dispatch", c.Queued}, {"unknown", c.Unknown}} {
-		if x.t > 0 && x.t*10 >= all {
-			words = append(words, fmt.Sprintf("%s %.0f %%", x.name, 100*float64(x.t)/float64(all)))
+	for _, x := range c.Parts() {
+		if x.Time*10 >= all {
+			words = append(words, fmt.Sprintf("%s %.0f %%", x.Name, 100*float64(x.Time)/float64(all)))
 		}
 	}
 	return strings.Join(words, ", ")

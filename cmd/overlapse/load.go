@@ -28,6 +28,7 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 	}
 	var run *trace.Run
 	var err error
+	defer a.waiting("reading " + shorten(path, 60))()
 	if paths := a.inputs[path]; paths != nil {
 		run, err = format.OpenAll(paths, path, a.reading())
 	} else {

@@ -34,7 +34,7 @@ func (a *app) printReplay(r *replayed) {
 	if r.Estimated != "" {
 		fmt.Fprintln(a.out, plain.Line(r.Estimated))
 	}
-	if r.Unprofiled {
+	if r.Unprofiled && micros(trace.Time(r.Measured)) != micros(trace.Time(r.base)) {
 		fmt.Fprintf(a.out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", micros(trace.Time(r.Measured)))
 	}
 	fmt.Fprintln(a.out)
@@ -110,8 +110,13 @@ func (a *app) printVerdict(v verdict.Verdict) {
 		if i == 0 {
 			fmt.Fprintln(a.out)
 		}
-		fmt.Fprintf(a.out, "%s is faster than ideal because it saves work that ideal includes: %s\n", plain.Line(b.Strategy), b.Why)
+		fmt.Fprintln(a.out, plain.Line(belowIdeal(b)))
 	}
+}
+
+// belowIdeal says why a strategy is faster than the bound.
+func belowIdeal(b verdict.BelowBound) string {
+	return fmt.Sprintf("%s is faster than ideal because it saves work that ideal includes: %s", b.Strategy, b.Why)
 }
 
 // printIsolation prints how much the overlap in the capture slowed kernels and collectives.

@@ -69,11 +69,11 @@ other work in bulk.`,
 	o.flags(c, "strategies, with settings")
 	a.outsideFlag(c)
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "table", "table, json or csv")
+	f.StringVar(&o.format, "format", "table", "table, json, csv or markdown")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
-	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.pb.gz and result.json into this folder")
+	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json and summary.md into this folder")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
@@ -82,7 +82,7 @@ other work in bulk.`,
 }
 
 func (a *app) replay(ctx context.Context, o replayOptions) error {
-	if err := choice("format", o.format, "table", "json", "csv"); err != nil {
+	if err := choice("format", o.format, "table", "json", "csv", "markdown"); err != nil {
 		return err
 	}
 	if err := seedsInRange(o.seeds); err != nil {
@@ -158,6 +158,8 @@ func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf
 		return writeJSON(a.out, r)
 	case "csv":
 		return writeCSV(a.out, r)
+	case "markdown":
+		return writeMarkdown(a.out, r)
 	}
 	a.printReplay(r)
 	a.printWhatIf(r, altered)

@@ -230,10 +230,20 @@ func (r *replayed) runs() []*trace.Run {
 	var runs []*trace.Run
 	for _, out := range r.outcomes {
 		if out.Result != nil {
-			runs = append(runs, out.Result.Run)
+			run := *out.Result.Run
+			run.Name = r.named(run.Name)
+			runs = append(runs, &run)
 		}
 	}
 	return runs
+}
+
+// named is a run's name in files and views: nobody captured the schedule of a workload file.
+func (r *replayed) named(run string) string {
+	if run == "captured" {
+		return r.given()
+	}
+	return run
 }
 
 // captured is the number of captured ranks in words.

@@ -19,7 +19,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Use:   "report PATH...",
 		Short: "Write one self-contained HTML file with the strategies' times and timelines",
 		Long: `Replays a trace and writes only the report. overlapse replay -o also writes the Perfetto
-timeline, the pprof profile and the results as JSON.`,
+timeline, the pprof profiles and the results as JSON.`,
 		Example: `  overlapse report samples/moe-ep4
   overlapse report samples/moe-ep4 --strategy bulk,fused -o moe.html`,
 		Args: tracePaths,

@@ -3,11 +3,12 @@ package main
 import (
 	"fmt"
 	"path/filepath"
-	"strings"
 
 	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // explainTables are the report's tables of --explain; nil without it.
@@ -21,7 +22,7 @@ func (r *replayed) explainTables() []html.Table {
 		Title: "Critical paths",
 		Note:  "Of " + of + ", from the causes recorded in the simulation. The times of a strategy add up to its total.",
 		Columns: []html.Column{
-			{Name: "strategy"}, {Name: "time, µs", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "breakdown"}, {Name: "waited before for"},
+			{Name: "strategy"}, {Name: "time", Number: true}, {Name: "ranks"}, {Name: "kernels and copies"}, {Name: "breakdown"}, {Name: "waited before for"},
 		},
 	}
 	for i, row := range r.Rows {
@@ -29,13 +30,13 @@ func (r *replayed) explainTables() []html.Table {
 		if e == nil {
 			continue
 		}
-		name := r.outcomes[i].Result.Run.Name
+		name := r.named(r.outcomes[i].Result.Run.Name)
 		if v := e.Versus; v != nil {
 			sum.Rows = append(sum.Rows, []string{name, v.Sentence(e.Time/trace.Time(e.Rounds) - v.Change)})
 		}
 		for _, l := range e.Path {
 			path.Rows = append(path.Rows, []string{
-				name, fmt.Sprintf("%.1f", float64(l.Time)/1e3), ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After,
+				name, layout.Short(l.Time), ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5), l.After,
 			})
 		}
 	}
@@ -49,8 +50,9 @@ func (r *replayed) explainTables() []html.Table {
 func (a *app) report(r *replayed) html.Report {
 	rep := html.Report{
 		Title:    "overlapse: " + filepath.Base(r.Path),
-		Verdict:  strings.Join(r.Verdict.Sentences, ". "),
+		Verdict:  r.Verdict.Sentences,
 		Captured: trace.Time(r.base),
+		Parts:    r.parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
@@ -61,6 +63,9 @@ func (a *app) report(r *replayed) html.Report {
 	}
 	if left := r.coarse(); left != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
+	}
+	for _, b := range r.Verdict.Below {
+		rep.Facts = append(rep.Facts, html.Fact{Name: "faster than ideal", Value: belowIdeal(b)})
 	}
 	if r.Estimated != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
@@ -77,7 +82,7 @@ func (a *app) report(r *replayed) html.Report {
 		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
 		rep.Strategies = append(rep.Strategies, bar)
 		result := r.outcomes[i].Result
-		rep.Runs = append(rep.Runs, html.Named{Name: result.Run.Name, Note: r.runNote(row), Run: result.Run, Gaps: gaps(result)})
+		rep.Runs = append(rep.Runs, html.Named{Name: r.named(result.Run.Name), Note: r.runNote(row), Run: result.Run, Start: startOf(r.workload, result.Run), Gaps: gaps(result)})
 	}
 	rep.Tables = append(rep.Tables, r.explainTables()...)
 	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
@@ -95,7 +100,7 @@ func (a *app) report(r *replayed) html.Report {
 // iteration if the run has several.
 func (r *replayed) runNote(row replayRow) string {
 	if r.Iterations > 1 {
-		return fmt.Sprintf("(per iteration: %s, %s)", micros(trace.Time(row.Time)), percent(row.Change))
+		return fmt.Sprintf("%s per iteration, %s", micros(trace.Time(row.Time)), percent(row.Change))
 	}
 	return percent(row.Change)
 }
@@ -117,7 +122,7 @@ func (r *replayed) confidenceTable() html.Table {
 				spread += "; " + m
 			}
 		}
-		t.Rows = append(t.Rows, []string{row.Strategy, row.settings, string(row.Confidence.Level), row.Confidence.Why, spread})
+		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.settings, string(row.Confidence.Level), row.Confidence.Why, spread})
 	}
 	return t
 }
@@ -127,17 +132,31 @@ func (r *replayed) idleTable() html.Table {
 	t := html.Table{
 		Title:   "Idle time of streams",
 		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "time, µs", Number: true}, {Name: "longest"}},
+		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "time", Number: true}, {Name: "share of the streams' time", Number: true}, {Name: "longest"}},
 	}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
 			continue
 		}
-		for _, s := range explain.IdleByCause(&out) {
-			t.Rows = append(t.Rows, []string{out.Result.Run.Name, causeText(s.Cause), fmt.Sprintf("%.1f", float64(s.Time)/1e3), s.Longest})
+		all := explain.IdleByCause(&out)
+		streams := streamTime(out.Result)
+		for _, s := range all {
+			t.Rows = append(t.Rows, []string{
+				r.named(out.Result.Run.Name), causeText(s.Cause), layout.Short(s.Time), fmt.Sprintf("%.1f %%", 100*float64(s.Time)/float64(max(1, streams))), s.Longest,
+			})
 		}
 	}
 	return t
+}
+
+// streamTime is the number of streams with idle time, times the makespan.
+func streamTime(r *replay.Result) trace.Time {
+	type stream struct{ rank, stream int }
+	all := map[stream]bool{}
+	for _, i := range r.Idle {
+		all[stream{i.Rank, i.Stream}] = true
+	}
+	return trace.Time(len(all)) * r.Makespan
 }
 
 // memoryTable has each strategy's memory traffic by cause.
@@ -149,7 +168,7 @@ func (r *replayed) memoryTable() html.Table {
 	}
 	for i, row := range r.Rows {
 		for _, m := range row.Memory {
-			t.Rows = append(t.Rows, []string{r.outcomes[i].Result.Run.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
+			t.Rows = append(t.Rows, []string{r.named(r.outcomes[i].Result.Run.Name), m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
 		}
 	}
 	return t

@@ -3,17 +3,19 @@ package main
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"unicode"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/chrome"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/pprof"
 )
 
-// writeResults writes the four files of `replay -o`. Each is complete or absent.
+// writeResults writes the files of `replay -o`. Each is complete or absent.
 func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err error) {
 	_, missing := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -25,14 +27,19 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 		}
 	}()
 	runs := r.runs()
-	files := []struct {
+	type file struct {
 		name  string
 		write func(io.Writer) error
-	}{
+	}
+	files := []file{
 		{"result.json", func(w io.Writer) error { return writeJSON(w, r) }},
-		{"timeline.json.gz", func(w io.Writer) error { return compressed(w, trace.SideBySide(runs, r.Path)) }},
-		{"profile.pb.gz", func(w io.Writer) error { return pprof.Write(w, runs...) }},
+		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
+		{"summary.md", func(w io.Writer) error { return writeMarkdown(w, r) }},
 		{"report.html", func(w io.Writer) error { return html.Write(w, a.report(r)) }},
+	}
+	for i, out := range r.ran() {
+		reasons := reasonsOf(out.Result, 0, 0)
+		files = append(files, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
 	}
 	bar := a.progress(len(files), "writing")
 	for _, f := range files {
@@ -45,14 +52,38 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	if left := r.coarse(); left != "" {
 		a.notef("%s", left)
 	}
-	a.notef("wrote report.html, timeline.json.gz, profile.pb.gz and result.json to %s", dir)
+	a.notef("wrote report.html, timeline.json.gz, result.json, summary.md and %s (go tool pprof -diff_base) to %s", counted(len(runs), "profile"), dir)
 	return nil
 }
 
-// compressed writes a timeline as Perfetto opens it.
-func compressed(w io.Writer, run *trace.Run) error {
+// profileName is the file of a run's profile: profile.NAME.pb.gz, with a number if another
+// run has the name too.
+func profileName(runs []*trace.Run, i int) string {
+	clean := func(r *trace.Run) string {
+		return strings.Map(func(c rune) rune {
+			if c < 0x80 && (unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune("=._,", c)) {
+				return c
+			}
+			return '-'
+		}, shorten(r.Name, 80))
+	}
+	name, same := clean(runs[i]), 1
+	for _, r := range runs[:i] {
+		if clean(r) == name {
+			same++
+		}
+	}
+	if same > 1 {
+		name += fmt.Sprintf("-%d", same)
+	}
+	return "profile." + name + ".pb.gz"
+}
+
+// writeTimeline writes the runs side by side, as Perfetto opens them.
+func (r *replayed) writeTimeline(w io.Writer, runs []*trace.Run) error {
 	z := gzip.NewWriter(w)
-	if err := chrome.Write(z, run); err != nil {
+	shifted, shifts := aligned(r.workload, runs)
+	if err := writePerfetto(z, trace.SideBySide(shifted, r.Path), r.reasons(runs, shifts)); err != nil {
 		return err
 	}
 	return z.Close()

@@ -139,16 +139,34 @@ Results go to standard output, everything else to standard error.`,
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
 	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
 	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
+	root.PersistentFlags().BoolVar(&a.wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
-		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.viewCommand(), a.reportCommand(), a.exportCommand(),
+		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
 		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(),
 	} {
 		root.AddCommand(c)
 	}
+	root.SetHelpCommand(helpCommand(root))
 	completions(root)
 	return root
+}
+
+// helpCommand is cobra's, but a name that is no command is wrong usage.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			c, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 && c == root {
+				return unknownCommand(root, args)
+			}
+			c.InitDefaultHelpFlag()
+			return c.Help()
+		},
+	}
 }
 
 // atMostOne is the argument check of commands that list entries or show one.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -24,6 +25,7 @@ type app struct {
 	bar      io.Writer // progress bar, with escape sequences
 	tty      bool      // err is a terminal: progress may be drawn
 	width    int       // of out, if it is a terminal; else 0
+	wide     bool      // tables may be wider than that
 	quiet    bool
 	limit    int64               // MiB to read of all files; 0: the default
 	skipBad  bool                // skip files of a run that cannot be read
@@ -59,6 +61,40 @@ func (a *app) progress(n int, what string) *progressbar.ProgressBar {
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
 }
 
+// patience is the time after which waiting shows that the command is at work.
+const patience = 200 * time.Millisecond
+
+// waiting shows what the command does, and for how long, on standard error where that is a
+// terminal, until done is called.
+func (a *app) waiting(what string) (done func()) {
+	if !a.tty || a.quiet {
+		return func() {}
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(patience)
+		defer tick.Stop()
+		start, shown := time.Now(), false
+		for {
+			select {
+			case <-stop:
+				if shown {
+					fmt.Fprint(a.bar, "\r\x1b[K")
+				}
+				return
+			case <-tick.C:
+				shown = true
+				fmt.Fprintf(a.bar, "\r%s: %.1f s", plain.Line(what), time.Since(start).Seconds())
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
+}
+
 // table is an empty table for standard output.
 func (a *app) table(columns ...string) table.Writer {
 	t := table.NewWriter()
@@ -72,27 +108,15 @@ func (a *app) table(columns ...string) table.Writer {
 		row[i] = c
 	}
 	t.AppendHeader(row)
-	if a.width > 0 { // the last column is text: it wraps
-		t.SetColumnConfigs([]table.ColumnConfig{{Number: len(columns), WidthMax: max(40, a.width-90), WidthMaxEnforcer: text.WrapSoft}})
+	fit := &fittingTable{Writer: t, columns: columns, cells: make([]int, len(columns))}
+	if !a.wide {
+		fit.width = a.width
 	}
-	return singleLineTable{t}
+	return fit
 }
 
 // section is a table with a title.
 func (a *app) section(title string, columns ...string) table.Writer {
 	fmt.Fprintf(a.out, "\n%s\n", title)
 	return a.table(columns...)
-}
-
-// singleLineTable is a table whose cells cannot break a line.
-type singleLineTable struct{ table.Writer }
-
-// AppendRow implements table.Writer.
-func (l singleLineTable) AppendRow(row table.Row, configs ...table.RowConfig) {
-	for i, cell := range row {
-		if s, ok := cell.(string); ok {
-			row[i] = plain.Line(s)
-		}
-	}
-	l.Writer.AppendRow(row, configs...)
 }

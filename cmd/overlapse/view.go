@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -60,12 +62,11 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 }
 
 func (a *app) view(ctx context.Context, o viewOptions) error {
-	views, cannot, err := a.views(ctx, o)
+	views, parts, cannot, err := a.views(ctx, o)
 	if err != nil {
 		return err
 	}
-	layout.Align(views)
-	opts := tui.Options{ASCII: o.ascii, Suspend: suspend()}
+	opts := tui.Options{ASCII: o.ascii, Suspend: suspend(), Parts: parts}
 	if o.figure {
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
@@ -91,8 +92,9 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 }
 
 // views are the trace and its replays under the strategies, or the runs of a folder
-// written by replay -o; cannot is an error if selected strategies cannot run.
-func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, cannot, err error) {
+// written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
+// strategies cannot run.
+func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, parts []layout.Part, cannot, err error) {
 	path := o.path
 	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
 		path = result
@@ -100,30 +102,106 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, ca
 	if replayed := path != o.path; replayed || o.strategy == "" {
 		run, err := a.open(path, o.machine)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, nil, err
 		}
 		views, err = viewsOf(trace.Split(run), o)
-		return views, nil, err
+		return views, nil, nil, err
 	}
 	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
 		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: stopFunc(ctx),
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	views = []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
+	starts := []trace.Time{measuredStart(w)}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
 			a.notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
-		views = append(views, layout.View{Run: out.Result.Run, Gaps: gaps(out.Result)})
+		views = append(views, layout.View{Run: out.Result.Run, Name: r.named(out.Result.Run.Name), Gaps: gaps(out.Result)})
+		starts = append(starts, startOf(w, out.Result.Run))
 	}
-	return views, o.failedError(r.outcomes), nil
+	layout.Align(views, starts)
+	return views, r.parts(), o.failedError(r.outcomes), nil
+}
+
+// startOf is when the last rank of a simulated run starts its first iteration, or its
+// first operation: before that, the others wait for it.
+func startOf(w *workload.Workload, run *trace.Run) trace.Time {
+	first := newFirsts(w)
+	for _, s := range run.Spans {
+		if op := plan.OriginOf(run, s); op >= 0 {
+			first.add(op, s.Start)
+		}
+	}
+	return first.last()
+}
+
+// measuredStart is startOf the captured run.
+func measuredStart(w *workload.Workload) trace.Time {
+	first := newFirsts(w)
+	for i := range w.Ops {
+		first.add(w.Ops[i].ID, w.Ops[i].Start)
+	}
+	return first.last()
+}
+
+// firsts is the first start of the first iteration by rank.
+type firsts struct {
+	workload *workload.Workload
+	of       []int32 // by op: its iteration
+	starts   []trace.Time
+}
+
+func newFirsts(w *workload.Workload) *firsts {
+	of, n := workload.IterationsOf(w)
+	if n == 0 {
+		of = make([]int32, len(w.Ops)) // all in one
+	}
+	return &firsts{w, of, slices.Repeat([]trace.Time{trace.Infinity}, w.World)}
+}
+
+func (f *firsts) add(op int32, start trace.Time) {
+	if f.of[op] == 0 {
+		at := &f.starts[f.workload.Ops[op].Rank]
+		*at = min(*at, start)
+	}
+}
+
+func (f *firsts) last() trace.Time {
+	var last trace.Time
+	for _, start := range f.starts {
+		if start != trace.Infinity {
+			last = max(last, start)
+		}
+	}
+	return last
+}
+
+// aligned are the runs with their first iterations at the same time, and what their times
+// were shifted by.
+func aligned(w *workload.Workload, runs []*trace.Run) (shifted []*trace.Run, shifts []trace.Time) {
+	views, starts := make([]layout.View, len(runs)), make([]trace.Time, len(runs))
+	for i, run := range runs {
+		views[i], starts[i] = layout.View{Run: run}, startOf(w, run)
+	}
+	layout.Align(views, starts)
+	for _, v := range views {
+		run := *v.Run
+		run.Spans, run.End = slices.Clone(run.Spans), run.End+v.Offset
+		for k := range run.Spans {
+			run.Spans[k].Start += v.Offset
+			run.Spans[k].End += v.Offset
+		}
+		shifted, shifts = append(shifted, &run), append(shifts, v.Offset)
+	}
+	return shifted, shifts
 }
 
 // viewsOf are the runs of the selected strategies, or all.

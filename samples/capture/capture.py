@@ -94,11 +94,13 @@ def halton(i, base):
 
 
 def spread_gemms(count):
-    """M, N, K that cover the sizes from 128 to 32768 evenly, on a logarithmic scale, from 15 to 3000 GFLOP."""
+    """M, N, K that cover the sizes of layers evenly, on a logarithmic scale, and of their chunks: 256 to 32768 rows, 1024 to
+    32768 columns and depth, 15 to 3000 GFLOP."""
     found, i = [], 0
     while len(found) < count:
         i += 1
-        m, n, k = (round(128 * 256 ** halton(i, base) / 64) * 64 for base in (2, 3, 5))
+        m = round(256 * 128 ** halton(i, 2) / 64) * 64
+        n, k = (round(1024 * 32 ** halton(i, base) / 128) * 128 for base in (3, 5))
         if 15e9 <= 2 * m * n * k <= 3e12:
             found.append((m, n, k))
     return found

@@ -24,7 +24,7 @@ tmux -L overlapse-pictures new-session -d -x 130 -y 40 "TERM=tmux-256color COLOR
 sleep 5
 tmux -L overlapse-pictures send-keys Down Down Space # the workgroups of rank 0
 sleep 1
-tmux -L overlapse-pictures capture-pane -e -p >"$scratch/screen.txt"
+tmux -L overlapse-pictures capture-pane -e -N -p >"$scratch/screen.txt"
 aha --black --title terminal -f "$scratch/screen.txt" |
 	sed 's|<pre>|<pre style="font: 14px/1.15 DejaVu Sans Mono, monospace; margin: 8px">|' >"$scratch/screen.html"
 picture 1120 670 "$scratch/screen.html" "$here/terminal.png"

@@ -57,7 +57,25 @@ const fillCategory = "gpu_memset"
 // Write writes the run as Chrome trace events, which Perfetto and chrome://tracing
 // open: a process per rank, a thread per lane, an arrow from each launch to the
 // launched work. Times are exact. Read returns the same run, except for its ledger.
-func Write(w io.Writer, run *trace.Run) error {
+func Write(w io.Writer, run *trace.Run) error { return WriteWith(w, run, nil, nil) }
+
+// A Flow is a further arrow between two spans, such as from a put to the wait that it ends.
+type Flow struct {
+	From, To   trace.SpanID
+	Left, Came trace.Time // where the arrow begins and ends, within the spans
+	Name       string
+}
+
+// A Counter is a quantity of a rank over time. Each value holds until the next.
+type Counter struct {
+	Rank   int32 // row of Run.Ranks
+	Name   string
+	At     []trace.Time
+	Values []float64
+}
+
+// WriteWith is Write with further arrows and with counters. Read skips them.
+func WriteWith(w io.Writer, run *trace.Run, flows []Flow, counters []Counter) error {
 	head, err := json.Marshal(nativeHeader{
 		Version:   nativeVersion,
 		Name:      run.Name,
@@ -84,6 +102,15 @@ func Write(w io.Writer, run *trace.Run) error {
 	for i := range run.Spans {
 		out.span(trace.SpanID(i))
 		out.arrow(trace.SpanID(i))
+	}
+	for i, f := range flows {
+		out.link("s", len(run.Spans)+i, f.From, f.Left, f.Name)
+		out.link("f", len(run.Spans)+i, f.To, f.Came, f.Name)
+	}
+	for _, c := range counters {
+		for i, at := range c.At {
+			out.value(c.Rank, c.Name, at, c.Values[i])
+		}
 	}
 	out.b = append(out.b, "\n]}\n"...)
 	out.flush()
@@ -260,6 +287,34 @@ func (w *writer) arrow(id trace.SpanID) {
 	}
 	w.flow("s", id, w.run.Spans[from])
 	w.flow("f", id, s)
+}
+
+// link writes one end of a further arrow. An end must lie before the end of its slice.
+func (w *writer) link(phase string, id int, span trace.SpanID, at trace.Time, name string) {
+	s := w.run.Spans[span]
+	w.next()
+	w.raw(`{"ph":"`)
+	w.raw(phase)
+	w.raw(`","bp":"e","cat":"overlapse","name":`)
+	w.str(name)
+	w.field("id", int64(id)+1)
+	w.place(s)
+	w.raw(`,"ts":`)
+	w.b = appendMicros(w.b, max(s.Start, min(at, s.End-1)))
+	w.raw(`}`)
+}
+
+// value writes a point of a counter.
+func (w *writer) value(rank int32, name string, at trace.Time, value float64) {
+	w.next()
+	w.raw(`{"ph":"C","name":`)
+	w.str(name)
+	w.field("pid", int64(rank)+1)
+	w.raw(`,"ts":`)
+	w.b = appendMicros(w.b, at)
+	w.raw(`,"args":{"value":`)
+	w.b = strconv.AppendFloat(w.b, value, 'g', 6, 64)
+	w.raw(`}}`)
 }
 
 func (w *writer) flow(phase string, id trace.SpanID, s trace.Span) {

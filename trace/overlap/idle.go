@@ -25,6 +25,22 @@ type Causes struct {
 	Unknown trace.Time `json:"unknown_ns"`
 }
 
+// A Part is the part of idle time that has one cause.
+type Part struct {
+	Name string
+	Time trace.Time
+}
+
+// list is the causes in the order in which they follow each other in a gap.
+func (c *Causes) list() []Part {
+	return []Part{{"host", c.Host}, {"host synchronization", c.Sync}, {"launch", c.Launch}, {"dependency or dispatch", c.Queued}, {"unknown", c.Unknown}}
+}
+
+// Parts lists the causes that have time.
+func (c Causes) Parts() []Part {
+	return slices.DeleteFunc(c.list(), func(p Part) bool { return p.Time == 0 })
+}
+
 // idle finds the causes of the gaps between the work of a rank. The cause of a
 // gap is that of the work that ends it; of several that start together, the
 // first issued.

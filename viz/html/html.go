@@ -32,12 +32,13 @@ import (
 // A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
 type Report struct {
 	Title      string
-	Verdict    string     // the recommendation in one or two sentences; may be ""
-	Facts      []Fact     // shown below the title: machine, capture, model error
-	Strategies []Bar      // in the order they are shown
-	Captured   trace.Time // the captured schedule's time, which changes are measured against; 0: show none
-	Runs       []Named    // in the order they are shown, one below the other on one time axis
-	Tables     []Table    // idle causes, evidence, ledger
+	Verdict    []string      // the recommendation, then how sure it is, why, and what to do
+	Facts      []Fact        // shown below the title: machine, capture, model error
+	Strategies []Bar         // in the order they are shown
+	Captured   trace.Time    // the captured schedule's time, which changes are measured against; 0: show none
+	Runs       []Named       // in the order they are shown, one below the other on one time axis
+	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
+	Tables     []Table       // idle causes, evidence, ledger
 }
 
 // A Fact is a short statement about the whole report.
@@ -66,6 +67,7 @@ type Named struct {
 	Name    string
 	Note    string // printed next to its time: "−22.8 %"; may be ""
 	Run     *trace.Run
+	Start   trace.Time   // of its first iteration: timelines show all runs from there
 	Gaps    []layout.Gap // why queues were stalled, where known
 	Cluster int          // workgroups that compute one slice together, for the order of rows; 0: 16
 }
@@ -122,7 +124,6 @@ type view struct {
 	Style                 template.CSS
 	Data, ECharts, Script template.JS
 	EChartsVersion        string
-	Verdict               string
 	Bars                  *cells
 	Lanes, Workgroups     bool
 	Tables                []cells
@@ -144,13 +145,15 @@ func write(w io.Writer, rep Report, echarts string) error {
 		ECharts:        template.JS(echarts),
 		Script:         template.JS(script()),
 		EChartsVersion: EChartsVersion,
-		Verdict:        rep.Verdict,
 		Bars:           rep.strategyCells(),
 		Lanes:          d.Lanes != nil,
 		Workgroups:     d.Workgroups != nil,
 	}
 	v.Policy = policy(string(v.Script), echarts)
 	for _, t := range rep.Tables {
+		if len(t.Rows) == 0 {
+			continue
+		}
 		v.Tables = append(v.Tables, t.cells())
 	}
 	t, err := template.ParseFS(page, "page/page.html")
@@ -175,7 +178,7 @@ func pageFile(name string) string {
 func script() string {
 	var b strings.Builder
 	b.WriteString("\"use strict\";\n(() => {\n")
-	for _, name := range []string{"data.js", "paint.js", "timeline.js", "input.js", "page.js"} {
+	for _, name := range []string{"data.js", "paint.js", "timeline.js", "input.js", "address.js", "page.js"} {
 		b.WriteString(pageFile(name))
 	}
 	b.WriteString("})();\n")

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,8 +157,8 @@ func TestHostileText(t *testing.T) {
 		}
 	}
 	d := document(t, page)
-	if want := strings.ToValidUTF8(evil(3), "\ufffd"); d.Names[1] != want {
-		t.Errorf("the name reads %q, want %q", d.Names[1], want)
+	if want := strings.ToValidUTF8(evil(3), "\ufffd"); !slices.Contains(d.Names, want) {
+		t.Errorf("the names %q lack %q", d.Names, want)
 	}
 }
 

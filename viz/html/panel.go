@@ -25,6 +25,7 @@ type data struct {
 	Kinds      []kind         `json:"kinds"`
 	Names      []string       `json:"names"`   // of spans; [0] is ""
 	Details    []string       `json:"details"` // of spans; [0] is ""
+	Short      map[int]string `json:"short"`   // captions of names that are longer
 	Parts      []part         `json:"parts"`
 	Bars       []barName      `json:"bars"`
 	BarOption  map[string]any `json:"barOption"`
@@ -53,24 +54,28 @@ type panel struct {
 	FirstRows int            `json:"firstRows"` // of a section that are shown at first; 0: all
 	Shown     []int          `json:"shown"`     // runs that are shown at first
 	Pick      string         `json:"pick"`      // group that is shown at first; "": all
+	Kernel    string         `json:"kernel"`    // likewise, of sections with a kernel
 	Note      string         `json:"note"`
 }
 
 // A section is the rows of one rank of one run.
 type section struct {
-	Run   int        `json:"run"`
-	Name  string     `json:"name"`  // of the run
-	Title string     `json:"title"` // the name with additional information
-	Time  string     `json:"time"`
-	Group string     `json:"group"`
-	End   trace.Time `json:"end"`
-	Rows  []row      `json:"rows"`
+	Run    int        `json:"run"`
+	Name   string     `json:"name"`  // of the run
+	Title  string     `json:"title"` // the name with additional information
+	Time   string     `json:"time"`
+	Group  string     `json:"group"`
+	Kernel string     `json:"kernel"` // the part of the step that the rows compare; "": all
+	End    trace.Time `json:"end"`
+	Rows   []row      `json:"rows"`
 }
 
 type row struct {
 	Label   string `json:"label"`
 	Cluster bool   `json:"cluster,omitempty"` // the first of a cluster
 	Detail  bool   `json:"detail,omitempty"`  // hidden by default
+	Strip   bool   `json:"strip,omitempty"`   // states of the rank, not a lane
+	Nth     int    `json:"nth,omitempty"`     // number of a workgroup below its kernel
 	Spans   int    `json:"spans"`
 	Marks   int    `json:"marks"`
 
@@ -193,12 +198,14 @@ func (p *panel) fit(d *dictionary, most int) {
 	p.Note += ", in the colour that fills most of them. The trace has them all."
 }
 
-// each calls f for the rows of every section from the first one on.
+// each calls f for the rows of every section from the first workgroup of a kernel on.
 func (p *panel) each(first int, f func(*row)) {
 	for i := range p.Sections {
 		rows := p.Sections[i].Rows
-		for j := min(first, len(rows)); j < len(rows); j++ {
-			f(&rows[j])
+		for j := range rows {
+			if rows[j].Nth >= first {
+				f(&rows[j])
+			}
 		}
 	}
 }

@@ -34,7 +34,7 @@ func kinds() []kind {
 			k.Ink = white
 		}
 		switch c {
-		case layout.Wait:
+		case layout.Wait, layout.Vacant:
 			k.Height = 0.4
 		case layout.Store, layout.Copy:
 			k.Height = 0.75
@@ -106,7 +106,12 @@ func newData(rep Report) (data, error) {
 	var err, err2 error
 	out.Lanes, err = rep.lanes(d)
 	out.Workgroups, err2 = rep.workgroups(d)
-	out.Names, out.Details = d.names, d.details
+	out.Names, out.Details, out.Short = d.names, d.details, map[int]string{}
+	for i, name := range d.names {
+		if short := layout.ShortName(name); short != name {
+			out.Short[i] = short
+		}
+	}
 	return out, errors.Join(err, err2)
 }
 
@@ -119,7 +124,9 @@ func (r Report) firstShown() []int {
 	if len(shown) <= 4 {
 		return shown
 	}
-	slices.SortStableFunc(shown[1:], func(a, b int) int { return cmp.Compare(r.Runs[a].Run.End, r.Runs[b].Run.End) })
+	slices.SortStableFunc(shown[1:], func(a, b int) int {
+		return cmp.Compare(r.Runs[a].Run.End-r.Runs[a].Start, r.Runs[b].Run.End-r.Runs[b].Start)
+	})
 	shown = shown[:4]
 	slices.Sort(shown)
 	return shown
@@ -127,11 +134,24 @@ func (r Report) firstShown() []int {
 
 func (r Report) section(run int, group string) section {
 	n := r.Runs[run]
-	time := strings.TrimSpace(layout.Short(n.Run.End) + "  " + n.Note)
+	time, title := layout.Short(n.Run.End-n.Start), n.Name
 	if n.Run.Estimated != "" {
 		time = "est. " + time
 	}
-	return section{Run: run, Name: n.Name, Title: n.Name, Group: group, End: n.Run.End, Time: time}
+	if n.Note != "" {
+		title += " · " + n.Note
+	}
+	return section{Run: run, Name: n.Name, Title: title, Group: group, End: n.Run.End, Time: time}
+}
+
+// views are the runs, all from their starts.
+func (r Report) views() []layout.View {
+	views, starts := make([]layout.View, len(r.Runs)), make([]trace.Time, len(r.Runs))
+	for i, n := range r.Runs {
+		views[i], starts[i] = layout.View{Run: n.Run, Gaps: n.Gaps}, n.Start
+	}
+	layout.Align(views, starts)
+	return views
 }
 
 // lanes is the timeline of every rank's queues, engines and links. Host
@@ -139,14 +159,19 @@ func (r Report) section(run int, group string) section {
 func (r Report) lanes(d *dictionary) (*panel, error) {
 	p := &panel{RowHeight: 20, Shown: r.firstShown()}
 	rows := 0 // that would be shown of all ranks
-	for run, n := range r.Runs {
-		t := layout.New([]layout.View{{Run: n.Run, Gaps: n.Gaps}})
+	for run, v := range r.views() {
+		n, t := r.Runs[run], layout.New([]layout.View{v})
 		texts := newTexts(n.Run, d)
 		for i := range t.Rows {
 			at := &t.Rows[i]
 			switch {
 			case at.Kind == layout.RankHeading:
 				p.Sections = append(p.Sections, r.section(run, shortRank(at.Label)))
+				s := &p.Sections[len(p.Sections)-1]
+				s.End += v.Offset
+				if at.Strip {
+					s.Rows = append(s.Rows, stripRow(t, i, d))
+				}
 			case at.Kind == layout.LaneRow && onPage(n.Run.Lanes[at.Lane].Kind) && len(at.Spans) > 0:
 				s := &p.Sections[len(p.Sections)-1]
 				s.Rows = append(s.Rows, laneRow(t, i, texts))
@@ -156,7 +181,9 @@ func (r Report) lanes(d *dictionary) (*panel, error) {
 			}
 		}
 	}
-	p.Sections = slices.DeleteFunc(p.Sections, func(s section) bool { return len(s.Rows) == 0 })
+	p.Sections = slices.DeleteFunc(p.Sections, func(s section) bool {
+		return !slices.ContainsFunc(s.Rows, func(r row) bool { return !r.Strip })
+	})
 	if rows > 60 && len(p.Sections) > 0 {
 		p.Pick = p.Sections[0].Group
 	}
@@ -173,17 +200,28 @@ func shortRank(label string) string {
 	return short
 }
 
+// stripRow is what a rank did over time: its states instead of its lanes.
+func stripRow(t *layout.Timeline, i int, d *dictionary) row {
+	out := row{Label: "overlap", Strip: true}
+	for _, id := range t.Rows[i].Spans {
+		s := t.Span(i, id)
+		shift := t.Offset(i)
+		out.spans = append(out.spans, segment{s.Start + shift, s.End + shift, uint8(t.Class(i, id)), d.name(t.Run(i).NameOf(s)), 0})
+	}
+	return out
+}
+
 func laneRow(t *layout.Timeline, i int, texts *texts) row {
-	run, lane := t.Run(i), t.Run(i).Lanes[t.Rows[i].Lane]
+	run, lane, shift := t.Run(i), t.Run(i).Lanes[t.Rows[i].Lane], t.Offset(i)
 	out := row{Label: t.Rows[i].Label, Detail: lane.Kind == trace.Annotation}
 	flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
 		s := run.Spans[id]
-		out.spans = append(out.spans, segment{from, to, uint8(t.Class(i, id)), texts.name(s), texts.detail(s)})
+		out.spans = append(out.spans, segment{from + shift, to + shift, uint8(t.Class(i, id)), texts.name(s), texts.detail(s)})
 	})
 	var gaps []segment
 	for _, g := range t.Views[0].Gaps {
 		if lane.Kind == trace.Queue && lane.Sub == 0 && g.Rank == lane.Rank && g.Queue == lane.ID {
-			gaps = append(gaps, segment{g.From, g.To, gapKind(), texts.dictionary.name("stalled: " + g.Cause), texts.dictionary.detail(g.Note)})
+			gaps = append(gaps, segment{g.From + shift, g.To + shift, gapKind(), texts.dictionary.name("stalled: " + g.Cause), texts.dictionary.detail(g.Note)})
 		}
 	}
 	out.spans = between(out.spans, gaps)

@@ -13,7 +13,7 @@ func sample() Report {
 	return Report{
 		Title:    "GEMM + AllToAll on 2 × H200",
 		Facts:    []Fact{{"machine", "h200x2"}, {"identity replay", "worst error 0.4 %"}},
-		Verdict:  "predicted fastest: fused order=aware, 30.0 % less than the captured schedule (confidence medium: &c.)",
+		Verdict:  []string{"predicted fastest: fused order=aware, 30.0 % less than the captured schedule (confidence medium: &c.)", "fused changes exposed communication"},
 		Captured: 100_000,
 		Strategies: []Bar{
 			{Name: "captured", Time: 100_000, Parts: Parts{Compute: 60_000, Exposed: 35_000, Copies: 2000}},

@@ -8,40 +8,108 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// workgroups is Figure 11 for every rank of every run that has workgroups: of
-// the kernel that sends most to peers, else of that with the most workgroups.
-// Its time axis starts with the kernel, so that runs can be compared. The runs
-// that send something are shown first.
+// workgroups compares the workgroups of runs on parts of the step, each from the start of
+// its first kernel, on every rank that has some. Runs without operations, such as
+// captured ones, show Figure 11 of the kernel that sends most to peers instead.
 func (r Report) workgroups(d *dictionary) (*panel, error) {
-	p := &panel{RowHeight: 15, FirstRows: 32}
-	var others []int
-	for run, n := range r.Runs {
-		senders := senders(n.Run)
-		before := len(p.Sections)
-		sends := false
-		for rank := range n.Run.Ranks {
-			f := layout.Figure{Rank: int32(rank), Kernel: senders[rank], Cluster: n.Cluster, Rows: -1}
-			t, err := layout.Figure11(layout.View{Run: n.Run}, f)
-			if err != nil {
-				continue // this rank has no workgroups
-			}
-			sends = sends || senders[rank] != ""
-			p.Sections = append(p.Sections, r.figure(t, run, d))
+	p := &panel{RowHeight: 15, FirstRows: 16}
+	for rank := range r.ranks() {
+		parts := r.Parts
+		if parts == nil {
+			parts = layout.PartsOf(r.layoutViews(), rank)
 		}
-		switch {
-		case sends:
-			p.Shown = append(p.Shown, run)
-		case len(p.Sections) > before:
-			others = append(others, run)
+		for _, part := range parts {
+			r.compared(p, rank, part, d)
 		}
 	}
+	if len(p.Sections) == 0 {
+		p.FirstRows = 32
+		r.captured(p, d)
+	}
+	p.Shown = r.firstShown()
 	if len(p.Sections) > 0 {
-		p.Pick = p.Sections[0].Group
-	}
-	if len(p.Shown) == 0 {
-		p.Shown = others[:min(2, len(others))]
+		p.Pick, p.Kernel = p.Sections[0].Group, p.Sections[0].Kernel
 	}
 	return p.finish(d)
+}
+
+// ranks is the largest number of ranks of a run.
+func (r Report) ranks() int32 {
+	n := 0
+	for _, run := range r.Runs {
+		n = max(n, len(run.Run.Ranks))
+	}
+	return int32(n)
+}
+
+func (r Report) layoutViews() []layout.View {
+	var views []layout.View
+	for _, n := range r.Runs {
+		views = append(views, layout.View{Run: n.Run, Name: n.Name, Gaps: n.Gaps})
+	}
+	return views
+}
+
+// compared adds a section for each run that has the part, if one of them has workgroups.
+func (r Report) compared(p *panel, rank int32, part layout.Part, d *dictionary) {
+	var sections []section
+	workgroups := false
+	for run, v := range r.layoutViews() {
+		if int(rank) >= len(v.Run.Ranks) {
+			continue
+		}
+		t, err := layout.Compared([]layout.View{v}, rank, part, -1)
+		if err != nil {
+			continue // this run does not have the part
+		}
+		s := r.section(run, fmt.Sprintf("rank %d", v.Run.RankID(rank)))
+		s.Kernel, s.End, s.Time = part.Name, t.End, layout.Short(t.End)
+		s.Title = v.Name + " · " + layout.Short(t.End)
+		if len(sections) > 0 {
+			s.Title += fmt.Sprintf(", %s against %s", percent(float64(t.End)/float64(sections[0].End)-1), sections[0].Name)
+		}
+		if gaps := t.Rows[0].Gaps; gaps != "" {
+			s.Title += " · " + gaps
+		}
+		nth := 0
+		for i := range t.Rows {
+			switch t.Rows[i].Kind {
+			case layout.GroupHeading:
+				s.Rows = append(s.Rows, kernelRow(t, i, d))
+				nth = 0
+			case layout.LaneRow:
+				row := workgroupRow(t, i, d)
+				row.Nth = nth
+				s.Rows = append(s.Rows, row)
+				nth++
+				workgroups = true
+			}
+		}
+		sections = append(sections, s)
+	}
+	if workgroups {
+		p.Sections = append(p.Sections, sections...)
+	}
+}
+
+// kernelRow is a kernel or copy above its workgroups.
+func kernelRow(t *layout.Timeline, i int, d *dictionary) row {
+	id := t.Rows[i].Spans[0]
+	s, shift := t.Span(i, id), t.Offset(i)
+	return row{Label: t.Rows[i].Label, Cluster: true, spans: []segment{{s.Start + shift, s.End + shift, uint8(t.Class(i, id)), d.name(t.Run(i).NameOf(s)), 0}}}
+}
+
+// captured adds Figure 11 of every rank of every run that has workgroups.
+func (r Report) captured(p *panel, d *dictionary) {
+	for run, n := range r.Runs {
+		senders := senders(n.Run)
+		for rank := range n.Run.Ranks {
+			f := layout.Figure{Rank: int32(rank), Kernel: senders[rank], Cluster: n.Cluster, Rows: -1}
+			if t, err := layout.Figure11(layout.View{Run: n.Run}, f); err == nil { // else this rank has no workgroups
+				p.Sections = append(p.Sections, r.figure(t, run, d))
+			}
+		}
+	}
 }
 
 // senders is, by rank row, the name of the kernel whose workgroups compute most
@@ -87,7 +155,7 @@ func (r Report) figure(t *layout.Timeline, run int, d *dictionary) section {
 			continue
 		}
 		out := workgroupRow(t, i, d)
-		out.Cluster = cluster && len(s.Rows) > 0
+		out.Nth, out.Cluster = len(s.Rows), cluster && len(s.Rows) > 0
 		cluster = false
 		s.Rows = append(s.Rows, out)
 	}
@@ -112,10 +180,10 @@ func outermost(r *trace.Run, s trace.Span) trace.Span {
 }
 
 func workgroupRow(t *layout.Timeline, i int, d *dictionary) row {
-	run := t.Run(i)
+	run, shift := t.Run(i), t.Offset(i)-t.Start
 	out := row{Label: t.Rows[i].Label}
 	add := func(to *[]segment, id trace.SpanID, kind uint8, from, until trace.Time) {
-		*to = append(*to, segment{from - t.Start, until - t.Start, kind, d.name(workgroupText(run, id)), tile(run, id)})
+		*to = append(*to, segment{from + shift, until + shift, kind, d.name(workgroupText(run, id)), tile(run, id)})
 	}
 	flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
 		if from == to && run.Spans[id].Kind != trace.Workgroup {

@@ -11,16 +11,19 @@ type Class uint8
 
 // The classes, from Idle to what decides a tie last.
 const (
-	Idle   Class = iota // nothing ran
-	Local               // compute whose result stays here, or whose destination is unknown
-	Remote              // compute whose result goes to a peer
-	Comm                // a communication kernel, or bytes under way on a link
-	Copy                // a copy or fill by an engine
-	Store               // storing a result, here or at a peer
-	Put                 // issuing a non-blocking put
-	Wait                // holding a slot for a flag
-	Host                // a call on a host thread
-	Marker              // a range that a program named
+	Idle    Class = iota // nothing ran
+	Local                // compute whose result stays here, or whose destination is unknown
+	Remote               // compute whose result goes to a peer
+	Comm                 // a communication kernel, or bytes under way on a link
+	Copy                 // a copy or fill by an engine
+	Store                // storing a result, here or at a peer
+	Put                  // issuing a non-blocking put
+	Wait                 // holding a slot for a flag
+	Host                 // a call on a host thread
+	Marker               // a range that a program named
+	Overlap              // compute, and communication or a copy at once; on a strip
+	Memory               // limited by memory
+	Vacant               // nothing ran, for a known reason: a slot without workgroup, a rank without work
 	numClasses
 )
 
@@ -30,6 +33,7 @@ type Ink struct {
 	Name   string
 	RGB    uint32 // 0xRRGGBB; Okabe and Ito's palette, which people without red or green cones can tell apart
 	Ansi   uint8  // the nearest of the 256 terminal colours
+	Basic  uint8  // one of the 8 terminal colours; with Shade or Letter it is different for every class
 	Letter byte   // in ASCII
 	Shade  rune   // one cell wide, in Unicode without colour
 	Dark   bool   // text on it is light
@@ -37,20 +41,24 @@ type Ink struct {
 
 var inks = [numClasses]Ink{
 	Idle:   {Name: "idle", RGB: 0x000000, Ansi: 16, Letter: ' ', Shade: ' ', Dark: true},
-	Local:  {Name: "compute", RGB: 0x56B4E9, Ansi: 74, Letter: 'C', Shade: '█'},
-	Remote: {Name: "compute for a peer", RGB: 0xE69F00, Ansi: 178, Letter: 'R', Shade: '▓'},
-	Comm:   {Name: "communication", RGB: 0xCC79A7, Ansi: 175, Letter: 'X', Shade: '▚'},
-	Copy:   {Name: "copy", RGB: 0x0072B2, Ansi: 25, Letter: 'D', Shade: '▤', Dark: true},
-	Store:  {Name: "store", RGB: 0xF0E442, Ansi: 221, Letter: 'S', Shade: '▒'},
-	Put:    {Name: "put", RGB: 0xD55E00, Ansi: 166, Letter: 'P', Shade: '▞', Dark: true},
-	Wait:   {Name: "wait", RGB: 0x999999, Ansi: 246, Letter: '.', Shade: '░'},
-	Host:   {Name: "host", RGB: 0x009E73, Ansi: 35, Letter: 'H', Shade: '▥', Dark: true},
-	Marker: {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Letter: '=', Shade: '═', Dark: true},
+	Local:  {Name: "compute", RGB: 0x56B4E9, Ansi: 74, Basic: 6, Letter: 'C', Shade: '█'},
+	Remote: {Name: "compute for a peer", RGB: 0xE69F00, Ansi: 178, Basic: 3, Letter: 'R', Shade: '▓'},
+	Comm:   {Name: "communication", RGB: 0xCC79A7, Ansi: 175, Basic: 5, Letter: 'X', Shade: '▚'},
+	Copy:   {Name: "copy", RGB: 0x0072B2, Ansi: 25, Basic: 4, Letter: 'D', Shade: '▤', Dark: true},
+	Store:  {Name: "store", RGB: 0xF0E442, Ansi: 221, Basic: 7, Letter: 'S', Shade: '▒'},
+	Put:    {Name: "put", RGB: 0xD55E00, Ansi: 166, Basic: 1, Letter: 'P', Shade: '▞', Dark: true},
+	Wait:   {Name: "wait", RGB: 0x999999, Ansi: 246, Basic: 7, Letter: '.', Shade: '░'},
+	Host:   {Name: "host", RGB: 0xB08D57, Ansi: 137, Basic: 2, Letter: 'H', Shade: '▥'},
+	Marker: {Name: "marker", RGB: 0x4D4D4D, Ansi: 239, Basic: 4, Letter: '=', Shade: '═', Dark: true},
+
+	Overlap: {Name: "overlapped", RGB: 0x009E73, Ansi: 35, Basic: 2, Letter: 'O', Shade: '▦', Dark: true},
+	Memory:  {Name: "memory", RGB: 0x6A51A3, Ansi: 61, Basic: 3, Letter: 'M', Shade: '▩', Dark: true},
+	Vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·'},
 }
 
 // Classes lists every class but Idle, in the order of a legend.
 func Classes() []Class {
-	return []Class{Local, Remote, Store, Put, Wait, Comm, Copy, Host, Marker}
+	return []Class{Local, Remote, Store, Put, Wait, Overlap, Comm, Copy, Host, Memory, Marker, Vacant}
 }
 
 // Ink returns how to draw the class.
@@ -101,13 +109,36 @@ func classOf(r *trace.Run, s trace.Span) Class {
 		return Put
 	case trace.PhaseWait:
 		if s.Vacant() {
-			return Idle
+			return Vacant
 		}
 		return Wait
 	case trace.HostCall, trace.Launch:
 		return Host
 	}
+	if l := &r.Lanes[s.Lane]; l.Kind == trace.Annotation && r.Simulated && (l.Name == stripName || l.Name == limitName) {
+		return stateOf(r.Names[s.Name])
+	}
 	return Marker
+}
+
+// limitName is the name of the lane on which a simulation records what limited a rank.
+const limitName = "limited by"
+
+// stateOf is the class of a state of a rank: on its strip, or what limited it.
+func stateOf(name string) Class {
+	switch name {
+	case "compute":
+		return Local
+	case "overlapped":
+		return Overlap
+	case "communication", "exposed communication", "egress", "ingress", "nic egress", "nic ingress":
+		return Comm
+	case "copies", "exposed copies", "dma":
+		return Copy
+	case "memory", "cache":
+		return Memory
+	}
+	return Vacant
 }
 
 // destination is Remote for work whose result goes to another rank than its own.

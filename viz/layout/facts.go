@@ -59,7 +59,7 @@ func (f *facts) kernel(id trace.SpanID, k *trace.Kernel) {
 	}
 	f.count("registers", int64(k.Registers), "a thread")
 	f.count("shared memory", int64(k.Shared), "bytes a workgroup")
-	f.count("stream", k.Stream, "")
+	f.count("stream", max(0, k.Stream), "") // a simulation numbers streams that it adds from -1 down
 	f.count("priority", int64(k.Priority), "")
 	f.operator(k.Op)
 	f.count("correlation", k.Correlation, "")

@@ -169,12 +169,17 @@ func TestKernelName(t *testing.T) {
 		{"void at::native::vectorized_elementwise_kernel<4, at::native::F<float>>(int, T)", "vectorized_elementwise_kernel"},
 		{"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"},
 		{"Cijk_Ailk_Bljk_MT256x128x64", "Cijk_Ailk_Bljk_MT256x128x64"},
+		{"void cutlass::device_kernel<at::cuda::detail::enable_3x_kernel_for_sm9x<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4, cute::tuple<cute::C<2>, cute::C<1>, cute::C<1>>, X>, cute::tuple<cute::C<128>, cute::C<256>, cute::C<64> >, T>>>>(Params)", "GemmUniversal 128x256x64"},
+		{"void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_32x3_tn_align8>(T)", "cutlass_80_tensorop_bf16_s16816gemm_bf16_256x128_32x3_tn_align8"},
+		{"void cutlass::device_kernel<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>, cute::C<1>, cute::C<1>>, cute::tuple<cute::C<(int)128>, cute::C<(int)176>, cute::C<(int)128>>>>>(T)", "FlashAttnFwdSm90 128x176x128"},
+		{"device_kernel<", "device_kernel"},
+		{"device_kernel(int)", "device_kernel"},
 		{"<lambda>", "<lambda>"},
 		{"a::", "a::"},
 		{"", ""},
 	} {
-		if got := kernelName(c.in); got != c.want {
-			t.Errorf("kernelName(%q) = %q, want %q", c.in, got, c.want)
+		if got := ShortName(c.in); got != c.want {
+			t.Errorf("ShortName(%q) = %q, want %q", c.in, got, c.want)
 		}
 	}
 }
@@ -195,8 +200,8 @@ func TestRowsOf(t *testing.T) {
 	for i, row := range tl.Rows {
 		fmt.Fprintf(&got, "%s%s %d-%d %d\n", strings.Repeat("  ", row.Depth), row.Label, i, row.After, len(row.Spans))
 	}
-	want := `a 0-11 4
-  rank 0 1-9 3
+	want := `a 0-11 5
+  rank 0 1-9 4
     stream 7 2-3 1
     stream 20 3-4 1
     engine 0 4-5 1
@@ -206,8 +211,8 @@ func TestRowsOf(t *testing.T) {
       thread 1 8-9 1
   rank 1 9-11 1
     stream 20 10-11 1
-b 11-22 4
-  rank 0 12-20 3
+b 11-22 5
+  rank 0 12-20 4
     stream 7 13-14 1
     stream 20 14-15 1
     engine 0 15-16 1
@@ -245,8 +250,8 @@ func TestAlign(t *testing.T) {
 	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: b.AddRank(trace.Rank{}), Peer: trace.None})
 	b.Add(trace.Span{End: 5, Kind: trace.Compute, Lane: lane, Parent: trace.None, Attr: trace.None})
 	views := []View{{Run: twoRanks()}, {Run: b.Finish(trace.Options{})}, {Run: &trace.Run{}}}
-	Align(views)
-	for i, want := range []trace.Time{0, 100_000, 100_000} { // the GEMM starts at 100 µs
+	Align(views, []trace.Time{100_000, 2, 0})
+	for i, want := range []trace.Time{-10_000, 89_998, 90_000} { // the host starts at 10 µs
 		if views[i].Offset != want {
 			t.Errorf("view %d is shifted by %d, want %d", i, views[i].Offset, want)
 		}

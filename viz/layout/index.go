@@ -99,7 +99,8 @@ type edge struct {
 
 func (t *Timeline) cursor(row int) cursor {
 	r := &t.Rows[row]
-	c := cursor{run: t.Views[r.View].Run, classes: t.classes[r.View]}
+	run, classes := t.spansOf(r)
+	c := cursor{run: run, classes: classes}
 	c.starts = tallier{order: r.Spans, kept: r.index.started}
 	c.stops = tallier{order: r.index.ends, kept: r.index.stopped, ends: true}
 	c.at = -trace.Infinity

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,25 +37,76 @@ func (t *Timeline) Caption(row int, id trace.SpanID) string {
 	case name == "" || s.Kind.InKernel() && s.Parent != trace.None && s.Name == r.Spans[s.Parent].Name:
 		return s.Kind.String()
 	case s.Kind == trace.Compute || s.Kind == trace.Collective:
-		return kernelName(name)
+		return ShortName(name)
 	}
 	return name
 }
 
-// kernelName is the identifier in a C++ signature.
-func kernelName(s string) string {
+// wrappers are kernels of libraries that run the type they are instantiated with: it,
+// not they, says which kernel it is.
+var wrappers = []string{"device_kernel", "Kernel", "Kernel2", "kernel", "enable_3x_kernel_for_sm9x", "enable_sm90_or_later", "enable_2x_kernel_for_sm89"}
+
+// ShortName is the identifier in a C++ signature; of a wrapper of CUTLASS the type
+// that it runs, with its tile: "GemmUniversal 128x256x64".
+func ShortName(s string) string {
 	short := strings.TrimPrefix(s, "void ")
 	short = strings.ReplaceAll(short, "(anonymous namespace)::", "")
-	if i := strings.IndexAny(short, "<("); i > 0 {
-		short = short[:i]
+	name, inner := identifier(short)
+	wrapped := false
+	for slices.Contains(wrappers, name) && inner != "" {
+		within, rest := identifier(inner)
+		if within == "" {
+			break
+		}
+		name, inner, wrapped = within, rest, true
 	}
-	if i := strings.LastIndex(short, "::"); i >= 0 {
-		short = short[i+2:]
+	if tile := tileOf(inner); wrapped && tile != "" {
+		name += " " + tile
 	}
-	if short == "" {
+	if name == "" {
 		return s
 	}
-	return short
+	return name
+}
+
+// identifier is the last name of a qualified one, and what follows it in angle brackets.
+func identifier(s string) (name, inner string) {
+	name = strings.TrimSpace(s)
+	if i := strings.IndexAny(name, "<(,>"); i > 0 {
+		if name[i] == '<' {
+			inner = name[i+1:]
+		}
+		name = name[:i]
+	}
+	if i := strings.LastIndex(name, "::"); i >= 0 {
+		name = name[i+2:]
+	}
+	return name, inner
+}
+
+// tileOf is the largest tuple of three constants in the template arguments of a
+// CUTLASS 3 kernel, which is its tile: cute::tuple<cute::C<128>, cute::C<256>, cute::C<64>>.
+func tileOf(s string) string {
+	const tuple, constant = "cute::tuple<", "cute::C<"
+	best, tile := 0, ""
+	for i := strings.Index(s, tuple); i >= 0; i = strings.Index(s, tuple) {
+		s = s[i+len(tuple):]
+		rest, volume := s, 1
+		var sides []string
+		for strings.HasPrefix(rest, constant) {
+			number, after, ok := strings.Cut(rest[len(constant):], ">")
+			number = strings.TrimPrefix(number, "(int)")
+			n, err := strconv.Atoi(number)
+			if !ok || err != nil || n < 1 || n > 4096 {
+				break
+			}
+			sides, volume, rest = append(sides, number), volume*n, strings.TrimLeft(after, ", ")
+		}
+		if len(sides) == 3 && volume > best {
+			best, tile = volume, strings.Join(sides, "x")
+		}
+	}
+	return tile
 }
 
 // Bytes writes a number of bytes with a binary prefix, exactly where it is a

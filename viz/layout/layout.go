@@ -37,25 +37,20 @@ type View struct {
 	Gaps   []Gap      // why queues were stalled, where known
 }
 
-// Align sets the offsets such that the first device work of every run starts
-// where that of the first run does: a capture begins with the host, a
-// simulation with the first kernel.
-func Align(views []View) {
-	for i := range views {
-		views[i].Offset = firstWork(views[0].Run) - firstWork(views[i].Run)
-	}
-}
-
-func firstWork(r *trace.Run) trace.Time {
-	for _, s := range r.Spans {
-		if s.Kind.OnDevice() {
-			return s.Start
+// Align sets the offsets such that all runs are at their starts, times of each run, at the
+// same time of the axis, and the first span of any is at 0. A capture begins with the
+// host, and its first iteration later than that of a simulation: from the start of the
+// run, the one would look longer than the other.
+func Align(views []View, starts []trace.Time) {
+	var lead trace.Time
+	for i, v := range views {
+		if len(v.Run.Spans) > 0 {
+			lead = max(lead, starts[i]-v.Run.Spans[0].Start)
 		}
 	}
-	if len(r.Spans) > 0 {
-		return r.Spans[0].Start
+	for i := range views {
+		views[i].Offset = lead - starts[i]
 	}
-	return 0
 }
 
 // A Gap is an interval in which a queue with work left had nothing running.
@@ -76,6 +71,7 @@ type Timeline struct {
 	Start, End trace.Time // of the axis; End > Start
 
 	classes [][]Class // by view, then span
+	strips  []strip   // by view; of a Figure 11 none
 }
 
 // A Row is one line of the timeline: a heading that sums up the rows below it,
@@ -85,12 +81,14 @@ type Row struct {
 	Kind   RowKind
 	Depth  int          // of indentation, from 0
 	View   int          // of Timeline.Views
+	Strip  bool         // a heading whose spans are the states of its ranks
 	Rank   int32        // row of Run.Ranks; None on the heading of a run
 	Lane   trace.LaneID // None on headings
 	Parent int          // row, or None
 	After  int          // the first row that is no descendant: descendants are Rows[i+1 : After]
 	Lanes  int          // lanes that a full cell represents: those of a group, the ranks of a run; else 1
 	Detail bool         // hidden by default
+	Gaps   string       // of the heading of a run in Compared: the largest intervals without computation
 
 	// Spans by start, each after the span it nests in. On a lane they nest or
 	// are disjoint; on a heading they overlap.
@@ -135,7 +133,7 @@ const (
 	StoreIssued                 // a store to a peer began; the store itself is drawn too
 	SliceDone                   // a slice that stays on this rank was complete
 	OtherMark
-	numMarks
+	NumMarks // how many kinds there are
 )
 
 // Glyph is the mark in Unicode, Letter in ASCII.
@@ -148,8 +146,19 @@ func (k MarkKind) String() string {
 	return [...]string{"put issued", "store to a peer", "local slice complete", "mark"}[k]
 }
 
-// Run is the run that the row shows.
-func (t *Timeline) Run(row int) *trace.Run { return t.Views[t.Rows[row].View].Run }
+// Run is the run that holds the row's spans.
+func (t *Timeline) Run(row int) *trace.Run {
+	run, _ := t.spansOf(&t.Rows[row])
+	return run
+}
+
+// spansOf is the run that holds a row's spans, and their classes.
+func (t *Timeline) spansOf(r *Row) (*trace.Run, []Class) {
+	if r.Strip {
+		return t.strips[r.View].run, t.strips[r.View].classes
+	}
+	return t.Views[r.View].Run, t.classes[r.View]
+}
 
 // Offset is what the row's run times are shifted by on the axis.
 func (t *Timeline) Offset(row int) trace.Time { return t.Views[t.Rows[row].View].Offset }
@@ -159,26 +168,28 @@ func (t *Timeline) Span(row int, id trace.SpanID) trace.Span { return t.Run(row)
 
 // Class is what a span of the row's run counts as.
 func (t *Timeline) Class(row int, id trace.SpanID) Class {
-	return t.classes[t.Rows[row].View][id]
+	_, classes := t.spansOf(&t.Rows[row])
+	return classes[id]
 }
 
 // Present lists the classes and the marks that occur on the rows, in the order of a legend.
 func (t *Timeline) Present() ([]Class, []MarkKind) {
 	var class [numClasses]bool
-	var mark [numMarks]bool
+	var mark [NumMarks]bool
 	for _, row := range t.Rows {
-		if row.Kind < LaneRow {
+		if row.Kind < LaneRow && !row.Strip {
 			continue
 		}
+		_, classes := t.spansOf(&row)
 		for _, id := range row.Spans {
-			class[t.classes[row.View][id]] = true
+			class[classes[id]] = true
 		}
 		for _, m := range row.Marks {
 			mark[m.Kind] = true
 		}
 	}
 	var marks []MarkKind
-	for k := range numMarks {
+	for k := range NumMarks {
 		if mark[k] {
 			marks = append(marks, k)
 		}

@@ -13,6 +13,7 @@ func New(views []View) *Timeline {
 	t := &Timeline{Views: views}
 	for v := range views {
 		t.classes = append(t.classes, classify(views[v].Run))
+		t.strips = append(t.strips, newStrip(views[v]))
 		t.addRun(v)
 	}
 	t.setRange()
@@ -182,9 +183,12 @@ func (t *Timeline) close(heading int, kind RowKind) {
 	t.closeOver(heading, func(r *Row) bool { return r.Kind == kind })
 }
 
-// closeRank sums up what a rank's device did: its queues, engines and links
-// where there are any, else its workgroups, else what there is.
+// closeRank makes the heading of a rank the strip of its states where it has one, else it
+// sums up its queues, engines and links, or its workgroups, or what there is.
 func (t *Timeline) closeRank(heading int) {
+	if t.addStates(heading) {
+		return
+	}
 	r := t.Run(heading)
 	device := func(row *Row) bool {
 		return row.Kind == LaneRow && r.Lanes[row.Lane].Kind != trace.Annotation
@@ -199,12 +203,30 @@ func (t *Timeline) closeRank(heading int) {
 	t.Rows[heading].Lanes = 1 // queues of one device: that one of them runs is busy enough
 }
 
+// addStates puts a rank's states on its heading. It reports false if there are none.
+func (t *Timeline) addStates(heading int) bool {
+	h := &t.Rows[heading]
+	strip := &t.strips[h.View]
+	if strip.run == nil || len(strip.ranks[h.Rank]) == 0 {
+		return false
+	}
+	h.Spans, h.Strip, h.After, h.Lanes = strip.ranks[h.Rank], true, len(t.Rows), 1
+	h.index = newIndex(strip.run, strip.classes, h.Spans)
+	return true
+}
+
 func (t *Timeline) closeOver(heading int, pick func(*Row) bool) {
 	h := &t.Rows[heading]
 	h.After = len(t.Rows)
 	var from []int
 	for i := heading + 1; i < h.After; i = t.Rows[i].After {
-		if pick(&t.Rows[i]) && len(t.Rows[i].Spans) > 0 {
+		if !pick(&t.Rows[i]) || len(t.Rows[i].Spans) == 0 {
+			continue
+		}
+		if t.Rows[i].Strip && !h.Strip { // the heading of ranks with states
+			h.Strip, from = true, nil
+		}
+		if t.Rows[i].Strip == h.Strip {
 			from = append(from, i)
 		}
 	}
@@ -222,7 +244,8 @@ func (t *Timeline) closeOver(heading int, pick func(*Row) bool) {
 	h.Spans = slices.Concat(lists...)
 	h.Lanes = max(h.Lanes, 1)
 	slices.Sort(h.Spans) // ids are in the order of starts
-	h.index = newIndex(t.Views[h.View].Run, t.classes[h.View], h.Spans)
+	run, classes := t.spansOf(h)
+	h.index = newIndex(run, classes, h.Spans)
 }
 
 // spansByLane lists each lane's spans by start. The lists share one array.

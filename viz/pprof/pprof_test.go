@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // draw builds a run from rows of "rank kind name |..AAA..|", a column a
@@ -70,7 +71,7 @@ func TestTimeAndWall(t *testing.T) {
 		"0 collective ring |..BBBB....|",
 		"1 compute    gemm |......AAAA|",
 	)
-	p := newProfile(run)
+	p := newProfile(run, nil)
 	if diff := cmp.Diff(map[string]int64{
 		"rank 0/compute/gemm":    4000,
 		"rank 0/collective/ring": 4000,
@@ -81,9 +82,9 @@ func TestTimeAndWall(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{
 		"rank 0/compute/gemm":    3000, // 2 alone, half of 2 shared
 		"rank 0/collective/ring": 3000,
-		"rank 0/idle":            4000,
+		"rank 0/idle/" + ends:    4000,
 		"rank 1/compute/gemm":    4000,
-		"rank 1/idle":            6000,
+		"rank 1/idle/" + ends:    6000,
 	}, sums(p, valueWall)); diff != "" {
 		t.Errorf("wall: -want +got\n%s", diff)
 	}
@@ -123,7 +124,7 @@ func fused() *trace.Run {
 }
 
 func TestPhasesShareTheKernelsTime(t *testing.T) {
-	p := newProfile(fused())
+	p := newProfile(fused(), nil)
 	want := map[string]int64{
 		"rank 0/compute/gemm_fused/compute phase": 6000,
 		"rank 0/compute/gemm_fused/store":         1000,
@@ -149,7 +150,7 @@ func TestWorkgroupsWithoutKernel(t *testing.T) {
 	lane := b.Lane(trace.Lane{Kind: trace.Slot, Rank: b.AddRank(trace.Rank{ID: trace.None}), Peer: trace.None})
 	w := b.Add(trace.Span{End: 100, Name: b.Intern("emb_pool"), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Workgroup})
 	b.Add(trace.Span{End: 60, Lane: lane, Parent: w, Attr: trace.None, Kind: trace.PhaseCompute})
-	got := sums(newProfile(b.Finish(trace.Options{})), valueSlots)
+	got := sums(newProfile(b.Finish(trace.Options{}), nil), valueSlots)
 	want := map[string]int64{
 		"rank 0/workgroup/emb_pool/compute phase": 60,
 		"rank 0/workgroup/emb_pool/workgroup":     40,
@@ -170,7 +171,7 @@ func TestSumsAreExact(t *testing.T) {
 		var want int64
 		for i := range rapid.IntRange(0, 30).Draw(t, "kernels") {
 			start := rapid.Int64Range(0, 200).Draw(t, "start")
-			dur := rapid.Int64Range(0, 97).Draw(t, "dur")
+			dur := rapid.Int64Range(1, 97).Draw(t, "dur")
 			rank := int32(rapid.IntRange(0, ranks-1).Draw(t, "rank"))
 			lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: int64(i % 4), Peer: trace.None})
 			k := b.Add(trace.Span{
@@ -183,10 +184,16 @@ func TestSumsAreExact(t *testing.T) {
 			want += dur
 		}
 		run := b.Finish(trace.Options{KeepZero: true})
-		var time, wall int64
-		for _, s := range newProfile(run).Sample {
+		var time, wall, exposed, idle int64
+		for _, s := range newProfile(run, nil).Sample {
 			time += s.Value[valueTime]
 			wall += s.Value[valueWall]
+			exposed += s.Value[valueExposed]
+			idle += s.Value[valueIdle]
+		}
+		m := overlap.Measure(run)
+		if sum := m.Sum(); exposed != int64(sum.Exposed) || idle != int64(sum.Idle) {
+			t.Errorf("exposed adds up to %d ns and idle to %d, the breakdown has %d and %d", exposed, idle, sum.Exposed, sum.Idle)
 		}
 		if time != want {
 			t.Errorf("time adds up to %d ns, durations to %d", time, want)
@@ -238,10 +245,10 @@ func TestGoToolPprof(t *testing.T) {
 func write(t *testing.T, name string, run *trace.Run) string {
 	t.Helper()
 	var buf, again bytes.Buffer
-	if err := Write(&buf, run); err != nil {
+	if err := Write(&buf, run, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(&again, run); err != nil || !bytes.Equal(buf.Bytes(), again.Bytes()) {
+	if err := Write(&again, run, nil); err != nil || !bytes.Equal(buf.Bytes(), again.Bytes()) {
 		t.Fatalf("written twice, %s differs (%v)", name, err)
 	}
 	path := filepath.Join(t.TempDir(), name)
@@ -262,33 +269,35 @@ func BenchmarkWrite(b *testing.B) {
 	run := build.Finish(trace.Options{})
 	b.ResetTimer()
 	for range b.N {
-		if err := Write(new(bytes.Buffer), run); err != nil {
+		if err := Write(new(bytes.Buffer), run, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// Several runs stand under roots of their own and keep their sums.
-func TestSeveralRuns(t *testing.T) {
-	alone := map[string]int64{}
-	runs := []*trace.Run{fused(), fused()}
-	for i, name := range []string{"bulk", "fused"} {
-		r := *runs[i]
-		r.Name = name
-		runs[i] = &r
-		for _, s := range newProfile(&r).Sample {
-			alone[name] += s.Value[valueWall]
-		}
+// Exposed communication and idle time by cause add up to the breakdown of each rank.
+func TestExposedAndIdle(t *testing.T) {
+	run := draw(t,
+		"0 compute    gemm |AAAA..........|",
+		"0 collective ring |..BBBBBB......|",
+		"0 collective tree |.....CC.......|",
+		"0 compute    last |............AA|",
+	)
+	reasons := []overlap.Reason{
+		{Rank: 0, Queue: 3, Start: 8000, End: 11_000, Cause: "flag"},
+		{Rank: 0, Queue: 3, Start: 11_000, End: 12_000, Cause: "launch"},
 	}
-	together := map[string]int64{}
-	for _, s := range newProfile(runs...).Sample {
-		root := s.Location[len(s.Location)-1].Line[0].Function.Name
-		if s.Label["run"][0] != root {
-			t.Errorf("label %q under root %q", s.Label["run"], root)
-		}
-		together[root] += s.Value[valueWall]
+	p := newProfile(run, reasons)
+	if diff := cmp.Diff(map[string]int64{
+		"rank 0/collective/ring": 3000, // 2 alone, half of 2 shared
+		"rank 0/collective/tree": 1000,
+	}, sums(p, valueExposed)); diff != "" {
+		t.Errorf("exposed: -want +got\n%s", diff)
 	}
-	if d := cmp.Diff(alone, together); d != "" {
-		t.Error(d)
+	if diff := cmp.Diff(map[string]int64{"rank 0/idle/flag": 3000, "rank 0/idle/launch": 1000}, sums(p, valueIdle)); diff != "" {
+		t.Errorf("idle: -want +got\n%s", diff)
+	}
+	if wall := sums(p, valueWall); wall["rank 0/idle/flag"] != 3000 {
+		t.Errorf("wall: %v", wall)
 	}
 }

@@ -17,7 +17,7 @@ type stack struct {
 	stream int64
 	bytes  int64
 	part   trace.Kind // of a workgroup: Workgroup or a phase; Marker for none
-	idle   bool
+	idle   string     // cause; "": not idle
 }
 
 // partTimes sums up a kernel's workgroup time by part: the phases by their kind,
@@ -30,8 +30,7 @@ var parts = [...]trace.Kind{trace.PhaseCompute, trace.PhaseStore, trace.PhasePut
 // A builder sums spans into samples. Samples and frames are in the order in
 // which they are first needed, which is the order of the run's spans.
 type builder struct {
-	run     *trace.Run // the one being added
-	several bool       // runs: each is a root
+	run     *trace.Run
 	profile *profile.Profile
 	samples map[stack]*profile.Sample
 	frames  map[string]*profile.Location
@@ -119,20 +118,16 @@ func (b *builder) sample(at stack) []int64 {
 	root := b.frame(fmt.Sprintf("rank %d", rank))
 	s.number("rank", rank, "rank")
 	switch {
-	case at.idle:
-		s.Location = []*profile.Location{b.frame("idle"), root}
+	case at.idle != "":
+		s.Location = []*profile.Location{b.frame(at.idle), b.frame("idle"), root}
 	default:
 		s.Location = []*profile.Location{b.frame(b.run.Names[at.name]), b.frame(at.kind.String()), root}
 		s.Label["kind"] = []string{at.kind.String()}
 	}
-	if b.several {
-		s.Location = append(s.Location, b.frame(b.run.Name))
-		s.Label["run"] = []string{b.run.Name}
-	}
 	if at.part != trace.Marker {
 		s.Location = append([]*profile.Location{b.frame(at.part.String())}, s.Location...)
 	}
-	if at.kind.OnDevice() && !at.idle {
+	if at.kind.OnDevice() && at.idle == "" {
 		s.number("stream", at.stream, "stream")
 	}
 	if at.op != 0 {

@@ -20,13 +20,13 @@ const few = 4
 func (m *Model) bars(c canvas, x, y, w int, p *page, row int) []layout.Cell {
 	win := *p.window
 	m.cells = p.t.Merge(m.cells[:0], row, win.From, win.To, w)
-	if c.ascii || c.colors == 0 {
+	if c.patterns() {
 		for i, cell := range m.cells {
-			c.Put(x+i, y, c.letter(cell), tcell.StyleDefault)
+			c.Put(x+i, y, c.letter(cell), c.ink(cell.Class))
 		}
 		return m.cells
 	}
-	if p.t.Rows[row].Kind >= layout.LaneRow && hasEdges(m.cells) {
+	if at := &p.t.Rows[row]; (at.Kind >= layout.LaneRow || at.Strip && at.Kind == layout.RankHeading) && hasEdges(m.cells) {
 		m.fine = p.t.Merge(m.fine[:0], row, win.From, win.To, 8*w)
 	} else {
 		m.fine = m.fine[:0]
@@ -57,7 +57,7 @@ func hasEdges(cells []layout.Cell) bool {
 	return false
 }
 
-// letter tells classes apart without colour. In ASCII a small letter is a cell
+// letter tells classes apart by glyph. In ASCII a small letter is a cell
 // that is idle for more than half of its time.
 func (t theme) letter(cell layout.Cell) string {
 	ink := cell.Class.Ink()

@@ -3,7 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
-	"sort"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -34,6 +34,9 @@ func (m *Model) regions() regions {
 	if m.details && h >= 14 {
 		r.details.h = min(8, h/3)
 	}
+	if m.stats && h >= 8 {
+		r.details.h = max(3, h/2-2)
+	}
 	y := 0
 	r.rows.h = max(0, h-r.header.h-r.axis.h-r.status.h-r.legend.h-r.details.h)
 	for _, part := range []*region{&r.header, &r.axis, &r.rows, &r.legend, &r.details, &r.status} {
@@ -62,6 +65,7 @@ func (m *Model) Draw(s Surface) {
 	c := canvas{s, m.theme}
 	p, r := m.page(), m.regions()
 	p.scroll(r.rows.h)
+	m.markKinds = m.shownMarks(p, r)
 	if m.help {
 		m.drawHelp(c)
 		return
@@ -78,10 +82,14 @@ func (m *Model) Draw(s Surface) {
 		}
 	}
 	if r.legend.h > 0 {
-		c.legend(p, r.legend.y, r.width, 1, m.marks)
+		c.legend(p, r.legend.y, r.width, 1, m.markKinds)
 	}
 	if r.details.h > 0 {
-		m.drawDetails(c, r)
+		if m.stats {
+			m.drawStats(c, p, r)
+		} else {
+			m.drawDetails(c, r)
+		}
 	}
 	if r.status.h > 0 {
 		m.drawStatus(c, p, r)
@@ -94,17 +102,40 @@ type tab struct {
 	text     string
 }
 
-func (m *Model) tabs() []tab {
-	x := utf8.RuneCountInString("overlapse  ")
+// tabs lists the runs: with long names if there is room for all, else with shorter
+// ones, then with the current run's name only.
+func (m *Model) tabs(width int) []tab {
+	var out []tab
+	for _, most := range []int{24, 12, 8, 0} {
+		for _, title := range []string{"overlapse  ", ""} {
+			if out = m.tabsOf(most, utf8.RuneCountInString(title)); out[len(out)-1].to <= width {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// tabsOf lists the runs from a column on, with names of at most so many characters.
+func (m *Model) tabsOf(most, x int) []tab {
 	var out []tab
 	for i, v := range m.views {
-		name := clean(nameOf(v))
-		if r := []rune(name); len(r) > 24 {
-			name = string(r[:23]) + m.theme.ellipsis()
+		text, room := strconv.Itoa(i+1), most
+		if i == m.tab && !m.together {
+			room = max(most, 8)
 		}
-		text := fmt.Sprintf("%d %s", i+1, name)
+		name := []rune(clean(nameOf(v)))
+		if len(name) > room && room > 0 {
+			name = []rune(string(name[:room-1]) + m.theme.ellipsis())
+		}
+		if room > 0 {
+			text += " " + string(name)
+		}
 		out = append(out, tab{x, x + utf8.RuneCountInString(text), text})
 		x = out[i].to + 2
+		if most == 0 {
+			x--
+		}
 	}
 	return out
 }
@@ -119,7 +150,7 @@ func nameOf(v layout.View) string {
 }
 
 func (m *Model) tabAt(x int) int {
-	for i, t := range m.tabs() {
+	for i, t := range m.tabs(m.headerRoom()) {
 		if x >= t.from && x < t.to {
 			return i
 		}
@@ -127,21 +158,37 @@ func (m *Model) tabAt(x int) int {
 	return -1
 }
 
+// shown is the time range in the header, in full and in short.
+func (m *Model) shown() (full, short string) {
+	w := *m.page().window
+	short = layout.Short(w.Len())
+	return fmt.Sprintf("%s – %s (%s)", layout.Short(w.From), layout.Short(w.To), short), short
+}
+
+// headerRoom is how many columns the tabs may take, beside the length of the window.
+func (m *Model) headerRoom() int {
+	full, short := m.shown()
+	room := m.width - utf8.RuneCountInString(full) - 2
+	if tabs := m.tabs(room); tabs[len(tabs)-1].to <= room {
+		return room
+	}
+	return m.width - utf8.RuneCountInString(short) - 2
+}
+
 func (m *Model) drawHeader(c canvas, p *page, r regions) {
-	y := r.header.y
-	x := c.text(0, y, r.width, "overlapse", c.strong())
-	for i, t := range m.tabs() {
+	y, room := r.header.y, m.headerRoom()
+	tabs := m.tabs(room)
+	c.text(0, y, tabs[0].from, "overlapse", c.strong())
+	x := 0
+	for i, t := range tabs {
 		style := c.plain()
 		if i == m.tab || m.together {
 			style = c.cursor()
 		}
-		x = c.text(t.from, y, r.width, t.text, style)
+		x = c.text(t.from, y, max(t.from, min(t.to, room)), t.text, style)
 	}
-	w := *p.window
-	for _, text := range []string{
-		fmt.Sprintf("%s – %s (%s)", layout.Short(w.From), layout.Short(w.To), layout.Short(w.Len())),
-		layout.Short(w.Len()),
-	} {
+	full, short := m.shown()
+	for _, text := range []string{full, short} {
 		if at := r.width - utf8.RuneCountInString(text); at >= x+2 {
 			c.text(at, y, r.width, c.words(text), c.plain())
 			c.text(x+2, y, at-2, p.t.Title, c.faint())
@@ -152,7 +199,7 @@ func (m *Model) drawHeader(c canvas, p *page, r regions) {
 
 // drawAxis writes each tick's label to the right of the tick.
 func (m *Model) drawAxis(c canvas, p *page, r regions) {
-	axis := layout.Ticks(*p.window, max(1, r.cells()/14))
+	axis := layout.Ticks(*p.window, max(2, r.cells()/14))
 	c.text(0, r.axis.y, r.labels, c.words(" "+axis.Label), c.faint())
 	for _, t := range axis.Ticks {
 		x := r.labels + p.window.Cell(t.At, r.cells())
@@ -204,29 +251,9 @@ func (m *Model) drawCells(c canvas, p *page, row, x, y, w int) {
 	if p.t.Rows[row].Kind >= layout.LaneRow {
 		m.drawCaptions(c, p, row, x, y, cells)
 	}
-	if m.marks {
-		m.drawMarks(c, p, row, x, y, cells)
-	}
+	m.drawMarks(c, p, row, x, y, cells)
 	if p.sel.row == row && p.sel.span != trace.None {
 		m.drawSelection(c, p, x, y, cells)
-	}
-}
-
-// crowded is how many cells there must be for each mark of a store, which is
-// drawn as a span too; more would hide what they mark.
-const crowded = 8
-
-func (m *Model) drawMarks(c canvas, p *page, row, x, y int, cells []layout.Cell) {
-	w := len(cells)
-	all, shift := p.t.Rows[row].Marks, p.t.Offset(row)
-	first := sort.Search(len(all), func(i int) bool { return all[i].At+shift >= p.window.From })
-	last := sort.Search(len(all), func(i int) bool { return all[i].At+shift >= p.window.To })
-	for _, k := range all[first:last] {
-		if k.Kind == layout.StoreIssued && (last-first)*crowded > w {
-			continue
-		}
-		i := p.window.Cell(k.At+shift, w)
-		c.Put(x+i, y, c.mark(k.Kind), c.over(cells[i]).Bold(true))
 	}
 }
 
@@ -246,7 +273,7 @@ func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Ce
 		return
 	}
 	margin := 0
-	if c.ascii || c.colors == 0 {
+	if c.patterns() {
 		margin = 2 // leave some of the pattern
 	}
 	for _, id := range p.t.Rows[row].Spans[lo:hi] {
@@ -314,7 +341,7 @@ func (m *Model) drawGaps(c canvas, p *page, row, x, y, w int) {
 }
 
 // legend names the classes and marks that occur, in so many lines.
-func (c canvas) legend(p *page, y, width, lines int, marks bool) {
+func (c canvas) legend(p *page, y, width, lines int, marks [layout.NumMarks]bool) {
 	x, last := 0, y+lines-1
 	entry := func(sign, name string, style tcell.Style) {
 		if end := x + 2 + utf8.RuneCountInString(name); end > width && y < last {
@@ -329,10 +356,11 @@ func (c canvas) legend(p *page, y, width, lines int, marks bool) {
 		s, style := c.swatch(class)
 		entry(s, class.String(), style)
 	}
-	if !marks {
-		return
-	}
 	for _, k := range p.marks {
-		entry(c.mark(k), k.String(), c.strong())
+		name := k.String()
+		if !marks[k] {
+			name += " (zoom in)"
+		}
+		entry(c.mark(k), name, c.strong())
 	}
 }

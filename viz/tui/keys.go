@@ -1,6 +1,8 @@
 package tui
 
 import (
+	"fmt"
+
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/overlapse/overlapse/viz/layout"
@@ -36,7 +38,8 @@ func bindings() []binding {
 		{[]string{"Enter"}, "select; on a heading: open or close", (*Model).enter},
 		{[]string{"."}, "next slice", func(m *Model) { m.page().step(1) }},
 		{[]string{","}, "previous slice", func(m *Model) { m.page().step(-1) }},
-		{[]string{"]", "["}, "between a call and its kernel", (*Model).follow},
+		{[]string{"]"}, "to what it launched or released", func(m *Model) { m.follow(true) }},
+		{[]string{"["}, "to what launched or released it", func(m *Model) { m.follow(false) }},
 		{[]string{"/"}, "search names", func(m *Model) { m.prompt = &prompt{sign: "/", done: (*Model).search} }},
 		{[]string{"n"}, "next hit", func(m *Model) { m.hit(1) }},
 		{[]string{"N"}, "previous hit", func(m *Model) { m.hit(-1) }},
@@ -46,12 +49,15 @@ func bindings() []binding {
 		{[]string{"Backtab"}, "previous run", func(m *Model) { m.show(m.tab - 1) }},
 		{[]string{"1-9"}, "run of that number", nil},
 		{[]string{"x", "X"}, "all runs on one axis", (*Model).compare},
-		{[]string{"v", "V"}, "workgroups as in Figure 11", (*Model).toggleFigure},
-		{[]string{"r", "R"}, "Figure 11: next rank", func(m *Model) { m.refigure(func(f *layout.Figure) { m.nextRank(f) }) }},
+		{[]string{"v", "V"}, "workgroups of a kernel or pair", (*Model).toggleFigure},
+		{[]string{"p"}, "workgroups: next kernel or pair", func(m *Model) { m.choosePart(1) }},
+		{[]string{"P"}, "workgroups: the one before", func(m *Model) { m.choosePart(-1) }},
+		{[]string{"r", "R"}, "workgroups: next rank", func(m *Model) { m.refigure(func(f *layout.Figure) { m.nextRank(f) }) }},
 		{[]string{">"}, "Figure 11: next launch", func(m *Model) { m.refigure(func(f *layout.Figure) { f.Launch++ }) }},
 		{[]string{"<"}, "Figure 11: launch before", func(m *Model) { m.refigure(func(f *layout.Figure) { f.Launch-- }) }},
-		{[]string{"e", "E"}, "Figure 11: all workgroups", func(m *Model) { m.refigure(allRows) }},
+		{[]string{"e", "E"}, "workgroups: all", func(m *Model) { m.refigure(allRows) }},
 		{[]string{"m"}, "measure from the selection", (*Model).pin},
+		{[]string{"t", "T"}, "statistics from mark to selection, or in view", func(m *Model) { m.stats = !m.stats }},
 		{[]string{"M"}, "marks of puts and slices", func(m *Model) { m.marks = !m.marks }},
 		{[]string{"i", "I"}, "details", func(m *Model) { m.details = !m.details }},
 		{[]string{"c", "y"}, "copy the details", nil},
@@ -100,7 +106,13 @@ func (m *Model) enter() {
 
 func (m *Model) toggleFigure() {
 	m.figure = !m.figure
-	m.together = false
+	if m.figure && len(m.parts) == 0 && m.chosen == (layout.Figure{}) {
+		m.parts = layout.PartsOf(m.views, 0)
+	}
+	m.together = m.together && len(m.parts) > 0
+	if m.figure && len(m.parts) > 0 && m.figurePage() == nil { // such as a captured run
+		m.firstFigure()
+	}
 	m.page() // finds out whether the run has one
 }
 
@@ -108,11 +120,23 @@ func (m *Model) toggleFigure() {
 func (m *Model) refigure(change func(*layout.Figure)) {
 	was := m.chosen
 	change(&m.chosen)
-	m.figure, m.together = true, false
+	m.figure, m.together = true, m.together && len(m.parts) > 0
 	clear(m.figures)
+	m.close = layout.Window{}
 	if m.figurePage() == nil {
 		m.chosen = was
 	}
+}
+
+// choosePart shows the workgroups of another part of the step.
+func (m *Model) choosePart(by int) {
+	if !m.figure || len(m.parts) == 0 {
+		m.toggleFigure()
+		return
+	}
+	m.part = (m.part + by + len(m.parts)) % len(m.parts)
+	m.refigure(func(*layout.Figure) {})
+	m.message = fmt.Sprintf("%d of %d: %s", m.part+1, len(m.parts), clean(m.parts[m.part].Name))
 }
 
 func (m *Model) nextRank(f *layout.Figure) {

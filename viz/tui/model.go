@@ -23,20 +23,26 @@ type Model struct {
 	together bool    // all runs on one axis instead
 	figure   bool    // Figure 11 instead of lanes
 	pages    []*page // by tab; the last shows all runs. nil until first shown
-	figures  []*page // by tab, of Figure 11
+	figures  []*page // by tab, of workgroups; the last shows all runs
 	chosen   layout.Figure
+	parts    []layout.Part // that workgroups are compared on; none: Figure 11
+	part     int
 	window   layout.Window // of all pages that are no figures
+	close    layout.Window // of the pages that compare a part
 
 	width, height int  // of the surface last drawn on
 	suspends      bool // there is a shell to go back to
 	details       bool
+	stats         bool // statistics of the range instead of details
 	marks         bool
+	markKinds     [layout.NumMarks]bool // marks that are drawn in this frame
 	help          bool
 	prompt        *prompt
 	message       string      // until the next key
 	pinned        *trace.Time // a time to measure from
 	drag          *drag
-	facts         facts // of the selection
+	facts         facts                 // of the selection
+	edges         map[*trace.Run]*edges // of runs in which one was followed
 
 	cells, fine []layout.Cell // reused by bars
 }
@@ -45,11 +51,11 @@ type Model struct {
 func NewModel(views []layout.View, o Options) *Model {
 	m := &Model{
 		views: views, theme: theme{colors: o.Colors, ascii: o.ASCII},
-		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)),
+		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,
 		suspends: o.Suspend != nil, details: true, marks: true, width: 80, height: 24,
 	}
 	if o.Figure != nil {
-		m.chosen, m.figure = *o.Figure, true
+		m.chosen, m.figure, m.parts = *o.Figure, true, nil
 	}
 	m.keys = map[string]func(*Model){}
 	for _, b := range bindings() {
@@ -112,6 +118,9 @@ func (m *Model) page() *page {
 }
 
 func (m *Model) figurePage() *page {
+	if len(m.parts) > 0 {
+		return m.partPage()
+	}
 	if m.figures[m.tab] == nil {
 		t, err := layout.Figure11(m.views[m.tab], m.chosen)
 		if err != nil {
@@ -122,6 +131,28 @@ func (m *Model) figurePage() *page {
 		m.figures[m.tab] = newPage(t, &window, window)
 	}
 	return m.figures[m.tab]
+}
+
+// partPage compares a part of the step: one run, or all, on the same axis from its start.
+func (m *Model) partPage() *page {
+	at, views := m.tab, m.views[m.tab:m.tab+1]
+	if m.together {
+		at, views = len(m.views), m.views
+	}
+	if m.figures[at] == nil {
+		part := m.parts[m.part]
+		t, err := layout.Compared(views, m.chosen.Rank, part, m.chosen.Rows)
+		if err != nil {
+			m.message = err.Error()
+			return nil
+		}
+		bounds := layout.Window{To: max(1, part.Length(m.views, m.chosen.Rank))}
+		if m.close == (layout.Window{}) {
+			m.close = bounds
+		}
+		m.figures[at] = newPage(t, &m.close, bounds)
+	}
+	return m.figures[at]
 }
 
 // Update handles one event. It never blocks, and depends only on the model and the
@@ -218,7 +249,7 @@ func (m *Model) show(tab int) {
 
 func (m *Model) compare() {
 	m.together = !m.together && len(m.views) > 1
-	m.figure = false
+	m.figure = m.figure && len(m.parts) > 0
 	if len(m.views) == 1 {
 		m.message = "there is one run only"
 	}

@@ -149,8 +149,8 @@ func TestMessages(t *testing.T) {
 		{": 9 s Enter", "9 s is outside 0 ns – 480 µs"},
 		{"v", "rank 0 has no workgroups (view a *_wg_trace.csv, or a replay that records them)"},
 		{"m", "select a slice to measure from (Enter)"},
-		{"]", "select a call or a kernel first (Enter)"},
-		{"j Enter ]", "the run does not say what belongs to it"},
+		{"]", "select a call, a kernel or a wait first (Enter)"},
+		{"j Enter ]", "the run does not say what waited for it"},
 		{"c", "copied"},
 	} {
 		m := NewModel(both(), Options{})
@@ -221,7 +221,7 @@ func TestMouse(t *testing.T) {
 	}
 	at(0, row(1), tcell.WheelDown)
 	want("wheel over the labels", fmt.Sprintf("stream 20 | - | %s to %s", layout.Exact(m.page().window.From), layout.Exact(m.page().window.To)))
-	click(m.tabs()[1].from, 0)
+	click(m.tabs(m.headerRoom())[1].from, 0)
 	if m.tab != 1 {
 		t.Error("a click on a run's name does not show it")
 	}

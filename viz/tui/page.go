@@ -43,7 +43,7 @@ func newPage(t *layout.Timeline, window *layout.Window, bounds layout.Window) *p
 		}
 		detail := row.Detail || t.Rows[i+1].Detail && row.Kind == layout.LaneRow
 		crowd := row.Kind == layout.GroupHeading && row.Lanes > manyLanes
-		compared := row.Kind == layout.RankHeading && len(t.Views) > 1
+		compared := (row.Kind == layout.RankHeading || row.Kind == layout.GroupHeading) && len(t.Views) > 1
 		p.closed[i] = detail || crowd || compared
 	}
 	p.classes, p.marks = t.Present()

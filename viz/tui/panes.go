@@ -1,7 +1,9 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -57,6 +59,9 @@ func rowFacts(p *page, row int) []layout.Fact {
 	if lanes > 1 {
 		list = append(list, layout.Fact{Name: "lanes", Value: strconv.Itoa(lanes)})
 	}
+	if gaps := p.t.Rows[row].Gaps; gaps != "" {
+		list = append(list, layout.Fact{Name: "largest gaps", Value: gaps})
+	}
 	whole := float64(p.window.Len()) * float64(lanes)
 	for _, c := range layout.Classes() {
 		if d := tally.Time[c]; d > 0 {
@@ -84,12 +89,15 @@ func (m *Model) drawDetails(c canvas, r regions) {
 	x := 0
 	for i := 0; i < len(list) && lines > 0; i += lines {
 		column := list[i:min(i+lines, len(list))]
-		names, width := 0, 0
+		names, width, most := 0, 0, 48
+		if i+lines >= len(list) {
+			most = max(most, r.width-x) // the last column
+		}
 		for _, f := range column {
 			names = max(names, utf8.RuneCountInString(f.Name))
 		}
 		for _, f := range column {
-			width = max(width, min(names+2+utf8.RuneCountInString(clean(f.Value)), 48))
+			width = max(width, min(names+2+utf8.RuneCountInString(clean(f.Value)), most))
 		}
 		for j, f := range column {
 			y := r.details.y + 1 + j
@@ -147,17 +155,58 @@ func (m *Model) drawHelp(c canvas) {
 	c.text(0, m.height-1, m.width, "any key goes back", c.faint())
 }
 
-// follow goes from a call to what it launched, or back.
-func (m *Model) follow() {
+// follow goes along an edge: from a call to what it launched and from a put or a kernel to
+// what waited for its flag, or back.
+func (m *Model) follow(forward bool) {
 	p := m.page()
-	if p.sel.span == trace.None {
-		m.message = "select a call or a kernel first (Enter)"
+	if p.sel.span == trace.None || p.t.Rows[p.sel.row].Strip {
+		m.message = "select a call, a kernel or a wait first (Enter)"
 		return
 	}
-	to := layout.Counterpart(p.t.Run(p.sel.row), p.sel.span)
-	if row := p.t.RowOf(p.t.Rows[p.sel.row].View, to); to != trace.None && row != trace.None {
-		p.choose(selection{row, to})
-		return
+	view := p.t.Rows[p.sel.row].View
+	for _, to := range m.edgesOf(&p.t.Views[view]).ends(p.sel.span, forward) {
+		if row := p.t.RowOf(view, to); row != trace.None {
+			p.choose(selection{row, to})
+			return
+		}
 	}
-	m.message = "the run does not say what belongs to it"
+	m.message = "the run does not say what it waited for"
+	if forward {
+		m.message = "the run does not say what waited for it"
+	}
+}
+
+// mostEdges bounds the memory that the edges of a run take.
+const mostEdges = 1 << 20
+
+// edges are what the spans of a run waited for.
+type edges struct{ byFrom, byTo []layout.Edge }
+
+// edgesOf finds the edges of a run when they are first asked for.
+func (m *Model) edgesOf(v *layout.View) *edges {
+	if e := m.edges[v.Run]; e != nil {
+		return e
+	}
+	e := &edges{byTo: layout.Edges(*v, mostEdges)}
+	e.byFrom = slices.Clone(e.byTo)
+	slices.SortStableFunc(e.byFrom, func(a, b layout.Edge) int { return cmp.Compare(a.From, b.From) })
+	if m.edges == nil {
+		m.edges = map[*trace.Run]*edges{}
+	}
+	m.edges[v.Run] = e
+	return e
+}
+
+// ends are the other ends of a span's edges.
+func (e *edges) ends(id trace.SpanID, forward bool) []trace.SpanID {
+	list, here, there := e.byTo, func(x layout.Edge) trace.SpanID { return x.To }, func(x layout.Edge) trace.SpanID { return x.From }
+	if forward {
+		list, here, there = e.byFrom, there, here
+	}
+	at, _ := slices.BinarySearchFunc(list, id, func(x layout.Edge, id trace.SpanID) int { return cmp.Compare(here(x), id) })
+	var found []trace.SpanID
+	for ; at < len(list) && here(list[at]) == id; at++ {
+		found = append(found, there(list[at]))
+	}
+	return found
 }

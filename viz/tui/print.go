@@ -64,12 +64,13 @@ func (o Options) print(out *bufio.Writer, t *layout.Timeline, width int) {
 	var cells tcell.CellBuffer
 	cells.Resize(m.width, m.height)
 	c := canvas{&cells, m.theme}
-	r := regions{width: width, labels: min(p.labels, width*2/5, 36)}
+	r := regions{width: width, labels: min(p.labels, width*2/5, 36), rows: region{1, len(p.visible)}}
+	m.markKinds = m.shownMarks(p, r)
 	m.drawAxis(c, p, r)
 	for i, row := range p.visible {
 		m.drawRow(c, p, r, i+1, row, false)
 	}
-	c.legend(p, len(p.visible)+1, width, legendLines, true)
+	c.legend(p, len(p.visible)+1, width, legendLines, m.markKinds)
 	for y := range m.height {
 		if line := o.line(&cells, y); line != "" || y <= len(p.visible) {
 			fmt.Fprintln(out, line)

@@ -14,17 +14,32 @@ type theme struct {
 	ascii  bool
 }
 
+// patterns reports whether classes are told apart by glyphs: where there are no
+// colours, or too few for a class each.
+func (t theme) patterns() bool { return t.ascii || t.colors < 256 }
+
 func (t theme) color(c layout.Class) tcell.Color {
-	if t.colors >= 1<<24 {
+	switch {
+	case t.colors >= 1<<24:
 		return tcell.NewHexColor(int32(c.Ink().RGB))
+	case t.colors >= 256:
+		return tcell.PaletteColor(int(c.Ink().Ansi))
 	}
-	return tcell.PaletteColor(int(c.Ink().Ansi)) // tcell finds the nearest where there are fewer than 256
+	return tcell.PaletteColor(int(c.Ink().Basic))
 }
 
-// on is the style of text on a class's colour.
+// ink is the style of a class's glyph.
+func (t theme) ink(c layout.Class) tcell.Style {
+	if t.colors < 8 || c == layout.Idle {
+		return tcell.StyleDefault
+	}
+	return tcell.StyleDefault.Foreground(t.color(c))
+}
+
+// on is the style of text on a class's colour, or on its pattern.
 func (t theme) on(c layout.Class) tcell.Style {
 	style := tcell.StyleDefault
-	if t.colors == 0 || c == layout.Idle {
+	if t.patterns() || c == layout.Idle {
 		return style
 	}
 	ink := tcell.ColorBlack
@@ -55,9 +70,9 @@ func (t theme) bar() string      { return t.pick("│", "|") }
 func (t theme) swatch(c layout.Class) (string, tcell.Style) {
 	switch {
 	case t.ascii:
-		return string(c.Ink().Letter), t.on(c)
-	case t.colors == 0:
-		return string(c.Ink().Shade), t.on(c)
+		return string(c.Ink().Letter), t.ink(c)
+	case t.patterns():
+		return string(c.Ink().Shade), t.ink(c)
 	}
 	return " ", t.on(c)
 }

@@ -19,6 +19,7 @@ package tui
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -37,6 +38,7 @@ type Options struct {
 	Colors int            // to use at most; 0: none, classes are told apart by shape (Browse: what the screen has)
 	ASCII  bool           // nothing but ASCII, for terminals and fonts without block characters
 	Figure *layout.Figure // start with this Figure 11; nil: with the lanes
+	Parts  []layout.Part  // of the step, whose workgroups are compared; nil: each kernel
 	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
 	// terminal is as it was before. nil: there is no such key.
 	Suspend func()
@@ -76,7 +78,11 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 	if has := max(0, screen.Colors()); o.Colors == 0 || o.Colors > has {
 		o.Colors = has
 	}
-	o.ASCII = o.ASCII || screen.CharacterSet() != "UTF-8"
+	o.ASCII = o.ASCII || !isUTF8(screen.CharacterSet())
+	if n := len(views[0].Run.Spans); n > manySpans {
+		canvas{screen, theme{ascii: o.ASCII}}.text(0, 0, 1<<10, fmt.Sprintf("laying out %d spans", n), tcell.StyleDefault)
+		screen.Show()
+	}
 	m := NewModel(views, o)
 	events, quit := make(chan tcell.Event, 64), make(chan struct{})
 	go screen.ChannelEvents(events, quit)
@@ -103,6 +109,15 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 			}
 		}
 	}
+}
+
+// manySpans is how many spans take noticeable time to lay out.
+const manySpans = 1 << 20
+
+// isUTF8 reports whether a locale's character set is UTF-8, in any spelling:
+// C.utf8, en_US.UTF-8.
+func isUTF8(charset string) bool {
+	return strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
 }
 
 // handle updates the model and does outside what it asks for. It reports

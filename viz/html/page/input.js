@@ -15,6 +15,8 @@ Object.assign(Timeline.prototype, {
     // Before ECharts sees it: a press with Shift starts a range and no pan.
     this.stage.addEventListener("mousedown", (e) => this.press(e), { capture: true });
     window.addEventListener("mouseup", (e) => this.release(e), { capture: true });
+    // Before ECharts, which swallows every wheel event. What is not handled scrolls the rows, then the page.
+    this.stage.addEventListener("wheel", (e) => this.wheel(e), { capture: true, passive: false });
     this.stage.addEventListener("dblclick", () => this.fit());
   },
 
@@ -38,6 +40,19 @@ Object.assign(Timeline.prototype, {
     if (!act) return;
     e.preventDefault();
     act();
+  },
+
+  // wheel zooms with Ctrl, pans with Shift or sideways, and else scrolls.
+  wheel(e) {
+    e.stopPropagation();
+    const unit = e.deltaMode === 1 ? 33 : e.deltaMode === 2 ? 400 : 1; // lines, pages, px
+    const sideways = Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.shiftKey ? e.deltaY : 0;
+    if (!e.ctrlKey && !e.metaKey && !sideways) return;
+    e.preventDefault();
+    this.at(e);
+    const { start, end } = this.view, by = ((sideways * unit) / this.stage.clientWidth) * (end - start);
+    if (e.ctrlKey || e.metaKey) this.zoom(Math.exp(Math.max(-1, Math.min(1, e.deltaY * unit * 0.0025))), this.pointer);
+    else this.zoomTo(start + by, end + by);
   },
 
   // at finds what is under the pointer: {i, line}, or null.
@@ -128,7 +143,7 @@ Object.assign(Timeline.prototype, {
       const a = Math.min(this.from, this.pointer), b = Math.max(this.from, this.pointer);
       this.from = undefined;
       this.range.style.display = "none";
-      if (!still) this.zoomTo(a, b);
+      if (!still) this.measure(a, b);
       return;
     }
     if (still && this.stage.contains(e.target)) this.select(this.at(e));
@@ -137,6 +152,7 @@ Object.assign(Timeline.prototype, {
   // select pins a span: its description stays below the timeline, to be copied.
   select(hit) {
     this.selected = hit;
+    this.chosen = null;
     this.hide();
     const lines = hit ? this.describe(hit.i, hit.line.row) : [];
     this.picked.replaceChildren(...lines.map((text, n) => {
@@ -146,7 +162,53 @@ Object.assign(Timeline.prototype, {
     }));
   },
 
+  // measure shows statistics of what lies in [a, b) on the rows shown, and keeps the range for F.
+  measure(a, b) {
+    this.select(null);
+    this.chosen = [a, b];
+    const { start, end, kind, name } = this.spans, sums = new Map();
+    for (const line of this.lines) {
+      if (!line.row) continue;
+      for (let i = firstEnding(this.spans, line.row.from, line.row.to, a); i < line.row.to && start[i] < b; i++) {
+        const key = `${line.row.strip ? 0 : 1} ${kind[i]} ${name[i]}`;
+        let s = sums.get(key);
+        if (!s) sums.set(key, (s = { strip: line.row.strip, kind: this.kinds[kind[i]], name: this.captions[name[i]], rows: new Set(), sum: 0, durations: [] }));
+        s.rows.add(line.row);
+        s.sum += Math.min(end[i], b) - Math.max(start[i], a);
+        s.durations.push(end[i] - start[i]);
+      }
+    }
+    const all = [...sums.values()].sort((x, y) => !!y.strip - !!x.strip || y.sum - x.sum);
+    const table = document.createElement("table"), head = table.createTHead().insertRow();
+    for (const text of ["", "count", "time", "share of its rows", "median", "90 %", "longest"]) {
+      const th = document.createElement("th");
+      th.textContent = text;
+      if (text) th.className = "number";
+      head.append(th);
+    }
+    const body = table.createTBody();
+    for (const s of all.slice(0, 40)) {
+      s.durations.sort((x, y) => x - y);
+      const at = (q) => time(s.durations[Math.floor((s.durations.length - 1) * q)]);
+      const row = body.insertRow();
+      const share = ((100 * s.sum) / ((b - a) * s.rows.size)).toFixed(1) + " %";
+      [(s.strip ? "ranks: " : "") + (s.name || s.kind.label), s.durations.length, time(s.sum), share, at(0.5), at(0.9), at(1)].forEach((text, i) => {
+        const cell = row.insertCell();
+        cell.textContent = text;
+        if (i) cell.className = "number";
+      });
+    }
+    const title = document.createElement("b");
+    title.textContent = `${time(b - a)} from ${time(a)} to ${time(b)} (F zooms to it)`;
+    this.picked.replaceChildren(title, table);
+  },
+
   fit() {
+    if (this.chosen) {
+      const [a, b] = this.chosen;
+      this.chosen = null;
+      return this.zoomTo(a, b);
+    }
     if (!this.selected) return this.zoomTo(0, this.end);
     const { i } = this.selected, { start, end } = this.spans;
     const pad = Math.max((end[i] - start[i]) * 0.15, leastView / 2);

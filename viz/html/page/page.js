@@ -30,17 +30,19 @@ function bars(data) {
   const draw = () => {
     const css = getComputedStyle(document.documentElement), ink = (name) => css.getPropertyValue("--" + name).trim();
     const font = { color: ink("ink"), fontFamily: ink("sans") };
+    const wide = host.clientWidth, narrow = wide < 700;
     chart.setOption({
+      grid: { right: narrow ? 124 : 150 },
       textStyle: font,
       tooltip: {
         renderMode: "richText", // a name in a trace must not become HTML
         backgroundColor: ink("paper"), borderColor: ink("line"), textStyle: { ...font, fontSize: 12 }, valueFormatter: (ns) => time(ns),
       },
-      xAxis: { axisLabel: { color: ink("soft"), formatter: (ns) => tick(ns, data.barView) }, splitLine: { lineStyle: { color: ink("grid") } } },
+      xAxis: { splitNumber: narrow ? 2 : 5, axisLabel: { color: ink("soft"), hideOverlap: true, formatter: (ns) => tick(ns, data.barView) }, splitLine: { lineStyle: { color: ink("grid") } } },
       yAxis: {
         axisLine: { lineStyle: { color: ink("line") } },
         axisLabel: {
-          width: 230, overflow: "truncate", color: ink("ink"), lineHeight: 15,
+          width: Math.min(230, wide * 0.28), overflow: "truncate", color: ink("ink"), lineHeight: 15,
           formatter: (i) => `{name|${plain(data.bars[i].name)}}` + (data.bars[i].params ? `\n{params|${plain(data.bars[i].params)}}` : ""),
           rich: { name: { fontWeight: 600, fontSize: 12.5, color: ink("ink") }, params: { fontSize: 11, color: ink("faint") } },
         },
@@ -86,6 +88,8 @@ class Controls {
     const boxes = [...titles].map(([run, title]) => {
       const box = this.chip(title, this.timeline.panel.shown.includes(run));
       box.value = run;
+      box.dataset.name = title;
+      box.defaultChecked = box.checked;
       set.append(box.parentElement);
       return box;
     });
@@ -108,7 +112,7 @@ class Controls {
     if (values.length < 2) return null;
     const select = this.select(name, [...(all ? [[all, ""]] : []), ...values.map((v) => [v, v])]);
     select.value = pick ?? "";
-    return { key, select };
+    return { key, name, pick, select };
   }
 
   select(name, choices) {
@@ -122,7 +126,7 @@ class Controls {
 
   rowList() {
     const few = this.timeline.panel.firstRows;
-    if (!few || this.sections.every((s) => s.rows.length <= few)) return null;
+    if (!few || this.sections.every((s) => s.rows.every((row) => (row.nth ?? 0) < few))) return null;
     return this.select("rows", [[`first ${few}`, few], ["all", Infinity]]);
   }
 
@@ -138,10 +142,8 @@ class Controls {
     const label = document.createElement("label"), input = document.createElement("input"), found = document.createElement("span");
     Object.assign(input, { type: "search", placeholder: "find a name", spellcheck: false });
     found.className = "found";
-    input.addEventListener("input", () => {
-      const n = this.timeline.seek(input.value);
-      found.textContent = input.value.trim() ? `${n} found` : "";
-    });
+    this.found = found;
+    input.addEventListener("input", () => this.search());
     input.addEventListener("keydown", (e) => {
       if (e.key === "Enter") this.timeline.next(e.shiftKey ? -1 : 1);
       if (e.key === "Escape") this.timeline.scroller.focus();
@@ -157,7 +159,13 @@ class Controls {
       (!runs || runs.has(s.run)) && this.lists.every((l) => !l || !l.select.value || s[l.key] === l.select.value));
     this.timeline.select(null);
     this.timeline.show(shown, this.rows ? Number(this.rows.value) : Infinity, this.detail?.checked);
-    this.timeline.seek(this.timeline.find.value);
+    this.search();
+  }
+
+  search() {
+    const { value } = this.timeline.find, n = this.timeline.seek(value);
+    this.found.textContent = value.trim() ? `${n} found` : "";
+    this.changed?.();
   }
 }
 
@@ -183,11 +191,15 @@ function sortable(table) {
 async function timeline(id, panel, data, describe, fields) {
   if (!panel) return null;
   const host = document.getElementById(id), key = document.createElement("div");
-  const t = new Timeline(host, panel, await decode(panel), data.kinds, data.names, describe);
+  const captions = data.names.map((name, i) => data.short[i] ?? name);
+  const t = new Timeline(host, panel, await decode(panel), data.kinds, data.names, captions, describe);
   t.controls = new Controls(t, host, fields);
   key.className = "legend";
   legend(key, panel.legend.map((k) => data.kinds[k]));
+  t.hinted = document.createElement("span");
+  key.append(t.hinted);
   t.scroller.before(key);
+  t.draw();
   if (panel.note) {
     const note = document.createElement("p");
     note.className = "about";
@@ -210,7 +222,7 @@ async function boot() {
   const wgs = await timeline("wgs", data.workgroups, data, (i, row) => {
     const s = wgs.spans, kind = data.kinds[s.kind[i]];
     return [kind.label + (s.name[i] ? ", " + data.names[s.name[i]] : ""), ...(s.detail[i] ? [`tile ${s.detail[i] - 1}`] : []), ...span(wgs, i, row)];
-  }, [{ key: "group", name: "rank", pick: data.workgroups?.pick }]);
+  }, [{ key: "kernel", name: "kernel", pick: data.workgroups?.kernel }, { key: "group", name: "rank", pick: data.workgroups?.pick }]);
   const all = [lanes, wgs].filter(Boolean);
   const redraw = () => {
     all.forEach((t) => t.layout());
@@ -225,8 +237,9 @@ async function boot() {
   };
   window.addEventListener("beforeprint", () => paper(true));
   window.addEventListener("afterprint", () => paper(false));
+  const address = new Address([["", lanes], ["wg.", wgs]].filter(([, t]) => t));
   // For tests and for the curious: timelines say in drawn what they drew.
-  window.overlapse = { lanes, workgroups: wgs, bars: chart };
+  window.overlapse = { lanes, workgroups: wgs, bars: chart, address };
 }
 
 boot();

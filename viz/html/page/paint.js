@@ -1,19 +1,33 @@
 // From the spans of a row to rectangles on the screen, a list a kind.
 
 const gap = 0.6; // px left free after a wide span, so that equal neighbours can be told apart
-const markEvery = 6; // px between marks of one kind
+const markEvery = 24; // px that a row has for each mark of a kind at least, or no row shows them
 const faint = 0; // the kind of spans that a search did not find
+
+// crowded finds the kinds of marks of which some row has too many between two times: on all
+// rows alike, or a reader would take rows without marks for rows without puts.
+function crowded(kinds, spans, rows, start, end, width) {
+  const hidden = kinds.map(() => false), most = Math.max(1, width / markEvery);
+  for (const row of rows) {
+    const counts = kinds.map(() => 0);
+    for (let i = firstEnding(spans, row.to, row.last, start - 1); i < row.last && spans.start[i] <= end; i++) {
+      if (++counts[spans.kind[i]] > most) hidden[spans.kind[i]] = true;
+    }
+  }
+  return hidden;
+}
 
 // A Painter gathers the rectangles of one frame.
 class Painter {
-  constructor(kinds, spans) {
+  // hidden are the kinds of marks that are left out.
+  constructor(kinds, spans, hidden) {
     this.kinds = kinds;
     this.spans = spans;
+    this.hidden = hidden;
     this.rects = kinds.map(() => []); // x, y, width, height, ...
     this.marks = kinds.map(() => []); // x, y, size, ...
     this.texts = []; // {x, y, width, name, kind}
     this.cover = new Float64Array(kinds.length);
-    this.lastMark = new Float64Array(kinds.length);
     this.seen = 0;
   }
 
@@ -21,7 +35,6 @@ class Painter {
   row(row, top, height, left, right, origin, scale, dim) {
     const { spans } = this;
     const until = (right - origin) / scale;
-    this.lastMark.fill(-Infinity);
     this.pixel = null;
     this.run = null;
     for (let i = firstEnding(spans, row.from, row.to, (left - origin) / scale - 1); i < row.to && spans.start[i] <= until; i++) {
@@ -93,9 +106,7 @@ class Painter {
 
   mark(kind, x, top, height) {
     this.seen++;
-    if (x - this.lastMark[kind] < markEvery) return;
-    this.lastMark[kind] = x;
-    this.marks[kind].push(x, top + height / 2, Math.min(height * 0.46, 6));
+    if (!this.hidden[kind]) this.marks[kind].push(x, top + height / 2, Math.min(height * 0.46, 6));
   }
 }
 

@@ -6,8 +6,8 @@ const leastView = 40; // ns, the furthest one can zoom in
 
 class Timeline {
   // describe(i, row) gives the lines of a span's tooltip, the first in bold.
-  constructor(host, panel, decoded, kinds, names, describe) {
-    Object.assign(this, decoded, { host, panel, kinds, names, describe });
+  constructor(host, panel, decoded, kinds, names, captions, describe) {
+    Object.assign(this, decoded, { host, panel, kinds, names, captions, describe });
     this.end = Math.max(1, ...panel.sections.map((s) => s.end));
     this.view = { start: 0, end: this.end };
     this.search = null;
@@ -24,19 +24,25 @@ class Timeline {
     };
     this.scroller = element("scroller", this.host);
     this.scroller.tabIndex = 0;
+    this.scroller.setAttribute("role", "application");
+    this.scroller.setAttribute("aria-roledescription", "timeline");
+    this.scroller.setAttribute("aria-label", `${this.host.dataset.label}: ${this.panel.sections.length} ranks of runs over ${time(this.end)}. Keys: W S zoom, A D move, comma and period step, slash finds`);
     this.labels = element("labels", this.scroller);
     this.stage = element("stage", this.scroller);
     this.canvas = element("canvas", this.stage);
     this.hover = element("hover", this.stage);
     this.range = element("range", this.stage);
+    this.canvas.setAttribute("role", "img");
+    this.canvas.setAttribute("aria-label", this.host.dataset.label);
     this.picked = element("picked", this.host);
+    this.picked.setAttribute("role", "status"); // reads the selected span aloud
     this.tip = element("tip", document.body);
     this.chart = echarts.init(this.canvas, null, { renderer: "canvas" });
     this.chart.setOption(this.panel.option);
     this.chart.setOption({
       xAxis: { max: this.end, minInterval: 1, axisLabel: { formatter: (ns, index) => this.tick(ns, index), hideOverlap: true, showMaxLabel: false, alignMinLabel: "left" } },
       dataZoom: [
-        { minValueSpan: leastView, zoomOnMouseWheel: "ctrl", moveOnMouseWheel: "shift", moveOnMouseMove: true, throttle: 16 },
+        { minValueSpan: leastView, zoomOnMouseWheel: false, moveOnMouseWheel: false, moveOnMouseMove: true, throttle: 16 },
         { minValueSpan: leastView, labelFormatter: time, top: "auto", bottom: 8, height: 16, left: 8, moveHandleSize: 0, right: margin.right, showDataShadow: false, brushSelect: false, throttle: 16 },
       ],
       series: [{ clip: true, renderItem: (params, api) => this.paint(params, api) }],
@@ -59,7 +65,7 @@ class Timeline {
         top += 26;
         run = section.run;
       }
-      section.rows.filter((row) => detail || !row.detail).slice(0, most).forEach((row, i) => {
+      section.rows.filter((row) => (detail || !row.detail) && (row.nth ?? 0) < most).forEach((row, i) => {
         this.lines.push({ top, height: this.panel.rowHeight, row, first: i === 0 });
         top += this.panel.rowHeight;
       });
@@ -125,9 +131,12 @@ class Timeline {
     const scale = (api.coord([this.end, 0])[0] - origin) / this.end;
     this.view = { start: (left - origin) / scale, end: (right - origin) / scale };
     this.geometry = { left, right, top, height, scale, origin };
-    const painter = new Painter(this.kinds, this.spans);
-    const children = [];
     const scrolled = this.scroller.scrollTop;
+    const rowsInSight = this.lines.filter((l) => l.row && l.row.last > l.row.to && top + l.top - scrolled + l.height >= top && l.top - scrolled <= height).map((l) => l.row);
+    const hidden = crowded(this.kinds, this.spans, rowsInSight, this.view.start, this.view.end, width);
+    this.hint(hidden);
+    const painter = new Painter(this.kinds, this.spans, hidden);
+    const children = [];
     let rows = 0;
     for (const line of this.lines) {
       const y = top + line.top - scrolled;
@@ -157,6 +166,12 @@ class Timeline {
     return { type: "group", silent: true, children };
   }
 
+  // hint says in the legend which marks are shown only closer up.
+  hint(hidden) {
+    const text = this.kinds.filter((_, k) => hidden[k]).map((kind) => kind.label).join(", ");
+    if (this.hinted && this.hinted.textContent !== (text && `zoom in for: ${text}`)) this.hinted.textContent = text && `zoom in for: ${text}`;
+  }
+
   shape(type, parts, style) {
     return { type, shape: { parts }, style, silent: true, transition: [] };
   }
@@ -178,7 +193,7 @@ class Timeline {
   }
 
   text({ x, y, width, span, kind }) {
-    const style = this.kinds[kind], name = this.names[this.spans.name[span]];
+    const style = this.kinds[kind], name = this.captions[this.spans.name[span]];
     const inset = style.height < 1 ? 9 : 3; // room for the mark that stands where a store begins
     const room = width - inset - 3, long = name.length * 6;
     const drawn = { x: x + inset, y: y + 0.5, verticalAlign: "middle", fill: style.ink, font: this.font };

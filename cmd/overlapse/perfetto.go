@@ -1,0 +1,66 @@
+package main
+
+import (
+	"io"
+	"slices"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/chrome"
+	"github.com/overlapse/overlapse/trace/overlap"
+)
+
+// The most arrows of a kind and points of a counter in a timeline for Perfetto: 50,000
+// arrows are 12 MB, and one of compressed text.
+const (
+	mostFlows  = 50_000
+	mostPoints = 4096
+)
+
+// writePerfetto writes a run with arrows from launches, flags and puts to what waited for
+// them, and with counters. reasons, of the idle time of streams, may be nil.
+func writePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason) error {
+	var flows []chrome.Flow
+	for _, e := range overlap.Edges(run, reasons, mostFlows) {
+		if e.Kind != overlap.Launched { // the writer has these
+			flows = append(flows, chrome.Flow{From: e.From, To: e.To, Left: e.Left, Came: e.Landed, Name: e.Kind.String()})
+		}
+	}
+	var counters []chrome.Counter
+	for _, c := range overlap.Counters(run, mostPoints) {
+		x := chrome.Counter{Rank: c.Rank, Name: c.Name}
+		for _, p := range c.Points {
+			x.At, x.Values = append(x.At, p.At), append(x.Values, p.Value)
+		}
+		counters = append(counters, x)
+	}
+	return chrome.WriteWith(w, run, flows, counters)
+}
+
+// ran are the outcomes of the strategies that apply, in table order.
+func (r *replayed) ran() []compare.Outcome {
+	return slices.DeleteFunc(slices.Clone(r.outcomes), func(out compare.Outcome) bool { return out.Result == nil })
+}
+
+// reasons are the idle intervals of runs side by side, whose times were shifted.
+func (r *replayed) reasons(runs []*trace.Run, shifts []trace.Time) []overlap.Reason {
+	var list []overlap.Reason
+	first := 0
+	for i, out := range r.ran() {
+		list = append(list, reasonsOf(out.Result, first, shifts[i])...)
+		first += len(runs[i].Ranks)
+	}
+	return list
+}
+
+// reasonsOf are the idle intervals of a run whose ranks begin at a row, shifted.
+func reasonsOf(r *replay.Result, first int, shift trace.Time) []overlap.Reason {
+	var list []overlap.Reason
+	for _, i := range r.Idle {
+		list = append(list, overlap.Reason{
+			Rank: int32(first + i.Rank), Queue: i.Queue, Start: i.Start + shift, End: i.End + shift, Cause: i.Cause.String(), Note: i.Note,
+		})
+	}
+	return list
+}

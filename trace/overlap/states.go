@@ -1,0 +1,184 @@
+package overlap
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A State is what a rank did in an interval.
+type State struct {
+	Rank       int32 // row of Run.Ranks
+	Start, End trace.Time
+	Is         Is
+	Cause      string // of Idle
+}
+
+// Is is one of the states that a rank is in between its first and its last device work.
+type Is uint8
+
+// The states. Their sums over a rank are those of Breakdown: Computing is Compute less
+// Overlapped.
+const (
+	Computing   Is = iota
+	Overlapping    // computation and communication at once
+	Exposed        // communication without computation
+	Copying        // copies without computation and communication
+	Idle
+)
+
+func (s Is) String() string {
+	return [...]string{"compute", "overlapped", "exposed communication", "exposed copies", "idle"}[s]
+}
+
+// A Reason is why a queue ran nothing in an interval, where a simulation recorded it.
+type Reason struct {
+	Rank       int32 // row of Run.Ranks
+	Queue      int64 // Lane.ID
+	Start, End trace.Time
+	Cause      string
+	Note       string // who posted the flag, which kernel held the slots; may be ""
+}
+
+// States divides the time of every rank among the states, by rank and start, without
+// gaps, and calls emit for each. The cause of idle time is that of the queue that ends it;
+// without reasons it is the one of Causes.
+func States(run *trace.Run, reasons []Reason, emit func(State)) {
+	work := collect(run)
+	queues := byQueue(reasons, len(run.Ranks))
+	for rank := range work {
+		w := &work[rank]
+		if len(w.ops) == 0 {
+			continue
+		}
+		s := states{rank: int32(rank), emit: emit}
+		comp, comm := w.sets[trace.ClassCompute], w.sets[trace.ClassCommunication]
+		s.cut(comp, comm, w.sets[trace.ClassCopy], func(gap interval) {
+			if reasons != nil {
+				s.because(queues[rank], gap)
+				return
+			}
+			s.issued(run, w, gap)
+		})
+		s.flush()
+		*w = rankWork{} // frees it
+	}
+}
+
+// states are those of a rank, of which the last may go on.
+type states struct {
+	rank int32
+	emit func(State)
+	last State // not emitted yet, if it has a length
+	next int   // of ops: the first that starts at the end of the last gap, or later
+}
+
+// add adds a state. Compute or communication that goes on stays one state: copies begin
+// and end beside it.
+func (s *states) add(is Is, start, end trace.Time, cause string) {
+	switch {
+	case start >= end:
+	case s.last.Start < s.last.End && s.last.Is == is && s.last.End == start && s.last.Cause == cause && is != Idle:
+		s.last.End = end
+	default:
+		s.flush()
+		s.last = State{s.rank, start, end, is, cause}
+	}
+}
+
+func (s *states) flush() {
+	if s.last.Start < s.last.End {
+		s.emit(s.last)
+	}
+}
+
+// cut goes through the boundaries of the three sets and adds a state for each interval
+// between them; it calls idle where none covers.
+func (s *states) cut(comp, comm, cop set, idle func(gap interval)) {
+	at := -trace.Infinity
+	for {
+		next, covered := trace.Infinity, [3]bool{}
+		for k, x := range []*set{&comp, &comm, &cop} {
+			for len(*x) > 0 && (*x)[0].end <= at {
+				*x = (*x)[1:]
+			}
+			if len(*x) == 0 {
+				continue
+			}
+			if (*x)[0].start <= at {
+				covered[k], next = true, min(next, (*x)[0].end)
+			} else {
+				next = min(next, (*x)[0].start)
+			}
+		}
+		switch {
+		case next == trace.Infinity:
+			return
+		case at == -trace.Infinity:
+		case covered[0] && covered[1]:
+			s.add(Overlapping, at, next, "")
+		case covered[0]:
+			s.add(Computing, at, next, "")
+		case covered[1]:
+			s.add(Exposed, at, next, "")
+		case covered[2]:
+			s.add(Copying, at, next, "")
+		default:
+			idle(interval{at, next})
+		}
+		at = next
+	}
+}
+
+// issued finds the causes of a gap from the calls of the host, as idle does.
+func (s *states) issued(run *trace.Run, w *rankWork, gap interval) {
+	for s.next < len(w.ops) && run.Spans[w.ops[s.next]].Start < gap.end {
+		s.next++
+	}
+	var c Causes
+	c.add(gap, w.firstIssued(run, s.next), func(call *trace.Span) bool { return w.waiting(call.Lane, gap.start) })
+	at := gap.start
+	for _, x := range c.list() {
+		s.add(Idle, at, at+x.Time, x.Name)
+		at += x.Time
+	}
+}
+
+// because finds the causes of a gap from the queue that ends it.
+func (s *states) because(queues [][]Reason, gap interval) {
+	for _, q := range queues {
+		last, _ := slices.BinarySearchFunc(q, gap.end, func(r Reason, t trace.Time) int { return cmp.Compare(r.End, t) })
+		if last == len(q) || q[last].End != gap.end {
+			continue
+		}
+		first, _ := slices.BinarySearchFunc(q, gap.start+1, func(r Reason, t trace.Time) int { return cmp.Compare(r.End, t) })
+		at := gap.start
+		for _, r := range q[first : last+1] {
+			s.add(Idle, at, max(at, r.Start), "unknown")
+			s.add(Idle, max(at, r.Start), r.End, r.Cause)
+			at = r.End
+		}
+		return
+	}
+	s.add(Idle, gap.start, gap.end, "unknown")
+}
+
+// byQueue lists reasons by rank, queue and end.
+func byQueue(reasons []Reason, ranks int) [][][]Reason {
+	sorted := slices.Clone(reasons)
+	slices.SortStableFunc(sorted, func(a, b Reason) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.End, b.End))
+	})
+	queues := make([][][]Reason, ranks)
+	for i := 0; i < len(sorted); {
+		from, first := i, sorted[i]
+		for i < len(sorted) && sorted[i].Rank == first.Rank && sorted[i].Queue == first.Queue {
+			i++
+		}
+		if first.Rank >= 0 && int(first.Rank) < ranks {
+			queues[first.Rank] = append(queues[first.Rank], sorted[from:i])
+		}
+	}
+	return queues
+}
