@@ -264,7 +264,7 @@ func TestErrors(t *testing.T) {
 		{"a type that GEMMs have no rate for", strings.Replace(gemmFile, "bf16", "f32", 1), `w.yaml:line 5: gemm+all_to_all: type "f32" (one of bf16, f16)`},
 		{"no machine", strings.Replace(gemmFile, "machine: h200x4\n", "", 1), "w.yaml: machine is missing (add machine: h200x4"},
 		{"many iterations", strings.Replace(gemmFile, "iterations: 3", "iterations: 3000", 1), "w.yaml:line 4: 3000 iterations (at most 1000)"},
-		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256)`},
+		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256, one for all GEMMs or one for each)`},
 	} {
 		_, err := operator.Parse(strings.NewReader(c.text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
