@@ -17,7 +17,7 @@ type Cover struct {
 // output.
 func CoverOf(op *workload.Op, byColumn bool) (c Cover, ok bool) {
 	s, t := op.Shape, op.Tiling
-	if s.Kind != workload.GEMM && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
+	if s.Kind != workload.GEMM && s.Kind != workload.GEMV && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
 		return Cover{}, false
 	}
 	c = Cover{Rows: CeilDiv(int(s.M), t.TileM), Cols: CeilDiv(int(s.N), t.TileN), Splits: 1, byColumn: byColumn}

@@ -123,11 +123,12 @@ func poll(pl *plan.Planner) program.Phase {
 	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
 }
 
-// needs is the parts that a tile of the consumer reads: all parts in a loop over K, else
-// those of its own columns.
-func (l *link) needs(col int) (lo, hi int) {
+// needs is the parts that a workgroup of the consumer reads. In a loop over K these are all
+// parts or, if its tile is split along K, those of its share; else those of its own columns.
+func (l *link) needs(col, split, splits int) (lo, hi int) {
 	if !ownColumns(l.from.Shape, l.to.Shape) || l.parts == 1 {
-		return 0, l.parts - 1
+		lo = min(split*l.parts/splits, l.parts-1)
+		return lo, max(lo, plan.CeilDiv((split+1)*l.parts, splits)-1)
 	}
 	from, to, most := l.from.Tiling.TileN, l.to.Tiling.TileN, l.parts/l.groups-1
 	return min(col*to/from, most), min(((col+1)*to-1)/from, most)
@@ -178,7 +179,7 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			if early.Time > 0 {
 				buf = append(buf, early)
 			}
-			lo, hi := in.needs(col)
+			lo, hi := in.needs(col, i/c.Tiles(), c.Splits)
 			n := hi - lo + 1
 			for part := range n {
 				buf = append(in.wait(row, lo+part, buf), program.Phase{
