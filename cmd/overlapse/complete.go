@@ -33,6 +33,9 @@ func completions(root *cobra.Command) {
 			if strings.Contains(f.Usage, "csv") {
 				formats = append(formats, "csv")
 			}
+			if strings.Contains(f.Usage, "html") {
+				formats = append(formats, "html")
+			}
 			_ = c.RegisterFlagCompletionFunc("format", oneOf(formats...))
 		}
 	}
