@@ -7,10 +7,11 @@ import (
 
 // A Cover is the tiles of a GEMM's output and their order.
 type Cover struct {
-	Rows, Cols int  // tiles along M and along N
-	Splits     int  // workgroups per tile, each with a part of K
-	byColumn   bool // tiles are ordered by column
-	Stride     int  // distance of columns computed one after another; 0 or 1: adjacent
+	Rows, Cols int     // tiles along M and along N
+	Splits     int     // workgroups per tile, each with a part of K
+	byColumn   bool    // tiles are ordered by column
+	Stride     int     // distance of columns computed one after another; 0 or 1: adjacent
+	Order      []int32 // numbers of the tiles, row by row, in the order in which they run; nil: as above
 }
 
 // CoverOf returns the tiles of an operation; false if they are unknown or do not cover its
@@ -34,6 +35,10 @@ func (c Cover) Tiles() int { return c.Rows * c.Cols }
 // grid apart, as in the third dimension of a grid.
 func (c Cover) At(i int) (row, col int) {
 	i %= c.Tiles()
+	if c.Order != nil {
+		i = int(c.Order[i])
+		return i / c.Cols, i % c.Cols
+	}
 	if c.byColumn {
 		row, col = i%c.Rows, i/c.Rows
 	} else {

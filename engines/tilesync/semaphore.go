@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Semaphores are the semaphores of a row of the producer's tiles under a policy. Each
@@ -31,7 +32,7 @@ func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphor
 	}
 	s = semaphores{parts: c.Cols, groups: 1, posts: int64(c.Splits), stride: 1, of: func(col int) int { return col }}
 	switch policy {
-	case "streamk":
+	case "streamk", "own":
 	case "row":
 		s.parts, s.posts = 1, int64(c.Cols*c.Splits)
 		s.of = func(int) int { return 0 }
@@ -77,6 +78,7 @@ func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
 // A link is the semaphores between two kernels of a chain, and the tiles of the producer.
 type link struct {
 	semaphores
+	own      *own // the user's policy; nil: one of the paper's
 	pl       *plan.Planner
 	from, to *workload.Op
 	cover    plan.Cover // tiles of the producer
@@ -86,12 +88,36 @@ type link struct {
 func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 	c, _ := plan.CoverOf(from, v["order"] == "column")
 	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
-	c.Stride = s.stride
 	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
+	if l.cover.Stride = s.stride; v["policy"] == "own" {
+		l.own, _ = ownOf(v, c, from.Shape, to.Shape)
+		l.cover.Order = l.own.order
+	}
 	for i := range c.Rows * s.parts {
-		l.flags = append(l.flags, pl.Program.NewFlag(fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)))
+		name := fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)
+		if l.own != nil {
+			name = fmt.Sprintf("semaphore %d of %s", i, from.Name)
+		}
+		l.flags = append(l.flags, pl.Program.NewFlag(name))
 	}
 	return l
+}
+
+// posted is the flag that a tile of the producer posts.
+func (l *link) posted(row, col int) program.Flag {
+	if l.own != nil {
+		return l.flags[l.own.posted[row*l.cover.Cols+col]]
+	}
+	return l.flags[row*l.parts+l.of(col)]
+}
+
+// awaited is the flag, and its count, that a consumer waits for before a part of a row.
+func (l *link) awaited(row, part int) (program.Flag, int64) {
+	if l.own != nil {
+		i := row*l.cover.Cols + part
+		return l.flags[l.own.waited[i]], l.own.count[i]
+	}
+	return l.flags[row*l.parts+part], l.posts
 }
 
 // post appends the phases that signal a written tile of the producer: a barrier of the
@@ -99,7 +125,7 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 	return append(buf,
 		program.Phase{Op: program.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
-		program.Phase{Op: program.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1})
+		program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1})
 }
 
 // wait appends the waits of a consumer's tile before a part: for that part in every row
@@ -110,11 +136,28 @@ func (l *link) wait(row, part int, buf []program.Phase) []program.Phase {
 	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
 	for g := range l.groups {
 		for r := lo; r <= hi; r++ {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: l.flags[r*l.parts+g*l.parts/l.groups+part], Count: l.posts})
+			flag, count := l.awaited(r, g*l.parts/l.groups+part)
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: flag, Count: count})
 		}
 		buf = append(buf, poll(l.pl))
 	}
 	return buf
+}
+
+// sameWait reports whether the wait of a later part of a row is that of an earlier one, so
+// that the loop over K passes it without another.
+func (l *link) sameWait(row, part, later int) bool {
+	if l.own == nil {
+		return false
+	}
+	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
+	for r := row * to / from; r <= (min((row+1)*to, int(l.to.Shape.M))-1)/from; r++ {
+		flag, count := l.awaited(r, part)
+		if f, c := l.awaited(r, later); f != flag || c != count {
+			return false
+		}
+	}
+	return true
 }
 
 // poll is the cost of a semaphore that is already posted: one thread reads it, and the
@@ -181,11 +224,18 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			}
 			lo, hi := in.needs(col, i/c.Tiles(), c.Splits)
 			n := hi - lo + 1
-			for part := range n {
-				buf = append(in.wait(row, lo+part, buf), program.Phase{
-					Op: program.Work, Time: plan.Share(g.Time-early.Time, part, n),
-					Read: (g.Read - early.Read) / float64(n), Write: g.Write / float64(n),
-				})
+			for part := 0; part < n; {
+				buf = in.wait(row, lo+part, buf)
+				end := part + 1
+				for end < n && in.sameWait(row, lo+part, lo+end) {
+					end++
+				}
+				var took trace.Time
+				for ; part < end; part++ {
+					took += plan.Share(g.Time-early.Time, part, n)
+				}
+				share := float64(took) / float64(max(1, g.Time-early.Time))
+				buf = append(buf, program.Phase{Op: program.Work, Time: took, Read: (g.Read - early.Read) * share, Write: g.Write * share})
 			}
 		}
 		if out != nil {
