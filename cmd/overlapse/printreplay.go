@@ -49,6 +49,7 @@ func (a *app) printReplay(r *replayed) {
 	t.Render()
 	a.printApproximation(r)
 	a.printVerdict(r.Verdict)
+	a.printWaves(r)
 	a.printPairs(r)
 	a.printSpreads(r)
 	a.printConfidence(r)

@@ -41,6 +41,7 @@ type replayed struct {
 	Isolation  *workload.Isolation `json:"isolation"` // how isolated durations were found
 	Verdict    verdict.Verdict     `json:"verdict"`
 	Rows       []replayRow         `json:"strategies"`
+	Waves      []pairWaves         `json:"waves,omitempty"` // of dependent compute kernels
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Notes      []string            `json:"notes"`
 	base       int64               // time of the captured schedule, replayed
@@ -111,7 +112,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(w, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile,
+		Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile, Waves: wavesOf(w, m),
 	}
 	for _, out := range r.outcomes {
 		r.add(out)
