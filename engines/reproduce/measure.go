@@ -17,7 +17,7 @@ import (
 
 // Measures are what can be read off a replay. All but time are of the whole run.
 //
-//	time           seconds of an iteration
+//	time           seconds of an iteration, the mean over dispatch races
 //	skew           latest less earliest end of a rank, over the latest
 //	overlap        share of the communication's time that compute runs alongside, of all ranks
 //	communication  share of the time in which a rank communicates
@@ -50,7 +50,7 @@ func measure(w *workload.Workload, m machine.Machine, out compare.Outcome) measu
 	run := out.Result.Run
 	metrics := overlap.Measure(run)
 	x := measured{
-		time: float64(out.Time) / 1e9, skew: skew(run), all: metrics.Sum(),
+		time: float64(out.Expected) / 1e9, skew: skew(run), all: metrics.Sum(),
 		ranks: float64(max(1, len(metrics.Ranks))), rounds: float64(max(1, workload.Iterations(w))),
 		moved: explain.MemoryByCause(w, out),
 	}

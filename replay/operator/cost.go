@@ -177,7 +177,8 @@ func (b *bench) tiles(s *step, t Tile, split, m, n, k int64) roof {
 // the measured matrix-vector kernels do (rule G14).
 const vectorRows = 32
 
-// matvec is y[m] = A[m,k]·x[k]: every weight is read once.
+// matvec is y[m] = A[m,k]·x[k]: every weight is read once. Where the profile has no memory
+// rate by number of workgroups, those of the last wave get no more than those of a full one.
 func (b *bench) matvec(m, k int64) {
 	e := b.f.elements()
 	rows := int64(vectorRows)
@@ -193,6 +194,9 @@ func (b *bench) matvec(m, k int64) {
 	b.rest("gpu.read", g.Read)
 	bytes := float64((m*k + k + m) * e.bytes)
 	rate := g.Read.Value * min(1, g.StreamAt(s.kernel.WGs())/g.Memory.Value)
+	if wgs, slots := int64(s.kernel.WGs()), int64(g.CUs.Value)*int64(b.residents(&s.kernel)); wgs > slots && !g.Stream.Known() {
+		rate *= float64(wgs) / float64(ceilDiv(wgs, slots)*slots)
+	}
 	s.seconds, s.why = bytes/rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)
 	b.steps = append(b.steps, s)
 }
