@@ -65,6 +65,7 @@ type replayRow struct {
 	Exposed    int64       `json:"exposed_communication_ns"`    // without
 	Idle       int64       `json:"idle_ns"`                     // no compute, communication or copy
 	Limit      string      `json:"limited_by,omitempty"`
+	RankEnds   []int64     `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
@@ -141,7 +142,7 @@ func (r *replayed) add(out compare.Outcome) {
 		row.Time = int64(out.Expected)
 		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
 		row.Compute, row.Overlapped, row.Exposed, row.Idle = int64(l.Compute+l.Overlapped), int64(l.Communication), int64(l.Exposed), int64(l.Idle)
-		row.Limit = l.Text
+		row.Limit, row.RankEnds = l.Text, rankEnds(out.Result.Run)
 		row.Memory = explain.MemoryByCause(r.workload, out)
 		row.Confidence = verdict.ConfidenceOf(r.workload, out)
 		if x := out.Result.Approximation; x.Paths > 0 {
@@ -149,6 +150,18 @@ func (r *replayed) add(out compare.Outcome) {
 		}
 	}
 	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
+}
+
+// rankEnds is when the last device work of each rank ends.
+func rankEnds(run *trace.Run) []int64 {
+	ends := make([]int64, len(run.Ranks))
+	for _, s := range run.Spans {
+		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
+			row := run.RankOf(s)
+			ends[row] = max(ends[row], int64(s.End))
+		}
+	}
+	return ends
 }
 
 // reason says why a row has no time.

@@ -3,6 +3,8 @@ package reproduce
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/overlapse/overlapse/engines/compare"
@@ -18,7 +20,8 @@ import (
 // Measures are what can be read off a replay. All but time are of the whole run.
 //
 //	time           seconds of an iteration, the mean over dispatch races
-//	skew           latest less earliest end of a rank, over the latest
+//	skew           latest less earliest end of a rank's kernels, over the latest
+//	end.N          seconds to the end of the kernels of rank N
 //	overlap        share of the communication's time that compute runs alongside, of all ranks
 //	communication  share of the time in which a rank communicates
 //	collectives    seconds of collectives, per rank and iteration
@@ -33,7 +36,7 @@ import (
 type measured struct {
 	why    string // why nothing was measured
 	time   float64
-	skew   float64
+	ends   []trace.Time // by rank
 	all    overlap.Breakdown // sum over ranks
 	ranks  float64
 	rounds float64 // iterations
@@ -50,7 +53,7 @@ func measure(w *workload.Workload, m machine.Machine, out compare.Outcome) measu
 	run := out.Result.Run
 	metrics := overlap.Measure(run)
 	x := measured{
-		time: float64(out.Expected) / 1e9, skew: skew(run), all: metrics.Sum(),
+		time: float64(out.Expected) / 1e9, ends: rankEnds(run), all: metrics.Sum(),
 		ranks: float64(max(1, len(metrics.Ranks))), rounds: float64(max(1, workload.Iterations(w))),
 		moved: explain.MemoryByCause(w, out),
 	}
@@ -71,26 +74,16 @@ func measure(w *workload.Workload, m machine.Machine, out compare.Outcome) measu
 	return x
 }
 
-// skew is by how much the ranks' last kernels end apart.
-func skew(run *trace.Run) float64 {
-	ends := map[int]trace.Time{}
+// rankEnds is when the last kernel of each rank ends, ns.
+func rankEnds(run *trace.Run) []trace.Time {
+	ends := make([]trace.Time, len(run.Ranks))
 	for _, s := range run.Spans {
 		if s.Kind == trace.Compute || s.Kind == trace.Collective {
 			row := run.RankOf(s)
 			ends[row] = max(ends[row], s.End)
 		}
 	}
-	var first, last trace.Time
-	for _, end := range ends {
-		if first == 0 || end < first {
-			first = end
-		}
-		last = max(last, end)
-	}
-	if last == 0 {
-		return 0
-	}
-	return float64(last-first) / float64(last)
+	return ends
 }
 
 // value is a measure by name.
@@ -101,7 +94,14 @@ func (x *measured) value(name string) (float64, error) {
 	case "", "time":
 		return x.time, nil
 	case "skew":
-		return x.skew, nil
+		last := slices.Max(x.ends)
+		return float64(last-slices.Min(x.ends)) / float64(max(1, last)), nil
+	case "end":
+		rank, err := strconv.Atoi(cause)
+		if err != nil || rank < 0 || rank >= len(x.ends) {
+			return 0, fmt.Errorf("no rank %q", cause)
+		}
+		return float64(x.ends[rank]) / 1e9, nil
 	case "overlap":
 		return float64(x.all.Overlapped) / float64(max(1, x.all.Communication)), nil
 	case "communication":
