@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-//go:embed claims/*.yaml
+//go:embed claims/*.yaml machines/*.yaml
 var files embed.FS // read only
 
 // A Paper is the claims of one paper.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -162,7 +164,7 @@ func (j *job) replay(stop func() bool) (x measured, err error) {
 		return x, err
 	}
 	f.Ranks = 0 // all of the machine
-	m, err := profile.Load(f.Machine)
+	m, err := machineNamed(f.Machine)
 	if err != nil {
 		return x, err
 	}
@@ -186,6 +188,19 @@ func (j *job) replay(stop func() bool) (x measured, err error) {
 		return x, err
 	}
 	return measure(w, m, out), nil
+}
+
+// machineNamed is an embedded profile, or a machine of a paper from the folder machines.
+func machineNamed(name string) (machine.Machine, error) {
+	if !strings.HasSuffix(name, ".yaml") {
+		return profile.Load(name)
+	}
+	f, err := files.Open("machines/" + name)
+	if err != nil {
+		return machine.Machine{}, err
+	}
+	defer f.Close()
+	return profile.Parse(f, name)
 }
 
 // result compares a point with its replays.
