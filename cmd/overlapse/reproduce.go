@@ -105,14 +105,17 @@ func selectClaims(words []string) (papers []reproduce.Paper, only func(string) b
 func (a *app) printClaims(w io.Writer, results []reproduce.ClaimResult) {
 	t := a.table("claim", "status", "within", "same sign", "says", "cause or reason")
 	counts := map[reproduce.Status]int{}
-	var points, within, signs int
+	var points, within, signed, signs int
 	for _, r := range results {
-		in, same := r.Count()
+		in, effects, same := r.Count()
 		counts[r.Status]++
-		points, within, signs = points+len(r.Points), within+in, signs+same
+		points, within, signed, signs = points+len(r.Points), within+in, signed+effects, signs+same
 		row := table.Row{r.ID, string(r.Status), "", "", r.Says, r.Why}
 		if n := len(r.Points); n > 0 {
-			row[2], row[3] = fmt.Sprintf("%d of %d", in, n), fmt.Sprintf("%d of %d", same, n)
+			row[2] = fmt.Sprintf("%d of %d", in, n)
+			if effects > 0 {
+				row[3] = fmt.Sprintf("%d of %d", same, effects)
+			}
 			if r.Status == reproduce.Reproduced {
 				row[5] = ""
 			}
@@ -123,7 +126,7 @@ func (a *app) printClaims(w io.Writer, results []reproduce.ClaimResult) {
 	t.Render()
 	fmt.Fprintf(w, "\n%d claims: %d reproduced, %d not reproduced, %d not checkable, %d not modelled\n", len(results),
 		counts[reproduce.Reproduced], counts[reproduce.NotReproduced], counts[reproduce.NotCheckable], counts[reproduce.NotModelled])
-	fmt.Fprintf(w, "%d points: %d within tolerance, %d with the published sign\n", points, within, signs)
+	fmt.Fprintf(w, "%d points: %d within tolerance; %d of %d effects above 3 %% with the published sign\n", points, within, signs, signed)
 }
 
 // printPoints prints a row for each published number.

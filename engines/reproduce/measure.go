@@ -36,7 +36,7 @@ import (
 type measured struct {
 	why    string // why nothing was measured
 	time   float64
-	ends   []trace.Time // by rank
+	ends   []trace.Time      // by rank
 	all    overlap.Breakdown // sum over ranks
 	ranks  float64
 	rounds float64 // iterations

@@ -41,7 +41,7 @@ type Experiment struct {
 	Strategy string         `json:"strategy,omitempty" yaml:"strategy"`
 	Against  string         `json:"against,omitempty" yaml:"against"` // the baseline
 	Measure  string         `json:"measure,omitempty" yaml:"measure"` // measure.go lists them; default time
-	As       Quantity       `json:"as,omitempty" yaml:"as"`
+	As       Quantity       `json:"-" yaml:"as"`
 }
 
 // A Point is one published number. Over and Of make it a summary of several experiments;

@@ -25,8 +25,8 @@ func TestStatuses(t *testing.T) {
 	var b strings.Builder
 	for _, r := range results {
 		fmt.Fprintf(&b, "%-18s %-16s", r.ID, r.Status)
-		if in, same := r.Count(); len(r.Points) > 0 {
-			fmt.Fprintf(&b, " %2d of %2d within, %2d signs", in, len(r.Points), same)
+		if in, signed, same := r.Count(); len(r.Points) > 0 {
+			fmt.Fprintf(&b, " %2d of %2d within, %2d of %2d signs", in, len(r.Points), same, signed)
 		}
 		b.WriteByte('\n')
 		if r.Status != Reproduced && r.Why == "" {

@@ -112,17 +112,21 @@ func judge(points []PointResult) Status {
 	return Reproduced
 }
 
-// Count is the number of points within tolerance, and of those with the published sign.
-func (r *ClaimResult) Count() (within, sameSign int) {
+// Count is the number of points within tolerance, of those whose published effect has a sign,
+// and of those that have the same sign here.
+func (r *ClaimResult) Count() (within, signed, sameSign int) {
 	for _, p := range r.Points {
 		if p.Within {
 			within++
 		}
-		if p.SameSign {
-			sameSign++
+		if p.As.sign(p.Published) != 0 {
+			signed++
+			if p.SameSign {
+				sameSign++
+			}
 		}
 	}
-	return within, sameSign
+	return within, signed, sameSign
 }
 
 // Format writes a number of this quantity.

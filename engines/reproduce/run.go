@@ -31,6 +31,7 @@ type PointResult struct {
 	Within    bool     `json:"within_tolerance"`
 	SameSign  bool     `json:"same_sign"`
 	Why       string   `json:"why,omitempty"` // why nothing was replayed
+	Experiment
 }
 
 // A ClaimResult is a claim with its points and status.
@@ -205,7 +206,7 @@ func machineNamed(name string) (machine.Machine, error) {
 
 // result compares a point with its replays.
 func (b *bench) result(p *Point) (PointResult, error) {
-	r := PointResult{Label: p.name(), As: p.As, Published: p.Published}
+	r := PointResult{Label: p.name(), As: p.As, Published: p.Published, Experiment: p.Experiment}
 	var err error
 	r.Here, r.Why, err = b.number(p)
 	if err != nil || r.Why != "" {
