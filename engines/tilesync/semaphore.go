@@ -129,8 +129,8 @@ func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 }
 
 // wait appends the waits of a consumer's tile before a part: for that part in every row
-// of the producer's tiles that overlaps the rows of the tile.
-func (l *link) wait(row, part int, buf []program.Phase) []program.Phase {
+// of the producer's tiles that overlaps the rows of the tile. inside: of the loop over K.
+func (l *link) wait(row, part int, inside bool, buf []program.Phase) []program.Phase {
 	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
 	lo := row * to / from
 	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
@@ -139,7 +139,11 @@ func (l *link) wait(row, part int, buf []program.Phase) []program.Phase {
 			flag, count := l.awaited(r, g*l.parts/l.groups+part)
 			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: flag, Count: count})
 		}
-		buf = append(buf, poll(l.pl))
+		if inside {
+			buf = append(buf, poll(l.pl))
+		} else {
+			buf = append(buf, roundTrip(l.pl))
+		}
 	}
 	return buf
 }
@@ -160,8 +164,15 @@ func (l *link) sameWait(row, part, later int) bool {
 	return true
 }
 
-// poll is the cost of a semaphore that is already posted: one thread reads it, and the
-// workgroup synchronises at a barrier (rule F7).
+// roundTrip is the cost of an addition with a result or of a read, before the loop over K: one
+// thread waits for memory, and the workgroup synchronises at a barrier (rules F7 and T3).
+func roundTrip(pl *plan.Planner) program.Phase {
+	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Post.Value)}
+}
+
+// poll is the cost of a semaphore that is already posted, inside of the loop over K: a read
+// and a barrier as in roundTrip, and the loads that the loop would have issued meanwhile
+// (rules F7 and T3).
 func poll(pl *plan.Planner) program.Phase {
 	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
 }
@@ -213,7 +224,7 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})
 		}
 		if tickets {
-			buf = append(buf, poll(pl)) // an addition with a result takes as long as a read
+			buf = append(buf, roundTrip(pl))
 		}
 		row, col := c.At(i)
 		if in == nil {
@@ -225,7 +236,7 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			lo, hi := in.needs(col, i/c.Tiles(), c.Splits)
 			n := hi - lo + 1
 			for part := 0; part < n; {
-				buf = in.wait(row, lo+part, buf)
+				buf = in.wait(row, lo+part, part > 0, buf)
 				end := part + 1
 				for end < n && in.sameWait(row, lo+part, lo+end) {
 					end++

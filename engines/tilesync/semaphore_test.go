@@ -35,7 +35,7 @@ func TestConsumerWaits(t *testing.T) {
 		}
 	}
 	tiles := newLink(pl, &w.Ops[0], &w.Ops[1], plan.Values{"policy": "tile", "order": "row"})
-	if buf := tiles.wait(0, 5, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {
+	if buf := tiles.wait(0, 5, false, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {
 		t.Errorf("by tiles, column 5 waits in %d phases, for %v", len(buf), buf)
 	}
 	dot := newLink(pl, &w.Ops[1], &w.Ops[2], v) // by tiles: it holds one matrix
