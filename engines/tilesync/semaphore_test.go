@@ -35,6 +35,13 @@ func TestConsumerWaits(t *testing.T) {
 		}
 	}
 	tiles := newLink(pl, &w.Ops[0], &w.Ops[1], plan.Values{"policy": "tile", "order": "row"})
+	first, inside := tiles.wait(0, 0, false, nil), tiles.wait(0, 5, true, nil)
+	if got, want := first[1].Time, plan.Duration(pl.Machine.GPU.Post.Value); got != want {
+		t.Errorf("a wait before the loop costs %d ns, want %d", got, want)
+	}
+	if got, want := inside[1].Time, plan.Duration(pl.Machine.GPU.Poll.Value); got != want {
+		t.Errorf("a wait inside of the loop costs %d ns, want %d", got, want)
+	}
 	if buf := tiles.wait(0, 5, false, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {
 		t.Errorf("by tiles, column 5 waits in %d phases, for %v", len(buf), buf)
 	}
