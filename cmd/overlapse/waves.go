@@ -34,7 +34,7 @@ func wavesOf(w *workload.Workload, m machine.Machine) []pairWaves {
 
 // printWaves prints the waves of dependent kernels, where a strategy runs them side by side.
 func (a *app) printWaves(r *replayed) {
-	if strategyIn(r.outcomes, "tilesync") < 0 {
+	if i := strategyIn(r.outcomes, "tilesync"); i < 0 || r.outcomes[i].Result == nil {
 		return
 	}
 	for i, p := range r.Waves {
