@@ -5,6 +5,7 @@
 //	paper.go    the files: papers, claims, points
 //	rules.go    tolerances, and when a claim counts as reproduced
 //	measure.go  what is read off a replay
+//	marks.go    the marks of Figure 11 of the fused operators
 //	run.go      replays all points
 //
 // Nothing in overlapse is fitted to a claim.

@@ -32,6 +32,7 @@ import (
 //	traffic.X      those of cause X (explain.MemoryByCause)
 //	read.X         those that were read
 //	written.X      those that were written; X as in -all_gather: all but that cause
+//	mark.X         marks of rank 0: lastput and firstslice, in seconds; top and rest, shares of puts
 //	sent           bytes that a rank sends to others, per iteration
 type measured struct {
 	why    string // why nothing was measured
@@ -44,6 +45,7 @@ type measured struct {
 	waves  tilesync.Waves
 	moved  []explain.Moved
 	sent   float64
+	marks  marks
 }
 
 func measure(w *workload.Workload, m machine.Machine, out compare.Outcome) measured {
@@ -57,6 +59,7 @@ func measure(w *workload.Workload, m machine.Machine, out compare.Outcome) measu
 		ranks: float64(max(1, len(metrics.Ranks))), rounds: float64(max(1, workload.Iterations(w))),
 		moved: explain.MemoryByCause(w, out),
 	}
+	x.marks = marksOf(run)
 	for _, t := range out.Result.Traffic {
 		if t.Resource == replay.Egress || t.Resource == replay.NICEgress {
 			x.sent += t.Bytes / x.ranks / x.rounds
@@ -110,6 +113,10 @@ func (x *measured) value(name string) (float64, error) {
 		return float64(x.all.Communication) / per, nil
 	case "compute":
 		return float64(x.all.Compute) / per, nil
+	case "mark":
+		if v, ok := x.marks.value(cause); ok {
+			return v, nil
+		}
 	case "sent":
 		return x.sent, nil
 	case "tiles":

@@ -89,6 +89,7 @@ func Run(papers []Paper, only func(id string) bool, stop func() bool, started fu
 type job struct {
 	workload, strategy string
 	set                map[string]string
+	marks              bool // records what marks need
 	found              measured
 }
 
@@ -98,8 +99,8 @@ type bench struct {
 	index map[string]int // by key
 }
 
-func key(file, strategy string, set map[string]string) string {
-	return fmt.Sprint(file, "|", strategy, "|", set) // maps print in order of keys
+func key(p *Point, strategy string, set map[string]string) string {
+	return fmt.Sprint(p.Workload, "|", strategy, "|", withMarks(p.Measure), "|", set) // maps print in order of keys
 }
 
 // need adds the experiments of a point.
@@ -112,10 +113,10 @@ func (b *bench) need(p *Point) error {
 	}
 	for _, set := range p.sets() {
 		for _, s := range []string{p.Strategy, p.Against} {
-			k := key(p.Workload, s, set)
+			k := key(p, s, set)
 			if _, ok := b.index[k]; !ok && s != "" {
 				b.index[k] = len(b.jobs)
-				b.jobs = append(b.jobs, job{workload: p.Workload, strategy: s, set: set})
+				b.jobs = append(b.jobs, job{workload: p.Workload, strategy: s, set: set, marks: withMarks(p.Measure)})
 			}
 		}
 	}
@@ -184,7 +185,11 @@ func (j *job) replay(stop func() bool) (x measured, err error) {
 	if len(sel) != 1 {
 		return x, fmt.Errorf("%q is not one strategy", j.strategy)
 	}
-	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, replay.Options{Stop: stop})
+	o := replay.Options{Stop: stop}
+	if j.marks {
+		o = phases(o)
+	}
+	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, o)
 	if err != nil {
 		return x, err
 	}
@@ -248,7 +253,7 @@ func (b *bench) number(p *Point) (n float64, why string, err error) {
 func (b *bench) one(p *Point, set map[string]string) (n float64, why string, err error) {
 	var values []float64
 	for _, s := range []string{p.Strategy, p.Against} {
-		i, ok := b.index[key(p.Workload, s, set)]
+		i, ok := b.index[key(p, s, set)]
 		if !ok {
 			continue // no baseline
 		}
