@@ -3,6 +3,7 @@ package reproduce
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -123,6 +124,23 @@ func TestRules(t *testing.T) {
 	} {
 		if got := judge(c.points); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.points, got, c.want)
+		}
+	}
+}
+
+// TestKeys checks which key of a workload file a short name stands for.
+func TestKeys(t *testing.T) {
+	got := fmt.Sprint(keys(map[string]any{"m": 512, "machine": "t3x8"}, map[string]any{"m": 256, "kernel.tile": "64x64"}))
+	if want := "map[kernel.tile:64x64 machine:t3x8 shape.m:256]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestSummaries checks the summaries of several experiments.
+func TestSummaries(t *testing.T) {
+	for of, want := range map[string]float64{"": 3.5, "mean": 3.5, "geomean": math.Sqrt(6), "max": 6, "min": 1} {
+		if got := summary([]float64{1, 6}, of); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", of, got, want)
 		}
 	}
 }
