@@ -115,9 +115,10 @@ func (p *Point) inherit(e Experiment) {
 	}
 }
 
-// keys are the values of a workload file's keys. A bare size belongs to the shape.
+// keys are the values of a workload file's keys. A bare size belongs to the shape, channels
+// too: those of an image, not of a collective.
 func keys(sets ...map[string]any) map[string]string {
-	top := []string{"operator", "machine", "ranks", "iterations", "channels", "type", "times", "sync"}
+	top := []string{"operator", "machine", "ranks", "iterations", "type", "times", "sync"}
 	out := map[string]string{}
 	for _, set := range sets {
 		for k, v := range set {

@@ -130,8 +130,8 @@ func TestRules(t *testing.T) {
 
 // TestKeys checks which key of a workload file a short name stands for.
 func TestKeys(t *testing.T) {
-	got := fmt.Sprint(keys(map[string]any{"m": 512, "machine": "t3x8"}, map[string]any{"m": 256, "kernel.tile": "64x64"}))
-	if want := "map[kernel.tile:64x64 machine:t3x8 shape.m:256]"; got != want {
+	got := fmt.Sprint(keys(map[string]any{"m": 512, "machine": "t3x8"}, map[string]any{"m": 256, "kernel.tile": "64x64", "channels": 64}))
+	if want := "map[kernel.tile:64x64 machine:t3x8 shape.channels:64 shape.m:256]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

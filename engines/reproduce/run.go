@@ -174,7 +174,7 @@ func (j *job) replay(stop func() bool) (x measured, err error) {
 	if err != nil {
 		return x, err
 	}
-	w, err := workload.Lift(run, workload.Options{})
+	w, err := workload.Lift(run, workload.Options{Unprofiled: true})
 	if err != nil {
 		return x, err
 	}
