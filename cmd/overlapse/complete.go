@@ -36,6 +36,9 @@ func completions(root *cobra.Command) {
 			if strings.Contains(f.Usage, "markdown") {
 				formats = append(formats, "markdown")
 			}
+			if strings.Contains(f.Usage, "html") {
+				formats = append(formats, "html")
+			}
 			_ = c.RegisterFlagCompletionFunc("format", oneOf(formats...))
 		}
 	}

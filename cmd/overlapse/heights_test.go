@@ -69,6 +69,9 @@ var folders = map[string]folder{
 	"engines/verdict":  {height: 7},
 	"engines/validate": {height: 8, spawns: true},
 
+	"samples/workloads": {height: 0},
+	"engines/reproduce": {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
+
 	"cmd/overlapse": {height: command, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-isatty", "golang.org/x/term",

@@ -50,6 +50,7 @@ func (a *app) printReplay(r *replayed) {
 	a.printApproximation(r)
 	a.printRescaled(r.Rescaled)
 	a.printVerdict(r.Verdict)
+	a.printWaves(r)
 	a.printPairs(r)
 	a.printSpreads(r)
 	a.printConfidence(r)

@@ -42,6 +42,7 @@ type replayed struct {
 	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"` // to other ranks or another GPU
 	Verdict    verdict.Verdict     `json:"verdict"`
 	Rows       []replayRow         `json:"strategies"`
+	Waves      []pairWaves         `json:"waves,omitempty"` // of dependent compute kernels
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Notes      []string            `json:"notes"`
 	base       int64               // time of the captured schedule, replayed
@@ -65,6 +66,7 @@ type replayRow struct {
 	Exposed    int64       `json:"exposed_communication_ns"`    // without
 	Idle       int64       `json:"idle_ns"`                     // no compute, communication or copy
 	Limit      string      `json:"limited_by,omitempty"`
+	RankEnds   []int64     `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
@@ -116,7 +118,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 	r := &replayed{
 		Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile,
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile, Waves: wavesOf(w, m),
 	}
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
@@ -148,7 +150,7 @@ func (r *replayed) add(out compare.Outcome) {
 		row.Time = int64(out.Expected)
 		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
 		row.Compute, row.Overlapped, row.Exposed, row.Idle = int64(l.Compute+l.Overlapped), int64(l.Communication), int64(l.Exposed), int64(l.Idle)
-		row.Limit = l.Text
+		row.Limit, row.RankEnds = l.Text, rankEnds(out.Result.Run)
 		row.Memory = explain.MemoryByCause(r.workload, out)
 		row.Confidence = verdict.ConfidenceOf(r.workload, out)
 		if x := out.Result.Approximation; x.Paths > 0 {
@@ -156,6 +158,18 @@ func (r *replayed) add(out compare.Outcome) {
 		}
 	}
 	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
+}
+
+// rankEnds is when the last device work of each rank ends.
+func rankEnds(run *trace.Run) []int64 {
+	ends := make([]int64, len(run.Ranks))
+	for _, s := range run.Spans {
+		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
+			row := run.RankOf(s)
+			ends[row] = max(ends[row], int64(s.End))
+		}
+	}
+	return ends
 }
 
 // reason says why a row has no time.

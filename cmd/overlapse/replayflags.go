@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -32,7 +33,7 @@ type replayFlags struct {
 func (f *replayFlags) flags(c *cobra.Command, strategies string) {
 	set := c.Flags()
 	set.StringVar(&f.machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200:4), or a YAML file; default: that of the trace")
-	set.StringVar(&f.strategy, "strategy", "all", strategies+" after colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	set.StringVar(&f.strategy, "strategy", "all", strategies+" or a file of them after colons: "+strings.Join(engines.Names(), ", ")+", or all")
 	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
 	dataflowFlag(c, &f.dataflow)
 	set.StringVar(&f.ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")
@@ -46,7 +47,11 @@ func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S
 	if _, err := regimeOf(f.clock); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
-	sel, err := parse(f.strategy)
+	strategy, err := withSettings(f.strategy)
+	if err != nil {
+		return nil, nil, machine.Machine{}, err
+	}
+	sel, err := parse(strategy)
 	if err != nil {
 		return nil, nil, machine.Machine{}, usageError{err}
 	}
@@ -62,6 +67,30 @@ func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S
 		w, m, err = a.rescaled(f, w, m)
 	}
 	return sel, w, m, err
+}
+
+// withSettings puts the settings of files in place of their names: tilesync:mine.yaml.
+func withSettings(selection string) (string, error) {
+	words := strings.Split(selection, ":")
+	for i, word := range words {
+		name, after, more := strings.Cut(word, ",")
+		if i == 0 || strings.Contains(name, "=") || !isYAML(name) {
+			continue
+		}
+		f, err := os.Open(name)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w (a file of settings)", name, withoutPath(err))
+		}
+		words[i], err = engines.ReadSettings(f, name)
+		f.Close()
+		if err != nil {
+			return "", err
+		}
+		if more {
+			words[i] += "," + after
+		}
+	}
+	return strings.Join(words, ":"), nil
 }
 
 // scenario is that of the flags, which prepare has checked.

@@ -37,6 +37,7 @@ var Strategy = plan.Strategy{
 		{Name: "slice", Default: "16", Least: 1, Doc: "vectors of an embedding that are put together, where ranks are on several nodes"},
 		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there"},
 		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit"},
+		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
 	Inside: true, Rebuilds: true,
@@ -106,7 +107,7 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		compute, _ := r.Ops(p)
 		g := pl.WithPrograms(compute, pl.TilesOf(compute), v.Int("programs"))
 		if sums[p.Index] == nil {
-			sums[p.Index] = newReduction(pl, p, g, v["order"] == "aware")
+			sums[p.Index] = newReduction(pl, p, g, v["order"] == "aware", v["fence"] == "phase")
 		}
 		fuseReduction(r, p, sums[p.Index], g)
 	}, nil

@@ -27,6 +27,7 @@ type reduction struct {
 	bytes  float64          // partial result of a tile
 	aware  bool             // tiles of peers first, own last
 	spread bool             // the order of peers differs by workgroup, which uses all links of a mesh at once
+	once   bool             // one fence before the flags of all peers, not one before each
 	all    bool             // all-reduce: owners store their sums to all peers
 	landed [][]program.Flag // by rank index and workgroup: number of peers whose partial results have arrived
 	summed [][]program.Flag // by rank index and workgroup: number of owners whose sums have arrived
@@ -53,10 +54,10 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 }
 
 // newReduction creates the shared data of a pair's ranks; g is the same on all of them.
-func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware bool) *reduction {
+func newReduction(pl *plan.Planner, p *plan.Pair, g plan.Grid, aware, once bool) *reduction {
 	d := &reduction{
 		ranks: pl.Destinations(p), tiles: g.Tiles, wgs: g.WGs, bytes: float64(p.Coll.Bytes) / float64(g.Tiles),
-		aware: aware, spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
+		aware: aware, once: once, spread: pl.Machine.Fabric.Topology == machine.Mesh, all: p.Coll.Op == trace.AllReduce,
 	}
 	for _, id := range d.ranks {
 		var landed, summed []program.Flag
@@ -156,6 +157,9 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 		out := store
 		out.Peer, out.Weight = d.ranks[to], shares[levelOf(t)]
 		buf = append(buf, work, out)
+		if d.once {
+			return d.flagAll(pl, me, wg, turn, buf)
+		}
 		if turn+1 == d.tilesOf(wg) || d.owner(d.tile(me, wg, turn+1)) != to { // last one for this peer
 			buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
 		}
@@ -163,6 +167,24 @@ func reducingKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *reductio
 	}
 	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase { return sum(pl, d, me, wg, buf) }
 	return k
+}
+
+// flagAll posts a workgroup's flags for all peers behind one fence when it has stored its last
+// tile for a peer.
+func (d *reduction) flagAll(pl *plan.Planner, me, wg, turn int, buf []program.Phase) []program.Phase {
+	n := d.owners(wg)
+	for later := turn + 1; later < d.tilesOf(wg); later++ {
+		if d.owner(d.tile(me, wg, later)) != me {
+			return buf
+		}
+	}
+	buf = append(buf, pl.Fence())
+	for i := 1; i < len(d.ranks); i++ {
+		if to := (me + i) % len(d.ranks); n[to] > 0 {
+			buf = append(buf, program.Phase{Op: program.PostTo, Flag: d.landed[to][wg], Count: 1, Mark: "flag"})
+		}
+	}
+	return buf
 }
 
 // sum is the work of a workgroup after its last tile: it adds the partial results of its
@@ -194,7 +216,10 @@ func sum(pl *plan.Planner, d *reduction, me, wg int, buf []program.Phase) []prog
 		}
 	}
 	for i := 1; i < n && tiles[me] > 0; i++ {
-		buf = append(buf, pl.Fence(), program.Phase{Op: program.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
+		if i == 1 || !d.once {
+			buf = append(buf, pl.Fence())
+		}
+		buf = append(buf, program.Phase{Op: program.PostTo, Flag: d.summed[(me+i)%n][wg], Count: 1})
 	}
 	return append(buf, program.Phase{Op: program.WaitFor, Flag: d.summed[me][wg], Count: int64(owners)})
 }

@@ -37,6 +37,16 @@ func TestFusedReduction(t *testing.T) {
 	}
 }
 
+// One fence before the flags of all peers saves up to the fences of the other two peers, in both
+// phases; part of them hide behind other waits.
+func TestFencePerPhase(t *testing.T) {
+	w, m := plantest.Vector.Build(t), plantest.H200(t, 4)
+	each, once := enginetest.Outcome(t, w, m, "fused", nil).Time, enginetest.Outcome(t, w, m, "fused", map[string]string{"fence": "phase"}).Time
+	if saved, most := each-once, 4*plan.Duration(m.Fabric.Fence.Value); saved <= 0 || saved > most {
+		t.Errorf("%d ns with a fence a peer, %d with one a phase: saves %d, want up to %d", each, once, saved, most)
+	}
+}
+
 // No rank ends before the sums of its peers have arrived. Partial results and sums are
 // each followed by a fence and a flag.
 func TestFusedReductionWaits(t *testing.T) {

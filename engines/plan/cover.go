@@ -7,17 +7,18 @@ import (
 
 // A Cover is the tiles of a GEMM's output and their order.
 type Cover struct {
-	Rows, Cols int  // tiles along M and along N
-	Splits     int  // workgroups per tile, each with a part of K
-	byColumn   bool // tiles are ordered by column
-	Stride     int  // distance of columns computed one after another; 0 or 1: adjacent
+	Rows, Cols int     // tiles along M and along N
+	Splits     int     // workgroups per tile, each with a part of K
+	byColumn   bool    // tiles are ordered by column
+	Stride     int     // distance of columns computed one after another; 0 or 1: adjacent
+	Order      []int32 // numbers of the tiles, row by row, in the order in which they run; nil: as above
 }
 
 // CoverOf returns the tiles of an operation; false if they are unknown or do not cover its
 // output.
 func CoverOf(op *workload.Op, byColumn bool) (c Cover, ok bool) {
 	s, t := op.Shape, op.Tiling
-	if s.Kind != workload.GEMM && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
+	if s.Kind != workload.GEMM && s.Kind != workload.GEMV && s.Kind != workload.Elementwise || t.TileM <= 0 || t.TileN <= 0 || t.WGs <= 0 {
 		return Cover{}, false
 	}
 	c = Cover{Rows: CeilDiv(int(s.M), t.TileM), Cols: CeilDiv(int(s.N), t.TileN), Splits: 1, byColumn: byColumn}
@@ -34,6 +35,10 @@ func (c Cover) Tiles() int { return c.Rows * c.Cols }
 // grid apart, as in the third dimension of a grid.
 func (c Cover) At(i int) (row, col int) {
 	i %= c.Tiles()
+	if c.Order != nil {
+		i = int(c.Order[i])
+		return i / c.Cols, i % c.Cols
+	}
 	if c.byColumn {
 		row, col = i%c.Rows, i/c.Rows
 	} else {

@@ -92,10 +92,11 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 type Param struct {
 	Name    string
 	Default string
-	Choices []string // nil: an integer
-	Least   int      // minimum of an integer
-	Most    int      // maximum of an integer; 0: no bound
-	For     string   // "variant=ring|waves": has an effect only with these values of that parameter; "": always
+	Choices []string           // nil: an integer, or text
+	Text    func(string) error // checks a text; nil: no text
+	Least   int                // minimum of an integer
+	Most    int                // maximum of an integer; 0: no bound
+	For     string             // "variant=ring|waves": has an effect only with these values of that parameter; "": always
 	Doc     string
 }
 

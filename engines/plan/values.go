@@ -48,6 +48,9 @@ func (e Strategy) Values(set map[string]string) (Values, error) {
 }
 
 func (p Param) check(value string) error {
+	if p.Text != nil {
+		return p.Text(value)
+	}
 	if p.Choices != nil {
 		if !slices.Contains(p.Choices, value) {
 			return fmt.Errorf("%q is none of %s", value, strings.Join(p.Choices, ", "))

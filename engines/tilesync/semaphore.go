@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // Semaphores are the semaphores of a row of the producer's tiles under a policy. Each
@@ -31,7 +32,7 @@ func semaphoresFor(policy string, c plan.Cover, a, b workload.Shape) (s semaphor
 	}
 	s = semaphores{parts: c.Cols, groups: 1, posts: int64(c.Splits), stride: 1, of: func(col int) int { return col }}
 	switch policy {
-	case "streamk":
+	case "streamk", "own":
 	case "row":
 		s.parts, s.posts = 1, int64(c.Cols*c.Splits)
 		s.of = func(int) int { return 0 }
@@ -77,6 +78,7 @@ func ownPolicy(policy string, c plan.Cover, a, b workload.Shape) string {
 // A link is the semaphores between two kernels of a chain, and the tiles of the producer.
 type link struct {
 	semaphores
+	own      *own // the user's policy; nil: one of the paper's
 	pl       *plan.Planner
 	from, to *workload.Op
 	cover    plan.Cover // tiles of the producer
@@ -86,12 +88,36 @@ type link struct {
 func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 	c, _ := plan.CoverOf(from, v["order"] == "column")
 	s, _ := semaphoresFor(ownPolicy(v["policy"], c, from.Shape, to.Shape), c, from.Shape, to.Shape)
-	c.Stride = s.stride
 	l := &link{semaphores: s, pl: pl, from: from, to: to, cover: c}
+	if l.cover.Stride = s.stride; v["policy"] == "own" {
+		l.own, _ = ownOf(v, c, from.Shape, to.Shape)
+		l.cover.Order = l.own.order
+	}
 	for i := range c.Rows * s.parts {
-		l.flags = append(l.flags, pl.Program.NewFlag(fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)))
+		name := fmt.Sprintf("row %d part %d of %s", i/s.parts, i%s.parts, from.Name)
+		if l.own != nil {
+			name = fmt.Sprintf("semaphore %d of %s", i, from.Name)
+		}
+		l.flags = append(l.flags, pl.Program.NewFlag(name))
 	}
 	return l
+}
+
+// posted is the flag that a tile of the producer posts.
+func (l *link) posted(row, col int) program.Flag {
+	if l.own != nil {
+		return l.flags[l.own.posted[row*l.cover.Cols+col]]
+	}
+	return l.flags[row*l.parts+l.of(col)]
+}
+
+// awaited is the flag, and its count, that a consumer waits for before a part of a row.
+func (l *link) awaited(row, part int) (program.Flag, int64) {
+	if l.own != nil {
+		i := row*l.cover.Cols + part
+		return l.flags[l.own.waited[i]], l.own.count[i]
+	}
+	return l.flags[row*l.parts+part], l.posts
 }
 
 // post appends the phases that signal a written tile of the producer: a barrier of the
@@ -99,35 +125,64 @@ func newLink(pl *plan.Planner, from, to *workload.Op, v plan.Values) *link {
 func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 	return append(buf,
 		program.Phase{Op: program.Sleep, Time: plan.Duration(l.pl.Machine.GPU.Post.Value)},
-		program.Phase{Op: program.PostTo, Flag: l.flags[row*l.parts+l.of(col)], Count: 1})
+		program.Phase{Op: program.PostTo, Flag: l.posted(row, col), Count: 1})
 }
 
 // wait appends the waits of a consumer's tile before a part: for that part in every row
-// of the producer's tiles that overlaps the rows of the tile.
-func (l *link) wait(row, part int, buf []program.Phase) []program.Phase {
+// of the producer's tiles that overlaps the rows of the tile. inside: of the loop over K.
+func (l *link) wait(row, part int, inside bool, buf []program.Phase) []program.Phase {
 	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
 	lo := row * to / from
 	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
 	for g := range l.groups {
 		for r := lo; r <= hi; r++ {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: l.flags[r*l.parts+g*l.parts/l.groups+part], Count: l.posts})
+			flag, count := l.awaited(r, g*l.parts/l.groups+part)
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: flag, Count: count})
 		}
-		buf = append(buf, poll(l.pl))
+		if inside {
+			buf = append(buf, poll(l.pl))
+		} else {
+			buf = append(buf, roundTrip(l.pl))
+		}
 	}
 	return buf
 }
 
-// poll is the cost of a semaphore that is already posted: one thread reads it, and the
-// workgroup synchronises at a barrier (rule F7).
+// sameWait reports whether the wait of a later part of a row is that of an earlier one, so
+// that the loop over K passes it without another.
+func (l *link) sameWait(row, part, later int) bool {
+	if l.own == nil {
+		return false
+	}
+	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
+	for r := row * to / from; r <= (min((row+1)*to, int(l.to.Shape.M))-1)/from; r++ {
+		flag, count := l.awaited(r, part)
+		if f, c := l.awaited(r, later); f != flag || c != count {
+			return false
+		}
+	}
+	return true
+}
+
+// roundTrip is the cost of an addition with a result or of a read, before the loop over K: one
+// thread waits for memory, and the workgroup synchronises at a barrier (rules F7 and T3).
+func roundTrip(pl *plan.Planner) program.Phase {
+	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Post.Value)}
+}
+
+// poll is the cost of a semaphore that is already posted, inside of the loop over K: a read
+// and a barrier as in roundTrip, and the loads that the loop would have issued meanwhile
+// (rules F7 and T3).
 func poll(pl *plan.Planner) program.Phase {
 	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
 }
 
-// needs is the parts that a tile of the consumer reads: all parts in a loop over K, else
-// those of its own columns.
-func (l *link) needs(col int) (lo, hi int) {
+// needs is the parts that a workgroup of the consumer reads. In a loop over K these are all
+// parts or, if its tile is split along K, those of its share; else those of its own columns.
+func (l *link) needs(col, split, splits int) (lo, hi int) {
 	if !ownColumns(l.from.Shape, l.to.Shape) || l.parts == 1 {
-		return 0, l.parts - 1
+		lo = min(split*l.parts/splits, l.parts-1)
+		return lo, max(lo, plan.CeilDiv((split+1)*l.parts, splits)-1)
 	}
 	from, to, most := l.from.Tiling.TileN, l.to.Tiling.TileN, l.parts/l.groups-1
 	return min(col*to/from, most), min(((col+1)*to-1)/from, most)
@@ -169,7 +224,7 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})
 		}
 		if tickets {
-			buf = append(buf, poll(pl)) // an addition with a result takes as long as a read
+			buf = append(buf, roundTrip(pl))
 		}
 		row, col := c.At(i)
 		if in == nil {
@@ -178,13 +233,20 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			if early.Time > 0 {
 				buf = append(buf, early)
 			}
-			lo, hi := in.needs(col)
+			lo, hi := in.needs(col, i/c.Tiles(), c.Splits)
 			n := hi - lo + 1
-			for part := range n {
-				buf = append(in.wait(row, lo+part, buf), program.Phase{
-					Op: program.Work, Time: plan.Share(g.Time-early.Time, part, n),
-					Read: (g.Read - early.Read) / float64(n), Write: g.Write / float64(n),
-				})
+			for part := 0; part < n; {
+				buf = in.wait(row, lo+part, part > 0, buf)
+				end := part + 1
+				for end < n && in.sameWait(row, lo+part, lo+end) {
+					end++
+				}
+				var took trace.Time
+				for ; part < end; part++ {
+					took += plan.Share(g.Time-early.Time, part, n)
+				}
+				share := float64(took) / float64(max(1, g.Time-early.Time))
+				buf = append(buf, program.Phase{Op: program.Work, Time: took, Read: (g.Read - early.Read) * share, Write: g.Write * share})
 			}
 		}
 		if out != nil {

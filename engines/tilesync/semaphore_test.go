@@ -21,7 +21,7 @@ func TestConsumerWaits(t *testing.T) {
 	if qkv.parts != 12 || qkv.posts != 3 {
 		t.Errorf("queries, keys, values: %d parts of %d posts, want 12 of 3", qkv.parts, qkv.posts)
 	}
-	if lo, hi := qkv.needs(5); lo != 5 || hi != 5 {
+	if lo, hi := qkv.needs(5, 0, 1); lo != 5 || hi != 5 {
 		t.Errorf("column 5 of the dot product waits for parts %d to %d", lo, hi)
 	}
 	for _, col := range []int{5, 17, 29} { // of queries, of keys, of values
@@ -29,12 +29,24 @@ func TestConsumerWaits(t *testing.T) {
 			t.Errorf("column %d posts to part %d, want 5", col, part)
 		}
 	}
+	for _, c := range []struct{ split, splits, lo, hi int }{{0, 2, 0, 5}, {1, 2, 6, 11}, {1, 3, 4, 7}, {0, 24, 0, 0}, {23, 24, 11, 11}} {
+		if lo, hi := newLink(pl, &w.Ops[1], &w.Ops[2], v).needs(7, c.split, c.splits); lo != c.lo || hi != c.hi {
+			t.Errorf("part %d of %d along K waits for parts %d to %d, want %d to %d", c.split, c.splits, lo, hi, c.lo, c.hi)
+		}
+	}
 	tiles := newLink(pl, &w.Ops[0], &w.Ops[1], plan.Values{"policy": "tile", "order": "row"})
-	if buf := tiles.wait(0, 5, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {
+	first, inside := tiles.wait(0, 0, false, nil), tiles.wait(0, 5, true, nil)
+	if got, want := first[1].Time, plan.Duration(pl.Machine.GPU.Post.Value); got != want {
+		t.Errorf("a wait before the loop costs %d ns, want %d", got, want)
+	}
+	if got, want := inside[1].Time, plan.Duration(pl.Machine.GPU.Poll.Value); got != want {
+		t.Errorf("a wait inside of the loop costs %d ns, want %d", got, want)
+	}
+	if buf := tiles.wait(0, 5, false, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {
 		t.Errorf("by tiles, column 5 waits in %d phases, for %v", len(buf), buf)
 	}
 	dot := newLink(pl, &w.Ops[1], &w.Ops[2], v) // by tiles: it holds one matrix
-	if lo, hi := dot.needs(7); dot.parts != 12 || dot.posts != 1 || lo != 0 || hi != 11 {
+	if lo, hi := dot.needs(7, 0, 1); dot.parts != 12 || dot.posts != 1 || lo != 0 || hi != 11 {
 		t.Errorf("projection: parts %d to %d of %d, %d posts", lo, hi, dot.parts, dot.posts)
 	}
 }

@@ -1,6 +1,8 @@
 package tilesync
 
 import (
+	"fmt"
+
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -32,7 +34,7 @@ func streamK(r *plan.Rank, p *plan.Pair) {
 const partialBytes = 4
 
 // splitAlongK returns a GEMM's full waves, and its remaining tiles distributed over all
-// slots. Parts of a tile are written to memory, read again and summed.
+// slots (rule T6).
 func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
 	c, _ := plan.CoverOf(op, false)
 	g := pl.ApartGrid(op, c.Tiles()*c.Splits)
@@ -53,17 +55,39 @@ func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
 		kernels = append(kernels, pl.KernelOf(op, h))
 	}
 	if rest > 0 {
-		part := float64(rest) / float64(slots) // of a tile, in each slot
-		partial := partialBytes * float64(op.Tiling.TileM*op.Tiling.TileN)
-		h := g
-		h.WGs, h.Tiles = slots, 0
-		k := pl.KernelOf(op, h)
-		k.Recipe = func(_ int, buf []program.Phase) []program.Phase {
-			return append(buf,
-				program.Phase{Op: program.Work, Time: trace.Time(float64(g.Time) * part), Read: g.Read * part},
-				program.Phase{Op: program.Work, Read: partial, Write: partial + g.Write*part})
-		}
-		kernels = append(kernels, k)
+		kernels = append(kernels, restAlongK(pl, op, g, rest, slots))
 	}
 	return kernels
+}
+
+// restAlongK distributes the K iterations of the last tiles equally over the slots. Every slot
+// but a tile's last writes its partial sums and posts; the last one waits for them, reads and
+// adds one after another, and writes the tile (Stream-K, arXiv 2301.03598, section 4).
+func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) *program.Kernel {
+	part := float64(rest) / float64(slots) // of a tile, in each slot
+	partial := partialBytes * float64(op.Tiling.TileM*op.Tiling.TileN)
+	done := make([]program.Flag, rest)
+	for t := range done {
+		done[t] = pl.Program.NewFlag(fmt.Sprintf("partial sums of tile %d from the end of %s", rest-t, op.Name))
+	}
+	h := g
+	h.WGs, h.Tiles = slots, 0
+	k := pl.KernelOf(op, h)
+	post := plan.Duration(pl.Machine.GPU.Post.Value)
+	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
+		t := i * rest / slots
+		first, end := plan.CeilDiv(t*slots, rest), plan.CeilDiv((t+1)*slots, rest) // the tile's slots
+		buf = append(buf, program.Phase{Op: program.Work, Time: trace.Time(float64(g.Time) * part), Read: g.Read * part})
+		others := int64(end - first - 1)
+		if i < end-1 {
+			return append(buf, program.Phase{Op: program.Work, Write: partial},
+				program.Phase{Op: program.Sleep, Time: post}, program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
+		}
+		for n := range others {
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl),
+				program.Phase{Op: program.Work, Read: partial})
+		}
+		return append(buf, program.Phase{Op: program.Work, Write: g.Write})
+	}
+	return k
 }

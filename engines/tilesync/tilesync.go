@@ -25,7 +25,8 @@ var Strategy = plan.Strategy{
 	Detail: "Kernels of which each consumes the one before, two or a whole chain (attention's three), run on streams of their own. A producer's workgroup posts a semaphore when its tile is " +
 		"written; a consumer's waits, in its slot, for those that its loop over K comes to: once for a whole row (row), at each " +
 		"tile of it (tile), for tiles a stride apart that it needs together (strided, queries, keys and values of attention), or " +
-		"at each tile of channels of a convolution (conv); kernels of a chain whose input is no such thing wait at each tile. Because nothing is preempted, consumers that take every slot before " +
+		"at each tile of channels of a convolution (conv), or as formulas say (own: rows, cols and splits are the producer's tiles " +
+		"and their parts along K); kernels of a chain whose input is no such thing wait at each tile. Because nothing is preempted, consumers that take every slot before " +
 		"the producer has started wait for ever: a wait kernel of one thread holds them back until the producer's first " +
 		"workgroup runs. Without it (waitkernel=off, cuSync's +W) the order of the two launches decides, and a consumer that " +
 		"comes first and fills the device is reported as a deadlock. reorder=on (+R) loads the first weights before waiting. " +
@@ -33,7 +34,11 @@ var Strategy = plan.Strategy{
 		"The gain is the last wave of the producer, which the consumer's first one fills. policy=streamk is what the paper " +
 		"compares with: kernels one after another, the tiles of each one's last wave split along K over all slots and summed through memory.",
 	Params: []plan.Param{
-		{Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "streamk"}, Doc: "what a consumer's workgroup waits for; streamk: the baseline"},
+		{Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline"},
+		{Name: "posts", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that the producer's tile at row, col posts"},
+		{Name: "waits", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that a consumer waits for in row before column k of the producer's tiles"},
+		{Name: "count", Default: "cols*splits", Text: checkFormula, For: "policy=own", Doc: "own: posts that it waits for"},
+		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run"},
 		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started"},
 		{Name: "first", Default: "producer", Choices: []string{"producer", "consumer"}, Doc: "without a wait kernel, which is launched first"},
 		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting"},
@@ -53,7 +58,7 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 			return false
 		}
 		for k := range p.First {
-			own, no := unsynchronised(pl, &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]], policy)
+			own, no := unsynchronised(pl, &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]], v)
 			if no != "" {
 				why = no
 			}
@@ -75,7 +80,8 @@ func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 
 // unsynchronised is the policy that synchronises two kernels by tile, "" for none, and the
 // reason if it is not the selected one.
-func unsynchronised(pl *plan.Planner, first, second *workload.Op, policy string) (own, why string) {
+func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values) (own, why string) {
+	policy := v["policy"]
 	if name := pl.OpBetween(first, second); name != "" {
 		return "", fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", plan.ShortName(name))
 	}
@@ -89,6 +95,11 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, policy string)
 	own = ownPolicy(policy, c, first.Shape, second.Shape)
 	if _, no := semaphoresFor(own, c, first.Shape, second.Shape); no != "" {
 		return "", why
+	}
+	if policy == "own" && why == "" {
+		if _, why = ownOf(v, c, first.Shape, second.Shape); why != "" {
+			return "", why
+		}
 	}
 	return own, why
 }

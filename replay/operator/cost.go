@@ -104,11 +104,15 @@ func (b *bench) multiply(name string, m, n, k, elements int64, o trace.Operator)
 	bytes := float64(elements) * float64(b.f.elements().bytes)
 	s := step{name: name, kind: trace.Compute, operator: o}
 	var r roof
-	if b.f.Kernel.TileM > 0 {
-		r = b.tiles(&s, m, n, k)
+	if len(b.f.Kernel.Tiles) > 0 {
+		split := int64(max(1, at(b.f.Kernel.Splits, b.gemms)))
+		r = b.tiles(&s, at(b.f.Kernel.Tiles, b.gemms), split, m, n, k)
+		// Part after part adds to the output: each but the last writes it, and the next reads it.
+		bytes += float64(2*(split-1)*m*n) * float64(b.f.elements().bytes)
 	} else {
 		r = b.library(&s, m, n, k)
 	}
+	b.gemms++
 	r = under(r, b.memory(bytes, s.kernel.WGs()))
 	s.seconds, s.why = r.seconds, r.why
 	b.steps = append(b.steps, s)
@@ -140,11 +144,11 @@ func (b *bench) library(s *step, m, n, k int64) roof {
 	return roof{t.Seconds, why}
 }
 
-// tiles is a GEMM by a compiled kernel, one workgroup per tile. Tiles on the same CU
-// share its pipes; a single tile does not saturate them (rules D11 and G10).
-func (b *bench) tiles(s *step, m, n, k int64) roof {
-	tm, tn := int64(b.f.Kernel.TileM), int64(b.f.Kernel.TileN)
-	count := ceilDiv(m, tm) * ceilDiv(n, tn)
+// tiles is a GEMM by a compiled kernel, one workgroup per tile and part along K. Tiles on
+// the same CU share its pipes; a single tile does not saturate them (rules D11 and G10).
+func (b *bench) tiles(s *step, t Tile, split, m, n, k int64) roof {
+	tm, tn := int64(t.M), int64(t.N)
+	count := ceilDiv(m, tm) * ceilDiv(n, tn) * split
 	rate, key := b.m.Matmul.Compiled, "matmul.compiled"
 	if !rate.Known() {
 		b.rest(key, rate)
@@ -154,7 +158,7 @@ func (b *bench) tiles(s *step, m, n, k int64) roof {
 	s.name += fmt.Sprintf("gemm_tile_%dx%d", tm, tn)
 	s.kernel = b.block(int(count), 256, 128, 0)
 	cus, perCU := int64(b.m.GPU.CUs.Value), int64(b.residents(&s.kernel))
-	tile := 2 * float64(tm*tn) * float64(k) * float64(cus) / rate.Value
+	tile := 2 * float64(tm*tn) * float64(k) / float64(split) * float64(cus) / rate.Value
 	most := func(resident int64) float64 { return tile * max(float64(resident), 1/b.m.LonePipe()) }
 	slots := cus * perCU
 	full, left := count/slots, count%slots
@@ -162,19 +166,24 @@ func (b *bench) tiles(s *step, m, n, k int64) roof {
 	if left > 0 {
 		seconds += most(ceilDiv(left, cus))
 	}
-	return roof{seconds, fmt.Sprintf("%d tiles of %d×%d on %d slots, %.2f waves, at %.0f TFLOP/s", count, tm, tn, slots, float64(count)/float64(slots), rate.Value/1e12)}
+	parts := ""
+	if split > 1 {
+		parts = fmt.Sprintf(", %d parts of each tile along K", split)
+	}
+	return roof{seconds, fmt.Sprintf("%d workgroups of %d×%d%s on %d slots, %.2f waves, at %.0f TFLOP/s", count, tm, tn, parts, slots, float64(count)/float64(slots), rate.Value/1e12)}
 }
 
 // vectorRows is the rows of a matrix that one workgroup multiplies by a vector, as
 // the measured matrix-vector kernels do (rule G14).
 const vectorRows = 32
 
-// matvec is y[m] = A[m,k]·x[k]: every weight is read once.
+// matvec is y[m] = A[m,k]·x[k]: every weight is read once. Where the profile has no memory
+// rate by number of workgroups, those of the last wave get no more than those of a full one.
 func (b *bench) matvec(m, k int64) {
 	e := b.f.elements()
 	rows := int64(vectorRows)
-	if b.f.Kernel.TileM > 0 {
-		rows = int64(b.f.Kernel.TileM)
+	if t := at(b.f.Kernel.Tiles, 0); t.M > 0 {
+		rows = int64(t.M)
 	}
 	s := step{
 		name: fmt.Sprintf("gemv_%dx1", rows), kind: trace.Compute,
@@ -185,6 +194,9 @@ func (b *bench) matvec(m, k int64) {
 	b.rest("gpu.read", g.Read)
 	bytes := float64((m*k + k + m) * e.bytes)
 	rate := g.Read.Value * min(1, g.StreamAt(s.kernel.WGs())/g.Memory.Value)
+	if wgs, slots := int64(s.kernel.WGs()), int64(g.CUs.Value)*int64(b.residents(&s.kernel)); wgs > slots && !g.Stream.Known() {
+		rate *= float64(wgs) / float64(ceilDiv(wgs, slots)*slots)
+	}
 	s.seconds, s.why = bytes/rate, fmt.Sprintf("bound by memory: %.1f MB at %.0f GB/s", bytes/1e6, rate/1e9)
 	b.steps = append(b.steps, s)
 }
@@ -273,7 +285,7 @@ func (b *bench) block(wgs, threads, registers, shared int) trace.Kernel {
 		}
 		return otherwise
 	}
-	return b.plain(wgs, or(k.Threads, threads), or(k.Registers, registers), or(k.Shared, shared))
+	return b.plain(wgs, or(k.Threads, threads), or(k.Registers, registers), or(at(k.Shared, b.gemms), shared))
 }
 
 func (b *bench) plain(wgs, threads, registers, shared int) trace.Kernel {

@@ -21,20 +21,35 @@ type File struct {
 	Iterations int    // independent ones, each marked as a step
 	Type       string // "bf16", "f16", "f32"
 	Kernel     Kernel
-	Channels   int // workgroups of a collective; 0: as the library chooses
+	Channels   int       // workgroups of a collective; 0: as the library chooses
+	Times      []float64 // seconds of each compute kernel, in order, from elsewhere; nil: rooflines
+	HostSync   bool      // the host launches each kernel when the one before has ended; Times include that launch
 
 	shape map[string]int64
 	lines map[string]int // of the file, by key
 }
 
 // A Kernel describes the workgroups of a file's GEMMs that do not run in the matrix
-// library. Zero fields are taken from the machine's profile.
+// library. Zero fields are taken from the machine's profile. Lists have an entry per GEMM,
+// in order; the last one stands for the GEMMs behind it.
 type Kernel struct {
-	TileM, TileN int // output elements of a tile
-	Threads      int
-	Registers    int // per thread
-	Shared       int // bytes
-	Launches     int // number of sequential kernels that a lookup is split into; 0: one
+	Tiles     []Tile
+	Splits    []int // parts along K of each tile, each a workgroup; nil: one
+	Threads   int
+	Registers int   // per thread
+	Shared    []int // bytes
+	Launches  int   // number of sequential kernels that a lookup is split into; 0: one
+}
+
+// A Tile is the output elements of one workgroup.
+type Tile struct{ M, N int }
+
+// at is the entry of a list for the i-th GEMM; zero if the list is empty.
+func at[T any](list []T, i int) (x T) {
+	if len(list) == 0 {
+		return x
+	}
+	return list[min(i, len(list)-1)]
 }
 
 // An operation is one operator that a file can name.

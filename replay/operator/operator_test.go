@@ -213,9 +213,9 @@ func TestRoofs(t *testing.T) {
 		want       float64 // seconds
 	}{
 		{
-			"a GEMV reads its matrix once",
+			"a GEMV reads its matrix once, in 10 waves of 208 workgroups of which 2048 are needed",
 			"operator: gemv+all_reduce\nmachine: mi210:4\ntype: f16\nshape: {m: 65536, k: 8192}",
-			(65536*8192 + 8192 + 65536) * 2 / m.GPU.Read.Value,
+			(65536*8192 + 8192 + 65536) * 2 / m.GPU.Read.Value * 10 * 208 / 2048,
 		},
 		{
 			"a GEMM with a short sum is bound by its output",
@@ -264,7 +264,7 @@ func TestErrors(t *testing.T) {
 		{"a type that GEMMs have no rate for", strings.Replace(gemmFile, "bf16", "f32", 1), `w.yaml:line 5: gemm+all_to_all: type "f32" (one of bf16, f16)`},
 		{"no machine", strings.Replace(gemmFile, "machine: h200:4\n", "", 1), "w.yaml: machine is missing (add machine: h200:4"},
 		{"many iterations", strings.Replace(gemmFile, "iterations: 3", "iterations: 3000", 1), "w.yaml:line 4: 3000 iterations (at most 1000)"},
-		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256)`},
+		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256, one for all GEMMs or one for each)`},
 	} {
 		_, err := operator.Parse(strings.NewReader(c.text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,10 @@ const (
 
 // Parse reads a workload file. path names it in errors, which are
 // *trace.SyntaxError with a line, all of them joined.
-func Parse(r io.Reader, path string) (*File, error) {
+func Parse(r io.Reader, path string) (*File, error) { return ParseWith(r, path, nil) }
+
+// ParseWith is Parse with other values of keys, such as "shape.m" or "kernel.tile".
+func ParseWith(r io.Reader, path string, set map[string]string) (*File, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -38,10 +42,11 @@ func Parse(r io.Reader, path string) (*File, error) {
 		}
 		return nil, &trace.SyntaxError{File: path, Pos: int64(ye.GetToken().Position.Line), Unit: "line", Msg: ye.GetMessage()}
 	}
-	p := reader{file: &File{Path: path, shape: map[string]int64{}, lines: map[string]int{}}, nodes: map[string]ast.Node{}}
+	p := reader{file: &File{Path: path, shape: map[string]int64{}, lines: map[string]int{}}, nodes: map[string]ast.Node{}, set: set}
 	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
 		p.flatten("", tree.Docs[0].Body)
 	}
+	p.override()
 	p.read()
 	if err := p.err(); err != nil {
 		return nil, err
@@ -55,7 +60,18 @@ type reader struct {
 	file  *File
 	nodes map[string]ast.Node
 	order []string
+	set   map[string]string // values that replace those of the file
 	errs  []*trace.SyntaxError
+}
+
+// override makes the keys of set known where the file lacks them.
+func (p *reader) override() {
+	for _, key := range slices.Sorted(maps.Keys(p.set)) {
+		if p.nodes[key] == nil {
+			p.nodes[key] = nil
+			p.order = append(p.order, key)
+		}
+	}
 }
 
 func (p *reader) fail(key, cure, format string, args ...any) {
@@ -109,6 +125,9 @@ func (p *reader) take(key string) (text string, ok bool) {
 		return "", false
 	}
 	delete(p.nodes, key)
+	if text, ok := p.set[key]; ok {
+		return text, true
+	}
 	s, ok := n.(ast.ScalarNode)
 	if !ok || s.GetToken().Value == "" {
 		p.fail(key, "write one word or number", "%s has no value", key)
@@ -142,6 +161,7 @@ func (p *reader) read() {
 		f.lines[key] = f.lines["shape."+key]
 	}
 	p.kernel(op)
+	p.times()
 	if op.name != "" { // without an operator all sizes would be reported as unknown
 		p.rest(op)
 	}
@@ -183,30 +203,75 @@ func (p *reader) count(key string, absent int64) int64 {
 func (p *reader) kernel(op operation) {
 	k := &p.file.Kernel
 	if text, ok := p.take("kernel.tile"); ok {
-		m, n, _ := strings.Cut(text, "x")
-		var errM, errN error
-		k.TileM, errM = strconv.Atoi(m)
-		k.TileN, errN = strconv.Atoi(n)
-		if errM != nil || errN != nil || min(k.TileM, k.TileN) < 1 || max(k.TileM, k.TileN) > maxTile {
-			p.fail("kernel.tile", "write rows x columns, as in 128x256", "kernel.tile: %q", text)
+		for word := range strings.FieldsSeq(text) {
+			m, n, _ := strings.Cut(word, "x")
+			tm, errM := strconv.Atoi(m)
+			tn, errN := strconv.Atoi(n)
+			if errM != nil || errN != nil || min(tm, tn) < 1 || max(tm, tn) > maxTile {
+				p.fail("kernel.tile", "write rows x columns, as in 128x256, one for all GEMMs or one for each", "kernel.tile: %q", text)
+				break
+			}
+			k.Tiles = append(k.Tiles, Tile{tm, tn})
 		}
 	}
+	k.Splits = p.list("kernel.split", maxSplit, "parts along K")
+	if k.Splits != nil && k.Tiles == nil {
+		p.fail("kernel.split", "add kernel.tile", "kernel.split without compiled tiles")
+	}
+	k.Shared = p.list("kernel.shared", maxSize-1, "bytes")
 	k.Threads = int(p.count("kernel.threads", 0))
 	k.Registers = int(p.count("kernel.registers", 0))
-	k.Shared = int(p.count("kernel.shared", 0))
 	if strings.HasPrefix(op.name, "embedding") {
 		k.Launches = int(p.count("kernel.launches", 0))
 	}
 }
 
-// maxTile is larger than the side of any tile.
-const maxTile = 4096
+const (
+	maxTile  = 4096 // more than the side of any tile
+	maxSplit = 64   // more than the parts along K of any tile
+)
+
+// list reads one whole number for all GEMMs, or one for each.
+func (p *reader) list(key string, most int, what string) (list []int) {
+	text, ok := p.take(key)
+	if !ok {
+		return nil
+	}
+	for word := range strings.FieldsSeq(text) {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || n > most {
+			p.fail(key, fmt.Sprintf("write %s, 1 to %d, one number for all GEMMs or one for each", what, most), "%s: %q", key, text)
+			return nil
+		}
+		list = append(list, n)
+	}
+	return list
+}
+
+// times reads the kernels' times in µs, and who waits for them.
+func (p *reader) times() {
+	if text, ok := p.take("times"); ok {
+		for word := range strings.FieldsSeq(text) {
+			us, err := strconv.ParseFloat(word, 64)
+			if err != nil || !(us > 0 && us < mostSeconds*1e6) {
+				p.fail("times", "write µs of each compute kernel, in order", "times: %q", text)
+				break
+			}
+			p.file.Times = append(p.file.Times, us/1e6)
+		}
+	}
+	if text, ok := p.take("sync"); ok {
+		if p.file.HostSync = text == "host"; !p.file.HostSync && text != "stream" {
+			p.fail("sync", "stream, or host: each kernel is launched when the one before has ended", "sync: %q", text)
+		}
+	}
+}
 
 // rest reports the unknown keys.
 func (p *reader) rest(op operation) {
 	known := []string{
-		"operator", "machine", "ranks", "iterations", "channels", "type",
-		"kernel.tile", "kernel.threads", "kernel.registers", "kernel.shared",
+		"operator", "machine", "ranks", "iterations", "channels", "type", "times", "sync",
+		"kernel.tile", "kernel.split", "kernel.threads", "kernel.registers", "kernel.shared",
 	}
 	for _, key := range op.sizes {
 		known = append(known, "shape."+key)

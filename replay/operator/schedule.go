@@ -26,6 +26,7 @@ type bench struct {
 	m     machine.Machine
 	ranks int
 	steps []step
+	gemms int      // number of GEMMs so far
 	rests []string // unmeasured numbers of the profile that durations depend on
 }
 
@@ -48,12 +49,43 @@ func (f *File) Run(m machine.Machine) (*trace.Run, error) {
 	}
 	b := &bench{f: f, m: m, ranks: ranks}
 	op.steps(b)
+	if err := b.given(); err != nil {
+		return nil, err
+	}
 	for _, s := range b.steps {
 		if !(s.seconds < mostSeconds) || s.kernel.WGs() < 0 {
 			return nil, f.fault("shape", "is a size mistyped?", "%s would take %.0f s on %s", s.name, s.seconds, m.Name)
 		}
 	}
 	return b.run(), nil
+}
+
+// given replaces the rooflines of compute kernels by the times of the file.
+func (b *bench) given() error {
+	if b.f.Times == nil {
+		return nil
+	}
+	n := 0
+	for i := range b.steps {
+		s := &b.steps[i]
+		if s.kind != trace.Compute {
+			continue
+		}
+		if n < len(b.f.Times) {
+			s.seconds, s.why = b.f.Times[n], "time of the file"
+			if b.f.HostSync {
+				s.seconds, s.why = s.seconds-b.m.Launch.Host.Value, "time of the file less the host's launch"
+			}
+			if s.seconds <= 0 {
+				return b.f.fault("times", "give the launch and the kernel together", "%s takes less than the host's launch, %.3g µs", s.name, b.m.Launch.Host.Value*1e6)
+			}
+		}
+		n++
+	}
+	if n != len(b.f.Times) {
+		return b.f.fault("times", fmt.Sprintf("give %d, in µs", n), "%d times for %d compute kernels", len(b.f.Times), n)
+	}
+	return nil
 }
 
 func (b *bench) run() *trace.Run {
@@ -78,6 +110,9 @@ func (b *bench) run() *trace.Run {
 		t.Note(trace.Noted, b.f.Path, r, "line", int64(b.f.lines["machine"]))
 	}
 	estimated := "not measured: roofline on " + b.m.Name
+	if b.f.Times != nil {
+		estimated = "not a trace: an operator with given times of its kernels, on " + b.m.Name
+	}
 	if len(b.rests) > 0 {
 		estimated += ", some of whose rates are assumed"
 	}
@@ -95,6 +130,9 @@ func (b *bench) rank(t *trace.Builder, id int, group int32) {
 	marks := t.Lane(trace.Lane{Kind: trace.Annotation, Rank: rank, Peer: trace.None, Name: "iterations"})
 	var at trace.Time
 	gap := duration(b.m.Launch.Gap.Value)
+	if b.f.HostSync {
+		gap = duration(b.m.Launch.Host.Value)
+	}
 	for i := range b.f.Iterations {
 		from := at
 		for k := range b.steps {

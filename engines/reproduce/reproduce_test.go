@@ -1,0 +1,146 @@
+package reproduce
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite what tests compare with")
+
+// TestStatuses holds what is reproduced: by claim, its status and points.
+func TestStatuses(t *testing.T) {
+	papers, err := Papers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := Run(papers, nil, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, r := range results {
+		fmt.Fprintf(&b, "%-18s %-16s", r.ID, r.Status)
+		if in, signed, same := r.Count(); len(r.Points) > 0 {
+			fmt.Fprintf(&b, " %2d of %2d within, %2d of %2d signs", in, len(r.Points), same, signed)
+		}
+		b.WriteByte('\n')
+		if r.Status != Reproduced && r.Why == "" {
+			t.Errorf("%s is %s without a cause or a reason", r.ID, r.Status)
+		}
+		for _, p := range r.Points {
+			if p.Why != "" {
+				t.Errorf("%s: %s: was not replayed: %s", r.ID, p.Label, p.Why)
+			}
+		}
+	}
+	const file = "testdata/statuses.golden"
+	if *update {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), b.String()); d != "" {
+		t.Errorf("statuses differ (run with -update if they should):\n%s", d)
+	}
+}
+
+// TestClaimsAreComplete checks that every claim has an id of its own, a place in its paper, and
+// either points or a status.
+func TestClaimsAreComplete(t *testing.T) {
+	papers, err := Papers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, p := range papers {
+		if p.Source == "" || len(p.Claims) == 0 {
+			t.Errorf("%s: no source or no claims", p.Name)
+		}
+		for _, c := range p.Claims {
+			if seen[c.ID] || c.Says == "" || c.Where == "" {
+				t.Errorf("%s: twice, or without text or place", c.ID)
+			}
+			seen[c.ID] = true
+			if (c.Status == "") != (len(c.Points) > 0) || c.Status != "" && c.Status != NotCheckable && c.Status != NotModelled {
+				t.Errorf("%s: status %q with %d points", c.ID, c.Status, len(c.Points))
+			}
+		}
+	}
+	for prefix, n := range map[string]int{"SC": 18, "CS": 14, "RA": 9, "T3": 32, "TD": 9} {
+		for i := range n {
+			if id := fmt.Sprintf("%s-%d", prefix, i+1); !seen[id] {
+				t.Errorf("no claim %s", id)
+			}
+		}
+	}
+}
+
+func TestRules(t *testing.T) {
+	for _, c := range []struct {
+		q               Quantity
+		published, here float64
+		within, sign    bool
+	}{
+		{Reduction, 0.1, 0.149, true, true},
+		{Reduction, 0.1, 0.151, false, true},
+		{Reduction, 0.4, 0.31, true, true},
+		{Reduction, 0.04, -0.005, true, false},
+		{Reduction, 0.02, -0.02, true, true}, // too small an effect to have a sign
+		{Gain, 0.2, 0.31, false, true},
+		{Gain, -0.05, 0.01, false, false},
+		{Speedup, 1.308, 1.4, true, true},
+		{Speedup, 1.05, 0.99, true, false},
+		{Speedup, 0.94, 1.01, true, false},
+		{Count, 1.2, 1.24, true, true},
+		{Count, 4, 3, false, true},
+		{Time, 100e-6, 124e-6, true, true},
+		{Order, 1, 0.001, true, true},
+		{Order, 1, 0, false, false},
+		{Order, -1, 0.2, false, false},
+	} {
+		if within, sign := c.q.within(c.published, c.here), c.q.sameSign(c.published, c.here); within != c.within || sign != c.sign {
+			t.Errorf("%s %v against %v: within %v, same sign %v", c.q, c.here, c.published, within, sign)
+		}
+	}
+	ok, off, other := PointResult{Within: true, SameSign: true}, PointResult{SameSign: true}, PointResult{Within: true}
+	for _, c := range []struct {
+		points []PointResult
+		want   Status
+	}{
+		{[]PointResult{ok, ok, ok, ok, off}, Reproduced},
+		{[]PointResult{ok, ok, ok, off}, NotReproduced},
+		{[]PointResult{ok, ok, ok, ok, ok, other}, NotReproduced},
+		{[]PointResult{ok, {Why: "does not apply"}}, NotReproduced},
+	} {
+		if got := judge(c.points); got != c.want {
+			t.Errorf("%+v: %s, want %s", c.points, got, c.want)
+		}
+	}
+}
+
+// TestKeys checks which key of a workload file a short name stands for.
+func TestKeys(t *testing.T) {
+	got := fmt.Sprint(keys(map[string]any{"m": 512, "machine": "t3x8"}, map[string]any{"m": 256, "kernel.tile": "64x64", "channels": 64}))
+	if want := "map[kernel.tile:64x64 machine:t3x8 shape.channels:64 shape.m:256]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestSummaries checks the summaries of several experiments.
+func TestSummaries(t *testing.T) {
+	for of, want := range map[string]float64{"": 3.5, "mean": 3.5, "geomean": math.Sqrt(6), "max": 6, "min": 1} {
+		if got := summary([]float64{1, 6}, of); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", of, got, want)
+		}
+	}
+}

@@ -1,0 +1,308 @@
+package reproduce
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/operator"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/samples/workloads"
+)
+
+// A PointResult is a published number and that of a replay.
+type PointResult struct {
+	Label     string   `json:"label,omitempty"`
+	As        Quantity `json:"as"`
+	Published float64  `json:"published"`
+	Here      float64  `json:"here"`
+	Within    bool     `json:"within_tolerance"`
+	SameSign  bool     `json:"same_sign"`
+	Why       string   `json:"why,omitempty"` // why nothing was replayed
+	Experiment
+}
+
+// A ClaimResult is a claim with its points and status.
+type ClaimResult struct {
+	Claim
+	Paper  string        `json:"paper"`
+	Status Status        `json:"status"`
+	Points []PointResult `json:"points,omitempty"`
+}
+
+// Run replays the points of the claims of the papers, each experiment once, in parallel.
+// only selects claims by id; nil: all. done is called as experiments finish; nil: not.
+func Run(papers []Paper, only func(id string) bool, stop func() bool, started func(experiments int), done func()) ([]ClaimResult, error) {
+	b := bench{index: map[string]int{}}
+	var results []ClaimResult
+	for _, p := range papers {
+		for _, c := range p.Claims {
+			if only != nil && !only(c.ID) {
+				continue
+			}
+			results = append(results, ClaimResult{Claim: c, Paper: p.Name, Status: c.Status})
+			for i := range c.Points {
+				if err := b.need(&c.Points[i]); err != nil {
+					return nil, fmt.Errorf("%s: %s: %w", c.ID, c.Points[i].name(), err)
+				}
+			}
+		}
+	}
+	if started != nil {
+		started(len(b.jobs))
+	}
+	if err := b.run(stop, done); err != nil {
+		return nil, err
+	}
+	for i := range results {
+		r := &results[i]
+		for k := range r.Claim.Points {
+			p, err := b.result(&r.Claim.Points[k])
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", r.ID, p.Label, err)
+			}
+			r.Points = append(r.Points, p)
+		}
+		if r.Status == "" {
+			r.Status = judge(r.Points)
+		}
+		if r.Status == Reproduced {
+			r.Why = ""
+		}
+	}
+	return results, nil
+}
+
+// A job is one strategy on one workload.
+type job struct {
+	workload, strategy string
+	set                map[string]string
+	marks              bool // records what marks need
+	found              measured
+}
+
+// A bench holds the experiments of all points. Those that several points share run once.
+type bench struct {
+	jobs  []job
+	index map[string]int // by key
+}
+
+func key(p *Point, strategy string, set map[string]string) string {
+	return fmt.Sprint(p.Workload, "|", strategy, "|", withMarks(p.Measure), "|", set) // maps print in order of keys
+}
+
+// need adds the experiments of a point.
+func (b *bench) need(p *Point) error {
+	if p.As == Order {
+		if p.More == nil || p.Less == nil {
+			return errors.New("an order needs more and less")
+		}
+		return errors.Join(b.need(p.More), b.need(p.Less))
+	}
+	for _, set := range p.sets() {
+		for _, s := range []string{p.Strategy, p.Against} {
+			k := key(p, s, set)
+			if _, ok := b.index[k]; !ok && s != "" {
+				b.index[k] = len(b.jobs)
+				b.jobs = append(b.jobs, job{workload: p.Workload, strategy: s, set: set, marks: withMarks(p.Measure)})
+			}
+		}
+	}
+	return nil
+}
+
+// sets are the keys of each experiment of a point.
+func (p *Point) sets() []map[string]string {
+	if p.Over == nil {
+		return []map[string]string{keys(p.With)}
+	}
+	var all []map[string]string
+	for _, over := range p.Over {
+		all = append(all, keys(p.With, over))
+	}
+	return all
+}
+
+func (b *bench) run(stop func() bool, done func()) error {
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range b.jobs {
+		g.Go(func() error {
+			if done != nil {
+				defer done()
+			}
+			j := &b.jobs[i]
+			var err error
+			if j.found, err = j.replay(stop); err != nil {
+				return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// replay runs a job's strategy on its workload.
+func (j *job) replay(stop func() bool) (x measured, err error) {
+	in, err := workloads.Files.Open(j.workload)
+	if err != nil {
+		return x, err
+	}
+	defer in.Close()
+	f, err := operator.ParseWith(in, j.workload, j.set)
+	if err != nil {
+		return x, err
+	}
+	f.Ranks = 0 // all of the machine
+	m, err := machineNamed(f.Machine)
+	if err != nil {
+		return x, err
+	}
+	run, err := f.Run(m)
+	if err != nil {
+		return x, err
+	}
+	w, err := workload.Lift(run, workload.Options{Unprofiled: true})
+	if err != nil {
+		return x, err
+	}
+	sel, err := engines.ParseSelection(j.strategy)
+	if err != nil {
+		return x, err
+	}
+	if len(sel) != 1 {
+		return x, fmt.Errorf("%q is not one strategy", j.strategy)
+	}
+	o := replay.Options{Stop: stop}
+	if j.marks {
+		o = phases(o)
+	}
+	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, o)
+	if err != nil {
+		return x, err
+	}
+	return measure(w, m, out), nil
+}
+
+// machineNamed is an embedded profile, or a machine of a paper from the folder machines.
+func machineNamed(name string) (machine.Machine, error) {
+	if !strings.HasSuffix(name, ".yaml") {
+		return profile.Load(name)
+	}
+	f, err := files.Open("machines/" + name)
+	if err != nil {
+		return machine.Machine{}, err
+	}
+	defer f.Close()
+	return profile.Parse(f, name)
+}
+
+// result compares a point with its replays.
+func (b *bench) result(p *Point) (PointResult, error) {
+	r := PointResult{Label: p.name(), As: p.As, Published: p.Published, Experiment: p.Experiment}
+	var err error
+	r.Here, r.Why, err = b.number(p)
+	if err != nil || r.Why != "" {
+		return r, err
+	}
+	r.Here = math.Round(r.Here*1e6) / 1e6
+	r.Within, r.SameSign = p.As.within(p.Published, r.Here), p.As.sameSign(p.Published, r.Here)
+	return r, nil
+}
+
+// number is what the replays of a point give, or why they give nothing.
+func (b *bench) number(p *Point) (n float64, why string, err error) {
+	if p.As == Order {
+		more, why, err := b.number(p.More)
+		if err != nil || why != "" {
+			return 0, why, err
+		}
+		less, why, err := b.number(p.Less)
+		return more - less, why, err
+	}
+	var list []float64
+	for _, set := range p.sets() {
+		x, why, err := b.one(p, set)
+		if err != nil || why != "" {
+			return 0, why, err
+		}
+		list = append(list, x)
+	}
+	if p.As == Gain && p.Of == "geomean" { // of the ratios
+		for i := range list {
+			list[i]++
+		}
+		return summary(list, p.Of) - 1, "", nil
+	}
+	return summary(list, p.Of), "", nil
+}
+
+// one is the number of one experiment.
+func (b *bench) one(p *Point, set map[string]string) (n float64, why string, err error) {
+	var values []float64
+	for _, s := range []string{p.Strategy, p.Against} {
+		i, ok := b.index[key(p, s, set)]
+		if !ok {
+			continue // no baseline
+		}
+		x := &b.jobs[i].found
+		if x.why != "" {
+			return 0, fmt.Sprintf("%s: %s", s, x.why), nil
+		}
+		v, err := x.value(p.Measure)
+		if err != nil {
+			return 0, "", err
+		}
+		values = append(values, v)
+	}
+	switch p.As {
+	case Reduction, Speedup, Gain:
+		if len(values) != 2 || values[0] == 0 || values[1] == 0 {
+			return 0, "", fmt.Errorf("%s needs a strategy and a baseline with %s above 0", p.As, cmp.Or(p.Measure, "time"))
+		}
+		switch p.As {
+		case Reduction:
+			return 1 - values[0]/values[1], "", nil
+		case Gain:
+			return values[1]/values[0] - 1, "", nil
+		}
+		return values[1] / values[0], "", nil
+	case Share, Time, Count:
+		return values[0], "", nil
+	}
+	return 0, "", fmt.Errorf("unknown quantity %q", p.As)
+}
+
+// summary is the mean, geometric mean, largest or smallest of a list; without a name, the
+// only one.
+func summary(list []float64, of string) float64 {
+	switch of {
+	case "max":
+		return slices.Max(list)
+	case "min":
+		return slices.Min(list)
+	}
+	var sum float64
+	for _, x := range list {
+		if of == "geomean" {
+			x = math.Log(x)
+		}
+		sum += x
+	}
+	if of == "geomean" {
+		return math.Exp(sum / float64(len(list)))
+	}
+	return sum / float64(len(list))
+}

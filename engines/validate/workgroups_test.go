@@ -1,0 +1,82 @@
+package validate
+
+import (
+	"compress/gzip"
+	"encoding/csv"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// durations are the workgroups' durations of a measured kernel, in nanoseconds,
+// split into those that had their CU alone all the while and those that did not.
+func durations(t *testing.T, file string) (alone, shared []float64) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(z).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := func(name string) int { return slices.Index(rows[0], name) }
+	cu, start, end := column("CU_Id"), column("Wait_End_Timestamp"), column("End_Timestamp")
+	on := map[string]int{}
+	for _, r := range rows[1:] {
+		on[r[cu]]++
+	}
+	for _, r := range rows[1:] {
+		a, _ := strconv.ParseFloat(r[start], 64)
+		b, _ := strconv.ParseFloat(r[end], 64)
+		if on[r[cu]] == 1 {
+			alone = append(alone, b-a)
+		} else {
+			shared = append(shared, b-a)
+		}
+	}
+	slices.Sort(alone)
+	slices.Sort(shared)
+	return alone, shared
+}
+
+// The stamps of 192 workgroups on 132 CUs, of which 72 had one and 60 two:
+// from the kernel's time alone, the model finds how long either kind took.
+func TestWorkgroupsAgainstStamps(t *testing.T) {
+	alone, shared := durations(t, "../../samples/measurements/2026-11-20-h200x4/wg/mlp_b512_stream_producer_rank0_wg_trace.csv.gz")
+	s := plantest.Mlp512
+	s.Up = trace.Time(shared[len(shared)-1])
+	w, m := s.Build(t), plantest.H200(t, s.Ranks)
+	pl, err := plan.NewPlanner(w, m, plan.Scenario{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _ := plan.CoverOf(&w.Ops[0], false)
+	g := pl.ApartGrid(&w.Ops[0], c.Tiles()*c.Splits)
+	for _, x := range []struct {
+		what        string
+		model, real float64
+		n, want     int
+	}{
+		{"alone on a CU", float64(g.Time), quantile(alone, 0.5), len(alone), 72},
+		{"two on a CU", float64(g.Time) * 2 * g.Pipe, quantile(shared, 0.5), len(shared), 120},
+	} {
+		if x.n != x.want {
+			t.Errorf("%s: %d workgroups measured, %d expected", x.what, x.n, x.want)
+		}
+		if e := x.model/x.real - 1; e < -0.08 || e > 0.08 {
+			t.Errorf("%s: %.0f ns, measured %.0f (%+.1f %%)", x.what, x.model, x.real, 100*e)
+		}
+		t.Logf("%s: %.0f ns, measured %.0f", x.what, x.model, x.real)
+	}
+}
