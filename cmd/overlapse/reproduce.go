@@ -13,10 +13,11 @@ import (
 
 	"github.com/overlapse/overlapse/engines/reproduce"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
 )
 
 func (a *app) reproduceCommand() *cobra.Command {
-	var format, output string
+	var format, output, machineName string
 	var points bool
 	c := &cobra.Command{
 		Use:   "reproduce [PAPER|CLAIM...]",
@@ -34,17 +35,18 @@ overlapse is fitted to a claim.`,
   overlapse reproduce SC-7 T3-1 --format json
   overlapse reproduce --format html -o claims.html`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.reproduce(c.Context(), args, points, format, output)
+			return a.reproduce(c.Context(), args, points, machineName, format, output)
 		},
 		ValidArgsFunction: oneOf(reproduce.Names()...),
 	}
 	c.Flags().StringVar(&format, "format", "table", "table, json or html")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; default: standard output")
+	c.Flags().StringVar(&machineName, "machine", "", "replay the experiments on this machine, a profile or a YAML file, with as many GPUs as published; default: the papers' machines")
 	c.Flags().BoolVar(&points, "points", false, "print every point")
 	return c
 }
 
-func (a *app) reproduce(ctx context.Context, selected []string, points bool, format, output string) error {
+func (a *app) reproduce(ctx context.Context, selected []string, points bool, machineName, format, output string) error {
 	if err := choice("format", format, "table", "json", "html"); err != nil {
 		return err
 	}
@@ -52,8 +54,17 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, for
 	if err != nil {
 		return err
 	}
+	var on *machine.Machine
+	if machineName != "" {
+		m, err := a.machineNamed(machineName, 0)
+		if err != nil {
+			return err
+		}
+		a.notef("on %s: the published numbers are of other machines", m.Profile)
+		on = &m
+	}
 	bar := a.progress(1, "replaying")
-	results, err := reproduce.Run(papers, only, stopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
+	results, err := reproduce.Run(papers, only, on, stopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):

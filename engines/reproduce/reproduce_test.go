@@ -19,7 +19,7 @@ func TestStatuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := Run(papers, nil, nil, nil, nil)
+	results, err := Run(papers, nil, nil, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

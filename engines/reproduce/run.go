@@ -43,9 +43,10 @@ type ClaimResult struct {
 }
 
 // Run replays the points of the claims of the papers, each experiment once, in parallel.
-// only selects claims by id; nil: all. done is called as experiments finish; nil: not.
-func Run(papers []Paper, only func(id string) bool, stop func() bool, started func(experiments int), done func()) ([]ClaimResult, error) {
-	b := bench{index: map[string]int{}}
+// only selects claims by id; nil: all. on is the machine that replaces those of the papers,
+// with as many GPUs as they have; nil: none. done is called as experiments finish; nil: not.
+func Run(papers []Paper, only func(id string) bool, on *machine.Machine, stop func() bool, started func(experiments int), done func()) ([]ClaimResult, error) {
+	b := bench{index: map[string]int{}, on: on}
 	var results []ClaimResult
 	for _, p := range papers {
 		for _, c := range p.Claims {
@@ -97,6 +98,7 @@ type job struct {
 type bench struct {
 	jobs  []job
 	index map[string]int // by key
+	on    *machine.Machine
 }
 
 func key(p *Point, strategy string, set map[string]string) string {
@@ -145,7 +147,7 @@ func (b *bench) run(stop func() bool, done func()) error {
 			}
 			j := &b.jobs[i]
 			var err error
-			if j.found, err = j.replay(stop); err != nil {
+			if j.found, err = j.replay(b.on, stop); err != nil {
 				return fmt.Errorf("%s with %v under %s: %w", j.workload, j.set, j.strategy, err)
 			}
 			return nil
@@ -155,7 +157,7 @@ func (b *bench) run(stop func() bool, done func()) error {
 }
 
 // replay runs a job's strategy on its workload.
-func (j *job) replay(stop func() bool) (x measured, err error) {
+func (j *job) replay(on *machine.Machine, stop func() bool) (x measured, err error) {
 	in, err := workloads.Files.Open(j.workload)
 	if err != nil {
 		return x, err
@@ -167,6 +169,9 @@ func (j *job) replay(stop func() bool) (x measured, err error) {
 	}
 	f.Ranks = 0 // all of the machine
 	m, err := machineNamed(f.Machine)
+	if err == nil && on != nil {
+		m, err = on.Sized(m.GPUs)
+	}
 	if err != nil {
 		return x, err
 	}

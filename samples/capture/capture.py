@@ -474,7 +474,8 @@ class Lab:
         if world != self.world:
             if ("members", world) not in self.groups:
                 ranks = list(range(world))
-                self.groups["members", world] = dist.new_group(ranks, backend="gloo", timeout=datetime.timedelta(hours=1)), dist.new_group(ranks)
+                gloo = dist.new_group(ranks=ranks, backend="gloo", timeout=datetime.timedelta(hours=1))
+                self.groups["members", world] = gloo, dist.new_group(ranks=ranks)
             self.world, (self.host, self.everyone), self.alone = world, self.groups["members", world], world == 1
         yield
         self.world, self.host, self.everyone, self.alone = kept
@@ -491,7 +492,7 @@ class Lab:
                 if not hasattr(options, "config"):
                     raise Unsupported("this PyTorch cannot bound the channels of a collective")
                 options.config.min_ctas = options.config.max_ctas = channels
-            self.groups[key] = dist.new_group(list(range(self.world)), pg_options=options)
+            self.groups[key] = dist.new_group(ranks=list(range(self.world)), pg_options=options)
         return self.groups[key]
 
     def collective(self, op, size, group=None):
@@ -695,7 +696,10 @@ def measure_host_issue(lab, w, p):
         torch.cuda.synchronize()
         lab.align(0)
         torch.cuda.synchronize()
-        lab.sleep(200 * count)
+        lab.sleep(200 * 3 * count)
+        for _ in range(2 * count):  # the first calls after a wait find cold caches
+            for call in calls:
+                call()
         start = time.perf_counter()
         for _ in range(count):
             for call in calls:
@@ -1113,7 +1117,7 @@ def collective_kernels(lab, work, head_us):
         lab.align(400 + head_us)
         work()
         torch.cuda.synchronize()
-    spans = sorted((e.time_range.start, e.time_range.end, e.name) for e in profiler.events() if e.device_type != torch.autograd.DeviceType.CPU)
+    spans = sorted((e.time_range.start, e.time_range.end, e.name) for e in profiler.events() if str(e.device_type).endswith("CUDA"))
     found = [(start, end) for start, end, name in spans if "nccldevkernel" in name.lower()][1:]  # the first aligned the ranks
     mine = [end - start for start, end in found]
     ranks = [None] * lab.world

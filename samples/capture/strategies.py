@@ -156,6 +156,23 @@ SETS = {
         ],
         "fused": [("moe_glm", 8192, 5120, 3072), ("moe_dbrx", 4096, 6144, 5376)],
     },
+    "eighth": {
+        "pairs": [
+            ("olmo2_fc2", 7168, 5120, 27648, "k", "all_reduce"),
+            ("olmo2_fc2", 7168, 5120, 27648, "k", "reduce_scatter"),
+            ("glm_op", 12288, 4096, 8192, "k", "all_reduce"),
+            ("kimi_fc2", 4096, 7168, 18432, "k", "all_to_all"),
+            ("exaone_op", 18432, 2048, 4096, "k", "reduce_scatter"),
+            ("internlm_in", 6144, 32768, 6144, "n", "all_gather"),
+        ],
+        "decompose": [
+            (2, 0, False), (4, 0, False), (8, 0, False), (2, 0, True), (4, 0, True), (4, 9, False), (2, 12, False), (8, 26, True),
+        ],
+        "loops": [("olmo2_fc2", 7168, 5120, 27648, "k", "all_reduce"), ("kimi_fc2", 4096, 7168, 18432, "k", "all_to_all")],
+        "multistream": [(0, False), (0, True), (9, False), (26, True)],
+        "onesided": [("olmo2_fc2", 7168, 5120, 27648, "k", "reduce_scatter"), ("internlm_in", 6144, 32768, 6144, "n", "all_gather")],
+        "fused": [("moe_kimi", 4096, 7168, 2048), ("moe_jamba", 12288, 4096, 7168)],
+    },
 }
 PROGRAMS = (132, 128, 116, 100, 84)  # persistent workgroups of a fused kernel
 

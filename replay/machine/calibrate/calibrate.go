@@ -70,7 +70,7 @@ type step struct {
 // Calibrate reads a profile off rows of micro-benchmarks. What no row settles
 // (data-sheet facts, footprints, gaps that only traces show) stays as base has
 // it, and so does a law that base predicts better (rule E6). Only isolated measurements are
-// read: rows of strategies are for validation, and nothing is fitted to them. Where rows are
+// read: rows of strategies are for validation, and nothing is fitted to them (rule E1). Where rows are
 // of the base's own machine, what its tables have recorded counts with them. The error is
 // for rows of which none can be read.
 func Calibrate(rows []Row, base machine.Machine, o Options) (Result, error) {

@@ -53,37 +53,63 @@ func (c *calibration) fitClock(free ...*machine.Quantity) bool {
 		}
 	}
 	k := &c.m.Clock
-	if !k.Known() { // where the search begins
-		k.Exponent, k.Knee = machine.Quantity{Value: 0.5}, machine.Quantity{Value: 0.7}
-	}
 	free = slices.DeleteFunc(append(free, &k.Knee), func(q *machine.Quantity) bool {
 		return q == &k.Memory && !fills[true] || q == &k.Link && !fills[false]
 	})
 	if slices.Contains(free, &k.Exponent) && len(gaps) < 3 || len(list) < len(free)+1 {
 		return false
 	}
+	if slices.Contains(free, &k.Exponent) { // where the search begins, whatever the base
+		for _, q := range free {
+			q.Value = map[*machine.Quantity]float64{&k.Exponent: 0.5, &k.Knee: 0.7, &k.Memory: 0.4, &k.Link: 0.4}[q]
+		}
+	}
 	demands := make([]machine.Demand, len(list))
 	for i, x := range list {
 		demands[i] = x.demand(&c.m)
 	}
-	for range 8 {
-		for _, q := range free {
-			q.Mark = machine.Sourced
-			least, most := 0.01, 1.5
-			if q == &k.Exponent {
-				least, most = 0.1, 0.9
-			}
-			q.Value = lowest(func(v float64) (sum float64) {
+	loss := func() (sum float64) {
+		for i, x := range list {
+			e := math.Log(x.slowdown() * k.Settled(demands[i]))
+			sum += e * e
+		}
+		return sum
+	}
+	search(free, loss, func(q *machine.Quantity) (least, most float64) {
+		if q == &k.Exponent {
+			return 0.1, 0.9
+		}
+		return 0.01, 1.5
+	})
+	return true
+}
+
+// search lowers a loss over quantities, within their bounds: one after the other, then all
+// along the way that this took them, which follows a valley (Powell).
+func search(free []*machine.Quantity, loss func() float64, bounds func(*machine.Quantity) (least, most float64)) {
+	was := make([]float64, len(free))
+	for range 20 {
+		for i, q := range free {
+			least, most := bounds(q)
+			was[i], q.Mark = q.Value, machine.Sourced
+			q.Value = lowest(func(v float64) float64 {
 				q.Value = v
-				for i, x := range list {
-					e := math.Log(x.slowdown() * k.Settled(demands[i]))
-					sum += e * e
-				}
-				return sum
+				return loss()
 			}, least, most)
 		}
+		now := make([]float64, len(free))
+		for i, q := range free {
+			now[i] = q.Value
+		}
+		move := func(t float64) float64 {
+			for i, q := range free {
+				least, most := bounds(q)
+				q.Value = max(least, min(most, now[i]+t*(now[i]-was[i])))
+			}
+			return loss()
+		}
+		move(lowest(move, 0, 8))
 	}
-	return true
 }
 
 func clockRules() []rule {

@@ -138,7 +138,7 @@ func linkLaw(op trace.CollectiveOp) law {
 			law.Link.Value = math.Exp(logRate)
 			return l.error(c, rows)
 		}
-		x := lowest(at, math.Log(1e9), math.Log(4e12))
+		x := lowest(at, math.Log(1e9), math.Log(c.m.Fabric.Egress.Value)) // no more than leaves a GPU
 		return at(x)
 	}
 	l.ways = []way{

@@ -135,13 +135,20 @@ func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
 		}
 	}
 	ops := len(column)
+	small := map[trace.CollectiveOp]bool{} // operations of which a latency shows
+	for i := range rows {
+		small[rows[i].Workload.Op()] = small[rows[i].Workload.Op()] || rows[i].Workload.Bytes <= smallBytes
+	}
 	width := 1
 	if !scaled {
 		width = ops
 	}
-	at := width // of the latencies, then the waits
-	if latency {
-		width += ops
+	late := map[trace.CollectiveOp]int{} // columns of the latencies, then those of the waits
+	for _, op := range profile.RecordedOps {
+		if latency && small[op] {
+			late[op] = width
+			width++
+		}
 	}
 	waits := map[string]int{}
 	for i := range rows {
@@ -164,8 +171,8 @@ func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
 		} else {
 			left[column[op]] = share
 		}
-		if latency {
-			left[at+column[op]] = 1
+		if i, ok := late[op]; ok {
+			left[i] = 1
 		} else {
 			more -= law.CoRunLatency.Or(0)
 		}
@@ -181,30 +188,18 @@ func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
 	for key, i := range waits {
 		c.wait[key] = max(0, x[i])
 	}
-	ratio := 0.0 // of fitted to base, for operations without rows
 	for _, op := range profile.RecordedOps {
 		law := c.m.Library.Of(op)
-		q, i := law.CoRunSlowdown(n), column[op]
-		_, has := column[op]
-		was := q.Or(0)
+		q := law.CoRunSlowdown(n)
+		i, has := column[op]
 		switch {
 		case scaled:
-			q.Value = max(leastSlowdown, x[0]*was)
+			q.Value = max(leastSlowdown, x[0]*q.Or(0))
 		case has:
 			q.Value = max(leastSlowdown, x[i])
-			if was > 0 {
-				ratio += math.Log(q.Value/was) / float64(ops)
-			}
 		}
-		if latency && has {
-			law.CoRunLatency.Value = max(1e-9, x[at+i])
-		}
-	}
-	if !scaled {
-		for _, op := range profile.RecordedOps {
-			if _, has := column[op]; !has {
-				c.m.Library.Of(op).CoRunSlowdown(n).Value *= math.Exp(ratio)
-			}
+		if i, ok := late[op]; ok {
+			law.CoRunLatency.Value = max(1e-9, x[i])
 		}
 	}
 	return true

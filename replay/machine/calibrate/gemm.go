@@ -110,12 +110,12 @@ func matmulRules() []rule {
 func compiledRules() []rule {
 	return []rule{
 		{
-			"matmul.compiled", "two tiles of compiled GEMMs on each CU", "kind compiled_gemm, one tile for each of twice as many programs as CUs",
-			func(c *calibration) reading { return c.readCompiled(2) },
+			"matmul.compiled", "two tiles of compiled GEMMs on each CU, the best", "kind compiled_gemm, one tile for each of twice as many programs as CUs",
+			func(c *calibration) reading { return c.readCompiled(2, slices.Max[[]float64]) },
 		},
 		{
 			"matmul.lone", "one tile of compiled GEMMs on some of the CUs, median", "kind compiled_gemm, one tile for each of as many programs as CUs or fewer",
-			func(c *calibration) reading { return c.readCompiled(1) },
+			func(c *calibration) reading { return c.readCompiled(1, median) },
 		},
 		{
 			"matmul.crowd", "time of a compiled tile over the idle fraction of the CUs", "kind compiled_gemm, several tiles a program, programs up to the CUs", readCrowd,
@@ -266,7 +266,7 @@ func (c *calibration) compiledTiles() (list []compiledTile) {
 }
 
 // readCompiled is what kernels reach whose grid fills a number of slots of each CU.
-func (c *calibration) readCompiled(slots float64) reading {
+func (c *calibration) readCompiled(slots float64, of func([]float64) float64) reading {
 	f := reading{}
 	cus := c.m.GPU.CUs.Value
 	var rates []float64
@@ -276,7 +276,10 @@ func (c *calibration) readCompiled(slots float64) reading {
 			f.rows = append(f.rows, x.Row)
 		}
 	}
-	f.value = median(rates)
+	if len(rates) == 0 {
+		return f
+	}
+	f.value = of(rates)
 	var res []float64
 	for _, v := range rates {
 		res = append(res, off(f.value, v))

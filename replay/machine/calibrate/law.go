@@ -72,6 +72,7 @@ func (l *law) run(c *calibration, refit bool) ([]Fit, Choice) {
 	rows := l.rows(c)
 	choice := Choice{Law: l.name, Rows: len(rows)}
 	var chosen *way
+	before := c.m
 	if fresh(rows) {
 		if l.settle != nil {
 			l.settle(c)
@@ -82,30 +83,31 @@ func (l *law) run(c *calibration, refit bool) ([]Fit, Choice) {
 		if !refit {
 			errs = l.leaveOut(c, rows)
 		}
+		best := c
 		for i := range l.ways {
-			if trial := c.copy(); !l.ways[i].fit(trial) {
+			trial := c.copy()
+			if !refit && errs[i] >= choice.Err || !l.ways[i].fit(trial) {
 				continue
 			}
-			if refit || errs[i] < choice.Err {
-				chosen = &l.ways[i]
-				if !refit {
-					choice.Err = errs[i]
-				}
+			chosen, best = &l.ways[i], trial
+			if !refit {
+				choice.Err = errs[i]
 			}
 		}
-	}
-	if chosen != nil {
-		chosen.fit(c)
-		choice.How = chosen.how
+		c.m, c.wait = best.m, best.wait
+		if chosen != nil {
+			choice.How = chosen.how
+		}
 		if refit {
 			choice.Err = l.error(c, rows)
 		}
 	}
-	return l.fits(c, rows, chosen, choice), choice
+	return l.fits(c, &before, rows, chosen, choice), choice
 }
 
-// fits rounds what was read and says of each parameter where it comes from.
-func (l *law) fits(c *calibration, rows []Row, chosen *way, choice Choice) []Fit {
+// fits rounds what was read and says of each parameter where it comes from. What a fit left
+// as before it, for want of rows, stays the base's.
+func (l *law) fits(c *calibration, before *machine.Machine, rows []Row, chosen *way, choice Choice) []Fit {
 	var list []Fit
 	for _, key := range l.keys {
 		e := find(&c.m, key)
@@ -113,6 +115,8 @@ func (l *law) fits(c *calibration, rows []Row, chosen *way, choice Choice) []Fit
 		switch {
 		case !fresh(rows):
 			fit.Missing = l.need
+		case chosen != nil && slices.Contains(chosen.keys, key) && e.Quantity != nil && e.Quantity.Value == find(before, key).Quantity.Value:
+			fit.Kept = "none of the rows is of it"
 		case chosen == nil || !slices.Contains(chosen.keys, key):
 			fit.Rows = rows
 			fit.Kept = fmt.Sprintf("the base predicts the rows within %.1f %%, a fit no better", 100*choice.Base)

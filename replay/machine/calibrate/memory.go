@@ -48,12 +48,17 @@ func memoryRules() []rule {
 	}
 }
 
-// readRates reads a table of bytes a second off all rows of a kind, by a number of theirs.
+// readRates reads a table of bytes a second off all rows of a kind, by a number of theirs:
+// the median of repeats.
 func readRates(kind string, by func(Row) int) func(*calibration) reading {
 	return func(c *calibration) reading {
 		f := reading{rows: c.kind(kind)}
+		rates := map[int][]float64{}
 		for _, r := range f.rows {
-			f.table = append(f.table, []float64{float64(by(r)), float64(r.Workload.Bytes) / c.seconds(r)})
+			rates[by(r)] = append(rates[by(r)], float64(r.Workload.Bytes)/c.seconds(r))
+		}
+		for n, repeats := range rates {
+			f.table = append(f.table, []float64{float64(n), median(repeats)})
 		}
 		return f
 	}

@@ -26,7 +26,7 @@ def destroy_process_group():
     pass
 
 
-def new_group(backend=None, timeout=None, pg_options=None):
+def new_group(ranks=None, timeout=None, backend=None, pg_options=None):
     return Group(pg_options.config.max_ctas if pg_options else 24)
 
 

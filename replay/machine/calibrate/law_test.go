@@ -1,0 +1,124 @@
+package calibrate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+)
+
+// besideRows are rows of collectives alongside compute as the machine's law has them. wait
+// is what they count of the wait for compute units, in seconds; noise is relative.
+func besideRows(m *machine.Machine, kernel bool, wait, noise float64) (rows []Row) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for kind, strategy := range machine.CoRunNames {
+		for _, op := range profile.RecordedOps {
+			for _, channels := range []int{4, 8, 16, 24} {
+				for _, bytes := range []int64{32 << 20, 128 << 20} {
+					alone := m.Library.Time(op, bytes, 4, channels)
+					slow := m.Library.Slowdown(op, bytes, 4, channels, machine.CoRunner{Kind: machine.CoRunKind(kind), Load: 1})
+					r := Row{
+						ID: fmt.Sprint(strategy, op, channels, bytes), World: 4, Strategy: strategy, Line: len(rows) + 1,
+						Us:       (alone*slow + wait) * (1 + noise*rng.NormFloat64()) * 1e6,
+						Workload: Workload{Kind: "collective", Collective: op.String(), Bytes: bytes},
+						Params:   Params{Channels: channels, Kernel: kernel, AloneUs: alone * 1e6},
+					}
+					if !kernel {
+						r.Us, r.Params.AloneUs = r.Us+m.Launch.Timing.Value*1e6, r.Params.AloneUs+m.Launch.Timing.Value*1e6
+					}
+					rows = append(rows, r)
+				}
+			}
+		}
+	}
+	return rows
+}
+
+// Collectives that wait for a free compute unit are not slowed down by that.
+func TestWaitIsNoSlowdown(t *testing.T) {
+	truth := machinetest.Load(t, "h200")
+	for _, kernel := range []bool{true, false} {
+		wait := 0.0
+		if !kernel {
+			wait = 1.2e-3
+		}
+		base := machinetest.Load(t, "h200")
+		for _, op := range profile.RecordedOps {
+			for n := range machine.CoRunNames {
+				base.Library.Of(op).CoRunSlowdown(machine.CoRunKind(n)).Value *= 3
+			}
+		}
+		res, err := Calibrate(besideRows(&truth, kernel, wait, 0), base, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, op := range profile.RecordedOps {
+			for n := range machine.CoRunNames {
+				kind := machine.CoRunKind(n)
+				got, want := res.Machine.Library.Of(op).CoRunSlowdown(kind).Value, truth.Library.Of(op).CoRunSlowdown(kind).Value
+				if off(got, want) > 0.02 {
+					t.Errorf("kernel %v, %v %s: %v, made with %v", kernel, op, machine.CoRunNames[n], got, want)
+				}
+			}
+		}
+	}
+}
+
+// Where rows are noise around what the base says, its parameters stay; the choice says so.
+func TestNoisyRowsKeepTheBase(t *testing.T) {
+	base := machinetest.Load(t, "h200")
+	rows := besideRows(&base, true, 0, 0.3)
+	res, err := Calibrate(rows, base, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range res.Choices {
+		if c.Err > c.Base {
+			t.Errorf("%s: %.3f over left-out rows, the base %.3f", c.Law, c.Err, c.Base)
+		}
+		if c.How == "" != (c.Err == c.Base) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if got, want := res.Machine.Library.AllReduce.CoRunMemory.Value, base.Library.AllReduce.CoRunMemory.Value; off(got, want) > 0.5 {
+		t.Errorf("slowdown %v of noise, the base has %v", got, want)
+	}
+}
+
+// What one run of the capture script measures settles every parameter that calibration reads.
+func TestCaptureSettlesAll(t *testing.T) {
+	rows := setOf(t, "h200x2-capture")
+	res, err := Calibrate(rows, machinetest.Load(t, "h100"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range res.Fits {
+		if f.Missing != "" || strings.Contains(f.Kept, "contradict") {
+			t.Errorf("%s: missing %q, kept %q", f.Key, f.Missing, f.Kept)
+		}
+	}
+	if res.Rows < len(rows)*8/10 {
+		t.Errorf("%d of %d rows read", res.Rows, len(rows))
+	}
+}
+
+func BenchmarkCalibrate(b *testing.B) {
+	d, err := repository()
+	if err != nil {
+		b.Fatal(err)
+	}
+	base, err := profile.Load("h100")
+	if err != nil {
+		b.Fatal(err)
+	}
+	rows := d.Set("h200x2-capture").Rows
+	for b.Loop() {
+		if _, err := Calibrate(rows, base, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
