@@ -46,7 +46,7 @@ func TestOpenRepository(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rows < 3000 || splits[Calibrate] == 0 || splits[Develop] == 0 || splits[Blind] == 0 {
+	if rows < 3000 || splits[Calibrate] == 0 || splits[Develop] == 0 {
 		t.Errorf("%d rows, sets by split %v", rows, splits)
 	}
 	const most = 25_000_000
