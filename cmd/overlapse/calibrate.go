@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -92,10 +94,14 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	var rows []dataset.Row
 	var check []string // files of strategies to predict
+	gpu := ""
 	for _, name := range o.files {
 		if info, err := os.Stat(name); err == nil && info.IsDir() {
 			if file := filepath.Join(name, "rows.jsonl"); exists(file) {
 				check = append(check, file)
+			}
+			if gpu, err = gpuOf(filepath.Join(name, "machine.json")); err != nil {
+				return err
 			}
 			name = filepath.Join(name, "calibrate.jsonl")
 		}
@@ -123,7 +129,27 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if o.output == "" {
 		return nil
 	}
+	file := filepath.Base(o.output)
+	res.Machine.Profile = strings.TrimSuffix(file, filepath.Ext(file))
+	res.Machine.GPU.Name = cmp.Or(gpu, res.Machine.GPU.Name)
 	return a.writeFile(o.output, func(w io.Writer) error { return profile.WriteYAML(res.Machine, w) })
+}
+
+// gpuOf is the name of the GPU that capture.py wrote into machine.json; "" without the file.
+func gpuOf(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	var m struct {
+		GPU string `json:"gpu"`
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return "", fmt.Errorf("%s: %w (capture.py writes it; remove it to keep the base's name of the GPU)", file, err)
+	}
+	return plain.Line(m.GPU), nil
 }
 
 func exists(file string) bool {

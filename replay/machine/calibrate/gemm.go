@@ -53,7 +53,7 @@ func gemmLaw() law {
 			}
 			return ok
 		}},
-		{how: "the same, of tiles as kernels' names have them, each with its slowness; preferences that best reproduce which the library takes, and the times", keys: l.keys, fit: func(c *calibration) bool {
+		{how: "time of GEMMs by the tiles of their kernels' names, each with its slowness; preferences that best reproduce which the library takes, and the times", keys: l.keys, fit: func(c *calibration) bool {
 			t, ok := c.fitTiles(true)
 			if ok {
 				shapes, taken := c.m.Matmul.Shapes, c.m.Matmul.Taken
