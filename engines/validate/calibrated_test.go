@@ -1,0 +1,83 @@
+package validate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/dataset"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/calibrate"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+)
+
+// A profile that was not made for a machine, h100, is calibrated with one run of capture.py on
+// two H200, and predicts rows of other sizes about as well as the shipped h200, which is read
+// off many measurements; half of the rows, chosen at random, do nearly as well (rule E6). The
+// golden has median and 90th percentile of the errors, that of loops, and the regret.
+func TestCalibratedByOneCapture(t *testing.T) {
+	d, err := dataset.Open(samples + "/measurements")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h100, err := profile.Load("h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h200, err := profile.Load("h200")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := d.Set("h200x2-capture").Rows
+	fit := func(rows []dataset.Row) machine.Machine {
+		res, err := calibrate.Calibrate(rows, h100, calibrate.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Machine
+	}
+	half := func(seed uint64) []dataset.Row {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		return slices.DeleteFunc(slices.Clone(rows), func(dataset.Row) bool { return rng.IntN(2) == 0 })
+	}
+	var got strings.Builder
+	for _, c := range []struct {
+		name string
+		m    machine.Machine
+	}{
+		{"h200", h200}, {"h100", h100}, {"h100, calibrated", fit(rows)}, {"h100, half of the rows", fit(half(1))}, {"h100, another half", fit(half(2))},
+	} {
+		var checks []Check
+		for _, name := range []string{"h200x2-sixth", "h200x2-seventh"} {
+			s := d.Set(name)
+			found, err := Rows(s.Rows, Inputs{
+				Machine: func(row dataset.Row) (machine.Machine, error) { return c.m.Sized(row.World) },
+				Trace:   func(r dataset.Row) (*trace.Run, error) { return format.Open(d.Path(s, r.Trace), format.Options{}) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checks = append(checks, found...)
+		}
+		var all, loops Score
+		for _, s := range Scores(checks) {
+			switch s.Strategy {
+			case "all":
+				all = s
+			case "multistream":
+				loops = s
+			}
+		}
+		regret, choices := 0.0, Choices(checks)
+		for _, choice := range choices {
+			regret += choice.Regret / float64(len(choices))
+		}
+		fmt.Fprintf(&got, "%-24s %d rows: median %.1f %%, 90th percentile %.1f %%; multistream %.1f %%; regret %.1f %%\n",
+			c.name, all.N, 100*all.Median, 100*all.P90, 100*loops.Median, 100*regret)
+	}
+	golden(t, "testdata/calibrated.golden", got.String())
+}
