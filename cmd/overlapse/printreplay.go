@@ -34,7 +34,10 @@ func (a *app) printReplay(r *replayed) {
 	if r.Estimated != "" {
 		fmt.Fprintln(a.out, plain.Line(r.Estimated))
 	}
-	if r.Unprofiled && micros(trace.Time(r.Measured)) != micros(trace.Time(r.base)) {
+	switch {
+	case r.Unprofiled && r.Rescaled != nil: // what was captured is another job's time
+		fmt.Fprintln(a.out, "all times are without the profiler (--profiled)")
+	case r.Unprofiled && micros(trace.Time(r.Measured)) != micros(trace.Time(r.base)):
 		fmt.Fprintf(a.out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", micros(trace.Time(r.Measured)))
 	}
 	fmt.Fprintln(a.out)
