@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -132,7 +133,17 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	file := filepath.Base(o.output)
 	res.Machine.Profile = strings.TrimSuffix(file, filepath.Ext(file))
 	res.Machine.GPU.Name = cmp.Or(gpu, res.Machine.GPU.Name)
-	return a.writeFile(o.output, func(w io.Writer) error { return profile.WriteYAML(res.Machine, w) })
+	var text bytes.Buffer
+	if err := profile.WriteYAML(res.Machine, &text); err != nil {
+		return err
+	}
+	if _, err := profile.Parse(bytes.NewReader(text.Bytes()), file); err != nil {
+		return fmt.Errorf("nothing written: the rows contradict each other or the base %s: %s", base.Profile, err.Error()) // not unwrapped: its positions are of what was not written
+	}
+	return a.writeFile(o.output, func(w io.Writer) error {
+		_, err := w.Write(text.Bytes())
+		return err
+	})
 }
 
 // gpuOf is the name of the GPU that capture.py wrote into machine.json; "" without the file.

@@ -1,8 +1,12 @@
 package dataset
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -159,8 +163,37 @@ func (r *Row) check() error {
 		return fmt.Errorf("us: %v is no time", r.Us)
 	case r.Workload.Collective != "" && r.Workload.Op() == trace.UnknownOp:
 		return fmt.Errorf("workload.collective: %q is unknown", r.Workload.Collective)
+	case r.Workload.Kind == "gemm" && min(r.Workload.M, r.Workload.N, r.Workload.K) < 1:
+		return errors.New("workload: a gemm has m, n and k from 1 on")
 	case r.Workload.Kind != "step" && (r.CapturedUs > 0 || r.CapturedVariant != nil || r.MeasuredVariant != nil):
 		return errors.New(`captured_us, captured_variant and measured_variant are of steps (workload.kind "step")`)
+	}
+	if err := cmp.Or(plausible("workload", reflect.ValueOf(r.Workload)), plausible("params", reflect.ValueOf(r.Params))); err != nil {
+		return err
+	}
+	if size := max(r.Workload.M, r.Workload.N, r.Workload.K); size > math.MaxInt32 {
+		return fmt.Errorf("workload: a GEMM of %d", size)
+	}
+	return nil
+}
+
+// most is the largest plausible number of a row: bytes, or microseconds.
+const most = 1 << 46
+
+// plausible is an error for a number that is negative or absurd.
+func plausible(name string, v reflect.Value) error {
+	for i := range v.NumField() {
+		var x float64
+		switch f := v.Field(i); f.Kind() {
+		case reflect.Int, reflect.Int64:
+			x = float64(f.Int())
+		case reflect.Float64:
+			x = f.Float()
+		}
+		if !(x >= 0 && x <= most) {
+			key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			return fmt.Errorf("%s.%s: %v is not between 0 and %d", name, key, x, most)
+		}
 	}
 	return nil
 }

@@ -51,6 +51,7 @@ type reading struct {
 	table    [][]float64 // unsorted
 	rows     []Row
 	residual float64
+	why      string // the rows cannot be of the base's machine
 }
 
 // A calibration is under way: rules read c.rows, and from c.m what earlier rules found.
@@ -89,6 +90,12 @@ func Calibrate(rows []Row, base machine.Machine, o Options) (Result, error) {
 			res.Fits = append(res.Fits, s.rule.run(c))
 		}
 	}
+	for _, key := range profile.DropIncomplete(&c.m) {
+		i := slices.IndexFunc(res.Fits, func(f Fit) bool { return f.Key == key })
+		if i >= 0 {
+			res.Fits[i].Value, res.Fits[i].Kept = find(&c.m, key).String(), "others that belong to it are missing"
+		}
+	}
 	for _, f := range res.Fits {
 		for i := range f.Rows {
 			if f.Rows[i].ID != recordedID {
@@ -111,6 +118,8 @@ func (r *rule) run(c *calibration) Fit {
 	switch {
 	case !fresh(f.rows):
 		fit.Rows, fit.Residual, fit.Missing = nil, 0, r.need
+	case f.why != "":
+		fit.Residual, fit.Kept = 0, f.why
 	case e.Table != nil && len(f.table) == 0:
 		e.Omit()
 	case e.Table != nil:

@@ -75,7 +75,9 @@ func matmulRules() []rule {
 				seconds := map[[3]int64][]float64{}
 				for _, r := range f.rows {
 					shape := [3]int64{r.Workload.M, r.Workload.N, r.Workload.K}
-					seconds[shape] = append(seconds[shape], r.Us*1e-6-c.starting(r))
+					if kernel := r.Us*1e-6 - c.starting(r); kernel > 0 {
+						seconds[shape] = append(seconds[shape], kernel)
+					}
 				}
 				for shape, repeats := range seconds {
 					f.table = append(f.table, []float64{float64(shape[0]), float64(shape[1]), float64(shape[2]), median(repeats)})

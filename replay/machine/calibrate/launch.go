@@ -172,11 +172,17 @@ func (c *calibration) profiled(count func(*Params) (events, seconds float64)) re
 		}
 	}
 	f.value = median(each)
+	if len(f.rows) > 0 {
+		f.value = max(f.value, leastAdded)
+	}
 	if c.m.Launch.Call.Value > 0 && len(calls) > 0 {
 		f.value *= c.m.Launch.Call.Value / median(calls)
 	}
 	return f
 }
+
+// leastAdded stands for nothing: a profiler that costs less than the noise of the loops.
+const leastAdded = 1e-9
 
 // plainLoop is the last row before another one in its file that measures the same loop
 // without a profiler; nil if there is none.

@@ -1,8 +1,10 @@
 package calibrate
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -103,6 +105,28 @@ func TestCaptureSettlesAll(t *testing.T) {
 	}
 	if res.Rows < len(rows)*8/10 {
 		t.Errorf("%d of %d rows read", res.Rows, len(rows))
+	}
+}
+
+// Part of the rows gives a profile that can be read, even from a base that lacks what they add to.
+func TestPartOfTheRowsGivesAProfile(t *testing.T) {
+	rows := setOf(t, "h200x2-capture")
+	for _, name := range []string{"h100", "a100", "mi300x"} {
+		for seed := range uint64(3) {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			some := slices.DeleteFunc(slices.Clone(rows), func(Row) bool { return rng.IntN(10) < 3 })
+			res, err := Calibrate(some, machinetest.Load(t, name), Options{Refit: seed == 0})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			if err := profile.WriteYAML(res.Machine, &text); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := profile.Parse(&text, "mine.yaml"); err != nil {
+				t.Errorf("%s, seed %d: %v", name, seed, err)
+			}
+		}
 	}
 }
 

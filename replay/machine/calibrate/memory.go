@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
@@ -74,6 +75,14 @@ func readGroups(c *calibration) reading {
 	f := reading{rows: rows[len(rows)-1:]}
 	p := f.rows[0].Params
 	number, size := map[int]int{}, map[int]int{}
+	cus := 0
+	for _, g := range p.Groups {
+		cus += len(g)
+	}
+	if cus != int(c.m.GPU.CUs.Value) {
+		f.why = fmt.Sprintf("the rows' groups have %d CUs, the base %v (--base of another GPU?)", cus, c.m.GPU.CUs.Value)
+		return f
+	}
 	for _, g := range p.Groups {
 		number[len(g)]++
 		for _, cu := range g {

@@ -34,6 +34,24 @@ func (e Entry) Omit() {
 	*e.Quantity = machine.Quantity{Mark: machine.Unknown}
 }
 
+// DropIncomplete omits what a machine has of parts of which it lacks other entries: a file
+// has all of a part, or nothing. It returns the keys.
+func DropIncomplete(m *machine.Machine) (keys []string) {
+	lacking := map[string]bool{}
+	for _, e := range Entries(m) {
+		if e.omitted() {
+			lacking[e.part] = true
+		}
+	}
+	for _, e := range Entries(m) {
+		if lacking[e.part] && !e.omitted() {
+			e.Omit()
+			keys = append(keys, e.Key)
+		}
+	}
+	return keys
+}
+
 // String is the number as the profile writes it, or the size of a table.
 func (e Entry) String() string {
 	switch {
