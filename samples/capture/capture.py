@@ -504,16 +504,7 @@ class Lab:
         other = torch.empty_like(whole) if op == "all_to_all" else None
 
         def call(async_op=False):
-            match op:
-                case "all_reduce":
-                    return dist.all_reduce(whole, group=group, async_op=async_op)
-                case "reduce_scatter":
-                    return dist.reduce_scatter_tensor(part, whole, group=group, async_op=async_op)
-                case "all_gather":
-                    return dist.all_gather_into_tensor(whole, part, group=group, async_op=async_op)
-                case "all_to_all":
-                    return dist.all_to_all_single(other, whole, group=group, async_op=async_op)
-            raise Unsupported(f"no collective {op}")
+            return communicate(op, whole, part, whole if op == "all_gather" else other, group, async_op)
 
         refresh = whole.normal_ if op == "all_reduce" else None  # its sums would grow to infinity
         return call, refresh
@@ -1325,16 +1316,18 @@ def trace_rows(lab, plan):
         record(lab, os.path.basename(path), lambda calls=calls: [call() for call in calls], 3)
 
 
-def communicate(lab, op, mine, part, other, group):
+def communicate(op, mine, part, other, group, async_op=True):
+    """Starts a collective of mine: in place, into part, into other; an all-gather is of part into other."""
     match op:
         case "all_reduce":
-            return dist.all_reduce(mine, group=group, async_op=True)
+            return dist.all_reduce(mine, group=group, async_op=async_op)
         case "reduce_scatter":
-            return dist.reduce_scatter_tensor(part, mine, group=group, async_op=True)
+            return dist.reduce_scatter_tensor(part, mine, group=group, async_op=async_op)
         case "all_to_all":
-            return dist.all_to_all_single(other, mine, group=group, async_op=True)
+            return dist.all_to_all_single(other, mine, group=group, async_op=async_op)
         case "all_gather":
-            return dist.all_gather_into_tensor(other, part, group=group, async_op=True)
+            return dist.all_gather_into_tensor(other, part, group=group, async_op=async_op)
+    raise Unsupported(f"no collective {op}")
 
 
 def pair(lab, shape, op, chunks, group):
@@ -1347,7 +1340,7 @@ def pair(lab, shape, op, chunks, group):
         shard = torch.randn(m // lab.world, k, device=lab.device, dtype=torch.bfloat16)
 
         def gathered():
-            pending = [communicate(lab, op, None, shard[i * kept:(i + 1) * kept], x[i * rows:(i + 1) * rows], group) for i in range(chunks)]
+            pending = [communicate(op, None, shard[i * kept:(i + 1) * kept], x[i * rows:(i + 1) * rows], group) for i in range(chunks)]
             for i, h in enumerate(pending):
                 h.wait()
                 torch.mm(x[i * rows:(i + 1) * rows], b, out=c[i * rows:(i + 1) * rows])
@@ -1361,7 +1354,7 @@ def pair(lab, shape, op, chunks, group):
         for i in range(chunks):
             mine = c[i * rows:(i + 1) * rows]
             torch.mm(a[i * rows:(i + 1) * rows], b, out=mine)
-            pending.append(communicate(lab, op, mine, part[i * kept:(i + 1) * kept], other[i * rows:(i + 1) * rows], group))
+            pending.append(communicate(op, mine, part[i * kept:(i + 1) * kept], other[i * rows:(i + 1) * rows], group))
         for h in pending:
             h.wait()
     return work
@@ -1380,7 +1373,7 @@ def loop(lab, shape, op, count, overlap, group):
         for i in range(count):
             mine = cs[i % len(cs)]
             torch.mm(a, b, out=mine)
-            h = communicate(lab, op, mine, part, other, group)
+            h = communicate(op, mine, part, other, group)
             if overlap:
                 pending.append(h)
             else:
@@ -1527,9 +1520,6 @@ def llama(lab):
             x = x + y
 
     return work
-
-
-MODELS = {"moe": moe, "llama70b_prefill": llama}
 
 
 def trace_moe(lab):

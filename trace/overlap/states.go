@@ -66,7 +66,7 @@ func States(run *trace.Run, reasons []Reason, emit func(State)) {
 	}
 }
 
-// states are those of a rank, of which the last may go on.
+// states are those of a rank, of which the last may be extended.
 type states struct {
 	rank int32
 	emit func(State)
@@ -74,8 +74,8 @@ type states struct {
 	next int   // of ops: the first that starts at the end of the last gap, or later
 }
 
-// add adds a state. Compute or communication that goes on stays one state: copies begin
-// and end beside it.
+// add appends a state. Adjacent intervals of compute or communication are merged into one
+// state: a copy that starts or ends within them does not split it.
 func (s *states) add(is Is, start, end trace.Time, cause string) {
 	switch {
 	case start >= end:
