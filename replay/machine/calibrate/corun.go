@@ -1,7 +1,9 @@
 package calibrate
 
 import (
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -126,81 +128,73 @@ const leastSlowdown = 1e-4
 // (or one factor on the base's), with latency D an operation too, and the waits.
 func (c *calibration) fitCoRun(n machine.CoRunKind, scaled, latency bool) bool {
 	rows := c.alongside(n)
-	column := map[trace.CollectiveOp]int{}
-	for _, op := range profile.RecordedOps {
-		for i := range rows {
-			if _, ok := column[op]; !ok && rows[i].Workload.Op() == op {
-				column[op] = len(column)
-			}
-		}
-	}
-	ops := len(column)
+	factor := func(op trace.CollectiveOp) string { return "K " + op.String() }
+	late := func(op trace.CollectiveOp) string { return "D " + op.String() }
 	small := map[trace.CollectiveOp]bool{} // operations of which a latency shows
 	for i := range rows {
 		small[rows[i].Workload.Op()] = small[rows[i].Workload.Op()] || rows[i].Workload.Bytes <= smallBytes
 	}
-	width := 1
-	if !scaled {
-		width = ops
-	}
-	late := map[trace.CollectiveOp]int{} // columns of the latencies, then those of the waits
-	for _, op := range profile.RecordedOps {
-		if latency && small[op] {
-			late[op] = width
-			width++
-		}
-	}
-	waits := map[string]int{}
-	for i := range rows {
-		key := waitOf(&rows[i])
-		if _, ok := waits[key]; !ok && key != "" {
-			waits[key] = width
-			width++
-		}
-	}
-	var a [][]float64
-	var y, size []float64
+	var terms []map[string]float64
+	var added, size []float64
 	for i := range rows {
 		r := &rows[i]
 		op := r.Workload.Op()
-		alone, law, left := c.aloneSeconds(*r), c.m.Library.Of(op), make([]float64, width)
-		share := alone * c.channelShare(n, r)
-		more := c.seconds(*r) - alone
+		alone, law := c.aloneSeconds(*r), c.m.Library.Of(op)
+		share, more, t := alone*c.channelShare(n, r), c.seconds(*r)-alone, map[string]float64{}
 		if scaled {
-			left[0] = share * law.CoRunSlowdown(n).Or(0)
+			t["factor"] = share * law.CoRunSlowdown(n).Or(0)
 		} else {
-			left[column[op]] = share
+			t[factor(op)] = share
 		}
-		if i, ok := late[op]; ok {
-			left[i] = 1
+		if latency && small[op] {
+			t[late(op)] = 1
 		} else {
 			more -= law.CoRunLatency.Or(0)
 		}
-		if i, ok := waits[waitOf(r)]; ok {
-			left[i] = 1
+		if wait := waitOf(r); wait != "" {
+			t[wait] = 1
 		}
-		a, y, size = append(a, left), append(y, more), append(size, c.seconds(*r))
+		terms, added, size = append(terms, t), append(added, more), append(size, c.seconds(*r))
 	}
-	x, ok := solveWeighted(a, y, size)
+	x, ok := solveTerms(terms, added, size)
 	if !ok {
 		return false
 	}
-	for key, i := range waits {
-		c.wait[key] = max(0, x[i])
+	for i := range rows {
+		if wait := waitOf(&rows[i]); wait != "" {
+			c.wait[wait] = max(0, x[wait])
+		}
 	}
 	for _, op := range profile.RecordedOps {
-		law := c.m.Library.Of(op)
-		q := law.CoRunSlowdown(n)
-		i, has := column[op]
-		switch {
-		case scaled:
-			q.Value = max(leastSlowdown, x[0]*q.Or(0))
-		case has:
-			q.Value = max(leastSlowdown, x[i])
+		q := c.m.Library.Of(op).CoRunSlowdown(n)
+		if k, ok := x[factor(op)]; ok {
+			q.Value = max(leastSlowdown, k)
+		} else if scaled {
+			q.Value = max(leastSlowdown, x["factor"]*q.Or(0))
 		}
-		if i, ok := late[op]; ok {
-			law.CoRunLatency.Value = max(1e-9, x[i])
+		if d, ok := x[late(op)]; ok {
+			c.m.Library.Of(op).CoRunLatency.Value = max(1e-9, d)
 		}
 	}
 	return true
+}
+
+// solveTerms is solveWeighted of sums of named terms; x is by name.
+func solveTerms(terms []map[string]float64, y, size []float64) (x map[string]float64, ok bool) {
+	all := map[string]float64{}
+	for _, t := range terms {
+		maps.Copy(all, t)
+	}
+	names := slices.Sorted(maps.Keys(all))
+	a := make([][]float64, len(terms))
+	for i, t := range terms {
+		for _, name := range names {
+			a[i] = append(a[i], t[name])
+		}
+	}
+	values, ok := solveWeighted(a, y, size)
+	for i := range values {
+		all[names[i]] = values[i]
+	}
+	return all, ok
 }
