@@ -24,7 +24,7 @@ type Paper struct {
 type Claim struct {
 	ID     string `json:"id" yaml:"id"`
 	Says   string `json:"says" yaml:"says"`
-	Where  string `json:"where" yaml:"where"`             // figure, table or section, with page
+	Where  string `json:"where" yaml:"where"`             // figure, table or section
 	Chosen string `json:"chosen,omitempty" yaml:"chosen"` // what the text leaves open and was chosen here
 	// Status is for claims without points: not checkable, not modelled.
 	Status Status `json:"-" yaml:"status"`
