@@ -105,12 +105,17 @@ func (r *Run) refer(at []SpanID) {
 }
 
 // After returns the kernels and copies of a run from a time on, by rank row; work in
-// progress at that time starts then. Host calls and waits are left out.
+// progress at that time starts then. Host calls and waits are left out, and ranks without
+// a time: GPUs of a machine that the job does not use.
 func (r *Run) After(from []Time) *Run {
 	part := *r
 	part.Spans, part.Waits = nil, nil
 	for _, s := range r.Spans {
-		if at := from[r.RankOf(s)]; s.Kind.OnDevice() && s.End > at {
+		row := r.RankOf(s)
+		if row >= len(from) || !s.Kind.OnDevice() {
+			continue
+		}
+		if at := from[row]; s.End > at {
 			s.Start, s.Parent = max(s.Start, at), None
 			part.Spans = append(part.Spans, s)
 		}

@@ -25,6 +25,7 @@ type Point struct {
 const (
 	RunningKernels = "compute kernels"
 	RunningComm    = "communication"
+	RunningCopies  = "copies"
 	Workgroups     = "resident workgroups" // of ranks whose workgroups were recorded
 	Bandwidth      = "communication, GB/s"
 )
@@ -32,7 +33,7 @@ const (
 // Counters returns the counters of a run by rank, each of at most most points: of more,
 // the mean over equal parts of the run.
 func Counters(run *trace.Run, most int) []Counter {
-	names := []string{RunningKernels, RunningComm, Workgroups, Bandwidth}
+	names := []string{RunningKernels, RunningComm, RunningCopies, Workgroups, Bandwidth}
 	changes := make([][]Point, len(run.Ranks)*len(names))
 	for _, s := range run.Spans {
 		if s.Dur() == 0 {
@@ -44,13 +45,15 @@ func Counters(run *trace.Run, most int) []Counter {
 		}
 		switch class := run.Class(s); {
 		case s.Kind == trace.Workgroup:
-			add(2, 1)
+			add(3, 1)
 		case class == trace.ClassCompute:
 			add(0, 1)
+		case class == trace.ClassCopy:
+			add(2, 1)
 		case class == trace.ClassCommunication:
 			add(1, 1)
 			if bytes := Sent(run, s); bytes > 0 {
-				add(3, float64(bytes)/float64(s.Dur()))
+				add(4, float64(bytes)/float64(s.Dur()))
 			}
 		}
 	}

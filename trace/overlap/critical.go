@@ -15,11 +15,15 @@ import (
 // If the file has synchronizations (cuda_sync events), work is preceded by what it waited
 // for: the work before it on its stream, an event of another stream, or what
 // its thread had waited for.
+//
+// In a simulated run, work is also preceded by what posted the flag that its stream, or a
+// workgroup of it, waited for.
 type Path struct {
 	Total      trace.Time `json:"total_ns"` // the sum of all below
 	Compute    trace.Time `json:"compute_ns"`
 	Collective trace.Time `json:"collective_ns"` // after the last member had arrived
 	Copy       trace.Time `json:"copy_ns"`
+	Flag       trace.Time `json:"flag_ns,omitempty"` // from the post of a flag to the end of the wait for it
 	Gaps       Causes     `json:"gaps"`
 	Steps      []Step     `json:"steps"` // in time, each from where the one before ends
 }
@@ -27,11 +31,12 @@ type Path struct {
 // A StepKind is the kind of a part of the critical path.
 type StepKind string
 
-// The kinds. The last five are gaps, named after Causes.
+// The kinds. The last six are gaps; the last five are named after Causes.
 const (
 	StepCompute    StepKind = "compute"
 	StepCollective StepKind = "collective"
 	StepCopy       StepKind = "copy"
+	StepFlag       StepKind = "flag"
 	StepHost       StepKind = "host"
 	StepSync       StepKind = "sync"
 	StepLaunch     StepKind = "launch"
@@ -47,7 +52,16 @@ type Step struct {
 	Start trace.Time   `json:"start_ns"`
 	End   trace.Time   `json:"end_ns"`
 	Span  trace.SpanID `json:"-"`
+	Cause string       `json:"cause,omitempty"` // of a gap whose kind is unknown, as a simulation recorded it
 }
+
+// Gap reports whether no work of the path ran during the step: its span is the next work.
+func (s Step) Gap() bool {
+	return s.Kind != StepCompute && s.Kind != StepCollective && s.Kind != StepCopy
+}
+
+// Label is the kind of the step, or the recorded cause of a gap.
+func (s Step) Label() string { return cmp.Or(s.Cause, string(s.Kind)) }
 
 // A walker follows the critical path back in time.
 type walker struct {
@@ -55,14 +69,50 @@ type walker struct {
 	work   []rankWork
 	byEnd  [][]trace.SpanID // by rank row; filled as ranks are entered
 	orders []*orders        // by rank row, filled as ranks are entered; nil where the file has no waits
+	flags  *flags           // nil: of no use
 	steps  []Step           // last first
 }
 
-func criticalPath(run *trace.Run, work []rankWork) Path {
-	w := walker{run: run, work: work, byEnd: make([][]trace.SpanID, len(work)), orders: make([]*orders, len(work))}
-	if last := w.last(); last != trace.None {
-		w.walk(last)
+// CriticalPath finds the critical path of a run from the first to the last end of device
+// work: before its first operation it has gaps. reasons, of a simulation, may be nil.
+func CriticalPath(run *trace.Run, reasons []Reason) Path {
+	work := collect(run)
+	w := newWalker(run, work)
+	if run.Simulated {
+		w.flags = newFlags(run, reasons)
 	}
+	first := trace.Infinity
+	for _, r := range work {
+		if len(r.ops) > 0 {
+			first = min(first, r.first)
+		}
+	}
+	op := w.walk(w.last())
+	if op != trace.None {
+		w.gap(int32(run.RankOf(run.Spans[op])), op, interval{first, w.from(op)})
+	}
+	return w.path()
+}
+
+func criticalPath(run *trace.Run, work []rankWork) Path {
+	w := newWalker(run, work)
+	w.walk(w.last())
+	return w.path()
+}
+
+func newWalker(run *trace.Run, work []rankWork) *walker {
+	return &walker{run: run, work: work, byEnd: make([][]trace.SpanID, len(work)), orders: make([]*orders, len(work))}
+}
+
+// from is where the path so far begins, which goes back to an operation.
+func (w *walker) from(op trace.SpanID) trace.Time {
+	if n := len(w.steps); n > 0 {
+		return w.steps[n-1].Start
+	}
+	return w.run.Spans[op].Start
+}
+
+func (w *walker) path() Path {
 	slices.Reverse(w.steps)
 	p := Path{Steps: w.steps}
 	for _, s := range p.Steps {
@@ -87,34 +137,72 @@ func (w *walker) last() trace.SpanID {
 	return last
 }
 
-// walk takes the path up to the end of an operation. It ends: a jump to
-// another rank goes back in time, and otherwise ids fall.
-func (w *walker) walk(op trace.SpanID) {
-	for op != trace.None {
-		op = w.throughCollective(op)
-		op = w.before(op)
+// walk takes the path up to the end of an operation and returns the first one on it. It
+// ends: a jump to another rank, or along a flag, goes back in time, and otherwise ids fall.
+func (w *walker) walk(last trace.SpanID) (first trace.SpanID) {
+	if last == trace.None {
+		return last
 	}
+	at := place{op: last, lane: trace.None, until: w.run.Spans[last].End}
+	for {
+		if post, landed, ok := w.flags.inside(at); ok {
+			w.jump(at, post, landed)
+			at = post
+			continue
+		}
+		at = w.throughCollective(at)
+		before := w.before(at.op)
+		if post, landed, ok := w.flags.before(at.op); ok && (before == trace.None || landed > w.run.Spans[before].End) {
+			w.gap(int32(w.run.RankOf(w.run.Spans[at.op])), at.op, interval{landed, w.run.Spans[at.op].Start})
+			w.add(StepFlag, at.op, post.until, landed)
+			at = post
+			continue
+		}
+		if before == trace.None {
+			return at.op
+		}
+		end := w.run.Spans[before].End
+		w.gap(int32(w.run.RankOf(w.run.Spans[at.op])), at.op, interval{end, w.run.Spans[at.op].Start})
+		at = place{op: before, lane: trace.None, until: end}
+	}
+}
+
+// A place is a point of the path: an operation at a time, and the lane of the workgroup
+// that did what the path is about, or None.
+type place struct {
+	op    trace.SpanID
+	lane  trace.LaneID
+	until trace.Time
+}
+
+// jump adds the operation from the end of a workgroup's wait on, and the flag before that.
+func (w *walker) jump(at, post place, landed trace.Time) {
+	w.add(w.kindOf(at.op), at.op, landed, at.until)
+	w.add(StepFlag, at.op, post.until, landed)
+}
+
+func (w *walker) kindOf(op trace.SpanID) StepKind {
+	return [...]StepKind{trace.ClassCompute: StepCompute, trace.ClassCommunication: StepCollective, trace.ClassCopy: StepCopy}[w.run.Class(w.run.Spans[op])]
 }
 
 // throughCollective adds the operation to the path. If it is a collective that
 // waited for another rank, only what came after that rank's arrival counts, and
 // the path goes on at that rank's kernel, which is returned.
-func (w *walker) throughCollective(op trace.SpanID) trace.SpanID {
-	s := w.run.Spans[op]
-	kind := [...]StepKind{trace.ClassCompute: StepCompute, trace.ClassCommunication: StepCollective, trace.ClassCopy: StepCopy}[w.run.Class(s)]
+func (w *walker) throughCollective(at place) place {
+	s := w.run.Spans[at.op]
 	if c := w.run.Collective(s); c != nil {
 		late := c.Last()
-		if late.Row != w.run.Lanes[s.Lane].Rank && c.Arrive < s.End && c.Arrive > s.Start {
-			w.add(kind, op, c.Arrive, s.End)
-			return late.Span
+		if late.Row != w.run.Lanes[s.Lane].Rank && c.Arrive < at.until && c.Arrive > s.Start {
+			w.add(w.kindOf(at.op), at.op, c.Arrive, at.until)
+			return place{op: late.Span, lane: trace.None, until: c.Arrive}
 		}
 	}
-	w.add(kind, op, s.Start, s.End)
-	return op
+	w.add(w.kindOf(at.op), at.op, s.Start, at.until)
+	return at
 }
 
 // before returns the operation of the same rank that ended last before op
-// started, or trace.None, and adds the gap between.
+// started, or what the file says that it waited for, or trace.None.
 func (w *walker) before(op trace.SpanID) trace.SpanID {
 	s := w.run.Spans[op]
 	row := w.run.Lanes[s.Lane].Rank
@@ -131,12 +219,10 @@ func (w *walker) before(op trace.SpanID) trace.SpanID {
 	if n == 0 {
 		return trace.None
 	}
-	last := ended[n-1]
 	if held := w.heldBack(row, op); held != trace.None {
-		last = held
+		return held
 	}
-	w.gap(row, op, interval{w.run.Spans[last].End, s.Start})
-	return last
+	return ended[n-1]
 }
 
 // heldBack returns what the file says that an operation waited for, or trace.None.
@@ -164,6 +250,9 @@ func (w *walker) ended(row int32) []trace.SpanID {
 
 // gap adds the steps between an operation and the one before it.
 func (w *walker) gap(row int32, op trace.SpanID, gap interval) {
+	if w.recorded(op, gap) {
+		return
+	}
 	r := &w.work[row]
 	call := spanAt(w.run, w.run.LaunchOf(w.run.Spans[op]))
 	var c Causes
@@ -176,6 +265,27 @@ func (w *walker) gap(row int32, op trace.SpanID, gap interval) {
 		w.add(part.kind, op, end-part.length, end)
 		end -= part.length
 	}
+}
+
+// recorded adds a gap whose causes a simulation recorded.
+func (w *walker) recorded(op trace.SpanID, gap interval) bool {
+	reasons := w.flags.idle(op)
+	n, _ := slices.BinarySearchFunc(reasons, gap.end, func(r Reason, t trace.Time) int { return upTo(r.Start, t-1) })
+	end := gap.end
+	for n--; n >= 0 && reasons[n].End > gap.start; n-- {
+		w.add(StepUnknown, op, min(end, reasons[n].End), end)
+		end = min(end, reasons[n].End)
+		start := max(gap.start, reasons[n].Start)
+		if w.add(StepUnknown, op, start, end); start < end {
+			w.steps[len(w.steps)-1].Cause = reasons[n].Cause
+		}
+		end = min(end, start)
+	}
+	if end == gap.end {
+		return false
+	}
+	w.add(StepUnknown, op, gap.start, end)
+	return true
 }
 
 // add puts a step before those added so far; one without length is no step.
@@ -198,6 +308,8 @@ func (p *Path) part(k StepKind) *trace.Time {
 		return &p.Collective
 	case StepCopy:
 		return &p.Copy
+	case StepFlag:
+		return &p.Flag
 	case StepHost:
 		return &p.Gaps.Host
 	case StepSync:
