@@ -163,6 +163,7 @@ func TestUpdatesAndHits(t *testing.T) {
 		{"half hits", program.Phase{Op: program.Work, Read: 8000, Hit: .5}, 4, 4000, 0},
 		{"all hits, the cache at 2000 bytes a nanosecond", program.Phase{Op: program.Work, Read: 8000, Hit: 1}, 4, 0, 0},
 		{"update there", program.Phase{Op: program.Store, Peer: 1, Bytes: 8000, Update: true}, 16, 0, 0},
+		{"put of what was read before", program.Phase{Op: program.Put, Peer: 1, Bytes: 8000, Held: true}, 8, 0, 0},
 		{"put as update", program.Phase{Op: program.Put, Peer: 1, Bytes: 8000, Update: true}, 16, 8000, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -134,7 +134,11 @@ func (b *bounds) command(gpu int, c *program.Command, at float64) (end float64) 
 	case program.Start:
 		x := c.Copy
 		took := float64(x.Time)
-		if latency := nanoseconds(b.m.Engines.Latency.Value); !x.Free {
+		latency := nanoseconds(b.m.Engines.Latency.Value)
+		if queued := nanoseconds(b.m.Engines.Queued.Value); queued > 0 {
+			latency = min(latency, queued)
+		}
+		if !x.Free {
 			if b.node(int(x.From)) != b.node(int(x.Peer)) {
 				latency += b.latency(int(x.From), int(x.Peer))
 			}
@@ -201,7 +205,7 @@ func (b *bounds) phases(gpu int, k *program.Kernel, phases []program.Phase, at f
 			}
 			took := 0.0
 			if p.Bytes > 0 {
-				took = max(float64(p.Time), b.send(&nkey{from: int32(gpu), to: p.Peer, limit: 1, read: 1, write: b.written(p.Update)}, p.Bytes))
+				took = max(float64(p.Time), b.send(&nkey{from: int32(gpu), to: p.Peer, limit: 1, read: readByPut(p), write: b.written(p.Update)}, p.Bytes))
 			}
 			// Where the one before has left in this nanosecond it goes on from there, up to one early.
 			there := b.takes(at, max(0, took-1), max(took, messages)*b.unsure()+2*messages)

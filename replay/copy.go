@@ -14,6 +14,7 @@ type engines struct {
 	line    []actor // actors that wait for an engine, in order
 	rate    float64 // bytes per nanosecond of one copy between GPUs
 	latency program.Time
+	queued  program.Time // of a copy directly behind another one
 }
 
 func newEngines(m *machine.Machine) engines {
@@ -22,6 +23,9 @@ func newEngines(m *machine.Machine) engines {
 		taken:   make([]bool, int(m.Engines.Count.Value)),
 		rate:    program.PerNanosecond(m.Engines.Rate.Value),
 		latency: nanoseconds(m.Engines.Latency.Value),
+	}
+	if e.queued = nanoseconds(m.Engines.Queued.Value); e.queued == 0 || e.queued > e.latency {
+		e.queued = e.latency
 	}
 	if e.rate == 0 {
 		e.rate = boundless
@@ -78,6 +82,7 @@ func (s *sim) stepCopy(id int32, st *stream, cmd *program.Command) bool {
 	if st.engine != none {
 		s.freeEngine(actor{dueStream, id}, st.gpu)
 	}
+	st.copied = !c.Free
 	return true
 }
 
@@ -130,9 +135,12 @@ func (s *sim) freeEngine(who actor, gpu int32) {
 }
 
 // copyLatency is the time from a copy's command to its first byte. Between GPUs of one
-// node it is the measured latency of the engine (rule S7).
+// node it is the measured latency of the engine (rule S7), less behind another copy (rule S22).
 func (s *sim) copyLatency(st *stream, c *program.Copy) program.Time {
 	latency := s.gpus[st.gpu].engines.latency
+	if st.copied {
+		latency = s.gpus[st.gpu].engines.queued
+	}
 	if s.flows.apart(c.From, c.Peer) {
 		latency += s.flows.latency(c.From, c.Peer)
 	}
@@ -148,13 +156,11 @@ func (st *stream) copyFlow(s *sim) (classKey, float64) {
 	if c.From != c.Peer {
 		limit = min(limit, e.rate)
 	}
-	return s.transfer(c.From, c.Peer, limit, c.Update), c.Bytes
+	return s.transfer(pathKey{from: c.From, to: c.Peer, read: 1, write: s.flows.written(c.Update)}, limit), c.Bytes
 }
 
 // transfer is the class key of bytes that neither CUs nor other work slow.
-func (s *sim) transfer(from, to int32, limit float64, update bool) classKey {
-	return classKey{
-		path: s.flows.pathTo(pathKey{from: from, to: to, side: s.flows.side(communication), read: 1, write: s.flows.written(update)}),
-		gpu:  from, cu: none, launch: none, limit: limit, slow: 1, coRun: 1, weight: 1,
-	}
+func (s *sim) transfer(k pathKey, limit float64) classKey {
+	k.side = s.flows.side(communication)
+	return classKey{path: s.flows.pathTo(k), gpu: k.from, cu: none, launch: none, limit: limit, slow: 1, coRun: 1, weight: 1}
 }

@@ -89,9 +89,13 @@ type gauge struct {
 	count int
 	since program.Time
 	sum   float64 // up to since
+	parts *parts  // of sum; nil: not recorded
 }
 
 func (g *gauge) add(n int, now program.Time) {
+	if g.parts != nil && g.count > 0 && now > g.since {
+		g.parts.spread(g.since, now, float64(g.count))
+	}
 	g.sum += float64(g.count) * float64(now-g.since)
 	g.since = now
 	g.count += n

@@ -118,7 +118,11 @@ func (s *sim) charge(l *launch, p *program.Phase) {
 		b.fetched += p.Read
 		b.written += p.Write
 	case program.Put:
-		s.move(l.row, l.gpu, p.Peer, p.Bytes, p.Bytes)
+		read := p.Bytes
+		if p.Held {
+			read = 0
+		}
+		s.move(l.row, l.gpu, p.Peer, p.Bytes, read)
 		if p.DMA {
 			s.ledger.add(l.row, l.gpu, DMA, p.Bytes)
 		}

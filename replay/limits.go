@@ -31,14 +31,17 @@ type Limit struct {
 	By         string // "memory", "egress", "compute", "launch", ...
 }
 
-// parts sums time by part.
+// parts sums time, or an amount, by part.
 type parts struct {
 	width program.Time // of one part; 1 at first
-	sum   []program.Time
+	sum   []float64
 }
 
 // add adds an interval. Intervals may come in any order.
-func (p *parts) add(start, end program.Time) {
+func (p *parts) add(start, end program.Time) { p.spread(start, end, 1) }
+
+// spread adds a rate over an interval.
+func (p *parts) spread(start, end program.Time, rate float64) {
 	if p.width == 0 {
 		p.width = 1
 	}
@@ -47,9 +50,9 @@ func (p *parts) add(start, end program.Time) {
 	}
 	for i := start / p.width; i*p.width < end; i++ {
 		if need := int(i) + 1 - len(p.sum); need > 0 {
-			p.sum = append(p.sum, make([]program.Time, need)...)
+			p.sum = append(p.sum, make([]float64, need)...)
 		}
-		p.sum[i] += min(end, (i+1)*p.width) - max(start, i*p.width)
+		p.sum[i] += rate * float64(min(end, (i+1)*p.width)-max(start, i*p.width))
 	}
 }
 
@@ -67,8 +70,11 @@ func (p *parts) widen() {
 }
 
 // at is the time in a part of the given width, which is at least p.width.
-func (p *parts) at(i int, width program.Time) program.Time {
-	var sum program.Time
+func (p *parts) at(i int, width program.Time) program.Time { return program.Time(p.amount(i, width)) }
+
+// amount is what a part of the given width, which is at least p.width, holds.
+func (p *parts) amount(i int, width program.Time) float64 {
+	sum := 0.0
 	if p.width == 0 {
 		return 0
 	}

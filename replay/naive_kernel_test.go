@@ -270,7 +270,7 @@ func (n *naive) enter(w *nactor, p *program.Phase) bool {
 		ch := n.actors[len(n.streams)+w.gpu*len(n.gpus)+int(p.Peer)]
 		ch.puts = append(ch.puts, *p)
 		ch.from = append(ch.from, w.kernel.k)
-		n.charge(w.kernel.k.Name, w.gpu, int(p.Peer), p.Bytes, p.Bytes)
+		n.charge(w.kernel.k.Name, w.gpu, int(p.Peer), p.Bytes, p.Bytes*readByPut(p))
 		if p.DMA {
 			n.ledger.add(w.gpu, DMA, w.kernel.k.Name, p.Bytes)
 		}

@@ -56,5 +56,13 @@ func (n *naive) putSend(a *nactor) {
 	if least > 0 && p.Bytes > 0 {
 		limit = p.Bytes / float64(least)
 	}
-	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, side: "communication", limit: limit, read: 1, write: n.written(p.Update), beside: 1, slow: 1, weight: 1}, p.Bytes)
+	n.flow(a, nkey{from: int32(a.gpu), to: int32(a.peer), cu: none, launch: none, side: "communication", limit: limit, read: readByPut(&p), write: n.written(p.Update), beside: 1, slow: 1, weight: 1}, p.Bytes)
+}
+
+// readByPut is the bytes that a put reads from its own GPU's memory, for each that it sends.
+func readByPut(p *program.Phase) float64 {
+	if p.Held {
+		return 0
+	}
+	return 1
 }

@@ -12,6 +12,7 @@ func (n *naive) command(a *nactor, c *program.Command) bool {
 		return true
 	case program.Wait:
 		if step == 0 && n.flags[c.Flag] < c.Count {
+			a.copied = false
 			n.waiters = append(n.waiters, nwait{a, c.Flag, c.Count})
 			return false
 		}
@@ -32,6 +33,7 @@ func (n *naive) command(a *nactor, c *program.Command) bool {
 	}
 	if c.Op == program.Launch {
 		if step == 1 {
+			a.copied = false
 			n.launch(a, c)
 		}
 		return step == 2
@@ -44,6 +46,9 @@ func (n *naive) copy(a *nactor, c *program.Command, step int) bool {
 	g := n.gpus[a.gpu]
 	engines := int(n.m.Engines.Count.Value)
 	latency := nanoseconds(n.m.Engines.Latency.Value)
+	if queued := nanoseconds(n.m.Engines.Queued.Value); a.copied && queued > 0 {
+		latency = min(latency, queued)
+	}
 	if n.node(int(cp.From)) != n.node(int(cp.Peer)) {
 		latency += n.latency(int(cp.From), int(cp.Peer))
 	}
@@ -84,6 +89,7 @@ func (n *naive) copy(a *nactor, c *program.Command, step int) bool {
 	}
 	n.write("copy", a.gpu, a.index, cp.Name, a.start)
 	n.freeEngine(a)
+	a.copied = !cp.Free
 	return true
 }
 

@@ -94,6 +94,7 @@ type nactor struct {
 	step   int
 	start  program.Time
 	engine bool // of streams and channels
+	copied bool // its last command was a copy
 
 	// Channels.
 	peer  int

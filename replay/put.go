@@ -24,6 +24,7 @@ type put struct {
 	time       program.Time
 	update     bool
 	dma        bool
+	held       bool
 	from       poster
 	span       spanRef
 	causeEvent int32 // event at which it began, if causes are recorded
@@ -42,7 +43,7 @@ func (s *sim) put(l *launch, p *program.Phase) {
 	ch := s.channel(id)
 	s.charge(l, p)
 	ch.puts = append(ch.puts, put{
-		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, commandRef: l.commandRef,
+		flag: p.Flag, count: p.Count, bytes: p.Bytes, time: p.Time, from: poster{l.stream, l.kernel}, update: p.Update, dma: p.DMA, held: p.Held, commandRef: l.commandRef,
 	})
 	if len(ch.puts)-ch.head == 1 {
 		s.beginPut(id)
@@ -139,7 +140,11 @@ func (s *sim) putFlow(id int32) (classKey, float64) {
 		}
 		limit = limitOf(p.bytes, float64(least))
 	}
-	return s.transfer(id/n, id%n, limit, p.update), p.bytes
+	k := pathKey{from: id / n, to: id % n, read: 1, write: s.flows.written(p.update)}
+	if p.held {
+		k.read = 0
+	}
+	return s.transfer(k, limit), p.bytes
 }
 
 // putDone ends the first put of a channel. Its flag is posted after the bytes (rule F6).

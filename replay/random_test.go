@@ -33,7 +33,7 @@ func drawMachine(t *rapid.T, gpus int) machine.Machine {
 			Pair: scarce("links of nodes", 0, 3e9), Latency: scarce("network latency", 0, 21e-9), Hop: scarce("network hop", 0, 5e-9),
 			Message: scarce("message", 0, 11e-9),
 		},
-		Engines: machine.Engines{Count: scarce("engines", 0, 1, 2), Rate: scarce("engine rate", 0, 9e9), Latency: scarce("engine latency", 0, 5e-9)},
+		Engines: machine.Engines{Count: scarce("engines", 0, 1, 2), Rate: scarce("engine rate", 0, 9e9), Latency: scarce("engine latency", 0, 5e-9), Queued: scarce("latency of queued copies", 0, 2e-9)},
 	}
 	if rows := rapid.SampledFrom([][][]float64{nil, nil, {{1, 1}, {2, 1}}, {{2, 1}, {3, 1}}, {{2, 1}, {4, 2}}}).Draw(t, "groups"); rows != nil {
 		m.GPU.Groups = machine.Table{Rows: rows}
@@ -178,7 +178,7 @@ func drawPhase(t *rapid.T, gpus int, op program.PhaseOp) program.Phase {
 	case program.Store:
 		p.Bytes, p.Read, p.Write = bytes("bytes"), bytes("read"), bytes("write")
 	case program.Put:
-		p.DMA = rapid.Bool().Draw(t, "by an engine")
+		p.DMA, p.Held = rapid.Bool().Draw(t, "by an engine"), rapid.Bool().Draw(t, "read before")
 		p.Bytes, p.Flag, p.Count = bytes("bytes"), program.Flag(rapid.IntRange(0, 3).Draw(t, "flag")), 1
 	case program.PostTo:
 		p.Flag, p.Count = program.Flag(rapid.IntRange(1, 3).Draw(t, "flag")), rapid.Int64Range(0, 2).Draw(t, "count")

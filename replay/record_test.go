@@ -254,18 +254,20 @@ func TestSlotsAreAccountedFor(t *testing.T) {
 	}
 }
 
-// A run of more spans than are wanted has its kernels only, and is else the same.
+// A run of more spans than are wanted has no phases, or its kernels only, and is else the same.
 func TestRecordMost(t *testing.T) {
 	p := &program.Program{}
-	c := kernel("plain", 100, work(10))
+	c := kernel("plain", 100, []program.Phase{{Op: program.Work, Time: 10}, {Op: program.Work, Time: 5}})
 	p.GPUs = []program.GPU{{Streams: []program.Stream{{Queue: 7, Commands: []program.Command{c}}}}}
 	m := small(1, 1)
-	all := mustSimulate(t, m, p, Options{Level: Workgroups})
+	all := mustSimulate(t, m, p, Options{Level: Phases})
+	workgroups := mustSimulate(t, m, p, Options{Level: Workgroups})
 	kernels := mustSimulate(t, m, p, Options{})
-	for most, want := range map[int]*Result{0: all, len(all.Run.Spans): all, len(all.Run.Spans) - 1: kernels, 1: kernels} {
-		got := mustSimulate(t, m, p, Options{Level: Workgroups, Most: most})
-		if got.Coarse != (want == kernels) || got.Makespan != all.Makespan {
-			t.Errorf("at most %d: coarse %v, makespan %v of %v", most, got.Coarse, got.Makespan, all.Makespan)
+	n, fewer := len(all.Run.Spans), len(workgroups.Run.Spans)
+	for most, want := range map[int]*Result{0: all, n: all, n - 1: workgroups, fewer: workgroups, fewer - 1: kernels, 1: kernels} {
+		got := mustSimulate(t, m, p, Options{Level: Phases, Most: most})
+		if got.Level != want.Level || got.Coarse != (want != all) || got.Makespan != all.Makespan {
+			t.Errorf("at most %d: level %v, makespan %v of %v", most, got.Level, got.Makespan, all.Makespan)
 		}
 		if diff := cmp.Diff(list(want.Run), list(got.Run)); diff != "" {
 			t.Errorf("at most %d (-want +got):\n%s", most, diff)

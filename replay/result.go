@@ -28,13 +28,14 @@ type Options struct {
 	From, To  program.Time // window of simulated time, ns: below kernels, only spans that begin in it are recorded; To 0: no end
 	Causes    bool         // record the critical path: Result.Path
 	Limits    bool         // record what limits each GPU over time: Result.Limits, and a lane per rank
+	Usage     bool         // record what is in use over time: Result.Usage
 	// Stop is called from time to time; true ends the simulation with ErrStopped. nil: never.
 	Stop func() bool
 	// Tiles bounds the recorded tiles of a persistent kernel: only the first workgroups that
 	// run so many tiles together are recorded, at least 32 of them. 0: no bound.
 	Tiles int
-	// Most bounds the number of spans. A run with more is recorded at level Kernels, and
-	// Result.Coarse is set. 0: no bound.
+	// Most bounds the number of spans. A run with more is recorded at the next lower level,
+	// down to Kernels, which has no bound. 0: no bound.
 	Most int
 }
 
@@ -42,10 +43,12 @@ type Options struct {
 type Result struct {
 	Run      *trace.Run
 	Makespan program.Time
-	Coarse   bool      // recorded at level Kernels because of Options.Most
+	Level    Level     // recorded
+	Coarse   bool      // recorded below Options.Level because of Options.Most
 	Traffic  []Traffic // by GPU, resource, kernel name
 	Use      []Use     // by GPU, resource
 	CUs      []CUs     // by GPU
+	Usage    []Usage   // by GPU, resource, if Options.Usage: at most 512 parts each
 	Slots    []Slots   // by GPU, kernel name
 	Idle     []Idle    // by rank, stream, start
 	Path     []Segment // critical path if Options.Causes: from 0 to the makespan without gaps
@@ -153,7 +156,7 @@ func (e *DeadlockError) Error() string {
 
 // result builds the Result of the finished simulation.
 func (s *sim) result() *Result {
-	r := &Result{Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
+	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
 	for i := range s.streams {
 		st := &s.streams[i]
 		st.recordIdle(st.since, s.makespan, Idle{Cause: program.NoWork})
@@ -163,6 +166,7 @@ func (s *sim) result() *Result {
 		r.Use = append(r.Use, s.use(g)...)
 		r.CUs = append(r.CUs, s.cuTime(g))
 	}
+	r.Usage = s.usages()
 	r.Limits = s.limitsOf(r.Idle)
 	s.recordLimits(r.Limits)
 	s.recordVacant()

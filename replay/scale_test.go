@@ -14,7 +14,7 @@ import (
 // latencies are the times of a machine, rates what it can carry.
 func latencies(m *machine.Machine) []*machine.Quantity {
 	return []*machine.Quantity{
-		&m.Fabric.Latency, &m.Fabric.Hop, &m.Fabric.Message, &m.Network.Latency, &m.Network.Hop, &m.Network.Message, &m.Engines.Latency,
+		&m.Fabric.Latency, &m.Fabric.Hop, &m.Fabric.Message, &m.Network.Latency, &m.Network.Hop, &m.Network.Message, &m.Engines.Latency, &m.Engines.Queued,
 	}
 }
 

@@ -75,7 +75,9 @@ func Simulate(m machine.Machine, p *program.Program, o Options) (*Result, error)
 			return r, nil
 		}
 	}
-	o.Level, o.Most = Kernels, 0
+	if o.Level--; o.Level == Kernels {
+		o.Most = 0
+	}
 	r, err := Simulate(m, p, o)
 	if r != nil {
 		r.Coarse = true
@@ -162,6 +164,7 @@ type sim struct {
 	record   recorder
 	causes   *causes // nil: not recorded
 	limits   *limits // nil: not recorded
+	usage    *usage  // nil: not recorded
 	err      error
 }
 
@@ -193,6 +196,9 @@ func newSim(m *machine.Machine, p *program.Program, o Options) *sim {
 		}
 	}
 	s.limits = newLimits(s, o)
+	if o.Usage {
+		s.meterUsage()
+	}
 	return s
 }
 

@@ -22,6 +22,7 @@ type stream struct {
 	engine     int32        // of the running copy, or none
 	span       spanRef
 	moves      spanRef // the copy's span on its engine's lane
+	copied     bool    // a copy ended last, and nothing was launched or waited for since
 	idle       []Idle
 	causeEvent int32 // event that put it in its current state, if causes are recorded
 }
@@ -79,6 +80,7 @@ func (s *sim) stepCommand(id int32, st *stream, c *program.Command) bool {
 		s.passed(id, st, Launching, 0)
 		st.since, st.step = s.now, issued
 		if c.Op == program.Launch {
+			st.copied = false
 			s.launch(id, st, c)
 			return false
 		}
@@ -103,7 +105,9 @@ func (s *sim) gap(id int32, st *stream, d program.Time) bool {
 func (s *sim) stepWait(id int32, st *stream, c *program.Command) bool {
 	if st.step == arrived {
 		st.step = ready
-		return s.await(c.Flag, c.Count, actor{dueStream, id})
+		there := s.await(c.Flag, c.Count, actor{dueStream, id})
+		st.copied = st.copied && there
+		return there
 	}
 	st.recordIdle(st.since, s.now, s.explain(st, c.Flag))
 	s.resumed(id, st, Woken)

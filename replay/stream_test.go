@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
@@ -95,6 +97,39 @@ func TestStreams(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, trim(c.want))
 			}
 		})
+	}
+}
+
+// A copy of 500 bytes takes 10 ns and the engine's latency of 10, or of 2 behind another copy on
+// its stream (rule S22).
+func TestQueuedCopies(t *testing.T) {
+	m := small(2, 1)
+	m.Engines = machine.Engines{Count: q(1), Rate: q(50e9), Latency: q(10e-9), Queued: q(2e-9)}
+	p := &program.Program{}
+	f := p.NewFlag("the other stream is at 100")
+	move := func(name string) program.Command {
+		return program.Command{Op: program.Start, Copy: &program.Copy{Name: name, Peer: 1, Bytes: 500}}
+	}
+	until := program.Command{Op: program.Wait, Flag: f, Count: 1}
+	p.GPUs = []program.GPU{{Streams: []program.Stream{
+		{Name: "copies", Commands: []program.Command{
+			move("first"), move("behind"),
+			{Op: program.Delay, Delay: 5},
+			move("behind a delay"),
+			until, move("behind a wait"), until, move("behind no wait"), kernel("K", 1, work(10)), move("behind a kernel"),
+		}},
+		{Name: "other", Queue: 1, Commands: []program.Command{{Op: program.Delay, Delay: 100}, {Op: program.Post, Flag: f, Count: 1}}},
+	}}, {}}
+	got := map[string]program.Time{}
+	r := mustSimulate(t, m, p, Options{})
+	for _, s := range r.Run.Spans {
+		if s.Kind == trace.Copy {
+			got[r.Run.NameOf(s)] = s.End
+		}
+	}
+	want := map[string]program.Time{"first": 20, "behind": 32, "behind a delay": 49, "behind a wait": 120, "behind no wait": 132, "behind a kernel": 162}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -98,6 +98,9 @@ func (s *System) account(id int32, r *resource, now int64) {
 		return
 	}
 	r.moved += r.used * float64(dt)
+	if s.Meter != nil && r.used > 0 {
+		s.Meter(id, r.used*float64(dt), r.since, now)
+	}
 	if r.full {
 		r.saturated += dt
 		s.owner.Full(id, r.since, now)

@@ -51,6 +51,10 @@ func pathTimer(path int32) Timer   { return Timer(2*path + 1) }
 type System struct {
 	ExactPaths int // components of more paths are solved approximately
 
+	// Meter, if not nil, is called with what a resource moved in an interval. Intervals of a
+	// resource come in any order, and overlap.
+	Meter func(resource int32, amount float64, from, to int64)
+
 	owner     Owner
 	resources []resource
 	residuals []residual // by resource, of a solve

@@ -38,6 +38,7 @@ type GPU struct {
 	Read         Quantity // bytes per second of a kernel that only reads
 	Cache        Quantity // bytes of the last-level cache
 	CacheRate    Quantity // bytes per second, read and write together
+	MemoryQueue  Quantity // commands that the queue of a memory channel holds; 0: bursts and stalls are not modelled
 	Update       Quantity // bandwidth use of a byte that memory adds in place, relative to a written byte
 	Post         Quantity // seconds of a workgroup to post a semaphore in the GPU's own memory after its stores
 	Poll         Quantity // seconds of a workgroup to see that a semaphore is posted
@@ -76,6 +77,8 @@ type Engines struct {
 	Count   Quantity
 	Rate    Quantity // bytes per second of one peer copy
 	Latency Quantity // seconds from the command to the first byte
+	Queued  Quantity // the same of a copy behind another on its stream, with no kernel or wait for another stream between; unknown: as Latency
+	Command Quantity // seconds of a wait that is satisfied, or of a write of a value, between two copies of a stream
 }
 
 // Launch is the cost of starting work.

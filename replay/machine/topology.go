@@ -1,5 +1,7 @@
 package machine
 
+import "math"
+
 // A Topology is how the members of a fabric or of a network are joined.
 type Topology string
 
@@ -37,6 +39,33 @@ func (t Topology) axes() int {
 		return 3
 	}
 	return 0
+}
+
+// Passes reports whether members pass on bytes for others: each has links to its neighbours only.
+func (t Topology) Passes() bool { return t.axes() > 0 }
+
+// Distance is the distance in ranks to the i-th of n-1 other members, where all members send to
+// the same distance at a time: 1, 2, 3 over a switch or mesh. On a ring or torus equal distances
+// use the links of one direction only; there successive distances lie far apart, so that few of
+// them use all links (rule N7). The steps are by the golden ratio, which spreads any number of
+// multiples evenly (Knuth, The Art of Computer Programming, volume 3, section 6.4).
+func (t Topology) Distance(i, n int) int {
+	others := n - 1
+	if t.axes() == 0 || others < 2 {
+		return 1 + i
+	}
+	step := int(float64(others)/math.Phi + 0.5)
+	for gcd(step, others) > 1 {
+		step--
+	}
+	return 1 + i*step%others
+}
+
+func gcd(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // Shape is the number of members of a ring or torus along each axis, longest first: the

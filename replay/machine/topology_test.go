@@ -139,3 +139,33 @@ func TestAllToAllLoadsLinksAlike(t *testing.T) {
 		}
 	}
 }
+
+// Every other member is sent to once. On a ring or torus any four successive distances of many
+// lie on both sides, none next to the one before.
+func TestDistances(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		topology := rapid.SampledFrom([]Topology{Switch, Mesh, Ring, Torus2D, Torus3D}).Draw(t, "topology")
+		n := rapid.IntRange(2, 300).Draw(t, "members")
+		seen := map[int]bool{}
+		var all []int
+		for i := range n - 1 {
+			d := topology.Distance(i, n)
+			if d < 1 || d >= n || seen[d] {
+				t.Fatalf("%s: distance %d of %d: %d", topology, i, n, d)
+			}
+			seen[d] = true
+			all = append(all, d)
+		}
+		if !topology.Passes() {
+			if !slices.IsSorted(all) {
+				t.Fatalf("%s: %v", topology, all)
+			}
+			return
+		}
+		for i := range max(0, len(all)-3) {
+			if four := all[i : i+4]; n >= 40 && (slices.Min(four) > n/2 || slices.Max(four) < n/2) {
+				t.Fatalf("%s: %v of %d are on one side", topology, four, n)
+			}
+		}
+	})
+}

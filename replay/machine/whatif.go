@@ -231,7 +231,7 @@ func clockOr(q Quantity) float64 {
 // HostCollective.
 func (m *Machine) scaleLatency(by float64) {
 	f, n, l := &m.Fabric, &m.Network, &m.Launch
-	multiply(by, &f.Latency, &f.Hop, &f.Fence, &f.Message, &n.Latency, &n.Hop, &n.Message, &m.Engines.Latency,
+	multiply(by, &f.Latency, &f.Hop, &f.Fence, &f.Message, &n.Latency, &n.Hop, &n.Message, &m.Engines.Latency, &m.Engines.Queued, &m.Engines.Command,
 		&l.Gap, &l.MemsetGap, &l.Event, &l.Hop, &l.Graph, &l.GraphGap, &l.GraphComm, &l.NetworkCall, &l.Barrier,
 		&m.GPU.Post, &m.GPU.Poll, &m.Matmul.Reduce, &m.Library.Network.Latency, &m.Library.Network.Hop, &m.Library.Network.Message)
 	for _, c := range m.Library.each() {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -102,11 +103,11 @@ func (b *bench) attention(m, width, context int64) {
 // elements moved through memory.
 func (b *bench) multiply(name string, m, n, k, elements int64, o trace.Operator) {
 	bytes := float64(elements) * float64(b.f.elements().bytes)
-	s := step{name: name, kind: trace.Compute, operator: o}
+	s := step{name: name, kind: trace.Compute, operator: o, out: m * n * b.f.elements().bytes}
 	var r roof
-	if len(b.f.Kernel.Tiles) > 0 {
-		split := int64(max(1, at(b.f.Kernel.Splits, b.gemms)))
-		r = b.tiles(&s, at(b.f.Kernel.Tiles, b.gemms), split, m, n, k)
+	if tile := cmp.Or(b.tile, at(b.f.Kernel.Tiles, b.gemms)); tile.M > 0 {
+		split := int64(max(1, cmp.Or(b.split, at(b.f.Kernel.Splits, b.gemms))))
+		r = b.tiles(&s, tile, split, m, n, k)
 		// Part after part adds to the output: each but the last writes it, and the next reads it.
 		bytes += float64(2*(split-1)*m*n) * float64(b.f.elements().bytes)
 	} else {
@@ -156,7 +157,7 @@ func (b *bench) tiles(s *step, t Tile, split, m, n, k int64) roof {
 	}
 	b.rest(key, rate)
 	s.name += fmt.Sprintf("gemm_tile_%dx%d", tm, tn)
-	s.kernel = b.block(int(count), 256, 128, 0)
+	s.kernel = b.block(int(count), 256, 128, t.shared(b.f.elements().bytes))
 	cus, perCU := int64(b.m.GPU.CUs.Value), int64(b.residents(&s.kernel))
 	tile := 2 * float64(tm*tn) * float64(k) / float64(split) * float64(cus) / rate.Value
 	most := func(resident int64) float64 { return tile * max(float64(resident), 1/b.m.LonePipe()) }
@@ -189,6 +190,7 @@ func (b *bench) matvec(m, k int64) {
 		name: fmt.Sprintf("gemv_%dx1", rows), kind: trace.Compute,
 		kernel:   b.block(int(ceilDiv(m, rows)), 1024, 0, 0),
 		operator: trace.Operator{Name: "aten::mv", Dims: [][]int64{{m, k}, {k}}, Types: []string{e.torch, e.torch}},
+		out:      m * e.bytes,
 	}
 	g := &b.m.GPU
 	b.rest("gpu.read", g.Read)
@@ -210,6 +212,7 @@ func (b *bench) lookup(batch, tables, dim, pooling int64) {
 		name: "embedding_bag", kind: trace.Compute,
 		kernel:   b.block(int(sums), 256, 64, 0),
 		operator: trace.Operator{Name: "aten::_embedding_bag", Dims: [][]int64{{0, dim}, {sums * pooling}, {sums}}, Types: []string{e.torch, "long", "long"}},
+		out:      sums * dim * e.bytes,
 	}
 	g := &b.m.GPU
 	b.restTable("gpu.gather", g.Gather)
@@ -240,15 +243,18 @@ func (b *bench) shuffle(count int64) {
 		name: "permute", kind: trace.Compute, kernel: b.plain(int(min(ceilDiv(count, 1024), 4*int64(b.m.GPU.CUs.Value))), 256, 32, 0),
 		operator: trace.Operator{Name: "aten::permute", Dims: [][]int64{{count}}, Types: []string{e.torch}},
 	}
-	r := b.memory(2*float64(count*e.bytes), s.kernel.WGs())
-	s.seconds, s.why = r.seconds, r.why
-	b.steps = append(b.steps, s)
+	s.out = count * e.bytes
+	b.move(s, 2*float64(count*e.bytes))
 }
 
 // collective is an operation of the library on a buffer with the given number of
 // elements: the larger of a rank's input and output.
 func (b *bench) collective(op trace.CollectiveOp, count int64) {
-	if b.ranks < 2 {
+	ranks := b.ranks
+	if n, ok := b.f.groups[b.group]; ok {
+		ranks = n
+	}
+	if ranks < 2 {
 		return
 	}
 	e, lib := b.f.elements(), &b.m.Library
@@ -256,9 +262,9 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	c := trace.Comm{Op: op, In: bytes, Out: bytes, DType: b.f.Type, ElemSize: int32(e.bytes), Peer: trace.None}
 	switch op {
 	case trace.AllGather:
-		c.In = bytes / int64(b.ranks)
+		c.In = bytes / int64(ranks)
 	case trace.ReduceScatter:
-		c.Out = bytes / int64(b.ranks)
+		c.Out = bytes / int64(ranks)
 	}
 	channels := b.f.Channels
 	if channels == 0 {
@@ -267,12 +273,13 @@ func (b *bench) collective(op trace.CollectiveOp, count int64) {
 	of := lib.Of(op)
 	b.rest("library."+op.String()+".link", of.Link)
 	b.rest("library."+op.String()+".send", of.Send)
-	if b.ranks > b.m.PerNode() {
+	if ranks > b.m.PerNode() {
 		b.rest("network.egress", b.m.Network.Egress)
 	}
-	s := step{name: op.String(), kind: trace.Collective, comm: &c, seconds: lib.Time(op, bytes, b.ranks, channels)}
+	s := step{name: op.String(), kind: trace.Collective, comm: &c, group: b.group, seconds: lib.Time(op, bytes, ranks, channels)}
+	s.out = c.Out
 	s.kernel = b.plain(channels, int(lib.Threads.Value), int(lib.Registers.Value), int(lib.Shared.Value))
-	s.why = fmt.Sprintf("%s of %.1f MB over %d ranks, %d channels", lib.Name, float64(bytes)/1e6, b.ranks, channels)
+	s.why = fmt.Sprintf("%s of %.1f MB over %d ranks, %d channels", lib.Name, float64(bytes)/1e6, ranks, channels)
 	b.steps = append(b.steps, s)
 }
 

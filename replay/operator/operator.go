@@ -1,5 +1,5 @@
-// Package operator makes a run from a workload file: one operator with its sizes, for
-// machines and shapes without a capture. The run is the bulk-synchronous schedule of
+// Package operator makes a run from a workload file: one operator with its sizes, or a graph of
+// operators, for machines and shapes without a capture. The run is the bulk-synchronous schedule of
 // the operator. Every duration is a roofline on a machine's profile, and the run is
 // marked as estimated (trace.Run.Estimated).
 package operator
@@ -25,8 +25,12 @@ type File struct {
 	Times      []float64 // seconds of each compute kernel, in order, from elsewhere; nil: rooflines
 	HostSync   bool      // the host launches each kernel when the one before has ended; Times include that launch
 
-	shape map[string]int64
-	lines map[string]int // of the file, by key
+	shape  map[string]int64
+	graph  graph          // instead of an operator
+	groups map[string]int // of a graph: number of neighbouring ranks, by name
+	lines  map[string]int // of the file, by key
+
+	dataflow bool // the graph has streams, or names what operators read
 }
 
 // A Kernel describes the workgroups of a file's GEMMs that do not run in the matrix
@@ -41,8 +45,13 @@ type Kernel struct {
 	Launches  int   // number of sequential kernels that a lookup is split into; 0: one
 }
 
-// A Tile is the output elements of one workgroup.
-type Tile struct{ M, N int }
+// A Tile is the output elements of one workgroup, and the elements along K of the parts of
+// both inputs that it holds in shared memory at once; 0: not given.
+type Tile struct{ M, N, Depth int }
+
+// shared is the bytes of shared memory that a tile of known depth takes: the parts that it
+// multiplies and the next ones, which are loaded meanwhile (rule G21). Else 0.
+func (t Tile) shared(elemSize int64) int { return 2 * (t.M + t.N) * t.Depth * int(elemSize) }
 
 // at is the entry of a list for the i-th GEMM; zero if the list is empty.
 func at[T any](list []T, i int) (x T) {
@@ -140,6 +149,9 @@ func (f *File) world(m machine.Machine) (int, error) {
 	}
 	if ranks > m.GPUs {
 		return 0, f.fault("ranks", "choose a machine with as many GPUs", "%d ranks on %s, which has %d GPUs", ranks, m.Name, m.GPUs)
+	}
+	if f.graph != nil {
+		return ranks, f.checkGroups(ranks, m)
 	}
 	op, _ := operationNamed(f.Operator)
 	if n := f.shape[op.split]; op.split != "" && n%int64(ranks) != 0 {

@@ -235,6 +235,27 @@ func TestRoofs(t *testing.T) {
 	}
 }
 
+// A tile of known depth holds two parts of both inputs in shared memory, which bounds how many
+// share a CU; shared memory that the file states stands (rule G21).
+func TestDepthOfTiles(t *testing.T) {
+	for _, c := range []struct {
+		kernel        string
+		shared, perCU int
+	}{
+		{"tile: 64x64, registers: 64", 0, 4},
+		{"tile: 64x64x32, registers: 64", 16 << 10, 4},
+		{"tile: 64x64x64, registers: 64", 32 << 10, 3},
+		{"tile: 64x64x64, registers: 64, shared: 16384", 16 << 10, 4},
+	} {
+		m := load(t, "a40:4")
+		text := "operator: gemm+all_reduce\nmachine: a40:4\ntype: bf16\nshape: {m: 8192, n: 8192, k: 8192}\nkernel: {threads: 256, " + c.kernel + "}"
+		op := lift(t, runOf(t, text, "a40:4")).Ops[0]
+		if got := op.Footprint.Residents(&m.GPU); op.Footprint.Shared != c.shared || got != c.perCU {
+			t.Errorf("%s: %d bytes of shared memory, %d a CU, want %d and %d", c.kernel, op.Footprint.Shared, got, c.shared, c.perCU)
+		}
+	}
+}
+
 // TestAssumptionsCarry checks that the notes name assumed numbers of the profile and the durations that depend on them.
 func TestAssumptionsCarry(t *testing.T) {
 	notes := strings.Join(lift(t, runOf(t, gemmFile, "mi210:4")).Notes, "\n")
@@ -264,7 +285,9 @@ func TestErrors(t *testing.T) {
 		{"a type that GEMMs have no rate for", strings.Replace(gemmFile, "bf16", "f32", 1), `w.yaml:line 5: gemm+all_to_all: type "f32" (one of bf16, f16)`},
 		{"no machine", strings.Replace(gemmFile, "machine: h200:4\n", "", 1), "w.yaml: machine is missing (add machine: h200:4"},
 		{"many iterations", strings.Replace(gemmFile, "iterations: 3", "iterations: 3000", 1), "w.yaml:line 4: 3000 iterations (at most 1000)"},
-		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256, one for all GEMMs or one for each)`},
+		{"a bad tile", gemmFile + "kernel: {tile: 128}\n", `w.yaml:line 7: kernel.tile: "128" (write rows x columns, as in 128x256, or with the depth along K, as in 128x256x32, one for all GEMMs or one for each)`},
+		{"a tile without depth", gemmFile + "kernel: {tile: 128x64x0}\n", `w.yaml:line 7: kernel.tile: "128x64x0"`},
+		{"a tile of four sides", gemmFile + "kernel: {tile: 128x64x32x2}\n", `w.yaml:line 7: kernel.tile: "128x64x32x2"`},
 	} {
 		_, err := operator.Parse(strings.NewReader(c.text), "w.yaml")
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -290,6 +313,7 @@ func TestErrors(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add(gemmFile)
 	f.Add("operator: gemm+gemm\nmachine: v100:1\ntype: f16\nshape: {m: 1, k: 1, hidden: 1, n: 1}\nkernel: {tile: 1x1}")
+	f.Add("machine: h200:4\ntype: bf16\nshape: {a: 2048}\ngroups: {g: 2}\ngraph:\n  - {op: gemm, m: a, n: 3*a/2, k: a, name: x}\n  - {op: all_reduce, count: a*a, group: g, stream: s, after: [x]}")
 	m, err := profile.Load("mi210:4")
 	if err != nil {
 		f.Fatal(err)

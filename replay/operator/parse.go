@@ -42,7 +42,7 @@ func ParseWith(r io.Reader, path string, set map[string]string) (*File, error) {
 		}
 		return nil, &trace.SyntaxError{File: path, Pos: int64(ye.GetToken().Position.Line), Unit: "line", Msg: ye.GetMessage()}
 	}
-	p := reader{file: &File{Path: path, shape: map[string]int64{}, lines: map[string]int{}}, nodes: map[string]ast.Node{}, set: set}
+	p := reader{file: &File{Path: path, shape: map[string]int64{}, groups: map[string]int{}, lines: map[string]int{}}, nodes: map[string]ast.Node{}, named: map[string]bool{}, set: set}
 	if len(tree.Docs) > 0 && tree.Docs[0].Body != nil {
 		p.flatten("", tree.Docs[0].Body)
 	}
@@ -60,6 +60,7 @@ type reader struct {
 	file  *File
 	nodes map[string]ast.Node
 	order []string
+	named map[string]bool   // operators of a graph so far
 	set   map[string]string // values that replace those of the file
 	errs  []*trace.SyntaxError
 }
@@ -139,7 +140,12 @@ func (p *reader) take(key string) (text string, ok bool) {
 // read fills in the file.
 func (p *reader) read() {
 	f := p.file
-	op := p.operation()
+	var op operation
+	if _, isGraph := p.nodes["graph"]; isGraph {
+		op = p.readGraph()
+	} else {
+		op = p.operation()
+	}
 	f.Operator = op.name
 	f.Machine, _ = p.take("machine")
 	if f.Machine == "" {
@@ -168,6 +174,28 @@ func (p *reader) read() {
 	if f.Iterations > maxIterations {
 		p.fail("iterations", fmt.Sprintf("at most %d", maxIterations), "%d iterations", f.Iterations)
 	}
+}
+
+// readGraph reads the operators of a graph, and as shape the names that their sizes use.
+func (p *reader) readGraph() operation {
+	n := p.nodes["graph"]
+	delete(p.nodes, "graph")
+	op := operation{name: "graph", types: floats}
+	if _, ok := p.nodes["operator"]; ok {
+		p.fail("operator", "write one of the two", "operator and graph in one file")
+		delete(p.nodes, "operator")
+	}
+	for _, key := range p.order {
+		if name, ok := strings.CutPrefix(key, "shape."); ok {
+			p.file.shape[name] = p.count(key, 1)
+		}
+	}
+	p.groupSizes()
+	p.file.graph = p.graphOf(n)
+	if len(p.errs) == 0 && p.file.graph.count() > maxSteps {
+		p.failAt(n, "repeat fewer layers: equal layers change no ratio", "more than %d operators", maxSteps)
+	}
+	return op
 }
 
 // maxIterations is more than any pipeline needs to reach its steady state.
@@ -204,14 +232,12 @@ func (p *reader) kernel(op operation) {
 	k := &p.file.Kernel
 	if text, ok := p.take("kernel.tile"); ok {
 		for word := range strings.FieldsSeq(text) {
-			m, n, _ := strings.Cut(word, "x")
-			tm, errM := strconv.Atoi(m)
-			tn, errN := strconv.Atoi(n)
-			if errM != nil || errN != nil || min(tm, tn) < 1 || max(tm, tn) > maxTile {
-				p.fail("kernel.tile", "write rows x columns, as in 128x256, one for all GEMMs or one for each", "kernel.tile: %q", text)
+			t, ok := tileOf(word)
+			if !ok {
+				p.fail("kernel.tile", "write rows x columns, as in 128x256, or with the depth along K, as in 128x256x32, one for all GEMMs or one for each", "kernel.tile: %q", text)
 				break
 			}
-			k.Tiles = append(k.Tiles, Tile{tm, tn})
+			k.Tiles = append(k.Tiles, t)
 		}
 	}
 	k.Splits = p.list("kernel.split", maxSplit, "parts along K")
@@ -224,6 +250,22 @@ func (p *reader) kernel(op operation) {
 	if strings.HasPrefix(op.name, "embedding") {
 		k.Launches = int(p.count("kernel.launches", 0))
 	}
+}
+
+// tileOf reads rows x columns, or rows x columns x depth.
+func tileOf(word string) (t Tile, ok bool) {
+	sides := strings.Split(word, "x")
+	if len(sides) < 2 || len(sides) > 3 {
+		return t, false
+	}
+	for i, side := range []*int{&t.M, &t.N, &t.Depth}[:len(sides)] {
+		n, err := strconv.Atoi(sides[i])
+		if err != nil || n < 1 || n > maxTile {
+			return Tile{}, false
+		}
+		*side = n
+	}
+	return t, true
 }
 
 const (
@@ -271,7 +313,7 @@ func (p *reader) times() {
 func (p *reader) rest(op operation) {
 	known := []string{
 		"operator", "machine", "ranks", "iterations", "channels", "type", "times", "sync",
-		"kernel.tile", "kernel.split", "kernel.threads", "kernel.registers", "kernel.shared",
+		"kernel.tile", "kernel.split", "kernel.threads", "kernel.registers", "kernel.shared", "graph", "groups",
 	}
 	for _, key := range op.sizes {
 		known = append(known, "shape."+key)

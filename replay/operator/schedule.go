@@ -1,8 +1,11 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
@@ -17,6 +20,11 @@ type step struct {
 	operator trace.Operator // Compute: the sizes
 	row      int32          // of Run.Operators
 	comm     *trace.Comm    // Collective
+	group    string         // of the collective; "": all ranks
+	out      int64          // bytes that it writes, for the dataflow of a graph
+	reads    []int          // of a graph: the steps whose output it reads
+	stream   string         // of a graph
+	line     int            // of the file; 0: of the operator
 	why      string         // how the duration was computed
 }
 
@@ -26,8 +34,12 @@ type bench struct {
 	m     machine.Machine
 	ranks int
 	steps []step
-	gemms int      // number of GEMMs so far
-	rests []string // unmeasured numbers of the profile that durations depend on
+	gemms int            // number of GEMMs so far
+	group string         // of the collectives that follow; "": all ranks
+	tile  Tile           // of the GEMMs that follow, by a compiled kernel; zero: as the file says
+	split int            // parts along K; 0: as the file says
+	named map[string]int // step of an operator of a graph, by name
+	rests []string       // unmeasured numbers of the profile that durations depend on
 }
 
 func (b *bench) size(key string) int64 { return b.f.shape[key] }
@@ -43,12 +55,22 @@ func (f *File) Run(m machine.Machine) (*trace.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	op, ok := operationNamed(f.Operator)
-	if !ok {
-		return nil, f.fault("operator", "", "unknown operator %q", f.Operator)
+	b := &bench{f: f, m: m, ranks: ranks, named: map[string]int{}}
+	if f.graph != nil {
+		f.graph.run(b)
+	} else {
+		op, ok := operationNamed(f.Operator)
+		if !ok {
+			return nil, f.fault("operator", "", "unknown operator %q", f.Operator)
+		}
+		op.steps(b)
 	}
-	b := &bench{f: f, m: m, ranks: ranks}
-	op.steps(b)
+	if len(b.steps) == 0 {
+		return nil, f.fault("machine", "choose one with more GPUs", "nothing runs on the %d GPU of %s: a collective of one rank moves nothing", ranks, m.Name)
+	}
+	if n := len(b.steps) * ranks * max(1, f.Iterations); n > maxOperations {
+		return nil, f.fault("iterations", "ask for fewer, or repeat fewer layers", "%d operations on %d ranks", n, ranks)
+	}
 	if err := b.given(); err != nil {
 		return nil, err
 	}
@@ -59,6 +81,9 @@ func (f *File) Run(m machine.Machine) (*trace.Run, error) {
 	}
 	return b.run(), nil
 }
+
+// maxOperations of all ranks and iterations, about 2 GB.
+const maxOperations = 10_000_000
 
 // given replaces the rooflines of compute kernels by the times of the file.
 func (b *bench) given() error {
@@ -90,21 +115,23 @@ func (b *bench) given() error {
 
 func (b *bench) run() *trace.Run {
 	var t trace.Builder
-	group := trace.Group{Name: "all", Size: b.ranks}
-	for id := range b.ranks {
-		group.Ranks = append(group.Ranks, id)
-	}
-	row := t.AddGroup(group)
+	groups := b.groups(&t)
 	for k := range b.steps {
 		if b.steps[k].row = trace.None; b.steps[k].kind == trace.Compute {
 			b.steps[k].row = t.AddOperator(b.steps[k].operator)
 		}
 	}
 	for id := range b.ranks {
-		b.rank(&t, id, row)
+		b.rank(&t, id, groups)
 	}
+	noted := map[string]bool{}
 	for _, s := range b.steps {
-		t.Note(trace.Noted, b.f.Path, fmt.Sprintf("%s: %.1f µs, %s", s.name, s.seconds*1e6, s.why), "line", int64(b.f.lines["operator"]))
+		key := fmt.Sprint(s.line, s.name, s.why)
+		if noted[key] { // repeated operators
+			continue
+		}
+		noted[key] = true
+		t.Note(trace.Noted, b.f.Path, fmt.Sprintf("%s: %.1f µs, %s", s.name, s.seconds*1e6, s.why), "line", int64(cmp.Or(s.line, b.f.lines["operator"])))
 	}
 	for _, r := range b.rests {
 		t.Note(trace.Noted, b.f.Path, r, "line", int64(b.f.lines["machine"]))
@@ -119,29 +146,75 @@ func (b *bench) run() *trace.Run {
 	return t.Finish(trace.Options{Name: b.f.Path, Simulated: true, KeepZero: true, Estimated: estimated})
 }
 
+// groups adds the groups of the collectives: all ranks, and neighbouring ones for each named
+// group. The result has the row of a group by name, for each rank.
+func (b *bench) groups(t *trace.Builder) []map[string]int32 {
+	rows := make([]map[string]int32, b.ranks)
+	for id := range rows {
+		rows[id] = map[string]int32{}
+	}
+	add := func(name, called string, size int) {
+		for first := 0; first < b.ranks; first += size {
+			g := trace.Group{Name: called, Size: size}
+			if size < b.ranks {
+				g.Name = fmt.Sprintf("%s %d", called, first/size)
+			}
+			for id := first; id < first+size; id++ {
+				g.Ranks = append(g.Ranks, id)
+			}
+			row := t.AddGroup(g)
+			for _, id := range g.Ranks {
+				rows[id][name] = row
+			}
+		}
+	}
+	add("", "all", b.ranks)
+	for _, name := range slices.Sorted(maps.Keys(b.f.groups)) {
+		add(name, name, b.f.groups[name])
+	}
+	return rows
+}
+
 // rank writes the timeline of one rank.
-func (b *bench) rank(t *trace.Builder, id int, group int32) {
+func (b *bench) rank(t *trace.Builder, id int, groups []map[string]int32) {
 	g := &b.m.GPU
 	rank := t.AddRank(trace.Rank{ID: id, World: b.ranks, Source: b.f.Path, Device: trace.Device{
 		Name: g.Name, CUs: int(g.CUs.Value), ThreadsPerCU: int(g.Threads.Value),
 		RegistersPerCU: int(g.Registers.Value), SharedPerCU: int(g.Shared.Value),
 	}})
-	queue := t.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, Peer: trace.None, Name: "stream 0"})
 	marks := t.Lane(trace.Lane{Kind: trace.Annotation, Rank: rank, Peer: trace.None, Name: "iterations"})
 	var at trace.Time
 	gap := duration(b.m.Launch.Gap.Value)
 	if b.f.HostSync {
 		gap = duration(b.m.Launch.Host.Value)
 	}
+	seqs := map[string]int64{}
+	lanes, free := map[string]trace.LaneID{}, map[string]trace.Time{} // by stream
+	ends := make([]trace.Time, len(b.steps))
 	for i := range b.f.Iterations {
 		from := at
 		for k := range b.steps {
-			end := at + max(1, duration(b.steps[k].seconds))
+			s := &b.steps[k]
+			seq := seqs[s.group]
+			if s.kind == trace.Collective {
+				seqs[s.group]++
+			}
+			lane, ok := lanes[s.stream]
+			if !ok {
+				lane = t.Lane(trace.Lane{Kind: trace.Queue, Rank: rank, ID: int64(len(lanes)), Peer: trace.None, Name: cmp.Or(s.stream, "stream 0")})
+				lanes[s.stream] = lane
+			}
+			start := max(from, free[s.stream])
+			for _, r := range s.reads {
+				start = max(start, ends[r]+gap)
+			}
+			end := start + max(1, duration(s.seconds))
 			t.Add(trace.Span{
-				Start: at, End: end, Name: t.Intern(b.steps[k].name), Lane: queue, Parent: trace.None,
-				Kind: b.steps[k].kind, Attr: b.attr(t, k, group, int64(i)),
+				Start: start, End: end, Name: t.Intern(s.name), Lane: lane, Parent: trace.None,
+				Kind: s.kind, Attr: b.attr(t, k, groups[id], seq, int32(i)),
 			})
-			at = end + gap
+			ends[k], free[s.stream] = end, end+gap
+			at = max(at, end+gap)
 		}
 		t.Add(trace.Span{
 			Start: from, End: at - gap, Name: t.Intern(fmt.Sprintf("iteration#%d", i)), Lane: marks,
@@ -150,19 +223,22 @@ func (b *bench) rank(t *trace.Builder, id int, group int32) {
 	}
 }
 
-// attr is the attribute row of step k in an iteration.
-func (b *bench) attr(t *trace.Builder, k int, group int32, iteration int64) int32 {
+// attr is the attribute row of step k of an iteration; seq numbers the collectives of a group.
+func (b *bench) attr(t *trace.Builder, k int, groups map[string]int32, seq int64, iteration int32) int32 {
 	s := &b.steps[k]
 	switch s.kind {
 	case trace.Copy: // the fill before a GEMM, by the same operator
 		return t.AddCopy(trace.CopyAttr{Peer: trace.None, Op: b.steps[k+1].row, Origin: trace.None, Dir: trace.Fill})
 	case trace.Collective:
 		c := *s.comm
-		c.Group, c.Seq = group, iteration
+		c.Group, c.Seq = groups[s.group], seq
 		s.kernel.Comm = t.AddComm(c)
 	}
 	a := s.kernel
 	a.Op = s.row
+	if b.f.dataflow {
+		a.Uses = t.AddUses(b.accesses(k, iteration), 0)
+	}
 	return t.AddKernel(a)
 }
 

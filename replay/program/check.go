@@ -76,6 +76,7 @@ func checkMachine(m *machine.Machine) error {
 		{"engines", m.Engines.Count, maxEngines},
 		{"engine rate", m.Engines.Rate, maxBytes},
 		{"engine latency", m.Engines.Latency, 1e6},
+		{"engine latency of queued copies", m.Engines.Queued, 1e6},
 	} {
 		if !(q.q.Value >= 0 && q.q.Value <= q.most) {
 			return fmt.Errorf("%s: %g (want 0 to %g)", q.what, q.q.Value, q.most)

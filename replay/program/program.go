@@ -7,6 +7,7 @@
 package program
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/overlapse/overlapse/replay/event"
@@ -38,6 +39,15 @@ func (p *Program) NewFlag(name string) Flag {
 	}
 	p.Flags = append(p.Flags, name)
 	return Flag(len(p.Flags) - 1)
+}
+
+// NewFlags adds n flags, whose names end in their index.
+func (p *Program) NewFlags(n int, name string) []Flag {
+	flags := make([]Flag, n)
+	for i := range flags {
+		flags[i] = p.NewFlag(fmt.Sprintf("%s %d", name, i))
+	}
+	return flags
 }
 
 // A GPU is the streams of one device and of its host.
@@ -158,6 +168,7 @@ type Phase struct {
 	Time  Time    // Work, Sleep: duration alone. Store, Put: least duration, from the issue rate of one workgroup or queue. PostTo: delay until the flag is visible
 	Bytes float64 // Store, Put
 	DMA   bool    // Put: a copy engine of this GPU moves the bytes and is busy until they have left; else stores or a NIC do
+	Held  bool    // Put: earlier phases have read the bytes: they leave without another read of this GPU's memory
 	Read  float64 // Work: bytes read from this GPU's memory; Store: bytes read here and sent
 	Write float64 // Work: bytes written to this GPU's memory; Store: bytes written here in addition to those sent
 	Hit   float64 // Work: share of Read that the last-level cache serves

@@ -74,6 +74,7 @@ func near(t *testing.T, what string, got, want trace.Time) {
 
 // A workload file's kernels have the model's own times on a machine. Scaled to another
 // machine, they are those of the model there. Lookups are left out: h100 has no curve for them.
+// So are kernels below 10 us, which laws of rates do not describe.
 func TestScaledAsModelled(t *testing.T) {
 	files, err := filepath.Glob("../../samples/workloads/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -88,7 +89,7 @@ func TestScaledAsModelled(t *testing.T) {
 			}
 			scaled := retarget.To(a, machineOf(t, pair[0], a.World), machineOf(t, pair[1], a.World))
 			for i := range scaled.Ops {
-				if want := b.Ops[i].Dur(); want > 0 && scaled.Ops[i].Kind == trace.Compute && scaled.Ops[i].Shape.Kind != workload.Embedding {
+				if want := b.Ops[i].Dur(); want > 10_000 && scaled.Ops[i].Kind == trace.Compute && scaled.Ops[i].Shape.Kind != workload.Embedding {
 					off = append(off, math.Abs(float64(scaled.Lasts(&scaled.Ops[i]))/float64(want)-1))
 				}
 			}

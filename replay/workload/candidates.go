@@ -148,7 +148,7 @@ func (f *finder) role(op *Op) opRole {
 			return ignored
 		}
 		return transparent
-	case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV || op.Shape.Kind == Embedding:
+	case op.Shape.Kind == GEMM || op.Shape.Kind == GEMV || op.Shape.Kind == Embedding || op.Shape.Kind == EmbeddingGrad:
 		return heavy
 	case op.Shape.Kind == Elementwise:
 		return transparent

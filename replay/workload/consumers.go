@@ -6,7 +6,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// consumer finds the GEMM that reads a collective's output.
+// consumer finds the GEMM or the gradient of an embedding that reads a collective's output.
 func (f *finder) consumer(c *Op) candidate {
 	comm := f.commOf(c)
 	if comm.Op != trace.AllGather && comm.Op != trace.AllToAll && comm.Op != trace.UnknownOp {
@@ -74,9 +74,15 @@ func (f *finder) busyDuring(c *Op) bool {
 	return before >= 0 && before != c.ID && f.ops[before].End > c.Start && f.role(&f.ops[before]) == heavy
 }
 
-// operands are the sizes of a GEMM's inputs.
+// operands are the sizes of a GEMM's inputs, and of the gradients that an embedding's tables take.
 func operands(op *Op) (a, b size) {
 	s := op.Shape
+	if s.Kind == EmbeddingGrad {
+		if n, ok := volume([]int64{s.M, s.N}); ok {
+			a = size{n, bytesOf(n, s.ElemSize)}
+		}
+		return a, size{}
+	}
 	if s.Kind != GEMM && s.Kind != GEMV {
 		return size{}, size{}
 	}

@@ -142,7 +142,9 @@ func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 		return conv2d(o), 1
 	case o.Name == attention:
 		return dotProduct(o), 1
-	case strings.Contains(o.Name, "embedding") && !strings.Contains(o.Name, "backward"):
+	case strings.Contains(o.Name, "embedding") && strings.Contains(o.Name, "backward"):
+		return embeddingGrad(o), 1
+	case strings.Contains(o.Name, "embedding"):
 		return embedding(o), 1
 	}
 	return Shape{}, 1
@@ -280,6 +282,25 @@ func embedding(o *trace.Operator) Shape {
 	return s
 }
 
+// embeddingGrad reads the backward of a lookup: the gradients, a vector for each index or, for a
+// bag, for each sum, and the indices.
+func embeddingGrad(o *trace.Operator) Shape {
+	if len(o.Dims) < 2 || len(o.Dims[0]) < 2 {
+		return Shape{}
+	}
+	grad := o.Dims[0]
+	sums, ok := volume(grad[:len(grad)-1])
+	indices, okI := volume(o.Dims[1])
+	s := Shape{Kind: EmbeddingGrad, M: sums, N: grad[len(grad)-1]}
+	if !ok || !okI || sums <= 0 || indices < sums || s.N <= 0 {
+		return Shape{}
+	}
+	s.K = indices / sums
+	s.DType, s.ElemSize = dtype(o, 0)
+	s.Evidence = fmt.Sprintf("%s%v", o.Name, o.Dims[:2])
+	return s
+}
+
 // elementwise reads the sizes of an operator that goes once over its inputs, and its memory traffic.
 func elementwise(o *trace.Operator) (s Shape, read, write float64) {
 	var most int64
@@ -322,6 +343,8 @@ func (s Shape) Traffic() (read, write float64) {
 		return m * k * n * e, m * n * e
 	case Elementwise:
 		return m * n * e, m * n * e
+	case EmbeddingGrad:
+		return (m*k + m) * n * e, m * k * n * e
 	}
 	return 0, 0
 }

@@ -161,7 +161,7 @@ func (w *Workload) summarizeKernels() []KernelSummary {
 		if k.tiles.TileM > 0 {
 			s.Tile = fmt.Sprintf("%dx%d", k.tiles.TileM, k.tiles.TileN)
 		}
-		if k.shape.Kind == GEMM || k.shape.Kind == GEMV || k.shape.Kind == Embedding {
+		if k.shape.Kind == GEMM || k.shape.Kind == GEMV || k.shape.Kind == Embedding || k.shape.Kind == EmbeddingGrad {
 			s.Evidence = joinEvidence(k.shape.Evidence, s.Evidence)
 		}
 		kernels = append(kernels, s)

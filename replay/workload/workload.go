@@ -170,15 +170,17 @@ const (
 	GEMV
 	Embedding
 	Elementwise
+	EmbeddingGrad
 )
 
 func (k ShapeKind) String() string {
-	return [...]string{"", "gemm", "gemv", "embedding", "elementwise"}[k]
+	return [...]string{"", "gemm", "gemv", "embedding", "elementwise", "embedding gradient"}[k]
 }
 
 // A Shape is the sizes of an operator: C[M,N] = A[M,K]·B[K,N] for GEMM, where a batch
 // counts as more rows M. For an Embedding, M output vectors of N elements, each the sum of
-// K rows. For Elementwise, M rows of N elements.
+// K rows. For Elementwise, M rows of N elements. For an EmbeddingGrad, M gradient vectors of N
+// elements, each added to K rows.
 type Shape struct {
 	Kind     ShapeKind
 	M, N, K  int64

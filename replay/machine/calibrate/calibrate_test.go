@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -67,6 +68,27 @@ func TestShippedIsCalibrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "../profile/profiles/h200.yaml", want.String())
+}
+
+// The device of the h100 profile is what one run of capture.py on one GPU gives, to the byte.
+// The rows of the host are left out: a container's host is no property of the GPU.
+func TestShippedH100IsCalibrated(t *testing.T) {
+	shipped, err := profile.Load("h100")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := slices.DeleteFunc(slices.Clone(setOf(t, "h100-capture")), func(r Row) bool {
+		return r.Workload.Kind == "host_issue" || r.Workload.Kind == "host_loop"
+	})
+	res, err := Calibrate(rows, shipped, Options{Refit: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := profile.WriteYAML(res.Machine, &want); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "../profile/profiles/h100.yaml", want.String())
 }
 
 // Without rows nothing changes, and every rule says what it would need.

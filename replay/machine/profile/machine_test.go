@@ -233,7 +233,7 @@ func TestProfilesArePhysical(t *testing.T) {
 		if f.Topology == machine.Switch && (f.Pair.Value > 1.001*f.Egress.Value || m.Engines.Rate.Value > 1.05*f.Egress.Value) {
 			t.Errorf("%s: a pair at %v, a copy engine at %v, a GPU at %v", name, f.Pair, m.Engines.Rate, f.Egress)
 		}
-		if m.GPU.Memory.Value > m.GPU.Read.Value {
+		if m.GPU.Memory.Value > 1.06*m.GPU.Read.Value { // reads: by the library's GEMVs, on H100 5 % below a copy
 			t.Errorf("%s: memory %v, reads %v", name, m.GPU.Memory, m.GPU.Read)
 		}
 		if w := &m.Network; w.Node.Value > 0 && (w.Egress.Value <= 0 || w.Pair.Value <= 0) {

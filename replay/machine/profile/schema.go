@@ -125,6 +125,7 @@ func Entries(m *machine.Machine) []Entry {
 		one("gpu.read", machine.Rate, &g.Read),
 		within("gpu.cache", option("gpu.cache", machine.Size, &g.Cache)),
 		within("gpu.cache", option("gpu.cache_rate", machine.Rate, &g.CacheRate)),
+		within("gpu.memory_queue", option("gpu.memory_queue", machine.Count, &g.MemoryQueue)),
 		within("gpu.update", one("gpu.update", machine.Ratio, &g.Update)),
 		one("gpu.flops", machine.Flops, &g.Flops),
 		within("gpu.clock", option("gpu.clock", machine.Frequency, &g.Clock)),
@@ -179,6 +180,8 @@ func Entries(m *machine.Machine) []Entry {
 		one("engines.count", machine.Count, &m.Engines.Count),
 		one("engines.rate", machine.Rate, &m.Engines.Rate),
 		one("engines.latency", machine.Span, &m.Engines.Latency),
+		within("engines.queued", option("engines.queued", machine.Span, &m.Engines.Queued)),
+		within("engines.command", option("engines.command", machine.Span, &m.Engines.Command)),
 
 		one("launch.gap", machine.Span, &n.Gap),
 		one("launch.memset_gap", machine.Span, &n.MemsetGap),

@@ -1,0 +1,72 @@
+package replay
+
+import "github.com/overlapse/overlapse/replay/program"
+
+// A Usage is the share of one of a GPU's resources that was in use over time (rule Z10).
+type Usage struct {
+	GPU    int
+	Of     string       // "compute units", "memory", "egress", ...
+	Width  program.Time // of one part, ns; the parts begin at 0
+	Shares []float64    // by part, 0 to 1: of compute units those that work or store, of a bandwidth the share of its capacity
+}
+
+// The Of of a GPU's compute units and, under an arbiter, of each side of its memory.
+const (
+	ComputeUnits          = "compute units"
+	MemoryOfComputation   = "memory by computation"
+	MemoryOfCommunication = "memory by communication"
+)
+
+// usage records what is in use over time. A nil *usage records nothing.
+type usage struct {
+	moved []parts // by resource, bytes
+	units []parts // by GPU, CU·ns
+}
+
+func (s *sim) meterUsage() {
+	u := &usage{moved: make([]parts, len(s.flows.capacities)), units: make([]parts, len(s.gpus))}
+	s.usage = u
+	s.flows.Meter = func(resource int32, amount float64, from, to int64) {
+		u.moved[resource].spread(program.Time(from), program.Time(to), amount/float64(to-from))
+	}
+	for g := range s.gpus {
+		s.gpus[g].busy.parts = &u.units[g]
+	}
+}
+
+// usages lists what was in use, by GPU and resource; resources without capacity have none.
+func (s *sim) usages() []Usage {
+	if s.usage == nil || s.makespan == 0 {
+		return nil
+	}
+	width := program.Time(1)
+	for width*maxParts < s.now { // posts may arrive after the makespan
+		width *= 2
+	}
+	var all []Usage
+	add := func(gpu int, of string, p *parts, capacity float64) {
+		u := Usage{GPU: gpu, Of: of, Width: width}
+		for at := program.Time(0); at < s.makespan; at += width {
+			u.Shares = append(u.Shares, p.amount(int(at/width), width)/(capacity*float64(min(width, s.makespan-at))))
+		}
+		all = append(all, u)
+	}
+	for g := range s.gpus {
+		add(g, ComputeUnits, &s.usage.units[g], float64(len(s.gpus[g].cus)))
+		for r := range numResources {
+			if id := s.flows.resource(g, r); id != none && s.flows.capacities[id] > 0 {
+				s.flows.Used(id, int64(s.now)) // account up to now
+				add(g, r.String(), &s.usage.moved[id], s.flows.capacities[id])
+			}
+		}
+		if s.flows.sides == none {
+			continue
+		}
+		for side, of := range []string{MemoryOfComputation, MemoryOfCommunication} { // shares of the whole memory, whatever the arbiter leaves each
+			id := s.flows.sides + int32(numSides*g+side)
+			s.flows.Used(id, int64(s.now))
+			add(g, of, &s.usage.moved[id], s.flows.capacities[s.flows.resource(g, Memory)])
+		}
+	}
+	return all
+}
