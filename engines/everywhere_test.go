@@ -2,7 +2,6 @@ package engines_test
 
 import (
 	"math"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,12 +63,7 @@ func everywhere(t *testing.T, check func(t *testing.T, w *workload.Workload, out
 		w := plantest.LiftSample(t, name)
 		try(name, w, plantest.H200(t, w.World))
 	}
-	files, err := filepath.Glob("../samples/workloads/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no workload files", err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+	for _, name := range plantest.SampleOperators(t) {
 		w, m := plantest.SampleOperator(t, name)
 		try(name, w, m)
 	}

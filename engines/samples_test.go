@@ -1,7 +1,6 @@
 package engines_test
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -16,16 +15,11 @@ import (
 // strategy: each has a result, or one line that says why it has none; the
 // schedule as given comes out as it went in.
 func TestSampleWorkloads(t *testing.T) {
-	files, err := filepath.Glob("../samples/workloads/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no files", err)
-	}
 	all, err := engines.ParseSelection("all")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+	for _, name := range plantest.SampleOperators(t) {
 		t.Run(name, func(t *testing.T) {
 			w, m := plantest.SampleOperator(t, name)
 			outcomes, err := compare.Compare(w, m, all, plan.Scenario{}, replay.Options{}, nil)

@@ -54,9 +54,7 @@ func groupsOf(pl *plan.Planner, op *workload.Op, waves, n int) groups {
 	}
 	g.size = min(g.WGs, waves*wave)
 	g.n = plan.CeilDiv(g.WGs, g.size)
-	for i := range g.n {
-		g.counted = append(g.counted, pl.Program.NewFlag(fmt.Sprintf("group %d of %s on rank %d", i, op.Name, op.Rank)))
-	}
+	g.counted = pl.Program.NewFlags(g.n, fmt.Sprintf("tiles of %s on rank %d in group", op.Name, op.Rank))
 	return g
 }
 

@@ -33,6 +33,23 @@ func explained(t testing.TB, s plantest.Spec) (outs []compare.Outcome, all []Exp
 	return outs, all
 }
 
+// A machine may have more GPUs than the job: those that run nothing have no part in what limits it.
+func TestLimitOfPartOfAMachine(t *testing.T) {
+	w, m := plantest.MoeDown.Build(t), plantest.H200(t, 2*plantest.MoeDown.Ranks)
+	sel, err := engines.ParseSelection("fused")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := compare.Run(w, m, sel[0], plan.Scenario{}, replay.Options{Causes: true, Limits: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := LimitOf(w, out)
+	if whole := l.Compute + l.Overlapped + l.Exposed + l.Copies + l.Idle; l.Compute == 0 || compare.Abs(whole-out.Time) > out.Time/10 {
+		t.Errorf("%+v add up to %d of %d", l, whole, out.Time)
+	}
+}
+
 // The lines of a critical path and what the time went to both add up to the
 // iteration that the table shows.
 func TestExplanationsAddUp(t *testing.T) {

@@ -31,8 +31,10 @@ type slicing struct {
 	wgs    int     // persistent workgroups of a GPU, whole clusters
 	bytes  float64 // size of a vector
 	aware  bool
+	joined machine.Topology // of the ranks
 	done   [][]program.Flag // by rank index and computed slice: vectors finished
 	ready  [][]program.Flag // by rank index, then source·slices + slice: the slice has arrived
+	landed []program.Flag   // with sync=quiet, by rank index: its slices that are where they belong; else nil
 }
 
 // ofEight is the part of a CU's workgroups that a fused kernel can keep
@@ -40,22 +42,33 @@ type slicing struct {
 // IV-C: 12.5 % fewer).
 const ofEight = 7
 
-// newSlicing creates the shared data of a pair's ranks.
-func newSlicing(pl *plan.Planner, p *plan.Pair, v plan.Values) (*slicing, error) {
-	op := &pl.Workload.Ops[p.First[0]]
+const (
+	defaultSlice = 16      // SC'24 section IV-C
+	mostSlices   = 1 << 16 // of all ranks, where the user chooses no size: so many are replayed in half a minute
+)
+
+// newSlicing creates the shared data of a pair's ranks. op is the lookup or its backward.
+func newSlicing(pl *plan.Planner, p *plan.Pair, op *workload.Op, v plan.Values) (*slicing, error) {
 	n := len(p.First)
-	if v.Int("slice") < 1 {
-		return nil, fmt.Errorf("fused: slice: %s: a slice has at least one vector", v["slice"])
-	}
-	d := &slicing{ranks: pl.Destinations(p), size: v.Int("slice"), each: plan.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
-	d.slices = plan.CeilDiv(d.each, d.size)
-	d.bytes = float64(p.Coll.Bytes) / float64(op.Tiling.Tiles)
 	slots, err := resident(pl, op, v)
 	if err != nil {
 		return nil, err
 	}
+	d := &slicing{ranks: pl.Destinations(p), size: v.Int("slice"), each: plan.CeilDiv(op.Tiling.Tiles, n), aware: v["order"] == "aware"}
+	if d.size == 0 {
+		d.size = defaultSlice
+		for 2*d.size <= slots && n*(n-1)*plan.CeilDiv(d.each, d.size) > mostSlices {
+			d.size *= 2
+		}
+	}
+	d.joined = pl.Joining(d.ranks)
+	d.slices = plan.CeilDiv(d.each, d.size)
+	d.bytes = float64(p.Coll.Bytes) / float64(op.Tiling.Tiles)
 	if d.wgs = slots / d.size * d.size; d.wgs == 0 {
 		return nil, &plan.NotApplicable{Strategy: "fused", Why: fmt.Sprintf("slice=%d: a cluster of as many workgroups does not fit on the device, which holds %d", d.size, slots)}
+	}
+	if v["sync"] == "quiet" && p.Direction == workload.ComputeThenCollective {
+		d.landed = pl.Program.NewFlags(n, "slices that arrived of rank")
 	}
 	for i, id := range d.ranks {
 		d.done, d.ready = append(d.done, nil), append(d.ready, nil)
@@ -89,7 +102,7 @@ func resident(pl *plan.Planner, op *workload.Op, v plan.Values) (int, error) {
 // looksUp reports whether an operation is an embedding without a measurement. Its kernel
 // is then the kernel of the workload file, not a different build.
 func looksUp(pl *plan.Planner, op *workload.Op) bool {
-	return pl.Workload.Run.Estimated != "" && op.Shape.Kind == workload.Embedding
+	return pl.Workload.Run.Estimated != "" && (op.Shape.Kind == workload.Embedding || op.Shape.Kind == workload.EmbeddingGrad)
 }
 
 // lookups is an embedding on persistent workgroups, one tile per vector.
@@ -100,36 +113,56 @@ func lookups(pl *plan.Planner, op *workload.Op, wgs int) plan.Grid {
 	}
 }
 
-// destination is the rank index of the i-th share: in aware order the next rank first
-// and the own rank last, else by index.
+// destination is the rank index of the i-th share: in aware order that at the first distance
+// first and the own rank last, else by index.
 func (d *slicing) destination(me, i int) int {
-	if d.aware {
-		return (me + 1 + i) % len(d.ranks)
+	switch n := len(d.ranks); {
+	case !d.aware:
+		return i
+	case i == n-1:
+		return me
+	default:
+		return (me + d.joined.Distance(i, n)) % n
 	}
-	return i
 }
 
-// A pooled is one of a rank's output vectors. index counts within its slice; slice
-// within its destination; last says how many vectors the slice has.
+// A pooled is one of a rank's vectors. index counts within its slice; slice within its
+// share, which is that of the peer; size is how many vectors the slice has.
 type pooled struct {
-	to, slice, index int
-	size             int
-	ok               bool
+	peer, slice, index int
+	size               int
+	ok                 bool
 }
 
-// pooled is the vector that a tile of the kernel computes. In each turn every cluster
-// takes the next slice, and each of its workgroups one vector. Clusters can be idle in
-// the last turn, and workgroups in the last slice.
-func (d *slicing) pooled(me, tile int) pooled {
+// pooled is the vector of a tile of the kernel; at says which is the i-th slice. In each turn
+// every cluster takes the next slice, and each of its workgroups one vector. Clusters can be
+// idle in the last turn, and workgroups in the last slice.
+func (d *slicing) pooled(tile int, at func(i int) (peer, slice int)) pooled {
 	wg, turn := tile%d.wgs, tile/d.wgs
 	k := turn*(d.wgs/d.size) + wg/d.size
 	if k >= len(d.ranks)*d.slices {
 		return pooled{}
 	}
-	x := pooled{to: d.destination(me, k/d.slices), slice: k % d.slices, index: wg % d.size}
-	x.size = min(d.size, d.each-x.slice*d.size)
+	x := pooled{index: wg % d.size}
+	x.peer, x.slice = at(k)
+	x.size = d.sizeOf(x.slice)
 	x.ok = x.index < x.size
 	return x
+}
+
+// sizeOf is the number of vectors of a slice.
+func (d *slicing) sizeOf(slice int) int { return min(d.size, d.each-slice*d.size) }
+
+// vary is the time of one of several vectors whose mean is given (rule U11).
+func vary(pl *plan.Planner, mean trace.Time, vector int) trace.Time {
+	return trace.Time(float64(mean)*(1+pl.Machine.GPU.GatherSpread.Value*height(levelOf(vector))) + 0.5)
+}
+
+// putSlice appends the put of a slice and of its flag, in the workgroup that finished it (rule U13).
+func putSlice(pl *plan.Planner, buf []program.Phase, to int32, bytes float64, ready program.Flag) []program.Phase {
+	return append(buf,
+		program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)},
+		program.Phase{Op: program.Put, Peer: to, Bytes: bytes, Flag: ready, Count: 1, Mark: "put"})
 }
 
 // tiles is the number of tiles; some are empty.
@@ -139,17 +172,24 @@ func (d *slicing) tiles() int {
 
 // fuseSlices writes a pair as one kernel. Slices arrive at their final position, so the
 // reordering kernel is left out. No barrier follows, because the workgroups wait for all
-// incoming slices.
+// incoming slices; with sync=quiet, a rank waits for its own puts and then for all ranks
+// (SC'24 section III-A, rule U17).
 func fuseSlices(r *plan.Rank, p *plan.Pair, d *slicing) {
-	compute, comm := r.Ops(p)
-	s := r.Stream(compute.Queue)
-	r.BeginPair(p)
-	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
-	s.Launch(gap, plan.LaunchOf(compute, slicedKernel(r.Planner, compute, p, d)))
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
+	compute, _ := r.Split(p)
+	kernel := slicedKernel
+	if p.Direction == workload.CollectiveThenCompute {
+		kernel = gradientKernel
 	}
-	r.EndPair(p)
+	var behind func(s *plan.Stream)
+	if d.landed != nil {
+		behind = func(s *plan.Stream) {
+			me := slices.Index(d.ranks, int32(r.ID))
+			s.Wait(d.landed[me], int64(len(d.ranks)*d.slices), "quiet")
+			s.Delay(plan.Duration(r.Planner.Machine.Network.Latency.Value), program.LaunchGap, "acknowledgement")
+			barrier(r, p, s)
+		}
+	}
+	r.WriteAsOne(p, kernel(r.Planner, compute, p, d), behind)
 }
 
 // leaveOutReorders adds to the pairs the kernels that reorder the output of an embedding's
@@ -207,19 +247,22 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 	k := pl.KernelOf(op, g)
 	k.Name = fmt.Sprintf("%s + %s", op.Name, p.Coll.Op)
 	k.Attr.Grid = [3]int32{int32(d.wgs), 1, 1}
-	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(me, tile).to]) }
+	order := func(i int) (to, slice int) { return d.destination(me, i/d.slices), i % d.slices }
+	k.Peer = func(tile int) int { return int(d.ranks[d.pooled(tile, order).peer]) }
 	work := program.Phase{Op: program.Work, Time: g.Time, Read: g.Read, Write: d.bytes}
 	k.Recipe = func(tile int, buf []program.Phase) []program.Phase {
-		x := d.pooled(me, tile)
+		x := d.pooled(tile, order)
 		if !x.ok {
 			return buf
 		}
-		done := program.Phase{Op: program.PostTo, Flag: d.done[me][x.to*d.slices+x.slice], Count: 1, Last: int64(x.size)}
-		ready := d.ready[x.to][me*d.slices+x.slice]
-		to, from := int(d.ranks[x.to]), op.Rank
+		done := program.Phase{Op: program.PostTo, Flag: d.done[me][x.peer*d.slices+x.slice], Count: 1, Last: int64(x.size)}
+		ready := d.ready[x.peer][me*d.slices+x.slice]
+		if d.landed != nil {
+			ready = d.landed[me]
+		}
+		to, from := int(d.ranks[x.peer]), op.Rank
 		work := work
-		// rule U11
-		work.Time = trace.Time(float64(work.Time)*(1+pl.Machine.GPU.GatherSpread.Value*height(levelOf(tile*len(d.ranks)+me))) + 0.5)
+		work.Time = vary(pl, g.Time, tile*len(d.ranks)+me)
 		switch {
 		case to == from:
 			return append(buf, work, done, program.Phase{Op: program.PostTo, Flag: ready, Count: 1, Mark: "slice ready"})
@@ -231,9 +274,10 @@ func slicedKernel(pl *plan.Planner, op *workload.Op, p *plan.Pair, d *slicing) *
 				Op: program.PostTo, Flag: ready, Count: 1, Mark: "flag",
 			})
 		}
-		return append(buf, work, done,
-			program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.Launch.NetworkCall.Value)}, // rule U13
-			program.Phase{Op: program.Put, Peer: int32(to), Bytes: float64(x.size) * d.bytes, Flag: ready, Count: 1, Mark: "put"})
+		return putSlice(pl, append(buf, work, done), int32(to), float64(x.size)*d.bytes, ready)
+	}
+	if d.landed != nil {
+		return k
 	}
 	k.Epilogue = func(wg int, buf []program.Phase) []program.Phase {
 		for i := wg; i < len(d.ready[me]); i += d.wgs {

@@ -34,7 +34,8 @@ var Strategy = plan.Strategy{
 		"library's kernel was captured, the fused one is another build, and usually slower.",
 	Params: []plan.Param{
 		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first"},
-		{Name: "slice", Default: "16", Least: 1, Doc: "vectors of an embedding that are put together, where ranks are on several nodes"},
+		{Name: "slice", Default: "0", Doc: "vectors of an embedding that are put together, where ranks are on several nodes; 0: 16, or more where a large job would put over 65,536 slices"},
+		{Name: "sync", Default: "flags", Choices: []string{"flags", "quiet"}, Doc: "of slices: a flag behind each, which workgroups wait for; or a quiet, which ends when the rank's puts have arrived, and a barrier of all ranks behind the kernel"},
 		{Name: "occupancy", Default: "75", Least: 1, Most: 100, Doc: "percent of an embedding's resident workgroups that the fused kernel keeps there"},
 		{Name: "programs", Default: "0", Doc: "persistent workgroups a GPU; 0: as captured, or as many as fit"},
 		{Name: "fence", Default: "peer", Choices: []string{"peer", "phase"}, Doc: "of a reduction: a fence before each peer's flag, as Triton's releasing atomics have, or one before the flags of all peers"},
@@ -52,6 +53,9 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	why := "no compute kernel followed by an all-to-all, an all-reduce or a reduce-scatter was found"
 	others := len(pl.Pairs) // pairs of other strategies in a mix
 	pl.Take(func(p *workload.Pair) bool {
+		if p.Collective >= 0 && servesGradient(pl, p) {
+			return true
+		}
 		if p.Direction != workload.ComputeThenCollective || p.Collective < 0 {
 			return false
 		}
@@ -81,13 +85,17 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	cuts := map[int]*slicing{} // by index of pair
 	for i := others; i < len(pl.Pairs); i++ {
 		p := &pl.Pairs[i]
-		if op := &pl.Workload.Ops[p.First[0]]; looksUp(pl, op) {
+		op := &pl.Workload.Ops[p.First[0]]
+		if p.Direction == workload.CollectiveThenCompute {
+			op = &pl.Workload.Ops[p.Second[0]]
+		}
+		if looksUp(pl, op) {
 			if _, err := resident(pl, op, v); err != nil {
 				return nil, err
 			}
 		}
-		if acrossNodes(pl, p.Pair) {
-			d, err := newSlicing(pl, p, v)
+		if p.Direction == workload.CollectiveThenCompute || acrossNodes(pl, p.Pair) {
+			d, err := newSlicing(pl, p, op, v)
 			if err != nil {
 				return nil, err
 			}
@@ -115,22 +123,20 @@ func planFused(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 
 // fuse writes a pair as one kernel and a barrier.
 func fuse(r *plan.Rank, p *plan.Pair, v plan.Values) {
-	compute, comm := r.Ops(p)
-	s := r.Stream(compute.Queue)
-	r.BeginPair(p)
-	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
-	s.Launch(gap, plan.LaunchOf(compute, fusedKernel(r.Planner, compute, p, v)))
+	compute, _ := r.Ops(p)
+	r.WriteAsOne(p, fusedKernel(r.Planner, compute, p, v), func(s *plan.Stream) {
+		// Kernels between the two rearrange the output for the collective. The stores of the fused
+		// kernel write every tile to its final position (rule U1).
+		barrier(r, p, s)
+	})
+}
 
-	// Kernels between the two rearrange the output for the collective. The stores of the fused
-	// kernel write every tile to its final position (rule U1).
+// barrier makes a stream wait until all ranks of a pair have come to it.
+func barrier(r *plan.Rank, p *plan.Pair, s *plan.Stream) {
 	g := r.Planner.Gang(plan.Piece{Coll: p.Coll, Index: plan.Whole}, 0, plan.Everyone)
 	s.Post(g.Arrive, 1)
 	s.Wait(g.Arrive, int64(len(p.First)), "barrier")
 	s.Delay(plan.Duration(r.Planner.Machine.Launch.Barrier.Value), program.PeerSkew, "barrier")
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
 }
 
 // fusedKernel computes and stores the tiles of an operation. Each rank gets one contiguous

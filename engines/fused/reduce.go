@@ -117,15 +117,8 @@ func (d *reduction) owners(wg int) []int {
 // fuseReduction writes a pair as one kernel. It ends when the stores of its peers have
 // arrived, so no barrier follows.
 func fuseReduction(r *plan.Rank, p *plan.Pair, d *reduction, g plan.Grid) {
-	compute, comm := r.Ops(p)
-	s := r.Stream(compute.Queue)
-	r.BeginPair(p)
-	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), r.ReplacedOps(p)...)
-	s.Launch(gap, plan.LaunchOf(compute, reducingKernel(r.Planner, compute, p, d, g)))
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	compute, _ := r.Ops(p)
+	r.WriteAsOne(p, reducingKernel(r.Planner, compute, p, d, g), nil)
 }
 
 // reducingKernel computes tiles, stores those of peers into their memory, and

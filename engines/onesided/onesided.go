@@ -53,6 +53,7 @@ var Strategy = plan.Strategy{
 		{Name: "rows", Default: "256", Least: 1, Doc: "height of the pieces of a mesh swizzle"},
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, or one a rank for low latency"},
+		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer"},
 		{Name: "first", Default: "communication", Choices: []string{"communication", "gemm"}, Doc: "which kernel is launched first with mover=kernel"},
 		{Name: "reserve", Default: "0", Doc: "compute units that the GEMM leaves free; 0: none, or between nodes what the kernels alongside it take"},
 		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results alongside a GEMM between nodes; 0: as few as keep up with the copies"},

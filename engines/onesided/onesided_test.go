@@ -211,6 +211,29 @@ func TestOnesidedByHand(t *testing.T) {
 	}
 }
 
+// A signal of 2 µs behind each shard but the last delays what follows; a scatter also waits that
+// long for the tiles of each (rule O18).
+func TestSignalsTakeTime(t *testing.T) {
+	const µs = trace.Time(1000)
+	for _, c := range []struct {
+		s     plantest.Spec
+		op    trace.CollectiveOp
+		later trace.Time
+	}{
+		{plantest.Gathered, trace.AllGather, 6 * µs}, // the third shard's own signal counts: the GEMM waits for it
+		{plantest.Scattered, trace.ReduceScatter, 14 * µs},
+	} {
+		c.s.Op = c.op
+		w, m := c.s.Build(t), plantest.Bare(t, 4, machine.Switch)
+		without := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:impl=pull")).Time
+		m.Engines.Command.Value = 2e-6
+		with := enginetest.Outcome(t, w, m, "onesided", enginetest.Settings("graph=on:impl=pull")).Time
+		if compare.Abs(with-without-c.later) > 300 {
+			t.Errorf("%s: %d ns later, want %d", c.op, with-without, c.later)
+		}
+	}
+}
+
 // copies lists what rank 0's copy engines move in its first step, in order of start.
 func copies(out compare.Outcome) (names []string) {
 	run := out.Result.Run

@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // The orders that the rules state for two nodes of four.
@@ -93,4 +94,42 @@ func TestRuns(t *testing.T) {
 			t.Fatalf("nothing reads some of the rows: %v", touched)
 		}
 	})
+}
+
+// A piece of 1000 rows takes four tiles of 256 rows, and of 250 just as well: none touches two
+// pieces, and the work of all rows stays (rule O19).
+func TestTilesOfAShard(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		rows, height, tiles int
+		wantTiles           int
+		wantTime            trace.Time
+		wantRows            int
+	}{
+		{"lower tiles", 4000, 256, 16 * 3, 16 * 3, 976_563, 4}, // 1 ms of 256 rows, 250 of them
+		{"more tiles", 4 * 300, 256, 5 * 3, 8 * 3, 585_938, 2}, // 150 of 256
+		{"as captured", 4 * 512, 256, 8 * 3, 8 * 3, 1_000_000, 2},
+		{"rows that shards do not share", 4001, 256, 16 * 3, 16 * 3, 1_000_000, 0},
+	} {
+		op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(c.rows)}, Tiling: workload.Tiling{TileM: c.height}}}
+		p := gemm{op: op, g: plan.Grid{Tiles: c.tiles, Time: 1_000_000}, tiles: c.tiles}
+		p.tileEvenly(4)
+		if p.tiles != c.wantTiles || p.g.Tiles != c.wantTiles || p.g.Time != c.wantTime {
+			t.Errorf("%s: %d tiles (%d) of %d ns, want %d of %d", c.name, p.tiles, p.g.Tiles, p.g.Time, c.wantTiles, c.wantTime)
+		}
+		perPiece := make([]int, 4)
+		for _, r := range p.runs(0, []int{0, 1, 2, 3}) {
+			if len(r.units) == 1 {
+				perPiece[r.units[0]]++
+			}
+			if r.until != 3 {
+				t.Errorf("%s: a run of %d tiles, want one of each column", c.name, r.until)
+			}
+		}
+		for i, n := range perPiece {
+			if n != c.wantRows && c.wantRows > 0 {
+				t.Errorf("%s: %d rows of tiles touch piece %d alone, want %d", c.name, n, i, c.wantRows)
+			}
+		}
+	}
 }

@@ -184,13 +184,13 @@ func (t *operator) copyOut(r *plan.Rank, p *plan.Pair, s *plan.Stream, b *state,
 				from, to = me, (me+i)%n
 				lane.Wait(b.free[to], 1, "buffer")
 			}
-			lane.Wait(b.done[from][to*b.cuts+c], seq.count(to, c), "computed")
+			t.waitComputed(lane, b.done[from][to*b.cuts+c], seq.count(to, c))
 			t.move(r, lane, comm, b.ranks[from], b.ranks[to], piece, b.arrived[to][from], b.sent[me])
 		}
 	}
 	lane := t.lane(r, compute, comm, n)
 	for c := range b.cuts {
-		lane.Wait(b.done[me][me*b.cuts+c], seq.count(me, c), "computed")
+		t.waitComputed(lane, b.done[me][me*b.cuts+c], seq.count(me, c))
 		t.move(r, lane, comm, b.ranks[me], b.ranks[me], piece, b.sent[me])
 	}
 	s.Wait(b.sent[me], int64(n*b.cuts), "copies")

@@ -7,6 +7,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A gemm is a GEMM of a pair and the workgroups that compute it.
@@ -14,6 +15,7 @@ type gemm struct {
 	op    *workload.Op
 	g     plan.Grid
 	tiles int
+	even  int // panels of tiles in each piece, where pieces are tiled evenly; 0: as captured
 }
 
 // A run is consecutive tiles of one GEMM whose rows touch the same units.
@@ -56,7 +58,11 @@ func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
 func (p *gemm) runs(part int, at []int) []run {
 	panels, each := p.tiles, 1
 	row := func(i int) (lo, hi int) { return i * len(at) / panels, ((i+1)*len(at) - 1) / panels }
-	if m, h := int(p.op.Shape.M), p.op.Tiling.TileM; h > 0 && m > 0 && p.tiles%plan.CeilDiv(m, h) == 0 {
+	if p.even > 0 {
+		panels = p.even * len(at)
+		each = p.tiles / panels
+		row = func(i int) (lo, hi int) { return i / p.even, i / p.even }
+	} else if m, h := int(p.op.Shape.M), p.op.Tiling.TileM; h > 0 && m > 0 && p.tiles%plan.CeilDiv(m, h) == 0 {
 		panels = plan.CeilDiv(m, h)
 		each = p.tiles / panels
 		row = func(i int) (lo, hi int) { return i * h * len(at) / m, (min(m, (i+1)*h)*len(at) - 1) / m }
@@ -70,6 +76,28 @@ func (p *gemm) runs(part int, at []int) []run {
 		}
 	}
 	return all
+}
+
+// tileEvenly makes the tiles of a GEMM a little lower where their height does not divide a piece, so
+// that none touches two pieces: a kernel that waits for shards, or signals them, is built with such
+// tiles (rule O19). The work stays the same.
+func (p *gemm) tileEvenly(pieces int) {
+	m, h := int(p.op.Shape.M), p.op.Tiling.TileM
+	if h <= 0 || m%pieces != 0 || m/pieces%h == 0 || p.g.Merged || p.tiles%plan.CeilDiv(m, h) != 0 {
+		return
+	}
+	columns := p.tiles / plan.CeilDiv(m, h)
+	p.even = plan.CeilDiv(m/pieces, h)
+	lower := float64(m) / float64(p.even*pieces*h)
+	p.g.Time = trace.Time(float64(p.g.Time)*lower + 0.5)
+	p.g.Read *= lower
+	p.g.Write *= lower
+	p.tiles = p.even * pieces * columns
+	if p.g.Tiles > 0 {
+		p.g.Tiles = p.tiles
+	} else {
+		p.g.WGs = p.tiles
+	}
 }
 
 // A sequence is the tiles of a pair's GEMMs in the order of its units.
@@ -90,7 +118,9 @@ func (t *operator) sequence(b *state, me int, gather bool, ops []*workload.Op, s
 			g = t.pl.TilesOf(op)
 			g = t.pl.WithPrograms(op, g, max(1, g.WGs*(cus-spare)/cus))
 		}
-		s.parts = append(s.parts, gemm{op: op, g: g, tiles: max(g.Tiles, g.WGs)})
+		part := gemm{op: op, g: g, tiles: max(g.Tiles, g.WGs)}
+		part.tileEvenly(len(b.ranks) * b.cuts)
+		s.parts = append(s.parts, part)
 	}
 	s.runs = runs(s.parts, s.units, len(b.ranks), b.cuts, gather)
 	s.counts = make([]int64, len(s.units))

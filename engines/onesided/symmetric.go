@@ -212,6 +212,12 @@ func (t *operator) issue(r *plan.Rank, s *plan.Stream, name string) {
 	}
 }
 
+// waitComputed makes a stream of copies wait for tiles. The wait is a command of its own (rule O18).
+func (t *operator) waitComputed(s *plan.Stream, f program.Flag, tiles int64) {
+	s.Wait(f, tiles, "computed")
+	s.Delay(plan.Duration(t.pl.Machine.Engines.Command.Value), program.LaunchGap, "wait")
+}
+
 // signalBytes is the size of a copy that only sets a signal.
 const signalBytes = 4
 
@@ -232,8 +238,12 @@ func (t *operator) move(r *plan.Rank, s *plan.Stream, comm *workload.Op, from, t
 	case t.swizzle == "mesh":
 		t.issue(r, s, "signal")
 		s.Launch(0, copyOf("signal", signalBytes))
-	case int(to) != r.ID: // into another GPU's memory
-		s.Delay(plan.Duration(t.pl.Machine.Fabric.Latency.Value), program.LaunchGap, "signal")
+	default:
+		signal := t.pl.Machine.Engines.Command.Value
+		if int(to) != r.ID { // into another GPU's memory
+			signal += t.pl.Machine.Fabric.Latency.Value
+		}
+		s.Delay(plan.Duration(signal), program.LaunchGap, "signal")
 	}
 	for _, f := range done {
 		s.Post(f, 1)

@@ -25,6 +25,9 @@ func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 		part := op.Shape
 		part.M = rowsOf(op, k, n)
 		read, write := part.Traffic() // every part reads all of B
+		if whole, _ := op.Shape.Traffic(); whole > 0 {
+			read *= max(1, op.Read/whole) // and panels again as the whole does
+		}
 		g.Read, g.Write = read/float64(t.Tiles), write/float64(t.Tiles)
 		if !pl.Machine.Dynamic(t) {
 			g.Owned = -1

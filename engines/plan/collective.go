@@ -277,7 +277,8 @@ func (pl *Planner) ChannelFootprint(op *workload.Op) program.Footprint {
 
 // peers are the GPUs that a rank sends to through a channel: the next rank on a ring, or
 // all other members. Between nodes every channel's ring leaves the node at another GPU, so
-// that all NICs carry an equal share (rule C18).
+// that all NICs carry an equal share (rule C18). On a ring or torus every second channel goes
+// the other way round, since links carry as much each way (rule C30).
 func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algorithm string) []int32 {
 	var ids []int32
 	me := 0
@@ -291,20 +292,37 @@ func (pl *Planner) peers(op *workload.Op, c *workload.Collective, ch int, algori
 	if n < 2 {
 		return []int32{int32(op.Rank)}
 	}
+	joined := pl.Joining(ids)
+	ahead := func(n int) int { // distance to the next of n
+		if joined.Passes() && ch%2 == 1 {
+			return n - 1
+		}
+		return 1
+	}
 	if k, ok := pl.Cluster(ids, me); algorithm != "direct" && c.Op != trace.AllToAll && ok && k.Nodes > 1 {
 		if leaves := ch % k.Per; k.Local == leaves {
-			return []int32{ids[(k.Node+1)%k.Nodes*k.Per+(leaves+1)%k.Per]}
+			return []int32{ids[(k.Node+ahead(k.Nodes))%k.Nodes*k.Per+(leaves+1)%k.Per]}
 		}
 		return []int32{ids[k.Node*k.Per+(k.Local+1)%k.Per]}
 	}
 	if c.Op != trace.AllToAll && algorithm != "direct" && (algorithm != "" || pl.Machine.Fabric.Topology != machine.Mesh) {
-		return []int32{ids[(me+1)%n]}
+		return []int32{ids[(me+ahead(n))%n]}
 	}
 	var peers []int32
-	for i := 1; i < n; i++ {
-		peers = append(peers, ids[(me+i)%n])
+	for i := range n - 1 {
+		peers = append(peers, ids[(me+joined.Distance(i, n))%n])
 	}
 	return peers
+}
+
+// Joining is how the GPUs are joined: by the network if any two are on different nodes.
+func (pl *Planner) Joining(gpus []int32) machine.Topology {
+	for _, g := range gpus {
+		if pl.Machine.Node(int(g)) != pl.Machine.Node(int(gpus[0])) {
+			return pl.Machine.Network.Topology
+		}
+	}
+	return pl.Machine.Fabric.Topology
 }
 
 // GatherOf is the all-gather that is the second half of an all-reduce.

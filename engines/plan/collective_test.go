@@ -6,6 +6,7 @@ import (
 	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
@@ -119,5 +120,37 @@ func TestMoreChunksThanRows(t *testing.T) {
 	}
 	if out := enginetest.Outcome(t, w, plantest.H200(t, 4), "decompose", map[string]string{"chunks": "8"}); out.Why != "chunks=8: gemm_256x128 has 7 rows" {
 		t.Errorf("why: %q", out.Why)
+	}
+}
+
+// On a ring of nodes even channels send to the next node and odd ones to the one before; through a
+// switch all send to the next.
+func TestRingsGoBothWays(t *testing.T) {
+	for _, c := range []struct {
+		topology machine.Topology
+		want     [2]int32
+	}{{machine.Switch, [2]int32{2, 2}}, {machine.Torus2D, [2]int32{2, 0}}} {
+		w, m := plantest.OperatorOf(t, "machine: torus128\nranks: 16\ntype: f16\nchannels: 4\ngraph: [{op: gemm, m: 1024, n: 1024, k: 1024}, {op: all_reduce, count: 1048576}]\n")
+		m.Network.Topology = c.topology
+		pl, err := plan.NewPlanner(w, m, plan.Scenario{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		coll := &w.Collectives[0]
+		k := pl.Collective(&w.Ops[coll.Members[1]], pl.Chunks(coll, 1, 0, nil))
+		for ch := range k.WGs {
+			sent := 0
+			for _, p := range k.Recipe(ch, nil) {
+				if (p.Op == program.Store || p.Op == program.Put) && p.Peer != 1 {
+					sent++
+					if p.Peer != c.want[ch%2] {
+						t.Errorf("%s: channel %d sends to %d, want %d", c.topology, ch, p.Peer, c.want[ch%2])
+					}
+				}
+			}
+			if sent == 0 {
+				t.Errorf("%s: channel %d sends nothing", c.topology, ch)
+			}
+		}
 	}
 }

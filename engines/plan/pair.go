@@ -121,6 +121,24 @@ func (r *Rank) Written(s *Stream, op *workload.Op) {
 	r.where[op.ID] = s
 }
 
+// WriteAsOne writes a pair as one kernel in place of all its operations, on the stream of its
+// compute and after the dependencies of both. then writes what else must end before they count
+// as done, such as a wait for the peers; nil: nothing.
+func (r *Rank) WriteAsOne(p *Pair, k *program.Kernel, then func(s *Stream)) {
+	compute, comm := r.Split(p)
+	s, replaced := r.Stream(compute.Queue), r.ReplacedOps(p)
+	r.BeginPair(p)
+	gap := r.WaitUntilReady(s, compute, slices.Concat(r.Dependencies(p, compute), comm.After), replaced...)
+	s.Launch(gap, LaunchOf(compute, k))
+	if then != nil {
+		then(s)
+	}
+	for _, op := range replaced {
+		r.Written(s, op)
+	}
+	r.EndPair(p)
+}
+
 // Share is the k-th of n parts of a time. The parts add up to it.
 func Share(t trace.Time, k, n int) trace.Time {
 	return t*trace.Time(k+1)/trace.Time(n) - t*trace.Time(k)/trace.Time(n)
@@ -133,4 +151,45 @@ func ShortName(name string) string {
 		name = name[:i]
 	}
 	return name
+}
+
+// members fills in the operations around a pair on every rank and returns all its ops.
+func (pl *Planner) members(p *Pair) []int32 {
+	var all []int32
+	for k := range p.First {
+		a, b := p.First[k], p.Second[k]
+		rank, queue := pl.Workload.Ops[a].Rank, pl.Workload.Ops[a].Queue
+		compute := a
+		if p.Direction == workload.CollectiveThenCompute {
+			compute = b
+		}
+		p.FillsBefore[rank] = pl.fillsBefore(compute)
+		for id := a + 1; id < b; id++ {
+			if op := &pl.Workload.Ops[id]; op.Queue == queue && op.Collective < 0 && !slices.Contains(p.FillsBefore[rank], id) {
+				p.Between[rank] = append(p.Between[rank], id)
+			}
+		}
+		all = append(append(append(all, a, b), p.FillsBefore[rank]...), p.Between[rank]...)
+	}
+	return all
+}
+
+// fillsBefore are the memsets directly before an operation on its queue. Libraries use
+// them to reset tile counters.
+func (pl *Planner) fillsBefore(id int32) []int32 {
+	var fills []int32
+	op := &pl.Workload.Ops[id]
+	ids := pl.Workload.Ranks[op.Rank]
+	i, _ := slices.BinarySearchFunc(ids, id, func(a, b int32) int { return int(a - b) })
+	for i--; i >= 0; i-- {
+		before := &pl.Workload.Ops[ids[i]]
+		if before.Queue != op.Queue {
+			continue
+		}
+		if c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[before.Span]); c == nil || c.Dir != trace.Fill {
+			break
+		}
+		fills = append([]int32{before.ID}, fills...)
+	}
+	return fills
 }

@@ -125,6 +125,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
 		Done: make([]program.Flag, len(w.Ops)),
 	}
+	pl.countRereads()
 	for i := range w.Ops {
 		pl.Done[i] = pl.Program.NewFlag(fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank))
 	}
@@ -200,47 +201,6 @@ func (pl *Planner) NewPair(p *workload.Pair) Pair {
 		pr.Coll = &pl.Workload.Collectives[p.Collective]
 	}
 	return pr
-}
-
-// members fills in the operations around a pair on every rank and returns all its ops.
-func (pl *Planner) members(p *Pair) []int32 {
-	var all []int32
-	for k := range p.First {
-		a, b := p.First[k], p.Second[k]
-		rank, queue := pl.Workload.Ops[a].Rank, pl.Workload.Ops[a].Queue
-		compute := a
-		if p.Direction == workload.CollectiveThenCompute {
-			compute = b
-		}
-		p.FillsBefore[rank] = pl.fillsBefore(compute)
-		for id := a + 1; id < b; id++ {
-			if op := &pl.Workload.Ops[id]; op.Queue == queue && op.Collective < 0 && !slices.Contains(p.FillsBefore[rank], id) {
-				p.Between[rank] = append(p.Between[rank], id)
-			}
-		}
-		all = append(append(append(all, a, b), p.FillsBefore[rank]...), p.Between[rank]...)
-	}
-	return all
-}
-
-// fillsBefore are the memsets directly before an operation on its queue. Libraries use
-// them to reset tile counters.
-func (pl *Planner) fillsBefore(id int32) []int32 {
-	var fills []int32
-	op := &pl.Workload.Ops[id]
-	ids := pl.Workload.Ranks[op.Rank]
-	i, _ := slices.BinarySearchFunc(ids, id, func(a, b int32) int { return int(a - b) })
-	for i--; i >= 0; i-- {
-		before := &pl.Workload.Ops[ids[i]]
-		if before.Queue != op.Queue {
-			continue
-		}
-		if c := pl.Workload.Run.Copy(pl.Workload.Run.Spans[before.Span]); c == nil || c.Dir != trace.Fill {
-			break
-		}
-		fills = append([]int32{before.ID}, fills...)
-	}
-	return fills
 }
 
 // LimitToPairs limits the planner's settings to the pairs from the given one on.

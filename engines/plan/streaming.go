@@ -50,7 +50,8 @@ func (p pieces) upTo(n int) float64 {
 // slots.
 func (pl *Planner) streams(op *workload.Op) bool {
 	slots := int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
-	return (op.Shape.Kind == workload.Elementwise || op.Shape.Kind == workload.Embedding) && !op.Tiling.Persistent && op.Tiling.WGs > slots
+	k := op.Shape.Kind
+	return (k == workload.Elementwise || k == workload.Embedding || k == workload.EmbeddingGrad) && !op.Tiling.Persistent && op.Tiling.WGs > slots
 }
 
 // streaming is the k-th of n parts of a streaming operation (rule M11).

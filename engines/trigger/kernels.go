@@ -16,7 +16,7 @@ func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *program.
 	read := shape.Read * bypass(t.pl, op)
 	k := t.pl.KernelOf(op, shape)
 	if t.auto {
-		k.CommShare = queueShare(threshold(intensity(t.pl, op)))
+		k.CommShare = t.queueShare(threshold(intensity(t.pl, op)))
 	}
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		work := program.Phase{Op: program.Work, Time: shape.Time, Read: read}
@@ -28,9 +28,22 @@ func (t *tracker) gemm(op *workload.Op, p *plan.Pair, g *ring, me int) *program.
 			stage, block := g.of(i)
 			post.Flag = g.counter(me, stage, block)
 		}
+		if t.bursts && work.Write > 0 {
+			burst := program.Phase{Op: program.Work, Write: work.Write, Update: work.Update}
+			work.Write, work.Update = 0, false
+			work.Time = max(0, work.Time-t.burst(op, shape, burst.Write))
+			return append(buf, work, burst, post)
+		}
 		return append(buf, work, post)
 	}
 	return k
+}
+
+// burst is the time in which the tiles of a wave, computed at once, write their output, at
+// the memory's rate. The tile's time alone includes it (rule K11).
+func (t *tracker) burst(op *workload.Op, shape plan.Grid, bytes float64) trace.Time {
+	wave := min(max(shape.Tiles, shape.WGs), int(t.pl.Machine.GPU.CUs.Value)*t.pl.Residents(op.Footprint))
+	return plan.Duration(float64(wave) * bytes / t.pl.Machine.GPU.Memory.Value)
 }
 
 // adds reports whether memory adds stored values.
@@ -109,8 +122,11 @@ func (t *tracker) transfers(p *plan.Pair, g *ring, me int) *program.Kernel {
 		if !t.nmc && reduces(p.Coll.Op) { // the other partial result
 			buf = append(buf, program.Phase{Op: program.Work, Read: bytes})
 		}
+		if t.bursts { // at the memory's rate, ahead of the link (rule K12)
+			buf = append(buf, program.Phase{Op: program.Work, Read: bytes})
+		}
 		return append(buf, program.Phase{
-			Op: program.Put, Peer: g.ranks[next], Bytes: bytes, Time: plan.Duration(bytes / rate), DMA: true,
+			Op: program.Put, Peer: g.ranks[next], Bytes: bytes, Time: plan.Duration(bytes / rate), DMA: true, Held: t.bursts,
 			Flag: g.counter(next, stage+1, block), Count: 1, Update: t.adds(p, g),
 		})
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Strategy is a GEMM whose stores are counted in memory; the last store of a block starts
-// its transfer (T3 section 4, rules K1 to K10).
+// its transfer (T3 section 4, rules K1 to K13).
 //
 //	stage      1          2          3          4 (own)
 //	GEMM |stores →   |writes    |writes    |writes    |
@@ -35,7 +35,8 @@ var Strategy = plan.Strategy{
 		"Output bypasses the last-level cache, which leaves that to the inputs: they are read from memory less often. " +
 		"Memory alternates between both sides (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
 		"entries of the controller's queue, fewer the more of the memory's rate the GEMM takes in its first stage, and " +
-		"those they are sure of. The queue's length and where intensities part are assumed.",
+		"those they are sure of. Where intensities part is assumed. If the profile has the queue's length (gpu.memory_queue, else 64), " +
+		"tiles write and transfers read in bursts, and without compute first bursts of transfers may fill all of the queue.",
 	Params: []plan.Param{
 		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner"},
 		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
@@ -63,13 +64,14 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if len(pl.Pairs) == 0 {
 		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 	}
-	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", updates: int64(v.Int("updates")), rings: map[int]*ring{}}
+	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", updates: int64(v.Int("updates")), bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: map[int]*ring{}}
 	for i := range pl.Pairs {
 		if why := t.refuses(&pl.Pairs[i]); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 		}
 	}
-	pl.Program.Arbiter, t.auto = arbiterOf(v), v["queue"] == "auto"
+	t.auto = v["arbitration"] == "mca" && v["queue"] == "auto"
+	pl.Program.Arbiter = t.arbiterOf(v)
 	return t.emit, nil
 }
 
@@ -128,6 +130,7 @@ type tracker struct {
 	pl          *plan.Planner
 	direct, nmc bool
 	auto        bool          // the threshold of transfers follows from the GEMM's intensity
+	bursts      bool          // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
 	updates     int64         // stores that complete an element; 0: the actual number
 	rings       map[int]*ring // by index of pair
 }

@@ -101,7 +101,7 @@ sign; rows without a prediction count as wrong, rows whose trace is not included
 the captured variant. Measured twice: how far the same rows are apart in other processes. Rows marked noisy (two measurements
 differ by more than 5 %%) are not scored.
 
-Sets are blind (measured after the predictions were fixed; no rule was changed since), develop (rules were changed after
+Sets are blind (measured after the predictions were fixed; no rule was changed for their errors), develop (rules were changed after
 looking at them) or calibrate (profiles are read off them; nothing is predicted). Nothing is fitted to rows of strategies.
 `, 100*compare.RunsDiffer)
 	splits := []dataset.Split{dataset.Blind, dataset.Develop}

@@ -30,12 +30,7 @@ func TestBulkAndIdealOfSamples(t *testing.T) {
 			bulkAndIdeal(t, plantest.LiftSample(t, dir), plantest.H200(t, 4))
 		})
 	}
-	files, err := filepath.Glob("../../samples/workloads/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no workload files", err)
-	}
-	for _, file := range files {
-		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+	for _, name := range plantest.SampleOperators(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, m := plantest.SampleOperator(t, name)

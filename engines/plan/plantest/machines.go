@@ -75,6 +75,7 @@ func Bare(t testing.TB, gpus int, top machine.Topology) machine.Machine {
 	m.Fabric.Egress.Value, m.Fabric.Ingress.Value, m.Fabric.Pair.Value = links*rate, links*rate, rate
 	m.Fabric.StoreCU.Value, m.Fabric.StoreRing.Value, m.Fabric.StoreSpread.Value, m.Fabric.StoreIncast.Value = rate/4, links*rate, links*rate, links*rate
 	m.Engines.Rate.Value, m.Engines.Latency.Value, m.Engines.Count.Value = rate, 0, 4
+	m.Engines.Queued.Value, m.Engines.Command.Value = 0, 0
 	m.Launch, m.GPU.Stream, m.GPU.Flops.Value, m.GPU.Memory.Value = machine.Launch{}, machine.Table{}, 0, 1e18
 	m.Matmul.Crowd.Value = 0
 	return m

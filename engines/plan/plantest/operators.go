@@ -46,6 +46,27 @@ func SampleOperator(t testing.TB, name string) (*workload.Workload, machine.Mach
 	return OperatorOf(t, string(text))
 }
 
+// SampleOperators are the names of the files of samples/workloads. Those of over 32 ranks are left
+// out: all their strategies take minutes. engines/reproduce replays them.
+func SampleOperators(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob(root(t) + "/samples/workloads/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		if w, _ := SampleOperator(t, name); w.World <= 32 {
+			names = append(names, name)
+		}
+	}
+	if len(names) < 18 {
+		t.Fatalf("%d workload files", len(names))
+	}
+	return names
+}
+
 // EmbeddingFile is a workload file of an embedding and its all-to-all.
 func EmbeddingFile(on string, ranks, batch, tables, pooling int) string {
 	return fmt.Sprintf("operator: embedding+all_to_all\nmachine: %s\nranks: %d\ntype: f32\nshape: {batch: %d, tables: %d, dim: 256, pooling: %d}\nkernel: {launches: %[4]d}\n", on, ranks, batch, tables, pooling)

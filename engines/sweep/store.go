@@ -1,0 +1,139 @@
+package sweep
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Store holds the batches and the axes of a sweep: a folder, or objects of one prefix.
+type Store interface {
+	Names() ([]string, error)             // of what was written, without folders
+	Read(name string) ([]byte, error)     // the whole
+	Write(name string, data []byte) error // the whole or nothing
+	String() string                       // for messages
+}
+
+const (
+	axesPrefix  = "plan-"
+	batchPrefix = "batch-"
+	axesSuffix  = ".json"
+	batchSuffix = ".jsonl"
+)
+
+// SaveAxes writes the axes, if they are not there.
+func SaveAxes(s Store, a *Axes) error {
+	name := axesPrefix + a.Digest() + axesSuffix
+	names, err := s.Names()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if n == name {
+			return nil
+		}
+	}
+	text, err := json.MarshalIndent(a, "", "  ")
+	if err != nil {
+		return err
+	}
+	return s.Write(name, append(text, '\n'))
+}
+
+// SaveBatch writes records as one batch.
+func SaveBatch(s Store, records []Record) error {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	for _, r := range records {
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+	}
+	return s.Write(batchPrefix+digest(text.Bytes())+batchSuffix, text.Bytes())
+}
+
+// Finished reads the records of all batches by id. Two records of one id with other times
+// are a conflict, which is an error that names both batches.
+func Finished(s Store, into map[string]Record) error {
+	names, err := s.Names()
+	if err != nil {
+		return err
+	}
+	from := map[string]string{}
+	for _, name := range names {
+		if !strings.HasPrefix(name, batchPrefix) || !strings.HasSuffix(name, batchSuffix) {
+			continue
+		}
+		text, err := s.Read(name)
+		if err != nil {
+			return err
+		}
+		at := path.Join(s.String(), name)
+		if name != batchPrefix+digest(text)+batchSuffix {
+			return &trace.SyntaxError{File: at, Msg: "its content is not what was written", Cure: "remove the file: its cells are replayed again"}
+		}
+		lines := bufio.NewScanner(bytes.NewReader(text))
+		lines.Buffer(nil, len(text)+1)
+		for n := int64(1); lines.Scan(); n++ {
+			var r Record
+			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+				return &trace.SyntaxError{File: at, Pos: n, Unit: "line", Msg: "no record", Err: err}
+			}
+			if was, ok := into[r.ID]; ok {
+				was.Seconds = r.Seconds
+				if was != r {
+					first := from[r.ID]
+					if first == "" {
+						first = "another folder"
+					}
+					return &trace.SyntaxError{
+						File: at, Pos: n, Unit: "line", Msg: fmt.Sprintf("conflict: cell %s took %d ns, and %d ns in %s", r.ID, r.Time, into[r.ID].Time, first),
+						Cure: "the same input gave two results: look which program wrote them, and remove the wrong batch",
+					}
+				}
+				continue
+			}
+			into[r.ID], from[r.ID] = r, name
+		}
+	}
+	return nil
+}
+
+// StoredAxes reads the axes of the sweep that a store holds. Several sweeps are an error: the
+// caller names one by its plan.
+func StoredAxes(stores []Store) (*Axes, error) {
+	found := map[string]*Axes{}
+	var last *Axes
+	for _, s := range stores {
+		names, err := s.Names()
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if !strings.HasPrefix(name, axesPrefix) || !strings.HasSuffix(name, axesSuffix) {
+				continue
+			}
+			text, err := s.Read(name)
+			if err != nil {
+				return nil, err
+			}
+			a := &Axes{}
+			if err := json.Unmarshal(text, a); err != nil {
+				return nil, &trace.SyntaxError{File: path.Join(s.String(), name), Msg: "no plan of a sweep", Err: err}
+			}
+			found[name], last = a, a
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, fmt.Errorf("%v: no sweep (give the folder that overlapse sweep -o wrote)", stores[0])
+	case 1:
+		return last, nil
+	}
+	return nil, fmt.Errorf("%v: %d plans (give the plan file too: overlapse sweep PLAN.yaml --merge FOLDER...)", stores[0], len(found))
+}
