@@ -15,7 +15,7 @@ import (
 
 // browser finds Chromium. Without one the test is skipped, or fails where
 // OVERLAPSE_NEED_BROWSER=1 says that there must be one.
-func browser(t *testing.T) string {
+func browser(t testing.TB) string {
 	t.Helper()
 	missing := t.Skip
 	if os.Getenv("OVERLAPSE_NEED_BROWSER") == "1" {
@@ -61,6 +61,14 @@ addEventListener("load", async () => {
   document.body.append(out);
 });`
 
+// quiet are the flags of a browser without a window, that asks no network for anything.
+func quiet(profile string) []string {
+	return []string{
+		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
+		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir=" + profile,
+	}
+}
+
 // visit opens the page in a browser that resolves no name, runs the body of an
 // async function in it, and decodes what it returns into value.
 func visit(t *testing.T, page, body string, value any, flags ...string) probe {
@@ -76,11 +84,8 @@ func visit(t *testing.T, page, body string, value any, flags ...string) probe {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	args := append([]string{
-		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-		"--host-resolver-rules=MAP * ~NOTFOUND", "--user-data-dir=" + filepath.Join(dir, "profile"),
-		"--enable-logging=stderr", "--window-size=1400,1000", "--virtual-time-budget=30000", "--dump-dom",
-	}, flags...)
+	args := append(append(quiet(filepath.Join(dir, "profile")),
+		"--enable-logging=stderr", "--window-size=1400,1000", "--virtual-time-budget=30000", "--dump-dom"), flags...)
 	cmd := exec.CommandContext(ctx, chromium, append(args, "file://"+file)...)
 	cmd.WaitDelay = time.Second
 	var console strings.Builder
@@ -135,7 +140,7 @@ func TestBrowserDraws(t *testing.T) {
 		Labels                      []string
 		Legend                      string
 	}
-	visit(t, render(t, sample(), echarts()), inks+`
+	visit(t, render(t, sample(), library), inks+`
 const {lanes, workgroups, bars} = overlapse;
 for (const c of [lanes.chart, workgroups.chart, bars.chart]) c.getZr().flush();
 return {
@@ -176,7 +181,7 @@ return {
 func TestBrowserZooms(t *testing.T) {
 	t.Parallel()
 	var got map[string]struct{ Start, End float64 }
-	visit(t, render(t, sample(), echarts()), `
+	visit(t, render(t, sample(), library), `
 const t = overlapse.lanes, views = {};
 const note = async (name) => { await frame(); views[name] = {...t.view}; };
 const press = async (key, name) => { t.scroller.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true})); await note(name); };
@@ -243,7 +248,7 @@ func TestBrowserTellsAboutSpans(t *testing.T) {
 		Found              string
 		Rows, Annotated    int
 	}
-	visit(t, render(t, sample(), echarts()), `
+	visit(t, render(t, sample(), library), `
 const t = overlapse.lanes, box = t.stage.getBoundingClientRect();
 const line = t.lines.find((l) => l.row && l.row.label === "stream 20");
 const x = t.geometry.origin + 80000 * t.geometry.scale, y = t.geometry.top + line.top + 8;
@@ -285,7 +290,7 @@ func TestBrowserPrintsDarkPages(t *testing.T) {
 		Widths []float64
 	}
 	var got struct{ Screen, Print look }
-	visit(t, render(t, sample(), echarts()), `
+	visit(t, render(t, sample(), library), `
 const look = () => ({
   Paper: getComputedStyle(document.documentElement).backgroundColor,
   Widths: [overlapse.bars, overlapse.lanes, overlapse.workgroups].map((c) => c.chart.getWidth()),
@@ -313,14 +318,14 @@ func TestBrowserHostileText(t *testing.T) {
 		Tip     []string
 		Heading string
 	}
-	visit(t, render(t, hostile(), echarts()), `
+	visit(t, render(t, hostile(), library), `
 const t = overlapse.lanes, line = t.lines.find((l) => l.row && !l.row.strip), box = t.stage.getBoundingClientRect(), g = t.geometry;
 t.stage.dispatchEvent(new MouseEvent("mousemove", {clientX: box.x + g.origin + 500 * g.scale, clientY: box.y + g.top + line.top + 8, bubbles: true}));
 t.controls.runs[0].click();
 overlapse.bars.chart.dispatchAction({type: "showTip", seriesIndex: 0, dataIndex: 0});
 await frame();
 return {
-  Pwned: window.pwned ?? null, Title: document.title, Markup: document.querySelectorAll("img, svg, body > script[src]").length,
+  Pwned: window.pwned ?? null, Title: document.title, Markup: document.querySelectorAll("img, image, svg script, svg [onload], script[src]").length,
   Tip: [...t.tip.children].map((c) => c.textContent), Heading: document.querySelector("h1").textContent,
 };`, &got)
 	if got.Pwned != nil {
@@ -345,7 +350,7 @@ func TestBrowserManySpans(t *testing.T) {
 		Whole, Close drawn
 		Text         int
 	}
-	visit(t, render(t, Report{Title: "many", Runs: []Named{{Name: "many", Run: run}}}, echarts()), `
+	visit(t, render(t, Report{Title: "many", Runs: []Named{{Name: "many", Run: run}}}, library), `
 const t = overlapse.lanes, whole = t.drawn;
 t.zoomTo(100e6, 100e6 + 50e3);
 await frame();
@@ -355,5 +360,37 @@ return {Whole: whole, Close: t.drawn};`, &got)
 	}
 	if got.Close.Spans < 50 || got.Close.Spans > 90 || got.Close.Rects < got.Close.Spans-12 || got.Close.Texts < 50 {
 		t.Errorf("50 µs of twelve queues with a kernel every 9 µs: %+v", got.Close)
+	}
+}
+
+// Without ECharts the page draws its charts as SVG in the page's colours and sorts its tables;
+// with it, the charts replace them.
+func TestBrowserWithoutECharts(t *testing.T) {
+	t.Parallel()
+	look := `
+const text = document.querySelector(".drawing text.bold"), label = (e) => e.querySelector("title").textContent;
+const out = {Drawings: [...document.querySelectorAll(".drawing > svg")].map(label), Ink: text ? getComputedStyle(text).fill : "", Wide: document.documentElement.scrollWidth};
+document.querySelector("#strategies th:nth-child(3) button").click();
+out.First = document.querySelector("#strategies tbody td").textContent;
+return out;`
+	type result struct {
+		Drawings []string
+		Ink      string
+		Wide     float64
+		First    string
+	}
+	var without, with result
+	visit(t, render(t, sample(), nil), look, &without, "--blink-settings=preferredColorScheme=0")
+	if want := "Time of every strategy|Timeline of queues"; !strings.HasPrefix(strings.Join(without.Drawings, "|"), want) || len(without.Drawings) < 3 {
+		t.Errorf("the page has %q", without.Drawings)
+	}
+	if without.Ink != "rgb(232, 232, 228)" || without.Wide > 1400 || without.First != "tilesync" {
+		t.Errorf("a dark page of 1400 px: %+v", without)
+	}
+	visit(t, render(t, sample(), library), look, &with)
+	for _, d := range with.Drawings {
+		if strings.HasPrefix(d, "Time") {
+			t.Errorf("the drawing %q was not replaced", d)
+		}
 	}
 }

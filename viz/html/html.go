@@ -4,7 +4,12 @@
 //	Report ──bars───────▶ go-echarts options ─┐
 //	       ──lanes──────▶ panel of rows       ├─▶ JSON in the page ──page/*.js──▶ canvas
 //	       ──workgroups─▶ panel of rows      ─┘
+//	       ──all charts─▶ viz/svg ───────────────────────────────────────────────▶ SVG
 //	       ──tables─────▶ html/template ─────────────────────────────────────────▶ tables
+//
+// A page shows its charts as SVG at once. Its script replaces them by those that can be
+// zoomed and searched, which needs ECharts: a build with the tag noecharts has none, and
+// writes reports without the JSON and with more SVG.
 //
 // Names in a report come from traces and are untrusted text. They reach the page
 // as escaped HTML or as strings of a JSON document, never as markup or code,
@@ -22,11 +27,11 @@ import (
 	"html/template"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/viz/svg"
 )
 
 // A Report is everything that the page shows. It is plain data. Empty parts are left out of the page.
@@ -36,6 +41,8 @@ type Report struct {
 	Facts      []Fact        // shown below the title: machine, capture, model error
 	Strategies []Bar         // in the order they are shown
 	Captured   trace.Time    // the captured schedule's time, which changes are measured against; 0: show none
+	Base       string        // whose time Captured is; "": "captured"
+	Heading    string        // of the bars; "": "Strategies"
 	Runs       []Named       // in the order they are shown, one below the other on one time axis
 	Parts      []layout.Part // pairs that the workgroups of runs are compared on; nil: each kernel
 	Tables     []Table       // idle causes, evidence, ledger
@@ -69,6 +76,7 @@ type Named struct {
 	Run     *trace.Run
 	Start   trace.Time   // of its first iteration: timelines show all runs from there
 	Gaps    []layout.Gap // why queues were stalled, where known
+	Use     []Use        // what its ranks use over time; nil: counts of kernels and copies
 	Cluster int          // workgroups that compute one slice together, for the order of rows; 0: 16
 }
 
@@ -78,6 +86,7 @@ type Table struct {
 	Note    string // a sentence above the table
 	Columns []Column
 	Rows    [][]string
+	Drawing *svg.Drawing // shown above the rows; nil: none
 }
 
 // A Column is the header of a column. Numbers are right-aligned and sorted by value.
@@ -95,15 +104,16 @@ type Column struct {
 //go:embed page
 var page embed.FS
 
-//go:embed assets/echarts.min.js.gz
-var packed []byte
-
-// EChartsVersion is that of the charts' library, which every report carries.
+// EChartsVersion is that of the charts' library.
 const EChartsVersion = "5.6.0"
 
-// echarts is the charts' library.
-var echarts = sync.OnceValue(func() string {
-	z, err := gzip.NewReader(bytes.NewReader(packed))
+// HasECharts reports whether this build has ECharts, without which reports have charts and
+// timelines as SVG only.
+func HasECharts() bool { return len(library) > 0 }
+
+// unpack decompresses ECharts.
+func unpack(library []byte) string {
+	z, err := gzip.NewReader(bytes.NewReader(library))
 	if err != nil {
 		panic(err) // embedded at build time
 	}
@@ -112,44 +122,54 @@ var echarts = sync.OnceValue(func() string {
 		panic(err)
 	}
 	return string(b)
-})
+}
 
 // Write writes the report to w. No character that a terminal must not get is in it.
-func Write(w io.Writer, rep Report) error { return write(plain.Writer(w), rep, echarts()) }
+func Write(w io.Writer, rep Report) error { return write(plain.Writer(w), rep, library) }
 
 // view is what page.html is filled with.
 type view struct {
 	Report
 	Policy                string
 	Style                 template.CSS
-	Data, ECharts, Script template.JS
+	Data, ECharts, Script template.JS // Data and ECharts: "" without ECharts
 	EChartsVersion        string
 	Bars                  *cells
-	Lanes, Workgroups     bool
+	BarFigure             template.HTML
+	Legend                []part // of the bars
+	Lanes, Workgroups     *figures
+	Use                   *figures
 	Tables                []cells
 }
 
-func write(w io.Writer, rep Report, echarts string) error {
-	d, err := newData(rep)
-	if err != nil {
-		return fmt.Errorf("report %q: %w", rep.Title, err)
-	}
-	var text bytes.Buffer
-	if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil { // escapes <, > and &, so that no name can end the script
-		return fmt.Errorf("report %q: %w", rep.Title, err)
-	}
+// write writes a report with the compressed library, or one without a library.
+func write(w io.Writer, rep Report, library []byte) error {
 	v := view{
 		Report:         rep,
 		Style:          template.CSS(pageFile("page.css")),
-		Data:           template.JS(text.String()),
-		ECharts:        template.JS(echarts),
 		Script:         template.JS(script()),
 		EChartsVersion: EChartsVersion,
 		Bars:           rep.strategyCells(),
-		Lanes:          d.Lanes != nil,
-		Workgroups:     d.Workgroups != nil,
+		Lanes:          rep.laneFigures(len(library) == 0),
+		Workgroups:     rep.partFigures(len(library) == 0),
+		Use:            rep.useFigures(),
 	}
-	v.Policy = policy(string(v.Script), echarts)
+	if v.Bars != nil {
+		v.BarFigure, v.Legend = rep.barFigure(), rep.used(parts())
+	}
+	v.Policy = policy(string(v.Script))
+	if len(library) > 0 {
+		d, err := newData(rep)
+		if err != nil {
+			return fmt.Errorf("report %q: %w", rep.Title, err)
+		}
+		var text bytes.Buffer
+		if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil { // escapes <, > and &, so that no name can end the script
+			return fmt.Errorf("report %q: %w", rep.Title, err)
+		}
+		v.Data, v.ECharts = template.JS(text.String()), template.JS(base64.StdEncoding.EncodeToString(library))
+		v.Policy = policy(string(v.Script), unpack(library))
+	}
 	for _, t := range rep.Tables {
 		if len(t.Rows) == 0 {
 			continue
@@ -178,7 +198,7 @@ func pageFile(name string) string {
 func script() string {
 	var b strings.Builder
 	b.WriteString("\"use strict\";\n(() => {\n")
-	for _, name := range []string{"data.js", "paint.js", "timeline.js", "input.js", "address.js", "page.js"} {
+	for _, name := range []string{"tables.js", "data.js", "paint.js", "timeline.js", "input.js", "address.js", "page.js"} {
 		b.WriteString(pageFile(name))
 	}
 	b.WriteString("})();\n")

@@ -43,10 +43,10 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-func render(t testing.TB, rep Report, echarts string) string {
+func render(t testing.TB, rep Report, library []byte) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := write(&b, rep, echarts); err != nil {
+	if err := write(&b, rep, library); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -78,25 +78,49 @@ func spans(t testing.TB, p *panel) []segment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	number := func() int64 {
-		v, n := binary.Uvarint(b)
+	read := func(f func([]byte) (int64, int)) int64 {
+		v, n := f(b)
 		if n <= 0 {
 			t.Fatalf("%d bytes before the end: no number", len(b))
 		}
 		b = b[n:]
-		return int64(v)
+		return v
 	}
-	var out []segment
+	number := func() int64 {
+		return read(func(b []byte) (int64, int) {
+			v, n := binary.Uvarint(b)
+			return int64(v), n
+		})
+	}
+	signed := func() int64 { return read(binary.Varint) }
+	first := map[int]bool{}
+	n := 0
 	p.each(0, func(r *row) {
-		for _, n := range []int{r.Spans, r.Marks} {
-			var start trace.Time
-			for range n {
-				start += trace.Time(number())
-				end := start + trace.Time(number())
-				out = append(out, segment{start, end, uint8(number()), int32(number()), int32(number())})
-			}
-		}
+		first[n], first[n+r.Spans] = true, true
+		n += r.Spans + r.Marks
 	})
+	out := make([]segment, n)
+	for i := range out {
+		out[i].start = trace.Time(signed())
+	}
+	for i := range out {
+		if !first[i] {
+			out[i].start += out[i-1].end
+		}
+		out[i].end = out[i].start + trace.Time(number())
+	}
+	for i := range out {
+		out[i].kind = uint8(number())
+	}
+	for i := range out {
+		out[i].name = int32(number())
+	}
+	for i := range out {
+		out[i].detail = int32(signed())
+		if !first[i] {
+			out[i].detail += out[i-1].detail
+		}
+	}
 	if len(b) > 0 {
 		t.Fatalf("%d bytes after the last span", len(b))
 	}
@@ -125,35 +149,37 @@ func dump(t testing.TB, d data, p *panel, detail func(int32) string) string {
 }
 
 func TestData(t *testing.T) {
-	page := render(t, sample(), "")
+	page := render(t, sample(), library)
 	d := document(t, page)
 	golden(t, "lanes.golden", dump(t, d, d.Lanes, func(i int32) string { return d.Details[i] }))
 	golden(t, "workgroups.golden", dump(t, d, d.Workgroups, func(i int32) string { return fmt.Sprintf("tile %d", i-1) }))
-	if again := render(t, sample(), ""); again != page {
+	if again := render(t, sample(), library); again != page {
 		t.Error("the same report, written twice, differs")
 	}
 }
 
 func TestPage(t *testing.T) {
 	// What is around the data, the style and the scripts.
-	page := render(t, sample(), "")
-	page = regexp.MustCompile(`(?s)(<style>|id="data">|<script>).*?(</style>|</script>)`).ReplaceAllString(page, "$1…$2")
+	page := render(t, sample(), library)
+	page = regexp.MustCompile(`(?s)(<style>|id="data">|id="echarts">|<div class="drawing">|<script>).*?(</style>|</script>|</svg>)`).ReplaceAllString(page, "$1…$2")
 	page = regexp.MustCompile(`sha256-.*?&#39;`).ReplaceAllString(page, "sha256-…&#39;")
 	golden(t, "page.golden", page)
 }
 
 // Whatever the parts of a page say, they cannot become markup or code.
 func TestHostileText(t *testing.T) {
-	page := render(t, hostile(), "")
+	page := render(t, hostile(), library)
 	if n := strings.Count(page, "<script"); n != 3 {
 		t.Errorf("%d script elements, want 3", n)
 	}
 	if n := strings.Count(page, "</script"); n != 3 {
 		t.Errorf("%d ends of scripts, want 3", n)
 	}
-	for _, bad := range []string{"<img", "<svg"} {
-		if strings.Contains(page, bad) {
-			t.Errorf("%q reached the page", bad)
+	for _, page := range []string{page, render(t, hostile(), nil)} {
+		for _, bad := range []string{"<img", "<svg/", "<image"} {
+			if strings.Contains(page, bad) {
+				t.Errorf("%q reached the page", bad)
+			}
 		}
 	}
 	d := document(t, page)
@@ -190,8 +216,8 @@ func hostile() Report {
 
 // A report asks for nothing, and has the charts' library in it.
 func TestSelfContained(t *testing.T) {
-	page := render(t, sample(), "var echarts;")
-	for _, bad := range []string{"https:", "src=", "href=", "@import", "url("} {
+	page := render(t, sample(), nil)
+	for _, bad := range []string{"https:", "http:", "src=", "href=", "@import", "url("} {
 		if strings.Contains(page, bad) {
 			t.Errorf("a page contains %q", bad)
 		}
@@ -200,8 +226,23 @@ func TestSelfContained(t *testing.T) {
 	if err := Write(&b, sample()); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), "Licensed to the Apache Software Foundation") {
+	if !strings.Contains(b.String(), base64.StdEncoding.EncodeToString(library)) || !strings.Contains(unpack(library), "Licensed to the Apache Software Foundation") {
 		t.Error("a report does not carry ECharts and its notice")
+	}
+}
+
+// A page without ECharts has every chart as SVG and every table, and no data of charts that nothing draws.
+func TestWithoutECharts(t *testing.T) {
+	page := render(t, sample(), nil)
+	for _, want := range []string{"<title>Time of every strategy</title>", "<title>Timeline of queues</title>", ">nvjet_sm90_tst_128x256</text>", ">WG 3</text>", "<td>peer skew</td>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, bad := range []string{`id="data"`, `id="echarts"`, "ECharts", "<kbd>"} {
+		if _, body, _ := strings.Cut(page, "</style>"); strings.Contains(body[:strings.Index(body, "<script>")], bad) {
+			t.Errorf("the page has %q", bad)
+		}
 	}
 }
 
@@ -233,7 +274,7 @@ func TestPins(t *testing.T) {
 	if !bytes.Contains(lock, []byte(`"echarts": "`+EChartsVersion+`"`)) {
 		t.Errorf("package-lock.json does not pin ECharts %s", EChartsVersion)
 	}
-	sum := sha512.Sum384([]byte(echarts()))
+	sum := sha512.Sum384([]byte(unpack(library)))
 	if got := base64.StdEncoding.EncodeToString(sum[:]); got != asset {
 		t.Errorf("the embedded ECharts has SHA-384 %s, want %s", got, asset)
 	}

@@ -51,6 +51,7 @@ type panel struct {
 	Spans     string         `json:"spans"`
 	Legend    []int          `json:"legend"` // of kinds
 	RowHeight int            `json:"rowHeight"`
+	Begin     trace.Time     `json:"begin"`     // of the first span; not positive
 	FirstRows int            `json:"firstRows"` // of a section that are shown at first; 0: all
 	Shown     []int          `json:"shown"`     // runs that are shown at first
 	Pick      string         `json:"pick"`      // group that is shown at first; "": all
@@ -68,6 +69,15 @@ type section struct {
 	Kernel string     `json:"kernel"` // the part of the step that the rows compare; "": all
 	End    trace.Time `json:"end"`
 	Rows   []row      `json:"rows"`
+	Gaps   []gapLabel `json:"gaps,omitempty"` // the largest intervals without computation, in order of time
+}
+
+// A gapLabel is an interval that the heading of a section labels.
+type gapLabel struct {
+	From  trace.Time `json:"from"`
+	To    trace.Time `json:"to"`
+	Color string     `json:"color"`
+	Text  string     `json:"text"`
 }
 
 type row struct {
@@ -79,6 +89,9 @@ type row struct {
 	Spans   int    `json:"spans"`
 	Marks   int    `json:"marks"`
 
+	// Path is where the critical path runs on the row: start, duration and 1 for a gap, one after another.
+	Path []trace.Time `json:"path,omitempty"`
+
 	spans, marks []segment
 }
 
@@ -89,48 +102,22 @@ type segment struct {
 	name, detail int32
 }
 
-// flatten cuts a row's spans, which nest, into what is seen of them: the
-// innermost at every time. A span interrupted by its children gives several segments.
-func flatten(r *trace.Run, ids []trace.SpanID, emit func(id trace.SpanID, from, to trace.Time)) {
-	var open []trace.SpanID
-	var at trace.Time
-	until := func(id trace.SpanID, to trace.Time) {
-		if to > at || r.Spans[id].Dur() == 0 {
-			emit(id, at, max(at, to))
-		}
-		at = max(at, to)
-	}
-	leave := func(before trace.Time) {
-		for len(open) > 0 && r.Spans[open[len(open)-1]].End <= before {
-			until(open[len(open)-1], r.Spans[open[len(open)-1]].End)
-			open = open[:len(open)-1]
-		}
-	}
-	for _, id := range ids {
-		s := r.Spans[id]
-		leave(s.Start)
-		if len(open) > 0 {
-			until(open[len(open)-1], s.Start)
-		}
-		open = append(open, id)
-		at = max(at, s.Start)
-	}
-	leave(trace.Infinity)
-}
-
-// encode writes segments as page/data.js reads them: numbers of seven bits a
-// byte, low bits first, compressed, so that a span takes about five characters.
+// encode writes segments as page/data.js reads them: five columns of numbers, each of seven
+// bits a byte, low bits first, compressed together. Starts are differences from the previous
+// end of the row, details from the previous detail; both may be negative, and are written
+// as 2x or -2x-1. A workgroup takes about two characters.
 func (p *panel) encode() error {
-	var b []byte
+	var columns [5][]byte
 	put := func(segments []segment) {
-		var last trace.Time
+		var end trace.Time
+		var detail int32
 		for _, s := range segments {
-			b = binary.AppendUvarint(b, uint64(s.start-last))
-			b = binary.AppendUvarint(b, uint64(s.end-s.start))
-			b = binary.AppendUvarint(b, uint64(s.kind))
-			b = binary.AppendUvarint(b, uint64(s.name))
-			b = binary.AppendUvarint(b, uint64(s.detail))
-			last = s.start
+			columns[0] = binary.AppendVarint(columns[0], int64(s.start-end))
+			columns[1] = binary.AppendUvarint(columns[1], uint64(s.end-s.start))
+			columns[2] = binary.AppendUvarint(columns[2], uint64(s.kind))
+			columns[3] = binary.AppendUvarint(columns[3], uint64(s.name))
+			columns[4] = binary.AppendVarint(columns[4], int64(s.detail-detail))
+			end, detail = s.end, s.detail
 		}
 	}
 	p.each(0, func(r *row) {
@@ -140,9 +127,14 @@ func (p *panel) encode() error {
 	})
 	var text strings.Builder
 	plain := base64.NewEncoder(base64.StdEncoding, &text)
-	z := gzip.NewWriter(plain)
-	if _, err := z.Write(b); err != nil {
+	z, err := gzip.NewWriterLevel(plain, gzip.BestCompression)
+	if err != nil {
 		return err
+	}
+	for _, c := range columns {
+		if _, err := z.Write(c); err != nil {
+			return err
+		}
 	}
 	if err := errors.Join(z.Close(), plain.Close()); err != nil {
 		return err

@@ -3,74 +3,16 @@ package html
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
 )
-
-func TestFlatten(t *testing.T) {
-	// A column is a nanosecond. Spans of a row nest; what is seen is the innermost.
-	for _, c := range []struct{ name, outer, inner, deepest, seen string }{
-		{"alone", "aaaa", "", "", "aaaa"},
-		{"phases", "wwwwwwww", "ccc.sss.", "", "cccwsssw"},
-		{"exactly covered", "wwww", "ccss", "", "ccss"},
-		{"two tiles", "wwww.vvvv", "cc...dddd", "", "ccww.dddd"},
-		{"three levels", "wwwwwwww", ".cccccc.", "..xx.y..", "wcxxcycw"},
-	} {
-		b := new(trace.Builder)
-		lane := queue(b, b.AddRank(trace.Rank{}), 0)
-		var levels [3][]trace.SpanID
-		for n, line := range []string{c.outer, c.inner, c.deepest} {
-			for start := 0; start < len(line); {
-				end := start
-				for end < len(line) && line[end] == line[start] {
-					end++
-				}
-				if line[start] != '.' {
-					s := trace.Span{Start: trace.Time(start), End: trace.Time(end), Name: b.Intern(line[start:end][:1]), Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Marker}
-					levels[n] = append(levels[n], b.Add(s))
-				}
-				start = end
-			}
-		}
-		run := &trace.Run{}
-		*run = *b.Finish(trace.Options{KeepZero: true})
-		ids := make([]trace.SpanID, len(run.Spans))
-		for i := range ids {
-			ids[i] = trace.SpanID(i)
-		}
-		seen := []byte(strings.Repeat(".", int(run.End)))
-		flatten(run, ids, func(id trace.SpanID, from, to trace.Time) {
-			for at := from; at < to; at++ {
-				if seen[at] != '.' {
-					t.Errorf("%s: two segments at %d", c.name, at)
-				}
-				seen[at] = run.NameOf(run.Spans[id])[0]
-			}
-		})
-		if string(seen) != c.seen {
-			t.Errorf("%s: %s, want %s", c.name, seen, c.seen)
-		}
-	}
-}
-
-func TestFlattenKeepsInstants(t *testing.T) {
-	b := new(trace.Builder)
-	lane := queue(b, b.AddRank(trace.Rank{}), 0)
-	for _, at := range []trace.Time{5, 5, 9} {
-		b.Add(trace.Span{Start: at, End: at, Lane: lane, Parent: trace.None, Attr: trace.None, Kind: trace.Compute})
-	}
-	run := b.Finish(trace.Options{KeepZero: true})
-	n := 0
-	flatten(run, []trace.SpanID{0, 1, 2}, func(trace.SpanID, trace.Time, trace.Time) { n++ })
-	if n != 3 {
-		t.Errorf("%d segments for 3 kernels of no length", n)
-	}
-}
 
 func TestGapsLieBetweenSpans(t *testing.T) {
 	for _, c := range []struct{ spans, gaps, want string }{
@@ -127,7 +69,7 @@ func TestEncodeIsReadBack(t *testing.T) {
 		if err := p.encode(); err != nil {
 			rt.Fatal(err)
 		}
-		if diff := cmp.Diff(want, spans(t, &p), cmp.AllowUnexported(segment{})); diff != "" {
+		if diff := cmp.Diff(want, spans(t, &p), cmp.AllowUnexported(segment{}), cmpopts.EquateEmpty()); diff != "" {
 			rt.Errorf("-want +got\n%s", diff)
 		}
 	})
@@ -208,17 +150,60 @@ func manySpans(n int) *trace.Run {
 	return b.Finish(trace.Options{})
 }
 
+// A report of a million workgroups, ECharts included, can be mailed.
+func TestReportSize(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes a report of a million workgroups")
+	}
+	page := render(t, Report{Title: "large", Runs: []Named{{Name: "run", Run: tiledRun(999_000)}}}, library)
+	n := 0
+	document(t, page).Workgroups.each(0, func(r *row) { n += r.Spans })
+	if n < 999_000 {
+		t.Errorf("the page has %d workgroups", n)
+	}
+	if len(page) > 3_000_000 {
+		t.Errorf("the page has %d bytes", len(page))
+	}
+}
+
 func BenchmarkWriteKernels(b *testing.B)    { benchmarkWrite(b, manySpans(1_000_000)) }
-func BenchmarkWriteWorkgroups(b *testing.B) { benchmarkWrite(b, fusedRun(83_000, 16)) } // 1 M spans and marks
+func BenchmarkWriteWorkgroups(b *testing.B) { benchmarkWrite(b, tiledRun(999_000)) }
+func BenchmarkWritePhases(b *testing.B)     { benchmarkWrite(b, fusedRun(83_000, 16)) } // 1 M spans and marks on 83,000 rows
 
 func benchmarkWrite(b *testing.B, run *trace.Run) {
 	var size int
 	for b.Loop() {
 		var buf bytes.Buffer
-		if err := write(&buf, Report{Title: "benchmark", Runs: []Named{{Name: "run", Run: run}}}, ""); err != nil {
+		if err := write(&buf, Report{Title: "benchmark", Runs: []Named{{Name: "run", Run: run}}}, library); err != nil {
 			b.Fatal(err)
 		}
 		size = buf.Len()
 	}
 	b.ReportMetric(float64(size)/float64(len(run.Spans)), "B/span")
+}
+
+// tiledRun is a kernel on each of two ranks, whose workgroups run on 1056 slots.
+func tiledRun(workgroups int) *trace.Run {
+	b := new(trace.Builder)
+	noise := rand.New(rand.NewPCG(1, 2))
+	for id := range 2 {
+		rank := b.AddRank(trace.Rank{ID: id, World: 2})
+		attr := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: int32(id)})
+		kernel := b.Add(trace.Span{End: 1, Name: b.Intern("gemm"), Lane: queue(b, rank, 7), Parent: trace.None, Attr: attr, Kind: trace.Compute})
+		const slots = 1056
+		var last trace.Time
+		for slot := range slots {
+			lane := b.Lane(trace.Lane{Kind: trace.Slot, Rank: rank, ID: int64(slot / 8), Sub: int32(slot % 8), Peer: trace.None})
+			at := trace.Time(slot % 97)
+			for wg := slot; wg < workgroups/2; wg += slots {
+				attr := b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(wg), Peer: int32(wg/slots) % 2, CU: int32(slot / 8), Row: trace.None, Col: trace.None})
+				end := at + 5000 + trace.Time(noise.IntN(600))
+				b.Add(trace.Span{Start: at, End: end, Name: b.Intern("gemm"), Lane: lane, Parent: kernel, Attr: attr, Kind: trace.Workgroup})
+				at = end
+			}
+			last = max(last, at)
+		}
+		b.Span(kernel).End = last
+	}
+	return b.Finish(trace.Options{Name: "tiled", Simulated: true})
 }

@@ -29,17 +29,9 @@ func kinds() []kind {
 	list := []kind{{Label: "not found", Color: "#80808030", Ink: "#808080", Height: 0.5}}
 	for c := layout.Idle + 1; int(c) <= len(layout.Classes()); c++ {
 		ink := c.Ink()
-		k := kind{Label: ink.Name, Color: c.CSS(), Ink: black, Glyph: string(ink.Letter), Height: 1}
+		k := kind{Label: ink.Name, Color: c.CSS(), Ink: black, Glyph: string(ink.Letter), Height: c.Height()}
 		if ink.Dark {
 			k.Ink = white
-		}
-		switch c {
-		case layout.Wait, layout.Vacant:
-			k.Height = 0.4
-		case layout.Store, layout.Copy:
-			k.Height = 0.75
-		case layout.Marker:
-			k.Height = 0.6
 		}
 		list = append(list, k)
 	}
@@ -132,36 +124,62 @@ func (r Report) firstShown() []int {
 	return shown
 }
 
+// title is the name of a run with its note.
+func (n Named) title() string {
+	if n.Note == "" {
+		return n.Name
+	}
+	return n.Name + " · " + n.Note
+}
+
 func (r Report) section(run int, group string) section {
 	n := r.Runs[run]
-	time, title := layout.Short(n.Run.End-n.Start), n.Name
+	time := layout.Short(n.Run.End - n.Start)
 	if n.Run.Estimated != "" {
 		time = "est. " + time
 	}
-	if n.Note != "" {
-		title += " · " + n.Note
-	}
-	return section{Run: run, Name: n.Name, Title: title, Group: group, End: n.Run.End, Time: time}
+	return section{Run: run, Name: n.Name, Title: n.title(), Group: group, End: n.Run.End, Time: time}
 }
 
-// views are the runs, all from their starts.
-func (r Report) views() []layout.View {
-	views, starts := make([]layout.View, len(r.Runs)), make([]trace.Time, len(r.Runs))
+// views are the runs with their starts at one time of the axis, origin. The page counts
+// times from there, and shows at first what comes after.
+func (r Report) views() (views []layout.View, origin trace.Time) {
+	views = make([]layout.View, len(r.Runs))
+	starts := make([]trace.Time, len(r.Runs))
 	for i, n := range r.Runs {
-		views[i], starts[i] = layout.View{Run: n.Run, Gaps: n.Gaps}, n.Start
+		views[i], starts[i] = layout.View{Run: n.Run, Name: n.title(), Gaps: n.Gaps}, n.Start
 	}
 	layout.Align(views, starts)
-	return views
+	if len(views) > 0 {
+		origin = views[0].Offset + starts[0]
+	}
+	return views, origin
 }
+
+// mostLanes is how many lanes are shown at first; of more, those of the first rank.
+const mostLanes = 60
+
+// pathGrain is the share of a timeline below which gaps of the critical path are left out.
+const pathGrain = 2000
 
 // lanes is the timeline of every rank's queues, engines and links. Host
 // threads are left out: the page is about the devices.
 func (r Report) lanes(d *dictionary) (*panel, error) {
 	p := &panel{RowHeight: 20, Shown: r.firstShown()}
 	rows := 0 // that would be shown of all ranks
-	for run, v := range r.views() {
+	views, origin := r.views()
+	for run, v := range views {
+		v.Offset -= origin
 		n, t := r.Runs[run], layout.New([]layout.View{v})
 		texts := newTexts(n.Run, d)
+		path := map[int][]trace.Time{} // by row
+		for _, h := range t.Hops(0, (t.End-t.Start)/pathGrain) {
+			gap := trace.Time(0)
+			if h.Label != "" {
+				gap = 1
+			}
+			path[h.Row] = append(path[h.Row], h.From, h.To-h.From, gap)
+		}
 		for i := range t.Rows {
 			at := &t.Rows[i]
 			switch {
@@ -174,7 +192,9 @@ func (r Report) lanes(d *dictionary) (*panel, error) {
 				}
 			case at.Kind == layout.LaneRow && onPage(n.Run.Lanes[at.Lane].Kind) && len(at.Spans) > 0:
 				s := &p.Sections[len(p.Sections)-1]
-				s.Rows = append(s.Rows, laneRow(t, i, texts))
+				row := laneRow(t, i, texts)
+				row.Path = path[i]
+				s.Rows = append(s.Rows, row)
 				if slices.Contains(p.Shown, run) {
 					rows++
 				}
@@ -184,7 +204,8 @@ func (r Report) lanes(d *dictionary) (*panel, error) {
 	p.Sections = slices.DeleteFunc(p.Sections, func(s section) bool {
 		return !slices.ContainsFunc(s.Rows, func(r row) bool { return !r.Strip })
 	})
-	if rows > 60 && len(p.Sections) > 0 {
+	p.Begin = -origin
+	if rows > mostLanes && len(p.Sections) > 0 {
 		p.Pick = p.Sections[0].Group
 	}
 	return p.finish(d)
@@ -214,7 +235,7 @@ func stripRow(t *layout.Timeline, i int, d *dictionary) row {
 func laneRow(t *layout.Timeline, i int, texts *texts) row {
 	run, lane, shift := t.Run(i), t.Run(i).Lanes[t.Rows[i].Lane], t.Offset(i)
 	out := row{Label: t.Rows[i].Label, Detail: lane.Kind == trace.Annotation}
-	flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
+	layout.Flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
 		s := run.Spans[id]
 		out.spans = append(out.spans, segment{from + shift, to + shift, uint8(t.Class(i, id)), texts.name(s), texts.detail(s)})
 	})

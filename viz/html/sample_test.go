@@ -107,3 +107,23 @@ func fusedRun(workgroups, cluster int) *trace.Run {
 	}
 	return b.Finish(trace.Options{Name: "fused", Simulated: true})
 }
+
+// pairRun is a GEMM of two workgroups and an all-to-all that starts after a gap, as operations 1 and 2.
+func pairRun(name string, longer trace.Time) *trace.Run {
+	b := new(trace.Builder)
+	rank := b.AddRank(trace.Rank{World: 1})
+	gemm := b.AddKernel(trace.Kernel{Comm: trace.None, Op: trace.None, Origin: 1})
+	comm := b.AddComm(trace.Comm{Op: trace.AllToAll, Group: trace.None, Peer: trace.None})
+	nccl := b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Origin: 2})
+	span := func(k trace.Kind, lane trace.LaneID, parent trace.SpanID, attr int32, start, end trace.Time) trace.SpanID {
+		return b.Add(trace.Span{Start: start, End: end, Name: b.Intern("gemm"), Lane: lane, Parent: parent, Attr: attr, Kind: k})
+	}
+	parent := span(trace.Compute, queue(b, rank, 7), trace.None, gemm, 1000, 61_000)
+	span(trace.Collective, queue(b, rank, 20), trace.None, nccl, 65_000, 91_000+longer)
+	for wg := range 2 {
+		lane := b.Lane(trace.Lane{Kind: trace.Persistent, Rank: rank, ID: int64(wg), Peer: trace.None})
+		attr := b.AddWorkgroup(trace.WorkgroupAttr{ID: int32(wg), Persistent: int32(wg), Peer: trace.None, Row: trace.None, Col: trace.None})
+		span(trace.Workgroup, lane, parent, attr, 1000, 61_000)
+	}
+	return b.Finish(trace.Options{Name: name, Simulated: true})
+}

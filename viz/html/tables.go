@@ -1,6 +1,8 @@
 package html
 
 import (
+	"cmp"
+	"html/template"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
@@ -12,12 +14,16 @@ type cells struct {
 	Title, Note string
 	Columns     []Column
 	Cells       [][]cell
+	Drawing     template.HTML
 }
 
 type cell struct{ Text, Class string }
 
 func (t Table) cells() cells {
 	c := cells{Title: t.Title, Note: t.Note, Columns: t.Columns}
+	if t.Drawing != nil {
+		c.Drawing = template.HTML(t.Drawing.Inline())
+	}
 	for _, row := range t.Rows {
 		line := make([]cell, len(row))
 		for i, text := range row {
@@ -38,17 +44,22 @@ func (r Report) strategyCells() *cells {
 	}
 	used := r.used(parts())
 	c := &cells{Columns: []Column{{"strategy", false}}}
+	if r.Base != "" {
+		c.Columns[0].Name = "run"
+	}
 	if r.parametrized() {
 		c.Columns = append(c.Columns, Column{"parameters", false})
 	}
 	c.Columns = append(c.Columns, Column{"time", true})
 	if r.Captured > 0 {
-		c.Columns = append(c.Columns, Column{"against captured", true})
+		c.Columns = append(c.Columns, Column{"against " + cmp.Or(r.Base, "captured"), true})
 	}
 	for _, p := range used {
 		c.Columns = append(c.Columns, Column{p.Label, true})
 	}
-	c.Columns = append(c.Columns, Column{"time breakdown", false})
+	if r.noted() {
+		c.Columns = append(c.Columns, Column{"time breakdown", false})
+	}
 	for _, b := range r.Strategies {
 		c.Cells = append(c.Cells, r.strategyRow(b, used))
 	}
@@ -67,6 +78,9 @@ func (r Report) strategyRow(b Bar, used []part) []cell {
 	for _, p := range used {
 		row = append(row, cell{duration(p.of(b)), "number"})
 	}
+	if !r.noted() {
+		return row
+	}
 	note := b.Note
 	if b.Bound {
 		note = "a bound, no schedule need reach it"
@@ -76,6 +90,10 @@ func (r Report) strategyRow(b Bar, used []part) []cell {
 
 func (r Report) parametrized() bool {
 	return slices.ContainsFunc(r.Strategies, func(b Bar) bool { return b.Params != "" })
+}
+
+func (r Report) noted() bool {
+	return slices.ContainsFunc(r.Strategies, func(b Bar) bool { return b.Note != "" || b.Bound })
 }
 
 func (r Report) mood(b Bar) string {

@@ -1,6 +1,7 @@
 package html
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -14,23 +15,27 @@ import (
 func (r Report) workgroups(d *dictionary) (*panel, error) {
 	p := &panel{RowHeight: 15, FirstRows: 16}
 	for rank := range r.ranks() {
-		parts := r.Parts
-		if parts == nil {
-			parts = layout.PartsOf(r.layoutViews(), rank)
-		}
-		for _, part := range parts {
+		for _, part := range r.partsOn(rank) {
 			r.compared(p, rank, part, d)
 		}
 	}
 	if len(p.Sections) == 0 {
 		p.FirstRows = 32
-		r.captured(p, d)
+		r.figures11(func(run int, t *layout.Timeline) { p.Sections = append(p.Sections, r.figure(t, run, d)) }, -1)
 	}
 	p.Shown = r.firstShown()
 	if len(p.Sections) > 0 {
 		p.Pick, p.Kernel = p.Sections[0].Group, p.Sections[0].Kernel
 	}
 	return p.finish(d)
+}
+
+// partsOn are the parts of the step that runs are compared on.
+func (r Report) partsOn(rank int32) []layout.Part {
+	if r.Parts != nil {
+		return r.Parts
+	}
+	return layout.PartsOf(r.layoutViews(), rank)
 }
 
 // ranks is the largest number of ranks of a run.
@@ -66,11 +71,12 @@ func (r Report) compared(p *panel, rank int32, part layout.Part, d *dictionary) 
 		s.Kernel, s.End, s.Time = part.Name, t.End, layout.Short(t.End)
 		s.Title = v.Name + " · " + layout.Short(t.End)
 		if len(sections) > 0 {
-			s.Title += fmt.Sprintf(", %s against %s", percent(float64(t.End)/float64(sections[0].End)-1), sections[0].Name)
+			s.Title += fmt.Sprintf(", %s against %s", difference(t.End, sections[0].End), sections[0].Name)
 		}
-		if gaps := t.Rows[0].Gaps; gaps != "" {
-			s.Title += " · " + gaps
+		for _, g := range t.Rows[0].Largest {
+			s.Gaps = append(s.Gaps, gapLabel{g.From + t.Offset(0), g.To + t.Offset(0), g.Class.CSS(), g.String()})
 		}
+		slices.SortFunc(s.Gaps, func(a, b gapLabel) int { return cmp.Compare(a.From, b.From) })
 		nth := 0
 		for i := range t.Rows {
 			switch t.Rows[i].Kind {
@@ -92,6 +98,15 @@ func (r Report) compared(p *panel, rank int32, part layout.Part, d *dictionary) 
 	}
 }
 
+// difference is how much longer a time is than another: "+1.2 %, +30.00 µs".
+func difference(t, than trace.Time) string {
+	sign := "+"
+	if t < than {
+		sign = "−"
+	}
+	return fmt.Sprintf("%s, %s%s", percent(float64(t)/float64(than)-1), sign, layout.Short(max(t-than, than-t)))
+}
+
 // kernelRow is a kernel or copy above its workgroups.
 func kernelRow(t *layout.Timeline, i int, d *dictionary) row {
 	id := t.Rows[i].Spans[0]
@@ -99,14 +114,14 @@ func kernelRow(t *layout.Timeline, i int, d *dictionary) row {
 	return row{Label: t.Rows[i].Label, Cluster: true, spans: []segment{{s.Start + shift, s.End + shift, uint8(t.Class(i, id)), d.name(t.Run(i).NameOf(s)), 0}}}
 }
 
-// captured adds Figure 11 of every rank of every run that has workgroups.
-func (r Report) captured(p *panel, d *dictionary) {
+// figures11 emits Figure 11 of every rank of every run that has workgroups, with so many rows.
+func (r Report) figures11(emit func(run int, t *layout.Timeline), rows int) {
 	for run, n := range r.Runs {
 		senders := senders(n.Run)
 		for rank := range n.Run.Ranks {
-			f := layout.Figure{Rank: int32(rank), Kernel: senders[rank], Cluster: n.Cluster, Rows: -1}
+			f := layout.Figure{Rank: int32(rank), Kernel: senders[rank], Cluster: n.Cluster, Rows: rows}
 			if t, err := layout.Figure11(layout.View{Run: n.Run}, f); err == nil { // else this rank has no workgroups
-				p.Sections = append(p.Sections, r.figure(t, run, d))
+				emit(run, t)
 			}
 		}
 	}
@@ -185,7 +200,7 @@ func workgroupRow(t *layout.Timeline, i int, d *dictionary) row {
 	add := func(to *[]segment, id trace.SpanID, kind uint8, from, until trace.Time) {
 		*to = append(*to, segment{from + shift, until + shift, kind, d.name(workgroupText(run, id)), tile(run, id)})
 	}
-	flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
+	layout.Flatten(run, t.Rows[i].Spans, func(id trace.SpanID, from, to trace.Time) {
 		if from == to && run.Spans[id].Kind != trace.Workgroup {
 			return // a mark shows it
 		}

@@ -56,6 +56,15 @@ var inks = [numClasses]Ink{
 	Vacant:  {Name: "idle", RGB: 0xBDBDBD, Ansi: 250, Basic: 7, Letter: '-', Shade: '·'},
 }
 
+// A ClassSet is some classes; the zero value stands for all.
+type ClassSet uint16
+
+// With is the set and a class.
+func (s ClassSet) With(c Class) ClassSet { return s | 1<<c }
+
+// Has reports whether a class is in the set.
+func (s ClassSet) Has(c Class) bool { return s == 0 || s&(1<<c) != 0 }
+
 // Classes lists every class but Idle, in the order of a legend.
 func Classes() []Class {
 	return []Class{Local, Remote, Store, Put, Wait, Overlap, Comm, Copy, Host, Memory, Marker, Vacant}
@@ -73,6 +82,20 @@ func (c Class) String() string { return c.Ink().Name }
 
 // CSS is the class's colour as a style sheet writes it.
 func (c Class) CSS() string { return fmt.Sprintf("#%06x", c.Ink().RGB) }
+
+// Height is the share of a row's height that the class is drawn with. With the letter it
+// tells classes apart without colour.
+func (c Class) Height() float64 {
+	switch c {
+	case Wait, Vacant:
+		return 0.4
+	case Store, Copy:
+		return 0.75
+	case Marker:
+		return 0.6
+	}
+	return 1
+}
 
 // classify finds the class of every span of a run.
 func classify(r *trace.Run) []Class {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -85,9 +86,13 @@ func Compared(views []View, rank int32, p Part, most int) (*Timeline, error) {
 			label += fmt.Sprintf("  %+.1f %%", 100*float64(end-start-first)/float64(first))
 		}
 		states := newStrip(v)
-		t.addPart(Row{
-			Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None, Gaps: states.largestGaps(rank, start, end, 3),
-		}, kernels, most)
+		heading := Row{Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None, Largest: states.largestGaps(rank, start, end, 3)}
+		var gaps []string
+		for _, g := range heading.Largest {
+			gaps = append(gaps, g.String())
+		}
+		heading.Gaps = strings.Join(gaps, "; ")
+		t.addPart(heading, kernels, most)
 		t.End = max(t.End, end-start)
 	}
 	if len(t.Views) == 0 {

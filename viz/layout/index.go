@@ -3,23 +3,35 @@ package layout
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/overlapse/overlapse/trace"
 )
 
-// stride is the number of spans between two stored running sums: a power of two
-// that makes the sums cost about as much memory as the ids.
-const stride = 64
+// stride is the number of spans of a block. Less makes Merge read fewer spans and the sums
+// of blocks take more memory: at 16 they take as much as the ids of the spans.
+const stride = 16
 
-// An index answers how much time of each class a row has before a time.
+// An index answers how much time of each class a row has before a time. Its blocks are
+// dense arrays, so that a time is found without reading spans, which lie far apart.
 type index struct {
-	ends             []trace.SpanID // the row's spans by drawn end; the row's own slice where the orders agree
-	started, stopped []sums         // over the first 1·stride, 2·stride, ... spans of each order
-	reach            []trace.Time   // the latest drawn end of those same spans, by start
+	ends    []trace.SpanID // the row's spans by drawn end; the row's own slice where the orders agree
+	classes []Class        // that occur on the row, ascending; sums are by their position here
+	started blocks         // of the row's spans by start
+	stopped blocks         // of ends
+	reach   []trace.Time   // the latest drawn end in the blocks up to each, by start
 }
 
-// sums counts spans and adds up times, by class. Times wrap around where a run
-// has very many spans; differences of sums are right all the same.
+// blocks are every stride spans of an order; an incomplete one at the end is left out.
+// Times wrap around where a run has very many spans; differences of sums are right all the
+// same.
+type blocks struct {
+	last  []trace.Time // by block: the start, or the drawn end, of its last span
+	count []int32      // by block and class: spans up to its end
+	time  []trace.Time // likewise: the sum of their starts or ends
+}
+
+// sums counts spans and adds up times, by position of the class on the row.
 type sums struct {
 	n  [numClasses]int32
 	at [numClasses]trace.Time
@@ -33,37 +45,87 @@ func newIndex(r *trace.Run, classes []Class, spans []trace.SpanID) index {
 	byEnd := func(a, b trace.SpanID) int {
 		return cmp.Or(cmp.Compare(drawnEnd(&r.Spans[a]), drawnEnd(&r.Spans[b])), cmp.Compare(a, b))
 	}
-	kept := len(spans) / stride
-	ix := index{ends: spans, started: make([]sums, 0, kept), stopped: make([]sums, 0, kept), reach: make([]trace.Time, 0, kept)}
+	ix := index{ends: spans}
 	if !slices.IsSortedFunc(spans, byEnd) {
 		ix.ends = slices.Clone(spans)
 		slices.SortFunc(ix.ends, byEnd)
 	}
+	ix.setClasses(r, classes, spans)
+	kept := len(spans) / stride
+	ix.started, ix.stopped = newBlocks(kept, len(ix.classes)), newBlocks(kept, len(ix.classes))
+	ix.reach = make([]trace.Time, 0, kept)
+	at := ix.positions()
 	var begun, over sums
 	reach := -trace.Infinity
-	for i := range spans {
-		reach = max(reach, drawnEnd(&r.Spans[spans[i]]))
-		begun.add(r, classes, spans[i], r.Spans[spans[i]].Start)
-		over.add(r, classes, ix.ends[i], r.Spans[ix.ends[i]].End)
+	for i := range kept * stride {
+		start, end := &r.Spans[spans[i]], &r.Spans[ix.ends[i]]
+		reach = max(reach, drawnEnd(start))
+		begun.add(r, classes, &at, spans[i], start.Start, 1)
+		over.add(r, classes, &at, ix.ends[i], end.End, 1)
 		if (i+1)%stride == 0 {
-			ix.started = append(ix.started, begun)
-			ix.stopped = append(ix.stopped, over)
+			ix.started.add(&begun, start.Start, len(ix.classes))
+			ix.stopped.add(&over, drawnEnd(end), len(ix.classes))
 			ix.reach = append(ix.reach, reach)
 		}
 	}
 	return ix
 }
 
-// add counts a span that starts, or ends, at the time. A phase takes its time
+// setClasses lists the classes of spans, and of the workgroups that their time is taken from.
+func (ix *index) setClasses(r *trace.Run, classes []Class, spans []trace.SpanID) {
+	var has [numClasses]bool
+	for _, id := range spans {
+		has[classes[id]] = true
+		if r.Spans[id].Kind.InKernel() {
+			if p := within(r, id); p != trace.None {
+				has[classes[p]] = true
+			}
+		}
+	}
+	for c := range numClasses {
+		if has[c] {
+			ix.classes = append(ix.classes, c)
+		}
+	}
+}
+
+// positions are the positions of classes in sums.
+func (ix *index) positions() (at [numClasses]uint8) {
+	for i, c := range ix.classes {
+		at[c] = uint8(i)
+	}
+	return at
+}
+
+func newBlocks(n, classes int) blocks {
+	return blocks{make([]trace.Time, 0, n), make([]int32, 0, n*classes), make([]trace.Time, 0, n*classes)}
+}
+
+func (b *blocks) add(s *sums, last trace.Time, classes int) {
+	b.last = append(b.last, last)
+	b.count = append(b.count, s.n[:classes]...)
+	b.time = append(b.time, s.at[:classes]...)
+}
+
+// upTo are the sums of the first n blocks.
+func (b *blocks) upTo(n, classes int) (s sums) {
+	if n > 0 {
+		copy(s.n[:], b.count[(n-1)*classes:n*classes])
+		copy(s.at[:], b.time[(n-1)*classes:n*classes])
+	}
+	return s
+}
+
+// add counts a span n times that starts, or ends, at the time. A phase takes its time
 // away from the workgroup that it is a part of.
-func (s *sums) add(r *trace.Run, classes []Class, id trace.SpanID, at trace.Time) {
-	c := classes[id]
-	s.n[c]++
-	s.at[c] += at
+func (s *sums) add(r *trace.Run, classes []Class, at *[numClasses]uint8, id trace.SpanID, time trace.Time, n int32) {
+	c := at[classes[id]]
+	s.n[c] += n
+	s.at[c] += time * trace.Time(n)
 	if p := within(r, id); p != trace.None {
-		c := classes[p]
-		s.n[c]--
-		s.at[c] -= at
+		c := at[classes[p]]
+		s.n[c] -= n
+		s.at[c] -= time * trace.Time(n)
 	}
 }
 
@@ -84,38 +146,43 @@ func within(r *trace.Run, id trace.SpanID) trace.SpanID {
 type cursor struct {
 	run           *trace.Run
 	classes       []Class
+	only          ClassSet
+	present       []Class           // on the row
+	at            [numClasses]uint8 // position of a class in sums
 	starts, stops tallier
 	edge
 }
 
 // An edge is a place on a row.
 type edge struct {
-	at     trace.Time
+	time   trace.Time
 	begun  int                    // spans that start before it
 	over   int                    // spans that are drawn to end at or before it
-	spent  [numClasses]trace.Time // F: the time of each class before it
+	spent  [numClasses]trace.Time // F: the time of each class before it, by position
 	summed bool                   // spent is known
 }
 
 func (t *Timeline) cursor(row int) cursor {
 	r := &t.Rows[row]
 	run, classes := t.spansOf(r)
-	c := cursor{run: run, classes: classes}
-	c.starts = tallier{order: r.Spans, kept: r.index.started}
-	c.stops = tallier{order: r.index.ends, kept: r.index.stopped, ends: true}
-	c.at = -trace.Infinity
+	c := cursor{run: run, classes: classes, present: r.index.classes, at: r.index.positions()}
+	c.starts = tallier{order: r.Spans, blocks: &r.index.started}
+	c.stops = tallier{order: r.index.ends, blocks: &r.index.stopped, ends: true}
+	c.time = -trace.Infinity
 	return c
 }
 
 // seek moves to a time not before the last one.
 func (c *cursor) seek(at trace.Time) {
-	if at == c.at {
+	if at == c.time {
 		return
 	}
-	c.at, c.summed = at, false
+	c.time, c.summed = at, false
 	spans, starts, ends := c.run.Spans, c.starts.order, c.stops.order
-	c.begun = gallop(c.begun, len(starts), func(i int) bool { return spans[starts[i]].Start >= at })
-	c.over = gallop(c.over, len(ends), func(i int) bool { return drawnEnd(&spans[ends[i]]) > at })
+	lo, hi := c.starts.block(c.begun, at)
+	c.begun = lo + sort.Search(hi-lo, func(i int) bool { return spans[starts[lo+i]].Start >= at })
+	lo, hi = c.stops.block(c.over, at+1)
+	c.over = lo + sort.Search(hi-lo, func(i int) bool { return drawnEnd(&spans[ends[lo+i]]) > at })
 }
 
 // sum fills in what the edge lacks.
@@ -124,38 +191,55 @@ func (c *cursor) sum(e *edge) {
 		return
 	}
 	begun, over := c.starts.first(c, e.begun), c.stops.first(c, e.over)
-	for k := range e.spent {
-		e.spent[k] = trace.Time(begun.n[k]-over.n[k])*e.at - (begun.at[k] - over.at[k])
+	for k := range c.present {
+		e.spent[k] = trace.Time(begun.n[k]-over.n[k])*e.time - (begun.at[k] - over.at[k])
 	}
 	e.summed = true
 }
 
 // A tallier adds up the first spans of an order, from the last answer or from
-// a kept sum, whichever is nearer.
+// a block, whichever is nearer.
 type tallier struct {
-	order []trace.SpanID
-	kept  []sums
-	ends  bool // ordered by end; else by start
-	n     int
-	sums  sums // over order[:n]
+	order  []trace.SpanID
+	blocks *blocks
+	ends   bool // ordered by end; else by start
+	n      int
+	sums   sums // over order[:n]
+}
+
+// block is where in the order, from position from on, the first span whose time is at
+// least so late is: in [lo, hi), or at hi.
+func (t *tallier) block(from int, at trace.Time) (lo, hi int) {
+	last := t.blocks.last
+	b := gallop(min(from/stride, len(last)), len(last), func(i int) bool { return last[i] >= at })
+	return max(from, b*stride), min((b+1)*stride, len(t.order))
 }
 
 func (t *tallier) first(c *cursor, n int) *sums {
-	if base := n / stride * stride; n < t.n || t.n < base {
-		t.n, t.sums = base, sums{}
-		if base > 0 {
-			t.sums = t.kept[base/stride-1]
-		}
+	base := n / stride
+	if n%stride > stride/2 && base < len(t.blocks.last) {
+		base++
+	}
+	if near := max(n-base*stride, base*stride-n); n < t.n || n-t.n > near {
+		t.n, t.sums = base*stride, t.blocks.upTo(base, len(c.present))
 	}
 	for ; t.n < n; t.n++ {
-		id := t.order[t.n]
-		at := c.run.Spans[id].Start
-		if t.ends {
-			at = c.run.Spans[id].End
-		}
-		t.sums.add(c.run, c.classes, id, at)
+		t.count(c, t.order[t.n], 1)
+	}
+	for t.n > n {
+		t.n--
+		t.count(c, t.order[t.n], -1)
 	}
 	return &t.sums
+}
+
+// count adds a span, or takes it away.
+func (t *tallier) count(c *cursor, id trace.SpanID, n int32) {
+	at := c.run.Spans[id].Start
+	if t.ends {
+		at = c.run.Spans[id].End
+	}
+	t.sums.add(c.run, c.classes, &c.at, id, at, n)
 }
 
 // gallop is the first i in [lo, n) for which ok holds, or n. It looks near lo first.

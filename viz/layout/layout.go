@@ -7,7 +7,7 @@
 //
 // A Timeline is a tree of rows in the order they are drawn: runs, ranks, and
 // under each rank its annotations, queues, engines, links, workgroups and host
-// threads. It keeps 8 to 12 bytes a span and row, never a copy of a span.
+// threads. It keeps 8 to 14 bytes a span and row, never a copy of a span.
 //
 // Merge is exact at every zoom, and its cost depends on the number of cells and
 // not on the number of spans in them. It needs for each row
@@ -15,7 +15,7 @@
 //	F(t) = time of each class before t = Σ over spans begun (t − start) − Σ over spans ended (t − end)
 //
 // which two running sums give, one over the spans by start and one over them
-// by end, kept at every 64th span. A cell is F at its right edge minus F at its
+// by end, kept for blocks of 16 spans with the times that the blocks end at. A cell is F at its right edge minus F at its
 // left. Nothing in this assumes that the spans of a row are disjoint, so the
 // row of a collapsed heading is merged the same way from all that is below it.
 //
@@ -88,7 +88,10 @@ type Row struct {
 	After  int          // the first row that is no descendant: descendants are Rows[i+1 : After]
 	Lanes  int          // lanes that a full cell represents: those of a group, the ranks of a run; else 1
 	Detail bool         // hidden by default
-	Gaps   string       // of the heading of a run in Compared: the largest intervals without computation
+	Gaps   string       // of the heading of a run in Compared: Largest as text
+
+	// Largest are the largest intervals without computation, of the heading of a run in Compared.
+	Largest []Interval
 
 	// Spans by start, each after the span it nests in. On a lane they nest or
 	// are disjoint; on a heading they overlap.
@@ -104,6 +107,16 @@ type Row struct {
 
 // Leaf reports whether the row has no rows below it.
 func (t *Timeline) Leaf(row int) bool { return t.Rows[row].After == row+1 }
+
+// An Interval is a stretch of a rank's time in one state, in the run's time.
+type Interval struct {
+	From, To trace.Time
+	Class    Class
+	Name     string // "exposed communication", "idle: flag"
+}
+
+// String is the interval with its length: "idle: flag 21.00 µs".
+func (i Interval) String() string { return i.Name + " " + Short(i.To-i.From) }
 
 // A RowKind is the kind of a row.
 type RowKind uint8
@@ -172,17 +185,22 @@ func (t *Timeline) Class(row int, id trace.SpanID) Class {
 	return classes[id]
 }
 
+// HasClass reports whether spans of some of the classes are on a row.
+func (t *Timeline) HasClass(row int, set ClassSet) bool {
+	return slices.ContainsFunc(t.Rows[row].index.classes, set.Has)
+}
+
 // Present lists the classes and the marks that occur on the rows, in the order of a legend.
 func (t *Timeline) Present() ([]Class, []MarkKind) {
 	var class [numClasses]bool
 	var mark [NumMarks]bool
-	for _, row := range t.Rows {
+	for i := range t.Rows {
+		row := &t.Rows[i]
 		if row.Kind < LaneRow && !row.Strip {
 			continue
 		}
-		_, classes := t.spansOf(&row)
-		for _, id := range row.Spans {
-			class[classes[id]] = true
+		for _, c := range row.index.classes {
+			class[c] = true
 		}
 		for _, m := range row.Marks {
 			mark[m.Kind] = true

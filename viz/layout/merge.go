@@ -19,16 +19,42 @@ type Cell struct {
 // shows the nanosecond that it lies in. No span is lost: whatever it shares a
 // cell with, the cell's Hits count it.
 func (t *Timeline) Merge(dst []Cell, row int, from, to trace.Time, cells int) []Cell {
-	r := &t.Rows[row]
-	shift := t.Views[r.View].Offset
-	w := Window{From: from - shift, To: to - shift}
-	c := t.cursor(row)
-	for i := range cells {
+	return t.MergeOf(dst, row, from, to, cells, 0)
+}
+
+// MergeOf is Merge of some classes: a cell in which they take no time is empty, another
+// has the share and the class of their time only.
+func (t *Timeline) MergeOf(dst []Cell, row int, from, to trace.Time, cells int, of ClassSet) []Cell {
+	c, w := t.cursor(row), Window{From: from - t.Offset(row), To: to - t.Offset(row)}
+	c.only = of
+	return c.merge(dst, w, 0, cells, cells, t.Rows[row].Lanes)
+}
+
+// Refine appends to dst by cells for each cell of a row that MergeOf gave for the window:
+// what it gives for by times as many. Those of cells that need none are zero.
+func (t *Timeline) Refine(dst []Cell, row int, from, to trace.Time, merged []Cell, by int, of ClassSet, needed func(Cell) bool) []Cell {
+	c, w := t.cursor(row), Window{From: from - t.Offset(row), To: to - t.Offset(row)}
+	c.only = of
+	for i, cell := range merged {
+		if needed(cell) {
+			dst = c.merge(dst, w, by*i, by*(i+1), by*len(merged), t.Rows[row].Lanes)
+			continue
+		}
+		for range by {
+			dst = append(dst, Cell{})
+		}
+	}
+	return dst
+}
+
+// merge appends cells first to end-1 of so many.
+func (c *cursor) merge(dst []Cell, w Window, first, end, cells, lanes int) []Cell {
+	for i := first; i < end; i++ {
 		c.seek(w.Edge(i, cells))
 		left := c.edge
-		c.seek(max(w.Edge(i+1, cells), left.at+1))
-		dst = append(dst, c.cell(&left, r.Lanes))
-		if c.at > w.Edge(i+1, cells) {
+		c.seek(max(w.Edge(i+1, cells), left.time+1))
+		dst = append(dst, c.cell(&left, lanes))
+		if c.time > w.Edge(i+1, cells) {
 			c.edge = left
 		}
 	}
@@ -45,17 +71,23 @@ func (c *cursor) cell(left *edge, lanes int) Cell {
 	c.sum(&c.edge)
 	var best Class
 	var most, busy trace.Time
-	for k := range numClasses {
+	for k, class := range c.present {
+		if !c.only.Has(class) {
+			continue
+		}
 		d := c.spent[k] - left.spent[k]
 		busy += d
 		if d > most {
-			best, most = k, d
+			best, most = class, d
 		}
+	}
+	if most == 0 && c.only != 0 {
+		return Cell{}
 	}
 	if most == 0 { // spans of no length, which all begin here
 		best = c.classes[c.starts.order[left.begun]]
 	}
-	share := float32(busy) / (float32(c.at-left.at) * float32(lanes))
+	share := float32(busy) / (float32(c.time-left.time) * float32(lanes))
 	return Cell{Class: best, Busy: min(1, share), Hits: int32(hits)}
 }
 
@@ -74,8 +106,8 @@ func (t *Timeline) Tally(row int, from, to trace.Time) Tally {
 	c.sum(&left)
 	c.sum(&c.edge)
 	tally := Tally{Hits: c.begun - left.over}
-	for k := range numClasses {
-		tally.Time[k] = c.spent[k] - left.spent[k]
+	for k, class := range c.present {
+		tally.Time[class] = c.spent[k] - left.spent[k]
 	}
 	return tally
 }

@@ -16,10 +16,11 @@ func TestMergeNaive(t *testing.T) {
 		for row := range tl.Rows {
 			w := randomWindow(t, tl)
 			cells := rapid.IntRange(1, 40).Draw(t, "cells")
-			got := tl.Merge(nil, row, w.From, w.To, cells)
+			of := ClassSet(rapid.SampledFrom([]int{0, 1 << Local, 1<<Comm | 1<<Remote, 1 << Wait}).Draw(t, "classes"))
+			got := tl.MergeOf(nil, row, w.From, w.To, cells, of)
 			for i, g := range got {
 				a, b := w.Edge(i, cells), w.Edge(i+1, cells)
-				want := naiveCell(tl, row, a, max(b, a+1))
+				want := naiveCell(tl, row, a, max(b, a+1), of)
 				if g.Class != want.Class || g.Hits != want.Hits || math.Abs(float64(g.Busy-want.Busy)) > 1e-5 {
 					t.Fatalf("row %d %q cell %d [%d, %d): %+v, want %+v", row, tl.Rows[row].Label, i, a, b, g, want)
 				}
@@ -29,7 +30,7 @@ func TestMergeNaive(t *testing.T) {
 }
 
 // naiveCell adds up what spans cover of [a, b), one after the other.
-func naiveCell(tl *Timeline, row int, a, b trace.Time) Cell {
+func naiveCell(tl *Timeline, row int, a, b trace.Time, of ClassSet) Cell {
 	r, shift := tl.Run(row), tl.Offset(row)
 	var at [numClasses]trace.Time
 	var c Cell
@@ -52,10 +53,16 @@ func naiveCell(tl *Timeline, row int, a, b trace.Time) Cell {
 	}
 	var busy trace.Time
 	for k, d := range at {
+		if !of.Has(Class(k)) {
+			continue
+		}
 		busy += d
 		if d > 0 && (c.Class == Idle || d > at[c.Class]) {
 			c.Class = Class(k)
 		}
+	}
+	if busy == 0 && of != 0 {
+		return Cell{}
 	}
 	if busy == 0 {
 		c.Class = first

@@ -3,6 +3,7 @@ package layout
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/overlapse/overlapse/trace"
@@ -243,9 +244,28 @@ func (t *Timeline) closeOver(heading int, pick func(*Row) bool) {
 	}
 	h.Spans = slices.Concat(lists...)
 	h.Lanes = max(h.Lanes, 1)
-	slices.Sort(h.Spans) // ids are in the order of starts
 	run, classes := t.spansOf(h)
+	sortIDs(h.Spans, len(run.Spans)) // ids are in the order of starts
 	h.index = newIndex(run, classes, h.Spans)
+}
+
+// sortIDs sorts different ids below n. Of many of them it is quicker to mark each.
+func sortIDs(ids []trace.SpanID, n int) {
+	if len(ids) < n/64 {
+		slices.Sort(ids)
+		return
+	}
+	marks := make([]uint64, n/64+1)
+	for _, id := range ids {
+		marks[id/64] |= 1 << (id % 64)
+	}
+	at := 0
+	for i, word := range marks {
+		for ; word != 0; word &= word - 1 {
+			ids[at] = trace.SpanID(64*i + bits.TrailingZeros64(word))
+			at++
+		}
+	}
 }
 
 // spansByLane lists each lane's spans by start. The lists share one array.

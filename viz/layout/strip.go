@@ -3,7 +3,6 @@ package layout
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -26,26 +25,22 @@ type strip struct {
 	ranks   [][]trace.SpanID // by rank row
 }
 
-// largestGaps describes the largest intervals of a rank in [from, to) without computation:
-// "exposed communication 437.0 µs; idle: flag 21.00 µs", at most n.
-func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) string {
+// largestGaps are the n largest intervals of a rank in [from, to) without computation,
+// largest first.
+func (s *strip) largestGaps(rank int32, from, to trace.Time, n int) []Interval {
 	if s.run == nil || int(rank) >= len(s.ranks) {
-		return ""
+		return nil
 	}
-	var found []trace.Span
+	var found []Interval
 	for _, id := range s.ranks[rank] {
 		x := s.run.Spans[id]
-		x.Start, x.End = max(x.Start, from), min(x.End, to)
-		if c := s.classes[id]; x.Start < x.End && c != Local && c != Overlap {
-			found = append(found, x)
+		gap := Interval{max(x.Start, from), min(x.End, to), s.classes[id], s.run.NameOf(x)}
+		if gap.From < gap.To && gap.Class != Local && gap.Class != Overlap {
+			found = append(found, gap)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b trace.Span) int { return cmp.Compare(b.Dur(), a.Dur()) })
-	var words []string
-	for _, x := range found[:min(n, len(found))] {
-		words = append(words, s.run.NameOf(x)+" "+Short(x.Dur()))
-	}
-	return strings.Join(words, "; ")
+	slices.SortStableFunc(found, func(a, b Interval) int { return cmp.Compare(b.To-b.From, a.To-a.From) })
+	return found[:min(n, len(found))]
 }
 
 // reasons are the gaps.
@@ -62,6 +57,10 @@ type Edge = overlap.Edge
 
 // Edges finds the edges of a run by To, at most most of each kind.
 func Edges(v View, most int) []Edge { return overlap.Edges(v.Run, v.reasons(), most) }
+
+// CriticalPath is the critical path of a run from the first start to the last end of device
+// work: its steps follow each other without holes, in the run's time.
+func CriticalPath(v View) overlap.Path { return overlap.CriticalPath(v.Run, v.reasons()) }
 
 func newStrip(v View) strip {
 	s := strip{run: &trace.Run{Name: v.Run.Name, Simulated: true, Names: []string{""}, Ranks: v.Run.Ranks}, ranks: make([][]trace.SpanID, len(v.Run.Ranks))}

@@ -55,6 +55,7 @@ func (w Window) Zoom(factor float64, around trace.Time, bounds Window, shortest 
 
 // Pan moves the window by a time, inside bounds.
 func (w Window) Pan(by trace.Time, bounds Window) Window {
+	by = max(-bounds.Len(), min(by, bounds.Len())) // further is outside anyway, and may overflow
 	return Window{w.From + by, w.To + by}.inside(bounds)
 }
 

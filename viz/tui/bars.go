@@ -1,6 +1,10 @@
 package tui
 
 import (
+	"runtime"
+	"slices"
+	"sync"
+
 	"github.com/gdamore/tcell/v2"
 
 	"github.com/overlapse/overlapse/viz/layout"
@@ -16,45 +20,59 @@ var (
 // cell shows how much time they take and the class of most of it.
 const few = 4
 
-// bars draws the cells of a row into [x, x+w) and returns them.
-func (m *Model) bars(c canvas, x, y, w int, p *page, row int) []layout.Cell {
-	win := *p.window
-	m.cells = p.t.Merge(m.cells[:0], row, win.From, win.To, w)
-	if c.patterns() {
-		for i, cell := range m.cells {
-			c.Put(x+i, y, c.letter(cell), c.ink(cell.Class))
-		}
-		return m.cells
+// A bar is the cells of a row, and eight steps of time for those that need them.
+type bar struct{ cells, fine []layout.Cell }
+
+// merge computes the bars of rows side by side: of a run of ten million spans, reading them
+// takes most of a frame.
+func (m *Model) merge(p *page, rows []int, w int, patterns bool) {
+	m.bars = slices.Grow(m.bars[:0], len(rows))[:len(rows)]
+	work := make(chan int, len(rows))
+	for i := range rows {
+		work <- i
 	}
-	if at := &p.t.Rows[row]; (at.Kind >= layout.LaneRow || at.Strip && at.Kind == layout.RankHeading) && hasEdges(m.cells) {
-		m.fine = p.t.Merge(m.fine[:0], row, win.From, win.To, 8*w)
-	} else {
-		m.fine = m.fine[:0]
+	close(work)
+	var wait sync.WaitGroup
+	for range min(len(rows), runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for i := range work {
+				m.bars[i].merge(p, rows[i], w, patterns)
+			}
+		})
 	}
-	for i, cell := range m.cells {
+	wait.Wait()
+}
+
+func (b *bar) merge(p *page, row, w int, patterns bool) {
+	win, at := *p.window, &p.t.Rows[row]
+	b.cells, b.fine = p.t.MergeOf(b.cells[:0], row, win.From, win.To, w, p.filter.classes), b.fine[:0]
+	if !patterns && (at.Kind >= layout.LaneRow || at.Strip && at.Kind == layout.RankHeading) {
+		b.fine = p.t.Refine(b.fine, row, win.From, win.To, b.cells, 8, p.filter.classes, hasEdges)
+	}
+}
+
+// drawBar draws the cells of a row from x on.
+func (c canvas) drawBar(b *bar, x, y int) {
+	for i, cell := range b.cells {
 		var s string
 		var style tcell.Style
 		switch {
+		case c.patterns():
+			s, style = c.letter(cell), c.ink(cell.Class)
 		case cell.Hits == 0:
 			continue
-		case len(m.fine) > 0 && cell.Hits <= few:
-			s, style = c.edge(m.fine[8*i : 8*i+8])
+		case len(b.fine) > 0 && hasEdges(cell):
+			s, style = c.edge(b.fine[8*i : 8*i+8])
 		default:
 			s, style = c.density(cell)
 		}
 		c.Put(x+i, y, s, style)
 	}
-	return m.cells
 }
 
-// hasEdges reports whether some cell is worth a closer look.
-func hasEdges(cells []layout.Cell) bool {
-	for _, cell := range cells {
-		if cell.Hits > 1 && cell.Hits <= few || cell.Hits == 1 && cell.Busy < 1 {
-			return true
-		}
-	}
-	return false
+// hasEdges reports whether a cell is worth a closer look.
+func hasEdges(cell layout.Cell) bool {
+	return cell.Hits > 1 && cell.Hits <= few || cell.Hits == 1 && cell.Busy < 1
 }
 
 // letter tells classes apart by glyph. In ASCII a small letter is a cell

@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -19,9 +20,9 @@ type region struct{ y, h int }
 // regions are the parts of the surface, from top to bottom. What there is no
 // room for has no height; rows are left out last.
 type regions struct {
-	width                                       int
-	labels                                      int // columns of labels, before the cells
-	header, axis, rows, legend, details, status region
+	width                                                       int
+	labels                                                      int // columns of labels, before the cells
+	header, overview, axis, pins, rows, legend, details, status region
 }
 
 func (m *Model) regions() regions {
@@ -34,12 +35,17 @@ func (m *Model) regions() regions {
 	if m.details && h >= 14 {
 		r.details.h = min(8, h/3)
 	}
-	if m.stats && h >= 8 {
+	if (m.stats || m.hits || m.full) && h >= 8 {
 		r.details.h = max(3, h/2-2)
 	}
+	p := m.page()
+	if m.overview && h >= 16 && *p.window != p.bounds {
+		r.overview.h = 1
+	}
+	r.pins.h = min(len(p.pins), h/3)
 	y := 0
-	r.rows.h = max(0, h-r.header.h-r.axis.h-r.status.h-r.legend.h-r.details.h)
-	for _, part := range []*region{&r.header, &r.axis, &r.rows, &r.legend, &r.details, &r.status} {
+	r.rows.h = max(0, h-r.header.h-r.overview.h-r.axis.h-r.pins.h-r.status.h-r.legend.h-r.details.h)
+	for _, part := range []*region{&r.header, &r.overview, &r.axis, &r.pins, &r.rows, &r.legend, &r.details, &r.status} {
 		part.y = y
 		y += part.h
 	}
@@ -76,23 +82,26 @@ func (m *Model) Draw(s Surface) {
 	if r.axis.h > 0 {
 		m.drawAxis(c, p, r)
 	}
-	for i := range r.rows.h {
-		if at := p.top + i; at < len(p.visible) {
-			m.drawRow(c, p, r, r.rows.y+i, p.visible[at], at == p.cursor)
-		}
+	m.drawRows(c, p, r)
+	if r.overview.h > 0 {
+		m.drawOverview(c, p, r)
 	}
 	if r.legend.h > 0 {
 		c.legend(p, r.legend.y, r.width, 1, m.markKinds)
 	}
 	if r.details.h > 0 {
-		if m.stats {
+		switch {
+		case m.hits:
+			m.drawHits(c, p, r)
+		case m.stats:
 			m.drawStats(c, p, r)
-		} else {
+		default:
 			m.drawDetails(c, r)
 		}
 	}
 	if r.status.h > 0 {
 		m.drawStatus(c, p, r)
+		m.drawPalette(c, r)
 	}
 }
 
@@ -216,7 +225,53 @@ func (m *Model) drawAxis(c canvas, p *page, r regions) {
 	}
 }
 
-func (m *Model) drawRow(c canvas, p *page, r regions, y, row int, cursor bool) {
+// drawRows draws the rows that are pinned, and those in view.
+func (m *Model) drawRows(c canvas, p *page, r regions) {
+	pins := p.pins[:min(r.pins.h, len(p.pins))]
+	first := min(p.top, len(p.visible))
+	rows := slices.Concat(pins, p.visible[first:min(first+r.rows.h, len(p.visible))])
+	m.merge(p, rows, r.cells(), c.patterns())
+	for i, row := range rows {
+		if i < len(pins) {
+			m.drawRow(c, p, r, r.pins.y+i, row, &m.bars[i], false)
+			end := c.text(0, r.pins.y+i, r.labels-1, c.pick("•", "*")+strings.TrimLeft(m.label(p, row), " "), c.strong())
+			c.fill(end, r.pins.y+i, r.labels-1, " ", c.plain())
+			continue
+		}
+		at := first + i - len(pins)
+		m.drawRow(c, p, r, r.rows.y+i-len(pins), row, &m.bars[i], at == p.cursor)
+	}
+}
+
+// drawOverview draws the rank of the cursor over the whole axis, and where the window is.
+func (m *Model) drawOverview(c canvas, p *page, r regions) {
+	if len(p.visible) == 0 {
+		return
+	}
+	row := p.row()
+	for p.t.Rows[row].Parent != trace.None && p.t.Rows[row].Kind > layout.RankHeading {
+		row = p.t.Rows[row].Parent
+	}
+	y, w := r.overview.y, r.cells()
+	c.text(0, y, r.labels-1, " "+m.theme.words(clean(p.t.Rows[row].Label)), c.faint())
+	b := bar{cells: p.t.MergeOf(nil, row, p.bounds.From, p.bounds.To, w, p.filter.classes)}
+	c.drawBar(&b, r.labels, y)
+	from, to := p.bounds.Cell(p.window.From, w), p.bounds.Cell(p.window.To-1, w)
+	for x := from; x <= min(to, w-1); x++ {
+		text := c.pick("─", "-")
+		switch {
+		case from == to:
+			text = c.pick("◊", "#")
+		case x == from:
+			text = "["
+		case x == to:
+			text = "]"
+		}
+		c.Put(r.labels+x, y, text, c.over(b.cells[x]).Bold(true).Reverse(c.colors == 0))
+	}
+}
+
+func (m *Model) drawRow(c canvas, p *page, r regions, y, row int, b *bar, cursor bool) {
 	style := c.plain()
 	if p.t.Rows[row].Kind < layout.LaneRow {
 		style = c.strong()
@@ -228,7 +283,7 @@ func (m *Model) drawRow(c canvas, p *page, r regions, y, row int, cursor bool) {
 	if cursor {
 		c.fill(end, y, r.labels-1, " ", style)
 	}
-	m.drawCells(c, p, row, r.labels, y, r.cells())
+	m.drawCells(c, p, row, r.labels, y, b)
 }
 
 func (m *Model) label(p *page, row int) string {
@@ -245,11 +300,12 @@ func (m *Model) label(p *page, row int) string {
 }
 
 // drawCells draws a row's cells and what is written on them.
-func (m *Model) drawCells(c canvas, p *page, row, x, y, w int) {
-	cells := m.bars(c, x, y, w, p, row)
-	m.drawGaps(c, p, row, x, y, w)
+func (m *Model) drawCells(c canvas, p *page, row, x, y int, b *bar) {
+	cells := b.cells
+	c.drawBar(b, x, y)
+	m.drawGaps(c, p, row, x, y, len(cells))
 	if p.t.Rows[row].Kind >= layout.LaneRow {
-		m.drawCaptions(c, p, row, x, y, cells)
+		m.drawCaptions(c, p, row, x, y, cells, m.drawPath(c, p, row, x, y, cells))
 	}
 	m.drawMarks(c, p, row, x, y, cells)
 	if p.sel.row == row && p.sel.span != trace.None {
@@ -265,8 +321,9 @@ func (t theme) over(cell layout.Cell) tcell.Style {
 	return t.on(cell.Class)
 }
 
-// drawCaptions writes captions on the spans that have room for them.
-func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Cell) {
+// drawCaptions writes captions on the spans that have room for them, underlined on the
+// cells of the critical path.
+func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Cell, critical []bool) {
 	w := len(cells)
 	lo, hi := p.t.Touching(row, p.window.From, p.window.To)
 	if hi-lo > w {
@@ -293,7 +350,9 @@ func (m *Model) drawCaptions(c canvas, p *page, row, x, y int, cells []layout.Ce
 		if margin > 0 && caption != "" && utf8.RuneCountInString(caption)+2 <= b-a {
 			caption = " " + caption + " "
 		}
-		c.styled(x+a, y, x+b, caption, func(at int) tcell.Style { return c.over(cells[at-x]) })
+		c.styled(x+a, y, x+b, caption, func(at int) tcell.Style {
+			return c.over(cells[at-x]).Underline(critical != nil && critical[at-x])
+		})
 	}
 }
 

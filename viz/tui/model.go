@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gdamore/tcell/v2"
@@ -17,7 +16,7 @@ const shortest trace.Time = 16
 type Model struct {
 	views []layout.View
 	theme theme
-	keys  map[string]func(*Model)
+	keys  map[string]*command
 
 	tab      int     // which run is shown
 	together bool    // all runs on one axis instead
@@ -33,18 +32,30 @@ type Model struct {
 	width, height int  // of the surface last drawn on
 	suspends      bool // there is a shell to go back to
 	details       bool
+	hits          bool // the list of hits instead of details
+	full          bool // names in full in the details
 	stats         bool // statistics of the range instead of details
+	overview      bool // of the whole axis, when the window is a part of it
 	marks         bool
 	markKinds     [layout.NumMarks]bool // marks that are drawn in this frame
 	help          bool
+	helpPage      int // of helpPages
+	helpPages     int
 	prompt        *prompt
 	message       string      // until the next key
+	effect        Effect      // of the event at hand
+	past          []moved     // windows to go back to, the last one last
+	undone        bool        // the event was an undo
+	bookmarks     []bookmark  // in order of setting
+	strategy      string      // what was replayed, for addresses
 	pinned        *trace.Time // a time to measure from
 	drag          *drag
 	facts         facts                 // of the selection
 	edges         map[*trace.Run]*edges // of runs in which one was followed
+	critical      bool                  // the critical path is drawn
+	paths         map[*trace.Run]*path  // of runs for which it was
 
-	cells, fine []layout.Cell // reused by bars
+	bars []bar // of the rows on the screen; kept for their memory
 }
 
 // NewModel starts on the first run, zoomed to all of it. Views must not be empty.
@@ -52,21 +63,27 @@ func NewModel(views []layout.View, o Options) *Model {
 	m := &Model{
 		views: views, theme: theme{colors: o.Colors, ascii: o.ASCII},
 		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,
-		suspends: o.Suspend != nil, details: true, marks: true, width: 80, height: 24,
+		strategy: o.Strategy, suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
 	}
 	if o.Figure != nil {
 		m.chosen, m.figure, m.parts = *o.Figure, true, nil
 	}
-	m.keys = map[string]func(*Model){}
-	for _, b := range bindings() {
-		for _, k := range b.keys {
-			m.keys[k] = b.do
+	m.keys = map[string]*command{}
+	for _, c := range commands() {
+		for _, k := range c.keys {
+			m.keys[k] = &c
 		}
 	}
 	bounds := m.bounds()
 	m.window = bounds
+	if o.First != nil {
+		m.pages[0] = newPage(o.First, &m.window, bounds)
+	}
 	if m.figure {
 		m.firstFigure()
+	}
+	if o.At != (layout.Address{}) {
+		m.goToAddress(o.At)
 	}
 	return m
 }
@@ -158,52 +175,21 @@ func (m *Model) partPage() *page {
 // Update handles one event. It never blocks, and depends only on the model and the
 // event.
 func (m *Model) Update(ev tcell.Event) Effect {
+	m.effect = Effect{}
+	p := m.page()
+	was := *p.window
 	switch ev := ev.(type) {
 	case *tcell.EventResize:
 		m.width, m.height = ev.Size()
 	case *tcell.EventMouse:
 		m.mouse(ev)
 	case *tcell.EventInterrupt:
-		return Effect{Quit: true}
+		m.effect.Quit = true
 	case *tcell.EventKey:
-		return m.key(ev)
+		m.key(keyName(ev))
 	}
-	return Effect{}
-}
-
-func (m *Model) key(ev *tcell.EventKey) Effect {
-	name := keyName(ev)
-	m.message = ""
-	switch {
-	case name == "Ctrl-C":
-		return Effect{Quit: true}
-	case m.prompt != nil && name != "Ctrl-Z":
-		m.promptKey(name)
-		return Effect{}
-	case m.help && name != "Ctrl-Z":
-		m.help = false
-		return Effect{}
-	case name == "q":
-		return Effect{Quit: true}
-	case name == "Ctrl-L":
-		return Effect{Redraw: true}
-	case name == "Ctrl-Z" && m.suspends:
-		return Effect{Leave: true}
-	case name == "c" || name == "y":
-		m.message = "copied"
-		return Effect{Copy: m.describe()}
-	case name >= "1" && name <= "9" && len(name) == 1:
-		if n := int(name[0] - '1'); n < len(m.views) {
-			m.show(n)
-		}
-		return Effect{}
-	}
-	if do := m.keys[name]; do != nil {
-		do(m)
-	} else {
-		m.message = fmt.Sprintf("no key %s (? lists them)", clean(name))
-	}
-	return Effect{}
+	m.remember(p.window, was)
+	return m.effect
 }
 
 // zoom changes the window around the selection if it is in view, else around the middle.
@@ -257,7 +243,7 @@ func (m *Model) compare() {
 
 func (m *Model) escape() {
 	p := m.page()
-	p.sel.span, p.hits, p.pointed, m.pinned = trace.None, nil, nil, nil
+	p.sel.span, p.hits, p.sought, p.pointed, m.pinned = trace.None, nil, "", nil, nil
 }
 
 // pin remembers a time to measure from: the selection's start.

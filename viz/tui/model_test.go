@@ -116,6 +116,19 @@ func TestKeys(t *testing.T) {
 		{"j Tab", "rank 0 · H200 | - | 0 ns to 480 µs"},
 		{"j w Tab Tab", "annotations 0 | - | 96 µs to 384 µs"},
 		{"2 0", "rank 0 · H200 | - | 0 ns to 384 µs"},
+		{"w w u", "rank 0 · H200 | - | 96 µs to 384 µs"},
+		{"w w d d d u", "rank 0 · H200 | - | 153.6 µs to 326.4 µs"},
+		{"w w u u u", "rank 0 · H200 | - | 0 ns to 480 µs"},
+		{": z o o m Space i n Enter", "rank 0 · H200 | - | 96 µs to 384 µs"},
+		{": u n d Enter", "rank 0 · H200 | - | 0 ns to 480 µs"},
+		{": c o m p Tab Enter", "captured | - | 0 ns to 480 µs"},
+		{"j j w b 0 g : g o Space 1 Enter", "stream 7 | - | 96 µs to 384 µs"},
+		{stream7 + "w b 2 0 B", "stream 7 | add | 83 µs to 371 µs"},
+		{": f i n d = s o f t Enter", "stream 7 | softmax | 0 ns to 480 µs"},
+		{": t = 1 0 u s - 5 0 u s & r o w = x Enter", "rank 0 · H200 | - | 10 µs to 50 µs"},
+		{"/ ^ s o f t . * x $ Enter", "stream 7 | softmax | 0 ns to 480 µs"},
+		{"/ g e m m _ 1 2 8 x 2 5 6 < Enter", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
+		{"/ ( Enter", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
 		{"j x", "captured | - | 0 ns to 480 µs"},
 		{"x G Enter G", "host threads (1) | - | 0 ns to 480 µs"},
 	} {
@@ -140,9 +153,9 @@ func state(m *Model) string {
 
 func TestMessages(t *testing.T) {
 	for _, c := range []struct{ keys, want string }{
-		{"b", "no key b (? lists them)"},
+		{"F5", "no key F5 (? lists them)"},
 		{"n", "nothing searched for (/)"},
-		{"/ z z Enter", `no name contains "zz"`},
+		{"/ z z Enter", `no name matches "zz"`},
 		{"/ m m Enter", "1 of 4"},
 		{"/ m m Enter N", "4 of 4"},
 		{": 5 k Enter", `time "5 k" (write one like 12.5 ms)`},
@@ -152,6 +165,15 @@ func TestMessages(t *testing.T) {
 		{"]", "select a call, a kernel or a wait first (Enter)"},
 		{"j Enter ]", "the run does not say what waited for it"},
 		{"c", "copied"},
+		{"u", "nothing to undo"},
+		{"B", "no bookmark (b sets one)"},
+		{"b", "bookmark 1 (B goes to the next one)"},
+		{": b o o k m a r k Space x Enter", "bookmark x (B goes to the next one)"},
+		{": r a n k = x Enter", `address: rank: "x" is no rank`},
+		{": f o o = x Enter", `address: no part "foo" (there are strategy, show, rank, kernel, t, find, row and at)`},
+		{"w w j j Enter y", "t=153.6us-326.4us&row=rank+0+%C2%B7+H200/stream+7&at=205us"},
+		{"/ ^ s o f t Enter y", "find=%5Esoft&row=rank+0+%C2%B7+H200/stream+7&at=420us"},
+		{"x y", "show=all&row=captured"},
 	} {
 		m := NewModel(both(), Options{})
 		press(m, strings.ReplaceAll(c.keys, "5 k", "5 Space k"))
@@ -234,12 +256,8 @@ func TestAnyInput(t *testing.T) {
 		both(), {{Run: fused(40)}}, {{Run: hostile()}, {Run: &trace.Run{}}}, {{Run: &trace.Run{}}}, {{Run: extreme()}},
 	}
 	var keys []string
-	for _, b := range bindings() {
-		for _, k := range b.keys {
-			if k != "1-9" {
-				keys = append(keys, k)
-			}
-		}
+	for _, b := range commands() {
+		keys = append(keys, b.keys...)
 	}
 	keys = append(keys, "1", "2", "9", "Backspace", "Ü", "F5")
 	rapid.Check(t, func(t *rapid.T) {

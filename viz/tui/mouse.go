@@ -74,6 +74,15 @@ func (m *Model) click(x, y int) {
 		}
 		return
 	}
+	if y == r.overview.y && r.overview.h > 0 && x >= r.labels {
+		at := p.bounds.Edge(min(x-r.labels, r.cells()-1), r.cells())
+		p.pan(at - (p.window.From + p.window.Len()/2))
+		return
+	}
+	if y >= r.pins.y && y < r.pins.y+r.pins.h {
+		p.reveal(p.pins[y-r.pins.y])
+		return
+	}
 	at := p.top + y - r.rows.y
 	if y < r.rows.y || y >= r.rows.y+r.rows.h || at >= len(p.visible) {
 		return

@@ -10,19 +10,28 @@ import (
 
 // A page is one timeline with its state of browsing.
 type page struct {
-	t       *layout.Timeline
-	window  *layout.Window // pages over the same axis share it
-	bounds  layout.Window
-	closed  []bool // by row: those below are hidden
-	visible []int  // rows that are not hidden
-	cursor  int    // index in visible of the row that keys act on
-	top     int    // index in visible of the first row drawn
-	sel     selection
-	hits    []selection       // of the last search
-	pointed *trace.Time       // where a click met no span
-	labels  int               // columns that the longest label takes
-	classes []layout.Class    // that occur, for the legend
-	marks   []layout.MarkKind // likewise
+	t           *layout.Timeline
+	window      *layout.Window // pages over the same axis share it
+	bounds      layout.Window
+	closed      []bool // by row: those below are hidden
+	visible     []int  // rows that are not hidden, in the order that they are shown
+	cursor      int    // index in visible of the row that keys act on
+	top         int    // index in visible of the first row drawn
+	sel         selection
+	hit         int            // the one gone to last
+	sought      string         // the last search, "": none
+	hits        []selection    // of the last search
+	pointed     *trace.Time    // where a click met no span
+	order       map[int][]int  // rows below a heading in another order than the layout's; None: at the top
+	pins        []int          // rows that are shown at the top as well
+	sorted      layout.SortKey // of workgroups; "": as laid out
+	filter      filter
+	differences []layout.Difference // of workgroups, largest first; nil until asked for
+	difference  int                 // the one gone to
+	hidden      []bool              // by row, by the filter; nil: none is
+	labels      int                 // columns that the longest label takes
+	classes     []layout.Class      // that occur, for the legend
+	marks       []layout.MarkKind   // likewise
 }
 
 // A selection is a span on a row. Its span is None where nothing is selected.
@@ -56,19 +65,24 @@ func newPage(t *layout.Timeline, window *layout.Window, bounds layout.Window) *p
 func (p *page) refresh() {
 	row := p.row()
 	p.visible = p.visible[:0]
-	for i := 0; i < len(p.t.Rows); {
-		p.visible = append(p.visible, i)
-		if p.closed[i] {
-			i = p.t.Rows[i].After
-		} else {
-			i++
+	p.show(trace.None)
+	for row != trace.None && !slices.Contains(p.visible, row) && len(p.t.Rows) > 0 {
+		row = p.t.Rows[row].Parent
+	}
+	p.move(slices.Index(p.visible, row))
+}
+
+// show lists the rows below a heading, or all.
+func (p *page) show(heading int) {
+	for _, row := range p.below(heading) {
+		if p.hidden != nil && p.hidden[row] {
+			continue
+		}
+		p.visible = append(p.visible, row)
+		if !p.closed[row] {
+			p.show(row)
 		}
 	}
-	at, found := slices.BinarySearch(p.visible, row)
-	if !found {
-		at--
-	}
-	p.move(at)
 }
 
 // row is the row under the cursor; 0 where there are none.
@@ -101,9 +115,11 @@ func (p *page) reveal(row int) {
 	for i := p.t.Rows[row].Parent; i != trace.None; i = p.t.Rows[i].Parent {
 		p.closed[i] = false
 	}
+	if p.hidden != nil && p.hidden[row] {
+		p.setFilter(filter{})
+	}
 	p.refresh()
-	at, _ := slices.BinarySearch(p.visible, row)
-	p.move(at)
+	p.move(slices.Index(p.visible, row))
 }
 
 // times is where the selected span lies on the axis.

@@ -84,6 +84,10 @@ func rowFacts(p *page, row int) []layout.Fact {
 // drawDetails lists facts in columns below a title.
 func (m *Model) drawDetails(c canvas, r regions) {
 	title, list := m.collectFacts()
+	if m.full {
+		c.wrapped(r.details.y, r.details.h, r.width, clean(title))
+		return
+	}
 	c.text(0, r.details.y, r.width, title, c.strong())
 	lines := r.details.h - 1
 	x := 0
@@ -126,7 +130,11 @@ func (m *Model) drawStatus(c canvas, p *page, r regions) {
 		return
 	}
 	if m.message != "" {
-		c.text(0, r.status.y, r.width, m.message, c.strong())
+		c.text(0, r.status.y, r.width, c.words(m.message), c.strong())
+		return
+	}
+	if len(p.filter.text) > 0 {
+		c.text(0, r.status.y, r.width, "only "+strings.Join(p.filter.text, ", ")+"  (& and Enter: all)", c.strong())
 		return
 	}
 	help := "? help  q quit  w/s zoom  a/d pan  Enter select  / search"
@@ -140,25 +148,53 @@ func (m *Model) drawStatus(c canvas, p *page, r regions) {
 	}
 }
 
-// drawHelp lists the keys in as many columns as it takes.
+// helpWidth is how many columns a command takes in the help, if there are so many.
+const helpWidth = 46
+
+// drawHelp lists the commands, a screen at a time.
 func (m *Model) drawHelp(c canvas) {
-	all := append(bindings(), binding{keys: []string{"mouse"}, help: "click selects, wheel zooms, drag pans"})
+	all := append(commands(), command{keys: []string{"1-9"}, help: "run of that number"}, command{keys: []string{"mouse"}, help: "click selects, wheel zooms, drag pans"})
 	height := max(1, m.height-1)
-	columns := (len(all) + height - 1) / height
-	width := max(1, m.width/columns)
-	for i, b := range all {
+	columns := max(1, m.width/helpWidth)
+	m.helpPages = (len(all) + height*columns - 1) / (height * columns)
+	first := m.helpPage * height * columns
+	width := m.width / columns
+	for i, b := range all[min(first, len(all)):min(first+height*columns, len(all))] {
 		x, y := i/height*width, i%height
 		limit := min(x+width-1, m.width)
 		c.text(x, y, limit, strings.Join(b.keys, " "), c.strong())
 		c.text(x+min(13, width/3), y, limit, b.help, c.plain())
 	}
-	c.text(0, m.height-1, m.width, "any key goes back", c.faint())
+	text := "any key goes back"
+	if m.helpPages > 1 {
+		text = fmt.Sprintf("%d of %d: Space, j, k turn the page, others go back", m.helpPage+1, m.helpPages)
+	}
+	c.text(0, m.height-1, m.width, text, c.faint())
 }
 
-// follow goes along an edge: from a call to what it launched and from a put or a kernel to
+// helpKey turns a page of the help, or closes it.
+func (m *Model) helpKey(name string) {
+	switch name {
+	case "Space", "j", "Down", "PgDn":
+		m.helpPage++
+	case "k", "Up", "PgUp":
+		m.helpPage = max(0, m.helpPage-1)
+	default:
+		m.help, m.helpPage = false, 0
+	}
+	if m.helpPage > 0 && m.helpPage >= m.helpPages {
+		m.help, m.helpPage = false, 0
+	}
+}
+
+// follow goes along the critical path if that is shown, else along an edge: from a call to what it launched and from a put or a kernel to
 // what waited for its flag, or back.
 func (m *Model) follow(forward bool) {
 	p := m.page()
+	if m.critical {
+		m.alongPath(forward)
+		return
+	}
 	if p.sel.span == trace.None || p.t.Rows[p.sel.row].Strip {
 		m.message = "select a call, a kernel or a wait first (Enter)"
 		return

@@ -13,7 +13,7 @@ import (
 )
 
 // Print writes the runs as text, so wide, on one axis, for logs and pipes.
-// With o.Figure set it writes that Figure 11 of each run that has the
+// With o.At set it writes the rows and the window of that view. With o.Figure set it writes that Figure 11 of each run that has the
 // workgroups, and names those without; it is an error if none has them. Colours are ANSI
 // sequences; o.Colors 0 writes none.
 func Print(w io.Writer, views []layout.View, width int, o Options) error {
@@ -24,7 +24,15 @@ func Print(w io.Writer, views []layout.View, width int, o Options) error {
 		}
 		return out.Flush()
 	}
-	o.print(out, layout.New(views), width)
+	if o.At != (layout.Address{}) {
+		o.print(out, NewModel(views, o).page(), width)
+		return out.Flush()
+	}
+	t := o.First
+	if t == nil || len(views) > 1 {
+		t = layout.New(views)
+	}
+	o.print(out, whole(t), width)
 	return out.Flush()
 }
 
@@ -44,7 +52,7 @@ func (o Options) figures(out *bufio.Writer, views []layout.View, width int) erro
 		}
 		found = true
 		fmt.Fprintf(out, "%s: %s\n", clean(nameOf(v)), clean(t.Title))
-		o.print(out, t, width)
+		o.print(out, whole(t), width)
 	}
 	if !found {
 		return first
@@ -55,21 +63,23 @@ func (o Options) figures(out *bufio.Writer, views []layout.View, width int) erro
 // legendLines is how many lines of legend Print writes at most.
 const legendLines = 3
 
-// print writes the axis, the rows that browsing would start with, and a legend.
-func (o Options) print(out *bufio.Writer, t *layout.Timeline, width int) {
+// whole is the page that browsing a timeline would start with.
+func whole(t *layout.Timeline) *page {
 	window := t.Bounds()
-	p := newPage(t, &window, window)
+	return newPage(t, &window, window)
+}
+
+// print writes the axis, the rows of a page, and a legend.
+func (o Options) print(out *bufio.Writer, p *page, width int) {
 	m := &Model{theme: theme{colors: o.Colors, ascii: o.ASCII}, marks: true, width: width, height: len(p.visible) + 1 + legendLines}
-	p.cursor = -1
+	p.cursor, p.top = -1, 0
 	var cells tcell.CellBuffer
 	cells.Resize(m.width, m.height)
 	c := canvas{&cells, m.theme}
 	r := regions{width: width, labels: min(p.labels, width*2/5, 36), rows: region{1, len(p.visible)}}
 	m.markKinds = m.shownMarks(p, r)
 	m.drawAxis(c, p, r)
-	for i, row := range p.visible {
-		m.drawRow(c, p, r, i+1, row, false)
-	}
+	m.drawRows(c, p, r)
 	c.legend(p, len(p.visible)+1, width, legendLines, m.markKinds)
 	for y := range m.height {
 		if line := o.line(&cells, y); line != "" || y <= len(p.visible) {

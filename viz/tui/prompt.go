@@ -3,6 +3,7 @@ package tui
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,6 +19,11 @@ type prompt struct {
 	done func(*Model, string)
 }
 
+// ask lets a person type a line.
+func (m *Model) ask(sign string, done func(*Model, string)) {
+	m.prompt = &prompt{sign: sign, done: done}
+}
+
 func (m *Model) promptKey(name string) {
 	p := m.prompt
 	switch {
@@ -31,16 +37,45 @@ func (m *Model) promptKey(name string) {
 		p.text = p.text[:len(p.text)-n]
 	case name == "Space":
 		p.text += " "
+	case name == "Tab" && p.sign == ":":
+		if list := matching(p.text); len(list) > 0 {
+			p.text = list[0].name
+		}
 	case utf8.RuneCountInString(name) == 1 && len(p.text) < maxText:
 		p.text += name
 	}
 }
 
-// goTo moves the window so that a time is in its middle.
-func (m *Model) goTo(text string) {
-	if strings.TrimSpace(text) == "" {
+// mostListed is how many commands the palette lists at most.
+const mostListed = 12
+
+// drawPalette lists the commands that fit what is typed after ":", above the status.
+func (m *Model) drawPalette(c canvas, r regions) {
+	if m.prompt == nil || m.prompt.sign != ":" || strings.Contains(m.prompt.text, "=") {
 		return
 	}
+	if text := m.prompt.text; text != "" && strings.Contains("0123456789-.", text[:1]) {
+		return // a time
+	}
+	list := matching(m.prompt.text)
+	lines := min(len(list), mostListed, r.status.y/2)
+	for i := range lines {
+		y, style := r.status.y-lines+i, c.plain()
+		if i == 0 && m.prompt.text != "" {
+			style = c.strong()
+		}
+		c.fill(0, y, r.width, " ", c.plain())
+		x := c.text(1, y, r.width, list[i].name, style)
+		x = c.text(max(x+2, min(20, r.width/2)), y, r.width, list[i].help, c.plain())
+		keys := strings.Join(list[i].keys, " ")
+		if at := r.width - utf8.RuneCountInString(keys) - 1; at > x+1 {
+			c.text(at, y, r.width, keys, c.faint())
+		}
+	}
+}
+
+// goTo moves the window so that a time is in its middle.
+func (m *Model) goTo(text string) {
 	at, err := layout.ParseTime(text)
 	if err != nil {
 		m.message = err.Error()
@@ -53,17 +88,18 @@ func (m *Model) goTo(text string) {
 	}
 }
 
-// search finds the spans whose name contains the text in any case, in order of
-// time, and goes to the first from the window's start on. Empty text clears the hits.
+// search finds the spans whose name matches the regular expression in any case, or
+// contains it if it is none, in order of time, and goes to the first from the window's
+// start on. Empty text clears the hits.
 func (m *Model) search(text string) {
 	p := m.page()
-	p.hits = nil
+	p.hits, p.hit, p.sought = nil, 0, text
 	if text == "" {
 		return
 	}
-	p.hits = find(p.t, text)
+	p.hits = find(p.t, pattern(text))
 	if len(p.hits) == 0 {
-		m.message = fmt.Sprintf("no name contains %q", clean(text))
+		m.message = fmt.Sprintf("no name matches %q", clean(text))
 		return
 	}
 	at, _ := slices.BinarySearchFunc(p.hits, p.window.From, func(s selection, t trace.Time) int {
@@ -73,26 +109,52 @@ func (m *Model) search(text string) {
 	m.goToHit(at % len(p.hits))
 }
 
-// find lists spans by name, in order of start, then row.
-func find(t *layout.Timeline, text string) []selection {
-	text = strings.ToLower(text)
-	matches := make([][]bool, len(t.Views))
+// pattern is a regular expression in any case, or the text itself if it is none.
+func pattern(text string) *regexp.Regexp {
+	if expr, err := regexp.Compile("(?i)" + text); err == nil {
+		return expr
+	}
+	return regexp.MustCompile("(?i)" + regexp.QuoteMeta(text))
+}
+
+// matches are the names of every view that match.
+func matches(t *layout.Timeline, expr *regexp.Regexp) [][]bool {
+	found := make([][]bool, len(t.Views))
 	for v, view := range t.Views {
-		matches[v] = make([]bool, len(view.Run.Names))
+		found[v] = make([]bool, len(view.Run.Names))
 		for n, name := range view.Run.Names {
-			matches[v][n] = strings.Contains(strings.ToLower(name), text)
+			found[v][n] = expr.MatchString(name)
 		}
 	}
+	return found
+}
+
+// find lists spans by name, in order of start, then row.
+func find(t *layout.Timeline, expr *regexp.Regexp) []selection {
+	names := matches(t, expr)
 	var hits []selection
 	for i, row := range t.Rows {
 		if row.Kind < layout.LaneRow {
 			continue
 		}
 		for _, id := range row.Spans {
-			if matches[row.View][t.Span(i, id).Name] {
+			if names[row.View][t.Span(i, id).Name] {
 				hits = append(hits, selection{i, id})
 			}
 		}
+	}
+	if len(t.Views) == 1 { // ids are in the order of starts
+		slices.SortFunc(hits, func(a, b selection) int { return cmp.Compare(a.span, b.span) })
+		start := func(h selection) trace.Time { return t.Span(h.row, h.span).Start }
+		for i := 0; i < len(hits); {
+			same := i + 1
+			for same < len(hits) && start(hits[same]) == start(hits[i]) {
+				same++
+			}
+			slices.SortFunc(hits[i:same], func(a, b selection) int { return cmp.Or(cmp.Compare(a.row, b.row), cmp.Compare(a.span, b.span)) })
+			i = same
+		}
+		return hits
 	}
 	slices.SortFunc(hits, func(a, b selection) int {
 		return cmp.Or(cmp.Compare(t.Span(a.row, a.span).Start+t.Offset(a.row), t.Span(b.row, b.span).Start+t.Offset(b.row)),
@@ -118,5 +180,6 @@ func (m *Model) hit(by int) {
 func (m *Model) goToHit(at int) {
 	p := m.page()
 	p.choose(p.hits[at])
+	p.hit = at
 	m.message = fmt.Sprintf("%d of %d", at+1, len(p.hits))
 }

@@ -39,6 +39,10 @@ type Options struct {
 	ASCII  bool           // nothing but ASCII, for terminals and fonts without block characters
 	Figure *layout.Figure // start with this Figure 11; nil: with the lanes
 	Parts  []layout.Part  // of the step, whose workgroups are compared; nil: each kernel
+	At     layout.Address // what to show first; the zero value: all of the first run
+	// Strategy is the selection that was replayed, as the address of a view has it.
+	Strategy string
+	First    *layout.Timeline // of the first run alone; nil: it is laid out
 	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
 	// terminal is as it was before. nil: there is no such key.
 	Suspend func()
@@ -79,7 +83,7 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 		o.Colors = has
 	}
 	o.ASCII = o.ASCII || !isUTF8(screen.CharacterSet())
-	if n := len(views[0].Run.Spans); n > manySpans {
+	if n := len(views[0].Run.Spans); n > manySpans && o.First == nil {
 		canvas{screen, theme{ascii: o.ASCII}}.text(0, 0, 1<<10, fmt.Sprintf("laying out %d spans", n), tcell.StyleDefault)
 		screen.Show()
 	}

@@ -42,6 +42,7 @@ class Address {
         if (option) l.select.value = option.value;
       }
       t.find.value = get("find") ?? t.find.value;
+      if (controls.path && get("path")) controls.path.checked = get("path") === "on";
       controls.apply();
       const [from, to] = (fields.get(prefix + "t") ?? "").split(/(?<=[a-zµ\d])-/).map(parseTime);
       if (to > from) t.zoomTo(from, to);
@@ -62,6 +63,7 @@ class Address {
       if (controls.runs?.some((b) => b.checked !== b.defaultChecked)) set("strategy", controls.runs.filter((b) => b.checked).map((b) => b.dataset.name.split(" ")[0]).join(","));
       for (const l of controls.lists) if (l && l.select.value !== (l.pick ?? "")) set(l.name, l.select.value.replace(`${l.name} `, ""));
       set("find", t.find.value.trim());
+      set("path", controls.path?.checked && "on");
       if (t.view.end - t.view.start < t.end * 0.999) set("t", `${exactTime(Math.round(t.view.start))}-${exactTime(Math.round(t.view.end))}`);
     }
     const hash = fields.toString().replaceAll("%2C", ",");

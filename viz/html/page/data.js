@@ -8,41 +8,45 @@ async function bytesOf(base64) {
   return new Uint8Array(await new Response(plain).arrayBuffer());
 }
 
-// decode reads what panel.go encoded: a span is five numbers of seven bits a
-// byte, low bits first: start less the previous start, duration, class, name, detail.
+// decode reads what panel.go encoded: five columns of numbers of seven bits a byte, low bits
+// first: start less the previous end of the row, duration, kind, name, detail less the previous detail.
 async function decode(panel) {
   const bytes = await bytesOf(panel.spans);
   let at = 0;
   const number = () => {
-    let value = 0, scale = 1, byte;
-    do {
+    let byte = bytes[at++];
+    let value = byte & 127;
+    for (let scale = 128; byte & 128; scale *= 128) { // no shifts: times exceed 32 bits
       byte = bytes[at++];
-      value += (byte & 127) * scale; // no shifts: times exceed 32 bits
-      scale *= 128;
-    } while (byte & 128);
+      value += (byte & 127) * scale;
+    }
     return value;
   };
-  const rows = panel.sections.flatMap((s) => s.rows.map((row) => Object.assign(row, { section: s })));
-  const count = rows.reduce((n, row) => n + row.spans + row.marks, 0);
-  const spans = {
-    start: new Float64Array(count), end: new Float64Array(count),
-    kind: new Uint8Array(count), name: new Int32Array(count), detail: new Int32Array(count),
+  const signed = () => {
+    const value = number();
+    return value % 2 ? -(value + 1) / 2 : value / 2;
   };
+  const rows = panel.sections.flatMap((s) => s.rows.map((row) => Object.assign(row, { section: s })));
+  const first = new Uint8Array(rows.reduce((n, row) => n + row.spans + row.marks, 0) + 1), count = first.length - 1;
   let i = 0;
   for (const row of rows) {
     row.from = i;
     row.to = i + row.spans;
-    row.last = row.to + row.marks;
-    for (let start = 0; i < row.last; i++) {
-      if (i === row.to) start = 0;
-      start += number();
-      spans.start[i] = start;
-      spans.end[i] = start + number();
-      spans.kind[i] = number();
-      spans.name[i] = number();
-      spans.detail[i] = number();
-    }
+    row.last = i = row.to + row.marks;
+    first[row.from] = first[row.to] = 1;
   }
+  const spans = {
+    start: new Float64Array(count), end: new Float64Array(count),
+    kind: new Uint8Array(count), name: new Int32Array(count), detail: new Int32Array(count),
+  };
+  for (i = 0; i < count; i++) spans.start[i] = signed();
+  for (i = 0; i < count; i++) {
+    if (!first[i]) spans.start[i] += spans.end[i - 1];
+    spans.end[i] = spans.start[i] + number();
+  }
+  for (i = 0; i < count; i++) spans.kind[i] = number();
+  for (i = 0; i < count; i++) spans.name[i] = number();
+  for (i = 0; i < count; i++) spans.detail[i] = signed() + (first[i] ? 0 : spans.detail[i - 1]);
   return { rows, spans };
 }
 

@@ -29,7 +29,7 @@ Object.assign(Timeline.prototype, {
       "+": () => this.zoom(zoomStep, at), "-": () => this.zoom(1 / zoomStep, at),
       a: () => this.zoomTo(start - width * panStep, end - width * panStep),
       d: () => this.zoomTo(start + width * panStep, end + width * panStep),
-      f: () => this.fit(), 0: () => this.zoomTo(0, this.end),
+      f: () => this.fit(), 0: () => this.zoomTo(this.begin, this.end),
       ".": () => this.step(1), ",": () => this.step(-1),
       "/": () => this.find?.focus(), n: () => this.next(1), N: () => this.next(-1),
       Escape: () => this.select(null),
@@ -209,7 +209,7 @@ Object.assign(Timeline.prototype, {
       this.chosen = null;
       return this.zoomTo(a, b);
     }
-    if (!this.selected) return this.zoomTo(0, this.end);
+    if (!this.selected) return this.zoomTo(this.begin, this.end);
     const { i } = this.selected, { start, end } = this.spans;
     const pad = Math.max((end[i] - start[i]) * 0.15, leastView / 2);
     this.zoomTo(start[i] - pad, end[i] + pad);

@@ -23,7 +23,7 @@ function legend(host, kinds) {
 function bars(data) {
   const host = document.getElementById("bars");
   if (!host) return null;
-  legend(document.getElementById("parts"), data.parts);
+  host.replaceChildren();
   host.style.height = data.bars.length * 40 + 46 + "px";
   const chart = echarts.init(host);
   chart.setOption(data.barOption);
@@ -76,7 +76,8 @@ class Controls {
     this.runs = this.chips();
     this.lists = fields.map(({ key, name, all, pick }) => this.list(key, name, all, pick));
     this.rows = this.rowList();
-    this.detail = this.detailBox();
+    this.detail = this.box("annotations", (row) => row.detail);
+    this.path = this.box("critical path", (row) => row.path);
     this.finder();
     this.apply();
   }
@@ -130,9 +131,10 @@ class Controls {
     return this.select("rows", [[`first ${few}`, few], ["all", Infinity]]);
   }
 
-  detailBox() {
-    if (!this.sections.some((s) => s.rows.some((row) => row.detail))) return null;
-    const set = document.createElement("fieldset"), box = this.chip("annotations", false);
+  // box switches on what some rows have.
+  box(title, has) {
+    if (!this.sections.some((s) => s.rows.some(has))) return null;
+    const set = document.createElement("fieldset"), box = this.chip(title, false);
     set.append(box.parentElement);
     this.bar.append(set);
     return box;
@@ -158,6 +160,7 @@ class Controls {
     const shown = this.sections.filter((s) =>
       (!runs || runs.has(s.run)) && this.lists.every((l) => !l || !l.select.value || s[l.key] === l.select.value));
     this.timeline.select(null);
+    this.timeline.showPath = this.path?.checked;
     this.timeline.show(shown, this.rows ? Number(this.rows.value) : Infinity, this.detail?.checked);
     this.search();
   }
@@ -167,25 +170,6 @@ class Controls {
     this.found.textContent = value.trim() ? `${n} found` : "";
     this.changed?.();
   }
-}
-
-function sortable(table) {
-  const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
-  const value = (row, i) => row.cells[i]?.textContent.trim() ?? "";
-  const number = (text) => {
-    const m = /^([−-]?[\d.,]+)\s*(ns|µs|ms|s)?/.exec(text);
-    const scale = { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 }[m?.[2]] || 1;
-    return m ? Number(m[1].replace("−", "-").replaceAll(",", "")) * scale : -Infinity;
-  };
-  heads.forEach((head, i) => head.addEventListener("click", () => {
-    const up = head.getAttribute("aria-sort") !== "ascending";
-    heads.forEach((h) => h.removeAttribute("aria-sort"));
-    head.setAttribute("aria-sort", up ? "ascending" : "descending");
-    const rows = [...body.rows];
-    rows.sort((a, b) => head.classList.contains("number")
-      ? number(value(a, i)) - number(value(b, i)) : value(a, i).localeCompare(value(b, i), undefined, { numeric: true }));
-    body.append(...(up ? rows : rows.reverse()));
-  }));
 }
 
 async function timeline(id, panel, data, describe, fields) {
@@ -200,6 +184,7 @@ async function timeline(id, panel, data, describe, fields) {
   key.append(t.hinted);
   t.scroller.before(key);
   t.draw();
+  host.parentElement.querySelector(".static")?.remove();
   if (panel.note) {
     const note = document.createElement("p");
     note.className = "about";
@@ -209,8 +194,27 @@ async function timeline(id, panel, data, describe, fields) {
   return t;
 }
 
+// library runs ECharts, which the page carries compressed. The page's policy knows its hash.
+async function library() {
+  const script = document.createElement("script");
+  script.textContent = new TextDecoder().decode(await bytesOf(document.getElementById("echarts").textContent));
+  document.head.append(script);
+}
+
+// painted ends when what the page shows without ECharts is on the screen.
+const painted = () => new Promise((done) => {
+  requestAnimationFrame(() => setTimeout(done));
+  setTimeout(done, 200); // of a page in the background
+});
+
 async function boot() {
-  document.querySelectorAll("table").forEach(sortable);
+  tables();
+  if (!document.getElementById("echarts")) {
+    window.overlapse = {};
+    return;
+  }
+  await painted();
+  await library();
   const data = JSON.parse(document.getElementById("data").textContent);
   const chart = bars(data);
   registerShapes();

@@ -9,6 +9,7 @@ class Timeline {
   constructor(host, panel, decoded, kinds, names, captions, describe) {
     Object.assign(this, decoded, { host, panel, kinds, names, captions, describe });
     this.end = Math.max(1, ...panel.sections.map((s) => s.end));
+    this.begin = panel.begin; // 0 is the start of the first iteration; some ranks may begin before
     this.view = { start: 0, end: this.end };
     this.search = null;
     this.build();
@@ -40,10 +41,10 @@ class Timeline {
     this.chart = echarts.init(this.canvas, null, { renderer: "canvas" });
     this.chart.setOption(this.panel.option);
     this.chart.setOption({
-      xAxis: { max: this.end, minInterval: 1, axisLabel: { formatter: (ns, index) => this.tick(ns, index), hideOverlap: true, showMaxLabel: false, alignMinLabel: "left" } },
+      xAxis: { min: this.begin, max: this.end, minInterval: 1, axisLabel: { formatter: (ns, index) => this.tick(ns, index), hideOverlap: true, showMaxLabel: false, alignMinLabel: "left" } },
       dataZoom: [
-        { minValueSpan: leastView, zoomOnMouseWheel: false, moveOnMouseWheel: false, moveOnMouseMove: true, throttle: 16 },
-        { minValueSpan: leastView, labelFormatter: time, top: "auto", bottom: 8, height: 16, left: 8, moveHandleSize: 0, right: margin.right, showDataShadow: false, brushSelect: false, throttle: 16 },
+        { startValue: 0, endValue: this.end, minValueSpan: leastView, zoomOnMouseWheel: false, moveOnMouseWheel: false, moveOnMouseMove: true, throttle: 16 },
+        { startValue: 0, endValue: this.end, minValueSpan: leastView, labelFormatter: time, top: "auto", bottom: 8, height: 16, left: 8, moveHandleSize: 0, right: margin.right, showDataShadow: false, brushSelect: false, throttle: 16 },
       ],
       series: [{ clip: true, renderItem: (params, api) => this.paint(params, api) }],
     });
@@ -61,8 +62,9 @@ class Timeline {
     let top = 0, run = null;
     for (const section of sections) {
       if (section.run !== run) {
-        this.lines.push({ top, height: 26, section });
-        top += 26;
+        const height = section.gaps ? 42 : 26;
+        this.lines.push({ top, height, section });
+        top += height;
         run = section.run;
       }
       section.rows.filter((row) => (detail || !row.detail) && (row.nth ?? 0) < most).forEach((row, i) => {
@@ -71,6 +73,7 @@ class Timeline {
       });
     }
     this.height = top;
+    this.layPath();
     this.labels.replaceChildren(...this.lines.map((line) => this.label(line)));
     this.labels.style.cssText = `padding:${margin.top}px 0 ${margin.bottom}px`;
     this.layout();
@@ -138,6 +141,7 @@ class Timeline {
     const painter = new Painter(this.kinds, this.spans, hidden);
     const children = [];
     let rows = 0;
+    this.labelled = 0;
     for (const line of this.lines) {
       const y = top + line.top - scrolled;
       if (y + line.height < top || y > top + height) continue;
@@ -159,11 +163,52 @@ class Timeline {
       const color = k.color || this.ink("ink"), paper = this.ink("paper");
       if (parts.length) children.push(this.shape(k.mark, parts, k.hollow ? { fill: paper, stroke: color, lineWidth: 1.2 } : { fill: color, stroke: paper, lineWidth: 0.8 }));
     });
+    this.base(children, top, height, left, right, origin, scale);
+    const path = this.showPath ? this.path(left, right, top, scrolled, origin, scale) : [];
+    if (path.length) children.push(this.shape("rects", path, { fill: this.ink("bad") }));
     this.drawn = {
-      rows, spans: painter.seen, paths: children.length - before - painter.texts.length, texts: painter.texts.length,
+      path: path.length / 4, labels: this.labelled, rows, spans: painter.seen, paths: children.length - before - painter.texts.length, texts: painter.texts.length,
       rects: painter.rects.reduce((n, r) => n + r.length / 4, 0), marks: painter.marks.reduce((n, m) => n + m.length / 3, 0),
     };
     return { type: "group", silent: true, children };
+  }
+
+  // base is a line down from the end of the first run, which the others are compared with.
+  base(children, top, height, left, right, origin, scale) {
+    const first = this.lines[0]?.section, x = first?.kernel ? origin + first.end * scale : right;
+    if (x <= left || x >= right) return;
+    const dashes = [];
+    for (let y = top; y < top + height; y += 7) dashes.push(x - 0.5, y, 1, 4);
+    children.push(this.shape("rects", dashes, { fill: this.ink("ink"), opacity: 0.6 }));
+  }
+
+  // path is the critical path of the runs shown: a line below what it consists of, thinner
+  // where nothing ran, and lines from row to row.
+  path(left, right, top, scrolled, origin, scale) {
+    const rects = [], x = (t) => Math.min(right, Math.max(left, origin + t * scale));
+    for (const hops of this.hops) {
+      let last = null;
+      for (const hop of hops) {
+        const x0 = x(hop.start), x1 = x(hop.end), y = top + hop.line.top + hop.line.height - scrolled - 3;
+        if (x1 - x0 >= 0.5) rects.push(x0, y, x1 - x0, hop.gap ? 1 : 3);
+        if (last !== null && last !== y && x0 > left && x0 < right) rects.push(x0, Math.min(last, y), 1, Math.abs(last - y) + 3);
+        last = y;
+      }
+    }
+    return rects;
+  }
+
+  // layPath puts the critical path, which rows have in parts, in order of time, run by run.
+  layPath() {
+    const runs = new Map();
+    for (const line of this.lines) {
+      const { path, section } = line.row || {};
+      if (!path) continue;
+      if (!runs.has(section.run)) runs.set(section.run, []);
+      for (let i = 0; i < path.length; i += 3) runs.get(section.run).push({ start: path[i], end: path[i] + path[i + 1], gap: path[i + 2], line });
+    }
+    this.hops = [...runs.values()];
+    for (const hops of this.hops) hops.sort((a, b) => a.start - b.start);
   }
 
   // hint says in the legend which marks are shown only closer up.
@@ -183,13 +228,35 @@ class Timeline {
     children.push(this.shape("rects", [left, y, right - left, height], { fill: this.ink("panel") }));
     if (x > left) children.push(this.shape("rects", [left, y + height - 3.5, x - left, 1.5], { fill: this.ink("faint") }));
     if (end <= right && end >= left) children.push(this.shape("rects", [end - 1.5, y + 6, 1.5, height - 8], { fill: this.ink("ink") }));
+    this.gaps(children, section.gaps ?? [], y + height);
     children.push({
       type: "text", silent: true,
       style: {
-        text: oneLine(section.title), x: left + 8, y: y + height / 2 - 1, verticalAlign: "middle", width: right - left - 16, overflow: "truncate",
+        text: oneLine(section.title), x: left + 8, y: y + 12, verticalAlign: "middle", width: right - left - 16, overflow: "truncate",
         fill: this.ink("ink"), font: "600 12px " + this.ink("sans"),
       },
     });
+  }
+
+  // gaps labels the largest gaps of a run above the line of its heading, such that no label covers another.
+  gaps(children, gaps, bottom) {
+    const { left, right, scale, origin } = this.geometry, between = 12, labels = [];
+    let next = left;
+    for (const gap of gaps) {
+      const x0 = Math.max(left, origin + gap.from * scale), x1 = Math.min(right, origin + gap.to * scale);
+      if (x1 <= x0) continue;
+      children.push(this.shape("rects", [x0, bottom - 6, Math.max(1, x1 - x0), 4], { fill: gap.color }));
+      const room = gap.text.length * 6.2;
+      labels.push({ x: Math.max(x0, next), room, text: gap.text });
+      next = Math.max(x0, next) + room + between;
+    }
+    let edge = right;
+    for (const l of labels.reverse()) {
+      l.x = Math.min(l.x, edge - l.room);
+      edge = l.x - between;
+      children.push({ type: "text", silent: true, style: { text: oneLine(l.text), x: l.x, y: bottom - 13, verticalAlign: "middle", fill: this.ink("soft"), font: this.font } });
+    }
+    this.labelled += labels.length;
   }
 
   text({ x, y, width, span, kind }) {
@@ -204,8 +271,8 @@ class Timeline {
   }
 
   zoomTo(start, end) {
-    const width = Math.min(Math.max(end - start, leastView), this.end);
-    start = Math.min(Math.max(0, (start + end - width) / 2), this.end - width);
+    const width = Math.min(Math.max(end - start, leastView), this.end - this.begin);
+    start = Math.min(Math.max(this.begin, (start + end - width) / 2), this.end - width);
     this.chart.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue: start, endValue: start + width });
   }
 

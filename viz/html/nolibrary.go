@@ -1,0 +1,5 @@
+//go:build noecharts
+
+package html
+
+var library []byte // none

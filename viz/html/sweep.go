@@ -1,0 +1,140 @@
+package html
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/viz/svg"
+)
+
+// A Sweep is a page of many results: the best setting of each workload, and curves and a heat
+// map over any two axes.
+type Sweep struct {
+	Title string
+	Facts []Fact
+	Best  Table
+	Axes  []string // names
+	Cells []SweepCell
+}
+
+// A SweepCell is one result.
+type SweepCell struct {
+	At      []string // value on each axis; "": the axis is not the cell's, as a setting of another strategy
+	Time    float64  // µs; 0: the strategy does not apply
+	Change  float64  // percent against the captured schedule
+	Exposed float64  // µs of communication without computation
+}
+
+// sweepData is a sweep as the page's script has it: values are numbers of words.
+type sweepData struct {
+	Axes  []sweepAxis  `json:"axes"`
+	Cells [][3]float64 `json:"cells"` // time, change, exposed
+	At    [][]int      `json:"at"`    // by cell: index of the value on each axis; -1: none
+}
+
+type sweepAxis struct {
+	Name   string   `json:"name"`
+	Values []string `json:"values"`
+}
+
+// sweepView is what sweep.html is filled with.
+type sweepView struct {
+	Sweep
+	Policy       string
+	Style        template.CSS
+	Data, Script template.JS
+	Table        cells
+	Chart        template.HTML // what the page shows without scripts
+}
+
+// WriteSweep writes the page. It needs no network and no library.
+func WriteSweep(w io.Writer, s Sweep) error {
+	d := s.data()
+	var text bytes.Buffer
+	if err := json.NewEncoder(plain.JSON(&text)).Encode(d); err != nil {
+		return fmt.Errorf("sweep %q: %w", s.Title, err)
+	}
+	script := "\"use strict\";\n(() => {\n" + pageFile("tables.js") + pageFile("sweep.js") + "})();\n"
+	v := sweepView{Sweep: s, Style: template.CSS(pageFile("page.css")), Data: template.JS(text.String()), Script: template.JS(script), Policy: policy(script), Table: s.Best.cells(), Chart: d.chart()}
+	t, err := template.ParseFS(page, "page/sweep.html")
+	if err != nil {
+		return err
+	}
+	if err := t.Execute(plain.Writer(w), v); err != nil {
+		return fmt.Errorf("sweep %q: %w", s.Title, err)
+	}
+	return nil
+}
+
+// data numbers the values of each axis in the order in which they appear. Axes with one value
+// are left out.
+func (s *Sweep) data() sweepData {
+	d := sweepData{Axes: []sweepAxis{}, Cells: [][3]float64{}, At: [][]int{}}
+	var kept []int
+	known := make([]map[string]int, len(s.Axes))
+	for i, name := range s.Axes {
+		known[i] = map[string]int{}
+		var values []string
+		for _, c := range s.Cells {
+			v := c.At[i]
+			if _, ok := known[i][v]; v != "" && !ok {
+				known[i][v] = len(values)
+				values = append(values, v)
+			}
+		}
+		if len(values) > 1 {
+			kept = append(kept, i)
+			d.Axes = append(d.Axes, sweepAxis{name, values})
+		}
+	}
+	round := func(x float64) float64 { return math.Round(1000*x) / 1000 }
+	for _, c := range s.Cells {
+		at := make([]int, len(kept))
+		for j, i := range kept {
+			at[j] = -1
+			if c.At[i] != "" {
+				at[j] = known[i][c.At[i]]
+			}
+		}
+		d.At = append(d.At, at)
+		d.Cells = append(d.Cells, [3]float64{round(c.Time), round(c.Change), round(c.Exposed)})
+	}
+	return d
+}
+
+// chart is the heat map that the page shows at first: times by strategy, or else the first
+// axis, and by the next axis. Where several cells fall together, the fastest counts.
+func (d *sweepData) chart() template.HTML {
+	if len(d.Axes) == 0 {
+		return ""
+	}
+	x := max(0, slices.IndexFunc(d.Axes, func(a sweepAxis) bool { return a.Name == "strategy" }))
+	y := x
+	if len(d.Axes) > 1 {
+		y = 0
+		if x == 0 {
+			y = 1
+		}
+	}
+	h := svg.Heat{
+		Title: "Time, µs, by " + d.Axes[y].Name + " and " + d.Axes[x].Name, Desc: "The fastest of the other axes. Empty: no strategy applies.",
+		Across: d.Axes[x].Name, Down: d.Axes[y].Name, Columns: d.Axes[x].Values, Rows: d.Axes[y].Values,
+	}
+	for range h.Rows {
+		h.Values = append(h.Values, slices.Repeat([]float64{math.NaN()}, len(h.Columns)))
+	}
+	for i, at := range d.At {
+		if v := d.Cells[i][0]; v > 0 && at[x] >= 0 && at[y] >= 0 {
+			if c := &h.Values[at[y]][at[x]]; !(*c <= v) {
+				*c = v
+			}
+		}
+	}
+	return template.HTML(svg.HeatMap(h).Inline())
+}

@@ -1,0 +1,146 @@
+package tui
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
+)
+
+// address is what is shown now.
+func (m *Model) address() layout.Address {
+	p := m.page()
+	a := layout.Address{Strategy: m.strategy, Find: p.sought}
+	switch {
+	case m.together:
+		a.Show = "all"
+	case m.tab > 0:
+		a.Show = cmp.Or(m.views[m.tab].Name, m.views[m.tab].Run.Name)
+	}
+	if m.figure {
+		a.Rank, a.Kernel = int(m.chosen.Rank), "figure11"
+		if len(m.parts) > 0 {
+			a.Kernel = m.parts[m.part].Name
+		}
+	}
+	if *p.window != p.bounds {
+		a.Window = *p.window
+	}
+	if len(p.t.Rows) > 0 {
+		a.Row = p.t.Path(p.row())
+	}
+	if p.sel.span != trace.None {
+		a.Row, a.Selected = p.t.Path(p.sel.row), true
+		a.At, _ = p.times(p.sel)
+	}
+	return a
+}
+
+func (m *Model) copyAddress() {
+	m.effect.Copy = m.address().String()
+	m.message = m.effect.Copy
+}
+
+// goToAddress shows what an address says, as far as the runs have it.
+func (m *Model) goToAddress(a layout.Address) {
+	m.together = a.Show == "all" && len(m.views) > 1
+	for i, v := range m.views {
+		if a.Show == cmp.Or(v.Name, v.Run.Name) || a.Show == "" && i == 0 {
+			m.tab = i
+		}
+	}
+	m.figure = false
+	if a.Kernel != "" {
+		m.chosen.Rank = max(0, int32(min(a.Rank, len(m.views[m.tab].Run.Ranks)-1)))
+		m.toggleFigure()
+		if at := slices.IndexFunc(m.parts, func(p layout.Part) bool { return p.Name == a.Kernel }); at >= 0 {
+			m.part = at
+		}
+		m.refigure(func(*layout.Figure) {})
+	}
+	p := m.page()
+	window := p.bounds
+	if a.Window != (layout.Window{}) {
+		window = a.Window.Zoom(1, a.Window.From, p.bounds, 1)
+	}
+	*p.window, p.sel.span = window, trace.None
+	m.search(a.Find)
+	if row := p.t.RowAt(a.Row); row != trace.None && len(p.t.Rows) > 0 {
+		p.reveal(row)
+		p.sel = selection{row, trace.None}
+		if a.Selected {
+			p.sel.span = p.t.At(row, a.At)
+		}
+	}
+	if a.Window != (layout.Window{}) {
+		*p.window = window // the search may have moved it
+	}
+}
+
+// run does what was typed after ":": goes to a time or an address, or does a command.
+func (m *Model) run(text string) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return
+	}
+	if name, _, ok := strings.Cut(text, "="); ok && !strings.Contains(name, " ") {
+		a, err := layout.ParseAddress(text)
+		if err != nil {
+			m.message = err.Error()
+			return
+		}
+		m.goToAddress(a)
+		return
+	}
+	if c, after := named(text); c != nil {
+		if c.with != nil && after != "" {
+			c.with(m, after)
+		} else {
+			c.do(m)
+		}
+		return
+	}
+	m.goTo(text)
+}
+
+// named is the command that a text starts with, the longest name first, and what follows;
+// else the first one that the palette lists.
+func named(text string) (c *command, after string) {
+	all := commands()
+	for i := range all {
+		rest, ok := strings.CutPrefix(text, all[i].name)
+		takes := rest == "" || rest[0] == ' ' && all[i].with != nil
+		if ok && takes && (c == nil || len(all[i].name) > len(c.name)) {
+			c, after = &all[i], strings.TrimSpace(rest)
+		}
+	}
+	if _, err := layout.ParseTime(text); c == nil && err != nil {
+		if list := matching(text); len(list) > 0 {
+			c = &list[0]
+		}
+	}
+	return c, after
+}
+
+// matching are the commands whose name or help has all words of a text; those whose name
+// starts with it come first.
+func matching(text string) []command {
+	words := strings.Fields(strings.ToLower(text))
+	list := slices.DeleteFunc(commands(), func(c command) bool {
+		all := strings.ToLower(c.name + " " + c.help)
+		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
+	})
+	slices.SortStableFunc(list, func(a, b command) int {
+		return cmp.Compare(starts(b.name, text), starts(a.name, text))
+	})
+	return list
+}
+
+func starts(name, text string) int {
+	if strings.HasPrefix(name, strings.ToLower(text)) {
+		return 1
+	}
+	return 0
+}
