@@ -8,6 +8,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
 
@@ -17,29 +18,17 @@ func completions(root *cobra.Command) {
 		"strategy": completeStrategies,
 		"machine":  completeMachines,
 		"base":     completeMachines,
+		"retarget": completeMachines,
 		"clock":    oneOf("captured", "cool", "sustained"),
-		"to":       oneOf("chrome", "pprof", "html", "csv"),
-		"compat":   oneOf("hta", "hta-last", "tracelens"),
 		"window":   oneOf(iteration, "all"),
+		"what-if":  completeWhatIf,
+		"shard":    oneOf("auto"),
 	}
 	for _, c := range root.Commands() {
 		for flag, f := range words {
 			if c.Flags().Lookup(flag) != nil {
 				_ = c.RegisterFlagCompletionFunc(flag, f) // fails only for a missing flag
 			}
-		}
-		if f := c.Flags().Lookup("format"); f != nil {
-			formats := []string{"table", "json"}
-			if strings.Contains(f.Usage, "csv") {
-				formats = append(formats, "csv")
-			}
-			if strings.Contains(f.Usage, "markdown") {
-				formats = append(formats, "markdown")
-			}
-			if strings.Contains(f.Usage, "html") {
-				formats = append(formats, "html")
-			}
-			_ = c.RegisterFlagCompletionFunc("format", oneOf(formats...))
 		}
 	}
 }
@@ -53,6 +42,16 @@ func oneOf(words ...string) cobra.CompletionFunc {
 // completeMachines completes profiles, and paths of YAML files.
 func completeMachines(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return withPrefix(profile.Names(), typed), cobra.ShellCompDirectiveDefault
+}
+
+// completeWhatIf completes the last property of a list.
+func completeWhatIf(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	at := strings.LastIndexByte(typed, ',') + 1
+	words := prefixed(typed[:at], machine.PropertyNames())
+	for i := range words {
+		words[i] += "="
+	}
+	return withPrefix(words, typed), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeStrategies completes the last strategy of a list, its settings and their values.

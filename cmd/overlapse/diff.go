@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,7 @@ import (
 type diffOptions struct {
 	replayFlags
 	format string
+	output string
 	above  float64
 	top    int
 }
@@ -47,7 +49,7 @@ by name. With one trace, --strategy names the two strategies to replay and compa
 one such folder, two that it holds.`,
 		Example: `  overlapse diff before/ after/ --fail-above 0.02
   overlapse diff samples/moe-ep4 --strategy bulk,fused
-  overlapse diff monday/ tuesday/ --format json`,
+  overlapse diff monday/ tuesday/ --format html -o diff.html`,
 		Args: func(c *cobra.Command, args []string) error {
 			if two := o.strategy != ""; len(args) != 2 && !two || len(args) != 1 && two {
 				return usageError{errors.New("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")}
@@ -59,7 +61,8 @@ one such folder, two that it holds.`,
 	f := c.Flags()
 	f.StringVar(&o.strategy, "strategy", "", "two strategies, with settings, to replay the one trace under")
 	f.StringVar(&o.machine, "machine", "", "machine to replay on, as for replay")
-	f.StringVar(&o.format, "format", "table", "table or json")
+	choiceFlag(c, &o.format, "format", "table", "table, json, markdown (a comment on a pull request) or html (with timelines of traces and strategies)", "table", "json", "markdown", "html")
+	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	f.Float64Var(&o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
 	f.IntVar(&o.top, "top", 10, "rows of each group; 0: all")
 	return c
@@ -67,6 +70,7 @@ one such folder, two that it holds.`,
 
 // A difference is two runs, or two results.
 type difference struct {
+	Schema  int              `json:"schema"`
 	A       side             `json:"a"`
 	B       side             `json:"b"`
 	Change  float64          `json:"change"` // of the time: 0.1 is 10 % more
@@ -80,13 +84,17 @@ type side struct {
 	Time  trace.Time `json:"time_ns"`
 	steps int
 	items []overlap.Item
+
+	run   *trace.Run // nil for results
+	start trace.Time // of its first iteration
+	gaps  []layout.Gap
 }
 
 func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
-	if err := choice("format", o.format, "table", "json"); err != nil {
-		return err
+	if o.output != "" && o.format == "table" {
+		return usageError{errors.New("-o needs --format json, html or markdown (see overlapse diff --help)")}
 	}
-	var d difference
+	d := difference{Schema: schemaVersion}
 	var err error
 	switch {
 	case len(args) == 1 && isResult(args[0]):
@@ -106,9 +114,14 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	d.PerStep = d.A.steps > 0 && d.B.steps > 0
 	d.Change = float64(d.B.Time)/float64(max(1, d.A.Time)) - 1
 	d.Rows = overlap.Diff(d.A.items, d.B.items)
-	if o.format == "json" {
-		err = writeJSON(a.out, d)
-	} else {
+	switch o.format {
+	case "json":
+		err = a.writeOut(o.output, func(w io.Writer) error { return writeJSON(w, d) })
+	case "html":
+		err = a.writeOut(o.output, func(w io.Writer) error { return d.writeDiff(w, o.top) })
+	case "markdown":
+		err = a.writeOut(o.output, func(w io.Writer) error { return d.writeMarkdown(w, o.top) })
+	default:
 		a.printDiff(&d, o.top)
 	}
 	if err == nil && o.above >= 0 && d.Change > o.above {
@@ -118,23 +131,43 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 }
 
 func (a *app) printDiff(d *difference, top int) {
-	unit := "of the whole runs"
-	if d.PerStep {
-		unit = "per step"
-	}
 	fmt.Fprintf(a.out, "A %s: %s\nB %s: %s, %s\ntimes %s, means over ranks\n",
-		plain.Line(d.A.Name), micros(d.A.Time), plain.Line(d.B.Name), micros(d.B.Time), percent(d.Change), unit)
-	for i := 0; i < len(d.Rows); {
-		group := d.Rows[i:]
-		if n := slices.IndexFunc(group, func(c overlap.Change) bool { return c.Group != d.Rows[i].Group }); n >= 0 {
-			group = group[:n]
-		}
+		plain.Line(d.A.Name), micros(d.A.Time), plain.Line(d.B.Name), micros(d.B.Time), percent(d.Change), d.unit())
+	for group := range d.groups() {
 		t := a.section("by "+plain.Line(group[0].Group), "", "A", "B", "B − A", "share of A")
 		a.atMost(t, len(group), top, func(k int) {
 			c := group[k]
 			t.AppendRow(table.Row{shorten(layout.ShortName(c.Name), 60), micros(c.A), micros(c.B), signed(c.Diff), percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
 		})
-		i += len(group)
+	}
+}
+
+// sentence says how the times differ.
+func (d *difference) sentence() string {
+	return fmt.Sprintf("B takes %s %s, A %s: %s", micros(d.B.Time), d.unit(), micros(d.A.Time), percent(d.Change))
+}
+
+// unit is what times are of.
+func (d *difference) unit() string {
+	if d.PerStep {
+		return "per step"
+	}
+	return "of the whole runs"
+}
+
+// groups are the rows group by group.
+func (d *difference) groups() iter.Seq[[]overlap.Change] {
+	return func(yield func([]overlap.Change) bool) {
+		for rest := d.Rows; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].Group == rest[0].Group {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
 	}
 }
 
@@ -155,9 +188,9 @@ func (a *app) measuredSide(path string) (side, error) {
 	if err != nil {
 		return side{}, err
 	}
-	s := side{Name: path, Time: run.End}
+	s := side{Name: path, Time: run.End, run: run}
 	if w, err := a.workload(run, path, workload.Options{}); err == nil {
-		s.steps, s.Time = workload.Iterations(w), plan.MeasuredStepTime(w)
+		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), measuredStart(w)
 		s.items = pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })
 	}
 	s.items = append(overlap.Items(run, nil, s.steps), s.items...)
@@ -187,7 +220,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 			return x, y, strategyError{fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
 		}
 		run := out.Result.Run
-		sides[i] = side{Name: r.named(run.Name), Time: out.Expected, steps: r.Iterations}
+		sides[i] = side{Name: r.named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: startOf(w, run), gaps: gaps(out.Result)}
 		starts, ends := opTimes(run, len(w.Ops))
 		sides[i].items = append(overlap.Items(run, reasonsOf(out.Result, 0, 0), r.Iterations), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
 			return starts[op], ends[op], starts[op] <= ends[op]
@@ -218,7 +251,7 @@ func (a *app) diffRuns(path, strategies string) (x, y side, err error) {
 				sum += item.Time
 			}
 		}
-		sides[i] = side{Name: v.Run.Name, Time: sum, items: items}
+		sides[i] = side{Name: v.Run.Name, Time: sum, items: items, run: v.Run}
 	}
 	return sides[0], sides[1], nil
 }
@@ -296,6 +329,7 @@ func resultSide(path string) (side, error) {
 	}
 	defer f.Close()
 	var r struct {
+		Schema     int `json:"schema"`
 		Iterations int `json:"iterations"`
 		Rows       []struct {
 			Strategy   string          `json:"strategy"`
@@ -308,6 +342,9 @@ func resultSide(path string) (side, error) {
 	}
 	if err := json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r); err != nil {
 		return side{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if r.Schema > schemaVersion {
+		return side{}, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, schemaVersion)
 	}
 	s := side{Name: path, steps: cmp.Or(r.Iterations, 1)}
 	for _, group := range []string{"strategy", "exposed communication", "idle"} {

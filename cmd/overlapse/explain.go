@@ -72,7 +72,7 @@ func (a *app) printExplanations(r *replayed) {
 		if e == nil {
 			continue
 		}
-		fmt.Fprintf(a.out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.settings))
+		fmt.Fprintf(a.out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.Settings))
 		if v := e.Versus; v != nil {
 			fmt.Fprintf(a.out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}

@@ -1,15 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"iter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
@@ -21,34 +21,62 @@ type exportOptions struct {
 	machine string
 	to      string
 	output  string
+
+	// of a picture
+	strategy string
+	rank     int
+	kernel   string
+	window   string
+	width    int
+	critical bool
 }
 
 func (a *app) exportCommand() *cobra.Command {
 	var o exportOptions
 	c := &cobra.Command{
-		Use:   "export PATH --to chrome|pprof|html|csv",
-		Short: "Write a measured trace as a Perfetto timeline, a pprof profile, an HTML report or CSV",
+		Use:   "export PATH --to chrome|pprof|html|csv|json|parquet|svg",
+		Short: "Write a measured trace as a Perfetto timeline, a pprof profile, an HTML report, a table or a picture",
 		Long: `Converts a trace without replaying it. All ranks are aligned to one clock. For the
-files of predicted strategies, use overlapse replay -o.`,
+files of predicted strategies, use overlapse replay -o.
+
+--to svg draws the timeline of a trace, of a folder written by replay -o, or with --strategy
+of a trace and its replays. --kernel draws the workgroups of one kernel or pair under every
+strategy, from the start of its first kernel, with the largest gaps of each.`,
 		Example: `  overlapse export samples/moe-ep4 --to chrome -o moe.json
   overlapse export samples/moe-ep4 --to pprof -o moe.pb.gz && go tool pprof -top moe.pb.gz
-  overlapse export samples/moe-down-fused-wg --to html -o fused.html`,
+  overlapse export samples/moe-ep4 --to parquet -o spans.parquet
+  overlapse export samples/moe-down-fused-wg --to html -o fused.html
+  overlapse export samples/moe-ep4 --to svg --rank 0 -o rank0.svg
+  overlapse export samples/moe-ep4 --to svg --strategy bulk,fused --kernel "pair 1" -o pair.svg`,
 		Args: tracePaths,
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			o.path = a.input(args)
-			return a.export(o)
+			return a.export(c.Context(), o)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html or csv (one line per kernel, collective and copy)")
+	choiceFlag(c, &o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html, svg, or a row per kernel, collective and copy: csv, json, parquet", "chrome", "pprof", "html", "csv", "json", "parquet", "svg")
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
+	f.StringVar(&o.strategy, "strategy", "", "svg: also replay under these strategies and draw them below the trace; of a folder written by replay -o: draw only these")
+	f.IntVar(&o.rank, "rank", -1, "svg: the rank to draw; default: all, of --kernel the first")
+	f.StringVar(&o.kernel, "kernel", "", "svg: the kernel or pair to compare, a part of its name")
+	f.StringVar(&o.window, "window", "", "svg: the time range to draw, such as 1.2ms-3ms; default: all")
+	f.BoolVar(&o.critical, "critical-path", false, "svg: mark the critical path of every run")
+	f.IntVar(&o.width, "width", 1200, "svg: width in pixels")
 	return c
 }
 
-func (a *app) export(o exportOptions) error {
-	if err := choice("to", o.to, "chrome", "pprof", "html", "csv"); err != nil {
-		return err
+func (a *app) export(ctx context.Context, o exportOptions) error {
+	if o.to == "svg" {
+		write, err := a.svgDrawing(ctx, o)
+		if err != nil {
+			return err
+		}
+		return a.writeOut(o.output, write)
+	}
+	if o.strategy != "" || o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
+		return usageError{errors.New("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")}
 	}
 	if o.machine != "" && !isYAML(o.path) {
 		return usageError{errors.New("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")}
@@ -57,51 +85,47 @@ func (a *app) export(o exportOptions) error {
 	if err != nil {
 		return err
 	}
+	rows := spanRows(basisOf, run)
 	write := func(w io.Writer) error {
 		switch o.to {
 		case "pprof":
 			return pprof.Write(w, run, nil)
 		case "csv":
-			return writeSpans(w, run)
+			return writeSpans(w, rows)
+		case "json":
+			return writeSpansJSON(w, rows)
+		case "parquet":
+			return writeParquet(w, rows)
 		case "html":
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: basisOf(run), Run: run}}})
 		}
-		return writePerfetto(plain.JSON(w), run, nil)
+		return writePerfetto(plain.JSON(w), run, nil, nil)
 	}
 	if o.output == "" {
-		if o.to == "pprof" && a.width > 0 {
-			return usageError{errors.New("a pprof profile is binary: give -o FILE, or a pipe")}
+		if err := a.binary(o.to, "give -o FILE, or a pipe"); err != nil {
+			return err
 		}
-		if err := write(a.data); err != nil {
-			return fmt.Errorf("standard output: %w", err)
-		}
-		return nil
 	}
-	return a.writeFile(o.output, write)
+	return a.writeOut(o.output, write)
+}
+
+// writeOut writes a file, or standard output for "".
+func (a *app) writeOut(output string, write func(io.Writer) error) error {
+	if output != "" {
+		return a.writeFile(output, write)
+	}
+	if err := write(a.data); err != nil {
+		return fmt.Errorf("standard output: %w", err)
+	}
+	return nil
 }
 
 // writeSpans writes a line of CSV for each kernel, collective and copy, in order of start.
-func writeSpans(w io.Writer, run *trace.Run) error {
+func writeSpans(w io.Writer, rows iter.Seq[spanRow]) error {
 	c := csv.NewWriter(plain.Writer(w))
 	_ = c.Write([]string{"rank", "stream", "kind", "name", "start_ns", "duration_ns", "workgroups", "collective", "bytes"})
-	for _, s := range run.Spans {
-		if !s.Kind.OnDevice() {
-			continue
-		}
-		workgroups, collective, bytes := "", "", ""
-		if k := run.Kernel(s); k != nil && k.WGs() > 0 {
-			workgroups = strconv.Itoa(k.WGs())
-		}
-		if x := run.Comm(s); x != nil {
-			collective, bytes = x.Op.String(), strconv.FormatInt(x.Bytes(), 10)
-		}
-		if x := run.Copy(s); x != nil && x.Bytes > 0 {
-			bytes = strconv.FormatInt(x.Bytes, 10)
-		}
-		_ = c.Write([]string{
-			strconv.Itoa(run.RankID(int32(run.RankOf(s)))), run.LaneLabel(s.Lane), s.Kind.String(), plain.Line(run.NameOf(s)),
-			strconv.FormatInt(int64(s.Start), 10), strconv.FormatInt(int64(s.Dur()), 10), workgroups, collective, bytes,
-		})
+	for row := range rows {
+		_ = c.Write(row.csv())
 	}
 	c.Flush()
 	return c.Error()

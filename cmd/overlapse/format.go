@@ -60,6 +60,14 @@ func shorten(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
+// binary is an error if standard output is a terminal and the format is none of text.
+func (a *app) binary(format, cure string) error {
+	if a.width == 0 || format != "pprof" && format != "parquet" {
+		return nil
+	}
+	return usageError{fmt.Errorf("%s is binary: %s", format, cure)}
+}
+
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(plain.JSON(w))
 	e.SetIndent("", "  ")

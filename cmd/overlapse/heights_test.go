@@ -39,6 +39,7 @@ var folders = map[string]folder{
 	"trace/assemble":           {height: 1},
 	"trace/overlap":            {height: 1},
 	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
+	"trace/snapshot":           {height: 1, spawns: true},
 	"trace/chrome":             reader(slices.Concat(json, gzip)...),
 	"trace/rocprof":            reader(json...),
 	"trace/perfetto":           reader(protowire),
@@ -59,7 +60,8 @@ var folders = map[string]folder{
 	"replay/workload": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
-	"viz/html":        {height: 3, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
+	"viz/svg":         {height: 3},
+	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 
 	"engines/plan":     {height: 4},
@@ -68,13 +70,16 @@ var folders = map[string]folder{
 	"engines/explain":  {height: 6, spawns: true},
 	"engines/verdict":  {height: 7},
 	"engines/validate": {height: 8, spawns: true},
+	"engines/sweep":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
-	"samples/workloads": {height: 0},
-	"engines/reproduce": {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
+	"samples/workloads":    {height: 0},
+	"samples/own-strategy": {height: command},
+	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
 	"cmd/overlapse": {height: command, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
-		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-isatty", "golang.org/x/term",
+		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-isatty", "golang.org/x/term", "golang.org/x/sys/unix",
+		"github.com/parquet-go/parquet-go", "github.com/minio/minio-go/v7",
 	}},
 }
 

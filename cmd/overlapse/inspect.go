@@ -50,9 +50,9 @@ reader.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.machine, "machine", "", "machine that unknown sizes of collectives are estimated for, or that a workload file runs on; default: sizes stay unknown, and the machine that the workload file names")
-	f.StringVar(&o.format, "format", "table", "table or json")
+	choiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
-	f.StringVar(&o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens")
+	choiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
 	f.IntVar(&o.top, "top", 10, "rows of each table; 0: all")
 	dataflowFlag(c, &o.dataflow)
 	a.outsideFlag(c)
@@ -62,6 +62,7 @@ reader.`,
 
 // An inspected is the JSON form.
 type inspected struct {
+	Schema   int                  `json:"schema"`
 	Workload workload.Summary     `json:"workload"`
 	Metrics  overlap.Metrics      `json:"metrics"`
 	Flows    workload.FlowSummary `json:"dependencies"`
@@ -98,16 +99,8 @@ type ledgerEntry struct {
 }
 
 func (a *app) inspect(o inspectOptions) error {
-	if err := choice("format", o.format, "table", "json"); err != nil {
-		return err
-	}
 	if o.top < 0 {
 		return usageError{fmt.Errorf("--top %d: give a number of rows, or 0 for all", o.top)}
-	}
-	if o.compat != "" {
-		if err := choice("compat", o.compat, "hta", "hta-last", "tracelens"); err != nil {
-			return err
-		}
 	}
 	// The run and its workload live to the end and have few pointers: collecting
 	// garbage early costs little time and saves as much memory as they take.
@@ -139,7 +132,7 @@ func (a *app) inspect(o inspectOptions) error {
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-		r := inspected{Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
+		r := inspected{Schema: schemaVersion, Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
 		}

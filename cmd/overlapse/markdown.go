@@ -5,7 +5,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -23,18 +25,71 @@ func writeMarkdown(w io.Writer, r *replayed) error {
 	fmt.Fprintf(&b, "\nTimes %s, %s %s.\n\n", r.unit(), r.basis(), micros(trace.Time(r.Measured)))
 	b.WriteString("| strategy | parameters | time | change | exposed | idle | confidence | time breakdown |\n|---|---|--:|--:|--:|--:|---|---|\n")
 	for _, row := range r.Rows {
-		cells := []string{r.shown(row.Strategy), row.settings, "-", "-", "-", "-", "-", row.reason()}
+		cells := []string{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", "-", row.reason()}
 		if row.Applies {
 			whole := trace.Time(row.Compute + row.Exposed + row.Idle)
 			cells = []string{
-				r.shown(row.Strategy), row.settings, micros(trace.Time(row.Time)), percent(row.Change),
-				shareOf(trace.Time(row.Exposed), whole), shareOf(trace.Time(row.Idle), whole), r.confidence(row), row.Limit,
+				r.shown(row.Strategy), row.Settings, micros(trace.Time(row.Time)), percent(row.Change),
+				shareOf(trace.Time(row.Exposed), whole), shareOf(trace.Time(row.Idle), whole), row.confidence(), row.Limit,
 			}
 		}
 		for _, c := range cells {
 			fmt.Fprintf(&b, "| %s ", inMarkdown(c))
 		}
 		b.WriteString("|\n")
+	}
+	r.details(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// details has, folded, why predictions are uncertain, what streams waited for and what was assumed.
+func (r *replayed) details(b *strings.Builder) {
+	folded := func(title string, lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		fmt.Fprintf(b, "\n<details><summary>%s</summary>\n\n", title)
+		for _, line := range lines {
+			fmt.Fprintf(b, "- %s\n", inMarkdown(line))
+		}
+		b.WriteString("\n</details>\n")
+	}
+	var why, idle []string
+	for i, row := range r.Rows {
+		if !row.Applies {
+			continue
+		}
+		name := r.named(r.outcomes[i].Result.Run.Name)
+		why = append(why, fmt.Sprintf("%s: %s: %s", name, row.confidence(), row.Confidence.Why))
+		var causes []string
+		for _, s := range explain.IdleByCause(&r.outcomes[i]) {
+			causes = append(causes, fmt.Sprintf("%s %s", causeText(s.Cause), micros(s.Time)))
+		}
+		if len(causes) > 0 {
+			idle = append(idle, name+": "+strings.Join(causes, ", "))
+		}
+	}
+	folded("confidence", why)
+	folded("idle time of streams "+r.idleScope()+", summed over streams and ranks", idle)
+	folded("assumptions", r.Notes)
+	check := fmt.Sprintf("self-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), micros(r.Residual.Worst), r.Residual.Ops)
+	fmt.Fprintf(b, "\n%s\n", inMarkdown(check))
+}
+
+// writeMarkdown writes a difference as a comment on a pull request, at most top rows of each group; 0: all.
+func (d *difference) writeMarkdown(w io.Writer, top int) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "### overlapse: %s and %s\n\n**%s**\n", inMarkdown(d.A.Name), inMarkdown(d.B.Name), inMarkdown(d.sentence()))
+	for group := range d.groups() {
+		fmt.Fprintf(&b, "\n| by %s | A | B | B − A | share of A |\n|---|--:|--:|--:|--:|\n", inMarkdown(group[0].Group))
+		for i, c := range group {
+			if top > 0 && i == top {
+				fmt.Fprintf(&b, "\nand %d more\n", len(group)-top)
+				break
+			}
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", inMarkdown(shorten(layout.ShortName(c.Name), 60)), micros(c.A), micros(c.B), signed(c.Diff), percent(float64(c.Diff)/float64(max(1, d.A.Time))))
+		}
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

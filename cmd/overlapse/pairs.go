@@ -98,7 +98,7 @@ func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, 
 	}
 	r.outcomes = append(r.outcomes, mixed)
 	r.add(mixed)
-	r.Rows[len(r.Rows)-1].settings = mixed.Strategy.Summary
+	r.Rows[len(r.Rows)-1].Settings = mixed.Strategy.Summary
 	return nil
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"math"
 	"slices"
 
 	"github.com/overlapse/overlapse/engines/compare"
@@ -19,8 +20,9 @@ const (
 )
 
 // writePerfetto writes a run with arrows from launches, flags and puts to what waited for
-// them, and with counters. reasons, of the idle time of streams, may be nil.
-func writePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason) error {
+// them, and with counters, of which shares are further ones. reasons, of the idle time of
+// streams, may be nil.
+func writePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason, shares []chrome.Counter) error {
 	var flows []chrome.Flow
 	for _, e := range overlap.Edges(run, reasons, mostFlows) {
 		if e.Kind != overlap.Launched { // the writer has these
@@ -35,7 +37,28 @@ func writePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason) error 
 		}
 		counters = append(counters, x)
 	}
-	return chrome.WriteWith(w, run, flows, counters)
+	return chrome.WriteWith(w, run, flows, append(counters, shares...))
+}
+
+// shares are what runs side by side, whose times were shifted, use over time, in percent.
+func (r *replayed) shares(runs []*trace.Run, shifts []trace.Time) []chrome.Counter {
+	var list []chrome.Counter
+	first := 0
+	for i, out := range r.ran() {
+		for _, u := range out.Result.Usage {
+			if slices.Max(u.Shares) < leastShare {
+				continue
+			}
+			c := chrome.Counter{Rank: int32(first + u.GPU), Name: u.Of + ", %"}
+			for at, share := range u.Shares {
+				c.At, c.Values = append(c.At, shifts[i]+trace.Time(at)*u.Width), append(c.Values, math.Round(1000*share)/10)
+			}
+			c.At, c.Values = append(c.At, shifts[i]+out.Result.Makespan), append(c.Values, 0)
+			list = append(list, c)
+		}
+		first += len(runs[i].Ranks)
+	}
+	return list
 }
 
 // ran are the outcomes of the strategies that apply, in table order.

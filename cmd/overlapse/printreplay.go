@@ -44,10 +44,10 @@ func (a *app) printReplay(r *replayed) {
 	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
 	for _, row := range r.Rows {
 		if !row.Applies {
-			t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, "-", "-", "-", "-", row.reason()})
+			t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", row.reason()})
 			continue
 		}
-		t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), r.confidence(row), row.Limit})
+		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.confidence(), row.Limit})
 	}
 	t.Render()
 	a.printApproximation(r)
@@ -72,15 +72,11 @@ func (r *replayed) hasBands() bool {
 }
 
 // confidence is a row's level with its band, where one was measured.
-func (r *replayed) confidence(row replayRow) string {
-	i := strategyIn(r.outcomes, row.Strategy)
-	if i < 0 || !r.hasBands() {
-		return string(row.Confidence.Level)
+func (r *replayRow) confidence() string {
+	if r.Band == 0 {
+		return string(r.Confidence.Level)
 	}
-	if !verdict.HasBand(r.workload, r.outcomes[i]) {
-		return string(row.Confidence.Level)
-	}
-	return fmt.Sprintf("%s ±%d %%", row.Confidence.Level, verdict.Band(row.Confidence.Level))
+	return fmt.Sprintf("%s ±%.0f %%", r.Confidence.Level, 100*r.Band)
 }
 
 // writeCSV writes a line for each strategy.
@@ -93,7 +89,7 @@ func writeCSV(w io.Writer, r *replayed) error {
 			why = row.Why
 		}
 		_ = c.Write(slices.Concat([]string{
-			row.Strategy, row.settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
+			row.Strategy, row.Settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
 			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed)/1e3), why,
 			string(row.Confidence.Level), row.Confidence.Why,
 		}, row.spread(), []string{r.basis()}))

@@ -58,6 +58,7 @@ other work in bulk.`,
   overlapse replay samples/moe-ep4 --strategy decompose,fused --explain
   overlapse replay samples/moe-ep4 --pairs
   overlapse replay samples/fsdp-step --ranks 16 --retarget h100
+  overlapse replay samples/moe-ep4 --format parquet > result.parquet
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -69,11 +70,11 @@ other work in bulk.`,
 	o.flags(c, "strategies, with settings")
 	a.outsideFlag(c)
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "table", "table, json, csv or markdown")
+	choiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
-	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json and summary.md into this folder")
+	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.parquet, spans.parquet and summary.md into this folder")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
@@ -82,7 +83,7 @@ other work in bulk.`,
 }
 
 func (a *app) replay(ctx context.Context, o replayOptions) error {
-	if err := choice("format", o.format, "table", "json", "csv", "markdown"); err != nil {
+	if err := a.binary(o.format, "give a file with >, or a pipe"); err != nil {
 		return err
 	}
 	if err := seedsInRange(o.seeds); err != nil {
@@ -158,6 +159,8 @@ func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf
 		return writeJSON(a.out, r)
 	case "csv":
 		return writeCSV(a.out, r)
+	case "parquet":
+		return writeParquet(a.data, r.strategyRows())
 	case "markdown":
 		return writeMarkdown(a.out, r)
 	}
@@ -172,7 +175,7 @@ const iteration = "iteration"
 
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Stop: stopFunc(ctx)}
+	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: stopFunc(ctx)}
 	if err := o.setWindow(&opts); err != nil || o.dir == "" {
 		return opts, err
 	}
@@ -192,14 +195,19 @@ func (o *replayOptions) setWindow(opts *replay.Options) error {
 		opts.To = trace.Infinity
 		return nil
 	}
-	from, to, ok := strings.Cut(o.window, "-")
-	start, err1 := time.ParseDuration(from)
-	end, err2 := time.ParseDuration(to)
-	if !ok || err1 != nil || err2 != nil || start < 0 || end <= start {
+	var ok bool
+	if opts.From, opts.To, ok = timeRange(o.window); !ok {
 		return usageError{fmt.Errorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)}
 	}
-	opts.From, opts.To = trace.Time(start), trace.Time(end)
 	return nil
+}
+
+// timeRange reads "1.2ms-3ms".
+func timeRange(text string) (from, to trace.Time, ok bool) {
+	first, last, ok := strings.Cut(text, "-")
+	start, err1 := time.ParseDuration(first)
+	end, err2 := time.ParseDuration(last)
+	return trace.Time(start), trace.Time(end), ok && err1 == nil && err2 == nil && start >= 0 && end > start
 }
 
 // checkRanks rejects ranks to record that are not in the job.

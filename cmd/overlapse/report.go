@@ -40,7 +40,7 @@ func (a *app) writeReport(ctx context.Context, o replayFlags, output string) err
 		return err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Most: shownSpans, Stop: stopFunc(ctx),
+		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Most: shownSpans, Usage: true, Stop: stopFunc(ctx),
 	})
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ func (a *app) report(r *replayed) html.Report {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "basis", Value: r.Estimated})
 	}
 	for i, row := range r.Rows {
-		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.settings, Bound: row.Strategy == "ideal", Note: row.Limit}
+		bar := html.Bar{Name: r.shown(row.Strategy), Params: row.Settings, Bound: row.Strategy == "ideal", Note: row.Limit}
 		if !row.Applies {
 			bar.Note = row.reason()
 			rep.Strategies = append(rep.Strategies, bar)
@@ -82,7 +82,7 @@ func (a *app) report(r *replayed) html.Report {
 		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
 		rep.Strategies = append(rep.Strategies, bar)
 		result := r.outcomes[i].Result
-		rep.Runs = append(rep.Runs, html.Named{Name: r.named(result.Run.Name), Note: r.runNote(row), Run: result.Run, Start: startOf(r.workload, result.Run), Gaps: gaps(result)})
+		rep.Runs = append(rep.Runs, html.Named{Name: r.named(result.Run.Name), Note: r.runNote(row), Run: result.Run, Start: startOf(r.workload, result.Run), Gaps: gaps(result), Use: useOf(result)})
 	}
 	rep.Tables = append(rep.Tables, r.explainTables()...)
 	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
@@ -122,7 +122,7 @@ func (r *replayed) confidenceTable() html.Table {
 				spread += "; " + m
 			}
 		}
-		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.settings, string(row.Confidence.Level), row.Confidence.Why, spread})
+		t.Rows = append(t.Rows, []string{r.shown(row.Strategy), row.Settings, string(row.Confidence.Level), row.Confidence.Why, spread})
 	}
 	return t
 }
@@ -157,21 +157,6 @@ func streamTime(r *replay.Result) trace.Time {
 		all[stream{i.Rank, i.Stream}] = true
 	}
 	return trace.Time(len(all)) * r.Makespan
-}
-
-// memoryTable has each strategy's memory traffic by cause.
-func (r *replayed) memoryTable() html.Table {
-	t := html.Table{
-		Title:   "Memory traffic by cause",
-		Note:    "Bytes per rank and iteration. Library collectives count by the rule of their ring, all other traffic as simulated.",
-		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "read, MB", Number: true}, {Name: "written, MB", Number: true}},
-	}
-	for i, row := range r.Rows {
-		for _, m := range row.Memory {
-			t.Rows = append(t.Rows, []string{r.named(r.outcomes[i].Result.Run.Name), m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
-		}
-	}
-	return t
 }
 
 // pairTable has the pairs of the trace with their evidence.

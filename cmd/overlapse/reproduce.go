@@ -39,7 +39,7 @@ overlapse is fitted to a claim.`,
 		},
 		ValidArgsFunction: oneOf(reproduce.Names()...),
 	}
-	c.Flags().StringVar(&format, "format", "table", "table, json or html")
+	choiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; default: standard output")
 	c.Flags().StringVar(&machineName, "machine", "", "replay the experiments on this machine, a profile or a YAML file, with as many GPUs as published; default: the papers' machines")
 	c.Flags().BoolVar(&points, "points", false, "print every point")
@@ -47,9 +47,6 @@ overlapse is fitted to a claim.`,
 }
 
 func (a *app) reproduce(ctx context.Context, selected []string, points bool, machineName, format, output string) error {
-	if err := choice("format", format, "table", "json", "html"); err != nil {
-		return err
-	}
 	papers, only, err := selectClaims(selected)
 	if err != nil {
 		return err

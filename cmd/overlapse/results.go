@@ -34,6 +34,10 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	files := []file{
 		{"result.json", func(w io.Writer) error { return writeJSON(w, r) }},
 		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
+		{"result.parquet", func(w io.Writer) error { return writeParquet(w, r.strategyRows()) }},
+		{"spans.parquet", func(w io.Writer) error {
+			return writeParquet(w, spanRows(func(r *trace.Run) string { return r.Name }, runs...))
+		}},
 		{"summary.md", func(w io.Writer) error { return writeMarkdown(w, r) }},
 		{"report.html", func(w io.Writer) error { return html.Write(w, a.report(r)) }},
 	}
@@ -52,7 +56,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	if left := r.coarse(); left != "" {
 		a.notef("%s", left)
 	}
-	a.notef("wrote report.html, timeline.json.gz, result.json, summary.md and %s (go tool pprof -diff_base) to %s", counted(len(runs), "profile"), dir)
+	a.notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", counted(len(runs), "profile"), dir)
 	return nil
 }
 
@@ -83,7 +87,7 @@ func profileName(runs []*trace.Run, i int) string {
 func (r *replayed) writeTimeline(w io.Writer, runs []*trace.Run) error {
 	z := gzip.NewWriter(w)
 	shifted, shifts := aligned(r.workload, runs)
-	if err := writePerfetto(z, trace.SideBySide(shifted, r.Path), r.reasons(runs, shifts)); err != nil {
+	if err := writePerfetto(z, trace.SideBySide(shifted, r.Path), r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
 		return err
 	}
 	return z.Close()

@@ -143,8 +143,8 @@ Results go to standard output, everything else to standard error.`,
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
-		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
-		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(),
+		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
+		a.validateCommand(), a.reproduceCommand(), a.calibrateCommand(), a.machinesCommand(), a.strategiesCommand(), a.doctorCommand(), a.manCommand(),
 	} {
 		root.AddCommand(c)
 	}

@@ -51,7 +51,7 @@ func (a *app) printSpreads(r *replayed) {
 	t := a.section("with other random seeds (dispatch order, arrival of ranks)", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
 	for _, row := range r.Rows {
 		if s := row.Seeds; s != nil {
-			t.AppendRow(table.Row{row.Strategy, row.settings, len(s.Times), micros(s.Fastest()), micros(s.Median()), micros(s.Slowest()), modesOf(s)})
+			t.AppendRow(table.Row{row.Strategy, row.Settings, len(s.Times), micros(s.Fastest()), micros(s.Median()), micros(s.Slowest()), modesOf(s)})
 		}
 	}
 	t.Render()

@@ -21,9 +21,6 @@ func (a *app) strategiesCommand() *cobra.Command {
 		Example: "  overlapse strategies\n  overlapse strategies decompose\n  overlapse strategies --format json",
 		Args:    atMostOne,
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := choice("format", format, "table", "json"); err != nil {
-				return err
-			}
 			shown, err := strategiesNamed(args)
 			switch {
 			case err != nil:
@@ -43,7 +40,7 @@ func (a *app) strategiesCommand() *cobra.Command {
 		},
 		ValidArgsFunction: oneOf(engines.Names()...),
 	}
-	c.Flags().StringVar(&format, "format", "table", "table or json")
+	choiceFlag(c, &format, "format", "table", "table or json", "table", "json")
 	return c
 }
 

@@ -30,6 +30,32 @@ func choice(flag, value string, words ...string) error {
 	return usageError{&unknownError{fmt.Sprintf("--%s %q is none of %s", flag, value, strings.Join(words, ", ")), value, words}}
 }
 
+// choiceFlag adds a flag whose value is one of the words, and completes it.
+func choiceFlag(c *cobra.Command, to *string, name, initial, usage string, words ...string) {
+	*to = initial
+	c.Flags().Var(&choiceValue{to, name, words}, name, usage)
+	_ = c.RegisterFlagCompletionFunc(name, oneOf(words...)) // fails only for a missing flag
+}
+
+// choiceValue is the value of a choiceFlag.
+type choiceValue struct {
+	at    *string
+	flag  string
+	words []string
+}
+
+// String implements pflag.Value.
+func (v *choiceValue) String() string { return *v.at }
+
+// Type implements pflag.Value.
+func (v *choiceValue) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (v *choiceValue) Set(s string) error {
+	*v.at = s
+	return choice(v.flag, s, v.words...)
+}
+
 // unknownCommand is the argument check of the root, whose arguments name no command.
 func unknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -46,6 +72,10 @@ func unknownCommand(root *cobra.Command, args []string) error {
 
 // flagError turns a wrong flag into a usage error.
 func flagError(c *cobra.Command, err error) error {
+	var wrong usageError // of a choiceFlag
+	if errors.As(err, &wrong) {
+		return wrong
+	}
 	var unknown *pflag.NotExistError
 	var known []string
 	typed := ""

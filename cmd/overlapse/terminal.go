@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -42,6 +44,14 @@ func terminal() *app {
 		a.width = w
 	}
 	return a
+}
+
+// utf8Locale reports whether the locale's characters are UTF-8: of LC_ALL, LC_CTYPE and
+// LANG the first that is set says so, as for terminals.
+func utf8Locale(env func(string) string) bool {
+	locale, _, _ := strings.Cut(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")), "@")
+	_, charset, _ := strings.Cut(locale, ".")
+	return strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
 }
 
 // notef writes a line to standard error, unless --quiet is set.

@@ -155,3 +155,26 @@ func TestInterruptedReading(t *testing.T) {
 		t.Errorf("left %v", left)
 	}
 }
+
+// The first locale variable that is set decides.
+func TestUTF8Locale(t *testing.T) {
+	for _, c := range []struct {
+		all, ctype, lang string
+		want             bool
+	}{
+		{"", "", "", false},
+		{"", "", "en_US.UTF-8", true},
+		{"", "de_DE.utf8@euro", "C", true},
+		{"C", "", "en_US.UTF-8", false},
+		{"POSIX", "en_US.UTF-8", "en_US.UTF-8", false},
+		{"", "C", "en_US.UTF-8", false},
+		{"C.UTF-8", "C", "", true},
+		{"", "", "en_US", false},
+		{"", "", "ja_JP.eucJP", false},
+	} {
+		env := map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang}
+		if got := utf8Locale(func(name string) string { return env[name] }); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

@@ -49,7 +49,7 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 	o.flags(c, "strategies to tune, with the settings to keep")
 	a.outsideFlag(c)
 	f := c.Flags()
-	f.StringVar(&o.format, "format", "table", "table or json")
+	choiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.IntVar(&o.top, "top", 5, "number of settings to list per strategy; 0: all")
 	whatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
@@ -58,6 +58,7 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 
 // A tuning is what `tune --format json` prints.
 type tuning struct {
+	Schema     int                 `json:"schema"`
 	Verdict    verdict.Verdict     `json:"verdict"` // on the best settings of each strategy
 	Strategies []tunedStrategy     `json:"strategies"`
 	WhatIf     string              `json:"what_if,omitempty"` // factors on the machine's properties
@@ -84,9 +85,6 @@ type tunedTime struct {
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
-	if err := choice("format", o.format, "table", "json"); err != nil {
-		return err
-	}
 	altered, err := parseWhatIf(o.whatIf)
 	if err != nil {
 		return err
@@ -117,7 +115,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if base.Result == nil {
 		return fmt.Errorf("%s: %s", o.path, base.Why)
 	}
-	found := tuning{WhatIf: altered.String(), Rescaled: w.Rescaled}
+	found := tuning{Schema: schemaVersion, WhatIf: altered.String(), Rescaled: w.Rescaled}
 	var best []compare.Outcome // of each strategy
 	bar, tried := a.progress(n, "tuning"), 0
 	for _, sel := range candidates {

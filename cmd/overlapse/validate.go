@@ -68,7 +68,7 @@ first. --format csv or json also prints every row, with its set, on standard out
 	f := c.Flags()
 	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: that of the file")
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: that of each row")
-	f.StringVar(&o.format, "format", "table", "table, json or csv")
+	choiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
 	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
 	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
 	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
@@ -77,6 +77,7 @@ first. --format csv or json also prints every row, with its set, on standard out
 
 // A validated is the JSON form. Errors and regrets are fractions.
 type validated struct {
+	Schema     int                      `json:"schema"`
 	Rows       []validatedRow           `json:"rows"`
 	Strategies map[string]validateScore `json:"strategies"`
 	Confidence map[string]validateScore `json:"confidence"` // by level
@@ -132,9 +133,6 @@ type validateSkip struct {
 }
 
 func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) error {
-	if err := choice("format", o.format, "table", "json", "csv"); err != nil {
-		return err
-	}
 	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
@@ -306,7 +304,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 }
 
 func summarize(checks []validate.Check) *validated {
-	v := &validated{Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks)}
+	v := &validated{Schema: schemaVersion, Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks)}
 	for _, c := range checks {
 		if c.Why != "" {
 			v.Skipped = append(v.Skipped, validateSkip{ID: c.Row.ID, Why: c.Why})

@@ -1,39 +1,47 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
 )
 
-// version says which build this is: the module's version, the revision that it
-// was built from and whether that was changed, and the Go version.
+// A release is what the linker sets (-X main.released...) in the programs of a release,
+// since they may be built outside of a clone.
+type release struct {
+	version string // v0.2.0
+	commit  string
+	date    string // of the commit
+}
+
+var releasedVersion, releasedCommit, releasedDate string
+
+// version says which build this is: version, commit, date of the commit, whether files
+// were changed since, and the Go version.
 func version() string {
 	b, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "unknown " + runtime.Version()
+		b = &debug.BuildInfo{GoVersion: runtime.Version()}
 	}
-	return versionOf(b)
+	return versionOf(b, release{releasedVersion, releasedCommit, releasedDate})
 }
 
-func versionOf(b *debug.BuildInfo) string {
+func versionOf(b *debug.BuildInfo, linked release) string {
 	set := map[string]string{}
 	for _, s := range b.Settings {
 		set[s.Key] = s.Value
 	}
-	words := []string{b.Main.Version}
-	if b.Main.Version == "" {
-		words[0] = "(devel)"
-	}
-	if r := set["vcs.revision"]; r != "" {
-		words = append(words, "revision "+r)
+	words := []string{cmp.Or(linked.version, b.Main.Version, "(devel)")}
+	if c := cmp.Or(linked.commit, set["vcs.revision"]); c != "" {
+		words = append(words, "commit "+c)
 	}
 	if set["vcs.modified"] == "true" {
 		words = append(words, "with local changes")
 	}
-	if t := set["vcs.time"]; t != "" {
-		words = append(words, "of "+t)
+	if t := cmp.Or(linked.date, set["vcs.time"]); t != "" {
+		words = append(words, t)
 	}
 	return fmt.Sprintf("%s, %s %s/%s", strings.Join(words, ", "), b.GoVersion, runtime.GOOS, runtime.GOARCH)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -29,6 +30,9 @@ type viewOptions struct {
 	rank   int
 	width  int
 	ascii  bool
+
+	noCache bool
+	at      string // address of a view
 }
 
 func (a *app) viewCommand() *cobra.Command {
@@ -40,6 +44,9 @@ func (a *app) viewCommand() *cobra.Command {
 --strategy the trace is replayed first and the strategies are shown below it on the
 same time axis. Press ? for the keys.
 
+Runs of 100000 spans and more are kept in the user's cache folder, by the content of the
+input, the machine and the settings, so that the next start takes a fraction of a second.
+
 If standard output is not a terminal, or with --print, the timeline is printed instead.`,
 		Example: `  overlapse view samples/moe-ep4
   overlapse view samples/moe-ep4 --strategy bulk,fused
@@ -47,7 +54,16 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.path = a.input(args)
-			return a.view(c.Context(), o)
+			at, err := layout.ParseAddress(o.at)
+			if err != nil {
+				return usageError{fmt.Errorf("--at: %w (y shows the address of a view)", err)}
+			}
+			if o.strategy == "" && at.Strategy != "" {
+				if err := c.Flags().Set("strategy", at.Strategy); err != nil {
+					return err
+				}
+			}
+			return a.view(c.Context(), o, a.newViewCache(&o, c.Flags()))
 		},
 	}
 	f := c.Flags()
@@ -58,15 +74,34 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups --figure11 shows")
 	f.IntVar(&o.width, "width", 0, "columns to print; 0: those of the terminal, or 120")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
+	f.StringVar(&o.at, "at", "", "start at this view, as y shows it: show=fused&t=1.2ms-3ms&row=rank+0")
+	f.BoolVar(&o.noCache, "no-cache", false, "read and replay anew, and keep nothing for the next start")
 	return c
 }
 
-func (a *app) view(ctx context.Context, o viewOptions) error {
-	views, parts, cannot, err := a.views(ctx, o)
-	if err != nil {
+func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
+	v := cache.load()
+	var cannot error
+	if v == nil {
+		var err error
+		if v, cannot, err = a.views(ctx, o); err != nil {
+			return err
+		}
+		v.First = layout.New(v.Views[:1])
+		if cannot == nil {
+			defer cache.save(ctx, v)()
+		}
+	}
+	for _, note := range v.Notes {
+		a.notef("%s", note)
+	}
+	views := v.Views
+	ascii := o.ascii || a.width > 0 && runtime.GOOS != "windows" && !utf8Locale(os.Getenv)
+	opts := tui.Options{ASCII: ascii, Suspend: suspend(), Parts: v.Parts, First: v.First, Strategy: o.strategy}
+	var err error
+	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err
 	}
-	opts := tui.Options{ASCII: o.ascii, Suspend: suspend(), Parts: parts}
 	if o.figure {
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
@@ -94,7 +129,7 @@ func (a *app) view(ctx context.Context, o viewOptions) error {
 // views are the trace and its replays under the strategies, or the runs of a folder
 // written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
 // strategies cannot run.
-func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, parts []layout.Part, cannot, err error) {
+func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err error) {
 	path := o.path
 	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
 		path = result
@@ -102,33 +137,33 @@ func (a *app) views(ctx context.Context, o viewOptions) (views []layout.View, pa
 	if replayed := path != o.path; replayed || o.strategy == "" {
 		run, err := a.open(path, o.machine)
 		if err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
-		views, err = viewsOf(trace.Split(run), o)
-		return views, nil, nil, err
+		views, err := viewsOf(trace.Split(run), o)
+		return &viewed{Views: views}, nil, err
 	}
 	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
 		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: stopFunc(ctx),
 	})
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	views = []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}
+	v = &viewed{Views: []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}, Parts: r.parts()}
 	starts := []trace.Time{measuredStart(w)}
 	for _, out := range r.outcomes {
 		if out.Result == nil {
-			a.notef("%s: %s", out.Strategy.Name, out.Why)
+			v.Notes = append(v.Notes, fmt.Sprintf("%s: %s", out.Strategy.Name, out.Why))
 			continue
 		}
-		views = append(views, layout.View{Run: out.Result.Run, Name: r.named(out.Result.Run.Name), Gaps: gaps(out.Result)})
+		v.Views = append(v.Views, layout.View{Run: out.Result.Run, Name: r.named(out.Result.Run.Name), Gaps: gaps(out.Result)})
 		starts = append(starts, startOf(w, out.Result.Run))
 	}
-	layout.Align(views, starts)
-	return views, r.parts(), o.failedError(r.outcomes), nil
+	layout.Align(v.Views, starts)
+	return v, o.failedError(r.outcomes), nil
 }
 
 // startOf is when the last rank of a simulated run starts its first iteration, or its

@@ -64,7 +64,7 @@ func (a *app) printWhatIf(r *replayed, x machine.WhatIf) {
 		if base > 0 {
 			there = percent(float64(y.Time)/float64(base) - 1)
 		}
-		t.AppendRow(table.Row{r.shown(row.Strategy), row.settings, micros(trace.Time(y.Time)), percent(y.Change), there})
+		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, micros(trace.Time(y.Time)), percent(y.Change), there})
 	}
 	t.Render()
 }

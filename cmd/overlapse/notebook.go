@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// schemaVersion is that of the JSON and Parquet that commands write (SCHEMA.md). A field that
+// is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
+const schemaVersion = 1
+
+// schemaKey has the version in the metadata of a Parquet file.
+const schemaKey = "overlapse.schema"
+
+// A strategyRow is a strategy's row of result.parquet. Rows of several files can be put together.
+type strategyRow struct {
+	Path        string  `parquet:"path,dict"`
+	Machine     string  `parquet:"machine,dict"`
+	Ranks       int64   `parquet:"ranks"`
+	Strategy    string  `parquet:"strategy,dict"`
+	Settings    string  `parquet:"settings,dict"`
+	Applies     bool    `parquet:"applies"`
+	Recommended bool    `parquet:"recommended"` // by the verdict
+	Time        int64   `parquet:"time_ns,optional"`
+	Fastest     int64   `parquet:"fastest_ns,optional"`
+	Slowest     int64   `parquet:"slowest_ns,optional"`
+	Captured    int64   `parquet:"captured_ns"` // the captured schedule, replayed
+	Change      float64 `parquet:"change"`
+	Compute     int64   `parquet:"compute_ns"`
+	Overlapped  int64   `parquet:"overlapped_communication_ns"`
+	Exposed     int64   `parquet:"exposed_communication_ns"`
+	Idle        int64   `parquet:"idle_ns"`
+	Limit       string  `parquet:"limited_by,dict"`
+	Confidence  string  `parquet:"confidence,dict"`
+	Reason      string  `parquet:"confidence_why,dict"`
+	Band        float64 `parquet:"band,optional"`
+	Why         string  `parquet:"why,dict"` // why it does not apply
+}
+
+// strategyRows are the strategies as rows of a table.
+func (r *replayed) strategyRows() iter.Seq[strategyRow] {
+	return func(yield func(strategyRow) bool) {
+		for _, row := range r.Rows {
+			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)
+			if !yield(strategyRow{
+				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Time, row.Fastest, row.Slowest, r.base,
+				row.Change, row.Compute, row.Overlapped, row.Exposed, row.Idle, plain.Line(row.Limit), string(row.Confidence.Level),
+				plain.Line(row.Confidence.Why), row.Band, plain.Line(row.Why),
+			}) {
+				return
+			}
+		}
+	}
+}
+
+// A spanRow is a kernel, collective or copy of spans.parquet and of export.
+type spanRow struct {
+	Run        string `json:"run" parquet:"run,dict"` // measured, estimated, or a strategy with its settings
+	Rank       int64  `json:"rank" parquet:"rank"`
+	Stream     string `json:"stream" parquet:"stream,dict"`
+	Kind       string `json:"kind" parquet:"kind,dict"` // compute, collective or copy
+	Name       string `json:"name" parquet:"name,dict"`
+	Start      int64  `json:"start_ns" parquet:"start_ns"` // since the first event of the run
+	Duration   int64  `json:"duration_ns" parquet:"duration_ns"`
+	Workgroups *int64 `json:"workgroups,omitempty" parquet:"workgroups,optional"` // where it is known
+	Collective string `json:"collective,omitempty" parquet:"collective,dict"`     // all_reduce; "": none
+	Bytes      *int64 `json:"bytes,omitempty" parquet:"bytes,optional"`           // of a collective or copy, where they are known
+}
+
+// csv is the row without its run, as export --to csv writes it.
+func (s *spanRow) csv() []string {
+	number := func(n *int64) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.FormatInt(*n, 10)
+	}
+	return []string{
+		strconv.FormatInt(s.Rank, 10), s.Stream, s.Kind, s.Name, strconv.FormatInt(s.Start, 10), strconv.FormatInt(s.Duration, 10),
+		number(s.Workgroups), s.Collective, number(s.Bytes),
+	}
+}
+
+// spanRows are the kernels, collectives and copies of runs, each in order of start.
+func spanRows(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[spanRow] {
+	return func(yield func(spanRow) bool) {
+		for _, run := range runs {
+			for _, s := range run.Spans {
+				if s.Kind.OnDevice() && !yield(spanRowOf(plain.Line(name(run)), run, s)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func spanRowOf(name string, run *trace.Run, s trace.Span) spanRow {
+	row := spanRow{
+		Run: name, Rank: int64(run.RankID(int32(run.RankOf(s)))), Stream: plain.Line(run.LaneLabel(s.Lane)), Kind: s.Kind.String(),
+		Name: plain.Line(run.NameOf(s)), Start: int64(s.Start), Duration: int64(s.Dur()),
+	}
+	if k := run.Kernel(s); k != nil && k.WGs() > 0 {
+		n := int64(k.WGs())
+		row.Workgroups = &n
+	}
+	if x := run.Comm(s); x != nil {
+		n := x.Bytes()
+		row.Collective, row.Bytes = x.Op.String(), &n
+	}
+	if x := run.Copy(s); x != nil && x.Bytes > 0 {
+		row.Bytes = &x.Bytes
+	}
+	return row
+}
+
+// writeSpansJSON writes {"schema": 1, "spans": [...]}, a span a line.
+func writeSpansJSON(w io.Writer, rows iter.Seq[spanRow]) error {
+	b := bufio.NewWriter(plain.JSON(w))
+	fmt.Fprintf(b, "{\"schema\":%d,\"spans\":[", schemaVersion)
+	before := "\n"
+	for row := range rows {
+		text, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(b, "%s%s", before, text); err != nil {
+			return err
+		}
+		before = ",\n"
+	}
+	fmt.Fprint(b, "\n]}\n")
+	return b.Flush()
+}
+
+// parquetBatch is the number of rows that are converted at once.
+const parquetBatch = 4096
+
+// writeParquet writes rows of a struct with parquet tags as one file. The same rows give the
+// same bytes.
+func writeParquet[T any](w io.Writer, rows iter.Seq[T]) error {
+	p := parquet.NewGenericWriter[T](w, parquet.CreatedBy("overlapse", "", ""), parquet.Compression(&parquet.Zstd),
+		parquet.KeyValueMetadata(schemaKey, strconv.Itoa(schemaVersion)))
+	var batch []T
+	for row := range rows {
+		if batch = append(batch, row); len(batch) == parquetBatch {
+			if _, err := p.Write(batch); err != nil {
+				return err
+			}
+			batch = slices.Delete(batch, 0, len(batch))
+		}
+	}
+	if _, err := p.Write(batch); err != nil {
+		return err
+	}
+	return p.Close()
+}

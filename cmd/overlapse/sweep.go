@@ -1,0 +1,442 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/sweep"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/html"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// sweepOptions are the flags of `overlapse sweep`.
+type sweepOptions struct {
+	plan   string
+	out    string // folder or s3://BUCKET/PREFIX
+	shard  string // I/N, auto, or "": all cells
+	format string
+	jobs   int
+	dry    bool
+	merge  bool
+	from   []string // stores of --merge
+	job    clusterJob
+}
+
+func (a *app) sweepCommand() *cobra.Command {
+	var o sweepOptions
+	c := &cobra.Command{
+		Use:   "sweep PLAN.yaml | [PLAN.yaml] --merge FOLDER...",
+		Short: "Replay many traces, machines, strategies and settings, on one machine or a cluster",
+		Long: `Replays every combination of the axes of a plan file, on all processors, and writes
+results.json, results.csv, results.parquet and results.html into the output folder. A plan
+has inputs and strategies, and any of the other axes:
+
+  inputs: [traces/step, workloads/*.yaml]  # traces and workload files, relative to the plan
+  machines: [h200:8, h100:8, mine.yaml]    # default: that of the input
+  what_if: [default, links=2, clock=0.9]
+  retargets: [default, b200]               # scale captured durations to this GPU
+  ranks: [default, 16, 64]
+  clocks: [captured, sustained]
+  strategies: [bulk, fused, "decompose:chunks=2|4|8:priority=on|off"]
+  seeds: [0, 1, 2]                         # 0: the mean over dispatch orders
+
+A cell is one replay. Its id is the hash of the content of the input, the machine, the
+settings and the version of overlapse. Finished cells are never repeated, whether the
+sweep was interrupted, the plan has grown, or another shard computed them. Nothing that is
+half written counts.
+
+Before the sweep starts, a few cells are replayed to estimate its cost; --dry-run ends
+there. --shard I/N runs one part of N, --shard auto the part that SLURM or Kubernetes gives
+this process. Shards may write into one folder, or into several that --merge joins. --merge
+fails if cells are missing, or if two shards disagree.
+
+--slurm and --kubernetes write a script and a manifest that run the sweep in parts. The
+output may be s3://BUCKET/PREFIX, with the variables that S3 clients use: AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Amazon's.`,
+		Example: `  overlapse sweep samples/sweeps/chunks.yaml -o out
+  overlapse sweep plan.yaml -o out --dry-run
+  overlapse sweep plan.yaml -o out --shard 3/16
+  overlapse sweep --merge out -o merged
+  overlapse sweep plan.yaml -o /shared/out --slurm sweep.sbatch --shards 32 && sbatch sweep.sbatch
+  overlapse sweep plan.yaml -o s3://bucket/sweep --kubernetes job.yaml --shards 32`,
+		Args: func(_ *cobra.Command, args []string) error { return o.arguments(args) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.sweep(c.Context(), o) },
+	}
+	f := c.Flags()
+	f.StringVarP(&o.out, "output", "o", "", "folder or s3://BUCKET/PREFIX for cells and results")
+	f.StringVar(&o.shard, "shard", "", "run part I of N only, counted from 1 (3/16), or auto: the part that SLURM_ARRAY_TASK_ID or JOB_COMPLETION_INDEX names")
+	f.IntVar(&o.jobs, "jobs", 0, "cells at once; 0: as many as processors")
+	f.BoolVar(&o.dry, "dry-run", false, "only estimate the cost, by replaying a few cells, whose results are kept")
+	f.BoolVar(&o.merge, "merge", false, "join the shards in these folders, and fail if cells are missing or differ")
+	choiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
+	o.job.flags(f)
+	return c
+}
+
+// arguments checks the command line.
+func (o *sweepOptions) arguments(args []string) error {
+	for _, arg := range args {
+		if isYAML(arg) && o.plan == "" && len(o.from) == 0 {
+			o.plan = arg
+			continue
+		}
+		o.from = append(o.from, arg)
+	}
+	switch {
+	case o.merge && len(o.from) == 0:
+		return usageError{errors.New("--merge needs the folders that sweep -o wrote")}
+	case o.merge && (o.shard != "" || o.dry || o.job.wanted()):
+		return usageError{errors.New("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")}
+	case !o.merge && o.plan == "":
+		return usageError{errors.New("sweep needs a plan, a .yaml file (see overlapse sweep --help)")}
+	case !o.merge && len(o.from) > 0:
+		return usageError{fmt.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])}
+	case !o.merge && o.out == "":
+		return usageError{errors.New("sweep needs -o FOLDER for its results")}
+	case o.jobs < 0:
+		return usageError{fmt.Errorf("--jobs %d: give 0 or more", o.jobs)}
+	}
+	return o.job.check()
+}
+
+func (a *app) sweep(ctx context.Context, o sweepOptions) error {
+	if o.merge {
+		return a.mergeSweep(ctx, o)
+	}
+	part, parts, err := shardOf(o.shard, os.Getenv)
+	if err != nil {
+		return err
+	}
+	axes, err := a.sweepAxes(o.plan)
+	if err != nil {
+		return err
+	}
+	if o.job.wanted() {
+		return a.writeJobs(ctx, o)
+	}
+	store, err := a.sweepStore(ctx, o.out)
+	if err != nil {
+		return err
+	}
+	if err := sweep.SaveAxes(store, axes); err != nil {
+		return err
+	}
+	finished := map[string]sweep.Record{}
+	if err := sweep.Finished(store, finished); err != nil {
+		return err
+	}
+	all := axes.Cells()
+	mine := all
+	if parts > 1 {
+		mine = sweep.Shard(all, part, parts)
+	}
+	left := slices.DeleteFunc(slices.Clone(mine), func(c sweep.Cell) bool { _, ok := finished[c.ID]; return ok })
+	if len(left) > 0 {
+		if err := a.runSweep(ctx, o, store, axes, finished, mine, left); err != nil {
+			return err
+		}
+	}
+	if o.dry {
+		return nil
+	}
+	if parts > 1 {
+		a.notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, counted(len(mine), "cell"), plain.Line(o.out))
+		return nil
+	}
+	finished = map[string]sweep.Record{}
+	if err := sweep.Finished(store, finished); err != nil {
+		return err
+	}
+	rows, err := axes.Rows(finished)
+	if err != nil {
+		return err
+	}
+	return a.sweepResults(o, store, axes, rows)
+}
+
+// sampled is the number of cells that the estimate of the cost replays; batchSeconds is how
+// much work is lost at most when a process is killed.
+const (
+	sampled      = 8
+	batchSeconds = 5
+)
+
+// runSweep replays the cells that are left: first a sample, for the estimate.
+func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, axes *sweep.Axes, finished map[string]sweep.Record, mine, left []sweep.Cell) error {
+	start := time.Now()
+	var bar interface{ Add(int) error }
+	r := sweep.Runner{
+		Axes: axes, Jobs: o.jobs, Batch: batchSeconds, Stop: stopFunc(ctx),
+		Clock: func() float64 { return time.Since(start).Seconds() },
+		Load:  func(g sweep.Group) (*sweep.Subject, error) { return a.sweepSubject(ctx, o.plan, g) },
+		Done:  func() { _ = bar.Add(1) },
+		Save: func(records []sweep.Record) error {
+			for _, rec := range records {
+				finished[rec.ID] = rec
+			}
+			return sweep.SaveBatch(store, records)
+		},
+	}
+	sample := sweep.Sample(left, sampled)
+	a.notef("%s: %s of %s; %d finished before", plain.Line(o.plan), counted(len(mine), "cell"), counted(len(axes.Groups()), "workload"), len(mine)-len(left))
+	steps := a.progress(len(left), "replaying")
+	if o.dry {
+		steps = a.progress(len(sample), "estimating")
+	}
+	bar = steps
+	if err := r.Run(sample); err != nil {
+		return stopped(ctx, err)
+	}
+	var seconds float64
+	for _, c := range sample {
+		seconds += finished[c.ID].Seconds
+	}
+	rest := len(left) - len(sample)
+	a.notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", counted(rest, "cell"),
+		coreTime(seconds/float64(len(sample))*float64(rest)), len(sample), seconds/float64(len(sample)))
+	if o.dry {
+		_ = steps.Finish()
+		return ctx.Err()
+	}
+	left = slices.DeleteFunc(left, func(c sweep.Cell) bool { _, ok := finished[c.ID]; return ok })
+	if err := r.Run(left); err != nil {
+		return stopped(ctx, err)
+	}
+	_ = steps.Finish()
+	if ctx.Err() != nil {
+		a.notef("interrupted: %d of %s are finished and kept", len(finished), counted(len(mine), "cell"))
+	}
+	return ctx.Err()
+}
+
+// coreTime formats a cost: "40 s", "25 min", "3.2 core-hours".
+func coreTime(seconds float64) string {
+	switch {
+	case seconds < 120:
+		return fmt.Sprintf("%.0f s", seconds)
+	case seconds < 7200:
+		return fmt.Sprintf("%.0f min", seconds/60)
+	}
+	return fmt.Sprintf("%.1f hours", seconds/3600)
+}
+
+// sweepAxes reads a plan and the content of the files that it names.
+func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w (a plan of a sweep)", path, withoutPath(err))
+	}
+	defer in.Close()
+	p, err := sweep.Parse(in, path)
+	if err != nil {
+		return nil, err
+	}
+	return p.Resolve(programVersion(),
+		func(name string) (string, error) { return a.inputDigest(besides(path, name)) },
+		func(name string) (string, error) { return a.machineDigest(besidesMachine(path, name)) })
+}
+
+// sweepSubject reads, lifts and replays what the cells of a group share.
+func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) (*sweep.Subject, error) {
+	quiet := &app{in: a.in, out: io.Discard, err: io.Discard, bar: io.Discard, quiet: true, limit: a.limit, skipBad: a.skipBad} // notes of each group would hide the sweep's own
+	f := replayFlags{path: besides(planPath, g.Input), strategy: "captured", clock: cmp.Or(g.Clock, "captured"), ranks: g.Ranks}
+	if g.Machine != "" {
+		f.machine = besidesMachine(planPath, g.Machine)
+	}
+	if g.Retarget != "" {
+		f.retarget = besidesMachine(planPath, g.Retarget)
+	}
+	_, w, m, err := prepare(quiet, f, engines.ParseSelection)
+	var usage usageError
+	if errors.As(err, &usage) { // as --ranks on a workload file: a result, not a failure
+		return &sweep.Subject{Why: strings.TrimSpace(err.Error())}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if altered, err := parseWhatIf(g.WhatIf); err != nil {
+		return nil, err
+	} else if len(altered) > 0 {
+		changed := altered.Of(m)
+		w, m = retarget.To(w, m, changed), changed
+		if w, err = compare.Isolate(w, m, nil); err != nil {
+			return nil, err
+		}
+	}
+	base, err := compare.Run(w, m, engines.CapturedSelection(), f.scenario(), replay.Options{Stop: stopFunc(ctx)})
+	if err != nil {
+		return nil, stopped(ctx, fmt.Errorf("%s: %w", f.path, err))
+	}
+	if base.Result == nil {
+		return nil, fmt.Errorf("%s: %s", f.path, base.Why)
+	}
+	return &sweep.Subject{Workload: w, Machine: m, Scenario: f.scenario(), Captured: int64(base.Time)}, nil
+}
+
+// mergeSweep joins the cells of several stores.
+func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
+	var stores []sweep.Store
+	finished := map[string]sweep.Record{}
+	for _, from := range o.from {
+		s, err := a.sweepStore(ctx, from)
+		if err != nil {
+			return err
+		}
+		stores = append(stores, s)
+		if err := sweep.Finished(s, finished); err != nil {
+			return err
+		}
+	}
+	var axes *sweep.Axes
+	var err error
+	if o.plan != "" {
+		axes, err = a.sweepAxes(o.plan)
+	} else {
+		axes, err = sweep.StoredAxes(stores)
+	}
+	if err != nil {
+		return err
+	}
+	rows, err := axes.Rows(finished)
+	if err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(o.from, ", "), err)
+	}
+	if o.out == "" {
+		o.out = o.from[0]
+	}
+	out, err := a.sweepStore(ctx, o.out)
+	if err != nil {
+		return err
+	}
+	return a.sweepResults(o, out, axes, rows)
+}
+
+// A sweepResult is results.json.
+type sweepResult struct {
+	Schema  int          `json:"schema"`
+	Version string       `json:"version"` // of the program
+	Best    []sweep.Best `json:"best"`
+	Cells   []sweep.Row  `json:"cells"`
+}
+
+// sweepResults writes the files of a complete sweep, and prints the best settings.
+func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, rows []sweep.Row) error {
+	found := sweepResult{schemaVersion, axes.Version, sweep.BestOf(rows, recommendable), rows}
+	const title = "Sweep" // not the plan's name: a merge without the plan gives the same bytes
+	for _, f := range []struct {
+		name  string
+		write func(*bytes.Buffer) error
+	}{
+		{"results.json", func(w *bytes.Buffer) error { return writeJSON(w, found) }},
+		{"results.csv", func(w *bytes.Buffer) error { return writeSweepCSV(w, rows) }},
+		{"results.parquet", func(w *bytes.Buffer) error { return writeParquet(w, slices.Values(rows)) }},
+		{"results.html", func(w *bytes.Buffer) error { return html.WriteSweep(w, sweepPage(title, axes, found)) }},
+	} {
+		var text bytes.Buffer
+		if err := f.write(&text); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		if err := store.Write(f.name, text.Bytes()); err != nil {
+			return err
+		}
+	}
+	a.notef("wrote results.json, results.csv, results.parquet and results.html to %s", plain.Line(o.out))
+	if o.format == "json" {
+		return writeJSON(a.out, found)
+	}
+	a.printBest(found.Best)
+	return nil
+}
+
+// recommendable reports whether a strategy can run on GPUs that exist.
+func recommendable(name string) bool {
+	i := slices.IndexFunc(engines.All(), func(s plan.Strategy) bool { return s.Name == name })
+	return i >= 0 && !engines.All()[i].Bound && !engines.All()[i].Future
+}
+
+// printBest prints the fastest setting of each workload.
+func (a *app) printBest(best []sweep.Best) {
+	heads, rows := bestTable(best)
+	t := a.section("fastest setting of each workload", heads...)
+	for _, row := range rows {
+		cells := make(table.Row, len(row))
+		for i, text := range row {
+			cells[i] = text
+		}
+		t.AppendRow(cells)
+	}
+	t.Render()
+}
+
+// bestTable is the fastest settings as text. Axes with one value have no column, except the
+// inputs.
+func bestTable(best []sweep.Best) (heads []string, rows [][]string) {
+	rows = make([][]string, len(best))
+	for _, axis := range []struct {
+		name string
+		of   func(sweep.Best) string
+	}{
+		{"input", func(b sweep.Best) string { return b.Input }},
+		{"machine", func(b sweep.Best) string { return b.Machine }},
+		{"what if", func(b sweep.Best) string { return b.WhatIf }},
+		{"clock", func(b sweep.Best) string { return b.Clock }},
+		{"ranks", func(b sweep.Best) string { return b.Ranks }},
+		{"retarget", func(b sweep.Best) string { return b.Retarget }},
+	} {
+		differs := slices.ContainsFunc(best, func(b sweep.Best) bool { return axis.of(b) != axis.of(best[0]) })
+		if axis.name != "input" && !differs {
+			continue
+		}
+		heads = append(heads, axis.name)
+		for i, b := range best {
+			rows[i] = append(rows[i], cmp.Or(axis.of(b), "default"))
+		}
+	}
+	heads = append(heads, "time", "vs captured", "confidence", "next", "fastest setting")
+	for i, b := range best {
+		if b.Strategy == "" {
+			rows[i] = append(rows[i], "-", "-", "-", "-", "no strategy applies")
+			continue
+		}
+		next := "-"
+		if b.NextTime > 0 {
+			next = percent(float64(b.NextTime)/float64(b.Time)-1) + " " + b.Next
+		}
+		rows[i] = append(rows[i], micros(trace.Time(b.Time)), percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))
+	}
+	return heads, rows
+}
+
+// besides is a path of a plan: relative to the plan's folder.
+func besides(planPath, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(planPath), name)
+}
+
+// besidesMachine is the name of a machine: files are relative to the plan's folder.
+func besidesMachine(planPath, name string) string {
+	if isPath(name) {
+		return besides(planPath, name)
+	}
+	return name
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The second start shows what the first one showed, from the cache; a changed or a damaged
+// file of either is read anew.
+func TestViewCache(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	source, err := os.ReadFile("../../samples/moe-ep4/rank0.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "rank0.json.gz")
+	if err := os.WriteFile(path, source, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cacheOf := func(args ...string) viewCache {
+		t.Helper()
+		a := &app{out: io.Discard, err: io.Discard}
+		c := a.viewCommand()
+		if err := c.ParseFlags(args); err != nil {
+			t.Fatal(err)
+		}
+		o := viewOptions{replayFlags: replayFlags{path: path}, noCache: c.Flags().Changed("no-cache")}
+		cache := a.newViewCache(&o, c.Flags())
+		cache.least = 0
+		return cache
+	}
+	shown := func(c viewCache) string {
+		t.Helper()
+		var out bytes.Buffer
+		a := &app{out: &out, err: io.Discard}
+		o := viewOptions{replayFlags: replayFlags{path: path}, print: true, width: 100}
+		if err := a.view(context.Background(), o, c); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	want := shown(viewCache{})
+	first := cacheOf()
+	if first.load() != nil {
+		t.Fatal("an empty cache has something")
+	}
+	if got := shown(first); got != want || first.load() == nil {
+		t.Fatalf("the first start shows %q and keeps it: %v", got, first.load() != nil)
+	}
+	if err := os.Rename(path, path+".away"); err != nil { // the place was found; the trace is not read
+		t.Fatal(err)
+	}
+	if got := shown(first); got != want {
+		t.Errorf("from the cache: %q, want %q", got, want)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--print"}, {"--width", "70"}, {"--figure11"}} {
+		if cacheOf(args...).path != first.path {
+			t.Errorf("%v has another place", args)
+		}
+	}
+	for _, args := range [][]string{{"--strategy", "bulk"}, {"--rank", "1"}, {"--machine", "h200:4"}} {
+		if c := cacheOf(args...); c.path == first.path || c.load() != nil {
+			t.Errorf("%v has the same place", args)
+		}
+	}
+	if cacheOf("--no-cache").path != "" {
+		t.Error("--no-cache has a place")
+	}
+	kept, err := os.ReadFile(first.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept[len(kept)/2] ^= 1
+	if err := os.WriteFile(first.path, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if first.load() != nil {
+		t.Error("a damaged file is used")
+	}
+	if got := shown(first); got != want || first.load() == nil {
+		t.Error("a damaged file is not written anew")
+	}
+	if err := os.WriteFile(path, append(source, 0), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if cacheOf().path == first.path {
+		t.Error("another input has the same place")
+	}
+	entries, err := os.ReadDir(filepath.Dir(first.path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("%v, %d files in the cache", err, len(entries))
+	}
+	trimCache(filepath.Dir(first.path), 10)
+	if first.load() != nil {
+		t.Error("the cache is not trimmed")
+	}
+}
+
+// Replays are kept with their gaps, their pairs, and why others do not apply.
+func TestViewCacheOfReplays(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("HOME", t.TempDir())
+	var first string
+	for range 2 {
+		var out, notes bytes.Buffer
+		a := &app{out: &out, err: &notes}
+		o := viewOptions{replayFlags: replayFlags{path: "../../samples/moe-ep4", strategy: "all"}, print: true, width: 100}
+		c := a.viewCommand()
+		if err := c.ParseFlags([]string{"--strategy", "all"}); err != nil {
+			t.Fatal(err)
+		}
+		cache := a.newViewCache(&o, c.Flags())
+		cache.least = 0
+		kept := cache.load()
+		if (kept != nil) != (first != "") {
+			t.Fatalf("kept: %v", kept != nil)
+		}
+		if kept != nil && (len(kept.Parts) == 0 || len(kept.Views) < 5 || len(kept.Views[1].Gaps) == 0 || kept.First.Views[0].Run != kept.Views[0].Run) {
+			t.Errorf("%d pairs, %d runs, %d gaps", len(kept.Parts), len(kept.Views), len(kept.Views[1].Gaps))
+		}
+		if err := a.view(context.Background(), o, cache); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(notes.Bytes(), []byte("tilesync: ")) {
+			t.Errorf("no note on tilesync: %q", notes.String())
+		}
+		if first != "" && out.String() != first {
+			t.Errorf("the second start shows\n%s\nwant\n%s", out.String(), first)
+		}
+		first = out.String()
+	}
+}
