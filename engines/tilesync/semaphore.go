@@ -129,8 +129,8 @@ func (l *link) post(row, col int, buf []program.Phase) []program.Phase {
 }
 
 // wait appends the waits of a consumer's tile before a part: for that part in every row
-// of the producer's tiles that overlaps the rows of the tile. inside: of the loop over K.
-func (l *link) wait(row, part int, inside bool, buf []program.Phase) []program.Phase {
+// of the producer's tiles that overlaps the rows of the tile. passes: what each wait costs.
+func (l *link) wait(row, part int, passes program.Phase, buf []program.Phase) []program.Phase {
 	from, to := l.from.Tiling.TileM, l.to.Tiling.TileM
 	lo := row * to / from
 	hi := (min((row+1)*to, int(l.to.Shape.M)) - 1) / from
@@ -139,11 +139,7 @@ func (l *link) wait(row, part int, inside bool, buf []program.Phase) []program.P
 			flag, count := l.awaited(r, g*l.parts/l.groups+part)
 			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: flag, Count: count})
 		}
-		if inside {
-			buf = append(buf, poll(l.pl))
-		} else {
-			buf = append(buf, roundTrip(l.pl))
-		}
+		buf = append(buf, passes)
 	}
 	return buf
 }
@@ -171,10 +167,15 @@ func roundTrip(pl *plan.Planner) program.Phase {
 }
 
 // poll is the cost of a semaphore that is already posted, inside of the loop over K: a read
-// and a barrier as in roundTrip, and the loads that the loop would have issued meanwhile
-// (rules F7 and T3).
-func poll(pl *plan.Planner) program.Phase {
-	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value)}
+// and a barrier as in roundTrip, and the loads that the loop would have issued meanwhile.
+// Workgroups on the same CU use the time for their own loops (rules F7 and T3).
+func poll(pl *plan.Planner, together int) program.Phase {
+	return program.Phase{Op: program.Sleep, Time: plan.Duration(pl.Machine.GPU.Poll.Value / float64(together))}
+}
+
+// together is how many of a kernel's workgroups share a CU.
+func together(pl *plan.Planner, op *workload.Op, wgs int) int {
+	return max(1, min(pl.Residents(op.Footprint), plan.CeilDiv(wgs, int(pl.Machine.GPU.CUs.Value))))
 }
 
 // needs is the parts that a workgroup of the consumer reads. In a loop over K these are all
@@ -219,12 +220,13 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 		early = firstWeights(pl, op, g)
 	}
 	tickets := v["tickets"] == "on"
+	before, inside := roundTrip(pl), poll(pl, together(pl, op, g.WGs))
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		if i == 0 {
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: begun, Count: 1})
 		}
 		if tickets {
-			buf = append(buf, roundTrip(pl))
+			buf = append(buf, before)
 		}
 		row, col := c.At(i)
 		if in == nil {
@@ -236,7 +238,11 @@ func synchronisedKernel(pl *plan.Planner, op *workload.Op, in, out *link, begun 
 			lo, hi := in.needs(col, i/c.Tiles(), c.Splits)
 			n := hi - lo + 1
 			for part := 0; part < n; {
-				buf = in.wait(row, lo+part, part > 0, buf)
+				passes := before
+				if part > 0 {
+					passes = inside
+				}
+				buf = in.wait(row, lo+part, passes, buf)
 				end := part + 1
 				for end < n && in.sameWait(row, lo+part, lo+end) {
 					end++

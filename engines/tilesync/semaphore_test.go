@@ -5,6 +5,7 @@ import (
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
@@ -35,14 +36,11 @@ func TestConsumerWaits(t *testing.T) {
 		}
 	}
 	tiles := newLink(pl, &w.Ops[0], &w.Ops[1], plan.Values{"policy": "tile", "order": "row"})
-	first, inside := tiles.wait(0, 0, false, nil), tiles.wait(0, 5, true, nil)
-	if got, want := first[1].Time, plan.Duration(pl.Machine.GPU.Post.Value); got != want {
-		t.Errorf("a wait before the loop costs %d ns, want %d", got, want)
+	want := plan.Duration(pl.Machine.GPU.Poll.Value)
+	if one, two := poll(pl, 1).Time, poll(pl, 2).Time; one != want || two != want/2 {
+		t.Errorf("a wait inside of the loop costs %d ns alone on a CU and %d ns for two, want %d and half of it", one, two, want)
 	}
-	if got, want := inside[1].Time, plan.Duration(pl.Machine.GPU.Poll.Value); got != want {
-		t.Errorf("a wait inside of the loop costs %d ns, want %d", got, want)
-	}
-	if buf := tiles.wait(0, 5, false, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {
+	if buf := tiles.wait(0, 5, program.Phase{}, nil); len(buf) != 6 || buf[0].Flag != tiles.flags[5] || buf[2].Flag != tiles.flags[17] || buf[4].Flag != tiles.flags[29] {
 		t.Errorf("by tiles, column 5 waits in %d phases, for %v", len(buf), buf)
 	}
 	dot := newLink(pl, &w.Ops[1], &w.Ops[2], v) // by tiles: it holds one matrix

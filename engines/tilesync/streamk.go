@@ -42,7 +42,9 @@ func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
 	if g.Tiles == 0 {
 		slots = int(pl.Machine.GPU.CUs.Value) * pl.Residents(op.Footprint)
 	}
-	tiles := max(g.Tiles, g.WGs)
+	g.Time *= trace.Time(c.Splits) // whole tiles, however the captured kernel split them
+	g.Read, g.Write = g.Read*float64(c.Splits), g.Write*float64(c.Splits)
+	tiles := max(g.Tiles, g.WGs/c.Splits)
 	rest := tiles % slots
 	var kernels []*program.Kernel
 	if even := tiles - rest; even > 0 {
@@ -62,7 +64,8 @@ func splitAlongK(pl *plan.Planner, op *workload.Op) []*program.Kernel {
 
 // restAlongK distributes the K iterations of the last tiles equally over the slots. Every slot
 // but a tile's last writes its partial sums and posts; the last one waits for them, reads and
-// adds one after another, and writes the tile (Stream-K, arXiv 2301.03598, section 4).
+// adds one after another, and writes the tile (Stream-K, arXiv 2301.03598, section 4). A
+// workgroup moves partial sums no faster than its loads and stores in flight allow.
 func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int) *program.Kernel {
 	part := float64(rest) / float64(slots) // of a tile, in each slot
 	partial := partialBytes * float64(op.Tiling.TileM*op.Tiling.TileN)
@@ -74,20 +77,26 @@ func restAlongK(pl *plan.Planner, op *workload.Op, g plan.Grid, rest, slots int)
 	h.WGs, h.Tiles = slots, 0
 	k := pl.KernelOf(op, h)
 	post := plan.Duration(pl.Machine.GPU.Post.Value)
+	written, added := streaming(pl, partial, slots), streaming(pl, partial, rest)
 	k.Recipe = func(i int, buf []program.Phase) []program.Phase {
 		t := i * rest / slots
 		first, end := plan.CeilDiv(t*slots, rest), plan.CeilDiv((t+1)*slots, rest) // the tile's slots
 		buf = append(buf, program.Phase{Op: program.Work, Time: trace.Time(float64(g.Time) * part), Read: g.Read * part})
 		others := int64(end - first - 1)
 		if i < end-1 {
-			return append(buf, program.Phase{Op: program.Work, Write: partial},
+			return append(buf, program.Phase{Op: program.Work, Time: written, Write: partial},
 				program.Phase{Op: program.Sleep, Time: post}, program.Phase{Op: program.PostTo, Flag: done[t], Count: 1})
 		}
 		for n := range others {
-			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl),
-				program.Phase{Op: program.Work, Read: partial})
+			buf = append(buf, program.Phase{Op: program.WaitFor, Flag: done[t], Count: n + 1}, poll(pl, 1),
+				program.Phase{Op: program.Work, Time: added, Read: partial})
 		}
 		return append(buf, program.Phase{Op: program.Work, Write: g.Write})
 	}
 	return k
+}
+
+// streaming is the time in which one of n workgroups moves bytes from or to memory.
+func streaming(pl *plan.Planner, bytes float64, n int) trace.Time {
+	return plan.Duration(bytes * float64(n) / pl.Machine.GPU.StreamAt(n))
 }

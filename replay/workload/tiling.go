@@ -174,6 +174,7 @@ type namedTile struct {
 	first, second      int
 	along1st, along2nd int
 	transposed         bool // the first side lies along N: BLAS, which counts by columns, sees the transpose
+	stated             bool // the first side lies along M for certain
 }
 
 // nameTile reads the tile off a kernel's name, in the forms that libraries write:
@@ -182,6 +183,7 @@ type namedTile struct {
 //	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
+//	gemm_tile_64x256                                   workload files, rows first
 //
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
 // right behind CUTLASS 3's tile (128x256x64_2x1x1).
@@ -207,6 +209,7 @@ func nameTile(kernel string) (t namedTile, ok bool) {
 		}
 		if t.first, t.second, ok = twoSides(sides); ok {
 			t.transposed = nvjet || strings.HasPrefix(word, "MT")
+			t.stated = words[max(0, i-1)] == "tile"
 			behind := i + 1
 			if nvjet {
 				behind++
@@ -256,13 +259,14 @@ const maxSide = 4096
 type laidTile struct{ rows, cols, down, across int }
 
 // orient says how a tile lies on the output: as its library lays it, unless
-// only the other way gives the number of workgroups.
+// only the other way gives the number of workgroups. A workload file states its tiles, which
+// may be split along K.
 func (t namedTile) orient(s Shape, batch int64, wgs int) laidTile {
 	laid := laidTile{t.first, t.second, max(1, t.along1st), max(1, t.along2nd)}
 	if t.transposed {
 		laid = laid.turned()
 	}
-	if other := laid.turned(); laid.count(s, batch) != wgs && other.count(s, batch) == wgs {
+	if other := laid.turned(); !t.stated && laid.count(s, batch) != wgs && other.count(s, batch) == wgs {
 		return other
 	}
 	return laid

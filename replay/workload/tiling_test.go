@@ -141,6 +141,12 @@ func TestTiling(t *testing.T) {
 			"131 workgroups, 1024 tiles of 128x256 persistent",
 		},
 		{
+			// 2 by 24 tiles of two parts; turned, 96 whole tiles would fit as well.
+			"a workload file states which way a tile lies", part{name: "gemm_tile_64x256", op: gemmOf(128, 6144, 12288), grid: 96, block: 256, lds: 40960}, false,
+			Options{},
+			"96 workgroups, 96 tiles of 64x256",
+		},
+		{
 			"plain, padded",
 			part{name: "sm80_xmma_gemm_tilesize192x128x32_s", op: gemmOf(8192, 1536, 4096), grid: 516, block: 256, lds: 81920},
 			false,

@@ -1,0 +1,180 @@
+package reproduce
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/overlapse/overlapse/replay/machine/profile"
+)
+
+// A tileRow is a line of testdata/h100-tiles.jsonl, which testdata/tiles.cu printed on one H100
+// (nvcc 13.0, -O3 -arch=sm_90, 2026-11-23): two dependent GEMMs under cuSync's policies and as
+// Stream-K, the second one alone with all semaphores posted, and times of workgroups.
+type tileRow struct {
+	Row        string
+	Tile       string
+	M, H, F    int
+	Splits     json.RawMessage
+	Workgroups json.RawMessage
+	Mode       string
+	WaitKernel bool    `json:"wait_kernel"`
+	GPU        float64 `json:"gpu_us"`
+	FirstEnds  float64 `json:"first_ends_us"`
+	Starts     float64 `json:"second_starts_us"`
+
+	Waits  string
+	InLoop int `json:"in_loop"`
+	US     float64
+
+	Kernel string
+	Mean   float64 `json:"mean_us"`
+	First  float64
+	Last   float64
+}
+
+// policies are the rows' modes; streams are the baseline.
+var policies = []struct {
+	mode       string
+	waitKernel bool
+	strategy   string
+}{
+	{"stream", false, "captured"},
+	{"row", true, "tilesync:policy=row"},
+	{"row", false, "tilesync:policy=row:waitkernel=off"},
+	{"row, B first", false, "tilesync:policy=row:waitkernel=off:reorder=on"},
+	{"tile", true, "tilesync:policy=tile"},
+	{"tile", false, "tilesync:policy=tile:waitkernel=off"},
+	{"tile, B first", true, "tilesync:policy=tile:reorder=on"},
+	{"tile, B first", false, "tilesync:policy=tile:waitkernel=off:reorder=on"},
+	{"stream-k", false, "tilesync:policy=streamk"},
+}
+
+// TestTilesAgainstH100 compares cuSync's policies with an H100: time over that of the two kernels
+// one after the other, of which the replay gets the times. The cost of a wait inside of the loop
+// over K and the rates of one and two workgroups on a CU are those of this kernel, read off rows
+// that are not compared.
+func TestTilesAgainstH100(t *testing.T) {
+	pairs, poll, lone, rate := tileRows(t)
+	m, err := profile.Load("h100:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.GPU.Poll.Value = poll / 1e6
+	m.Matmul.Compiled.Value, m.Matmul.Lone.Value = rate*m.GPU.CUs.Value, lone*rate*m.GPU.CUs.Value
+
+	var out strings.Builder
+	var errors []float64
+	fmt.Fprintf(&out, "a wait inside of the loop %.2f us, two workgroups on a CU %.2f TFLOP/s, one %.2f of that\n", poll, rate/1e12, lone)
+	for _, rows := range pairs {
+		base := rows[slices.IndexFunc(rows, func(r tileRow) bool { return r.Mode == "stream" })]
+		set := map[string]string{
+			"shape.m": fmt.Sprint(base.M), "shape.k": fmt.Sprint(base.H), "shape.hidden": fmt.Sprint(base.F), "shape.n": fmt.Sprint(base.H), "iterations": "1",
+			"kernel.tile": base.Tile, "kernel.split": strings.Trim(strings.ReplaceAll(string(base.Splits), ",", ""), "[]"),
+			"kernel.threads": "256", "kernel.registers": "128", "kernel.shared": "40960",
+			"times": fmt.Sprintf("%.2f %.2f", base.FirstEnds, base.GPU-base.Starts),
+		}
+		fmt.Fprintf(&out, "%d x %d x %d, tiles of %s in %s parts, %s workgroups\n", base.M, base.H, base.F, base.Tile, base.Splits, base.Workgroups)
+		var alone float64
+		for _, p := range policies {
+			measured := math.Inf(1) // of two rounds
+			for _, r := range rows {
+				if r.Mode == p.mode && r.WaitKernel == p.waitKernel {
+					measured = min(measured, r.GPU)
+				}
+			}
+			if math.IsInf(measured, 1) {
+				continue
+			}
+			j := job{workload: "cusync-gpt3-mlp.yaml", strategy: p.strategy, set: set}
+			if j.found, err = j.replay(&m, nil); err != nil {
+				t.Fatal(err)
+			}
+			predicted, err := j.found.value("")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.mode == "stream" {
+				alone = predicted
+				continue
+			}
+			is, want := predicted/alone, measured/base.GPU
+			fmt.Fprintf(&out, "  %-48s measured %.3f  predicted %.3f\n", p.strategy, want, is)
+			if p.mode != "stream-k" {
+				errors = append(errors, math.Abs(is-want))
+			}
+		}
+	}
+	slices.Sort(errors)
+	median, p90 := errors[len(errors)/2], errors[len(errors)*9/10]
+	fmt.Fprintf(&out, "waits by row and by tile, %d: median %.1f, 90th percentile %.1f points\n", len(errors), 100*median, 100*p90)
+	if median > 0.025 || p90 > 0.07 {
+		t.Errorf("median error %.1f, 90th percentile %.1f points of the time one after the other, above 2.5 and 7 (those of whole GEMM strategies)", 100*median, 100*p90)
+	}
+	const golden = "testdata/h100-tiles.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), out.String()); diff != "" {
+		t.Errorf("predictions differ (-want +got); go test ./engines/reproduce -run Tiles -update if that is meant:\n%s", diff)
+	}
+}
+
+// tileRows are the measured pairs by shape, the time in us of a wait inside of the loop of
+// workgroups alone on their CUs, the rate of two workgroups on a CU in FLOP/s, and the share of it
+// that one alone reaches.
+func tileRows(t *testing.T) (pairs [][]tileRow, poll, lone, rate float64) {
+	data, err := os.ReadFile("testdata/h100-tiles.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, waits := map[string]int{}, map[string]float64{}
+	var polls []float64
+	for line := range bytes.Lines(data) {
+		var r tileRow
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		switch r.Row {
+		case "pair":
+			if r.Mode == "stream-k" && string(r.Workgroups) == "[132, 132]" {
+				continue // half of the slots
+			}
+			shape := fmt.Sprint(r.Tile, r.M, r.H, r.F, string(r.Splits))
+			i, ok := index[shape]
+			if !ok {
+				i = len(pairs)
+				index[shape] = i
+				pairs = append(pairs, nil)
+			}
+			pairs[i] = append(pairs[i], r)
+		case "waits":
+			waits[r.Waits] = r.US
+			if r.Waits == "tile" && r.Tile == "64x256" { // at most 96 workgroups on 132 CUs
+				polls = append(polls, (r.US-waits["row"])/float64(r.InLoop))
+			}
+		case "spread":
+			switch r.Kernel {
+			case "gemm 128x128 m 512 k 12288 split 1": // 192 workgroups: 60 of 132 CUs have two
+				lone = r.Last / r.First / 2
+			case "gemm 128x128 m 2048 k 12288 split 1": // 768: nearly all have two
+				rate = 2 * 2 * 128 * 128 * 12288 / (r.Mean / 1e6)
+			}
+		}
+	}
+	slices.Sort(polls)
+	return pairs, polls[len(polls)/2], lone, rate
+}
