@@ -73,7 +73,7 @@ func (pl *Planner) ApartGrid(op *workload.Op, tiles int) Grid {
 	}
 	alone := 1 / float64(together)
 	if op.Shape.Kind == workload.GEMM { // the trace shows no tile alone
-		alone = max(alone, pl.Machine.LonePipe())
+		alone = max(alone, pl.Machine.LonePipe(op.Tiling.Depth))
 	}
 	g.Time, g.Pipe = trace.Time(float64(g.Time)*g.Pipe/alone), alone
 	return g

@@ -86,7 +86,7 @@ func (pl *Planner) GridOf(op *workload.Op, dur trace.Time) Grid {
 	if op.Shape.Kind == workload.GEMM && g.rounds == 1 && together > 1 && !g.Merged {
 		// The trace shows no time of a single compiled tile on its CU. It is shorter than that of
 		// tiles that share a CU, so CUs with fewer tiles come free earlier (rule G10).
-		g.Pipe = max(pl.Machine.LonePipe(), g.Pipe)
+		g.Pipe = max(pl.Machine.LonePipe(t.Depth), g.Pipe)
 		g.Time = trace.Time(float64(g.Time) / (together * g.Pipe))
 	}
 	n := float64(max(g.Tiles, g.WGs))

@@ -211,12 +211,22 @@ func (m Machine) Pipe(tileFlops, aloneSeconds float64) float64 {
 	return min(1, tileFlops/(peak*aloneSeconds))
 }
 
-// LonePipe is Pipe of compiled tiles for traces that show none alone on its CU.
-func (m Machine) LonePipe() float64 {
+// loneDepth is the elements along K of a step of the tiles that matmul.lone was measured with.
+const loneDepth = 64
+
+// LonePipe is Pipe of compiled tiles for traces that show none alone on its CU, by the elements
+// along K that a step multiplies, 0 if unknown. A step alone on its CU takes the latency of the
+// next step's loads and its products, which are in proportion to depth (rule G23).
+func (m Machine) LonePipe(depth int) float64 {
 	if !m.Matmul.Lone.Known() || !m.Matmul.Compiled.Known() {
 		return 1
 	}
-	return min(1, m.Matmul.Lone.Value/m.Matmul.Compiled.Value)
+	lone := min(1, m.Matmul.Lone.Value/m.Matmul.Compiled.Value)
+	if depth <= 0 {
+		return lone
+	}
+	latency := loneDepth * (1/lone - 1) // in elements along K
+	return float64(depth) / (float64(depth) + latency)
 }
 
 // TileTimeFactor is the factor on a compiled tile's time if n of the CUs compute, relative

@@ -93,7 +93,7 @@ func compiled(m *machine.Machine, op *workload.Op, f program.Footprint) float64 
 	t, sh := op.Tiling, op.Shape
 	cus, residents := int(m.GPU.CUs.Value), max(1, f.Residents(&m.GPU))
 	tile := 2 * float64(t.TileM) * float64(t.TileN) * float64(sh.K) * m.GPU.CUs.Value / m.Matmul.Compiled.Or(m.GPU.Flops.Value)
-	round := func(onCU int) float64 { return tile * max(float64(onCU), 1/m.LonePipe()) }
+	round := func(onCU int) float64 { return tile * max(float64(onCU), 1/m.LonePipe(t.Depth)) }
 	seconds := float64(t.Tiles/(cus*residents)) * round(residents)
 	if left := t.Tiles % (cus * residents); left > 0 {
 		seconds += round(machine.CeilDiv(left, cus))

@@ -43,6 +43,7 @@ func (l *lifter) tiling(src *source, op *Op, k *trace.Kernel, batch int64) Tilin
 		return t
 	}
 	tile := name.tile.orient(op.Shape, batch, t.WGs)
+	t.Depth = name.tile.depth
 	t.settle(tile.rows, tile.cols, tile.count(op.Shape, batch), slots)
 	if n := tile.down * tile.across; n > 1 && t.WGs%n == 0 {
 		t.Cluster = n
@@ -175,6 +176,7 @@ type namedTile struct {
 	along1st, along2nd int
 	transposed         bool // the first side lies along N: BLAS, which counts by columns, sees the transpose
 	stated             bool // the first side lies along M for certain
+	depth              int  // elements along K of a step, where stated; 0: unknown
 }
 
 // nameTile reads the tile off a kernel's name, in the forms that libraries write:
@@ -183,7 +185,7 @@ type namedTile struct {
 //	ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_tn     cuBLAS, and CUTLASS in it
 //	sm80_xmma_gemm_f16f16_..._tilesize192x128x32_...   cuBLAS
 //	Cijk_Ailk_Bljk_BBS_BH_..._MT256x128x64_...         Tensile: rocBLAS, hipBLASLt
-//	gemm_tile_64x256                                   workload files, rows first
+//	gemm_tile_64x256x32                                workload files, rows first, and the depth of a step
 //
 // A cluster stands behind cuBLAS's depth and stages (64x4_1x2: one by two), and
 // right behind CUTLASS 3's tile (128x256x64_2x1x1).
@@ -209,7 +211,9 @@ func nameTile(kernel string) (t namedTile, ok bool) {
 		}
 		if t.first, t.second, ok = twoSides(sides); ok {
 			t.transposed = nvjet || strings.HasPrefix(word, "MT")
-			t.stated = words[max(0, i-1)] == "tile"
+			if t.stated = words[max(0, i-1)] == "tile"; t.stated && strings.Count(sides, "x") == 2 {
+				t.depth, _ = strconv.Atoi(sides[strings.LastIndexByte(sides, 'x')+1:]) // a number, as twoSides read it
+			}
 			behind := i + 1
 			if nvjet {
 				behind++

@@ -200,6 +200,7 @@ func (s Shape) Flops() float64 {
 // A Tiling is the logical workgroups of a kernel.
 type Tiling struct {
 	TileM, TileN int  // output elements of a tile in the shape's M and N; 0: unknown
+	Depth        int  // elements along K that a tile multiplies in one step; 0: unknown
 	Tiles        int  // number of logical workgroups; 0: unknown
 	WGs          int  // number of workgroups launched
 	Cluster      int  // workgroups that start together; 0: no clusters, or unknown

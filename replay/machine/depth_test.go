@@ -1,0 +1,61 @@
+package machine_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"github.com/overlapse/overlapse/replay/machine"
+)
+
+// TestLoneTilesByDepth compares the share of a CU that a tile uses alone with GEMMs of 64x64 tiles
+// on one H100, which testdata/steps.cu timed by the depth of a step along K: one workgroup on each
+// CU against a workgroup a tile. The share at depth 64 is given, that at 32 predicted.
+func TestLoneTilesByDepth(t *testing.T) {
+	data, err := os.ReadFile("testdata/h100-steps.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type size struct{ m, n, k, depth int }
+	alone, full := map[size]float64{}, map[size]float64{}
+	cus := 0
+	for line := range bytes.Lines(data) {
+		var r struct {
+			Row, Tile                        string
+			CUs, Stages, M, N, K, Workgroups int
+			US                               float64
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		at := size{r.M, r.N, r.K, map[string]int{"64x64x32": 32, "64x64x64": 64}[r.Tile]}
+		switch {
+		case r.Row == "gpu":
+			cus = r.CUs
+		case r.Stages != 2 || at.depth == 0: // only these load the next step meanwhile
+		case r.Workgroups == cus:
+			alone[at] = r.US
+		case r.Workgroups == r.M/64*(r.N/64):
+			full[at] = r.US
+		}
+	}
+	if len(alone) != 6 {
+		t.Fatalf("%d rows of a workgroup on each CU, want 6", len(alone))
+	}
+	for at := range alone {
+		if at.depth != 32 {
+			continue
+		}
+		deep := at
+		deep.depth = 64
+		var m machine.Machine
+		m.Matmul.Compiled.Value, m.Matmul.Lone.Value = 1, full[deep]/alone[deep]
+		got, want := m.LonePipe(32), full[at]/alone[at]
+		t.Logf("%d x %d x %d: depth 64 %.2f of a CU, depth 32 %.2f, predicted %.2f", at.m, at.n, at.k, full[deep]/alone[deep], want, got)
+		if math.Abs(got-want) > 0.15*want {
+			t.Errorf("%d x %d x %d: alone a tile of depth 32 uses %.2f of its CU, predicted %.2f", at.m, at.n, at.k, want, got)
+		}
+	}
+}
