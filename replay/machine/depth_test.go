@@ -11,10 +11,17 @@ import (
 )
 
 // TestLoneTilesByDepth compares the share of a CU that a tile uses alone with GEMMs of 64x64 tiles
-// on one H100, which testdata/steps.cu timed by the depth of a step along K: one workgroup on each
-// CU against a workgroup a tile. The share at depth 64 is given, that at 32 predicted.
+// on an H100 and an H200, which testdata/steps.cu timed by the depth of a step along K: one
+// workgroup on each CU against a workgroup a tile. The share at depth 64 is given, that at 32
+// predicted.
 func TestLoneTilesByDepth(t *testing.T) {
-	data, err := os.ReadFile("testdata/h100-steps.jsonl")
+	for _, gpu := range []string{"h100", "h200"} {
+		t.Run(gpu, func(t *testing.T) { compareDepths(t, "testdata/"+gpu+"-steps.jsonl") })
+	}
+}
+
+func compareDepths(t *testing.T, path string) {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
