@@ -63,14 +63,14 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.plan.path != "" && len(args) > 0:
-				return usageError{errors.New("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")}
+				return usageErrorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
 			case o.plan.path != "":
 				return nil
 			case o.plan.strategy != "all" || o.plan.machine != "":
-				return usageError{errors.New("--strategy and --machine need --plan (see overlapse calibrate --help)")}
+				return usageErrorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
 			}
 			if len(args) == 0 {
-				return usageError{errors.New("calibrate needs at least one file of rows (see overlapse calibrate --help)")}
+				return usageErrorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
 			}
 			return nil
 		},
@@ -140,7 +140,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if _, err := profile.Parse(bytes.NewReader(text.Bytes()), file); err != nil {
 		return fmt.Errorf("nothing written: the rows contradict each other or the base %s: %s", base.Profile, err.Error()) // not unwrapped: its positions are of what was not written
 	}
-	return a.writeFile(o.output, func(w io.Writer) error {
+	return a.files.writeFile(o.output, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})
@@ -233,7 +233,7 @@ func (a *app) printCalibration(res calibrate.Result) {
 // plan prints, or writes to a file, the benchmarks that would make the predictions
 // for a trace more certain.
 func (a *app) plan(o replayFlags, output string) error {
-	sel, w, m, err := prepare(a, o, engines.ParseSelection)
+	sel, w, m, err := prepare(&a.reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (a *app) plan(o replayFlags, output string) error {
 	a.notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.path, m.Name, assumed, m.Name)
 	write := func(w io.Writer) error { return writeRequests(w, requests) }
 	if output != "" {
-		return a.writeFile(output, write)
+		return a.files.writeFile(output, write)
 	}
 	return write(a.out)
 }

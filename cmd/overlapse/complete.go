@@ -33,12 +33,6 @@ func completions(root *cobra.Command) {
 	}
 }
 
-func oneOf(words ...string) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return words, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
 // completeMachines completes profiles, and paths of YAML files.
 func completeMachines(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	return withPrefix(profile.Names(), typed), cobra.ShellCompDirectiveDefault

@@ -1,45 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
 )
-
-// dataflowFlag adds the flag for a file of corrections.
-func dataflowFlag(c *cobra.Command, path *string) {
-	c.Flags().StringVar(path, "dataflow", "", "YAML file that corrects which operations depend on each other: a list of {op: NAME, reads: NAME} and {op: NAME, independent: NAME}; NAME#2 is the second one of a rank")
-}
-
-// readCorrections reads the file of the flag; none for "".
-func readCorrections(path string) ([]workload.Correction, error) {
-	if path == "" {
-		return nil, nil
-	}
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return workload.ParseCorrections(in, path)
-}
-
-// liftError is the error of lifting the run of a path. One about a file of corrections
-// names that file.
-func liftError(path string, err error) error {
-	var syntax *trace.SyntaxError
-	if errors.As(err, &syntax) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", path, err)
-}
 
 // printDependencies prints the dataflow graph in numbers.
 func (a *app) printDependencies(w *workload.Workload) {

@@ -22,7 +22,7 @@ func TestStepResults(t *testing.T) {
 	}
 	size := func(o replayOptions) (bytesWritten int64, notes string) {
 		var out, stderr bytes.Buffer
-		a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
+		a := newApp(&console{in: strings.NewReader(""), out: &out, err: &stderr})
 		o.replayFlags, o.format, o.ranks = replayFlags{path: path, strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
@@ -52,9 +52,9 @@ func isDir(path string) bool {
 // Lanes of simulated runs have names, and replayed kernels have the grid of the captured ones.
 func TestShownRuns(t *testing.T) {
 	var out, stderr bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
+	a := newApp(&console{in: strings.NewReader(""), out: &out, err: &stderr})
 	q := replayFlags{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
-	sel, w, m, err := prepare(a, q, engines.ParseSelection)
+	sel, w, m, err := prepare(&a.reader, q, engines.ParseSelection)
 	if err != nil {
 		t.Fatal(err)
 	}

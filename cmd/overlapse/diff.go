@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -52,7 +51,7 @@ one such folder, two that it holds.`,
   overlapse diff monday/ tuesday/ --format html -o diff.html`,
 		Args: func(c *cobra.Command, args []string) error {
 			if two := o.strategy != ""; len(args) != 2 && !two || len(args) != 1 && two {
-				return usageError{errors.New("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")}
+				return usageErrorf("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")
 			}
 			return nil
 		},
@@ -92,7 +91,7 @@ type side struct {
 
 func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	if o.output != "" && o.format == "table" {
-		return usageError{errors.New("-o needs --format json, html or markdown (see overlapse diff --help)")}
+		return usageErrorf("-o needs --format json, html or markdown (see overlapse diff --help)")
 	}
 	d := difference{Schema: schemaVersion}
 	var err error
@@ -125,7 +124,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		a.printDiff(&d, o.top)
 	}
 	if err == nil && o.above >= 0 && d.Change > o.above {
-		return thresholdError{fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, percent(d.Change), d.A.Name, percent(o.above))}
+		return thresholdError{Err: fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, percent(d.Change), d.A.Name, percent(o.above))}
 	}
 	return err
 }
@@ -200,12 +199,12 @@ func (a *app) measuredSide(path string) (side, error) {
 // diffStrategies replays a trace under two strategies.
 func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x, y side, err error) {
 	o.path = path
-	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
+	sel, w, m, err := prepare(&a.reader, o.replayFlags, engines.ParseSelection)
 	if err != nil {
 		return x, y, err
 	}
 	if len(sel) != 2 {
-		return x, y, usageError{fmt.Errorf("--strategy %q: give two strategies to compare, not %d", o.strategy, len(sel))}
+		return x, y, usageErrorf("--strategy %q: give two strategies to compare, not %d", o.strategy, len(sel))
 	}
 	r, err := a.compare(ctx, path, w, m, sel, o.scenario(), replay.Options{Stop: stopFunc(ctx)})
 	if err != nil {
@@ -217,7 +216,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 	sides := [2]side{}
 	for i, out := range r.outcomes {
 		if out.Result == nil {
-			return x, y, strategyError{fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
+			return x, y, strategyError{Err: fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
 		}
 		run := out.Result.Run
 		sides[i] = side{Name: r.named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: startOf(w, run), gaps: gaps(out.Result)}
@@ -237,7 +236,7 @@ func (a *app) diffRuns(path, strategies string) (x, y side, err error) {
 	}
 	views, err := viewsOf(trace.Split(run), viewOptions{replayFlags: replayFlags{path: path, strategy: strategies}})
 	if err == nil && len(views) != 2 {
-		err = usageError{fmt.Errorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))}
+		err = usageErrorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
 	}
 	if err != nil {
 		return x, y, err

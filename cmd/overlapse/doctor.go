@@ -65,7 +65,7 @@ is sent anywhere.`,
 		Example: "  overlapse doctor\n  overlapse doctor --format json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("doctor takes no arguments, not %q", args)}
+				return usageErrorf("doctor takes no arguments, not %q", args)
 			}
 			return nil
 		},

@@ -114,7 +114,7 @@ func TestDoctor(t *testing.T) {
 			s := healthy()
 			c.change(&s)
 			var out, stderr bytes.Buffer
-			a := &app{out: &out, err: &stderr}
+			a := newApp(&console{out: &out, err: &stderr})
 			err := a.doctor(t.Context(), s, "table")
 			if (err == nil) != (c.code == exitOK) {
 				t.Errorf("error %v, want exit code %d", err, c.code)

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"iter"
 
 	"github.com/spf13/cobra"
 
@@ -76,10 +73,10 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 		return a.writeOut(o.output, write)
 	}
 	if o.strategy != "" || o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
-		return usageError{errors.New("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")}
+		return usageErrorf("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
 	}
 	if o.machine != "" && !isYAML(o.path) {
-		return usageError{errors.New("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")}
+		return usageErrorf("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")
 	}
 	run, err := a.open(o.path, o.machine)
 	if err != nil {
@@ -112,21 +109,10 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 // writeOut writes a file, or standard output for "".
 func (a *app) writeOut(output string, write func(io.Writer) error) error {
 	if output != "" {
-		return a.writeFile(output, write)
+		return a.files.writeFile(output, write)
 	}
 	if err := write(a.data); err != nil {
 		return fmt.Errorf("standard output: %w", err)
 	}
 	return nil
-}
-
-// writeSpans writes a line of CSV for each kernel, collective and copy, in order of start.
-func writeSpans(w io.Writer, rows iter.Seq[spanRow]) error {
-	c := csv.NewWriter(plain.Writer(w))
-	_ = c.Write([]string{"rank", "stream", "kind", "name", "start_ns", "duration_ns", "workgroups", "collective", "bytes"})
-	for row := range rows {
-		_ = c.Write(row.csv())
-	}
-	c.Flush()
-	return c.Error()
 }

@@ -19,7 +19,7 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 	if o.window != "" {
 		var ok bool
 		if from, to, ok = timeRange(o.window); !ok {
-			return nil, usageError{fmt.Errorf("--window %q: give a time range such as 1.2ms-3ms", o.window)}
+			return nil, usageErrorf("--window %q: give a time range such as 1.2ms-3ms", o.window)
 		}
 	}
 	shown, cannot, err := a.views(ctx, viewOptions{replayFlags: replayFlags{path: o.path, machine: o.machine, strategy: o.strategy}, rank: max(0, o.rank)})
@@ -31,7 +31,7 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 		a.notef("%s", note)
 	}
 	if ranks := len(views[0].Run.Ranks); o.rank >= ranks {
-		return nil, usageError{fmt.Errorf("--rank %d: the trace has ranks 0 to %d", o.rank, ranks-1)}
+		return nil, usageErrorf("--rank %d: the trace has ranks 0 to %d", o.rank, ranks-1)
 	}
 	t, err := o.timeline(views, parts)
 	if err != nil {
@@ -69,5 +69,5 @@ func (o *exportOptions) timeline(views []layout.View, parts []layout.Part) (*lay
 		}
 		names = append(names, p.Name)
 	}
-	return nil, usageError{&unknownError{fmt.Sprintf("--kernel %q: there are %s", o.kernel, strings.Join(names, "; ")), o.kernel, names}}
+	return nil, unknownWord(fmt.Sprintf("--kernel %q: there are %s", o.kernel, strings.Join(names, "; ")), o.kernel, names)
 }

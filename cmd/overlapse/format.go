@@ -1,9 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
+	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -29,22 +29,6 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-// uncertainty formats the alignment error of a rank's clock against the first rank's.
-func uncertainty(t trace.Time) string {
-	if t == trace.None {
-		return "unknown"
-	}
-	return micros(t)
-}
-
-// quoted is a text in quotes, or "" for none.
-func quoted(s string) string {
-	if s == "" {
-		return ""
-	}
-	return fmt.Sprintf("%q", s)
-}
-
 func percent(change float64) string {
 	if change > -0.0005 && change < 0.0005 {
 		return "0.0 %"
@@ -60,16 +44,19 @@ func shorten(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// binary is an error if standard output is a terminal and the format is none of text.
-func (a *app) binary(format, cure string) error {
-	if a.width == 0 || format != "pprof" && format != "parquet" {
-		return nil
-	}
-	return usageError{fmt.Errorf("%s is binary: %s", format, cure)}
+// listed joins words: "a, b or c".
+func listed(words []string) string {
+	words = slices.Clone(words)
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(plain.JSON(w))
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+// shareOf writes a part of a time as a percentage.
+func shareOf(part, whole trace.Time) string {
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
+}
+
+// inMarkdown writes a text from a trace so that it is no markup of a table or of HTML.
+func inMarkdown(s string) string {
+	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "@", "&#64;", "#", "\\#").Replace(plain.Line(s))
 }

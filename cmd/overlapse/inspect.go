@@ -100,7 +100,7 @@ type ledgerEntry struct {
 
 func (a *app) inspect(o inspectOptions) error {
 	if o.top < 0 {
-		return usageError{fmt.Errorf("--top %d: give a number of rows, or 0 for all", o.top)}
+		return usageErrorf("--top %d: give a number of rows, or 0 for all", o.top)
 	}
 	// The run and its workload live to the end and have few pointers: collecting
 	// garbage early costs little time and saves as much memory as they take.
@@ -230,11 +230,6 @@ func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 	}
 }
 
-// shareOf writes a part of a time as a percentage.
-func shareOf(part, whole trace.Time) string {
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
-}
-
 // sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
 func sizeOrUnknown(bytes int64, moves bool) string {
 	if bytes == 0 && moves {
@@ -312,4 +307,12 @@ func (a *app) explainMetrics(compat string) {
 	if compat != "" {
 		fmt.Fprintf(a.out, "%s: %s\n", compat, overlap.Tool(compat).Definition())
 	}
+}
+
+// uncertainty formats the alignment error of a rank's clock against the first rank's.
+func uncertainty(t trace.Time) string {
+	if t == trace.None {
+		return "unknown"
+	}
+	return micros(t)
 }

@@ -19,9 +19,18 @@ import (
 	"github.com/overlapse/overlapse/trace/format"
 )
 
+// A reader reads traces, workload files and machines as the flags of every command say.
+type reader struct {
+	*console
+	limit   int64               // MiB to read of all files; 0: the default
+	skipBad bool                // skip files of a run that cannot be read
+	inputs  map[string][]string // paths of a trace that was given as several paths, by its name
+	outside string              // capture of the same step without graphs; "": none
+}
+
 // open reads a trace from a file, a folder of ranks, a glob, an archive or "-",
 // or makes the run of a workload file on a machine; "" is the one that the file names.
-func (a *app) open(path, machineName string) (*trace.Run, error) {
+func (a *reader) open(path, machineName string) (*trace.Run, error) {
 	if isYAML(path) {
 		run, _, err := a.estimate(path, machineName)
 		return run, err
@@ -42,7 +51,7 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 }
 
 // input is the name under which open finds a trace given as one path or several.
-func (a *app) input(paths []string) string {
+func (a *reader) input(paths []string) string {
 	if len(paths) == 1 {
 		return paths[0]
 	}
@@ -52,7 +61,7 @@ func (a *app) input(paths []string) string {
 }
 
 // reading is the options of the readers from the flags.
-func (a *app) reading() format.Options {
+func (a *reader) reading() format.Options {
 	const most = 1 << 40 // MiB
 	o := format.Options{Stdin: a.in, Limit: max(0, min(a.limit, most)) << 20}
 	if a.skipBad {
@@ -62,7 +71,7 @@ func (a *app) reading() format.Options {
 }
 
 // one reads a trace that holds one run, as open does.
-func (a *app) one(path, machineName string) (*trace.Run, error) {
+func (a *reader) one(path, machineName string) (*trace.Run, error) {
 	run, err := a.open(path, machineName)
 	if err != nil {
 		return nil, err
@@ -87,13 +96,13 @@ func (a *app) one(path, machineName string) (*trace.Run, error) {
 }
 
 // outsideFlag adds the flag for a capture without graphs.
-func (a *app) outsideFlag(c *cobra.Command) {
+func (a *reader) outsideFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.outside, "outside-graph", "", "capture of the same step launched without a graph: kernels of captured graphs take operators and sizes from it")
 }
 
 // subject loads the workload that a command replays and its machine. The workload
 // is a trace, or a workload file, whose durations come from the machine.
-func (a *app) subject(path, machineName string, o workload.Options) (*workload.Workload, machine.Machine, error) {
+func (a *reader) subject(path, machineName string, o workload.Options) (*workload.Workload, machine.Machine, error) {
 	if isYAML(path) {
 		run, m, err := a.estimate(path, machineName)
 		if err != nil {
@@ -123,7 +132,7 @@ func isYAML(path string) bool {
 
 // estimate makes the run of a workload file on the named machine, or on the one
 // that the file names.
-func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, error) {
+func (a *reader) estimate(path, machineName string) (*trace.Run, machine.Machine, error) {
 	in, err := os.Open(path)
 	if err != nil {
 		return nil, machine.Machine{}, err
@@ -148,7 +157,7 @@ func (a *app) estimate(path, machineName string) (*trace.Run, machine.Machine, e
 }
 
 // lift reads a trace with device work and turns it into a workload.
-func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) {
+func (a *reader) lift(path string, o workload.Options) (*workload.Workload, error) {
 	run, err := a.one(path, "")
 	if err != nil {
 		return nil, err
@@ -157,7 +166,7 @@ func (a *app) lift(path string, o workload.Options) (*workload.Workload, error) 
 }
 
 // workload turns a run with device work into the workload that strategies change.
-func (a *app) workload(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
+func (a *reader) workload(run *trace.Run, path string, o workload.Options) (*workload.Workload, error) {
 	w, err := workload.Lift(run, o)
 	if err != nil {
 		return nil, liftError(path, err)
@@ -169,4 +178,37 @@ func (a *app) workload(run *trace.Run, path string, o workload.Options) (*worklo
 		a.notef("%s", n)
 	}
 	return w, nil
+}
+
+// dataflowFlag adds the flag for a file of corrections.
+func dataflowFlag(c *cobra.Command, path *string) {
+	c.Flags().StringVar(path, "dataflow", "", "YAML file that corrects which operations depend on each other: a list of {op: NAME, reads: NAME} and {op: NAME, independent: NAME}; NAME#2 is the second one of a rank")
+}
+
+// readCorrections reads the file of the flag; none for "".
+func readCorrections(path string) ([]workload.Correction, error) {
+	if path == "" {
+		return nil, nil
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return workload.ParseCorrections(in, path)
+}
+
+// liftError is the error of lifting the run of a path. One about a file of corrections
+// names that file.
+func liftError(path string, err error) error {
+	var syntax *trace.SyntaxError
+	if errors.As(err, &syntax) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }

@@ -18,13 +18,13 @@ import (
 // and a number of GPUs (h200:4, or h200x4 as in older rows), a YAML file, or a file and a number
 // (mine.yaml:4). Without a number the machine has at least the given number of
 // GPUs.
-func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
+func (a *reader) machineNamed(name string, gpus int) (machine.Machine, error) {
 	m, sized, err := a.readMachine(name)
 	switch {
 	case err != nil && isPath(name):
 		return m, err
 	case err != nil:
-		return m, usageError{err}
+		return m, wrongUsage(err)
 	case !sized && m.GPUs < gpus:
 		m, err = m.Sized(gpus)
 	}
@@ -35,7 +35,7 @@ func (a *app) machineNamed(name string, gpus int) (machine.Machine, error) {
 }
 
 // noteNetwork says if the network between a machine's nodes is assumed.
-func (a *app) noteNetwork(m *machine.Machine) {
+func (a *reader) noteNetwork(m *machine.Machine) {
 	if m.AssumedNetwork() {
 		a.notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
 			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
@@ -43,7 +43,7 @@ func (a *app) noteNetwork(m *machine.Machine) {
 }
 
 // readMachine loads a machine; sized reports whether its name has a number of GPUs.
-func (a *app) readMachine(name string) (m machine.Machine, sized bool, err error) {
+func (a *reader) readMachine(name string) (m machine.Machine, sized bool, err error) {
 	file, gpus, sized := profile.CutCount(name)
 	if !isPath(name) {
 		m, err = profile.Load(name)
@@ -64,7 +64,7 @@ func isPath(name string) bool {
 
 // machineFor loads the named machine, or the one for the trace's device and number
 // of ranks.
-func (a *app) machineFor(name string, w *workload.Workload) (machine.Machine, error) {
+func (a *reader) machineFor(name string, w *workload.Workload) (machine.Machine, error) {
 	device := deviceOf(w)
 	if name == "" {
 		return a.suggested(device, w.World)
@@ -95,11 +95,11 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 }
 
 // suggested is the profile for a device, with as many GPUs as the job has ranks.
-func (a *app) suggested(device trace.Device, ranks int) (machine.Machine, error) {
+func (a *reader) suggested(device trace.Device, ranks int) (machine.Machine, error) {
 	name, alike := profile.ForDevice(device), profile.Alike(device)
 	if name == "" {
-		return machine.Machine{}, usageError{fmt.Errorf("no profile matches the trace's device %s: %s",
-			cmp.Or(quoted(device.Name), "unknown"), toPass(alike, ranks))}
+		return machine.Machine{}, usageErrorf("no profile matches the trace's device %s: %s",
+			cmp.Or(quoted(device.Name), "unknown"), toPass(alike, ranks))
 	}
 	m, err := a.machineNamed(machine.NameOf(name, max(1, ranks)), 0)
 	if err == nil {
@@ -141,4 +141,12 @@ func properties(d trace.Device) string {
 		text += fmt.Sprintf(" and %d GiB", d.MemoryBytes>>30)
 	}
 	return text
+}
+
+// quoted is a text in quotes, or "" for none.
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
 }

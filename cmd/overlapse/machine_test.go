@@ -14,7 +14,7 @@ import (
 
 // What a trace's device selects, --machine accepts under the name that is printed.
 func TestSelectedMachinesAreAccepted(t *testing.T) {
-	a := &app{out: io.Discard, err: io.Discard, quiet: true}
+	a := newApp(&console{out: io.Discard, err: io.Discard, quiet: true})
 	for _, name := range profile.Names() {
 		base, err := profile.Load(name)
 		if err != nil {
@@ -73,7 +73,7 @@ func TestSuggestionsByProperties(t *testing.T) {
 		{trace.Device{Name: "Other GPU"}, "", `device "Other GPU": give --machine (one of a100, `},
 	} {
 		var notes strings.Builder
-		a := &app{out: io.Discard, err: &notes}
+		a := newApp(&console{out: io.Discard, err: &notes})
 		m, err := a.suggested(c.d, 8)
 		if err != nil {
 			notes.WriteString(err.Error())

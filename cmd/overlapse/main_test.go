@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"overlapse": func() { os.Exit(run(os.Args[1:], terminal())) },
+		"overlapse": func() { os.Exit(run(os.Args[1:], newApp(terminal()))) },
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	if code := run(append(args, "-q"), &app{in: strings.NewReader(""), out: &out, data: &out, err: &stderr}); code != exitOK {
+	if code := run(append(args, "-q"), newApp(&console{in: strings.NewReader(""), out: &out, data: &out, err: &stderr})); code != exitOK {
 		t.Fatalf("%q: exit %d: %s", args, code, stderr.String())
 	}
 	return out.Bytes()

@@ -83,14 +83,14 @@ func (f *files) String() string {
 // writeFile writes a file completely or not at all. Links are followed. An existing
 // file keeps its mode; a new one has rw-rw-rw- less the umask. Files that are not
 // regular (a device, a pipe, a terminal) are written directly.
-func (a *app) writeFile(path string, write func(io.Writer) error) error {
+func (f *files) writeFile(path string, write func(io.Writer) error) error {
 	target, info, err := follow(path)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, withoutPath(err))
 	}
 	switch {
 	case info == nil || info.Mode().IsRegular():
-		err = a.replaceFile(target, path, info, write)
+		err = f.replaceFile(target, path, info, write)
 	case info.IsDir():
 		err = errors.New("is a folder (give the name of a file)")
 	default:
@@ -164,21 +164,21 @@ func writeInto(path string, write func(io.Writer) error) error {
 }
 
 // replaceFile writes a temporary file and gives it the target's name.
-func (a *app) replaceFile(target, name string, old fs.FileInfo, write func(io.Writer) error) (err error) {
+func (f *files) replaceFile(target, name string, old fs.FileInfo, write func(io.Writer) error) (err error) {
 	if old != nil { // a file that cannot be written must not be replaced
-		f, err := os.OpenFile(target, os.O_WRONLY, 0)
+		existing, err := os.OpenFile(target, os.O_WRONLY, 0)
 		if err != nil {
 			return withoutPath(err)
 		}
-		f.Close()
+		existing.Close()
 	}
-	f, err := a.create(filepath.Dir(target))
+	part, err := f.create(filepath.Dir(target))
 	if err != nil {
 		return withoutPath(err)
 	}
-	defer a.files.drop(f.Name())
-	defer f.Close() // a second Close is harmless
-	w := bufio.NewWriterSize(f, 1<<16)
+	defer f.drop(part.Name())
+	defer part.Close() // a second Close is harmless
+	w := bufio.NewWriterSize(part, 1<<16)
 	if err := write(w); err != nil {
 		return err
 	}
@@ -186,17 +186,17 @@ func (a *app) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 		return withoutPath(err)
 	}
 	if old != nil {
-		if err := f.Chmod(old.Mode().Perm()); err != nil {
+		if err := part.Chmod(old.Mode().Perm()); err != nil {
 			return withoutPath(err)
 		}
 	}
-	if err := f.Sync(); err != nil {
+	if err := part.Sync(); err != nil {
 		return withoutPath(err)
 	}
-	if err := f.Close(); err != nil {
+	if err := part.Close(); err != nil {
 		return withoutPath(err)
 	}
-	if err := a.files.complete(f.Name(), target, name); err != nil {
+	if err := f.complete(part.Name(), target, name); err != nil {
 		return err
 	}
 	if dir, err := os.Open(filepath.Dir(target)); err == nil {
@@ -207,22 +207,22 @@ func (a *app) replaceFile(target, name string, old fs.FileInfo, write func(io.Wr
 }
 
 // create makes a temporary file with the mode that the umask allows.
-func (a *app) create(dir string) (*os.File, error) {
+func (f *files) create(dir string) (*os.File, error) {
 	for {
 		name := filepath.Join(dir, fmt.Sprintf(".overlapse-%08x.tmp", rand.Uint32()))
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		part, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := a.files.temporary(name); err != nil {
-			f.Close()
+		if err := f.temporary(name); err != nil {
+			part.Close()
 			os.Remove(name)
 			return nil, err
 		}
-		return f, nil
+		return part, nil
 	}
 }
 

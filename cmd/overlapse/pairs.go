@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -13,7 +12,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -38,38 +36,6 @@ type pairTime struct {
 	Why      string  `json:"why,omitempty"` // why it does not apply
 	Time     int64   `json:"time_ns,omitempty"`
 	Change   float64 `json:"change"`
-}
-
-// selectedPairs restricts the selections to the pairs of --pair: numbers of
-// inspect's table, separated by commas.
-func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
-	kinds := w.PairKinds()
-	var rows []int
-	for _, word := range strings.Split(numbers, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || n < 1 || n > len(kinds) {
-			return nil, usageError{fmt.Errorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))}
-		}
-		rows = append(rows, kinds[n-1].Rows...)
-	}
-	kept := slices.Clone(sel)
-	for i := range kept {
-		if !kept[i].Strategy.Exact {
-			kept[i].Strategy = compare.On(kept[i].Strategy, rows)
-		}
-	}
-	return kept, nil
-}
-
-// numbersOf is the range of pair numbers in words.
-func numbersOf(kinds int) string {
-	switch kinds {
-	case 0:
-		return "no pairs"
-	case 1:
-		return "pair 1 only"
-	}
-	return fmt.Sprintf("pairs 1 to %d", kinds)
 }
 
 // comparePairs adds the rows by kind of pair, and the row of the best mix.

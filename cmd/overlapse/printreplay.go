@@ -184,3 +184,38 @@ func (r *replayRow) spread() []string {
 	us := func(t program.Time) string { return fmt.Sprintf("%.3f", float64(t)/1e3) }
 	return []string{us(r.Seeds.Fastest()), us(r.Seeds.Median()), us(r.Seeds.Slowest())}
 }
+
+// rescaledText is what was scaled, in one sentence.
+func rescaledText(r *workload.Rescaling) string {
+	text := "captured durations are scaled"
+	if r.From != r.To {
+		text += fmt.Sprintf(" from %s to %s", r.From, r.To)
+	}
+	if r.Ranks > 0 {
+		group := "all ranks"
+		if r.Group != "" {
+			group = "group " + r.Group
+		}
+		text += fmt.Sprintf("; %s: %d ranks instead of %d, with as much work for each, as in data parallelism", group, r.Ranks, r.Was)
+	}
+	return text + "; the host's own times are as captured"
+}
+
+// printRescaled prints the laws that scale captured durations.
+func (a *app) printRescaled(r *workload.Rescaling) {
+	if r == nil {
+		return
+	}
+	t := a.section(plain.Line(rescaledText(r)), "scaled by", "operations", "captured", "scaled", "change")
+	for _, p := range r.Parts {
+		if r.Same && p.Is == p.Was {
+			continue
+		}
+		law := p.Law
+		if !p.Sure {
+			law += " (a guess)"
+		}
+		t.AppendRow(table.Row{law, p.Ops, micros(p.Was), micros(p.Is), percent(float64(p.Is)/float64(max(1, p.Was)) - 1)})
+	}
+	t.Render()
+}

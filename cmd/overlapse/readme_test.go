@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "rewrite what tests compare with")
 func TestReadmePicture(t *testing.T) {
 	t.Chdir("../..")
 	var out, stderr bytes.Buffer
-	if code := run([]string{"-q", "replay", "samples/moe-ep4"}, &app{in: strings.NewReader(""), out: &out, err: &stderr}); code != exitOK {
+	if code := run([]string{"-q", "replay", "samples/moe-ep4"}, newApp(&console{in: strings.NewReader(""), out: &out, err: &stderr})); code != exitOK {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -93,7 +92,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err != nil {
 		return err
 	}
-	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
+	sel, w, m, err := prepare(&a.reader, o.replayFlags, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
@@ -170,9 +169,6 @@ func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf
 	return nil
 }
 
-// iteration is the default window: one iteration in the steady state.
-const iteration = "iteration"
-
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
 	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: stopFunc(ctx)}
@@ -197,7 +193,7 @@ func (o *replayOptions) setWindow(opts *replay.Options) error {
 	}
 	var ok bool
 	if opts.From, opts.To, ok = timeRange(o.window); !ok {
-		return usageError{fmt.Errorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)}
+		return usageErrorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)
 	}
 	return nil
 }
@@ -214,8 +210,18 @@ func timeRange(text string) (from, to trace.Time, ok bool) {
 func (o *replayOptions) checkRanks(world int) error {
 	for _, r := range o.ranks {
 		if r < 0 || r >= world {
-			return usageError{fmt.Errorf("--rank %d: the job has ranks 0 to %d", r, world-1)}
+			return usageErrorf("--rank %d: the job has ranks 0 to %d", r, world-1)
 		}
 	}
 	return nil
 }
+
+func seedsInRange(n int) error {
+	if n < 0 || n > maxSeeds {
+		return usageErrorf("--seeds %d: give 0 to %d", n, maxSeeds)
+	}
+	return nil
+}
+
+// maxSeeds bounds the time of a command.
+const maxSeeds = 1000

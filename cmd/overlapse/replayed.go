@@ -286,3 +286,6 @@ func (r *replayed) captured() string {
 	}
 	return fmt.Sprintf("%d captured", r.Captured)
 }
+
+// iteration is the default window: one iteration in the steady state.
+const iteration = "iteration"

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
@@ -43,7 +45,7 @@ func (f *replayFlags) flags(c *cobra.Command, strategies string) {
 
 // prepare checks the flags, parses the strategies with parse, then reads the trace,
 // so that mistyped flags fail at once.
-func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
+func prepare[S any](a *reader, f replayFlags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
 	if _, err := regimeOf(f.clock); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
@@ -53,7 +55,7 @@ func prepare[S any](a *app, f replayFlags, parse func(string) ([]S, error)) ([]S
 	}
 	sel, err := parse(strategy)
 	if err != nil {
-		return nil, nil, machine.Machine{}, usageError{err}
+		return nil, nil, machine.Machine{}, wrongUsage(err)
 	}
 	if f.lift.Dataflow, err = readCorrections(f.dataflow); err != nil {
 		return nil, nil, machine.Machine{}, err
@@ -125,5 +127,49 @@ func (f *replayFlags) failedError(outcomes []compare.Outcome) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return strategyError{fmt.Errorf("%s: selected strategies did not run: %s", f.path, strings.Join(names, "; "))}
+	return strategyError{Err: fmt.Errorf("%s: selected strategies did not run: %s", f.path, strings.Join(names, "; "))}
+}
+
+func whatIfFlag(f *pflag.FlagSet, at *string, use string) {
+	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+listed(machine.PropertyNames())+" (links=2,clock=0.9)")
+}
+
+func parseWhatIf(s string) (machine.WhatIf, error) {
+	x, err := machine.ParseWhatIf(s)
+	if err != nil {
+		return nil, usageErrorf("--what-if %w", err)
+	}
+	return x, nil
+}
+
+// selectedPairs restricts the selections to the pairs of --pair: numbers of
+// inspect's table, separated by commas.
+func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
+	kinds := w.PairKinds()
+	var rows []int
+	for _, word := range strings.Split(numbers, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 || n > len(kinds) {
+			return nil, usageErrorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))
+		}
+		rows = append(rows, kinds[n-1].Rows...)
+	}
+	kept := slices.Clone(sel)
+	for i := range kept {
+		if !kept[i].Strategy.Exact {
+			kept[i].Strategy = compare.On(kept[i].Strategy, rows)
+		}
+	}
+	return kept, nil
+}
+
+// numbersOf is the range of pair numbers in words.
+func numbersOf(kinds int) string {
+	switch kinds {
+	case 0:
+		return "no pairs"
+	case 1:
+		return "pair 1 only"
+	}
+	return fmt.Sprintf("pairs 1 to %d", kinds)
 }

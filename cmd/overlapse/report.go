@@ -35,7 +35,7 @@ timeline, the pprof profiles and the results as JSON.`,
 }
 
 func (a *app) writeReport(ctx context.Context, o replayFlags, output string) error {
-	sel, w, m, err := prepare(a, o, engines.ParseSelection)
+	sel, w, m, err := prepare(&a.reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (a *app) writeReport(ctx context.Context, o replayFlags, output string) err
 	if err != nil {
 		return err
 	}
-	if err := a.writeFile(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
+	if err := a.files.writeFile(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
 		return err
 	}
 	if left := r.coarse(); left != "" {

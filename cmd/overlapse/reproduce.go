@@ -85,7 +85,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 	if output == "" {
 		return write(a.out)
 	}
-	return a.writeFile(output, write)
+	return a.files.writeFile(output, write)
 }
 
 // selectClaims are the papers and the claims that words name; no words select all.
@@ -103,7 +103,7 @@ func selectClaims(words []string) (papers []reproduce.Paper, only func(string) b
 	}
 	for _, word := range words {
 		if !slices.Contains(ids, word) {
-			return nil, nil, usageError{&unknownError{fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids}}
+			return nil, nil, unknownWord(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
 		}
 	}
 	return all, func(id string) bool { return wanted[id] }, nil

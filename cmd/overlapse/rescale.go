@@ -2,27 +2,23 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/retarget"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/viz/plain"
 )
 
 // rescaled is the workload of --ranks and --retarget, and its machine. m is the machine of
 // the capture.
-func (a *app) rescaled(f replayFlags, w *workload.Workload, m machine.Machine) (*workload.Workload, machine.Machine, error) {
+func (a *reader) rescaled(f replayFlags, w *workload.Workload, m machine.Machine) (*workload.Workload, machine.Machine, error) {
 	if f.ranks == "" && f.retarget == "" {
 		return w, m, nil
 	}
 	if isYAML(f.path) {
-		return nil, m, usageError{fmt.Errorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.path)}
+		return nil, m, usageErrorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.path)
 	}
 	world, lifted := w.World, w
 	var resized *retarget.Resized
@@ -33,7 +29,7 @@ func (a *app) rescaled(f replayFlags, w *workload.Workload, m machine.Machine) (
 		}
 		run, z, err := retarget.Ranks(w.Run, w.World, group, n)
 		if err != nil {
-			return nil, m, usageError{fmt.Errorf("--ranks %s: %w", f.ranks, err)}
+			return nil, m, usageErrorf("--ranks %s: %w", f.ranks, err)
 		}
 		if z.Ranks == z.Was && f.retarget == "" {
 			a.notef("--ranks %s: as many as captured", f.ranks)
@@ -60,7 +56,7 @@ func (a *app) rescaled(f replayFlags, w *workload.Workload, m machine.Machine) (
 }
 
 // target is the machine of --retarget or, without it, that of the capture, with enough GPUs.
-func (a *app) target(name string, m machine.Machine, ranks int) (machine.Machine, error) {
+func (a *reader) target(name string, m machine.Machine, ranks int) (machine.Machine, error) {
 	if name != "" {
 		if !isPath(name) && !profile.Sized(name) {
 			name = fmt.Sprintf("%s:%d", name, ranks)
@@ -72,7 +68,7 @@ func (a *app) target(name string, m machine.Machine, ranks int) (machine.Machine
 	}
 	to, err := m.Sized(ranks)
 	if err != nil {
-		return m, usageError{err}
+		return m, wrongUsage(err)
 	}
 	a.noteNetwork(&to)
 	return to, nil
@@ -86,49 +82,7 @@ func parseRanks(s string) (group string, n int, err error) {
 	}
 	n, err = strconv.Atoi(strings.TrimSpace(number))
 	if err != nil || n < 2 || n > machine.MaxGPUs {
-		return "", 0, usageError{fmt.Errorf("--ranks %q: give a number of ranks from 2 to %d, or GROUP=N", s, machine.MaxGPUs)}
+		return "", 0, usageErrorf("--ranks %q: give a number of ranks from 2 to %d, or GROUP=N", s, machine.MaxGPUs)
 	}
 	return strings.TrimSpace(group), n, nil
-}
-
-// rescaledText is what was scaled, in one sentence.
-func rescaledText(r *workload.Rescaling) string {
-	text := "captured durations are scaled"
-	if r.From != r.To {
-		text += fmt.Sprintf(" from %s to %s", r.From, r.To)
-	}
-	if r.Ranks > 0 {
-		group := "all ranks"
-		if r.Group != "" {
-			group = "group " + r.Group
-		}
-		text += fmt.Sprintf("; %s: %d ranks instead of %d, with as much work for each, as in data parallelism", group, r.Ranks, r.Was)
-	}
-	return text + "; the host's own times are as captured"
-}
-
-// printRescaled prints the laws that scale captured durations.
-func (a *app) printRescaled(r *workload.Rescaling) {
-	if r == nil {
-		return
-	}
-	t := a.section(plain.Line(rescaledText(r)), "scaled by", "operations", "captured", "scaled", "change")
-	for _, p := range r.Parts {
-		if r.Same && p.Is == p.Was {
-			continue
-		}
-		law := p.Law
-		if !p.Sure {
-			law += " (a guess)"
-		}
-		t.AppendRow(table.Row{law, p.Ops, micros(p.Was), micros(p.Is), percent(float64(p.Is)/float64(max(1, p.Was)) - 1)})
-	}
-	t.Render()
-}
-
-// listed joins words: "a, b or c".
-func listed(words []string) string {
-	words = slices.Clone(words)
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

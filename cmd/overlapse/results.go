@@ -47,7 +47,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	}
 	bar := a.progress(len(files), "writing")
 	for _, f := range files {
-		if err := a.writeFile(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(interruptible{w, ctx}) }); err != nil {
+		if err := a.files.writeFile(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(interruptible{w, ctx}) }); err != nil {
 			return err
 		}
 		_ = bar.Add(1)

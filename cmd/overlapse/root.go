@@ -23,17 +23,15 @@ const (
 	exitThreshold = 3
 )
 
-// usageError is a wrong command line: exit code 2.
-type usageError struct{ error }
+// An app is what a command works with: the streams, the global flags, and the files that
+// it writes.
+type app struct {
+	reader
+	files files
+}
 
-func (e usageError) Unwrap() error { return e.error }
-
-// thresholdError is a limit the caller set that was not met: exit code 3.
-type thresholdError struct{ error }
-
-// strategyError reports selected strategies that cannot run on the trace: exit
-// code 1, after the results of the others.
-type strategyError struct{ error }
+// newApp is an app on a console.
+func newApp(c *console) *app { return &app{reader: reader{console: c}} }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
@@ -45,13 +43,13 @@ func run(args []string, a *app) int {
 	if err == nil {
 		return exitOK
 	}
-	var usage usageError
+	var wrong usageError
 	var threshold thresholdError
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintf(a.err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return exitFailed
-	case errors.As(err, &usage):
+	case errors.As(err, &wrong):
 		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(suggest(err)))
 		return exitUsage
 	}
@@ -172,7 +170,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 // atMostOne is the argument check of commands that list entries or show one.
 func atMostOne(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageError{fmt.Errorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+		return usageErrorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
 	}
 	return nil
 }
@@ -180,7 +178,7 @@ func atMostOne(c *cobra.Command, args []string) error {
 // onePath is the argument check of commands that take one path.
 func onePath(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+		return usageErrorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
 	}
 	return nil
 }
@@ -188,12 +186,20 @@ func onePath(c *cobra.Command, args []string) error {
 // tracePaths is the argument check of commands that take one trace, in one or several files.
 func tracePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usageError{fmt.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())}
+		return usageErrorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())
 	}
 	for _, path := range args {
 		if len(args) > 1 && (isYAML(path) || path == "-") {
-			return usageError{fmt.Errorf("%s: cannot be combined with other paths", path)}
+			return usageErrorf("%s: cannot be combined with other paths", path)
 		}
 	}
 	return nil
+}
+
+// binary is an error if standard output is a terminal and the format is none of text.
+func (a *app) binary(format, cure string) error {
+	if a.width == 0 || format != "pprof" && format != "parquet" {
+		return nil
+	}
+	return usageErrorf("%s is binary: %s", format, cure)
 }

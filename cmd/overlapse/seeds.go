@@ -14,16 +14,6 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// maxSeeds bounds the time of a command.
-const maxSeeds = 1000
-
-func seedsInRange(n int) error {
-	if n < 0 || n > maxSeeds {
-		return usageError{fmt.Errorf("--seeds %d: give 0 to %d", n, maxSeeds)}
-	}
-	return nil
-}
-
 // spread replays every strategy under n seeds.
 func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
 	bar := a.progress(len(sel)*n, "replaying with other random seeds")

@@ -28,7 +28,7 @@ func (p patient) Err() error {
 func TestInterruptedReplay(t *testing.T) {
 	for _, after := range []int64{0, 1, 5, 20} { // questions whether to stop: one each 256 instants, and one a write
 		var out, stderr bytes.Buffer
-		a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
+		a := newApp(&console{in: strings.NewReader(""), out: &out, err: &stderr})
 		left := new(atomic.Int64)
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
@@ -49,7 +49,7 @@ func TestInterruptedReplay(t *testing.T) {
 func TestInterruptedWrite(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}, quiet: true}
+	a := newApp(&console{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}, quiet: true})
 	cancel()
 	if err := a.writeResults(ctx, dir, &replayed{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)

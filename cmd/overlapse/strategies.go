@@ -51,7 +51,7 @@ func strategiesNamed(names []string) ([]plan.Strategy, error) {
 	}
 	i := slices.Index(engines.Names(), names[0])
 	if i < 0 {
-		return nil, usageError{&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()}}
+		return nil, wrongUsage(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
 	}
 	return engines.All()[i : i+1], nil
 }

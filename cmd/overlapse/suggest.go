@@ -27,7 +27,7 @@ func choice(flag, value string, words ...string) error {
 	if slices.Contains(words, value) {
 		return nil
 	}
-	return usageError{&unknownError{fmt.Sprintf("--%s %q is none of %s", flag, value, strings.Join(words, ", ")), value, words}}
+	return unknownWord(fmt.Sprintf("--%s %q is none of %s", flag, value, strings.Join(words, ", ")), value, words)
 }
 
 // choiceFlag adds a flag whose value is one of the words, and completes it.
@@ -67,7 +67,7 @@ func unknownCommand(root *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError{&unknownError{fmt.Sprintf("unknown command %q (commands: %s)", args[0], strings.Join(names, ", ")), args[0], names}}
+	return unknownWord(fmt.Sprintf("unknown command %q (commands: %s)", args[0], strings.Join(names, ", ")), args[0], names)
 }
 
 // flagError turns a wrong flag into a usage error.
@@ -84,7 +84,7 @@ func flagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	}
 	path := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), c.Root().Name()))
-	return usageError{&unknownError{fmt.Sprintf("%v (see overlapse %s)", err, strings.TrimSpace(path+" --help")), typed, known}}
+	return unknownWord(fmt.Sprintf("%v (see overlapse %s)", err, strings.TrimSpace(path+" --help")), typed, known)
 }
 
 // suggest is the error's text, with the nearest known word if there is one.
@@ -157,4 +157,15 @@ func edits(a, b []rune) int {
 		}
 	}
 	return rows[len(a)][len(b)]
+}
+
+func oneOf(words ...string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// unknownWord is a usageError about a word that is not among the known ones.
+func unknownWord(text, typed string, known []string) error {
+	return usageError{&unknownError{text, typed, known}}
 }

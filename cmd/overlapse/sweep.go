@@ -102,17 +102,17 @@ func (o *sweepOptions) arguments(args []string) error {
 	}
 	switch {
 	case o.merge && len(o.from) == 0:
-		return usageError{errors.New("--merge needs the folders that sweep -o wrote")}
+		return usageErrorf("--merge needs the folders that sweep -o wrote")
 	case o.merge && (o.shard != "" || o.dry || o.job.wanted()):
-		return usageError{errors.New("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")}
+		return usageErrorf("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")
 	case !o.merge && o.plan == "":
-		return usageError{errors.New("sweep needs a plan, a .yaml file (see overlapse sweep --help)")}
+		return usageErrorf("sweep needs a plan, a .yaml file (see overlapse sweep --help)")
 	case !o.merge && len(o.from) > 0:
-		return usageError{fmt.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])}
+		return usageErrorf("%s: one plan at a time (--merge joins folders)", o.from[0])
 	case !o.merge && o.out == "":
-		return usageError{errors.New("sweep needs -o FOLDER for its results")}
+		return usageErrorf("sweep needs -o FOLDER for its results")
 	case o.jobs < 0:
-		return usageError{fmt.Errorf("--jobs %d: give 0 or more", o.jobs)}
+		return usageErrorf("--jobs %d: give 0 or more", o.jobs)
 	}
 	return o.job.check()
 }
@@ -256,7 +256,7 @@ func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 
 // sweepSubject reads, lifts and replays what the cells of a group share.
 func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) (*sweep.Subject, error) {
-	quiet := &app{in: a.in, out: io.Discard, err: io.Discard, bar: io.Discard, quiet: true, limit: a.limit, skipBad: a.skipBad} // notes of each group would hide the sweep's own
+	quiet := &reader{console: &console{in: a.in, out: io.Discard, err: io.Discard, bar: io.Discard, quiet: true}, limit: a.limit, skipBad: a.skipBad} // notes of each group would hide the sweep's own
 	f := replayFlags{path: besides(planPath, g.Input), strategy: "captured", clock: cmp.Or(g.Clock, "captured"), ranks: g.Ranks}
 	if g.Machine != "" {
 		f.machine = besidesMachine(planPath, g.Machine)
@@ -265,8 +265,8 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 		f.retarget = besidesMachine(planPath, g.Retarget)
 	}
 	_, w, m, err := prepare(quiet, f, engines.ParseSelection)
-	var usage usageError
-	if errors.As(err, &usage) { // as --ranks on a workload file: a result, not a failure
+	var wrong usageError
+	if errors.As(err, &wrong) { // as --ranks on a workload file: a result, not a failure
 		return &sweep.Subject{Why: strings.TrimSpace(err.Error())}, nil
 	}
 	if err != nil {

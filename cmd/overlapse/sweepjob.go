@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -32,18 +31,18 @@ func shardOf(s string, env func(string) string) (part, parts int, err error) {
 		case env("SLURM_ARRAY_TASK_ID") != "":
 			from, i, n, ok = "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT", env("SLURM_ARRAY_TASK_ID"), env("SLURM_ARRAY_TASK_COUNT"), true
 			if first, err = strconv.Atoi(cmp.Or(env("SLURM_ARRAY_TASK_MIN"), "0")); err != nil {
-				return 0, 0, usageError{fmt.Errorf("SLURM_ARRAY_TASK_MIN: %q is no number", env("SLURM_ARRAY_TASK_MIN"))}
+				return 0, 0, usageErrorf("SLURM_ARRAY_TASK_MIN: %q is no number", env("SLURM_ARRAY_TASK_MIN"))
 			}
 		case env("JOB_COMPLETION_INDEX") != "":
 			from, i, n, ok, first = "JOB_COMPLETION_INDEX and "+shardsVariable, env("JOB_COMPLETION_INDEX"), env(shardsVariable), true, 0
 		default:
-			return 0, 0, usageError{errors.New("--shard auto: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set (give --shard I/N)")}
+			return 0, 0, usageErrorf("--shard auto: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set (give --shard I/N)")
 		}
 	}
 	part, err1 := strconv.Atoi(i)
 	parts, err2 := strconv.Atoi(n)
 	if !ok || err1 != nil || err2 != nil || parts < 1 || part < first || part >= first+parts {
-		return 0, 0, usageError{fmt.Errorf("%s: part %q of %q (give I/N with I from 1 to N)", from, i, n)}
+		return 0, 0, usageErrorf("%s: part %q of %q (give I/N with I from 1 to N)", from, i, n)
 	}
 	return part - first, parts, nil
 }
@@ -78,15 +77,15 @@ func (j *clusterJob) check() error {
 	number := strings.TrimRight(j.memory, "KMGT")
 	switch {
 	case !j.wanted() && j.submit:
-		return usageError{errors.New("--submit needs --slurm FILE or --kubernetes FILE")}
+		return usageErrorf("--submit needs --slurm FILE or --kubernetes FILE")
 	case !j.wanted():
 		return nil
 	case j.shards < 1 || j.shards > 100_000:
-		return usageError{fmt.Errorf("--shards %d: give 1 to 100000", j.shards)}
+		return usageErrorf("--shards %d: give 1 to 100000", j.shards)
 	case j.cores < 1 || j.retries < 0:
-		return usageError{errors.New("--cores and --retries: give 1 or more, and 0 or more")}
+		return usageErrorf("--cores and --retries: give 1 or more, and 0 or more")
 	case number == "" || strings.Trim(number, "0123456789") != "" || len(j.memory)-len(number) != 1:
-		return usageError{fmt.Errorf("--memory %q: give a number with K, M, G or T", j.memory)}
+		return usageErrorf("--memory %q: give a number with K, M, G or T", j.memory)
 	}
 	return nil
 }
@@ -164,7 +163,7 @@ func (a *app) writeJobs(ctx context.Context, o sweepOptions) error {
 		}
 	}
 	if inside, err := filepath.Rel(filepath.Dir(planPath), out); o.job.kubernetes != "" && !strings.HasPrefix(out, "s3://") && (err != nil || strings.HasPrefix(inside, "..")) {
-		return usageError{fmt.Errorf("-o %s: pods see the folder of the plan, %s, and s3:// only", o.out, filepath.Dir(planPath))}
+		return usageErrorf("-o %s: pods see the folder of the plan, %s, and s3:// only", o.out, filepath.Dir(planPath))
 	}
 	v := jobView{
 		Name: jobName(o.plan), Plan: planPath, Out: out, Folder: filepath.Dir(planPath), Shards: o.job.shards, Last: o.job.shards - 1,
@@ -184,7 +183,7 @@ func (a *app) writeJobs(ctx context.Context, o sweepOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := a.writeFile(f.path, func(w io.Writer) error { return t.Execute(w, v) }); err != nil {
+		if err := a.files.writeFile(f.path, func(w io.Writer) error { return t.Execute(w, v) }); err != nil {
 			return err
 		}
 		start := append(f.start, f.path)

@@ -29,13 +29,13 @@ func (a *app) sweepStore(ctx context.Context, name string) (sweep.Store, error) 
 	if rest, ok := strings.CutPrefix(name, "s3://"); ok {
 		return openBucket(ctx, rest, os.Getenv)
 	}
-	return folderStore{a, name}, nil
+	return folderStore{&a.files, name}, nil
 }
 
 // A folderStore is a folder, which the first write makes.
 type folderStore struct {
-	app  *app
-	path string
+	files *files
+	path  string
 }
 
 func (s folderStore) String() string { return s.path }
@@ -62,7 +62,7 @@ func (s folderStore) Write(name string, data []byte) error {
 	if err := os.MkdirAll(s.path, 0o777); err != nil {
 		return err
 	}
-	return s.app.writeFile(filepath.Join(s.path, name), func(w io.Writer) error {
+	return s.files.writeFile(filepath.Join(s.path, name), func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
@@ -80,13 +80,13 @@ type bucketStore struct {
 func openBucket(ctx context.Context, name string, env func(string) string) (sweep.Store, error) {
 	bucket, prefix, _ := strings.Cut(name, "/")
 	if bucket == "" {
-		return nil, usageError{fmt.Errorf("s3://%s: give s3://BUCKET/PREFIX", name)}
+		return nil, usageErrorf("s3://%s: give s3://BUCKET/PREFIX", name)
 	}
 	endpoint, secure := "s3.amazonaws.com", true
 	if u := env("AWS_ENDPOINT_URL"); u != "" {
 		at, err := url.Parse(u)
 		if err != nil || at.Host == "" {
-			return nil, usageError{fmt.Errorf("AWS_ENDPOINT_URL: %q is no address (as https://HOST:PORT)", u)}
+			return nil, usageErrorf("AWS_ENDPOINT_URL: %q is no address (as https://HOST:PORT)", u)
 		}
 		endpoint, secure = at.Host, at.Scheme != "http"
 	}

@@ -94,7 +94,7 @@ func TestSweepBucket(t *testing.T) {
 	if err := sweep.Finished(s, finished); err != nil || len(finished) != 2 || finished["two"] != records[1] {
 		t.Fatalf("%v, %v", finished, err)
 	}
-	folder := folderStore{&app{}, t.TempDir()}
+	folder := folderStore{&files{}, t.TempDir()}
 	if err := sweep.SaveBatch(folder, records); err != nil {
 		t.Fatal(err)
 	}

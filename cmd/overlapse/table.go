@@ -123,7 +123,7 @@ func total(widths []int) (sum int) {
 }
 
 // atMost calls add for the first rows, and says how many are left out; top 0 is all.
-func (a *app) atMost(t table.Writer, rows, top int, add func(i int)) {
+func (a *console) atMost(t table.Writer, rows, top int, add func(i int)) {
 	shown := rows
 	if top > 0 && rows > top+1 { // a line for one more is no shorter
 		shown = top

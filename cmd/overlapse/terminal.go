@@ -16,11 +16,10 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// An app has the standard streams and the global flags. Names from traces, files
-// and arguments are untrusted text: the writers out and err remove escape sequences
-// (see terminal). The writers bar and data do not; untrusted text is never written
-// to bar.
-type app struct {
+// A console has the standard streams of a command. Names from traces, files and
+// arguments are untrusted text: the writers out and err remove escape sequences (see
+// terminal). The writers bar and data do not; untrusted text is never written to bar.
+type console struct {
 	in       io.Reader
 	out, err io.Writer // text
 	data     io.Writer // standard output for binary data
@@ -29,16 +28,11 @@ type app struct {
 	width    int       // of out, if it is a terminal; else 0
 	wide     bool      // tables may be wider than that
 	quiet    bool
-	limit    int64               // MiB to read of all files; 0: the default
-	skipBad  bool                // skip files of a run that cannot be read
-	inputs   map[string][]string // paths of a trace that was given as several paths, by its name
-	outside  string              // capture of the same step without graphs; "": none
-	files    files               // that were written
 }
 
-// terminal is the app of the real process.
-func terminal() *app {
-	a := &app{in: os.Stdin, out: plain.Writer(os.Stdout), err: plain.Writer(os.Stderr), data: os.Stdout, bar: os.Stderr}
+// terminal is the console of the real process.
+func terminal() *console {
+	a := &console{in: os.Stdin, out: plain.Writer(os.Stdout), err: plain.Writer(os.Stderr), data: os.Stdout, bar: os.Stderr}
 	a.tty = term.IsTerminal(int(os.Stderr.Fd()))
 	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 		a.width = w
@@ -55,14 +49,14 @@ func utf8Locale(env func(string) string) bool {
 }
 
 // notef writes a line to standard error, unless --quiet is set.
-func (a *app) notef(format string, args ...any) {
+func (a *console) notef(format string, args ...any) {
 	if !a.quiet {
 		fmt.Fprintln(a.err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
 	}
 }
 
 // progress is a bar on standard error where that is a terminal.
-func (a *app) progress(n int, what string) *progressbar.ProgressBar {
+func (a *console) progress(n int, what string) *progressbar.ProgressBar {
 	w := io.Discard
 	if a.tty && !a.quiet {
 		w = a.bar
@@ -76,7 +70,7 @@ const patience = 200 * time.Millisecond
 
 // waiting shows what the command does, and for how long, on standard error where that is a
 // terminal, until done is called.
-func (a *app) waiting(what string) (done func()) {
+func (a *console) waiting(what string) (done func()) {
 	if !a.tty || a.quiet {
 		return func() {}
 	}
@@ -106,7 +100,7 @@ func (a *app) waiting(what string) (done func()) {
 }
 
 // table is an empty table for standard output.
-func (a *app) table(columns ...string) table.Writer {
+func (a *console) table(columns ...string) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(a.out)
 	style := table.StyleLight
@@ -126,7 +120,7 @@ func (a *app) table(columns ...string) table.Writer {
 }
 
 // section is a table with a title.
-func (a *app) section(title string, columns ...string) table.Writer {
+func (a *console) section(title string, columns ...string) table.Writer {
 	fmt.Fprintf(a.out, "\n%s\n", title)
 	return a.table(columns...)
 }

@@ -89,7 +89,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if err != nil {
 		return err
 	}
-	candidates, w, m, err := prepare(a, o.replayFlags, engines.ParseCandidates)
+	candidates, w, m, err := prepare(&a.reader, o.replayFlags, engines.ParseCandidates)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
 	if o.strategy == "all" || len(names) == 0 {
 		return nil
 	}
-	return strategyError{fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.path, strings.Join(names, "; "))}
+	return strategyError{Err: fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.path, strings.Join(names, "; "))}
 }
 
 func tunedOf(sel []plan.Selection, found compare.Tuning, base trace.Time, top int) tunedStrategy {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -140,7 +139,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 		return a.validateDataset(ctx, o, formatted)
 	}
 	if o.output != "" {
-		return usageError{errors.New("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")}
+		return usageErrorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
 	}
 	rows, err := readRows(o.path)
 	if err != nil {
@@ -183,7 +182,7 @@ func (v *validated) write(a *app, format string) error {
 // checkLimit is an error if the median error is above a limit; 0 is none.
 func (v *validated) checkLimit(limit float64) error {
 	if all := v.Strategies["all"]; limit > 0 && (all.N == 0 || all.Median > limit) {
-		return thresholdError{fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
+		return thresholdError{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
 	return nil
 }
@@ -192,7 +191,7 @@ func (v *validated) checkLimit(limit float64) error {
 // format is given.
 func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted bool) error {
 	if o.traces != "" {
-		return usageError{errors.New("--traces needs a file of rows (see overlapse validate --help)")}
+		return usageErrorf("--traces needs a file of rows (see overlapse validate --help)")
 	}
 	d, err := dataset.Open(o.path)
 	if err != nil {
@@ -237,7 +236,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 		return err
 	}
 	if o.output != "" {
-		if err := a.writeFile(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+		if err := a.files.writeFile(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
 			return err
 		}
 	} else if !formatted {

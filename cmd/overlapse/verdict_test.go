@@ -14,7 +14,7 @@ import (
 func TestOneVerdict(t *testing.T) {
 	dir := t.TempDir()
 	var out, notes bytes.Buffer
-	a := &app{out: &out, err: &notes, quiet: true}
+	a := newApp(&console{out: &out, err: &notes, quiet: true})
 	if code := run([]string{"replay", "../../samples/workloads/td-gemm-rs.yaml", "--strategy", "bulk,fused,onesided,trigger", "-o", dir}, a); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, notes.String())
 	}

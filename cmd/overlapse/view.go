@@ -13,9 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -56,7 +54,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 			o.path = a.input(args)
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
-				return usageError{fmt.Errorf("--at: %w (y shows the address of a view)", err)}
+				return usageErrorf("--at: %w (y shows the address of a view)", err)
 			}
 			if o.strategy == "" && at.Strategy != "" {
 				if err := c.Flags().Set("strategy", at.Strategy); err != nil {
@@ -142,7 +140,7 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err 
 		views, err := viewsOf(trace.Split(run), o)
 		return &viewed{Views: views}, nil, err
 	}
-	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
+	sel, w, m, err := prepare(&a.reader, o.replayFlags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -166,79 +164,6 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err 
 	return v, o.failedError(r.outcomes), nil
 }
 
-// startOf is when the last rank of a simulated run starts its first iteration, or its
-// first operation: before that, the others wait for it.
-func startOf(w *workload.Workload, run *trace.Run) trace.Time {
-	first := newFirsts(w)
-	for _, s := range run.Spans {
-		if op := plan.OriginOf(run, s); op >= 0 {
-			first.add(op, s.Start)
-		}
-	}
-	return first.last()
-}
-
-// measuredStart is startOf the captured run.
-func measuredStart(w *workload.Workload) trace.Time {
-	first := newFirsts(w)
-	for i := range w.Ops {
-		first.add(w.Ops[i].ID, w.Ops[i].Start)
-	}
-	return first.last()
-}
-
-// firsts is the first start of the first iteration by rank.
-type firsts struct {
-	workload *workload.Workload
-	of       []int32 // by op: its iteration
-	starts   []trace.Time
-}
-
-func newFirsts(w *workload.Workload) *firsts {
-	of, n := workload.IterationsOf(w)
-	if n == 0 {
-		of = make([]int32, len(w.Ops)) // all in one
-	}
-	return &firsts{w, of, slices.Repeat([]trace.Time{trace.Infinity}, w.World)}
-}
-
-func (f *firsts) add(op int32, start trace.Time) {
-	if f.of[op] == 0 {
-		at := &f.starts[f.workload.Ops[op].Rank]
-		*at = min(*at, start)
-	}
-}
-
-func (f *firsts) last() trace.Time {
-	var last trace.Time
-	for _, start := range f.starts {
-		if start != trace.Infinity {
-			last = max(last, start)
-		}
-	}
-	return last
-}
-
-// aligned are the runs with their first iterations at the same time, and what their times
-// were shifted by.
-func aligned(w *workload.Workload, runs []*trace.Run) (shifted []*trace.Run, shifts []trace.Time) {
-	views, starts := make([]layout.View, len(runs)), make([]trace.Time, len(runs))
-	for i, run := range runs {
-		views[i], starts[i] = layout.View{Run: run}, startOf(w, run)
-	}
-	layout.Align(views, starts)
-	for _, v := range views {
-		run := *v.Run
-		run.Spans, run.End = slices.Clone(run.Spans), run.End+v.Offset
-		for k := range run.Spans {
-			run.Spans[k].Start += v.Offset
-			run.Spans[k].End += v.Offset
-		}
-		shifted, shifts = append(shifted, &run), append(shifts, v.Offset)
-	}
-	return shifted, shifts
-}
-
 // viewsOf are the runs of the selected strategies, or all.
 func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
 	selected := strings.Split(o.strategy, ",")
@@ -252,21 +177,7 @@ func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
 		}
 	}
 	if len(views) == 0 {
-		return nil, usageError{&unknownError{fmt.Sprintf("%s: no strategy %q (available: %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names}}
+		return nil, unknownWord(fmt.Sprintf("%s: no strategy %q (available: %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names)
 	}
 	return views, nil
-}
-
-// gaps are the idle intervals of streams for the views.
-func gaps(r *replay.Result) []layout.Gap {
-	var list []layout.Gap
-	for _, i := range r.Idle {
-		list = append(list, layout.Gap{Rank: int32(i.Rank), Queue: i.Queue, From: i.Start, To: i.End, Cause: i.Cause.String(), Note: i.Note})
-	}
-	return list
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
 }

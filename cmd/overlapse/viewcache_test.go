@@ -24,7 +24,7 @@ func TestViewCache(t *testing.T) {
 	}
 	cacheOf := func(args ...string) viewCache {
 		t.Helper()
-		a := &app{out: io.Discard, err: io.Discard}
+		a := newApp(&console{out: io.Discard, err: io.Discard})
 		c := a.viewCommand()
 		if err := c.ParseFlags(args); err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestViewCache(t *testing.T) {
 	shown := func(c viewCache) string {
 		t.Helper()
 		var out bytes.Buffer
-		a := &app{out: &out, err: io.Discard}
+		a := newApp(&console{out: &out, err: io.Discard})
 		o := viewOptions{replayFlags: replayFlags{path: path}, print: true, width: 100}
 		if err := a.view(context.Background(), o, c); err != nil {
 			t.Fatal(err)
@@ -111,7 +111,7 @@ func TestViewCacheOfReplays(t *testing.T) {
 	var first string
 	for range 2 {
 		var out, notes bytes.Buffer
-		a := &app{out: &out, err: &notes}
+		a := newApp(&console{out: &out, err: &notes})
 		o := viewOptions{replayFlags: replayFlags{path: "../../samples/moe-ep4", strategy: "all"}, print: true, width: 100}
 		c := a.viewCommand()
 		if err := c.ParseFlags([]string{"--strategy", "all"}); err != nil {

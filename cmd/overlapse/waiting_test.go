@@ -12,7 +12,7 @@ import (
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bar bytes.Buffer
-		a := &app{tty: true, bar: &bar}
+		a := &console{tty: true, bar: &bar}
 		done := a.waiting("reading x\x1b[2J.json")
 		time.Sleep(patience + time.Millisecond)
 		synctest.Wait()
@@ -25,7 +25,7 @@ func TestWaiting(t *testing.T) {
 		}
 		bar.Reset()
 		a.waiting("short")()
-		for _, silent := range []*app{{tty: false, bar: &bar}, {tty: true, quiet: true, bar: &bar}} {
+		for _, silent := range []*console{{tty: false, bar: &bar}, {tty: true, quiet: true, bar: &bar}} {
 			done := silent.waiting("long")
 			time.Sleep(time.Second)
 			done()

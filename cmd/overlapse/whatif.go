@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
@@ -13,18 +12,6 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
 )
-
-func whatIfFlag(f *pflag.FlagSet, at *string, use string) {
-	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+listed(machine.PropertyNames())+" (links=2,clock=0.9)")
-}
-
-func parseWhatIf(s string) (machine.WhatIf, error) {
-	x, err := machine.ParseWhatIf(s)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("--what-if %w", err)}
-	}
-	return x, nil
-}
 
 // whatIf replays every strategy on the machine of --what-if.
 func (a *app) whatIf(ctx context.Context, r *replayed, m machine.Machine, x machine.WhatIf, opts replay.Options) error {
