@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -23,13 +24,13 @@ func (a *app) printDependencies(w *workload.Workload) {
 	for _, n := range s.Edges {
 		edges += n
 	}
-	chain := fmt.Sprintf("%s, %d operations", micros(s.ChainNs), s.ChainOps)
+	chain := fmt.Sprintf("%s, %d operations", text.Micros(s.ChainNs), s.ChainOps)
 	if s.ChainNs == 0 {
 		chain = "unknown"
 	}
 	t.AppendRow([]any{
 		total, s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
-		edges, s.Edges[workload.StreamOnly.String()], s.Reused, chain, micros(s.StepNs),
+		edges, s.Edges[workload.StreamOnly.String()], s.Reused, chain, text.Micros(s.StepNs),
 	})
 	t.Render()
 	for _, e := range w.Run.Ledger.Entries {

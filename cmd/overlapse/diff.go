@@ -15,6 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -124,26 +125,26 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		a.printDiff(&d, o.top)
 	}
 	if err == nil && o.above >= 0 && d.Change > o.above {
-		return thresholdError{Err: fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, percent(d.Change), d.A.Name, percent(o.above))}
+		return thresholdError{Err: fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, text.Percent(d.Change), d.A.Name, text.Percent(o.above))}
 	}
 	return err
 }
 
 func (a *app) printDiff(d *difference, top int) {
 	fmt.Fprintf(a.out, "A %s: %s\nB %s: %s, %s\ntimes %s, means over ranks\n",
-		plain.Line(d.A.Name), micros(d.A.Time), plain.Line(d.B.Name), micros(d.B.Time), percent(d.Change), d.unit())
+		plain.Line(d.A.Name), text.Micros(d.A.Time), plain.Line(d.B.Name), text.Micros(d.B.Time), text.Percent(d.Change), d.unit())
 	for group := range d.groups() {
 		t := a.section("by "+plain.Line(group[0].Group), "", "A", "B", "B − A", "share of A")
 		a.atMost(t, len(group), top, func(k int) {
 			c := group[k]
-			t.AppendRow(table.Row{shorten(layout.ShortName(c.Name), 60), micros(c.A), micros(c.B), signed(c.Diff), percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
+			t.AppendRow(table.Row{text.Shorten(layout.ShortName(c.Name), 60), text.Micros(c.A), text.Micros(c.B), signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
 		})
 	}
 }
 
 // sentence says how the times differ.
 func (d *difference) sentence() string {
-	return fmt.Sprintf("B takes %s %s, A %s: %s", micros(d.B.Time), d.unit(), micros(d.A.Time), percent(d.Change))
+	return fmt.Sprintf("B takes %s %s, A %s: %s", text.Micros(d.B.Time), d.unit(), text.Micros(d.A.Time), text.Percent(d.Change))
 }
 
 // unit is what times are of.
@@ -174,9 +175,9 @@ func (d *difference) groups() iter.Seq[[]overlap.Change] {
 func signed(t trace.Time) string {
 	switch {
 	case t < 0:
-		return "-" + micros(-t)
+		return "-" + text.Micros(-t)
 	case t > 0:
-		return "+" + micros(t)
+		return "+" + text.Micros(t)
 	}
 	return "0"
 }
@@ -286,7 +287,7 @@ func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time
 				}
 			}
 		}
-		name := fmt.Sprintf("%s → %s %s", shorten(layout.ShortName(k.First), 24), shorten(layout.ShortName(k.Second), 24), layout.Bytes(k.Bytes))
+		name := fmt.Sprintf("%s → %s %s", text.Shorten(layout.ShortName(k.First), 24), text.Shorten(layout.ShortName(k.Second), 24), layout.Bytes(k.Bytes))
 		items = append(items, overlap.Item{Group: "pair, mean of its kind", Name: name, Time: sum / trace.Time(max(1, n)), Count: n})
 	}
 	return items

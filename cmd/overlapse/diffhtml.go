@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
 	"github.com/overlapse/overlapse/viz/html"
@@ -69,7 +70,7 @@ func diffTable(group []overlap.Change, whole trace.Time, top int) html.Table {
 			t.Note = fmt.Sprintf("The %d rows with the largest differences of %d (--top 0 has all).", top, len(group))
 			break
 		}
-		row := []string{layout.ShortName(c.Name), layout.Short(c.A), layout.Short(c.B), signed(c.Diff), percent(float64(c.Diff) / float64(max(1, whole)))}
+		row := []string{layout.ShortName(c.Name), layout.Short(c.A), layout.Short(c.B), signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, whole)))}
 		if counted {
 			row = append(row, fmt.Sprint(c.CountA), fmt.Sprint(c.CountB))
 		}

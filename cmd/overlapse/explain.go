@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
@@ -92,7 +93,7 @@ func (a *app) printExplanations(r *replayed) {
 		if len(e.WhatIf) > 0 {
 			var words []string
 			for _, x := range e.WhatIf {
-				words = append(words, x.Name+" "+percent(x.Change))
+				words = append(words, x.Name+" "+text.Percent(x.Change))
 			}
 			fmt.Fprintf(a.out, "  what if: %s\n", strings.Join(words, "; "))
 		}
@@ -108,7 +109,7 @@ func (a *app) printPath(e *explain.Explanation) {
 		if l.After != "" {
 			fmt.Fprintf(a.out, "  %21s↳ %s\n", "", plain.Line(l.After))
 		}
-		fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+		fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", text.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
 			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
 	}
 }
@@ -168,9 +169,9 @@ func limitText(by string) string {
 func idleText(idle []explain.IdleSum) string {
 	var words []string
 	for _, s := range idle {
-		word := micros(s.Time) + " " + causeText(s.Cause)
+		word := text.Micros(s.Time) + " " + causeText(s.Cause)
 		if s.Longest != "" {
-			word += fmt.Sprintf(" (longest: %s)", plain.Line(shorten(s.Longest, 60)))
+			word += fmt.Sprintf(" (longest: %s)", plain.Line(text.Shorten(s.Longest, 60)))
 		}
 		words = append(words, word)
 	}
@@ -263,18 +264,18 @@ func ranksOf(ranks []int) string {
 }
 
 func namesOf(l explain.Link) string {
-	text := plain.Line(explain.Brief(l.Names[0].What))
+	names := plain.Line(explain.Brief(l.Names[0].What))
 	if l.Launches > 1 {
-		text += fmt.Sprintf(" ×%d", l.Launches)
+		names += fmt.Sprintf(" ×%d", l.Launches)
 	}
 	switch n := len(l.Names); {
 	case n == 2:
-		text += " and " + plain.Line(explain.Brief(l.Names[1].What))
+		names += " and " + plain.Line(explain.Brief(l.Names[1].What))
 	case n > 2:
-		text += fmt.Sprintf(" and %d more", n-1)
+		names += fmt.Sprintf(" and %d more", n-1)
 	}
 	if l.Late > 0 && l.After == "" {
-		text += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", micros(l.Late))
+		names += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", text.Micros(l.Late))
 	}
-	return text
+	return names
 }

@@ -31,7 +31,7 @@ type folder struct {
 	spawns   bool     // it may start goroutines, with the help of sync
 }
 
-const command = 9 // the height of the command: the only folder with files, flags, signals, clock and randomness
+const command = 9 // from this height on: the command and its packages, the only ones with files, flags, signals, clock and randomness
 
 var folders = map[string]folder{
 	"trace": {height: 0},
@@ -76,7 +76,8 @@ var folders = map[string]folder{
 	"samples/own-strategy": {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
-	"cmd/overlapse": {height: command, spawns: true, uses: []string{
+	"cmd/overlapse/text": {height: command},
+	"cmd/overlapse": {height: 20, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-isatty", "golang.org/x/term", "golang.org/x/sys/unix",
 		"github.com/parquet-go/parquet-go", "github.com/minio/minio-go/v7",
@@ -176,7 +177,7 @@ func TestHeightRules(t *testing.T) {
 		{"replay/a.go", `import "` + module + `/replay/workload"`, "replay/a.go:1: imports replay/workload: height 3 from height 3"},
 		{"viz/tui/a.go", `import "` + module + `/replay/machine"`, "viz/tui/a.go:1: imports replay/machine: views know runs only"},
 		{"engines/a.go", `import "` + module + `/viz/layout"`, "engines/a.go:1: imports viz/layout: only views and the command draw"},
-		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 9 from height 6"},
+		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 20 from height 6"},
 		{"trace/a.go", `import "` + module + `/internal/util"`, "trace/a.go:1: imports internal/util: a folder without a height"},
 		{"internal/util/a.go", ``, "internal/util/a.go: a folder without a height"},
 		{"samples/a.go", ``, "samples/a.go: a folder without a height"},

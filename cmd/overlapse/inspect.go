@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -161,7 +162,7 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run, m *overlap.Metric
 	if s.Estimated {
 		captured = fmt.Sprintf("%d ranks, none captured", s.World)
 	}
-	fmt.Fprintf(a.out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), micros(run.End))
+	fmt.Fprintf(a.out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), text.Micros(run.End))
 	if sum := m.Sum(); sum.Total > 0 {
 		part := func(t trace.Time) float64 { return 100 * float64(t) / float64(sum.Total) }
 		fmt.Fprintf(a.out, "time of the ranks: compute %.1f %%, exposed communication %.1f %%, exposed copies %.1f %%, idle %.1f %%",
@@ -175,8 +176,8 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run, m *overlap.Metric
 	for _, p := range s.Pairs {
 		pairs += p.Count
 	}
-	fmt.Fprintf(a.out, "%s, %s of collectives, %s of %s, %s\n", counted(len(s.Kernels), "kernel"), counted(len(s.Collectives), "kind"),
-		counted(pairs, "pair"), counted(len(s.Pairs), "kind"), counted(len(s.Steps), "step"))
+	fmt.Fprintf(a.out, "%s, %s of collectives, %s of %s, %s\n", text.Counted(len(s.Kernels), "kernel"), text.Counted(len(s.Collectives), "kind"),
+		text.Counted(pairs, "pair"), text.Counted(len(s.Pairs), "kind"), text.Counted(len(s.Steps), "step"))
 	for _, n := range s.Notes {
 		fmt.Fprintf(a.out, "note: %s\n", plain.Line(n))
 	}
@@ -190,7 +191,7 @@ func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 		if r.CopyOf != nil {
 			source = fmt.Sprintf("copy of rank %d", *r.CopyOf)
 		}
-		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), uncertainty(r.UncertaintyNs), source})
+		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, text.Micros(r.StartNs), text.Micros(r.EndNs), uncertainty(r.UncertaintyNs), source})
 	})
 	var all trace.Time // of kernels and copies
 	for _, k := range m.Kernels {
@@ -202,13 +203,13 @@ func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		t.AppendRow(table.Row{shorten(layout.ShortName(k.Name), 50), k.Count, micros(k.TotalNs), shareOf(k.TotalNs, all), micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
+		t.AppendRow(table.Row{text.Shorten(layout.ShortName(k.Name), 50), k.Count, text.Micros(k.TotalNs), text.ShareOf(k.TotalNs, all), text.Micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
 	})
 	if len(s.Collectives) > 0 {
 		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
 		a.atMost(t, len(s.Collectives), top, func(i int) {
 			c := s.Collectives[i]
-			t.AppendRow(table.Row{c.Op, sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String()), c.Group, c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
+			t.AppendRow(table.Row{c.Op, sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String()), c.Group, c.Ranks, c.Channels, c.Count, text.Micros(c.TransferNs), text.Micros(c.SkewNs), text.Micros(c.MaxSkewNs)})
 		})
 	}
 	if len(s.Pairs) > 0 {
@@ -216,7 +217,7 @@ func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 		a.atMost(t, len(s.Pairs), top, func(i int) {
 			p := s.Pairs[i]
 			t.AppendRow(table.Row{
-				p.Number, p.Direction, shorten(layout.ShortName(p.First), 28), shorten(layout.ShortName(p.Second), 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
+				p.Number, p.Direction, text.Shorten(layout.ShortName(p.First), 28), text.Shorten(layout.ShortName(p.Second), 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
 				fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
 			})
 		})
@@ -225,7 +226,7 @@ func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 		t = a.section("steps", "step", "operations", "from", "median over ranks")
 		a.atMost(t, len(s.Steps), top, func(i int) {
 			st := s.Steps[i]
-			t.AppendRow(table.Row{st.Name, st.Ops, micros(st.StartNs), micros(st.MedianNs)})
+			t.AppendRow(table.Row{st.Name, st.Ops, text.Micros(st.StartNs), text.Micros(st.MedianNs)})
 		})
 	}
 }
@@ -256,7 +257,7 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 			}
 			at = append(at, fmt.Sprint(p))
 		}
-		t.AppendRow(table.Row{e.Action, e.Count, shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
+		t.AppendRow(table.Row{e.Action, e.Count, text.Shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
 	}
 	t.Render()
 }
@@ -280,8 +281,8 @@ func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, o inspectOptions)
 			percent = fmt.Sprintf("%.2f %%", p)
 		}
 		t.AppendRow(table.Row{
-			m.Ranks[i].Rank, micros(b.Total), percent, micros(b.Exposed), shareOf(b.Exposed, b.Total), micros(b.Idle), shareOf(b.Idle, b.Total),
-			micros(b.Compute), micros(b.Communication), micros(b.Overlapped), micros(b.ExposedCopy), idleWaits(m.Ranks[i].IdleCauses),
+			m.Ranks[i].Rank, text.Micros(b.Total), percent, text.Micros(b.Exposed), text.ShareOf(b.Exposed, b.Total), text.Micros(b.Idle), text.ShareOf(b.Idle, b.Total),
+			text.Micros(b.Compute), text.Micros(b.Communication), text.Micros(b.Overlapped), text.Micros(b.ExposedCopy), idleWaits(m.Ranks[i].IdleCauses),
 		})
 	})
 }
@@ -314,5 +315,5 @@ func uncertainty(t trace.Time) string {
 	if t == trace.None {
 		return "unknown"
 	}
-	return micros(t)
+	return text.Micros(t)
 }

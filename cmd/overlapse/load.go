@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -37,7 +38,7 @@ func (a *reader) open(path, machineName string) (*trace.Run, error) {
 	}
 	var run *trace.Run
 	var err error
-	defer a.waiting("reading " + shorten(path, 60))()
+	defer a.waiting("reading " + text.Shorten(path, 60))()
 	if paths := a.inputs[path]; paths != nil {
 		run, err = format.OpenAll(paths, path, a.reading())
 	} else {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -12,27 +13,27 @@ import (
 // writeMarkdown writes the result as a comment on a pull request: the advice and the table.
 func writeMarkdown(w io.Writer, r *replayed) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### overlapse: %s on %s\n\n", inMarkdown(r.Path), inMarkdown(r.Machine))
+	fmt.Fprintf(&b, "### overlapse: %s on %s\n\n", text.Markdown(r.Path), text.Markdown(r.Machine))
 	for i, sentence := range r.Verdict.Sentences {
 		if i == 0 {
-			fmt.Fprintf(&b, "**%s**\n\n", inMarkdown(sentence))
+			fmt.Fprintf(&b, "**%s**\n\n", text.Markdown(sentence))
 			continue
 		}
-		fmt.Fprintf(&b, "- %s\n", inMarkdown(sentence))
+		fmt.Fprintf(&b, "- %s\n", text.Markdown(sentence))
 	}
-	fmt.Fprintf(&b, "\nTimes %s, %s %s.\n\n", r.unit(), r.basis(), micros(trace.Time(r.Measured)))
+	fmt.Fprintf(&b, "\nTimes %s, %s %s.\n\n", r.unit(), r.basis(), text.Micros(trace.Time(r.Measured)))
 	b.WriteString("| strategy | parameters | time | change | exposed | idle | confidence | time breakdown |\n|---|---|--:|--:|--:|--:|---|---|\n")
 	for _, row := range r.Rows {
 		cells := []string{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", "-", row.reason()}
 		if row.Applies {
 			whole := trace.Time(row.Compute + row.Exposed + row.Idle)
 			cells = []string{
-				r.shown(row.Strategy), row.Settings, micros(trace.Time(row.Time)), percent(row.Change),
-				shareOf(trace.Time(row.Exposed), whole), shareOf(trace.Time(row.Idle), whole), row.confidence(), row.Limit,
+				r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(row.Time)), text.Percent(row.Change),
+				text.ShareOf(trace.Time(row.Exposed), whole), text.ShareOf(trace.Time(row.Idle), whole), row.confidence(), row.Limit,
 			}
 		}
 		for _, c := range cells {
-			fmt.Fprintf(&b, "| %s ", inMarkdown(c))
+			fmt.Fprintf(&b, "| %s ", text.Markdown(c))
 		}
 		b.WriteString("|\n")
 	}
@@ -49,7 +50,7 @@ func (r *replayed) details(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "\n<details><summary>%s</summary>\n\n", title)
 		for _, line := range lines {
-			fmt.Fprintf(b, "- %s\n", inMarkdown(line))
+			fmt.Fprintf(b, "- %s\n", text.Markdown(line))
 		}
 		b.WriteString("\n</details>\n")
 	}
@@ -62,7 +63,7 @@ func (r *replayed) details(b *strings.Builder) {
 		why = append(why, fmt.Sprintf("%s: %s: %s", name, row.confidence(), row.Confidence.Why))
 		var causes []string
 		for _, s := range explain.IdleByCause(&r.outcomes[i]) {
-			causes = append(causes, fmt.Sprintf("%s %s", causeText(s.Cause), micros(s.Time)))
+			causes = append(causes, fmt.Sprintf("%s %s", causeText(s.Cause), text.Micros(s.Time)))
 		}
 		if len(causes) > 0 {
 			idle = append(idle, name+": "+strings.Join(causes, ", "))
@@ -71,6 +72,6 @@ func (r *replayed) details(b *strings.Builder) {
 	folded("confidence", why)
 	folded("idle time of streams "+r.idleScope()+", summed over streams and ranks", idle)
 	folded("assumptions", r.Notes)
-	check := fmt.Sprintf("self-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), micros(r.Residual.Worst), r.Residual.Ops)
-	fmt.Fprintf(b, "\n%s\n", inMarkdown(check))
+	check := fmt.Sprintf("self-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(r.Residual.Worst), r.Residual.Ops)
+	fmt.Fprintf(b, "\n%s\n", text.Markdown(check))
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -80,17 +81,17 @@ func (a *app) printPairs(r *replayed) {
 	}
 	t := a.table(append(header, "best")...)
 	for _, p := range r.PairKinds {
-		row := table.Row{p.Number, shorten(p.First, 22) + " → " + shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
+		row := table.Row{p.Number, text.Shorten(p.First, 22) + " → " + text.Shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
 			change := "-"
 			if s.Why == "" {
-				change = percent(s.Change)
+				change = text.Percent(s.Change)
 			}
 			row = append(row, change)
 		}
 		best := "as captured"
 		if p.best != nil {
-			best = fmt.Sprintf("%s %s", p.Best, percent(p.best.Change))
+			best = fmt.Sprintf("%s %s", p.Best, text.Percent(p.best.Change))
 		}
 		t.AppendRow(append(row, best))
 	}

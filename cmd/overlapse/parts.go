@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
@@ -25,7 +26,7 @@ func (r *replayed) parts() []layout.Part {
 		if count(row) == 0 {
 			continue
 		}
-		name := fmt.Sprintf("pair %d: %s → %s", k.Number, shorten(layout.ShortName(k.First), 40), shorten(layout.ShortName(k.Second), 40))
+		name := fmt.Sprintf("pair %d: %s → %s", k.Number, text.Shorten(layout.ShortName(k.First), 40), text.Shorten(layout.ShortName(k.Second), 40))
 		if k.Bytes > 0 {
 			name += ", " + layout.Bytes(k.Bytes)
 		}

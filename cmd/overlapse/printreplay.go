@@ -9,6 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -27,7 +28,7 @@ func (a *app) printApproximation(r *replayed) {
 }
 
 func (a *app) printReplay(r *replayed) {
-	fmt.Fprintf(a.out, "%s on %s: %d ranks, %s of %s; times %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, counted(r.Pairs, "pair"), counted(len(r.workload.PairKinds()), "kind"), r.unit())
+	fmt.Fprintf(a.out, "%s on %s: %d ranks, %s of %s; times %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, text.Counted(r.Pairs, "pair"), text.Counted(len(r.workload.PairKinds()), "kind"), r.unit())
 	if r.Clock != "" {
 		fmt.Fprintf(a.out, "all times, including the captured schedule's, are at clock %s\n", r.Clock)
 	}
@@ -37,8 +38,8 @@ func (a *app) printReplay(r *replayed) {
 	switch {
 	case r.Unprofiled && r.Rescaled != nil: // what was captured is another job's time
 		fmt.Fprintln(a.out, "all times are without the profiler (--profiled)")
-	case r.Unprofiled && micros(trace.Time(r.Measured)) != micros(trace.Time(r.base)):
-		fmt.Fprintf(a.out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", micros(trace.Time(r.Measured)))
+	case r.Unprofiled && text.Micros(trace.Time(r.Measured)) != text.Micros(trace.Time(r.base)):
+		fmt.Fprintf(a.out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", text.Micros(trace.Time(r.Measured)))
 	}
 	fmt.Fprintln(a.out)
 	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
@@ -47,7 +48,7 @@ func (a *app) printReplay(r *replayed) {
 			t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", row.reason()})
 			continue
 		}
-		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, micros(trace.Time(row.Time)), percent(row.Change), micros(trace.Time(row.Exposed)), row.confidence(), row.Limit})
+		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(row.Time)), text.Percent(row.Change), text.Micros(trace.Time(row.Exposed)), row.confidence(), row.Limit})
 	}
 	t.Render()
 	a.printApproximation(r)
@@ -59,11 +60,11 @@ func (a *app) printReplay(r *replayed) {
 	a.printConfidence(r)
 	a.printIsolation(r.Isolation)
 	res := r.Residual
-	fmt.Fprintf(a.out, "\nself-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), micros(res.Worst), res.Ops)
+	fmt.Fprintf(a.out, "\nself-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
-		fmt.Fprintf(a.out, " (%s, %.2f %%)", plain.Line(shorten(res.WorstOp, 40)), res.WorstPct)
+		fmt.Fprintf(a.out, " (%s, %.2f %%)", plain.Line(text.Shorten(res.WorstOp, 40)), res.WorstPct)
 	}
-	fmt.Fprintf(a.out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), micros(trace.Time(r.Measured)))
+	fmt.Fprintf(a.out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), text.Micros(trace.Time(r.Measured)))
 }
 
 // hasBands reports whether the bands hold for the machine.
@@ -215,7 +216,7 @@ func (a *app) printRescaled(r *workload.Rescaling) {
 		if !p.Sure {
 			law += " (a guess)"
 		}
-		t.AppendRow(table.Row{law, p.Ops, micros(p.Was), micros(p.Is), percent(float64(p.Is)/float64(max(1, p.Was)) - 1)})
+		t.AppendRow(table.Row{law, p.Ops, text.Micros(p.Was), text.Micros(p.Is), text.Percent(float64(p.Is)/float64(max(1, p.Was)) - 1)})
 	}
 	t.Render()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -131,7 +132,7 @@ func (f *replayFlags) failedError(outcomes []compare.Outcome) error {
 }
 
 func whatIfFlag(f *pflag.FlagSet, at *string, use string) {
-	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+listed(machine.PropertyNames())+" (links=2,clock=0.9)")
+	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+text.Listed(machine.PropertyNames())+" (links=2,clock=0.9)")
 }
 
 func parseWhatIf(s string) (machine.WhatIf, error) {

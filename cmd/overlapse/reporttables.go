@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -57,8 +58,8 @@ func (a *app) report(r *replayed) html.Report {
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
 			{Name: "times", Value: r.unit()},
-			{Name: r.basis(), Value: micros(trace.Time(r.Measured))},
-			{Name: "self-check", Value: fmt.Sprintf("replay of the %s schedule differs by at most %s over %d operations", r.given(), micros(r.Residual.Worst), r.Residual.Ops)},
+			{Name: r.basis(), Value: text.Micros(trace.Time(r.Measured))},
+			{Name: "self-check", Value: fmt.Sprintf("replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(r.Residual.Worst), r.Residual.Ops)},
 		},
 	}
 	if left := r.coarse(); left != "" {
@@ -100,9 +101,9 @@ func (a *app) report(r *replayed) html.Report {
 // iteration if the run has several.
 func (r *replayed) runNote(row replayRow) string {
 	if r.Iterations > 1 {
-		return fmt.Sprintf("%s per iteration, %s", micros(trace.Time(row.Time)), percent(row.Change))
+		return fmt.Sprintf("%s per iteration, %s", text.Micros(trace.Time(row.Time)), text.Percent(row.Change))
 	}
-	return percent(row.Change)
+	return text.Percent(row.Change)
 }
 
 // confidenceTable has the confidence in each prediction, and its spread over random seeds.
@@ -117,7 +118,7 @@ func (r *replayed) confidenceTable() html.Table {
 		}
 		spread := ""
 		if s := row.Seeds; s != nil {
-			spread = fmt.Sprintf("%s to %s, median %s", micros(s.Fastest()), micros(s.Slowest()), micros(s.Median()))
+			spread = fmt.Sprintf("%s to %s, median %s", text.Micros(s.Fastest()), text.Micros(s.Slowest()), text.Micros(s.Median()))
 			if m := modesOf(s); m != "" {
 				spread += "; " + m
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/pprof"
@@ -56,7 +57,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	if left := r.coarse(); left != "" {
 		a.notef("%s", left)
 	}
-	a.notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", counted(len(runs), "profile"), dir)
+	a.notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", text.Counted(len(runs), "profile"), dir)
 	return nil
 }
 
@@ -69,7 +70,7 @@ func profileName(runs []*trace.Run, i int) string {
 				return c
 			}
 			return '-'
-		}, shorten(r.Name, 80))
+		}, text.Shorten(r.Name, 80))
 	}
 	name, same := clean(runs[i]), 1
 	for _, r := range runs[:i] {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -41,7 +42,7 @@ func (a *app) printSpreads(r *replayed) {
 	t := a.section("with other random seeds (dispatch order, arrival of ranks)", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
 	for _, row := range r.Rows {
 		if s := row.Seeds; s != nil {
-			t.AppendRow(table.Row{row.Strategy, row.Settings, len(s.Times), micros(s.Fastest()), micros(s.Median()), micros(s.Slowest()), modesOf(s)})
+			t.AppendRow(table.Row{row.Strategy, row.Settings, len(s.Times), text.Micros(s.Fastest()), text.Micros(s.Median()), text.Micros(s.Slowest()), modesOf(s)})
 		}
 	}
 	t.Render()
@@ -54,7 +55,7 @@ func modesOf(s *compare.Spread) string {
 	}
 	var words []string
 	for _, m := range s.Modes {
-		words = append(words, fmt.Sprintf("%d near %s", m.Seeds, micros(m.Median)))
+		words = append(words, fmt.Sprintf("%d near %s", m.Seeds, text.Micros(m.Median)))
 	}
 	return strings.Join(words, ", ")
 }

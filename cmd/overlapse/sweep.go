@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -158,7 +159,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return nil
 	}
 	if parts > 1 {
-		a.notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, counted(len(mine), "cell"), plain.Line(o.out))
+		a.notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, text.Counted(len(mine), "cell"), plain.Line(o.out))
 		return nil
 	}
 	finished = map[string]sweep.Record{}
@@ -196,7 +197,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 		},
 	}
 	sample := sweep.Sample(left, sampled)
-	a.notef("%s: %s of %s; %d finished before", plain.Line(o.plan), counted(len(mine), "cell"), counted(len(axes.Groups()), "workload"), len(mine)-len(left))
+	a.notef("%s: %s of %s; %d finished before", plain.Line(o.plan), text.Counted(len(mine), "cell"), text.Counted(len(axes.Groups()), "workload"), len(mine)-len(left))
 	steps := a.progress(len(left), "replaying")
 	if o.dry {
 		steps = a.progress(len(sample), "estimating")
@@ -210,7 +211,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 		seconds += finished[c.ID].Seconds
 	}
 	rest := len(left) - len(sample)
-	a.notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", counted(rest, "cell"),
+	a.notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", text.Counted(rest, "cell"),
 		coreTime(seconds/float64(len(sample))*float64(rest)), len(sample), seconds/float64(len(sample)))
 	if o.dry {
 		_ = steps.Finish()
@@ -222,7 +223,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	_ = steps.Finish()
 	if ctx.Err() != nil {
-		a.notef("interrupted: %d of %s are finished and kept", len(finished), counted(len(mine), "cell"))
+		a.notef("interrupted: %d of %s are finished and kept", len(finished), text.Counted(len(mine), "cell"))
 	}
 	return ctx.Err()
 }
@@ -418,9 +419,9 @@ func bestTable(best []sweep.Best) (heads []string, rows [][]string) {
 		}
 		next := "-"
 		if b.NextTime > 0 {
-			next = percent(float64(b.NextTime)/float64(b.Time)-1) + " " + b.Next
+			next = text.Percent(float64(b.NextTime)/float64(b.Time)-1) + " " + b.Next
 		}
-		rows[i] = append(rows[i], micros(trace.Time(b.Time)), percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))
+		rows[i] = append(rows[i], text.Micros(trace.Time(b.Time)), text.Percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))
 	}
 	return heads, rows
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -142,7 +143,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		}
 		return o.failedError(found.Strategies)
 	}
-	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), tried, micros(base.Time))
+	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), tried, text.Micros(base.Time))
 	if w.Run.Estimated != "" {
 		fmt.Fprintln(a.out, plain.Line(w.Run.Estimated))
 	}
@@ -205,13 +206,13 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 				name, confidence = s.Strategy, string(s.Confidence.Level)
 			}
 			if s.Default != nil {
-				versus = percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
+				versus = text.Percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
 			}
 			settings := b.Settings
 			if settings == "" {
 				settings = "(defaults)"
 			}
-			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), versus, confidence})
+			t.AppendRow(table.Row{name, settings, text.Micros(trace.Time(b.Time)), text.Percent(b.Change), versus, confidence})
 		}
 		if d := s.Default; d != nil && float64(d.Time)*(1-compare.RunsDiffer) < float64(s.Best[0].Time) {
 			notes = append(notes, fmt.Sprintf("%s: no clear difference from its defaults: runs of the same program vary by %.0f %%", s.Strategy, 100*compare.RunsDiffer))

@@ -3,6 +3,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
+
 	stdhtml "html"
 	"os"
 	"path/filepath"
@@ -42,7 +45,7 @@ func TestOneVerdict(t *testing.T) {
 		}
 	}
 	first, _, _ := strings.Cut(result.Verdict.Sentences[0], "(")
-	if !strings.Contains(read("summary.md"), inMarkdown(first)) {
+	if !strings.Contains(read("summary.md"), text.Markdown(first)) {
 		t.Errorf("summary.md lacks %q", first)
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/tilesync"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -42,6 +43,6 @@ func (a *app) printWaves(r *replayed) {
 			fmt.Fprintln(a.out)
 		}
 		fmt.Fprintf(a.out, "waves of pair %d, %s → %s: %.2f and %.2f; %.0f one after the other, %.2f side by side\n",
-			p.Pair, shorten(p.First, 30), shorten(p.Second, 30), p.Waves.First, p.Waves.Second, p.Apart, p.Together)
+			p.Pair, text.Shorten(p.First, 30), text.Shorten(p.Second, 30), p.Waves.First, p.Waves.Second, p.Apart, p.Together)
 	}
 }

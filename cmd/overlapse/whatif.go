@@ -6,6 +6,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -49,9 +50,9 @@ func (a *app) printWhatIf(r *replayed, x machine.WhatIf) {
 		}
 		there := "-"
 		if base > 0 {
-			there = percent(float64(y.Time)/float64(base) - 1)
+			there = text.Percent(float64(y.Time)/float64(base) - 1)
 		}
-		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, micros(trace.Time(y.Time)), percent(y.Change), there})
+		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(y.Time)), text.Percent(y.Change), there})
 	}
 	t.Render()
 }

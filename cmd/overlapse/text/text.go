@@ -1,4 +1,6 @@
-package main
+// Package text writes values as the command shows them: times, changes, shares, numbers with
+// their noun, shortened names, and words in Markdown.
+package text
 
 import (
 	"fmt"
@@ -9,8 +11,8 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// micros formats a time for a table: "12.3 µs", "12.34 ms" or "1.234 s".
-func micros(t trace.Time) string {
+// Micros formats a time for a table: "12.3 µs", "12.34 ms" or "1.234 s".
+func Micros(t trace.Time) string {
 	us := float64(t) / 1e3
 	switch {
 	case us >= 1e6:
@@ -21,22 +23,24 @@ func micros(t trace.Time) string {
 	return fmt.Sprintf("%.1f µs", us)
 }
 
-// counted formats a number with its noun: "1 pair", "2 pairs".
-func counted(n int, thing string) string {
+// Counted formats a number with its noun: "1 pair", "2 pairs".
+func Counted(n int, thing string) string {
 	if n != 1 {
 		thing += "s"
 	}
 	return fmt.Sprintf("%d %s", n, thing)
 }
 
-func percent(change float64) string {
+// Percent formats a change with its sign: "+12.3 %".
+func Percent(change float64) string {
 	if change > -0.0005 && change < 0.0005 {
 		return "0.0 %"
 	}
 	return fmt.Sprintf("%+.1f %%", 100*change)
 }
 
-func shorten(s string, n int) string {
+// Shorten cuts a text to n characters, the last of which is then an ellipsis.
+func Shorten(s string, n int) string {
 	r := []rune(s)
 	if len(r) <= n {
 		return s
@@ -44,19 +48,19 @@ func shorten(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// listed joins words: "a, b or c".
-func listed(words []string) string {
+// Listed joins words: "a, b or c".
+func Listed(words []string) string {
 	words = slices.Clone(words)
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// shareOf writes a part of a time as a percentage.
-func shareOf(part, whole trace.Time) string {
+// ShareOf writes a part of a time as a percentage.
+func ShareOf(part, whole trace.Time) string {
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
 }
 
-// inMarkdown writes a text from a trace so that it is no markup of a table or of HTML.
-func inMarkdown(s string) string {
+// Markdown writes a text from a trace so that it is no markup of a table or of HTML.
+func Markdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "|", "\\|", "<", "&lt;", ">", "&gt;", "&", "&amp;", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]", "@", "&#64;", "#", "\\#").Replace(plain.Line(s))
 }
