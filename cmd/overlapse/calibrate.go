@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
@@ -63,14 +64,14 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.plan.path != "" && len(args) > 0:
-				return usageErrorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
+				return usage.Errorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
 			case o.plan.path != "":
 				return nil
 			case o.plan.strategy != "all" || o.plan.machine != "":
-				return usageErrorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
+				return usage.Errorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
 			}
 			if len(args) == 0 {
-				return usageErrorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
+				return usage.Errorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
 			}
 			return nil
 		},

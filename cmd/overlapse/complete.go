@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -19,10 +20,10 @@ func completions(root *cobra.Command) {
 		"machine":  completeMachines,
 		"base":     completeMachines,
 		"retarget": completeMachines,
-		"clock":    oneOf("captured", "cool", "sustained"),
-		"window":   oneOf(iteration, "all"),
+		"clock":    usage.OneOf("captured", "cool", "sustained"),
+		"window":   usage.OneOf(iteration, "all"),
 		"what-if":  completeWhatIf,
-		"shard":    oneOf("auto"),
+		"shard":    usage.OneOf("auto"),
 	}
 	for _, c := range root.Commands() {
 		for flag, f := range words {

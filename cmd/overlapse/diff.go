@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -52,7 +53,7 @@ one such folder, two that it holds.`,
   overlapse diff monday/ tuesday/ --format html -o diff.html`,
 		Args: func(c *cobra.Command, args []string) error {
 			if two := o.strategy != ""; len(args) != 2 && !two || len(args) != 1 && two {
-				return usageErrorf("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")
+				return usage.Errorf("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")
 			}
 			return nil
 		},
@@ -61,7 +62,7 @@ one such folder, two that it holds.`,
 	f := c.Flags()
 	f.StringVar(&o.strategy, "strategy", "", "two strategies, with settings, to replay the one trace under")
 	f.StringVar(&o.machine, "machine", "", "machine to replay on, as for replay")
-	choiceFlag(c, &o.format, "format", "table", "table, json, markdown (a comment on a pull request) or html (with timelines of traces and strategies)", "table", "json", "markdown", "html")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, markdown (a comment on a pull request) or html (with timelines of traces and strategies)", "table", "json", "markdown", "html")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	f.Float64Var(&o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
 	f.IntVar(&o.top, "top", 10, "rows of each group; 0: all")
@@ -92,7 +93,7 @@ type side struct {
 
 func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	if o.output != "" && o.format == "table" {
-		return usageErrorf("-o needs --format json, html or markdown (see overlapse diff --help)")
+		return usage.Errorf("-o needs --format json, html or markdown (see overlapse diff --help)")
 	}
 	d := difference{Schema: schemaVersion}
 	var err error
@@ -125,7 +126,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 		a.printDiff(&d, o.top)
 	}
 	if err == nil && o.above >= 0 && d.Change > o.above {
-		return thresholdError{Err: fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, text.Percent(d.Change), d.A.Name, text.Percent(o.above))}
+		return usage.Threshold{Err: fmt.Errorf("%s takes %s longer than %s, more than %s", d.B.Name, text.Percent(d.Change), d.A.Name, text.Percent(o.above))}
 	}
 	return err
 }
@@ -205,7 +206,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 		return x, y, err
 	}
 	if len(sel) != 2 {
-		return x, y, usageErrorf("--strategy %q: give two strategies to compare, not %d", o.strategy, len(sel))
+		return x, y, usage.Errorf("--strategy %q: give two strategies to compare, not %d", o.strategy, len(sel))
 	}
 	r, err := a.compare(ctx, path, w, m, sel, o.scenario(), replay.Options{Stop: stopFunc(ctx)})
 	if err != nil {
@@ -217,7 +218,7 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 	sides := [2]side{}
 	for i, out := range r.outcomes {
 		if out.Result == nil {
-			return x, y, strategyError{Err: fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
+			return x, y, usage.NotRun{Err: fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
 		}
 		run := out.Result.Run
 		sides[i] = side{Name: r.named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: startOf(w, run), gaps: gaps(out.Result)}
@@ -237,7 +238,7 @@ func (a *app) diffRuns(path, strategies string) (x, y side, err error) {
 	}
 	views, err := viewsOf(trace.Split(run), viewOptions{replayFlags: replayFlags{path: path, strategy: strategies}})
 	if err == nil && len(views) != 2 {
-		err = usageErrorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
+		err = usage.Errorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
 	}
 	if err != nil {
 		return x, y, err

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -65,7 +66,7 @@ is sent anywhere.`,
 		Example: "  overlapse doctor\n  overlapse doctor --format json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageErrorf("doctor takes no arguments, not %q", args)
+				return usage.Errorf("doctor takes no arguments, not %q", args)
 			}
 			return nil
 		},
@@ -73,7 +74,7 @@ is sent anywhere.`,
 			return a.doctor(c.Context(), here(), format)
 		},
 	}
-	choiceFlag(c, &format, "format", "table", "table or json", "table", "json")
+	usage.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
 	return c
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
@@ -52,7 +53,7 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
 		},
 	}
 	f := c.Flags()
-	choiceFlag(c, &o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html, svg, or a row per kernel, collective and copy: csv, json, parquet", "chrome", "pprof", "html", "csv", "json", "parquet", "svg")
+	usage.ChoiceFlag(c, &o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html, svg, or a row per kernel, collective and copy: csv, json, parquet", "chrome", "pprof", "html", "csv", "json", "parquet", "svg")
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	f.StringVar(&o.strategy, "strategy", "", "svg: also replay under these strategies and draw them below the trace; of a folder written by replay -o: draw only these")
@@ -73,10 +74,10 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 		return a.writeOut(o.output, write)
 	}
 	if o.strategy != "" || o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
-		return usageErrorf("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
+		return usage.Errorf("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
 	}
 	if o.machine != "" && !isYAML(o.path) {
-		return usageErrorf("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")
+		return usage.Errorf("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")
 	}
 	run, err := a.open(o.path, o.machine)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -51,9 +52,9 @@ reader.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.machine, "machine", "", "machine that unknown sizes of collectives are estimated for, or that a workload file runs on; default: sizes stay unknown, and the machine that the workload file names")
-	choiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
-	choiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
+	usage.ChoiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
 	f.IntVar(&o.top, "top", 10, "rows of each table; 0: all")
 	dataflowFlag(c, &o.dataflow)
 	a.outsideFlag(c)
@@ -101,7 +102,7 @@ type ledgerEntry struct {
 
 func (a *app) inspect(o inspectOptions) error {
 	if o.top < 0 {
-		return usageErrorf("--top %d: give a number of rows, or 0 for all", o.top)
+		return usage.Errorf("--top %d: give a number of rows, or 0 for all", o.top)
 	}
 	// The run and its workload live to the end and have few pointers: collecting
 	// garbage early costs little time and saves as much memory as they take.

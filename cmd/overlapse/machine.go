@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -24,7 +25,7 @@ func (a *reader) machineNamed(name string, gpus int) (machine.Machine, error) {
 	case err != nil && isPath(name):
 		return m, err
 	case err != nil:
-		return m, wrongUsage(err)
+		return m, usage.Wrap(err)
 	case !sized && m.GPUs < gpus:
 		m, err = m.Sized(gpus)
 	}
@@ -98,7 +99,7 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 func (a *reader) suggested(device trace.Device, ranks int) (machine.Machine, error) {
 	name, alike := profile.ForDevice(device), profile.Alike(device)
 	if name == "" {
-		return machine.Machine{}, usageErrorf("no profile matches the trace's device %s: %s",
+		return machine.Machine{}, usage.Errorf("no profile matches the trace's device %s: %s",
 			cmp.Or(quoted(device.Name), "unknown"), toPass(alike, ranks))
 	}
 	m, err := a.machineNamed(machine.NameOf(name, max(1, ranks)), 0)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -69,7 +70,7 @@ other work in bulk.`,
 	o.flags(c, "strategies, with settings")
 	a.outsideFlag(c)
 	f := c.Flags()
-	choiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
@@ -193,7 +194,7 @@ func (o *replayOptions) setWindow(opts *replay.Options) error {
 	}
 	var ok bool
 	if opts.From, opts.To, ok = timeRange(o.window); !ok {
-		return usageErrorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)
+		return usage.Errorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)
 	}
 	return nil
 }
@@ -210,7 +211,7 @@ func timeRange(text string) (from, to trace.Time, ok bool) {
 func (o *replayOptions) checkRanks(world int) error {
 	for _, r := range o.ranks {
 		if r < 0 || r >= world {
-			return usageErrorf("--rank %d: the job has ranks 0 to %d", r, world-1)
+			return usage.Errorf("--rank %d: the job has ranks 0 to %d", r, world-1)
 		}
 	}
 	return nil
@@ -218,7 +219,7 @@ func (o *replayOptions) checkRanks(world int) error {
 
 func seedsInRange(n int) error {
 	if n < 0 || n > maxSeeds {
-		return usageErrorf("--seeds %d: give 0 to %d", n, maxSeeds)
+		return usage.Errorf("--seeds %d: give 0 to %d", n, maxSeeds)
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -56,7 +57,7 @@ func prepare[S any](a *reader, f replayFlags, parse func(string) ([]S, error)) (
 	}
 	sel, err := parse(strategy)
 	if err != nil {
-		return nil, nil, machine.Machine{}, wrongUsage(err)
+		return nil, nil, machine.Machine{}, usage.Wrap(err)
 	}
 	if f.lift.Dataflow, err = readCorrections(f.dataflow); err != nil {
 		return nil, nil, machine.Machine{}, err
@@ -107,7 +108,7 @@ func regimeOf(clock string) (plan.ClockRegime, error) {
 		return plan.CapturedClock, nil
 	}
 	regimes := map[string]plan.ClockRegime{"captured": plan.CapturedClock, "cool": plan.FullClock, "sustained": plan.SettledClock}
-	return regimes[clock], choice("clock", clock, "captured", "cool", "sustained")
+	return regimes[clock], usage.Choice("clock", clock, "captured", "cool", "sustained")
 }
 
 // stopFunc reports to a simulation whether the context is done.
@@ -128,7 +129,7 @@ func (f *replayFlags) failedError(outcomes []compare.Outcome) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return strategyError{Err: fmt.Errorf("%s: selected strategies did not run: %s", f.path, strings.Join(names, "; "))}
+	return usage.NotRun{Err: fmt.Errorf("%s: selected strategies did not run: %s", f.path, strings.Join(names, "; "))}
 }
 
 func whatIfFlag(f *pflag.FlagSet, at *string, use string) {
@@ -138,7 +139,7 @@ func whatIfFlag(f *pflag.FlagSet, at *string, use string) {
 func parseWhatIf(s string) (machine.WhatIf, error) {
 	x, err := machine.ParseWhatIf(s)
 	if err != nil {
-		return nil, usageErrorf("--what-if %w", err)
+		return nil, usage.Errorf("--what-if %w", err)
 	}
 	return x, nil
 }
@@ -151,7 +152,7 @@ func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) (
 	for _, word := range strings.Split(numbers, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(word))
 		if err != nil || n < 1 || n > len(kinds) {
-			return nil, usageErrorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))
+			return nil, usage.Errorf("--pair %q: the trace has %s; see overlapse inspect", word, numbersOf(len(kinds)))
 		}
 		rows = append(rows, kinds[n-1].Rows...)
 	}

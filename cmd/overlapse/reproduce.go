@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/reproduce"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -37,9 +38,9 @@ overlapse is fitted to a claim.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.reproduce(c.Context(), args, points, machineName, format, output)
 		},
-		ValidArgsFunction: oneOf(reproduce.Names()...),
+		ValidArgsFunction: usage.OneOf(reproduce.Names()...),
 	}
-	choiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
+	usage.ChoiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; default: standard output")
 	c.Flags().StringVar(&machineName, "machine", "", "replay the experiments on this machine, a profile or a YAML file, with as many GPUs as published; default: the papers' machines")
 	c.Flags().BoolVar(&points, "points", false, "print every point")
@@ -103,7 +104,7 @@ func selectClaims(words []string) (papers []reproduce.Paper, only func(string) b
 	}
 	for _, word := range words {
 		if !slices.Contains(ids, word) {
-			return nil, nil, unknownWord(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
+			return nil, nil, usage.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
 		}
 	}
 	return all, func(id string) bool { return wanted[id] }, nil

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/retarget"
@@ -18,7 +19,7 @@ func (a *reader) rescaled(f replayFlags, w *workload.Workload, m machine.Machine
 		return w, m, nil
 	}
 	if isYAML(f.path) {
-		return nil, m, usageErrorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.path)
+		return nil, m, usage.Errorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.path)
 	}
 	world, lifted := w.World, w
 	var resized *retarget.Resized
@@ -29,7 +30,7 @@ func (a *reader) rescaled(f replayFlags, w *workload.Workload, m machine.Machine
 		}
 		run, z, err := retarget.Ranks(w.Run, w.World, group, n)
 		if err != nil {
-			return nil, m, usageErrorf("--ranks %s: %w", f.ranks, err)
+			return nil, m, usage.Errorf("--ranks %s: %w", f.ranks, err)
 		}
 		if z.Ranks == z.Was && f.retarget == "" {
 			a.notef("--ranks %s: as many as captured", f.ranks)
@@ -68,7 +69,7 @@ func (a *reader) target(name string, m machine.Machine, ranks int) (machine.Mach
 	}
 	to, err := m.Sized(ranks)
 	if err != nil {
-		return m, wrongUsage(err)
+		return m, usage.Wrap(err)
 	}
 	a.noteNetwork(&to)
 	return to, nil
@@ -82,7 +83,7 @@ func parseRanks(s string) (group string, n int, err error) {
 	}
 	n, err = strconv.Atoi(strings.TrimSpace(number))
 	if err != nil || n < 2 || n > machine.MaxGPUs {
-		return "", 0, usageErrorf("--ranks %q: give a number of ranks from 2 to %d, or GROUP=N", s, machine.MaxGPUs)
+		return "", 0, usage.Errorf("--ranks %q: give a number of ranks from 2 to %d, or GROUP=N", s, machine.MaxGPUs)
 	}
 	return strings.TrimSpace(group), n, nil
 }

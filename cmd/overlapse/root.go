@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -43,14 +44,14 @@ func run(args []string, a *app) int {
 	if err == nil {
 		return exitOK
 	}
-	var wrong usageError
-	var threshold thresholdError
+	var wrong usage.Error
+	var threshold usage.Threshold
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		fmt.Fprintf(a.err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return exitFailed
 	case errors.As(err, &wrong):
-		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(suggest(err)))
+		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(usage.Suggest(err)))
 		return exitUsage
 	}
 	for _, line := range errorLines(err) {
@@ -59,7 +60,7 @@ func run(args []string, a *app) int {
 	if errors.As(err, &threshold) {
 		return exitThreshold
 	}
-	var cannot strategyError
+	var cannot usage.NotRun
 	if len(a.files.written) > 0 && !errors.As(err, &cannot) {
 		fmt.Fprintf(a.err, "overlapse: %v\n", &a.files)
 	}
@@ -126,7 +127,7 @@ time of each.
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 a threshold that you set was exceeded.
 Results go to standard output, everything else to standard error.`,
 		Version:       version(),
-		Args:          unknownCommand,
+		Args:          usage.UnknownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -138,7 +139,7 @@ Results go to standard output, everything else to standard error.`,
 	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
 	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.wide, "wide", false, "print every column of tables in full, wider than the terminal")
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
 		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
@@ -159,7 +160,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 && c == root {
-				return unknownCommand(root, args)
+				return usage.UnknownCommand(root, args)
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
@@ -170,7 +171,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 // atMostOne is the argument check of commands that list entries or show one.
 func atMostOne(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageErrorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
+		return usage.Errorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
 	}
 	return nil
 }
@@ -178,7 +179,7 @@ func atMostOne(c *cobra.Command, args []string) error {
 // onePath is the argument check of commands that take one path.
 func onePath(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageErrorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
+		return usage.Errorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
 	}
 	return nil
 }
@@ -186,11 +187,11 @@ func onePath(c *cobra.Command, args []string) error {
 // tracePaths is the argument check of commands that take one trace, in one or several files.
 func tracePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usageErrorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())
+		return usage.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())
 	}
 	for _, path := range args {
 		if len(args) > 1 && (isYAML(path) || path == "-") {
-			return usageErrorf("%s: cannot be combined with other paths", path)
+			return usage.Errorf("%s: cannot be combined with other paths", path)
 		}
 	}
 	return nil
@@ -201,5 +202,5 @@ func (a *app) binary(format, cure string) error {
 	if a.width == 0 || format != "pprof" && format != "parquet" {
 		return nil
 	}
-	return usageErrorf("%s is binary: %s", format, cure)
+	return usage.Errorf("%s is binary: %s", format, cure)
 }

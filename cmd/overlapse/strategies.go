@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 )
@@ -38,9 +39,9 @@ func (a *app) strategiesCommand() *cobra.Command {
 			t.Render()
 			return nil
 		},
-		ValidArgsFunction: oneOf(engines.Names()...),
+		ValidArgsFunction: usage.OneOf(engines.Names()...),
 	}
-	choiceFlag(c, &format, "format", "table", "table or json", "table", "json")
+	usage.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
 	return c
 }
 
@@ -51,7 +52,7 @@ func strategiesNamed(names []string) ([]plan.Strategy, error) {
 	}
 	i := slices.Index(engines.Names(), names[0])
 	if i < 0 {
-		return nil, wrongUsage(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
+		return nil, usage.Wrap(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
 	}
 	return engines.All()[i : i+1], nil
 }

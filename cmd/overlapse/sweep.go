@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -87,7 +88,7 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Am
 	f.IntVar(&o.jobs, "jobs", 0, "cells at once; 0: as many as processors")
 	f.BoolVar(&o.dry, "dry-run", false, "only estimate the cost, by replaying a few cells, whose results are kept")
 	f.BoolVar(&o.merge, "merge", false, "join the shards in these folders, and fail if cells are missing or differ")
-	choiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
 	o.job.flags(f)
 	return c
 }
@@ -103,17 +104,17 @@ func (o *sweepOptions) arguments(args []string) error {
 	}
 	switch {
 	case o.merge && len(o.from) == 0:
-		return usageErrorf("--merge needs the folders that sweep -o wrote")
+		return usage.Errorf("--merge needs the folders that sweep -o wrote")
 	case o.merge && (o.shard != "" || o.dry || o.job.wanted()):
-		return usageErrorf("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")
+		return usage.Errorf("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")
 	case !o.merge && o.plan == "":
-		return usageErrorf("sweep needs a plan, a .yaml file (see overlapse sweep --help)")
+		return usage.Errorf("sweep needs a plan, a .yaml file (see overlapse sweep --help)")
 	case !o.merge && len(o.from) > 0:
-		return usageErrorf("%s: one plan at a time (--merge joins folders)", o.from[0])
+		return usage.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])
 	case !o.merge && o.out == "":
-		return usageErrorf("sweep needs -o FOLDER for its results")
+		return usage.Errorf("sweep needs -o FOLDER for its results")
 	case o.jobs < 0:
-		return usageErrorf("--jobs %d: give 0 or more", o.jobs)
+		return usage.Errorf("--jobs %d: give 0 or more", o.jobs)
 	}
 	return o.job.check()
 }
@@ -266,7 +267,7 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 		f.retarget = besidesMachine(planPath, g.Retarget)
 	}
 	_, w, m, err := prepare(quiet, f, engines.ParseSelection)
-	var wrong usageError
+	var wrong usage.Error
 	if errors.As(err, &wrong) { // as --ranks on a workload file: a result, not a failure
 		return &sweep.Subject{Why: strings.TrimSpace(err.Error())}, nil
 	}

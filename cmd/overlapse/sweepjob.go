@@ -13,6 +13,8 @@ import (
 	"text/template"
 
 	"github.com/spf13/pflag"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 )
 
 // shardsVariable is the number of parts, which Kubernetes does not tell a pod.
@@ -31,18 +33,18 @@ func shardOf(s string, env func(string) string) (part, parts int, err error) {
 		case env("SLURM_ARRAY_TASK_ID") != "":
 			from, i, n, ok = "SLURM_ARRAY_TASK_ID and SLURM_ARRAY_TASK_COUNT", env("SLURM_ARRAY_TASK_ID"), env("SLURM_ARRAY_TASK_COUNT"), true
 			if first, err = strconv.Atoi(cmp.Or(env("SLURM_ARRAY_TASK_MIN"), "0")); err != nil {
-				return 0, 0, usageErrorf("SLURM_ARRAY_TASK_MIN: %q is no number", env("SLURM_ARRAY_TASK_MIN"))
+				return 0, 0, usage.Errorf("SLURM_ARRAY_TASK_MIN: %q is no number", env("SLURM_ARRAY_TASK_MIN"))
 			}
 		case env("JOB_COMPLETION_INDEX") != "":
 			from, i, n, ok, first = "JOB_COMPLETION_INDEX and "+shardsVariable, env("JOB_COMPLETION_INDEX"), env(shardsVariable), true, 0
 		default:
-			return 0, 0, usageErrorf("--shard auto: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set (give --shard I/N)")
+			return 0, 0, usage.Errorf("--shard auto: neither SLURM_ARRAY_TASK_ID nor JOB_COMPLETION_INDEX is set (give --shard I/N)")
 		}
 	}
 	part, err1 := strconv.Atoi(i)
 	parts, err2 := strconv.Atoi(n)
 	if !ok || err1 != nil || err2 != nil || parts < 1 || part < first || part >= first+parts {
-		return 0, 0, usageErrorf("%s: part %q of %q (give I/N with I from 1 to N)", from, i, n)
+		return 0, 0, usage.Errorf("%s: part %q of %q (give I/N with I from 1 to N)", from, i, n)
 	}
 	return part - first, parts, nil
 }
@@ -77,15 +79,15 @@ func (j *clusterJob) check() error {
 	number := strings.TrimRight(j.memory, "KMGT")
 	switch {
 	case !j.wanted() && j.submit:
-		return usageErrorf("--submit needs --slurm FILE or --kubernetes FILE")
+		return usage.Errorf("--submit needs --slurm FILE or --kubernetes FILE")
 	case !j.wanted():
 		return nil
 	case j.shards < 1 || j.shards > 100_000:
-		return usageErrorf("--shards %d: give 1 to 100000", j.shards)
+		return usage.Errorf("--shards %d: give 1 to 100000", j.shards)
 	case j.cores < 1 || j.retries < 0:
-		return usageErrorf("--cores and --retries: give 1 or more, and 0 or more")
+		return usage.Errorf("--cores and --retries: give 1 or more, and 0 or more")
 	case number == "" || strings.Trim(number, "0123456789") != "" || len(j.memory)-len(number) != 1:
-		return usageErrorf("--memory %q: give a number with K, M, G or T", j.memory)
+		return usage.Errorf("--memory %q: give a number with K, M, G or T", j.memory)
 	}
 	return nil
 }
@@ -163,7 +165,7 @@ func (a *app) writeJobs(ctx context.Context, o sweepOptions) error {
 		}
 	}
 	if inside, err := filepath.Rel(filepath.Dir(planPath), out); o.job.kubernetes != "" && !strings.HasPrefix(out, "s3://") && (err != nil || strings.HasPrefix(inside, "..")) {
-		return usageErrorf("-o %s: pods see the folder of the plan, %s, and s3:// only", o.out, filepath.Dir(planPath))
+		return usage.Errorf("-o %s: pods see the folder of the plan, %s, and s3:// only", o.out, filepath.Dir(planPath))
 	}
 	v := jobView{
 		Name: jobName(o.plan), Plan: planPath, Out: out, Folder: filepath.Dir(planPath), Shards: o.job.shards, Last: o.job.shards - 1,

@@ -19,6 +19,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/sweep"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
@@ -80,13 +81,13 @@ type bucketStore struct {
 func openBucket(ctx context.Context, name string, env func(string) string) (sweep.Store, error) {
 	bucket, prefix, _ := strings.Cut(name, "/")
 	if bucket == "" {
-		return nil, usageErrorf("s3://%s: give s3://BUCKET/PREFIX", name)
+		return nil, usage.Errorf("s3://%s: give s3://BUCKET/PREFIX", name)
 	}
 	endpoint, secure := "s3.amazonaws.com", true
 	if u := env("AWS_ENDPOINT_URL"); u != "" {
 		at, err := url.Parse(u)
 		if err != nil || at.Host == "" {
-			return nil, usageErrorf("AWS_ENDPOINT_URL: %q is no address (as https://HOST:PORT)", u)
+			return nil, usage.Errorf("AWS_ENDPOINT_URL: %q is no address (as https://HOST:PORT)", u)
 		}
 		endpoint, secure = at.Host, at.Scheme != "http"
 	}

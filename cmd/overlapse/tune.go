@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -50,7 +51,7 @@ and counted. If dispatch order varies between runs, the time is the mean over th
 	o.flags(c, "strategies to tune, with the settings to keep")
 	a.outsideFlag(c)
 	f := c.Flags()
-	choiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.IntVar(&o.top, "top", 5, "number of settings to list per strategy; 0: all")
 	whatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
@@ -164,7 +165,7 @@ func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
 	if o.strategy == "all" || len(names) == 0 {
 		return nil
 	}
-	return strategyError{Err: fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.path, strings.Join(names, "; "))}
+	return usage.NotRun{Err: fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.path, strings.Join(names, "; "))}
 }
 
 func tunedOf(sel []plan.Selection, found compare.Tuning, base trace.Time, top int) tunedStrategy {

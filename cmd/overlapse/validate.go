@@ -14,6 +14,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -67,7 +68,7 @@ first. --format csv or json also prints every row, with its set, on standard out
 	f := c.Flags()
 	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: that of the file")
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: that of each row")
-	choiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
 	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
 	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
 	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
@@ -139,7 +140,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 		return a.validateDataset(ctx, o, formatted)
 	}
 	if o.output != "" {
-		return usageErrorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
+		return usage.Errorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
 	}
 	rows, err := readRows(o.path)
 	if err != nil {
@@ -182,7 +183,7 @@ func (v *validated) write(a *app, format string) error {
 // checkLimit is an error if the median error is above a limit; 0 is none.
 func (v *validated) checkLimit(limit float64) error {
 	if all := v.Strategies["all"]; limit > 0 && (all.N == 0 || all.Median > limit) {
-		return thresholdError{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
+		return usage.Threshold{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
 	return nil
 }
@@ -191,7 +192,7 @@ func (v *validated) checkLimit(limit float64) error {
 // format is given.
 func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted bool) error {
 	if o.traces != "" {
-		return usageErrorf("--traces needs a file of rows (see overlapse validate --help)")
+		return usage.Errorf("--traces needs a file of rows (see overlapse validate --help)")
 	}
 	d, err := dataset.Open(o.path)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -54,7 +55,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 			o.path = a.input(args)
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
-				return usageErrorf("--at: %w (y shows the address of a view)", err)
+				return usage.Errorf("--at: %w (y shows the address of a view)", err)
 			}
 			if o.strategy == "" && at.Strategy != "" {
 				if err := c.Flags().Set("strategy", at.Strategy); err != nil {
@@ -177,7 +178,7 @@ func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
 		}
 	}
 	if len(views) == 0 {
-		return nil, unknownWord(fmt.Sprintf("%s: no strategy %q (available: %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names)
+		return nil, usage.Unknown(fmt.Sprintf("%s: no strategy %q (available: %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names)
 	}
 	return views, nil
 }

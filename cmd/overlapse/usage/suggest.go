@@ -1,4 +1,4 @@
-package main
+package usage
 
 import (
 	"errors"
@@ -22,22 +22,22 @@ type unknownError struct {
 
 func (e *unknownError) Error() string { return e.text }
 
-// choice checks that the value of a flag is one of the words.
-func choice(flag, value string, words ...string) error {
+// Choice checks that the value of a flag is one of the words.
+func Choice(flag, value string, words ...string) error {
 	if slices.Contains(words, value) {
 		return nil
 	}
-	return unknownWord(fmt.Sprintf("--%s %q is none of %s", flag, value, strings.Join(words, ", ")), value, words)
+	return Unknown(fmt.Sprintf("--%s %q is none of %s", flag, value, strings.Join(words, ", ")), value, words)
 }
 
-// choiceFlag adds a flag whose value is one of the words, and completes it.
-func choiceFlag(c *cobra.Command, to *string, name, initial, usage string, words ...string) {
+// ChoiceFlag adds a flag whose value is one of the words, and completes it.
+func ChoiceFlag(c *cobra.Command, to *string, name, initial, usage string, words ...string) {
 	*to = initial
 	c.Flags().Var(&choiceValue{to, name, words}, name, usage)
-	_ = c.RegisterFlagCompletionFunc(name, oneOf(words...)) // fails only for a missing flag
+	_ = c.RegisterFlagCompletionFunc(name, OneOf(words...)) // fails only for a missing flag
 }
 
-// choiceValue is the value of a choiceFlag.
+// choiceValue is the value of a ChoiceFlag.
 type choiceValue struct {
 	at    *string
 	flag  string
@@ -53,11 +53,11 @@ func (v *choiceValue) Type() string { return "string" }
 // Set implements pflag.Value.
 func (v *choiceValue) Set(s string) error {
 	*v.at = s
-	return choice(v.flag, s, v.words...)
+	return Choice(v.flag, s, v.words...)
 }
 
-// unknownCommand is the argument check of the root, whose arguments name no command.
-func unknownCommand(root *cobra.Command, args []string) error {
+// UnknownCommand is the argument check of the root, whose arguments name no command.
+func UnknownCommand(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -67,12 +67,12 @@ func unknownCommand(root *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return unknownWord(fmt.Sprintf("unknown command %q (commands: %s)", args[0], strings.Join(names, ", ")), args[0], names)
+	return Unknown(fmt.Sprintf("unknown command %q (commands: %s)", args[0], strings.Join(names, ", ")), args[0], names)
 }
 
-// flagError turns a wrong flag into a usage error.
-func flagError(c *cobra.Command, err error) error {
-	var wrong usageError // of a choiceFlag
+// FlagError turns a wrong flag into a usage error.
+func FlagError(c *cobra.Command, err error) error {
+	var wrong Error // of a ChoiceFlag
 	if errors.As(err, &wrong) {
 		return wrong
 	}
@@ -84,11 +84,11 @@ func flagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
 	}
 	path := strings.TrimSpace(strings.TrimPrefix(c.CommandPath(), c.Root().Name()))
-	return unknownWord(fmt.Sprintf("%v (see overlapse %s)", err, strings.TrimSpace(path+" --help")), typed, known)
+	return Unknown(fmt.Sprintf("%v (see overlapse %s)", err, strings.TrimSpace(path+" --help")), typed, known)
 }
 
-// suggest is the error's text, with the nearest known word if there is one.
-func suggest(err error) string {
+// Suggest is the error's text, with the nearest known word if there is one.
+func Suggest(err error) string {
 	typed, known := "", []string(nil)
 	var word *unknownError
 	var name *plan.UnknownError
@@ -159,13 +159,14 @@ func edits(a, b []rune) int {
 	return rows[len(a)][len(b)]
 }
 
-func oneOf(words ...string) cobra.CompletionFunc {
+// OneOf completes words.
+func OneOf(words ...string) cobra.CompletionFunc {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// unknownWord is a usageError about a word that is not among the known ones.
-func unknownWord(text, typed string, known []string) error {
-	return usageError{&unknownError{text, typed, known}}
+// Unknown is an Error about a word that is not among the known ones.
+func Unknown(text, typed string, known []string) error {
+	return Error{&unknownError{text, typed, known}}
 }
