@@ -141,7 +141,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if _, err := profile.Parse(bytes.NewReader(text.Bytes()), file); err != nil {
 		return fmt.Errorf("nothing written: the rows contradict each other or the base %s: %s", base.Profile, err.Error()) // not unwrapped: its positions are of what was not written
 	}
-	return a.files.writeFile(o.output, func(w io.Writer) error {
+	return a.files.Write(o.output, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})
@@ -251,7 +251,7 @@ func (a *app) plan(o replayFlags, output string) error {
 	a.notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.path, m.Name, assumed, m.Name)
 	write := func(w io.Writer) error { return writeRequests(w, requests) }
 	if output != "" {
-		return a.files.writeFile(output, write)
+		return a.files.Write(output, write)
 	}
 	return write(a.out)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -94,11 +95,11 @@ func here() environment {
 		temp: func() (string, error) {
 			f, err := os.CreateTemp("", "overlapse-*")
 			if err != nil {
-				return os.TempDir(), withoutPath(err)
+				return os.TempDir(), files.WithoutPath(err)
 			}
 			defer os.Remove(f.Name())
 			_, err = f.WriteString("overlapse doctor\n")
-			return os.TempDir(), withoutPath(errors.Join(err, f.Close()))
+			return os.TempDir(), files.WithoutPath(errors.Join(err, f.Close()))
 		},
 		charts: func() error {
 			if !html.HasECharts() {

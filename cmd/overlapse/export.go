@@ -110,7 +110,7 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 // writeOut writes a file, or standard output for "".
 func (a *app) writeOut(output string, write func(io.Writer) error) error {
 	if output != "" {
-		return a.files.writeFile(output, write)
+		return a.files.Write(output, write)
 	}
 	if err := write(a.data); err != nil {
 		return fmt.Errorf("standard output: %w", err)

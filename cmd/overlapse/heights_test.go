@@ -76,6 +76,7 @@ var folders = map[string]folder{
 	"samples/own-strategy": {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
+	"cmd/overlapse/files": {height: command},
 	"cmd/overlapse/text":  {height: command},
 	"cmd/overlapse/usage": {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse": {height: 20, spawns: true, uses: []string{

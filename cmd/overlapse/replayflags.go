@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -83,7 +84,7 @@ func withSettings(selection string) (string, error) {
 		}
 		f, err := os.Open(name)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w (a file of settings)", name, withoutPath(err))
+			return "", fmt.Errorf("%s: %w (a file of settings)", name, files.WithoutPath(err))
 		}
 		words[i], err = engines.ReadSettings(f, name)
 		f.Close()

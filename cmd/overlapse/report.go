@@ -45,7 +45,7 @@ func (a *app) writeReport(ctx context.Context, o replayFlags, output string) err
 	if err != nil {
 		return err
 	}
-	if err := a.files.writeFile(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
+	if err := a.files.Write(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
 		return err
 	}
 	if left := r.coarse(); left != "" {

@@ -86,7 +86,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 	if output == "" {
 		return write(a.out)
 	}
-	return a.files.writeFile(output, write)
+	return a.files.Write(output, write)
 }
 
 // selectClaims are the papers and the claims that words name; no words select all.

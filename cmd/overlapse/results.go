@@ -32,7 +32,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 		name  string
 		write func(io.Writer) error
 	}
-	files := []file{
+	list := []file{
 		{"result.json", func(w io.Writer) error { return writeJSON(w, r) }},
 		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
 		{"result.parquet", func(w io.Writer) error { return writeParquet(w, r.strategyRows()) }},
@@ -44,11 +44,11 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	}
 	for i, out := range r.ran() {
 		reasons := reasonsOf(out.Result, 0, 0)
-		files = append(files, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
+		list = append(list, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
 	}
-	bar := a.progress(len(files), "writing")
-	for _, f := range files {
-		if err := a.files.writeFile(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(interruptible{w, ctx}) }); err != nil {
+	bar := a.progress(len(list), "writing")
+	for _, f := range list {
+		if err := a.files.Write(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
 			return err
 		}
 		_ = bar.Add(1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -28,7 +29,7 @@ const (
 // it writes.
 type app struct {
 	reader
-	files files
+	files files.Set
 }
 
 // newApp is an app on a console.
@@ -61,7 +62,7 @@ func run(args []string, a *app) int {
 		return exitThreshold
 	}
 	var cannot usage.NotRun
-	if len(a.files.written) > 0 && !errors.As(err, &cannot) {
+	if len(a.files.Written) > 0 && !errors.As(err, &cannot) {
 		fmt.Fprintf(a.err, "overlapse: %v\n", &a.files)
 	}
 	return exitFailed
@@ -111,7 +112,7 @@ func (a *app) execute(ctx context.Context, root *cobra.Command) error {
 	case err := <-done:
 		return err
 	case <-time.After(grace):
-		a.files.close()
+		a.files.Close()
 		return ctx.Err()
 	}
 }

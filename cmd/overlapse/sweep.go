@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -244,7 +245,7 @@ func coreTime(seconds float64) string {
 func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 	in, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (a plan of a sweep)", path, withoutPath(err))
+		return nil, fmt.Errorf("%s: %w (a plan of a sweep)", path, files.WithoutPath(err))
 	}
 	defer in.Close()
 	p, err := sweep.Parse(in, path)

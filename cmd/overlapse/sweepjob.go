@@ -185,7 +185,7 @@ func (a *app) writeJobs(ctx context.Context, o sweepOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := a.files.writeFile(f.path, func(w io.Writer) error { return t.Execute(w, v) }); err != nil {
+		if err := a.files.Write(f.path, func(w io.Writer) error { return t.Execute(w, v) }); err != nil {
 			return err
 		}
 		start := append(f.start, f.path)

@@ -19,6 +19,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/sweep"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -35,7 +36,7 @@ func (a *app) sweepStore(ctx context.Context, name string) (sweep.Store, error) 
 
 // A folderStore is a folder, which the first write makes.
 type folderStore struct {
-	files *files
+	files *files.Set
 	path  string
 }
 
@@ -63,7 +64,7 @@ func (s folderStore) Write(name string, data []byte) error {
 	if err := os.MkdirAll(s.path, 0o777); err != nil {
 		return err
 	}
-	return s.files.writeFile(filepath.Join(s.path, name), func(w io.Writer) error {
+	return s.files.Write(filepath.Join(s.path, name), func(w io.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
@@ -157,12 +158,12 @@ var programVersion = sync.OnceValue(func() string {
 func fileDigest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, withoutPath(err))
+		return "", fmt.Errorf("%s: %w", path, files.WithoutPath(err))
 	}
 	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("%s: %w", path, withoutPath(err))
+		return "", fmt.Errorf("%s: %w", path, files.WithoutPath(err))
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/engines/sweep"
 )
 
@@ -94,7 +95,7 @@ func TestSweepBucket(t *testing.T) {
 	if err := sweep.Finished(s, finished); err != nil || len(finished) != 2 || finished["two"] != records[1] {
 		t.Fatalf("%v, %v", finished, err)
 	}
-	folder := folderStore{&files{}, t.TempDir()}
+	folder := folderStore{&files.Set{}, t.TempDir()}
 	if err := sweep.SaveBatch(folder, records); err != nil {
 		t.Fatal(err)
 	}

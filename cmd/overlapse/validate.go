@@ -14,6 +14,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
@@ -237,7 +238,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 		return err
 	}
 	if o.output != "" {
-		if err := a.files.writeFile(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+		if err := a.files.Write(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
 			return err
 		}
 	} else if !formatted {
@@ -256,7 +257,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 func readRows(path string) ([]dataset.Row, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, withoutPath(err))
+		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, files.WithoutPath(err))
 	}
 	defer f.Close()
 	return dataset.ReadRows(f, path)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/trace/snapshot"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -176,12 +177,12 @@ func (c viewCache) write(ctx context.Context, v *viewed) error {
 		return err
 	}
 	defer f.Close()
-	if err := c.app.files.temporary(f.Name()); err != nil {
+	if err := c.app.files.Temporary(f.Name()); err != nil {
 		os.Remove(f.Name())
 		return err
 	}
-	defer c.app.files.drop(f.Name())
-	out := bufio.NewWriterSize(untilDone{ctx, f}, 1<<20)
+	defer c.app.files.Drop(f.Name())
+	out := bufio.NewWriterSize(files.WhileRunning(ctx, f), 1<<20)
 	if err := snapshot.Write(out, c.key, v); err != nil {
 		return err
 	}
@@ -189,19 +190,6 @@ func (c viewCache) write(ctx context.Context, v *viewed) error {
 		return err
 	}
 	return os.Rename(f.Name(), c.path)
-}
-
-// An untilDone stops writing when the context ends.
-type untilDone struct {
-	ctx context.Context
-	out io.Writer
-}
-
-func (w untilDone) Write(b []byte) (int, error) {
-	if err := w.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return w.out.Write(b)
 }
 
 // trimCache removes the files that were not used for longest until the rest has so many bytes.

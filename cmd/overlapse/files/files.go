@@ -1,4 +1,5 @@
-package main
+// Package files writes files completely or not at all, also when the command is interrupted.
+package files
 
 import (
 	"bufio"
@@ -15,20 +16,20 @@ import (
 	"sync"
 )
 
-// files are the files that a command writes. A file is written under a temporary
+// Set are the files that a command writes. A file is written under a temporary
 // name in the same folder, and renamed when it is complete and on the disk.
-type files struct {
+type Set struct {
 	mu      sync.Mutex
 	part    []string // temporary files
-	written []string // complete files, in the order in which they were completed
+	Written []string // complete files, in the order in which they were completed
 	closed  bool     // the process is about to end: no file is completed any more
 }
 
 // errClosed is what completing a file returns when the process is about to end.
 var errClosed = errors.New("interrupted")
 
-// temporary records a temporary file.
-func (f *files) temporary(name string) error {
+// Temporary records a temporary file.
+func (f *Set) Temporary(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -39,29 +40,29 @@ func (f *files) temporary(name string) error {
 }
 
 // complete gives a temporary file its name.
-func (f *files) complete(temporary, target, name string) error {
+func (f *Set) complete(temporary, target, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		return errClosed
 	}
 	if err := os.Rename(temporary, target); err != nil {
-		return withoutPath(err)
+		return WithoutPath(err)
 	}
-	f.written = append(f.written, name)
+	f.Written = append(f.Written, name)
 	return nil
 }
 
-// drop removes a temporary file, if it is still there.
-func (f *files) drop(temporary string) {
+// Drop removes a temporary file, if it is still there.
+func (f *Set) Drop(temporary string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	os.Remove(temporary)
 	f.part = slices.DeleteFunc(f.part, func(s string) bool { return s == temporary })
 }
 
-// close removes incomplete files and prevents further completions.
-func (f *files) close() {
+// Close removes incomplete files and prevents further completions.
+func (f *Set) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
@@ -71,22 +72,22 @@ func (f *files) close() {
 }
 
 // String lists the files that were written.
-func (f *files) String() string {
+func (f *Set) String() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.written) == 0 {
+	if len(f.Written) == 0 {
 		return "nothing was written"
 	}
-	return "complete files: " + strings.Join(f.written, ", ") + "; nothing else was written"
+	return "complete files: " + strings.Join(f.Written, ", ") + "; nothing else was written"
 }
 
-// writeFile writes a file completely or not at all. Links are followed. An existing
+// Write writes a file completely or not at all. Links are followed. An existing
 // file keeps its mode; a new one has rw-rw-rw- less the umask. Files that are not
 // regular (a device, a pipe, a terminal) are written directly.
-func (f *files) writeFile(path string, write func(io.Writer) error) error {
+func (f *Set) Write(path string, write func(io.Writer) error) error {
 	target, info, err := follow(path)
 	if err != nil {
-		return fmt.Errorf("%s: %w", path, withoutPath(err))
+		return fmt.Errorf("%s: %w", path, WithoutPath(err))
 	}
 	switch {
 	case info == nil || info.Mode().IsRegular():
@@ -150,7 +151,7 @@ func (o opened) Mode() fs.FileMode { return o.FileInfo.Mode() | fs.ModeIrregular
 func writeInto(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
-		return withoutPath(err)
+		return WithoutPath(err)
 	}
 	defer f.Close()
 	w := bufio.NewWriterSize(f, 1<<16)
@@ -158,43 +159,43 @@ func writeInto(path string, write func(io.Writer) error) error {
 		return err
 	}
 	if err := w.Flush(); err != nil {
-		return withoutPath(err)
+		return WithoutPath(err)
 	}
-	return withoutPath(f.Close())
+	return WithoutPath(f.Close())
 }
 
 // replaceFile writes a temporary file and gives it the target's name.
-func (f *files) replaceFile(target, name string, old fs.FileInfo, write func(io.Writer) error) (err error) {
+func (f *Set) replaceFile(target, name string, old fs.FileInfo, write func(io.Writer) error) (err error) {
 	if old != nil { // a file that cannot be written must not be replaced
 		existing, err := os.OpenFile(target, os.O_WRONLY, 0)
 		if err != nil {
-			return withoutPath(err)
+			return WithoutPath(err)
 		}
 		existing.Close()
 	}
 	part, err := f.create(filepath.Dir(target))
 	if err != nil {
-		return withoutPath(err)
+		return WithoutPath(err)
 	}
-	defer f.drop(part.Name())
+	defer f.Drop(part.Name())
 	defer part.Close() // a second Close is harmless
 	w := bufio.NewWriterSize(part, 1<<16)
 	if err := write(w); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
-		return withoutPath(err)
+		return WithoutPath(err)
 	}
 	if old != nil {
 		if err := part.Chmod(old.Mode().Perm()); err != nil {
-			return withoutPath(err)
+			return WithoutPath(err)
 		}
 	}
 	if err := part.Sync(); err != nil {
-		return withoutPath(err)
+		return WithoutPath(err)
 	}
 	if err := part.Close(); err != nil {
-		return withoutPath(err)
+		return WithoutPath(err)
 	}
 	if err := f.complete(part.Name(), target, name); err != nil {
 		return err
@@ -207,7 +208,7 @@ func (f *files) replaceFile(target, name string, old fs.FileInfo, write func(io.
 }
 
 // create makes a temporary file with the mode that the umask allows.
-func (f *files) create(dir string) (*os.File, error) {
+func (f *Set) create(dir string) (*os.File, error) {
 	for {
 		name := filepath.Join(dir, fmt.Sprintf(".overlapse-%08x.tmp", rand.Uint32()))
 		part, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -217,7 +218,7 @@ func (f *files) create(dir string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := f.temporary(name); err != nil {
+		if err := f.Temporary(name); err != nil {
 			part.Close()
 			os.Remove(name)
 			return nil, err
@@ -226,8 +227,8 @@ func (f *files) create(dir string) (*os.File, error) {
 	}
 }
 
-// withoutPath drops a path that is known or temporary from an error.
-func withoutPath(err error) error {
+// WithoutPath drops a path that is known or temporary from an error.
+func WithoutPath(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {
 		return p.Err
@@ -239,8 +240,10 @@ func withoutPath(err error) error {
 	return err
 }
 
-// interruptible is a writer that fails once the context is done, so that a
-// long file is given up instead of finished.
+// WhileRunning is a writer that fails once the context is done, so that a long file is
+// given up instead of finished.
+func WhileRunning(ctx context.Context, w io.Writer) io.Writer { return interruptible{w, ctx} }
+
 type interruptible struct {
 	io.Writer
 	ctx context.Context //nolint:containedctx // a writer's method has no other way to see it

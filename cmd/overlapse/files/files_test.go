@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package files
 
 import (
 	"bytes"
@@ -16,7 +16,7 @@ func hello(w io.Writer) error { _, err := io.WriteString(w, "hello"); return err
 
 func write(t *testing.T, path string) {
 	t.Helper()
-	if err := new(files).writeFile(path, hello); err != nil {
+	if err := new(Set).Write(path, hello); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(path); err != nil || string(got) != "hello" {
@@ -28,17 +28,17 @@ func write(t *testing.T, path string) {
 func TestWriteFileWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.json")
-	a := new(files)
+	a := new(Set)
 	for _, write := range []func(io.Writer) error{
 		func(w io.Writer) error { _, _ = w.Write(bytes.Repeat([]byte("x"), 1<<20)); return os.ErrClosed },
-		func(w io.Writer) error { a.close(); return hello(w) }, // the process ends
+		func(w io.Writer) error { a.Close(); return hello(w) }, // the process ends
 		hello, // after that
 	} {
-		if err := a.writeFile(path, write); err == nil {
+		if err := a.Write(path, write); err == nil {
 			t.Error("no error")
 		}
-		if left := unfinished(t, dir); len(left) > 0 {
-			t.Errorf("left behind: %v", left)
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
 		}
 	}
 	if a.String() != "nothing was written" {
@@ -88,7 +88,7 @@ func TestWriteFileThroughLinks(t *testing.T) {
 	if err := os.Symlink("loop", filepath.Join(dir, "loop")); err != nil {
 		t.Fatal(err)
 	}
-	if err := new(files).writeFile(filepath.Join(dir, "loop"), hello); err == nil {
+	if err := new(Set).Write(filepath.Join(dir, "loop"), hello); err == nil {
 		t.Error("a loop of links was written")
 	}
 }
@@ -96,7 +96,7 @@ func TestWriteFileThroughLinks(t *testing.T) {
 // Devices and pipes are not replaced and get the bytes; a folder is rejected.
 func TestWriteFileInto(t *testing.T) {
 	dir := t.TempDir()
-	if err := new(files).writeFile("/dev/null", hello); err != nil {
+	if err := new(Set).Write("/dev/null", hello); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat("/dev/null"); err != nil || info.Mode()&os.ModeCharDevice == 0 {
@@ -111,7 +111,7 @@ func TestWriteFileInto(t *testing.T) {
 		b, _ := os.ReadFile(pipe)
 		got <- b
 	}()
-	if err := new(files).writeFile(pipe, hello); err != nil {
+	if err := new(Set).Write(pipe, hello); err != nil {
 		t.Error(err)
 	}
 	if b := <-got; string(b) != "hello" {
@@ -120,7 +120,7 @@ func TestWriteFileInto(t *testing.T) {
 	if info, _ := os.Stat(pipe); info.Mode()&os.ModeNamedPipe == 0 {
 		t.Error("the pipe was replaced")
 	}
-	if err := new(files).writeFile(dir, hello); err == nil {
+	if err := new(Set).Write(dir, hello); err == nil {
 		t.Error("a folder was written")
 	}
 }
@@ -134,7 +134,7 @@ func TestWriteFileForbidden(t *testing.T) {
 	if err := os.WriteFile(path, []byte("old"), 0o400); err != nil {
 		t.Fatal(err)
 	}
-	if err := new(files).writeFile(path, hello); !errors.Is(err, os.ErrPermission) {
+	if err := new(Set).Write(path, hello); !errors.Is(err, os.ErrPermission) {
 		t.Errorf("error %v", err)
 	}
 }
