@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"

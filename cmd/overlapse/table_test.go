@@ -19,7 +19,7 @@ func TestTablesFit(t *testing.T) {
 	}
 	printed := func(width int, wide bool) string {
 		var out bytes.Buffer
-		a := newApp(&console{out: &out, width: width, wide: wide})
+		a := &console{out: &out, width: width, wide: wide}
 		tab := a.table(headers...)
 		tab.AppendRow(row)
 		tab.AppendRow(table.Row{"bulk", "", "1 ms", "", 7, "", "名前 " + strings.Repeat("x", 300)})
