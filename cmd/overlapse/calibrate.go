@@ -121,7 +121,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "%d of %d rows read; base %s\n", res.Rows, len(rows), base.Profile)
+	fmt.Fprintf(a.Out, "%d of %d rows read; base %s\n", res.Rows, len(rows), base.Profile)
 	for _, file := range check {
 		if err := a.checkProfile(ctx, file, base, res.Machine); err != nil {
 			return err
@@ -199,7 +199,7 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		}
 		scores[i] = validate.Scores(checks)
 	}
-	t := a.section("error of predicted times over "+plain.Line(file)+", to which nothing was fitted: median, 90th percentile", "strategy", "rows", "base", "", "calibrated", "")
+	t := a.Section("error of predicted times over "+plain.Line(file)+", to which nothing was fitted: median, 90th percentile", "strategy", "rows", "base", "", "calibrated", "")
 	for i, s := range scores[1] {
 		b := scores[0][i]
 		t.AppendRow(table.Row{s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90)})
@@ -212,12 +212,12 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 func magnitude(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
 func (a *app) printCalibration(res calibrate.Result) {
-	t := a.section("parameters that are read together: mean error over left-out rows", "law", "rows", "base", "fit", "read as")
+	t := a.Section("parameters that are read together: mean error over left-out rows", "law", "rows", "base", "fit", "read as")
 	for _, c := range res.Choices {
 		t.AppendRow(table.Row{c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better")})
 	}
 	t.Render()
-	t = a.section("parameters", "parameter", "value", "rows", "error", "rule")
+	t = a.Section("parameters", "parameter", "value", "rows", "error", "rule")
 	for _, f := range res.Fits {
 		residual, rule := magnitude(f.Residual), f.Rule
 		switch {
@@ -248,12 +248,12 @@ func (a *app) plan(o replayFlags, output string) error {
 			assumed++
 		}
 	}
-	a.notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.path, m.Name, assumed, m.Name)
+	a.Notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.path, m.Name, assumed, m.Name)
 	write := func(w io.Writer) error { return writeRequests(w, requests) }
 	if output != "" {
 		return a.files.Write(output, write)
 	}
-	return write(a.out)
+	return write(a.Out)
 }
 
 func writeRequests(w io.Writer, requests []calibrate.Request) error {

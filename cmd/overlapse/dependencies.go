@@ -19,7 +19,7 @@ func (a *app) printDependencies(w *workload.Workload) {
 	if total == 0 {
 		return
 	}
-	t := a.section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges", "of these by stream order only", "more by reused memory", "longest chain", "of step")
+	t := a.Section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges", "of these by stream order only", "more by reused memory", "longest chain", "of step")
 	edges := 0
 	for _, n := range s.Edges {
 		edges += n
@@ -35,11 +35,11 @@ func (a *app) printDependencies(w *workload.Workload) {
 	t.Render()
 	for _, e := range w.Run.Ledger.Entries {
 		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
-			fmt.Fprintf(a.out, "note: %s: %s\n", plain.Line(e.File), plain.Line(e.Reason))
+			fmt.Fprintf(a.Out, "note: %s: %s\n", plain.Line(e.File), plain.Line(e.Reason))
 		}
 	}
 	if guessed := s.Operations["guessed"]; 2*guessed > total {
-		fmt.Fprintln(a.out, strings.Join([]string{
+		fmt.Fprintln(a.Out, strings.Join([]string{
 			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
 			"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
 			"export its trace to et/rank0.json, and keep the folder et beside these files.",

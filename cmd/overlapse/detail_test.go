@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -22,7 +23,7 @@ func TestStepResults(t *testing.T) {
 	}
 	size := func(o replayOptions) (bytesWritten int64, notes string) {
 		var out, stderr bytes.Buffer
-		a := newApp(&console{in: strings.NewReader(""), out: &out, err: &stderr})
+		a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
 		o.replayFlags, o.format, o.ranks = replayFlags{path: path, strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
@@ -52,7 +53,7 @@ func isDir(path string) bool {
 // Lanes of simulated runs have names, and replayed kernels have the grid of the captured ones.
 func TestShownRuns(t *testing.T) {
 	var out, stderr bytes.Buffer
-	a := newApp(&console{in: strings.NewReader(""), out: &out, err: &stderr})
+	a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
 	q := replayFlags{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
 	sel, w, m, err := prepare(&a.reader, q, engines.ParseSelection)
 	if err != nil {

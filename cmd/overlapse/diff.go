@@ -132,11 +132,11 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 }
 
 func (a *app) printDiff(d *difference, top int) {
-	fmt.Fprintf(a.out, "A %s: %s\nB %s: %s, %s\ntimes %s, means over ranks\n",
+	fmt.Fprintf(a.Out, "A %s: %s\nB %s: %s, %s\ntimes %s, means over ranks\n",
 		plain.Line(d.A.Name), text.Micros(d.A.Time), plain.Line(d.B.Name), text.Micros(d.B.Time), text.Percent(d.Change), d.unit())
 	for group := range d.groups() {
-		t := a.section("by "+plain.Line(group[0].Group), "", "A", "B", "B − A", "share of A")
-		a.atMost(t, len(group), top, func(k int) {
+		t := a.Section("by "+plain.Line(group[0].Group), "", "A", "B", "B − A", "share of A")
+		a.AtMost(t, len(group), top, func(k int) {
 			c := group[k]
 			t.AppendRow(table.Row{text.Shorten(layout.ShortName(c.Name), 60), text.Micros(c.A), text.Micros(c.B), signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
 		})

@@ -111,14 +111,14 @@ func here() environment {
 }
 
 func (a *app) doctor(ctx context.Context, s environment, format string) error {
-	done := a.waiting("asking nvidia-smi, rocm-smi and python3")
+	done := a.Waiting("asking nvidia-smi, rocm-smi and python3")
 	d := diagnosis{schemaVersion, version(), s.findings(ctx)}
 	done()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if format == "json" {
-		if err := writeJSON(a.out, d); err != nil {
+		if err := writeJSON(a.Out, d); err != nil {
 			return err
 		}
 	} else {
@@ -137,17 +137,17 @@ func (a *app) doctor(ctx context.Context, s environment, format string) error {
 }
 
 func (a *app) printDiagnosis(d *diagnosis) {
-	fmt.Fprintf(a.out, "overlapse %s\n\n", d.Version)
+	fmt.Fprintf(a.Out, "overlapse %s\n\n", d.Version)
 	missing := 0
 	for _, f := range d.Findings {
-		fmt.Fprintf(a.out, "%-8s %-12s %s: %s\n", f.Status, f.Check, plain.Line(f.Found), plain.Line(f.Means))
+		fmt.Fprintf(a.Out, "%-8s %-12s %s: %s\n", f.Status, f.Check, plain.Line(f.Found), plain.Line(f.Means))
 		if !f.ok() {
 			missing++
-			fmt.Fprintf(a.out, "%-8s %-12s to do: %s\n", "", "", plain.Line(f.Do))
+			fmt.Fprintf(a.Out, "%-8s %-12s to do: %s\n", "", "", plain.Line(f.Do))
 		}
 	}
 	if missing > 0 && !slices.ContainsFunc(d.Findings, func(f finding) bool { return f.Needed && !f.ok() }) {
-		fmt.Fprintf(a.out, "\nnothing that every command needs is missing\n")
+		fmt.Fprintf(a.Out, "\nnothing that every command needs is missing\n")
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 )
 
 // healthy are environment in which nothing is missing: four H200 in a terminal with all colours.
@@ -114,7 +116,7 @@ func TestDoctor(t *testing.T) {
 			s := healthy()
 			c.change(&s)
 			var out, stderr bytes.Buffer
-			a := newApp(&console{out: &out, err: &stderr})
+			a := newApp(&console.Console{Out: &out, Err: &stderr})
 			err := a.doctor(t.Context(), s, "table")
 			if (err == nil) != (c.code == exitOK) {
 				t.Errorf("error %v, want exit code %d", err, c.code)
@@ -128,7 +130,7 @@ func TestDoctor(t *testing.T) {
 				t.Error("has an escape sequence")
 			}
 			var jsonOut bytes.Buffer
-			a.out = &jsonOut
+			a.Out = &jsonOut
 			_ = a.doctor(t.Context(), s, "json")
 			var d diagnosis
 			if err := json.Unmarshal(jsonOut.Bytes(), &d); err != nil {

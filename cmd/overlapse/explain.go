@@ -25,7 +25,7 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 		return err
 	}
 	changes := explain.WhatIfs(&m)
-	bar := a.progress(len(changes)*len(r.outcomes), "replaying what-ifs")
+	bar := a.Progress(len(changes)*len(r.outcomes), "replaying what-ifs")
 	whatIf, err := explain.Under(r.workload, m, r.outcomes, changes, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
@@ -73,29 +73,29 @@ func (a *app) printExplanations(r *replayed) {
 		if e == nil {
 			continue
 		}
-		fmt.Fprintf(a.out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.Settings))
+		fmt.Fprintf(a.Out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.Settings))
 		if v := e.Versus; v != nil {
-			fmt.Fprintf(a.out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
+			fmt.Fprintf(a.Out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
 		unit := r.explainedUnit(e)
 		if e.Time == 0 {
-			fmt.Fprintf(a.out, "\n  ends before %s\n", unit)
+			fmt.Fprintf(a.Out, "\n  ends before %s\n", unit)
 			continue
 		}
-		fmt.Fprintf(a.out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
+		fmt.Fprintf(a.Out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
 		a.printPath(e)
 		if rank, ok := mainRank(e); ok {
-			fmt.Fprintf(a.out, "  what limits rank %d over time: %s\n", rank, strip(e, rank))
+			fmt.Fprintf(a.Out, "  what limits rank %d over time: %s\n", rank, strip(e, rank))
 		}
 		if len(e.Idle) > 0 {
-			fmt.Fprintf(a.out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
+			fmt.Fprintf(a.Out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
 		}
 		if len(e.WhatIf) > 0 {
 			var words []string
 			for _, x := range e.WhatIf {
 				words = append(words, x.Name+" "+text.Percent(x.Change))
 			}
-			fmt.Fprintf(a.out, "  what if: %s\n", strings.Join(words, "; "))
+			fmt.Fprintf(a.Out, "  what if: %s\n", strings.Join(words, "; "))
 		}
 	}
 }
@@ -103,13 +103,13 @@ func (a *app) printExplanations(r *replayed) {
 // printPath prints the links of a critical path, after a summary if there are many.
 func (a *app) printPath(e *explain.Explanation) {
 	if len(e.Path) > longPath {
-		fmt.Fprintf(a.out, "  mostly: %s\n", mostOf(e.Names, e.Time))
+		fmt.Fprintf(a.Out, "  mostly: %s\n", mostOf(e.Names, e.Time))
 	}
 	for _, l := range e.Path {
 		if l.After != "" {
-			fmt.Fprintf(a.out, "  %21s↳ %s\n", "", plain.Line(l.After))
+			fmt.Fprintf(a.Out, "  %21s↳ %s\n", "", plain.Line(l.After))
 		}
-		fmt.Fprintf(a.out, "  %11s %5.1f %%  %-10s %s: %s\n", text.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+		fmt.Fprintf(a.Out, "  %11s %5.1f %%  %-10s %s: %s\n", text.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
 			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
 	}
 }

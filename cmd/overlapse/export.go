@@ -112,7 +112,7 @@ func (a *app) writeOut(output string, write func(io.Writer) error) error {
 	if output != "" {
 		return a.files.Write(output, write)
 	}
-	if err := write(a.data); err != nil {
+	if err := write(a.Data); err != nil {
 		return fmt.Errorf("standard output: %w", err)
 	}
 	return nil

@@ -29,7 +29,7 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 	}
 	views, parts := shown.Views, shown.Parts
 	for _, note := range shown.Notes {
-		a.notef("%s", note)
+		a.Notef("%s", note)
 	}
 	if ranks := len(views[0].Run.Ranks); o.rank >= ranks {
 		return nil, usage.Errorf("--rank %d: the trace has ranks 0 to %d", o.rank, ranks-1)

@@ -76,6 +76,9 @@ var folders = map[string]folder{
 	"samples/own-strategy": {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
+	"cmd/overlapse/console": {height: command, spawns: true, uses: []string{
+		"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term",
+	}},
 	"cmd/overlapse/files": {height: command},
 	"cmd/overlapse/text":  {height: command},
 	"cmd/overlapse/usage": {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},

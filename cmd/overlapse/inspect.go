@@ -144,7 +144,7 @@ func (a *app) inspect(o inspectOptions) error {
 		for _, e := range run.Ledger.Entries {
 			r.Ledger = append(r.Ledger, ledgerEntry{e.Action.String(), e.File, e.Reason, e.Count, e.Unit, e.Positions})
 		}
-		return writeJSON(a.out, r)
+		return writeJSON(a.Out, r)
 	}
 	a.printSummary(s, run, &m)
 	a.printMetrics(run, &m, o)
@@ -163,31 +163,31 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run, m *overlap.Metric
 	if s.Estimated {
 		captured = fmt.Sprintf("%d ranks, none captured", s.World)
 	}
-	fmt.Fprintf(a.out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), text.Micros(run.End))
+	fmt.Fprintf(a.Out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), text.Micros(run.End))
 	if sum := m.Sum(); sum.Total > 0 {
 		part := func(t trace.Time) float64 { return 100 * float64(t) / float64(sum.Total) }
-		fmt.Fprintf(a.out, "time of the ranks: compute %.1f %%, exposed communication %.1f %%, exposed copies %.1f %%, idle %.1f %%",
+		fmt.Fprintf(a.Out, "time of the ranks: compute %.1f %%, exposed communication %.1f %%, exposed copies %.1f %%, idle %.1f %%",
 			part(sum.Compute), part(sum.Exposed), part(sum.ExposedCopy), part(sum.Idle))
 		if p, ok := sum.OverlapPercent(); ok {
-			fmt.Fprintf(a.out, "; %.1f %% of communication is overlapped", p)
+			fmt.Fprintf(a.Out, "; %.1f %% of communication is overlapped", p)
 		}
-		fmt.Fprintln(a.out)
+		fmt.Fprintln(a.Out)
 	}
 	pairs := 0
 	for _, p := range s.Pairs {
 		pairs += p.Count
 	}
-	fmt.Fprintf(a.out, "%s, %s of collectives, %s of %s, %s\n", text.Counted(len(s.Kernels), "kernel"), text.Counted(len(s.Collectives), "kind"),
+	fmt.Fprintf(a.Out, "%s, %s of collectives, %s of %s, %s\n", text.Counted(len(s.Kernels), "kernel"), text.Counted(len(s.Collectives), "kind"),
 		text.Counted(pairs, "pair"), text.Counted(len(s.Pairs), "kind"), text.Counted(len(s.Steps), "step"))
 	for _, n := range s.Notes {
-		fmt.Fprintf(a.out, "note: %s\n", plain.Line(n))
+		fmt.Fprintf(a.Out, "note: %s\n", plain.Line(n))
 	}
 }
 
 // printContents prints the tables of what the trace holds, at most top rows of each.
 func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
-	t := a.section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock alignment ±", "source")
-	a.atMost(t, len(s.Ranks), top, func(i int) {
+	t := a.Section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock alignment ±", "source")
+	a.AtMost(t, len(s.Ranks), top, func(i int) {
 		r, source := s.Ranks[i], s.Ranks[i].Source
 		if r.CopyOf != nil {
 			source = fmt.Sprintf("copy of rank %d", *r.CopyOf)
@@ -198,8 +198,8 @@ func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 	for _, k := range m.Kernels {
 		all += k.Total
 	}
-	t = a.section("kernels and copies", "kernel", "count", "total", "share", "median", "shape", "WGs", "tiles", "schedule")
-	a.atMost(t, len(s.Kernels), top, func(i int) {
+	t = a.Section("kernels and copies", "kernel", "count", "total", "share", "median", "shape", "WGs", "tiles", "schedule")
+	a.AtMost(t, len(s.Kernels), top, func(i int) {
 		k, tiles := s.Kernels[i], ""
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
@@ -207,15 +207,15 @@ func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 		t.AppendRow(table.Row{text.Shorten(layout.ShortName(k.Name), 50), k.Count, text.Micros(k.TotalNs), text.ShareOf(k.TotalNs, all), text.Micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
 	})
 	if len(s.Collectives) > 0 {
-		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
-		a.atMost(t, len(s.Collectives), top, func(i int) {
+		t = a.Section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
+		a.AtMost(t, len(s.Collectives), top, func(i int) {
 			c := s.Collectives[i]
 			t.AppendRow(table.Row{c.Op, sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String()), c.Group, c.Ranks, c.Channels, c.Count, text.Micros(c.TransferNs), text.Micros(c.SkewNs), text.Micros(c.MaxSkewNs)})
 		})
 	}
 	if len(s.Pairs) > 0 {
-		t = a.section("pairs (numbers for --pair)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
-		a.atMost(t, len(s.Pairs), top, func(i int) {
+		t = a.Section("pairs (numbers for --pair)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
+		a.AtMost(t, len(s.Pairs), top, func(i int) {
 			p := s.Pairs[i]
 			t.AppendRow(table.Row{
 				p.Number, p.Direction, text.Shorten(layout.ShortName(p.First), 28), text.Shorten(layout.ShortName(p.Second), 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
@@ -224,8 +224,8 @@ func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
 		})
 	}
 	if len(s.Steps) > 0 {
-		t = a.section("steps", "step", "operations", "from", "median over ranks")
-		a.atMost(t, len(s.Steps), top, func(i int) {
+		t = a.Section("steps", "step", "operations", "from", "median over ranks")
+		a.AtMost(t, len(s.Steps), top, func(i int) {
 			st := s.Steps[i]
 			t.AppendRow(table.Row{st.Name, st.Ops, text.Micros(st.StartNs), text.Micros(st.MedianNs)})
 		})
@@ -242,13 +242,13 @@ func sizeOrUnknown(bytes int64, moves bool) string {
 
 func (a *app) printLedger(run *trace.Run, all bool) {
 	l := &run.Ledger
-	fmt.Fprintf(a.out, "\nledger: %d events skipped, %d repaired, %d noted", l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted))
+	fmt.Fprintf(a.Out, "\nledger: %d events skipped, %d repaired, %d noted", l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted))
 	if !all {
-		fmt.Fprintln(a.out, " (--ledger lists them)")
+		fmt.Fprintln(a.Out, " (--ledger lists them)")
 		return
 	}
-	fmt.Fprintln(a.out)
-	t := a.table("action", "count", "reason", "file", "first at")
+	fmt.Fprintln(a.Out)
+	t := a.Table("action", "count", "reason", "file", "first at")
 	for _, e := range l.Entries {
 		var at []string
 		for i, p := range e.Positions {
@@ -275,8 +275,8 @@ func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, o inspectOptions)
 		title += ", as defined by " + compat
 		parts = overlap.Compat(run, overlap.Tool(compat))
 	}
-	t := a.section(title, "rank", "total", "overlap", "exposed", "exposed %", "idle", "idle %", "compute", "communication", "overlapped", "exposed copies", "idle: waiting for")
-	a.atMost(t, len(parts), o.top, func(i int) {
+	t := a.Section(title, "rank", "total", "overlap", "exposed", "exposed %", "idle", "idle %", "compute", "communication", "overlapped", "exposed copies", "idle: waiting for")
+	a.AtMost(t, len(parts), o.top, func(i int) {
 		b, percent := parts[i], "-"
 		if p, ok := b.OverlapPercent(); ok {
 			percent = fmt.Sprintf("%.2f %%", p)
@@ -302,12 +302,12 @@ func idleWaits(c overlap.Causes) string {
 
 // explainMetrics prints the definition of every figure.
 func (a *app) explainMetrics(compat string) {
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 	for _, d := range overlap.Explain() {
-		fmt.Fprintf(a.out, "%s: %s\n", d.Term, d.Meaning)
+		fmt.Fprintf(a.Out, "%s: %s\n", d.Term, d.Meaning)
 	}
 	if compat != "" {
-		fmt.Fprintf(a.out, "%s: %s\n", compat, overlap.Tool(compat).Definition())
+		fmt.Fprintf(a.Out, "%s: %s\n", compat, overlap.Tool(compat).Definition())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -22,7 +23,7 @@ import (
 
 // A reader reads traces, workload files and machines as the flags of every command say.
 type reader struct {
-	*console
+	*console.Console
 	limit   int64               // MiB to read of all files; 0: the default
 	skipBad bool                // skip files of a run that cannot be read
 	inputs  map[string][]string // paths of a trace that was given as several paths, by its name
@@ -38,7 +39,7 @@ func (a *reader) open(path, machineName string) (*trace.Run, error) {
 	}
 	var run *trace.Run
 	var err error
-	defer a.waiting("reading " + text.Shorten(path, 60))()
+	defer a.Waiting("reading " + text.Shorten(path, 60))()
 	if paths := a.inputs[path]; paths != nil {
 		run, err = format.OpenAll(paths, path, a.reading())
 	} else {
@@ -64,9 +65,9 @@ func (a *reader) input(paths []string) string {
 // reading is the options of the readers from the flags.
 func (a *reader) reading() format.Options {
 	const most = 1 << 40 // MiB
-	o := format.Options{Stdin: a.in, Limit: max(0, min(a.limit, most)) << 20}
+	o := format.Options{Stdin: a.In, Limit: max(0, min(a.limit, most)) << 20}
 	if a.skipBad {
-		o.SkipBad = func(err error) { a.notef("skipped: %v", err) }
+		o.SkipBad = func(err error) { a.Notef("skipped: %v", err) }
 	}
 	return o
 }
@@ -92,7 +93,7 @@ func (a *reader) one(path, machineName string) (*trace.Run, error) {
 		return nil, err
 	}
 	named, n, of := trace.NameGraphs(run, outside)
-	a.notef("%d of %d kernels of captured graphs take operators and sizes from %s", n, of, a.outside)
+	a.Notef("%d of %d kernels of captured graphs take operators and sizes from %s", n, of, a.outside)
 	return named, nil
 }
 
@@ -120,7 +121,7 @@ func (a *reader) subject(path, machineName string, o workload.Options) (*workloa
 	if err == nil {
 		if note := workload.GuessSizes(w, &m); note != "" {
 			w.Notes = append(w.Notes, note)
-			a.notef("%s", note)
+			a.Notef("%s", note)
 		}
 	}
 	return w, m, err
@@ -176,7 +177,7 @@ func (a *reader) workload(run *trace.Run, path string, o workload.Options) (*wor
 		return nil, fmt.Errorf("%s: no GPU kernel or copy among its %d events (record GPU activity too: ProfilerActivity.CUDA, or rocprofv3 --kernel-trace)", path, len(run.Spans))
 	}
 	for _, n := range w.Notes {
-		a.notef("%s", n)
+		a.Notef("%s", n)
 	}
 	return w, nil
 }

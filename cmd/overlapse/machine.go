@@ -38,7 +38,7 @@ func (a *reader) machineNamed(name string, gpus int) (machine.Machine, error) {
 // noteNetwork says if the network between a machine's nodes is assumed.
 func (a *reader) noteNetwork(m *machine.Machine) {
 	if m.AssumedNetwork() {
-		a.notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
+		a.Notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
 			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
 	}
 }
@@ -72,7 +72,7 @@ func (a *reader) machineFor(name string, w *workload.Workload) (machine.Machine,
 	}
 	m, err := a.machineNamed(name, w.World)
 	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
-		a.notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
+		a.Notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
 	}
 	return m, err
 }
@@ -104,13 +104,13 @@ func (a *reader) suggested(device trace.Device, ranks int) (machine.Machine, err
 	}
 	m, err := a.machineNamed(machine.NameOf(name, max(1, ranks)), 0)
 	if err == nil {
-		a.notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, cmp.Or(quoted(device.Name), properties(device)))
+		a.Notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, cmp.Or(quoted(device.Name), properties(device)))
 		if others := slices.DeleteFunc(alike, func(x string) bool { return x == name }); len(others) > 0 && strings.HasPrefix(device.Name, "gfx") {
-			a.notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
+			a.Notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
 		}
 	}
 	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
-		a.notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
+		a.Notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
 	}
 	return m, err
 }

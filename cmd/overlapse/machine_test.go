@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -14,7 +15,7 @@ import (
 
 // What a trace's device selects, --machine accepts under the name that is printed.
 func TestSelectedMachinesAreAccepted(t *testing.T) {
-	a := newApp(&console{out: io.Discard, err: io.Discard, quiet: true})
+	a := newApp(&console.Console{Out: io.Discard, Err: io.Discard, Quiet: true})
 	for _, name := range profile.Names() {
 		base, err := profile.Load(name)
 		if err != nil {
@@ -73,7 +74,7 @@ func TestSuggestionsByProperties(t *testing.T) {
 		{trace.Device{Name: "Other GPU"}, "", `device "Other GPU": give --machine (one of a100, `},
 	} {
 		var notes strings.Builder
-		a := newApp(&console{out: io.Discard, err: &notes})
+		a := newApp(&console.Console{Out: io.Discard, Err: &notes})
 		m, err := a.suggested(c.d, 8)
 		if err != nil {
 			notes.WriteString(err.Error())

@@ -13,13 +13,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 )
 
 // printed is what a command prints.
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	if code := run(append(args, "-q"), newApp(&console{in: strings.NewReader(""), out: &out, data: &out, err: &stderr})); code != exitOK {
+	if code := run(append(args, "-q"), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})); code != exitOK {
 		t.Fatalf("%q: exit %d: %s", args, code, stderr.String())
 	}
 	return out.Bytes()

@@ -42,7 +42,7 @@ type pairTime struct {
 // comparePairs adds the rows by kind of pair, and the row of the best mix.
 func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Exact })
-	bar := a.progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
+	bar := a.Progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
 	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
@@ -74,12 +74,12 @@ func (a *app) printPairs(r *replayed) {
 	if len(r.PairKinds) == 0 {
 		return
 	}
-	fmt.Fprintf(a.out, "\nchange of the iteration with the strategy applied to one kind of pair only\n")
+	fmt.Fprintf(a.Out, "\nchange of the iteration with the strategy applied to one kind of pair only\n")
 	header := []string{"pair", "kernels", "size", "count"}
 	for _, s := range r.PairKinds[0].Strategies {
 		header = append(header, strings.TrimSpace(s.Strategy+" "+s.Settings))
 	}
-	t := a.table(append(header, "best")...)
+	t := a.Table(append(header, "best")...)
 	for _, p := range r.PairKinds {
 		row := table.Row{p.Number, text.Shorten(p.First, 22) + " → " + text.Shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
 		for _, s := range p.Strategies {

@@ -21,28 +21,28 @@ import (
 func (a *app) printApproximation(r *replayed) {
 	for _, row := range r.Rows {
 		if x := row.Approximation; x != nil {
-			fmt.Fprintf(a.out, "\n%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late\n",
+			fmt.Fprintf(a.Out, "\n%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late\n",
 				row.Strategy, x.Paths, 100*x.Error)
 		}
 	}
 }
 
 func (a *app) printReplay(r *replayed) {
-	fmt.Fprintf(a.out, "%s on %s: %d ranks, %s of %s; times %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, text.Counted(r.Pairs, "pair"), text.Counted(len(r.workload.PairKinds()), "kind"), r.unit())
+	fmt.Fprintf(a.Out, "%s on %s: %d ranks, %s of %s; times %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, text.Counted(r.Pairs, "pair"), text.Counted(len(r.workload.PairKinds()), "kind"), r.unit())
 	if r.Clock != "" {
-		fmt.Fprintf(a.out, "all times, including the captured schedule's, are at clock %s\n", r.Clock)
+		fmt.Fprintf(a.Out, "all times, including the captured schedule's, are at clock %s\n", r.Clock)
 	}
 	if r.Estimated != "" {
-		fmt.Fprintln(a.out, plain.Line(r.Estimated))
+		fmt.Fprintln(a.Out, plain.Line(r.Estimated))
 	}
 	switch {
 	case r.Unprofiled && r.Rescaled != nil: // what was captured is another job's time
-		fmt.Fprintln(a.out, "all times are without the profiler (--profiled)")
+		fmt.Fprintln(a.Out, "all times are without the profiler (--profiled)")
 	case r.Unprofiled && text.Micros(trace.Time(r.Measured)) != text.Micros(trace.Time(r.base)):
-		fmt.Fprintf(a.out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", text.Micros(trace.Time(r.Measured)))
+		fmt.Fprintf(a.Out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", text.Micros(trace.Time(r.Measured)))
 	}
-	fmt.Fprintln(a.out)
-	t := a.table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
+	fmt.Fprintln(a.Out)
+	t := a.Table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
 	for _, row := range r.Rows {
 		if !row.Applies {
 			t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", row.reason()})
@@ -60,11 +60,11 @@ func (a *app) printReplay(r *replayed) {
 	a.printConfidence(r)
 	a.printIsolation(r.Isolation)
 	res := r.Residual
-	fmt.Fprintf(a.out, "\nself-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(res.Worst), res.Ops)
+	fmt.Fprintf(a.Out, "\nself-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
-		fmt.Fprintf(a.out, " (%s, %.2f %%)", plain.Line(text.Shorten(res.WorstOp, 40)), res.WorstPct)
+		fmt.Fprintf(a.Out, " (%s, %.2f %%)", plain.Line(text.Shorten(res.WorstOp, 40)), res.WorstPct)
 	}
-	fmt.Fprintf(a.out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), text.Micros(trace.Time(r.Measured)))
+	fmt.Fprintf(a.Out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), text.Micros(trace.Time(r.Measured)))
 }
 
 // hasBands reports whether the bands hold for the machine.
@@ -103,15 +103,15 @@ func writeCSV(w io.Writer, r *replayed) error {
 func (a *app) printVerdict(v verdict.Verdict) {
 	for i, sentence := range v.Sentences {
 		if i == 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
-		fmt.Fprintln(a.out, plain.Line(sentence))
+		fmt.Fprintln(a.Out, plain.Line(sentence))
 	}
 	for i, b := range v.Below {
 		if i == 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
-		fmt.Fprintln(a.out, plain.Line(belowIdeal(b)))
+		fmt.Fprintln(a.Out, plain.Line(belowIdeal(b)))
 	}
 }
 
@@ -125,12 +125,12 @@ func (a *app) printIsolation(i *workload.Isolation) {
 	switch {
 	case i == nil || i.Disturbed == 0:
 	case i.Why != "":
-		fmt.Fprintf(a.out, "\n%d of %d operations ran concurrently with others in the capture; their isolated times are unknown: %s\n", i.Disturbed, i.Operations, plain.Line(i.Why))
+		fmt.Fprintf(a.Out, "\n%d of %d operations ran concurrently with others in the capture; their isolated times are unknown: %s\n", i.Disturbed, i.Operations, plain.Line(i.Why))
 	default:
-		fmt.Fprintf(a.out, "\n%d of %d operations ran concurrently with others in the capture: isolated, their compute takes %.0f %% less time and their collectives %.0f %% less\n",
+		fmt.Fprintf(a.Out, "\n%d of %d operations ran concurrently with others in the capture: isolated, their compute takes %.0f %% less time and their collectives %.0f %% less\n",
 			i.Disturbed, i.Operations, 100*(1-1/max(1, i.Compute)), 100*(1-1/max(1, i.Collective)))
 		if i.Checked > 0 {
-			fmt.Fprintf(a.out, "self-check: for %d of them other instances show the isolated time; simulated with interference, they differ from their captured times by %.1f %% in the median and %.1f %% at the 90th percentile\n",
+			fmt.Fprintf(a.Out, "self-check: for %d of them other instances show the isolated time; simulated with interference, they differ from their captured times by %.1f %% in the median and %.1f %% at the 90th percentile\n",
 				i.Checked, 100*i.Median, 100*i.P90)
 		}
 	}
@@ -171,9 +171,9 @@ func (a *app) printConfidence(r *replayed) {
 	}
 	for i, line := range text {
 		if i == 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
-		fmt.Fprintln(a.out, line)
+		fmt.Fprintln(a.Out, line)
 	}
 }
 
@@ -207,7 +207,7 @@ func (a *app) printRescaled(r *workload.Rescaling) {
 	if r == nil {
 		return
 	}
-	t := a.section(plain.Line(rescaledText(r)), "scaled by", "operations", "captured", "scaled", "change")
+	t := a.Section(plain.Line(rescaledText(r)), "scaled by", "operations", "captured", "scaled", "change")
 	for _, p := range r.Parts {
 		if r.Same && p.Is == p.Was {
 			continue

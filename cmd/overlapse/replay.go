@@ -156,13 +156,13 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m ma
 func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf) error {
 	switch o.format {
 	case "json":
-		return writeJSON(a.out, r)
+		return writeJSON(a.Out, r)
 	case "csv":
-		return writeCSV(a.out, r)
+		return writeCSV(a.Out, r)
 	case "parquet":
-		return writeParquet(a.data, r.strategyRows())
+		return writeParquet(a.Data, r.strategyRows())
 	case "markdown":
-		return writeMarkdown(a.out, r)
+		return writeMarkdown(a.Out, r)
 	}
 	a.printReplay(r)
 	a.printWhatIf(r, altered)

@@ -89,7 +89,7 @@ type replayRow struct {
 // compare replays the selections, and always the captured schedule: if it is not
 // selected, only its times are needed.
 func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*replayed, error) {
-	bar := a.progress(len(sel), "replaying")
+	bar := a.Progress(len(sel), "replaying")
 	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	var base compare.Outcome

@@ -49,8 +49,8 @@ func (a *app) writeReport(ctx context.Context, o replayFlags, output string) err
 		return err
 	}
 	if left := r.coarse(); left != "" {
-		a.notef("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
+		a.Notef("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
 	}
-	a.notef("wrote %s", output)
+	a.Notef("wrote %s", output)
 	return o.failedError(r.outcomes)
 }

@@ -58,10 +58,10 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		if err != nil {
 			return err
 		}
-		a.notef("on %s: the published numbers are of other machines", m.Profile)
+		a.Notef("on %s: the published numbers are of other machines", m.Profile)
 		on = &m
 	}
-	bar := a.progress(1, "replaying")
+	bar := a.Progress(1, "replaying")
 	results, err := reproduce.Run(papers, only, on, stopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	switch {
@@ -84,7 +84,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		return nil
 	}
 	if output == "" {
-		return write(a.out)
+		return write(a.Out)
 	}
 	return a.files.Write(output, write)
 }
@@ -112,7 +112,7 @@ func selectClaims(words []string) (papers []reproduce.Paper, only func(string) b
 
 // printClaims prints a row for each claim, and the numbers of claims by status.
 func (a *app) printClaims(w io.Writer, results []reproduce.ClaimResult) {
-	t := a.table("claim", "status", "within", "same sign", "says", "cause or reason")
+	t := a.Table("claim", "status", "within", "same sign", "says", "cause or reason")
 	counts := map[reproduce.Status]int{}
 	var points, within, signed, signs int
 	for _, r := range results {
@@ -140,7 +140,7 @@ func (a *app) printClaims(w io.Writer, results []reproduce.ClaimResult) {
 
 // printPoints prints a row for each published number.
 func (a *app) printPoints(w io.Writer, results []reproduce.ClaimResult) {
-	t := a.table("claim", "point", "as", "published", "replayed", "within", "same sign")
+	t := a.Table("claim", "point", "as", "published", "replayed", "within", "same sign")
 	for _, r := range results {
 		for _, p := range r.Points {
 			here, in, same := p.As.Format(p.Here), yes(p.Within), yes(p.SameSign)

@@ -33,7 +33,7 @@ func (a *reader) rescaled(f replayFlags, w *workload.Workload, m machine.Machine
 			return nil, m, usage.Errorf("--ranks %s: %w", f.ranks, err)
 		}
 		if z.Ranks == z.Was && f.retarget == "" {
-			a.notef("--ranks %s: as many as captured", f.ranks)
+			a.Notef("--ranks %s: as many as captured", f.ranks)
 			return w, m, nil
 		}
 		if lifted, err = workload.Lift(run, f.lift); err != nil {
@@ -48,7 +48,7 @@ func (a *reader) rescaled(f replayFlags, w *workload.Workload, m machine.Machine
 	if resized == nil {
 		scaled := retarget.To(w, m, to)
 		if scaled.Rescaled.Same {
-			a.notef("--retarget %s changes no duration: the trace was captured on %s", f.retarget, m.Name)
+			a.Notef("--retarget %s changes no duration: the trace was captured on %s", f.retarget, m.Name)
 			return w, to, nil
 		}
 		return scaled, to, nil

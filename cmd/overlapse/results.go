@@ -47,7 +47,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 		reasons := reasonsOf(out.Result, 0, 0)
 		list = append(list, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
 	}
-	bar := a.progress(len(list), "writing")
+	bar := a.Progress(len(list), "writing")
 	for _, f := range list {
 		if err := a.files.Write(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
 			return err
@@ -56,9 +56,9 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	}
 	_ = bar.Finish()
 	if left := r.coarse(); left != "" {
-		a.notef("%s", left)
+		a.Notef("%s", left)
 	}
-	a.notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", text.Counted(len(runs), "profile"), dir)
+	a.Notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", text.Counted(len(runs), "profile"), dir)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -33,7 +34,7 @@ type app struct {
 }
 
 // newApp is an app on a console.
-func newApp(c *console) *app { return &app{reader: reader{console: c}} }
+func newApp(c *console.Console) *app { return &app{reader: reader{Console: c}} }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
@@ -49,21 +50,21 @@ func run(args []string, a *app) int {
 	var threshold usage.Threshold
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintf(a.err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
+		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return exitFailed
 	case errors.As(err, &wrong):
-		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(usage.Suggest(err)))
+		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(usage.Suggest(err)))
 		return exitUsage
 	}
 	for _, line := range errorLines(err) {
-		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(line))
+		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(line))
 	}
 	if errors.As(err, &threshold) {
 		return exitThreshold
 	}
 	var cannot usage.NotRun
 	if len(a.files.Written) > 0 && !errors.As(err, &cannot) {
-		fmt.Fprintf(a.err, "overlapse: %v\n", &a.files)
+		fmt.Fprintf(a.Err, "overlapse: %v\n", &a.files)
 	}
 	return exitFailed
 }
@@ -133,13 +134,13 @@ Results go to standard output, everything else to standard error.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress and no notes on standard error")
 	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
 	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
-	root.PersistentFlags().BoolVar(&a.wide, "wide", false, "print every column of tables in full, wider than the terminal")
+	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
@@ -200,7 +201,7 @@ func tracePaths(c *cobra.Command, args []string) error {
 
 // binary is an error if standard output is a terminal and the format is none of text.
 func (a *app) binary(format, cure string) error {
-	if a.width == 0 || format != "pprof" && format != "parquet" {
+	if a.Width == 0 || format != "pprof" && format != "parquet" {
 		return nil
 	}
 	return usage.Errorf("%s is binary: %s", format, cure)

@@ -17,7 +17,7 @@ import (
 
 // spread replays every strategy under n seeds.
 func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
-	bar := a.progress(len(sel)*n, "replaying with other random seeds")
+	bar := a.Progress(len(sel)*n, "replaying with other random seeds")
 	found, err := compare.Spreads(r.workload, m, sel, r.scenario, n, stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
@@ -39,7 +39,7 @@ func (a *app) printSpreads(r *replayed) {
 	if !slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Seeds != nil }) {
 		return
 	}
-	t := a.section("with other random seeds (dispatch order, arrival of ranks)", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
+	t := a.Section("with other random seeds (dispatch order, arrival of ranks)", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
 	for _, row := range r.Rows {
 		if s := row.Seeds; s != nil {
 			t.AppendRow(table.Row{row.Strategy, row.Settings, len(s.Times), text.Micros(s.Fastest()), text.Micros(s.Median()), text.Micros(s.Slowest()), modesOf(s)})

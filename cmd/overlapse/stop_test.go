@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 )
 
 // patient is a context that is cancelled after a number of checks.
@@ -28,7 +30,7 @@ func (p patient) Err() error {
 func TestInterruptedReplay(t *testing.T) {
 	for _, after := range []int64{0, 1, 5, 20} { // questions whether to stop: one each 256 instants, and one a write
 		var out, stderr bytes.Buffer
-		a := newApp(&console{in: strings.NewReader(""), out: &out, err: &stderr})
+		a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
 		left := new(atomic.Int64)
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
@@ -49,7 +51,7 @@ func TestInterruptedReplay(t *testing.T) {
 func TestInterruptedWrite(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	a := newApp(&console{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}, quiet: true})
+	a := newApp(&console.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Quiet: true})
 	cancel()
 	if err := a.writeResults(ctx, dir, &replayed{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)

@@ -27,12 +27,12 @@ func (a *app) strategiesCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case format == "json":
-				return writeJSON(a.out, strategiesOf(shown))
+				return writeJSON(a.Out, strategiesOf(shown))
 			case len(args) == 1:
 				a.explainStrategy(shown[0])
 				return nil
 			}
-			t := a.table("strategy", "from", "what it does")
+			t := a.Table("strategy", "from", "what it does")
 			for _, e := range engines.All() {
 				t.AppendRow(table.Row{e.Name, e.From, e.Summary})
 			}
@@ -91,19 +91,19 @@ func strategiesOf(all []plan.Strategy) []strategyDoc {
 
 // explainStrategy prints what a strategy does, and its parameters.
 func (a *app) explainStrategy(e plan.Strategy) {
-	fmt.Fprintf(a.out, "%s: %s\n", e.Name, e.Summary)
+	fmt.Fprintf(a.Out, "%s: %s\n", e.Name, e.Summary)
 	if e.From != "" {
-		fmt.Fprintf(a.out, "from: %s\n", e.From)
+		fmt.Fprintf(a.Out, "from: %s\n", e.From)
 	}
-	fmt.Fprintf(a.out, "\n%s\n", text.WrapSoft(e.Detail, 78))
+	fmt.Fprintf(a.Out, "\n%s\n", text.WrapSoft(e.Detail, 78))
 	for i, p := range e.Params {
 		if i == 0 {
-			fmt.Fprintln(a.out, "\nparameters:")
+			fmt.Fprintln(a.Out, "\nparameters:")
 		}
 		doc := p.Doc
 		if p.Choices != nil {
 			doc += " (" + strings.Join(p.Choices, ", ") + ")"
 		}
-		fmt.Fprintf(a.out, "  %-10s %s; default %s\n", p.Name, doc, p.Default)
+		fmt.Fprintf(a.Out, "  %-10s %s; default %s\n", p.Name, doc, p.Default)
 	}
 }

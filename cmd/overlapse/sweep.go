@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -161,7 +162,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return nil
 	}
 	if parts > 1 {
-		a.notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, text.Counted(len(mine), "cell"), plain.Line(o.out))
+		a.Notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, text.Counted(len(mine), "cell"), plain.Line(o.out))
 		return nil
 	}
 	finished = map[string]sweep.Record{}
@@ -199,10 +200,10 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 		},
 	}
 	sample := sweep.Sample(left, sampled)
-	a.notef("%s: %s of %s; %d finished before", plain.Line(o.plan), text.Counted(len(mine), "cell"), text.Counted(len(axes.Groups()), "workload"), len(mine)-len(left))
-	steps := a.progress(len(left), "replaying")
+	a.Notef("%s: %s of %s; %d finished before", plain.Line(o.plan), text.Counted(len(mine), "cell"), text.Counted(len(axes.Groups()), "workload"), len(mine)-len(left))
+	steps := a.Progress(len(left), "replaying")
 	if o.dry {
-		steps = a.progress(len(sample), "estimating")
+		steps = a.Progress(len(sample), "estimating")
 	}
 	bar = steps
 	if err := r.Run(sample); err != nil {
@@ -213,7 +214,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 		seconds += finished[c.ID].Seconds
 	}
 	rest := len(left) - len(sample)
-	a.notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", text.Counted(rest, "cell"),
+	a.Notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", text.Counted(rest, "cell"),
 		coreTime(seconds/float64(len(sample))*float64(rest)), len(sample), seconds/float64(len(sample)))
 	if o.dry {
 		_ = steps.Finish()
@@ -225,7 +226,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	_ = steps.Finish()
 	if ctx.Err() != nil {
-		a.notef("interrupted: %d of %s are finished and kept", len(finished), text.Counted(len(mine), "cell"))
+		a.Notef("interrupted: %d of %s are finished and kept", len(finished), text.Counted(len(mine), "cell"))
 	}
 	return ctx.Err()
 }
@@ -259,7 +260,7 @@ func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 
 // sweepSubject reads, lifts and replays what the cells of a group share.
 func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) (*sweep.Subject, error) {
-	quiet := &reader{console: &console{in: a.in, out: io.Discard, err: io.Discard, bar: io.Discard, quiet: true}, limit: a.limit, skipBad: a.skipBad} // notes of each group would hide the sweep's own
+	quiet := &reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, limit: a.limit, skipBad: a.skipBad} // notes of each group would hide the sweep's own
 	f := replayFlags{path: besides(planPath, g.Input), strategy: "captured", clock: cmp.Or(g.Clock, "captured"), ranks: g.Ranks}
 	if g.Machine != "" {
 		f.machine = besidesMachine(planPath, g.Machine)
@@ -361,9 +362,9 @@ func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, 
 			return err
 		}
 	}
-	a.notef("wrote results.json, results.csv, results.parquet and results.html to %s", plain.Line(o.out))
+	a.Notef("wrote results.json, results.csv, results.parquet and results.html to %s", plain.Line(o.out))
 	if o.format == "json" {
-		return writeJSON(a.out, found)
+		return writeJSON(a.Out, found)
 	}
 	a.printBest(found.Best)
 	return nil
@@ -378,7 +379,7 @@ func recommendable(name string) bool {
 // printBest prints the fastest setting of each workload.
 func (a *app) printBest(best []sweep.Best) {
 	heads, rows := bestTable(best)
-	t := a.section("fastest setting of each workload", heads...)
+	t := a.Section("fastest setting of each workload", heads...)
 	for _, row := range rows {
 		cells := make(table.Row, len(row))
 		for i, text := range row {

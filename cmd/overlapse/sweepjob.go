@@ -190,11 +190,11 @@ func (a *app) writeJobs(ctx context.Context, o sweepOptions) error {
 		}
 		start := append(f.start, f.path)
 		if !o.job.submit {
-			a.notef("wrote %s; start it with: %s", f.path, strings.Join(start, " "))
+			a.Notef("wrote %s; start it with: %s", f.path, strings.Join(start, " "))
 			continue
 		}
 		c := exec.CommandContext(ctx, start[0], start[1:]...)
-		c.Stdout, c.Stderr = a.out, a.err
+		c.Stdout, c.Stderr = a.Out, a.Err
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("%s: %w (the file is complete: start it where %s runs)", strings.Join(start, " "), err, start[0])
 		}

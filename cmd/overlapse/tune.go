@@ -119,7 +119,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	}
 	found := tuning{Schema: schemaVersion, WhatIf: altered.String(), Rescaled: w.Rescaled}
 	var best []compare.Outcome // of each strategy
-	bar, tried := a.progress(n, "tuning"), 0
+	bar, tried := a.Progress(n, "tuning"), 0
 	for _, sel := range candidates {
 		tuned, err := compare.Tune(w, m, sel, o.scenario(), opts, func() { _ = bar.Add(1) })
 		if err != nil {
@@ -139,14 +139,14 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	_ = bar.Finish()
 	found.Verdict = verdict.Judge(w, base, best)
 	if o.format == "json" {
-		if err := writeJSON(a.out, found); err != nil {
+		if err := writeJSON(a.Out, found); err != nil {
 			return err
 		}
 		return o.failedError(found.Strategies)
 	}
-	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), tried, text.Micros(base.Time))
+	fmt.Fprintf(a.Out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), tried, text.Micros(base.Time))
 	if w.Run.Estimated != "" {
-		fmt.Fprintln(a.out, plain.Line(w.Run.Estimated))
+		fmt.Fprintln(a.Out, plain.Line(w.Run.Estimated))
 	}
 	a.printTuned(found.Strategies)
 	a.printVerdict(found.Verdict)
@@ -191,7 +191,7 @@ func tunedOf(sel []plan.Selection, found compare.Tuning, base trace.Time, top in
 }
 
 func (a *app) printTuned(tuned []tunedStrategy) {
-	t := a.table("strategy", "settings", "time", "change", "vs defaults", "confidence")
+	t := a.Table("strategy", "settings", "time", "change", "vs defaults", "confidence")
 	var notes []string
 	for _, s := range tuned {
 		if s.Ran == 0 {
@@ -225,8 +225,8 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 	t.Render()
 	for i, n := range notes {
 		if i == 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
-		fmt.Fprintln(a.out, plain.Line(n))
+		fmt.Fprintln(a.Out, plain.Line(n))
 	}
 }

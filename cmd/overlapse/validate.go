@@ -173,7 +173,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 func (v *validated) write(a *app, format string) error {
 	switch format {
 	case "json":
-		return writeJSON(a.out, v)
+		return writeJSON(a.Out, v)
 	case "csv":
 		return v.csv(a)
 	}
@@ -243,7 +243,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 		}
 	} else if !formatted {
 		for line := range strings.Lines(text.String()) {
-			fmt.Fprintln(a.out, plain.Line(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(a.Out, plain.Line(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	if formatted {
@@ -269,7 +269,7 @@ func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset
 	if err != nil {
 		return in, nil, err
 	}
-	bar := a.progress(len(rows), "predicting")
+	bar := a.Progress(len(rows), "predicting")
 	return validate.Inputs{
 		Machine: func(row dataset.Row) (machine.Machine, error) { return machines[cmp.Or(o.machine, row.Machine)], nil },
 		Seeds:   o.seeds,
@@ -336,7 +336,7 @@ func summarize(checks []validate.Check) *validated {
 }
 
 func (v *validated) print(a *app) {
-	t := a.table("row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence")
+	t := a.Table("row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence")
 	for _, r := range v.Rows {
 		k := r.row.Workload
 		name := k.Name
@@ -346,7 +346,7 @@ func (v *validated) print(a *app) {
 		t.AppendRow(table.Row{r.ID, name, k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
 	}
 	t.Render()
-	t = a.section("regret: measured time of the predicted fastest strategy over that of the measured fastest", "workload", "measured fastest", "predicted fastest", "regret")
+	t = a.Section("regret: measured time of the predicted fastest strategy over that of the measured fastest", "workload", "measured fastest", "predicted fastest", "regret")
 	for _, c := range v.choices {
 		chosen := c.Predicted
 		if c.Plain != "" {
@@ -355,22 +355,22 @@ func (v *validated) print(a *app) {
 		t.AppendRow(table.Row{c.Workload, c.Best, chosen, fmt.Sprintf("%.1f %%", 100*c.Regret)})
 	}
 	t.Render()
-	t = a.section("error by strategy: |predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
+	t = a.Section("error by strategy: |predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
 	for _, s := range v.scores {
 		t.AppendRow(table.Row{s.Strategy, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
 	}
 	t.Render()
-	t = a.section("error by confidence", "confidence", "rows", "median", "90th percentile")
+	t = a.Section("error by confidence", "confidence", "rows", "median", "90th percentile")
 	for _, s := range v.classes {
 		t.AppendRow(table.Row{s.Level, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
 	}
 	t.Render()
-	fmt.Fprintf(a.out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
+	fmt.Fprintf(a.Out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
 	if c := v.Changes; c.N > 0 {
-		fmt.Fprintf(a.out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
+		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
 	}
 	for _, x := range v.refusals {
-		fmt.Fprintf(a.out, "  %d: %s\n", x.N, plain.Line(x.Why))
+		fmt.Fprintf(a.Out, "  %d: %s\n", x.N, plain.Line(x.Why))
 	}
 }
 
@@ -384,7 +384,7 @@ func (r *validatedRow) predicted() string {
 }
 
 func (v *validated) csv(a *app) error {
-	c := csv.NewWriter(a.out)
+	c := csv.NewWriter(a.Out)
 	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"}, false
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		head, set = append([]string{"set"}, head...), true

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 
 	stdhtml "html"
@@ -17,7 +18,7 @@ import (
 func TestOneVerdict(t *testing.T) {
 	dir := t.TempDir()
 	var out, notes bytes.Buffer
-	a := newApp(&console{out: &out, err: &notes, quiet: true})
+	a := newApp(&console.Console{Out: &out, Err: &notes, Quiet: true})
 	if code := run([]string{"replay", "../../samples/workloads/td-gemm-rs.yaml", "--strategy", "bulk,fused,onesided,trigger", "-o", dir}, a); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, notes.String())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
@@ -92,11 +93,11 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 		}
 	}
 	for _, note := range v.Notes {
-		a.notef("%s", note)
+		a.Notef("%s", note)
 	}
 	views := v.Views
-	ascii := o.ascii || a.width > 0 && runtime.GOOS != "windows" && !utf8Locale(os.Getenv)
-	opts := tui.Options{ASCII: ascii, Suspend: suspend(), Parts: v.Parts, First: v.First, Strategy: o.strategy}
+	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
+	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Parts: v.Parts, First: v.First, Strategy: o.strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err
@@ -104,18 +105,18 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 	if o.figure {
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
-	if o.print || a.width == 0 {
+	if o.print || a.Width == 0 {
 		width := o.width
 		if width == 0 {
-			width = max(a.width, 0)
+			width = max(a.Width, 0)
 		}
 		if width == 0 {
 			width = 120
 		}
 		if basis := views[0].Run.Estimated; basis != "" {
-			fmt.Fprintln(a.out, plain.Line(basis))
+			fmt.Fprintln(a.Out, plain.Line(basis))
 		}
-		err = tui.Print(a.out, views, width, opts)
+		err = tui.Print(a.Out, views, width, opts)
 	} else {
 		err = cmp.Or(tui.Run(ctx, views, opts), ctx.Err())
 	}

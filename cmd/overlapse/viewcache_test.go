@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 )
 
 // The second start shows what the first one showed, from the cache; a changed or a damaged
@@ -24,7 +26,7 @@ func TestViewCache(t *testing.T) {
 	}
 	cacheOf := func(args ...string) viewCache {
 		t.Helper()
-		a := newApp(&console{out: io.Discard, err: io.Discard})
+		a := newApp(&console.Console{Out: io.Discard, Err: io.Discard})
 		c := a.viewCommand()
 		if err := c.ParseFlags(args); err != nil {
 			t.Fatal(err)
@@ -37,7 +39,7 @@ func TestViewCache(t *testing.T) {
 	shown := func(c viewCache) string {
 		t.Helper()
 		var out bytes.Buffer
-		a := newApp(&console{out: &out, err: io.Discard})
+		a := newApp(&console.Console{Out: &out, Err: io.Discard})
 		o := viewOptions{replayFlags: replayFlags{path: path}, print: true, width: 100}
 		if err := a.view(context.Background(), o, c); err != nil {
 			t.Fatal(err)
@@ -111,7 +113,7 @@ func TestViewCacheOfReplays(t *testing.T) {
 	var first string
 	for range 2 {
 		var out, notes bytes.Buffer
-		a := newApp(&console{out: &out, err: &notes})
+		a := newApp(&console.Console{Out: &out, Err: &notes})
 		o := viewOptions{replayFlags: replayFlags{path: "../../samples/moe-ep4", strategy: "all"}, print: true, width: 100}
 		c := a.viewCommand()
 		if err := c.ParseFlags([]string{"--strategy", "all"}); err != nil {

@@ -40,9 +40,9 @@ func (a *app) printWaves(r *replayed) {
 	}
 	for i, p := range r.Waves {
 		if i == 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
-		fmt.Fprintf(a.out, "waves of pair %d, %s → %s: %.2f and %.2f; %.0f one after the other, %.2f side by side\n",
+		fmt.Fprintf(a.Out, "waves of pair %d, %s → %s: %.2f and %.2f; %.0f one after the other, %.2f side by side\n",
 			p.Pair, text.Shorten(p.First, 30), text.Shorten(p.Second, 30), p.Waves.First, p.Waves.Second, p.Apart, p.Together)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 // whatIf replays every strategy on the machine of --what-if.
 func (a *app) whatIf(ctx context.Context, r *replayed, m machine.Machine, x machine.WhatIf, opts replay.Options) error {
-	bar := a.progress(len(r.Rows), "replaying --what-if")
+	bar := a.Progress(len(r.Rows), "replaying --what-if")
 	found, err := explain.Under(r.workload, m, r.outcomes, []machine.WhatIf{x}, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
@@ -36,7 +36,7 @@ func (a *app) printWhatIf(r *replayed, x machine.WhatIf) {
 		return
 	}
 	title := fmt.Sprintf("what if %s: each strategy planned for that machine, captured durations scaled to it", plain.Line(x.String()))
-	t := a.section(title, "strategy", "parameters", "time", "change", "vs "+r.given()+" there")
+	t := a.Section(title, "strategy", "parameters", "time", "change", "vs "+r.given()+" there")
 	var base int64
 	for _, row := range r.Rows {
 		if row.Strategy == "captured" && row.WhatIf != nil {

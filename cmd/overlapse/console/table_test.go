@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -19,8 +19,8 @@ func TestTablesFit(t *testing.T) {
 	}
 	printed := func(width int, wide bool) string {
 		var out bytes.Buffer
-		a := &console{out: &out, width: width, wide: wide}
-		tab := a.table(headers...)
+		a := &Console{Out: &out, Width: width, Wide: wide}
+		tab := a.Table(headers...)
 		tab.AppendRow(row)
 		tab.AppendRow(table.Row{"bulk", "", "1 ms", "", 7, "", "名前 " + strings.Repeat("x", 300)})
 		tab.Render()

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -122,8 +122,8 @@ func total(widths []int) (sum int) {
 	return sum
 }
 
-// atMost calls add for the first rows, and says how many are left out; top 0 is all.
-func (a *console) atMost(t table.Writer, rows, top int, add func(i int)) {
+// AtMost calls add for the first rows, and says how many are left out; top 0 is all.
+func (c *Console) AtMost(t table.Writer, rows, top int, add func(i int)) {
 	shown := rows
 	if top > 0 && rows > top+1 { // a line for one more is no shorter
 		shown = top
@@ -133,6 +133,6 @@ func (a *console) atMost(t table.Writer, rows, top int, add func(i int)) {
 	}
 	t.Render()
 	if shown < rows {
-		fmt.Fprintf(a.out, " and %d more (--top 0 lists all)\n", rows-shown)
+		fmt.Fprintf(c.Out, " and %d more (--top 0 lists all)\n", rows-shown)
 	}
 }

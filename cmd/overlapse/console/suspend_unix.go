@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package console
 
 import (
 	"os"
@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// suspend returns what stops the process, and all that share its terminal's
+// Suspend returns what stops the process, and all that share its terminal's
 // job, until the shell continues it.
-func suspend() func() {
+func Suspend() func() {
 	return func() {
 		continued := make(chan os.Signal, 1)
 		signal.Notify(continued, syscall.SIGCONT)

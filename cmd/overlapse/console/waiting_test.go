@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -12,8 +12,8 @@ import (
 func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bar bytes.Buffer
-		a := &console{tty: true, bar: &bar}
-		done := a.waiting("reading x\x1b[2J.json")
+		a := &Console{tty: true, Bar: &bar}
+		done := a.Waiting("reading x\x1b[2J.json")
 		time.Sleep(patience + time.Millisecond)
 		synctest.Wait()
 		if got := bar.String(); !strings.HasPrefix(got, "\rreading x") || !strings.HasSuffix(got, ": 0.2 s") || strings.Contains(got, "\x1b") {
@@ -24,9 +24,9 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("after the end: %q", got)
 		}
 		bar.Reset()
-		a.waiting("short")()
-		for _, silent := range []*console{{tty: false, bar: &bar}, {tty: true, quiet: true, bar: &bar}} {
-			done := silent.waiting("long")
+		a.Waiting("short")()
+		for _, silent := range []*Console{{tty: false, Bar: &bar}, {tty: true, Quiet: true, Bar: &bar}} {
+			done := silent.Waiting("long")
 			time.Sleep(time.Second)
 			done()
 		}
