@@ -15,6 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -95,7 +96,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	if o.output != "" && o.format == "table" {
 		return usage.Errorf("-o needs --format json, html or markdown (see overlapse diff --help)")
 	}
-	d := difference{Schema: schemaVersion}
+	d := difference{Schema: schema.Version}
 	var err error
 	switch {
 	case len(args) == 1 && isResult(args[0]):
@@ -117,7 +118,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	d.Rows = overlap.Diff(d.A.items, d.B.items)
 	switch o.format {
 	case "json":
-		err = a.writeOut(o.output, func(w io.Writer) error { return writeJSON(w, d) })
+		err = a.writeOut(o.output, func(w io.Writer) error { return schema.WriteJSON(w, d) })
 	case "html":
 		err = a.writeOut(o.output, func(w io.Writer) error { return d.writeDiff(w, o.top) })
 	case "markdown":
@@ -344,8 +345,8 @@ func resultSide(path string) (side, error) {
 	if err := json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r); err != nil {
 		return side{}, fmt.Errorf("%s: %w", file, err)
 	}
-	if r.Schema > schemaVersion {
-		return side{}, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, schemaVersion)
+	if r.Schema > schema.Version {
+		return side{}, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, schema.Version)
 	}
 	s := side{Name: path, steps: cmp.Or(r.Iterations, 1)}
 	for _, group := range []string{"strategy", "exposed communication", "idle"} {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -112,13 +113,13 @@ func here() environment {
 
 func (a *app) doctor(ctx context.Context, s environment, format string) error {
 	done := a.Waiting("asking nvidia-smi, rocm-smi and python3")
-	d := diagnosis{schemaVersion, version(), s.findings(ctx)}
+	d := diagnosis{schema.Version, version(), s.findings(ctx)}
 	done()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if format == "json" {
-		if err := writeJSON(a.Out, d); err != nil {
+		if err := schema.WriteJSON(a.Out, d); err != nil {
 			return err
 		}
 	} else {

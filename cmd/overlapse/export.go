@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -83,17 +84,17 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	rows := spanRows(basisOf, run)
+	rows := schema.Spans(basisOf, run)
 	write := func(w io.Writer) error {
 		switch o.to {
 		case "pprof":
 			return pprof.Write(w, run, nil)
 		case "csv":
-			return writeSpans(w, rows)
+			return schema.WriteSpansCSV(w, rows)
 		case "json":
-			return writeSpansJSON(w, rows)
+			return schema.WriteSpansJSON(w, rows)
 		case "parquet":
-			return writeParquet(w, rows)
+			return schema.WriteParquet(w, rows)
 		case "html":
 			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: basisOf(run), Run: run}}})
 		}

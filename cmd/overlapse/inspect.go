@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -134,7 +135,7 @@ func (a *app) inspect(o inspectOptions) error {
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-		r := inspected{Schema: schemaVersion, Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
+		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
 		}
@@ -144,7 +145,7 @@ func (a *app) inspect(o inspectOptions) error {
 		for _, e := range run.Ledger.Entries {
 			r.Ledger = append(r.Ledger, ledgerEntry{e.Action.String(), e.File, e.Reason, e.Count, e.Unit, e.Positions})
 		}
-		return writeJSON(a.Out, r)
+		return schema.WriteJSON(a.Out, r)
 	}
 	a.printSummary(s, run, &m)
 	a.printMetrics(run, &m, o)

@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 )
 
 // printed is what a command prints.
@@ -33,8 +34,8 @@ func parquetRows[T any](t *testing.T, data []byte) []T {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if version, _ := f.Lookup(schemaKey); version != "1" {
-		t.Errorf("%s is %q", schemaKey, version)
+	if version, _ := f.Lookup(schema.VersionKey); version != "1" {
+		t.Errorf("%s is %q", schema.VersionKey, version)
 	}
 	rows, err := parquet.Read[T](bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -71,7 +72,7 @@ func TestNotebook(t *testing.T) {
 	if err := json.Unmarshal(read("result.json"), &result); err != nil {
 		t.Fatal(err)
 	}
-	if result.Schema != schemaVersion || len(rows) != len(result.Rows) {
+	if result.Schema != schema.Version || len(rows) != len(result.Rows) {
 		t.Fatalf("schema %d, %d rows of Parquet, %d of JSON", result.Schema, len(rows), len(result.Rows))
 	}
 	recommended, banded := "", 0
@@ -95,7 +96,7 @@ func TestNotebook(t *testing.T) {
 		t.Errorf("recommended %q, verdict %q, %d rows with a band", recommended, result.Verdict.Strategy, banded)
 	}
 	var runs []string
-	for _, row := range parquetRows[spanRow](t, read("spans.parquet")) {
+	for _, row := range parquetRows[schema.Span](t, read("spans.parquet")) {
 		if !slices.Contains(runs, row.Run) {
 			runs = append(runs, row.Run)
 		}
@@ -143,15 +144,15 @@ func inPython(t *testing.T, dir string, lines []string) {
 // The spans in JSON, Parquet and CSV are the same.
 func TestSpanTables(t *testing.T) {
 	const sample = "../../samples/moe-ep4"
-	rows := parquetRows[spanRow](t, printed(t, "export", sample, "--to", "parquet"))
+	rows := parquetRows[schema.Span](t, printed(t, "export", sample, "--to", "parquet"))
 	var found struct {
-		Schema int       `json:"schema"`
-		Spans  []spanRow `json:"spans"`
+		Schema int           `json:"schema"`
+		Spans  []schema.Span `json:"spans"`
 	}
 	if err := json.Unmarshal(printed(t, "export", sample, "--to", "json"), &found); err != nil {
 		t.Fatal(err)
 	}
-	if found.Schema != schemaVersion || len(rows) < 50 {
+	if found.Schema != schema.Version || len(rows) < 50 {
 		t.Errorf("schema %d, %d rows", found.Schema, len(rows))
 	}
 	if d := cmp.Diff(rows, found.Spans); d != "" {
@@ -161,8 +162,10 @@ func TestSpanTables(t *testing.T) {
 	if len(lines) != len(rows)+1 {
 		t.Errorf("%d lines of CSV, %d rows", len(lines), len(rows))
 	}
-	withBytes := slices.ContainsFunc(rows, func(r spanRow) bool { return r.Bytes != nil && *r.Bytes == 134217728 && r.Collective == "all_to_all" })
-	without := slices.ContainsFunc(rows, func(r spanRow) bool { return r.Bytes == nil && r.Kind == "compute" })
+	withBytes := slices.ContainsFunc(rows, func(r schema.Span) bool {
+		return r.Bytes != nil && *r.Bytes == 134217728 && r.Collective == "all_to_all"
+	})
+	without := slices.ContainsFunc(rows, func(r schema.Span) bool { return r.Bytes == nil && r.Kind == "compute" })
 	if !withBytes || !without {
 		t.Errorf("bytes of an all-to-all: %v, none of a kernel: %v", withBytes, without)
 	}

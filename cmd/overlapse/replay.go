@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -156,11 +157,11 @@ func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m ma
 func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf) error {
 	switch o.format {
 	case "json":
-		return writeJSON(a.Out, r)
+		return schema.WriteJSON(a.Out, r)
 	case "csv":
 		return writeCSV(a.Out, r)
 	case "parquet":
-		return writeParquet(a.Data, r.strategyRows())
+		return schema.WriteParquet(a.Data, r.strategyRows())
 	case "markdown":
 		return writeMarkdown(a.Out, r)
 	}

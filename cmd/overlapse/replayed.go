@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/explain"
@@ -26,7 +27,7 @@ func strategyIn(outcomes []compare.Outcome, name string) int {
 // A replayed is a trace replayed under several strategies. The table, result.json
 // and the report are made from it.
 type replayed struct {
-	Schema     int                 `json:"schema"` // schemaVersion
+	Schema     int                 `json:"schema"` // Version
 	Path       string              `json:"path"`
 	Machine    string              `json:"machine"`
 	Ranks      int                 `json:"ranks"`
@@ -120,7 +121,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 		}
 	}
 	r := &replayed{
-		Schema: schemaVersion, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
+		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
 		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile, Waves: wavesOf(w, m),
 	}

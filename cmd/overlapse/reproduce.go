@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/reproduce"
 	"github.com/overlapse/overlapse/replay"
@@ -73,7 +74,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 	write := func(w io.Writer) error {
 		switch format {
 		case "json":
-			return writeJSON(w, results)
+			return schema.WriteJSON(w, results)
 		case "html":
 			return writeReproduced(w, results)
 		}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/html"
@@ -34,11 +35,11 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 		write func(io.Writer) error
 	}
 	list := []file{
-		{"result.json", func(w io.Writer) error { return writeJSON(w, r) }},
+		{"result.json", func(w io.Writer) error { return schema.WriteJSON(w, r) }},
 		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
-		{"result.parquet", func(w io.Writer) error { return writeParquet(w, r.strategyRows()) }},
+		{"result.parquet", func(w io.Writer) error { return schema.WriteParquet(w, r.strategyRows()) }},
 		{"spans.parquet", func(w io.Writer) error {
-			return writeParquet(w, spanRows(func(r *trace.Run) string { return r.Name }, runs...))
+			return schema.WriteParquet(w, schema.Spans(func(r *trace.Run) string { return r.Name }, runs...))
 		}},
 		{"summary.md", func(w io.Writer) error { return writeMarkdown(w, r) }},
 		{"report.html", func(w io.Writer) error { return html.Write(w, a.report(r)) }},

@@ -13,15 +13,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/engines/sweep"
 )
 
 const schemaFile = "testdata/schema.golden"
 
 // The fields of every JSON and Parquet output, with their types. A field that goes or changes
-// its type without a higher schemaVersion breaks what users have written, and fails here.
+// its type without a higher Version breaks what users have written, and fails here.
 func TestSchema(t *testing.T) {
-	got := append([]string{fmt.Sprintf("schema integer = %d", schemaVersion)}, schemaLines()...)
+	got := append([]string{fmt.Sprintf("schema integer = %d", schema.Version)}, schemaLines()...)
 	text, err := os.ReadFile(schemaFile)
 	if err != nil && !*update {
 		t.Fatal(err)
@@ -92,14 +93,14 @@ func schemaLines() []string {
 		{"inspect", reflect.TypeFor[inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
 		{"doctor", reflect.TypeFor[diagnosis]()},
-		{"export.spans[]", reflect.TypeFor[spanRow]()},
+		{"export.spans[]", reflect.TypeFor[schema.Span]()},
 	} {
 		lines = append(lines, fieldsOf(x.name, x.of, "")...)
 	}
 	for _, x := range []struct {
 		name string
 		row  any
-	}{{"result.parquet", strategyRow{}}, {"spans.parquet", spanRow{}}, {"results.parquet", sweep.Row{}}} {
+	}{{"result.parquet", strategyRow{}}, {"spans.parquet", schema.Span{}}, {"results.parquet", sweep.Row{}}} {
 		for _, f := range parquet.SchemaOf(x.row).Fields() {
 			line := fmt.Sprintf("%s %s %s", x.name, f.Name(), f.Type())
 			if f.Optional() {

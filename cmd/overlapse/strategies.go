@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -27,7 +28,7 @@ func (a *app) strategiesCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case format == "json":
-				return writeJSON(a.Out, strategiesOf(shown))
+				return schema.WriteJSON(a.Out, strategiesOf(shown))
 			case len(args) == 1:
 				a.explainStrategy(shown[0])
 				return nil

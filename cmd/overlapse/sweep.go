@@ -18,6 +18,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -343,15 +344,15 @@ type sweepResult struct {
 
 // sweepResults writes the files of a complete sweep, and prints the best settings.
 func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, rows []sweep.Row) error {
-	found := sweepResult{schemaVersion, axes.Version, sweep.BestOf(rows, recommendable), rows}
+	found := sweepResult{schema.Version, axes.Version, sweep.BestOf(rows, recommendable), rows}
 	const title = "Sweep" // not the plan's name: a merge without the plan gives the same bytes
 	for _, f := range []struct {
 		name  string
 		write func(*bytes.Buffer) error
 	}{
-		{"results.json", func(w *bytes.Buffer) error { return writeJSON(w, found) }},
+		{"results.json", func(w *bytes.Buffer) error { return schema.WriteJSON(w, found) }},
 		{"results.csv", func(w *bytes.Buffer) error { return writeSweepCSV(w, rows) }},
-		{"results.parquet", func(w *bytes.Buffer) error { return writeParquet(w, slices.Values(rows)) }},
+		{"results.parquet", func(w *bytes.Buffer) error { return schema.WriteParquet(w, slices.Values(rows)) }},
 		{"results.html", func(w *bytes.Buffer) error { return html.WriteSweep(w, sweepPage(title, axes, found)) }},
 	} {
 		var text bytes.Buffer
@@ -364,7 +365,7 @@ func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, 
 	}
 	a.Notef("wrote results.json, results.csv, results.parquet and results.html to %s", plain.Line(o.out))
 	if o.format == "json" {
-		return writeJSON(a.Out, found)
+		return schema.WriteJSON(a.Out, found)
 	}
 	a.printBest(found.Best)
 	return nil

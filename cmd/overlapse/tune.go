@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -117,7 +118,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	if base.Result == nil {
 		return fmt.Errorf("%s: %s", o.path, base.Why)
 	}
-	found := tuning{Schema: schemaVersion, WhatIf: altered.String(), Rescaled: w.Rescaled}
+	found := tuning{Schema: schema.Version, WhatIf: altered.String(), Rescaled: w.Rescaled}
 	var best []compare.Outcome // of each strategy
 	bar, tried := a.Progress(n, "tuning"), 0
 	for _, sel := range candidates {
@@ -139,7 +140,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	_ = bar.Finish()
 	found.Verdict = verdict.Judge(w, base, best)
 	if o.format == "json" {
-		if err := writeJSON(a.Out, found); err != nil {
+		if err := schema.WriteJSON(a.Out, found); err != nil {
 			return err
 		}
 		return o.failedError(found.Strategies)

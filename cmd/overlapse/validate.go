@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
@@ -173,7 +174,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 func (v *validated) write(a *app, format string) error {
 	switch format {
 	case "json":
-		return writeJSON(a.Out, v)
+		return schema.WriteJSON(a.Out, v)
 	case "csv":
 		return v.csv(a)
 	}
@@ -305,7 +306,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 }
 
 func summarize(checks []validate.Check) *validated {
-	v := &validated{Schema: schemaVersion, Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks)}
+	v := &validated{Schema: schema.Version, Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks)}
 	for _, c := range checks {
 		if c.Why != "" {
 			v.Skipped = append(v.Skipped, validateSkip{ID: c.Row.ID, Why: c.Why})

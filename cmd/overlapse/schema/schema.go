@@ -1,4 +1,6 @@
-package main
+// Package schema writes what programs read: JSON, Parquet and CSV, with the version of
+// their fields (SCHEMA.md), and the table of kernels, collectives and copies.
+package schema
 
 import (
 	"bufio"
@@ -16,15 +18,15 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// schemaVersion is that of the JSON and Parquet that commands write (SCHEMA.md). A field that
+// Version is that of the JSON and Parquet that commands write (SCHEMA.md). A field that
 // is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
-const schemaVersion = 1
+const Version = 1
 
-// schemaKey has the version in the metadata of a Parquet file.
-const schemaKey = "overlapse.schema"
+// VersionKey has the version in the metadata of a Parquet file.
+const VersionKey = "overlapse.schema"
 
-// A spanRow is a kernel, collective or copy of spans.parquet and of export.
-type spanRow struct {
+// A Span is a kernel, collective or copy of spans.parquet and of export.
+type Span struct {
 	Run        string `json:"run" parquet:"run,dict"` // measured, estimated, or a strategy with its settings
 	Rank       int64  `json:"rank" parquet:"rank"`
 	Stream     string `json:"stream" parquet:"stream,dict"`
@@ -38,7 +40,7 @@ type spanRow struct {
 }
 
 // csv is the row without its run, as export --to csv writes it.
-func (s *spanRow) csv() []string {
+func (s *Span) csv() []string {
 	number := func(n *int64) string {
 		if n == nil {
 			return ""
@@ -51,9 +53,9 @@ func (s *spanRow) csv() []string {
 	}
 }
 
-// spanRows are the kernels, collectives and copies of runs, each in order of start.
-func spanRows(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[spanRow] {
-	return func(yield func(spanRow) bool) {
+// Spans are the kernels, collectives and copies of runs, each in order of start.
+func Spans(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
 		for _, run := range runs {
 			for _, s := range run.Spans {
 				if s.Kind.OnDevice() && !yield(spanRowOf(plain.Line(name(run)), run, s)) {
@@ -64,8 +66,8 @@ func spanRows(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[spanRow
 	}
 }
 
-func spanRowOf(name string, run *trace.Run, s trace.Span) spanRow {
-	row := spanRow{
+func spanRowOf(name string, run *trace.Run, s trace.Span) Span {
+	row := Span{
 		Run: name, Rank: int64(run.RankID(int32(run.RankOf(s)))), Stream: plain.Line(run.LaneLabel(s.Lane)), Kind: s.Kind.String(),
 		Name: plain.Line(run.NameOf(s)), Start: int64(s.Start), Duration: int64(s.Dur()),
 	}
@@ -83,10 +85,10 @@ func spanRowOf(name string, run *trace.Run, s trace.Span) spanRow {
 	return row
 }
 
-// writeSpansJSON writes {"schema": 1, "spans": [...]}, a span a line.
-func writeSpansJSON(w io.Writer, rows iter.Seq[spanRow]) error {
+// WriteSpansJSON writes {"schema": 1, "spans": [...]}, a span a line.
+func WriteSpansJSON(w io.Writer, rows iter.Seq[Span]) error {
 	b := bufio.NewWriter(plain.JSON(w))
-	fmt.Fprintf(b, "{\"schema\":%d,\"spans\":[", schemaVersion)
+	fmt.Fprintf(b, "{\"schema\":%d,\"spans\":[", Version)
 	before := "\n"
 	for row := range rows {
 		text, err := json.Marshal(row)
@@ -105,11 +107,11 @@ func writeSpansJSON(w io.Writer, rows iter.Seq[spanRow]) error {
 // parquetBatch is the number of rows that are converted at once.
 const parquetBatch = 4096
 
-// writeParquet writes rows of a struct with parquet tags as one file. The same rows give the
+// WriteParquet writes rows of a struct with parquet tags as one file. The same rows give the
 // same bytes.
-func writeParquet[T any](w io.Writer, rows iter.Seq[T]) error {
+func WriteParquet[T any](w io.Writer, rows iter.Seq[T]) error {
 	p := parquet.NewGenericWriter[T](w, parquet.CreatedBy("overlapse", "", ""), parquet.Compression(&parquet.Zstd),
-		parquet.KeyValueMetadata(schemaKey, strconv.Itoa(schemaVersion)))
+		parquet.KeyValueMetadata(VersionKey, strconv.Itoa(Version)))
 	var batch []T
 	for row := range rows {
 		if batch = append(batch, row); len(batch) == parquetBatch {
@@ -125,14 +127,15 @@ func writeParquet[T any](w io.Writer, rows iter.Seq[T]) error {
 	return p.Close()
 }
 
-func writeJSON(w io.Writer, v any) error {
+// WriteJSON writes indented JSON.
+func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(plain.JSON(w))
 	e.SetIndent("", "  ")
 	return e.Encode(v)
 }
 
-// writeSpans writes a line of CSV for each kernel, collective and copy, in order of start.
-func writeSpans(w io.Writer, rows iter.Seq[spanRow]) error {
+// WriteSpansCSV writes a line of CSV for each kernel, collective and copy, in order of start.
+func WriteSpansCSV(w io.Writer, rows iter.Seq[Span]) error {
 	c := csv.NewWriter(plain.Writer(w))
 	_ = c.Write([]string{"rank", "stream", "kind", "name", "start_ns", "duration_ns", "workgroups", "collective", "bytes"})
 	for row := range rows {
