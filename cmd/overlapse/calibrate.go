@@ -16,6 +16,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
@@ -34,7 +35,7 @@ type calibrateOptions struct {
 	base   string
 	output string
 	refit  bool
-	plan   replayFlags
+	plan   inputs.Flags
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
@@ -63,11 +64,11 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
   overlapse calibrate --plan samples/moe-ep4 --strategy decompose:chunks=8 -o plan.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case o.plan.path != "" && len(args) > 0:
+			case o.plan.Path != "" && len(args) > 0:
 				return usage.Errorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
-			case o.plan.path != "":
+			case o.plan.Path != "":
 				return nil
-			case o.plan.strategy != "all" || o.plan.machine != "":
+			case o.plan.Strategy != "all" || o.plan.Machine != "":
 				return usage.Errorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
 			}
 			if len(args) == 0 {
@@ -76,7 +77,7 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.plan.path != "" {
+			if o.plan.Path != "" {
 				return a.plan(o.plan, o.output)
 			}
 			o.files = args
@@ -87,9 +88,9 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 	f.StringVar(&o.base, "base", "", "base profile or YAML file for unmeasured values: device limits, topology; default: the profile of the rows' machine, else h200")
 	f.BoolVar(&o.refit, "refit", false, "replace every parameter that rows settle, even where the base predicts left-out rows better")
 	f.StringVarP(&o.output, "output", "o", "", "file for the profile, as YAML; with --plan: for the requests, as JSON lines")
-	f.StringVar(&o.plan.path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
-	f.StringVar(&o.plan.machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
-	f.StringVar(&o.plan.strategy, "strategy", "all", "with --plan: strategies, with settings after colons")
+	f.StringVar(&o.plan.Path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
+	f.StringVar(&o.plan.Machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
+	f.StringVar(&o.plan.Strategy, "strategy", "all", "with --plan: strategies, with settings after colons")
 	return c
 }
 
@@ -113,7 +114,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 		}
 		rows = append(rows, more...)
 	}
-	base, err := a.machineNamed(cmp.Or(o.base, baseOf(rows)), 0)
+	base, err := a.MachineNamed(cmp.Or(o.base, baseOf(rows)), 0)
 	if err != nil {
 		return err
 	}
@@ -190,7 +191,7 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		checks, err := validate.Rows(rows, validate.Inputs{
 			Machine: func(row dataset.Row) (machine.Machine, error) { return m.Sized(row.World) },
 			Trace: func(row dataset.Row) (*trace.Run, error) {
-				return format.Open(filepath.Join(filepath.Dir(file), row.Trace), a.reading())
+				return format.Open(filepath.Join(filepath.Dir(file), row.Trace), a.Reading())
 			},
 			Stop: ctx.Err,
 		})
@@ -233,14 +234,14 @@ func (a *app) printCalibration(res calibrate.Result) {
 
 // plan prints, or writes to a file, the benchmarks that would make the predictions
 // for a trace more certain.
-func (a *app) plan(o replayFlags, output string) error {
-	sel, w, m, err := prepare(&a.reader, o, engines.ParseSelection)
+func (a *app) plan(o inputs.Flags, output string) error {
+	sel, w, m, err := inputs.Prepare(&a.Reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
 	requests, err := validate.Benchmarks(w, m, sel)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.path, err)
+		return fmt.Errorf("%s: %w", o.Path, err)
 	}
 	var assumed int
 	for _, x := range profile.Assumptions(m) {
@@ -248,7 +249,7 @@ func (a *app) plan(o replayFlags, output string) error {
 			assumed++
 		}
 	}
-	a.Notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.path, m.Name, assumed, m.Name)
+	a.Notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.Path, m.Name, assumed, m.Name)
 	write := func(w io.Writer) error { return writeRequests(w, requests) }
 	if output != "" {
 		return a.files.Write(output, write)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -24,7 +25,7 @@ func TestStepResults(t *testing.T) {
 	size := func(o replayOptions) (bytesWritten int64, notes string) {
 		var out, stderr bytes.Buffer
 		a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
-		o.replayFlags, o.format, o.ranks = replayFlags{path: path, strategy: "bulk,fused"}, "table", []int{0}
+		o.Flags, o.format, o.ranks = inputs.Flags{Path: path, Strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -54,12 +55,12 @@ func isDir(path string) bool {
 func TestShownRuns(t *testing.T) {
 	var out, stderr bytes.Buffer
 	a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
-	q := replayFlags{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
-	sel, w, m, err := prepare(&a.reader, q, engines.ParseSelection)
+	q := inputs.Flags{Path: "../../samples/llama70b-fc2-allreduce", Strategy: "all"}
+	sel, w, m, err := inputs.Prepare(&a.Reader, q, engines.ParseSelection)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.compare(t.Context(), q.path, w, m, sel, q.scenario(), replay.Options{})
+	r, err := a.compare(t.Context(), q.Path, w, m, sel, q.Scenario(), replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

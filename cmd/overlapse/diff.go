@@ -15,6 +15,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -30,7 +31,7 @@ import (
 
 // diffOptions are the flags of `overlapse diff`.
 type diffOptions struct {
-	replayFlags
+	inputs.Flags
 	format string
 	output string
 	above  float64
@@ -53,7 +54,7 @@ one such folder, two that it holds.`,
   overlapse diff samples/moe-ep4 --strategy bulk,fused
   overlapse diff monday/ tuesday/ --format html -o diff.html`,
 		Args: func(c *cobra.Command, args []string) error {
-			if two := o.strategy != ""; len(args) != 2 && !two || len(args) != 1 && two {
+			if two := o.Strategy != ""; len(args) != 2 && !two || len(args) != 1 && two {
 				return usage.Errorf("diff takes two paths, or one path and --strategy a,b (see overlapse diff --help)")
 			}
 			return nil
@@ -61,8 +62,8 @@ one such folder, two that it holds.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.diff(c.Context(), o, args) },
 	}
 	f := c.Flags()
-	f.StringVar(&o.strategy, "strategy", "", "two strategies, with settings, to replay the one trace under")
-	f.StringVar(&o.machine, "machine", "", "machine to replay on, as for replay")
+	f.StringVar(&o.Strategy, "strategy", "", "two strategies, with settings, to replay the one trace under")
+	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, markdown (a comment on a pull request) or html (with timelines of traces and strategies)", "table", "json", "markdown", "html")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	f.Float64Var(&o.above, "fail-above", -1, "exit with 3 if B takes longer than A by more than this fraction; negative: never")
@@ -100,7 +101,7 @@ func (a *app) diff(ctx context.Context, o diffOptions, args []string) error {
 	var err error
 	switch {
 	case len(args) == 1 && isResult(args[0]):
-		d.A, d.B, err = a.diffRuns(args[0], o.strategy)
+		d.A, d.B, err = a.diffRuns(args[0], o.Strategy)
 	case len(args) == 1:
 		d.A, d.B, err = a.diffStrategies(ctx, o, args[0])
 	case isResult(args[0]) && isResult(args[1]):
@@ -186,12 +187,12 @@ func signed(t trace.Time) string {
 
 // measuredSide reads a trace.
 func (a *app) measuredSide(path string) (side, error) {
-	run, err := a.one(path, "")
+	run, err := a.One(path, "")
 	if err != nil {
 		return side{}, err
 	}
 	s := side{Name: path, Time: run.End, run: run}
-	if w, err := a.workload(run, path, workload.Options{}); err == nil {
+	if w, err := a.Workload(run, path, workload.Options{}); err == nil {
 		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), measuredStart(w)
 		s.items = pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })
 	}
@@ -201,19 +202,19 @@ func (a *app) measuredSide(path string) (side, error) {
 
 // diffStrategies replays a trace under two strategies.
 func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x, y side, err error) {
-	o.path = path
-	sel, w, m, err := prepare(&a.reader, o.replayFlags, engines.ParseSelection)
+	o.Path = path
+	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return x, y, err
 	}
 	if len(sel) != 2 {
-		return x, y, usage.Errorf("--strategy %q: give two strategies to compare, not %d", o.strategy, len(sel))
+		return x, y, usage.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
 	}
-	r, err := a.compare(ctx, path, w, m, sel, o.scenario(), replay.Options{Stop: stopFunc(ctx)})
+	r, err := a.compare(ctx, path, w, m, sel, o.Scenario(), replay.Options{Stop: inputs.StopFunc(ctx)})
 	if err != nil {
 		return x, y, err
 	}
-	if err := o.failedError(r.outcomes); err != nil {
+	if err := o.FailedError(r.outcomes); err != nil {
 		return x, y, err
 	}
 	sides := [2]side{}
@@ -233,11 +234,11 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 
 // diffRuns compares two runs of a folder written by replay -o.
 func (a *app) diffRuns(path, strategies string) (x, y side, err error) {
-	run, err := a.open(filepath.Join(path, "timeline.json.gz"), "")
+	run, err := a.Open(filepath.Join(path, "timeline.json.gz"), "")
 	if err != nil {
 		return x, y, err
 	}
-	views, err := viewsOf(trace.Split(run), viewOptions{replayFlags: replayFlags{path: path, strategy: strategies}})
+	views, err := viewsOf(trace.Split(run), viewOptions{Flags: inputs.Flags{Path: path, Strategy: strategies}})
 	if err == nil && len(views) != 2 {
 		err = usage.Errorf("--strategy %q: the folder has %d runs of these names, diff compares two", strategies, len(views))
 	}
@@ -296,7 +297,7 @@ func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time
 }
 
 // isResult reports whether a path is a folder written by replay -o.
-func isResult(path string) bool { return isFile(filepath.Join(path, "result.json")) }
+func isResult(path string) bool { return inputs.IsFile(filepath.Join(path, "result.json")) }
 
 // diffResults compares the strategies that two results have in common. The time of a side
 // is that of the first of them: of the captured schedule, where it was selected.

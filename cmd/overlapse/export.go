@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/html"
@@ -49,7 +50,7 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
   overlapse export samples/moe-ep4 --to svg --strategy bulk,fused --kernel "pair 1" -o pair.svg`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.path = a.Input(args)
 			return a.export(c.Context(), o)
 		},
 	}
@@ -77,10 +78,10 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 	if o.strategy != "" || o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
 		return usage.Errorf("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
 	}
-	if o.machine != "" && !isYAML(o.path) {
+	if o.machine != "" && !inputs.IsYAML(o.path) {
 		return usage.Errorf("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")
 	}
-	run, err := a.open(o.path, o.machine)
+	run, err := a.Open(o.path, o.machine)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
@@ -23,7 +24,7 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 			return nil, usage.Errorf("--window %q: give a time range such as 1.2ms-3ms", o.window)
 		}
 	}
-	shown, cannot, err := a.views(ctx, viewOptions{replayFlags: replayFlags{path: o.path, machine: o.machine, strategy: o.strategy}, rank: max(0, o.rank)})
+	shown, cannot, err := a.views(ctx, viewOptions{Flags: inputs.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}, rank: max(0, o.rank)})
 	if err = cmp.Or(err, cannot); err != nil {
 		return nil, err
 	}

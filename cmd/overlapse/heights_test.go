@@ -80,6 +80,7 @@ var folders = map[string]folder{
 		"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term",
 	}},
 	"cmd/overlapse/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
+	"cmd/overlapse/inputs": {height: command + 1, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse/files":  {height: command},
 	"cmd/overlapse/text":   {height: command},
 	"cmd/overlapse/usage":  {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},

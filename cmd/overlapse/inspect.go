@@ -8,6 +8,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -47,7 +48,7 @@ reader.`,
   overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,
 		Args: tracePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.path = a.Input(args)
 			return a.inspect(o)
 		},
 	}
@@ -57,8 +58,8 @@ reader.`,
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
 	usage.ChoiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
 	f.IntVar(&o.top, "top", 10, "rows of each table; 0: all")
-	dataflowFlag(c, &o.dataflow)
-	a.outsideFlag(c)
+	inputs.DataflowFlag(c, &o.dataflow)
+	a.OutsideFlag(c)
 	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
 	return c
 }
@@ -108,23 +109,23 @@ func (a *app) inspect(o inspectOptions) error {
 	// The run and its workload live to the end and have few pointers: collecting
 	// garbage early costs little time and saves as much memory as they take.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	run, err := a.one(o.path, o.machine)
+	run, err := a.One(o.path, o.machine)
 	if err != nil {
 		return err
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(5)
-	corrections, err := readCorrections(o.dataflow)
+	corrections, err := inputs.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
 	}
 	w, err := workload.Lift(run, workload.Options{Dataflow: corrections})
 	if err != nil {
-		return liftError(o.path, err)
+		return inputs.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
-	if o.machine != "" && !isYAML(o.path) {
-		m, err := a.machineFor(o.machine, w)
+	if o.machine != "" && !inputs.IsYAML(o.path) {
+		m, err := a.MachineFor(o.machine, w)
 		if err != nil {
 			return err
 		}

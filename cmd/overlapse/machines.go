@@ -48,7 +48,7 @@ replay --what-if.`,
 			if len(args) == 0 {
 				return a.listMachines()
 			}
-			m, err := a.machineNamed(args[0], 0)
+			m, err := a.MachineNamed(args[0], 0)
 			if err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -18,7 +19,7 @@ import (
 
 // replayOptions are the flags of `overlapse replay`.
 type replayOptions struct {
-	replayFlags
+	inputs.Flags
 	format  string
 	dir     string
 	explain bool
@@ -63,13 +64,13 @@ other work in bulk.`,
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.Path = a.Input(args)
 			o.full = c.Flags().Changed("rank") || c.Flags().Changed("window")
 			return a.replay(c.Context(), o)
 		},
 	}
-	o.flags(c, "strategies, with settings")
-	a.outsideFlag(c)
+	o.AddTo(c, "strategies, with settings")
+	a.OutsideFlag(c)
 	f := c.Flags()
 	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
@@ -79,7 +80,7 @@ other work in bulk.`,
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
 	f.StringVar(&o.window, "window", iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
-	whatIfFlag(f, &o.whatIf, "also replay each strategy")
+	inputs.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
 
@@ -90,11 +91,11 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
-	altered, err := parseWhatIf(o.whatIf)
+	altered, err := inputs.ParseWhatIf(o.whatIf)
 	if err != nil {
 		return err
 	}
-	sel, w, m, err := prepare(&a.reader, o.replayFlags, engines.ParseSelection)
+	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
@@ -103,17 +104,17 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	if o.pair != "" {
-		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
+		if sel, err = inputs.SelectedPairs(w, o.pair, sel); err != nil {
 			return err
 		}
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), opts)
+	r, err := a.compare(ctx, o.Path, w, m, sel, o.Scenario(), opts)
 	if err != nil {
 		return err
 	}
 	r.Window = o.window
-	if o.clock != "captured" {
-		r.Clock = o.clock
+	if o.Clock != "captured" {
+		r.Clock = o.Clock
 	}
 	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := a.writeReplayed(o, r, altered); err != nil {
 		return err
 	}
-	return o.failedError(r.outcomes)
+	return o.FailedError(r.outcomes)
 }
 
 // replayMore runs the further replays that flags request: seeds, single pairs,
@@ -173,7 +174,7 @@ func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf
 
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: stopFunc(ctx)}
+	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: inputs.StopFunc(ctx)}
 	if err := o.setWindow(&opts); err != nil || o.dir == "" {
 		return opts, err
 	}

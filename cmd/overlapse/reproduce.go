@@ -11,6 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/reproduce"
@@ -55,7 +56,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 	}
 	var on *machine.Machine
 	if machineName != "" {
-		m, err := a.machineNamed(machineName, 0)
+		m, err := a.MachineNamed(machineName, 0)
 		if err != nil {
 			return err
 		}
@@ -63,7 +64,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	results, err := reproduce.Run(papers, only, on, stopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
+	results, err := reproduce.Run(papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):

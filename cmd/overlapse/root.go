@@ -14,6 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -29,12 +30,12 @@ const (
 // An app is what a command works with: the streams, the global flags, and the files that
 // it writes.
 type app struct {
-	reader
+	inputs.Reader
 	files files.Set
 }
 
 // newApp is an app on a console.
-func newApp(c *console.Console) *app { return &app{reader: reader{Console: c}} }
+func newApp(c *console.Console) *app { return &app{Reader: inputs.Reader{Console: c}} }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
@@ -138,8 +139,8 @@ Results go to standard output, everything else to standard error.`,
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress and no notes on standard error")
-	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
-	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
+	root.PersistentFlags().Int64Var(&a.Limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
+	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
 	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
@@ -192,7 +193,7 @@ func tracePaths(c *cobra.Command, args []string) error {
 		return usage.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())
 	}
 	for _, path := range args {
-		if len(args) > 1 && (isYAML(path) || path == "-") {
+		if len(args) > 1 && (inputs.IsYAML(path) || path == "-") {
 			return usage.Errorf("%s: cannot be combined with other paths", path)
 		}
 	}

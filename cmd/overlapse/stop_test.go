@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 )
 
 // patient is a context that is cancelled after a number of checks.
@@ -35,7 +36,7 @@ func TestInterruptedReplay(t *testing.T) {
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
 		err := a.replay(patient{t.Context(), left}, replayOptions{
-			replayFlags: replayFlags{path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger"}, format: "table",
+			Flags: inputs.Flags{Path: "../../samples/llama70b-prefill", Machine: "h200x4", Strategy: "bulk,fused,trigger"}, format: "table",
 			dir: dir, explain: true, ranks: []int{0}, window: "all",
 		})
 		if !errors.Is(err, context.Canceled) || out.Len() > 0 {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -99,7 +100,7 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Am
 // arguments checks the command line.
 func (o *sweepOptions) arguments(args []string) error {
 	for _, arg := range args {
-		if isYAML(arg) && o.plan == "" && len(o.from) == 0 {
+		if inputs.IsYAML(arg) && o.plan == "" && len(o.from) == 0 {
 			o.plan = arg
 			continue
 		}
@@ -189,7 +190,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	start := time.Now()
 	var bar interface{ Add(int) error }
 	r := sweep.Runner{
-		Axes: axes, Jobs: o.jobs, Batch: batchSeconds, Stop: stopFunc(ctx),
+		Axes: axes, Jobs: o.jobs, Batch: batchSeconds, Stop: inputs.StopFunc(ctx),
 		Clock: func() float64 { return time.Since(start).Seconds() },
 		Load:  func(g sweep.Group) (*sweep.Subject, error) { return a.sweepSubject(ctx, o.plan, g) },
 		Done:  func() { _ = bar.Add(1) },
@@ -261,15 +262,15 @@ func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 
 // sweepSubject reads, lifts and replays what the cells of a group share.
 func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) (*sweep.Subject, error) {
-	quiet := &reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, limit: a.limit, skipBad: a.skipBad} // notes of each group would hide the sweep's own
-	f := replayFlags{path: besides(planPath, g.Input), strategy: "captured", clock: cmp.Or(g.Clock, "captured"), ranks: g.Ranks}
+	quiet := &inputs.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each group would hide the sweep's own
+	f := inputs.Flags{Path: besides(planPath, g.Input), Strategy: "captured", Clock: cmp.Or(g.Clock, "captured"), Ranks: g.Ranks}
 	if g.Machine != "" {
-		f.machine = besidesMachine(planPath, g.Machine)
+		f.Machine = besidesMachine(planPath, g.Machine)
 	}
 	if g.Retarget != "" {
-		f.retarget = besidesMachine(planPath, g.Retarget)
+		f.Retarget = besidesMachine(planPath, g.Retarget)
 	}
-	_, w, m, err := prepare(quiet, f, engines.ParseSelection)
+	_, w, m, err := inputs.Prepare(quiet, f, engines.ParseSelection)
 	var wrong usage.Error
 	if errors.As(err, &wrong) { // as --ranks on a workload file: a result, not a failure
 		return &sweep.Subject{Why: strings.TrimSpace(err.Error())}, nil
@@ -277,7 +278,7 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 	if err != nil {
 		return nil, err
 	}
-	if altered, err := parseWhatIf(g.WhatIf); err != nil {
+	if altered, err := inputs.ParseWhatIf(g.WhatIf); err != nil {
 		return nil, err
 	} else if len(altered) > 0 {
 		changed := altered.Of(m)
@@ -286,14 +287,14 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 			return nil, err
 		}
 	}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), f.scenario(), replay.Options{Stop: stopFunc(ctx)})
+	base, err := compare.Run(w, m, engines.CapturedSelection(), f.Scenario(), replay.Options{Stop: inputs.StopFunc(ctx)})
 	if err != nil {
-		return nil, stopped(ctx, fmt.Errorf("%s: %w", f.path, err))
+		return nil, stopped(ctx, fmt.Errorf("%s: %w", f.Path, err))
 	}
 	if base.Result == nil {
-		return nil, fmt.Errorf("%s: %s", f.path, base.Why)
+		return nil, fmt.Errorf("%s: %s", f.Path, base.Why)
 	}
-	return &sweep.Subject{Workload: w, Machine: m, Scenario: f.scenario(), Captured: int64(base.Time)}, nil
+	return &sweep.Subject{Workload: w, Machine: m, Scenario: f.Scenario(), Captured: int64(base.Time)}, nil
 }
 
 // mergeSweep joins the cells of several stores.
@@ -440,7 +441,7 @@ func besides(planPath, name string) string {
 
 // besidesMachine is the name of a machine: files are relative to the plan's folder.
 func besidesMachine(planPath, name string) string {
-	if isPath(name) {
+	if inputs.IsPath(name) {
 		return besides(planPath, name)
 	}
 	return name

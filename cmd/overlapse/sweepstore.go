@@ -20,6 +20,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/sweep"
 	"github.com/overlapse/overlapse/replay/machine/profile"
@@ -192,7 +193,7 @@ func (a *app) inputDigest(name string) (string, error) {
 			return "", err
 		}
 	}
-	if isYAML(name) {
+	if inputs.IsYAML(name) {
 		in, err := os.Open(name)
 		if err != nil {
 			return "", err
@@ -202,7 +203,7 @@ func (a *app) inputDigest(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if isPath(f.Machine) {
+		if inputs.IsPath(f.Machine) {
 			sum, err := a.machineDigest(besidesMachine(name, f.Machine))
 			if err != nil {
 				return "", err
@@ -216,7 +217,7 @@ func (a *app) inputDigest(name string) (string, error) {
 // machineDigest is the hash of a machine with all its values, and of its number of GPUs, if
 // the name has one.
 func (a *app) machineDigest(name string) (string, error) {
-	m, sized, err := a.readMachine(name)
+	m, sized, err := a.ReadMachine(name)
 	if err != nil {
 		return "", err
 	}

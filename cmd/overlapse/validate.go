@@ -156,7 +156,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 		return err
 	}
 	in.Trace = func(row dataset.Row) (*trace.Run, error) {
-		return format.Open(filepath.Join(o.traces, row.Trace), a.reading())
+		return format.Open(filepath.Join(o.traces, row.Trace), a.Reading())
 	}
 	checks, err := validate.Rows(rows, in)
 	finish()
@@ -210,7 +210,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 	if err != nil {
 		return err
 	}
-	results, err := validate.Dataset(d, func(path string) (*trace.Run, error) { return format.Open(path, a.reading()) }, in)
+	results, err := validate.Dataset(d, func(path string) (*trace.Run, error) { return format.Open(path, a.Reading()) }, in)
 	finish()
 	if err != nil {
 		return err
@@ -287,7 +287,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 		for _, row := range rows {
 			world = max(world, row.World)
 		}
-		m, err := a.machineNamed(name, world)
+		m, err := a.MachineNamed(name, world)
 		machines[name] = m
 		return machines, err
 	}
@@ -296,7 +296,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 		if _, ok := machines[name]; ok {
 			continue
 		}
-		m, err := a.machineNamed(name, 0)
+		m, err := a.MachineNamed(name, 0)
 		if err != nil {
 			return nil, fmt.Errorf("row %s: %s", row.ID, err.Error()) // an error of the row, not of the command line
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
@@ -24,7 +25,7 @@ import (
 
 // viewOptions are the flags of `overlapse view`.
 type viewOptions struct {
-	replayFlags
+	inputs.Flags
 	print  bool
 	figure bool
 	rank   int
@@ -53,12 +54,12 @@ If standard output is not a terminal, or with --print, the timeline is printed i
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.Path = a.Input(args)
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
 				return usage.Errorf("--at: %w (y shows the address of a view)", err)
 			}
-			if o.strategy == "" && at.Strategy != "" {
+			if o.Strategy == "" && at.Strategy != "" {
 				if err := c.Flags().Set("strategy", at.Strategy); err != nil {
 					return err
 				}
@@ -67,8 +68,8 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.strategy, "strategy", "", "also replay under these strategies and show them below the trace; for a folder written by replay -o: show only these")
-	f.StringVar(&o.machine, "machine", "", "machine to replay on, as for replay")
+	f.StringVar(&o.Strategy, "strategy", "", "also replay under these strategies and show them below the trace; for a folder written by replay -o: show only these")
+	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
 	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups --figure11 shows")
@@ -97,7 +98,7 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 	}
 	views := v.Views
 	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
-	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Parts: v.Parts, First: v.First, Strategy: o.strategy}
+	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Parts: v.Parts, First: v.First, Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err
@@ -130,24 +131,24 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 // written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
 // strategies cannot run.
 func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err error) {
-	path := o.path
-	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
+	path := o.Path
+	if result := filepath.Join(path, "timeline.json.gz"); inputs.IsFile(result) {
 		path = result
 	}
-	if replayed := path != o.path; replayed || o.strategy == "" {
-		run, err := a.open(path, o.machine)
+	if replayed := path != o.Path; replayed || o.Strategy == "" {
+		run, err := a.Open(path, o.Machine)
 		if err != nil {
 			return nil, nil, err
 		}
 		views, err := viewsOf(trace.Split(run), o)
 		return &viewed{Views: views}, nil, err
 	}
-	sel, w, m, err := prepare(&a.reader, o.replayFlags, engines.ParseSelection)
+	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: stopFunc(ctx),
+	r, err := a.compare(ctx, o.Path, w, m, sel, o.Scenario(), replay.Options{
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx),
 	})
 	if err != nil {
 		return nil, nil, err
@@ -163,23 +164,23 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err 
 		starts = append(starts, startOf(w, out.Result.Run))
 	}
 	layout.Align(v.Views, starts)
-	return v, o.failedError(r.outcomes), nil
+	return v, o.FailedError(r.outcomes), nil
 }
 
 // viewsOf are the runs of the selected strategies, or all.
 func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
-	selected := strings.Split(o.strategy, ",")
+	selected := strings.Split(o.Strategy, ",")
 	var views []layout.View
 	var names []string
 	for _, r := range runs {
 		name, _, _ := strings.Cut(r.Name, " ")
 		names = append(names, r.Name)
-		if o.strategy == "" || slices.Contains(selected, name) || slices.Contains(selected, r.Name) {
+		if o.Strategy == "" || slices.Contains(selected, name) || slices.Contains(selected, r.Name) {
 			views = append(views, layout.View{Run: r})
 		}
 	}
 	if len(views) == 0 {
-		return nil, usage.Unknown(fmt.Sprintf("%s: no strategy %q (available: %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names)
+		return nil, usage.Unknown(fmt.Sprintf("%s: no strategy %q (available: %s)", o.Path, o.Strategy, strings.Join(names, ", ")), o.Strategy, names)
 	}
 	return views, nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/trace/snapshot"
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -55,10 +56,10 @@ func (a *app) newViewCache(o *viewOptions, flags *pflag.FlagSet) viewCache {
 	if self, err := os.Executable(); err != nil || fingerprint(h, self) != nil {
 		return viewCache{}
 	}
-	fmt.Fprintf(h, "%d %v\n", a.limit, a.skipBad)
-	paths := a.inputs[o.path]
+	fmt.Fprintf(h, "%d %v\n", a.Limit, a.SkipBad)
+	paths := a.Inputs[o.Path]
 	if paths == nil {
-		paths = []string{o.path}
+		paths = []string{o.Path}
 	}
 	shown := []string{"print", "figure11", "width", "ascii", "at"} // the same runs, shown in another way
 	flags.Visit(func(f *pflag.Flag) {
@@ -67,7 +68,7 @@ func (a *app) newViewCache(o *viewOptions, flags *pflag.FlagSet) viewCache {
 		}
 		fmt.Fprintf(h, "--%s=%q\n", f.Name, f.Value.String())
 		for _, word := range strings.FieldsFunc(f.Value.String(), func(r rune) bool { return strings.ContainsRune(",:=", r) }) {
-			if isYAML(word) && isFile(word) { // a machine, settings; with the files beside it that it may be based on
+			if inputs.IsYAML(word) && inputs.IsFile(word) { // a machine, settings; with the files beside it that it may be based on
 				beside, _ := filepath.Glob(filepath.Join(filepath.Dir(word), "*.y*ml")) // fails for bad patterns only
 				paths = append(paths, beside...)
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 )
 
 // The second start shows what the first one showed, from the cache; a changed or a damaged
@@ -31,7 +32,7 @@ func TestViewCache(t *testing.T) {
 		if err := c.ParseFlags(args); err != nil {
 			t.Fatal(err)
 		}
-		o := viewOptions{replayFlags: replayFlags{path: path}, noCache: c.Flags().Changed("no-cache")}
+		o := viewOptions{Flags: inputs.Flags{Path: path}, noCache: c.Flags().Changed("no-cache")}
 		cache := a.newViewCache(&o, c.Flags())
 		cache.least = 0
 		return cache
@@ -40,7 +41,7 @@ func TestViewCache(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		a := newApp(&console.Console{Out: &out, Err: io.Discard})
-		o := viewOptions{replayFlags: replayFlags{path: path}, print: true, width: 100}
+		o := viewOptions{Flags: inputs.Flags{Path: path}, print: true, width: 100}
 		if err := a.view(context.Background(), o, c); err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +115,7 @@ func TestViewCacheOfReplays(t *testing.T) {
 	for range 2 {
 		var out, notes bytes.Buffer
 		a := newApp(&console.Console{Out: &out, Err: &notes})
-		o := viewOptions{replayFlags: replayFlags{path: "../../samples/moe-ep4", strategy: "all"}, print: true, width: 100}
+		o := viewOptions{Flags: inputs.Flags{Path: "../../samples/moe-ep4", Strategy: "all"}, print: true, width: 100}
 		c := a.viewCommand()
 		if err := c.ParseFlags([]string{"--strategy", "all"}); err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package main
+package inputs
 
 import (
 	"fmt"
@@ -14,41 +14,41 @@ import (
 
 // rescaled is the workload of --ranks and --retarget, and its machine. m is the machine of
 // the capture.
-func (a *reader) rescaled(f replayFlags, w *workload.Workload, m machine.Machine) (*workload.Workload, machine.Machine, error) {
-	if f.ranks == "" && f.retarget == "" {
+func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*workload.Workload, machine.Machine, error) {
+	if f.Ranks == "" && f.Retarget == "" {
 		return w, m, nil
 	}
-	if isYAML(f.path) {
-		return nil, m, usage.Errorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.path)
+	if IsYAML(f.Path) {
+		return nil, m, usage.Errorf("%s is a workload file, without captured durations: set ranks: in it, and give --machine", f.Path)
 	}
 	world, lifted := w.World, w
 	var resized *retarget.Resized
-	if f.ranks != "" {
-		group, n, err := parseRanks(f.ranks)
+	if f.Ranks != "" {
+		group, n, err := parseRanks(f.Ranks)
 		if err != nil {
 			return nil, m, err
 		}
 		run, z, err := retarget.Ranks(w.Run, w.World, group, n)
 		if err != nil {
-			return nil, m, usage.Errorf("--ranks %s: %w", f.ranks, err)
+			return nil, m, usage.Errorf("--ranks %s: %w", f.Ranks, err)
 		}
-		if z.Ranks == z.Was && f.retarget == "" {
-			a.Notef("--ranks %s: as many as captured", f.ranks)
+		if z.Ranks == z.Was && f.Retarget == "" {
+			r.Notef("--ranks %s: as many as captured", f.Ranks)
 			return w, m, nil
 		}
 		if lifted, err = workload.Lift(run, f.lift); err != nil {
-			return nil, m, liftError(f.path, err)
+			return nil, m, LiftError(f.Path, err)
 		}
 		resized, world = z, lifted.World
 	}
-	to, err := a.target(f.retarget, m, world)
+	to, err := r.target(f.Retarget, m, world)
 	if err != nil {
 		return nil, m, err
 	}
 	if resized == nil {
 		scaled := retarget.To(w, m, to)
 		if scaled.Rescaled.Same {
-			a.Notef("--retarget %s changes no duration: the trace was captured on %s", f.retarget, m.Name)
+			r.Notef("--retarget %s changes no duration: the trace was captured on %s", f.Retarget, m.Name)
 			return w, to, nil
 		}
 		return scaled, to, nil
@@ -57,12 +57,12 @@ func (a *reader) rescaled(f replayFlags, w *workload.Workload, m machine.Machine
 }
 
 // target is the machine of --retarget or, without it, that of the capture, with enough GPUs.
-func (a *reader) target(name string, m machine.Machine, ranks int) (machine.Machine, error) {
+func (r *Reader) target(name string, m machine.Machine, ranks int) (machine.Machine, error) {
 	if name != "" {
-		if !isPath(name) && !profile.Sized(name) {
+		if !IsPath(name) && !profile.Sized(name) {
 			name = fmt.Sprintf("%s:%d", name, ranks)
 		}
-		return a.machineNamed(name, ranks)
+		return r.MachineNamed(name, ranks)
 	}
 	if m.GPUs >= ranks {
 		return m, nil
@@ -71,7 +71,7 @@ func (a *reader) target(name string, m machine.Machine, ranks int) (machine.Mach
 	if err != nil {
 		return m, usage.Wrap(err)
 	}
-	a.noteNetwork(&to)
+	r.noteNetwork(&to)
 	return to, nil
 }
 

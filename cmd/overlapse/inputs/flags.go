@@ -1,4 +1,4 @@
-package main
+package inputs
 
 import (
 	"context"
@@ -21,38 +21,38 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 )
 
-// replayFlags are the flags of commands that replay: trace, machine, strategies.
-type replayFlags struct {
-	path     string
-	machine  string
-	strategy string
-	clock    string // name of a clock regime
+// Flags are the flags of commands that replay: trace, machine, strategies.
+type Flags struct {
+	Path     string
+	Machine  string
+	Strategy string
+	Clock    string // name of a clock regime
 	dataflow string // a file of corrections
 	profiled bool   // times under the profiler
-	ranks    string // N or GROUP=N; "": as captured
-	retarget string // machine; "": that of the capture
+	Ranks    string // N or GROUP=N; "": as captured
+	Retarget string // machine; "": that of the capture
 	lift     workload.Options
 }
 
-// flags adds them to a command; strategies describes the use of --strategy.
-func (f *replayFlags) flags(c *cobra.Command, strategies string) {
+// AddTo adds them to a command; strategies describes the use of --strategy.
+func (f *Flags) AddTo(c *cobra.Command, strategies string) {
 	set := c.Flags()
-	set.StringVar(&f.machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200:4), or a YAML file; default: that of the trace")
-	set.StringVar(&f.strategy, "strategy", "all", strategies+" or a file of them after colons: "+strings.Join(engines.Names(), ", ")+", or all")
-	set.StringVar(&f.clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
-	dataflowFlag(c, &f.dataflow)
-	set.StringVar(&f.ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")
-	set.StringVar(&f.retarget, "retarget", "", "scale the captured durations to this machine's GPU and replay there: a profile or a YAML file, as --machine")
+	set.StringVar(&f.Machine, "machine", "", "machine to replay on: a profile and a number of GPUs (h200:4), or a YAML file; default: that of the trace")
+	set.StringVar(&f.Strategy, "strategy", "all", strategies+" or a file of them after colons: "+strings.Join(engines.Names(), ", ")+", or all")
+	set.StringVar(&f.Clock, "clock", "captured", "GPU clock of the predicted iterations: captured; cool: the full clock after a pause; sustained: the steady clock under the power limit")
+	DataflowFlag(c, &f.dataflow)
+	set.StringVar(&f.Ranks, "ranks", "", "replay with this number of ranks in the data-parallel group, or the trace's only one: 16; or in another: GROUP=16, by the name that inspect prints")
+	set.StringVar(&f.Retarget, "retarget", "", "scale the captured durations to this machine's GPU and replay there: a profile or a YAML file, as --machine")
 	set.BoolVar(&f.profiled, "profiled", false, "predict times under the profiler that recorded the trace; default: without what it adds to operators and calls of the host")
 }
 
-// prepare checks the flags, parses the strategies with parse, then reads the trace,
+// Prepare checks the flags, parses the strategies with parse, then reads the trace,
 // so that mistyped flags fail at once.
-func prepare[S any](a *reader, f replayFlags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
-	if _, err := regimeOf(f.clock); err != nil {
+func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *workload.Workload, machine.Machine, error) {
+	if _, err := regimeOf(f.Clock); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
-	strategy, err := withSettings(f.strategy)
+	strategy, err := withSettings(f.Strategy)
 	if err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
@@ -60,16 +60,16 @@ func prepare[S any](a *reader, f replayFlags, parse func(string) ([]S, error)) (
 	if err != nil {
 		return nil, nil, machine.Machine{}, usage.Wrap(err)
 	}
-	if f.lift.Dataflow, err = readCorrections(f.dataflow); err != nil {
+	if f.lift.Dataflow, err = ReadCorrections(f.dataflow); err != nil {
 		return nil, nil, machine.Machine{}, err
 	}
 	f.lift.Unprofiled = !f.profiled
-	w, m, err := a.subject(f.path, f.machine, f.lift)
+	w, m, err := r.subject(f.Path, f.Machine, f.lift)
 	if err != nil {
 		return nil, nil, m, err
 	}
 	if w, err = compare.Isolate(w, m, nil); err == nil {
-		w, m, err = a.rescaled(f, w, m)
+		w, m, err = r.rescaled(f, w, m)
 	}
 	return sel, w, m, err
 }
@@ -79,7 +79,7 @@ func withSettings(selection string) (string, error) {
 	words := strings.Split(selection, ":")
 	for i, word := range words {
 		name, after, more := strings.Cut(word, ",")
-		if i == 0 || strings.Contains(name, "=") || !isYAML(name) {
+		if i == 0 || strings.Contains(name, "=") || !IsYAML(name) {
 			continue
 		}
 		f, err := os.Open(name)
@@ -98,9 +98,9 @@ func withSettings(selection string) (string, error) {
 	return strings.Join(words, ":"), nil
 }
 
-// scenario is that of the flags, which prepare has checked.
-func (f *replayFlags) scenario() plan.Scenario {
-	regime, _ := regimeOf(f.clock)
+// Scenario is that of the flags, which prepare has checked.
+func (f *Flags) Scenario() plan.Scenario {
+	regime, _ := regimeOf(f.Clock)
 	return plan.Scenario{Clock: regime}
 }
 
@@ -112,13 +112,13 @@ func regimeOf(clock string) (plan.ClockRegime, error) {
 	return regimes[clock], usage.Choice("clock", clock, "captured", "cool", "sustained")
 }
 
-// stopFunc reports to a simulation whether the context is done.
-func stopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
+// StopFunc reports to a simulation whether the context is done.
+func StopFunc(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
 
-// failedError is an error if a strategy that the user selected did not run; nil
+// FailedError is an error if a strategy that the user selected did not run; nil
 // with --strategy all.
-func (f *replayFlags) failedError(outcomes []compare.Outcome) error {
-	if f.strategy == "all" {
+func (f *Flags) FailedError(outcomes []compare.Outcome) error {
+	if f.Strategy == "all" {
 		return nil
 	}
 	var names []string
@@ -130,14 +130,16 @@ func (f *replayFlags) failedError(outcomes []compare.Outcome) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return usage.NotRun{Err: fmt.Errorf("%s: selected strategies did not run: %s", f.path, strings.Join(names, "; "))}
+	return usage.NotRun{Err: fmt.Errorf("%s: selected strategies did not run: %s", f.Path, strings.Join(names, "; "))}
 }
 
-func whatIfFlag(f *pflag.FlagSet, at *string, use string) {
+// WhatIfFlag adds --what-if.
+func WhatIfFlag(f *pflag.FlagSet, at *string, use string) {
 	f.StringVar(at, "what-if", "", use+" on a machine with these properties times a factor, planned for it: "+text.Listed(machine.PropertyNames())+" (links=2,clock=0.9)")
 }
 
-func parseWhatIf(s string) (machine.WhatIf, error) {
+// ParseWhatIf reads the value of --what-if.
+func ParseWhatIf(s string) (machine.WhatIf, error) {
 	x, err := machine.ParseWhatIf(s)
 	if err != nil {
 		return nil, usage.Errorf("--what-if %w", err)
@@ -145,9 +147,9 @@ func parseWhatIf(s string) (machine.WhatIf, error) {
 	return x, nil
 }
 
-// selectedPairs restricts the selections to the pairs of --pair: numbers of
+// SelectedPairs restricts the selections to the pairs of --pair: numbers of
 // inspect's table, separated by commas.
-func selectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
+func SelectedPairs(w *workload.Workload, numbers string, sel []plan.Selection) ([]plan.Selection, error) {
 	kinds := w.PairKinds()
 	var rows []int
 	for _, word := range strings.Split(numbers, ",") {

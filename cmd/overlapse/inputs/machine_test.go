@@ -1,4 +1,4 @@
-package main
+package inputs
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // What a trace's device selects, --machine accepts under the name that is printed.
 func TestSelectedMachinesAreAccepted(t *testing.T) {
-	a := newApp(&console.Console{Out: io.Discard, Err: io.Discard, Quiet: true})
+	r := &Reader{Console: &console.Console{Out: io.Discard, Err: io.Discard, Quiet: true}}
 	for _, name := range profile.Names() {
 		base, err := profile.Load(name)
 		if err != nil {
@@ -23,7 +23,7 @@ func TestSelectedMachinesAreAccepted(t *testing.T) {
 		}
 		device := trace.Device{Name: base.GPU.Name}
 		for _, ranks := range []int{1, 2, 3, 4, 6, 8, 9, 12, 16, 64, 72, 100, 128, 512, 4096} {
-			m, err := a.suggested(device, ranks)
+			m, err := r.suggested(device, ranks)
 			if profile.ForDevice(device) == "" {
 				if err == nil {
 					t.Errorf("%q selects %s", device.Name, m.Name)
@@ -31,12 +31,12 @@ func TestSelectedMachinesAreAccepted(t *testing.T) {
 				continue
 			}
 			if err != nil { // a ring that has fewer: --machine refuses it too
-				if _, again := a.machineNamed(fmt.Sprintf("%s:%d", name, ranks), 0); base.Fabric.Topology != machine.Ring || again == nil || again.Error() != err.Error() {
+				if _, again := r.MachineNamed(fmt.Sprintf("%s:%d", name, ranks), 0); base.Fabric.Topology != machine.Ring || again == nil || again.Error() != err.Error() {
 					t.Errorf("%q with %d ranks: %v, and --machine: %v", device.Name, ranks, err, again)
 				}
 				continue
 			}
-			again, err := a.machineNamed(m.Name, 0)
+			again, err := r.MachineNamed(m.Name, 0)
 			if err != nil || again.Profile != m.Profile || again.GPUs != ranks {
 				t.Errorf("%q with %d ranks selects %s, and --machine of that gives %s with %d GPUs, %v", device.Name, ranks, m.Name, again.Profile, again.GPUs, err)
 			}
@@ -74,8 +74,8 @@ func TestSuggestionsByProperties(t *testing.T) {
 		{trace.Device{Name: "Other GPU"}, "", `device "Other GPU": give --machine (one of a100, `},
 	} {
 		var notes strings.Builder
-		a := newApp(&console.Console{Out: io.Discard, Err: &notes})
-		m, err := a.suggested(c.d, 8)
+		r := &Reader{Console: &console.Console{Out: io.Discard, Err: &notes}}
+		m, err := r.suggested(c.d, 8)
 		if err != nil {
 			notes.WriteString(err.Error())
 		}

@@ -1,4 +1,4 @@
-package main
+package inputs
 
 import (
 	"cmp"
@@ -15,14 +15,14 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// machineNamed loads a machine for every command: a profile, a profile
+// MachineNamed loads a machine for every command: a profile, a profile
 // and a number of GPUs (h200:4, or h200x4 as in older rows), a YAML file, or a file and a number
 // (mine.yaml:4). Without a number the machine has at least the given number of
 // GPUs.
-func (a *reader) machineNamed(name string, gpus int) (machine.Machine, error) {
-	m, sized, err := a.readMachine(name)
+func (r *Reader) MachineNamed(name string, gpus int) (machine.Machine, error) {
+	m, sized, err := r.ReadMachine(name)
 	switch {
-	case err != nil && isPath(name):
+	case err != nil && IsPath(name):
 		return m, err
 	case err != nil:
 		return m, usage.Wrap(err)
@@ -30,23 +30,23 @@ func (a *reader) machineNamed(name string, gpus int) (machine.Machine, error) {
 		m, err = m.Sized(gpus)
 	}
 	if err == nil {
-		a.noteNetwork(&m)
+		r.noteNetwork(&m)
 	}
 	return m, err
 }
 
 // noteNetwork says if the network between a machine's nodes is assumed.
-func (a *reader) noteNetwork(m *machine.Machine) {
+func (r *Reader) noteNetwork(m *machine.Machine) {
 	if m.AssumedNetwork() {
-		a.Notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
+		r.Notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
 			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
 	}
 }
 
-// readMachine loads a machine; sized reports whether its name has a number of GPUs.
-func (a *reader) readMachine(name string) (m machine.Machine, sized bool, err error) {
+// ReadMachine loads a machine; sized reports whether its name has a number of GPUs.
+func (r *Reader) ReadMachine(name string) (m machine.Machine, sized bool, err error) {
 	file, gpus, sized := profile.CutCount(name)
-	if !isPath(name) {
+	if !IsPath(name) {
 		m, err = profile.Load(name)
 		return m, profile.Sized(name), err
 	}
@@ -57,22 +57,22 @@ func (a *reader) readMachine(name string) (m machine.Machine, sized bool, err er
 	return m, sized, err
 }
 
-// isPath reports whether a machine's name is a file, with or without a number of GPUs.
-func isPath(name string) bool {
+// IsPath reports whether a machine's name is a file, with or without a number of GPUs.
+func IsPath(name string) bool {
 	file, _, _ := profile.CutCount(name)
-	return isYAML(file) || strings.ContainsRune(file, os.PathSeparator)
+	return IsYAML(file) || strings.ContainsRune(file, os.PathSeparator)
 }
 
-// machineFor loads the named machine, or the one for the trace's device and number
+// MachineFor loads the named machine, or the one for the trace's device and number
 // of ranks.
-func (a *reader) machineFor(name string, w *workload.Workload) (machine.Machine, error) {
+func (r *Reader) MachineFor(name string, w *workload.Workload) (machine.Machine, error) {
 	device := deviceOf(w)
 	if name == "" {
-		return a.suggested(device, w.World)
+		return r.suggested(device, w.World)
 	}
-	m, err := a.machineNamed(name, w.World)
+	m, err := r.MachineNamed(name, w.World)
 	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
-		a.Notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
+		r.Notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
 	}
 	return m, err
 }
@@ -96,21 +96,21 @@ func deviceOf(w *workload.Workload) (d trace.Device) {
 }
 
 // suggested is the profile for a device, with as many GPUs as the job has ranks.
-func (a *reader) suggested(device trace.Device, ranks int) (machine.Machine, error) {
+func (r *Reader) suggested(device trace.Device, ranks int) (machine.Machine, error) {
 	name, alike := profile.ForDevice(device), profile.Alike(device)
 	if name == "" {
 		return machine.Machine{}, usage.Errorf("no profile matches the trace's device %s: %s",
 			cmp.Or(quoted(device.Name), "unknown"), toPass(alike, ranks))
 	}
-	m, err := a.machineNamed(machine.NameOf(name, max(1, ranks)), 0)
+	m, err := r.MachineNamed(machine.NameOf(name, max(1, ranks)), 0)
 	if err == nil {
-		a.Notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, cmp.Or(quoted(device.Name), properties(device)))
+		r.Notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, cmp.Or(quoted(device.Name), properties(device)))
 		if others := slices.DeleteFunc(alike, func(x string) bool { return x == name }); len(others) > 0 && strings.HasPrefix(device.Name, "gfx") {
-			a.Notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
+			r.Notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
 		}
 	}
 	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
-		a.Notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
+		r.Notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
 	}
 	return m, err
 }
