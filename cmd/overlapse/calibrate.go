@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
@@ -196,7 +197,7 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 			Stop: ctx.Err,
 		})
 		if err != nil {
-			return stopped(ctx, err)
+			return results.Stopped(ctx, err)
 		}
 		scores[i] = validate.Scores(checks)
 	}

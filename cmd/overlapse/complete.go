@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -21,7 +22,7 @@ func completions(root *cobra.Command) {
 		"base":     completeMachines,
 		"retarget": completeMachines,
 		"clock":    usage.OneOf("captured", "cool", "sustained"),
-		"window":   usage.OneOf(iteration, "all"),
+		"window":   usage.OneOf(results.Iteration, "all"),
 		"what-if":  completeWhatIf,
 		"shard":    usage.OneOf("auto"),
 	}

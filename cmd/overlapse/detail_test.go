@@ -9,6 +9,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -36,7 +37,7 @@ func TestStepResults(t *testing.T) {
 		}
 		return info.Size(), stderr.String()
 	}
-	whole, notes := size(replayOptions{window: iteration})
+	whole, notes := size(replayOptions{window: results.Iteration})
 	if whole > 5e6 || !strings.Contains(notes, "recorded without workgroups") {
 		t.Errorf("a timeline of %d bytes; notes: %s", whole, notes)
 	}
@@ -60,11 +61,11 @@ func TestShownRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.compare(t.Context(), q.Path, w, m, sel, q.Scenario(), replay.Options{})
+	r, err := results.Of(t.Context(), a.Console, q.Path, w, m, sel, q.Scenario(), replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range r.runs() {
+	for _, run := range r.Runs() {
 		for l := range run.Lanes {
 			if label := run.LaneLabel(trace.LaneID(l)); strings.Contains(label, "-") {
 				t.Errorf("%s has a lane %q", run.Name, label)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -193,7 +194,7 @@ func (a *app) measuredSide(path string) (side, error) {
 	}
 	s := side{Name: path, Time: run.End, run: run}
 	if w, err := a.Workload(run, path, workload.Options{}); err == nil {
-		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), measuredStart(w)
+		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), results.MeasuredStart(w)
 		s.items = pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })
 	}
 	s.items = append(overlap.Items(run, nil, s.steps), s.items...)
@@ -210,22 +211,22 @@ func (a *app) diffStrategies(ctx context.Context, o diffOptions, path string) (x
 	if len(sel) != 2 {
 		return x, y, usage.Errorf("--strategy %q: give two strategies to compare, not %d", o.Strategy, len(sel))
 	}
-	r, err := a.compare(ctx, path, w, m, sel, o.Scenario(), replay.Options{Stop: inputs.StopFunc(ctx)})
+	r, err := results.Of(ctx, a.Console, path, w, m, sel, o.Scenario(), replay.Options{Stop: inputs.StopFunc(ctx)})
 	if err != nil {
 		return x, y, err
 	}
-	if err := o.FailedError(r.outcomes); err != nil {
+	if err := o.FailedError(r.Outcomes); err != nil {
 		return x, y, err
 	}
 	sides := [2]side{}
-	for i, out := range r.outcomes {
+	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			return x, y, usage.NotRun{Err: fmt.Errorf("%s: %s", out.Strategy.Name, out.Why)}
 		}
 		run := out.Result.Run
-		sides[i] = side{Name: r.named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: startOf(w, run), gaps: gaps(out.Result)}
+		sides[i] = side{Name: r.Named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.Gaps(out.Result)}
 		starts, ends := opTimes(run, len(w.Ops))
-		sides[i].items = append(overlap.Items(run, reasonsOf(out.Result, 0, 0), r.Iterations), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
+		sides[i].items = append(overlap.Items(run, results.ReasonsOf(out.Result, 0, 0), r.Iterations), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
 			return starts[op], ends[op], starts[op] <= ends[op]
 		})...)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/html"
@@ -85,7 +86,7 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 	if err != nil {
 		return err
 	}
-	rows := schema.Spans(basisOf, run)
+	rows := schema.Spans(results.BasisOf, run)
 	write := func(w io.Writer) error {
 		switch o.to {
 		case "pprof":
@@ -97,9 +98,9 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 		case "parquet":
 			return schema.WriteParquet(w, rows)
 		case "html":
-			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: basisOf(run), Run: run}}})
+			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
 		}
-		return writePerfetto(plain.JSON(w), run, nil, nil)
+		return results.WritePerfetto(plain.JSON(w), run, nil, nil)
 	}
 	if o.output == "" {
 		if err := a.binary(o.to, "give -o FILE, or a pipe"); err != nil {

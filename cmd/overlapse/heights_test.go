@@ -79,11 +79,12 @@ var folders = map[string]folder{
 	"cmd/overlapse/console": {height: command, spawns: true, uses: []string{
 		"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term",
 	}},
-	"cmd/overlapse/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
-	"cmd/overlapse/inputs": {height: command + 1, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/files":  {height: command},
-	"cmd/overlapse/text":   {height: command},
-	"cmd/overlapse/usage":  {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/schema":  {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
+	"cmd/overlapse/inputs":  {height: command + 1, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/results": {height: command + 2, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse/files":   {height: command},
+	"cmd/overlapse/text":    {height: command},
+	"cmd/overlapse/usage":   {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse": {height: 20, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-isatty", "golang.org/x/term", "golang.org/x/sys/unix",

@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 )
 
@@ -62,13 +63,13 @@ func TestNotebook(t *testing.T) {
 		}
 		return data
 	}
-	rows := parquetRows[strategyRow](t, read("result.parquet"))
-	for i, row := range parquetRows[strategyRow](t, printed(t, append(args, "--format", "parquet")...)) {
+	rows := parquetRows[results.Row](t, read("result.parquet"))
+	for i, row := range parquetRows[results.Row](t, printed(t, append(args, "--format", "parquet")...)) {
 		if i >= len(rows) || row.Strategy != rows[i].Strategy || row.Time != rows[i].Time {
 			t.Errorf("row %d of --format parquet is %+v", i, row)
 		}
 	}
-	var result replayed
+	var result results.Replayed
 	if err := json.Unmarshal(read("result.json"), &result); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -78,7 +79,7 @@ other work in bulk.`,
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.parquet, spans.parquet and summary.md into this folder")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
-	f.StringVar(&o.window, "window", iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
+	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
 	inputs.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
@@ -108,7 +109,7 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 			return err
 		}
 	}
-	r, err := a.compare(ctx, o.Path, w, m, sel, o.Scenario(), opts)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts)
 	if err != nil {
 		return err
 	}
@@ -120,55 +121,55 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	if o.dir != "" {
-		if err := a.writeResults(ctx, o.dir, r); err != nil {
+		if err := results.WriteFolder(ctx, a.Console, &a.files, o.dir, r); err != nil {
 			return err
 		}
 	}
 	if err := a.writeReplayed(o, r, altered); err != nil {
 		return err
 	}
-	return o.FailedError(r.outcomes)
+	return o.FailedError(r.Outcomes)
 }
 
 // replayMore runs the further replays that flags request: seeds, single pairs,
 // what-ifs and explanations.
-func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
+func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
 	if o.seeds > 0 {
-		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
+		if err := results.Spread(ctx, a.Console, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err
 		}
 	}
 	if o.pairs {
-		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
+		if err := results.ComparePairs(ctx, a.Console, r, m, sel, opts); err != nil {
 			return err
 		}
 	}
 	if len(altered) > 0 {
-		if err := a.whatIf(ctx, r, m, altered, opts); err != nil {
+		if err := results.WhatIf(ctx, a.Console, r, m, altered, opts); err != nil {
 			return err
 		}
 	}
 	if o.explain {
-		return a.explain(ctx, r, m, opts)
+		return results.Explain(ctx, a.Console, r, m, opts)
 	}
 	return nil
 }
 
 // writeReplayed prints the result in the format of the flags.
-func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf) error {
+func (a *app) writeReplayed(o replayOptions, r *results.Replayed, altered machine.WhatIf) error {
 	switch o.format {
 	case "json":
 		return schema.WriteJSON(a.Out, r)
 	case "csv":
-		return writeCSV(a.Out, r)
+		return results.WriteCSV(a.Out, r)
 	case "parquet":
-		return schema.WriteParquet(a.Data, r.strategyRows())
+		return schema.WriteParquet(a.Data, r.Table())
 	case "markdown":
-		return writeMarkdown(a.Out, r)
+		return results.WriteMarkdown(a.Out, r)
 	}
-	a.printReplay(r)
-	a.printWhatIf(r, altered)
-	a.printExplanations(r)
+	results.Print(a.Console, r)
+	results.PrintWhatIf(a.Console, r, altered)
+	results.PrintExplanations(a.Console, r)
 	return nil
 }
 
@@ -178,9 +179,9 @@ func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Optio
 	if err := o.setWindow(&opts); err != nil || o.dir == "" {
 		return opts, err
 	}
-	opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, shownTiles
+	opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, results.ShownTiles
 	if !o.full {
-		opts.Most = shownSpans
+		opts.Most = results.ShownSpans
 	}
 	return opts, o.checkRanks(world)
 }
@@ -188,7 +189,7 @@ func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Optio
 // setWindow sets the part of the replay that is recorded and explained.
 func (o *replayOptions) setWindow(opts *replay.Options) error {
 	switch o.window {
-	case iteration:
+	case results.Iteration:
 		return nil
 	case "all":
 		opts.To = trace.Infinity

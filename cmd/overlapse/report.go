@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/viz/html"
@@ -40,18 +41,18 @@ func (a *app) writeReport(ctx context.Context, o inputs.Flags, output string) er
 	if err != nil {
 		return err
 	}
-	r, err := a.compare(ctx, o.Path, w, m, sel, o.Scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Most: shownSpans, Usage: true, Stop: inputs.StopFunc(ctx),
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{
+		Level: replay.Phases, Ranks: []int{0}, Tiles: results.ShownTiles, Most: results.ShownSpans, Usage: true, Stop: inputs.StopFunc(ctx),
 	})
 	if err != nil {
 		return err
 	}
-	if err := a.files.Write(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
+	if err := a.files.Write(output, func(w io.Writer) error { return html.Write(w, r.HTML()) }); err != nil {
 		return err
 	}
-	if left := r.coarse(); left != "" {
+	if left := r.Coarse(); left != "" {
 		a.Notef("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
 	}
 	a.Notef("wrote %s", output)
-	return o.FailedError(r.outcomes)
+	return o.FailedError(r.Outcomes)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/reproduce"
@@ -64,25 +65,25 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		on = &m
 	}
 	bar := a.Progress(1, "replaying")
-	results, err := reproduce.Run(papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
+	found, err := reproduce.Run(papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):
-		return stopped(ctx, err)
+		return results.Stopped(ctx, err)
 	case err != nil:
 		return err
 	}
 	write := func(w io.Writer) error {
 		switch format {
 		case "json":
-			return schema.WriteJSON(w, results)
+			return schema.WriteJSON(w, found)
 		case "html":
-			return writeReproduced(w, results)
+			return writeReproduced(w, found)
 		}
 		if points {
-			a.printPoints(w, results)
+			a.printPoints(w, found)
 		}
-		a.printClaims(w, results)
+		a.printClaims(w, found)
 		return nil
 	}
 	if output == "" {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/engines/sweep"
 )
@@ -86,7 +87,7 @@ func schemaLines() []string {
 		name string
 		of   reflect.Type
 	}{
-		{"replay", reflect.TypeFor[replayed]()},
+		{"replay", reflect.TypeFor[results.Replayed]()},
 		{"tune", reflect.TypeFor[tuning]()},
 		{"sweep", reflect.TypeFor[sweepResult]()},
 		{"diff", reflect.TypeFor[difference]()},
@@ -100,7 +101,7 @@ func schemaLines() []string {
 	for _, x := range []struct {
 		name string
 		row  any
-	}{{"result.parquet", strategyRow{}}, {"spans.parquet", schema.Span{}}, {"results.parquet", sweep.Row{}}} {
+	}{{"result.parquet", results.Row{}}, {"spans.parquet", schema.Span{}}, {"results.parquet", sweep.Row{}}} {
 		for _, f := range parquet.SchemaOf(x.row).Fields() {
 			line := fmt.Sprintf("%s %s %s", x.name, f.Name(), f.Type())
 			if f.Optional() {

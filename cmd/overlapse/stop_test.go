@@ -12,6 +12,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 )
 
 // patient is a context that is cancelled after a number of checks.
@@ -54,7 +55,7 @@ func TestInterruptedWrite(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	a := newApp(&console.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Quiet: true})
 	cancel()
-	if err := a.writeResults(ctx, dir, &replayed{}); !errors.Is(err, context.Canceled) {
+	if err := results.WriteFolder(ctx, a.Console, &a.files, dir, &results.Replayed{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if left := unfinished(t, dir); len(left) > 0 {

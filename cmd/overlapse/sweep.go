@@ -19,6 +19,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -209,7 +210,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	bar = steps
 	if err := r.Run(sample); err != nil {
-		return stopped(ctx, err)
+		return results.Stopped(ctx, err)
 	}
 	var seconds float64
 	for _, c := range sample {
@@ -224,7 +225,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	left = slices.DeleteFunc(left, func(c sweep.Cell) bool { _, ok := finished[c.ID]; return ok })
 	if err := r.Run(left); err != nil {
-		return stopped(ctx, err)
+		return results.Stopped(ctx, err)
 	}
 	_ = steps.Finish()
 	if ctx.Err() != nil {
@@ -289,7 +290,7 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 	}
 	base, err := compare.Run(w, m, engines.CapturedSelection(), f.Scenario(), replay.Options{Stop: inputs.StopFunc(ctx)})
 	if err != nil {
-		return nil, stopped(ctx, fmt.Errorf("%s: %w", f.Path, err))
+		return nil, results.Stopped(ctx, fmt.Errorf("%s: %w", f.Path, err))
 	}
 	if base.Result == nil {
 		return nil, fmt.Errorf("%s: %s", f.Path, base.Why)

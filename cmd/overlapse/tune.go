@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
@@ -114,7 +115,7 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	opts := replay.Options{Stop: inputs.StopFunc(ctx)}
 	base, err := compare.Run(w, m, engines.CapturedSelection(), o.Scenario(), opts)
 	if err != nil {
-		return stopped(ctx, err)
+		return results.Stopped(ctx, err)
 	}
 	if base.Result == nil {
 		return fmt.Errorf("%s: %s", o.Path, base.Why)
@@ -125,14 +126,14 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	for _, sel := range candidates {
 		tuned, err := compare.Tune(w, m, sel, o.Scenario(), opts, func() { _ = bar.Add(1) })
 		if err != nil {
-			return stopped(ctx, err)
+			return results.Stopped(ctx, err)
 		}
 		t := tunedOf(sel, tuned, base.Time, o.top)
 		tried += tuned.Tried
 		if len(tuned.Ran) > 0 {
 			out, err := compare.Run(w, m, tuned.Ran[0].Selection, o.Scenario(), opts) // Tune keeps no results
 			if err != nil {
-				return stopped(ctx, err)
+				return results.Stopped(ctx, err)
 			}
 			best, t.Confidence = append(best, out), verdict.ConfidenceOf(w, out)
 		}
@@ -151,8 +152,8 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 		fmt.Fprintln(a.Out, plain.Line(w.Run.Estimated))
 	}
 	a.printTuned(found.Strategies)
-	a.printVerdict(found.Verdict)
-	a.printRescaled(found.Rescaled)
+	results.PrintVerdict(a.Console, found.Verdict)
+	results.PrintRescaled(a.Console, found.Rescaled)
 	return o.failedError(found.Strategies)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
@@ -147,24 +148,24 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := a.compare(ctx, o.Path, w, m, sel, o.Scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx),
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	v = &viewed{Views: []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}, Parts: r.parts()}
-	starts := []trace.Time{measuredStart(w)}
-	for _, out := range r.outcomes {
+	v = &viewed{Views: []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}, Parts: r.Parts()}
+	starts := []trace.Time{results.MeasuredStart(w)}
+	for _, out := range r.Outcomes {
 		if out.Result == nil {
 			v.Notes = append(v.Notes, fmt.Sprintf("%s: %s", out.Strategy.Name, out.Why))
 			continue
 		}
-		v.Views = append(v.Views, layout.View{Run: out.Result.Run, Name: r.named(out.Result.Run.Name), Gaps: gaps(out.Result)})
-		starts = append(starts, startOf(w, out.Result.Run))
+		v.Views = append(v.Views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
+		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	layout.Align(v.Views, starts)
-	return v, o.FailedError(r.outcomes), nil
+	return v, o.FailedError(r.Outcomes), nil
 }
 
 // viewsOf are the runs of the selected strategies, or all.

@@ -1,8 +1,9 @@
-package main
+package results
 
 import (
 	"fmt"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/tilesync"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -34,15 +35,15 @@ func wavesOf(w *workload.Workload, m machine.Machine) []pairWaves {
 }
 
 // printWaves prints the waves of dependent kernels, where a strategy runs them side by side.
-func (a *app) printWaves(r *replayed) {
-	if i := strategyIn(r.outcomes, "tilesync"); i < 0 || r.outcomes[i].Result == nil {
+func printWaves(con *console.Console, r *Replayed) {
+	if i := strategyIn(r.Outcomes, "tilesync"); i < 0 || r.Outcomes[i].Result == nil {
 		return
 	}
 	for i, p := range r.Waves {
 		if i == 0 {
-			fmt.Fprintln(a.Out)
+			fmt.Fprintln(con.Out)
 		}
-		fmt.Fprintf(a.Out, "waves of pair %d, %s → %s: %.2f and %.2f; %.0f one after the other, %.2f side by side\n",
+		fmt.Fprintf(con.Out, "waves of pair %d, %s → %s: %.2f and %.2f; %.0f one after the other, %.2f side by side\n",
 			p.Pair, text.Shorten(p.First, 30), text.Shorten(p.Second, 30), p.Waves.First, p.Waves.Second, p.Apart, p.Together)
 	}
 }

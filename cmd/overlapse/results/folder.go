@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"compress/gzip"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
@@ -18,8 +19,8 @@ import (
 	"github.com/overlapse/overlapse/viz/pprof"
 )
 
-// writeResults writes the files of `replay -o`. Each is complete or absent.
-func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err error) {
+// WriteFolder writes the files of `replay -o`. Each is complete or absent.
+func WriteFolder(ctx context.Context, con *console.Console, set *files.Set, dir string, r *Replayed) (err error) {
 	_, missing := os.Stat(dir)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -29,7 +30,7 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 			os.Remove(dir) // fails if it is not empty
 		}
 	}()
-	runs := r.runs()
+	runs := r.Runs()
 	type file struct {
 		name  string
 		write func(io.Writer) error
@@ -37,29 +38,29 @@ func (a *app) writeResults(ctx context.Context, dir string, r *replayed) (err er
 	list := []file{
 		{"result.json", func(w io.Writer) error { return schema.WriteJSON(w, r) }},
 		{"timeline.json.gz", func(w io.Writer) error { return r.writeTimeline(w, runs) }},
-		{"result.parquet", func(w io.Writer) error { return schema.WriteParquet(w, r.strategyRows()) }},
+		{"result.parquet", func(w io.Writer) error { return schema.WriteParquet(w, r.Table()) }},
 		{"spans.parquet", func(w io.Writer) error {
 			return schema.WriteParquet(w, schema.Spans(func(r *trace.Run) string { return r.Name }, runs...))
 		}},
-		{"summary.md", func(w io.Writer) error { return writeMarkdown(w, r) }},
-		{"report.html", func(w io.Writer) error { return html.Write(w, a.report(r)) }},
+		{"summary.md", func(w io.Writer) error { return WriteMarkdown(w, r) }},
+		{"report.html", func(w io.Writer) error { return html.Write(w, r.HTML()) }},
 	}
 	for i, out := range r.ran() {
-		reasons := reasonsOf(out.Result, 0, 0)
+		reasons := ReasonsOf(out.Result, 0, 0)
 		list = append(list, file{profileName(runs, i), func(w io.Writer) error { return pprof.Write(w, runs[i], reasons) }})
 	}
-	bar := a.Progress(len(list), "writing")
+	bar := con.Progress(len(list), "writing")
 	for _, f := range list {
-		if err := a.files.Write(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
+		if err := set.Write(filepath.Join(dir, f.name), func(w io.Writer) error { return f.write(files.WhileRunning(ctx, w)) }); err != nil {
 			return err
 		}
 		_ = bar.Add(1)
 	}
 	_ = bar.Finish()
-	if left := r.coarse(); left != "" {
-		a.Notef("%s", left)
+	if left := r.Coarse(); left != "" {
+		con.Notef("%s", left)
 	}
-	a.Notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", text.Counted(len(runs), "profile"), dir)
+	con.Notef("wrote report.html, timeline.json.gz, result.json, result.parquet, spans.parquet, summary.md and %s (go tool pprof -diff_base) to %s", text.Counted(len(runs), "profile"), dir)
 	return nil
 }
 
@@ -87,10 +88,10 @@ func profileName(runs []*trace.Run, i int) string {
 }
 
 // writeTimeline writes the runs side by side, as Perfetto opens them.
-func (r *replayed) writeTimeline(w io.Writer, runs []*trace.Run) error {
+func (r *Replayed) writeTimeline(w io.Writer, runs []*trace.Run) error {
 	z := gzip.NewWriter(w)
 	shifted, shifts := aligned(r.workload, runs)
-	if err := writePerfetto(z, trace.SideBySide(shifted, r.Path), r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
+	if err := WritePerfetto(z, trace.SideBySide(shifted, r.Path), r.reasons(runs, shifts), r.shares(runs, shifts)); err != nil {
 		return err
 	}
 	return z.Close()

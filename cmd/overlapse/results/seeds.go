@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"context"
@@ -9,19 +9,20 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 )
 
-// spread replays every strategy under n seeds.
-func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
-	bar := a.Progress(len(sel)*n, "replaying with other random seeds")
+// Spread replays every strategy under n seeds.
+func Spread(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, n int, stop func() bool) error {
+	bar := con.Progress(len(sel)*n, "replaying with other random seeds")
 	found, err := compare.Spreads(r.workload, m, sel, r.scenario, n, stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
-		return stopped(ctx, err)
+		return Stopped(ctx, err)
 	}
 	if len(found) != len(r.Rows) {
 		return errors.New("strategies and their distributions differ in number")
@@ -35,11 +36,11 @@ func (a *app) spread(ctx context.Context, r *replayed, m machine.Machine, sel []
 }
 
 // printSpreads prints the fastest, median and slowest time over the seeds of --seeds.
-func (a *app) printSpreads(r *replayed) {
+func printSpreads(con *console.Console, r *Replayed) {
 	if !slices.ContainsFunc(r.Rows, func(row replayRow) bool { return row.Seeds != nil }) {
 		return
 	}
-	t := a.Section("with other random seeds (dispatch order, arrival of ranks)", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
+	t := con.Section("with other random seeds (dispatch order, arrival of ranks)", "strategy", "parameters", "seeds", "fastest", "median", "slowest", "modes")
 	for _, row := range r.Rows {
 		if s := row.Seeds; s != nil {
 			t.AppendRow(table.Row{row.Strategy, row.Settings, len(s.Times), text.Micros(s.Fastest()), text.Micros(s.Median()), text.Micros(s.Slowest()), modesOf(s)})

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
@@ -18,20 +19,20 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// explain adds to every row its critical path and the comparison with bulk.
-func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts replay.Options) error {
-	bulk, err := a.bulk(r, m, opts)
+// Explain adds to every row its critical path and the comparison with bulk.
+func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, opts replay.Options) error {
+	bulk, err := r.bulk(m, opts)
 	if err != nil {
 		return err
 	}
 	changes := explain.WhatIfs(&m)
-	bar := a.Progress(len(changes)*len(r.outcomes), "replaying what-ifs")
-	whatIf, err := explain.Under(r.workload, m, r.outcomes, changes, opts.Stop, func() { _ = bar.Add(1) })
+	bar := con.Progress(len(changes)*len(r.Outcomes), "replaying what-ifs")
+	whatIf, err := explain.Under(r.workload, m, r.Outcomes, changes, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
-		return stopped(ctx, err)
+		return Stopped(ctx, err)
 	}
-	for i, out := range r.outcomes {
+	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			continue
 		}
@@ -46,12 +47,12 @@ func (a *app) explain(ctx context.Context, r *replayed, m machine.Machine, opts 
 }
 
 // bulk explains the strategy bulk, and replays it first if it was not selected; nil if it cannot run.
-func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*explain.Explanation, error) {
+func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (*explain.Explanation, error) {
 	sel, err := engines.ParseSelection("bulk")
 	if err != nil {
 		return nil, err
 	}
-	outcomes := r.outcomes
+	outcomes := r.Outcomes
 	i := strategyIn(outcomes, "bulk")
 	if i < 0 {
 		if outcomes, err = compare.Compare(r.workload, m, sel, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
@@ -66,60 +67,60 @@ func (a *app) bulk(r *replayed, m machine.Machine, opts replay.Options) (*explai
 	return &e, nil
 }
 
-// printExplanations prints the explanation of each strategy.
-func (a *app) printExplanations(r *replayed) {
+// PrintExplanations prints the explanation of each strategy.
+func PrintExplanations(con *console.Console, r *Replayed) {
 	for _, row := range r.Rows {
 		e := row.Explanation
 		if e == nil {
 			continue
 		}
-		fmt.Fprintf(a.Out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.Settings))
+		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.Settings))
 		if v := e.Versus; v != nil {
-			fmt.Fprintf(a.Out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
+			fmt.Fprintf(con.Out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
 		}
 		unit := r.explainedUnit(e)
 		if e.Time == 0 {
-			fmt.Fprintf(a.Out, "\n  ends before %s\n", unit)
+			fmt.Fprintf(con.Out, "\n  ends before %s\n", unit)
 			continue
 		}
-		fmt.Fprintf(a.Out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
-		a.printPath(e)
+		fmt.Fprintf(con.Out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
+		printPath(con, e)
 		if rank, ok := mainRank(e); ok {
-			fmt.Fprintf(a.Out, "  what limits rank %d over time: %s\n", rank, strip(e, rank))
+			fmt.Fprintf(con.Out, "  what limits rank %d over time: %s\n", rank, strip(e, rank))
 		}
 		if len(e.Idle) > 0 {
-			fmt.Fprintf(a.Out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
+			fmt.Fprintf(con.Out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
 		}
 		if len(e.WhatIf) > 0 {
 			var words []string
 			for _, x := range e.WhatIf {
 				words = append(words, x.Name+" "+text.Percent(x.Change))
 			}
-			fmt.Fprintf(a.Out, "  what if: %s\n", strings.Join(words, "; "))
+			fmt.Fprintf(con.Out, "  what if: %s\n", strings.Join(words, "; "))
 		}
 	}
 }
 
 // printPath prints the links of a critical path, after a summary if there are many.
-func (a *app) printPath(e *explain.Explanation) {
+func printPath(con *console.Console, e *explain.Explanation) {
 	if len(e.Path) > longPath {
-		fmt.Fprintf(a.Out, "  mostly: %s\n", mostOf(e.Names, e.Time))
+		fmt.Fprintf(con.Out, "  mostly: %s\n", mostOf(e.Names, e.Time))
 	}
 	for _, l := range e.Path {
 		if l.After != "" {
-			fmt.Fprintf(a.Out, "  %21s↳ %s\n", "", plain.Line(l.After))
+			fmt.Fprintf(con.Out, "  %21s↳ %s\n", "", plain.Line(l.After))
 		}
-		fmt.Fprintf(a.Out, "  %11s %5.1f %%  %-10s %s: %s\n", text.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+		fmt.Fprintf(con.Out, "  %11s %5.1f %%  %-10s %s: %s\n", text.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
 			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
 	}
 }
 
 // explainedUnit is the part of the replay that an explanation covers.
-func (r *replayed) explainedUnit(e *explain.Explanation) string {
+func (r *Replayed) explainedUnit(e *explain.Explanation) string {
 	switch {
-	case r.Window == iteration && e.Rounds > 1:
+	case r.Window == Iteration && e.Rounds > 1:
 		return fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
-	case r.Window == iteration:
+	case r.Window == Iteration:
 		if r.Iterations > 0 {
 			return "one iteration"
 		}
@@ -131,8 +132,8 @@ func (r *replayed) explainedUnit(e *explain.Explanation) string {
 }
 
 // idleScope is the part of the replay over which idle times are summed.
-func (r *replayed) idleScope() string {
-	if r.Window == "" || r.Window == iteration || r.Window == "all" {
+func (r *Replayed) idleScope() string {
+	if r.Window == "" || r.Window == Iteration || r.Window == "all" {
 		return "of the whole replay"
 	}
 	return "in " + r.Window

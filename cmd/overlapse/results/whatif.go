@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/explain"
 	"github.com/overlapse/overlapse/replay"
@@ -14,13 +15,13 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// whatIf replays every strategy on the machine of --what-if.
-func (a *app) whatIf(ctx context.Context, r *replayed, m machine.Machine, x machine.WhatIf, opts replay.Options) error {
-	bar := a.Progress(len(r.Rows), "replaying --what-if")
-	found, err := explain.Under(r.workload, m, r.outcomes, []machine.WhatIf{x}, opts.Stop, func() { _ = bar.Add(1) })
+// WhatIf replays every strategy on the machine of --what-if.
+func WhatIf(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, x machine.WhatIf, opts replay.Options) error {
+	bar := con.Progress(len(r.Rows), "replaying --what-if")
+	found, err := explain.Under(r.workload, m, r.Outcomes, []machine.WhatIf{x}, opts.Stop, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
-		return stopped(ctx, err)
+		return Stopped(ctx, err)
 	}
 	for i := range found {
 		if i < len(r.Rows) && len(found[i]) > 0 {
@@ -30,13 +31,13 @@ func (a *app) whatIf(ctx context.Context, r *replayed, m machine.Machine, x mach
 	return nil
 }
 
-// printWhatIf prints the time of every strategy on the machine of --what-if.
-func (a *app) printWhatIf(r *replayed, x machine.WhatIf) {
+// PrintWhatIf prints the time of every strategy on the machine of --what-if.
+func PrintWhatIf(con *console.Console, r *Replayed, x machine.WhatIf) {
 	if len(x) == 0 {
 		return
 	}
 	title := fmt.Sprintf("what if %s: each strategy planned for that machine, captured durations scaled to it", plain.Line(x.String()))
-	t := a.Section(title, "strategy", "parameters", "time", "change", "vs "+r.given()+" there")
+	t := con.Section(title, "strategy", "parameters", "time", "change", "vs "+r.given()+" there")
 	var base int64
 	for _, row := range r.Rows {
 		if row.Strategy == "captured" && row.WhatIf != nil {

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// writeMarkdown writes the result as a comment on a pull request: the advice and the table.
-func writeMarkdown(w io.Writer, r *replayed) error {
+// WriteMarkdown writes the result as a comment on a pull request: the advice and the table.
+func WriteMarkdown(w io.Writer, r *Replayed) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### overlapse: %s on %s\n\n", text.Markdown(r.Path), text.Markdown(r.Machine))
 	for i, sentence := range r.Verdict.Sentences {
@@ -43,7 +43,7 @@ func writeMarkdown(w io.Writer, r *replayed) error {
 }
 
 // details has, folded, why predictions are uncertain, what streams waited for and what was assumed.
-func (r *replayed) details(b *strings.Builder) {
+func (r *Replayed) details(b *strings.Builder) {
 	folded := func(title string, lines []string) {
 		if len(lines) == 0 {
 			return
@@ -59,10 +59,10 @@ func (r *replayed) details(b *strings.Builder) {
 		if !row.Applies {
 			continue
 		}
-		name := r.named(r.outcomes[i].Result.Run.Name)
+		name := r.Named(r.Outcomes[i].Result.Run.Name)
 		why = append(why, fmt.Sprintf("%s: %s: %s", name, row.confidence(), row.Confidence.Why))
 		var causes []string
-		for _, s := range explain.IdleByCause(&r.outcomes[i]) {
+		for _, s := range explain.IdleByCause(&r.Outcomes[i]) {
 			causes = append(causes, fmt.Sprintf("%s %s", causeText(s.Cause), text.Micros(s.Time)))
 		}
 		if len(causes) > 0 {

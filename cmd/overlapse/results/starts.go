@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// startOf is when the last rank of a simulated run starts its first iteration, or its
+// StartOf is when the last rank of a simulated run starts its first iteration, or its
 // first operation: before that, the others wait for it.
-func startOf(w *workload.Workload, run *trace.Run) trace.Time {
+func StartOf(w *workload.Workload, run *trace.Run) trace.Time {
 	first := newFirsts(w)
 	for _, s := range run.Spans {
 		if op := plan.OriginOf(run, s); op >= 0 {
@@ -21,8 +21,8 @@ func startOf(w *workload.Workload, run *trace.Run) trace.Time {
 	return first.last()
 }
 
-// measuredStart is startOf the captured run.
-func measuredStart(w *workload.Workload) trace.Time {
+// MeasuredStart is StartOf the captured run.
+func MeasuredStart(w *workload.Workload) trace.Time {
 	first := newFirsts(w)
 	for i := range w.Ops {
 		first.add(w.Ops[i].ID, w.Ops[i].Start)
@@ -67,7 +67,7 @@ func (f *firsts) last() trace.Time {
 func aligned(w *workload.Workload, runs []*trace.Run) (shifted []*trace.Run, shifts []trace.Time) {
 	views, starts := make([]layout.View, len(runs)), make([]trace.Time, len(runs))
 	for i, run := range runs {
-		views[i], starts[i] = layout.View{Run: run}, startOf(w, run)
+		views[i], starts[i] = layout.View{Run: run}, StartOf(w, run)
 	}
 	layout.Align(views, starts)
 	for _, v := range views {

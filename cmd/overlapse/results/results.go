@@ -1,4 +1,7 @@
-package main
+// Package results replays a workload under several strategies, and has all forms of the
+// outcome: the printed tables, Markdown, CSV, JSON, Parquet, the HTML report and the timeline
+// for Perfetto.
+package results
 
 import (
 	"context"
@@ -7,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
@@ -24,9 +28,9 @@ func strategyIn(outcomes []compare.Outcome, name string) int {
 	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
 }
 
-// A replayed is a trace replayed under several strategies. The table, result.json
+// A Replayed is a trace replayed under several strategies. The table, result.json
 // and the report are made from it.
-type replayed struct {
+type Replayed struct {
 	Schema     int                 `json:"schema"` // Version
 	Path       string              `json:"path"`
 	Machine    string              `json:"machine"`
@@ -48,7 +52,7 @@ type replayed struct {
 	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
 	Notes      []string            `json:"notes"`
 	base       int64               // time of the captured schedule, replayed
-	outcomes   []compare.Outcome   // as Rows
+	Outcomes   []compare.Outcome   `json:"-"` // as Rows
 	limits     []explain.Limit     // as Rows
 	workload   *workload.Workload
 	scenario   plan.Scenario
@@ -87,10 +91,10 @@ type replayRow struct {
 	WhatIf *explain.WhatIf `json:"what_if,omitempty"`
 }
 
-// compare replays the selections, and always the captured schedule: if it is not
+// Of replays the selections, and always the captured schedule: if it is not
 // selected, only its times are needed.
-func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*replayed, error) {
-	bar := a.Progress(len(sel), "replaying")
+func Of(ctx context.Context, con *console.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*Replayed, error) {
+	bar := con.Progress(len(sel), "replaying")
 	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	var base compare.Outcome
@@ -100,7 +104,7 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 		base, err = compare.Run(w, m, engines.CapturedSelection(), sc, replay.Options{Stop: opts.Stop})
 	}
 	if err != nil {
-		return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
+		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -117,26 +121,26 @@ func (a *app) compare(ctx context.Context, path string, w *workload.Workload, m 
 		same, profiled := sc, *asCaptured
 		same.Clock, profiled.Unprofiled = plan.CapturedClock, false
 		if asMeasured, err = compare.Run(&profiled, on, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
-			return nil, stopped(ctx, fmt.Errorf("%s: %w", path, err))
+			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
 		}
 	}
-	r := &replayed{
+	r := &Replayed{
 		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile, Waves: wavesOf(w, m),
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), Outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile, Waves: wavesOf(w, m),
 	}
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
 	}
-	for _, out := range r.outcomes {
+	for _, out := range r.Outcomes {
 		r.add(out)
 	}
 	r.Verdict = verdict.Judge(w, base, outcomes)
 	return r, nil
 }
 
-// stopped is the context's error if it ended the replay, else the error itself.
-func stopped(ctx context.Context, err error) error {
+// Stopped is the context's error if it ended the replay, else the error itself.
+func Stopped(ctx context.Context, err error) error {
 	if errors.Is(err, replay.ErrStopped) && ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -144,7 +148,7 @@ func stopped(ctx context.Context, err error) error {
 }
 
 // add appends a strategy's row.
-func (r *replayed) add(out compare.Outcome) {
+func (r *Replayed) add(out compare.Outcome) {
 	row := replayRow{
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
 		Applies: out.Result != nil, Why: out.Why,
@@ -189,7 +193,7 @@ func (r *replayRow) reason() string {
 }
 
 // unit is what the times are of.
-func (r *replayed) unit() string {
+func (r *Replayed) unit() string {
 	switch {
 	case r.Iterations > 0:
 		return fmt.Sprintf("per iteration (%d %s)", r.Iterations, r.given())
@@ -197,20 +201,20 @@ func (r *replayed) unit() string {
 	return "of the whole trace"
 }
 
-// shownTiles bounds what reports and timelines hold of one persistent kernel: a
+// ShownTiles bounds what reports and timelines hold of one persistent kernel: a
 // lookup of half a million vectors would fill hundreds of megabytes.
-const shownTiles = 1 << 15
+const ShownTiles = 1 << 15
 
-// shownSpans bounds what files hold of one strategy unless the user chose ranks or
+// ShownSpans bounds what files hold of one strategy unless the user chose ranks or
 // a window: a training step of 80 ms has millions of workgroups and waits, and
 // 131,072 spans are one to two megabytes of a compressed timeline.
-const shownSpans = 1 << 17
+const ShownSpans = 1 << 17
 
-// coarse names the strategies recorded without workgroups or without their phases, and how
+// Coarse names the strategies recorded without workgroups or without their phases, and how
 // to record them.
-func (r *replayed) coarse() string {
+func (r *Replayed) Coarse() string {
 	var kernels, workgroups []string
-	for _, out := range r.outcomes {
+	for _, out := range r.Outcomes {
 		switch {
 		case out.Result == nil || !out.Result.Coarse:
 		case out.Result.Level == replay.Kernels:
@@ -221,10 +225,10 @@ func (r *replayed) coarse() string {
 	}
 	var parts []string
 	if len(kernels) > 0 {
-		parts = append(parts, fmt.Sprintf("recorded without workgroups, which need more than %d spans per strategy: %s", shownSpans, strings.Join(kernels, ", ")))
+		parts = append(parts, fmt.Sprintf("recorded without workgroups, which need more than %d spans per strategy: %s", ShownSpans, strings.Join(kernels, ", ")))
 	}
 	if len(workgroups) > 0 {
-		parts = append(parts, fmt.Sprintf("recorded without the phases of workgroups, which need more than %d spans per strategy: %s", shownSpans, strings.Join(workgroups, ", ")))
+		parts = append(parts, fmt.Sprintf("recorded without the phases of workgroups, which need more than %d spans per strategy: %s", ShownSpans, strings.Join(workgroups, ", ")))
 	}
 	if len(parts) == 0 {
 		return ""
@@ -234,7 +238,7 @@ func (r *replayed) coarse() string {
 
 // given is the kind of the schedule that strategies are compared with: captured,
 // or given by a workload file.
-func (r *replayed) given() string {
+func (r *Replayed) given() string {
 	if r.Estimated != "" {
 		return "given"
 	}
@@ -242,7 +246,7 @@ func (r *replayed) given() string {
 }
 
 // shown is the strategy's name in tables.
-func (r *replayed) shown(strategy string) string {
+func (r *Replayed) shown(strategy string) string {
 	if strategy == "captured" {
 		return r.given()
 	}
@@ -250,30 +254,31 @@ func (r *replayed) shown(strategy string) string {
 }
 
 // basis is "measured", or "estimated" for a workload file.
-func (r *replayed) basis() string { return basisOf(r.workload.Run) }
+func (r *Replayed) basis() string { return BasisOf(r.workload.Run) }
 
-func basisOf(run *trace.Run) string {
+// BasisOf is "measured", or "estimated" for the run of a workload file.
+func BasisOf(run *trace.Run) string {
 	if run.Estimated != "" {
 		return "estimated"
 	}
 	return "measured"
 }
 
-// runs are the simulated runs of the strategies that apply, in table order.
-func (r *replayed) runs() []*trace.Run {
+// Runs are the simulated runs of the strategies that apply, in table order.
+func (r *Replayed) Runs() []*trace.Run {
 	var runs []*trace.Run
-	for _, out := range r.outcomes {
+	for _, out := range r.Outcomes {
 		if out.Result != nil {
 			run := *out.Result.Run
-			run.Name = r.named(run.Name)
+			run.Name = r.Named(run.Name)
 			runs = append(runs, &run)
 		}
 	}
 	return runs
 }
 
-// named is a run's name in files and views: nobody captured the schedule of a workload file.
-func (r *replayed) named(run string) string {
+// Named is a run's name in files and views: nobody captured the schedule of a workload file.
+func (r *Replayed) Named(run string) string {
 	if run == "captured" {
 		return r.given()
 	}
@@ -281,12 +286,12 @@ func (r *replayed) named(run string) string {
 }
 
 // captured is the number of captured ranks in words.
-func (r *replayed) captured() string {
+func (r *Replayed) captured() string {
 	if r.Estimated != "" {
 		return "none captured"
 	}
 	return fmt.Sprintf("%d captured", r.Captured)
 }
 
-// iteration is the default window: one iteration in the steady state.
-const iteration = "iteration"
+// Iteration is the default window: one iteration in the steady state.
+const Iteration = "iteration"

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// parts are the pairs whose workgroups the report compares, one of each kind: the first
+// Parts are the pairs whose workgroups the report compares, one of each kind: the first
 // that the most strategies recorded workgroups of; nil if nothing was recorded.
-func (r *replayed) parts() []layout.Part {
-	recorded := recordedOps(r.runs())
+func (r *Replayed) Parts() []layout.Part {
+	recorded := recordedOps(r.Runs())
 	count := func(row int) (n int) {
 		for _, op := range opsOf(r.workload, row) {
 			n += recorded[op]
@@ -41,7 +41,7 @@ const mostChained = 6
 // chains are the pairs that share operations, such as the all-to-all before two GEMMs and
 // the one behind them, as one part: strategies may overlap one pair with the next. It is
 // the chain of which the strategies recorded most.
-func (r *replayed) chains(count func(row int) int) []layout.Part {
+func (r *Replayed) chains(count func(row int) int) []layout.Part {
 	w := r.workload
 	chainOf := map[int32]int{} // by operation of rank 0
 	var chains [][]int

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"iter"
@@ -7,8 +7,8 @@ import (
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
-// A strategyRow is a strategy's row of result.parquet. Rows of several files can be put together.
-type strategyRow struct {
+// A Row is a strategy's row of result.parquet. Rows of several files can be put together.
+type Row struct {
 	Path        string  `parquet:"path,dict"`
 	Machine     string  `parquet:"machine,dict"`
 	Ranks       int64   `parquet:"ranks"`
@@ -32,12 +32,12 @@ type strategyRow struct {
 	Why         string  `parquet:"why,dict"` // why it does not apply
 }
 
-// strategyRows are the strategies as rows of a table.
-func (r *replayed) strategyRows() iter.Seq[strategyRow] {
-	return func(yield func(strategyRow) bool) {
+// Table are the strategies as rows of a table.
+func (r *Replayed) Table() iter.Seq[Row] {
+	return func(yield func(Row) bool) {
 		for _, row := range r.Rows {
 			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)
-			if !yield(strategyRow{
+			if !yield(Row{
 				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Time, row.Fastest, row.Slowest, r.base,
 				row.Change, row.Compute, row.Overlapped, row.Exposed, row.Idle, plain.Line(row.Limit), string(row.Confidence.Level),
 				plain.Line(row.Confidence.Why), row.Band, plain.Line(row.Why),

@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"io"
@@ -20,10 +20,10 @@ const (
 	mostPoints = 4096
 )
 
-// writePerfetto writes a run with arrows from launches, flags and puts to what waited for
+// WritePerfetto writes a run with arrows from launches, flags and puts to what waited for
 // them, and with counters, of which shares are further ones. reasons, of the idle time of
 // streams, may be nil.
-func writePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason, shares []chrome.Counter) error {
+func WritePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason, shares []chrome.Counter) error {
 	var flows []chrome.Flow
 	for _, e := range overlap.Edges(run, reasons, mostFlows) {
 		if e.Kind != overlap.Launched { // the writer has these
@@ -42,7 +42,7 @@ func writePerfetto(w io.Writer, run *trace.Run, reasons []overlap.Reason, shares
 }
 
 // shares are what runs side by side, whose times were shifted, use over time, in percent.
-func (r *replayed) shares(runs []*trace.Run, shifts []trace.Time) []chrome.Counter {
+func (r *Replayed) shares(runs []*trace.Run, shifts []trace.Time) []chrome.Counter {
 	var list []chrome.Counter
 	first := 0
 	for i, out := range r.ran() {
@@ -63,23 +63,23 @@ func (r *replayed) shares(runs []*trace.Run, shifts []trace.Time) []chrome.Count
 }
 
 // ran are the outcomes of the strategies that apply, in table order.
-func (r *replayed) ran() []compare.Outcome {
-	return slices.DeleteFunc(slices.Clone(r.outcomes), func(out compare.Outcome) bool { return out.Result == nil })
+func (r *Replayed) ran() []compare.Outcome {
+	return slices.DeleteFunc(slices.Clone(r.Outcomes), func(out compare.Outcome) bool { return out.Result == nil })
 }
 
 // reasons are the idle intervals of runs side by side, whose times were shifted.
-func (r *replayed) reasons(runs []*trace.Run, shifts []trace.Time) []overlap.Reason {
+func (r *Replayed) reasons(runs []*trace.Run, shifts []trace.Time) []overlap.Reason {
 	var list []overlap.Reason
 	first := 0
 	for i, out := range r.ran() {
-		list = append(list, reasonsOf(out.Result, first, shifts[i])...)
+		list = append(list, ReasonsOf(out.Result, first, shifts[i])...)
 		first += len(runs[i].Ranks)
 	}
 	return list
 }
 
-// reasonsOf are the idle intervals of a run whose ranks begin at a row, shifted.
-func reasonsOf(r *replay.Result, first int, shift trace.Time) []overlap.Reason {
+// ReasonsOf are the idle intervals of a run whose ranks begin at a row, shifted.
+func ReasonsOf(r *replay.Result, first int, shift trace.Time) []overlap.Reason {
 	var list []overlap.Reason
 	for _, i := range r.Idle {
 		list = append(list, overlap.Reason{
@@ -89,8 +89,8 @@ func reasonsOf(r *replay.Result, first int, shift trace.Time) []overlap.Reason {
 	return list
 }
 
-// gaps are the idle intervals of streams for the views.
-func gaps(r *replay.Result) []layout.Gap {
+// Gaps are the idle intervals of streams for the views.
+func Gaps(r *replay.Result) []layout.Gap {
 	var list []layout.Gap
 	for _, i := range r.Idle {
 		list = append(list, layout.Gap{Rank: int32(i.Rank), Queue: i.Queue, From: i.Start, To: i.End, Cause: i.Cause.String(), Note: i.Note})

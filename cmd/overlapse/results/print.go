@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"encoding/csv"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/verdict"
 	"github.com/overlapse/overlapse/replay/program"
@@ -18,31 +19,32 @@ import (
 )
 
 // printApproximation names the strategies whose bandwidth shares are approximate.
-func (a *app) printApproximation(r *replayed) {
+func printApproximation(con *console.Console, r *Replayed) {
 	for _, row := range r.Rows {
 		if x := row.Approximation; x != nil {
-			fmt.Fprintf(a.Out, "\n%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late\n",
+			fmt.Fprintf(con.Out, "\n%s: bandwidth shares are approximate, since up to %d transfers contend at once: each transfer ends up to %.2g %% of the total time early or late\n",
 				row.Strategy, x.Paths, 100*x.Error)
 		}
 	}
 }
 
-func (a *app) printReplay(r *replayed) {
-	fmt.Fprintf(a.Out, "%s on %s: %d ranks, %s of %s; times %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, text.Counted(r.Pairs, "pair"), text.Counted(len(r.workload.PairKinds()), "kind"), r.unit())
+// Print prints the result as tables.
+func Print(con *console.Console, r *Replayed) {
+	fmt.Fprintf(con.Out, "%s on %s: %d ranks, %s of %s; times %s\n", plain.Line(r.Path), plain.Line(r.Machine), r.Ranks, text.Counted(r.Pairs, "pair"), text.Counted(len(r.workload.PairKinds()), "kind"), r.unit())
 	if r.Clock != "" {
-		fmt.Fprintf(a.Out, "all times, including the captured schedule's, are at clock %s\n", r.Clock)
+		fmt.Fprintf(con.Out, "all times, including the captured schedule's, are at clock %s\n", r.Clock)
 	}
 	if r.Estimated != "" {
-		fmt.Fprintln(a.Out, plain.Line(r.Estimated))
+		fmt.Fprintln(con.Out, plain.Line(r.Estimated))
 	}
 	switch {
 	case r.Unprofiled && r.Rescaled != nil: // what was captured is another job's time
-		fmt.Fprintln(a.Out, "all times are without the profiler (--profiled)")
+		fmt.Fprintln(con.Out, "all times are without the profiler (--profiled)")
 	case r.Unprofiled && text.Micros(trace.Time(r.Measured)) != text.Micros(trace.Time(r.base)):
-		fmt.Fprintf(a.Out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", text.Micros(trace.Time(r.Measured)))
+		fmt.Fprintf(con.Out, "all times are without the profiler; with it the captured schedule took %s (--profiled)\n", text.Micros(trace.Time(r.Measured)))
 	}
-	fmt.Fprintln(a.Out)
-	t := a.Table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
+	fmt.Fprintln(con.Out)
+	t := con.Table("strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown")
 	for _, row := range r.Rows {
 		if !row.Applies {
 			t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", row.reason()})
@@ -51,24 +53,24 @@ func (a *app) printReplay(r *replayed) {
 		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(row.Time)), text.Percent(row.Change), text.Micros(trace.Time(row.Exposed)), row.confidence(), row.Limit})
 	}
 	t.Render()
-	a.printApproximation(r)
-	a.printRescaled(r.Rescaled)
-	a.printVerdict(r.Verdict)
-	a.printWaves(r)
-	a.printPairs(r)
-	a.printSpreads(r)
-	a.printConfidence(r)
-	a.printIsolation(r.Isolation)
+	printApproximation(con, r)
+	PrintRescaled(con, r.Rescaled)
+	PrintVerdict(con, r.Verdict)
+	printWaves(con, r)
+	printPairs(con, r)
+	printSpreads(con, r)
+	printConfidence(con, r)
+	printIsolation(con, r.Isolation)
 	res := r.Residual
-	fmt.Fprintf(a.Out, "\nself-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(res.Worst), res.Ops)
+	fmt.Fprintf(con.Out, "\nself-check: replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(res.Worst), res.Ops)
 	if res.Worst > 0 {
-		fmt.Fprintf(a.Out, " (%s, %.2f %%)", plain.Line(text.Shorten(res.WorstOp, 40)), res.WorstPct)
+		fmt.Fprintf(con.Out, " (%s, %.2f %%)", plain.Line(text.Shorten(res.WorstOp, 40)), res.WorstPct)
 	}
-	fmt.Fprintf(a.Out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), text.Micros(trace.Time(r.Measured)))
+	fmt.Fprintf(con.Out, "; %d by more than 1 µs and 1 %%; %s %s\n", res.Outside, r.basis(), text.Micros(trace.Time(r.Measured)))
 }
 
 // hasBands reports whether the bands hold for the machine.
-func (r *replayed) hasBands() bool {
+func (r *Replayed) hasBands() bool {
 	return r.profile == "h200" && r.Estimated == "" && r.Rescaled == nil
 }
 
@@ -80,8 +82,8 @@ func (r *replayRow) confidence() string {
 	return fmt.Sprintf("%s ±%.0f %%", r.Confidence.Level, 100*r.Band)
 }
 
-// writeCSV writes a line for each strategy.
-func writeCSV(w io.Writer, r *replayed) error {
+// WriteCSV writes a line for each strategy.
+func WriteCSV(w io.Writer, r *Replayed) error {
 	c := csv.NewWriter(w)
 	_ = c.Write([]string{"strategy", "parameters", "applies", "time_us", "change", "exposed_us", "limited_by", "confidence", "confidence_why", "fastest_us", "median_us", "slowest_us", "basis"})
 	for _, row := range r.Rows {
@@ -99,19 +101,19 @@ func writeCSV(w io.Writer, r *replayed) error {
 	return c.Error()
 }
 
-// printVerdict prints the recommendation, and strategies that are faster than the bound.
-func (a *app) printVerdict(v verdict.Verdict) {
+// PrintVerdict prints the recommendation, and strategies that are faster than the bound.
+func PrintVerdict(con *console.Console, v verdict.Verdict) {
 	for i, sentence := range v.Sentences {
 		if i == 0 {
-			fmt.Fprintln(a.Out)
+			fmt.Fprintln(con.Out)
 		}
-		fmt.Fprintln(a.Out, plain.Line(sentence))
+		fmt.Fprintln(con.Out, plain.Line(sentence))
 	}
 	for i, b := range v.Below {
 		if i == 0 {
-			fmt.Fprintln(a.Out)
+			fmt.Fprintln(con.Out)
 		}
-		fmt.Fprintln(a.Out, plain.Line(belowIdeal(b)))
+		fmt.Fprintln(con.Out, plain.Line(belowIdeal(b)))
 	}
 }
 
@@ -121,16 +123,16 @@ func belowIdeal(b verdict.BelowBound) string {
 }
 
 // printIsolation prints how much the overlap in the capture slowed kernels and collectives.
-func (a *app) printIsolation(i *workload.Isolation) {
+func printIsolation(con *console.Console, i *workload.Isolation) {
 	switch {
 	case i == nil || i.Disturbed == 0:
 	case i.Why != "":
-		fmt.Fprintf(a.Out, "\n%d of %d operations ran concurrently with others in the capture; their isolated times are unknown: %s\n", i.Disturbed, i.Operations, plain.Line(i.Why))
+		fmt.Fprintf(con.Out, "\n%d of %d operations ran concurrently with others in the capture; their isolated times are unknown: %s\n", i.Disturbed, i.Operations, plain.Line(i.Why))
 	default:
-		fmt.Fprintf(a.Out, "\n%d of %d operations ran concurrently with others in the capture: isolated, their compute takes %.0f %% less time and their collectives %.0f %% less\n",
+		fmt.Fprintf(con.Out, "\n%d of %d operations ran concurrently with others in the capture: isolated, their compute takes %.0f %% less time and their collectives %.0f %% less\n",
 			i.Disturbed, i.Operations, 100*(1-1/max(1, i.Compute)), 100*(1-1/max(1, i.Collective)))
 		if i.Checked > 0 {
-			fmt.Fprintf(a.Out, "self-check: for %d of them other instances show the isolated time; simulated with interference, they differ from their captured times by %.1f %% in the median and %.1f %% at the 90th percentile\n",
+			fmt.Fprintf(con.Out, "self-check: for %d of them other instances show the isolated time; simulated with interference, they differ from their captured times by %.1f %% in the median and %.1f %% at the 90th percentile\n",
 				i.Checked, 100*i.Median, 100*i.P90)
 		}
 	}
@@ -138,7 +140,7 @@ func (a *app) printIsolation(i *workload.Isolation) {
 
 // printConfidence prints why predictions are uncertain, each reason once. The
 // verdict has already printed the reason of the predicted fastest strategy.
-func (a *app) printConfidence(r *replayed) {
+func printConfidence(con *console.Console, r *Replayed) {
 	type reason struct{ level, why string }
 	var order []reason
 	strategies := map[reason][]string{}
@@ -171,9 +173,9 @@ func (a *app) printConfidence(r *replayed) {
 	}
 	for i, line := range text {
 		if i == 0 {
-			fmt.Fprintln(a.Out)
+			fmt.Fprintln(con.Out)
 		}
-		fmt.Fprintln(a.Out, line)
+		fmt.Fprintln(con.Out, line)
 	}
 }
 
@@ -202,12 +204,12 @@ func rescaledText(r *workload.Rescaling) string {
 	return text + "; the host's own times are as captured"
 }
 
-// printRescaled prints the laws that scale captured durations.
-func (a *app) printRescaled(r *workload.Rescaling) {
+// PrintRescaled prints the laws that scale captured durations.
+func PrintRescaled(con *console.Console, r *workload.Rescaling) {
 	if r == nil {
 		return
 	}
-	t := a.Section(plain.Line(rescaledText(r)), "scaled by", "operations", "captured", "scaled", "change")
+	t := con.Section(plain.Line(rescaledText(r)), "scaled by", "operations", "captured", "scaled", "change")
 	for _, p := range r.Parts {
 		if r.Same && p.Is == p.Was {
 			continue

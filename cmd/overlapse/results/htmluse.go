@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func useOf(r *replay.Result) []html.Use {
 var causeColors = []string{"#56b4e9", "#cc79a7", "#e69f00", "#009e73", "#0072b2", "#f0e442", "#d55e00", "#999999", "#6a51a3", "#b08d57"}
 
 // memoryTable has each strategy's memory traffic by cause.
-func (r *replayed) memoryTable() html.Table {
+func (r *Replayed) memoryTable() html.Table {
 	t := html.Table{
 		Title:   "Memory traffic by cause",
 		Note:    "Bytes per rank and iteration. Library collectives count by the rule of their ring, all other traffic as simulated.",
@@ -53,7 +53,7 @@ func (r *replayed) memoryTable() html.Table {
 		if len(row.Memory) == 0 {
 			continue
 		}
-		bar, sum := svg.Bar{Name: r.named(r.outcomes[i].Result.Run.Name)}, 0.0
+		bar, sum := svg.Bar{Name: r.Named(r.Outcomes[i].Result.Run.Name)}, 0.0
 		for _, m := range row.Memory {
 			t.Rows = append(t.Rows, []string{bar.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
 			cause := m.Cause

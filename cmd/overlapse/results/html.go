@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 )
 
 // explainTables are the report's tables of --explain; nil without it.
-func (r *replayed) explainTables() []html.Table {
+func (r *Replayed) explainTables() []html.Table {
 	of := "one iteration"
-	if r.Window != iteration {
+	if r.Window != Iteration {
 		of = "the window " + r.Window
 	}
 	sum := html.Table{Title: "Against bulk", Columns: []html.Column{{Name: "strategy"}, {Name: "why"}}}
@@ -31,7 +31,7 @@ func (r *replayed) explainTables() []html.Table {
 		if e == nil {
 			continue
 		}
-		name := r.named(r.outcomes[i].Result.Run.Name)
+		name := r.Named(r.Outcomes[i].Result.Run.Name)
 		if v := e.Versus; v != nil {
 			sum.Rows = append(sum.Rows, []string{name, v.Sentence(e.Time/trace.Time(e.Rounds) - v.Change)})
 		}
@@ -47,13 +47,13 @@ func (r *replayed) explainTables() []html.Table {
 	return []html.Table{sum, path}
 }
 
-// report is the data of the HTML report.
-func (a *app) report(r *replayed) html.Report {
+// HTML is the data of the HTML report.
+func (r *Replayed) HTML() html.Report {
 	rep := html.Report{
 		Title:    "overlapse: " + filepath.Base(r.Path),
 		Verdict:  r.Verdict.Sentences,
 		Captured: trace.Time(r.base),
-		Parts:    r.parts(),
+		Parts:    r.Parts(),
 		Facts: []html.Fact{
 			{Name: "trace", Value: r.Path},
 			{Name: "machine", Value: fmt.Sprintf("%s, %d ranks (%s)", r.Machine, r.Ranks, r.captured())},
@@ -62,7 +62,7 @@ func (a *app) report(r *replayed) html.Report {
 			{Name: "self-check", Value: fmt.Sprintf("replay of the %s schedule differs by at most %s over %d operations", r.given(), text.Micros(r.Residual.Worst), r.Residual.Ops)},
 		},
 	}
-	if left := r.coarse(); left != "" {
+	if left := r.Coarse(); left != "" {
 		rep.Facts = append(rep.Facts, html.Fact{Name: "timelines", Value: left})
 	}
 	for _, b := range r.Verdict.Below {
@@ -82,8 +82,8 @@ func (a *app) report(r *replayed) html.Report {
 		bar.Time = trace.Time(row.Time)
 		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
 		rep.Strategies = append(rep.Strategies, bar)
-		result := r.outcomes[i].Result
-		rep.Runs = append(rep.Runs, html.Named{Name: r.named(result.Run.Name), Note: r.runNote(row), Run: result.Run, Start: startOf(r.workload, result.Run), Gaps: gaps(result), Use: useOf(result)})
+		result := r.Outcomes[i].Result
+		rep.Runs = append(rep.Runs, html.Named{Name: r.Named(result.Run.Name), Note: r.runNote(row), Run: result.Run, Start: StartOf(r.workload, result.Run), Gaps: Gaps(result), Use: useOf(result)})
 	}
 	rep.Tables = append(rep.Tables, r.explainTables()...)
 	rep.Tables = append(rep.Tables, r.confidenceTable(), r.idleTable(), r.memoryTable(), r.pairTable())
@@ -99,7 +99,7 @@ func (a *app) report(r *replayed) html.Report {
 
 // runNote is printed next to the length of a whole run: the time and change of one
 // iteration if the run has several.
-func (r *replayed) runNote(row replayRow) string {
+func (r *Replayed) runNote(row replayRow) string {
 	if r.Iterations > 1 {
 		return fmt.Sprintf("%s per iteration, %s", text.Micros(trace.Time(row.Time)), text.Percent(row.Change))
 	}
@@ -107,7 +107,7 @@ func (r *replayed) runNote(row replayRow) string {
 }
 
 // confidenceTable has the confidence in each prediction, and its spread over random seeds.
-func (r *replayed) confidenceTable() html.Table {
+func (r *Replayed) confidenceTable() html.Table {
 	t := html.Table{
 		Title:   "Confidence",
 		Columns: []html.Column{{Name: "strategy"}, {Name: "parameters"}, {Name: "confidence"}, {Name: "reason"}, {Name: "with other random seeds"}},
@@ -129,13 +129,13 @@ func (r *replayed) confidenceTable() html.Table {
 }
 
 // idleTable has the idle time of streams by strategy and cause.
-func (r *replayed) idleTable() html.Table {
+func (r *Replayed) idleTable() html.Table {
 	t := html.Table{
 		Title:   "Idle time of streams",
 		Note:    "Summed over streams and ranks " + r.idleScope() + ". A dependency is work of another stream or of another rank.",
 		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "time", Number: true}, {Name: "share of the streams' time", Number: true}, {Name: "longest"}},
 	}
-	for _, out := range r.outcomes {
+	for _, out := range r.Outcomes {
 		if out.Result == nil {
 			continue
 		}
@@ -143,7 +143,7 @@ func (r *replayed) idleTable() html.Table {
 		streams := streamTime(out.Result)
 		for _, s := range all {
 			t.Rows = append(t.Rows, []string{
-				r.named(out.Result.Run.Name), causeText(s.Cause), layout.Short(s.Time), fmt.Sprintf("%.1f %%", 100*float64(s.Time)/float64(max(1, streams))), s.Longest,
+				r.Named(out.Result.Run.Name), causeText(s.Cause), layout.Short(s.Time), fmt.Sprintf("%.1f %%", 100*float64(s.Time)/float64(max(1, streams))), s.Longest,
 			})
 		}
 	}
@@ -161,7 +161,7 @@ func streamTime(r *replay.Result) trace.Time {
 }
 
 // pairTable has the pairs of the trace with their evidence.
-func (r *replayed) pairTable() html.Table {
+func (r *Replayed) pairTable() html.Table {
 	t := html.Table{
 		Title:   "Pairs of computation and communication",
 		Columns: []html.Column{{Name: "kind"}, {Name: "first"}, {Name: "second"}, {Name: "bytes", Number: true}, {Name: "count", Number: true}, {Name: "evidence"}},

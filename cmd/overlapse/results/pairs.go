@@ -1,4 +1,4 @@
-package main
+package results
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -39,14 +40,14 @@ type pairTime struct {
 	Change   float64 `json:"change"`
 }
 
-// comparePairs adds the rows by kind of pair, and the row of the best mix.
-func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
+// ComparePairs adds the rows by kind of pair, and the row of the best mix.
+func ComparePairs(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options) error {
 	sel = slices.DeleteFunc(slices.Clone(sel), func(s plan.Selection) bool { return s.Strategy.Exact })
-	bar := a.Progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
+	bar := con.Progress(len(sel)*len(r.workload.PairKinds()), "replaying pairs")
 	choices, mixed, err := compare.Pairs(r.workload, m, sel, r.scenario, trace.Time(r.base), opts, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	if err != nil {
-		return stopped(ctx, err)
+		return Stopped(ctx, err)
 	}
 	for k, c := range choices {
 		row := pairRow{Number: k + 1, Direction: c.Direction, First: c.First, Second: c.Second, Bytes: c.Bytes, Count: c.Count}
@@ -63,23 +64,23 @@ func (a *app) comparePairs(ctx context.Context, r *replayed, m machine.Machine, 
 		}
 		r.PairKinds = append(r.PairKinds, row)
 	}
-	r.outcomes = append(r.outcomes, mixed)
+	r.Outcomes = append(r.Outcomes, mixed)
 	r.add(mixed)
 	r.Rows[len(r.Rows)-1].Settings = mixed.Strategy.Summary
 	return nil
 }
 
 // printPairs prints the fastest strategy of each kind of pair.
-func (a *app) printPairs(r *replayed) {
+func printPairs(con *console.Console, r *Replayed) {
 	if len(r.PairKinds) == 0 {
 		return
 	}
-	fmt.Fprintf(a.Out, "\nchange of the iteration with the strategy applied to one kind of pair only\n")
+	fmt.Fprintf(con.Out, "\nchange of the iteration with the strategy applied to one kind of pair only\n")
 	header := []string{"pair", "kernels", "size", "count"}
 	for _, s := range r.PairKinds[0].Strategies {
 		header = append(header, strings.TrimSpace(s.Strategy+" "+s.Settings))
 	}
-	t := a.Table(append(header, "best")...)
+	t := con.Table(append(header, "best")...)
 	for _, p := range r.PairKinds {
 		row := table.Row{p.Number, text.Shorten(p.First, 22) + " → " + text.Shorten(p.Second, 22), layout.Bytes(p.Bytes), p.Count}
 		for _, s := range p.Strategies {
