@@ -21,7 +21,7 @@ var uncompleted = []string{
 
 // Every flag that takes a word completes it.
 func TestCompletedFlags(t *testing.T) {
-	root, seen := (newApp(&console.Console{})).root(), 0
+	root, seen := newApp(&console.Console{}).root(), 0
 	for _, c := range root.Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Value.Type() != "string" {

@@ -82,6 +82,7 @@ var folders = map[string]folder{
 	"cmd/overlapse/schema":  {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
 	"cmd/overlapse/inputs":  {height: command + 1, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse/results": {height: command + 2, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse/doctor":  {height: command + 1, uses: []string{"golang.org/x/term"}},
 	"cmd/overlapse/files":   {height: command},
 	"cmd/overlapse/text":    {height: command},
 	"cmd/overlapse/usage":   {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},

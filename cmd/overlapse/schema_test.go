@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/doctor"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/engines/sweep"
@@ -93,7 +94,7 @@ func schemaLines() []string {
 		{"diff", reflect.TypeFor[difference]()},
 		{"inspect", reflect.TypeFor[inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
-		{"doctor", reflect.TypeFor[diagnosis]()},
+		{"doctor", reflect.TypeFor[doctor.Diagnosis]()},
 		{"export.spans[]", reflect.TypeFor[schema.Span]()},
 	} {
 		lines = append(lines, fieldsOf(x.name, x.of, "")...)

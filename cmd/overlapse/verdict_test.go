@@ -3,15 +3,14 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-
-	"github.com/overlapse/overlapse/cmd/overlapse/console"
-	"github.com/overlapse/overlapse/cmd/overlapse/text"
-
 	stdhtml "html"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 )
 
 // Defect 1: the terminal, the report, the Markdown summary and the JSON recommend the same.

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 )
 
 // gpus checks that there is a profile for each kind of GPU of this machine.
-func (s *environment) gpus(ctx context.Context) []finding {
+func (s *Environment) gpus(ctx context.Context) []finding {
 	devices, from := s.devices(ctx)
 	if len(devices) == 0 {
 		return []finding{checked("GPU", "none found", "traces of other machines can be replayed; nothing can be captured here",
@@ -49,7 +49,7 @@ func (s *environment) gpus(ctx context.Context) []finding {
 }
 
 // devices are the GPUs, and what told of them.
-func (s *environment) devices(ctx context.Context) (list []trace.Device, from string) {
+func (s *Environment) devices(ctx context.Context) (list []trace.Device, from string) {
 	if text, err := s.output(ctx, "nvidia-smi", "--query-gpu=name", "--format=csv,noheader"); err == nil {
 		for _, name := range lines(text) {
 			list = append(list, trace.Device{Name: name})
@@ -70,7 +70,7 @@ func (s *environment) devices(ctx context.Context) (list []trace.Device, from st
 }
 
 // nvidiaDriver are the GPUs of /proc/driver/nvidia/gpus: "Model: NVIDIA H200".
-func (s *environment) nvidiaDriver() (list []trace.Device) {
+func (s *Environment) nvidiaDriver() (list []trace.Device) {
 	files, _ := fs.Glob(s.root, "proc/driver/nvidia/gpus/*/information")
 	for _, name := range files {
 		text, _ := fs.ReadFile(s.root, name)
@@ -109,7 +109,7 @@ func rocmDevices(text string) (list []trace.Device) {
 }
 
 // amdDriver are the GPUs of /sys/class/kfd: architecture, CUs and memory.
-func (s *environment) amdDriver() (list []trace.Device) {
+func (s *Environment) amdDriver() (list []trace.Device) {
 	nodes, _ := fs.Glob(s.root, "sys/class/kfd/kfd/topology/nodes/*/properties")
 	for _, name := range nodes {
 		p := s.properties(name)
@@ -128,7 +128,7 @@ func (s *environment) amdDriver() (list []trace.Device) {
 }
 
 // properties are the lines "name number" of a file of the driver.
-func (s *environment) properties(name string) map[string]int64 {
+func (s *Environment) properties(name string) map[string]int64 {
 	p := map[string]int64{}
 	text, _ := fs.ReadFile(s.root, name)
 	for _, line := range lines(string(text)) {
