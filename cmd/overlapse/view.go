@@ -11,11 +11,13 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/viewcache"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -65,7 +67,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 					return err
 				}
 			}
-			return a.view(c.Context(), o, a.newViewCache(&o, c.Flags()))
+			return a.view(c.Context(), o, a.cacheOf(&o, c.Flags()))
 		},
 	}
 	f := c.Flags()
@@ -81,8 +83,16 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	return c
 }
 
-func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
-	v := cache.load()
+// cacheOf is where the view of these flags is kept.
+func (a *app) cacheOf(o *viewOptions, flags *pflag.FlagSet) viewcache.Cache {
+	if o.noCache {
+		return viewcache.Cache{}
+	}
+	return viewcache.Find(&a.Reader, &a.files, o.Path, flags)
+}
+
+func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) error {
+	v := cache.Load()
 	var cannot error
 	if v == nil {
 		var err error
@@ -91,7 +101,7 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 		}
 		v.First = layout.New(v.Views[:1])
 		if cannot == nil {
-			defer cache.save(ctx, v)()
+			defer cache.Save(ctx, v)()
 		}
 	}
 	for _, note := range v.Notes {
@@ -131,7 +141,7 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 // views are the trace and its replays under the strategies, or the runs of a folder
 // written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
 // strategies cannot run.
-func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err error) {
+func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, cannot, err error) {
 	path := o.Path
 	if result := filepath.Join(path, "timeline.json.gz"); inputs.IsFile(result) {
 		path = result
@@ -142,7 +152,7 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err 
 			return nil, nil, err
 		}
 		views, err := viewsOf(trace.Split(run), o)
-		return &viewed{Views: views}, nil, err
+		return &viewcache.Viewed{Views: views}, nil, err
 	}
 	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
@@ -154,7 +164,7 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	v = &viewed{Views: []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}, Parts: r.Parts()}
+	v = &viewcache.Viewed{Views: []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}, Parts: r.Parts()}
 	starts := []trace.Time{results.MeasuredStart(w)}
 	for _, out := range r.Outcomes {
 		if out.Result == nil {

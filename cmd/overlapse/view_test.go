@@ -10,6 +10,7 @@ import (
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/viewcache"
 )
 
 // The second start shows what the first one showed, from the cache; a changed or a damaged
@@ -25,7 +26,7 @@ func TestViewCache(t *testing.T) {
 	if err := os.WriteFile(path, source, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cacheOf := func(args ...string) viewCache {
+	cacheOf := func(args ...string) viewcache.Cache {
 		t.Helper()
 		a := newApp(&console.Console{Out: io.Discard, Err: io.Discard})
 		c := a.viewCommand()
@@ -33,11 +34,11 @@ func TestViewCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := viewOptions{Flags: inputs.Flags{Path: path}, noCache: c.Flags().Changed("no-cache")}
-		cache := a.newViewCache(&o, c.Flags())
-		cache.least = 0
+		cache := a.cacheOf(&o, c.Flags())
+		cache.Least = 0
 		return cache
 	}
-	shown := func(c viewCache) string {
+	shown := func(c viewcache.Cache) string {
 		t.Helper()
 		var out bytes.Buffer
 		a := newApp(&console.Console{Out: &out, Err: io.Discard})
@@ -47,13 +48,13 @@ func TestViewCache(t *testing.T) {
 		}
 		return out.String()
 	}
-	want := shown(viewCache{})
+	want := shown(viewcache.Cache{})
 	first := cacheOf()
-	if first.load() != nil {
+	if first.Load() != nil {
 		t.Fatal("an empty cache has something")
 	}
-	if got := shown(first); got != want || first.load() == nil {
-		t.Fatalf("the first start shows %q and keeps it: %v", got, first.load() != nil)
+	if got := shown(first); got != want || first.Load() == nil {
+		t.Fatalf("the first start shows %q and keeps it: %v", got, first.Load() != nil)
 	}
 	if err := os.Rename(path, path+".away"); err != nil { // the place was found; the trace is not read
 		t.Fatal(err)
@@ -65,45 +66,41 @@ func TestViewCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"--print"}, {"--width", "70"}, {"--figure11"}} {
-		if cacheOf(args...).path != first.path {
+		if cacheOf(args...).Path != first.Path {
 			t.Errorf("%v has another place", args)
 		}
 	}
 	for _, args := range [][]string{{"--strategy", "bulk"}, {"--rank", "1"}, {"--machine", "h200:4"}} {
-		if c := cacheOf(args...); c.path == first.path || c.load() != nil {
+		if c := cacheOf(args...); c.Path == first.Path || c.Load() != nil {
 			t.Errorf("%v has the same place", args)
 		}
 	}
-	if cacheOf("--no-cache").path != "" {
+	if cacheOf("--no-cache").Path != "" {
 		t.Error("--no-cache has a place")
 	}
-	kept, err := os.ReadFile(first.path)
+	kept, err := os.ReadFile(first.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	kept[len(kept)/2] ^= 1
-	if err := os.WriteFile(first.path, kept, 0o600); err != nil {
+	if err := os.WriteFile(first.Path, kept, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if first.load() != nil {
+	if first.Load() != nil {
 		t.Error("a damaged file is used")
 	}
-	if got := shown(first); got != want || first.load() == nil {
+	if got := shown(first); got != want || first.Load() == nil {
 		t.Error("a damaged file is not written anew")
 	}
 	if err := os.WriteFile(path, append(source, 0), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if cacheOf().path == first.path {
+	if cacheOf().Path == first.Path {
 		t.Error("another input has the same place")
 	}
-	entries, err := os.ReadDir(filepath.Dir(first.path))
+	entries, err := os.ReadDir(filepath.Dir(first.Path))
 	if err != nil || len(entries) != 1 {
 		t.Errorf("%v, %d files in the cache", err, len(entries))
-	}
-	trimCache(filepath.Dir(first.path), 10)
-	if first.load() != nil {
-		t.Error("the cache is not trimmed")
 	}
 }
 
@@ -120,9 +117,9 @@ func TestViewCacheOfReplays(t *testing.T) {
 		if err := c.ParseFlags([]string{"--strategy", "all"}); err != nil {
 			t.Fatal(err)
 		}
-		cache := a.newViewCache(&o, c.Flags())
-		cache.least = 0
-		kept := cache.load()
+		cache := a.cacheOf(&o, c.Flags())
+		cache.Least = 0
+		kept := cache.Load()
 		if (kept != nil) != (first != "") {
 			t.Fatalf("kept: %v", kept != nil)
 		}

@@ -1,4 +1,5 @@
-package main
+// Package viewcache keeps what view shows in the user's cache folder, for the next start.
+package viewcache
 
 import (
 	"bufio"
@@ -23,10 +24,10 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// A viewed is what view shows, as it is kept in the user's cache folder: the next start
+// A Viewed is what view shows, as it is kept in the user's cache folder: the next start
 // with the same input, machine and settings maps the file instead of reading the trace,
 // replaying it and laying it out.
-type viewed struct {
+type Viewed struct {
 	Views []layout.View
 	Parts []layout.Part
 	Notes []string         // why selected strategies do not apply
@@ -39,27 +40,27 @@ const (
 	keptFiles = 10_000  // in the input; with more there is no cache
 )
 
-// A viewCache is the place of a viewed in the cache; the zero value is none.
-type viewCache struct {
-	app       *app
-	path, key string
-	least     int // spans from which runs are kept
+// A Cache is the place of a viewed in the cache; the zero value is none.
+type Cache struct {
+	files     *files.Set
+	Path, key string
+	Least     int // spans from which runs are kept
 }
 
-// newViewCache finds the place for an input and the flags that change what is shown.
-func (a *app) newViewCache(o *viewOptions, flags *pflag.FlagSet) viewCache {
+// Find finds the place for an input and the flags that change what is shown.
+func Find(r *inputs.Reader, set *files.Set, path string, flags *pflag.FlagSet) Cache {
 	folder, err := os.UserCacheDir()
-	if err != nil || o.noCache {
-		return viewCache{}
+	if err != nil {
+		return Cache{}
 	}
 	h := sha256.New()
 	if self, err := os.Executable(); err != nil || fingerprint(h, self) != nil {
-		return viewCache{}
+		return Cache{}
 	}
-	fmt.Fprintf(h, "%d %v\n", a.Limit, a.SkipBad)
-	paths := a.Inputs[o.Path]
+	fmt.Fprintf(h, "%d %v\n", r.Limit, r.SkipBad)
+	paths := r.Inputs[path]
 	if paths == nil {
-		paths = []string{o.Path}
+		paths = []string{path}
 	}
 	shown := []string{"print", "figure11", "width", "ascii", "at"} // the same runs, shown in another way
 	flags.Visit(func(f *pflag.Flag) {
@@ -76,11 +77,11 @@ func (a *app) newViewCache(o *viewOptions, flags *pflag.FlagSet) viewCache {
 	})
 	for _, path := range paths {
 		if fingerprint(h, path) != nil {
-			return viewCache{}
+			return Cache{}
 		}
 	}
 	key := hex.EncodeToString(h.Sum(nil))
-	return viewCache{a, filepath.Join(folder, "overlapse", "views", key[:32]), key, keptSpans}
+	return Cache{set, filepath.Join(folder, "overlapse", "views", key[:32]), key, keptSpans}
 }
 
 // fingerprint writes name, size, time and samples of a file, or of all files of a folder.
@@ -130,59 +131,59 @@ func sample(w io.Writer, name string) error {
 	return nil
 }
 
-// load returns what the cache holds, or nil. What does not fit is removed.
-func (c viewCache) load() *viewed {
-	if c.path == "" {
+// Load returns what the cache holds, or nil. What does not fit is removed.
+func (c Cache) Load() *Viewed {
+	if c.Path == "" {
 		return nil
 	}
-	data, err := mapFile(c.path)
+	data, err := mapFile(c.Path)
 	if err != nil {
 		return nil
 	}
-	var v viewed
+	var v Viewed
 	if snapshot.Read(data, c.key, &v, dropPages) != nil || len(v.Views) == 0 || v.First == nil {
-		os.Remove(c.path)
+		os.Remove(c.Path)
 		return nil
 	}
 	now := time.Now()
-	_ = os.Chtimes(c.path, now, now) // when it was used last, for trimCache
+	_ = os.Chtimes(c.Path, now, now) // when it was used last, for trimCache
 	return &v
 }
 
-// save writes to the cache in the background; wait waits for the end. That it cannot be
+// Save writes to the cache in the background; wait waits for the end. That it cannot be
 // written is no error: the next start takes longer.
-func (c viewCache) save(ctx context.Context, v *viewed) (wait func()) {
+func (c Cache) Save(ctx context.Context, v *Viewed) (wait func()) {
 	spans := 0
 	for _, view := range v.Views {
 		spans += len(view.Run.Spans)
 	}
-	if c.path == "" || spans < c.least {
+	if c.Path == "" || spans < c.Least {
 		return func() {}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if c.write(ctx, v) == nil {
-			trimCache(filepath.Dir(c.path), keptBytes)
+			trimCache(filepath.Dir(c.Path), keptBytes)
 		}
 	}()
 	return func() { <-done }
 }
 
-func (c viewCache) write(ctx context.Context, v *viewed) error {
-	if err := os.MkdirAll(filepath.Dir(c.path), 0o700); err != nil {
+func (c Cache) write(ctx context.Context, v *Viewed) error {
+	if err := os.MkdirAll(filepath.Dir(c.Path), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(c.path), "part-*")
+	f, err := os.CreateTemp(filepath.Dir(c.Path), "part-*")
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if err := c.app.files.Temporary(f.Name()); err != nil {
+	if err := c.files.Temporary(f.Name()); err != nil {
 		os.Remove(f.Name())
 		return err
 	}
-	defer c.app.files.Drop(f.Name())
+	defer c.files.Drop(f.Name())
 	out := bufio.NewWriterSize(files.WhileRunning(ctx, f), 1<<20)
 	if err := snapshot.Write(out, c.key, v); err != nil {
 		return err
@@ -190,7 +191,7 @@ func (c viewCache) write(ctx context.Context, v *viewed) error {
 	if err := cmp.Or(out.Flush(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), c.path)
+	return os.Rename(f.Name(), c.Path)
 }
 
 // trimCache removes the files that were not used for longest until the rest has so many bytes.
