@@ -84,13 +84,14 @@ var folders = map[string]folder{
 	"cmd/overlapse/results":   {height: command + 2, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
 	"cmd/overlapse/doctor":    {height: command + 1, uses: []string{"golang.org/x/term"}},
 	"cmd/overlapse/viewcache": {height: command + 2, spawns: true, uses: []string{"github.com/spf13/pflag", "golang.org/x/sys/unix"}},
+	"cmd/overlapse/store":     {height: command + 1, uses: []string{"github.com/minio/minio-go/v7"}},
+	"cmd/overlapse/cluster":   {height: command + 2, uses: []string{"github.com/spf13/pflag"}},
 	"cmd/overlapse/files":     {height: command},
 	"cmd/overlapse/text":      {height: command},
 	"cmd/overlapse/usage":     {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
 	"cmd/overlapse": {height: 20, spawns: true, uses: []string{
 		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
 		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-isatty", "golang.org/x/term", "golang.org/x/sys/unix",
-		"github.com/minio/minio-go/v7",
 	}},
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,11 +15,13 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/cluster"
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/store"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
@@ -44,7 +45,7 @@ type sweepOptions struct {
 	dry    bool
 	merge  bool
 	from   []string // stores of --merge
-	job    clusterJob
+	job    cluster.Job
 }
 
 func (a *app) sweepCommand() *cobra.Command {
@@ -94,7 +95,7 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Am
 	f.BoolVar(&o.dry, "dry-run", false, "only estimate the cost, by replaying a few cells, whose results are kept")
 	f.BoolVar(&o.merge, "merge", false, "join the shards in these folders, and fail if cells are missing or differ")
 	usage.ChoiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
-	o.job.flags(f)
+	o.job.AddTo(f)
 	return c
 }
 
@@ -110,7 +111,7 @@ func (o *sweepOptions) arguments(args []string) error {
 	switch {
 	case o.merge && len(o.from) == 0:
 		return usage.Errorf("--merge needs the folders that sweep -o wrote")
-	case o.merge && (o.shard != "" || o.dry || o.job.wanted()):
+	case o.merge && (o.shard != "" || o.dry || o.job.Wanted()):
 		return usage.Errorf("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")
 	case !o.merge && o.plan == "":
 		return usage.Errorf("sweep needs a plan, a .yaml file (see overlapse sweep --help)")
@@ -121,14 +122,14 @@ func (o *sweepOptions) arguments(args []string) error {
 	case o.jobs < 0:
 		return usage.Errorf("--jobs %d: give 0 or more", o.jobs)
 	}
-	return o.job.check()
+	return o.job.Check()
 }
 
 func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if o.merge {
 		return a.mergeSweep(ctx, o)
 	}
-	part, parts, err := shardOf(o.shard, os.Getenv)
+	part, parts, err := cluster.ShardOf(o.shard, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -136,10 +137,10 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.job.wanted() {
-		return a.writeJobs(ctx, o)
+	if o.job.Wanted() {
+		return o.job.Write(ctx, a.Console, &a.files, o.plan, o.out)
 	}
-	store, err := a.sweepStore(ctx, o.out)
+	store, err := store.Open(ctx, &a.files, o.out)
 	if err != nil {
 		return err
 	}
@@ -257,19 +258,19 @@ func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 		return nil, err
 	}
 	return p.Resolve(programVersion(),
-		func(name string) (string, error) { return a.inputDigest(besides(path, name)) },
-		func(name string) (string, error) { return a.machineDigest(besidesMachine(path, name)) })
+		func(name string) (string, error) { return a.InputDigest(inputs.Besides(path, name)) },
+		func(name string) (string, error) { return a.MachineDigest(inputs.BesidesMachine(path, name)) })
 }
 
 // sweepSubject reads, lifts and replays what the cells of a group share.
 func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) (*sweep.Subject, error) {
 	quiet := &inputs.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each group would hide the sweep's own
-	f := inputs.Flags{Path: besides(planPath, g.Input), Strategy: "captured", Clock: cmp.Or(g.Clock, "captured"), Ranks: g.Ranks}
+	f := inputs.Flags{Path: inputs.Besides(planPath, g.Input), Strategy: "captured", Clock: cmp.Or(g.Clock, "captured"), Ranks: g.Ranks}
 	if g.Machine != "" {
-		f.Machine = besidesMachine(planPath, g.Machine)
+		f.Machine = inputs.BesidesMachine(planPath, g.Machine)
 	}
 	if g.Retarget != "" {
-		f.Retarget = besidesMachine(planPath, g.Retarget)
+		f.Retarget = inputs.BesidesMachine(planPath, g.Retarget)
 	}
 	_, w, m, err := inputs.Prepare(quiet, f, engines.ParseSelection)
 	var wrong usage.Error
@@ -303,7 +304,7 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	var stores []sweep.Store
 	finished := map[string]sweep.Record{}
 	for _, from := range o.from {
-		s, err := a.sweepStore(ctx, from)
+		s, err := store.Open(ctx, &a.files, from)
 		if err != nil {
 			return err
 		}
@@ -329,7 +330,7 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	if o.out == "" {
 		o.out = o.from[0]
 	}
-	out, err := a.sweepStore(ctx, o.out)
+	out, err := store.Open(ctx, &a.files, o.out)
 	if err != nil {
 		return err
 	}
@@ -430,20 +431,4 @@ func bestTable(best []sweep.Best) (heads []string, rows [][]string) {
 		rows[i] = append(rows[i], text.Micros(trace.Time(b.Time)), text.Percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))
 	}
 	return heads, rows
-}
-
-// besides is a path of a plan: relative to the plan's folder.
-func besides(planPath, name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(filepath.Dir(planPath), name)
-}
-
-// besidesMachine is the name of a machine: files are relative to the plan's folder.
-func besidesMachine(planPath, name string) string {
-	if inputs.IsPath(name) {
-		return besides(planPath, name)
-	}
-	return name
 }

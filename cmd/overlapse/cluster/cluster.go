@@ -1,4 +1,6 @@
-package main
+// Package cluster hands a sweep to SLURM or Kubernetes: which part a process runs, and the
+// script and the manifest that start all parts.
+package cluster
 
 import (
 	"cmp"
@@ -14,14 +16,16 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 )
 
 // shardsVariable is the number of parts, which Kubernetes does not tell a pod.
 const shardsVariable = "OVERLAPSE_SHARDS"
 
-// shardOf reads --shard: the part, from 0, of how many.
-func shardOf(s string, env func(string) string) (part, parts int, err error) {
+// ShardOf reads --shard: the part, from 0, of how many.
+func ShardOf(s string, env func(string) string) (part, parts int, err error) {
 	if s == "" {
 		return 0, 1, nil
 	}
@@ -49,8 +53,8 @@ func shardOf(s string, env func(string) string) (part, parts int, err error) {
 	return part - first, parts, nil
 }
 
-// A clusterJob is the flags that hand a sweep to the engine of a cluster.
-type clusterJob struct {
+// A Job is the flags that hand a sweep to the engine of a cluster.
+type Job struct {
 	slurm, kubernetes string // files to write
 	submit            bool
 	shards            int
@@ -61,7 +65,8 @@ type clusterJob struct {
 	claim             string
 }
 
-func (j *clusterJob) flags(f *pflag.FlagSet) {
+// AddTo adds them to a command.
+func (j *Job) AddTo(f *pflag.FlagSet) {
 	f.StringVar(&j.slurm, "slurm", "", "write a script for sbatch: an array job of --shards parts")
 	f.StringVar(&j.kubernetes, "kubernetes", "", "write the manifest of an Indexed Job of --shards parts")
 	f.BoolVar(&j.submit, "submit", false, "with --slurm, --kubernetes: also start the job, by sbatch or kubectl apply")
@@ -73,14 +78,16 @@ func (j *clusterJob) flags(f *pflag.FlagSet) {
 	f.StringVar(&j.claim, "claim", "overlapse", "with --kubernetes: the volume claim that holds the folder of the plan, mounted at the same path")
 }
 
-func (j *clusterJob) wanted() bool { return j.slurm != "" || j.kubernetes != "" }
+// Wanted reports whether there is a script or a manifest to write.
+func (j *Job) Wanted() bool { return j.slurm != "" || j.kubernetes != "" }
 
-func (j *clusterJob) check() error {
+// Check checks the values of the flags.
+func (j *Job) Check() error {
 	number := strings.TrimRight(j.memory, "KMGT")
 	switch {
-	case !j.wanted() && j.submit:
+	case !j.Wanted() && j.submit:
 		return usage.Errorf("--submit needs --slurm FILE or --kubernetes FILE")
-	case !j.wanted():
+	case !j.Wanted():
 		return nil
 	case j.shards < 1 || j.shards > 100_000:
 		return usage.Errorf("--shards %d: give 1 to 100000", j.shards)
@@ -152,31 +159,31 @@ spec:
             claimName: {{json .Claim}}
 `
 
-// writeJobs writes the script and the manifest of a sweep.
-func (a *app) writeJobs(ctx context.Context, o sweepOptions) error {
-	planPath, err := filepath.Abs(o.plan)
+// Write writes the script and the manifest of a sweep.
+func (j *Job) Write(ctx context.Context, con *console.Console, set *files.Set, plan, to string) error {
+	planPath, err := filepath.Abs(plan)
 	if err != nil {
 		return err
 	}
-	out := o.out
+	out := to
 	if !strings.HasPrefix(out, "s3://") {
 		if out, err = filepath.Abs(out); err != nil {
 			return err
 		}
 	}
-	if inside, err := filepath.Rel(filepath.Dir(planPath), out); o.job.kubernetes != "" && !strings.HasPrefix(out, "s3://") && (err != nil || strings.HasPrefix(inside, "..")) {
-		return usage.Errorf("-o %s: pods see the folder of the plan, %s, and s3:// only", o.out, filepath.Dir(planPath))
+	if inside, err := filepath.Rel(filepath.Dir(planPath), out); j.kubernetes != "" && !strings.HasPrefix(out, "s3://") && (err != nil || strings.HasPrefix(inside, "..")) {
+		return usage.Errorf("-o %s: pods see the folder of the plan, %s, and s3:// only", to, filepath.Dir(planPath))
 	}
 	v := jobView{
-		Name: jobName(o.plan), Plan: planPath, Out: out, Folder: filepath.Dir(planPath), Shards: o.job.shards, Last: o.job.shards - 1,
-		Cores: o.job.cores, Retries: o.job.retries, Memory: o.job.memory, Quantity: o.job.memory + "i", Image: o.job.image, Claim: o.job.claim, Variable: shardsVariable,
+		Name: jobName(plan), Plan: planPath, Out: out, Folder: filepath.Dir(planPath), Shards: j.shards, Last: j.shards - 1,
+		Cores: j.cores, Retries: j.retries, Memory: j.memory, Quantity: j.memory + "i", Image: j.image, Claim: j.claim, Variable: shardsVariable,
 	}
 	for _, f := range []struct {
 		path, text string
 		start      []string
 	}{
-		{o.job.slurm, slurmScript, []string{"sbatch"}},
-		{o.job.kubernetes, kubernetesJob, []string{"kubectl", "apply", "-f"}},
+		{j.slurm, slurmScript, []string{"sbatch"}},
+		{j.kubernetes, kubernetesJob, []string{"kubectl", "apply", "-f"}},
 	} {
 		if f.path == "" {
 			continue
@@ -185,16 +192,16 @@ func (a *app) writeJobs(ctx context.Context, o sweepOptions) error {
 		if err != nil {
 			return err
 		}
-		if err := a.files.Write(f.path, func(w io.Writer) error { return t.Execute(w, v) }); err != nil {
+		if err := set.Write(f.path, func(w io.Writer) error { return t.Execute(w, v) }); err != nil {
 			return err
 		}
 		start := append(f.start, f.path)
-		if !o.job.submit {
-			a.Notef("wrote %s; start it with: %s", f.path, strings.Join(start, " "))
+		if !j.submit {
+			con.Notef("wrote %s; start it with: %s", f.path, strings.Join(start, " "))
 			continue
 		}
 		c := exec.CommandContext(ctx, start[0], start[1:]...)
-		c.Stdout, c.Stderr = a.Out, a.Err
+		c.Stdout, c.Stderr = con.Out, con.Err
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("%s: %w (the file is complete: start it where %s runs)", strings.Join(start, " "), err, start[0])
 		}

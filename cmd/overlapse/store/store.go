@@ -1,10 +1,9 @@
-package main
+// Package store has the places where the cells of a sweep lie: folders, and buckets of S3.
+package store
 
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -14,25 +13,21 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
-	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/sweep"
-	"github.com/overlapse/overlapse/replay/machine/profile"
-	"github.com/overlapse/overlapse/replay/operator"
 )
 
-// sweepStore opens a folder or s3://BUCKET/PREFIX.
-func (a *app) sweepStore(ctx context.Context, name string) (sweep.Store, error) {
+// Open opens a folder or s3://BUCKET/PREFIX.
+func Open(ctx context.Context, set *files.Set, name string) (sweep.Store, error) {
 	if rest, ok := strings.CutPrefix(name, "s3://"); ok {
 		return openBucket(ctx, rest, os.Getenv)
 	}
-	return folderStore{&a.files, name}, nil
+	return folderStore{set, name}, nil
 }
 
 // A folderStore is a folder, which the first write makes.
@@ -139,92 +134,4 @@ func (s bucketStore) Read(name string) ([]byte, error) {
 func (s bucketStore) Write(name string, data []byte) error {
 	_, err := s.client.PutObject(s.ctx, s.bucket, s.prefix+name, bytes.NewReader(data), int64(len(data)), minio.PutObjectOptions{})
 	return s.fail(err)
-}
-
-// programVersion is what results depend on besides their input: the version of a release or a
-// clean commit, else the content of the program.
-var programVersion = sync.OnceValue(func() string {
-	v := version()
-	if strings.Contains(v, "commit ") && !strings.Contains(v, "with local changes") {
-		return v
-	}
-	if path, err := os.Executable(); err == nil {
-		if sum, err := fileDigest(path); err == nil {
-			return v + " " + sum
-		}
-	}
-	return v
-})
-
-func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, files.WithoutPath(err))
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", fmt.Errorf("%s: %w", path, files.WithoutPath(err))
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// inputDigest is the hash of a trace, a file, a folder or a glob of ranks, or of a workload
-// file with the machine that it names.
-func (a *app) inputDigest(name string) (string, error) {
-	paths := []string{name}
-	if _, err := os.Stat(name); err != nil {
-		if paths, err = filepath.Glob(name); err != nil || len(paths) == 0 {
-			return "", fmt.Errorf("%s: no such file or folder (inputs of a plan are relative to the plan)", name)
-		}
-	}
-	h := sha256.New()
-	for _, p := range paths {
-		err := filepath.WalkDir(p, func(file string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			sum, err := fileDigest(file)
-			rel, _ := filepath.Rel(p, file)
-			fmt.Fprintf(h, "%q %s\n", filepath.ToSlash(rel), sum)
-			return err
-		})
-		if err != nil {
-			return "", err
-		}
-	}
-	if inputs.IsYAML(name) {
-		in, err := os.Open(name)
-		if err != nil {
-			return "", err
-		}
-		defer in.Close()
-		f, err := operator.Parse(in, name)
-		if err != nil {
-			return "", err
-		}
-		if inputs.IsPath(f.Machine) {
-			sum, err := a.machineDigest(besidesMachine(name, f.Machine))
-			if err != nil {
-				return "", err
-			}
-			fmt.Fprintln(h, sum)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// machineDigest is the hash of a machine with all its values, and of its number of GPUs, if
-// the name has one.
-func (a *app) machineDigest(name string) (string, error) {
-	m, sized, err := a.ReadMachine(name)
-	if err != nil {
-		return "", err
-	}
-	h := sha256.New()
-	fmt.Fprintln(h, sized)
-	if err := profile.WriteYAML(m, h); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
