@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/difference"
 	"github.com/overlapse/overlapse/cmd/overlapse/doctor"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
@@ -91,7 +92,7 @@ func schemaLines() []string {
 		{"replay", reflect.TypeFor[results.Replayed]()},
 		{"tune", reflect.TypeFor[tuning]()},
 		{"sweep", reflect.TypeFor[sweepResult]()},
-		{"diff", reflect.TypeFor[difference]()},
+		{"diff", reflect.TypeFor[difference.Difference]()},
 		{"inspect", reflect.TypeFor[inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
 		{"doctor", reflect.TypeFor[doctor.Diagnosis]()},

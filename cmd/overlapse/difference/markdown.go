@@ -1,4 +1,4 @@
-package main
+package difference
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 )
 
 // WriteMarkdown writes a difference as a comment on a pull request, at most top rows of each group; 0: all.
-func (d *difference) writeMarkdown(w io.Writer, top int) error {
+func (d *Difference) WriteMarkdown(w io.Writer, top int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### overlapse: %s and %s\n\n**%s**\n", text.Markdown(d.A.Name), text.Markdown(d.B.Name), text.Markdown(d.sentence()))
 	for group := range d.groups() {

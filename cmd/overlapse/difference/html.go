@@ -1,4 +1,4 @@
-package main
+package difference
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"github.com/overlapse/overlapse/viz/svg"
 )
 
-// writeDiff writes a difference as a page: the two times by state, every group as a chart and
+// WriteHTML writes a difference as a page: the two times by state, every group as a chart and
 // a table, and the timelines of both from their first iterations.
-func (d *difference) writeDiff(w io.Writer, top int) error {
+func (d *Difference) WriteHTML(w io.Writer, top int) error {
 	rep := html.Report{
 		Title:    "overlapse: " + d.A.Name + " and " + d.B.Name,
 		Verdict:  []string{d.sentence()},
@@ -24,7 +24,7 @@ func (d *difference) writeDiff(w io.Writer, top int) error {
 		Base:     "A",
 		Heading:  "Time of a rank",
 	}
-	for i, s := range []side{d.A, d.B} {
+	for i, s := range []Side{d.A, d.B} {
 		name := string(rune('A'+i)) + ": " + s.Name
 		rep.Strategies = append(rep.Strategies, html.Bar{Name: name, Time: s.Time, Parts: s.parts()})
 		if s.run != nil {
@@ -38,7 +38,7 @@ func (d *difference) writeDiff(w io.Writer, top int) error {
 }
 
 // parts are the states of a side as parts of a bar.
-func (s *side) parts() html.Parts {
+func (s *Side) parts() html.Parts {
 	in := func(is overlap.Is) trace.Time {
 		i := slices.IndexFunc(s.items, func(x overlap.Item) bool { return x.Group == overlap.ByState && x.Name == is.String() })
 		if i < 0 {
