@@ -78,7 +78,7 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 		case "json":
 			return schema.WriteJSON(w, found)
 		case "html":
-			return writeReproduced(w, found)
+			return reproduce.WritePage(w, found)
 		}
 		if points {
 			a.printPoints(w, found)

@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/doctor"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/sweepresults"
 	"github.com/overlapse/overlapse/engines/sweep"
 )
 
@@ -91,7 +92,7 @@ func schemaLines() []string {
 	}{
 		{"replay", reflect.TypeFor[results.Replayed]()},
 		{"tune", reflect.TypeFor[tuning]()},
-		{"sweep", reflect.TypeFor[sweepResult]()},
+		{"sweep", reflect.TypeFor[sweepresults.Results]()},
 		{"diff", reflect.TypeFor[difference.Difference]()},
 		{"inspect", reflect.TypeFor[inspected]()},
 		{"validate", reflect.TypeFor[validated]()},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/cluster"
@@ -22,16 +20,14 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 	"github.com/overlapse/overlapse/cmd/overlapse/store"
+	"github.com/overlapse/overlapse/cmd/overlapse/sweepresults"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/sweep"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/retarget"
-	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -337,98 +333,16 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	return a.sweepResults(o, out, axes, rows)
 }
 
-// A sweepResult is results.json.
-type sweepResult struct {
-	Schema  int          `json:"schema"`
-	Version string       `json:"version"` // of the program
-	Best    []sweep.Best `json:"best"`
-	Cells   []sweep.Row  `json:"cells"`
-}
-
 // sweepResults writes the files of a complete sweep, and prints the best settings.
 func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, rows []sweep.Row) error {
-	found := sweepResult{schema.Version, axes.Version, sweep.BestOf(rows, recommendable), rows}
-	const title = "Sweep" // not the plan's name: a merge without the plan gives the same bytes
-	for _, f := range []struct {
-		name  string
-		write func(*bytes.Buffer) error
-	}{
-		{"results.json", func(w *bytes.Buffer) error { return schema.WriteJSON(w, found) }},
-		{"results.csv", func(w *bytes.Buffer) error { return writeSweepCSV(w, rows) }},
-		{"results.parquet", func(w *bytes.Buffer) error { return schema.WriteParquet(w, slices.Values(rows)) }},
-		{"results.html", func(w *bytes.Buffer) error { return html.WriteSweep(w, sweepPage(title, axes, found)) }},
-	} {
-		var text bytes.Buffer
-		if err := f.write(&text); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		if err := store.Write(f.name, text.Bytes()); err != nil {
-			return err
-		}
+	found := sweepresults.Of(axes, rows)
+	if err := found.Save(store, axes); err != nil {
+		return err
 	}
 	a.Notef("wrote results.json, results.csv, results.parquet and results.html to %s", plain.Line(o.out))
 	if o.format == "json" {
 		return schema.WriteJSON(a.Out, found)
 	}
-	a.printBest(found.Best)
+	found.Print(a.Console)
 	return nil
-}
-
-// recommendable reports whether a strategy can run on GPUs that exist.
-func recommendable(name string) bool {
-	i := slices.IndexFunc(engines.All(), func(s plan.Strategy) bool { return s.Name == name })
-	return i >= 0 && !engines.All()[i].Bound && !engines.All()[i].Future
-}
-
-// printBest prints the fastest setting of each workload.
-func (a *app) printBest(best []sweep.Best) {
-	heads, rows := bestTable(best)
-	t := a.Section("fastest setting of each workload", heads...)
-	for _, row := range rows {
-		cells := make(table.Row, len(row))
-		for i, text := range row {
-			cells[i] = text
-		}
-		t.AppendRow(cells)
-	}
-	t.Render()
-}
-
-// bestTable is the fastest settings as text. Axes with one value have no column, except the
-// inputs.
-func bestTable(best []sweep.Best) (heads []string, rows [][]string) {
-	rows = make([][]string, len(best))
-	for _, axis := range []struct {
-		name string
-		of   func(sweep.Best) string
-	}{
-		{"input", func(b sweep.Best) string { return b.Input }},
-		{"machine", func(b sweep.Best) string { return b.Machine }},
-		{"what if", func(b sweep.Best) string { return b.WhatIf }},
-		{"clock", func(b sweep.Best) string { return b.Clock }},
-		{"ranks", func(b sweep.Best) string { return b.Ranks }},
-		{"retarget", func(b sweep.Best) string { return b.Retarget }},
-	} {
-		differs := slices.ContainsFunc(best, func(b sweep.Best) bool { return axis.of(b) != axis.of(best[0]) })
-		if axis.name != "input" && !differs {
-			continue
-		}
-		heads = append(heads, axis.name)
-		for i, b := range best {
-			rows[i] = append(rows[i], cmp.Or(axis.of(b), "default"))
-		}
-	}
-	heads = append(heads, "time", "vs captured", "confidence", "next", "fastest setting")
-	for i, b := range best {
-		if b.Strategy == "" {
-			rows[i] = append(rows[i], "-", "-", "-", "-", "no strategy applies")
-			continue
-		}
-		next := "-"
-		if b.NextTime > 0 {
-			next = text.Percent(float64(b.NextTime)/float64(b.Time)-1) + " " + b.Next
-		}
-		rows[i] = append(rows[i], text.Micros(trace.Time(b.Time)), text.Percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))
-	}
-	return heads, rows
 }

@@ -1,11 +1,9 @@
-package main
+package reproduce
 
 import (
 	"html/template"
 	"io"
 	"math"
-
-	"github.com/overlapse/overlapse/engines/reproduce"
 )
 
 // reproducedPage is a page without scripts and without links: a section for each claim, with
@@ -30,7 +28,7 @@ h2 { font-size: 1.05em; margin: 1.6em 0 .2em } p { margin: .1em 0 } .s { font-we
 
 // A claimSection is a claim with the bars of its points, in percent of the chart's width.
 type claimSection struct {
-	reproduce.ClaimResult
+	ClaimResult
 	Rows []pointBars
 }
 
@@ -40,7 +38,8 @@ type pointBars struct {
 	Zero, X, W, HereX, HereW      float64
 }
 
-func writeReproduced(w io.Writer, results []reproduce.ClaimResult) error {
+// WritePage writes the results as a page of HTML.
+func WritePage(w io.Writer, results []ClaimResult) error {
 	page, err := template.New("reproduced").Parse(reproducedPage)
 	if err != nil {
 		return err
@@ -54,15 +53,15 @@ func writeReproduced(w io.Writer, results []reproduce.ClaimResult) error {
 
 // barsOf lays out the points of a claim. Points of one quantity have one scale; speedups start
 // at 1.
-func barsOf(points []reproduce.PointResult) []pointBars {
-	from := func(p reproduce.PointResult) float64 {
-		if p.As == reproduce.Speedup {
+func barsOf(points []PointResult) []pointBars {
+	from := func(p PointResult) float64 {
+		if p.As == Speedup {
 			return 1
 		}
 		return 0
 	}
 	type ends struct{ low, high float64 }
-	scale := map[reproduce.Quantity]ends{}
+	scale := map[Quantity]ends{}
 	for _, p := range points {
 		s := scale[p.As]
 		for _, x := range []float64{p.Published - from(p), p.Here - from(p)} {
@@ -86,7 +85,7 @@ func barsOf(points []reproduce.PointResult) []pointBars {
 			r.Class = "x"
 			r.Here += " (not within tolerance)"
 		}
-		if p.As == reproduce.Order {
+		if p.As == Order {
 			r.Class = ""
 		}
 		r.X, r.W = at(p.Published)
