@@ -57,6 +57,7 @@ var folders = map[string]folder{
 	"replay/program":  {height: 2},
 	"replay":          {height: 3},
 	"replay/retarget": {height: 4},
+	"replay/recut":    {height: 4},
 	"replay/workload": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
@@ -64,7 +65,7 @@ var folders = map[string]folder{
 	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 
-	"engines/plan":     {height: 4},
+	"engines/plan":     {height: 4, siblings: []string{"replay/recut"}},
 	"engines/compare":  {height: 5, spawns: true},
 	"engines":          {height: 6},
 	"engines/explain":  {height: 6, spawns: true},
@@ -76,10 +77,10 @@ var folders = map[string]folder{
 	"samples/own-strategy": {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
-	"cmd/overlapse/text":    {height: command},
-	"cmd/overlapse/files":   {height: command},
-	"cmd/overlapse/usage":   {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
-	"cmd/overlapse/schema":  {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
+	"cmd/overlapse/text":   {height: command},
+	"cmd/overlapse/files":  {height: command},
+	"cmd/overlapse/usage":  {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
 	"cmd/overlapse/console": {height: command, spawns: true, uses: []string{
 		"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term",
 	}},

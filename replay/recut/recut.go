@@ -1,44 +1,47 @@
-package workload
+// Package recut makes workloads whose chains of computation and collectives are in another
+// number of parts, or whose pipelined collectives are whole (rules V21, V22).
+package recut
 
 import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
-// A Cutter is what Recut needs to know about the machine.
+// A Cutter is what Chains needs to know about the machine.
 type Cutter struct {
 	// Part is the k-th of n parts of an operation that was captured in the given parts: a copy
 	// of one of them with the part's Kernel, Read, Write and Alone.
-	Part func(captured []*Op, k, n int) Op
+	Part func(captured []*workload.Op, k, n int) workload.Op
 	// Collective is one of n equal parts of a collective that was captured in the given parts:
 	// a copy of one of them with the part's sizes, Channels and Alone.
-	Collective func(captured []*Collective, n int) Collective
+	Collective func(captured []*workload.Collective, n int) workload.Collective
 	// Alone is the library's time of a collective that was not captured, ns.
-	Alone    func(*Collective) trace.Time
-	Disturbs func(*Op) bool // whether an op slows a collective alongside it
-	Gap      trace.Time     // between kernels of a stream, ns
-	Event    trace.Time     // from the end of a kernel to the start of one of another stream that waits for it, ns
+	Alone    func(*workload.Collective) trace.Time
+	Disturbs func(*workload.Op) bool // whether an op slows a collective alongside it
+	Gap      trace.Time              // between kernels of a stream, ns
+	Event    trace.Time              // from the end of a kernel to the start of one of another stream that waits for it, ns
 }
 
-// Recut returns a copy of a workload in which the given chains have n parts each. Parts
+// Chains returns a copy of a workload in which the given chains have n parts each. Parts
 // run one after another, each collective behind its part; the operations behind the
 // collectives follow the last one. Operations around the chains move to new times: they
 // keep their dependencies, the delays behind them and the host's time to issue them
 // (rule V21). Origins maps operations to the captured ones.
-func Recut(w *Workload, chains []Chain, n int, c Cutter) *Workload {
+func Chains(w *workload.Workload, chains []workload.Chain, n int, c Cutter) *workload.Workload {
 	return (&recut{w: w, n: n, c: c, chains: chains}).run()
 }
 
 // Unpipelined returns a copy of a workload in which the given collectives and their GEMMs
 // are whole: a collective of the library and one GEMM (rule V22). Operations around them
-// move to new times as in Recut.
-func Unpipelined(w *Workload, pipelines []Pipelined, c Cutter) *Workload {
+// move to new times as in Chains.
+func Unpipelined(w *workload.Workload, pipelines []Pipelined, c Cutter) *workload.Workload {
 	return (&recut{w: w, n: 1, c: c, pipelines: pipelines}).run()
 }
 
-func (r *recut) run() *Workload {
+func (r *recut) run() *workload.Workload {
 	w := r.w
 	r.at, r.now, r.sides = make([]place, len(w.Ops)), make([][]int32, len(w.Ops)), map[side][2]int32{}
 	r.mark()
@@ -54,17 +57,17 @@ func (r *recut) run() *Workload {
 	return r.build()
 }
 
-// A recut is the state of one Recut.
+// A recut is the state of one cut.
 type recut struct {
-	w      *Workload
+	w      *workload.Workload
 	n      int
 	c      Cutter
-	chains []Chain
+	chains []workload.Chain
 	at     []place   // by captured op
 	now    [][]int32 // by captured op: rows of ops that replace it
 	ops    []planned // by rank, in order of writing
 	ranks  [][]int32 // by rank: rows of ops
-	colls  []Collective
+	colls  []workload.Collective
 	moves  [][]hostMove // by rank
 	sides  map[side][2]int32
 
@@ -97,11 +100,11 @@ const (
 
 // A planned op is one of the new workload.
 type planned struct {
-	op     Op
-	from   int32 // captured op that it is, or whose place it takes
-	origin int32 // captured op that it stands for; 0: from
-	place        // part is the new one's
-	after  []Dep // rows of ops
+	op     workload.Op
+	from   int32          // captured op that it is, or whose place it takes
+	origin int32          // captured op that it stands for; 0: from
+	place                 // part is the new one's
+	after  []workload.Dep // rows of ops
 	delay  trace.Time
 	coll   int32 // row of colls, or -1
 	placed bool  // op.Start is set
@@ -145,7 +148,7 @@ func (r *recut) cutCollectives() {
 		}
 	}
 	for i := range r.chains {
-		var captured []*Collective
+		var captured []*workload.Collective
 		for _, row := range r.chains[i].Collectives {
 			captured = append(captured, &r.w.Collectives[row])
 		}
@@ -225,7 +228,7 @@ func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
 		side = c.After[rank]
 	}
 	for x, first := range side[0] {
-		var captured []*Op
+		var captured []*workload.Op
 		var replaces []int32
 		for p := range side {
 			captured, replaces = append(captured, &r.w.Ops[side[p][x]]), append(replaces, side[p][x])
@@ -265,7 +268,7 @@ func (r *recut) freeQueue(rank int) (free int64) {
 
 // delayOf is the captured time from the last of an op's causes, its issue included, to its
 // start.
-func (r *recut) delayOf(op *Op) trace.Time {
+func (r *recut) delayOf(op *workload.Op) trace.Time {
 	cause := trace.Time(0)
 	if op.Issued != trace.Infinity {
 		cause = min(op.Issued, op.Start)
@@ -288,26 +291,26 @@ func (r *recut) link() {
 		for _, row := range rows {
 			p := &r.ops[row]
 			if before, ok := last[p.op.Queue]; ok && p.role != outside {
-				p.after = append(p.after, Dep{before, StreamOrder})
+				p.after = append(p.after, workload.Dep{Op: before, Why: workload.StreamOrder})
 			}
 			switch {
 			case p.role == moving, p.role == fused && p.index > 0:
-				p.after = append(p.after, Dep{row - 1, EnqueuedAfter})
+				p.after = append(p.after, workload.Dep{Op: row - 1, Why: workload.EnqueuedAfter})
 				moves[chunk{p.chain, p.part}] = row
 			case p.role == receiving && p.index == 0:
 				if before, ok := moves[chunk{p.chain, p.part}]; ok {
-					p.after = append(p.after, Dep{before, HostWait})
+					p.after = append(p.after, workload.Dep{Op: before, Why: workload.HostWait})
 				}
 			}
 			for _, d := range r.w.Ops[p.from].After {
 				// The first part has waited for what is outside of the chain.
 				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside || p.part == 0 && !(p.role == fused && p.index > 0) && (r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain)) {
-					p.after = append(p.after, Dep{now[len(now)-1], d.Why})
+					p.after = append(p.after, workload.Dep{Op: now[len(now)-1], Why: d.Why})
 				}
 			}
-			p.after = slices.DeleteFunc(p.after, func(d Dep) bool { return d.Op >= row })
-			slices.SortStableFunc(p.after, func(a, b Dep) int { return cmp.Compare(a.Op, b.Op) })
-			p.after = slices.CompactFunc(p.after, func(a, b Dep) bool { return a.Op == b.Op })
+			p.after = slices.DeleteFunc(p.after, func(d workload.Dep) bool { return d.Op >= row })
+			slices.SortStableFunc(p.after, func(a, b workload.Dep) int { return cmp.Compare(a.Op, b.Op) })
+			p.after = slices.CompactFunc(p.after, func(a, b workload.Dep) bool { return a.Op == b.Op })
 			last[p.op.Queue] = row
 		}
 	}

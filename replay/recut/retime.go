@@ -1,21 +1,22 @@
-package workload
+package recut
 
 import (
 	"cmp"
 	"slices"
 
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
 // A hostMove is by how much host times move from a captured time on.
 type hostMove struct{ from, by trace.Time }
 
-// movedHost is a captured host time of a rank in this workload.
-func (w *Workload) movedHost(rank int, at trace.Time) trace.Time {
-	if rank >= len(w.hostMoves) {
+// movedHost is a captured host time of a rank in the new workload.
+func (r *recut) movedHost(rank int, at trace.Time) trace.Time {
+	if rank >= len(r.moves) {
 		return at
 	}
-	moves := w.hostMoves[rank]
+	moves := r.moves[rank]
 	i, found := slices.BinarySearchFunc(moves, at, func(m hostMove, t trace.Time) int { return cmp.Compare(m.from, t) })
 	if !found {
 		i--
@@ -93,7 +94,7 @@ func (r *recut) usual(rank int, at place, since map[int32]trace.Time) trace.Time
 			all = append(all, d)
 		}
 	}
-	return middle(all)
+	return workload.Median(all)
 }
 
 // retime gives every new op its times: it starts when all that it waits for has ended and

@@ -1,9 +1,10 @@
-package workload
+package recut
 
 import (
 	"slices"
 	"strings"
 
+	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
 
@@ -24,7 +25,7 @@ type Pipelined struct {
 
 // Pipelines finds the pipelined collectives of a workload in order (rule V22). Every rank
 // has to show the same ones.
-func Pipelines(w *Workload) []Pipelined {
+func Pipelines(w *workload.Workload) []Pipelined {
 	var all []Pipelined
 	for rank := range w.Ranks {
 		found := pipelinesOf(w, rank)
@@ -46,7 +47,7 @@ func Pipelines(w *Workload) []Pipelined {
 }
 
 // pipelinesOf finds those of one rank.
-func pipelinesOf(w *Workload, rank int) (all []Pipelined) {
+func pipelinesOf(w *workload.Workload, rank int) (all []Pipelined) {
 	ids := w.Ranks[rank]
 	for i := 0; i < len(ids); {
 		p, n := pipelineAt(w, ids[i:])
@@ -74,7 +75,7 @@ const (
 	sumStage
 )
 
-func stageOf(w *Workload, op *Op) stage {
+func stageOf(w *workload.Workload, op *workload.Op) stage {
 	if op.Kind == trace.Copy {
 		switch c := w.Run.Copy(w.Run.Spans[op.Span]); {
 		case c == nil:
@@ -91,7 +92,7 @@ func stageOf(w *Workload, op *Op) stage {
 	switch {
 	case strings.Contains(op.Name, "symmetric_memory::barrier_kernel"):
 		return barrierStage
-	case op.Shape.Kind == GEMM:
+	case op.Shape.Kind == workload.GEMM:
 		return gemmStage
 	case strings.Contains(op.Name, "spin_kernel"):
 		return spinStage
@@ -103,7 +104,7 @@ func stageOf(w *Workload, op *Op) stage {
 
 // pipelineAt is the pipelined collective that begins with the first of the ops, and how
 // many of them it has; 0 if none begins there.
-func pipelineAt(w *Workload, ids []int32) (p Pipelined, n int) {
+func pipelineAt(w *workload.Workload, ids []int32) (p Pipelined, n int) {
 	at := func(i int) stage {
 		if i >= len(ids) {
 			return unrelated
@@ -145,8 +146,8 @@ func pipelineAt(w *Workload, ids []int32) (p Pipelined, n int) {
 }
 
 // collectiveFor is the library's collective instead of a pipelined one.
-func (r *recut) collectiveFor(p *Pipelined) Collective {
-	c := Collective{Op: p.Op, Group: trace.None, Bytes: p.Bytes, In: p.Bytes, Out: p.Bytes, Evidence: "the library's instead of copies between GEMMs of a rank's rows each"}
+func (r *recut) collectiveFor(p *Pipelined) workload.Collective {
+	c := workload.Collective{Op: p.Op, Group: trace.None, Bytes: p.Bytes, In: p.Bytes, Out: p.Bytes, Evidence: "the library's instead of copies between GEMMs of a rank's rows each"}
 	each := p.Bytes / int64(len(p.Ops))
 	if p.Op == trace.AllGather {
 		c.In = each
@@ -166,13 +167,13 @@ func (r *recut) whole(rank int, at place, add func(planned, ...int32)) {
 	p := &r.pipelines[at.chain-len(r.chains)]
 	ids, shards := p.Ops[rank], p.GEMMs[rank]
 	shortest := slices.MinFunc(shards, func(a, b int32) int { return int(r.w.Ops[a].DurAlone() - r.w.Ops[b].DurAlone()) })
-	captured := slices.Repeat([]*Op{&r.w.Ops[shortest]}, len(shards))
+	captured := slices.Repeat([]*workload.Op{&r.w.Ops[shortest]}, len(shards))
 	first := &r.w.Ops[ids[0]]
 	lead, follow := place{at.chain, 0, 0, fused}, place{at.chain, 0, 1, fused}
 	gemm := planned{op: r.c.Part(captured, 0, 1), origin: shards[0], coll: -1}
 	gemm.op.Queue = first.Queue
 	comm := planned{op: *first, origin: ids[0], coll: r.firstOf(at.chain)}
-	comm.op.Kernel, comm.op.Kind, comm.op.Queue, comm.op.Alone = &Kernel{Name: p.Op.String()}, trace.Collective, r.freeQueue(rank), 0
+	comm.op.Kernel, comm.op.Kind, comm.op.Queue, comm.op.Alone = &workload.Kernel{Name: p.Op.String()}, trace.Collective, r.freeQueue(rank), 0
 	if p.Op == trace.AllGather {
 		comm.from, comm.place, comm.delay = ids[0], lead, r.delayOf(first)
 		gemm.from, gemm.place, gemm.delay = shards[0], follow, r.c.Event
