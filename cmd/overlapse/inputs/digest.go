@@ -62,7 +62,7 @@ func (r *Reader) InputDigest(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if IsPath(f.Machine) {
+		if isPath(f.Machine) {
 			sum, err := r.MachineDigest(BesidesMachine(name, f.Machine))
 			if err != nil {
 				return "", err
@@ -76,7 +76,7 @@ func (r *Reader) InputDigest(name string) (string, error) {
 // MachineDigest is the hash of a machine with all its values, and of its number of GPUs, if
 // the name has one.
 func (r *Reader) MachineDigest(name string) (string, error) {
-	m, sized, err := r.ReadMachine(name)
+	m, sized, err := r.readMachine(name)
 	if err != nil {
 		return "", err
 	}
@@ -98,7 +98,7 @@ func Besides(planPath, name string) string {
 
 // BesidesMachine is the name of a machine: files are relative to the plan's folder.
 func BesidesMachine(planPath, name string) string {
-	if IsPath(name) {
+	if isPath(name) {
 		return Besides(planPath, name)
 	}
 	return name

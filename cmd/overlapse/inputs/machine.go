@@ -20,9 +20,9 @@ import (
 // (mine.yaml:4). Without a number the machine has at least the given number of
 // GPUs.
 func (r *Reader) MachineNamed(name string, gpus int) (machine.Machine, error) {
-	m, sized, err := r.ReadMachine(name)
+	m, sized, err := r.readMachine(name)
 	switch {
-	case err != nil && IsPath(name):
+	case err != nil && isPath(name):
 		return m, err
 	case err != nil:
 		return m, usage.Wrap(err)
@@ -43,10 +43,10 @@ func (r *Reader) noteNetwork(m *machine.Machine) {
 	}
 }
 
-// ReadMachine loads a machine; sized reports whether its name has a number of GPUs.
-func (r *Reader) ReadMachine(name string) (m machine.Machine, sized bool, err error) {
+// readMachine loads a machine; sized reports whether its name has a number of GPUs.
+func (r *Reader) readMachine(name string) (m machine.Machine, sized bool, err error) {
 	file, gpus, sized := profile.CutCount(name)
-	if !IsPath(name) {
+	if !isPath(name) {
 		m, err = profile.Load(name)
 		return m, profile.Sized(name), err
 	}
@@ -57,8 +57,8 @@ func (r *Reader) ReadMachine(name string) (m machine.Machine, sized bool, err er
 	return m, sized, err
 }
 
-// IsPath reports whether a machine's name is a file, with or without a number of GPUs.
-func IsPath(name string) bool {
+// isPath reports whether a machine's name is a file, with or without a number of GPUs.
+func isPath(name string) bool {
 	file, _, _ := profile.CutCount(name)
 	return IsYAML(file) || strings.ContainsRune(file, os.PathSeparator)
 }

@@ -59,7 +59,7 @@ func (r *Reader) rescaled(f Flags, w *workload.Workload, m machine.Machine) (*wo
 // target is the machine of --retarget or, without it, that of the capture, with enough GPUs.
 func (r *Reader) target(name string, m machine.Machine, ranks int) (machine.Machine, error) {
 	if name != "" {
-		if !IsPath(name) && !profile.Sized(name) {
+		if !isPath(name) && !profile.Sized(name) {
 			name = fmt.Sprintf("%s:%d", name, ranks)
 		}
 		return r.MachineNamed(name, ranks)
