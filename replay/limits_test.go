@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -46,16 +47,7 @@ func TestLimits(t *testing.T) {
 // of pieces, and changes nothing else.
 func TestLimitsCoverTheRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, m, _ := drawRun(t, Options{})
-		enlarge(p, float64(rapid.SampledFrom([]int{1, 100, 10_000}).Draw(t, "larger")))
-		r, err := Simulate(m, p, Options{})
-		if err != nil {
-			t.Skip("deadlock")
-		}
-		with, err := Simulate(m, p, Options{Limits: true})
-		if err != nil || with.Makespan != r.Makespan {
-			t.Fatalf("makespan %d, with limits %d (error %v)", r.Makespan, with.Makespan, err)
-		}
+		p, _, r, with := drawTwice(t, Options{Limits: true})
 		next := 0
 		for g := range p.GPUs {
 			at, n := program.Time(0), 0
@@ -97,4 +89,19 @@ func TestParts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// drawTwice simulates a program, and once more with something recorded, which must change
+// no time.
+func drawTwice(t *rapid.T, o Options) (p *program.Program, m machine.Machine, r, with *Result) {
+	p, m, _ = drawRun(t, Options{})
+	enlarge(p, float64(rapid.SampledFrom([]int{1, 100, 10_000}).Draw(t, "larger")))
+	r, err := Simulate(m, p, Options{})
+	if err != nil {
+		t.Skip("deadlock")
+	}
+	if with, err = Simulate(m, p, o); err != nil || with.Makespan != r.Makespan {
+		t.Fatalf("makespan %d, recorded %d (error %v)", r.Makespan, with.Makespan, err)
+	}
+	return p, m, r, with
 }

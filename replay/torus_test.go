@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/machinetest"
 	"github.com/overlapse/overlapse/replay/program"
 )
 
@@ -119,5 +120,27 @@ func BenchmarkTorus(b *testing.B) {
 			b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N), "ms/run")
 			b.ReportMetric(float64(took)/1e3, "simulated-us")
 		})
+	}
+}
+
+// The flags of a program take the latency of one link and a hop for each further one (rule F3).
+func TestLatencyByPath(t *testing.T) {
+	far, cluster := machinetest.Load(t, "torus128"), machinetest.Load(t, "h800:16")
+	for _, c := range []struct {
+		m        machine.Machine
+		from, to int32
+		want     program.Time // ns
+	}{
+		{far, 0, 0, 0},
+		{far, 0, 1, 700},
+		{far, 0, 15, 700},            // the other way round
+		{far, 0, 16*4 + 8, 12 * 700}, // the far corner of 16 by 8: 8 and 4 links
+		{cluster, 0, 7, 1500},
+		{cluster, 0, 8, 2000},
+	} {
+		f := newFabric(&c.m, &program.Program{GPUs: make([]program.GPU, c.m.GPUs)})
+		if got := f.latency(c.from, c.to); got != c.want {
+			t.Errorf("%s from %d to %d: %d ns, want %d", c.m.Name, c.from, c.to, got, c.want)
+		}
 	}
 }

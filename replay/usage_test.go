@@ -52,16 +52,7 @@ func TestUsage(t *testing.T) {
 // The parts of a resource add up to its mean use; recording them changes nothing.
 func TestUsageAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p, m, _ := drawRun(t, Options{})
-		enlarge(p, float64(rapid.SampledFrom([]int{1, 100, 10_000}).Draw(t, "larger")))
-		r, err := Simulate(m, p, Options{})
-		if err != nil {
-			t.Skip("deadlock")
-		}
-		with, err := Simulate(m, p, Options{Usage: true})
-		if err != nil || with.Makespan != r.Makespan {
-			t.Fatalf("makespan %d, with usage %d (error %v)", r.Makespan, with.Makespan, err)
-		}
+		p, m, r, with := drawTwice(t, Options{Usage: true})
 		type key struct {
 			gpu int
 			of  string

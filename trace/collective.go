@@ -35,16 +35,6 @@ type Member struct {
 	Wait  Time   `json:"wait_ns"` // from its start until the last member arrived or it ended
 }
 
-// BusBytesPerSec is the bandwidth of the links that the transfer needed: the
-// bytes that each rank must send over the transfer time ("bus bandwidth" of
-// nccl-tests). It is 0 where bytes, group or transfer are unknown.
-func (c *MatchedCollective) BusBytesPerSec() float64 {
-	if c.Transfer <= 0 {
-		return 0
-	}
-	return float64(c.Op.WireBytes(c.Bytes, c.Size)) * 1e9 / float64(c.Transfer)
-}
-
 // Last returns the member that arrived last; on a tie, the first by row.
 func (c *MatchedCollective) Last() *Member {
 	last := &c.Members[0]

@@ -16,6 +16,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
@@ -33,7 +36,7 @@ type calibrateOptions struct {
 	base   string
 	output string
 	refit  bool
-	plan   replayFlags
+	plan   inputs.Flags
 }
 
 func (a *app) calibrateCommand() *cobra.Command {
@@ -62,20 +65,20 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
   overlapse calibrate --plan samples/moe-ep4 --strategy decompose:chunks=8 -o plan.jsonl`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
-			case o.plan.path != "" && len(args) > 0:
-				return usageError{errors.New("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")}
-			case o.plan.path != "":
+			case o.plan.Path != "" && len(args) > 0:
+				return usage.Errorf("calibrate takes files of rows or --plan TRACE, not both (see overlapse calibrate --help)")
+			case o.plan.Path != "":
 				return nil
-			case o.plan.strategy != "all" || o.plan.machine != "":
-				return usageError{errors.New("--strategy and --machine need --plan (see overlapse calibrate --help)")}
+			case o.plan.Strategy != "all" || o.plan.Machine != "":
+				return usage.Errorf("--strategy and --machine need --plan (see overlapse calibrate --help)")
 			}
 			if len(args) == 0 {
-				return usageError{errors.New("calibrate needs at least one file of rows (see overlapse calibrate --help)")}
+				return usage.Errorf("calibrate needs at least one file of rows (see overlapse calibrate --help)")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if o.plan.path != "" {
+			if o.plan.Path != "" {
 				return a.plan(o.plan, o.output)
 			}
 			o.files = args
@@ -86,9 +89,9 @@ strategies run, as one JSON object per line, for capture.py --plan.`,
 	f.StringVar(&o.base, "base", "", "base profile or YAML file for unmeasured values: device limits, topology; default: the profile of the rows' machine, else h200")
 	f.BoolVar(&o.refit, "refit", false, "replace every parameter that rows settle, even where the base predicts left-out rows better")
 	f.StringVarP(&o.output, "output", "o", "", "file for the profile, as YAML; with --plan: for the requests, as JSON lines")
-	f.StringVar(&o.plan.path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
-	f.StringVar(&o.plan.machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
-	f.StringVar(&o.plan.strategy, "strategy", "all", "with --plan: strategies, with settings after colons")
+	f.StringVar(&o.plan.Path, "plan", "", "list the benchmarks that would make predictions for this trace more certain")
+	f.StringVar(&o.plan.Machine, "machine", "", "with --plan: machine to replay on; default: that of the trace")
+	f.StringVar(&o.plan.Strategy, "strategy", "all", "with --plan: strategies, with settings after colons")
 	return c
 }
 
@@ -112,7 +115,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 		}
 		rows = append(rows, more...)
 	}
-	base, err := a.machineNamed(cmp.Or(o.base, baseOf(rows)), 0)
+	base, err := a.MachineNamed(cmp.Or(o.base, baseOf(rows)), 0)
 	if err != nil {
 		return err
 	}
@@ -120,7 +123,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.out, "%d of %d rows read; base %s\n", res.Rows, len(rows), base.Profile)
+	fmt.Fprintf(a.Out, "%d of %d rows read; base %s\n", res.Rows, len(rows), base.Profile)
 	for _, file := range check {
 		if err := a.checkProfile(ctx, file, base, res.Machine); err != nil {
 			return err
@@ -140,7 +143,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 	if _, err := profile.Parse(bytes.NewReader(text.Bytes()), file); err != nil {
 		return fmt.Errorf("nothing written: the rows contradict each other or the base %s: %s", base.Profile, err.Error()) // not unwrapped: its positions are of what was not written
 	}
-	return a.writeFile(o.output, func(w io.Writer) error {
+	return a.files.Write(o.output, func(w io.Writer) error {
 		_, err := w.Write(text.Bytes())
 		return err
 	})
@@ -189,16 +192,16 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 		checks, err := validate.Rows(rows, validate.Inputs{
 			Machine: func(row dataset.Row) (machine.Machine, error) { return m.Sized(row.World) },
 			Trace: func(row dataset.Row) (*trace.Run, error) {
-				return format.Open(filepath.Join(filepath.Dir(file), row.Trace), a.reading())
+				return format.Open(filepath.Join(filepath.Dir(file), row.Trace), a.Reading())
 			},
 			Stop: ctx.Err,
 		})
 		if err != nil {
-			return stopped(ctx, err)
+			return results.Stopped(ctx, err)
 		}
 		scores[i] = validate.Scores(checks)
 	}
-	t := a.section("error of predicted times over "+plain.Line(file)+", to which nothing was fitted: median, 90th percentile", "strategy", "rows", "base", "", "calibrated", "")
+	t := a.Section("error of predicted times over "+plain.Line(file)+", to which nothing was fitted: median, 90th percentile", "strategy", "rows", "base", "", "calibrated", "")
 	for i, s := range scores[1] {
 		b := scores[0][i]
 		t.AppendRow(table.Row{s.Strategy, s.N, magnitude(b.Median), magnitude(b.P90), magnitude(s.Median), magnitude(s.P90)})
@@ -211,12 +214,12 @@ func (a *app) checkProfile(ctx context.Context, file string, base, calibrated ma
 func magnitude(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
 
 func (a *app) printCalibration(res calibrate.Result) {
-	t := a.section("parameters that are read together: mean error over left-out rows", "law", "rows", "base", "fit", "read as")
+	t := a.Section("parameters that are read together: mean error over left-out rows", "law", "rows", "base", "fit", "read as")
 	for _, c := range res.Choices {
 		t.AppendRow(table.Row{c.Law, c.Rows, magnitude(c.Base), magnitude(c.Err), cmp.Or(c.How, "the base stays: no fit predicts left-out rows better")})
 	}
 	t.Render()
-	t = a.section("parameters", "parameter", "value", "rows", "error", "rule")
+	t = a.Section("parameters", "parameter", "value", "rows", "error", "rule")
 	for _, f := range res.Fits {
 		residual, rule := magnitude(f.Residual), f.Rule
 		switch {
@@ -232,14 +235,14 @@ func (a *app) printCalibration(res calibrate.Result) {
 
 // plan prints, or writes to a file, the benchmarks that would make the predictions
 // for a trace more certain.
-func (a *app) plan(o replayFlags, output string) error {
-	sel, w, m, err := prepare(a, o, engines.ParseSelection)
+func (a *app) plan(o inputs.Flags, output string) error {
+	sel, w, m, err := inputs.Prepare(&a.Reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
 	requests, err := validate.Benchmarks(w, m, sel)
 	if err != nil {
-		return fmt.Errorf("%s: %w", o.path, err)
+		return fmt.Errorf("%s: %w", o.Path, err)
 	}
 	var assumed int
 	for _, x := range profile.Assumptions(m) {
@@ -247,12 +250,12 @@ func (a *app) plan(o replayFlags, output string) error {
 			assumed++
 		}
 	}
-	a.notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.path, m.Name, assumed, m.Name)
+	a.Notef("%d benchmarks for %s on %s; %d values of the profile are assumed (overlapse machines %s lists them; capture.py without --plan measures them)", len(requests), o.Path, m.Name, assumed, m.Name)
 	write := func(w io.Writer) error { return writeRequests(w, requests) }
 	if output != "" {
-		return a.writeFile(output, write)
+		return a.files.Write(output, write)
 	}
-	return write(a.out)
+	return write(a.Out)
 }
 
 func writeRequests(w io.Writer, requests []calibrate.Request) error {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -19,10 +21,10 @@ func completions(root *cobra.Command) {
 		"machine":  completeMachines,
 		"base":     completeMachines,
 		"retarget": completeMachines,
-		"clock":    oneOf("captured", "cool", "sustained"),
-		"window":   oneOf(iteration, "all"),
+		"clock":    usage.OneOf("captured", "cool", "sustained"),
+		"window":   usage.OneOf(results.Iteration, "all"),
 		"what-if":  completeWhatIf,
-		"shard":    oneOf("auto"),
+		"shard":    usage.OneOf("auto"),
 	}
 	for _, c := range root.Commands() {
 		for flag, f := range words {
@@ -30,12 +32,6 @@ func completions(root *cobra.Command) {
 				_ = c.RegisterFlagCompletionFunc(flag, f) // fails only for a missing flag
 			}
 		}
-	}
-}
-
-func oneOf(words ...string) cobra.CompletionFunc {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return words, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 )
@@ -20,7 +21,7 @@ var uncompleted = []string{
 
 // Every flag that takes a word completes it.
 func TestCompletedFlags(t *testing.T) {
-	root, seen := (&app{}).root(), 0
+	root, seen := newApp(&console.Console{}).root(), 0
 	for _, c := range root.Commands() {
 		c.Flags().VisitAll(func(f *pflag.Flag) {
 			if f.Value.Type() != "string" {
@@ -43,7 +44,7 @@ func completed(t *testing.T, line string) []string {
 	t.Helper()
 	var out, stderr bytes.Buffer
 	args := append([]string{cobra.ShellCompNoDescRequestCmd}, strings.Split(line, " ")...)
-	if code := run(args, &app{in: strings.NewReader(""), out: &out, err: &stderr}); code != exitOK {
+	if code := run(args, newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != exitOK {
 		t.Fatalf("%s: exit %d: %s", line, code, stderr.String())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -22,8 +25,8 @@ func TestStepResults(t *testing.T) {
 	}
 	size := func(o replayOptions) (bytesWritten int64, notes string) {
 		var out, stderr bytes.Buffer
-		a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
-		o.replayFlags, o.format, o.ranks = replayFlags{path: path, strategy: "bulk,fused"}, "table", []int{0}
+		a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
+		o.Flags, o.format, o.ranks = inputs.Flags{Path: path, Strategy: "bulk,fused"}, "table", []int{0}
 		o.dir = filepath.Join(t.TempDir(), "out")
 		if err := a.replay(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -34,7 +37,7 @@ func TestStepResults(t *testing.T) {
 		}
 		return info.Size(), stderr.String()
 	}
-	whole, notes := size(replayOptions{window: iteration})
+	whole, notes := size(replayOptions{window: results.Iteration})
 	if whole > 5e6 || !strings.Contains(notes, "recorded without workgroups") {
 		t.Errorf("a timeline of %d bytes; notes: %s", whole, notes)
 	}
@@ -52,17 +55,17 @@ func isDir(path string) bool {
 // Lanes of simulated runs have names, and replayed kernels have the grid of the captured ones.
 func TestShownRuns(t *testing.T) {
 	var out, stderr bytes.Buffer
-	a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
-	q := replayFlags{path: "../../samples/llama70b-fc2-allreduce", strategy: "all"}
-	sel, w, m, err := prepare(a, q, engines.ParseSelection)
+	a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
+	q := inputs.Flags{Path: "../../samples/llama70b-fc2-allreduce", Strategy: "all"}
+	sel, w, m, err := inputs.Prepare(&a.Reader, q, engines.ParseSelection)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := a.compare(t.Context(), q.path, w, m, sel, q.scenario(), replay.Options{})
+	r, err := results.Of(t.Context(), a.Console, q.Path, w, m, sel, q.Scenario(), replay.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, run := range r.runs() {
+	for _, run := range r.Runs() {
 		for l := range run.Lanes {
 			if label := run.LaneLabel(trace.LaneID(l)); strings.Contains(label, "-") {
 				t.Errorf("%s has a lane %q", run.Name, label)

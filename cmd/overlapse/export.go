@@ -2,14 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"iter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/pprof"
@@ -50,12 +51,12 @@ strategy, from the start of its first kernel, with the largest gaps of each.`,
   overlapse export samples/moe-ep4 --to svg --strategy bulk,fused --kernel "pair 1" -o pair.svg`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.path = a.Input(args)
 			return a.export(c.Context(), o)
 		},
 	}
 	f := c.Flags()
-	choiceFlag(c, &o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html, svg, or a row per kernel, collective and copy: csv, json, parquet", "chrome", "pprof", "html", "csv", "json", "parquet", "svg")
+	usage.ChoiceFlag(c, &o.to, "to", "chrome", "chrome (for Perfetto and chrome://tracing), pprof, html, svg, or a row per kernel, collective and copy: csv, json, parquet", "chrome", "pprof", "html", "csv", "json", "parquet", "svg")
 	f.StringVar(&o.machine, "machine", "", "machine that a workload file runs on; default: the one that it names")
 	f.StringVarP(&o.output, "output", "o", "", "file to write; default: standard output")
 	f.StringVar(&o.strategy, "strategy", "", "svg: also replay under these strategies and draw them below the trace; of a folder written by replay -o: draw only these")
@@ -76,30 +77,30 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 		return a.writeOut(o.output, write)
 	}
 	if o.strategy != "" || o.kernel != "" || o.window != "" || o.rank >= 0 || o.critical {
-		return usageError{errors.New("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")}
+		return usage.Errorf("--strategy, --rank, --kernel, --window and --critical-path need --to svg (see overlapse export --help)")
 	}
-	if o.machine != "" && !isYAML(o.path) {
-		return usageError{errors.New("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")}
+	if o.machine != "" && !inputs.IsYAML(o.path) {
+		return usage.Errorf("--machine needs a workload file: a trace is exported as measured (see overlapse export --help)")
 	}
-	run, err := a.open(o.path, o.machine)
+	run, err := a.Open(o.path, o.machine)
 	if err != nil {
 		return err
 	}
-	rows := spanRows(basisOf, run)
+	rows := schema.Spans(results.BasisOf, run)
 	write := func(w io.Writer) error {
 		switch o.to {
 		case "pprof":
 			return pprof.Write(w, run, nil)
 		case "csv":
-			return writeSpans(w, rows)
+			return schema.WriteSpansCSV(w, rows)
 		case "json":
-			return writeSpansJSON(w, rows)
+			return schema.WriteSpansJSON(w, rows)
 		case "parquet":
-			return writeParquet(w, rows)
+			return schema.WriteParquet(w, rows)
 		case "html":
-			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: basisOf(run), Run: run}}})
+			return html.Write(w, html.Report{Title: "overlapse: " + o.path, Runs: []html.Named{{Name: results.BasisOf(run), Run: run}}})
 		}
-		return writePerfetto(plain.JSON(w), run, nil, nil)
+		return results.WritePerfetto(plain.JSON(w), run, nil, nil)
 	}
 	if o.output == "" {
 		if err := a.binary(o.to, "give -o FILE, or a pipe"); err != nil {
@@ -112,21 +113,10 @@ func (a *app) export(ctx context.Context, o exportOptions) error {
 // writeOut writes a file, or standard output for "".
 func (a *app) writeOut(output string, write func(io.Writer) error) error {
 	if output != "" {
-		return a.writeFile(output, write)
+		return a.files.Write(output, write)
 	}
-	if err := write(a.data); err != nil {
+	if err := write(a.Data); err != nil {
 		return fmt.Errorf("standard output: %w", err)
 	}
 	return nil
-}
-
-// writeSpans writes a line of CSV for each kernel, collective and copy, in order of start.
-func writeSpans(w io.Writer, rows iter.Seq[spanRow]) error {
-	c := csv.NewWriter(plain.Writer(w))
-	_ = c.Write([]string{"rank", "stream", "kind", "name", "start_ns", "duration_ns", "workgroups", "collective", "bytes"})
-	for row := range rows {
-		_ = c.Write(row.csv())
-	}
-	c.Flush()
-	return c.Error()
 }

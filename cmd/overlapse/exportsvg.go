@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/svg"
@@ -19,19 +21,19 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 	if o.window != "" {
 		var ok bool
 		if from, to, ok = timeRange(o.window); !ok {
-			return nil, usageError{fmt.Errorf("--window %q: give a time range such as 1.2ms-3ms", o.window)}
+			return nil, usage.Errorf("--window %q: give a time range such as 1.2ms-3ms", o.window)
 		}
 	}
-	shown, cannot, err := a.views(ctx, viewOptions{replayFlags: replayFlags{path: o.path, machine: o.machine, strategy: o.strategy}, rank: max(0, o.rank)})
+	shown, cannot, err := a.views(ctx, viewOptions{Flags: inputs.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}, rank: max(0, o.rank)})
 	if err = cmp.Or(err, cannot); err != nil {
 		return nil, err
 	}
 	views, parts := shown.Views, shown.Parts
 	for _, note := range shown.Notes {
-		a.notef("%s", note)
+		a.Notef("%s", note)
 	}
 	if ranks := len(views[0].Run.Ranks); o.rank >= ranks {
-		return nil, usageError{fmt.Errorf("--rank %d: the trace has ranks 0 to %d", o.rank, ranks-1)}
+		return nil, usage.Errorf("--rank %d: the trace has ranks 0 to %d", o.rank, ranks-1)
 	}
 	t, err := o.timeline(views, parts)
 	if err != nil {
@@ -69,5 +71,5 @@ func (o *exportOptions) timeline(views []layout.View, parts []layout.Part) (*lay
 		}
 		names = append(names, p.Name)
 	}
-	return nil, usageError{&unknownError{fmt.Sprintf("--kernel %q: there are %s", o.kernel, strings.Join(names, "; ")), o.kernel, names}}
+	return nil, usage.Unknown(fmt.Sprintf("--kernel %q: there are %s", o.kernel, strings.Join(names, "; ")), o.kernel, names)
 }

@@ -31,7 +31,7 @@ type folder struct {
 	spawns   bool     // it may start goroutines, with the help of sync
 }
 
-const command = 9 // the height of the command: the only folder with files, flags, signals, clock and randomness
+const command = 9 // from this height on: the command and its packages, the only ones with files, flags, signals, clock and randomness
 
 var folders = map[string]folder{
 	"trace": {height: 0},
@@ -57,6 +57,7 @@ var folders = map[string]folder{
 	"replay/program":  {height: 2},
 	"replay":          {height: 3},
 	"replay/retarget": {height: 4},
+	"replay/recut":    {height: 4},
 	"replay/workload": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/operator": {height: 3, uses: []string{"github.com/goccy/go-yaml"}},
 	"viz/tui":         {height: 3, uses: []string{"github.com/gdamore/tcell/v2"}, spawns: true},
@@ -64,7 +65,7 @@ var folders = map[string]folder{
 	"viz/html":        {height: 4, uses: []string{"github.com/go-echarts/go-echarts/v2"}},
 	"viz/pprof":       {height: 3, uses: []string{"github.com/google/pprof"}},
 
-	"engines/plan":     {height: 4},
+	"engines/plan":     {height: 4, siblings: []string{"replay/recut"}},
 	"engines/compare":  {height: 5, spawns: true},
 	"engines":          {height: 6},
 	"engines/explain":  {height: 6, spawns: true},
@@ -76,10 +77,23 @@ var folders = map[string]folder{
 	"samples/own-strategy": {height: command},
 	"engines/reproduce":    {height: 8, uses: []string{"github.com/goccy/go-yaml"}, spawns: true},
 
-	"cmd/overlapse": {height: command, spawns: true, uses: []string{
-		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/schollz/progressbar/v3",
-		"github.com/jedib0t/go-pretty/v6", "github.com/mattn/go-isatty", "golang.org/x/term", "golang.org/x/sys/unix",
-		"github.com/parquet-go/parquet-go", "github.com/minio/minio-go/v7",
+	"cmd/overlapse/text":   {height: command},
+	"cmd/overlapse/files":  {height: command},
+	"cmd/overlapse/usage":  {height: command, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/schema": {height: command, uses: []string{"github.com/parquet-go/parquet-go"}},
+	"cmd/overlapse/console": {height: command, spawns: true, uses: []string{
+		"github.com/jedib0t/go-pretty/v6", "github.com/schollz/progressbar/v3", "golang.org/x/term",
+	}},
+	"cmd/overlapse/inputs":       {height: command + 1, uses: []string{"github.com/spf13/cobra", "github.com/spf13/pflag"}},
+	"cmd/overlapse/doctor":       {height: command + 1, uses: []string{"golang.org/x/term"}},
+	"cmd/overlapse/store":        {height: command + 1, uses: []string{"github.com/minio/minio-go/v7"}},
+	"cmd/overlapse/cluster":      {height: command + 1, uses: []string{"github.com/spf13/pflag"}},
+	"cmd/overlapse/sweepresults": {height: command + 1, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse/viewcache":    {height: command + 2, spawns: true, uses: []string{"github.com/spf13/pflag", "golang.org/x/sys/unix"}},
+	"cmd/overlapse/results":      {height: command + 2, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse/difference":   {height: command + 3, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
+	"cmd/overlapse": {height: command + 4, spawns: true, uses: []string{
+		"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/jedib0t/go-pretty/v6",
 	}},
 }
 
@@ -176,7 +190,7 @@ func TestHeightRules(t *testing.T) {
 		{"replay/a.go", `import "` + module + `/replay/workload"`, "replay/a.go:1: imports replay/workload: height 3 from height 3"},
 		{"viz/tui/a.go", `import "` + module + `/replay/machine"`, "viz/tui/a.go:1: imports replay/machine: views know runs only"},
 		{"engines/a.go", `import "` + module + `/viz/layout"`, "engines/a.go:1: imports viz/layout: only views and the command draw"},
-		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 9 from height 6"},
+		{"engines/a.go", `import "` + module + `/cmd/overlapse"`, "engines/a.go:1: imports cmd/overlapse: height 13 from height 6"},
 		{"trace/a.go", `import "` + module + `/internal/util"`, "trace/a.go:1: imports internal/util: a folder without a height"},
 		{"internal/util/a.go", ``, "internal/util/a.go: a folder without a height"},
 		{"samples/a.go", ``, "samples/a.go: a folder without a height"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -79,8 +80,8 @@ func safe(ts *testscript.TestScript, _ bool, args []string) {
 
 // Streams of the process are safe, whoever writes to them.
 func TestTerminalIsPlain(t *testing.T) {
-	a := terminal()
-	if a.out == io.Writer(os.Stdout) || a.err == io.Writer(os.Stderr) {
+	a := console.Terminal()
+	if a.Out == io.Writer(os.Stdout) || a.Err == io.Writer(os.Stderr) {
 		t.Error("text reaches the terminal as it is")
 	}
 }

@@ -8,6 +8,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
@@ -44,18 +48,18 @@ reader.`,
   overlapse inspect samples/moe-ep4 --format json | jq .workload.pairs`,
 		Args: tracePaths,
 		RunE: func(_ *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.path = a.Input(args)
 			return a.inspect(o)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&o.machine, "machine", "", "machine that unknown sizes of collectives are estimated for, or that a workload file runs on; default: sizes stay unknown, and the machine that the workload file names")
-	choiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.BoolVar(&o.ledger, "ledger", false, "also list the events that were skipped, repaired or noted, with file, position and reason")
-	choiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
+	usage.ChoiceFlag(c, &o.compat, "compat", "", "use the metric definitions of another tool: hta, hta-last or tracelens", "hta", "hta-last", "tracelens")
 	f.IntVar(&o.top, "top", 10, "rows of each table; 0: all")
-	dataflowFlag(c, &o.dataflow)
-	a.outsideFlag(c)
+	inputs.DataflowFlag(c, &o.dataflow)
+	a.OutsideFlag(c)
 	f.BoolVar(&o.explain, "explain", false, "also print the definition of every metric")
 	return c
 }
@@ -100,28 +104,28 @@ type ledgerEntry struct {
 
 func (a *app) inspect(o inspectOptions) error {
 	if o.top < 0 {
-		return usageError{fmt.Errorf("--top %d: give a number of rows, or 0 for all", o.top)}
+		return usage.Errorf("--top %d: give a number of rows, or 0 for all", o.top)
 	}
 	// The run and its workload live to the end and have few pointers: collecting
 	// garbage early costs little time and saves as much memory as they take.
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
-	run, err := a.one(o.path, o.machine)
+	run, err := a.One(o.path, o.machine)
 	if err != nil {
 		return err
 	}
 	debug.FreeOSMemory() // temporary memory of the reader
 	debug.SetGCPercent(5)
-	corrections, err := readCorrections(o.dataflow)
+	corrections, err := inputs.ReadCorrections(o.dataflow)
 	if err != nil {
 		return err
 	}
 	w, err := workload.Lift(run, workload.Options{Dataflow: corrections})
 	if err != nil {
-		return liftError(o.path, err)
+		return inputs.LiftError(o.path, err)
 	}
 	debug.FreeOSMemory() // temporary memory of lifting
-	if o.machine != "" && !isYAML(o.path) {
-		m, err := a.machineFor(o.machine, w)
+	if o.machine != "" && !inputs.IsYAML(o.path) {
+		m, err := a.MachineFor(o.machine, w)
 		if err != nil {
 			return err
 		}
@@ -132,7 +136,7 @@ func (a *app) inspect(o inspectOptions) error {
 	s, m := w.Summary(), overlap.Measure(run)
 	if o.format == "json" {
 		left := leftOut{truncateList(&m.Collectives), truncateList(&m.CriticalPath.Steps)}
-		r := inspected{Schema: schemaVersion, Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
+		r := inspected{Schema: schema.Version, Workload: s, Metrics: m, Flows: w.Flows(), Spans: map[string]int{}, LeftOut: left}
 		if o.compat != "" {
 			r.Compat = overlap.Compat(run, overlap.Tool(o.compat))
 		}
@@ -142,7 +146,7 @@ func (a *app) inspect(o inspectOptions) error {
 		for _, e := range run.Ledger.Entries {
 			r.Ledger = append(r.Ledger, ledgerEntry{e.Action.String(), e.File, e.Reason, e.Count, e.Unit, e.Positions})
 		}
-		return writeJSON(a.out, r)
+		return schema.WriteJSON(a.Out, r)
 	}
 	a.printSummary(s, run, &m)
 	a.printMetrics(run, &m, o)
@@ -161,78 +165,73 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run, m *overlap.Metric
 	if s.Estimated {
 		captured = fmt.Sprintf("%d ranks, none captured", s.World)
 	}
-	fmt.Fprintf(a.out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), micros(run.End))
+	fmt.Fprintf(a.Out, "%s: %s, %d spans, %s\n", plain.Line(s.Name), captured, len(run.Spans), text.Micros(run.End))
 	if sum := m.Sum(); sum.Total > 0 {
 		part := func(t trace.Time) float64 { return 100 * float64(t) / float64(sum.Total) }
-		fmt.Fprintf(a.out, "time of the ranks: compute %.1f %%, exposed communication %.1f %%, exposed copies %.1f %%, idle %.1f %%",
+		fmt.Fprintf(a.Out, "time of the ranks: compute %.1f %%, exposed communication %.1f %%, exposed copies %.1f %%, idle %.1f %%",
 			part(sum.Compute), part(sum.Exposed), part(sum.ExposedCopy), part(sum.Idle))
 		if p, ok := sum.OverlapPercent(); ok {
-			fmt.Fprintf(a.out, "; %.1f %% of communication is overlapped", p)
+			fmt.Fprintf(a.Out, "; %.1f %% of communication is overlapped", p)
 		}
-		fmt.Fprintln(a.out)
+		fmt.Fprintln(a.Out)
 	}
 	pairs := 0
 	for _, p := range s.Pairs {
 		pairs += p.Count
 	}
-	fmt.Fprintf(a.out, "%s, %s of collectives, %s of %s, %s\n", counted(len(s.Kernels), "kernel"), counted(len(s.Collectives), "kind"),
-		counted(pairs, "pair"), counted(len(s.Pairs), "kind"), counted(len(s.Steps), "step"))
+	fmt.Fprintf(a.Out, "%s, %s of collectives, %s of %s, %s\n", text.Counted(len(s.Kernels), "kernel"), text.Counted(len(s.Collectives), "kind"),
+		text.Counted(pairs, "pair"), text.Counted(len(s.Pairs), "kind"), text.Counted(len(s.Steps), "step"))
 	for _, n := range s.Notes {
-		fmt.Fprintf(a.out, "note: %s\n", plain.Line(n))
+		fmt.Fprintf(a.Out, "note: %s\n", plain.Line(n))
 	}
 }
 
 // printContents prints the tables of what the trace holds, at most top rows of each.
 func (a *app) printContents(s workload.Summary, m *overlap.Metrics, top int) {
-	t := a.section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock alignment ±", "source")
-	a.atMost(t, len(s.Ranks), top, func(i int) {
+	t := a.Section("ranks", "rank", "device", "operations", "queues", "from", "to", "clock alignment ±", "source")
+	a.AtMost(t, len(s.Ranks), top, func(i int) {
 		r, source := s.Ranks[i], s.Ranks[i].Source
 		if r.CopyOf != nil {
 			source = fmt.Sprintf("copy of rank %d", *r.CopyOf)
 		}
-		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, micros(r.StartNs), micros(r.EndNs), uncertainty(r.UncertaintyNs), source})
+		t.AppendRow(table.Row{r.Rank, r.Device, r.Ops, r.Queues, text.Micros(r.StartNs), text.Micros(r.EndNs), uncertainty(r.UncertaintyNs), source})
 	})
 	var all trace.Time // of kernels and copies
 	for _, k := range m.Kernels {
 		all += k.Total
 	}
-	t = a.section("kernels and copies", "kernel", "count", "total", "share", "median", "shape", "WGs", "tiles", "schedule")
-	a.atMost(t, len(s.Kernels), top, func(i int) {
+	t = a.Section("kernels and copies", "kernel", "count", "total", "share", "median", "shape", "WGs", "tiles", "schedule")
+	a.AtMost(t, len(s.Kernels), top, func(i int) {
 		k, tiles := s.Kernels[i], ""
 		if k.Tile != "" {
 			tiles = fmt.Sprintf("%d of %s", k.Tiles, k.Tile)
 		}
-		t.AppendRow(table.Row{shorten(layout.ShortName(k.Name), 50), k.Count, micros(k.TotalNs), shareOf(k.TotalNs, all), micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
+		t.AppendRow(table.Row{text.Shorten(layout.ShortName(k.Name), 50), k.Count, text.Micros(k.TotalNs), text.ShareOf(k.TotalNs, all), text.Micros(k.MedianNs), k.Shape, k.Workgroups, tiles, k.Schedule})
 	})
 	if len(s.Collectives) > 0 {
-		t = a.section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
-		a.atMost(t, len(s.Collectives), top, func(i int) {
+		t = a.Section("collectives", "operation", "size", "group", "ranks", "channels", "count", "transfer", "arrival skew", "max skew")
+		a.AtMost(t, len(s.Collectives), top, func(i int) {
 			c := s.Collectives[i]
-			t.AppendRow(table.Row{c.Op, sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String()), c.Group, c.Ranks, c.Channels, c.Count, micros(c.TransferNs), micros(c.SkewNs), micros(c.MaxSkewNs)})
+			t.AppendRow(table.Row{c.Op, sizeOrUnknown(c.Bytes, c.Op != trace.Barrier.String()), c.Group, c.Ranks, c.Channels, c.Count, text.Micros(c.TransferNs), text.Micros(c.SkewNs), text.Micros(c.MaxSkewNs)})
 		})
 	}
 	if len(s.Pairs) > 0 {
-		t = a.section("pairs (numbers for --pair)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
-		a.atMost(t, len(s.Pairs), top, func(i int) {
+		t = a.Section("pairs (numbers for --pair)", "pair", "kind", "first", "second", "size", "count", "confidence", "evidence")
+		a.AtMost(t, len(s.Pairs), top, func(i int) {
 			p := s.Pairs[i]
 			t.AppendRow(table.Row{
-				p.Number, p.Direction, shorten(layout.ShortName(p.First), 28), shorten(layout.ShortName(p.Second), 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
+				p.Number, p.Direction, text.Shorten(layout.ShortName(p.First), 28), text.Shorten(layout.ShortName(p.Second), 28), sizeOrUnknown(p.Bytes, p.Direction != workload.ComputeThenCompute.String()), p.Count,
 				fmt.Sprintf("%.0f %%", 100*p.Confidence), strings.Join(p.Evidence, "; "),
 			})
 		})
 	}
 	if len(s.Steps) > 0 {
-		t = a.section("steps", "step", "operations", "from", "median over ranks")
-		a.atMost(t, len(s.Steps), top, func(i int) {
+		t = a.Section("steps", "step", "operations", "from", "median over ranks")
+		a.AtMost(t, len(s.Steps), top, func(i int) {
 			st := s.Steps[i]
-			t.AppendRow(table.Row{st.Name, st.Ops, micros(st.StartNs), micros(st.MedianNs)})
+			t.AppendRow(table.Row{st.Name, st.Ops, text.Micros(st.StartNs), text.Micros(st.MedianNs)})
 		})
 	}
-}
-
-// shareOf writes a part of a time as a percentage.
-func shareOf(part, whole trace.Time) string {
-	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(max(1, whole)))
 }
 
 // sizeOrUnknown is a number of bytes; "unknown" for 0 where bytes are moved.
@@ -245,13 +244,13 @@ func sizeOrUnknown(bytes int64, moves bool) string {
 
 func (a *app) printLedger(run *trace.Run, all bool) {
 	l := &run.Ledger
-	fmt.Fprintf(a.out, "\nledger: %d events skipped, %d repaired, %d noted", l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted))
+	fmt.Fprintf(a.Out, "\nledger: %d events skipped, %d repaired, %d noted", l.Count(trace.Skipped), l.Count(trace.Repaired), l.Count(trace.Noted))
 	if !all {
-		fmt.Fprintln(a.out, " (--ledger lists them)")
+		fmt.Fprintln(a.Out, " (--ledger lists them)")
 		return
 	}
-	fmt.Fprintln(a.out)
-	t := a.table("action", "count", "reason", "file", "first at")
+	fmt.Fprintln(a.Out)
+	t := a.Table("action", "count", "reason", "file", "first at")
 	for _, e := range l.Entries {
 		var at []string
 		for i, p := range e.Positions {
@@ -261,7 +260,7 @@ func (a *app) printLedger(run *trace.Run, all bool) {
 			}
 			at = append(at, fmt.Sprint(p))
 		}
-		t.AppendRow(table.Row{e.Action, e.Count, shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
+		t.AppendRow(table.Row{e.Action, e.Count, text.Shorten(e.Reason, 80), e.File, e.Unit + " " + strings.Join(at, ", ")})
 	}
 	t.Render()
 }
@@ -278,15 +277,15 @@ func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, o inspectOptions)
 		title += ", as defined by " + compat
 		parts = overlap.Compat(run, overlap.Tool(compat))
 	}
-	t := a.section(title, "rank", "total", "overlap", "exposed", "exposed %", "idle", "idle %", "compute", "communication", "overlapped", "exposed copies", "idle: waiting for")
-	a.atMost(t, len(parts), o.top, func(i int) {
+	t := a.Section(title, "rank", "total", "overlap", "exposed", "exposed %", "idle", "idle %", "compute", "communication", "overlapped", "exposed copies", "idle: waiting for")
+	a.AtMost(t, len(parts), o.top, func(i int) {
 		b, percent := parts[i], "-"
 		if p, ok := b.OverlapPercent(); ok {
 			percent = fmt.Sprintf("%.2f %%", p)
 		}
 		t.AppendRow(table.Row{
-			m.Ranks[i].Rank, micros(b.Total), percent, micros(b.Exposed), shareOf(b.Exposed, b.Total), micros(b.Idle), shareOf(b.Idle, b.Total),
-			micros(b.Compute), micros(b.Communication), micros(b.Overlapped), micros(b.ExposedCopy), idleWaits(m.Ranks[i].IdleCauses),
+			m.Ranks[i].Rank, text.Micros(b.Total), percent, text.Micros(b.Exposed), text.ShareOf(b.Exposed, b.Total), text.Micros(b.Idle), text.ShareOf(b.Idle, b.Total),
+			text.Micros(b.Compute), text.Micros(b.Communication), text.Micros(b.Overlapped), text.Micros(b.ExposedCopy), idleWaits(m.Ranks[i].IdleCauses),
 		})
 	})
 }
@@ -305,11 +304,57 @@ func idleWaits(c overlap.Causes) string {
 
 // explainMetrics prints the definition of every figure.
 func (a *app) explainMetrics(compat string) {
-	fmt.Fprintln(a.out)
+	fmt.Fprintln(a.Out)
 	for _, d := range overlap.Explain() {
-		fmt.Fprintf(a.out, "%s: %s\n", d.Term, d.Meaning)
+		fmt.Fprintf(a.Out, "%s: %s\n", d.Term, d.Meaning)
 	}
 	if compat != "" {
-		fmt.Fprintf(a.out, "%s: %s\n", compat, overlap.Tool(compat).Definition())
+		fmt.Fprintf(a.Out, "%s: %s\n", compat, overlap.Tool(compat).Definition())
+	}
+}
+
+// uncertainty formats the alignment error of a rank's clock against the first rank's.
+func uncertainty(t trace.Time) string {
+	if t == trace.None {
+		return "unknown"
+	}
+	return text.Micros(t)
+}
+
+// printDependencies prints the dataflow graph in numbers.
+func (a *app) printDependencies(w *workload.Workload) {
+	s := w.Flows()
+	total := 0
+	for _, n := range s.Operations {
+		total += n
+	}
+	if total == 0 {
+		return
+	}
+	t := a.Section("dependencies", "operations", "exact", "annotated", "guessed", "given", "edges", "of these by stream order only", "more by reused memory", "longest chain", "of step")
+	edges := 0
+	for _, n := range s.Edges {
+		edges += n
+	}
+	chain := fmt.Sprintf("%s, %d operations", text.Micros(s.ChainNs), s.ChainOps)
+	if s.ChainNs == 0 {
+		chain = "unknown"
+	}
+	t.AppendRow([]any{
+		total, s.Operations["exact"], s.Operations["annotated"], s.Operations["guessed"], s.Operations["given"],
+		edges, s.Edges[workload.StreamOnly.String()], s.Reused, chain, text.Micros(s.StepNs),
+	})
+	t.Render()
+	for _, e := range w.Run.Ledger.Entries {
+		if strings.Contains(e.Reason, "execution trace ") && strings.Contains(e.Reason, "ignored") {
+			fmt.Fprintf(a.Out, "note: %s: %s\n", plain.Line(e.File), plain.Line(e.Reason))
+		}
+	}
+	if guessed := s.Operations["guessed"]; 2*guessed > total {
+		fmt.Fprintln(a.Out, strings.Join([]string{
+			"Most dependencies are guessed from streams, events and names. To record them, profile one more step with",
+			"torch.profiler.profile(execution_trace_observer=torch.profiler.ExecutionTraceObserver().register_callback(\"et/rank0.et.json\")),",
+			"export its trace to et/rank0.json, and keep the folder et beside these files.",
+		}, "\n"))
 	}
 }

@@ -48,18 +48,18 @@ replay --what-if.`,
 			if len(args) == 0 {
 				return a.listMachines()
 			}
-			m, err := a.machineNamed(args[0], 0)
+			m, err := a.MachineNamed(args[0], 0)
 			if err != nil {
 				return err
 			}
-			return profile.WriteYAML(m, a.out)
+			return profile.WriteYAML(m, a.Out)
 		},
 		ValidArgsFunction: completeMachines,
 	}
 }
 
 func (a *app) listMachines() error {
-	t := a.table("machine", "GPU", "CUs", "memory", "links", "network")
+	t := a.Table("machine", "GPU", "CUs", "memory", "links", "network")
 	for _, name := range profile.Names() {
 		m, err := profile.Load(name)
 		if err != nil {

@@ -2,8 +2,12 @@
 // machine under every strategy of overlapping computation with communication.
 package main
 
-import "os"
+import (
+	"os"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+)
 
 func main() {
-	os.Exit(run(os.Args[1:], terminal()))
+	os.Exit(run(os.Args[1:], newApp(console.Terminal())))
 }

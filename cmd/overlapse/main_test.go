@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"overlapse": func() { os.Exit(run(os.Args[1:], terminal())) },
+		"overlapse": func() { os.Exit(run(os.Args[1:], newApp(console.Terminal()))) },
 	})
 }
 

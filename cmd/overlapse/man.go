@@ -58,7 +58,7 @@ func (a *app) writeManual(c *cobra.Command, dir string) error {
 		return err
 	}
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-") + ".1"
-	return a.writeFile(filepath.Join(dir, name), func(w io.Writer) error {
+	return a.files.Write(filepath.Join(dir, name), func(w io.Writer) error {
 		_, err := w.Write(page.Bytes())
 		return err
 	})

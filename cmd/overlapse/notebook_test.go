@@ -13,13 +13,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
 )
 
 // printed is what a command prints.
 func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	var out, stderr bytes.Buffer
-	if code := run(append(args, "-q"), &app{in: strings.NewReader(""), out: &out, data: &out, err: &stderr}); code != exitOK {
+	if code := run(append(args, "-q"), newApp(&console.Console{In: strings.NewReader(""), Out: &out, Data: &out, Err: &stderr})); code != exitOK {
 		t.Fatalf("%q: exit %d: %s", args, code, stderr.String())
 	}
 	return out.Bytes()
@@ -31,8 +35,8 @@ func parquetRows[T any](t *testing.T, data []byte) []T {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if version, _ := f.Lookup(schemaKey); version != "1" {
-		t.Errorf("%s is %q", schemaKey, version)
+	if version, _ := f.Lookup(schema.VersionKey); version != "1" {
+		t.Errorf("%s is %q", schema.VersionKey, version)
 	}
 	rows, err := parquet.Read[T](bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -59,17 +63,17 @@ func TestNotebook(t *testing.T) {
 		}
 		return data
 	}
-	rows := parquetRows[strategyRow](t, read("result.parquet"))
-	for i, row := range parquetRows[strategyRow](t, printed(t, append(args, "--format", "parquet")...)) {
+	rows := parquetRows[results.Row](t, read("result.parquet"))
+	for i, row := range parquetRows[results.Row](t, printed(t, append(args, "--format", "parquet")...)) {
 		if i >= len(rows) || row.Strategy != rows[i].Strategy || row.Time != rows[i].Time {
 			t.Errorf("row %d of --format parquet is %+v", i, row)
 		}
 	}
-	var result replayed
+	var result results.Replayed
 	if err := json.Unmarshal(read("result.json"), &result); err != nil {
 		t.Fatal(err)
 	}
-	if result.Schema != schemaVersion || len(rows) != len(result.Rows) {
+	if result.Schema != schema.Version || len(rows) != len(result.Rows) {
 		t.Fatalf("schema %d, %d rows of Parquet, %d of JSON", result.Schema, len(rows), len(result.Rows))
 	}
 	recommended, banded := "", 0
@@ -93,7 +97,7 @@ func TestNotebook(t *testing.T) {
 		t.Errorf("recommended %q, verdict %q, %d rows with a band", recommended, result.Verdict.Strategy, banded)
 	}
 	var runs []string
-	for _, row := range parquetRows[spanRow](t, read("spans.parquet")) {
+	for _, row := range parquetRows[schema.Span](t, read("spans.parquet")) {
 		if !slices.Contains(runs, row.Run) {
 			runs = append(runs, row.Run)
 		}
@@ -141,15 +145,15 @@ func inPython(t *testing.T, dir string, lines []string) {
 // The spans in JSON, Parquet and CSV are the same.
 func TestSpanTables(t *testing.T) {
 	const sample = "../../samples/moe-ep4"
-	rows := parquetRows[spanRow](t, printed(t, "export", sample, "--to", "parquet"))
+	rows := parquetRows[schema.Span](t, printed(t, "export", sample, "--to", "parquet"))
 	var found struct {
-		Schema int       `json:"schema"`
-		Spans  []spanRow `json:"spans"`
+		Schema int           `json:"schema"`
+		Spans  []schema.Span `json:"spans"`
 	}
 	if err := json.Unmarshal(printed(t, "export", sample, "--to", "json"), &found); err != nil {
 		t.Fatal(err)
 	}
-	if found.Schema != schemaVersion || len(rows) < 50 {
+	if found.Schema != schema.Version || len(rows) < 50 {
 		t.Errorf("schema %d, %d rows", found.Schema, len(rows))
 	}
 	if d := cmp.Diff(rows, found.Spans); d != "" {
@@ -159,8 +163,10 @@ func TestSpanTables(t *testing.T) {
 	if len(lines) != len(rows)+1 {
 		t.Errorf("%d lines of CSV, %d rows", len(lines), len(rows))
 	}
-	withBytes := slices.ContainsFunc(rows, func(r spanRow) bool { return r.Bytes != nil && *r.Bytes == 134217728 && r.Collective == "all_to_all" })
-	without := slices.ContainsFunc(rows, func(r spanRow) bool { return r.Bytes == nil && r.Kind == "compute" })
+	withBytes := slices.ContainsFunc(rows, func(r schema.Span) bool {
+		return r.Bytes != nil && *r.Bytes == 134217728 && r.Collective == "all_to_all"
+	})
+	without := slices.ContainsFunc(rows, func(r schema.Span) bool { return r.Bytes == nil && r.Kind == "compute" })
 	if !withBytes || !without {
 		t.Errorf("bytes of an all-to-all: %v, none of a kernel: %v", withBytes, without)
 	}

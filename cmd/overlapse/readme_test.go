@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 )
 
 var update = flag.Bool("update", false, "rewrite what tests compare with")
@@ -14,7 +16,7 @@ var update = flag.Bool("update", false, "rewrite what tests compare with")
 func TestReadmePicture(t *testing.T) {
 	t.Chdir("../..")
 	var out, stderr bytes.Buffer
-	if code := run([]string{"-q", "replay", "samples/moe-ep4"}, &app{in: strings.NewReader(""), out: &out, err: &stderr}); code != exitOK {
+	if code := run([]string{"-q", "replay", "samples/moe-ep4"}, newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})); code != exitOK {
 		t.Fatalf("exit %d: %s", code, stderr.String())
 	}
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")

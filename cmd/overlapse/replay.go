@@ -2,12 +2,15 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
@@ -17,7 +20,7 @@ import (
 
 // replayOptions are the flags of `overlapse replay`.
 type replayOptions struct {
-	replayFlags
+	inputs.Flags
 	format  string
 	dir     string
 	explain bool
@@ -62,23 +65,23 @@ other work in bulk.`,
   overlapse replay samples/moe-ep4 -o out && overlapse view out`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.Path = a.Input(args)
 			o.full = c.Flags().Changed("rank") || c.Flags().Changed("window")
 			return a.replay(c.Context(), o)
 		},
 	}
-	o.flags(c, "strategies, with settings")
-	a.outsideFlag(c)
+	o.AddTo(c, "strategies, with settings")
+	a.OutsideFlag(c)
 	f := c.Flags()
-	choiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json, csv, parquet or markdown", "table", "json", "csv", "parquet", "markdown")
 	f.BoolVar(&o.explain, "explain", false, "also print the critical path of each strategy, its gains and losses against bulk, and what would change its time")
 	f.BoolVar(&o.pairs, "pairs", false, "also apply the strategies to each kind of pair alone, and the best strategy of each kind together")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect (1,3); the rest runs as captured")
 	f.StringVarP(&o.dir, "output", "o", "", "also write report.html, timeline.json.gz (for Perfetto), profile.STRATEGY.pb.gz (for pprof), result.json, result.parquet, spans.parquet and summary.md into this folder")
 	f.IntSliceVar(&o.ranks, "rank", []int{0}, "with -o: ranks whose workgroups are recorded")
-	f.StringVar(&o.window, "window", iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
+	f.StringVar(&o.window, "window", results.Iteration, "with -o and --explain: what to cover: iteration, all, or a time range such as 1.2ms-3ms")
 	f.IntVar(&o.seeds, "seeds", 0, "also replay with this many random seeds, which vary dispatch order and the arrival of ranks; 0: no extra replays")
-	whatIfFlag(f, &o.whatIf, "also replay each strategy")
+	inputs.WhatIfFlag(f, &o.whatIf, "also replay each strategy")
 	return c
 }
 
@@ -89,11 +92,11 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 	if err := seedsInRange(o.seeds); err != nil {
 		return err
 	}
-	altered, err := parseWhatIf(o.whatIf)
+	altered, err := inputs.ParseWhatIf(o.whatIf)
 	if err != nil {
 		return err
 	}
-	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
+	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
@@ -102,86 +105,83 @@ func (a *app) replay(ctx context.Context, o replayOptions) error {
 		return err
 	}
 	if o.pair != "" {
-		if sel, err = selectedPairs(w, o.pair, sel); err != nil {
+		if sel, err = inputs.SelectedPairs(w, o.pair, sel); err != nil {
 			return err
 		}
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), opts)
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), opts)
 	if err != nil {
 		return err
 	}
 	r.Window = o.window
-	if o.clock != "captured" {
-		r.Clock = o.clock
+	if o.Clock != "captured" {
+		r.Clock = o.Clock
 	}
 	if err := a.replayMore(ctx, o, r, m, sel, opts, altered); err != nil {
 		return err
 	}
 	if o.dir != "" {
-		if err := a.writeResults(ctx, o.dir, r); err != nil {
+		if err := results.WriteFolder(ctx, a.Console, &a.files, o.dir, r); err != nil {
 			return err
 		}
 	}
 	if err := a.writeReplayed(o, r, altered); err != nil {
 		return err
 	}
-	return o.failedError(r.outcomes)
+	return o.FailedError(r.Outcomes)
 }
 
 // replayMore runs the further replays that flags request: seeds, single pairs,
 // what-ifs and explanations.
-func (a *app) replayMore(ctx context.Context, o replayOptions, r *replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
+func (a *app) replayMore(ctx context.Context, o replayOptions, r *results.Replayed, m machine.Machine, sel []plan.Selection, opts replay.Options, altered machine.WhatIf) error {
 	if o.seeds > 0 {
-		if err := a.spread(ctx, r, m, sel, o.seeds, opts.Stop); err != nil {
+		if err := results.Spread(ctx, a.Console, r, m, sel, o.seeds, opts.Stop); err != nil {
 			return err
 		}
 	}
 	if o.pairs {
-		if err := a.comparePairs(ctx, r, m, sel, opts); err != nil {
+		if err := results.ComparePairs(ctx, a.Console, r, m, sel, opts); err != nil {
 			return err
 		}
 	}
 	if len(altered) > 0 {
-		if err := a.whatIf(ctx, r, m, altered, opts); err != nil {
+		if err := results.WhatIf(ctx, a.Console, r, m, altered, opts); err != nil {
 			return err
 		}
 	}
 	if o.explain {
-		return a.explain(ctx, r, m, opts)
+		return results.Explain(ctx, a.Console, r, m, opts)
 	}
 	return nil
 }
 
 // writeReplayed prints the result in the format of the flags.
-func (a *app) writeReplayed(o replayOptions, r *replayed, altered machine.WhatIf) error {
+func (a *app) writeReplayed(o replayOptions, r *results.Replayed, altered machine.WhatIf) error {
 	switch o.format {
 	case "json":
-		return writeJSON(a.out, r)
+		return schema.WriteJSON(a.Out, r)
 	case "csv":
-		return writeCSV(a.out, r)
+		return results.WriteCSV(a.Out, r)
 	case "parquet":
-		return writeParquet(a.data, r.strategyRows())
+		return schema.WriteParquet(a.Data, r.Table())
 	case "markdown":
-		return writeMarkdown(a.out, r)
+		return results.WriteMarkdown(a.Out, r)
 	}
-	a.printReplay(r)
-	a.printWhatIf(r, altered)
-	a.printExplanations(r)
+	results.Print(a.Console, r)
+	results.PrintWhatIf(a.Console, r, altered)
+	results.PrintExplanations(a.Console, r)
 	return nil
 }
 
-// iteration is the default window: one iteration in the steady state.
-const iteration = "iteration"
-
 // simulation is what the simulator records for these flags.
 func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Options, error) {
-	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: stopFunc(ctx)}
+	opts := replay.Options{Causes: o.explain, Limits: o.explain || o.dir != "", Usage: o.dir != "", Stop: inputs.StopFunc(ctx)}
 	if err := o.setWindow(&opts); err != nil || o.dir == "" {
 		return opts, err
 	}
-	opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, shownTiles
+	opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, results.ShownTiles
 	if !o.full {
-		opts.Most = shownSpans
+		opts.Most = results.ShownSpans
 	}
 	return opts, o.checkRanks(world)
 }
@@ -189,7 +189,7 @@ func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Optio
 // setWindow sets the part of the replay that is recorded and explained.
 func (o *replayOptions) setWindow(opts *replay.Options) error {
 	switch o.window {
-	case iteration:
+	case results.Iteration:
 		return nil
 	case "all":
 		opts.To = trace.Infinity
@@ -197,7 +197,7 @@ func (o *replayOptions) setWindow(opts *replay.Options) error {
 	}
 	var ok bool
 	if opts.From, opts.To, ok = timeRange(o.window); !ok {
-		return usageError{fmt.Errorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)}
+		return usage.Errorf("--window %q: give iteration, all or a time range such as 1.2ms-3ms", o.window)
 	}
 	return nil
 }
@@ -214,8 +214,18 @@ func timeRange(text string) (from, to trace.Time, ok bool) {
 func (o *replayOptions) checkRanks(world int) error {
 	for _, r := range o.ranks {
 		if r < 0 || r >= world {
-			return usageError{fmt.Errorf("--rank %d: the job has ranks 0 to %d", r, world-1)}
+			return usage.Errorf("--rank %d: the job has ranks 0 to %d", r, world-1)
 		}
 	}
 	return nil
 }
+
+func seedsInRange(n int) error {
+	if n < 0 || n > maxSeeds {
+		return usage.Errorf("--seeds %d: give 0 to %d", n, maxSeeds)
+	}
+	return nil
+}
+
+// maxSeeds bounds the time of a command.
+const maxSeeds = 1000

@@ -7,13 +7,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/viz/html"
 )
 
 func (a *app) reportCommand() *cobra.Command {
-	var o replayFlags
+	var o inputs.Flags
 	var output string
 	c := &cobra.Command{
 		Use:   "report PATH...",
@@ -24,33 +26,33 @@ timeline, the pprof profiles and the results as JSON.`,
   overlapse report samples/moe-ep4 --strategy bulk,fused -o moe.html`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.Path = a.Input(args)
 			return a.writeReport(c.Context(), o, output)
 		},
 	}
-	o.flags(c, "strategies, with settings")
-	a.outsideFlag(c)
+	o.AddTo(c, "strategies, with settings")
+	a.OutsideFlag(c)
 	c.Flags().StringVarP(&output, "output", "o", "report.html", "file to write")
 	return c
 }
 
-func (a *app) writeReport(ctx context.Context, o replayFlags, output string) error {
-	sel, w, m, err := prepare(a, o, engines.ParseSelection)
+func (a *app) writeReport(ctx context.Context, o inputs.Flags, output string) error {
+	sel, w, m, err := inputs.Prepare(&a.Reader, o, engines.ParseSelection)
 	if err != nil {
 		return err
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{0}, Tiles: shownTiles, Most: shownSpans, Usage: true, Stop: stopFunc(ctx),
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{
+		Level: replay.Phases, Ranks: []int{0}, Tiles: results.ShownTiles, Most: results.ShownSpans, Usage: true, Stop: inputs.StopFunc(ctx),
 	})
 	if err != nil {
 		return err
 	}
-	if err := a.writeFile(output, func(w io.Writer) error { return html.Write(w, a.report(r)) }); err != nil {
+	if err := a.files.Write(output, func(w io.Writer) error { return html.Write(w, r.HTML()) }); err != nil {
 		return err
 	}
-	if left := r.coarse(); left != "" {
-		a.notef("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
+	if left := r.Coarse(); left != "" {
+		a.Notef("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
 	}
-	a.notef("wrote %s", output)
-	return o.failedError(r.outcomes)
+	a.Notef("wrote %s", output)
+	return o.FailedError(r.Outcomes)
 }

@@ -11,6 +11,10 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/reproduce"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -37,9 +41,9 @@ overlapse is fitted to a claim.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.reproduce(c.Context(), args, points, machineName, format, output)
 		},
-		ValidArgsFunction: oneOf(reproduce.Names()...),
+		ValidArgsFunction: usage.OneOf(reproduce.Names()...),
 	}
-	choiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
+	usage.ChoiceFlag(c, &format, "format", "table", "table, json or html", "table", "json", "html")
 	c.Flags().StringVarP(&output, "output", "o", "", "file to write; default: standard output")
 	c.Flags().StringVar(&machineName, "machine", "", "replay the experiments on this machine, a profile or a YAML file, with as many GPUs as published; default: the papers' machines")
 	c.Flags().BoolVar(&points, "points", false, "print every point")
@@ -53,39 +57,39 @@ func (a *app) reproduce(ctx context.Context, selected []string, points bool, mac
 	}
 	var on *machine.Machine
 	if machineName != "" {
-		m, err := a.machineNamed(machineName, 0)
+		m, err := a.MachineNamed(machineName, 0)
 		if err != nil {
 			return err
 		}
-		a.notef("on %s: the published numbers are of other machines", m.Profile)
+		a.Notef("on %s: the published numbers are of other machines", m.Profile)
 		on = &m
 	}
-	bar := a.progress(1, "replaying")
-	results, err := reproduce.Run(papers, only, on, stopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
+	bar := a.Progress(1, "replaying")
+	found, err := reproduce.Run(papers, only, on, inputs.StopFunc(ctx), bar.ChangeMax, func() { _ = bar.Add(1) })
 	_ = bar.Finish()
 	switch {
 	case errors.Is(err, replay.ErrStopped):
-		return stopped(ctx, err)
+		return results.Stopped(ctx, err)
 	case err != nil:
 		return err
 	}
 	write := func(w io.Writer) error {
 		switch format {
 		case "json":
-			return writeJSON(w, results)
+			return schema.WriteJSON(w, found)
 		case "html":
-			return writeReproduced(w, results)
+			return reproduce.WritePage(w, found)
 		}
 		if points {
-			a.printPoints(w, results)
+			a.printPoints(w, found)
 		}
-		a.printClaims(w, results)
+		a.printClaims(w, found)
 		return nil
 	}
 	if output == "" {
-		return write(a.out)
+		return write(a.Out)
 	}
-	return a.writeFile(output, write)
+	return a.files.Write(output, write)
 }
 
 // selectClaims are the papers and the claims that words name; no words select all.
@@ -103,7 +107,7 @@ func selectClaims(words []string) (papers []reproduce.Paper, only func(string) b
 	}
 	for _, word := range words {
 		if !slices.Contains(ids, word) {
-			return nil, nil, usageError{&unknownError{fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids}}
+			return nil, nil, usage.Unknown(fmt.Sprintf("no paper or claim %q (papers: %s)", word, strings.Join(reproduce.Names(), ", ")), word, ids)
 		}
 	}
 	return all, func(id string) bool { return wanted[id] }, nil
@@ -111,7 +115,7 @@ func selectClaims(words []string) (papers []reproduce.Paper, only func(string) b
 
 // printClaims prints a row for each claim, and the numbers of claims by status.
 func (a *app) printClaims(w io.Writer, results []reproduce.ClaimResult) {
-	t := a.table("claim", "status", "within", "same sign", "says", "cause or reason")
+	t := a.Table("claim", "status", "within", "same sign", "says", "cause or reason")
 	counts := map[reproduce.Status]int{}
 	var points, within, signed, signs int
 	for _, r := range results {
@@ -139,7 +143,7 @@ func (a *app) printClaims(w io.Writer, results []reproduce.ClaimResult) {
 
 // printPoints prints a row for each published number.
 func (a *app) printPoints(w io.Writer, results []reproduce.ClaimResult) {
-	t := a.table("claim", "point", "as", "published", "replayed", "within", "same sign")
+	t := a.Table("claim", "point", "as", "published", "replayed", "within", "same sign")
 	for _, r := range results {
 		for _, p := range r.Points {
 			here, in, same := p.As.Format(p.Here), yes(p.Within), yes(p.SameSign)

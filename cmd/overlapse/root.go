@@ -12,6 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -23,17 +27,15 @@ const (
 	exitThreshold = 3
 )
 
-// usageError is a wrong command line: exit code 2.
-type usageError struct{ error }
+// An app is what a command works with: the streams, the global flags, and the files that
+// it writes.
+type app struct {
+	inputs.Reader
+	files files.Set
+}
 
-func (e usageError) Unwrap() error { return e.error }
-
-// thresholdError is a limit the caller set that was not met: exit code 3.
-type thresholdError struct{ error }
-
-// strategyError reports selected strategies that cannot run on the trace: exit
-// code 1, after the results of the others.
-type strategyError struct{ error }
+// newApp is an app on a console.
+func newApp(c *console.Console) *app { return &app{Reader: inputs.Reader{Console: c}} }
 
 // run executes one command line and returns the exit code.
 func run(args []string, a *app) int {
@@ -45,25 +47,25 @@ func run(args []string, a *app) int {
 	if err == nil {
 		return exitOK
 	}
-	var usage usageError
-	var threshold thresholdError
+	var wrong usage.Error
+	var threshold usage.Threshold
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		fmt.Fprintf(a.err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
+		fmt.Fprintf(a.Err, "overlapse: %v; %v\n", context.Cause(ctx), &a.files)
 		return exitFailed
-	case errors.As(err, &usage):
-		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(suggest(err)))
+	case errors.As(err, &wrong):
+		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(usage.Suggest(err)))
 		return exitUsage
 	}
 	for _, line := range errorLines(err) {
-		fmt.Fprintf(a.err, "overlapse: %s\n", plain.Line(line))
+		fmt.Fprintf(a.Err, "overlapse: %s\n", plain.Line(line))
 	}
 	if errors.As(err, &threshold) {
 		return exitThreshold
 	}
-	var cannot strategyError
-	if len(a.files.written) > 0 && !errors.As(err, &cannot) {
-		fmt.Fprintf(a.err, "overlapse: %v\n", &a.files)
+	var cannot usage.NotRun
+	if len(a.files.Written) > 0 && !errors.As(err, &cannot) {
+		fmt.Fprintf(a.Err, "overlapse: %v\n", &a.files)
 	}
 	return exitFailed
 }
@@ -112,7 +114,7 @@ func (a *app) execute(ctx context.Context, root *cobra.Command) error {
 	case err := <-done:
 		return err
 	case <-time.After(grace):
-		a.files.close()
+		a.files.Close()
 		return ctx.Err()
 	}
 }
@@ -128,19 +130,19 @@ time of each.
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 a threshold that you set was exceeded.
 Results go to standard output, everything else to standard error.`,
 		Version:       version(),
-		Args:          unknownCommand,
+		Args:          usage.UnknownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetIn(a.in)
-	root.SetOut(a.out)
-	root.SetErr(a.err)
-	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress and no notes on standard error")
-	root.PersistentFlags().Int64Var(&a.limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
-	root.PersistentFlags().BoolVar(&a.skipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
-	root.PersistentFlags().BoolVar(&a.wide, "wide", false, "print every column of tables in full, wider than the terminal")
-	root.SetFlagErrorFunc(flagError)
+	root.SetIn(a.In)
+	root.SetOut(a.Out)
+	root.SetErr(a.Err)
+	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress and no notes on standard error")
+	root.PersistentFlags().Int64Var(&a.Limit, "limit", 0, "largest total size of the input in MiB, uncompressed; 0: 32768, and files with an implausible compression ratio are rejected")
+	root.PersistentFlags().BoolVar(&a.SkipBad, "skip-bad", false, "skip files of a run that cannot be read, with a warning for each")
+	root.PersistentFlags().BoolVar(&a.Wide, "wide", false, "print every column of tables in full, wider than the terminal")
+	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetVersionTemplate("overlapse {{.Version}}\n")
 	for _, c := range []*cobra.Command{
 		a.inspectCommand(), a.replayCommand(), a.tuneCommand(), a.sweepCommand(), a.viewCommand(), a.diffCommand(), a.reportCommand(), a.exportCommand(),
@@ -161,7 +163,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 && c == root {
-				return unknownCommand(root, args)
+				return usage.UnknownCommand(root, args)
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
@@ -172,7 +174,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 // atMostOne is the argument check of commands that list entries or show one.
 func atMostOne(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usageError{fmt.Errorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+		return usage.Errorf("%s takes at most one name, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
 	}
 	return nil
 }
@@ -180,7 +182,7 @@ func atMostOne(c *cobra.Command, args []string) error {
 // onePath is the argument check of commands that take one path.
 func onePath(c *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return usageError{fmt.Errorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())}
+		return usage.Errorf("%s takes one path, not %d (see overlapse %s --help)", c.Name(), len(args), c.Name())
 	}
 	return nil
 }
@@ -188,12 +190,20 @@ func onePath(c *cobra.Command, args []string) error {
 // tracePaths is the argument check of commands that take one trace, in one or several files.
 func tracePaths(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return usageError{fmt.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())}
+		return usage.Errorf("%s needs the path of a trace, or the paths of its ranks (see overlapse %s --help)", c.Name(), c.Name())
 	}
 	for _, path := range args {
-		if len(args) > 1 && (isYAML(path) || path == "-") {
-			return usageError{fmt.Errorf("%s: cannot be combined with other paths", path)}
+		if len(args) > 1 && (inputs.IsYAML(path) || path == "-") {
+			return usage.Errorf("%s: cannot be combined with other paths", path)
 		}
 	}
 	return nil
+}
+
+// binary is an error if standard output is a terminal and the format is none of text.
+func (a *app) binary(format, cure string) error {
+	if a.Width == 0 || format != "pprof" && format != "parquet" {
+		return nil
+	}
+	return usage.Errorf("%s is binary: %s", format, cure)
 }

@@ -13,15 +13,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/difference"
+	"github.com/overlapse/overlapse/cmd/overlapse/doctor"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/sweepresults"
 	"github.com/overlapse/overlapse/engines/sweep"
 )
 
 const schemaFile = "testdata/schema.golden"
 
 // The fields of every JSON and Parquet output, with their types. A field that goes or changes
-// its type without a higher schemaVersion breaks what users have written, and fails here.
+// its type without a higher Version breaks what users have written, and fails here.
 func TestSchema(t *testing.T) {
-	got := append([]string{fmt.Sprintf("schema integer = %d", schemaVersion)}, schemaLines()...)
+	got := append([]string{fmt.Sprintf("schema integer = %d", schema.Version)}, schemaLines()...)
 	text, err := os.ReadFile(schemaFile)
 	if err != nil && !*update {
 		t.Fatal(err)
@@ -85,21 +90,21 @@ func schemaLines() []string {
 		name string
 		of   reflect.Type
 	}{
-		{"replay", reflect.TypeFor[replayed]()},
+		{"replay", reflect.TypeFor[results.Replayed]()},
 		{"tune", reflect.TypeFor[tuning]()},
-		{"sweep", reflect.TypeFor[sweepResult]()},
-		{"diff", reflect.TypeFor[difference]()},
+		{"sweep", reflect.TypeFor[sweepresults.Results]()},
+		{"diff", reflect.TypeFor[difference.Difference]()},
 		{"inspect", reflect.TypeFor[inspected]()},
 		{"validate", reflect.TypeFor[validated]()},
-		{"doctor", reflect.TypeFor[diagnosis]()},
-		{"export.spans[]", reflect.TypeFor[spanRow]()},
+		{"doctor", reflect.TypeFor[doctor.Diagnosis]()},
+		{"export.spans[]", reflect.TypeFor[schema.Span]()},
 	} {
 		lines = append(lines, fieldsOf(x.name, x.of, "")...)
 	}
 	for _, x := range []struct {
 		name string
 		row  any
-	}{{"result.parquet", strategyRow{}}, {"spans.parquet", spanRow{}}, {"results.parquet", sweep.Row{}}} {
+	}{{"result.parquet", results.Row{}}, {"spans.parquet", schema.Span{}}, {"results.parquet", sweep.Row{}}} {
 		for _, f := range parquet.SchemaOf(x.row).Fields() {
 			line := fmt.Sprintf("%s %s %s", x.name, f.Name(), f.Type())
 			if f.Optional() {

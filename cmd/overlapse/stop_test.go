@@ -9,6 +9,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
 )
 
 // patient is a context that is cancelled after a number of checks.
@@ -28,12 +32,12 @@ func (p patient) Err() error {
 func TestInterruptedReplay(t *testing.T) {
 	for _, after := range []int64{0, 1, 5, 20} { // questions whether to stop: one each 256 instants, and one a write
 		var out, stderr bytes.Buffer
-		a := &app{in: strings.NewReader(""), out: &out, err: &stderr}
+		a := newApp(&console.Console{In: strings.NewReader(""), Out: &out, Err: &stderr})
 		left := new(atomic.Int64)
 		left.Store(after)
 		dir := filepath.Join(t.TempDir(), "out")
 		err := a.replay(patient{t.Context(), left}, replayOptions{
-			replayFlags: replayFlags{path: "../../samples/llama70b-prefill", machine: "h200x4", strategy: "bulk,fused,trigger"}, format: "table",
+			Flags: inputs.Flags{Path: "../../samples/llama70b-prefill", Machine: "h200x4", Strategy: "bulk,fused,trigger"}, format: "table",
 			dir: dir, explain: true, ranks: []int{0}, window: "all",
 		})
 		if !errors.Is(err, context.Canceled) || out.Len() > 0 {
@@ -49,9 +53,9 @@ func TestInterruptedReplay(t *testing.T) {
 func TestInterruptedWrite(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	a := &app{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}, quiet: true}
+	a := newApp(&console.Console{In: strings.NewReader(""), Out: &bytes.Buffer{}, Err: &bytes.Buffer{}, Quiet: true})
 	cancel()
-	if err := a.writeResults(ctx, dir, &replayed{}); !errors.Is(err, context.Canceled) {
+	if err := results.WriteFolder(ctx, a.Console, &a.files, dir, &results.Replayed{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 	if left := unfinished(t, dir); len(left) > 0 {

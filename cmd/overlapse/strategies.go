@@ -9,6 +9,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/plan"
 )
@@ -26,21 +28,21 @@ func (a *app) strategiesCommand() *cobra.Command {
 			case err != nil:
 				return err
 			case format == "json":
-				return writeJSON(a.out, strategiesOf(shown))
+				return schema.WriteJSON(a.Out, strategiesOf(shown))
 			case len(args) == 1:
 				a.explainStrategy(shown[0])
 				return nil
 			}
-			t := a.table("strategy", "from", "what it does")
+			t := a.Table("strategy", "from", "what it does")
 			for _, e := range engines.All() {
 				t.AppendRow(table.Row{e.Name, e.From, e.Summary})
 			}
 			t.Render()
 			return nil
 		},
-		ValidArgsFunction: oneOf(engines.Names()...),
+		ValidArgsFunction: usage.OneOf(engines.Names()...),
 	}
-	choiceFlag(c, &format, "format", "table", "table or json", "table", "json")
+	usage.ChoiceFlag(c, &format, "format", "table", "table or json", "table", "json")
 	return c
 }
 
@@ -51,7 +53,7 @@ func strategiesNamed(names []string) ([]plan.Strategy, error) {
 	}
 	i := slices.Index(engines.Names(), names[0])
 	if i < 0 {
-		return nil, usageError{&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()}}
+		return nil, usage.Wrap(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
 	}
 	return engines.All()[i : i+1], nil
 }
@@ -90,19 +92,19 @@ func strategiesOf(all []plan.Strategy) []strategyDoc {
 
 // explainStrategy prints what a strategy does, and its parameters.
 func (a *app) explainStrategy(e plan.Strategy) {
-	fmt.Fprintf(a.out, "%s: %s\n", e.Name, e.Summary)
+	fmt.Fprintf(a.Out, "%s: %s\n", e.Name, e.Summary)
 	if e.From != "" {
-		fmt.Fprintf(a.out, "from: %s\n", e.From)
+		fmt.Fprintf(a.Out, "from: %s\n", e.From)
 	}
-	fmt.Fprintf(a.out, "\n%s\n", text.WrapSoft(e.Detail, 78))
+	fmt.Fprintf(a.Out, "\n%s\n", text.WrapSoft(e.Detail, 78))
 	for i, p := range e.Params {
 		if i == 0 {
-			fmt.Fprintln(a.out, "\nparameters:")
+			fmt.Fprintln(a.Out, "\nparameters:")
 		}
 		doc := p.Doc
 		if p.Choices != nil {
 			doc += " (" + strings.Join(p.Choices, ", ") + ")"
 		}
-		fmt.Fprintf(a.out, "  %-10s %s; default %s\n", p.Name, doc, p.Default)
+		fmt.Fprintf(a.Out, "  %-10s %s; default %s\n", p.Name, doc, p.Default)
 	}
 }

@@ -1,29 +1,33 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/cluster"
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/store"
+	"github.com/overlapse/overlapse/cmd/overlapse/sweepresults"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/sweep"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/retarget"
-	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/viz/html"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -37,7 +41,7 @@ type sweepOptions struct {
 	dry    bool
 	merge  bool
 	from   []string // stores of --merge
-	job    clusterJob
+	job    cluster.Job
 }
 
 func (a *app) sweepCommand() *cobra.Command {
@@ -86,15 +90,15 @@ AWS_SECRET_ACCESS_KEY, AWS_REGION, and AWS_ENDPOINT_URL for other stores than Am
 	f.IntVar(&o.jobs, "jobs", 0, "cells at once; 0: as many as processors")
 	f.BoolVar(&o.dry, "dry-run", false, "only estimate the cost, by replaying a few cells, whose results are kept")
 	f.BoolVar(&o.merge, "merge", false, "join the shards in these folders, and fail if cells are missing or differ")
-	choiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
-	o.job.flags(f)
+	usage.ChoiceFlag(c, &o.format, "format", "table", "what to print: table (the best setting of each workload) or json", "table", "json")
+	o.job.AddTo(f)
 	return c
 }
 
 // arguments checks the command line.
 func (o *sweepOptions) arguments(args []string) error {
 	for _, arg := range args {
-		if isYAML(arg) && o.plan == "" && len(o.from) == 0 {
+		if inputs.IsYAML(arg) && o.plan == "" && len(o.from) == 0 {
 			o.plan = arg
 			continue
 		}
@@ -102,26 +106,26 @@ func (o *sweepOptions) arguments(args []string) error {
 	}
 	switch {
 	case o.merge && len(o.from) == 0:
-		return usageError{errors.New("--merge needs the folders that sweep -o wrote")}
-	case o.merge && (o.shard != "" || o.dry || o.job.wanted()):
-		return usageError{errors.New("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")}
+		return usage.Errorf("--merge needs the folders that sweep -o wrote")
+	case o.merge && (o.shard != "" || o.dry || o.job.Wanted()):
+		return usage.Errorf("--merge replays nothing: leave out --shard, --dry-run, --slurm and --kubernetes")
 	case !o.merge && o.plan == "":
-		return usageError{errors.New("sweep needs a plan, a .yaml file (see overlapse sweep --help)")}
+		return usage.Errorf("sweep needs a plan, a .yaml file (see overlapse sweep --help)")
 	case !o.merge && len(o.from) > 0:
-		return usageError{fmt.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])}
+		return usage.Errorf("%s: one plan at a time (--merge joins folders)", o.from[0])
 	case !o.merge && o.out == "":
-		return usageError{errors.New("sweep needs -o FOLDER for its results")}
+		return usage.Errorf("sweep needs -o FOLDER for its results")
 	case o.jobs < 0:
-		return usageError{fmt.Errorf("--jobs %d: give 0 or more", o.jobs)}
+		return usage.Errorf("--jobs %d: give 0 or more", o.jobs)
 	}
-	return o.job.check()
+	return o.job.Check()
 }
 
 func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if o.merge {
 		return a.mergeSweep(ctx, o)
 	}
-	part, parts, err := shardOf(o.shard, os.Getenv)
+	part, parts, err := cluster.ShardOf(o.shard, os.Getenv)
 	if err != nil {
 		return err
 	}
@@ -129,10 +133,10 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 	if err != nil {
 		return err
 	}
-	if o.job.wanted() {
-		return a.writeJobs(ctx, o)
+	if o.job.Wanted() {
+		return o.job.Write(ctx, a.Console, &a.files, o.plan, o.out)
 	}
-	store, err := a.sweepStore(ctx, o.out)
+	store, err := store.Open(ctx, &a.files, o.out)
 	if err != nil {
 		return err
 	}
@@ -158,7 +162,7 @@ func (a *app) sweep(ctx context.Context, o sweepOptions) error {
 		return nil
 	}
 	if parts > 1 {
-		a.notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, counted(len(mine), "cell"), plain.Line(o.out))
+		a.Notef("part %d of %d: %s finished; overlapse sweep --merge %s -o RESULTS joins the parts", part+1, parts, text.Counted(len(mine), "cell"), plain.Line(o.out))
 		return nil
 	}
 	finished = map[string]sweep.Record{}
@@ -184,7 +188,7 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	start := time.Now()
 	var bar interface{ Add(int) error }
 	r := sweep.Runner{
-		Axes: axes, Jobs: o.jobs, Batch: batchSeconds, Stop: stopFunc(ctx),
+		Axes: axes, Jobs: o.jobs, Batch: batchSeconds, Stop: inputs.StopFunc(ctx),
 		Clock: func() float64 { return time.Since(start).Seconds() },
 		Load:  func(g sweep.Group) (*sweep.Subject, error) { return a.sweepSubject(ctx, o.plan, g) },
 		Done:  func() { _ = bar.Add(1) },
@@ -196,21 +200,21 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 		},
 	}
 	sample := sweep.Sample(left, sampled)
-	a.notef("%s: %s of %s; %d finished before", plain.Line(o.plan), counted(len(mine), "cell"), counted(len(axes.Groups()), "workload"), len(mine)-len(left))
-	steps := a.progress(len(left), "replaying")
+	a.Notef("%s: %s of %s; %d finished before", plain.Line(o.plan), text.Counted(len(mine), "cell"), text.Counted(len(axes.Groups()), "workload"), len(mine)-len(left))
+	steps := a.Progress(len(left), "replaying")
 	if o.dry {
-		steps = a.progress(len(sample), "estimating")
+		steps = a.Progress(len(sample), "estimating")
 	}
 	bar = steps
 	if err := r.Run(sample); err != nil {
-		return stopped(ctx, err)
+		return results.Stopped(ctx, err)
 	}
 	var seconds float64
 	for _, c := range sample {
 		seconds += finished[c.ID].Seconds
 	}
 	rest := len(left) - len(sample)
-	a.notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", counted(rest, "cell"),
+	a.Notef("the rest, %s, takes about %s of one core (%d sample cells: %.3g s each)", text.Counted(rest, "cell"),
 		coreTime(seconds/float64(len(sample))*float64(rest)), len(sample), seconds/float64(len(sample)))
 	if o.dry {
 		_ = steps.Finish()
@@ -218,11 +222,11 @@ func (a *app) runSweep(ctx context.Context, o sweepOptions, store sweep.Store, a
 	}
 	left = slices.DeleteFunc(left, func(c sweep.Cell) bool { _, ok := finished[c.ID]; return ok })
 	if err := r.Run(left); err != nil {
-		return stopped(ctx, err)
+		return results.Stopped(ctx, err)
 	}
 	_ = steps.Finish()
 	if ctx.Err() != nil {
-		a.notef("interrupted: %d of %s are finished and kept", len(finished), counted(len(mine), "cell"))
+		a.Notef("interrupted: %d of %s are finished and kept", len(finished), text.Counted(len(mine), "cell"))
 	}
 	return ctx.Err()
 }
@@ -242,7 +246,7 @@ func coreTime(seconds float64) string {
 func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 	in, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (a plan of a sweep)", path, withoutPath(err))
+		return nil, fmt.Errorf("%s: %w (a plan of a sweep)", path, files.WithoutPath(err))
 	}
 	defer in.Close()
 	p, err := sweep.Parse(in, path)
@@ -250,29 +254,29 @@ func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
 		return nil, err
 	}
 	return p.Resolve(programVersion(),
-		func(name string) (string, error) { return a.inputDigest(besides(path, name)) },
-		func(name string) (string, error) { return a.machineDigest(besidesMachine(path, name)) })
+		func(name string) (string, error) { return a.InputDigest(inputs.Besides(path, name)) },
+		func(name string) (string, error) { return a.MachineDigest(inputs.BesidesMachine(path, name)) })
 }
 
 // sweepSubject reads, lifts and replays what the cells of a group share.
 func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) (*sweep.Subject, error) {
-	quiet := &app{in: a.in, out: io.Discard, err: io.Discard, bar: io.Discard, quiet: true, limit: a.limit, skipBad: a.skipBad} // notes of each group would hide the sweep's own
-	f := replayFlags{path: besides(planPath, g.Input), strategy: "captured", clock: cmp.Or(g.Clock, "captured"), ranks: g.Ranks}
+	quiet := &inputs.Reader{Console: &console.Console{In: a.In, Out: io.Discard, Err: io.Discard, Bar: io.Discard, Quiet: true}, Limit: a.Limit, SkipBad: a.SkipBad} // notes of each group would hide the sweep's own
+	f := inputs.Flags{Path: inputs.Besides(planPath, g.Input), Strategy: "captured", Clock: cmp.Or(g.Clock, "captured"), Ranks: g.Ranks}
 	if g.Machine != "" {
-		f.machine = besidesMachine(planPath, g.Machine)
+		f.Machine = inputs.BesidesMachine(planPath, g.Machine)
 	}
 	if g.Retarget != "" {
-		f.retarget = besidesMachine(planPath, g.Retarget)
+		f.Retarget = inputs.BesidesMachine(planPath, g.Retarget)
 	}
-	_, w, m, err := prepare(quiet, f, engines.ParseSelection)
-	var usage usageError
-	if errors.As(err, &usage) { // as --ranks on a workload file: a result, not a failure
+	_, w, m, err := inputs.Prepare(quiet, f, engines.ParseSelection)
+	var wrong usage.Error
+	if errors.As(err, &wrong) { // as --ranks on a workload file: a result, not a failure
 		return &sweep.Subject{Why: strings.TrimSpace(err.Error())}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if altered, err := parseWhatIf(g.WhatIf); err != nil {
+	if altered, err := inputs.ParseWhatIf(g.WhatIf); err != nil {
 		return nil, err
 	} else if len(altered) > 0 {
 		changed := altered.Of(m)
@@ -281,14 +285,14 @@ func (a *app) sweepSubject(ctx context.Context, planPath string, g sweep.Group) 
 			return nil, err
 		}
 	}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), f.scenario(), replay.Options{Stop: stopFunc(ctx)})
+	base, err := compare.Run(w, m, engines.CapturedSelection(), f.Scenario(), replay.Options{Stop: inputs.StopFunc(ctx)})
 	if err != nil {
-		return nil, stopped(ctx, fmt.Errorf("%s: %w", f.path, err))
+		return nil, results.Stopped(ctx, fmt.Errorf("%s: %w", f.Path, err))
 	}
 	if base.Result == nil {
-		return nil, fmt.Errorf("%s: %s", f.path, base.Why)
+		return nil, fmt.Errorf("%s: %s", f.Path, base.Why)
 	}
-	return &sweep.Subject{Workload: w, Machine: m, Scenario: f.scenario(), Captured: int64(base.Time)}, nil
+	return &sweep.Subject{Workload: w, Machine: m, Scenario: f.Scenario(), Captured: int64(base.Time)}, nil
 }
 
 // mergeSweep joins the cells of several stores.
@@ -296,7 +300,7 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	var stores []sweep.Store
 	finished := map[string]sweep.Record{}
 	for _, from := range o.from {
-		s, err := a.sweepStore(ctx, from)
+		s, err := store.Open(ctx, &a.files, from)
 		if err != nil {
 			return err
 		}
@@ -322,121 +326,23 @@ func (a *app) mergeSweep(ctx context.Context, o sweepOptions) error {
 	if o.out == "" {
 		o.out = o.from[0]
 	}
-	out, err := a.sweepStore(ctx, o.out)
+	out, err := store.Open(ctx, &a.files, o.out)
 	if err != nil {
 		return err
 	}
 	return a.sweepResults(o, out, axes, rows)
 }
 
-// A sweepResult is results.json.
-type sweepResult struct {
-	Schema  int          `json:"schema"`
-	Version string       `json:"version"` // of the program
-	Best    []sweep.Best `json:"best"`
-	Cells   []sweep.Row  `json:"cells"`
-}
-
 // sweepResults writes the files of a complete sweep, and prints the best settings.
 func (a *app) sweepResults(o sweepOptions, store sweep.Store, axes *sweep.Axes, rows []sweep.Row) error {
-	found := sweepResult{schemaVersion, axes.Version, sweep.BestOf(rows, recommendable), rows}
-	const title = "Sweep" // not the plan's name: a merge without the plan gives the same bytes
-	for _, f := range []struct {
-		name  string
-		write func(*bytes.Buffer) error
-	}{
-		{"results.json", func(w *bytes.Buffer) error { return writeJSON(w, found) }},
-		{"results.csv", func(w *bytes.Buffer) error { return writeSweepCSV(w, rows) }},
-		{"results.parquet", func(w *bytes.Buffer) error { return writeParquet(w, slices.Values(rows)) }},
-		{"results.html", func(w *bytes.Buffer) error { return html.WriteSweep(w, sweepPage(title, axes, found)) }},
-	} {
-		var text bytes.Buffer
-		if err := f.write(&text); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-		if err := store.Write(f.name, text.Bytes()); err != nil {
-			return err
-		}
+	found := sweepresults.Of(axes, rows)
+	if err := found.Save(store, axes); err != nil {
+		return err
 	}
-	a.notef("wrote results.json, results.csv, results.parquet and results.html to %s", plain.Line(o.out))
+	a.Notef("wrote results.json, results.csv, results.parquet and results.html to %s", plain.Line(o.out))
 	if o.format == "json" {
-		return writeJSON(a.out, found)
+		return schema.WriteJSON(a.Out, found)
 	}
-	a.printBest(found.Best)
+	found.Print(a.Console)
 	return nil
-}
-
-// recommendable reports whether a strategy can run on GPUs that exist.
-func recommendable(name string) bool {
-	i := slices.IndexFunc(engines.All(), func(s plan.Strategy) bool { return s.Name == name })
-	return i >= 0 && !engines.All()[i].Bound && !engines.All()[i].Future
-}
-
-// printBest prints the fastest setting of each workload.
-func (a *app) printBest(best []sweep.Best) {
-	heads, rows := bestTable(best)
-	t := a.section("fastest setting of each workload", heads...)
-	for _, row := range rows {
-		cells := make(table.Row, len(row))
-		for i, text := range row {
-			cells[i] = text
-		}
-		t.AppendRow(cells)
-	}
-	t.Render()
-}
-
-// bestTable is the fastest settings as text. Axes with one value have no column, except the
-// inputs.
-func bestTable(best []sweep.Best) (heads []string, rows [][]string) {
-	rows = make([][]string, len(best))
-	for _, axis := range []struct {
-		name string
-		of   func(sweep.Best) string
-	}{
-		{"input", func(b sweep.Best) string { return b.Input }},
-		{"machine", func(b sweep.Best) string { return b.Machine }},
-		{"what if", func(b sweep.Best) string { return b.WhatIf }},
-		{"clock", func(b sweep.Best) string { return b.Clock }},
-		{"ranks", func(b sweep.Best) string { return b.Ranks }},
-		{"retarget", func(b sweep.Best) string { return b.Retarget }},
-	} {
-		differs := slices.ContainsFunc(best, func(b sweep.Best) bool { return axis.of(b) != axis.of(best[0]) })
-		if axis.name != "input" && !differs {
-			continue
-		}
-		heads = append(heads, axis.name)
-		for i, b := range best {
-			rows[i] = append(rows[i], cmp.Or(axis.of(b), "default"))
-		}
-	}
-	heads = append(heads, "time", "vs captured", "confidence", "next", "fastest setting")
-	for i, b := range best {
-		if b.Strategy == "" {
-			rows[i] = append(rows[i], "-", "-", "-", "-", "no strategy applies")
-			continue
-		}
-		next := "-"
-		if b.NextTime > 0 {
-			next = percent(float64(b.NextTime)/float64(b.Time)-1) + " " + b.Next
-		}
-		rows[i] = append(rows[i], micros(trace.Time(b.Time)), percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))
-	}
-	return heads, rows
-}
-
-// besides is a path of a plan: relative to the plan's folder.
-func besides(planPath, name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(filepath.Dir(planPath), name)
-}
-
-// besidesMachine is the name of a machine: files are relative to the plan's folder.
-func besidesMachine(planPath, name string) string {
-	if isPath(name) {
-		return besides(planPath, name)
-	}
-	return name
 }

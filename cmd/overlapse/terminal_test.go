@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
 )
 
 // A pane is a terminal with a shell in it.
@@ -173,7 +175,7 @@ func TestUTF8Locale(t *testing.T) {
 		{"", "", "ja_JP.eucJP", false},
 	} {
 		env := map[string]string{"LC_ALL": c.all, "LC_CTYPE": c.ctype, "LANG": c.lang}
-		if got := utf8Locale(func(name string) string { return env[name] }); got != c.want {
+		if got := console.UTF8Locale(func(name string) string { return env[name] }); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -9,6 +9,11 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
 	"github.com/overlapse/overlapse/engines/plan"
@@ -22,7 +27,7 @@ import (
 
 // tuneOptions are the flags of `overlapse tune`.
 type tuneOptions struct {
-	replayFlags
+	inputs.Flags
 	format string
 	top    int
 	pair   string
@@ -42,16 +47,16 @@ and counted. If dispatch order varies between runs, the time is the mean over th
   overlapse tune samples/moe-ep4 --strategy decompose:variant=chunks,fused --top 3`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.Path = a.Input(args)
 			return a.tune(c.Context(), o)
 		},
 	}
-	o.flags(c, "strategies to tune, with the settings to keep")
-	a.outsideFlag(c)
+	o.AddTo(c, "strategies to tune, with the settings to keep")
+	a.OutsideFlag(c)
 	f := c.Flags()
-	choiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table or json", "table", "json")
 	f.IntVar(&o.top, "top", 5, "number of settings to list per strategy; 0: all")
-	whatIfFlag(f, &o.whatIf, "search")
+	inputs.WhatIfFlag(f, &o.whatIf, "search")
 	f.StringVar(&o.pair, "pair", "", "apply the strategies to these pairs only, by their numbers in inspect")
 	return c
 }
@@ -85,11 +90,11 @@ type tunedTime struct {
 }
 
 func (a *app) tune(ctx context.Context, o tuneOptions) error {
-	altered, err := parseWhatIf(o.whatIf)
+	altered, err := inputs.ParseWhatIf(o.whatIf)
 	if err != nil {
 		return err
 	}
-	candidates, w, m, err := prepare(a, o.replayFlags, engines.ParseCandidates)
+	candidates, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseCandidates)
 	if err != nil {
 		return err
 	}
@@ -101,34 +106,34 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	n := 0
 	for i := range candidates {
 		if o.pair != "" {
-			if candidates[i], err = selectedPairs(w, o.pair, candidates[i]); err != nil {
+			if candidates[i], err = inputs.SelectedPairs(w, o.pair, candidates[i]); err != nil {
 				return err
 			}
 		}
 		n += len(candidates[i])
 	}
-	opts := replay.Options{Stop: stopFunc(ctx)}
-	base, err := compare.Run(w, m, engines.CapturedSelection(), o.scenario(), opts)
+	opts := replay.Options{Stop: inputs.StopFunc(ctx)}
+	base, err := compare.Run(w, m, engines.CapturedSelection(), o.Scenario(), opts)
 	if err != nil {
-		return stopped(ctx, err)
+		return results.Stopped(ctx, err)
 	}
 	if base.Result == nil {
-		return fmt.Errorf("%s: %s", o.path, base.Why)
+		return fmt.Errorf("%s: %s", o.Path, base.Why)
 	}
-	found := tuning{Schema: schemaVersion, WhatIf: altered.String(), Rescaled: w.Rescaled}
+	found := tuning{Schema: schema.Version, WhatIf: altered.String(), Rescaled: w.Rescaled}
 	var best []compare.Outcome // of each strategy
-	bar, tried := a.progress(n, "tuning"), 0
+	bar, tried := a.Progress(n, "tuning"), 0
 	for _, sel := range candidates {
-		tuned, err := compare.Tune(w, m, sel, o.scenario(), opts, func() { _ = bar.Add(1) })
+		tuned, err := compare.Tune(w, m, sel, o.Scenario(), opts, func() { _ = bar.Add(1) })
 		if err != nil {
-			return stopped(ctx, err)
+			return results.Stopped(ctx, err)
 		}
 		t := tunedOf(sel, tuned, base.Time, o.top)
 		tried += tuned.Tried
 		if len(tuned.Ran) > 0 {
-			out, err := compare.Run(w, m, tuned.Ran[0].Selection, o.scenario(), opts) // Tune keeps no results
+			out, err := compare.Run(w, m, tuned.Ran[0].Selection, o.Scenario(), opts) // Tune keeps no results
 			if err != nil {
-				return stopped(ctx, err)
+				return results.Stopped(ctx, err)
 			}
 			best, t.Confidence = append(best, out), verdict.ConfidenceOf(w, out)
 		}
@@ -137,18 +142,18 @@ func (a *app) tune(ctx context.Context, o tuneOptions) error {
 	_ = bar.Finish()
 	found.Verdict = verdict.Judge(w, base, best)
 	if o.format == "json" {
-		if err := writeJSON(a.out, found); err != nil {
+		if err := schema.WriteJSON(a.Out, found); err != nil {
 			return err
 		}
 		return o.failedError(found.Strategies)
 	}
-	fmt.Fprintf(a.out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.path), plain.Line(m.Name), tried, micros(base.Time))
+	fmt.Fprintf(a.Out, "%s on %s: %d settings tried; captured %s\n\n", plain.Line(o.Path), plain.Line(m.Name), tried, text.Micros(base.Time))
 	if w.Run.Estimated != "" {
-		fmt.Fprintln(a.out, plain.Line(w.Run.Estimated))
+		fmt.Fprintln(a.Out, plain.Line(w.Run.Estimated))
 	}
 	a.printTuned(found.Strategies)
-	a.printVerdict(found.Verdict)
-	a.printRescaled(found.Rescaled)
+	results.PrintVerdict(a.Console, found.Verdict)
+	results.PrintRescaled(a.Console, found.Rescaled)
 	return o.failedError(found.Strategies)
 }
 
@@ -160,10 +165,10 @@ func (o *tuneOptions) failedError(tuned []tunedStrategy) error {
 			names = append(names, s.Strategy+": "+s.Why)
 		}
 	}
-	if o.strategy == "all" || len(names) == 0 {
+	if o.Strategy == "all" || len(names) == 0 {
 		return nil
 	}
-	return strategyError{fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.path, strings.Join(names, "; "))}
+	return usage.NotRun{Err: fmt.Errorf("%s: no settings of a selected strategy can run: %s", o.Path, strings.Join(names, "; "))}
 }
 
 func tunedOf(sel []plan.Selection, found compare.Tuning, base trace.Time, top int) tunedStrategy {
@@ -189,7 +194,7 @@ func tunedOf(sel []plan.Selection, found compare.Tuning, base trace.Time, top in
 }
 
 func (a *app) printTuned(tuned []tunedStrategy) {
-	t := a.table("strategy", "settings", "time", "change", "vs defaults", "confidence")
+	t := a.Table("strategy", "settings", "time", "change", "vs defaults", "confidence")
 	var notes []string
 	for _, s := range tuned {
 		if s.Ran == 0 {
@@ -205,13 +210,13 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 				name, confidence = s.Strategy, string(s.Confidence.Level)
 			}
 			if s.Default != nil {
-				versus = percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
+				versus = text.Percent(float64(b.Time)/float64(max(1, s.Default.Time)) - 1)
 			}
 			settings := b.Settings
 			if settings == "" {
 				settings = "(defaults)"
 			}
-			t.AppendRow(table.Row{name, settings, micros(trace.Time(b.Time)), percent(b.Change), versus, confidence})
+			t.AppendRow(table.Row{name, settings, text.Micros(trace.Time(b.Time)), text.Percent(b.Change), versus, confidence})
 		}
 		if d := s.Default; d != nil && float64(d.Time)*(1-compare.RunsDiffer) < float64(s.Best[0].Time) {
 			notes = append(notes, fmt.Sprintf("%s: no clear difference from its defaults: runs of the same program vary by %.0f %%", s.Strategy, 100*compare.RunsDiffer))
@@ -223,8 +228,8 @@ func (a *app) printTuned(tuned []tunedStrategy) {
 	t.Render()
 	for i, n := range notes {
 		if i == 0 {
-			fmt.Fprintln(a.out)
+			fmt.Fprintln(a.Out)
 		}
-		fmt.Fprintln(a.out, plain.Line(n))
+		fmt.Fprintln(a.Out, plain.Line(n))
 	}
 }

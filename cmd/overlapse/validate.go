@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,9 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/files"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
 	"github.com/overlapse/overlapse/engines/validate"
 	"github.com/overlapse/overlapse/replay/dataset"
 	"github.com/overlapse/overlapse/replay/machine"
@@ -68,7 +70,7 @@ first. --format csv or json also prints every row, with its set, on standard out
 	f := c.Flags()
 	f.StringVar(&o.traces, "traces", "", "folder that the rows' traces are relative to; default: that of the file")
 	f.StringVar(&o.machine, "machine", "", "machine to predict for; default: that of each row")
-	choiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
+	usage.ChoiceFlag(c, &o.format, "format", "table", "table, json or csv", "table", "json", "csv")
 	f.StringVarP(&o.output, "output", "o", "", "file for the accuracy tables of a dataset; default: standard output")
 	f.Float64Var(&o.above, "fail-above", 0, "exit with 3 if the median error is above this fraction; 0: never")
 	f.IntVar(&o.seeds, "seeds", 0, "predict each row by the median over this many random seeds, and print the fastest and slowest; 0: by the mean over dispatch orders")
@@ -140,7 +142,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 		return a.validateDataset(ctx, o, formatted)
 	}
 	if o.output != "" {
-		return usageError{errors.New("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")}
+		return usage.Errorf("--output needs a dataset, a folder with an " + dataset.IndexFile + " (see overlapse validate --help)")
 	}
 	rows, err := readRows(o.path)
 	if err != nil {
@@ -154,7 +156,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 		return err
 	}
 	in.Trace = func(row dataset.Row) (*trace.Run, error) {
-		return format.Open(filepath.Join(o.traces, row.Trace), a.reading())
+		return format.Open(filepath.Join(o.traces, row.Trace), a.Reading())
 	}
 	checks, err := validate.Rows(rows, in)
 	finish()
@@ -172,7 +174,7 @@ func (a *app) validate(ctx context.Context, o validateOptions, formatted bool) e
 func (v *validated) write(a *app, format string) error {
 	switch format {
 	case "json":
-		return writeJSON(a.out, v)
+		return schema.WriteJSON(a.Out, v)
 	case "csv":
 		return v.csv(a)
 	}
@@ -183,7 +185,7 @@ func (v *validated) write(a *app, format string) error {
 // checkLimit is an error if the median error is above a limit; 0 is none.
 func (v *validated) checkLimit(limit float64) error {
 	if all := v.Strategies["all"]; limit > 0 && (all.N == 0 || all.Median > limit) {
-		return thresholdError{fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
+		return usage.Threshold{Err: fmt.Errorf("median error %.1f %% over %d rows is above %.1f %%", 100*all.Median, all.N, 100*limit)}
 	}
 	return nil
 }
@@ -192,7 +194,7 @@ func (v *validated) checkLimit(limit float64) error {
 // format is given.
 func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted bool) error {
 	if o.traces != "" {
-		return usageError{errors.New("--traces needs a file of rows (see overlapse validate --help)")}
+		return usage.Errorf("--traces needs a file of rows (see overlapse validate --help)")
 	}
 	d, err := dataset.Open(o.path)
 	if err != nil {
@@ -208,7 +210,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 	if err != nil {
 		return err
 	}
-	results, err := validate.Dataset(d, func(path string) (*trace.Run, error) { return format.Open(path, a.reading()) }, in)
+	results, err := validate.Dataset(d, func(path string) (*trace.Run, error) { return format.Open(path, a.Reading()) }, in)
 	finish()
 	if err != nil {
 		return err
@@ -237,12 +239,12 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 		return err
 	}
 	if o.output != "" {
-		if err := a.writeFile(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
+		if err := a.files.Write(o.output, func(w io.Writer) error { _, err := w.Write(text.Bytes()); return err }); err != nil {
 			return err
 		}
 	} else if !formatted {
 		for line := range strings.Lines(text.String()) {
-			fmt.Fprintln(a.out, plain.Line(strings.TrimSuffix(line, "\n")))
+			fmt.Fprintln(a.Out, plain.Line(strings.TrimSuffix(line, "\n")))
 		}
 	}
 	if formatted {
@@ -256,7 +258,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 func readRows(path string) ([]dataset.Row, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, withoutPath(err))
+		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, files.WithoutPath(err))
 	}
 	defer f.Close()
 	return dataset.ReadRows(f, path)
@@ -268,7 +270,7 @@ func (a *app) checkInputs(ctx context.Context, o validateOptions, rows []dataset
 	if err != nil {
 		return in, nil, err
 	}
-	bar := a.progress(len(rows), "predicting")
+	bar := a.Progress(len(rows), "predicting")
 	return validate.Inputs{
 		Machine: func(row dataset.Row) (machine.Machine, error) { return machines[cmp.Or(o.machine, row.Machine)], nil },
 		Seeds:   o.seeds,
@@ -285,7 +287,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 		for _, row := range rows {
 			world = max(world, row.World)
 		}
-		m, err := a.machineNamed(name, world)
+		m, err := a.MachineNamed(name, world)
 		machines[name] = m
 		return machines, err
 	}
@@ -294,7 +296,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 		if _, ok := machines[name]; ok {
 			continue
 		}
-		m, err := a.machineNamed(name, 0)
+		m, err := a.MachineNamed(name, 0)
 		if err != nil {
 			return nil, fmt.Errorf("row %s: %s", row.ID, err.Error()) // an error of the row, not of the command line
 		}
@@ -304,7 +306,7 @@ func (a *app) machinesOf(rows []dataset.Row, name string) (map[string]machine.Ma
 }
 
 func summarize(checks []validate.Check) *validated {
-	v := &validated{Schema: schemaVersion, Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks)}
+	v := &validated{Schema: schema.Version, Strategies: map[string]validateScore{}, Confidence: map[string]validateScore{}, scores: validate.Scores(checks), classes: validate.ByConfidence(checks), choices: validate.Choices(checks), refusals: validate.Refusals(checks)}
 	for _, c := range checks {
 		if c.Why != "" {
 			v.Skipped = append(v.Skipped, validateSkip{ID: c.Row.ID, Why: c.Why})
@@ -335,7 +337,7 @@ func summarize(checks []validate.Check) *validated {
 }
 
 func (v *validated) print(a *app) {
-	t := a.table("row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence")
+	t := a.Table("row", "workload", "collective", "strategy", "predicted", "measured", "error", "confidence")
 	for _, r := range v.Rows {
 		k := r.row.Workload
 		name := k.Name
@@ -345,7 +347,7 @@ func (v *validated) print(a *app) {
 		t.AppendRow(table.Row{r.ID, name, k.Collective, validate.RowName(r.row), r.predicted(), fmt.Sprintf("%.1f µs", r.MeasuredUs), fmt.Sprintf("%+.1f %%", 100*r.Error), r.Confidence})
 	}
 	t.Render()
-	t = a.section("regret: measured time of the predicted fastest strategy over that of the measured fastest", "workload", "measured fastest", "predicted fastest", "regret")
+	t = a.Section("regret: measured time of the predicted fastest strategy over that of the measured fastest", "workload", "measured fastest", "predicted fastest", "regret")
 	for _, c := range v.choices {
 		chosen := c.Predicted
 		if c.Plain != "" {
@@ -354,22 +356,22 @@ func (v *validated) print(a *app) {
 		t.AppendRow(table.Row{c.Workload, c.Best, chosen, fmt.Sprintf("%.1f %%", 100*c.Regret)})
 	}
 	t.Render()
-	t = a.section("error by strategy: |predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
+	t = a.Section("error by strategy: |predicted / measured − 1|", "strategy", "rows", "median", "90th percentile")
 	for _, s := range v.scores {
 		t.AppendRow(table.Row{s.Strategy, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
 	}
 	t.Render()
-	t = a.section("error by confidence", "confidence", "rows", "median", "90th percentile")
+	t = a.Section("error by confidence", "confidence", "rows", "median", "90th percentile")
 	for _, s := range v.classes {
 		t.AppendRow(table.Row{s.Level, s.N, fmt.Sprintf("%.1f %%", 100*s.Median), fmt.Sprintf("%.1f %%", 100*s.P90)})
 	}
 	t.Render()
-	fmt.Fprintf(a.out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
+	fmt.Fprintf(a.Out, "\nregret: mean %.1f %%; predicted fastest is measured fastest on %d of %d workloads; %d rows not predicted\n", 100*v.Regret.Mean, v.Regret.Top1, v.Regret.Workloads, len(v.Skipped))
 	if c := v.Changes; c.N > 0 {
-		fmt.Fprintf(a.out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
+		fmt.Fprintf(a.Out, "changes against the captured variant of a step, else against bulk: off by %.1f points in the median and %.1f at the 90th percentile, over %d rows; %d of %d changes over 2 %% have the right sign\n", 100*c.Median, 100*c.P90, c.N, c.Right, c.Over)
 	}
 	for _, x := range v.refusals {
-		fmt.Fprintf(a.out, "  %d: %s\n", x.N, plain.Line(x.Why))
+		fmt.Fprintf(a.Out, "  %d: %s\n", x.N, plain.Line(x.Why))
 	}
 }
 
@@ -383,7 +385,7 @@ func (r *validatedRow) predicted() string {
 }
 
 func (v *validated) csv(a *app) error {
-	c := csv.NewWriter(a.out)
+	c := csv.NewWriter(a.Out)
 	head, set := []string{"id", "strategy", "predicted_us", "measured_us", "error", "confidence", "confidence_why"}, false
 	if len(v.Rows) > 0 && v.Rows[0].Set != "" {
 		head, set = append([]string{"set"}, head...), true

@@ -8,13 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
 )
 
 // Defect 1: the terminal, the report, the Markdown summary and the JSON recommend the same.
 func TestOneVerdict(t *testing.T) {
 	dir := t.TempDir()
 	var out, notes bytes.Buffer
-	a := &app{out: &out, err: &notes, quiet: true}
+	a := newApp(&console.Console{Out: &out, Err: &notes, Quiet: true})
 	if code := run([]string{"replay", "../../samples/workloads/td-gemm-rs.yaml", "--strategy", "bulk,fused,onesided,trigger", "-o", dir}, a); code != exitOK {
 		t.Fatalf("exit code %d: %s", code, notes.String())
 	}
@@ -42,7 +45,7 @@ func TestOneVerdict(t *testing.T) {
 		}
 	}
 	first, _, _ := strings.Cut(result.Verdict.Sentences[0], "(")
-	if !strings.Contains(read("summary.md"), inMarkdown(first)) {
+	if !strings.Contains(read("summary.md"), text.Markdown(first)) {
 		t.Errorf("summary.md lacks %q", first)
 	}
 }

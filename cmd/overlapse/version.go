@@ -3,9 +3,13 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"sync"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 )
 
 // A release is what the linker sets (-X main.released...) in the programs of a release,
@@ -45,3 +49,18 @@ func versionOf(b *debug.BuildInfo, linked release) string {
 	}
 	return fmt.Sprintf("%s, %s %s/%s", strings.Join(words, ", "), b.GoVersion, runtime.GOOS, runtime.GOARCH)
 }
+
+// programVersion is what results depend on besides their input: the version of a release or a
+// clean commit, else the content of the program.
+var programVersion = sync.OnceValue(func() string {
+	v := version()
+	if strings.Contains(v, "commit ") && !strings.Contains(v, "with local changes") {
+		return v
+	}
+	if path, err := os.Executable(); err == nil {
+		if sum, err := inputs.FileDigest(path); err == nil {
+			return v + " " + sum
+		}
+	}
+	return v
+})

@@ -11,11 +11,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/cmd/overlapse/viewcache"
 	"github.com/overlapse/overlapse/engines"
-	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
@@ -24,7 +28,7 @@ import (
 
 // viewOptions are the flags of `overlapse view`.
 type viewOptions struct {
-	replayFlags
+	inputs.Flags
 	print  bool
 	figure bool
 	rank   int
@@ -53,22 +57,22 @@ If standard output is not a terminal, or with --print, the timeline is printed i
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.path = a.input(args)
+			o.Path = a.Input(args)
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
-				return usageError{fmt.Errorf("--at: %w (y shows the address of a view)", err)}
+				return usage.Errorf("--at: %w (y shows the address of a view)", err)
 			}
-			if o.strategy == "" && at.Strategy != "" {
+			if o.Strategy == "" && at.Strategy != "" {
 				if err := c.Flags().Set("strategy", at.Strategy); err != nil {
 					return err
 				}
 			}
-			return a.view(c.Context(), o, a.newViewCache(&o, c.Flags()))
+			return a.view(c.Context(), o, a.cacheOf(&o, c.Flags()))
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.strategy, "strategy", "", "also replay under these strategies and show them below the trace; for a folder written by replay -o: show only these")
-	f.StringVar(&o.machine, "machine", "", "machine to replay on, as for replay")
+	f.StringVar(&o.Strategy, "strategy", "", "also replay under these strategies and show them below the trace; for a folder written by replay -o: show only these")
+	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
 	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups --figure11 shows")
@@ -79,8 +83,16 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	return c
 }
 
-func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
-	v := cache.load()
+// cacheOf is where the view of these flags is kept.
+func (a *app) cacheOf(o *viewOptions, flags *pflag.FlagSet) viewcache.Cache {
+	if o.noCache {
+		return viewcache.Cache{}
+	}
+	return viewcache.Find(&a.Reader, &a.files, o.Path, flags)
+}
+
+func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) error {
+	v := cache.Load()
 	var cannot error
 	if v == nil {
 		var err error
@@ -89,15 +101,15 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 		}
 		v.First = layout.New(v.Views[:1])
 		if cannot == nil {
-			defer cache.save(ctx, v)()
+			defer cache.Save(ctx, v)()
 		}
 	}
 	for _, note := range v.Notes {
-		a.notef("%s", note)
+		a.Notef("%s", note)
 	}
 	views := v.Views
-	ascii := o.ascii || a.width > 0 && runtime.GOOS != "windows" && !utf8Locale(os.Getenv)
-	opts := tui.Options{ASCII: ascii, Suspend: suspend(), Parts: v.Parts, First: v.First, Strategy: o.strategy}
+	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
+	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Parts: v.Parts, First: v.First, Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err
@@ -105,18 +117,18 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 	if o.figure {
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
-	if o.print || a.width == 0 {
+	if o.print || a.Width == 0 {
 		width := o.width
 		if width == 0 {
-			width = max(a.width, 0)
+			width = max(a.Width, 0)
 		}
 		if width == 0 {
 			width = 120
 		}
 		if basis := views[0].Run.Estimated; basis != "" {
-			fmt.Fprintln(a.out, plain.Line(basis))
+			fmt.Fprintln(a.Out, plain.Line(basis))
 		}
-		err = tui.Print(a.out, views, width, opts)
+		err = tui.Print(a.Out, views, width, opts)
 	} else {
 		err = cmp.Or(tui.Run(ctx, views, opts), ctx.Err())
 	}
@@ -129,144 +141,57 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 // views are the trace and its replays under the strategies, or the runs of a folder
 // written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
 // strategies cannot run.
-func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err error) {
-	path := o.path
-	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
+func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, cannot, err error) {
+	path := o.Path
+	if result := filepath.Join(path, "timeline.json.gz"); inputs.IsFile(result) {
 		path = result
 	}
-	if replayed := path != o.path; replayed || o.strategy == "" {
-		run, err := a.open(path, o.machine)
+	if replayed := path != o.Path; replayed || o.Strategy == "" {
+		run, err := a.Open(path, o.Machine)
 		if err != nil {
 			return nil, nil, err
 		}
 		views, err := viewsOf(trace.Split(run), o)
-		return &viewed{Views: views}, nil, err
+		return &viewcache.Viewed{Views: views}, nil, err
 	}
-	sel, w, m, err := prepare(a, o.replayFlags, engines.ParseSelection)
+	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := a.compare(ctx, o.path, w, m, sel, o.scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: shownTiles, To: trace.Infinity, Stop: stopFunc(ctx),
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	v = &viewed{Views: []layout.View{{Run: w.Run, Name: basisOf(w.Run)}}, Parts: r.parts()}
-	starts := []trace.Time{measuredStart(w)}
-	for _, out := range r.outcomes {
+	v = &viewcache.Viewed{Views: []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}, Parts: r.Parts()}
+	starts := []trace.Time{results.MeasuredStart(w)}
+	for _, out := range r.Outcomes {
 		if out.Result == nil {
 			v.Notes = append(v.Notes, fmt.Sprintf("%s: %s", out.Strategy.Name, out.Why))
 			continue
 		}
-		v.Views = append(v.Views, layout.View{Run: out.Result.Run, Name: r.named(out.Result.Run.Name), Gaps: gaps(out.Result)})
-		starts = append(starts, startOf(w, out.Result.Run))
+		v.Views = append(v.Views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
+		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	layout.Align(v.Views, starts)
-	return v, o.failedError(r.outcomes), nil
-}
-
-// startOf is when the last rank of a simulated run starts its first iteration, or its
-// first operation: before that, the others wait for it.
-func startOf(w *workload.Workload, run *trace.Run) trace.Time {
-	first := newFirsts(w)
-	for _, s := range run.Spans {
-		if op := plan.OriginOf(run, s); op >= 0 {
-			first.add(op, s.Start)
-		}
-	}
-	return first.last()
-}
-
-// measuredStart is startOf the captured run.
-func measuredStart(w *workload.Workload) trace.Time {
-	first := newFirsts(w)
-	for i := range w.Ops {
-		first.add(w.Ops[i].ID, w.Ops[i].Start)
-	}
-	return first.last()
-}
-
-// firsts is the first start of the first iteration by rank.
-type firsts struct {
-	workload *workload.Workload
-	of       []int32 // by op: its iteration
-	starts   []trace.Time
-}
-
-func newFirsts(w *workload.Workload) *firsts {
-	of, n := workload.IterationsOf(w)
-	if n == 0 {
-		of = make([]int32, len(w.Ops)) // all in one
-	}
-	return &firsts{w, of, slices.Repeat([]trace.Time{trace.Infinity}, w.World)}
-}
-
-func (f *firsts) add(op int32, start trace.Time) {
-	if f.of[op] == 0 {
-		at := &f.starts[f.workload.Ops[op].Rank]
-		*at = min(*at, start)
-	}
-}
-
-func (f *firsts) last() trace.Time {
-	var last trace.Time
-	for _, start := range f.starts {
-		if start != trace.Infinity {
-			last = max(last, start)
-		}
-	}
-	return last
-}
-
-// aligned are the runs with their first iterations at the same time, and what their times
-// were shifted by.
-func aligned(w *workload.Workload, runs []*trace.Run) (shifted []*trace.Run, shifts []trace.Time) {
-	views, starts := make([]layout.View, len(runs)), make([]trace.Time, len(runs))
-	for i, run := range runs {
-		views[i], starts[i] = layout.View{Run: run}, startOf(w, run)
-	}
-	layout.Align(views, starts)
-	for _, v := range views {
-		run := *v.Run
-		run.Spans, run.End = slices.Clone(run.Spans), run.End+v.Offset
-		for k := range run.Spans {
-			run.Spans[k].Start += v.Offset
-			run.Spans[k].End += v.Offset
-		}
-		shifted, shifts = append(shifted, &run), append(shifts, v.Offset)
-	}
-	return shifted, shifts
+	return v, o.FailedError(r.Outcomes), nil
 }
 
 // viewsOf are the runs of the selected strategies, or all.
 func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
-	selected := strings.Split(o.strategy, ",")
+	selected := strings.Split(o.Strategy, ",")
 	var views []layout.View
 	var names []string
 	for _, r := range runs {
 		name, _, _ := strings.Cut(r.Name, " ")
 		names = append(names, r.Name)
-		if o.strategy == "" || slices.Contains(selected, name) || slices.Contains(selected, r.Name) {
+		if o.Strategy == "" || slices.Contains(selected, name) || slices.Contains(selected, r.Name) {
 			views = append(views, layout.View{Run: r})
 		}
 	}
 	if len(views) == 0 {
-		return nil, usageError{&unknownError{fmt.Sprintf("%s: no strategy %q (available: %s)", o.path, o.strategy, strings.Join(names, ", ")), o.strategy, names}}
+		return nil, usage.Unknown(fmt.Sprintf("%s: no strategy %q (available: %s)", o.Path, o.Strategy, strings.Join(names, ", ")), o.Strategy, names)
 	}
 	return views, nil
-}
-
-// gaps are the idle intervals of streams for the views.
-func gaps(r *replay.Result) []layout.Gap {
-	var list []layout.Gap
-	for _, i := range r.Idle {
-		list = append(list, layout.Gap{Rank: int32(i.Rank), Queue: i.Queue, From: i.Start, To: i.End, Cause: i.Cause.String(), Note: i.Note})
-	}
-	return list
-}
-
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
 }

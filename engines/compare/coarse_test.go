@@ -9,21 +9,12 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace/format"
 )
 
 // A schedule takes the same time whether kernels that are alone are simulated as one phase,
 // as for times, or by workgroup, as for pictures (rule D17).
 func TestCoarseKeepsTimes(t *testing.T) {
-	run, err := format.Open("../../samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue", format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := workload.Lift(run, workload.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := plantest.LiftSample(t, "measurements/2026-11-22-h200x2-steps/traces/h200x2_ddp_h4096_bucket_mb25_channels0_priorityFalse_overlapTrue")
 	sel, err := engines.ParseSelection("bulk,decompose")
 	if err != nil {
 		t.Fatal(err)

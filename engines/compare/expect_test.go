@@ -9,8 +9,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
-	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace/format"
 )
 
 // On two ranks both GEMMs win the race in a quarter of the runs, both collectives in a
@@ -21,17 +19,10 @@ func TestExpected(t *testing.T) {
 		ranks int
 		alike float64
 	}{
-		{"../../samples/measurements/2026-11-21-h200x2/traces/bulk_moe_wide_all_to_all_w2", 2, 1. / 4},
-		{"../../samples/llama70b-fc2-allreduce", 4, 1. / 16},
+		{"measurements/2026-11-21-h200x2/traces/bulk_moe_wide_all_to_all_w2", 2, 1. / 4},
+		{"llama70b-fc2-allreduce", 4, 1. / 16},
 	} {
-		run, err := format.Open(c.path, format.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := workload.Lift(run, workload.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := plantest.LiftSample(t, c.path)
 		sel, err := engines.ParseSelection("decompose:chunks=2,decompose:chunks=1,bulk")
 		if err != nil {
 			t.Fatal(err)

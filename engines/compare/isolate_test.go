@@ -7,7 +7,6 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/format"
 )
 
 // The durations alone that Isolate finds in an overlapped capture are those of a serial
@@ -16,7 +15,7 @@ import (
 // ratio, on each rank, of those that nothing disturbed in either capture. The all-to-all of
 // 201 MB is found 6 % too short: alongside SiLU, which alone uses 0.7 of the memory.
 func TestIsolateFindsSerialDurations(t *testing.T) {
-	const traces = "../../samples/measurements/2026-11-22-h200x2-steps/traces/h200x2_"
+	const traces = "measurements/2026-11-22-h200x2-steps/traces/h200x2_"
 	for name, c := range map[string]struct {
 		overlapped, serial string
 		compute, transfers float64 // largest relative error of the sums
@@ -109,15 +108,8 @@ func transfersOff(w, serial *workload.Workload) float64 {
 
 func isolatedTrace(t *testing.T, path string) *workload.Workload {
 	t.Helper()
-	run, err := format.Open(path, format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := workload.Lift(run, workload.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err = Isolate(w, plantest.H200(t, w.World), nil)
+	w := plantest.LiftSample(t, path)
+	w, err := Isolate(w, plantest.H200(t, w.World), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,20 +10,12 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/workload"
-	"github.com/overlapse/overlapse/trace/format"
 )
 
 // A seed is a result: the same one gives the same time. Different ones differ
 // where ranks race, and nothing at all moves where there is no chance.
 func TestSpreads(t *testing.T) {
-	run, err := format.Open("../../samples/llama70b-fc2-allreduce", format.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := workload.Lift(run, workload.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := plantest.LiftSample(t, "llama70b-fc2-allreduce")
 	m := plantest.H200(t, 4)
 	sel, err := engines.ParseSelection("captured,decompose:chunks=2,tilesync")
 	if err != nil {

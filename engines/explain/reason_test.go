@@ -1,8 +1,6 @@
 package explain
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -12,9 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/program"
-	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/format"
 )
 
 // Under no strategy does a stream or a slot of the samples stand still for no reason.
@@ -22,14 +18,7 @@ func TestSamplesHaveReasons(t *testing.T) {
 	for _, sample := range []string{"moe-ep4", "llama70b-prefill", "llama70b-fc2-allreduce"} {
 		t.Run(sample, func(t *testing.T) {
 			t.Parallel()
-			run, err := format.Open(filepath.Join("../../samples", sample), format.Options{Stdin: os.Stdin})
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := workload.Lift(run, workload.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := plantest.LiftSample(t, sample)
 			for _, e := range engines.All() {
 				v, err := e.Values(nil)
 				if err != nil {

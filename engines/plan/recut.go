@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/recut"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -28,23 +29,23 @@ func Recut(w *workload.Workload, m machine.Machine, sc Scenario, n, channels int
 	if len(chains) == 0 {
 		return w, why
 	}
-	return workload.Recut(w, chains, n, cutter(w, m, sc, channels)), ""
+	return recut.Chains(w, chains, n, cutter(w, m, sc, channels)), ""
 }
 
 // Undecomposed is the workload with its chains in one part each and its pipelined collectives
 // (async tensor parallelism) as the library's; the workload itself if it has neither.
 func Undecomposed(w *workload.Workload, m machine.Machine, sc Scenario, channels int) *workload.Workload {
 	w, _ = Recut(w, m, sc, 1, channels, func(c *workload.Chain) bool { return c.Parts() > 1 })
-	if pipelines := workload.Pipelines(w); len(pipelines) > 0 {
-		w = workload.Unpipelined(w, pipelines, cutter(w, m, sc, channels))
+	if pipelines := recut.Pipelines(w); len(pipelines) > 0 {
+		w = recut.Unpipelined(w, pipelines, cutter(w, m, sc, channels))
 	}
 	return w
 }
 
 // cutter gives the parts of a workload their times on the machine.
-func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) workload.Cutter {
+func cutter(w *workload.Workload, m machine.Machine, sc Scenario, channels int) recut.Cutter {
 	pl := &Planner{Workload: w, Machine: m, Scenario: sc}
-	return workload.Cutter{
+	return recut.Cutter{
 		Part: pl.partOf,
 		Collective: func(captured []*workload.Collective, n int) workload.Collective {
 			return pl.partOfCollective(captured, n, channels)

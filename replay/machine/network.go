@@ -34,19 +34,6 @@ func (m *Machine) NIC(rank int) int {
 	return m.Node(rank)*nics + rank%per*nics/per
 }
 
-// Latency is the seconds from a write of one rank until another rank sees it, over all
-// links between them.
-func (m *Machine) Latency(from, to int) float64 {
-	f, n, per := &m.Fabric, &m.Network, m.PerNode()
-	if a, b := m.Node(from), m.Node(to); a != b {
-		return n.Latency.Value + float64(n.Topology.Hops(m.Nodes(), a, b)-1)*n.Hop.Value
-	}
-	if from == to {
-		return 0
-	}
-	return f.Latency.Value + float64(f.Topology.Hops(min(per, m.GPUs), from%per, to%per)-1)*f.Hop.Value
-}
-
 // LibraryFor is the library for a collective of the given ranks, which need not fill nodes
 // one after another: a group of one rank a node crosses the network (rule C28).
 func (m *Machine) LibraryFor(ranks []int) *Library {

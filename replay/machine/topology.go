@@ -116,12 +116,6 @@ func (t Topology) Route(members, from, to int, buf []Step) []Step {
 	return l.Route(from, to, buf)
 }
 
-// Hops is the number of links of the route.
-func (t Topology) Hops(members, from, to int) int {
-	l := t.Layout(members)
-	return l.Hops(from, to)
-}
-
 // A Layout is the positions of the members of a topology, from which routes follow.
 type Layout struct {
 	axes  int

@@ -65,10 +65,11 @@ func TestWaysAreShortest(t *testing.T) {
 		members := rapid.IntRange(1, 36).Draw(t, "members")
 		from := rapid.IntRange(0, members-1).Draw(t, "from")
 		distance := searched(topology, members, from)
+		layout := topology.Layout(members)
 		for to := range members {
-			way := topology.Route(members, from, to, nil)
-			if len(way) != distance[to] || topology.Hops(members, from, to) != distance[to] {
-				t.Fatalf("from %d to %d: %d links, Hops says %d, a search %d", from, to, len(way), topology.Hops(members, from, to), distance[to])
+			way := layout.Route(from, to, nil)
+			if len(way) != distance[to] || layout.Hops(from, to) != distance[to] {
+				t.Fatalf("from %d to %d: %d links, Hops says %d, a search %d", from, to, len(way), layout.Hops(from, to), distance[to])
 			}
 			at, axis := from, 0
 			for _, s := range way {

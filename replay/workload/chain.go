@@ -351,3 +351,6 @@ func (f *chainFinder) alike(a *Chain, i int, b *Chain) bool {
 	}
 	return lead >= 0
 }
+
+// HeavyOps tells kernels that compute, such as GEMMs and lookups, from light ones around them.
+func HeavyOps() func(*Op) bool { return (&chainFinder{classes: map[*Kernel]class{}}).isHeavy }

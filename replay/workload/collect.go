@@ -70,7 +70,7 @@ func (l *lifter) collect() {
 	}
 	m.check()
 	slices.SortStableFunc(l.Collectives, func(a, b Collective) int {
-		return cmp.Or(cmp.Compare(l.startOf(&a), l.startOf(&b)), cmp.Compare(a.Members[0], b.Members[0]))
+		return cmp.Or(cmp.Compare(l.StartOf(&a), l.StartOf(&b)), cmp.Compare(a.Members[0], b.Members[0]))
 	})
 	for i := range l.Collectives {
 		for _, id := range l.Collectives[i].Members {
@@ -79,8 +79,8 @@ func (l *lifter) collect() {
 	}
 }
 
-// startOf is the arrival of the first member.
-func (w *Workload) startOf(c *Collective) trace.Time {
+// StartOf is the arrival of the first member.
+func (w *Workload) StartOf(c *Collective) trace.Time {
 	t := trace.Infinity
 	for _, id := range c.Members {
 		t = min(t, w.Ops[id].Start)

@@ -43,12 +43,12 @@ func TestFlowDDP(t *testing.T) {
 	var graphs []map[string]int
 	for _, overlap := range []string{"True", "False"} {
 		w := open(t, steps+"ddp_h4096_bucket_mb25_channels0_priorityFalse_overlap"+overlap, Options{})
-		if share := w.ExactShare(); share != 1 {
+		if share := exactShare(w); share != 1 {
 			t.Errorf("%v exact", share)
 		}
 		graph := anyOrder(w)
 		maps.DeleteFunc(graph, func(edge string, _ int) bool { return bucketed.MatchString(edge) })
-		consumers := w.AllConsumers()
+		consumers := consumersOf(w)
 		for i := range w.Ops {
 			op := &w.Ops[i]
 			if op.Kind != trace.Collective {
@@ -95,7 +95,7 @@ func TestFlowFSDP(t *testing.T) {
 	var graphs []map[string]int
 	for _, overlap := range []string{"True", "False"} {
 		w := open(t, steps+"fsdp_h4096_channels0_priorityFalse_overlap"+overlap+"_reshardTrue", Options{})
-		consumers := w.AllConsumers()
+		consumers := consumersOf(w)
 		counts := map[string]int{}
 		for i := range w.Ops {
 			op := &w.Ops[i]

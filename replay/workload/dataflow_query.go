@@ -19,44 +19,6 @@ func (w *Workload) Producers(op int32) []int32 {
 	return list
 }
 
-// Consumers returns the later ops of its rank that read what an op wrote, ascending. It
-// takes time linear in the edges of the rank: for more than a few ops, use AllConsumers.
-func (w *Workload) Consumers(op int32) []int32 {
-	var list []int32
-	for _, id := range w.Ranks[w.Ops[op].Rank] {
-		if id > op && slices.Contains(w.Producers(id), op) {
-			list = append(list, id)
-		}
-	}
-	return list
-}
-
-// AllConsumers returns Consumers of every op, in time linear in the number of edges.
-func (w *Workload) AllConsumers() [][]int32 {
-	count := make([]int32, len(w.Ops)+1)
-	total := int32(0)
-	for _, edges := range w.Flow {
-		for _, e := range edges {
-			if e.Kind == ReadAfterWrite {
-				count[e.Op]++
-				total++
-			}
-		}
-	}
-	all, lists := make([]int32, total), make([][]int32, len(w.Ops))
-	for op := range lists {
-		lists[op], all = all[:0:count[op]], all[count[op]:]
-	}
-	for op, edges := range w.Flow {
-		for _, e := range edges {
-			if e.Kind == ReadAfterWrite {
-				lists[e.Op] = append(lists[e.Op], int32(op))
-			}
-		}
-	}
-	return lists
-}
-
 // Waits returns the edges of an op that every schedule has to keep: those of data,
 // without those that exist only because memory was reused or that a stream's order
 // alone suggests.
@@ -89,17 +51,6 @@ func (w *Workload) EvidenceOf(op int32) Evidence {
 		best = max(best, e.Evidence)
 	}
 	return best
-}
-
-// ExactShare is the share of ops, 0 to 1, whose dependencies are Exact or Given.
-func (w *Workload) ExactShare() float64 {
-	n := 0
-	for i := range w.Ops {
-		if w.EvidenceOf(int32(i)) >= Exact {
-			n++
-		}
-	}
-	return float64(n) / float64(max(1, len(w.Ops)))
 }
 
 // A FlowSummary is the dataflow graph in numbers, of captured ranks only.

@@ -49,7 +49,7 @@ const latencySamples = 1000
 
 // host orders the issues of a captured rank. recordHosts adds what the host recorded.
 func (src *source) host(run *trace.Run) Host {
-	h := Host{Issues: make([]Issue, len(src.ops)), Order: make([]int32, 0, len(src.ops)), call: middle(src.calls)}
+	h := Host{Issues: make([]Issue, len(src.ops)), Order: make([]int32, 0, len(src.ops)), call: Median(src.calls)}
 	src.calls = nil
 	var latencies []trace.Time
 	busy := trace.Time(0) // until then
@@ -63,7 +63,7 @@ func (src *source) host(run *trace.Run) Host {
 		}
 		busy = max(busy, op.End)
 	}
-	h.Latency = middle(latencies)
+	h.Latency = Median(latencies)
 	slices.SortStableFunc(h.Order, func(a, b int32) int {
 		return cmp.Compare(src.ops[a].Issued, src.ops[b].Issued)
 	})

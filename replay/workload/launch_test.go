@@ -30,7 +30,7 @@ func TestLaunchers(t *testing.T) {
 			}
 		}
 	}
-	if got := middle([]trace.Time{9, 1, 5}); got != 5 {
+	if got := Median([]trace.Time{9, 1, 5}); got != 5 {
 		t.Errorf("median %d", got)
 	}
 }

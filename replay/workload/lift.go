@@ -134,8 +134,8 @@ func (l *lifter) noteCount(n int, one, many, what string) {
 	}
 }
 
-// middle is the median of durations; 0 for none.
-func middle(list []trace.Time) trace.Time {
+// Median is the median of durations; 0 for none.
+func Median(list []trace.Time) trace.Time {
 	if len(list) == 0 {
 		return 0
 	}

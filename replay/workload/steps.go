@@ -141,22 +141,22 @@ func stepAt(marks []mark, t trace.Time) int32 {
 	return marks[i-1].step
 }
 
-// timeSteps fills in when each step's ops ran on each rank.
-func (l *lifter) timeSteps() {
-	for i := range l.Steps {
-		s := &l.Steps[i]
-		s.Start = make([]trace.Time, l.World)
-		s.End = make([]trace.Time, l.World)
-		for r := range l.World {
+// TimeSteps fills in when each step's ops ran on each rank.
+func (w *Workload) TimeSteps() {
+	for i := range w.Steps {
+		s := &w.Steps[i]
+		s.Start = make([]trace.Time, w.World)
+		s.End = make([]trace.Time, w.World)
+		for r := range w.World {
 			s.Start[r], s.End[r] = trace.Infinity, trace.Infinity
 		}
 	}
-	for i := range l.Ops {
-		op := &l.Ops[i]
+	for i := range w.Ops {
+		op := &w.Ops[i]
 		if op.Step < 0 {
 			continue
 		}
-		s := &l.Steps[op.Step]
+		s := &w.Steps[op.Step]
 		if s.Start[op.Rank] == trace.Infinity {
 			s.Start[op.Rank], s.End[op.Rank] = op.Start, op.End
 		}

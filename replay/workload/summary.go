@@ -224,7 +224,7 @@ func (w *Workload) summarizeCollectives() []CollectiveSummary {
 			k.group = w.Run.Groups[c.Group].Name
 		}
 		transfer.add(k, c.Transfer())
-		skew.add(k, c.Arrive-w.startOf(c))
+		skew.add(k, c.Arrive-w.StartOf(c))
 		if inPair[i] {
 			paired[k]++
 		}

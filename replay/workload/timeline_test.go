@@ -282,7 +282,7 @@ func checkCollectives(t testing.TB, w *Workload) {
 		if len(c.Members) == 0 || c.Depart < c.Arrive || c.Evidence == "" {
 			t.Fatalf("collective %d: %+v", i, c)
 		}
-		if i > 0 && w.startOf(&w.Collectives[i-1]) > w.startOf(c) {
+		if i > 0 && w.StartOf(&w.Collectives[i-1]) > w.StartOf(c) {
 			t.Fatalf("collective %d starts before the one before it", i)
 		}
 		rank := -1

@@ -28,10 +28,8 @@ type Workload struct {
 	Scale       []float64    // by op: duration in a replay of the captured schedule over the captured one; nil: 1
 	Rescaled    *Rescaling   // how durations follow from captured ones on another machine or with other ranks; nil: they are captured
 	Notes       []string     // assumptions to report: "rank 0 of 8: replayed as if all ranks were alike"
-	Origins     []int32      // by op: the captured op that it stands for, in the workload that Recut changed; nil: itself
+	Origins     []int32      // by op: the captured op that it stands for, in the workload that recut changed; nil: itself
 	Isolation   *Isolation   // result of estimating Op.Alone and Collective.Alone; nil: not yet estimated, both are 0
-
-	hostMoves [][]hostMove // by rank: how Recut moved host times, in order; nil: not
 }
 
 // Origin is the captured op that an op stands for.

@@ -37,7 +37,7 @@ func (l *lifter) spread() error {
 			l.copyRank(rank, l.sources[row].ops)
 		}
 	}
-	l.timeSteps()
+	l.TimeSteps()
 	l.noteCount(l.refuted, "dependency", "dependencies", "that the host's calls suggest did not hold: the times contradict them")
 	return nil
 }

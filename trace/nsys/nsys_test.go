@@ -10,26 +10,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
 )
-
-func create(t testing.TB, script string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "test.sqlite")
-	conn, err := sqlite.OpenConn(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := sqlitex.ExecuteScript(conn, script, nil); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func read(path string) (*trace.Run, error) {
 	db, err := sqldb.Open(path)
@@ -66,7 +51,7 @@ INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', 'node1');
 `, global7, thread8)
 
 func TestReadDB(t *testing.T) {
-	run, err := read(create(t, script))
+	run, err := read(sqldbtest.Create(t, "test.sqlite", script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +91,7 @@ func TestReadDB(t *testing.T) {
 
 // NCCL's ranges carry the communicator and the bytes of what they launch.
 func TestReadDBCollective(t *testing.T) {
-	run, err := read(create(t, script+fmt.Sprintf(`
+	run, err := read(sqldbtest.Create(t, "test.sqlite", script+fmt.Sprintf(`
 INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (201, 205, %[1]d, 12, 2);
 ALTER TABLE NVTX_EVENTS ADD COLUMN jsonText TEXT;
 INSERT INTO NVTX_EVENTS VALUES (1, 2, 59, 'ncclCommInitRank', %[1]d, NULL, '{"NCCL communicator ID":10159970886766084423,"No. of ranks":4,"Rank":3}');
@@ -125,7 +110,7 @@ INSERT INTO NVTX_EVENTS VALUES (200, 206, 59, 'ncclAllReduce', %[1]d, NULL, '{"N
 }
 
 func TestReadDBErrors(t *testing.T) {
-	_, err := read(create(t, "CREATE TABLE StringIds (id INTEGER);"))
+	_, err := read(sqldbtest.Create(t, "test.sqlite", "CREATE TABLE StringIds (id INTEGER);"))
 	if !errors.Is(err, ErrNoWork) {
 		t.Errorf("error %v", err)
 	}
@@ -154,7 +139,7 @@ func TestReadDBCaptured(t *testing.T) {
 }
 
 func FuzzReadDB(f *testing.F) {
-	data, err := os.ReadFile(create(f, script))
+	data, err := os.ReadFile(sqldbtest.Create(f, "test.sqlite", script))
 	if err != nil {
 		f.Fatal(err)
 	}

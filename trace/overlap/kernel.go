@@ -17,9 +17,6 @@ type Kernel struct {
 	Max   trace.Time `json:"max_ns"`
 }
 
-// Mean is the mean duration, rounded down.
-func (k Kernel) Mean() trace.Time { return k.Total / trace.Time(max(1, k.Count)) }
-
 // kernels sums up by name and kind; the longest in total comes first.
 func kernels(run *trace.Run, work []rankWork) []Kernel {
 	type key struct {

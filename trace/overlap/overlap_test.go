@@ -148,10 +148,6 @@ func TestCollectives(t *testing.T) {
 			t.Errorf("rank %d (-want +got):\n%s", i, diff)
 		}
 	}
-	// 1 MiB all-reduced by 2 ranks: each sends 1 MiB, in 20 ns.
-	if got, want := first.BusBytesPerSec(), float64(1<<20)/20e-9; got != want {
-		t.Errorf("bus bandwidth %g, want %g", got, want)
-	}
 }
 
 func TestSendsMatchReceives(t *testing.T) {
@@ -235,9 +231,6 @@ func TestKernels(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, m.Kernels); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-	if m.Kernels[0].Mean() != 2*column {
-		t.Errorf("mean %d", m.Kernels[0].Mean())
 	}
 }
 

@@ -5,31 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/sqldb"
+	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
 )
-
-// create writes a database and returns its path.
-func create(t testing.TB, name, script string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	conn, err := sqlite.OpenConn(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := sqlitex.ExecuteScript(conn, script, nil); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 func readDB(path string) (*trace.Run, error) {
 	db, err := sqldb.Open(path)
@@ -67,7 +50,7 @@ INSERT INTO "rocpd_region%[1]s" VALUES (0, 'g', 9, %[3]d, 1, %[4]d + 10, %[4]d +
 }
 
 func TestReadRocpd(t *testing.T) {
-	path := create(t, "one.db", rocpdScript("_a", "{}", 80, 1000)+`CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch_a;`)
+	path := sqldbtest.Create(t, "one.db", rocpdScript("_a", "{}", 80, 1000)+`CREATE VIEW rocpd_kernel_dispatch AS SELECT * FROM rocpd_kernel_dispatch_a;`)
 	run, err := readDB(path)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +70,7 @@ skipped ` + path + `: rocpd_memory_copy_a: start or end is not a time ×1 row [2
 
 // Arguments of RCCL's calls tell what a generic kernel communicates.
 func TestReadRocpdCollective(t *testing.T) {
-	path := create(t, "one.db", rocpdScript("_a", "{}", 80, 1000)+`
+	path := sqldbtest.Create(t, "one.db", rocpdScript("_a", "{}", 80, 1000)+`
 INSERT INTO rocpd_string_a VALUES (6, 'g', 'RCCL_API'), (7, 'g', 'ncclAllGather'), (8, 'g', 'ncclCommInitRank');
 UPDATE rocpd_info_kernel_symbol_a SET display_name = 'ncclDevKernel_Generic_1(x)';
 INSERT INTO rocpd_event_a VALUES (5, 'g', 6, 70, 0, 0, '{}'), (6, 'g', 6, 71, 0, 0, '{}');
@@ -112,7 +95,7 @@ INSERT INTO rocpd_arg_a (event_id, name, value) VALUES (5, 'comm', '0x7f10'), (5
 
 // A merged database has the processes of a job, whose ids mean something only in their GUID.
 func TestReadRocpdMerged(t *testing.T) {
-	path := create(t, "merged.db",
+	path := sqldbtest.Create(t, "merged.db",
 		rocpdScript("_a", `{"RANK":"1","WORLD_SIZE":"2"}`, 80, 1000)+rocpdScript("_b", `{"OMPI_COMM_WORLD_RANK":"0","OMPI_COMM_WORLD_SIZE":"2"}`, 80, 1005))
 	run, err := readDB(path)
 	if err != nil {
@@ -145,7 +128,7 @@ INSERT INTO rocpd_copyapi VALUES (13, '0x0', 4096);
 `
 
 func TestReadRPD(t *testing.T) {
-	path := create(t, "x.rpd", rpdScript)
+	path := sqldbtest.Create(t, "x.rpd", rpdScript)
 	run, err := readDB(path)
 	if err != nil {
 		t.Fatal(err)
@@ -178,7 +161,7 @@ INSERT INTO HIP VALUES (900, 1060, 7, 7, 'hipMemcpy', '', 4), (1080, 1090, 7, 7,
 `
 
 func TestReadV1(t *testing.T) {
-	run, err := readDB(create(t, "results.db", v1Script))
+	run, err := readDB(sqldbtest.Create(t, "results.db", v1Script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,8 +178,8 @@ func TestReadV1(t *testing.T) {
 }
 
 func TestReadDBErrors(t *testing.T) {
-	other := create(t, "other.db", "CREATE TABLE people (name TEXT);")
-	empty := create(t, "empty.db", "CREATE TABLE rocpd_op (id INTEGER);")
+	other := sqldbtest.Create(t, "other.db", "CREATE TABLE people (name TEXT);")
+	empty := sqldbtest.Create(t, "empty.db", "CREATE TABLE rocpd_op (id INTEGER);")
 	for _, c := range []struct{ path, want string }{
 		{other, other + ": not a rocprof database; its tables are people (give one of rocprofv3, rocmProfileData or rocprof)"},
 		{empty, empty + ": no kernel, copy or call in the database: nothing with a time (profile with rocprofv3 --kernel-trace, or --sys-trace)"},
@@ -261,7 +244,7 @@ func TestEventsBySparseIDs(t *testing.T) {
 
 func FuzzReadDB(f *testing.F) {
 	for i, script := range []string{rocpdScript("_a", `{"RANK":"1","WORLD_SIZE":"2"}`, 80, 1000), rpdScript, v1Script} {
-		data, err := os.ReadFile(create(f, fmt.Sprint(i), script))
+		data, err := os.ReadFile(sqldbtest.Create(f, fmt.Sprint(i), script))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -281,7 +264,7 @@ func FuzzReadDB(f *testing.F) {
 
 func BenchmarkReadRocpd(b *testing.B) {
 	const n = 200000
-	path := create(b, "bench.db", rocpdScript("_a", "{}", 80, 1000)+fmt.Sprintf(`
+	path := sqldbtest.Create(b, "bench.db", rocpdScript("_a", "{}", 80, 1000)+fmt.Sprintf(`
 WITH RECURSIVE i(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM i WHERE n < %d)
 INSERT INTO rocpd_kernel_dispatch_a SELECT n, 'g', 9, 80, 1, 2, 10, n, 16, 3, 2000 + n * 100, 2090 + n * 100, 0, 512, 256, 1, 1, 1024, 1, 1, 1, n FROM i;
 DELETE FROM rocpd_region_a;

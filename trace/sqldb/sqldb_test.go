@@ -8,26 +8,9 @@ import (
 	"slices"
 	"testing"
 
-	"zombiezen.com/go/sqlite"
-	"zombiezen.com/go/sqlite/sqlitex"
-
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/sqldb/sqldbtest"
 )
-
-// create writes a database and returns its path.
-func create(t testing.TB, script string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "test.db")
-	conn, err := sqlite.OpenConn(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := sqlitex.ExecuteScript(conn, script, nil); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 const script = `
 CREATE TABLE "odd ""name" (Start INTEGER, end INTEGER, name TEXT, who TEXT);
@@ -38,7 +21,7 @@ CREATE VIEW endless AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 F
 `
 
 func TestEach(t *testing.T) {
-	path := create(t, script)
+	path := sqldbtest.Create(t, "test.db", script)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +71,7 @@ func TestEach(t *testing.T) {
 }
 
 func TestBroken(t *testing.T) {
-	data, err := os.ReadFile(create(t, script))
+	data, err := os.ReadFile(sqldbtest.Create(t, "test.db", script))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +92,7 @@ func TestBroken(t *testing.T) {
 }
 
 func FuzzLoad(f *testing.F) {
-	data, err := os.ReadFile(create(f, script))
+	data, err := os.ReadFile(sqldbtest.Create(f, "test.db", script))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -7,41 +7,18 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/plain"
+	"github.com/overlapse/overlapse/viz/viztest"
 )
-
-// update is set by `go test -update`, which rewrites the goldens.
-var update = flag.Bool("update", false, "rewrite goldens")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: -want +got (go test -update rewrites it)\n%s", path, diff)
-	}
-}
 
 func render(t testing.TB, rep Report, library []byte) string {
 	t.Helper()
@@ -151,8 +128,8 @@ func dump(t testing.TB, d data, p *panel, detail func(int32) string) string {
 func TestData(t *testing.T) {
 	page := render(t, sample(), library)
 	d := document(t, page)
-	golden(t, "lanes.golden", dump(t, d, d.Lanes, func(i int32) string { return d.Details[i] }))
-	golden(t, "workgroups.golden", dump(t, d, d.Workgroups, func(i int32) string { return fmt.Sprintf("tile %d", i-1) }))
+	viztest.Golden(t, "lanes.golden", dump(t, d, d.Lanes, func(i int32) string { return d.Details[i] }))
+	viztest.Golden(t, "workgroups.golden", dump(t, d, d.Workgroups, func(i int32) string { return fmt.Sprintf("tile %d", i-1) }))
 	if again := render(t, sample(), library); again != page {
 		t.Error("the same report, written twice, differs")
 	}
@@ -163,7 +140,7 @@ func TestPage(t *testing.T) {
 	page := render(t, sample(), library)
 	page = regexp.MustCompile(`(?s)(<style>|id="data">|id="echarts">|<div class="drawing">|<script>).*?(</style>|</script>|</svg>)`).ReplaceAllString(page, "$1…$2")
 	page = regexp.MustCompile(`sha256-.*?&#39;`).ReplaceAllString(page, "sha256-…&#39;")
-	golden(t, "page.golden", page)
+	viztest.Golden(t, "page.golden", page)
 }
 
 // Whatever the parts of a page say, they cannot become markup or code.

@@ -4,41 +4,18 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/viztest"
 )
-
-// update is set by `go test -update`, which rewrites the goldens.
-var update = flag.Bool("update", false, "rewrite goldens")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: -want +got (go test -update rewrites it)\n%s", path, diff)
-	}
-}
 
 func file(t testing.TB, d *Drawing) string {
 	t.Helper()
@@ -81,13 +58,13 @@ func TestTimeline(t *testing.T) {
 		{Run: run("bulk", "gemm", 0), Gaps: []layout.Gap{{Queue: 7, From: 61_000, To: 90_000, Cause: "flag"}}},
 		{Run: run("fused", "gemm", 9000)},
 	}
-	golden(t, "lanes.svg", file(t, Timeline(layout.New(views), Options{Title: "two strategies", Path: true})))
+	viztest.Golden(t, "lanes.svg", file(t, Timeline(layout.New(views), Options{Title: "two strategies", Path: true})))
 	compared, err := layout.Compared(views, 0, layout.Part{Name: "gemm → all_to_all", Ops: []int32{1, 2}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "part.svg", file(t, Timeline(compared, Options{Title: "a pair", Width: 800})))
-	golden(t, "window.svg", file(t, Timeline(layout.New(views), Options{
+	viztest.Golden(t, "part.svg", file(t, Timeline(compared, Options{Title: "a pair", Width: 800})))
+	viztest.Golden(t, "window.svg", file(t, Timeline(layout.New(views), Options{
 		Title: "a window", From: 60_000, To: 70_000, Width: 600, Show: func(row int) bool { return row > 0 },
 	})))
 }
@@ -125,13 +102,13 @@ func TestBars(t *testing.T) {
 		Mark:  95,
 		Write: func(v float64) string { return fmt.Sprintf("%.0f µs", v) },
 	}
-	golden(t, "bars.svg", file(t, Bars(c)))
+	viztest.Golden(t, "bars.svg", file(t, Bars(c)))
 	c.Bars = nil
 	wellFormed(t, file(t, Bars(c)))
 }
 
 func TestRows(t *testing.T) {
-	golden(t, "rows.svg", file(t, Rows(Graph{
+	viztest.Golden(t, "rows.svg", file(t, Rows(Graph{
 		Title: "Utilisation", To: 100_000, Width: 700,
 		Groups: []Group{{"bulk", []Quantity{
 			{Name: "SMs", Color: "#56b4e9", Most: 1, Points: []Point{{0, 0}, {1000, 1}, {61_000, 0.25}, {90_000, 0}}},
@@ -145,7 +122,7 @@ func TestDifferences(t *testing.T) {
 	c := Deltas{Title: "Differences by state", Write: func(v float64) string { return fmt.Sprintf("%+.0f µs", v) }, Width: 700}
 	c.Rows = []Delta{{"exposed communication", -566}, {"compute", 243}, {"idle", 0}}
 	c.Desc = c.Describe()
-	golden(t, "differences.svg", file(t, Differences(c)))
+	viztest.Golden(t, "differences.svg", file(t, Differences(c)))
 	for _, rows := range [][]Delta{nil, {{"a", 0}}, {{"a", 3}, {"b", 1}}, {{"a", -3}}} {
 		c.Rows = rows
 		text := file(t, Differences(c))
@@ -232,7 +209,7 @@ func TestHeatMap(t *testing.T) {
 		Title: "Time, µs", Across: "strategy", Down: "chunks", Columns: []string{"bulk", "decompose"}, Rows: []string{"2", "4"},
 		Values: [][]float64{{10, 8.5}, {math.NaN(), 1234}}, Width: 500,
 	}
-	golden(t, "heat.svg", file(t, HeatMap(h)))
+	viztest.Golden(t, "heat.svg", file(t, HeatMap(h)))
 	h.Columns, h.Rows, h.Values = nil, nil, nil
 	wellFormed(t, file(t, HeatMap(h)))
 }

@@ -26,26 +26,6 @@ func TestNodesAndNICs(t *testing.T) {
 	}
 }
 
-func TestLatencyByPath(t *testing.T) {
-	torus, cluster := machinetest.Load(t, "torus128"), machinetest.Load(t, "h800:16")
-	for _, c := range []struct {
-		m        machine.Machine
-		from, to int
-		want     float64
-	}{
-		{torus, 0, 0, 0},
-		{torus, 0, 1, 700e-9},
-		{torus, 0, 15, 700e-9},          // the other way round
-		{torus, 0, 16*4 + 8, 12 * 7e-7}, // the far corner of 16 by 8: 8 and 4 links
-		{cluster, 0, 7, 1.5e-6},
-		{cluster, 0, 8, 2e-6},
-	} {
-		if got := c.m.Latency(c.from, c.to); machinetest.Off(got, c.want) > 1e-12 && got != c.want {
-			t.Errorf("%s from %d to %d: %g s, want %g", c.m.Name, c.from, c.to, got, c.want)
-		}
-	}
-}
-
 // A profile has all keys of its network, or none.
 func TestNetworkIsWholeOrAbsent(t *testing.T) {
 	good := profile.ReadFile(t, "profiles/mi210ib.yaml")

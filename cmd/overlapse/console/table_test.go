@@ -1,0 +1,56 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// Tables are no wider than the terminal, and --wide prints everything.
+func TestTablesFit(t *testing.T) {
+	headers := []string{"strategy", "parameters", "time", "change", "exposed comm.", "confidence", "time breakdown"}
+	row := table.Row{
+		"decompose", "chunks=8 channels=16 priority=on", "22.57 ms", "-1.0 %", "2524.5 µs", "medium ±8 %",
+		"compute 88 %, exposed communication 11 %; streams wait for free compute units",
+	}
+	printed := func(width int, wide bool) string {
+		var out bytes.Buffer
+		a := &Console{Out: &out, Width: width, Wide: wide}
+		tab := a.Table(headers...)
+		tab.AppendRow(row)
+		tab.AppendRow(table.Row{"bulk", "", "1 ms", "", 7, "", "名前 " + strings.Repeat("x", 300)})
+		tab.Render()
+		return out.String()
+	}
+	for width := 30; width <= 240; width += 7 {
+		for _, line := range strings.Split(printed(width, false), "\n") {
+			if strings.Contains(line, "--wide adds") {
+				continue
+			}
+			if n := text.LongestLineLen(line); n > width {
+				t.Errorf("a line of %d columns in %d: %q", n, width, line)
+			}
+		}
+	}
+	for width, want := range map[int][]string{
+		30:  {"--wide adds: ", "decompose", "compute 88"},
+		80:  {"22.57 ms", "-1.0 %", "exposed"},
+		120: {"2524.5 µs", "medium ±8 %", "chunks=8"},
+	} {
+		got := printed(width, false)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("at %d no %q in\n%s", width, w, got)
+			}
+		}
+	}
+	for _, cell := range row {
+		if got := printed(80, true); !strings.Contains(got, fmt.Sprint(cell)) {
+			t.Errorf("--wide lacks %q:\n%s", cell, got)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+// Package console has what a command prints with: the standard streams, notes, progress, and
+// tables that fit the terminal.
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// A Console has the standard streams of a command. Names from traces, files and
+// arguments are untrusted text: the writers Out and Err remove escape sequences (see
+// Terminal). The writers Bar and Data do not; untrusted text is never written to Bar.
+type Console struct {
+	In       io.Reader
+	Out, Err io.Writer // text
+	Data     io.Writer // standard output for binary data
+	Bar      io.Writer // progress bar, with escape sequences
+	tty      bool      // Err is a terminal: progress may be drawn
+	Width    int       // of Out, if it is a terminal; else 0
+	Wide     bool      // tables may be wider than that
+	Quiet    bool
+}
+
+// Terminal is the console of the real process.
+func Terminal() *Console {
+	c := &Console{In: os.Stdin, Out: plain.Writer(os.Stdout), Err: plain.Writer(os.Stderr), Data: os.Stdout, Bar: os.Stderr}
+	c.tty = term.IsTerminal(int(os.Stderr.Fd()))
+	if w, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
+		c.Width = w
+	}
+	return c
+}
+
+// UTF8Locale reports whether the locale's characters are UTF-8: of LC_ALL, LC_CTYPE and
+// LANG the first that is set says so, as for terminals.
+func UTF8Locale(env func(string) string) bool {
+	locale, _, _ := strings.Cut(cmp.Or(env("LC_ALL"), env("LC_CTYPE"), env("LANG")), "@")
+	_, charset, _ := strings.Cut(locale, ".")
+	return strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
+}
+
+// Notef writes a line to standard error, unless --quiet is set.
+func (c *Console) Notef(format string, args ...any) {
+	if !c.Quiet {
+		fmt.Fprintln(c.Err, "overlapse: "+plain.Line(fmt.Sprintf(format, args...)))
+	}
+}
+
+// Progress is a bar on standard error where that is a terminal.
+func (c *Console) Progress(n int, what string) *progressbar.ProgressBar {
+	w := io.Discard
+	if c.tty && !c.Quiet {
+		w = c.Bar
+	}
+	return progressbar.NewOptions(n, progressbar.OptionSetWriter(w), progressbar.OptionSetDescription(what),
+		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
+}
+
+// patience is the time after which waiting shows that the command is at work.
+const patience = 200 * time.Millisecond
+
+// Waiting shows what the command does, and for how long, on standard error where that is a
+// terminal, until done is called.
+func (c *Console) Waiting(what string) (done func()) {
+	if !c.tty || c.Quiet {
+		return func() {}
+	}
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(patience)
+		defer tick.Stop()
+		start, shown := time.Now(), false
+		for {
+			select {
+			case <-stop:
+				if shown {
+					fmt.Fprint(c.Bar, "\r\x1b[K")
+				}
+				return
+			case <-tick.C:
+				shown = true
+				fmt.Fprintf(c.Bar, "\r%s: %.1f s", plain.Line(what), time.Since(start).Seconds())
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
+}
+
+// Table is an empty table for standard output.
+func (c *Console) Table(columns ...string) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(c.Out)
+	style := table.StyleLight
+	style.Options = table.OptionsNoBordersAndSeparators
+	style.Format.Header = text.FormatDefault
+	t.SetStyle(style)
+	row := make(table.Row, len(columns))
+	for i, c := range columns {
+		row[i] = c
+	}
+	t.AppendHeader(row)
+	fit := &fittingTable{Writer: t, columns: columns, cells: make([]int, len(columns))}
+	if !c.Wide {
+		fit.width = c.Width
+	}
+	return fit
+}
+
+// Section is a table with a title.
+func (c *Console) Section(title string, columns ...string) table.Writer {
+	fmt.Fprintf(c.Out, "\n%s\n", title)
+	return c.Table(columns...)
+}

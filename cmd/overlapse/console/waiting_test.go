@@ -1,0 +1,37 @@
+package console
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Defect 20: long reading shows within 0.2 s that something happens, and leaves nothing behind.
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var bar bytes.Buffer
+		a := &Console{tty: true, Bar: &bar}
+		done := a.Waiting("reading x\x1b[2J.json")
+		time.Sleep(patience + time.Millisecond)
+		synctest.Wait()
+		if got := bar.String(); !strings.HasPrefix(got, "\rreading x") || !strings.HasSuffix(got, ": 0.2 s") || strings.Contains(got, "\x1b") {
+			t.Errorf("after 0.2 s: %q", got)
+		}
+		done()
+		if got := bar.String(); !strings.HasSuffix(got, "\r\x1b[K") {
+			t.Errorf("after the end: %q", got)
+		}
+		bar.Reset()
+		a.Waiting("short")()
+		for _, silent := range []*Console{{tty: false, Bar: &bar}, {tty: true, Quiet: true, Bar: &bar}} {
+			done := silent.Waiting("long")
+			time.Sleep(time.Second)
+			done()
+		}
+		if bar.Len() > 0 {
+			t.Errorf("written: %q", bar.String())
+		}
+	})
+}

@@ -1,0 +1,259 @@
+// Package difference compares two traces, results or strategies, and has the forms of the
+// comparison: printed tables, Markdown, JSON and HTML.
+package difference
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
+	"github.com/overlapse/overlapse/cmd/overlapse/results"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// A Difference is two runs, or two results.
+type Difference struct {
+	Schema  int              `json:"schema"`
+	A       Side             `json:"a"`
+	B       Side             `json:"b"`
+	Change  float64          `json:"change"` // of the time: 0.1 is 10 % more
+	PerStep bool             `json:"per_step"`
+	Rows    []overlap.Change `json:"rows"`
+}
+
+// A Side is one of the two.
+type Side struct {
+	Name  string     `json:"name"`
+	Time  trace.Time `json:"time_ns"`
+	steps int
+	items []overlap.Item
+
+	run   *trace.Run // nil for results
+	start trace.Time // of its first iteration
+	gaps  []layout.Gap
+}
+
+// Print prints at most top rows of each group; 0: all.
+func (d *Difference) Print(con *console.Console, top int) {
+	fmt.Fprintf(con.Out, "A %s: %s\nB %s: %s, %s\ntimes %s, means over ranks\n",
+		plain.Line(d.A.Name), text.Micros(d.A.Time), plain.Line(d.B.Name), text.Micros(d.B.Time), text.Percent(d.Change), d.unit())
+	for group := range d.groups() {
+		t := con.Section("by "+plain.Line(group[0].Group), "", "A", "B", "B − A", "share of A")
+		con.AtMost(t, len(group), top, func(k int) {
+			c := group[k]
+			t.AppendRow(table.Row{text.Shorten(layout.ShortName(c.Name), 60), text.Micros(c.A), text.Micros(c.B), signed(c.Diff), text.Percent(float64(c.Diff) / float64(max(1, d.A.Time)))})
+		})
+	}
+}
+
+// Of compares two sides.
+func Of(a, b Side) Difference {
+	return Difference{
+		Schema: schema.Version, A: a, B: b, PerStep: a.steps > 0 && b.steps > 0,
+		Change: float64(b.Time)/float64(max(1, a.Time)) - 1, Rows: overlap.Diff(a.items, b.items),
+	}
+}
+
+// sentence says how the times differ.
+func (d *Difference) sentence() string {
+	return fmt.Sprintf("B takes %s %s, A %s: %s", text.Micros(d.B.Time), d.unit(), text.Micros(d.A.Time), text.Percent(d.Change))
+}
+
+// unit is what times are of.
+func (d *Difference) unit() string {
+	if d.PerStep {
+		return "per step"
+	}
+	return "of the whole runs"
+}
+
+// groups are the rows group by group.
+func (d *Difference) groups() iter.Seq[[]overlap.Change] {
+	return func(yield func([]overlap.Change) bool) {
+		for rest := d.Rows; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].Group == rest[0].Group {
+				n++
+			}
+			if !yield(rest[:n]) {
+				return
+			}
+			rest = rest[n:]
+		}
+	}
+}
+
+// signed writes a difference of times.
+func signed(t trace.Time) string {
+	switch {
+	case t < 0:
+		return "-" + text.Micros(-t)
+	case t > 0:
+		return "+" + text.Micros(t)
+	}
+	return "0"
+}
+
+// Measured reads a trace.
+func Measured(r *inputs.Reader, path string) (Side, error) {
+	run, err := r.One(path, "")
+	if err != nil {
+		return Side{}, err
+	}
+	s := Side{Name: path, Time: run.End, run: run}
+	if w, err := r.Workload(run, path, workload.Options{}); err == nil {
+		s.steps, s.Time, s.start = workload.Iterations(w), plan.MeasuredStepTime(w), results.MeasuredStart(w)
+		s.items = pairItems(w, func(op int32) (start, end trace.Time, ok bool) { return w.Ops[op].Start, w.Ops[op].End, true })
+	}
+	s.items = append(overlap.Items(run, nil, s.steps), s.items...)
+	return s, nil
+}
+
+// Replayed is a strategy that ran on a workload.
+func Replayed(r *results.Replayed, w *workload.Workload, out *compare.Outcome) Side {
+	run := out.Result.Run
+	s := Side{Name: r.Named(run.Name), Time: out.Expected, steps: r.Iterations, run: run, start: results.StartOf(w, run), gaps: results.Gaps(out.Result)}
+	starts, ends := opTimes(run, len(w.Ops))
+	s.items = append(overlap.Items(run, results.ReasonsOf(out.Result, 0, 0), r.Iterations), pairItems(w, func(op int32) (trace.Time, trace.Time, bool) {
+		return starts[op], ends[op], starts[op] <= ends[op]
+	})...)
+	return s
+}
+
+// Recorded is a run of a folder written by replay -o.
+func Recorded(run *trace.Run) Side {
+	s := Side{Name: run.Name, items: overlap.Items(run, nil, 1), run: run}
+	for _, item := range s.items {
+		if item.Group == overlap.ByState {
+			s.Time += item.Time
+		}
+	}
+	return s
+}
+
+// opTimes is when the first kernel of each operation starts and the last ends; a start
+// after the end: it did not run.
+func opTimes(run *trace.Run, ops int) (starts, ends []trace.Time) {
+	starts, ends = slices.Repeat([]trace.Time{trace.Infinity}, ops), make([]trace.Time, ops)
+	for _, s := range run.Spans {
+		if op := plan.OriginOf(run, s); op >= 0 {
+			starts[op], ends[op] = min(starts[op], s.Start), max(ends[op], s.End)
+		}
+	}
+	return starts, ends
+}
+
+// pairItems is the mean time of each kind of pair, from the start of the first operation
+// to the end of the last.
+func pairItems(w *workload.Workload, times func(op int32) (start, end trace.Time, ok bool)) []overlap.Item {
+	var items []overlap.Item
+	for _, k := range w.PairKinds() {
+		var sum trace.Time
+		n := 0
+		for _, row := range k.Rows {
+			p := &w.Pairs[row]
+			for rank := range p.First {
+				start, end, ok := times(p.First[rank])
+				if second, last, ran := times(p.Second[rank]); ran {
+					start, end, ok = min(start, second), max(end, last), true
+				}
+				if ok {
+					sum, n = sum+end-start, n+1
+				}
+			}
+		}
+		name := fmt.Sprintf("%s → %s %s", text.Shorten(layout.ShortName(k.First), 24), text.Shorten(layout.ShortName(k.Second), 24), layout.Bytes(k.Bytes))
+		items = append(items, overlap.Item{Group: "pair, mean of its kind", Name: name, Time: sum / trace.Time(max(1, n)), Count: n})
+	}
+	return items
+}
+
+// IsResult reports whether a path is a folder written by replay -o.
+func IsResult(path string) bool { return inputs.IsFile(filepath.Join(path, "result.json")) }
+
+// Results compares the strategies that two results have in common. The time of a side
+// is that of the first of them: of the captured schedule, where it was selected.
+func Results(a, b string) (x, y Side, err error) {
+	if x, err = resultSide(a); err != nil {
+		return x, y, err
+	}
+	if y, err = resultSide(b); err != nil {
+		return x, y, err
+	}
+	in := func(items []overlap.Item, i overlap.Item) bool {
+		return slices.ContainsFunc(items, func(j overlap.Item) bool { return i.Group == j.Group && i.Name == j.Name })
+	}
+	x.items = slices.DeleteFunc(x.items, func(i overlap.Item) bool { return !in(y.items, i) })
+	y.items = slices.DeleteFunc(y.items, func(i overlap.Item) bool { return !in(x.items, i) })
+	if len(x.items) == 0 {
+		return x, y, fmt.Errorf("%s and %s have no strategy in common", a, b)
+	}
+	first := slices.IndexFunc(y.items, func(j overlap.Item) bool { return j.Name == x.items[0].Name })
+	x.Time, y.Time = x.items[0].Time, y.items[first].Time
+	return x, y, nil
+}
+
+// mostResult is the largest result.json that is read, in bytes.
+const mostResult = 256 << 20
+
+func resultSide(path string) (Side, error) {
+	file := filepath.Join(path, "result.json")
+	f, err := os.Open(file)
+	if err != nil {
+		return Side{}, err
+	}
+	defer f.Close()
+	var r struct {
+		Schema     int `json:"schema"`
+		Iterations int `json:"iterations"`
+		Rows       []struct {
+			Strategy   string          `json:"strategy"`
+			Parameters json.RawMessage `json:"parameters"`
+			Applies    bool            `json:"applies"`
+			Time       trace.Time      `json:"time_ns"`
+			Exposed    trace.Time      `json:"exposed_communication_ns"`
+			Idle       trace.Time      `json:"idle_ns"`
+		} `json:"strategies"`
+	}
+	if err := json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r); err != nil {
+		return Side{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if r.Schema > schema.Version {
+		return Side{}, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, schema.Version)
+	}
+	s := Side{Name: path, steps: cmp.Or(r.Iterations, 1)}
+	for _, group := range []string{"strategy", "exposed communication", "idle"} {
+		seen := map[string]bool{}
+		for _, row := range r.Rows {
+			if !row.Applies {
+				continue
+			}
+			name := row.Strategy
+			if seen[name] { // with other parameters
+				name += " " + strings.Join(strings.Fields(string(row.Parameters)), "")
+			}
+			seen[name] = true
+			d := map[string]trace.Time{"strategy": row.Time, "exposed communication": row.Exposed, "idle": row.Idle}[group]
+			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
+		}
+	}
+	return s, nil
+}

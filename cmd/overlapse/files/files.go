@@ -1,0 +1,257 @@
+// Package files writes files completely or not at all, also when the command is interrupted.
+package files
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Set are the files that a command writes. A file is written under a temporary
+// name in the same folder, and renamed when it is complete and on the disk.
+type Set struct {
+	mu      sync.Mutex
+	part    []string // temporary files
+	Written []string // complete files, in the order in which they were completed
+	closed  bool     // the process is about to end: no file is completed any more
+}
+
+// errClosed is what completing a file returns when the process is about to end.
+var errClosed = errors.New("interrupted")
+
+// Temporary records a temporary file.
+func (f *Set) Temporary(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return errClosed
+	}
+	f.part = append(f.part, name)
+	return nil
+}
+
+// complete gives a temporary file its name.
+func (f *Set) complete(temporary, target, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return errClosed
+	}
+	if err := os.Rename(temporary, target); err != nil {
+		return WithoutPath(err)
+	}
+	f.Written = append(f.Written, name)
+	return nil
+}
+
+// Drop removes a temporary file, if it is still there.
+func (f *Set) Drop(temporary string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	os.Remove(temporary)
+	f.part = slices.DeleteFunc(f.part, func(s string) bool { return s == temporary })
+}
+
+// Close removes incomplete files and prevents further completions.
+func (f *Set) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+	for _, name := range f.part {
+		os.Remove(name)
+	}
+}
+
+// String lists the files that were written.
+func (f *Set) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.Written) == 0 {
+		return "nothing was written"
+	}
+	return "complete files: " + strings.Join(f.Written, ", ") + "; nothing else was written"
+}
+
+// Write writes a file completely or not at all. Links are followed. An existing
+// file keeps its mode; a new one has rw-rw-rw- less the umask. Files that are not
+// regular (a device, a pipe, a terminal) are written directly.
+func (f *Set) Write(path string, write func(io.Writer) error) error {
+	target, info, err := follow(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, WithoutPath(err))
+	}
+	switch {
+	case info == nil || info.Mode().IsRegular():
+		err = f.replaceFile(target, path, info, write)
+	case info.IsDir():
+		err = errors.New("is a folder (give the name of a file)")
+	default:
+		err = writeInto(path, write)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+// follow resolves the links of a path. It returns the target and what exists
+// there; nil if nothing does. Links in /proc and /dev lead to open files, not to
+// paths, and count as not regular.
+func follow(path string) (target string, info fs.FileInfo, err error) {
+	const most = 40 // links, as Linux follows
+	target = path
+	for range most {
+		if isOpened(target) {
+			info, err = os.Stat(path)
+			if err == nil && info.Mode().IsRegular() {
+				info = opened{info}
+			}
+			return target, info, err
+		}
+		info, err = os.Lstat(target)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return target, nil, nil
+		case err != nil || info.Mode()&fs.ModeSymlink == 0:
+			return target, info, err
+		}
+		to, err := os.Readlink(target)
+		if err != nil {
+			return "", nil, err
+		}
+		if !filepath.IsAbs(to) { // unlike Join, keeps ".." after a link
+			to = filepath.Dir(target) + string(filepath.Separator) + to
+		}
+		target = to
+	}
+	return "", nil, errors.New("too many links")
+}
+
+// isOpened reports whether a path names an open file of a process.
+func isOpened(path string) bool {
+	return slices.ContainsFunc([]string{"/dev/std", "/dev/fd/", "/proc/"}, func(p string) bool { return strings.HasPrefix(filepath.ToSlash(path), p) })
+}
+
+// opened is a file that another process may have open, such as /dev/stdout.
+type opened struct{ fs.FileInfo }
+
+// Mode implements fs.FileInfo.
+func (o opened) Mode() fs.FileMode { return o.FileInfo.Mode() | fs.ModeIrregular }
+
+// writeInto writes to an existing device, pipe or open file.
+func writeInto(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return WithoutPath(err)
+	}
+	defer f.Close()
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return WithoutPath(err)
+	}
+	return WithoutPath(f.Close())
+}
+
+// replaceFile writes a temporary file and gives it the target's name.
+func (f *Set) replaceFile(target, name string, old fs.FileInfo, write func(io.Writer) error) (err error) {
+	if old != nil { // a file that cannot be written must not be replaced
+		existing, err := os.OpenFile(target, os.O_WRONLY, 0)
+		if err != nil {
+			return WithoutPath(err)
+		}
+		existing.Close()
+	}
+	part, err := f.create(filepath.Dir(target))
+	if err != nil {
+		return WithoutPath(err)
+	}
+	defer f.Drop(part.Name())
+	defer part.Close() // a second Close is harmless
+	w := bufio.NewWriterSize(part, 1<<16)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return WithoutPath(err)
+	}
+	if old != nil {
+		if err := part.Chmod(old.Mode().Perm()); err != nil {
+			return WithoutPath(err)
+		}
+	}
+	if err := part.Sync(); err != nil {
+		return WithoutPath(err)
+	}
+	if err := part.Close(); err != nil {
+		return WithoutPath(err)
+	}
+	if err := f.complete(part.Name(), target, name); err != nil {
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(target)); err == nil {
+		_ = dir.Sync() // not supported by all file systems
+		dir.Close()
+	}
+	return nil
+}
+
+// create makes a temporary file with the mode that the umask allows.
+func (f *Set) create(dir string) (*os.File, error) {
+	for {
+		name := filepath.Join(dir, fmt.Sprintf(".overlapse-%08x.tmp", rand.Uint32()))
+		part, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := f.Temporary(name); err != nil {
+			part.Close()
+			os.Remove(name)
+			return nil, err
+		}
+		return part, nil
+	}
+}
+
+// WithoutPath drops a path that is known or temporary from an error.
+func WithoutPath(err error) error {
+	var p *os.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	var l *os.LinkError
+	if errors.As(err, &l) {
+		return l.Err
+	}
+	return err
+}
+
+// WhileRunning is a writer that fails once the context is done, so that a long file is
+// given up instead of finished.
+func WhileRunning(ctx context.Context, w io.Writer) io.Writer { return interruptible{w, ctx} }
+
+type interruptible struct {
+	io.Writer
+	ctx context.Context //nolint:containedctx // a writer's method has no other way to see it
+}
+
+func (w interruptible) Write(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.Writer.Write(p)
+}

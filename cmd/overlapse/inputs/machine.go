@@ -1,0 +1,153 @@
+package inputs
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/usage"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/machine/profile"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// MachineNamed loads a machine for every command: a profile, a profile
+// and a number of GPUs (h200:4, or h200x4 as in older rows), a YAML file, or a file and a number
+// (mine.yaml:4). Without a number the machine has at least the given number of
+// GPUs.
+func (r *Reader) MachineNamed(name string, gpus int) (machine.Machine, error) {
+	m, sized, err := r.readMachine(name)
+	switch {
+	case err != nil && isPath(name):
+		return m, err
+	case err != nil:
+		return m, usage.Wrap(err)
+	case !sized && m.GPUs < gpus:
+		m, err = m.Sized(gpus)
+	}
+	if err == nil {
+		r.noteNetwork(&m)
+	}
+	return m, err
+}
+
+// noteNetwork says if the network between a machine's nodes is assumed.
+func (r *Reader) noteNetwork(m *machine.Machine) {
+	if m.AssumedNetwork() {
+		r.Notef("%s has %d nodes of %d GPUs; the network between them is assumed: %v per NIC, %v NICs per node (set network: in a machine file)",
+			m.Name, m.Nodes(), m.PerNode(), m.Network.Egress, m.Network.NICs)
+	}
+}
+
+// readMachine loads a machine; sized reports whether its name has a number of GPUs.
+func (r *Reader) readMachine(name string) (m machine.Machine, sized bool, err error) {
+	file, gpus, sized := profile.CutCount(name)
+	if !isPath(name) {
+		m, err = profile.Load(name)
+		return m, profile.Sized(name), err
+	}
+	m, err = profile.ParseFile(file, func(path string) (io.ReadCloser, error) { return os.Open(path) })
+	if err == nil && sized {
+		m, err = m.Sized(gpus)
+	}
+	return m, sized, err
+}
+
+// isPath reports whether a machine's name is a file, with or without a number of GPUs.
+func isPath(name string) bool {
+	file, _, _ := profile.CutCount(name)
+	return IsYAML(file) || strings.ContainsRune(file, os.PathSeparator)
+}
+
+// MachineFor loads the named machine, or the one for the trace's device and number
+// of ranks.
+func (r *Reader) MachineFor(name string, w *workload.Workload) (machine.Machine, error) {
+	device := deviceOf(w)
+	if name == "" {
+		return r.suggested(device, w.World)
+	}
+	m, err := r.MachineNamed(name, w.World)
+	if err == nil && device.Name != "" && profile.ForDevice(device) != profile.ForDevice(trace.Device{Name: m.GPU.Name}) {
+		r.Notef("the trace was captured on %q: on %s, kernels keep their captured durations (--retarget scales them)", device.Name, m.Name)
+	}
+	return m, err
+}
+
+// deviceOf is the device of the first rank. If no profile has its name, the
+// architecture in a kernel's name is used.
+func deviceOf(w *workload.Workload) (d trace.Device) {
+	if len(w.Run.Ranks) > 0 {
+		d = w.Run.Ranks[0].Device
+	}
+	if profile.ForDevice(d) != "" {
+		return d
+	}
+	for i := range w.Ops {
+		if isa := profile.ArchitectureOf(w.Ops[i].Name); isa != "" {
+			d.Name = isa
+			break
+		}
+	}
+	return d
+}
+
+// suggested is the profile for a device, with as many GPUs as the job has ranks.
+func (r *Reader) suggested(device trace.Device, ranks int) (machine.Machine, error) {
+	name, alike := profile.ForDevice(device), profile.Alike(device)
+	if name == "" {
+		return machine.Machine{}, usage.Errorf("no profile matches the trace's device %s: %s",
+			cmp.Or(quoted(device.Name), "unknown"), toPass(alike, ranks))
+	}
+	m, err := r.MachineNamed(machine.NameOf(name, max(1, ranks)), 0)
+	if err == nil {
+		r.Notef("machine %s, from the trace's device %s (--machine selects another)", m.Name, cmp.Or(quoted(device.Name), properties(device)))
+		if others := slices.DeleteFunc(alike, func(x string) bool { return x == name }); len(others) > 0 && strings.HasPrefix(device.Name, "gfx") {
+			r.Notef("its properties are also those of %s", strings.Join(sizedNames(others, ranks), ", "))
+		}
+	}
+	if cus := int(m.GPU.CUs.Value); err == nil && device.CUs > 0 && device.CUs != cus {
+		r.Notef("the trace's device has %d CUs, %s has %d", device.CUs, name, cus)
+	}
+	return m, err
+}
+
+// toPass says what to give as --machine for a device that matches no profile, or several.
+func toPass(alike []string, ranks int) string {
+	if len(alike) == 0 {
+		return fmt.Sprintf("give --machine (one of %s, or a YAML file)", strings.Join(profile.Names(), ", "))
+	}
+	return fmt.Sprintf("its properties are those of %s: give --machine %s, or a YAML file", strings.Join(alike, " and "), strings.Join(sizedNames(alike, ranks), " or "))
+}
+
+// sizedNames are profiles with as many GPUs as the job has ranks.
+func sizedNames(profiles []string, ranks int) []string {
+	names := make([]string, len(profiles))
+	for i, p := range profiles {
+		names[i] = machine.NameOf(p, max(1, ranks))
+	}
+	return names
+}
+
+// properties describes a device without a name.
+func properties(d trace.Device) string {
+	text := fmt.Sprintf("with %d CUs", d.CUs)
+	if d.ComputeMajor > 0 {
+		text += fmt.Sprintf(" of compute capability %d.%d", d.ComputeMajor, d.ComputeMinor)
+	}
+	if d.MemoryBytes > 0 {
+		text += fmt.Sprintf(" and %d GiB", d.MemoryBytes>>30)
+	}
+	return text
+}
+
+// quoted is a text in quotes, or "" for none.
+func quoted(s string) string {
+	if s == "" {
+		return ""
+	}
+	return fmt.Sprintf("%q", s)
+}

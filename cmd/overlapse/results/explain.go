@@ -1,0 +1,282 @@
+package results
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// Explain adds to every row its critical path and the comparison with bulk.
+func Explain(ctx context.Context, con *console.Console, r *Replayed, m machine.Machine, opts replay.Options) error {
+	bulk, err := r.bulk(m, opts)
+	if err != nil {
+		return err
+	}
+	changes := explain.WhatIfs(&m)
+	bar := con.Progress(len(changes)*len(r.Outcomes), "replaying what-ifs")
+	whatIf, err := explain.Under(r.workload, m, r.Outcomes, changes, opts.Stop, func() { _ = bar.Add(1) })
+	_ = bar.Finish()
+	if err != nil {
+		return Stopped(ctx, err)
+	}
+	for i, out := range r.Outcomes {
+		if out.Result == nil {
+			continue
+		}
+		e := explain.Explain(r.workload, out)
+		e.WhatIf = whatIf[i]
+		if bulk != nil && out.Strategy.Name != "bulk" && e.Rounds > 0 {
+			e.Against("bulk", *bulk)
+		}
+		r.Rows[i].Explanation = &e
+	}
+	return nil
+}
+
+// bulk explains the strategy bulk, and replays it first if it was not selected; nil if it cannot run.
+func (r *Replayed) bulk(m machine.Machine, opts replay.Options) (*explain.Explanation, error) {
+	sel, err := engines.ParseSelection("bulk")
+	if err != nil {
+		return nil, err
+	}
+	outcomes := r.Outcomes
+	i := strategyIn(outcomes, "bulk")
+	if i < 0 {
+		if outcomes, err = compare.Compare(r.workload, m, sel, r.scenario, replay.Options{Causes: true, From: opts.From, To: opts.To, Stop: opts.Stop}, nil); err != nil {
+			return nil, err
+		}
+		i = 0
+	}
+	if outcomes[i].Result == nil {
+		return nil, nil
+	}
+	e := explain.Explain(r.workload, outcomes[i])
+	return &e, nil
+}
+
+// PrintExplanations prints the explanation of each strategy.
+func PrintExplanations(con *console.Console, r *Replayed) {
+	for _, row := range r.Rows {
+		e := row.Explanation
+		if e == nil {
+			continue
+		}
+		fmt.Fprintf(con.Out, "\n%s", strings.TrimSpace(r.shown(row.Strategy)+" "+row.Settings))
+		if v := e.Versus; v != nil {
+			fmt.Fprintf(con.Out, " %s", v.Sentence(e.Time/trace.Time(e.Rounds)-v.Change))
+		}
+		unit := r.explainedUnit(e)
+		if e.Time == 0 {
+			fmt.Fprintf(con.Out, "\n  ends before %s\n", unit)
+			continue
+		}
+		fmt.Fprintf(con.Out, "\n  critical path of %s: %s\n", unit, partsOf(e.Parts, e.Time, 1))
+		printPath(con, e)
+		if rank, ok := mainRank(e); ok {
+			fmt.Fprintf(con.Out, "  what limits rank %d over time: %s\n", rank, strip(e, rank))
+		}
+		if len(e.Idle) > 0 {
+			fmt.Fprintf(con.Out, "  stream idle time, summed over ranks: %s\n", idleText(e.Idle))
+		}
+		if len(e.WhatIf) > 0 {
+			var words []string
+			for _, x := range e.WhatIf {
+				words = append(words, x.Name+" "+text.Percent(x.Change))
+			}
+			fmt.Fprintf(con.Out, "  what if: %s\n", strings.Join(words, "; "))
+		}
+	}
+}
+
+// printPath prints the links of a critical path, after a summary if there are many.
+func printPath(con *console.Console, e *explain.Explanation) {
+	if len(e.Path) > longPath {
+		fmt.Fprintf(con.Out, "  mostly: %s\n", mostOf(e.Names, e.Time))
+	}
+	for _, l := range e.Path {
+		if l.After != "" {
+			fmt.Fprintf(con.Out, "  %21s↳ %s\n", "", plain.Line(l.After))
+		}
+		fmt.Fprintf(con.Out, "  %11s %5.1f %%  %-10s %s: %s\n", text.Micros(l.Time), 100*float64(l.Time)/float64(max(1, e.Time)),
+			ranksOf(l.Ranks), namesOf(l), partsOf(l.Parts, l.Time, 5))
+	}
+}
+
+// explainedUnit is the part of the replay that an explanation covers.
+func (r *Replayed) explainedUnit(e *explain.Explanation) string {
+	switch {
+	case r.Window == Iteration && e.Rounds > 1:
+		return fmt.Sprintf("all %d iterations, which overlap", e.Rounds)
+	case r.Window == Iteration:
+		if r.Iterations > 0 {
+			return "one iteration"
+		}
+		return "the whole trace"
+	case e.Rounds > 0:
+		return "the whole replay"
+	}
+	return r.Window
+}
+
+// idleScope is the part of the replay over which idle times are summed.
+func (r *Replayed) idleScope() string {
+	if r.Window == "" || r.Window == Iteration || r.Window == "all" {
+		return "of the whole replay"
+	}
+	return "in " + r.Window
+}
+
+// causeText is a cause of idle time in a user's words.
+func causeText(c program.Cause) string {
+	switch c {
+	case program.FlagWait:
+		return "waiting for a dependency"
+	case program.NoSlot:
+		return "no free compute units"
+	case program.LaunchGap:
+		return "launch gaps"
+	case program.HostIssue:
+		return "waiting for the host"
+	case program.PeerSkew:
+		return "waiting for a slower rank"
+	}
+	return c.String()
+}
+
+// limitText is what limits a rank, in a user's words: a resource or a cause of idle time.
+func limitText(by string) string {
+	for c := program.FlagWait; c <= program.NoWork; c++ {
+		if c.String() == by {
+			return causeText(c)
+		}
+	}
+	return by
+}
+
+// idleText lists the causes of idle time, with what the longest interval waited for.
+func idleText(idle []explain.IdleSum) string {
+	var words []string
+	for _, s := range idle {
+		word := text.Micros(s.Time) + " " + causeText(s.Cause)
+		if s.Longest != "" {
+			word += fmt.Sprintf(" (longest: %s)", plain.Line(text.Shorten(s.Longest, 60)))
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, ", ")
+}
+
+// mainRank is the rank on which the critical path spends most.
+func mainRank(e *explain.Explanation) (rank int, ok bool) {
+	if len(e.Limits) == 0 {
+		return 0, false
+	}
+	spent := map[int]trace.Time{}
+	for _, l := range e.Path {
+		for _, r := range l.Ranks {
+			spent[r] += l.Time / trace.Time(len(l.Ranks))
+			if spent[r] > spent[rank] || spent[r] == spent[rank] && r < rank {
+				rank = r
+			}
+		}
+	}
+	return rank, true
+}
+
+// stripWidth is the number of letters for an iteration.
+const stripWidth = 72
+
+// strip draws what limited a rank, one letter per part of the iteration, with a legend.
+func strip(e *explain.Explanation, rank int) string {
+	letters := map[string]byte{
+		"compute": 'C', "communication": 'x', "copies": 'd', "memory": 'M', "egress": 'E', "ingress": 'I',
+		"link": 'L', "nic egress": 'N', "nic ingress": 'n',
+	}
+	row := bytes.Repeat([]byte{'.'}, stripWidth)
+	var legend []string
+	for _, l := range e.Limits {
+		if l.Rank != rank {
+			continue
+		}
+		c, ok := letters[l.By]
+		if !ok {
+			c = '.'
+		}
+		from := int(int64(l.Start-e.Start) * stripWidth / int64(e.Time))
+		to := int(int64(l.End-e.Start) * stripWidth / int64(e.Time))
+		for i := from; i < to; i++ {
+			row[i] = c
+		}
+		if word := fmt.Sprintf("%c %s", c, limitText(l.By)); from < to && !slices.Contains(legend, word) {
+			legend = append(legend, word)
+		}
+	}
+	return fmt.Sprintf("%s  %s", row, strings.Join(legend, ", "))
+}
+
+// longPath is the number of lines above which a critical path gets a summary.
+const longPath = 8
+
+// mostOf lists the names that took at least 5 % of the time.
+func mostOf(names []explain.Part, of trace.Time) string {
+	brief := slices.Clone(names)
+	for i := range brief {
+		brief[i].What = plain.Line(explain.Brief(brief[i].What))
+	}
+	return partsOf(brief, of, 5)
+}
+
+// partsOf lists the parts of a time, those of at least the given percentage.
+func partsOf(parts []explain.Part, of trace.Time, least float64) string {
+	var words []string
+	for _, p := range parts {
+		if share := 100 * float64(p.Time) / float64(max(1, of)); share >= least {
+			words = append(words, fmt.Sprintf("%s %.0f %%", p.What, share))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+func ranksOf(ranks []int) string {
+	switch n := len(ranks); {
+	case n == 1:
+		return fmt.Sprintf("rank %d", ranks[0])
+	case n == 0:
+		return ""
+	case n > 2 && ranks[n-1]-ranks[0] == n-1:
+		return fmt.Sprintf("ranks %d-%d", ranks[0], ranks[n-1])
+	case n > 3:
+		return fmt.Sprintf("%d ranks", n)
+	}
+	return "ranks " + strings.Trim(strings.ReplaceAll(fmt.Sprint(ranks), " ", ","), "[]")
+}
+
+func namesOf(l explain.Link) string {
+	names := plain.Line(explain.Brief(l.Names[0].What))
+	if l.Launches > 1 {
+		names += fmt.Sprintf(" ×%d", l.Launches)
+	}
+	switch n := len(l.Names); {
+	case n == 2:
+		names += " and " + plain.Line(explain.Brief(l.Names[1].What))
+	case n > 2:
+		names += fmt.Sprintf(" and %d more", n-1)
+	}
+	if l.Late > 0 && l.After == "" {
+		names += fmt.Sprintf(" (workgroups waited up to %s for free compute units)", text.Micros(l.Late))
+	}
+	return names
+}

@@ -1,0 +1,80 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/html"
+	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/svg"
+)
+
+// leastShare is the share of a resource that a chart shows.
+const leastShare = 0.005
+
+// useOf is what the GPUs use over time, as shares: compute units, memory and links as
+// simulated, and how many copies run.
+func useOf(r *replay.Result) []html.Use {
+	classes := map[string]layout.Class{replay.ComputeUnits: layout.Local, replay.Memory.String(): layout.Memory, replay.MemoryOfComputation: layout.Memory, replay.Cache.String(): layout.Memory}
+	var all []html.Use
+	for _, u := range r.Usage {
+		if slices.Max(u.Shares) < leastShare {
+			continue
+		}
+		class, ok := classes[u.Of]
+		if !ok {
+			class = layout.Comm
+		}
+		use := html.Use{Rank: int32(u.GPU), Quantity: svg.Quantity{Name: u.Of, Color: class.CSS(), Most: 100, Unit: "%"}}
+		for i, share := range u.Shares {
+			use.Points = append(use.Points, svg.Point{At: trace.Time(i) * u.Width, Value: 100 * share})
+		}
+		all = append(all, use)
+	}
+	return all
+}
+
+// causeColors are those of the causes of memory traffic, in the order in which they appear.
+var causeColors = []string{"#56b4e9", "#cc79a7", "#e69f00", "#009e73", "#0072b2", "#f0e442", "#d55e00", "#999999", "#6a51a3", "#b08d57"}
+
+// memoryTable has each strategy's memory traffic by cause.
+func (r *Replayed) memoryTable() html.Table {
+	t := html.Table{
+		Title:   "Memory traffic by cause",
+		Note:    "Bytes per rank and iteration. Library collectives count by the rule of their ring, all other traffic as simulated.",
+		Columns: []html.Column{{Name: "strategy"}, {Name: "cause"}, {Name: "read, MB", Number: true}, {Name: "written, MB", Number: true}},
+	}
+	chart := svg.Chart{Title: t.Title, Desc: "Bytes read and written per rank and iteration.", Legend: true, Write: func(v float64) string { return svg.Value(v/1e6, "MB") }}
+	part := map[string]int{}
+	for i, row := range r.Rows {
+		if len(row.Memory) == 0 {
+			continue
+		}
+		bar, sum := svg.Bar{Name: r.Named(r.Outcomes[i].Result.Run.Name)}, 0.0
+		for _, m := range row.Memory {
+			t.Rows = append(t.Rows, []string{bar.Name, m.Cause, fmt.Sprintf("%.1f", m.Read/1e6), fmt.Sprintf("%.1f", m.Written/1e6)})
+			cause := m.Cause
+			if strings.HasPrefix(cause, "copy ") { // of each pair of ranks
+				cause = "copies"
+			}
+			at, ok := part[cause]
+			if !ok {
+				at = len(chart.Parts)
+				part[cause] = at
+				chart.Parts = append(chart.Parts, svg.Part{Name: cause, Color: causeColors[at%len(causeColors)]})
+			}
+			bar.Values = append(bar.Values, make([]float64, max(0, at+1-len(bar.Values)))...)
+			bar.Values[at] += m.Read + m.Written
+			sum += m.Read + m.Written
+		}
+		bar.Note = chart.Write(sum)
+		chart.Bars = append(chart.Bars, bar)
+	}
+	if len(chart.Bars) > 0 {
+		t.Drawing = svg.Bars(chart)
+	}
+	return t
+}

@@ -1,0 +1,297 @@
+// Package results replays a workload under several strategies, and has all forms of the
+// outcome: the printed tables, Markdown, CSV, JSON, Parquet, the HTML report and the timeline
+// for Perfetto.
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/explain"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/verdict"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// strategyIn is the index of the first outcome of a strategy, or -1.
+func strategyIn(outcomes []compare.Outcome, name string) int {
+	return slices.IndexFunc(outcomes, func(out compare.Outcome) bool { return out.Strategy.Name == name })
+}
+
+// A Replayed is a trace replayed under several strategies. The table, result.json
+// and the report are made from it.
+type Replayed struct {
+	Schema     int                 `json:"schema"` // Version
+	Path       string              `json:"path"`
+	Machine    string              `json:"machine"`
+	Ranks      int                 `json:"ranks"`
+	Captured   int                 `json:"captured_ranks"`
+	Iterations int                 `json:"iterations"` // times below are per iteration, if there are any
+	Pairs      int                 `json:"pairs"`
+	Clock      string              `json:"clock,omitempty"`     // at which times are predicted, where it is not the capture's
+	Window     string              `json:"window,omitempty"`    // recorded and explained: iteration, all, or a time range
+	Measured   int64               `json:"measured_ns"`         // estimated if the trace is
+	Unprofiled bool                `json:"unprofiled"`          // times below are without the profiler, which Measured includes
+	Estimated  string              `json:"estimated,omitempty"` // the source of the times, if nothing was measured
+	Residual   compare.Residual    `json:"residual"`
+	Isolation  *workload.Isolation `json:"isolation"`          // how isolated durations were found
+	Rescaled   *workload.Rescaling `json:"rescaled,omitempty"` // to other ranks or another GPU
+	Verdict    verdict.Verdict     `json:"verdict"`
+	Rows       []replayRow         `json:"strategies"`
+	Waves      []pairWaves         `json:"waves,omitempty"` // of dependent compute kernels
+	PairKinds  []pairRow           `json:"pair_kinds,omitempty"`
+	Notes      []string            `json:"notes"`
+	base       int64               // time of the captured schedule, replayed
+	Outcomes   []compare.Outcome   `json:"-"` // as Rows
+	limits     []explain.Limit     // as Rows
+	workload   *workload.Workload
+	scenario   plan.Scenario
+	profile    string // of the machine
+}
+
+// A replayRow is one strategy's line. Times are nanoseconds.
+type replayRow struct {
+	Strategy   string      `json:"strategy"`
+	Parameters plan.Values `json:"parameters"`
+	Settings   string      `json:"settings"` // the parameters as text
+	Applies    bool        `json:"applies"`
+	Why        string      `json:"why,omitempty"`               // why it does not apply
+	Time       int64       `json:"time_ns,omitempty"`           // expected: the mean over dispatch orders
+	Fastest    int64       `json:"fastest_ns,omitempty"`        // over dispatch orders
+	Slowest    int64       `json:"slowest_ns,omitempty"`        // over dispatch orders
+	Band       float64     `json:"band,omitempty"`              // error of such times, 90th percentile of measured rows: 0.08 is 8 %; 0: unknown
+	Change     float64     `json:"change"`                      // relative to the captured schedule's replay: -0.1 is 10 % less
+	Compute    int64       `json:"compute_ns"`                  // mean over ranks, as the three below
+	Overlapped int64       `json:"overlapped_communication_ns"` // while compute runs
+	Exposed    int64       `json:"exposed_communication_ns"`    // without
+	Idle       int64       `json:"idle_ns"`                     // no compute, communication or copy
+	Limit      string      `json:"limited_by,omitempty"`
+	RankEnds   []int64     `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
+	// Memory is the memory traffic in bytes per rank and iteration, by cause.
+	Memory []explain.Moved `json:"memory,omitempty"`
+	// Explanation is set with --explain.
+	Explanation *explain.Explanation `json:"explanation,omitempty"`
+	// Confidence is that of the predicted time.
+	Confidence verdict.Confidence `json:"confidence"`
+	// Approximation is set if bandwidth shares are approximate.
+	Approximation *replay.Approximation `json:"approximation,omitempty"`
+	// Seeds is set with --seeds.
+	Seeds *compare.Spread `json:"seeds,omitempty"`
+	// WhatIf is the change on the machine of --what-if.
+	WhatIf *explain.WhatIf `json:"what_if,omitempty"`
+}
+
+// Of replays the selections, and always the captured schedule: if it is not
+// selected, only its times are needed.
+func Of(ctx context.Context, con *console.Console, path string, w *workload.Workload, m machine.Machine, sel []plan.Selection, sc plan.Scenario, opts replay.Options) (*Replayed, error) {
+	bar := con.Progress(len(sel), "replaying")
+	outcomes, err := compare.Compare(w, m, sel, sc, opts, func() { _ = bar.Add(1) })
+	_ = bar.Finish()
+	var base compare.Outcome
+	if i := strategyIn(outcomes, "captured"); i >= 0 {
+		base = outcomes[i]
+	} else if err == nil {
+		base, err = compare.Run(w, m, engines.CapturedSelection(), sc, replay.Options{Stop: opts.Stop})
+	}
+	if err != nil {
+		return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if base.Result == nil {
+		return nil, fmt.Errorf("%s: %s", path, base.Why)
+	}
+	asMeasured := base
+	asCaptured, on := w, m
+	if w.Rescaled != nil {
+		asCaptured, on = w.Rescaled.Of, w.Rescaled.On
+	}
+	if sc.Clock != plan.CapturedClock || w.Unprofiled || w.Rescaled != nil { // the capture's own clock, host, machine and ranks
+		same, profiled := sc, *asCaptured
+		same.Clock, profiled.Unprofiled = plan.CapturedClock, false
+		if asMeasured, err = compare.Run(&profiled, on, engines.CapturedSelection(), same, replay.Options{Stop: opts.Stop}); err != nil {
+			return nil, Stopped(ctx, fmt.Errorf("%s: %w", path, err))
+		}
+	}
+	r := &Replayed{
+		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
+		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), Outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile, Waves: wavesOf(w, m),
+	}
+	if w.Rescaled != nil {
+		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
+	}
+	for _, out := range r.Outcomes {
+		r.add(out)
+	}
+	r.Verdict = verdict.Judge(w, base, outcomes)
+	return r, nil
+}
+
+// Stopped is the context's error if it ended the replay, else the error itself.
+func Stopped(ctx context.Context, err error) error {
+	if errors.Is(err, replay.ErrStopped) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// add appends a strategy's row.
+func (r *Replayed) add(out compare.Outcome) {
+	row := replayRow{
+		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
+		Applies: out.Result != nil, Why: out.Why,
+	}
+	var l explain.Limit
+	if out.Result != nil {
+		l = explain.LimitOf(r.workload, out)
+		row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
+		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
+		row.Compute, row.Overlapped, row.Exposed, row.Idle = int64(l.Compute+l.Overlapped), int64(l.Communication), int64(l.Exposed), int64(l.Idle)
+		row.Limit, row.RankEnds = l.Text, rankEnds(out.Result.Run)
+		row.Memory = explain.MemoryByCause(r.workload, out)
+		row.Confidence = verdict.ConfidenceOf(r.workload, out)
+		if r.hasBands() && verdict.HasBand(r.workload, out) {
+			row.Band = float64(verdict.Band(row.Confidence.Level)) / 100
+		}
+		if x := out.Result.Approximation; x.Paths > 0 {
+			row.Approximation = &x
+		}
+	}
+	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
+}
+
+// rankEnds is when the last device work of each rank ends.
+func rankEnds(run *trace.Run) []int64 {
+	ends := make([]int64, len(run.Ranks))
+	for _, s := range run.Spans {
+		if s.Kind == trace.Compute || s.Kind == trace.Collective || s.Kind == trace.Copy {
+			row := run.RankOf(s)
+			ends[row] = max(ends[row], int64(s.End))
+		}
+	}
+	return ends
+}
+
+// reason says why a row has no time.
+func (r *replayRow) reason() string {
+	if strings.HasPrefix(r.Why, "cannot run") {
+		return r.Why
+	}
+	return "does not apply: " + r.Why
+}
+
+// unit is what the times are of.
+func (r *Replayed) unit() string {
+	switch {
+	case r.Iterations > 0:
+		return fmt.Sprintf("per iteration (%d %s)", r.Iterations, r.given())
+	}
+	return "of the whole trace"
+}
+
+// ShownTiles bounds what reports and timelines hold of one persistent kernel: a
+// lookup of half a million vectors would fill hundreds of megabytes.
+const ShownTiles = 1 << 15
+
+// ShownSpans bounds what files hold of one strategy unless the user chose ranks or
+// a window: a training step of 80 ms has millions of workgroups and waits, and
+// 131,072 spans are one to two megabytes of a compressed timeline.
+const ShownSpans = 1 << 17
+
+// Coarse names the strategies recorded without workgroups or without their phases, and how
+// to record them.
+func (r *Replayed) Coarse() string {
+	var kernels, workgroups []string
+	for _, out := range r.Outcomes {
+		switch {
+		case out.Result == nil || !out.Result.Coarse:
+		case out.Result.Level == replay.Kernels:
+			kernels = append(kernels, out.Result.Run.Name)
+		default:
+			workgroups = append(workgroups, out.Result.Run.Name)
+		}
+	}
+	var parts []string
+	if len(kernels) > 0 {
+		parts = append(parts, fmt.Sprintf("recorded without workgroups, which need more than %d spans per strategy: %s", ShownSpans, strings.Join(kernels, ", ")))
+	}
+	if len(workgroups) > 0 {
+		parts = append(parts, fmt.Sprintf("recorded without the phases of workgroups, which need more than %d spans per strategy: %s", ShownSpans, strings.Join(workgroups, ", ")))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, "; ") + " (--window 1ms-3ms records all workgroups of that time, --window iteration those of rank 0)"
+}
+
+// given is the kind of the schedule that strategies are compared with: captured,
+// or given by a workload file.
+func (r *Replayed) given() string {
+	if r.Estimated != "" {
+		return "given"
+	}
+	return "captured"
+}
+
+// shown is the strategy's name in tables.
+func (r *Replayed) shown(strategy string) string {
+	if strategy == "captured" {
+		return r.given()
+	}
+	return strategy
+}
+
+// basis is "measured", or "estimated" for a workload file.
+func (r *Replayed) basis() string { return BasisOf(r.workload.Run) }
+
+// BasisOf is "measured", or "estimated" for the run of a workload file.
+func BasisOf(run *trace.Run) string {
+	if run.Estimated != "" {
+		return "estimated"
+	}
+	return "measured"
+}
+
+// Runs are the simulated runs of the strategies that apply, in table order.
+func (r *Replayed) Runs() []*trace.Run {
+	var runs []*trace.Run
+	for _, out := range r.Outcomes {
+		if out.Result != nil {
+			run := *out.Result.Run
+			run.Name = r.Named(run.Name)
+			runs = append(runs, &run)
+		}
+	}
+	return runs
+}
+
+// Named is a run's name in files and views: nobody captured the schedule of a workload file.
+func (r *Replayed) Named(run string) string {
+	if run == "captured" {
+		return r.given()
+	}
+	return run
+}
+
+// captured is the number of captured ranks in words.
+func (r *Replayed) captured() string {
+	if r.Estimated != "" {
+		return "none captured"
+	}
+	return fmt.Sprintf("%d captured", r.Captured)
+}
+
+// Iteration is the default window: one iteration in the steady state.
+const Iteration = "iteration"

@@ -1,0 +1,49 @@
+package results
+
+import (
+	"iter"
+	"maps"
+
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// A Row is a strategy's row of result.parquet. Rows of several files can be put together.
+type Row struct {
+	Path        string  `parquet:"path,dict"`
+	Machine     string  `parquet:"machine,dict"`
+	Ranks       int64   `parquet:"ranks"`
+	Strategy    string  `parquet:"strategy,dict"`
+	Settings    string  `parquet:"settings,dict"`
+	Applies     bool    `parquet:"applies"`
+	Recommended bool    `parquet:"recommended"` // by the verdict
+	Time        int64   `parquet:"time_ns,optional"`
+	Fastest     int64   `parquet:"fastest_ns,optional"`
+	Slowest     int64   `parquet:"slowest_ns,optional"`
+	Captured    int64   `parquet:"captured_ns"` // the captured schedule, replayed
+	Change      float64 `parquet:"change"`
+	Compute     int64   `parquet:"compute_ns"`
+	Overlapped  int64   `parquet:"overlapped_communication_ns"`
+	Exposed     int64   `parquet:"exposed_communication_ns"`
+	Idle        int64   `parquet:"idle_ns"`
+	Limit       string  `parquet:"limited_by,dict"`
+	Confidence  string  `parquet:"confidence,dict"`
+	Reason      string  `parquet:"confidence_why,dict"`
+	Band        float64 `parquet:"band,optional"`
+	Why         string  `parquet:"why,dict"` // why it does not apply
+}
+
+// Table are the strategies as rows of a table.
+func (r *Replayed) Table() iter.Seq[Row] {
+	return func(yield func(Row) bool) {
+		for _, row := range r.Rows {
+			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)
+			if !yield(Row{
+				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Time, row.Fastest, row.Slowest, r.base,
+				row.Change, row.Compute, row.Overlapped, row.Exposed, row.Idle, plain.Line(row.Limit), string(row.Confidence.Level),
+				plain.Line(row.Confidence.Why), row.Band, plain.Line(row.Why),
+			}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,146 @@
+// Package schema writes what programs read: JSON, Parquet and CSV, with the version of
+// their fields (SCHEMA.md), and the table of kernels, collectives and copies.
+package schema
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/plain"
+)
+
+// Version is that of the JSON and Parquet that commands write (SCHEMA.md). A field that
+// is removed or renamed, or whose type or meaning changes, raises it; a new one does not.
+const Version = 1
+
+// VersionKey has the version in the metadata of a Parquet file.
+const VersionKey = "overlapse.schema"
+
+// A Span is a kernel, collective or copy of spans.parquet and of export.
+type Span struct {
+	Run        string `json:"run" parquet:"run,dict"` // measured, estimated, or a strategy with its settings
+	Rank       int64  `json:"rank" parquet:"rank"`
+	Stream     string `json:"stream" parquet:"stream,dict"`
+	Kind       string `json:"kind" parquet:"kind,dict"` // compute, collective or copy
+	Name       string `json:"name" parquet:"name,dict"`
+	Start      int64  `json:"start_ns" parquet:"start_ns"` // since the first event of the run
+	Duration   int64  `json:"duration_ns" parquet:"duration_ns"`
+	Workgroups *int64 `json:"workgroups,omitempty" parquet:"workgroups,optional"` // where it is known
+	Collective string `json:"collective,omitempty" parquet:"collective,dict"`     // all_reduce; "": none
+	Bytes      *int64 `json:"bytes,omitempty" parquet:"bytes,optional"`           // of a collective or copy, where they are known
+}
+
+// csv is the row without its run, as export --to csv writes it.
+func (s *Span) csv() []string {
+	number := func(n *int64) string {
+		if n == nil {
+			return ""
+		}
+		return strconv.FormatInt(*n, 10)
+	}
+	return []string{
+		strconv.FormatInt(s.Rank, 10), s.Stream, s.Kind, s.Name, strconv.FormatInt(s.Start, 10), strconv.FormatInt(s.Duration, 10),
+		number(s.Workgroups), s.Collective, number(s.Bytes),
+	}
+}
+
+// Spans are the kernels, collectives and copies of runs, each in order of start.
+func Spans(name func(*trace.Run) string, runs ...*trace.Run) iter.Seq[Span] {
+	return func(yield func(Span) bool) {
+		for _, run := range runs {
+			for _, s := range run.Spans {
+				if s.Kind.OnDevice() && !yield(spanRowOf(plain.Line(name(run)), run, s)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func spanRowOf(name string, run *trace.Run, s trace.Span) Span {
+	row := Span{
+		Run: name, Rank: int64(run.RankID(int32(run.RankOf(s)))), Stream: plain.Line(run.LaneLabel(s.Lane)), Kind: s.Kind.String(),
+		Name: plain.Line(run.NameOf(s)), Start: int64(s.Start), Duration: int64(s.Dur()),
+	}
+	if k := run.Kernel(s); k != nil && k.WGs() > 0 {
+		n := int64(k.WGs())
+		row.Workgroups = &n
+	}
+	if x := run.Comm(s); x != nil {
+		n := x.Bytes()
+		row.Collective, row.Bytes = x.Op.String(), &n
+	}
+	if x := run.Copy(s); x != nil && x.Bytes > 0 {
+		row.Bytes = &x.Bytes
+	}
+	return row
+}
+
+// WriteSpansJSON writes {"schema": 1, "spans": [...]}, a span a line.
+func WriteSpansJSON(w io.Writer, rows iter.Seq[Span]) error {
+	b := bufio.NewWriter(plain.JSON(w))
+	fmt.Fprintf(b, "{\"schema\":%d,\"spans\":[", Version)
+	before := "\n"
+	for row := range rows {
+		text, err := json.Marshal(row)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(b, "%s%s", before, text); err != nil {
+			return err
+		}
+		before = ",\n"
+	}
+	fmt.Fprint(b, "\n]}\n")
+	return b.Flush()
+}
+
+// parquetBatch is the number of rows that are converted at once.
+const parquetBatch = 4096
+
+// WriteParquet writes rows of a struct with parquet tags as one file. The same rows give the
+// same bytes.
+func WriteParquet[T any](w io.Writer, rows iter.Seq[T]) error {
+	p := parquet.NewGenericWriter[T](w, parquet.CreatedBy("overlapse", "", ""), parquet.Compression(&parquet.Zstd),
+		parquet.KeyValueMetadata(VersionKey, strconv.Itoa(Version)))
+	var batch []T
+	for row := range rows {
+		if batch = append(batch, row); len(batch) == parquetBatch {
+			if _, err := p.Write(batch); err != nil {
+				return err
+			}
+			batch = slices.Delete(batch, 0, len(batch))
+		}
+	}
+	if _, err := p.Write(batch); err != nil {
+		return err
+	}
+	return p.Close()
+}
+
+// WriteJSON writes indented JSON.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(plain.JSON(w))
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// WriteSpansCSV writes a line of CSV for each kernel, collective and copy, in order of start.
+func WriteSpansCSV(w io.Writer, rows iter.Seq[Span]) error {
+	c := csv.NewWriter(plain.Writer(w))
+	_ = c.Write([]string{"rank", "stream", "kind", "name", "start_ns", "duration_ns", "workgroups", "collective", "bytes"})
+	for row := range rows {
+		_ = c.Write(row.csv())
+	}
+	c.Flush()
+	return c.Error()
+}

@@ -1,0 +1,168 @@
+// Package sweepresults has the forms of a complete sweep: its files, and the table of the
+// fastest settings.
+package sweepresults
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/overlapse/overlapse/cmd/overlapse/console"
+	"github.com/overlapse/overlapse/cmd/overlapse/schema"
+	"github.com/overlapse/overlapse/cmd/overlapse/text"
+	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/sweep"
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/viz/html"
+)
+
+// Of is the result of the cells of a complete sweep.
+func Of(axes *sweep.Axes, rows []sweep.Row) Results {
+	return Results{schema.Version, axes.Version, sweep.BestOf(rows, recommendable), rows}
+}
+
+// Save writes results.json, results.csv, results.parquet and results.html.
+func (r *Results) Save(store sweep.Store, axes *sweep.Axes) error {
+	const title = "Sweep" // not the plan's name: a merge without the plan gives the same bytes
+	for _, f := range []struct {
+		name  string
+		write func(*bytes.Buffer) error
+	}{
+		{"results.json", func(w *bytes.Buffer) error { return schema.WriteJSON(w, r) }},
+		{"results.csv", func(w *bytes.Buffer) error { return writeSweepCSV(w, r.Cells) }},
+		{"results.parquet", func(w *bytes.Buffer) error { return schema.WriteParquet(w, slices.Values(r.Cells)) }},
+		{"results.html", func(w *bytes.Buffer) error { return html.WriteSweep(w, r.page(title, axes)) }},
+	} {
+		var text bytes.Buffer
+		if err := f.write(&text); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		if err := store.Write(f.name, text.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeSweepCSV(w *bytes.Buffer, rows []sweep.Row) error {
+	c := csv.NewWriter(w)
+	_ = c.Write([]string{"input", "machine", "what_if", "clock", "ranks", "retarget", "strategy", "settings", "seed", "applies", "time_us", "fastest_us", "slowest_us", "captured_us", "change", "exposed_us", "confidence", "why", "id"})
+	us := func(ns int64) string { return fmt.Sprintf("%.3f", float64(ns)/1e3) }
+	for _, r := range rows {
+		_ = c.Write([]string{
+			r.Input, r.Machine, r.WhatIf, r.Clock, r.Ranks, r.Retarget, r.Strategy, r.Settings, fmt.Sprint(r.Seed), fmt.Sprint(r.Applies),
+			us(r.Time), us(r.Fastest), us(r.Slowest), us(r.Captured), fmt.Sprintf("%.4f", r.Change), us(r.Exposed), r.Confidence, r.Why, r.ID,
+		})
+	}
+	c.Flush()
+	return c.Error()
+}
+
+// page is the report of a sweep. Every setting of a strategy is an axis.
+func (r *Results) page(title string, axes *sweep.Axes) html.Sweep {
+	names := []string{"input", "machine", "what if", "clock", "ranks", "retarget", "strategy", "seed"}
+	fixed := len(names)
+	values := map[string]plan.Values{} // by strategy and settings
+	for _, s := range axes.Strategies {
+		values[s.Strategy+" "+s.Settings] = s.Values
+		for _, name := range slices.Sorted(maps.Keys(s.Values)) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	p := html.Sweep{Title: title, Axes: names, Facts: []html.Fact{{Name: "cells", Value: fmt.Sprint(len(r.Cells))}, {Name: "program", Value: r.Version}}}
+	for _, cell := range r.Cells {
+		at := make([]string, len(names))
+		copy(at, []string{cell.Input, cmp.Or(cell.Machine, "default"), cmp.Or(cell.WhatIf, "default"), cmp.Or(cell.Clock, "captured"), cmp.Or(cell.Ranks, "default"), cmp.Or(cell.Retarget, "default"), cell.Strategy, fmt.Sprint(cell.Seed)})
+		for i, name := range names[fixed:] {
+			at[fixed+i] = values[cell.Strategy+" "+cell.Settings][name]
+		}
+		c := html.SweepCell{At: at}
+		if cell.Applies {
+			c.Time, c.Change, c.Exposed = float64(cell.Time)/1e3, 100*cell.Change, float64(cell.Exposed)/1e3
+		}
+		p.Cells = append(p.Cells, c)
+	}
+	p.Best = html.Table{Title: "Fastest setting of each workload"}
+	heads, rows := bestTable(r.Best)
+	for _, h := range heads {
+		p.Best.Columns = append(p.Best.Columns, html.Column{Name: h, Number: h == "time" || h == "vs captured"})
+	}
+	p.Best.Rows = rows
+	return p
+}
+
+// A Results is results.json.
+type Results struct {
+	Schema  int          `json:"schema"`
+	Version string       `json:"version"` // of the program
+	Best    []sweep.Best `json:"best"`
+	Cells   []sweep.Row  `json:"cells"`
+}
+
+// recommendable reports whether a strategy can run on GPUs that exist.
+func recommendable(name string) bool {
+	i := slices.IndexFunc(engines.All(), func(s plan.Strategy) bool { return s.Name == name })
+	return i >= 0 && !engines.All()[i].Bound && !engines.All()[i].Future
+}
+
+// Print prints the fastest setting of each workload.
+func (r *Results) Print(con *console.Console) {
+	heads, rows := bestTable(r.Best)
+	t := con.Section("fastest setting of each workload", heads...)
+	for _, row := range rows {
+		cells := make(table.Row, len(row))
+		for i, text := range row {
+			cells[i] = text
+		}
+		t.AppendRow(cells)
+	}
+	t.Render()
+}
+
+// bestTable is the fastest settings as text. Axes with one value have no column, except the
+// inputs.
+func bestTable(best []sweep.Best) (heads []string, rows [][]string) {
+	rows = make([][]string, len(best))
+	for _, axis := range []struct {
+		name string
+		of   func(sweep.Best) string
+	}{
+		{"input", func(b sweep.Best) string { return b.Input }},
+		{"machine", func(b sweep.Best) string { return b.Machine }},
+		{"what if", func(b sweep.Best) string { return b.WhatIf }},
+		{"clock", func(b sweep.Best) string { return b.Clock }},
+		{"ranks", func(b sweep.Best) string { return b.Ranks }},
+		{"retarget", func(b sweep.Best) string { return b.Retarget }},
+	} {
+		differs := slices.ContainsFunc(best, func(b sweep.Best) bool { return axis.of(b) != axis.of(best[0]) })
+		if axis.name != "input" && !differs {
+			continue
+		}
+		heads = append(heads, axis.name)
+		for i, b := range best {
+			rows[i] = append(rows[i], cmp.Or(axis.of(b), "default"))
+		}
+	}
+	heads = append(heads, "time", "vs captured", "confidence", "next", "fastest setting")
+	for i, b := range best {
+		if b.Strategy == "" {
+			rows[i] = append(rows[i], "-", "-", "-", "-", "no strategy applies")
+			continue
+		}
+		next := "-"
+		if b.NextTime > 0 {
+			next = text.Percent(float64(b.NextTime)/float64(b.Time)-1) + " " + b.Next
+		}
+		rows[i] = append(rows[i], text.Micros(trace.Time(b.Time)), text.Percent(b.Change), b.Confidence, next, strings.TrimSpace(b.Strategy+" "+b.Settings))
+	}
+	return heads, rows
+}

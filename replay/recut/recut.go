@@ -1,0 +1,317 @@
+// Package recut makes workloads whose chains of computation and collectives are in another
+// number of parts, or whose pipelined collectives are whole (rules V21, V22).
+package recut
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// A Cutter is what Chains needs to know about the machine.
+type Cutter struct {
+	// Part is the k-th of n parts of an operation that was captured in the given parts: a copy
+	// of one of them with the part's Kernel, Read, Write and Alone.
+	Part func(captured []*workload.Op, k, n int) workload.Op
+	// Collective is one of n equal parts of a collective that was captured in the given parts:
+	// a copy of one of them with the part's sizes, Channels and Alone.
+	Collective func(captured []*workload.Collective, n int) workload.Collective
+	// Alone is the library's time of a collective that was not captured, ns.
+	Alone    func(*workload.Collective) trace.Time
+	Disturbs func(*workload.Op) bool // whether an op slows a collective alongside it
+	Gap      trace.Time              // between kernels of a stream, ns
+	Event    trace.Time              // from the end of a kernel to the start of one of another stream that waits for it, ns
+}
+
+// Chains returns a copy of a workload in which the given chains have n parts each. Parts
+// run one after another, each collective behind its part; the operations behind the
+// collectives follow the last one. Operations around the chains move to new times: they
+// keep their dependencies, the delays behind them and the host's time to issue them
+// (rule V21). Origins maps operations to the captured ones.
+func Chains(w *workload.Workload, chains []workload.Chain, n int, c Cutter) *workload.Workload {
+	return (&recut{w: w, n: n, c: c, chains: chains}).run()
+}
+
+// Unpipelined returns a copy of a workload in which the given collectives and their GEMMs
+// are whole: a collective of the library and one GEMM (rule V22). Operations around them
+// move to new times as in Chains.
+func Unpipelined(w *workload.Workload, pipelines []Pipelined, c Cutter) *workload.Workload {
+	return (&recut{w: w, n: 1, c: c, pipelines: pipelines}).run()
+}
+
+func (r *recut) run() *workload.Workload {
+	w := r.w
+	r.at, r.now, r.sides = make([]place, len(w.Ops)), make([][]int32, len(w.Ops)), map[side][2]int32{}
+	r.mark()
+	r.cutCollectives()
+	for rank := range w.Ranks {
+		r.list(rank)
+	}
+	r.link()
+	for rank := range w.Ranks {
+		r.issue(rank)
+	}
+	r.retime()
+	return r.build()
+}
+
+// A recut is the state of one cut.
+type recut struct {
+	w      *workload.Workload
+	n      int
+	c      Cutter
+	chains []workload.Chain
+	at     []place   // by captured op
+	now    [][]int32 // by captured op: rows of ops that replace it
+	ops    []planned // by rank, in order of writing
+	ranks  [][]int32 // by rank: rows of ops
+	colls  []workload.Collective
+	moves  [][]hostMove // by rank
+	sides  map[side][2]int32
+
+	pipelines []Pipelined
+}
+
+// A place is an op's place in a chain.
+type place struct {
+	chain, part, index int
+	role               chainRole
+}
+
+// A side is the ops of a chain on one rank that are written together: those before and in
+// the collectives, or those behind them.
+type side struct {
+	rank, chain int
+	role        chainRole // sending, receiving or fused
+}
+
+// chainRole is what an op does in a chain.
+type chainRole uint8
+
+const (
+	outside   chainRole = iota
+	sending             // Before
+	moving              // a member of the collective
+	receiving           // After
+	fused               // of a Pipelined, whose number comes after those of the chains
+)
+
+// A planned op is one of the new workload.
+type planned struct {
+	op     workload.Op
+	from   int32          // captured op that it is, or whose place it takes
+	origin int32          // captured op that it stands for; 0: from
+	place                 // part is the new one's
+	after  []workload.Dep // rows of ops
+	delay  trace.Time
+	coll   int32 // row of colls, or -1
+	placed bool  // op.Start is set
+	ended  bool  // op.End is set
+}
+
+// mark finds the place of every op of a chain.
+func (r *recut) mark() {
+	for i := range r.chains {
+		c := &r.chains[i]
+		for role, ids := range map[chainRole][][][]int32{sending: c.Before, receiving: c.After} {
+			for _, parts := range ids {
+				for p, part := range parts {
+					for x, id := range part {
+						r.at[id] = place{i, p, x, role}
+					}
+				}
+			}
+		}
+		for p, row := range c.Collectives {
+			for _, id := range r.w.Collectives[row].Members {
+				r.at[id] = place{i, p, 0, moving}
+			}
+		}
+	}
+	for i := range r.pipelines {
+		for _, ids := range r.pipelines[i].Ops {
+			for x, id := range ids {
+				r.at[id] = place{len(r.chains) + i, 0, x, fused}
+			}
+		}
+	}
+}
+
+// cutCollectives lists the collectives outside of chains, then n for each chain, then one
+// for each Pipelined.
+func (r *recut) cutCollectives() {
+	for i := range r.w.Collectives {
+		if c := &r.w.Collectives[i]; r.at[c.Members[0]].role == outside {
+			r.colls = append(r.colls, *c)
+		}
+	}
+	for i := range r.chains {
+		var captured []*workload.Collective
+		for _, row := range r.chains[i].Collectives {
+			captured = append(captured, &r.w.Collectives[row])
+		}
+		for range r.n {
+			c := r.c.Collective(captured, r.n)
+			c.Shortest = 0
+			r.colls = append(r.colls, c)
+		}
+	}
+	for i := range r.pipelines {
+		r.colls = append(r.colls, r.collectiveFor(&r.pipelines[i]))
+	}
+	for i := range r.colls {
+		r.colls[i].Members = nil
+	}
+}
+
+// firstOf is the row in colls of the first part of a chain, or of a Pipelined.
+func (r *recut) firstOf(chain int) int32 {
+	if i := chain - len(r.chains); i >= 0 {
+		return int32(len(r.colls) - len(r.pipelines) + i)
+	}
+	return int32(len(r.colls) - len(r.pipelines) - (len(r.chains)-chain)*r.n)
+}
+
+// list writes one rank's ops in order.
+func (r *recut) list(rank int) {
+	var rows []int32
+	whole := map[int32]int32{} // by captured collective: its row in colls
+	row := int32(0)
+	for i := range r.w.Collectives {
+		if r.at[r.w.Collectives[i].Members[0]].role == outside {
+			whole[int32(i)] = row
+			row++
+		}
+	}
+	add := func(p planned, replaces ...int32) {
+		at := int32(len(r.ops))
+		rows = append(rows, at)
+		for _, id := range replaces {
+			r.now[id] = append(r.now[id], at)
+		}
+		if p.origin == 0 {
+			p.origin = p.from
+		}
+		r.ops = append(r.ops, p)
+	}
+	for _, id := range r.w.Ranks[rank] {
+		op, at := &r.w.Ops[id], r.at[id]
+		switch {
+		case at.role == outside:
+			coll := int32(-1)
+			if op.Collective >= 0 {
+				coll = whole[op.Collective]
+			}
+			add(planned{op: *op, from: id, coll: coll, delay: r.delayOf(op)}, id)
+		case at.index == 0 && at.role == fused:
+			first := int32(len(r.ops))
+			r.whole(rank, at, add)
+			r.sides[side{rank, at.chain, at.role}] = [2]int32{first, int32(len(r.ops))}
+		case at.part == 0 && at.index == 0 && at.role != moving:
+			first := int32(len(r.ops))
+			for k := range r.n {
+				r.part(rank, at, k, add)
+			}
+			r.sides[side{rank, at.chain, at.role}] = [2]int32{first, int32(len(r.ops))}
+		}
+	}
+	r.ranks = append(r.ranks, rows)
+}
+
+// part writes part k of one side of a chain, and its collective.
+func (r *recut) part(rank int, at place, k int, add func(planned, ...int32)) {
+	c := &r.chains[at.chain]
+	side := c.Before[rank]
+	if at.role == receiving {
+		side = c.After[rank]
+	}
+	for x, first := range side[0] {
+		var captured []*workload.Op
+		var replaces []int32
+		for p := range side {
+			captured, replaces = append(captured, &r.w.Ops[side[p][x]]), append(replaces, side[p][x])
+		}
+		p := planned{op: r.c.Part(captured, k, r.n), from: first, place: place{at.chain, k, x, at.role}, coll: -1, delay: r.c.Gap}
+		if k == 0 && x == 0 && at.role == sending {
+			p.delay = r.delayOf(captured[0])
+		}
+		add(p, replaces...)
+	}
+	if at.role == receiving {
+		return
+	}
+	var own []int32
+	for _, row := range c.Collectives {
+		for _, id := range r.w.Collectives[row].Members {
+			if r.w.Ops[id].Rank == rank {
+				own = append(own, id)
+			}
+		}
+	}
+	op := r.w.Ops[own[0]]
+	op.Alone = 0
+	if r.n > 1 && op.Queue == r.w.Ops[side[0][0]].Queue { // parts cannot overlap on one stream
+		op.Queue = r.freeQueue(rank)
+	}
+	add(planned{op: op, from: own[0], place: place{at.chain, k, 0, moving}, coll: r.firstOf(at.chain) + int32(k), delay: r.c.Event}, own...)
+}
+
+// freeQueue is the number of a queue that a rank does not use.
+func (r *recut) freeQueue(rank int) (free int64) {
+	for _, id := range r.w.Ranks[rank] {
+		free = max(free, r.w.Ops[id].Queue+1)
+	}
+	return free
+}
+
+// delayOf is the captured time from the last of an op's causes, its issue included, to its
+// start.
+func (r *recut) delayOf(op *workload.Op) trace.Time {
+	cause := trace.Time(0)
+	if op.Issued != trace.Infinity {
+		cause = min(op.Issued, op.Start)
+	}
+	for _, d := range op.After {
+		if end := r.w.Ops[d.Op].End; end <= op.Start {
+			cause = max(cause, end)
+		}
+	}
+	return op.Start - cause
+}
+
+// link finds what every new op waits for: what the captured op did, and in a chain what is
+// of its own part.
+func (r *recut) link() {
+	for _, rows := range r.ranks {
+		last := map[int64]int32{}
+		type chunk struct{ chain, part int }
+		moves := map[chunk]int32{} // rows of collectives
+		for _, row := range rows {
+			p := &r.ops[row]
+			if before, ok := last[p.op.Queue]; ok && p.role != outside {
+				p.after = append(p.after, workload.Dep{Op: before, Why: workload.StreamOrder})
+			}
+			switch {
+			case p.role == moving, p.role == fused && p.index > 0:
+				p.after = append(p.after, workload.Dep{Op: row - 1, Why: workload.EnqueuedAfter})
+				moves[chunk{p.chain, p.part}] = row
+			case p.role == receiving && p.index == 0:
+				if before, ok := moves[chunk{p.chain, p.part}]; ok {
+					p.after = append(p.after, workload.Dep{Op: before, Why: workload.HostWait})
+				}
+			}
+			for _, d := range r.w.Ops[p.from].After {
+				// The first part has waited for what is outside of the chain.
+				if now := r.now[d.Op]; len(now) > 0 && (p.role == outside || p.part == 0 && !(p.role == fused && p.index > 0) && (r.at[d.Op].role == outside || r.at[d.Op].chain != p.chain)) {
+					p.after = append(p.after, workload.Dep{Op: now[len(now)-1], Why: d.Why})
+				}
+			}
+			p.after = slices.DeleteFunc(p.after, func(d workload.Dep) bool { return d.Op >= row })
+			slices.SortStableFunc(p.after, func(a, b workload.Dep) int { return cmp.Compare(a.Op, b.Op) })
+			p.after = slices.CompactFunc(p.after, func(a, b workload.Dep) bool { return a.Op == b.Op })
+			last[p.op.Queue] = row
+		}
+	}
+}
