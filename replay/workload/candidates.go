@@ -14,6 +14,7 @@ type candidate struct {
 	first, second int32
 	evidence      []string
 	confidence    float64
+	experts       int32 // as in Pair
 }
 
 // candidates are the possible pairs of one rank.
@@ -226,6 +227,8 @@ func (f *finder) producer(c *Op) candidate {
 		t.confidence = onlyByTime
 	}
 	at := dep.Op
+	adds := comm.Op == trace.ReduceScatter || comm.Op == trace.AllReduce
+	var between []int32
 	for range maxSteps {
 		if at < 0 || !sameStep(&f.ops[at], c) {
 			return candidate{}
@@ -235,13 +238,19 @@ func (f *finder) producer(c *Op) candidate {
 		case boundary:
 			return candidate{}
 		case transparent:
+			between = append(between, at)
 			if !t.passLight(op, sent) {
 				return candidate{}
 			}
 		case heavy:
 			worth, why := f.makes(op, comm.Op, sent)
 			if worth > 0 && (output(op).known() && sent.known() || t.heavy == 0) {
-				return candidate{at, c.ID, append(t.evidence, why), worth * t.confidence}
+				return candidate{first: at, second: c.ID, evidence: append(t.evidence, why), confidence: worth * t.confidence}
+			}
+			if adds && t.heavy == 0 {
+				if h := f.makesRows(op, c, sent, between, t); h.confidence > 0 {
+					return h
+				}
 			}
 			if !t.passHeavy(op) {
 				return candidate{}
@@ -339,11 +348,11 @@ func (f *finder) gemmBefore(g *Op) candidate {
 			}
 		case heavy:
 			s := op.Shape
-			if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || !f.feeds(s, g) {
+			if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || s.Groups != g.Shape.Groups || !f.feeds(s, g) {
 				return candidate{}
 			}
 			why := fmt.Sprintf("its %d×%d output has the shape of the other's first input", s.M, s.N)
-			return candidate{at, g.ID, append(t.evidence, why), sizesAgree * t.confidence}
+			return candidate{first: at, second: g.ID, evidence: append(t.evidence, why), confidence: sizesAgree * t.confidence}
 		}
 	}
 	return candidate{}
