@@ -40,14 +40,15 @@ func (f *finder) consumer(c *Op) candidate {
 				return candidate{}
 			}
 		case heavy:
-			worth, why, sized := f.reads(op, brought)
-			if worth > 0 && (sized || !f.busyDuring(c)) {
-				return candidate{first: c.ID, second: at, evidence: append(t.evidence, why), confidence: worth * t.confidence}
-			}
+			var found candidate
 			if comm.Op == trace.AllGather {
-				return f.readsRows(c, op, brought, between, t)
+				found = f.readsRows(c, op, brought, between, t)
 			}
-			return candidate{}
+			worth, why, sized := f.reads(op, brought)
+			if worth*t.confidence > found.confidence && (sized || !f.busyDuring(c)) {
+				found = candidate{first: c.ID, second: at, evidence: append(t.evidence, why), confidence: worth * t.confidence}
+			}
+			return found
 		}
 		at = f.next[at]
 	}

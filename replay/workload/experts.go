@@ -21,8 +21,9 @@ import (
 
 // Confidence of pairs whose rows are not equally many.
 const (
-	flowsExactly = 0.95 // recorded accesses connect the two through kernels that work on rows
-	rowsByGroups = 0.80 // adjacent, a grouped GEMM
+	flowsExactly  = 0.95 // recorded accesses connect the two through a kernel that changes the number of rows
+	flowsToGroups = 0.90 // recorded accesses connect a grouped GEMM; they do not say which input it reads
+	rowsByGroups  = 0.80 // adjacent, a grouped GEMM
 )
 
 // expertsOf is the rows of a GEMM for each row of width elements that is communicated: the
@@ -45,6 +46,11 @@ func (f *finder) readsRows(c, g *Op, brought size, between []int32, t search) ca
 	why := fmt.Sprintf("each of %d rows that were brought is in its first input %d times", brought.elements/max(1, g.Shape.K), k)
 	a, _ := operands(g)
 	through := func(op *Op) bool { return MovesRows(op) && leaves(op, a) }
+	for _, id := range between {
+		if op := &f.ops[id]; through(op) && output(op).known() { // of the size of what the GEMM reads
+			t.confidence *= throughSame / throughOther
+		}
+	}
 	return f.byRows(c.ID, g.ID, g, k, between, t, why, through)
 }
 
@@ -71,8 +77,10 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, between []int32, t 
 	}
 	changes := slices.ContainsFunc(between, func(id int32) bool { return through(&f.ops[id]) })
 	switch exact := f.flowsThrough(first, second, between); {
-	case exact && (changes || g.Shape.Groups > 1):
+	case exact && changes:
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsExactly
+	case exact && g.Shape.Groups > 1:
+		t.evidence, t.confidence = []string{"recorded accesses"}, flowsToGroups
 	case g.Shape.Groups > 1:
 		t.confidence *= rowsByGroups
 	default:

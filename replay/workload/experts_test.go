@@ -35,6 +35,7 @@ func TestExperts(t *testing.T) {
 		'G': {op: gemm(64, 48, 64)},         // two rows a token, one GEMM
 		'H': {op: gemm(64, 64, 48)},         // makes two rows a token, one GEMM
 		'B': {op: grouping(32, 16, 16, 8)},  // its weights are what was brought
+		'N': {op: grouping(64, 16, 64, 2)},  // two rows a token, and weights as large as what was brought
 		'P': {name: "P_permute", op: movesOf("aten::permute", 64, 64)},
 		'Q': {name: "Q_permute", op: movesOf("aten::permute", 128, 64)},
 		'L': {name: "L_layer_norm", op: movesOf("aten::layer_norm", 64, 64)},
@@ -48,8 +49,9 @@ func TestExperts(t *testing.T) {
 	)
 	for _, c := range []struct{ name, text, uses, want string }{
 		{"a grouped GEMM reads through an index", "0 7 |AA UU|", "", "0A→0U 0.80: stream order; " + brought},
+		{"as recorded", "0 7 |AA UU|", "A w1[0,8)\nU r1[0,8)", "0A→0U 0.90: recorded accesses; " + brought},
 		{"behind the kernel that counts its rows", "0 7 |AA TUU|", "", "0A→0U 0.48: stream order; through T_prepare_grouped_gemm_data; " + brought},
-		{"behind a permutation", "0 7 |AA PP UU|", "", "0A→0U 0.48: stream order; through P_permute; " + brought},
+		{"behind a permutation", "0 7 |AA PP UU|", "", "0A→0U 0.64: stream order; through P_permute; " + brought},
 		{"behind a permutation, as recorded", "0 7 |AA PP UU|", "A w1[0,8)\nP_permute r1[0,8) w2[0,8)\nU r2[0,8)", "0A→0U 0.95: recorded accesses; " + brought},
 		{"one GEMM, as recorded", "0 7 |AA PP GG|", "A w1[0,8)\nP_permute r1[0,8) w2[0,8)\nG r2[0,8)", "0A→0G 0.95: recorded accesses; " + brought},
 		{"one GEMM by adjacency alone is none", "0 7 |AA PP GG|", "", ""},
@@ -62,6 +64,9 @@ func TestExperts(t *testing.T) {
 		{"before the gather", "0 7 |UU AA|", "", ""},
 		{"exchanges bring a row for each expert", "0 7 |CC UU|", "", ""},
 		{"gathered weights of all groups", "0 7 |AA BB|", "", "0A→0B 0.95: stream order; its second input is as large as what was brought: 4096 bytes"},
+		{"gathered weights, or tokens without a permutation", "0 7 |AA NN|", "", "0A→0N 0.95: stream order; its second input is as large as what was brought: 4096 bytes"},
+		{"tokens, as recorded", "0 7 |AA NN|", "A w1[0,8)\nN r1[0,8)", "0A→0N 0.95: stream order; its second input is as large as what was brought: 4096 bytes"},
+		{"tokens behind a permutation, not weights", "0 7 |AA PP NN|", "", "0A→0N 0.64: stream order; through P_permute; " + brought},
 		{"summed and scattered", "0 7 |DD MM SS|", "", "0D→0S 0.64: stream order; through M_sum_elementwise_kernel, of the same size; " + sent},
 		{"summed and scattered, as recorded", "0 7 |DD MM SS|", "D w1[0,8)\nM_sum_elementwise_kernel r1[0,8) w2[0,8)\nS r2[0,8)", "0D→0S 0.95: recorded accesses; " + sent},
 		{"summed over ranks and kept", "0 7 |DD MM RR|", "", "0D→0R 0.64: stream order; through M_sum_elementwise_kernel, of the same size; " + sent},
