@@ -46,7 +46,7 @@ func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *se
 	gather := p.Direction == workload.CollectiveThenCompute
 	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*blocks)
 	k := &program.Kernel{
-		Name: comm.Name, Kind: trace.Collective, WGs: blocks, Footprint: plan.SweepFootprint,
+		Name: comm.Name, Kind: trace.Collective, WGs: blocks, Footprint: footprintOf(p),
 		Recipe: func(wg int, buf []program.Phase) []program.Phase {
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
 			computed := func(shard, piece int) {
@@ -61,7 +61,7 @@ func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *se
 					}
 					to := (me + 1 + i) % n
 					computed(to, c)
-					buf = t.storeTo(b, to, t.store(p, b.ranks[to], false, bytes, blocks), b.arrived[to][me], buf)
+					buf = t.storeTo(b, to, t.store(p, b.ranks[to], false, bytes), b.arrived[to][me], buf)
 				}
 			}
 			for c := range b.cuts {
@@ -69,7 +69,7 @@ func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *se
 					break
 				}
 				computed(me, c)
-				buf = append(buf, t.store(p, b.ranks[me], true, bytes, blocks))
+				buf = append(buf, t.store(p, b.ranks[me], true, bytes))
 			}
 			return buf
 		},

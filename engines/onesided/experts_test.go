@@ -10,6 +10,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A gather of tokens, a permutation and a grouped GEMM of four experts, and a grouped GEMM,
@@ -166,18 +167,22 @@ func TestScatteredExperts(t *testing.T) {
 	}
 }
 
-// A row is stored when the tiles of all of its experts are there: on a machine on which only tiles
-// and links take time, the first of four shards is computed in a quarter of the GEMM's time and
-// three others' 16 MiB follow, 100 µs each.
+// A row is stored when the tiles of all of its experts are there. On a machine on which only tiles
+// and links take time, the first of four shards is computed in a quarter of the GEMM's eight waves
+// of two workgroups a compute unit, or in a wave more where workgroups that sum take slots of
+// its own. Of 16 of these, the links' 100 µs for each of three shards follow, and 64 rounds of 630 ns
+// for the own one; four take 256 rounds for each of the four.
 func TestScatteredExpertsByHand(t *testing.T) {
 	w, _ := plantest.OperatorOf(t, fmt.Sprintf(scatterExperts, 8192))
-	gemm := w.Ops[0].Dur()
-	got := enginetest.Outcome(t, w, plantest.Bare(t, 4, machine.Switch), "onesided", enginetest.Settings("graph=on:blocks=4"))
-	if got.Result == nil {
-		t.Fatal(got.Why)
-	}
-	if want := gemm/4 + 300_000; float64(got.Time) < 0.98*float64(max(gemm, want)) || float64(got.Time) > 1.1*float64(max(gemm, want)) {
-		t.Errorf("%d ns, want about %d: the GEMM alone takes %d", got.Time, want, gemm)
+	wave := w.Ops[0].Dur() / 8 // of 2048 tiles in 264 slots
+	for blocks, want := range map[int]trace.Time{16: 3*wave + 3*100_000 + 64*630, 4: 2*wave + 4*256*630} {
+		got := enginetest.Outcome(t, w, plantest.Bare(t, 4, machine.Switch), "onesided", enginetest.Settings(fmt.Sprintf("graph=on:blocks=%d", blocks)))
+		if got.Result == nil {
+			t.Fatal(got.Why)
+		}
+		if compare.Abs(got.Time-want) > want/100 {
+			t.Errorf("%d workgroups: %d ns, want %d", blocks, got.Time, want)
+		}
 	}
 }
 

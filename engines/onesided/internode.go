@@ -46,7 +46,7 @@ func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clus
 					buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.arrived[me][which], Count: int64(b.posts)})
 				}
 				for i := 1; i < c.Per; i++ {
-					buf = t.storeTo(b, c.At(0, i), t.store(p, b.ranks[c.At(0, i)], false, bytes, forwards), b.arrived[c.At(0, i)][which], buf)
+					buf = t.storeTo(b, c.At(0, i), t.store(p, b.ranks[c.At(0, i)], false, bytes), b.arrived[c.At(0, i)][which], buf)
 				}
 			}
 			return buf
