@@ -1,8 +1,8 @@
 package tilesync_test
 
 import (
-	"fmt"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/enginetest"
