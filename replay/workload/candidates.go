@@ -170,6 +170,7 @@ type search struct {
 	evidence      []string
 	confidence    float64
 	lights, heavy int
+	far           bool // past so many light kernels that only recorded accesses tell
 }
 
 // passLight passes a light kernel and reports whether the walk may go on.
@@ -240,11 +241,13 @@ func (f *finder) producer(c *Op) candidate {
 		case transparent:
 			between = append(between, at)
 			if !t.passLight(op, sent) {
-				return candidate{}
+				if t.far = true; !adds {
+					return candidate{}
+				}
 			}
 		case heavy:
 			worth, why := f.makes(op, comm.Op, sent)
-			if worth > 0 && (output(op).known() && sent.known() || t.heavy == 0) {
+			if worth > 0 && !t.far && (output(op).known() && sent.known() || t.heavy == 0) {
 				return candidate{first: at, second: c.ID, evidence: append(t.evidence, why), confidence: worth * t.confidence}
 			}
 			if adds && t.heavy == 0 {
@@ -252,7 +255,7 @@ func (f *finder) producer(c *Op) candidate {
 					return h
 				}
 			}
-			if !t.passHeavy(op) {
+			if t.far || !t.passHeavy(op) {
 				return candidate{}
 			}
 		}

@@ -37,7 +37,9 @@ func (f *finder) consumer(c *Op) candidate {
 		case transparent:
 			between = append(between, at)
 			if !t.passLight(op, brought) {
-				return candidate{}
+				if t.far = true; comm.Op != trace.AllGather {
+					return candidate{}
+				}
 			}
 		case heavy:
 			var found candidate
@@ -45,7 +47,7 @@ func (f *finder) consumer(c *Op) candidate {
 				found = f.readsRows(c, op, brought, between, t)
 			}
 			worth, why, sized := f.reads(op, brought)
-			if worth*t.confidence > found.confidence && (sized || !f.busyDuring(c)) {
+			if !t.far && worth*t.confidence > found.confidence && (sized || !f.busyDuring(c)) {
 				found = candidate{first: c.ID, second: at, evidence: append(t.evidence, why), confidence: worth * t.confidence}
 			}
 			return found

@@ -81,7 +81,7 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, between []int32, t 
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsExactly
 	case exact && g.Shape.Groups > 1:
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsToGroups
-	case g.Shape.Groups > 1:
+	case g.Shape.Groups > 1 && !t.far:
 		t.confidence *= rowsByGroups
 	default:
 		return candidate{}
