@@ -167,6 +167,32 @@ func TestScatteredExperts(t *testing.T) {
 	}
 }
 
+// In chunks of tokens each has its own GEMM, sum and scatter, and the bytes are those of the whole;
+// a layer of both is one pipeline.
+func TestExpertsInChunks(t *testing.T) {
+	w, m := plantest.OperatorOf(t, fmt.Sprintf(scatterExperts, 8192))
+	got := enginetest.Outcome(t, w, m, "decompose", nil)
+	if got.Result == nil {
+		t.Fatal(got.Why)
+	}
+	for name, n := range kernels(got) {
+		if n != 3*4 {
+			t.Errorf("%d of %s, want four in each of three steps", n, name)
+		}
+	}
+	if b, want := enginetest.Sum(enginetest.Sent(got)), 3*0.75*2*8192*4096.0; !plantest.Near(b, want) {
+		t.Errorf("rank 0 sent %.0f bytes, want %.0f", b, want)
+	}
+	w, m = plantest.SampleOperator(t, "td-moe")
+	got = enginetest.Outcome(t, w, m, "decompose", enginetest.Settings("chunks=2"))
+	if got.Result == nil {
+		t.Fatal(got.Why)
+	}
+	if b, want := enginetest.Sum(enginetest.Sent(got)), 3*2*7.0/8*2*8192*4096; !plantest.Near(b, want) {
+		t.Errorf("layer: rank 0 sent %.0f bytes, want %.0f", b, want)
+	}
+}
+
 // A row is stored when the tiles of all of its experts are there. On a machine on which only tiles
 // and links take time, the first of four shards is computed in a quarter of the GEMM's eight waves
 // of two workgroups a compute unit, or in a wave more where workgroups that sum take slots of
