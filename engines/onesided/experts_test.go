@@ -218,6 +218,7 @@ func TestScatteredExpertsRefused(t *testing.T) {
 	for strategy, want := range map[string]string{
 		"onesided:impl=store":     "impl=push",
 		"onesided:impl=pull":      "impl=push",
+		"onesided:blocks=132":     "leaves the GEMM none of 132 compute units",
 		"onesided:gemm=chunks":    "gemm=chunks sends what a GEMM makes",
 		"fused":                   "sums of 2 rows each of grouped_gemm_tile_128x256",
 		"trigger":                 "sums of 2 rows each",

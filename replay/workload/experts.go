@@ -75,11 +75,13 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, between []int32, t 
 	if k == 0 {
 		return candidate{}
 	}
-	changes := slices.ContainsFunc(between, func(id int32) bool { return through(&f.ops[id]) })
-	switch exact := f.flowsThrough(first, second, between); {
-	case exact && changes:
+	changes := slices.ContainsFunc(between, func(id int32) bool {
+		return through(&f.ops[id]) && f.flows(first, id, between) && f.flows(id, second, between)
+	})
+	switch {
+	case changes:
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsExactly
-	case exact && g.Shape.Groups > 1:
+	case g.Shape.Groups > 1 && f.flows(first, second, between):
 		t.evidence, t.confidence = []string{"recorded accesses"}, flowsToGroups
 	case g.Shape.Groups > 1 && !t.far:
 		t.confidence *= rowsByGroups
@@ -89,9 +91,9 @@ func (f *finder) byRows(first, second int32, g *Op, k int64, between []int32, t 
 	return candidate{first: first, second: second, evidence: append(t.evidence, why), confidence: t.confidence, experts: int32(min(k, 1<<30))}
 }
 
-// flowsThrough reports whether recorded accesses lead from one op to a later one through
-// some or none of the ops between.
-func (f *finder) flowsThrough(from, to int32, between []int32) bool {
+// flows reports whether recorded accesses lead from one op to a later one through some or none
+// of the ops between.
+func (f *finder) flows(from, to int32, between []int32) bool {
 	reached := map[int32]bool{from: true}
 	reads := func(id int32) bool {
 		for _, e := range f.source.flow[id] {
