@@ -235,10 +235,21 @@ func (c *chunked) lead(k int) {
 		gap = plan.Duration(r.Planner.Machine.Launch.Event.Value)
 	}
 	c.launch(c.first, k, gap)
-	for _, id := range c.p.Between[r.ID] {
-		c.pass(s, &r.Planner.Workload.Ops[id], k)
+	if !c.byRows() {
+		c.between(s, k)
 	}
 	s.Post(c.done, 1)
+}
+
+// byRows reports whether the kernels between permute gathered rows for a GEMM of several rows a
+// token: they run in front of its chunks, on its stream.
+func (c *chunked) byRows() bool { return c.p.Experts > 1 && c.second.Collective < 0 }
+
+// between writes chunk k of the operations between the pair's two.
+func (c *chunked) between(s *plan.Stream, k int) {
+	for _, id := range c.p.Between[c.r.ID] {
+		c.pass(s, &c.r.Planner.Workload.Ops[id], k)
+	}
 }
 
 // follow writes chunk k of the second operation behind that of the first.
@@ -254,6 +265,9 @@ func (c *chunked) follow(k int) {
 	events.Delay(event-gap, program.LaunchGap, "event")
 	events.Post(c.seen, 1)
 	s.Wait(c.seen, int64(k+1), c.first.Name)
+	if c.byRows() {
+		c.between(s, k)
+	}
 	c.launch(c.second, k, gap)
 }
 

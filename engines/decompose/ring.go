@@ -47,6 +47,9 @@ func ringPasses(pl *plan.Planner, p *workload.Pair) string {
 	default:
 		return fmt.Sprintf("variant=ring needs an all-gather before a GEMM or a reduce-scatter behind one, not %s in a pair %s", op, p.Direction)
 	}
+	if no := pl.SumsExperts(p); no != "" {
+		return no
+	}
 	if compute.Shape.Kind != workload.GEMM {
 		return fmt.Sprintf("variant=ring needs a GEMM, and the shape of %s is not known", plan.ShortName(compute.Name))
 	}

@@ -26,6 +26,9 @@ func countsWaves(pl *plan.Planner, p *workload.Pair) string {
 	if p.Direction != workload.ComputeThenCollective {
 		return "variant=waves counts tiles of a GEMM before a collective, and the collectives here come first"
 	}
+	if no := pl.SumsExperts(p); no != "" {
+		return no
+	}
 	tiles := pl.Workload.Ops[p.First[0]].Tiling.Tiles
 	for k := range p.First {
 		first, second := &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]

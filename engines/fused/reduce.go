@@ -45,6 +45,9 @@ func reduces(pl *plan.Planner, p *workload.Pair) (ok bool, why string) {
 	case compute.Tiling.Tiles < len(p.First):
 		return false, fmt.Sprintf("%s before the %s has no known tiles, or fewer than ranks", plan.ShortName(compute.Name), op)
 	}
+	if no := pl.SumsExperts(p); no != "" {
+		return false, no
+	}
 	for k := range p.First {
 		if name := pl.OpBetween(&pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]); name != "" {
 			return false, fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(name))

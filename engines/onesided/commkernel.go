@@ -42,11 +42,11 @@ func (t *operator) launchCommKernel(r *plan.Rank, p *plan.Pair, s *plan.Stream, 
 // peer together, or, with the swizzle for a mesh, each begins with another peer.
 // Pieces of a scattered GEMM are waited for.
 func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *sequence, me int, placed program.Flag) *program.Kernel {
-	n := len(b.ranks)
+	n, blocks := len(b.ranks), t.blocksOf(p.Pair)
 	gather := p.Direction == workload.CollectiveThenCompute
-	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*t.blocks)
+	bytes := float64(p.Coll.Bytes) / float64(n*b.cuts*blocks)
 	k := &program.Kernel{
-		Name: comm.Name, Kind: trace.Collective, WGs: t.blocks, Footprint: plan.SweepFootprint,
+		Name: comm.Name, Kind: trace.Collective, WGs: blocks, Footprint: footprintOf(p),
 		Recipe: func(wg int, buf []program.Phase) []program.Phase {
 			buf = append(buf, program.Phase{Op: program.PostTo, Flag: placed, Count: 1})
 			computed := func(shard, piece int) {
@@ -61,7 +61,7 @@ func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *se
 					}
 					to := (me + 1 + i) % n
 					computed(to, c)
-					buf = t.storeTo(b, to, bytes, b.arrived[to][me], buf)
+					buf = t.storeTo(b, to, t.store(p, b.ranks[to], false, bytes), b.arrived[to][me], buf)
 				}
 			}
 			for c := range b.cuts {
@@ -69,21 +69,21 @@ func (t *operator) commKernel(p *plan.Pair, comm *workload.Op, b *state, seq *se
 					break
 				}
 				computed(me, c)
-				buf = append(buf, program.Phase{Op: program.Store, Peer: b.ranks[me], Bytes: bytes, Read: bytes})
+				buf = append(buf, t.store(p, b.ranks[me], true, bytes))
 			}
 			return buf
 		},
 	}
 	t.pl.Describe(k, comm, plan.Piece{Coll: p.Coll, Of: 1})
-	k.Attr.Grid = [3]int32{int32(t.blocks), 1, 1}
+	k.Attr.Grid = [3]int32{int32(blocks), 1, 1}
 	return k
 }
 
-// storeTo writes bytes into a peer's buffer once that is free, and signals behind a fence.
-func (t *operator) storeTo(b *state, to int, bytes float64, done program.Flag, buf []program.Phase) []program.Phase {
+// storeTo stores into a peer's buffer once that is free, and signals behind a fence.
+func (t *operator) storeTo(b *state, to int, store program.Phase, done program.Flag, buf []program.Phase) []program.Phase {
 	return append(buf,
 		program.Phase{Op: program.WaitFor, Flag: b.free[to], Count: 1},
-		program.Phase{Op: program.Store, Peer: b.ranks[to], Bytes: bytes * t.pl.Machine.Fabric.StoreCost(t.pattern()), Read: bytes, Time: t.storeTime(bytes)},
+		store,
 		t.pl.Fence(),
 		program.Phase{Op: program.PostTo, Flag: done, Count: 1})
 }

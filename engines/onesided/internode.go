@@ -10,11 +10,11 @@ import (
 )
 
 // forwards is how many workgroups pass shards on within a node.
-func (t *operator) forwards(c plan.Cluster) int {
+func (t *operator) forwards(p *plan.Pair, c plan.Cluster) int {
 	if c.Per == 1 {
 		return 0
 	}
-	return t.blocks
+	return t.blocksOf(p.Pair)
 }
 
 // gatherNodes is the communication kernel of an all-gather between nodes (rule O14).
@@ -26,7 +26,7 @@ func (t *operator) forwards(c plan.Cluster) int {
 //	forward  |own to l+1|own to l+2|...|from q+1 to l+1|from q+1 to l+2|...
 func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Cluster, placed program.Flag) *program.Kernel {
 	_, comm := r.Split(p)
-	me, forwards := b.place(r), t.forwards(c)
+	me, forwards := b.place(r), t.forwards(p, c)
 	shard := float64(p.Coll.Bytes) / float64(len(b.ranks))
 	k := &program.Kernel{
 		Name: comm.Name, Kind: trace.Collective, WGs: c.Nodes - 1 + forwards, Footprint: plan.SweepFootprint,
@@ -46,7 +46,7 @@ func (t *operator) gatherNodes(r *plan.Rank, p *plan.Pair, b *state, c plan.Clus
 					buf = append(buf, program.Phase{Op: program.WaitFor, Flag: b.arrived[me][which], Count: int64(b.posts)})
 				}
 				for i := 1; i < c.Per; i++ {
-					buf = t.storeTo(b, c.At(0, i), bytes, b.arrived[c.At(0, i)][which], buf)
+					buf = t.storeTo(b, c.At(0, i), t.store(p, b.ranks[c.At(0, i)], false, bytes), b.arrived[c.At(0, i)][which], buf)
 				}
 			}
 			return buf
@@ -166,10 +166,12 @@ func (t *operator) reducersFor(shard float64, c plan.Cluster) int {
 func (t *operator) spares(p *plan.Pair, b *state) int {
 	c, ok := t.pl.Cluster(b.ranks, 0)
 	switch {
+	case t.reserve == 0 && addsRows(p.Pair) && t.pl.Workload.Ops[p.First[0]].Tiling.Persistent:
+		return t.blocksOf(p.Pair) // whose workgroups would never find a free compute unit, or keep the GEMM's from theirs
 	case t.reserve > 0 || !ok || c.Nodes == 1:
 		return t.reserve
 	case p.Direction == workload.CollectiveThenCompute:
-		return c.Nodes - 1 + t.forwards(c)
+		return c.Nodes - 1 + t.forwards(p, c)
 	case c.Per == 1:
 		return 1
 	}
@@ -192,6 +194,8 @@ func (t *operator) acrossNodes(p *workload.Pair) string {
 		return fmt.Sprintf("the %s has not equally many ranks of each node", coll.Op)
 	case coll.Op == trace.AllToAll:
 		return "an all-to-all between nodes is for impl=ll"
+	case addsRows(p):
+		return "sums over the experts of a token are stored within a node"
 	case t.impl != "auto" && t.impl != "push" || t.chunks:
 		return "between nodes shards are put: impl=push, gemm=whole"
 	}

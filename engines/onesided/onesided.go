@@ -26,7 +26,9 @@ var Strategy = plan.Strategy{
 		"it, become one pipeline. Copy engines move the shards: they use no compute units, but share memory and links. A " +
 		"GEMM behind a gather starts with the rank's own shard and computes the others in the order of their expected " +
 		"arrival; a tile waits for every shard that its rows need. Several GEMMs of one collective (experts) become one " +
-		"grouped kernel ordered by shard. A GEMM before a scatter computes tiles by destination, its own last, so that all " +
+		"grouped kernel ordered by shard. A grouped GEMM of several rows a token goes by shard, then by expert, and reads " +
+		"rows through an index, so a permutation before it is left out; behind one, a kernel of few workgroups adds the rows of each token " +
+		"and stores the sums to their owners (impl=push). A GEMM before a scatter computes tiles by destination, its own last, so that all " +
 		"copies but the last overlap with compute; after a barrier the partial results are added. " +
 		"impl=pull copies the own shard to a buffer that peers read after a barrier, rank+1 first. push writes to rank+1 " +
 		"first and needs no barrier, but the order of arrival is not controlled. ring forwards every shard to the next " +
@@ -52,7 +54,7 @@ var Strategy = plan.Strategy{
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
 		{Name: "rows", Default: "256", Least: 1, Doc: "height of the pieces of a mesh swizzle"},
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
-		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, or one a rank for low latency"},
+		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency"},
 		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer"},
 		{Name: "first", Default: "communication", Choices: []string{"communication", "gemm"}, Doc: "which kernel is launched first with mover=kernel"},
 		{Name: "reserve", Default: "0", Doc: "compute units that the GEMM leaves free; 0: none, or between nodes what the kernels alongside it take"},
@@ -143,6 +145,9 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	}
 	if grouped { // only fills lie between
 		return !t.chunks, "a group of GEMMs is one kernel: gemm=whole"
+	}
+	if p.Experts > 1 {
+		return t.servesExperts(p)
 	}
 	for k := range p.First {
 		if name := t.pl.OpBetween(&t.pl.Workload.Ops[p.First[k]], &t.pl.Workload.Ops[p.Second[k]]); name != "" {

@@ -96,6 +96,39 @@ func TestRuns(t *testing.T) {
 	})
 }
 
+// A tile of a grouped GEMM needs the shards that its rows come from, counted row by row: those of
+// each group are sorted by shard (rule O20).
+func TestRunsOfGroups(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranks, groups := rapid.IntRange(2, 8).Draw(t, "ranks"), rapid.IntRange(2, 6).Draw(t, "groups")
+		height, cols := rapid.IntRange(1, 40).Draw(t, "height"), rapid.IntRange(1, 4).Draw(t, "cols")
+		each := ranks * rapid.IntRange(1, 30).Draw(t, "rows of a shard")
+		panels := plan.CeilDiv(each, height)
+		at := make([]int, ranks)
+		for i := range at {
+			at[i] = i
+		}
+		op := &workload.Op{Kernel: &workload.Kernel{Shape: workload.Shape{M: int64(each * groups), Groups: int64(groups)}, Tiling: workload.Tiling{TileM: height}}}
+		part := gemm{op: op, tiles: groups * panels * cols}
+		part.tileEvenly(ranks)
+		all := part.runs(0, at)
+		if len(all) != groups*panels {
+			t.Fatalf("%d runs, want %d", len(all), groups*panels)
+		}
+		for i, r := range all {
+			var want []int
+			for row := i % panels * height; row < min(each, (i%panels+1)*height); row++ {
+				if s := row / (each / ranks); !slices.Contains(want, s) {
+					want = append(want, s)
+				}
+			}
+			if r.until != cols || !slices.Equal(r.units, want) {
+				t.Fatalf("tiles of rows %d: %d of shards %v, want %d of %v", i, r.until, r.units, cols, want)
+			}
+		}
+	})
+}
+
 // A piece of 1000 rows takes four tiles of 256 rows, and of 250 just as well: none touches two
 // pieces, and the work of all rows stays (rule O19).
 func TestTilesOfAShard(t *testing.T) {

@@ -132,7 +132,7 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 		t.scatterNodes(r, p, b, c, s, seq)
 	case b.impl == "store":
 		launch()
-	case t.kernel:
+	case t.byKernel(p.Pair):
 		inputs := t.pl.Program.NewFlag(fmt.Sprintf("inputs of rank %d ready", r.ID))
 		s.Post(inputs, 1)
 		kernel := func(placed program.Flag) *program.Kernel { return t.commKernel(p, comm, b, seq, me, placed) }

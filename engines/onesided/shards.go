@@ -56,20 +56,22 @@ func runs(parts []gemm, units []unit, ranks, cuts int, waits bool) []run {
 // runs are a GEMM's in the order of rows; until counts tiles still. Where
 // tiles have no known height, they are taken to follow one another down the rows.
 func (p *gemm) runs(part int, at []int) []run {
-	panels, each := p.tiles, 1
+	groups := p.groups()
+	tiles := p.tiles / groups
+	panels, each := tiles, 1
 	row := func(i int) (lo, hi int) { return i * len(at) / panels, ((i+1)*len(at) - 1) / panels }
 	if p.even > 0 {
 		panels = p.even * len(at)
-		each = p.tiles / panels
+		each = tiles / panels
 		row = func(i int) (lo, hi int) { return i / p.even, i / p.even }
-	} else if m, h := int(p.op.Shape.M), p.op.Tiling.TileM; h > 0 && m > 0 && p.tiles%plan.CeilDiv(m, h) == 0 {
+	} else if m, h := plan.CeilDiv(int(p.op.Shape.M), groups), p.op.Tiling.TileM; h > 0 && m > 0 && tiles%plan.CeilDiv(m, h) == 0 {
 		panels = plan.CeilDiv(m, h)
-		each = p.tiles / panels
+		each = tiles / panels
 		row = func(i int) (lo, hi int) { return i * h * len(at) / m, (min(m, (i+1)*h)*len(at) - 1) / m }
 	}
-	all := make([]run, panels)
+	all := make([]run, groups*panels)
 	for i := range all {
-		lo, hi := row(i)
+		lo, hi := row(i % panels)
 		all[i] = run{until: each, part: part}
 		for piece := lo; piece <= hi; piece++ {
 			all[i].units = append(all[i].units, at[piece])
@@ -78,12 +80,21 @@ func (p *gemm) runs(part int, at []int) []run {
 	return all
 }
 
+// groups is the number of groups of a grouped GEMM whose rows are sorted by shard each
+// (rule O20), 1 of another one, or where they do not share out its tiles.
+func (p *gemm) groups() int {
+	if n := int(p.op.Shape.Groups); n > 1 && p.tiles%n == 0 {
+		return n
+	}
+	return 1
+}
+
 // tileEvenly makes the tiles of a GEMM a little lower where their height does not divide a piece, so
 // that none touches two pieces: a kernel that waits for shards, or signals them, is built with such
 // tiles (rule O19). The work stays the same.
 func (p *gemm) tileEvenly(pieces int) {
 	m, h := int(p.op.Shape.M), p.op.Tiling.TileM
-	if h <= 0 || m%pieces != 0 || m/pieces%h == 0 || p.g.Merged || p.tiles%plan.CeilDiv(m, h) != 0 {
+	if p.groups() > 1 || h <= 0 || m%pieces != 0 || m/pieces%h == 0 || p.g.Merged || p.tiles%plan.CeilDiv(m, h) != 0 {
 		return
 	}
 	columns := p.tiles / plan.CeilDiv(m, h)

@@ -19,7 +19,7 @@ type operator struct {
 	chunks   bool   // one launch per shard
 	kernel   bool   // a communication kernel moves the data, not copy engines
 	after    bool   // the communication kernel is launched after the GEMM
-	blocks   int    // workgroups of the communication kernel
+	blocks   int    // workgroups of the communication kernel, as given by the user; see blocksOf
 	reserve  int    // CUs that the GEMM leaves free
 	rows     int    // rows of a piece
 	numa     int
@@ -40,10 +40,6 @@ func newOperator(pl *plan.Planner, v plan.Values) *operator {
 		if pl.Machine.Fabric.Topology == machine.Mesh {
 			t.swizzle = "mesh"
 		}
-	}
-	if t.blocks == 0 {
-		f := pl.Machine.Fabric
-		t.blocks = max(1, int(f.Egress.Value/f.StoreCU.Or(f.Egress.Value)+0.999))
 	}
 	return t
 }
@@ -67,7 +63,7 @@ func (t *operator) implOf(p *plan.Pair) string {
 	switch {
 	case t.impl != "auto":
 		return t.impl
-	case t.kernel:
+	case t.byKernel(p.Pair):
 		return "push"
 	case t.chunks:
 		return "pull"
@@ -112,13 +108,13 @@ func (t *operator) stateOf(p *plan.Pair) *state {
 		compute = &pl.Workload.Ops[p.Second[0]]
 	}
 	if t.swizzle == "mesh" && !t.chunks {
-		b.cuts = max(1, int(compute.Shape.M)/(n*t.rows))
+		b.cuts = max(1, int(compute.Shape.M)/(n*t.rows*int(max(1, p.Experts))))
 	}
-	if t.kernel {
-		b.posts = t.blocks
+	if t.byKernel(p.Pair) {
+		b.posts = t.blocksOf(p.Pair)
 	}
 	if c, _ := t.pl.Cluster(b.ranks, 0); c.Nodes > 1 {
-		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(c)), true
+		b.impl, b.cuts, b.posts, b.across = "push", 1, max(1, t.forwards(p, c)), true
 	}
 	for i := range n {
 		b.free = append(b.free, pl.Program.NewFlag(fmt.Sprintf("rank %d's buffer free", b.ranks[i])))

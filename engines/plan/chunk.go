@@ -36,6 +36,8 @@ func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 			g.WGs = int(pl.Machine.GPU.Clustered(g.cluster))
 		}
 		g.WGs = min(g.WGs, g.Tiles)
+	case op.Shape.Groups > 1 && op.Tiling.TileM > 0 && op.Tiling.Tiles > 0:
+		pl.cutGroups(&g, op, k, n)
 	case g.Tiles > 0:
 		g.Tiles = max(1, portion(g.Tiles, k, n))
 		g.WGs = min(g.WGs, g.Tiles)
@@ -52,6 +54,28 @@ func (pl *Planner) chunkOf(op *workload.Op, k, n int) *program.Kernel {
 		}
 	}
 	return pl.AsLaunched(op, g)
+}
+
+// cutGroups makes a grid of compiled tiles that of the k-th of n parts of a grouped GEMM, which
+// has a part of the rows of every group: as many more tiles as stick out of their group, and
+// the weights of all groups (rule G22).
+func (pl *Planner) cutGroups(g *Grid, op *workload.Op, k, n int) {
+	sh, h := op.Shape, int64(op.Tiling.TileM)
+	rows := func(m int64) int64 { return sh.Groups * machine.CeilDiv(machine.CeilDiv(m, sh.Groups), h) }
+	part := sh
+	part.M = rowsOf(op, k, n)
+	share := float64(rows(part.M)) / float64(rows(sh.M))
+	tiles := &g.WGs
+	if g.Tiles > 0 {
+		tiles = &g.Tiles
+	}
+	*tiles = max(1, int(float64(*tiles)*share+0.5))
+	g.WGs = min(g.WGs, *tiles)
+	read, write := part.Traffic()
+	if whole, _ := sh.Traffic(); whole > 0 {
+		read *= max(1, op.Read/whole) // panels are read again as the whole does
+	}
+	g.Read, g.Write = read/float64(*tiles), write/float64(*tiles)
 }
 
 // fewer is the factor on the time of a workgroup that streams memory if wgs of them run
@@ -78,12 +102,24 @@ func portion[T int | int64](whole T, k, n int) T {
 // rowsOf is the number of rows in the k-th of n parts of a GEMM.
 func rowsOf(op *workload.Op, k, n int) int64 { return portion(op.Shape.M, k, n) }
 
+// SumsExperts is the reason why tiles of a pair's GEMM cannot be sent as they are computed: each
+// row that is sent is the sum of the rows of a token, which lie in tiles of different experts
+// (rule V23); "" if they can.
+func (pl *Planner) SumsExperts(p *workload.Pair) string {
+	if p.Experts <= 1 || p.Direction != workload.ComputeThenCollective {
+		return ""
+	}
+	return fmt.Sprintf("what is sent are sums of %d rows each of %s, which lie in different tiles", p.Experts, ShortName(pl.Workload.Ops[p.First[0]].Name))
+}
+
 // TooFewRows is the reason why a pair cannot be cut into n parts; "" if it can. Every part
 // needs at least one row.
 func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
 	for _, id := range append(p.First[:1:1], p.Second[:1]...) {
 		if op := &pl.Workload.Ops[id]; op.Shape.Kind == workload.GEMM && op.Shape.M > 0 && op.Shape.M < int64(n) {
 			return fmt.Sprintf("chunks=%d: %s has %d rows", n, ShortName(op.Name), op.Shape.M)
+		} else if k := int64(max(1, p.Experts)); k > 1 && op.Shape.Kind == workload.GEMM && op.Shape.M/k < int64(n) {
+			return fmt.Sprintf("chunks=%d: %s has rows of %d tokens", n, ShortName(op.Name), op.Shape.M/k)
 		}
 	}
 	return ""
@@ -95,10 +131,12 @@ func (pl *Planner) TooFewRows(p *workload.Pair, n int) string {
 func (pl *Planner) retile(op *workload.Op, k, n int) machine.Tiling {
 	sh := op.Shape
 	rows := rowsOf(op, k, n)
-	pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
-	pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
-	part := pl.Machine.Tiling(rows, sh.N, sh.K)
-	full := pl.Machine.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
+	if sh.Groups <= 1 {
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: rows, N: sh.N, K: sh.K, DType: sh.DType})
+		pl.Lookups.Add(machine.Question{Kind: machine.AboutGEMM, M: sh.M, N: sh.N, K: sh.K, DType: sh.DType})
+	}
+	part := pl.Machine.Grouped(sh.Groups, rows, sh.N, sh.K)
+	full := pl.Machine.GroupedWithTile(sh.Groups, sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
 	if full.Seconds > 0 {
 		slower := float64(op.DurAlone()) / 1e9 / full.Seconds
 		if part.Rows != full.Rows || part.Columns != full.Columns {

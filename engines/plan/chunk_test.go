@@ -77,3 +77,38 @@ func TestChunksAreTheWhole(t *testing.T) {
 		}
 	})
 }
+
+// A chunk of tokens has a part of the rows of every group: eight groups of 1100 rows are nine tiles
+// of 128 rows each, and 275 rows are three. It reads the weights of all groups (rule G22).
+func TestChunksOfGroups(t *testing.T) {
+	pl := &Planner{Machine: plantest.H200(t, 1)}
+	var b trace.Builder
+	b.Add(trace.Span{End: 100_000, Kind: trace.Compute, Parent: trace.None, Attr: trace.None, Lane: b.Lane(trace.Lane{Rank: b.AddRank(trace.Rank{})})})
+	pl.Workload = &workload.Workload{Run: b.Finish(trace.Options{})}
+	const m, n, k, groups, columns = 8 * 1100, 512, 1024, 8, 2
+	shape := workload.Shape{Kind: workload.GEMM, M: m, N: n, K: k, Groups: groups, ElemSize: 2}
+	for _, persistent := range []bool{false, true} {
+		op := workload.Op{End: 100_000, Kernel: &workload.Kernel{Shape: shape, Footprint: program.Footprint{Threads: 256, Registers: 128}}}
+		op.Read, op.Write = shape.Traffic()
+		op.Tiling = workload.Tiling{TileM: 128, TileN: 256, Tiles: groups * 9 * columns, WGs: groups * 9 * columns}
+		if persistent {
+			op.Tiling.WGs, op.Tiling.Persistent = 132, true
+		}
+		tiles, read, write := 0, 0.0, 0.0
+		for i := range 4 {
+			part := pl.chunkOf(&op, i, 4)
+			count := max(part.Tiles, part.WGs)
+			tiles += count
+			for j := range count {
+				p := part.Recipe(j, nil)[0]
+				read, write = read+p.Read, write+p.Write
+			}
+		}
+		if want := 4 * groups * 3 * columns; !persistent && tiles != want {
+			t.Errorf("%d tiles, want %d", tiles, want)
+		}
+		if want := 2.0 * (m*k + 4*groups*k*n); math.Abs(read/want-1) > 1e-9 || math.Abs(write/(2*m*n)-1) > 1e-9 {
+			t.Errorf("persistent %v: reads %g and writes %g bytes, want %g and %d", persistent, read, write, want, 2*m*n)
+		}
+	}
+}

@@ -164,7 +164,11 @@ func (pl *Planner) members(p *Pair) []int32 {
 			compute = b
 		}
 		p.FillsBefore[rank] = pl.fillsBefore(compute)
-		for id := a + 1; id < b; id++ {
+		from := a + 1
+		if p.Experts > 1 && compute == b { // kernels that change the number of rows, on the stream of compute
+			from, queue = pl.firstReader(a, b), pl.Workload.Ops[b].Queue
+		}
+		for id := from; id < b; id++ {
 			if op := &pl.Workload.Ops[id]; op.Queue == queue && op.Collective < 0 && !slices.Contains(p.FillsBefore[rank], id) {
 				p.Between[rank] = append(p.Between[rank], id)
 			}
@@ -172,6 +176,16 @@ func (pl *Planner) members(p *Pair) []int32 {
 		all = append(append(append(all, a, b), p.FillsBefore[rank]...), p.Between[rank]...)
 	}
 	return all
+}
+
+// firstReader is the first operation up to b that waits for a.
+func (pl *Planner) firstReader(a, b int32) int32 {
+	for id := a + 1; id < b; id++ {
+		if slices.ContainsFunc(pl.Workload.Ops[id].After, func(d workload.Dep) bool { return d.Op == a }) {
+			return id
+		}
+	}
+	return b
 }
 
 // fillsBefore are the memsets directly before an operation on its queue. Libraries use

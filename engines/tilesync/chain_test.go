@@ -2,6 +2,7 @@ package tilesync_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/overlapse/overlapse/engines/enginetest"
@@ -131,6 +132,27 @@ func TestTilesyncRefusals(t *testing.T) {
 	} {
 		if got := enginetest.Outcome(t, c.chain.Build(t), m, "tilesync", map[string]string{"policy": c.policy}); got.Why != c.want {
 			t.Errorf("%s: %q\nwant %q", c.policy, got.Why, c.want)
+		}
+	}
+}
+
+// Grouped GEMMs are synchronised by rows where the rows of each group are whole tiles.
+func TestTilesyncOfGroups(t *testing.T) {
+	for rows, want := range map[int]string{
+		8192: "",
+		8200: "the rows of a group of grouped_gemm_tile_128x128 are no whole number of its tiles",
+	} {
+		w, m := plantest.OperatorOf(t, fmt.Sprintf(`
+machine: h200:2
+type: bf16
+shape: {rows: %d}
+graph:
+  - {op: grouped_gemm, m: rows, n: 2048, k: 4096, groups: 8, tile: 128x128}
+  - {op: grouped_gemm, m: rows, n: 4096, k: 2048, groups: 8, tile: 128x128}
+`, rows))
+		got := enginetest.Outcome(t, w, m, "tilesync", nil)
+		if got.Why != want || (got.Result == nil) != (want != "") {
+			t.Errorf("%d rows: %q, want %q", rows, got.Why, want)
 		}
 	}
 }

@@ -86,6 +86,9 @@ func unsynchronised(pl *plan.Planner, first, second *workload.Op, v plan.Values)
 		return "", fmt.Sprintf("%s lies between the two GEMMs and reads the first one's whole output", plan.ShortName(name))
 	}
 	for _, op := range []*workload.Op{first, second} {
+		if s, h := op.Shape, int64(op.Tiling.TileM); s.Groups > 1 && h > 0 && s.M%(s.Groups*h) != 0 {
+			return "", fmt.Sprintf("the rows of a group of %s are no whole number of its tiles", plan.ShortName(op.Name))
+		}
 		if _, ok := plan.CoverOf(op, false); !ok {
 			return "", fmt.Sprintf("the tiles of %s are not known (give them)", op.Name)
 		}

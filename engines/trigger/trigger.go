@@ -113,6 +113,9 @@ func triggers(pl *plan.Planner, p *workload.Pair, direct bool) (ok bool, why str
 	default:
 		return false, ""
 	}
+	if no := pl.SumsExperts(p); no != "" {
+		return false, no
+	}
 	for k := range p.First {
 		first, second := &pl.Workload.Ops[p.First[k]], &pl.Workload.Ops[p.Second[k]]
 		if first.Tiling.Tiles < len(p.First) {

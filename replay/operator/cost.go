@@ -71,8 +71,17 @@ func (b *bench) memory(bytes float64, wgs int) roof {
 // file. The time is a whole number of waves of tiles; memory is a second roof.
 func (b *bench) gemm(m, n, k int64) {
 	e := b.f.elements()
-	b.multiply("", m, n, k, m*k+k*n+m*n, trace.Operator{
+	b.multiply("", product{m, n, k, 1}, m*k+k*n+m*n, trace.Operator{
 		Name: "aten::mm", Dims: [][]int64{{m, k}, {k, n}}, Types: []string{e.torch, e.torch},
+	})
+}
+
+// grouped is C[m,n] = A[m,k]·B[k,n] with a B for each of groups parts of the rows, in one
+// kernel. Its tiles are those of every group, in common waves (rule G22).
+func (b *bench) grouped(m, n, k, groups int64) {
+	e := b.f.elements()
+	b.multiply("grouped_", product{m, n, k, groups}, m*k+groups*k*n+m*n, trace.Operator{
+		Name: "aten::_grouped_mm", Dims: [][]int64{{m, k}, {groups, k, n}, {groups}}, Types: []string{e.torch, e.torch, "int"},
 	})
 }
 
@@ -81,7 +90,7 @@ func (b *bench) gemm(m, n, k int64) {
 func (b *bench) convolution(batch, height, width, channels, filter int64) {
 	e := b.f.elements()
 	m, k := batch*height*width, channels*filter*filter
-	b.multiply("conv_", m, channels, k, 2*m*channels+k*channels, trace.Operator{
+	b.multiply("conv_", product{m, channels, k, 1}, 2*m*channels+k*channels, trace.Operator{
 		Name:  "aten::conv2d",
 		Dims:  [][]int64{{batch, channels, height, width}, {channels, channels, filter, filter}},
 		Types: []string{e.torch, e.torch},
@@ -92,26 +101,29 @@ func (b *bench) convolution(batch, height, width, channels, filter int64) {
 // written to memory.
 func (b *bench) attention(m, width, context int64) {
 	e := b.f.elements()
-	b.multiply("attention_", m, width, 2*context, 2*(m+context)*width, trace.Operator{
+	b.multiply("attention_", product{m, width, 2 * context, 1}, 2*(m+context)*width, trace.Operator{
 		Name:  "aten::scaled_dot_product_attention",
 		Dims:  [][]int64{{m, width}, {context, width}, {context, width}},
 		Types: []string{e.torch, e.torch, e.torch},
 	})
 }
 
+// A product is the sizes of a GEMM, in groups of equally many rows.
+type product struct{ m, n, k, groups int64 }
+
 // multiply is 2·m·n·k flop on tiles of an m by n output, with the given number of
 // elements moved through memory.
-func (b *bench) multiply(name string, m, n, k, elements int64, o trace.Operator) {
+func (b *bench) multiply(name string, p product, elements int64, o trace.Operator) {
 	bytes := float64(elements) * float64(b.f.elements().bytes)
-	s := step{name: name, kind: trace.Compute, operator: o, out: m * n * b.f.elements().bytes}
+	s := step{name: name, kind: trace.Compute, operator: o, out: p.m * p.n * b.f.elements().bytes}
 	var r roof
 	if tile := cmp.Or(b.tile, at(b.f.Kernel.Tiles, b.gemms)); tile.M > 0 {
 		split := int64(max(1, cmp.Or(b.split, at(b.f.Kernel.Splits, b.gemms))))
-		r = b.tiles(&s, tile, split, m, n, k)
+		r = b.tiles(&s, tile, split, p)
 		// Part after part adds to the output: each but the last writes it, and the next reads it.
-		bytes += float64(2*(split-1)*m*n) * float64(b.f.elements().bytes)
+		bytes += float64(2*(split-1)*p.m*p.n) * float64(b.f.elements().bytes)
 	} else {
-		r = b.library(&s, m, n, k)
+		r = b.library(&s, p)
 	}
 	b.gemms++
 	r = under(r, b.memory(bytes, s.kernel.WGs()))
@@ -121,9 +133,9 @@ func (b *bench) multiply(name string, m, n, k, elements int64, o trace.Operator)
 
 // library is a GEMM of the machine's matrix library: persistent workgroups, one per
 // CU (machine.Matmul).
-func (b *bench) library(s *step, m, n, k int64) roof {
+func (b *bench) library(s *step, p product) roof {
 	mm := &b.m.Matmul
-	t := b.m.Tiling(m, n, k)
+	t := b.m.Grouped(p.groups, p.m, p.n, p.k)
 	if mm.Rate.Known() {
 		b.rest("matmul.rate", mm.Rate)
 	} else {
@@ -133,7 +145,7 @@ func (b *bench) library(s *step, m, n, k int64) roof {
 	cus := int(b.m.GPU.CUs.Value)
 	s.name += fmt.Sprintf("gemm_%dx%d", t.Columns, t.Rows) // the library's rows lie along N
 	s.kernel = b.block(min(t.Tiles, cus), 256, 0, int(b.m.GPU.Shared.Value-b.m.GPU.SharedSpare.Value))
-	if b.m.Dynamic(t) { // a fill clears the tile counter of the dynamic schedule
+	if p.groups == 1 && b.m.Dynamic(t) { // a fill clears the tile counter of the dynamic schedule
 		fill := step{name: "fill", kind: trace.Copy, why: "the launch gap that such a fill adds"}
 		fill.seconds = max(0, b.m.Launch.MemsetGap.Value-b.m.Launch.Gap.Value)
 		b.steps = append(b.steps, fill)
@@ -147,9 +159,9 @@ func (b *bench) library(s *step, m, n, k int64) roof {
 
 // tiles is a GEMM by a compiled kernel, one workgroup per tile and part along K. Tiles on
 // the same CU share its pipes; a single tile does not saturate them (rules D11 and G10).
-func (b *bench) tiles(s *step, t Tile, split, m, n, k int64) roof {
+func (b *bench) tiles(s *step, t Tile, split int64, p product) roof {
 	tm, tn := int64(t.M), int64(t.N)
-	count := ceilDiv(m, tm) * ceilDiv(n, tn) * split
+	count := p.groups * ceilDiv(ceilDiv(p.m, p.groups), tm) * ceilDiv(p.n, tn) * split
 	rate, key := b.m.Matmul.Compiled, "matmul.compiled"
 	if !rate.Known() {
 		b.rest(key, rate)
@@ -162,7 +174,7 @@ func (b *bench) tiles(s *step, t Tile, split, m, n, k int64) roof {
 	}
 	s.kernel = b.block(int(count), 256, 128, t.shared(b.f.elements().bytes))
 	cus, perCU := int64(b.m.GPU.CUs.Value), int64(b.residents(&s.kernel))
-	tile := 2 * float64(tm*tn) * float64(k) / float64(split) * float64(cus) / rate.Value
+	tile := 2 * float64(tm*tn) * float64(p.k) / float64(split) * float64(cus) / rate.Value
 	most := func(resident int64) float64 { return tile * max(float64(resident), 1/b.m.LonePipe(t.Depth)) }
 	slots := cus * perCU
 	full, left := count/slots, count%slots

@@ -59,8 +59,10 @@ var nodeKinds = map[string]nodeKind{
 		b.gemm(s("k"), s("n"), s("m"))
 		b.gemm(s("m"), s("k"), s("n"))
 	}},
-	"gemv":      {[]string{"m", "k"}, false, func(b *bench, s func(string) int64) { b.matvec(s("m"), s("k")) }},
-	"attention": {[]string{"m", "width", "context"}, false, func(b *bench, s func(string) int64) { b.attention(s("m"), s("width"), s("context")) }},
+	// A GEMM in groups of equally many of the m rows, each with weights of its own: the experts of a mixture.
+	"grouped_gemm": {[]string{"m", "n", "k", "groups"}, false, func(b *bench, s func(string) int64) { b.grouped(s("m"), s("n"), s("k"), s("groups")) }},
+	"gemv":         {[]string{"m", "k"}, false, func(b *bench, s func(string) int64) { b.matvec(s("m"), s("k")) }},
+	"attention":    {[]string{"m", "width", "context"}, false, func(b *bench, s func(string) int64) { b.attention(s("m"), s("width"), s("context")) }},
 	// Five GEMMs of the forward's size instead of two: scores again, and the gradients of both operands of both (FlashAttention-2, section 2.2).
 	"attention_backward": {[]string{"m", "width", "context"}, false, func(b *bench, s func(string) int64) {
 		b.attention(s("m"), s("width"), s("context"))
@@ -79,6 +81,8 @@ var nodeKinds = map[string]nodeKind{
 	"elementwise": {[]string{"bytes"}, false, func(b *bench, s func(string) int64) {
 		b.elementwise(ceilDiv(s("bytes"), 16<<10), float64(s("bytes")))
 	}},
+	// Count elements in rows of width, each row the weighted sum of so many: of the experts of a token.
+	"sum":            {[]string{"count", "width", "parts"}, false, func(b *bench, s func(string) int64) { b.sum(s("count"), s("width"), s("parts")) }},
 	"permute":        {[]string{"count"}, false, func(b *bench, s func(string) int64) { b.shuffle(s("count")) }},
 	"all_reduce":     collectiveKind(trace.AllReduce),
 	"reduce_scatter": collectiveKind(trace.ReduceScatter),
@@ -173,6 +177,17 @@ func (b *bench) elementwise(wgs int64, bytes float64) {
 	}
 	s.out = int64(bytes) / 2
 	b.move(s, bytes)
+}
+
+// sum adds rows of width elements, so many parts for each row of the result.
+func (b *bench) sum(count, width, parts int64) {
+	e := b.f.elements()
+	s := step{
+		name: "sum_elementwise_kernel", kind: trace.Compute, kernel: b.plain(int(min(ceilDiv(count*e.bytes, 16<<10), 1<<20)), 256, 32, 0),
+		operator: trace.Operator{Name: "aten::sum", Dims: [][]int64{{count / width, parts, width}}, Types: []string{e.torch}},
+	}
+	s.out = count * e.bytes
+	b.move(s, float64((parts+1)*count*e.bytes))
 }
 
 // update adds gradients to the rows of an embedding's tables: every gradient is read, and every
@@ -272,6 +287,7 @@ func (p *reader) operatorOf(n ast.Node, x *node, take func(string) (ast.Node, bo
 			p.failAt(n, x.Op+" has "+strings.Join(kind.sizes, ", "), "%s is missing", key)
 		}
 	}
+	p.whole(n, x)
 	if v, ok := take("tile"); ok {
 		if x.Tile, ok = tileOf(v.GetToken().Value); !ok {
 			p.failAt(v, "write rows x columns, as in 128x256, or with the depth along K, as in 128x256x32", "tile: %q", v.GetToken().Value)
@@ -292,6 +308,16 @@ func (p *reader) operatorOf(n ast.Node, x *node, take func(string) (ast.Node, bo
 		}
 	}
 	return true
+}
+
+// whole checks sizes of an operator that have to fit each other.
+func (p *reader) whole(n ast.Node, x *node) {
+	switch s := x.Sizes; {
+	case x.Op == "grouped_gemm" && s["groups"] > s["m"] && s["m"] > 0:
+		p.failAt(n, "give each group at least one row", "%d groups of %d rows", s["groups"], s["m"])
+	case x.Op == "sum" && s["width"] > 0 && s["count"]%s["width"] != 0:
+		p.failAt(n, "give a multiple", "%d elements are no whole number of rows of %d", s["count"], s["width"])
+	}
 }
 
 // orderOf reads the name of an operator, its stream and what it comes after.

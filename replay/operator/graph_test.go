@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,9 +121,41 @@ graph:
 	}
 }
 
+// The experts of a mixture in one kernel: tiles of each group of rows, weights of all; and the sum
+// of the rows of a token. 250 rows of a group are two tiles of 128, or four of 64.
+func TestGraphOfExperts(t *testing.T) {
+	run := graphRun(t, `
+machine: h200:2
+type: bf16
+shape: {rows: 1000, width: 512, inner: 256}
+graph:
+  - {op: grouped_gemm, m: rows, n: width, k: inner, groups: 4, tile: 128x128}
+  - {op: grouped_gemm, m: rows, n: width, k: inner, groups: 4}
+  - {op: sum, count: rows*width/2, width: width, parts: 2}
+`)
+	var kernels []string
+	for _, s := range run.Spans {
+		if k := run.Kernel(s); k != nil && run.RankOf(s) == 1 {
+			o := run.Operator(k)
+			kernels = append(kernels, fmt.Sprint(run.NameOf(s), " ", k.WGs(), " ", o.Name, o.Dims))
+		}
+	}
+	want := []string{
+		"grouped_gemm_tile_128x128 32 aten::_grouped_mm[[1000 256] [4 256 512] [4]]",
+		"grouped_gemm_64x64 128 aten::_grouped_mm[[1000 256] [4 256 512] [4]]",
+		"sum_elementwise_kernel 32 aten::sum[[500 2 512]]",
+	}
+	if !slices.Equal(kernels, want) {
+		t.Errorf("got  %q\nwant %q", kernels, want)
+	}
+}
+
 func TestGraphErrors(t *testing.T) {
 	for _, c := range []struct{ graph, want string }{
 		{"[{op: gemm, m: 1024, n: 1024}]", "graph.yaml:4:9: k is missing (gemm has m, n, k)"},
+		{"[{op: grouped_gemm, m: 1024, n: 1024, k: 1024}]", "groups is missing (grouped_gemm has m, n, k, groups)"},
+		{"[{op: grouped_gemm, m: 8, n: 1024, k: 1024, groups: 16}]", "16 groups of 8 rows (give each group at least one row)"},
+		{"[{op: sum, count: 1000, width: 512, parts: 2}]", "1000 elements are no whole number of rows of 512 (give a multiple)"},
 		{"[{op: gem, m: 1024, n: 1024, k: 1024}]", `graph.yaml:4:14: unknown operator "gem" (one of `},
 		{"[{m: 1024}]", "op is missing"},
 		{"[{op: gemm, m: token, n: 1024, k: 1024}]", `size "token": "token" (write products and quotients of whole numbers and names of shape, as 3*hidden/ways; shape has tokens)`},

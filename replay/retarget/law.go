@@ -77,7 +77,7 @@ func (s *scaler) gemm(op *workload.Op) float64 {
 	}
 	from, to := tilingOn(s.from, op), tilingOn(s.to, op)
 	sh := op.Shape
-	if s.from.Profile == s.to.Profile && !hasTile(s.from, op) {
+	if s.from.Profile == s.to.Profile && !hasTile(s.from, op) && sh.Groups <= 1 {
 		to = s.to.WithSplits(sh.M, sh.N, sh.K, from)
 	}
 	if from.Measured != to.Measured {
@@ -98,15 +98,16 @@ func compiled(m *machine.Machine, op *workload.Op, f program.Footprint) float64 
 	if left := t.Tiles % (cus * residents); left > 0 {
 		seconds += round(machine.CeilDiv(left, cus))
 	}
-	return max(seconds, m.Moving(sh.M, sh.N, sh.K))
+	groups := max(1, sh.Groups)
+	return max(seconds, float64(groups)*m.Moving(machine.CeilDiv(sh.M, groups), sh.N, sh.K))
 }
 
 func tilingOn(m *machine.Machine, op *workload.Op) machine.Tiling {
 	sh := op.Shape
 	if hasTile(m, op) {
-		return m.WithTile(sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
+		return m.GroupedWithTile(sh.Groups, sh.M, sh.N, sh.K, op.Tiling.TileN, op.Tiling.TileM) // the library sees the transpose
 	}
-	return m.Tiling(sh.M, sh.N, sh.K)
+	return m.Grouped(sh.Groups, sh.M, sh.N, sh.K)
 }
 
 // hasTile reports whether a machine's library has the captured tile.

@@ -14,6 +14,7 @@ type candidate struct {
 	first, second int32
 	evidence      []string
 	confidence    float64
+	experts       int32 // as in Pair
 }
 
 // candidates are the possible pairs of one rank.
@@ -169,6 +170,7 @@ type search struct {
 	evidence      []string
 	confidence    float64
 	lights, heavy int
+	far           bool // past so many light kernels that only recorded accesses tell
 }
 
 // passLight passes a light kernel and reports whether the walk may go on.
@@ -226,6 +228,8 @@ func (f *finder) producer(c *Op) candidate {
 		t.confidence = onlyByTime
 	}
 	at := dep.Op
+	adds := comm.Op == trace.ReduceScatter || comm.Op == trace.AllReduce
+	var between []int32
 	for range maxSteps {
 		if at < 0 || !sameStep(&f.ops[at], c) {
 			return candidate{}
@@ -235,15 +239,23 @@ func (f *finder) producer(c *Op) candidate {
 		case boundary:
 			return candidate{}
 		case transparent:
+			between = append(between, at)
 			if !t.passLight(op, sent) {
-				return candidate{}
+				if t.far = true; !adds {
+					return candidate{}
+				}
 			}
 		case heavy:
 			worth, why := f.makes(op, comm.Op, sent)
-			if worth > 0 && (output(op).known() && sent.known() || t.heavy == 0) {
-				return candidate{at, c.ID, append(t.evidence, why), worth * t.confidence}
+			if worth > 0 && !t.far && (output(op).known() && sent.known() || t.heavy == 0) {
+				return candidate{first: at, second: c.ID, evidence: append(t.evidence, why), confidence: worth * t.confidence}
 			}
-			if !t.passHeavy(op) {
+			if adds && t.heavy == 0 {
+				if h := f.makesRows(op, c, sent, between, t); h.confidence > 0 {
+					return h
+				}
+			}
+			if t.far || !t.passHeavy(op) {
 				return candidate{}
 			}
 		}
@@ -339,11 +351,11 @@ func (f *finder) gemmBefore(g *Op) candidate {
 			}
 		case heavy:
 			s := op.Shape
-			if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || !f.feeds(s, g) {
+			if (s.Kind != GEMM && s.Kind != GEMV) || s.M != g.Shape.M || s.Groups != g.Shape.Groups || !f.feeds(s, g) {
 				return candidate{}
 			}
 			why := fmt.Sprintf("its %d×%d output has the shape of the other's first input", s.M, s.N)
-			return candidate{at, g.ID, append(t.evidence, why), sizesAgree * t.confidence}
+			return candidate{first: at, second: g.ID, evidence: append(t.evidence, why), confidence: sizesAgree * t.confidence}
 		}
 	}
 	return candidate{}

@@ -49,7 +49,7 @@ func classOf(kernel string) class {
 		class class
 		words []string
 	}{
-		{light, []string{"splitkreduce", "splitk_reduce", "postgsu", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
+		{light, []string{"prepare_grouped_gemm", "splitkreduce", "splitk_reduce", "postgsu", "spin_kernel", "barrier_kernel", "__amd_rocclr_"}},
 		{dense, []string{"flash", "fmha", "sdpa", "attention", "attn", "conv", "wgrad", "dgrad", "fprop"}},
 		{sweep, []string{"elementwise_kernel", "layer_norm", "layernorm", "rms_norm", "rmsnorm", "softmax", "dropout", "catarray", "direct_copy"}},
 		{other, []string{"embedding_backward", "embedding_dense_backward", "embedding_codegen_backward", "embedding_codegen_grad"}},

@@ -25,6 +25,7 @@ func (f *finder) consumer(c *Op) candidate {
 			}
 		}
 	}
+	var between []int32
 	for range maxSteps {
 		if at < 0 || !sameStep(&f.ops[at], c) {
 			return candidate{}
@@ -34,15 +35,22 @@ func (f *finder) consumer(c *Op) candidate {
 		case boundary:
 			return candidate{}
 		case transparent:
+			between = append(between, at)
 			if !t.passLight(op, brought) {
-				return candidate{}
+				if t.far = true; comm.Op != trace.AllGather {
+					return candidate{}
+				}
 			}
 		case heavy:
-			worth, why, sized := f.reads(op, brought)
-			if worth > 0 && (sized || !f.busyDuring(c)) {
-				return candidate{c.ID, at, append(t.evidence, why), worth * t.confidence}
+			var found candidate
+			if comm.Op == trace.AllGather {
+				found = f.readsRows(c, op, brought, between, t)
 			}
-			return candidate{}
+			worth, why, sized := f.reads(op, brought)
+			if !t.far && worth*t.confidence > found.confidence && (sized || !f.busyDuring(c)) {
+				found = candidate{first: c.ID, second: at, evidence: append(t.evidence, why), confidence: worth * t.confidence}
+			}
+			return found
 		}
 		at = f.next[at]
 	}
@@ -89,7 +97,7 @@ func operands(op *Op) (a, b size) {
 	if n, ok := volume([]int64{s.M, s.K}); ok {
 		a = size{n, bytesOf(n, s.ElemSize)}
 	}
-	if n, ok := volume([]int64{s.K, s.N}); ok {
+	if n, ok := volume([]int64{max(1, s.Groups), s.K, s.N}); ok {
 		b = size{n, bytesOf(n, s.ElemSize)}
 	}
 	return a, b

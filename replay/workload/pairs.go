@@ -63,7 +63,7 @@ func (l *lifter) pairCollective(row int32, d Direction, bases []int32, find func
 	for _, id := range c.Members {
 		rank := l.Ops[id].Rank
 		h := find(l.Rows[rank], id-bases[rank])
-		if h.confidence < leastConfidence {
+		if h.confidence < leastConfidence || len(p.First) > 0 && h.experts != p.Experts {
 			return
 		}
 		p.join(h, bases[rank])
@@ -121,6 +121,7 @@ func (l *lifter) pairRounds() {
 func (p *Pair) join(h candidate, base int32) {
 	p.First = append(p.First, h.first+base)
 	p.Second = append(p.Second, h.second+base)
+	p.Experts = h.experts
 	if len(p.Evidence) == 0 || h.confidence < p.Confidence {
 		p.Evidence, p.Confidence = h.evidence, h.confidence
 	}

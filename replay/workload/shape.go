@@ -126,6 +126,9 @@ func gemmKind(m, n int64) ShapeKind {
 func shapeOf(o *trace.Operator) (s Shape, batch int64) {
 	a, b, transposed := factors(o.Name)
 	switch {
+	case grouped(o):
+		s = groupedGEMM(o)
+		return s, s.Groups
 	case a >= 0 && b < len(o.Dims):
 		batch, m, n, k, ok := gemmSizes(o.Dims[a], o.Dims[b], transposed)
 		if !ok {
@@ -156,6 +159,10 @@ const (
 	convolution = "aten::conv2d"
 	attention   = "aten::scaled_dot_product_attention"
 )
+
+// summation of an input [tokens, experts of a token, columns] over its middle axis is the
+// weighted sum of what the experts of a token made.
+const summation = "aten::sum"
 
 // inputs is the bytes of an operator's inputs, each read once.
 func inputs(o *trace.Operator) (bytes float64) {
@@ -323,6 +330,10 @@ func elementwise(o *trace.Operator) (s Shape, read, write float64) {
 	}
 	s.Evidence = o.Name
 	write = float64(most) * float64(s.ElemSize)
+	if o.Name == summation && len(o.Dims[0]) == 3 { // over the middle axis
+		s.M, s.N = o.Dims[0][0], o.Dims[0][2]
+		write /= float64(o.Dims[0][1])
+	}
 	switch {
 	case strings.Contains(o.Name, "copy_"): // its first input is its output
 		read -= write
@@ -338,7 +349,7 @@ func (s Shape) Traffic() (read, write float64) {
 	m, n, k, e := float64(s.M), float64(s.N), float64(s.K), float64(s.ElemSize)
 	switch s.Kind {
 	case GEMM, GEMV:
-		return (m*k + k*n) * e, m * n * max(e, min(2, 2*e)) // a GEMM of single bytes stores wider elements
+		return (m*k + float64(max(1, s.Groups))*k*n) * e, m * n * max(e, min(2, 2*e)) // a GEMM of single bytes stores wider elements
 	case Embedding:
 		return m * k * n * e, m * n * e
 	case Elementwise:

@@ -185,6 +185,9 @@ func (s Shape) String() string {
 	case Elementwise:
 		return fmt.Sprintf("%s %dx%d %s", s.Kind, s.M, s.N, s.DType)
 	}
+	if s.Groups > 1 {
+		return fmt.Sprintf("grouped %s %dx%dx%d %s, %d groups", s.Kind, s.M, s.N, s.K, s.DType, s.Groups)
+	}
 	return fmt.Sprintf("%s %dx%dx%d %s", s.Kind, s.M, s.N, s.K, s.DType)
 }
 

@@ -178,11 +178,13 @@ func (k ShapeKind) String() string {
 // A Shape is the sizes of an operator: C[M,N] = A[M,K]·B[K,N] for GEMM, where a batch
 // counts as more rows M. For an Embedding, M output vectors of N elements, each the sum of
 // K rows. For Elementwise, M rows of N elements. For an EmbeddingGrad, M gradient vectors of N
-// elements, each added to K rows.
+// elements, each added to K rows. A grouped GEMM, of the experts of a mixture, has a B for each
+// of Groups groups of the rows of A (rule G22).
 type Shape struct {
 	Kind     ShapeKind
 	M, N, K  int64
-	ElemSize int // bytes
+	Groups   int64 // of a grouped GEMM; 0 or 1: one GEMM
+	ElemSize int   // bytes
 	DType    string
 	Evidence string // source of the sizes
 }
@@ -266,6 +268,7 @@ type Pair struct {
 	Evidence   []string
 	Confidence float64 // 0..1
 	Step       int32
+	Experts    int32 // rows of the GEMM for each row that is communicated: the experts of a token; 0: one
 }
 
 // A Step is one iteration marked by the program (ProfilerStep#3, name#3).

@@ -1,0 +1,107 @@
+package onesided
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/replay/program"
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// The rows of a grouped GEMM are sorted by expert and, of each expert, by the rank that their
+// tokens come from or go to. Tiles are computed by shard, then by expert: those of a shard's
+// rows of all experts before those of the next shard (rule O20).
+//
+//	rows   |expert 0: rank 0 1 2 3|expert 1: rank 0 1 2 3|
+//	tiles  |rank 1: 0 1|rank 2: 0 1|rank 3: 0 1|rank 0: 0 1|
+//
+// Behind the last GEMM of a layer a row that is sent is the sum of the rows of a token, which
+// are all of one shard. A communication kernel waits for the tiles of a shard of all experts,
+// adds the rows of each token, and stores the sums to their owner (rule O21).
+
+// That kernel is as Triton-distributed launches it (moe_reduce_rs.py), unless the user gives
+// another number of workgroups. A workgroup loads 16 bytes a thread of each row of a token,
+// adds and stores them before it goes on. On an idle H100 such a round takes 0.63 µs (8 of them,
+// four rows; sums of rows, 2026-11-23).
+const (
+	expertBlocks  = 16
+	expertThreads = 1024
+	expertRound   = 630 // ns
+)
+
+// servesExperts reports whether the kernels between a pair's two can be part of its kernels:
+// permutations in front of a GEMM that reads rows through an index, sums behind one.
+func (t *operator) servesExperts(p *workload.Pair) (ok bool, why string) {
+	scatters := p.Direction == workload.ComputeThenCollective
+	can := workload.MovesRows
+	if scatters {
+		can = workload.SumsRows
+	}
+	switch {
+	case scatters && t.chunks:
+		return false, "gemm=chunks sends what a GEMM makes, not sums over the experts of a token"
+	case scatters && t.impl != "auto" && t.impl != "push":
+		return false, fmt.Sprintf("impl=%s sends what a GEMM makes; sums over the experts of a token are stored by the kernel that adds: impl=push", t.impl)
+	case scatters && t.blocksOf(p) >= int(t.pl.Machine.GPU.CUs.Value):
+		return false, fmt.Sprintf("blocks=%d leaves the GEMM none of %.0f compute units", t.blocksOf(p), t.pl.Machine.GPU.CUs.Value)
+	case t.chunks:
+		can = func(*workload.Op) bool { return false }
+	}
+	for k := range p.First {
+		a, b := &t.pl.Workload.Ops[p.First[k]], &t.pl.Workload.Ops[p.Second[k]]
+		for id := a.ID + 1; id < b.ID; id++ {
+			op := &t.pl.Workload.Ops[id]
+			if (op.Queue == a.Queue || op.Queue == b.Queue) && op.Collective < 0 && !t.pl.Workload.IsFill(op) && !can(op) {
+				return false, fmt.Sprintf("%s lies between compute and communication, and works on the whole", plan.ShortName(op.Name))
+			}
+		}
+	}
+	return true, ""
+}
+
+// addsRows reports whether what a pair sends are sums of the rows of a token.
+func addsRows(p *workload.Pair) bool {
+	return p.Experts > 1 && p.Direction == workload.ComputeThenCollective
+}
+
+// byKernel reports whether a communication kernel moves a pair's data, not copy engines.
+func (t *operator) byKernel(p *workload.Pair) bool { return t.kernel || addsRows(p) }
+
+// blocksOf is the number of workgroups of a pair's communication kernel.
+func (t *operator) blocksOf(p *workload.Pair) int {
+	f := t.pl.Machine.Fabric
+	switch {
+	case t.blocks > 0:
+		return t.blocks
+	case addsRows(p):
+		return expertBlocks
+	}
+	return max(1, int(f.Egress.Value/f.StoreCU.Or(f.Egress.Value)+0.999))
+}
+
+// store is one workgroup's store of so many bytes to a rank. Sums of the rows of a token take
+// rounds of loads (rule O21).
+func (t *operator) store(p *plan.Pair, to int32, own bool, bytes float64) program.Phase {
+	s := program.Phase{Op: program.Store, Peer: to, Bytes: bytes, Read: bytes}
+	if !own {
+		s.Bytes *= t.pl.Machine.Fabric.StoreCost(t.pattern())
+		s.Time = t.storeTime(bytes)
+	}
+	if addsRows(p.Pair) {
+		s.Read *= float64(p.Experts)
+		rounds := math.Ceil(bytes / (16 * expertThreads))
+		s.Time = max(s.Time, trace.Time(rounds*expertRound))
+	}
+	return s
+}
+
+// footprintOf is a workgroup of a pair's communication kernel.
+func footprintOf(p *plan.Pair) program.Footprint {
+	f := plan.SweepFootprint
+	if addsRows(p.Pair) {
+		f.Threads = expertThreads
+	}
+	return f
+}

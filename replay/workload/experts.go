@@ -1,0 +1,137 @@
+package workload
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/trace"
+)
+
+// In a mixture of experts under tensor parallelism every rank has a slice of every expert. An
+// all-gather brings the tokens of all ranks, each goes to several experts, and the rows of the
+// grouped GEMM are the tokens times their experts. Behind the last GEMM the rows of a token are
+// added before a reduce-scatter or an all-reduce (rule V23):
+//
+//	all-gather       tokens           x hidden
+//	rows by expert   tokens x experts x hidden   a permutation, or an index that the GEMM reads through
+//	grouped GEMMs    tokens x experts x columns
+//	weighted sum     tokens           x hidden
+//	reduce-scatter   tokens / ranks   x hidden
+
+// Confidence of pairs whose rows are not equally many.
+const (
+	flowsExactly  = 0.95 // recorded accesses connect the two through a kernel that changes the number of rows
+	flowsToGroups = 0.90 // recorded accesses connect a grouped GEMM; they do not say which input it reads
+	rowsByGroups  = 0.80 // adjacent, a grouped GEMM
+)
+
+// expertsOf is the rows of a GEMM for each row of width elements that is communicated: the
+// experts of a token; 0 if they are not a whole number above one.
+func expertsOf(g *Shape, communicated size, width int64) int64 {
+	if g.Kind != GEMM || communicated.elements <= 0 || width <= 0 || communicated.elements%width != 0 {
+		return 0
+	}
+	tokens := communicated.elements / width
+	if g.M%tokens != 0 || g.M == tokens || g.Groups > 1 && g.M/tokens > g.Groups {
+		return 0
+	}
+	return g.M / tokens
+}
+
+// readsRows is a pair of a gather and a GEMM that reads each of the brought rows several
+// times; confidence 0 if it is none. between are the ops on the way.
+func (f *finder) readsRows(c, g *Op, brought size, between []int32, t search) candidate {
+	k := expertsOf(&g.Shape, brought, g.Shape.K)
+	why := fmt.Sprintf("each of %d rows that were brought is in its first input %d times", brought.elements/max(1, g.Shape.K), k)
+	a, _ := operands(g)
+	through := func(op *Op) bool { return MovesRows(op) && leaves(op, a) }
+	for _, id := range between {
+		if op := &f.ops[id]; through(op) && output(op).known() { // of the size of what the GEMM reads
+			t.confidence *= throughSame / throughOther
+		}
+	}
+	return f.byRows(c.ID, g.ID, g, k, between, t, why, through)
+}
+
+// makesRows is a pair of a GEMM and a reduction that sends the sums of several of its rows.
+func (f *finder) makesRows(g, c *Op, sent size, between []int32, t search) candidate {
+	k := expertsOf(&g.Shape, sent, g.Shape.N)
+	why := fmt.Sprintf("each of %d rows that are sent is the sum of %d of its output", sent.elements/max(1, g.Shape.N), k)
+	through := func(op *Op) bool { return SumsRows(op) && leaves(op, sent) }
+	return f.byRows(g.ID, c.ID, g, k, between, t, why, through)
+}
+
+// leaves reports whether an op's output has a size, or an unknown one.
+func leaves(op *Op, want size) bool {
+	out := output(op)
+	return !out.known() || out.agree(want) > 0
+}
+
+// byRows judges a GEMM with k rows for each communicated one. A grouped GEMM is enough
+// evidence; another one needs recorded accesses that lead through a kernel that changes the
+// number of rows.
+func (f *finder) byRows(first, second int32, g *Op, k int64, between []int32, t search, why string, through func(*Op) bool) candidate {
+	if k == 0 {
+		return candidate{}
+	}
+	changes := slices.ContainsFunc(between, func(id int32) bool {
+		return through(&f.ops[id]) && f.flows(first, id, between) && f.flows(id, second, between)
+	})
+	switch {
+	case changes:
+		t.evidence, t.confidence = []string{"recorded accesses"}, flowsExactly
+	case g.Shape.Groups > 1 && f.flows(first, second, between):
+		t.evidence, t.confidence = []string{"recorded accesses"}, flowsToGroups
+	case g.Shape.Groups > 1 && !t.far:
+		t.confidence *= rowsByGroups
+	default:
+		return candidate{}
+	}
+	return candidate{first: first, second: second, evidence: append(t.evidence, why), confidence: t.confidence, experts: int32(min(k, 1<<30))}
+}
+
+// flows reports whether recorded accesses lead from one op to a later one through some or none
+// of the ops between.
+func (f *finder) flows(from, to int32, between []int32) bool {
+	reached := map[int32]bool{from: true}
+	reads := func(id int32) bool {
+		for _, e := range f.source.flow[id] {
+			if e.Kind == ReadAfterWrite && e.Evidence >= Exact && reached[e.Op] {
+				return true
+			}
+		}
+		return false
+	}
+	for again := true; again; {
+		again = false
+		for _, id := range between {
+			if !reached[id] && reads(id) {
+				reached[id], again = true, true
+			}
+		}
+	}
+	return reads(to)
+}
+
+// MovesRows reports whether an op only moves rows, by its name: a permutation or a gather of
+// rows through an index.
+func MovesRows(op *Op) bool {
+	return op.Kind == trace.Compute && named(op, "permute", "index", "gather", "scatter", "moe_align", "sort_chunks")
+}
+
+// SumsRows reports whether an op adds several rows to one, by its name: the weighted sum over
+// the experts of a token.
+func SumsRows(op *Op) bool {
+	return op.Kind == trace.Compute && named(op, "sum", "reduce", "combine", "index_add", "unpermute")
+}
+
+func named(op *Op, words ...string) bool {
+	name := strings.ToLower(op.Name)
+	for _, w := range words {
+		if strings.Contains(name, w) {
+			return true
+		}
+	}
+	return false
+}
