@@ -109,7 +109,7 @@ func here() environment {
 }
 
 func (a *app) doctor(ctx context.Context, s environment, format string) error {
-	done := a.waiting("asking nvidia-smi, rocm-smi and python3")
+	done := a.waiting(func() string { return "asking nvidia-smi, rocm-smi and python3" })
 	d := diagnosis{schemaVersion, version(), s.findings(ctx)}
 	done()
 	if err := ctx.Err(); err != nil {

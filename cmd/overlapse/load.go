@@ -17,6 +17,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // open reads a trace from a file, a folder of ranks, a glob, an archive or "-",
@@ -28,17 +29,40 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 	}
 	var run *trace.Run
 	var err error
-	defer a.waiting("reading " + shorten(path, 60))()
+	o := a.reading()
+	o.Progress = cmp.Or(a.read, new(format.Progress))
+	defer a.waiting(func() string { return readingLine(o.Progress, "joining ranks") })()
 	if paths := a.inputs[path]; paths != nil {
-		run, err = format.OpenAll(paths, path, a.reading())
+		run, err = format.OpenAll(paths, path, o)
 	} else {
-		run, err = format.Open(path, a.reading())
+		run, err = format.Open(path, o)
 	}
 	var p *fs.PathError
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
 	}
 	return run, err
+}
+
+// readingLine says how far reading is, and what follows when all is read.
+func readingLine(p *format.Progress, then string) string {
+	line := "reading"
+	if file := p.File(); file != "" {
+		line += " " + shorten(filepath.Base(file), 30)
+	}
+	read, total, events := p.Read.Load(), p.Total.Load(), p.Events.Load()
+	switch {
+	case total > 0 && read >= total:
+		line = then
+	case total > 0:
+		line += fmt.Sprintf(", %d %% of %s", min(100, 100*read/total), layout.Bytes(total))
+	case read > 0:
+		line += ", " + layout.Bytes(read)
+	}
+	if events > 0 {
+		line += fmt.Sprintf(", %d events", events)
+	}
+	return line
 }
 
 // input is the name under which open finds a trace given as one path or several.

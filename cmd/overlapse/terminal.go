@@ -13,6 +13,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -34,6 +35,7 @@ type app struct {
 	inputs   map[string][]string // paths of a trace that was given as several paths, by its name
 	outside  string              // capture of the same step without graphs; "": none
 	files    files               // that were written
+	read     *format.Progress    // of the trace that is opened; nil: only waiting shows it
 }
 
 // terminal is the app of the real process.
@@ -74,9 +76,9 @@ func (a *app) progress(n int, what string) *progressbar.ProgressBar {
 // patience is the time after which waiting shows that the command is at work.
 const patience = 200 * time.Millisecond
 
-// waiting shows what the command does, and for how long, on standard error where that is a
-// terminal, until done is called.
-func (a *app) waiting(what string) (done func()) {
+// waiting shows what the command does, which is asked for again and again, and for how long,
+// on standard error where that is a terminal, until done is called.
+func (a *app) waiting(what func() string) (done func()) {
 	if !a.tty || a.quiet {
 		return func() {}
 	}
@@ -95,7 +97,7 @@ func (a *app) waiting(what string) (done func()) {
 				return
 			case <-tick.C:
 				shown = true
-				fmt.Fprintf(a.bar, "\r%s: %.1f s", plain.Line(what), time.Since(start).Seconds())
+				fmt.Fprintf(a.bar, "\r\x1b[K%s: %.1f s", plain.Line(what()), time.Since(start).Seconds())
 			}
 		}
 	}()

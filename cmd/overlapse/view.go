@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -80,24 +83,8 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 }
 
 func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
-	v := cache.load()
-	var cannot error
-	if v == nil {
-		var err error
-		if v, cannot, err = a.views(ctx, o); err != nil {
-			return err
-		}
-		v.First = layout.New(v.Views[:1])
-		if cannot == nil {
-			defer cache.save(ctx, v)()
-		}
-	}
-	for _, note := range v.Notes {
-		a.notef("%s", note)
-	}
-	views := v.Views
 	ascii := o.ascii || a.width > 0 && runtime.GOOS != "windows" && !utf8Locale(os.Getenv)
-	opts := tui.Options{ASCII: ascii, Suspend: suspend(), Parts: v.Parts, First: v.First, Strategy: o.strategy}
+	opts := tui.Options{ASCII: ascii, Suspend: suspend(), Strategy: o.strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err
@@ -106,24 +93,73 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewCache) error {
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
 	if o.print || a.width == 0 {
-		width := o.width
-		if width == 0 {
-			width = max(a.width, 0)
-		}
-		if width == 0 {
-			width = 120
-		}
-		if basis := views[0].Run.Estimated; basis != "" {
-			fmt.Fprintln(a.out, plain.Line(basis))
-		}
-		err = tui.Print(a.out, views, width, opts)
-	} else {
-		err = cmp.Or(tui.Run(ctx, views, opts), ctx.Err())
+		return a.printView(ctx, o, opts, cache)
 	}
+	return a.browse(ctx, o, opts, cache)
+}
+
+// viewed is what view shows, from the cache or read and laid out. cannot is an error if
+// selected strategies cannot run; wait waits until the cache is written.
+func (a *app) viewed(ctx context.Context, o viewOptions, opts *tui.Options, cache viewCache) (v *viewed, wait func(), cannot, err error) {
+	wait = func() {}
+	if v = cache.load(); v == nil {
+		if v, cannot, err = a.views(ctx, o); err != nil {
+			return nil, wait, nil, err
+		}
+		v.First = layout.New(v.Views[:1])
+		if cannot == nil {
+			wait = cache.save(ctx, v)
+		}
+	}
+	for _, note := range v.Notes {
+		a.notef("%s", note)
+	}
+	opts.Parts, opts.First = v.Parts, v.First
+	return v, wait, cannot, nil
+}
+
+func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options, cache viewCache) error {
+	v, wait, cannot, err := a.viewed(ctx, o, &opts, cache)
 	if err != nil {
 		return err
 	}
-	return cannot
+	defer wait()
+	if basis := v.Views[0].Run.Estimated; basis != "" {
+		fmt.Fprintln(a.out, plain.Line(basis))
+	}
+	return cmp.Or(tui.Print(a.out, v.Views, cmp.Or(o.width, max(a.width, 0), 120), opts), cannot)
+}
+
+// browse shows in the browser how far reading is, then the runs. Notes are printed when the
+// browser has given the terminal back.
+func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache viewCache) error {
+	var notes bytes.Buffer
+	behind := &app{in: a.in, out: a.out, err: &notes, quiet: a.quiet, limit: a.limit, skipBad: a.skipBad, inputs: a.inputs, read: new(format.Progress)}
+	then := "laying out"
+	if o.strategy != "" {
+		then = "replaying under " + shorten(o.strategy, 30)
+	}
+	begun, wait := time.Now(), func() {}
+	var cannot error
+	loaded := make(chan struct{})
+	err := tui.Run(ctx, opts, func(opts *tui.Options) (views []layout.View, err error) {
+		defer close(loaded)
+		var v *viewed
+		if v, wait, cannot, err = behind.viewed(ctx, o, opts, cache); err != nil {
+			return nil, err
+		}
+		return v.Views, nil
+	}, func() string {
+		return fmt.Sprintf("%s: %.1f s", readingLine(behind.read, then), time.Since(begun).Seconds())
+	})
+	select {
+	case <-loaded:
+		defer wait()
+		fmt.Fprint(a.err, notes.String())
+		return cmp.Or(err, ctx.Err(), cannot)
+	default: // left before
+		return cmp.Or(err, ctx.Err())
+	}
 }
 
 // views are the trace and its replays under the strategies, or the runs of a folder

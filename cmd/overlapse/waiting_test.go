@@ -13,10 +13,10 @@ func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bar bytes.Buffer
 		a := &app{tty: true, bar: &bar}
-		done := a.waiting("reading x\x1b[2J.json")
+		done := a.waiting(func() string { return "reading x\x1b[2J.json" })
 		time.Sleep(patience + time.Millisecond)
 		synctest.Wait()
-		if got := bar.String(); !strings.HasPrefix(got, "\rreading x") || !strings.HasSuffix(got, ": 0.2 s") || strings.Contains(got, "\x1b") {
+		if got := bar.String(); !strings.HasPrefix(got, "\r\x1b[Kreading x") || !strings.HasSuffix(got, ": 0.2 s") || strings.Count(got, "\x1b") > 1 {
 			t.Errorf("after 0.2 s: %q", got)
 		}
 		done()
@@ -24,9 +24,9 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("after the end: %q", got)
 		}
 		bar.Reset()
-		a.waiting("short")()
+		a.waiting(func() string { return "short" })()
 		for _, silent := range []*app{{tty: false, bar: &bar}, {tty: true, quiet: true, bar: &bar}} {
-			done := silent.waiting("long")
+			done := silent.waiting(func() string { return "long" })
 			time.Sleep(time.Second)
 			done()
 		}

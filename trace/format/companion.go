@@ -54,6 +54,7 @@ func (o Options) openExecution(p part) (*assemble.Execution, error) {
 	if len(p.paths) != 1 {
 		return nil, nil
 	}
+	o.Progress = nil // what is no execution trace is read again
 	f, err := o.open(p.paths[0])
 	if err != nil {
 		return nil, err

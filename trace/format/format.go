@@ -32,6 +32,8 @@ type Options struct {
 	// read, which is then left out; where it is nil the first one is Open's error.
 	SkipBad func(error)
 
+	Progress *Progress // is told how far Open is; nil: nobody asks
+
 	formats    []format // the table
 	budget     *budget
 	alone      bool // no other file is read at the same time
@@ -180,6 +182,9 @@ func readWG(in *input) (*trace.Run, error) { return rocprof.ReadWG(in.text(), in
 
 func readChrome(in *input) (*trace.Run, error) {
 	options := chrome.Options{File: in.name, KeepPython: in.KeepPython, Limit: in.budget.limit}
+	if in.Progress != nil {
+		options.Events = &in.Progress.Events
+	}
 	if in.companions != nil {
 		options.Companion = in.companions.of
 	}

@@ -25,7 +25,7 @@ type input struct {
 
 // input undoes gzip and looks at the first bytes of a file. Close it.
 func (o Options) input(r io.Reader, name string) (*input, error) {
-	in := &input{Options: o, name: name, in: bufio.NewReaderSize(r, 256<<10)}
+	in := &input{Options: o, name: name, in: bufio.NewReaderSize(o.counting(r, name), 256<<10)}
 	if f, ok := r.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			in.disk = f

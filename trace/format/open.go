@@ -120,7 +120,11 @@ const manySpans = 1 << 17
 // openFiles reads files of one run side by side and joins them. Among several,
 // a file that is no trace (a result beside a trace) is ignored and noted.
 func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
-	all, companions, err := o.takeCompanions(parts(paths))
+	all := parts(paths)
+	for _, p := range all {
+		o.expect(p.paths)
+	}
+	all, companions, err := o.takeCompanions(all)
 	if err != nil {
 		return nil, err
 	}
