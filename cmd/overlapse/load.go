@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,7 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 	}
 	var run *trace.Run
 	var err error
+	defer collectOften()()
 	o := a.reading()
 	o.Progress = cmp.Or(a.read, new(format.Progress))
 	defer a.waiting(func() string { return readingLine(o.Progress, "joining ranks") })()
@@ -42,6 +44,17 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
 	}
 	return run, err
+}
+
+// collectOften makes the heap grow by less between collections until undo is called. Runs
+// are large and have few pointers, so a collection takes milliseconds.
+func collectOften() (undo func()) {
+	const percent = 25
+	was := debug.SetGCPercent(percent)
+	if was >= 0 && was < percent { // the user's GOGC
+		debug.SetGCPercent(was)
+	}
+	return func() { debug.SetGCPercent(was) }
 }
 
 // readingLine says how far reading is, and what follows when all is read.

@@ -106,6 +106,7 @@ func (a *app) viewed(ctx context.Context, o viewOptions, opts *tui.Options, cach
 		if v, cannot, err = a.views(ctx, o); err != nil {
 			return nil, wait, nil, err
 		}
+		defer collectOften()()
 		v.First = layout.New(v.Views[:1])
 		if cannot == nil {
 			wait = cache.save(ctx, v)

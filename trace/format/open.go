@@ -8,6 +8,7 @@ import (
 	"os" // opening what the user names is what this package is for
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -214,11 +215,18 @@ func fileOf(err error) string {
 
 // join merges runs and drops them. The merged run takes as much memory as all of
 // them: garbage is collected before, when the readers are done, and after. Runs
-// have few pointers, so a collection takes milliseconds.
+// have few pointers, so a collection takes milliseconds. The memory goes back to the
+// system: the tables of the merged run need it in large pieces.
 func join(runs []*trace.Run, name string) (*trace.Run, error) {
 	if len(runs) > 1 {
-		runtime.GC()
-		defer runtime.GC()
+		spans := 0
+		for _, r := range runs {
+			spans += len(r.Spans)
+		}
+		if spans > manySpans {
+			debug.FreeOSMemory()
+			defer debug.FreeOSMemory()
+		}
 	}
 	all := slices.Clone(runs)
 	clear(runs) // which this frame and its callers' hold to their end

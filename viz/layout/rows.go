@@ -143,21 +143,30 @@ func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
 // levelsOf deals out spans to levels such that none overlaps another of its
 // level. For spans that nest, the level is the depth.
 func levelsOf(r *trace.Run, spans []trace.SpanID) [][]trace.SpanID {
-	levels := [][]trace.SpanID{nil}
+	level := make([]uint8, len(spans))
+	counts := []int{0}
 	free := []trace.Time{-trace.Infinity} // when the last span of each level ends
-	for _, id := range spans {
-		s := r.Spans[id]
+	for k, id := range spans {
+		s := &r.Spans[id]
 		i := slices.IndexFunc(free, func(end trace.Time) bool { return end <= s.Start })
 		switch {
 		case i >= 0:
-		case len(levels) < maxLevels:
-			i = len(levels)
-			levels, free = append(levels, nil), append(free, 0)
+		case len(free) < maxLevels:
+			i = len(free)
+			counts, free = append(counts, 0), append(free, 0)
 		default:
 			i = maxLevels - 1
 		}
-		levels[i] = append(levels[i], id)
+		level[k] = uint8(i)
+		counts[i]++
 		free[i] = max(s.End, s.Start+1)
+	}
+	levels := make([][]trace.SpanID, len(counts))
+	for i, n := range counts {
+		levels[i] = make([]trace.SpanID, 0, n)
+	}
+	for k, id := range spans {
+		levels[level[k]] = append(levels[level[k]], id)
 	}
 	return levels
 }
