@@ -28,22 +28,24 @@ func (a *app) open(path, machineName string) (*trace.Run, error) {
 		run, _, err := a.estimate(path, machineName)
 		return run, err
 	}
-	var run *trace.Run
-	var err error
 	defer collectOften()()
 	o := a.reading()
 	o.Progress = cmp.Or(a.read, new(format.Progress))
 	defer a.waiting(func() string { return readingLine(o.Progress, "joining ranks") })()
-	if paths := a.inputs[path]; paths != nil {
-		run, err = format.OpenAll(paths, path, o)
-	} else {
-		run, err = format.Open(path, o)
-	}
+	run, err := a.openAll(path, o)
 	var p *fs.PathError
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
 	}
 	return run, err
+}
+
+// openAll opens the paths that input gave a name, or one.
+func (a *app) openAll(path string, o format.Options) (*trace.Run, error) {
+	if paths := a.inputs[path]; paths != nil {
+		return format.OpenAll(paths, path, o)
+	}
+	return format.Open(path, o)
 }
 
 // collectOften makes the heap grow by less between collections until undo is called. Runs

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,7 +17,6 @@ import (
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 	"github.com/overlapse/overlapse/viz/tui"
@@ -131,46 +128,11 @@ func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options, ca
 	return cmp.Or(tui.Print(a.out, v.Views, cmp.Or(o.width, max(a.width, 0), 120), opts), cannot)
 }
 
-// browse shows in the browser how far reading is, then the runs. Notes are printed when the
-// browser has given the terminal back.
-func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache viewCache) error {
-	var notes bytes.Buffer
-	behind := &app{in: a.in, out: a.out, err: &notes, quiet: a.quiet, limit: a.limit, skipBad: a.skipBad, inputs: a.inputs, read: new(format.Progress)}
-	then := "laying out"
-	if o.strategy != "" {
-		then = "replaying under " + shorten(o.strategy, 30)
-	}
-	begun, wait := time.Now(), func() {}
-	var cannot error
-	loaded := make(chan struct{})
-	err := tui.Run(ctx, opts, func(opts *tui.Options) (views []layout.View, err error) {
-		defer close(loaded)
-		var v *viewed
-		if v, wait, cannot, err = behind.viewed(ctx, o, opts, cache); err != nil {
-			return nil, err
-		}
-		return v.Views, nil
-	}, func() string {
-		return fmt.Sprintf("%s: %.1f s", readingLine(behind.read, then), time.Since(begun).Seconds())
-	})
-	select {
-	case <-loaded:
-		defer wait()
-		fmt.Fprint(a.err, notes.String())
-		return cmp.Or(err, ctx.Err(), cannot)
-	default: // left before
-		return cmp.Or(err, ctx.Err())
-	}
-}
-
 // views are the trace and its replays under the strategies, or the runs of a folder
 // written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
 // strategies cannot run.
 func (a *app) views(ctx context.Context, o viewOptions) (v *viewed, cannot, err error) {
-	path := o.path
-	if result := filepath.Join(path, "timeline.json.gz"); isFile(result) {
-		path = result
-	}
+	path := o.timeline()
 	if replayed := path != o.path; replayed || o.strategy == "" {
 		run, err := a.open(path, o.machine)
 		if err != nil {
@@ -301,6 +263,14 @@ func gaps(r *replay.Result) []layout.Gap {
 		list = append(list, layout.Gap{Rank: int32(i.Rank), Queue: i.Queue, From: i.Start, To: i.End, Cause: i.Cause.String(), Note: i.Note})
 	}
 	return list
+}
+
+// timeline is the file to show of a folder written by replay -o, else the path itself.
+func (o *viewOptions) timeline() string {
+	if result := filepath.Join(o.path, "timeline.json.gz"); isFile(result) {
+		return result
+	}
+	return o.path
 }
 
 func isFile(path string) bool {

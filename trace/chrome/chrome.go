@@ -35,6 +35,7 @@ type Options struct {
 	KeepPython bool   // keep the frames of Python functions, which can be most of a file
 	Limit      int64  // maximum bytes of JSON; 0: DefaultLimit
 
+	Head   int64         // if not 0: read only the events that start in so many bytes
 	Events *atomic.Int64 // if not nil: events read are added while Read works
 
 	// Companion, if not nil, returns the execution trace of a rank, which may be
@@ -60,6 +61,9 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	d.count(d.events % countEvery)
 	if err != nil {
 		return nil, err
+	}
+	if d.native != nil && o.Head > 0 {
+		return nil, d.whole("a trace that overlapse wrote is read as a whole only", "")
 	}
 	if d.native != nil {
 		return d.finishNative(), nil
@@ -124,6 +128,10 @@ func (d *reader) list() error {
 	d.sawEvents = true
 	d.w.pos++
 	for {
+		if d.o.Head > 0 && d.w.at(d.w.pos) >= d.o.Head {
+			d.w.b, d.w.err = d.w.b[:d.w.pos], io.EOF
+			return nil
+		}
 		c, ok := d.w.peek()
 		switch {
 		case !ok && d.w.err == io.EOF:

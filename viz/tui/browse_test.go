@@ -48,7 +48,7 @@ func browseFor(ctx context.Context, t *testing.T, do func(*readyScreen)) error {
 	}
 }
 
-func loadBoth(*Options) ([]layout.View, error) { return both(), nil }
+func loadBoth(*Options, func([]layout.View)) ([]layout.View, error) { return both(), nil }
 
 // readyScreen tells when a frame was shown.
 type readyScreen struct {

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"strings"
 	"time"
 
 	"github.com/gdamore/tcell/v2"
@@ -9,25 +10,26 @@ import (
 )
 
 // Load returns the views to browse, which must not be empty, and may add to the options what
-// it knows of them.
-type Load func(o *Options) ([]layout.View, error)
+// it knows of them. It may call first with views that are shown until then, such as of a part.
+type Load func(o *Options, first func([]layout.View)) ([]layout.View, error)
 
 // patience is how long nothing is shown, and how often the status is drawn.
 const patience = 100 * time.Millisecond
 
-// A loaded is what a Load returned.
+// A loaded is what a Load returned, or passed to first.
 type loaded struct {
 	views []layout.View
+	first bool
 	o     Options
 	err   error
 }
 
 // start calls load in a goroutine, which ends when load does.
 func start(o Options, load Load) chan loaded {
-	done := make(chan loaded, 1)
+	done := make(chan loaded, 2)
 	go func() {
 		l := loaded{o: o}
-		l.views, l.err = load(&l.o)
+		l.views, l.err = load(&l.o, func(views []layout.View) { done <- loaded{views: views, first: true, o: o} })
 		done <- l
 	}()
 	return done
@@ -42,7 +44,7 @@ func (l *loaded) model(screen tcell.Screen) *Model {
 	return NewModel(l.views, l.o)
 }
 
-// A frame is what the screen shows: a waiting, then a Model.
+// A frame is what the screen shows: a waiting, perhaps a preview, then a Model.
 type frame interface {
 	Draw(s Surface)
 	Update(ev tcell.Event) Effect
@@ -68,4 +70,39 @@ func (waiting) Update(ev tcell.Event) Effect {
 		return Effect{Quit: name == "q" || name == "Ctrl-C", Leave: name == "Ctrl-Z"}
 	}
 	return Effect{}
+}
+
+// A preview shows a part of the runs, and how far loading is.
+type preview struct {
+	*Model
+	status func() string
+	used   bool // keys were pressed
+}
+
+func (p *preview) Draw(s Surface) {
+	p.Model.Draw(s)
+	width, _ := s.Size()
+	line := p.status() + " (shown: the first events of each file)"
+	canvas{s, p.theme}.text(0, 0, width, line+strings.Repeat(" ", width), tcell.StyleDefault.Reverse(true))
+}
+
+func (p *preview) Update(ev tcell.Event) Effect {
+	switch ev.(type) {
+	case *tcell.EventKey, *tcell.EventMouse:
+		p.used = true
+	}
+	return p.Model.Update(ev)
+}
+
+// next is the frame for what was loaded while another was shown. What the user did in a
+// preview is kept.
+func (l *loaded) next(shown frame, screen tcell.Screen, status func() string) frame {
+	if was, ok := shown.(*preview); ok && was.used {
+		l.o.At = was.address()
+	}
+	m := l.model(screen)
+	if l.first {
+		return &preview{Model: m, status: status}
+	}
+	return m
 }

@@ -13,9 +13,17 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
+// errFirst makes a load show the second run first.
+var errFirst = errors.New("a part first")
+
 // While the runs are loaded, the screen shows how far that is and reacts to keys; then it
 // shows the runs, or Run returns the error.
 func TestLoading(t *testing.T) {
+	shows := func(s *readyScreen, want string) {
+		for !strings.Contains(contents(s), want) {
+			s.wait(t)
+		}
+	}
 	failed := errors.New("no such trace")
 	for _, c := range []struct {
 		name string
@@ -28,9 +36,21 @@ func TestLoading(t *testing.T) {
 		{"loaded", func(s *readyScreen, load chan error) {
 			s.press(t, 'j') // which is ignored
 			load <- nil
-			for !strings.Contains(contents(s), "gemm_128x256") {
-				s.wait(t)
-			}
+			shows(s, "gemm_128x256")
+			s.InjectKey(tcell.KeyRune, 'q', 0)
+		}, nil},
+		{"a part first", func(s *readyScreen, load chan error) {
+			load <- errFirst
+			shows(s, "reading x.json: 12 % (shown: the first events of each file)")
+			shows(s, "stream 7") // a row
+			s.press(t, '+')
+			load <- nil
+			shows(s, "overlapse  1 ")
+			s.InjectKey(tcell.KeyRune, 'q', 0)
+		}, nil},
+		{"a part, then q", func(s *readyScreen, load chan error) {
+			load <- errFirst
+			shows(s, "(shown: the first events of each file)")
 			s.InjectKey(tcell.KeyRune, 'q', 0)
 		}, nil},
 	} {
@@ -38,7 +58,16 @@ func TestLoading(t *testing.T) {
 			defer goleak.VerifyNone(t)
 			load := make(chan error, 1)
 			screen := &readyScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8"), shown: make(chan struct{}, 100)}
-			all := start(Options{Colors: 256}, func(*Options) ([]layout.View, error) { return both(), <-load })
+			all := start(Options{Colors: 256}, func(_ *Options, first func([]layout.View)) ([]layout.View, error) {
+				for {
+					switch err := <-load; err {
+					case errFirst:
+						first(both()[1:])
+					default:
+						return both(), err
+					}
+				}
+			})
 			done := make(chan error)
 			go func() {
 				done <- browse(context.Background(), screen, Options{}, all, func() string { return "reading x.json: 12 %" })

@@ -101,8 +101,9 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, loaded <-chan l
 			if l.err != nil {
 				return l.err
 			}
-			shown = l.model(screen)
-			tick.Stop()
+			if shown = l.next(shown, screen, status); !l.first {
+				tick.Stop()
+			}
 		}
 		screen.Clear()
 		shown.Draw(screen)

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/viz/layout"
+	"github.com/overlapse/overlapse/viz/tui"
+)
+
+// browse shows in the browser how far reading is, then the runs. Notes are printed when the
+// browser has given the terminal back.
+func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache viewCache) error {
+	var notes bytes.Buffer
+	behind := &app{in: a.in, out: a.out, err: &notes, quiet: a.quiet, limit: a.limit, skipBad: a.skipBad, inputs: a.inputs, read: new(format.Progress)}
+	then := "laying out"
+	if o.strategy != "" {
+		then = "replaying under " + shorten(o.strategy, 30)
+	}
+	begun, wait := time.Now(), func() {}
+	var cannot error
+	loaded := make(chan struct{})
+	err := tui.Run(ctx, opts, func(opts *tui.Options, first func([]layout.View)) (views []layout.View, err error) {
+		defer close(loaded)
+		var once sync.Once
+		go behind.preview(o.timeline(), func(views []layout.View) { once.Do(func() { first(views) }) })
+		var v *viewed
+		v, wait, cannot, err = behind.viewed(ctx, o, opts, cache)
+		once.Do(func() {}) // no preview any more
+		if err != nil {
+			return nil, err
+		}
+		return v.Views, nil
+	}, func() string {
+		return fmt.Sprintf("%s: %.1f s", readingLine(behind.read, then), time.Since(begun).Seconds())
+	})
+	select {
+	case <-loaded:
+		defer wait()
+		fmt.Fprint(a.err, notes.String())
+		return cmp.Or(err, ctx.Err(), cannot)
+	default: // left before
+		return cmp.Or(err, ctx.Err())
+	}
+}
+
+// previewBytes of all files together, inflated, take a tenth of a second to read.
+const previewBytes = 8 << 20
+
+// preview shows the first events of each file, unless most is read within patience. Errors
+// are those of reading all.
+func (a *app) preview(path string, show func([]layout.View)) {
+	time.Sleep(patience / 2)
+	if p := a.read; isYAML(path) || path == "-" || 2*p.Read.Load() >= p.Total.Load() {
+		return
+	}
+	o := a.reading()
+	o.Head, o.SkipBad = previewBytes, nil
+	if run, err := a.openAll(path, o); err == nil && len(run.Spans) > 0 && len(trace.Split(run)) == 1 {
+		show([]layout.View{{Run: run}})
+	}
+}
