@@ -26,7 +26,9 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache
 	begun, wait := time.Now(), func() {}
 	var cannot error
 	loaded := make(chan struct{})
-	err := tui.Run(ctx, opts, func(opts *tui.Options, first func([]layout.View)) (views []layout.View, err error) {
+	tick := time.NewTicker(patience / 2)
+	defer tick.Stop()
+	load := func(opts *tui.Options, first func([]layout.View)) (views []layout.View, err error) {
 		defer close(loaded)
 		var once sync.Once
 		go behind.preview(o.timeline(), func(views []layout.View) { once.Do(func() { first(views) }) })
@@ -37,9 +39,11 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache
 			return nil, err
 		}
 		return v.Views, nil
-	}, func() string {
+	}
+	status := func() string {
 		return fmt.Sprintf("%s: %.1f s", readingLine(behind.read, then), time.Since(begun).Seconds())
-	})
+	}
+	err := tui.Run(ctx, opts, tui.Loader{Load: load, Status: status, Ticks: tick.C})
 	select {
 	case <-loaded:
 		defer wait()

@@ -20,7 +20,7 @@ const browseHere = "OVERLAPSE_TEST_BROWSE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(browseHere) != "" {
-		fmt.Println("browsed:", Run(context.Background(), Options{Colors: 256}, loadBoth, nil))
+		fmt.Println("browsed:", Run(context.Background(), Options{Colors: 256}, Loader{Load: loadBoth}))
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -34,9 +34,9 @@ func browseFor(ctx context.Context, t *testing.T, do func(*readyScreen)) error {
 	screen := tcell.NewSimulationScreen("UTF-8")
 	done := make(chan error)
 	ready := &readyScreen{SimulationScreen: screen, shown: make(chan struct{}, 100)}
-	all := start(Options{Colors: 256}, loadBoth)
-	all <- <-all // it is there before the first frame
-	go func() { done <- browse(ctx, ready, Options{}, all, nil) }()
+	from := Loader{Load: loadBoth}
+	quick := <-from.start(Options{Colors: 256})
+	go func() { done <- browse(ctx, ready, Options{}, &quick, nil, from) }()
 	ready.wait(t)
 	do(ready)
 	select {

@@ -9,12 +9,14 @@ import (
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// Load returns the views to browse, which must not be empty, and may add to the options what
-// it knows of them. It may call first with views that are shown until then, such as of a part.
-type Load func(o *Options, first func([]layout.View)) ([]layout.View, error)
-
-// patience is how long nothing is shown, and how often the status is drawn.
-const patience = 100 * time.Millisecond
+// A Loader gives the views to browse.
+type Loader struct {
+	// Load returns the views, which must not be empty, and may add to the options what it
+	// knows of them. It may call first with views that are shown until then, such as of a part.
+	Load   func(o *Options, first func([]layout.View)) ([]layout.View, error)
+	Status func() string    // how far Load is, in one line
+	Ticks  <-chan time.Time // when to draw the status; nothing is drawn before the first
+}
 
 // A loaded is what a Load returned, or passed to first.
 type loaded struct {
@@ -24,12 +26,12 @@ type loaded struct {
 	err   error
 }
 
-// start calls load in a goroutine, which ends when load does.
-func start(o Options, load Load) chan loaded {
+// start calls Load in a goroutine, which ends when Load does.
+func (from *Loader) start(o Options) chan loaded {
 	done := make(chan loaded, 2)
 	go func() {
 		l := loaded{o: o}
-		l.views, l.err = load(&l.o, func(views []layout.View) { done <- loaded{views: views, first: true, o: o} })
+		l.views, l.err = from.Load(&l.o, func(views []layout.View) { done <- loaded{views: views, first: true, o: o} })
 		done <- l
 	}()
 	return done
@@ -48,6 +50,7 @@ func (l *loaded) model(screen tcell.Screen) *Model {
 type frame interface {
 	Draw(s Surface)
 	Update(ev tcell.Event) Effect
+	ticks(all <-chan time.Time) <-chan time.Time // at which it is drawn
 }
 
 // A waiting shows how far loading is, as it says itself.
@@ -59,6 +62,12 @@ func (status waiting) Draw(s Surface) {
 	c.text(0, 0, width, status(), tcell.StyleDefault)
 	c.text(0, height-1, width, "q quit", tcell.StyleDefault)
 }
+
+func (waiting) ticks(all <-chan time.Time) <-chan time.Time { return all }
+
+func (*Model) ticks(<-chan time.Time) <-chan time.Time { return nil }
+
+func (*preview) ticks(all <-chan time.Time) <-chan time.Time { return all }
 
 // Update has the keys that a Model has for leaving.
 func (waiting) Update(ev tcell.Event) Effect {

@@ -27,19 +27,21 @@ func TestLoading(t *testing.T) {
 	failed := errors.New("no such trace")
 	for _, c := range []struct {
 		name string
-		end  func(s *readyScreen, load chan error)
+		end  func(s *readyScreen, load chan error, ticks chan time.Time)
 		err  error
 	}{
-		{"q", func(s *readyScreen, _ chan error) { s.InjectKey(tcell.KeyRune, 'q', 0) }, nil},
-		{"Ctrl-C", func(s *readyScreen, _ chan error) { s.InjectKey(tcell.KeyCtrlC, 0, tcell.ModCtrl) }, nil},
-		{"error", func(_ *readyScreen, load chan error) { load <- failed }, failed},
-		{"loaded", func(s *readyScreen, load chan error) {
+		{"q", func(s *readyScreen, _ chan error, _ chan time.Time) { s.InjectKey(tcell.KeyRune, 'q', 0) }, nil},
+		{"Ctrl-C", func(s *readyScreen, _ chan error, _ chan time.Time) { s.InjectKey(tcell.KeyCtrlC, 0, tcell.ModCtrl) }, nil},
+		{"error", func(_ *readyScreen, load chan error, _ chan time.Time) { load <- failed }, failed},
+		{"loaded", func(s *readyScreen, load chan error, ticks chan time.Time) {
 			s.press(t, 'j') // which is ignored
+			ticks <- time.Time{}
+			s.wait(t)
 			load <- nil
 			shows(s, "gemm_128x256")
 			s.InjectKey(tcell.KeyRune, 'q', 0)
 		}, nil},
-		{"a part first", func(s *readyScreen, load chan error) {
+		{"a part first", func(s *readyScreen, load chan error, _ chan time.Time) {
 			load <- errFirst
 			shows(s, "reading x.json: 12 % (shown: the first events of each file)")
 			shows(s, "stream 7") // a row
@@ -48,7 +50,7 @@ func TestLoading(t *testing.T) {
 			shows(s, "overlapse  1 ")
 			s.InjectKey(tcell.KeyRune, 'q', 0)
 		}, nil},
-		{"a part, then q", func(s *readyScreen, load chan error) {
+		{"a part, then q", func(s *readyScreen, load chan error, _ chan time.Time) {
 			load <- errFirst
 			shows(s, "(shown: the first events of each file)")
 			s.InjectKey(tcell.KeyRune, 'q', 0)
@@ -58,25 +60,23 @@ func TestLoading(t *testing.T) {
 			defer goleak.VerifyNone(t)
 			load := make(chan error, 1)
 			screen := &readyScreen{SimulationScreen: tcell.NewSimulationScreen("UTF-8"), shown: make(chan struct{}, 100)}
-			all := start(Options{Colors: 256}, func(_ *Options, first func([]layout.View)) ([]layout.View, error) {
-				for {
-					switch err := <-load; err {
-					case errFirst:
-						first(both()[1:])
-					default:
-						return both(), err
-					}
+			ticks := make(chan time.Time, 1)
+			from := Loader{Ticks: ticks, Status: func() string { return "reading x.json: 12 %" }}
+			from.Load = func(_ *Options, first func([]layout.View)) ([]layout.View, error) {
+				err := <-load
+				for ; err == errFirst; err = <-load {
+					first(both()[1:])
 				}
-			})
+				return both(), err
+			}
+			all := from.start(Options{Colors: 256})
 			done := make(chan error)
-			go func() {
-				done <- browse(context.Background(), screen, Options{}, all, func() string { return "reading x.json: 12 %" })
-			}()
+			go func() { done <- browse(context.Background(), screen, Options{}, nil, all, from) }()
 			screen.wait(t)
 			if got := contents(screen); !strings.HasPrefix(got, "reading x.json: 12 %") || !strings.Contains(got, "q quit") {
 				t.Errorf("while loading:\n%s", got)
 			}
-			c.end(screen, load)
+			c.end(screen, load, ticks)
 			select {
 			case err := <-done:
 				if !errors.Is(err, c.err) {

@@ -20,7 +20,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -58,28 +57,30 @@ type Effect struct {
 }
 
 // Run browses on the terminal that the process runs in, until the user quits or the context
-// ends. load returns the views and may add to the options what it knows of them. While it
-// runs, Run shows status, which is one line; load is not waited for when the user quits.
-func Run(ctx context.Context, o Options, load Load, status func() string) error {
-	loaded := start(o, load)
+// ends. While the views are loaded it shows how far that is; it does not wait for that when
+// the user quits.
+func Run(ctx context.Context, o Options, from Loader) error {
+	all := from.start(o)
+	var quick *loaded
 	select {
-	case l := <-loaded: // so quick that its error need not be shown on another screen
-		if l.err != nil {
+	case l := <-all:
+		if l.err != nil { // no screen is opened for it
 			return l.err
 		}
-		loaded <- l
-	case <-time.After(patience):
+		quick = &l
+	case <-from.Ticks:
 	}
 	screen, err := tcell.NewScreen()
 	if err != nil {
 		return fmt.Errorf("the terminal is not supported: %w (set TERM, or print the timeline instead)", err)
 	}
-	return browse(ctx, screen, o, loaded, status)
+	return browse(ctx, screen, o, quick, all, from)
 }
 
 // browse is Run on any screen. It initialises the screen and restores the terminal when it
-// returns, even by a panic. An EventInterrupt posted to the screen ends it like q does.
-func browse(ctx context.Context, screen tcell.Screen, o Options, loaded <-chan loaded, status func() string) error {
+// returns, even by a panic. An EventInterrupt posted to the screen ends it like q does. quick
+// is what was loaded already, or nil.
+func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, all <-chan loaded, from Loader) error {
 	if err := screen.Init(); err != nil {
 		return fmt.Errorf("terminal: %w", err)
 	}
@@ -92,19 +93,11 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, loaded <-chan l
 		for range events { // until the goroutine closes it
 		}
 	}()
-	tick := time.NewTicker(patience)
-	defer tick.Stop()
-	var shown frame = waiting(status)
+	var shown frame = waiting(from.Status)
+	if quick != nil {
+		shown = quick.next(shown, screen, from.Status)
+	}
 	for {
-		if len(loaded) > 0 {
-			l := <-loaded
-			if l.err != nil {
-				return l.err
-			}
-			if shown = l.next(shown, screen, status); !l.first {
-				tick.Stop()
-			}
-		}
 		screen.Clear()
 		shown.Draw(screen)
 		screen.Show()
@@ -112,7 +105,12 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, loaded <-chan l
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-tick.C: // asks whether it is loaded
+			case l := <-all:
+				if l.err != nil {
+					return l.err
+				}
+				shown = l.next(shown, screen, from.Status)
+			case <-shown.ticks(from.Ticks):
 			case ev, open := <-events:
 				if !open {
 					return nil
