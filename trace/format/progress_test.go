@@ -47,7 +47,7 @@ func TestHead(t *testing.T) {
 		for i := range events {
 			fmt.Fprintf(&text, `{"ph":"X","cat":"kernel","name":"k","pid":%d,"tid":7,"ts":%d,"dur":1,"args":{"stream":7}},`, rank, 10000+i)
 		}
-		text.WriteString(fmt.Sprintf(`{}],"distributedInfo":{"rank":%d}}`, rank))
+		fmt.Fprintf(&text, `{}],"distributedInfo":{"rank":%d}}`, rank)
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("rank%d.json", rank)), []byte(text.String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
