@@ -89,7 +89,7 @@ func (d *reader) documents() error {
 		return d.w.syntax(d.w.pos, "a Chrome trace starts with { or [, not with "+printable(d.w.b[d.w.pos:min(len(d.w.b), d.w.pos+12)]),
 			"give a trace of PyTorch's profiler or any Chrome trace", nil)
 	}
-	for ; ok; c, ok = d.w.peek() {
+	for ; ok && !d.cut(); c, ok = d.w.peek() {
 		var err error
 		switch c {
 		case '[':
@@ -122,14 +122,22 @@ func (d *reader) whole(msg, cure string) error {
 	return &trace.SyntaxError{File: d.o.File, Msg: msg, Cure: cure}
 }
 
+// cut ends the input if the part to read is over.
+func (d *reader) cut() bool {
+	over := d.o.Head > 0 && d.w.at(d.w.pos) >= d.o.Head
+	if over {
+		d.w.b, d.w.err = d.w.b[:d.w.pos], io.EOF
+	}
+	return over
+}
+
 // list reads an array of events, whose opening bracket is next. The end may be
 // missing: a crashed program cannot write it.
 func (d *reader) list() error {
 	d.sawEvents = true
 	d.w.pos++
 	for {
-		if d.o.Head > 0 && d.w.at(d.w.pos) >= d.o.Head {
-			d.w.b, d.w.err = d.w.b[:d.w.pos], io.EOF
+		if d.cut() {
 			return nil
 		}
 		c, ok := d.w.peek()
