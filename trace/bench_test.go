@@ -38,6 +38,22 @@ func BenchmarkByStartSlices(b *testing.B) {
 	}
 }
 
+// BenchmarkNest nests the calls of two threads that were written one source after another.
+func BenchmarkNest(b *testing.B) {
+	const n = 1_000_000
+	var run Builder
+	rank := run.AddRank(Rank{})
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		at := Time(i%(n/2)) * 1000
+		lane := run.Lane(Lane{Rank: rank, ID: int64(i % 2), Peer: None})
+		run.Add(Span{Start: at, End: at + Time(r.IntN(3000)), Lane: lane, Parent: None, Attr: None})
+	}
+	for b.Loop() {
+		run.Nest()
+	}
+}
+
 // It merges eight sources, as Merge does.
 func BenchmarkHeap(b *testing.B) {
 	keys := keysOf(500_000)

@@ -168,24 +168,9 @@ func (b *Builder) AddGroup(g Group) int32 {
 // innermost span of that lane that contains it. Call it when all spans are added and
 // have their lanes.
 func (b *Builder) Nest() {
-	var order []SpanID
-	for i := range b.Len() {
-		s := b.Span(SpanID(i))
-		if s.Kind <= Launch {
-			order = append(order, SpanID(i))
-		}
-	}
-	slices.SortFunc(order, func(i, j SpanID) int {
-		x, y := b.Span(i), b.Span(j)
-		return cmp.Or(
-			cmp.Compare(x.Lane, y.Lane),
-			cmp.Compare(x.Start, y.Start),
-			cmp.Compare(y.End, x.End),
-			cmp.Compare(i, j))
-	})
 	var open []SpanID
 	var lane LaneID = None
-	for _, id := range order {
+	for _, id := range b.hostOrder() {
 		s := b.Span(id)
 		if s.Lane != lane {
 			lane, open = s.Lane, open[:0]
@@ -200,6 +185,44 @@ func (b *Builder) Nest() {
 		}
 		open = append(open, id)
 	}
+}
+
+// hostOrder lists host calls and markers by lane and start, longest first.
+func (b *Builder) hostOrder() []SpanID {
+	at := make([]int, len(b.run.Lanes)+1) // by lane: where its next span goes
+	var keys []sortKey
+	for i := range b.Len() {
+		if s := b.Span(SpanID(i)); s.Kind <= Launch {
+			keys = append(keys, sortKey{start: s.Start, span: int32(i)})
+			at[s.Lane+1]++
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	keys = byStart(keys)
+	for i := 0; i < len(keys); {
+		j := i + 1
+		for j < len(keys) && keys[j].start == keys[i].start {
+			j++
+		}
+		if j > i+1 {
+			slices.SortStableFunc(keys[i:j], func(x, y sortKey) int {
+				return cmp.Compare(b.Span(SpanID(y.span)).End, b.Span(SpanID(x.span)).End)
+			})
+		}
+		i = j
+	}
+	for l := range b.run.Lanes {
+		at[l+1] += at[l]
+	}
+	order := make([]SpanID, len(keys))
+	for _, k := range keys {
+		lane := b.Span(SpanID(k.span)).Lane
+		order[at[lane]] = SpanID(k.span)
+		at[lane]++
+	}
+	return order
 }
 
 // Note adds an entry to the run's ledger.

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -15,7 +16,22 @@ func (m *merger) joinAll(runs []*Run) {
 		m.add(r, i)
 		runs[i] = nil // free it
 	}
+	if len(m.sources) > 1 && m.spans() > manySpans {
+		debug.FreeOSMemory() // the tables of the runs: the spans need memory in one piece
+	}
 	m.interleave()
+}
+
+// manySpans is where memory counts more than the milliseconds of a collection.
+const manySpans = 1 << 20
+
+// spans is the number of spans of all sources.
+func (m *merger) spans() int {
+	n := 0
+	for _, s := range m.sources {
+		n += len(s.spans)
+	}
+	return n
 }
 
 // reserve allocates the side tables once for all runs.
@@ -134,11 +150,7 @@ func (m *merger) add(r *Run, index int) {
 // offsets, one is.)
 func (m *merger) interleave() {
 	var heads []*source // a heap
-	spans := 0
-	for _, s := range m.sources {
-		spans += len(s.spans)
-	}
-	m.b.run.Spans = make([]Span, 0, spans)
+	m.b.run.Spans = make([]Span, 0, m.spans())
 	for _, s := range m.sources {
 		if len(s.spans) > 0 {
 			s.load()

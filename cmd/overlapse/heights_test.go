@@ -50,7 +50,7 @@ var folders = map[string]folder{
 	"replay/machine":           {height: 1},
 	"replay/machine/profile":   {height: 2, uses: []string{"github.com/goccy/go-yaml"}},
 	"replay/machine/calibrate": {height: 3},
-	"viz/layout":               {height: 2},
+	"viz/layout":               {height: 2, spawns: true},
 	"viz/plain":                {height: 1},
 
 	"trace/format":    {height: 2, uses: gzip, opens: true, spawns: true},

@@ -156,6 +156,13 @@ func TestInterruptedReading(t *testing.T) {
 	if left := unfinished(t, dir); len(left) != 1 {
 		t.Errorf("left %v", left)
 	}
+	for key, code := range map[string]string{"q": "code 0", "C-c": "code 0"} { // the browser looks for keys while it reads
+		p.types("clear; echo '[{\"ph\":\"X\",\"ts\":1},' >" + pipe + " & overlapse view - <>" + pipe + "; echo code $?")
+		p.sees("reading standard input, ")
+		p.tmux("send-keys", key)
+		p.sees(code)
+		p.restored()
+	}
 }
 
 // The first locale variable that is set decides.

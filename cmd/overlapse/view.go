@@ -92,24 +92,8 @@ func (a *app) cacheOf(o *viewOptions, flags *pflag.FlagSet) viewcache.Cache {
 }
 
 func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) error {
-	v := cache.Load()
-	var cannot error
-	if v == nil {
-		var err error
-		if v, cannot, err = a.views(ctx, o); err != nil {
-			return err
-		}
-		v.First = layout.New(v.Views[:1])
-		if cannot == nil {
-			defer cache.Save(ctx, v)()
-		}
-	}
-	for _, note := range v.Notes {
-		a.Notef("%s", note)
-	}
-	views := v.Views
 	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
-	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Parts: v.Parts, First: v.First, Strategy: o.Strategy}
+	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err
@@ -118,34 +102,49 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) er
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
 	if o.print || a.Width == 0 {
-		width := o.width
-		if width == 0 {
-			width = max(a.Width, 0)
-		}
-		if width == 0 {
-			width = 120
-		}
-		if basis := views[0].Run.Estimated; basis != "" {
-			fmt.Fprintln(a.Out, plain.Line(basis))
-		}
-		err = tui.Print(a.Out, views, width, opts)
-	} else {
-		err = cmp.Or(tui.Run(ctx, views, opts), ctx.Err())
+		return a.printView(ctx, o, opts, cache)
 	}
+	return a.browse(ctx, o, opts, cache)
+}
+
+// viewed is what view shows, from the cache or read and laid out. cannot is an error if
+// selected strategies cannot run; wait waits until the cache is written.
+func (a *app) viewed(ctx context.Context, o viewOptions, opts *tui.Options, cache viewcache.Cache) (v *viewcache.Viewed, wait func(), cannot, err error) {
+	wait = func() {}
+	if v = cache.Load(); v == nil {
+		if v, cannot, err = a.views(ctx, o); err != nil {
+			return nil, wait, nil, err
+		}
+		defer inputs.CollectOften()()
+		v.First = layout.New(v.Views[:1])
+		if cannot == nil {
+			wait = cache.Save(ctx, v)
+		}
+	}
+	for _, note := range v.Notes {
+		a.Notef("%s", note)
+	}
+	opts.Parts, opts.First = v.Parts, v.First
+	return v, wait, cannot, nil
+}
+
+func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options, cache viewcache.Cache) error {
+	v, wait, cannot, err := a.viewed(ctx, o, &opts, cache)
 	if err != nil {
 		return err
 	}
-	return cannot
+	defer wait()
+	if basis := v.Views[0].Run.Estimated; basis != "" {
+		fmt.Fprintln(a.Out, plain.Line(basis))
+	}
+	return cmp.Or(tui.Print(a.Out, v.Views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)
 }
 
 // views are the trace and its replays under the strategies, or the runs of a folder
 // written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
 // strategies cannot run.
 func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, cannot, err error) {
-	path := o.Path
-	if result := filepath.Join(path, "timeline.json.gz"); inputs.IsFile(result) {
-		path = result
-	}
+	path := o.timeline()
 	if replayed := path != o.Path; replayed || o.Strategy == "" {
 		run, err := a.Open(path, o.Machine)
 		if err != nil {
@@ -194,4 +193,12 @@ func viewsOf(runs []*trace.Run, o viewOptions) ([]layout.View, error) {
 		return nil, usage.Unknown(fmt.Sprintf("%s: no strategy %q (available: %s)", o.Path, o.Strategy, strings.Join(names, ", ")), o.Strategy, names)
 	}
 	return views, nil
+}
+
+// timeline is the file to show of a folder written by replay -o, else the path itself.
+func (o *viewOptions) timeline() string {
+	if result := filepath.Join(o.Path, "timeline.json.gz"); inputs.IsFile(result) {
+		return result
+	}
+	return o.Path
 }

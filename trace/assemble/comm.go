@@ -24,7 +24,8 @@ type CollectiveKernel struct {
 // from the name of the kernel, the shapes of its operator and the size of the group.
 // Kernels are in order of rank, then start.
 func AddCollectives(b *trace.Builder, kernels []CollectiveKernel) {
-	var all []numbered
+	all := make([]numbered, 0, len(kernels))
+	named := kernelNames{b, map[kernelName]kernelName{}}
 	for _, k := range kernels {
 		row := b.Kernel(k.Row)
 		if k.Same != trace.None {
@@ -32,7 +33,7 @@ func AddCollectives(b *trace.Builder, kernels []CollectiveKernel) {
 			continue
 		}
 		s, c := b.Span(k.Span), k.Comm
-		fromKernelName(&c, b.NameOf(s.Name))
+		named.complete(&c, s.Name)
 		if row.Op != trace.None {
 			fromOperator(&c, b.Operator(row.Op))
 		}
@@ -73,6 +74,31 @@ func number(b *trace.Builder, all []numbered) {
 			}
 		}
 	}
+}
+
+// kernelNames completes attributes from names of kernels, each once.
+type kernelNames struct {
+	b    *trace.Builder
+	done map[kernelName]kernelName
+}
+
+// A kernelName is a name with the attributes that it may complete.
+type kernelName struct {
+	name  trace.NameID
+	op    trace.CollectiveOp
+	dtype string
+	size  int32
+}
+
+func (k *kernelNames) complete(c *trace.Comm, name trace.NameID) {
+	from := kernelName{name, c.Op, c.DType, c.ElemSize}
+	to, ok := k.done[from]
+	if !ok {
+		fromKernelName(c, k.b.NameOf(name))
+		to = kernelName{name, c.Op, c.DType, c.ElemSize}
+		k.done[from] = to
+	}
+	c.Op, c.DType, c.ElemSize = to.op, to.dtype, to.size
 }
 
 // fromKernelName completes attributes that the arguments lack: NCCL's kernels are

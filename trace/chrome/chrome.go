@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/assemble"
@@ -33,6 +34,9 @@ type Options struct {
 	File       string // name of the input in errors and the ledger; the rank may be read from it
 	KeepPython bool   // keep the frames of Python functions, which can be most of a file
 	Limit      int64  // maximum bytes of JSON; 0: DefaultLimit
+
+	Head   int64         // if not 0: read only the events that start in so many bytes
+	Events *atomic.Int64 // if not nil: events read are added while Read works
 
 	// Companion, if not nil, returns the execution trace of a rank, which may be
 	// trace.None, or of a process of the file; or nil if there is none.
@@ -53,8 +57,13 @@ func Read(r io.Reader, o Options) (*trace.Run, error) {
 	}
 	d := newReader(o)
 	d.w = window{r: r, limit: o.Limit, file: o.File}
-	if err := d.documents(); err != nil {
+	err := d.documents()
+	d.count(d.events % countEvery)
+	if err != nil {
 		return nil, err
+	}
+	if d.native != nil && o.Head > 0 {
+		return nil, d.whole("a trace that overlapse wrote is read as a whole only", "")
 	}
 	if d.native != nil {
 		return d.finishNative(), nil
@@ -80,11 +89,11 @@ func (d *reader) documents() error {
 		return d.w.syntax(d.w.pos, "a Chrome trace starts with { or [, not with "+printable(d.w.b[d.w.pos:min(len(d.w.b), d.w.pos+12)]),
 			"give a trace of PyTorch's profiler or any Chrome trace", nil)
 	}
-	for ; ok; c, ok = d.w.peek() {
+	for ; ok && !d.cut(); c, ok = d.w.peek() {
 		var err error
 		switch c {
 		case '[':
-			err = d.events()
+			err = d.list()
 		case '{':
 			err = d.object()
 		default:
@@ -113,12 +122,24 @@ func (d *reader) whole(msg, cure string) error {
 	return &trace.SyntaxError{File: d.o.File, Msg: msg, Cure: cure}
 }
 
-// events reads an array of events, whose opening bracket is next. The end may be
+// cut ends the input if the part to read is over.
+func (d *reader) cut() bool {
+	over := d.o.Head > 0 && d.w.at(d.w.pos) >= d.o.Head
+	if over {
+		d.w.b, d.w.err = d.w.b[:d.w.pos], io.EOF
+	}
+	return over
+}
+
+// list reads an array of events, whose opening bracket is next. The end may be
 // missing: a crashed program cannot write it.
-func (d *reader) events() error {
+func (d *reader) list() error {
 	d.sawEvents = true
 	d.w.pos++
 	for {
+		if d.cut() {
+			return nil
+		}
 		c, ok := d.w.peek()
 		switch {
 		case !ok && d.w.err == io.EOF:
@@ -147,6 +168,15 @@ func (d *reader) events() error {
 	}
 }
 
+// countEvery is how many events are counted at once: other files may be read at the same time.
+const countEvery = 1024
+
+func (d *reader) count(events int64) {
+	if d.o.Events != nil {
+		d.o.Events.Add(events)
+	}
+}
+
 // one reads the event whose opening bracket is next.
 func (d *reader) one() error {
 	for {
@@ -154,6 +184,9 @@ func (d *reader) one() error {
 		if j >= 0 {
 			d.e.pos = d.w.at(d.w.pos)
 			d.w.pos = j
+			if d.events++; d.events%countEvery == 0 {
+				d.count(countEvery)
+			}
 			return d.event(&d.e)
 		}
 		if j != short {
@@ -228,7 +261,7 @@ func (d *reader) member(key string) error {
 	}
 	switch {
 	case key == "traceEvents" && c == '[':
-		return d.events()
+		return d.list()
 	case key == "traceEvents" && c == '{': // some files nest the object form in itself
 		return d.object()
 	case key != "overlapse" && !d.header.wants(key):

@@ -130,7 +130,13 @@ func lastOf(list []byte) []byte {
 // collectives finds the operation and group of every collective kernel: from its
 // arguments, else from record_param_comms on the host, else from its name.
 func (d *reader) collectives() {
-	var kernels []assemble.CollectiveKernel
+	n := 0
+	for _, info := range d.kernels {
+		if d.b.Span(info.span).Kind == trace.Collective {
+			n++
+		}
+	}
+	kernels := make([]assemble.CollectiveKernel, 0, n)
 	for row, info := range d.kernels {
 		if d.b.Span(info.span).Kind == trace.Collective {
 			kernels = append(kernels, assemble.CollectiveKernel{Row: int32(row), Span: info.span, Seq: trace.None, Same: trace.None})

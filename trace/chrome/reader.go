@@ -18,6 +18,7 @@ type reader struct {
 	keys   []string      // of the top-level object, for an error
 
 	sawEvents bool
+	events    int64 // read
 
 	origin  int64 // clock value at the builder's time 0
 	started bool  // origin is set

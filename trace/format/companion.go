@@ -54,6 +54,7 @@ func (o Options) openExecution(p part) (*assemble.Execution, error) {
 	if len(p.paths) != 1 {
 		return nil, nil
 	}
+	o.Progress = nil // what is no execution trace is read again
 	f, err := o.open(p.paths[0])
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (o Options) openExecution(p part) (*assemble.Execution, error) {
 	defer in.close()
 	for _, row := range o.formats {
 		if row.sniff(in.head, in.name) {
-			if row.execution == nil {
+			if row.execution == nil || o.Head > 0 {
 				return nil, nil
 			}
 			return row.execution(in.text(), in.name, o.budget.limit)

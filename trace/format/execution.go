@@ -21,7 +21,7 @@ var executionFolders = []string{"et", "execution", "execution_trace", "execution
 func withExecution(run *trace.Run, dir string, folders []string, o Options) (*trace.Run, []string) {
 	var read []string
 	for _, name := range folders {
-		if !slices.Contains(executionFolders, name) || !lacksUses(run) {
+		if o.Head > 0 || !slices.Contains(executionFolders, name) || !lacksUses(run) {
 			continue
 		}
 		below := filepath.Join(dir, name)

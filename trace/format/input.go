@@ -25,7 +25,7 @@ type input struct {
 
 // input undoes gzip and looks at the first bytes of a file. Close it.
 func (o Options) input(r io.Reader, name string) (*input, error) {
-	in := &input{Options: o, name: name, in: bufio.NewReaderSize(r, 256<<10)}
+	in := &input{Options: o, name: name, in: bufio.NewReaderSize(o.counting(r, name), 256<<10)}
 	if f, ok := r.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
 			in.disk = f
@@ -63,6 +63,8 @@ func (in *input) read() (*trace.Run, error) {
 	for _, f := range in.formats {
 		switch {
 		case !f.sniff(in.head, in.name):
+		case f.read != nil && in.Head > 0 && !f.head:
+			return nil, &trace.SyntaxError{File: in.name, Msg: "not read", Err: ErrNoHead}
 		case f.read != nil:
 			return f.read(in)
 		case f.execution != nil:

@@ -8,6 +8,7 @@ import (
 	"os" // opening what the user names is what this package is for
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -120,11 +121,18 @@ const manySpans = 1 << 17
 // openFiles reads files of one run side by side and joins them. Among several,
 // a file that is no trace (a result beside a trace) is ignored and noted.
 func openFiles(paths []string, name string, o Options) (*trace.Run, error) {
-	all, companions, err := o.takeCompanions(parts(paths))
+	all := parts(paths)
+	for _, p := range all {
+		o.expect(p.paths)
+	}
+	all, companions, err := o.takeCompanions(all)
 	if err != nil {
 		return nil, err
 	}
 	o.alone, o.companions = len(all) == 1, companions
+	if o.Head > 0 {
+		o.Head = max(1, o.Head/int64(len(all)))
+	}
 	read := make([]*trace.Run, len(all))
 	failed := make([]error, len(all))
 	var group errgroup.Group
@@ -210,11 +218,18 @@ func fileOf(err error) string {
 
 // join merges runs and drops them. The merged run takes as much memory as all of
 // them: garbage is collected before, when the readers are done, and after. Runs
-// have few pointers, so a collection takes milliseconds.
+// have few pointers, so a collection takes milliseconds. The memory goes back to the
+// system: the tables of the merged run need it in large pieces.
 func join(runs []*trace.Run, name string) (*trace.Run, error) {
 	if len(runs) > 1 {
-		runtime.GC()
-		defer runtime.GC()
+		spans := 0
+		for _, r := range runs {
+			spans += len(r.Spans)
+		}
+		if spans > manySpans {
+			debug.FreeOSMemory()
+			defer debug.FreeOSMemory()
+		}
 	}
 	all := slices.Clone(runs)
 	clear(runs) // which this frame and its callers' hold to their end

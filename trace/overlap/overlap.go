@@ -128,14 +128,19 @@ type rankWork struct {
 // reserve makes room for the work of each rank: there may be millions, and
 // lists that grow take twice their size.
 func reserve(run *trace.Run, work []rankWork) {
-	ops := make([]int, len(work))
+	ops := make([][trace.NumClasses]int, len(work))
 	for _, s := range run.Spans {
-		if run.Class(s) != trace.NoClass {
-			ops[run.RankOf(s)]++
+		if c := run.Class(s); c != trace.NoClass {
+			ops[run.RankOf(s)][c]++
 		}
 	}
 	for i := range work {
-		work[i].ops = make([]trace.SpanID, 0, ops[i])
+		all := 0
+		for c, n := range ops[i] {
+			work[i].sets[c] = make(set, 0, n)
+			all += n
+		}
+		work[i].ops = make([]trace.SpanID, 0, all)
 	}
 }
 

@@ -42,15 +42,13 @@ type sums struct {
 func drawnEnd(s *trace.Span) trace.Time { return max(s.End, s.Start+1) }
 
 func newIndex(r *trace.Run, classes []Class, spans []trace.SpanID) index {
-	byEnd := func(a, b trace.SpanID) int {
-		return cmp.Or(cmp.Compare(drawnEnd(&r.Spans[a]), drawnEnd(&r.Spans[b])), cmp.Compare(a, b))
-	}
 	ix := index{ends: spans}
-	if !slices.IsSortedFunc(spans, byEnd) {
+	if inOrder := ix.setClasses(r, classes, spans); !inOrder {
 		ix.ends = slices.Clone(spans)
-		slices.SortFunc(ix.ends, byEnd)
+		slices.SortFunc(ix.ends, func(a, b trace.SpanID) int {
+			return cmp.Or(cmp.Compare(drawnEnd(&r.Spans[a]), drawnEnd(&r.Spans[b])), cmp.Compare(a, b))
+		})
 	}
-	ix.setClasses(r, classes, spans)
 	kept := len(spans) / stride
 	ix.started, ix.stopped = newBlocks(kept, len(ix.classes)), newBlocks(kept, len(ix.classes))
 	ix.reach = make([]trace.Time, 0, kept)
@@ -71,12 +69,20 @@ func newIndex(r *trace.Run, classes []Class, spans []trace.SpanID) index {
 	return ix
 }
 
-// setClasses lists the classes of spans, and of the workgroups that their time is taken from.
-func (ix *index) setClasses(r *trace.Run, classes []Class, spans []trace.SpanID) {
+// setClasses lists the classes of spans, and of the workgroups that their time is taken from,
+// and reports whether spans are in order of their drawn ends, too: the spans lie far apart in
+// memory, so they are looked at once for both.
+func (ix *index) setClasses(r *trace.Run, classes []Class, spans []trace.SpanID) (inOrder bool) {
 	var has [numClasses]bool
+	inOrder = true
+	last, before := -trace.Infinity, trace.SpanID(trace.None)
 	for _, id := range spans {
+		s := &r.Spans[id]
+		end := drawnEnd(s)
+		inOrder = inOrder && (last < end || last == end && before < id)
+		last, before = end, id
 		has[classes[id]] = true
-		if r.Spans[id].Kind.InKernel() {
+		if s.Kind.InKernel() {
 			if p := within(r, id); p != trace.None {
 				has[classes[p]] = true
 			}
@@ -87,6 +93,7 @@ func (ix *index) setClasses(r *trace.Run, classes []Class, spans []trace.SpanID)
 			ix.classes = append(ix.classes, c)
 		}
 	}
+	return inOrder
 }
 
 // positions are the positions of classes in sums.

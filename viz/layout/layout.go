@@ -19,6 +19,9 @@
 // left. Nothing in this assumes that the spans of a row are disjoint, so the
 // row of a collapsed heading is merged the same way from all that is below it.
 //
+// New makes the states of ranks in a goroutine, beside the rows of lanes. The result does not
+// depend on that.
+//
 // Labels and names are text from the trace and may hold anything; who shows
 // them escapes them.
 package layout

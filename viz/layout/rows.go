@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -14,8 +15,10 @@ func New(views []View) *Timeline {
 	t := &Timeline{Views: views}
 	for v := range views {
 		t.classes = append(t.classes, classify(views[v].Run))
-		t.strips = append(t.strips, newStrip(views[v]))
-		t.addRun(v)
+		t.strips = append(t.strips, strip{})
+		var states sync.WaitGroup
+		states.Go(func() { t.strips[v] = newStrip(views[v]) })
+		t.addRun(v, states.Wait)
 	}
 	t.setRange()
 	return t
@@ -59,7 +62,9 @@ func groupOf(k trace.LaneKind) int {
 	return slices.IndexFunc(groups, func(g group) bool { return slices.Contains(g.kinds, k) })
 }
 
-func (t *Timeline) addRun(v int) {
+// addRun adds the rows of a run. It calls states before it needs the run's strip, which may
+// be made meanwhile.
+func (t *Timeline) addRun(v int, states func()) {
 	r := t.Views[v].Run
 	depth, top := 0, trace.None
 	if len(t.Views) > 1 {
@@ -72,18 +77,24 @@ func (t *Timeline) addRun(v int) {
 	}
 	lanes := sortedLanes(r)
 	spans := spansByLane(r)
+	var ranks []int
 	for len(lanes) > 0 {
 		rank := r.Lanes[lanes[0]].Rank
 		n := runLength(lanes, func(l trace.LaneID) bool { return r.Lanes[l].Rank == rank })
-		t.addRank(Row{View: v, Rank: rank, Depth: depth, Parent: top}, lanes[:n], spans)
+		ranks = append(ranks, t.addRank(Row{View: v, Rank: rank, Depth: depth, Parent: top}, lanes[:n], spans))
 		lanes = lanes[n:]
+	}
+	states()
+	for _, rank := range ranks {
+		t.closeRank(rank)
 	}
 	if top != trace.None {
 		t.close(top, RankHeading)
 	}
 }
 
-func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID) {
+// addRank adds the rows of a rank; closeRank completes its heading, which is returned.
+func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID) int {
 	r := t.Views[at.View].Run
 	rank := at
 	rank.Kind, rank.Label = RankHeading, r.RankLabel(at.Rank)
@@ -107,7 +118,8 @@ func (t *Timeline) addRank(at Row, lanes []trace.LaneID, spans [][]trace.SpanID)
 		}
 		lanes = lanes[n:]
 	}
-	t.closeRank(top)
+	t.Rows[top].After = len(t.Rows)
+	return top
 }
 
 // maxLevels bounds how many rows the nesting of one lane takes; what is deeper
@@ -143,21 +155,30 @@ func (t *Timeline) addLane(at Row, l trace.LaneID, spans []trace.SpanID) {
 // levelsOf deals out spans to levels such that none overlaps another of its
 // level. For spans that nest, the level is the depth.
 func levelsOf(r *trace.Run, spans []trace.SpanID) [][]trace.SpanID {
-	levels := [][]trace.SpanID{nil}
+	level := make([]uint8, len(spans))
+	counts := []int{0}
 	free := []trace.Time{-trace.Infinity} // when the last span of each level ends
-	for _, id := range spans {
-		s := r.Spans[id]
+	for k, id := range spans {
+		s := &r.Spans[id]
 		i := slices.IndexFunc(free, func(end trace.Time) bool { return end <= s.Start })
 		switch {
 		case i >= 0:
-		case len(levels) < maxLevels:
-			i = len(levels)
-			levels, free = append(levels, nil), append(free, 0)
+		case len(free) < maxLevels:
+			i = len(free)
+			counts, free = append(counts, 0), append(free, 0)
 		default:
 			i = maxLevels - 1
 		}
-		levels[i] = append(levels[i], id)
+		level[k] = uint8(i)
+		counts[i]++
 		free[i] = max(s.End, s.Start+1)
+	}
+	levels := make([][]trace.SpanID, len(counts))
+	for i, n := range counts {
+		levels[i] = make([]trace.SpanID, 0, n)
+	}
+	for k, id := range spans {
+		levels[level[k]] = append(levels[level[k]], id)
 	}
 	return levels
 }
@@ -181,6 +202,7 @@ func (t *Timeline) open(row Row) int {
 
 // close ends a heading and sums up its direct children of the kind.
 func (t *Timeline) close(heading int, kind RowKind) {
+	t.Rows[heading].After = len(t.Rows)
 	t.closeOver(heading, func(r *Row) bool { return r.Kind == kind })
 }
 
@@ -211,14 +233,13 @@ func (t *Timeline) addStates(heading int) bool {
 	if strip.run == nil || len(strip.ranks[h.Rank]) == 0 {
 		return false
 	}
-	h.Spans, h.Strip, h.After, h.Lanes = strip.ranks[h.Rank], true, len(t.Rows), 1
+	h.Spans, h.Strip, h.Lanes = strip.ranks[h.Rank], true, 1
 	h.index = newIndex(strip.run, strip.classes, h.Spans)
 	return true
 }
 
 func (t *Timeline) closeOver(heading int, pick func(*Row) bool) {
 	h := &t.Rows[heading]
-	h.After = len(t.Rows)
 	var from []int
 	for i := heading + 1; i < h.After; i = t.Rows[i].After {
 		if !pick(&t.Rows[i]) || len(t.Rows[i].Spans) == 0 {

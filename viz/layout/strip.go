@@ -67,35 +67,101 @@ func newStrip(v View) strip {
 	for row := range v.Run.Ranks {
 		s.run.Lanes = append(s.run.Lanes, trace.Lane{Kind: trace.Annotation, Rank: int32(row), Peer: trace.None, Name: stripName})
 	}
-	type state struct {
+	type kind struct {
 		is    overlap.Is
 		cause string
 	}
-	names := map[state]trace.NameID{}
+	names := map[kind]trace.NameID{}
+	ranks := make([]rankStates, len(v.Run.Ranks))
 	overlap.States(v.Run, v.reasons(), func(x overlap.State) {
-		name, ok := names[state{x.Is, x.Cause}]
+		name, ok := names[kind{x.Is, x.Cause}]
 		if !ok {
 			name = trace.NameID(len(s.run.Names))
-			names[state{x.Is, x.Cause}] = name
+			names[kind{x.Is, x.Cause}] = name
 			text := x.Is.String()
 			if x.Is == overlap.Idle {
 				text += ": " + x.Cause
 			}
 			s.run.Names = append(s.run.Names, text)
 		}
-		s.run.Spans = append(s.run.Spans, trace.Span{
-			Kind: trace.Marker, Start: x.Start, End: x.End, Name: name, Lane: trace.LaneID(x.Rank), Parent: trace.None, Attr: trace.None,
-		})
+		ranks[x.Rank].add(rankState{x.Start, x.End, name})
 		s.run.End = max(s.run.End, x.End)
 	})
+	s.merge(ranks)
 	if len(s.run.Spans) == 0 {
 		return strip{}
 	}
-	slices.SortFunc(s.run.Spans, func(a, b trace.Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Lane, b.Lane)) })
 	s.classes = classify(s.run)
-	for i := range s.run.Spans {
-		rank := s.run.Spans[i].Lane
-		s.ranks[rank] = append(s.ranks[rank], trace.SpanID(i))
-	}
 	return s
+}
+
+// A rankState is a state of a rank.
+type rankState struct {
+	start, end trace.Time
+	name       trace.NameID
+}
+
+// rankStates are the states of a rank by start, in pieces: there may be millions, and a
+// growing slice would be copied many times.
+type rankStates struct {
+	rank   int32
+	n      int
+	pieces [][]rankState
+}
+
+func (r *rankStates) add(x rankState) {
+	const piece = 4096
+	if r.n%piece == 0 {
+		r.pieces = append(r.pieces, make([]rankState, 0, piece))
+	}
+	last := &r.pieces[len(r.pieces)-1]
+	*last = append(*last, x)
+	r.n++
+}
+
+// next removes the first state.
+func (r *rankStates) next() rankState {
+	x := r.pieces[0][0]
+	if r.pieces[0] = r.pieces[0][1:]; len(r.pieces[0]) == 0 {
+		r.pieces[0] = nil // free it
+		r.pieces = r.pieces[1:]
+	}
+	return x
+}
+
+// compare is the order of first states, by start, then rank.
+func (r *rankStates) compare(t *rankStates) int {
+	return cmp.Or(cmp.Compare(r.pieces[0][0].start, t.pieces[0][0].start), cmp.Compare(r.rank, t.rank))
+}
+
+// merge makes spans of the states of all ranks, by start.
+func (s *strip) merge(ranks []rankStates) {
+	var heads []*rankStates // that have states, in their order
+	n := 0
+	for row := range ranks {
+		r := &ranks[row]
+		r.rank = int32(row)
+		if r.n > 0 {
+			heads = append(heads, r)
+			s.ranks[row] = make([]trace.SpanID, 0, r.n)
+			n += r.n
+		}
+	}
+	slices.SortFunc(heads, (*rankStates).compare)
+	s.run.Spans = make([]trace.Span, 0, n)
+	for len(heads) > 0 {
+		r := heads[0]
+		x := r.next()
+		s.ranks[r.rank] = append(s.ranks[r.rank], trace.SpanID(len(s.run.Spans)))
+		s.run.Spans = append(s.run.Spans, trace.Span{
+			Kind: trace.Marker, Start: x.start, End: x.end, Name: x.name, Lane: trace.LaneID(r.rank), Parent: trace.None, Attr: trace.None,
+		})
+		if len(r.pieces) == 0 {
+			heads = heads[1:]
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(heads[1:], r, (*rankStates).compare)
+		copy(heads, heads[1:at+1])
+		heads[at] = r
+	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 	"go.uber.org/goleak"
+
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // browseHere makes the test binary the program that TestTmux looks at.
@@ -18,7 +20,7 @@ const browseHere = "OVERLAPSE_TEST_BROWSE"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(browseHere) != "" {
-		fmt.Println("browsed:", Run(context.Background(), both(), Options{Colors: 256}))
+		fmt.Println("browsed:", Run(context.Background(), Options{Colors: 256}, Loader{Load: loadBoth}))
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -32,7 +34,9 @@ func browseFor(ctx context.Context, t *testing.T, do func(*readyScreen)) error {
 	screen := tcell.NewSimulationScreen("UTF-8")
 	done := make(chan error)
 	ready := &readyScreen{SimulationScreen: screen, shown: make(chan struct{}, 100)}
-	go func() { done <- browse(ctx, ready, both(), Options{Colors: 256}) }()
+	from := Loader{Load: loadBoth}
+	quick := <-from.start(Options{Colors: 256})
+	go func() { done <- browse(ctx, ready, Options{}, &quick, nil, from) }()
 	ready.wait(t)
 	do(ready)
 	select {
@@ -43,6 +47,8 @@ func browseFor(ctx context.Context, t *testing.T, do func(*readyScreen)) error {
 		return nil
 	}
 }
+
+func loadBoth(*Options, func([]layout.View)) ([]layout.View, error) { return both(), nil }
 
 // readyScreen tells when a frame was shown.
 type readyScreen struct {

@@ -1,4 +1,4 @@
-// Package tui shows timelines in a terminal: Browse lets a person move in
+// Package tui shows timelines in a terminal: Run lets a person move in
 // them, Print writes one as text.
 //
 //	overlapse  1 captured  2 bulk  3 fused     10.2 ms – 10.9 ms (700 µs)  header: runs, window
@@ -13,7 +13,7 @@
 //
 // A Model is all of that without a terminal: Update takes an event and says
 // what it wants done outside, Draw writes cells on any Surface. Both are pure
-// of clock and input, so a test is keys in, cells out. Only Browse has a loop.
+// of clock and input, so a test is keys in, cells out. Only Run has a loop.
 package tui
 
 import (
@@ -35,7 +35,7 @@ type Surface interface {
 
 // Options of a Model.
 type Options struct {
-	Colors int            // to use at most; 0: none, classes are told apart by shape (Browse: what the screen has)
+	Colors int            // to use at most; 0: none, classes are told apart by shape (Run: what the screen has)
 	ASCII  bool           // nothing but ASCII, for terminals and fonts without block characters
 	Figure *layout.Figure // start with this Figure 11; nil: with the lanes
 	Parts  []layout.Part  // of the step, whose workgroups are compared; nil: each kernel
@@ -56,38 +56,36 @@ type Effect struct {
 	Leave  bool   // leave the terminal to others for a while (Options.Suspend)
 }
 
-// Run browses on the terminal that the process runs in, until the user quits
-// or the context ends.
-func Run(ctx context.Context, views []layout.View, o Options) error {
+// Run browses on the terminal that the process runs in, until the user quits or the context
+// ends. While the views are loaded it shows how far that is; it does not wait for that when
+// the user quits.
+func Run(ctx context.Context, o Options, from Loader) error {
+	all := from.start(o)
+	var quick *loaded
+	select {
+	case l := <-all:
+		if l.err != nil { // no screen is opened for it
+			return l.err
+		}
+		quick = &l
+	case <-from.Ticks:
+	}
 	screen, err := tcell.NewScreen()
 	if err != nil {
 		return fmt.Errorf("the terminal is not supported: %w (set TERM, or print the timeline instead)", err)
 	}
-	return browse(ctx, screen, views, o)
+	return browse(ctx, screen, o, quick, all, from)
 }
 
-// Browse is Run on any screen. It initialises the screen and restores the
-// terminal when it returns, even by a panic. An EventInterrupt posted to the
-// screen ends it like q does.
-func Browse(screen tcell.Screen, views []layout.View, o Options) error {
-	return browse(context.Background(), screen, views, o)
-}
-
-func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Options) error {
+// browse is Run on any screen. It initialises the screen and restores the terminal when it
+// returns, even by a panic. An EventInterrupt posted to the screen ends it like q does. quick
+// is what was loaded already, or nil.
+func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, all <-chan loaded, from Loader) error {
 	if err := screen.Init(); err != nil {
 		return fmt.Errorf("terminal: %w", err)
 	}
 	defer screen.Fini()
 	screen.EnableMouse(tcell.MouseButtonEvents | tcell.MouseDragEvents)
-	if has := max(0, screen.Colors()); o.Colors == 0 || o.Colors > has {
-		o.Colors = has
-	}
-	o.ASCII = o.ASCII || !isUTF8(screen.CharacterSet())
-	if n := len(views[0].Run.Spans); n > manySpans && o.First == nil {
-		canvas{screen, theme{ascii: o.ASCII}}.text(0, 0, 1<<10, fmt.Sprintf("laying out %d spans", n), tcell.StyleDefault)
-		screen.Show()
-	}
-	m := NewModel(views, o)
 	events, quit := make(chan tcell.Event, 64), make(chan struct{})
 	go screen.ChannelEvents(events, quit)
 	defer func() {
@@ -95,19 +93,29 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 		for range events { // until the goroutine closes it
 		}
 	}()
+	var shown frame = waiting(from.Status)
+	if quick != nil {
+		shown = quick.next(shown, screen, from.Status)
+	}
 	for {
 		screen.Clear()
-		m.Draw(screen)
+		shown.Draw(screen)
 		screen.Show()
 		for more := true; more; more = len(events) > 0 { // draw once for many
 			select {
 			case <-ctx.Done():
 				return nil
+			case l := <-all:
+				if l.err != nil {
+					return l.err
+				}
+				shown = l.next(shown, screen, from.Status)
+			case <-shown.ticks(from.Ticks):
 			case ev, open := <-events:
 				if !open {
 					return nil
 				}
-				if over, err := m.handle(screen, ev, o.Suspend); over || err != nil {
+				if over, err := handle(shown, screen, ev, o.Suspend); over || err != nil {
 					return err
 				}
 			}
@@ -115,20 +123,17 @@ func browse(ctx context.Context, screen tcell.Screen, views []layout.View, o Opt
 	}
 }
 
-// manySpans is how many spans take noticeable time to lay out.
-const manySpans = 1 << 20
-
 // isUTF8 reports whether a locale's character set is UTF-8, in any spelling:
 // C.utf8, en_US.UTF-8.
 func isUTF8(charset string) bool {
 	return strings.EqualFold(strings.ReplaceAll(charset, "-", ""), "utf8")
 }
 
-// handle updates the model and does outside what it asks for. It reports
+// handle updates what is shown and does outside what it asks for. It reports
 // whether browsing is over.
-func (m *Model) handle(screen tcell.Screen, ev tcell.Event, suspend func()) (over bool, err error) {
-	effect := m.Update(ev)
-	if effect.Leave {
+func handle(shown frame, screen tcell.Screen, ev tcell.Event, suspend func()) (over bool, err error) {
+	effect := shown.Update(ev)
+	if effect.Leave && suspend != nil {
 		if err := screen.Suspend(); err != nil {
 			return true, fmt.Errorf("terminal: %w", err)
 		}

@@ -67,19 +67,19 @@ func (c *Console) Progress(n int, what string) *progressbar.ProgressBar {
 		progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(false))
 }
 
-// patience is the time after which waiting shows that the command is at work.
-const patience = 200 * time.Millisecond
+// Patience is the time after which Waiting shows that the command is at work.
+const Patience = 200 * time.Millisecond
 
-// Waiting shows what the command does, and for how long, on standard error where that is a
-// terminal, until done is called.
-func (c *Console) Waiting(what string) (done func()) {
+// Waiting shows what the command does, which is asked for again and again, and for how long,
+// on standard error where that is a terminal, until done is called.
+func (c *Console) Waiting(what func() string) (done func()) {
 	if !c.tty || c.Quiet {
 		return func() {}
 	}
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(patience)
+		tick := time.NewTicker(Patience)
 		defer tick.Stop()
 		start, shown := time.Now(), false
 		for {
@@ -91,7 +91,7 @@ func (c *Console) Waiting(what string) (done func()) {
 				return
 			case <-tick.C:
 				shown = true
-				fmt.Fprintf(c.Bar, "\r%s: %.1f s", plain.Line(what), time.Since(start).Seconds())
+				fmt.Fprintf(c.Bar, "\r\x1b[K%s: %.1f s", plain.Line(what()), time.Since(start).Seconds())
 			}
 		}
 	}()

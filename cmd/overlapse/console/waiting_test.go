@@ -13,10 +13,10 @@ func TestWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bar bytes.Buffer
 		a := &Console{tty: true, Bar: &bar}
-		done := a.Waiting("reading x\x1b[2J.json")
-		time.Sleep(patience + time.Millisecond)
+		done := a.Waiting(func() string { return "reading x\x1b[2J.json" })
+		time.Sleep(Patience + time.Millisecond)
 		synctest.Wait()
-		if got := bar.String(); !strings.HasPrefix(got, "\rreading x") || !strings.HasSuffix(got, ": 0.2 s") || strings.Contains(got, "\x1b") {
+		if got := bar.String(); !strings.HasPrefix(got, "\r\x1b[Kreading x") || !strings.HasSuffix(got, ": 0.2 s") || strings.Count(got, "\x1b") > 1 {
 			t.Errorf("after 0.2 s: %q", got)
 		}
 		done()
@@ -24,9 +24,9 @@ func TestWaiting(t *testing.T) {
 			t.Errorf("after the end: %q", got)
 		}
 		bar.Reset()
-		a.Waiting("short")()
+		a.Waiting(func() string { return "short" })()
 		for _, silent := range []*Console{{tty: false, Bar: &bar}, {tty: true, Quiet: true, Bar: &bar}} {
-			done := silent.Waiting("long")
+			done := silent.Waiting(func() string { return "long" })
 			time.Sleep(time.Second)
 			done()
 		}

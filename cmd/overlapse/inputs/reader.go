@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A Reader reads traces, workload files and machines as the flags of every command say.
@@ -29,6 +31,7 @@ type Reader struct {
 	Limit   int64               // MiB to read of all files; 0: the default
 	SkipBad bool                // skip files of a run that cannot be read
 	Inputs  map[string][]string // paths of a trace that was given as several paths, by its name
+	Read    *format.Progress    // of the trace that is opened; nil: only Waiting shows it
 	outside string              // capture of the same step without graphs; "": none
 }
 
@@ -39,19 +42,56 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 		run, _, err := r.estimate(path, machineName)
 		return run, err
 	}
-	var run *trace.Run
-	var err error
-	defer r.Waiting("reading " + text.Shorten(path, 60))()
-	if paths := r.Inputs[path]; paths != nil {
-		run, err = format.OpenAll(paths, path, r.Reading())
-	} else {
-		run, err = format.Open(path, r.Reading())
-	}
+	defer CollectOften()()
+	o := r.Reading()
+	o.Progress = cmp.Or(r.Read, new(format.Progress))
+	defer r.Waiting(func() string { return ReadingLine(o.Progress, "joining ranks") })()
+	run, err := r.OpenAll(path, o)
 	var p *fs.PathError
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
 	}
 	return run, err
+}
+
+// OpenAll opens the paths that Input gave a name, or one.
+func (r *Reader) OpenAll(path string, o format.Options) (*trace.Run, error) {
+	if paths := r.Inputs[path]; paths != nil {
+		return format.OpenAll(paths, path, o)
+	}
+	return format.Open(path, o)
+}
+
+// CollectOften makes the heap grow by less between collections until undo is called. Runs
+// are large and have few pointers, so a collection takes milliseconds.
+func CollectOften() (undo func()) {
+	const percent = 25
+	was := debug.SetGCPercent(percent)
+	if was >= 0 && was < percent { // the user's GOGC
+		debug.SetGCPercent(was)
+	}
+	return func() { debug.SetGCPercent(was) }
+}
+
+// ReadingLine says how far reading is, and what follows when all is read.
+func ReadingLine(p *format.Progress, then string) string {
+	line := "reading"
+	if file := p.File(); file != "" {
+		line += " " + text.Shorten(filepath.Base(file), 30)
+	}
+	read, total, events := p.Read.Load(), p.Total.Load(), p.Events.Load()
+	switch {
+	case total > 0 && read >= total:
+		line = then
+	case total > 0:
+		line += fmt.Sprintf(", %d %% of %s", min(100, 100*read/total), layout.Bytes(total))
+	case read > 0:
+		line += ", " + layout.Bytes(read)
+	}
+	if events > 0 {
+		line += fmt.Sprintf(", %d events", events)
+	}
+	return line
 }
 
 // Input is the name under which open finds a trace given as one path or several.
