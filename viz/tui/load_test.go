@@ -3,6 +3,7 @@ package tui
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +20,11 @@ var errFirst = errors.New("a part first")
 // While the runs are loaded, the screen shows how far that is and reacts to keys; then it
 // shows the runs, or Run returns the error.
 func TestLoading(t *testing.T) {
-	shows := func(s *readyScreen, want string) {
-		for !strings.Contains(contents(s), want) {
+	shows := func(s *readyScreen, want ...string) { // in the next frame, or a later one
+		for all := false; !all; {
 			s.wait(t)
+			got := contents(s)
+			all = !slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(got, w) })
 		}
 	}
 	failed := errors.New("no such trace")
@@ -43,8 +46,7 @@ func TestLoading(t *testing.T) {
 		}, nil},
 		{"a part first", func(s *readyScreen, load chan error, _ chan time.Time) {
 			load <- errFirst
-			shows(s, "reading x.json: 12 % (shown: the first events of each file)")
-			shows(s, "stream 7") // a row
+			shows(s, "reading x.json: 12 % (shown: the first events of each file)", "stream 7")
 			s.press(t, '+')
 			load <- nil
 			shows(s, "overlapse  1 ")
