@@ -136,8 +136,8 @@ func (a *app) printClaims(w io.Writer, results []reproduce.ClaimResult) {
 	}
 	t.SetOutputMirror(w)
 	t.Render()
-	fmt.Fprintf(w, "\n%d claims: %d reproduced, %d not reproduced, %d not checkable, %d not modelled\n", len(results),
-		counts[reproduce.Reproduced], counts[reproduce.NotReproduced], counts[reproduce.NotCheckable], counts[reproduce.NotModelled])
+	fmt.Fprintf(w, "\n%d claims: %d reproduced, %d not reproduced, %d not checkable\n", len(results),
+		counts[reproduce.Reproduced], counts[reproduce.NotReproduced], counts[reproduce.NotCheckable])
 	fmt.Fprintf(w, "%d points: %d within tolerance; %d of %d effects above 3 %% with the published sign\n", points, within, signs, signed)
 }
 

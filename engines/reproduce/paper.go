@@ -26,7 +26,7 @@ type Claim struct {
 	Says   string `json:"says" yaml:"says"`
 	Where  string `json:"where" yaml:"where"`             // figure, table or section
 	Chosen string `json:"chosen,omitempty" yaml:"chosen"` // what the text leaves open and was chosen here
-	// Status is for claims without points: not checkable, not modelled.
+	// Status is for claims without points: not checkable.
 	Status Status `json:"-" yaml:"status"`
 	// Why is the reason of that status or, of a claim with points, the known cause of a difference.
 	Why        string `json:"why,omitempty" yaml:"why"`

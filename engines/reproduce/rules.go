@@ -91,7 +91,6 @@ const (
 	Reproduced    Status = "reproduced"
 	NotReproduced Status = "not reproduced"
 	NotCheckable  Status = "not checkable" // the reason is in the paper or in what it needs
-	NotModelled   Status = "not modelled"  // overlapse lacks something
 )
 
 // judge is the status of a claim with points: reproduced if enough of them are within
