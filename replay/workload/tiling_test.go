@@ -142,7 +142,9 @@ func TestTiling(t *testing.T) {
 		},
 		{
 			// 2 by 24 tiles of two parts; turned, 96 whole tiles would fit as well.
-			"a workload file states which way a tile lies", part{name: "gemm_tile_64x256", op: gemmOf(128, 6144, 12288), grid: 96, block: 256, lds: 40960}, false,
+			"a workload file states which way a tile lies",
+			part{name: "gemm_tile_64x256", op: gemmOf(128, 6144, 12288), grid: 96, block: 256, lds: 40960},
+			false,
 			Options{},
 			"96 workgroups, 96 tiles of 64x256",
 		},
