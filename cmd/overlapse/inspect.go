@@ -169,7 +169,7 @@ func (a *app) printSummary(s workload.Summary, run *trace.Run, m *overlap.Metric
 	if sum := m.Sum(); sum.Total > 0 {
 		part := func(t trace.Time) float64 { return 100 * float64(t) / float64(sum.Total) }
 		fmt.Fprintf(a.Out, "time of the ranks: compute %.1f %%, exposed communication %.1f %%, exposed copies %.1f %%, idle %.1f %%",
-			part(sum.Compute), part(sum.Exposed), part(sum.ExposedCopy), part(sum.Idle))
+			part(sum.Compute), part(sum.Exposed), part(sum.Copies), part(sum.Idle))
 		if p, ok := sum.OverlapPercent(); ok {
 			fmt.Fprintf(a.Out, "; %.1f %% of communication is overlapped", p)
 		}
@@ -285,7 +285,7 @@ func (a *app) printMetrics(run *trace.Run, m *overlap.Metrics, o inspectOptions)
 		}
 		t.AppendRow(table.Row{
 			m.Ranks[i].Rank, text.Micros(b.Total), percent, text.Micros(b.Exposed), text.ShareOf(b.Exposed, b.Total), text.Micros(b.Idle), text.ShareOf(b.Idle, b.Total),
-			text.Micros(b.Compute), text.Micros(b.Communication), text.Micros(b.Overlapped), text.Micros(b.ExposedCopy), idleWaits(m.Ranks[i].IdleCauses),
+			text.Micros(b.Compute), text.Micros(b.Communication), text.Micros(b.Overlapped), text.Micros(b.Copies), idleWaits(m.Ranks[i].IdleCauses),
 		})
 	})
 }

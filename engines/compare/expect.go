@@ -65,12 +65,12 @@ func (o *Outcome) expect(w *workload.Workload, sc plan.Scenario, stop func() boo
 	}
 	both := o.Races.GEMMs && o.Races.Gathers
 	var mean, all float64
-	for _, fall := range raceOutcomes(w.World, !o.Races.GEMMs, o.Races.Chunks, plan.GatherRaces(&o.Machine)) {
+	for _, fall := range raceOutcomes(o.Races.Ranks, !o.Races.GEMMs, o.Races.Chunks, plan.GatherRaces(&o.Machine)) {
 		if fall.share < leastShare {
 			continue
 		}
 		t := o.Time
-		if both || fall.race != plan.MedianOutcome(w.World, o.Races.Gathers) {
+		if both || fall.race != plan.MedianOutcome(o.Races.Ranks, o.Races.Gathers) {
 			sc.Race, sc.Pace = fall.race, o.Scenario.Pace
 			other, err := Run(w, o.Machine, o.Selection, sc, replay.Options{Stop: stop})
 			if err != nil {

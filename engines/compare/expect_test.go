@@ -6,9 +6,11 @@ import (
 
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/engines/plan/plantest"
 	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // On two ranks both GEMMs win the race in a quarter of the runs, both collectives in a
@@ -55,5 +57,37 @@ func TestExpected(t *testing.T) {
 				t.Errorf("%d ranks, %s: %v is expected of %v to %v", c.ranks, s.Strategy.Name, out.Expected, out.Best, out.Worst)
 			}
 		}
+	}
+}
+
+// Ranks outside a pair's group have no part in its races: the same work of two of four
+// ranks is expected to take what it takes on two.
+func TestExpectedByGroup(t *testing.T) {
+	const work = `
+type: bf16
+iterations: 3
+shape: {tokens: 8192, hidden: 8192}
+`
+	of := func(text string) trace.Time {
+		w, m := plantest.OperatorOf(t, text)
+		out, err := compare.Run(w, m, enginetest.MustParse(t, "decompose:chunks=4")[0], plan.Scenario{}, replay.Options{})
+		if err != nil || out.Best == out.Worst {
+			t.Fatalf("%v, from %d to %d ns: no races", err, out.Best, out.Worst)
+		}
+		return out.Expected
+	}
+	two := of("machine: h200:2" + work + `
+graph:
+  - {op: gemm, m: tokens, n: hidden, k: 12288}
+  - {op: all_reduce, count: tokens*hidden}
+`)
+	four := of("machine: h200:4" + work + `
+groups: {tensor: 2}
+graph:
+  - {op: gemm, m: tokens, n: hidden, k: 12288}
+  - {op: all_reduce, count: tokens*hidden, group: tensor}
+`)
+	if math.Abs(float64(four)/float64(two)-1) > 0.005 {
+		t.Errorf("groups of two of four ranks: %d ns, two ranks: %d", four, two)
 	}
 }

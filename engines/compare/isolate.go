@@ -42,7 +42,6 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 	w = &copied
 	w.Ops, w.Collectives = slices.Clone(w.Ops), slices.Clone(w.Collectives)
 	s := newIsolation(w, m)
-	s.Memo = &workload.Memo{}
 	w.Isolation = &s.Isolation
 	if len(s.open) == 0 {
 		return w, nil

@@ -43,14 +43,25 @@ func TestSpreads(t *testing.T) {
 	}
 }
 
+// racing is a pair on some ranks that lie so far apart.
+func racing(d workload.Direction, ranks, apart int) (*workload.Workload, *plan.Pair) {
+	w, p := &workload.Workload{World: ranks * apart}, &workload.Pair{Direction: d}
+	for i := range ranks {
+		w.Ops = append(w.Ops, workload.Op{ID: int32(i), Rank: i * apart})
+		p.First = append(p.First, int32(i))
+	}
+	return w, &plan.Pair{Pair: p}
+}
+
 // In the median case two ranks have the same race outcome at the first chunk, and four
 // do not. With a seed both outcomes are equally likely there. At a later chunk a
 // collective goes first only where it did at the chunk before, in a third of the cases.
 func TestRaces(t *testing.T) {
 	first := func(seed int64, ranks, id, index, chunk int) bool {
-		r := &plan.Rank{Planner: &plan.Planner{Machine: plantest.H200(t, ranks), Scenario: plan.Scenario{Seed: seed}}, ID: id}
-		p := &workload.Pair{First: make([]int32, ranks), Direction: workload.ComputeThenCollective}
-		return r.CommFirst(&plan.Pair{Pair: p, Index: index}, chunk)
+		w, p := racing(workload.ComputeThenCollective, ranks, 1)
+		r := &plan.Rank{Planner: &plan.Planner{Machine: plantest.H200(t, ranks), Scenario: plan.Scenario{Seed: seed}, Workload: w}, ID: id}
+		p.Index = index
+		return r.CommFirst(p, chunk)
 	}
 	for chunk := range 4 {
 		if first(0, 2, 0, 0, chunk) || first(0, 2, 1, 0, chunk) {
@@ -87,9 +98,9 @@ func TestRaces(t *testing.T) {
 // An all-gather races twice: on a quarter of ranks the GEMM goes first for good, and
 // an all-gather that went first stays ahead. In the median case ranks differ.
 func TestRacesOfGathers(t *testing.T) {
-	p := &plan.Pair{Pair: &workload.Pair{First: make([]int32, 2), Direction: workload.CollectiveThenCompute}}
-	first := func(sc plan.Scenario, id, chunk int) bool {
-		return (&plan.Rank{Planner: &plan.Planner{Machine: plantest.H200(t, 2), Scenario: sc, Workload: &workload.Workload{World: 2}}, ID: id}).CommFirst(p, chunk)
+	w, p := racing(workload.CollectiveThenCompute, 2, 2) // ranks 0 and 2
+	first := func(sc plan.Scenario, place, chunk int) bool {
+		return (&plan.Rank{Planner: &plan.Planner{Machine: plantest.H200(t, 4), Scenario: sc, Workload: w}, ID: 2 * place}).CommFirst(p, chunk)
 	}
 	never := 0
 	for seed := int64(1); seed <= 1000; seed++ {

@@ -45,7 +45,7 @@ func TestLimitOfPartOfAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := LimitOf(w, out)
-	if whole := l.Compute + l.Overlapped + l.Exposed + l.Copies + l.Idle; l.Compute == 0 || compare.Abs(whole-out.Time) > out.Time/10 {
+	if whole := l.Total(); l.Compute == 0 || compare.Abs(whole-out.Time) > out.Time/1000 {
 		t.Errorf("%+v add up to %d of %d", l, whole, out.Time)
 	}
 }

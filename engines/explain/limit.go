@@ -15,39 +15,29 @@ import (
 	"github.com/overlapse/overlapse/trace/overlap"
 )
 
-// A Limit is the breakdown of an outcome's time for one iteration (mean over ranks and
-// iterations), and a sentence about it.
+// A Limit is what an iteration of an outcome consists of, the mean over ranks, and a
+// sentence about it.
 type Limit struct {
-	Compute       trace.Time // computing, nothing else
-	Overlapped    trace.Time // computing and communicating or copying at once
-	Exposed       trace.Time // communicating, computing nothing
-	Communication trace.Time // communicating and computing at once
-	Copies        trace.Time // copying, nothing else
-	Idle          trace.Time // none of these
-	Text          string
+	overlap.Times
+	Text string
 }
 
 // LimitOf measures an outcome with the definitions of trace/overlap and describes what
-// limits it: the largest shares, and what compute waited for beyond its dependencies. With
-// several iterations the first is excluded, because it includes the start of other ranks
-// and of the host.
+// limits it: the largest shares, and what compute waited for beyond its dependencies.
 func LimitOf(w *workload.Workload, out compare.Outcome) Limit {
 	c := plan.StepsOf(w, out.Result.Run)
-	from, n := c.Steady()
-	m := overlap.Measure(out.Result.Run.After(from))
-	sum := m.Sum()
-	per := trace.Time(n * max(1, w.World)) // a machine may have more GPUs than the job
-	alone := sum.Compute - sum.Overlapped - sum.OverlappedCopy
-	l := Limit{
-		Compute: alone / per, Overlapped: (sum.Compute - alone) / per,
-		Communication: sum.Overlapped / per, Exposed: sum.Exposed / per, Copies: sum.ExposedCopy / per, Idle: sum.Idle / per,
+	from, _ := c.Steady()
+	l := Limit{Times: overlap.MeanOf(c.Times(out.Result.Run, out.Time))}
+	l.Waiting += out.Expected - out.Time // ranks whose dispatch order differs wait for each other (rule X5)
+	if l.Waiting < 0 {
+		l.Idle, l.Waiting = l.Idle+l.Waiting, 0
 	}
 	l.Text = l.sentence(out.Result, from)
 	return l
 }
 
 func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
-	whole := l.Compute + l.Overlapped + l.Exposed + l.Copies + l.Idle
+	whole := l.Total()
 	if whole == 0 {
 		return "nothing ran"
 	}
@@ -56,9 +46,7 @@ func (l Limit) sentence(r *replay.Result, from []trace.Time) string {
 		name string
 		t    trace.Time
 	}
-	parts := []part{
-		{"compute", l.Compute + l.Overlapped}, {"exposed communication", l.Exposed}, {"copies", l.Copies}, {"idle", l.Idle},
-	}
+	parts := []part{{"compute", l.Compute}, {"transfer", l.Transfer}, {"waiting", l.Waiting}, {"copies", l.Copies}, {"idle", l.Idle}}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.t, a.t) })
 	var words []string
 	for _, p := range parts {

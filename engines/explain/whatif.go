@@ -3,6 +3,7 @@ package explain
 import (
 	"errors"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -46,6 +47,9 @@ func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, chan
 	if err != nil {
 		return nil, err
 	}
+	if outs, err = simulated(w, m, outs, stop); err != nil {
+		return nil, err
+	}
 	all := make([][]WhatIf, len(outs))
 	for _, x := range changes {
 		found, err := under(w, m, outs, x, stop, done)
@@ -59,6 +63,24 @@ func Under(w *workload.Workload, m machine.Machine, outs []compare.Outcome, chan
 		}
 	}
 	return all, nil
+}
+
+// simulated replaces a captured schedule that was measured by its simulation, as it is on a
+// changed machine: a change is then that of the machine only.
+func simulated(w *workload.Workload, m machine.Machine, outs []compare.Outcome, stop func() bool) ([]compare.Outcome, error) {
+	outs = slices.Clone(outs)
+	for i, out := range outs {
+		if out.Result == nil || !out.Strategy.Exact || !plan.WasMeasured(w, out.Scenario) {
+			continue
+		}
+		sc := plan.Scenario{Seed: out.Scenario.Seed, Clock: out.Scenario.Clock, Rest: out.Scenario.Rest}
+		is, err := compare.Run(retarget.To(w, m, m), m, out.Selection, sc, replay.Options{Stop: stop})
+		if err != nil {
+			return nil, err
+		}
+		outs[i] = is
+	}
+	return outs, nil
 }
 
 // under replays all strategies on one machine; nil for one that cannot run.

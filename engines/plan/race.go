@@ -65,11 +65,16 @@ func (r *Rank) raceWon(p *Pair, chunk int) bool {
 	case CommFirst:
 		return true
 	case LastGEMMFirst:
-		return r.ID < r.Planner.Workload.World-1
+		return r.placeIn(p) < len(p.First)-1
 	case RanksDiffer:
-		return (r.ID+chunk)%2 == 0
+		return (r.placeIn(p)+chunk)%2 == 0
 	}
 	return false
+}
+
+// placeIn is the rank's place among the ranks of a pair.
+func (r *Rank) placeIn(p *Pair) int {
+	return slices.IndexFunc(p.First, func(id int32) bool { return r.Planner.Workload.Ops[id].Rank == r.ID })
 }
 
 // draw is a pseudo-random number that depends only on its arguments (splitmix64).
@@ -159,6 +164,7 @@ type Races struct {
 	GEMMs   bool // a GEMM and its collective
 	Gathers bool // an all-gather and its GEMM
 	Chunks  int  // maximum number of chunks of the gathers
+	Ranks   int  // maximum number of ranks of such a pair: the others do not race with it
 }
 
 // Any reports whether there is a race.
@@ -166,13 +172,13 @@ func (r Races) Any() bool { return r.GEMMs || r.Gathers }
 
 // Races returns the races in the pairs that strategies serve.
 func (pl *Planner) Races() (all Races) {
-	if pl.Workload.World < 2 {
-		return all
-	}
 	for i := range pl.Pairs {
 		for _, p := range pl.Pairs[i].Links() {
+			if p.Racing < 2 || len(p.First) < 2 {
+				continue
+			}
+			all.Ranks = max(all.Ranks, len(p.First))
 			switch {
-			case p.Racing < 2:
 			case p.Direction == workload.CollectiveThenCompute:
 				all.Gathers = true
 				all.Chunks = max(all.Chunks, p.Racing)

@@ -1,5 +1,7 @@
 package plan
 
+import "github.com/overlapse/overlapse/replay/workload"
+
 // A Scenario holds the conditions of a run other than the program and the machine: the
 // clock of the GPUs and the outcome of dispatch races. The zero value is the median race
 // at the captured clock.
@@ -17,6 +19,12 @@ type Scenario struct {
 	// Pace is the duration of clock-bound work relative to the capture; 0 stands for 1.
 	// Package compare finds it.
 	Pace float64
+}
+
+// WasMeasured reports whether the captured schedule was measured under the conditions of a
+// scenario: on the machine, with the ranks and at the clock of the capture.
+func WasMeasured(w *workload.Workload, sc Scenario) bool {
+	return w.Rescaled == nil && sc.Clock == CapturedClock
 }
 
 // A RaceOutcome is the kernel that is dispatched first on each rank if two become ready at

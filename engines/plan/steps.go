@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // StepTime is the time of one iteration in a simulated run, ns: the median distance
@@ -28,14 +30,17 @@ func StepsOf(w *workload.Workload, run *trace.Run) *Steps {
 	return c
 }
 
-// MeasuredStepTime is StepTime of the captured run.
-func MeasuredStepTime(w *workload.Workload) trace.Time {
+// MeasuredSteps collects the iterations of the captured run.
+func MeasuredSteps(w *workload.Workload) *Steps {
 	c := newSteps(w)
 	for i := range w.Ops {
 		c.add(&w.Ops[i], w.Ops[i].Start, w.Ops[i].End)
 	}
-	return c.time()
+	return c
 }
+
+// MeasuredStepTime is StepTime of the captured run.
+func MeasuredStepTime(w *workload.Workload) trace.Time { return MeasuredSteps(w).time() }
 
 // Steps holds the start and end of each iteration on every rank.
 type Steps struct {
@@ -46,9 +51,9 @@ type Steps struct {
 }
 
 // An Interval is a time from Start to End.
-type Interval struct{ Start, End trace.Time }
+type Interval = overlap.Interval
 
-func (i *Interval) extend(start, end trace.Time) {
+func extend(i *Interval, start, end trace.Time) {
 	i.Start, i.End = min(i.Start, start), max(i.End, end)
 }
 
@@ -62,9 +67,9 @@ func newSteps(w *workload.Workload) *Steps {
 }
 
 func (c *Steps) add(op *workload.Op, start, end trace.Time) {
-	c.whole.extend(start, end)
+	extend(&c.whole, start, end)
 	if i := c.of[op.ID]; i >= 0 {
-		c.each[i][op.Rank].extend(start, end)
+		extend(&c.each[i][op.Rank], start, end)
 	}
 }
 
@@ -74,7 +79,7 @@ func (c *Steps) Ran() (all []Interval, overlap bool) {
 	for i, ranks := range c.each {
 		x := Interval{Start: trace.Infinity}
 		for r, y := range ranks {
-			x.extend(y.Start, y.End)
+			extend(&x, y.Start, y.End)
 			overlap = overlap || i > 0 && y.Start < c.each[i-1][r].End
 		}
 		if x.Start != trace.Infinity {
@@ -132,6 +137,49 @@ func between(ran []Interval, of func(Interval) trace.Time) trace.Time {
 	return d[(len(d)-1)/2]
 }
 
+// Times is what an iteration consists of on each rank; their sum is the time of an
+// iteration. Of several iterations it is the mean of those after the first, or of all if
+// they overlap. run is the one that the iterations were collected from, time that of an
+// iteration; 0: StepTime.
+func (c *Steps) Times(run *trace.Run, time trace.Time) []overlap.Times {
+	in, n := c.intervals()
+	return overlap.PerIteration(run, in, n, cmp.Or(time, c.time()))
+}
+
+// WaitedFor is the rank that others wait for in those iterations, or nil.
+func (c *Steps) WaitedFor(run *trace.Run) *overlap.LateRank {
+	in, n := c.intervals()
+	return overlap.WaitedFor(run, in, n, c.time())
+}
+
+// intervals are, by rank, the time in which so many iterations ran.
+func (c *Steps) intervals() (in []Interval, n int) {
+	ran, overlap := c.Ran()
+	whole := c.whole
+	if len(ran) == 1 {
+		whole = ran[0]
+	}
+	in = slices.Repeat([]Interval{whole}, c.ranks)
+	if len(ran) < 2 {
+		return in, 1
+	}
+	for r := range in {
+		in[r] = Interval{Start: trace.Infinity}
+		for i := range c.each {
+			if x := c.each[i][r]; x.Start < x.End {
+				if !overlap && in[r].Start == trace.Infinity {
+					x.Start = x.End
+				}
+				extend(&in[r], x.Start, x.End)
+			}
+		}
+	}
+	if overlap {
+		return in, len(ran)
+	}
+	return in, len(ran) - 1
+}
+
 // Steady is the start, on each rank, of the iterations after the first one, and their
 // number; with one iteration or none, the whole run and 1.
 func (c *Steps) Steady() (from []trace.Time, n int) {
@@ -170,12 +218,12 @@ func (c *Steps) Typical() (is Interval, rounds int) {
 	case n == 1:
 		return ran[0], 1
 	case overlap:
-		return Interval{ran[0].End - c.filled(ran), ran[n-1].End}, n
+		return Interval{Start: ran[0].End - c.filled(ran), End: ran[n-1].End}, n
 	}
 	want := c.time()
 	for i := 1; ; i++ {
 		if ran[i].End-ran[i-1].End == want {
-			return Interval{ran[i-1].End, ran[i].End}, 1
+			return Interval{Start: ran[i-1].End, End: ran[i].End}, 1
 		}
 	}
 }

@@ -38,14 +38,13 @@ type Strategy struct {
 	Bound     bool     // a bound for comparison, not a schedule that runs
 	Future    bool     // needs hardware that no GPU has: shown, never recommended
 	Plain     bool     // overlaps nothing: recommended unless another strategy is clearly faster
-	Exact     bool     // replays measured durations
+	Exact     bool     // the captured schedule: replays measured durations where they hold (WasMeasured)
 	Loop      bool     // overlaps iterations, so it serves all pairs of a trace or none
 	Rebuilds  bool     // runs other kernels than captured
 	Saves     string   // work that it removes and ideal still includes; "": same operations as captured
 	Untested  []string // settings without a measurement, as "variant=ring"
 	DependsOn []string // prefixes of profile keys that its result depends on, beyond those that all strategies need
 
-	Base  *Strategy   // the captured schedule as this strategy simulates it, if times are relative to that
 	Parts []Selection // for a mix: the strategies that it combines
 
 	// Rebuild changes the workload before it is planned, as by cutting chains anew; nil: not.

@@ -4,13 +4,15 @@ import "github.com/overlapse/overlapse/engines/plan"
 
 // Captured replays what was measured: every kernel with its own time, in its own order,
 // behind its own dependencies. Under the profiler it must give the run back (rule B1);
-// without it, the host issues at its own pace (rules H7 and H8).
+// without it, the host issues at its own pace (rules H7 and H8). On another machine, with
+// other ranks or at another clock it is simulated as every other strategy is.
 var Captured = plan.Strategy{
 	Name:    "captured",
 	Summary: "the schedule as it was captured",
 	Detail: "Every kernel and copy takes its measured time and starts when what it waited for has ended, " +
 		"plus the gap that was measured. A collective moves bytes once every rank has arrived. Nothing holds " +
-		"a slot or a link: whatever kernels did to each other is part of their measured times. What the profiler adds " +
+		"a slot or a link: whatever kernels did to each other is part of their measured times. On another machine, with other " +
+		"ranks or at another clock, kernels start from their times alone and hold what they need, as under every other strategy. What the profiler adds " +
 		"to operators and calls of the host is subtracted, and in a loop the host runs ahead of the devices, so the time is " +
 		"that of an iteration without the profiler; --profiled replays the capture itself, and the difference to the trace " +
 		"is the replay's residual.",
@@ -20,7 +22,7 @@ var Captured = plan.Strategy{
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-		pl.Measured, pl.Graph = true, v["graph"] == "on"
+		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload, pl.Scenario), v["graph"] == "on"
 		if pl.Workload.Unprofiled || pl.Graph {
 			pl.RunAhead()
 		}
@@ -33,13 +35,4 @@ var Captured = plan.Strategy{
 var AsScheduled = plan.Strategy{
 	Name: "captured with interference",
 	Plan: func(*plan.Planner, plan.Values) (plan.Emitter, error) { return nil, nil },
-}
-
-// inPlace is the captured schedule as multistream simulates it, with every collective in its
-// place.
-var inPlace = plan.Strategy{
-	Name: "captured, as multistream",
-	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
-		return nil, planStep(pl, "multistream", stepOptions{values: v, keep: true})
-	},
 }

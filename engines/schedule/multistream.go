@@ -38,7 +38,6 @@ var Multistream = plan.Strategy{
 	},
 	Loop:      true,
 	DependsOn: []string{"launch.event"},
-	Base:      &inPlace,
 	Plan:      planMultistream,
 }
 

@@ -17,7 +17,6 @@ var (
 type stepOptions struct {
 	values plan.Values
 	serial bool // compute keeps away from collectives
-	keep   bool // every collective keeps its place
 }
 
 // planStep writes the workload as a step: see type step.
@@ -33,9 +32,6 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		pl.Workload = &c
 	}
 	s := newStep(pl)
-	if o.keep {
-		s.async = slices.Repeat([]bool{true}, len(s.async))
-	}
 	if v["keep_gathered"] == "on" {
 		s.keepGathered()
 	}

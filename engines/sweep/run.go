@@ -169,7 +169,7 @@ func (r *Runner) replay(s *Subject, sel plan.Selection, c Cell) (Record, error) 
 		rec.Time = int64(out.Time)
 		rec.Fastest, rec.Slowest = rec.Time, rec.Time
 	}
-	rec.Exposed = int64(explain.LimitOf(s.Workload, out).Exposed)
+	rec.Exposed = int64(explain.LimitOf(s.Workload, out).Exposed())
 	rec.Confidence = string(verdict.ConfidenceOf(s.Workload, out).Level)
 	return rec, nil
 }

@@ -54,7 +54,7 @@ var settings = []setting{
 // AdviceOn is what a strategy changes against the captured schedule and how to get it.
 func AdviceOn(w *workload.Workload, captured, out compare.Outcome) Advice {
 	return Advice{
-		Exposed:  [2]int64{int64(explain.LimitOf(w, captured).Exposed), int64(explain.LimitOf(w, out).Exposed)},
+		Exposed:  [2]int64{int64(explain.LimitOf(w, captured).Exposed()), int64(explain.LimitOf(w, out).Exposed())},
 		Memory:   out.Kept,
 		Settings: settingsOf(out.Selection, mostChannels(w)),
 	}

@@ -180,7 +180,7 @@ func (v *assessment) untested() {
 
 // dataflow: collectives that a schedule moves by dependencies that nobody recorded.
 func (v *assessment) dataflow() {
-	if v.out.Strategy.Base == nil || v.w.Flow == nil || len(v.w.Collectives) <= workload.Iterations(v.w) { // one a round: a loop
+	if !v.out.Strategy.Loop || v.w.Flow == nil || len(v.w.Collectives) <= workload.Iterations(v.w) { // one a round: a loop
 		return
 	}
 	guessed, marked := 0, 0

@@ -131,7 +131,7 @@ func (v *Verdict) judge(w *workload.Workload, all []compare.Outcome, times []flo
 		v.say("predicted fastest: %s; the next is %s, %.1f %% more", name(base), name(next), 100*(times[next]/max(1, times[base])-1))
 	}
 	v.bound(w, all, times, base, name(base))
-	if explain.LimitOf(w, all[base]).Communication == 0 {
+	if explain.LimitOf(w, all[base]).Hidden == 0 {
 		return
 	}
 	for i, o := range all {
@@ -153,9 +153,9 @@ func (v *Verdict) bound(w *workload.Workload, all []compare.Outcome, times []flo
 		idealIs = "ideal, which does not wait for the host either"
 	}
 	l := explain.LimitOf(w, all[base])
-	whole := max(1, float64(l.Compute+l.Overlapped+l.Exposed+l.Copies+l.Idle))
+	whole := max(1, float64(l.Total()))
 	v.say("%s exposes communication for %.1f %% of its time and idles for %.1f %%; overlap of the same operations can gain at most %.1f %% (%s)",
-		name, 100*float64(l.Exposed)/whole, 100*float64(l.Idle)/whole, 100*max(0, 1-float64(all[i].Expected)/max(1, times[base])), idealIs)
+		name, 100*float64(l.Exposed())/whole, 100*float64(l.Idle)/whole, 100*max(0, 1-float64(all[i].Expected)/max(1, times[base])), idealIs)
 	if v.Kind != Winner && len(w.Collectives) > 0 {
 		v.say("channels, bucket_mb, prefetch, keep_gathered and interleave may change this: overlapse tune --strategy multistream")
 	}

@@ -64,7 +64,6 @@ func rescale(w *workload.Workload, s *scaler) *workload.Workload {
 	if w.Isolation != nil {
 		isolation = *w.Isolation
 	}
-	isolation.Memo = &workload.Memo{} // simulated and captured times have other ratios now
 	scaled.Isolation = &isolation
 	if w.Rescaled != nil { // the captured workload and its laws stay
 		r := *w.Rescaled

@@ -74,7 +74,7 @@ func TestCapturedCollectives(t *testing.T) {
 		}
 	}
 	for _, r := range m.Ranks {
-		if r.Total != r.Compute+r.Exposed+r.ExposedCopy+r.Idle {
+		if r.Total != r.Times.Total() {
 			t.Errorf("rank %d does not add up: %+v", r.Rank, r.Breakdown)
 		}
 	}

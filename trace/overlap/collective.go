@@ -1,7 +1,9 @@
 package overlap
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/overlapse/overlapse/trace"
 )
@@ -58,4 +60,77 @@ func stragglers(all []Collective, ranks int) []Straggler {
 		}
 	}
 	return sum
+}
+
+// A LateRank is the rank that others wait for most.
+type LateRank struct {
+	Rank   int        `json:"rank"`             // as in trace.Rank.ID
+	Cost   trace.Time `json:"cost_ns"`          // exposed waiting for it in an iteration, mean over ranks
+	Share  float64    `json:"share"`            // of the iteration's time
+	Longer []Longer   `json:"longer,omitempty"` // up to five kernels that take longer there than on the median rank, most first
+	Idle   trace.Time `json:"idle_ns"`          // of an iteration, more than on the median rank: its host, or its data
+}
+
+// A Longer is a kernel's time in an iteration, less that on the median rank.
+type Longer struct {
+	Name string     `json:"name"`
+	Time trace.Time `json:"time_ns"`
+}
+
+// WaitedFor finds the rank that others wait for in n iterations of a given time, which ran
+// in an interval of each rank row; nil if nobody waits or the clocks of ranks that
+// communicate cannot be compared.
+func WaitedFor(run *trace.Run, in []Interval, n int, time trace.Time) *LateRank {
+	work := collect(run)
+	cost := make([]trace.Time, len(in))
+	for i := range run.Collectives {
+		c := &run.Collectives[i]
+		if late := c.Last().Row; int(late) < len(in) && aligned(run, c) {
+			for _, m := range c.Members {
+				if int(m.Row) < len(in) {
+					wait := set{{m.Start, min(c.Arrive, m.End)}}.within(in[m.Row].Start, in[m.Row].End)
+					cost[late] += wait.length() - wait.intersect(work[m.Row].sets[trace.ClassCompute]).length()
+				}
+			}
+		}
+	}
+	row := 0
+	for r := range cost {
+		if cost[r] > cost[row] {
+			row = r
+		}
+	}
+	per := trace.Time(max(1, n))
+	if len(in) == 0 || cost[row] == 0 || time <= 0 {
+		return nil
+	}
+	late := &LateRank{Rank: run.RankID(int32(row)), Cost: cost[row] / per / trace.Time(len(in))}
+	late.Share = float64(late.Cost) / float64(time)
+	byName, idle := map[trace.NameID][]trace.Time{}, make([]trace.Time, len(in))
+	for r, x := range in {
+		idle[r] = x.Length() - work[r].busy().within(x.Start, x.End).length()
+		for _, id := range work[r].ops {
+			if s := run.Spans[id]; run.Class(s) == trace.ClassCompute {
+				if byName[s.Name] == nil {
+					byName[s.Name] = make([]trace.Time, len(in))
+				}
+				byName[s.Name][r] += max(0, min(s.End, x.End)-max(s.Start, x.Start))
+			}
+		}
+	}
+	for name, times := range byName {
+		if more := (times[row] - median(times)) / per; more > 0 {
+			late.Longer = append(late.Longer, Longer{run.Names[name], more})
+		}
+	}
+	slices.SortFunc(late.Longer, func(a, b Longer) int { return cmp.Or(cmp.Compare(b.Time, a.Time), cmp.Compare(a.Name, b.Name)) })
+	late.Longer = late.Longer[:min(5, len(late.Longer))]
+	late.Idle = max(0, (idle[row]-median(idle))/per)
+	return late
+}
+
+// median is the lower one of an even number.
+func median(times []trace.Time) trace.Time {
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[(len(sorted)-1)/2]
 }

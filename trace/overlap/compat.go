@@ -69,7 +69,7 @@ func traceLens(run *trace.Run) []Breakdown {
 			}
 			sets[c].add(s.Start, s.End)
 		}
-		out[row] = breakDown(&sets, w.first, w.last)
+		out[row] = breakDown(&sets, sets[trace.ClassCommunication], w.first, w.last)
 	}
 	return out
 }
@@ -209,7 +209,7 @@ func (r *rounder) add(c trace.Class, from, to trace.Time) {
 }
 
 func (r *rounder) breakdown() Breakdown {
-	b := breakDown(&r.sets, r.first, r.last)
+	b := breakDown(&r.sets, r.sets[trace.ClassCommunication], r.first, r.last)
 	b.Compute += r.short[trace.ClassCompute]
 	b.Communication += r.short[trace.ClassCommunication]
 	b.Exposed = b.Communication - b.Overlapped

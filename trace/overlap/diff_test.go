@@ -44,11 +44,11 @@ func TestDiff(t *testing.T) {
 		fmt.Fprintf(&got, "%s: %s %d > %d %+d, %d > %d\n", c.Group, c.Name, c.A, c.B, c.Diff, c.CountA, c.CountB)
 	}
 	want := `state: compute 6 > 3 -3, 0 > 0
-state: exposed communication 3 > 0 -3, 0 > 0
 state: overlapped 0 > 3 +3, 0 > 0
+state: transfer 3 > 0 -3, 0 > 0
 state: idle 1 > 1 +0, 0 > 0
 cause of idle: unknown 1 > 1 +0, 0 > 0
-rank: rank 0 exposed communication 3 > 0 -3, 0 > 0
+rank: rank 0 transfer 3 > 0 -3, 0 > 0
 rank: rank 0 compute 6 > 6 +0, 0 > 0
 rank: rank 0 idle 1 > 1 +0, 0 > 0
 kernel class: collective 3 > 3 +0, 1 > 1

@@ -17,6 +17,8 @@ func Explain() []Definition {
 		{"overlapped", "|U(compute) ∩ U(communication)|"},
 		{"overlap %", "100 · overlapped / communication"},
 		{"exposed", "communication − overlapped: communication while no compute runs"},
+		{"waiting", "the part of exposed that is before the last captured rank of the collective arrives; transfer is the rest. The ranks' clocks must be aligned by common collectives"},
+		{"hidden", "transfer while compute runs"},
 		{"exposed copies", "|U(copies) \\ U(compute) \\ U(communication)|"},
 		{"total", "from the first start to the last end of device work on the rank"},
 		{"idle", "total − |U(compute) ∪ U(communication) ∪ U(copies)|, so that total = compute + exposed + exposed copies + idle"},

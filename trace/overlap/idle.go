@@ -41,14 +41,18 @@ func (c Causes) Parts() []Part {
 	return slices.DeleteFunc(c.list(), func(p Part) bool { return p.Time == 0 })
 }
 
+// busy is the time in which the rank worked.
+func (w *rankWork) busy() set {
+	return w.sets[trace.ClassCompute].union(w.sets[trace.ClassCommunication]).union(w.sets[trace.ClassCopy])
+}
+
 // idle finds the causes of the gaps between the work of a rank. The cause of a
 // gap is that of the work that ends it; of several that start together, the
 // first issued.
 func idle(run *trace.Run, w *rankWork) Causes {
 	var c Causes
-	busy := w.sets[trace.ClassCompute].union(w.sets[trace.ClassCommunication]).union(w.sets[trace.ClassCopy])
 	next := 0
-	for _, gap := range busy.gaps() {
+	for _, gap := range w.busy().gaps() {
 		for next < len(w.ops) && run.Spans[w.ops[next]].Start < gap.end {
 			next++
 		}

@@ -15,18 +15,16 @@ import (
 
 // A Breakdown splits the time of one rank. These always hold:
 //
-//	Exposed = Communication − Overlapped
-//	Total = Compute + Exposed + ExposedCopy + Idle
+//	Exposed = Communication − Overlapped = Transfer + Waiting
+//	Total = Compute + Transfer + Waiting + Copies + Idle
 type Breakdown struct {
-	Total          trace.Time `json:"total_ns"`           // from the first start to the last end of device work
-	Compute        trace.Time `json:"compute_ns"`         // |U(compute)|
+	Total trace.Time `json:"total_ns"` // from the first start to the last end of device work
+	Times
 	Communication  trace.Time `json:"communication_ns"`   // |U(communication)|
 	Overlapped     trace.Time `json:"overlapped_ns"`      // |U(compute) ∩ U(communication)|
 	Exposed        trace.Time `json:"exposed_ns"`         // |U(communication) \ U(compute)|
 	Copy           trace.Time `json:"copy_ns"`            // |U(copies)|
 	OverlappedCopy trace.Time `json:"overlapped_copy_ns"` // |U(compute) ∩ U(copies) \ U(communication)|
-	ExposedCopy    trace.Time `json:"exposed_copy_ns"`    // |U(copies) \ U(compute) \ U(communication)|
-	Idle           trace.Time `json:"idle_ns"`            // Total less |U(compute) ∪ U(communication) ∪ U(copies)|
 }
 
 // OverlapPercent is the share of communication that was hidden behind
@@ -40,31 +38,32 @@ func (b Breakdown) OverlapPercent() (percent float64, ok bool) {
 
 func (b *Breakdown) add(c Breakdown) {
 	b.Total += c.Total
-	b.Compute += c.Compute
+	b.Times = b.plus(c.Times)
 	b.Communication += c.Communication
 	b.Overlapped += c.Overlapped
 	b.Exposed += c.Exposed
 	b.Copy += c.Copy
 	b.OverlappedCopy += c.OverlappedCopy
-	b.ExposedCopy += c.ExposedCopy
-	b.Idle += c.Idle
 }
 
-// breakDown measures the sets of one rank that was at work from first to last.
-func breakDown(sets *[trace.NumClasses]set, first, last trace.Time) Breakdown {
+// breakDown measures the sets of one rank that was at work from first to last; transfers is
+// the part of its communication that did not wait for other ranks.
+func breakDown(sets *[trace.NumClasses]set, transfers set, first, last trace.Time) Breakdown {
 	comp, comm, cop := sets[trace.ClassCompute], sets[trace.ClassCommunication], sets[trace.ClassCopy]
 	b := Breakdown{
 		Total:         last - first,
-		Compute:       comp.length(),
 		Communication: comm.length(),
 		Overlapped:    comp.intersect(comm).length(),
 		Copy:          cop.length(),
 	}
 	busy := comp.union(comm)
+	b.Compute, b.Hidden = comp.length(), comp.intersect(transfers).length()
+	b.Transfer = transfers.length() - b.Hidden
 	b.Exposed = b.Communication - b.Overlapped
-	b.ExposedCopy = b.Copy - cop.intersect(busy).length()
-	b.OverlappedCopy = b.Copy - b.ExposedCopy - cop.intersect(comm).length()
-	b.Idle = b.Total - busy.length() - b.ExposedCopy
+	b.Waiting = b.Exposed - b.Transfer
+	b.Copies = b.Copy - cop.intersect(busy).length()
+	b.OverlappedCopy = b.Copy - b.Copies - cop.intersect(comm).length()
+	b.Idle = b.Total - busy.length() - b.Copies
 	return b
 }
 
@@ -108,7 +107,7 @@ func Measure(run *trace.Run) Metrics {
 	for row := range m.Ranks {
 		m.Ranks[row] = Rank{
 			Rank:       run.Ranks[row].ID,
-			Breakdown:  breakDown(&w[row].sets, w[row].first, w[row].last),
+			Breakdown:  breakDown(&w[row].sets, w[row].transfers, w[row].first, w[row].last),
 			IdleCauses: idle(run, &w[row]),
 			Straggling: straggling[row],
 		}
@@ -120,6 +119,7 @@ func Measure(run *trace.Run) Metrics {
 type rankWork struct {
 	ops         []trace.SpanID // kernels, copies and transfers, by start
 	sets        [trace.NumClasses]set
+	transfers   set // communication, without waiting for other ranks
 	first, last trace.Time
 	syncs       []sync // of all ranks, by thread, then start
 	waits       []trace.Wait
@@ -147,6 +147,7 @@ func reserve(run *trace.Run, work []rankWork) {
 // collect sorts the spans of a run by rank row.
 func collect(run *trace.Run) []rankWork {
 	work := make([]rankWork, len(run.Ranks))
+	moves := make([][]interval, len(run.Ranks))
 	blocks := syncNames(run.Names)
 	var syncs []sync
 	reserve(run, work)
@@ -165,6 +166,12 @@ func collect(run *trace.Run) []rankWork {
 		w.last = max(w.last, s.End)
 		w.ops = append(w.ops, trace.SpanID(i))
 		w.sets[c].add(s.Start, s.End)
+		if c == trace.ClassCommunication {
+			moves[run.RankOf(s)] = append(moves[run.RankOf(s)], interval{arrival(run, s), s.End})
+		}
+	}
+	for row := range work {
+		work[row].transfers = unionOf(moves[row])
 	}
 	for _, x := range run.Waits {
 		work[x.Rank].waits = append(work[x.Rank].waits, x)

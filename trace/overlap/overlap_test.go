@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -32,44 +33,52 @@ func TestBreakdown(t *testing.T) {
 			"compute and communication", `
 			gpu0/compute |AAAA..BB|
 			gpu0/comm    |..CCCCC.|`,
-			Breakdown{Total: 8, Compute: 6, Communication: 5, Overlapped: 3, Exposed: 2},
+			Breakdown{Total: 8, Times: Times{Compute: 6, Transfer: 2, Hidden: 3}, Communication: 5, Overlapped: 3, Exposed: 2},
 		},
 		{
 			"nothing overlaps, idle between", `
 			gpu0/compute |.AA....|
 			gpu0/comm    |....CCC|`,
-			Breakdown{Total: 6, Compute: 2, Communication: 3, Exposed: 3, Idle: 1},
+			Breakdown{Total: 6, Times: Times{Compute: 2, Transfer: 3, Idle: 1}, Communication: 3, Exposed: 3},
 		},
 		{
 			"two queues that compute count once", `
 			gpu0/compute |AAABBB|
 			gpu0/compute |..CC..|`,
-			Breakdown{Total: 6, Compute: 6},
+			Breakdown{Total: 6, Times: Times{Compute: 6}},
 		},
 		{
 			"copies under both", `
 			gpu0/compute |AA......|
 			gpu0/comm    |.BBB....|
 			gpu0/copy    |DDDDDD..|`,
-			Breakdown{Total: 6, Compute: 2, Communication: 3, Overlapped: 1, Exposed: 2, Copy: 6, OverlappedCopy: 1, ExposedCopy: 2},
+			Breakdown{Total: 6, Times: Times{Compute: 2, Transfer: 2, Copies: 2, Hidden: 1}, Communication: 3, Overlapped: 1, Exposed: 2, Copy: 6, OverlappedCopy: 1},
 		},
 		{
 			"copies to peers and transfers communicate", `
 			gpu0/compute  |AAA......|
 			gpu0/p2p      |..BB.....|
 			gpu0/transfer |......CC.|`,
-			Breakdown{Total: 8, Compute: 3, Communication: 4, Overlapped: 1, Exposed: 3, Idle: 2},
+			Breakdown{Total: 8, Times: Times{Compute: 3, Transfer: 3, Idle: 2, Hidden: 1}, Communication: 4, Overlapped: 1, Exposed: 3},
+		},
+		{
+			"a rank that arrives first waits, then transfers", `
+			gpu0/compute |AAABB.......|
+			gpu0/comm    |..CCCCCCCC..|
+			gpu1/compute |AAAAAA......|
+			gpu1/comm    |......CCCC..|`,
+			Breakdown{Total: 10, Times: Times{Compute: 5, Waiting: 1, Transfer: 4}, Communication: 8, Overlapped: 3, Exposed: 5},
 		},
 		{
 			"host time is no device time", `
 			gpu0/host    |aaa...|
 			gpu0/compute |....AA|`,
-			Breakdown{Total: 2, Compute: 2},
+			Breakdown{Total: 2, Times: Times{Compute: 2}},
 		},
 	} {
 		got := Measure(timeline(t, c.drawn)).Ranks[0].Breakdown
 		for _, p := range []*trace.Time{
-			&got.Total, &got.Compute, &got.Communication, &got.Overlapped, &got.Exposed, &got.Copy, &got.OverlappedCopy, &got.ExposedCopy, &got.Idle,
+			&got.Total, &got.Compute, &got.Communication, &got.Overlapped, &got.Exposed, &got.Copy, &got.OverlappedCopy, &got.Copies, &got.Idle, &got.Transfer, &got.Waiting, &got.Hidden,
 		} {
 			if *p%column != 0 {
 				t.Errorf("%s: %d is not a whole number of columns", c.name, *p)
@@ -147,6 +156,31 @@ func TestCollectives(t *testing.T) {
 		if diff := cmp.Diff(want[i], r.Straggling); diff != "" {
 			t.Errorf("rank %d (-want +got):\n%s", i, diff)
 		}
+	}
+}
+
+// Rank 2 computes for two columns more than the median rank, and the others wait for it for
+// two and three columns, of which rank 0 computes during one.
+func TestWaitedFor(t *testing.T) {
+	const drawn = `
+		gpu0/compute |AAAB........|
+		gpu0/comm    |...CCCCCC...|
+		gpu1/compute |AAAA........|
+		gpu1/comm    |....CCCCC...|
+		gpu2/compute |AAAAAA......|
+		gpu2/comm    |......CCC...|`
+	run := timeline(t, drawn)
+	in := slices.Repeat([]Interval{{0, 9 * column}}, 3)
+	want := &LateRank{Rank: 2, Cost: 4 * column / 3, Share: float64(4*column/3) / float64(9*column), Longer: []Longer{{"A", 2 * column}}}
+	if diff := cmp.Diff(want, WaitedFor(run, in, 1, 9*column)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	run.Ranks[1].Uncertainty = trace.None
+	if late := WaitedFor(run, in, 1, 9*column); late != nil {
+		t.Errorf("clocks cannot be compared: %+v", late)
+	}
+	if got := Measure(run).Ranks[0].Waiting; got != 0 {
+		t.Errorf("clocks cannot be compared: waits for %d ns", got)
 	}
 }
 
@@ -290,7 +324,7 @@ func TestBreakdownTwin(t *testing.T) {
 			if sum := c.Host + c.Sync + c.Launch + c.Queued + c.Unknown; sum != r.Idle {
 				rt.Fatalf("rank %d: causes of %d of %d idle", row, sum, r.Idle)
 			}
-			if r.Total != r.Compute+r.Exposed+r.ExposedCopy+r.Idle {
+			if r.Total != r.Times.Total() {
 				rt.Fatalf("rank %d does not add up: %+v", row, r.Breakdown)
 			}
 		}
@@ -302,13 +336,17 @@ func slowBreakdown(run *trace.Run, row int32) Breakdown {
 	first, last := trace.Infinity, trace.Time(0)
 	for at := trace.Time(0); at < run.End; at++ {
 		var on [trace.NumClasses + 1]bool
+		transfers := false
 		for _, s := range run.Spans {
 			c := run.Class(s)
 			if run.Lanes[s.Lane].Rank != row || c == trace.NoClass {
 				continue
 			}
 			first, last = min(first, s.Start), max(last, s.End)
-			on[c] = on[c] || s.Start <= at && at < s.End
+			is := s.Start <= at && at < s.End
+			on[c] = on[c] || is
+			x := run.Collective(s)
+			transfers = transfers || is && c == trace.ClassCommunication && (x == nil || at >= x.Arrive)
 		}
 		count := func(sum *trace.Time, is bool) {
 			if is {
@@ -322,7 +360,10 @@ func slowBreakdown(run *trace.Run, row int32) Breakdown {
 		count(&b.Exposed, comm && !comp)
 		count(&b.Copy, cop)
 		count(&b.OverlappedCopy, cop && comp && !comm)
-		count(&b.ExposedCopy, cop && !comp && !comm)
+		count(&b.Copies, cop && !comp && !comm)
+		count(&b.Hidden, comp && transfers)
+		count(&b.Transfer, !comp && transfers)
+		count(&b.Waiting, !comp && comm && !transfers)
 		count(&b.Idle, !cop && !comp && !comm && first <= at && at < last)
 	}
 	if first < last {

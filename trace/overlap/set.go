@@ -1,6 +1,11 @@
 package overlap
 
-import "github.com/overlapse/overlapse/trace"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/overlapse/overlapse/trace"
+)
 
 // A set is a union of intervals: sorted, apart from each other, none empty.
 type set []interval
@@ -17,6 +22,24 @@ func (s *set) add(start, end trace.Time) {
 		return
 	}
 	*s = append(*s, interval{start, end})
+}
+
+// unionOf is the union of intervals in any order.
+func unionOf(all []interval) set {
+	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
+	u := make(set, 0, len(all))
+	for _, i := range all {
+		u.add(i.start, i.end)
+	}
+	return u
+}
+
+// within returns the part of s from one time to another.
+func (s set) within(from, to trace.Time) set {
+	if from >= to {
+		return nil
+	}
+	return s.intersect(set{{from, to}})
 }
 
 // length is |s|: the total of its intervals.

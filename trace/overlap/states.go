@@ -18,18 +18,18 @@ type State struct {
 // Is is one of the states that a rank is in between its first and its last device work.
 type Is uint8
 
-// The states. Their sums over a rank are those of Breakdown: Computing is Compute less
-// Overlapped.
+// The states. Their sums over a rank are its Times: Computing is Compute less Hidden.
 const (
-	Computing   Is = iota
-	Overlapping    // computation and communication at once
-	Exposed        // communication without computation
-	Copying        // copies without computation and communication
+	Computing    Is = iota
+	Overlapping     // computation and transfer at once
+	Transferring    // transfer without computation
+	Waiting         // communication that waits for other ranks, without the above
+	Copying         // copies without the above
 	Idle
 )
 
 func (s Is) String() string {
-	return [...]string{"compute", "overlapped", "exposed communication", "exposed copies", "idle"}[s]
+	return [...]string{"compute", "overlapped", "transfer", "waiting", "copies", "idle"}[s]
 }
 
 // A Reason is why a queue ran nothing in an interval, where a simulation recorded it.
@@ -53,8 +53,7 @@ func States(run *trace.Run, reasons []Reason, emit func(State)) {
 			continue
 		}
 		s := states{rank: int32(rank), emit: emit}
-		comp, comm := w.sets[trace.ClassCompute], w.sets[trace.ClassCommunication]
-		s.cut(comp, comm, w.sets[trace.ClassCopy], func(gap interval) {
+		s.cut([4]set{w.sets[trace.ClassCompute], w.transfers, w.sets[trace.ClassCommunication], w.sets[trace.ClassCopy]}, func(gap interval) {
 			if reasons != nil {
 				s.because(queues[rank], gap)
 				return
@@ -93,13 +92,14 @@ func (s *states) flush() {
 	}
 }
 
-// cut goes through the boundaries of the three sets and adds a state for each interval
-// between them; it calls idle where none covers.
-func (s *states) cut(comp, comm, cop set, idle func(gap interval)) {
+// cut goes through the boundaries of the sets, compute, transfers, communication and
+// copies, and adds a state for each interval between them; it calls idle where none covers.
+func (s *states) cut(sets [4]set, idle func(gap interval)) {
 	at := -trace.Infinity
 	for {
-		next, covered := trace.Infinity, [3]bool{}
-		for k, x := range []*set{&comp, &comm, &cop} {
+		next, covered := trace.Infinity, [4]bool{}
+		for k := range sets {
+			x := &sets[k]
 			for len(*x) > 0 && (*x)[0].end <= at {
 				*x = (*x)[1:]
 			}
@@ -121,8 +121,10 @@ func (s *states) cut(comp, comm, cop set, idle func(gap interval)) {
 		case covered[0]:
 			s.add(Computing, at, next, "")
 		case covered[1]:
-			s.add(Exposed, at, next, "")
+			s.add(Transferring, at, next, "")
 		case covered[2]:
+			s.add(Waiting, at, next, "")
+		case covered[3]:
 			s.add(Copying, at, next, "")
 		default:
 			idle(interval{at, next})

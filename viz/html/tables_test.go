@@ -142,7 +142,7 @@ return out;`, &got)
 	if want := "bulk · 90.00 µs|fused · 99.00 µs, +10.0 %, +9.000 µs against bulk"; strings.Join(got.Titles, "|") != want {
 		t.Errorf("headings %q, want %s", got.Titles, want)
 	}
-	if want := "60000 64000 idle: unknown 4.000 µs|64000 99000 exposed communication 35.00 µs"; strings.Join(got.Gaps, "|") != want || got.Labels != 4 {
+	if want := "60000 64000 idle: unknown 4.000 µs|64000 99000 transfer 35.00 µs"; strings.Join(got.Gaps, "|") != want || got.Labels != 4 {
 		t.Errorf("%d labels, gaps %q, want %s", got.Labels, got.Gaps, want)
 	}
 	if strings.Join(got.Kernels, "|") != "gemm → all_to_all|gemm" || strings.Join(got.Other, "|") != "bulk · 60.00 µs|fused · 60.00 µs, ±0.0 %, +0 ns against bulk" {

@@ -154,9 +154,11 @@ func stateOf(name string) Class {
 		return Local
 	case "overlapped":
 		return Overlap
-	case "communication", "exposed communication", "egress", "ingress", "nic egress", "nic ingress":
+	case "communication", "transfer", "egress", "ingress", "nic egress", "nic ingress":
 		return Comm
-	case "copies", "exposed copies", "dma":
+	case "waiting":
+		return Wait
+	case "copies", "dma":
 		return Copy
 	case "memory", "cache":
 		return Memory

@@ -200,8 +200,8 @@ func TestRowsOf(t *testing.T) {
 	for i, row := range tl.Rows {
 		fmt.Fprintf(&got, "%s%s %d-%d %d\n", strings.Repeat("  ", row.Depth), row.Label, i, row.After, len(row.Spans))
 	}
-	want := `a 0-11 5
-  rank 0 1-9 4
+	want := `a 0-11 6
+  rank 0 1-9 5
     stream 7 2-3 1
     stream 20 3-4 1
     engine 0 4-5 1
@@ -211,8 +211,8 @@ func TestRowsOf(t *testing.T) {
       thread 1 8-9 1
   rank 1 9-11 1
     stream 20 10-11 1
-b 11-22 5
-  rank 0 12-20 4
+b 11-22 6
+  rank 0 12-20 5
     stream 7 13-14 1
     stream 20 14-15 1
     engine 0 15-16 1

@@ -115,7 +115,7 @@ func (t *Timeline) Leaf(row int) bool { return t.Rows[row].After == row+1 }
 type Interval struct {
 	From, To trace.Time
 	Class    Class
-	Name     string // "exposed communication", "idle: flag"
+	Name     string // "transfer", "idle: flag"
 }
 
 // String is the interval with its length: "idle: flag 21.00 µs".

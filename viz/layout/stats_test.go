@@ -40,7 +40,7 @@ compute compute 11 226 14/18/95
 gemm compute 10 145 14/18/19 137.9 TFLOP/s
 other compute 1 100 100/100/100 
 ring communication 1 100 100/100/100 30.0 GB/s
-exposed communication communication 1 81 81/81/81 
+transfer communication 1 81 81/81/81 
 overlapped overlapped 2 19 5/5/14 
 `
 	if diff := cmp.Diff(want, show(0, 0, 1100)); diff != "" {

@@ -12,9 +12,9 @@ import (
 const stripName = "overlap"
 
 // The strip of a rank is the heading of its rows: what the rank did over time, which is
-// compute, overlapped, exposed communication or copies, or idle with the cause.
+// compute, overlapped, transfer, waiting or copies, or idle with the cause.
 //
-//	rank 0      |CCCCCOOOOXX--CCCC|   C compute, O overlapped, X exposed, - idle
+//	rank 0      |CCCCCOOOOXX--CCCC|   C compute, O overlapped, X transfer, - idle
 //	  stream 7  |CCCCCCCCC    CCCC|
 //	  stream 20 |     XXXXXX      |
 //

@@ -39,7 +39,7 @@ func letters(tl *Timeline, row, columns int) string {
 	return out.String()
 }
 
-// The heading of a rank shows compute, overlap, exposed communication and copies, and idle
+// The heading of a rank shows compute, overlap, transfer and copies, and idle
 // time with its cause.
 func TestStrip(t *testing.T) {
 	run := timelineOf(

@@ -120,7 +120,7 @@ func (b *builder) states(reasons []overlap.Reason, idle []trace.Time) {
 	active := newActive(b.run)
 	overlap.States(b.run, reasons, func(s overlap.State) {
 		switch s.Is {
-		case overlap.Exposed:
+		case overlap.Transferring, overlap.Waiting:
 			b.exposed(s, active)
 		case overlap.Idle:
 			v := b.sample(stack{rank: s.Rank, idle: s.Cause})

@@ -190,7 +190,7 @@ func TestStatistics(t *testing.T) {
 	m := NewModel([]layout.View{{Run: capture("moe", 1000)}}, Options{Colors: 256})
 	pressed(m, "t")
 	screen := strings.Join(drawnAt(m, 110, 30), "\n")
-	for _, want := range []string{"rank 0 · H200 from 0 ns to 480 µs", "exposed communication", "all_reduce", "GB/s", "median", "idle: "} {
+	for _, want := range []string{"rank 0 · H200 from 0 ns to 480 µs", "transfer", "all_reduce", "GB/s", "median", "idle: "} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("no %q in\n%s", want, screen)
 		}

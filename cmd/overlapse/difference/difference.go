@@ -229,8 +229,7 @@ func resultSide(path string) (Side, error) {
 			Parameters json.RawMessage `json:"parameters"`
 			Applies    bool            `json:"applies"`
 			Time       trace.Time      `json:"time_ns"`
-			Exposed    trace.Time      `json:"exposed_communication_ns"`
-			Idle       trace.Time      `json:"idle_ns"`
+			overlap.Times
 		} `json:"strategies"`
 	}
 	if err := json.NewDecoder(io.LimitReader(f, mostResult)).Decode(&r); err != nil {
@@ -240,7 +239,7 @@ func resultSide(path string) (Side, error) {
 		return Side{}, fmt.Errorf("%s: has schema %d, this overlapse reads up to %d (read it with the overlapse that wrote it)", file, r.Schema, schema.Version)
 	}
 	s := Side{Name: path, steps: cmp.Or(r.Iterations, 1)}
-	for _, group := range []string{"strategy", "exposed communication", "idle"} {
+	for _, group := range []string{"strategy", "transfer", "waiting", "idle"} {
 		seen := map[string]bool{}
 		for _, row := range r.Rows {
 			if !row.Applies {
@@ -251,7 +250,7 @@ func resultSide(path string) (Side, error) {
 				name += " " + strings.Join(strings.Fields(string(row.Parameters)), "")
 			}
 			seen[name] = true
-			d := map[string]trace.Time{"strategy": row.Time, "exposed communication": row.Exposed, "idle": row.Idle}[group]
+			d := map[string]trace.Time{"strategy": row.Time, "transfer": row.Transfer, "waiting": row.Waiting, "idle": row.Idle}[group]
 			s.items = append(s.items, overlap.Item{Group: group, Name: name, Time: d})
 		}
 	}

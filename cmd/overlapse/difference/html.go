@@ -46,7 +46,7 @@ func (s *Side) parts() html.Parts {
 		}
 		return s.items[i].Time
 	}
-	return html.Parts{Compute: in(overlap.Computing), Overlapped: in(overlap.Overlapping), Exposed: in(overlap.Exposed), Copies: in(overlap.Copying)}
+	return html.Parts{Compute: in(overlap.Computing), Overlapped: in(overlap.Overlapping), Exposed: in(overlap.Transferring) + in(overlap.Waiting), Copies: in(overlap.Copying)}
 }
 
 // charted is how many rows of a group the chart above its table shows.

@@ -78,9 +78,8 @@ func (r *Replayed) HTML() html.Report {
 			rep.Strategies = append(rep.Strategies, bar)
 			continue
 		}
-		l := r.limits[i]
 		bar.Time = trace.Time(row.Time)
-		bar.Parts = html.Parts{Compute: l.Compute, Overlapped: l.Overlapped, Exposed: l.Exposed, Copies: l.Copies}
+		bar.Parts = html.Parts{Compute: row.Compute - row.Hidden, Overlapped: row.Hidden, Exposed: row.Exposed(), Copies: row.Copies}
 		rep.Strategies = append(rep.Strategies, bar)
 		result := r.Outcomes[i].Result
 		rep.Runs = append(rep.Runs, html.Named{Name: r.Named(result.Run.Name), Note: r.runNote(row), Run: result.Run, Start: StartOf(r.workload, result.Run), Gaps: Gaps(result), Use: useOf(result)})

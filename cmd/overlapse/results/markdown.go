@@ -26,10 +26,10 @@ func WriteMarkdown(w io.Writer, r *Replayed) error {
 	for _, row := range r.Rows {
 		cells := []string{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", "-", row.reason()}
 		if row.Applies {
-			whole := trace.Time(row.Compute + row.Exposed + row.Idle)
+			whole := row.Total()
 			cells = []string{
 				r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(row.Time)), text.Percent(row.Change),
-				text.ShareOf(trace.Time(row.Exposed), whole), text.ShareOf(trace.Time(row.Idle), whole), row.confidence(), row.Limit,
+				text.ShareOf(row.Exposed(), whole), text.ShareOf(row.Idle, whole), row.confidence(), row.Limit,
 			}
 		}
 		for _, c := range cells {

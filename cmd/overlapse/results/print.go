@@ -50,7 +50,7 @@ func Print(con *console.Console, r *Replayed) {
 			t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, "-", "-", "-", "-", row.reason()})
 			continue
 		}
-		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(row.Time)), text.Percent(row.Change), text.Micros(trace.Time(row.Exposed)), row.confidence(), row.Limit})
+		t.AppendRow(table.Row{r.shown(row.Strategy), row.Settings, text.Micros(trace.Time(row.Time)), text.Percent(row.Change), text.Micros(row.Exposed()), row.confidence(), row.Limit})
 	}
 	t.Render()
 	printApproximation(con, r)
@@ -93,7 +93,7 @@ func WriteCSV(w io.Writer, r *Replayed) error {
 		}
 		_ = c.Write(slices.Concat([]string{
 			row.Strategy, row.Settings, fmt.Sprint(row.Applies), fmt.Sprintf("%.3f", float64(row.Time)/1e3),
-			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed)/1e3), why,
+			fmt.Sprintf("%.4f", row.Change), fmt.Sprintf("%.3f", float64(row.Exposed())/1e3), why,
 			string(row.Confidence.Level), row.Confidence.Why,
 		}, row.spread(), []string{r.basis()}))
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/overlap"
 )
 
 // strategyIn is the index of the first outcome of a strategy, or -1.
@@ -53,7 +54,6 @@ type Replayed struct {
 	Notes      []string            `json:"notes"`
 	base       int64               // time of the captured schedule, replayed
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
-	limits     []explain.Limit     // as Rows
 	workload   *workload.Workload
 	scenario   plan.Scenario
 	profile    string // of the machine
@@ -65,18 +65,17 @@ type replayRow struct {
 	Parameters plan.Values `json:"parameters"`
 	Settings   string      `json:"settings"` // the parameters as text
 	Applies    bool        `json:"applies"`
-	Why        string      `json:"why,omitempty"`               // why it does not apply
-	Time       int64       `json:"time_ns,omitempty"`           // expected: the mean over dispatch orders
-	Fastest    int64       `json:"fastest_ns,omitempty"`        // over dispatch orders
-	Slowest    int64       `json:"slowest_ns,omitempty"`        // over dispatch orders
-	Band       float64     `json:"band,omitempty"`              // error of such times, 90th percentile of measured rows: 0.08 is 8 %; 0: unknown
-	Change     float64     `json:"change"`                      // relative to the captured schedule's replay: -0.1 is 10 % less
-	Compute    int64       `json:"compute_ns"`                  // mean over ranks, as the three below
-	Overlapped int64       `json:"overlapped_communication_ns"` // while compute runs
-	Exposed    int64       `json:"exposed_communication_ns"`    // without
-	Idle       int64       `json:"idle_ns"`                     // no compute, communication or copy
-	Limit      string      `json:"limited_by,omitempty"`
-	RankEnds   []int64     `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
+	Why        string      `json:"why,omitempty"`        // why it does not apply
+	Time       int64       `json:"time_ns,omitempty"`    // expected: the mean over dispatch orders
+	Fastest    int64       `json:"fastest_ns,omitempty"` // over dispatch orders
+	Slowest    int64       `json:"slowest_ns,omitempty"` // over dispatch orders
+	Band       float64     `json:"band,omitempty"`       // error of such times, 90th percentile of measured rows: 0.08 is 8 %; 0: unknown
+	Change     float64     `json:"change"`               // relative to the captured schedule's replay: -0.1 is 10 % less
+	// Times is what an iteration consists of, the mean over ranks; the sum without hidden_ns is time_ns
+	// for the median dispatch order.
+	overlap.Times
+	Limit    string  `json:"limited_by,omitempty"`
+	RankEnds []int64 `json:"rank_end_ns,omitempty"` // by rank: when its last kernel or copy ends
 	// Memory is the memory traffic in bytes per rank and iteration, by cause.
 	Memory []explain.Moved `json:"memory,omitempty"`
 	// Explanation is set with --explain.
@@ -153,13 +152,11 @@ func (r *Replayed) add(out compare.Outcome) {
 		Strategy: out.Strategy.Name, Parameters: out.Values, Settings: out.Strategy.String(out.Values),
 		Applies: out.Result != nil, Why: out.Why,
 	}
-	var l explain.Limit
 	if out.Result != nil {
-		l = explain.LimitOf(r.workload, out)
+		l := explain.LimitOf(r.workload, out)
 		row.Time, row.Fastest, row.Slowest = int64(out.Expected), int64(out.Best), int64(out.Worst)
 		row.Change = float64(out.Expected)/float64(max(1, r.base)) - 1
-		row.Compute, row.Overlapped, row.Exposed, row.Idle = int64(l.Compute+l.Overlapped), int64(l.Communication), int64(l.Exposed), int64(l.Idle)
-		row.Limit, row.RankEnds = l.Text, rankEnds(out.Result.Run)
+		row.Times, row.Limit, row.RankEnds = l.Times, l.Text, rankEnds(out.Result.Run)
 		row.Memory = explain.MemoryByCause(r.workload, out)
 		row.Confidence = verdict.ConfidenceOf(r.workload, out)
 		if r.hasBands() && verdict.HasBand(r.workload, out) {
@@ -169,7 +166,7 @@ func (r *Replayed) add(out compare.Outcome) {
 			row.Approximation = &x
 		}
 	}
-	r.Rows, r.limits = append(r.Rows, row), append(r.limits, l)
+	r.Rows = append(r.Rows, row)
 }
 
 // rankEnds is when the last device work of each rank ends.

@@ -22,9 +22,11 @@ type Row struct {
 	Captured    int64   `parquet:"captured_ns"` // the captured schedule, replayed
 	Change      float64 `parquet:"change"`
 	Compute     int64   `parquet:"compute_ns"`
-	Overlapped  int64   `parquet:"overlapped_communication_ns"`
-	Exposed     int64   `parquet:"exposed_communication_ns"`
+	Transfer    int64   `parquet:"transfer_ns"`
+	Waiting     int64   `parquet:"waiting_ns"`
+	Copies      int64   `parquet:"copies_ns"`
 	Idle        int64   `parquet:"idle_ns"`
+	Hidden      int64   `parquet:"hidden_ns"`
 	Limit       string  `parquet:"limited_by,dict"`
 	Confidence  string  `parquet:"confidence,dict"`
 	Reason      string  `parquet:"confidence_why,dict"`
@@ -39,7 +41,7 @@ func (r *Replayed) Table() iter.Seq[Row] {
 			recommended := row.Applies && row.Strategy == r.Verdict.Strategy && maps.Equal(row.Parameters, r.Verdict.Parameters)
 			if !yield(Row{
 				plain.Line(r.Path), plain.Line(r.Machine), int64(r.Ranks), row.Strategy, row.Settings, row.Applies, recommended, row.Time, row.Fastest, row.Slowest, r.base,
-				row.Change, row.Compute, row.Overlapped, row.Exposed, row.Idle, plain.Line(row.Limit), string(row.Confidence.Level),
+				row.Change, int64(row.Compute), int64(row.Transfer), int64(row.Waiting), int64(row.Copies), int64(row.Idle), int64(row.Hidden), plain.Line(row.Limit), string(row.Confidence.Level),
 				plain.Line(row.Confidence.Why), row.Band, plain.Line(row.Why),
 			}) {
 				return

@@ -1,0 +1,72 @@
+package engines_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/compare"
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+	"github.com/overlapse/overlapse/replay"
+	"github.com/overlapse/overlapse/replay/machine"
+	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/replay/workload"
+)
+
+// Captures in which nothing overlaps.
+var serialCaptures = []string{"llama70b-fc2-allreduce", "llama70b-prefill", "moe-down-triton", "moe-ep4"}
+
+// If nothing overlaps in a capture, the captured schedule and bulk take the same time within
+// 1 %: as captured, at another clock, on another GPU and with more ranks.
+func TestOneBase(t *testing.T) {
+	for _, name := range serialCaptures {
+		w := plantest.LiftSample(t, name)
+		m := plantest.H200(t, w.World)
+		agree(t, name, w, m, plan.Scenario{})
+		agree(t, name+" at full clock", w, m, plan.Scenario{Clock: plan.FullClock})
+		agree(t, name+" at the settled clock", w, m, plan.Scenario{Clock: plan.SettledClock})
+		for _, gpu := range []string{"h100", "mi300x"} {
+			to := plantest.Profile(t, gpu)
+			alone, err := compare.Isolate(w, m, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			to = to.Resize(w.World)
+			agree(t, name+" on "+gpu, retarget.To(alone, m, to), to, plan.Scenario{})
+		}
+		more, on := withRanks(t, w, 8)
+		agree(t, name+" on 8 ranks", more, on, plan.Scenario{})
+	}
+}
+
+// withRanks is the workload with another number of ranks of its largest group.
+func withRanks(t *testing.T, w *workload.Workload, n int) (*workload.Workload, machine.Machine) {
+	t.Helper()
+	run, resized, err := retarget.Ranks(w.Run, w.World, "", n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lifted, err := workload.Lift(run, workload.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := plantest.H200(t, w.World), plantest.H200(t, resized.World)
+	alone, err := compare.Isolate(w, from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resized.Lifted(lifted, alone, from, to), to
+}
+
+func agree(t *testing.T, name string, w *workload.Workload, m machine.Machine, sc plan.Scenario) {
+	t.Helper()
+	outs, err := compare.Compare(w, m, enginetest.MustParse(t, "captured,bulk"), sc, replay.Options{}, nil)
+	if err != nil {
+		t.Fatal(fmt.Errorf("%s: %w", name, err))
+	}
+	captured, bulk := outs[0].Expected, outs[1].Expected
+	if off := compare.Abs(captured - bulk); outs[0].Why != "" || outs[1].Why != "" || off*100 > captured {
+		t.Errorf("%s: captured %d ns (%s), bulk %d ns (%s)", name, captured, outs[0].Why, bulk, outs[1].Why)
+	}
+}
