@@ -150,7 +150,7 @@ func (pl *Planner) PieceOf(p Piece, channels int, coRunner *workload.Op) Piece {
 		pl.Lookups.Add(machine.Question{Kind: machine.AboutCollective, Op: c.Op, Bytes: c.Bytes, Ranks: n, Channels: captured})
 	}
 	if from := lib.Time(c.Op, c.Bytes, n, captured); from > 0 {
-		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Slowed(pl.Scenario.Pace).Time(c.Op, bytes, n, channels) / from)
+		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Time(c.Op, bytes, n, channels) / from)
 	}
 	if w := pl.algoProtoOf(c); w != (machine.AlgoProto{}) {
 		p.DurAlone = trace.Time(float64(p.DurAlone) * lib.Relative(c.Op, bytes, n, p.Channels, w))

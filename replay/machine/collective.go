@@ -204,18 +204,3 @@ func (c *Collective) nearestRanks(ranks float64) float64 {
 	}
 	return best
 }
-
-// Slowed is the library at a pace (Scenario.Pace): under the load that lowers the clock of
-// GEMM kernels channels slow too, by 1.27 at a pace of 1.17, while the link does not
-// (samples/measurements/2026-11-21-h200x4, strategy after_gemm, 4 and 8 channels;
-// rule C19).
-func (l Library) Slowed(pace float64) *Library {
-	if pace > 0 && pace != 1 {
-		by := math.Pow(pace, 1.5)
-		for _, c := range []*Collective{&l.AllReduce, &l.AllGather, &l.ReduceScatter, &l.AllToAll} {
-			c.Send.Value /= by
-			c.Receive.Value /= by
-		}
-	}
-	return &l
-}
