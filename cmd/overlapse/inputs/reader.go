@@ -51,7 +51,13 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
 	}
-	return run, err
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range run.Damage().Sentences {
+		r.Notef("%s", s)
+	}
+	return run, nil
 }
 
 // OpenAll opens the paths that Input gave a name, or one.
