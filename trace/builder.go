@@ -16,6 +16,7 @@ type Builder struct {
 
 	groups map[string]int32
 	linked bool // Link was called, or the merged runs were linked already
+	drops  bool // there are spans of kind dropped
 
 	entries map[entryKey]int32 // of the ledger
 	noted   []notedSpan
@@ -241,7 +242,9 @@ func (b *Builder) hostOrder() []SpanID {
 }
 
 // Note adds an event to the run's ledger.
-func (b *Builder) Note(a Action, file, reason, unit string, pos int64) { b.note(a, file, reason, unit, pos) }
+func (b *Builder) Note(a Action, file, reason, unit string, pos int64) {
+	b.note(a, file, reason, unit, pos)
+}
 
 // NoteKernel is Note for an event that is or would be a kernel or copy: see Run.Damage.
 func (b *Builder) NoteKernel(a Action, file, reason, unit string, pos int64) {
@@ -303,6 +306,9 @@ func (b *Builder) Finish(o Options) *Run {
 	b.countNoted()
 	b.assemble()
 	r := &b.run
+	if b.drops {
+		r.removeDropped()
+	}
 	r.Name, r.Epoch, r.Simulated, r.Estimated = o.Name, o.Epoch, o.Simulated, o.Estimated
 	if len(r.Spans) > 0 && !o.KeepZero {
 		first := r.Spans[0].Start

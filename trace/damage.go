@@ -164,7 +164,6 @@ func (d *Damage) iterations(r *Run) {
 	}
 }
 
-
 // rankName is a rank for the user: its number, else its file.
 func (r *Run) rankName(row int) string {
 	k := &r.Ranks[row]
