@@ -94,9 +94,9 @@ func (j *resultsReader) readProcess() {
 			}
 		case "callback_records":
 			for j.s.object(); j.s.more(); {
-				kind := string(j.s.key())
+				j.s.key()
 				for j.s.array(); j.s.more(); {
-					j.Builder.Note(trace.Skipped, j.Name, kind+": no timeline", "byte", j.s.d.InputOffset())
+					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.d.InputOffset())
 					j.s.skip()
 				}
 			}
@@ -257,7 +257,7 @@ func (j *resultsReader) records(kind string) {
 			if kind == "kernel_dispatch" || kind == "memory_copy" {
 				note = j.Builder.NoteKernel
 			}
-			note(trace.Skipped, j.Name, kind+": no time", "byte", at)
+			note(trace.Skipped, j.Name, "record without a time", "byte", at)
 		} else if !j.add(kind, &r) {
 			j.Builder.NoteSpan(trace.SpanID(j.Builder.Len()-1), trace.Repaired, j.Name, trace.EndsEarly, "byte", at)
 		}
