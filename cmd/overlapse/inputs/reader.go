@@ -22,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -183,7 +184,7 @@ func IsYAML(path string) bool {
 // estimate makes the run of a workload file on the named machine, or on the one
 // that the file names.
 func (r *Reader) estimate(path, machineName string) (*trace.Run, machine.Machine, error) {
-	in, err := os.Open(path)
+	in, err := regular.Open(path)
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}
@@ -240,7 +241,7 @@ func ReadCorrections(path string) ([]workload.Correction, error) {
 	if path == "" {
 		return nil, nil
 	}
-	in, err := os.Open(path)
+	in, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
