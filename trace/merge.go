@@ -231,6 +231,10 @@ func (m *merger) only(r *Run) *Run {
 	run.Ledger.Entries = slices.Clone(r.Ledger.Entries)
 	m.noteMissing(&run)
 	run.Ledger.sort()
+	if len(r.Ranks) == 1 && r.Ranks[0].ID == None && r.Ranks[0].World <= 1 {
+		run.Ranks = slices.Clone(r.Ranks)
+		run.Ranks[0].ID = 0
+	}
 	return &run
 }
 
