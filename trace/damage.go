@@ -14,28 +14,38 @@ type Damage struct {
 	Skipped  int // in the input, but unreadable
 	Doubled  int // in the input, but the same as another in every value
 	Missing  int // that ranks without kernels lack: as many as the median of the other ranks
+	Odd      int // longer than an hour, or beside too many others on one queue
+
+	oddTime float64 // share of Odd in the time of all kernels and copies
 
 	Sentences []string // what happened, for the user; nil if nothing did
 }
 
-// Share is the part of the kernels and copies that was repaired, skipped, doubled or is
-// missing, from 0 to 1.
+// Share is the part of the kernels and copies that was repaired, skipped, doubled, is missing
+// or has odd times, from 0 to 1. Odd ones count by their time if that is more.
 func (d Damage) Share() float64 {
 	lost := d.Skipped + d.Doubled + d.Missing
 	if d.Kernels+lost == 0 {
 		return 0
 	}
-	return float64(d.Repaired+lost) / float64(d.Kernels+lost)
+	return max(float64(d.Repaired+d.Odd+lost)/float64(d.Kernels+lost), d.oddTime)
 }
 
 // Doubled is the reason of an Entry for an event that is in the input twice.
 const Doubled = "the same as another event in every value: ignored"
+
+// No kernel takes that long, and no queue has so many at a time: AMD's have a few.
+const (
+	hour       = 3600 * 1e9 // ns
+	mostBeside = 128
+)
 
 // Damage counts what readers changed and left out, and compares the ranks. Repaired host
 // calls and workgroups do not count.
 func (r *Run) Damage() Damage {
 	var d Damage
 	var repaired, skipped []string // reasons
+	var all, odd Time              // of kernels and copies
 	work := make([]int, len(r.Ranks))
 	kernels := make([]int, len(r.Ranks))
 	lost := make([]bool, len(r.Ranks)) // it launched kernels that are not in the run
@@ -45,6 +55,13 @@ func (r *Run) Damage() Damage {
 	}
 	for _, s := range r.Spans {
 		row := r.RankOf(s)
+		if s.Kind.OnDevice() {
+			all += s.Dur()
+			if l := &r.Lanes[s.Lane]; s.Dur() > hour || l.Kind == Queue && l.Sub >= mostBeside {
+				d.Odd++
+				odd += s.Dur()
+			}
+		}
 		switch {
 		case s.Kind == Compute || s.Kind == Collective:
 			kernels[row]++
@@ -70,6 +87,10 @@ func (r *Run) Damage() Damage {
 			d.Skipped += e.Kernels
 			skipped = append(skipped, e.Reason)
 		}
+	}
+	if d.Odd > 0 {
+		d.oddTime = float64(odd) / float64(max(all, 1))
+		d.say("%d of %d kernels and copies are longer than an hour, or beside over %d others of their queue: their times are wrong", d.Odd, d.Kernels, mostBeside)
 	}
 	if d.Repaired > 0 {
 		d.say("%d of %d kernels and copies were repaired: %s", d.Repaired, d.Kernels, reasons(repaired))

@@ -53,6 +53,15 @@ func TestDamage(t *testing.T) {
 	if got, want := d.Share(), 52.0/148; got != want {
 		t.Errorf("share %v, want %v", got, want)
 	}
+	var long Builder
+	long.AddRank(Rank{})
+	for i := range Time(1000) {
+		k := long.AddKernel(Kernel{Comm: None, Op: None, Origin: None})
+		long.Add(Span{Kind: Compute, Start: i, End: i + 1 + i/999*2*hour, Lane: long.Lane(Lane{Kind: Queue, Peer: None}), Parent: None, Attr: k})
+	}
+	if d := long.Finish(Options{}).Damage(); d.Odd != 1 || d.Share() < 0.99 || len(d.Sentences) != 1 {
+		t.Errorf("a kernel of two hours among 1,000: %+v", d)
+	}
 	if (Damage{}).Share() != 0 {
 		t.Error("a run without kernels has a share of damaged ones")
 	}
