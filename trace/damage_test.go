@@ -33,7 +33,7 @@ func TestDamage(t *testing.T) {
 	b.Note(Skipped, "b", "counter", "byte", 10)
 	for row := range int32(3) {
 		for i := range 3 - row/2 {
-			b.Add(Span{Start: Time(i), End: Time(i + 1), Lane: host(row), Parent: None, Attr: None, Name: b.Intern("step#" + string(rune('0'+i)))})
+			b.Add(Span{Start: Time(i), End: Time(i + 1), Lane: host(row), Parent: None, Attr: None, Name: b.Intern("step#" + string('0'+i))})
 		}
 	}
 	d := b.Finish(Options{}).Damage()

@@ -283,8 +283,8 @@ func (d *reader) notBefore(e *event, start, end trace.Time) trace.Time {
 // complete adds an X event.
 func (d *reader) complete(e *event) {
 	c := categoryOf(e.cat)
-	if c == pythonFrame && !d.o.KeepPython {
-		d.note(trace.Skipped, "frame of a Python function (not requested)", e.pos)
+	if c == pythonFrame { // they can be most of a file
+		d.note(trace.Skipped, "frame of a Python function", e.pos)
 		return
 	}
 	start, ok := d.start(e)
@@ -321,7 +321,7 @@ func (d *reader) complete(e *event) {
 	case operator:
 		s.Kind, s.Lane = trace.HostCall, d.track(e, onHost)
 		s.Attr = d.operator(e, id)
-	case annotation, pythonFrame:
+	case annotation:
 		s.Lane = d.track(e, onHost)
 		if e.args.dims != nil {
 			d.markerOp[id] = d.operands(e)
