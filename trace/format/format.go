@@ -24,8 +24,8 @@ import (
 
 // Options of Open. The zero value is ready to use.
 type Options struct {
-	Stdin      io.Reader // the input for the path -
-	Limit      int64     // most bytes to read of all files together, once inflated; 0: 32 GiB
+	Stdin io.Reader // the input for the path -
+	Limit int64     // most bytes to read of all files together, once inflated; 0: 32 GiB
 
 	// SkipBad is called with the error of each file of several that cannot be
 	// read, which is then left out; where it is nil the first one is Open's error.
