@@ -43,6 +43,12 @@ func Check(r *Run) error {
 			}
 		}
 	}
+	if r.End > MaxTime {
+		return &SyntaxError{
+			File: r.Name, Msg: fmt.Sprintf("its times are %s apart, and the most is %s", roughly(r.End), roughly(MaxTime)),
+			Cure: "remove the events with wrong times",
+		}
+	}
 	err := Validate(r)
 	if err == nil {
 		return nil
