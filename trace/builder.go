@@ -16,6 +16,10 @@ type Builder struct {
 
 	groups map[string]int32
 	linked bool // Link was called, or the merged runs were linked already
+	drops  bool // there are spans of kind dropped
+
+	entries map[entryKey]int32 // of the ledger
+	noted   []notedSpan
 
 	spans      table[Span]
 	kernels    table[Kernel]
@@ -24,6 +28,17 @@ type Builder struct {
 	workgroups table[WorkgroupAttr]
 	calls      table[Call]
 	operators  table[Operator]
+}
+
+type entryKey struct {
+	action       Action
+	file, reason string
+}
+
+// A notedSpan is a span and the entry of the ledger about it.
+type notedSpan struct {
+	span  SpanID
+	entry int32
 }
 
 // Intern returns the id of a name.
@@ -52,6 +67,7 @@ func (b *Builder) init() {
 		b.names = map[string]NameID{"": 0}
 		b.lanes = map[Lane]LaneID{}
 		b.groups = map[string]int32{}
+		b.entries = map[entryKey]int32{}
 		b.run.Names = []string{""}
 	}
 }
@@ -225,9 +241,47 @@ func (b *Builder) hostOrder() []SpanID {
 	return order
 }
 
-// Note adds an entry to the run's ledger.
+// Note adds an event to the run's ledger.
 func (b *Builder) Note(a Action, file, reason, unit string, pos int64) {
-	b.run.Ledger.Add(a, file, reason, unit, pos)
+	b.note(a, file, reason, unit, pos)
+}
+
+// NoteKernel is Note for an event that is or would be a kernel or copy: see Run.Damage.
+func (b *Builder) NoteKernel(a Action, file, reason, unit string, pos int64) {
+	b.run.Ledger.Entries[b.note(a, file, reason, unit, pos)].Kernels++
+}
+
+// NoteSpan is Note for an event that is a span, which may be added later. It counts as a
+// kernel if it is one when the run is finished; several notes of one span count once.
+func (b *Builder) NoteSpan(id SpanID, a Action, file, reason, unit string, pos int64) {
+	entry := b.note(a, file, reason, unit, pos)
+	if n := len(b.noted); n == 0 || b.noted[n-1].span != id {
+		b.noted = append(b.noted, notedSpan{id, entry})
+	}
+}
+
+// note returns the index of the entry.
+func (b *Builder) note(a Action, file, reason, unit string, pos int64) int32 {
+	b.init()
+	l, key := &b.run.Ledger, entryKey{a, file, reason}
+	i, ok := b.entries[key]
+	if !ok {
+		i = int32(len(l.Entries))
+		b.entries[key] = i
+		l.Entries = append(l.Entries, Entry{Action: a, File: file, Reason: reason, Unit: unit})
+	}
+	l.Entries[i].add(pos)
+	return i
+}
+
+// countNoted counts the kernels and copies among the noted spans.
+func (b *Builder) countNoted() {
+	for _, n := range b.noted {
+		if int(n.span) < b.Len() && b.Span(n.span).Kind.OnDevice() {
+			b.run.Ledger.Entries[n.entry].Kernels++
+		}
+	}
+	b.noted = nil
 }
 
 // Options of Finish.
@@ -249,8 +303,12 @@ func (b *Builder) Finish(o Options) *Run {
 	if !b.linked {
 		b.Link()
 	}
+	b.countNoted()
 	b.assemble()
 	r := &b.run
+	if b.drops {
+		r.removeDropped()
+	}
 	r.Name, r.Epoch, r.Simulated, r.Estimated = o.Name, o.Epoch, o.Simulated, o.Estimated
 	if len(r.Spans) > 0 && !o.KeepZero {
 		first := r.Spans[0].Start

@@ -33,6 +33,7 @@ type Entry struct {
 	File      string
 	Reason    string  // "negative duration", "counter"
 	Count     int     // events it applied to
+	Kernels   int     // of these, kernels and copies on devices
 	Positions []int64 // byte offset or line of the first few
 	Unit      string  // what Positions count: "byte", "line", "row"
 }
@@ -43,18 +44,23 @@ const EndsEarly = "ends before it starts: clamped to zero duration"
 // MaxPositions is the number of positions an Entry keeps; Count is always exact.
 const MaxPositions = 1000
 
-// Add counts one event.
+// Add counts one event. It is for single notes about a finished run: Builder.Note does not
+// search.
 func (l *Ledger) Add(a Action, file, reason, unit string, pos int64) {
 	for i := range l.Entries {
 		if e := &l.Entries[i]; e.Action == a && e.Reason == reason && e.File == file {
-			e.Count++
-			if len(e.Positions) < MaxPositions {
-				e.Positions = append(e.Positions, pos)
-			}
+			e.add(pos)
 			return
 		}
 	}
 	l.Entries = append(l.Entries, Entry{Action: a, File: file, Reason: reason, Count: 1, Positions: []int64{pos}, Unit: unit})
+}
+
+func (e *Entry) add(pos int64) {
+	e.Count++
+	if len(e.Positions) < MaxPositions {
+		e.Positions = append(e.Positions, pos)
+	}
 }
 
 // Count is the number of events with the action.

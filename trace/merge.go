@@ -170,7 +170,7 @@ func (m *merger) clock(runs []*Run) error {
 func tooFar(file string, off Time) error {
 	return &SyntaxError{
 		File: file,
-		Msg:  fmt.Sprintf("its times are up to %v from those of the other ranks", time.Duration(off)),
+		Msg:  fmt.Sprintf("its times are up to %s from those of the other ranks", roughly(off)),
 		Cure: "give the ranks of the same profiled window",
 	}
 }
@@ -196,7 +196,7 @@ func (m *merger) oneWindow(runs []*Run) error {
 		if gap := apart(runs[0], runs[a.run]); gap > most {
 			return &SyntaxError{
 				File: runs[a.run].Ranks[a.row].Source,
-				Msg:  fmt.Sprintf("its times are %v from those of %s, and they have no collective in common", time.Duration(gap), runs[0].Ranks[0].Source),
+				Msg:  fmt.Sprintf("its times are %s from those of %s, and they have no collective in common", roughly(gap), runs[0].Ranks[0].Source),
 				Cure: "open each separately, or give the ranks of the same profiled window",
 			}
 		}
@@ -231,6 +231,10 @@ func (m *merger) only(r *Run) *Run {
 	run.Ledger.Entries = slices.Clone(r.Ledger.Entries)
 	m.noteMissing(&run)
 	run.Ledger.sort()
+	if len(r.Ranks) == 1 && r.Ranks[0].ID == None && r.Ranks[0].World <= 1 {
+		run.Ranks = slices.Clone(r.Ranks)
+		run.Ranks[0].ID = 0
+	}
 	return &run
 }
 
@@ -244,5 +248,18 @@ func (m *merger) noteMissing(r *Run) {
 	}
 	if world > len(have) && !have[None] {
 		r.Ledger.Add(Noted, m.name, fmt.Sprintf("the job has %d ranks, there are files for %d", world, len(have)), "", 0)
+	}
+}
+
+// roughly is a gap between files for the user: 102 days, 10h17m, 1.5s.
+func roughly(t Time) string {
+	const day = 24 * time.Hour
+	switch d := time.Duration(t); {
+	case d >= 2*day:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	default:
+		return d.String()
 	}
 }

@@ -315,3 +315,15 @@ func resolved(r *Run) []string {
 	}
 	return out
 }
+
+func TestRoughly(t *testing.T) {
+	for gap, want := range map[Time]string{
+		1_500_000_000:             "1.5s",
+		36_000_790_633_355:        "10h0m1s",
+		8_804_374_246_752_279_000: "101902 days",
+	} {
+		if got := roughly(gap); got != want {
+			t.Errorf("%d: %s, want %s", gap, got, want)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package trace
 import (
 	"fmt"
 	"slices"
-	"time"
 )
 
 // A part is a kind of data that only one file of a rank may have.
@@ -113,7 +112,7 @@ func joinParts(a, b *Run) (*Run, error) {
 	case !oneClock(a, b):
 		return nil, fail("rank %d is also in %s, and the relation of their clocks is unknown", "give one of them, or parts on one clock")
 	case apart(a, b) > 0:
-		return nil, fail("rank %d is also in %s, "+time.Duration(apart(a, b)).String()+" apart", "give the files of one profiled window")
+		return nil, fail("rank %d is also in %s, "+roughly(apart(a, b))+" apart", "give the files of one profiled window")
 	}
 	m := merger{name: a.Name, ranks: []alignment{{known: true}}, parts: true, simulated: a.Simulated}
 	runs := []*Run{a, b}

@@ -30,8 +30,25 @@ func Validate(r *Run) error {
 	return nil
 }
 
-// Check is Validate with an error message for the user of the input file.
+// Check is Validate with an error message for the user of the input file. It also refuses
+// queues on which thousands of kernels run at a time: their times are wrong, and each would
+// take a row of its own.
 func Check(r *Run) error {
+	const most = 4096
+	for _, l := range r.Lanes {
+		if l.Kind == Queue && l.Sub >= most {
+			return &SyntaxError{
+				File: r.Name, Msg: fmt.Sprintf("over %d kernels run at the same time on queue %d: start or end times are wrong", most, l.ID),
+				Cure: "record or copy the trace again",
+			}
+		}
+	}
+	if r.End > MaxTime {
+		return &SyntaxError{
+			File: r.Name, Msg: fmt.Sprintf("its times are %s apart, and the most is %s", roughly(r.End), roughly(MaxTime)),
+			Cure: "remove the events with wrong times",
+		}
+	}
 	err := Validate(r)
 	if err == nil {
 		return nil

@@ -122,3 +122,18 @@ func TestDeepNesting(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestCheckQueues refuses a queue on which all kernels run at the same time.
+func TestCheckQueues(t *testing.T) {
+	for n, refused := range map[Time]bool{4096: false, 4097: true} {
+		var b Builder
+		b.AddRank(Rank{})
+		for i := range n {
+			k := b.AddKernel(Kernel{Comm: None, Op: None, Origin: None})
+			b.Add(Span{Kind: Compute, Start: 0, End: 100 + i, Lane: b.Lane(Lane{Kind: Queue, Peer: None}), Parent: None, Attr: k})
+		}
+		if err := Check(b.Finish(Options{Name: "t.json"})); (err != nil) != refused || refused && !strings.Contains(err.Error(), "t.json: over 4096 kernels run at the same time") {
+			t.Errorf("%d kernels: %v", n, err)
+		}
+	}
+}

@@ -27,6 +27,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -151,7 +152,7 @@ func (a *app) calibrate(ctx context.Context, o calibrateOptions) error {
 
 // gpuOf is the name of the GPU that capture.py wrote into machine.json; "" without the file.
 func gpuOf(file string) (string, error) {
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	} else if err != nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/overlapse/overlapse/engines/sweep"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/replay/retarget"
+	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -244,7 +245,7 @@ func coreTime(seconds float64) string {
 
 // sweepAxes reads a plan and the content of the files that it names.
 func (a *app) sweepAxes(path string) (*sweep.Axes, error) {
-	in, err := os.Open(path)
+	in, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (a plan of a sweep)", path, files.WithoutPath(err))
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/plain"
 )
 
@@ -256,7 +256,7 @@ func (a *app) validateDataset(ctx context.Context, o validateOptions, formatted 
 }
 
 func readRows(path string) ([]dataset.Row, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (give measured rows, one JSON object per line; samples/capture writes them)", path, files.WithoutPath(err))
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // IndexFile is the name of the index in a dataset's folder.
@@ -82,7 +83,7 @@ type index struct {
 // lists and reads all rows. Errors name file, position and what to do.
 func Open(dir string) (*Dataset, error) {
 	file := filepath.Join(dir, IndexFile)
-	text, err := os.ReadFile(file)
+	text, err := regular.ReadFile(file)
 	if err != nil {
 		return nil, &trace.SyntaxError{File: file, Msg: "cannot read the index of the dataset", Cure: "give a folder with an " + IndexFile + ", or a file of rows", Err: cause(err)}
 	}
@@ -148,7 +149,7 @@ func sortedKeys(m map[string]string) []string {
 }
 
 func sum(file string) (string, error) {
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return "", err
 	}
@@ -211,7 +212,7 @@ func (d *Dataset) read(index string) error {
 
 func (d *Dataset) readSet(s *Set) error {
 	name := d.Path(s, filepath.Base(s.File))
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return &trace.SyntaxError{File: name, Msg: "cannot read rows", Err: cause(err)}
 	}

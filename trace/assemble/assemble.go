@@ -330,6 +330,11 @@ func (s *Session) AddRange(process int32, name trace.NameID, start, end trace.Ti
 // to reach 2001. The session must hold a span and not be used afterwards.
 func (s *Session) Finish(epoch int64) *trace.Run {
 	const year2001 = 1e18
+	if !trace.ValidTime(epoch) {
+		s.Builder.Note(trace.Noted, s.Name, "the file's date is out of range: ignored", "", 0)
+		epoch = 0
+	}
+	s.Builder.DropDoubled(s.Name)
 	s.describeAgents()
 	s.lanes(s.ranks())
 	s.Builder.Link()

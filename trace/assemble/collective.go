@@ -143,7 +143,7 @@ func (s *Session) matchInOrder(kernels []processSpan, ops []*commUnit, units []c
 
 // commUnits returns the operations of the library's calls, by thread and time.
 func (s *Session) commUnits() []commUnit {
-	calls := s.commCalls
+	calls := slices.DeleteFunc(s.commCalls, func(c commCall) bool { return s.Builder.Span(c.span).Dropped() })
 	slices.SortFunc(calls, func(a, b commCall) int {
 		x, y := s.Builder.Span(a.span), s.Builder.Span(b.span)
 		return cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Start, y.Start), cmp.Compare(a.span, b.span))

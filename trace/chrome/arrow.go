@@ -127,9 +127,9 @@ func (d *reader) rowsUnder(arrows []arrow) rowSpans {
 	}
 	for i := range d.b.Len() {
 		id := trace.SpanID(i)
-		lane := d.b.Span(id).Lane
-		if spans, ok := rows[lane]; ok {
-			rows[lane] = append(spans, id)
+		s := d.b.Span(id)
+		if spans, ok := rows[s.Lane]; ok && !s.Dropped() {
+			rows[s.Lane] = append(spans, id)
 		}
 	}
 	for _, spans := range rows {

@@ -31,9 +31,8 @@ var ErrNoEvents = errors.New("no traceEvents")
 
 // Options of Read. The zero value is ready to use.
 type Options struct {
-	File       string // name of the input in errors and the ledger; the rank may be read from it
-	KeepPython bool   // keep the frames of Python functions, which can be most of a file
-	Limit      int64  // maximum bytes of JSON; 0: DefaultLimit
+	File  string // name of the input in errors and the ledger; the rank may be read from it
+	Limit int64  // maximum bytes of JSON; 0: DefaultLimit
 
 	Head   int64         // if not 0: read only the events that start in so many bytes
 	Events *atomic.Int64 // if not nil: events read are added while Read works

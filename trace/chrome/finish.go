@@ -12,6 +12,9 @@ import (
 func (d *reader) finish() *trace.Run {
 	d.pair()
 	d.recognise()
+	if d.native == nil {
+		d.b.DropDoubled(d.o.File)
+	}
 	d.lanes()
 	d.b.Nest()
 	d.follow()

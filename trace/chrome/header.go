@@ -181,6 +181,10 @@ func (h *header) device(number int32) trace.Device {
 	}
 	d.SharedPerCU = max(p.SharedPerCU, p.SharedPerCUOfAMD)
 	d.SharedPerWG = max(p.SharedPerWG, p.SharedMemPerBlock)
+	for _, n := range []*int{&d.CUs, &d.WaveSize, &d.ThreadsPerCU, &d.RegistersPerCU, &d.SharedPerCU, &d.SharedPerWG} {
+		*n = max(0, *n)
+	}
+	d.MemoryBytes = max(0, d.MemoryBytes)
 	if !h.amd && p.WarpSize != 64 {
 		d.ComputeMajor, d.ComputeMinor = p.ComputeMajor, p.ComputeMinor
 	}

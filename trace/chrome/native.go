@@ -26,10 +26,18 @@ func (d *reader) setOwn(v []byte) error {
 	case d.b.Len() > 0:
 		return fmt.Errorf("it comes after events")
 	}
-	for _, l := range h.Lanes {
-		if !within(l.Rank, len(h.Ranks)) || l.Peer != trace.None && !within(l.Peer, len(h.Ranks)) {
-			return fmt.Errorf("a lane of rank row %d, peer %d among %d", l.Rank, l.Peer, len(h.Ranks))
-		}
+	for i := range h.Comms {
+		c := &h.Comms[i]
+		c.Group, c.Collective = d.reference(c.Group, len(h.Groups)), trace.None
+	}
+	for i := range h.Waits {
+		h.Waits[i].Call, h.Waits[i].Recorded = trace.None, trace.None
+	}
+	err := trace.Validate(&trace.Run{
+		Ranks: h.Ranks, Lanes: h.Lanes, Groups: h.Groups, Comms: h.Comms, Waits: h.Waits, Uses: h.Uses, Accesses: h.Accesses, Epoch: h.Epoch,
+	})
+	if err != nil {
+		return err
 	}
 	for _, r := range h.Ranks {
 		d.b.AddRank(r)
@@ -48,19 +56,10 @@ func (d *reader) setOwn(v []byte) error {
 		d.b.AddOperator(op)
 	}
 	for _, c := range h.Comms {
-		c.Group = d.reference(c.Group, len(h.Groups))
 		d.b.AddComm(c)
 	}
 	for _, w := range h.Waits {
-		if !within(w.Rank, len(h.Ranks)) {
-			return fmt.Errorf("a wait of rank row %d among %d", w.Rank, len(h.Ranks))
-		}
 		d.b.AddWait(w)
-	}
-	for i, u := range h.Uses {
-		if u.First < 0 || u.Count < 0 || int(u.First)+int(u.Count) > len(h.Accesses) {
-			return fmt.Errorf("uses %d: accesses %d to %d of %d", i, u.First, int(u.First)+int(u.Count), len(h.Accesses))
-		}
 	}
 	d.b.SetUses(h.Uses, h.Accesses)
 	d.native = &o
@@ -97,7 +96,7 @@ func either(b []byte) int32 {
 	if b == nil {
 		return trace.None
 	}
-	return small(b)
+	return max(small(b), trace.None)
 }
 
 // nativeEvent adds an event that Write wrote.
@@ -179,8 +178,8 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 		return kind, d.b.AddKernel(trace.Kernel{
 			Grid:        triple(a.grid),
 			Block:       triple(a.block),
-			Shared:      small(a.shared),
-			Registers:   small(a.registers),
+			Shared:      count(a.shared),
+			Registers:   count(a.registers),
 			Correlation: number(a.correlation),
 			Stream:      number(a.stream),
 			Comm:        d.index(a.comm, len(head.Comms)),
@@ -197,7 +196,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 			break
 		}
 		return kind, d.b.AddCopy(trace.CopyAttr{
-			Bytes:       number(a.bytes),
+			Bytes:       max(0, number(a.bytes)),
 			Correlation: number(a.correlation),
 			Stream:      number(a.stream),
 			Peer:        either(a.peer),
@@ -211,7 +210,7 @@ func (d *reader) nativeRow(e *event) (trace.Kind, int32) {
 			break
 		}
 		return kind, d.b.AddWorkgroup(trace.WorkgroupAttr{
-			ID:         small(a.workgroup),
+			ID:         either(a.workgroup),
 			Persistent: either(a.persistent),
 			CU:         either(a.cu),
 			Peer:       either(a.peer),

@@ -101,7 +101,7 @@ func (d *reader) pair() {
 			continue
 		}
 		for _, m := range slices.Backward(open) {
-			d.note(trace.Repaired, "begin without an end: lasts until the end of the trace", m.pos)
+			d.b.NoteSpan(trace.SpanID(d.b.Len()), trace.Repaired, d.o.File, "begin without an end: lasts until the end of the trace", "byte", m.pos)
 			d.addPair(m, last)
 		}
 		open = open[:0]

@@ -149,6 +149,18 @@ func (d *reader) note(a trace.Action, reason string, pos int64) {
 	d.b.Note(a, d.o.File, reason, "byte", pos)
 }
 
+// noteEvent is note for an event that becomes the next span or, if it is skipped, none.
+func (d *reader) noteEvent(a trace.Action, reason string, e *event) {
+	switch c := categoryOf(e.cat); {
+	case a == trace.Repaired:
+		d.b.NoteSpan(trace.SpanID(d.b.Len()), a, d.o.File, reason, "byte", e.pos)
+	case c == kernel || c == memcpy || c == memset:
+		d.b.NoteKernel(a, d.o.File, reason, "byte", e.pos)
+	default:
+		d.note(a, reason, e.pos)
+	}
+}
+
 // event adds one event.
 func (d *reader) event(e *event) error {
 	if d.b.Len() >= math.MaxInt32-1 {
@@ -231,7 +243,7 @@ func (d *reader) start(e *event) (t trace.Time, ok bool) {
 		if e.ts == nil {
 			what = "no time (ts)"
 		}
-		d.note(trace.Skipped, what, e.pos)
+		d.noteEvent(trace.Skipped, what, e)
 		return 0, false
 	}
 	if !d.started && d.native == nil {
@@ -249,12 +261,12 @@ func (d *reader) end(e *event, start trace.Time) (t trace.Time, ok bool) {
 		}
 	}
 	if e.dur == nil {
-		d.note(trace.Repaired, "no duration: taken as 0", e.pos)
+		d.noteEvent(trace.Repaired, "no duration: taken as 0", e)
 		return start, true
 	}
 	ns, ok := micros(e.dur)
 	if !ok || !trace.ValidTime(max(ns, 0)) || !trace.ValidTime(int64(start)+d.origin+max(ns, 0)) {
-		d.note(trace.Skipped, "duration is not a number, or out of range", e.pos)
+		d.noteEvent(trace.Skipped, "duration is not a number, or out of range", e)
 		return 0, false
 	}
 	return d.notBefore(e, start, start+trace.Time(max(ns, -1))), true
@@ -262,7 +274,7 @@ func (d *reader) end(e *event, start trace.Time) (t trace.Time, ok bool) {
 
 func (d *reader) notBefore(e *event, start, end trace.Time) trace.Time {
 	if end < start {
-		d.note(trace.Repaired, "negative duration: taken as 0", e.pos)
+		d.noteEvent(trace.Repaired, "negative duration: taken as 0", e)
 		return start
 	}
 	return end
@@ -271,8 +283,8 @@ func (d *reader) notBefore(e *event, start, end trace.Time) trace.Time {
 // complete adds an X event.
 func (d *reader) complete(e *event) {
 	c := categoryOf(e.cat)
-	if c == pythonFrame && !d.o.KeepPython {
-		d.note(trace.Skipped, "frame of a Python function (not requested)", e.pos)
+	if c == pythonFrame { // they can be most of a file
+		d.note(trace.Skipped, "frame of a Python function", e.pos)
 		return
 	}
 	start, ok := d.start(e)
@@ -309,7 +321,7 @@ func (d *reader) complete(e *event) {
 	case operator:
 		s.Kind, s.Lane = trace.HostCall, d.track(e, onHost)
 		s.Attr = d.operator(e, id)
-	case annotation, pythonFrame:
+	case annotation:
 		s.Lane = d.track(e, onHost)
 		if e.args.dims != nil {
 			d.markerOp[id] = d.operands(e)

@@ -34,6 +34,9 @@ func small(b []byte) int32 {
 	return int32(n)
 }
 
+// count is small for what is never negative.
+func count(b []byte) int32 { return max(0, small(b)) }
+
 // triple reads [x, y, z]; zeros if absent or invalid.
 func triple(b []byte) (t [3]int32) {
 	i := 1
@@ -59,8 +62,8 @@ func (d *reader) kernel(e *event, span trace.SpanID, stream int64) int32 {
 	k := trace.Kernel{
 		Grid:        triple(a.grid),
 		Block:       triple(a.block),
-		Shared:      small(a.shared),
-		Registers:   small(a.registers),
+		Shared:      count(a.shared),
+		Registers:   count(a.registers),
 		Correlation: number(a.correlation),
 		Stream:      stream,
 		Priority:    small(a.priority),
@@ -141,7 +144,7 @@ func (d *reader) launch(e *event, call int32) {
 		call:   call,
 		grid:   triple(a.grid),
 		block:  triple(a.block),
-		shared: small(a.shared),
+		shared: count(a.shared),
 		bytes:  max(number(a.size), number(a.bytes)),
 	})
 }

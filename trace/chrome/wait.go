@@ -46,6 +46,9 @@ func streamOf(b []byte) int64 {
 func (d *reader) addWaits() {
 	for _, i := range d.waits {
 		s := d.b.Span(i.span)
+		if s.Dropped() {
+			continue
+		}
 		l := d.b.LaneOf(s.Lane)
 		i.wait.Rank, i.wait.Device, i.wait.Start, i.wait.End = l.Rank, l.Device, s.Start, s.End
 		d.b.AddWait(i.wait)

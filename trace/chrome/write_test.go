@@ -211,7 +211,7 @@ func anyRun(t *rapid.T) *trace.Run {
 				if comms == 0 || rapid.Bool().Draw(t, "new comm") {
 					b.AddComm(trace.Comm{
 						Op: trace.CollectiveOp(rapid.IntRange(0, 10).Draw(t, "op")), Group: maybe(groups), Seq: rapid.Int64().Draw(t, "seq"),
-						In: rapid.Int64().Draw(t, "in"), Out: rapid.Int64().Draw(t, "out"), DType: text.Draw(t, "dtype"), ElemSize: small.Draw(t, "size"), Peer: any32.Draw(t, "peer"),
+						In: rapid.Int64Min(0).Draw(t, "in"), Out: rapid.Int64Min(0).Draw(t, "out"), DType: text.Draw(t, "dtype"), ElemSize: small.Draw(t, "size"), Peer: any32.Draw(t, "peer"),
 					})
 					comms++
 				}
@@ -220,7 +220,7 @@ func anyRun(t *rapid.T) *trace.Run {
 			s.Attr = b.AddKernel(k)
 		case s.Kind == trace.Copy || s.Kind == trace.Transfer:
 			s.Attr = b.AddCopy(trace.CopyAttr{
-				Bytes: rapid.Int64().Draw(t, "bytes"), Correlation: rapid.Int64().Draw(t, "correlation"), Stream: rapid.Int64().Draw(t, "stream"),
+				Bytes: rapid.Int64Min(0).Draw(t, "bytes"), Correlation: rapid.Int64().Draw(t, "correlation"), Stream: rapid.Int64().Draw(t, "stream"),
 				Peer: any32.Draw(t, "peer"), Op: maybe(operators), Origin: any32.Draw(t, "origin"), Uses: maybe(int(uses)) + 1, Dir: trace.CopyDir(rapid.IntRange(0, int(trace.Fill)).Draw(t, "dir")),
 			})
 		case s.Kind.InKernel():

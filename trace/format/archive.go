@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zip"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // An archive holds files as a folder does.
@@ -108,9 +109,12 @@ func readTar(f *input) (*trace.Run, error) {
 	if err != nil {
 		return nil, a.fail("no temporary file to unpack into", "set TMPDIR to a folder with space", err)
 	}
-	defer os.Remove(kept.Name())
+	if os.Remove(kept.Name()) != nil { // not on Windows while it is open
+		defer os.Remove(kept.Name())
+	}
 	defer kept.Close()
-	packed := o.inflation() // sparse files have holes
+	packed := &inflation{cure: "unpack it with tar"} // sparse files have holes, whatever the limit is
+	copies := &budget{limit: o.budget.limit}
 	in := tar.NewReader(&counted{f.text(), &packed.in})
 	for at := int64(0); ; {
 		h, err := in.Next()
@@ -128,7 +132,7 @@ func readTar(f *input) (*trace.Run, error) {
 			mode |= fs.ModeIrregular
 		}
 		if mode.IsRegular() {
-			if n, err = io.Copy(kept, packed.check(in)); err != nil {
+			if n, err = io.Copy(kept, &boundedReader{packed.check(in), copies}); err != nil {
 				return nil, a.fail(fmt.Sprintf("cannot unpack the entry %.80q", h.Name), "copy the archive again, and see that TMPDIR has space", err)
 			}
 		}
@@ -150,7 +154,7 @@ func (o Options) open(path string) (io.ReadCloser, error) {
 	var f io.ReadCloser
 	var err error
 	if o.archive == nil {
-		f, err = os.Open(path)
+		f, err = regular.Open(path)
 	} else {
 		f, err = o.archive.entries[path]()
 	}

@@ -4,7 +4,10 @@ import (
 	"archive/tar"
 	"bytes"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -83,5 +86,76 @@ func TestInflationOfArchives(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "0 MiB decompress to over 64 MiB") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// sparse is a tar archive with an entry of one block of data and then a hole.
+func sparse(t *testing.T, size int64) string {
+	t.Helper()
+	block := strings.Repeat("{", 512)
+	out := []byte(tarredAs(t, []tar.Header{{Typeflag: tar.TypeReg, Name: "a.json", Mode: 0o644, Size: 512, Format: tar.FormatGNU}}, []string{block}))
+	const kind, offsets, length, sum = 156, 386, 483, 148
+	out[kind] = tar.TypeGNUSparse
+	copy(out[offsets:], fmt.Sprintf("%011o\x00%011o\x00%011o\x00%011o\x00", 0, 512, size, 0))
+	copy(out[length:], fmt.Sprintf("%011o\x00", size))
+	copy(out[sum:], "        ")
+	total := 0
+	for _, b := range out[:512] {
+		total += int(b)
+	}
+	copy(out[sum:], fmt.Sprintf("%06o\x00 ", total))
+	return string(out)
+}
+
+// TestHoles: a hole in an archive of a few kilobytes fills neither disk nor memory, with and
+// without a limit.
+func TestHoles(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	dir := folder(t, map[string]string{"hole.tar": sparse(t, 3<<30), "small.tar": sparse(t, 1<<20)})
+	for _, c := range []struct {
+		limit int64
+		want  string
+	}{
+		{0, "0 MiB decompress to over 64 MiB (unpack it with tar if this is a real trace)"},
+		{1 << 40, "0 MiB decompress to over 64 MiB (unpack it with tar if this is a real trace)"},
+		{2 << 20, "more than 2 MiB in all files together"},
+	} {
+		if _, err := Open(filepath.Join(dir, "hole.tar"), Options{Limit: c.limit}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("limit %d: %v", c.limit, err)
+		}
+	}
+	if _, err := Open(filepath.Join(dir, "small.tar"), Options{}); err == nil || !strings.Contains(err.Error(), "small.tar:a.json") {
+		t.Errorf("a small hole is unpacked: %v", err)
+	}
+}
+
+// A spy calls look before every read.
+type spy struct {
+	io.Reader
+	look func()
+}
+
+func (s spy) Read(p []byte) (int, error) {
+	s.look()
+	return s.Reader.Read(p)
+}
+
+// TestNoFileIsLeft: what an archive is unpacked into has no name, so that nothing is left
+// when the process ends.
+func TestNoFileIsLeft(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("open files keep their names")
+	}
+	tmp := t.TempDir()
+	t.Setenv("TMPDIR", tmp)
+	reads := 0
+	in := spy{strings.NewReader(tarred(t, kineto(0)+strings.Repeat(" ", 1<<20))), func() {
+		reads++
+		if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+			t.Errorf("%d files, %v", len(left), err)
+		}
+	}}
+	if _, err := Open("-", Options{Stdin: in}); err != nil || reads < 3 {
+		t.Errorf("%d reads: %v", reads, err)
 	}
 }

@@ -54,10 +54,11 @@ const (
 // inflate from and to.
 type inflation struct {
 	in, out atomic.Int64
-	any     bool // the user gave a limit: that alone counts
+	any     bool   // the user gave a limit: that alone counts
+	cure    string // what to do if this is a real trace
 }
 
-func (o Options) inflation() *inflation { return &inflation{any: o.Limit != 0} }
+func (o Options) inflation() *inflation { return &inflation{any: o.Limit != 0, cure: "set --limit"} }
 
 // check returns a reader of inflated bytes that fails for an implausible compression ratio.
 func (i *inflation) check(r io.Reader) io.Reader { return &inflated{r, i} }
@@ -71,7 +72,7 @@ func (f *inflated) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
 	in, out := f.i.in.Load(), f.i.out.Add(int64(n))
 	if !f.i.any && out > inflationFrom && out/mostInflation > in {
-		return 0, fmt.Errorf("%d MiB decompress to over %d MiB (set --limit if this is a real trace)", in>>20, out>>20)
+		return 0, fmt.Errorf("%d MiB decompress to over %d MiB (%s if this is a real trace)", in>>20, out>>20, f.i.cure)
 	}
 	return n, err
 }

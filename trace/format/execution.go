@@ -1,7 +1,6 @@
 package format
 
 import (
-	"os" // opening what the user names is what this package is for
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,22 +14,25 @@ import (
 // profile and the execution trace of another step of the same program.
 var executionFolders = []string{"et", "execution", "execution_trace", "execution_traces"}
 
+// executionBelow lists the execution traces in folders below.
+func (o Options) executionBelow(dir string) (below []listing) {
+	for _, name := range executionFolders {
+		if l, err := o.listFolder(filepath.Join(dir, name)); err == nil && len(l.traces) > 0 {
+			below = append(below, l)
+		}
+	}
+	return below
+}
+
 // withExecution gives a run the storages that an execution trace in a folder below
 // recorded, and those of one rank to ranks without an execution trace. It returns the
 // folders that it read. An execution trace that cannot be read is noted.
-func withExecution(run *trace.Run, dir string, folders []string, o Options) (*trace.Run, []string) {
-	var read []string
-	for _, name := range folders {
-		if o.Head > 0 || !slices.Contains(executionFolders, name) || !lacksUses(run) {
-			continue
+func (r *reading) withExecution(run *trace.Run, o Options) (with *trace.Run, read []string) {
+	for _, l := range r.execution {
+		if o.Head == 0 && lacksUses(run) {
+			read = append(read, l.path)
+			run = o.withStorages(run, l.traces, l.path)
 		}
-		below := filepath.Join(dir, name)
-		l, err := o.listFolder(below)
-		if err != nil || len(l.traces) == 0 {
-			continue
-		}
-		read = append(read, name)
-		run = o.withStorages(run, l.traces, below)
 	}
 	return run, read
 }
@@ -85,7 +87,7 @@ func besideFile(file string) []string {
 		return []string{file}
 	}
 	for _, end := range []string{".et.json", ".et.json.gz"} {
-		if info, err := os.Stat(stem + end); err == nil && info.Mode().IsRegular() {
+		if isFile(stem + end) {
 			return []string{file, stem + end}
 		}
 	}

@@ -16,6 +16,7 @@ const maxNesting = 3
 
 // A listing is what lies in a folder.
 type listing struct {
+	path         string
 	traces       []string // files that may be traces by their names
 	folders      []string // names
 	others       []string // names
@@ -26,6 +27,7 @@ type listing struct {
 
 // listFolder looks at a folder.
 func (o Options) listFolder(path string) (l listing, err error) {
+	l.path = path
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		return l, &trace.SyntaxError{File: path, Msg: "cannot read the folder", Err: err}
@@ -46,50 +48,131 @@ func (o Options) listFolder(path string) (l listing, err error) {
 	return l, nil
 }
 
-// openFolder reads the files of a folder that may be traces by their names. If
-// there are none, or only such as have no times, those are read that lie in
-// folders below as rocprofv3 or a job with a folder a rank leaves them.
-func openFolder(path string, o Options) (*trace.Run, error) {
-	l, err := o.listFolder(path)
+// A reading is what opening a path reads.
+type reading struct {
+	folder    bool // the path is a folder
+	listing        // of it; files in folders below it are read where the files are no traces
+	thread    string
+	files     []string  // of the run, with execution traces beside them
+	execution []listing // folders with execution traces of another step
+}
+
+// Files lists the files that Open reads at a path, and files that it reads only if
+// others turn out to be no traces. It is nil for -.
+func Files(path string, o Options) ([]string, error) {
+	if path == "-" {
+		return nil, nil
+	}
+	r, err := o.begin().find(path)
 	if err != nil {
 		return nil, err
 	}
-	if l.isThread {
-		return o.openThreadTrace(path)
+	files := slices.Clone(r.files)
+	if r.thread == "" && len(r.folders) > 0 {
+		nested, err := r.nested(path, maxNesting, o.begin())
+		if err != nil && len(files) == 0 {
+			return nil, err
+		}
+		files = append(files, nested...)
 	}
-	if len(l.traces) > 0 {
-		run, err := openFiles(l.traces, path, o)
-		if err == nil {
-			var execution []string
-			run, execution = withExecution(run, path, l.folders, o)
-			for _, name := range l.folders {
-				if slices.Contains(execution, name) {
-					continue
-				}
-				run.Ledger.Add(trace.Noted, filepath.Join(path, name), "folder ignored: open it separately", "", 0)
+	for _, l := range r.execution {
+		files = append(files, l.traces...)
+	}
+	for _, f := range files {
+		for _, end := range [...]string{"-wal", "-journal"} { // SQLite reads them
+			if isFile(f + end) {
+				files = append(files, f+end)
 			}
 		}
-		if err == nil || !o.isNoTrace(err) || len(l.folders) == 0 {
+	}
+	slices.Sort(files)
+	return slices.Compact(files), nil
+}
+
+// find looks for the files at a path. It does not open them.
+func (o Options) find(path string) (*reading, error) {
+	info, err := os.Stat(path)
+	r := &reading{folder: err == nil && info.IsDir()}
+	switch {
+	case !r.folder && err == nil && filepath.Base(path) == occupancyFile:
+		r.thread = filepath.Dir(path)
+	case !r.folder:
+		if r.files, err = o.filesAt(path); err != nil {
+			return nil, err
+		}
+		dir := filepath.Dir(r.files[0])
+		if len(r.files) == 1 {
+			r.files = besideFile(r.files[0])
+		}
+		if !slices.ContainsFunc(r.files, func(f string) bool { return filepath.Dir(f) != dir }) {
+			r.execution = o.executionBelow(dir)
+		}
+		return r, nil
+	default:
+		if r.listing, err = o.listFolder(path); err != nil {
+			return nil, err
+		}
+		if r.isThread {
+			r.thread = path
+		}
+	}
+	if r.thread != "" {
+		r.files = []string{filepath.Join(r.thread, occupancyFile)}
+		if clock := filepath.Join(r.thread, realtimeFile); isFile(clock) {
+			r.files = append(r.files, clock)
+		}
+		return r, nil
+	}
+	r.files = r.traces
+	if len(r.files) > 0 {
+		r.execution = o.executionBelow(path)
+	}
+	return r, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// openFolder reads the files of a folder that may be traces by their names. If
+// there are none, or only such as have no times, those are read that lie in
+// folders below as rocprofv3 or a job with a folder a rank leaves them.
+func (r *reading) openFolder(o Options) (*trace.Run, error) {
+	if len(r.files) > 0 {
+		run, err := openFiles(r.files, r.path, o)
+		if err == nil {
+			var execution []string
+			run, execution = r.withExecution(run, o)
+			for _, name := range r.folders {
+				below := filepath.Join(r.path, name)
+				if slices.Contains(execution, below) {
+					continue
+				}
+				run.Ledger.Add(trace.Noted, below, "folder ignored: open it separately", "", 0)
+			}
+		}
+		if err == nil || !o.isNoTrace(err) || len(r.folders) == 0 {
 			return run, err
 		}
 	}
-	nested, err := l.nested(path, maxNesting, o)
+	nested, err := r.nested(r.path, maxNesting, o)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(nested) > 0 && !l.unlike:
-		o.root = path
-		return l.openNested(append(l.traces, nested...), path, o)
-	case len(l.traces) > 0:
-		return openFiles(l.traces, path, o)
+	case len(nested) > 0 && !r.unlike:
+		o.root = r.path
+		return r.openNested(append(r.traces, nested...), r.path, o)
+	case len(r.files) > 0:
+		return openFiles(r.files, r.path, o)
 	}
-	failed := &trace.SyntaxError{File: path, Msg: "the folder is empty", Cure: o.supported()}
+	failed := &trace.SyntaxError{File: r.path, Msg: "the folder is empty", Cure: o.supported()}
 	switch {
-	case len(l.folders) > 0:
-		failed.Msg = "no trace in this folder, but folders: " + list(l.folders)
+	case len(r.folders) > 0:
+		failed.Msg = "no trace in this folder, but folders: " + list(r.folders)
 		failed.Cure = "give one of them"
-	case len(l.others) > 0:
-		failed.Msg = "no trace in this folder, only " + list(l.others)
+	case len(r.others) > 0:
+		failed.Msg = "no trace in this folder, only " + list(r.others)
 	}
 	return nil, failed
 }

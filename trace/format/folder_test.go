@@ -64,20 +64,20 @@ func TestOpenFolder(t *testing.T) {
 		}, err: "no trace in this folder, but folders: a, b (give one of them)"},
 		{name: "thread traces beside", files: map[string]string{
 			"node/11_kernel_trace.csv": kernelAt(2000), "ui_output_agent_1_dispatch_1/occupancy.json": `{}`, "stats_ui.csv": "Codeobj,Hitcount\n1,2\n",
-		}, want: []string{"rank -1 at 0: compute k"}, note: "thread trace ignored: open its folder separately"},
+		}, want: []string{"rank 0 at 0: compute k"}, note: "thread trace ignored: open its folder separately"},
 		{name: "a folder below traces", files: map[string]string{
 			"11_kernel_trace.csv": kernelAt(2000), "old/11_kernel_trace.csv": kernelAt(2000),
-		}, want: []string{"rank -1 at 0: compute k"}, note: "folder ignored: open it separately"},
+		}, want: []string{"rank 0 at 0: compute k"}, note: "folder ignored: open it separately"},
 
 		{name: "parts of a rank under two names", files: map[string]string{
 			"rank0_kernel_trace.csv": kernelAt(2000), "rank0-copies_memory_copy_trace.csv": copyAt(2010),
 		}, want: []string{"rank 0 at 0: compute k", "rank 0 at 10: copy MEMORY_COPY_HOST_TO_DEVICE"}, note: "parts of one rank"},
 		{name: "calls and kernels under two names", files: map[string]string{
 			"gpu_kernel_trace.csv": kernelAt(2000), "cpu_hip_api_trace.csv": apiAt(1900, 2100, 5),
-		}, want: []string{"rank -1 at 0: launch hipLaunchKernel", "rank -1 at 100: compute k"}, note: "parts of one rank"},
+		}, want: []string{"rank 0 at 0: launch hipLaunchKernel", "rank 0 at 100: compute k"}, note: "parts of one rank"},
 		{name: "calls that another tool numbered", files: map[string]string{
 			"gpu_kernel_trace.csv": kernelAt(2000), "cpu_hip_api_trace.csv": apiAt(2050, 2100, 5),
-		}, want: []string{"rank -1 at 0: compute k", "rank -1 at 50: host hipLaunchKernel"}, note: "its correlation numbers differ from those of"},
+		}, want: []string{"rank 0 at 0: compute k", "rank 0 at 50: host hipLaunchKernel"}, note: "its correlation numbers differ from those of"},
 		{name: "kernels of a rank twice", files: map[string]string{
 			"rank0_kernel_trace.csv": kernelAt(2000), "rank0-b_kernel_trace.csv": kernelAt(2010),
 		}, err: "rank0_kernel_trace.csv: rank 0 is also in "},
@@ -133,7 +133,7 @@ func TestOpenArchiveOfRocprof(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"rank -1 at 0: launch hipLaunchKernel", "rank -1 at 100: compute k"}, lines(run)); d != "" {
+	if d := cmp.Diff([]string{"rank 0 at 0: launch hipLaunchKernel", "rank 0 at 100: compute k"}, lines(run)); d != "" {
 		t.Error(d)
 	}
 }

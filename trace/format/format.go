@@ -24,9 +24,8 @@ import (
 
 // Options of Open. The zero value is ready to use.
 type Options struct {
-	Stdin      io.Reader // the input for the path -
-	KeepPython bool      // keep frames of Python functions
-	Limit      int64     // most bytes to read of all files together, once inflated; 0: 32 GiB
+	Stdin io.Reader // the input for the path -
+	Limit int64     // most bytes to read of all files together, once inflated; 0: 32 GiB
 
 	// SkipBad is called with the error of each file of several that cannot be
 	// read, which is then left out; where it is nil the first one is Open's error.
@@ -190,7 +189,7 @@ func readPerfetto(in *input) (*trace.Run, error) {
 func readWG(in *input) (*trace.Run, error) { return rocprof.ReadWG(in.text(), in.name) }
 
 func readChrome(in *input) (*trace.Run, error) {
-	options := chrome.Options{File: in.name, KeepPython: in.KeepPython, Limit: in.budget.limit, Head: in.Head}
+	options := chrome.Options{File: in.name, Limit: in.budget.limit, Head: in.Head}
 	if in.Progress != nil {
 		options.Events = &in.Progress.Events
 	}

@@ -49,26 +49,21 @@ func openPath(path string, o Options) (*trace.Run, error) {
 		}
 		return alone(run, "standard input")
 	}
-	info, err := os.Stat(path)
+	r, err := o.find(path)
 	switch {
-	case err == nil && info.IsDir():
-		return openFolder(path, o)
-	case err == nil && filepath.Base(path) == occupancyFile:
-		return o.openThreadTrace(filepath.Dir(path))
+	case err != nil:
+		return nil, err
+	case r.thread != "":
+		return o.openThreadTrace(r.thread)
+	case r.folder:
+		return r.openFolder(o)
 	}
-	files, err := o.filesAt(path)
+	run, err := openFiles(r.files, path, o)
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Dir(files[0])
-	if len(files) == 1 {
-		files = besideFile(files[0])
-	}
-	run, err := openFiles(files, path, o)
-	if err == nil && !slices.ContainsFunc(files, func(f string) bool { return filepath.Dir(f) != dir }) {
-		run, _ = withExecution(run, dir, executionFolders, o)
-	}
-	return run, err
+	run, _ = r.withExecution(run, o)
+	return run, nil
 }
 
 // filesAt lists the files at one path: itself, what matches the pattern, or the

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os" // opening what the user names is what this package is for
 	"path/filepath"
 	"regexp"
 
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/trace/rocprof"
 )
 
@@ -31,7 +31,7 @@ var (
 func readOccupancy(in *input) (*trace.Run, error) {
 	var realtime io.Reader
 	if in.disk != nil {
-		switch f, err := os.Open(filepath.Join(filepath.Dir(in.disk.Name()), realtimeFile)); {
+		switch f, err := regular.Open(filepath.Join(filepath.Dir(in.disk.Name()), realtimeFile)); {
 		case err == nil:
 			defer f.Close()
 			realtime = in.bounded(f)

@@ -154,8 +154,8 @@ func (l *lifter) lift() *trace.Run {
 	}
 	l.addOthers()
 	for _, e := range l.run.Ledger.Entries {
-		for _, pos := range e.Positions {
-			l.b.Note(e.Action, e.File, e.Reason, e.Unit, pos)
+		for i := range e.Count {
+			l.b.Note(e.Action, e.File, e.Reason, e.Unit, e.Positions[min(i, len(e.Positions)-1)])
 		}
 	}
 	run := l.b.Finish(trace.Options{Name: l.run.Name})
@@ -163,13 +163,24 @@ func (l *lifter) lift() *trace.Run {
 	return run
 }
 
+// nsys begins the names of rows that the intra-kernel profiler took from a report of Nsight
+// Systems; collectives are on a row for each device.
+const (
+	nsys     = "[NSys] "
+	nsysNCCL = nsys + "NCCL · device "
+)
+
 // setUnit undoes the reader's microseconds where time stamps were nanoseconds.
 func (l *lifter) setUnit() {
 	if !l.dialect.nanoseconds {
 		return
 	}
 	const thousand = 1000
+	merged := slices.ContainsFunc(l.run.Lanes, func(l trace.Lane) bool { return strings.HasPrefix(l.Name, nsys) })
 	for _, s := range l.run.Spans {
+		if merged { // with a report of Nsight Systems, whose times its own are scaled to
+			break
+		}
 		if s.Start%thousand != 0 || s.End%thousand != 0 {
 			l.b.Note(trace.Noted, l.run.Name, "time stamps have decimals: assumed to be microseconds", "", 0)
 			return
@@ -313,7 +324,23 @@ func (l *lifter) addOthers() {
 			s.Parent = ids[s.Parent]
 		}
 		s.Start, s.End = s.Start/l.unit, s.End/l.unit
-		s.Name, s.Lane = l.b.Intern(l.run.NameOf(s)), l.b.Lane(lane)
+		s.Name = l.b.Intern(l.run.NameOf(s))
+		if at, ok := strings.CutPrefix(lane.Name, nsysNCCL); ok {
+			lane = l.collective(&s, at)
+		}
+		s.Lane = l.b.Lane(lane)
 		ids[i] = l.b.Add(s)
 	}
+}
+
+// collective makes a collective kernel of a slice on the row of a device, and returns its
+// lane. Each device is a rank; the workgroups are of device 0.
+func (l *lifter) collective(s *trace.Span, device string) trace.Lane {
+	n, _ := strconv.ParseUint(device, 10, 8) // 0 if it is no number
+	comm := l.b.AddComm(trace.Comm{Op: trace.CollectiveOpIn(l.b.NameOf(s.Name)), Group: trace.None, Peer: trace.None})
+	s.Kind, s.Parent = trace.Collective, trace.None
+	s.Attr = l.b.AddKernel(trace.Kernel{Comm: comm, Op: trace.None, Origin: trace.None})
+	rank := l.rank(0, int(n))
+	l.b.Rank(rank).ID = int(n)
+	return trace.Lane{Kind: trace.Queue, Rank: rank, ID: 1, Peer: trace.None}
 }

@@ -60,6 +60,26 @@ func TestLift(t *testing.T) {
 `,
 		},
 		{
+			"intra-kernel profiler, scaled to a report of Nsight Systems",
+			`{"traceEvents":[
+			{"ph":"M","name":"process_name","pid":5,"tid":0,"args":{"name":"sm 5"}},
+			{"ph":"M","name":"thread_name","pid":5,"tid":0,"args":{"name":"block 2 warp 1"}},
+			{"ph":"M","name":"process_name","pid":10003,"tid":0,"args":{"name":"[NSys] NCCL"}},
+			{"ph":"M","name":"thread_name","pid":10003,"tid":0,"args":{"name":"device 0"}},
+			{"ph":"M","name":"thread_name","pid":10003,"tid":1,"args":{"name":"device 1"}},
+			{"ph":"X","name":"load_A","pid":5,"tid":0,"ts":100.25,"dur":10.5},
+			{"ph":"X","name":"compute","pid":5,"tid":0,"ts":110.75,"dur":30.25},
+			{"ph":"X","name":"AllGather  [94us]","pid":10003,"tid":0,"ts":94100.0,"dur":94400.0,"args":{"duration_us":94.4}},
+			{"ph":"X","name":"AllGather  [92us]","pid":10003,"tid":1,"ts":94200.0,"dur":92320.0,"args":{"duration_us":92.3}}]}`,
+			`0 queue 0.0 compute "kernel" 0-40 of 1
+0 workgroup 2.1 workgroup "kernel" 0-40 #2 on 5
+0 workgroup 2.1 wait "load_A" 0-10 #2 on 5
+0 workgroup 2.1 compute phase "compute" 10-40 #2 on 5
+0 queue 1.0 collective "AllGather  [94us]" 93999-188399 of 0 all_gather
+1 queue 1.0 collective "AllGather  [92us]" 94099-186419 of 0 all_gather
+`,
+		},
+		{
 			"Proton: kernels by name",
 			`{"traceEvents":[
 			{"cat":"matmul","dur":0.124,"name":"load","ph":"X","pid":"matmul Core3 CTA0","tid":"warp 0 (line 0)","ts":0.0},

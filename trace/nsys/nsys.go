@@ -106,7 +106,7 @@ func (d *reader) gpu(process int32, device int64) int32 {
 }
 
 func (d *reader) kernels() {
-	d.Timed(kernelTable, []string{
+	d.Kernels(kernelTable, []string{
 		"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "demangledname", "shortname", "registersperthread",
 		"staticsharedmemory", "dynamicsharedmemory", "gridx", "gridy", "gridz", "blockx", "blocky", "blockz",
 	}, func(r sqldb.Row, start, end trace.Time) {
@@ -146,7 +146,7 @@ func direction(kind int64) (dir trace.CopyDir, name string) {
 }
 
 func (d *reader) copies() {
-	d.Timed(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid"},
+	d.Kernels(copyTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes", "copykind", "srcdeviceid", "dstdeviceid"},
 		func(r sqldb.Row, start, end trace.Time) {
 			process := d.process(r.Int(2))
 			dir, name := direction(r.Int(7))
@@ -162,7 +162,7 @@ func (d *reader) copies() {
 			}
 			d.AddCopy(process, &c)
 		})
-	d.Timed(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels(fillTable, []string{"start", "end", "globalpid", "deviceid", "streamid", "correlationid", "bytes"}, func(r sqldb.Row, start, end trace.Time) {
 		process := d.process(r.Int(2))
 		d.AddCopy(process, &assemble.Copy{
 			Name: d.Builder.Intern("Memset"), From: d.gpu(process, r.Int(3)), To: trace.None, Dir: trace.Fill,

@@ -50,6 +50,30 @@ CREATE TABLE TARGET_INFO_SYSTEM_ENV (name TEXT, value TEXT);
 INSERT INTO TARGET_INFO_SYSTEM_ENV VALUES ('Hostname', 'node1');
 `, global7, thread8)
 
+// TestDamagedTables damages every table and column. The reader never panics: it returns an
+// error about the file, or a valid run.
+func TestDamagedTables(t *testing.T) {
+	sqldbtest.Damage(t, script, func(t *testing.T, data []byte, did string) {
+		t.Helper()
+		db, err := sqldb.Load(bytes.NewReader(data), "damaged")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		run, err := ReadDB(db)
+		var syntax *trace.SyntaxError
+		switch {
+		case err == nil:
+			err = trace.Validate(run)
+		case errors.As(err, &syntax) && syntax.File != "":
+			err = nil
+		}
+		if err != nil {
+			t.Errorf("%s: %v", did, err)
+		}
+	})
+}
+
 func TestReadDB(t *testing.T) {
 	run, err := read(sqldbtest.Create(t, "test.sqlite", script))
 	if err != nil {

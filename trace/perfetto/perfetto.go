@@ -339,7 +339,7 @@ func (d *reader) closeAll() {
 	slices.Sort(ids)
 	for _, uuid := range ids {
 		for _, s := range slices.Backward(d.open[uuid]) {
-			d.Builder.Note(trace.Repaired, d.Name, "a beginning without an end: ends with the trace", "byte", s.at)
+			d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()), trace.Repaired, d.Name, "a beginning without an end: ends with the trace", "byte", s.at)
 			d.add(uuid, &s, d.last)
 		}
 	}

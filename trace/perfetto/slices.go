@@ -121,7 +121,7 @@ func (d *reader) add(uuid uint64, s *slice, end trace.Time) {
 		good = d.AddCall(process, &c)
 	}
 	if !good {
-		d.Builder.Note(trace.Repaired, d.Name, trace.EndsEarly, "byte", s.at)
+		d.Builder.NoteSpan(trace.SpanID(d.Builder.Len()-1), trace.Repaired, d.Name, trace.EndsEarly, "byte", s.at)
 	}
 }
 

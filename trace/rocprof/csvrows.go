@@ -85,11 +85,14 @@ func (r *csvReader) process() int32 {
 }
 
 // startEnd reads the times; ok is false if the record has none and was skipped.
-func (r *csvReader) startEnd() (start, end trace.Time, ok bool) {
+func (r *csvReader) startEnd() (start, end trace.Time, ok bool) { return r.times(r.Builder.Note) }
+
+// times is startEnd with the method that notes a record without times.
+func (r *csvReader) times(note func(a trace.Action, file, reason, unit string, pos int64)) (start, end trace.Time, ok bool) {
 	from, ok1 := number(r.t.field(r.columns.start))
 	to, ok2 := number(r.t.field(r.columns.end))
 	if !ok1 || !ok2 || from < 0 || to < 0 || !trace.ValidTime(from) || !trace.ValidTime(to) {
-		r.t.note(&r.Builder, trace.Skipped, "start or end is not a time")
+		note(trace.Skipped, r.t.file, "start or end is not a time", "line", r.t.line)
 		return 0, 0, false
 	}
 	return trace.Time(from), trace.Time(to), true
@@ -121,12 +124,12 @@ func (r *csvReader) agentOf(process int32, column int) int32 {
 // checked notes a record whose times had to be repaired.
 func (r *csvReader) checked(good bool) {
 	if !good {
-		r.t.note(&r.Builder, trace.Repaired, trace.EndsEarly)
+		r.Builder.NoteSpan(trace.SpanID(r.Builder.Len()-1), trace.Repaired, r.t.file, trace.EndsEarly, "line", r.t.line)
 	}
 }
 
 func (r *csvReader) kernel() {
-	start, end, ok := r.startEnd()
+	start, end, ok := r.times(r.Builder.NoteKernel)
 	if !ok {
 		return
 	}
@@ -181,7 +184,7 @@ func (r *csvReader) counters() {
 }
 
 func (r *csvReader) copied() {
-	start, end, ok := r.startEnd()
+	start, end, ok := r.times(r.Builder.NoteKernel)
 	if !ok {
 		return
 	}

@@ -150,6 +150,34 @@ repaired ` + path + `: rocpd_op: ends before it starts: clamped to zero duration
 	}
 }
 
+// TestDamagedTables damages every table and column. The reader never panics: it returns an
+// error about the file, or a valid run.
+func TestDamagedTables(t *testing.T) {
+	for name, script := range map[string]string{"rocpd": rocpdScript("_a", "{}", 80, 1000), "rpd": rpdScript, "v1": v1Script} {
+		t.Run(name, func(t *testing.T) { sqldbtest.Damage(t, script, checkDamaged) })
+	}
+}
+
+func checkDamaged(t *testing.T, data []byte, did string) {
+	t.Helper()
+	db, err := sqldb.Load(bytes.NewReader(data), "damaged")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	run, err := ReadDB(db)
+	var syntax *trace.SyntaxError
+	switch {
+	case err == nil:
+		err = trace.Validate(run)
+	case errors.As(err, &syntax) && syntax.File != "":
+		err = nil
+	}
+	if err != nil {
+		t.Errorf("%s: %v", did, err)
+	}
+}
+
 const v1Script = `
 CREATE TABLE KERN ("Index" INTEGER);
 CREATE TABLE OPS (BeginNs INTEGER, EndNs INTEGER, "dev-id" INTEGER, "queue-id" INTEGER, Name TEXT, pid INTEGER, tid INTEGER, "stream-id" INTEGER, "Index" INTEGER);

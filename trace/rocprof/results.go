@@ -94,9 +94,9 @@ func (j *resultsReader) readProcess() {
 			}
 		case "callback_records":
 			for j.s.object(); j.s.more(); {
-				kind := string(j.s.key())
+				j.s.key()
 				for j.s.array(); j.s.more(); {
-					j.Builder.Note(trace.Skipped, j.Name, kind+": no timeline", "byte", j.s.d.InputOffset())
+					j.Builder.Note(trace.Skipped, j.Name, "callback record: no timeline", "byte", j.s.d.InputOffset())
 					j.s.skip()
 				}
 			}
@@ -253,9 +253,13 @@ func (j *resultsReader) records(kind string) {
 			return
 		}
 		if r.start < 0 || r.end < 0 || r.start == 0 && r.end == 0 || !trace.ValidTime(r.start) || !trace.ValidTime(r.end) {
-			j.Builder.Note(trace.Skipped, j.Name, kind+": no time", "byte", at)
+			note := j.Builder.Note
+			if kind == "kernel_dispatch" || kind == "memory_copy" {
+				note = j.Builder.NoteKernel
+			}
+			note(trace.Skipped, j.Name, "record without a time", "byte", at)
 		} else if !j.add(kind, &r) {
-			j.Builder.Note(trace.Repaired, j.Name, trace.EndsEarly, "byte", at)
+			j.Builder.NoteSpan(trace.SpanID(j.Builder.Len()-1), trace.Repaired, j.Name, trace.EndsEarly, "byte", at)
 		}
 	}
 }

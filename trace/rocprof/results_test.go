@@ -55,7 +55,7 @@ func TestReadJSON(t *testing.T) {
 -1/0 thread 9.0 host "ncclAllGather" 220-230 in "step \"1\""
 -1/0 queue 20.0 collective "ncclDevKernel_Generic_1(x)" 310-310 grid [0 0 0] block [0 0 0] lds 0 vgprs 0 stream 0 corr 7 all_gather #0
 -1/0 engine 1.0 copy "MEMORY_COPY_HOST_TO_DEVICE" 510-610 host to device bytes 4096 corr 11
-skipped 77_results.json: counter_collection: no timeline ×1 byte [%d]
+skipped 77_results.json: callback record: no timeline ×1 byte [%d]
 repaired 77_results.json: ends before it starts: clamped to zero duration ×1 byte [%d]
 noted 77_results.json: 1 collective kernels have their operation from the order of RCCL calls ×1  [0]
 `, skipped, at)
@@ -190,5 +190,27 @@ func BenchmarkEncodingJSONTokens(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestManyKinds counts the entries of the ledger: keys of the file are not reasons.
+func TestManyKinds(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"rocprofiler-sdk-tool":[{"buffer_records":{"hip_api":[{"start_timestamp":1,"end_timestamp":2,"thread_id":1}]`)
+	const n = 100_000
+	for i := range n {
+		fmt.Fprintf(&b, `,"k%d":[{}]`, i)
+	}
+	b.WriteString(`},"callback_records":{`)
+	for i := range n {
+		fmt.Fprintf(&b, `"k%d":[1],`, i)
+	}
+	b.WriteString(`"last":[]}}]}`)
+	run, err := ReadJSON(strings.NewReader(b.String()), "1_results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, skipped := len(run.Ledger.Entries), run.Ledger.Count(trace.Skipped); entries > 4 || skipped != 2*n {
+		t.Errorf("%d entries for %d skipped records", entries, skipped)
 	}
 }

@@ -194,7 +194,7 @@ func (g *rocpdReader) event(id int64) rocpdEvent { return g.events.of(id) }
 
 func (g *rocpdReader) readKernels() {
 	names := map[int64]trace.NameID{}
-	g.Timed(dispatchTable+g.suffix, []string{
+	g.Kernels(dispatchTable+g.suffix, []string{
 		"start", "end", "pid", "agent_id", "queue_id", "stream_id", "kernel_id", "event_id", "group_segment_size",
 		"workgroup_size_x", "workgroup_size_y", "workgroup_size_z", "grid_size_x", "grid_size_y", "grid_size_z",
 	}, func(r sqldb.Row, start, end trace.Time) {
@@ -217,7 +217,7 @@ func (g *rocpdReader) readKernels() {
 }
 
 func (g *rocpdReader) readCopies() {
-	g.Timed("rocpd_memory_copy"+g.suffix, []string{"start", "end", "pid", "name_id", "src_agent_id", "dst_agent_id", "size", "stream_id", "event_id"},
+	g.Kernels("rocpd_memory_copy"+g.suffix, []string{"start", "end", "pid", "name_id", "src_agent_id", "dst_agent_id", "size", "stream_id", "event_id"},
 		func(r sqldb.Row, start, end trace.Time) {
 			process := g.processOf(r.Int(2))
 			c := assemble.Copy{

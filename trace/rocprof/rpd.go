@@ -17,10 +17,10 @@ func (d *dbReader) rpd() {
 	names := d.Texts("rocpd_string", "id", "string")
 	calls := d.rpdCalls(names)
 	arguments := d.readArguments()
-	d.Timed("rocpd_op", []string{"start", "end", "id", "gpuid", "queueid", "description_id", "optype_id"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels("rocpd_op", []string{"start", "end", "id", "gpuid", "queueid", "description_id", "optype_id"}, func(r sqldb.Row, start, end trace.Time) {
 		api := calls.of[r.Int(2)]
-		process := calls.process[api]
-		if api == 0 && len(d.Processes) == 0 { // of a database with several, the first is as good as any
+		process, known := calls.process[api]
+		if !known && len(d.Processes) == 0 { // of a database with several, the first is as good as any
 			process = d.Process("", 0, d.Name)
 		}
 		op := names.Of[r.Int(6)]

@@ -12,7 +12,7 @@ import (
 // were recorded, else in OPS, which knows neither.
 func (d *dbReader) v1() {
 	kernels := false
-	d.Timed("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels("KERN", []string{"beginns", "endns", "pid", "gpu-id", "queue-id", "kernelname", "grd", "wgr", "lds", "arch_vgpr", "accum_vgpr"}, func(r sqldb.Row, start, end trace.Time) {
 		kernels = true
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		k := assemble.Dispatch{
@@ -23,7 +23,11 @@ func (d *dbReader) v1() {
 		d.AddKernel(p, &k)
 	})
 	operation := []string{"beginns", "endns", "pid", "dev-id", "queue-id", "name", "stream-id", "index"}
-	d.Timed("OPS", operation, func(r sqldb.Row, start, end trace.Time) {
+	operations := d.Kernels
+	if kernels {
+		operations = d.Timed
+	}
+	operations("OPS", operation, func(r sqldb.Row, start, end trace.Time) {
 		if kernels {
 			d.Builder.Note(trace.Skipped, d.Name, "OPS: kernels that KERN has in more detail", "row", r.Number)
 			return
@@ -34,7 +38,7 @@ func (d *dbReader) v1() {
 			Kernel: trace.Kernel{Stream: r.Int(6), Correlation: r.Int(7)},
 		})
 	})
-	d.Timed("COPY", operation, func(r sqldb.Row, start, end trace.Time) {
+	d.Kernels("COPY", operation, func(r sqldb.Row, start, end trace.Time) {
 		p := d.Process(r.Text(2), r.Int(2), d.Name)
 		c := assemble.Copy{
 			Name: d.Builder.Intern(r.Text(5)), Dir: direction(r.Text(5)), From: d.Agent(p, "GPU "+r.Text(3)), To: trace.None,

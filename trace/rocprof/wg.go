@@ -17,6 +17,7 @@ type wgRow struct {
 	rank, peer         int32
 	id, persistent, cu int32
 	tileRow, tileCol   int32
+	repaired           bool // its times were changed, or it is in the file twice
 }
 
 // wgColumns are positions of columns; trace.None for one that the file lacks.
@@ -114,7 +115,7 @@ func (g *wgReader) read() {
 	}
 	if row.end < row.start {
 		t.note(&g.b, trace.Repaired, "ends before it starts: clamped to zero duration")
-		row.end = row.start
+		row.end, row.repaired = row.start, true
 	}
 	row.middle = row.end // all of it is computation, unless the file knows better
 	if c.waits {
@@ -126,6 +127,7 @@ func (g *wgReader) read() {
 			row.middle = m
 		} else {
 			t.note(&g.b, trace.Repaired, "its phase ends before or after it: shown as one phase")
+			row.repaired = true
 		}
 	}
 	g.rows = append(g.rows, row)
@@ -167,6 +169,18 @@ func (g *wgReader) addAll() {
 	slices.SortFunc(g.rows, func(x, y wgRow) int {
 		return cmp.Or(g.launch(x, y), cmp.Compare(x.start, y.start), cmp.Compare(x.end, y.end), cmp.Compare(x.id, y.id), cmp.Compare(x.cu, y.cu))
 	})
+	kept := g.rows[:1]
+	for _, row := range g.rows[1:] {
+		last := &kept[len(kept)-1]
+		same := *last
+		if same.repaired = row.repaired; row == same {
+			g.b.Note(trace.Skipped, g.t.file, trace.Doubled, "", 0)
+			last.repaired = true
+			continue
+		}
+		kept = append(kept, row)
+	}
+	g.rows = kept
 	ranks := map[int32]int32{} // rows of Run.Ranks
 	for rows := g.rows; len(rows) > 0; {
 		n := 1
@@ -183,8 +197,18 @@ func (g *wgReader) addAll() {
 			rank = g.b.AddRank(r)
 			ranks[id] = rank
 		}
-		for _, launch := range launches(rows[:n]) {
-			g.addKernel(launch, rank)
+		split := launches(rows[:n])
+		constant := sameID(split, n)
+		if constant {
+			split = byGaps(rows[:n])
+		}
+		for _, launch := range split {
+			id := g.addKernel(launch, rank)
+			if constant {
+				g.b.NoteSpan(id, trace.Repaired, g.t.file, "Workgroup_Id is the same in workgroups that run at the same time: numbered by start", "", 0)
+			} else if damaged(launch) {
+				g.b.NoteSpan(id, trace.Repaired, g.t.file, "over 1 % of the workgroups of a kernel were repaired, or are in the file twice", "", 0)
+			}
 		}
 		rows = rows[n:]
 	}
@@ -211,8 +235,46 @@ func launches(rows []wgRow) [][]wgRow {
 	return split
 }
 
+// sameID reports whether the ids of workgroups do not tell launches apart: most launches
+// would have a single workgroup, and run beside each other.
+func sameID(launches [][]wgRow, rows int) bool {
+	const fewest = 64
+	if len(launches) < max(fewest, rows/2) {
+		return false
+	}
+	for i, l := range launches[1:] {
+		if l[0].start < launches[i][0].end {
+			return true
+		}
+	}
+	return false
+}
+
+// byGaps splits rows in order of start where none of them runs, and numbers the workgroups.
+func byGaps(rows []wgRow) (split [][]wgRow) {
+	first, end := 0, rows[0].end
+	for i := range rows {
+		if rows[i].start >= end && i > first {
+			split, first = append(split, rows[first:i]), i
+		}
+		rows[i].id, end = int32(i-first), max(end, rows[i].end)
+	}
+	return append(split, rows[first:])
+}
+
+// damaged reports whether over 1 % of the workgroups were repaired.
+func damaged(rows []wgRow) bool {
+	n := 0
+	for i := range rows {
+		if rows[i].repaired {
+			n++
+		}
+	}
+	return n*100 > len(rows)
+}
+
 // addKernel adds one launch of a kernel and its workgroups.
-func (g *wgReader) addKernel(rows []wgRow, rank int32) {
+func (g *wgReader) addKernel(rows []wgRow, rank int32) trace.SpanID {
 	physical := map[int32]bool{}
 	end := rows[0].end
 	for _, row := range rows {
@@ -240,6 +302,7 @@ func (g *wgReader) addKernel(rows []wgRow, rank int32) {
 		}
 		g.addWorkgroup(row, kernel, g.b.Lane(lane))
 	}
+	return kernel
 }
 
 // addWorkgroup adds a workgroup and those of its phases that have a length.

@@ -3,6 +3,7 @@ package rocprof
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -211,4 +212,38 @@ func sorted(lines string) string {
 	s := strings.Split(lines, "\n")
 	slices.Sort(s)
 	return strings.Join(s, "\n")
+}
+
+// TestReadWGSameID: where all rows have one workgroup id, launches are what gaps in time
+// separate, and not one launch for each row.
+func TestReadWGSameID(t *testing.T) {
+	var once, damaged strings.Builder
+	for launch := range 2 {
+		for i := range 100 {
+			start := 1000*launch + i%10
+			for j, b := range []*strings.Builder{&once, &damaged} {
+				fmt.Fprintf(b, "0,k,%d,,%d,0,%d,%d,%d\n", i*(1-j), i, start, start+50, start+60)
+			}
+		}
+	}
+	count := func(run *trace.Run) (kernels, workgroups int) {
+		for _, s := range run.Spans {
+			switch s.Kind {
+			case trace.Compute:
+				kernels++
+			case trace.Workgroup:
+				workgroups++
+			}
+		}
+		return kernels, workgroups
+	}
+	for text, share := range map[string]float64{once.String(): 0, damaged.String(): 1, once.String() + once.String(): 1} {
+		run := readWG(t, wgHeader+text)
+		if kernels, workgroups := count(run); kernels != 2 || workgroups != 200 {
+			t.Errorf("%d kernels of %d workgroups", kernels, workgroups)
+		}
+		if got := run.Damage().Share(); got != share {
+			t.Errorf("damaged: %v, want %v", got, share)
+		}
+	}
 }

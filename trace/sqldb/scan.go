@@ -16,18 +16,27 @@ func (s *Scan) Each(table string, columns []string, f func(Row)) {
 	}
 }
 
+// Kernels is Timed for a table of kernels or copies: skipped rows count as such.
+func (s *Scan) Kernels(table string, columns []string, f func(r Row, start, end trace.Time)) {
+	s.timed(table, columns, s.To.NoteKernel, f)
+}
+
 // Timed is Each for rows with a start and an end in the first two columns.
 // Rows without are skipped, and ends before starts repaired, with an entry in
-// the ledger.
+// the ledger. The first span that f adds is the row's.
 func (s *Scan) Timed(table string, columns []string, f func(r Row, start, end trace.Time)) {
+	s.timed(table, columns, s.To.Note, f)
+}
+
+func (s *Scan) timed(table string, columns []string, note func(a trace.Action, file, reason, unit string, pos int64), f func(r Row, start, end trace.Time)) {
 	s.Each(table, columns, func(r Row) {
 		start, end, ok, bad := r.Time(0, 1)
 		if !ok {
-			s.To.Note(trace.Skipped, s.DB.File, table+": start or end is not a time", "row", r.Number)
+			note(trace.Skipped, s.DB.File, table+": start or end is not a time", "row", r.Number)
 			return
 		}
 		if bad {
-			s.To.Note(trace.Repaired, s.DB.File, table+": "+trace.EndsEarly, "row", r.Number)
+			s.To.NoteSpan(trace.SpanID(s.To.Len()), trace.Repaired, s.DB.File, table+": "+trace.EndsEarly, "row", r.Number)
 		}
 		f(r, start, end)
 	})

@@ -118,12 +118,6 @@ func (db *DB) Columns(table string) []string { return db.tables[table] }
 // in lower case, that it has; the others are NULL. A table that does not exist
 // has no rows. Rows come in the order in which they were written.
 func (db *DB) Each(table string, columns []string, f func(Row)) error {
-	return db.EachOf(table, columns, "", "", f)
-}
-
-// EachOf is Each for the rows in which a column has the value, where the column
-// is not "".
-func (db *DB) EachOf(table string, columns []string, column, value string, f func(Row)) error {
 	has, ok := db.tables[table]
 	if !ok {
 		return nil
@@ -135,11 +129,7 @@ func (db *DB) EachOf(table string, columns []string, column, value string, f fun
 			selected[i] = quote(c)
 		}
 	}
-	query := "SELECT " + strings.Join(selected, ", ") + " FROM " + quote(table)
-	if column != "" {
-		query += " WHERE " + quote(column) + " = '" + strings.ReplaceAll(value, "'", "''") + "'"
-	}
-	return db.query(query, f)
+	return db.query("SELECT "+strings.Join(selected, ", ")+" FROM "+quote(table), f)
 }
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }

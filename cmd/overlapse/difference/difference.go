@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/overlap"
+	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/plain"
 )
@@ -216,7 +216,7 @@ const mostResult = 256 << 20
 
 func resultSide(path string) (Side, error) {
 	file := filepath.Join(path, "result.json")
-	f, err := os.Open(file)
+	f, err := regular.Open(file)
 	if err != nil {
 		return Side{}, err
 	}

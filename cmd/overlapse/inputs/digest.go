@@ -5,18 +5,19 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/files"
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/operator"
+	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // FileDigest is the hash of a file.
 func FileDigest(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", path, files.WithoutPath(err))
 	}
@@ -28,32 +29,36 @@ func FileDigest(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// InputDigest is the hash of a trace, a file, a folder or a glob of ranks, or of a workload
-// file with the machine that it names.
+// InputDigest is the hash of all files that are read for an input: of a trace, a file, a
+// folder or a glob of ranks, or of a workload file with the machine that it names.
 func (r *Reader) InputDigest(name string) (string, error) {
-	paths := []string{name}
-	if _, err := os.Stat(name); err != nil {
-		if paths, err = filepath.Glob(name); err != nil || len(paths) == 0 {
-			return "", fmt.Errorf("%s: no such file or folder (inputs of a plan are relative to the plan)", name)
+	info, err := os.Stat(name)
+	if matches, _ := filepath.Glob(name); err != nil && len(matches) == 0 {
+		return "", fmt.Errorf("%s: no such file or folder (inputs of a plan are relative to the plan)", name)
+	}
+	paths, base := []string{name}, filepath.Dir(name) // the name of a file may hold the rank
+	if err == nil && info.IsDir() {
+		base = name
+	}
+	if !IsYAML(name) {
+		if paths, err = format.Files(name, format.Options{}); err != nil {
+			return "", err
 		}
 	}
 	h := sha256.New()
 	for _, p := range paths {
-		err := filepath.WalkDir(p, func(file string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() {
-				return err
-			}
-			sum, err := FileDigest(file)
-			rel, _ := filepath.Rel(p, file)
-			fmt.Fprintf(h, "%q %s\n", filepath.ToSlash(rel), sum)
-			return err
-		})
+		sum, err := FileDigest(p)
 		if err != nil {
 			return "", err
 		}
+		rel, err := filepath.Rel(base, p)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%q %s\n", filepath.ToSlash(rel), sum)
 	}
 	if IsYAML(name) {
-		in, err := os.Open(name)
+		in, err := regular.Open(name)
 		if err != nil {
 			return "", err
 		}

@@ -3,7 +3,6 @@ package inputs
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // Flags are the flags of commands that replay: trace, machine, strategies.
@@ -82,7 +82,7 @@ func withSettings(selection string) (string, error) {
 		if i == 0 || strings.Contains(name, "=") || !IsYAML(name) {
 			continue
 		}
-		f, err := os.Open(name)
+		f, err := regular.Open(name)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w (a file of settings)", name, files.WithoutPath(err))
 		}

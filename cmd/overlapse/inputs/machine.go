@@ -13,6 +13,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine/profile"
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
+	"github.com/overlapse/overlapse/trace/regular"
 )
 
 // MachineNamed loads a machine for every command: a profile, a profile
@@ -50,7 +51,7 @@ func (r *Reader) readMachine(name string) (m machine.Machine, sized bool, err er
 		m, err = profile.Load(name)
 		return m, profile.Sized(name), err
 	}
-	m, err = profile.ParseFile(file, func(path string) (io.ReadCloser, error) { return os.Open(path) })
+	m, err = profile.ParseFile(file, func(path string) (io.ReadCloser, error) { return regular.Open(path) })
 	if err == nil && sized {
 		m, err = m.Sized(gpus)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/overlapse/overlapse/replay/workload"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
+	"github.com/overlapse/overlapse/trace/regular"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -51,7 +52,13 @@ func (r *Reader) Open(path, machineName string) (*trace.Run, error) {
 	if errors.As(err, &p) && errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file or folder (give a trace, a folder with one trace per rank, or - for standard input)", path)
 	}
-	return run, err
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range run.Damage().Sentences {
+		r.Notef("%s", s)
+	}
+	return run, nil
 }
 
 // OpenAll opens the paths that Input gave a name, or one.
@@ -177,7 +184,7 @@ func IsYAML(path string) bool {
 // estimate makes the run of a workload file on the named machine, or on the one
 // that the file names.
 func (r *Reader) estimate(path, machineName string) (*trace.Run, machine.Machine, error) {
-	in, err := os.Open(path)
+	in, err := regular.Open(path)
 	if err != nil {
 		return nil, machine.Machine{}, err
 	}
@@ -234,7 +241,7 @@ func ReadCorrections(path string) ([]workload.Correction, error) {
 	if path == "" {
 		return nil, nil
 	}
-	in, err := os.Open(path)
+	in, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

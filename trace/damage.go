@@ -1,0 +1,204 @@
+package trace
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Damage says how much of the device work of a run is not as it was recorded.
+type Damage struct {
+	Kernels  int // kernels and copies on devices
+	Repaired int // of them, with changed times
+	Skipped  int // in the input, but unreadable
+	Doubled  int // in the input, but the same as another in every value
+	Missing  int // that ranks without kernels lack: as many as the median of the other ranks
+	Odd      int // longer than an hour, or beside too many others on one queue
+
+	oddTime float64 // share of Odd in the time of all kernels and copies
+
+	Sentences []string // what happened, for the user; nil if nothing did
+}
+
+// Share is the part of the kernels and copies that was repaired, skipped, doubled, is missing
+// or has odd times, from 0 to 1. Odd ones count by their time if that is more.
+func (d Damage) Share() float64 {
+	lost := d.Skipped + d.Doubled + d.Missing
+	if d.Kernels+lost == 0 {
+		return 0
+	}
+	return max(float64(d.Repaired+d.Odd+lost)/float64(d.Kernels+lost), d.oddTime)
+}
+
+// Doubled is the reason of an Entry for an event that is in the input twice.
+const Doubled = "the same as another event in every value: ignored"
+
+// No kernel takes that long, and no queue has so many at a time: AMD's have a few.
+const (
+	hour       = 3600 * 1e9 // ns
+	mostBeside = 128
+)
+
+// Damage counts what readers changed and left out, and compares the ranks. Repaired host
+// calls and workgroups do not count.
+func (r *Run) Damage() Damage {
+	var d Damage
+	var repaired, skipped []string // reasons
+	var all, odd Time              // of kernels and copies
+	work := make([]int, len(r.Ranks))
+	kernels := make([]int, len(r.Ranks))
+	lost := make([]bool, len(r.Ranks)) // it launched kernels that are not in the run
+	launches := make([]bool, len(r.Names))
+	for i, n := range r.Names {
+		launches[i] = strings.Contains(n, "LaunchKernel")
+	}
+	for _, s := range r.Spans {
+		row := r.RankOf(s)
+		if s.Kind.OnDevice() {
+			all += s.Dur()
+			if l := &r.Lanes[s.Lane]; s.Dur() > hour || l.Kind == Queue && l.Sub >= mostBeside {
+				d.Odd++
+				odd += s.Dur()
+			}
+		}
+		switch {
+		case s.Kind == Compute || s.Kind == Collective:
+			kernels[row]++
+			work[row]++
+		case s.Kind == Copy:
+			work[row]++
+		case s.Kind == HostCall && launches[s.Name]:
+			lost[row] = true
+		}
+	}
+	for _, n := range work {
+		d.Kernels += n
+	}
+	for _, e := range r.Ledger.Entries {
+		switch {
+		case e.Kernels == 0:
+		case e.Reason == Doubled:
+			d.Doubled += e.Kernels
+		case e.Action == Repaired:
+			d.Repaired += e.Kernels
+			repaired = append(repaired, e.Reason)
+		case e.Action == Skipped:
+			d.Skipped += e.Kernels
+			skipped = append(skipped, e.Reason)
+		}
+	}
+	if d.Odd > 0 {
+		d.oddTime = float64(odd) / float64(max(all, 1))
+		d.say("%d of %d kernels and copies are longer than an hour, or beside over %d others of their queue: their times are wrong", d.Odd, d.Kernels, mostBeside)
+	}
+	if d.Repaired > 0 {
+		d.say("%d of %d kernels and copies were repaired: %s", d.Repaired, d.Kernels, reasons(repaired))
+	}
+	if d.Skipped > 0 {
+		d.say("%d kernels and copies cannot be read and are left out: %s", d.Skipped, reasons(skipped))
+	}
+	if d.Doubled > 0 {
+		d.say("%d kernels and copies are in the input twice: each counts once", d.Doubled)
+	}
+	d.empty(r, work, kernels, lost)
+	d.iterations(r)
+	return d
+}
+
+func (d *Damage) say(format string, args ...any) {
+	d.Sentences = append(d.Sentences, fmt.Sprintf(format, args...))
+}
+
+// reasons lists different reasons once.
+func reasons(all []string) string {
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), "; ")
+}
+
+// empty finds the ranks without kernels while others have some. A process that starts the
+// others is not one: it launches no kernels, and has no file of its own.
+func (d *Damage) empty(r *Run, work, kernels []int, lost []bool) {
+	files := map[string]int{} // number of ranks in each
+	var full []int            // kernels and copies of each rank that has kernels
+	for row := range r.Ranks {
+		files[r.Ranks[row].Source]++
+		if kernels[row] > 0 {
+			full = append(full, work[row])
+		}
+	}
+	if len(full) == 0 || len(full) == len(r.Ranks) {
+		return
+	}
+	slices.Sort(full)
+	median := full[len(full)/2]
+	var names []string
+	for row := range r.Ranks {
+		if k := &r.Ranks[row]; kernels[row] == 0 && (lost[row] || k.Source != "" && files[k.Source] == 1) {
+			names = append(names, r.rankName(row))
+			d.Missing += max(0, median-work[row])
+		}
+	}
+	if len(names) > 0 {
+		d.say("no kernels of %s, while the other ranks have %d kernels and copies each: record GPU activity there too", listed(names), median)
+	}
+}
+
+// iterations compares how often the ranks mark the iteration that most ranks mark.
+func (d *Damage) iterations(r *Run) {
+	bases := make([]string, len(r.Names))
+	for i, n := range r.Names {
+		if base, number, ok := strings.Cut(n, "#"); ok && number != "" && strings.Trim(number, "0123456789") == "" {
+			bases[i] = base
+		}
+	}
+	marked := map[string][]map[NameID]bool{} // by base, then rank row
+	for _, s := range r.Spans {
+		base := bases[s.Name]
+		if s.Kind != Marker || base == "" {
+			continue
+		}
+		if marked[base] == nil {
+			marked[base] = make([]map[NameID]bool, len(r.Ranks))
+		}
+		m := marked[base]
+		if row := r.RankOf(s); m[row] == nil {
+			m[row] = map[NameID]bool{s.Name: true}
+		} else {
+			m[row][s.Name] = true
+		}
+	}
+	for _, base := range slices.Sorted(maps.Keys(marked)) {
+		most := 0
+		for _, m := range marked[base] {
+			most = max(most, len(m))
+		}
+		var fewer []string
+		for row, m := range marked[base] {
+			if len(m) > 0 && len(m) < most {
+				fewer = append(fewer, fmt.Sprintf("%s %d", r.rankName(row), len(m)))
+			}
+		}
+		if len(fewer) > 0 {
+			d.say("the ranks have different numbers of iterations (%s): most have %d, %s", base, most, listed(fewer))
+		}
+	}
+}
+
+// rankName is a rank for the user: its number, else its file.
+func (r *Run) rankName(row int) string {
+	k := &r.Ranks[row]
+	if k.ID == None {
+		return k.Source
+	}
+	return fmt.Sprintf("rank %d", k.ID)
+}
+
+// listed joins the first names and counts the others.
+func listed(names []string) string {
+	const most = 8
+	if n := len(names) - most; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), n)
+	}
+	return strings.Join(names, ", ")
+}

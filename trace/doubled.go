@@ -1,0 +1,103 @@
+package trace
+
+import (
+	"cmp"
+	"slices"
+)
+
+// dropped is the kind of a span that Finish removes.
+const dropped = numKinds
+
+// DropDoubled removes spans that are in a file twice: same lane, name, kind, start, end and
+// correlation. Readers call it once all spans are added and before they look for what
+// belongs together. Host spans may be alike because one calls the other: they are compared
+// only if a kernel or copy is doubled.
+func (b *Builder) DropDoubled(file string) {
+	if b.dropDoubled(file, Kind.OnDevice) {
+		b.dropDoubled(file, func(k Kind) bool { return k <= Launch })
+	}
+}
+
+func (b *Builder) dropDoubled(file string, of func(Kind) bool) (found bool) {
+	var keys []sortKey
+	for i := range b.Len() {
+		if s := b.Span(SpanID(i)); of(s.Kind) {
+			keys = append(keys, sortKey{start: s.Start, span: int32(i)})
+		}
+	}
+	if len(keys) == 0 {
+		return false
+	}
+	keys = byStart(keys)
+	for i := 0; i < len(keys); {
+		j := i + 1
+		for j < len(keys) && keys[j].start == keys[i].start {
+			j++
+		}
+		if j > i+1 {
+			slices.SortStableFunc(keys[i:j], b.compareValues)
+		}
+		for k := i + 1; k < j; k++ {
+			if b.compareValues(keys[k-1], keys[k]) != 0 {
+				continue
+			}
+			s := b.Span(SpanID(keys[k].span))
+			note := b.Note
+			if s.Kind.OnDevice() {
+				note = b.NoteKernel
+				if s.Dur() == 0 && b.correlation(s) == 0 { // nothing tells two of them apart
+					continue
+				}
+			}
+			note(Skipped, file, Doubled, "span", int64(keys[k].span))
+			keys[k].depth = 1
+			found = true
+		}
+		i = j
+	}
+	for _, k := range keys {
+		if k.depth > 0 {
+			b.Span(SpanID(k.span)).Kind = dropped
+			b.drops = true
+		}
+	}
+	return found
+}
+
+// compareValues orders spans with the same start so that equal ones are neighbours.
+func (b *Builder) compareValues(a, c sortKey) int {
+	x, y := b.Span(SpanID(a.span)), b.Span(SpanID(c.span))
+	if c := cmp.Or(cmp.Compare(x.Lane, y.Lane), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name), cmp.Compare(x.End, y.End)); c != 0 {
+		return c
+	}
+	switch {
+	case x.Kind.OnDevice():
+		return cmp.Compare(b.correlation(x), b.correlation(y))
+	case x.Attr == None || y.Attr == None:
+		return cmp.Compare(x.Attr, y.Attr)
+	}
+	p, q := b.Call(x.Attr), b.Call(y.Attr)
+	return cmp.Or(cmp.Compare(p.Correlation, q.Correlation), cmp.Compare(p.External, q.External))
+}
+
+// removeDropped removes the spans of kind dropped. No span refers to one.
+func (r *Run) removeDropped() {
+	at := make([]SpanID, len(r.Spans))
+	kept := r.Spans[:0]
+	for i, s := range r.Spans {
+		at[i] = SpanID(len(kept))
+		if s.Kind != dropped {
+			kept = append(kept, s)
+		}
+	}
+	for i := range kept {
+		if p := kept[i].Parent; p != None {
+			kept[i].Parent = at[p]
+		}
+	}
+	mapLaunches(r.Kernels, r.Copies, r.Waits, at)
+	r.Spans = kept
+}
+
+// Dropped reports whether the span was removed by DropDoubled.
+func (s Span) Dropped() bool { return s.Kind == dropped }
