@@ -67,6 +67,7 @@ type Rank struct {
 	Planner    *Planner
 	ID         int
 	Streams    []*Stream
+	byQueue    map[int64][]*Stream
 	Host       *Stream
 	HostIssued program.Flag // number of operations that the host has issued
 	count      int64
@@ -130,7 +131,7 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 		pl.Done[i] = pl.Program.NewFlag(fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank))
 	}
 	for id := range w.World {
-		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, Separation: separation{comm: -1}}
+		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}, Separation: separation{comm: -1}}
 		r.Host = &Stream{Stream: program.Stream{Name: "host", Queue: hostQueue, Host: true}}
 		r.HostPace = pl.hostPace(id)
 		if id < len(w.Hosts) {
@@ -281,8 +282,8 @@ func (r *Rank) Stream(queue int64) *Stream { return r.free(queue, trace.Infinity
 // free returns a stream of the queue that is idle at the captured time. Operations that
 // overlap on one queue (AMD) need several streams.
 func (r *Rank) free(queue int64, at trace.Time) *Stream {
-	for _, s := range r.Streams {
-		if s.Queue == queue && s.End <= at {
+	for _, s := range r.byQueue[queue] {
+		if s.End <= at {
 			return s
 		}
 	}
@@ -315,7 +316,7 @@ const hostQueue = -1
 
 func (r *Rank) newStream(name string, queue int64) *Stream {
 	s := &Stream{Stream: program.Stream{Name: name, Queue: queue}}
-	r.Streams = append(r.Streams, s)
+	r.Streams, r.byQueue[queue] = append(r.Streams, s), append(r.byQueue[queue], s)
 	return s
 }
 

@@ -124,12 +124,13 @@ func (pl *Planner) Communicates(op *workload.Op) bool {
 
 // A separation prevents communication and compute of one rank from overlapping.
 type separation struct {
-	compute []int32 // kernels since the last communication, the last one of each stream
+	compute []int32 // kernels since the last communication
 	comm    int32   // the last communication, or -1
 }
 
 // separatedFrom lists the additional dependencies that keep an operation from running
-// alongside communication or, if it communicates, alongside anything.
+// alongside communication or, if it communicates, alongside anything: then the last kernel
+// of each stream.
 func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 	const why = workload.Planned
 	b := &r.Separation
@@ -137,11 +138,17 @@ func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 	if b.comm >= 0 && (op.Kind != trace.Copy || r.Planner.Communicates(op)) {
 		after = append(after, workload.Dep{Op: b.comm, Why: why})
 	}
-	if r.Planner.Communicates(op) {
-		for _, id := range b.compute {
+	if !r.Planner.Communicates(op) {
+		return after
+	}
+	first, seen := len(after), map[*Stream]bool{}
+	for _, id := range slices.Backward(b.compute) {
+		if s := r.where[id]; !seen[s] {
+			seen[s] = true
 			after = append(after, workload.Dep{Op: id, Why: why})
 		}
 	}
+	slices.Reverse(after[first:])
 	return after
 }
 
@@ -149,10 +156,8 @@ func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 func (b *separation) Wrote(r *Rank, op *workload.Op) {
 	switch {
 	case r.Planner.Communicates(op):
-		b.comm, b.compute = op.ID, nil
+		b.comm, b.compute = op.ID, b.compute[:0]
 	case op.Kind == trace.Compute:
-		s := r.where[op.ID]
-		b.compute = slices.DeleteFunc(b.compute, func(id int32) bool { return r.where[id] == s })
 		b.compute = append(b.compute, op.ID)
 	}
 }
