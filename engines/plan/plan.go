@@ -34,11 +34,12 @@ type Planner struct {
 	Only     map[int]bool   // rows of Workload.Pairs that a strategy may serve; nil: all
 	gangs    map[gangKey]*Gang
 	coRuns   map[coRunKey]Piece
-	Kept     int64  // bytes of parameters that a rank keeps beyond those of the capture; may be negative
-	Measured bool   // kernels last their measured times and hold no slots
-	Ahead    bool   // hosts run ahead of the devices as in a loop (RunAhead)
-	Anchored []bool // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
-	once     bool   // IssueAhead: there is one iteration
+	measured map[measuredKey]*program.Kernel // of copied ranks
+	Kept     int64                           // bytes of parameters that a rank keeps beyond those of the capture; may be negative
+	Measured bool                            // kernels last their measured times and hold no slots
+	Ahead    bool                            // hosts run ahead of the devices as in a loop (RunAhead)
+	Anchored []bool                          // by op: starts at its captured time; the others are left out; nil: the schedule is not anchored
+	once     bool                            // IssueAhead: there is one iteration
 
 	// Set by schedules that write every operation themselves (oneAtATime, lanes).
 	WriteOp     func(r *Rank, op *workload.Op) // nil: the emitter writes pairs, other operations stay as captured
@@ -124,11 +125,21 @@ func NewPlanner(w *workload.Workload, m machine.Machine, sc Scenario) (*Planner,
 	pl := &Planner{
 		Workload: w, Machine: m, Scenario: sc, Program: &program.Program{},
 		First: map[int32]int{}, Replaced: map[int32]bool{}, gangs: map[gangKey]*Gang{}, coRuns: map[coRunKey]Piece{},
-		Done: make([]program.Flag, len(w.Ops)),
+		measured: map[measuredKey]*program.Kernel{}, Done: make([]program.Flag, len(w.Ops)),
 	}
 	pl.countRereads()
+	type flagKey struct {
+		name string
+		rank int
+	}
+	names := map[flagKey]string{} // ops of one name on a rank share the text
+	pl.Program.Flags = make([]string, 1, 1+len(w.Ops)+w.World)
 	for i := range w.Ops {
-		pl.Done[i] = pl.Program.NewFlag(fmt.Sprintf("%s done on rank %d", w.Ops[i].Name, w.Ops[i].Rank))
+		key := flagKey{w.Ops[i].Name, w.Ops[i].Rank}
+		if names[key] == "" {
+			names[key] = fmt.Sprintf("%s done on rank %d", key.name, key.rank)
+		}
+		pl.Done[i] = pl.Program.NewFlag(names[key])
 	}
 	for id := range w.World {
 		r := &Rank{Planner: pl, ID: id, HostIssued: pl.Program.NewFlag(fmt.Sprintf("issued by the host of rank %d", id)), where: map[int32]*Stream{}, byQueue: map[int64][]*Stream{}, Separation: separation{comm: -1}}
