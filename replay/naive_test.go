@@ -115,7 +115,6 @@ type nactor struct {
 	phases []program.Phase
 	phase  int
 	in     bool         // in the phase, not before it
-	since  program.Time // when the phase began
 	seen   program.Time
 	to     int // that the flags behind it go to: a GPU more than 0 away, or the first stored to
 }
