@@ -1,71 +1,12 @@
 package replay
 
 import (
-	"math/bits"
+	"cmp"
 	"slices"
 
 	"github.com/overlapse/overlapse/replay/fluid"
 	"github.com/overlapse/overlapse/replay/program"
 )
-
-// Sorting what is due
-//
-// Actors due at one instant are sorted by the key bits in which they differ: few keys by
-// insertion sort, more by radix sort from the lowest digit, skipping digits that are equal
-// in all keys.
-//
-//	keys    2:017:0094  2:017:0031  2:020:0031      kind : launch : index
-//	differ  0:00f:00ff                              digits to sort by
-//
-// With slices.SortFunc instead, and without recentPath,
-// BenchmarkEmbedding/gpus=8/even=true takes 1.4 times as long.
-
-const (
-	fewKeys = 48
-	keyBits = 8
-)
-
-// sortKeys returns the sorted keys and the scratch slice.
-func sortKeys(keys, spare []dueKey) (sorted, left []dueKey) {
-	if len(keys) <= fewKeys {
-		for i := 1; i < len(keys); i++ {
-			x, at := keys[i], i
-			for ; at > 0 && keys[at-1].key > x.key; at-- {
-				keys[at] = keys[at-1]
-			}
-			keys[at] = x
-		}
-		return keys, spare
-	}
-	differ, ascend := uint64(0), true
-	for i := range keys[1:] {
-		differ |= keys[i].key ^ keys[i+1].key
-		ascend = ascend && keys[i].key <= keys[i+1].key
-	}
-	if ascend {
-		return keys, spare
-	}
-	spare = slices.Grow(spare[:0], len(keys))[:len(keys)]
-	for shift := 0; differ>>shift != 0; shift += keyBits {
-		shift += bits.TrailingZeros64(differ >> shift)
-		var at [1 << keyBits]int32
-		for i := range keys {
-			at[uint8(keys[i].key>>shift)]++
-		}
-		sum := int32(0)
-		for d, n := range at {
-			at[d] = sum
-			sum += n
-		}
-		for i := range keys {
-			d := uint8(keys[i].key >> shift)
-			spare[at[d]] = keys[i]
-			at[d]++
-		}
-		keys, spare = spare, keys
-	}
-	return keys, spare
-}
 
 // A dueKey is an actor and its order among those due at one instant.
 type dueKey struct {
@@ -103,7 +44,7 @@ func (s *sim) collect(now program.Time) {
 		s.flows.End(s.MemberOf(number))
 	}
 	if len(s.keys) > 1 {
-		s.keys, s.spare = sortKeys(s.keys, s.spare)
+		slices.SortFunc(s.keys, func(a, b dueKey) int { return cmp.Compare(a.key, b.key) })
 	}
 	first := len(s.queue)
 	s.queue = slices.Grow(s.queue, len(s.keys))[:first+len(s.keys)]

@@ -89,38 +89,3 @@ func checkCause(t *rapid.T, p *program.Program, run *trace.Run, idle *Idle) {
 		t.Fatalf("GPU %d stream %d is idle from %d to %d: %s %q", idle.Rank, idle.Stream, idle.Start, idle.End, idle.Cause, idle.Note)
 	}
 }
-
-// What workgroups spent is the time for which they were resident.
-func TestSlotTimesAddUp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p, _, r := drawRun(t, Options{Level: Workgroups})
-		free := map[string]bool{}
-		for g := range p.GPUs {
-			for _, st := range p.GPUs[g].Streams {
-				for _, c := range st.Commands {
-					if c.Kernel != nil && c.Kernel.Free {
-						free[c.Kernel.Name] = true // not recorded below kernels
-					}
-				}
-			}
-		}
-		type at struct {
-			gpu  int
-			name string
-		}
-		resident := map[at]program.Time{}
-		for _, s := range r.Run.Spans {
-			if s.Kind == trace.Workgroup {
-				resident[at{r.Run.RankOf(s), r.Run.NameOf(s)}] += s.Dur()
-			}
-		}
-		for _, s := range r.Slots {
-			if min(s.Working, s.Slowed, s.Waiting, s.Sleeping) < 0 {
-				t.Fatalf("%+v", s)
-			}
-			if sum := s.Working + s.Slowed + s.Waiting + s.Sleeping; !free[s.Name] && sum != resident[at{s.GPU, s.Name}] {
-				t.Fatalf("GPU %d %s: %+v add up to %d, resident %d", s.GPU, s.Name, s, sum, resident[at{s.GPU, s.Name}])
-			}
-		}
-	})
-}

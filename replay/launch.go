@@ -20,7 +20,6 @@ type launch struct {
 	owned       int   // tiles that are fixed to each workgroup (Kernel.Owned)
 	ticket      int   // next tile that is not fixed to a workgroup
 	working     int   // workgroups in a Work or Store phase
-	spent       Slots // time of its workgroups
 	uncommitted uncommitted
 	recent      [2]recentPath // for plain Work and Store phases
 	class       int32         // class that a phase with a co-run slowdown joined last, or none

@@ -7,14 +7,12 @@ import (
 	"github.com/overlapse/overlapse/replay/program"
 )
 
-// A ledger counts, by name of kernels and copies, the bytes through each GPU's resources
-// and the time of workgroups.
+// A ledger counts, by name of kernels and copies, the bytes through each GPU's resources.
 type ledger struct {
 	gpus  int
 	index map[string]int32
 	names []string
 	bytes [][]float64 // by name, then GPU and column; nil: none yet
-	spent [][]Slots   // by name, then GPU; nil: none yet
 }
 
 // A column of a ledger is a resource, or the part of Memory's that was written.
@@ -33,7 +31,6 @@ func (t *ledger) row(name string) int32 {
 	t.index[name] = id
 	t.names = append(t.names, name)
 	t.bytes = append(t.bytes, nil)
-	t.spent = append(t.spent, nil)
 	return id
 }
 
@@ -77,18 +74,6 @@ func (s *sim) move(row, from, to int32, bytes, read float64) {
 		t.add(row, from, Egress, bytes)
 		t.add(row, to, Ingress, bytes)
 	}
-}
-
-// spend adds the time that workgroups of a kernel spent.
-func (t *ledger) spend(row, gpu int32, by *Slots) {
-	if t.spent[row] == nil {
-		t.spent[row] = make([]Slots, t.gpus)
-	}
-	of := &t.spent[row][gpu]
-	of.Working += by.Working
-	of.Slowed += by.Slowed
-	of.Waiting += by.Waiting
-	of.Sleeping += by.Sleeping
 }
 
 // uncommitted is the bytes of a kernel's phases that the ledger does not count yet.
@@ -138,7 +123,6 @@ func (s *sim) enter(l *launch) {
 	if s.flows.caches != none {
 		s.ledger.add(l.row, l.gpu, Cache, b.cached)
 	}
-	s.ledger.spend(l.row, l.gpu, &l.spent)
 }
 
 func (s *sim) enterStores(l *launch) {
@@ -172,23 +156,6 @@ func (t *ledger) traffics() []Traffic {
 	}
 	slices.SortFunc(all, func(a, b Traffic) int {
 		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Name, b.Name))
-	})
-	return all
-}
-
-// slots lists the time of workgroups by GPU and name.
-func (t *ledger) slots() []Slots {
-	var all []Slots
-	for row, spent := range t.spent {
-		for gpu, of := range spent {
-			if of != (Slots{}) {
-				of.GPU, of.Name = gpu, t.names[row]
-				all = append(all, of)
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b Slots) int {
-		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Name, b.Name))
 	})
 	return all
 }

@@ -172,7 +172,6 @@ func (n *naive) workgroup(w *nactor) {
 	if w.in {
 		w.in = false
 		p := w.phases[w.phase]
-		n.ledger.spend(w, &p, n.now-w.since)
 		if p.Op == program.Store {
 			if way := n.latency(w.gpu, int(p.Peer)); w.to == none || way > w.seen {
 				w.seen, w.to = way, int(p.Peer)
@@ -183,7 +182,6 @@ func (n *naive) workgroup(w *nactor) {
 	for {
 		for w.phase < len(w.phases) {
 			if w.in = n.enter(w, &w.phases[w.phase]); w.in {
-				w.since = n.now
 				return
 			}
 			w.phase++

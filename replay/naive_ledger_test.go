@@ -13,7 +13,6 @@ import (
 // workgroups, and how full resources and CUs were.
 type nledger struct {
 	bytes     map[Traffic]float64 // by GPU, resource and name; Written 1 stands for what is written
-	slots     map[Slots]Slots     // by GPU and name
 	moved     map[string]float64  // by resource
 	saturated map[string]program.Time
 	held      map[int]float64 // by GPU: CUs times nanoseconds
@@ -22,7 +21,7 @@ type nledger struct {
 
 func newNledger() nledger {
 	return nledger{
-		map[Traffic]float64{}, map[Slots]Slots{}, map[string]float64{}, map[string]program.Time{}, map[int]float64{}, map[int]float64{},
+		map[Traffic]float64{}, map[string]float64{}, map[string]program.Time{}, map[int]float64{}, map[int]float64{},
 	}
 }
 
@@ -74,22 +73,6 @@ func (n *naive) chargePhase(w *nactor, p *program.Phase) {
 		n.ledger.write(w.gpu, name, p.Write)
 		n.charge(name, w.gpu, int(p.Peer), p.Bytes, p.Read)
 	}
-}
-
-// spend counts the time that a workgroup was in a phase.
-func (l *nledger) spend(w *nactor, p *program.Phase, took program.Time) {
-	key := Slots{GPU: w.gpu, Name: w.kernel.k.Name}
-	s := l.slots[key]
-	switch p.Op {
-	case program.WaitFor:
-		s.Waiting += took
-	case program.Sleep:
-		s.Sleeping += took
-	default:
-		s.Working += min(took, p.Time)
-		s.Slowed += max(0, took-p.Time)
-	}
-	l.slots[key] = s
 }
 
 // pass lets time pass for what is as it is.
@@ -146,20 +129,6 @@ func (n *naive) differs(r *Result) string {
 	for key, b := range bytes {
 		if b != 0 {
 			return fmt.Sprintf("no traffic %+v, want %g", key, b)
-		}
-	}
-	slots := maps.Clone(n.ledger.slots)
-	for _, x := range r.Slots {
-		key := Slots{GPU: x.GPU, Name: x.Name}
-		want := slots[key]
-		delete(slots, key)
-		if want.GPU, want.Name = x.GPU, x.Name; x != want {
-			return fmt.Sprintf("slots %+v, want %+v", x, want)
-		}
-	}
-	for key, x := range slots {
-		if x != (Slots{}) {
-			return fmt.Sprintf("no slots of %q, want %+v", key.Name, x)
 		}
 	}
 	makespan := max(1, float64(n.end))

@@ -114,8 +114,7 @@ type nactor struct {
 	begun  program.Time
 	phases []program.Phase
 	phase  int
-	in     bool         // in the phase, not before it
-	since  program.Time // when the phase began
+	in     bool // in the phase, not before it
 	seen   program.Time
 	to     int // that the flags behind it go to: a GPU more than 0 away, or the first stored to
 }

@@ -231,29 +231,6 @@ func TestIdleCauses(t *testing.T) {
 	}
 }
 
-// Two workgroups on one CU take twice as long as alone, half of it lost; then
-// one waits for the other.
-func TestSlotsAreAccountedFor(t *testing.T) {
-	p := &program.Program{}
-	f := p.NewFlag("both")
-	c := kernel("A", 2, nil, threads(4))
-	c.Kernel.Recipe = func(wg int, buf []program.Phase) []program.Phase {
-		return append(buf,
-			program.Phase{Op: program.Work, Time: 10},
-			program.Phase{Op: program.Sleep, Time: program.Time(1 + 5*wg)},
-			program.Phase{Op: program.PostTo, Flag: f, Count: 1},
-			program.Phase{Op: program.WaitFor, Flag: f, Count: 2},
-			program.Phase{Op: program.Store, Peer: 1, Bytes: 1000, Time: 7})
-	}
-	p.GPUs = []program.GPU{{Streams: []program.Stream{{Commands: []program.Command{c}}}}, {}}
-	r := mustSimulate(t, small(2, 1), p, Options{})
-	// Stores of 2·1000 bytes through an egress of 100 a nanosecond: 20 each.
-	want := []Slots{{GPU: 0, Name: "A", Working: 2 * (10 + 7), Slowed: 2 * (10 + 13), Sleeping: 1 + 6, Waiting: 5}}
-	if diff := cmp.Diff(want, r.Slots); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // A run of more spans than are wanted has no phases, or its kernels only, and is else the same.
 func TestRecordMost(t *testing.T) {
 	p := &program.Program{}

@@ -49,7 +49,6 @@ type Result struct {
 	Use      []Use     // by GPU, resource
 	CUs      []CUs     // by GPU
 	Usage    []Usage   // by GPU, resource, if Options.Usage: at most 512 parts each
-	Slots    []Slots   // by GPU, kernel name
 	Idle     []Idle    // by rank, stream, start
 	Path     []Segment // critical path if Options.Causes: from 0 to the makespan without gaps
 	// Approximation is the exactness of rates in large components.
@@ -117,17 +116,6 @@ type CUs struct {
 	Working float64 // a workgroup is in a Work or Store phase
 }
 
-// Slots is the time of the workgroups of one GPU's kernels of one name, summed over
-// workgroups. The four parts add up to all of it.
-type Slots struct {
-	GPU      int
-	Name     string
-	Working  program.Time // Work and Store phases, as long as they take alone
-	Slowed   program.Time // additional time of these phases: pipes, memory, links, co-run slowdown
-	Waiting  program.Time // for flags
-	Sleeping program.Time // latencies
-}
-
 // Idle is an interval in which a device stream ran nothing, and the cause. Together with
 // the stream's kernels and copies the intervals cover the makespan; NoWork follows a
 // stream's last command.
@@ -156,7 +144,7 @@ func (e *DeadlockError) Error() string {
 
 // result builds the Result of the finished simulation.
 func (s *sim) result() *Result {
-	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Slots: s.ledger.slots(), Path: s.path()}
+	r := &Result{Level: s.record.options.Level, Makespan: s.makespan, Approximation: Approximation(s.flows.Approximation(int64(s.makespan))), Traffic: s.ledger.traffics(), Path: s.path()}
 	for i := range s.streams {
 		st := &s.streams[i]
 		st.recordIdle(st.since, s.makespan, Idle{Cause: program.NoWork})

@@ -152,7 +152,6 @@ type sim struct {
 	due          []int64 // numbers of actors whose timers are due; some may be outdated
 	ends         []int64 // numbers of actors whose flows have ended
 	keys         []dueKey
-	spare        []dueKey
 	dirty        []int32 // GPUs with workgroups to dispatch
 	entry        []actor // flows that begin in this instant
 	pipesChanged []cuRef // CUs whose load changed in this instant

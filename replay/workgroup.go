@@ -187,7 +187,6 @@ func (s *sim) bound(w *workgroup, l *launch, p *program.Phase) {
 
 // finishPhase ends the current phase.
 func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
-	l.spend(w, s.now-w.since)
 	if s.causes != nil {
 		s.phaseEnded(id, w, l)
 	}
@@ -200,20 +199,6 @@ func (s *sim) finishPhase(id int32, w *workgroup, l *launch) {
 		s.record.mark(w, l, p, s.now)
 	}
 	w.next++
-}
-
-// spend adds the time of a phase to the launch's totals.
-func (l *launch) spend(w *workgroup, took program.Time) {
-	switch w.op {
-	case program.WaitFor:
-		l.spent.Waiting += took
-	case program.Sleep:
-		l.spent.Sleeping += took
-	default:
-		alone := min(took, w.alone)
-		l.spent.Working += alone
-		l.spent.Slowed += took - alone
-	}
 }
 
 // countState updates the counts of workgroups in a Work or Store phase when a workgroup

@@ -179,9 +179,9 @@ func (o *replayOptions) simulation(ctx context.Context, world int) (replay.Optio
 	if err := o.setWindow(&opts); err != nil || o.dir == "" {
 		return opts, err
 	}
-	opts.Level, opts.Ranks, opts.Tiles = replay.Phases, o.ranks, results.ShownTiles
-	if !o.full {
-		opts.Most = results.ShownSpans
+	opts.Level, opts.Ranks, opts.Tiles, opts.Most = replay.Phases, o.ranks, results.ShownTiles, results.ShownSpans
+	if o.full {
+		opts.Most = results.MostSpans
 	}
 	return opts, o.checkRanks(world)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +50,7 @@ func (a *app) writeReport(ctx context.Context, o inputs.Flags, output string) er
 		return err
 	}
 	if left := r.Coarse(); left != "" {
-		a.Notef("%s", strings.Replace(left, "(--window", "(overlapse replay -o with --window", 1))
+		a.Notef("%s", left)
 	}
 	a.Notef("wrote %s", output)
 	return o.FailedError(r.Outcomes)

@@ -158,12 +158,15 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, ca
 		return nil, nil, err
 	}
 	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx),
+		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, Most: results.ShownSpans, To: trace.Infinity, Stop: inputs.StopFunc(ctx),
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	v = &viewcache.Viewed{Views: []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}, Parts: r.Parts()}
+	if left := r.Coarse(); left != "" {
+		v.Notes = append(v.Notes, left)
+	}
 	starts := []trace.Time{results.MeasuredStart(w)}
 	for _, out := range r.Outcomes {
 		if out.Result == nil {

@@ -6,18 +6,35 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
-// MeasuredKernel is a kernel that lasts the given time and holds no slots.
+// MeasuredKernel is a kernel that lasts the given time and holds no slots. Copies of a rank
+// share it: a caller must not change it.
 func (pl *Planner) MeasuredKernel(op *workload.Op, took trace.Time) *program.Kernel {
+	w := pl.Workload
+	copied := op.Rank < len(w.Copies) && w.Copies[op.Rank]
+	key := measuredKey{op.Kernel, op.Span, took}
+	if k := pl.measured[key]; copied && k != nil {
+		return k
+	}
 	k := &program.Kernel{
 		Name: op.Name, Kind: trace.Compute, WGs: 1, Free: true, Matrix: op.Shape.Kind == workload.GEMM,
 		Recipe: func(_ int, buf []program.Phase) []program.Phase {
 			return append(buf, program.Phase{Op: program.Work, Time: took})
 		},
 	}
-	if a := pl.Workload.Run.Kernel(pl.Workload.Run.Spans[op.Span]); a != nil {
+	if a := w.Run.Kernel(w.Run.Spans[op.Span]); a != nil {
 		k.Attr = *a
 	}
+	if copied {
+		pl.measured[key] = k
+	}
 	return k
+}
+
+// A measuredKey is what a MeasuredKernel depends on.
+type measuredKey struct {
+	kernel *workload.Kernel
+	span   trace.SpanID
+	took   trace.Time
 }
 
 // MaxWaves bounds the waves of a plain kernel. A kernel with more is simulated more

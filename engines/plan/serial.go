@@ -18,55 +18,71 @@ import (
 // earliest captured goes first. A collective counts from its last arrival, when its data
 // is ready.
 func SerialOrder(w *workload.Workload) [][]int32 {
-	nodeOf := make([]int32, len(w.Ops))
-	var nodes []serialNode
+	g := serialGraph{at: make([]trace.Time, len(w.Ops)), waits: make([]int32, len(w.Ops))}
+	first := make([]int32, len(w.Ops)) // by op: the node that it belongs to
 	collective := slices.Repeat([]int32{-1}, len(w.Collectives))
 	for i := range w.Ops {
 		op := &w.Ops[i]
+		first[i] = op.ID
 		if c := op.Collective; c >= 0 {
 			if collective[c] < 0 {
-				collective[c] = int32(len(nodes))
-				nodes = append(nodes, serialNode{at: w.Collectives[c].Arrive})
+				collective[c], g.at[i] = op.ID, w.Collectives[c].Arrive
 			}
-			nodeOf[i] = collective[c]
-		} else {
-			nodeOf[i] = int32(len(nodes))
-			nodes = append(nodes, serialNode{at: op.Start})
+			first[i] = collective[c]
 		}
-		n := &nodes[nodeOf[i]]
-		n.ops, n.at = append(n.ops, op.ID), max(n.at, op.Start)
+		n := first[i]
+		g.at[n] = max(g.at[n], op.Start)
 	}
+	edges := func(edge func(from, to int32)) {
+		for i := range w.Ops {
+			for _, d := range w.Ops[i].After {
+				if from, to := first[d.Op], first[i]; from != to {
+					edge(from, to)
+				}
+			}
+		}
+	}
+	ends := make([]int32, len(w.Ops)+1) // by node: end of its successors in next
+	edges(func(from, to int32) { ends[from+1]++; g.waits[to]++ })
 	for i := range w.Ops {
-		for _, d := range w.Ops[i].After {
-			from, to := nodeOf[d.Op], nodeOf[i]
-			if from != to {
-				nodes[from].next = append(nodes[from].next, to)
-				nodes[to].waits++
-			}
+		ends[i+1] += ends[i]
+	}
+	next := make([]int32, ends[len(w.Ops)])
+	edges(func(from, to int32) { next[ends[from]] = to; ends[from]++ })
+	nodes := 0
+	for i := range w.Ops {
+		if first[i] != int32(i) {
+			continue
+		}
+		nodes++
+		if g.waits[i] == 0 {
+			g.ready = append(g.ready, int32(i))
 		}
 	}
+	heap.Init(&g)
 	order := make([][]int32, w.World)
-	q := &serialQueue{nodes: nodes}
-	for i := range nodes {
-		if nodes[i].waits == 0 {
-			heap.Push(q, int32(i))
+	for ; nodes > 0; nodes-- {
+		if g.Len() == 0 { // a cycle, because clocks of ranks disagree: break it at the earliest node
+			g.ready = append(g.ready, g.earliestLeft())
 		}
-	}
-	for done := 0; done < len(nodes); done++ {
-		if q.Len() == 0 { // a cycle, because clocks of ranks disagree: break it at the earliest node
-			heap.Push(q, earliestLeft(nodes))
+		id := heap.Pop(&g).(int32)
+		g.waits[id] = -1
+		members := []int32{id}
+		if c := w.Ops[id].Collective; c >= 0 {
+			members = w.Collectives[c].Members
 		}
-		id := heap.Pop(q).(int32)
-		n := &nodes[id]
-		n.waits = -1
-		for _, op := range n.ops {
+		for _, op := range members {
 			rank := w.Ops[op].Rank
 			order[rank] = append(order[rank], op)
 		}
-		for _, to := range n.next {
-			if m := &nodes[to]; m.waits > 0 {
-				if m.waits--; m.waits == 0 {
-					heap.Push(q, to)
+		from := int32(0)
+		if id > 0 {
+			from = ends[id-1]
+		}
+		for _, to := range next[from:ends[id]] {
+			if g.waits[to] > 0 {
+				if g.waits[to]--; g.waits[to] == 0 {
+					heap.Push(&g, to)
 				}
 			}
 		}
@@ -74,41 +90,36 @@ func SerialOrder(w *workload.Workload) [][]int32 {
 	return order
 }
 
-type serialNode struct {
-	ops   []int32
-	at    trace.Time
-	next  []int32
-	waits int // number of unwritten predecessors; -1: written
-}
-
-func earliestLeft(nodes []serialNode) int32 {
-	best := int32(-1)
-	for i := range nodes {
-		if nodes[i].waits > 0 && (best < 0 || nodes[i].at < nodes[best].at) {
-			best = int32(i)
-		}
-	}
-	nodes[best].waits = 0
-	return best
-}
-
-// A serialQueue holds ready nodes, the earliest captured first.
-type serialQueue struct {
-	nodes []serialNode
+// A serialGraph is the graph of SerialOrder: a node has the number of its first op. As a
+// heap it holds the ready nodes, the earliest captured first.
+type serialGraph struct {
+	at    []trace.Time // by node
+	waits []int32      // by node: number of unwritten predecessors; -1: written
 	ready []int32
 }
 
-func (q *serialQueue) Len() int { return len(q.ready) }
-func (q *serialQueue) Less(i, j int) bool {
-	a, b := q.ready[i], q.ready[j]
-	return cmp.Or(cmp.Compare(q.nodes[a].at, q.nodes[b].at), cmp.Compare(a, b)) < 0
+func (g *serialGraph) earliestLeft() int32 {
+	best := int32(-1)
+	for i, waits := range g.waits {
+		if waits > 0 && (best < 0 || g.at[i] < g.at[best]) {
+			best = int32(i)
+		}
+	}
+	g.waits[best] = 0
+	return best
 }
-func (q *serialQueue) Swap(i, j int) { q.ready[i], q.ready[j] = q.ready[j], q.ready[i] }
-func (q *serialQueue) Push(x any)    { q.ready = append(q.ready, x.(int32)) }
-func (q *serialQueue) Pop() any {
-	n := len(q.ready) - 1
-	x := q.ready[n]
-	q.ready = q.ready[:n]
+
+func (g *serialGraph) Len() int { return len(g.ready) }
+func (g *serialGraph) Less(i, j int) bool {
+	a, b := g.ready[i], g.ready[j]
+	return cmp.Or(cmp.Compare(g.at[a], g.at[b]), cmp.Compare(a, b)) < 0
+}
+func (g *serialGraph) Swap(i, j int) { g.ready[i], g.ready[j] = g.ready[j], g.ready[i] }
+func (g *serialGraph) Push(x any)    { g.ready = append(g.ready, x.(int32)) }
+func (g *serialGraph) Pop() any {
+	n := len(g.ready) - 1
+	x := g.ready[n]
+	g.ready = g.ready[:n]
 	return x
 }
 
@@ -124,12 +135,13 @@ func (pl *Planner) Communicates(op *workload.Op) bool {
 
 // A separation prevents communication and compute of one rank from overlapping.
 type separation struct {
-	compute []int32 // kernels since the last communication, the last one of each stream
+	compute []int32 // kernels since the last communication
 	comm    int32   // the last communication, or -1
 }
 
 // separatedFrom lists the additional dependencies that keep an operation from running
-// alongside communication or, if it communicates, alongside anything.
+// alongside communication or, if it communicates, alongside anything: then the last kernel
+// of each stream.
 func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 	const why = workload.Planned
 	b := &r.Separation
@@ -137,11 +149,17 @@ func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 	if b.comm >= 0 && (op.Kind != trace.Copy || r.Planner.Communicates(op)) {
 		after = append(after, workload.Dep{Op: b.comm, Why: why})
 	}
-	if r.Planner.Communicates(op) {
-		for _, id := range b.compute {
+	if !r.Planner.Communicates(op) {
+		return after
+	}
+	first, seen := len(after), map[*Stream]bool{}
+	for _, id := range slices.Backward(b.compute) {
+		if s := r.where[id]; !seen[s] {
+			seen[s] = true
 			after = append(after, workload.Dep{Op: id, Why: why})
 		}
 	}
+	slices.Reverse(after[first:])
 	return after
 }
 
@@ -149,10 +167,8 @@ func (r *Rank) separatedFrom(op *workload.Op) []workload.Dep {
 func (b *separation) Wrote(r *Rank, op *workload.Op) {
 	switch {
 	case r.Planner.Communicates(op):
-		b.comm, b.compute = op.ID, nil
+		b.comm, b.compute = op.ID, b.compute[:0]
 	case op.Kind == trace.Compute:
-		s := r.where[op.ID]
-		b.compute = slices.DeleteFunc(b.compute, func(id int32) bool { return r.where[id] == s })
 		b.compute = append(b.compute, op.ID)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"github.com/overlapse/overlapse/trace"
 )
 
+// maxClocks bounds the memory of Coarse: 32 MiB.
+const maxClocks = 1 << 23
+
 // Coarse (rule D17) returns a program with the same kernel times in which every compute kernel with a
 // Solo phase that nothing can run alongside is that one phase. It is for simulations of
 // which only kernels are looked at: the phase holds no compute units, and moves the
@@ -14,7 +17,8 @@ import (
 // Nothing runs alongside a kernel if each launch and copy of the GPU's other streams ends
 // before it or starts behind it, as stream order and the flags that streams post and wait
 // for require. Flags that kernels post, or several streams, are taken to order nothing; no
-// flag is posted by both.
+// flag is posted by both. A GPU with more than maxClocks commands times streams stays as it
+// is: what is known of the order takes an entry for each command and stream.
 //
 //	stream 7  |A post 1|B      |wait 2|C     A and C are alone, B is not
 //	stream 20 |wait 1  |D post 2|
@@ -23,6 +27,13 @@ func (p *Program) Coarse() *Program {
 	coarse := *p
 	coarse.GPUs = slices.Clone(p.GPUs)
 	for g := range p.GPUs {
+		commands := 0
+		for s := range p.GPUs[g].Streams {
+			commands += len(p.GPUs[g].Streams[s].Commands)
+		}
+		if commands*len(p.GPUs[g].Streams) > maxClocks {
+			continue
+		}
 		o := newOrdering(p.GPUs[g].Streams, posts, g)
 		if !o.run() {
 			return p

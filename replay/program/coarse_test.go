@@ -1,6 +1,7 @@
 package program
 
 import (
+	"runtime"
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
@@ -74,5 +75,25 @@ func TestCoarse(t *testing.T) {
 	p.GPUs[0].Streams[0].Commands = []Command{c[3], c[0], c[1]}
 	if got := of(p.Coarse()); got != "" {
 		t.Errorf("streams wait for each other; alone: %q", got)
+	}
+}
+
+// Memory does not follow commands times streams: a GPU with very many of both stays as it is.
+func TestCoarseBoundsMemory(t *testing.T) {
+	p := streams()
+	one := p.GPUs[0].Streams[0].Commands[:2]
+	for q := range int64(6000) {
+		p.GPUs[0].Streams = append(p.GPUs[0].Streams, Stream{Queue: 100 + q, Commands: one})
+	}
+	p.GPUs = append(p.GPUs, streams().GPUs...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c := p.Coarse()
+	runtime.ReadMemStats(&after)
+	if mib := (after.TotalAlloc - before.TotalAlloc) >> 20; mib > 8 {
+		t.Errorf("%d MiB for 6000 streams of one kernel", mib)
+	}
+	if &c.GPUs[0].Streams[0] != &p.GPUs[0].Streams[0] || &c.GPUs[1].Streams[0] == &p.GPUs[1].Streams[0] {
+		t.Error("want the first GPU as it is and the second one coarse")
 	}
 }

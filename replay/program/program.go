@@ -69,14 +69,14 @@ type Stream struct {
 // or Op is a Wait, Post or Delay.
 type Command struct {
 	Op     Op
+	Why    Cause // Delay: the idle cause that its time counts as
+	Flag   Flag  // Wait, Post
 	Kernel *Kernel
 	Copy   *Copy
-	Flag   Flag  // Wait, Post
 	Count  int64 // Wait: the value to reach; Post: the amount to add
 	Delay  Time  // Delay: its length; Launch, Start: the gap after the previous command's end
 	Name   string
 	Origin int32 // index of the workload op that the command stands for, or -1
-	Why    Cause // Delay: the idle cause that its time counts as
 }
 
 // Op is the kind of a Command.

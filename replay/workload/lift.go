@@ -23,9 +23,6 @@ type Options struct {
 	Dataflow []Correction // of what depends on what, by the user
 }
 
-// maxOps bounds the number of ops including those of copied ranks.
-const maxOps = 1 << 23
-
 // Lift turns a run into a Workload. The run is not changed. The result does not depend on
 // the order of recording.
 //

@@ -21,8 +21,9 @@ func (l *lifter) spread() error {
 	for _, row := range l.Rows {
 		total += len(l.sources[row].ops)
 	}
-	if total > maxOps {
-		return fmt.Errorf("a world of %d ranks makes %d operations, more than %d (ask for fewer ranks)", l.World, total, maxOps)
+	const lifted = 300 // bytes of an operation (TestMemoryPerEvent of package main)
+	if err := l.Affordable(total, lifted); err != nil {
+		return err
 	}
 	if l.inPlace() {
 		l.Flow = l.sources[0].flow[:0:total]

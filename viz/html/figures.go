@@ -142,7 +142,7 @@ func (r Report) partFigures(all bool) *figures {
 		}
 	}
 	for rank := range r.ranks() {
-		for _, part := range r.partsOn(rank) {
+		for _, part := range r.partsOn(views, rank) {
 			t, err := layout.Compared(views, rank, part, figureRows)
 			if err != nil || !hasWorkgroups(t) {
 				continue

@@ -14,9 +14,10 @@ import (
 // captured ones, show Figure 11 of the kernel that sends most to peers instead.
 func (r Report) workgroups(d *dictionary) (*panel, error) {
 	p := &panel{RowHeight: 15, FirstRows: 16}
+	views := r.layoutViews()
 	for rank := range r.ranks() {
-		for _, part := range r.partsOn(rank) {
-			r.compared(p, rank, part, d)
+		for _, part := range r.partsOn(views, rank) {
+			r.compared(p, views, rank, part, d)
 		}
 	}
 	if len(p.Sections) == 0 {
@@ -31,11 +32,11 @@ func (r Report) workgroups(d *dictionary) (*panel, error) {
 }
 
 // partsOn are the parts of the step that runs are compared on.
-func (r Report) partsOn(rank int32) []layout.Part {
+func (r Report) partsOn(views []layout.View, rank int32) []layout.Part {
 	if r.Parts != nil {
 		return r.Parts
 	}
-	return layout.PartsOf(r.layoutViews(), rank)
+	return layout.PartsOf(views, rank)
 }
 
 // ranks is the largest number of ranks of a run.
@@ -52,14 +53,14 @@ func (r Report) layoutViews() []layout.View {
 	for _, n := range r.Runs {
 		views = append(views, layout.View{Run: n.Run, Name: n.Name, Gaps: n.Gaps})
 	}
-	return views
+	return layout.Indexed(views)
 }
 
 // compared adds a section for each run that has the part, if one of them has workgroups.
-func (r Report) compared(p *panel, rank int32, part layout.Part, d *dictionary) {
+func (r Report) compared(p *panel, views []layout.View, rank int32, part layout.Part, d *dictionary) {
 	var sections []section
 	workgroups := false
-	for run, v := range r.layoutViews() {
+	for run, v := range views {
 		if int(rank) >= len(v.Run.Ranks) {
 			continue
 		}

@@ -20,18 +20,17 @@ type Part struct {
 // the step: first those that send to peers under some strategy.
 func PartsOf(views []View, rank int32) []Part {
 	var parts []Part
-	var known []int32
-	sends := map[int32]int{}
+	known, sends := map[int32]bool{}, map[int32]int{}
 	for _, v := range views {
-		for _, l := range launches(v.Run, rank) {
+		for _, l := range v.index().launches[rank] {
 			op := l.origin(v.Run)
 			if l.senders > 0 {
 				sends[op] = 1
 			}
-			if op == trace.None || slices.Contains(known, op) {
+			if op == trace.None || known[op] {
 				continue
 			}
-			known = append(known, op)
+			known[op] = true
 			parts = append(parts, Part{fmt.Sprintf("%s, operation %d", ShortName(l.name), op), []int32{op}})
 		}
 	}
@@ -70,7 +69,8 @@ func Compared(views []View, rank int32, p Part, most int) (*Timeline, error) {
 	t := &Timeline{Title: p.Name}
 	var first trace.Time // the time that the first run takes
 	for _, v := range views {
-		kernels := p.kernels(v.Run, rank)
+		x := v.index()
+		kernels := p.kernels(v.Run, x, rank)
 		if len(kernels) == 0 {
 			continue
 		}
@@ -79,20 +79,19 @@ func Compared(views []View, rank int32, p Part, most int) (*Timeline, error) {
 			end = max(end, v.Run.Spans[id].End)
 		}
 		v.Offset = -start
-		t.Views, t.classes, t.strips = append(t.Views, v), append(t.classes, classify(v.Run)), append(t.strips, strip{})
+		t.Views, t.classes, t.strips = append(t.Views, v), append(t.classes, slices.Clone(x.classes)), append(t.strips, strip{})
 		first = max(cmp.Or(first, end-start), 1)
 		label := fmt.Sprintf("%s  %s", cmp.Or(v.Name, v.Run.Name), Short(end-start))
 		if len(t.Views) > 1 {
 			label += fmt.Sprintf("  %+.1f %%", 100*float64(end-start-first)/float64(first))
 		}
-		states := newStrip(v)
-		heading := Row{Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None, Largest: states.largestGaps(rank, start, end, 3)}
+		heading := Row{Label: label, Kind: RunHeading, View: len(t.Views) - 1, Rank: rank, Parent: trace.None, Largest: x.states.largestGaps(rank, start, end, 3)}
 		var gaps []string
 		for _, g := range heading.Largest {
 			gaps = append(gaps, g.String())
 		}
 		heading.Gaps = strings.Join(gaps, "; ")
-		t.addPart(heading, kernels, most)
+		t.addPart(heading, x, kernels, most)
 		t.End = max(t.End, end-start)
 	}
 	if len(t.Views) == 0 {
@@ -105,7 +104,7 @@ func Compared(views []View, rank int32, p Part, most int) (*Timeline, error) {
 // Length is the longest time that a run takes for the part on a rank.
 func (p Part) Length(views []View, rank int32) (longest trace.Time) {
 	for _, v := range views {
-		kernels := p.kernels(v.Run, rank)
+		kernels := p.kernels(v.Run, v.index(), rank)
 		for _, id := range kernels {
 			longest = max(longest, v.Run.Spans[id].End-v.Run.Spans[kernels[0]].Start)
 		}
@@ -114,42 +113,32 @@ func (p Part) Length(views []View, rank int32) (longest trace.Time) {
 }
 
 // kernels are the kernels and copies that stand for the part's operations, by start.
-func (p Part) kernels(r *trace.Run, rank int32) []trace.SpanID {
+func (p Part) kernels(r *trace.Run, x *partIndex, rank int32) []trace.SpanID {
 	var ids []trace.SpanID
-	for i, s := range r.Spans {
-		if !s.Kind.OnDevice() || r.Lanes[s.Lane].Rank != rank {
-			continue
-		}
-		op := int32(trace.None)
-		if k := r.Kernel(s); k != nil {
-			op = k.Origin
-		} else if c := r.Copy(s); c != nil {
-			op = c.Origin
-		}
-		if op != trace.None && slices.Contains(p.Ops, op) {
-			ids = append(ids, trace.SpanID(i))
+	for _, op := range p.Ops {
+		for _, id := range x.kernels[op] {
+			if r.Lanes[r.Spans[id].Lane].Rank == rank {
+				ids = append(ids, id)
+			}
 		}
 	}
-	return ids
+	slices.Sort(ids) // spans are sorted by start
+	return slices.Compact(ids)
 }
 
 // addPart adds the rows of one run.
-func (t *Timeline) addPart(heading Row, kernels []trace.SpanID, most int) {
+func (t *Timeline) addPart(heading Row, x *partIndex, kernels []trace.SpanID, most int) {
 	top, v := t.open(heading), heading.View
 	r := t.Views[v].Run
-	of := map[trace.SpanID]*launch{}
-	for _, l := range launches(r, heading.Rank) {
-		of[l.parent] = l
-	}
 	for _, id := range kernels {
 		row := Row{Label: ShortName(r.NameOf(r.Spans[id])), Kind: GroupHeading, Depth: 1, View: v, Rank: heading.Rank, Parent: top}
-		l := of[id]
+		l := x.of[id]
 		if l != nil {
 			row.Label += fmt.Sprintf(" (%d)", l.lanes(r))
 		}
 		at := t.open(row)
 		if l != nil {
-			t.addWorkgroups(at, l, most)
+			t.addWorkgroups(at, l, x, most)
 		}
 		k := &t.Rows[at]
 		k.After, k.Spans = len(t.Rows), []trace.SpanID{id}
@@ -160,13 +149,13 @@ func (t *Timeline) addPart(heading Row, kernels []trace.SpanID, most int) {
 }
 
 // addWorkgroups adds at most most of a launch's workgroups below its heading.
-func (t *Timeline) addWorkgroups(heading int, l *launch, most int) {
+func (t *Timeline) addWorkgroups(heading int, l *launch, x *partIndex, most int) {
 	v := t.Rows[heading].View
 	r := t.Views[v].Run
-	for _, id := range l.addVacant(r) {
+	for _, id := range l.addVacant(r, x.vacant) {
 		t.classes[v][id] = Wait
 	}
-	rows := l.rows(r)
+	rows := l.rows(r, x.lanes)
 	if most > 0 {
 		rows = rows[:min(most, len(rows))]
 	}

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -34,6 +35,34 @@ func schedule(name string, from, gemm, wait, comm trace.Time) *trace.Run {
 	return b.Finish(trace.Options{Name: name, Simulated: true, KeepZero: true})
 }
 
+// Comparing a part of indexed views does not take memory for every span of the run.
+func TestComparedIsIndexed(t *testing.T) {
+	const kernels = 2000
+	var b trace.Builder
+	lane := b.Lane(trace.Lane{Kind: trace.Queue, Rank: b.AddRank(trace.Rank{World: 1}), ID: 7, Peer: trace.None})
+	for op := range int32(kernels) {
+		attr := b.AddKernel(trace.Kernel{Origin: op, Op: trace.None, Comm: trace.None})
+		b.Add(trace.Span{Kind: trace.Compute, Name: b.Intern("gemm"), Lane: lane, Parent: trace.None, Attr: attr, Start: trace.Time(op) * 10, End: trace.Time(op)*10 + 9})
+	}
+	views := Indexed([]View{{Run: b.Finish(trace.Options{Simulated: true})}})
+	each := func(op int32) {
+		tl, err := Compared(views, 0, Part{Name: "gemm", Ops: []int32{op}}, 0)
+		if err != nil || tl.End != 9 {
+			t.Fatalf("%v, %v", tl, err)
+		}
+	}
+	each(0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for op := range int32(kernels) {
+		each(op)
+	}
+	runtime.ReadMemStats(&after)
+	if per := (after.TotalAlloc - before.TotalAlloc) / kernels; per > 4*kernels {
+		t.Errorf("%d bytes a part of a run of %d spans", per, kernels)
+	}
+}
+
 // Defect 2: a pair is compared on one clock from the start of its first kernel, the same
 // one for every run.
 func TestCompared(t *testing.T) {
@@ -42,6 +71,14 @@ func TestCompared(t *testing.T) {
 		{Run: capturedOnly()},
 		{Run: schedule("fused", 300, 120, 0, 0)},
 	}
+	testCompared(t, views)
+	views = Indexed(views)
+	testCompared(t, views)
+	testCompared(t, views)
+}
+
+func testCompared(t *testing.T, views []View) {
+	t.Helper()
 	parts := PartsOf(views, 0)
 	if len(parts) != 1 || parts[0].Name != "gemm, operation 3" || len(parts[0].Ops) != 1 {
 		t.Fatalf("the parts are %+v", parts)

@@ -41,14 +41,14 @@ func Figure11(v View, f Figure) (*Timeline, error) {
 		f.Rows = 32
 	}
 	t := &Timeline{Views: []View{v}, classes: [][]Class{classify(r)}}
-	for _, id := range k.addVacant(r) {
+	for _, id := range k.addVacant(r, vacantSpans(r)) {
 		t.classes[0][id] = Wait
 	}
 	t.Title = fmt.Sprintf("%s on rank %d", k.name, r.RankID(f.Rank))
 	if of > 1 {
 		t.Title += fmt.Sprintf(", launch %d of %d", f.Launch+1, of)
 	}
-	rows := k.rows(r)
+	rows := k.rows(r, sortedLanes(r))
 	if f.Rows > 0 {
 		rows = rows[:min(f.Rows, len(rows))]
 	}
@@ -82,13 +82,14 @@ type launch struct {
 	parent     trace.SpanID // the kernel, or None where the file has only workgroups
 	start, end trace.Time
 	spans      []trace.SpanID // workgroups, their phases and markers, by start
+	vacant     []trace.SpanID // of spans, if added
 	workgroups int
 	senders    int // workgroups whose result goes to a peer
 }
 
 // pick finds the launch that the figure shows, and how many of its name there are.
 func (f Figure) pick(r *trace.Run) (k *launch, of int, err error) {
-	all := launches(r, f.Rank)
+	all := launches(r)[f.Rank]
 	var fit []*launch
 	for _, l := range all {
 		if strings.Contains(l.name, f.Kernel) {
@@ -113,24 +114,24 @@ func (f Figure) pick(r *trace.Run) (k *launch, of int, err error) {
 	return fit[f.Launch], len(fit), nil
 }
 
-// launches gathers the workgroups of a rank by kernel, in order of their starts.
-func launches(r *trace.Run, rank int32) []*launch {
+// launches gathers the workgroups by rank row and kernel, in order of their starts.
+func launches(r *trace.Run) map[int32][]*launch {
 	type key struct {
+		rank   int32
 		parent trace.SpanID
 		name   trace.NameID // where there is no parent
 	}
-	byKey := map[key]*launch{}
-	var all []*launch
+	byKey, all := map[key]*launch{}, map[int32][]*launch{}
 	for i := range r.Spans {
 		s := &r.Spans[i]
-		if !onWorkgroupLane(r, s) || r.Lanes[s.Lane].Rank != rank || s.Vacant() {
+		if !onWorkgroupLane(r, s) || s.Vacant() {
 			continue
 		}
 		wg := s
 		for wg.Kind != trace.Workgroup && wg.Parent != trace.None {
 			wg = &r.Spans[wg.Parent]
 		}
-		k := key{wg.Parent, 0}
+		k := key{r.Lanes[s.Lane].Rank, wg.Parent, 0}
 		if k.parent == trace.None {
 			k.name = wg.Name
 		}
@@ -142,7 +143,7 @@ func launches(r *trace.Run, rank int32) []*launch {
 				l.name, l.start, l.end = r.Names[p.Name], p.Start, p.End
 			}
 			byKey[k] = l
-			all = append(all, l)
+			all[k.rank] = append(all[k.rank], l)
 		}
 		l.spans = append(l.spans, trace.SpanID(i))
 		l.start, l.end = min(l.start, s.Start), max(l.end, s.End)
@@ -157,36 +158,43 @@ func launches(r *trace.Run, rank int32) []*launch {
 }
 
 // addVacant adds the time in which lanes of the launch were vacant while it
-// ran: workgroups that came late, and the tail.
-func (l *launch) addVacant(r *trace.Run) []trace.SpanID {
+// ran: workgroups that came late, and the tail. The spans are those vacant by lane.
+func (l *launch) addVacant(r *trace.Run, spans map[trace.LaneID][]trace.SpanID) []trace.SpanID {
+	if l.vacant != nil {
+		return l.vacant
+	}
+	l.vacant = []trace.SpanID{}
 	lanes := map[trace.LaneID]bool{}
 	for _, id := range l.spans {
-		lanes[r.Spans[id].Lane] = true
-	}
-	var vacant []trace.SpanID
-	for i, s := range r.Spans {
-		if s.Vacant() && lanes[s.Lane] && s.Start >= l.start && s.End <= l.end {
-			vacant = append(vacant, trace.SpanID(i))
+		lane := r.Spans[id].Lane
+		if lanes[lane] {
+			continue
+		}
+		lanes[lane] = true
+		for _, at := range spans[lane] {
+			if s := &r.Spans[at]; s.Start >= l.start && s.End <= l.end {
+				l.vacant = append(l.vacant, at)
+			}
 		}
 	}
-	l.spans = append(l.spans, vacant...)
+	l.spans = append(l.spans, l.vacant...)
 	slices.Sort(l.spans) // spans are sorted by start
-	return vacant
+	return l.vacant
 }
 
 func onWorkgroups(k trace.LaneKind) bool { return k == trace.Persistent || k == trace.Slot }
 
 func onWorkgroupLane(r *trace.Run, s *trace.Span) bool { return onWorkgroups(r.Lanes[s.Lane].Kind) }
 
-// rows makes a row of each lane that the launch used, in the order of the lanes.
-func (l *launch) rows(r *trace.Run) []Row {
+// rows makes a row of each lane that the launch used, in the order of all lanes.
+func (l *launch) rows(r *trace.Run, all []trace.LaneID) []Row {
 	lanes := map[trace.LaneID][]trace.SpanID{}
 	for _, id := range l.spans {
 		lane := r.Spans[id].Lane
 		lanes[lane] = append(lanes[lane], id)
 	}
 	var rows []Row
-	for _, lane := range sortedLanes(r) {
+	for _, lane := range all {
 		spans := lanes[lane]
 		if len(spans) == 0 {
 			continue

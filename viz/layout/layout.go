@@ -38,6 +38,7 @@ type View struct {
 	Name   string     // heading; "": the run's name
 	Offset trace.Time // added to the run's times to give times of the axis
 	Gaps   []Gap      // why queues were stalled, where known
+	parts  *partIndex // of Indexed views; else nil
 }
 
 // Align sets the offsets such that all runs are at their starts, times of each run, at the

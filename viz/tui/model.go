@@ -61,7 +61,7 @@ type Model struct {
 // NewModel starts on the first run, zoomed to all of it. Views must not be empty.
 func NewModel(views []layout.View, o Options) *Model {
 	m := &Model{
-		views: views, theme: theme{colors: o.Colors, ascii: o.ASCII},
+		views: layout.Indexed(views), theme: theme{colors: o.Colors, ascii: o.ASCII},
 		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,
 		strategy: o.Strategy, suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
 	}

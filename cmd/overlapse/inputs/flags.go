@@ -68,6 +68,9 @@ func Prepare[S any](r *Reader, f Flags, parse func(string) ([]S, error)) ([]S, *
 	if err != nil {
 		return nil, nil, m, err
 	}
+	if err := plan.Affordable(w); err != nil {
+		return nil, nil, m, fmt.Errorf("%s: %w", f.Path, err)
+	}
 	if w, err = compare.Isolate(w, m, nil); err == nil {
 		w, m, err = r.rescaled(f, w, m)
 	}

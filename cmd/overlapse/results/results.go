@@ -56,6 +56,7 @@ type Replayed struct {
 	Outcomes   []compare.Outcome   `json:"-"` // as Rows
 	workload   *workload.Workload
 	scenario   plan.Scenario
+	most       int    // spans recorded of one strategy; 0: no bound
 	profile    string // of the machine
 }
 
@@ -126,7 +127,7 @@ func Of(ctx context.Context, con *console.Console, path string, w *workload.Work
 	r := &Replayed{
 		Schema: schema.Version, Path: path, Machine: m.Name, Ranks: w.World, Captured: w.Captured, Iterations: workload.Iterations(w), Pairs: len(w.Pairs),
 		Measured: int64(plan.MeasuredStepTime(w)), Residual: compare.ResidualOf(asCaptured, asMeasured.Result.Run), Isolation: w.Isolation, Notes: w.Notes, Estimated: w.Run.Estimated,
-		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), Outcomes: outcomes, workload: w, scenario: sc, profile: m.Profile, Waves: wavesOf(w, m),
+		Rescaled: w.Rescaled, Unprofiled: w.Unprofiled && w.Profiled(), base: int64(base.Time), Outcomes: outcomes, workload: w, scenario: sc, most: opts.Most, profile: m.Profile, Waves: wavesOf(w, m),
 	}
 	if w.Rescaled != nil {
 		r.Notes = append(slices.Clone(w.Notes), rescaledText(w.Rescaled))
@@ -207,6 +208,9 @@ const ShownTiles = 1 << 15
 // 131,072 spans are one to two megabytes of a compressed timeline.
 const ShownSpans = 1 << 17
 
+// MostSpans bounds them where the user did: 100 MB of memory for one strategy.
+const MostSpans = 1 << 19
+
 // Coarse names the strategies recorded without workgroups or without their phases, and how
 // to record them.
 func (r *Replayed) Coarse() string {
@@ -222,15 +226,15 @@ func (r *Replayed) Coarse() string {
 	}
 	var parts []string
 	if len(kernels) > 0 {
-		parts = append(parts, fmt.Sprintf("recorded without workgroups, which need more than %d spans per strategy: %s", ShownSpans, strings.Join(kernels, ", ")))
+		parts = append(parts, fmt.Sprintf("recorded without workgroups, which need more than %d spans per strategy: %s", r.most, strings.Join(kernels, ", ")))
 	}
 	if len(workgroups) > 0 {
-		parts = append(parts, fmt.Sprintf("recorded without the phases of workgroups, which need more than %d spans per strategy: %s", ShownSpans, strings.Join(workgroups, ", ")))
+		parts = append(parts, fmt.Sprintf("recorded without the phases of workgroups, which need more than %d spans per strategy: %s", r.most, strings.Join(workgroups, ", ")))
 	}
 	if len(parts) == 0 {
 		return ""
 	}
-	return strings.Join(parts, "; ") + " (--window 1ms-3ms records all workgroups of that time, --window iteration those of rank 0)"
+	return strings.Join(parts, "; ") + " (replay -o --window 1ms-3ms records all workgroups of that time)"
 }
 
 // given is the kind of the schedule that strategies are compared with: captured,
