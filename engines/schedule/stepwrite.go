@@ -298,6 +298,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		rw.issue(first, p.op)
 		first.Launch(gap, rw.commandOf(p))
 		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
+		first.Post(rw.pl.Done[p.op.ID], 1) // a host may wait for it
 	}
 	if first != s {
 		copied := rw.pl.Program.NewFlag("copies for " + m.op.Name)
@@ -311,6 +312,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		s.Launch(plan.Duration(rw.pl.Machine.Launch.Gap.Value), plan.LaunchOf(m.op, rw.pl.Sweep("copy of gradients out of a bucket", float64(m.back), float64(m.back))))
 	}
 	s.Post(m.done, 1)
+	s.Post(rw.pl.Done[m.op.ID], 1)
 	m.started = true
 	rw.comm = x
 }
