@@ -130,7 +130,7 @@ func overlapsNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
 		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
 	}
 	r.WaitUntilReady(onComm, comm, r.Dependencies(p, comm))
-	onComm.Launch(plan.Duration(r.Planner.Machine.Launch.Event.Value), plan.LaunchOf(comm, r.Planner.Carried(comm, cut)))
+	onComm.Launch(r.Planner.EventGap(comm), plan.LaunchOf(comm, r.Planner.Carried(comm, cut)))
 	r.Written(onComm, comm)
 	r.EndPair(p)
 }

@@ -218,7 +218,7 @@ func (rw *rankWriter) item(it *item) {
 	rw.afterIdle(s, op)
 	gap := rw.pl.GapOf(op, rw.prev[op.ID])
 	if event {
-		gap = max(gap, plan.Duration(rw.pl.Machine.Launch.Event.Value))
+		gap = max(gap, rw.pl.EventGap(op))
 	}
 	command := rw.pl.CommandOf(op)
 	if rw.shape != nil && op.Kind == trace.Compute {
@@ -293,7 +293,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 	}
 	rw.waitForAll(first, m)
 	rw.afterIdle(s, m.op)
-	gap := max(plan.Duration(rw.pl.Machine.Launch.Event.Value), rw.pl.HostIdle(m.op))
+	gap := max(rw.pl.EventGap(m.op), rw.pl.HostIdle(m.op))
 	for _, p := range m.preps {
 		rw.issue(first, p.op)
 		first.Launch(gap, rw.commandOf(p))
@@ -304,7 +304,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		copied := rw.pl.Program.NewFlag("copies for " + m.op.Name)
 		first.Post(copied, 1)
 		s.Wait(copied, 1, "copies for "+m.op.Name)
-		gap = plan.Duration(rw.pl.Machine.Launch.Event.Value)
+		gap = rw.pl.EventGap(m.op)
 	}
 	rw.issue(s, m.op)
 	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)))
