@@ -41,6 +41,9 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 	copied := *w
 	w = &copied
 	w.Ops, w.Collectives = slices.Clone(w.Ops), slices.Clone(w.Collectives)
+	for i := range w.Ops {
+		limitTraffic(&w.Ops[i], &m)
+	}
 	s := newIsolation(w, m)
 	w.Isolation = &s.Isolation
 	if len(s.open) == 0 {
@@ -60,6 +63,24 @@ func Isolate(w *workload.Workload, m machine.Machine, stop func() bool) (*worklo
 		s.Why = err.Error()
 	}
 	return w, nil
+}
+
+// notItsOwn is the rate, relative to the memory's, from which the tensors of an operator are
+// not what one kernel moves: a compiled graph lists all its inputs. Caches give less.
+const notItsOwn = 4
+
+// limitTraffic limits a kernel's traffic to what the memory moves in the captured time; the
+// rest hit a cache. Of a kernel that would need several times that, nothing is known
+// (rule M13).
+func limitTraffic(op *workload.Op, m *machine.Machine) {
+	most := m.GPU.Memory.Value * plan.Seconds(op.Dur())
+	switch all := op.Read + op.Write; {
+	case op.Kind != trace.Compute || most <= 0 || all <= most:
+	case all > notItsOwn*most && op.Shape.Kind == workload.Elementwise:
+		op.Read, op.Write = 0, 0
+	default:
+		op.Read, op.Write = op.Read*most/all, op.Write*most/all
+	}
 }
 
 // Maximum number of rounds of the fixed point, and the largest relative change of the sum

@@ -247,6 +247,9 @@ func (r *Rank) writeAhead(op *workload.Op) {
 	r.Written(s, op)
 }
 
+// EventGap is the gap before an operation that waits for one on another stream.
+func (pl *Planner) EventGap(op *workload.Op) trace.Time { return pl.deviceGap(op, true) }
+
 // deviceGap is the gap before an operation that the host issued early enough, or that a
 // captured graph launches. event: it waits for one on another stream.
 func (pl *Planner) deviceGap(op *workload.Op, event bool) trace.Time {

@@ -127,16 +127,18 @@ func (r *Rank) WaitUntilReady(s *Stream, op *workload.Op, after []workload.Dep, 
 	case op.Own:
 		cost = l.Compiled
 	}
-	if r.Planner.Graph {
-		r.waitFor(s, after, except...)
-		return r.Planner.graphLaunch(op)
+	if !r.Planner.Graph {
+		if op.Graph { // captured in a graph, it stays in the graph (rule S4)
+			cost.Value = 0
+		}
+		r.notBefore(op)
+		s.Wait(r.HostIssued, r.Issue(cost.Value, op.Name), "host")
 	}
-	r.notBefore(op)
-	s.Wait(r.HostIssued, r.Issue(cost.Value, op.Name), "host")
-	if r.waitFor(s, after, except...) {
-		return Duration(l.Event.Value)
+	gap := r.Planner.deviceGap(op, r.waitFor(s, after, except...))
+	if op.Graph {
+		gap = min(gap, r.Planner.gapHere(max(0, op.Gap)))
 	}
-	return Duration(l.Gap.Value)
+	return gap
 }
 
 // Fence holds a workgroup until its stores and flags to peers have been acknowledged: a

@@ -56,7 +56,10 @@ var Bulk = plan.Strategy{
 			return nil, &plan.NotApplicable{Strategy: "bulk", Why: why}
 		}
 		pl.Graph = v["graph"] == "on"
-		if (v.Int("bucket_mb") > 0 || v["keep_gathered"] != "captured") && pl.Only == nil {
+		if name := ofStep(v); name != "" {
+			if pl.Only != nil {
+				return nil, &plan.NotApplicable{Strategy: "bulk", Why: name + " changes the whole step, not some of its pairs"}
+			}
 			pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
 			return nil, planStep(pl, "bulk", stepOptions{values: v, serial: true})
 		}

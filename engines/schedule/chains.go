@@ -14,6 +14,12 @@ import (
 // interleave has n chains of each iteration alternate. It returns the reason why it
 // cannot, or "".
 func (s *step) interleave(n int) string {
+	switch {
+	case n < 2:
+		return "interleave=1: one chain has none to alternate with"
+	case !slices.Contains(s.async, false):
+		return "interleave moves nothing: all collectives ran alongside compute when captured and keep their places"
+	}
 	chains := s.chains()
 	for rank := range s.items {
 		var order []*item

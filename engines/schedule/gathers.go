@@ -15,8 +15,9 @@ import (
 // limitPrefetch makes moved all-gathers wait until the parameters gathered some places before
 // them are in use (rule W11). With ahead 0, fully_shard's own limits hold: in forward the
 // host issues a gather in front of the compute that uses it, and two are in flight; in
-// backward it issues the next one behind the copy of this one.
-func (s *step) limitPrefetch(ahead int) {
+// backward it issues the next one behind the copy of this one. It reports whether it limits
+// any gather.
+func (s *step) limitPrefetch(ahead int) (any bool) {
 	type key struct {
 		rank  int
 		group int32
@@ -35,22 +36,20 @@ func (s *step) limitPrefetch(ahead int) {
 			gathers[id] = append(gathers[id], x)
 		}
 	}
-	if len(keys) == 0 {
-		return
-	}
 	for _, id := range keys {
-		s.limitOf(id.rank, gathers[id], ahead)
+		any = s.limitOf(id.rank, gathers[id], ahead) || any
 	}
-	if ahead > 1 { // each one more than one ahead is a block's parameters
+	if any && ahead > 1 { // each one more than one ahead is a block's parameters
 		largest := int64(0)
 		for _, x := range gathers[keys[0]] {
 			largest = max(largest, x.coll.Bytes)
 		}
 		s.ahead = int64(ahead-1) * largest
 	}
+	return any
 }
 
-func (s *step) limitOf(rank int, gathers []*exchange, ahead int) {
+func (s *step) limitOf(rank int, gathers []*exchange, ahead int) (any bool) {
 	used := map[*exchange]int32{}
 	for _, x := range gathers {
 		used[x] = s.consumer(x, rank)
@@ -88,7 +87,9 @@ func (s *step) limitOf(rank int, gathers []*exchange, ahead int) {
 		} else {
 			m.place = max(m.place, s.firstOf(rank, used[x])-1)
 		}
+		any = true
 	}
+	return any
 }
 
 // waitForUse makes a gather wait until the parameters of another one are in use: copied out
@@ -139,8 +140,8 @@ func (s *step) firstOf(rank int, at int32) int32 {
 
 // keepGathered leaves out the gathers of backward, whose parameters forward has gathered
 // already, with the copies in front of and behind them (rule W12). The parameters stay in
-// memory.
-func (s *step) keepGathered() {
+// memory. It reports whether there are any.
+func (s *step) keepGathered() bool {
 	out := map[int32]bool{}
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
@@ -166,6 +167,7 @@ func (s *step) keepGathered() {
 	}
 	s.dropped = out
 	s.leaveOut(func(it *item) bool { return out[it.op.ID] })
+	return len(out) > 0
 }
 
 // gatheredBefore is how many gathers of the same size forward did in the same iteration.
@@ -194,8 +196,9 @@ func (s *step) readsOnly(reader, from int32) bool {
 
 // gatherAgain adds the gathers of backward to a capture that keeps parameters gathered: for
 // each gather of forward whose parameters backward reads, one more with the same copies
-// (rule W12). In between they take no memory.
-func (s *step) gatherAgain() {
+// (rule W12). In between they take no memory. It reports whether there are any.
+func (s *step) gatherAgain() bool {
+	before := len(s.exchanges)
 	for row := range s.w.Collectives {
 		c := &s.w.Collectives[row]
 		if c.Op == trace.AllGather && s.gatherAgainOf(int32(row), c) {
@@ -203,6 +206,7 @@ func (s *step) gatherAgain() {
 		}
 	}
 	s.number()
+	return len(s.exchanges) > before
 }
 
 func (s *step) gatherAgainOf(row int32, c *workload.Collective) bool {

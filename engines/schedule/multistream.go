@@ -41,9 +41,17 @@ var Multistream = plan.Strategy{
 	Plan:      planMultistream,
 }
 
-// ofStep reports whether a setting is given that only schedules of whole steps have.
-func ofStep(v plan.Values) bool {
-	return v.Int("bucket_mb") > 0 || v.Int("prefetch") > 0 || v.Int("interleave") > 0 || v["keep_gathered"] != "captured"
+// ofStep returns the first setting given that only schedules of whole steps have, or "".
+func ofStep(v plan.Values) string {
+	for _, name := range []string{"bucket_mb", "prefetch", "interleave"} {
+		if v.Int(name) > 0 {
+			return name
+		}
+	}
+	if keep := v["keep_gathered"]; keep != "" && keep != "captured" {
+		return "keep_gathered"
+	}
+	return ""
 }
 
 func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
@@ -53,19 +61,26 @@ func planMultistream(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if why := pl.SetCarrier(v["carrier"]); why != "" {
 		return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
 	}
-	if why := independent(pl); why != "" || ofStep(v) {
+	refuse := func(why string) error { return &plan.NotApplicable{Strategy: "multistream", Why: why} }
+	pl.Graph = v["graph"] == "on"
+	if why := independent(pl); why != "" {
 		if pl.Only != nil {
-			return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
+			return nil, refuse(why)
+		}
+		if v.Int("buffers") > 0 {
+			return nil, refuse("buffers is for loops of one compute kernel and its collective: " + why)
 		}
 		pl.Pairs, pl.First, pl.Replaced = nil, map[int32]int{}, map[int32]bool{}
-		pl.Graph = v["graph"] == "on"
 		return nil, planStep(pl, "multistream", stepOptions{values: v})
+	}
+	if name := ofStep(v); name != "" {
+		return nil, refuse(name + " is for steps, and this trace is a loop of one compute kernel and its collective")
 	}
 	o := occupancyOf(v)
 	for _, p := range pl.Pairs {
 		for _, id := range p.First {
 			if why := o.refuses(pl, &pl.Workload.Ops[id]); why != "" {
-				return nil, &plan.NotApplicable{Strategy: "multistream", Why: why}
+				return nil, refuse(why)
 			}
 		}
 	}
@@ -115,7 +130,7 @@ func overlapsNext(r *plan.Rank, p *plan.Pair, o occupancy, v plan.Values) {
 		r.WriteOp(p, &r.Planner.Workload.Ops[id], 0, 0)
 	}
 	r.WaitUntilReady(onComm, comm, r.Dependencies(p, comm))
-	onComm.Launch(plan.Duration(r.Planner.Machine.Launch.Event.Value), plan.LaunchOf(comm, r.Planner.Carried(comm, cut)))
+	onComm.Launch(r.Planner.EventGap(comm), plan.LaunchOf(comm, r.Planner.Carried(comm, cut)))
 	r.Written(onComm, comm)
 	r.EndPair(p)
 }

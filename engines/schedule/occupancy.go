@@ -41,6 +41,21 @@ func (o occupancy) refuses(pl *plan.Planner, op *workload.Op) string {
 	return ""
 }
 
+// refusesAll is the reason why no compute of the workload can run with the settings, or "".
+func (o occupancy) refusesAll(pl *plan.Planner) string {
+	why := "no compute was found"
+	for i := range pl.Workload.Ops {
+		op := &pl.Workload.Ops[i]
+		if op.Kind != trace.Compute {
+			continue
+		}
+		if why = o.refuses(pl, op); why == "" {
+			break
+		}
+	}
+	return why
+}
+
 // shaped is the grid of an operation that leaves so much. A workgroup keeps the
 // time that it takes alone: with fewer of them on a CU each goes faster if they
 // shared its pipes, and all of them together slower if they hid each other's latency (rule D11).

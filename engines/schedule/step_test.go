@@ -199,3 +199,32 @@ func TestKeptAndGatheredAgain(t *testing.T) {
 		t.Errorf("gathered again: AG1 %v, B1 %v", off["AG1"], off["B1"])
 	}
 }
+
+// A host that waited for a collective, or for the copy in front of one, waits for it in
+// every schedule of the step, and that comes to an end.
+func TestHostWaitsForCollective(t *testing.T) {
+	for _, waitsFor := range []string{"in1", "AG1"} {
+		w := plantest.Step(t, 2, "7 in1 20\n7 AG1 100 in1\n7 F1 200 AG1\n7 F2 200 F1")
+		for _, ids := range w.Ranks {
+			h := &workload.Host{}
+			for i, id := range ids {
+				op := &w.Ops[id]
+				h.Order, h.Issues = append(h.Order, int32(i)), append(h.Issues, workload.Issue{Work: 1})
+				op.Issued = trace.Time(1 + i)
+				if len(h.Syncs) > 0 {
+					op.Issued += h.Syncs[0].End
+				}
+				if op.Name == waitsFor {
+					h.Syncs = []workload.HostSync{{Start: op.Issued, End: op.End}}
+				}
+			}
+			w.Hosts = append(w.Hosts, h)
+		}
+		w.Unprofiled = true
+		for _, name := range []string{"captured", "bulk", "multistream"} {
+			if out := enginetest.Outcome(t, w, plantest.H200(t, 2), name, nil); out.Why != "" || out.Time < 500_000 {
+				t.Errorf("host waits for %s, %s: %d ns, %s", waitsFor, name, out.Time, out.Why)
+			}
+		}
+	}
+}

@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"slices"
-
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
 )
@@ -32,8 +30,8 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 		pl.Workload = &c
 	}
 	s := newStep(pl)
-	if v["keep_gathered"] == "on" {
-		s.keepGathered()
+	if v["keep_gathered"] == "on" && !s.keepGathered() {
+		return refuse("keep_gathered=on keeps nothing: backward gathers no parameters that forward has gathered")
 	}
 	for row := range s.w.Collectives {
 		if !s.leftOut(int32(row)) && (!s.async[row] || v.Int("bucket_mb") > 0) {
@@ -44,15 +42,20 @@ func planStep(pl *plan.Planner, name string, o stepOptions) error {
 	if why := s.group(v); why != "" {
 		return refuse(why)
 	}
-	if n := v.Int("interleave"); n > 1 && slices.Contains(s.async, false) {
+	if n := v.Int("interleave"); n > 0 {
 		if why := s.interleave(n); why != "" {
 			return refuse(why)
 		}
 	}
-	s.settle(v.Int("prefetch"))
+	if ahead := v.Int("prefetch"); !s.settle(ahead) && ahead > 0 {
+		return refuse("prefetch moves nothing: no parameters are gathered")
+	}
 	pl.Kept = s.kept/int64(max(1, workload.Iterations(s.w))) + s.ahead
 	sw := &stepWriter{step: s, channels: v.Int("channels"), priority: v["priority"] == "on", serial: o.serial}
 	if o := occupancyOf(v); o != (occupancy{}) {
+		if why := o.refusesAll(pl); why != "" {
+			return refuse(why)
+		}
 		sw.shape = func(op *workload.Op) *plan.Grid { return shapedOrNil(pl, op, o) }
 	}
 	sw.write()
@@ -76,14 +79,15 @@ func (s *step) group(v plan.Values) string {
 			}
 		}
 	}
-	if v["keep_gathered"] == "off" {
-		s.gatherAgain()
+	if v["keep_gathered"] == "off" && !s.gatherAgain() {
+		return "keep_gathered=off gathers nothing again: no parameters that forward gathered are read in backward"
 	}
 	return ""
 }
 
-// settle decides when the host issues every exchange and what it and compute wait for.
-func (s *step) settle(prefetch int) {
+// settle decides when the host issues every exchange and what it and compute wait for. It
+// reports whether prefetch holds for any gather.
+func (s *step) settle(prefetch int) (prefetched bool) {
 	for i, x := range s.exchanges {
 		x.index = i
 	}
@@ -93,9 +97,10 @@ func (s *step) settle(prefetch int) {
 		}
 	}
 	s.need()
-	s.limitPrefetch(prefetch)
+	prefetched = s.limitPrefetch(prefetch)
 	s.sort()
 	s.limitReductions()
+	return prefetched
 }
 
 // shapedOrNil is the grid of an operation that leaves room for collectives; nil where the

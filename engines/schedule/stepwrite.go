@@ -218,7 +218,7 @@ func (rw *rankWriter) item(it *item) {
 	rw.afterIdle(s, op)
 	gap := rw.pl.GapOf(op, rw.prev[op.ID])
 	if event {
-		gap = max(gap, plan.Duration(rw.pl.Machine.Launch.Event.Value))
+		gap = max(gap, rw.pl.EventGap(op))
 	}
 	command := rw.pl.CommandOf(op)
 	if rw.shape != nil && op.Kind == trace.Compute {
@@ -293,17 +293,18 @@ func (rw *rankWriter) exchange(x *exchange) {
 	}
 	rw.waitForAll(first, m)
 	rw.afterIdle(s, m.op)
-	gap := max(plan.Duration(rw.pl.Machine.Launch.Event.Value), rw.pl.HostIdle(m.op))
+	gap := max(rw.pl.EventGap(m.op), rw.pl.HostIdle(m.op))
 	for _, p := range m.preps {
 		rw.issue(first, p.op)
 		first.Launch(gap, rw.commandOf(p))
 		gap = plan.Duration(rw.pl.Machine.Launch.Gap.Value)
+		first.Post(rw.pl.Done[p.op.ID], 1) // a host may wait for it
 	}
 	if first != s {
 		copied := rw.pl.Program.NewFlag("copies for " + m.op.Name)
 		first.Post(copied, 1)
 		s.Wait(copied, 1, "copies for "+m.op.Name)
-		gap = plan.Duration(rw.pl.Machine.Launch.Event.Value)
+		gap = rw.pl.EventGap(m.op)
 	}
 	rw.issue(s, m.op)
 	s.Launch(gap, plan.LaunchOf(m.op, rw.pl.Regrouped(m.op, x.coll, rw.channels, m.runners)))
@@ -311,6 +312,7 @@ func (rw *rankWriter) exchange(x *exchange) {
 		s.Launch(plan.Duration(rw.pl.Machine.Launch.Gap.Value), plan.LaunchOf(m.op, rw.pl.Sweep("copy of gradients out of a bucket", float64(m.back), float64(m.back))))
 	}
 	s.Post(m.done, 1)
+	s.Post(rw.pl.Done[m.op.ID], 1)
 	m.started = true
 	rw.comm = x
 }

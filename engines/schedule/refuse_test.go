@@ -1,0 +1,53 @@
+package schedule_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/overlapse/overlapse/engines/enginetest"
+	"github.com/overlapse/overlapse/engines/plan"
+	"github.com/overlapse/overlapse/engines/plan/plantest"
+)
+
+// A setting that cannot apply is refused with its reason: it neither changes the schedule
+// nor is ignored.
+func TestSettingsThatCannotApply(t *testing.T) {
+	const steps = "is for steps, and this trace is a loop"
+	for _, c := range []struct{ sample, selection, why string }{
+		{"moe-down-triton", "multistream:prefetch=1", steps},
+		{"moe-down-triton", "multistream:keep_gathered=on", steps},
+		{"moe-down-triton", "multistream:keep_gathered=off", steps},
+		{"moe-down-triton", "multistream:interleave=2", steps},
+		{"moe-down-triton", "multistream:bucket_mb=25", steps},
+		{"moe-down-triton", "bulk:keep_gathered=on", "keeps nothing"},
+		{"moe-down-triton", "bulk:bucket_mb=25", "no all-reduce of gradients"},
+		{"moe-ep4", "multistream:prefetch=1", steps},
+		{"moe-ep4", "bulk:keep_gathered=on", "keeps nothing"},
+		{"ddp-step", "multistream:prefetch=2", "no parameters are gathered"},
+		{"ddp-step", "multistream:keep_gathered=on", "keeps nothing"},
+		{"ddp-step", "multistream:keep_gathered=off", "gathers nothing again"},
+		{"ddp-step", "multistream:interleave=1", "one chain"},
+		{"ddp-step", "multistream:interleave=2", "keep their places"},
+		{"ddp-step", "multistream:buffers=2", "buffers is for loops"},
+		{"ddp-step", "multistream:lds=100000", "does not fit"},
+		{"ddp-step", "multistream:carve=1000", "leaves compute none"},
+		{"fsdp-step", "multistream:bucket_mb=25", "no all-reduce of gradients"},
+		{"fsdp-step", "multistream:keep_gathered=off", "gathers nothing again"},
+		{"fsdp-step", "multistream:keep_gathered=on", ""},
+		{"fsdp-step", "multistream:prefetch=1", ""},
+		{"ddp-step", "multistream:carve=8", ""},
+		{"moe-down-triton", "multistream:buffers=2", ""},
+	} {
+		w := plantest.LiftSample(t, c.sample)
+		s := enginetest.MustParse(t, c.selection)[0]
+		_, err := s.Strategy.Program(w, plantest.H200(t, w.World), s.Values, plan.Scenario{})
+		var na *plan.NotApplicable
+		switch {
+		case c.why == "" && err != nil:
+			t.Errorf("%s %s: %v", c.sample, c.selection, err)
+		case c.why != "" && (!errors.As(err, &na) || !strings.Contains(na.Why, c.why)):
+			t.Errorf("%s %s: %v, want %q", c.sample, c.selection, err, c.why)
+		}
+	}
+}
