@@ -11,13 +11,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
-	"github.com/overlapse/overlapse/cmd/overlapse/viewcache"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -34,9 +32,7 @@ type viewOptions struct {
 	rank   int
 	width  int
 	ascii  bool
-
-	noCache bool
-	at      string // address of a view
+	at     string // address of a view
 }
 
 func (a *app) viewCommand() *cobra.Command {
@@ -47,9 +43,6 @@ func (a *app) viewCommand() *cobra.Command {
 		Long: `Opens a trace, or a folder written by replay -o, in a terminal browser. With
 --strategy the trace is replayed first and the strategies are shown below it on the
 same time axis. Press ? for the keys.
-
-Runs of 100000 spans and more are kept in the user's cache folder, by the content of the
-input, the machine and the settings, so that the next start takes a fraction of a second.
 
 If standard output is not a terminal, or with --print, the timeline is printed instead.`,
 		Example: `  overlapse view samples/moe-ep4
@@ -67,7 +60,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 					return err
 				}
 			}
-			return a.view(c.Context(), o, a.cacheOf(&o, c.Flags()))
+			return a.view(c.Context(), o)
 		},
 	}
 	f := c.Flags()
@@ -79,19 +72,10 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	f.IntVar(&o.width, "width", 0, "columns to print; 0: those of the terminal, or 120")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	f.StringVar(&o.at, "at", "", "start at this view, as y shows it: show=fused&t=1.2ms-3ms&row=rank+0")
-	f.BoolVar(&o.noCache, "no-cache", false, "read and replay anew, and keep nothing for the next start")
 	return c
 }
 
-// cacheOf is where the view of these flags is kept.
-func (a *app) cacheOf(o *viewOptions, flags *pflag.FlagSet) viewcache.Cache {
-	if o.noCache {
-		return viewcache.Cache{}
-	}
-	return viewcache.Find(&a.Reader, &a.files, o.Path, flags)
-}
-
-func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) error {
+func (a *app) view(ctx context.Context, o viewOptions) error {
 	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
 	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Strategy: o.Strategy}
 	var err error
@@ -102,48 +86,27 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) er
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
 	if o.print || a.Width == 0 {
-		return a.printView(ctx, o, opts, cache)
+		return a.printView(ctx, o, opts)
 	}
-	return a.browse(ctx, o, opts, cache)
+	return a.browse(ctx, o, opts)
 }
 
-// viewed is what view shows, from the cache or read and laid out. cannot is an error if
-// selected strategies cannot run; wait waits until the cache is written.
-func (a *app) viewed(ctx context.Context, o viewOptions, opts *tui.Options, cache viewcache.Cache) (v *viewcache.Viewed, wait func(), cannot, err error) {
-	wait = func() {}
-	if v = cache.Load(); v == nil {
-		if v, cannot, err = a.views(ctx, o); err != nil {
-			return nil, wait, nil, err
-		}
-		defer inputs.CollectOften()()
-		v.First = layout.New(v.Views[:1])
-		if cannot == nil {
-			wait = cache.Save(ctx, v)
-		}
-	}
-	for _, note := range v.Notes {
-		a.Notef("%s", note)
-	}
-	opts.Parts, opts.First = v.Parts, v.First
-	return v, wait, cannot, nil
-}
-
-func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options, cache viewcache.Cache) error {
-	v, wait, cannot, err := a.viewed(ctx, o, &opts, cache)
+func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options) error {
+	views, cannot, err := a.views(ctx, o, &opts)
 	if err != nil {
 		return err
 	}
-	defer wait()
-	if basis := v.Views[0].Run.Estimated; basis != "" {
+	defer inputs.CollectOften()()
+	if basis := views[0].Run.Estimated; basis != "" {
 		fmt.Fprintln(a.Out, plain.Line(basis))
 	}
-	return cmp.Or(tui.Print(a.Out, v.Views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)
+	return cmp.Or(tui.Print(a.Out, views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)
 }
 
 // views are the trace and its replays under the strategies, or the runs of a folder
-// written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
-// strategies cannot run.
-func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, cannot, err error) {
+// written by replay -o; opts gets the pairs of a replayed trace. cannot is an error if
+// selected strategies cannot run.
+func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (views []layout.View, cannot, err error) {
 	path := o.timeline()
 	if replayed := path != o.Path; replayed || o.Strategy == "" {
 		run, err := a.Open(path, o.Machine)
@@ -151,7 +114,7 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, ca
 			return nil, nil, err
 		}
 		views, err := viewsOf(trace.Split(run), o)
-		return &viewcache.Viewed{Views: views}, nil, err
+		return views, nil, err
 	}
 	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
@@ -163,18 +126,19 @@ func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, ca
 	if err != nil {
 		return nil, nil, err
 	}
-	v = &viewcache.Viewed{Views: []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}, Parts: r.Parts()}
+	opts.Parts = r.Parts()
+	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
 	starts := []trace.Time{results.MeasuredStart(w)}
 	for _, out := range r.Outcomes {
 		if out.Result == nil {
-			v.Notes = append(v.Notes, fmt.Sprintf("%s: %s", out.Strategy.Name, out.Why))
+			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
-		v.Views = append(v.Views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
+		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
-	layout.Align(v.Views, starts)
-	return v, o.FailedError(r.Outcomes), nil
+	layout.Align(views, starts)
+	return views, o.FailedError(r.Outcomes), nil
 }
 
 // viewsOf are the runs of the selected strategies, or all.

@@ -11,7 +11,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/text"
-	"github.com/overlapse/overlapse/cmd/overlapse/viewcache"
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/trace/format"
 	"github.com/overlapse/overlapse/viz/layout"
@@ -20,7 +19,7 @@ import (
 
 // browse shows in the browser how far reading is, then the runs. Notes are printed when the
 // browser has given the terminal back.
-func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache viewcache.Cache) error {
+func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options) error {
 	var notes bytes.Buffer
 	behind := &app{Reader: a.Reader}
 	behind.Console = &console.Console{In: a.In, Out: a.Out, Err: &notes, Quiet: a.Quiet}
@@ -29,7 +28,7 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache
 	if o.Strategy != "" {
 		then = "replaying under " + text.Shorten(o.Strategy, 30)
 	}
-	begun, wait := time.Now(), func() {}
+	begun := time.Now()
 	var cannot error
 	loaded := make(chan struct{})
 	tick := time.NewTicker(console.Patience / 2)
@@ -38,13 +37,12 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache
 		defer close(loaded)
 		var once sync.Once
 		go behind.preview(o.timeline(), func(views []layout.View) { once.Do(func() { first(views) }) })
-		var v *viewcache.Viewed
-		v, wait, cannot, err = behind.viewed(ctx, o, opts, cache)
-		once.Do(func() {}) // no preview any more
-		if err != nil {
-			return nil, err
+		if views, cannot, err = behind.views(ctx, o, opts); err == nil {
+			defer inputs.CollectOften()()
+			opts.First = layout.New(views[:1])
 		}
-		return v.Views, nil
+		once.Do(func() {}) // no preview any more
+		return views, err
 	}
 	status := func() string {
 		return fmt.Sprintf("%s: %.1f s", inputs.ReadingLine(behind.Read, then), time.Since(begun).Seconds())
@@ -52,7 +50,6 @@ func (a *app) browse(ctx context.Context, o viewOptions, opts tui.Options, cache
 	err := tui.Run(ctx, opts, tui.Loader{Load: load, Status: status, Ticks: tick.C})
 	select {
 	case <-loaded:
-		defer wait()
 		fmt.Fprint(a.Err, notes.String())
 		return cmp.Or(err, ctx.Err(), cannot)
 	default: // left before
