@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,7 +78,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 
 func (a *app) view(ctx context.Context, o viewOptions) error {
 	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
-	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Strategy: o.Strategy}
+	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), After: time.After, Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err

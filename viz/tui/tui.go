@@ -20,6 +20,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -46,6 +47,8 @@ type Options struct {
 	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
 	// terminal is as it was before. nil: there is no such key.
 	Suspend func()
+	// After is time.After: it ends key sequences whose rest does not come. nil: they do not end.
+	After func(time.Duration) <-chan time.Time
 }
 
 // An Effect is what the caller of Update must do. The zero Effect is nothing but a redraw.
@@ -70,7 +73,7 @@ func Run(ctx context.Context, o Options, from Loader) error {
 		quick = &l
 	case <-from.Ticks:
 	}
-	screen, err := tcell.NewScreen()
+	screen, err := newScreen(o.After)
 	if err != nil {
 		return fmt.Errorf("the terminal is not supported: %w (set TERM, or print the timeline instead)", err)
 	}
@@ -78,7 +81,7 @@ func Run(ctx context.Context, o Options, from Loader) error {
 }
 
 // browse is Run on any screen. It initialises the screen and restores the terminal when it
-// returns, even by a panic. An EventInterrupt posted to the screen ends it like q does. quick
+// returns, even by a panic, which is an error if it is one of Load. An EventInterrupt posted to the screen ends it like q does. quick
 // is what was loaded already, or nil.
 func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, all <-chan loaded, from Loader) error {
 	if err := screen.Init(); err != nil {
@@ -93,6 +96,7 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 		for range events { // until the goroutine closes it
 		}
 	}()
+	loading := quick == nil || quick.first
 	var shown frame = waiting(from.Status)
 	if quick != nil {
 		shown = quick.next(shown, screen, from.Status)
@@ -108,6 +112,9 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 			case l := <-all:
 				if l.err != nil {
 					return l.err
+				}
+				if loading = loading && l.first; l.first && !loading {
+					continue // a preview, too late
 				}
 				shown = l.next(shown, screen, from.Status)
 			case <-shown.ticks(from.Ticks):
