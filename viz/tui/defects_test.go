@@ -18,7 +18,7 @@ func drawnAt(m *Model, w, h int) []string {
 	m.Draw(&cells)
 	var lines []string
 	for y := range h {
-		lines = append(lines, Options{}.line(&cells, y))
+		lines = append(lines, textLine(&cells, y))
 	}
 	return lines
 }
