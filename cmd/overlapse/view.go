@@ -127,15 +127,21 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 	if err != nil {
 		return nil, nil, err
 	}
+	if s := r.Verdict.Sentences; len(s) > 0 {
+		opts.Verdict = s[0]
+	}
 	opts.Parts = r.Parts()
+	opts.Beside = []string{layout.Short(trace.Time(r.Measured))}
 	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
 	starts := []trace.Time{results.MeasuredStart(w)}
-	for _, out := range r.Outcomes {
+	for i, out := range r.Outcomes {
 		if out.Result == nil {
 			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
+		row := &r.Rows[i]
+		opts.Beside = append(opts.Beside, fmt.Sprintf("%s %+.1f %%", layout.Short(trace.Time(row.Time)), 100*row.Change))
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	layout.Align(views, starts)

@@ -20,15 +20,16 @@ type region struct{ y, h int }
 // regions are the parts of the surface, from top to bottom. What there is no
 // room for has no height; rows are left out last.
 type regions struct {
-	width                                                       int
-	labels                                                      int // columns of labels, before the cells
-	header, overview, axis, pins, rows, legend, details, status region
+	width                                                                int
+	labels                                                               int // columns of labels, before the cells
+	header, verdict, overview, axis, pins, rows, legend, details, status region
 }
 
 func (m *Model) regions() regions {
 	h := m.height
 	r := regions{width: m.width, labels: min(m.page().labels, m.width*2/5, 36)}
 	r.header.h = atLeast(h, 5)
+	r.verdict.h = min(len(m.verdictLines(2)), max(0, (h-8)/8))
 	r.axis.h = atLeast(h, 3)
 	r.status.h = atLeast(h, 2)
 	r.legend.h = atLeast(h, 9)
@@ -44,8 +45,8 @@ func (m *Model) regions() regions {
 	}
 	r.pins.h = min(len(p.pins), h/3)
 	y := 0
-	r.rows.h = max(0, h-r.header.h-r.overview.h-r.axis.h-r.pins.h-r.status.h-r.legend.h-r.details.h)
-	for _, part := range []*region{&r.header, &r.overview, &r.axis, &r.pins, &r.rows, &r.legend, &r.details, &r.status} {
+	r.rows.h = max(0, h-r.header.h-r.verdict.h-r.overview.h-r.axis.h-r.pins.h-r.status.h-r.legend.h-r.details.h)
+	for _, part := range []*region{&r.header, &r.verdict, &r.overview, &r.axis, &r.pins, &r.rows, &r.legend, &r.details, &r.status} {
 		part.y = y
 		y += part.h
 	}
@@ -70,6 +71,9 @@ func (m *Model) Draw(s Surface) {
 	}
 	c := canvas{s, m.theme}
 	p, r := m.page(), m.regions()
+	if !p.filled {
+		p.fill(r.rows.h)
+	}
 	p.scroll(r.rows.h)
 	m.markKinds = m.shownMarks(p, r)
 	if m.help {
@@ -78,6 +82,11 @@ func (m *Model) Draw(s Surface) {
 	}
 	if r.header.h > 0 {
 		m.drawHeader(c, p, r)
+	}
+	if r.verdict.h > 0 {
+		for i, line := range m.verdictLines(r.verdict.h) {
+			c.text(0, r.verdict.y+i, r.width, c.words(line), c.strong())
+		}
 	}
 	if r.axis.h > 0 {
 		m.drawAxis(c, p, r)
@@ -105,28 +114,48 @@ func (m *Model) Draw(s Surface) {
 	}
 }
 
+// verdictLines is the verdict in at most two lines, or in one; what does not fit the last ends
+// in an ellipsis where it is drawn.
+func (m *Model) verdictLines(most int) []string {
+	text := []rune(clean(m.verdict))
+	if len(text) <= m.width || most == 1 {
+		return []string{string(text)}[:min(1, len(text))]
+	}
+	at := m.width
+	for at > m.width/2 && text[at] != ' ' {
+		at--
+	}
+	return []string{string(text[:at]), strings.TrimLeft(string(text[at:]), " ")}
+}
+
 // A tab is a run's name in the header.
 type tab struct {
 	from, to int
 	text     string
 }
 
-// tabs lists the runs: with long names if there is room for all, else with shorter
-// ones, then with the current run's name only.
+// tabs lists the runs: with long names and their times if there is room for all, else with
+// shorter ones, then without times, then with the current run's name only.
 func (m *Model) tabs(width int) []tab {
 	var out []tab
-	for _, most := range []int{24, 12, 8, 0} {
-		for _, title := range []string{"overlapse  ", ""} {
-			if out = m.tabsOf(most, utf8.RuneCountInString(title)); out[len(out)-1].to <= width {
-				return out
+	for _, beside := range [][]string{m.beside, nil} {
+		for _, most := range []int{24, 12, 8, 0} {
+			for _, title := range []string{"overlapse  ", ""} {
+				if most == 0 && beside != nil {
+					break
+				}
+				if out = m.tabsOf(most, beside, utf8.RuneCountInString(title)); out[len(out)-1].to <= width {
+					return out
+				}
 			}
 		}
 	}
 	return out
 }
 
-// tabsOf lists the runs from a column on, with names of at most so many characters.
-func (m *Model) tabsOf(most, x int) []tab {
+// tabsOf lists the runs from a column on, with names of at most so many characters and what
+// is beside them.
+func (m *Model) tabsOf(most int, beside []string, x int) []tab {
 	var out []tab
 	for i, v := range m.views {
 		text, room := strconv.Itoa(i+1), most
@@ -139,6 +168,9 @@ func (m *Model) tabsOf(most, x int) []tab {
 		}
 		if room > 0 {
 			text += " " + string(name)
+		}
+		if i < len(beside) && beside[i] != "" {
+			text += " " + m.theme.words(clean(beside[i]))
 		}
 		out = append(out, tab{x, x + utf8.RuneCountInString(text), text})
 		x = out[i].to + 2

@@ -57,8 +57,10 @@ func TestLoading(t *testing.T) {
 			load <- nil
 			shows(s, "overlapse  1 captured  2 decompose")
 			first <- both()[1:]
-			s.press(t, 'j')
-			shows(s, "overlapse  1 captured  2 decompose")
+			s.wait(t)
+			if got := contents(s); !strings.HasPrefix(got, "overlapse  1 captured  2 decompose") {
+				t.Errorf("after a late preview:\n%s", got)
+			}
 			s.InjectKey(tcell.KeyRune, 'q', 0)
 		}, nil},
 		{"a part, then q", func(s *readyScreen, _ chan error, _ chan time.Time, first chan []layout.View) {

@@ -34,7 +34,9 @@ func Print(w io.Writer, views []layout.View, width int, o Options) error {
 	if t == nil || len(views) > 1 {
 		t = layout.New(views)
 	}
-	o.print(out, whole(t), width)
+	bounds := t.Bounds()
+	window := opening(views, bounds)
+	o.print(out, newPage(t, &window, bounds), width)
 	return out.Flush()
 }
 
@@ -57,7 +59,8 @@ func (o Options) figures(out *bufio.Writer, views []layout.View, width int) erro
 		}
 		found = true
 		fmt.Fprintf(out, "%s: %s\n", clean(nameOf(v)), clean(t.Title))
-		o.print(out, whole(t), width)
+		window := t.Bounds()
+		o.print(out, newPage(t, &window, window), width)
 	}
 	if !found {
 		return first
@@ -67,12 +70,6 @@ func (o Options) figures(out *bufio.Writer, views []layout.View, width int) erro
 
 // legendLines is how many lines of legend Print writes at most.
 const legendLines = 3
-
-// whole is the page that browsing a timeline would start with.
-func whole(t *layout.Timeline) *page {
-	window := t.Bounds()
-	return newPage(t, &window, window)
-}
 
 // print writes the axis, the rows of a page, and a legend.
 func (o Options) print(out *bufio.Writer, p *page, width int) {

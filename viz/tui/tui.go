@@ -1,7 +1,8 @@
 // Package tui shows timelines in a terminal: Run lets a person move in
 // them, Print writes one as text.
 //
-//	overlapse  1 captured  2 bulk  3 fused     10.2 ms – 10.9 ms (700 µs)  header: runs, window
+//	overlapse  1 captured 2.1 ms  2 bulk 2.4 ms     10.2 ms – 10.9 ms (700 µs)  header: runs, window
+//	fused gains 12 %: its tiles are sent as they are ready                verdict
 //	 10 ms +            │ 200 µs       │ 400 µs        │ 600 µs            axis
 //	▾ rank 0 · H200     ▆▆▆▆▆▆▆▆▆▆▆▁▁▁▁▁▁▁▁▆▆▆▆▆▆▆▆▆                       rows: labels, cells
 //	    stream 7        █gemm██████▍       ▐█gemm████
@@ -44,6 +45,8 @@ type Options struct {
 	// Strategy is the selection that was replayed, as the address of a view has it.
 	Strategy string
 	First    *layout.Timeline // of the first run alone; nil: it is laid out
+	Verdict  string           // what the runs show, below the header; "": no line
+	Beside   []string         // what to add to each view's tab, such as its time; nil: nothing
 	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
 	// terminal is as it was before. nil: there is no such key.
 	Suspend func()
