@@ -26,7 +26,7 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 		}
 	}
 	var opts tui.Options
-	shown := viewOptions{Flags: inputs.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}, rank: max(0, o.rank)}
+	shown := viewOptions{Flags: inputs.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}, rank: max(0, o.rank), full: o.rank >= 0 || o.kernel != ""}
 	views, cannot, err := a.views(ctx, shown, &opts)
 	if err = cmp.Or(err, cannot); err != nil {
 		return nil, err

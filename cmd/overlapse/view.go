@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,6 +32,7 @@ type viewOptions struct {
 	print  bool
 	figure bool
 	rank   int
+	full   bool // the user chose a rank: record it without a limit
 	width  int
 	ascii  bool
 	at     string // address of a view
@@ -51,7 +53,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Path = a.Input(args)
+			o.Path, o.full = a.Input(args), c.Flags().Changed("rank")
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
 				return usage.Errorf("--at: %w (y shows the address of a view)", err)
@@ -69,7 +71,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
-	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups --figure11 shows")
+	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups are recorded and --figure11 shows; given, all of them")
 	f.IntVar(&o.width, "width", 0, "columns to print; 0: those of the terminal, or 120")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	f.StringVar(&o.at, "at", "", "start at this view, as y shows it: show=fused&t=1.2ms-3ms&row=rank+0")
@@ -98,8 +100,10 @@ func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options) er
 		return err
 	}
 	defer inputs.CollectOften()()
-	if basis := views[0].Run.Estimated; basis != "" {
-		fmt.Fprintln(a.Out, plain.Line(basis))
+	for _, line := range []string{views[0].Run.Estimated, opts.Verdict} {
+		if line != "" {
+			fmt.Fprintln(a.Out, plain.Line(line))
+		}
 	}
 	return cmp.Or(tui.Print(a.Out, views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)
 }
@@ -114,24 +118,31 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 		if err != nil {
 			return nil, nil, err
 		}
-		views, err := viewsOf(trace.Split(run), o)
+		if views, err = viewsOf(trace.Split(run), o); replayed {
+			stated(filepath.Join(o.Path, "result.json"), views, opts)
+		}
 		return views, nil, err
 	}
 	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx),
-	})
+	record := replay.Options{Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx)}
+	if !o.full {
+		record.Most = results.ShownSpans
+	}
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record)
 	if err != nil {
 		return nil, nil, err
+	}
+	if left, _, _ := strings.Cut(r.Coarse(), " (--window"); left != "" {
+		a.Notef("%s (--rank 0 records all of rank 0)", left)
 	}
 	if s := r.Verdict.Sentences; len(s) > 0 {
 		opts.Verdict = s[0]
 	}
 	opts.Parts = r.Parts()
-	opts.Beside = []string{layout.Short(trace.Time(r.Measured))}
+	opts.Times = []tui.Time{{Time: layout.Short(trace.Time(r.Measured))}}
 	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
 	starts := []trace.Time{results.MeasuredStart(w)}
 	for i, out := range r.Outcomes {
@@ -140,12 +151,48 @@ func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (view
 			continue
 		}
 		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
-		row := &r.Rows[i]
-		opts.Beside = append(opts.Beside, fmt.Sprintf("%s %+.1f %%", layout.Short(trace.Time(row.Time)), 100*row.Change))
+		opts.Times = append(opts.Times, timeOf(r.Rows[i].Time, r.Rows[i].Change))
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
 	layout.Align(views, starts)
 	return views, o.FailedError(r.Outcomes), nil
+}
+
+// stated takes the verdict and the time of every run from the result beside a timeline; of one
+// that cannot be read nothing.
+func stated(file string, views []layout.View, opts *tui.Options) {
+	var result struct {
+		Verdict    struct{ Sentences []string }
+		Strategies []struct {
+			Strategy, Settings string
+			Time               int64 `json:"time_ns"`
+			Change             float64
+		}
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(data, &result) != nil {
+		return
+	}
+	if s := result.Verdict.Sentences; len(s) > 0 {
+		opts.Verdict = s[0]
+	}
+	opts.Times = make([]tui.Time, len(views))
+	for _, row := range result.Strategies {
+		name := strings.TrimSpace(row.Strategy + " " + row.Settings)
+		for i := range views {
+			if len(views) == 1 && len(result.Strategies) == 1 { // the file does not name a run that is alone
+				views[i].Name = name
+			}
+			if row.Time > 0 && name == cmp.Or(views[i].Name, views[i].Run.Name) {
+				opts.Times[i] = timeOf(row.Time, row.Change)
+			}
+		}
+	}
+}
+
+// timeOf is a strategy's time, and its change against the captured schedule.
+func timeOf(ns int64, change float64) tui.Time {
+	return tui.Time{Time: layout.Short(trace.Time(ns)), Change: fmt.Sprintf("%+.1f %%", 100*change)}
 }
 
 // viewsOf are the runs of the selected strategies, or all.

@@ -134,49 +134,63 @@ type tab struct {
 	text     string
 }
 
-// tabs lists the runs: with long names and their times if there is room for all, else with
-// shorter ones, then without times, then with the current run's name only.
-func (m *Model) tabs(width int) []tab {
-	var out []tab
-	for _, beside := range [][]string{m.beside, nil} {
-		for _, most := range []int{24, 12, 8, 0} {
+// A tabStyle is how much the header says.
+type tabStyle struct {
+	name         int // characters of a name at most; 0: none, but of the current run
+	time, change bool
+}
+
+// tabStyles are the ways to write the header, the longest first.
+var tabStyles = []tabStyle{
+	{24, true, true}, {12, true, true}, {24, false, true}, {12, false, true}, {8, false, true},
+	{24, false, false}, {12, false, false}, {8, false, false}, {},
+}
+
+// header is the tabs and the time range beside them: the longest that fit the width.
+func (m *Model) header() (tabs []tab, shown string) {
+	w := *m.page().window
+	short := layout.Short(w.Len())
+	full := fmt.Sprintf("%s – %s (%s)", layout.Short(w.From), layout.Short(w.To), short)
+	for _, style := range tabStyles {
+		for _, shown = range []string{full, short} {
 			for _, title := range []string{"overlapse  ", ""} {
-				if most == 0 && beside != nil {
-					break
-				}
-				if out = m.tabsOf(most, beside, utf8.RuneCountInString(title)); out[len(out)-1].to <= width {
-					return out
+				tabs = m.tabsOf(style, utf8.RuneCountInString(title))
+				if tabs[len(tabs)-1].to+2+utf8.RuneCountInString(shown) <= m.width {
+					return tabs, shown
 				}
 			}
 		}
 	}
-	return out
+	return tabs, shown
 }
 
-// tabsOf lists the runs from a column on, with names of at most so many characters and what
-// is beside them.
-func (m *Model) tabsOf(most int, beside []string, x int) []tab {
+// tabsOf lists the runs in a style, from a column on.
+func (m *Model) tabsOf(style tabStyle, x int) []tab {
 	var out []tab
 	for i, v := range m.views {
-		text, room := strconv.Itoa(i+1), most
+		words, room := []string{strconv.Itoa(i + 1)}, style.name
 		if i == m.tab && !m.together {
-			room = max(most, 8)
+			room = max(room, 8)
 		}
 		name := []rune(clean(nameOf(v)))
 		if len(name) > room && room > 0 {
 			name = []rune(string(name[:room-1]) + m.theme.ellipsis())
 		}
 		if room > 0 {
-			text += " " + string(name)
+			words = append(words, string(name))
 		}
-		if i < len(beside) && beside[i] != "" {
-			text += " " + m.theme.words(clean(beside[i]))
+		if i < len(m.times) {
+			t := &m.times[i]
+			if t.Time != "" && (style.time || style.change && t.Change == "") {
+				words = append(words, clean(t.Time))
+			}
+			if t.Change != "" && style.change {
+				words = append(words, clean(t.Change))
+			}
 		}
+		text := m.theme.words(strings.Join(words, " "))
 		out = append(out, tab{x, x + utf8.RuneCountInString(text), text})
-		x = out[i].to + 2
-		if most == 0 {
-			x--
-		}
+		x = out[i].to + min(2, 1+style.name)
 	}
 	return out
 }
@@ -191,50 +205,25 @@ func nameOf(v layout.View) string {
 }
 
 func (m *Model) tabAt(x int) int {
-	for i, t := range m.tabs(m.headerRoom()) {
-		if x >= t.from && x < t.to {
-			return i
-		}
-	}
-	return -1
-}
-
-// shown is the time range in the header, in full and in short.
-func (m *Model) shown() (full, short string) {
-	w := *m.page().window
-	short = layout.Short(w.Len())
-	return fmt.Sprintf("%s – %s (%s)", layout.Short(w.From), layout.Short(w.To), short), short
-}
-
-// headerRoom is how many columns the tabs may take, beside the length of the window.
-func (m *Model) headerRoom() int {
-	full, short := m.shown()
-	room := m.width - utf8.RuneCountInString(full) - 2
-	if tabs := m.tabs(room); tabs[len(tabs)-1].to <= room {
-		return room
-	}
-	return m.width - utf8.RuneCountInString(short) - 2
+	tabs, _ := m.header()
+	return slices.IndexFunc(tabs, func(t tab) bool { return x >= t.from && x < t.to })
 }
 
 func (m *Model) drawHeader(c canvas, p *page, r regions) {
-	y, room := r.header.y, m.headerRoom()
-	tabs := m.tabs(room)
+	y := r.header.y
+	tabs, shown := m.header()
 	c.text(0, y, tabs[0].from, "overlapse", c.strong())
-	x := 0
+	x, at := 0, r.width-utf8.RuneCountInString(shown)
 	for i, t := range tabs {
 		style := c.plain()
 		if i == m.tab || m.together {
 			style = c.cursor()
 		}
-		x = c.text(t.from, y, max(t.from, min(t.to, room)), t.text, style)
+		x = c.text(t.from, y, max(t.from, min(t.to, at-2)), t.text, style)
 	}
-	full, short := m.shown()
-	for _, text := range []string{full, short} {
-		if at := r.width - utf8.RuneCountInString(text); at >= x+2 {
-			c.text(at, y, r.width, c.words(text), c.plain())
-			c.text(x+2, y, at-2, p.t.Title, c.faint())
-			return
-		}
+	if at >= x+2 {
+		c.text(at, y, r.width, c.words(shown), c.plain())
+		c.text(x+2, y, at-2, p.t.Title, c.faint())
 	}
 }
 

@@ -50,7 +50,7 @@ type Model struct {
 	bookmarks     []bookmark  // in order of setting
 	strategy      string      // what was replayed, for addresses
 	verdict       string      // below the header
-	beside        []string    // by view, in its tab
+	times         []Time      // by view, in its tab
 	pinned        *trace.Time // a time to measure from
 	drag          *drag
 	facts         facts                 // of the selection
@@ -66,7 +66,7 @@ func NewModel(views []layout.View, o Options) *Model {
 	m := &Model{
 		views: views, theme: theme{colors: o.Colors, ascii: o.ASCII},
 		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,
-		strategy: o.Strategy, verdict: o.Verdict, beside: o.Beside, suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
+		strategy: o.Strategy, verdict: o.Verdict, times: o.Times, suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
 	}
 	if o.Figure != nil {
 		m.chosen, m.figure, m.parts = *o.Figure, true, nil

@@ -42,7 +42,7 @@ func golden(t *testing.T, got string) {
 // judged are options that say what the runs show.
 var judged = Options{
 	Verdict: "predicted fastest: decompose, 20 % less than the captured schedule (likely), because the all-reduce starts after the first tile",
-	Beside:  []string{"480 µs", "384 µs -20.0 %"},
+	Times:   []Time{{"480 µs", ""}, {"384 µs", "-20.0 %"}},
 }
 
 // TestScreen draws screens of every size and kind after some keys.
@@ -291,7 +291,8 @@ func TestMouse(t *testing.T) {
 	}
 	at(0, row(1), tcell.WheelDown)
 	want("wheel over the labels", fmt.Sprintf("stream 20 | - | %s to %s", layout.Exact(m.page().window.From), layout.Exact(m.page().window.To)))
-	click(m.tabs(m.headerRoom())[1].from, 0)
+	tabs, _ := m.header()
+	click(tabs[1].from, 0)
 	if m.tab != 1 {
 		t.Error("a click on a run's name does not show it")
 	}

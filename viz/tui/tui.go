@@ -46,12 +46,18 @@ type Options struct {
 	Strategy string
 	First    *layout.Timeline // of the first run alone; nil: it is laid out
 	Verdict  string           // what the runs show, below the header; "": no line
-	Beside   []string         // what to add to each view's tab, such as its time; nil: nothing
+	Times    []Time           // by view, in its tab; nil: none
 	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
 	// terminal is as it was before. nil: there is no such key.
 	Suspend func()
 	// After is time.After: it ends key sequences whose rest does not come. nil: they do not end.
 	After func(time.Duration) <-chan time.Time
+}
+
+// A Time is what the tab of a run says about it.
+type Time struct {
+	Time   string // such as 2.1 ms
+	Change string // against the captured schedule, such as -3.2 %
 }
 
 // An Effect is what the caller of Update must do. The zero Effect is nothing but a redraw.
