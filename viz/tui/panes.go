@@ -139,7 +139,7 @@ func (m *Model) drawStatus(c canvas, p *page, r regions) {
 	}
 	help := "? help  q quit  w/s zoom  a/d pan  Enter select  / search"
 	if len(m.views) > 1 {
-		help += "  Tab next run  x compare"
+		help += "  Tab next  x compare"
 	}
 	c.text(0, r.status.y, r.width, help, c.faint())
 	if n := len(p.visible); n > r.rows.h {
