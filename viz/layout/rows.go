@@ -19,13 +19,10 @@ func New(views []View) *Timeline {
 		t.classes = append(t.classes, classify(views[v].Run))
 		t.strips = append(t.strips, strip{})
 		var states errgroup.Group
-		states.Go(guard.Func(func() error {
-			t.strips[v] = newStrip(views[v])
-			return nil
-		}))
+		states.Go(guard.Func(func() error { t.strips[v] = newStrip(views[v]); return nil }))
 		t.addRun(v, func() {
-			if err := states.Wait(); err != nil {
-				panic(err) // on the caller's goroutine
+			if broken := states.Wait(); broken != nil {
+				panic(broken)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -16,8 +17,7 @@ type keyboard struct {
 	tcell.Tty
 	after   func(time.Duration) <-chan time.Time // nil: unfinished sequences do not end
 	charset func() string
-	sequence
-	out   []byte // not read by tcell yet
+	keys
 	input chan typed
 	stop  chan struct{}
 	done  chan struct{} // the goroutine that reads has ended
@@ -50,7 +50,7 @@ func (k *keyboard) Start() error {
 	if err := k.Tty.Start(); err != nil {
 		return err
 	}
-	k.sequence, k.out = sequence{utf8: isUTF8(k.charset())}, nil
+	k.keys = keys{utf8: isUTF8(k.charset())}
 	input, stop, done := make(chan typed), make(chan struct{}), make(chan struct{})
 	k.input, k.stop, k.done = input, stop, done
 	go func() {
@@ -95,9 +95,9 @@ func (k *keyboard) Read(b []byte) (int, error) {
 			if t.err != nil || len(t.bytes) == 0 {
 				return 0, t.err
 			}
-			k.out = k.feed(k.out, t.bytes)
+			k.feed(t.bytes)
 		case <-expired:
-			k.out = k.end(k.out)
+			k.end()
 		case <-k.stop:
 			return 0, nil
 		}
@@ -107,96 +107,47 @@ func (k *keyboard) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// A sequence follows the state that tcell is in after the bytes that it was given.
-type sequence struct {
-	utf8  bool // the bytes are UTF-8
-	state keyState
-	held  []byte // the beginning of a character, not passed on
+// keys are bytes on their way to tcell.
+type keys struct {
+	utf8 bool   // they are UTF-8
+	held []byte // the beginning of a character
+	out  []byte // not read by tcell yet
+	open bool   // tcell may wait for the end of a sequence,
+	text bool   // of a control string
+	last byte   // passed on
 }
-
-type keyState uint8
-
-const (
-	ground  keyState = iota
-	escaped          // after ESC, which tcell itself ends
-	control          // after ESC [
-	shift            // after ESC O
-	single           // the next byte ends it: after ESC N and ESC [ [
-	text             // after ESC ] and what else starts a control string
-	textEnd          // after ESC in a control string
-)
 
 const esc = 0x1b
 
-func (s *sequence) unfinished() bool { return len(s.held) > 0 || s.state > escaped }
+// unfinished reports whether end would do something. tcell ends a lone ESC itself.
+func (k *keys) unfinished() bool { return len(k.held) > 0 || k.open && (k.last != esc || k.text) }
 
-// feed appends input to out, without bytes that are not UTF-8: these end a sequence.
-func (s *sequence) feed(out, input []byte) []byte {
-	s.held = append(s.held, input...)
-	for len(s.held) > 0 && (!s.utf8 || utf8.FullRune(s.held)) {
+// feed passes input on, without bytes that are not UTF-8.
+func (k *keys) feed(input []byte) {
+	k.held = append(k.held, input...)
+	for len(k.held) > 0 && (!k.utf8 || utf8.FullRune(k.held)) {
 		r, size := rune(0), 1
-		if s.utf8 {
-			r, size = utf8.DecodeRune(s.held)
+		if k.utf8 {
+			r, size = utf8.DecodeRune(k.held)
 		}
-		if r == utf8.RuneError && size == 1 {
-			out = s.close(out)
-		} else {
-			out = append(out, s.held[:size]...)
-			s.state = s.state.next(s.held[0])
+		if b := k.held[0]; r != utf8.RuneError || size > 1 {
+			k.out = append(k.out, k.held[:size]...)
+			k.open, k.text = k.open || b == esc, k.text || k.last == esc && strings.IndexByte("]X^_P", b) >= 0
+			k.last = b
 		}
-		s.held = s.held[size:]
+		k.held = k.held[size:]
 	}
-	return out
 }
 
-// next is the state after a byte, the first one of a character.
-func (s keyState) next(b byte) keyState {
-	switch {
-	case s == text && b == esc:
-		return textEnd
-	case s == text && b != '\a', s == textEnd && b != '\\' && b != '\a':
-		return text
-	case b == esc && s != single && s != textEnd:
-		return escaped
-	case s == control && b == '[':
-		return single
-	case s == control && b >= 0x20 && b < 0x40:
-		return control
-	case s != escaped:
-		return ground
+// end ends what is unfinished, with a string terminator: tcell ignores it where it waits for
+// nothing.
+func (k *keys) end() {
+	k.held = nil
+	if !k.unfinished() {
+		return
 	}
-	switch b {
-	case '[':
-		return control
-	case 'O':
-		return shift
-	case 'N':
-		return single
-	case ']', 'P', 'X', '^', '_':
-		return text
+	if k.last == esc {
+		k.out = append(k.out, '\\') // which ends a control string, or is in it
 	}
-	return ground
-}
-
-// end is feed for the end of the input for now.
-func (s *sequence) end(out []byte) []byte {
-	s.held = nil
-	return s.close(out)
-}
-
-// close appends what ends an unfinished sequence: a string terminator, which tcell ignores
-// where it has ended the sequence already.
-func (s *sequence) close(out []byte) []byte {
-	switch s.state {
-	case ground, escaped:
-		return out
-	case single: // takes the first byte
-		out = append(out, esc, esc, '\\')
-	case textEnd:
-		out = append(out, '\\')
-	default:
-		out = append(out, esc, '\\')
-	}
-	s.state = ground
-	return out
+	k.out, k.last, k.open, k.text = append(k.out, esc, '\\'), '\\', false, false
 }
