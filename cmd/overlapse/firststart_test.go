@@ -38,8 +38,8 @@ func writeJob(w io.Writer, rank, ranks, layers int) error {
 	return out.Flush()
 }
 
-// BenchmarkFirstStart shows a job of eight ranks and ten million events,
-// in a process of its own, and reports its CPU time and the most memory that it had.
+// BenchmarkFirstStart shows a job of eight ranks and ten million events in a process of its
+// own, and reports its CPU time and the most memory that it had.
 func BenchmarkFirstStart(b *testing.B) {
 	if testing.Short() {
 		b.Skip("writes ten million events")

@@ -142,8 +142,16 @@ type tabStyle struct {
 
 // tabStyles are the ways to write the header, the longest first.
 var tabStyles = []tabStyle{
-	{60, true, true}, {24, true, true}, {12, true, true}, {24, false, true}, {12, false, true}, {8, false, true},
-	{24, false, false}, {12, false, false}, {8, false, false}, {},
+	{60, true, true},
+	{24, true, true},
+	{12, true, true},
+	{24, false, true},
+	{12, false, true},
+	{8, false, true},
+	{24, false, false},
+	{12, false, false},
+	{8, false, false},
+	{},
 }
 
 // header is the tabs and the time range beside them: the longest that fit the width.

@@ -38,7 +38,7 @@ func newScreen(after func(time.Duration) <-chan time.Time) (tcell.Screen, error)
 	k := &keyboard{Tty: tty, after: after}
 	screen, err := tcell.NewTerminfoScreenFromTty(k)
 	if err != nil {
-		tty.Close()
+		_ = tty.Close()
 		return nil, err
 	}
 	k.charset = screen.CharacterSet
