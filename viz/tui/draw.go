@@ -28,6 +28,9 @@ type regions struct {
 func (m *Model) regions() regions {
 	h := m.height
 	r := regions{width: m.width, labels: min(m.page().labels, m.width*2/5, 36)}
+	if m.together && len(m.times) > 0 {
+		r.labels = min(m.width*2/5, 36)
+	}
 	r.header.h = atLeast(h, 5)
 	r.verdict.h = min(len(m.verdictLines(2)), max(0, (h-8)/8))
 	r.axis.h = atLeast(h, 3)
@@ -325,7 +328,11 @@ func (m *Model) label(p *page, row int) string {
 	default:
 		sign = m.theme.pick("▾ ", "- ")
 	}
-	return strings.Repeat("  ", at.Depth) + sign + m.theme.words(clean(at.Label))
+	text := clean(at.Label)
+	if at.Kind == layout.RunHeading && !m.figure && at.View < len(m.times) {
+		text += strings.TrimRight(fmt.Sprintf("  %s %s", m.times[at.View].Time, m.times[at.View].Change), " ")
+	}
+	return strings.Repeat("  ", at.Depth) + sign + m.theme.words(text)
 }
 
 // drawCells draws a row's cells and what is written on them.

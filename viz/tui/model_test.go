@@ -71,6 +71,7 @@ func TestScreen(t *testing.T) {
 		{"help_narrow", both(), Options{}, 80, 24, "? Space"},
 		{"verdict", both(), judged, 100, 30, ""},
 		{"verdict_small", both(), judged, 60, 16, "2"},
+		{"compare_low", append(both(), both()...), judged, 80, 15, "x"},
 		{"compare_high", both(), judged, 120, 40, "x"},
 		{"small", both(), Options{Colors: 256}, 40, 12, ""},
 		{"tiny", both(), Options{Colors: 256}, 20, 5, "j j Enter"},

@@ -63,13 +63,21 @@ func newPage(t *layout.Timeline, window *layout.Window, bounds layout.Window) *p
 }
 
 // fill opens headings of a comparison as long as all rows fit the height: the same ones of
-// every run together, ranks before groups of lanes.
+// every run together, runs before ranks before groups of lanes.
 func (p *page) fill(height int) {
 	p.filled = true
 	if len(p.t.Views) == 1 {
 		return
 	}
-	for _, kind := range []layout.RowKind{layout.RankHeading, layout.GroupHeading} {
+	at := p.row()
+	defer func() {
+		p.move(max(p.cursor, slices.Index(p.visible, at)))
+	}()
+	for row := range p.t.Rows {
+		p.closed[row] = p.closed[row] || p.t.Rows[row].Kind == layout.RunHeading && !p.t.Leaf(row)
+	}
+	p.refresh()
+	for _, kind := range []layout.RowKind{layout.RunHeading, layout.RankHeading, layout.GroupHeading} {
 		rows := map[string][]int{} // by path below the run's heading
 		var paths []string
 		for row, run := 0, 0; row < len(p.t.Rows); row++ {
