@@ -12,6 +12,7 @@ import (
 	"github.com/overlapse/overlapse/trace"
 	"github.com/overlapse/overlapse/viz/layout"
 	"github.com/overlapse/overlapse/viz/svg"
+	"github.com/overlapse/overlapse/viz/tui"
 )
 
 // svgDrawing is the picture of `export --to svg`: the timeline of a rank or of all, or a
@@ -24,18 +25,16 @@ func (a *app) svgDrawing(ctx context.Context, o exportOptions) (func(io.Writer) 
 			return nil, usage.Errorf("--window %q: give a time range such as 1.2ms-3ms", o.window)
 		}
 	}
-	shown, cannot, err := a.views(ctx, viewOptions{Flags: inputs.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}, rank: max(0, o.rank)})
+	var opts tui.Options
+	shown := viewOptions{Flags: inputs.Flags{Path: o.path, Machine: o.machine, Strategy: o.strategy}, rank: max(0, o.rank), full: o.rank >= 0 || o.kernel != ""}
+	views, cannot, err := a.views(ctx, shown, &opts)
 	if err = cmp.Or(err, cannot); err != nil {
 		return nil, err
-	}
-	views, parts := shown.Views, shown.Parts
-	for _, note := range shown.Notes {
-		a.Notef("%s", note)
 	}
 	if ranks := len(views[0].Run.Ranks); o.rank >= ranks {
 		return nil, usage.Errorf("--rank %d: the trace has ranks 0 to %d", o.rank, ranks-1)
 	}
-	t, err := o.timeline(views, parts)
+	t, err := o.timeline(views, opts.Parts)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.path, err)
 	}

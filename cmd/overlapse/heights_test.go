@@ -36,11 +36,11 @@ const command = 9 // from this height on: the command and its packages, the only
 var folders = map[string]folder{
 	"trace":         {height: 0},
 	"trace/regular": {height: 0, opens: true},
+	"trace/guard":   {height: 0},
 
 	"trace/assemble":           {height: 1},
 	"trace/overlap":            {height: 1},
 	"trace/sqldb":              {height: 1, uses: []string{sqlite}},
-	"trace/snapshot":           {height: 1, spawns: true},
 	"trace/chrome":             reader(slices.Concat(json, gzip)...),
 	"trace/rocprof":            reader(json...),
 	"trace/perfetto":           reader(protowire),
@@ -90,7 +90,6 @@ var folders = map[string]folder{
 	"cmd/overlapse/store":        {height: command + 1, uses: []string{"github.com/minio/minio-go/v7"}},
 	"cmd/overlapse/cluster":      {height: command + 1, uses: []string{"github.com/spf13/pflag"}},
 	"cmd/overlapse/sweepresults": {height: command + 1, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
-	"cmd/overlapse/viewcache":    {height: command + 2, spawns: true, uses: []string{"github.com/spf13/pflag", "golang.org/x/sys/unix"}},
 	"cmd/overlapse/results":      {height: command + 2, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
 	"cmd/overlapse/difference":   {height: command + 3, uses: []string{"github.com/jedib0t/go-pretty/v6"}},
 	"cmd/overlapse": {height: command + 4, spawns: true, uses: []string{

@@ -103,7 +103,7 @@ func TestTerminalIsRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, signal := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT} {
+	for name, signal := range map[string]syscall.Signal{"TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT} {
 		t.Run(name, func(t *testing.T) {
 			p := newPane(t, name)
 			p.types("overlapse view " + sample)
@@ -111,7 +111,7 @@ func TestTerminalIsRestored(t *testing.T) {
 			if err := syscall.Kill(p.child(), signal); err != nil {
 				t.Fatal(err)
 			}
-			p.sees("nothing was written")
+			p.sees("signal received")
 			p.types("echo code $?")
 			p.sees("code 1")
 			p.restored()

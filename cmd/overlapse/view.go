@@ -3,21 +3,21 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/cmd/overlapse/results"
 	"github.com/overlapse/overlapse/cmd/overlapse/usage"
-	"github.com/overlapse/overlapse/cmd/overlapse/viewcache"
 	"github.com/overlapse/overlapse/engines"
 	"github.com/overlapse/overlapse/replay"
 	"github.com/overlapse/overlapse/trace"
@@ -32,11 +32,10 @@ type viewOptions struct {
 	print  bool
 	figure bool
 	rank   int
+	full   bool // the user chose a rank: record it without a limit
 	width  int
 	ascii  bool
-
-	noCache bool
-	at      string // address of a view
+	at     string // address of a view
 }
 
 func (a *app) viewCommand() *cobra.Command {
@@ -48,16 +47,13 @@ func (a *app) viewCommand() *cobra.Command {
 --strategy the trace is replayed first and the strategies are shown below it on the
 same time axis. Press ? for the keys.
 
-Runs of 100000 spans and more are kept in the user's cache folder, by the content of the
-input, the machine and the settings, so that the next start takes a fraction of a second.
-
 If standard output is not a terminal, or with --print, the timeline is printed instead.`,
 		Example: `  overlapse view samples/moe-ep4
   overlapse view samples/moe-ep4 --strategy bulk,fused
   overlapse view samples/moe-down-fused-wg --figure11 --print`,
 		Args: tracePaths,
 		RunE: func(c *cobra.Command, args []string) error {
-			o.Path = a.Input(args)
+			o.Path, o.full = a.Input(args), c.Flags().Changed("rank")
 			at, err := layout.ParseAddress(o.at)
 			if err != nil {
 				return usage.Errorf("--at: %w (y shows the address of a view)", err)
@@ -67,7 +63,7 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 					return err
 				}
 			}
-			return a.view(c.Context(), o, a.cacheOf(&o, c.Flags()))
+			return a.view(c.Context(), o)
 		},
 	}
 	f := c.Flags()
@@ -75,25 +71,16 @@ If standard output is not a terminal, or with --print, the timeline is printed i
 	f.StringVar(&o.Machine, "machine", "", "machine to replay on, as for replay")
 	f.BoolVar(&o.print, "print", false, "print the timeline instead of browsing it")
 	f.BoolVar(&o.figure, "figure11", false, "one row per persistent workgroup, in clusters, as in Figure 11 of the SC'24 paper on fused operators")
-	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups --figure11 shows")
+	f.IntVar(&o.rank, "rank", 0, "rank whose workgroups are recorded and --figure11 shows; given, all of them")
 	f.IntVar(&o.width, "width", 0, "columns to print; 0: those of the terminal, or 120")
 	f.BoolVar(&o.ascii, "ascii", false, "draw with ASCII characters only")
 	f.StringVar(&o.at, "at", "", "start at this view, as y shows it: show=fused&t=1.2ms-3ms&row=rank+0")
-	f.BoolVar(&o.noCache, "no-cache", false, "read and replay anew, and keep nothing for the next start")
 	return c
 }
 
-// cacheOf is where the view of these flags is kept.
-func (a *app) cacheOf(o *viewOptions, flags *pflag.FlagSet) viewcache.Cache {
-	if o.noCache {
-		return viewcache.Cache{}
-	}
-	return viewcache.Find(&a.Reader, &a.files, o.Path, flags)
-}
-
-func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) error {
+func (a *app) view(ctx context.Context, o viewOptions) error {
 	ascii := o.ascii || a.Width > 0 && runtime.GOOS != "windows" && !console.UTF8Locale(os.Getenv)
-	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), Strategy: o.Strategy}
+	opts := tui.Options{ASCII: ascii, Suspend: console.Suspend(), After: time.After, Strategy: o.Strategy}
 	var err error
 	if opts.At, err = layout.ParseAddress(o.at); err != nil {
 		return err
@@ -102,82 +89,110 @@ func (a *app) view(ctx context.Context, o viewOptions, cache viewcache.Cache) er
 		opts.Figure = &layout.Figure{Rank: int32(o.rank)}
 	}
 	if o.print || a.Width == 0 {
-		return a.printView(ctx, o, opts, cache)
+		return a.printView(ctx, o, opts)
 	}
-	return a.browse(ctx, o, opts, cache)
+	return a.browse(ctx, o, opts)
 }
 
-// viewed is what view shows, from the cache or read and laid out. cannot is an error if
-// selected strategies cannot run; wait waits until the cache is written.
-func (a *app) viewed(ctx context.Context, o viewOptions, opts *tui.Options, cache viewcache.Cache) (v *viewcache.Viewed, wait func(), cannot, err error) {
-	wait = func() {}
-	if v = cache.Load(); v == nil {
-		if v, cannot, err = a.views(ctx, o); err != nil {
-			return nil, wait, nil, err
-		}
-		defer inputs.CollectOften()()
-		v.First = layout.New(v.Views[:1])
-		if cannot == nil {
-			wait = cache.Save(ctx, v)
-		}
-	}
-	for _, note := range v.Notes {
-		a.Notef("%s", note)
-	}
-	opts.Parts, opts.First = v.Parts, v.First
-	return v, wait, cannot, nil
-}
-
-func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options, cache viewcache.Cache) error {
-	v, wait, cannot, err := a.viewed(ctx, o, &opts, cache)
+func (a *app) printView(ctx context.Context, o viewOptions, opts tui.Options) error {
+	views, cannot, err := a.views(ctx, o, &opts)
 	if err != nil {
 		return err
 	}
-	defer wait()
-	if basis := v.Views[0].Run.Estimated; basis != "" {
-		fmt.Fprintln(a.Out, plain.Line(basis))
+	defer inputs.CollectOften()()
+	for _, line := range []string{views[0].Run.Estimated, opts.Verdict} {
+		if line != "" {
+			fmt.Fprintln(a.Out, plain.Line(line))
+		}
 	}
-	return cmp.Or(tui.Print(a.Out, v.Views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)
+	return cmp.Or(tui.Print(a.Out, views, cmp.Or(o.width, max(a.Width, 0), 120), opts), cannot)
 }
 
 // views are the trace and its replays under the strategies, or the runs of a folder
-// written by replay -o, and the pairs of a replayed trace; cannot is an error if selected
-// strategies cannot run.
-func (a *app) views(ctx context.Context, o viewOptions) (v *viewcache.Viewed, cannot, err error) {
+// written by replay -o; opts gets the pairs of a replayed trace. cannot is an error if
+// selected strategies cannot run.
+func (a *app) views(ctx context.Context, o viewOptions, opts *tui.Options) (views []layout.View, cannot, err error) {
 	path := o.timeline()
 	if replayed := path != o.Path; replayed || o.Strategy == "" {
 		run, err := a.Open(path, o.Machine)
 		if err != nil {
 			return nil, nil, err
 		}
-		views, err := viewsOf(trace.Split(run), o)
-		return &viewcache.Viewed{Views: views}, nil, err
+		if views, err = viewsOf(trace.Split(run), o); replayed {
+			stated(filepath.Join(o.Path, "result.json"), views, opts)
+		}
+		return views, nil, err
 	}
 	sel, w, m, err := inputs.Prepare(&a.Reader, o.Flags, engines.ParseSelection)
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), replay.Options{
-		Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, Most: results.ShownSpans, To: trace.Infinity, Stop: inputs.StopFunc(ctx),
-	})
+	record := replay.Options{Level: replay.Phases, Ranks: []int{o.rank}, Tiles: results.ShownTiles, To: trace.Infinity, Stop: inputs.StopFunc(ctx)}
+	if !o.full {
+		record.Most = results.ShownSpans
+	}
+	r, err := results.Of(ctx, a.Console, o.Path, w, m, sel, o.Scenario(), record)
 	if err != nil {
 		return nil, nil, err
 	}
-	v = &viewcache.Viewed{Views: []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}, Parts: r.Parts()}
-	if left := r.Coarse(); left != "" {
-		v.Notes = append(v.Notes, left)
+	if left, _, _ := strings.Cut(r.Coarse(), " (--window"); left != "" {
+		a.Notef("%s (--rank 0 records all of rank 0)", left)
 	}
+	if s := r.Verdict.Sentences; len(s) > 0 {
+		opts.Verdict = s[0]
+	}
+	opts.Parts = r.Parts()
+	opts.Times = []tui.Time{{Time: layout.Short(trace.Time(r.Measured))}}
+	views = []layout.View{{Run: w.Run, Name: results.BasisOf(w.Run)}}
 	starts := []trace.Time{results.MeasuredStart(w)}
-	for _, out := range r.Outcomes {
+	for i, out := range r.Outcomes {
 		if out.Result == nil {
-			v.Notes = append(v.Notes, fmt.Sprintf("%s: %s", out.Strategy.Name, out.Why))
+			a.Notef("%s: %s", out.Strategy.Name, out.Why)
 			continue
 		}
-		v.Views = append(v.Views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
+		views = append(views, layout.View{Run: out.Result.Run, Name: r.Named(out.Result.Run.Name), Gaps: results.Gaps(out.Result)})
+		opts.Times = append(opts.Times, timeOf(r.Rows[i].Time, r.Rows[i].Change))
 		starts = append(starts, results.StartOf(w, out.Result.Run))
 	}
-	layout.Align(v.Views, starts)
-	return v, o.FailedError(r.Outcomes), nil
+	layout.Align(views, starts)
+	return views, o.FailedError(r.Outcomes), nil
+}
+
+// stated takes the verdict and the time of every run from the result beside a timeline; of one
+// that cannot be read nothing.
+func stated(file string, views []layout.View, opts *tui.Options) {
+	var result struct {
+		Verdict    struct{ Sentences []string }
+		Strategies []struct {
+			Strategy, Settings string
+			Time               int64 `json:"time_ns"`
+			Change             float64
+		}
+	}
+	data, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(data, &result) != nil {
+		return
+	}
+	if s := result.Verdict.Sentences; len(s) > 0 {
+		opts.Verdict = s[0]
+	}
+	opts.Times = make([]tui.Time, len(views))
+	for _, row := range result.Strategies {
+		name := strings.TrimSpace(row.Strategy + " " + row.Settings)
+		for i := range views {
+			if len(views) == 1 && len(result.Strategies) == 1 { // the file does not name a run that is alone
+				views[i].Name = name
+			}
+			if row.Time > 0 && name == cmp.Or(views[i].Name, views[i].Run.Name) {
+				opts.Times[i] = timeOf(row.Time, row.Change)
+			}
+		}
+	}
+}
+
+// timeOf is a strategy's time, and its change against the captured schedule.
+func timeOf(ns int64, change float64) tui.Time {
+	return tui.Time{Time: layout.Short(trace.Time(ns)), Change: fmt.Sprintf("%+.1f %%", 100*change)}
 }
 
 // viewsOf are the runs of the selected strategies, or all.

@@ -9,7 +9,6 @@ import (
 	"github.com/overlapse/overlapse/cmd/overlapse/console"
 	"github.com/overlapse/overlapse/cmd/overlapse/inputs"
 	"github.com/overlapse/overlapse/trace/format"
-	"github.com/overlapse/overlapse/viz/layout"
 )
 
 // A preview shows the first events of all ranks, unless reading is half done already.
@@ -25,15 +24,14 @@ func TestPreview(t *testing.T) {
 		a := &app{Reader: inputs.Reader{Console: &console.Console{}, Read: new(format.Progress)}}
 		a.Read.Total.Store(100)
 		a.Read.Read.Store(read)
-		shown := 0
-		a.preview(dir, func(views []layout.View) {
-			shown++
-			run := views[0].Run
+		views := a.preview(dir)
+		for _, v := range views {
+			run := v.Run
 			if n := len(run.Spans); n < 1000 || n >= 3*kernels*ranks || len(run.Ranks) != ranks {
 				t.Errorf("%d spans of %d ranks", n, len(run.Ranks))
 			}
-		})
-		if shown != want {
+		}
+		if shown := len(views); shown != want {
 			t.Errorf("with %d %% read, %d previews", read, shown)
 		}
 	}

@@ -1,12 +1,10 @@
 package layout
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 
 	"github.com/overlapse/overlapse/trace"
-	"github.com/overlapse/overlapse/trace/snapshot"
 )
 
 // manySpans is a run of n spans: one queue of n/10 kernels, and n·9/10 tiles
@@ -68,34 +66,6 @@ func BenchmarkMerge(b *testing.B) {
 					}
 				})
 			}
-		}
-	}
-}
-
-// BenchmarkSecondStart reads a run of ten million spans and its timeline as they are kept
-// for the next start, and merges a screen.
-func BenchmarkSecondStart(b *testing.B) {
-	if testing.Short() {
-		b.Skip("writes 500 MiB")
-	}
-	type kept struct {
-		Views []View
-		First *Timeline
-	}
-	views := []View{{Run: manySpans(10_000_000, 50)}}
-	var file bytes.Buffer
-	if err := snapshot.Write(&file, "key", &kept{views, New(views)}); err != nil {
-		b.Fatal(err)
-	}
-	var dst []Cell
-	for b.Loop() {
-		var k kept
-		if err := snapshot.Read(file.Bytes(), "key", &k, nil); err != nil {
-			b.Fatal(err)
-		}
-		k.First.Present()
-		for row := range min(50, len(k.First.Rows)) {
-			dst = k.First.Merge(dst[:0], row, k.First.Start, k.First.End, 200)
 		}
 	}
 }

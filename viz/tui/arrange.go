@@ -157,9 +157,9 @@ func (m *Model) setFilterText(text string) {
 func (p *page) setFilter(f filter) {
 	p.filter, p.hidden = f, nil
 	if len(f.text) > 0 {
-		var names [][]bool
+		var names *matcher
 		if f.name != nil {
-			names = matches(p.t, f.name)
+			names = newMatcher(p.t, f.name)
 		}
 		p.hidden = make([]bool, len(p.t.Rows))
 		for row := len(p.t.Rows) - 1; row >= 0; row-- {
@@ -173,7 +173,7 @@ func (p *page) setFilter(f filter) {
 }
 
 // passes reports whether the filter leaves a row.
-func (p *page) passes(row int, names [][]bool) bool {
+func (p *page) passes(row int, names *matcher) bool {
 	r, f := &p.t.Rows[row], &p.filter
 	if r.Kind < layout.LaneRow {
 		return false // those below say
@@ -187,5 +187,5 @@ func (p *page) passes(row int, names [][]bool) bool {
 	case names == nil:
 		return true
 	}
-	return slices.ContainsFunc(r.Spans, func(id trace.SpanID) bool { return names[r.View][run.Spans[id].Name] })
+	return slices.ContainsFunc(r.Spans, func(id trace.SpanID) bool { return names.matches(r.View, id) })
 }

@@ -3,10 +3,11 @@ package tui
 import (
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/gdamore/tcell/v2"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
@@ -27,20 +28,17 @@ type bar struct{ cells, fine []layout.Cell }
 // takes most of a frame.
 func (m *Model) merge(p *page, rows []int, w int, patterns bool) {
 	m.bars = slices.Grow(m.bars[:0], len(rows))[:len(rows)]
-	work := make(chan int, len(rows))
-	for i := range rows {
-		work <- i
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, row := range rows {
+		group.Go(guard.Func(func() error {
+			m.bars[i].merge(p, row, w, patterns)
+			return nil
+		}))
 	}
-	close(work)
-	var wait sync.WaitGroup
-	for range min(len(rows), runtime.GOMAXPROCS(0)) {
-		wait.Go(func() {
-			for i := range work {
-				m.bars[i].merge(p, rows[i], w, patterns)
-			}
-		})
+	if err := group.Wait(); err != nil {
+		panic(err) // on the goroutine that restores the terminal
 	}
-	wait.Wait()
 }
 
 func (b *bar) merge(p *page, row, w int, patterns bool) {

@@ -19,11 +19,24 @@ import (
 const browseHere = "OVERLAPSE_TEST_BROWSE"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(browseHere) != "" {
-		fmt.Println("browsed:", Run(context.Background(), Options{Colors: 256}, Loader{Load: loadBoth}))
-		os.Exit(0)
+	from, ticks := Loader{Load: loadBoth}, make(chan time.Time, 1)
+	broken := func() []layout.View { time.Sleep(200 * time.Millisecond); panic("broken") }
+	switch os.Getenv(browseHere) {
+	case "":
+		os.Exit(m.Run())
+	case "broken load":
+		from.Load = func(*Options) ([]layout.View, error) { return broken(), nil }
+	case "broken preview":
+		from.Preview = broken
+		from.Load = func(*Options) ([]layout.View, error) { select {} }
 	}
-	os.Exit(m.Run())
+	from.Ticks, from.Status = ticks, func() string { return "reading" }
+	ticks <- time.Time{}
+	err := Run(context.Background(), Options{Colors: 256, After: time.After}, from)
+	fmt.Println("browsed:", err)
+	if err != nil {
+		os.Exit(1)
+	}
 }
 
 // browseFor browses on a simulated screen until do, called after the first
@@ -48,7 +61,7 @@ func browseFor(ctx context.Context, t *testing.T, do func(*readyScreen)) error {
 	}
 }
 
-func loadBoth(*Options, func([]layout.View)) ([]layout.View, error) { return both(), nil }
+func loadBoth(*Options) ([]layout.View, error) { return both(), nil }
 
 // readyScreen tells when a frame was shown.
 type readyScreen struct {

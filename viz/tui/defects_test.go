@@ -18,7 +18,7 @@ func drawnAt(m *Model, w, h int) []string {
 	m.Draw(&cells)
 	var lines []string
 	for y := range h {
-		lines = append(lines, Options{}.line(&cells, y))
+		lines = append(lines, textLine(&cells, y))
 	}
 	return lines
 }
@@ -26,11 +26,13 @@ func drawnAt(m *Model, w, h int) []string {
 // Defect 12: the header has the time range for any number of strategies, on every size.
 func TestHeaderKeepsTheRange(t *testing.T) {
 	var views []layout.View
+	var times []Time
 	for _, name := range []string{"captured", "bulk", "ideal", "decompose", "multistream", "fused", "tilesync", "onesided", "trigger"} {
 		views = append(views, layout.View{Run: capture(name, 1000), Name: name + " chunks=4:channels=8"})
+		times = append(times, Time{"6.481 ms", "-2.1 %"})
 	}
 	for _, size := range [][2]int{{200, 60}, {120, 40}, {80, 24}, {40, 10}} {
-		m := NewModel(views, Options{Colors: 256})
+		m := NewModel(views, Options{Colors: 256, Times: times})
 		m.width, m.height = size[0], size[1]
 		m.show(3)
 		header := drawnAt(m, size[0], size[1])[0]
@@ -45,7 +47,11 @@ func TestHeaderKeepsTheRange(t *testing.T) {
 		if size[0] >= 80 && !strings.Contains(header, "decom") {
 			t.Errorf("%v: the current strategy has no name in %q", size, header)
 		}
-		for i, tab := range m.tabs(m.headerRoom()) {
+		if n := strings.Count(header, "-2.1 %"); size[0] == 200 && n != len(views) {
+			t.Errorf("%d changes in %q", n, header)
+		}
+		tabs, _ := m.header()
+		for i, tab := range tabs {
 			if got := m.tabAt(tab.from); got != i {
 				t.Errorf("%v: a click on strategy %d goes to %d", size, i+1, got+1)
 			}

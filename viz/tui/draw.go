@@ -20,15 +20,19 @@ type region struct{ y, h int }
 // regions are the parts of the surface, from top to bottom. What there is no
 // room for has no height; rows are left out last.
 type regions struct {
-	width                                                       int
-	labels                                                      int // columns of labels, before the cells
-	header, overview, axis, pins, rows, legend, details, status region
+	width                                                                int
+	labels                                                               int // columns of labels, before the cells
+	header, verdict, overview, axis, pins, rows, legend, details, status region
 }
 
 func (m *Model) regions() regions {
 	h := m.height
 	r := regions{width: m.width, labels: min(m.page().labels, m.width*2/5, 36)}
+	if m.together && len(m.times) > 0 {
+		r.labels = min(m.width*2/5, 36)
+	}
 	r.header.h = atLeast(h, 5)
+	r.verdict.h = min(len(m.verdictLines(2)), max(0, (h-8)/8))
 	r.axis.h = atLeast(h, 3)
 	r.status.h = atLeast(h, 2)
 	r.legend.h = atLeast(h, 9)
@@ -44,8 +48,8 @@ func (m *Model) regions() regions {
 	}
 	r.pins.h = min(len(p.pins), h/3)
 	y := 0
-	r.rows.h = max(0, h-r.header.h-r.overview.h-r.axis.h-r.pins.h-r.status.h-r.legend.h-r.details.h)
-	for _, part := range []*region{&r.header, &r.overview, &r.axis, &r.pins, &r.rows, &r.legend, &r.details, &r.status} {
+	r.rows.h = max(0, h-r.header.h-r.verdict.h-r.overview.h-r.axis.h-r.pins.h-r.status.h-r.legend.h-r.details.h)
+	for _, part := range []*region{&r.header, &r.verdict, &r.overview, &r.axis, &r.pins, &r.rows, &r.legend, &r.details, &r.status} {
 		part.y = y
 		y += part.h
 	}
@@ -70,6 +74,9 @@ func (m *Model) Draw(s Surface) {
 	}
 	c := canvas{s, m.theme}
 	p, r := m.page(), m.regions()
+	if !p.filled {
+		p.fill(r.rows.h)
+	}
 	p.scroll(r.rows.h)
 	m.markKinds = m.shownMarks(p, r)
 	if m.help {
@@ -78,6 +85,11 @@ func (m *Model) Draw(s Surface) {
 	}
 	if r.header.h > 0 {
 		m.drawHeader(c, p, r)
+	}
+	if r.verdict.h > 0 {
+		for i, line := range m.verdictLines(r.verdict.h) {
+			c.text(0, r.verdict.y+i, r.width, c.words(line), c.strong())
+		}
 	}
 	if r.axis.h > 0 {
 		m.drawAxis(c, p, r)
@@ -105,46 +117,91 @@ func (m *Model) Draw(s Surface) {
 	}
 }
 
+// verdictLines is the verdict in at most two lines, or in one; what does not fit the last ends
+// in an ellipsis where it is drawn.
+func (m *Model) verdictLines(most int) []string {
+	text := []rune(clean(m.verdict))
+	if len(text) <= m.width || most == 1 {
+		return []string{string(text)}[:min(1, len(text))]
+	}
+	at := m.width
+	for at > m.width/2 && text[at] != ' ' {
+		at--
+	}
+	return []string{string(text[:at]), strings.TrimLeft(string(text[at:]), " ")}
+}
+
 // A tab is a run's name in the header.
 type tab struct {
 	from, to int
 	text     string
 }
 
-// tabs lists the runs: with long names if there is room for all, else with shorter
-// ones, then with the current run's name only.
-func (m *Model) tabs(width int) []tab {
-	var out []tab
-	for _, most := range []int{24, 12, 8, 0} {
-		for _, title := range []string{"overlapse  ", ""} {
-			if out = m.tabsOf(most, utf8.RuneCountInString(title)); out[len(out)-1].to <= width {
-				return out
+// A tabStyle is how much the header says.
+type tabStyle struct {
+	name         int // characters of a name at most; 0: none, but of the current run
+	time, change bool
+}
+
+// tabStyles are the ways to write the header, the longest first.
+var tabStyles = []tabStyle{
+	{60, true, true},
+	{24, true, true},
+	{12, true, true},
+	{24, false, true},
+	{12, false, true},
+	{8, false, true},
+	{24, false, false},
+	{12, false, false},
+	{8, false, false},
+	{},
+}
+
+// header is the tabs and the time range beside them: the longest that fit the width.
+func (m *Model) header() (tabs []tab, shown string) {
+	w := *m.page().window
+	short := layout.Short(w.Len())
+	full := fmt.Sprintf("%s – %s (%s)", layout.Short(w.From), layout.Short(w.To), short)
+	for _, style := range tabStyles {
+		for _, shown = range []string{full, short} {
+			for _, title := range []string{"overlapse  ", ""} {
+				tabs = m.tabsOf(style, utf8.RuneCountInString(title))
+				if tabs[len(tabs)-1].to+2+utf8.RuneCountInString(shown) <= m.width {
+					return tabs, shown
+				}
 			}
 		}
 	}
-	return out
+	return tabs, shown
 }
 
-// tabsOf lists the runs from a column on, with names of at most so many characters.
-func (m *Model) tabsOf(most, x int) []tab {
+// tabsOf lists the runs in a style, from a column on.
+func (m *Model) tabsOf(style tabStyle, x int) []tab {
 	var out []tab
 	for i, v := range m.views {
-		text, room := strconv.Itoa(i+1), most
+		words, room := []string{strconv.Itoa(i + 1)}, style.name
 		if i == m.tab && !m.together {
-			room = max(most, 8)
+			room = max(room, 8)
 		}
 		name := []rune(clean(nameOf(v)))
 		if len(name) > room && room > 0 {
 			name = []rune(string(name[:room-1]) + m.theme.ellipsis())
 		}
 		if room > 0 {
-			text += " " + string(name)
+			words = append(words, string(name))
 		}
+		if i < len(m.times) {
+			t := &m.times[i]
+			if t.Time != "" && (style.time || style.change && t.Change == "") {
+				words = append(words, clean(t.Time))
+			}
+			if t.Change != "" && style.change {
+				words = append(words, clean(t.Change))
+			}
+		}
+		text := m.theme.words(strings.Join(words, " "))
 		out = append(out, tab{x, x + utf8.RuneCountInString(text), text})
-		x = out[i].to + 2
-		if most == 0 {
-			x--
-		}
+		x = out[i].to + min(2, 1+style.name)
 	}
 	return out
 }
@@ -159,50 +216,25 @@ func nameOf(v layout.View) string {
 }
 
 func (m *Model) tabAt(x int) int {
-	for i, t := range m.tabs(m.headerRoom()) {
-		if x >= t.from && x < t.to {
-			return i
-		}
-	}
-	return -1
-}
-
-// shown is the time range in the header, in full and in short.
-func (m *Model) shown() (full, short string) {
-	w := *m.page().window
-	short = layout.Short(w.Len())
-	return fmt.Sprintf("%s – %s (%s)", layout.Short(w.From), layout.Short(w.To), short), short
-}
-
-// headerRoom is how many columns the tabs may take, beside the length of the window.
-func (m *Model) headerRoom() int {
-	full, short := m.shown()
-	room := m.width - utf8.RuneCountInString(full) - 2
-	if tabs := m.tabs(room); tabs[len(tabs)-1].to <= room {
-		return room
-	}
-	return m.width - utf8.RuneCountInString(short) - 2
+	tabs, _ := m.header()
+	return slices.IndexFunc(tabs, func(t tab) bool { return x >= t.from && x < t.to })
 }
 
 func (m *Model) drawHeader(c canvas, p *page, r regions) {
-	y, room := r.header.y, m.headerRoom()
-	tabs := m.tabs(room)
+	y := r.header.y
+	tabs, shown := m.header()
 	c.text(0, y, tabs[0].from, "overlapse", c.strong())
-	x := 0
+	x, at := 0, r.width-utf8.RuneCountInString(shown)
 	for i, t := range tabs {
 		style := c.plain()
 		if i == m.tab || m.together {
 			style = c.cursor()
 		}
-		x = c.text(t.from, y, max(t.from, min(t.to, room)), t.text, style)
+		x = c.text(t.from, y, max(t.from, min(t.to, at-2)), t.text, style)
 	}
-	full, short := m.shown()
-	for _, text := range []string{full, short} {
-		if at := r.width - utf8.RuneCountInString(text); at >= x+2 {
-			c.text(at, y, r.width, c.words(text), c.plain())
-			c.text(x+2, y, at-2, p.t.Title, c.faint())
-			return
-		}
+	if at >= x+2 {
+		c.text(at, y, r.width, c.words(shown), c.plain())
+		c.text(x+2, y, at-2, p.t.Title, c.faint())
 	}
 }
 
@@ -296,7 +328,11 @@ func (m *Model) label(p *page, row int) string {
 	default:
 		sign = m.theme.pick("▾ ", "- ")
 	}
-	return strings.Repeat("  ", at.Depth) + sign + m.theme.words(clean(at.Label))
+	text := clean(at.Label)
+	if at.Kind == layout.RunHeading && !m.figure && at.View < len(m.times) {
+		text += strings.TrimRight(fmt.Sprintf("  %s %s", m.times[at.View].Time, m.times[at.View].Change), " ")
+	}
+	return strings.Repeat("  ", at.Depth) + sign + m.theme.words(text)
 }
 
 // drawCells draws a row's cells and what is written on them.

@@ -6,33 +6,51 @@ import (
 
 	"github.com/gdamore/tcell/v2"
 
+	"github.com/overlapse/overlapse/trace/guard"
 	"github.com/overlapse/overlapse/viz/layout"
 )
 
-// A Loader gives the views to browse.
+// A Loader gives the views to browse. Load and Preview run side by side.
 type Loader struct {
 	// Load returns the views, which must not be empty, and may add to the options what it
-	// knows of them. It may call first with views that are shown until then, such as of a part.
-	Load   func(o *Options, first func([]layout.View)) ([]layout.View, error)
-	Status func() string    // how far Load is, in one line
-	Ticks  <-chan time.Time // when to draw the status; nothing is drawn before the first
+	// knows of them.
+	Load    func(o *Options) ([]layout.View, error)
+	Preview func() []layout.View // what to show until Load returns; none: how far it is. nil: none
+	Status  func() string        // how far Load is, in one line
+	Ticks   <-chan time.Time     // when to draw the status; nothing is drawn before the first
 }
 
-// A loaded is what a Load returned, or passed to first.
+// A loaded is what a Load or a Preview returned.
 type loaded struct {
 	views []layout.View
-	first bool
+	first bool // of a Preview
 	o     Options
 	err   error
 }
 
-// start calls Load in a goroutine, which ends when Load does.
+// start calls Load and Preview in goroutines, which end when these do. Their panics are errors.
 func (from *Loader) start(o Options) chan loaded {
 	done := make(chan loaded, 2)
 	go func() {
 		l := loaded{o: o}
-		l.views, l.err = from.Load(&l.o, func(views []layout.View) { done <- loaded{views: views, first: true, o: o} })
+		l.err = guard.Call(func() (err error) {
+			l.views, err = from.Load(&l.o)
+			return err
+		})
 		done <- l
+	}()
+	if from.Preview == nil {
+		return done
+	}
+	go func() {
+		l := loaded{o: o, first: true}
+		l.err = guard.Call(func() error {
+			l.views = from.Preview()
+			return nil
+		})
+		if l.err != nil || len(l.views) > 0 {
+			done <- l
+		}
 	}()
 	return done
 }

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -48,6 +49,8 @@ type Model struct {
 	undone        bool        // the event was an undo
 	bookmarks     []bookmark  // in order of setting
 	strategy      string      // what was replayed, for addresses
+	verdict       string      // below the header
+	times         []Time      // by view, in its tab
 	pinned        *trace.Time // a time to measure from
 	drag          *drag
 	facts         facts                 // of the selection
@@ -58,12 +61,12 @@ type Model struct {
 	bars []bar // of the rows on the screen; kept for their memory
 }
 
-// NewModel starts on the first run, zoomed to all of it. Views must not be empty.
+// NewModel starts on the first run, at its work. Views must not be empty.
 func NewModel(views []layout.View, o Options) *Model {
 	m := &Model{
 		views: layout.Indexed(views), theme: theme{colors: o.Colors, ascii: o.ASCII},
 		pages: make([]*page, len(views)+1), figures: make([]*page, len(views)+1), parts: o.Parts,
-		strategy: o.Strategy, suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
+		strategy: o.Strategy, verdict: o.Verdict, times: o.Times, suspends: o.Suspend != nil, details: true, overview: true, marks: true, width: 80, height: 24,
 	}
 	if o.Figure != nil {
 		m.chosen, m.figure, m.parts = *o.Figure, true, nil
@@ -75,7 +78,7 @@ func NewModel(views []layout.View, o Options) *Model {
 		}
 	}
 	bounds := m.bounds()
-	m.window = bounds
+	m.window = opening(views, bounds)
 	if o.First != nil {
 		m.pages[0] = newPage(o.First, &m.window, bounds)
 	}
@@ -113,6 +116,24 @@ func (m *Model) bounds() layout.Window {
 	}
 	w.To = max(w.To, w.From+1)
 	return w
+}
+
+// opening is the window to begin with: all, or where device work begins if that is late.
+func opening(views []layout.View, all layout.Window) layout.Window {
+	start := all.To
+	for _, v := range views {
+		at := slices.IndexFunc(v.Run.Spans, func(s trace.Span) bool {
+			k := v.Run.Lanes[s.Lane].Kind
+			return k != trace.HostThread && k != trace.Annotation
+		})
+		if at >= 0 { // spans are in the order of their starts
+			start = min(start, v.Run.Spans[at].Start+v.Offset)
+		}
+	}
+	if late := start - all.From; start < all.To && late > all.Len()/4 {
+		all.From = start - min(late, (all.To-start)/50)
+	}
+	return all
 }
 
 // page is what is shown now. A figure that the run does not have leaves a

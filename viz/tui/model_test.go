@@ -39,6 +39,12 @@ func golden(t *testing.T, got string) {
 	}
 }
 
+// judged are options that say what the runs show.
+var judged = Options{
+	Verdict: "predicted fastest: decompose, 20 % less than the captured schedule (likely), because the all-reduce starts after the first tile",
+	Times:   []Time{{"480 µs", ""}, {"384 µs", "-20.0 %"}},
+}
+
 // TestScreen draws screens of every size and kind after some keys.
 func TestScreen(t *testing.T) {
 	for _, c := range []struct {
@@ -61,6 +67,12 @@ func TestScreen(t *testing.T) {
 		{"search", both(), Options{Colors: 256}, 80, 24, "/ G e m m Enter"},
 		{"prompt", both(), Options{Colors: 256}, 80, 24, ": 1 2 . 5 Space m"},
 		{"help", both(), Options{Colors: 256}, 100, 30, "?"},
+		{"help_wide", both(), Options{}, 200, 60, "?"},
+		{"help_narrow", both(), Options{}, 80, 24, "? Space"},
+		{"verdict", both(), judged, 100, 30, ""},
+		{"verdict_small", both(), judged, 60, 16, "2"},
+		{"compare_low", append(both(), both()...), judged, 80, 15, "x"},
+		{"compare_high", both(), judged, 120, 40, "x"},
 		{"small", both(), Options{Colors: 256}, 40, 12, ""},
 		{"tiny", both(), Options{Colors: 256}, 20, 5, "j j Enter"},
 		{"empty", []layout.View{{Run: &trace.Run{Name: "nothing"}}}, Options{}, 60, 16, "Enter . / x Enter n v x ]"},
@@ -77,6 +89,42 @@ func TestScreen(t *testing.T) {
 			}
 			golden(t, got)
 		})
+	}
+}
+
+// The help of every command is shown in full from 50 columns on.
+func TestHelpIsNotCut(t *testing.T) {
+	m := NewModel(both(), Options{})
+	m.help = true
+	for _, width := range []int{helpWidth, 80, 100, 120, 160, 200} {
+		if got := screen(m, width, 200); strings.Contains(got, "…") {
+			t.Errorf("%d columns:\n%s", width, got)
+		}
+		for _, c := range commands() {
+			if !strings.Contains(screen(m, width, 200), c.help) {
+				t.Errorf("%d columns: no %q", width, c.help)
+			}
+		}
+	}
+}
+
+// A run whose work begins late is shown from there on; 0 shows all.
+func TestOpening(t *testing.T) {
+	for late, want := range map[trace.Time]string{0: "0 ns to 10.01 µs", 2000: "0 ns to 12 µs", 30_000: "29.8 µs to 40 µs"} {
+		var b trace.Builder
+		rank := b.AddRank(trace.Rank{})
+		for kind, start := range map[trace.LaneKind]trace.Time{trace.HostThread: 0, trace.Annotation: 10, trace.Queue: late} {
+			lane := b.Lane(trace.Lane{Kind: kind, Rank: rank, Peer: trace.None})
+			b.Add(trace.Span{Kind: trace.Compute, Lane: lane, Start: start, End: start + 10_000, Parent: trace.None, Attr: trace.None, Name: b.Intern("x")})
+		}
+		m := NewModel([]layout.View{{Run: b.Finish(trace.Options{})}}, Options{})
+		if got := state(m); !strings.HasSuffix(got, want) {
+			t.Errorf("work from %d ns on: %s, want %s", late, got, want)
+		}
+		m.Update(tcell.NewEventKey(tcell.KeyRune, '0', 0))
+		if got := state(m); !strings.Contains(got, " 0 ns to ") {
+			t.Errorf("0 shows %s", got)
+		}
 	}
 }
 
@@ -109,6 +157,7 @@ func TestKeys(t *testing.T) {
 		{"G g", "rank 0 · H200 | - | 0 ns to 480 µs"},
 		{"/ N C C L Enter", "stream 20 | ncclDevKernel_AllReduce | 0 ns to 480 µs"},
 		{"/ m m Enter n n", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
+		{"/ a t e n Enter n n", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"}, // its operator
 		{"/ m m Enter N", "stream 7 | void cutlass::gemm_128x256<float>(Params) | 0 ns to 480 µs"},
 		{"/ x Backspace Backspace j", "annotations 0 | - | 0 ns to 480 µs"},
 		{"w w : 1 0 0 Space u s Enter", "rank 0 · H200 | - | 13.6 µs to 186.4 µs"},
@@ -155,7 +204,7 @@ func TestMessages(t *testing.T) {
 	for _, c := range []struct{ keys, want string }{
 		{"F5", "no key F5 (? lists them)"},
 		{"n", "nothing searched for (/)"},
-		{"/ z z Enter", `no name matches "zz"`},
+		{"/ z z Enter", `no name or operator matches "zz"`},
 		{"/ m m Enter", "1 of 4"},
 		{"/ m m Enter N", "4 of 4"},
 		{": 5 k Enter", `time "5 k" (write one like 12.5 ms)`},
@@ -243,7 +292,8 @@ func TestMouse(t *testing.T) {
 	}
 	at(0, row(1), tcell.WheelDown)
 	want("wheel over the labels", fmt.Sprintf("stream 20 | - | %s to %s", layout.Exact(m.page().window.From), layout.Exact(m.page().window.To)))
-	click(m.tabs(m.headerRoom())[1].from, 0)
+	tabs, _ := m.header()
+	click(tabs[1].from, 0)
 	if m.tab != 1 {
 		t.Error("a click on a run's name does not show it")
 	}

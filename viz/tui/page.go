@@ -2,6 +2,7 @@ package tui
 
 import (
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/overlapse/overlapse/trace"
@@ -14,6 +15,7 @@ type page struct {
 	window      *layout.Window // pages over the same axis share it
 	bounds      layout.Window
 	closed      []bool // by row: those below are hidden
+	filled      bool   // fill was done
 	visible     []int  // rows that are not hidden, in the order that they are shown
 	cursor      int    // index in visible of the row that keys act on
 	top         int    // index in visible of the first row drawn
@@ -58,6 +60,54 @@ func newPage(t *layout.Timeline, window *layout.Window, bounds layout.Window) *p
 	p.classes, p.marks = t.Present()
 	p.refresh()
 	return p
+}
+
+// fill opens headings of a comparison as long as all rows fit the height: the same ones of
+// every run together, runs before ranks before groups of lanes.
+func (p *page) fill(height int) {
+	p.filled = true
+	if len(p.t.Views) == 1 {
+		return
+	}
+	at := p.row()
+	defer func() {
+		p.move(max(p.cursor, slices.Index(p.visible, at)))
+	}()
+	for row := range p.t.Rows {
+		p.closed[row] = p.closed[row] || p.t.Rows[row].Kind == layout.RunHeading && !p.t.Leaf(row)
+	}
+	p.refresh()
+	for _, kind := range []layout.RowKind{layout.RunHeading, layout.RankHeading, layout.GroupHeading} {
+		rows := map[string][]int{} // by path below the run's heading
+		var paths []string
+		for row, run := 0, 0; row < len(p.t.Rows); row++ {
+			r := &p.t.Rows[row]
+			if r.Parent == trace.None {
+				run = row
+			}
+			if r.Kind == kind && p.closed[row] && !r.Detail {
+				path := strings.TrimPrefix(p.t.Path(row), p.t.Rows[run].Label)
+				if rows[path] == nil {
+					paths = append(paths, path)
+				}
+				rows[path] = append(rows[path], row)
+			}
+		}
+		for _, path := range paths {
+			if p.set(rows[path], false); len(p.visible) > height {
+				p.set(rows[path], true)
+				return
+			}
+		}
+	}
+}
+
+// set opens or closes headings.
+func (p *page) set(headings []int, closed bool) {
+	for _, row := range headings {
+		p.closed[row] = closed
+	}
+	p.refresh()
 }
 
 // refresh recomputes the visible rows and keeps the cursor on its row, or on

@@ -139,7 +139,7 @@ func (m *Model) drawStatus(c canvas, p *page, r regions) {
 	}
 	help := "? help  q quit  w/s zoom  a/d pan  Enter select  / search"
 	if len(m.views) > 1 {
-		help += "  Tab next run  x compare"
+		help += "  Tab next  x compare"
 	}
 	c.text(0, r.status.y, r.width, help, c.faint())
 	if n := len(p.visible); n > r.rows.h {
@@ -148,22 +148,61 @@ func (m *Model) drawStatus(c canvas, p *page, r regions) {
 	}
 }
 
-// helpWidth is how many columns a command takes in the help, if there are so many.
-const helpWidth = 46
+// helpWidth is how many columns a command takes in the help, helpKeys those of its keys.
+const helpWidth, helpKeys = 50, 14
 
-// drawHelp lists the commands, a screen at a time.
+// A helpLine is a command in the help, or with bold alone the title of a group, or nothing.
+type helpLine struct{ bold, plain string }
+
+// helpColumns are the groups in columns of a height: a group that fits a column is in one.
+func helpColumns(height int) (columns [][]helpLine) {
+	var column []helpLine
+	for _, g := range groups() {
+		lines := []helpLine{{bold: g.title}}
+		for _, b := range g.commands {
+			keys := slices.DeleteFunc(slices.Clone(b.keys), func(key string) bool { // W does what w does
+				small := strings.ToLower(key)
+				return small != key && slices.Contains(b.keys, small)
+			})
+			lines = append(lines, helpLine{"  " + strings.Join(keys[:min(2, len(keys))], " "), b.help})
+		}
+		switch g.title {
+		case "Time":
+			lines = append(lines, helpLine{"  mouse", "wheel zooms, drag pans, click picks"})
+		case "Runs":
+			lines = append(lines, helpLine{"  1-9", "the run of that number"})
+		}
+		switch room := height - len(column); {
+		case len(column) > 0 && room > len(lines):
+			column = append(column, helpLine{})
+		case len(column) > 0 && len(lines) <= height:
+			columns, column = append(columns, column), nil
+		}
+		for _, l := range lines {
+			if len(column) == height {
+				columns, column = append(columns, column), nil
+			}
+			column = append(column, l)
+		}
+	}
+	return append(columns, column)
+}
+
+// drawHelp lists the commands by task, a screen at a time.
 func (m *Model) drawHelp(c canvas) {
-	all := append(commands(), command{keys: []string{"1-9"}, help: "run of that number"}, command{keys: []string{"mouse"}, help: "click selects, wheel zooms, drag pans"})
-	height := max(1, m.height-1)
-	columns := max(1, m.width/helpWidth)
-	m.helpPages = (len(all) + height*columns - 1) / (height * columns)
-	first := m.helpPage * height * columns
-	width := m.width / columns
-	for i, b := range all[min(first, len(all)):min(first+height*columns, len(all))] {
-		x, y := i/height*width, i%height
-		limit := min(x+width-1, m.width)
-		c.text(x, y, limit, strings.Join(b.keys, " "), c.strong())
-		c.text(x+min(13, width/3), y, limit, b.help, c.plain())
+	columns := helpColumns(max(1, m.height-1))
+	most := max(1, m.width/helpWidth)
+	m.helpPages = (len(columns) + most - 1) / most
+	first := min(m.helpPage*most, len(columns))
+	width := max(1, m.width/min(most, len(columns)))
+	for i, column := range columns[first:min(first+most, len(columns))] {
+		x, limit := i*width, min((i+1)*width-1, m.width)
+		for y, l := range column {
+			c.text(x, y, limit, l.bold, c.strong())
+			if l.plain != "" {
+				c.text(x+min(helpKeys, width/3), y, limit, l.plain, c.plain())
+			}
+		}
 	}
 	text := "any key goes back"
 	if m.helpPages > 1 {

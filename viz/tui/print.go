@@ -13,10 +13,12 @@ import (
 )
 
 // Print writes the runs as text, so wide, on one axis, for logs and pipes.
-// With o.At set it writes the rows and the window of that view. With o.Figure set it writes that Figure 11 of each run that has the
-// workgroups, and names those without; it is an error if none has them. Colours are ANSI
-// sequences; o.Colors 0 writes none.
+// With o.At set it writes the rows and the window of that view. With o.Figure set it writes
+// that Figure 11 of each run that has the workgroups, and names those without; it is an error
+// if none has them. There are no colours. Widths outside 1 to maxColumns become the nearest
+// of them.
 func Print(w io.Writer, views []layout.View, width int, o Options) error {
+	width = max(1, min(width, maxColumns))
 	out := bufio.NewWriter(w)
 	if o.Figure != nil {
 		if err := o.figures(out, views, width); err != nil {
@@ -32,9 +34,14 @@ func Print(w io.Writer, views []layout.View, width int, o Options) error {
 	if t == nil || len(views) > 1 {
 		t = layout.New(views)
 	}
-	o.print(out, whole(t), width)
+	bounds := t.Bounds()
+	window := opening(views, bounds)
+	o.print(out, newPage(t, &window, bounds), width)
 	return out.Flush()
 }
+
+// maxColumns bounds the memory that printing takes.
+const maxColumns = 10_000
 
 func (o Options) figures(out *bufio.Writer, views []layout.View, width int) error {
 	var first error
@@ -52,7 +59,8 @@ func (o Options) figures(out *bufio.Writer, views []layout.View, width int) erro
 		}
 		found = true
 		fmt.Fprintf(out, "%s: %s\n", clean(nameOf(v)), clean(t.Title))
-		o.print(out, whole(t), width)
+		window := t.Bounds()
+		o.print(out, newPage(t, &window, window), width)
 	}
 	if !found {
 		return first
@@ -63,15 +71,9 @@ func (o Options) figures(out *bufio.Writer, views []layout.View, width int) erro
 // legendLines is how many lines of legend Print writes at most.
 const legendLines = 3
 
-// whole is the page that browsing a timeline would start with.
-func whole(t *layout.Timeline) *page {
-	window := t.Bounds()
-	return newPage(t, &window, window)
-}
-
 // print writes the axis, the rows of a page, and a legend.
 func (o Options) print(out *bufio.Writer, p *page, width int) {
-	m := &Model{theme: theme{colors: o.Colors, ascii: o.ASCII}, marks: true, width: width, height: len(p.visible) + 1 + legendLines}
+	m := &Model{theme: theme{ascii: o.ASCII}, marks: true, width: width, height: len(p.visible) + 1 + legendLines}
 	p.cursor, p.top = -1, 0
 	var cells tcell.CellBuffer
 	cells.Resize(m.width, m.height)
@@ -82,63 +84,20 @@ func (o Options) print(out *bufio.Writer, p *page, width int) {
 	m.drawRows(c, p, r)
 	c.legend(p, len(p.visible)+1, width, legendLines, m.markKinds)
 	for y := range m.height {
-		if line := o.line(&cells, y); line != "" || y <= len(p.visible) {
-			fmt.Fprintln(out, line)
+		if text := textLine(&cells, y); text != "" || y <= len(p.visible) {
+			fmt.Fprintln(out, text)
 		}
 	}
 }
 
-// line is a line of cells as text, without the blanks at its end.
-func (o Options) line(cells *tcell.CellBuffer, y int) string {
+// textLine is a line of cells as text, without the blanks at its end.
+func textLine(cells *tcell.CellBuffer, y int) string {
 	var out strings.Builder
-	w, _ := cells.Size()
-	end := 0
-	for x := range w {
-		if s, style, _ := cells.Get(x, y); s != " " || style.Reverse(false) != tcell.StyleDefault && o.Colors > 0 {
-			end = x + 1
-		}
-	}
-	last := ""
-	for x := 0; x < end; {
-		s, style, wide := cells.Get(x, y)
-		if code := o.escape(style); code != last {
-			out.WriteString("\x1b[0" + code + "m")
-			last = code
-		}
+	columns, _ := cells.Size()
+	for x := 0; x < columns; {
+		s, _, wide := cells.Get(x, y)
 		out.WriteString(s)
 		x += max(1, wide)
 	}
-	if last != "" {
-		out.WriteString("\x1b[0m")
-	}
-	return out.String()
-}
-
-// escape is the parameters that set a style after a reset; "" is plain text.
-func (o Options) escape(style tcell.Style) string {
-	if o.Colors == 0 {
-		return ""
-	}
-	fg, bg, attrs := style.Decompose()
-	code := ""
-	for _, a := range []struct {
-		attr tcell.AttrMask
-		code string
-	}{{tcell.AttrBold, ";1"}, {tcell.AttrDim, ";2"}, {tcell.AttrReverse, ";7"}} {
-		if attrs&a.attr != 0 {
-			code += a.code
-		}
-	}
-	return code + o.color(";38", fg) + o.color(";48", bg)
-}
-
-func (o Options) color(kind string, c tcell.Color) string {
-	switch {
-	case c == tcell.ColorDefault:
-		return ""
-	case c.IsRGB():
-		r, g, b := c.RGB()
-		return fmt.Sprintf("%s;2;%d;%d;%d", kind, r, g, b)
-	}
-	return fmt.Sprintf("%s;5;%d", kind, c-tcell.ColorValid)
+	return strings.TrimRight(out.String(), " ")
 }

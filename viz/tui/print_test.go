@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/overlapse/overlapse/viz/layout"
 )
@@ -19,8 +20,6 @@ func TestPrint(t *testing.T) {
 		{"lanes", both(), 100, Options{}},
 		{"lanes_ascii", both(), 60, Options{ASCII: true}},
 		{"figure", []layout.View{{Run: fused(40), Name: "fused, aware"}}, 100, Options{Figure: figure}},
-		{"figure_256", []layout.View{{Run: fused(16)}}, 60, Options{Colors: 256, Figure: figure}},
-		{"figure_rgb", []layout.View{{Run: fused(16)}, {Run: fused(8)}}, 60, Options{Colors: 1 << 24, Figure: figure}},
 		{"figure_of_some", append(both(), layout.View{Run: fused(8)}), 60, Options{Figure: figure}},
 		{"narrow", both(), 8, Options{}},
 	} {
@@ -45,23 +44,30 @@ func TestPrintWithoutWorkgroups(t *testing.T) {
 
 // TestPrintHostile: nothing of a trace's names reaches the terminal as a command.
 func TestPrintHostile(t *testing.T) {
-	for _, colors := range []int{0, 256} {
+	var out bytes.Buffer
+	if err := Print(&out, []layout.View{{Run: hostile()}}, 200, Options{Colors: 256}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range out.String() {
+		if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069) {
+			t.Fatalf("%U is printed", r)
+		}
+	}
+}
+
+// Any width is one that can be printed.
+func TestPrintWidth(t *testing.T) {
+	for width, want := range map[int]int{-1 << 63: 1, -1: 1, 0: 1, 3: 3, 1 << 62: maxColumns} {
 		var out bytes.Buffer
-		if err := Print(&out, []layout.View{{Run: hostile()}}, 200, Options{Colors: colors}); err != nil {
+		if err := Print(&out, both(), width, Options{}); err != nil {
 			t.Fatal(err)
 		}
-		rest := out.String()
-		for i := strings.IndexByte(rest, '\x1b'); i >= 0; i = strings.IndexByte(rest, '\x1b') {
-			end := strings.IndexByte(rest[i:], 'm')
-			if colors == 0 || end < 0 || strings.Trim(rest[i+2:i+end], "0123456789;") != "" {
-				t.Fatalf("escape %.20q", rest[i:])
-			}
-			rest = rest[:i] + rest[i+end+1:]
+		widest := 0
+		for line := range strings.Lines(out.String()) {
+			widest = max(widest, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")))
 		}
-		for _, r := range rest {
-			if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069) {
-				t.Fatalf("%U is printed", r)
-			}
+		if widest > want || widest < want/2 {
+			t.Errorf("width %d: the widest line has %d columns, want %d at most", width, widest, want)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (m *Model) goTo(text string) {
 	}
 }
 
-// search finds the spans whose name matches the regular expression in any case, or
+// search finds the spans whose name or operator matches the regular expression in any case, or
 // contains it if it is none, in order of time, and goes to the first from the window's
 // start on. Empty text clears the hits.
 func (m *Model) search(text string) {
@@ -99,7 +99,7 @@ func (m *Model) search(text string) {
 	}
 	p.hits = find(p.t, pattern(text))
 	if len(p.hits) == 0 {
-		m.message = fmt.Sprintf("no name matches %q", clean(text))
+		m.message = fmt.Sprintf("no name or operator matches %q", clean(text))
 		return
 	}
 	at, _ := slices.BinarySearchFunc(p.hits, p.window.From, func(s selection, t trace.Time) int {
@@ -117,28 +117,53 @@ func pattern(text string) *regexp.Regexp {
 	return regexp.MustCompile("(?i)" + regexp.QuoteMeta(text))
 }
 
-// matches are the names of every view that match.
-func matches(t *layout.Timeline, expr *regexp.Regexp) [][]bool {
-	found := make([][]bool, len(t.Views))
-	for v, view := range t.Views {
-		found[v] = make([]bool, len(view.Run.Names))
-		for n, name := range view.Run.Names {
-			found[v][n] = expr.MatchString(name)
-		}
-	}
-	return found
+// A matcher says which names and operators of every view match.
+type matcher struct {
+	t                *layout.Timeline
+	names, operators [][]bool
 }
 
-// find lists spans by name, in order of start, then row.
+func newMatcher(t *layout.Timeline, expr *regexp.Regexp) *matcher {
+	m := &matcher{t: t}
+	for _, view := range t.Views {
+		names, operators := make([]bool, len(view.Run.Names)), make([]bool, len(view.Run.Operators))
+		for n, name := range view.Run.Names {
+			names[n] = expr.MatchString(name)
+		}
+		for n, o := range view.Run.Operators {
+			operators[n] = expr.MatchString(o.Name)
+		}
+		m.names, m.operators = append(m.names, names), append(m.operators, operators)
+	}
+	return m
+}
+
+// matches reports whether the name of a span matches, or that of its operator.
+func (m *matcher) matches(view int, id trace.SpanID) bool {
+	run := m.t.Views[view].Run
+	s := run.Spans[id]
+	if m.names[view][s.Name] {
+		return true
+	}
+	op := int32(trace.None)
+	if k := run.Kernel(s); k != nil {
+		op = k.Op
+	} else if c := run.Copy(s); c != nil {
+		op = c.Op
+	}
+	return op >= 0 && int(op) < len(m.operators[view]) && m.operators[view][op]
+}
+
+// find lists spans by name and operator, in order of start, then row.
 func find(t *layout.Timeline, expr *regexp.Regexp) []selection {
-	names := matches(t, expr)
+	m := newMatcher(t, expr)
 	var hits []selection
 	for i, row := range t.Rows {
 		if row.Kind < layout.LaneRow {
 			continue
 		}
 		for _, id := range row.Spans {
-			if names[row.View][t.Span(i, id).Name] {
+			if m.matches(row.View, id) {
 				hits = append(hits, selection{i, id})
 			}
 		}

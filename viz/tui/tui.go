@@ -1,7 +1,8 @@
 // Package tui shows timelines in a terminal: Run lets a person move in
 // them, Print writes one as text.
 //
-//	overlapse  1 captured  2 bulk  3 fused     10.2 ms – 10.9 ms (700 µs)  header: runs, window
+//	overlapse  1 captured 2.1 ms  2 bulk 2.4 ms     10.2 ms – 10.9 ms (700 µs)  header: runs, window
+//	fused gains 12 %: its tiles are sent as they are ready                verdict
 //	 10 ms +            │ 200 µs       │ 400 µs        │ 600 µs            axis
 //	▾ rank 0 · H200     ▆▆▆▆▆▆▆▆▆▆▆▁▁▁▁▁▁▁▁▆▆▆▆▆▆▆▆▆                       rows: labels, cells
 //	    stream 7        █gemm██████▍       ▐█gemm████
@@ -20,6 +21,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/gdamore/tcell/v2"
 
@@ -43,9 +45,19 @@ type Options struct {
 	// Strategy is the selection that was replayed, as the address of a view has it.
 	Strategy string
 	First    *layout.Timeline // of the first run alone; nil: it is laid out
+	Verdict  string           // what the runs show, below the header; "": no line
+	Times    []Time           // by view, in its tab; nil: none
 	// Suspend stops the process until it is continued: what Ctrl-Z does, once the
 	// terminal is as it was before. nil: there is no such key.
 	Suspend func()
+	// After is time.After: it ends key sequences whose rest does not come. nil: they do not end.
+	After func(time.Duration) <-chan time.Time
+}
+
+// A Time is what the tab of a run says about it.
+type Time struct {
+	Time   string // such as 2.1 ms
+	Change string // against the captured schedule, such as -3.2 %
 }
 
 // An Effect is what the caller of Update must do. The zero Effect is nothing but a redraw.
@@ -70,7 +82,7 @@ func Run(ctx context.Context, o Options, from Loader) error {
 		quick = &l
 	case <-from.Ticks:
 	}
-	screen, err := tcell.NewScreen()
+	screen, err := newScreen(o.After)
 	if err != nil {
 		return fmt.Errorf("the terminal is not supported: %w (set TERM, or print the timeline instead)", err)
 	}
@@ -78,7 +90,7 @@ func Run(ctx context.Context, o Options, from Loader) error {
 }
 
 // browse is Run on any screen. It initialises the screen and restores the terminal when it
-// returns, even by a panic. An EventInterrupt posted to the screen ends it like q does. quick
+// returns, even by a panic, which is an error if it is one of Load. An EventInterrupt posted to the screen ends it like q does. quick
 // is what was loaded already, or nil.
 func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, all <-chan loaded, from Loader) error {
 	if err := screen.Init(); err != nil {
@@ -93,6 +105,7 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 		for range events { // until the goroutine closes it
 		}
 	}()
+	loading := quick == nil || quick.first
 	var shown frame = waiting(from.Status)
 	if quick != nil {
 		shown = quick.next(shown, screen, from.Status)
@@ -108,6 +121,9 @@ func browse(ctx context.Context, screen tcell.Screen, o Options, quick *loaded, 
 			case l := <-all:
 				if l.err != nil {
 					return l.err
+				}
+				if loading = loading && l.first; l.first && !loading {
+					continue // a preview, too late
 				}
 				shown = l.next(shown, screen, from.Status)
 			case <-shown.ticks(from.Ticks):
