@@ -37,12 +37,10 @@ var Strategy = plan.Strategy{
 		"that order costs the GEMM (under 1 %) and its readers is not counted. " +
 		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the GEMM behind it, or a " +
 		"GEMM and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
-		"multiplied, and a small kernel puts each piece in its place or adds it. both=on sends half of them the other way round.",
+		"multiplied, and a small kernel puts each piece in its place or adds it.",
 	Params: []plan.Param{
 		{Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies"},
 		{Name: "chunks", Default: "4", Least: 1, For: "variant=chunks|waves", Doc: "parts of each pair"},
-		{Name: "group", Default: "0", For: "variant=waves", Doc: "waves: of tiles in a group; 0: as many as make so many chunks"},
-		{Name: "both", Default: "off", Choices: []string{"off", "on"}, For: "variant=ring", Doc: "ring: both ways round"},
 		{Name: "channels", Default: "0", For: "variant=chunks|waves", Doc: "workgroups of each collective; 0: as captured"},
 		{Name: "priority", Default: "off", Choices: []string{"off", "on"}, For: "variant=chunks", Doc: "chunks: communication stream first among waiting workgroups"},
 	},
@@ -87,9 +85,9 @@ func planDecompose(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	}
 	switch v["variant"] {
 	case "waves":
-		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, v.Int("group"), n, v.Int("channels")) }, nil
+		return func(r *plan.Rank, p *plan.Pair) { inWaves(r, p, n, v.Int("channels")) }, nil
 	case "ring":
-		t := ringDecomposition{pl: pl, both: v["both"] == "on", states: map[int]*ringState{}}
+		t := ringDecomposition{pl: pl, states: map[int]*ringState{}}
 		return t.emit, nil
 	}
 	for i := from; i < len(pl.Pairs); i++ {

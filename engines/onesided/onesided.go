@@ -32,12 +32,12 @@ var Strategy = plan.Strategy{
 		"copies but the last overlap with compute; after a barrier the partial results are added. " +
 		"impl=pull copies the own shard to a buffer that peers read after a barrier, rank+1 first. push writes to rank+1 " +
 		"first and needs no barrier, but the order of arrival is not controlled. ring forwards every shard to the next " +
-		"rank, for PCIe; numa=N cuts the ring into N parts, and each shard crosses between two parts once. store lets the " +
+		"rank, for PCIe. store lets the " +
 		"tiles of a GEMM store directly into the peers' buffers. auto is pull before and push behind a GEMM on a " +
 		"switch, ring and push on a ring, push and store on a mesh. swizzle=switch moves one remote shard at a time; mesh all at " +
-		"once, in pieces of the given rows, with one stream per peer, a small copy as signal, and tiles by piece, then rank; index " +
+		"once, in pieces of 256 rows, with one stream per peer, a small copy as signal, and tiles by piece, then rank; index " +
 		"and reverse are unsuitable orders for comparison. mover=kernel stores by workgroups of a communication " +
-		"kernel; a waiting GEMM that was launched first may hold every slot, which is a deadlock. " +
+		"kernel, which is launched first, so that the waiting GEMM cannot hold every slot. " +
 		"Between nodes an all-gather is a communication kernel: one workgroup per other node puts the own shard to the " +
 		"same local rank there, and the others forward arrived shards within the node. A reduce-scatter is ordered by target " +
 		"node, the own one last: copies within the node, a few workgroups that add, and one that sends the sum, alongside the " +
@@ -52,14 +52,9 @@ var Strategy = plan.Strategy{
 		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where"},
 		{Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as in PyTorch, one launch per shard, alternating between two streams"},
 		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
-		{Name: "rows", Default: "256", Least: 1, Doc: "height of the pieces of a mesh swizzle"},
 		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
 		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency"},
 		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer"},
-		{Name: "first", Default: "communication", Choices: []string{"communication", "gemm"}, Doc: "which kernel is launched first with mover=kernel"},
-		{Name: "reserve", Default: "0", Doc: "compute units that the GEMM leaves free; 0: none, or between nodes what the kernels alongside it take"},
-		{Name: "reducers", Default: "0", Doc: "workgroups that add partial results alongside a GEMM between nodes; 0: as few as keep up with the copies"},
-		{Name: "numa", Default: "1", Least: 1, Doc: "parts of the ring with impl=ring"},
 		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
 	},
 	Inside:    true,
@@ -139,9 +134,6 @@ func (t *operator) pipelines(p *workload.Pair, grouped bool) (ok bool, why strin
 	}
 	if compute.Tiling.Tiles < len(p.First) {
 		return false, fmt.Sprintf("%s has no known tiles, or fewer than ranks", plan.ShortName(compute.Name))
-	}
-	if t.impl == "ring" && len(p.First)%t.numa != 0 {
-		return false, fmt.Sprintf("numa=%d does not divide %d ranks", t.numa, len(p.First))
 	}
 	if grouped { // only fills lie between
 		return !t.chunks, "a group of GEMMs is one kernel: gemm=whole"

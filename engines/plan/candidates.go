@@ -15,7 +15,6 @@ var tuned = map[string][]int{
 	"prefetch":   {0, 1, 2, 3},
 	"interleave": {0, 2},
 	"buffers":    {0, 2},
-	"group":      {1, 2, 4},
 	"slice":      {8, 16, 32, 64},
 }
 

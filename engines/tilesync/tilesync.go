@@ -4,7 +4,6 @@ package tilesync
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/program"
@@ -28,8 +27,7 @@ var Strategy = plan.Strategy{
 		"at each tile of channels of a convolution (conv), or as formulas say (own: rows, cols and splits are the producer's tiles " +
 		"and their parts along K); kernels of a chain whose input is no such thing wait at each tile. Because nothing is preempted, consumers that take every slot before " +
 		"the producer has started wait for ever: a wait kernel of one thread holds them back until the producer's first " +
-		"workgroup runs. Without it (waitkernel=off, cuSync's +W) the order of the two launches decides, and a consumer that " +
-		"comes first and fills the device is reported as a deadlock. reorder=on (+R) loads the first weights before waiting. " +
+		"workgroup runs. Without it (waitkernel=off, cuSync's +W) the producer is launched first, an event before the consumer. reorder=on (+R) loads the first weights before waiting. " +
 		"tickets=on lets workgroups draw their tiles from a counter, as any order must that the grid does not have; off is cuSync's +T. " +
 		"The gain is the last wave of the producer, which the consumer's first one fills. policy=streamk is what the paper " +
 		"compares with: kernels one after another, the tiles of each one's last wave split along K over all slots and summed through memory.",
@@ -40,7 +38,6 @@ var Strategy = plan.Strategy{
 		{Name: "count", Default: "cols*splits", Text: checkFormula, For: "policy=own", Doc: "own: posts that it waits for"},
 		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run"},
 		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started"},
-		{Name: "first", Default: "producer", Choices: []string{"producer", "consumer"}, Doc: "without a wait kernel, which is launched first"},
 		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting"},
 		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles"},
 		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter"},
@@ -123,9 +120,6 @@ func synchronised(r *plan.Rank, p *plan.Pair, v plan.Values) {
 			behindStart(r, &sides[i+1], started[i])
 		}
 	} else {
-		if v["first"] == "consumer" {
-			slices.Reverse(sides)
-		}
 		next := lead(r, &sides[0], reset)
 		for i := range sides[1:] {
 			next = follow(r, &sides[i+1], next)

@@ -42,7 +42,6 @@ var Strategy = plan.Strategy{
 		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
 		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first"},
 		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity"},
-		{Name: "updates", Default: "0", Doc: "ring: stores of an element that complete it for the tracker; 0: two for each part along K"},
 	},
 	Inside: true, Rebuilds: true,
 	Future: true,
@@ -64,7 +63,7 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if len(pl.Pairs) == 0 {
 		return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
 	}
-	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", updates: int64(v.Int("updates")), bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: map[int]*ring{}}
+	t := tracker{pl: pl, direct: v["algorithm"] == "direct", nmc: v["nmc"] == "on", bursts: pl.Machine.GPU.MemoryQueue.Value > 0 && pl.Machine.GPU.Memory.Value > 0, rings: map[int]*ring{}}
 	for i := range pl.Pairs {
 		if why := t.refuses(&pl.Pairs[i]); why != "" {
 			return nil, &plan.NotApplicable{Strategy: "trigger", Why: why}
@@ -79,13 +78,8 @@ func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 func (t *tracker) refuses(p *plan.Pair) string {
 	op := &t.pl.Workload.Ops[p.First[0]]
 	splits := splitsOf(op)
-	switch needed := 2 * int64(splits); {
-	case splits > 1 && !t.nmc:
+	if splits > 1 && !t.nmc {
 		return fmt.Sprintf("nmc=off: the %d parts along K of a tile of %s have to be added somewhere", splits, plan.ShortName(op.Name))
-	case t.updates > 0 && (t.direct || !reduces(p.Coll.Op)):
-		return "updates is what a ring's tracker counts before a reduce-scatter"
-	case t.updates > 0 && t.updates < needed:
-		return fmt.Sprintf("updates=%d: transfers would start before all %d stores of an element are there (its own and the neighbour's, %d parts along K) and send a wrong sum", t.updates, needed, splits)
 	}
 	return ""
 }
@@ -134,7 +128,6 @@ type tracker struct {
 	direct, nmc bool
 	auto        bool          // the threshold of transfers follows from the GEMM's intensity
 	bursts      bool          // the memory has a queue: reads of a tile are followed by a burst of writes, and triggered transfers read in bursts
-	updates     int64         // stores that complete an element; 0: the actual number
 	rings       map[int]*ring // by index of pair
 }
 
