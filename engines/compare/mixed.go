@@ -68,7 +68,7 @@ func Pairs(w *workload.Workload, m machine.Machine, sel []plan.Selection, sc pla
 		for i, s := range sel {
 			g.Go(func() error {
 				out, err := Run(w, m, plan.Selection{Strategy: On(s.Strategy, kind.Rows), Values: s.Values}, sc, replay.Options{Stop: o.Stop})
-				out.Selection, out.Result = s, nil
+				out.Selection, out.Result, out.Changed = s, nil, plan.Changes{}
 				choices[k].Outcomes[i] = out
 				if done != nil {
 					done()

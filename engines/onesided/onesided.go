@@ -4,6 +4,7 @@ package onesided
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/replay/workload"
@@ -49,18 +50,82 @@ var Strategy = plan.Strategy{
 		"decoding): flags travel with the data, so no fence or barrier is needed, at twice the bytes (ll) " +
 		"or 128 for 120 (ll128); multimem stores once, and the switch replicates to every rank of the node. ll is also the low-latency all-to-all: every workgroup puts tokens and a signal to one peer.",
 	Params: []plan.Param{
-		{Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where"},
-		{Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, Doc: "one kernel whose tiles wait for and post signals, or, as in PyTorch, one launch per shard, alternating between two streams"},
-		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's"},
-		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, Doc: "copy engines or a communication kernel"},
-		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency"},
-		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer"},
-		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		{
+			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where",
+			Measured: []string{"auto", "pull", "oneshot", "twoshot"}, Ways: implWays, Work: "signals, copies or stores of that kernel",
+		},
+		{
+			Name: "gemm", Default: "whole", Choices: []string{"whole", "chunks"}, For: "impl=" + pipelined, Doc: "one kernel whose tiles wait for and post signals, or, as in PyTorch, one launch per shard, alternating between two streams",
+			Measured: []string{"chunks"}, Ways: chunksWays, Work: pipelineWork,
+		},
+		{Name: "swizzle", Default: "auto", Choices: []string{"auto", "switch", "mesh", "index", "reverse"}, Doc: "order of tiles and copies; auto: the topology's", Work: "the order of tiles in that kernel"},
+		{Name: "mover", Default: "engine", Choices: []string{"engine", "kernel"}, For: "impl=auto|push", Doc: "copy engines or a communication kernel", Work: "a communication kernel beside the GEMM"},
+		{Name: "blocks", Default: "0", Doc: "workgroups of the communication kernel; 0: as many as fill the links, 16 that add the rows of experts, or one a rank for low latency", Work: "the grid of the communication kernel"},
+		{Name: "pack", Default: "off", Choices: []string{"off", "on"}, For: "impl=ll", Doc: "a low-latency all-to-all copies tokens into its send buffer, and out of its receive buffer", Work: "copies around that kernel"},
+		plan.GraphParam,
 	},
-	Inside:    true,
-	DependsOn: []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
-	Plan:      planOnesided,
+	Inside:     true,
+	DependsOn:  []string{"engines.count", "fabric.egress", "engines.rate", "engines.latency"},
+	Plan:       planOnesided,
+	Ways:       slices.Concat(chunksWays, implWays, wholeWays),
+	Work:       pipelineWork,
+	MeasuredOn: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter, trace.AllReduce},
+	Rows: map[string]string{
+		"impl=torch_fused_all_gather_matmul":     "impl=pull:gemm=chunks", // a library call a shard
+		"impl=torch_fused_matmul_reduce_scatter": "impl=pull:gemm=chunks",
+		"impl=torch_async_tp":                    "impl=pull:gemm=chunks",
+		"impl=one_shot_all_reduce":               "impl=oneshot",
+		"impl=two_shot_all_reduce":               "impl=twoshot",
+	},
 }
+
+// pipelined are the values of impl that make one pipeline of a GEMM and a collective.
+const pipelined = "auto|pull|push|ring|store"
+
+const pipelineWork = "a GEMM that waits for, or posts, signals by tile, beside copies to symmetric memory"
+
+// What there is, for operations on GPUs of one node unless the note says otherwise.
+var (
+	scattered  = []trace.CollectiveOp{trace.ReduceScatter}
+	chunksOps  = []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}
+	chunksWays = []plan.Way{
+		{
+			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: "PyTorch inductor", Version: "2.5",
+			Line: "import torch._inductor.config\nfrom torch.distributed._symmetric_memory import enable_symm_mem_for_group\nenable_symm_mem_for_group(group.group_name)\ntorch._inductor.config._micro_pipeline_tp = True\nmodel = torch.compile(model)",
+			Note: "group is that of tensor parallelism; rewrites all-gather with matrix multiplication and matrix multiplication with reduce-scatter, nothing else",
+		},
+		{
+			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Vendor: plan.AMD, Effort: plan.ByFlag, Library: "PyTorch inductor", Version: "2.9",
+			Line: "import torch._inductor.config\ntorch._inductor.config._micro_pipeline_tp = True\nmodel = torch.compile(model)",
+			Note: "symmetric memory works on ROCm since 2.9",
+		},
+		{
+			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13",
+			Line: "--compilation-config '{\"pass_config\": {\"fuse_gemm_comms\": true}}'", Note: "enable_async_tp from 0.9.1 on; read in the log that it stays on: it goes off with sequence parallelism",
+		},
+	}
+	implWays = []plan.Way{
+		{
+			With: "impl=oneshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Version: "2.6",
+			Line: "from torch.distributed import _symmetric_memory as symm_mem\nbuffer = symm_mem.empty(shape, dtype=dtype, device=device)\nsymm_mem.rendezvous(buffer, group)\ntorch.mm(a, b, out=buffer)\nout = torch.ops.symm_mem.one_shot_all_reduce(buffer, \"sum\", group.group_name)",
+			Note: "make the buffer once; on ROCm since 2.9",
+		},
+		{
+			With: "impl=twoshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Version: "2.6",
+			Line: "from torch.distributed import _symmetric_memory as symm_mem\nbuffer = symm_mem.empty(shape, dtype=dtype, device=device)\nsymm_mem.rendezvous(buffer, group)\ntorch.mm(a, b, out=buffer)\ntorch.ops.symm_mem.two_shot_all_reduce_(buffer, \"sum\", group.group_name)",
+			Note: "make the buffer once, and copy the result out of it; on ROCm since 2.9",
+		},
+		{With: "impl=ll", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py"},
+		{With: "impl=ll128", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py"},
+		{With: "impl=ll", Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "DeepEP", Note: "low_latency_dispatch and low_latency_combine of a mixture of experts"},
+		{With: "impl=multimem", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: "torch.ops.symm_mem.multimem_all_gather_out(buffer, group.group_name, out)", Note: "out is of torch.distributed._symmetric_memory.empty; needs NVLink switches that replicate"},
+	}
+	wholeWays = []plan.Way{
+		{With: "impl=auto|pull gemm=whole mover=engine", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
+		{With: "impl=" + pipelined + " gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "allgather_gemm.py; allgather_group_gemm.py for experts; needs NVSHMEM"},
+		{With: "impl=" + pipelined + " gemm=whole", Ops: scattered, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_reduce_scatter.py; needs NVSHMEM"},
+	}
+)
 
 func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if pl.Machine.Fabric.Egress.Value <= 0 && pl.Machine.Nodes() == 1 {

@@ -24,6 +24,7 @@ import (
 	"github.com/overlapse/overlapse/replay/machine"
 	"github.com/overlapse/overlapse/replay/program"
 	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
 )
 
 // A Strategy is one method of overlapping computation with communication.
@@ -42,8 +43,13 @@ type Strategy struct {
 	Loop      bool     // overlaps iterations, so it serves all pairs of a trace or none
 	Rebuilds  bool     // runs other kernels than captured
 	Saves     string   // work that it removes and ideal still includes; "": same operations as captured
-	Untested  []string // settings without a measurement, as "variant=ring"
 	DependsOn []string // prefixes of profile keys that its result depends on, beyond those that all strategies need
+
+	// How to get it, and what of it was run on hardware (How, Unmeasured).
+	Ways       []Way                // the strategy itself; its parameters have theirs
+	Work       string               // what is to be built where no way is known
+	MeasuredOn []trace.CollectiveOp // collectives with which it was run on hardware; nil: any
+	Rows       map[string]string    // settings of measured rows that are not parameters' names or values: "impl=one_shot_all_reduce" is "impl=oneshot"
 
 	Parts []Selection // for a mix: the strategies that it combines
 
@@ -97,6 +103,14 @@ type Param struct {
 	Most    int                // maximum of an integer; 0: no bound
 	For     string             // "variant=ring|waves": has an effect only with these values of that parameter; "": always
 	Doc     string
+
+	Ops      []trace.CollectiveOp // that it changes; nil: all
+	Tune     []int                // values of a number that tuning tries beside the default
+	Keep     bool                 // tuning keeps the default
+	Measured []string             // values that were run on hardware; nil: the default
+	Costs    string               // what another value than the default costs, in a few words
+	Ways     []Way                // how to get another value than the default
+	Work     string               // what is to be built where no way is known
 }
 
 // A NotApplicable error is the reason, in one line, why a strategy does not apply to a

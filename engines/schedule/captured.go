@@ -19,7 +19,7 @@ var Captured = plan.Strategy{
 	Bound: true,
 	Exact: true,
 	Params: []plan.Param{
-		{Name: "graph", Default: "off", Choices: []string{"off", "on"}, Doc: "launched by a captured graph: the host costs nothing"},
+		plan.GraphParam,
 	},
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 		pl.Measured, pl.Graph = plan.WasMeasured(pl.Workload, pl.Scenario), v["graph"] == "on"

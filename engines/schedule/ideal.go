@@ -22,7 +22,7 @@ var Ideal = plan.Strategy{
 		"reduce-scatter runs alongside the GEMM, and its all-gather follows both. variant=rs-nmc is Ideal-RS+NMC: the same " +
 		"where memory adds what arrives, which saves the reduce-scatter's last step, in which nothing is sent and the last sum is formed.",
 	Params: []plan.Param{
-		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums"},
+		{Name: "variant", Default: "whole", Choices: []string{"whole", "gemm-rs", "rs-nmc"}, Doc: "what runs alongside compute: the whole communication, or of each pair its reduce-scatter, or that with near-memory sums", Work: "a bound: no schedule that runs"},
 	},
 	Bound: true,
 	Plan: func(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

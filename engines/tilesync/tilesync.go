@@ -32,20 +32,38 @@ var Strategy = plan.Strategy{
 		"The gain is the last wave of the producer, which the consumer's first one fills. policy=streamk is what the paper " +
 		"compares with: kernels one after another, the tiles of each one's last wave split along K over all slots and summed through memory.",
 	Params: []plan.Param{
-		{Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline"},
-		{Name: "posts", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that the producer's tile at row, col posts"},
-		{Name: "waits", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that a consumer waits for in row before column k of the producer's tiles"},
-		{Name: "count", Default: "cols*splits", Text: checkFormula, For: "policy=own", Doc: "own: posts that it waits for"},
-		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run"},
-		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started"},
-		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting"},
-		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles"},
-		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter"},
-		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations"},
+		{
+			Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline",
+			Measured: []string{"row", "tile"}, Work: "semaphores in that kernel", Ways: []plan.Way{
+				{With: "policy=tile", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "TileSync"},
+				{With: "policy=strided", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "StridedTileSync"},
+				{With: "policy=conv", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "Conv2DTileSync"},
+				{With: "policy=own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: "a policy of your own, as the formulas say"},
+				{With: "policy=streamk", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "CUTLASS", Version: "2.11", Note: "Stream-K of its GEMMs"},
+			},
+		},
+		{Name: "posts", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that the producer's tile at row, col posts", Work: "that policy"},
+		{Name: "waits", Default: "row", Text: checkFormula, For: "policy=own", Doc: "own: semaphore that a consumer waits for in row before column k of the producer's tiles", Work: "that policy"},
+		{Name: "count", Default: "cols*splits", Text: checkFormula, For: "policy=own", Doc: "own: posts that it waits for", Work: "that policy"},
+		{Name: "tiles", Default: "row*cols+col", Text: checkFormula, For: "policy=own", Doc: "own: place of the producer's tile in the order in which tiles run", Work: "that policy"},
+		{Name: "waitkernel", Default: "on", Choices: []string{"on", "off"}, Doc: "hold the consumer back until the producer has started", Measured: []string{"off"}, Ways: cuSync("+W"), Work: "launches in that order"},
+		{Name: "reorder", Default: "off", Choices: []string{"off", "on"}, Doc: "load the consumer's weights before waiting", Ways: cuSync("+R"), Work: "loads of that kernel"},
+		{Name: "order", Default: "row", Choices: []string{"row", "column"}, Doc: "order of both kernels' tiles", Ways: cuSync("the order of tiles is a template argument"), Work: "the order of tiles in both kernels"},
+		{Name: "tickets", Default: "off", Choices: []string{"off", "on"}, Doc: "draw each tile's number from a counter", Ways: cuSync("the default; without +T"), Work: "a counter in both kernels"},
+		{Name: "reset", Default: "off", Choices: []string{"off", "on"}, Doc: "clear the semaphores before each pair; off: they count on over the iterations", Measured: []string{"on"}, Ways: cuSync("clear the semaphores between iterations"), Work: "a fill of the semaphores"},
 	},
 	Inside: true, Rebuilds: true,
 	DependsOn: []string{"matmul.lone", "matmul.compiled", "gpu.post", "gpu.poll"},
-	Plan:      planTilesync,
+	Ways: append(cuSync("its semaphores between CUTLASS GEMMs on two streams, instead of the captured kernels"),
+		plan.Way{With: "policy=streamk", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "CUTLASS", Version: "2.11", Note: "Stream-K GEMMs instead of the captured kernels"}),
+	Work: "both GEMMs as kernels of one's own that post and wait for semaphores by tile",
+	Rows: map[string]string{"policy": "reset=on:waitkernel=off"}, // measured with semaphores cleared and without a wait kernel
+	Plan: planTilesync,
+}
+
+// cuSync is the library that has the policies.
+func cuSync(note string) []plan.Way {
+	return []plan.Way{{With: "policy=row|tile|strided|conv|own", Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "cuSync", Note: note}}
 }
 
 func planTilesync(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {

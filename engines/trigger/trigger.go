@@ -38,15 +38,19 @@ var Strategy = plan.Strategy{
 		"those they are sure of. Where intensities part is assumed. If the profile has the queue's length (gpu.memory_queue, else 64), " +
 		"tiles write and transfers read in bursts, and without compute first bursts of transfers may fill all of the queue.",
 	Params: []plan.Param{
-		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner"},
-		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it"},
-		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first"},
-		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity"},
+		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner", Work: needs},
+		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
+		{Name: "arbitration", Default: "rr", Choices: []string{"rr", "mca"}, Doc: "of contended memory: alternate between transfers and compute, or compute first", Work: needs},
+		{Name: "queue", Default: "auto", Choices: []string{"auto", "5", "10", "30", "none"}, Doc: "mca: entries of the memory's queue up to which transfers are issued; auto: by the GEMM's intensity", Work: needs},
 	},
 	Inside: true, Rebuilds: true,
 	Future: true,
+	Work:   needs,
 	Plan:   planTrigger,
 }
+
+// needs is what no GPU has.
+const needs = "hardware that no GPU has: a tracker at the memory controller, DMA engines that it starts, memory that adds"
 
 func planTrigger(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if pl.Machine.Fabric.Egress.Value <= 0 {

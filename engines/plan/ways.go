@@ -1,0 +1,258 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/overlapse/overlapse/replay/workload"
+	"github.com/overlapse/overlapse/trace"
+)
+
+// An Effort is the work that a way takes.
+type Effort string
+
+// The efforts, least first.
+const (
+	ByFlag     Effort = "flag"               // a variable, an option or an argument
+	ByCode     Effort = "code"               // a change of the program
+	ThirdParty Effort = "third-party kernel" // another project has the kernel
+	OwnKernel  Effort = "own kernel"         // no off-the-shelf kernel or option does it
+)
+
+var efforts = []Effort{ByFlag, ByCode, ThirdParty, OwnKernel}
+
+func compareEfforts(a, b Effort) int {
+	return cmp.Compare(slices.Index(efforts, a), slices.Index(efforts, b))
+}
+
+// Libraries that own a program's schedule. A trace that names one cannot use the others.
+const (
+	DDP      = "PyTorch DDP"
+	FSDP     = "PyTorch FSDP2"
+	Megatron = "Megatron Core"
+	VLLM     = "vLLM"
+	SGLang   = "SGLang"
+)
+
+var frameworks = []string{DDP, FSDP, Megatron, VLLM, SGLang}
+
+// The vendors of GPUs.
+const (
+	NVIDIA = "NVIDIA"
+	AMD    = "AMD"
+)
+
+// A Way is one way to get a strategy, or a value of one of its parameters, on a real system.
+type Way struct {
+	For     string               `json:"for"` // the strategy or setting that it gives, as "channels=8"; How fills it in
+	Effort  Effort               `json:"effort"`
+	Library string               `json:"library,omitempty"` // "" if none has it
+	Version string               `json:"version,omitempty"` // of the library, at least; "": not known, or any
+	Line    string               `json:"line,omitempty"`    // NAME=value of the environment, an --option, or lines of Python; %name is a parameter's value
+	Note    string               `json:"note,omitempty"`    // what to do if there is no line, and what to heed
+	With    string               `json:"-"`                 // settings with which it gives what is predicted: "impl=auto|pull gemm=chunks"; "": any
+	Ops     []trace.CollectiveOp `json:"-"`                 // collectives for which it does; nil: any
+	Vendor  string               `json:"-"`                 // of the GPUs; "": any
+	Change  int                  `json:"-"`                 // of channels: -1 fewer than captured, 1 more; 0: either
+}
+
+// A Target is what a strategy is to change.
+type Target struct {
+	Ops       []trace.CollectiveOp // collectives that it changes; none: between kernels
+	Vendor    string               // of the GPUs; "": not known
+	Framework string               // one of the libraries that own a schedule, if the trace names it
+	Channels  int                  // most channels of a captured collective
+}
+
+// How returns the ways to get what a selection predicts on a target, and the effort of all
+// that is needed: of the alternatives for a setting the least, of the settings the most.
+func How(s Selection, t Target) (ways []Way, effort Effort) {
+	effort = ByFlag
+	need := func(more []Way, e Effort) {
+		for _, w := range more {
+			if !slices.ContainsFunc(ways, func(x Way) bool { return x.Library == w.Library && x.Line == w.Line && x.Note == w.Note }) {
+				ways = append(ways, w)
+			}
+		}
+		effort = slices.MaxFunc([]Effort{effort, e}, compareEfforts)
+	}
+	for _, part := range s.Strategy.Parts {
+		need(How(part, t))
+	}
+	if len(s.Strategy.Ways) > 0 || s.Strategy.Work != "" {
+		need(t.choose(s, s.Strategy.Name, t.Ops, s.Strategy.Ways, s.Strategy.Work))
+	}
+	for _, p := range s.Strategy.Params {
+		ops := t.Ops
+		if p.Ops != nil {
+			if ops = common(p.Ops, t.Ops); len(ops) == 0 {
+				continue // it changes nothing
+			}
+		}
+		if v := s.Values[p.Name]; v != p.Default && v != "" && p.Matters(s.Values) {
+			need(t.choose(s, p.Name+"="+v, ops, p.Ways, p.Work))
+		}
+	}
+	return ways, effort
+}
+
+func common(a, b []trace.CollectiveOp) []trace.CollectiveOp {
+	return slices.DeleteFunc(slices.Clone(a), func(op trace.CollectiveOp) bool { return !slices.Contains(b, op) })
+}
+
+// choose returns those of all ways that hold for a selection, those of the target's framework
+// alone if it has some, and their effort. A collective without one is work.
+func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all []Way, work string) (ways []Way, effort Effort) {
+	if len(ops) == 0 {
+		ops = []trace.CollectiveOp{trace.UnknownOp}
+	}
+	effort = ByFlag
+	for _, op := range ops {
+		found := slices.DeleteFunc(slices.Clone(all), func(w Way) bool { return !t.allows(w, op, s.Values) })
+		if own := func(w Way) bool { return w.Library == t.Framework }; t.Framework != "" && slices.ContainsFunc(found, own) {
+			found = slices.DeleteFunc(found, func(w Way) bool { return !own(w) })
+		}
+		if len(found) == 0 {
+			found = []Way{{Effort: OwnKernel, Note: cmp.Or(work, "no option or off-the-shelf kernel is known that does this")}}
+		}
+		least := slices.MinFunc(found, func(a, b Way) int { return compareEfforts(a.Effort, b.Effort) }).Effort
+		effort = slices.MaxFunc([]Effort{effort, least}, compareEfforts)
+		for _, w := range found {
+			w.For, w.Line, w.Note = what, s.fill(w.Line), s.fill(w.Note)
+			ways = append(ways, w)
+		}
+	}
+	return ways, effort
+}
+
+// allows reports whether a way gives what the settings predict for a collective.
+func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
+	more := 1
+	if v.Int("channels") <= t.Channels {
+		more = -1
+	}
+	other := t.Framework != "" && w.Library != t.Framework && slices.Contains(frameworks, w.Library)
+	return holds(w.With, v) && (w.Ops == nil || slices.Contains(w.Ops, op)) && (w.Vendor == "" || w.Vendor == t.Vendor) &&
+		(w.Change == 0 || w.Change == more) && !other
+}
+
+// fill writes values in place of the names of parameters, the longest name first.
+func (s Selection) fill(text string) string {
+	var names []string
+	for name := range s.Values {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	for _, name := range names {
+		text = strings.ReplaceAll(text, "%"+name, s.Values[name])
+	}
+	return text
+}
+
+// holds reports whether settings meet a condition: "name=value|value", several separated by
+// spaces.
+func holds(condition string, v map[string]string) bool {
+	for _, c := range strings.Fields(condition) {
+		name, values, _ := strings.Cut(c, "=")
+		if !slices.Contains(strings.Split(values, "|"), v[name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Unmeasured lists what of a selection was never run on hardware: settings, or collectives of
+// those that it changes.
+func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
+	for _, p := range s.Strategy.Params {
+		if v := s.Values[p.Name]; v != "" && p.Matters(s.Values) && !p.measured(v) {
+			list = append(list, p.Name+"="+v)
+		}
+	}
+	for _, op := range ops {
+		if s.Strategy.MeasuredOn != nil && !slices.Contains(s.Strategy.MeasuredOn, op) {
+			list = append(list, op.String())
+		}
+	}
+	return list
+}
+
+// measured reports whether a value was run on hardware.
+func (p Param) measured(value string) bool {
+	if p.Measured == nil {
+		return value == p.Default
+	}
+	return slices.Contains(p.Measured, value) || slices.Contains(p.Measured, AnyNumber)
+}
+
+// AnyNumber stands in Param.Measured for all numbers.
+const AnyNumber = "*"
+
+// Changes are the pairs that a plan changes, of its workload, which may be cut anew; none: the
+// schedule of all collectives.
+type Changes struct {
+	Workload *workload.Workload
+	Pairs    []*workload.Pair
+}
+
+// Changes returns what the plan changes.
+func (pl *Planner) Changes() Changes {
+	c := Changes{Workload: pl.Workload}
+	for i := range pl.Pairs {
+		c.Pairs = append(c.Pairs, pl.Pairs[i].Pair)
+	}
+	return c
+}
+
+// Collectives are those that the plan changes.
+func (c Changes) Collectives() (list []*workload.Collective) {
+	for _, p := range c.Pairs {
+		if p.Collective >= 0 {
+			list = append(list, &c.Workload.Collectives[p.Collective])
+		}
+	}
+	if len(c.Pairs) == 0 && c.Workload != nil {
+		for i := range c.Workload.Collectives {
+			list = append(list, &c.Workload.Collectives[i])
+		}
+	}
+	return list
+}
+
+// Ops are their operations, each once.
+func (c Changes) Ops() (ops []trace.CollectiveOp) {
+	for _, x := range c.Collectives() {
+		if x.Op != trace.Barrier && !slices.Contains(ops, x.Op) {
+			ops = append(ops, x.Op)
+		}
+	}
+	slices.Sort(ops)
+	return ops
+}
+
+// Only is the parameter with an effect only under the given settings.
+func (p Param) Only(condition string) Param {
+	p.For = condition
+	return p
+}
+
+// Ran is the parameter with the values that were run on hardware.
+func (p Param) Ran(values ...string) Param {
+	p.Measured = values
+	return p
+}
+
+// String is the way in one line.
+func (w Way) String() string {
+	text := strings.ReplaceAll(w.Line, "\n", "; ")
+	if text == "" {
+		text = w.Note
+	} else if w.Note != "" {
+		text += " (" + w.Note + ")"
+	}
+	if w.Library != "" {
+		text = strings.TrimSpace(w.Library+" "+w.Version) + ": " + text
+	}
+	return text
+}
