@@ -3,6 +3,8 @@
 package engines
 
 import (
+	"slices"
+
 	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/fused"
 	"github.com/overlapse/overlapse/engines/onesided"
@@ -17,7 +19,23 @@ func All() []plan.Strategy {
 	return []plan.Strategy{schedule.Captured, schedule.Bulk, schedule.Ideal, decompose.Strategy, schedule.Multistream, fused.Strategy, tilesync.Strategy, onesided.Strategy, trigger.Strategy}
 }
 
+// Named returns the strategy of a name.
+func Named(name string) (plan.Strategy, bool) {
+	all := All()
+	i := slices.IndexFunc(all, func(e plan.Strategy) bool { return e.Name == name })
+	if i < 0 {
+		return plan.Strategy{}, false
+	}
+	return all[i], true
+}
+
 // CapturedSelection is the captured schedule, with which every comparison starts.
 func CapturedSelection() plan.Selection {
 	return plan.Selection{Strategy: schedule.Captured, Values: plan.Values{}}
+}
+
+// PlainSelection is the schedule that overlaps nothing, with its defaults.
+func PlainSelection() plan.Selection {
+	v, _ := schedule.Bulk.Values(nil)
+	return plan.Selection{Strategy: schedule.Bulk, Values: v}
 }

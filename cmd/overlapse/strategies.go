@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -51,11 +50,11 @@ func strategiesNamed(names []string) ([]plan.Strategy, error) {
 	if len(names) == 0 {
 		return engines.All(), nil
 	}
-	i := slices.Index(engines.Names(), names[0])
-	if i < 0 {
+	e, ok := engines.Named(names[0])
+	if !ok {
 		return nil, usage.Wrap(&plan.UnknownError{What: "no strategy", Name: names[0], There: "there are", Known: engines.Names()})
 	}
-	return engines.All()[i : i+1], nil
+	return []plan.Strategy{e}, nil
 }
 
 // A strategyDoc is the JSON form of a strategy.

@@ -205,6 +205,11 @@ func (pl *Planner) Changes() Changes {
 	return c
 }
 
+// Kernels reports whether the plan changes pairs of kernels without a collective.
+func (c Changes) Kernels() bool {
+	return slices.ContainsFunc(c.Pairs, func(p *workload.Pair) bool { return p.Direction == workload.ComputeThenCompute })
+}
+
 // Collectives are those that the plan changes.
 func (c Changes) Collectives() (list []*workload.Collective) {
 	for _, p := range c.Pairs {

@@ -48,7 +48,7 @@ var Bulk = plan.Strategy{
 			Ways: []plan.Way{{Effort: plan.ByCode, Library: "Triton", Note: "launch the persistent kernel with a grid of %programs"}},
 		},
 		bucketParam,
-		keepParam,
+		keepParam.Ran("captured", "off"),
 		plan.CarrierParam,
 		plan.GraphParam.Ran("off", "on"),
 	},
