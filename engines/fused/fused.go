@@ -48,7 +48,7 @@ var Strategy = plan.Strategy{
 		{Ops: []trace.CollectiveOp{trace.ReduceScatter}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "GEMM with reduce-scatter in its epilogue (test/python/gemm_rs)"},
 	},
 	Work: "one kernel that computes tiles and stores them through pointers to its peers' memory (torch.distributed._symmetric_memory within a node, " +
-		"NVSHMEM or rocSHMEM between nodes); samples/capture/strategies.py has such a Triton kernel",
+		"puts of a SHMEM library between nodes); samples/capture/strategies.py has such a Triton kernel",
 	MeasuredOn: []trace.CollectiveOp{trace.AllToAll, trace.AllReduce, trace.ReduceScatter},
 	Plan:       planFused,
 }

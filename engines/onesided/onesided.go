@@ -88,44 +88,48 @@ const pipelineWork = "a GEMM that waits for, or posts, signals by tile, beside c
 var (
 	scattered  = []trace.CollectiveOp{trace.ReduceScatter}
 	chunksOps  = []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}
-	chunksWays = []plan.Way{
-		{
-			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: "PyTorch inductor", Version: "2.5",
+	chunksWays = append(
+		bothVendors(plan.Way{
+			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Effort: plan.ByFlag, Library: "PyTorch inductor",
 			Line: "import torch._inductor.config\nfrom torch.distributed._symmetric_memory import enable_symm_mem_for_group\nenable_symm_mem_for_group(group.group_name)\ntorch._inductor.config._micro_pipeline_tp = True\nmodel = torch.compile(model)",
 			Note: "group is that of tensor parallelism; rewrites all-gather with matrix multiplication and matrix multiplication with reduce-scatter, nothing else",
-		},
-		{
-			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Vendor: plan.AMD, Effort: plan.ByFlag, Library: "PyTorch inductor", Version: "2.9",
-			Line: "import torch._inductor.config\ntorch._inductor.config._micro_pipeline_tp = True\nmodel = torch.compile(model)",
-			Note: "symmetric memory works on ROCm since 2.9",
-		},
-		{
+		}),
+		plan.Way{
 			With: "impl=auto|pull gemm=chunks", Ops: chunksOps, Vendor: plan.NVIDIA, Effort: plan.ByFlag, Library: plan.VLLM, Version: "0.13",
 			Line: "--compilation-config '{\"pass_config\": {\"fuse_gemm_comms\": true}}'", Note: "enable_async_tp from 0.9.1 on; read in the log that it stays on: it goes off with sequence parallelism",
-		},
-	}
-	implWays = []plan.Way{
-		{
-			With: "impl=oneshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Version: "2.6",
-			Line: "from torch.distributed import _symmetric_memory as symm_mem\nbuffer = symm_mem.empty(shape, dtype=dtype, device=device)\nsymm_mem.rendezvous(buffer, group)\ntorch.mm(a, b, out=buffer)\nout = torch.ops.symm_mem.one_shot_all_reduce(buffer, \"sum\", group.group_name)",
-			Note: "make the buffer once; on ROCm since 2.9",
-		},
-		{
-			With: "impl=twoshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Version: "2.6",
-			Line: "from torch.distributed import _symmetric_memory as symm_mem\nbuffer = symm_mem.empty(shape, dtype=dtype, device=device)\nsymm_mem.rendezvous(buffer, group)\ntorch.mm(a, b, out=buffer)\ntorch.ops.symm_mem.two_shot_all_reduce_(buffer, \"sum\", group.group_name)",
-			Note: "make the buffer once, and copy the result out of it; on ROCm since 2.9",
-		},
-		{With: "impl=ll", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py"},
-		{With: "impl=ll128", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py"},
-		{With: "impl=ll", Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "DeepEP", Note: "low_latency_dispatch and low_latency_combine of a mixture of experts"},
-		{With: "impl=multimem", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: "torch.ops.symm_mem.multimem_all_gather_out(buffer, group.group_name, out)", Note: "out is of torch.distributed._symmetric_memory.empty; needs NVLink switches that replicate"},
-	}
+		})
+	implWays = slices.Concat(
+		bothVendors(plan.Way{
+			With: "impl=oneshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Note: "make the buffer once",
+			Line: symmetricBuffer + "out = torch.ops.symm_mem.one_shot_all_reduce(buffer, \"sum\", group.group_name)",
+		}),
+		bothVendors(plan.Way{
+			With: "impl=twoshot", Ops: plan.OnlySums, Effort: plan.ByCode, Library: "PyTorch", Note: "make the buffer once, and copy the result out of it",
+			Line: symmetricBuffer + "torch.ops.symm_mem.two_shot_all_reduce_(buffer, \"sum\", group.group_name)",
+		}),
+		[]plan.Way{
+			{With: "impl=ll|ll128", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "low_latency_allgather.py"},
+			{With: "impl=ll", Ops: []trace.CollectiveOp{trace.AllToAll}, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "DeepEP", Note: "low_latency_dispatch and low_latency_combine of a mixture of experts"},
+			{With: "impl=multimem", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ByCode, Library: "PyTorch", Line: "torch.ops.symm_mem.multimem_all_gather_out(buffer, group.group_name, out)", Note: "out is of torch.distributed._symmetric_memory.empty; needs NVLink switches that replicate"},
+		})
 	wholeWays = []plan.Way{
 		{With: "impl=auto|pull gemm=whole mover=engine", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "FLUX", Note: "all-gather by copy engines, and a GEMM that waits for them (test/python/ag_gemm)"},
 		{With: "impl=" + pipelined + " gemm=whole", Ops: plan.OnlyGathers, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "allgather_gemm.py; allgather_group_gemm.py for experts; needs NVSHMEM"},
 		{With: "impl=" + pipelined + " gemm=whole", Ops: scattered, Vendor: plan.NVIDIA, Effort: plan.ThirdParty, Library: "Triton-distributed", Note: "gemm_reduce_scatter.py; needs NVSHMEM"},
 	}
 )
+
+// symmetricBuffer are lines that have a matrix multiplication write into memory that peers read.
+const symmetricBuffer = "from torch.distributed import _symmetric_memory as symm_mem\n" +
+	"buffer = symm_mem.empty(shape, dtype=dtype, device=device)\nsymm_mem.rendezvous(buffer, group)\ntorch.mm(a, b, out=buffer)\n"
+
+// bothVendors is a way by PyTorch's symmetric memory, which works on ROCm since 2.9.
+func bothVendors(w plan.Way) []plan.Way {
+	nvidia, amd := w, w
+	nvidia.Vendor, nvidia.Version = plan.NVIDIA, "2.6"
+	amd.Vendor, amd.Version = plan.AMD, "2.9"
+	return []plan.Way{nvidia, amd}
+}
 
 func planOnesided(pl *plan.Planner, v plan.Values) (plan.Emitter, error) {
 	if pl.Machine.Fabric.Egress.Value <= 0 && pl.Machine.Nodes() == 1 {

@@ -51,11 +51,11 @@ var (
 		Name: "carrier", Default: AsCaptured, Choices: Carriers, Keep: true, Ops: copyOps,
 		Doc:   "what moves the bytes of collectives: workgroups on compute units, or copy engines, for all-gathers and all-to-alls within a node",
 		Costs: "dma needs registered buffers, and takes memory bandwidth instead of compute units",
-		Work:  "a collective by copy engines: cudaMemcpyAsync or hipMemcpyAsync to each peer on streams of its own",
+		Work:  "a collective of asynchronous copies to each peer, on streams of their own",
 		Ways: []Way{
 			{With: "carrier=dma", Vendor: NVIDIA, Effort: ByCode, Library: "NCCL", Version: "2.28", Line: "NCCL_CTA_POLICY=2", Note: "the zero-CTA policy; buffers must be symmetric windows (ncclCommWindowRegister, torch.distributed._symmetric_memory)"},
 			{With: "carrier=dma", Vendor: AMD, Effort: ByCode, Library: "RCCL", Version: "ROCm 7.12", Line: "NCCL_CTA_POLICY=2", Note: "the zero-CTA policy; buffers must be symmetric windows, and NCCL_CUMEM_ENABLE=1"},
-			{With: "carrier=cu", Effort: ByFlag, Library: "NCCL or RCCL", Version: "2.27", Line: "NCCL_CTA_POLICY=0"},
+			{With: "carrier=cu", Effort: ByFlag, Library: Library, Version: "2.27", Line: "NCCL_CTA_POLICY=0"},
 		},
 	}
 )

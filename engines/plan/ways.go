@@ -37,11 +37,14 @@ const (
 
 var frameworks = []string{DDP, FSDP, Megatron, VLLM, SGLang}
 
-// The vendors of GPUs.
+// The vendors of GPUs, and their libraries of collectives, of which a way names one or both.
 const (
-	NVIDIA = "NVIDIA"
-	AMD    = "AMD"
+	NVIDIA  = "NVIDIA"
+	AMD     = "AMD"
+	Library = "NCCL or RCCL"
 )
+
+var libraryOf = map[string]string{NVIDIA: "NCCL", AMD: "RCCL", "": Library}
 
 // A Way is one way to get a strategy, or a value of one of its parameters, on a real system.
 type Way struct {
@@ -120,6 +123,9 @@ func (t Target) choose(s Selection, what string, ops []trace.CollectiveOp, all [
 		effort = slices.MaxFunc([]Effort{effort, least}, compareEfforts)
 		for _, w := range found {
 			w.For, w.Line, w.Note = what, s.fill(w.Line), s.fill(w.Note)
+			if w.Library == Library {
+				w.Library = libraryOf[t.Vendor]
+			}
 			ways = append(ways, w)
 		}
 	}

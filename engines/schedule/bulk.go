@@ -29,18 +29,18 @@ var Bulk = plan.Strategy{
 			Name: "algorithm", Default: "library", Choices: append([]string{"library"}, machine.Algorithms...), Doc: "of the collectives that have it; library: as captured",
 			Work: "a collective kernel: the library has no such algorithm for this operation",
 			Ways: []plan.Way{
-				{With: "algorithm=ring", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: "NCCL or RCCL", Version: "2.24", Line: "NCCL_ALGO=allreduce:ring", Note: "NCCL_ALGO=Ring, for every operation, before 2.24"},
-				{With: "algorithm=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: "NCCL or RCCL", Line: "NCCL_ALGO=Ring", Note: "holds for every operation"},
-				{With: "algorithm=tree", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: "NCCL or RCCL", Version: "2.24", Line: "NCCL_ALGO=allreduce:tree", Note: "Tree for every operation fails where an operation has none"},
-				{With: "algorithm=pairwise", Ops: []trace.CollectiveOp{trace.AllToAll}, Effort: plan.ByFlag, Library: "NCCL or RCCL", Note: "its all-to-all sends pairwise: nothing to set"},
+				{With: "algorithm=ring", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.Library, Version: "2.24", Line: "NCCL_ALGO=allreduce:ring", Note: "NCCL_ALGO=Ring, for every operation, before 2.24"},
+				{With: "algorithm=ring", Ops: []trace.CollectiveOp{trace.AllGather, trace.ReduceScatter}, Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_ALGO=Ring", Note: "holds for every operation"},
+				{With: "algorithm=tree", Ops: plan.OnlySums, Effort: plan.ByFlag, Library: plan.Library, Version: "2.24", Line: "NCCL_ALGO=allreduce:tree", Note: "Tree for every operation fails where an operation has none"},
+				{With: "algorithm=pairwise", Ops: []trace.CollectiveOp{trace.AllToAll}, Effort: plan.ByFlag, Library: plan.Library, Note: "its all-to-all sends pairwise: nothing to set"},
 			},
 		},
 		{
 			Name: "protocol", Default: "library", Choices: append([]string{"library"}, machine.Protocols...), Doc: "the same of the library's protocols",
 			Ways: []plan.Way{
-				{With: "protocol=ll", Effort: plan.ByFlag, Library: "NCCL or RCCL", Line: "NCCL_PROTO=LL", Note: "holds for every operation"},
-				{With: "protocol=ll128", Effort: plan.ByFlag, Library: "NCCL or RCCL", Line: "NCCL_PROTO=LL128", Note: "holds for every operation; only over links that keep 128 bytes together"},
-				{With: "protocol=simple", Effort: plan.ByFlag, Library: "NCCL or RCCL", Line: "NCCL_PROTO=Simple", Note: "holds for every operation"},
+				{With: "protocol=ll", Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_PROTO=LL", Note: "holds for every operation"},
+				{With: "protocol=ll128", Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_PROTO=LL128", Note: "holds for every operation; only over links that keep 128 bytes together"},
+				{With: "protocol=simple", Effort: plan.ByFlag, Library: plan.Library, Line: "NCCL_PROTO=Simple", Note: "holds for every operation"},
 			},
 		},
 		{
