@@ -70,6 +70,11 @@ func selectionOf(row *dataset.Row) (plan.Selection, string) {
 	if !ok {
 		return plan.Selection{}, fmt.Sprintf("no engine %q", row.Strategy)
 	}
+	return selectFrom(e, row)
+}
+
+// selectFrom is a strategy with the settings of a row.
+func selectFrom(e plan.Strategy, row *dataset.Row) (plan.Selection, string) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(e.Params, func(p plan.Param) bool { return p.Name == name })
 	}

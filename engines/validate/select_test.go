@@ -63,3 +63,24 @@ func TestMeasuredIsWhatRowsHave(t *testing.T) {
 		}
 	}
 }
+
+// A new strategy needs nothing here: rows have its parameters' names, or it says what they stand for.
+func TestRowsOfAnyStrategy(t *testing.T) {
+	toy := plan.Strategy{
+		Name:   "toy",
+		Params: []plan.Param{plan.ChannelsParam, {Name: "order", Default: "up", Choices: []string{"up", "down"}}, {Name: "speed", Default: "low", Choices: []string{"low", "high"}}},
+		Rows:   map[string]string{"impl=torch_toy": "speed=high", "comm_priority": ""},
+	}
+	row := dataset.Row{Strategy: "toy", Params: dataset.Params{Channels: 4, Order: "down", Impl: "torch_toy", CommPriority: true, Programs: 9}}
+	s, why := selectFrom(toy, &row)
+	if got := s.String(); why != "" || got != "toy channels=4 order=down speed=high" {
+		t.Errorf("%q, %s", got, why)
+	}
+	if got := RowName(row); got != "toy channels=4 programs=9 down torch_toy priority" {
+		t.Errorf("row is named %q", got)
+	}
+	row.Params.Chunks = 2
+	if _, why := selectFrom(toy, &row); why == "" {
+		t.Error("a setting that the strategy lacks is taken")
+	}
+}
