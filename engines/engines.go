@@ -3,7 +3,9 @@
 package engines
 
 import (
+	_ "embed" // the page
 	"slices"
+	"strings"
 
 	"github.com/overlapse/overlapse/engines/decompose"
 	"github.com/overlapse/overlapse/engines/fused"
@@ -13,6 +15,18 @@ import (
 	"github.com/overlapse/overlapse/engines/tilesync"
 	"github.com/overlapse/overlapse/engines/trigger"
 )
+
+//go:embed STRATEGIES.md
+var page string
+
+// About is what STRATEGIES.md says about a strategy, without its tables; "" if nothing.
+func About(name string) string {
+	_, text, _ := strings.Cut(page, "\n## "+name+"\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	before, tables, _ := strings.Cut(text, "<!-- parameters of ")
+	_, after, _ := strings.Cut(tables, "<!-- end -->\n")
+	return strings.TrimSpace(before + strings.TrimSpace(after))
+}
 
 // All lists the strategies in the order of tables.
 func All() []plan.Strategy {

@@ -80,7 +80,7 @@ type paramDoc struct {
 func strategiesOf(all []plan.Strategy) []strategyDoc {
 	docs := []strategyDoc{}
 	for _, e := range all {
-		d := strategyDoc{e.Name, e.From, e.Summary, e.Detail, []paramDoc{}, e.Bound, e.Future}
+		d := strategyDoc{e.Name, e.From, e.Summary, engines.About(e.Name), []paramDoc{}, e.Bound, e.Future}
 		for _, p := range e.Params {
 			d.Parameters = append(d.Parameters, paramDoc{p.Name, p.Default, p.Choices, p.Least, p.Most, p.Doc})
 		}
@@ -95,7 +95,10 @@ func (a *app) explainStrategy(e plan.Strategy) {
 	if e.From != "" {
 		fmt.Fprintf(a.Out, "from: %s\n", e.From)
 	}
-	fmt.Fprintf(a.Out, "\n%s\n", text.WrapSoft(e.Detail, 78))
+	fmt.Fprintln(a.Out)
+	for line := range strings.SplitSeq(engines.About(e.Name), "\n") {
+		fmt.Fprintln(a.Out, text.WrapSoft(line, 78))
+	}
 	for i, p := range e.Params {
 		if i == 0 {
 			fmt.Fprintln(a.Out, "\nparameters:")

@@ -25,19 +25,6 @@ var Strategy = plan.Strategy{
 	From:    "Wang et al. ASPLOS'23, CoCoNet, FlashOverlap",
 	Saves:   "chunks are tiled anew, and may leave fewer compute units idle in the last wave",
 	Summary: "the communication of one piece alongside the compute of the next, on two streams",
-	Detail: "variant=chunks (CoCoNet): the compute operation is cut along its rows into equal chunks; each chunk is a launch of its own, with its " +
-		"own tiles and its own half-empty last wave. The collective of a chunk is enqueued on the communication stream " +
-		"behind an event. It takes compute units only as they come free, holds them to its end, and costs the host a launch. " +
-		"Several lookups and the collective that sends their outputs together are cut as a whole, and so is what was captured in chunks already. " +
-		"If the GEMM behind a gather feeds a GEMM whose output a collective moves, the two pairs form one pipeline: a chunk of rows passes through all of it before the next. " +
-		"variant=waves (FlashOverlap) leaves the GEMM whole, a workgroup a tile: tiles count themselves in groups of " +
-		"waves, a kernel of one thread on the urgent communication stream spins on each group's counter, and behind it a plain library call sends the " +
-		"group, whose tiles were stored next to each other. The GEMM leaves slots to the library's channels, small " +
-		"groups reach a fraction of the links' rate, and large ones leave head and tail exposed. What storing in " +
-		"that order costs the GEMM (under 1 %) and its readers is not counted. " +
-		"variant=ring (Wang et al.) makes as many pieces as there are ranks out of an all-gather and the GEMM behind it, or a " +
-		"GEMM and the reduce-scatter behind it: copy engines pass shards, or growing partial sums, to the next rank while the piece at hand is " +
-		"multiplied, and a small kernel puts each piece in its place or adds it.",
 	Params: []plan.Param{
 		{
 			Name: "variant", Default: "chunks", Choices: []string{"chunks", "waves", "ring"}, Doc: "chunks of rows; groups of one GEMM's waves; a ring of copies",

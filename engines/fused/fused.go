@@ -21,17 +21,6 @@ var Strategy = plan.Strategy{
 	From:    "fused computation-collective operators, SC'24",
 	Saves:   "the stores and reloads of intermediate results, and the collective's kernel with its launch and protocol",
 	Summary: "one persistent kernel whose tiles store straight into the peers' buffers",
-	Detail: "Compute and all-to-all become one persistent kernel. A workgroup computes a tile, stores it into the memory of " +
-		"the GPU it belongs to, and takes its next tile; nothing is written at home and read again. Aware order computes " +
-		"tiles for peers first, beginning with the next rank or, on a mesh, alternating between all of them, its own last; oblivious order is by index, so that every " +
-		"rank stores into rank 0 first and its ingress is shared. The kernel ends with a barrier of all ranks. Before an " +
-		"all-reduce or a reduce-scatter every tile has an owner: the others store their partial results into its memory, one " +
-		"flag a workgroup and peer, and the owner's workgroup adds them and, in an all-reduce, stores the sum to all peers. " +
-		"A workgroup waits for its counterparts only. Between nodes nothing can be stored: there an embedding's vectors fall into " +
-		"slices, each computed by a cluster of workgroups, and whichever of them finishes a slice last puts it, behind it a " +
-		"flag, and continues; at the end every workgroup waits for its share of the slices that the rank needs. More resident " +
-		"workgroups (occupancy) have more loads under way, and get in each other's way in memory where the machine's profile says so. Tiles keep the time that the captured kernel took for them: where a " +
-		"library's kernel was captured, the fused one is another build, and usually slower.",
 	Params: []plan.Param{
 		{Name: "order", Default: "aware", Choices: []string{"aware", "oblivious"}, Doc: "which tiles first", Measured: []string{"aware", "oblivious"}, Work: "the order of tiles in that kernel"},
 		{Name: "slice", Default: "0", Doc: "vectors of an embedding that are put together, where ranks are on several nodes; 0: 16, or more where a large job would put over 65,536 slices", Tune: []int{8, 16, 32, 64}, Work: "the size of slices in that kernel"},

@@ -23,32 +23,6 @@ var Strategy = plan.Strategy{
 	From:    "Triton-distributed, PyTorch symmetric memory",
 	Saves:   "copy engines and stores move the bytes without the library's protocol and channels",
 	Summary: "shards move alongside the GEMM, signals tell which have arrived",
-	Detail: "An all-gather or all-to-all and the GEMM behind it, or a GEMM and the reduce-scatter or all-to-all behind " +
-		"it, become one pipeline. Copy engines move the shards: they use no compute units, but share memory and links. A " +
-		"GEMM behind a gather starts with the rank's own shard and computes the others in the order of their expected " +
-		"arrival; a tile waits for every shard that its rows need. Several GEMMs of one collective (experts) become one " +
-		"grouped kernel ordered by shard. A grouped GEMM of several rows a token goes by shard, then by expert, and reads " +
-		"rows through an index, so a permutation before it is left out; behind one, a kernel of few workgroups adds the rows of each token " +
-		"and stores the sums to their owners (impl=push). A GEMM before a scatter computes tiles by destination, its own last, so that all " +
-		"copies but the last overlap with compute; after a barrier the partial results are added. " +
-		"impl=pull copies the own shard to a buffer that peers read after a barrier, rank+1 first. push writes to rank+1 " +
-		"first and needs no barrier, but the order of arrival is not controlled. ring forwards every shard to the next " +
-		"rank, for PCIe. store lets the " +
-		"tiles of a GEMM store directly into the peers' buffers. auto is pull before and push behind a GEMM on a " +
-		"switch, ring and push on a ring, push and store on a mesh. swizzle=switch moves one remote shard at a time; mesh all at " +
-		"once, in pieces of 256 rows, with one stream per peer, a small copy as signal, and tiles by piece, then rank; index " +
-		"and reverse are unsuitable orders for comparison. mover=kernel stores by workgroups of a communication " +
-		"kernel, which is launched first, so that the waiting GEMM cannot hold every slot. " +
-		"Between nodes an all-gather is a communication kernel: one workgroup per other node puts the own shard to the " +
-		"same local rank there, and the others forward arrived shards within the node. A reduce-scatter is ordered by target " +
-		"node, the own one last: copies within the node, a few workgroups that add, and one that sends the sum, alongside the " +
-		"copies for the next node. " +
-		"impl=oneshot is the all-reduce for small messages: one kernel reads the whole vector of every peer and adds, with " +
-		"more bytes than a ring but in one step; with impl=twoshot every rank adds a share and stores it to all, and the result " +
-		"is copied out of the shared buffer. The kernel before writes to that buffer. ll, ll128 and multimem replace every all-gather by a kernel of one " +
-		"workgroup per rank, alongside a kernel or alone (as before the combination of partial attention in distributed flash " +
-		"decoding): flags travel with the data, so no fence or barrier is needed, at twice the bytes (ll) " +
-		"or 128 for 120 (ll128); multimem stores once, and the switch replicates to every rank of the node. ll is also the low-latency all-to-all: every workgroup puts tokens and a signal to one peer.",
 	Params: []plan.Param{
 		{
 			Name: "impl", Default: "auto", Choices: []string{"auto", "pull", "push", "ring", "store", "oneshot", "twoshot", "ll", "ll128", "multimem"}, Doc: "who moves the data, from where",

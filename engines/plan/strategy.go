@@ -32,7 +32,6 @@ type Strategy struct {
 	Name    string  // as in --strategy
 	From    string  // paper or system
 	Summary string  // one line
-	Detail  string  // a paragraph for `overlapse strategies NAME`
 	Params  []Param // in printing order
 
 	Inside    bool     // overlaps inside kernels: phases of workgroups are recorded

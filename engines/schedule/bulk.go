@@ -18,11 +18,6 @@ var Bulk = plan.Strategy{
 	Name:    "bulk",
 	From:    "all",
 	Summary: "compute, then communicate, then compute: nothing overlaps",
-	Detail: "Nothing runs alongside a collective: each starts when its data is ready and the compute before it has ended, " +
-		"and compute continues when it has ended, whatever the capture overlapped. Collectives hold one workgroup a channel on every rank from the arrival of the first rank to the " +
-		"departure of the last, as the library's kernels do. Another algorithm or protocol scales the captured time by what " +
-		"the library's own tuner expects of it over what it would choose (good to 10 or 20 %), sends to the peers that it " +
-		"sends to, and twice the bytes with ll, 128 for 120 with ll128; pairs whose collective has no such algorithm stay as captured.",
 	Params: []plan.Param{
 		plan.ChannelsParam,
 		{

@@ -12,17 +12,6 @@ var Multistream = plan.Strategy{
 	Name:    "multistream",
 	From:    "resource-aware overlap; DDP, FSDP2",
 	Summary: "collectives on streams of their own, as early as their data and the settings allow",
-	Detail: "In a step, a collective that ran alongside compute when captured keeps its dependencies and its place; others run " +
-		"beside whatever does not depend on them: gradients in buckets as backward makes them, parameters gathered ahead, micro-batches " +
-		"that alternate. What depends on what comes from an execution trace, from the framework's ranges, or is guessed. " +
-		"In a loop of one kernel and one collective, iterations are taken to be independent, as two micro-batches are: the compute of an iteration no longer waits " +
-		"for the collective of the one before. The collective becomes ready when the last workgroup of its producer retires, " +
-		"the same moment at which the next iteration's first workgroups are eligible; without free compute units it waits " +
-		"for that kernel's tail. Priority decides only among workgroups that wait together. What compute leaves free can be " +
-		"shaped: lds requests more shared memory per workgroup, so that fewer are resident and a channel may fit alongside them; blocks " +
-		"launches fewer workgroups, which loop over the tiles; carve keeps whole compute units for the collective, and gives it no more " +
-		"channels than fit there. Shaping has its price: a GEMM on fewer units or with fewer residents takes longer, as " +
-		"far as one workgroup alone does not fill a unit's pipes.",
 	Params: []plan.Param{
 		plan.ChannelsParam,
 		plan.PriorityParam,

@@ -21,16 +21,6 @@ var Strategy = plan.Strategy{
 	From:    "cuSync",
 	Saves:   "compute units that are idle in the producer's last wave run the consumer",
 	Summary: "dependent GEMMs side by side, tiles waiting for tiles",
-	Detail: "Kernels of which each consumes the one before, two or a whole chain (attention's three), run on streams of their own. A producer's workgroup posts a semaphore when its tile is " +
-		"written; a consumer's waits, in its slot, for those that its loop over K comes to: once for a whole row (row), at each " +
-		"tile of it (tile), for tiles a stride apart that it needs together (strided, queries, keys and values of attention), or " +
-		"at each tile of channels of a convolution (conv), or as formulas say (own: rows, cols and splits are the producer's tiles " +
-		"and their parts along K); kernels of a chain whose input is no such thing wait at each tile. Because nothing is preempted, consumers that take every slot before " +
-		"the producer has started wait for ever: a wait kernel of one thread holds them back until the producer's first " +
-		"workgroup runs. Without it (waitkernel=off, cuSync's +W) the producer is launched first, an event before the consumer. reorder=on (+R) loads the first weights before waiting. " +
-		"tickets=on lets workgroups draw their tiles from a counter, as any order must that the grid does not have; off is cuSync's +T. " +
-		"The gain is the last wave of the producer, which the consumer's first one fills. policy=streamk is what the paper " +
-		"compares with: kernels one after another, the tiles of each one's last wave split along K over all slots and summed through memory.",
 	Params: []plan.Param{
 		{
 			Name: "policy", Default: "row", Choices: []string{"row", "tile", "strided", "conv", "own", "streamk"}, Doc: "what a consumer's workgroup waits for; own: the formulas below; streamk: the baseline",

@@ -24,19 +24,6 @@ var Strategy = plan.Strategy{
 	From:    "T3",
 	Saves:   "the collective's kernel, and its reads and writes of memory",
 	Summary: "stores counted in memory start DMA transfers of a ring alongside the GEMM",
-	Detail: "A GEMM and the reduce-scatter behind it, which is also the first half of an all-reduce. The output is computed in " +
-		"as many stages as there are ranks, each rank one chunk ahead of the next, so that what arrives in a stage is the chunk " +
-		"being computed. The first stage's stores go straight into the neighbour's memory. In the others a tracker counts the " +
-		"rank's own stores and those that arrive; when both are complete, a transfer that was queued beforehand reads the " +
-		"sum and forwards it, without a compute unit. The last chunk is not sent. algorithm=direct stores each chunk to its owner " +
-		"instead, and serves all-to-alls too. Before an all-gather both pass stores on, without sums: to the neighbour, whose transfers " +
-		"forward them, or to every peer. Stores update memory in place (nmc=on), which takes it longer (gpu.update); without that (nmc=off) both partial results " +
-		"are read for each transfer and a kernel adds the last. The second half of an all-reduce is the library's all-gather, afterwards. " +
-		"Output bypasses the last-level cache, which leaves that to the inputs: they are read from memory less often. " +
-		"Memory alternates between both sides (arbitration=rr), or compute first (mca): transfers get what is left, up to a number of " +
-		"entries of the controller's queue, fewer the more of the memory's rate the GEMM takes in its first stage, and " +
-		"those they are sure of. Where intensities part is assumed. If the profile has the queue's length (gpu.memory_queue, else 64), " +
-		"tiles write and transfers read in bursts, and without compute first bursts of transfers may fill all of the queue.",
 	Params: []plan.Param{
 		{Name: "algorithm", Default: "ring", Choices: []string{"ring", "direct"}, Doc: "pass chunks on around a ring, or store each to its owner", Work: needs},
 		{Name: "nmc", Default: "on", Choices: []string{"on", "off"}, Doc: "memory adds what is stored to it", Work: needs},
