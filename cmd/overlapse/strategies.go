@@ -59,32 +59,19 @@ func strategiesNamed(names []string) ([]plan.Strategy, error) {
 
 // A strategyDoc is the JSON form of a strategy.
 type strategyDoc struct {
-	Name       string     `json:"name"`
-	From       string     `json:"from,omitempty"`
-	Summary    string     `json:"summary"`
-	Detail     string     `json:"detail"`
-	Parameters []paramDoc `json:"parameters"`
-	Bound      bool       `json:"bound,omitempty"`  // a bound, not a schedule
-	Future     bool       `json:"future,omitempty"` // needs hardware that does not exist yet
-}
-
-type paramDoc struct {
-	Name    string   `json:"name"`
-	Default string   `json:"default"`
-	Choices []string `json:"choices,omitempty"` // absent: a whole number
-	Least   int      `json:"least,omitempty"`
-	Most    int      `json:"most,omitempty"`
-	Doc     string   `json:"doc"`
+	Name       string       `json:"name"`
+	From       string       `json:"from,omitempty"`
+	Summary    string       `json:"summary"`
+	Detail     string       `json:"detail"`
+	Parameters []plan.Param `json:"parameters"`
+	Bound      bool         `json:"bound,omitempty"`  // a bound, not a schedule
+	Future     bool         `json:"future,omitempty"` // needs hardware that does not exist yet
 }
 
 func strategiesOf(all []plan.Strategy) []strategyDoc {
 	docs := []strategyDoc{}
 	for _, e := range all {
-		d := strategyDoc{e.Name, e.From, e.Summary, engines.About(e.Name), []paramDoc{}, e.Bound, e.Future}
-		for _, p := range e.Params {
-			d.Parameters = append(d.Parameters, paramDoc{p.Name, p.Default, p.Choices, p.Least, p.Most, p.Doc})
-		}
-		docs = append(docs, d)
+		docs = append(docs, strategyDoc{e.Name, e.From, e.Summary, engines.About(e.Name), e.Params, e.Bound, e.Future})
 	}
 	return docs
 }

@@ -96,10 +96,7 @@ func (t *ringDecomposition) emit(r *plan.Rank, p *plan.Pair) {
 	} else {
 		t.reduce(r, p, b, me, s, lane, gap)
 	}
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(s, p)
 }
 
 // gather multiplies with the current shard while copies forward it.

@@ -64,10 +64,7 @@ func (t *operator) gather(r *plan.Rank, p *plan.Pair) {
 		}
 		launch()
 	}
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(s, p)
 }
 
 // forwardShard writes the copies of a ring push: a rank's own shard to the next rank,
@@ -136,10 +133,7 @@ func (t *operator) scatter(r *plan.Rank, p *plan.Pair) {
 			t.add(r, p, s)
 		}
 	}
-	for _, op := range r.ReplacedOps(p) {
-		r.Written(s, op)
-	}
-	r.EndPair(p)
+	r.EndReplaced(s, p)
 }
 
 // add writes the sum of what all ranks have brought; that of PyTorch's pipelines

@@ -94,22 +94,22 @@ func (e Strategy) Planned(w *workload.Workload, m machine.Machine, v Values, sc 
 
 // A Param is one parameter of a strategy.
 type Param struct {
-	Name    string
-	Default string
-	Choices []string           // nil: an integer, or text
-	Text    func(string) error // checks a text; nil: no text
-	Least   int                // minimum of an integer
-	Most    int                // maximum of an integer; 0: no bound
-	For     string             // "variant=ring|waves": has an effect only with these values of that parameter; "": always
-	Doc     string
+	Name    string             `json:"name"`
+	Default string             `json:"default"`
+	Choices []string           `json:"choices,omitempty"` // nil: a whole number, or text
+	Text    func(string) error `json:"-"`                 // checks a text; nil: no text
+	Least   int                `json:"least,omitempty"`   // minimum of a number
+	Most    int                `json:"most,omitempty"`    // maximum of a number; 0: no bound
+	For     string             `json:"for,omitempty"`     // "variant=ring|waves": has an effect only with these values of that parameter; "": always
+	Doc     string             `json:"doc"`
 
-	Ops      []trace.CollectiveOp // that it changes; nil: all
-	Tune     []int                // values of a number that tuning tries beside the default
-	Keep     bool                 // tuning keeps the default
-	Measured []string             // values that were run on hardware; nil: the default
-	Costs    string               // what another value than the default costs, in a few words
-	Ways     []Way                // how to get another value than the default
-	Work     string               // what is to be built where no way is known
+	Ops      []trace.CollectiveOp `json:"-"`                  // that it changes; nil: all
+	Tune     []int                `json:"tune,omitempty"`     // values of a number that tuning tries beside the default
+	Keep     bool                 `json:"-"`                  // tuning keeps the default
+	Measured []string             `json:"measured,omitempty"` // values that were run on hardware; nil: the default; "*": any number
+	Costs    string               `json:"costs,omitempty"`    // what another value than the default costs, in a few words
+	Ways     []Way                `json:"-"`                  // how to get another value than the default
+	Work     string               `json:"-"`                  // what is to be built where no way is known
 }
 
 // A NotApplicable error is the reason, in one line, why a strategy does not apply to a

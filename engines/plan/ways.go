@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -89,7 +90,8 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 	for _, p := range s.Strategy.Params {
 		ops := t.Ops
 		if p.Ops != nil {
-			if ops = common(p.Ops, t.Ops); len(ops) == 0 {
+			ops = slices.DeleteFunc(slices.Clone(ops), func(op trace.CollectiveOp) bool { return !slices.Contains(p.Ops, op) })
+			if len(ops) == 0 {
 				continue // it changes nothing
 			}
 		}
@@ -98,10 +100,6 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 		}
 	}
 	return ways, effort
-}
-
-func common(a, b []trace.CollectiveOp) []trace.CollectiveOp {
-	return slices.DeleteFunc(slices.Clone(a), func(op trace.CollectiveOp) bool { return !slices.Contains(b, op) })
 }
 
 // choose returns those of all ways that hold for a selection, those of the target's framework
@@ -143,18 +141,17 @@ func (t Target) allows(w Way, op trace.CollectiveOp, v Values) bool {
 		(w.Change == 0 || w.Change == more) && !other
 }
 
-// fill writes values in place of the names of parameters, the longest name first.
+// fill writes values in place of the names of parameters.
 func (s Selection) fill(text string) string {
-	var names []string
-	for name := range s.Values {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	for _, name := range names {
-		text = strings.ReplaceAll(text, "%"+name, s.Values[name])
-	}
-	return text
+	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
+		if v, ok := s.Values[name[1:]]; ok {
+			return v
+		}
+		return name
+	})
 }
+
+var placeholder = regexp.MustCompile(`%[a-z_]+`)
 
 // holds reports whether settings meet a condition: "name=value|value", several separated by
 // spaces.
@@ -172,7 +169,9 @@ func holds(condition string, v map[string]string) bool {
 // those that it changes.
 func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
 	for _, p := range s.Strategy.Params {
-		if v := s.Values[p.Name]; v != "" && p.Matters(s.Values) && !p.measured(v) {
+		v := s.Values[p.Name]
+		ran := slices.Contains(p.Measured, v) || slices.Contains(p.Measured, AnyNumber) || p.Measured == nil && v == p.Default
+		if v != "" && p.Matters(s.Values) && !ran {
 			list = append(list, p.Name+"="+v)
 		}
 	}
@@ -182,14 +181,6 @@ func Unmeasured(s Selection, ops []trace.CollectiveOp) (list []string) {
 		}
 	}
 	return list
-}
-
-// measured reports whether a value was run on hardware.
-func (p Param) measured(value string) bool {
-	if p.Measured == nil {
-		return value == p.Default
-	}
-	return slices.Contains(p.Measured, value) || slices.Contains(p.Measured, AnyNumber)
 }
 
 // AnyNumber stands in Param.Measured for all numbers.
@@ -211,31 +202,24 @@ func (pl *Planner) Changes() Changes {
 	return c
 }
 
-// Kernels reports whether the plan changes pairs of kernels without a collective.
-func (c Changes) Kernels() bool {
-	return slices.ContainsFunc(c.Pairs, func(p *workload.Pair) bool { return p.Direction == workload.ComputeThenCompute })
-}
-
-// Collectives are those that the plan changes.
-func (c Changes) Collectives() (list []*workload.Collective) {
+// Ops are the operations of the collectives that the plan changes, each once.
+func (c Changes) Ops() (ops []trace.CollectiveOp) {
+	if c.Workload == nil {
+		return nil
+	}
+	add := func(op trace.CollectiveOp) {
+		if op != trace.Barrier && !slices.Contains(ops, op) {
+			ops = append(ops, op)
+		}
+	}
 	for _, p := range c.Pairs {
 		if p.Collective >= 0 {
-			list = append(list, &c.Workload.Collectives[p.Collective])
+			add(c.Workload.Collectives[p.Collective].Op)
 		}
 	}
-	if len(c.Pairs) == 0 && c.Workload != nil {
-		for i := range c.Workload.Collectives {
-			list = append(list, &c.Workload.Collectives[i])
-		}
-	}
-	return list
-}
-
-// Ops are their operations, each once.
-func (c Changes) Ops() (ops []trace.CollectiveOp) {
-	for _, x := range c.Collectives() {
-		if x.Op != trace.Barrier && !slices.Contains(ops, x.Op) {
-			ops = append(ops, x.Op)
+	for i := range c.Workload.Collectives {
+		if len(c.Pairs) == 0 {
+			add(c.Workload.Collectives[i].Op)
 		}
 	}
 	slices.Sort(ops)

@@ -71,7 +71,10 @@ func whereOf(c plan.Changes) []string {
 		n    int
 		time trace.Time
 	}
-	kinds := []kind{}
+	kinds, list := []kind{}, []string{}
+	if c.Workload == nil {
+		return list
+	}
 	add := func(text string, time trace.Time) {
 		i := slices.IndexFunc(kinds, func(k kind) bool { return k.text == text })
 		if i < 0 {
@@ -88,12 +91,12 @@ func whereOf(c plan.Changes) []string {
 		add(nameOf(c.Workload, p.First[0])+" → "+nameOf(c.Workload, p.Second[0]), time)
 	}
 	if len(c.Pairs) == 0 {
-		for _, x := range c.Collectives() {
+		for i := range c.Workload.Collectives {
+			x := &c.Workload.Collectives[i]
 			add(nameOf(c.Workload, x.Members[0]), x.Transfer())
 		}
 	}
 	slices.SortStableFunc(kinds, func(a, b kind) int { return cmp.Compare(b.time, a.time) })
-	list := []string{}
 	for i, k := range kinds {
 		if i == mostWhere {
 			return append(list, fmt.Sprintf("and %d more", len(kinds)-i))

@@ -38,7 +38,9 @@ func wavesOf(w *workload.Workload, m machine.Machine) []pairWaves {
 
 // printWaves prints the waves of dependent kernels, where a strategy runs them side by side.
 func printWaves(con *console.Console, r *Replayed) {
-	if !slices.ContainsFunc(r.Outcomes, func(o compare.Outcome) bool { return o.Result != nil && o.Changed.Kernels() }) {
+	if !slices.ContainsFunc(r.Outcomes, func(o compare.Outcome) bool {
+		return o.Result != nil && len(o.Changed.Pairs) > 0 && len(o.Changed.Ops()) == 0
+	}) {
 		return
 	}
 	for i, p := range r.Waves {
