@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/overlapse/overlapse/engines"
+	"github.com/overlapse/overlapse/engines/enginetest"
 	"github.com/overlapse/overlapse/engines/plan"
 	"github.com/overlapse/overlapse/trace"
 )
@@ -200,5 +201,21 @@ func TestUnmeasured(t *testing.T) {
 		if got := strings.Join(plan.Unmeasured(sel[0], c.ops), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", c.selection, got, c.want)
 		}
+	}
+}
+
+// The parts of a mix need what they need for their own collectives.
+func TestHowOfMix(t *testing.T) {
+	parts := enginetest.MustParse(t, "onesided,decompose:chunks=2")
+	parts[0].On, parts[1].On = trace.AllGather, trace.AllToAll
+	mix := plan.Selection{Strategy: plan.Strategy{Name: "mixed", Parts: parts}}
+	ways, effort := plan.How(mix, plan.Target{Ops: []trace.CollectiveOp{trace.AllGather, trace.AllToAll}, Vendor: plan.NVIDIA})
+	for _, w := range ways {
+		if w.Effort == plan.OwnKernel {
+			t.Errorf("offers work for a collective of the other part: %+v", w)
+		}
+	}
+	if effort != plan.ThirdParty || len(ways) < 3 {
+		t.Errorf("%s: %+v", effort, ways)
 	}
 }

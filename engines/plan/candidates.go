@@ -46,7 +46,7 @@ func (e Strategy) Candidates(fixed map[string]string) ([]Selection, error) {
 		if err != nil {
 			return nil, err
 		}
-		sel = append(sel, Selection{e, v})
+		sel = append(sel, Selection{Strategy: e, Values: v})
 	}
 	return sel, nil
 }

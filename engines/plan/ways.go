@@ -82,7 +82,9 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 		effort = slices.MaxFunc([]Effort{effort, e}, compareEfforts)
 	}
 	for _, part := range s.Strategy.Parts {
-		need(How(part, t))
+		own := t
+		own.Ops = []trace.CollectiveOp{part.On}
+		need(How(part, own))
 	}
 	if len(s.Strategy.Ways) > 0 || s.Strategy.Work != "" {
 		need(t.choose(s, s.Strategy.Name, t.Ops, s.Strategy.Ways, s.Strategy.Work))
