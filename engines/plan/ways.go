@@ -55,6 +55,7 @@ type Way struct {
 	Version string               `json:"version,omitempty"` // of the library, at least; "": not known, or any
 	Line    string               `json:"line,omitempty"`    // NAME=value of the environment, an --option, or lines of Python; %name is a parameter's value
 	Note    string               `json:"note,omitempty"`    // what to do if there is no line, and what to heed
+	Costs   string               `json:"costs,omitempty"`   // of the setting, as Param.Costs
 	With    string               `json:"-"`                 // settings with which it gives what is predicted: "impl=auto|pull gemm=chunks"; "": any
 	Ops     []trace.CollectiveOp `json:"-"`                 // collectives for which it does; nil: any
 	Vendor  string               `json:"-"`                 // of the GPUs; "": any
@@ -98,7 +99,11 @@ func How(s Selection, t Target) (ways []Way, effort Effort) {
 			}
 		}
 		if v := s.Values[p.Name]; v != p.Default && v != "" && p.Matters(s.Values) {
-			need(t.choose(s, p.Name+"="+v, ops, p.Ways, p.Work))
+			ways, e := t.choose(s, p.Name+"="+v, ops, p.Ways, p.Work)
+			for i := range ways {
+				ways[i].Costs = p.Costs
+			}
+			need(ways, e)
 		}
 	}
 	return ways, effort

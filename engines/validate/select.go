@@ -1,6 +1,7 @@
 package validate
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -14,28 +15,21 @@ import (
 // A setting is a parameter of a row's strategy, as rows name it.
 type setting struct{ name, value string }
 
+// settingNames are the fields of dataset.Params that strategies have settings of.
+var settingNames = []string{"chunks", "channels", "programs", "bucket_mb", "interleave", "keep_gathered", "order", "policy", "impl", "comm_priority", "graph"}
+
 // settingsOf are the settings of a row, those that it leaves out not among them.
 func settingsOf(row *dataset.Row) (list []setting) {
-	p := &row.Params
-	whole := func(n int) string { return strconv.Itoa(n) }
-	for _, s := range []struct {
-		setting
-		given bool
-	}{
-		{setting{"chunks", whole(p.Chunks)}, p.Chunks > 0},
-		{setting{"channels", whole(p.Channels)}, p.Channels > 0},
-		{setting{"programs", whole(p.Programs)}, p.Programs > 0},
-		{setting{"bucket_mb", fmt.Sprintf("%g", p.BucketMB)}, p.BucketMB > 0},
-		{setting{"interleave", whole(p.Interleave)}, p.Interleave > 0},
-		{setting{"keep_gathered", "on"}, p.KeepGathered},
-		{setting{"order", p.Order}, p.Order != ""},
-		{setting{"policy", p.Policy}, p.Policy != ""},
-		{setting{"impl", p.Impl}, p.Impl != ""},
-		{setting{"comm_priority", "on"}, p.CommPriority},
-		{setting{"graph", "on"}, p.Graph},
-	} {
-		if s.given {
-			list = append(list, s.setting)
+	var given map[string]any
+	text, _ := json.Marshal(row.Params) // plain fields: it cannot fail
+	_ = json.Unmarshal(text, &given)
+	for _, name := range settingNames {
+		switch v := given[name].(type) {
+		case nil:
+		case bool: // true: rows leave out what is off
+			list = append(list, setting{name, "on"})
+		default:
+			list = append(list, setting{name, fmt.Sprint(v)})
 		}
 	}
 	return list

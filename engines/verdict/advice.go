@@ -154,7 +154,7 @@ func (a *Advice) sentences(of string) []string {
 	for i, w := range a.Ways {
 		lead := "or: "
 		if i == 0 || w.For != a.Ways[i-1].For {
-			lead = fmt.Sprintf("to get %s (%s): ", w.For, w.Effort)
+			lead = fmt.Sprintf("to get %s (%s): ", w.For, strings.TrimSuffix(string(w.Effort)+"; "+w.Costs, "; "))
 		}
 		list = append(list, lead+w.String())
 	}

@@ -47,7 +47,7 @@ func Emit(con *console.Console, set *files.Set, dir string, v verdict.Verdict) e
 			if text[s.name] == "" {
 				text[s.name] = comments(fmt.Sprintf("predicted: %+.1f %% of the captured schedule's time", 100*v.Change), "where: "+strings.Join(v.Advice.Where, "; "), s.use)
 			}
-			text[s.name] += "\n" + comments("for "+w.For, strings.TrimSpace("needs "+w.Library+" "+w.Version), w.Note) + s.line(w) + "\n"
+			text[s.name] += "\n" + comments("for "+w.For, w.Costs, strings.TrimSpace("needs "+w.Library+" "+w.Version), w.Note) + s.line(w) + "\n"
 			break
 		}
 	}
