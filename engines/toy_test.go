@@ -95,6 +95,10 @@ func TestToyNeedsNothingElse(t *testing.T) {
 	if c := verdict.ConfidenceOf(w, out); !strings.Contains(c.Why, "gap=5, all_to_all of toy") {
 		t.Errorf("confidence: %+v", c)
 	}
+	graph := enginetest.Outcome(t, w, m, "captured", map[string]string{"graph": "on"})
+	if c := verdict.ConfidenceOf(w, graph); c.Level != verdict.Low || !strings.Contains(c.Why, "graph=on of captured") {
+		t.Errorf("confidence of a graph that nobody ran: %+v", c)
+	}
 	page := withTables(t, "## toy\n\n<!-- parameters of toy: -->\n<!-- end -->\n", toy)
 	for _, want := range []string{"| `gap` | 0 | number | 5 50 | the default | µs before the collective |", "| `gap` |  |  | toylib 3 | `TOY_GAP=%gap` | flag |"} {
 		if !strings.Contains(page, want) {

@@ -73,7 +73,7 @@ type Target struct {
 // How returns the ways to get what a selection predicts on a target, and the effort of all
 // that is needed: of the alternatives for a setting the least, of the settings the most.
 func How(s Selection, t Target) (ways []Way, effort Effort) {
-	effort = ByFlag
+	ways, effort = []Way{}, ByFlag
 	need := func(more []Way, e Effort) {
 		for _, w := range more {
 			if !slices.ContainsFunc(ways, func(x Way) bool { return x.Library == w.Library && x.Line == w.Line && x.Note == w.Note }) {
